@@ -1,0 +1,27 @@
+// Package v1 holds what all kinds of Fettle share: the types and reasons of
+// conditions, and references to objects of the same namespace.
+package v1
+
+// Ready is on every kind. It is True when the object does all that its spec
+// asks for, False with the reason of the trouble, and Unknown while Fettle has
+// not found out yet. Conditions have positive polarity: none is bad when True.
+const Ready = "Ready"
+
+// Reasons that every kind uses.
+const (
+	// ReasonReconciling means that the spec was accepted and is being carried out.
+	ReasonReconciling = "Reconciling"
+	// ReasonPaused means that spec.paused is true: nothing is changed until it is false.
+	ReasonPaused = "Paused"
+	// ReasonNameConflict means that an object that Fettle did not make has the name
+	// that a child needs. It is left alone; rename or remove one of the two.
+	ReasonNameConflict = "NameConflict"
+	// ReasonInvalid means that the API server refused a child; the message says why.
+	// Only a change of the spec helps.
+	ReasonInvalid = "Invalid"
+	// ReasonForbidden means that the API server did not allow a child: quota, a policy
+	// or missing rights. It is tried again.
+	ReasonForbidden = "Forbidden"
+	// ReasonTerminating means that the object is being deleted.
+	ReasonTerminating = "Terminating"
+)
