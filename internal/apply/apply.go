@@ -1,0 +1,208 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+)
+
+// createOnly is a resourceVersion that no object has. An apply that carries it creates the
+// object or fails with a conflict: it never changes one that exists.
+const createOnly = "1"
+
+// Applier writes the objects that one controller owns. It is safe for concurrent use by the
+// workers of that controller, one at a time for each owner.
+type Applier struct {
+	client     client.Client
+	cache      cache.Cache
+	live       client.Reader
+	scheme     *runtime.Scheme
+	fieldOwner string
+	memory     *memory
+
+	mu    sync.Mutex
+	types map[schema.GroupVersionKind]objectType
+}
+
+// New returns an Applier that writes as fieldOwner. It reads the live children from mgr's
+// cache, and single objects through mgr.GetAPIReader() only to say who owns an object that is
+// in the way.
+func New(mgr manager.Manager, fieldOwner string) (*Applier, error) {
+	if fieldOwner == "" {
+		return nil, errors.New("apply needs a field owner, such as the controller's name")
+	}
+	if _, err := builtin(); err != nil {
+		return nil, err
+	}
+	return &Applier{
+		client:     mgr.GetClient(),
+		cache:      mgr.GetCache(),
+		live:       mgr.GetAPIReader(),
+		scheme:     mgr.GetScheme(),
+		fieldOwner: fieldOwner,
+		memory:     newMemory(clock.RealClock{}),
+		types:      map[schema.GroupVersionKind]objectType{},
+	}, nil
+}
+
+// Apply makes each desired object so, in order, controlled by owner. Objects that would not
+// change are skipped, and so are those whose last write the cache does not show yet and those
+// that are being deleted: in both cases the watch wakes the controller.
+//
+// An object that is refused (a [ConflictError], or a [WriteError] around Invalid, Forbidden or
+// BadRequest) does not keep the ones after it from being applied; the errors are joined. Any
+// other error ends the call.
+func (a *Applier) Apply(ctx context.Context, owner client.Object, desired ...runtime.ApplyConfiguration) error {
+	o, err := ownerOf(owner, a.scheme)
+	if err != nil {
+		return err
+	}
+	var refused []error
+	for _, config := range desired {
+		d, err := render(config, o, a.scheme)
+		if err != nil {
+			return fmt.Errorf("apply: %w", err)
+		}
+		err = a.applyOne(ctx, o, d)
+		var conflict *ConflictError
+		switch {
+		case err == nil:
+		case errors.As(err, &conflict), concernsOneObject(err):
+			refused = append(refused, err)
+		default:
+			return errors.Join(append(refused, err)...)
+		}
+	}
+	return errors.Join(refused...)
+}
+
+func (a *Applier) applyOne(ctx context.Context, o ownerRef, d *desiredObject) error {
+	t, err := a.typeOf(d.gvk)
+	if err != nil {
+		return err
+	}
+	live, current, err := a.look(ctx, d.gvk, d.id())
+	switch {
+	case err != nil:
+		return fmt.Errorf("apply %s %q: %w", d.gvk.Kind, d.name.Name, err)
+	case !current:
+		return nil
+	case live == nil:
+		return a.create(ctx, o, d, t)
+	case live.GetDeletionTimestamp() != nil:
+		return nil
+	case !o.controls(live) && !orphanOf(d, live):
+		return o.conflict(d.gvk, live)
+	}
+	paths, err := compare(d, live, t)
+	if err != nil || len(paths) == 0 || a.memory.hopeless(d.id(), d.hash, paths) {
+		return err
+	}
+	log.FromContext(ctx).V(1).Info("applying", "kind", d.gvk.Kind, "name", d.name.Name, "differs", paths)
+	return a.update(ctx, o, d, t, live)
+}
+
+// orphanOf reports whether live is a child that has lost its owner reference: nothing controls
+// it, and it carries the mark and the labels that Apply gave it.
+func orphanOf(d *desiredObject, live client.Object) bool {
+	return metav1.GetControllerOfNoCopy(live) == nil && live.GetAnnotations()[HashAnnotation] != "" &&
+		len(d.labels()) > 0 && hasLabels(live, d.labels())
+}
+
+func hasLabels(obj metav1.Object, labels map[string]string) bool {
+	for k, v := range labels {
+		if got, ok := obj.GetLabels()[k]; !ok || got != v {
+			return false
+		}
+	}
+	return true
+}
+
+func compare(d *desiredObject, live client.Object, t objectType) ([]string, error) {
+	var v value.Value
+	if u, ok := live.(*unstructured.Unstructured); ok {
+		v = value.NewValueInterface(u.Object)
+	} else {
+		var err error
+		if v, err = value.NewValueReflect(live); err != nil {
+			return nil, fmt.Errorf("compare %s %q: %w", d.gvk.Kind, d.name.Name, err)
+		}
+	}
+	return differences(d.content, v, t), nil
+}
+
+// create applies an object that the cache does not hold.
+func (a *Applier) create(ctx context.Context, o ownerRef, d *desiredObject, t objectType) error {
+	err := a.write(ctx, o, d, t, precondition{version: createOnly})
+	if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	live, readErr := a.inTheWay(ctx, o, d.gvk, d.name)
+	switch {
+	case readErr != nil:
+		return readErr
+	case live == nil:
+		return err // gone again: try again
+	case hasLabels(live, d.labels()):
+		// Ours, and the cache will show it.
+		a.memory.wrote(o.name, d.id(), live.UID, live.ResourceVersion)
+		return nil
+	case live.DeletionTimestamp != nil:
+		return err // ours, but the cache will not show its end: try again
+	default:
+		return a.write(ctx, o, d, t, precondition{uid: live.UID, version: live.ResourceVersion}, client.ForceOwnership)
+	}
+}
+
+// update applies an object that the cache holds and that differs.
+func (a *Applier) update(ctx context.Context, o ownerRef, d *desiredObject, t objectType, live client.Object) error {
+	err := a.write(ctx, o, d, t, precondition{uid: live.GetUID(), seen: live.GetResourceVersion()}, client.ForceOwnership)
+	if apierrors.IsConflict(err) {
+		return nil // replaced, gone or changed since: the watch will tell
+	}
+	return err
+}
+
+// precondition says which object an apply is meant for.
+type precondition struct {
+	uid     types.UID
+	version string
+	// seen is the version that the cache holds. It is not sent.
+	seen string
+}
+
+// write applies d, remembers the write, and whether the API server stored something else.
+func (a *Applier) write(
+	ctx context.Context, o ownerRef, d *desiredObject, t objectType, pre precondition, opts ...client.ApplyOption,
+) error {
+	u := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(d.content)}
+	if pre.uid != "" {
+		u.SetUID(pre.uid)
+	}
+	if pre.version != "" {
+		u.SetResourceVersion(pre.version)
+	}
+	opts = append(opts, client.FieldOwner(a.fieldOwner))
+	if err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), opts...); err != nil {
+		return &WriteError{Verb: "apply", GVK: d.gvk, Namespace: d.name.Namespace, Name: d.name.Name, Err: err}
+	}
+	if u.GetResourceVersion() != pre.seen {
+		a.memory.wrote(o.name, d.id(), u.GetUID(), u.GetResourceVersion())
+	}
+	a.memory.overrule(o.name, d.id(), d.hash, differences(d.content, value.NewValueInterface(u.Object), t))
+	return nil
+}

@@ -1,0 +1,112 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// Create creates obj once, controlled by owner, if it does not exist: for what must not be
+// written twice, such as password Secrets, Jobs and ControllerRevisions. It never updates. An
+// object of that name that owner does not control is a [ConflictError]. obj gets the owner
+// reference, and the API server's answer when it is created.
+func (a *Applier) Create(ctx context.Context, owner, obj client.Object) error {
+	o, err := ownerOf(owner, a.scheme)
+	if err != nil {
+		return err
+	}
+	gvk, err := apiutil.GVKForObject(obj, a.scheme)
+	if err != nil {
+		return fmt.Errorf("create %q: %w", obj.GetName(), err)
+	}
+	id := objectID{kind: gvk.GroupKind(), name: client.ObjectKeyFromObject(obj)}
+	if err := o.check(gvk, id.name); err != nil {
+		return fmt.Errorf("create: %w", err)
+	}
+	live, current, err := a.look(ctx, gvk, id)
+	switch {
+	case err != nil:
+		return fmt.Errorf("create %s %q: %w", gvk.Kind, id.name.Name, err)
+	case live != nil && !o.controls(live):
+		return o.conflict(gvk, live)
+	case live != nil || !current:
+		return nil
+	}
+	if metav1.GetControllerOfNoCopy(obj) == nil {
+		obj.SetOwnerReferences(append(obj.GetOwnerReferences(), o.reference()))
+	}
+	if !o.controls(obj) {
+		return fmt.Errorf("create %s %q: already has another controller", gvk.Kind, id.name.Name)
+	}
+	err = a.client.Create(ctx, obj, client.FieldOwner(a.fieldOwner))
+	if apierrors.IsAlreadyExists(err) {
+		existing, readErr := a.inTheWay(ctx, o, gvk, id.name)
+		switch {
+		case readErr != nil:
+			return readErr
+		case existing == nil:
+			return err // gone again: try again
+		}
+		a.memory.wrote(o.name, id, existing.UID, existing.ResourceVersion)
+		return nil
+	}
+	if err != nil {
+		return &WriteError{Verb: "create", GVK: gvk, Namespace: id.name.Namespace, Name: id.name.Name, Err: err}
+	}
+	a.memory.wrote(o.name, id, obj.GetUID(), obj.GetResourceVersion())
+	return nil
+}
+
+// Prune deletes the named objects if they exist and are controlled by owner, on condition that
+// they still are what the cache shows. objs carry only type, namespace and name, typed or
+// unstructured. An object that the cache does not hold, or whose kind the API server does not
+// serve, costs no request.
+func (a *Applier) Prune(ctx context.Context, owner client.Object, objs ...client.Object) error {
+	o, err := ownerOf(owner, a.scheme)
+	if err != nil {
+		return err
+	}
+	for _, obj := range objs {
+		if err := a.pruneOne(ctx, o, obj); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *Applier) pruneOne(ctx context.Context, o ownerRef, obj client.Object) error {
+	gvk, err := apiutil.GVKForObject(obj, a.scheme)
+	if err != nil {
+		return fmt.Errorf("delete %q: %w", obj.GetName(), err)
+	}
+	id := objectID{kind: gvk.GroupKind(), name: client.ObjectKeyFromObject(obj)}
+	live, current, err := a.look(ctx, gvk, id)
+	switch {
+	case meta.IsNoMatchError(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("delete %s %q: %w", gvk.Kind, id.name.Name, err)
+	case live == nil || !current || !o.controls(live) || live.GetDeletionTimestamp() != nil:
+		return nil
+	}
+	uid := live.GetUID()
+	version := live.GetResourceVersion()
+	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: id.name.Namespace, Name: id.name.Name}}
+	target.SetGroupVersionKind(gvk)
+	err = a.client.Delete(ctx, target,
+		client.Preconditions{UID: &uid, ResourceVersion: &version},
+		client.PropagationPolicy(metav1.DeletePropagationBackground)) // Jobs would leave their Pods
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return nil // gone or changed since: the watch will tell
+	case err != nil:
+		return &WriteError{Verb: "delete", GVK: gvk, Namespace: id.name.Namespace, Name: id.name.Name, Err: err}
+	}
+	a.memory.deleted(o.name, id, uid)
+	return nil
+}

@@ -1,0 +1,136 @@
+package apply
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+)
+
+// HashAnnotation is on each applied object. It holds the hash of what was applied, by which a
+// restarted operator knows that nothing has been left out since.
+const HashAnnotation = "fettle.dev/applied-hash"
+
+// desiredObject is an object as it is to be applied.
+type desiredObject struct {
+	gvk  schema.GroupVersionKind
+	name types.NamespacedName
+	// content is the JSON that is sent: canonical, with the owner reference and the hash.
+	content map[string]any
+	hash    string
+}
+
+func (d *desiredObject) id() objectID {
+	return objectID{kind: d.gvk.GroupKind(), name: d.name}
+}
+
+// labels returns the labels that the object is to have.
+func (d *desiredObject) labels() map[string]string {
+	labels, _, _ := unstructured.NestedStringMap(d.content, "metadata", "labels")
+	return labels
+}
+
+// render makes config the desired child of owner: the same bytes for the same input.
+func render(config runtime.ApplyConfiguration, owner ownerRef, scheme *runtime.Scheme) (*desiredObject, error) {
+	raw, err := json.Marshal(config)
+	if err != nil {
+		return nil, fmt.Errorf("encode %T: %w", config, err)
+	}
+	var content map[string]any
+	if err := utiljson.Unmarshal(raw, &content); err != nil {
+		return nil, fmt.Errorf("decode %T: %w", config, err)
+	}
+	u := unstructured.Unstructured{Object: content}
+	d := &desiredObject{
+		gvk:  u.GroupVersionKind(),
+		name: client.ObjectKeyFromObject(&u),
+	}
+	if d.gvk.Kind == "" || d.gvk.Version == "" || d.name.Name == "" {
+		return nil, fmt.Errorf("%T needs an apiVersion, a kind and a name, it has %q, %q and %q",
+			config, u.GetAPIVersion(), d.gvk.Kind, d.name.Name)
+	}
+	if err := owner.check(d.gvk, d.name); err != nil {
+		return nil, err
+	}
+	if d.content, err = canonical(content, raw, d.gvk, scheme); err != nil {
+		return nil, fmt.Errorf("%s %q: %w", d.gvk.Kind, d.name.Name, err)
+	}
+	if err := owner.addTo(d.content); err != nil {
+		return nil, fmt.Errorf("%s %q: %w", d.gvk.Kind, d.name.Name, err)
+	}
+	return d, d.seal()
+}
+
+// seal writes the hash of the content into it.
+func (d *desiredObject) seal() error {
+	unstructured.RemoveNestedField(d.content, "metadata", "annotations", HashAnnotation)
+	raw, err := json.Marshal(d.content) // sorts the keys
+	if err != nil {
+		return fmt.Errorf("encode %s %q: %w", d.gvk.Kind, d.name.Name, err)
+	}
+	sum := sha256.Sum256(raw)
+	d.hash = hex.EncodeToString(sum[:16])
+	return unstructured.SetNestedField(d.content, d.hash, "metadata", "annotations", HashAnnotation)
+}
+
+// canonical returns content as the Go type of its kind would write it: quantities in their
+// canonical form, zero values that the type omits dropped, and nothing added. Kinds without a
+// Go type are left as they are.
+func canonical(content map[string]any, raw []byte, gvk schema.GroupVersionKind, scheme *runtime.Scheme) (map[string]any, error) {
+	if !scheme.Recognizes(gvk) {
+		return content, nil
+	}
+	obj, err := scheme.New(gvk)
+	if err != nil {
+		return nil, err
+	}
+	if err := utiljson.Unmarshal(raw, obj); err != nil {
+		return nil, fmt.Errorf("does not have the form of its kind: %w", err)
+	}
+	form, err := value.NewValueReflect(obj)
+	if err != nil {
+		return nil, err
+	}
+	return projectMap(content, form.AsMap()), nil
+}
+
+// project returns what form, the Go value, has for the places that content mentions.
+func project(content any, form value.Value) any {
+	switch content := content.(type) {
+	case map[string]any:
+		if form.IsMap() && !form.IsNull() {
+			return projectMap(content, form.AsMap())
+		}
+	case []any:
+		if form.IsList() && !form.IsNull() && form.AsList().Length() == len(content) {
+			items := form.AsList()
+			out := make([]any, len(content))
+			for i := range content {
+				out[i] = project(content[i], items.At(i))
+			}
+			return out
+		}
+	}
+	return form.Unstructured()
+}
+
+func projectMap(content map[string]any, form value.Map) map[string]any {
+	out := make(map[string]any, len(content))
+	for key, c := range content {
+		if c == nil {
+			continue // null says nothing in an apply configuration
+		}
+		if f, ok := form.Get(key); ok {
+			out[key] = project(c, f)
+		}
+	}
+	return out
+}

@@ -1,0 +1,107 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// look returns the cached copy of an object, nil when there is none, and whether the cache has
+// caught up with the last write to it. The copy is shared: it must not be changed.
+func (a *Applier) look(ctx context.Context, gvk schema.GroupVersionKind, id objectID) (client.Object, bool, error) {
+	obj, err := a.newObject(gvk)
+	if err != nil {
+		return nil, false, err
+	}
+	var s sighting
+	if a.memory.pending(id) {
+		// Before the copy: if the store is past a version now, then so is what Get returns.
+		if s.store, err = a.storeVersion(ctx, obj); err != nil {
+			return nil, false, err
+		}
+	}
+	err = a.cache.Get(ctx, id.name, obj, client.UnsafeDisableDeepCopy)
+	if apierrors.IsNotFound(err) {
+		return nil, a.memory.current(id, s), nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("read from the cache: %w", err)
+	}
+	s.uid, s.version = obj.GetUID(), obj.GetResourceVersion()
+	return obj, a.memory.current(id, s), nil
+}
+
+// newObject returns an empty object of the kind, in the form that controllers watch it.
+func (a *Applier) newObject(gvk schema.GroupVersionKind) (client.Object, error) {
+	if !a.scheme.Recognizes(gvk) {
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(gvk)
+		return u, nil
+	}
+	obj, err := a.scheme.New(gvk)
+	if err != nil {
+		return nil, err
+	}
+	o, ok := obj.(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("%s is not the kind of an object", gvk)
+	}
+	return o, nil
+}
+
+// storeVersion returns the version that the cache's store of obj's kind has reached, "" when
+// the cache does not tell (one that is limited to several namespaces does not).
+func (a *Applier) storeVersion(ctx context.Context, obj client.Object) (string, error) {
+	informer, err := a.cache.GetInformer(ctx, obj)
+	if err != nil {
+		return "", fmt.Errorf("informer: %w", err)
+	}
+	if i, ok := informer.(interface{ GetIndexer() toolscache.Indexer }); ok {
+		return i.GetIndexer().LastStoreSyncResourceVersion(), nil
+	}
+	return "", nil
+}
+
+// inTheWay reads, from the API server, the metadata of an object that exists although the
+// cache does not hold it: nil when it is gone, a ConflictError when o does not control it.
+func (a *Applier) inTheWay(
+	ctx context.Context, o ownerRef, gvk schema.GroupVersionKind, name types.NamespacedName,
+) (*metav1.PartialObjectMetadata, error) {
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(gvk)
+	err := a.live.Get(ctx, name, live)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // absence is an answer
+	case err != nil:
+		return nil, fmt.Errorf("read the owner of %s %q: %w", gvk.Kind, name.Name, err)
+	case !o.controls(live):
+		return nil, o.conflict(gvk, live)
+	}
+	return live, nil
+}
+
+// typeOf returns the type of a kind, read once.
+func (a *Applier) typeOf(gvk schema.GroupVersionKind) (objectType, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if t, ok := a.types[gvk]; ok {
+		return t, nil
+	}
+	obj, err := a.newObject(gvk)
+	if err != nil {
+		return objectType{}, err
+	}
+	t, err := typeOf(obj)
+	if err == nil {
+		a.types[gvk] = t
+	}
+	return t, err
+}

@@ -1,0 +1,90 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// ownerRef says who controls the children.
+type ownerRef struct {
+	gvk  schema.GroupVersionKind
+	name types.NamespacedName
+	uid  types.UID
+}
+
+func ownerOf(owner client.Object, scheme *runtime.Scheme) (ownerRef, error) {
+	gvk, err := apiutil.GVKForObject(owner, scheme)
+	if err != nil {
+		return ownerRef{}, fmt.Errorf("kind of the owner %q: %w", owner.GetName(), err)
+	}
+	if owner.GetUID() == "" {
+		return ownerRef{}, fmt.Errorf("%s %q has no UID: only an object that was read from the API server can own others",
+			gvk.Kind, owner.GetName())
+	}
+	return ownerRef{gvk: gvk, name: client.ObjectKeyFromObject(owner), uid: owner.GetUID()}, nil
+}
+
+// check refuses a child that the garbage collector would take for an orphan.
+func (o ownerRef) check(gvk schema.GroupVersionKind, child types.NamespacedName) error {
+	if o.name.Namespace != "" && o.name.Namespace != child.Namespace {
+		return fmt.Errorf("%s %q is in namespace %q, its owner %s %q in %q: they must be in the same one",
+			gvk.Kind, child.Name, child.Namespace, o.gvk.Kind, o.name.Name, o.name.Namespace)
+	}
+	return nil
+}
+
+// addTo makes content, a desired object, controlled by o.
+func (o ownerRef) addTo(content map[string]any) error {
+	refs, _, err := unstructured.NestedSlice(content, "metadata", "ownerReferences")
+	if err != nil {
+		return err
+	}
+	for _, r := range refs {
+		if m, ok := r.(map[string]any); ok && m["controller"] == true {
+			return errors.New("already has a controller: leave the owner reference to Apply")
+		}
+	}
+	refs = append(refs, map[string]any{
+		"apiVersion":         o.gvk.GroupVersion().String(),
+		"kind":               o.gvk.Kind,
+		"name":               o.name.Name,
+		"uid":                string(o.uid),
+		"controller":         true,
+		"blockOwnerDeletion": true,
+	})
+	return unstructured.SetNestedSlice(content, refs, "metadata", "ownerReferences")
+}
+
+// reference returns the owner reference for an object that is created.
+func (o ownerRef) reference() metav1.OwnerReference {
+	return metav1.OwnerReference{
+		APIVersion:         o.gvk.GroupVersion().String(),
+		Kind:               o.gvk.Kind,
+		Name:               o.name.Name,
+		UID:                o.uid,
+		Controller:         new(true),
+		BlockOwnerDeletion: new(true),
+	}
+}
+
+func (o ownerRef) controls(obj metav1.Object) bool {
+	ref := metav1.GetControllerOfNoCopy(obj)
+	return ref != nil && ref.UID == o.uid
+}
+
+// conflict describes obj, which is in the way of a child of o.
+func (o ownerRef) conflict(gvk schema.GroupVersionKind, obj metav1.Object) *ConflictError {
+	e := &ConflictError{OwnerKind: o.gvk.Kind, GVK: gvk, Namespace: obj.GetNamespace(), Name: obj.GetName()}
+	if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {
+		e.Controller = ref.Kind + " " + ref.Name
+	}
+	return e
+}

@@ -1,0 +1,70 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// Current reports whether obj, a copy from the cache, is at least as new as the last write that
+// this Applier made to it. A controller returns at once, without an error, when its object is
+// not current: the watch will wake it.
+func (a *Applier) Current(obj client.Object) bool {
+	id, err := a.idOf(obj)
+	if err != nil {
+		return true // never written by this Applier
+	}
+	return a.memory.current(id, sighting{uid: obj.GetUID(), version: obj.GetResourceVersion()})
+}
+
+// PatchStatus writes obj's status if it differs from before's, in one merge patch that fails
+// with a conflict when the object has changed since before was read, and reports whether it
+// wrote. obj then holds the API server's answer.
+func (a *Applier) PatchStatus(ctx context.Context, obj, before client.Object) (bool, error) {
+	id, err := a.idOf(obj)
+	if err != nil {
+		return false, fmt.Errorf("patch the status of %q: %w", obj.GetName(), err)
+	}
+	changed, err := statusDiffers(obj, before)
+	if err != nil || !changed {
+		return false, err
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := a.client.Status().Patch(ctx, obj, patch, client.FieldOwner(a.fieldOwner)); err != nil {
+		return false, fmt.Errorf("patch the status of %s %q: %w", id.kind.Kind, id.name.Name, err)
+	}
+	a.memory.wrote(id.name, id, obj.GetUID(), obj.GetResourceVersion())
+	return true, nil
+}
+
+// statusDiffers reports whether a merge patch from before to obj says anything of the status.
+func statusDiffers(obj, before client.Object) (bool, error) {
+	raw, err := client.MergeFrom(before).Data(obj)
+	if err != nil {
+		return false, fmt.Errorf("compare the status of %q: %w", obj.GetName(), err)
+	}
+	var patch struct {
+		Status json.RawMessage `json:"status"`
+	}
+	if err := json.Unmarshal(raw, &patch); err != nil {
+		return false, fmt.Errorf("compare the status of %q: %w", obj.GetName(), err)
+	}
+	return patch.Status != nil, nil
+}
+
+// Forget drops what is remembered about the objects of an owner that is gone. Not calling it
+// does no harm: what is remembered is bounded in time and number.
+func (a *Applier) Forget(owner client.ObjectKey) {
+	a.memory.forget(owner)
+}
+
+func (a *Applier) idOf(obj client.Object) (objectID, error) {
+	gvk, err := apiutil.GVKForObject(obj, a.scheme)
+	if err != nil {
+		return objectID{}, err
+	}
+	return objectID{kind: gvk.GroupKind(), name: client.ObjectKeyFromObject(obj)}, nil
+}
