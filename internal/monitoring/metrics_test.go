@@ -1,0 +1,163 @@
+package monitoring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// series lists the registered series as name{label=value,…}, one for a histogram, in the registry's order.
+func series(t *testing.T, reg prometheus.Gatherer) []string {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, f := range families {
+		for _, metric := range f.GetMetric() {
+			var labels []string
+			for _, l := range metric.GetLabel() {
+				labels = append(labels, l.GetName()+"="+l.GetValue())
+			}
+			all = append(all, f.GetName()+"{"+strings.Join(labels, ",")+"}")
+		}
+	}
+	return all
+}
+
+func key(namespace, name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+func TestSeriesGoWithTheLastObjectOfANamespace(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	m := New(reg, false)
+	for _, k := range []types.NamespacedName{key("a", "one"), key("a", "two"), key("b", "one")} {
+		m.Observe(KindWebApp, k, time.Second, nil)
+		m.Observe(KindWebApp, k, time.Second, context.DeadlineExceeded)
+		m.Created(KindWebApp, k, time.Minute)
+		m.ConfigChanged(KindWebApp, k)
+		m.Ready(KindWebApp, k, true) // no series for each object were asked for
+	}
+	of := func(namespace string) []string {
+		return []string{
+			"fettle_config_changes_total{namespace=" + namespace + "}",
+			"webapp_creation_duration_seconds{namespace=" + namespace + "}",
+			"webapp_errors_total{namespace=" + namespace + ",type=timeout}",
+			"webapp_reconcile_duration_seconds{namespace=" + namespace + "}",
+			"webapp_reconcile_total{namespace=" + namespace + ",result=error}",
+			"webapp_reconcile_total{namespace=" + namespace + ",result=success}",
+		}
+	}
+	if got, want := len(series(t, reg)), 2*len(of("a")); got != want {
+		t.Fatalf("%d series for three objects in two namespaces, want %d: %q", got, want, series(t, reg))
+	}
+	m.Gone(KindWebApp, key("a", "one"))
+	if got, want := len(series(t, reg)), 2*len(of("a")); got != want {
+		t.Errorf("%d series while namespace a has an object, want %d: %q", got, want, series(t, reg))
+	}
+	m.Gone(KindWebApp, key("a", "two"))
+	if diff := cmp.Diff(of("b"), series(t, reg)); diff != "" {
+		t.Errorf("after the last object of namespace a (-want +got):\n%s", diff)
+	}
+	m.Gone(KindWebApp, key("b", "one"))
+	m.Gone(KindWebApp, key("b", "never-counted"))
+	if got := series(t, reg); len(got) != 0 {
+		t.Errorf("series without objects: %q", got)
+	}
+	if len(m.tracked) != 0 {
+		t.Errorf("objects are remembered after they went: %v", m.tracked)
+	}
+}
+
+func TestSeriesDoNotGrowWithObjects(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	m := New(reg, false)
+	for i := range 1000 {
+		k := key("a", fmt.Sprintf("app-%d", i))
+		m.Observe(KindWebApp, k, time.Second, fmt.Errorf("error number %d", i))
+		m.Observe("WebAppPolicy", k, time.Second, nil) // a kind without metrics of its own
+	}
+	want := []string{
+		"webapp_errors_total{namespace=a,type=other}",
+		"webapp_reconcile_duration_seconds{namespace=a}",
+		"webapp_reconcile_total{namespace=a,result=error}",
+	}
+	if diff := cmp.Diff(want, series(t, reg)); diff != "" {
+		t.Errorf("series of 1000 objects (-want +got):\n%s", diff)
+	}
+	if got := testutil.ToFloat64(m.kinds[KindWebApp].errors); got != 1000 {
+		t.Errorf("counted %v errors, want 1000", got)
+	}
+}
+
+func TestPerObjectSeriesGoWithTheObject(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	m := New(reg, true)
+	m.Ready(KindWebApp, key("a", "one"), true)
+	m.Ready(KindWebApp, key("a", "two"), false)
+	m.Ready("WebAppPolicy", key("", "one"), true)
+	const want = `# HELP fettle_resource_ready 1 where the condition Ready of the object is True, else 0.
+# TYPE fettle_resource_ready gauge
+fettle_resource_ready{kind="WebApp",name="one",namespace="a"} 1
+fettle_resource_ready{kind="WebApp",name="two",namespace="a"} 0
+fettle_resource_ready{kind="WebAppPolicy",name="one",namespace=""} 1
+`
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "fettle_resource_ready"); err != nil {
+		t.Error(err)
+	}
+	m.Gone(KindWebApp, key("a", "one"))
+	m.Gone("WebAppPolicy", key("", "one"))
+	rest := []string{"fettle_resource_ready{kind=WebApp,name=two,namespace=a}"}
+	if diff := cmp.Diff(rest, series(t, reg)); diff != "" {
+		t.Errorf("after two objects went (-want +got):\n%s", diff)
+	}
+}
+
+func TestNilMetricsDoNothing(t *testing.T) {
+	var m *Metrics
+	m.Observe(KindWebApp, key("a", "one"), time.Second, nil)
+	m.Created(KindWebApp, key("a", "one"), time.Second)
+	m.ConfigChanged(KindWebApp, key("a", "one"))
+	m.Ready(KindWebApp, key("a", "one"), true)
+	m.Gone(KindWebApp, key("a", "one"))
+}
+
+func TestErrorType(t *testing.T) {
+	deployments := schema.GroupResource{Group: "apps", Resource: "deployments"}
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{apierrors.NewConflict(deployments, "a", errors.New("changed")), "conflict"},
+		{apierrors.NewAlreadyExists(deployments, "a"), "conflict"},
+		{apierrors.NewInvalid(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "a", nil), "invalid"},
+		{apierrors.NewBadRequest("bad"), "invalid"},
+		{apierrors.NewForbidden(deployments, "a", errors.New("quota")), "forbidden"},
+		{apierrors.NewUnauthorized("who"), "forbidden"},
+		{apierrors.NewTooManyRequests("slow down", 1), "throttled"},
+		{apierrors.NewServerTimeout(deployments, "get", 1), "timeout"},
+		{apierrors.NewTimeoutError("late", 1), "timeout"},
+		{context.DeadlineExceeded, "timeout"},
+		{os.ErrDeadlineExceeded, "timeout"},
+		{apierrors.NewInternalError(errors.New("boom")), "other"},
+		{apierrors.NewNotFound(deployments, "a"), "other"},
+		{errors.New("anything"), "other"},
+	} {
+		if got := ErrorType(fmt.Errorf("apply deployment: %w", c.err)); got != c.want {
+			t.Errorf("ErrorType(%v) = %q, want %q", c.err, got, c.want)
+		}
+	}
+}
