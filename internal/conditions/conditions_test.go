@@ -1,0 +1,177 @@
+package conditions
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fettlemeta "github.com/fettle-dev/fettle/api/meta/v1"
+)
+
+func condition(t string, status metav1.ConditionStatus, generation int64) metav1.Condition {
+	return metav1.Condition{
+		Type: t, Status: status, Reason: t + string(status), Message: "why " + t, ObservedGeneration: generation,
+	}
+}
+
+func TestSetKeepsTransitionTime(t *testing.T) {
+	long := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	before := condition("Available", metav1.ConditionTrue, 1)
+	before.LastTransitionTime = long
+	for _, tc := range []struct {
+		name string
+		next metav1.Condition
+		kept bool
+	}{
+		{"the same again", condition("Available", metav1.ConditionTrue, 1), true},
+		{"another reason, message and generation", metav1.Condition{
+			Type: "Available", Status: metav1.ConditionTrue, Reason: "Other", Message: "other", ObservedGeneration: 2,
+		}, true},
+		{"False", condition("Available", metav1.ConditionFalse, 1), false},
+		{"Unknown", condition("Available", metav1.ConditionUnknown, 1), false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			conds := []metav1.Condition{before}
+			Set(&conds, tc.next)
+			if kept := conds[0].LastTransitionTime.Equal(&long); kept != tc.kept {
+				t.Errorf("transition time kept: %v, want %v", kept, tc.kept)
+			}
+			if diff := cmp.Diff([]metav1.Condition{tc.next}, conds,
+				cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSetCutsLongMessages(t *testing.T) {
+	for _, message := range []string{
+		strings.Repeat("x", maxMessage+1),
+		strings.Repeat("ü", maxMessage), // two bytes each, so a cut may hit the middle of one
+		"x" + strings.Repeat("ü", maxMessage),
+		strings.Repeat("€", maxMessage),
+	} {
+		var conds []metav1.Condition
+		Set(&conds, metav1.Condition{Type: "Applied", Status: metav1.ConditionFalse, Reason: "Invalid", Message: message})
+		got := conds[0].Message
+		if len(got) > maxMessage || len(got) < maxMessage-4 || !utf8.ValidString(got) || !strings.HasSuffix(got, "...") {
+			t.Errorf("a message of %d bytes became one of %d, valid UTF-8: %v, ending in %q",
+				len(message), len(got), utf8.ValidString(got), got[len(got)-3:])
+		}
+	}
+	exact := strings.Repeat("x", maxMessage)
+	if got := cut(exact); got != exact {
+		t.Errorf("a message of the allowed length was cut to %d bytes", len(got))
+	}
+}
+
+func TestSummarize(t *testing.T) {
+	const yes, no, unsure = metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown
+	ready := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return metav1.Condition{Type: fettlemeta.Ready, Status: status, Reason: reason, Message: message, ObservedGeneration: 2}
+	}
+	for _, tc := range []struct {
+		name  string
+		conds []metav1.Condition
+		types []string
+		want  metav1.Condition
+	}{
+		{
+			"all are True",
+			[]metav1.Condition{condition("A", yes, 2), condition("B", yes, 2)},
+			[]string{"A", "B"}, ready(yes, "Ready", ""),
+		},
+		{
+			"the first False in the order given, not in that of the list",
+			[]metav1.Condition{condition("B", no, 2), condition("A", no, 2)},
+			[]string{"A", "B"}, ready(no, "AFalse", "why A"),
+		},
+		{
+			"False before an Unknown that comes first",
+			[]metav1.Condition{condition("A", unsure, 2), condition("B", no, 2)},
+			[]string{"A", "B"}, ready(no, "BFalse", "why B"),
+		},
+		{
+			"the first Unknown",
+			[]metav1.Condition{condition("A", yes, 2), condition("B", unsure, 2), condition("C", unsure, 2)},
+			[]string{"A", "B", "C"}, ready(unsure, "BUnknown", "why B"),
+		},
+		{
+			"a missing one is Unknown",
+			[]metav1.Condition{condition("A", yes, 2)},
+			[]string{"A", "B"}, ready(unsure, fettlemeta.ReasonReconciling, "B is not known yet"),
+		},
+		{
+			"one of an older generation is Unknown",
+			[]metav1.Condition{condition("A", yes, 1)},
+			[]string{"A"}, ready(unsure, fettlemeta.ReasonReconciling, "A is not known yet"),
+		},
+		{
+			"a False of an older generation is Unknown too",
+			[]metav1.Condition{condition("A", no, 1), condition("B", yes, 2)},
+			[]string{"A", "B"}, ready(unsure, fettlemeta.ReasonReconciling, "A is not known yet"),
+		},
+		{
+			"others do not count",
+			[]metav1.Condition{condition("A", yes, 2), condition("B", no, 2)},
+			[]string{"A"}, ready(yes, "Ready", ""),
+		},
+		{
+			"nothing is known of nothing", nil, nil,
+			ready(unsure, fettlemeta.ReasonReconciling, "the state is not known yet"),
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			conds := tc.conds
+			Summarize(&conds, 2, tc.types...)
+			got := meta.FindStatusCondition(conds, fettlemeta.Ready)
+			if got == nil {
+				t.Fatal("no Ready condition")
+			}
+			if diff := cmp.Diff(tc.want, *got, cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
+				t.Errorf("Ready (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Ready is True exactly if all are, False exactly if one is, whatever the order; and summing up
+// again changes nothing.
+func TestSummarizeProperties(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	statuses := []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown}
+	for range 5000 {
+		names := []string{"A", "B", "C", "D"}[:1+rng.IntN(4)]
+		var conds []metav1.Condition
+		count := map[metav1.ConditionStatus]int{}
+		for _, name := range names {
+			s := statuses[rng.IntN(len(statuses))]
+			count[s]++
+			conds = append(conds, condition(name, s, 7))
+		}
+		rng.Shuffle(len(conds), func(i, j int) { conds[i], conds[j] = conds[j], conds[i] })
+		Summarize(&conds, 7, names...)
+		want := metav1.ConditionUnknown
+		switch {
+		case count[metav1.ConditionFalse] > 0:
+			want = metav1.ConditionFalse
+		case count[metav1.ConditionTrue] == len(names):
+			want = metav1.ConditionTrue
+		}
+		if got := meta.FindStatusCondition(conds, fettlemeta.Ready).Status; got != want {
+			t.Fatalf("Ready is %s, want %s: %v", got, want, conds)
+		}
+		again := append([]metav1.Condition(nil), conds...)
+		Summarize(&again, 7, names...)
+		if diff := cmp.Diff(conds, again); diff != "" {
+			t.Fatalf("summing up again (-first +second):\n%s", diff)
+		}
+	}
+}
