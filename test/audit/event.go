@@ -1,0 +1,132 @@
+// Package audit judges a controller by what the API server wrote down about it, not by what the controller says of
+// itself. A Recorder marks a place in the API server's audit log (JSON lines, level Metadata) and later counts the
+// requests since, by user, kind of request and object. It reads the log of a test's API server and of the local cluster.
+package audit
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+)
+
+// Class says what a request costs, and whether an idle controller may send it.
+type Class string
+
+// Classes of requests. Leases and events are apart because they have budgets of their own.
+const (
+	Write     Class = "write"      // creates, updates, patches, deletes, also those that were refused
+	LiveRead  Class = "live read"  // get and list that a cache could have answered, and dry runs
+	WatchList Class = "watch-list" // an informer's first list, in either of its forms
+	Watch     Class = "watch"      // an informer's watch
+	Lease     Class = "lease"      // any request for a Lease
+	Event     Class = "event"      // writing an Event
+	Review    Class = "review"     // questions about tokens and access, which create nothing
+	Discovery Class = "discovery"  // requests outside of resources: discovery, OpenAPI, health
+)
+
+// Request is one answered request, or a watch that started.
+type Request struct {
+	AuditID     string
+	User        string
+	UserAgent   string
+	Class       Class
+	Verb        string
+	Resource    string // qualified by its group: deployments.apps, configmaps
+	Subresource string
+	Namespace   string
+	Name        string
+	Code        int
+}
+
+// Refused reports whether the API server turned the request down.
+func (r Request) Refused() bool { return r.Code >= 400 }
+
+// line is the part of audit.k8s.io/v1 Event that is used.
+type line struct {
+	AuditID    string `json:"auditID"`
+	Stage      string `json:"stage"`
+	RequestURI string `json:"requestURI"`
+	Verb       string `json:"verb"`
+	UserAgent  string `json:"userAgent"`
+	User       user   `json:"user"`
+	As         *user  `json:"impersonatedUser"`
+	Object     *struct {
+		APIGroup    string `json:"apiGroup"`
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+		Namespace   string `json:"namespace"`
+		Name        string `json:"name"`
+	} `json:"objectRef"`
+	Response *struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+}
+
+type user struct {
+	Username string `json:"username"`
+}
+
+// parse returns false for lines that repeat a request that another line stands for.
+func parse(data []byte) (Request, bool, error) {
+	var l line
+	if err := json.Unmarshal(data, &l); err != nil {
+		return Request{}, false, err
+	}
+	// A watch counts when it starts, as it may end long after; anything else when it was answered.
+	counted := "ResponseComplete"
+	if l.Verb == "watch" && l.Object != nil {
+		counted = "ResponseStarted"
+	}
+	failedWatch := l.Verb == "watch" && l.Stage == "ResponseComplete" && l.Response != nil && l.Response.Code >= 400
+	if l.Stage != counted && l.Stage != "Panic" && !failedWatch {
+		return Request{}, false, nil
+	}
+	r := Request{AuditID: l.AuditID, User: l.User.Username, UserAgent: l.UserAgent, Verb: l.Verb}
+	if l.As != nil {
+		r.User = l.As.Username
+	}
+	if l.Object != nil {
+		r.Resource, r.Subresource = l.Object.Resource, l.Object.Subresource
+		if l.Object.APIGroup != "" {
+			r.Resource += "." + l.Object.APIGroup
+		}
+		r.Namespace, r.Name = l.Object.Namespace, l.Object.Name
+	}
+	if l.Response != nil {
+		r.Code = l.Response.Code
+	}
+	r.Class = classify(&r, l.RequestURI)
+	return r, true, nil
+}
+
+var writeVerbs = map[string]bool{"create": true, "update": true, "patch": true, "delete": true, "deletecollection": true}
+
+func classify(r *Request, uri string) Class {
+	query := url.Values{}
+	if u, err := url.ParseRequestURI(uri); err == nil {
+		query = u.Query()
+	}
+	resource, group, _ := strings.Cut(r.Resource, ".")
+	switch {
+	case r.Resource == "":
+		return Discovery
+	case group == "authorization.k8s.io" || group == "authentication.k8s.io":
+		return Review
+	case group == "coordination.k8s.io" && resource == "leases":
+		return Lease
+	case r.Verb == "watch" && query.Get("sendInitialEvents") == "true":
+		return WatchList
+	case r.Verb == "watch":
+		return Watch
+	case r.Verb == "list" && query.Get("resourceVersion") == "0":
+		return WatchList
+	case !writeVerbs[r.Verb]:
+		return LiveRead
+	case query.Get("dryRun") != "":
+		r.Verb += " (dry run)"
+		return LiveRead
+	case resource == "events":
+		return Event
+	}
+	return Write
+}

@@ -1,0 +1,118 @@
+package audit
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// Key is what requests are counted by.
+type Key struct {
+	User        string
+	Class       Class
+	Verb        string
+	Resource    string
+	Subresource string
+	Namespace   string
+	Name        string
+}
+
+// Count of requests, and how many of them the API server turned down.
+type Count struct {
+	Requests int
+	Refused  int
+}
+
+// Summary is what a Recorder counted.
+type Summary struct {
+	Filter Filter
+	Counts map[Key]Count
+}
+
+func (s *Summary) add(r Request) {
+	if s.Counts == nil {
+		s.Counts = map[Key]Count{}
+	}
+	key := Key{r.User, r.Class, r.Verb, r.Resource, r.Subresource, r.Namespace, r.Name}
+	count := s.Counts[key]
+	count.Requests++
+	if r.Refused() {
+		count.Refused++
+	}
+	s.Counts[key] = count
+}
+
+// Of counts the requests of some classes.
+func (s Summary) Of(classes ...Class) int {
+	total := 0
+	for key, count := range s.Counts {
+		if slices.Contains(classes, key.Class) {
+			total += count.Requests
+		}
+	}
+	return total
+}
+
+// Writes are all that changed something or tried to, without leases and events.
+func (s Summary) Writes() int { return s.Of(Write) }
+
+// LiveReads are gets and lists that went past the cache.
+func (s Summary) LiveReads() int { return s.Of(LiveRead) }
+
+// Where keeps the requests that keep wants.
+func (s Summary) Where(keep func(Key) bool) Summary {
+	chosen := Summary{Filter: s.Filter, Counts: map[Key]Count{}}
+	for key, count := range s.Counts {
+		if keep(key) {
+			chosen.Counts[key] = count
+		}
+	}
+	return chosen
+}
+
+// String is a table with a line for each user, class, verb and resource.
+func (s Summary) String() string {
+	type row struct{ user, class, verb, resource string }
+	rows, names := map[row]Count{}, map[row][]string{}
+	for key, count := range s.Counts {
+		resource := key.Resource
+		if key.Subresource != "" {
+			resource += "/" + key.Subresource
+		}
+		at := row{key.User, string(key.Class), key.Verb, resource}
+		sum := rows[at]
+		rows[at] = Count{sum.Requests + count.Requests, sum.Refused + count.Refused}
+		if key.Name != "" {
+			names[at] = append(names[at], key.Name)
+		}
+	}
+	if len(rows) == 0 {
+		return "no requests\n"
+	}
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "USER\tCLASS\tVERB\tRESOURCE\tREQUESTS\tREFUSED\tOBJECTS")
+	sorted := slices.SortedFunc(maps.Keys(rows), func(a, b row) int {
+		return cmp.Or(cmp.Compare(a.user, b.user), cmp.Compare(a.class, b.class), cmp.Compare(a.resource, b.resource), cmp.Compare(a.verb, b.verb))
+	})
+	for _, at := range sorted {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%d\t%s\n", at.user, at.class, at.verb, at.resource,
+			rows[at].Requests, rows[at].Refused, abbreviate(names[at]))
+	}
+	_ = table.Flush() // a strings.Builder takes everything
+	return text.String()
+}
+
+// abbreviate names a few objects and the number of the others.
+func abbreviate(names []string) string {
+	const shown = 3
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if len(names) <= shown {
+		return strings.Join(names, " ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], " "), len(names)-shown)
+}
