@@ -1,0 +1,23 @@
+// Package controllers is the operator's table of contents.
+package controllers
+
+import (
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/fettle-dev/fettle/controllers/webapp"
+	"github.com/fettle-dev/fettle/internal/monitoring"
+)
+
+// Options of all controllers.
+type Options struct {
+	// Workers is how many objects of each kind are reconciled at once.
+	Workers int
+	// WatchSecrets is false where the role does not allow to watch the metadata of Secrets.
+	WatchSecrets bool
+	Metrics      *monitoring.Metrics
+}
+
+// Setup registers every controller with the manager.
+func Setup(mgr ctrl.Manager, opts Options) error {
+	return webapp.Setup(mgr, webapp.Options{Workers: opts.Workers, WatchSecrets: opts.WatchSecrets, Metrics: opts.Metrics})
+}

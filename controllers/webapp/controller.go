@@ -1,0 +1,218 @@
+// Package webapp runs a WebApp as a Deployment and a Service, and as an Ingress or
+// HTTPRoute, HorizontalPodAutoscaler, PodDisruptionBudget, NetworkPolicy, ServiceMonitor and
+// ControllerRevision where its spec asks for them.
+//
+// It owns those objects. It reads the pods to say why they don't serve, the labels of the namespace for the
+// security profile, and the ConfigMaps and Secrets of spec.configRefs: their metadata from the cache, their contents
+// by name and only when they have changed.
+package webapp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/conditions"
+	"github.com/fettle-dev/fettle/internal/monitoring"
+)
+
+const (
+	controllerName = "webapp"
+	// handoverOwner holds spec.replicas of a Deployment between the spec and an autoscaler.
+	handoverOwner = "webapp-handover"
+
+	// quiet is how long a status that only tells of progress is held back, so that a creation or a change which
+	// soon succeeds costs one status write.
+	quiet = 3 * time.Second
+	// conflictRetry is when a foreign object that is in the way is looked for again: the cache does not hold it.
+	conflictRetry = time.Minute
+)
+
+// +kubebuilder:rbac:groups=apps.fettle.dev,resources=webapps,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apps.fettle.dev,resources=webapps/status,verbs=patch
+// +kubebuilder:rbac:groups=apps.fettle.dev,resources=webapps/finalizers,verbs=update
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses;networkpolicies,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=httproutes,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=monitoring.coreos.com,resources=servicemonitors,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods;namespaces,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=configmaps;secrets,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Options of the controller.
+type Options struct {
+	// Workers is how many WebApps are reconciled at once.
+	Workers int
+	// WatchSecrets is false where the role does not allow it: Secrets are then read again from time to time.
+	WatchSecrets bool
+	Metrics      *monitoring.Metrics
+}
+
+type reconciler struct {
+	client  client.Client
+	live    client.Reader
+	applier *apply.Applier
+	pace    *conditions.Pace
+	clock   clock.PassiveClock
+	events  events.EventRecorder
+	metrics *monitoring.Metrics
+	config  *configReader
+	apis    *optionalAPIs
+}
+
+// Setup registers the controller with the manager.
+func Setup(mgr ctrl.Manager, opts Options) error {
+	applier, err := apply.New(mgr, controllerName)
+	if err != nil {
+		return fmt.Errorf("set up controller %s: %w", controllerName, err)
+	}
+	if err := index(context.Background(), mgr.GetFieldIndexer()); err != nil {
+		return fmt.Errorf("set up controller %s: %w", controllerName, err)
+	}
+	r := &reconciler{
+		client:  mgr.GetClient(),
+		live:    mgr.GetAPIReader(),
+		applier: applier,
+		pace:    conditions.NewPace(quiet, clock.RealClock{}),
+		clock:   clock.RealClock{},
+		events:  mgr.GetEventRecorder(controllerName),
+		metrics: opts.Metrics,
+		config:  newConfigReader(mgr, opts.WatchSecrets),
+	}
+	c, err := r.watches(mgr, opts).
+		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Workers}).
+		Build(r)
+	if err != nil {
+		return fmt.Errorf("set up controller %s: %w", controllerName, err)
+	}
+	r.apis = newOptionalAPIs(mgr, c)
+	return nil
+}
+
+// Reconcile makes the children of one WebApp be what its spec asks for, and reports what it then observes.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	app := &appsv1.WebApp{}
+	if err := r.client.Get(ctx, req.NamespacedName, app); apierrors.IsNotFound(err) {
+		r.forget(req.NamespacedName)
+		return reconcile.Result{}, nil
+	} else if err != nil {
+		return reconcile.Result{}, fmt.Errorf("get WebApp: %w", err)
+	}
+	if !r.applier.Current(app) {
+		return reconcile.Result{}, nil // the watch brings what was last written
+	}
+	start, before := r.clock.Now(), app.DeepCopy()
+	result, err := r.reconcile(ctx, app)
+	wait, patchErr := r.report(ctx, app, before)
+	if patchErr != nil {
+		err = patchErr // not joined: a terminal error beside it would keep this write from being retried
+	}
+	r.metrics.Observe(monitoring.KindWebApp, req.NamespacedName, r.clock.Since(start), err)
+	if err == nil && wait > 0 && (result.RequeueAfter == 0 || wait < result.RequeueAfter) {
+		result.RequeueAfter = wait
+	}
+	return result, err
+}
+
+func (r *reconciler) reconcile(ctx context.Context, app *appsv1.WebApp) (reconcile.Result, error) {
+	switch {
+	case app.DeletionTimestamp != nil:
+		setTerminating(app)
+		return reconcile.Result{}, nil // all that is owned is garbage-collected
+	case app.Spec.Paused:
+		setPaused(app)
+		return reconcile.Result{}, nil
+	}
+	in, found, err := r.resolve(ctx, app)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	p := desired(app, in)
+	applyErr := r.apply(ctx, app, p, found)
+	if applyErr != nil && transient(applyErr) {
+		return reconcile.Result{}, applyErr
+	}
+	seen, err := r.observe(ctx, app)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	seen.applyErr = applyErr
+	setStatus(app, in, p, seen)
+	return r.outcome(app, applyErr)
+}
+
+// apply writes what is desired and deletes what is not.
+func (r *reconciler) apply(ctx context.Context, app *appsv1.WebApp, p plan, found existing) error {
+	if err := r.handOver(ctx, app, found.deployment); err != nil {
+		return err
+	}
+	if err := r.applier.Apply(ctx, app, p.objects...); err != nil {
+		return err
+	}
+	if configRollsOut(found.deployment, p) {
+		r.metrics.ConfigChanged(monitoring.KindWebApp, client.ObjectKeyFromObject(app))
+	}
+	return r.applier.Prune(ctx, app, superfluous(app, p, found)...)
+}
+
+// outcome says when to look again. What is watched needs no time.
+func (r *reconciler) outcome(app *appsv1.WebApp, applyErr error) (reconcile.Result, error) {
+	var conflict *apply.ConflictError
+	switch {
+	case applyErr == nil:
+		return reconcile.Result{RequeueAfter: r.config.resync(app)}, nil
+	case errors.As(applyErr, &conflict):
+		return reconcile.Result{RequeueAfter: conflictRetry}, nil
+	case apierrors.IsInvalid(applyErr), apierrors.IsBadRequest(applyErr):
+		return reconcile.Result{}, reconcile.TerminalError(applyErr)
+	default:
+		return reconcile.Result{}, applyErr
+	}
+}
+
+// transient reports whether err is gone at the next try, and not worth a word in status.
+func transient(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) ||
+		apierrors.IsTimeout(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+func (r *reconciler) observe(ctx context.Context, app *appsv1.WebApp) (observed, error) {
+	var seen observed
+	key := client.ObjectKeyFromObject(app)
+	d := &k8sappsv1.Deployment{}
+	if err := r.client.Get(ctx, key, d); client.IgnoreNotFound(err) != nil {
+		return seen, fmt.Errorf("get Deployment: %w", err)
+	} else if err == nil && owned(app, d) {
+		seen.deployment, seen.behind = d, !r.applier.Current(d)
+	}
+	pods := &corev1.PodList{}
+	if err := r.client.List(ctx, pods, client.InNamespace(app.Namespace), client.MatchingFields{indexOwner: app.Name}); err != nil {
+		return seen, fmt.Errorf("list pods: %w", err)
+	}
+	seen.pods = pods.Items
+	return seen, nil
+}
+
+func (r *reconciler) forget(key types.NamespacedName) {
+	r.applier.Forget(key)
+	r.metrics.Gone(monitoring.KindWebApp, key)
+}

@@ -1,0 +1,74 @@
+package webapp
+
+import (
+	"fmt"
+	"strings"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+)
+
+// wanted is the number of pods that the Deployment should have.
+func wanted(d *k8sappsv1.Deployment) int32 {
+	if d.Spec.Replicas == nil {
+		return 1
+	}
+	return *d.Spec.Replicas
+}
+
+// complete reports whether the Deployment has seen its spec, and all of its pods are of the current template and serve.
+func complete(d *k8sappsv1.Deployment) bool {
+	n := wanted(d)
+	return d.Status.ObservedGeneration >= d.Generation &&
+		d.Status.UpdatedReplicas == n && d.Status.Replicas == n && d.Status.AvailableReplicas == n
+}
+
+// readyRevision is the revision that d runs with all of its pods; "" while it is rolling out or has none.
+func readyRevision(d *k8sappsv1.Deployment) string {
+	if d == nil || wanted(d) == 0 || !complete(d) {
+		return ""
+	}
+	return d.Spec.Template.Annotations[annotationRevision]
+}
+
+func deadlineExceeded(d *k8sappsv1.Deployment) bool {
+	c := deploymentCondition(d, k8sappsv1.DeploymentProgressing)
+	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == "ProgressDeadlineExceeded"
+}
+
+// replicaFailure says why pods can't be created; nil when they can.
+func replicaFailure(d *k8sappsv1.Deployment) *verdict {
+	c := deploymentCondition(d, k8sappsv1.DeploymentReplicaFailure)
+	if c == nil || c.Status != corev1.ConditionTrue {
+		return nil
+	}
+	reason := appsv1.ReasonReplicaFailure
+	if strings.Contains(c.Message, quotaText) {
+		reason = quotaExceeded
+	}
+	v := no(reason, fmt.Sprintf("pods can't be created: %s", c.Message))
+	return &v
+}
+
+func deploymentCondition(d *k8sappsv1.Deployment, t k8sappsv1.DeploymentConditionType) *k8sappsv1.DeploymentCondition {
+	for i := range d.Status.Conditions {
+		if d.Status.Conditions[i].Type == t {
+			return &d.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// current returns the pods of the template that d runs now.
+func current(pods []corev1.Pod, d *k8sappsv1.Deployment) []corev1.Pod {
+	hash := d.Spec.Template.Annotations[annotationRevision]
+	var out []corev1.Pod
+	for i := range pods {
+		if pods[i].Annotations[annotationRevision] == hash {
+			out = append(out, pods[i])
+		}
+	}
+	return out
+}

@@ -1,0 +1,214 @@
+package webapp
+
+import (
+	"cmp"
+	"slices"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/profile"
+)
+
+const (
+	tmpVolume = "fettle-tmp"
+	tmpPath   = "/tmp"
+	// firstUnprivilegedPort is where ports begin that any user may listen on.
+	firstUnprivilegedPort = 1024
+)
+
+// podTemplate is the template that the spec asks for, without its revision.
+func podTemplate(app *appsv1.WebApp, in inputs) *corev1ac.PodTemplateSpecApplyConfiguration {
+	s := &app.Spec
+	level := profile.Effective(app, in.namespaceLabels)
+	spec := corev1ac.PodSpec().
+		WithAutomountServiceAccountToken(s.AutomountServiceAccountToken).
+		WithEnableServiceLinks(false).
+		WithSecurityContext(podSecurity(app, level)).
+		WithContainers(container(app, level))
+	for _, ref := range s.ImagePullSecrets {
+		spec.WithImagePullSecrets(corev1ac.LocalObjectReference().WithName(ref.Name))
+	}
+	for _, v := range s.Volumes {
+		spec.WithVolumes(mirror[corev1ac.VolumeApplyConfiguration](v))
+	}
+	if needsTmp(app, level) {
+		spec.WithVolumes(corev1ac.Volume().WithName(tmpVolume).WithEmptyDir(corev1ac.EmptyDirVolumeSource()))
+	}
+	placement(app, spec)
+	t := corev1ac.PodTemplateSpec().WithLabels(labels(app)).WithSpec(spec)
+	if hash := configHash(in.config); hash != "" {
+		t.WithAnnotations(map[string]string{annotationConfigHash: hash})
+	}
+	return t
+}
+
+func placement(app *appsv1.WebApp, spec *corev1ac.PodSpecApplyConfiguration) {
+	s := &app.Spec
+	if s.ServiceAccountName != "" {
+		spec.WithServiceAccountName(s.ServiceAccountName)
+	}
+	if s.PriorityClassName != "" {
+		spec.WithPriorityClassName(s.PriorityClassName)
+	}
+	if s.TerminationGracePeriodSeconds != nil {
+		spec.WithTerminationGracePeriodSeconds(*s.TerminationGracePeriodSeconds)
+	}
+	spec.WithNodeSelector(s.NodeSelector)
+	for _, t := range s.Tolerations {
+		spec.WithTolerations(mirror[corev1ac.TolerationApplyConfiguration](t))
+	}
+	if s.Affinity != nil {
+		spec.WithAffinity(mirror[corev1ac.AffinityApplyConfiguration](s.Affinity))
+	}
+	if s.TopologySpread == nil || *s.TopologySpread {
+		for _, key := range []string{corev1.LabelHostname, corev1.LabelTopologyZone} {
+			spec.WithTopologySpreadConstraints(corev1ac.TopologySpreadConstraint().
+				WithMaxSkew(1).
+				WithTopologyKey(key).
+				WithWhenUnsatisfiable(corev1.ScheduleAnyway).
+				WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(selector(app))).
+				WithMatchLabelKeys(k8sappsv1.DefaultDeploymentUniqueLabelKey))
+		}
+	}
+}
+
+func container(app *appsv1.WebApp, level appsv1.SecurityProfile) *corev1ac.ContainerApplyConfiguration {
+	s := &app.Spec
+	c := corev1ac.Container().
+		WithName(mainContainer).
+		WithImage(s.Image).
+		WithCommand(s.Command...).
+		WithArgs(s.Args...).
+		WithPorts(corev1ac.ContainerPort().WithName(mainPort).WithProtocol("TCP").WithContainerPort(s.Port))
+	for _, p := range s.Service.ExtraPorts {
+		c.WithPorts(corev1ac.ContainerPort().
+			WithName(p.Name).WithProtocol("TCP").WithContainerPort(cmp.Or(p.TargetPort, p.Port)))
+	}
+	if s.ImagePullPolicy != "" {
+		c.WithImagePullPolicy(s.ImagePullPolicy)
+	}
+	for _, e := range s.Env {
+		c.WithEnv(mirror[corev1ac.EnvVarApplyConfiguration](e))
+	}
+	for _, e := range s.EnvFrom {
+		c.WithEnvFrom(mirror[corev1ac.EnvFromSourceApplyConfiguration](e))
+	}
+	if s.Resources.Requests != nil || s.Resources.Limits != nil || s.Resources.Claims != nil {
+		c.WithResources(mirror[corev1ac.ResourceRequirementsApplyConfiguration](s.Resources))
+	}
+	for _, m := range s.VolumeMounts {
+		c.WithVolumeMounts(mirror[corev1ac.VolumeMountApplyConfiguration](m))
+	}
+	if needsTmp(app, level) {
+		c.WithVolumeMounts(corev1ac.VolumeMount().WithName(tmpVolume).WithMountPath(tmpPath))
+	}
+	readiness := s.Probes.Readiness
+	if readiness == nil {
+		readiness = &appsv1.WebAppProbe{Type: "TCP"}
+	}
+	c.ReadinessProbe = probe(readiness, s.Port)
+	c.LivenessProbe = probe(s.Probes.Liveness, s.Port)
+	c.StartupProbe = probe(s.Probes.Startup, s.Port)
+	if sc := containerSecurity(app, level); sc != nil {
+		c.WithSecurityContext(sc)
+	}
+	return c
+}
+
+// probe returns nil where none is wanted. A gRPC probe needs a number, the others follow the name of the main port.
+func probe(p *appsv1.WebAppProbe, mainPortNumber int32) *corev1ac.ProbeApplyConfiguration {
+	if p == nil || p.Type == "None" {
+		return nil
+	}
+	ac := corev1ac.Probe()
+	port := intstr.FromString(mainPort)
+	if p.Port != 0 {
+		port = intstr.FromInt32(p.Port)
+	}
+	switch {
+	case p.Type == "GRPC":
+		ac.WithGRPC(corev1ac.GRPCAction().WithPort(cmp.Or(p.Port, mainPortNumber)))
+	case p.Path != "":
+		get := corev1ac.HTTPGetAction().WithPath(p.Path).WithPort(port)
+		if p.Scheme != "" {
+			get.WithScheme(p.Scheme)
+		}
+		ac.WithHTTPGet(get)
+	default:
+		ac.WithTCPSocket(corev1ac.TCPSocketAction().WithPort(port))
+	}
+	for _, f := range []struct {
+		value int32
+		set   func(int32) *corev1ac.ProbeApplyConfiguration
+	}{
+		{p.InitialDelaySeconds, ac.WithInitialDelaySeconds},
+		{p.PeriodSeconds, ac.WithPeriodSeconds},
+		{p.TimeoutSeconds, ac.WithTimeoutSeconds},
+		{p.FailureThreshold, ac.WithFailureThreshold},
+	} {
+		if f.value != 0 {
+			f.set(f.value)
+		}
+	}
+	return ac
+}
+
+// podSecurity is the profile's security context of the pod, under the user's.
+func podSecurity(app *appsv1.WebApp, level appsv1.SecurityProfile) *corev1ac.PodSecurityContextApplyConfiguration {
+	sc := corev1ac.PodSecurityContext()
+	if level != appsv1.ProfileCustom {
+		sc.WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))
+	}
+	if level == appsv1.ProfileRestricted {
+		sc.WithRunAsNonRoot(true)
+		if privilegedPort(app) {
+			// A safe sysctl, which "restricted" allows: who isn't root can listen on port 80 too.
+			sc.WithSysctls(corev1ac.Sysctl().WithName("net.ipv4.ip_unprivileged_port_start").WithValue("0"))
+		}
+	}
+	if app.Spec.PodSecurityContext != nil {
+		overlay(sc, app.Spec.PodSecurityContext)
+	}
+	return sc
+}
+
+// containerSecurity is the profile's security context of the container, under the user's.
+func containerSecurity(app *appsv1.WebApp, level appsv1.SecurityProfile) *corev1ac.SecurityContextApplyConfiguration {
+	sc := corev1ac.SecurityContext()
+	switch level {
+	case appsv1.ProfileRestricted:
+		sc.WithAllowPrivilegeEscalation(false).
+			WithReadOnlyRootFilesystem(true).
+			WithCapabilities(corev1ac.Capabilities().WithDrop("ALL"))
+	case appsv1.ProfileBaseline:
+		sc.WithAllowPrivilegeEscalation(false)
+	default:
+		if app.Spec.SecurityContext == nil {
+			return nil
+		}
+	}
+	if app.Spec.SecurityContext != nil {
+		overlay(sc, app.Spec.SecurityContext)
+	}
+	return sc
+}
+
+func privilegedPort(app *appsv1.WebApp) bool {
+	return app.Spec.Port < firstUnprivilegedPort || slices.ContainsFunc(app.Spec.Service.ExtraPorts,
+		func(p appsv1.WebAppPort) bool { return cmp.Or(p.TargetPort, p.Port) < firstUnprivilegedPort })
+}
+
+// needsTmp reports whether /tmp has to be made writable under a read-only root filesystem.
+func needsTmp(app *appsv1.WebApp, level appsv1.SecurityProfile) bool {
+	return level == appsv1.ProfileRestricted && !slices.ContainsFunc(app.Spec.VolumeMounts,
+		func(m corev1.VolumeMount) bool { return m.MountPath == tmpPath })
+}
+
+func deploymentStrategy(t string) k8sappsv1.DeploymentStrategyType {
+	return k8sappsv1.DeploymentStrategyType(t)
+}

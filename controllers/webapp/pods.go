@@ -1,0 +1,109 @@
+package webapp
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// neverReadyWithin is how soon after a pod's creation its Ready condition is first written: a later change
+// of it means that the pod was ready once.
+const neverReadyWithin = 10 * time.Second
+
+// trouble is why pods don't serve, in the words of the kubelet or the scheduler.
+type trouble struct {
+	reason, message string
+}
+
+// podTrouble finds the worst trouble among pods that are not ready; nil when they are just starting. The message
+// depends on nothing that changes from one attempt to the next, so that status is not written with every back-off.
+func podTrouble(pods []corev1.Pod) *trouble {
+	byName := slices.SortedFunc(slices.Values(pods), func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range byName {
+		if p := &byName[i]; p.DeletionTimestamp == nil && !podReady(p) {
+			if t := troubleOf(p); t != nil {
+				return t
+			}
+		}
+	}
+	return nil
+}
+
+// starting reports whether all pods that are not ready never were.
+func starting(pods []corev1.Pod) bool {
+	for i := range pods {
+		c := podCondition(&pods[i], corev1.PodReady)
+		if c == nil || c.Status == corev1.ConditionTrue || pods[i].DeletionTimestamp != nil {
+			continue
+		}
+		if c.LastTransitionTime.Sub(pods[i].CreationTimestamp.Time) > neverReadyWithin {
+			return false
+		}
+	}
+	return true
+}
+
+func troubleOf(p *corev1.Pod) *trouble {
+	if c := podCondition(p, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+		return &trouble{c.Reason, fmt.Sprintf("pod %s can't be scheduled: %s", p.Name, c.Message)}
+	}
+	if p.Status.Phase == corev1.PodFailed && p.Status.Reason != "" {
+		return &trouble{p.Status.Reason, fmt.Sprintf("pod %s failed: %s", p.Name, p.Status.Message)}
+	}
+	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for i := range list {
+			if t := containerTrouble(p, &list[i]); t != nil {
+				return t
+			}
+		}
+	}
+	return nil
+}
+
+func containerTrouble(p *corev1.Pod, c *corev1.ContainerStatus) *trouble {
+	if c.Ready {
+		return nil
+	}
+	if w := c.State.Waiting; w != nil {
+		switch w.Reason {
+		case "", "ContainerCreating", "PodInitializing", "CrashLoopBackOff":
+			// The first three are ordinary; a crash loop is told below, where its exit code is known.
+		case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull":
+			// The kubelet goes back and forth between the attempt and the wait for the next one.
+			reason := w.Reason
+			if reason == "ErrImagePull" {
+				reason = "ImagePullBackOff"
+			}
+			return &trouble{reason, fmt.Sprintf("pod %s can't pull image %q: check its name and tag, and the pull Secret", p.Name, c.Image)}
+		default:
+			return &trouble{w.Reason, fmt.Sprintf("container %s of pod %s can't start: %s", c.Name, p.Name, w.Message)}
+		}
+	}
+	last := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
+	if last == nil || c.RestartCount == 0 {
+		return nil
+	}
+	reason := "CrashLoopBackOff"
+	if last.Reason == "OOMKilled" {
+		reason = last.Reason
+	}
+	return &trouble{reason, fmt.Sprintf("container %s of pod %s keeps ending (%s, exit code %d): see kubectl logs --previous %s",
+		c.Name, p.Name, last.Reason, last.ExitCode, p.Name)}
+}
+
+func podReady(p *corev1.Pod) bool {
+	c := podCondition(p, corev1.PodReady)
+	return c != nil && c.Status == corev1.ConditionTrue
+}
+
+func podCondition(p *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition {
+	for i := range p.Status.Conditions {
+		if p.Status.Conditions[i].Type == t {
+			return &p.Status.Conditions[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package webapp
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/internal/monitoring"
+)
+
+// report writes the status if it says something new, and then the event and the metrics that go with it. It returns how
+// long to wait where the status tells only of progress, and is held back.
+func (r *reconciler) report(ctx context.Context, app, before *appsv1.WebApp) (time.Duration, error) {
+	if equality.Semantic.DeepEqual(app.Status, before.Status) {
+		r.ready(app)
+		return 0, nil
+	}
+	if wait := r.pace.Hold(app, onlyProgress(app, before), onlyCounters(app, before)); wait > 0 {
+		return wait, nil
+	}
+	wrote, err := r.applier.PatchStatus(ctx, app, before)
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return 0, nil // changed or gone since it was read: the watch tells
+	case err != nil:
+		return 0, err
+	case wrote:
+		r.pace.Wrote(app)
+		r.announce(app, before)
+		r.ready(app)
+	}
+	return 0, nil
+}
+
+func (r *reconciler) ready(app *appsv1.WebApp) {
+	r.metrics.Ready(monitoring.KindWebApp, client.ObjectKeyFromObject(app), meta.IsStatusConditionTrue(app.Status.Conditions, fettlev1.Ready))
+}
+
+// announce emits one event for a change of Ready that people should know of.
+func (r *reconciler) announce(app, before *appsv1.WebApp) {
+	was := meta.FindStatusCondition(before.Status.Conditions, fettlev1.Ready)
+	is := meta.FindStatusCondition(app.Status.Conditions, fettlev1.Ready)
+	if is == nil || (was != nil && was.Status == is.Status && was.Reason == is.Reason) {
+		return
+	}
+	switch {
+	case is.Status == metav1.ConditionTrue:
+		r.events.Eventf(app, nil, corev1.EventTypeNormal, is.Reason, "Reconcile", "%s", is.Message)
+		if before.Status.LastGoodImage == "" && app.Status.LastGoodImage != "" {
+			r.metrics.Created(monitoring.KindWebApp, client.ObjectKeyFromObject(app), r.clock.Since(app.CreationTimestamp.Time))
+		}
+	case is.Status == metav1.ConditionFalse && is.Reason != appsv1.ReasonRollingOut && is.Reason != fettlev1.ReasonTerminating:
+		r.events.Eventf(app, nil, corev1.EventTypeWarning, is.Reason, "Reconcile", "%s", is.Message)
+	}
+}
+
+// onlyProgress reports whether app's status says no more than that a rollout is under way.
+func onlyProgress(app, before *appsv1.WebApp) bool {
+	is := meta.FindStatusCondition(app.Status.Conditions, fettlev1.Ready)
+	return is != nil && is.Reason == appsv1.ReasonRollingOut && app.Status.FailedRevision == before.Status.FailedRevision
+}
+
+// onlyCounters reports whether nothing but numbers of pods changed.
+func onlyCounters(app, before *appsv1.WebApp) bool {
+	a := app.Status.DeepCopy()
+	a.Replicas, a.UpdatedReplicas, a.ReadyReplicas, a.AvailableReplicas = before.Status.Replicas,
+		before.Status.UpdatedReplicas, before.Status.ReadyReplicas, before.Status.AvailableReplicas
+	return equality.Semantic.DeepEqual(*a, before.Status)
+}

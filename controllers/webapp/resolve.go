@@ -1,0 +1,131 @@
+package webapp
+
+import (
+	"context"
+	"fmt"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+)
+
+// existing is what was found of the children before they are written.
+type existing struct {
+	// deployment is nil while there is none, or a foreign one.
+	deployment *k8sappsv1.Deployment
+	revisions  []k8sappsv1.ControllerRevision
+	missing    map[string]bool
+}
+
+// resolve reads, once, all that decides what the children should be.
+func (r *reconciler) resolve(ctx context.Context, app *appsv1.WebApp) (inputs, existing, error) {
+	var in inputs
+	var found existing
+	ns := &metav1.PartialObjectMetadata{}
+	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	if err := r.client.Get(ctx, client.ObjectKey{Name: app.Namespace}, ns); client.IgnoreNotFound(err) != nil {
+		return in, found, fmt.Errorf("get Namespace: %w", err)
+	}
+	in.namespaceLabels = ns.Labels
+
+	d := &k8sappsv1.Deployment{}
+	if err := r.client.Get(ctx, client.ObjectKeyFromObject(app), d); client.IgnoreNotFound(err) != nil {
+		return in, found, fmt.Errorf("get Deployment: %w", err)
+	} else if err == nil && owned(app, d) {
+		found.deployment = d
+		in.ready = readyRevision(d)
+	}
+	var err error
+	if found.revisions, err = r.revisions(ctx, app); err != nil {
+		return in, found, err
+	}
+	if app.Spec.Rollout.AutoRollback {
+		in.good = lastGood(found.revisions)
+	}
+	if found.missing, err = r.apis.missing(ctx); err != nil {
+		return in, found, err
+	}
+	in.missing = found.missing
+	in.config, err = r.config.read(ctx, app, found.deployment)
+	return in, found, err
+}
+
+func (r *reconciler) revisions(ctx context.Context, app *appsv1.WebApp) ([]k8sappsv1.ControllerRevision, error) {
+	list := &k8sappsv1.ControllerRevisionList{}
+	if err := r.client.List(ctx, list, client.InNamespace(app.Namespace), client.MatchingLabels(selector(app))); err != nil {
+		return nil, fmt.Errorf("list ControllerRevisions: %w", err)
+	}
+	var mine []k8sappsv1.ControllerRevision
+	for i := range list.Items {
+		if owned(app, &list.Items[i]) {
+			mine = append(mine, list.Items[i])
+		}
+	}
+	return mine, nil
+}
+
+// superfluous names the children that may exist and should not.
+func superfluous(app *appsv1.WebApp, p plan, found existing) []client.Object {
+	meta := metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}
+	var out []client.Object
+	for _, child := range []struct {
+		wanted bool
+		object client.Object
+	}{
+		{budgeted(app), &policyv1.PodDisruptionBudget{ObjectMeta: meta}},
+		{app.Spec.Autoscaling != nil, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: meta}},
+		{app.Spec.Ingress != nil, &networkingv1.Ingress{ObjectMeta: meta}},
+		{isolated(app), &networkingv1.NetworkPolicy{ObjectMeta: meta}},
+		{app.Spec.Gateway != nil || found.missing[kindHTTPRoute], named(httpRouteGVK, app)},
+		{app.Spec.Monitoring != nil || found.missing[kindServiceMonitor], named(serviceMonitorGVK, app)},
+	} {
+		if !child.wanted {
+			out = append(out, child.object)
+		}
+	}
+	keep := map[string]bool{}
+	for _, o := range p.objects {
+		if rev, ok := o.(*appsv1ac.ControllerRevisionApplyConfiguration); ok {
+			keep[*rev.Name] = true
+		}
+	}
+	for i := range found.revisions {
+		if !keep[found.revisions[i].Name] {
+			out = append(out, &found.revisions[i])
+		}
+	}
+	return out
+}
+
+// handOver leaves the number of pods as it is when an autoscaler takes over: a field that nobody applies any more falls
+// back to its default, one pod. The value is therefore held by another owner until the autoscaler changes it.
+func (r *reconciler) handOver(ctx context.Context, app *appsv1.WebApp, d *k8sappsv1.Deployment) error {
+	if app.Spec.Autoscaling == nil || d == nil || d.Annotations[annotationReplicas] == "" {
+		return nil
+	}
+	hold := appsv1ac.Deployment(d.Name, d.Namespace).
+		WithUID(d.UID).
+		WithSpec(appsv1ac.DeploymentSpec().WithReplicas(wanted(d)))
+	if err := r.client.Apply(ctx, hold, client.FieldOwner(handoverOwner)); err != nil {
+		return fmt.Errorf("hand over the replicas of Deployment %q to the autoscaler: %w", d.Name, err)
+	}
+	return nil
+}
+
+// configRollsOut reports whether this pass restarts the pods because of a changed reference.
+func configRollsOut(d *k8sappsv1.Deployment, p plan) bool {
+	if d == nil || p.held {
+		return false
+	}
+	was, is := d.Spec.Template.Annotations[annotationConfigHash], p.running.template.Annotations[annotationConfigHash]
+	return was != "" && is != "" && was != is
+}
+
+func owned(app *appsv1.WebApp, child metav1.Object) bool { return metav1.IsControlledBy(child, app) }

@@ -1,0 +1,199 @@
+package webapp
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+)
+
+// Labels and annotations of the children.
+const (
+	labelOwnerKind = "fettle.dev/owner-kind"
+	labelOwnerName = "fettle.dev/owner-name"
+	ownerKind      = "WebApp"
+
+	// annotationRevision, on the pod template, is the hash of the template.
+	annotationRevision = "fettle.dev/revision"
+	// annotationConfigHash, on the pod template, is the hash of what spec.configRefs name: a change of it restarts the pods.
+	annotationConfigHash = "fettle.dev/config-hash"
+	// annotationConfigSeen, on the Deployment, remembers which version of each reference had which hash, so that
+	// a restarted operator need not read them again.
+	annotationConfigSeen = "fettle.dev/config-seen"
+	// annotationReplicas, on the Deployment, is there while spec.replicas decides and not an autoscaler.
+	annotationReplicas = "fettle.dev/replicas"
+
+	mainContainer = "app"
+	mainPort      = "http"
+	historyLimit  = 5
+)
+
+// inputs is all that was read to decide what a WebApp's children should be.
+type inputs struct {
+	// namespaceLabels are those of the WebApp's namespace.
+	namespaceLabels map[string]string
+	// config has one entry for each of spec.configRefs, in their order.
+	config []configState
+	// good is the last template that became ready; nil when there is none or autoRollback is off.
+	good *revision
+	// ready is the revision that the Deployment runs, when its rollout is complete.
+	ready string
+	// missing are the optional APIs that the cluster lacks, by child kind.
+	missing map[string]bool
+}
+
+// plan is what should be: the desired children and what status says of them.
+type plan struct {
+	objects []runtime.ApplyConfiguration
+	// own is the revision of the spec's template, running that of the template which should run.
+	own, running revision
+	// held is true when the Deployment is left as it is because a reference is missing.
+	held bool
+}
+
+// desired returns what should exist for app, in the order in which it is applied.
+func desired(app *appsv1.WebApp, in inputs) plan {
+	p := plan{own: revisionOf(app, podTemplate(app, in))}
+	p.running = p.own
+	if rolledBack(app, p.own, in.good) {
+		p.running = *in.good
+	}
+	p.held = configMissing(in.config) != nil
+	if !p.held {
+		p.objects = append(p.objects, deployment(app, in, p.running))
+	}
+	p.objects = append(p.objects, service(app))
+	if budgeted(app) {
+		p.objects = append(p.objects, disruptionBudget(app))
+	}
+	if app.Spec.Autoscaling != nil {
+		p.objects = append(p.objects, autoscaler(app))
+	}
+	if app.Spec.Ingress != nil {
+		p.objects = append(p.objects, ingress(app))
+	}
+	if isolated(app) {
+		p.objects = append(p.objects, networkPolicy(app))
+	}
+	if app.Spec.Gateway != nil && !in.missing[kindHTTPRoute] {
+		p.objects = append(p.objects, httpRoute(app))
+	}
+	if app.Spec.Monitoring != nil && !in.missing[kindServiceMonitor] {
+		p.objects = append(p.objects, serviceMonitor(app))
+	}
+	if record := goodRevision(app, in, p.running); record != nil {
+		p.objects = append(p.objects, controllerRevision(app, *record))
+	}
+	return p
+}
+
+func deployment(app *appsv1.WebApp, in inputs, run revision) *appsv1ac.DeploymentApplyConfiguration {
+	annotations := map[string]string{}
+	if seen := configSeen(in.config); seen != "" {
+		annotations[annotationConfigSeen] = seen
+	}
+	spec := appsv1ac.DeploymentSpec().
+		WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(app))).
+		WithRevisionHistoryLimit(historyLimit).
+		WithProgressDeadlineSeconds(int32(app.Spec.Rollout.ProgressDeadline.Seconds())).
+		WithTemplate(run.stamped())
+	if app.Spec.Autoscaling == nil {
+		annotations[annotationReplicas] = "spec"
+		spec.WithReplicas(replicas(app))
+	}
+	if s := strategy(app); s != nil {
+		spec.WithStrategy(s)
+	}
+	return appsv1ac.Deployment(app.Name, app.Namespace).
+		WithLabels(labels(app)).
+		WithAnnotations(annotations).
+		WithSpec(spec)
+}
+
+func strategy(app *appsv1.WebApp) *appsv1ac.DeploymentStrategyApplyConfiguration {
+	s := app.Spec.Strategy
+	if s == nil {
+		return nil
+	}
+	ac := appsv1ac.DeploymentStrategy().WithType(deploymentStrategy(s.Type))
+	if s.MaxSurge != nil || s.MaxUnavailable != nil {
+		ac.WithRollingUpdate(&appsv1ac.RollingUpdateDeploymentApplyConfiguration{
+			MaxSurge: s.MaxSurge, MaxUnavailable: s.MaxUnavailable,
+		})
+	}
+	return ac
+}
+
+func service(app *appsv1.WebApp) *corev1ac.ServiceApplyConfiguration {
+	spec := corev1ac.ServiceSpec().
+		WithType(app.Spec.Service.Type).
+		WithSelector(selector(app)).
+		WithPorts(corev1ac.ServicePort().
+			WithName(mainPort).WithProtocol("TCP").WithPort(servicePort(app)).WithTargetPort(intstr.FromString(mainPort)))
+	for _, p := range app.Spec.Service.ExtraPorts {
+		spec.WithPorts(corev1ac.ServicePort().
+			WithName(p.Name).WithProtocol("TCP").WithPort(p.Port).WithTargetPort(intstr.FromString(p.Name)))
+	}
+	return corev1ac.Service(app.Name, app.Namespace).
+		WithLabels(labels(app)).
+		WithAnnotations(app.Spec.Service.Annotations).
+		WithSpec(spec)
+}
+
+// labels of every child. "app" is there for the people who select by it; nothing of Fettle's does.
+func labels(app *appsv1.WebApp) map[string]string {
+	l := map[string]string{
+		"app":                          app.Name,
+		"app.kubernetes.io/name":       app.Name,
+		"app.kubernetes.io/instance":   app.Name,
+		"app.kubernetes.io/component":  "webapp",
+		"app.kubernetes.io/managed-by": "fettle",
+	}
+	maps.Copy(l, selector(app))
+	return l
+}
+
+// selector of the pods: unique to the WebApp, and never changed since a Deployment's can't be.
+func selector(app *appsv1.WebApp) map[string]string {
+	return map[string]string{labelOwnerKind: ownerKind, labelOwnerName: app.Name}
+}
+
+func replicas(app *appsv1.WebApp) int32 {
+	if app.Spec.Replicas == nil {
+		return 1
+	}
+	return *app.Spec.Replicas
+}
+
+func servicePort(app *appsv1.WebApp) int32 {
+	if p := app.Spec.Service.Port; p != 0 {
+		return p
+	}
+	return app.Spec.Port
+}
+
+// mirror turns a typed value into the apply configuration of the same shape. Both have one JSON form, so
+// neither direction can fail other than by a mistake in this package.
+func mirror[T any](v any) *T {
+	out := new(T)
+	overlay(out, v)
+	return out
+}
+
+// overlay sets on ac those fields that v sets.
+func overlay(ac, v any) {
+	raw, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(raw, ac)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("%T is not an apply configuration of %T: %v", ac, v, err))
+	}
+}

@@ -1,0 +1,263 @@
+package webapp
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	k8slabels "k8s.io/apimachinery/pkg/labels"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/conditions"
+)
+
+const (
+	maxMessage = 1024
+	// quotaText is in the message of the API server that refuses a pod over a quota.
+	quotaText     = "exceeded quota"
+	quotaExceeded = "QuotaExceeded"
+)
+
+// observed is what was found of the children after they were applied.
+type observed struct {
+	// deployment is nil while there is none.
+	deployment *k8sappsv1.Deployment
+	// behind is true while deployment is older than what was last written.
+	behind bool
+	pods   []corev1.Pod
+	// applyErr is why a child could not be written.
+	applyErr error
+}
+
+// verdict is the state of one condition.
+type verdict struct {
+	status          metav1.ConditionStatus
+	reason, message string
+}
+
+func yes(reason, message string) verdict { return verdict{metav1.ConditionTrue, reason, message} }
+func no(reason, message string) verdict  { return verdict{metav1.ConditionFalse, reason, message} }
+func unknown(reason, message string) verdict {
+	return verdict{metav1.ConditionUnknown, reason, message}
+}
+
+// setStatus writes into app's status what was observed.
+func setStatus(app *appsv1.WebApp, in inputs, p plan, seen observed) {
+	st := &app.Status
+	st.ObservedGeneration = app.Generation
+	st.Selector = k8slabels.SelectorFromSet(selector(app)).String()
+	st.URL = url(app)
+	count(st, seen.deployment)
+
+	serves, failed := available(app, p, seen)
+	if st.FailedRevision != p.own.hash {
+		st.FailedRevision, st.FailureMessage = "", ""
+	}
+	if failed && canRollBack(app, in, p) {
+		st.FailedRevision = p.own.hash
+		st.FailureMessage = clip(fmt.Sprintf("%s: %s", serves.reason, serves.message))
+	}
+	if serves.status == metav1.ConditionTrue && serves.reason == appsv1.ReasonAvailable {
+		st.LastGoodImage = st.Image
+	}
+	put(app, appsv1.WebAppConfigResolved, len(app.Spec.ConfigRefs) > 0, configResolved(app, in))
+	put(app, appsv1.WebAppApplied, true, applied(app, in, p, seen))
+	put(app, appsv1.WebAppAvailable, true, serves)
+	put(app, appsv1.WebAppPublished, app.Spec.Ingress != nil || app.Spec.Gateway != nil, published(app, in))
+	put(app, appsv1.WebAppMonitored, app.Spec.Monitoring != nil, monitored(in))
+	conditions.Summarize(&st.Conditions, app.Generation, present(st.Conditions)...)
+	st.Phase = phase(st.Conditions, failed)
+}
+
+// summarized are the conditions that make up Ready, the first in trouble first.
+var summarized = []string{
+	appsv1.WebAppConfigResolved, appsv1.WebAppApplied, appsv1.WebAppPublished, appsv1.WebAppMonitored, appsv1.WebAppAvailable,
+}
+
+// present leaves out the conditions that do not apply to the WebApp.
+func present(conds []metav1.Condition) []string {
+	return slices.DeleteFunc(slices.Clone(summarized), func(t string) bool { return meta.FindStatusCondition(conds, t) == nil })
+}
+
+// setPaused says that nothing is looked at.
+func setPaused(app *appsv1.WebApp) {
+	app.Status.ObservedGeneration = app.Generation
+	app.Status.Phase = appsv1.PhasePaused
+	put(app, fettlev1.Ready, true, unknown(fettlev1.ReasonPaused, "spec.paused is true: nothing is changed or looked at until it is false"))
+}
+
+// setTerminating says that the WebApp waits for its children, or for somebody's finalizer, to go.
+func setTerminating(app *appsv1.WebApp) {
+	app.Status.ObservedGeneration = app.Generation
+	app.Status.Phase = appsv1.PhaseTerminating
+	put(app, fettlev1.Ready, true, no(fettlev1.ReasonTerminating, "being deleted"))
+}
+
+// put sets the condition where it applies, and removes it where it doesn't.
+func put(app *appsv1.WebApp, conditionType string, applies bool, v verdict) {
+	if !applies {
+		meta.RemoveStatusCondition(&app.Status.Conditions, conditionType)
+		return
+	}
+	conditions.Set(&app.Status.Conditions, metav1.Condition{
+		Type: conditionType, Status: v.status, Reason: v.reason, Message: clip(v.message), ObservedGeneration: app.Generation,
+	})
+}
+
+func count(st *appsv1.WebAppStatus, d *k8sappsv1.Deployment) {
+	if d == nil {
+		st.Replicas, st.UpdatedReplicas, st.ReadyReplicas, st.AvailableReplicas = 0, 0, 0, 0
+		st.Image, st.CurrentRevision = "", ""
+		return
+	}
+	st.Replicas = d.Status.Replicas
+	st.UpdatedReplicas = d.Status.UpdatedReplicas
+	st.ReadyReplicas = d.Status.ReadyReplicas
+	st.AvailableReplicas = d.Status.AvailableReplicas
+	st.CurrentRevision = d.Spec.Template.Annotations[annotationRevision]
+	for i := range d.Spec.Template.Spec.Containers {
+		if c := &d.Spec.Template.Spec.Containers[i]; c.Name == mainContainer {
+			st.Image = c.Image
+		}
+	}
+}
+
+func configResolved(app *appsv1.WebApp, in inputs) verdict {
+	if ref := configMissing(in.config); ref != nil {
+		return no(appsv1.ReasonConfigMissing, fmt.Sprintf(
+			"spec.configRefs: %s %q does not exist in namespace %q: create it, or mark the reference optional", ref.Kind, ref.Name, app.Namespace))
+	}
+	return yes(appsv1.ReasonResolved, "all references exist")
+}
+
+func applied(app *appsv1.WebApp, in inputs, p plan, seen observed) verdict {
+	var conflict *apply.ConflictError
+	switch err := seen.applyErr; {
+	case err == nil:
+	case errors.As(err, &conflict):
+		return no(fettlev1.ReasonNameConflict, conflict.Error())
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return no(fettlev1.ReasonInvalid, err.Error())
+	case apierrors.IsForbidden(err):
+		return no(fettlev1.ReasonForbidden, err.Error())
+	default:
+		return no(appsv1.ReasonWriteFailed, err.Error())
+	}
+	if rolledBack(app, p.own, in.good) {
+		return no(appsv1.ReasonRolledBack, fmt.Sprintf("image %q did not become ready (%s); image %q runs again until the spec changes",
+			p.own.image, app.Status.FailureMessage, p.running.image))
+	}
+	if p.held {
+		return unknown(appsv1.ReasonConfigMissing, "the Deployment is left as it is until all references exist")
+	}
+	return yes(appsv1.ReasonApplied, "all children are as the spec asks")
+}
+
+// available judges the Deployment; failed is true when its rollout is over and did not succeed.
+func available(app *appsv1.WebApp, p plan, seen observed) (v verdict, failed bool) {
+	d := seen.deployment
+	if d == nil {
+		if p.held {
+			return unknown(appsv1.ReasonConfigMissing, "no pod is started until all references exist"), false
+		}
+		if seen.applyErr != nil {
+			return unknown(fettlev1.ReasonReconciling, "the Deployment does not exist"), false
+		}
+	}
+	if app.Spec.Autoscaling == nil && replicas(app) == 0 {
+		return yes(appsv1.ReasonScaledToZero, "spec.replicas is 0: no pod is wanted"), false
+	}
+	if d == nil || seen.behind || d.Status.ObservedGeneration < d.Generation ||
+		(!p.held && d.Spec.Template.Annotations[annotationRevision] != p.running.hash) {
+		return no(appsv1.ReasonRollingOut, "pods of the current template are being started"), false
+	}
+	bad := podTrouble(current(seen.pods, d))
+	switch {
+	case deadlineExceeded(d):
+		message := fmt.Sprintf("no progress for %s (spec.rollout.progressDeadline)", app.Spec.Rollout.ProgressDeadline.Duration)
+		if bad != nil {
+			return no(bad.reason, message+"; "+bad.message), true
+		}
+		return no(appsv1.ReasonProgressDeadlineExceeded, message), true
+	case complete(d):
+		return yes(appsv1.ReasonAvailable, "all pods run the current template and serve"), false
+	case replicaFailure(d) != nil:
+		return *replicaFailure(d), false
+	case bad != nil:
+		return no(bad.reason, bad.message), false
+	case d.Status.UpdatedReplicas < wanted(d) || d.Status.Replicas > d.Status.UpdatedReplicas || starting(seen.pods):
+		return no(appsv1.ReasonRollingOut, "pods of the current template are being started"), false
+	default:
+		return no(appsv1.ReasonUnavailable, "pods that were ready no longer are: see kubectl describe pod -l app="+app.Name), false
+	}
+}
+
+func published(app *appsv1.WebApp, in inputs) verdict {
+	switch {
+	case app.Spec.Gateway != nil && in.missing[kindHTTPRoute]:
+		return no(appsv1.ReasonAPIMissing, "spec.gateway: the cluster has no HTTPRoute API (gateway.networking.k8s.io/v1): install the Gateway API, or use spec.ingress")
+	case app.Spec.Ingress != nil && app.Spec.Ingress.CertIssuer != nil && in.missing[kindCertificate]:
+		return no(appsv1.ReasonAPIMissing, "spec.ingress.certIssuer: the cluster has no cert-manager (cert-manager.io/v1): install it, or set tlsSecretName")
+	}
+	return yes(appsv1.ReasonPublished, "the Ingress or route exists")
+}
+
+func monitored(in inputs) verdict {
+	if in.missing[kindServiceMonitor] {
+		return no(appsv1.ReasonAPIMissing, "spec.monitoring: the cluster has no ServiceMonitor API (monitoring.coreos.com/v1): install the Prometheus Operator, or remove the field")
+	}
+	return yes(appsv1.ReasonMonitored, "the ServiceMonitor exists")
+}
+
+// canRollBack reports whether own failed and there is another template to go back to.
+func canRollBack(app *appsv1.WebApp, in inputs, p plan) bool {
+	return app.Spec.Rollout.AutoRollback && in.good != nil && in.good.hash != p.own.hash && p.running.hash == p.own.hash
+}
+
+func phase(conds []metav1.Condition, failed bool) appsv1.WebAppPhase {
+	ready := meta.FindStatusCondition(conds, fettlev1.Ready)
+	switch {
+	case ready.Status == metav1.ConditionTrue:
+		return appsv1.PhaseRunning
+	case failed:
+		return appsv1.PhaseFailed
+	case ready.Reason == appsv1.ReasonConfigMissing:
+		return appsv1.PhasePending
+	case ready.Reason == appsv1.ReasonRollingOut, ready.Status == metav1.ConditionUnknown:
+		return appsv1.PhaseDeploying
+	default:
+		return appsv1.PhaseDegraded
+	}
+}
+
+// url is where the application can be reached.
+func url(app *appsv1.WebApp) string {
+	switch in := app.Spec.Ingress; {
+	case in != nil && tlsSecret(app) != "":
+		return "https://" + in.Host + in.Path
+	case in != nil:
+		return "http://" + in.Host + in.Path
+	case app.Spec.Gateway != nil && len(app.Spec.Gateway.Hostnames) > 0:
+		return "http://" + app.Spec.Gateway.Hostnames[0] + app.Spec.Gateway.Path
+	}
+	host := fmt.Sprintf("http://%s.%s.svc", app.Name, app.Namespace)
+	if servicePort(app) == 80 {
+		return host
+	}
+	return fmt.Sprintf("%s:%d", host, servicePort(app))
+}
+
+func clip(s string) string {
+	if len(s) > maxMessage {
+		return strings.ToValidUTF8(s[:maxMessage], "")
+	}
+	return s
+}

@@ -1,0 +1,122 @@
+package webapp
+
+import (
+	"context"
+	"fmt"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+)
+
+// Indexes by which the WebApps that an event concerns are found without looking at all of them.
+const (
+	indexConfigRefs = "spec.configRefs"
+	indexImage      = "spec.image"
+	indexOptional   = "optionalAPIs"
+	indexOwner      = "owner"
+)
+
+// watches says what wakes the controller. What is owned has no predicate: readiness lives in status. Neither has
+// the WebApp itself: a status that somebody wiped is written again, and one pass after an own write changes nothing.
+func (r *reconciler) watches(mgr ctrl.Manager, opts Options) *builder.Builder {
+	b := ctrl.NewControllerManagedBy(mgr).
+		Named(controllerName).
+		For(&appsv1.WebApp{}).
+		Owns(&k8sappsv1.Deployment{}).
+		Owns(&k8sappsv1.ControllerRevision{}).
+		Owns(&corev1.Service{}).
+		Owns(&networkingv1.Ingress{}).
+		Owns(&networkingv1.NetworkPolicy{}).
+		Owns(&autoscalingv2.HorizontalPodAutoscaler{}).
+		Owns(&policyv1.PodDisruptionBudget{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ownerOfPod)).
+		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.using(kindConfigMap))).
+		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace),
+			builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		WatchesMetadata(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.needing),
+			builder.WithPredicates(predicate.NewPredicateFuncs(isOptionalCRD), predicate.GenerationChangedPredicate{}))
+	if opts.WatchSecrets {
+		b.WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.using(kindSecret)))
+	}
+	return b
+}
+
+// index adds the indexes that the watches need to the manager's cache.
+func index(ctx context.Context, indexer client.FieldIndexer) error {
+	for _, ix := range []struct {
+		object client.Object
+		field  string
+		values client.IndexerFunc
+	}{
+		{&appsv1.WebApp{}, indexImage, func(o client.Object) []string { return []string{o.(*appsv1.WebApp).Spec.Image} }},
+		{&appsv1.WebApp{}, indexConfigRefs, func(o client.Object) []string {
+			var keys []string
+			for _, ref := range o.(*appsv1.WebApp).Spec.ConfigRefs {
+				keys = append(keys, refKey(ref))
+			}
+			return keys
+		}},
+		{&appsv1.WebApp{}, indexOptional, func(o client.Object) []string { return optionalKinds(o.(*appsv1.WebApp)) }},
+		{&corev1.Pod{}, indexOwner, func(o client.Object) []string {
+			if o.GetLabels()[labelOwnerKind] != ownerKind {
+				return nil
+			}
+			return []string{o.GetLabels()[labelOwnerName]}
+		}},
+	} {
+		if err := indexer.IndexField(ctx, ix.object, ix.field, ix.values); err != nil {
+			return fmt.Errorf("index %T by %s: %w", ix.object, ix.field, err)
+		}
+	}
+	return nil
+}
+
+func ownerOfPod(_ context.Context, pod client.Object) []reconcile.Request {
+	l := pod.GetLabels()
+	if l[labelOwnerKind] != ownerKind || l[labelOwnerName] == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: l[labelOwnerName]}}}
+}
+
+func (r *reconciler) using(kind string) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []reconcile.Request {
+		return r.list(ctx, client.InNamespace(obj.GetNamespace()), client.MatchingFields{indexConfigRefs: kind + "/" + obj.GetName()})
+	}
+}
+
+func (r *reconciler) inNamespace(ctx context.Context, ns client.Object) []reconcile.Request {
+	return r.list(ctx, client.InNamespace(ns.GetName()))
+}
+
+func (r *reconciler) needing(ctx context.Context, crd client.Object) []reconcile.Request {
+	return r.list(ctx, client.MatchingFields{indexOptional: optionalCRDs[crd.GetName()].Kind})
+}
+
+// list turns the WebApps that match into requests. It reads the cache, which fails only while it is stopped.
+func (r *reconciler) list(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
+	apps := &appsv1.WebAppList{}
+	if err := r.client.List(ctx, apps, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
+		log.FromContext(ctx).Error(err, "list WebApps that an event concerns")
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(apps.Items))
+	for i := range apps.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&apps.Items[i])})
+	}
+	return requests
+}
