@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -171,10 +172,25 @@ func (a *Applier) create(ctx context.Context, o ownerRef, d *desiredObject, t ob
 // update applies an object that the cache holds and that differs.
 func (a *Applier) update(ctx context.Context, o ownerRef, d *desiredObject, t objectType, live client.Object) error {
 	err := a.write(ctx, o, d, t, precondition{uid: live.GetUID(), seen: live.GetResourceVersion()}, client.ForceOwnership)
-	if apierrors.IsConflict(err) {
+	if isStale(err) {
 		return nil // replaced, gone or changed since: the watch will tell
 	}
 	return err
+}
+
+// isStale reports whether the API server refused a write because it was meant for another
+// object or another version. Of an object that was replaced it says that its UID is immutable.
+func isStale(err error) bool {
+	if apierrors.IsConflict(err) {
+		return true
+	}
+	status := apierrors.APIStatus(nil)
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
+		return c.Field == "metadata.uid"
+	})
 }
 
 // precondition says which object an apply is meant for.

@@ -60,7 +60,7 @@ func render(config runtime.ApplyConfiguration, owner ownerRef, scheme *runtime.S
 	if err := owner.check(d.gvk, d.name); err != nil {
 		return nil, err
 	}
-	if d.content, err = canonical(content, raw, d.gvk, scheme); err != nil {
+	if d.content, err = canonical(content, d.gvk, scheme); err != nil {
 		return nil, fmt.Errorf("%s %q: %w", d.gvk.Kind, d.name.Name, err)
 	}
 	if err := owner.addTo(d.content); err != nil {
@@ -84,7 +84,7 @@ func (d *desiredObject) seal() error {
 // canonical returns content as the Go type of its kind would write it: quantities in their
 // canonical form, zero values that the type omits dropped, and nothing added. Kinds without a
 // Go type are left as they are.
-func canonical(content map[string]any, raw []byte, gvk schema.GroupVersionKind, scheme *runtime.Scheme) (map[string]any, error) {
+func canonical(content map[string]any, gvk schema.GroupVersionKind, scheme *runtime.Scheme) (map[string]any, error) {
 	if !scheme.Recognizes(gvk) {
 		return content, nil
 	}
@@ -92,7 +92,7 @@ func canonical(content map[string]any, raw []byte, gvk schema.GroupVersionKind, 
 	if err != nil {
 		return nil, err
 	}
-	if err := utiljson.Unmarshal(raw, obj); err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, obj); err != nil {
 		return nil, fmt.Errorf("does not have the form of its kind: %w", err)
 	}
 	form, err := value.NewValueReflect(obj)

@@ -21,12 +21,13 @@ import (
 // Without a schema (a kind that only its CRD describes) maps may have additions, and lists
 // must have as many items, each of which contains the desired one.
 func differences(want map[string]any, have value.Value, t objectType) []string {
-	d := differ{types: t}
+	d := differ{types: t, at: make([]string, 0, 16)}
+	root := have.AsMap()
 	for key, w := range want {
 		if key == "apiVersion" || key == "kind" {
 			continue // typed objects from a cache have none
 		}
-		d.member(nil, t.field(key), key, w, have.AsMap())
+		d.member(t.field(key), key, w, root)
 	}
 	slices.Sort(d.paths)
 	return d.paths
@@ -35,59 +36,58 @@ func differences(want map[string]any, have value.Value, t objectType) []string {
 // differ walks the desired object and notes where the live one differs.
 type differ struct {
 	types objectType
+	// at is the way from the root to where the walk is.
+	at    []string
 	paths []string
 	// atomic is set inside what the schema calls atomic.
 	atomic bool
 }
 
-// path is the way from the root, in JSON pointer segments.
-type path []string
+var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
-func (p path) String() string {
-	return "/" + strings.Join(p, "/")
-}
-
-func (p path) to(segment string) path {
-	return append(p[:len(p):len(p)], strings.NewReplacer("~", "~0", "/", "~1").Replace(segment))
-}
-
-func (d *differ) differs(p path) {
-	d.paths = append(d.paths, p.String())
+// differs notes the place, as a JSON pointer.
+func (d *differ) differs() {
+	var b strings.Builder
+	for _, segment := range d.at {
+		b.WriteByte('/')
+		b.WriteString(pointerEscapes.Replace(segment))
+	}
+	d.paths = append(d.paths, b.String())
 }
 
 // member compares what want has under key with what the live map has there.
-func (d *differ) member(parent path, t schema.TypeRef, key string, want any, have value.Map) {
-	p := parent.to(key)
-	live, ok := have.Get(key)
-	if !ok {
-		d.differs(p)
-		return
+func (d *differ) member(t schema.TypeRef, key string, want any, have value.Map) {
+	d.at = append(d.at, key)
+	if live, ok := have.Get(key); ok {
+		d.walk(t, want, live)
+	} else {
+		d.differs()
 	}
-	d.walk(p, t, want, live)
+	d.at = d.at[:len(d.at)-1]
 }
 
-func (d *differ) walk(p path, t schema.TypeRef, want any, have value.Value) {
+func (d *differ) walk(t schema.TypeRef, want any, have value.Value) {
 	switch want := want.(type) {
 	case map[string]any:
 		if have.IsNull() || !have.IsMap() {
-			d.differs(p)
+			d.differs()
 			return
 		}
-		d.walkMap(p, d.types.resolve(t).Map, want, have.AsMap())
+		d.walkMap(d.types.resolve(t).Map, want, have.AsMap())
 	case []any:
 		if have.IsNull() || !have.IsList() {
-			d.differs(p)
+			d.differs()
 			return
 		}
-		d.walkList(p, d.types.resolve(t).List, want, have.AsList())
+		d.walkList(d.types.resolve(t).List, want, have.AsList())
 	default:
 		if !equalScalar(want, have) {
-			d.differs(p)
+			d.differs()
 		}
 	}
 }
 
-func (d *differ) walkMap(p path, t *schema.Map, want map[string]any, have value.Map) {
+func (d *differ) walkMap(t *schema.Map, want map[string]any, have value.Map) {
 	if t == nil {
 		t = &schema.Map{}
 	}
@@ -96,22 +96,24 @@ func (d *differ) walkMap(p path, t *schema.Map, want map[string]any, have value.
 		defer func() { d.atomic = false }()
 	}
 	for key, w := range want {
-		d.member(p, fieldType(t, key), key, w, have)
+		d.member(fieldType(t, key), key, w, have)
 	}
 	if !d.atomic {
 		return
 	}
 	have.Iterate(func(key string, v value.Value) bool {
 		if _, wanted := want[key]; !wanted && !isDefault(t, key, v) {
-			d.differs(p.to(key))
+			d.at = append(d.at, key)
+			d.differs()
+			d.at = d.at[:len(d.at)-1]
 		}
 		return true
 	})
 }
 
-func (d *differ) walkList(p path, t *schema.List, want []any, have value.List) {
+func (d *differ) walkList(t *schema.List, want []any, have value.List) {
 	if t == nil {
-		d.walkItems(p, schema.TypeRef{}, want, have)
+		d.walkItems(schema.TypeRef{}, want, have)
 		return
 	}
 	if t.ElementRelationship != schema.Associative && !d.atomic {
@@ -119,45 +121,47 @@ func (d *differ) walkList(p path, t *schema.List, want []any, have value.List) {
 		defer func() { d.atomic = false }()
 	}
 	if d.atomic {
-		d.walkItems(p, t.ElementType, want, have)
+		d.walkItems(t.ElementType, want, have)
 		return
 	}
-	d.walkKeyed(p, t, want, have)
+	d.walkKeyed(t, want, have)
 }
 
 // walkItems compares lists whose order and length count.
-func (d *differ) walkItems(p path, item schema.TypeRef, want []any, have value.List) {
+func (d *differ) walkItems(item schema.TypeRef, want []any, have value.List) {
 	if len(want) != have.Length() {
-		d.differs(p)
+		d.differs()
 		return
 	}
 	for i, w := range want {
-		d.walk(p.to(strconv.Itoa(i)), item, w, have.At(i))
+		d.at = append(d.at, strconv.Itoa(i))
+		d.walk(item, w, have.At(i))
+		d.at = d.at[:len(d.at)-1]
 	}
 }
 
 // walkKeyed compares lists whose items have keys, or are keys (a set): each desired item must
 // be there exactly once, in any place. Twice differs, as the other one may be the one that counts.
-func (d *differ) walkKeyed(p path, t *schema.List, want []any, have value.List) {
+func (d *differ) walkKeyed(t *schema.List, want []any, have value.List) {
 	keys := d.types.keys(t)
 	live := make(map[string]value.Value, have.Length())
-	twice := map[string]bool{}
 	for i := range have.Length() {
 		v := have.At(i)
 		k := keys.of(v)
-		if _, ok := live[k]; ok {
-			twice[k] = true
+		if _, twice := live[k]; twice {
+			v = nil
 		}
 		live[k] = v
 	}
 	for _, w := range want {
 		k := keys.of(value.NewValueInterface(w))
-		v, ok := live[k]
-		if !ok || twice[k] {
-			d.differs(p.to(k))
-			continue
+		d.at = append(d.at, k)
+		if v := live[k]; v != nil {
+			d.walk(t.ElementType, w, v)
+		} else {
+			d.differs()
 		}
-		d.walk(p.to(k), t.ElementType, w, v)
+		d.at = d.at[:len(d.at)-1]
 	}
 }
 
@@ -170,21 +174,37 @@ type itemKeys struct {
 // of returns the key of an item: its key fields, with the schema's defaults, or the item itself.
 func (k itemKeys) of(item value.Value) string {
 	if len(k.names) == 0 || !item.IsMap() {
-		return fmt.Sprint(item.Unstructured())
+		return scalarText(item)
 	}
-	var b strings.Builder
 	fields := item.AsMap()
-	for i, name := range k.names {
-		v := k.defaults[i]
-		if f, ok := fields.Get(name); ok {
-			v = f.Unstructured()
-		}
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		fmt.Fprintf(&b, "%s=%v", name, v)
+	if len(k.names) == 1 {
+		return k.field(fields, 0)
 	}
-	return b.String()
+	texts := make([]string, len(k.names))
+	for i := range k.names {
+		texts[i] = k.field(fields, i)
+	}
+	return strings.Join(texts, ",")
+}
+
+func (k itemKeys) field(fields value.Map, i int) string {
+	if f, ok := fields.Get(k.names[i]); ok {
+		return scalarText(f)
+	}
+	return fmt.Sprint(k.defaults[i])
+}
+
+func scalarText(v value.Value) string {
+	switch {
+	case v.IsNull():
+		return "null"
+	case v.IsString():
+		return v.AsString()
+	case v.IsInt():
+		return strconv.FormatInt(v.AsInt(), 10)
+	default:
+		return fmt.Sprint(v.Unstructured())
+	}
 }
 
 func equalScalar(want any, have value.Value) bool {

@@ -99,7 +99,7 @@ func (a *Applier) typeOf(gvk schema.GroupVersionKind) (objectType, error) {
 	if err != nil {
 		return objectType{}, err
 	}
-	t, err := typeOf(obj)
+	t, err := typeOf(gvk, obj)
 	if err == nil {
 		a.types[gvk] = t
 	}

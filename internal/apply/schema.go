@@ -6,43 +6,44 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/applyconfigurations"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/structured-merge-diff/v6/schema"
+	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
 // objectType is what is known of the structure of a kind.
 type objectType struct {
-	schema *schema.Schema
+	schema *smd.Schema
 	// root is the type of the object; the zero value when only metadata is known.
-	root schema.TypeRef
+	root smd.TypeRef
 	// metadata is the type of metadata, the same for all kinds.
-	metadata schema.TypeRef
+	metadata smd.TypeRef
 }
 
-func (t objectType) field(key string) schema.TypeRef {
+func (t objectType) field(key string) smd.TypeRef {
 	if key == "metadata" {
 		return t.metadata
 	}
 	m := t.resolve(t.root).Map
 	if m == nil {
-		return schema.TypeRef{}
+		return smd.TypeRef{}
 	}
 	return fieldType(m, key)
 }
 
 // resolve returns what ref refers to; nothing for the zero reference.
-func (t objectType) resolve(ref schema.TypeRef) schema.Atom {
-	if ref.NamedType == nil && ref.Inlined == (schema.Atom{}) {
-		return schema.Atom{}
+func (t objectType) resolve(ref smd.TypeRef) smd.Atom {
+	if ref.NamedType == nil && ref.Inlined == (smd.Atom{}) {
+		return smd.Atom{}
 	}
 	atom, _ := t.schema.Resolve(ref)
 	return atom
 }
 
 // keys returns what tells the items of an associative list apart.
-func (t objectType) keys(list *schema.List) itemKeys {
+func (t objectType) keys(list *smd.List) itemKeys {
 	k := itemKeys{names: list.Keys, defaults: make([]any, len(list.Keys))}
 	item := t.resolve(list.ElementType).Map
 	if item == nil {
@@ -56,7 +57,7 @@ func (t objectType) keys(list *schema.List) itemKeys {
 	return k
 }
 
-func fieldType(m *schema.Map, key string) schema.TypeRef {
+func fieldType(m *smd.Map, key string) smd.TypeRef {
 	if f, ok := m.FindField(key); ok {
 		return f.Type
 	}
@@ -64,33 +65,32 @@ func fieldType(m *schema.Map, key string) schema.TypeRef {
 }
 
 // builtin reads the schema that client-go carries, once: it takes some time and memory.
-var builtin = sync.OnceValues(func() (managedfields.TypeConverter, error) {
-	converter := applyconfigurations.NewTypeConverter(clientscheme.Scheme)
-	_, err := converter.ObjectToTyped(&corev1.ConfigMap{})
-	return converter, err
+var builtin = sync.OnceValues(func() (objectType, error) {
+	return builtinType(corev1.SchemeGroupVersion.WithKind("ConfigMap"), &corev1.ConfigMap{})
 })
 
-// typeOf returns the type of obj, an empty object; a kind that is not built in has the type of
-// its metadata only.
-func typeOf(obj runtime.Object) (objectType, error) {
-	converter, err := builtin()
+var converter = sync.OnceValue(func() managedfields.TypeConverter {
+	return applyconfigurations.NewTypeConverter(clientscheme.Scheme)
+})
+
+func builtinType(gvk schema.GroupVersionKind, obj runtime.Object) (objectType, error) {
+	obj.GetObjectKind().SetGroupVersionKind(gvk)
+	typed, err := converter().ObjectToTyped(obj)
 	if err != nil {
-		return objectType{}, fmt.Errorf("read the schema of the built-in kinds: %w", err)
+		return objectType{}, fmt.Errorf("read the schema of %s: %w", gvk, err)
 	}
-	known, err := converter.ObjectToTyped(&corev1.ConfigMap{})
-	if err != nil {
-		return objectType{}, fmt.Errorf("read the schema of ConfigMap: %w", err)
-	}
-	t := objectType{schema: known.Schema(), root: known.TypeRef()}
+	t := objectType{schema: typed.Schema(), root: typed.TypeRef()}
 	t.metadata = fieldType(t.resolve(t.root).Map, "metadata")
-	t.root = schema.TypeRef{}
-	if _, _, err := clientscheme.Scheme.ObjectKinds(obj); err != nil {
-		return t, nil //nolint:nilerr // not built in
-	}
-	typed, err := converter.ObjectToTyped(obj)
-	if err != nil {
-		return objectType{}, fmt.Errorf("read the schema of %T: %w", obj, err)
-	}
-	t.root = typed.TypeRef()
 	return t, nil
+}
+
+// typeOf returns the type of a kind, of which obj is an empty object; a kind that is not built
+// in has the type of its metadata only.
+func typeOf(gvk schema.GroupVersionKind, obj runtime.Object) (objectType, error) {
+	if clientscheme.Scheme.Recognizes(gvk) {
+		return builtinType(gvk, obj)
+	}
+	t, err := builtin()
+	t.root = smd.TypeRef{}
+	return t, err
 }

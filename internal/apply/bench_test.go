@@ -1,0 +1,64 @@
+package apply
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+)
+
+// BenchmarkUnchanged is what a pass costs for a Deployment that is as it should be.
+func BenchmarkUnchanged(b *testing.B) {
+	owner := testOwner()
+	gvk := appsv1.SchemeGroupVersion.WithKind("Deployment")
+	live := liveCopy(b, mustRender(b, webDeployment(testNamespace), owner))
+	t := mustType(b, gvk)
+	config := webDeployment(testNamespace)
+	b.ReportAllocs()
+	for b.Loop() {
+		d, err := render(config, owner, clientscheme.Scheme)
+		if err != nil {
+			b.Fatal(err)
+		}
+		paths, err := compare(d, live, t)
+		if err != nil || len(paths) > 0 {
+			b.Fatal(paths, err)
+		}
+	}
+}
+
+// BenchmarkRender is the part of it that does not look at the live object.
+func BenchmarkRender(b *testing.B) {
+	owner := testOwner()
+	config := webDeployment(testNamespace)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := render(config, owner, clientscheme.Scheme); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkCompare is the part of it that looks at the live object.
+func BenchmarkCompare(b *testing.B) {
+	d := mustRender(b, webDeployment(testNamespace), testOwner())
+	live := liveCopy(b, d)
+	t := mustType(b, d.gvk)
+	b.ReportAllocs()
+	for b.Loop() {
+		if paths, err := compare(d, live, t); err != nil || len(paths) > 0 {
+			b.Fatal(paths, err)
+		}
+	}
+}
+
+func mustType(tb testing.TB, gvk schema.GroupVersionKind) objectType {
+	tb.Helper()
+	a := &Applier{scheme: clientscheme.Scheme, types: map[schema.GroupVersionKind]objectType{}}
+	t, err := a.typeOf(gvk)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return t
+}
