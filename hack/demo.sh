@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# From nothing to a web application that answers: cluster, images, OLM, Fettle by a Subscription, a WebApp, its page.
+# May be repeated; what is there already is kept.
+set -euo pipefail
+# shellcheck source=hack/shell.sh
+source "$(dirname "${BASH_SOURCE[0]}")/shell.sh"
+
+app=demo-app ns=${DEMO_NAMESPACE:-default}
+took=()
+
+# timed NAME COMMAND...: runs the command and notes how long it took.
+timed() {
+  local name=$1 started=$SECONDS
+  shift
+  "$@"
+  took+=("$(printf '  %-34s %4d s' "$name" $((SECONDS - started)))")
+}
+
+cluster() {
+  if [ "${CLUSTER:-local}" = existing ]; then
+    kubectl version >/dev/null || die "the cluster of KUBECONFIG=${KUBECONFIG:-~/.kube/config} does not answer"
+    return
+  fi
+  step "local cluster (the first time takes up to 20 minutes on two cores)"
+  go -C hack run ./cluster up
+}
+
+images() {
+  if [ "${CLUSTER:-local}" = existing ] && [ -z "${REGISTRY:-}" ]; then
+    step "images: the cluster pulls ${IMG:-ghcr.io/fettle-dev/fettle:v${VERSION:-0.0.1}} and its bundle and catalog"
+    return
+  fi
+  step "images of the operator, its bundle and its catalog"
+  for image in operator bundle catalog; do step "  $(hack/image.sh $image)"; done
+}
+
+webapp() {
+  step "applying config/samples/apps_v1_webapp.yaml"
+  # The webhook's pods may need a moment until the Service leads to them.
+  wait_for 60 "WebApp $app to be admitted" kubectl -n "$ns" apply -f config/samples/apps_v1_webapp.yaml ||
+    die "$(kubectl -n "$ns" apply -f config/samples/apps_v1_webapp.yaml 2>&1)"
+  step "waiting for WebApp $app to be Ready"
+  kubectl -n "$ns" wait "webapp/$app" --for=condition=Ready --timeout=180s >/dev/null || {
+    kubectl -n "$ns" get webapp "$app" -o wide
+    kubectl -n "$ns" get pods -l "app.kubernetes.io/instance=$app"
+    die "WebApp $app is not Ready; the column MESSAGE says why"
+  }
+  kubectl -n "$ns" get webapp,deployment,service,pdb,pods -l app.kubernetes.io/managed-by=fettle
+  kubectl -n "$ns" get webapp "$app"
+}
+
+fetch() { curl -fsS --max-time 5 "$1" -o dist/demo-page.html; }
+
+page() {
+  mkdir -p dist
+  local url
+  if [ "${CLUSTER:-local}" = existing ]; then
+    kubectl -n "$ns" port-forward "service/$app" 18080:80 >dist/port-forward.log 2>&1 &
+    trap 'kill %1 2>/dev/null || true' EXIT
+    url=http://127.0.0.1:18080/
+  else
+    url=http://$(kubectl -n "$ns" get service "$app" -o 'jsonpath={.spec.clusterIP}')/
+  fi
+  wait_for 30 "$url" fetch "$url" || die "Service $app does not answer at $url: $(curl -sS --max-time 5 "$url" 2>&1 >/dev/null)"
+  step "curl $url"
+  sed 's/^/        /' dist/demo-page.html
+}
+
+timed "cluster with OLM" cluster
+timed "images built and pushed" images
+timed "Fettle installed by OLM" hack/olm-install.sh
+timed "WebApp Ready" webapp
+timed "page fetched" page
+
+cat <<END
+
+Done in $SECONDS s: OLM installed Fettle from its catalog by a Subscription, and WebApp "$app" serves the page above.
+$(printf '%s\n' "${took[@]}")
+
+Try next (with $([ "${CLUSTER:-local}" = existing ] && echo "your KUBECONFIG" || echo "export KUBECONFIG=$KUBECONFIG PATH=$(hack/tools/bin kubernetes):\$PATH")):
+  kubectl get webapps                                  what runs, and what is wrong where something is
+  kubectl scale webapp $app --replicas=5             more pods
+  kubectl patch webapp $app --type=merge -p '{"spec":{"image":"nginx:nope"}}'
+  kubectl get webapp $app -o wide                    the pod's own reason, and the old pods still serve
+  kubectl delete deployment $app                     it comes back
+  kubectl explain webapp.spec                          all that a WebApp can say
+  kubectl -n fettle-system get csv,subscription,pods   how OLM sees Fettle
+$([ "${CLUSTER:-local}" = existing ] || echo "  make down                                            removes the cluster")
+END

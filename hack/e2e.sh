@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Runs the end-to-end tests: brings the cluster up, builds and pushes the images, installs Fettle by OLM, then the suite.
+set -euo pipefail
+# shellcheck source=hack/shell.sh
+source "$(dirname "${BASH_SOURCE[0]}")/shell.sh"
+
+if [ "${CLUSTER:-local}" != existing ]; then
+  step "local cluster"
+  go -C hack run ./cluster up
+  for image in operator bundle catalog; do step "$(hack/image.sh $image)"; done
+fi
+hack/olm-install.sh
+
+mkdir -p dist/logs
+step "end-to-end tests (log: dist/logs/e2e.log)"
+# shellcheck disable=SC2086 # TEST_ARGS is a list
+go test -count=1 -v -timeout "${E2E_TIMEOUT:-30m}" ./test/e2e/... ${TEST_ARGS:-} 2>&1 | tee dist/logs/e2e.log || {
+  mkdir -p dist/logs/e2e
+  kubectl -n fettle-system logs -l app.kubernetes.io/component=manager --tail=-1 --prefix >dist/logs/e2e/manager.log 2>&1 || true
+  kubectl get webapps,deployments,pods -A -o wide >dist/logs/e2e/objects.txt 2>&1 || true
+  kubectl get events -A --sort-by=.lastTimestamp >dist/logs/e2e/events.txt 2>&1 || true
+  die "the end-to-end tests failed; the operator's log, objects and events are in dist/logs/e2e"
+}
+step "end-to-end tests passed"

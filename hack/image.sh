@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Builds an image without a container engine and pushes it to the registry, or writes it to dist/images where there is
+# none. Prints NAME@DIGEST.
+#
+#   hack/image.sh operator|bundle|catalog
+set -euo pipefail
+# shellcheck source=hack/shell.sh
+source "$(dirname "${BASH_SOURCE[0]}")/shell.sh"
+
+base=${IMAGE_BASE:-ghcr.io/fettle-dev/fettle} version=${VERSION:-0.0.1}
+mkdir -p dist/images
+
+# Where it goes. The local cluster's registry stands for every public one, under the images' published names.
+if [ "${CLUSTER:-local}" != existing ]; then
+  place=(--push "${REGISTRY:-172.30.0.1:5000}" --ca "$state/pki/ca.crt")
+  [ -r "$state/pki/ca.crt" ] || die "there is no local cluster to push to: run 'make up' first, or set CLUSTER=existing"
+elif [ -n "${REGISTRY:-}" ]; then
+  place=(--push "$REGISTRY")
+else
+  place=(--output "oci=$root/dist/images/$1")
+  echo "no REGISTRY is given: the image is written to dist/images/$1 and not pushed" >&2
+fi
+
+# image ARGUMENTS...: runs hack/image, and keeps what it prints for the scripts that need the digest.
+image() {
+  go -C hack run ./image "$@" "${place[@]}"
+}
+
+case ${1:-} in
+operator)
+  arguments=()
+  for arch in ${ARCHES:-$(go env GOARCH)}; do
+    hack/build.sh "bin/$arch/fettle" "$arch"
+    arguments+=(--binary "$root/bin/$arch/fettle")
+  done
+  image build "${arguments[@]}" --name "${IMG:-$base:v$version}" \
+    --label org.opencontainers.image.source=https://github.com/fettle-dev/fettle \
+    --label "org.opencontainers.image.version=v$version" --label org.opencontainers.image.licenses=Apache-2.0
+  ;;
+bundle)
+  [ -d bundle/manifests ] || die "there is no bundle: run 'make bundle' first"
+  image dockerfile -f "$root/bundle.Dockerfile" --context "$root" --name "${BUNDLE_IMG:-$base-bundle:v$version}"
+  ;;
+catalog)
+  image dockerfile -f "$root/catalog.Dockerfile" --context "$root" --opm "$(tool opm opm)" \
+    --name "${CATALOG_IMG:-$base-catalog:v$version}"
+  ;;
+*) die "usage: ${0##*/} operator|bundle|catalog" ;;
+esac | tee "dist/images/$1.digest"

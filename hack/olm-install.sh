@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Installs Fettle by OLM from its catalog: CatalogSource, OperatorGroup and Subscription, until the CSV has Succeeded.
+# May be repeated; when the images have changed meanwhile (a version under development keeps its number), the operator
+# is removed and installed anew. WebApps and their children stay.
+set -euo pipefail
+# shellcheck source=hack/shell.sh
+source "$(dirname "${BASH_SOURCE[0]}")/shell.sh"
+
+version=${VERSION:-0.0.1} catalog=${CATALOG_IMG:-ghcr.io/fettle-dev/fettle-catalog:v$version}
+csv=fettle.v$version ns=fettle-system limit=300
+mark=fettle.dev/built-from # on the CatalogSource: the digests of the images that were installed
+
+get() { kubectl -n $ns get "$@" --ignore-not-found 2>/dev/null || true; }
+
+# state prints one line on how far the installation is.
+state() {
+  local catalog_state subscription_state csv_state
+  catalog_state=$(get catalogsource fettle-catalog -o 'jsonpath={.status.connectionState.lastObservedState}')
+  subscription_state=$(get subscription.operators.coreos.com fettle -o 'jsonpath={.status.state}')
+  csv_state=$(get csv "$csv" -o 'jsonpath={.status.phase} {.status.reason}')
+  echo "catalog ${catalog_state:-starting}, subscription ${subscription_state:-new}, $csv ${csv_state:-not there yet}"
+}
+
+explain() {
+  echo "--- what OLM says"
+  get subscription.operators.coreos.com fettle -o 'jsonpath={range .status.conditions[*]}{.type}={.status} {.reason} {.message}{"\n"}{end}'
+  get installplans -o 'jsonpath={range .items[*]}{.metadata.name} {.status.phase} {.status.message}{"\n"}{end}'
+  get csv "$csv" -o 'jsonpath={.status.phase} {.status.reason} {.status.message}{"\n"}'
+  get pods,jobs -o wide
+  kubectl -n $ns get events --sort-by=.lastTimestamp 2>/dev/null | tail -15
+} >&2
+
+remove() {
+  step "the images have changed: removing the installed operator (WebApps stay)"
+  kubectl -n $ns delete subscription.operators.coreos.com fettle --ignore-not-found >/dev/null
+  kubectl -n $ns delete csv --all >/dev/null
+  kubectl -n $ns delete catalogsource fettle-catalog --ignore-not-found >/dev/null # its unpacked bundles go with it
+  kubectl -n $ns wait --for=delete pod -l app.kubernetes.io/name=fettle --timeout=90s >/dev/null
+}
+
+kubectl get crd subscriptions.operators.coreos.com >/dev/null 2>&1 ||
+  die "the cluster of ${KUBECONFIG:-~/.kube/config} has no OLM (or does not answer): run 'make up', or install OLM there"
+
+# The local cluster's catalog is named by its digest, so that one built anew is another one.
+built_from=$catalog
+if [ "${CLUSTER:-local}" != existing ]; then
+  for image in operator bundle catalog; do
+    [ -s "dist/images/$image.digest" ] || hack/image.sh $image >/dev/null
+  done
+  catalog=$catalog@$(sed 's/.*@//' dist/images/catalog.digest)
+  built_from=$(sed 's/.*@//' dist/images/{operator,bundle,catalog}.digest | sha256sum | cut -c1-16)
+fi
+
+installed=$(get catalogsource fettle-catalog -o "jsonpath={.metadata.annotations['${mark//./\\.}']}")
+if [ -n "$installed" ] && [ "$installed" != "$built_from" ]; then remove; fi
+
+"$(tool kubebuilder kustomize)" build config/subscription |
+  sed "s|image: ghcr.io/fettle-dev/fettle-catalog:.*|image: $catalog|" |
+  kubectl apply --server-side --field-manager=fettle-install -f - >/dev/null
+kubectl -n $ns annotate --overwrite catalogsource fettle-catalog "$mark=$built_from" >/dev/null
+
+step "waiting for OLM to install $csv"
+end=$((SECONDS + limit)) last=''
+while :; do
+  now=$(state)
+  if [ "$now" != "$last" ]; then step "  $now"; fi
+  last=$now
+  case $now in
+  *"$csv Succeeded"*) break ;;
+  *"$csv Failed"*) explain && die "OLM could not install $csv" ;;
+  esac
+  ((SECONDS < end)) || { explain; die "$csv did not succeed in $limit s"; }
+  sleep 1
+done
+kubectl -n $ns rollout status deployment/fettle-controller-manager --timeout=120s >/dev/null
+step "OLM installed $csv: $(get deployment fettle-controller-manager -o 'jsonpath={.status.readyReplicas}') replicas of the operator are ready"

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Runs every test that needs no cluster: unit tests, golden files, behaviour tests on an API server and etcd of their
+# own, faults, the tests of hack/, and the mutants. Logs are kept in dist/logs.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+mkdir -p dist/logs
+failed=''
+
+# suite NAME COMMAND...: runs a suite, keeps its log and goes on with the next one if it fails.
+suite() {
+  local name=$1 started=$SECONDS
+  shift
+  echo "=== $name (log: dist/logs/$name.log)"
+  "$@" 2>&1 | tee "dist/logs/$name.log" || failed="$failed $name"
+  echo "--- $name: $((SECONDS - started)) s"
+}
+
+KUBEBUILDER_ASSETS=$(hack/tools/bin kubernetes)
+export KUBEBUILDER_ASSETS
+# The end-to-end tests and the benchmarks have targets of their own: make e2e, make bench.
+packages=$(go list ./... | grep -vE '/test/(e2e|bench|mutants)(/|$)')
+
+# shellcheck disable=SC2086 # a list of packages
+suite test go test -count=1 -timeout 30m $packages
+suite test-hack go -C hack test -count=1 -timeout 15m ./...
+suite mutants go run ./test/mutants
+
+if [ -n "$failed" ]; then
+  echo "FAILED:$failed (logs in dist/logs)"
+  exit 1
+fi
+echo "All tests passed in $SECONDS s; logs in dist/logs."
