@@ -1,0 +1,138 @@
+package cluster
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fettle-dev/fettle/hack/cluster/internal/process"
+)
+
+const cgroupRoot = "/sys/fs/cgroup"
+
+// hierarchies lists the folders in which cgroups are made: the one of version 2, or one for each mounted controller of
+// version 1.
+func hierarchies(root string) []string {
+	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err == nil {
+		return []string{root}
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return nil
+	}
+	var dirs []string
+	for _, e := range entries {
+		// Links such as cpu -> cpu,cpuacct lead to a folder that is listed too.
+		if e.IsDir() && e.Name() != "unified" {
+			dirs = append(dirs, filepath.Join(root, e.Name()))
+		}
+	}
+	return dirs
+}
+
+// makeCgroup makes a cgroup in all hierarchies, ready to have children with limits.
+func makeCgroup(path string) error {
+	for _, root := range hierarchies(cgroupRoot) {
+		at := root
+		for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+			parent := at
+			at = filepath.Join(at, part)
+			if err := os.Mkdir(at, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+				return fmt.Errorf("make the cgroup %s: %w", at, err)
+			}
+			if err := passOn(parent, at); err != nil {
+				return fmt.Errorf("set up the cgroup %s: %w", at, err)
+			}
+		}
+	}
+	return nil
+}
+
+// passOn gives a new cgroup what it does not inherit: in version 1 the CPUs and memory nodes that it may use, in version
+// 2 its parent's controllers.
+func passOn(parent, child string) error {
+	for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
+		value, err := os.ReadFile(filepath.Join(parent, name))
+		if err != nil {
+			continue // another controller's hierarchy, or the root of version 2
+		}
+		have, err := os.ReadFile(filepath.Join(child, name))
+		if err != nil || len(bytes.TrimSpace(have)) > 0 {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(child, name), value, 0o644); err != nil {
+			return err
+		}
+	}
+	controllers, err := os.ReadFile(filepath.Join(parent, "cgroup.controllers"))
+	if err != nil {
+		return nil
+	}
+	for name := range strings.FieldsSeq(string(controllers)) {
+		// One that can't be passed on is missed by kubelet, by name, if it needs it.
+		_ = os.WriteFile(filepath.Join(parent, "cgroup.subtree_control"), []byte("+"+name), 0o644)
+	}
+	return nil
+}
+
+// cgroupFolders finds the cluster's cgroups, children before parents.
+func (c Config) cgroupFolders() []string {
+	var dirs []string
+	for _, root := range append(hierarchies(cgroupRoot), filepath.Join(cgroupRoot, "unified")) {
+		_ = filepath.WalkDir(filepath.Join(root, c.Name), func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.IsDir() {
+				dirs = append(dirs, path)
+			}
+			return nil // one that vanishes meanwhile is what we want
+		})
+	}
+	slices.Reverse(dirs)
+	return dirs
+}
+
+// contained lists the processes of all containers.
+func (c Config) contained() []process.Identity {
+	var found []process.Identity
+	for _, dir := range c.cgroupFolders() {
+		data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+		if err != nil {
+			continue
+		}
+		for field := range strings.FieldsSeq(string(data)) {
+			pid, err := strconv.Atoi(field)
+			if err != nil {
+				continue
+			}
+			if id, err := process.Identify(pid); err == nil && !slices.Contains(found, id) {
+				found = append(found, id)
+			}
+		}
+	}
+	return found
+}
+
+// removeCgroups removes the cluster's cgroups, which must be empty by now. The kernel needs a moment after the last
+// process has gone.
+func (c Config) removeCgroups() error {
+	var err error
+	for range 50 {
+		err = nil
+		for _, dir := range c.cgroupFolders() {
+			if e := os.Remove(dir); e != nil && !errors.Is(e, fs.ErrNotExist) {
+				err = fmt.Errorf("remove the cgroup: %w", e)
+			}
+		}
+		if err == nil {
+			return nil
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return err
+}

@@ -1,0 +1,188 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fettle-dev/fettle/hack/cluster/internal/kube"
+	"github.com/fettle-dev/fettle/hack/cluster/internal/network"
+	"github.com/fettle-dev/fettle/hack/cluster/internal/process"
+)
+
+// startNode runs a node's containerd, kubelet and kube-proxy, and says whether one of them was started.
+func (u *upRun) startNode(ctx context.Context, n network.Node) (bool, error) {
+	if err := u.registerNode(ctx, n); err != nil {
+		return false, err
+	}
+	pair, kubeconfig, err := u.issueNode(u.certs.authority, n)
+	if err != nil {
+		return false, err
+	}
+	cniBin, _ := cniFolder()
+	files := u.nodeFiles(n, pair.Cert, pair.Key, cniBin, resolvConf())
+	config := map[string]string{}
+	for _, name := range []string{"containerd.toml", "kubelet.yaml", "cni.conflist"} {
+		file := filepath.Join(files.Dir, name)
+		if name == "cni.conflist" {
+			file = filepath.Join(files.Dir, "cni", "10-"+name)
+		}
+		if config[name], err = renderTo(file, name, files); err != nil {
+			return false, err
+		}
+	}
+	if err := makeCgroup(u.cgroup(n)); err != nil {
+		return false, err
+	}
+	if err := os.MkdirAll(files.RunDir, 0o711); err != nil {
+		return false, fmt.Errorf("make the run folder of %s: %w", n.Name, err)
+	}
+	netns := u.namespace(n)
+	containerd := process.Spec{Name: "containerd-" + n.Name, Path: "containerd", NetNS: netns, Version: config["containerd.toml"],
+		Args: []string{"--config", filepath.Join(files.Dir, "containerd.toml")}}
+	dial := func(ctx context.Context) error {
+		conn, err := new(net.Dialer).DialContext(ctx, "unix", files.Socket)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+	first, err := ensure(ctx, u.super, containerd, dial, time.Minute)
+	if err != nil {
+		return false, err
+	}
+	kubelet := process.Spec{Name: "kubelet-" + n.Name, Path: filepath.Join(u.bin, "kubelet"), NetNS: netns, Version: config["kubelet.yaml"],
+		Args: []string{
+			"--config=" + filepath.Join(files.Dir, "kubelet.yaml"), "--kubeconfig=" + kubeconfig, "--root-dir=" + filepath.Join(files.Dir, "kubelet"),
+			"--cert-dir=" + filepath.Join(files.Dir, "kubelet", "pki"), "--hostname-override=" + n.Name, "--node-ip=" + n.Address.String(),
+		}}
+	second, err := u.super.Ensure(kubelet)
+	if err != nil {
+		return false, err
+	}
+	third, err := u.startProxy(n.Name, n.Address.String(), n.Name, netns)
+	return first || second || third, err
+}
+
+// startProxy runs a kube-proxy. The host has one too, so that clients on it reach Services; it passes for node n1,
+// since it would wait half a minute for a node of its own.
+func (u *upRun) startProxy(name, address, node, netns string) (bool, error) {
+	file := u.Path("conf", "kube-proxy-"+name+".yaml")
+	config, err := renderTo(file, "kube-proxy.yaml", u.proxyFile(address, node))
+	if err != nil {
+		return false, err
+	}
+	return u.super.Ensure(process.Spec{Name: "kube-proxy-" + name, Path: filepath.Join(u.bin, "kube-proxy"), NetNS: netns,
+		Version: config, Args: []string{"--config=" + file}})
+}
+
+// registerNode makes the Node before its kubelet does, so that it gets the pod range that is routed to it: the controller
+// manager would hand ranges out in the order in which nodes come.
+func (u *upRun) registerNode(ctx context.Context, n network.Node) error {
+	_, err := u.client.CoreV1().Nodes().Create(ctx, &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: map[string]string{corev1.LabelHostname: n.Name}},
+		Spec:       corev1.NodeSpec{PodCIDR: n.Pods.String(), PodCIDRs: []string{n.Pods.String()}},
+	}, metav1.CreateOptions{})
+	if err == nil {
+		return nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("register node %s: %w", n.Name, err)
+	}
+	node, err := u.client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read node %s: %w", n.Name, err)
+	}
+	if node.Spec.PodCIDR == n.Pods.String() {
+		return nil
+	}
+	// Somebody deleted the Node and its kubelet made it again. The range can't be changed, so the Node goes once more.
+	if err := u.client.CoreV1().Nodes().Delete(ctx, n.Name, metav1.DeleteOptions{}); err != nil {
+		return fmt.Errorf("remove node %s, which has the pod range %s instead of %s: %w", n.Name, node.Spec.PodCIDR, n.Pods, err)
+	}
+	if err := u.super.Stop("kubelet-"+n.Name, 5*time.Second); err != nil {
+		return err
+	}
+	return u.registerNode(ctx, n)
+}
+
+// awaitNode waits until the node's kubelet has reported since it was started, and is Ready.
+func (u *upRun) awaitNode(ctx context.Context, n network.Node) error {
+	name := "kubelet-" + n.Name
+	ready := func(ctx context.Context) error {
+		lease, err := u.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, n.Name, metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("it has not reported yet: %w", err)
+		}
+		if since := u.super.State(name).Since; lease.Spec.RenewTime == nil || lease.Spec.RenewTime.Before(&metav1.MicroTime{Time: since}) {
+			return errors.New("it has not reported since it was started")
+		}
+		node, err := u.client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		return nodeReady(node)
+	}
+	return await(ctx, u.super, name, ready, 2*time.Minute)
+}
+
+// nodeReady is nil when the node is Ready, or else says why it is not.
+func nodeReady(node *corev1.Node) error {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			if c.Status == corev1.ConditionTrue {
+				return nil
+			}
+			return fmt.Errorf("%s: %s", c.Reason, c.Message)
+		}
+	}
+	return errors.New("it has no Ready condition yet")
+}
+
+func (u *upRun) startNodes(ctx context.Context, say note) (string, error) {
+	states := make([]string, len(u.nodes))
+	for i, n := range u.nodes {
+		say("containerd, kubelet and kube-proxy of %s", n.Name)
+		started, err := u.startNode(ctx, n)
+		if err != nil {
+			return "", err
+		}
+		states[i] = n.Name + " " + verb(started)
+	}
+	if _, err := u.startProxy("host", network.HostAddress, u.nodes[0].Name, ""); err != nil {
+		return "", err
+	}
+	for i, n := range u.nodes {
+		if network.IsCut(n) {
+			states[i] = n.Name + " cut off"
+			continue
+		}
+		say("%s to be Ready", n.Name)
+		if err := u.awaitNode(ctx, n); err != nil {
+			return "", err
+		}
+	}
+	return strings.Join(states, ", "), nil
+}
+
+// waitDNS waits until cluster DNS answers on its service address: then a node, a kube-proxy and CoreDNS work.
+func waitDNS(ctx context.Context) error {
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "udp", network.DNSService+":53")
+	}}
+	return kube.Poll(ctx, 300*time.Millisecond, func(ctx context.Context) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		addresses, err := resolver.LookupHost(ctx, "kubernetes.default.svc.cluster.local.")
+		return err == nil && len(addresses) == 1 && addresses[0] == network.APIService, err
+	})
+}

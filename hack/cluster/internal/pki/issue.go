@@ -1,0 +1,123 @@
+package pki
+
+import (
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Request describes a certificate. It serves both sides of a connection: as a server for DNSNames and IPs, as a client
+// for the user CommonName in the groups Organizations.
+type Request struct {
+	Name          string // of the files NAME.crt and NAME.key
+	CommonName    string
+	Organizations []string
+	DNSNames      []string
+	IPs           []net.IP
+}
+
+// Pair holds the paths of a certificate and its key.
+type Pair struct {
+	Cert, Key string
+}
+
+// Issue makes the certificate of r, unless the folder already has one that says the same, is signed by this authority
+// and lasts. A new one is only seen by processes that start afterwards.
+func (a *Authority) Issue(r Request) (Pair, error) {
+	pair := Pair{Cert: a.file(r.Name + ".crt"), Key: a.file(r.Name + ".key")}
+	if cert, _, err := readPair(pair.Cert, pair.Key); err == nil && a.still(cert, r) {
+		return pair, nil
+	}
+	key, err := newKey()
+	if err != nil {
+		return Pair{}, err
+	}
+	template, err := newTemplate(pkix.Name{CommonName: r.CommonName, Organization: r.Organizations})
+	if err != nil {
+		return Pair{}, err
+	}
+	template.DNSNames, template.IPAddresses = r.DNSNames, r.IPs
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	cert, err := a.sign(template, key)
+	if err != nil {
+		return Pair{}, err
+	}
+	return pair, a.write(r.Name, cert, key)
+}
+
+// still says whether cert is what Issue would make for r today.
+func (a *Authority) still(cert *x509.Certificate, r Request) bool {
+	return cert.CheckSignatureFrom(a.cert) == nil &&
+		time.Until(cert.NotAfter) > renewBefore &&
+		cert.Subject.CommonName == r.CommonName &&
+		slices.Equal(cert.Subject.Organization, r.Organizations) &&
+		slices.Equal(cert.DNSNames, r.DNSNames) &&
+		slices.EqualFunc(cert.IPAddresses, r.IPs, net.IP.Equal)
+}
+
+// SigningKey makes the key pair that signs service account tokens (NAME.key, NAME.pub), unless it is there.
+func (a *Authority) SigningKey(name string) (private, public string, err error) {
+	private, public = a.file(name+".key"), a.file(name+".pub")
+	if _, err := readPEM(private); err == nil {
+		if _, err := readPEM(public); err == nil {
+			return private, public, nil
+		}
+	}
+	key, err := newKey()
+	if err != nil {
+		return "", "", err
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return "", "", fmt.Errorf("encode the key of service account tokens: %w", err)
+	}
+	open, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return "", "", fmt.Errorf("encode the public key of service account tokens: %w", err)
+	}
+	if err := os.WriteFile(private, encode("PRIVATE KEY", secret), 0o600); err != nil {
+		return "", "", fmt.Errorf("write the key of service account tokens: %w", err)
+	}
+	if err := os.WriteFile(public, encode("PUBLIC KEY", open), 0o644); err != nil {
+		return "", "", fmt.Errorf("write the public key of service account tokens: %w", err)
+	}
+	return private, public, nil
+}
+
+// Kubeconfig writes a kubeconfig for the user that pair proves, with all certificates inside it, mode 0600.
+// A file that already says the same is left alone.
+func (a *Authority) Kubeconfig(file, server, user string, pair Pair) error {
+	cert, err := os.ReadFile(pair.Cert)
+	if err != nil {
+		return fmt.Errorf("read the certificate of %s: %w", user, err)
+	}
+	key, err := os.ReadFile(pair.Key)
+	if err != nil {
+		return fmt.Errorf("read the key of %s: %w", user, err)
+	}
+	const cluster = "fettle"
+	config := clientcmdapi.NewConfig()
+	config.Clusters[cluster] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: a.Certificate()}
+	config.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: cert, ClientKeyData: key}
+	config.Contexts[cluster] = &clientcmdapi.Context{Cluster: cluster, AuthInfo: user}
+	config.CurrentContext = cluster
+	data, err := clientcmd.Write(*config)
+	if err != nil {
+		return fmt.Errorf("encode the kubeconfig of %s: %w", user, err)
+	}
+	if old, err := os.ReadFile(file); err == nil && slices.Equal(old, data) {
+		return os.Chmod(file, 0o600)
+	}
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		return fmt.Errorf("write the kubeconfig of %s: %w", user, err)
+	}
+	return os.Chmod(file, 0o600)
+}

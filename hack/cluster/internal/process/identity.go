@@ -1,0 +1,109 @@
+package process
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Identity names one process for good: a number alone is given again to another process, after a reboot from the start.
+type Identity struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"` // in clock ticks after boot
+	Boot  string `json:"boot"`  // the kernel's id of this boot
+}
+
+// Identify reads the identity of a running process.
+func Identify(pid int) (Identity, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return Identity{}, err
+	}
+	start, zombie, err := parseStat(stat)
+	if err != nil {
+		return Identity{}, fmt.Errorf("process %d: %w", pid, err)
+	}
+	if zombie {
+		return Identity{}, fmt.Errorf("process %d has ended", pid)
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return Identity{}, fmt.Errorf("read the id of this boot: %w", err)
+	}
+	return Identity{PID: pid, Start: start, Boot: strings.TrimSpace(string(boot))}, nil
+}
+
+// Alive says whether that very process still runs.
+func (i Identity) Alive() bool {
+	now, err := Identify(i.PID)
+	return err == nil && now == i
+}
+
+// parseStat takes the start time and whether the process has ended from /proc/PID/stat. The second field is the name of
+// the program in brackets and may itself hold blanks and brackets, so fields count from the last bracket.
+func parseStat(stat []byte) (start uint64, zombie bool, err error) {
+	end := bytes.LastIndexByte(stat, ')')
+	if end < 0 {
+		return 0, false, errors.New("its stat file has no name in brackets")
+	}
+	fields := strings.Fields(string(stat[end+1:]))
+	const state, startTime = 3 - 3, 22 - 3 // numbered from 1 in proc(5); the third is the first after the bracket
+	if len(fields) <= startTime {
+		return 0, false, fmt.Errorf("its stat file has %d fields after the name, %d are needed", len(fields), startTime+1)
+	}
+	start, err = strconv.ParseUint(fields[startTime], 10, 64)
+	if err != nil {
+		return 0, false, fmt.Errorf("its start time: %w", err)
+	}
+	return start, fields[state] == "Z" || fields[state] == "X", nil
+}
+
+// Kill ends the processes: SIGTERM, then SIGKILL for those that still run after grace (at once when grace is 0), and
+// waits until they are gone.
+func Kill(processes []Identity, grace time.Duration) error {
+	if grace > 0 {
+		signal(processes, unix.SIGTERM)
+		if gone(processes, grace) {
+			return nil
+		}
+	}
+	signal(processes, unix.SIGKILL)
+	if gone(processes, 10*time.Second) {
+		return nil
+	}
+	for _, p := range processes {
+		if p.Alive() {
+			return fmt.Errorf("process %d is still there 10 s after SIGKILL", p.PID)
+		}
+	}
+	return nil
+}
+
+func signal(processes []Identity, sig unix.Signal) {
+	for _, p := range processes {
+		if p.Alive() {
+			_ = unix.Kill(p.PID, sig) // it may end meanwhile; gone has the last word
+		}
+	}
+}
+
+func gone(processes []Identity, within time.Duration) bool {
+	for deadline := time.Now().Add(within); ; time.Sleep(20 * time.Millisecond) {
+		alive := false
+		for _, p := range processes {
+			alive = alive || p.Alive()
+		}
+		if !alive {
+			return true
+		}
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+}
