@@ -41,6 +41,16 @@ func (f *fixture) expect(when string, want ...string) {
 	}
 }
 
+// run runs a subtest that uses the fixture.
+func (f *fixture) run(name string, test func(t *testing.T)) {
+	outer := f.t
+	defer func() { f.t = outer }()
+	outer.Run(name, func(t *testing.T) {
+		f.t = t
+		test(t)
+	})
+}
+
 // apply applies once and waits for the cache to show what was written.
 func (f *fixture) apply(desired ...runtime.ApplyConfiguration) {
 	f.t.Helper()

@@ -127,6 +127,11 @@ func newFixture(t *testing.T) *fixture {
 	if err := w.admin.Create(t.Context(), f.owner); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // there are few cluster IPs
+		if err := w.admin.DeleteAllOf(context.Background(), &corev1.Service{}, client.InNamespace(ns.Name)); err != nil {
+			t.Error(err)
+		}
+	})
 	f.restart()
 	return f
 }

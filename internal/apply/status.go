@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
@@ -28,11 +29,13 @@ func (a *Applier) PatchStatus(ctx context.Context, obj, before client.Object) (b
 	if err != nil {
 		return false, fmt.Errorf("patch the status of %q: %w", obj.GetName(), err)
 	}
-	changed, err := statusDiffers(obj, before)
-	if err != nil || !changed {
-		return false, err
+	patch, err := statusPatch(obj, before)
+	if err != nil {
+		return false, fmt.Errorf("compare the status of %s %q: %w", id.kind.Kind, id.name.Name, err)
 	}
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if patch == nil {
+		return false, nil
+	}
 	if err := a.client.Status().Patch(ctx, obj, patch, client.FieldOwner(a.fieldOwner)); err != nil {
 		return false, fmt.Errorf("patch the status of %s %q: %w", id.kind.Kind, id.name.Name, err)
 	}
@@ -40,19 +43,31 @@ func (a *Applier) PatchStatus(ctx context.Context, obj, before client.Object) (b
 	return true, nil
 }
 
-// statusDiffers reports whether a merge patch from before to obj says anything of the status.
-func statusDiffers(obj, before client.Object) (bool, error) {
+// statusPatch returns the merge patch that makes before's status obj's, for before's version of
+// the object only; nil when they are equal. It has nothing else in it: some kinds let labels
+// change with the status.
+func statusPatch(obj, before client.Object) (client.Patch, error) {
 	raw, err := client.MergeFrom(before).Data(obj)
 	if err != nil {
-		return false, fmt.Errorf("compare the status of %q: %w", obj.GetName(), err)
+		return nil, err
 	}
 	var patch struct {
-		Status json.RawMessage `json:"status"`
+		Metadata struct {
+			ResourceVersion string `json:"resourceVersion"`
+		} `json:"metadata"`
+		Status json.RawMessage `json:"status,omitempty"`
 	}
 	if err := json.Unmarshal(raw, &patch); err != nil {
-		return false, fmt.Errorf("compare the status of %q: %w", obj.GetName(), err)
+		return nil, err
 	}
-	return patch.Status != nil, nil
+	if patch.Status == nil {
+		return nil, nil //nolint:nilnil // nothing to write is an answer
+	}
+	patch.Metadata.ResourceVersion = before.GetResourceVersion()
+	if raw, err = json.Marshal(patch); err != nil {
+		return nil, err
+	}
+	return client.RawPatch(types.MergePatchType, raw), nil
 }
 
 // Forget drops what is remembered about the objects of an owner that is gone. Not calling it

@@ -1,0 +1,206 @@
+package apply
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+)
+
+func container(d *appsv1.Deployment) *corev1.Container {
+	return &d.Spec.Template.Spec.Containers[0]
+}
+
+// Whatever somebody else changed in what is desired is put right by one write.
+func TestDriftIsRepaired(t *testing.T) {
+	f := newFixture(t)
+	f.apply(f.children()...)
+	f.made()
+	deployment := func(change func(*appsv1.Deployment)) func() {
+		return func() { disturb(f, &appsv1.Deployment{}, change) }
+	}
+	for _, tc := range []struct {
+		name    string
+		disturb func()
+		want    []string
+	}{
+		{"an owned field", deployment(func(d *appsv1.Deployment) { container(d).Image = "evil" }), patches("deployments")},
+		{"a quantity", deployment(func(d *appsv1.Deployment) {
+			container(d).Resources.Limits["cpu"] = resource.MustParse("1001m")
+		}), patches("deployments")},
+		{"an owned item of a list", deployment(func(d *appsv1.Deployment) { container(d).Env = container(d).Env[1:] }), patches("deployments")},
+		{"an item of an atomic list", deployment(func(d *appsv1.Deployment) {
+			d.Spec.Template.Spec.Tolerations = append(d.Spec.Template.Spec.Tolerations, corev1.Toleration{Operator: "Exists"})
+		}), patches("deployments")},
+		{"a whole block", deployment(func(d *appsv1.Deployment) { container(d).ReadinessProbe = nil }), patches("deployments")},
+		{"the hash", deployment(func(d *appsv1.Deployment) { delete(d.Annotations, HashAnnotation) }), patches("deployments")},
+		{"a label", deployment(func(d *appsv1.Deployment) { delete(d.Labels, "app") }), patches("deployments")},
+		{"the owner reference", deployment(func(d *appsv1.Deployment) { d.OwnerReferences = nil }), patches("deployments")},
+		{"the controller of the owner reference", deployment(func(d *appsv1.Deployment) {
+			d.OwnerReferences[0].Controller = new(false)
+		}), patches("deployments")},
+		{"the label that the cache selects by", deployment(func(d *appsv1.Deployment) {
+			delete(d.Labels, "app.kubernetes.io/managed-by")
+		}), []string{"PATCH(409) deployments/web", "GET deployments/web", "PATCH deployments/web"}},
+		{"a selector", func() {
+			disturb(f, &corev1.Service{}, func(s *corev1.Service) { s.Spec.Selector["more"] = "x" })
+		}, patches("services")},
+		{"a rule", func() {
+			disturb(f, &networkingv1.NetworkPolicy{}, func(p *networkingv1.NetworkPolicy) {
+				p.Spec.Ingress = append(p.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{})
+			})
+		}, patches("networkpolicies")},
+		{"a wider selector of pods", func() {
+			disturb(f, &networkingv1.NetworkPolicy{}, func(p *networkingv1.NetworkPolicy) {
+				p.Spec.Ingress[0].From = []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}
+			})
+		}, patches("networkpolicies")},
+		{"data", func() {
+			disturb(f, &corev1.ConfigMap{}, func(c *corev1.ConfigMap) { c.Data["a"] = "2" })
+		}, patches("configmaps")},
+		{"an autoscaler's bound", func() {
+			disturb(f, &autoscalingv2.HorizontalPodAutoscaler{}, func(h *autoscalingv2.HorizontalPodAutoscaler) { h.Spec.MaxReplicas = 50 })
+		}, patches("horizontalpodautoscalers")},
+		{"a deleted child", func() { f.remove(&corev1.Service{}) }, patches("services")},
+		{"a deleted child with rules", func() { f.remove(&networkingv1.NetworkPolicy{}) }, patches("networkpolicies")},
+	} {
+		f.run(tc.name, func(t *testing.T) {
+			tc.disturb()
+			f.apply(f.children()...)
+			f.expect("repair", tc.want...)
+			f.apply(f.children()...)
+			f.expect("afterwards")
+		})
+	}
+}
+
+// What others added or set is left alone, also by the write that repairs something else.
+func TestForeignAdditionsAreLeftAlone(t *testing.T) {
+	f := newFixture(t)
+	scaled := func() *appsv1ac.DeploymentApplyConfiguration {
+		d := webDeployment(f.name)
+		d.Spec.Replicas = nil // an autoscaler sets it
+		return d
+	}
+	service := webService(f.name)
+	service.Spec.WithType(corev1.ServiceTypeLoadBalancer)
+	f.apply(scaled(), service)
+	f.made()
+	addToDeployment := func(d *appsv1.Deployment) {
+		d.Labels["theirs"] = "1"
+		d.Annotations["deployment.kubernetes.io/revision"] = "7"
+		d.Finalizers = []string{"example.com/theirs"}
+		d.OwnerReferences = append(d.OwnerReferences, metav1.OwnerReference{
+			APIVersion: "v1", Kind: "ConfigMap", Name: "theirs", UID: "0c7b5d6e-0000-4000-8000-00000000000f",
+		})
+		d.Spec.Replicas = new(int32(5))
+		d.Spec.MinReadySeconds = 3
+		template := &d.Spec.Template
+		template.Annotations["kubectl.kubernetes.io/restartedAt"] = "2026-01-02T03:04:05Z"
+		container(d).Env = append(container(d).Env, corev1.EnvVar{Name: "THEIRS", Value: "1"})
+		container(d).Ports = append(container(d).Ports, corev1.ContainerPort{ContainerPort: 9999})
+		container(d).LivenessProbe = &corev1.Probe{
+			ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(8080)}},
+		}
+		template.Spec.Containers = append([]corev1.Container{{Name: "sidecar", Image: "proxy"}}, template.Spec.Containers...)
+		template.Spec.InitContainers = []corev1.Container{{Name: "init", Image: "proxy"}}
+		template.Spec.Volumes = append(template.Spec.Volumes, corev1.Volume{Name: "theirs"})
+		template.Spec.NodeSelector = map[string]string{"pool": "theirs"}
+	}
+	disturb(f, &appsv1.Deployment{}, addToDeployment)
+	disturb(f, &corev1.Service{}, func(s *corev1.Service) {
+		s.Annotations["lb.example.com/id"] = "x"
+		s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	})
+	lb := &corev1.Service{}
+	f.get(lb)
+	lb.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
+	if err := f.admin.Status().Update(t.Context(), lb); err != nil {
+		t.Fatal(err)
+	}
+	f.seen(lb)
+	for range 2 {
+		f.apply(scaled(), service)
+		f.expect("with foreign additions")
+		f.restart()
+	}
+
+	disturb(f, &appsv1.Deployment{}, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[1].Image = "evil" })
+	f.apply(scaled(), service)
+	f.expect("with foreign additions and drift", patches("deployments")...)
+	got := f.get(&appsv1.Deployment{}).(*appsv1.Deployment)
+	names := []string{got.Spec.Template.Spec.Containers[0].Name, got.Spec.Template.Spec.Containers[1].Name}
+	if got.Labels["theirs"] != "1" || *got.Spec.Replicas != 5 || len(got.Spec.Template.Spec.InitContainers) != 1 ||
+		len(got.Spec.Template.Spec.Volumes) != 2 || len(got.OwnerReferences) != 2 {
+		t.Errorf("the repair took away what others had added: containers %v, %v", names, got)
+	}
+}
+
+// What is no longer desired goes away: fields, items, keys, blocks.
+func TestRemovalIsApplied(t *testing.T) {
+	f := newFixture(t)
+	f.apply(f.children()...)
+	f.made()
+	deployment := webDeployment(f.name)
+	c := &deployment.Spec.Template.Spec.Containers[0]
+	c.Env = c.Env[1:]
+	c.EnvFrom = nil
+	c.ReadinessProbe = nil
+	delete(*c.Resources.Limits, "cpu")
+	deployment.Spec.Template.Spec.Tolerations = nil
+	deployment.Spec.Template.Spec.TopologySpreadConstraints = nil
+	delete(deployment.Labels, "app")
+	service := webService(f.name)
+	service.Spec.Ports = service.Spec.Ports[:1]
+	config := corev1ac.ConfigMap("web", f.name).WithLabels(testLabels()).WithData(map[string]string{"empty": ""})
+	f.apply(deployment, service, config)
+	f.expect("removal", patches("deployments", "services", "configmaps")...)
+
+	d := f.get(&appsv1.Deployment{}).(*appsv1.Deployment)
+	got := container(d)
+	if len(got.Env) != 2 || got.Env[0].Name != "EMPTY" || len(got.EnvFrom) != 0 || got.ReadinessProbe != nil ||
+		len(d.Spec.Template.Spec.Tolerations) != 0 || len(d.Spec.Template.Spec.TopologySpreadConstraints) != 0 {
+		t.Errorf("still there: %v", d.Spec.Template.Spec)
+	}
+	if _, ok := got.Resources.Limits["cpu"]; ok || len(got.Resources.Limits) != 1 {
+		t.Errorf("limits: %v", got.Resources.Limits)
+	}
+	if _, ok := d.Labels["app"]; ok {
+		t.Error("the label is still there")
+	}
+	if s := f.get(&corev1.Service{}).(*corev1.Service); len(s.Spec.Ports) != 1 || s.Spec.Ports[0].Name != "http" {
+		t.Errorf("ports: %v", s.Spec.Ports)
+	}
+	if m := f.get(&corev1.ConfigMap{}).(*corev1.ConfigMap); len(m.Data) != 1 || len(m.BinaryData) != 0 {
+		t.Errorf("data: %v %v", m.Data, m.BinaryData)
+	}
+	f.apply(deployment, service, config)
+	f.expect("afterwards")
+}
+
+// What the API server does not store, or admission changes, is not written again and again.
+func TestOverruledFieldsAreWrittenOnce(t *testing.T) {
+	f := newFixture(t)
+	secret := corev1ac.Secret("web", f.name).WithLabels(testLabels()).WithStringData(map[string]string{"password": "hunter2"})
+	f.apply(secret)
+	f.expect("creation", patches("secrets")...)
+	f.apply(secret)
+	f.expect("again")
+	disturb(f, &corev1.Secret{}, func(s *corev1.Secret) { s.Labels["app"] = "other" })
+	f.apply(secret)
+	f.expect("drift elsewhere in it", patches("secrets")...)
+	f.apply(secret)
+	f.expect("afterwards")
+	f.restart()
+	f.apply(secret)
+	f.expect("after a restart", patches("secrets")...)
+	f.apply(secret)
+	f.expect("and again")
+}

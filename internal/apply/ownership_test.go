@@ -1,0 +1,235 @@
+package apply
+
+import (
+	"errors"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// foreignObjects are objects in the way, each of which must stay as it is.
+func foreignObjects(namespace string, other types.UID) map[string]metav1.ObjectMeta {
+	controlled := []metav1.OwnerReference{{
+		APIVersion: "v1", Kind: "PodTemplate", Name: "other", UID: other, Controller: new(true),
+	}}
+	meta := func(labels, annotations map[string]string, refs []metav1.OwnerReference) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: "web", Labels: labels, Annotations: annotations, OwnerReferences: refs}
+	}
+	mark := map[string]string{HashAnnotation: "0123"}
+	ours := map[string]string{"app.kubernetes.io/managed-by": "fettle"}
+	return map[string]metav1.ObjectMeta{
+		"that the cache does not hold":                          meta(nil, nil, nil),
+		"of another controller, that the cache does not hold":   meta(nil, mark, controlled),
+		"with the label":                                        meta(ours, nil, nil),
+		"with the label, of another controller":                 meta(ours, mark, controlled),
+		"with all labels":                                       meta(testLabels(), nil, nil),
+		"with all labels and the mark, of another controller":   meta(testLabels(), mark, controlled),
+		"with the mark, and the labels of another of our kinds": meta(ours, mark, nil),
+	}
+}
+
+// A foreign object is refused, named, and not touched: not by Apply, not by Create, not by Prune.
+func TestForeignObjectIsRefused(t *testing.T) {
+	f := newFixture(t)
+	other := newOwner(f.name, "other")
+	if err := f.admin.Create(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	for name, meta := range foreignObjects(f.name, other.GetUID()) {
+		f.run(name, func(t *testing.T) {
+			foreign := &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"theirs": "1"}}
+			if err := f.admin.Create(t.Context(), foreign); err != nil {
+				t.Fatal(err)
+			}
+			f.seen(foreign)
+			config := corev1ac.ConfigMap("web", f.name).WithLabels(testLabels()).WithData(map[string]string{"theirs": "1"})
+			errs := map[string]error{
+				"Apply": f.Apply(t.Context(), f.owner, config),
+				"Create": f.Create(t.Context(), f.owner, &corev1.ConfigMap{
+					ObjectMeta: metav1.ObjectMeta{Namespace: f.name, Name: "web", Labels: testLabels()},
+				}),
+			}
+			for verb, err := range errs {
+				conflict := &ConflictError{}
+				if !errors.As(err, &conflict) {
+					t.Fatalf("%s: %v, want a ConflictError", verb, err)
+				}
+				want := `ConfigMap "web" exists and is not controlled by this PodTemplate: rename the PodTemplate or remove the ConfigMap`
+				if len(meta.OwnerReferences) > 0 {
+					want = `ConfigMap "web" exists and is not controlled by this PodTemplate (controlled by PodTemplate other): ` +
+						`rename the PodTemplate or remove the ConfigMap`
+				}
+				if err.Error() != want {
+					t.Errorf("%s: %v\nwant %s", verb, err, want)
+				}
+			}
+			if err := f.Prune(t.Context(), f.owner, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.name, Name: "web"}}); err != nil {
+				t.Errorf("Prune: %v", err)
+			}
+			after := f.get(&corev1.ConfigMap{})
+			if after == nil || after.GetResourceVersion() != foreign.ResourceVersion || after.GetUID() != foreign.UID {
+				t.Errorf("the foreign object was changed: %v", after)
+			}
+			f.remove(&corev1.ConfigMap{})
+		})
+	}
+	f.apply(corev1ac.ConfigMap("web", f.name).WithLabels(testLabels()))
+	if f.get(&corev1.ConfigMap{}) == nil {
+		t.Error("not created after the foreign object was gone")
+	}
+}
+
+// One foreign object does not keep the other children from being applied.
+func TestRefusedObjectDoesNotBlockOthers(t *testing.T) {
+	f := newFixture(t)
+	if err := f.admin.Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.name, Name: "web"},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	bad := webDeployment(f.name)
+	bad.Spec.Template.Spec.Containers[0].WithName("Not A Name")
+	err := f.Apply(t.Context(), f.owner, webService(f.name), bad, corev1ac.ConfigMap("web", f.name).WithLabels(testLabels()))
+	conflict, refused := &ConflictError{}, &WriteError{}
+	if !errors.As(err, &conflict) || !errors.As(err, &refused) || !apierrors.IsInvalid(err) {
+		t.Errorf("%v, want both errors", err)
+	}
+	if f.get(&corev1.ConfigMap{}) == nil {
+		t.Error("the ConfigMap was not applied")
+	}
+	if refused.GVK.Kind != "Deployment" || refused.Name != "web" || refused.Verb != "apply" {
+		t.Errorf("the refused object is %+v", refused)
+	}
+}
+
+// A change that the API server refuses is reported; nothing is deleted for its sake.
+func TestImmutableFieldIsReported(t *testing.T) {
+	f := newFixture(t)
+	f.apply(webDeployment(f.name))
+	uid := f.get(&appsv1.Deployment{}).GetUID()
+	changed := webDeployment(f.name)
+	changed.Spec.Selector.WithMatchLabels(map[string]string{"app": "web"})
+	f.made()
+	err := f.Apply(t.Context(), f.owner, changed)
+	refused := &WriteError{}
+	if !errors.As(err, &refused) || refused.GVK.Kind != "Deployment" || refused.Name != "web" || !apierrors.IsInvalid(err) {
+		t.Errorf("%v, want a WriteError of the Deployment around Invalid", err)
+	}
+	f.expect("an immutable field", "PATCH(422) deployments/web")
+	if after := f.get(&appsv1.Deployment{}); after == nil || after.GetUID() != uid || after.GetDeletionTimestamp() != nil {
+		t.Error("the Deployment was deleted")
+	}
+}
+
+func TestDeletingObjectIsNotApplied(t *testing.T) {
+	f := newFixture(t)
+	f.apply(webService(f.name))
+	disturb(f, &corev1.Service{}, func(s *corev1.Service) { s.Finalizers = []string{"example.com/wait"} })
+	service := f.get(&corev1.Service{})
+	if err := f.admin.Delete(t.Context(), service); err != nil {
+		t.Fatal(err)
+	}
+	f.seen(f.get(&corev1.Service{}))
+	f.made()
+	changed := webService(f.name).WithLabels(map[string]string{"more": "1"})
+	f.apply(changed)
+	if err := f.Prune(t.Context(), f.owner, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: f.name, Name: "web"}}); err != nil {
+		t.Fatal(err)
+	}
+	f.expect("while it is being deleted")
+	disturb(f, &corev1.Service{}, func(s *corev1.Service) { s.Finalizers = nil })
+	f.apply(changed)
+	f.expect("when it is gone", patches("services")...)
+}
+
+func TestPrune(t *testing.T) {
+	f := newFixture(t)
+	typed := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: f.name, Name: "web"}}
+	loose := &unstructured.Unstructured{}
+	loose.SetAPIVersion("v1")
+	loose.SetKind("Service")
+	loose.SetNamespace(f.name)
+	loose.SetName("web")
+	unserved := loose.DeepCopy()
+	unserved.SetAPIVersion("example.com/v1")
+	for name, target := range map[string]client.Object{"typed": typed, "unstructured": loose} {
+		f.apply(webService(f.name))
+		f.made()
+		for range 3 { // the cache may or may not show the deletion by then
+			if err := f.Prune(t.Context(), f.owner, unserved, target); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.expect(name, "DELETE services/web")
+		f.settle(webService(f.name))
+		if err := f.Prune(t.Context(), f.owner, target); err != nil {
+			t.Fatal(err)
+		}
+		f.expect(name + ", absent")
+		if f.get(&corev1.Service{}) != nil {
+			t.Errorf("%s: still there", name)
+		}
+	}
+}
+
+// Job's default is to leave its Pods behind.
+func TestPrunePropagates(t *testing.T) {
+	f := newFixture(t)
+	job := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.name, Name: "web", Labels: testLabels()},
+		Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i"}},
+		}}},
+	}
+	if err := f.Create(t.Context(), f.owner, job); err != nil {
+		t.Fatal(err)
+	}
+	f.seen(job)
+	if err := f.Prune(t.Context(), f.owner, job); err != nil {
+		t.Fatal(err)
+	}
+	if after := f.get(&batchv1.Job{}); after != nil && len(after.GetFinalizers()) > 0 &&
+		after.GetFinalizers()[0] == metav1.FinalizerOrphanDependents {
+		t.Error("the Job's Pods are left behind")
+	}
+}
+
+func TestCreateWritesOnce(t *testing.T) {
+	f := newFixture(t)
+	secret := func(password string) *corev1.Secret {
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: f.name, Name: "web", Labels: testLabels()},
+			StringData: map[string]string{"password": password},
+		}
+	}
+	for range 2 {
+		if err := f.Create(t.Context(), f.owner, secret("first")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.expect("creation", "POST secrets")
+	f.seen(f.get(&corev1.Secret{}))
+	f.restart()
+	if err := f.Create(t.Context(), f.owner, secret("second")); err != nil {
+		t.Fatal(err)
+	}
+	f.expect("after a restart")
+	got := f.get(&corev1.Secret{}).(*corev1.Secret)
+	if string(got.Data["password"]) != "first" || !metav1.IsControlledBy(got, f.owner) {
+		t.Errorf("got %v", got)
+	}
+	f.remove(&corev1.Secret{})
+	if err := f.Create(t.Context(), f.owner, secret("third")); err != nil {
+		t.Fatal(err)
+	}
+	f.expect("after it was deleted", "POST secrets")
+}
