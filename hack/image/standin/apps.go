@@ -1,0 +1,133 @@
+package standin
+
+import (
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// The releases of Debian that the images come from, and which version each of them has.
+const (
+	bullseye = "bullseye" // PostgreSQL 13
+	bookworm = "bookworm" // PostgreSQL 15, nginx 1.22, MariaDB 10.11, Redis 7.0
+	trixie   = "trixie"   // PostgreSQL 17, Valkey 8
+)
+
+func debian(suite string) *Recipe {
+	return &Recipe{
+		Name: "debian-" + suite, Suite: suite,
+		Images:  versions("docker.io/library/debian", suite, suite+"-slim"),
+		Without: []string{"/usr/share/zoneinfo/right"},
+		Config:  v1.Config{Cmd: []string{"bash"}, Env: []string{defaultPath}},
+	}
+}
+
+// One nginx stands for all versions: what differs between them is not what Fettle's tests are about.
+func webServers() []*Recipe {
+	nginx := v1.Config{
+		Entrypoint: []string{"/docker-entrypoint.sh"}, Cmd: []string{"nginx", "-g", "daemon off;"}, StopSignal: "SIGQUIT",
+		Env: []string{defaultPath}, ExposedPorts: map[string]struct{}{"80/tcp": {}},
+	}
+	unprivileged := *nginx.DeepCopy()
+	unprivileged.User, unprivileged.ExposedPorts = "101", map[string]struct{}{"8080/tcp": {}}
+	return []*Recipe{
+		debian(bookworm),
+		{
+			Name: "nginx", From: "debian-bookworm", Cluster: true,
+			Images:   versions("docker.io/library/nginx", "1.27", "1.21", "1.25", "1.26", "1.28", "alpine", "stable", "stable-alpine", "latest"),
+			Packages: []string{"nginx"},
+			Files:    []string{"nginx"},
+			Folders:  map[string]int64{"/docker-entrypoint.d": 0o755},
+			Before:   systemUser("nginx", "101", "/nonexistent"),
+			After: `rm -rf /etc/nginx/sites-available /etc/nginx/sites-enabled /etc/nginx/modules-enabled /etc/nginx/snippets /var/www
+ln -sf /dev/stdout /var/log/nginx/access.log
+ln -sf /dev/stderr /var/log/nginx/error.log
+for d in client proxy fastcgi uwsgi scgi; do install -d -o nginx -g root -m 0755 /var/cache/nginx /var/cache/nginx/${d}_temp; done
+test -s /usr/share/nginx/html/index.html`,
+			Config: nginx,
+		},
+		{
+			Name: "nginx-unprivileged", From: "nginx", Cluster: true,
+			Images: versions("docker.io/nginxinc/nginx-unprivileged", "1.27", "1.25", "alpine", "stable", "stable-alpine", "latest"),
+			Files:  []string{"nginx-unprivileged"},
+			Config: unprivileged,
+		},
+	}
+}
+
+func databases() []*Recipe {
+	return []*Recipe{
+		postgres("15", bookworm),
+		mysql(),
+		keyValue("redis", bookworm, []string{"redis-server", "redis-tools"}, versions("docker.io/library/redis", "7", "7-alpine", "latest")),
+		debian(trixie),
+		postgres("17", trixie),
+		keyValue("valkey", trixie, []string{"valkey-server", "valkey-tools"}, versions("docker.io/valkey/valkey", "8", "8-alpine", "latest")),
+		debian(bullseye),
+		postgres("13", bullseye),
+	}
+}
+
+// postgres leaves out the just-in-time compiler, which is most of the packages' size.
+func postgres(version, suite string) *Recipe {
+	return &Recipe{
+		Name: "postgres-" + version, From: "debian-" + suite,
+		Images:   versions("docker.io/library/postgres", version, version+"-"+suite),
+		Packages: []string{"postgresql-" + version, "locales"},
+		Files:    []string{"postgres", "gosu"},
+		Links:    map[string]string{"/docker-entrypoint.sh": "usr/local/bin/docker-entrypoint.sh"},
+		Folders:  map[string]int64{"/docker-entrypoint-initdb.d": 0o755, "/run/postgresql": 0o3777},
+		Without: []string{
+			"/usr/lib/postgresql/*/lib/bitcode", "/usr/lib/postgresql/*/lib/llvmjit*", "/usr/lib/*/libLLVM*", "/usr/lib/*/libz3.so*", "/usr/lib/llvm-*",
+		},
+		Before: systemUser("postgres", "999", "/var/lib/postgresql"),
+		After: strings.ReplaceAll(`localedef -i en_US -c -f UTF-8 -A /usr/share/locale/locale.alias en_US.UTF-8
+rm -rf /var/lib/postgresql/VERSION /etc/postgresql/VERSION
+install -d -o postgres -g postgres -m 0755 /var/lib/postgresql
+install -d -o postgres -g postgres -m 1777 /var/lib/postgresql/data
+sed -i "s/^#listen_addresses = 'localhost'/listen_addresses = '*'/" /usr/share/postgresql/VERSION/postgresql.conf.sample
+grep -q "^listen_addresses = '\*'" /usr/share/postgresql/VERSION/postgresql.conf.sample`, "VERSION", version),
+		Config: v1.Config{
+			Entrypoint: []string{"docker-entrypoint.sh"}, Cmd: []string{"postgres"}, StopSignal: "SIGINT", WorkingDir: "/",
+			Env: []string{
+				defaultPath + ":/usr/lib/postgresql/" + version + "/bin", "LANG=en_US.utf8", "PG_MAJOR=" + version, "PGDATA=/var/lib/postgresql/data",
+			},
+			ExposedPorts: map[string]struct{}{"5432/tcp": {}},
+			Volumes:      map[string]struct{}{"/var/lib/postgresql/data": {}},
+		},
+	}
+}
+
+func mysql() *Recipe {
+	return &Recipe{
+		Name: "mysql", From: "debian-" + bookworm,
+		Images:   append(versions("docker.io/library/mysql", "8", "8.0", "latest"), versions("docker.io/library/mariadb", "10.11", "latest")...),
+		Packages: []string{"mariadb-server", "mariadb-client"},
+		Files:    []string{"mysql", "gosu"},
+		Folders:  map[string]int64{"/docker-entrypoint-initdb.d": 0o755, "/run/mysqld": 0o777},
+		Before:   systemUser("mysql", "999", "/var/lib/mysql"),
+		After: `rm -rf /var/lib/mysql
+install -d -o mysql -g mysql -m 0777 /var/lib/mysql`,
+		Config: v1.Config{
+			Entrypoint: []string{"docker-entrypoint.sh"}, Cmd: []string{"mysqld"}, Env: []string{defaultPath}, WorkingDir: "/",
+			ExposedPorts: map[string]struct{}{"3306/tcp": {}},
+			Volumes:      map[string]struct{}{"/var/lib/mysql": {}},
+		},
+	}
+}
+
+func keyValue(name, suite string, packages, images []string) *Recipe {
+	return &Recipe{
+		Name: name, From: "debian-" + suite,
+		Images:   images,
+		Packages: packages,
+		Files:    []string{name, "gosu"},
+		Before:   systemUser(name, "999", "/data"),
+		After:    "install -d -o " + name + " -g " + name + " -m 0755 /data",
+		Config: v1.Config{
+			Entrypoint: []string{"docker-entrypoint.sh"}, Cmd: []string{name + "-server"}, WorkingDir: "/data", Env: []string{defaultPath},
+			ExposedPorts: map[string]struct{}{"6379/tcp": {}},
+			Volumes:      map[string]struct{}{"/data": {}},
+		},
+	}
+}

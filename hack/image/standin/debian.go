@@ -1,0 +1,190 @@
+package standin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+
+	"github.com/fettle-dev/fettle/hack/image/layer"
+)
+
+// installScript runs in a mount namespace of its own: whatever it mounts goes when it ends, however that may be.
+const installScript = `set -eu
+lower=$1 upper=$2 scratch=$3 root=$4 before=$5 after=$6
+shift 6
+mount -t overlay overlay -o "lowerdir=$lower,upperdir=$upper,workdir=$scratch" "$root"
+mount -t proc proc "$root/proc"
+mount --rbind /dev "$root/dev"
+mount -t tmpfs tmpfs "$root/run"
+mount -t tmpfs tmpfs "$root/tmp"
+cp -L /etc/resolv.conf "$root/etc/resolv.conf"
+printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
+chmod 755 "$root/usr/sbin/policy-rc.d"
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+chroot "$root" /bin/sh -euc "$before"
+chroot "$root" apt-get -q -o Acquire::Check-Valid-Until=false update
+chroot "$root" apt-get -q -y --no-install-recommends -o APT::Sandbox::User=root install "$@"
+chroot "$root" /bin/sh -euc "$after"
+rm -rf "$root/var/lib/apt/lists" "$root/var/cache/apt"
+mkdir -p "$root/var/lib/apt/lists/partial" "$root/var/cache/apt/archives/partial"
+`
+
+// isolated runs a shell script with arguments in a mount namespace of its own.
+func (b *Builder) isolated(ctx context.Context, script string, args ...string) error {
+	if os.Geteuid() != 0 {
+		return errors.New("making Debian images needs root (chroot and mounts): run it with sudo")
+	}
+	command := exec.CommandContext(ctx, "/bin/sh", append([]string{"-c", script, "sh"}, args...)...)
+	command.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	return b.run(command)
+}
+
+// debootstrap makes the root of a Debian release from the mirror that this machine uses.
+func (b *Builder) debootstrap(ctx context.Context, r *Recipe) (layer.Set, error) {
+	if err := b.need(ctx, "debootstrap", "debootstrap"); err != nil {
+		return nil, err
+	}
+	root := filepath.Join(b.work, "root-"+r.Name)
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return nil, err
+	}
+	args := []string{r.Suite, root}
+	if mirror := b.mirror(ctx); mirror != "" {
+		args = append(args, mirror)
+	}
+	if err := b.isolated(ctx, `exec debootstrap --variant=minbase "$@"`, args...); err != nil {
+		return nil, err
+	}
+	b.roots[r.Name] = root
+	set := layer.Set{}
+	return set, set.AddTree(root, "/", layer.Same, r.skip)
+}
+
+// mirror is where this machine's apt gets Debian from; debootstrap has a default if it is empty.
+func (b *Builder) mirror(ctx context.Context) string {
+	command := exec.CommandContext(ctx, "apt-get", "indextargets", "--format", "$(LABEL) $(COMPONENT) $(REPO_URI)", "Identifier: Packages")
+	out, err := command.Output()
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(out)) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "Debian" && fields[1] == "main" {
+			return fields[2]
+		}
+	}
+	return ""
+}
+
+// need installs a Debian package of this machine unless the program is there.
+func (b *Builder) need(ctx context.Context, program, pkg string) error {
+	if _, err := exec.LookPath(program); err == nil {
+		return nil
+	}
+	fmt.Fprintf(b.Progress, "stand-ins: installing %s\n", pkg)
+	script := `export DEBIAN_FRONTEND=noninteractive
+apt-get -q -y --no-install-recommends install "$1" || { apt-get -q update && apt-get -q -y --no-install-recommends install "$1"; }`
+	if err := b.run(exec.CommandContext(ctx, "/bin/sh", "-c", script, "sh", pkg)); err != nil {
+		return fmt.Errorf("%s is missing and could not be installed (try: apt-get install %s): %w", program, pkg, err)
+	}
+	return nil
+}
+
+// install adds packages to the recipe's base in an overlay, whose upper folder becomes the layer. The recipe's own files come last and
+// win.
+func (b *Builder) install(ctx context.Context, r *Recipe, own layer.Set) (layer.Set, func(), error) {
+	dir := filepath.Join(b.work, "install-"+r.Name)
+	cleanup := func() { os.RemoveAll(dir) }
+	lower, err := b.root(ctx, r.From)
+	if err != nil {
+		return nil, cleanup, err
+	}
+	upper, scratch, merged := filepath.Join(dir, "upper"), filepath.Join(dir, "scratch"), filepath.Join(dir, "root")
+	for _, folder := range []string{upper, scratch, merged} {
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			return nil, cleanup, err
+		}
+	}
+	args := append([]string{lower, upper, scratch, merged, r.Before, r.After}, r.Packages...)
+	if err := b.isolated(ctx, installScript, args...); err != nil {
+		return nil, cleanup, err
+	}
+	set := layer.Set{}
+	if err := set.AddTree(upper, "/", layer.Same, r.skip); err != nil {
+		return nil, cleanup, err
+	}
+	for _, e := range own {
+		set.Add(e)
+	}
+	return set, cleanup, nil
+}
+
+// root is a folder with the files of a recipe's image: the one it was made in, or the image extracted.
+func (b *Builder) root(ctx context.Context, name string) (string, error) {
+	if root, ok := b.roots[name]; ok {
+		return root, nil
+	}
+	image, err := b.Image(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	if root, ok := b.roots[name]; ok {
+		return root, nil
+	}
+	root := filepath.Join(b.work, "root-"+name)
+	if err := b.extract(ctx, image, root); err != nil {
+		return "", fmt.Errorf("extract the base %s: %w", name, err)
+	}
+	b.roots[name] = root
+	return root, nil
+}
+
+func (b *Builder) extract(ctx context.Context, image v1.Image, root string) error {
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return err
+	}
+	files := mutate.Extract(image)
+	defer files.Close()
+	command := exec.CommandContext(ctx, "tar", "-x", "--numeric-owner", "--same-owner", "-p", "-C", root)
+	command.Stdin = files
+	return b.run(command)
+}
+
+// busybox adds Debian's static busybox and a link for each of its applets.
+func (b *Builder) busybox(ctx context.Context, set layer.Set) error {
+	dir := filepath.Join(b.work, "busybox")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	script := `cd "$1"
+get() { apt-get -q -o APT::Sandbox::User=root download busybox-static; }
+get || { apt-get -q update && get; }
+dpkg-deb -x busybox-static_*.deb root`
+	if err := b.run(exec.CommandContext(ctx, "/bin/sh", "-euc", script, "sh", dir)); err != nil {
+		return err
+	}
+	binary := filepath.Join(dir, "root", "bin", "busybox")
+	if _, err := os.Stat(binary); err != nil {
+		binary = filepath.Join(dir, "root", "usr", "bin", "busybox")
+	}
+	content, err := os.ReadFile(binary)
+	if err != nil {
+		return err
+	}
+	list, err := exec.CommandContext(ctx, binary, "--list").Output()
+	if err != nil {
+		return fmt.Errorf("list the applets of busybox: %w", err)
+	}
+	for applet := range strings.FieldsSeq(string(list)) {
+		set.Add(layer.Symlink("/bin/"+applet, "busybox"))
+	}
+	set.Add(layer.Text("/bin/busybox", string(content), 0o755))
+	return nil
+}
