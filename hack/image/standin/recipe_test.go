@@ -1,0 +1,96 @@
+package standin
+
+import (
+	"path"
+	"strings"
+	"testing"
+)
+
+func TestRecipesAreSound(t *testing.T) {
+	seen, owner := map[string]bool{}, map[string]string{}
+	for _, r := range Recipes() {
+		if seen[r.Name] {
+			t.Errorf("two recipes are named %s", r.Name)
+		}
+		if r.From != "" && !seen[r.From] {
+			t.Errorf("%s: its base %q does not come before it", r.Name, r.From)
+		}
+		if len(r.Packages) > 0 && !strings.HasPrefix(r.From, "debian-") {
+			t.Errorf("%s installs packages, but not on Debian", r.Name)
+		}
+		seen[r.Name] = true
+		for _, image := range r.Images {
+			if owner[image] != "" {
+				t.Errorf("%s and %s both stand for %s", r.Name, owner[image], image)
+			}
+			owner[image] = r.Name
+		}
+		for _, pattern := range r.Without {
+			if _, err := path.Match(pattern, "/"); err != nil {
+				t.Errorf("%s leaves out %q: %v", r.Name, pattern, err)
+			}
+		}
+		if _, err := r.own(); err != nil {
+			t.Errorf("%s: %v", r.Name, err)
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	for _, name := range []string{"nginx", "docker.io/library/nginx:1.25"} {
+		r, ok := Find(name)
+		if !ok || r.Name != "nginx" {
+			t.Errorf("%s was not found", name)
+		}
+	}
+	if _, ok := Find("docker.io/library/nginx:0.1"); ok {
+		t.Error("an image without a stand-in was found")
+	}
+}
+
+func TestKeyCoversEverything(t *testing.T) {
+	key := func(change func(*Recipe), base string, versions map[string]string) string {
+		r := &Recipe{Name: "x", Packages: []string{"nginx"}, Files: []string{"gosu"}}
+		change(r)
+		got, err := r.key(base, versions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	same := func(*Recipe) {}
+	want := key(same, "base", nil)
+	if key(same, "base", nil) != want {
+		t.Error("the same recipe has two keys")
+	}
+	others := map[string]string{
+		"package": key(func(r *Recipe) { r.Packages = []string{"nginx-light"} }, "base", nil),
+		"script":  key(func(r *Recipe) { r.After = "true" }, "base", nil),
+		"files":   key(func(r *Recipe) { r.Files = []string{"redis"} }, "base", nil),
+		"config":  key(func(r *Recipe) { r.Config.User = "1" }, "base", nil),
+		"base":    key(same, "other", nil),
+		"tool":    key(same, "base", map[string]string{"opm/opm": "opm-2"}),
+	}
+	for what, got := range others {
+		if got == want {
+			t.Errorf("another %s has the same key", what)
+		}
+	}
+}
+
+func TestSkip(t *testing.T) {
+	r := &Recipe{Without: []string{"/usr/lib/*/libLLVM*"}}
+	for name, want := range map[string]bool{
+		"/usr/share/doc/nginx/copyright":          true,
+		"/usr/share/doc":                          false,
+		"/usr/share/documents":                    false,
+		"/usr/lib/x86_64-linux-gnu/libLLVM-14.so": true,
+		"/usr/lib/x86_64-linux-gnu/libpq.so":      false,
+		"/tmp":                                    false,
+		"/etc/resolv.conf":                        true,
+	} {
+		if got := r.skip(name); got != want {
+			t.Errorf("skip(%s) is %t", name, got)
+		}
+	}
+}
