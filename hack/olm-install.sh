@@ -38,6 +38,26 @@ remove() {
   kubectl -n $ns wait --for=delete pod -l app.kubernetes.io/name=fettle --timeout=90s >/dev/null
 }
 
+# refresh has every node pull the operator's image anew: under development the same tag is another image.
+refresh() {
+  local node overrides
+  step "pulling the operator's image"
+  for node in $(kubectl get nodes -o name); do
+    node=${node#node/}
+    overrides=$(printf '{"spec":{"nodeName":"%s","automountServiceAccountToken":false,"securityContext":{"runAsNonRoot":true,"seccompProfile":{"type":"RuntimeDefault"}},"containers":[{"name":"pull","image":"%s","imagePullPolicy":"Always","args":["--version"],"securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}]}}' \
+      "$node" "${IMG:-ghcr.io/fettle-dev/fettle:v$version}")
+    kubectl -n $ns delete pod "fettle-pull-$node" --ignore-not-found --grace-period=1 >/dev/null
+    kubectl -n $ns run "fettle-pull-$node" --image=pull --restart=Never --overrides="$overrides" >/dev/null
+  done
+  for node in $(kubectl get nodes -o name); do
+    kubectl -n $ns wait "pod/fettle-pull-${node#node/}" --for=jsonpath='{.status.phase}'=Succeeded --timeout=90s >/dev/null || {
+      kubectl -n $ns describe pod "fettle-pull-${node#node/}" | tail -20 >&2
+      die "node ${node#node/} can't run the operator's image"
+    }
+    kubectl -n $ns delete pod "fettle-pull-${node#node/}" --grace-period=1 >/dev/null
+  done
+}
+
 kubectl get crd subscriptions.operators.coreos.com >/dev/null 2>&1 ||
   die "the cluster of ${KUBECONFIG:-~/.kube/config} has no OLM (or does not answer): run 'make up', or install OLM there"
 
@@ -53,6 +73,8 @@ fi
 
 installed=$(get catalogsource fettle-catalog -o "jsonpath={.metadata.annotations['${mark//./\\.}']}")
 if [ -n "$installed" ] && [ "$installed" != "$built_from" ]; then remove; fi
+kubectl apply --server-side --field-manager=fettle-install -f config/namespace/namespace.yaml >/dev/null
+if [ "${CLUSTER:-local}" != existing ] && [ "$installed" != "$built_from" ]; then refresh; fi
 
 "$(tool kubebuilder kustomize)" build config/subscription |
   sed "s|image: ghcr.io/fettle-dev/fettle-catalog:.*|image: $catalog|" |

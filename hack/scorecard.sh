@@ -7,7 +7,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/shell.sh"
 ns=fettle-scorecard arguments=()
 if [ "${CLUSTER:-local}" != existing ]; then
   # Only unpacks the bundle with tar; the default one is pinned by a digest that a local registry can't hold.
-  arguments=(--untar-image "${UNTAR_IMAGE:-quay.io/operator-framework/scorecard-untar:v1.42.2}")
+  arguments=(--untar-image quay.io/operator-framework/scorecard-untar:latest)
+  step "the image of the tests"
+  go -C hack run ./cluster load quay.io/operator-framework/scorecard-test:v1.42.2
 fi
 mkdir -p dist/logs
 kubectl create namespace $ns --dry-run=client -o yaml | kubectl apply -f - >/dev/null
