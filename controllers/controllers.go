@@ -5,6 +5,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/fettle-dev/fettle/controllers/webapp"
+	"github.com/fettle-dev/fettle/controllers/webapppolicy"
 	"github.com/fettle-dev/fettle/internal/monitoring"
 )
 
@@ -14,10 +15,15 @@ type Options struct {
 	Workers int
 	// WatchSecrets is false where the role does not allow to watch the metadata of Secrets.
 	WatchSecrets bool
-	Metrics      *monitoring.Metrics
+	// Webhooks is false where the operator serves none, so that policies are not enforced.
+	Webhooks bool
+	Metrics  *monitoring.Metrics
 }
 
 // Setup registers every controller with the manager.
 func Setup(mgr ctrl.Manager, opts Options) error {
-	return webapp.Setup(mgr, webapp.Options{Workers: opts.Workers, WatchSecrets: opts.WatchSecrets, Metrics: opts.Metrics})
+	if err := webapp.Setup(mgr, webapp.Options{Workers: opts.Workers, WatchSecrets: opts.WatchSecrets, Metrics: opts.Metrics}); err != nil {
+		return err
+	}
+	return webapppolicy.Setup(mgr, webapppolicy.Options{Workers: opts.Workers, Webhooks: opts.Webhooks, Metrics: opts.Metrics})
 }

@@ -1,0 +1,111 @@
+package webapppolicy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/internal/conditions"
+	"github.com/fettle-dev/fettle/internal/webhook/policy"
+)
+
+const (
+	// listedViolations is how many WebApps status.violations names.
+	listedViolations = 20
+	// reasonNotEnforced: the operator serves no webhooks, so that nothing is checked when WebApps change.
+	reasonNotEnforced = "NotEnforced"
+)
+
+// observed is what was found about a policy.
+type observed struct {
+	webhooks    bool
+	selectorErr error
+	// selected are the labels of the namespaces for which the policy holds.
+	selected map[string]map[string]string
+	// violations are sorted, one for each WebApp that breaks the policy: "namespace/name: rule, rule".
+	violations []string
+}
+
+// selectedBy returns the labels of the namespaces that the policy selects.
+func selectedBy(p *appsv1.WebAppPolicy, namespaces []metav1.PartialObjectMetadata) (map[string]map[string]string, error) {
+	selector, err := policy.Selector(p)
+	if err != nil {
+		return nil, err
+	}
+	selected := map[string]map[string]string{}
+	for i := range namespaces {
+		if ns := &namespaces[i]; selector.Matches(labels.Set(ns.Labels)) {
+			selected[ns.Name] = ns.Labels
+		}
+	}
+	return selected, nil
+}
+
+// violationsOf lists the WebApps in the selected namespaces that break the policy. Those that are being deleted don't count.
+func violationsOf(p *appsv1.WebAppPolicy, selected map[string]map[string]string, apps []appsv1.WebApp) ([]string, error) {
+	var lines []string
+	for i := range apps {
+		app := &apps[i]
+		namespaceLabels, ok := selected[app.Namespace]
+		if !ok || app.DeletionTimestamp != nil {
+			continue
+		}
+		broken, err := policy.Check(p, app, namespaceLabels)
+		if err != nil {
+			return nil, fmt.Errorf("check WebApp %s/%s: %w", app.Namespace, app.Name, err)
+		}
+		var rules []string
+		for _, v := range broken {
+			if !slices.Contains(rules, v.Rule) {
+				rules = append(rules, v.Rule)
+			}
+		}
+		if len(rules) > 0 {
+			lines = append(lines, app.Namespace+"/"+app.Name+": "+strings.Join(rules, ", "))
+		}
+	}
+	slices.Sort(lines)
+	return lines, nil
+}
+
+func setStatus(p *appsv1.WebAppPolicy, seen observed) {
+	p.Status.ObservedGeneration = p.Generation
+	p.Status.ViolationCount = int32(len(seen.violations))
+	p.Status.Violations = slices.Clone(seen.violations[:min(len(seen.violations), listedViolations)])
+	conditions.Set(&p.Status.Conditions, ready(p, seen))
+}
+
+func ready(p *appsv1.WebAppPolicy, seen observed) metav1.Condition {
+	c := metav1.Condition{Type: fettlev1.Ready, Status: metav1.ConditionTrue, ObservedGeneration: p.Generation}
+	switch {
+	case seen.selectorErr != nil:
+		c.Status, c.Reason = metav1.ConditionFalse, appsv1.ReasonSelectorInvalid
+		c.Message = fmt.Sprintf("%v: correct it; until then the policy holds nowhere", seen.selectorErr)
+		return c
+	case !seen.webhooks:
+		c.Status, c.Reason = metav1.ConditionFalse, reasonNotEnforced
+		c.Message = "the operator runs with --webhooks=false: WebApps are not checked when they change, only counted here"
+		return c
+	case p.Spec.Action == appsv1.ActionEnforce:
+		c.Reason, c.Message = appsv1.ReasonEnforced, "WebApps that break the policy are refused"
+	default:
+		c.Reason, c.Message = appsv1.ReasonWarning, "WebApps that break the policy are admitted with a warning"
+	}
+	if len(seen.selected) == 0 {
+		c.Message += "; no namespace matches namespaceSelector now"
+	}
+	return c
+}
+
+func readyOf(p *appsv1.WebAppPolicy) metav1.Condition {
+	if c := meta.FindStatusCondition(p.Status.Conditions, fettlev1.Ready); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
+}

@@ -1,0 +1,36 @@
+// Package cmd holds the sub-commands of the binary, one file for each.
+package cmd
+
+import (
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// Version of the build, such as v1.2.3; set by the linker for releases.
+var Version string
+
+// New returns the root command. Errors are returned, not printed.
+func New() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "fettle",
+		Short:         "An operator that runs whole applications on Kubernetes",
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.AddCommand(managerCommand())
+	return root
+}
+
+// version falls back to what the go command knows: the module's version or the commit.
+func version() string {
+	if Version != "" {
+		return Version
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "unknown"
+	}
+	return info.Main.Version
+}

@@ -1,0 +1,209 @@
+package cmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/controllers"
+	"github.com/fettle-dev/fettle/internal/monitoring"
+	"github.com/fettle-dev/fettle/internal/webhook"
+)
+
+const (
+	leaderElectionID = "fettle.fettle.dev"
+	// shutdownTimeout is for what is being worked on when the process is told to end; the pod's grace period is 30 s.
+	shutdownTimeout = 20 * time.Second
+	// reconcileTimeout keeps a call that hangs from taking a worker away for good.
+	reconcileTimeout = time.Minute
+)
+
+// managerCommand is the operator: it runs all controllers and serves the webhooks until it is told to end.
+func managerCommand() *cobra.Command {
+	o := &managerOptions{}
+	c := &cobra.Command{
+		Use:   "manager",
+		Short: "Run the operator",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.validate(); err != nil {
+				return err
+			}
+			logger := zap.New(zap.UseFlagOptions(&o.log))
+			ctrl.SetLogger(logger)
+			klog.SetLogger(logger)
+			cluster, err := ctrl.GetConfig()
+			if err != nil {
+				return fmt.Errorf("find a cluster (--kubeconfig, KUBECONFIG or the pod's ServiceAccount): %w", err)
+			}
+			cluster.QPS, cluster.Burst = o.qps, o.burst
+			return o.run(c.Context(), cluster)
+		},
+	}
+	o.addFlags(c.Flags())
+	return c
+}
+
+func (o *managerOptions) run(ctx context.Context, cluster *rest.Config) error {
+	options, err := o.managerOptions()
+	if err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(cluster, options)
+	if err != nil {
+		return fmt.Errorf("set up the manager: %w", err)
+	}
+	if err := o.addChecks(ctx, mgr); err != nil {
+		return err
+	}
+	err = controllers.Setup(mgr, controllers.Options{
+		Workers:      o.workers,
+		WatchSecrets: o.watchSecrets,
+		Webhooks:     o.webhooks,
+		Metrics:      monitoring.New(metrics.Registry, o.perObjectMetrics),
+	})
+	if err != nil {
+		return err
+	}
+	mgr.GetLogger().Info("starting", "version", version(), "webhooks", o.webhooks, "workers", o.workers)
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("run the manager: %w", err)
+	}
+	return nil
+}
+
+func (o *managerOptions) managerOptions() (ctrl.Options, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return ctrl.Options{}, err
+	}
+	m := metricsserver.Options{BindAddress: o.metricsAddress, SecureServing: o.metricsSecure}
+	if o.metricsSecure {
+		m.FilterProvider = filters.WithAuthenticationAndAuthorization
+	}
+	return ctrl.Options{
+		Scheme:                        scheme,
+		Cache:                         cacheOptions(o.watchNamespaces),
+		NewClient:                     newClient,
+		Metrics:                       m,
+		HealthProbeBindAddress:        o.probeAddress,
+		PprofBindAddress:              o.pprofAddress,
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              leaderElectionID,
+		LeaderElectionNamespace:       operatorNamespace(),
+		LeaderElectionReleaseOnCancel: true, // safe, as the process ends when the manager does
+		LeaseDuration:                 &o.leaseDuration,
+		RenewDeadline:                 &o.renewDeadline,
+		RetryPeriod:                   &o.retryPeriod,
+		GracefulShutdownTimeout:       new(shutdownTimeout),
+		Controller: config.Controller{
+			MaxConcurrentReconciles: o.workers,
+			ReconciliationTimeout:   reconcileTimeout,
+			EnableWarmup:            new(true), // a standby has full caches when it takes over
+		},
+		WebhookServer: ctrlwebhook.NewServer(ctrlwebhook.Options{
+			Host: o.webhookHost, Port: o.webhookPort, CertDir: o.webhookCertDir,
+		}),
+	}, nil
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, appsv1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("set up the scheme: %w", err)
+		}
+	}
+	return scheme, nil
+}
+
+// operatorNamespace is where the operator's own Lease and certificate are.
+func operatorNamespace() string {
+	return cmp.Or(os.Getenv("POD_NAMESPACE"), "fettle-system")
+}
+
+// addChecks sets up the webhooks, and the checks by which Kubernetes knows that the process lives, and that it can be
+// asked. A standby is as ready as the leader: it serves the webhooks too.
+func (o *managerOptions) addChecks(ctx context.Context, mgr manager.Manager) error {
+	ready := healthz.Ping
+	if o.webhooks {
+		served, err := o.addWebhooks(ctx, mgr)
+		if err != nil {
+			return fmt.Errorf("set up the webhooks: %w", err)
+		}
+		ready = served
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return fmt.Errorf("set up /healthz: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("webhooks", ready); err != nil {
+		return fmt.Errorf("set up /readyz: %w", err)
+	}
+	return nil
+}
+
+// addWebhooks returns the check that tells when they can be called.
+func (o *managerOptions) addWebhooks(ctx context.Context, mgr manager.Manager) (healthz.Checker, error) {
+	if o.webhookCerts == certsProvided {
+		return mgr.GetWebhookServer().StartedChecker(), webhook.Setup(ctx, mgr)
+	}
+	issued, err := addCertificates(mgr, operatorNamespace(), o.webhookCertDir)
+	if err != nil {
+		return nil, err
+	}
+	// The server can't start before there is a certificate, so it joins the manager when there is one.
+	served := make(chan struct{})
+	serve := func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-issued:
+		}
+		if err := webhook.Setup(ctx, mgr); err != nil {
+			return fmt.Errorf("set up the webhooks: %w", err)
+		}
+		close(served)
+		<-ctx.Done()
+		return nil
+	}
+	return func(request *http.Request) error {
+		select {
+		case <-served:
+			return mgr.GetWebhookServer().StartedChecker()(request)
+		default:
+			return errors.New("waiting for the certificate of the webhooks")
+		}
+	}, mgr.Add(everywhere(serve))
+}
+
+// everywhere is a part of the manager that runs in standbys too.
+type everywhere func(context.Context) error
+
+// Start implements manager.Runnable.
+func (run everywhere) Start(ctx context.Context) error { return run(ctx) }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (everywhere) NeedLeaderElection() bool { return false }

@@ -1,0 +1,125 @@
+package cmd
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"go.uber.org/zap/zapcore"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+)
+
+// Values of --webhook-certs.
+const (
+	certsProvided   = "provided"
+	certsSelfSigned = "self-signed"
+)
+
+// off is the address by which an endpoint is turned off.
+const off = "0"
+
+// managerOptions are the flags of the manager; docs/operator.md lists them.
+type managerOptions struct {
+	metricsAddress   string
+	metricsSecure    bool
+	perObjectMetrics bool
+	probeAddress     string
+	pprofAddress     string
+
+	leaderElect   bool
+	leaseDuration time.Duration
+	renewDeadline time.Duration
+	retryPeriod   time.Duration
+
+	workers         int
+	watchSecrets    bool
+	watchNamespaces []string
+	qps             float32
+	burst           int
+
+	webhooks       bool
+	webhookHost    string // all addresses, except in tests
+	webhookPort    int
+	webhookCertDir string
+	webhookCerts   string
+
+	log zap.Options
+}
+
+func (o *managerOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", `address that serves /metrics; "0" turns it off`)
+	flags.BoolVar(&o.metricsSecure, "metrics-secure", true,
+		"serve metrics over HTTPS, only to those whom the API server authenticates and allows to get /metrics")
+	flags.BoolVar(&o.perObjectMetrics, "per-object-metrics", false,
+		"add fettle_resource_ready{kind,namespace,name}: one series for each object, so their number is unbounded")
+	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", `address that serves /healthz and /readyz; "0" turns it off`)
+	flags.StringVar(&o.pprofAddress, "pprof-bind-address", off,
+		`address that serves Go profiles under /debug/pprof, without authentication, such as 127.0.0.1:6060; "0" turns it off`)
+
+	flags.BoolVar(&o.leaderElect, "leader-elect", false, "let one of several replicas work at a time; needed with more than one")
+	flags.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 15*time.Second,
+		"time after which another replica takes over from a leader that went silent")
+	flags.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", 10*time.Second,
+		"time for which the leader tries to renew its lease before it gives up and exits; below the lease duration")
+	flags.DurationVar(&o.retryPeriod, "leader-elect-retry-period", 2*time.Second, "time between two tries to get or renew the lease")
+
+	flags.IntVar(&o.workers, "workers", 5, "number of objects of a kind that are worked on at once")
+	flags.BoolVar(&o.watchSecrets, "watch-secrets", true,
+		"watch the metadata of Secrets; false needs no right to list and watch them, and looks at those that are referenced every 10m")
+	flags.StringSliceVar(&o.watchNamespaces, "watch-namespaces", nil, "namespaces to work in, separated by commas; all by default")
+	flags.Float32Var(&o.qps, "kube-api-qps", -1,
+		"requests a second to the API server; not positive means no limit of our own, since the server's priority and fairness limits us")
+	flags.IntVar(&o.burst, "kube-api-burst", 60, "requests that may exceed --kube-api-qps for a moment; ignored while there is no such limit")
+
+	flags.BoolVar(&o.webhooks, "webhooks", os.Getenv("ENABLE_WEBHOOKS") != "false",
+		"serve the admission webhooks, which enforce WebAppPolicies; false by default where the environment has ENABLE_WEBHOOKS=false")
+	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "TCP port of the webhooks")
+	flags.StringVar(&o.webhookCertDir, "webhook-cert-dir", filepath.Join(os.TempDir(), "k8s-webhook-server", "serving-certs"),
+		"folder with tls.crt and tls.key of the webhooks; must be writable with --webhook-certs=self-signed")
+	flags.StringVar(&o.webhookCerts, "webhook-certs", certsProvided,
+		"where the certificate comes from: provided (by OLM or cert-manager) or self-signed (made, installed and rotated by the operator)")
+
+	goFlags := flag.NewFlagSet("", flag.ContinueOnError)
+	config.RegisterFlags(goFlags)
+	o.log.TimeEncoder = zapcore.RFC3339TimeEncoder
+	o.log.StacktraceLevel = zapcore.PanicLevel // an error's text says where it comes from
+	o.log.BindFlags(goFlags)
+	flags.AddGoFlagSet(goFlags)
+}
+
+// validate names the flags that do not make sense together, all at once.
+func (o *managerOptions) validate() error {
+	var errs []error
+	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if o.workers < 1 {
+		refuse("--workers=%d: must be at least 1", o.workers)
+	}
+	if o.webhookPort < 1 || o.webhookPort > 65535 {
+		refuse("--webhook-port=%d: must be from 1 to 65535", o.webhookPort)
+	}
+	if o.webhookCerts != certsProvided && o.webhookCerts != certsSelfSigned {
+		refuse("--webhook-certs=%s: must be %s or %s", o.webhookCerts, certsProvided, certsSelfSigned)
+	}
+	if o.qps > 0 && o.burst < 1 {
+		refuse("--kube-api-burst=%d: must be at least 1 with --kube-api-qps=%g", o.burst, o.qps)
+	}
+	if o.retryPeriod <= 0 || o.renewDeadline <= o.retryPeriod*6/5 {
+		refuse("--leader-elect-retry-period=%s: must be positive, and less than 5/6 of --leader-elect-renew-deadline=%s", o.retryPeriod, o.renewDeadline)
+	}
+	if o.leaseDuration <= o.renewDeadline {
+		refuse("--leader-elect-lease-duration=%s: must be more than --leader-elect-renew-deadline=%s", o.leaseDuration, o.renewDeadline)
+	}
+	for _, namespace := range o.watchNamespaces {
+		if strings.TrimSpace(namespace) == "" {
+			refuse("--watch-namespaces: has an empty name; leave the flag out to work in all namespaces")
+			break
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,81 @@
+package cmd
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ownPrefix is that of Fettle's own annotations.
+const ownPrefix = "fettle.dev/"
+
+// Transforms run on every object that enters the cache; what they drop costs no memory. They must accept what they
+// returned before.
+
+// trimIdentity keeps what says which object it is, and that it has changed.
+func trimIdentity(in any) (any, error) {
+	object, err := metadataOnly(in)
+	if err != nil || object == nil {
+		return in, err
+	}
+	object.ObjectMeta = identity(object.ObjectMeta)
+	return object, nil
+}
+
+// trimToLabels keeps the labels too.
+func trimToLabels(in any) (any, error) {
+	object, err := metadataOnly(in)
+	if err != nil || object == nil {
+		return in, err
+	}
+	labels := object.Labels
+	object.ObjectMeta = identity(object.ObjectMeta)
+	object.Labels = labels
+	return object, nil
+}
+
+// metadataOnly refuses whole objects of kinds whose contents are not to be cached. It returns nil for what is not an
+// object, such as the mark of a deletion that was missed.
+func metadataOnly(in any) (*metav1.PartialObjectMetadata, error) {
+	if object, ok := in.(*metav1.PartialObjectMetadata); ok {
+		return object, nil
+	}
+	if _, err := meta.Accessor(in); err == nil {
+		return nil, fmt.Errorf("%T must not be cached: watch its metadata, and read it by name from the API server", in)
+	}
+	return nil, nil
+}
+
+func identity(m metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation,
+		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp,
+	}
+}
+
+// trimPod keeps what tells how a pod of ours is: of whom it is, of which template, and what the kubelet says of it.
+func trimPod(in any) (any, error) {
+	pod, ok := in.(*corev1.Pod)
+	if !ok {
+		return in, nil
+	}
+	m := identity(pod.ObjectMeta)
+	m.Labels, m.OwnerReferences = pod.Labels, pod.OwnerReferences
+	maps.DeleteFunc(pod.Annotations, func(key, _ string) bool { return !strings.HasPrefix(key, ownPrefix) })
+	m.Annotations = pod.Annotations
+	pod.ObjectMeta = m
+	pod.Spec = corev1.PodSpec{}
+	pod.Status = corev1.PodStatus{
+		Phase:                 pod.Status.Phase,
+		Reason:                pod.Status.Reason,
+		Message:               pod.Status.Message,
+		Conditions:            pod.Status.Conditions,
+		ContainerStatuses:     pod.Status.ContainerStatuses,
+		InitContainerStatuses: pod.Status.InitContainerStatuses,
+	}
+	return pod, nil
+}

@@ -1,0 +1,80 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/webhook/policy"
+)
+
+// judge applies the policies of a namespace.
+type judge struct {
+	cached client.Reader
+	live   client.Reader
+}
+
+// check is what is asked of each policy that holds.
+type check func(p *appsv1.WebAppPolicy, namespaceLabels map[string]string) ([]policy.Violation, error)
+
+// ask runs check with every policy of the namespace. What breaks an enforced policy becomes one error of the object,
+// which names all of it; the rest become warnings.
+func (j *judge) ask(ctx context.Context, kind schema.GroupKind, key client.ObjectKey, check check) (admission.Warnings, error) {
+	policies := &appsv1.WebAppPolicyList{}
+	if err := j.cached.List(ctx, policies); err != nil {
+		return nil, fmt.Errorf("list WebAppPolicies: %w", err)
+	}
+	if len(policies.Items) == 0 {
+		return nil, nil
+	}
+	labels, err := j.namespaceLabels(ctx, key.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(policies.Items, func(a, b appsv1.WebAppPolicy) int { return cmp.Compare(a.Name, b.Name) })
+	var refused field.ErrorList
+	var warnings admission.Warnings
+	for i := range policies.Items {
+		p := &policies.Items[i]
+		if holds, err := policy.Selects(p, labels); err != nil || !holds {
+			continue // the policy's status says what is wrong with its selector
+		}
+		violations, err := check(p, labels)
+		if err != nil {
+			return nil, fmt.Errorf("check WebAppPolicy %q: %w", p.Name, err)
+		}
+		for _, v := range violations {
+			if p.Spec.Action == appsv1.ActionEnforce {
+				refused = append(refused, v.Error)
+			} else {
+				warnings = append(warnings, v.Error.Error())
+			}
+		}
+	}
+	if len(refused) > 0 {
+		return warnings, apierrors.NewInvalid(kind, key.Name, refused)
+	}
+	return warnings, nil
+}
+
+// namespaceLabels reads a namespace that was made a moment ago from the API server: not to know it yet must not free
+// its WebApps from policies.
+func (j *judge) namespaceLabels(ctx context.Context, name string) (map[string]string, error) {
+	namespace := namespaceMetadata(name)
+	err := j.cached.Get(ctx, client.ObjectKeyFromObject(namespace), namespace)
+	if apierrors.IsNotFound(err) {
+		err = j.live.Get(ctx, client.ObjectKeyFromObject(namespace), namespace)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get the labels of namespace %q: %w", name, err)
+	}
+	return namespace.Labels, nil
+}

@@ -1,0 +1,54 @@
+// Package webhook admits WebApps and WebAppPolicies: it holds WebApps to the policies of their namespace, and checks
+// what the schemas of the two kinds can't see.
+//
+// It never gets in the way of a deletion: there is no rule for DELETE, and an object that is being deleted may change.
+package webhook
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+)
+
+// +kubebuilder:rbac:groups=apps.fettle.dev,resources=webapppolicies,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
+
+// Setup registers the webhooks with the manager, and has what they read cached from the start. The manager may have been
+// started already.
+func Setup(ctx context.Context, mgr ctrl.Manager) error {
+	for _, read := range []client.Object{&appsv1.WebAppPolicy{}, namespaceMetadata("")} {
+		if _, err := mgr.GetCache().GetInformer(ctx, read, cache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("watch %T: %w", read, err)
+		}
+	}
+	judge := &judge{cached: mgr.GetCache(), live: mgr.GetAPIReader()}
+	err := ctrl.NewWebhookManagedBy(mgr, &appsv1.WebApp{}).
+		WithValidator(&webAppValidator{judge: judge}).
+		Complete()
+	if err != nil {
+		return fmt.Errorf("webhook of WebApps: %w", err)
+	}
+	err = ctrl.NewWebhookManagedBy(mgr, &appsv1.WebAppPolicy{}).
+		WithValidator(&webAppPolicyValidator{}).
+		Complete()
+	if err != nil {
+		return fmt.Errorf("webhook of WebAppPolicies: %w", err)
+	}
+	mgr.GetWebhookServer().Register(scalePath, &ctrlwebhook.Admission{Handler: newScaleHandler(mgr.GetScheme(), judge)})
+	return nil
+}
+
+func namespaceMetadata(name string) *metav1.PartialObjectMetadata {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	namespace.Name = name
+	return namespace
+}
