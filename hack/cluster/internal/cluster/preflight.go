@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -97,6 +98,11 @@ func installPackages(ctx context.Context, log string) (string, error) {
 
 // logged runs a command with its output appended to a log.
 func logged(ctx context.Context, log string, env []string, name string, args ...string) error {
+	return noted(ctx, log, env, func(string, ...any) {}, name, args...)
+}
+
+// noted runs a command with its output appended to a log, and notes the last line of it.
+func noted(ctx context.Context, log string, env []string, say note, name string, args ...string) error {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("open a log: %w", err)
@@ -104,7 +110,8 @@ func logged(ctx context.Context, log string, env []string, name string, args ...
 	defer file.Close()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), env...)
-	cmd.Stdout, cmd.Stderr = file, file
+	out := io.MultiWriter(file, lastLine{say})
+	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s: %w; the end of its output:\n%s", name, err, tail(log))
 	}

@@ -28,22 +28,27 @@ func (u *upRun) startRegistry(ctx context.Context, say note) (string, error) {
 	return verb(started), err
 }
 
-// pushImages makes the images that stand in for those of the internet, and puts them into the registry. What has been
-// made before comes from the cache.
-func (u *upRun) pushImages(ctx context.Context, say note) (string, error) {
-	for _, family := range []string{"coredns", "olm", "opm"} {
-		if _, err := u.tools(ctx, family, say); err != nil {
-			return "", err
-		}
-	}
+// clusterImages makes the images that the cluster itself runs, and puts them into the registry.
+func (u *upRun) clusterImages(ctx context.Context, say note) (string, error) {
+	return u.pushImages(ctx, say, "--cluster")
+}
+
+// allImages makes all images that stand in for those of the internet: web servers, databases and so on.
+func (u *upRun) allImages(ctx context.Context, say note) (string, error) {
+	return u.pushImages(ctx, say)
+}
+
+// pushImages has hack/image make stand-in images. What has been made before comes from the cache.
+func (u *upRun) pushImages(ctx context.Context, say note, which ...string) (string, error) {
 	hack, err := checkout()
 	if err != nil {
 		return "", err
 	}
-	say("images, see %s", u.super.LogFile("images"))
-	err = logged(ctx, u.super.LogFile("images"), []string{"FETTLE_CACHE=" + u.Cache, "FETTLE_HACK=" + hack}, u.Path("bin", "image"), "stand-ins",
-		"--registry", registryAddr, "--ca", u.certs.authority.CertFile(), "--cache", filepath.Join(u.Cache, "images"))
-	if err != nil {
+	args := append([]string{
+		"stand-ins", "--hack", hack, "--registry", registryAddr, "--ca", u.certs.authority.CertFile(),
+		"--cache", filepath.Join(u.Cache, "images"),
+	}, which...)
+	if err := noted(ctx, u.super.LogFile("images"), []string{"FETTLE_CACHE=" + u.Cache}, say, u.Path("bin", "image"), args...); err != nil {
 		return "", fmt.Errorf("make the images: %w", err)
 	}
 	return "in the registry", nil

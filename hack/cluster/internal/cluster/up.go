@@ -53,9 +53,10 @@ func (c Config) Up(ctx context.Context, nodes int, out io.Writer) error {
 		{"controllers", u.startControllers},
 		{"storage", u.startStorage},
 		{"nodes", u.startNodes},
-		{"images", u.pushImages},
+		{"own images", u.clusterImages},
 		{"DNS", u.startDNS},
 		{"OLM", u.installOLM},
+		{"other images", u.allImages},
 	} {
 		if err := p.step(ctx, step.name, step.do); err != nil {
 			if errors.Is(ctx.Err(), context.Canceled) {
