@@ -205,7 +205,7 @@ type precondition struct {
 func (a *Applier) write(
 	ctx context.Context, o ownerRef, d *desiredObject, t objectType, pre precondition, opts ...client.ApplyOption,
 ) error {
-	u := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(d.content)}
+	u := &unstructured.Unstructured{Object: plain(d.content).(map[string]any)}
 	if pre.uid != "" {
 		u.SetUID(pre.uid)
 	}

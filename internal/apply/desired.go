@@ -23,7 +23,8 @@ const HashAnnotation = "fettle.dev/applied-hash"
 type desiredObject struct {
 	gvk  schema.GroupVersionKind
 	name types.NamespacedName
-	// content is the JSON that is sent: canonical, with the owner reference and the hash.
+	// content is the JSON that is sent: canonical, with the owner reference and the hash. Scalars
+	// that the kind's Go type would leave out are of type zero.
 	content map[string]any
 	hash    string
 }
@@ -34,8 +35,13 @@ func (d *desiredObject) id() objectID {
 
 // labels returns the labels that the object is to have.
 func (d *desiredObject) labels() map[string]string {
-	labels, _, _ := unstructured.NestedStringMap(d.content, "metadata", "labels")
-	return labels
+	metadata, _ := d.content["metadata"].(map[string]any)
+	labels, _ := metadata["labels"].(map[string]any)
+	out := make(map[string]string, len(labels))
+	for k, v := range labels {
+		out[k], _ = v.(string)
+	}
+	return out
 }
 
 // render makes config the desired child of owner: the same bytes for the same input.
@@ -81,9 +87,40 @@ func (d *desiredObject) seal() error {
 	return unstructured.SetNestedField(d.content, d.hash, "metadata", "annotations", HashAnnotation)
 }
 
+// zero is a scalar that is desired and that the kind's Go type leaves out, such as
+// hostNetwork: false. The live object does not have it, or has the same.
+type zero struct {
+	value any // "", false, int64(0) or float64(0)
+}
+
+// MarshalJSON writes the scalar.
+func (z zero) MarshalJSON() ([]byte, error) { return json.Marshal(z.value) }
+
+// plain returns a copy of JSON content in which each zero is its scalar.
+func plain(content any) any {
+	switch content := content.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(content))
+		for key, c := range content {
+			out[key] = plain(c)
+		}
+		return out
+	case []any:
+		out := make([]any, len(content))
+		for i, c := range content {
+			out[i] = plain(c)
+		}
+		return out
+	case zero:
+		return content.value
+	default:
+		return content
+	}
+}
+
 // canonical returns content as the Go type of its kind would write it: quantities in their
-// canonical form, zero values that the type omits dropped, and nothing added. Kinds without a
-// Go type are left as they are.
+// canonical form, empty lists and maps that the type omits dropped, and nothing added. Kinds
+// without a Go type are left as they are.
 func canonical(content map[string]any, gvk schema.GroupVersionKind, scheme *runtime.Scheme) (map[string]any, error) {
 	if !scheme.Recognizes(gvk) {
 		return content, nil
@@ -130,7 +167,13 @@ func projectMap(content map[string]any, form value.Map) map[string]any {
 		}
 		if f, ok := form.Get(key); ok {
 			out[key] = project(c, f)
+		} else if isZero(c) {
+			out[key] = zero{c}
 		}
 	}
 	return out
+}
+
+func isZero(scalar any) bool {
+	return scalar == "" || scalar == false || scalar == int64(0) || scalar == float64(0)
 }

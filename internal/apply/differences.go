@@ -11,8 +11,8 @@ import (
 )
 
 // differences returns the paths at which have lacks what want says, sorted; none when have
-// contains want. want is JSON (maps, slices, strings, bools, int64, float64) in the form that
-// the object's Go type gives it, have is the live object, t the type of both.
+// contains want. want is canonical JSON (maps, slices, strings, bools, int64, float64, and zero),
+// have is the live object, t the type of both.
 //
 // Whatever want does not mention is left to others, with one exception: what the schema calls
 // atomic belongs to one owner as a whole. There, additions count as differences unless they
@@ -60,7 +60,7 @@ func (d *differ) member(t schema.TypeRef, key string, want any, have value.Map) 
 	d.at = append(d.at, key)
 	if live, ok := have.Get(key); ok {
 		d.walk(t, want, live)
-	} else {
+	} else if _, absent := want.(zero); !absent {
 		d.differs()
 	}
 	d.at = d.at[:len(d.at)-1]
@@ -80,6 +80,8 @@ func (d *differ) walk(t schema.TypeRef, want any, have value.Value) {
 			return
 		}
 		d.walkList(d.types.resolve(t).List, want, have.AsList())
+	case zero:
+		d.walk(t, want.value, have)
 	default:
 		if !equalScalar(want, have) {
 			d.differs()
@@ -154,7 +156,7 @@ func (d *differ) walkKeyed(t *schema.List, want []any, have value.List) {
 		live[k] = v
 	}
 	for _, w := range want {
-		k := keys.of(value.NewValueInterface(w))
+		k := keys.wanted(w)
 		d.at = append(d.at, k)
 		if v := live[k]; v != nil {
 			d.walk(t.ElementType, w, v)
@@ -192,6 +194,23 @@ func (k itemKeys) field(fields value.Map, i int) string {
 		return scalarText(f)
 	}
 	return fmt.Sprint(k.defaults[i])
+}
+
+// wanted returns the key of a desired item.
+func (k itemKeys) wanted(item any) string {
+	fields, ok := item.(map[string]any)
+	if len(k.names) == 0 || !ok {
+		return fmt.Sprint(item)
+	}
+	texts := make([]string, len(k.names))
+	for i, name := range k.names {
+		f, ok := fields[name]
+		if _, absent := f.(zero); !ok || absent {
+			f = k.defaults[i]
+		}
+		texts[i] = fmt.Sprint(f)
+	}
+	return strings.Join(texts, ",")
 }
 
 func scalarText(v value.Value) string {

@@ -40,6 +40,11 @@ func TestDriftIsRepaired(t *testing.T) {
 			d.Spec.Template.Spec.Tolerations = append(d.Spec.Template.Spec.Tolerations, corev1.Toleration{Operator: "Exists"})
 		}), patches("deployments")},
 		{"a whole block", deployment(func(d *appsv1.Deployment) { container(d).ReadinessProbe = nil }), patches("deployments")},
+		{"an empty value", deployment(func(d *appsv1.Deployment) { container(d).Env[1].Value = "theirs" }), patches("deployments")},
+		{"a value that is False", deployment(func(d *appsv1.Deployment) { d.Spec.Template.Spec.HostNetwork = true }), patches("deployments")},
+		{"a False that is stored", deployment(func(d *appsv1.Deployment) {
+			container(d).SecurityContext.AllowPrivilegeEscalation = nil
+		}), patches("deployments")},
 		{"the hash", deployment(func(d *appsv1.Deployment) { delete(d.Annotations, HashAnnotation) }), patches("deployments")},
 		{"a label", deployment(func(d *appsv1.Deployment) { delete(d.Labels, "app") }), patches("deployments")},
 		{"the owner reference", deployment(func(d *appsv1.Deployment) { d.OwnerReferences = nil }), patches("deployments")},

@@ -137,7 +137,7 @@ func mustRender(tb testing.TB, config runtime.ApplyConfiguration, owner ownerRef
 func liveCopy(tb testing.TB, d *desiredObject) client.Object {
 	tb.Helper()
 	if !clientscheme.Scheme.Recognizes(d.gvk) {
-		return &unstructured.Unstructured{Object: runtime.DeepCopyJSON(d.content)}
+		return &unstructured.Unstructured{Object: plain(d.content).(map[string]any)}
 	}
 	raw, err := json.Marshal(d.content)
 	if err != nil {

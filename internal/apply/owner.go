@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -43,16 +42,17 @@ func (o ownerRef) check(gvk schema.GroupVersionKind, child types.NamespacedName)
 
 // addTo makes content, a desired object, controlled by o.
 func (o ownerRef) addTo(content map[string]any) error {
-	refs, _, err := unstructured.NestedSlice(content, "metadata", "ownerReferences")
-	if err != nil {
-		return err
+	metadata, ok := content["metadata"].(map[string]any)
+	if !ok {
+		return errors.New("has no metadata")
 	}
+	refs, _ := metadata["ownerReferences"].([]any)
 	for _, r := range refs {
 		if m, ok := r.(map[string]any); ok && m["controller"] == true {
 			return errors.New("already has a controller: leave the owner reference to Apply")
 		}
 	}
-	refs = append(refs, map[string]any{
+	metadata["ownerReferences"] = append(refs, map[string]any{
 		"apiVersion":         o.gvk.GroupVersion().String(),
 		"kind":               o.gvk.Kind,
 		"name":               o.name.Name,
@@ -60,7 +60,7 @@ func (o ownerRef) addTo(content map[string]any) error {
 		"controller":         true,
 		"blockOwnerDeletion": true,
 	})
-	return unstructured.SetNestedSlice(content, refs, "metadata", "ownerReferences")
+	return nil
 }
 
 // reference returns the owner reference for an object that is created.
