@@ -25,7 +25,6 @@ import (
 // Indexes by which the WebApps that an event concerns are found without looking at all of them.
 const (
 	indexConfigRefs = "spec.configRefs"
-	indexImage      = "spec.image"
 	indexOptional   = "optionalAPIs"
 	indexOwner      = "owner"
 )
@@ -62,7 +61,6 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 		field  string
 		values client.IndexerFunc
 	}{
-		{&appsv1.WebApp{}, indexImage, func(o client.Object) []string { return []string{o.(*appsv1.WebApp).Spec.Image} }},
 		{&appsv1.WebApp{}, indexConfigRefs, func(o client.Object) []string {
 			var keys []string
 			for _, ref := range o.(*appsv1.WebApp).Spec.ConfigRefs {
