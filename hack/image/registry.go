@@ -1,15 +1,12 @@
 package main
 
 import (
-	"context"
-	"errors"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"log"
 	"net"
-	"net/http"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +29,16 @@ func registryCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return serve(cmd.Context(), handler, addr, cert, key)
+			pair, err := tls.LoadX509KeyPair(cert, key)
+			if err != nil {
+				return fmt.Errorf("load the serving certificate: %w", err)
+			}
+			listener, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", addr)
+			if err != nil {
+				return fmt.Errorf("listen on %s: %w", addr, err)
+			}
+			fmt.Fprintf(os.Stderr, "registry: listening on https://%s\n", listener.Addr())
+			return registry.Serve(cmd.Context(), listener, pair, handler)
 		},
 	}
 	flags := cmd.Flags()
@@ -43,27 +49,6 @@ func registryCommand() *cobra.Command {
 	flags.BoolVar(&verbose, "verbose", false, "log every request")
 	require(cmd, "dir", "cert", "key")
 	return cmd
-}
-
-// serve answers until ctx ends, then lets running requests finish for a moment.
-func serve(ctx context.Context, handler http.Handler, addr, cert, key string) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
-	if err != nil {
-		return fmt.Errorf("listen on %s: %w", addr, err)
-	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
-	context.AfterFunc(ctx, func() {
-		grace, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		if server.Shutdown(grace) != nil {
-			server.Close()
-		}
-	})
-	fmt.Fprintf(os.Stderr, "registry: listening on https://%s\n", listener.Addr())
-	if err := server.ServeTLS(listener, cert, key); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve on %s: %w", addr, err)
-	}
-	return nil
 }
 
 // require marks flags of the command as required. A name that isn't a flag is a mistake of the program.

@@ -1,13 +1,22 @@
 package registry
 
 import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/pem"
 	"io"
 	"log"
-	"net/http/httptest"
+	"math/big"
+	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
+	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/random"
@@ -21,18 +30,46 @@ func start(t *testing.T, dir string) (*Client, func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewTLSServer(handler)
-	t.Cleanup(server.Close)
-	ca := filepath.Join(t.TempDir(), "ca.crt")
-	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	if err := os.WriteFile(ca, block, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	client, err := NewClient(server.Listener.Addr().String(), ca)
+	certificate, ca := selfSigned(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return client, server.Close
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := Serve(ctx, listener, certificate, handler); err != nil {
+			t.Error(err)
+		}
+	})
+	stop := func() { cancel(); running.Wait() }
+	t.Cleanup(stop)
+	client, err := NewClient(listener.Addr().String(), ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client, stop
+}
+
+func selfSigned(t *testing.T) (certificate tls.Certificate, file string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file
 }
 
 func randomImage(t *testing.T) v1.Image {
@@ -129,6 +166,21 @@ func must[T any](value T, err error) T {
 		panic(err)
 	}
 	return value
+}
+
+// Several layers at once, each larger than what a connection takes without being read.
+func TestLargeLayersAtOnce(t *testing.T) {
+	client, _ := start(t, t.TempDir())
+	image, err := random.Image(8<<20, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if _, err := client.Push(ctx, image, "nginx:large"); err != nil {
+		t.Fatal(err)
+	}
+	wantImage(t, client, "nginx:large", image)
 }
 
 func TestInterruptedWriteIsIgnored(t *testing.T) {
