@@ -25,16 +25,19 @@ func Serve(ctx context.Context, listener net.Listener, certificate tls.Certifica
 		Protocols:         new(http.Protocols),
 	}
 	server.Protocols.SetHTTP1(true)
-	stopped := context.AfterFunc(ctx, func() {
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-		defer cancel()
+	drained := make(chan struct{})
+	cancel := context.AfterFunc(ctx, func() {
+		defer close(drained)
+		grace, done := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer done()
 		if server.Shutdown(grace) != nil {
 			server.Close()
 		}
 	})
-	defer stopped()
 	if err := server.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+		cancel()
 		return fmt.Errorf("serve on %s: %w", listener.Addr(), err)
 	}
+	<-drained
 	return nil
 }
