@@ -1,0 +1,140 @@
+package apply
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+func testID(name string) objectID {
+	return objectID{
+		kind: schema.GroupKind{Group: "apps", Kind: "Deployment"},
+		name: types.NamespacedName{Namespace: testNamespace, Name: name},
+	}
+}
+
+func newTestMemory() (*memory, *clocktesting.FakePassiveClock) {
+	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	return newMemory(clock), clock
+}
+
+func TestMemoryCurrent(t *testing.T) {
+	written := write{uid: "u", version: "100"}
+	deleted := write{uid: "u", deleted: true}
+	for _, tc := range []struct {
+		name string
+		last write
+		seen sighting
+		want bool
+	}{
+		{"older", written, sighting{uid: "u", version: "99"}, false},
+		{"older, with fewer digits", write{uid: "u", version: "1000"}, sighting{uid: "u", version: "999"}, false},
+		{"the same", written, sighting{uid: "u", version: "100"}, true},
+		{"newer", written, sighting{uid: "u", version: "101"}, true},
+		{"newer, with more digits", written, sighting{uid: "u", version: "1000"}, true},
+		{"the one before it", written, sighting{uid: "t", version: "99"}, false},
+		{"the one after it", written, sighting{uid: "v", version: "101"}, true},
+		{"absent from an older store", written, sighting{store: "99"}, false},
+		{"absent from a store of that version", written, sighting{store: "100"}, true},
+		{"absent from a newer store", written, sighting{store: "101"}, true},
+		{"absent from a store that does not tell", written, sighting{}, true},
+		{"a version that is no number", written, sighting{uid: "u", version: "abc"}, true},
+		{"deleted, still there", deleted, sighting{uid: "u", version: "101"}, false},
+		{"deleted and gone", deleted, sighting{store: "1"}, true},
+		{"deleted, and another one is there", deleted, sighting{uid: "v", version: "99"}, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m, _ := newTestMemory()
+			m.record(testID("web"), tc.last)
+			if got := m.current(testID("web"), tc.seen); got != tc.want {
+				t.Fatalf("current: %v, want %v", got, tc.want)
+			}
+			if m.pending(testID("web")) == tc.want {
+				t.Error("a write is remembered exactly until the cache shows it: it is not so")
+			}
+			if !m.current(testID("other"), tc.seen) {
+				t.Error("an object that was never written is not current")
+			}
+		})
+	}
+}
+
+func TestMemoryPatience(t *testing.T) {
+	m, clock := newTestMemory()
+	m.wrote(types.NamespacedName{}, testID("web"), "u", "100")
+	clock.SetTime(clock.Now().Add(patience - time.Second))
+	if m.current(testID("web"), sighting{uid: "u", version: "99"}) {
+		t.Error("patience ends early")
+	}
+	clock.SetTime(clock.Now().Add(time.Second))
+	if !m.current(testID("web"), sighting{uid: "u", version: "99"}) {
+		t.Error("patience does not end")
+	}
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	m, clock := newTestMemory()
+	const perSecond = 20
+	for s := range 500 {
+		for i := range perSecond {
+			name := fmt.Sprintf("%d-%d", s, i)
+			m.wrote(types.NamespacedName{}, testID(name), "u", "1")
+			m.overrule(types.NamespacedName{}, testID(name), "h", []string{"/spec"})
+		}
+		clock.SetTime(clock.Now().Add(time.Second))
+	}
+	if bound := 2 * perSecond * int(patience/time.Second); len(m.writes) > bound {
+		t.Errorf("%d writes are remembered, want at most %d", len(m.writes), bound)
+	}
+	if len(m.overruled) > maxOverruled {
+		t.Errorf("%d objects are remembered as overruled, want at most %d", len(m.overruled), maxOverruled)
+	}
+}
+
+func TestMemoryOverruled(t *testing.T) {
+	m, _ := newTestMemory()
+	owner := types.NamespacedName{Namespace: testNamespace, Name: "web"}
+	m.overrule(owner, testID("web"), "h", []string{"/a", "/b"})
+	for _, tc := range []struct {
+		name  string
+		id    objectID
+		hash  string
+		paths []string
+		want  bool
+	}{
+		{"the same paths", testID("web"), "h", []string{"/a", "/b"}, true},
+		{"fewer", testID("web"), "h", []string{"/b"}, true},
+		{"more", testID("web"), "h", []string{"/a", "/b", "/c"}, false},
+		{"another desired object", testID("web"), "i", []string{"/a"}, false},
+		{"another object", testID("other"), "h", []string{"/a"}, false},
+	} {
+		if got := m.hopeless(tc.id, tc.hash, tc.paths); got != tc.want {
+			t.Errorf("%s: hopeless %v, want %v", tc.name, got, tc.want)
+		}
+	}
+	m.overrule(owner, testID("web"), "h", nil)
+	if m.hopeless(testID("web"), "h", []string{"/a"}) {
+		t.Error("still hopeless after a write that was stored as it was")
+	}
+}
+
+func TestMemoryForget(t *testing.T) {
+	m, _ := newTestMemory()
+	gone := types.NamespacedName{Namespace: testNamespace, Name: "gone"}
+	kept := types.NamespacedName{Namespace: testNamespace, Name: "kept"}
+	for _, owner := range []types.NamespacedName{gone, kept} {
+		m.wrote(owner, testID(owner.Name), "u", "1")
+		m.overrule(owner, testID(owner.Name), "h", []string{"/a"})
+	}
+	m.forget(gone)
+	if m.pending(testID("gone")) || m.hopeless(testID("gone"), "h", []string{"/a"}) {
+		t.Error("something is remembered of the owner that is gone")
+	}
+	if !m.pending(testID("kept")) || !m.hopeless(testID("kept"), "h", []string{"/a"}) {
+		t.Error("something of another owner was forgotten")
+	}
+}
