@@ -1,0 +1,187 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strconv"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+)
+
+// ledger is an independent witness: it sees each version of every object of the scenario's kinds, in all namespaces.
+type ledger struct {
+	client    dynamic.Interface
+	resources []schema.GroupVersionResource
+
+	mu         sync.Mutex
+	namespaces map[string]*account
+	err        error
+}
+
+// account is what happened in the namespace of one plan.
+type account struct {
+	live    map[Key]*unstructured.Unstructured
+	events  []event
+	changed chan struct{} // has an element after each event
+}
+
+// event is a version of an object, or its end.
+type event struct {
+	Key    Key
+	Type   watch.EventType
+	Object *unstructured.Unstructured
+	Before *unstructured.Unstructured // nil if it was added
+}
+
+func openLedger(ctx context.Context, client dynamic.Interface, resources []schema.GroupVersionResource) (*ledger, error) {
+	l := &ledger{client: client, resources: resources, namespaces: map[string]*account{}}
+	for _, resource := range resources {
+		list, err := client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", resource.Resource, err)
+		}
+		watcher, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &cache.ListWatch{
+			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+				return client.Resource(resource).Watch(ctx, options)
+			},
+		})
+		if err != nil {
+			return nil, fmt.Errorf("watch %s: %w", resource.Resource, err)
+		}
+		go l.follow(ctx, resource, watcher)
+	}
+	return l, nil
+}
+
+func (l *ledger) follow(ctx context.Context, resource schema.GroupVersionResource, watcher watch.Interface) {
+	defer watcher.Stop()
+	for e := range watcher.ResultChan() {
+		object, ok := e.Object.(*unstructured.Unstructured)
+		l.mu.Lock()
+		switch {
+		case !ok:
+			l.err = fmt.Errorf("watch %s: %v", resource.Resource, e.Object)
+		case e.Type == watch.Bookmark:
+		default:
+			if a := l.namespaces[object.GetNamespace()]; a != nil {
+				a.add(Key{resource, object.GetName()}, e.Type, object)
+			}
+		}
+		l.mu.Unlock()
+	}
+	if ctx.Err() == nil {
+		l.mu.Lock()
+		l.err = fmt.Errorf("watch %s ended early", resource.Resource)
+		l.mu.Unlock()
+	}
+}
+
+func (a *account) add(key Key, kind watch.EventType, object *unstructured.Unstructured) {
+	a.events = append(a.events, event{key, kind, object, a.live[key]})
+	if kind == watch.Deleted {
+		delete(a.live, key)
+	} else {
+		a.live[key] = object
+	}
+	select {
+	case a.changed <- struct{}{}:
+	default:
+	}
+}
+
+// open begins the account of a namespace that is still empty. The channel tells of changes.
+func (l *ledger) open(namespace string) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := &account{live: map[Key]*unstructured.Unstructured{}, changed: make(chan struct{}, 1)}
+	l.namespaces[namespace] = a
+	return a.changed
+}
+
+func (l *ledger) close(namespace string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.namespaces, namespace)
+}
+
+func (l *ledger) view(namespace string) View {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return View{maps.Clone(l.namespaces[namespace].live)}
+}
+
+// version is empty for an object that was not seen.
+func (l *ledger) version(namespace string, key Key) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if object := l.namespaces[namespace].live[key]; object != nil {
+		return object.GetResourceVersion()
+	}
+	return ""
+}
+
+// events returns all that was seen in a namespace; the slice must not be changed.
+func (l *ledger) events(namespace string) []event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.namespaces[namespace].events
+}
+
+func (l *ledger) failure() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// current reports whether the ledger has seen everything that a list returns now.
+func (l *ledger) current(ctx context.Context, namespace string) (bool, error) {
+	seen := l.view(namespace)
+	total := 0
+	for _, resource := range l.resources {
+		list, err := l.client.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, fmt.Errorf("list %s: %w", resource.Resource, err)
+		}
+		for i := range list.Items {
+			object := seen.Get(resource, list.Items[i].GetName())
+			if object == nil || object.GetResourceVersion() != list.Items[i].GetResourceVersion() {
+				return false, nil
+			}
+		}
+		total += len(list.Items)
+	}
+	return total == len(seen.objects), nil
+}
+
+// reached reports whether the view has an object at a version or a later one, or no longer has it.
+func (v View) reached(key Key, resourceVersion string) bool {
+	object := v.objects[key]
+	if object == nil {
+		return false
+	}
+	have, err1 := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+	want, err2 := strconv.ParseUint(resourceVersion, 10, 64)
+	return err1 == nil && err2 == nil && have >= want
+}
+
+// counts of creates and deletes of each object.
+func counts(events []event) map[string]int {
+	total := map[string]int{}
+	for _, e := range events {
+		switch e.Type {
+		case watch.Added:
+			total["create "+e.Key.String()]++
+		case watch.Deleted:
+			total["delete "+e.Key.String()]++
+		}
+	}
+	return total
+}

@@ -1,0 +1,118 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+// shutdownLimit is how long a controller may take to end its work once it is told to stop.
+const shutdownLimit = 5 * time.Second
+
+// lives runs one incarnation of the controller after the other, until ctx ends.
+type lives struct {
+	scenario  *Scenario
+	config    *rest.Config
+	mapper    meta.RESTMapper
+	namespace string
+	tape      *tape
+
+	mu       sync.Mutex
+	problems []string // of O5
+	log      []string // last lines
+}
+
+// run returns when the last incarnation has ended.
+func (l *lives) run(ctx context.Context) {
+	for number := 1; ctx.Err() == nil; number++ {
+		life, cancel := context.WithCancel(ctx)
+		i := &incarnation{tape: l.tape, number: number, die: cancel}
+		err := l.live(life, i)
+		cancel()
+		if err != nil && !i.dead.Load() && ctx.Err() == nil {
+			l.problem("the manager ended by itself: " + err.Error())
+			return
+		}
+		if err != nil && strings.Contains(err.Error(), "grace period") {
+			l.problem("still working " + shutdownLimit.String() + " after it was told to stop: " + err.Error())
+		}
+	}
+}
+
+func (l *lives) live(ctx context.Context, i *incarnation) error {
+	clientConfig := rest.CopyConfig(l.config)
+	// Built-in kinds would be sent as protobuf, which the tape can't read.
+	clientConfig.ContentType, clientConfig.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	clientConfig.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		i.next = next
+		return i
+	})
+	options := l.scenario.Cache
+	options.DefaultNamespaces = map[string]cache.Config{l.namespace: {}}
+	options.ByObject = maps.Clone(options.ByObject) // the manager fills in defaults
+	mgr, err := manager.New(clientConfig, manager.Options{
+		Scheme: l.scenario.Scheme, Cache: options, Logger: l.logger(),
+		MapperProvider:          func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return l.mapper, nil },
+		Metrics:                 metricsserver.Options{BindAddress: "0"},
+		HealthProbeBindAddress:  "0",
+		Controller:              config.Controller{SkipNameValidation: new(true)},
+		GracefulShutdownTimeout: new(shutdownLimit),
+	})
+	if err != nil {
+		return fmt.Errorf("make the manager: %w", err)
+	}
+	if err := l.scenario.Setup(mgr); err != nil {
+		return fmt.Errorf("set up the controllers: %w", err)
+	}
+	if err := mgr.Start(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// logger keeps the last lines for a report, and notes panics, which the controller's workers recover from.
+func (l *lives) logger() logr.Logger {
+	return funcr.New(func(prefix, args string) {
+		line := prefix + " " + args
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if strings.Contains(line, "[recovered]") || strings.Contains(line, "Observed a panic") {
+			l.problems = append(l.problems, "panic: "+firstLine(line))
+		}
+		if l.log = append(l.log, line); len(l.log) > 20 {
+			l.log = l.log[1:]
+		}
+	}, funcr.Options{})
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line[:min(len(line), 500)]
+}
+
+func (l *lives) problem(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.problems = append(l.problems, text)
+}
+
+func (l *lives) found() (problems, log []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.problems, l.log
+}

@@ -1,0 +1,240 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/rand"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// mutants are the demo controller with one mistake each, of kinds that were found in published operators.
+var mutants = map[string]func(*demo){
+	"writes the status only in the pass that created something": func(d *demo) {
+		ensure, report := d.ensure, d.report
+		var created bool
+		d.ensure = func(ctx context.Context, d *demo, parent *unstructured.Unstructured, want *corev1.ConfigMap) error {
+			err := d.Get(ctx, client.ObjectKeyFromObject(want), &corev1.ConfigMap{})
+			created = created || apierrors.IsNotFound(err)
+			return ensure(ctx, d, parent, want)
+		}
+		d.report = func(ctx context.Context, d *demo, parent *unstructured.Unstructured) error {
+			if !created {
+				return nil
+			}
+			created = false
+			return report(ctx, d, parent)
+		}
+	},
+	"lets the server choose names": func(d *demo) {
+		d.ensure = func(ctx context.Context, d *demo, parent *unstructured.Unstructured, want *corev1.ConfigMap) error {
+			children := &corev1.ConfigMapList{}
+			if err := d.List(ctx, children, client.InNamespace(want.Namespace)); err != nil {
+				return err
+			}
+			if slices.ContainsFunc(children.Items, func(c corev1.ConfigMap) bool { return c.Data["item"] == want.Data["item"] }) {
+				return nil
+			}
+			want.GenerateName, want.Name = want.Name+"-", ""
+			return d.Create(ctx, want)
+		}
+		d.prune = func(context.Context, *demo, *unstructured.Unstructured, []string) error { return nil }
+	},
+	"deletes by name what it finds in its way": func(d *demo) {
+		d.ensure = func(ctx context.Context, d *demo, parent *unstructured.Unstructured, want *corev1.ConfigMap) error {
+			err := demoEnsure(ctx, d, parent, want.DeepCopy())
+			if !apierrors.IsAlreadyExists(err) {
+				return err
+			}
+			if err := d.Delete(ctx, &corev1.ConfigMap{ObjectMeta: *want.ObjectMeta.DeepCopy()}); client.IgnoreNotFound(err) != nil {
+				return err
+			}
+			return d.Create(ctx, want)
+		}
+	},
+	"believes its own status about what exists": func(d *demo) {
+		d.ensure = func(ctx context.Context, d *demo, parent *unstructured.Unstructured, want *corev1.ConfigMap) error {
+			observed, _, _ := unstructured.NestedInt64(parent.Object, "status", "observedGeneration")
+			if observed == parent.GetGeneration() {
+				return nil
+			}
+			return demoEnsure(ctx, d, parent, want)
+		}
+	},
+	"records the step as done before it does it": func(d *demo) {
+		d.reconcile = func(ctx context.Context, d *demo, parent *unstructured.Unstructured) (ctrl.Result, error) {
+			observed, _, _ := unstructured.NestedInt64(parent.Object, "status", "observedGeneration")
+			if observed == parent.GetGeneration() {
+				return ctrl.Result{}, nil
+			}
+			if err := d.report(ctx, d, parent); err != nil {
+				return ctrl.Result{}, err
+			}
+			for _, item := range itemsOf(parent) {
+				if err := d.ensure(ctx, d, parent, d.desired(d, parent, item)); err != nil {
+					return ctrl.Result{}, err
+				}
+			}
+			return ctrl.Result{}, nil
+		}
+	},
+	"forgets the owner reference": func(d *demo) {
+		d.desired = func(d *demo, parent *unstructured.Unstructured, item string) *corev1.ConfigMap {
+			child := demoDesired(d, parent, item)
+			child.OwnerReferences = nil
+			return child
+		}
+	},
+	"looks only whether a child exists": func(d *demo) {
+		d.ensure = func(ctx context.Context, d *demo, parent *unstructured.Unstructured, want *corev1.ConfigMap) error {
+			if d.Get(ctx, client.ObjectKeyFromObject(want), &corev1.ConfigMap{}) == nil {
+				return nil
+			}
+			return demoEnsure(ctx, d, parent, want)
+		}
+	},
+	"does not watch its children": func(d *demo) { d.blind = true },
+	"counts its passes": func(d *demo) {
+		d.desired = func(d *demo, parent *unstructured.Unstructured, item string) *corev1.ConfigMap {
+			child := demoDesired(d, parent, item)
+			child.Data["passes"] = fmt.Sprint(passes.Add(1))
+			return child
+		}
+	},
+	"writes the time of each pass into the status": func(d *demo) {
+		d.report = func(ctx context.Context, d *demo, parent *unstructured.Unstructured) error {
+			return writeDemoStatus(ctx, d, parent, map[string]any{
+				"observedGeneration": parent.GetGeneration(), "checked": time.Now().Format(time.RFC3339Nano),
+				"conditions": []any{map[string]any{"type": "Ready", "status": "True"}},
+			})
+		}
+	},
+	"updates without a difference": func(d *demo) {
+		d.report = func(ctx context.Context, d *demo, parent *unstructured.Unstructured) error {
+			if err := demoReport(ctx, d, parent); err != nil {
+				return err
+			}
+			ready, observed := readyOf(parent)
+			if ready != "True" || observed != parent.GetGeneration() {
+				return nil
+			}
+			return d.Status().Update(ctx, parent.DeepCopy())
+		}
+	},
+	"makes up a password in each life": func(d *demo) {
+		password := rand.String(12)
+		d.desired = func(d *demo, parent *unstructured.Unstructured, item string) *corev1.ConfigMap {
+			child := demoDesired(d, parent, item)
+			child.Data["password"] = password
+			return child
+		}
+	},
+	"swallows errors of children": func(d *demo) {
+		d.ensure = func(ctx context.Context, d *demo, parent *unstructured.Unstructured, want *corev1.ConfigMap) error {
+			_ = demoEnsure(ctx, d, parent, want)
+			return nil
+		}
+	},
+	"does not mind when the status can't be written": func(d *demo) {
+		d.report = func(ctx context.Context, d *demo, parent *unstructured.Unstructured) error {
+			_ = demoReport(ctx, d, parent)
+			return nil
+		}
+	},
+	"remembers in memory what to remove": func(d *demo) {
+		d.prune = func(ctx context.Context, d *demo, parent *unstructured.Unstructured, wanted []string) error {
+			before := strings.Fields(d.memory[parent.GetName()])
+			for _, name := range before {
+				child := &corev1.ConfigMap{}
+				child.Namespace, child.Name = parent.GetNamespace(), name
+				if !slices.Contains(wanted, name) && client.IgnoreNotFound(d.Delete(ctx, child)) != nil {
+					return fmt.Errorf("delete %s", name)
+				}
+			}
+			d.memory[parent.GetName()] = strings.Join(wanted, " ")
+			return nil
+		}
+	},
+	"panics when a create fails": func(d *demo) {
+		d.ensure = func(ctx context.Context, d *demo, parent *unstructured.Unstructured, want *corev1.ConfigMap) error {
+			err := demoEnsure(ctx, d, parent, want)
+			if status, ok := err.(apierrors.APIStatus); ok && status.Status().Code != 409 {
+				panic(err)
+			}
+			return err
+		}
+	},
+	"waits a minute after an error": func(d *demo) {
+		d.reconcile = func(ctx context.Context, d *demo, parent *unstructured.Unstructured) (ctrl.Result, error) {
+			if _, err := demoReconcile(ctx, d, parent); err != nil {
+				return ctrl.Result{RequeueAfter: time.Minute}, nil
+			}
+			return ctrl.Result{}, nil
+		}
+	},
+	"writes to another namespace": func(d *demo) {
+		d.ensure = func(ctx context.Context, d *demo, parent *unstructured.Unstructured, want *corev1.ConfigMap) error {
+			other := want.DeepCopy()
+			other.Namespace = "default"
+			if err := d.Create(ctx, other); err != nil && !apierrors.IsAlreadyExists(err) {
+				return err
+			}
+			return demoEnsure(ctx, d, parent, want)
+		}
+	},
+	"is not allowed what it does": func(d *demo) {
+		d.ensure = func(ctx context.Context, d *demo, parent *unstructured.Unstructured, want *corev1.ConfigMap) error {
+			secret := &corev1.Secret{}
+			secret.Namespace, secret.Name = want.Namespace, want.Name
+			_ = d.Create(ctx, secret)
+			return demoEnsure(ctx, d, parent, want)
+		}
+	},
+}
+
+// passes outlives the controller, so that the mutant differs from run to run.
+var passes atomic.Int64
+
+// TestMutants shows that the harness has teeth: each mutant must break an oracle.
+func TestMutants(t *testing.T) {
+	const together = 6 // they mostly wait, so more than there are processors
+	slots := make(chan struct{}, together)
+	var caught atomic.Int64
+	var running sync.WaitGroup
+	for name, mutate := range mutants {
+		running.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			scenario := demoScenario("mutant", func() *demo {
+				d := newDemo()
+				mutate(d)
+				return d
+			})
+			report, err := Execute(t.Context(), env, scenario, Options{
+				All: true, FailFast: true, Patience: 4 * time.Second, LongQuiet: time.Second,
+			})
+			switch {
+			case err != nil:
+				t.Errorf("mutant that %s: %v", name, err)
+			case len(report.Violations) == 0:
+				t.Errorf("mutant that %s: not caught by %d plans", name, report.Plans)
+			default:
+				caught.Add(1)
+				first := report.Violations[0]
+				t.Logf("mutant that %s: caught by %s: %s", name, first.Plan, firstLine(first.Broken[0]))
+			}
+		})
+	}
+	running.Wait()
+	t.Logf("faults: %d of %d mutants caught", caught.Load(), len(mutants))
+}

@@ -1,0 +1,134 @@
+package faults
+
+import (
+	"net/http"
+
+	"github.com/google/go-cmp/cmp"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// judgeAll applies the oracles that need no waiting, after the controller has stopped.
+func (a *act) judgeAll() {
+	events := a.ledger.events(a.namespace)
+	a.counts, a.writes = counts(events), a.tape.written()
+	a.fault, a.triggered = a.tape.fault()
+	problems, log := a.lives.found()
+	a.log = log
+	for _, problem := range problems {
+		a.violate("O5", "%s", problem)
+	}
+	a.judgeCounts()
+	a.judgeWrites()
+	a.judgeOwners(events)
+	a.judgeGenerations(events)
+	if a.reference == nil {
+		a.judgeNoOps()
+	}
+}
+
+// judgeCounts compares how often each object was created and deleted (O2).
+func (a *act) judgeCounts() {
+	if a.reference == nil {
+		return
+	}
+	want := map[string]int{}
+	for key, n := range a.reference.counts {
+		want[key] = n
+	}
+	if a.plan.Kind == Deleted { // by us, and made again by the controller
+		want["delete "+a.plan.Target.String()]++
+		want["create "+a.plan.Target.String()]++
+	}
+	if diff := cmp.Diff(want, a.counts); diff != "" {
+		a.violate("O2", "objects were created or deleted more or less often than without the fault (-want +got):\n%s", diff)
+	}
+}
+
+// judgeWrites finds writes where the scenario's controller has none to make (O4).
+func (a *act) judgeWrites() {
+	for _, r := range a.writes {
+		switch {
+		case r.Namespace != a.namespace:
+			a.violate("O4", "%s in namespace %q: the object lives in another", r, r.Namespace)
+		case !a.follows(Key{Resource: r.Resource}):
+			a.violate("O4", "%s: the scenario does not list %s among the children", r, r.Resource.GroupResource())
+		case a.reference == nil && r.Code == http.StatusForbidden:
+			a.violate("O4", "%s is forbidden: the operator's role does not grant it", r)
+		}
+	}
+}
+
+// judgeOwners wants exactly one controller reference, to an object that exists, on everything the controller made (O4).
+func (a *act) judgeOwners(events []event) {
+	alive := map[types.UID]Key{}
+	for _, e := range events {
+		alive[e.Object.GetUID()] = e.Key
+	}
+	for _, e := range events {
+		if e.Type == watch.Deleted || e.Key.Resource == a.scenario.Primary || a.user.made[e.Key] {
+			continue
+		}
+		var owners []metav1.OwnerReference
+		for _, owner := range e.Object.GetOwnerReferences() {
+			if owner.Controller != nil && *owner.Controller {
+				owners = append(owners, owner)
+			}
+		}
+		if len(owners) != 1 {
+			a.violate("O4", "%s has %d controllers, it must have one", e.Key, len(owners))
+			return
+		}
+		if owner, known := alive[owners[0].UID]; !known || owner.Name != owners[0].Name {
+			a.violate("O4", "%s is controlled by %s with UID %s, which no object in the namespace has", e.Key, owners[0].Name, owners[0].UID)
+			return
+		}
+	}
+}
+
+// judgeGenerations follows the status of the custom resources through all their versions (O4).
+func (a *act) judgeGenerations(events []event) {
+	for _, e := range events {
+		if e.Key.Resource != a.scenario.Primary || e.Type == watch.Deleted {
+			continue
+		}
+		ready, observed := readyOf(e.Object)
+		if observed > e.Object.GetGeneration() {
+			a.violate("O4", "%s: observedGeneration %d is ahead of generation %d", e.Key, observed, e.Object.GetGeneration())
+		}
+		if e.Before == nil || e.Before.GetUID() != e.Object.GetUID() {
+			continue
+		}
+		if _, before := readyOf(e.Before); observed < before {
+			a.violate("O4", "%s: observedGeneration went back from %d to %d", e.Key, before, observed)
+		}
+		// A new spec makes an old Ready=True outdated, which is fine; writing an outdated one is not.
+		if ready == "True" && observed != e.Object.GetGeneration() && !sameStatus(e.Before, e.Object) {
+			a.violate("O4", "%s: Ready=True was written for generation %d while generation %d existed", e.Key, observed, e.Object.GetGeneration())
+		}
+	}
+}
+
+func sameStatus(a, b *unstructured.Unstructured) bool {
+	return apiequality.Semantic.DeepEqual(a.Object["status"], b.Object["status"])
+}
+
+// judgeNoOps finds writes of a fault-free run that made no new version of the object: their answer has the version that
+// was there before, or that another write led to (O3).
+func (a *act) judgeNoOps() {
+	led := map[string]int{}
+	for version, n := range a.user.rvs {
+		led[version] += n
+	}
+	for _, r := range a.writes {
+		if r.RV == "" || r.Code >= 400 || r.Verb == "delete" {
+			continue
+		}
+		if led[r.RV]++; led[r.RV] > 1 || r.RV == r.Before {
+			a.violate("O3", "%s (write %d) changed nothing", r, r.K)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package faults
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Kind of fault, with the identifiers of the project's fault catalogue.
+type Kind string
+
+// Kinds of faults. A crash ends everything of the running controller at once; a new one starts.
+const (
+	None         Kind = ""
+	CrashBefore  Kind = "F1"         // crash instead of sending a write
+	CrashAfter   Kind = "F2"         // crash after a write took effect, before its answer
+	LostResponse Kind = "F3"         // a write took effect, the controller sees a connection reset
+	LostAndStale Kind = "F3-stale"   // and its cache does not see the write either, for a time
+	Reply        Kind = "F4"         // a write is answered with an error and not sent
+	HeldReply    Kind = "F4-held"    // and so is every later write of the same kind to the same object, for a time
+	Stale        Kind = "F5"         // a write succeeds, but the cache of its kind does not see it for a time
+	Deleted      Kind = "F11-delete" // a child is deleted by someone else
+	Changed      Kind = "F11-change" // a child is changed by someone else
+)
+
+// Plan is one run with one fault.
+type Plan struct {
+	Kind   Kind
+	Write  int    // of F1 to F5: the number of the write, from 1
+	Answer answer // of F4
+	Target Key    // of F11
+	Drift  drift  // of F11-change
+}
+
+// ID names the plan within its scenario.
+func (p Plan) ID() string {
+	switch p.Kind {
+	case None:
+		return "reference"
+	case CrashBefore, CrashAfter, LostResponse, LostAndStale, Stale:
+		return fmt.Sprintf("%s@%d", p.Kind, p.Write)
+	case Reply, HeldReply:
+		return fmt.Sprintf("%s-%s@%d", p.Kind, p.Answer.name, p.Write)
+	case Changed:
+		return fmt.Sprintf("%s@%s%s", p.Kind, p.Target, p.Drift.pointer)
+	}
+	return fmt.Sprintf("%s@%s", p.Kind, p.Target)
+}
+
+// hold is how long the fault itself keeps the controller from converging.
+func (p Plan) hold() time.Duration {
+	switch p.Kind {
+	case HeldReply:
+		return heldFor
+	case Stale, LostAndStale:
+		return staleFor
+	}
+	return p.Answer.retryAfter
+}
+
+// heldFor is how long a HeldReply lasts, staleFor how long a cache stays behind.
+const (
+	heldFor  = 2 * time.Second
+	staleFor = 400 * time.Millisecond
+)
+
+// selection bounds the number of plans. Every F1, F2, F3, F5 and F11-delete is always run.
+type selection struct {
+	answersPerWrite int // F4 answers at each write; the rest are spread over the other writes
+	heldPerAnswer   int // writes at which each F4 answer is held
+	driftsPerChild  int
+}
+
+var (
+	shortRun = selection{answersPerWrite: 3, heldPerAnswer: 1, driftsPerChild: 3}
+	fullRun  = selection{answersPerWrite: 100, heldPerAnswer: 100, driftsPerChild: 100}
+)
+
+// plans enumerates the faults for a trace of a fault-free run, always in the same order.
+func (s selection) plans(trace []Record, children []Key, drifts map[Key][]drift) []Plan {
+	var plans []Plan
+	for i, record := range trace {
+		for _, kind := range []Kind{CrashBefore, CrashAfter, LostResponse, LostAndStale, Stale} {
+			plans = append(plans, Plan{Kind: kind, Write: i + 1})
+		}
+		taken := 0
+		for n := range answers {
+			// Each write starts at another answer, so that few answers for each still cover all of them.
+			a := answers[(n+i*s.answersPerWrite)%len(answers)]
+			if a.possible(record) && taken < s.answersPerWrite {
+				taken++
+				plans = append(plans, Plan{Kind: Reply, Write: i + 1, Answer: a})
+			}
+		}
+	}
+	for n, a := range answers {
+		var writes []int
+		for i, record := range trace {
+			if a.holdable && a.possible(record) {
+				writes = append(writes, i+1)
+			}
+		}
+		for i := range min(s.heldPerAnswer, len(writes)) {
+			plans = append(plans, Plan{Kind: HeldReply, Write: writes[(n+i)%len(writes)], Answer: a})
+		}
+	}
+	for _, child := range children {
+		plans = append(plans, Plan{Kind: Deleted, Target: child})
+		for _, d := range spread(drifts[child], s.driftsPerChild) {
+			plans = append(plans, Plan{Kind: Changed, Target: child, Drift: d})
+		}
+	}
+	return plans
+}
+
+// spread picks n of all at even distances.
+func spread[T any](all []T, n int) []T {
+	if len(all) <= n {
+		return all
+	}
+	var picked []T
+	for i := range n {
+		picked = append(picked, all[i*len(all)/n])
+	}
+	return picked
+}
+
+// mixed puts plans of different kinds next to each other, so that any mistake shows soon.
+func mixed(plans []Plan) []Plan {
+	rank, seen := map[string]int{}, map[Kind]int{}
+	for _, p := range plans {
+		rank[p.ID()] = seen[p.Kind]
+		seen[p.Kind]++
+	}
+	slices.SortStableFunc(plans, func(a, b Plan) int { return cmp.Compare(rank[a.ID()], rank[b.ID()]) })
+	return plans
+}
+
+// kinds counts plans by kind.
+func kinds(plans []Plan) map[Kind]int {
+	counts := map[Kind]int{}
+	for _, p := range plans {
+		counts[p.Kind]++
+	}
+	return counts
+}

@@ -1,0 +1,283 @@
+package faults
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	gocmp "github.com/google/go-cmp/cmp"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/fettle-dev/fettle/internal/testenv"
+)
+
+// Environment variables that choose what Run runs.
+const (
+	// VariableAmount set to "all" runs every plan; otherwise each write gets some of the F4 answers, and each child
+	// some of the changes.
+	VariableAmount = "FAULTS"
+	// VariablePlan is the id of the one plan to run, as a report names it: scenario/plan.
+	VariablePlan = "FAULTS_PLAN"
+	// VariableParallel is the number of plans at a time.
+	VariableParallel = "FAULTS_PARALLEL"
+)
+
+// references is the number of fault-free runs, from which a scenario's writes and its nondeterminism are learned.
+const references = 3
+
+// Report is the result of a scenario.
+type Report struct {
+	Scenario   string
+	Plans      int // with a fault; the fault-free runs come on top
+	Missed     int // plans whose write never came, as another run had more writes
+	Kinds      map[Kind]int
+	Writes     []string // of a fault-free run
+	Orders     int      // different orders of writes among the fault-free runs
+	Violations []Violation
+	Took       time.Duration
+}
+
+// Violation is a plan that broke at least one oracle.
+type Violation struct {
+	Plan    string // scenario/plan
+	At      string // the write or the child that the fault was about
+	Broken  []string
+	LogTail []string
+}
+
+// String says what broke and how to see it again.
+func (v Violation) String() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s (%s)\n", v.Plan, v.At)
+	for _, broken := range v.Broken {
+		fmt.Fprintf(&text, "  %s\n", strings.ReplaceAll(broken, "\n", "\n    "))
+	}
+	fmt.Fprintf(&text, "  the controller's last log lines:\n    %s\n", strings.Join(v.LogTail, "\n    "))
+	fmt.Fprintf(&text, "  to run only this: %s='%s' make faults\n", VariablePlan, v.Plan)
+	return text.String()
+}
+
+// Run plays all plans of a scenario, or those that the environment asks for, and fails the test for each violation.
+func Run(t *testing.T, env *testenv.Env, scenario Scenario) Report {
+	t.Helper()
+	options := Options{Only: strings.TrimPrefix(os.Getenv(VariablePlan), scenario.Name+"/"), All: os.Getenv(VariableAmount) == "all"}
+	options.Parallel, _ = strconv.Atoi(os.Getenv(VariableParallel)) // zero chooses for itself
+	if plan := os.Getenv(VariablePlan); plan != "" && !strings.HasPrefix(plan, scenario.Name+"/") {
+		t.Skipf("%s=%s is of another scenario", VariablePlan, plan)
+	}
+	before := runtime.NumGoroutine()
+	report, err := Execute(t.Context(), env, scenario, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, violation := range report.Violations {
+		t.Errorf("%s", violation)
+	}
+	if leaked := leakedSince(before); leaked > 0 {
+		t.Errorf("O5: %d goroutines more than before the scenario", leaked)
+	}
+	t.Log(report.String())
+	return report
+}
+
+// leakedSince waits for connections and watches to end. Idle connections stay, hence some slack.
+func leakedSince(before int) int {
+	const slack = 50
+	for range 50 {
+		if runtime.NumGoroutine() <= before+slack {
+			return 0
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return runtime.NumGoroutine() - before
+}
+
+// Options of Execute.
+type Options struct {
+	Only     string // id of the only plan, without the scenario
+	All      bool   // every plan instead of a selection
+	Parallel int    // plans at a time, 0 for the default
+	FailFast bool   // stop at the first violation
+	// Patience is how much longer than without the fault, and than the fault itself lasts, a plan may take.
+	Patience time.Duration
+	// LongQuiet is how long a fault-free run must be without writes at its end.
+	LongQuiet time.Duration
+}
+
+var quietLogs sync.Once
+
+// Execute plays the plans of a scenario. An error means that the harness could not judge.
+func Execute(ctx context.Context, env *testenv.Env, scenario Scenario, options Options) (Report, error) {
+	quietLogs.Do(func() { // crashed connections are not worth a line each
+		klog.SetLogger(logr.Discard())
+		ctrl.SetLogger(logr.Discard())
+	})
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	started := time.Now()
+	stage, err := newStage(ctx, env, &scenario, options)
+	if err != nil {
+		return Report{}, fmt.Errorf("scenario %s: %w", scenario.Name, err)
+	}
+	report := Report{Scenario: scenario.Name}
+	reference, err := stage.learn(ctx, &report)
+	if err != nil || len(report.Violations) > 0 {
+		return report, err
+	}
+	chosen := shortRun
+	if options.All || options.Only != "" {
+		chosen = fullRun
+	}
+	plans, err := stage.plans(ctx, reference, chosen, options.Only)
+	stage.clean(reference.namespace)
+	if err != nil {
+		return report, err
+	}
+	report.Plans, report.Kinds = len(plans), kinds(plans)
+	err = stage.playAll(ctx, plans, reference, options, &report)
+	report.Took = time.Since(started)
+	return report, err
+}
+
+// learn does the fault-free runs. They must be without violations and equal; the one with most writes is the reference.
+func (s *stage) learn(ctx context.Context, report *Report) (*outcome, error) {
+	runs, failures := make([]*outcome, references), make([]error, references)
+	var players sync.WaitGroup
+	for i := range runs {
+		players.Go(func() { runs[i], failures[i] = s.play(ctx, Plan{}, nil) })
+	}
+	players.Wait()
+	if err := errors.Join(failures...); err != nil {
+		return nil, fmt.Errorf("scenario %s: fault-free run: %w", s.scenario.Name, err)
+	}
+	reference := slices.MaxFunc(runs, func(a, b *outcome) int { return cmp.Compare(len(a.writes), len(b.writes)) })
+	orders := map[string]bool{}
+	for _, run := range runs {
+		orders[fmt.Sprint(run.writes)] = true
+		if diff := difference(reference.dump, run.dump); diff != "" {
+			run.violate("O1", "two fault-free runs end in different states:\n%s", diff)
+		}
+		if diff := gocmp.Diff(reference.counts, run.counts); diff != "" {
+			run.violate("O2", "two fault-free runs create and delete differently:\n%s", diff)
+		}
+		report.add(s.scenario, run)
+		reference.took = max(run.took, reference.took)
+		if run != reference {
+			s.clean(run.namespace)
+		}
+	}
+	report.Orders = len(orders)
+	for _, r := range reference.writes {
+		report.Writes = append(report.Writes, r.String())
+	}
+	return reference, nil
+}
+
+// plans enumerates, while the objects of the reference still exist.
+func (s *stage) plans(ctx context.Context, reference *outcome, chosen selection, only string) ([]Plan, error) {
+	var children []Key
+	drifts := map[Key][]drift{}
+	made := map[Key]bool{}
+	for _, r := range reference.writes {
+		made[Key{r.Resource, r.Name}] = true
+	}
+	for key, object := range reference.state.objects {
+		if key.Resource == s.scenario.Primary || !made[key] {
+			continue
+		}
+		found, err := findDrifts(ctx, s.judge, key, object)
+		if err != nil {
+			return nil, err
+		}
+		children, drifts[key] = append(children, key), found
+	}
+	slices.SortFunc(children, func(a, b Key) int { return cmp.Compare(a.String(), b.String()) })
+	plans := chosen.plans(reference.writes, children, drifts)
+	if only == "" {
+		return mixed(plans), nil
+	}
+	plans = slices.DeleteFunc(plans, func(p Plan) bool { return p.ID() != only })
+	if len(plans) == 0 {
+		return nil, fmt.Errorf("scenario %s has no plan %q", s.scenario.Name, only)
+	}
+	return plans, nil
+}
+
+// defaultParallel suits two processors: a plan mostly waits.
+const defaultParallel = 8
+
+func (s *stage) playAll(ctx context.Context, plans []Plan, reference *outcome, options Options, report *Report) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	queue := make(chan Plan)
+	var workers sync.WaitGroup
+	var mu sync.Mutex
+	var failures error
+	for range cmp.Or(options.Parallel, defaultParallel) {
+		workers.Go(func() {
+			for plan := range queue {
+				run, err := s.play(ctx, plan, reference)
+				mu.Lock()
+				if err == nil {
+					report.add(s.scenario, run)
+					s.clean(run.namespace)
+				} else if ctx.Err() == nil {
+					failures = errors.Join(failures, err)
+				}
+				if failures != nil || options.FailFast && len(report.Violations) > 0 {
+					cancel()
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, plan := range plans {
+		select {
+		case queue <- plan:
+		case <-ctx.Done():
+		}
+	}
+	close(queue)
+	workers.Wait()
+	return failures
+}
+
+// add takes an outcome into the report.
+func (r *Report) add(scenario *Scenario, run *outcome) {
+	p := run.plan
+	at := p.Target.String()
+	if p.Write > 0 {
+		at = run.fault.String()
+		if !run.triggered {
+			r.Missed++
+			at = fmt.Sprintf("write %d never came", p.Write)
+		}
+	} else if p.Kind == None {
+		at = "without a fault"
+	}
+	if len(run.violations) > 0 {
+		r.Violations = append(r.Violations, Violation{scenario.Name + "/" + p.ID(), at, run.violations, run.log})
+	}
+}
+
+// String is the summary of a scenario.
+func (r Report) String() string {
+	var parts []string
+	for _, kind := range slices.Sorted(maps.Keys(r.Kinds)) {
+		parts = append(parts, fmt.Sprintf("%s %d", kind, r.Kinds[kind]))
+	}
+	return fmt.Sprintf("faults: %s: %d plans, %d violations (%s; %d missed their write; %d writes and %d orders of them in fault-free runs) in %v",
+		r.Scenario, r.Plans, len(r.Violations), strings.Join(parts, ", "), r.Missed, len(r.Writes), r.Orders, r.Took.Round(time.Second))
+}

@@ -1,0 +1,97 @@
+// Package faults runs a controller against a real API server while requests fail, answers get lost, the controller
+// crashes and its objects change behind its back: one fault a run (a plan), at every write that a fault-free run makes.
+// Afterwards the world must look as if nothing had happened, and as much must have been created and deleted on the way.
+//
+// A Scenario says what controller to run and what a user does; Run does the rest. Nothing here knows a kind.
+package faults
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/fettle-dev/fettle/internal/testenv"
+)
+
+// Scenario is a piece of an object's life that a controller must bring to its end whatever happens.
+type Scenario struct {
+	Name   string
+	Scheme *runtime.Scheme
+	// Setup registers the controllers, as the operator's main function does.
+	Setup func(manager.Manager) error
+	// Cache is the operator's own cache configuration. The harness limits it to the plan's namespace.
+	Cache cache.Options
+	// Primary is the kind that the controller is for, Children are the kinds that it may write.
+	Primary  schema.GroupVersionResource
+	Children []schema.GroupVersionResource
+	// DataPlane asks for the fake of testenv, which reports Deployments as rolled out.
+	DataPlane bool
+	Steps     []Step
+}
+
+// Step is something a user does, and what it must lead to.
+type Step struct {
+	Name string
+	Do   func(context.Context, *World) error
+	// Converged is nil once the step has had its effect, or says what is missing. It sees no state older than Do.
+	Converged func(View) error
+}
+
+// World is what the user of a plan acts on.
+type World struct {
+	client.Client
+	Namespace string
+	DataPlane *testenv.DataPlane // nil unless the scenario asked for it
+}
+
+// View is the state of a plan's namespace, as far as the scenario's kinds go.
+type View struct {
+	objects map[Key]*unstructured.Unstructured
+}
+
+// Key names an object within a plan's namespace.
+type Key struct {
+	Resource schema.GroupVersionResource
+	Name     string
+}
+
+// String names the object as kubectl does, with its group if it has one.
+func (k Key) String() string { return k.Resource.GroupResource().String() + "/" + k.Name }
+
+// Get returns nil for an object that does not exist. The result must not be changed.
+func (v View) Get(resource schema.GroupVersionResource, name string) *unstructured.Unstructured {
+	return v.objects[Key{resource, name}]
+}
+
+// Ready is a Converged function: the condition Ready is True for the object's current generation.
+func Ready(resource schema.GroupVersionResource, name string) func(View) error {
+	return func(v View) error {
+		object := v.Get(resource, name)
+		if object == nil {
+			return fmt.Errorf("%s/%s does not exist", resource.Resource, name)
+		}
+		status, observed := readyOf(object)
+		if status != "True" || observed != object.GetGeneration() {
+			return fmt.Errorf("%s/%s: Ready=%q for generation %d of %d", resource.Resource, name, status, observed, object.GetGeneration())
+		}
+		return nil
+	}
+}
+
+// readyOf returns the status of the Ready condition and status.observedGeneration.
+func readyOf(object *unstructured.Unstructured) (status string, observed int64) {
+	observed, _, _ = unstructured.NestedInt64(object.Object, "status", "observedGeneration")
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, entry := range conditions {
+		if condition, ok := entry.(map[string]any); ok && condition["type"] == "Ready" {
+			status, _ = condition["status"].(string)
+		}
+	}
+	return status, observed
+}

@@ -1,0 +1,145 @@
+package faults
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/fettle-dev/fettle/internal/testenv"
+)
+
+// stage is what all plans of a scenario share.
+type stage struct {
+	env      *testenv.Env
+	scenario *Scenario
+	options  Options
+	mapper   meta.RESTMapper
+	judge    dynamic.Interface
+	ledger   *ledger
+	plane    *testenv.DataPlane
+}
+
+func newStage(ctx context.Context, env *testenv.Env, scenario *Scenario, options Options) (*stage, error) {
+	judge, err := dynamic.NewForConfig(as(env.Admin, "faults-judge"))
+	if err != nil {
+		return nil, fmt.Errorf("client of the judge: %w", err)
+	}
+	httpClient, err := rest.HTTPClientFor(env.Admin)
+	if err != nil {
+		return nil, fmt.Errorf("client for discovery: %w", err)
+	}
+	mapper, err := apiutil.NewDynamicRESTMapper(env.Admin, httpClient)
+	if err != nil {
+		return nil, fmt.Errorf("discovery: %w", err)
+	}
+	options.Patience = cmp.Or(options.Patience, patience)
+	options.LongQuiet = cmp.Or(options.LongQuiet, longQuiet)
+	s := &stage{env: env, scenario: scenario, options: options, mapper: mapper, judge: judge}
+	if s.ledger, err = openLedger(ctx, judge, append(scenario.Children[:len(scenario.Children):len(scenario.Children)], scenario.Primary)); err != nil {
+		return nil, err
+	}
+	if scenario.DataPlane {
+		if s.plane, err = env.StartDataPlane(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// as gives a configuration its own user agent, from which the API server takes the name of a field manager.
+func as(config *rest.Config, agent string) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.UserAgent = agent
+	return config
+}
+
+// user is the transport of what a plan's user does: it notes what was made, and the versions to wait for.
+type user struct {
+	next http.RoundTripper
+
+	mu    sync.Mutex
+	made  map[Key]bool
+	wrote map[Key]string // resourceVersion
+	rvs   map[string]int // writes by the version that they led to
+}
+
+func (u *user) RoundTrip(request *http.Request) (*http.Response, error) {
+	record, err := describe(request)
+	if err != nil {
+		return nil, err
+	}
+	response, err := u.next.RoundTrip(request)
+	if err != nil || !record.Write || response.StatusCode >= 400 {
+		return response, err
+	}
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	response.Body = io.NopCloser(bytes.NewReader(data))
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	key := Key{record.Resource, record.Name}
+	if response.StatusCode == http.StatusCreated {
+		u.made[key] = true
+	}
+	if _, version := identity(data); version != "" {
+		u.wrote[key] = version
+		u.rvs[version]++
+	}
+	return response, nil
+}
+
+// seen reports whether a view shows all that the user wrote to kinds that the ledger follows.
+func (u *user) seen(v View, follows func(Key) bool) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for key, version := range u.wrote {
+		if follows(key) && !v.reached(key, version) && v.objects[key] != nil {
+			return false
+		}
+		if follows(key) && u.made[key] && v.objects[key] == nil {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *stage) newUser(namespace string) (*user, *World, error) {
+	u := &user{made: map[Key]bool{}, wrote: map[Key]string{}, rvs: map[string]int{}}
+	config := as(s.env.Admin, agentUser)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		u.next = next
+		return u
+	})
+	// JSON, so that the answers can be read
+	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
+	c, err := client.New(config, client.Options{Scheme: s.scenario.Scheme, Mapper: s.mapper})
+	if err != nil {
+		return nil, nil, fmt.Errorf("client of the user: %w", err)
+	}
+	return u, &World{Client: client.NewNamespacedClient(c, namespace), Namespace: namespace, DataPlane: s.plane}, nil
+}
+
+// clean deletes what a plan left, so that thousands of plans fit into one etcd.
+func (s *stage) clean(namespace string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for _, resource := range s.ledger.resources {
+		// What can't be deleted stays in a namespace that nothing looks at any more.
+		_ = s.judge.Resource(resource).Namespace(namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, metav1.ListOptions{})
+	}
+	s.ledger.close(namespace)
+}
