@@ -1,0 +1,12 @@
+package webhook
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// NamespaceLabels is judge.namespaceLabels, for the tests.
+func NamespaceLabels(ctx context.Context, cached, live client.Reader, name string) (map[string]string, error) {
+	return (&judge{cached: cached, live: live}).namespaceLabels(ctx, name)
+}
