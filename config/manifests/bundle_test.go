@@ -1,0 +1,205 @@
+// Package manifests_test checks what is shipped: the generated bundle, the catalog and what they are made from.
+package manifests_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/operator-framework/api/pkg/manifests"
+	"github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/operator-framework/api/pkg/validation"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+const root = "../.."
+
+func bundle(t *testing.T) *manifests.Bundle {
+	t.Helper()
+	b, err := manifests.GetBundleFromDir(filepath.Join(root, "bundle"))
+	if err != nil {
+		t.Fatalf("read bundle/: %v; run `make bundle`", err)
+	}
+	return b
+}
+
+// The same validators as operator-sdk's, of a newer version.
+func TestBundlePassesTheValidators(t *testing.T) {
+	b := bundle(t)
+	validators := append(slices.Clone(validation.DefaultBundleValidators),
+		validation.OperatorHubV2Validator, validation.StandardCapabilitiesValidator, validation.StandardCategoriesValidator,
+		validation.AlphaDeprecatedAPIsValidator, validation.GoodPracticesValidator)
+	for _, result := range validators.Validate(b.ObjectsToValidate()...) {
+		for _, finding := range slices.Concat(result.Errors, result.Warnings) {
+			t.Errorf("%s: %s", result.Name, finding.Error())
+		}
+	}
+}
+
+// A right that is wider than needed is found here, before a user grants it.
+func TestOperatorHasNoMoreRightsThanItNeeds(t *testing.T) {
+	strategy := bundle(t).CSV.Spec.InstallStrategy.StrategySpec
+	if len(strategy.ClusterPermissions) != 1 || len(strategy.Permissions) != 1 {
+		t.Fatalf("%d cluster-wide and %d namespaced sets of permissions, want one each", len(strategy.ClusterPermissions), len(strategy.Permissions))
+	}
+	for _, rule := range slices.Concat(strategy.ClusterPermissions[0].Rules, strategy.Permissions[0].Rules) {
+		for _, finding := range tooMuch(rule) {
+			t.Errorf("rule on %v %v: %s", rule.APIGroups, rule.Resources, finding)
+		}
+	}
+}
+
+// writers are the verbs that the operator does not have on what belongs to others.
+var writers = []string{"create", "update", "patch", "delete", "deletecollection"}
+
+func tooMuch(rule rbacv1.PolicyRule) []string {
+	var findings []string
+	for _, words := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs, rule.NonResourceURLs} {
+		if slices.Contains(words, "*") {
+			findings = append(findings, "a wildcard")
+		}
+	}
+	for _, verb := range rule.Verbs {
+		if slices.Contains([]string{"escalate", "bind", "impersonate"}, verb) {
+			findings = append(findings, "the verb "+verb)
+		}
+	}
+	for _, resource := range rule.Resources {
+		if slices.Contains([]string{"pods/exec", "pods/attach", "pods/portforward", "nodes/proxy", "serviceaccounts/token"}, resource) {
+			findings = append(findings, resource)
+		}
+		writes := slices.ContainsFunc(rule.Verbs, func(verb string) bool { return slices.Contains(writers, verb) })
+		readOnly := slices.Contains([]string{"secrets", "configmaps", "namespaces", "pods", "customresourcedefinitions"}, resource)
+		if writes && readOnly {
+			findings = append(findings, "writes "+resource)
+		}
+	}
+	return findings
+}
+
+func TestRightsThatAreTooWideAreNoticed(t *testing.T) {
+	for want, rule := range map[string]rbacv1.PolicyRule{
+		"a wildcard":      {APIGroups: []string{"apps"}, Resources: []string{"*"}, Verbs: []string{"get"}},
+		"the verb bind":   {APIGroups: []string{"rbac.authorization.k8s.io"}, Resources: []string{"roles"}, Verbs: []string{"bind"}},
+		"pods/exec":       {APIGroups: []string{""}, Resources: []string{"pods/exec"}, Verbs: []string{"create"}},
+		"writes secrets":  {APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "patch"}},
+		"nothing, really": {APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "watch"}},
+	} {
+		findings := strings.Join(tooMuch(rule), "; ")
+		if wantNone := want == "nothing, really"; wantNone && findings != "" || !wantNone && findings != want {
+			t.Errorf("findings %q for %v, want %s", findings, rule, want)
+		}
+	}
+}
+
+// Pod Security "restricted", a read-only root and bounded resources.
+func TestOperatorIsConfined(t *testing.T) {
+	deployment := bundle(t).CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0]
+	pod := deployment.Spec.Template.Spec
+	if s := pod.SecurityContext; s == nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot || s.SeccompProfile == nil ||
+		s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+		t.Errorf("security context of the pod %+v: must run as non-root with the runtime's seccomp profile", s)
+	}
+	if pod.HostNetwork || pod.HostPID || pod.HostIPC {
+		t.Error("the pod shares a namespace of the host")
+	}
+	for _, c := range pod.Containers {
+		s := c.SecurityContext
+		if s == nil || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || s.ReadOnlyRootFilesystem == nil ||
+			!*s.ReadOnlyRootFilesystem || s.Capabilities == nil || !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) {
+			t.Errorf("container %s: security context %+v is not confined", c.Name, s)
+		}
+		for _, resource := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			request, limit := c.Resources.Requests[resource], c.Resources.Limits[resource]
+			if request.IsZero() || request.Cmp(limit) > 0 {
+				t.Errorf("container %s: %s needs a request, and a limit that is not below it", c.Name, resource)
+			}
+		}
+	}
+	if *deployment.Spec.Replicas < 2 {
+		t.Errorf("%d replicas: one must be left while the other is replaced", *deployment.Spec.Replicas)
+	}
+}
+
+// Conversion webhooks will need this mode, and a change of modes breaks upgrades.
+func TestBundleSupportsAllNamespacesOnly(t *testing.T) {
+	for _, mode := range bundle(t).CSV.Spec.InstallModes {
+		if want := mode.Type == v1alpha1.InstallModeTypeAllNamespaces; mode.Supported != want {
+			t.Errorf("install mode %s: supported %t, want %t", mode.Type, mode.Supported, want)
+		}
+	}
+}
+
+// OLM takes port 443 for the container's where the bundle does not say 9443.
+func TestWebhooksLeadToTheManager(t *testing.T) {
+	csv := bundle(t).CSV
+	if len(csv.Spec.WebhookDefinitions) == 0 {
+		t.Fatal("no webhook in the bundle")
+	}
+	for _, hook := range csv.Spec.WebhookDefinitions {
+		if hook.DeploymentName != "fettle-controller-manager" || hook.ContainerPort != 443 || hook.TargetPort == nil || hook.TargetPort.IntValue() != 9443 {
+			t.Errorf("webhook %s leads to %s, ports %d and %v", hook.GenerateName, hook.DeploymentName, hook.ContainerPort, hook.TargetPort)
+		}
+		for _, rule := range hook.Rules {
+			for _, operation := range rule.Operations {
+				if operation == "DELETE" || operation == "*" {
+					t.Errorf("webhook %s gets in the way of deletion", hook.GenerateName)
+				}
+			}
+		}
+	}
+}
+
+// One version, one image and one opm, in every file that names them.
+func TestVersionsAgree(t *testing.T) {
+	csv := bundle(t).CSV
+	image := csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0].Image
+	if got := csv.Annotations["containerImage"]; got != image {
+		t.Errorf("annotation containerImage is %s, the Deployment runs %s", got, image)
+	}
+	if len(csv.Spec.RelatedImages) != 1 || csv.Spec.RelatedImages[0].Image != image {
+		t.Errorf("relatedImages %v, want %s: mirrors of catalogs go by them", csv.Spec.RelatedImages, image)
+	}
+	name, tag, _ := strings.Cut(image, ":")
+	if csv.Name != "fettle."+tag {
+		t.Errorf("the CSV is called %s, the image's tag is %s", csv.Name, tag)
+	}
+	for file, want := range map[string]string{
+		"catalog/fettle/bundles/" + tag + ".yaml":  "image: " + name + "-bundle:" + tag,
+		"catalog/fettle/channels.yaml":             "- name: fettle." + tag,
+		"catalog-templates/basic.yaml":             "image: " + name + "-bundle:" + tag,
+		"config/subscription/catalog_source.yaml":  "image: " + name + "-catalog:" + tag,
+		"config/manager/kustomization.yaml":        "newTag: " + tag,
+		"catalog.Dockerfile":                       "FROM quay.io/operator-framework/opm:" + required(t, "opm", "operator-registry"),
+		"config/scorecard/patches/olm.config.yaml": "scorecard-test:" + required(t, "operator-sdk", "operator-sdk"),
+	} {
+		if text := read(t, file); !strings.Contains(text, want) {
+			t.Errorf("%s does not say %q", file, want)
+		}
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// required is the version of a module of the operator-framework that a family of tools is pinned to.
+func required(t *testing.T, family, module string) string {
+	t.Helper()
+	for line := range strings.Lines(read(t, "hack/tools/"+family+"/go.mod")) {
+		words := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))
+		if len(words) >= 2 && words[0] == "github.com/operator-framework/"+module {
+			return words[1]
+		}
+	}
+	t.Fatalf("hack/tools/%s/go.mod does not require %s", family, module)
+	return ""
+}
