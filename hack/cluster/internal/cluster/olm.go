@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -45,8 +46,7 @@ func (u *upRun) installOLM(ctx context.Context, say note) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	say("its package server")
-	if err := u.waitOLM(ctx); err != nil {
+	if err := u.waitOLM(ctx, say); err != nil {
 		return "", fmt.Errorf("OLM is not up (see kubectl -n %s get pods,csv): %w", olmNamespace, err)
 	}
 	if did {
@@ -57,22 +57,29 @@ func (u *upRun) installOLM(ctx context.Context, say note) (string, error) {
 
 // waitOLM wants the ClusterServiceVersion packageserver to be Succeeded, and the API that it serves to answer: what an
 // object says may date from before a reboot.
-func (u *upRun) waitOLM(ctx context.Context) error {
+func (u *upRun) waitOLM(ctx context.Context, say note) error {
 	return kube.Poll(ctx, 500*time.Millisecond, func(ctx context.Context) (bool, error) {
-		csv, err := u.client.Get(ctx, clusterServiceVersion, olmNamespace, "packageserver")
+		err := u.askOLM(ctx)
 		if err != nil {
-			return false, err
+			say("its package server: %s", err)
 		}
-		if csv == nil {
-			return false, fmt.Errorf("there is no ClusterServiceVersion packageserver yet")
-		}
-		phase, _, _ := unstructured.NestedString(csv.Object, "status", "phase")
-		if phase != "Succeeded" {
-			return false, fmt.Errorf("ClusterServiceVersion packageserver is %q", phase)
-		}
-		_, err = u.client.Discovery().ServerResourcesForGroupVersion("packages.operators.coreos.com/v1")
 		return err == nil, err
 	})
+}
+
+func (u *upRun) askOLM(ctx context.Context) error {
+	csv, err := u.client.Get(ctx, clusterServiceVersion, olmNamespace, "packageserver")
+	if err != nil {
+		return err
+	}
+	if csv == nil {
+		return errors.New("there is no ClusterServiceVersion packageserver yet")
+	}
+	if phase, _, _ := unstructured.NestedString(csv.Object, "status", "phase"); phase != "Succeeded" {
+		return fmt.Errorf("ClusterServiceVersion packageserver is %q", phase)
+	}
+	_, err = u.client.Discovery().ServerResourcesForGroupVersion("packages.operators.coreos.com/v1")
+	return err
 }
 
 // module is a Go module whose files are in Dir.

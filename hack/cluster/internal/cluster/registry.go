@@ -12,7 +12,7 @@ import (
 // startRegistry serves images, over TLS, from a folder.
 func (u *upRun) startRegistry(ctx context.Context, say note) (string, error) {
 	say("the compilation of hack/image")
-	program, digest, err := u.buildImageTool(ctx)
+	program, _, err := u.buildImageTool(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -20,7 +20,8 @@ func (u *upRun) startRegistry(ctx context.Context, say note) (string, error) {
 	if err := u.renderMirrors(); err != nil {
 		return "", err
 	}
-	spec := process.Spec{Name: "registry", Path: program, Version: digest, Args: []string{
+	// Its program is not part of the Version: an up from another checkout must not break off a push of this one.
+	spec := process.Spec{Name: "registry", Path: program, Args: []string{
 		"registry", "--dir", u.Path("registry"), "--addr", registryAddr,
 		"--cert", u.certs.registry.Cert, "--key", u.certs.registry.Key,
 	}}

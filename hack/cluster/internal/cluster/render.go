@@ -37,7 +37,7 @@ type nodeFiles struct {
 
 // proxyFile are the values of kube-proxy's configuration.
 type proxyFile struct {
-	Address, Kubeconfig, PodRange, Node string
+	Address, Kubeconfig, PodRange, NodeRange, Node string
 }
 
 // hostsFile are the values of containerd's configuration of one registry.
@@ -56,7 +56,7 @@ func (c Config) nodeFiles(n network.Node, cert, key, cniBin, resolvConf string) 
 }
 
 func (c Config) proxyFile(address, node string) proxyFile {
-	return proxyFile{Address: address, Kubeconfig: c.Path("conf", "kube-proxy.kubeconfig"), PodRange: network.PodRange, Node: node}
+	return proxyFile{Address: address, Kubeconfig: c.Path("conf", "kube-proxy.kubeconfig"), PodRange: network.PodRange, NodeRange: network.NodeRange, Node: node}
 }
 
 // render executes one of the templates.
@@ -68,11 +68,15 @@ func render(name string, values any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// renderTo renders a template into a file, whose folder it makes, and returns the text.
+// renderTo renders a template into a file, whose folder it makes, and returns the text. A file that says the same is not
+// touched: kube-proxy ends when its file is written.
 func renderTo(file, name string, values any) (string, error) {
 	data, err := render(name, values)
 	if err != nil {
 		return "", err
+	}
+	if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, data) {
+		return string(data), nil
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return "", fmt.Errorf("make the folder of %s: %w", file, err)

@@ -17,6 +17,8 @@ func EnsureHost(ctx context.Context, nodes []Node) error {
 	commands := []string{
 		fmt.Sprintf("addr replace %s/24 dev %s", HostAddress, Bridge),
 		fmt.Sprintf("link set %s up", Bridge),
+		// kube-proxy redirects what goes to a Service only after a route was found, and the machine may have no default one.
+		fmt.Sprintf("route replace %s dev %s src %s", ServiceCIDR, Bridge, HostAddress),
 	}
 	if err := batch(ctx, "", commands); err != nil {
 		return fmt.Errorf("set up the bridge: %w", err)
