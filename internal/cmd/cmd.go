@@ -19,7 +19,7 @@ func New() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(managerCommand())
+	root.AddCommand(new(managerOptions).command())
 	return root
 }
 

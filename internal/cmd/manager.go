@@ -39,9 +39,8 @@ const (
 	reconcileTimeout = time.Minute
 )
 
-// managerCommand is the operator: it runs all controllers and serves the webhooks until it is told to end.
-func managerCommand() *cobra.Command {
-	o := &managerOptions{}
+// command is the operator: it runs all controllers and serves the webhooks until it is told to end.
+func (o *managerOptions) command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "manager",
 		Short: "Run the operator",

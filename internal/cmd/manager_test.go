@@ -1,0 +1,156 @@
+package cmd
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/testenv"
+)
+
+// create makes a WebApp.
+func create(t *testing.T, c client.Client, namespace, name string) *appsv1.WebApp {
+	t.Helper()
+	app := &appsv1.WebApp{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       appsv1.WebAppSpec{Image: "nginx:1.25"},
+	}
+	if err := c.Create(t.Context(), app); err != nil {
+		t.Fatal(err)
+	}
+	return app
+}
+
+func hasDeployment(t *testing.T, c client.Client, app *appsv1.WebApp) func() error {
+	return func() error { return c.Get(t.Context(), client.ObjectKeyFromObject(app), &k8sappsv1.Deployment{}) }
+}
+
+func TestStandbyIsReadyAndTakesOverAtOnce(t *testing.T) {
+	c, namespace := newAdmin(t), env.Namespace(t)
+	elect := []string{"--webhooks=false", "--leader-elect", "--leader-elect-retry-period=500ms"}
+	leader := startManager(t, elect...)
+	leader.waitReady(t)
+	if err := get(t, "http://"+leader.health+"/healthz", "", http.StatusOK); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the leader works", hasDeployment(t, c, create(t, c, namespace, "first")))
+
+	standby := startManager(t, elect...)
+	standby.waitReady(t)
+	lease := &coordinationv1.Lease{}
+	key := client.ObjectKey{Namespace: testenv.OperatorNamespace, Name: leaderElectionID}
+	if err := c.Get(t.Context(), key, lease); err != nil {
+		t.Fatal(err)
+	}
+	if held := *lease.Spec.LeaseDurationSeconds; held != 15 {
+		t.Errorf("the lease lasts %d s, want 15", held)
+	}
+	holder := *lease.Spec.HolderIdentity
+
+	start := time.Now()
+	if took := leader.stop(t); took > 10*time.Second {
+		t.Errorf("the leader took %s to end", took)
+	}
+	eventually(t, "the standby works", hasDeployment(t, c, create(t, c, namespace, "second")))
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("the standby took over after %s: the lease of 15 s was not given back", took)
+	}
+	if err := c.Get(t.Context(), key, lease); err != nil || *lease.Spec.HolderIdentity == holder {
+		t.Errorf("the lease is still held by %s (%v)", holder, err)
+	}
+	standby.stop(t)
+	if strings.Contains(standby.log.String(), "panic") {
+		t.Error("the log tells of a panic")
+	}
+}
+
+func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
+	c, namespace := newAdmin(t), env.Namespace(t)
+	install(t, c, "rbac", "metrics_auth_role.yaml")
+	install(t, c, "rbac", "metrics_reader_role.yaml")
+	reader := token(t, c, namespace, "reader")
+	other := token(t, c, namespace, "other")
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "metrics-reader-" + namespace},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "fettle-metrics-reader"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "reader"}},
+	}
+	if err := c.Create(t.Context(), binding); err != nil {
+		t.Fatal(err)
+	}
+	manager := startManager(t, "--webhooks=false", "--per-object-metrics")
+	manager.waitReady(t)
+	eventually(t, "the manager works", hasDeployment(t, c, create(t, c, namespace, "web")))
+	url := "https://" + manager.metrics + "/metrics"
+	eventually(t, "who may read reads", func() error {
+		return get(t, url, reader, http.StatusOK,
+			`webapp_reconcile_total{namespace="`+namespace+`",result="success"}`,
+			`webapp_reconcile_duration_seconds_bucket{namespace="`+namespace+`",le="0.1"}`,
+			`fettle_resource_ready{kind="WebApp",name="web",namespace="`+namespace+`"} 0`,
+			"controller_runtime_reconcile_total")
+	})
+	if err := get(t, url, "", http.StatusUnauthorized); err != nil {
+		t.Error(err)
+	}
+	if err := get(t, url, other, http.StatusForbidden); err != nil {
+		t.Error(err)
+	}
+	if err := c.Delete(t.Context(), &appsv1.WebApp{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the series go with the WebApp", func() error {
+		if get(t, url, reader, http.StatusOK, `namespace="`+namespace+`"`) == nil {
+			return errStillThere
+		}
+		return get(t, url, reader, http.StatusOK)
+	})
+	manager.stop(t)
+}
+
+// token makes a ServiceAccount and returns a token of it.
+func token(t *testing.T, c client.Client, namespace, name string) string {
+	t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	if err := c.Create(t.Context(), account); err != nil {
+		t.Fatal(err)
+	}
+	request := &authenticationv1.TokenRequest{}
+	if err := c.SubResource("token").Create(t.Context(), account, request); err != nil {
+		t.Fatal(err)
+	}
+	return request.Status.Token
+}
+
+func TestOnlyTheNamespacesOfTheFlag(t *testing.T) {
+	c, in, out := newAdmin(t), env.Namespace(t), env.Namespace(t)
+	manager := startManager(t, "--webhooks=false", "--watch-secrets=false", "--watch-namespaces="+in)
+	manager.waitReady(t)
+	outside := create(t, c, out, "outside")
+	eventually(t, "the manager works in its namespace", hasDeployment(t, c, create(t, c, in, "inside")))
+	if hasDeployment(t, c, outside)() == nil {
+		t.Error("the manager worked in a namespace that is not of --watch-namespaces")
+	}
+	manager.stop(t)
+}
+
+func TestWebhooksWithoutACertificate(t *testing.T) {
+	manager := startManager(t, "--webhook-cert-dir="+t.TempDir())
+	select {
+	case <-manager.ended:
+		if manager.err == nil || !strings.Contains(manager.log.String(), "tls.crt") {
+			t.Errorf("ended with %v; want an error that names the file", manager.err)
+		}
+	case <-time.After(patience):
+		t.Fatal("the manager runs on without the certificate that it was promised")
+	}
+}
