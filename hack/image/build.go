@@ -2,6 +2,7 @@ package main
 
 import (
 	"debug/elf"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -149,8 +150,11 @@ func (b *build) content(binary, program string) (layer.Set, error) {
 // architecture reads for which processor a program was built, and refuses one that needs a dynamic linker: the base has none.
 func architecture(binary string) (string, error) {
 	program, err := elf.Open(binary)
-	if err != nil {
+	if format := (*elf.FormatError)(nil); errors.As(err, &format) {
 		return "", fmt.Errorf("--binary %s: it is no program for Linux: %w", binary, err)
+	}
+	if err != nil {
+		return "", fmt.Errorf("--binary: %w", err)
 	}
 	defer program.Close()
 	for _, segment := range program.Progs {

@@ -22,6 +22,8 @@ setup() {
   local root
   root=$(quote "$MYSQL_ROOT_PASSWORD")
   echo 'USE mysql;'
+  # The accounts that come with a new data folder have no password.
+  echo "DELETE FROM global_priv WHERE User = '' OR User = 'root' AND Host <> 'localhost';"
   echo 'FLUSH PRIVILEGES;'
   echo "ALTER USER root@localhost IDENTIFIED BY $root;"
   echo "CREATE USER root@'%' IDENTIFIED BY $root;"
