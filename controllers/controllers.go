@@ -2,6 +2,8 @@
 package controllers
 
 import (
+	"time"
+
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/fettle-dev/fettle/controllers/webapp"
@@ -17,12 +19,17 @@ type Options struct {
 	WatchSecrets bool
 	// Webhooks is false where the operator serves none, so that policies are not enforced.
 	Webhooks bool
-	Metrics  *monitoring.Metrics
+	// ConflictRetry is when a foreign object that is in the way of a child is looked for again; a minute if 0.
+	ConflictRetry time.Duration
+	Metrics       *monitoring.Metrics
 }
 
 // Setup registers every controller with the manager.
 func Setup(mgr ctrl.Manager, opts Options) error {
-	if err := webapp.Setup(mgr, webapp.Options{Workers: opts.Workers, WatchSecrets: opts.WatchSecrets, Metrics: opts.Metrics}); err != nil {
+	err := webapp.Setup(mgr, webapp.Options{
+		Workers: opts.Workers, WatchSecrets: opts.WatchSecrets, ConflictRetry: opts.ConflictRetry, Metrics: opts.Metrics,
+	})
+	if err != nil {
 		return err
 	}
 	return webapppolicy.Setup(mgr, webapppolicy.Options{Workers: opts.Workers, Webhooks: opts.Webhooks, Metrics: opts.Metrics})

@@ -8,6 +8,7 @@
 package webapp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,7 +65,9 @@ type Options struct {
 	Workers int
 	// WatchSecrets is false where the role does not allow it: Secrets are then read again from time to time.
 	WatchSecrets bool
-	Metrics      *monitoring.Metrics
+	// ConflictRetry is when a foreign object that is in the way is looked for again; a minute if 0.
+	ConflictRetry time.Duration
+	Metrics       *monitoring.Metrics
 }
 
 type reconciler struct {
@@ -77,6 +80,8 @@ type reconciler struct {
 	metrics *monitoring.Metrics
 	config  *configReader
 	apis    *optionalAPIs
+
+	conflictRetry time.Duration
 }
 
 // Setup registers the controller with the manager.
@@ -97,6 +102,8 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		events:  mgr.GetEventRecorder(controllerName),
 		metrics: opts.Metrics,
 		config:  newConfigReader(mgr, opts.WatchSecrets),
+
+		conflictRetry: cmp.Or(opts.ConflictRetry, conflictRetry),
 	}
 	c, err := r.watches(mgr, opts).
 		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Workers}).
@@ -148,7 +155,10 @@ func (r *reconciler) reconcile(ctx context.Context, app *appsv1.WebApp) (reconci
 	}
 	p := desired(app, in)
 	applyErr := r.apply(ctx, app, p, found)
-	if applyErr != nil && transient(applyErr) {
+	switch {
+	case apierrors.HasStatusCause(applyErr, corev1.NamespaceTerminatingCause):
+		return reconcile.Result{}, nil // the WebApp goes too
+	case transient(applyErr):
 		return reconcile.Result{}, applyErr
 	}
 	seen, err := r.observe(ctx, app)
@@ -157,31 +167,34 @@ func (r *reconciler) reconcile(ctx context.Context, app *appsv1.WebApp) (reconci
 	}
 	seen.applyErr = applyErr
 	setStatus(app, in, p, seen)
-	return r.outcome(app, applyErr)
+	return r.outcome(app, found, applyErr)
 }
 
-// apply writes what is desired and deletes what is not.
+// apply writes what is desired and deletes what is not. A child that is refused keeps no other from being written or deleted.
 func (r *reconciler) apply(ctx context.Context, app *appsv1.WebApp, p plan, found existing) error {
 	if err := r.handOver(ctx, app, found.deployment); err != nil {
 		return err
 	}
-	if err := r.applier.Apply(ctx, app, p.objects...); err != nil {
-		return err
+	applyErr := r.applier.Apply(ctx, app, p.objects...)
+	if transient(applyErr) {
+		return applyErr
 	}
-	if configRollsOut(found.deployment, p) {
+	if applyErr == nil && configRollsOut(found.deployment, p) && r.applier.Current(found.deployment) {
 		r.metrics.ConfigChanged(monitoring.KindWebApp, client.ObjectKeyFromObject(app))
 	}
-	return r.applier.Prune(ctx, app, superfluous(app, p, found)...)
+	return cmp.Or(applyErr, r.applier.Prune(ctx, app, superfluous(app, p, found)...))
 }
 
 // outcome says when to look again. What is watched needs no time.
-func (r *reconciler) outcome(app *appsv1.WebApp, applyErr error) (reconcile.Result, error) {
+func (r *reconciler) outcome(app *appsv1.WebApp, found existing, applyErr error) (reconcile.Result, error) {
 	var conflict *apply.ConflictError
 	switch {
+	case applyErr == nil && found.apis.retry > 0:
+		return reconcile.Result{RequeueAfter: found.apis.retry}, nil
 	case applyErr == nil:
 		return reconcile.Result{RequeueAfter: r.config.resync(app)}, nil
 	case errors.As(applyErr, &conflict):
-		return reconcile.Result{RequeueAfter: conflictRetry}, nil
+		return reconcile.Result{RequeueAfter: r.conflictRetry}, nil
 	case apierrors.IsInvalid(applyErr), apierrors.IsBadRequest(applyErr):
 		return reconcile.Result{}, reconcile.TerminalError(applyErr)
 	default:
@@ -191,7 +204,7 @@ func (r *reconciler) outcome(app *appsv1.WebApp, applyErr error) (reconcile.Resu
 
 // transient reports whether err is gone at the next try, and not worth a word in status.
 func transient(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) ||
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) ||
 		apierrors.IsTimeout(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 

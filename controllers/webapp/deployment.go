@@ -25,6 +25,13 @@ func complete(d *k8sappsv1.Deployment) bool {
 		d.Status.UpdatedReplicas == n && d.Status.Replicas == n && d.Status.AvailableReplicas == n
 }
 
+// scaling reports whether d has rolled its template out, and at least as many pods serve as an autoscaler may go down
+// to: the ones that it has just asked for may still be starting.
+func scaling(d *k8sappsv1.Deployment, least int32) bool {
+	return d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas == d.Status.Replicas &&
+		d.Status.AvailableReplicas >= min(least, wanted(d))
+}
+
 // readyRevision is the revision that d runs with all of its pods; "" while it is rolling out or has none.
 func readyRevision(d *k8sappsv1.Deployment) string {
 	if d == nil || wanted(d) == 0 || !complete(d) {

@@ -77,10 +77,9 @@ func isolated(app *appsv1.WebApp) bool {
 }
 
 func networkPolicy(app *appsv1.WebApp) *networkingv1ac.NetworkPolicyApplyConfiguration {
-	rule := networkingv1ac.NetworkPolicyIngressRule().
-		WithPorts(networkingv1ac.NetworkPolicyPort().WithProtocol("TCP").WithPort(intstr.FromString(mainPort)))
-	for _, p := range app.Spec.Service.ExtraPorts {
-		rule.WithPorts(networkingv1ac.NetworkPolicyPort().WithProtocol("TCP").WithPort(intstr.FromString(p.Name)))
+	rule := networkingv1ac.NetworkPolicyIngressRule()
+	for _, p := range containerPorts(app) {
+		rule.WithPorts(networkingv1ac.NetworkPolicyPort().WithProtocol("TCP").WithPort(intstr.FromString(p.name)))
 	}
 	from := app.Spec.NetworkPolicy.From
 	for _, peer := range from {

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -70,24 +72,43 @@ func newOptionalAPIs(mgr ctrl.Manager, c controller.Controller) *optionalAPIs {
 	}
 }
 
-// missing returns the kinds that the cluster does not serve.
-func (a *optionalAPIs) missing(ctx context.Context) (map[string]bool, error) {
-	missing := map[string]bool{}
+// served says which optional APIs can be used.
+type served struct {
+	// missing are the kinds that the cluster does not serve.
+	missing map[string]bool
+	// retry is when to look again for one of them that is defined but not served; 0 when there is none such.
+	retry time.Duration
+}
+
+// find returns which optional APIs are served; retry is only about the needed kinds.
+func (a *optionalAPIs) find(ctx context.Context, needed []string) (served, error) {
+	found := served{missing: map[string]bool{}}
 	for name, gvk := range optionalCRDs {
 		crd := &metav1.PartialObjectMetadata{}
 		crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-		switch err := a.reader.Get(ctx, client.ObjectKey{Name: name}, crd); {
+		err := a.reader.Get(ctx, client.ObjectKey{Name: name}, crd)
+		if err == nil && slices.Contains(ownedOptional, gvk) {
+			err = a.watch(gvk)
+		}
+		switch {
 		case apierrors.IsNotFound(err):
-			missing[gvk.Kind] = true
-		case err != nil:
-			return nil, fmt.Errorf("look for the API of %s: %w", gvk.Kind, err)
-		case slices.Contains(ownedOptional, gvk):
-			if err := a.watch(gvk); err != nil {
-				return nil, err
+			found.missing[gvk.Kind] = true
+		case meta.IsNoMatchError(err):
+			found.missing[gvk.Kind] = true
+			if slices.Contains(needed, gvk.Kind) {
+				found.retry = retryServed(time.Since(crd.CreationTimestamp.Time))
 			}
+		case err != nil:
+			return found, fmt.Errorf("look for the API of %s: %w", gvk.Kind, err)
 		}
 	}
-	return missing, a.unwatch(ctx, missing)
+	return found, a.unwatch(ctx, found.missing)
+}
+
+// retryServed is soon after the definition was made, when the API server is about to serve it, and later ever more seldom:
+// it may have the wrong version.
+func retryServed(age time.Duration) time.Duration {
+	return min(max(age, time.Second), 10*time.Minute)
 }
 
 // watch starts to watch the children of an API, once.
@@ -96,6 +117,9 @@ func (a *optionalAPIs) watch(gvk schema.GroupVersionKind) error {
 	defer a.mu.Unlock()
 	if a.watched[gvk] {
 		return nil
+	}
+	if _, err := a.mgr.GetRESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version); err != nil {
+		return err
 	}
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(gvk)

@@ -33,8 +33,8 @@ func podTemplate(app *appsv1.WebApp, in inputs) *corev1ac.PodTemplateSpecApplyCo
 	for _, ref := range s.ImagePullSecrets {
 		spec.WithImagePullSecrets(corev1ac.LocalObjectReference().WithName(ref.Name))
 	}
-	for _, v := range s.Volumes {
-		spec.WithVolumes(mirror[corev1ac.VolumeApplyConfiguration](v))
+	for i := range s.Volumes {
+		spec.WithVolumes(volume(&s.Volumes[i]))
 	}
 	if needsTmp(app, level) {
 		spec.WithVolumes(corev1ac.Volume().WithName(tmpVolume).WithEmptyDir(corev1ac.EmptyDirVolumeSource()))
@@ -49,9 +49,8 @@ func podTemplate(app *appsv1.WebApp, in inputs) *corev1ac.PodTemplateSpecApplyCo
 
 func placement(app *appsv1.WebApp, spec *corev1ac.PodSpecApplyConfiguration) {
 	s := &app.Spec
-	if s.ServiceAccountName != "" {
-		spec.WithServiceAccountName(s.ServiceAccountName)
-	}
+	// Always said: the API server keeps a copy in a field of its own, which would bring a name back that was removed.
+	spec.WithServiceAccountName(cmp.Or(s.ServiceAccountName, "default"))
 	if s.PriorityClassName != "" {
 		spec.WithPriorityClassName(s.PriorityClassName)
 	}
@@ -84,13 +83,10 @@ func container(app *appsv1.WebApp, level appsv1.SecurityProfile) *corev1ac.Conta
 		WithImage(s.Image).
 		WithCommand(s.Command...).
 		WithArgs(s.Args...).
-		WithPorts(corev1ac.ContainerPort().WithName(mainPort).WithProtocol("TCP").WithContainerPort(s.Port))
-	for _, p := range s.Service.ExtraPorts {
-		c.WithPorts(corev1ac.ContainerPort().
-			WithName(p.Name).WithProtocol("TCP").WithContainerPort(cmp.Or(p.TargetPort, p.Port)))
-	}
-	if s.ImagePullPolicy != "" {
-		c.WithImagePullPolicy(s.ImagePullPolicy)
+		// Always said: the default of the first image would else stay when the tag changes.
+		WithImagePullPolicy(cmp.Or(s.ImagePullPolicy, pullPolicy(s.Image)))
+	for _, p := range containerPorts(app) {
+		c.WithPorts(corev1ac.ContainerPort().WithName(p.name).WithProtocol("TCP").WithContainerPort(p.number))
 	}
 	for _, e := range s.Env {
 		c.WithEnv(mirror[corev1ac.EnvVarApplyConfiguration](e))
@@ -121,6 +117,8 @@ func container(app *appsv1.WebApp, level appsv1.SecurityProfile) *corev1ac.Conta
 }
 
 // probe returns nil where none is wanted. A gRPC probe needs a number, the others follow the name of the main port.
+// Defaults inside a probe's action are written out: left to the API server, they would stay behind when the type of the
+// probe changes, and a probe with two actions is refused.
 func probe(p *appsv1.WebAppProbe, mainPortNumber int32) *corev1ac.ProbeApplyConfiguration {
 	if p == nil || p.Type == "None" {
 		return nil
@@ -132,13 +130,10 @@ func probe(p *appsv1.WebAppProbe, mainPortNumber int32) *corev1ac.ProbeApplyConf
 	}
 	switch {
 	case p.Type == "GRPC":
-		ac.WithGRPC(corev1ac.GRPCAction().WithPort(cmp.Or(p.Port, mainPortNumber)))
+		ac.WithGRPC(corev1ac.GRPCAction().WithPort(cmp.Or(p.Port, mainPortNumber)).WithService(""))
 	case p.Path != "":
-		get := corev1ac.HTTPGetAction().WithPath(p.Path).WithPort(port)
-		if p.Scheme != "" {
-			get.WithScheme(p.Scheme)
-		}
-		ac.WithHTTPGet(get)
+		ac.WithHTTPGet(corev1ac.HTTPGetAction().WithPath(p.Path).WithPort(port).
+			WithScheme(cmp.Or(p.Scheme, corev1.URISchemeHTTP)))
 	default:
 		ac.WithTCPSocket(corev1ac.TCPSocketAction().WithPort(port))
 	}
@@ -199,16 +194,11 @@ func containerSecurity(app *appsv1.WebApp, level appsv1.SecurityProfile) *corev1
 }
 
 func privilegedPort(app *appsv1.WebApp) bool {
-	return app.Spec.Port < firstUnprivilegedPort || slices.ContainsFunc(app.Spec.Service.ExtraPorts,
-		func(p appsv1.WebAppPort) bool { return cmp.Or(p.TargetPort, p.Port) < firstUnprivilegedPort })
+	return slices.ContainsFunc(containerPorts(app), func(p namedPort) bool { return p.number < firstUnprivilegedPort })
 }
 
 // needsTmp reports whether /tmp has to be made writable under a read-only root filesystem.
 func needsTmp(app *appsv1.WebApp, level appsv1.SecurityProfile) bool {
 	return level == appsv1.ProfileRestricted && !slices.ContainsFunc(app.Spec.VolumeMounts,
 		func(m corev1.VolumeMount) bool { return m.MountPath == tmpPath })
-}
-
-func deploymentStrategy(t string) k8sappsv1.DeploymentStrategyType {
-	return k8sappsv1.DeploymentStrategyType(t)
 }

@@ -53,7 +53,7 @@ func (r *reconciler) announce(app, before *appsv1.WebApp) {
 	}
 	switch {
 	case is.Status == metav1.ConditionTrue:
-		r.events.Eventf(app, nil, corev1.EventTypeNormal, is.Reason, "Reconcile", "%s", is.Message)
+		r.events.Eventf(app, nil, corev1.EventTypeNormal, is.Reason, "Reconcile", "%s runs with %d pods", app.Status.Image, app.Status.AvailableReplicas)
 		if before.Status.LastGoodImage == "" && app.Status.LastGoodImage != "" {
 			r.metrics.Created(monitoring.KindWebApp, client.ObjectKeyFromObject(app), r.clock.Since(app.CreationTimestamp.Time))
 		}

@@ -21,7 +21,7 @@ type existing struct {
 	// deployment is nil while there is none, or a foreign one.
 	deployment *k8sappsv1.Deployment
 	revisions  []k8sappsv1.ControllerRevision
-	missing    map[string]bool
+	apis       served
 }
 
 // resolve reads, once, all that decides what the children should be.
@@ -49,10 +49,10 @@ func (r *reconciler) resolve(ctx context.Context, app *appsv1.WebApp) (inputs, e
 	if app.Spec.Rollout.AutoRollback {
 		in.good = lastGood(found.revisions)
 	}
-	if found.missing, err = r.apis.missing(ctx); err != nil {
+	if found.apis, err = r.apis.find(ctx, optionalKinds(app)); err != nil {
 		return in, found, err
 	}
-	in.missing = found.missing
+	in.missing = found.apis.missing
 	in.config, err = r.config.read(ctx, app, found.deployment)
 	return in, found, err
 }
@@ -83,8 +83,8 @@ func superfluous(app *appsv1.WebApp, p plan, found existing) []client.Object {
 		{app.Spec.Autoscaling != nil, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: meta}},
 		{app.Spec.Ingress != nil, &networkingv1.Ingress{ObjectMeta: meta}},
 		{isolated(app), &networkingv1.NetworkPolicy{ObjectMeta: meta}},
-		{app.Spec.Gateway != nil || found.missing[kindHTTPRoute], named(httpRouteGVK, app)},
-		{app.Spec.Monitoring != nil || found.missing[kindServiceMonitor], named(serviceMonitorGVK, app)},
+		{app.Spec.Gateway != nil || found.apis.missing[kindHTTPRoute], named(httpRouteGVK, app)},
+		{app.Spec.Monitoring != nil || found.apis.missing[kindServiceMonitor], named(serviceMonitorGVK, app)},
 	} {
 		if !child.wanted {
 			out = append(out, child.object)
@@ -107,7 +107,7 @@ func superfluous(app *appsv1.WebApp, p plan, found existing) []client.Object {
 // handOver leaves the number of pods as it is when an autoscaler takes over: a field that nobody applies any more falls
 // back to its default, one pod. The value is therefore held by another owner until the autoscaler changes it.
 func (r *reconciler) handOver(ctx context.Context, app *appsv1.WebApp, d *k8sappsv1.Deployment) error {
-	if app.Spec.Autoscaling == nil || d == nil || d.Annotations[annotationReplicas] == "" {
+	if app.Spec.Autoscaling == nil || d == nil || d.Annotations[annotationReplicas] == "" || !r.applier.Current(d) {
 		return nil
 	}
 	hold := appsv1ac.Deployment(d.Name, d.Namespace).

@@ -1,10 +1,12 @@
 package webapp
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 
+	k8sappsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
@@ -103,13 +105,11 @@ func deployment(app *appsv1.WebApp, in inputs, run revision) *appsv1ac.Deploymen
 		WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(app))).
 		WithRevisionHistoryLimit(historyLimit).
 		WithProgressDeadlineSeconds(int32(app.Spec.Rollout.ProgressDeadline.Seconds())).
+		WithStrategy(strategy(app)).
 		WithTemplate(run.stamped())
 	if app.Spec.Autoscaling == nil {
 		annotations[annotationReplicas] = "spec"
 		spec.WithReplicas(replicas(app))
-	}
-	if s := strategy(app); s != nil {
-		spec.WithStrategy(s)
 	}
 	return appsv1ac.Deployment(app.Name, app.Namespace).
 		WithLabels(labels(app)).
@@ -117,18 +117,22 @@ func deployment(app *appsv1.WebApp, in inputs, run revision) *appsv1ac.Deploymen
 		WithSpec(spec)
 }
 
+// strategy says Kubernetes' defaults: left to the API server, they would stay behind when the type becomes Recreate,
+// which has none of them.
 func strategy(app *appsv1.WebApp) *appsv1ac.DeploymentStrategyApplyConfiguration {
 	s := app.Spec.Strategy
 	if s == nil {
-		return nil
+		s = &appsv1.WebAppStrategy{}
 	}
-	ac := appsv1ac.DeploymentStrategy().WithType(deploymentStrategy(s.Type))
-	if s.MaxSurge != nil || s.MaxUnavailable != nil {
-		ac.WithRollingUpdate(&appsv1ac.RollingUpdateDeploymentApplyConfiguration{
-			MaxSurge: s.MaxSurge, MaxUnavailable: s.MaxUnavailable,
-		})
+	if s.Type == string(k8sappsv1.RecreateDeploymentStrategyType) {
+		return appsv1ac.DeploymentStrategy().WithType(k8sappsv1.RecreateDeploymentStrategyType)
 	}
-	return ac
+	quarter := intstr.FromString("25%")
+	return appsv1ac.DeploymentStrategy().
+		WithType(k8sappsv1.RollingUpdateDeploymentStrategyType).
+		WithRollingUpdate(appsv1ac.RollingUpdateDeployment().
+			WithMaxSurge(*cmp.Or(s.MaxSurge, &quarter)).
+			WithMaxUnavailable(*cmp.Or(s.MaxUnavailable, &quarter)))
 }
 
 func service(app *appsv1.WebApp) *corev1ac.ServiceApplyConfiguration {
@@ -139,7 +143,7 @@ func service(app *appsv1.WebApp) *corev1ac.ServiceApplyConfiguration {
 			WithName(mainPort).WithProtocol("TCP").WithPort(servicePort(app)).WithTargetPort(intstr.FromString(mainPort)))
 	for _, p := range app.Spec.Service.ExtraPorts {
 		spec.WithPorts(corev1ac.ServicePort().
-			WithName(p.Name).WithProtocol("TCP").WithPort(p.Port).WithTargetPort(intstr.FromString(p.Name)))
+			WithName(p.Name).WithProtocol("TCP").WithPort(p.Port).WithTargetPort(intstr.FromString(targetPort(app, p))))
 	}
 	return corev1ac.Service(app.Name, app.Namespace).
 		WithLabels(labels(app)).

@@ -58,7 +58,7 @@ func setStatus(app *appsv1.WebApp, in inputs, p plan, seen observed) {
 	count(st, seen.deployment)
 
 	serves, failed := available(app, p, seen)
-	if st.FailedRevision != p.own.hash {
+	if st.FailedRevision != p.own.hash && !p.held { // without its configuration, a template has another hash for a while
 		st.FailedRevision, st.FailureMessage = "", ""
 	}
 	if failed && canRollBack(app, in, p) {
@@ -71,8 +71,8 @@ func setStatus(app *appsv1.WebApp, in inputs, p plan, seen observed) {
 	put(app, appsv1.WebAppConfigResolved, len(app.Spec.ConfigRefs) > 0, configResolved(app, in))
 	put(app, appsv1.WebAppApplied, true, applied(app, in, p, seen))
 	put(app, appsv1.WebAppAvailable, true, serves)
-	put(app, appsv1.WebAppPublished, app.Spec.Ingress != nil || app.Spec.Gateway != nil, published(app, in))
-	put(app, appsv1.WebAppMonitored, app.Spec.Monitoring != nil, monitored(in))
+	put(app, appsv1.WebAppPublished, app.Spec.Ingress != nil || app.Spec.Gateway != nil, published(app, in, seen))
+	put(app, appsv1.WebAppMonitored, app.Spec.Monitoring != nil, monitored(in, seen))
 	conditions.Summarize(&st.Conditions, app.Generation, present(st.Conditions)...)
 	st.Phase = phase(st.Conditions, failed)
 }
@@ -172,9 +172,6 @@ func available(app *appsv1.WebApp, p plan, seen observed) (v verdict, failed boo
 			return unknown(fettlev1.ReasonReconciling, "the Deployment does not exist"), false
 		}
 	}
-	if app.Spec.Autoscaling == nil && replicas(app) == 0 {
-		return yes(appsv1.ReasonScaledToZero, "spec.replicas is 0: no pod is wanted"), false
-	}
 	if d == nil || seen.behind || d.Status.ObservedGeneration < d.Generation ||
 		(!p.held && d.Spec.Template.Annotations[annotationRevision] != p.running.hash) {
 		return no(appsv1.ReasonRollingOut, "pods of the current template are being started"), false
@@ -187,8 +184,12 @@ func available(app *appsv1.WebApp, p plan, seen observed) (v verdict, failed boo
 			return no(bad.reason, message+"; "+bad.message), true
 		}
 		return no(appsv1.ReasonProgressDeadlineExceeded, message), true
+	case wanted(d) == 0 && complete(d):
+		return yes(appsv1.ReasonScaledToZero, "no pod is wanted"), false
 	case complete(d):
 		return yes(appsv1.ReasonAvailable, "all pods run the current template and serve"), false
+	case app.Spec.Autoscaling != nil && scaling(d, app.Spec.Autoscaling.MinReplicas):
+		return yes(appsv1.ReasonAvailable, "the least number of pods, or more, run the current template and serve; the autoscaler changes it"), false
 	case replicaFailure(d) != nil:
 		return *replicaFailure(d), false
 	case bad != nil:
@@ -200,19 +201,24 @@ func available(app *appsv1.WebApp, p plan, seen observed) (v verdict, failed boo
 	}
 }
 
-func published(app *appsv1.WebApp, in inputs) verdict {
+func published(app *appsv1.WebApp, in inputs, seen observed) verdict {
 	switch {
 	case app.Spec.Gateway != nil && in.missing[kindHTTPRoute]:
 		return no(appsv1.ReasonAPIMissing, "spec.gateway: the cluster has no HTTPRoute API (gateway.networking.k8s.io/v1): install the Gateway API, or use spec.ingress")
 	case app.Spec.Ingress != nil && app.Spec.Ingress.CertIssuer != nil && in.missing[kindCertificate]:
 		return no(appsv1.ReasonAPIMissing, "spec.ingress.certIssuer: the cluster has no cert-manager (cert-manager.io/v1): install it, or set tlsSecretName")
+	case seen.applyErr != nil:
+		return unknown(fettlev1.ReasonReconciling, "not known until all children are applied")
 	}
 	return yes(appsv1.ReasonPublished, "the Ingress or route exists")
 }
 
-func monitored(in inputs) verdict {
-	if in.missing[kindServiceMonitor] {
+func monitored(in inputs, seen observed) verdict {
+	switch {
+	case in.missing[kindServiceMonitor]:
 		return no(appsv1.ReasonAPIMissing, "spec.monitoring: the cluster has no ServiceMonitor API (monitoring.coreos.com/v1): install the Prometheus Operator, or remove the field")
+	case seen.applyErr != nil:
+		return unknown(fettlev1.ReasonReconciling, "not known until all children are applied")
 	}
 	return yes(appsv1.ReasonMonitored, "the ServiceMonitor exists")
 }

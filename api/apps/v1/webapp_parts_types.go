@@ -8,6 +8,24 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
+// WebAppEnvVar is an environment variable of the container.
+// +kubebuilder:validation:XValidation:rule="!has(self.value) || !has(self.valueFrom)",message="value, valueFrom: set one of the two"
+type WebAppEnvVar struct {
+	// name of the variable.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[-._a-zA-Z][-._a-zA-Z0-9]*$')",message="name: consists of letters, digits, '_', '-' and '.', and does not start with a digit"
+	Name string `json:"name"`
+	// value of the variable; $(OTHER) stands for the value of a variable that is listed before.
+	// +optional
+	// +kubebuilder:validation:MaxLength=131072
+	Value string `json:"value,omitempty"`
+	// valueFrom takes the value from a ConfigMap, a Secret or the pod. List the former two in configRefs too, to restart the pods when they change.
+	// +optional
+	ValueFrom *corev1.EnvVarSource `json:"valueFrom,omitempty"`
+}
+
 // WebAppProbes say how the health of a pod is found out.
 type WebAppProbes struct {
 	// readiness decides whether a pod gets traffic; by default its port must accept connections.
@@ -292,6 +310,7 @@ type WebAppMonitoring struct {
 
 // WebAppStrategy says how pods are replaced.
 // +kubebuilder:validation:XValidation:rule="self.type == 'RollingUpdate' || (!has(self.maxSurge) && !has(self.maxUnavailable))",message="maxSurge, maxUnavailable: only a strategy of type RollingUpdate has them"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxSurge) || !has(self.maxUnavailable) || !(string(self.maxSurge) in ['0', '0%']) || !(string(self.maxUnavailable) in ['0', '0%'])",message="maxSurge, maxUnavailable: must not both be 0, since no pod could then be replaced"
 type WebAppStrategy struct {
 	// type is RollingUpdate (by default) or Recreate.
 	// +optional

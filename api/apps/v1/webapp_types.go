@@ -24,7 +24,7 @@ import (
 // +kubebuilder:printcolumn:name="URL",type=string,priority=1,JSONPath=`.status.url`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: must be a DNS label of at most 63 characters (lower-case letters, digits and '-', starting with a letter), since a Service of this name is made"
-// +operator-sdk:csv:customresourcedefinitions:displayName="Web App",order=1,resources={{Deployment,v1,""},{Service,v1,""},{Ingress,v1,""},{HorizontalPodAutoscaler,v2,""},{PodDisruptionBudget,v1,""},{NetworkPolicy,v1,""},{Pod,v1,""}}
+// +operator-sdk:csv:customresourcedefinitions:displayName="Web App",order=1,resources={{Deployment,v1,""},{Service,v1,""},{Ingress,v1,""},{HorizontalPodAutoscaler,v2,""},{PodDisruptionBudget,v1,""},{NetworkPolicy,v1,""},{Pod,v1,""},{Event,v1,""}}
 type WebApp struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -132,9 +132,8 @@ type WebAppSpec struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=500
-	// +kubebuilder:validation:XValidation:rule="self.all(e, e.name.matches('^[-._a-zA-Z][-._a-zA-Z0-9]*$'))",message="env: a name consists of letters, digits, '_', '-' and '.', and does not start with a digit"
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Environment"
-	Env []corev1.EnvVar `json:"env,omitempty"`
+	Env []WebAppEnvVar `json:"env,omitempty"`
 
 	// envFrom takes all keys of ConfigMaps or Secrets as environment variables. List them in configRefs too, to restart the pods when they change.
 	// +optional
@@ -145,7 +144,7 @@ type WebAppSpec struct {
 
 	// resources are the requests and limits of the container.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || self.requests.all(k, !(k in self.limits) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",message="resources: no request may be above its limit"
+	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || ['cpu', 'memory', 'ephemeral-storage'].all(k, !(k in self.requests) || !(k in self.limits) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",message="resources: no request may be above its limit"
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Resources",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:resourceRequirements"}
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 

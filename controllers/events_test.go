@@ -1,0 +1,27 @@
+package controllers_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	eventsv1 "k8s.io/api/events/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+)
+
+// eventReasons are the type and reason of each event about app.
+func eventReasons(ctx context.Context, app *appsv1.WebApp) []string {
+	GinkgoHelper()
+	list := &eventsv1.EventList{}
+	Expect(user.List(ctx, list, client.InNamespace(app.Namespace))).To(Succeed())
+	var reasons []string
+	for i := range list.Items {
+		if e := &list.Items[i]; e.Regarding.Name == app.Name && e.Regarding.Kind == "WebApp" {
+			Expect(e.Note).NotTo(BeEmpty())
+			reasons = append(reasons, e.Type+" "+e.Reason)
+		}
+	}
+	return reasons
+}

@@ -1,0 +1,168 @@
+// Package controllers_test holds the behaviour of the operator, seen through the API of a real API server. One manager runs
+// all controllers, as the operator's ordinary identity with the role that ships, and one fake data plane rolls out Deployments.
+package controllers_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	k8sappsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/controllers"
+	"github.com/fettle-dev/fettle/internal/monitoring"
+	"github.com/fettle-dev/fettle/internal/testenv"
+	"github.com/fettle-dev/fettle/test/audit"
+)
+
+const (
+	// soon is how long a change may take to arrive; a held-back status included.
+	soon = 20 * time.Second
+	poll = 50 * time.Millisecond
+	// still is how long nothing must happen for a test to believe that nothing does.
+	still = 1500 * time.Millisecond
+	// conflictRetry is the operator's, for these tests.
+	conflictRetry = time.Second
+)
+
+var (
+	env     *testenv.Env
+	user    client.WithWatch // what a user with all rights sees and does
+	plane   *testenv.DataPlane
+	judge   *audit.Recorder
+	subject *operator
+)
+
+func TestMain(m *testing.M) {
+	testenv.Main(m, &env, testenv.Options{Fast: true})
+}
+
+func TestControllers(t *testing.T) {
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(soon)
+	SetDefaultEventuallyPollingInterval(poll)
+	SetDefaultConsistentlyDuration(still)
+	SetDefaultConsistentlyPollingInterval(poll)
+	RunSpecs(t, "Controllers")
+}
+
+var _ = BeforeSuite(func() {
+	ctrl.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true)))
+	ctx, cancel := context.WithCancel(context.Background())
+	DeferCleanup(cancel)
+	var err error
+	user, err = client.NewWithWatch(env.Admin, client.Options{Scheme: newScheme()})
+	Expect(err).NotTo(HaveOccurred())
+	plane, err = env.StartDataPlane(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	judge, err = audit.New(env.AuditLog, env.Admin)
+	Expect(err).NotTo(HaveOccurred())
+	subject = &operator{}
+	subject.start()
+	DeferCleanup(subject.stop)
+})
+
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientscheme.AddToScheme, apiextensionsv1.AddToScheme, appsv1.AddToScheme,
+	} {
+		Expect(add(scheme)).To(Succeed())
+	}
+	return scheme
+}
+
+// operator is one life after another of the manager with all controllers.
+type operator struct {
+	registry *prometheus.Registry
+	lines    *lineCounter
+	cancel   context.CancelFunc
+	ended    chan error
+}
+
+func (o *operator) start() {
+	GinkgoHelper()
+	o.registry, o.lines = prometheus.NewRegistry(), &lineCounter{}
+	mgr, err := ctrl.NewManager(env.Operator, ctrl.Options{
+		Scheme:  newScheme(),
+		Cache:   cacheOptions(),
+		Logger:  zap.New(zap.WriteTo(o.lines), zap.UseDevMode(false)),
+		Metrics: metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{
+			SkipNameValidation: new(true), ReconciliationTimeout: time.Minute, EnableWarmup: new(true),
+		},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(controllers.Setup(mgr, controllers.Options{
+		Workers: 5, WatchSecrets: true, ConflictRetry: conflictRetry, Metrics: monitoring.New(o.registry, true),
+	})).To(Succeed())
+	ctx, cancel := context.WithCancel(context.Background())
+	o.cancel, o.ended = cancel, make(chan error, 1)
+	go func() { o.ended <- mgr.Start(ctx) }()
+	Expect(mgr.GetCache().WaitForCacheSync(ctx)).To(BeTrue())
+}
+
+func (o *operator) stop() {
+	GinkgoHelper()
+	o.cancel()
+	Eventually(o.ended, "40s").Should(Receive(BeNil()))
+}
+
+func (o *operator) restart() {
+	GinkgoHelper()
+	o.stop()
+	o.start()
+}
+
+// cacheOptions are those of the manager's command, as far as they decide what the controllers can see.
+func cacheOptions() cache.Options {
+	own := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{"app.kubernetes.io/managed-by": "fettle"})}
+	options := cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: map[client.Object]cache.ByObject{}}
+	for _, kind := range []client.Object{
+		&k8sappsv1.Deployment{}, &k8sappsv1.ControllerRevision{}, &corev1.Service{}, &networkingv1.Ingress{},
+		&networkingv1.NetworkPolicy{}, &autoscalingv2.HorizontalPodAutoscaler{}, &policyv1.PodDisruptionBudget{}, &corev1.Pod{},
+	} {
+		options.ByObject[kind] = own
+	}
+	return options
+}
+
+// lineCounter passes the operator's log on, and counts its lines.
+type lineCounter struct {
+	mu    sync.Mutex
+	count int
+}
+
+// Write implements io.Writer; the logger calls it once for each line.
+func (l *lineCounter) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.count++
+	return fmt.Fprint(GinkgoWriter, string(line))
+}
+
+func (l *lineCounter) lines() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.count
+}

@@ -1,0 +1,67 @@
+package webapp
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+)
+
+// fileMode is what Kubernetes gives files of ConfigMaps and Secrets by default.
+const fileMode int32 = 0o644
+
+// namedPort is a port of the container.
+type namedPort struct {
+	name   string
+	number int32
+}
+
+// containerPorts are the main port and the extra ones, each number once: a container can't list one twice.
+func containerPorts(app *appsv1.WebApp) []namedPort {
+	ports := []namedPort{{mainPort, app.Spec.Port}}
+	for _, p := range app.Spec.Service.ExtraPorts {
+		number := cmp.Or(p.TargetPort, p.Port)
+		if !slices.ContainsFunc(ports, func(q namedPort) bool { return q.number == number }) {
+			ports = append(ports, namedPort{p.Name, number})
+		}
+	}
+	return ports
+}
+
+// targetPort is the name of the container's port that an extra port of the Service leads to.
+func targetPort(app *appsv1.WebApp, p appsv1.WebAppPort) string {
+	number := cmp.Or(p.TargetPort, p.Port)
+	ports := containerPorts(app)
+	return ports[slices.IndexFunc(ports, func(q namedPort) bool { return q.number == number })].name
+}
+
+// pullPolicy is Kubernetes' default for the image.
+func pullPolicy(image string) corev1.PullPolicy {
+	if strings.Contains(image, "@") {
+		return corev1.PullIfNotPresent
+	}
+	last := image[strings.LastIndex(image, "/")+1:]
+	if _, tag, tagged := strings.Cut(last, ":"); !tagged || tag == "latest" {
+		return corev1.PullAlways
+	}
+	return corev1.PullIfNotPresent
+}
+
+// volume says its defaults: left to the API server, they would stay behind when the source of the volume changes, and a
+// volume with two sources is refused.
+func volume(v *appsv1.WebAppVolume) *corev1ac.VolumeApplyConfiguration {
+	ac := mirror[corev1ac.VolumeApplyConfiguration](v)
+	switch {
+	case ac.ConfigMap != nil && ac.ConfigMap.DefaultMode == nil:
+		ac.ConfigMap.WithDefaultMode(fileMode)
+	case ac.Secret != nil && ac.Secret.DefaultMode == nil:
+		ac.Secret.WithDefaultMode(fileMode)
+	case ac.Projected != nil && ac.Projected.DefaultMode == nil:
+		ac.Projected.WithDefaultMode(fileMode)
+	}
+	return ac
+}
