@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
 // TestDifferences has the cases that somebody thought of; the property tests have the others.
@@ -118,5 +119,33 @@ func TestDifferences(t *testing.T) {
 				t.Errorf("differences (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestEqualScalar(t *testing.T) {
+	for _, tc := range []struct {
+		want, have any
+		equal      bool
+	}{
+		{int64(1), int64(1), true},
+		{int64(1), float64(1), true},
+		{float64(1), int64(1), true},
+		{1.5, 1.5, true},
+		{1.5, int64(1), false},
+		{int64(1), int64(2), false},
+		{int64(1) << 60, int64(1)<<60 + 1, false},
+		{"1", int64(1), false},
+		{int64(1), "1", false},
+		{"a", "a", true},
+		{"a", "b", false},
+		{"", nil, false},
+		{true, true, true},
+		{true, false, false},
+		{false, nil, false},
+		{"true", true, false},
+	} {
+		if got := equalScalar(tc.want, value.NewValueInterface(tc.have)); got != tc.equal {
+			t.Errorf("%#v and %#v: equal %v, want %v", tc.want, tc.have, got, tc.equal)
+		}
 	}
 }

@@ -2,10 +2,12 @@ package apply
 
 import (
 	"encoding/json"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,6 +59,51 @@ func TestRenderDoesNotChangeItsInput(t *testing.T) {
 		if string(before) != string(after) {
 			t.Errorf("changed:\n%s\n%s", before, after)
 		}
+	}
+}
+
+// Whatever way it is written in, the desired object is what its Go type would write, and no more.
+func TestCanonical(t *testing.T) {
+	fields := func(container map[string]any, pod map[string]any) *unstructured.Unstructured {
+		container["name"] = "web"
+		pod["containers"] = []any{container}
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "web", "namespace": testNamespace}, "spec": pod,
+		}}
+	}
+	limits := func(cpu, memory any) map[string]any {
+		return map[string]any{"resources": map[string]any{"limits": map[string]any{"cpu": cpu, "memory": memory}}}
+	}
+	none := map[string]any{}
+	for _, tc := range []struct {
+		name                         string
+		container, pod               map[string]any
+		wantContainer, wantPodFields map[string]any
+	}{
+		{"quantities", limits("1000m", "1024Mi"), none, limits("1", "1Gi"), none},
+		{"fractions", limits("0.1", "1.5Gi"), none, limits("100m", "1536Mi"), none},
+		{"quantities that are numbers", limits(int64(2), int64(1024)), none, limits("2", "1024"), none},
+		{"empty lists and maps", map[string]any{"env": []any{}, "args": []any{}}, map[string]any{"nodeSelector": none}, none, none},
+		{"empty structs that mean something",
+			none, map[string]any{"volumes": []any{map[string]any{"name": "a", "emptyDir": map[string]any{}}}},
+			none, map[string]any{"volumes": []any{map[string]any{"name": "a", "emptyDir": map[string]any{}}}}},
+		{"null", map[string]any{"image": nil}, map[string]any{"securityContext": nil}, none, none},
+		{"unknown fields", map[string]any{"imaeg": "x"}, none, none, none},
+		{"zero values that are stored",
+			map[string]any{"securityContext": map[string]any{"privileged": false}}, map[string]any{"priority": int64(0)},
+			map[string]any{"securityContext": map[string]any{"privileged": false}}, map[string]any{"priority": int64(0)}},
+		{"zero values that are not",
+			map[string]any{"tty": false, "image": ""}, map[string]any{"hostNetwork": false},
+			map[string]any{"tty": zero{false}, "image": zero{""}}, map[string]any{"hostNetwork": zero{false}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := mustRender(t, client.ApplyConfigurationFromUnstructured(
+				fields(maps.Clone(tc.container), maps.Clone(tc.pod))), testOwner())
+			want := fields(maps.Clone(tc.wantContainer), maps.Clone(tc.wantPodFields)).Object["spec"]
+			if diff := cmp.Diff(want, got.content["spec"], cmp.AllowUnexported(zero{})); diff != "" {
+				t.Errorf("spec (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

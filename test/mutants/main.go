@@ -1,0 +1,140 @@
+// Mutants proves that the tests would notice: for each rule that matters it builds the code with
+// one deliberate mistake and expects the tests of that rule to fail.
+//
+//	go run ./test/mutants [-run REGEXP] [-p N] [-v] [FILE...]
+//
+// The mistakes are in test/mutants/*.yaml, each the exchange of a text that occurs exactly once
+// in a file. They are compiled through an overlay: the tree is never changed. A mutant that is not
+// found, does not compile, or whose tests fail without it as well, is an error of the list.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"sync"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
+	only := flags.String("run", "", "only mutants whose name matches this regular `expression`")
+	atOnce := flags.Int("p", runtime.NumCPU(), "how many mutants are tried at once")
+	verbose := flags.Bool("v", false, "print the output of the tests")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	pattern, err := regexp.Compile(*only)
+	if err != nil {
+		return fmt.Errorf("-run: %w", err)
+	}
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	files := flags.Args()
+	if len(files) == 0 {
+		if files, err = filepath.Glob(filepath.Join(root, "test", "mutants", "*.yaml")); err != nil {
+			return err
+		}
+	}
+	mutants, err := load(files, pattern)
+	if err != nil {
+		return err
+	}
+	r, err := newRunner(ctx, root, mutants, *verbose)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	return report(ctx, r, mutants, max(*atOnce, 1))
+}
+
+// result is what became of one mutant.
+type result struct {
+	mutant
+	by   string
+	err  error
+	took time.Duration
+}
+
+// report tries each mutant, several at a time, and says how many were caught.
+func report(ctx context.Context, r *runner, mutants []mutant, atOnce int) error {
+	todo := make(chan mutant)
+	results := make(chan result)
+	var workers sync.WaitGroup
+	for range atOnce {
+		workers.Go(func() {
+			for m := range todo {
+				start := time.Now()
+				by, err := r.try(ctx, m)
+				results <- result{mutant: m, by: by, err: err, took: time.Since(start).Round(100 * time.Millisecond)}
+			}
+		})
+	}
+	go func() {
+		defer close(results)
+		defer workers.Wait()
+		defer close(todo)
+		for _, m := range mutants {
+			if ctx.Err() != nil {
+				return
+			}
+			todo <- m
+		}
+	}()
+	caught := 0
+	for res := range results {
+		switch {
+		case ctx.Err() != nil:
+		case res.err != nil:
+			fmt.Printf("ERROR  %s: %v\n", res.Name, res.err)
+		case res.by == "":
+			fmt.Printf("MISSED %s (%s): %s passes, in %s\n", res.Name, res.Rule, res.Run, res.took)
+		default:
+			caught++
+			fmt.Printf("caught %s by %s, in %s\n", res.Name, res.by, res.took)
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	fmt.Printf("%d mutants, %d caught\n", len(mutants), caught)
+	if caught != len(mutants) {
+		return fmt.Errorf("%d of %d mutants were not caught", len(mutants)-caught, len(mutants))
+	}
+	return nil
+}
+
+// moduleRoot returns the folder of the go.mod above the working directory.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", fmt.Errorf("no go.mod above the working directory")
+		}
+		dir = parent
+	}
+}
