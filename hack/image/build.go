@@ -42,7 +42,7 @@ func buildCommand() *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return b.run(cmd) },
 	}
 	flags := cmd.Flags()
-	b.output.flags(cmd)
+	b.flags(cmd)
 	flags.StringArrayVar(&b.binaries, "binary", nil, "static program, put at / and run (again for another architecture)")
 	flags.StringVar(&b.base, "base", "static", "static (users, CA certificates, /tmp), empty, or an image of the registry")
 	flags.StringArrayVar(&b.entrypoint, "entrypoint", nil, "entry point, a word for each flag (the binary by default)")
@@ -66,7 +66,7 @@ func (b *build) run(cmd *cobra.Command) error {
 		}
 		images = append(images, image)
 	}
-	return b.write(cmd.Context(), images...)
+	return b.write(cmd, images...)
 }
 
 func (b *build) image(cmd *cobra.Command, binary string) (v1.Image, error) {
@@ -156,7 +156,9 @@ func architecture(binary string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("--binary: %w", err)
 	}
-	defer program.Close()
+	if err := program.Close(); err != nil { // its headers are read already
+		return "", fmt.Errorf("--binary: %w", err)
+	}
 	for _, segment := range program.Progs {
 		if segment.Type == elf.PT_INTERP {
 			return "", fmt.Errorf("--binary %s: it is linked dynamically: build it with CGO_ENABLED=0", binary)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -25,12 +26,11 @@ func dockerfileCommand() *cobra.Command {
 		Example: "  image dockerfile -f bundle.Dockerfile --context . --name ghcr.io/fettle-dev/fettle-bundle:v0.0.1 --push 172.30.0.1:5000 --ca ca.crt",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			source, err := os.Open(file)
+			text, err := os.ReadFile(file)
 			if err != nil {
 				return err
 			}
-			defer source.Close()
-			stages, err := dockerfile.Parse(source)
+			stages, err := dockerfile.Parse(bytes.NewReader(text))
 			if err != nil {
 				return fmt.Errorf("%s: %w", file, err)
 			}
@@ -40,7 +40,7 @@ func dockerfileCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("%s: %w", file, err)
 			}
-			return out.write(cmd.Context(), image)
+			return out.write(cmd, image)
 		},
 	}
 	flags := cmd.Flags()

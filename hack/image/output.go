@@ -36,7 +36,7 @@ func (o *output) flags(cmd *cobra.Command) {
 }
 
 // write stores one image, or an index if there are several, and prints the digest.
-func (o *output) write(ctx context.Context, images ...v1.Image) error {
+func (o *output) write(cmd *cobra.Command, images ...v1.Image) error {
 	if o.push == "" && o.output == "" {
 		return fmt.Errorf("nowhere to put the image: give --push REGISTRY or --output tar=FILE or oci=FOLDER")
 	}
@@ -48,33 +48,41 @@ func (o *output) write(ctx context.Context, images ...v1.Image) error {
 		}
 		what = index
 	}
-	if o.push != "" {
-		client, err := registry.NewClient(o.push, o.ca)
-		if err != nil {
-			return err
-		}
-		if _, err := client.Push(ctx, what, o.names...); err != nil {
-			return err
-		}
+	if err := o.pushTo(cmd.Context(), what); err != nil {
+		return err
 	}
-	if o.output != "" {
-		if err := o.save(what, images[0]); err != nil {
-			return fmt.Errorf("write --output %s: %w", o.output, err)
-		}
+	if err := o.save(what, images[0]); err != nil {
+		return fmt.Errorf("write --output %s: %w", o.output, err)
 	}
 	digest, err := what.Digest()
 	if err != nil {
 		return err
 	}
 	for _, n := range o.names {
-		fmt.Printf("%s@%s\n", n, digest)
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s@%s\n", n, digest); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+func (o *output) pushTo(ctx context.Context, what registry.Pushable) error {
+	if o.push == "" {
+		return nil
+	}
+	client, err := registry.NewClient(o.push, o.ca)
+	if err != nil {
+		return err
+	}
+	_, err = client.Push(ctx, what, o.names...)
+	return err
 }
 
 func (o *output) save(what registry.Pushable, first v1.Image) error {
 	kind, target, _ := strings.Cut(o.output, "=")
 	switch {
+	case o.output == "":
+		return nil
 	case kind == "tar" && target != "": // the format has no indexes: the first architecture
 		tags := map[name.Reference]v1.Image{}
 		for _, n := range o.names {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -23,7 +24,7 @@ func standInsCommand() *cobra.Command {
 			"A NAME is a short one (see --list) or an image's full name.",
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if list {
-				return listStandIns(cluster)
+				return listStandIns(cmd.OutOrStdout(), cluster)
 			}
 			if len(names) == 0 {
 				names = standin.Names(cluster)
@@ -48,11 +49,13 @@ func standInsCommand() *cobra.Command {
 	return cmd
 }
 
-func listStandIns(cluster bool) error {
+func listStandIns(out io.Writer, cluster bool) error {
 	for _, n := range standin.Names(cluster) {
 		recipe, _ := standin.Find(n)
 		for _, image := range recipe.Images {
-			fmt.Printf("%-20s %s\n", n, image)
+			if _, err := fmt.Fprintf(out, "%-20s %s\n", n, image); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package dockerfile
 import (
 	"archive/tar"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -138,16 +139,9 @@ func (b *Builder) copy(s *built, step Step) error {
 	if len(step.Words) < 2 {
 		return fmt.Errorf("needs a source and a target")
 	}
-	var from layer.Set
-	for _, flag := range step.Flags {
-		stage, ok := strings.CutPrefix(flag, "--from=")
-		if !ok {
-			return fmt.Errorf("%s is not supported", flag)
-		}
-		if _, ok := b.done[stage]; !ok {
-			return fmt.Errorf("--from: there is no stage %q before this one", stage)
-		}
-		from = b.done[stage].files
+	from, err := b.source(step.Flags)
+	if err != nil {
+		return err
 	}
 	sources, target := step.Words[:len(step.Words)-1], step.Words[len(step.Words)-1]
 	intoFolder := len(sources) > 1 || strings.HasSuffix(target, "/") || target == "."
@@ -168,6 +162,23 @@ func (b *Builder) copy(s *built, step Step) error {
 		}
 	}
 	return nil
+}
+
+// source is the stage that --from names; nil is the build context.
+func (b *Builder) source(flags []string) (layer.Set, error) {
+	var from layer.Set
+	for _, flag := range flags {
+		name, ok := strings.CutPrefix(flag, "--from=")
+		if !ok {
+			return nil, fmt.Errorf("%s is not supported", flag)
+		}
+		stage, ok := b.done[name]
+		if !ok {
+			return nil, fmt.Errorf("--from: there is no stage %q before this one", name)
+		}
+		from = stage.files
+	}
+	return from, nil
 }
 
 // read finds what COPY names, with the source itself at /.
@@ -210,7 +221,10 @@ func (b *Builder) cache(ctx context.Context, s *built, words []string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(root)
+	return errors.Join(b.cacheIn(ctx, root, s, words), os.RemoveAll(root))
+}
+
+func (b *Builder) cacheIn(ctx context.Context, root string, s *built, words []string) error {
 	configs, cache := words[2], strings.TrimPrefix(words[3], "--cache-dir=")
 	if err := s.files.Under(configs, configs).Extract(root); err != nil {
 		return err

@@ -4,6 +4,7 @@ package dockerfile
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -132,38 +133,50 @@ func isCacheLine(words []string) bool {
 // split cuts a line into words as a shell would: quotes keep spaces and are removed, a backslash keeps the next character.
 func split(line string) ([]string, error) {
 	var words []string
-	var word strings.Builder
-	var quote rune
-	inWord, escaped := false, false
-	for _, c := range line {
-		switch {
-		case escaped:
-			word.WriteRune(c)
-			escaped = false
-		case c == '\\' && quote != '\'':
-			escaped, inWord = true, true
-		case quote != 0 && c == quote:
-			quote = 0
-		case quote != 0:
-			word.WriteRune(c)
-		case c == '"' || c == '\'':
-			quote, inWord = c, true
-		case c == ' ' || c == '\t':
-			if inWord {
-				words = append(words, word.String())
-			}
-			word.Reset()
-			inWord = false
-		default:
-			word.WriteRune(c)
-			inWord = true
+	for rest := strings.TrimLeft(line, " \t"); rest != ""; rest = strings.TrimLeft(rest, " \t") {
+		word, after, err := firstWord(rest)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %q", err, line)
 		}
-	}
-	if quote != 0 || escaped {
-		return nil, fmt.Errorf("a quote or a backslash at the end of %q is left open", line)
-	}
-	if inWord {
-		words = append(words, word.String())
+		words, rest = append(words, word), after
 	}
 	return words, nil
+}
+
+// firstWord is the word that the text begins with, without its quotes, and what comes after it.
+func firstWord(text string) (word, rest string, err error) {
+	var b strings.Builder
+	for text != "" && text[0] != ' ' && text[0] != '\t' {
+		part, after := text[:1], text[1:]
+		switch text[0] {
+		case '\\':
+			if after == "" {
+				return "", "", errors.New("nothing follows the backslash")
+			}
+			part, after = after[:1], after[1:]
+		case '"', '\'':
+			if part, after, err = quoted(text); err != nil {
+				return "", "", err
+			}
+		}
+		b.WriteString(part)
+		text = after
+	}
+	return b.String(), text, nil
+}
+
+// quoted is what stands between the quote that the text begins with and the next one, and what comes after that. Between double quotes,
+// a backslash keeps the next character.
+func quoted(text string) (content, rest string, err error) {
+	var b strings.Builder
+	for i := 1; i < len(text); i++ {
+		switch {
+		case text[i] == text[0]:
+			return b.String(), text[i+1:], nil
+		case text[i] == '\\' && text[0] == '"' && i+1 < len(text):
+			i++
+		}
+		b.WriteByte(text[i])
+	}
+	return "", "", errors.New("a quote is left open")
 }

@@ -17,7 +17,7 @@ FROM scratch
 COPY --from=builder /configs /configs
 LABEL a=1 \
       # between
-      "b"="two words"
+      "b"="two words" json="{\"a\": 1}" single='it is \n' es\ caped=yes
 label c three words
 ENTRYPOINT ["/bin/opm"]
 CMD serve
@@ -29,7 +29,7 @@ CMD serve
 		}},
 		{Base: "scratch", Steps: []Step{
 			{Line: 7, Instruction: "COPY", Flags: []string{"--from=builder"}, Words: []string{"/configs", "/configs"}},
-			{Line: 8, Instruction: "LABEL", Words: []string{"a=1", "b=two words"}},
+			{Line: 8, Instruction: "LABEL", Words: []string{"a=1", "b=two words", `json={"a": 1}`, `single=it is \n`, "es caped=yes"}},
 			{Line: 11, Instruction: "LABEL", Words: []string{"c", "three", "words"}},
 			{Line: 12, Instruction: "ENTRYPOINT", Exec: true, Words: []string{"/bin/opm"}},
 			{Line: 13, Instruction: "CMD", Words: []string{"serve"}},
@@ -53,7 +53,8 @@ func TestParseRefuses(t *testing.T) {
 		"no from":    {"LABEL a=1", "line 1: LABEL before the first FROM"},
 		"empty":      {"# nothing", "there is no FROM"},
 		"from":       {"FROM --platform=linux/amd64 scratch", "FROM needs an image's name"},
-		"quote":      {"FROM scratch\nLABEL a=\"open", "is left open"},
+		"quote":      {"FROM scratch\nLABEL a=\"open", "line 2: a quote is left open"},
+		"backslash":  {"FROM scratch\nLABEL a=\\ ", "line 2: "},
 		"no words":   {"FROM scratch\nCOPY", "COPY without arguments"},
 	} {
 		_, err := Parse(strings.NewReader(c.text))

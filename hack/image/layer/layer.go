@@ -4,7 +4,7 @@ package layer
 
 import (
 	"archive/tar"
-	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -136,17 +136,20 @@ func writeEntry(out *tar.Writer, e Entry) error {
 	if kind != tar.TypeReg {
 		return nil
 	}
-	var content io.Reader = &bytes.Buffer{}
-	if e.Open != nil {
-		file, err := e.Open()
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		content = file
+	return e.copyTo(out)
+}
+
+// copyTo writes the content of a regular file.
+func (e Entry) copyTo(out io.Writer) error {
+	if e.Open == nil {
+		return nil
 	}
-	_, err := io.Copy(out, content)
-	return err
+	content, err := e.Open()
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, content)
+	return errors.Join(err, content.Close())
 }
 
 // modeBits translates permissions and the three special bits to those of tar.

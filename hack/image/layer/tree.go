@@ -2,6 +2,7 @@ package layer
 
 import (
 	"archive/tar"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -136,20 +137,11 @@ func extractFile(file string, e Entry) error {
 	switch e.Type {
 	case tar.TypeDir:
 	case 0, tar.TypeReg:
-		content, err := e.Open()
-		if err != nil {
-			return err
-		}
-		defer content.Close()
 		out, err := os.Create(file)
 		if err != nil {
 			return err
 		}
-		if _, err := io.Copy(out, content); err != nil {
-			out.Close()
-			return err
-		}
-		if err := out.Close(); err != nil {
+		if err := errors.Join(e.copyTo(out), out.Close()); err != nil {
 			return err
 		}
 	default:
@@ -164,16 +156,11 @@ func (s Set) Load() error {
 		if e.Open == nil {
 			continue
 		}
-		file, err := e.Open()
-		if err != nil {
-			return err
-		}
-		content, err := io.ReadAll(file)
-		file.Close()
-		if err != nil {
+		var content strings.Builder
+		if err := e.copyTo(&content); err != nil {
 			return fmt.Errorf("read %s for the image: %w", name, err)
 		}
-		loaded := Text(name, string(content), e.Mode)
+		loaded := Text(name, content.String(), e.Mode)
 		loaded.UID, loaded.GID = e.UID, e.GID
 		s[name] = loaded
 	}

@@ -31,7 +31,7 @@ func Serve(ctx context.Context, listener net.Listener, certificate tls.Certifica
 		grace, done := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer done()
 		if server.Shutdown(grace) != nil {
-			server.Close()
+			_ = server.Close() // there is nobody left to tell
 		}
 	})
 	if err := server.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {

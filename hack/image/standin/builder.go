@@ -130,7 +130,7 @@ func (b *Builder) make(ctx context.Context, r *Recipe, key string) (v1.Image, er
 		}
 	}
 	started := time.Now()
-	fmt.Fprintf(b.Progress, "stand-ins: %s: building\n", r.Name)
+	b.say("%s: building", r.Name)
 	sets, cleanup, err := b.content(ctx, r)
 	defer cleanup()
 	if err != nil {
@@ -144,8 +144,16 @@ func (b *Builder) make(ctx context.Context, r *Recipe, key string) (v1.Image, er
 		return nil, err
 	}
 	size, err := Size(image)
-	fmt.Fprintf(b.Progress, "stand-ins: %s: built in %.0f s, %.1f MB\n", r.Name, time.Since(started).Seconds(), float64(size)/1e6)
-	return image, err
+	if err != nil {
+		return nil, err
+	}
+	b.say("%s: built in %.0f s, %.1f MB", r.Name, time.Since(started).Seconds(), float64(size)/1e6)
+	return image, nil
+}
+
+// say writes a line of progress. That nobody reads it is no reason to stop.
+func (b *Builder) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(b.Progress, "stand-ins: "+format+"\n", args...)
 }
 
 // content is the recipe's layers, lowest first. The files must be read before cleanup.

@@ -88,7 +88,7 @@ func (b *Builder) need(ctx context.Context, program, pkg string) error {
 	if _, err := exec.LookPath(program); err == nil {
 		return nil
 	}
-	fmt.Fprintf(b.Progress, "stand-ins: installing %s\n", pkg)
+	b.say("installing %s", pkg)
 	script := `export DEBIAN_FRONTEND=noninteractive
 apt-get -q -y --no-install-recommends install "$1" || { apt-get -q update && apt-get -q -y --no-install-recommends install "$1"; }`
 	if err := b.run(exec.CommandContext(ctx, "/bin/sh", "-c", script, "sh", pkg)); err != nil {
@@ -101,7 +101,7 @@ apt-get -q -y --no-install-recommends install "$1" || { apt-get -q update && apt
 // win.
 func (b *Builder) install(ctx context.Context, r *Recipe, own layer.Set) (layer.Set, func(), error) {
 	dir := filepath.Join(b.work, "install-"+r.Name)
-	cleanup := func() { os.RemoveAll(dir) }
+	cleanup := func() { _ = os.RemoveAll(dir) } // Close removes the folder above, and reports
 	lower, err := b.root(ctx, r.From)
 	if err != nil {
 		return nil, cleanup, err
@@ -151,10 +151,9 @@ func (b *Builder) extract(ctx context.Context, image v1.Image, root string) erro
 		return err
 	}
 	files := mutate.Extract(image)
-	defer files.Close()
 	command := exec.CommandContext(ctx, "tar", "-x", "--numeric-owner", "--same-owner", "-p", "-C", root)
 	command.Stdin = files
-	return b.run(command)
+	return errors.Join(b.run(command), files.Close())
 }
 
 // busybox adds Debian's static busybox and a link for each of its applets.
