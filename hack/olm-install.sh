@@ -12,13 +12,20 @@ mark=fettle.dev/built-from # on the CatalogSource: the digests of the images tha
 
 get() { kubectl -n $ns get "$@" --ignore-not-found 2>/dev/null || true; }
 
-# state prints one line on how far the installation is.
+# state prints one line on how far the installation is, from one request for each kind.
 state() {
-  local catalog_state subscription_state csv_state
-  catalog_state=$(get catalogsource fettle-catalog -o 'jsonpath={.status.connectionState.lastObservedState}')
-  subscription_state=$(get subscription.operators.coreos.com fettle -o 'jsonpath={.status.state}')
-  csv_state=$(get csv "$csv" -o 'jsonpath={.status.phase} {.status.reason}')
-  echo "catalog ${catalog_state:-starting}, subscription ${subscription_state:-new}, $csv ${csv_state:-not there yet}"
+  get catalogsources.operators.coreos.com,subscriptions.operators.coreos.com,installplans.operators.coreos.com,clusterserviceversions.operators.coreos.com \
+    -o 'jsonpath={range .items[*]}{.kind} {.metadata.name} {.status.connectionState.lastObservedState}{.status.state}{.status.phase}{"\n"}{end}' |
+    awk -v csv="$csv" '
+      {state = $3 == "" ? "new" : $3}
+      $1 == "CatalogSource" && $2 == "fettle-catalog" {catalog = state}
+      $1 == "Subscription" && $2 == "fettle" {subscription = state}
+      $1 == "InstallPlan" {plan = state}
+      $1 == "ClusterServiceVersion" && $2 == csv {version = state}
+      END {
+        printf "catalog %s, subscription %s, install plan %s, %s %s\n", catalog ? catalog : "missing",
+          subscription ? subscription : "missing", plan ? plan : "none", csv, version ? version : "not there yet"
+      }'
 }
 
 explain() {
@@ -89,7 +96,7 @@ while :; do
   last=$now
   case $now in
   *"$csv Succeeded"*) break ;;
-  *"$csv Failed"*) explain && die "OLM could not install $csv" ;;
+  *"$csv Failed"* | *"plan Failed"*) explain && die "OLM could not install $csv" ;;
   esac
   ((SECONDS < end)) || { explain; die "$csv did not succeed in $limit s"; }
   sleep 1
