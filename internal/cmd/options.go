@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -20,6 +19,9 @@ const (
 	certsProvided   = "provided"
 	certsSelfSigned = "self-signed"
 )
+
+// defaultCertDir is where OLM mounts the certificate.
+const defaultCertDir = "/tmp/k8s-webhook-server/serving-certs"
 
 // off is the address by which an endpoint is turned off.
 const off = "0"
@@ -80,7 +82,7 @@ func (o *managerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.webhooks, "webhooks", os.Getenv("ENABLE_WEBHOOKS") != "false",
 		"serve the admission webhooks, which enforce WebAppPolicies; false by default where the environment has ENABLE_WEBHOOKS=false")
 	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "TCP port of the webhooks")
-	flags.StringVar(&o.webhookCertDir, "webhook-cert-dir", filepath.Join(os.TempDir(), "k8s-webhook-server", "serving-certs"),
+	flags.StringVar(&o.webhookCertDir, "webhook-cert-dir", defaultCertDir,
 		"folder with tls.crt and tls.key of the webhooks; must be writable with --webhook-certs=self-signed")
 	flags.StringVar(&o.webhookCerts, "webhook-certs", certsProvided,
 		"where the certificate comes from: provided (by OLM or cert-manager) or self-signed (made, installed and rotated by the operator)")
