@@ -23,6 +23,8 @@ import (
 type Rollout struct {
 	// Delay passes between a change of the Deployment and the answer of the data plane.
 	Delay time.Duration
+	// Image limits all the rest to the time while the first container has this image.
+	Image string
 	// Waiting is the reason that the pods' container waits for, such as ImagePullBackOff. Pods are made only for this.
 	Waiting string
 	// Message goes with Waiting.
@@ -117,6 +119,9 @@ func (d *DataPlane) sync(ctx context.Context, key types.NamespacedName) error {
 	}
 	deployment := object.(*appsv1.Deployment).DeepCopy()
 	rollout := d.rollout(key)
+	if rollout.Image != "" && rollout.Image != deployment.Spec.Template.Spec.Containers[0].Image {
+		rollout = Rollout{}
+	}
 	if err := d.syncPods(ctx, deployment, rollout); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -49,10 +50,7 @@ func (e *Env) grant(ctx context.Context, files []string, rules []rbacv1.PolicyRu
 		return err
 	}
 	if len(rules) > 0 {
-		extra, err := toUnstructured(&rbacv1.ClusterRole{
-			TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
-			ObjectMeta: metav1.ObjectMeta{Name: extraRole}, Rules: rules,
-		})
+		extra, err := roleOf(extraRole, rules)
 		if err != nil {
 			return err
 		}
@@ -63,7 +61,7 @@ func (e *Env) grant(ctx context.Context, files []string, rules []rbacv1.PolicyRu
 		return err
 	}
 	for _, role := range roles {
-		for _, object := range []*unstructured.Unstructured{role, bindingOf(role)} {
+		for _, object := range []*unstructured.Unstructured{role, bindingOf(role, OperatorUser)} {
 			if err := applyObject(ctx, c, object); err != nil {
 				return err
 			}
@@ -99,11 +97,39 @@ func readRoles(files []string) ([]*unstructured.Unstructured, error) {
 	return roles, nil
 }
 
-func bindingOf(role *unstructured.Unstructured) *unstructured.Unstructured {
+// Identity is another ordinary user with rights of its own, for a controller that is not the operator. It acts through
+// Admin by impersonation; the audit log and its judge know it by its name.
+func (e *Env) Identity(ctx context.Context, name string, rules []rbacv1.PolicyRule) (*rest.Config, error) {
+	c, err := client.New(e.Admin, client.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("client for the test's user: %w", err)
+	}
+	role, err := roleOf("fettle-test-"+name, rules)
+	if err != nil {
+		return nil, err
+	}
+	for _, object := range []*unstructured.Unstructured{role, bindingOf(role, name)} {
+		if err := applyObject(ctx, c, object); err != nil {
+			return nil, err
+		}
+	}
+	config := rest.CopyConfig(e.Admin)
+	config.Impersonate = rest.ImpersonationConfig{UserName: name}
+	return config, nil
+}
+
+func roleOf(name string, rules []rbacv1.PolicyRule) (*unstructured.Unstructured, error) {
+	return toUnstructured(&rbacv1.ClusterRole{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules,
+	})
+}
+
+func bindingOf(role *unstructured.Unstructured, user string) *unstructured.Unstructured {
 	binding := newObject(rbacv1.SchemeGroupVersion.String(), role.GetKind()+"Binding", role.GetNamespace(), "fettle-test-"+role.GetName())
 	binding.Object["roleRef"] = map[string]any{"apiGroup": rbacv1.GroupName, "kind": role.GetKind(), "name": role.GetName()}
 	binding.Object["subjects"] = []any{
-		map[string]any{"apiGroup": rbacv1.GroupName, "kind": "User", "name": OperatorUser},
+		map[string]any{"apiGroup": rbacv1.GroupName, "kind": "User", "name": user},
 	}
 	return binding
 }

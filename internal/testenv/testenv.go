@@ -18,6 +18,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -129,6 +130,23 @@ func (e *Env) NewNamespace(ctx context.Context, prefix string) (string, error) {
 		return "", fmt.Errorf("create namespace %s: %w", name, err)
 	}
 	return name, nil
+}
+
+// DropNamespace removes a namespace that was emptied, which the namespace controller would do elsewhere. A test that
+// makes thousands of them needs it: a controller may watch them all.
+func (e *Env) DropNamespace(ctx context.Context, name string) error {
+	namespaces, err := kubernetes.NewForConfig(e.Admin)
+	if err != nil {
+		return fmt.Errorf("client for the test's user: %w", err)
+	}
+	if err := namespaces.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		return fmt.Errorf("delete namespace %s: %w", name, err)
+	}
+	_, err = namespaces.CoreV1().Namespaces().Finalize(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.UpdateOptions{})
+	if err != nil {
+		return fmt.Errorf("finalize namespace %s: %w", name, err)
+	}
+	return nil
 }
 
 func (e *Env) prepare(ctx context.Context, options Options) error {

@@ -48,6 +48,38 @@ func TestOperatorHasOnlyItsRole(t *testing.T) {
 	}
 }
 
+func TestIdentityHasRightsOfItsOwn(t *testing.T) {
+	config, err := env.Identity(t.Context(), "someone", []rbacv1.PolicyRule{{
+		APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace := env.Namespace(t)
+	if err := c.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "allowed"}}); err != nil {
+		t.Fatal(err)
+	}
+	err = c.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "denied"}})
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `"someone"`) {
+		t.Fatalf("want forbidden for someone, got %v", err)
+	}
+}
+
+func TestDropNamespace(t *testing.T) {
+	namespace := env.Namespace(t)
+	if err := env.DropNamespace(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	err := newClient(t, false).Get(t.Context(), client.ObjectKey{Name: namespace}, &corev1.Namespace{})
+	if !apierrors.IsNotFound(err) {
+		t.Fatalf("the namespace is still there: %v", err)
+	}
+}
+
 func TestNamespacesAreUnique(t *testing.T) {
 	if a, b := env.Namespace(t), env.Namespace(t); a == b {
 		t.Fatalf("two namespaces named %s", a)
@@ -107,7 +139,7 @@ func TestDataPlane(t *testing.T) {
 		return s.ObservedGeneration == deployment.Generation && s.AvailableReplicas == 3 && len(s.Conditions) == 2
 	})
 
-	plane.Set(namespace, "web", testenv.Rollout{Waiting: "ImagePullBackOff", Message: "no such image"})
+	plane.Set(namespace, "web", testenv.Rollout{Image: "nginx", Waiting: "ImagePullBackOff", Message: "no such image"})
 	eventually(t, c, deployment, "unavailable", func() bool { return deployment.Status.UnavailableReplicas == 3 })
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web-fake-0"}}
 	eventually(t, c, pod, "waiting", func() bool {
@@ -115,7 +147,10 @@ func TestDataPlane(t *testing.T) {
 		return len(s) == 1 && s[0].State.Waiting != nil && s[0].State.Waiting.Reason == "ImagePullBackOff" && pod.Labels["app"] == "web"
 	})
 
-	plane.Set(namespace, "web", testenv.Rollout{})
+	deployment.Spec.Template.Spec.Containers[0].Image = "another"
+	if err := c.Update(t.Context(), deployment); err != nil {
+		t.Fatal(err)
+	}
 	eventually(t, c, deployment, "healed", func() bool { return deployment.Status.ReadyReplicas == 3 })
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); !apierrors.IsNotFound(err) {
 		t.Fatalf("the waiting pod is still there: %v", err)

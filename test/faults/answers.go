@@ -20,14 +20,18 @@ type answer struct {
 	retryAfter time.Duration
 	// holdable answers may go on for a time; the others are about one moment.
 	holdable bool
-	// for says which writes can be answered so; nil is all.
+	// possibleFor says which writes can be answered so; nil is all.
 	possibleFor func(Record) bool
+	// touches says that someone has just changed the object, as this answer implies: the watch tells of it.
+	touches bool
+	// terminal answers need not be tried again before the custom resource changes, so it is touched in the end.
+	terminal bool
 }
 
 // answers are those of F4. What the API server could not say in truth is left out: a controller may believe, for
 // example, that what it deletes is gone, or that an object is gone whose status it can't write.
 var answers = []answer{
-	{name: "conflict", code: http.StatusConflict, reason: metav1.StatusReasonConflict,
+	{name: "conflict", code: http.StatusConflict, reason: metav1.StatusReasonConflict, touches: true,
 		message: "Operation cannot be fulfilled: the object has been modified; please apply your changes to the latest version and try again"},
 	{name: "exists", code: http.StatusConflict, reason: metav1.StatusReasonAlreadyExists, message: "the object already exists",
 		possibleFor: func(r Record) bool { return r.creates() }},
@@ -36,7 +40,7 @@ var answers = []answer{
 	{name: "quota", code: http.StatusForbidden, reason: metav1.StatusReasonForbidden, holdable: true,
 		message:     "exceeded quota: compute, requested: pods=1, used: pods=10, limited: pods=10",
 		possibleFor: func(r Record) bool { return r.Sub == "" && r.Verb != "delete" }},
-	{name: "invalid", code: http.StatusUnprocessableEntity, reason: metav1.StatusReasonInvalid, holdable: true,
+	{name: "invalid", code: http.StatusUnprocessableEntity, reason: metav1.StatusReasonInvalid, holdable: true, terminal: true,
 		message:     "the object is invalid: denied by a policy",
 		possibleFor: func(r Record) bool { return r.Sub == "" && r.Verb != "delete" }},
 	{name: "toomany", code: http.StatusTooManyRequests, reason: metav1.StatusReasonTooManyRequests, holdable: true,

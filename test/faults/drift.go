@@ -22,6 +22,9 @@ const (
 	agentDrift = "faults-drift"
 )
 
+// ownerPointer is removed as a whole: a child that lost its owner would outlive it.
+const ownerPointer = "/metadata/ownerReferences"
+
 // drift is a change by someone else of a field that the controller manages.
 type drift struct {
 	pointer string // JSON pointer
@@ -48,7 +51,7 @@ func findDrifts(ctx context.Context, client dynamic.Interface, key Key, object *
 		return nil, err
 	}
 	at := client.Resource(key.Resource).Namespace(object.GetNamespace())
-	var found []drift
+	found := []drift{{pointer: ownerPointer}}
 	for _, pointer := range pointers {
 		value, ok := resolve(object.Object, pointer)
 		if !ok {
@@ -81,7 +84,7 @@ func managedPointers(object *unstructured.Unstructured) ([]string, error) {
 		}
 		for path := range set.Leaves().All() {
 			pointer, ok := pointerTo(object.Object, path)
-			if ok && !strings.HasPrefix(pointer, "/status/") && !strings.HasPrefix(pointer, "/metadata/ownerReferences") {
+			if ok && !strings.HasPrefix(pointer, "/status/") && !strings.HasPrefix(pointer, ownerPointer) {
 				pointers = append(pointers, pointer)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -172,7 +173,7 @@ func (v View) reached(key Key, resourceVersion string) bool {
 	return err1 == nil && err2 == nil && have >= want
 }
 
-// counts of creates and deletes of each object.
+// counts of creates, deletes and changes of the pod template of each object.
 func counts(events []event) map[string]int {
 	total := map[string]int{}
 	for _, e := range events {
@@ -181,7 +182,19 @@ func counts(events []event) map[string]int {
 			total["create "+e.Key.String()]++
 		case watch.Deleted:
 			total["delete "+e.Key.String()]++
+		case watch.Modified:
+			if !apiequality.Semantic.DeepEqual(template(e.Before), template(e.Object)) {
+				total["rollout "+e.Key.String()]++
+			}
 		}
 	}
 	return total
+}
+
+func template(object *unstructured.Unstructured) any {
+	if object == nil {
+		return nil
+	}
+	template, _, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "template")
+	return template
 }

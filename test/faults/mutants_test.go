@@ -207,6 +207,7 @@ var passes atomic.Int64
 
 // TestMutants shows that the harness has teeth: each mutant must break an oracle.
 func TestMutants(t *testing.T) {
+	identity := demoIdentity(t)
 	const together = 6 // they mostly wait, so more than there are processors
 	slots := make(chan struct{}, together)
 	var caught atomic.Int64
@@ -220,6 +221,7 @@ func TestMutants(t *testing.T) {
 				mutate(d)
 				return d
 			})
+			scenario.Identity = identity
 			report, err := Execute(t.Context(), env, scenario, Options{
 				All: true, FailFast: true, Patience: 4 * time.Second, LongQuiet: time.Second,
 			})

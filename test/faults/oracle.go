@@ -1,7 +1,10 @@
 package faults
 
 import (
+	"maps"
 	"net/http"
+	"strings"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -15,7 +18,9 @@ import (
 func (a *act) judgeAll() {
 	events := a.ledger.events(a.namespace)
 	a.counts, a.writes = counts(events), a.tape.written()
-	a.fault, a.triggered = a.tape.fault()
+	var when time.Time
+	a.fault, when = a.tape.fault()
+	a.triggered = !when.IsZero()
 	problems, log := a.lives.found()
 	a.log = log
 	for _, problem := range problems {
@@ -30,21 +35,21 @@ func (a *act) judgeAll() {
 	}
 }
 
-// judgeCounts compares how often each object was created and deleted (O2).
+// judgeCounts compares how often each object was created and deleted, and its pods restarted (O2).
 func (a *act) judgeCounts() {
 	if a.reference == nil {
 		return
 	}
-	want := map[string]int{}
-	for key, n := range a.reference.counts {
-		want[key] = n
-	}
+	want := maps.Clone(a.reference.counts)
 	if a.plan.Kind == Deleted { // by us, and made again by the controller
 		want["delete "+a.plan.Target.String()]++
 		want["create "+a.plan.Target.String()]++
 	}
+	if a.plan.Kind == Changed && strings.HasPrefix(a.plan.Drift.pointer, "/spec/template/") { // by us, and back
+		want["rollout "+a.plan.Target.String()] += 2
+	}
 	if diff := cmp.Diff(want, a.counts); diff != "" {
-		a.violate("O2", "objects were created or deleted more or less often than without the fault (-want +got):\n%s", diff)
+		a.violate("O2", "objects were created, deleted or rolled out more or less often than without the fault (-want +got):\n%s", diff)
 	}
 }
 
@@ -56,14 +61,25 @@ func (a *act) judgeWrites() {
 			a.violate("O4", "%s in namespace %q: the object lives in another", r, r.Namespace)
 		case !a.follows(Key{Resource: r.Resource}):
 			a.violate("O4", "%s: the scenario does not list %s among the children", r, r.Resource.GroupResource())
-		case a.reference == nil && r.Code == http.StatusForbidden:
+		}
+	}
+	if a.reference != nil {
+		return
+	}
+	refused := map[string]bool{}
+	for _, r := range a.tape.recorded(func(r Record) bool { return r.Code == http.StatusForbidden }) {
+		if !refused[r.String()] {
 			a.violate("O4", "%s is forbidden: the operator's role does not grant it", r)
 		}
+		refused[r.String()] = true
 	}
 }
 
 // judgeOwners wants exactly one controller reference, to an object that exists, on everything the controller made (O4).
 func (a *act) judgeOwners(events []event) {
+	if a.plan.Drift.pointer == ownerPointer {
+		return // the plan itself took the owner away
+	}
 	alive := map[types.UID]Key{}
 	for _, e := range events {
 		alive[e.Object.GetUID()] = e.Key

@@ -1,13 +1,11 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // Times of a plan. All are real time: the API server has no other.
@@ -64,9 +62,11 @@ func (s *stage) play(ctx context.Context, plan Plan, reference *outcome) (*outco
 	if a.user, a.world, err = s.newUser(namespace); err != nil {
 		return nil, err
 	}
-	a.lives = &lives{scenario: s.scenario, mapper: s.mapper, namespace: namespace, tape: a.tape,
-		config: as(s.env.Operator, "faults-operator")}
+	a.tape.touch = func(key Key) error { return a.touch(ctx, key) }
+	identity := cmp.Or(s.scenario.Identity, s.env.Operator)
+	a.lives = &lives{scenario: s.scenario, mapper: s.mapper, namespace: namespace, tape: a.tape, config: as(identity, "faults-operator")}
 	alive, stop := context.WithCancel(ctx)
+	defer stop()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -90,6 +90,9 @@ func (a *act) perform(ctx context.Context) error {
 	}
 	started := time.Now()
 	deadline := started.Add(limit)
+	if a.plan.Answer.terminal {
+		go a.wake(ctx)
+	}
 	for i, step := range a.scenario.Steps {
 		if i > 0 {
 			a.waitUntil(ctx, deadline, func() error { return a.quiet(settleFor) })
@@ -149,30 +152,6 @@ func (a *act) follows(key Key) bool {
 		}
 	}
 	return false
-}
-
-// drift deletes or changes a child as someone else would.
-func (a *act) drift(ctx context.Context) error {
-	client := a.judge.Resource(a.plan.Target.Resource).Namespace(a.namespace)
-	if a.plan.Kind == Deleted {
-		return client.Delete(ctx, a.plan.Target.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
-	}
-	_, err := client.Patch(ctx, a.plan.Target.Name, types.JSONPatchType, a.plan.Drift.patch(), metav1.PatchOptions{FieldManager: agentDrift})
-	return err
-}
-
-// repaired waits until the drift was first seen and then undone.
-func (a *act) repaired(ctx context.Context, deadline time.Time) {
-	before := len(a.ledger.events(a.namespace))
-	err := a.waitUntil(ctx, deadline, func() error {
-		if len(a.ledger.events(a.namespace)) <= before {
-			return fmt.Errorf("the change has not been seen")
-		}
-		return a.asReference(a.ledger.view(a.namespace))
-	})
-	if err != nil {
-		a.violate("O1", "not repaired %v after %s: %v", a.options.Patience, a.plan.ID(), err)
-	}
 }
 
 // calmDown waits for a time without writes (O3).

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -32,7 +33,9 @@ type Scenario struct {
 	Children []schema.GroupVersionResource
 	// DataPlane asks for the fake of testenv, which reports Deployments as rolled out.
 	DataPlane bool
-	Steps     []Step
+	// Identity is whom the controller acts as, the operator by default.
+	Identity *rest.Config
+	Steps    []Step
 }
 
 // Step is something a user does, and what it must lead to.

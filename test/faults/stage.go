@@ -141,5 +141,6 @@ func (s *stage) clean(namespace string) {
 		// What can't be deleted stays in a namespace that nothing looks at any more.
 		_ = s.judge.Resource(resource).Namespace(namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, metav1.ListOptions{})
 	}
+	_ = s.env.DropNamespace(ctx, namespace) // likewise
 	s.ledger.close(namespace)
 }

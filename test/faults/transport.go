@@ -57,6 +57,7 @@ func (r Record) creates() bool { return r.Sub == "" && (r.Verb == "create" || r.
 type tape struct {
 	plan    Plan
 	version func(Key) string // the resourceVersion of an object that the judge has seen last
+	touch   func(Key) error  // changes an object, if it exists, and takes the change back
 
 	mu        sync.Mutex
 	records   []Record
@@ -142,6 +143,11 @@ func (i *incarnation) RoundTrip(request *http.Request) (*http.Response, error) {
 		i.crash()
 		return nil, ErrCrashed
 	case Reply, HeldReply:
+		if i.tape.plan.Answer.touches {
+			if err := i.tape.touch(Key{record.Resource, record.Name}); err != nil {
+				return nil, err
+			}
+		}
 		response := i.tape.plan.Answer.response(request)
 		i.tape.finish(at, response.StatusCode, nil)
 		return response, nil
@@ -150,6 +156,9 @@ func (i *incarnation) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil || !record.Write {
 		if i.dead.Load() {
 			return nil, errors.Join(ErrCrashed, closeBody(response))
+		}
+		if err == nil {
+			i.tape.answered(at, response.StatusCode)
 		}
 		if err == nil && record.Verb == "watch" {
 			response.Body = &watchBody{response.Body, i.tape, record.Resource, request.Context().Done()}
@@ -226,6 +235,13 @@ func (t *tape) finish(at, code int, body []byte) {
 	t.records[at].Code, t.records[at].RV = code, version
 }
 
+// answered notes what became of a read.
+func (t *tape) answered(at, code int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.records[at].Code = code
+}
+
 // quietFor is the time since the last write.
 func (t *tape) quietFor() time.Duration {
 	t.mu.Lock()
@@ -234,23 +250,25 @@ func (t *tape) quietFor() time.Duration {
 }
 
 // written copies the writes so far, in the order in which they began.
-func (t *tape) written() []Record {
+func (t *tape) written() []Record { return t.recorded(func(r Record) bool { return r.Write }) }
+
+func (t *tape) recorded(want func(Record) bool) []Record {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var writes []Record
+	var chosen []Record
 	for _, r := range t.records {
-		if r.Write {
-			writes = append(writes, r)
+		if want(r) {
+			chosen = append(chosen, r)
 		}
 	}
-	return writes
+	return chosen
 }
 
-// fault returns the write that the fault happened to, and whether it happened at all.
-func (t *tape) fault() (Record, bool) {
+// fault returns the write that the fault happened to, and when: never is the zero time.
+func (t *tape) fault() (Record, time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.target, !t.triggered.IsZero()
+	return t.target, t.triggered
 }
 
 // behind is how long the cache of a kind has to wait for its news.

@@ -1,0 +1,71 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// What others than the controller and the user do during a plan.
+
+// drift deletes or changes a child as someone else would.
+func (a *act) drift(ctx context.Context) error {
+	client := a.judge.Resource(a.plan.Target.Resource).Namespace(a.namespace)
+	if a.plan.Kind == Deleted {
+		return client.Delete(ctx, a.plan.Target.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+	}
+	_, err := client.Patch(ctx, a.plan.Target.Name, types.JSONPatchType, a.plan.Drift.patch(), metav1.PatchOptions{FieldManager: agentDrift})
+	return err
+}
+
+// repaired waits until the drift was first seen and then undone.
+func (a *act) repaired(ctx context.Context, deadline time.Time) {
+	before := len(a.ledger.events(a.namespace))
+	err := a.waitUntil(ctx, deadline, func() error {
+		if len(a.ledger.events(a.namespace)) <= before {
+			return fmt.Errorf("the change has not been seen")
+		}
+		return a.asReference(a.ledger.view(a.namespace))
+	})
+	if err != nil {
+		a.violate("O1", "not repaired %v after %s: %v", a.options.Patience, a.plan.ID(), err)
+	}
+}
+
+// touch changes an object and takes the change back, which leaves nothing but two newer versions.
+func (a *act) touch(ctx context.Context, key Key) error {
+	client := a.judge.Resource(key.Resource).Namespace(a.namespace)
+	for _, value := range []string{`"touched"`, "null"} {
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"faults.fettle.dev/touch":%s}}}`, value)
+		_, err := client.Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: agentDrift})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("touch %s: %w", key, err)
+		}
+	}
+	return nil
+}
+
+// wake touches the custom resources once the fault is over.
+func (a *act) wake(ctx context.Context) {
+	for over := false; !over; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(lookEach):
+		}
+		_, triggered := a.tape.fault()
+		over = !triggered.IsZero() && time.Since(triggered) > a.plan.hold()+settleFor
+	}
+	for key := range a.ledger.view(a.namespace).objects {
+		if key.Resource == a.scenario.Primary {
+			_ = a.touch(ctx, key) // what was not woken does not converge, which is then reported
+		}
+	}
+}

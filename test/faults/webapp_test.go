@@ -1,0 +1,229 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/yaml"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/controllers"
+	"github.com/fettle-dev/fettle/internal/testenv"
+)
+
+const webName = "shop"
+
+var webApps = appsv1.GroupVersion.WithResource("webapps")
+
+// webChildren are the kinds that a WebApp may have children of.
+var webChildren = []schema.GroupVersionResource{
+	k8sappsv1.SchemeGroupVersion.WithResource("deployments"),
+	k8sappsv1.SchemeGroupVersion.WithResource("controllerrevisions"),
+	corev1.SchemeGroupVersion.WithResource("services"),
+	networkingv1.SchemeGroupVersion.WithResource("ingresses"),
+	networkingv1.SchemeGroupVersion.WithResource("networkpolicies"),
+	autoscalingv2.SchemeGroupVersion.WithResource("horizontalpodautoscalers"),
+	policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"),
+	{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"},
+	{Group: "monitoring.coreos.com", Version: "v1", Resource: "servicemonitors"},
+}
+
+const (
+	minimalSpec = `image: nginx:1.25`
+	updatedSpec = `{image: nginx:1.26, replicas: 2}`
+	fullSpec    = `
+image: nginx:1.25
+port: 8080
+service: {port: 80, extraPorts: [{name: metrics, port: 9090}]}
+env: [{name: MODE, value: production}]
+resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {memory: 128Mi}}
+probes: {readiness: {path: /ready}, liveness: {path: /live}}
+ingress: {host: shop.example.com, tlsSecretName: shop-tls}
+gateway: {parentRefs: [{name: public, namespace: infra}], hostnames: [shop.example.com]}
+autoscaling: {minReplicas: 2, maxReplicas: 5, targetCPUUtilizationPercentage: 70}
+networkPolicy: {from: [{namespaceSelector: {matchLabels: {team: web}}}]}
+monitoring: {port: metrics}
+volumes: [{name: scratch, emptyDir: {}}]
+volumeMounts: [{name: scratch, mountPath: /tmp}]`
+	configSpec = `{image: nginx:1.25, configRefs: [{kind: ConfigMap, name: settings}]}`
+	goodSpec   = `{image: nginx:1.25, rollout: {autoRollback: true}}`
+	badSpec    = `{image: nginx:broken, rollout: {autoRollback: true}}`
+	fixedSpec  = `{image: nginx:1.26, rollout: {autoRollback: true}}`
+)
+
+// TestWebApp runs every scenario of a WebApp.
+func TestWebApp(t *testing.T) {
+	plans, violations := 0, 0
+	for name, steps := range map[string][]Step{
+		"minimal":  {webStep("create", minimalSpec)},
+		"update":   {webStep("create", minimalSpec), webStep("new image and replicas", updatedSpec)},
+		"full":     {webStep("create", fullSpec)},
+		"shrink":   {webStep("create", fullSpec), webStep("remove all that is optional", updatedSpec)},
+		"scale":    {webStep("create", updatedSpec), webStep("autoscaling", `{image: nginx:1.26, autoscaling: {minReplicas: 2, maxReplicas: 4, targetMemoryUtilizationPercentage: 60}}`), webStep("to zero", `{image: nginx:1.26, replicas: 0}`)},
+		"config":   configSteps(),
+		"rollback": rollbackSteps(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			report := Run(t, env, webScenario(t, "webapp-"+name, steps))
+			plans, violations = plans+report.Plans, violations+len(report.Violations)
+		})
+	}
+	t.Logf("faults: %d plans, %d violations", plans, violations)
+}
+
+func webScenario(t *testing.T, name string, steps []Step) Scenario {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, appsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Scenario{
+		Name: name, Scheme: scheme, Primary: webApps, Children: webChildren, DataPlane: true, Steps: steps,
+		Cache: webCache(),
+		Setup: func(mgr manager.Manager) error {
+			return controllers.Setup(mgr, controllers.Options{Workers: 5, WatchSecrets: true})
+		},
+	}
+}
+
+// webCache selects as the operator's own cache does.
+func webCache() cache.Options {
+	own := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{"app.kubernetes.io/managed-by": "fettle"})}
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&k8sappsv1.Deployment{}: own, &k8sappsv1.ControllerRevision{}: own, &corev1.Service{}: own, &corev1.Pod{}: own,
+			&networkingv1.Ingress{}: own, &networkingv1.NetworkPolicy{}: own,
+			&autoscalingv2.HorizontalPodAutoscaler{}: own, &policyv1.PodDisruptionBudget{}: own,
+		},
+	}
+}
+
+// webStep creates the WebApp or replaces its spec, and waits until it is Ready.
+func webStep(name, spec string) Step {
+	return Step{Name: name, Converged: Ready(webApps, webName), Do: func(ctx context.Context, w *World) error { return setWebApp(ctx, w, spec) }}
+}
+
+func setWebApp(ctx context.Context, w *World, spec string) error {
+	app := &appsv1.WebApp{ObjectMeta: metav1.ObjectMeta{Name: webName, Namespace: w.Namespace}}
+	err := w.Get(ctx, client.ObjectKeyFromObject(app), app)
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	missing := err != nil
+	app.Spec = appsv1.WebAppSpec{}
+	if err := yaml.UnmarshalStrict([]byte(spec), &app.Spec); err != nil {
+		return fmt.Errorf("spec of the scenario: %w", err)
+	}
+	if missing {
+		return w.Create(ctx, app)
+	}
+	return w.Update(ctx, app)
+}
+
+// configSteps has a WebApp wait for its ConfigMap, start when it comes, and restart once when it changes.
+func configSteps() []Step {
+	return []Step{{
+		Name: "create without the ConfigMap", Converged: waitsFor(appsv1.ReasonConfigMissing),
+		Do: func(ctx context.Context, w *World) error { return setWebApp(ctx, w, configSpec) },
+	}, {
+		Name: "create the ConfigMap", Converged: Ready(webApps, webName),
+		Do: func(ctx context.Context, w *World) error { return w.Create(ctx, settings(w, "1")) },
+	}, {
+		Name: "change the ConfigMap", Converged: restartedWithConfig(),
+		Do: func(ctx context.Context, w *World) error { return w.Update(ctx, settings(w, "2")) },
+	}}
+}
+
+func settings(w *World, value string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "settings", Namespace: w.Namespace}, Data: map[string]string{"value": value},
+	}
+}
+
+func waitsFor(reason string) func(View) error {
+	return func(v View) error {
+		app, err := webAppIn(v)
+		if err != nil {
+			return err
+		}
+		for _, c := range app.Status.Conditions {
+			if c.Type == "Ready" && c.Status == metav1.ConditionFalse && c.Reason == reason && c.ObservedGeneration == app.Generation {
+				return nil
+			}
+		}
+		return fmt.Errorf("not yet Ready=False with reason %s: %+v", reason, app.Status.Conditions)
+	}
+}
+
+func webAppIn(v View) (*appsv1.WebApp, error) {
+	object := v.Get(webApps, webName)
+	if object == nil {
+		return nil, fmt.Errorf("the WebApp does not exist")
+	}
+	app := &appsv1.WebApp{}
+	return app, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, app)
+}
+
+// restartedWithConfig holds when the pods have another template than the one they started with.
+func restartedWithConfig() func(View) error {
+	return func(v View) error {
+		deployment := v.Get(webChildren[0], webName)
+		if deployment == nil {
+			return fmt.Errorf("the Deployment does not exist")
+		}
+		if deployment.GetGeneration() < 2 {
+			return fmt.Errorf("the pods have not been restarted")
+		}
+		return Ready(webApps, webName)(v)
+	}
+}
+
+// rollbackSteps has an image that never starts, and then one that does.
+func rollbackSteps() []Step {
+	return []Step{webStep("create", goodSpec), {
+		Name: "an image that can't be pulled", Converged: rolledBack,
+		Do: func(ctx context.Context, w *World) error {
+			w.DataPlane.Set(w.Namespace, webName, testenv.Rollout{
+				Image: "nginx:broken", Waiting: "ImagePullBackOff", Message: "no such image", DeadlineExceeded: true,
+			})
+			return setWebApp(ctx, w, badSpec)
+		},
+	}, webStep("an image that starts", fixedSpec)}
+}
+
+func rolledBack(v View) error {
+	app, err := webAppIn(v)
+	if err != nil {
+		return err
+	}
+	deployment := v.Get(webChildren[0], webName)
+	if deployment == nil {
+		return fmt.Errorf("the Deployment does not exist")
+	}
+	containers, _, _ := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
+	image := containers[0].(map[string]any)["image"]
+	if app.Status.ObservedGeneration != app.Generation || app.Status.FailedRevision == "" || app.Status.Image != "nginx:1.25" || image != "nginx:1.25" ||
+		app.Status.ReadyReplicas != 1 {
+		return fmt.Errorf("not rolled back: the Deployment runs %v, status %+v", image, app.Status)
+	}
+	return nil
+}
