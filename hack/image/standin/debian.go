@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -16,7 +17,7 @@ import (
 	"github.com/fettle-dev/fettle/hack/image/layer"
 )
 
-// installScript runs in a mount namespace of its own: whatever it mounts goes when it ends, however that may be.
+// installScript runs isolated: what it mounts and starts goes when it ends.
 const installScript = `set -eu
 lower=$1 upper=$2 scratch=$3 root=$4 before=$5 after=$6
 shift 6
@@ -37,13 +38,18 @@ rm -rf "$root/var/lib/apt/lists" "$root/var/cache/apt"
 mkdir -p "$root/var/lib/apt/lists/partial" "$root/var/cache/apt/archives/partial"
 `
 
-// isolated runs a shell script with arguments in a mount namespace of its own.
+// isolated runs a shell script with arguments in mount and process namespaces of its own, and the kernel kills it when this process dies:
+// nothing that it mounted or started outlives either, however they end.
 func (b *Builder) isolated(ctx context.Context, script string, args ...string) error {
 	if os.Geteuid() != 0 {
 		return errors.New("making Debian images needs root (chroot and mounts): run it with sudo")
 	}
 	command := exec.CommandContext(ctx, "/bin/sh", append([]string{"-c", script, "sh"}, args...)...)
-	command.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	command.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWPID, Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL,
+	}
+	runtime.LockOSThread() // the signal comes when the thread that started the script ends
+	defer runtime.UnlockOSThread()
 	return b.run(command)
 }
 
@@ -60,7 +66,7 @@ func (b *Builder) debootstrap(ctx context.Context, r *Recipe) (layer.Set, error)
 	if mirror := b.mirror(ctx); mirror != "" {
 		args = append(args, mirror)
 	}
-	if err := b.isolated(ctx, `exec debootstrap --variant=minbase "$@"`, args...); err != nil {
+	if err := b.isolated(ctx, "mount -t proc proc /proc\nexec debootstrap --variant=minbase \"$@\"", args...); err != nil {
 		return nil, err
 	}
 	b.roots[r.Name] = root
