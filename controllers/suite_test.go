@@ -114,7 +114,7 @@ func (o *operator) start() {
 	})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(controllers.Setup(mgr, controllers.Options{
-		Workers: 5, WatchSecrets: true, ConflictRetry: conflictRetry, Metrics: monitoring.New(o.registry, true),
+		Workers: 5, WatchSecrets: true, Webhooks: true, ConflictRetry: conflictRetry, Metrics: monitoring.New(o.registry, true),
 	})).To(Succeed())
 	ctx, cancel := context.WithCancel(context.Background())
 	o.cancel, o.ended = cancel, make(chan error, 1)
