@@ -134,16 +134,19 @@ func hasLabels(obj metav1.Object, labels map[string]string) bool {
 }
 
 func compare(d *desiredObject, live client.Object, t objectType) ([]string, error) {
-	var v value.Value
-	if u, ok := live.(*unstructured.Unstructured); ok {
-		v = value.NewValueInterface(u.Object)
-	} else {
-		var err error
-		if v, err = value.NewValueReflect(live); err != nil {
-			return nil, fmt.Errorf("compare %s %q: %w", d.gvk.Kind, d.name.Name, err)
-		}
+	v, err := valueOf(live)
+	if err != nil {
+		return nil, fmt.Errorf("compare %s %q: %w", d.gvk.Kind, d.name.Name, err)
 	}
 	return differences(d.content, v, t), nil
+}
+
+// valueOf makes obj readable by the names of its fields, without a copy.
+func valueOf(obj client.Object) (value.Value, error) {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		return value.NewValueInterface(u.Object), nil
+	}
+	return value.NewValueReflect(obj)
 }
 
 // create applies an object that the cache does not hold.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 )
@@ -61,4 +62,22 @@ func mustType(tb testing.TB, gvk schema.GroupVersionKind) objectType {
 		tb.Fatal(err)
 	}
 	return t
+}
+
+// BenchmarkSameStatus is what a pass costs for a status that does not change.
+func BenchmarkSameStatus(b *testing.B) {
+	d := mustRender(b, webDeployment(testNamespace), testOwner())
+	obj := liveCopy(b, d).(*appsv1.Deployment)
+	for _, t := range []appsv1.DeploymentConditionType{"Available", "Progressing", "ReplicaFailure", "Ready"} {
+		obj.Status.Conditions = append(obj.Status.Conditions, appsv1.DeploymentCondition{
+			Type: t, Status: "True", Reason: "Because", Message: "a message of some length", LastTransitionTime: metav1.Now(),
+		})
+	}
+	before := obj.DeepCopy()
+	b.ReportAllocs()
+	for b.Loop() {
+		if !sameStatus(obj, before) {
+			b.Fatal("differs")
+		}
+	}
 }

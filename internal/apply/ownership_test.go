@@ -205,31 +205,40 @@ func TestPrunePropagates(t *testing.T) {
 
 func TestCreateWritesOnce(t *testing.T) {
 	f := newFixture(t)
-	secret := func(password string) *corev1.Secret {
-		return &corev1.Secret{
+	secret := func(password string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: f.name, Name: "web", Labels: testLabels()},
-			StringData: map[string]string{"password": password},
+			Data:       map[string]string{"password": password},
 		}
 	}
+	goOn := f.lag()
 	for range 2 {
 		if err := f.Create(t.Context(), f.owner, secret("first")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	f.expect("creation", "POST secrets")
-	f.seen(f.get(&corev1.Secret{}))
+	f.expect("creation", "POST configmaps")
 	f.restart()
-	if err := f.Create(t.Context(), f.owner, secret("second")); err != nil {
-		t.Fatal(err)
+	f.cache = &laggingCache{Cache: f.cache, store: "1"}
+	for range 2 {
+		if err := f.Create(t.Context(), f.owner, secret("second")); err != nil {
+			t.Fatal(err)
+		}
 	}
-	f.expect("after a restart")
-	got := f.get(&corev1.Secret{}).(*corev1.Secret)
-	if string(got.Data["password"]) != "first" || !metav1.IsControlledBy(got, f.owner) {
-		t.Errorf("got %v", got)
-	}
-	f.remove(&corev1.Secret{})
+	f.expect("after a restart with a cache that is behind", "POST(409) configmaps", "GET configmaps/web")
+	goOn()
+	f.seen(f.get(&corev1.ConfigMap{}))
 	if err := f.Create(t.Context(), f.owner, secret("third")); err != nil {
 		t.Fatal(err)
 	}
-	f.expect("after it was deleted", "POST secrets")
+	f.expect("when the cache has caught up")
+	got := f.get(&corev1.ConfigMap{}).(*corev1.ConfigMap)
+	if got.Data["password"] != "first" || !metav1.IsControlledBy(got, f.owner) {
+		t.Errorf("got %v", got)
+	}
+	f.remove(&corev1.ConfigMap{})
+	if err := f.Create(t.Context(), f.owner, secret("fourth")); err != nil {
+		t.Fatal(err)
+	}
+	f.expect("after it was deleted", "POST configmaps")
 }

@@ -51,6 +51,11 @@ func TestPatchStatus(t *testing.T) {
 		t.Errorf("stored message %q and labels %v, answered version %s for %s", got.Status.Message, got.Labels, pod.ResourceVersion, got.ResourceVersion)
 	}
 
+	if wrote, err := f.PatchStatus(t.Context(), f.owner, f.owner.DeepCopyObject().(client.Object)); err != nil || wrote {
+		t.Errorf("of a kind without status: wrote %v, %v", wrote, err)
+	}
+	f.expect("no status")
+
 	outdated := before.DeepCopy()
 	outdated.Status.Message = "late"
 	if _, err := f.PatchStatus(t.Context(), outdated, before); !apierrors.IsConflict(err) {
