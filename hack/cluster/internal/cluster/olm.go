@@ -55,31 +55,47 @@ func (u *upRun) installOLM(ctx context.Context, say note) (string, error) {
 	return module.Version + " there, its package server answers", nil
 }
 
-// waitOLM wants the ClusterServiceVersion packageserver to be Succeeded, and the API that it serves to answer: what an
-// object says may date from before a reboot.
+// waitOLM wants the package server to answer and its ClusterServiceVersion to be Succeeded. What the object says may date
+// from before a reboot, so the answer counts too.
+//
+// OLM looks at a ClusterServiceVersion when it changes. When the package server gets ready just after such a look, the
+// next one is minutes later; so it is changed, by an annotation, while it lags behind.
 func (u *upRun) waitOLM(ctx context.Context, say note) error {
+	nudge := time.Now().Add(olmNudge)
 	return kube.Poll(ctx, 500*time.Millisecond, func(ctx context.Context) (bool, error) {
-		err := u.askOLM(ctx)
-		if err != nil {
-			say("its package server: %s", err)
+		lags, err := u.askOLM(ctx)
+		if err == nil {
+			return true, nil
 		}
-		return err == nil, err
+		say("its package server: %s", err)
+		if lags && time.Now().After(nudge) {
+			nudge = time.Now().Add(olmNudge)
+			err = errors.Join(err, u.client.Annotate(ctx, clusterServiceVersion, olmNamespace, "packageserver",
+				"fettle.dev/cluster-looked", time.Now().UTC().Format(time.RFC3339)))
+		}
+		return false, err
 	})
 }
 
-func (u *upRun) askOLM(ctx context.Context) error {
+// olmNudge is how often the ClusterServiceVersion is changed.
+const olmNudge = 3 * time.Second
+
+// askOLM is nil when OLM is up, or else says what is missing; lags when that is only OLM's notice of the package server.
+func (u *upRun) askOLM(ctx context.Context) (lags bool, err error) {
 	csv, err := u.client.Get(ctx, clusterServiceVersion, olmNamespace, "packageserver")
 	if err != nil {
-		return err
+		return false, err
 	}
 	if csv == nil {
-		return errors.New("there is no ClusterServiceVersion packageserver yet")
+		return false, errors.New("there is no ClusterServiceVersion packageserver yet")
+	}
+	if _, err := u.client.Discovery().ServerResourcesForGroupVersion("packages.operators.coreos.com/v1"); err != nil {
+		return false, fmt.Errorf("its API does not answer: %w", err)
 	}
 	if phase, _, _ := unstructured.NestedString(csv.Object, "status", "phase"); phase != "Succeeded" {
-		return fmt.Errorf("ClusterServiceVersion packageserver is %q", phase)
+		return true, fmt.Errorf("its ClusterServiceVersion is %q", phase)
 	}
-	_, err = u.client.Discovery().ServerResourcesForGroupVersion("packages.operators.coreos.com/v1")
-	return err
+	return false, nil
 }
 
 // module is a Go module whose files are in Dir.

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
@@ -149,6 +150,20 @@ func (c *Client) Get(ctx context.Context, kind schema.GroupVersionKind, namespac
 		return nil, nil
 	}
 	return object, err
+}
+
+// Annotate sets an annotation.
+func (c *Client) Annotate(ctx context.Context, kind schema.GroupVersionKind, namespace, name, key, value string) error {
+	resource, err := c.resource(kind, namespace)
+	if err != nil {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{key: value}}})
+	if err != nil {
+		return err
+	}
+	_, err = resource.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldOwner})
+	return err
 }
 
 // Poll calls done until it says yes or ctx ends. Then the error is the last that done gave, or else that of ctx.
