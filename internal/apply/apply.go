@@ -62,7 +62,8 @@ func New(mgr manager.Manager, fieldOwner string) (*Applier, error) {
 
 // Apply makes each desired object so, in order, controlled by owner. Objects that would not
 // change are skipped, and so are those whose last write the cache does not show yet and those
-// that are being deleted: in both cases the watch wakes the controller.
+// that are being deleted, or soon will be because they belong to a former object of owner's
+// name: in these cases the watch wakes the controller.
 //
 // An object that is refused (a [ConflictError], or a [WriteError] around Invalid, Forbidden or
 // BadRequest) does not keep the ones after it from being applied; the errors are joined. Any
@@ -104,7 +105,7 @@ func (a *Applier) applyOne(ctx context.Context, o ownerRef, d *desiredObject) er
 		return nil
 	case live == nil:
 		return a.create(ctx, o, d, t)
-	case live.GetDeletionTimestamp() != nil:
+	case live.GetDeletionTimestamp() != nil, o.succeeds(live):
 		return nil
 	case !o.controls(live) && !orphanOf(d, live):
 		return o.conflict(d.gvk, live)

@@ -32,9 +32,11 @@ func (a *Applier) Create(ctx context.Context, owner, obj client.Object) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("create %s %q: %w", gvk.Kind, id.name.Name, err)
+	case !current, live != nil && o.succeeds(live):
+		return nil
 	case live != nil && !o.controls(live):
 		return o.conflict(gvk, live)
-	case live != nil || !current:
+	case live != nil:
 		return nil
 	}
 	if metav1.GetControllerOfNoCopy(obj) == nil {

@@ -8,7 +8,8 @@
 //  1. Nothing is written that would not change anything. An object is left alone when the
 //     cached copy contains what is desired, the hash of the desired object (annotation
 //     [HashAnnotation]) included. The containment finds drift, the hash finds what is desired
-//     no longer. Both are read from the object itself, so a restart changes nothing.
+//     no longer. Both are read from the object itself, so a restart changes nothing. What
+//     admission overrules, or the API server does not store, is written once for each start.
 //  2. Containment is semantic: defaults, quantities, dropped zero values, lists with merge
 //     keys, integers and floats. See [differences].
 //  3. What is no longer desired is removed from the live object: fields, list items, map keys,
@@ -16,7 +17,8 @@
 //  4. Drift in what is desired is repaired; what others added is left alone.
 //  5. A foreign object is never changed and never taken over, not even one that the cache does
 //     not hold because it lacks the label that the cache selects by. The first apply of an
-//     object can therefore only create, see [createOnly].
+//     object can therefore only create, see [createOnly]. A child of a former object of the
+//     owner's name is not foreign but left to the garbage collector.
 //  6. Own writes are waited for: until the cache has caught up with the last write to an
 //     object, that object is not written again. Creating n objects costs n writes.
 //  7. Deletes carry the UID and resourceVersion of the copy that was judged, and only what the

@@ -70,7 +70,7 @@ func (a *Applier) storeVersion(ctx context.Context, obj client.Object) (string, 
 }
 
 // inTheWay reads, from the API server, the metadata of an object that exists although the
-// cache does not hold it: nil when it is gone, a ConflictError when o does not control it.
+// cache does not hold it: nil when it is gone or soon will be, a ConflictError when o does not control it.
 func (a *Applier) inTheWay(
 	ctx context.Context, o ownerRef, gvk schema.GroupVersionKind, name types.NamespacedName,
 ) (*metav1.PartialObjectMetadata, error) {
@@ -82,6 +82,8 @@ func (a *Applier) inTheWay(
 		return nil, nil //nolint:nilnil // absence is an answer
 	case err != nil:
 		return nil, fmt.Errorf("read the owner of %s %q: %w", gvk.Kind, name.Name, err)
+	case o.succeeds(live):
+		return nil, nil //nolint:nilnil // as good as gone
 	case !o.controls(live):
 		return nil, o.conflict(gvk, live)
 	}

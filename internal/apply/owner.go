@@ -80,6 +80,17 @@ func (o ownerRef) controls(obj metav1.Object) bool {
 	return ref != nil && ref.UID == o.uid
 }
 
+// succeeds reports whether obj is controlled by an object that o took the place of, one of the
+// same kind and name that is gone. The garbage collector is about to delete obj.
+func (o ownerRef) succeeds(obj metav1.Object) bool {
+	ref := metav1.GetControllerOfNoCopy(obj)
+	if ref == nil || ref.UID == o.uid || ref.Kind != o.gvk.Kind || ref.Name != o.name.Name {
+		return false
+	}
+	gv, err := schema.ParseGroupVersion(ref.APIVersion)
+	return err == nil && gv.Group == o.gvk.Group
+}
+
 // conflict describes obj, which is in the way of a child of o.
 func (o ownerRef) conflict(gvk schema.GroupVersionKind, obj metav1.Object) *ConflictError {
 	e := &ConflictError{OwnerKind: o.gvk.Kind, GVK: gvk, Namespace: obj.GetNamespace(), Name: obj.GetName()}
