@@ -11,7 +11,6 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
 func fullMeta() metav1.ObjectMeta {
@@ -90,16 +89,6 @@ func TestContentsOfSecretsNeverEnterTheCache(t *testing.T) {
 // TestCache runs a manager's cache beside objects that are ours and that are not.
 func TestCache(t *testing.T) {
 	c, namespace := newAdmin(t), env.Namespace(t)
-	o := &managerOptions{metricsAddress: off, probeAddress: off, workers: 1}
-	options, err := o.managerOptions()
-	if err != nil {
-		t.Fatal(err)
-	}
-	options.LeaderElection, options.Metrics = false, metricsserver.Options{BindAddress: off}
-	mgr, err := ctrl.NewManager(env.Operator, options)
-	if err != nil {
-		t.Fatal(err)
-	}
 	ours, foreign := newDeployment(namespace, "ours"), newDeployment(namespace, "foreign")
 	ours.Labels = ownLabels
 	secret := emptySecret(namespace, "secret")
@@ -109,30 +98,45 @@ func TestCache(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Contents are read from the API server, so that no cache has to run.
-	read := emptySecret(namespace, "secret")
-	if err := mgr.GetClient().Get(t.Context(), client.ObjectKeyFromObject(secret), read); err != nil || string(read.Data["password"]) != "hunter2" {
-		t.Fatalf("read a Secret by name: %q, %v", read.Data, err)
+	o := &managerOptions{metricsAddress: off, probeAddress: off, workers: 1}
+	options, err := o.managerOptions()
+	if err != nil {
+		t.Fatal(err)
 	}
+	mgr, err := ctrl.NewManager(env.Operator, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("contents are read from the API server", func(t *testing.T) { // no cache runs yet
+		read := emptySecret(namespace, "secret")
+		err := mgr.GetClient().Get(t.Context(), client.ObjectKeyFromObject(secret), read)
+		if err != nil || string(read.Data["password"]) != "hunter2" {
+			t.Errorf("read a Secret by name: %q, %v", read.Data, err)
+		}
+	})
 	go func() { _ = mgr.Start(t.Context()) }()
 	if !mgr.GetCache().WaitForCacheSync(t.Context()) {
 		t.Fatal("the cache did not start")
 	}
-	deployments := &k8sappsv1.DeploymentList{}
-	if err := mgr.GetClient().List(t.Context(), deployments, client.InNamespace(namespace)); err != nil {
-		t.Fatal(err)
-	}
-	if len(deployments.Items) != 1 || deployments.Items[0].Name != "ours" || deployments.Items[0].ManagedFields != nil {
-		t.Errorf("cached Deployments: %v; want ours alone, without managedFields", deployments.Items)
-	}
-	partial := &metav1.PartialObjectMetadata{}
-	partial.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	if err := mgr.GetClient().Get(t.Context(), client.ObjectKeyFromObject(secret), partial); err != nil {
-		t.Fatal(err)
-	}
-	if partial.UID != secret.UID || partial.ResourceVersion != secret.ResourceVersion || partial.Labels != nil || partial.ManagedFields != nil {
-		t.Errorf("cached metadata of a Secret: %v; want its identity alone", partial)
-	}
+	t.Run("children of others are not cached", func(t *testing.T) {
+		list := &k8sappsv1.DeploymentList{}
+		err := mgr.GetClient().List(t.Context(), list, client.InNamespace(namespace))
+		if err != nil || len(list.Items) != 1 || list.Items[0].Name != "ours" || list.Items[0].ManagedFields != nil {
+			t.Errorf("cached Deployments: %v, %v; want ours alone, without managedFields", list.Items, err)
+		}
+	})
+	t.Run("a Secret is cached by its identity", func(t *testing.T) {
+		got := &metav1.PartialObjectMetadata{}
+		got.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+		err := mgr.GetClient().Get(t.Context(), client.ObjectKeyFromObject(secret), got)
+		want := identity(metav1.ObjectMeta{
+			Namespace: namespace, Name: "secret", UID: secret.UID, ResourceVersion: secret.ResourceVersion,
+			CreationTimestamp: secret.CreationTimestamp,
+		})
+		if diff := cmp.Diff(want, got.ObjectMeta); diff != "" || err != nil {
+			t.Errorf("cached metadata (-want +got): %v\n%s", err, diff)
+		}
+	})
 }
 
 func newDeployment(namespace, name string) *k8sappsv1.Deployment {

@@ -111,17 +111,22 @@ func (o *managerOptions) validate() error {
 	if o.qps > 0 && o.burst < 1 {
 		refuse("--kube-api-burst=%d: must be at least 1 with --kube-api-qps=%g", o.burst, o.qps)
 	}
-	if o.retryPeriod <= 0 || o.renewDeadline <= o.retryPeriod*6/5 {
-		refuse("--leader-elect-retry-period=%s: must be positive, and less than 5/6 of --leader-elect-renew-deadline=%s", o.retryPeriod, o.renewDeadline)
-	}
-	if o.leaseDuration <= o.renewDeadline {
-		refuse("--leader-elect-lease-duration=%s: must be more than --leader-elect-renew-deadline=%s", o.leaseDuration, o.renewDeadline)
-	}
 	for _, namespace := range o.watchNamespaces {
 		if strings.TrimSpace(namespace) == "" {
 			refuse("--watch-namespaces: has an empty name; leave the flag out to work in all namespaces")
 			break
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, o.validateElection())...)
+}
+
+func (o *managerOptions) validateElection() error {
+	if o.retryPeriod <= 0 || o.renewDeadline <= o.retryPeriod*6/5 {
+		return fmt.Errorf("--leader-elect-retry-period=%s: must be positive, and less than 5/6 of --leader-elect-renew-deadline=%s",
+			o.retryPeriod, o.renewDeadline)
+	}
+	if o.leaseDuration <= o.renewDeadline {
+		return fmt.Errorf("--leader-elect-lease-duration=%s: must be more than --leader-elect-renew-deadline=%s", o.leaseDuration, o.renewDeadline)
+	}
+	return nil
 }

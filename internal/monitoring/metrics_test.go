@@ -126,7 +126,7 @@ fettle_resource_ready{kind="WebAppPolicy",name="one",namespace=""} 1
 	}
 }
 
-func TestNilMetricsDoNothing(t *testing.T) {
+func TestNilMetricsDoNothing(*testing.T) {
 	var m *Metrics
 	m.Observe(KindWebApp, key("a", "one"), time.Second, nil)
 	m.Created(KindWebApp, key("a", "one"), time.Second)

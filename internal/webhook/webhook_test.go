@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -36,9 +37,8 @@ func TestEnforceRefusesAllAtOnce(t *testing.T) {
 			t.Errorf("%q does not say %q", err, part)
 		}
 	}
-	var status apierrors.APIStatus = err.(*apierrors.StatusError)
-	if causes := status.Status().Details.Causes; len(causes) != 4 {
-		t.Errorf("%d causes, want one for each of 4 fields: %v", len(causes), causes)
+	if status, ok := errors.AsType[*apierrors.StatusError](err); !ok || len(status.Status().Details.Causes) != 4 {
+		t.Errorf("causes of %#v: want one for each of 4 fields", err)
 	}
 	allowed := newApp(env.Namespace(t), "web")
 	allowed.Spec.Replicas = new(int32(11))
