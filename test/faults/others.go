@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,8 +13,25 @@ import (
 
 // What others than the controller and the user do during a plan.
 
-// drift deletes or changes a child as someone else would.
-func (a *act) drift(ctx context.Context) error {
+// drift deletes or changes a child as someone else would, and waits until it was seen and undone.
+func (a *act) drift(ctx context.Context, deadline time.Time) error {
+	before := len(a.ledger.events(a.namespace))
+	if err := a.disturb(ctx); err != nil {
+		return err
+	}
+	err := a.waitUntil(ctx, deadline, func() error {
+		if len(a.ledger.events(a.namespace)) <= before {
+			return errors.New("the change has not been seen")
+		}
+		return a.asReference(a.ledger.view(a.namespace))
+	})
+	if err != nil {
+		a.violate("O1", "not repaired %v after %s: %v", a.options.Patience, a.plan.ID(), err)
+	}
+	return nil
+}
+
+func (a *act) disturb(ctx context.Context) error {
 	client := a.judge.Resource(a.plan.Target.Resource).Namespace(a.namespace)
 	if a.plan.Kind == Deleted {
 		return client.Delete(ctx, a.plan.Target.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
@@ -22,25 +40,12 @@ func (a *act) drift(ctx context.Context) error {
 	return err
 }
 
-// repaired waits until the drift was first seen and then undone.
-func (a *act) repaired(ctx context.Context, deadline time.Time) {
-	before := len(a.ledger.events(a.namespace))
-	err := a.waitUntil(ctx, deadline, func() error {
-		if len(a.ledger.events(a.namespace)) <= before {
-			return fmt.Errorf("the change has not been seen")
-		}
-		return a.asReference(a.ledger.view(a.namespace))
-	})
-	if err != nil {
-		a.violate("O1", "not repaired %v after %s: %v", a.options.Patience, a.plan.ID(), err)
-	}
-}
-
 // touch changes an object and takes the change back, which leaves nothing but two newer versions.
 func (a *act) touch(ctx context.Context, key Key) error {
 	client := a.judge.Resource(key.Resource).Namespace(a.namespace)
 	for _, value := range []string{`"touched"`, "null"} {
-		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"faults.fettle.dev/touch":%s}}}`, value)
+		// a label, as an annotation of a Deployment would count as a new generation
+		patch := fmt.Appendf(nil, `{"metadata":{"labels":{"faults.fettle.dev/touch":%s}}}`, value)
 		_, err := client.Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: agentDrift})
 		if apierrors.IsNotFound(err) {
 			return nil

@@ -109,10 +109,9 @@ func (a *act) perform(ctx context.Context) error {
 	if a.plan.Kind == Deleted || a.plan.Kind == Changed {
 		a.waitUntil(ctx, deadline, func() error { return a.quiet(settleFor) })
 		deadline = time.Now().Add(a.options.Patience)
-		if err := a.drift(ctx); err != nil {
+		if err := a.drift(ctx, deadline); err != nil {
 			return err
 		}
-		a.repaired(ctx, deadline)
 	}
 	a.took = time.Since(started)
 	a.calmDown(ctx, deadline)

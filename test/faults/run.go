@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"runtime"
+	"runtime/pprof"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,7 +87,7 @@ func Run(t *testing.T, env *testenv.Env, scenario Scenario) Report {
 		t.Errorf("%s", violation)
 	}
 	if leaked := leakedSince(before); leaked > 0 {
-		t.Errorf("O5: %d goroutines more than before the scenario", leaked)
+		t.Errorf("O5: %d goroutines more than before the scenario, most of them at\n%s", leaked, busiest())
 	}
 	t.Log(report.String())
 	return report
@@ -102,6 +103,15 @@ func leakedSince(before int) int {
 		time.Sleep(100 * time.Millisecond)
 	}
 	return runtime.NumGoroutine() - before
+}
+
+// busiest are the stacks that most goroutines share.
+func busiest() string {
+	var text strings.Builder
+	if err := pprof.Lookup("goroutine").WriteTo(&text, 1); err != nil { // sorted by number
+		return err.Error()
+	}
+	return text.String()[:min(text.Len(), 6000)]
 }
 
 // Options of Execute.
