@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"runtime"
-	"runtime/pprof"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,7 +76,7 @@ func Run(t *testing.T, env *testenv.Env, scenario Scenario) Report {
 	if plan := os.Getenv(VariablePlan); plan != "" && !strings.HasPrefix(plan, scenario.Name+"/") {
 		t.Skipf("%s=%s is of another scenario", VariablePlan, plan)
 	}
-	before := runtime.NumGoroutine()
+	before, _ := goroutines()
 	report, err := Execute(t.Context(), env, scenario, options)
 	if err != nil {
 		t.Fatal(err)
@@ -86,32 +84,11 @@ func Run(t *testing.T, env *testenv.Env, scenario Scenario) Report {
 	for _, violation := range report.Violations {
 		t.Errorf("%s", violation)
 	}
-	if leaked := leakedSince(before); leaked > 0 {
-		t.Errorf("O5: %d goroutines more than before the scenario, most of them at\n%s", leaked, busiest())
+	if leaked, stacks := leakedSince(before); leaked > 0 {
+		t.Errorf("O5: %d goroutines more than before the scenario:\n%s", leaked, stacks)
 	}
 	t.Log(report.String())
 	return report
-}
-
-// leakedSince waits for connections and watches to end. Idle connections stay, hence some slack.
-func leakedSince(before int) int {
-	const slack = 50
-	for range 50 {
-		if runtime.NumGoroutine() <= before+slack {
-			return 0
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	return runtime.NumGoroutine() - before
-}
-
-// busiest are the stacks that most goroutines share.
-func busiest() string {
-	var text strings.Builder
-	if err := pprof.Lookup("goroutine").WriteTo(&text, 1); err != nil { // sorted by number
-		return err.Error()
-	}
-	return text.String()[:min(text.Len(), 6000)]
 }
 
 // Options of Execute.

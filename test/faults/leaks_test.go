@@ -1,0 +1,22 @@
+package faults
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestLeaksAreSeen leaves goroutines behind until it ends.
+func TestLeaksAreSeen(t *testing.T) {
+	before, _ := goroutines()
+	release := make(chan struct{})
+	defer close(release)
+	for range leakSlack + 10 {
+		go stay(release)
+	}
+	leaked, stacks := leakedSince(before)
+	if leaked < leakSlack || !strings.Contains(stacks, "faults.stay") {
+		t.Errorf("saw %d goroutines too many, at\n%s", leaked, stacks)
+	}
+}
+
+func stay(release <-chan struct{}) { <-release }
