@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/cmd"
+	"github.com/fettle-dev/fettle/test/bench/naive"
+	"github.com/fettle-dev/fettle/test/bench/raw"
+)
+
+// contendCommand is the sub-command by which the benchmark runs a contender as a process of its own.
+const contendCommand = "contend"
+
+// contender is one of those that are compared.
+type contender struct {
+	name, about string
+	user        string
+	arguments   []string // of contendCommand
+}
+
+const (
+	oursName = "fettle"
+	rawName  = "raw"
+)
+
+// contenders are all; the raw client's concurrency is found out at the beginning.
+func contenders(concurrency int) []contender {
+	return []contender{
+		{oursName, "fettle manager, 5 workers, its own role", oursUser, []string{"ours"}},
+		{rawName, fmt.Sprintf("raw client, %d at once (best of %v)", concurrency, concurrencies), rawUser, []string{"raw", "-workers", strconv.Itoa(concurrency)}},
+		{"naive", "naive controller as it is without options, 1 worker", naiveUser, []string{"naive", "-workers", "1"}},
+		{"naive-5", "naive controller, 5 workers", naiveUser, []string{"naive", "-workers", "5"}},
+		{"careful-5", "naive controller that compares before it writes, 5 workers", naiveUser, []string{"naive", "-workers", "5", "-careful"}},
+	}
+}
+
+// concurrencies of which the raw client uses the fastest.
+var concurrencies = []int{1, 4, 8, 16, 32}
+
+func names() []string {
+	var all []string
+	for _, c := range contenders(1) {
+		all = append(all, c.name)
+	}
+	return all
+}
+
+// contend is the process of a contender. It uses KUBECONFIG and ends by SIGTERM.
+func contend(ctx context.Context, args []string) error {
+	if args[0] == "ours" {
+		fettle := cmd.New()
+		fettle.SetArgs([]string{
+			"manager", "--webhooks=false", "--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0",
+		})
+		return fettle.ExecuteContext(ctx)
+	}
+	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	workers := flags.Int("workers", 1, "objects that are worked on at once")
+	careful := flags.Bool("careful", false, "write only what differs")
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
+	}
+	ctrl.SetLogger(zap.New())
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return err
+	}
+	config.QPS, config.Burst = -1, 0
+	if args[0] == rawName {
+		return raw.Run(ctx, config, scheme(), *workers)
+	}
+	return naive.Run(ctx, config, scheme(), naive.Options{Workers: *workers, Careful: *careful})
+}
+
+func scheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, appsv1.AddToScheme} {
+		if err := add(s); err != nil {
+			panic(err) // a type that is registered twice
+		}
+	}
+	return s
+}
+
+// usage is what a process has used so far.
+type usage struct {
+	cpu    float64 // seconds, in user mode and in the kernel
+	rss    float64 // MiB, now
+	maxRSS float64 // MiB
+}
+
+// clockTick is the unit of times in /proc, the same on every Linux that Go runs on.
+const clockTick = 100
+
+// usageOf reads /proc: getrusage of a child that was made by fork starts with the memory of its parent.
+func usageOf(pid int) (usage, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return usage{}, err
+	}
+	_, after, _ := strings.Cut(string(stat), ") ") // the name before it may hold blanks
+	fields := strings.Fields(after)
+	var u usage
+	for _, at := range []int{11, 12} { // utime and stime
+		ticks, err := strconv.ParseFloat(fields[at], 64)
+		if err != nil {
+			return usage{}, fmt.Errorf("/proc/%d/stat: %w", pid, err)
+		}
+		u.cpu += ticks / clockTick
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return usage{}, err
+	}
+	for line := range strings.Lines(string(status)) {
+		key, value, _ := strings.Cut(line, ":")
+		kib, _, _ := strings.Cut(strings.TrimSpace(value), " ")
+		size, err := strconv.ParseFloat(kib, 64)
+		if err != nil {
+			continue // not a number
+		}
+		switch key {
+		case "VmRSS":
+			u.rss = size / 1024
+		case "VmHWM":
+			u.maxRSS = size / 1024
+		}
+	}
+	return u, nil
+}

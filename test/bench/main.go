@@ -1,0 +1,109 @@
+// Command bench measures how fast, and with how many requests, Fettle brings up WebApps, beside controllers that do the
+// same: a naive one, and a raw client that sends nothing but the necessary writes. It starts an etcd (with fsync) and a
+// kube-apiserver (with audit log) of its own, and a fake Deployment controller, which Fettle waits for and the others
+// don't. It runs the contenders one after the other in random order, round by round, and reports ratios of the same run;
+// a figure without its peer says more about the machine than about Fettle.
+//
+//	make bench
+//	go run ./test/bench -n 1000 -rounds 5 -load burst
+//	go run ./test/bench -mode memory
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+type options struct {
+	n          int
+	rounds     int
+	warmUp     int
+	children   int
+	load       string
+	mode       string
+	contenders string
+	settle     time.Duration
+	idle       time.Duration
+	seed       uint64
+	out        string
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == contendCommand {
+		return contend(ctx, args[1:])
+	}
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	b, err := newBench(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer b.stop()
+	if o.mode == "memory" {
+		return b.memory(ctx)
+	}
+	return b.compare(ctx)
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.IntVar(&o.n, "n", 1000, "number of WebApps in each block")
+	flags.IntVar(&o.rounds, "rounds", 5, "number of rounds; each has a block of every contender, in random order")
+	flags.IntVar(&o.warmUp, "warm-up", 100, "number of WebApps in the blocks before the first round, which are not counted")
+	flags.IntVar(&o.children, "children", 2, "children of a WebApp: 2 (Deployment, Service) or 4 (and PodDisruptionBudget, NetworkPolicy)")
+	flags.StringVar(&o.load, "load", loadBacklog,
+		"backlog: the WebApps exist before the contender starts, and its start counts; burst: they are created while it runs")
+	flags.StringVar(&o.mode, "mode", "compare", "compare, or memory: the manager's memory with n WebApps, and what it sends when idle and after a restart")
+	flags.StringVar(&o.contenders, "contenders", strings.Join(names(), ","), "whom to compare")
+	flags.DurationVar(&o.settle, "settle", 4*time.Second, "how long to count requests after the last WebApp is Ready")
+	flags.DurationVar(&o.idle, "idle", time.Minute, "how long to watch the idle manager, with -mode memory")
+	flags.Uint64Var(&o.seed, "seed", rand.Uint64(), "of the order of the blocks")
+	flags.StringVar(&o.out, "out", "dist/bench", "folder for the results and the contenders' logs")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	var errs []error
+	if o.children != 2 && o.children != 4 {
+		errs = append(errs, fmt.Errorf("-children=%d: must be 2 or 4", o.children))
+	}
+	if o.load != loadBacklog && o.load != loadBurst {
+		errs = append(errs, fmt.Errorf("-load=%s: must be %s or %s", o.load, loadBacklog, loadBurst))
+	}
+	if o.mode != "compare" && o.mode != "memory" {
+		errs = append(errs, fmt.Errorf("-mode=%s: must be compare or memory", o.mode))
+	}
+	if o.n < 1 || o.rounds < 1 || o.warmUp < 1 {
+		errs = append(errs, errors.New("-n, -rounds and -warm-up must be positive"))
+	}
+	for _, name := range strings.Split(o.contenders, ",") {
+		if !slices.Contains(names(), name) {
+			errs = append(errs, fmt.Errorf("-contenders=%s: there is no %q, only %s", o.contenders, name, strings.Join(names(), ", ")))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return o, err
+	}
+	return o, os.MkdirAll(filepath.Join(o.out, "logs"), 0o755)
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// process is a contender that runs.
+type process struct {
+	command *exec.Cmd
+	log     string
+	started time.Time
+	done    chan struct{}
+	err     error // once done is closed
+}
+
+// start runs a contender; its log is appended to one of its own.
+func (b *bench) start(c contender) (*process, error) {
+	binary, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	p := &process{log: filepath.Join(b.options.out, "logs", c.name+".log"), done: make(chan struct{})}
+	log, err := os.OpenFile(p.log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close() // the process has it open too
+	p.command = exec.Command(binary, append([]string{contendCommand}, c.arguments...)...)
+	p.command.Env = append(os.Environ(), "KUBECONFIG="+b.kubeconfigs[c.user])
+	p.command.Stdout, p.command.Stderr = log, log
+	p.started = time.Now()
+	if err := p.command.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", c.name, err)
+	}
+	go func() {
+		p.err = p.command.Wait()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// stop ends the process, and returns an error if it had ended by itself.
+func (p *process) stop() error {
+	select {
+	case <-p.done:
+		return p.failure()
+	default:
+	}
+	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-p.done:
+	case <-time.After(30 * time.Second):
+		if err := p.command.Process.Kill(); err != nil {
+			return err
+		}
+		<-p.done
+	}
+	return nil
+}
+
+// failure says why the process ended by itself; call it once done is closed.
+func (p *process) failure() error {
+	return fmt.Errorf("the contender ended early: %v (log: %s)", p.err, p.log)
+}
+
+func (p *process) usage() (usage, error) { return usageOf(p.command.Process.Pid) }
+
+// serverUsage is the CPU time in seconds of the kube-apiserver and etcd that this process started.
+func serverUsage() (float64, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0, err
+	}
+	total := 0.0
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue // not a process
+		}
+		stat, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "stat"))
+		if err != nil {
+			continue // it has ended
+		}
+		before, after, _ := strings.Cut(string(stat), ") ")
+		_, name, _ := strings.Cut(before, "(")
+		fields := strings.Fields(after)
+		if !slices.Contains([]string{"kube-apiserver", "etcd"}, name) || fields[1] != strconv.Itoa(os.Getpid()) {
+			continue
+		}
+		u, err := usageOf(pid)
+		if err != nil {
+			return 0, err
+		}
+		total += u.cpu
+	}
+	return total, nil
+}
