@@ -159,18 +159,21 @@ func TestEveryKindOfTheCacheHasARule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for object, rule := range cacheOptions(nil).ByObject {
-		if _, _, err := scheme.ObjectKinds(object); err != nil {
-			t.Errorf("%T is not in the scheme: %v", object, err)
+	for _, namespaces := range [][]string{nil, {"a", "b"}} {
+		options, err := cacheOptions(namespaces)
+		if err != nil || len(options.DefaultNamespaces) != len(namespaces) {
+			t.Errorf("namespaces %q: %v, %v", namespaces, options.DefaultNamespaces, err)
 		}
-		if rule.Label == nil && rule.Transform == nil {
-			t.Errorf("%T is cached whole", object)
+		for object, rule := range options.ByObject {
+			if _, _, err := scheme.ObjectKinds(object); err != nil {
+				t.Errorf("%T is not in the scheme: %v", object, err)
+			}
+			if rule.Label == nil && rule.Transform == nil {
+				t.Errorf("%T is cached whole", object)
+			}
 		}
 	}
-	if got := cacheOptions([]string{"a", "b"}).DefaultNamespaces; len(got) != 2 {
-		t.Errorf("namespaces %v, want a and b", got)
-	}
-	if got := cacheOptions(nil).DefaultNamespaces; got != nil {
-		t.Errorf("namespaces %v, want all", got)
+	if _, err := cacheOptions([]string{"not a name"}); err == nil {
+		t.Error("a namespace that can't exist was accepted")
 	}
 }

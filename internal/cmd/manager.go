@@ -97,13 +97,17 @@ func (o *managerOptions) managerOptions() (ctrl.Options, error) {
 	if err != nil {
 		return ctrl.Options{}, err
 	}
+	watched, err := cacheOptions(o.watchNamespaces)
+	if err != nil {
+		return ctrl.Options{}, err
+	}
 	m := metricsserver.Options{BindAddress: o.metricsAddress, SecureServing: o.metricsSecure}
 	if o.metricsSecure {
 		m.FilterProvider = filters.WithAuthenticationAndAuthorization
 	}
 	return ctrl.Options{
 		Scheme:                        scheme,
-		Cache:                         cacheOptions(o.watchNamespaces),
+		Cache:                         watched,
 		NewClient:                     newClient,
 		Metrics:                       m,
 		HealthProbeBindAddress:        o.probeAddress,

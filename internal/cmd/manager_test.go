@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	k8sappsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -16,6 +17,7 @@ import (
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	"github.com/fettle-dev/fettle/internal/testenv"
+	"github.com/fettle-dev/fettle/test/audit"
 )
 
 // create makes a WebApp.
@@ -133,7 +135,7 @@ func token(t *testing.T, c client.Client, namespace, name string) string {
 
 func TestOnlyTheNamespacesOfTheFlag(t *testing.T) {
 	c, in, out := newAdmin(t), env.Namespace(t), env.Namespace(t)
-	manager := startManager(t, "--webhooks=false", "--watch-secrets=false", "--watch-namespaces="+in)
+	manager := startManager(t, "--webhooks=false", "--watch-namespaces="+in)
 	manager.waitReady(t)
 	outside := create(t, c, out, "outside")
 	eventually(t, "the manager works in its namespace", hasDeployment(t, c, create(t, c, in, "inside")))
@@ -141,6 +143,55 @@ func TestOnlyTheNamespacesOfTheFlag(t *testing.T) {
 		t.Error("the manager worked in a namespace that is not of --watch-namespaces")
 	}
 	manager.stop(t)
+	if strings.Contains(manager.log.String(), `"level":"error"`) {
+		t.Error("the log has errors")
+	}
+}
+
+// TestSecretsAreNotWatched runs the manager in one namespace, so that the audit log tells its requests from others'.
+func TestSecretsAreNotWatched(t *testing.T) {
+	for flag, want := range map[string]map[string]bool{
+		"--watch-secrets=false": {"get": true, "watch": false},
+		"--watch-secrets=true":  {"get": true, "watch": true},
+	} {
+		t.Run(flag, func(t *testing.T) {
+			c, namespace := newAdmin(t), env.Namespace(t)
+			secret := emptySecret(namespace, "settings")
+			if err := c.Create(t.Context(), secret); err != nil {
+				t.Fatal(err)
+			}
+			recorder, err := audit.New(env.AuditLog, env.Admin)
+			if err != nil {
+				t.Fatal(err)
+			}
+			from, err := recorder.Mark(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			manager := startManager(t, "--webhooks=false", flag, "--watch-namespaces="+namespace)
+			app := &appsv1.WebApp{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}, Spec: appsv1.WebAppSpec{
+				Image: "nginx:1.25", ConfigRefs: []appsv1.ConfigRef{{Kind: "Secret", Name: secret.Name}},
+			}}
+			if err := c.Create(t.Context(), app); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the WebApp with the Secret has a Deployment", hasDeployment(t, c, app))
+			manager.stop(t)
+			summary, err := recorder.Since(t.Context(), from, audit.Filter{User: testenv.OperatorUser, Namespace: namespace})
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen := map[string]bool{"get": false, "watch": false}
+			for key := range summary.Counts {
+				if key.Resource == "secrets" {
+					seen[strings.Replace(key.Verb, "list", "watch", 1)] = true
+				}
+			}
+			if diff := cmp.Diff(want, seen); diff != "" {
+				t.Errorf("requests for Secrets (-want +got):\n%s\n%s", diff, summary)
+			}
+		})
+	}
 }
 
 func TestWebhooksWithoutACertificate(t *testing.T) {
