@@ -3,7 +3,7 @@ package apply
 import (
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
+	k8sappsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
@@ -12,7 +12,7 @@ import (
 // BenchmarkUnchanged is what a pass costs for a Deployment that is as it should be.
 func BenchmarkUnchanged(b *testing.B) {
 	owner := testOwner()
-	gvk := appsv1.SchemeGroupVersion.WithKind("Deployment")
+	gvk := k8sappsv1.SchemeGroupVersion.WithKind("Deployment")
 	live := liveCopy(b, mustRender(b, webDeployment(testNamespace), owner))
 	t := mustType(b, gvk)
 	config := webDeployment(testNamespace)
@@ -67,9 +67,9 @@ func mustType(tb testing.TB, gvk schema.GroupVersionKind) objectType {
 // BenchmarkSameStatus is what a pass costs for a status that does not change.
 func BenchmarkSameStatus(b *testing.B) {
 	d := mustRender(b, webDeployment(testNamespace), testOwner())
-	obj := liveCopy(b, d).(*appsv1.Deployment)
-	for _, t := range []appsv1.DeploymentConditionType{"Available", "Progressing", "ReplicaFailure", "Ready"} {
-		obj.Status.Conditions = append(obj.Status.Conditions, appsv1.DeploymentCondition{
+	obj := liveCopy(b, d).(*k8sappsv1.Deployment)
+	for _, t := range []k8sappsv1.DeploymentConditionType{"Available", "Progressing", "ReplicaFailure", "Ready"} {
+		obj.Status.Conditions = append(obj.Status.Conditions, k8sappsv1.DeploymentCondition{
 			Type: t, Status: "True", Reason: "Because", Message: "a message of some length", LastTransitionTime: metav1.Now(),
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
@@ -45,23 +46,28 @@ func (a *Applier) Create(ctx context.Context, owner, obj client.Object) error {
 	if !o.controls(obj) {
 		return fmt.Errorf("create %s %q: already has another controller", gvk.Kind, id.name.Name)
 	}
-	err = a.client.Create(ctx, obj, client.FieldOwner(a.fieldOwner))
-	if apierrors.IsAlreadyExists(err) {
-		existing, readErr := a.inTheWay(ctx, o, gvk, id.name)
-		switch {
-		case readErr != nil:
-			return readErr
-		case existing == nil:
-			return err // gone again: try again
-		}
-		a.memory.wrote(o.name, id, existing.UID, existing.ResourceVersion)
+	return a.createOnce(ctx, o, gvk, obj)
+}
+
+// createOnce creates obj, which the cache does not hold.
+func (a *Applier) createOnce(ctx context.Context, o ownerRef, gvk schema.GroupVersionKind, obj client.Object) error {
+	id := objectID{kind: gvk.GroupKind(), name: client.ObjectKeyFromObject(obj)}
+	err := a.client.Create(ctx, obj, client.FieldOwner(a.fieldOwner))
+	if err == nil {
+		a.memory.wrote(o.name, id, obj.GetUID(), obj.GetResourceVersion())
 		return nil
 	}
-	if err != nil {
-		return &WriteError{Verb: "create", GVK: gvk, Namespace: id.name.Namespace, Name: id.name.Name, Err: err}
+	if apierrors.IsAlreadyExists(err) {
+		live, readErr := a.inTheWay(ctx, o, gvk, id.name)
+		if readErr != nil {
+			return readErr
+		}
+		if live != nil {
+			a.memory.wrote(o.name, id, live.UID, live.ResourceVersion)
+			return nil
+		} // else gone again: try again
 	}
-	a.memory.wrote(o.name, id, obj.GetUID(), obj.GetResourceVersion())
-	return nil
+	return &WriteError{Verb: "create", GVK: gvk, Namespace: id.name.Namespace, Name: id.name.Name, Err: err}
 }
 
 // Prune deletes the named objects if they exist and are controlled by owner, on condition that

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
+	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -16,8 +16,8 @@ import (
 
 // TestDifferences has the cases that somebody thought of; the property tests have the others.
 func TestDifferences(t *testing.T) {
-	deployment := func(change func(*appsv1.Deployment)) func(runtime.Object) {
-		return func(o runtime.Object) { change(o.(*appsv1.Deployment)) }
+	deployment := func(change func(*k8sappsv1.Deployment)) func(runtime.Object) {
+		return func(o runtime.Object) { change(o.(*k8sappsv1.Deployment)) }
 	}
 	service := func(change func(*corev1.Service)) func(runtime.Object) {
 		return func(o runtime.Object) { change(o.(*corev1.Service)) }
@@ -33,48 +33,48 @@ func TestDifferences(t *testing.T) {
 		change  func(runtime.Object)
 		want    []string
 	}{
-		{"nothing", webDeployment(testNamespace), deployment(func(*appsv1.Deployment) {}), nil},
-		{"a quantity in other words", webDeployment(testNamespace), deployment(func(d *appsv1.Deployment) {
+		{"nothing", webDeployment(testNamespace), deployment(func(*k8sappsv1.Deployment) {}), nil},
+		{"a quantity in other words", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
 			container(d).Resources.Limits["cpu"] = resource.MustParse("1000m")
 		}), nil},
-		{"a quantity", webDeployment(testNamespace), deployment(func(d *appsv1.Deployment) {
+		{"a quantity", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
 			container(d).Resources.Limits["cpu"] = resource.MustParse("1001m")
 		}), []string{c + "/resources/limits/cpu"}},
-		{"a sidecar before it", webDeployment(testNamespace), deployment(func(d *appsv1.Deployment) {
+		{"a sidecar before it", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
 			d.Spec.Template.Spec.Containers = append([]corev1.Container{{Name: "sidecar"}}, d.Spec.Template.Spec.Containers...)
 		}), nil},
-		{"a container with another name", webDeployment(testNamespace), deployment(func(d *appsv1.Deployment) {
+		{"a container with another name", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
 			container(d).Name = "other"
 		}), []string{c}},
-		{"a default", webDeployment(testNamespace), deployment(func(d *appsv1.Deployment) {
+		{"a default", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
 			container(d).Env[2].ValueFrom.FieldRef.APIVersion = "v1"
 		}), nil},
-		{"another value than the default", webDeployment(testNamespace), deployment(func(d *appsv1.Deployment) {
+		{"another value than the default", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
 			container(d).Env[2].ValueFrom.FieldRef.APIVersion = "v2"
 		}), []string{c + "/env/POD/valueFrom/fieldRef/apiVersion"}},
-		{"a variable twice", webDeployment(testNamespace), deployment(func(d *appsv1.Deployment) {
+		{"a variable twice", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
 			container(d).Env = append(container(d).Env, corev1.EnvVar{Name: "MODE", Value: "debug"})
 		}), []string{c + "/env/MODE"}},
-		{"a port of another protocol", webDeployment(testNamespace), deployment(func(d *appsv1.Deployment) {
+		{"a port of another protocol", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
 			container(d).Ports[0].Protocol = corev1.ProtocolUDP
 		}), []string{c + "/ports/8080,TCP"}},
-		{"another source of a volume", webDeployment(testNamespace), deployment(func(d *appsv1.Deployment) {
+		{"another source of a volume", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
 			d.Spec.Template.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}
 		}), []string{pod + "/volumes/tmp/emptyDir"}},
-		{"two at once", webDeployment(testNamespace), deployment(func(d *appsv1.Deployment) {
+		{"two at once", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
 			d.Spec.Replicas = new(int32(9))
 			container(d).Image = "x"
 		}), []string{"/spec/replicas", c + "/image"}},
-		{"a label with a slash", webDeployment(testNamespace), deployment(func(d *appsv1.Deployment) {
+		{"a label with a slash", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
 			delete(d.Labels, "fettle.dev/owner-name")
 		}), []string{"/metadata/labels/fettle.dev~1owner-name"}},
-		{"host network", webDeployment(testNamespace), deployment(func(d *appsv1.Deployment) {
+		{"host network", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
 			d.Spec.Template.Spec.HostNetwork = true
 		}), []string{pod + "/hostNetwork"}},
-		{"a selector with more", webDeployment(testNamespace), deployment(func(d *appsv1.Deployment) {
+		{"a selector with more", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
 			d.Spec.Selector.MatchLabels["more"] = ""
 		}), []string{"/spec/selector/matchLabels/more"}},
-		{"a selector with another kind of term", webDeployment(testNamespace), deployment(func(d *appsv1.Deployment) {
+		{"a selector with another kind of term", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
 			d.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "x", Operator: "Exists"}}
 		}), []string{"/spec/selector/matchExpressions"}},
 		{"an assigned address and node port", webService(testNamespace), service(func(s *corev1.Service) {

@@ -3,7 +3,8 @@ package apply
 import (
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
+	"github.com/google/go-cmp/cmp"
+	k8sappsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -14,7 +15,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 )
 
-func container(d *appsv1.Deployment) *corev1.Container {
+func container(d *k8sappsv1.Deployment) *corev1.Container {
 	return &d.Spec.Template.Spec.Containers[0]
 }
 
@@ -23,35 +24,35 @@ func TestDriftIsRepaired(t *testing.T) {
 	f := newFixture(t)
 	f.apply(f.children()...)
 	f.made()
-	deployment := func(change func(*appsv1.Deployment)) func() {
-		return func() { disturb(f, &appsv1.Deployment{}, change) }
+	deployment := func(change func(*k8sappsv1.Deployment)) func() {
+		return func() { disturb(f, &k8sappsv1.Deployment{}, change) }
 	}
 	for _, tc := range []struct {
 		name    string
 		disturb func()
 		want    []string
 	}{
-		{"an owned field", deployment(func(d *appsv1.Deployment) { container(d).Image = "evil" }), patches("deployments")},
-		{"a quantity", deployment(func(d *appsv1.Deployment) {
+		{"an owned field", deployment(func(d *k8sappsv1.Deployment) { container(d).Image = "evil" }), patches("deployments")},
+		{"a quantity", deployment(func(d *k8sappsv1.Deployment) {
 			container(d).Resources.Limits["cpu"] = resource.MustParse("1001m")
 		}), patches("deployments")},
-		{"an owned item of a list", deployment(func(d *appsv1.Deployment) { container(d).Env = container(d).Env[1:] }), patches("deployments")},
-		{"an item of an atomic list", deployment(func(d *appsv1.Deployment) {
+		{"an owned item of a list", deployment(func(d *k8sappsv1.Deployment) { container(d).Env = container(d).Env[1:] }), patches("deployments")},
+		{"an item of an atomic list", deployment(func(d *k8sappsv1.Deployment) {
 			d.Spec.Template.Spec.Tolerations = append(d.Spec.Template.Spec.Tolerations, corev1.Toleration{Operator: "Exists"})
 		}), patches("deployments")},
-		{"a whole block", deployment(func(d *appsv1.Deployment) { container(d).ReadinessProbe = nil }), patches("deployments")},
-		{"an empty value", deployment(func(d *appsv1.Deployment) { container(d).Env[1].Value = "theirs" }), patches("deployments")},
-		{"a value that is False", deployment(func(d *appsv1.Deployment) { d.Spec.Template.Spec.HostNetwork = true }), patches("deployments")},
-		{"a False that is stored", deployment(func(d *appsv1.Deployment) {
+		{"a whole block", deployment(func(d *k8sappsv1.Deployment) { container(d).ReadinessProbe = nil }), patches("deployments")},
+		{"an empty value", deployment(func(d *k8sappsv1.Deployment) { container(d).Env[1].Value = "theirs" }), patches("deployments")},
+		{"a value that is False", deployment(func(d *k8sappsv1.Deployment) { d.Spec.Template.Spec.HostNetwork = true }), patches("deployments")},
+		{"a False that is stored", deployment(func(d *k8sappsv1.Deployment) {
 			container(d).SecurityContext.AllowPrivilegeEscalation = nil
 		}), patches("deployments")},
-		{"the hash", deployment(func(d *appsv1.Deployment) { delete(d.Annotations, HashAnnotation) }), patches("deployments")},
-		{"a label", deployment(func(d *appsv1.Deployment) { delete(d.Labels, "app") }), patches("deployments")},
-		{"the owner reference", deployment(func(d *appsv1.Deployment) { d.OwnerReferences = nil }), patches("deployments")},
-		{"the controller of the owner reference", deployment(func(d *appsv1.Deployment) {
+		{"the hash", deployment(func(d *k8sappsv1.Deployment) { delete(d.Annotations, HashAnnotation) }), patches("deployments")},
+		{"a label", deployment(func(d *k8sappsv1.Deployment) { delete(d.Labels, "app") }), patches("deployments")},
+		{"the owner reference", deployment(func(d *k8sappsv1.Deployment) { d.OwnerReferences = nil }), patches("deployments")},
+		{"the controller of the owner reference", deployment(func(d *k8sappsv1.Deployment) {
 			d.OwnerReferences[0].Controller = new(false)
 		}), patches("deployments")},
-		{"the label that the cache selects by", deployment(func(d *appsv1.Deployment) {
+		{"the label that the cache selects by", deployment(func(d *k8sappsv1.Deployment) {
 			delete(d.Labels, "app.kubernetes.io/managed-by")
 		}), []string{"PATCH(409) deployments/web", "GET deployments/web", "PATCH deployments/web"}},
 		{"a selector", func() {
@@ -76,7 +77,7 @@ func TestDriftIsRepaired(t *testing.T) {
 		{"a deleted child", func() { f.remove(&corev1.Service{}) }, patches("services")},
 		{"a deleted child with rules", func() { f.remove(&networkingv1.NetworkPolicy{}) }, patches("networkpolicies")},
 	} {
-		f.run(tc.name, func(t *testing.T) {
+		f.run(tc.name, func(*testing.T) {
 			tc.disturb()
 			f.apply(f.children()...)
 			f.expect("repair", tc.want...)
@@ -98,7 +99,7 @@ func TestForeignAdditionsAreLeftAlone(t *testing.T) {
 	service.Spec.WithType(corev1.ServiceTypeLoadBalancer)
 	f.apply(scaled(), service)
 	f.made()
-	addToDeployment := func(d *appsv1.Deployment) {
+	addToDeployment := func(d *k8sappsv1.Deployment) {
 		d.Labels["theirs"] = "1"
 		d.Annotations["deployment.kubernetes.io/revision"] = "7"
 		d.Finalizers = []string{"example.com/theirs"}
@@ -119,7 +120,7 @@ func TestForeignAdditionsAreLeftAlone(t *testing.T) {
 		template.Spec.Volumes = append(template.Spec.Volumes, corev1.Volume{Name: "theirs"})
 		template.Spec.NodeSelector = map[string]string{"pool": "theirs"}
 	}
-	disturb(f, &appsv1.Deployment{}, addToDeployment)
+	disturb(f, &k8sappsv1.Deployment{}, addToDeployment)
 	disturb(f, &corev1.Service{}, func(s *corev1.Service) {
 		s.Annotations["lb.example.com/id"] = "x"
 		s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
@@ -137,10 +138,10 @@ func TestForeignAdditionsAreLeftAlone(t *testing.T) {
 		f.restart()
 	}
 
-	disturb(f, &appsv1.Deployment{}, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[1].Image = "evil" })
+	disturb(f, &k8sappsv1.Deployment{}, func(d *k8sappsv1.Deployment) { d.Spec.Template.Spec.Containers[1].Image = "evil" })
 	f.apply(scaled(), service)
 	f.expect("with foreign additions and drift", patches("deployments")...)
-	got := f.get(&appsv1.Deployment{}).(*appsv1.Deployment)
+	got := f.get(&k8sappsv1.Deployment{}).(*k8sappsv1.Deployment)
 	names := []string{got.Spec.Template.Spec.Containers[0].Name, got.Spec.Template.Spec.Containers[1].Name}
 	if got.Labels["theirs"] != "1" || *got.Spec.Replicas != 5 || len(got.Spec.Template.Spec.InitContainers) != 1 ||
 		len(got.Spec.Template.Spec.Volumes) != 2 || len(got.OwnerReferences) != 2 {
@@ -168,23 +169,25 @@ func TestRemovalIsApplied(t *testing.T) {
 	f.apply(deployment, service, config)
 	f.expect("removal", patches("deployments", "services", "configmaps")...)
 
-	d := f.get(&appsv1.Deployment{}).(*appsv1.Deployment)
+	d := f.get(&k8sappsv1.Deployment{}).(*k8sappsv1.Deployment)
 	got := container(d)
-	if len(got.Env) != 2 || got.Env[0].Name != "EMPTY" || len(got.EnvFrom) != 0 || got.ReadinessProbe != nil ||
-		len(d.Spec.Template.Spec.Tolerations) != 0 || len(d.Spec.Template.Spec.TopologySpreadConstraints) != 0 {
-		t.Errorf("still there: %v", d.Spec.Template.Spec)
-	}
-	if _, ok := got.Resources.Limits["cpu"]; ok || len(got.Resources.Limits) != 1 {
-		t.Errorf("limits: %v", got.Resources.Limits)
-	}
-	if _, ok := d.Labels["app"]; ok {
-		t.Error("the label is still there")
-	}
-	if s := f.get(&corev1.Service{}).(*corev1.Service); len(s.Spec.Ports) != 1 || s.Spec.Ports[0].Name != "http" {
-		t.Errorf("ports: %v", s.Spec.Ports)
-	}
-	if m := f.get(&corev1.ConfigMap{}).(*corev1.ConfigMap); len(m.Data) != 1 || len(m.BinaryData) != 0 {
-		t.Errorf("data: %v %v", m.Data, m.BinaryData)
+	labels := testLabels()
+	delete(labels, "app")
+	for name, values := range map[string][2]any{
+		"variables":   {2, len(got.Env)},
+		"sources":     {0, len(got.EnvFrom)},
+		"probe":       {(*corev1.Probe)(nil), got.ReadinessProbe},
+		"limits":      {corev1.ResourceList{"memory": resource.MustParse("1Gi")}, got.Resources.Limits},
+		"tolerations": {0, len(d.Spec.Template.Spec.Tolerations)},
+		"spread":      {0, len(d.Spec.Template.Spec.TopologySpreadConstraints)},
+		"labels":      {labels, d.Labels},
+		"ports":       {1, len(f.get(&corev1.Service{}).(*corev1.Service).Spec.Ports)},
+		"data":        {map[string]string{"empty": ""}, f.get(&corev1.ConfigMap{}).(*corev1.ConfigMap).Data},
+		"binary data": {0, len(f.get(&corev1.ConfigMap{}).(*corev1.ConfigMap).BinaryData)},
+	} {
+		if diff := cmp.Diff(values[0], values[1]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 	f.apply(deployment, service, config)
 	f.expect("afterwards")

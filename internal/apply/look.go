@@ -79,11 +79,11 @@ func (a *Applier) inTheWay(
 	err := a.live.Get(ctx, name, live)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil //nolint:nilnil // absence is an answer
+		return nil, nil // absence is an answer
 	case err != nil:
 		return nil, fmt.Errorf("read the owner of %s %q: %w", gvk.Kind, name.Name, err)
 	case o.succeeds(live):
-		return nil, nil //nolint:nilnil // as good as gone
+		return nil, nil // as good as gone
 	case !o.controls(live):
 		return nil, o.conflict(gvk, live)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
+	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,19 +59,12 @@ func TestForeignObjectIsRefused(t *testing.T) {
 					ObjectMeta: metav1.ObjectMeta{Namespace: f.name, Name: "web", Labels: testLabels()},
 				}),
 			}
+			by := ""
+			if len(meta.OwnerReferences) > 0 {
+				by = " (controlled by PodTemplate other)"
+			}
 			for verb, err := range errs {
-				conflict := &ConflictError{}
-				if !errors.As(err, &conflict) {
-					t.Fatalf("%s: %v, want a ConflictError", verb, err)
-				}
-				want := `ConfigMap "web" exists and is not controlled by this PodTemplate: rename the PodTemplate or remove the ConfigMap`
-				if len(meta.OwnerReferences) > 0 {
-					want = `ConfigMap "web" exists and is not controlled by this PodTemplate (controlled by PodTemplate other): ` +
-						`rename the PodTemplate or remove the ConfigMap`
-				}
-				if err.Error() != want {
-					t.Errorf("%s: %v\nwant %s", verb, err, want)
-				}
+				expectConflict(t, verb, err, by)
 			}
 			if err := f.Prune(t.Context(), f.owner, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.name, Name: "web"}}); err != nil {
 				t.Errorf("Prune: %v", err)
@@ -86,6 +79,15 @@ func TestForeignObjectIsRefused(t *testing.T) {
 	f.apply(corev1ac.ConfigMap("web", f.name).WithLabels(testLabels()))
 	if f.get(&corev1.ConfigMap{}) == nil {
 		t.Error("not created after the foreign object was gone")
+	}
+}
+
+func expectConflict(t *testing.T, verb string, err error, by string) {
+	t.Helper()
+	conflict := &ConflictError{}
+	want := `ConfigMap "web" exists and is not controlled by this PodTemplate` + by + `: rename the PodTemplate or remove the ConfigMap`
+	if !errors.As(err, &conflict) || err.Error() != want {
+		t.Errorf("%s: %v\nwant %s", verb, err, want)
 	}
 }
 
@@ -181,7 +183,7 @@ func TestRefusedObjectDoesNotBlockOthers(t *testing.T) {
 func TestImmutableFieldIsReported(t *testing.T) {
 	f := newFixture(t)
 	f.apply(webDeployment(f.name))
-	uid := f.get(&appsv1.Deployment{}).GetUID()
+	uid := f.get(&k8sappsv1.Deployment{}).GetUID()
 	changed := webDeployment(f.name)
 	changed.Spec.Selector.WithMatchLabels(map[string]string{"app": "web"})
 	f.made()
@@ -191,7 +193,7 @@ func TestImmutableFieldIsReported(t *testing.T) {
 		t.Errorf("%v, want a WriteError of the Deployment around Invalid", err)
 	}
 	f.expect("an immutable field", "PATCH(422) deployments/web")
-	if after := f.get(&appsv1.Deployment{}); after == nil || after.GetUID() != uid || after.GetDeletionTimestamp() != nil {
+	if after := f.get(&k8sappsv1.Deployment{}); after == nil || after.GetUID() != uid || after.GetDeletionTimestamp() != nil {
 		t.Error("the Deployment was deleted")
 	}
 }
@@ -213,6 +215,9 @@ func TestDeletingObjectIsNotApplied(t *testing.T) {
 	}
 	f.expect("while it is being deleted")
 	disturb(f, &corev1.Service{}, func(s *corev1.Service) { s.Finalizers = nil })
+	f.eventually("the cache has seen the end", func() bool {
+		return apierrors.IsNotFound(f.cache.Get(t.Context(), client.ObjectKeyFromObject(service), &corev1.Service{}))
+	})
 	f.apply(changed)
 	f.expect("when it is gone", patches("services")...)
 }

@@ -52,10 +52,10 @@ func (i laggingIndexer) LastStoreSyncResourceVersion() string { return i.store }
 // returned lets it go on.
 func (f *fixture) lag() (goOn func()) {
 	f.t.Helper()
-	real := f.cache
-	lagging := &laggingCache{Cache: real}
+	moving := f.cache
+	lagging := &laggingCache{Cache: moving}
 	now := &corev1.ConfigMap{}
-	switch err := real.Get(f.t.Context(), client.ObjectKey{Namespace: f.name, Name: "web"}, now); {
+	switch err := moving.Get(f.t.Context(), client.ObjectKey{Namespace: f.name, Name: "web"}, now); {
 	case err == nil:
 		lagging.frozen = now
 	case !apierrors.IsNotFound(err):
@@ -67,7 +67,7 @@ func (f *fixture) lag() (goOn func()) {
 	}
 	lagging.store = store
 	f.cache = lagging
-	return func() { f.cache = real }
+	return func() { f.cache = moving }
 }
 
 func config(namespace, value string) *corev1ac.ConfigMapApplyConfiguration {

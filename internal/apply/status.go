@@ -80,7 +80,7 @@ func statusPatch(obj, before client.Object) (client.Patch, error) {
 		return nil, err
 	}
 	if patch.Status == nil {
-		return nil, nil //nolint:nilnil // nothing to write is an answer
+		return nil, nil // nothing to write is an answer
 	}
 	patch.Metadata.ResourceVersion = before.GetResourceVersion()
 	if raw, err = json.Marshal(patch); err != nil {

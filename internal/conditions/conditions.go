@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	fettlemeta "github.com/fettle-dev/fettle/api/meta/v1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 )
 
 // maxMessage is the length in bytes that the API allows a condition's message.
@@ -43,9 +43,9 @@ func cut(message string) string {
 // reason and message. Ready is True when all of them are, and Unknown when none are given.
 func Summarize(conds *[]metav1.Condition, generation int64, types ...string) {
 	ready := metav1.Condition{
-		Type:               fettlemeta.Ready,
+		Type:               fettlev1.Ready,
 		Status:             metav1.ConditionTrue,
-		Reason:             fettlemeta.Ready,
+		Reason:             fettlev1.Ready,
 		ObservedGeneration: generation,
 	}
 	if c := worst(*conds, generation, types); c.Status != metav1.ConditionTrue {
@@ -85,7 +85,7 @@ func known(conds []metav1.Condition, generation int64, t string) metav1.Conditio
 func unknown(what string) metav1.Condition {
 	return metav1.Condition{
 		Status:  metav1.ConditionUnknown,
-		Reason:  fettlemeta.ReasonReconciling,
+		Reason:  fettlev1.ReasonReconciling,
 		Message: what + " is not known yet",
 	}
 }

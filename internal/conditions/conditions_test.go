@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	fettlemeta "github.com/fettle-dev/fettle/api/meta/v1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 )
 
 func condition(t string, status metav1.ConditionStatus, generation int64) metav1.Condition {
@@ -75,7 +75,7 @@ func TestSetCutsLongMessages(t *testing.T) {
 func TestSummarize(t *testing.T) {
 	const yes, no, unsure = metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown
 	ready := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
-		return metav1.Condition{Type: fettlemeta.Ready, Status: status, Reason: reason, Message: message, ObservedGeneration: 2}
+		return metav1.Condition{Type: fettlev1.Ready, Status: status, Reason: reason, Message: message, ObservedGeneration: 2}
 	}
 	for _, tc := range []struct {
 		name  string
@@ -106,17 +106,17 @@ func TestSummarize(t *testing.T) {
 		{
 			"a missing one is Unknown",
 			[]metav1.Condition{condition("A", yes, 2)},
-			[]string{"A", "B"}, ready(unsure, fettlemeta.ReasonReconciling, "B is not known yet"),
+			[]string{"A", "B"}, ready(unsure, fettlev1.ReasonReconciling, "B is not known yet"),
 		},
 		{
 			"one of an older generation is Unknown",
 			[]metav1.Condition{condition("A", yes, 1)},
-			[]string{"A"}, ready(unsure, fettlemeta.ReasonReconciling, "A is not known yet"),
+			[]string{"A"}, ready(unsure, fettlev1.ReasonReconciling, "A is not known yet"),
 		},
 		{
 			"a False of an older generation is Unknown too",
 			[]metav1.Condition{condition("A", no, 1), condition("B", yes, 2)},
-			[]string{"A", "B"}, ready(unsure, fettlemeta.ReasonReconciling, "A is not known yet"),
+			[]string{"A", "B"}, ready(unsure, fettlev1.ReasonReconciling, "A is not known yet"),
 		},
 		{
 			"others do not count",
@@ -125,13 +125,13 @@ func TestSummarize(t *testing.T) {
 		},
 		{
 			"nothing is known of nothing", nil, nil,
-			ready(unsure, fettlemeta.ReasonReconciling, "the state is not known yet"),
+			ready(unsure, fettlev1.ReasonReconciling, "the state is not known yet"),
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			conds := tc.conds
 			Summarize(&conds, 2, tc.types...)
-			got := meta.FindStatusCondition(conds, fettlemeta.Ready)
+			got := meta.FindStatusCondition(conds, fettlev1.Ready)
 			if got == nil {
 				t.Fatal("no Ready condition")
 			}
@@ -165,7 +165,7 @@ func TestSummarizeProperties(t *testing.T) {
 		case count[metav1.ConditionTrue] == len(names):
 			want = metav1.ConditionTrue
 		}
-		if got := meta.FindStatusCondition(conds, fettlemeta.Ready).Status; got != want {
+		if got := meta.FindStatusCondition(conds, fettlev1.Ready).Status; got != want {
 			t.Fatalf("Ready is %s, want %s: %v", got, want, conds)
 		}
 		again := append([]metav1.Condition(nil), conds...)
