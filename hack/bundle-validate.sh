@@ -20,3 +20,4 @@ for check in suite=operatorframework name=operatorhub name=good-practices; do
   fi
 done
 [ -z "$failed" ] || die "the bundle is not clean by:$failed (see above; config/manifests and the markers in api/ are its sources)"
+hack/multiarch.sh

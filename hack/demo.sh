@@ -66,6 +66,8 @@ page() {
   sed 's/^/        /' dist/demo-page.html
 }
 
+try() { printf '  %-60s # %s' "$1" "$2"; }
+
 timed "cluster with OLM" cluster
 timed "images built and pushed" images
 timed "Fettle installed by OLM" hack/olm-install.sh
@@ -77,13 +79,15 @@ cat <<END
 Done in $SECONDS s: OLM installed Fettle from its catalog by a Subscription, and WebApp "$app" serves the page above.
 $(printf '%s\n' "${took[@]}")
 
-Try next (with $([ "${CLUSTER:-local}" = existing ] && echo "your KUBECONFIG" || echo "export KUBECONFIG=$KUBECONFIG PATH=$(hack/tools/bin kubernetes):\$PATH")):
-  kubectl get webapps                                  what runs, and what is wrong where something is
-  kubectl scale webapp $app --replicas=5             more pods
-  kubectl patch webapp $app --type=merge -p '{"spec":{"image":"nginx:nope"}}'
-  kubectl get webapp $app -o wide                    the pod's own reason, and the old pods still serve
-  kubectl delete deployment $app                     it comes back
-  kubectl explain webapp.spec                          all that a WebApp can say
-  kubectl -n fettle-system get csv,subscription,pods   how OLM sees Fettle
-$([ "${CLUSTER:-local}" = existing ] || echo "  make down                                            removes the cluster")
+Try next, after
+  export KUBECONFIG=${KUBECONFIG:-$HOME/.kube/config} PATH=$(hack/tools/bin kubernetes):\$PATH
+then
+$(try "kubectl get webapps -A" "what runs, and what is wrong where something is")
+$(try "kubectl -n $ns scale webapp $app --replicas=5" "more pods")
+$(try "kubectl -n $ns patch webapp $app --type=merge -p '{\"spec\":{\"image\":\"nginx:nope\"}}'" "the old pods go on serving")
+$(try "kubectl -n $ns get webapp $app -o wide" "the pod's own reason")
+$(try "kubectl -n $ns delete deployment $app" "comes back")
+$(try "kubectl explain webapp.spec" "all that a WebApp can say")
+$(try "kubectl -n fettle-system get csv,subscription,pods" "how OLM sees Fettle")
+$([ "${CLUSTER:-local}" = existing ] || try "make down" "removes the cluster")
 END

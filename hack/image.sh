@@ -33,7 +33,7 @@ operator)
     hack/build.sh "bin/$arch/fettle" "$arch"
     arguments+=(--binary "$root/bin/$arch/fettle")
   done
-  image build "${arguments[@]}" --name "${IMG:-$base:v$version}" \
+  image build "${arguments[@]}" --index --name "${IMG:-$base:v$version}" \
     --label org.opencontainers.image.source=https://github.com/fettle-dev/fettle \
     --label "org.opencontainers.image.version=v$version" --label org.opencontainers.image.licenses=Apache-2.0
   ;;

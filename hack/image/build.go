@@ -44,6 +44,7 @@ func buildCommand() *cobra.Command {
 	flags := cmd.Flags()
 	b.flags(cmd)
 	flags.StringArrayVar(&b.binaries, "binary", nil, "static program, put at / and run (again for another architecture)")
+	flags.BoolVar(&b.index, "index", false, "make an index of architectures even of one, as published images have")
 	flags.StringVar(&b.base, "base", "static", "static (users, CA certificates, /tmp), empty, or an image of the registry")
 	flags.StringArrayVar(&b.entrypoint, "entrypoint", nil, "entry point, a word for each flag (the binary by default)")
 	flags.StringArrayVar(&b.command, "cmd", nil, "default arguments, a word for each flag")

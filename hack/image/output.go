@@ -24,6 +24,7 @@ type output struct {
 	push   string
 	ca     string
 	output string
+	index  bool // an index even of one image
 }
 
 func (o *output) flags(cmd *cobra.Command) {
@@ -35,13 +36,13 @@ func (o *output) flags(cmd *cobra.Command) {
 	require(cmd, "name")
 }
 
-// write stores one image, or an index if there are several, and prints the digest.
+// write stores one image, or an index if there are several or one is wanted, and prints the digest.
 func (o *output) write(cmd *cobra.Command, images ...v1.Image) error {
 	if o.push == "" && o.output == "" {
 		return fmt.Errorf("nowhere to put the image: give --push REGISTRY or --output tar=FILE or oci=FOLDER")
 	}
 	var what registry.Pushable = images[0]
-	if len(images) > 1 {
+	if len(images) > 1 || o.index {
 		index, err := multiArch(images)
 		if err != nil {
 			return err
