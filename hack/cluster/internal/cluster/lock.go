@@ -15,8 +15,9 @@ type lock struct {
 }
 
 // acquire takes the cluster's lock, or says who has it.
-func (c Config) acquire() (*lock, error) {
-	path := filepath.Join("/run", c.Name+".lock")
+func (c Config) acquire() (*lock, error) { return acquire(filepath.Join("/run", c.Name+".lock")) }
+
+func acquire(path string) (*lock, error) {
 	for {
 		file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 		if err != nil {

@@ -111,6 +111,9 @@ func (r *resizer) resize(ctx context.Context, name cache.ObjectName) error {
 // grown is the claim with the status that says that it has grown to size.
 func grown(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *corev1.PersistentVolumeClaim {
 	claim = claim.DeepCopy()
+	if claim.Status.Capacity == nil {
+		claim.Status.Capacity = corev1.ResourceList{}
+	}
 	claim.Status.Capacity[corev1.ResourceStorage] = size
 	claim.Status.AllocatedResources = corev1.ResourceList{corev1.ResourceStorage: size}
 	delete(claim.Status.AllocatedResourceStatuses, corev1.ResourceStorage)

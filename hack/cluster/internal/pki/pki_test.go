@@ -1,0 +1,126 @@
+package pki
+
+import (
+	"crypto/x509"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+func open(t *testing.T, dir string) *Authority {
+	t.Helper()
+	a, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func issue(t *testing.T, a *Authority, r Request) []byte {
+	t.Helper()
+	pair, err := a.Issue(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(pair.Cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestIssueKeepsWhatStillHolds(t *testing.T) {
+	dir := t.TempDir()
+	request := Request{Name: "server", CommonName: "server", DNSNames: []string{"localhost"}, IPs: []net.IP{net.ParseIP("127.0.0.1")}}
+	first := issue(t, open(t, dir), request)
+	if again := issue(t, open(t, dir), request); string(again) != string(first) {
+		t.Error("a certificate that still holds was made anew")
+	}
+	request.IPs = append(request.IPs, net.ParseIP("172.30.0.1"))
+	if changed := issue(t, open(t, dir), request); string(changed) == string(first) {
+		t.Error("a certificate for other addresses was kept")
+	}
+}
+
+func TestIssueFollowsTheAuthority(t *testing.T) {
+	dir := t.TempDir()
+	request := Request{Name: "client", CommonName: "someone", Organizations: []string{"group"}}
+	first := issue(t, open(t, dir), request)
+	if err := os.Remove(filepath.Join(dir, "ca.key")); err != nil {
+		t.Fatal(err)
+	}
+	if after := issue(t, open(t, dir), request); string(after) == string(first) {
+		t.Error("a certificate of an authority that is gone was kept")
+	}
+}
+
+func TestCertificateIsTrusted(t *testing.T) {
+	a := open(t, t.TempDir())
+	issue(t, a, Request{Name: "server", CommonName: "server", DNSNames: []string{"localhost"}, IPs: []net.IP{net.ParseIP("172.30.0.1")}})
+	cert, _, err := readPair(a.file("server.crt"), a.file("server.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(a.Certificate())
+	for _, host := range []string{"localhost", "172.30.0.1"} {
+		if _, err := cert.Verify(x509.VerifyOptions{DNSName: host, Roots: roots}); err != nil {
+			t.Errorf("for %s: %v", host, err)
+		}
+	}
+	if _, err := cert.Verify(x509.VerifyOptions{DNSName: "example.org", Roots: roots}); err == nil {
+		t.Error("it holds for a host that was not asked for")
+	}
+}
+
+func TestKubeconfig(t *testing.T) {
+	dir := t.TempDir()
+	a := open(t, dir)
+	pair, err := a.Issue(Request{Name: "admin", CommonName: "admin", Organizations: []string{"system:masters"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "kubeconfig")
+	if err := os.WriteFile(file, []byte("old"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Kubeconfig(file, "https://172.30.0.1:6443", "admin", pair); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("mode is %v, want 0600: it makes its reader an administrator", info.Mode().Perm())
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Host != "https://172.30.0.1:6443" || len(config.CertData) == 0 || len(config.KeyData) == 0 || len(config.CAData) == 0 {
+		t.Errorf("it lacks the server or certificates: %+v", config)
+	}
+}
+
+func TestSigningKeyIsKept(t *testing.T) {
+	a := open(t, t.TempDir())
+	private, public, err := a.SigningKey("service-accounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _ := os.ReadFile(private)
+	if _, _, err := a.SigningKey("service-accounts"); err != nil {
+		t.Fatal(err)
+	}
+	after, _ := os.ReadFile(private)
+	if string(before) != string(after) || len(after) == 0 {
+		t.Error("the key was made anew: all tokens would be refused")
+	}
+	if _, err := readPEM(public); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,151 @@
+package storage
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"
+)
+
+func claimOf(asks, has string) *corev1.PersistentVolumeClaim {
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "data", Namespace: "default"},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			VolumeName:  "pv",
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: sized(asks)},
+		},
+		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
+	}
+	if has != "" {
+		claim.Status.Capacity = sized(has)
+	}
+	return claim
+}
+
+func sized(size string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+}
+
+func TestProvisionAndDelete(t *testing.T) {
+	p := provisioner{t.TempDir()}
+	volume, state, err := p.Provision(t.Context(), controller.ProvisionOptions{
+		StorageClass: &storagev1.StorageClass{}, PVName: "pvc-1", PVC: claimOf("1Gi", ""), SelectedNodeName: "n2",
+	})
+	if err != nil || state != controller.ProvisioningFinished {
+		t.Fatal(state, err)
+	}
+	term := volume.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0]
+	if term.Key != corev1.LabelHostname || term.Values[0] != "n2" {
+		t.Errorf("the volume is tied to %v, not to its node", term)
+	}
+	data := filepath.Join(volume.Spec.Local.Path, "folder", "file")
+	if err := os.MkdirAll(filepath.Dir(data), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Delete(t.Context(), volume); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(volume.Spec.Local.Path); !os.IsNotExist(err) {
+		t.Errorf("the folder is still there: %v", err)
+	}
+}
+
+func TestProvisionRefuses(t *testing.T) {
+	p := provisioner{t.TempDir()}
+	block := claimOf("1Gi", "")
+	block.Spec.VolumeMode = new(corev1.PersistentVolumeBlock)
+	for name, options := range map[string]controller.ProvisionOptions{
+		"a block volume": {StorageClass: &storagev1.StorageClass{}, PVName: "pv", PVC: block, SelectedNodeName: "n1"},
+		"no node":        {StorageClass: &storagev1.StorageClass{}, PVName: "pv", PVC: claimOf("1Gi", "")},
+	} {
+		if volume, _, err := p.Provision(t.Context(), options); err == nil {
+			t.Errorf("%s: got %v", name, volume)
+		}
+	}
+}
+
+func TestDeleteSparesOthers(t *testing.T) {
+	other := filepath.Join(t.TempDir(), "pv")
+	if err := os.Mkdir(other, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}
+	volume.Spec.Local = &corev1.LocalVolumeSource{Path: other}
+	if err := (provisioner{t.TempDir()}).Delete(t.Context(), volume); err == nil {
+		t.Error("a volume elsewhere is said to be deleted")
+	}
+	if _, err := os.Stat(other); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWanted(t *testing.T) {
+	pending := claimOf("2Gi", "1Gi")
+	pending.Status.Phase = corev1.ClaimPending
+	for name, test := range map[string]struct {
+		claim *corev1.PersistentVolumeClaim
+		want  bool
+	}{
+		"more":        {claimOf("2Gi", "1Gi"), true},
+		"the same":    {claimOf("1Gi", "1024Mi"), false},
+		"less":        {claimOf("1Gi", "2Gi"), false},
+		"not bound":   {pending, false},
+		"no size yet": {claimOf("1Gi", ""), true},
+	} {
+		if got := wanted(test.claim); (got != nil) != test.want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
+func TestGrownFromNothing(t *testing.T) {
+	claim := grown(claimOf("1Gi", ""), resource.MustParse("1Gi"))
+	if claim.Status.Capacity.Storage().String() != "1Gi" {
+		t.Errorf("got %v", claim.Status.Capacity)
+	}
+}
+
+func TestResize(t *testing.T) {
+	for name, test := range map[string]struct {
+		provisioner, want string
+	}{
+		"ours":      {ProvisionerName, "2Gi"},
+		"another's": {"example.org/disks", "1Gi"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
+				Name: "pv", Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": test.provisioner},
+			}}
+			volume.Spec.Capacity = sized("1Gi")
+			claim := claimOf("2Gi", "1Gi")
+			claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: corev1.PersistentVolumeClaimResizing}}
+			client := fake.NewClientset(volume, claim)
+			if err := newResizer(client).resize(t.Context(), cache.MetaObjectToName(claim)); err != nil {
+				t.Fatal(err)
+			}
+			claim, err := client.CoreV1().PersistentVolumeClaims("default").Get(t.Context(), "data", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			volume, err = client.CoreV1().PersistentVolumes().Get(t.Context(), "pv", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			of := func(list corev1.ResourceList) string { return list.Storage().String() }
+			if of(claim.Status.Capacity) != test.want || of(volume.Spec.Capacity) != test.want {
+				t.Errorf("claim has %s, volume %s, want %s", of(claim.Status.Capacity), of(volume.Spec.Capacity), test.want)
+			}
+			if done := len(claim.Status.Conditions) == 0; done != (test.want == "2Gi") {
+				t.Errorf("conditions %v", claim.Status.Conditions)
+			}
+		})
+	}
+}
