@@ -59,6 +59,7 @@ func TestMain(m *testing.M) {
 
 func TestControllers(t *testing.T) {
 	RegisterFailHandler(Fail)
+	EnforceDefaultTimeoutsWhenUsingContexts()
 	SetDefaultEventuallyTimeout(soon)
 	SetDefaultEventuallyPollingInterval(poll)
 	SetDefaultConsistentlyDuration(still)

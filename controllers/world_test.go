@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -104,9 +103,14 @@ func change(ctx context.Context, app *appsv1.WebApp, f func(*appsv1.WebAppSpec))
 	Expect(user.Patch(ctx, app, client.MergeFrom(before))).To(Succeed())
 }
 
+// patch sends a merge patch, or a JSON patch if it is a list.
 func patch(ctx context.Context, obj client.Object, format string, args ...any) {
 	GinkgoHelper()
-	Expect(user.Patch(ctx, obj, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, format, args...)))).To(Succeed())
+	body, kind := fmt.Appendf(nil, format, args...), types.MergePatchType
+	if body[0] == '[' {
+		kind = types.JSONPatchType
+	}
+	Expect(user.Patch(ctx, obj, client.RawPatch(kind, body))).To(Succeed())
 }
 
 // touch makes the operator look at app once more.
@@ -162,9 +166,20 @@ func (l ledger) summary(ctx context.Context) audit.Summary {
 	return summary
 }
 
-// to chooses the requests for one resource, such as "deployments.apps".
-func to(summary audit.Summary, resource string) audit.Summary {
-	return summary.Where(func(k audit.Key) bool { return k.Resource == resource && k.Subresource == "" })
+// to chooses the requests for one resource, such as "deployments.apps", or a subresource of it.
+func to(summary audit.Summary, resource, subresource string) audit.Summary {
+	return summary.Where(func(k audit.Key) bool { return k.Resource == resource && k.Subresource == subresource })
+}
+
+// refused counts the writes that the API server turned down.
+func refused(summary audit.Summary) int {
+	total := 0
+	for key, count := range summary.Counts {
+		if key.Class == audit.Write {
+			total += count.Refused
+		}
+	}
+	return total
 }
 
 // expectIdle asserts that the operator neither writes nor reads, from the mark on until a while from now.
@@ -180,8 +195,4 @@ func (l ledger) expectIdle(ctx context.Context) {
 func settle(ctx context.Context) {
 	GinkgoHelper()
 	Consistently(ctx.Err, "3500ms", "500ms").Should(Succeed())
-}
-
-func contains(text string) func(string) bool {
-	return func(s string) bool { return strings.Contains(s, text) }
 }

@@ -156,8 +156,8 @@ func (r *reconciler) reconcile(ctx context.Context, app *appsv1.WebApp) (reconci
 	p := desired(app, in)
 	applyErr := r.apply(ctx, app, p, found)
 	switch {
-	case apierrors.HasStatusCause(applyErr, corev1.NamespaceTerminatingCause):
-		return reconcile.Result{}, nil // the WebApp goes too
+	case apierrors.HasStatusCause(applyErr, corev1.NamespaceTerminatingCause), errors.Is(applyErr, errPortsTaken):
+		return reconcile.Result{}, nil // the WebApp goes too, or its child wakes us
 	case transient(applyErr):
 		return reconcile.Result{}, applyErr
 	}
@@ -175,11 +175,17 @@ func (r *reconciler) apply(ctx context.Context, app *appsv1.WebApp, p plan, foun
 	if err := r.handOver(ctx, app, found.deployment); err != nil {
 		return err
 	}
+	rolls := configRollsOut(found.deployment, p) && r.applier.Current(found.deployment) // before Apply, to count it once
 	applyErr := r.applier.Apply(ctx, app, p.objects...)
 	if transient(applyErr) {
 		return applyErr
 	}
-	if applyErr == nil && configRollsOut(found.deployment, p) && r.applier.Current(found.deployment) {
+	if apierrors.IsInvalid(applyErr) {
+		if renumbered, err := r.renumberPorts(ctx, app, p); err != nil || renumbered {
+			return cmp.Or(err, errPortsTaken)
+		}
+	}
+	if applyErr == nil && rolls {
 		r.metrics.ConfigChanged(monitoring.KindWebApp, client.ObjectKeyFromObject(app))
 	}
 	return cmp.Or(applyErr, r.applier.Prune(ctx, app, superfluous(app, p, found)...))

@@ -1,0 +1,98 @@
+package webapp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+)
+
+// errPortsTaken ends a pass that has just renumbered ports; the watch brings the next one.
+var errPortsTaken = errors.New("ports were renumbered")
+
+// Ports are known to server-side apply by their number. Where somebody changed the number of one, the apply would add the
+// right one beside it, and be refused since both have the same name. Their numbers are then put right first.
+
+// renumberPorts puts the ports of the children right, and reports whether any was wrong.
+func (r *reconciler) renumberPorts(ctx context.Context, app *appsv1.WebApp, p plan) (bool, error) {
+	renumbered := false
+	for _, o := range p.objects {
+		var live client.Object
+		switch o.(type) {
+		case *appsv1ac.DeploymentApplyConfiguration:
+			live = &k8sappsv1.Deployment{}
+		case *corev1ac.ServiceApplyConfiguration:
+			live = &corev1.Service{}
+		default:
+			continue
+		}
+		if err := r.client.Get(ctx, client.ObjectKeyFromObject(app), live); apierrors.IsNotFound(err) {
+			continue
+		} else if err != nil {
+			return false, fmt.Errorf("get %T: %w", live, err)
+		}
+		patch := portsPatch(app, live)
+		if patch == nil || !owned(app, live) {
+			continue
+		}
+		if err := r.client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(controllerName)); err != nil {
+			return false, fmt.Errorf("renumber the ports of %T %q: %w", live, app.Name, err)
+		}
+		renumbered = true
+	}
+	return renumbered, nil
+}
+
+// portsPatch is the JSON patch that gives each named port of live its number; nil when they have it.
+func portsPatch(app *appsv1.WebApp, live client.Object) []byte {
+	type operation struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value any    `json:"value"`
+	}
+	patch := []operation{{"test", "/metadata/resourceVersion", live.GetResourceVersion()}}
+	renumber := func(name string, number int32, path string, wanted []namedPort) {
+		if i := slices.IndexFunc(wanted, func(p namedPort) bool { return p.name == name }); i >= 0 && wanted[i].number != number {
+			patch = append(patch, operation{"replace", path, wanted[i].number})
+		}
+	}
+	switch live := live.(type) {
+	case *corev1.Service:
+		wanted := []namedPort{{mainPort, servicePort(app)}}
+		for _, p := range app.Spec.Service.ExtraPorts {
+			wanted = append(wanted, namedPort{p.Name, p.Port})
+		}
+		for i, p := range live.Spec.Ports {
+			renumber(p.Name, p.Port, fmt.Sprintf("/spec/ports/%d/port", i), wanted)
+		}
+	case *k8sappsv1.Deployment:
+		for c := range live.Spec.Template.Spec.Containers {
+			container := &live.Spec.Template.Spec.Containers[c]
+			if container.Name != mainContainer {
+				continue
+			}
+			for i, p := range container.Ports {
+				renumber(p.Name, p.ContainerPort, fmt.Sprintf("/spec/template/spec/containers/%d/ports/%d/containerPort", c, i), containerPorts(app))
+			}
+		}
+	}
+	if len(patch) == 1 {
+		return nil
+	}
+	raw, err := json.Marshal(patch)
+	if err != nil {
+		panic(fmt.Sprintf("strings and numbers have no JSON form: %v", err))
+	}
+	return raw
+}

@@ -1,0 +1,200 @@
+package controllers_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	k8sappsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+)
+
+var _ = Describe("The children of a WebApp", func() {
+	var namespace string
+	BeforeEach(func(ctx context.Context) { namespace = newNamespace(ctx) })
+
+	DescribeTable("are put right when somebody changes them",
+		func(ctx context.Context, kind client.Object, wrong string, right func(client.Object) bool) {
+			app := newApp(namespace, "web", everything)
+			createReady(ctx, app)
+			obj := child(app, kind.DeepCopyObject().(client.Object))
+			Expect(read(ctx, obj)).To(Succeed())
+			Expect(right(obj)).To(BeTrue())
+			patch(ctx, obj, "%s", wrong)
+			Expect(right(obj)).To(BeFalse(), "the patch changed nothing")
+			Eventually(field(obj, right)).WithContext(ctx).Should(BeTrue())
+			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
+		},
+		Entry("Deployment", &k8sappsv1.Deployment{}, `{"spec":{"progressDeadlineSeconds":77}}`, func(o client.Object) bool {
+			return *o.(*k8sappsv1.Deployment).Spec.ProgressDeadlineSeconds == 600
+		}),
+		Entry("Service", &corev1.Service{}, `{"spec":{"ports":[{"name":"http","port":81}]}}`, func(o client.Object) bool {
+			ports := o.(*corev1.Service).Spec.Ports
+			return len(ports) == 1 && ports[0].Port == 80 && ports[0].TargetPort == intstr.FromString("http")
+		}),
+		Entry("Deployment's ports", &k8sappsv1.Deployment{}, `[{"op":"replace","path":"/spec/template/spec/containers/0/ports/0/containerPort","value":81}]`, func(o client.Object) bool {
+			ports := o.(*k8sappsv1.Deployment).Spec.Template.Spec.Containers[0].Ports
+			return len(ports) == 1 && ports[0].ContainerPort == 80
+		}),
+		Entry("Service's ports", &corev1.Service{}, `[{"op":"replace","path":"/spec/ports/0/port","value":81}]`, func(o client.Object) bool {
+			return len(o.(*corev1.Service).Spec.Ports) == 1 && o.(*corev1.Service).Spec.Ports[0].Port == 80
+		}),
+		Entry("its labels", &corev1.Service{}, `{"metadata":{"labels":{"app.kubernetes.io/name":"other"}}}`, func(o client.Object) bool {
+			return o.GetLabels()["app.kubernetes.io/name"] == "web"
+		}),
+		Entry("PodDisruptionBudget", &policyv1.PodDisruptionBudget{}, `{"spec":{"maxUnavailable":2}}`, func(o client.Object) bool {
+			return *o.(*policyv1.PodDisruptionBudget).Spec.MaxUnavailable == intstr.FromInt32(1)
+		}),
+		Entry("Ingress", &networkingv1.Ingress{}, `{"spec":{"rules":null,"defaultBackend":{"service":{"name":"x","port":{"number":1}}}}}`, func(o client.Object) bool {
+			return len(o.(*networkingv1.Ingress).Spec.Rules) == 1
+		}),
+		Entry("NetworkPolicy", &networkingv1.NetworkPolicy{}, `{"spec":{"ingress":[{}]}}`, func(o client.Object) bool {
+			return len(o.(*networkingv1.NetworkPolicy).Spec.Ingress[0].From) == 1
+		}),
+		Entry("HorizontalPodAutoscaler", &autoscalingv2.HorizontalPodAutoscaler{}, `{"spec":{"maxReplicas":3}}`, func(o client.Object) bool {
+			return o.(*autoscalingv2.HorizontalPodAutoscaler).Spec.MaxReplicas == 10
+		}),
+	)
+
+	It("come back when somebody deletes them, with a write each", func(ctx context.Context) {
+		app := newApp(namespace, "web", everything)
+		createReady(ctx, app)
+		settle(ctx)
+		for _, kind := range childKinds() {
+			obj := child(app, kind)
+			Expect(read(ctx, obj)).To(Succeed())
+			was := obj.GetUID()
+			ledger := count(ctx, namespace)
+			Expect(user.Delete(ctx, obj)).To(Succeed())
+			Eventually(func() (types.UID, error) { err := read(ctx, obj); return obj.GetUID(), err }).ShouldNot(Equal(was))
+			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
+			created := ledger.summary(ctx)
+			Expect(created.Writes()-to(created, "webapps.apps.fettle.dev", "status").Writes()).To(BeNumerically("<=", 2), created.String())
+		}
+	})
+
+	It("go when the spec no longer asks for them", func(ctx context.Context) {
+		app := newApp(namespace, "web", everything)
+		createReady(ctx, app)
+		change(ctx, app, func(s *appsv1.WebAppSpec) {
+			s.Ingress, s.NetworkPolicy, s.Autoscaling, s.Replicas = nil, nil, nil, new(int32(1))
+		})
+		for _, kind := range childKinds()[2:] {
+			obj := child(app, kind)
+			Eventually(func() error { return read(ctx, obj) }).Should(Satisfy(apierrors.IsNotFound), "%T", obj)
+		}
+		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
+		Expect(condition(ctx, app, appsv1.WebAppPublished)).To(Equal("none"))
+	})
+
+	DescribeTable("are not taken from others",
+		func(ctx context.Context, foreign client.Object) {
+			obj := foreign.DeepCopyObject().(client.Object)
+			obj.SetNamespace(namespace)
+			obj.SetName("web")
+			Expect(user.Create(ctx, obj)).To(Succeed())
+			app := newApp(namespace, "web")
+			Expect(user.Create(ctx, app)).To(Succeed())
+			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("False NameConflict"))
+			Expect(message(app, "Ready")).To(ContainSubstring(`"web" exists and is not controlled by this WebApp: rename the WebApp or remove`))
+			Expect(app.Status.Phase).To(Equal(appsv1.PhaseDegraded))
+			generation, before := obj.GetGeneration(), obj.GetUID()
+			ledger := count(ctx, namespace)
+			Consistently(func() error { return read(ctx, obj) }, 2*conflictRetry).Should(Succeed())
+			summary := ledger.summary(ctx)
+			Expect(summary.Writes()-refused(summary)).To(BeZero(), summary.String())
+			Expect([]any{obj.GetUID(), obj.GetGeneration(), obj.GetOwnerReferences(), obj.GetLabels()["app.kubernetes.io/managed-by"]}).
+				To(Equal([]any{before, generation, []metav1.OwnerReference(nil), ""}))
+			Expect(user.Delete(ctx, obj)).To(Succeed())
+			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
+			Eventually(eventReasons).WithContext(ctx).WithArguments(app).Should(ConsistOf("Warning NameConflict", "Normal Ready"))
+		},
+		Entry("Deployment", &k8sappsv1.Deployment{Spec: k8sappsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}},
+			},
+		}}),
+		Entry("Service", &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}),
+		Entry("PodDisruptionBudget", &policyv1.PodDisruptionBudget{}),
+	)
+
+	It("keep what others add, at no write and no rollout", func(ctx context.Context) {
+		app := newApp(namespace, "web", func(s *appsv1.WebAppSpec) { s.Service.Type = corev1.ServiceTypeLoadBalancer })
+		createReady(ctx, app)
+		settle(ctx)
+		ledger := count(ctx, namespace)
+		d := deploymentOf(app)
+		sidecar := []byte(`{"metadata":{"labels":{"team":"a"},"annotations":{"note":"b"}},"spec":{"template":{
+			"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"now"}},
+			"spec":{"containers":[{"name":"sidecar","image":"mesh:1"}]}}}}`)
+		Expect(user.Patch(ctx, d, client.RawPatch(types.StrategicMergePatchType, sidecar))).To(Succeed())
+		service := child(app, &corev1.Service{})
+		patch(ctx, service, `{"metadata":{"annotations":{"cloud.example.com/id":"7"}}}`)
+		service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
+		Expect(user.Status().Update(ctx, service)).To(Succeed())
+		generation := d.Generation
+		settle(ctx)
+		summary := ledger.summary(ctx)
+		// The sidecar makes the Deployment roll out, which the status may tell.
+		Expect(summary.Writes()-to(summary, "webapps.apps.fettle.dev", "status").Writes()).To(BeZero(), summary.String())
+		ledger = count(ctx, namespace)
+		patch(ctx, d, `{"metadata":{"labels":{"team":"c"}}}`)
+		patch(ctx, service, `{"metadata":{"labels":{"team":"c"}}}`)
+		ledger.expectIdle(ctx)
+		Expect(read(ctx, d)).To(Succeed())
+		Expect(d.Generation).To(Equal(generation))
+		Expect(d.Spec.Template.Spec.Containers).To(HaveLen(2))
+		Expect(ready(ctx, app)).To(Equal("True Ready"))
+	})
+})
+
+var _ = Describe("A WebApp with an autoscaler", func() {
+	It("keeps the number of pods that it has, leaves it to the autoscaler, and takes it back", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		app := newApp(namespace, "web")
+		createReady(ctx, app)
+		d := deploymentOf(app)
+		replicas := field(d, replicasOf)
+
+		By("switching the autoscaler on")
+		change(ctx, app, autoscaled)
+		Eventually(func() error { return read(ctx, child(app, &autoscalingv2.HorizontalPodAutoscaler{})) }).Should(Succeed())
+		Consistently(replicas).WithContext(ctx).Should(Equal(int32(3)))
+		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
+		settle(ctx)
+
+		By("scaling as the autoscaler does")
+		ledger := count(ctx, namespace)
+		scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 7}}
+		Expect(user.SubResource("scale").Update(ctx, d, client.WithSubResourceBody(scale))).To(Succeed())
+		touch(ctx, app, "1")
+		Consistently(replicas).WithContext(ctx).Should(Equal(int32(7)))
+		Consistently(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
+		change(ctx, app, func(s *appsv1.WebAppSpec) { s.Replicas = new(int32(1)) })
+		Consistently(replicas).WithContext(ctx).Should(Equal(int32(7)))
+		Expect(to(ledger.summary(ctx), "deployments.apps", "").Writes()).To(BeZero(), ledger.summary(ctx).String())
+
+		By("changing the template meanwhile")
+		change(ctx, app, func(s *appsv1.WebAppSpec) { s.Image = "nginx:1.26" })
+		Eventually(field(d, imageOf)).WithContext(ctx).Should(Equal("nginx:1.26"))
+		Expect(replicasOf(d)).To(Equal(int32(7)))
+
+		By("switching it off")
+		change(ctx, app, func(s *appsv1.WebAppSpec) { s.Autoscaling, s.Replicas = nil, new(int32(4)) })
+		Eventually(replicas).WithContext(ctx).Should(Equal(int32(4)))
+		Eventually(func() error { return read(ctx, child(app, &autoscalingv2.HorizontalPodAutoscaler{})) }).Should(Satisfy(apierrors.IsNotFound))
+	})
+})

@@ -1,0 +1,111 @@
+package controllers_test
+
+import (
+	"context"
+	"encoding/json"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+)
+
+const canary = "canary-0af3c1"
+
+func using(refs ...appsv1.ConfigRef) func(*appsv1.WebAppSpec) {
+	return func(s *appsv1.WebAppSpec) { s.ConfigRefs = refs }
+}
+
+func configMap(namespace string, value string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "settings"}, Data: map[string]string{"key": value}}
+}
+
+func secret(namespace string, value string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "settings"}, StringData: map[string]string{"key": value}}
+}
+
+var _ = Describe("The configuration of a WebApp", func() {
+	var namespace string
+	BeforeEach(func(ctx context.Context) { namespace = newNamespace(ctx) })
+
+	It("is waited for", func(ctx context.Context) {
+		app := newApp(namespace, "web", using(appsv1.ConfigRef{Kind: "ConfigMap", Name: "settings"}))
+		Expect(user.Create(ctx, app)).To(Succeed())
+		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("False ConfigMissing"))
+		Expect(message(app, "Ready")).To(ContainSubstring(`ConfigMap "settings" does not exist in namespace "` + namespace + `": create it`))
+		Expect(app.Status.Phase).To(Equal(appsv1.PhasePending))
+		Expect(read(ctx, child(app, &corev1.Service{}))).To(Succeed())
+		Expect(read(ctx, deploymentOf(app))).To(Satisfy(apierrors.IsNotFound))
+		Expect(user.Create(ctx, configMap(namespace, "a"))).To(Succeed())
+		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
+
+		By("deleting it again")
+		generation := generationOf(mustRead(ctx, deploymentOf(app)))
+		Expect(user.Delete(ctx, configMap(namespace, ""))).To(Succeed())
+		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("False ConfigMissing"))
+		Consistently(field(deploymentOf(app), generationOf)).WithContext(ctx).Should(Equal(generation))
+
+		By("making it optional")
+		change(ctx, app, func(s *appsv1.WebAppSpec) { s.ConfigRefs[0].Optional = true })
+		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
+	})
+
+	DescribeTable("rolls the pods once when its contents change",
+		func(ctx context.Context, kind string, object func(namespace, value string) client.Object) {
+			obj := object(namespace, canary)
+			Expect(user.Create(ctx, obj)).To(Succeed())
+			app := newApp(namespace, "web", using(appsv1.ConfigRef{Kind: kind, Name: "settings"}))
+			createReady(ctx, app)
+			settle(ctx)
+			d := mustRead(ctx, deploymentOf(app))
+			generation, hash := d.Generation, d.Spec.Template.Annotations["fettle.dev/config-hash"]
+			Expect(hash).NotTo(BeEmpty())
+
+			By("changing its labels only")
+			ledger := count(ctx, namespace)
+			patch(ctx, obj, `{"metadata":{"labels":{"team":"a"}}}`)
+			settle(ctx)
+			Expect(ledger.summary(ctx).Writes()).To(BeZero(), ledger.summary(ctx).String())
+
+			By("changing its contents")
+			ledger = count(ctx, namespace)
+			changed := object(namespace, canary+"-changed")
+			Expect(user.Update(ctx, changed)).To(Succeed())
+			Eventually(func() string {
+				return mustRead(ctx, d).Spec.Template.Annotations["fettle.dev/config-hash"]
+			}).ShouldNot(Equal(hash))
+			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
+			settle(ctx)
+			Expect(mustRead(ctx, d).Generation).To(Equal(generation + 1))
+			summary := ledger.summary(ctx)
+			Expect(to(summary, "deployments.apps", "").Writes()).To(Equal(1), summary.String())
+			Expect(seriesOf(namespace)).To(ContainElement("fettle_config_changes_total"))
+
+			By("looking for its contents")
+			for _, o := range append(childKinds()[:3], app) {
+				text, err := json.Marshal(mustRead(ctx, child(app, o)))
+				Expect(err).NotTo(HaveOccurred())
+				Expect(string(text)).NotTo(ContainSubstring(canary))
+			}
+
+			By("restarting the operator")
+			ledger = count(ctx, namespace)
+			subject.restart()
+			settle(ctx)
+			Expect(ledger.summary(ctx).Writes()).To(BeZero(), ledger.summary(ctx).String())
+			Expect(ledger.summary(ctx).LiveReads()).To(BeZero(), ledger.summary(ctx).String())
+		},
+		Entry("ConfigMap", "ConfigMap", func(n, v string) client.Object { return configMap(n, v) }),
+		Entry("Secret", "Secret", func(n, v string) client.Object { return secret(n, v) }),
+	)
+})
+
+func mustRead[O client.Object](ctx context.Context, obj O) O {
+	GinkgoHelper()
+	Expect(read(ctx, obj)).To(Succeed())
+	return obj
+}
