@@ -24,7 +24,7 @@ func cacheOptions(namespaces []string) (cache.Options, error) {
 	own := cache.ByObject{Label: ownLabels.AsSelector()}
 	namespace := &corev1.Namespace{}
 	options := cache.Options{
-		DefaultTransform: cache.TransformStripManagedFields(),
+		DefaultTransform: trimBookkeeping,
 		ByObject: map[client.Object]cache.ByObject{
 			&k8sappsv1.Deployment{}:                     own,
 			&k8sappsv1.ControllerRevision{}:             own,

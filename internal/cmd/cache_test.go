@@ -55,6 +55,10 @@ func TestTransforms(t *testing.T) {
 	}
 	fullStatus := status
 	fullStatus.PodIP, fullStatus.HostIP, fullStatus.QOSClass = "10.0.0.1", "10.0.0.2", corev1.PodQOSBurstable
+	large := fullMeta()
+	large.Annotations[corev1.LastAppliedConfigAnnotation] = "{}"
+	kept := fullMeta()
+	kept.ManagedFields = nil
 	missed := toolscache.DeletedFinalStateUnknown{Key: "shop/web"}
 	for _, c := range []struct {
 		name      string
@@ -68,6 +72,8 @@ func TestTransforms(t *testing.T) {
 			&corev1.Pod{ObjectMeta: fullMeta(), Spec: corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Name: "web"}}}, Status: fullStatus},
 			&corev1.Pod{ObjectMeta: ofPod, Status: status},
 		},
+		{"bookkeeping", trimBookkeeping, &k8sappsv1.Deployment{ObjectMeta: large}, &k8sappsv1.Deployment{ObjectMeta: kept}},
+		{"missed deletion, bookkeeping", trimBookkeeping, missed, missed},
 		{"missed deletion, identity", trimIdentity, missed, missed},
 		{"missed deletion, labels", trimToLabels, missed, missed},
 		{"missed deletion, pod", trimPod, missed, missed},

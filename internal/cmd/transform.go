@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -15,6 +14,20 @@ const ownPrefix = "fettle.dev/"
 
 // Transforms run on every object that enters the cache; what they drop costs no memory. They must accept what they
 // returned before.
+
+// trimBookkeeping drops what clients write down for themselves, which is often larger than the object. Nothing may write
+// an object of the cache back as a whole, or it would be lost: changes are patches.
+func trimBookkeeping(in any) (any, error) {
+	object, ok := in.(metav1.Object)
+	if !ok {
+		return in, nil
+	}
+	if object.GetManagedFields() != nil {
+		object.SetManagedFields(nil)
+	}
+	delete(object.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
+	return in, nil
+}
 
 // trimIdentity keeps what says which object it is, and that it has changed.
 func trimIdentity(in any) (any, error) {
@@ -44,7 +57,7 @@ func metadataOnly(in any) (*metav1.PartialObjectMetadata, error) {
 	if object, ok := in.(*metav1.PartialObjectMetadata); ok {
 		return object, nil
 	}
-	if _, err := meta.Accessor(in); err == nil {
+	if _, ok := in.(metav1.Object); ok {
 		return nil, fmt.Errorf("%T must not be cached: watch its metadata, and read it by name from the API server", in)
 	}
 	return nil, nil

@@ -1,0 +1,74 @@
+package cmd
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+)
+
+func readFile(t *testing.T, path ...string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(append([]string{"..", ".."}, path...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// TestRightsAreExplained finds every resource of the operator's role in docs/security.md, on a row with its verbs.
+func TestRightsAreExplained(t *testing.T) {
+	role := &rbacv1.ClusterRole{}
+	if err := yaml.UnmarshalStrict([]byte(readFile(t, "config", "rbac", "role.yaml")), role); err != nil {
+		t.Fatal(err)
+	}
+	page := readFile(t, "docs", "security.md")
+	for _, rule := range role.Rules {
+		for _, resource := range rule.Resources {
+			if !explained(page, resource, rule.Verbs) {
+				t.Errorf("docs/security.md has no row for %s with the verbs %q", resource, rule.Verbs)
+			}
+		}
+	}
+}
+
+func explained(page, resource string, verbs []string) bool {
+	for row := range strings.Lines(page) {
+		cells := strings.Split(row, "|")
+		if len(cells) < 4 || !strings.Contains(cells[1], "`"+resource+"`") {
+			continue
+		}
+		told := map[string]bool{}
+		for verb := range strings.SplitSeq(cells[2], ",") {
+			told[strings.TrimSpace(verb)] = true
+		}
+		all := len(told) == len(verbs)
+		for _, verb := range verbs {
+			all = all && told[verb]
+		}
+		if all {
+			return true
+		}
+	}
+	return false
+}
+
+// TestPolicyFieldsAreDocumented finds every field of a WebAppPolicy in docs/webapppolicy.md.
+func TestPolicyFieldsAreDocumented(t *testing.T) {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.UnmarshalStrict([]byte(readFile(t, "config", "crd", "bases", "apps.fettle.dev_webapppolicies.yaml")), crd); err != nil {
+		t.Fatal(err)
+	}
+	page := readFile(t, "docs", "webapppolicy.md")
+	for _, part := range []string{"spec", "status"} {
+		for field := range crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties[part].Properties {
+			if !strings.Contains(page, "| `"+field+"` |") {
+				t.Errorf("docs/webapppolicy.md has no row for %s.%s", part, field)
+			}
+		}
+	}
+}
