@@ -58,7 +58,8 @@ func privileged(do func(*cobra.Command, cluster.Config, []string) error) func(*c
 }
 
 func upCommand() *cobra.Command {
-	var nodes int
+	var options cluster.Options
+	var images string
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Bring the cluster up, or repair it; can be run again at any time",
@@ -66,14 +67,19 @@ func upCommand() *cobra.Command {
 		RunE: privileged(func(cmd *cobra.Command, config cluster.Config, _ []string) error {
 			if value := os.Getenv("NODES"); value != "" && !cmd.Flags().Changed("nodes") {
 				var err error
-				if nodes, err = strconv.Atoi(value); err != nil {
+				if options.Nodes, err = strconv.Atoi(value); err != nil {
 					return fmt.Errorf("NODES=%s: it must be a number", value)
 				}
 			}
-			return config.Up(cmd.Context(), nodes, cmd.OutOrStdout())
+			if images != "all" && images != "cluster" {
+				return fmt.Errorf("--images=%s: it must be all or cluster", images)
+			}
+			options.ClusterImages = images == "cluster"
+			return config.Up(cmd.Context(), options, cmd.OutOrStdout())
 		}),
 	}
-	cmd.Flags().IntVar(&nodes, "nodes", 0, "at least that many nodes (default $NODES, or else as many as there are, or 1)")
+	cmd.Flags().IntVar(&options.Nodes, "nodes", 0, "at least that many nodes (default $NODES, or else as many as there are, or 1)")
+	cmd.Flags().StringVar(&images, "images", "all", "stand-in images to make: all, or cluster for those that Kubernetes, OLM and the demo need")
 	return cmd
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/fettle-dev/fettle/hack/cluster/internal/network"
@@ -34,7 +35,7 @@ func (u *upRun) startEtcd(ctx context.Context, say note) (string, error) {
 	ready := httpProbe(etcdServer+"/health", cert)
 	_, statErr := os.Stat(u.Path("etcd"))
 	started, err := ensure(ctx, u.super, spec, ready, 30*time.Second)
-	if !errors.Is(err, errEnded) || statErr != nil {
+	if !errors.Is(err, errEnded) || statErr != nil || !dataAtFault(err.Error()) {
 		return verb(started), err
 	}
 	say("the removal of what depends on etcd's data, which can't be read")
@@ -45,6 +46,17 @@ func (u *upRun) startEtcd(ctx context.Context, say note) (string, error) {
 		return "", err
 	}
 	return "its data could not be read: the cluster starts anew", nil
+}
+
+// dataAtFault says whether etcd may have ended because of its data, going by the end of its log, and not because of
+// something that hurts a new etcd just as much.
+func dataAtFault(log string) bool {
+	for _, other := range []string{"address already in use", "cannot assign requested address", "no space left on device", "permission denied", "too many open files"} {
+		if strings.Contains(log, other) {
+			return false
+		}
+	}
+	return true
 }
 
 func (u *upRun) startAPIServer(ctx context.Context, _ note) (string, error) {

@@ -25,6 +25,10 @@ func (c Config) Down(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer l.release(true)
+	if there, err := c.exists(); err != nil || !there {
+		fmt.Fprintln(out, "There is no cluster in", c.State)
+		return err
+	}
 	p := &progress{out: out, start: time.Now()}
 	for _, step := range []struct {
 		name string
@@ -44,6 +48,18 @@ func (c Config) Down(ctx context.Context, out io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// exists says whether anything of the cluster is there. If not, down touches nothing: what it would take for kube-proxy's
+// rules could be those of another Kubernetes.
+func (c Config) exists() (bool, error) {
+	for _, dir := range []string{c.State, c.Run} {
+		if _, err := os.Stat(dir); err == nil {
+			return true, nil
+		}
+	}
+	owned, err := c.supervisor().Owned()
+	return len(owned) > 0, err
 }
 
 // stopAll ends all processes of the cluster. Kubelets go first, so that none starts a container again.
@@ -161,7 +177,7 @@ func (c Config) removeNetwork(ctx context.Context, _ note) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return "removed", network.Remove(ctx, all, files)
+	return "removed", network.Remove(ctx, c.State, all, files)
 }
 
 // startAnew removes what depends on etcd's data and can't be used without them: the nodes' pods and the volumes.

@@ -68,14 +68,17 @@ func (c Config) nodeTable(ctx context.Context, out io.Writer, nodes []network.No
 	fmt.Fprintln(out, "NODE\tSTATE\tADDRESS\tPODS\tCABLE")
 	client, err := kube.New(c.Kubeconfig())
 	for _, n := range nodes {
-		cable := "joined"
-		if network.IsCut(n) {
+		cable, state := "joined", "Ready"
+		problem := errors.Join(err, readNode(ctx, client, n.Name))
+		if problem != nil {
+			state = problem.Error()
+		}
+		cut := network.IsCut(n)
+		if cut {
 			cable = "cut"
 		}
-		state := "Ready"
-		if problem := errors.Join(err, readNode(ctx, client, n.Name)); problem != nil {
+		if cut || problem != nil {
 			wrong++
-			state = problem.Error()
 		}
 		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", n.Name, state, n.Address, n.Pods, cable)
 	}

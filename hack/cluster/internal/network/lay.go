@@ -2,13 +2,18 @@ package network
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
 )
 
-// EnsureHost makes the bridge, gives it its address, and routes all nodes' pods to it.
-func EnsureHost(ctx context.Context, nodes []Node) error {
+// EnsureHost makes the bridge, gives it its address, and routes all nodes' pods to it. The bridge bears its owner's name
+// (a cluster's state folder); that of another owner is refused.
+func EnsureHost(ctx context.Context, owner string, nodes []Node) error {
+	if err := checkOwner(ctx, owner); err != nil {
+		return err
+	}
 	if _, err := net.InterfaceByName(Bridge); err != nil {
 		if _, err := run(ctx, "", "", "ip", "link", "add", Bridge, "type", "bridge"); err != nil {
 			return fmt.Errorf("make the bridge: %w", err)
@@ -16,7 +21,7 @@ func EnsureHost(ctx context.Context, nodes []Node) error {
 	}
 	commands := []string{
 		fmt.Sprintf("addr replace %s/24 dev %s", HostAddress, Bridge),
-		fmt.Sprintf("link set %s up", Bridge),
+		fmt.Sprintf("link set %s up alias %s", Bridge, owner),
 		// kube-proxy redirects what goes to a Service only after a route was found, and the machine may have no default one.
 		fmt.Sprintf("route replace %s dev %s src %s", ServiceCIDR, Bridge, HostAddress),
 	}
@@ -27,6 +32,39 @@ func EnsureHost(ctx context.Context, nodes []Node) error {
 		return fmt.Errorf("set the host's iptables rules: %w", err)
 	}
 	return ensureRoutes(ctx, "", nodes, 0)
+}
+
+// checkOwner refuses the bridge of another cluster in the same network namespace: the two have the same addresses.
+func checkOwner(ctx context.Context, owner string) error {
+	if _, err := net.InterfaceByName(Bridge); err != nil {
+		return nil
+	}
+	out, err := run(ctx, "", "", "ip", "-json", "link", "show", Bridge)
+	if err != nil {
+		return fmt.Errorf("ask whose the bridge is: %w", err)
+	}
+	other, err := bridgeOwner(out)
+	if err != nil {
+		return fmt.Errorf("ask whose the bridge is: %w", err)
+	}
+	if other != "" && other != owner {
+		return fmt.Errorf("the network (bridge %s) is that of the cluster in %s: remove that one first (FETTLE_CLUSTER=%s make down), or use it", Bridge, other, other)
+	}
+	return nil
+}
+
+// bridgeOwner takes the owner from what `ip -json link show` prints. It is empty for a bridge without one.
+func bridgeOwner(links string) (string, error) {
+	var parsed []struct {
+		Alias string `json:"ifalias"`
+	}
+	if err := json.Unmarshal([]byte(links), &parsed); err != nil {
+		return "", err
+	}
+	if len(parsed) != 1 {
+		return "", fmt.Errorf("%d links instead of one", len(parsed))
+	}
+	return parsed[0].Alias, nil
 }
 
 // EnsureNode makes the node's namespace (bound to the file netns) and cable, and routes the other nodes' pods.
@@ -106,8 +144,11 @@ func IsCut(n Node) bool {
 }
 
 // Remove takes the network away: the namespaces (with all that is in them), the bridge, the host's rules. Routes go
-// with the bridge. kube-proxy's own rules on the host go too.
-func Remove(ctx context.Context, nodes []Node, namespaces []string) error {
+// with the bridge. kube-proxy's own rules on the host go too. Of the network of another owner, nothing is touched.
+func Remove(ctx context.Context, owner string, nodes []Node, namespaces []string) error {
+	if err := checkOwner(ctx, owner); err != nil {
+		return err
+	}
 	for _, file := range namespaces {
 		if err := removeNamespace(file); err != nil {
 			return err

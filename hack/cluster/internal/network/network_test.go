@@ -104,3 +104,19 @@ func TestOwnRulesAreRemoved(t *testing.T) {
 		}
 	}
 }
+
+func TestBridgeOwner(t *testing.T) {
+	for links, want := range map[string]string{
+		`[{"ifname":"fettle0","ifalias":"/var/lib/fettle-cluster"}]`: "/var/lib/fettle-cluster",
+		`[{"ifname":"fettle0"}]`:                                     "",
+	} {
+		if got, err := bridgeOwner(links); err != nil || got != want {
+			t.Errorf("%s: got %q, %v", links, got, err)
+		}
+	}
+	for _, bad := range []string{"", "[]"} {
+		if got, err := bridgeOwner(bad); err == nil {
+			t.Errorf("%q: got %q", bad, got)
+		}
+	}
+}
