@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
+	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -89,7 +89,7 @@ func (d *DataPlane) rollout(key types.NamespacedName) Rollout {
 }
 
 func (d *DataPlane) changed(object any) {
-	deployment, ok := object.(*appsv1.Deployment)
+	deployment, ok := object.(*k8sappsv1.Deployment)
 	if !ok {
 		return
 	}
@@ -117,7 +117,7 @@ func (d *DataPlane) sync(ctx context.Context, key types.NamespacedName) error {
 	if err != nil || !found {
 		return err
 	}
-	deployment := object.(*appsv1.Deployment).DeepCopy()
+	deployment := object.(*k8sappsv1.Deployment).DeepCopy()
 	rollout := d.rollout(key)
 	if rollout.Image != "" && rollout.Image != deployment.Spec.Template.Spec.Containers[0].Image {
 		rollout = Rollout{}
@@ -138,7 +138,7 @@ func (d *DataPlane) sync(ctx context.Context, key types.NamespacedName) error {
 }
 
 // rolledOut is the status that the Deployment controller would report in the end.
-func rolledOut(deployment *appsv1.Deployment, rollout Rollout) appsv1.DeploymentStatus {
+func rolledOut(deployment *k8sappsv1.Deployment, rollout Rollout) k8sappsv1.DeploymentStatus {
 	replicas := int32(1)
 	if deployment.Spec.Replicas != nil {
 		replicas = *deployment.Spec.Replicas
@@ -147,12 +147,12 @@ func rolledOut(deployment *appsv1.Deployment, rollout Rollout) appsv1.Deployment
 	status.ObservedGeneration = deployment.Generation
 	status.Replicas, status.UpdatedReplicas = replicas, replicas
 	status.ReadyReplicas, status.AvailableReplicas, status.UnavailableReplicas = replicas, replicas, 0
-	available := appsv1.DeploymentCondition{
-		Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue,
+	available := k8sappsv1.DeploymentCondition{
+		Type: k8sappsv1.DeploymentAvailable, Status: corev1.ConditionTrue,
 		Reason: "MinimumReplicasAvailable", Message: "Deployment has minimum availability.",
 	}
-	progressing := appsv1.DeploymentCondition{
-		Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue,
+	progressing := k8sappsv1.DeploymentCondition{
+		Type: k8sappsv1.DeploymentProgressing, Status: corev1.ConditionTrue,
 		Reason: "NewReplicaSetAvailable", Message: "The new replica set has successfully progressed.",
 	}
 	if rollout.Waiting != "" {
@@ -169,9 +169,9 @@ func rolledOut(deployment *appsv1.Deployment, rollout Rollout) appsv1.Deployment
 	return status
 }
 
-func withCondition(conditions []appsv1.DeploymentCondition, want appsv1.DeploymentCondition) []appsv1.DeploymentCondition {
+func withCondition(conditions []k8sappsv1.DeploymentCondition, want k8sappsv1.DeploymentCondition) []k8sappsv1.DeploymentCondition {
 	want.LastUpdateTime, want.LastTransitionTime = metav1.Now(), metav1.Now()
-	at := slices.IndexFunc(conditions, func(c appsv1.DeploymentCondition) bool { return c.Type == want.Type })
+	at := slices.IndexFunc(conditions, func(c k8sappsv1.DeploymentCondition) bool { return c.Type == want.Type })
 	if at < 0 {
 		return append(conditions, want)
 	}

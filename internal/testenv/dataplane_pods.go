@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
+	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,7 +12,7 @@ import (
 )
 
 // syncPods makes one pod that waits, as its Deployment's rollout says, or removes it when nothing waits any more.
-func (d *DataPlane) syncPods(ctx context.Context, deployment *appsv1.Deployment, rollout Rollout) error {
+func (d *DataPlane) syncPods(ctx context.Context, deployment *k8sappsv1.Deployment, rollout Rollout) error {
 	pods := d.client.CoreV1().Pods(deployment.Namespace)
 	name := deployment.Name + "-fake-0"
 	if rollout.Waiting == "" {
@@ -26,7 +26,7 @@ func (d *DataPlane) syncPods(ctx context.Context, deployment *appsv1.Deployment,
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Labels: deployment.Spec.Template.Labels, Annotations: deployment.Spec.Template.Annotations,
 			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ReplicaSet", Name: deployment.Name + "-fake",
+				APIVersion: k8sappsv1.SchemeGroupVersion.String(), Kind: "ReplicaSet", Name: deployment.Name + "-fake",
 				UID: deployment.UID, Controller: new(true),
 			}},
 		},

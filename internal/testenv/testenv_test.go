@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
+	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -121,9 +121,9 @@ func TestDataPlane(t *testing.T) {
 	}
 	c, namespace := newClient(t, false), env.Namespace(t)
 	labels := map[string]string{"app": "web"}
-	deployment := &appsv1.Deployment{
+	deployment := &k8sappsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"},
-		Spec: appsv1.DeploymentSpec{
+		Spec: k8sappsv1.DeploymentSpec{
 			Replicas: new(int32(3)), Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},

@@ -66,19 +66,25 @@ type user struct {
 	Username string `json:"username"`
 }
 
+// counts is true for one line of each request: a watch counts when it starts, as it may end long after, and anything else
+// when it was answered.
+func (l line) counts() bool {
+	switch {
+	case l.Verb != "watch" || l.Object == nil:
+		return l.Stage == "ResponseComplete" || l.Stage == "Panic"
+	case l.Stage == "ResponseComplete": // of a watch that never started
+		return l.Response != nil && l.Response.Code >= 400
+	}
+	return l.Stage == "ResponseStarted"
+}
+
 // parse returns false for lines that repeat a request that another line stands for.
 func parse(data []byte) (Request, bool, error) {
 	var l line
 	if err := json.Unmarshal(data, &l); err != nil {
 		return Request{}, false, err
 	}
-	// A watch counts when it starts, as it may end long after; anything else when it was answered.
-	counted := "ResponseComplete"
-	if l.Verb == "watch" && l.Object != nil {
-		counted = "ResponseStarted"
-	}
-	failedWatch := l.Verb == "watch" && l.Stage == "ResponseComplete" && l.Response != nil && l.Response.Code >= 400
-	if l.Stage != counted && l.Stage != "Panic" && !failedWatch {
+	if !l.counts() {
 		return Request{}, false, nil
 	}
 	r := Request{AuditID: l.AuditID, User: l.User.Username, UserAgent: l.UserAgent, Verb: l.Verb}
@@ -95,38 +101,44 @@ func parse(data []byte) (Request, bool, error) {
 	if l.Response != nil {
 		r.Code = l.Response.Code
 	}
-	r.Class = classify(&r, l.RequestURI)
+	query := url.Values{}
+	if u, err := url.ParseRequestURI(l.RequestURI); err == nil {
+		query = u.Query()
+	}
+	if writeVerbs[r.Verb] && query.Get("dryRun") != "" {
+		r.Verb += " (dry run)"
+	}
+	r.Class = classify(r, query)
 	return r, true, nil
 }
 
 var writeVerbs = map[string]bool{"create": true, "update": true, "patch": true, "delete": true, "deletecollection": true}
 
-func classify(r *Request, uri string) Class {
-	query := url.Values{}
-	if u, err := url.ParseRequestURI(uri); err == nil {
-		query = u.Query()
-	}
+func classify(r Request, query url.Values) Class {
 	resource, group, _ := strings.Cut(r.Resource, ".")
 	switch {
 	case r.Resource == "":
 		return Discovery
 	case group == "authorization.k8s.io" || group == "authentication.k8s.io":
 		return Review
-	case group == "coordination.k8s.io" && resource == "leases":
+	case r.Resource == "leases.coordination.k8s.io":
 		return Lease
-	case r.Verb == "watch" && query.Get("sendInitialEvents") == "true":
-		return WatchList
-	case r.Verb == "watch":
-		return Watch
-	case r.Verb == "list" && query.Get("resourceVersion") == "0":
-		return WatchList
 	case !writeVerbs[r.Verb]:
-		return LiveRead
-	case query.Get("dryRun") != "":
-		r.Verb += " (dry run)"
-		return LiveRead
+		return classifyRead(r.Verb, query)
 	case resource == "events":
 		return Event
 	}
 	return Write
+}
+
+func classifyRead(verb string, query url.Values) Class {
+	switch {
+	case verb == "watch" && query.Get("sendInitialEvents") == "true":
+		return WatchList
+	case verb == "watch":
+		return Watch
+	case verb == "list" && query.Get("resourceVersion") == "0":
+		return WatchList
+	}
+	return LiveRead
 }

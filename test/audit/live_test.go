@@ -36,27 +36,13 @@ func TestJudgesARealServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	operator, user := newClient(t, true), newClient(t, false)
 	informer := startInformer(t, namespace)
 	position, err := recorder.Mark(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	one := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "one"}}
-	must(t, operator.Create(t.Context(), one))
-	for range 2 { // the second changes nothing
-		one.Data = map[string]string{"a": "1"}
-		must(t, operator.Update(t.Context(), one))
-	}
-	must(t, operator.Get(t.Context(), client.ObjectKeyFromObject(one), one))
-	must(t, informer.List(t.Context(), &corev1.ConfigMapList{})) // from the cache: no request
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "refused"}}
-	if err := operator.Create(t.Context(), secret); !apierrors.IsForbidden(err) {
-		t.Fatalf("want forbidden, got %v", err)
-	}
-	must(t, user.Create(t.Context(), secret.DeepCopy()))
-
+	act(t, namespace, informer)
 	all, err := recorder.Since(t.Context(), position, audit.Filter{Namespace: namespace})
 	if err != nil {
 		t.Fatal(err)
@@ -78,6 +64,25 @@ func TestJudgesARealServer(t *testing.T) {
 	if err != nil || !maps.Equal(noOps, want) {
 		t.Errorf("no-op writes: %v, %v, want %v", noOps, err, want)
 	}
+}
+
+// act makes, as the operator, 4 writes (one refused, one without effect) and 1 live read; as the user, 1 write.
+func act(t *testing.T, namespace string, informer cache.Cache) {
+	t.Helper()
+	operator, user := newClient(t, true), newClient(t, false)
+	one := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "one"}}
+	must(t, operator.Create(t.Context(), one))
+	for range 2 { // the second changes nothing
+		one.Data = map[string]string{"a": "1"}
+		must(t, operator.Update(t.Context(), one))
+	}
+	must(t, operator.Get(t.Context(), client.ObjectKeyFromObject(one), one))
+	must(t, informer.List(t.Context(), &corev1.ConfigMapList{})) // from the cache: no request
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "refused"}}
+	if err := operator.Create(t.Context(), secret); !apierrors.IsForbidden(err) {
+		t.Fatalf("want forbidden, got %v", err)
+	}
+	must(t, user.Create(t.Context(), secret.DeepCopy()))
 }
 
 // TestInformerStart shows that a cache's first list is neither a live read nor unseen.

@@ -87,7 +87,7 @@ func scanFile(file string, from Position, visit func([]byte) error) (Position, e
 	if err != nil {
 		return from, err
 	}
-	defer f.Close() // only read
+	defer func() { _ = f.Close() }() // it is only read
 	info, err := f.Stat()
 	if err != nil {
 		return from, err

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -99,22 +98,7 @@ func (r *Recorder) sendMarker(ctx context.Context) (string, error) {
 func (r *Recorder) await(ctx context.Context, from Position, id string, visit func(Request)) (Position, error) {
 	deadline := time.Now().Add(flushTimeout)
 	for at := from; ; {
-		found := false
-		next, err := scan(r.path, at, func(data []byte) error {
-			request, counted, err := parse(data)
-			switch {
-			case err != nil:
-				return fmt.Errorf("not a line of an audit log: %.80q: %w", data, err)
-			case bytes.Contains(data, []byte(id)):
-				found = counted
-			case counted && visit != nil && request.UserAgent != markerAgent:
-				visit(request)
-			}
-			if found {
-				return errStop
-			}
-			return nil
-		})
+		next, found, err := r.read(at, id, visit)
 		if err != nil || found {
 			return next, err
 		}
@@ -129,4 +113,24 @@ func (r *Recorder) await(ctx context.Context, from Position, id string, visit fu
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
+}
+
+// read visits the requests that are logged by now, up to the one with this id.
+func (r *Recorder) read(from Position, id string, visit func(Request)) (at Position, found bool, err error) {
+	at, err = scan(r.path, from, func(data []byte) error {
+		request, counted, err := parse(data)
+		switch {
+		case err != nil:
+			return fmt.Errorf("not a line of an audit log: %.80q: %w", data, err)
+		case !counted:
+			return nil
+		case request.AuditID == id:
+			found = true
+			return errStop
+		case visit != nil && request.UserAgent != markerAgent:
+			visit(request)
+		}
+		return nil
+	})
+	return at, found, err
 }

@@ -3,6 +3,7 @@ package audit
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -94,15 +95,16 @@ func (s Summary) String() string {
 	}
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "USER\tCLASS\tVERB\tRESOURCE\tREQUESTS\tREFUSED\tOBJECTS")
+	lines := []string{"USER\tCLASS\tVERB\tRESOURCE\tREQUESTS\tREFUSED\tOBJECTS"}
 	sorted := slices.SortedFunc(maps.Keys(rows), func(a, b row) int {
 		return cmp.Or(cmp.Compare(a.user, b.user), cmp.Compare(a.class, b.class), cmp.Compare(a.resource, b.resource), cmp.Compare(a.verb, b.verb))
 	})
 	for _, at := range sorted {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%d\t%s\n", at.user, at.class, at.verb, at.resource,
-			rows[at].Requests, rows[at].Refused, abbreviate(names[at]))
+		lines = append(lines, fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%d\t%s", at.user, at.class, at.verb, at.resource,
+			rows[at].Requests, rows[at].Refused, abbreviate(names[at])))
 	}
-	_ = table.Flush() // a strings.Builder takes everything
+	_, _ = io.WriteString(table, strings.Join(lines, "\n")+"\n") // a strings.Builder takes everything
+	_ = table.Flush()
 	return text.String()
 }
 

@@ -160,7 +160,7 @@ func writeDemoStatus(ctx context.Context, d *demo, parent *unstructured.Unstruct
 }
 
 // demoScenario creates a Demo and then changes it so that one child is made, one changed and one removed.
-func demoScenario(name string, make func() *demo) Scenario {
+func demoScenario(name string, build func() *demo) Scenario {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		panic(err)
@@ -170,7 +170,7 @@ func demoScenario(name string, make func() *demo) Scenario {
 	}
 	return Scenario{
 		Name: name, Scheme: scheme, Primary: demos, Children: []schema.GroupVersionResource{configMaps},
-		Setup: func(mgr manager.Manager) error { return make().setup(mgr) },
+		Setup: func(mgr manager.Manager) error { return build().setup(mgr) },
 		Steps: []Step{{
 			Name: "create", Converged: Ready(demos, "shop"),
 			Do: func(ctx context.Context, w *World) error {

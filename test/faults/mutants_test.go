@@ -37,7 +37,7 @@ var mutants = map[string]func(*demo){
 		}
 	},
 	"lets the server choose names": func(d *demo) {
-		d.ensure = func(ctx context.Context, d *demo, parent *unstructured.Unstructured, want *corev1.ConfigMap) error {
+		d.ensure = func(ctx context.Context, d *demo, _ *unstructured.Unstructured, want *corev1.ConfigMap) error {
 			children := &corev1.ConfigMapList{}
 			if err := d.List(ctx, children, client.InNamespace(want.Namespace)); err != nil {
 				return err
@@ -153,8 +153,7 @@ var mutants = map[string]func(*demo){
 	},
 	"remembers in memory what to remove": func(d *demo) {
 		d.prune = func(ctx context.Context, d *demo, parent *unstructured.Unstructured, wanted []string) error {
-			before := strings.Fields(d.memory[parent.GetName()])
-			for _, name := range before {
+			for name := range strings.FieldsSeq(d.memory[parent.GetName()]) {
 				child := &corev1.ConfigMap{}
 				child.Namespace, child.Name = parent.GetNamespace(), name
 				if !slices.Contains(wanted, name) && client.IgnoreNotFound(d.Delete(ctx, child)) != nil {

@@ -3,6 +3,7 @@ package faults
 import (
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,12 +89,9 @@ func (a *act) judgeOwners(events []event) {
 		if e.Type == watch.Deleted || e.Key.Resource == a.scenario.Primary || a.user.made[e.Key] {
 			continue
 		}
-		var owners []metav1.OwnerReference
-		for _, owner := range e.Object.GetOwnerReferences() {
-			if owner.Controller != nil && *owner.Controller {
-				owners = append(owners, owner)
-			}
-		}
+		owners := slices.DeleteFunc(e.Object.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
+			return o.Controller == nil || !*o.Controller
+		})
 		if len(owners) != 1 {
 			a.violate("O4", "%s has %d controllers, it must have one", e.Key, len(owners))
 			return

@@ -164,10 +164,10 @@ func TestManagedPointers(t *testing.T) {
 		}},
 	}}
 	object.SetManagedFields([]metav1.ManagedFieldsEntry{
-		{Manager: "operator", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:labels":{"f:a/b":{}}},"f:spec":{"f:paused":{},` +
-			`"f:containers":{"k:{\"name\":\"y\"}":{".":{},"f:name":{},"f:image":{}},"k:{\"name\":\"gone\"}":{"f:image":{}}}}}`)}},
-		{Manager: agentUser, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:labels":{"f:c":{}}}}`)}},
-		{Manager: "operator", Subresource: "status", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:x":{}}}`)}},
+		{Manager: "operator", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:a/b":{}}},"f:spec":{"f:paused":{},` +
+			`"f:containers":{"k:{\"name\":\"y\"}":{".":{},"f:name":{},"f:image":{}},"k:{\"name\":\"gone\"}":{"f:image":{}}}}}`)},
+		{Manager: agentUser, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:c":{}}}}`)},
+		{Manager: "operator", Subresource: "status", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:x":{}}}`)},
 	})
 	got, err := managedPointers(object)
 	want := []string{"/metadata/labels/a~1b", "/spec/containers/1/image", "/spec/containers/1/name", "/spec/paused"}

@@ -94,6 +94,19 @@ func (s selection) plans(trace []Record, children []Key, drifts map[Key][]drift)
 			}
 		}
 	}
+	plans = append(plans, s.held(trace)...)
+	for _, child := range children {
+		plans = append(plans, Plan{Kind: Deleted, Target: child})
+		for _, d := range spread(drifts[child], s.driftsPerChild) {
+			plans = append(plans, Plan{Kind: Changed, Target: child, Drift: d})
+		}
+	}
+	return plans
+}
+
+// held enumerates the answers that go on for a time.
+func (s selection) held(trace []Record) []Plan {
+	var plans []Plan
 	for n, a := range answers {
 		var writes []int
 		for i, record := range trace {
@@ -103,12 +116,6 @@ func (s selection) plans(trace []Record, children []Key, drifts map[Key][]drift)
 		}
 		for i := range min(s.heldPerAnswer, len(writes)) {
 			plans = append(plans, Plan{Kind: HeldReply, Write: writes[(n+i)%len(writes)], Answer: a})
-		}
-	}
-	for _, child := range children {
-		plans = append(plans, Plan{Kind: Deleted, Target: child})
-		for _, d := range spread(drifts[child], s.driftsPerChild) {
-			plans = append(plans, Plan{Kind: Changed, Target: child, Drift: d})
 		}
 	}
 	return plans

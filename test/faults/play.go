@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -95,7 +96,7 @@ func (a *act) perform(ctx context.Context) error {
 	}
 	for i, step := range a.scenario.Steps {
 		if i > 0 {
-			a.waitUntil(ctx, deadline, func() error { return a.quiet(settleFor) })
+			a.settle(ctx, deadline)
 		}
 		if err := step.Do(ctx, a.world); err != nil {
 			return fmt.Errorf("step %s: %w", step.Name, err)
@@ -107,7 +108,7 @@ func (a *act) perform(ctx context.Context) error {
 		}
 	}
 	if a.plan.Kind == Deleted || a.plan.Kind == Changed {
-		a.waitUntil(ctx, deadline, func() error { return a.quiet(settleFor) })
+		a.settle(ctx, deadline)
 		deadline = time.Now().Add(a.options.Patience)
 		if err := a.drift(ctx, deadline); err != nil {
 			return err
@@ -144,14 +145,7 @@ func (a *act) asReference(view View) error {
 // dumpFor renders the reference's state with the masks of another kind of plan.
 func (o *outcome) dumpFor(kind Kind) map[string]string { return dump(o.state, o.namespace, kind) }
 
-func (a *act) follows(key Key) bool {
-	for _, resource := range a.ledger.resources {
-		if resource == key.Resource {
-			return true
-		}
-	}
-	return false
-}
+func (a *act) follows(key Key) bool { return slices.Contains(a.ledger.resources, key.Resource) }
 
 // calmDown waits for a time without writes (O3).
 func (a *act) calmDown(ctx context.Context, deadline time.Time) {
@@ -163,6 +157,11 @@ func (a *act) calmDown(ctx context.Context, deadline time.Time) {
 	if err := a.waitUntil(ctx, deadline, func() error { return a.quiet(want) }); err != nil {
 		a.violate("O3", "%v", err)
 	}
+}
+
+// settle waits for a pause before the next disturbance. Where there is none, calmDown will say so.
+func (a *act) settle(ctx context.Context, deadline time.Time) {
+	_ = a.waitUntil(ctx, deadline, func() error { return a.quiet(settleFor) })
 }
 
 func later(a, b time.Time) time.Time {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,7 +48,7 @@ func newStage(ctx context.Context, env *testenv.Env, scenario *Scenario, options
 	options.Patience = cmp.Or(options.Patience, patience)
 	options.LongQuiet = cmp.Or(options.LongQuiet, longQuiet)
 	s := &stage{env: env, scenario: scenario, options: options, mapper: mapper, judge: judge}
-	if s.ledger, err = openLedger(ctx, judge, append(scenario.Children[:len(scenario.Children):len(scenario.Children)], scenario.Primary)); err != nil {
+	if s.ledger, err = openLedger(ctx, judge, append(slices.Clip(scenario.Children), scenario.Primary)); err != nil {
 		return nil, err
 	}
 	if scenario.DataPlane {

@@ -2,7 +2,6 @@ package faults
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -14,44 +13,10 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
-	apirequest "k8s.io/apiserver/pkg/endpoints/request"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 )
 
 // ErrCrashed is what every request of a crashed controller ends with.
 var ErrCrashed = errors.New("the controller has crashed")
-
-// Record is one request of the controller.
-type Record struct {
-	Seq         int // over the whole plan
-	Incarnation int // 1, and one more after each crash
-	Reconcile   types.UID
-	Verb        string // as in RBAC, and "apply" for a server-side apply
-	Resource    schema.GroupVersionResource
-	Sub         string
-	Namespace   string
-	Name        string
-	Write       bool
-	K           int // this is the k-th write, from 1; 0 if it is none
-	Code        int
-	Fault       Kind   // what was done to it
-	Before      string // the object's resourceVersion when the write began, as far as the judge had seen
-	RV          string // and in its answer
-}
-
-// String is short: it goes into reports.
-func (r Record) String() string {
-	name := r.Resource.Resource + "/" + r.Name
-	if r.Sub != "" {
-		name += "/" + r.Sub
-	}
-	return r.Verb + " " + name
-}
-
-// creates reports whether the write may have to make the object.
-func (r Record) creates() bool { return r.Sub == "" && (r.Verb == "create" || r.Verb == "apply") }
 
 // tape records what all incarnations of a plan's controller do, and does the plan's fault.
 type tape struct {
@@ -78,56 +43,6 @@ type incarnation struct {
 	die    func() // ends the manager
 }
 
-var requestInfo = apirequest.RequestInfoFactory{
-	APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api"),
-}
-
-var writeVerbs = sets.New("create", "update", "patch", "apply", "delete", "deletecollection")
-
-// describe tells what a request is for. Events and Leases are no writes: they come at times of their own.
-func describe(request *http.Request) (Record, error) {
-	info, err := requestInfo.NewRequestInfo(request)
-	if err != nil {
-		return Record{}, err
-	}
-	r := Record{
-		Reconcile: controller.ReconcileIDFromContext(request.Context()), Verb: info.Verb,
-		Resource: schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource},
-		Sub:      info.Subresource, Namespace: info.Namespace, Name: info.Name,
-	}
-	if r.Verb == "patch" && request.Header.Get("Content-Type") == string(types.ApplyYAMLPatchType) {
-		r.Verb = "apply"
-	}
-	r.Write = info.IsResourceRequest && writeVerbs.Has(r.Verb) && request.URL.Query().Get("dryRun") == "" &&
-		r.Resource.Resource != "events" && r.Resource.Resource != "leases" &&
-		r.Resource.Group != "authorization.k8s.io" && r.Resource.Group != "authentication.k8s.io"
-	if r.Verb == "create" && r.Write && request.Body != nil {
-		r.Name, err = nameInBody(request)
-	}
-	return r, err
-}
-
-func nameInBody(request *http.Request) (string, error) {
-	data, err := io.ReadAll(request.Body)
-	if err != nil {
-		return "", err
-	}
-	request.Body = io.NopCloser(bytes.NewReader(data))
-	name, _ := identity(data)
-	return name, nil
-}
-
-// identity reads the metadata of an object in JSON; empty strings stand for what is missing.
-func identity(data []byte) (name, resourceVersion string) {
-	var object struct {
-		Metadata struct{ Name, ResourceVersion string }
-	}
-	if json.Unmarshal(data, &object) != nil {
-		return "", ""
-	}
-	return object.Metadata.Name, object.Metadata.ResourceVersion
-}
-
 // RoundTrip records the request and does the plan's fault to it, if it is its turn.
 func (i *incarnation) RoundTrip(request *http.Request) (*http.Response, error) {
 	if i.dead.Load() {
@@ -143,28 +58,38 @@ func (i *incarnation) RoundTrip(request *http.Request) (*http.Response, error) {
 		i.crash()
 		return nil, ErrCrashed
 	case Reply, HeldReply:
-		if i.tape.plan.Answer.touches {
-			if err := i.tape.touch(Key{record.Resource, record.Name}); err != nil {
-				return nil, err
-			}
-		}
-		response := i.tape.plan.Answer.response(request)
-		i.tape.finish(at, response.StatusCode, nil)
-		return response, nil
+		return i.refuse(request, record, at)
 	}
 	response, err := i.next.RoundTrip(request)
-	if err != nil || !record.Write {
-		if i.dead.Load() {
-			return nil, errors.Join(ErrCrashed, closeBody(response))
-		}
-		if err == nil {
-			i.tape.answered(at, response.StatusCode)
-		}
-		if err == nil && record.Verb == "watch" {
-			response.Body = &watchBody{response.Body, i.tape, record.Resource, request.Context().Done()}
-		}
-		return response, err
+	switch {
+	case i.dead.Load() && !record.Write:
+		return nil, errors.Join(ErrCrashed, closeBody(response))
+	case err != nil:
+		return nil, err
+	case record.Write:
+		return i.wrote(response, at, fault)
 	}
+	i.tape.answered(at, response.StatusCode)
+	if record.Verb == "watch" {
+		response.Body = &watchBody{response.Body, i.tape, record.Resource, request.Context().Done()}
+	}
+	return response, nil
+}
+
+// refuse answers in place of the API server.
+func (i *incarnation) refuse(request *http.Request, record Record, at int) (*http.Response, error) {
+	if i.tape.plan.Answer.touches {
+		if err := i.tape.touch(Key{record.Resource, record.Name}); err != nil {
+			return nil, err
+		}
+	}
+	response := i.tape.plan.Answer.response(request)
+	i.tape.finish(at, response.StatusCode, nil)
+	return response, nil
+}
+
+// wrote notes the API server's answer to a write, and hands it on if the fault lets it.
+func (i *incarnation) wrote(response *http.Response, at int, fault Kind) (*http.Response, error) {
 	data, err := io.ReadAll(response.Body)
 	if err := errors.Join(err, response.Body.Close()); err != nil {
 		return nil, err

@@ -1,0 +1,96 @@
+package faults
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+)
+
+// Record is one request of the controller.
+type Record struct {
+	Seq         int // over the whole plan
+	Incarnation int // 1, and one more after each crash
+	Reconcile   types.UID
+	Verb        string // as in RBAC, and "apply" for a server-side apply
+	Resource    schema.GroupVersionResource
+	Sub         string
+	Namespace   string
+	Name        string
+	Write       bool
+	K           int // this is the k-th write, from 1; 0 if it is none
+	Code        int
+	Fault       Kind   // what was done to it
+	Before      string // the object's resourceVersion when the write began, as far as the judge had seen
+	RV          string // and in its answer
+}
+
+// String is short: it goes into reports.
+func (r Record) String() string {
+	name := r.Resource.Resource + "/" + r.Name
+	if r.Sub != "" {
+		name += "/" + r.Sub
+	}
+	return r.Verb + " " + name
+}
+
+// creates reports whether the write may have to make the object.
+func (r Record) creates() bool { return r.Sub == "" && (r.Verb == "create" || r.Verb == "apply") }
+
+var requestInfo = apirequest.RequestInfoFactory{
+	APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api"),
+}
+
+var (
+	writeVerbs = sets.New("create", "update", "patch", "apply", "delete", "deletecollection")
+	uncounted  = sets.New("events", "leases", "authorization.k8s.io", "authentication.k8s.io") // resources and groups
+)
+
+// describe tells what a request is for. Events and Leases are no writes: they come at times of their own.
+func describe(request *http.Request) (Record, error) {
+	info, err := requestInfo.NewRequestInfo(request)
+	if err != nil {
+		return Record{}, err
+	}
+	r := Record{
+		Reconcile: controller.ReconcileIDFromContext(request.Context()), Verb: info.Verb,
+		Resource: schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource},
+		Sub:      info.Subresource, Namespace: info.Namespace, Name: info.Name,
+	}
+	if r.Verb == "patch" && request.Header.Get("Content-Type") == string(types.ApplyYAMLPatchType) {
+		r.Verb = "apply"
+	}
+	r.Write = info.IsResourceRequest && writeVerbs.Has(r.Verb) && request.URL.Query().Get("dryRun") == "" &&
+		!uncounted.Has(r.Resource.Resource) && !uncounted.Has(r.Resource.Group)
+	if r.Verb == "create" && r.Write && request.Body != nil {
+		r.Name, err = nameInBody(request)
+	}
+	return r, err
+}
+
+func nameInBody(request *http.Request) (string, error) {
+	data, err := io.ReadAll(request.Body)
+	if err != nil {
+		return "", err
+	}
+	request.Body = io.NopCloser(bytes.NewReader(data))
+	name, _ := identity(data)
+	return name, nil
+}
+
+// identity reads the metadata of an object in JSON; empty strings stand for what is missing.
+func identity(data []byte) (name, resourceVersion string) {
+	var object struct {
+		Metadata struct{ Name, ResourceVersion string }
+	}
+	if json.Unmarshal(data, &object) != nil {
+		return "", ""
+	}
+	return object.Metadata.Name, object.Metadata.ResourceVersion
+}
