@@ -87,11 +87,12 @@ func (a *optionalAPIs) find(ctx context.Context, needed []string) (served, error
 		crd := &metav1.PartialObjectMetadata{}
 		crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
 		err := a.reader.Get(ctx, client.ObjectKey{Name: name}, crd)
-		if err == nil && slices.Contains(ownedOptional, gvk) {
+		going := err == nil && crd.DeletionTimestamp != nil
+		if err == nil && !going && slices.Contains(ownedOptional, gvk) {
 			err = a.watch(gvk)
 		}
 		switch {
-		case apierrors.IsNotFound(err):
+		case apierrors.IsNotFound(err), going:
 			found.missing[gvk.Kind] = true
 		case meta.IsNoMatchError(err):
 			found.missing[gvk.Kind] = true
@@ -132,11 +133,12 @@ func (a *optionalAPIs) watch(gvk schema.GroupVersionKind) error {
 	return nil
 }
 
-// unwatch stops the watches of APIs that are gone, which would else be tried for ever.
+// unwatch stops the watches of APIs that are gone, which would else be tried for ever; those too that a pass has started
+// which still took the API for present.
 func (a *optionalAPIs) unwatch(ctx context.Context, missing map[string]bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for gvk := range a.watched {
+	for _, gvk := range ownedOptional {
 		if !missing[gvk.Kind] {
 			continue
 		}

@@ -1,0 +1,94 @@
+package controllers_test
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+)
+
+// optionalCRDs are as much of the Gateway API, the Prometheus Operator and cert-manager as a WebApp uses.
+var optionalCRDs = envtest.CRDInstallOptions{Paths: []string{"testdata/crds"}, ErrorIfPathMissing: true, MaxTime: time.Minute}
+
+func unstructuredChild(app *appsv1.WebApp, apiVersion, kind string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetAPIVersion(apiVersion)
+	u.SetKind(kind)
+	return child(app, u)
+}
+
+// Serial, as it changes what the API server serves.
+var _ = Describe("A WebApp that asks for APIs that the cluster lacks", Serial, func() {
+	It("says so, and heals when they are installed, removed and installed again", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		app := newApp(namespace, "web", func(s *appsv1.WebAppSpec) {
+			s.Gateway = &appsv1.WebAppGateway{ParentRefs: []appsv1.GatewayRef{{Name: "main"}}, Hostnames: []string{"shop.example.com"}}
+			s.Monitoring = &appsv1.WebAppMonitoring{}
+			s.Ingress = &appsv1.WebAppIngress{Host: "shop.example.com", CertIssuer: &appsv1.CertIssuer{Name: "ca"}}
+		})
+		route := unstructuredChild(app, "gateway.networking.k8s.io/v1", "HTTPRoute")
+		monitor := unstructuredChild(app, "monitoring.coreos.com/v1", "ServiceMonitor")
+		Expect(user.Create(ctx, app)).To(Succeed())
+		for range 2 {
+			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("False APIMissing"))
+			Eventually(condition).WithContext(ctx).WithArguments(app, appsv1.WebAppAvailable).Should(Equal("True Available"))
+			Expect(message(app, appsv1.WebAppPublished)).To(ContainSubstring("spec.gateway: the cluster has no HTTPRoute API"))
+			Expect(message(app, appsv1.WebAppMonitored)).To(ContainSubstring("spec.monitoring: the cluster has no ServiceMonitor API"))
+
+			By("installing the APIs")
+			_, err := envtest.InstallCRDs(env.Admin, optionalCRDs)
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
+			Eventually(func() error { return read(ctx, route) }).Should(Succeed())
+			Eventually(func() error { return read(ctx, monitor) }).Should(Succeed())
+			Expect(route.GetLabels()).To(HaveKeyWithValue("fettle.dev/owner-name", "web"))
+
+			By("repairing drift in them")
+			patch(ctx, monitor, `{"spec":{"endpoints":[]}}`)
+			Eventually(func() int {
+				endpoints, _, _ := unstructured.NestedSlice(monitor.Object, "spec", "endpoints")
+				Expect(read(ctx, monitor)).To(Succeed())
+				return len(endpoints)
+			}).Should(Equal(1))
+			settle(ctx)
+			ledger := count(ctx, namespace)
+			touch(ctx, app, time.Now().String())
+			ledger.expectIdle(ctx)
+
+			By("removing the APIs")
+			Expect(envtest.UninstallCRDs(env.Admin, optionalCRDs)).To(Succeed())
+			Eventually(func() error { return user.Get(ctx, client.ObjectKeyFromObject(route), route.DeepCopy()) }).
+				Should(Or(Satisfy(apierrors.IsNotFound), Satisfy(meta.IsNoMatchError)))
+			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("False APIMissing"))
+			settle(ctx)
+			lines := subject.lines.lines()
+			settle(ctx)
+			Expect(subject.lines.lines()-lines).To(BeNumerically("<=", 2), "the operator logs without end")
+		}
+		Expect(condition(ctx, app, appsv1.WebAppApplied)).To(Equal("True Applied"))
+	})
+
+	It("removes their children when the spec no longer asks for them", func(ctx context.Context) {
+		_, err := envtest.InstallCRDs(env.Admin, optionalCRDs)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { Expect(envtest.UninstallCRDs(env.Admin, optionalCRDs)).To(Succeed()) })
+		app := newApp(newNamespace(ctx), "web", func(s *appsv1.WebAppSpec) {
+			s.Monitoring = &appsv1.WebAppMonitoring{Labels: map[string]string{"release": "prometheus"}}
+		})
+		createReady(ctx, app)
+		monitor := unstructuredChild(app, "monitoring.coreos.com/v1", "ServiceMonitor")
+		Expect(read(ctx, monitor)).To(Succeed())
+		Expect(monitor.GetLabels()).To(HaveKeyWithValue("release", "prometheus"))
+		change(ctx, app, func(s *appsv1.WebAppSpec) { s.Monitoring = nil })
+		Eventually(func() error { return read(ctx, monitor) }).Should(Satisfy(apierrors.IsNotFound))
+		Eventually(condition).WithContext(ctx).WithArguments(app, appsv1.WebAppMonitored).Should(Equal("none"))
+	})
+})

@@ -1,0 +1,100 @@
+package controllers_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+)
+
+type edit = func(*appsv1.WebAppSpec)
+
+func probing(p *appsv1.WebAppProbe) edit {
+	return func(s *appsv1.WebAppSpec) { s.Probes.Readiness = p }
+}
+
+func mounting(v appsv1.WebAppVolume) edit {
+	return func(s *appsv1.WebAppSpec) {
+		v.Name = "v"
+		s.Volumes = []appsv1.WebAppVolume{v}
+		s.VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/v"}}
+	}
+}
+
+var _ = Describe("The spec of a WebApp", func() {
+	// What the API server fills in beside a field of ours stays when the field goes, unless it is ours as well.
+	DescribeTable("can be changed from one to the other and back",
+		func(ctx context.Context, one, other edit) {
+			app := newApp(newNamespace(ctx), "web", one)
+			createReady(ctx, app)
+			template := mustRead(ctx, deploymentOf(app)).Spec
+			change(ctx, app, other)
+			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
+			change(ctx, app, one)
+			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
+			Expect(mustRead(ctx, deploymentOf(app)).Spec).To(Equal(template))
+		},
+		Entry("probe: TCP, HTTP", probing(nil), probing(&appsv1.WebAppProbe{Path: "/healthz"})),
+		Entry("probe: HTTP, GRPC", probing(&appsv1.WebAppProbe{Path: "/"}), probing(&appsv1.WebAppProbe{Type: "GRPC"})),
+		Entry("probe: GRPC, None", probing(&appsv1.WebAppProbe{Type: "GRPC"}), probing(&appsv1.WebAppProbe{Type: "None"})),
+		Entry("volume: ConfigMap, Secret",
+			mounting(appsv1.WebAppVolume{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "a"}}}),
+			mounting(appsv1.WebAppVolume{Secret: &corev1.SecretVolumeSource{SecretName: "a"}})),
+		Entry("volume: scratch, projected",
+			mounting(appsv1.WebAppVolume{EmptyDir: &corev1.EmptyDirVolumeSource{}}),
+			mounting(appsv1.WebAppVolume{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+				{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}},
+			}}})),
+		Entry("volume: claim, none",
+			mounting(appsv1.WebAppVolume{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "a"}}),
+			func(s *appsv1.WebAppSpec) { s.Volumes, s.VolumeMounts = nil, nil }),
+		Entry("strategy: default, Recreate", func(s *appsv1.WebAppSpec) { s.Strategy = nil },
+			func(s *appsv1.WebAppSpec) { s.Strategy = &appsv1.WebAppStrategy{Type: "Recreate"} }),
+		Entry("strategy: own numbers, Recreate", func(s *appsv1.WebAppSpec) {
+			s.Strategy = &appsv1.WebAppStrategy{Type: "RollingUpdate", MaxSurge: new(intstr.FromInt32(1)), MaxUnavailable: new(intstr.FromString("0%"))}
+		}, func(s *appsv1.WebAppSpec) { s.Strategy = &appsv1.WebAppStrategy{Type: "Recreate"} }),
+		Entry("ServiceAccount: default, own", func(s *appsv1.WebAppSpec) { s.ServiceAccountName = "" },
+			func(s *appsv1.WebAppSpec) { s.ServiceAccountName = "web" }),
+		Entry("image: latest, tag", func(s *appsv1.WebAppSpec) { s.Image = "nginx" }, func(s *appsv1.WebAppSpec) { s.Image = "nginx:1.25" }),
+		Entry("port", func(s *appsv1.WebAppSpec) { s.Port = 80 }, func(s *appsv1.WebAppSpec) { s.Port = 8080 }),
+		Entry("extra ports", func(s *appsv1.WebAppSpec) { s.Service.ExtraPorts = nil }, func(s *appsv1.WebAppSpec) {
+			s.Service.ExtraPorts = []appsv1.WebAppPort{{Name: "alt", Port: 8080, TargetPort: 80}, {Name: "metrics", Port: 9090}}
+		}),
+		Entry("Service: ClusterIP, LoadBalancer", func(s *appsv1.WebAppSpec) { s.Service.Type = "ClusterIP" },
+			func(s *appsv1.WebAppSpec) { s.Service.Type = "LoadBalancer" }),
+		Entry("Service: NodePort, ClusterIP", func(s *appsv1.WebAppSpec) { s.Service.Type = "NodePort" },
+			func(s *appsv1.WebAppSpec) { s.Service.Type = "ClusterIP" }),
+		Entry("environment", func(s *appsv1.WebAppSpec) { s.Env = []appsv1.WebAppEnvVar{{Name: "A", Value: "1"}} },
+			func(s *appsv1.WebAppSpec) {
+				s.Env = []appsv1.WebAppEnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
+			}),
+		Entry("disruption", func(s *appsv1.WebAppSpec) { s.Disruption = nil }, func(s *appsv1.WebAppSpec) {
+			s.Disruption = &appsv1.WebAppDisruption{MinAvailable: new(intstr.FromString("50%"))}
+		}),
+		Entry("security profile", func(s *appsv1.WebAppSpec) { s.SecurityProfile = "Baseline" },
+			func(s *appsv1.WebAppSpec) { s.SecurityProfile = "Restricted" }),
+	)
+
+	It("that a child can't have is reported once, and not tried again until it changes", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		app := newApp(namespace, "web", func(s *appsv1.WebAppSpec) {
+			s.Env = []appsv1.WebAppEnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{}}}
+		})
+		Expect(user.Create(ctx, app)).To(Succeed())
+		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("False Invalid"))
+		Expect(message(app, "Ready")).To(ContainSubstring(`apply Deployment "web"`))
+		Expect(message(app, "Ready")).To(ContainSubstring("valueFrom"))
+		Expect(app.Status.Phase).To(Equal(appsv1.PhaseDegraded))
+		Expect(read(ctx, child(app, &corev1.Service{}))).To(Succeed(), "the other children are written")
+		Eventually(func() []string { return seriesOf(namespace) }).Should(ContainElement("webapp_errors_total"))
+		settle(ctx)
+		ledger := count(ctx, namespace)
+		ledger.expectIdle(ctx)
+		change(ctx, app, func(s *appsv1.WebAppSpec) { s.Env = nil })
+		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
+	})
+})
