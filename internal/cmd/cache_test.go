@@ -92,6 +92,19 @@ func TestContentsOfSecretsNeverEnterTheCache(t *testing.T) {
 	}
 }
 
+func newManager(t *testing.T) ctrl.Manager {
+	t.Helper()
+	options, err := (&managerOptions{metricsAddress: off, probeAddress: off, workers: 1}).managerOptions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mgr, err := ctrl.NewManager(env.Operator, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mgr
+}
+
 // TestCache runs a manager's cache beside objects that are ours and that are not.
 func TestCache(t *testing.T) {
 	c, namespace := newAdmin(t), env.Namespace(t)
@@ -104,15 +117,7 @@ func TestCache(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	o := &managerOptions{metricsAddress: off, probeAddress: off, workers: 1}
-	options, err := o.managerOptions()
-	if err != nil {
-		t.Fatal(err)
-	}
-	mgr, err := ctrl.NewManager(env.Operator, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mgr := newManager(t)
 	t.Run("contents are read from the API server", func(t *testing.T) { // no cache runs yet
 		read := emptySecret(namespace, "secret")
 		err := mgr.GetClient().Get(t.Context(), client.ObjectKeyFromObject(secret), read)
