@@ -119,8 +119,9 @@ mutants: ## Break each rule of the libraries on purpose and see that a test noti
 	KUBEBUILDER_ASSETS=$(call tool,kubernetes) go run ./test/mutants $(MUTANTS_ARGS) | tee $(LOGS)/mutants.log
 
 .PHONY: bench
-bench: ## Measure Fettle beside a naive controller and a raw client
-	@hack/bench.sh
+bench: ## Measure Fettle beside a naive controller and a raw client (BENCH_ARGS="-mode memory" for memory)
+	@mkdir -p $(LOGS)
+	KUBEBUILDER_ASSETS=$(call tool,kubernetes) go run ./test/bench $(BENCH_ARGS) | tee $(LOGS)/bench.log
 
 .PHONY: scorecard
 scorecard: ## Run the basic and olm suites of operator-sdk's scorecard on the cluster
