@@ -177,7 +177,11 @@ func (c Config) removeNetwork(ctx context.Context, _ note) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return "removed", network.Remove(ctx, c.State, all, files)
+	err = network.Remove(ctx, c.State, all, files)
+	if errors.Is(err, network.ErrForeign) {
+		return "another cluster's, left alone", nil
+	}
+	return "removed", err
 }
 
 // startAnew removes what depends on etcd's data and can't be used without them: the nodes' pods and the volumes.

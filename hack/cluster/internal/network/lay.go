@@ -3,6 +3,7 @@ package network
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -34,6 +35,9 @@ func EnsureHost(ctx context.Context, owner string, nodes []Node) error {
 	return ensureRoutes(ctx, "", nodes, 0)
 }
 
+// ErrForeign is the error of a change to the network of another cluster.
+var ErrForeign = errors.New("the network (bridge " + Bridge + ") is that of the cluster")
+
 // checkOwner refuses the bridge of another cluster in the same network namespace: the two have the same addresses.
 func checkOwner(ctx context.Context, owner string) error {
 	if _, err := net.InterfaceByName(Bridge); err != nil {
@@ -48,7 +52,7 @@ func checkOwner(ctx context.Context, owner string) error {
 		return fmt.Errorf("ask whose the bridge is: %w", err)
 	}
 	if other != "" && other != owner {
-		return fmt.Errorf("the network (bridge %s) is that of the cluster in %s: remove that one first (FETTLE_CLUSTER=%s make down), or use it", Bridge, other, other)
+		return fmt.Errorf("%w in %s: remove that one first (FETTLE_CLUSTER=%s make down), or use it", ErrForeign, other, other)
 	}
 	return nil
 }
@@ -144,7 +148,8 @@ func IsCut(n Node) bool {
 }
 
 // Remove takes the network away: the namespaces (with all that is in them), the bridge, the host's rules. Routes go
-// with the bridge. kube-proxy's own rules on the host go too. Of the network of another owner, nothing is touched.
+// with the bridge. kube-proxy's own rules on the host go too. Nothing of another owner's
+// network is touched: that is ErrForeign.
 func Remove(ctx context.Context, owner string, nodes []Node, namespaces []string) error {
 	if err := checkOwner(ctx, owner); err != nil {
 		return err
