@@ -19,7 +19,7 @@ import (
 var kubernetesTypes = []string{
 	"WebApp.spec.affinity",
 	"WebApp.spec.autoscaling.behavior",
-	"WebApp.spec.env[]",
+	"WebApp.spec.env[].valueFrom",
 	"WebApp.spec.envFrom[]",
 	"WebApp.spec.networkPolicy.from[]",
 	"WebApp.spec.podSecurityContext",
