@@ -8,11 +8,13 @@ import (
 	"strconv"
 	"strings"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
 // Names under which the harness itself writes; what others manage belongs to the controller.
@@ -28,6 +30,9 @@ const ownerPointer = "/metadata/ownerReferences"
 type drift struct {
 	pointer string // JSON pointer
 	value   any    // nil removes the field
+	// key is true for a field by which the elements of a list are known. Changing it is to remove one element and to add
+	// another, foreign one, and what is foreign may stay.
+	key bool
 }
 
 func (d drift) patch() []byte {
@@ -42,25 +47,22 @@ func (d drift) patch() []byte {
 	return data
 }
 
-// findDrifts lists a change for each scalar that the controller manages in an object and that the API server would let
-// others change.
+// findDrifts lists a change for each scalar that the controller manages in an object, that the API server would let others
+// make and that makes a difference.
 func findDrifts(ctx context.Context, client dynamic.Interface, key Key, object *unstructured.Unstructured) ([]drift, error) {
-	pointers, err := managedPointers(object)
+	leaves, err := managedLeaves(object)
 	if err != nil {
 		return nil, err
 	}
-	at := client.Resource(key.Resource).Namespace(object.GetNamespace())
 	found := []drift{{pointer: ownerPointer}}
-	for _, pointer := range pointers {
-		value, ok := resolve(object.Object, pointer)
+	for _, l := range leaves {
+		value, ok := resolve(object.Object, l.pointer)
 		if !ok {
 			continue
 		}
-		for _, d := range candidates(pointer, value) {
-			_, err := at.Patch(ctx, object.GetName(), types.JSONPatchType, d.patch(), metav1.PatchOptions{
-				DryRun: []string{metav1.DryRunAll}, FieldManager: agentDrift,
-			})
-			if err == nil {
+		for _, d := range candidates(l.pointer, value) {
+			d.key = l.key
+			if takesEffect(ctx, client, key, object, d) {
 				found = append(found, d)
 				break
 			}
@@ -69,10 +71,70 @@ func findDrifts(ctx context.Context, client dynamic.Interface, key Key, object *
 	return found, ctx.Err()
 }
 
-// managedPointers are the leaves under spec, data, labels and annotations that field managers other than the harness
+// takesEffect tries a change without making it.
+func takesEffect(ctx context.Context, client dynamic.Interface, key Key, object *unstructured.Unstructured, d drift) bool {
+	changed, err := client.Resource(key.Resource).Namespace(object.GetNamespace()).Patch(ctx, object.GetName(), types.JSONPatchType, d.patch(),
+		metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: agentDrift})
+	if err != nil {
+		return false
+	}
+	before, after := object.DeepCopy(), changed.DeepCopy()
+	for _, o := range []*unstructured.Unstructured{before, after} {
+		o.SetManagedFields(nil)
+		o.SetResourceVersion("")
+		o.SetGeneration(0)
+	}
+	return !apiequality.Semantic.DeepEqual(before, after)
+}
+
+// withoutForeign takes the list element out of an object that a change of its key left behind.
+func (d drift) withoutForeign(object *unstructured.Unstructured) *unstructured.Unstructured {
+	element, field, _ := cutLast(d.pointer)
+	list, _, ok := cutLast(element)
+	if !d.key || !ok {
+		return object
+	}
+	object = object.DeepCopy()
+	at, field0 := object.Object, unescape(field)
+	parent, name, _ := cutLast(list)
+	if parent != "" {
+		value, found := resolve(object.Object, parent)
+		if at, ok = value.(map[string]any); !found || !ok {
+			return object
+		}
+	}
+	elements, _ := at[unescape(name)].([]any)
+	foreign := slices.IndexFunc(elements, func(e any) bool {
+		fields, _ := e.(map[string]any)
+		return fields[field0] == d.value
+	})
+	if foreign >= 0 {
+		at[unescape(name)] = slices.Delete(slices.Clone(elements), foreign, foreign+1)
+	}
+	return object
+}
+
+// cutLast splits a JSON pointer before its last step.
+func cutLast(pointer string) (rest, last string, ok bool) {
+	at := strings.LastIndex(pointer, "/")
+	if at < 0 {
+		return "", pointer, false
+	}
+	return pointer[:at], pointer[at+1:], true
+}
+
+func unescape(step string) string { return strings.NewReplacer("~1", "/", "~0", "~").Replace(step) }
+
+// leaf is a scalar that a field manager owns.
+type leaf struct {
+	pointer string
+	key     bool // the list that it is in knows its elements by it
+}
+
+// managedLeaves are the leaves under spec, data, labels and annotations that field managers other than the harness
 // own, in a fixed order.
-func managedPointers(object *unstructured.Unstructured) ([]string, error) {
-	var pointers []string
+func managedLeaves(object *unstructured.Unstructured) ([]leaf, error) {
+	var leaves []leaf
 	for _, entry := range object.GetManagedFields() {
 		if entry.Subresource != "" || entry.FieldsV1 == nil || entry.Manager == agentUser || entry.Manager == agentDrift {
 			continue
@@ -84,12 +146,19 @@ func managedPointers(object *unstructured.Unstructured) ([]string, error) {
 		for path := range set.Leaves().All() {
 			pointer, ok := pointerTo(object.Object, path)
 			if ok && !strings.HasPrefix(pointer, "/status/") && !strings.HasPrefix(pointer, ownerPointer) {
-				pointers = append(pointers, pointer)
+				leaves = append(leaves, leaf{pointer, isKey(path)})
 			}
 		}
 	}
-	slices.Sort(pointers)
-	return slices.Compact(pointers), nil
+	slices.SortFunc(leaves, func(a, b leaf) int { return strings.Compare(a.pointer, b.pointer) })
+	return slices.Compact(leaves), nil
+}
+
+func isKey(path fieldpath.Path) bool {
+	if len(path) < 2 || path[len(path)-1].FieldName == nil || path[len(path)-2].Key == nil {
+		return false
+	}
+	return slices.ContainsFunc(*path[len(path)-2].Key, func(f value.Field) bool { return f.Name == *path[len(path)-1].FieldName })
 }
 
 // pointerTo resolves list elements that are chosen by key to their index. Elements of sets have no pointer of their own.
@@ -146,7 +215,7 @@ func child(value any, step string) (any, bool) {
 func resolve(value any, pointer string) (any, bool) {
 	for step := range strings.SplitSeq(pointer[1:], "/") {
 		var ok bool
-		if value, ok = child(value, strings.NewReplacer("~1", "/", "~0", "~").Replace(step)); !ok {
+		if value, ok = child(value, unescape(step)); !ok {
 			return nil, false
 		}
 	}
@@ -173,7 +242,7 @@ func candidates(pointer string, value any) []drift {
 	var drifts []drift
 	for _, other := range values {
 		if other != value {
-			drifts = append(drifts, drift{pointer, other})
+			drifts = append(drifts, drift{pointer: pointer, value: other})
 		}
 	}
 	return drifts

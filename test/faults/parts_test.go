@@ -156,7 +156,7 @@ status:
 	}
 }
 
-func TestManagedPointers(t *testing.T) {
+func TestManagedLeaves(t *testing.T) {
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"labels": map[string]any{"a/b": "1", "c": "2"}},
 		"spec": map[string]any{"paused": false, "containers": []any{
@@ -169,16 +169,25 @@ func TestManagedPointers(t *testing.T) {
 		{Manager: agentUser, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:c":{}}}}`)},
 		{Manager: "operator", Subresource: "status", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:x":{}}}`)},
 	})
-	got, err := managedPointers(object)
-	want := []string{"/metadata/labels/a~1b", "/spec/containers/1/image", "/spec/containers/1/name", "/spec/paused"}
-	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+	got, err := managedLeaves(object)
+	want := []leaf{{"/metadata/labels/a~1b", false}, {"/spec/containers/1/image", false}, {"/spec/containers/1/name", true}, {"/spec/paused", false}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(leaf{})); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	for _, pointer := range got {
-		value, ok := resolve(object.Object, pointer)
-		if !ok || len(candidates(pointer, value)) == 0 {
-			t.Errorf("%s: value %v, nothing to change it to", pointer, value)
+	for _, l := range got {
+		value, ok := resolve(object.Object, l.pointer)
+		if !ok || len(candidates(l.pointer, value)) == 0 {
+			t.Errorf("%s: value %v, nothing to change it to", l.pointer, value)
 		}
+	}
+	left := drift{pointer: "/spec/containers/0/name", value: "y", key: true}.withoutForeign(object)
+	containers, _, _ := unstructured.NestedSlice(left.Object, "spec", "containers")
+	if len(containers) != 1 || containers[0].(map[string]any)["name"] != "x" {
+		t.Errorf("without the foreign element: %v", containers)
+	}
+	before, _, _ := unstructured.NestedSlice(object.Object, "spec", "containers")
+	if len(before) != 2 {
+		t.Errorf("the object itself was changed: %v", before)
 	}
 }
 
@@ -189,7 +198,7 @@ func TestPlansCoverAllAnswers(t *testing.T) {
 		{Verb: "apply", Resource: maps, Name: "c"}, {Verb: "patch", Resource: demos, Sub: "status"}}
 	child := Key{maps, "a"}
 	for name, s := range map[string]selection{"short": shortRun, "full": fullRun} {
-		plans := s.plans(trace, []Key{child}, map[Key][]drift{child: {{"/data/a", "1"}, {"/data/b", "2"}}})
+		plans := s.plans(trace, []Key{child}, map[Key][]drift{child: {{pointer: "/data/a", value: "1"}, {pointer: "/data/b", value: "2"}}})
 		once, held, ids := map[string]bool{}, map[string]bool{}, map[string]bool{}
 		for _, p := range plans {
 			once[p.Answer.name] = once[p.Answer.name] || p.Kind == Reply

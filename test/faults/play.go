@@ -136,6 +136,9 @@ func (a *act) converged(step Step, last bool) error {
 }
 
 func (a *act) asReference(view View) error {
+	if object := view.objects[a.plan.Target]; object != nil && a.plan.Kind == Changed {
+		view.objects[a.plan.Target] = a.plan.Drift.withoutForeign(object) // the view is a copy
+	}
 	if diff := difference(a.reference.dumpFor(a.plan.Kind), dump(view, a.namespace, a.plan.Kind)); diff != "" {
 		return fmt.Errorf("state differs from the fault-free one (-want +got):\n%s", diff)
 	}
