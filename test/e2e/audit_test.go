@@ -1,0 +1,162 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/test/audit"
+)
+
+const (
+	// many WebApps are there while the operator is watched; some of them have a pod.
+	many, running = 100, 3
+	idleTime      = time.Minute
+)
+
+// auditSpecs let the API server say what the operator sends.
+func auditSpecs() {
+	Describe("with 100 WebApps", Ordered, func() {
+		var ns namespaced
+		var log *audit.Recorder
+		operator := audit.Filter{User: operatorUser}
+
+		BeforeAll(func(ctx SpecContext) {
+			path := auditLog()
+			if _, err := os.Stat(path); err != nil {
+				Skip("the API server's audit log can't be read here: " + err.Error())
+			}
+			var err error
+			log, err = audit.New(path, config)
+			Expect(err).NotTo(HaveOccurred())
+			ns = newNamespace(ctx, nil)
+		})
+
+		It("counts no more writes than children and one status for each", func(ctx SpecContext) {
+			mark, err := log.Mark(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			start := time.Now()
+			createMany(ctx, ns)
+			Eventually(ctx, func() (int, error) { return ns.countReady(ctx) }).WithTimeout(later).Should(Equal(many))
+			took := time.Since(start)
+			settle(ctx, 10*time.Second)
+			sent, err := log.Since(ctx, mark, audit.Filter{User: operatorUser, Namespace: ns.name})
+			Expect(err).NotTo(HaveOccurred())
+			necessary := ns.countChildren(ctx) + many
+			ratio := float64(sent.Writes()) / float64(necessary)
+			report(fmt.Sprintf("creation of %d WebApps, Ready after %.1f s: %d writes for %d necessary ones (%.3f), %d live reads, %d events\n%s",
+				many, took.Seconds(), sent.Writes(), necessary, ratio, sent.LiveReads(), sent.Of(audit.Event), sent))
+			Expect(ratio).To(BeNumerically("<=", 1.10), sent.String())
+			Expect(sent.LiveReads()).To(BeZero(), sent.String())
+		})
+
+		It("counts nothing while there is nothing to do", func(ctx SpecContext) {
+			mark, err := log.Mark(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			settle(ctx, idleTime)
+			sent, err := log.Since(ctx, mark, operator)
+			Expect(err).NotTo(HaveOccurred())
+			report(fmt.Sprintf("%s idle with %d WebApps: %d writes, %d live reads\n%s", idleTime, many, sent.Writes(), sent.LiveReads(), sent))
+			Expect(sent.Writes()).To(BeZero(), sent.String())
+			Expect(sent.LiveReads()).To(BeZero(), sent.String())
+		}, SpecTimeout(5*time.Minute))
+
+		It("counts nothing after a restart of the operator", func(ctx SpecContext) {
+			mark, err := log.Mark(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(k8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(operatorNamespace), operatorLabels)).To(Succeed())
+			operatorUp(ctx)
+			settle(ctx, 30*time.Second)
+			sent, err := log.Since(ctx, mark, operator)
+			Expect(err).NotTo(HaveOccurred())
+			report(fmt.Sprintf("restart of both replicas with %d WebApps: %d writes, %d live reads\n%s", many, sent.Writes(), sent.LiveReads(), sent))
+			Expect(sent.Writes()).To(BeZero(), sent.String())
+			Expect(sent.LiveReads()).To(BeZero(), sent.String())
+		}, SpecTimeout(10*time.Minute))
+	})
+}
+
+// auditLog is the one of the local cluster.
+func auditLog() string {
+	if !local {
+		return "none is known of the cluster of KUBECONFIG"
+	}
+	folder := os.Getenv("FETTLE_CLUSTER")
+	if folder == "" {
+		folder = "/var/lib/fettle-cluster"
+	}
+	return filepath.Join(folder, "audit", "audit.log")
+}
+
+// report shows a measurement however the spec ends.
+func report(text string) {
+	AddReportEntry("measured", ReportEntryVisibilityAlways, text)
+}
+
+func createMany(ctx context.Context, ns namespaced) {
+	GinkgoHelper()
+	var creators sync.WaitGroup
+	errs := make(chan error, many)
+	for i := range many {
+		creators.Go(func() {
+			app := &appsv1.WebApp{
+				ObjectMeta: metav1.ObjectMeta{Namespace: ns.name, Name: fmt.Sprintf("app-%03d", i)},
+				Spec:       appsv1.WebAppSpec{Image: "nginx:1.25", Replicas: new(int32(0))},
+			}
+			if i < running {
+				app.Spec.Replicas = new(int32(1))
+			}
+			errs <- k8s.Create(ctx, app)
+		})
+	}
+	creators.Wait()
+	close(errs)
+	for err := range errs {
+		Expect(err).NotTo(HaveOccurred())
+	}
+}
+
+func (n namespaced) countReady(ctx context.Context) (int, error) {
+	apps, ready := &appsv1.WebAppList{}, 0
+	err := k8s.List(ctx, apps, client.InNamespace(n.name))
+	for _, app := range apps.Items {
+		if meta.IsStatusConditionTrue(app.Status.Conditions, fettlev1.Ready) {
+			ready++
+		}
+	}
+	return ready, err
+}
+
+func (n namespaced) countChildren(ctx context.Context) int {
+	GinkgoHelper()
+	children := 0
+	for _, list := range []client.ObjectList{&k8sappsv1.DeploymentList{}, &corev1.ServiceList{}, &policyv1.PodDisruptionBudgetList{}, &k8sappsv1.ControllerRevisionList{}} {
+		Expect(k8s.List(ctx, list, client.InNamespace(n.name), client.MatchingLabels{"fettle.dev/owner-kind": "WebApp"})).To(Succeed())
+		children += meta.LenList(list)
+	}
+	return children
+}
+
+// settle lets time pass in which something could happen that should not.
+func settle(ctx context.Context, d time.Duration) {
+	GinkgoHelper()
+	select {
+	case <-ctx.Done():
+		Fail(ctx.Err().Error())
+	case <-time.After(d):
+	}
+}

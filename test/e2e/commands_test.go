@@ -1,0 +1,118 @@
+package e2e
+
+import (
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// commandSpecs are what a reader of the documentation types, one after the other.
+func commandSpecs() {
+	Describe("on the sample", Ordered, ContinueOnFailure, func() {
+		var ns namespaced
+		// deployment waits for a value in the Deployment.
+		deployment := func(ctx SpecContext, path, value string) {
+			GinkgoHelper()
+			ns.run(ctx, "wait", "--for=jsonpath={"+path+"}="+value, "deployment/demo-app", "--timeout=90s")
+		}
+		BeforeAll(func(ctx SpecContext) { ns = newNamespace(ctx, nil) })
+
+		It("lists the kind", func(ctx SpecContext) {
+			Expect(ns.run(ctx, "api-resources")).To(MatchRegexp(`(?m)^webapps +wa +apps\.fettle\.dev/v1 +true +WebApp`))
+			Expect(ns.run(ctx, "get", "crd", "webapps.apps.fettle.dev", "webapppolicies.apps.fettle.dev")).To(ContainSubstring("webapps"))
+			Expect(ns.run(ctx, "explain", "webapp.spec.image")).To(ContainSubstring("container image to run"))
+		})
+
+		It("applies the sample and waits for it", func(ctx SpecContext) {
+			Expect(ns.run(ctx, "apply", "-f", "../../config/samples/apps_v1_webapp.yaml")).To(ContainSubstring("webapp.apps.fettle.dev/demo-app created"))
+			ns.run(ctx, "wait", "--for=condition=Ready", "webapp/demo-app", "--timeout=180s")
+		})
+
+		It("shows image, replicas and what is available", func(ctx SpecContext) {
+			table := strings.Split(strings.TrimSpace(ns.run(ctx, "get", "webapps")), "\n")
+			Expect(table).To(HaveLen(2))
+			Expect(strings.Fields(table[0])[:4]).To(Equal([]string{"NAME", "IMAGE", "REPLICAS", "AVAILABLE"}))
+			Expect(strings.Fields(table[1])[:4]).To(Equal([]string{"demo-app", "nginx:1.25", "3", "3"}))
+			Expect(ns.run(ctx, "get", "deployments")).To(MatchRegexp(`(?m)^demo-app +3/3 +3 +3 `))
+			Expect(ns.run(ctx, "get", "services")).To(MatchRegexp(`(?m)^demo-app +ClusterIP +\S+ +<none> +80/TCP`))
+			Expect(strings.Count(ns.run(ctx, "get", "pods", "-l", "app=demo-app"), " 1/1 ")).To(Equal(3))
+		})
+
+		It("describes status and events", func(ctx SpecContext) {
+			Eventually(ctx, func() string { return ns.run(ctx, "describe", "webapp", "demo-app") }).WithTimeout(soon).Should(And(
+				MatchRegexp(`(?s)Status:.*Available Replicas: +3`), MatchRegexp(`(?s)Events:.*Normal +Ready`)))
+		})
+
+		It("serves a page through the Service", func(ctx SpecContext) {
+			Eventually(ctx, func() (string, error) { return ns.page(ctx, "demo-app") }).WithTimeout(soon).Should(ContainSubstring("nginx"))
+		})
+
+		It("scales by a patch", func(ctx SpecContext) {
+			ns.run(ctx, "patch", "webapp", "demo-app", "--type=merge", "-p", `{"spec":{"replicas":2}}`)
+			deployment(ctx, ".spec.replicas", "2")
+			ns.ready(ctx, "demo-app")
+		})
+
+		It("scales by kubectl scale", func(ctx SpecContext) {
+			ns.run(ctx, "scale", "webapp", "demo-app", "--replicas=1")
+			deployment(ctx, ".spec.replicas", "1")
+			deployment(ctx, ".status.replicas", "1")
+			Expect(ns.run(ctx, "get", "pods", "-l", "app=demo-app", "--field-selector=status.phase=Running", "--no-headers")).To(ContainSubstring("demo-app-"))
+		})
+
+		It("follows a change of the image", func(ctx SpecContext) {
+			ns.run(ctx, "patch", "webapp", "demo-app", "--type=merge", "-p", `{"spec":{"image":"nginx:1.26"}}`)
+			deployment(ctx, ".spec.template.spec.containers[0].image", "nginx:1.26")
+			ns.run(ctx, "rollout", "status", "deployment/demo-app", "--timeout=120s")
+			ns.ready(ctx, "demo-app")
+		})
+
+		It("reverts drift", func(ctx SpecContext) {
+			ns.run(ctx, "scale", "deployment", "demo-app", "--replicas=4")
+			deployment(ctx, ".spec.replicas", "1")
+			ns.run(ctx, "set", "image", "deployment/demo-app", "app=nginx:1.21")
+			deployment(ctx, ".spec.template.spec.containers[0].image", "nginx:1.26")
+			ns.run(ctx, "delete", "service", "demo-app")
+			Eventually(ctx, func() (string, error) { return ns.page(ctx, "demo-app") }).WithTimeout(soon).Should(ContainSubstring("nginx"))
+			ns.run(ctx, "delete", "deployment", "demo-app")
+			Eventually(ctx, func() (string, error) { return ns.try(ctx, "get", "deployment", "demo-app") }).WithTimeout(soon).Should(ContainSubstring("demo-app"))
+			ns.ready(ctx, "demo-app")
+		})
+
+		It("refuses what is wrong with a sentence", func(ctx SpecContext) {
+			output, err := ns.feed(ctx, webAppManifest("Wrong_Name", "{image: 'nginx:1.25'}"), "apply", "-f", "-")
+			Expect(err).To(HaveOccurred())
+			Expect(output).To(ContainSubstring("metadata.name"))
+			output, err = ns.try(ctx, "patch", "webapp", "demo-app", "--type=merge", "-p", `{"spec":{"replicas":-1}}`)
+			Expect(err).To(HaveOccurred())
+			Expect(output).To(And(ContainSubstring("spec.replicas"), ContainSubstring("should be greater than or equal to 0")))
+		})
+
+		It("deletes everything with the WebApp", func(ctx SpecContext) {
+			ns.run(ctx, "delete", "webapp", "demo-app")
+			ns.run(ctx, "wait", "--for=delete", "deployment/demo-app", "--timeout=60s")
+			Eventually(ctx, func() string {
+				return ns.run(ctx, "get", "deployments,replicasets,services,poddisruptionbudgets,pods", "-l", "app=demo-app")
+			}).WithTimeout(later).Should(ContainSubstring("No resources found"))
+		})
+	})
+
+	It("passes the seeds' integration script", func(ctx SpecContext) {
+		ns := newNamespace(ctx, nil)
+		system := namespaced{operatorNamespace}
+		system.run(ctx, "wait", "--for=condition=Available", "deployment/"+operatorName, "--timeout=300s")
+		ns.webApp(ctx, "test-webapp", "{image: 'nginx:alpine', replicas: 2}")
+		Eventually(ctx, func() error {
+			_, err := ns.try(ctx, "get", "deployment", "test-webapp")
+			return err
+		}).WithTimeout(soon).Should(Succeed())
+		ns.run(ctx, "wait", "--for=condition=Available", "deployment/test-webapp", "--timeout=180s")
+		ns.run(ctx, "get", "service", "test-webapp")
+		ns.run(ctx, "patch", "webapp", "test-webapp", "--type=merge", "-p", `{"spec":{"replicas":3}}`)
+		ns.run(ctx, "wait", "--for=jsonpath={.spec.replicas}=3", "deployment/test-webapp", "--timeout=60s")
+		ns.run(ctx, "delete", "webapp", "test-webapp")
+		ns.run(ctx, "wait", "--for=delete", "deployment/test-webapp", "--timeout=60s")
+	}, SpecTimeout(10*time.Minute))
+}

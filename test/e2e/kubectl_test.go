@@ -1,0 +1,176 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+)
+
+// namespaced types kubectl commands into one namespace.
+type namespaced struct{ name string }
+
+// newNamespace makes a namespace that goes with the spec or container.
+func newNamespace(ctx context.Context, labels map[string]string) namespaced {
+	GinkgoHelper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-", Labels: labels}}
+	Expect(k8s.Create(ctx, ns)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) {
+		Expect(client.IgnoreNotFound(k8s.Delete(ctx, ns))).To(Succeed())
+	})
+	return namespaced{ns.Name}
+}
+
+// try runs kubectl and returns what it prints, errors and warnings included.
+func (n namespaced) try(ctx context.Context, args ...string) (string, error) {
+	return n.feed(ctx, "", args...)
+}
+
+// run is try for commands that must succeed.
+func (n namespaced) run(ctx context.Context, args ...string) string {
+	GinkgoHelper()
+	output, err := n.try(ctx, args...)
+	Expect(err).NotTo(HaveOccurred())
+	return output
+}
+
+// apply types a manifest into kubectl apply.
+func (n namespaced) apply(ctx context.Context, manifest string) string {
+	GinkgoHelper()
+	output, err := n.feed(ctx, manifest, "apply", "-f", "-")
+	Expect(err).NotTo(HaveOccurred())
+	return output
+}
+
+func (n namespaced) feed(ctx context.Context, stdin string, args ...string) (string, error) {
+	if n.name != "" {
+		args = append([]string{"--namespace=" + n.name}, args...)
+	}
+	command := exec.CommandContext(ctx, kubectlPath, args...)
+	command.Stdin = strings.NewReader(stdin)
+	output, err := command.CombinedOutput()
+	fmt.Fprintf(GinkgoWriter, "$ kubectl %s\n%s", strings.Join(args, " "), output)
+	if err != nil {
+		return string(output), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, output)
+	}
+	return string(output), nil
+}
+
+// webApp applies a WebApp of which spec is what comes under "spec:", as YAML in one line.
+func (n namespaced) webApp(ctx context.Context, name, spec string) string {
+	GinkgoHelper()
+	return n.apply(ctx, webAppManifest(name, spec))
+}
+
+func webAppManifest(name, spec string) string {
+	return fmt.Sprintf("apiVersion: apps.fettle.dev/v1\nkind: WebApp\nmetadata: {name: %s}\nspec: %s\n", name, spec)
+}
+
+// ready waits until the WebApp is Ready at its present generation.
+func (n namespaced) ready(ctx context.Context, name string) {
+	GinkgoHelper()
+	Eventually(ctx, n.condition(name, fettlev1.Ready)).WithTimeout(later).Should(HavePrefix("True "), "WebApp %s", name)
+}
+
+// condition returns a condition of a WebApp as "Status Reason: Message"; one of a former generation is "outdated".
+func (n namespaced) condition(name, kind string) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		app := &appsv1.WebApp{}
+		if err := k8s.Get(ctx, client.ObjectKey{Namespace: n.name, Name: name}, app); err != nil {
+			return "", err
+		}
+		c := meta.FindStatusCondition(app.Status.Conditions, kind)
+		if c == nil || c.ObservedGeneration != app.Generation {
+			return "outdated", nil
+		}
+		return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message), nil
+	}
+}
+
+// page fetches / through the Service of a WebApp.
+func (n namespaced) page(ctx context.Context, name string) (string, error) {
+	url := ""
+	if local {
+		address, err := n.try(ctx, "get", "service", name, "-o", "jsonpath={.spec.clusterIP}:{.spec.ports[0].port}")
+		if err != nil {
+			return "", err
+		}
+		url = "http://" + address + "/"
+	} else {
+		port, stop, err := n.forward(ctx, "service/"+name, "80")
+		if err != nil {
+			return "", err
+		}
+		defer stop()
+		url = "http://127.0.0.1:" + port + "/"
+	}
+	status, body, err := fetch(ctx, http.DefaultClient, url, "")
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("%s: status %d: %s", url, status, body)
+	}
+	return body, err
+}
+
+// fetch gets a page, with a bearer token unless it is empty.
+func fetch(ctx context.Context, c *http.Client, url, token string) (status int, body string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := c.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close() // only read
+	data, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(data), err
+}
+
+// forward forwards a port of this machine, which it returns, to one of an object.
+func (n namespaced) forward(ctx context.Context, object, port string) (string, func(), error) {
+	ctx, cancel := context.WithCancel(ctx)
+	command := exec.CommandContext(ctx, kubectlPath, "--namespace="+n.name, "port-forward", object, ":"+port)
+	var problem bytes.Buffer
+	command.Stderr = &problem
+	stdout, err := command.StdoutPipe()
+	if err != nil {
+		cancel()
+		return "", nil, err
+	}
+	if err := command.Start(); err != nil {
+		cancel()
+		return "", nil, err
+	}
+	stop := func() { cancel(); _ = command.Wait() } // it ends by being killed
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		fmt.Fprintln(GinkgoWriter, lines.Text())
+		if _, after, ok := strings.Cut(lines.Text(), "127.0.0.1:"); ok {
+			bound, _, _ := strings.Cut(after, " ")
+			go func() { _, _ = io.Copy(io.Discard, stdout) }() // it says so for each connection
+			return bound, stop, nil
+		}
+	}
+	stop()
+	return "", nil, fmt.Errorf("port-forward to %s: %s", object, problem.String())
+}

@@ -1,0 +1,120 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+)
+
+func uninstallSpecs() {
+	It("leaves nothing of the operator and all of the users, and comes back without a restart of a pod", func(ctx SpecContext) {
+		ns := newNamespace(ctx, nil)
+		ns.webApp(ctx, "app", "{image: 'nginx:1.25', replicas: 2}")
+		ns.ready(ctx, "app")
+		before := ns.identities(ctx)
+		Expect(before).To(HaveLen(6)) // WebApp, Deployment, ReplicaSet, Service and two pods
+
+		subscription := &operatorsv1alpha1.Subscription{}
+		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: subscriptionName}, subscription)).To(Succeed())
+		csv, err := installedCSV(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) { reinstall(ctx, subscription) }, NodeTimeout(10*time.Minute))
+		Expect(k8s.Delete(ctx, subscription.DeepCopy())).To(Succeed())
+		Expect(k8s.Delete(ctx, csv)).To(Succeed())
+
+		Eventually(ctx, leftOver).WithTimeout(later).Should(BeEmpty(), "these are left of the operator")
+		settle(ctx, 5*time.Second)
+		Expect(ns.identities(ctx)).To(Equal(before))
+		Expect(ns.page(ctx, "app")).To(ContainSubstring("nginx"))
+		ns.run(ctx, "patch", "webapp", "app", "--type=merge", "-p", `{"metadata":{"annotations":{"edited":"without the operator"}}}`)
+
+		start := time.Now()
+		reinstall(ctx, subscription)
+		report(fmt.Sprintf("reinstalled after %.0f s", time.Since(start).Seconds()))
+		ns.ready(ctx, "app")
+		settle(ctx, 15*time.Second)
+		Expect(ns.identities(ctx)).To(Equal(before), "the new operator replaced something")
+		pods := &corev1.PodList{}
+		Expect(k8s.List(ctx, pods, client.InNamespace(ns.name))).To(Succeed())
+		for _, pod := range pods.Items {
+			Expect(pod.Status.ContainerStatuses).To(HaveEach(HaveField("RestartCount", BeZero())))
+		}
+		ns.run(ctx, "scale", "webapp", "app", "--replicas=1")
+		ns.run(ctx, "wait", "--for=jsonpath={.spec.replicas}=1", "deployment/app", "--timeout=60s")
+	}, SpecTimeout(15*time.Minute))
+}
+
+// identities are the UIDs of what a user has in the namespace.
+func (n namespaced) identities(ctx context.Context) map[string]string {
+	GinkgoHelper()
+	uids := map[string]string{}
+	for _, kind := range []schema.GroupVersionKind{
+		appsv1.GroupVersion.WithKind("WebApp"), {Group: "apps", Version: "v1", Kind: "Deployment"}, {Group: "apps", Version: "v1", Kind: "ReplicaSet"}, {Group: "", Version: "v1", Kind: "Service"}, {Group: "", Version: "v1", Kind: "Pod"},
+	} {
+		for _, object := range list(ctx, kind, client.InNamespace(n.name)) {
+			uids[kind.Kind+"/"+object.Name] = string(object.UID)
+		}
+	}
+	return uids
+}
+
+// leftOver are the objects of the installation that are still there. The CRDs stay, as the users' objects would go with
+// them, and so do the ClusterRoles that the bundle brings for people: OLM removes only those that it made itself.
+func leftOver(ctx context.Context) []string {
+	var left []string
+	for _, kind := range []schema.GroupVersionKind{
+		{Group: "apps", Version: "v1", Kind: "Deployment"}, {Group: "", Version: "v1", Kind: "Pod"}, {Group: "", Version: "v1", Kind: "Service"}, {Group: "", Version: "v1", Kind: "ServiceAccount"}, {Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
+	} {
+		for _, object := range list(ctx, kind, client.InNamespace(operatorNamespace)) {
+			if strings.HasPrefix(object.Name, "fettle-controller-manager") || strings.HasPrefix(object.Name, "fettle.v") {
+				left = append(left, kind.Kind+"/"+object.Name)
+			}
+		}
+	}
+	for _, kind := range []schema.GroupVersionKind{
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"},
+		{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"},
+	} {
+		for _, object := range list(ctx, kind) {
+			forPeople := kind.Kind == "ClusterRole" && (strings.HasPrefix(object.Name, "fettle-webapp") || object.Name == "fettle-metrics-reader")
+			if strings.HasPrefix(object.Name, "fettle-controller-manager") || strings.HasPrefix(object.Labels["olm.owner"], "fettle.v") && !forPeople {
+				left = append(left, kind.Kind+"/"+object.Name)
+			}
+		}
+	}
+	return left
+}
+
+func list(ctx context.Context, kind schema.GroupVersionKind, opts ...client.ListOption) []metav1.PartialObjectMetadata {
+	GinkgoHelper()
+	objects := &metav1.PartialObjectMetadataList{}
+	objects.SetGroupVersionKind(kind)
+	Expect(client.IgnoreNotFound(k8s.List(ctx, objects, opts...))).To(Succeed())
+	return objects.Items
+}
+
+// reinstall brings the Subscription back, if it is not there, and waits for the operator.
+func reinstall(ctx context.Context, old *operatorsv1alpha1.Subscription) {
+	GinkgoHelper()
+	fresh := &operatorsv1alpha1.Subscription{
+		ObjectMeta: metav1.ObjectMeta{Namespace: old.Namespace, Name: old.Name, Labels: old.Labels, Annotations: old.Annotations},
+		Spec:       old.Spec,
+	}
+	if err := k8s.Create(ctx, fresh); err != nil {
+		Expect(client.IgnoreAlreadyExists(err)).To(Succeed())
+	}
+	Eventually(ctx, installedPhase).WithTimeout(5 * time.Minute).Should(Equal(operatorsv1alpha1.CSVPhaseSucceeded))
+	operatorUp(ctx)
+}
