@@ -26,6 +26,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/fettle-dev/fettle/internal/testenv"
 )
@@ -48,7 +49,8 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	testenv.Main(m, &env, testenv.Options{Fast: true})
+	// Configure rules out an API server that is shared with other tests, whose objects these managers would work on.
+	testenv.Main(m, &env, testenv.Options{Fast: true, Configure: func(*envtest.Environment) {}})
 }
 
 // process is a manager of its own process.
