@@ -43,6 +43,7 @@ var _ = Describe("20 WebApps that are Ready", func() {
 
 		By("doing nothing")
 		everywhere := count(ctx, "")
+		settle(ctx)
 		everywhere.expectIdle(ctx)
 
 		By("touching each")
@@ -50,17 +51,20 @@ var _ = Describe("20 WebApps that are Ready", func() {
 		for _, app := range apps {
 			touch(ctx, app, "1")
 		}
+		settle(ctx)
 		everywhere.expectIdle(ctx)
 
 		By("restarting the operator")
 		everywhere = count(ctx, "")
 		subject.restart()
+		settle(ctx)
 		everywhere.expectIdle(ctx)
 
 		By("touching each again")
 		for _, app := range apps {
 			touch(ctx, app, "2")
 		}
+		settle(ctx)
 		everywhere.expectIdle(ctx)
 	})
 })

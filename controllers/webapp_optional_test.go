@@ -37,7 +37,7 @@ var _ = Describe("A WebApp that asks for APIs that the cluster lacks", Serial, f
 		route := unstructuredChild(app, "gateway.networking.k8s.io/v1", "HTTPRoute")
 		monitor := unstructuredChild(app, "monitoring.coreos.com/v1", "ServiceMonitor")
 		Expect(user.Create(ctx, app)).To(Succeed())
-		for range 2 {
+		for round := range 2 {
 			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("False APIMissing"))
 			Eventually(condition).WithContext(ctx).WithArguments(app, appsv1.WebAppAvailable).Should(Equal("True Available"))
 			Expect(message(app, appsv1.WebAppPublished)).To(ContainSubstring("spec.gateway: the cluster has no HTTPRoute API"))
@@ -54,25 +54,27 @@ var _ = Describe("A WebApp that asks for APIs that the cluster lacks", Serial, f
 			By("repairing drift in them")
 			patch(ctx, monitor, `{"spec":{"endpoints":[]}}`)
 			Eventually(func() int {
-				endpoints, _, _ := unstructured.NestedSlice(monitor.Object, "spec", "endpoints")
 				Expect(read(ctx, monitor)).To(Succeed())
+				endpoints, _, _ := unstructured.NestedSlice(monitor.Object, "spec", "endpoints")
 				return len(endpoints)
 			}).Should(Equal(1))
-			settle(ctx)
-			ledger := count(ctx, namespace)
-			touch(ctx, app, time.Now().String())
-			ledger.expectIdle(ctx)
+			if round == 0 {
+				settle(ctx)
+				ledger := count(ctx, namespace)
+				touch(ctx, app, "1")
+				ledger.expectIdle(ctx)
+			}
 
 			By("removing the APIs")
 			Expect(envtest.UninstallCRDs(env.Admin, optionalCRDs)).To(Succeed())
 			Eventually(func() error { return user.Get(ctx, client.ObjectKeyFromObject(route), route.DeepCopy()) }).
 				Should(Or(Satisfy(apierrors.IsNotFound), Satisfy(meta.IsNoMatchError)))
 			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("False APIMissing"))
-			settle(ctx)
-			lines := subject.lines.lines()
-			settle(ctx)
-			Expect(subject.lines.lines()-lines).To(BeNumerically("<=", 2), "the operator logs without end")
 		}
+		settle(ctx)
+		lines := subject.lines.lines()
+		settle(ctx)
+		Expect(subject.lines.lines()-lines).To(BeNumerically("<=", 2), "the operator logs without end")
 		Expect(condition(ctx, app, appsv1.WebAppApplied)).To(Equal("True Applied"))
 	})
 

@@ -185,7 +185,7 @@ func refused(summary audit.Summary) int {
 // expectIdle asserts that the operator neither writes nor reads, from the mark on until a while from now.
 func (l ledger) expectIdle(ctx context.Context) {
 	GinkgoHelper()
-	settle(ctx)
+	Consistently(ctx.Err, still, "500ms").Should(Succeed())
 	summary := l.summary(ctx)
 	Expect(summary.Writes()).To(BeZero(), summary.String())
 	Expect(summary.LiveReads()).To(BeZero(), summary.String())

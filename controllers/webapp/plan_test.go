@@ -1,0 +1,116 @@
+package webapp
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+)
+
+func TestReplicasBelongToTheAutoscaler(t *testing.T) {
+	s := newScene(nil)
+	find := func() *appsv1ac.DeploymentApplyConfiguration {
+		return desired(s.app, s.in).objects[0].(*appsv1ac.DeploymentApplyConfiguration)
+	}
+	if d := find(); *d.Spec.Replicas != 3 || d.Annotations[annotationReplicas] == "" {
+		t.Errorf("replicas %v, annotations %v", d.Spec.Replicas, d.Annotations)
+	}
+	s.app.Spec.Autoscaling = &appsv1.WebAppAutoscaling{MaxReplicas: 5}
+	if d := find(); d.Spec.Replicas != nil || d.Annotations[annotationReplicas] != "" {
+		t.Errorf("under an autoscaler: replicas %v, annotations %v", *d.Spec.Replicas, d.Annotations)
+	}
+}
+
+func TestSelectorIsUnique(t *testing.T) {
+	s := newScene(nil)
+	want := map[string]string{"fettle.dev/owner-kind": "WebApp", "fettle.dev/owner-name": "web"}
+	d := desired(s.app, s.in).objects[0].(*appsv1ac.DeploymentApplyConfiguration)
+	if diff := cmp.Diff(want, d.Spec.Selector.MatchLabels); diff != "" {
+		t.Errorf("selector (-want +got): %s", diff)
+	}
+	for k, v := range want {
+		if d.Spec.Template.Labels[k] != v {
+			t.Errorf("the pods lack the label %s=%s", k, v)
+		}
+	}
+}
+
+func TestConfigurationRollsThePods(t *testing.T) {
+	s := newScene(nil)
+	s.app.Spec.ConfigRefs = []appsv1.ConfigRef{{Kind: kindConfigMap, Name: "a"}}
+	s.in.config = []configState{state(kindConfigMap, "a", "1")}
+	one := desired(s.app, s.in)
+	s.in.config = []configState{state(kindConfigMap, "a", "2")}
+	if other := desired(s.app, s.in); one.own.hash == other.own.hash {
+		t.Error("other contents leave the template as it was")
+	}
+	s.in.config = []configState{state(kindConfigMap, "a", "")}
+	p := desired(s.app, s.in)
+	if _, first := p.objects[0].(*appsv1ac.DeploymentApplyConfiguration); first || !p.held {
+		t.Error("the Deployment is written without its configuration")
+	}
+}
+
+func TestSuperfluous(t *testing.T) {
+	kinds := func(s scene, found existing) []string {
+		var out []string
+		for _, o := range superfluous(s.app, desired(s.app, s.in), found) {
+			kind := o.GetObjectKind().GroupVersionKind().Kind
+			if kind == "" {
+				kind = o.GetName()
+			}
+			out = append(out, kind)
+		}
+		slices.Sort(out)
+		return out
+	}
+	s := newScene(nil)
+	record := k8sappsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "web-old"}}
+	got := kinds(s, existing{revisions: []k8sappsv1.ControllerRevision{record}, apis: served{missing: map[string]bool{kindHTTPRoute: true}}})
+	// Ingress, NetworkPolicy and HorizontalPodAutoscaler by their name; the HTTPRoute can't exist.
+	if diff := cmp.Diff([]string{"ServiceMonitor", "web", "web", "web", "web-old"}, got); diff != "" {
+		t.Errorf("superfluous (-want +got): %s", diff)
+	}
+	everything := readCase(t, "testdata/everything.yaml")
+	s.app = &everything.App
+	if got := kinds(s, existing{}); len(got) != 0 {
+		t.Errorf("superfluous although all is asked for: %v", got)
+	}
+}
+
+func TestPullPolicy(t *testing.T) {
+	for image, want := range map[string]corev1.PullPolicy{
+		"nginx": corev1.PullAlways, "nginx:latest": corev1.PullAlways, "registry:5000/nginx": corev1.PullAlways,
+		"nginx:1.25": corev1.PullIfNotPresent, "registry:5000/nginx:1.25": corev1.PullIfNotPresent, "nginx@sha256:0": corev1.PullIfNotPresent,
+	} {
+		if got := pullPolicy(image); got != want {
+			t.Errorf("%s: %s, want %s", image, got, want)
+		}
+	}
+}
+
+func TestPortsPatch(t *testing.T) {
+	s := newScene(nil)
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7"}}
+	service.Spec.Ports = []corev1.ServicePort{{Name: "theirs", Port: 1}, {Name: mainPort, Port: 81}}
+	want := `[{"op":"test","path":"/metadata/resourceVersion","value":"7"},{"op":"replace","path":"/spec/ports/1/port","value":80}]`
+	if diff := cmp.Diff(want, string(portsPatch(s.app, service))); diff != "" {
+		t.Error(diff)
+	}
+	service.Spec.Ports[1].Port = 80
+	if got := portsPatch(s.app, service); got != nil {
+		t.Errorf("%s, want nothing", got)
+	}
+}
+
+func TestRetryServed(t *testing.T) {
+	if retryServed(0) <= 0 || retryServed(-1) <= 0 || retryServed(1<<60) > 10*60*1e9 {
+		t.Error("out of bounds")
+	}
+}

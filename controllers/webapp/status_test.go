@@ -1,0 +1,202 @@
+package webapp
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/apply"
+)
+
+// scene is a WebApp and what was observed of it.
+type scene struct {
+	app  *appsv1.WebApp
+	in   inputs
+	seen observed
+}
+
+// newScene is a WebApp of three pods, all of which serve, as change leaves it.
+func newScene(change func(*scene)) scene {
+	app := &appsv1.WebApp{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Generation: 2},
+		Spec: appsv1.WebAppSpec{
+			Image: "nginx:1.25", Replicas: new(int32(3)), Port: 80,
+			Rollout: appsv1.WebAppRollout{ProgressDeadline: metav1.Duration{Duration: 10 * time.Minute}},
+		},
+	}
+	s := scene{app: app, in: inputs{missing: map[string]bool{}}}
+	d := &k8sappsv1.Deployment{}
+	d.Generation, d.Status.ObservedGeneration = 5, 5
+	d.Spec.Replicas = new(int32(3))
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: mainContainer, Image: "nginx:1.25"}}
+	d.Status.Replicas, d.Status.UpdatedReplicas, d.Status.ReadyReplicas, d.Status.AvailableReplicas = 3, 3, 3, 3
+	s.seen.deployment = d
+	if change != nil {
+		change(&s)
+	}
+	if d := s.seen.deployment; d != nil && d.Spec.Template.Annotations == nil {
+		d.Spec.Template.Annotations = map[string]string{annotationRevision: desired(app, s.in).running.hash}
+	}
+	return s
+}
+
+func (s scene) judge() appsv1.WebAppStatus {
+	setStatus(s.app, s.in, desired(s.app, s.in), s.seen)
+	return s.app.Status
+}
+
+func down(d *k8sappsv1.Deployment) { d.Status.ReadyReplicas, d.Status.AvailableReplicas = 0, 0 }
+
+func exceeded(d *k8sappsv1.Deployment) {
+	down(d)
+	d.Status.Conditions = []k8sappsv1.DeploymentCondition{{
+		Type: k8sappsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded",
+	}}
+}
+
+var services = schema.GroupResource{Resource: "services"}
+
+// scenes are the states that a WebApp can be in, and what its status must say.
+var scenes = []struct {
+	name   string
+	change func(*scene)
+	// ready is the status and reason of Ready.
+	ready string
+	phase appsv1.WebAppPhase
+	text  string
+}{
+	{"all well", nil, "True Ready", appsv1.PhaseRunning, ""},
+	{"no Deployment yet", func(s *scene) { s.seen.deployment = nil }, "False RollingOut", appsv1.PhaseDeploying, "being started"},
+	{"own write not seen yet", func(s *scene) { s.seen.behind = true }, "False RollingOut", appsv1.PhaseDeploying, ""},
+	{"Deployment not observed yet", func(s *scene) { s.seen.deployment.Generation++ }, "False RollingOut", appsv1.PhaseDeploying, ""},
+	{"another template", func(s *scene) {
+		s.seen.deployment.Spec.Template.Annotations = map[string]string{annotationRevision: "old"}
+	}, "False RollingOut", appsv1.PhaseDeploying, ""},
+	{"an old pod is left", func(s *scene) { s.seen.deployment.Status.Replicas = 4 }, "False RollingOut", appsv1.PhaseDeploying, ""},
+	{"pods went down", func(s *scene) {
+		down(s.seen.deployment)
+		s.seen.pods = []corev1.Pod{wasReady("web-1")}
+	}, "False Unavailable", appsv1.PhaseDegraded, "no longer are"},
+	{"deadline", func(s *scene) { exceeded(s.seen.deployment) }, "False ProgressDeadlineExceeded", appsv1.PhaseFailed, "no progress for 10m0s"},
+	{"quota", func(s *scene) {
+		down(s.seen.deployment)
+		s.seen.deployment.Status.Conditions = []k8sappsv1.DeploymentCondition{{
+			Type: k8sappsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "exceeded quota: small",
+		}}
+	}, "False QuotaExceeded", appsv1.PhaseDegraded, "exceeded quota: small"},
+	{"pods forbidden", func(s *scene) {
+		down(s.seen.deployment)
+		s.seen.deployment.Status.Conditions = []k8sappsv1.DeploymentCondition{{
+			Type: k8sappsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "violates PodSecurity",
+		}}
+	}, "False ReplicaFailure", appsv1.PhaseDegraded, "violates PodSecurity"},
+	{"zero, all gone", func(s *scene) {
+		s.app.Spec.Replicas, s.seen.deployment.Spec.Replicas = new(int32), new(int32)
+		s.seen.deployment.Status = k8sappsv1.DeploymentStatus{ObservedGeneration: 5}
+	}, "True Ready", appsv1.PhaseRunning, ""},
+	{"zero, one left", func(s *scene) {
+		s.app.Spec.Replicas, s.seen.deployment.Spec.Replicas = new(int32), new(int32)
+		s.seen.deployment.Status = k8sappsv1.DeploymentStatus{ObservedGeneration: 5, Replicas: 1, UpdatedReplicas: 1}
+	}, "False RollingOut", appsv1.PhaseDeploying, ""},
+	{"autoscaler adds pods", func(s *scene) {
+		s.app.Spec.Autoscaling = &appsv1.WebAppAutoscaling{MinReplicas: 2, MaxReplicas: 9}
+		s.seen.deployment.Spec.Replicas = new(int32(7))
+		s.seen.deployment.Status.Replicas, s.seen.deployment.Status.UpdatedReplicas = 7, 7
+	}, "True Ready", appsv1.PhaseRunning, ""},
+	{"autoscaled, too few serve", func(s *scene) {
+		s.app.Spec.Autoscaling = &appsv1.WebAppAutoscaling{MinReplicas: 2, MaxReplicas: 9}
+		s.seen.deployment.Status.AvailableReplicas = 1
+	}, "False RollingOut", appsv1.PhaseDeploying, ""},
+	{"reference missing", func(s *scene) {
+		s.app.Spec.ConfigRefs = []appsv1.ConfigRef{{Kind: kindSecret, Name: "db"}}
+		s.in.config = []configState{{ref: s.app.Spec.ConfigRefs[0]}}
+	}, "False ConfigMissing", appsv1.PhasePending, `Secret "db" does not exist in namespace "shop"`},
+	{"foreign Service", func(s *scene) {
+		s.seen.applyErr = &apply.ConflictError{OwnerKind: "WebApp", GVK: corev1.SchemeGroupVersion.WithKind("Service"), Name: "web"}
+	}, "False NameConflict", appsv1.PhaseDegraded, `Service "web" exists`},
+	{"refused", func(s *scene) { s.seen.applyErr = apierrors.NewBadRequest("spec.x is wrong") }, "False Invalid", appsv1.PhaseDegraded, "spec.x is wrong"},
+	{"not allowed", func(s *scene) { s.seen.applyErr = apierrors.NewForbidden(services, "web", errors.New("policy")) }, "False Forbidden", appsv1.PhaseDegraded, "policy"},
+	{"not written", func(s *scene) { s.seen.applyErr = errors.New("etcd is full") }, "False WriteFailed", appsv1.PhaseDegraded, "etcd is full"},
+	{"no Gateway API", func(s *scene) {
+		s.app.Spec.Gateway, s.in.missing = &appsv1.WebAppGateway{}, map[string]bool{kindHTTPRoute: true}
+	}, "False APIMissing", appsv1.PhaseDegraded, "install the Gateway API"},
+	{"no cert-manager", func(s *scene) {
+		s.app.Spec.Ingress = &appsv1.WebAppIngress{Host: "a", CertIssuer: &appsv1.CertIssuer{Name: "a"}}
+		s.in.missing = map[string]bool{kindCertificate: true}
+	}, "False APIMissing", appsv1.PhaseDegraded, "install it, or set tlsSecretName"},
+	{"no Prometheus Operator", func(s *scene) {
+		s.app.Spec.Monitoring, s.in.missing = &appsv1.WebAppMonitoring{}, map[string]bool{kindServiceMonitor: true}
+	}, "False APIMissing", appsv1.PhaseDegraded, "install the Prometheus Operator"},
+}
+
+func TestStatus(t *testing.T) {
+	for _, c := range scenes {
+		t.Run(c.name, func(t *testing.T) {
+			status := newScene(c.change).judge()
+			ready := meta.FindStatusCondition(status.Conditions, "Ready")
+			if got := string(ready.Status) + " " + ready.Reason; got != c.ready || status.Phase != c.phase || !strings.Contains(ready.Message, c.text) {
+				t.Errorf("Ready %s, phase %s, %q; want %s, %s, %q", got, status.Phase, ready.Message, c.ready, c.phase, c.text)
+			}
+			for _, cond := range status.Conditions {
+				if cond.ObservedGeneration != 2 || cond.Reason == "" {
+					t.Errorf("condition %+v", cond)
+				}
+			}
+			if status.ObservedGeneration != 2 || status.Selector != "fettle.dev/owner-kind=WebApp,fettle.dev/owner-name=web" {
+				t.Errorf("status %+v", status)
+			}
+		})
+	}
+}
+
+// TestStatusDependsOnNoStatus holds that a status that was wiped is found out again, except for what the journal of
+// rollbacks and the last success remember.
+func TestStatusDependsOnNoStatus(t *testing.T) {
+	for _, c := range scenes {
+		once := newScene(c.change)
+		want := once.judge()
+		again := newScene(c.change)
+		again.app.Status = appsv1.WebAppStatus{
+			Phase: appsv1.PhaseFailed, Replicas: 9, AvailableReplicas: 9, Image: "x", CurrentRevision: "x", URL: "x", Selector: "x",
+			Conditions: []metav1.Condition{
+				{Type: appsv1.WebAppPublished, Status: metav1.ConditionTrue}, {Type: appsv1.WebAppMonitored, Status: metav1.ConditionFalse},
+				{Type: appsv1.WebAppConfigResolved, Status: metav1.ConditionFalse}, {Type: "Ready", Status: metav1.ConditionFalse},
+			},
+		}
+		got := again.judge()
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime"),
+			cmpopts.SortSlices(func(a, b metav1.Condition) bool { return a.Type < b.Type })); diff != "" {
+			t.Errorf("%s: status depends on the one before (-from nothing +from nonsense):\n%s", c.name, diff)
+		}
+	}
+}
+
+func TestURL(t *testing.T) {
+	for want, change := range map[string]func(*appsv1.WebAppSpec){
+		"http://web.shop.svc":      func(*appsv1.WebAppSpec) {},
+		"http://web.shop.svc:8080": func(s *appsv1.WebAppSpec) { s.Port = 8080 },
+		"http://a.example.com/x":   func(s *appsv1.WebAppSpec) { s.Ingress = &appsv1.WebAppIngress{Host: "a.example.com", Path: "/x"} },
+		"https://a.example.com/": func(s *appsv1.WebAppSpec) {
+			s.Ingress = &appsv1.WebAppIngress{Host: "a.example.com", Path: "/", TLSSecretName: "t"}
+		},
+		"http://g.example.com/": func(s *appsv1.WebAppSpec) {
+			s.Gateway = &appsv1.WebAppGateway{Hostnames: []string{"g.example.com"}, Path: "/"}
+		},
+	} {
+		s := newScene(func(s *scene) { change(&s.app.Spec) })
+		if got := url(s.app); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
