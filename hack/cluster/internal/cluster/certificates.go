@@ -52,7 +52,7 @@ func (c Config) issueCertificates() (*certificates, error) {
 			DNSNames: []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
 			IPs:      []net.IP{loopback, net.ParseIP(network.APIService), host},
 		}},
-		{&certs.apiClient, pki.Request{Name: "apiserver-client", CommonName: "kube-apiserver-client", Organizations: []string{"system:masters"}}},
+		{&certs.apiClient, pki.Request{Name: "apiserver-client", CommonName: "kube-apiserver-client", Groups: []string{"system:masters"}}},
 		{&certs.proxy, pki.Request{Name: "front-proxy", CommonName: "front-proxy-client"}},
 		{&certs.etcd, pki.Request{Name: "etcd", CommonName: "etcd", DNSNames: []string{"localhost"}, IPs: []net.IP{loopback}}},
 		{&certs.registry, pki.Request{Name: "registry", CommonName: "registry", DNSNames: []string{"localhost"}, IPs: []net.IP{host, loopback}}},
@@ -65,7 +65,7 @@ func (c Config) issueCertificates() (*certificates, error) {
 		return nil, err
 	}
 	for i, u := range c.users() {
-		pair, err := authority.Issue(pki.Request{Name: fmt.Sprintf("user-%d", i), CommonName: u.name, Organizations: u.groups})
+		pair, err := authority.Issue(pki.Request{Name: fmt.Sprintf("user-%d", i), CommonName: u.name, Groups: u.groups})
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +80,7 @@ func (c Config) issueCertificates() (*certificates, error) {
 func (c Config) issueNode(authority *pki.Authority, n network.Node) (pair pki.Pair, kubeconfig string, err error) {
 	name := "system:node:" + n.Name
 	pair, err = authority.Issue(pki.Request{
-		Name: "node-" + n.Name, CommonName: name, Organizations: []string{"system:nodes"},
+		Name: "node-" + n.Name, CommonName: name, Groups: []string{"system:nodes"},
 		DNSNames: []string{n.Name}, IPs: []net.IP{n.Address.AsSlice()},
 	})
 	if err != nil {

@@ -30,15 +30,9 @@ func (u *upRun) startNode(ctx context.Context, n network.Node) (bool, error) {
 	}
 	cniBin, _ := cniFolder()
 	files := u.nodeFiles(n, pair.Cert, pair.Key, cniBin, resolvConf())
-	config := map[string]string{}
-	for _, name := range []string{"containerd.toml", "kubelet.yaml", "cni.conflist"} {
-		file := filepath.Join(files.Dir, name)
-		if name == "cni.conflist" {
-			file = filepath.Join(files.Dir, "cni", "10-"+name)
-		}
-		if config[name], err = renderTo(file, name, files); err != nil {
-			return false, err
-		}
+	config, err := files.write()
+	if err != nil {
+		return false, err
 	}
 	if err := makeCgroup(u.cgroup(n)); err != nil {
 		return false, err
@@ -71,6 +65,23 @@ func (u *upRun) startNode(ctx context.Context, n network.Node) (bool, error) {
 	}
 	third, err := u.startProxy(n.Name, n.Address.String(), n.Name, netns)
 	return first || second || third, err
+}
+
+// write renders the configuration files of a node, and returns their texts.
+func (f nodeFiles) write() (map[string]string, error) {
+	texts := map[string]string{}
+	for name, file := range map[string]string{
+		"containerd.toml": filepath.Join(f.Dir, "containerd.toml"),
+		"kubelet.yaml":    filepath.Join(f.Dir, "kubelet.yaml"),
+		"cni.conflist":    filepath.Join(f.Dir, "cni", "10-cni.conflist"),
+	} {
+		text, err := renderTo(file, name, f)
+		if err != nil {
+			return nil, err
+		}
+		texts[name] = text
+	}
+	return texts, nil
 }
 
 // startProxy runs a kube-proxy. The host has one too, so that clients on it reach Services; it passes for node n1,

@@ -14,13 +14,13 @@ import (
 )
 
 // Request describes a certificate. It serves both sides of a connection: as a server for DNSNames and IPs, as a client
-// for the user CommonName in the groups Organizations.
+// for the user CommonName in Groups.
 type Request struct {
-	Name          string // of the files NAME.crt and NAME.key
-	CommonName    string
-	Organizations []string
-	DNSNames      []string
-	IPs           []net.IP
+	Name       string // of the files NAME.crt and NAME.key
+	CommonName string
+	Groups     []string
+	DNSNames   []string
+	IPs        []net.IP
 }
 
 // Pair holds the paths of a certificate and its key.
@@ -39,7 +39,7 @@ func (a *Authority) Issue(r Request) (Pair, error) {
 	if err != nil {
 		return Pair{}, err
 	}
-	template, err := newTemplate(pkix.Name{CommonName: r.CommonName, Organization: r.Organizations})
+	template, err := newTemplate(pkix.Name{CommonName: r.CommonName, Organization: r.Groups})
 	if err != nil {
 		return Pair{}, err
 	}
@@ -58,7 +58,7 @@ func (a *Authority) still(cert *x509.Certificate, r Request) bool {
 	return cert.CheckSignatureFrom(a.cert) == nil &&
 		time.Until(cert.NotAfter) > renewBefore &&
 		cert.Subject.CommonName == r.CommonName &&
-		slices.Equal(cert.Subject.Organization, r.Organizations) &&
+		slices.Equal(cert.Subject.Organization, r.Groups) &&
 		slices.Equal(cert.DNSNames, r.DNSNames) &&
 		slices.EqualFunc(cert.IPAddresses, r.IPs, net.IP.Equal)
 }

@@ -47,7 +47,7 @@ func TestIssueKeepsWhatStillHolds(t *testing.T) {
 
 func TestIssueFollowsTheAuthority(t *testing.T) {
 	dir := t.TempDir()
-	request := Request{Name: "client", CommonName: "someone", Organizations: []string{"group"}}
+	request := Request{Name: "client", CommonName: "someone", Groups: []string{"group"}}
 	first := issue(t, open(t, dir), request)
 	if err := os.Remove(filepath.Join(dir, "ca.key")); err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestCertificateIsTrusted(t *testing.T) {
 func TestKubeconfig(t *testing.T) {
 	dir := t.TempDir()
 	a := open(t, dir)
-	pair, err := a.Issue(Request{Name: "admin", CommonName: "admin", Organizations: []string{"system:masters"}})
+	pair, err := a.Issue(Request{Name: "admin", CommonName: "admin", Groups: []string{"system:masters"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func parseStat(stat []byte) (start uint64, zombie bool, err error) {
 		return 0, false, errors.New("its stat file has no name in brackets")
 	}
 	fields := strings.Fields(string(stat[end+1:]))
-	const state, startTime = 3 - 3, 22 - 3 // numbered from 1 in proc(5); the third is the first after the bracket
+	const state, startTime = 0, 19 // the fields 3 and 22 of proc(5): after the bracket comes field 3
 	if len(fields) <= startTime {
 		return 0, false, fmt.Errorf("its stat file has %d fields after the name, %d are needed", len(fields), startTime+1)
 	}
