@@ -33,7 +33,7 @@ func securitySpecs() {
 func metricsSpecs() {
 	It("are given to those who may read them, and to nobody else", func(ctx SpecContext) {
 		ns := newNamespace(ctx, nil)
-		ns.webApp(ctx, "counted", "{image: 'nginx:1.25', replicas: 0}")
+		ns.webApp(ctx, "counted", "{image: 'nginx:1.25'}")
 		ns.ready(ctx, "counted")
 		for _, name := range []string{"reader", "stranger"} {
 			ns.run(ctx, "create", "serviceaccount", name)
@@ -61,7 +61,7 @@ func metricsSpecs() {
 		for _, name := range []string{
 			`webapp_reconcile_total{namespace="` + ns.name + `",result="success"}`,
 			`webapp_reconcile_duration_seconds_bucket{namespace="` + ns.name + `",le="0.1"}`,
-			`webapp_creation_duration_seconds_bucket{namespace="`,
+			`webapp_creation_duration_seconds_count{namespace="` + ns.name + `"} 1`,
 			"controller_runtime_reconcile_total", "workqueue_depth",
 		} {
 			Expect(body).To(ContainSubstring(name))
