@@ -33,7 +33,7 @@ import (
 
 const (
 	leaderElectionID = "fettle.fettle.dev"
-	// shutdownTimeout is for what is being worked on when the process is told to end; the pod's grace period is 30 s.
+	// shutdownTimeout bounds how long all parts may take to stop; the pod's grace period is 30 s.
 	shutdownTimeout = 20 * time.Second
 	// reconcileTimeout keeps a call that hangs from taking a worker away for good.
 	reconcileTimeout = time.Minute

@@ -142,10 +142,10 @@ func TestOnlyTheNamespacesOfTheFlag(t *testing.T) {
 	if hasDeployment(t, c, outside)() == nil {
 		t.Error("the manager worked in a namespace that is not of --watch-namespaces")
 	}
-	manager.stop(t)
 	if strings.Contains(manager.log.String(), `"level":"error"`) {
 		t.Error("the log has errors")
 	}
+	manager.stop(t)
 }
 
 // TestSecretsAreNotWatched runs the manager in one namespace, so that the audit log tells its requests from others'.
