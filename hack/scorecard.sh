@@ -13,8 +13,12 @@ if [ "${CLUSTER:-local}" != existing ]; then
 fi
 mkdir -p dist/logs
 kubectl create namespace $ns --dry-run=client -o yaml | kubectl apply -f - >/dev/null
-"$(tool operator-sdk operator-sdk)" scorecard bundle --namespace $ns --wait-time 180s \
-  --output text "${arguments[@]}" | tee dist/logs/scorecard.log || die "a scorecard test failed (log: dist/logs/scorecard.log)"
+step "suites basic and olm (log: dist/logs/scorecard.log)"
+ok=yes
+"$(tool operator-sdk operator-sdk)" scorecard bundle --namespace $ns --wait-time 180s --output text "${arguments[@]}" \
+  >dist/logs/scorecard.log 2>&1 || ok=no
+awk '/^Entrypoint:/ {test = $3; sub(/]$/, "", test)} /State:/ {printf "        %-28s %s\n", test, $2}' dist/logs/scorecard.log
 passed=$(grep -c 'State: pass' dist/logs/scorecard.log || true)
 kubectl delete namespace $ns >/dev/null
+[ $ok = yes ] || die "a test of the scorecard failed: see dist/logs/scorecard.log"
 step "scorecard: $passed tests passed"
