@@ -144,7 +144,8 @@ func (a *optionalAPIs) unwatch(ctx context.Context, missing map[string]bool) err
 		}
 		obj := &unstructured.Unstructured{}
 		obj.SetGroupVersionKind(gvk)
-		if err := a.cache.RemoveInformer(ctx, obj); err != nil {
+		// A cache of chosen namespaces asks for the API first, and finds it gone.
+		if err := a.cache.RemoveInformer(ctx, obj); err != nil && !meta.IsNoMatchError(err) {
 			return fmt.Errorf("stop watching %s: %w", gvk.Kind, err)
 		}
 		delete(a.watched, gvk)

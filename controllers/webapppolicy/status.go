@@ -18,8 +18,6 @@ import (
 const (
 	// listedViolations is how many WebApps status.violations names.
 	listedViolations = 20
-	// reasonNotEnforced: the operator serves no webhooks, so that nothing is checked when WebApps change.
-	reasonNotEnforced = "NotEnforced"
 )
 
 // observed is what was found about a policy.
@@ -89,7 +87,7 @@ func ready(p *appsv1.WebAppPolicy, seen observed) metav1.Condition {
 		c.Message = fmt.Sprintf("%v: correct it; until then the policy holds nowhere", seen.selectorErr)
 		return c
 	case !seen.webhooks:
-		c.Status, c.Reason = metav1.ConditionFalse, reasonNotEnforced
+		c.Status, c.Reason = metav1.ConditionFalse, appsv1.ReasonNotEnforced
 		c.Message = "the operator runs with --webhooks=false: WebApps are not checked when they change, only counted here"
 		return c
 	case p.Spec.Action == appsv1.ActionEnforce:

@@ -121,6 +121,8 @@ const (
 	ReasonEnforced = "Enforced"
 	// ReasonWarning: WebApps that break the policy are admitted with a warning.
 	ReasonWarning = "Warning"
+	// ReasonNotEnforced: the operator serves no webhooks, so nothing is checked when WebApps change.
+	ReasonNotEnforced = "NotEnforced"
 	// ReasonSelectorInvalid: namespaceSelector can't be understood; the policy selects nothing.
 	ReasonSelectorInvalid = "SelectorInvalid"
 )
