@@ -89,6 +89,10 @@ var scenes = []struct {
 		s.seen.pods = []corev1.Pod{wasReady("web-1")}
 	}, "False Unavailable", appsv1.PhaseDegraded, "no longer are"},
 	{"deadline", func(s *scene) { exceeded(s.seen.deployment) }, "False ProgressDeadlineExceeded", appsv1.PhaseFailed, "no progress for 10m0s"},
+	{"deadline of the template before", func(s *scene) {
+		exceeded(s.seen.deployment)
+		s.seen.deployment.Generation++
+	}, "False RollingOut", appsv1.PhaseDeploying, ""},
 	{"quota", func(s *scene) {
 		down(s.seen.deployment)
 		s.seen.deployment.Status.Conditions = []k8sappsv1.DeploymentCondition{{
