@@ -6,8 +6,10 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -23,6 +25,16 @@ func unstructuredChild(app *appsv1.WebApp, apiVersion, kind string) *unstructure
 	u.SetAPIVersion(apiVersion)
 	u.SetKind(kind)
 	return child(app, u)
+}
+
+// uninstall removes the APIs and waits until they are gone.
+func uninstall(ctx context.Context) {
+	GinkgoHelper()
+	Expect(envtest.UninstallCRDs(env.Admin, optionalCRDs)).To(Succeed())
+	for _, name := range []string{"httproutes.gateway.networking.k8s.io", "servicemonitors.monitoring.coreos.com", "certificates.cert-manager.io"} {
+		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		Eventually(func() error { return read(ctx, crd) }).Should(Satisfy(apierrors.IsNotFound), name)
+	}
 }
 
 // Serial, as it changes what the API server serves.
@@ -66,7 +78,7 @@ var _ = Describe("A WebApp that asks for APIs that the cluster lacks", Serial, f
 			}
 
 			By("removing the APIs")
-			Expect(envtest.UninstallCRDs(env.Admin, optionalCRDs)).To(Succeed())
+			uninstall(ctx)
 			Eventually(func() error { return user.Get(ctx, client.ObjectKeyFromObject(route), route.DeepCopy()) }).
 				Should(Or(Satisfy(apierrors.IsNotFound), Satisfy(meta.IsNoMatchError)))
 			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("False APIMissing"))
@@ -81,7 +93,7 @@ var _ = Describe("A WebApp that asks for APIs that the cluster lacks", Serial, f
 	It("removes their children when the spec no longer asks for them", func(ctx context.Context) {
 		_, err := envtest.InstallCRDs(env.Admin, optionalCRDs)
 		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { Expect(envtest.UninstallCRDs(env.Admin, optionalCRDs)).To(Succeed()) })
+		DeferCleanup(uninstall)
 		app := newApp(newNamespace(ctx), "web", func(s *appsv1.WebAppSpec) {
 			s.Monitoring = &appsv1.WebAppMonitoring{Labels: map[string]string{"release": "prometheus"}}
 		})
