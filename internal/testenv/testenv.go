@@ -142,7 +142,7 @@ func (e *Env) DropNamespace(ctx context.Context, name string) error {
 	if err := namespaces.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		return fmt.Errorf("delete namespace %s: %w", name, err)
 	}
-	_, err = namespaces.CoreV1().Namespaces().Finalize(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.UpdateOptions{}) //nolint:misspell // the name of the method
+	_, err = namespaces.CoreV1().Namespaces().Finalize(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.UpdateOptions{})
 	if err != nil {
 		return fmt.Errorf("end namespace %s: %w", name, err)
 	}
