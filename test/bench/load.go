@@ -20,7 +20,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
@@ -135,11 +134,12 @@ func (b *bench) watch(ctx context.Context, namespace string, contending *process
 			return false, context.Cause(ctx)
 		case <-contending.done:
 			return false, contending.failure()
-		case event, open := <-events.ResultChan():
-			if !open || event.Type == watch.Error {
+		case event := <-events.ResultChan():
+			app, ok := event.Object.(*appsv1.WebApp)
+			if !ok { // it has ended
 				return false, nil
 			}
-			if app, ok := event.Object.(*appsv1.WebApp); ok && see(app) {
+			if see(app) {
 				return true, nil
 			}
 		}

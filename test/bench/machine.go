@@ -96,7 +96,7 @@ func fdatasync(path string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer f.Close() // it is removed with its folder
+	defer func() { _ = f.Close() }() // it is removed with its folder
 	times, data := make([]float64, 500), make([]byte, 2048)
 	for i := range times {
 		start := time.Now()

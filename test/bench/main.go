@@ -84,6 +84,14 @@ func parse(args []string) (options, error) {
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
+	if err := o.validate(); err != nil {
+		return o, err
+	}
+	return o, os.MkdirAll(filepath.Join(o.out, "logs"), 0o755)
+}
+
+// validate names everything that is wrong with the flags.
+func (o options) validate() error {
 	var errs []error
 	if o.children != 2 && o.children != 4 {
 		errs = append(errs, fmt.Errorf("-children=%d: must be 2 or 4", o.children))
@@ -97,13 +105,10 @@ func parse(args []string) (options, error) {
 	if o.n < 1 || o.rounds < 1 || o.warmUp < 1 {
 		errs = append(errs, errors.New("-n, -rounds and -warm-up must be positive"))
 	}
-	for _, name := range strings.Split(o.contenders, ",") {
+	for name := range strings.SplitSeq(o.contenders, ",") {
 		if !slices.Contains(names(), name) {
 			errs = append(errs, fmt.Errorf("-contenders=%s: there is no %q, only %s", o.contenders, name, strings.Join(names(), ", ")))
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return o, err
-	}
-	return o, os.MkdirAll(filepath.Join(o.out, "logs"), 0o755)
+	return errors.Join(errs...)
 }

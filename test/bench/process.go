@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -33,7 +34,7 @@ func (b *bench) start(c contender) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close() // the process has it open too
+	defer func() { _ = log.Close() }() // the process has it open too
 	p.command = exec.Command(binary, append([]string{contendCommand}, c.arguments...)...)
 	p.command.Env = append(os.Environ(), "KUBECONFIG="+b.kubeconfigs[c.user])
 	p.command.Stdout, p.command.Stderr = log, log
@@ -71,7 +72,7 @@ func (p *process) stop() error {
 
 // failure says why the process ended by itself; call it once done is closed.
 func (p *process) failure() error {
-	return fmt.Errorf("the contender ended early: %v (log: %s)", p.err, p.log)
+	return fmt.Errorf("the contender ended early (log: %s): %w", p.log, cmp.Or(p.err, errors.New("exit code 0")))
 }
 
 func (p *process) usage() (usage, error) { return usageOf(p.command.Process.Pid) }

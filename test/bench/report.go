@@ -128,19 +128,19 @@ func (r results) String() string {
 	fmt.Fprintf(&text, "%s, %d cores, fdatasync p50 %.2f ms, load average %s before and %s after\n", m.CPU, m.Cores, m.Fdatasync, m.LoadBefore, m.LoadAfter)
 	fmt.Fprintf(&text, "fettle %s, kube-apiserver %s, etcd %s, controller-runtime %s, %s\n\n", m.Versions["commit"], m.Versions["kube-apiserver"],
 		m.Versions["etcd"], m.Versions["sigs.k8s.io/controller-runtime"], m.Versions["go"])
-	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "contender\tto Ready s\tCV\tdrain s\twrites/app\t/necessary\tlive reads/app\tevents/app\tCPU s\tserver CPU s\tmax RSS MiB\t")
+	var table strings.Builder
+	fmt.Fprintln(&table, "contender\tto Ready s\tCV\tdrain s\twrites/app\t/necessary\tlive reads/app\tevents/app\tCPU s\tserver CPU s\tmax RSS MiB\t")
 	for _, w := range r.Rows {
-		fmt.Fprintf(table, "%s\t%.2f\t%.0f %%\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.0f\t\n", w.Contender, w.Seconds, 100*w.Spread, w.Drain,
+		fmt.Fprintf(&table, "%s\t%.2f\t%.0f %%\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.0f\t\n", w.Contender, w.Seconds, 100*w.Spread, w.Drain,
 			w.Writes, w.PerFloor, w.LiveReads, w.Events, w.CPU, w.ServerCPU, w.MaxRSS)
 	}
-	_ = table.Flush() // a strings.Builder takes everything
+	text.WriteString(align(table.String(), tabwriter.AlignRight))
 	fmt.Fprintln(&text, "\nMedians of the rounds' ratios, with bootstrapped 95 % intervals:")
-	table = tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	table.Reset()
 	for _, q := range r.Ratios {
-		fmt.Fprintf(table, "  %s\t%.2f\t[%.2f, %.2f]\n", q.Of, q.Median, q.Low, q.High)
+		fmt.Fprintf(&table, "  %s\t%.2f\t[%.2f, %.2f]\n", q.Of, q.Median, q.Low, q.High)
 	}
-	_ = table.Flush()
+	text.WriteString(align(table.String(), 0))
 	fmt.Fprintln(&text)
 	for _, w := range r.Rows {
 		fmt.Fprintf(&text, "%s: %s\n", w.Contender, w.About)
@@ -148,5 +148,14 @@ func (r results) String() string {
 			fmt.Fprintf(&text, "  its times vary by %.0f %%: the machine was not quiet, so trust only what the intervals leave\n", 100*w.Spread)
 		}
 	}
+	return text.String()
+}
+
+// align puts the cells of a table, which tabs end, below each other.
+func align(table string, flags uint) string {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', flags)
+	_, _ = w.Write([]byte(table)) // a strings.Builder takes everything
+	_ = w.Flush()
 	return text.String()
 }

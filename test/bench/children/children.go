@@ -4,6 +4,8 @@
 package children
 
 import (
+	"maps"
+
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -65,9 +67,7 @@ func labels(app *appsv1.WebApp) map[string]string {
 		"app.kubernetes.io/component":  "webapp",
 		"app.kubernetes.io/managed-by": "fettle",
 	}
-	for key, value := range selector(app) {
-		all[key] = value
-	}
+	maps.Copy(all, selector(app))
 	return all
 }
 
