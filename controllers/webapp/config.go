@@ -97,10 +97,10 @@ func rememberedConfig(annotation string) map[string]seenConfig {
 func digestConfigMap(cm *corev1.ConfigMap) string {
 	h := sha256.New()
 	for _, k := range slices.Sorted(maps.Keys(cm.Data)) {
-		fmt.Fprintf(h, "s%d:%s%d:%s", len(k), k, len(cm.Data[k]), cm.Data[k])
+		_, _ = fmt.Fprintf(h, "s%d:%s%d:%s", len(k), k, len(cm.Data[k]), cm.Data[k])
 	}
 	for _, k := range slices.Sorted(maps.Keys(cm.BinaryData)) {
-		fmt.Fprintf(h, "b%d:%s%d:%s", len(k), k, len(cm.BinaryData[k]), cm.BinaryData[k])
+		_, _ = fmt.Fprintf(h, "b%d:%s%d:%s", len(k), k, len(cm.BinaryData[k]), cm.BinaryData[k])
 	}
 	return hex.EncodeToString(h.Sum(nil))[:digestDigits]
 }
@@ -110,7 +110,7 @@ func digestConfigMap(cm *corev1.ConfigMap) string {
 func digestSecret(s *corev1.Secret) (string, error) {
 	h := sha256.New()
 	for _, k := range slices.Sorted(maps.Keys(s.Data)) {
-		fmt.Fprintf(h, "%d:%s%d:%s", len(k), k, len(s.Data[k]), s.Data[k])
+		_, _ = fmt.Fprintf(h, "%d:%s%d:%s", len(k), k, len(s.Data[k]), s.Data[k])
 	}
 	key, err := pbkdf2.Key(sha256.New, string(h.Sum(nil)), []byte(s.UID), secretRounds, digestDigits/2)
 	if err != nil {

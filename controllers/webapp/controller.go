@@ -90,6 +90,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
+	//nolint:forbidigo // nothing is waited for before the manager starts
 	if err := index(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}

@@ -1,6 +1,8 @@
 package webapp
 
 import (
+	"maps"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -29,9 +31,7 @@ var (
 func ingress(app *appsv1.WebApp) *networkingv1ac.IngressApplyConfiguration {
 	in := app.Spec.Ingress
 	annotations := map[string]string{}
-	for k, v := range in.Annotations {
-		annotations[k] = v
-	}
+	maps.Copy(annotations, in.Annotations)
 	if in.CertIssuer != nil {
 		annotations[issuerAnnotation(in.CertIssuer.Kind)] = in.CertIssuer.Name
 	}
@@ -142,11 +142,8 @@ func serviceMonitor(app *appsv1.WebApp) runtime.ApplyConfiguration {
 func optional(app *appsv1.WebApp, gvk schema.GroupVersionKind, extra map[string]string, spec map[string]any) runtime.ApplyConfiguration {
 	u := named(gvk, app)
 	all := map[string]string{}
-	for _, set := range []map[string]string{extra, labels(app)} {
-		for k, v := range set {
-			all[k] = v
-		}
-	}
+	maps.Copy(all, extra)
+	maps.Copy(all, labels(app))
 	u.SetLabels(all)
 	u.Object["spec"] = spec
 	return client.ApplyConfigurationFromUnstructured(u)

@@ -164,18 +164,21 @@ func applied(app *appsv1.WebApp, in inputs, p plan, seen observed) verdict {
 // available judges the Deployment; failed is true when its rollout is over and did not succeed.
 func available(app *appsv1.WebApp, p plan, seen observed) (v verdict, failed bool) {
 	d := seen.deployment
-	if d == nil {
-		if p.held {
-			return unknown(appsv1.ReasonConfigMissing, "no pod is started until all references exist"), false
-		}
-		if seen.applyErr != nil {
-			return unknown(fettlev1.ReasonReconciling, "the Deployment does not exist"), false
-		}
-	}
-	if d == nil || seen.behind || d.Status.ObservedGeneration < d.Generation ||
-		(!p.held && d.Spec.Template.Annotations[annotationRevision] != p.running.hash) {
+	switch {
+	case d == nil && p.held:
+		return unknown(appsv1.ReasonConfigMissing, "no pod is started until all references exist"), false
+	case d == nil && seen.applyErr != nil:
+		return unknown(fettlev1.ReasonReconciling, "the Deployment does not exist"), false
+	case d == nil || seen.behind || d.Status.ObservedGeneration < d.Generation ||
+		(!p.held && d.Spec.Template.Annotations[annotationRevision] != p.running.hash):
 		return no(appsv1.ReasonRollingOut, "pods of the current template are being started"), false
 	}
+	return judge(app, seen)
+}
+
+// judge says how the Deployment does, whose status is about the template that should run.
+func judge(app *appsv1.WebApp, seen observed) (v verdict, failed bool) {
+	d := seen.deployment
 	bad := podTrouble(current(seen.pods, d))
 	switch {
 	case deadlineExceeded(d):

@@ -109,6 +109,12 @@ func bad(path string, s *apiextensionsv1.JSONSchemaProps) map[string]any {
 	if s.Maximum != nil {
 		values["less than or equal to"] = int64(*s.Maximum) + 1
 	}
+	badText(s, values)
+	badSize(path, s, values)
+	return values
+}
+
+func badText(s *apiextensionsv1.JSONSchemaProps, values map[string]any) {
 	if s.MinLength != nil && *s.MinLength > 0 {
 		values["at least"] = ""
 	}
@@ -118,6 +124,9 @@ func bad(path string, s *apiextensionsv1.JSONSchemaProps) map[string]any {
 	if s.Pattern != "" && s.Format == "" {
 		values["should match"] = " "
 	}
+}
+
+func badSize(path string, s *apiextensionsv1.JSONSchemaProps, values map[string]any) {
 	if s.MinItems != nil && *s.MinItems > 0 {
 		values["should have at least"] = []any{}
 	}
@@ -131,7 +140,6 @@ func bad(path string, s *apiextensionsv1.JSONSchemaProps) map[string]any {
 		}
 		values["must have at most"] = m
 	}
-	return values
 }
 
 func itemOf(path string, s *apiextensionsv1.JSONSchemaProps) any {
@@ -146,7 +154,10 @@ func good(path string, s *apiextensionsv1.JSONSchemaProps) []any {
 	var values []any
 	for _, e := range s.Enum {
 		var text string
-		if json.Unmarshal(e.Raw, &text) == nil && !(strings.HasPrefix(path, ".spec.probes.") && text == "HTTP") { // needs a path: TestRules
+		if strings.HasPrefix(path, ".spec.probes.") && string(e.Raw) == `"HTTP"` {
+			continue // needs a path: TestRules
+		}
+		if json.Unmarshal(e.Raw, &text) == nil {
 			values = append(values, text)
 		}
 	}
