@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/operator-framework/api/pkg/manifests"
 	"github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/operator-framework/api/pkg/validation"
@@ -99,18 +100,23 @@ func TestRightsThatAreTooWideAreNoticed(t *testing.T) {
 func TestOperatorIsConfined(t *testing.T) {
 	deployment := bundle(t).CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0]
 	pod := deployment.Spec.Template.Spec
-	if s := pod.SecurityContext; s == nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot || s.SeccompProfile == nil ||
-		s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
-		t.Errorf("security context of the pod %+v: must run as non-root with the runtime's seccomp profile", s)
-	}
 	if pod.HostNetwork || pod.HostPID || pod.HostIPC {
 		t.Error("the pod shares a namespace of the host")
 	}
+	want := &corev1.PodSecurityContext{
+		RunAsNonRoot: new(true), RunAsUser: new(int64(65532)), RunAsGroup: new(int64(65532)),
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+	if diff := cmp.Diff(want, pod.SecurityContext); diff != "" {
+		t.Errorf("security context of the pod (-want +got):\n%s", diff)
+	}
 	for _, c := range pod.Containers {
-		s := c.SecurityContext
-		if s == nil || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || s.ReadOnlyRootFilesystem == nil ||
-			!*s.ReadOnlyRootFilesystem || s.Capabilities == nil || !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) {
-			t.Errorf("container %s: security context %+v is not confined", c.Name, s)
+		want := &corev1.SecurityContext{
+			AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
+			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		}
+		if diff := cmp.Diff(want, c.SecurityContext); diff != "" {
+			t.Errorf("security context of container %s (-want +got):\n%s", c.Name, diff)
 		}
 		for _, resource := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 			request, limit := c.Resources.Requests[resource], c.Resources.Limits[resource]
