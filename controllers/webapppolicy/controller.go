@@ -10,10 +10,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,6 +28,7 @@ import (
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/monitoring"
 )
 
@@ -56,6 +59,7 @@ type reconciler struct {
 	applier  *apply.Applier
 	events   events.EventRecorder
 	metrics  *monitoring.Metrics
+	pace     *conditions.Pace
 	webhooks bool
 }
 
@@ -70,6 +74,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		applier:  applier,
 		events:   mgr.GetEventRecorder(controllerName),
 		metrics:  opts.Metrics,
+		pace:     conditions.NewPace(0, clock.RealClock{}),
 		webhooks: opts.Webhooks,
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
@@ -104,7 +109,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	setStatus(p, seen)
-	return reconcile.Result{}, r.report(ctx, p, before)
+	wait, err := r.report(ctx, p, before)
+	return reconcile.Result{RequeueAfter: wait}, err
 }
 
 func (r *reconciler) observe(ctx context.Context, p *appsv1.WebAppPolicy) (observed, error) {
@@ -128,11 +134,21 @@ func (r *reconciler) observe(ctx context.Context, p *appsv1.WebAppPolicy) (obser
 	return seen, err
 }
 
-// report writes the status, and an event when something else has become true of the policy.
-func (r *reconciler) report(ctx context.Context, p, before *appsv1.WebAppPolicy) error {
+// report writes the status, and an event when something else has become true of the policy. It returns how long to wait
+// where only the violations differ, which are counted anew with every WebApp of many.
+func (r *reconciler) report(ctx context.Context, p, before *appsv1.WebAppPolicy) (time.Duration, error) {
+	if !equality.Semantic.DeepEqual(p.Status, before.Status) {
+		onlyCounted := p.Status.ObservedGeneration == before.Status.ObservedGeneration && readyOf(p) == readyOf(before)
+		if wait := r.pace.Hold(p, false, onlyCounted); wait > 0 {
+			return wait, nil
+		}
+	}
 	wrote, err := r.applier.PatchStatus(ctx, p, before)
 	if err != nil {
-		return err
+		return 0, err
+	}
+	if wrote {
+		r.pace.Wrote(p)
 	}
 	ready, was := readyOf(p), readyOf(before)
 	r.metrics.Ready(kind, client.ObjectKeyFromObject(p), ready.Status == metav1.ConditionTrue)
@@ -143,7 +159,7 @@ func (r *reconciler) report(ctx context.Context, p, before *appsv1.WebAppPolicy)
 		}
 		r.events.Eventf(p, nil, eventType, ready.Reason, "Reconcile", "%s", ready.Message)
 	}
-	return nil
+	return 0, nil
 }
 
 // allPolicies enqueues every policy a moment later, and once for all that changes until then.
