@@ -75,6 +75,20 @@ func auditSpecs() {
 			Expect(sent.LiveReads()).To(BeZero(), sent.String())
 		}, SpecTimeout(5*time.Minute))
 
+		It("counts nothing when every WebApp, and a child of each, is touched by others", func(ctx SpecContext) {
+			mark, err := log.Mark(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			for _, kind := range []string{"webapps", "deployments", "services"} {
+				ns.run(ctx, "label", kind, "--all", "e2e.example.com/touched=true")
+			}
+			settle(ctx, 10*time.Second)
+			sent, err := log.Since(ctx, mark, operator)
+			Expect(err).NotTo(HaveOccurred())
+			report(fmt.Sprintf("labels of others on %d WebApps, Deployments and Services: %d writes, %d live reads\n%s", many, sent.Writes(), sent.LiveReads(), sent))
+			Expect(sent.Writes()).To(BeZero(), sent.String())
+			Expect(sent.LiveReads()).To(BeZero(), sent.String())
+		}, SpecTimeout(5*time.Minute))
+
 		It("counts nothing after a restart of the operator", func(ctx SpecContext) {
 			mark, err := log.Mark(ctx)
 			Expect(err).NotTo(HaveOccurred())
