@@ -76,6 +76,9 @@ func (s *stage) play(ctx context.Context, plan Plan, reference *outcome) (*outco
 	err = a.perform(ctx)
 	stop()
 	<-ended
+	if err == nil { // only now nothing is written any more
+		err = a.finish(ctx)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("plan %s: %w", plan.ID(), err)
 	}
@@ -104,7 +107,7 @@ func (a *act) perform(ctx context.Context) error {
 		last := i == len(a.scenario.Steps)-1
 		if err := a.waitUntil(ctx, deadline, func() error { return a.converged(step, last) }); err != nil {
 			a.violate("O6", "step %q has not converged after %v: %v", step.Name, time.Since(started).Round(time.Millisecond), err)
-			return a.finish(ctx)
+			return nil
 		}
 	}
 	if a.plan.Kind == Deleted || a.plan.Kind == Changed {
@@ -116,7 +119,7 @@ func (a *act) perform(ctx context.Context) error {
 	}
 	a.took = time.Since(started)
 	a.calmDown(ctx, deadline)
-	return a.finish(ctx)
+	return nil
 }
 
 // converged is nil once the step had its effect and, at the end, the world looks as without a fault.
