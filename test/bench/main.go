@@ -96,13 +96,13 @@ func (o options) validate() error {
 	if o.children != 2 && o.children != 4 {
 		errs = append(errs, fmt.Errorf("-children=%d: must be 2 or 4", o.children))
 	}
-	if o.load != loadBacklog && o.load != loadBurst {
-		errs = append(errs, fmt.Errorf("-load=%s: must be %s or %s", o.load, loadBacklog, loadBurst))
+	if loads := []string{loadBacklog, loadBurst}; !slices.Contains(loads, o.load) {
+		errs = append(errs, fmt.Errorf("-load=%s: must be one of %v", o.load, loads))
 	}
-	if o.mode != "compare" && o.mode != "memory" {
-		errs = append(errs, fmt.Errorf("-mode=%s: must be compare or memory", o.mode))
+	if modes := []string{"compare", "memory"}; !slices.Contains(modes, o.mode) {
+		errs = append(errs, fmt.Errorf("-mode=%s: must be one of %v", o.mode, modes))
 	}
-	if o.n < 1 || o.rounds < 1 || o.warmUp < 1 {
+	if min(o.n, o.rounds, o.warmUp) < 1 {
 		errs = append(errs, errors.New("-n, -rounds and -warm-up must be positive"))
 	}
 	for name := range strings.SplitSeq(o.contenders, ",") {

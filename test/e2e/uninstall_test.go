@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -60,7 +61,8 @@ func (n namespaced) identities(ctx context.Context) map[string]string {
 	GinkgoHelper()
 	uids := map[string]string{}
 	for _, kind := range []schema.GroupVersionKind{
-		appsv1.GroupVersion.WithKind("WebApp"), {Group: "apps", Version: "v1", Kind: "Deployment"}, {Group: "apps", Version: "v1", Kind: "ReplicaSet"}, {Group: "", Version: "v1", Kind: "Service"}, {Group: "", Version: "v1", Kind: "Pod"},
+		appsv1.GroupVersion.WithKind("WebApp"), {Group: "apps", Version: "v1", Kind: "Deployment"},
+		{Group: "apps", Version: "v1", Kind: "ReplicaSet"}, {Version: "v1", Kind: "Service"}, {Version: "v1", Kind: "Pod"},
 	} {
 		for _, object := range list(ctx, kind, client.InNamespace(n.name)) {
 			uids[kind.Kind+"/"+object.Name] = string(object.UID)
@@ -73,26 +75,32 @@ func (n namespaced) identities(ctx context.Context) map[string]string {
 // them, and so do the ClusterRoles that the bundle brings for people: OLM removes only those that it made itself.
 func leftOver(ctx context.Context) []string {
 	var left []string
-	for _, kind := range []schema.GroupVersionKind{
-		{Group: "apps", Version: "v1", Kind: "Deployment"}, {Group: "", Version: "v1", Kind: "Pod"}, {Group: "", Version: "v1", Kind: "Service"}, {Group: "", Version: "v1", Kind: "ServiceAccount"}, {Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
-		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
-	} {
-		for _, object := range list(ctx, kind, client.InNamespace(operatorNamespace)) {
-			if strings.HasPrefix(object.Name, "fettle-controller-manager") || strings.HasPrefix(object.Name, "fettle.v") {
+	keep := func(kind schema.GroupVersionKind, of func(metav1.PartialObjectMetadata) bool, opts ...client.ListOption) {
+		for _, object := range list(ctx, kind, opts...) {
+			if of(object) {
 				left = append(left, kind.Kind+"/"+object.Name)
 			}
 		}
 	}
+	named := func(o metav1.PartialObjectMetadata) bool {
+		return strings.HasPrefix(o.Name, "fettle-controller-manager") || strings.HasPrefix(o.Name, "fettle.v")
+	}
+	ofCSV := func(o metav1.PartialObjectMetadata) bool {
+		forPeople := strings.HasPrefix(o.Name, "fettle-webapp") || o.Name == "fettle-metrics-reader"
+		return named(o) || strings.HasPrefix(o.Labels["olm.owner"], "fettle.v") && !forPeople
+	}
 	for _, kind := range []schema.GroupVersionKind{
-		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"},
+		{Group: "apps", Version: "v1", Kind: "Deployment"}, {Version: "v1", Kind: "Pod"}, {Version: "v1", Kind: "Service"},
+		{Version: "v1", Kind: "ServiceAccount"}, {Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
+		{Group: rbacv1.GroupName, Version: "v1", Kind: "Role"}, {Group: rbacv1.GroupName, Version: "v1", Kind: "RoleBinding"},
+	} {
+		keep(kind, named, client.InNamespace(operatorNamespace))
+	}
+	for _, kind := range []schema.GroupVersionKind{
+		{Group: rbacv1.GroupName, Version: "v1", Kind: "ClusterRole"}, {Group: rbacv1.GroupName, Version: "v1", Kind: "ClusterRoleBinding"},
 		{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"},
 	} {
-		for _, object := range list(ctx, kind) {
-			forPeople := kind.Kind == "ClusterRole" && (strings.HasPrefix(object.Name, "fettle-webapp") || object.Name == "fettle-metrics-reader")
-			if strings.HasPrefix(object.Name, "fettle-controller-manager") || strings.HasPrefix(object.Labels["olm.owner"], "fettle.v") && !forPeople {
-				left = append(left, kind.Kind+"/"+object.Name)
-			}
-		}
+		keep(kind, ofCSV)
 	}
 	return left
 }
