@@ -72,28 +72,35 @@ func desired(app *appsv1.WebApp, in inputs) plan {
 		p.objects = append(p.objects, deployment(app, in, p.running))
 	}
 	p.objects = append(p.objects, service(app))
-	if budgeted(app) {
-		p.objects = append(p.objects, disruptionBudget(app))
-	}
-	if app.Spec.Autoscaling != nil {
-		p.objects = append(p.objects, autoscaler(app))
-	}
-	if app.Spec.Ingress != nil {
-		p.objects = append(p.objects, ingress(app))
-	}
-	if isolated(app) {
-		p.objects = append(p.objects, networkPolicy(app))
-	}
-	if app.Spec.Gateway != nil && !in.missing[kindHTTPRoute] {
-		p.objects = append(p.objects, httpRoute(app))
-	}
-	if app.Spec.Monitoring != nil && !in.missing[kindServiceMonitor] {
-		p.objects = append(p.objects, serviceMonitor(app))
-	}
+	p.objects = append(p.objects, asked(app, in.missing)...)
 	if record := goodRevision(app, in, p.running); record != nil {
 		p.objects = append(p.objects, controllerRevision(app, *record))
 	}
 	return p
+}
+
+// asked returns the children that exist only where the spec asks for them and the cluster has their APIs.
+func asked(app *appsv1.WebApp, missing map[string]bool) []runtime.ApplyConfiguration {
+	var objects []runtime.ApplyConfiguration
+	if budgeted(app) {
+		objects = append(objects, disruptionBudget(app))
+	}
+	if app.Spec.Autoscaling != nil {
+		objects = append(objects, autoscaler(app))
+	}
+	if app.Spec.Ingress != nil {
+		objects = append(objects, ingress(app))
+	}
+	if isolated(app) {
+		objects = append(objects, networkPolicy(app))
+	}
+	if app.Spec.Gateway != nil && !missing[kindHTTPRoute] {
+		objects = append(objects, httpRoute(app))
+	}
+	if app.Spec.Monitoring != nil && !missing[kindServiceMonitor] {
+		objects = append(objects, serviceMonitor(app))
+	}
+	return objects
 }
 
 func deployment(app *appsv1.WebApp, in inputs, run revision) *appsv1ac.DeploymentApplyConfiguration {
