@@ -29,28 +29,18 @@ func TestMain(m *testing.M) {
 func TestJudgesARealServer(t *testing.T) {
 	namespace := env.Namespace(t)
 	recorder, err := audit.New(env.AuditLog, env.Admin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	changes, err := audit.WatchChanges(t.Context(), env.Admin, corev1.SchemeGroupVersion.WithResource("configmaps"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	informer := startInformer(t, namespace)
 	position, err := recorder.Mark(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 
 	act(t, namespace, informer)
 	all, err := recorder.Since(t.Context(), position, audit.Filter{Namespace: namespace})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mine, err := recorder.Since(t.Context(), position, audit.Filter{User: testenv.OperatorUser, Namespace: namespace})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Log("\n" + all.String())
 	if mine.Writes() != 4 || mine.LiveReads() != 1 || all.Writes() != 5 {
 		t.Errorf("the operator made 4 writes and 1 read, of 5 writes in all; counted %d, %d and %d", mine.Writes(), mine.LiveReads(), all.Writes())
