@@ -110,7 +110,7 @@ func (u *upRun) startStorage(ctx context.Context, say note) (string, error) {
 		return "", err
 	}
 	say("the provisioner")
-	started, err := u.super.Ensure(process.Spec{Name: "storage", Path: program, Version: digest, Args: []string{
+	started, err := u.super.Ensure(ctx, process.Spec{Name: "storage", Path: program, Version: digest, Args: []string{
 		"storage", "--kubeconfig", u.Path("conf", "storage.kubeconfig"), "--dir", u.Path("volumes"),
 	}})
 	return fmt.Sprintf("StorageClass %s, provisioner %s", did, verb(started)), err

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fettle-dev/fettle/hack/cluster/internal/kube"
 	"github.com/fettle-dev/fettle/hack/cluster/internal/process"
 )
 
@@ -72,8 +74,11 @@ func passOn(parent, child string) error {
 		}
 	}
 	controllers, err := os.ReadFile(filepath.Join(parent, "cgroup.controllers"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // version 1
+	}
 	if err != nil {
-		return nil
+		return err
 	}
 	for name := range strings.FieldsSeq(string(controllers)) {
 		// One that can't be passed on is missed by kubelet, by name, if it needs it.
@@ -120,19 +125,16 @@ func (c Config) contained() []process.Identity {
 
 // removeCgroups removes the cluster's cgroups, which must be empty by now. The kernel needs a moment after the last
 // process has gone.
-func (c Config) removeCgroups() error {
-	var err error
-	for range 50 {
-		err = nil
+func (c Config) removeCgroups(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	return kube.Poll(ctx, 100*time.Millisecond, func(context.Context) (bool, error) {
+		var err error
 		for _, dir := range c.cgroupFolders() {
 			if e := os.Remove(dir); e != nil && !errors.Is(e, fs.ErrNotExist) {
 				err = fmt.Errorf("remove the cgroup: %w", e)
 			}
 		}
-		if err == nil {
-			return nil
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	return err
+		return err == nil, err
+	})
 }

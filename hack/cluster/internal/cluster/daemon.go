@@ -22,7 +22,7 @@ type probe func(context.Context) error
 // ensure has the daemon run and waits until it is ready. One that ran before and does not answer is restarted, once.
 // The result says whether it was started.
 func ensure(ctx context.Context, s *process.Supervisor, spec process.Spec, ready probe, within time.Duration) (bool, error) {
-	started, err := s.Ensure(spec)
+	started, err := s.Ensure(ctx, spec)
 	if err != nil {
 		return false, err
 	}
@@ -36,10 +36,10 @@ func ensure(ctx context.Context, s *process.Supervisor, spec process.Spec, ready
 	if started || ctx.Err() != nil {
 		return started, err
 	}
-	if err := s.Stop(spec.Name, 5*time.Second); err != nil {
+	if err := s.Stop(ctx, spec.Name, 5*time.Second); err != nil {
 		return false, err
 	}
-	if _, err := s.Ensure(spec); err != nil {
+	if _, err := s.Ensure(ctx, spec); err != nil {
 		return false, err
 	}
 	return true, await(ctx, s, spec.Name, ready, within)
@@ -85,7 +85,7 @@ func httpProbe(url string, clientCerts ...tls.Certificate) probe {
 		if err != nil {
 			return err
 		}
-		defer response.Body.Close()
+		defer func() { _ = response.Body.Close() }()
 		_, _ = io.Copy(io.Discard, response.Body)
 		if response.StatusCode != http.StatusOK {
 			return fmt.Errorf("%s answers %s", url, response.Status)

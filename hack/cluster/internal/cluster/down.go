@@ -26,18 +26,18 @@ func (c Config) Down(ctx context.Context, out io.Writer) error {
 	}
 	defer l.release(true)
 	if there, err := c.exists(); err != nil || !there {
-		fmt.Fprintln(out, "There is no cluster in", c.State)
-		return err
+		_, printErr := fmt.Fprintln(out, "There is no cluster in", c.State)
+		return errors.Join(err, printErr)
 	}
 	p := &progress{out: out, start: time.Now()}
 	for _, step := range []struct {
 		name string
 		do   func(context.Context, note) (string, error)
 	}{
-		{"processes", func(_ context.Context, say note) (string, error) { return c.stopAll(say) }},
+		{"processes", c.stopAll},
 		{"mounts", func(context.Context, note) (string, error) { return c.unmountAll() }},
 		{"network", c.removeNetwork},
-		{"cgroups", func(context.Context, note) (string, error) { return "removed", c.removeCgroups() }},
+		{"cgroups", func(ctx context.Context, _ note) (string, error) { return "removed", c.removeCgroups(ctx) }},
 		{"kernel", func(context.Context, note) (string, error) {
 			return "settings as before", restoreSysctls(c.Path("sysctls.json"), sysctlRoot)
 		}},
@@ -63,8 +63,8 @@ func (c Config) exists() (bool, error) {
 }
 
 // stopAll ends all processes of the cluster. Kubelets go first, so that none starts a container again.
-func (c Config) stopAll(say note) (string, error) {
-	count, err := c.stopNodes(say)
+func (c Config) stopAll(ctx context.Context, say note) (string, error) {
+	count, err := c.stopNodes(ctx, say)
 	if err != nil {
 		return "", err
 	}
@@ -82,15 +82,15 @@ func (c Config) stopAll(say note) (string, error) {
 	slices.SortFunc(names, func(a, b string) int { return strings.Compare(b, a) })
 	slices.SortStableFunc(names, func(a, b string) int { return boolOrder(a == "etcd") - boolOrder(b == "etcd") })
 	for _, name := range names {
-		if err := s.Stop(name, 3*time.Second); err != nil {
+		if err := s.Stop(ctx, name, 3*time.Second); err != nil {
 			return "", err
 		}
 	}
-	return fmt.Sprintf("%d ended", count+len(owned)), process.Kill(identities(owned), time.Second)
+	return fmt.Sprintf("%d ended", count+len(owned)), process.Kill(ctx, identities(owned), time.Second)
 }
 
 // stopNodes ends kubelets, containers and containerds.
-func (c Config) stopNodes(say note) (int, error) {
+func (c Config) stopNodes(ctx context.Context, say note) (int, error) {
 	s := c.supervisor()
 	owned, err := s.Owned()
 	if err != nil {
@@ -106,16 +106,16 @@ func (c Config) stopNodes(say note) (int, error) {
 		}
 	}
 	say("kubelets to end")
-	if err := process.Kill(kubelets, 3*time.Second); err != nil {
+	if err := process.Kill(ctx, kubelets, 3*time.Second); err != nil {
 		return 0, err
 	}
 	say("containers to end")
 	contained := c.contained()
-	if err := process.Kill(contained, 0); err != nil {
+	if err := process.Kill(ctx, contained, 0); err != nil {
 		return 0, err
 	}
 	say("containerd to end")
-	return len(kubelets) + len(rest) + len(contained), process.Kill(rest, 3*time.Second)
+	return len(kubelets) + len(rest) + len(contained), process.Kill(ctx, rest, 3*time.Second)
 }
 
 func identities(owned []process.Owned) []process.Identity {
@@ -186,11 +186,11 @@ func (c Config) removeNetwork(ctx context.Context, _ note) (string, error) {
 
 // startAnew removes what depends on etcd's data and can't be used without them: the nodes' pods and the volumes.
 func (u *upRun) startAnew(ctx context.Context) error {
-	if _, err := u.stopNodes(func(string, ...any) {}); err != nil {
+	if _, err := u.stopNodes(ctx, func(string, ...any) {}); err != nil {
 		return err
 	}
 	for _, name := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"} {
-		if err := u.super.Stop(name, 3*time.Second); err != nil {
+		if err := u.super.Stop(ctx, name, 3*time.Second); err != nil {
 			return err
 		}
 	}

@@ -59,11 +59,11 @@ func (u *upRun) startNode(ctx context.Context, n network.Node) (bool, error) {
 			"--config=" + filepath.Join(files.Dir, "kubelet.yaml"), "--kubeconfig=" + kubeconfig, "--root-dir=" + filepath.Join(files.Dir, "kubelet"),
 			"--cert-dir=" + filepath.Join(files.Dir, "kubelet", "pki"), "--hostname-override=" + n.Name, "--node-ip=" + n.Address.String(),
 		}}
-	second, err := u.super.Ensure(kubelet)
+	second, err := u.super.Ensure(ctx, kubelet)
 	if err != nil {
 		return false, err
 	}
-	third, err := u.startProxy(n.Name, n.Address.String(), n.Name, netns)
+	third, err := u.startProxy(ctx, n.Name, n.Address.String(), n.Name, netns)
 	return first || second || third, err
 }
 
@@ -86,13 +86,13 @@ func (f nodeFiles) write() (map[string]string, error) {
 
 // startProxy runs a kube-proxy. The host has one too, so that clients on it reach Services; it passes for node n1,
 // since it would wait half a minute for a node of its own.
-func (u *upRun) startProxy(name, address, node, netns string) (bool, error) {
+func (u *upRun) startProxy(ctx context.Context, name, address, node, netns string) (bool, error) {
 	file := u.Path("conf", "kube-proxy-"+name+".yaml")
 	config, err := renderTo(file, "kube-proxy.yaml", u.proxyFile(address, node))
 	if err != nil {
 		return false, err
 	}
-	return u.super.Ensure(process.Spec{Name: "kube-proxy-" + name, Path: filepath.Join(u.bin, "kube-proxy"), NetNS: netns,
+	return u.super.Ensure(ctx, process.Spec{Name: "kube-proxy-" + name, Path: filepath.Join(u.bin, "kube-proxy"), NetNS: netns,
 		Version: config, Args: []string{"--config=" + file}})
 }
 
@@ -120,7 +120,7 @@ func (u *upRun) registerNode(ctx context.Context, n network.Node) error {
 	if err := u.client.CoreV1().Nodes().Delete(ctx, n.Name, metav1.DeleteOptions{}); err != nil {
 		return fmt.Errorf("remove node %s, which has the pod range %s instead of %s: %w", n.Name, node.Spec.PodCIDR, n.Pods, err)
 	}
-	if err := u.super.Stop("kubelet-"+n.Name, 5*time.Second); err != nil {
+	if err := u.super.Stop(ctx, "kubelet-"+n.Name, 5*time.Second); err != nil {
 		return err
 	}
 	return u.registerNode(ctx, n)
@@ -169,7 +169,7 @@ func (u *upRun) startNodes(ctx context.Context, say note) (string, error) {
 		}
 		states[i] = n.Name + " " + verb(started)
 	}
-	if _, err := u.startProxy("host", network.HostAddress, u.nodes[0].Name, ""); err != nil {
+	if _, err := u.startProxy(ctx, "host", network.HostAddress, u.nodes[0].Name, ""); err != nil {
 		return "", err
 	}
 	for i, n := range u.nodes {

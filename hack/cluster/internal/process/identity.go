@@ -2,9 +2,11 @@ package process
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -66,16 +68,16 @@ func parseStat(stat []byte) (start uint64, zombie bool, err error) {
 
 // Kill ends the processes: SIGTERM, then SIGKILL for those that still run after grace (at once when grace is 0), and
 // waits until they are gone.
-func Kill(processes []Identity, grace time.Duration) error {
+func Kill(ctx context.Context, processes []Identity, grace time.Duration) error {
 	if grace > 0 {
 		signal(processes, unix.SIGTERM)
-		if gone(processes, grace) {
-			return nil
+		if done, err := gone(ctx, processes, grace); done || err != nil {
+			return err
 		}
 	}
 	signal(processes, unix.SIGKILL)
-	if gone(processes, 10*time.Second) {
-		return nil
+	if done, err := gone(ctx, processes, 10*time.Second); done || err != nil {
+		return err
 	}
 	for _, p := range processes {
 		if p.Alive() {
@@ -93,17 +95,19 @@ func signal(processes []Identity, sig unix.Signal) {
 	}
 }
 
-func gone(processes []Identity, within time.Duration) bool {
-	for deadline := time.Now().Add(within); ; time.Sleep(20 * time.Millisecond) {
-		alive := false
-		for _, p := range processes {
-			alive = alive || p.Alive()
-		}
-		if !alive {
-			return true
-		}
-		if time.Now().After(deadline) {
-			return false
+// gone waits until none of the processes runs. The error is that of a context that ended first.
+func gone(ctx context.Context, processes []Identity, within time.Duration) (bool, error) {
+	deadline := time.After(within)
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for slices.ContainsFunc(processes, Identity.Alive) {
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-deadline:
+			return false, nil
+		case <-ticker.C:
 		}
 	}
+	return true, nil
 }

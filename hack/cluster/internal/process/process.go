@@ -3,6 +3,7 @@
 package process
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -57,12 +58,12 @@ type Supervisor struct {
 
 // Ensure starts the daemon of spec unless it runs already. One that runs with other arguments, another Version or in
 // another network namespace is restarted. The result says whether it was started.
-func (s *Supervisor) Ensure(spec Spec) (bool, error) {
+func (s *Supervisor) Ensure(ctx context.Context, spec Spec) (bool, error) {
 	digest := spec.digest()
 	if r, err := s.read(spec.Name); err == nil && r.Alive() && r.Digest == digest && sameNamespace(r.PID, spec.NetNS) {
 		return false, nil
 	}
-	if err := s.Stop(spec.Name, 10*time.Second); err != nil {
+	if err := s.Stop(ctx, spec.Name, 10*time.Second); err != nil {
 		return false, err
 	}
 	return true, s.start(spec, digest)
@@ -76,7 +77,7 @@ func (s *Supervisor) start(spec Spec, digest string) error {
 	if err != nil {
 		return fmt.Errorf("open the log of %s: %w", spec.Name, err)
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }() // the daemon has a descriptor of its own
 	path, args := spec.Path, spec.Args
 	if spec.NetNS != "" {
 		// Not `ip netns exec`: it gives the daemon a new /sys, in which the cgroups are missing.
@@ -107,7 +108,7 @@ func (s *Supervisor) start(spec Spec, digest string) error {
 }
 
 // Stop ends the daemon name, by SIGTERM and after grace by SIGKILL, and forgets it. It is no error if it does not run.
-func (s *Supervisor) Stop(name string, grace time.Duration) error {
+func (s *Supervisor) Stop(ctx context.Context, name string, grace time.Duration) error {
 	var found []Identity
 	if r, err := s.read(name); err == nil && r.Alive() {
 		found = append(found, r.Identity)
@@ -122,7 +123,7 @@ func (s *Supervisor) Stop(name string, grace time.Duration) error {
 			found = append(found, p.Identity)
 		}
 	}
-	if err := Kill(found, grace); err != nil {
+	if err := Kill(ctx, found, grace); err != nil {
 		return fmt.Errorf("stop %s: %w", name, err)
 	}
 	if err := os.Remove(s.recordFile(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -176,9 +177,8 @@ func (s *Supervisor) read(name string) (record, error) {
 }
 
 func (spec Spec) digest() string {
-	h := sha256.New()
-	fmt.Fprintf(h, "%q %q %q %q %q", spec.Path, spec.Args, spec.Env, spec.NetNS, spec.Version)
-	return hex.EncodeToString(h.Sum(nil))[:16]
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %q", spec.Path, spec.Args, spec.Env, spec.NetNS, spec.Version))
+	return hex.EncodeToString(sum[:])[:16]
 }
 
 // sameNamespace says whether the process is in the network namespace whose file is given. The file may have been made

@@ -1,7 +1,10 @@
 package process
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"testing"
@@ -54,7 +57,7 @@ func TestIdentity(t *testing.T) {
 func newSupervisor(t *testing.T) *Supervisor {
 	s := &Supervisor{Owner: t.TempDir(), Records: t.TempDir(), Logs: t.TempDir()}
 	t.Cleanup(func() {
-		if err := s.Stop("sleeper", 0); err != nil {
+		if err := s.Stop(context.WithoutCancel(t.Context()), "sleeper", 0); err != nil {
 			t.Error(err)
 		}
 	})
@@ -63,7 +66,7 @@ func newSupervisor(t *testing.T) *Supervisor {
 
 func ensure(t *testing.T, s *Supervisor, spec Spec) (bool, int) {
 	t.Helper()
-	started, err := s.Ensure(spec)
+	started, err := s.Ensure(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +92,7 @@ func TestEnsure(t *testing.T) {
 	if !started || third == first {
 		t.Error("a daemon with another version was not restarted")
 	}
-	if err := Kill([]Identity{mustIdentify(t, third)}, 0); err != nil {
+	if err := Kill(t.Context(), []Identity{mustIdentify(t, third)}, 0); err != nil {
 		t.Fatal(err)
 	}
 	if started, _ := ensure(t, s, spec); !started {
@@ -133,11 +136,38 @@ func TestStopSparesOthers(t *testing.T) {
 	if err := os.WriteFile(s.recordFile("sleeper"), data, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Stop("sleeper", time.Second); err != nil {
+	if err := s.Stop(t.Context(), "sleeper", time.Second); err != nil {
 		t.Fatal(err)
 	}
 	if !id.Alive() {
 		t.Error("a process that got the daemon's number was killed")
+	}
+}
+
+func TestKillStopsWithItsContext(t *testing.T) {
+	stubborn := exec.Command("sh", "-c", `trap "" TERM; echo ready; exec sleep 60`)
+	out, err := stubborn.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stubborn.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = stubborn.Process.Kill()
+		_ = stubborn.Wait()
+	})
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil { // the trap is set
+		t.Fatal(err)
+	}
+	id := mustIdentify(t, stubborn.Process.Pid)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := Kill(ctx, []Identity{id}, time.Minute); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v, want that of the context", err)
+	}
+	if !id.Alive() {
+		t.Error("it was killed before its grace was over")
 	}
 }
 
