@@ -79,7 +79,11 @@ func restoreSysctls(file, root string) error {
 	if err != nil {
 		return err
 	}
-	if boot, err := os.ReadFile(filepath.Join(root, "kernel/random/boot_id")); err != nil || string(boot) != saved["boot"] {
+	boot, err := os.ReadFile(filepath.Join(root, "kernel/random/boot_id"))
+	if err != nil {
+		return fmt.Errorf("read the id of this boot: %w", err)
+	}
+	if string(boot) != saved["boot"] {
 		return nil
 	}
 	for name := range sysctls {

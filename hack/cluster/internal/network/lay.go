@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 )
 
 // EnsureHost makes the bridge, gives it its address, and routes all nodes' pods to it. The bridge bears its owner's name
@@ -40,7 +41,11 @@ var ErrForeign = errors.New("the network (bridge " + Bridge + ") is that of the 
 
 // checkOwner refuses the bridge of another cluster in the same network namespace: the two have the same addresses.
 func checkOwner(ctx context.Context, owner string) error {
-	if _, err := net.InterfaceByName(Bridge); err != nil {
+	links, err := net.Interfaces()
+	if err != nil {
+		return fmt.Errorf("look for the bridge: %w", err)
+	}
+	if !slices.ContainsFunc(links, func(l net.Interface) bool { return l.Name == Bridge }) {
 		return nil
 	}
 	out, err := run(ctx, "", "", "ip", "-json", "link", "show", Bridge)
