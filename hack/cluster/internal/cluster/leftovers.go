@@ -90,7 +90,7 @@ func removeStaleSockets(dirs ...string) error {
 			}
 			conn, err := net.DialTimeout("unix", path, time.Second)
 			if err == nil {
-				conn.Close()
+				_ = conn.Close()
 				continue
 			}
 			if errors.Is(err, unix.ECONNREFUSED) {

@@ -29,7 +29,9 @@ func (c Config) LoadImages(ctx context.Context, images []string, out io.Writer) 
 		if err != nil {
 			return fmt.Errorf("load %s: %w", image, err)
 		}
-		fmt.Fprintf(out, "%s is in the cluster's registry as %s\n", image, strings.Join(names, ", "))
+		if _, err := fmt.Fprintf(out, "%s is in the cluster's registry as %s\n", image, strings.Join(names, ", ")); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -26,18 +26,19 @@ func acquire(path string) (*lock, error) {
 		if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 			holder := make([]byte, 64)
 			n, _ := file.Read(holder)
-			file.Close()
+			_ = file.Close()
 			if !errors.Is(err, unix.EWOULDBLOCK) {
 				return nil, fmt.Errorf("lock %s: %w", path, err)
 			}
 			return nil, fmt.Errorf("another up or down is at work (process %s): wait until it has ended", holder[:n])
 		}
 		if stillNamed(file, path) {
+			// Only for the message above: the lock is held whether it can be written or not.
 			_ = file.Truncate(0)
-			fmt.Fprint(file, os.Getpid())
+			_, _ = fmt.Fprint(file, os.Getpid())
 			return &lock{file}, nil
 		}
-		file.Close() // a down removed it between open and flock
+		_ = file.Close() // a down removed it between open and flock
 	}
 }
 
@@ -46,7 +47,7 @@ func (l *lock) release(remove bool) {
 	if remove {
 		_ = os.Remove(l.file.Name())
 	}
-	l.file.Close()
+	_ = l.file.Close() // the kernel frees the lock with it
 }
 
 func stillNamed(file *os.File, path string) bool {

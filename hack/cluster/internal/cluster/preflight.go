@@ -107,7 +107,7 @@ func noted(ctx context.Context, log string, env []string, say note, name string,
 	if err != nil {
 		return fmt.Errorf("open a log: %w", err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), env...)
 	out := io.MultiWriter(file, lastLine{say})

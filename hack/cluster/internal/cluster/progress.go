@@ -56,5 +56,6 @@ func (p *progress) step(ctx context.Context, name string, do func(context.Contex
 }
 
 func (p *progress) line(format string, args ...any) {
-	fmt.Fprintf(p.out, "[%6.1fs] %s\n", time.Since(p.start).Seconds(), fmt.Sprintf(format, args...))
+	// The work goes on where nobody reads how far it is.
+	_, _ = fmt.Fprintf(p.out, "[%6.1fs] %s\n", time.Since(p.start).Seconds(), fmt.Sprintf(format, args...))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -36,10 +37,14 @@ func (c Config) Status(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	var text strings.Builder
+	wrong := c.processTable(&text, nodes)
+	fmt.Fprintln(&text)
+	wrong += c.nodeTable(ctx, &text, nodes)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	wrong := c.processTable(table, nodes)
-	fmt.Fprintln(table)
-	wrong += c.nodeTable(ctx, table, nodes)
+	if _, err := io.WriteString(table, text.String()); err != nil {
+		return err
+	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
@@ -49,7 +54,7 @@ func (c Config) Status(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-func (c Config) processTable(out io.Writer, nodes []network.Node) (wrong int) {
+func (c Config) processTable(out *strings.Builder, nodes []network.Node) (wrong int) {
 	s := c.supervisor()
 	fmt.Fprintln(out, "PROCESS\tSTATE\tPID\tSINCE\tLOG")
 	for _, name := range daemons(nodes) {
@@ -64,7 +69,7 @@ func (c Config) processTable(out io.Writer, nodes []network.Node) (wrong int) {
 	return wrong
 }
 
-func (c Config) nodeTable(ctx context.Context, out io.Writer, nodes []network.Node) (wrong int) {
+func (c Config) nodeTable(ctx context.Context, out *strings.Builder, nodes []network.Node) (wrong int) {
 	fmt.Fprintln(out, "NODE\tSTATE\tADDRESS\tPODS\tCABLE")
 	client, err := kube.New(c.Kubeconfig())
 	for _, n := range nodes {

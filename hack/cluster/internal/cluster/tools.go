@@ -44,7 +44,7 @@ func (c Config) tools(ctx context.Context, family string, say note) (string, err
 	if err != nil {
 		return "", fmt.Errorf("open the log of the build: %w", err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	cmd := exec.CommandContext(ctx, filepath.Join(hack, "tools", "bin"), family)
 	cmd.Env = append(os.Environ(), "FETTLE_CACHE="+c.Cache)
 	cmd.Stderr = io.MultiWriter(file, lastLine{say})

@@ -73,8 +73,8 @@ func (c Config) Up(ctx context.Context, options Options, out io.Writer) error {
 		}
 	}
 	p.line("%-14s nodes: %d, Kubernetes and OLM are up. Type:", "done", len(u.nodes))
-	fmt.Fprintf(out, "\n  export KUBECONFIG=%s PATH=%s:$PATH\n  kubectl get pods -A\n\n", c.Kubeconfig(), u.bin)
-	return nil
+	_, err = fmt.Fprintf(out, "\n  export KUBECONFIG=%s PATH=%s:$PATH\n  kubectl get pods -A\n\n", c.Kubeconfig(), u.bin)
+	return err
 }
 
 // prepare makes the folders and settles the number of nodes.
