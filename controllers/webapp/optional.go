@@ -84,15 +84,12 @@ type served struct {
 func (a *optionalAPIs) find(ctx context.Context, needed []string) (served, error) {
 	found := served{missing: map[string]bool{}}
 	for name, gvk := range optionalCRDs {
-		crd := &metav1.PartialObjectMetadata{}
-		crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-		err := a.reader.Get(ctx, client.ObjectKey{Name: name}, crd)
-		going := err == nil && crd.DeletionTimestamp != nil
-		if err == nil && !going && slices.Contains(ownedOptional, gvk) {
+		crd, err := a.definition(ctx, name)
+		if err == nil && slices.Contains(ownedOptional, gvk) {
 			err = a.watch(gvk)
 		}
 		switch {
-		case apierrors.IsNotFound(err), going:
+		case apierrors.IsNotFound(err):
 			found.missing[gvk.Kind] = true
 		case meta.IsNoMatchError(err):
 			found.missing[gvk.Kind] = true
@@ -104,6 +101,31 @@ func (a *optionalAPIs) find(ctx context.Context, needed []string) (served, error
 		}
 	}
 	return found, a.unwatch(ctx, found.missing)
+}
+
+// definition reads the definition of an API. One that is being deleted counts as not found.
+func (a *optionalAPIs) definition(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
+	crd := &metav1.PartialObjectMetadata{}
+	crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	err := a.reader.Get(ctx, client.ObjectKey{Name: name}, crd)
+	if err == nil && crd.DeletionTimestamp != nil {
+		err = apierrors.NewNotFound(apiextensionsv1.Resource("customresourcedefinitions"), name)
+	}
+	return crd, err
+}
+
+// dropGone stops the watches of APIs whose definition is gone. It starts none: an event handler must not, since the
+// controller waits for its handlers before it takes on further watches.
+func (a *optionalAPIs) dropGone(ctx context.Context) error {
+	missing := map[string]bool{}
+	for name, gvk := range optionalCRDs {
+		if _, err := a.definition(ctx, name); apierrors.IsNotFound(err) {
+			missing[gvk.Kind] = true
+		} else if err != nil {
+			return fmt.Errorf("look for the API of %s: %w", gvk.Kind, err)
+		}
+	}
+	return a.unwatch(ctx, missing)
 }
 
 // retryServed is soon after the definition was made, when the API server is about to serve it, and later ever more seldom:

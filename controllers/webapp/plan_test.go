@@ -107,6 +107,25 @@ func TestPortsPatch(t *testing.T) {
 	if got := portsPatch(s.app, service); got != nil {
 		t.Errorf("%s, want nothing", got)
 	}
+	service.Spec.Ports[1].Protocol = corev1.ProtocolUDP
+	want = `[{"op":"test","path":"/metadata/resourceVersion","value":"7"},{"op":"replace","path":"/spec/ports/1/protocol","value":"TCP"}]`
+	if diff := cmp.Diff(want, string(portsPatch(s.app, service))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestReadyIsRecorded: a template that became ready after the children were decided on is not called ready before
+// it can be rolled back to.
+func TestReadyIsRecorded(t *testing.T) {
+	s := newScene(func(s *scene) { s.app.Spec.Rollout.AutoRollback = true })
+	p := desired(s.app, s.in)
+	if v, _ := available(s.app, s.in, p, s.seen); v.reason != appsv1.ReasonRollingOut {
+		t.Errorf("%+v before the record, want %s", v, appsv1.ReasonRollingOut)
+	}
+	s.in.ready = p.running.hash
+	if v, _ := available(s.app, s.in, p, s.seen); v.reason != appsv1.ReasonAvailable {
+		t.Errorf("%+v with the record, want %s", v, appsv1.ReasonAvailable)
+	}
 }
 
 func TestRetryServed(t *testing.T) {

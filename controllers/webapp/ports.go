@@ -21,8 +21,8 @@ import (
 // errPortsTaken ends a pass that has just renumbered ports; the watch brings the next one.
 var errPortsTaken = errors.New("ports were renumbered")
 
-// Ports are known to server-side apply by their number. Where somebody changed the number of one, the apply would add the
-// right one beside it, and be refused since both have the same name. Their numbers are then put right first.
+// Ports are known to server-side apply by their number and protocol. Where somebody changed one of these, the apply would
+// add the right port beside it, and be refused since both have the same name. They are then put right first.
 
 // renumberPorts puts the ports of the children right, and reports whether any was wrong.
 func (r *reconciler) renumberPorts(ctx context.Context, app *appsv1.WebApp, p plan) (bool, error) {
@@ -54,7 +54,7 @@ func (r *reconciler) renumberPorts(ctx context.Context, app *appsv1.WebApp, p pl
 	return renumbered, nil
 }
 
-// portsPatch is the JSON patch that gives each named port of live its number; nil when they have it.
+// portsPatch is the JSON patch that gives each named port of live its number and protocol; nil when they have them.
 func portsPatch(app *appsv1.WebApp, live client.Object) []byte {
 	type operation struct {
 		Op    string `json:"op"`
@@ -62,9 +62,13 @@ func portsPatch(app *appsv1.WebApp, live client.Object) []byte {
 		Value any    `json:"value"`
 	}
 	patch := []operation{{"test", "/metadata/resourceVersion", live.GetResourceVersion()}}
-	renumber := func(name string, number int32, path string, wanted []namedPort) {
-		if i := slices.IndexFunc(wanted, func(p namedPort) bool { return p.name == name }); i >= 0 && wanted[i].number != number {
-			patch = append(patch, operation{"replace", path, wanted[i].number})
+	renumber := func(live namedPort, protocol corev1.Protocol, path, number string, wanted []namedPort) {
+		i := slices.IndexFunc(wanted, func(p namedPort) bool { return p.name == live.name })
+		if i >= 0 && wanted[i].number != live.number {
+			patch = append(patch, operation{"replace", path + "/" + number, wanted[i].number})
+		}
+		if i >= 0 && protocol != "" && protocol != corev1.ProtocolTCP {
+			patch = append(patch, operation{"replace", path + "/protocol", corev1.ProtocolTCP})
 		}
 	}
 	switch live := live.(type) {
@@ -74,7 +78,7 @@ func portsPatch(app *appsv1.WebApp, live client.Object) []byte {
 			wanted = append(wanted, namedPort{p.Name, p.Port})
 		}
 		for i, p := range live.Spec.Ports {
-			renumber(p.Name, p.Port, fmt.Sprintf("/spec/ports/%d/port", i), wanted)
+			renumber(namedPort{p.Name, p.Port}, p.Protocol, fmt.Sprintf("/spec/ports/%d", i), "port", wanted)
 		}
 	case *k8sappsv1.Deployment:
 		for c := range live.Spec.Template.Spec.Containers {
@@ -83,7 +87,8 @@ func portsPatch(app *appsv1.WebApp, live client.Object) []byte {
 				continue
 			}
 			for i, p := range container.Ports {
-				renumber(p.Name, p.ContainerPort, fmt.Sprintf("/spec/template/spec/containers/%d/ports/%d/containerPort", c, i), containerPorts(app))
+				renumber(namedPort{p.Name, p.ContainerPort}, p.Protocol,
+					fmt.Sprintf("/spec/template/spec/containers/%d/ports/%d", c, i), "containerPort", containerPorts(app))
 			}
 		}
 	}

@@ -57,7 +57,7 @@ func setStatus(app *appsv1.WebApp, in inputs, p plan, seen observed) {
 	st.URL = url(app)
 	count(st, seen.deployment)
 
-	serves, failed := available(app, p, seen)
+	serves, failed := available(app, in, p, seen)
 	if st.FailedRevision != p.own.hash && !p.held { // without its configuration, a template has another hash for a while
 		st.FailedRevision, st.FailureMessage = "", ""
 	}
@@ -162,7 +162,7 @@ func applied(app *appsv1.WebApp, in inputs, p plan, seen observed) verdict {
 }
 
 // available judges the Deployment; failed is true when its rollout is over and did not succeed.
-func available(app *appsv1.WebApp, p plan, seen observed) (v verdict, failed bool) {
+func available(app *appsv1.WebApp, in inputs, p plan, seen observed) (v verdict, failed bool) {
 	d := seen.deployment
 	switch {
 	case d == nil && p.held:
@@ -172,6 +172,11 @@ func available(app *appsv1.WebApp, p plan, seen observed) (v verdict, failed boo
 	case d == nil || seen.behind || d.Status.ObservedGeneration < d.Generation ||
 		(!p.held && d.Spec.Template.Annotations[annotationRevision] != p.running.hash):
 		return no(appsv1.ReasonRollingOut, "pods of the current template are being started"), false
+	}
+	if now := readyRevision(d); app.Spec.Rollout.AutoRollback && now != "" && now != in.ready {
+		// It became ready after the children were decided on: the template is recorded in the pass that follows. Who
+		// sees Ready may rely on a rollback to it.
+		return no(appsv1.ReasonRollingOut, "the current template is about to be recorded for a rollback"), false
 	}
 	return judge(app, seen)
 }

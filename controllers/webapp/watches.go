@@ -103,8 +103,8 @@ func (r *reconciler) inNamespace(ctx context.Context, ns client.Object) []reconc
 
 // needing also stops the watch of an API that is gone, though no WebApp asks for it.
 func (r *reconciler) needing(ctx context.Context, crd client.Object) []reconcile.Request {
-	if _, err := r.apis.find(ctx, nil); err != nil {
-		log.FromContext(ctx).Error(err, "look for optional APIs")
+	if err := r.apis.dropGone(ctx); err != nil {
+		log.FromContext(ctx).Error(err, "stop watching optional APIs that are gone")
 	}
 	return r.list(ctx, client.MatchingFields{indexOptional: optionalCRDs[crd.GetName()].Kind})
 }
