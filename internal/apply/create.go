@@ -40,10 +40,7 @@ func (a *Applier) Create(ctx context.Context, owner, obj client.Object) error {
 	case live != nil:
 		return nil
 	}
-	if metav1.GetControllerOfNoCopy(obj) == nil {
-		obj.SetOwnerReferences(append(obj.GetOwnerReferences(), o.reference()))
-	}
-	if !o.controls(obj) {
+	if !o.adopt(obj) {
 		return fmt.Errorf("create %s %q: already has another controller", gvk.Kind, id.name.Name)
 	}
 	return a.createOnce(ctx, o, gvk, obj)

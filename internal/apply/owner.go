@@ -75,6 +75,14 @@ func (o ownerRef) reference() metav1.OwnerReference {
 	}
 }
 
+// adopt makes o the controller of obj, unless that has one, and reports whether it is the controller now.
+func (o ownerRef) adopt(obj metav1.Object) bool {
+	if metav1.GetControllerOfNoCopy(obj) == nil {
+		obj.SetOwnerReferences(append(obj.GetOwnerReferences(), o.reference()))
+	}
+	return o.controls(obj)
+}
+
 func (o ownerRef) controls(obj metav1.Object) bool {
 	ref := metav1.GetControllerOfNoCopy(obj)
 	return ref != nil && ref.UID == o.uid

@@ -69,16 +69,13 @@ func (s *stranger) addFields(t *smd.Map, want, live map[string]any) {
 		if wanted || there || scalar == nil || strings.Contains(f.Name, "Time") || !s.sometimes() {
 			continue
 		}
-		switch *scalar {
-		case smd.String:
-			live[f.Name] = "stranger"
-		case smd.Numeric:
-			live[f.Name] = int64(7)
-		case smd.Boolean:
-			live[f.Name] = true
+		if value, ok := foreignValues[*scalar]; ok {
+			live[f.Name] = value
 		}
 	}
 }
+
+var foreignValues = map[smd.Scalar]any{smd.String: "stranger", smd.Numeric: int64(7), smd.Boolean: true}
 
 func (s *stranger) item(list *smd.List, keys itemKeys) any {
 	s.count++
