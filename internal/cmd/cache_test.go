@@ -112,11 +112,7 @@ func TestCache(t *testing.T) {
 	ours.Labels = ownLabels
 	secret := emptySecret(namespace, "secret")
 	secret.Data, secret.Labels = map[string][]byte{"password": []byte("hunter2")}, map[string]string{"app": "web"}
-	for _, object := range []client.Object{ours, foreign, secret} {
-		if err := c.Create(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
-	}
+	createAll(t, c, ours, foreign, secret)
 	mgr := newManager(t)
 	t.Run("contents are read from the API server", func(t *testing.T) { // no cache runs yet
 		read := emptySecret(namespace, "secret")

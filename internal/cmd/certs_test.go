@@ -50,9 +50,7 @@ func webhookOf(t *testing.T, c client.Client, namespace string, port int) {
 		}},
 	}
 	for _, object := range []client.Object{service, hook} {
-		if err := c.Create(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
+		createAll(t, c, object)
 		t.Cleanup(func() {
 			if err := c.Delete(t.Context(), object); client.IgnoreNotFound(err) != nil && t.Context().Err() == nil {
 				t.Error(err)
@@ -70,9 +68,7 @@ func TestSelfSignedCertificates(t *testing.T) {
 		NamespaceSelector: metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
 		Action:            appsv1.ActionEnforce, MaxReplicas: new(int32(0)),
 	}}
-	if err := c.Create(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	createAll(t, c, p)
 	app := &appsv1.WebApp{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}, Spec: appsv1.WebAppSpec{Image: "nginx"}}
 	if err := c.Create(t.Context(), app.DeepCopy()); !apierrors.IsInternalError(err) {
 		t.Fatalf("create while nothing serves the webhook: %v, want an internal error", err)

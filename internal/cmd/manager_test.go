@@ -20,6 +20,15 @@ import (
 	"github.com/fettle-dev/fettle/test/audit"
 )
 
+func createAll(t *testing.T, c client.Client, objects ...client.Object) {
+	t.Helper()
+	for _, object := range objects {
+		if err := c.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // create makes a WebApp.
 func create(t *testing.T, c client.Client, namespace, name string) *appsv1.WebApp {
 	t.Helper()
@@ -27,9 +36,7 @@ func create(t *testing.T, c client.Client, namespace, name string) *appsv1.WebAp
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec:       appsv1.WebAppSpec{Image: "nginx:1.25"},
 	}
-	if err := c.Create(t.Context(), app); err != nil {
-		t.Fatal(err)
-	}
+	createAll(t, c, app)
 	return app
 }
 
@@ -87,9 +94,7 @@ func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "fettle-metrics-reader"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "reader"}},
 	}
-	if err := c.Create(t.Context(), binding); err != nil {
-		t.Fatal(err)
-	}
+	createAll(t, c, binding)
 	manager := startManager(t, "--webhooks=false", "--per-object-metrics")
 	manager.waitReady(t)
 	eventually(t, "the manager works", hasDeployment(t, c, create(t, c, namespace, "web")))
@@ -123,9 +128,7 @@ func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 func token(t *testing.T, c client.Client, namespace, name string) string {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	if err := c.Create(t.Context(), account); err != nil {
-		t.Fatal(err)
-	}
+	createAll(t, c, account)
 	request := &authenticationv1.TokenRequest{}
 	if err := c.SubResource("token").Create(t.Context(), account, request); err != nil {
 		t.Fatal(err)
