@@ -62,13 +62,9 @@ func listStandIns(out io.Writer, cluster bool) error {
 }
 
 func pushStandIns(ctx context.Context, names []string, host, ca, cache, hack string) (err error) {
-	recipes := make([]*standin.Recipe, 0, len(names))
-	for _, n := range names {
-		recipe, ok := standin.Find(n)
-		if !ok {
-			return fmt.Errorf("there is no stand-in for %s (--list shows all)", n)
-		}
-		recipes = append(recipes, recipe)
+	recipes, err := findRecipes(names)
+	if err != nil {
+		return err
 	}
 	var client *registry.Client
 	if host != "" {
@@ -102,6 +98,18 @@ func pushStandIns(ctx context.Context, names []string, host, ca, cache, hack str
 		}
 	}
 	return nil
+}
+
+func findRecipes(names []string) ([]*standin.Recipe, error) {
+	recipes := make([]*standin.Recipe, 0, len(names))
+	for _, n := range names {
+		recipe, ok := standin.Find(n)
+		if !ok {
+			return nil, fmt.Errorf("there is no stand-in for %s (--list shows all)", n)
+		}
+		recipes = append(recipes, recipe)
+	}
+	return recipes, nil
 }
 
 // cacheFolder is where images are kept: outside the checkout, shared by all checkouts.

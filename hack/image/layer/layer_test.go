@@ -2,6 +2,7 @@ package layer
 
 import (
 	"archive/tar"
+	"errors"
 	"io"
 	"maps"
 	"os"
@@ -115,20 +116,17 @@ func TestTreeKeepsLinksAndModes(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, mode os.FileMode) {
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, []byte(name), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(file, mode); err != nil {
+		if err := errors.Join(os.WriteFile(file, []byte(name), 0o600), os.Chmod(file, mode)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	write("program", 0o755|os.ModeSetuid)
 	write("secret", 0o600)
 	write("skipped", 0o644)
-	if err := os.Link(filepath.Join(dir, "secret"), filepath.Join(dir, "second")); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mkfifo(filepath.Join(dir, "pipe"), 0o644); err != nil {
+	if err := errors.Join(
+		os.Link(filepath.Join(dir, "secret"), filepath.Join(dir, "second")),
+		unix.Mkfifo(filepath.Join(dir, "pipe"), 0o644),
+	); err != nil {
 		t.Fatal(err)
 	}
 	set := Set{}
