@@ -25,6 +25,11 @@ func complete(d *k8sappsv1.Deployment) bool {
 		d.Status.UpdatedReplicas == n && d.Status.Replicas == n && d.Status.AvailableReplicas == n
 }
 
+// replacing reports whether pods of the current template are still to be made, or others to go.
+func replacing(d *k8sappsv1.Deployment) bool {
+	return d.Status.UpdatedReplicas < wanted(d) || d.Status.Replicas > d.Status.UpdatedReplicas
+}
+
 // scaling reports whether d has rolled its template out, and at least as many pods serve as an autoscaler may go down
 // to: the ones that it has just asked for may still be starting.
 func scaling(d *k8sappsv1.Deployment, least int32) bool {

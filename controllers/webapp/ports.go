@@ -54,23 +54,16 @@ func (r *reconciler) renumberPorts(ctx context.Context, app *appsv1.WebApp, p pl
 	return renumbered, nil
 }
 
+// operation is one step of a JSON patch.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
 // portsPatch is the JSON patch that gives each named port of live its number and protocol; nil when they have them.
 func portsPatch(app *appsv1.WebApp, live client.Object) []byte {
-	type operation struct {
-		Op    string `json:"op"`
-		Path  string `json:"path"`
-		Value any    `json:"value"`
-	}
 	patch := []operation{{"test", "/metadata/resourceVersion", live.GetResourceVersion()}}
-	renumber := func(live namedPort, protocol corev1.Protocol, path, number string, wanted []namedPort) {
-		i := slices.IndexFunc(wanted, func(p namedPort) bool { return p.name == live.name })
-		if i >= 0 && wanted[i].number != live.number {
-			patch = append(patch, operation{"replace", path + "/" + number, wanted[i].number})
-		}
-		if i >= 0 && protocol != "" && protocol != corev1.ProtocolTCP {
-			patch = append(patch, operation{"replace", path + "/protocol", corev1.ProtocolTCP})
-		}
-	}
 	switch live := live.(type) {
 	case *corev1.Service:
 		wanted := []namedPort{{mainPort, servicePort(app)}}
@@ -78,17 +71,14 @@ func portsPatch(app *appsv1.WebApp, live client.Object) []byte {
 			wanted = append(wanted, namedPort{p.Name, p.Port})
 		}
 		for i, p := range live.Spec.Ports {
-			renumber(namedPort{p.Name, p.Port}, p.Protocol, fmt.Sprintf("/spec/ports/%d", i), "port", wanted)
+			patch = append(patch, renumber(namedPort{p.Name, p.Port}, p.Protocol, fmt.Sprintf("/spec/ports/%d", i), "port", wanted)...)
 		}
 	case *k8sappsv1.Deployment:
-		for c := range live.Spec.Template.Spec.Containers {
-			container := &live.Spec.Template.Spec.Containers[c]
-			if container.Name != mainContainer {
-				continue
-			}
-			for i, p := range container.Ports {
-				renumber(namedPort{p.Name, p.ContainerPort}, p.Protocol,
-					fmt.Sprintf("/spec/template/spec/containers/%d/ports/%d", c, i), "containerPort", containerPorts(app))
+		containers := live.Spec.Template.Spec.Containers
+		if c := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == mainContainer }); c >= 0 {
+			for i, p := range containers[c].Ports {
+				path := fmt.Sprintf("/spec/template/spec/containers/%d/ports/%d", c, i)
+				patch = append(patch, renumber(namedPort{p.Name, p.ContainerPort}, p.Protocol, path, "containerPort", containerPorts(app))...)
 			}
 		}
 	}
@@ -100,4 +90,20 @@ func portsPatch(app *appsv1.WebApp, live client.Object) []byte {
 		panic(fmt.Sprintf("strings and numbers have no JSON form: %v", err))
 	}
 	return raw
+}
+
+// renumber puts right the port live at path, whose number is in the field of that name. One that nobody wants stays.
+func renumber(live namedPort, protocol corev1.Protocol, path, field string, wanted []namedPort) []operation {
+	i := slices.IndexFunc(wanted, func(p namedPort) bool { return p.name == live.name })
+	if i < 0 {
+		return nil
+	}
+	var steps []operation
+	if wanted[i].number != live.number {
+		steps = append(steps, operation{"replace", path + "/" + field, wanted[i].number})
+	}
+	if protocol != "" && protocol != corev1.ProtocolTCP {
+		steps = append(steps, operation{"replace", path + "/protocol", corev1.ProtocolTCP})
+	}
+	return steps
 }

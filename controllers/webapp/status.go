@@ -173,12 +173,17 @@ func available(app *appsv1.WebApp, in inputs, p plan, seen observed) (v verdict,
 		(!p.held && d.Spec.Template.Annotations[annotationRevision] != p.running.hash):
 		return no(appsv1.ReasonRollingOut, "pods of the current template are being started"), false
 	}
-	if now := readyRevision(d); app.Spec.Rollout.AutoRollback && now != "" && now != in.ready {
-		// It became ready after the children were decided on: the template is recorded in the pass that follows. Who
-		// sees Ready may rely on a rollback to it.
+	if unrecorded(app, in, d) {
 		return no(appsv1.ReasonRollingOut, "the current template is about to be recorded for a rollback"), false
 	}
 	return judge(app, seen)
+}
+
+// unrecorded reports whether d became ready after the children were decided on: the template is recorded in the pass that
+// follows. Who sees Ready may rely on a rollback to it.
+func unrecorded(app *appsv1.WebApp, in inputs, d *k8sappsv1.Deployment) bool {
+	now := readyRevision(d)
+	return app.Spec.Rollout.AutoRollback && now != "" && now != in.ready
 }
 
 // judge says how the Deployment does, whose status is about the template that should run.
@@ -202,7 +207,7 @@ func judge(app *appsv1.WebApp, seen observed) (v verdict, failed bool) {
 		return *replicaFailure(d), false
 	case bad != nil:
 		return no(bad.reason, bad.message), false
-	case d.Status.UpdatedReplicas < wanted(d) || d.Status.Replicas > d.Status.UpdatedReplicas || starting(seen.pods):
+	case replacing(d) || starting(seen.pods):
 		return no(appsv1.ReasonRollingOut, "pods of the current template are being started"), false
 	default:
 		return no(appsv1.ReasonUnavailable, "pods that were ready no longer are: see kubectl describe pod -l app="+app.Name), false
