@@ -192,11 +192,7 @@ func judge(app *appsv1.WebApp, seen observed) (v verdict, failed bool) {
 	bad := podTrouble(current(seen.pods, d))
 	switch {
 	case deadlineExceeded(d):
-		message := fmt.Sprintf("no progress for %s (spec.rollout.progressDeadline)", app.Spec.Rollout.ProgressDeadline.Duration)
-		if bad != nil {
-			return no(bad.reason, message+"; "+bad.message), true
-		}
-		return no(appsv1.ReasonProgressDeadlineExceeded, message), true
+		return overdue(app, bad), true
 	case wanted(d) == 0 && complete(d):
 		return yes(appsv1.ReasonScaledToZero, "no pod is wanted"), false
 	case complete(d):
@@ -212,6 +208,15 @@ func judge(app *appsv1.WebApp, seen observed) (v verdict, failed bool) {
 	default:
 		return no(appsv1.ReasonUnavailable, "pods that were ready no longer are: see kubectl describe pod -l app="+app.Name), false
 	}
+}
+
+// overdue is the verdict on a rollout that took too long, by the trouble of its pods if they have one.
+func overdue(app *appsv1.WebApp, bad *trouble) verdict {
+	message := fmt.Sprintf("no progress for %s (spec.rollout.progressDeadline)", app.Spec.Rollout.ProgressDeadline.Duration)
+	if bad != nil {
+		return no(bad.reason, message+"; "+bad.message)
+	}
+	return no(appsv1.ReasonProgressDeadlineExceeded, message)
 }
 
 func published(app *appsv1.WebApp, in inputs, seen observed) verdict {
