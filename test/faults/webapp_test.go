@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/yaml"
@@ -130,7 +131,12 @@ func webStep(name, spec string) Step {
 	return Step{Name: name, Converged: Ready(webApps, webName), Do: func(ctx context.Context, w *World) error { return setWebApp(ctx, w, spec) }}
 }
 
+// setWebApp is what a user does, who does not mind that the operator writes the status meanwhile.
 func setWebApp(ctx context.Context, w *World, spec string) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error { return tryWebApp(ctx, w, spec) })
+}
+
+func tryWebApp(ctx context.Context, w *World, spec string) error {
 	app := &appsv1.WebApp{ObjectMeta: metav1.ObjectMeta{Name: webName, Namespace: w.Namespace}}
 	err := w.Get(ctx, client.ObjectKeyFromObject(app), app)
 	if client.IgnoreNotFound(err) != nil {
