@@ -52,6 +52,8 @@ func (r *reconciler) announce(app, before *appsv1.WebApp) {
 		return
 	}
 	switch {
+	case is.Status == metav1.ConditionTrue && app.Status.Replicas == 0:
+		// Nothing runs, as the spec asks: no news.
 	case is.Status == metav1.ConditionTrue:
 		r.events.Eventf(app, nil, corev1.EventTypeNormal, is.Reason, "Reconcile", "%s runs with %d pods", app.Status.Image, app.Status.AvailableReplicas)
 		if before.Status.LastGoodImage == "" && app.Status.LastGoodImage != "" {
