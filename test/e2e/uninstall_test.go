@@ -72,7 +72,7 @@ func (n namespaced) identities(ctx context.Context) map[string]string {
 }
 
 // leftOver are the objects of the installation that are still there. The CRDs stay, as the users' objects would go with
-// them, and so do the ClusterRoles that the bundle brings for people: OLM removes only those that it made itself.
+// them, and so does the ClusterRole of the bundle that people bind to read metrics: OLM removes only those that it made itself.
 func leftOver(ctx context.Context) []string {
 	var left []string
 	keep := func(kind schema.GroupVersionKind, of func(metav1.PartialObjectMetadata) bool, opts ...client.ListOption) {
@@ -86,8 +86,7 @@ func leftOver(ctx context.Context) []string {
 		return strings.HasPrefix(o.Name, "fettle-controller-manager") || strings.HasPrefix(o.Name, "fettle.v")
 	}
 	ofCSV := func(o metav1.PartialObjectMetadata) bool {
-		forPeople := strings.HasPrefix(o.Name, "fettle-webapp") || o.Name == "fettle-metrics-reader"
-		return named(o) || strings.HasPrefix(o.Labels["olm.owner"], "fettle.v") && !forPeople
+		return named(o) || strings.HasPrefix(o.Labels["olm.owner"], "fettle.v") && o.Name != "fettle-metrics-reader"
 	}
 	for _, kind := range []schema.GroupVersionKind{
 		{Group: "apps", Version: "v1", Kind: "Deployment"}, {Version: "v1", Kind: "Pod"}, {Version: "v1", Kind: "Service"},
