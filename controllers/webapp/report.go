@@ -48,19 +48,23 @@ func (r *reconciler) ready(app *appsv1.WebApp) {
 func (r *reconciler) announce(app, before *appsv1.WebApp) {
 	was := meta.FindStatusCondition(before.Status.Conditions, fettlev1.Ready)
 	is := meta.FindStatusCondition(app.Status.Conditions, fettlev1.Ready)
-	if is == nil || (was != nil && was.Status == is.Status && was.Reason == is.Reason) {
-		return
-	}
 	switch {
-	case is.Status == metav1.ConditionTrue && app.Status.Replicas == 0:
-		// Nothing runs, as the spec asks: no news.
+	case is == nil || (was != nil && was.Status == is.Status && was.Reason == is.Reason):
 	case is.Status == metav1.ConditionTrue:
-		r.events.Eventf(app, nil, corev1.EventTypeNormal, is.Reason, "Reconcile", "%s runs with %d pods", app.Status.Image, app.Status.AvailableReplicas)
-		if before.Status.LastGoodImage == "" && app.Status.LastGoodImage != "" {
-			r.metrics.Created(monitoring.KindWebApp, client.ObjectKeyFromObject(app), r.clock.Since(app.CreationTimestamp.Time))
-		}
+		r.announceReady(app, before)
 	case is.Status == metav1.ConditionFalse && is.Reason != appsv1.ReasonRollingOut && is.Reason != fettlev1.ReasonTerminating:
 		r.events.Eventf(app, nil, corev1.EventTypeWarning, is.Reason, "Reconcile", "%s", is.Message)
+	}
+}
+
+func (r *reconciler) announceReady(app, before *appsv1.WebApp) {
+	if app.Status.Replicas == 0 {
+		return // nothing runs, as the spec asks: no news
+	}
+	r.events.Eventf(app, nil, corev1.EventTypeNormal, fettlev1.Ready, "Reconcile",
+		"%s runs with %d pods", app.Status.Image, app.Status.AvailableReplicas)
+	if before.Status.LastGoodImage == "" && app.Status.LastGoodImage != "" {
+		r.metrics.Created(monitoring.KindWebApp, client.ObjectKeyFromObject(app), r.clock.Since(app.CreationTimestamp.Time))
 	}
 }
 
