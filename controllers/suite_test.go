@@ -28,7 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/api"
 	"github.com/fettle-dev/fettle/controllers"
 	"github.com/fettle-dev/fettle/internal/monitoring"
 	"github.com/fettle-dev/fettle/internal/testenv"
@@ -86,7 +86,7 @@ var _ = BeforeSuite(func() {
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientscheme.AddToScheme, apiextensionsv1.AddToScheme, appsv1.AddToScheme,
+		clientscheme.AddToScheme, apiextensionsv1.AddToScheme, api.AddToScheme,
 	} {
 		Expect(add(scheme)).To(Succeed())
 	}

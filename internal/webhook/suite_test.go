@@ -23,6 +23,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	"github.com/fettle-dev/fettle/api"
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	"github.com/fettle-dev/fettle/internal/testenv"
 	"github.com/fettle-dev/fettle/internal/webhook"
@@ -71,7 +72,7 @@ func run(m *testing.M) (int, error) {
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	_ = clientgoscheme.AddToScheme(scheme)
-	_ = appsv1.AddToScheme(scheme)
+	_ = api.AddToScheme(scheme)
 	return scheme
 }
 

@@ -14,7 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/api"
 	"github.com/fettle-dev/fettle/internal/cmd"
 	"github.com/fettle-dev/fettle/test/bench/naive"
 	"github.com/fettle-dev/fettle/test/bench/raw"
@@ -86,7 +86,7 @@ func contend(ctx context.Context, args []string) error {
 
 func scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, appsv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, api.AddToScheme} {
 		if err := add(s); err != nil {
 			panic(err) // a type that is registered twice
 		}

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/api"
 )
 
 // The installation that is tested; config/subscription makes it.
@@ -89,7 +89,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	config.QPS = -1
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, appsv1.AddToScheme, operatorsv1alpha1.AddToScheme,
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, api.AddToScheme, operatorsv1alpha1.AddToScheme,
 	} {
 		Expect(add(scheme)).To(Succeed())
 	}
