@@ -1,0 +1,19 @@
+package pki
+
+// Hosts are the names that a cluster's instances serve under: its three Services, and every pod by a wildcard, so that
+// scaling needs no new certificate.
+func Hosts(cluster, namespace string) []string {
+	var hosts []string
+	for _, service := range []string{cluster, cluster + "-ro"} {
+		hosts = append(hosts, service, service+"."+namespace)
+		hosts = append(hosts, qualified(service+"."+namespace)...)
+	}
+	pods := cluster + "-pods." + namespace
+	hosts = append(hosts, qualified(pods)...)
+	return append(hosts, qualified("*."+pods)...)
+}
+
+// qualified names end in .svc, and in the cluster domain that nearly all clusters have.
+func qualified(name string) []string {
+	return []string{name + ".svc", name + ".svc.cluster.local"}
+}
