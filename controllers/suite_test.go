@@ -12,17 +12,10 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
-	k8sappsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
@@ -30,6 +23,7 @@ import (
 
 	"github.com/fettle-dev/fettle/api"
 	"github.com/fettle-dev/fettle/controllers"
+	"github.com/fettle-dev/fettle/internal/cache"
 	"github.com/fettle-dev/fettle/internal/monitoring"
 	"github.com/fettle-dev/fettle/internal/testenv"
 	"github.com/fettle-dev/fettle/test/audit"
@@ -104,11 +98,14 @@ type operator struct {
 func (o *operator) start() {
 	GinkgoHelper()
 	o.registry, o.lines = prometheus.NewRegistry(), &lineCounter{}
+	watched, err := cache.Options(nil)
+	Expect(err).NotTo(HaveOccurred())
 	mgr, err := ctrl.NewManager(env.Operator, ctrl.Options{
-		Scheme:  newScheme(),
-		Cache:   cacheOptions(),
-		Logger:  zap.New(zap.WriteTo(o.lines), zap.UseDevMode(false)),
-		Metrics: metricsserver.Options{BindAddress: "0"},
+		Scheme:   newScheme(),
+		Cache:    watched,
+		NewCache: cache.New(true),
+		Logger:   zap.New(zap.WriteTo(o.lines), zap.UseDevMode(false)),
+		Metrics:  metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{
 			SkipNameValidation: new(true), ReconciliationTimeout: time.Minute, EnableWarmup: new(true),
 		},
@@ -133,19 +130,6 @@ func (o *operator) restart() {
 	GinkgoHelper()
 	o.stop()
 	o.start()
-}
-
-// cacheOptions are those of the manager's command, as far as they decide what the controllers can see.
-func cacheOptions() cache.Options {
-	own := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{"app.kubernetes.io/managed-by": "fettle"})}
-	options := cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: map[client.Object]cache.ByObject{}}
-	for _, kind := range []client.Object{
-		&k8sappsv1.Deployment{}, &k8sappsv1.ControllerRevision{}, &corev1.Service{}, &networkingv1.Ingress{},
-		&networkingv1.NetworkPolicy{}, &autoscalingv2.HorizontalPodAutoscaler{}, &policyv1.PodDisruptionBudget{}, &corev1.Pod{},
-	} {
-		options.ByObject[kind] = own
-	}
-	return options
 }
 
 // lineCounter passes the operator's log on, and counts its lines.

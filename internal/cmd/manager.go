@@ -27,6 +27,7 @@ import (
 
 	"github.com/fettle-dev/fettle/api"
 	"github.com/fettle-dev/fettle/controllers"
+	"github.com/fettle-dev/fettle/internal/cache"
 	"github.com/fettle-dev/fettle/internal/monitoring"
 	"github.com/fettle-dev/fettle/internal/webhook"
 )
@@ -97,7 +98,7 @@ func (o *managerOptions) managerOptions() (ctrl.Options, error) {
 	if err != nil {
 		return ctrl.Options{}, err
 	}
-	watched, err := cacheOptions(o.watchNamespaces)
+	watched, err := cache.Options(o.watchNamespaces)
 	if err != nil {
 		return ctrl.Options{}, err
 	}
@@ -108,7 +109,7 @@ func (o *managerOptions) managerOptions() (ctrl.Options, error) {
 	return ctrl.Options{
 		Scheme:                        scheme,
 		Cache:                         watched,
-		NewClient:                     newClient,
+		NewCache:                      cache.New(o.watchSecrets),
 		Metrics:                       m,
 		HealthProbeBindAddress:        o.probeAddress,
 		PprofBindAddress:              o.pprofAddress,

@@ -15,12 +15,10 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/retry"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/yaml"
@@ -28,6 +26,7 @@ import (
 	"github.com/fettle-dev/fettle/api"
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	"github.com/fettle-dev/fettle/controllers"
+	opcache "github.com/fettle-dev/fettle/internal/cache"
 	"github.com/fettle-dev/fettle/internal/testenv"
 )
 
@@ -105,24 +104,15 @@ func webScenario(t *testing.T, name string, steps []Step) Scenario {
 			t.Fatal(err)
 		}
 	}
+	watched, err := opcache.Options(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return Scenario{
 		Name: name, Scheme: scheme, Primary: webApps, Children: webChildren, DataPlane: true, Steps: steps,
-		Cache: webCache(),
+		Cache: watched,
 		Setup: func(mgr manager.Manager) error {
 			return controllers.Setup(mgr, controllers.Options{Workers: 5, WatchSecrets: true})
-		},
-	}
-}
-
-// webCache selects as the operator's own cache does.
-func webCache() cache.Options {
-	own := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{"app.kubernetes.io/managed-by": "fettle"})}
-	return cache.Options{
-		DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject: map[client.Object]cache.ByObject{
-			&k8sappsv1.Deployment{}: own, &k8sappsv1.ControllerRevision{}: own, &corev1.Service{}: own, &corev1.Pod{}: own,
-			&networkingv1.Ingress{}: own, &networkingv1.NetworkPolicy{}: own,
-			&autoscalingv2.HorizontalPodAutoscaler{}: own, &policyv1.PodDisruptionBudget{}: own,
 		},
 	}
 }

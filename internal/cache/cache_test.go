@@ -1,4 +1,4 @@
-package cmd
+package cache
 
 import (
 	"testing"
@@ -6,12 +6,25 @@ import (
 	"github.com/google/go-cmp/cmp"
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/fettle-dev/fettle/internal/testenv"
 )
+
+var env *testenv.Env
+
+func TestMain(m *testing.M) {
+	testenv.Main(m, &env, testenv.Options{Fast: true})
+}
 
 func fullMeta() metav1.ObjectMeta {
 	return metav1.ObjectMeta{
@@ -92,64 +105,119 @@ func TestContentsOfSecretsNeverEnterTheCache(t *testing.T) {
 	}
 }
 
-func newManager(t *testing.T) ctrl.Manager {
+func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
-	options, err := (&managerOptions{metricsAddress: off, probeAddress: off, workers: 1}).managerOptions()
-	if err != nil {
-		t.Fatal(err)
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
 	}
-	mgr, err := ctrl.NewManager(env.Operator, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return mgr
+	return scheme
 }
 
-// TestCache runs a manager's cache beside objects that are ours and that are not.
-func TestCache(t *testing.T) {
-	c, namespace := newAdmin(t), env.Namespace(t)
-	ours, foreign := newDeployment(namespace, "ours"), newDeployment(namespace, "foreign")
-	ours.Labels = ownLabels
-	secret := emptySecret(namespace, "secret")
-	secret.Data, secret.Labels = map[string][]byte{"password": []byte("hunter2")}, map[string]string{"app": "web"}
-	createAll(t, c, ours, foreign, secret)
-	mgr := newManager(t)
-	t.Run("contents are read from the API server", func(t *testing.T) { // no cache runs yet
-		read := emptySecret(namespace, "secret")
-		err := mgr.GetClient().Get(t.Context(), client.ObjectKeyFromObject(secret), read)
-		if err != nil || string(read.Data["password"]) != "hunter2" {
-			t.Errorf("read a Secret by name: %q, %v", read.Data, err)
-		}
+// startManager runs a manager with the operator's cache and identity until the test ends.
+func startManager(t *testing.T, namespaces []string, watchSecrets bool) ctrl.Manager {
+	t.Helper()
+	options, err := Options(namespaces)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mgr, err := ctrl.NewManager(env.Operator, ctrl.Options{
+		Scheme: newScheme(t), Cache: options, NewCache: New(watchSecrets), Metrics: metricsserver.Options{BindAddress: "0"},
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	go func() { _ = mgr.Start(t.Context()) }()
 	if !mgr.GetCache().WaitForCacheSync(t.Context()) {
 		t.Fatal("the cache did not start")
 	}
+	return mgr
+}
+
+func metadataOf(kind string) *metav1.PartialObjectMetadata {
+	meta := &metav1.PartialObjectMetadata{}
+	meta.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+	return meta
+}
+
+// TestCache runs a manager's cache beside objects that are ours and that are not.
+func TestCache(t *testing.T) {
+	c, err := client.New(env.Admin, client.Options{Scheme: newScheme(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace, other := env.Namespace(t), env.Namespace(t)
+	foreign, own := newSecret(namespace, "foreign", nil), newSecret(namespace, "own", ownLabels)
+	for _, object := range []client.Object{
+		newDeployment(namespace, "ours", ownLabels), newDeployment(namespace, "foreign", nil), foreign, own, newSecret(other, "own", ownLabels),
+	} {
+		if err := c.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mgr := startManager(t, []string{namespace}, true)
 	t.Run("children of others are not cached", func(t *testing.T) {
 		list := &k8sappsv1.DeploymentList{}
-		err := mgr.GetClient().List(t.Context(), list, client.InNamespace(namespace))
+		err := mgr.GetClient().List(t.Context(), list)
 		if err != nil || len(list.Items) != 1 || list.Items[0].Name != "ours" || list.Items[0].ManagedFields != nil {
 			t.Errorf("cached Deployments: %v, %v; want ours alone, without managedFields", list.Items, err)
 		}
 	})
 	t.Run("a Secret is cached by its identity", func(t *testing.T) {
-		got := &metav1.PartialObjectMetadata{}
-		got.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-		err := mgr.GetClient().Get(t.Context(), client.ObjectKeyFromObject(secret), got)
+		got := metadataOf("Secret")
+		err := mgr.GetClient().Get(t.Context(), client.ObjectKeyFromObject(foreign), got)
 		want := identity(metav1.ObjectMeta{
-			Namespace: namespace, Name: "secret", UID: secret.UID, ResourceVersion: secret.ResourceVersion,
-			CreationTimestamp: secret.CreationTimestamp,
+			Namespace: namespace, Name: "foreign", UID: foreign.UID, ResourceVersion: foreign.ResourceVersion,
+			CreationTimestamp: foreign.CreationTimestamp,
 		})
 		if diff := cmp.Diff(want, got.ObjectMeta); diff != "" || err != nil {
 			t.Errorf("cached metadata (-want +got): %v\n%s", err, diff)
 		}
 	})
+	t.Run("contents are cached of Fettle's own Secrets only", func(t *testing.T) {
+		list := &corev1.SecretList{}
+		err := mgr.GetClient().List(t.Context(), list)
+		if err != nil || len(list.Items) != 1 || list.Items[0].Name != "own" || string(list.Items[0].Data["password"]) != "hunter2" {
+			t.Errorf("cached Secrets: %v, %v; want the own one of the watched namespace alone", list.Items, err)
+		}
+		if err := mgr.GetClient().Get(t.Context(), client.ObjectKeyFromObject(foreign), &corev1.Secret{}); !apierrors.IsNotFound(err) {
+			t.Errorf("a foreign Secret: %v, want none in the cache", err)
+		}
+		if err := mgr.GetAPIReader().Get(t.Context(), client.ObjectKeyFromObject(foreign), &corev1.Secret{}); err != nil {
+			t.Errorf("a foreign Secret from the API server: %v", err)
+		}
+		if _, err := mgr.GetCache().GetInformerForKind(t.Context(), corev1.SchemeGroupVersion.WithKind("Secret")); err != nil {
+			t.Errorf("informer by kind: %v", err)
+		}
+	})
+	t.Run("a role that can't watch Secrets can read them by name", func(t *testing.T) {
+		mgr := startManager(t, nil, false)
+		got := &corev1.Secret{}
+		if err := mgr.GetClient().Get(t.Context(), client.ObjectKeyFromObject(own), got); err != nil || string(got.Data["password"]) != "hunter2" {
+			t.Errorf("own Secret: %v, %v", got.Data, err)
+		}
+		if err := mgr.GetClient().List(t.Context(), &corev1.SecretList{}); !apierrors.IsForbidden(err) {
+			t.Errorf("list of Secrets: %v, want Forbidden without a request", err)
+		}
+		if _, err := mgr.GetCache().GetInformer(t.Context(), &corev1.Secret{}); !apierrors.IsForbidden(err) {
+			t.Errorf("watch of Secrets: %v, want Forbidden without a request", err)
+		}
+	})
 }
 
-func newDeployment(namespace, name string) *k8sappsv1.Deployment {
+func newSecret(namespace, name string, labels map[string]string) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
+		Data:       map[string][]byte{"password": []byte("hunter2")},
+	}
+}
+
+func newDeployment(namespace, name string, own map[string]string) *k8sappsv1.Deployment {
 	labels := map[string]string{"app": name}
 	return &k8sappsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: own},
 		Spec: k8sappsv1.DeploymentSpec{
 			Replicas: new(int32(0)),
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -162,12 +230,9 @@ func newDeployment(namespace, name string) *k8sappsv1.Deployment {
 }
 
 func TestEveryKindOfTheCacheHasARule(t *testing.T) {
-	scheme, err := newScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
+	scheme := newScheme(t)
 	for _, namespaces := range [][]string{nil, {"a", "b"}} {
-		options, err := cacheOptions(namespaces)
+		options, err := Options(namespaces)
 		if err != nil || len(options.DefaultNamespaces) != len(namespaces) {
 			t.Errorf("namespaces %q: %v, %v", namespaces, options.DefaultNamespaces, err)
 		}
@@ -180,7 +245,7 @@ func TestEveryKindOfTheCacheHasARule(t *testing.T) {
 			}
 		}
 	}
-	if _, err := cacheOptions([]string{"not a name"}); err == nil {
+	if _, err := Options([]string{"not a name"}); err == nil {
 		t.Error("a namespace that can't exist was accepted")
 	}
 }

@@ -1,0 +1,142 @@
+// Package cache is what the operator watches and keeps in memory.
+//
+// It holds children that Fettle made, pods of theirs reduced to what tells how they are, and of the Secrets and ConfigMaps
+// that others made the metadata: their contents are read by name from the API server (manager.GetAPIReader) and never kept.
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// New makes the manager's cache (manager.Options.NewCache). Whoever asks for a typed Secret or ConfigMap gets those that
+// Fettle made; whoever asks for their metadata gets that of all. Where watchSecrets is false, the role allows to read
+// Secrets by name only: they are then read from the API server each time, and can't be listed or watched.
+func New(watchSecrets bool) cache.NewCacheFunc {
+	return func(config *rest.Config, options cache.Options) (cache.Cache, error) {
+		contents := ofContents(options) // first: New fills in defaults
+		main, err := cache.New(config, options)
+		if err != nil {
+			return nil, err
+		}
+		typed, err := cache.New(config, contents)
+		if err != nil {
+			return nil, err
+		}
+		s := &split{Cache: main, contents: typed}
+		if !watchSecrets {
+			s.live, err = client.New(config, client.Options{Scheme: options.Scheme, Mapper: options.Mapper, HTTPClient: options.HTTPClient})
+		}
+		return s, err
+	}
+}
+
+// split is a cache of metadata and children, and beside it one of the contents of Secrets and ConfigMaps of Fettle's own.
+type split struct {
+	cache.Cache
+	contents cache.Cache
+	live     client.Reader // nil where Secrets may be watched
+}
+
+func (s *split) of(obj runtime.Object) cache.Cache {
+	switch obj.(type) {
+	case *corev1.Secret, *corev1.SecretList, *corev1.ConfigMap, *corev1.ConfigMapList:
+		return s.contents
+	}
+	return s.Cache
+}
+
+// unwatched returns an error for what can't be listed or watched.
+func (s *split) unwatched(obj runtime.Object) error {
+	switch obj.(type) {
+	case *corev1.Secret, *corev1.SecretList:
+		if s.live != nil {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("Secrets are not watched (--watch-secrets=false)"))
+		}
+	}
+	return nil
+}
+
+// Get implements client.Reader.
+func (s *split) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if _, ok := obj.(*corev1.Secret); ok && s.live != nil {
+		return s.live.Get(ctx, key, obj, opts...)
+	}
+	return s.of(obj).Get(ctx, key, obj, opts...)
+}
+
+// List implements client.Reader.
+func (s *split) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if err := s.unwatched(list); err != nil {
+		return err
+	}
+	return s.of(list).List(ctx, list, opts...)
+}
+
+// GetInformer implements cache.Informers.
+func (s *split) GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
+	if err := s.unwatched(obj); err != nil {
+		return nil, err
+	}
+	return s.of(obj).GetInformer(ctx, obj, opts...)
+}
+
+// GetInformerForKind implements cache.Informers. The informers it makes are typed.
+func (s *split) GetInformerForKind(ctx context.Context, gvk schema.GroupVersionKind, opts ...cache.InformerGetOption) (cache.Informer, error) {
+	switch gvk {
+	case corev1.SchemeGroupVersion.WithKind("Secret"):
+		return s.GetInformer(ctx, &corev1.Secret{}, opts...)
+	case corev1.SchemeGroupVersion.WithKind("ConfigMap"):
+		return s.GetInformer(ctx, &corev1.ConfigMap{}, opts...)
+	}
+	return s.Cache.GetInformerForKind(ctx, gvk, opts...)
+}
+
+// RemoveInformer implements cache.Informers.
+func (s *split) RemoveInformer(ctx context.Context, obj client.Object) error {
+	return s.of(obj).RemoveInformer(ctx, obj)
+}
+
+// IndexField implements client.FieldIndexer.
+func (s *split) IndexField(ctx context.Context, obj client.Object, field string, values client.IndexerFunc) error {
+	if err := s.unwatched(obj); err != nil {
+		return err
+	}
+	return s.of(obj).IndexField(ctx, obj, field, values)
+}
+
+// Start implements cache.Informers: it runs until the context ends.
+func (s *split) Start(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var running sync.WaitGroup
+	var failed error
+	running.Go(func() {
+		defer cancel()
+		if err := s.contents.Start(ctx); err != nil {
+			failed = fmt.Errorf("cache of own Secrets and ConfigMaps: %w", err)
+		}
+	})
+	err := s.Cache.Start(ctx)
+	cancel()
+	running.Wait()
+	if err != nil {
+		return err
+	}
+	return failed
+}
+
+// WaitForCacheSync implements cache.Informers.
+func (s *split) WaitForCacheSync(ctx context.Context) bool {
+	return s.Cache.WaitForCacheSync(ctx) && s.contents.WaitForCacheSync(ctx)
+}

@@ -1,0 +1,83 @@
+package cache
+
+import (
+	"fmt"
+	"maps"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// ownLabels are on every child that Fettle makes, and on their pods.
+var ownLabels = labels.Set{"app.kubernetes.io/managed-by": "fettle"}
+
+// children are the kinds of which only what Fettle made is watched.
+var children = []client.Object{
+	&k8sappsv1.Deployment{}, &k8sappsv1.StatefulSet{}, &k8sappsv1.ControllerRevision{},
+	&corev1.Service{}, &corev1.ServiceAccount{}, &corev1.PersistentVolumeClaim{},
+	&rbacv1.Role{}, &rbacv1.RoleBinding{}, &coordinationv1.Lease{}, &batchv1.Job{}, &batchv1.CronJob{},
+	&networkingv1.Ingress{}, &networkingv1.NetworkPolicy{},
+	&autoscalingv2.HorizontalPodAutoscaler{}, &policyv1.PodDisruptionBudget{},
+}
+
+// Options bound what is watched and kept in memory: of the kinds of children those that Fettle made; of namespaces, CRDs
+// and the Secrets and ConfigMaps of others the metadata. No namespaces means all.
+func Options(namespaces []string) (cache.Options, error) {
+	own := cache.ByObject{Label: ownLabels.AsSelector()}
+	namespace := &corev1.Namespace{}
+	options := cache.Options{
+		DefaultTransform: trimBookkeeping,
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Pod{}:       {Label: own.Label, Transform: trimPod},
+			&corev1.Secret{}:    {Transform: trimIdentity},
+			&corev1.ConfigMap{}: {Transform: trimIdentity},
+			namespace:           {Transform: trimToLabels},
+			&apiextensionsv1.CustomResourceDefinition{}: {Transform: trimIdentity},
+		},
+	}
+	for _, kind := range children {
+		options.ByObject[kind] = own
+	}
+	if len(namespaces) == 0 {
+		return options, nil
+	}
+	selector, err := named(namespaces)
+	if err != nil {
+		return cache.Options{}, err
+	}
+	options.ByObject[namespace] = cache.ByObject{Label: selector, Transform: trimToLabels}
+	options.DefaultNamespaces = map[string]cache.Config{}
+	for _, name := range namespaces {
+		options.DefaultNamespaces[name] = cache.Config{}
+	}
+	return options, nil
+}
+
+// ofContents are the options of the cache of Secrets and ConfigMaps that Fettle made, beside a cache of main.
+func ofContents(main cache.Options) cache.Options {
+	own := cache.ByObject{Label: ownLabels.AsSelector()}
+	contents := main
+	contents.ByObject = map[client.Object]cache.ByObject{&corev1.Secret{}: own, &corev1.ConfigMap{}: own}
+	contents.DefaultNamespaces = maps.Clone(main.DefaultNamespaces)
+	return contents
+}
+
+// named selects namespaces by the label with its name that each has.
+func named(namespaces []string) (labels.Selector, error) {
+	in, err := labels.NewRequirement(corev1.LabelMetadataName, selection.In, namespaces)
+	if err != nil {
+		return nil, fmt.Errorf("--watch-namespaces: %w", err)
+	}
+	return labels.NewSelector().Add(*in), nil
+}
