@@ -1,0 +1,167 @@
+// Package config decides how a PostgreSQL server is configured: postgresql.conf, pg_hba.conf and pg_ident.conf, and which
+// parameters its users may set. It is pure. Nothing that a user writes is copied as it is: names are looked up, values
+// are quoted, and each takes one line.
+package config
+
+import (
+	"github.com/fettle-dev/fettle/internal/postgres/wal"
+)
+
+// The versions of PostgreSQL that are supported.
+const (
+	MinMajor = 13
+	MaxMajor = 18
+)
+
+// The roles that Fettle makes for itself.
+const (
+	// Superuser is whom the agent connects as, through the socket only.
+	Superuser = "postgres"
+	// ReplicationUser is whom the instances connect to each other as, with a client certificate of this common name.
+	ReplicationUser = "streaming_replica"
+	// MonitorUser reads the metrics, through the socket only. It is a member of pg_monitor.
+	MonitorUser = "fettle_monitor"
+)
+
+// The names of the files that Render makes.
+const (
+	ConfFile  = "postgresql.conf"
+	HBAFile   = "pg_hba.conf"
+	IdentFile = "pg_ident.conf"
+)
+
+// identMap is the map in pg_ident.conf that says which users of the system may be which roles.
+const identMap = "fettle"
+
+// Settings is all that the configuration of one instance is made of.
+type Settings struct {
+	// Major is the version of the server, MinMajor to MaxMajor.
+	Major int
+	// DataDir is the data directory, ConfigDir where the three files lie, and SocketDir where the socket is made.
+	// All are absolute.
+	DataDir, ConfigDir, SocketDir string
+	// Port is where the server listens, on all addresses of the pod; 0 is 5432. ListenAddresses is "*" when empty.
+	Port            int
+	ListenAddresses string
+	// ClusterName tells the instance in its processes' titles, and is the application_name of its WAL receiver: by it
+	// the primary counts synchronous standbys. It is the name of the pod.
+	ClusterName string
+	// Instances is how many there are, for the number of slots and senders.
+	Instances int
+	// MemoryLimit is that of the container in bytes; 0 when there is none.
+	MemoryLimit int64
+	// VolumeSize is that of the data's volume in bytes: it bounds what slots may keep. 0 when it is not known.
+	VolumeSize int64
+	// Parameters are the user's. Render checks them as CheckParameters does.
+	Parameters map[string]string
+	// TLS says how clients connect. Without a certificate the server takes connections by its socket only.
+	TLS TLS
+	// Upstream is whom the instance follows when it is a standby. nil is nobody, which also ends a WAL receiver.
+	Upstream *Upstream
+	// Synchronous says who has to acknowledge a commit. nil is nobody.
+	Synchronous *Synchronous
+	// Archive and Restore say what is done with finished segments. The zero values archive nothing and restore nothing.
+	Archive Archive
+	Restore Restore
+	// HBA are the user's rules, in order. They come after Fettle's own and before the last, which lets in everybody with
+	// a password, over TLS.
+	HBA []Rule
+	// SystemUsers are the names of the system's users that may be Superuser and MonitorUser through the socket.
+	SystemUsers []string
+}
+
+// TLS names the server's certificate and what it accepts.
+type TLS struct {
+	// CertFile, KeyFile and CAFile are absolute; the CA is that of the client certificates.
+	CertFile, KeyFile, CAFile string
+	// MinVersion is TLSv1.2 or TLSv1.3; TLSv1.2 when empty.
+	MinVersion string
+}
+
+// Upstream is the primary as a standby sees it.
+type Upstream struct {
+	Host string
+	Port int
+	// Slot is the physical slot that the primary keeps for this instance; "" for none.
+	Slot string
+	// CertFile, KeyFile and CAFile are this instance's client certificate and the CA of the primary's. ServerName is
+	// what the primary's certificate must be for: it is checked as verify-full does when it equals Host, else the CA is.
+	CertFile, KeyFile, CAFile string
+}
+
+// Method is how a quorum is counted.
+type Method string
+
+// The methods of PostgreSQL.
+const (
+	// Any waits for Number of the Names, whichever they are.
+	Any Method = "ANY"
+	// First waits for the first Number of the Names that are connected.
+	First Method = "FIRST"
+)
+
+// Synchronous is who has to acknowledge a commit before its client learns of it.
+type Synchronous struct {
+	Method Method
+	Number int
+	// Names are ClusterNames of standbys. With none of them, nobody has to.
+	Names []string
+}
+
+// Archive says how a finished segment is kept elsewhere.
+type Archive struct {
+	// Command is PostgreSQL's archive_command; "" archives nothing.
+	Command string
+}
+
+// Restore says how a segment comes back from elsewhere.
+type Restore struct {
+	// Command is PostgreSQL's restore_command; "" restores nothing.
+	Command string
+	// Target ends recovery early; nil goes on to the end.
+	Target *Target
+}
+
+// Target is where recovery ends. Exactly one of Time, LSN, XID, Name and Immediate is set, or none for the latest.
+type Target struct {
+	// Time is in RFC 3339.
+	Time      string
+	LSN       wal.LSN
+	XID       string
+	Name      string
+	Immediate bool
+	// Exclusive ends just before Time, LSN or XID.
+	Exclusive bool
+	// Timeline is a number; "" is the latest.
+	Timeline string
+}
+
+// Auth is how a client proves who it is.
+type Auth string
+
+// The ways in. All need TLS.
+const (
+	// Password is by SCRAM-SHA-256.
+	Password Auth = "scram-sha-256"
+	// Certificate is by a client certificate whose common name is the role.
+	Certificate Auth = "cert"
+	// Reject lets nobody in.
+	Reject Auth = "reject"
+)
+
+// Rule lets clients in, or keeps them out. The first that fits counts.
+type Rule struct {
+	// Databases and Users name what it is about, each literally; none means all. Replication can't be named.
+	Databases, Users []string
+	// Address is a network such as 10.0.0.0/8, or an address; "" means all.
+	Address string
+	Auth    Auth
+}
+
+// Files are the contents of the three files, by name: ConfFile, HBAFile and IdentFile.
+type Files map[string]string
+
+// SlotName is the name of the physical slot that a primary keeps for the instance with the ordinal.
+func SlotName(ordinal int) string {
+	return slotPrefix + itoa(ordinal)
+}

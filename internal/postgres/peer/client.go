@@ -1,0 +1,142 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/fettle-dev/fettle/internal/postgres/pki"
+)
+
+const (
+	// maxBody bounds what is read of an answer.
+	maxBody = 1 << 20
+	// dialTimeout bounds the way to a connection; a call's own deadline may be shorter.
+	dialTimeout = 2 * time.Second
+)
+
+// Client speaks with one agent. It is safe for concurrent use; calls last no longer than their context.
+type Client struct {
+	base string
+	http *http.Client
+}
+
+// NewClient is for an agent that is known as host in its certificate and is reached at address (host:port). Nothing is
+// connected before the first call.
+func (f *Files) NewClient(host, address string) *Client {
+	return newClient(host, address, f.current)
+}
+
+// NewClient is for the operator, which holds its certificate and the authority (PEM) in memory.
+func NewClient(host, address string, pair pki.Pair, authority []byte) (*Client, error) {
+	certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
+	if err != nil {
+		return nil, fmt.Errorf("certificate for %s: %w", host, err)
+	}
+	roots, err := pki.Pool(authority)
+	if err != nil {
+		return nil, err
+	}
+	return newClient(host, address, func() (*tls.Certificate, *x509.CertPool, error) { return &certificate, roots, nil }), nil
+}
+
+func newClient(host, address string, current func() (*tls.Certificate, *x509.CertPool, error)) *Client {
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 5 * time.Second}
+	return &Client{
+		base: "https://" + host,
+		http: &http.Client{
+			Transport: &http.Transport{
+				TLSClientConfig:     clientTLS(host, current),
+				TLSHandshakeTimeout: dialTimeout,
+				// Over HTTP/1.1 a call that times out takes its connection with it, and no call waits behind another.
+				MaxIdleConns: 2, IdleConnTimeout: 30 * time.Second,
+				DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", address) },
+			},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+}
+
+// Close ends connections that no call uses.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Status asks how the instance is.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	return call[Status](ctx, c, http.MethodGet, PathStatus, nil)
+}
+
+// Failsafe asks for a promise not to acquire the Lease.
+func (c *Client) Failsafe(ctx context.Context, from FailsafeRequest) (Promise, error) {
+	return call[Promise](ctx, c, http.MethodPost, PathFailsafe, from)
+}
+
+// History asks for the history of the instance's timeline.
+func (c *Client) History(ctx context.Context) (History, error) {
+	return call[History](ctx, c, http.MethodGet, PathHistory, nil)
+}
+
+// Restart has PostgreSQL restarted, so that parameters which need it take effect. It returns when the restart began.
+func (c *Client) Restart(ctx context.Context) error {
+	_, err := call[struct{}](ctx, c, http.MethodPost, PathRestart, struct{}{})
+	return err
+}
+
+// Desired has roles, databases and extensions made on a primary.
+func (c *Client) Desired(ctx context.Context, desired Desired) (Result, error) {
+	return call[Result](ctx, c, http.MethodPut, PathDesired, desired)
+}
+
+func call[T any](ctx context.Context, c *Client, method, path string, in any) (out T, err error) {
+	var body io.Reader
+	if in != nil {
+		encoded, err := json.Marshal(in)
+		if err != nil {
+			return out, fmt.Errorf("%s %s: %w", method, path, err)
+		}
+		body = bytes.NewReader(encoded)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	if err != nil {
+		return out, err
+	}
+	if in != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return out, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxBody))
+	if err != nil {
+		return out, fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return out, &AnswerError{Code: response.StatusCode, Text: firstLine(answer)}
+	}
+	if err := json.Unmarshal(answer, &out); err != nil {
+		return out, fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	return out, nil
+}
+
+// AnswerError is an agent's refusal.
+type AnswerError struct {
+	Code int
+	Text string
+}
+
+func (e *AnswerError) Error() string { return fmt.Sprintf("the agent answered %d: %s", e.Code, e.Text) }
+
+func firstLine(in []byte) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(in)), "\n")
+	return line[:min(len(line), 200)]
+}

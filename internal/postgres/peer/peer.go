@@ -1,0 +1,182 @@
+// Package peer is how the agents of a PostgreSQL cluster and the operator speak with an agent: JSON over HTTPS, where both
+// sides show a certificate of the cluster's own authority (see package pki). What is said here is never secret but for
+// the verifiers of roles.
+package peer
+
+import "time"
+
+// Paths of the protocol.
+const (
+	PathStatus   = "/v1/status"
+	PathFailsafe = "/v1/failsafe"
+	PathHistory  = "/v1/history"
+	PathRestart  = "/v1/restart"
+	PathDesired  = "/v1/desired"
+)
+
+// Port that agents listen on.
+const Port = 8443
+
+// Role of an instance, as its PostgreSQL says.
+type Role string
+
+// Roles. An instance whose PostgreSQL does not answer has none.
+const (
+	Primary Role = "primary"
+	Replica Role = "replica"
+)
+
+// Phase is what an agent does with its PostgreSQL.
+type Phase string
+
+// Phases.
+const (
+	Starting  Phase = "Starting"
+	Running   Phase = "Running"
+	Stopping  Phase = "Stopping"
+	Stopped   Phase = "Stopped"
+	Cloning   Phase = "Cloning"
+	Rewinding Phase = "Rewinding"
+	// Initializing is initdb or another way to get the cluster's first data.
+	Initializing Phase = "Initializing"
+	// Fenced is stopped because someone asked for it by annotation.
+	Fenced Phase = "Fenced"
+	// Hung is running without an answer.
+	Hung Phase = "Hung"
+)
+
+// Status is an instance as its agent sees it.
+type Status struct {
+	Pod    string `json:"pod"`
+	PodUID string `json:"podUID"`
+	// AgentVersion is the build of the agent, ServerVersion that of PostgreSQL such as 15.14, both for people.
+	AgentVersion  string `json:"agentVersion,omitempty"`
+	ServerVersion string `json:"serverVersion,omitempty"`
+
+	Phase Phase `json:"phase"`
+	Role  Role  `json:"role,omitempty"`
+	// Ready is what the readiness probe says.
+	Ready bool `json:"ready"`
+	// Message says what is wrong or waited for and what to do, in one sentence; empty if all is well.
+	Message string `json:"message,omitempty"`
+
+	// Data is true when there is a data directory; SystemID, Timeline and the positions are of it.
+	Data     bool   `json:"data"`
+	SystemID string `json:"systemID,omitempty"`
+	Timeline uint32 `json:"timeline,omitempty"`
+	// Received is the end of the WAL that is safe on this instance's disk, in bytes; Replayed is as far as it was replayed.
+	Received uint64 `json:"received,omitempty"`
+	Replayed uint64 `json:"replayed,omitempty"`
+	// Receiver is true while a WAL receiver streams.
+	Receiver bool `json:"receiver,omitempty"`
+	// ReplayLag is how old the last replayed commit is; 0 on a primary and where all that was received is replayed.
+	ReplayLag time.Duration `json:"replayLagNanoseconds,omitempty"`
+
+	// APIReachable is true when this agent's last try to read the Lease succeeded within its time.
+	APIReachable bool `json:"apiReachable"`
+	// HoldsLease is true while this agent may run a primary.
+	HoldsLease bool `json:"holdsLease"`
+
+	// PendingRestart are the names of parameters that take effect after a restart.
+	PendingRestart []string `json:"pendingRestart,omitempty"`
+	// Generation is the one of the PostgreSQL object whose configuration is in effect.
+	Generation int64 `json:"generation,omitempty"`
+	// ConfigError says why the newest generation is not in effect.
+	ConfigError string `json:"configError,omitempty"`
+	// Sync is the quorum in effect on a primary; nil where there is none.
+	Sync *Sync `json:"sync,omitempty"`
+	// DiskFree and DiskTotal are of the data volume, in bytes.
+	DiskFree  uint64 `json:"diskFree,omitempty"`
+	DiskTotal uint64 `json:"diskTotal,omitempty"`
+}
+
+// Sync says whose acknowledgement a commit waits for: any Number of Members, which are pods.
+type Sync struct {
+	Number  int      `json:"number"`
+	Members []string `json:"members"`
+}
+
+// Promise answers POST /v1/failsafe: a primary that can't reach the API server asks all others whether it may go on.
+type Promise struct {
+	// Pod and PodUID tell who promises.
+	Pod    string `json:"pod"`
+	PodUID string `json:"podUID"`
+	// APIReachable is true when the API server answers here; then nothing is promised, and the asker must stop.
+	APIReachable bool `json:"apiReachable"`
+	// Promised is how long this agent will not acquire the Lease, counted from when it got the question; 0 is a refusal.
+	Promised time.Duration `json:"promisedNanoseconds"`
+}
+
+// FailsafeRequest tells who asks.
+type FailsafeRequest struct {
+	Pod    string `json:"pod"`
+	PodUID string `json:"podUID"`
+}
+
+// Fork is one line of a timeline's history: Timeline ended at Position, in bytes, when the next one began.
+type Fork struct {
+	Timeline uint32 `json:"timeline"`
+	Position uint64 `json:"position"`
+}
+
+// History of the timeline that an instance is on.
+type History struct {
+	SystemID string `json:"systemID"`
+	Timeline uint32 `json:"timeline"`
+	Forks    []Fork `json:"forks,omitempty"`
+}
+
+// Desired is what a primary should contain. It can be sent again at any time; what is there already is not touched.
+// What is not named is left alone.
+type Desired struct {
+	Roles     []DesiredRole     `json:"roles,omitempty"`
+	Databases []DesiredDatabase `json:"databases,omitempty"`
+}
+
+// DesiredRole is a role. Zero values of the booleans withdraw what they stand for.
+type DesiredRole struct {
+	Name string `json:"name"`
+	// Absent drops the role; one that owns something is an error.
+	Absent bool `json:"absent,omitempty"`
+	// Verifier is SCRAM-SHA-256$...; empty leaves the password alone.
+	Verifier        string   `json:"verifier,omitempty"`
+	Login           bool     `json:"login,omitempty"`
+	CreateDB        bool     `json:"createDB,omitempty"`
+	CreateRole      bool     `json:"createRole,omitempty"`
+	Replication     bool     `json:"replication,omitempty"`
+	ConnectionLimit *int32   `json:"connectionLimit,omitempty"`
+	MemberOf        []string `json:"memberOf,omitempty"`
+}
+
+// DesiredDatabase is a database.
+type DesiredDatabase struct {
+	Name string `json:"name"`
+	// Absent drops the database.
+	Absent bool `json:"absent,omitempty"`
+	// Owner is a role, made before.
+	Owner      string   `json:"owner,omitempty"`
+	Extensions []string `json:"extensions,omitempty"`
+}
+
+// Kinds of items in a Result.
+const (
+	KindRole      = "Role"
+	KindDatabase  = "Database"
+	KindExtension = "Extension"
+)
+
+// Result answers PUT /v1/desired: one Item for each role, database and extension that was named.
+type Result struct {
+	Items []Item `json:"items"`
+}
+
+// Item is what became of one thing.
+type Item struct {
+	Kind string `json:"kind"`
+	// Name is that of the role or database; of an extension, database/extension.
+	Name string `json:"name"`
+	// Changed is true when something had to be done.
+	Changed bool `json:"changed,omitempty"`
+	// Error is empty when all is as desired, otherwise what is wrong and what to do.
+	Error string `json:"error,omitempty"`
+}
