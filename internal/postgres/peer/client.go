@@ -58,7 +58,9 @@ func newClient(host, address string, current func() (*tls.Certificate, *x509.Cer
 				TLSHandshakeTimeout: dialTimeout,
 				// Over HTTP/1.1 a call that times out takes its connection with it, and no call waits behind another.
 				MaxIdleConns: 2, IdleConnTimeout: 30 * time.Second,
-				DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", address) },
+				DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+					return dialer.DialContext(ctx, "tcp", address)
+				},
 			},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
