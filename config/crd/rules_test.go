@@ -17,6 +17,7 @@ import (
 // kubernetesTypes are fields whose contents Kubernetes defines, as "Kind.path". The field itself keeps the rules; what
 // is below it is Kubernetes' to bound. Each was reviewed: the API server checks it again when the child is applied.
 var kubernetesTypes = []string{
+	"AppConfig.spec.rollout.selector",
 	"WebApp.spec.affinity",
 	"WebApp.spec.autoscaling.behavior",
 	"WebApp.spec.env[].valueFrom",
@@ -37,6 +38,12 @@ var kubernetesTypes = []string{
 	"WebAppPolicy.status.conditions[]",
 }
 
+// openTypes are fields whose contents are free, as "Kind.path". Each was reviewed: who reads them refuses what it does not know.
+var openTypes = []string{
+	"AppConfig.spec.schema.config",  // a JSON Schema; internal/render bounds its size
+	"AppConfig.spec.schema.files{}", // the same
+}
+
 func TestGeneratedCRDsKeepTheRules(t *testing.T) {
 	files, err := filepath.Glob("bases/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -55,9 +62,9 @@ func TestGeneratedCRDsKeepTheRules(t *testing.T) {
 			})
 		}
 	}
-	for _, path := range kubernetesTypes {
+	for _, path := range slices.Concat(kubernetesTypes, openTypes) {
 		if !met[path] {
-			t.Errorf("kubernetesTypes lists %s, which no CRD has any more: remove it", path)
+			t.Errorf("%s is listed as an exception, which no CRD has any more: remove it", path)
 		}
 	}
 }
@@ -78,7 +85,7 @@ func read(t *testing.T, file string) *apiextensionsv1.CustomResourceDefinition {
 // walker visits the fields of one version of a CRD and notes each broken rule in a sentence.
 type walker struct {
 	kind     string
-	met      map[string]bool // the entries of kubernetesTypes that were found
+	met      map[string]bool // the exceptions that were found
 	findings []string
 }
 
@@ -126,7 +133,7 @@ func (w *walker) field(path string, schema apiextensionsv1.JSONSchemaProps) {
 
 // value checks what may stand in a field, an item of a list or a value of a map.
 func (w *walker) value(path string, schema apiextensionsv1.JSONSchemaProps) {
-	if full := w.kind + "." + path; slices.Contains(kubernetesTypes, full) {
+	if full := w.kind + "." + path; slices.Contains(kubernetesTypes, full) || slices.Contains(openTypes, full) {
 		w.met[full] = true
 		return
 	}

@@ -14,6 +14,7 @@ var (
 	GroupVersion = schema.GroupVersion{Group: "config.fettle.dev", Version: "v1"}
 
 	schemeBuilder = runtime.NewSchemeBuilder(func(s *runtime.Scheme) error {
+		s.AddKnownTypes(GroupVersion, &AppConfig{}, &AppConfigList{})
 		metav1.AddToGroupVersion(s, GroupVersion)
 		return nil
 	})

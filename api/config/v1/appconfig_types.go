@@ -1,0 +1,227 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// AppConfig renders the configuration of an application for one environment into a
+// ConfigMap, and into a Secret what comes from Secrets, and restarts what uses it.
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=acfg,categories=fettle
+// +kubebuilder:subresource:status
+// +kubebuilder:selectablefield:JSONPath=`.spec.application`
+// +kubebuilder:selectablefield:JSONPath=`.spec.environment`
+// +kubebuilder:printcolumn:name="Application",type=string,JSONPath=`.spec.application`
+// +kubebuilder:printcolumn:name="Environment",type=string,JSONPath=`.spec.environment`
+// +kubebuilder:printcolumn:name="ConfigMap",type=string,JSONPath=`.status.configMapName`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="RolledOut",type=string,JSONPath=`.status.conditions[?(@.type=="RolledOut")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Hash",type=string,priority=1,JSONPath=`.status.hash`
+// +kubebuilder:printcolumn:name="Revision",type=integer,priority=1,JSONPath=`.status.revision`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: must be a DNS label of at most 63 characters (lower-case letters, digits and '-'), since it becomes a label of what is published"
+// +operator-sdk:csv:customresourcedefinitions:displayName="App Config",order=3,resources={{ConfigMap,v1,""},{Secret,v1,""},{Deployment,v1,""},{StatefulSet,v1,""},{DaemonSet,v1,""},{Event,v1,""}}
+type AppConfig struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec is what to render, where to publish it, and how to roll it out.
+	// +required
+	Spec AppConfigSpec `json:"spec,omitzero"`
+	// status is what was observed.
+	// +optional
+	// +kubebuilder:default={phase: "Pending", conditions: {{type: "Ready", status: "Unknown", reason: "Reconciling", message: "waiting for the Fettle operator", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
+	Status AppConfigStatus `json:"status,omitzero"`
+}
+
+// AppConfigList is a list of AppConfigs.
+// +kubebuilder:object:root=true
+type AppConfigList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []AppConfig `json:"items"`
+}
+
+// Environment is what an AppConfig is rendered for.
+// +kubebuilder:validation:Enum=dev;staging;prod
+type Environment string
+
+// Environments.
+const (
+	EnvironmentDev     Environment = "dev"
+	EnvironmentStaging Environment = "staging"
+	EnvironmentProd    Environment = "prod"
+)
+
+// AppConfigSpec is what to render, where to publish it, and how to roll it out.
+// +kubebuilder:validation:XValidation:rule="!has(self.config) || !has(self.files) || self.files.all(k, !(k in self.config))",message="files: a name may not be a key of spec.config too, since both become keys of one ConfigMap"
+// +kubebuilder:validation:XValidation:rule="(has(self.config) && size(self.config) > 0) || (has(self.files) && size(self.files) > 0) || has(self.environments)",message="config, files: there is nothing to render; set at least one key"
+// +kubebuilder:validation:XValidation:rule="!has(self.rollback) || !has(self.target) || !has(self.target.historyLimit) || self.target.historyLimit > 0",message="rollback: there is nothing to go back to while target.historyLimit is 0; raise it"
+// +kubebuilder:validation:XValidation:rule="!has(self.rollout) || !has(self.rollout.autoRollback) || !self.rollout.autoRollback || !has(self.target) || !has(self.target.historyLimit) || self.target.historyLimit > 0",message="rollout.autoRollback: there is nothing to go back to while target.historyLimit is 0; raise it"
+// +kubebuilder:validation:XValidation:rule="has(self.target) && has(self.target.name) == (has(oldSelf.target) && has(oldSelf.target.name)) && (!has(self.target.name) || self.target.name == oldSelf.target.name) && (has(self.target.name) || self.application == oldSelf.application)",message="target.name, application: the name of what is published can't be changed, since workloads refer to it; make a new AppConfig"
+type AppConfigSpec struct {
+	// application whose configuration this is, for example "shop".
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=50
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="application: must be a DNS label (lower-case letters, digits and '-'), since it becomes part of names"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Application",order=1
+	Application string `json:"application"`
+
+	// environment to render for: dev, staging or prod. It chooses the entry of spec.environments.
+	// +required
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Environment",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:dev","urn:alm:descriptor:com.tectonic.ui:select:staging","urn:alm:descriptor:com.tectonic.ui:select:prod"},order=2
+	Environment Environment `json:"environment"`
+
+	// config has a template for each key of the ConfigMap, for example DB_URL: "postgres://{{ .Values.dbHost }}/{{ .Application }}".
+	// +optional
+	// +kubebuilder:validation:MaxProperties=500
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[-_a-zA-Z0-9]([-._a-zA-Z0-9]{0,252})$'))",message="config: each key consists of 1 to 253 letters, digits, '-', '_' and '.', and does not start with '.'"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Configuration",order=3
+	Config map[string]string `json:"config,omitempty"`
+
+	// values are the variables of the templates: {{ .Values.name }}. They win over those of spec.valuesFrom.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=500
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[-._a-zA-Z0-9]{1,253}$'))",message="values: each name consists of 1 to 253 letters, digits, '-', '_' and '.'"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Values"
+	Values map[string]string `json:"values,omitempty"`
+
+	// valuesFrom takes further variables from the keys of ConfigMaps and Secrets; where two have the same name, the later one wins.
+	// What a template takes from a Secret is published in a Secret, and never in a ConfigMap.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Values From"
+	ValuesFrom []AppConfigValuesSource `json:"valuesFrom,omitempty"`
+
+	// files has a template for each file of several lines, for example "app.yaml". A file is a key of the ConfigMap like those of spec.config;
+	// by the end of its name (.json, .yaml, .yml, .properties) it is checked to be well-formed.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=50
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[-_a-zA-Z0-9]([-._a-zA-Z0-9]{0,252})$'))",message="files: each name consists of 1 to 253 letters, digits, '-', '_' and '.', and does not start with '.'"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Files"
+	Files map[string]string `json:"files,omitempty"`
+
+	// environments override spec.values, spec.config and spec.files in one environment, key by key, so that one manifest serves all of them.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Environments"
+	Environments *AppConfigEnvironments `json:"environments,omitempty"`
+
+	// schema are JSON Schemas that what was rendered has to satisfy; if it doesn't, nothing is published.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Schema"
+	Schema *AppConfigSchema `json:"schema,omitempty"`
+
+	// target says what is published.
+	// +optional
+	// +kubebuilder:default={}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Target"
+	Target AppConfigTarget `json:"target,omitzero"`
+
+	// rollout says how the workloads that use the configuration are restarted when it changes.
+	// +optional
+	// +kubebuilder:default={}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Rollout"
+	Rollout AppConfigRollout `json:"rollout,omitzero"`
+
+	// rollback publishes an earlier revision in place of what is rendered, for as long as it is set.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Rollback"
+	Rollback *AppConfigRollback `json:"rollback,omitempty"`
+
+	// preview publishes nothing; status.preview then says which keys would change.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Preview",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
+	Preview bool `json:"preview,omitempty"`
+
+	// paused stops Fettle from changing anything for this AppConfig until it is false again.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Paused",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
+	Paused bool `json:"paused,omitempty"`
+}
+
+// AppConfigStatus is what was observed.
+type AppConfigStatus struct {
+	// observedGeneration is the generation of the spec that this status speaks of.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Observed Generation"
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// phase sums up the conditions for people: Pending, Publishing, RollingOut, Running, Degraded, Failed, Paused or Terminating.
+	// +optional
+	// +kubebuilder:validation:Enum=Pending;Publishing;RollingOut;Running;Degraded;Failed;Paused;Terminating
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Phase",xDescriptors={"urn:alm:descriptor:io.kubernetes.phase"}
+	Phase AppConfigPhase `json:"phase,omitempty"`
+	// configMapName is the name of the ConfigMap; empty until something is published.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="ConfigMap",xDescriptors={"urn:alm:descriptor:io.kubernetes:ConfigMap"}
+	ConfigMapName string `json:"configMapName,omitempty"`
+	// secretName is the name of the Secret with the keys that come from Secrets; empty where there are none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Secret",xDescriptors={"urn:alm:descriptor:io.kubernetes:Secret"}
+	SecretName string `json:"secretName,omitempty"`
+	// hash of what is published.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Hash"
+	Hash string `json:"hash,omitempty"`
+	// revision is the number of what is published; the same contents again have the same number while they are kept.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Revision"
+	Revision int64 `json:"revision,omitempty"`
+	// lastGoodRevision is the last revision that all dependents ran. A rollback goes back to it.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Last Good Revision"
+	LastGoodRevision int64 `json:"lastGoodRevision,omitempty"`
+	// failedHash is the hash of what was rolled back automatically. It is not published again until something else is rendered.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Failed Hash"
+	FailedHash string `json:"failedHash,omitempty"`
+	// failureMessage says why failedHash was rolled back.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Failure Message"
+	FailureMessage string `json:"failureMessage,omitempty"`
+	// keys are the names of what is published, of the Secret's too.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=600
+	// +kubebuilder:validation:items:MaxLength=253
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Keys"
+	Keys []string `json:"keys,omitempty"`
+	// warnings name what works, but may not be meant: a value that looks like a password in the ConfigMap.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	// +kubebuilder:validation:items:MaxLength=512
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Warnings"
+	Warnings []string `json:"warnings,omitempty"`
+	// preview says what publishing would change, while spec.preview is true. It holds names, never values.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Preview"
+	Preview *AppConfigPreview `json:"preview,omitempty"`
+	// lastRolloutTime is when a dependent was last restarted.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Last Rollout Time"
+	LastRolloutTime metav1.Time `json:"lastRolloutTime,omitzero"`
+	// dependents are the workloads that use the configuration, and which state each runs; those in trouble first, at most 100.
+	// +optional
+	// +listType=map
+	// +listMapKey=kind
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=100
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Dependents"
+	Dependents []AppConfigDependent `json:"dependents,omitempty"`
+	// conditions: Ready, and the ones that it sums up: Rendered, Published, RolledOut.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Conditions",xDescriptors={"urn:alm:descriptor:io.kubernetes.conditions"}
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
