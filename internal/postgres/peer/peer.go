@@ -3,7 +3,11 @@
 // the verifiers of roles.
 package peer
 
-import "time"
+import (
+	"time"
+
+	"github.com/fettle-dev/fettle/internal/postgres/wal"
+)
 
 // Paths of the protocol.
 const (
@@ -63,10 +67,10 @@ type Status struct {
 	// Data is true when there is a data directory; SystemID, Timeline and the positions are of it.
 	Data     bool   `json:"data"`
 	SystemID string `json:"systemID,omitempty"`
-	Timeline uint32 `json:"timeline,omitempty"`
-	// Received is the end of the WAL that is safe on this instance's disk, in bytes; Replayed is as far as it was replayed.
-	Received uint64 `json:"received,omitempty"`
-	Replayed uint64 `json:"replayed,omitempty"`
+	Timeline wal.Timeline `json:"timeline,omitempty"`
+	// Received is the end of the WAL that is safe on this instance's disk; Replayed is as far as it was replayed.
+	Received wal.LSN `json:"received,omitempty"`
+	Replayed wal.LSN `json:"replayed,omitempty"`
 	// Receiver is true while a WAL receiver streams.
 	Receiver bool `json:"receiver,omitempty"`
 	// ReplayLag is how old the last replayed commit is; 0 on a primary and where all that was received is replayed.
@@ -113,17 +117,12 @@ type FailsafeRequest struct {
 	PodUID string `json:"podUID"`
 }
 
-// Fork is one line of a timeline's history: Timeline ended at Position, in bytes, when the next one began.
-type Fork struct {
-	Timeline uint32 `json:"timeline"`
-	Position uint64 `json:"position"`
-}
-
 // History of the timeline that an instance is on.
 type History struct {
-	SystemID string `json:"systemID"`
-	Timeline uint32 `json:"timeline"`
-	Forks    []Fork `json:"forks,omitempty"`
+	SystemID string       `json:"systemID"`
+	Timeline wal.Timeline `json:"timeline"`
+	// Switches are its ancestors, oldest first.
+	Switches wal.History `json:"switches,omitempty"`
 }
 
 // Desired is what a primary should contain. It can be sent again at any time; what is there already is not touched.
@@ -139,13 +138,17 @@ type DesiredRole struct {
 	// Absent drops the role; one that owns something is an error.
 	Absent bool `json:"absent,omitempty"`
 	// Verifier is SCRAM-SHA-256$...; empty leaves the password alone.
-	Verifier        string   `json:"verifier,omitempty"`
-	Login           bool     `json:"login,omitempty"`
-	CreateDB        bool     `json:"createDB,omitempty"`
-	CreateRole      bool     `json:"createRole,omitempty"`
-	Replication     bool     `json:"replication,omitempty"`
-	ConnectionLimit *int32   `json:"connectionLimit,omitempty"`
-	MemberOf        []string `json:"memberOf,omitempty"`
+	Verifier    string `json:"verifier,omitempty"`
+	Login       bool   `json:"login,omitempty"`
+	NoInherit   bool   `json:"noInherit,omitempty"`
+	CreateDB    bool   `json:"createDB,omitempty"`
+	CreateRole  bool   `json:"createRole,omitempty"`
+	Replication bool   `json:"replication,omitempty"`
+	BypassRLS   bool   `json:"bypassRLS,omitempty"`
+	// ConnectionLimit is how many sessions it may have; nil is no limit.
+	ConnectionLimit *int32 `json:"connectionLimit,omitempty"`
+	// MemberOf are the roles that it is in; nil (absent) leaves them alone, an empty list revokes all.
+	MemberOf []string `json:"memberOf"`
 }
 
 // DesiredDatabase is a database.
@@ -154,8 +157,19 @@ type DesiredDatabase struct {
 	// Absent drops the database.
 	Absent bool `json:"absent,omitempty"`
 	// Owner is a role, made before.
-	Owner      string   `json:"owner,omitempty"`
-	Extensions []string `json:"extensions,omitempty"`
+	Owner string `json:"owner,omitempty"`
+	// Encoding, Locale and Template only matter when it is made; empty takes those of the server.
+	Encoding   string             `json:"encoding,omitempty"`
+	Locale     string             `json:"locale,omitempty"`
+	Template   string             `json:"template,omitempty"`
+	Extensions []DesiredExtension `json:"extensions,omitempty"`
+}
+
+// DesiredExtension is an extension of a database. Empty fields take what is there or the default.
+type DesiredExtension struct {
+	Name    string `json:"name"`
+	Version string `json:"version,omitempty"`
+	Schema  string `json:"schema,omitempty"`
 }
 
 // Kinds of items in a Result.
