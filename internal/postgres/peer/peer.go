@@ -65,8 +65,8 @@ type Status struct {
 	Message string `json:"message,omitempty"`
 
 	// Data is true when there is a data directory; SystemID, Timeline and the positions are of it.
-	Data     bool   `json:"data"`
-	SystemID string `json:"systemID,omitempty"`
+	Data     bool         `json:"data"`
+	SystemID string       `json:"systemID,omitempty"`
 	Timeline wal.Timeline `json:"timeline,omitempty"`
 	// Received is the end of the WAL that is safe on this instance's disk; Replayed is as far as it was replayed.
 	Received wal.LSN `json:"received,omitempty"`
