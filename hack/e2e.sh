@@ -7,7 +7,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/shell.sh"
 if [ "${CLUSTER:-local}" != existing ]; then
   step "local cluster"
   go -C hack run ./cluster up
-  for image in operator bundle catalog; do step "$(hack/image.sh $image)"; done
+  for image in operator bundle catalog voteapp; do step "$(hack/image.sh $image)"; done
 fi
 hack/olm-install.sh
 

@@ -2,7 +2,9 @@
 # Builds an image without a container engine and pushes it to the registry, or writes it to dist/images where there is
 # none. Prints NAME@DIGEST.
 #
-#   hack/image.sh operator|bundle|catalog
+#   hack/image.sh operator|bundle|catalog|voteapp
+#
+# voteapp is the vote application of the end-to-end tests.
 set -euo pipefail
 # shellcheck source=hack/shell.sh
 source "$(dirname "${BASH_SOURCE[0]}")/shell.sh"
@@ -45,5 +47,9 @@ catalog)
   image dockerfile -f "$root/catalog.Dockerfile" --context "$root" --opm "$(tool opm opm)" \
     --name "${CATALOG_IMG:-$base-catalog:v$version}"
   ;;
-*) die "usage: ${0##*/} operator|bundle|catalog" ;;
+voteapp)
+  CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w" -o bin/voteapp ./test/e2e/voteapp
+  image build --binary "$root/bin/voteapp" --ca-certificates= --name "${VOTEAPP_IMG:-ghcr.io/fettle-dev/voteapp:test}"
+  ;;
+*) die "usage: ${0##*/} operator|bundle|catalog|voteapp" ;;
 esac | tee "dist/images/$1.digest"

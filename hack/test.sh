@@ -18,7 +18,7 @@ suite() {
 KUBEBUILDER_ASSETS=$(hack/tools/bin kubernetes)
 export KUBEBUILDER_ASSETS
 # The end-to-end tests and the benchmarks have targets of their own: make e2e, make bench.
-packages=$(go list ./... | grep -vE '/test/(e2e|bench|mutants)(/|$)')
+packages=$(go list ./... | grep -vE '/test/(e2e$|(bench|mutants)(/|$))')
 
 # shellcheck disable=SC2086 # a list of packages
 suite test go test -count=1 -timeout 30m $packages
