@@ -17,6 +17,10 @@ import (
 // kubernetesTypes are fields whose contents Kubernetes defines, as "Kind.path". The field itself keeps the rules; what
 // is below it is Kubernetes' to bound. Each was reviewed: the API server checks it again when the child is applied.
 var kubernetesTypes = []string{
+	"PostgreSQL.spec.affinity",
+	"PostgreSQL.spec.resources",
+	"PostgreSQL.spec.tolerations[]",
+	"PostgreSQL.status.conditions[]",
 	"AppConfig.spec.rollout.selector",
 	"WebApp.spec.affinity",
 	"WebApp.spec.autoscaling.behavior",

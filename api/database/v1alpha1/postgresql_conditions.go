@@ -1,0 +1,136 @@
+package v1alpha1
+
+// PostgreSQLPhase sums up a PostgreSQL's conditions for people.
+type PostgreSQLPhase string
+
+// Phases of a PostgreSQL.
+const (
+	PhasePending     PostgreSQLPhase = "Pending"
+	PhaseCreating    PostgreSQLPhase = "Creating"
+	PhaseRunning     PostgreSQLPhase = "Running"
+	PhaseUpdating    PostgreSQLPhase = "Updating"
+	PhaseDegraded    PostgreSQLPhase = "Degraded"
+	PhaseFailed      PostgreSQLPhase = "Failed"
+	PhasePaused      PostgreSQLPhase = "Paused"
+	PhaseHibernated  PostgreSQLPhase = "Hibernated"
+	PhaseTerminating PostgreSQLPhase = "Terminating"
+)
+
+// InstanceRole says what an instance does.
+type InstanceRole string
+
+// Roles of an instance, as its agent labels the pod.
+const (
+	RolePrimary InstanceRole = "Primary"
+	RoleReplica InstanceRole = "Replica"
+	RoleUnknown InstanceRole = "Unknown"
+)
+
+// InstanceState says how an instance does.
+type InstanceState string
+
+// States of an instance.
+const (
+	// InstanceReady: serves.
+	InstanceReady InstanceState = "Ready"
+	// InstanceStarting: starts, clones or rewinds.
+	InstanceStarting InstanceState = "Starting"
+	// InstanceOutdated: serves, with an older template or parameters that need a restart; its turn will come.
+	InstanceOutdated InstanceState = "Outdated"
+	// InstanceFenced: stopped by the annotation fettle.dev/fenced.
+	InstanceFenced InstanceState = "Fenced"
+	// InstanceStopped: there is no pod, as the spec asks or until it is made anew.
+	InstanceStopped InstanceState = "Stopped"
+	// InstanceFailed: can't start or serve; the message says why.
+	InstanceFailed InstanceState = "Failed"
+)
+
+// Labels and annotations that Fettle, its agents and people use.
+const (
+	// LabelRole is on each pod, set by its agent: "primary" or "replica". The Services select by it.
+	LabelRole = "fettle.dev/role"
+	// LabelRolePrimary and LabelRoleReplica are the values of LabelRole.
+	LabelRolePrimary = "primary"
+	LabelRoleReplica = "replica"
+	// AnnotationSwitchover, on the PostgreSQL, asks for another primary: the name of a pod, or "any".
+	AnnotationSwitchover = "fettle.dev/switchover"
+	// AnnotationFenced, on the PostgreSQL, stops the server of the named pods (with commas between them, "*" for all) and keeps
+	// the pods.
+	AnnotationFenced = "fettle.dev/fenced"
+	// AnnotationRotate, on a Secret of credentials that Fettle generated, asks for a new password. Any value that differs from the
+	// one in AnnotationRotated does.
+	AnnotationRotate = "fettle.dev/rotate"
+	// AnnotationRotated, on the same Secret, is the value of AnnotationRotate that was carried out last.
+	AnnotationRotated = "fettle.dev/rotated"
+	// AnnotationUpgradeAgent, on the PostgreSQL, has the instances run the operator's own image when its value is "true".
+	AnnotationUpgradeAgent = "fettle.dev/upgrade-agent"
+	// AnnotationRestart, on the PostgreSQL, restarts all instances, one at a time, whenever its value changes.
+	AnnotationRestart = "fettle.dev/restart"
+)
+
+// Conditions of a PostgreSQL, in the order in which Ready sums them up.
+const (
+	// PostgreSQLApplied is True when all children are as the spec asks.
+	PostgreSQLApplied = "Applied"
+	// PostgreSQLVolumesReady is True when all volumes are bound and as large as they should be.
+	PostgreSQLVolumesReady = "VolumesReady"
+	// PostgreSQLPrimaryReady is True when an instance takes writes.
+	PostgreSQLPrimaryReady = "PrimaryReady"
+	// PostgreSQLInstancesReady is True when all instances serve and run what the spec asks.
+	PostgreSQLInstancesReady = "InstancesReady"
+	// PostgreSQLConfigured is True when parameters, databases, roles, passwords and extensions are as the spec asks.
+	PostgreSQLConfigured = "Configured"
+	// PostgreSQLMonitored is True when the PodMonitor and the PrometheusRule exist. Absent where none is asked for.
+	PostgreSQLMonitored = "Monitored"
+)
+
+// Reasons of a PostgreSQL's conditions, besides those of all kinds and the ones that the kubelet and the scheduler give
+// for a pod (ImagePullBackOff, CrashLoopBackOff, Unschedulable, …).
+const (
+	// ReasonApplied: all children are as the spec asks.
+	ReasonApplied = "Applied"
+	// ReasonWriteFailed: the API server could not write a child; it is tried again.
+	ReasonWriteFailed = "WriteFailed"
+	// ReasonVolumesReady: all volumes are bound and as large as they should be.
+	ReasonVolumesReady = "VolumesReady"
+	// ReasonVolumeUnbound: a claim has no volume yet.
+	ReasonVolumeUnbound = "VolumeUnbound"
+	// ReasonVolumeGrowing: a volume is being made larger.
+	ReasonVolumeGrowing = "VolumeGrowing"
+	// ReasonVolumeStuck: a volume can't be made larger; the message says why.
+	ReasonVolumeStuck = "VolumeStuck"
+	// ReasonDiskFull: a volume has no room left, or hardly any.
+	ReasonDiskFull = "DiskFull"
+	// ReasonPrimaryReady: an instance takes writes.
+	ReasonPrimaryReady = "PrimaryReady"
+	// ReasonNoPrimary: no instance takes writes; the agents are about to choose one.
+	ReasonNoPrimary = "NoPrimary"
+	// ReasonCreating: the first instances are being started.
+	ReasonCreating = "Creating"
+	// ReasonInstancesReady: all instances serve and run what the spec asks.
+	ReasonInstancesReady = "InstancesReady"
+	// ReasonInstanceNotReady: an instance does not serve.
+	ReasonInstanceNotReady = "InstanceNotReady"
+	// ReasonInstanceFenced: an instance is stopped by the annotation fettle.dev/fenced.
+	ReasonInstanceFenced = "InstanceFenced"
+	// ReasonUpdating: instances are being replaced or restarted, one at a time.
+	ReasonUpdating = "Updating"
+	// ReasonScaling: instances are being added or removed.
+	ReasonScaling = "Scaling"
+	// ReasonSwitchover: the primary hands over to another instance.
+	ReasonSwitchover = "Switchover"
+	// ReasonHibernated: all instances are stopped, as spec.hibernated asks.
+	ReasonHibernated = "Hibernated"
+	// ReasonConfigured: parameters, databases, roles, passwords and extensions are as the spec asks.
+	ReasonConfigured = "Configured"
+	// ReasonParametersInvalid: spec.parameters has one that is refused.
+	ReasonParametersInvalid = "ParametersInvalid"
+	// ReasonSecretMissing: a Secret that the spec names does not exist, or lacks the key "password".
+	ReasonSecretMissing = "SecretMissing"
+	// ReasonRefused: PostgreSQL refused a database, role or extension; the message has its words.
+	ReasonRefused = "Refused"
+	// ReasonMonitored: the PodMonitor and the PrometheusRule exist.
+	ReasonMonitored = "Monitored"
+	// ReasonAPIMissing: the API of an optional child is not installed in the cluster.
+	ReasonAPIMissing = "APIMissing"
+)

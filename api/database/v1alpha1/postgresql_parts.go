@@ -1,0 +1,238 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+)
+
+// Extension is the name of an extension that the image has.
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=63
+// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([a-z0-9_-]*[a-z0-9])?$')",message="extension: must be the name of an extension, such as pg_trgm or uuid-ossp"
+// +kubebuilder:validation:XValidation:rule="!(self in ['plpython3u', 'plpython2u', 'plpythonu', 'plperlu', 'pltclu', 'file_fdw', 'adminpack'])",message="extension: lets its users out of the database and is refused"
+type Extension string
+
+// ParameterValue is the value of a parameter, as text without quotes: "200", "64MB", "on".
+// +kubebuilder:validation:MaxLength=1024
+// +kubebuilder:validation:XValidation:rule="!self.contains('\\n') && !self.contains('\\r')",message="parameters: each value must be a single line"
+type ParameterValue string
+
+// DeletionPolicy says what becomes of data when its object is deleted.
+type DeletionPolicy string
+
+// What becomes of volumes and passwords.
+const (
+	DeletionRetain DeletionPolicy = "Retain"
+	DeletionDelete DeletionPolicy = "Delete"
+)
+
+// PostgreSQLAutoGrow makes the volumes larger when they fill up.
+type PostgreSQLAutoGrow struct {
+	// threshold is the use of a volume, in percent, from which it grows; 80 by default.
+	// +optional
+	// +kubebuilder:default=80
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=95
+	Threshold int32 `json:"threshold,omitempty"`
+	// step is by how much it grows: a size such as "10Gi", or a part of its size such as "20%", which is the default.
+	// +optional
+	// +kubebuilder:default="20%"
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([1-9][0-9]?%|100%|[1-9][0-9]{0,9}(Mi|Gi|Ti))$')",message="step: must be a size such as 10Gi or a part of the volume's size such as 20%"
+	Step string `json:"step,omitempty"`
+	// max is the size beyond which no volume grows by itself.
+	// +required
+	Max resource.Quantity `json:"max"`
+}
+
+// PostgreSQLDatabase is a further database.
+type PostgreSQLDatabase struct {
+	// name of the database.
+	// +required
+	Name Identifier `json:"name"`
+	// owner is one of spec.roles, or the owner of spec.databaseName, which is the default.
+	// +optional
+	Owner Identifier `json:"owner,omitempty"`
+	// extensions that the database has. One that is taken away stays in the database.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=50
+	Extensions []Extension `json:"extensions,omitempty"`
+	// connectionLimit is the greatest number of connections to it; -1, the default, is none.
+	// +optional
+	// +kubebuilder:default=-1
+	// +kubebuilder:validation:Minimum=-1
+	// +kubebuilder:validation:Maximum=262143
+	ConnectionLimit *int32 `json:"connectionLimit,omitempty"`
+}
+
+// PostgreSQLRole is a further role. It is never a superuser and never replicates.
+// +kubebuilder:validation:XValidation:rule="self.login || !has(self.passwordSecret)",message="passwordSecret: only a role that logs in has a password"
+type PostgreSQLRole struct {
+	// name of the role.
+	// +required
+	Name Identifier `json:"name"`
+	// login is false for a role that only groups others; true by default.
+	// +optional
+	// +kubebuilder:default=true
+	Login *bool `json:"login,omitempty"`
+	// createdb lets the role make databases; false by default.
+	// +optional
+	CreateDB bool `json:"createdb,omitempty"`
+	// inRoles are the roles whose rights it has: others of spec.roles, or PostgreSQL's own such as pg_read_all_data.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=20
+	InRoles []ParentRole `json:"inRoles,omitempty"`
+	// connectionLimit is the greatest number of its connections; -1, the default, is none.
+	// +optional
+	// +kubebuilder:default=-1
+	// +kubebuilder:validation:Minimum=-1
+	// +kubebuilder:validation:Maximum=262143
+	ConnectionLimit *int32 `json:"connectionLimit,omitempty"`
+	// passwordSecret names a Secret of yours whose key "password" has the password. By default Fettle generates one, into
+	// the Secret "<name>-role-<role>" ('_' in the role's name becomes '-').
+	// +optional
+	PasswordSecret *fettlev1.LocalReference `json:"passwordSecret,omitempty"`
+}
+
+// ParentRole is the name of a role whose rights another role has.
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=63
+// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([a-z0-9_]*[a-z0-9])?$') && (!self.startsWith('pg_') || self in ['pg_monitor', 'pg_read_all_data', 'pg_write_all_data', 'pg_read_all_settings', 'pg_read_all_stats', 'pg_stat_scan_tables', 'pg_signal_backend', 'pg_checkpoint', 'pg_maintain', 'pg_use_reserved_connections']) && !(self in ['postgres', 'streaming_replica']) && !self.startsWith('fettle')",message="inRoles: must be one of spec.roles, or a role of PostgreSQL that does not reach beyond the database, such as pg_read_all_data"
+type ParentRole string
+
+// PostgreSQLHBARule admits or rejects connections. All connections but those inside the pod use TLS.
+type PostgreSQLHBARule struct {
+	// method is scram-sha-256 (by default: the role's password), cert (a client certificate of the cluster's own CA) or reject.
+	// +optional
+	// +kubebuilder:default=scram-sha-256
+	// +kubebuilder:validation:Enum=scram-sha-256;cert;reject
+	Method string `json:"method,omitempty"`
+	// databases that the rule is about; all by default.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=50
+	Databases []Identifier `json:"databases,omitempty"`
+	// roles that the rule is about; all by default.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=50
+	Roles []Identifier `json:"roles,omitempty"`
+	// cidr is the range of addresses that the rule is about, such as "10.0.0.0/8"; all by default.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=43
+	// +kubebuilder:validation:XValidation:rule="isCIDR(self)",message="cidr: must be a range of addresses such as 10.0.0.0/8 or fd00::/8"
+	CIDR string `json:"cidr,omitempty"`
+}
+
+// PostgreSQLSynchronous has commits wait for other instances.
+type PostgreSQLSynchronous struct {
+	// method is quorum: any instances that are enough.
+	// +optional
+	// +kubebuilder:default=quorum
+	// +kubebuilder:validation:Enum=quorum
+	Method string `json:"method,omitempty"`
+	// number of instances besides the primary that must have a commit before it is acknowledged; 1 by default.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=8
+	Number int32 `json:"number,omitempty"`
+	// preferred acknowledges commits also while too few instances follow, so that a failover may then lose some, as without
+	// synchronous replication; false by default: commits then wait.
+	// +optional
+	Preferred bool `json:"preferred,omitempty"`
+}
+
+// PostgreSQLBootstrap says how the data directory is made.
+type PostgreSQLBootstrap struct {
+	// initdb makes an empty database cluster.
+	// +optional
+	// +kubebuilder:default={}
+	Initdb PostgreSQLInitdb `json:"initdb,omitzero"`
+}
+
+// PostgreSQLInitdb are the options of initdb.
+type PostgreSQLInitdb struct {
+	// locale of the databases, "C.UTF-8" by default: sorts by code point, in the same way with every image.
+	// +optional
+	// +kubebuilder:default=C.UTF-8
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z][A-Za-z0-9_.@-]*$')",message="locale: must be the name of a locale of the image, such as en_US.utf8"
+	Locale string `json:"locale,omitempty"`
+	// encoding of the databases, "UTF8" by default.
+	// +optional
+	// +kubebuilder:default=UTF8
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z][A-Za-z0-9_]*$')",message="encoding: must be the name of an encoding, such as UTF8"
+	Encoding string `json:"encoding,omitempty"`
+	// dataChecksums has PostgreSQL notice damaged pages; true by default.
+	// +optional
+	// +kubebuilder:default=true
+	DataChecksums *bool `json:"dataChecksums,omitempty"`
+}
+
+// PostgreSQLLease are the times of failure detection.
+// +kubebuilder:validation:XValidation:rule="duration(self.fence) + duration('2s') < duration(self.duration)",message="lease.fence: must be more than 2s below duration, since the primary may need 2s to stop"
+// +kubebuilder:validation:XValidation:rule="duration(self.renew) + duration(self.renew) < duration(self.fence)",message="lease.renew: must be below half of fence, so that one lost request does not stop the primary"
+type PostgreSQLLease struct {
+	// duration after which an instance may take over from a primary that was not heard of; 10s by default.
+	// +optional
+	// +kubebuilder:default="10s"
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Format=duration
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('5s') && duration(self) <= duration('5m')",message="duration: must be from 5s to 5m"
+	Duration metav1.Duration `json:"duration,omitzero"`
+	// fence is how long after its last renewal a primary stops at once; 7s by default.
+	// +optional
+	// +kubebuilder:default="7s"
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Format=duration
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('2s') && duration(self) <= duration('5m')",message="fence: must be from 2s to 5m"
+	Fence metav1.Duration `json:"fence,omitzero"`
+	// renew is how often the primary renews the Lease; 2s by default.
+	// +optional
+	// +kubebuilder:default="2s"
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Format=duration
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('500ms') && duration(self) <= duration('1m')",message="renew: must be from 500ms to 1m"
+	Renew metav1.Duration `json:"renew,omitzero"`
+}
+
+// PostgreSQLMonitoring has Prometheus scrape the instances.
+type PostgreSQLMonitoring struct {
+	// enabled makes a PodMonitor and a PrometheusRule; false by default. The instances serve metrics either way.
+	// +optional
+	Enabled bool `json:"enabled,omitempty"`
+	// interval between two scrapes, "30s" by default.
+	// +optional
+	// +kubebuilder:default="30s"
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[1-9][0-9]{0,4}(s|m)$')",message="interval: must be seconds or minutes, such as 30s"
+	Interval string `json:"interval,omitempty"`
+	// labels of the PodMonitor and the PrometheusRule, where Prometheus selects by them.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=50
+	Labels map[string]string `json:"labels,omitempty"`
+}
+
+// PostgreSQLTLS shapes the certificates.
+type PostgreSQLTLS struct {
+	// dnsNames are further names in the server's certificate, besides those of the Services and pods.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=20
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.all(n, n.matches('^([*][.])?[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'))",message="dnsNames: each must be a DNS name in lower case, such as db.example.com"
+	DNSNames []string `json:"dnsNames,omitempty"`
+}

@@ -1,0 +1,99 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// PostgreSQLStatus is what was observed. It holds no number that changes by itself, such as a position in the log or a
+// lag: those are metrics.
+type PostgreSQLStatus struct {
+	// observedGeneration is the generation of the spec that this status speaks of.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Observed Generation"
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// phase sums up the conditions for people: Pending, Creating, Running, Updating, Degraded, Failed, Paused, Hibernated or
+	// Terminating.
+	// +optional
+	// +kubebuilder:validation:Enum=Pending;Creating;Running;Updating;Degraded;Failed;Paused;Hibernated;Terminating
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Phase",xDescriptors={"urn:alm:descriptor:io.kubernetes.phase"}
+	Phase PostgreSQLPhase `json:"phase,omitempty"`
+	// ready is true when the condition Ready is.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Ready"
+	Ready bool `json:"ready"`
+	// readyInstances is how many instances are ready, of how many: "3/3".
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Ready Instances"
+	ReadyInstances string `json:"readyInstances,omitempty"`
+	// primary is the pod that takes writes.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Primary"
+	Primary string `json:"primary,omitempty"`
+	// timeline counts the promotions of this PostgreSQL's data.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Timeline"
+	Timeline int64 `json:"timeline,omitempty"`
+	// instances are the servers, by number.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Instances"
+	Instances []PostgreSQLInstance `json:"instances,omitempty"`
+	// currentVersion is the version of the server that takes writes, for example "16.4".
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Current Version"
+	CurrentVersion string `json:"currentVersion,omitempty"`
+	// connectionString reaches the database inside the cluster. It has no password.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Connection String"
+	ConnectionString string `json:"connectionString,omitempty"`
+	// credentialsSecret is the Secret with the password of the owner of spec.databaseName.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Credentials Secret",xDescriptors={"urn:alm:descriptor:io.kubernetes:Secret"}
+	CredentialsSecret string `json:"credentialsSecret,omitempty"`
+	// agentImage is Fettle's image that the instances run. It stays as it is when the operator is upgraded, until the
+	// annotation fettle.dev/upgrade-agent asks for the operator's own.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Agent Image"
+	AgentImage string `json:"agentImage,omitempty"`
+	// desiredHash is the hash of the databases, roles and extensions that the primary was last told to have.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Desired Hash"
+	DesiredHash string `json:"desiredHash,omitempty"`
+	// conditions: Ready, and the ones that it sums up: Applied, VolumesReady, PrimaryReady, InstancesReady, Configured,
+	// Monitored.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Conditions",xDescriptors={"urn:alm:descriptor:io.kubernetes.conditions"}
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// PostgreSQLInstance is one server.
+type PostgreSQLInstance struct {
+	// name of the pod.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// role is Primary, Replica or Unknown.
+	// +optional
+	// +kubebuilder:validation:Enum=Primary;Replica;Unknown
+	Role InstanceRole `json:"role,omitempty"`
+	// state is Ready, Starting, Outdated, Fenced, Stopped or Failed.
+	// +optional
+	// +kubebuilder:validation:Enum=Ready;Starting;Outdated;Fenced;Stopped;Failed
+	State InstanceState `json:"state,omitempty"`
+	// message says what is wrong with it and what to do; empty when nothing is.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Message string `json:"message,omitempty"`
+}

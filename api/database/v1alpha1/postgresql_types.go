@@ -1,0 +1,271 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+)
+
+// PostgreSQL runs a PostgreSQL server, or several of which one takes writes and
+// the others follow it and can take its place.
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=postgresqls,singular=postgresql,shortName=pg,categories=fettle
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.version`
+// +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.spec.replicas`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Ready",type=boolean,JSONPath=`.status.ready`
+// +kubebuilder:printcolumn:name="Primary",type=string,JSONPath=`.status.primary`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Instances",type=string,priority=1,JSONPath=`.status.readyInstances`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: must be a DNS label of at most 52 characters (lower-case letters, digits and '-', starting with a letter), since Services and pods are named after it"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.primary) || self.spec.primary.size() == 1 || (self.spec.primary.startsWith(self.metadata.name) && self.spec.primary.size() == self.metadata.name.size() + 2)",message="primary: must be the name of one of this object's pods, such as <name>-1, or its number"
+// +operator-sdk:csv:customresourcedefinitions:displayName="PostgreSQL",order=1,resources={{StatefulSet,v1,""},{Service,v1,""},{Secret,v1,""},{ServiceAccount,v1,""},{Role,v1,""},{RoleBinding,v1,""},{PodDisruptionBudget,v1,""},{PersistentVolumeClaim,v1,""},{Pod,v1,""},{Event,v1,""}}
+type PostgreSQL struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec is what should run.
+	// +required
+	Spec PostgreSQLSpec `json:"spec,omitzero"`
+	// status is what was observed.
+	// +optional
+	// +kubebuilder:default={phase: "Pending", ready: false, conditions: {{type: "Ready", status: "Unknown", reason: "Reconciling", message: "waiting for the Fettle operator", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
+	Status PostgreSQLStatus `json:"status,omitzero"`
+}
+
+// PostgreSQLList is a list of PostgreSQLs.
+// +kubebuilder:object:root=true
+type PostgreSQLList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []PostgreSQL `json:"items"`
+}
+
+// Identifier is the name of a database or role: one that SQL needs no quotes for.
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=63
+// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([a-z0-9_]*[a-z0-9])?$')",message="name: must be lower-case letters, digits and '_', starting with a letter and not ending with '_', so that no client has to quote it"
+// +kubebuilder:validation:XValidation:rule="!(self in ['postgres', 'template0', 'template1', 'streaming_replica', 'replication', 'public', 'none', 'all', 'sameuser', 'samerole', 'samegroup']) && !self.startsWith('pg_') && !self.startsWith('fettle')",message="name: is reserved by PostgreSQL or Fettle; choose another one"
+type Identifier string
+
+// PostgreSQLSpec is what should run.
+// +kubebuilder:validation:XValidation:rule="!has(self.synchronous) || self.synchronous.number < self.replicas",message="synchronous.number: must be below replicas, since the primary does not count: with 3 replicas at most 2"
+// +kubebuilder:validation:XValidation:rule="!has(self.primary) || int(self.primary.substring(self.primary.lastIndexOf('-') + 1)) < self.replicas",message="primary: there is no such instance; the highest number is replicas - 1"
+// +kubebuilder:validation:XValidation:rule="!has(self.databases) || !self.databases.exists(d, d.name == self.databaseName)",message="databases: must not list databaseName again; give its extensions in spec.extensions"
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || !self.roles.exists(r, r.name == self.databaseName)",message="roles: must not list the owner of databaseName, which has its name and is made by Fettle"
+// +kubebuilder:validation:XValidation:rule="!has(self.databases) || self.databases.all(d, !has(d.owner) || d.owner == self.databaseName || (has(self.roles) && self.roles.exists(r, r.name == d.owner)))",message="databases: each owner must be one of spec.roles, or the owner of databaseName, which has its name"
+// +kubebuilder:validation:XValidation:rule="!has(self.autoGrow) || quantity(string(self.autoGrow.max)).compareTo(quantity(string(self.storage))) >= 0",message="autoGrow.max: must not be below storage"
+// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storageClassName: can't be changed, since a volume can't change its class"
+type PostgreSQLSpec struct {
+	// version of PostgreSQL: "13" to "18", or a minor version such as "16.4". The first number can't be changed later.
+	// +required
+	// +kubebuilder:validation:MaxLength=5
+	// +kubebuilder:validation:XValidation:rule="self.matches('^1[3-8]([.][0-9]{1,2})?$')",message="version: must be 13, 14, 15, 16, 17 or 18, or a minor version of one of them such as 16.4"
+	// +kubebuilder:validation:XValidation:rule="self.split('.')[0] == oldSelf.split('.')[0]",message="version: a change to another major version is not possible until Fettle has an upgrade path; make a new PostgreSQL and copy the data with pg_dump"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Version",order=1
+	Version string `json:"version"`
+
+	// storage is the size of each instance's volume, for example "10Gi", at least "128Mi". It can grow, not shrink.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('128Mi')) >= 0",message="storage: must be at least 128Mi"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity(string(oldSelf))) >= 0",message="storage: can't be made smaller, since a volume can't shrink"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Storage",order=2
+	Storage resource.Quantity `json:"storage"`
+
+	// storageClassName is the StorageClass of the volumes, the cluster's default by default. It can't be changed.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Storage Class",xDescriptors={"urn:alm:descriptor:io.kubernetes:StorageClass"}
+	StorageClassName *string `json:"storageClassName,omitempty"`
+
+	// autoGrow makes the volumes larger when they fill up; they never grow by themselves by default.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Volumes Grow"
+	AutoGrow *PostgreSQLAutoGrow `json:"autoGrow,omitempty"`
+
+	// replicas is the number of instances: one takes writes, the others follow it. 1 by default.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=9
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Replicas",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:podCount"},order=3
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// databaseName is the database that is made first, "app" by default. Its owner is a role of the same name, whose password
+	// is in the Secret "<name>-credentials". It can't be changed.
+	// +optional
+	// +kubebuilder:default=app
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="databaseName: can't be changed; add another one to databases"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Database Name",order=4
+	DatabaseName Identifier `json:"databaseName,omitempty"`
+
+	// extensions that the database databaseName has. One that is taken away stays in the database.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=50
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Extensions"
+	Extensions []Extension `json:"extensions,omitempty"`
+
+	// databases are further databases. One that is taken away stays on the server.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=50
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Databases"
+	Databases []PostgreSQLDatabase `json:"databases,omitempty"`
+
+	// roles are further roles, each with a password in a Secret of its own. One that is taken away stays on the server.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=50
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Roles"
+	Roles []PostgreSQLRole `json:"roles,omitempty"`
+
+	// parameters of postgresql.conf, for example {max_connections: "200"}. Those that Fettle sets itself, or that would break
+	// replication or leave the sandbox, are refused. Instances reload or restart as a change needs it.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=200
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[a-z_][a-z0-9_]{0,62}([.][a-z_][a-z0-9_]{0,62})?$'))",message="parameters: each name must be that of a parameter in lower case, such as work_mem or pg_stat_statements.max"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Parameters"
+	Parameters map[string]ParameterValue `json:"parameters,omitempty"`
+
+	// pgHBA says who may connect, first match first; who matches none may not. By default every role may connect to every
+	// database from everywhere, over TLS with its password.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=100
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Client Authentication"
+	PgHBA []PostgreSQLHBARule `json:"pgHBA,omitempty"`
+
+	// synchronous has a commit wait until other instances have it; by default it does not wait, and a failover may lose the
+	// last commits.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Synchronous Replication"
+	Synchronous *PostgreSQLSynchronous `json:"synchronous,omitempty"`
+
+	// primary is the instance that should take writes: the name of its pod, or its number. By default any.
+	// +optional
+	// +kubebuilder:validation:MaxLength=54
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z]([-a-z0-9]*[a-z0-9])?-)?[0-8]$')",message="primary: must be the name of a pod, such as demo-1, or its number"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Primary"
+	Primary string `json:"primary,omitempty"`
+
+	// bootstrap says how the first instance makes the data directory. It can't be changed.
+	// +optional
+	// +kubebuilder:default={}
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="bootstrap: can't be changed, since the data directory is made once"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Bootstrap"
+	Bootstrap PostgreSQLBootstrap `json:"bootstrap,omitzero"`
+
+	// image is the container image, docker.io/library/postgres:<version> by default: an unmodified image of PostgreSQL, based on
+	// Debian, or on Alpine where its tag contains "alpine".
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-zA-Z0-9][a-zA-Z0-9._:/@+-]*$')",message="image: must be an image reference such as docker.io/library/postgres:16-alpine, without spaces"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Image"
+	Image string `json:"image,omitempty"`
+
+	// imagePullPolicy says when the images are pulled; by default Always for the tag latest, else IfNotPresent.
+	// +optional
+	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Image Pull Policy",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:imagePullPolicy"}
+	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
+
+	// imagePullSecrets name Secrets with the credentials of the images' registries.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=10
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Image Pull Secrets"
+	ImagePullSecrets []fettlev1.LocalReference `json:"imagePullSecrets,omitempty"`
+
+	// resources are the requests and limits of each instance.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || ['cpu', 'memory', 'ephemeral-storage'].all(k, !(k in self.requests) || !(k in self.limits) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",message="resources: no request may be above its limit"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Resources",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:resourceRequirements"}
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+
+	// lease sets the times of failure detection. Shorter ones fail over faster and cost more requests.
+	// +optional
+	// +kubebuilder:default={duration: "10s", fence: "7s", renew: "2s"}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Lease"
+	Lease PostgreSQLLease `json:"lease,omitzero"`
+
+	// monitoring makes a PodMonitor and a PrometheusRule where the Prometheus Operator is installed.
+	// +optional
+	// +kubebuilder:default={}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Monitoring"
+	Monitoring PostgreSQLMonitoring `json:"monitoring,omitzero"`
+
+	// tls shapes the certificates, which Fettle makes and renews itself.
+	// +optional
+	// +kubebuilder:default={}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="TLS"
+	TLS PostgreSQLTLS `json:"tls,omitzero"`
+
+	// topologySpread spreads the instances over nodes and zones where it can; true by default.
+	// +optional
+	// +kubebuilder:default=true
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Topology Spread",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
+	TopologySpread *bool `json:"topologySpread,omitempty"`
+
+	// nodeSelector are labels that a node must have.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=50
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Node Selector"
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+
+	// tolerations of the pods.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Tolerations"
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+
+	// affinity of the pods.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Affinity"
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+
+	// priorityClassName of the pods.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Priority Class"
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+
+	// terminationGracePeriodSeconds is how long an instance may take to stop; 60 by default.
+	// +optional
+	// +kubebuilder:default=60
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=3600
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Termination Grace Period"
+	TerminationGracePeriodSeconds *int64 `json:"terminationGracePeriodSeconds,omitempty"`
+
+	// paused stops Fettle from changing anything of this PostgreSQL until it is false again. Failover goes on.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Paused",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
+	Paused bool `json:"paused,omitempty"`
+
+	// hibernated stops all instances, the primary last, and keeps their volumes, until it is false again.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Hibernated",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
+	Hibernated bool `json:"hibernated,omitempty"`
+
+	// deletionPolicy says what becomes of volumes and passwords when this PostgreSQL is deleted: Retain (by default) keeps them, and
+	// a PostgreSQL that is made anew under the same name finds them; Delete deletes them.
+	// +optional
+	// +kubebuilder:default=Retain
+	// +kubebuilder:validation:Enum=Retain;Delete
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Deletion Policy",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:Retain","urn:alm:descriptor:com.tectonic.ui:select:Delete"}
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+}
