@@ -1,7 +1,9 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -46,4 +48,24 @@ func (e *Error) Error() string {
 		texts = append(texts, fmt.Sprintf("and %d more", e.More))
 	}
 	return strings.Join(texts, "; ")
+}
+
+// faults collects what is wrong.
+type faults []Fault
+
+func (f *faults) add(key, format string, args ...any) {
+	*f = append(*f, Fault{Key: key, Problem: cut(fmt.Sprintf(format, args...))})
+}
+
+// err returns what was collected as an *Error, or nil.
+func (f faults) err() error {
+	if len(f) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(f, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
+			cmp.Compare(a.Problem, b.Problem))
+	})
+	n := min(len(f), MaxFaults)
+	return &Error{Faults: f[:n], More: len(f) - n}
 }

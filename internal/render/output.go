@@ -1,57 +1,116 @@
 package render
 
 import (
-	"strings"
-	"text/template"
+	"errors"
+	"maps"
+	"slices"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Render renders every template of in. Its error is an *Error.
+// Render renders every template of in, or returns an *Error with a fault for each that can't be.
+//
+// A key is put into Output.Secret if its template mentions a secret value anywhere, also in a condition or in a part
+// that is not rendered, or mentions .Values as a whole while any value is secret. So Output.Data stays the same whatever
+// the secret values are.
 func Render(in Input) (Output, error) {
-	values := map[string]string{}
-	secret := false
-	for k, v := range in.Values {
-		values[k] = v.Text
-		secret = secret || v.Secret
+	r := renderer{
+		in: &in, values: newValues(in.Values), budget: &budget{steps: MaxSteps, bytes: MaxWork},
+		out: Output{Data: map[string]string{}, Secret: map[string]string{}},
 	}
-	context := map[string]any{
-		"Application": in.Application, "Environment": in.Environment, "Namespace": in.Namespace, "Name": in.Name,
-		"Values": values,
+	if r.judge(); len(r.faults) > 0 {
+		return Output{}, r.faults.err()
 	}
-	out := Output{Data: map[string]string{}, Secret: map[string]string{}}
-	for where, templates := range map[string]map[string]string{"config.": in.Config, "files.": in.Files} {
-		for key, text := range templates {
-			t, err := template.New(key).Option("missingkey=error").Parse(text)
-			var b strings.Builder
-			if err == nil {
-				err = t.Execute(&b, context)
-			}
-			if err != nil {
-				return Output{}, &Error{Faults: []Fault{{Key: where + key, Problem: "can't be rendered"}}}
-			}
-			if secret && strings.Contains(text, ".Values") {
-				out.Secret[key] = b.String()
-			} else {
-				out.Data[key] = b.String()
-			}
+	for _, key := range slices.Sorted(maps.Keys(in.Config)) {
+		r.render("config."+key, key, in.Config[key])
+	}
+	r.out.Files = slices.Sorted(maps.Keys(in.Files))
+	for _, key := range r.out.Files {
+		r.render("files["+key+"]", key, in.Files[key])
+	}
+	if err := r.faults.err(); err != nil {
+		return Output{}, err
+	}
+	return r.out, nil
+}
+
+// renderer is the state of one Render.
+type renderer struct {
+	in     *Input
+	values *values
+	budget *budget
+	out    Output
+	faults faults
+	data   int // size of out.Data
+	secret int // size of out.Secret
+	full   bool
+}
+
+// judge looks at the names and sizes of templates.
+func (r *renderer) judge() {
+	if n := len(r.in.Config) + len(r.in.Files); n > MaxKeys {
+		r.faults.add("", "there are %d keys and files, at most %d are allowed", n, MaxKeys)
+		return
+	}
+	size := 0
+	for key, template := range r.in.Config {
+		size += len(template)
+		r.judgeKey("config."+key, key)
+	}
+	for key, template := range r.in.Files {
+		size += len(template)
+		r.judgeKey("files["+key+"]", key)
+		if _, both := r.in.Config[key]; both {
+			r.faults.add("files["+key+"]", "config has a key of the same name: rename one of them")
 		}
 	}
-	return out, nil
+	if size > MaxTemplates {
+		r.faults.add("", "the templates have %d bytes together, at most %d are allowed", size, MaxTemplates)
+	}
 }
 
-// CheckSchema says whether schema can be used. Its error is an *Error.
-func CheckSchema(schema []byte) error { return validSchema(schema) }
-
-// Validate compares out with its schemas. Files are those keys of out that files of s names. Its error is an *Error.
-func Validate(out Output, s Schemas) error {
-	_ = out
-	return validSchema(s.Config)
+func (r *renderer) judgeKey(where, key string) {
+	for _, problem := range validation.IsConfigMapKey(key) {
+		r.faults.add(where, "not a valid name of a key in a ConfigMap: %s", problem)
+	}
 }
 
-// CheckFormats says whether the files among the keys of out, those that end in .json, .yaml, .yml or .properties, can
-// be parsed. Its error is an *Error.
-func CheckFormats(out Output) error {
-	_ = out
-	return nil
+// render renders one template into the half where it belongs.
+func (r *renderer) render(where, key, template string) {
+	if r.full {
+		return
+	}
+	text, secret, err := r.text(template)
+	if problem, ok := errors.AsType[*problem](err); ok {
+		r.faults = append(r.faults, problem.fault(where, template))
+		r.full = r.budget.steps < 0 || r.budget.bytes < 0
+		return
+	}
+	half, size, kind := r.out.Data, &r.data, "ConfigMap"
+	if secret {
+		half, size, kind = r.out.Secret, &r.secret, "Secret"
+	}
+	switch *size += len(key) + len(text); {
+	case *size > MaxData:
+		r.full = true // what follows would only say the same
+		r.faults.add(where, "with it, the %s has more than %d bytes: split the configuration", kind, MaxData)
+	case !secret && !utf8.ValidString(text):
+		r.faults.add(where, "the text is not UTF-8, which a ConfigMap can't hold: use b64enc")
+	default:
+		half[key] = text
+	}
 }
 
-func validSchema([]byte) error { return nil }
+// text renders one template, and says whether it can see a secret value. Its error is a *problem.
+func (r *renderer) text(template string) (string, bool, error) {
+	t, err := check(template)
+	if err != nil {
+		return "", false, err
+	}
+	e := evaluator{in: r.in, values: r.values, budget: r.budget, room: MaxData}
+	if err := e.list(t.root); err != nil {
+		return "", false, err
+	}
+	return e.out.String(), t.reach.secret(r.in.Values), nil
+}

@@ -27,6 +27,8 @@ type Output struct {
 	Data map[string]string
 	// Secret holds what may depend on one: the text, or whether a part of it is there.
 	Secret map[string]string
+	// Files are the keys that came from Input.Files, in order.
+	Files []string
 }
 
 // Schemas are JSON Schemas, as JSON, of what was rendered.

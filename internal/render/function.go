@@ -1,0 +1,239 @@
+package render
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template/parse"
+)
+
+const (
+	// maxIndent is how far indent and nindent go.
+	maxIndent = 100
+	// many is the number of arguments where there may be several.
+	many = 100
+)
+
+// function is what a template can call. Arguments are string, bool, int, *values or missing.
+type function struct {
+	min, max int // number of arguments, the piped one counted
+	call     func(b *budget, args []any) (any, error)
+}
+
+// functions are all that there are. The evaluator calls "and" and "or" itself, which look at an argument only if they
+// have to.
+var functions = map[string]function{
+	"and":      {1, many, nil},
+	"or":       {1, many, nil},
+	"not":      {1, 1, not},
+	"eq":       {2, many, equal},
+	"ne":       {2, 2, differ},
+	"len":      {1, 1, length},
+	"index":    {2, 2, index},
+	"default":  {2, 2, defaulted},
+	"required": {2, 2, required},
+	"upper":    {1, 1, text(strings.ToUpper)},
+	"lower":    {1, 1, text(strings.ToLower)},
+	"trim":     {1, 1, text(strings.TrimSpace)},
+	"quote":    {1, 1, text(func(s string) string { return asJSON(s) })},
+	"b64enc":   {1, 1, text(func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) })},
+	"toJson":   {1, 1, toJSON},
+	"indent":   {2, 2, func(b *budget, args []any) (any, error) { return indented(b, args, "") }},
+	"nindent":  {2, 2, func(b *budget, args []any) (any, error) { return indented(b, args, "\n") }},
+}
+
+// checkCall judges a call as far as that can be done without values.
+func checkCall(name *parse.IdentifierNode, args []parse.Node, piped bool) error {
+	f, ok := functions[name.Ident]
+	if !ok {
+		return wrong(name, "there is no function %s: there are %s", name, strings.Join(slices.Sorted(maps.Keys(functions)), ", "))
+	}
+	n := len(args)
+	if piped {
+		n++
+	}
+	switch {
+	case n < f.min || f.max != many && n > f.max:
+		return wrong(name, "%s takes %s, not %d", name, f.arity(), n)
+	case n > f.max:
+		return wrong(name, "%s takes at most %d arguments", name, f.max)
+	case name.Ident == "required" && (len(args) == 0 || args[0].Type() != parse.NodeString):
+		return wrong(name, "the first argument of required is a text in quotes") // it is shown, so it must be no value
+	case strings.HasSuffix(name.Ident, "indent"):
+		if len(args) == 0 || !isWidth(args[0]) {
+			return wrong(name, "the first argument of %s is a number from 0 to %d", name, maxIndent)
+		}
+	}
+	return nil
+}
+
+func (f function) arity() string {
+	count := strconv.Itoa(f.min) + " argument"
+	if f.min > 1 {
+		count += "s"
+	}
+	if f.max > f.min {
+		return "at least " + count
+	}
+	return count
+}
+
+func isWidth(n parse.Node) bool {
+	number, ok := n.(*parse.NumberNode)
+	return ok && number.IsInt && number.Int64 >= 0 && number.Int64 <= maxIndent
+}
+
+// text makes a function of one argument from one of texts.
+func text(f func(string) string) func(*budget, []any) (any, error) {
+	return func(b *budget, args []any) (any, error) {
+		s, err := printed(args[0])
+		if err != nil {
+			return nil, err
+		}
+		if err := b.work(len(s)); err != nil {
+			return nil, err
+		}
+		s = f(s)
+		return s, b.work(len(s))
+	}
+}
+
+func not(_ *budget, args []any) (any, error) {
+	is, err := truth(args[0])
+	return !is, err
+}
+
+// equal says whether the first argument is one of the others.
+func equal(b *budget, args []any) (any, error) {
+	for _, other := range args[1:] {
+		if err := alike(args[0], other); err != nil {
+			return nil, err
+		}
+		if s, ok := other.(string); ok {
+			if err := b.work(len(s)); err != nil {
+				return nil, err
+			}
+		}
+		if args[0] == other {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func differ(b *budget, args []any) (any, error) {
+	same, err := equal(b, args)
+	return same == false, err
+}
+
+// alike returns an error unless both are texts, both numbers or both booleans.
+func alike(a, b any) error {
+	for _, v := range []any{a, b} {
+		if _, err := printed(v); err != nil {
+			return err
+		}
+	}
+	if kind(a) != kind(b) {
+		return fmt.Errorf("a %s can't be compared with a %s", kind(a), kind(b))
+	}
+	return nil
+}
+
+func kind(v any) string {
+	switch v.(type) {
+	case string:
+		return "text"
+	case int:
+		return "number"
+	default:
+		return "boolean"
+	}
+}
+
+func length(_ *budget, args []any) (any, error) {
+	switch v := args[0].(type) {
+	case *values:
+		return len(v.all), nil
+	case string:
+		return len(v), nil
+	case missing:
+		return nil, v.fault()
+	default:
+		return nil, fmt.Errorf("a %s has no length", kind(v))
+	}
+}
+
+func index(_ *budget, args []any) (any, error) {
+	all, _ := args[0].(*values) // check saw to both
+	name, _ := args[1].(string)
+	return all.get(name), nil
+}
+
+func defaulted(_ *budget, args []any) (any, error) {
+	if _, is := args[1].(missing); is {
+		return args[0], nil
+	}
+	if is, err := truth(args[1]); err != nil || is {
+		return args[1], err
+	}
+	return args[0], nil
+}
+
+func required(_ *budget, args []any) (any, error) {
+	message, _ := args[0].(string) // checkCall saw to that
+	if _, is := args[1].(missing); is || args[1] == "" {
+		return nil, errors.New(message)
+	}
+	return args[1], nil
+}
+
+func toJSON(b *budget, args []any) (any, error) {
+	if m, is := args[0].(missing); is {
+		return nil, m.fault()
+	}
+	document := args[0]
+	if v, is := document.(*values); is {
+		if err := b.work(v.size()); err != nil {
+			return nil, err
+		}
+		document = v.texts()
+	} else if s, is := document.(string); is {
+		if err := b.work(len(s)); err != nil {
+			return nil, err
+		}
+	}
+	s := asJSON(document)
+	return s, b.work(len(s))
+}
+
+// asJSON returns v as JSON on one line, with keys in order and without the escapes for HTML.
+func asJSON(v any) string {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		panic(err) // texts, numbers, booleans and maps of texts have JSON
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+// indented puts spaces before each line, as many as the first argument says.
+func indented(b *budget, args []any, before string) (any, error) {
+	s, err := printed(args[1])
+	if err != nil {
+		return nil, err
+	}
+	width, _ := args[0].(int) // checkCall saw to that
+	lines := strings.Count(s, "\n") + 1
+	if err := b.work(2*len(s) + lines*width + len(before)); err != nil {
+		return nil, err
+	}
+	pad := strings.Repeat(" ", width)
+	return before + pad + strings.ReplaceAll(s, "\n", "\n"+pad), nil
+}

@@ -1,0 +1,61 @@
+package render
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"text/template/parse"
+	"unicode/utf8"
+)
+
+// problem is a fault in a template.
+type problem struct {
+	at   parse.Pos // where, as an offset in bytes
+	line int       // where, if that is all that is known
+	text string
+}
+
+func (p *problem) Error() string { return p.text }
+
+func wrong(n parse.Node, format string, args ...any) error {
+	return &problem{at: n.Position(), text: fmt.Sprintf(format, args...)}
+}
+
+// treeName is what the parser calls each template in its errors.
+const treeName = "t"
+
+// parseFault takes the line out of an error of the parser, "template: t:3: unexpected ...".
+func parseFault(err error) error {
+	text := strings.TrimPrefix(err.Error(), "template: "+treeName+":")
+	line, rest, ok := strings.Cut(text, ": ")
+	number, bad := strconv.Atoi(line)
+	if !ok || bad != nil {
+		return &problem{text: text}
+	}
+	return &problem{line: number, text: rest}
+}
+
+// fault says where in template the problem is.
+func (p *problem) fault(key, template string) Fault {
+	f := Fault{Key: key, Line: p.line, Problem: cut(p.text)}
+	if p.line == 0 {
+		before := template[:min(int(p.at), len(template))]
+		f.Line = strings.Count(before, "\n") + 1
+		f.Column = len(before) - strings.LastIndex(before, "\n")
+	}
+	return f
+}
+
+// cut makes text no longer than MaxProblem, between two characters.
+func cut(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= MaxProblem {
+		return text
+	}
+	const end = " ..."
+	n := MaxProblem - len(end)
+	for !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n] + end
+}
