@@ -1,0 +1,209 @@
+package rollout
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// ConfigPrefix is that of the annotations for AppConfigs.
+	ConfigPrefix = "config.fettle.dev"
+	// VotingPrefix is that of the annotations for VoteConfigs.
+	VotingPrefix = "voting.fettle.dev"
+	// UsesAnnotation on a workload names AppConfigs, separated by commas, of which it uses all keys.
+	UsesAnnotation = "config.fettle.dev/uses"
+	// PublishedAnnotation on a ConfigMap or Secret says since when its contents are published, see [Stamp].
+	PublishedAnnotation = "config.fettle.dev/published"
+)
+
+// Kinds of objects that are published.
+const (
+	ConfigMap = "ConfigMap"
+	Secret    = "Secret"
+)
+
+// Kinds of workloads.
+const (
+	Deployment  = "Deployment"
+	StatefulSet = "StatefulSet"
+	DaemonSet   = "DaemonSet"
+)
+
+// Owner is the AppConfig or VoteConfig whose configuration is rolled out.
+type Owner struct {
+	// Prefix is ConfigPrefix or VotingPrefix.
+	Prefix    string
+	Namespace string
+	// Name is a DNS label, of at most 63 characters.
+	Name string
+}
+
+// Object is a ConfigMap or Secret that an owner publishes, or may publish.
+type Object struct {
+	// Kind is ConfigMap or Secret.
+	Kind string
+	// Target is the name that users give to a reference.
+	Target string
+	// Versioned publishes each content under a name of its own, <target>-<10 hex digits>.
+	Versioned bool
+	// Name of the object that holds the current contents: Target, or the current version.
+	Name string
+	// Versions are the names of all objects of this owner and target that exist, in either mode, Name included if it does.
+	// It may be nil unless there are, or were, versions.
+	Versions []string
+	// Exists is false where nothing is published under Name; Data and Stamp are then empty.
+	Exists bool
+	// Data are the contents, of the live object.
+	Data map[string][]byte
+	// Stamp is the live object's PublishedAnnotation.
+	Stamp string
+}
+
+// Discovery says how dependants are found, besides Policy.Targets.
+type Discovery string
+
+const (
+	// References finds the workloads whose pod template refers to an object, and those with UsesAnnotation.
+	References Discovery = "References"
+	// Selector finds the workloads whose own labels match Policy.Selector.
+	Selector Discovery = "Selector"
+	// None finds none.
+	None Discovery = "None"
+)
+
+// Target names a workload in the owner's namespace.
+type Target struct {
+	// Kind is Deployment, StatefulSet or DaemonSet.
+	Kind string
+	Name string
+}
+
+// Policy says which workloads are restarted, and when. The zero value of a field means what is written beside it.
+type Policy struct {
+	// Disabled is strategy None: nothing is written to any workload.
+	Disabled bool
+	// Discovery is References if empty.
+	Discovery Discovery
+	// Selector is for Discovery Selector; nil selects nothing.
+	Selector labels.Selector
+	// Targets are dependants whatever their pod template refers to. One that refers to nothing uses all keys.
+	Targets []Target
+	// Debounce is how long nothing must have changed before restarts begin; 0: not at all.
+	Debounce time.Duration
+	// MinInterval lies between two restarts of the same workload; 0: nothing does.
+	MinInterval time.Duration
+	// MaxConcurrent is how many restarts may be under way; 1 if 0.
+	MaxConcurrent int
+	// Window, if any, is when restarts may start.
+	Window *Window
+	// ProgressDeadline is how long the next pod of a StatefulSet or DaemonSet may take; 10 minutes if 0. Deployments have
+	// their own deadline.
+	ProgressDeadline time.Duration
+}
+
+// Report is what one pass found and did.
+type Report struct {
+	// Dependents are all of them, by kind and name. Status holds MaxDependents of them, see [Report.Bounded].
+	Dependents []Dependent
+	// Condition has Status, Reason and Message of the condition RolledOut. The caller adds Type and ObservedGeneration.
+	Condition metav1.Condition
+	// Wake is when to come back at the latest, though nothing that is watched has changed; 0: never.
+	Wake time.Duration
+	// Restarted counts the restarts that this pass wrote. Their time belongs into lastRolloutTime.
+	Restarted int
+	// LastRestart is when a dependant was last restarted for this owner, as their annotations have it; zero if never.
+	LastRestart time.Time
+	// Announce is the text of an event with reason EventRestarted, in the first pass of a wave of restarts; "" otherwise.
+	Announce string
+}
+
+// EventRestarted is the reason of the event that announces a wave of restarts.
+const EventRestarted = "Restarted"
+
+// MaxDependents is how many dependants a status lists.
+const MaxDependents = 100
+
+// State of a dependant.
+type State string
+
+const (
+	// UpToDate runs what is published.
+	UpToDate State = "UpToDate"
+	// Pending will be restarted; the message says what it waits for.
+	Pending State = "Pending"
+	// Restarting was restarted, and is not complete yet.
+	Restarting State = "Restarting"
+	// Failed was restarted, and made no progress for too long.
+	Failed State = "Failed"
+	// Paused was told to restart, and waits for a person: it is paused, or has the strategy OnDelete.
+	Paused State = "Paused"
+)
+
+// Dependent is a workload that uses the configuration, as status reports it.
+type Dependent struct {
+	Kind string
+	Name string
+	// Hash of what its pods run, shortened; "" while that is not known.
+	Hash  string
+	State State
+	// Message says what it waits for or why it failed; "" if there is nothing to say.
+	Message string
+}
+
+// Reasons of the condition RolledOut.
+const (
+	// ReasonRolledOut (True) means that all dependants run what is published.
+	ReasonRolledOut = "RolledOut"
+	// ReasonNoDependents (True) means that no workload uses the configuration.
+	ReasonNoDependents = "NoDependents"
+	// ReasonRestartsDisabled (True) means that the strategy is None.
+	ReasonRestartsDisabled = "RestartsDisabled"
+	// ReasonRollingOut (False) means that dependants are being restarted.
+	ReasonRollingOut = "RollingOut"
+	// ReasonDebouncing (False) means that restarts begin when nothing has changed for a while.
+	ReasonDebouncing = "Debouncing"
+	// ReasonWaitingForWindow (False) means that restarts begin in the next window.
+	ReasonWaitingForWindow = "WaitingForWindow"
+	// ReasonKeyMissing (False) means that dependants need a key that is not published: their pods could not start.
+	ReasonKeyMissing = "KeyMissing"
+	// ReasonManualRestart (False) means that dependants wait for a person: they are paused or have the strategy OnDelete.
+	ReasonManualRestart = "ManualRestart"
+	// ReasonRolloutFailed (False) means that a restart failed. No other starts.
+	ReasonRolloutFailed = "RolloutFailed"
+)
+
+// Workload is what counts of a Deployment, StatefulSet or DaemonSet. It must not be changed.
+type Workload struct {
+	Kind            string
+	Namespace       string
+	Name            string
+	UID             types.UID
+	ResourceVersion string
+	// Labels are the workload's own, not those of its pods.
+	Labels map[string]string
+	// References are those of the pod template to ConfigMaps and Secrets, without duplicates, in order.
+	References []Reference
+	// Uses are the AppConfigs of UsesAnnotation.
+	Uses []string
+	// Progress of its rollout.
+	Progress Progress
+
+	deleting bool
+	// created, and changed: when somebody but this package last changed the template, at the latest.
+	created, changed time.Time
+	// notes and templates are the annotations with Fettle's prefixes, of the workload and of its pod template.
+	notes, templates map[string]string
+}
+
+// Reference of a pod template to a ConfigMap or Secret, or to a key of it.
+type Reference struct {
+	Kind string
+	Name string
+	// Key is "" for all keys.
+	Key string
+	// Optional references may lead nowhere.
+	Optional bool
+}
