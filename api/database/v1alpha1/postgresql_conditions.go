@@ -52,7 +52,8 @@ const (
 	// LabelRolePrimary and LabelRoleReplica are the values of LabelRole.
 	LabelRolePrimary = "primary"
 	LabelRoleReplica = "replica"
-	// AnnotationSwitchover, on the PostgreSQL, asks for another primary: the name of a pod, or "any".
+	// AnnotationSwitchover, on the PostgreSQL, asks for another primary: the name of a pod. Its agents follow it while that pod can
+	// take over. The operator writes the name of a pod for "any", and removes the annotation when the named pod is primary.
 	AnnotationSwitchover = "fettle.dev/switchover"
 	// AnnotationFenced, on the PostgreSQL, stops the server of the named pods (with commas between them, "*" for all) and keeps
 	// the pods.

@@ -156,7 +156,7 @@ type PostgreSQLBootstrap struct {
 	Initdb PostgreSQLInitdb `json:"initdb,omitzero"`
 }
 
-// PostgreSQLInitdb are the options of initdb.
+// PostgreSQLInitdb are the options of initdb. The encoding is that of the locale, UTF8 by default, and pages have checksums.
 type PostgreSQLInitdb struct {
 	// locale of the databases, "C.UTF-8" by default: sorts by code point, in the same way with every image.
 	// +optional
@@ -165,17 +165,17 @@ type PostgreSQLInitdb struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z][A-Za-z0-9_.@-]*$')",message="locale: must be the name of a locale of the image, such as en_US.utf8"
 	Locale string `json:"locale,omitempty"`
-	// encoding of the databases, "UTF8" by default.
+	// icuLocale has the databases sort by a locale of ICU, such as "de-DE", instead of the C library's; from version 15.
 	// +optional
-	// +kubebuilder:default=UTF8
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z][A-Za-z0-9_]*$')",message="encoding: must be the name of an encoding, such as UTF8"
-	Encoding string `json:"encoding,omitempty"`
-	// dataChecksums has PostgreSQL notice damaged pages; true by default.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z][A-Za-z0-9_@=;-]*$')",message="icuLocale: must be the name of a locale of ICU, such as de-DE"
+	ICULocale string `json:"icuLocale,omitempty"`
+	// walSegmentSizeMB is the size of a file of the write-ahead log, in MiB; 16 by default.
 	// +optional
-	// +kubebuilder:default=true
-	DataChecksums *bool `json:"dataChecksums,omitempty"`
+	// +kubebuilder:default=16
+	// +kubebuilder:validation:Enum=1;2;4;8;16;32;64;128;256;512;1024
+	WALSegmentSizeMB int32 `json:"walSegmentSizeMB,omitempty"`
 }
 
 // PostgreSQLLease are the times of failure detection.
