@@ -1,0 +1,114 @@
+package election
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Config is what the agent is told to do. It changes while the agent runs.
+type Config struct {
+	// Self is the instance this agent looks after: the name and the UID of its pod.
+	Self Holder
+	// Instances are the names of all instances by ordinal, with Self.
+	Instances []string
+	// SystemID is the system identifier the cluster is known to have (status of the object); "" while it has none.
+	SystemID string
+	// MayInitialize says that no volume of the cluster can hold data: each was made for this very cluster. Without it
+	// initdb waits until each peer has answered that it has none.
+	MayInitialize bool
+	// Synchronous is how many standbys confirm each commit; 0 is asynchronous, also for what is called preferred.
+	Synchronous int
+	// Failsafe allows the holder to outlast an outage of the API server while every peer promises not to take over.
+	Failsafe bool
+	// SwitchoverTarget is the instance that shall be the primary; "" leaves that to the election.
+	SwitchoverTarget string
+	// Fenced keeps PostgreSQL down here: fencing of this instance, or hibernation of the cluster.
+	Fenced bool
+	// Paused forbids switchovers, rewinds and reclones. Failover goes on.
+	Paused bool
+	// AutoReclone allows replacing the data of an instance that can't follow the primary any more.
+	AutoReclone bool
+	// Backup says that a completed backup exists which is later than anything a reclone would remove.
+	Backup bool
+
+	Timing
+}
+
+// Timing has the limits in time. Zero fields take the value of [DefaultTiming] through [Timing.WithDefaults].
+type Timing struct {
+	// Renew is the time between two renewals, and the limit of one request to the API server.
+	Renew time.Duration
+	// Lease is how long a taker must have seen the same record.
+	Lease time.Duration
+	// Fence is how long after sending its last renewal the holder stops PostgreSQL at once.
+	Fence time.Duration
+	// Kill is how long after that it ends what is left of it.
+	Kill time.Duration
+	// Step is how long a candidate leaves to each better one, and how long silent peers are waited for.
+	Step time.Duration
+	// Heartbeat is how old the last answered heartbeat may be for PostgreSQL to count as alive.
+	Heartbeat time.Duration
+	// Start is how long starting, recovering and promoting may take before somebody else shall have the Lease.
+	Start time.Duration
+	// Stop is how long an ordered stop may take before it becomes an immediate one.
+	Stop time.Duration
+	// Calm is how long after a crash the next one is again repaired by a restart in place.
+	Calm time.Duration
+	// Patience is how long a candidate that lacks some of what the last primary wrote waits for one that has it all.
+	Patience time.Duration
+}
+
+// DefaultTiming returns the times of the design: renewed every 2 s, valid for 10 s, fenced at 7 s, killed at 9 s.
+func DefaultTiming() Timing {
+	return Timing{
+		Renew:     2 * time.Second,
+		Lease:     10 * time.Second,
+		Fence:     7 * time.Second,
+		Kill:      2 * time.Second,
+		Step:      500 * time.Millisecond,
+		Heartbeat: 2 * time.Second,
+		Start:     time.Minute,
+		Stop:      30 * time.Second,
+		Calm:      time.Minute,
+		Patience:  10 * time.Second,
+	}
+}
+
+// WithDefaults returns t with the fields that are 0 taken from [DefaultTiming].
+func (t Timing) WithDefaults() Timing {
+	d := DefaultTiming()
+	for _, f := range []struct {
+		have *time.Duration
+		def  time.Duration
+	}{
+		{&t.Renew, d.Renew}, {&t.Lease, d.Lease}, {&t.Fence, d.Fence}, {&t.Kill, d.Kill}, {&t.Step, d.Step},
+		{&t.Heartbeat, d.Heartbeat}, {&t.Start, d.Start}, {&t.Stop, d.Stop}, {&t.Calm, d.Calm}, {&t.Patience, d.Patience},
+	} {
+		if *f.have == 0 {
+			*f.have = f.def
+		}
+	}
+	return t
+}
+
+// Validate says why c is not safe to run with: the old primary must be dead before the Lease can be taken even when
+// the two clocks differ by 5 %, and at least two renewals must fit before the deadline.
+func (c Config) Validate() error {
+	switch {
+	case c.Self.Name == "" || c.Self.UID == "":
+		return errors.New("self: name and UID of the pod are needed")
+	case !slices.Contains(c.Instances, c.Self.Name):
+		return fmt.Errorf("instances: %s is not among %v", c.Self.Name, c.Instances)
+	case c.Synchronous < 0 || c.Synchronous >= max(len(c.Instances), 1) && c.Synchronous > 0:
+		return fmt.Errorf("synchronous: %d of %d instances can't confirm a commit", c.Synchronous, len(c.Instances))
+	case min(c.Renew, c.Lease, c.Fence, c.Kill, c.Step, c.Heartbeat, c.Start, c.Stop, c.Calm, c.Patience) <= 0:
+		return errors.New("times must be above 0")
+	case c.Lease-c.Lease/20 <= c.Fence+c.Kill+(c.Fence+c.Kill)/20:
+		return fmt.Errorf("lease: %s must be at least 11 %% longer than fence and kill together, %s", c.Lease, c.Fence+c.Kill)
+	case c.Fence < 3*c.Renew:
+		return fmt.Errorf("fence: %s leaves no room for two renewals, every %s", c.Fence, c.Renew)
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package election
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Write is one update of the Lease.
+type Write struct {
+	// Sent is when it was sent; Lease what it wrote.
+	Sent  time.Duration
+	Lease Lease
+}
+
+// Holding is what an agent knows of its own writes of the Lease. Each write is announced by Begin before it is sent and
+// ended by exactly one of Applied, Refused and Unknown.
+type Holding struct {
+	// Confirmed is the last write as a holder that succeeded; zero while this process does not hold the Lease.
+	Confirmed Write
+	// Pending is the write under way; nil if none is.
+	Pending *Write
+	// Unsettled are writes whose outcome is not known: any of them may have been applied, or still be.
+	Unsettled []Write
+	// Promises are when the question was sent that a peer granted last.
+	Promises map[string]time.Duration
+	// AskedAt is when the last round of questions was sent.
+	AskedAt time.Duration
+}
+
+// Begin returns h with a write of l that is about to be sent.
+func (h Holding) Begin(now time.Duration, l Lease) Holding {
+	h.Pending = &Write{Sent: now, Lease: l}
+	return h
+}
+
+// Applied returns h after the pending write succeeded; the caller observes the record it returned as a read.
+func (h Holding) Applied() Holding {
+	w := *h.Pending
+	h.Pending, h.Unsettled = nil, nil
+	if w.Lease.Holder == (Holder{}) {
+		return Holding{}
+	}
+	h.Confirmed = w
+	return h
+}
+
+// Refused returns h after the pending write was certainly not applied: somebody else wrote in between, or the API
+// server answered that it did nothing. The caller reads the Lease next.
+func (h Holding) Refused() Holding {
+	h.Pending = nil
+	return h
+}
+
+// Unknown returns h after the pending write was given up without an answer.
+func (h Holding) Unknown() Holding {
+	h.Unsettled = append(slices.Clone(h.Unsettled), *h.Pending)
+	h.Pending = nil
+	return h
+}
+
+// Read returns h after a read of the Lease that was sent when no write was under way.
+func (h Holding) Read(self Holder, l Lease) Holding {
+	if l.Holder != self {
+		return Holding{Pending: h.Pending}
+	}
+	return h
+}
+
+// Ask returns h with a round of questions that is about to be sent.
+func (h Holding) Ask(now time.Duration) Holding {
+	h.AskedAt = now
+	return h
+}
+
+// Granted returns h after peer granted the question that was sent at sent.
+func (h Holding) Granted(peer string, sent time.Duration) Holding {
+	h.Promises = maps.Clone(h.Promises)
+	if h.Promises == nil {
+		h.Promises = map[string]time.Duration{}
+	}
+	h.Promises[peer] = max(h.Promises[peer], sent)
+	return h
+}

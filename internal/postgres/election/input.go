@@ -1,0 +1,154 @@
+package election
+
+import "time"
+
+// Data is what the data directory holds.
+type Data string
+
+// Values of [Data].
+const (
+	// Empty has nothing in it.
+	Empty Data = ""
+	// Partial was left by an initdb or a clone that did not end.
+	Partial Data = "partial"
+	// Usable can be started.
+	Usable Data = "usable"
+	// Unfit can't be started or followed with, and a rewind has failed.
+	Unfit Data = "unfit"
+)
+
+// Role is what a server is when it runs; on disk it is told by standby.signal.
+type Role string
+
+// Values of [Role].
+const (
+	Standby Role = "standby"
+	Primary Role = "primary"
+)
+
+// Process is the state of the postmaster.
+type Process string
+
+// Values of [Process].
+const (
+	Down      Process = ""
+	Starting  Process = "starting"
+	Up        Process = "up"        // answers connections, or did until it hung
+	Promoting Process = "promoting" // pg_promote was called; not yet out of recovery
+	Stopping  Process = "stopping"
+)
+
+// Server is the agent's own PostgreSQL.
+type Server struct {
+	Data    Data
+	Process Process
+	// Role is that on disk while it is down (no standby.signal: Primary), else that it was started or promoted to.
+	Role Role
+	// Since is when Process took its present value.
+	Since time.Duration
+	// Stop is the hardest stop that was ordered; NoStop unless Stopping.
+	Stop StopMode
+	// Work is a task on the data directory that runs now: initdb, clone, rewind; "" for none.
+	Work Work
+	// Clean says that it was shut down in order: Position is its shutdown checkpoint, and nothing comes after.
+	Clean bool
+	// SystemID and Position are as of pg_control while it is down. Position is the end of what was received, or
+	// written; never what was replayed. Exact says that nothing that is on disk lies beyond it.
+	SystemID string
+	Position Position
+	Exact    bool
+	// History is that of the server's own timeline, oldest first.
+	History []Fork
+	// Upstream is the instance that a standby is told to follow; Receiving says that its WAL receiver lives.
+	Upstream  string
+	Receiving bool
+	// Answered is when a write of the heartbeat (synchronous_commit=local) succeeded the last time.
+	Answered time.Duration
+	// FullDisk says that the volume is full, as the heartbeat's error or the file system tells.
+	FullDisk bool
+	// Crashed and CrashedBefore are when the server ended without being told to, the last and the last but one time.
+	// An attempt to start that fails counts.
+	Crashed, CrashedBefore time.Duration
+	// Sync is the setting of synchronous replication that PostgreSQL has loaded; nil is none. Where
+	// Config.Synchronous is not 0 a server always starts, and a standby always runs, with [Config.Blocked].
+	Sync *Quorum
+	// SyncAt is where the log ended when Sync was loaded, or later.
+	SyncAt uint64
+}
+
+// Work is a task on the data directory.
+type Work string
+
+// Values of [Work].
+const (
+	NoWork       Work = ""
+	Initializing Work = "initdb"
+	Cloning      Work = "clone"
+	Rewinding    Work = "rewind"
+)
+
+// Fork is the end of a timeline: the next one in the history begins there.
+type Fork struct {
+	Timeline uint32 `json:"timeline"`
+	LSN      uint64 `json:"lsn"`
+}
+
+// Follower is a row of the primary's pg_stat_replication whose application_name is an instance.
+type Follower struct {
+	// Streaming and CaughtUp: in state "streaming", and without a lag that a commit would wait long for.
+	Streaming, CaughtUp bool
+	// Flushed is its flush_lsn.
+	Flushed uint64
+	// Seen is when it was streaming the last time.
+	Seen time.Duration
+}
+
+// Answer is what a peer said last.
+type Answer struct {
+	// Sent is when the question was sent.
+	Sent  time.Duration
+	State State
+}
+
+// State is what an agent tells others about its instance, made by [Report].
+type State struct {
+	Name     string   `json:"name"`
+	UID      string   `json:"uid"`
+	SystemID string   `json:"systemID,omitempty"`
+	Data     Data     `json:"data,omitempty"`
+	Process  Process  `json:"process,omitempty"`
+	Role     Role     `json:"role,omitempty"`
+	Work     Work     `json:"work,omitempty"`
+	Position Position `json:"position,omitzero"`
+	Exact    bool     `json:"exact,omitempty"`
+	History  []Fork   `json:"history,omitempty"`
+	// Upstream is whom it follows.
+	Upstream string `json:"upstream,omitempty"`
+	// Writable: it holds the Lease and its PostgreSQL accepts writes.
+	Writable bool `json:"writable,omitempty"`
+	// Candidate: it would take the Lease if it were free.
+	Candidate bool `json:"candidate,omitempty"`
+	// Yielded is the version of the Lease that it saw free, and for which it has ended its WAL receiver: it receives
+	// nothing until it has seen a newer version.
+	Yielded string `json:"yielded,omitempty"`
+	// API says that it reaches the API server.
+	API bool `json:"api,omitempty"`
+}
+
+// Input is what an agent observes.
+type Input struct {
+	Now time.Duration
+	// Stop says that the agent shall end (SIGTERM).
+	Stop bool
+	// Lease is what it knows of the Lease, Holding what it knows of its own writes of it.
+	Lease   Observation
+	Holding Holding
+	// Asking says that a round of questions of [AskPeers] is under way.
+	Asking bool
+	// Promised is until when a promise forbids this agent to take the Lease or to become read-write; see [Promise].
+	Promised time.Duration
+	Server   Server
+	// Peers are the last answers of the other instances, Followers the standbys of a primary, both by instance.
+	Peers     map[string]Answer
+	Followers map[string]Follower
+}

@@ -1,0 +1,102 @@
+package election
+
+import (
+	"slices"
+	"time"
+)
+
+// Holder is a pod: a new pod of the same name is somebody else.
+type Holder struct {
+	Name string `json:"name"`
+	UID  string `json:"uid"`
+}
+
+// Position is a place in the write-ahead log.
+type Position struct {
+	Timeline uint32 `json:"timeline"`
+	LSN      uint64 `json:"lsn"`
+}
+
+// Compare orders by timeline, then by LSN: -1, 0 or 1.
+func (p Position) Compare(q Position) int {
+	switch {
+	case p == q:
+		return 0
+	case p.Timeline < q.Timeline || p.Timeline == q.Timeline && p.LSN < q.LSN:
+		return -1
+	}
+	return 1
+}
+
+// Quorum is a setting of synchronous_standby_names: "ANY Number (Names)". With fewer names than Number nothing can be
+// acknowledged; the agent then renders a name that nobody has.
+type Quorum struct {
+	Number int      `json:"number"`
+	Names  []string `json:"names"` // sorted
+}
+
+// Equal says whether q and r are the same setting.
+func (q Quorum) Equal(r Quorum) bool { return q.Number == r.Number && slices.Equal(q.Names, r.Names) }
+
+// Lease is the content of the cluster's Lease. The object is made by the operator with no holder.
+type Lease struct {
+	// Version is the resourceVersion it was read at, or that the last write returned.
+	Version string `json:"-"`
+	// Holder has the Lease; zero if nobody has.
+	Holder Holder `json:"holder"`
+	// Released says that the last holder gave it back after its PostgreSQL was down. A record without holder that was
+	// not released (a Lease made anew) is taken only after it has been seen unchanged like that of a lost holder.
+	Released bool `json:"released,omitempty"`
+	// Preferred wins between equal candidates.
+	Preferred string `json:"preferred,omitempty"`
+	// SystemID is that of the cluster, "" before initdb.
+	SystemID string `json:"systemID,omitempty"`
+	// Timeline is the highest that any promotion may have used: a new one uses a higher one.
+	Timeline uint32 `json:"timeline,omitempty"`
+	// Primary is the pod that was read-write last.
+	Primary string `json:"primary,omitempty"`
+	// End is where the last primary stopped, if it stopped in order: who has all up to there has everything.
+	End Position `json:"end,omitzero"`
+	// Sync are the settings of synchronous replication that may be in force, or may have been while rows were
+	// acknowledged that are not yet covered by the last: a new primary satisfies each of them. None is asynchronous.
+	Sync []Quorum `json:"sync,omitempty"`
+	// Instances are those whose promise a holder without API server needs, and the only ones that may take the Lease
+	// from a holder that did not release it. Empty: nobody ever held it.
+	Instances []string `json:"instances,omitempty"`
+}
+
+// Observation is what an agent knows of the Lease. The zero value has not read it yet.
+type Observation struct {
+	// Lease is as last read; Lease.Version is "" until then.
+	Lease Lease
+	// Since is when this very record was seen for the first time, or the first read after reads had failed.
+	Since time.Duration
+	// ReadAt is when the last successful read was answered.
+	ReadAt time.Duration
+	// FailedAt is when a request to the API server failed the last time.
+	FailedAt time.Duration
+	// Alive says that this process has seen the record change: somebody writes it.
+	Alive bool
+}
+
+// Read returns o after a read (or an event of a watch) that was answered at now. Reads that come out of order must be
+// dropped by the caller. gap is the longest time between two reads for the record to count as observed in between.
+func (o Observation) Read(now, gap time.Duration, l Lease) Observation {
+	changed := o.Lease.Version != l.Version
+	if changed || o.FailedAt > o.ReadAt || now-o.ReadAt > gap {
+		o.Since = now
+	}
+	o.Alive = o.Alive || changed && o.Lease.Version != ""
+	o.Lease, o.ReadAt = l, now
+	return o
+}
+
+// Failed returns o after a request to the API server that failed, or was given up, at now. An update that was refused
+// because somebody else wrote is no failure: read the Lease.
+func (o Observation) Failed(now time.Duration) Observation {
+	o.FailedAt = max(now, o.FailedAt)
+	return o
+}
+
+// Reachable says whether the last request to the API server was answered.
+func (o Observation) Reachable() bool { return o.ReadAt > o.FailedAt }
