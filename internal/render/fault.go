@@ -57,8 +57,8 @@ func (f *faults) add(key, format string, args ...any) {
 	*f = append(*f, Fault{Key: key, Problem: cut(fmt.Sprintf(format, args...))})
 }
 
-// err returns what was collected as an *Error, or nil.
-func (f faults) err() error {
+// err returns what was collected as an *Error, or nil; more is how many faults were found beside these.
+func (f faults) err(more int) error {
 	if len(f) == 0 {
 		return nil
 	}
@@ -67,5 +67,5 @@ func (f faults) err() error {
 			cmp.Compare(a.Problem, b.Problem))
 	})
 	n := min(len(f), MaxFaults)
-	return &Error{Faults: f[:n], More: len(f) - n}
+	return &Error{Faults: f[:n], More: len(f) - n + more}
 }

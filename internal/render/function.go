@@ -139,13 +139,13 @@ func alike(a, b any) error {
 			return err
 		}
 	}
-	if kind(a) != kind(b) {
-		return fmt.Errorf("a %s can't be compared with a %s", kind(a), kind(b))
+	if typeName(a) != typeName(b) {
+		return fmt.Errorf("a %s can't be compared with a %s", typeName(a), typeName(b))
 	}
 	return nil
 }
 
-func kind(v any) string {
+func typeName(v any) string {
 	switch v.(type) {
 	case string:
 		return "text"
@@ -165,7 +165,7 @@ func length(_ *budget, args []any) (any, error) {
 	case missing:
 		return nil, v.fault()
 	default:
-		return nil, fmt.Errorf("a %s has no length", kind(v))
+		return nil, fmt.Errorf("a %s has no length", typeName(v))
 	}
 }
 

@@ -20,7 +20,7 @@ func Render(in Input) (Output, error) {
 		out: Output{Data: map[string]string{}, Secret: map[string]string{}},
 	}
 	if r.judge(); len(r.faults) > 0 {
-		return Output{}, r.faults.err()
+		return Output{}, r.faults.err(0)
 	}
 	for _, key := range slices.Sorted(maps.Keys(in.Config)) {
 		r.render("config."+key, key, in.Config[key])
@@ -29,7 +29,7 @@ func Render(in Input) (Output, error) {
 	for _, key := range r.out.Files {
 		r.render("files["+key+"]", key, in.Files[key])
 	}
-	if err := r.faults.err(); err != nil {
+	if err := r.faults.err(0); err != nil {
 		return Output{}, err
 	}
 	return r.out, nil

@@ -1,19 +1,189 @@
 package render
 
-// CheckSchema says whether schema can be used. Its error is an *Error.
-func CheckSchema(schema []byte) error { return validSchema(schema) }
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strconv"
+	"strings"
 
-// Validate compares out with its schemas. Its error is an *Error.
-func Validate(out Output, s Schemas) error {
-	_ = out
-	return validSchema(s.Config)
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// CheckSchema says whether schema, JSON Schema as JSON, can be used: drafts 2020-12, 2019-09 and 7, 2020-12 if it does
+// not say. It must not refer to anything ($ref and its like), so that checking a document takes no more steps than the
+// number of rules times the number of parts of the document. Its error is an *Error.
+func CheckSchema(schema []byte) error {
+	var found faults
+	if _, err := compile(schema, &matcher{}); err != nil {
+		found.add("schema", "%s", err)
+	}
+	return found.err(0)
 }
 
-// CheckFormats says whether the files of out that end in .json, .yaml, .yml or .properties can
-// be parsed. Its error is an *Error.
-func CheckFormats(out Output) error {
-	_ = out
+// drafts are what $schema may say.
+var drafts = []string{
+	"https://json-schema.org/draft/2020-12/schema", "https://json-schema.org/draft/2019-09/schema",
+	"http://json-schema.org/draft-07/schema#", "http://json-schema.org/draft-07/schema",
+}
+
+// compiled is a schema that can be used.
+type compiled struct {
+	schema *jsonschema.Schema
+	size   int // number of its parts, see weigh
+}
+
+func compile(schema []byte, regexps *matcher) (compiled, error) {
+	if len(schema) > MaxSchema {
+		return compiled{}, fmt.Errorf("it has %d bytes, at most %d are allowed", len(schema), MaxSchema)
+	}
+	if f := checkJSON(string(schema)); f != nil {
+		return compiled{}, fmt.Errorf("not valid JSON: line %d: %s", f.line, f.text)
+	}
+	root, f := decodeJSON(string(schema))
+	if f != nil {
+		return compiled{}, errors.New(f.text)
+	}
+	size, err := weigh(root, isRule)
+	if err != nil {
+		return compiled{}, err
+	}
+	if object, ok := root.(map[string]any); ok && object["$schema"] != nil {
+		if draft, _ := object["$schema"].(string); !slices.Contains(drafts, draft) {
+			return compiled{}, fmt.Errorf("$schema is not one of %s", strings.Join(drafts, ", "))
+		}
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft2020)
+	compiler.UseLoader(noLoader{})
+	compiler.UseRegexpEngine(regexps.compile)
+	if err := compiler.AddResource(schemaURL, root); err != nil {
+		return compiled{}, err
+	}
+	result, err := compiler.Compile(schemaURL)
+	if err != nil {
+		return compiled{}, errors.New(strings.ReplaceAll(err.Error(), schemaURL, ""))
+	}
+	return compiled{schema: result, size: size}, nil
+}
+
+// schemaURL is what a schema is called while it is used; it is never fetched.
+const schemaURL = "schema:///schema"
+
+// noLoader loads no schema from anywhere.
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("%s is not loaded: a schema stands for itself", url)
+}
+
+// workUnit is how many bytes of text count as one part of a document.
+const workUnit = 256
+
+// weigh returns the number of parts of a JSON value, or an error if it nests too deep or holds a number that is too long
+// to calculate with. The function visit sees each key of an object, and says whether what is below it counts.
+func weigh(v any, visit func(key string) (bool, error)) (int, error) {
+	return weighAt(v, visit, 0)
+}
+
+func weighAt(v any, visit func(string) (bool, error), depth int) (int, error) {
+	if depth > maxNesting {
+		return 0, fmt.Errorf("it nests deeper than %d", maxNesting)
+	}
+	size := 1
+	switch v := v.(type) {
+	case string:
+		size += len(v) / workUnit
+	case json.Number:
+		return size, checkNumber(v.String())
+	case []any:
+		for _, item := range v {
+			n, err := weighAt(item, visit, depth+1)
+			if err != nil {
+				return 0, err
+			}
+			size += n
+		}
+	case map[string]any:
+		for key, item := range v {
+			counts, err := visit(key)
+			if err != nil {
+				return 0, err
+			}
+			n, err := weighAt(item, visit, depth+1)
+			if err != nil {
+				return 0, err
+			}
+			if counts {
+				size += n + len(key)/workUnit
+			}
+		}
+	}
+	return size, nil
+}
+
+// checkNumber refuses what takes long to calculate with: 1e999999999 has a billion digits.
+func checkNumber(number string) error {
+	if len(number) > 64 {
+		return errors.New("a number has more than 64 characters")
+	}
+	_, exponent, ok := strings.Cut(strings.ToLower(number), "e")
+	if n, err := strconv.Atoi(exponent); ok && (err != nil || n > 308 || n < -308) {
+		return errors.New("a number has an exponent beyond 308")
+	}
 	return nil
 }
 
-func validSchema([]byte) error { return nil }
+// isRule refuses references, and says which keys of a schema are no rules but words about it.
+func isRule(key string) (bool, error) {
+	switch key {
+	case "$ref", "$dynamicRef", "$recursiveRef", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary":
+		return false, fmt.Errorf("%s is not available: write the rules where they hold", key)
+	case "title", "description", "$comment", "examples", "default":
+		return false, nil
+	}
+	return true, nil
+}
+
+func anyKey(string) (bool, error) { return true, nil }
+
+// matcher compiles the patterns of a schema, and bounds the time that they take.
+type matcher struct {
+	left int // see MaxMatch
+}
+
+type pattern struct {
+	*regexp.Regexp
+	matcher *matcher
+	steps   int // for each byte of a text, at most
+}
+
+func (m *matcher) compile(text string) (jsonschema.Regexp, error) {
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	program, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	if len(program.Inst) > MaxPattern {
+		return nil, fmt.Errorf("the pattern takes %d steps for each character, at most %d are allowed", len(program.Inst), MaxPattern)
+	}
+	compiled, err := regexp.Compile(text)
+	if err != nil {
+		return nil, err
+	}
+	return pattern{Regexp: compiled, matcher: m, steps: len(program.Inst)}, nil
+}
+
+// MatchString does not look at text any more once the time is up; Validate then refuses the whole.
+func (p pattern) MatchString(text string) bool {
+	if p.matcher.left -= p.steps * (len(text) + 1); p.matcher.left < 0 {
+		return false
+	}
+	return p.Regexp.MatchString(text)
+}

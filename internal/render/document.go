@@ -1,0 +1,174 @@
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// CheckFormats says whether those files of out can be parsed whose name ends in .json, .yaml, .yml or .properties. Keys
+// must not occur twice in a YAML mapping or in properties. Its error is an *Error; of a file in out.Secret it says no
+// more than the line.
+func CheckFormats(out Output) error {
+	var found faults
+	for _, name := range out.Files {
+		text, secret := out.text(name)
+		if err := checkFormat(name, text); err != nil {
+			found = append(found, err.fault("files["+name+"]", secret))
+		}
+	}
+	return found.err(0)
+}
+
+// text returns what was rendered for a key, and whether it is secret.
+func (o Output) text(key string) (string, bool) {
+	if text, secret := o.Secret[key]; secret {
+		return text, true
+	}
+	return o.Data[key], false
+}
+
+// format is the language of a file, by the end of its name: json, yaml, properties or another.
+func format(name string) string {
+	end := strings.TrimPrefix(strings.ToLower(path.Ext(name)), ".")
+	if end == "yml" {
+		return "yaml"
+	}
+	return end
+}
+
+// flaw is what is wrong with a document.
+type flaw struct {
+	format string
+	line   int // 0 if not known
+	text   string
+	plain  bool // text quotes nothing of the document
+}
+
+// fault hides what the document holds if it is secret.
+func (f *flaw) fault(key string, secret bool) Fault {
+	problem := "not valid " + f.format
+	if f.plain || !secret {
+		problem += ": " + f.text
+	}
+	return Fault{Key: key, Line: f.line, Problem: cut(problem)}
+}
+
+func checkFormat(name, text string) *flaw {
+	switch format(name) {
+	case "json":
+		return checkJSON(text)
+	case "yaml":
+		_, flaw := parseYAML(text)
+		return flaw
+	case "properties":
+		return checkProperties(text)
+	default:
+		return nil
+	}
+}
+
+func checkJSON(text string) *flaw {
+	err := json.Unmarshal([]byte(text), new(json.RawMessage)) // takes no memory for what is in it
+	if err == nil {
+		return nil
+	}
+	f := &flaw{format: "JSON", text: err.Error()}
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		f.line = strings.Count(text[:min(int(syntax.Offset), len(text))], "\n") + 1
+	}
+	return f
+}
+
+// document returns the only document of a JSON or YAML file as encoding/json has it, with json.Number for numbers.
+func document(name, text string, room int) (any, *flaw) {
+	switch format(name) {
+	case "json":
+		if f := checkJSON(text); f != nil {
+			return nil, f
+		}
+		return decodeJSON(text)
+	case "yaml":
+		docs, f := parseYAML(text)
+		switch {
+		case f != nil:
+			return nil, f
+		case len(docs) != 1:
+			return nil, &flaw{format: "for a schema", text: fmt.Sprintf("the file holds %d documents, a schema is for one", len(docs)), plain: true}
+		}
+		return expandYAML(docs[0], room)
+	default:
+		return nil, &flaw{format: "for a schema", text: "its name must end in .json, .yaml or .yml", plain: true}
+	}
+}
+
+func decodeJSON(text string) (any, *flaw) {
+	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
+	decoder.UseNumber()
+	var v any
+	if err := decoder.Decode(&v); err != nil {
+		return nil, &flaw{format: "JSON", text: err.Error()}
+	}
+	return v, nil
+}
+
+var unicodeEscape = regexp.MustCompile(`^[0-9a-fA-F]{4}`)
+
+// checkProperties says whether text is a file of Java properties: keys, each once, with escapes that are whole.
+func checkProperties(text string) *flaw {
+	seen := map[string]bool{}
+	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
+	for i := 0; i < len(lines); i++ {
+		first := i + 1
+		line := strings.TrimLeft(lines[i], " \t\f")
+		if line == "" || line[0] == '#' || line[0] == '!' {
+			continue
+		}
+		var logical strings.Builder
+		for continued(line) && i+1 < len(lines) {
+			logical.WriteString(strings.TrimSuffix(line, `\`))
+			i++
+			line = strings.TrimLeft(lines[i], " \t\f")
+		}
+		logical.WriteString(line)
+		key, problem := property(logical.String())
+		switch {
+		case problem != "":
+			return &flaw{format: "properties", line: first, text: problem}
+		case seen[key]:
+			return &flaw{format: "properties", line: first, text: "the key " + strconv.Quote(key) + " occurs twice"}
+		}
+		seen[key] = true
+	}
+	return nil
+}
+
+// continued says whether the next line belongs to this one: it ends in an odd number of backslashes.
+func continued(line string) bool {
+	return (len(line)-len(strings.TrimRight(line, `\`)))%2 == 1
+}
+
+// property returns the key of a line, as it is written, or what is wrong with the line.
+func property(line string) (key, problem string) {
+	end := len(line)
+	for i := 0; i < len(line); i++ {
+		switch {
+		case line[i] == '\\':
+			if i++; i < len(line) && line[i] == 'u' && !unicodeEscape.MatchString(line[i+1:]) {
+				return "", `\u needs four hexadecimal digits`
+			}
+		case end == len(line) && slices.Contains([]byte("=: \t\f"), line[i]):
+			end = i
+		}
+	}
+	if end == 0 {
+		return "", "a line has no key"
+	}
+	return line[:end], ""
+}

@@ -1,0 +1,77 @@
+package render
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+)
+
+// leaves appends the rules that were broken to found. What is below a choice (anyOf, oneOf, not) is no rule of its own.
+func leaves(e *jsonschema.ValidationError, found []*jsonschema.ValidationError) []*jsonschema.ValidationError {
+	switch e.ErrorKind.(type) {
+	case *kind.Schema, *kind.Group, *kind.AllOf:
+		for _, cause := range e.Causes {
+			found = leaves(cause, found)
+		}
+		return found
+	default:
+		return append(found, e)
+	}
+}
+
+// ruleFault says which rule was broken where, and how, unless what was compared is secret.
+func ruleFault(where string, rule *jsonschema.ValidationError, secret bool) Fault {
+	path := rule.InstanceLocation
+	quotable := !secret
+	if where == "config" {
+		if len(path) > 0 {
+			where, path = "config."+path[0], path[1:]
+		} else {
+			quotable = namesOnly(rule.ErrorKind)
+		}
+	}
+	name := ruleName(rule)
+	if !quotable {
+		return Fault{Key: where, Problem: cut("breaks the rule " + name + " of its schema")}
+	}
+	if additional, ok := rule.ErrorKind.(*kind.AdditionalProperties); ok {
+		slices.Sort(additional.Properties)
+	}
+	problem := rule.ErrorKind.LocalizedString(message.NewPrinter(language.English))
+	if len(path) > 0 {
+		problem = "/" + strings.Join(path, "/") + ": " + problem
+	}
+	return Fault{Key: where, Problem: cut(fmt.Sprintf("%s (rule %s of its schema)", problem, name))}
+}
+
+// namesOnly says whether a rule about all keys tells nothing but their names and number.
+func namesOnly(k jsonschema.ErrorKind) bool {
+	switch k.(type) {
+	case *kind.Required, *kind.AdditionalProperties, *kind.PropertyNames, *kind.MinProperties, *kind.MaxProperties,
+		*kind.Dependency, *kind.DependentRequired:
+		return true
+	default:
+		return false
+	}
+}
+
+// ruleName is where a rule stands in its schema, as a JSON pointer.
+func ruleName(rule *jsonschema.ValidationError) string {
+	_, pointer, _ := strings.Cut(rule.SchemaURL, "#")
+	if plain, err := url.PathUnescape(pointer); err == nil {
+		pointer = plain
+	}
+	for _, keyword := range rule.ErrorKind.KeywordPath() {
+		pointer += "/" + keyword
+	}
+	if pointer == "" {
+		return "/"
+	}
+	return pointer
+}

@@ -1,0 +1,194 @@
+package render
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3" //nolint:depguard // its nodes let us bound what aliases expand to
+)
+
+var yamlLine = regexp.MustCompile(`line (\d+): `)
+
+// parseYAML returns the documents of text. Aliases are not followed.
+func parseYAML(text string) ([]*yaml.Node, *flaw) {
+	var docs []*yaml.Node
+	decoder := yaml.NewDecoder(strings.NewReader(text))
+	for {
+		var doc yaml.Node
+		err := decoder.Decode(&doc)
+		switch {
+		case errors.Is(err, io.EOF):
+			return docs, nil
+		case err != nil:
+			return nil, yamlFlaw(err)
+		}
+		if f := checkNode(&doc, 0); f != nil {
+			return nil, f
+		}
+		docs = append(docs, &doc)
+	}
+}
+
+func yamlFlaw(err error) *flaw {
+	f := &flaw{format: "YAML", text: strings.TrimPrefix(err.Error(), "yaml: ")}
+	if found := yamlLine.FindStringSubmatchIndex(f.text); found != nil {
+		f.line, _ = strconv.Atoi(f.text[found[2]:found[3]]) // digits
+		f.text = f.text[:found[0]] + f.text[found[1]:]
+	}
+	return f
+}
+
+// maxNesting is how deep a document may nest.
+const maxNesting = 100
+
+// checkNode refuses what the parser lets pass: keys that occur twice or are no scalars, and endless depth.
+func checkNode(n *yaml.Node, depth int) *flaw {
+	if depth > maxNesting {
+		return tooDeep(n)
+	}
+	if n.Kind == yaml.MappingNode {
+		seen := make(map[string]bool, len(n.Content)/2)
+		for i := 0; i < len(n.Content); i += 2 {
+			key := n.Content[i]
+			switch id := key.ShortTag() + " " + key.Value; {
+			case key.Kind != yaml.ScalarNode:
+				return nodeFlaw(key, "a key is no text")
+			case seen[id]:
+				return nodeFlaw(key, "the key %q occurs twice", key.Value)
+			default:
+				seen[id] = true
+			}
+		}
+	}
+	for _, child := range n.Content {
+		if f := checkNode(child, depth+1); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+func tooDeep(n *yaml.Node) *flaw {
+	return &flaw{format: "YAML", line: n.Line, text: fmt.Sprintf("it nests deeper than %d", maxNesting), plain: true}
+}
+
+func nodeFlaw(n *yaml.Node, text string, args ...any) *flaw {
+	return &flaw{format: "YAML", line: n.Line, text: fmt.Sprintf(text, args...)}
+}
+
+// expandYAML returns a document as encoding/json has it, with at most room nodes after aliases were followed.
+func expandYAML(doc *yaml.Node, room int) (any, *flaw) {
+	x := expander{room: room}
+	if len(doc.Content) == 0 {
+		return nil, nil
+	}
+	return x.value(doc.Content[0], 0)
+}
+
+type expander struct{ room int }
+
+func (x *expander) value(n *yaml.Node, depth int) (any, *flaw) {
+	x.room -= 1 + len(n.Value)/workUnit
+	switch {
+	case x.room < 0:
+		return nil, &flaw{format: "for a schema", line: n.Line, text: "too large for it once aliases are followed", plain: true}
+	case depth > maxNesting:
+		return nil, tooDeep(n)
+	}
+	switch n.Kind {
+	case yaml.AliasNode:
+		return x.value(n.Alias, depth+1)
+	case yaml.SequenceNode:
+		list := make([]any, 0, len(n.Content))
+		for _, child := range n.Content {
+			v, f := x.value(child, depth+1)
+			if f != nil {
+				return nil, f
+			}
+			list = append(list, v)
+		}
+		return list, nil
+	case yaml.MappingNode:
+		object := make(map[string]any, len(n.Content)/2)
+		return object, x.fill(object, n, depth)
+	default:
+		return scalar(n)
+	}
+}
+
+// fill sets the keys of a mapping, and those of the mappings that it merges which it has not itself.
+func (x *expander) fill(object map[string]any, n *yaml.Node, depth int) *flaw {
+	var merged []*yaml.Node
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, child := n.Content[i], n.Content[i+1]
+		if key.ShortTag() == "!!merge" {
+			merged = append(merged, child)
+			continue
+		}
+		v, f := x.value(child, depth+1)
+		if f != nil {
+			return f
+		}
+		x.room -= len(key.Value) / workUnit
+		object[key.Value] = v
+	}
+	for _, from := range merged {
+		if f := x.merge(object, from, depth+1); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+func (x *expander) merge(object map[string]any, from *yaml.Node, depth int) *flaw {
+	v, f := x.value(from, depth)
+	if f != nil {
+		return f
+	}
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	for _, item := range list {
+		other, ok := item.(map[string]any)
+		if !ok {
+			return nodeFlaw(from, "only mappings can be merged")
+		}
+		for key, v := range other {
+			if _, has := object[key]; !has {
+				object[key] = v
+			}
+		}
+	}
+	return nil
+}
+
+func scalar(n *yaml.Node) (any, *flaw) {
+	switch n.ShortTag() {
+	case "!!null":
+		return nil, nil
+	case "!!bool", "!!int", "!!float":
+		var v any
+		if err := n.Decode(&v); err != nil {
+			return nil, nodeFlaw(n, "%s", strings.TrimPrefix(err.Error(), "yaml: "))
+		}
+		if number, is := v.(float64); is {
+			if math.IsInf(number, 0) || math.IsNaN(number) {
+				return nil, nodeFlaw(n, "a schema knows no %s", n.Value)
+			}
+			return json.Number(strconv.FormatFloat(number, 'g', -1, 64)), nil
+		}
+		if truth, is := v.(bool); is {
+			return truth, nil
+		}
+		return json.Number(fmt.Sprint(v)), nil
+	default: // dates and binaries are the texts that they are written as
+		return n.Value, nil
+	}
+}
