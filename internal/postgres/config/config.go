@@ -4,6 +4,9 @@
 package config
 
 import (
+	"strconv"
+	"strings"
+
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
@@ -66,6 +69,9 @@ type Settings struct {
 	// HBA are the user's rules, in order. They come after Fettle's own and before the last, which lets in everybody with
 	// a password, over TLS.
 	HBA []Rule
+	// LogToken begins each line that the server logs, so that nobody can forge one by a user name with a line break. It is
+	// of letters and digits, and new in each life of the agent; see server.Log.
+	LogToken string
 	// SystemUsers are the names of the system's users that may be Superuser and MonitorUser through the socket.
 	SystemUsers []string
 }
@@ -84,8 +90,9 @@ type Upstream struct {
 	Port int
 	// Slot is the physical slot that the primary keeps for this instance; "" for none.
 	Slot string
-	// CertFile, KeyFile and CAFile are this instance's client certificate and the CA of the primary's. ServerName is
-	// what the primary's certificate must be for: it is checked as verify-full does when it equals Host, else the CA is.
+	// CertFile, KeyFile and CAFile are this instance's client certificate, and the CA of the primary's. The primary's
+	// certificate must be for Host, unless that is an IP address: then only the CA counts. libpq refuses a KeyFile
+	// that others can read.
 	CertFile, KeyFile, CAFile string
 }
 
@@ -161,7 +168,17 @@ type Rule struct {
 // Files are the contents of the three files, by name: ConfFile, HBAFile and IdentFile.
 type Files map[string]string
 
+// slotPrefix begins the names of Fettle's slots.
+const slotPrefix = "fettle_"
+
 // SlotName is the name of the physical slot that a primary keeps for the instance with the ordinal.
 func SlotName(ordinal int) string {
-	return slotPrefix + itoa(ordinal)
+	return slotPrefix + strconv.Itoa(ordinal)
+}
+
+// IsSlotName says whether a slot is one of SlotName.
+func IsSlotName(name string) bool {
+	ordinal, found := strings.CutPrefix(name, slotPrefix)
+	n, err := strconv.Atoi(ordinal)
+	return found && err == nil && n >= 0
 }

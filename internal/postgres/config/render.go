@@ -1,25 +1,257 @@
 package config
 
 import (
-	"errors"
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 )
 
-const slotPrefix = "fettle_"
+const header = "# Written by Fettle. Changes are overwritten: use the parameters of the PostgreSQL object.\n"
 
-func itoa(n int) string { return strconv.Itoa(n) }
+// LogFields are what a line of the log begins with, after the token, each followed by a space and in this order: the
+// time, the process, the kind of process, the SQLSTATE, the user, the database and the client.
+const LogFields = "%m [%p] %b %e"
 
 // Render makes the files. The error says which part of the settings is refused and why; a user's parameters are checked
 // as by CheckParameters.
-func Render(_ Settings) (Files, error) { return nil, errors.ErrUnsupported }
+func Render(s Settings) (Files, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	hba, err := renderHBA(s.HBA)
+	if err != nil {
+		return nil, err
+	}
+	ident, err := renderIdent(s.SystemUsers)
+	if err != nil {
+		return nil, err
+	}
+	conf, err := renderConf(s)
+	if err != nil {
+		return nil, err
+	}
+	return Files{ConfFile: conf, HBAFile: hba, IdentFile: ident}, nil
+}
 
-// CheckParameters says what is wrong with the parameters that a user wants for a version: unknown names, values that are
-// not of the parameter's type, and what Fettle owns or would not be safe. It names all of them, in order, and what to
-// use instead.
-func CheckParameters(_ int, _ map[string]string) error { return errors.ErrUnsupported }
+var (
+	instanceName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$`)
+	logToken     = regexp.MustCompile(`^[A-Za-z0-9]{0,64}$`)
+	slotName     = regexp.MustCompile(`^[a-z0-9_]{0,63}$`)
+)
 
-// CheckRules says what is wrong with a user's rules.
-func CheckRules(_ []Rule) error { return errors.ErrUnsupported }
+// check looks at what Fettle itself puts in; the user's part is checked where it is rendered.
+func (s Settings) check() error {
+	if err := CheckParameters(s.Major, s.Parameters); err != nil {
+		return err
+	}
+	if s.Synchronous != nil && len(s.Synchronous.Names) > 0 {
+		if err := s.Synchronous.check(s.Parameters); err != nil {
+			return err
+		}
+	}
+	for what, path := range map[string]string{"data": s.DataDir, "configuration": s.ConfigDir, "socket": s.SocketDir} {
+		if !filepath.IsAbs(path) {
+			return fmt.Errorf("the folder for the %s is %q: want an absolute path", what, path)
+		}
+	}
+	if !instanceName.MatchString(s.ClusterName) {
+		return fmt.Errorf("the instance's name %q is no name of a pod", s.ClusterName)
+	}
+	if !logToken.MatchString(s.LogToken) {
+		return fmt.Errorf("the token of the log has other characters than letters and digits")
+	}
+	if s.Upstream != nil && !slotName.MatchString(s.Upstream.Slot) {
+		return fmt.Errorf("%q is no name of a slot", s.Upstream.Slot)
+	}
+	return nil
+}
 
-// NeedsRestart lists which of the parameters that differ between two sets take effect only by a restart.
-func NeedsRestart(_ int, _, _ map[string]string) []string { return nil }
+func (q Synchronous) check(wanted map[string]string) error {
+	if err := CheckSynchronous(wanted); err != nil {
+		return err
+	}
+	if q.Method != Any && q.Method != First {
+		return fmt.Errorf("the method of synchronous replication is %q: want %s or %s", q.Method, Any, First)
+	}
+	if q.Number < 1 {
+		return fmt.Errorf("synchronous replication waits for %d standbys: want at least 1", q.Number)
+	}
+	for _, name := range q.Names {
+		if !instanceName.MatchString(name) {
+			return fmt.Errorf("the standby's name %q is no name of a pod", name)
+		}
+	}
+	return nil
+}
+
+func renderConf(s Settings) (string, error) {
+	values := s.defaults()
+	maps.Copy(values, fold(s.Parameters))
+	maps.Copy(values, s.owned())
+	var out strings.Builder
+	out.WriteString(header)
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if _, known := lookup(s.Major, name); !known && !strings.Contains(name, ".") {
+			continue // Fettle's own setting of another version
+		}
+		quoted, err := quote(values[name])
+		if err != nil {
+			return "", fmt.Errorf("setting %s: %w", name, err)
+		}
+		fmt.Fprintf(&out, "%s = %s\n", name, quoted)
+	}
+	return out.String(), nil
+}
+
+// quote makes a text a value of postgresql.conf.
+func quote(text string) (string, error) {
+	if strings.ContainsAny(text, "\n\r\x00") {
+		return "", fmt.Errorf("the value %q has a control character: write it in one line", text)
+	}
+	return "'" + strings.NewReplacer(`'`, `''`, `\`, `\\`).Replace(text) + "'", nil
+}
+
+// owned are the settings that nobody but Fettle decides.
+func (s Settings) owned() map[string]string {
+	values := map[string]string{
+		"data_directory":               s.DataDir,
+		"hba_file":                     filepath.Join(s.ConfigDir, HBAFile),
+		"ident_file":                   filepath.Join(s.ConfigDir, IdentFile),
+		"external_pid_file":            "",
+		"listen_addresses":             cmp.Or(s.ListenAddresses, "*"),
+		"port":                         strconv.Itoa(cmp.Or(s.Port, 5432)),
+		"unix_socket_directories":      s.SocketDir,
+		"unix_socket_permissions":      "0700",
+		"cluster_name":                 s.ClusterName,
+		"hot_standby":                  "on",
+		"wal_receiver_status_interval": "1s",
+		"wal_log_hints":                "on",
+		"fsync":                        "on",
+		"full_page_writes":             "on",
+		"restart_after_crash":          "off",
+		"recovery_target_timeline":     cmp.Or(s.Restore.timeline(), "latest"),
+		"primary_conninfo":             s.Upstream.connInfo(s.ClusterName),
+		"primary_slot_name":            s.Upstream.slot(),
+		"synchronous_standby_names":    s.Synchronous.String(),
+		"archive_mode":                 onOff(s.Archive.Command != ""),
+		"archive_command":              s.Archive.Command,
+		"restore_command":              s.Restore.Command,
+		"password_encryption":          "scram-sha-256",
+		"allow_alter_system":           "off",
+		"logging_collector":            "off",
+		"log_destination":              "stderr",
+		"log_line_prefix":              s.logPrefix(),
+		"log_timezone":                 "UTC",
+		"lc_messages":                  "C",
+		"shared_memory_type":           "mmap",
+		"dynamic_shared_memory_type":   "posix",
+	}
+	maps.Copy(values, s.TLS.settings())
+	maps.Copy(values, s.Restore.Target.settings())
+	return values
+}
+
+// logPrefix adds who was logged only where nobody can forge a line by it.
+func (s Settings) logPrefix() string {
+	if s.LogToken == "" {
+		return LogFields + " "
+	}
+	return s.LogToken + " " + LogFields + " %q%u@%d %h "
+}
+
+func (t TLS) settings() map[string]string {
+	if t.CertFile == "" {
+		return map[string]string{"ssl": "off"}
+	}
+	return map[string]string{
+		"ssl": "on", "ssl_cert_file": t.CertFile, "ssl_key_file": t.KeyFile, "ssl_ca_file": t.CAFile,
+		"ssl_min_protocol_version":  cmp.Or(t.MinVersion, "TLSv1.2"),
+		"ssl_prefer_server_ciphers": "on",
+		"ssl_ciphers":               "HIGH:!aNULL:!MD5:!3DES",
+	}
+}
+
+func (t *Target) settings() map[string]string {
+	if t == nil {
+		return nil
+	}
+	values := map[string]string{"recovery_target_action": "promote", "recovery_target_inclusive": onOff(!t.Exclusive)}
+	switch {
+	case t.Time != "":
+		values["recovery_target_time"] = t.Time
+	case t.LSN != 0:
+		values["recovery_target_lsn"] = t.LSN.String()
+	case t.XID != "":
+		values["recovery_target_xid"] = t.XID
+	case t.Name != "":
+		values["recovery_target_name"] = t.Name
+	case t.Immediate:
+		values["recovery_target"] = "immediate"
+	}
+	return values
+}
+
+func (r Restore) timeline() string {
+	if r.Target == nil {
+		return ""
+	}
+	return r.Target.Timeline
+}
+
+// String is the value of synchronous_standby_names.
+func (q *Synchronous) String() string {
+	if q == nil || len(q.Names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s %d (\"%s\")", q.Method, q.Number, strings.Join(q.Names, `","`))
+}
+
+func (u *Upstream) slot() string {
+	if u == nil {
+		return ""
+	}
+	return u.Slot
+}
+
+// connInfo is how the standby called name reaches its upstream, in libpq's form.
+func (u *Upstream) connInfo(name string) string {
+	if u == nil {
+		return ""
+	}
+	return u.ConnInfo(name, "")
+}
+
+// ConnInfo is how a client with a name reaches the server, in libpq's form. dbname is left out when it is empty, as
+// replication wants it.
+func (u *Upstream) ConnInfo(name, dbname string) string {
+	mode := "verify-full"
+	if _, err := netip.ParseAddr(u.Host); err == nil {
+		mode = "verify-ca" // libpq compares addresses with certificates from version 15 on only
+	}
+	pairs := []struct{ key, value string }{
+		{"host", u.Host}, {"port", strconv.Itoa(cmp.Or(u.Port, 5432))}, {"user", ReplicationUser}, {"dbname", dbname},
+		{"sslmode", mode}, {"sslcert", u.CertFile}, {"sslkey", u.KeyFile}, {"sslrootcert", u.CAFile}, {"gssencmode", "disable"},
+		{"application_name", name}, {"connect_timeout", "5"},
+		{"keepalives_idle", "5"}, {"keepalives_interval", "2"}, {"keepalives_count", "3"}, {"tcp_user_timeout", "10000"},
+	}
+	var parts []string
+	for _, p := range pairs {
+		if p.value != "" {
+			parts = append(parts, p.key+"='"+strings.NewReplacer(`'`, `\'`, `\`, `\\`).Replace(p.value)+"'")
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}

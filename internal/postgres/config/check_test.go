@@ -1,0 +1,185 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParametersThatAreRefused(t *testing.T) {
+	cases := []struct{ name, value, want string }{
+		{"shared_bufers", "1GB", "no such parameter"},
+		{"vacuum_buffer_usage_limit", "1MB", "it is one of 16, 17, 18"},
+		{"server_version", "16", "only reports it"},
+		{"archive_command", "cp %p /x", "runs a program"},
+		{"Archive_Command", "cp %p /x", "runs a program"},
+		{"archive_library", "x", "runs a program"},
+		{"archive_cleanup_command", "x", "runs a program"},
+		{"restore_command", "x", "runs a program"},
+		{"recovery_end_command", "x", "recovery is run by Fettle"},
+		{"recovery_target_time", "x", "recovery is run by Fettle"},
+		{"primary_conninfo", "host=x", "replication is run by Fettle"},
+		{"primary_slot_name", "x", "replication is run by Fettle"},
+		{"hot_standby", "off", "replication is run by Fettle"},
+		{"synchronous_standby_names", "*", "use the spec's synchronous"},
+		{"dynamic_library_path", "/tmp", "loads code"},
+		{"local_preload_libraries", "x", "loads code"},
+		{"jit_provider", "x", "loads code"},
+		{"data_directory", "/x", "keeps its files"},
+		{"hba_file", "/x", "keeps its files"},
+		{"ident_file", "/x", "keeps its files"},
+		{"config_file", "/x", "keeps its files"},
+		{"external_pid_file", "/x", "keeps its files"},
+		{"include", "/x", "keeps its files"},
+		{"include_dir", "/x", "keeps its files"},
+		{"include_if_exists", "/x", "keeps its files"},
+		{"ssl", "off", "use the spec's tls"},
+		{"ssl_key_file", "/x", "use the spec's tls"},
+		{"ssl_passphrase_command", "x", "use the spec's tls"},
+		{"listen_addresses", "*", "the Services"},
+		{"port", "1", "the Services"},
+		{"unix_socket_directories", "/tmp", "the Services"},
+		{"cluster_name", "x", "the Services"},
+		{"log_destination", "syslog", "as JSON"},
+		{"logging_collector", "on", "as JSON"},
+		{"log_directory", "/x", "as JSON"},
+		{"log_line_prefix", "x", "as JSON"},
+		{"lc_messages", "de_DE", "as JSON"},
+		{"restart_after_crash", "on", "two primaries"},
+		{"wal_log_hints", "off", "rewound"},
+		{"password_encryption", "md5", "SCRAM"},
+		{"zero_damaged_pages", "on", "repair of PostgreSQL"},
+		{"session_replication_role", "replica", "ALTER ROLE"},
+		{"search_path", "x", "ALTER ROLE"},
+		{"wal_level", "minimal", "there could be no replicas"},
+		{"fsync", "off", "has to be on"},
+		{"fsync", "F", "has to be on"},
+		{"full_page_writes", "0", "has to be on"},
+		{"max_wal_senders", "2", "at least 12"},
+		{"max_slot_wal_keep_size", "-1", "fill the volume"},
+		{"wal_sender_timeout", "0", "at least 1000ms"},
+		{"wal_receiver_timeout", "500us", "at least 1000ms"},
+		{"shared_preload_libraries", "pg_stat_statements, /tmp/evil.so", `"/tmp/evil.so" is none of`},
+		{"session_preload_libraries", "$libdir/x", "is none of"},
+		{"plperl.on_init", "system('x')", "ALTER ROLE"},
+		{"a.b.c", "x", "no name of a parameter"},
+		{"app.x\ny", "x", "no name of a parameter"},
+		{"app.x", "a\nfsync = off", "control character"},
+		{"app.x", strings.Repeat("x", 1025), "at most 1024"},
+		{"application_name", "a\u2028b", "control character"},
+		{"application_name", "a\xff", "not UTF-8"},
+		{"work_mem", "lots", "is no number"},
+		{"work_mem", "0x10", "is no number"},
+		{"work_mem", "1kb", "has not one of the units"},
+		{"work_mem", "1", "not from 64 to 2147483647, in units of kB"},
+		{"work_mem", "16MB\n", "control character"},
+		{"max_connections", "10", "at least 20"},
+		{"max_connections", "100MB", "has none"},
+		{"statement_timeout", "5 fortnights", "units us, ms"},
+		{"autovacuum", "maybe", "not on or off"},
+		{"autovacuum", "o", "not on or off"},
+		{"synchronous_commit", "sometimes", "is none of local"},
+		{"random_page_cost", "-3", "not from 0"},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name+"="+tc.value, func(t *testing.T) {
+			err := CheckParameters(15, map[string]string{tc.name: tc.value})
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("want an error with %q, got %v", tc.want, err)
+			}
+		})
+	}
+}
+
+func TestParametersThatAreAccepted(t *testing.T) {
+	cases := map[string]string{
+		"shared_buffers": "25 MB", "work_mem": "1.5GB", "Autovacuum": "OFF", "max_connections": "500", "statement_timeout": "5min",
+		"synchronous_commit": "remote_apply", "huge_pages": "true", "wal_level": "logical", "fsync": "on", "full_page_writes": "yes",
+		"shared_preload_libraries": "pg_stat_statements, auto_explain", "pg_stat_statements.max": "10000", "app.tenant": "it's",
+		"random_page_cost": "1.1", "log_min_duration_statement": "-1", "timezone": "Europe/Berlin", "max_slot_wal_keep_size": "1GB",
+		"recovery_prefetch": "try", "wal_sender_timeout": "10s", "wal_compression": "zstd", "autovacuum_vacuum_cost_delay": "500us",
+		"log_statement": "ddl", "temp_file_limit": "10GB",
+	}
+	if err := CheckParameters(15, cases); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAllParametersAreChecked(t *testing.T) {
+	err := CheckParameters(15, map[string]string{"port": "1", "nonsense": "1", "work_mem": "8MB", "WORK_MEM": "9MB"})
+	want := `parameter "nonsense": PostgreSQL 15 has no such parameter
+parameter "port": it can't be set: clients reach the server through the Services that Fettle makes
+parameter "work_mem" is the same as "WORK_MEM": leave one of them out`
+	if err == nil {
+		t.Fatal("nothing was refused")
+	}
+	if diff := cmp.Diff(want, err.Error()); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if CheckParameters(19, nil) == nil || CheckParameters(12, nil) == nil {
+		t.Error("a version that does not exist was let through")
+	}
+}
+
+// TestNothingUnsafeIsLeft goes through all that servers know: whatever takes a file, a program or a library is refused,
+// so that a new version's are not forgotten.
+func TestNothingUnsafeIsLeft(t *testing.T) {
+	suspicious := []string{"_command", "_file", "_librar", "_director", "_provider", "_path", "_conninfo", "ssl_", "debug_", "preload"}
+	harmless := map[string]bool{ // a list of known names; a number; a name of a method
+		"shared_preload_libraries": true, "session_preload_libraries": true, "log_replication_commands": true, "temp_file_limit": true,
+		"max_files_per_process": true, "remove_temp_files_after_crash": true, "file_extend_method": true, "file_copy_method": true,
+		"log_temp_files": true,
+	}
+	for major, all := range parameters() {
+		for name := range all {
+			for _, part := range suspicious {
+				if strings.Contains(name, part) && !harmless[name] && refused(name) == "" {
+					t.Errorf("version %d: %s can be set", major, name)
+				}
+			}
+		}
+	}
+}
+
+func TestNeedsRestart(t *testing.T) {
+	before := map[string]string{"max_connections": "100", "work_mem": "4MB", "shared_buffers": "1GB", "pgaudit.log": "all"}
+	after := map[string]string{"Max_Connections": "100", "work_mem": "8MB", "wal_level": "logical", "pg_stat_statements.max": "9", "pgaudit.log": "all"}
+	if diff := cmp.Diff([]string{"pg_stat_statements.max", "shared_buffers", "wal_level"}, NeedsRestart(15, before, after)); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if got := NeedsRestart(15, before, before); got != nil {
+		t.Errorf("nothing changed, got %v", got)
+	}
+}
+
+func TestRules(t *testing.T) {
+	cases := map[string]struct {
+		rule Rule
+		want string
+	}{
+		"trust":           {Rule{Auth: "trust"}, "no way to authenticate"},
+		"nothing":         {Rule{}, "no way to authenticate"},
+		"quote in a name": {Rule{Users: []string{`a" all all trust`}, Auth: Password}, "quote"},
+		"pattern":         {Rule{Databases: []string{"/.*"}, Auth: Password}, "begins with a slash"},
+		"line break":      {Rule{Users: []string{"a\nhost all all all trust"}, Auth: Password}, "control character"},
+		"empty name":      {Rule{Users: []string{""}, Auth: Password}, "empty"},
+		"long name":       {Rule{Users: []string{strings.Repeat("é", 32)}, Auth: Password}, "at most 63"},
+		"host name":       {Rule{Address: "example.org", Auth: Password}, "neither an address nor a network"},
+		"zone":            {Rule{Address: "fe80::1%eth0", Auth: Password}, "neither an address nor a network"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if err := CheckRules([]Rule{tc.rule}); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("want an error with %q, got %v", tc.want, err)
+			}
+		})
+	}
+	good := []Rule{{Auth: Reject, Address: "2001:db8::1"}, {Auth: Password, Address: "2001:db8::/32", Users: []string{"+x", "all"}}}
+	if err := CheckRules(good); err != nil {
+		t.Error(err)
+	}
+	if got, want := good[0].line(), "host all all 2001:db8::1/128 reject"; got != want {
+		t.Errorf("want %s, got %s", want, got)
+	}
+}

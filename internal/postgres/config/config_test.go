@@ -1,0 +1,145 @@
+package config
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// full has every part of the settings.
+func full(major int) Settings {
+	return Settings{
+		Major: major, DataDir: "/data/pgdata", ConfigDir: "/run/fettle", SocketDir: "/run/fettle",
+		ClusterName: "orders-1", Instances: 3, MemoryLimit: 2 << 30, VolumeSize: 20 << 30,
+		Parameters: map[string]string{"max_connections": "200", "Work_Mem": "8MB", "app.motto": `it's a \ path`},
+		TLS:        TLS{CertFile: "/tls/tls.crt", KeyFile: "/tls/tls.key", CAFile: "/tls/ca.crt", MinVersion: "TLSv1.3"},
+		Upstream: &Upstream{
+			Host: "orders-0.orders-pods.shop.svc", Slot: SlotName(1), CertFile: "/tls/client.crt", KeyFile: "/tls/client.key", CAFile: "/tls/ca.crt",
+		},
+		Synchronous: &Synchronous{Method: Any, Number: 1, Names: []string{"orders-0", "orders-2"}},
+		HBA: []Rule{
+			{Databases: []string{"all", "shop"}, Users: []string{"app"}, Address: "10.0.0.0/8", Auth: Password},
+			{Users: []string{"robot"}, Auth: Certificate},
+			{Address: "192.0.2.7", Auth: Reject},
+		},
+		LogToken: "abc123", SystemUsers: []string{"postgres"},
+	}
+}
+
+func TestRender(t *testing.T) {
+	for _, name := range []string{"13", "15", "18"} {
+		t.Run(name, func(t *testing.T) {
+			files, err := Render(full(map[string]int{"13": 13, "15": 15, "18": 18}[name]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := "=== " + ConfFile + "\n" + files[ConfFile] + "=== " + HBAFile + "\n" + files[HBAFile] + "=== " + IdentFile + "\n" + files[IdentFile]
+			golden := filepath.Join("testdata", name+".conf")
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("-want +got (-update rewrites it)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRenderRefuses(t *testing.T) {
+	cases := map[string]struct {
+		change func(*Settings)
+		want   string
+	}{
+		"version":          {func(s *Settings) { s.Major = 12 }, "PostgreSQL 12 is not supported"},
+		"parameter":        {func(s *Settings) { s.Parameters = map[string]string{"archive_command": "true"} }, "archive_command"},
+		"relative folder":  {func(s *Settings) { s.DataDir = "pgdata" }, "absolute"},
+		"instance":         {func(s *Settings) { s.ClusterName = "a'b" }, "no name of a pod"},
+		"standby":          {func(s *Settings) { s.Synchronous.Names = []string{`a","b`} }, "no name of a pod"},
+		"nobody to wait":   {func(s *Settings) { s.Synchronous.Number = 0 }, "at least 1"},
+		"method":           {func(s *Settings) { s.Synchronous.Method = "ALL" }, "want ANY or FIRST"},
+		"not acknowledged": {func(s *Settings) { s.Parameters = map[string]string{"synchronous_commit": "local"} }, "synchronous_commit"},
+		"slot":             {func(s *Settings) { s.Upstream.Slot = "a b" }, "no name of a slot"},
+		"rule":             {func(s *Settings) { s.HBA = []Rule{{Auth: "trust"}} }, "no way to authenticate"},
+		"path":             {func(s *Settings) { s.TLS.CertFile = "/tls\nssl = off" }, "one line"},
+		"user of system":   {func(s *Settings) { s.SystemUsers = []string{`a" "b`} }, "quote"},
+		"token":            {func(s *Settings) { s.LogToken = "%u" }, "letters and digits"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			settings := full(15)
+			tc.change(&settings)
+			if _, err := Render(settings); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("want an error with %q, got %v", tc.want, err)
+			}
+		})
+	}
+}
+
+func TestNobodyToWaitFor(t *testing.T) {
+	for name, q := range map[string]*Synchronous{"nil": nil, "no names": {Method: Any, Number: 1}} {
+		if got := q.String(); got != "" {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+}
+
+func TestMemory(t *testing.T) {
+	cases := []struct {
+		name  string
+		limit int64
+		want  map[string]string
+	}{
+		{"no limit", 0, map[string]string{"shared_buffers": "128MB"}},
+		{"small", 256 * miB, map[string]string{
+			"shared_buffers": "65536kB", "effective_cache_size": "163840kB", "maintenance_work_mem": "16384kB", "autovacuum_work_mem": "8192kB", "work_mem": "1024kB",
+		}},
+		{"large", 64 * giB, map[string]string{
+			"shared_buffers": "16777216kB", "effective_cache_size": "41943040kB", "maintenance_work_mem": "2097152kB", "autovacuum_work_mem": "1048576kB", "work_mem": "167772kB",
+		}},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			got := map[string]string{}
+			Settings{MemoryLimit: tc.limit}.memory(got)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestQuote(t *testing.T) {
+	cases := map[string]string{
+		"plain": `'plain'`, "": `''`, "it's": `'it''s'`, `a\b`: `'a\\b'`, `\'`: `'\\'''`, "# no comment": `'# no comment'`,
+	}
+	for text, want := range cases {
+		if got, err := quote(text); err != nil || got != want {
+			t.Errorf("%q: want %s, got %s, %v", text, want, got, err)
+		}
+	}
+	for _, text := range []string{"a\nfsync = off", "a\rb", "a\x00b"} {
+		if got, err := quote(text); err == nil {
+			t.Errorf("%q was let through as %s", text, got)
+		}
+	}
+}
+
+func TestSlotNames(t *testing.T) {
+	for name, want := range map[string]bool{SlotName(0): true, SlotName(12): true, "fettle_": false, "fettle_x": false, "mine": false, "fettle_-1": false} {
+		if got := IsSlotName(name); got != want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}

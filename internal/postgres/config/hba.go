@@ -1,0 +1,119 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// first are Fettle's own ways in. They come before the user's rules, so that none of those can close them.
+var first = []string{
+	`local all "` + Superuser + `" peer map=` + identMap,
+	`local all "` + MonitorUser + `" peer map=` + identMap,
+	`local all all reject`,
+	`local replication all reject`,
+	`hostssl replication "` + ReplicationUser + `" all cert`,
+	`hostssl "postgres" "` + ReplicationUser + `" all cert`, // pg_rewind
+	`host all "` + Superuser + `" all reject`,
+	`host all "` + MonitorUser + `" all reject`,
+	`host all "` + ReplicationUser + `" all reject`,
+	`host replication all all reject`,
+}
+
+// last lets in everybody else with a password, over TLS.
+const last = `hostssl all all all scram-sha-256`
+
+func renderHBA(rules []Rule) (string, error) {
+	if err := CheckRules(rules); err != nil {
+		return "", err
+	}
+	lines := append([]string{strings.TrimSuffix(header, "\n")}, first...)
+	for _, rule := range rules {
+		lines = append(lines, rule.line())
+	}
+	return strings.Join(append(lines, last), "\n") + "\n", nil
+}
+
+// CheckRules says what is wrong with a user's rules.
+func CheckRules(rules []Rule) error {
+	var errs []error
+	for i, rule := range rules {
+		if err := rule.check(); err != nil {
+			errs = append(errs, fmt.Errorf("rule %d of pg_hba: %w", i+1, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r Rule) check() error {
+	for _, name := range append(append([]string{}, r.Databases...), r.Users...) {
+		if err := CheckName(name); err != nil {
+			return err
+		}
+		if strings.Contains(name, `"`) || strings.HasPrefix(name, "/") {
+			return fmt.Errorf("the name %q can't be in a rule: it has a quote, or begins with a slash", name)
+		}
+	}
+	switch r.Auth {
+	case Password, Certificate, Reject:
+	default:
+		return fmt.Errorf("%q is no way to authenticate: use %s, %s or %s", r.Auth, Password, Certificate, Reject)
+	}
+	if r.Address == "" {
+		return nil
+	}
+	_, errAddress := netip.ParseAddr(r.Address)
+	_, errNetwork := netip.ParsePrefix(r.Address)
+	if errAddress != nil && errNetwork != nil || strings.Contains(r.Address, "%") {
+		return fmt.Errorf("%q is neither an address nor a network such as 10.0.0.0/8", r.Address)
+	}
+	return nil
+}
+
+// line is the rule as PostgreSQL reads it. A name in quotes has no other meaning than itself. What rejects does so
+// whether or not there is TLS.
+func (r Rule) line() string {
+	kind := "hostssl"
+	if r.Auth == Reject {
+		kind = "host"
+	}
+	address := r.Address
+	if address == "" {
+		address = "all"
+	} else if !strings.Contains(address, "/") {
+		address = singleAddress(address)
+	}
+	return fmt.Sprintf("%s %s %s %s %s", kind, quoted(r.Databases), quoted(r.Users), address, r.Auth)
+}
+
+func singleAddress(address string) string {
+	if strings.Contains(address, ":") {
+		return address + "/128"
+	}
+	return address + "/32"
+}
+
+func quoted(names []string) string {
+	if len(names) == 0 {
+		return "all"
+	}
+	return `"` + strings.Join(names, `","`) + `"`
+}
+
+// renderIdent lets users of the system be Fettle's roles, through the socket.
+func renderIdent(users []string) (string, error) {
+	lines := []string{strings.TrimSuffix(header, "\n")}
+	for _, user := range users {
+		if err := CheckName(user); err != nil {
+			return "", fmt.Errorf("user of the system: %w", err)
+		}
+		if strings.Contains(user, `"`) || strings.HasPrefix(user, "/") {
+			return "", fmt.Errorf("the user %q of the system has a quote in its name, or begins with a slash", user)
+		}
+		for _, role := range []string{Superuser, MonitorUser} {
+			lines = append(lines, identMap+` "`+user+`" "`+role+`"`)
+		}
+	}
+	return strings.Join(lines, "\n") + "\n", nil
+}

@@ -1,0 +1,138 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxValue bounds the length of a value, in bytes.
+const maxValue = 1024
+
+// check says what is wrong with a value.
+func (p parameter) check(value string) error {
+	if err := oneLine(value); err != nil {
+		return err
+	}
+	switch p.kind {
+	case "bool":
+		if !isBool(value) {
+			return fmt.Errorf("%q is not on or off", value)
+		}
+	case "enum":
+		if !slices.ContainsFunc(p.values, func(v string) bool { return strings.EqualFold(v, value) }) && !p.boolEnum(value) {
+			return fmt.Errorf("%q is none of %s", value, strings.Join(p.values, ", "))
+		}
+	case "integer", "real":
+		return p.checkNumber(value)
+	}
+	return nil
+}
+
+// boolEnum is for those like huge_pages and synchronous_commit, which take every word for on and off.
+func (p parameter) boolEnum(value string) bool {
+	return slices.Contains(p.values, "on") && slices.Contains([]string{"true", "false", "yes", "no", "1", "0"}, strings.ToLower(value))
+}
+
+func (p parameter) checkNumber(value string) error {
+	n, err := p.number(value)
+	if err != nil {
+		return err
+	}
+	if n < p.min || n > p.max {
+		unit := ""
+		if p.unit != "" {
+			unit = ", in units of " + p.unit
+		}
+		return fmt.Errorf("%s is not from %s to %s%s", value, plain(p.min), plain(p.max), unit)
+	}
+	return nil
+}
+
+// number reads a number with or without a unit, in the parameter's own unit.
+func (p parameter) number(value string) (float64, error) {
+	text := strings.TrimSpace(value)
+	end := strings.LastIndexAny(text, "0123456789.") + 1
+	digits, suffix := text[:end], strings.TrimSpace(text[end:])
+	n, err := strconv.ParseFloat(digits, 64)
+	if err != nil || strings.ContainsAny(digits, "xXpP_iI") || math.IsInf(n, 0) || math.IsNaN(n) {
+		return 0, fmt.Errorf("%q is no number", value)
+	}
+	if suffix == "" {
+		if p.kind == "integer" && n != math.Trunc(n) {
+			return math.RoundToEven(n), nil // as PostgreSQL does
+		}
+		return n, nil
+	}
+	own, family := unitSize(p.unit)
+	size, wanted := unitSize(suffix)
+	if p.unit == "" {
+		return 0, fmt.Errorf("%q has a unit, and the parameter has none", value)
+	}
+	if size == 0 || family != wanted || suffix == "8kB" {
+		return 0, fmt.Errorf("%q has not one of the units %s", value, family)
+	}
+	n = n * size / own
+	if p.kind == "integer" {
+		n = math.RoundToEven(n)
+	}
+	return n, nil
+}
+
+const (
+	memoryUnits = "B, kB, MB, GB, TB"
+	timeUnits   = "us, ms, s, min, h, d"
+)
+
+// unitSize is that of a unit in bytes or microseconds, and which units it can be given in.
+func unitSize(unit string) (size float64, family string) {
+	switch unit {
+	case "B":
+		return 1, memoryUnits
+	case "kB":
+		return 1 << 10, memoryUnits
+	case "8kB":
+		return 8 << 10, memoryUnits
+	case "MB":
+		return 1 << 20, memoryUnits
+	case "GB":
+		return 1 << 30, memoryUnits
+	case "TB":
+		return 1 << 40, memoryUnits
+	}
+	times := map[string]float64{"us": 1, "ms": 1e3, "s": 1e6, "min": 60e6, "h": 3600e6, "d": 86400e6}
+	if size, ok := times[unit]; ok {
+		return size, timeUnits
+	}
+	return 0, ""
+}
+
+// isBool reads what PostgreSQL does: any beginning of the words that is not ambiguous.
+func isBool(value string) bool {
+	v := strings.ToLower(value)
+	if v == "" || v == "o" {
+		return false
+	}
+	return slices.ContainsFunc([]string{"true", "false", "yes", "no", "on", "off", "1", "0"}, func(word string) bool {
+		return strings.HasPrefix(word, v)
+	})
+}
+
+// oneLine says why a text can't be a value in a file.
+func oneLine(text string) error {
+	if len(text) > maxValue {
+		return fmt.Errorf("the value has %d bytes; at most %d can be given", len(text), maxValue)
+	}
+	if !utf8.ValidString(text) {
+		return fmt.Errorf("the value %q is not UTF-8", text)
+	}
+	if i := strings.IndexFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || r == 0x85 || r == 0x2028 || r == 0x2029 }); i >= 0 {
+		return fmt.Errorf("the value %q has a control character: write it in one line", text)
+	}
+	return nil
+}
+
+func plain(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
