@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
 )
 
@@ -76,8 +77,8 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 }
 
 // Failsafe asks for a promise not to acquire the Lease.
-func (c *Client) Failsafe(ctx context.Context, from FailsafeRequest) (Promise, error) {
-	return call[Promise](ctx, c, http.MethodPost, PathFailsafe, from)
+func (c *Client) Failsafe(ctx context.Context, from FailsafeRequest) (election.Reply, error) {
+	return call[election.Reply](ctx, c, http.MethodPost, PathFailsafe, from)
 }
 
 // History asks for the history of the instance's timeline.

@@ -6,6 +6,7 @@ package peer
 import (
 	"time"
 
+	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
@@ -76,6 +77,9 @@ type Status struct {
 	// ReplayLag is how old the last replayed commit is; 0 on a primary and where all that was received is replayed.
 	ReplayLag time.Duration `json:"replayLagNanoseconds,omitempty"`
 
+	// Election is what the agents elect by.
+	Election election.State `json:"election,omitzero"`
+
 	// APIReachable is true when this agent's last try to read the Lease succeeded within its time.
 	APIReachable bool `json:"apiReachable"`
 	// HoldsLease is true while this agent may run a primary.
@@ -100,18 +104,8 @@ type Sync struct {
 	Members []string `json:"members"`
 }
 
-// Promise answers POST /v1/failsafe: a primary that can't reach the API server asks all others whether it may go on.
-type Promise struct {
-	// Pod and PodUID tell who promises.
-	Pod    string `json:"pod"`
-	PodUID string `json:"podUID"`
-	// APIReachable is true when the API server answers here; then nothing is promised, and the asker must stop.
-	APIReachable bool `json:"apiReachable"`
-	// Promised is how long this agent will not acquire the Lease, counted from when it got the question; 0 is a refusal.
-	Promised time.Duration `json:"promisedNanoseconds"`
-}
-
-// FailsafeRequest tells who asks.
+// FailsafeRequest tells who asks: the holder of the Lease, when it can't reach the API server. The answer is an
+// election.Reply.
 type FailsafeRequest struct {
 	Pod    string `json:"pod"`
 	PodUID string `json:"podUID"`
