@@ -19,8 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-
-	opcache "github.com/fettle-dev/fettle/internal/cache"
 )
 
 // shutdownLimit is how long a controller may take to end its work once it is told to stop.
@@ -68,7 +66,7 @@ func (l *lives) live(ctx context.Context, i *incarnation) error {
 	options.DefaultNamespaces = map[string]cache.Config{l.namespace: {}}
 	options.ByObject = maps.Clone(options.ByObject) // the manager fills in defaults
 	mgr, err := manager.New(clientConfig, manager.Options{
-		Scheme: l.scenario.Scheme, Cache: options, NewCache: opcache.New(true), Logger: l.logger(),
+		Scheme: l.scenario.Scheme, Cache: options, NewCache: l.scenario.NewCache, Logger: l.logger(),
 		MapperProvider:          func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return l.mapper, nil },
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress:  "0",

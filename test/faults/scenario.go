@@ -28,6 +28,8 @@ type Scenario struct {
 	Setup func(manager.Manager) error
 	// Cache is the operator's own cache configuration. The harness limits it to the plan's namespace.
 	Cache cache.Options
+	// NewCache makes the operator's cache; controller-runtime's own if nil.
+	NewCache cache.NewCacheFunc
 	// Primary is the kind that the controller is for, Children are the kinds that it may write.
 	Primary  schema.GroupVersionResource
 	Children []schema.GroupVersionResource

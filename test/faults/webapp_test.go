@@ -110,7 +110,7 @@ func webScenario(t *testing.T, name string, steps []Step) Scenario {
 	}
 	return Scenario{
 		Name: name, Scheme: scheme, Primary: webApps, Children: webChildren, DataPlane: true, Steps: steps,
-		Cache: watched,
+		Cache: watched, NewCache: opcache.New(true),
 		Setup: func(mgr manager.Manager) error {
 			return controllers.Setup(mgr, controllers.Options{Workers: 5, WatchSecrets: true})
 		},
