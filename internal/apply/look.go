@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
 // look returns the cached copy of an object, nil when there is none, and whether the cache has
@@ -36,6 +37,25 @@ func (a *Applier) look(ctx context.Context, gvk schema.GroupVersionKind, id obje
 	}
 	s.uid, s.version = obj.GetUID(), obj.GetResourceVersion()
 	return obj, a.memory.current(id, s), nil
+}
+
+// Get reads obj, of which namespace and name are given, from the cache, for controllers that decide by what a child holds. found
+// is false where there is none, whoever owns it. current is false while the cache has not caught up with the last write to it:
+// the controller then returns, without an error, since the watch will wake it.
+func (a *Applier) Get(ctx context.Context, obj client.Object) (found, current bool, err error) {
+	gvk, err := apiutil.GVKForObject(obj, a.scheme)
+	if err != nil {
+		return false, false, err
+	}
+	live, current, err := a.look(ctx, gvk, objectID{kind: gvk.GroupKind(), name: client.ObjectKeyFromObject(obj)})
+	if err != nil || live == nil {
+		return false, current, err
+	}
+	// The same copy or a newer one: what look found current does not become outdated.
+	if err := a.cache.Get(ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
+		return false, current, client.IgnoreNotFound(err)
+	}
+	return true, current, nil
 }
 
 // newObject returns an empty object of the kind, in the form that controllers watch it.

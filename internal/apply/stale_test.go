@@ -243,3 +243,31 @@ func TestOwnDeletionIsWaitedFor(t *testing.T) {
 	f.apply(config(f.name, "2"))
 	f.expect("creation after it", patches("configmaps")...)
 }
+
+// A controller that decides by what a child holds must not be shown one that is older than its own write.
+func TestGetTellsWhatTheCacheDoesNotShowYet(t *testing.T) {
+	f := newFixture(t)
+	get := func(when string, wantFound, wantCurrent bool, wantValue string) {
+		t.Helper()
+		obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.name, Name: "web"}}
+		found, current, err := f.Get(t.Context(), obj)
+		if err != nil || found != wantFound || current != wantCurrent || obj.Data["a"] != wantValue {
+			t.Errorf("%s: found %v, current %v, value %q, %v", when, found, current, obj.Data["a"], err)
+		}
+	}
+	get("before", false, true, "")
+	goOn := f.lag()
+	f.mustApply("1")
+	get("created, and the cache is behind", false, false, "")
+	goOn()
+	f.settle(config(f.name, "1"))
+	get("created", true, true, "1")
+	goOn = f.lag()
+	f.mustApply("2")
+	get("updated, and the cache is behind", true, false, "1")
+	goOn()
+	f.settle(config(f.name, "2"))
+	get("updated", true, true, "2")
+	f.remove(&corev1.ConfigMap{})
+	get("deleted by somebody", false, true, "")
+}
