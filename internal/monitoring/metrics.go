@@ -8,8 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// KindWebApp is the kind whose metrics start with "webapp_".
-const KindWebApp = "WebApp"
+// Kinds, whose metrics start with their name in lower case.
+const (
+	KindWebApp     = "WebApp"
+	KindVoteConfig = "VoteConfig"
+)
 
 // Values of the label result.
 const (
@@ -44,10 +47,13 @@ type family struct {
 // series grows with the number of objects.
 func New(reg prometheus.Registerer, perObject bool) *Metrics {
 	m := &Metrics{
-		kinds: map[string]*family{KindWebApp: newFamily("webapp", KindWebApp)},
+		kinds: map[string]*family{
+			KindWebApp:     newFamily("webapp", KindWebApp),
+			KindVoteConfig: newFamily("voteconfig", KindVoteConfig),
+		},
 		configChanges: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fettle_config_changes_total",
-			Help: "Rollouts that were started because a ConfigMap or Secret of spec.configRefs changed.",
+			Help: "Rollouts that were started because the configuration changed that the pods use.",
 		}, []string{"namespace"}),
 		tracked: map[scope]map[string]struct{}{},
 	}
