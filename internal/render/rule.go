@@ -1,6 +1,8 @@
 package render
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -23,6 +25,24 @@ func leaves(e *jsonschema.ValidationError, found []*jsonschema.ValidationError) 
 	default:
 		return append(found, e)
 	}
+}
+
+// schemaProblem says what is wrong with a schema, in one line.
+func schemaProblem(err error) error {
+	if of, is := errors.AsType[*jsonschema.SchemaValidationError](err); is {
+		err = of.Err
+	}
+	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
+		return errors.New(strings.ReplaceAll(err.Error(), schemaURL, ""))
+	}
+	for len(invalid.Causes) > 0 { // the first is enough
+		invalid = slices.MinFunc(invalid.Causes, func(a, b *jsonschema.ValidationError) int {
+			return cmp.Or(slices.Compare(a.InstanceLocation, b.InstanceLocation), cmp.Compare(a.SchemaURL, b.SchemaURL))
+		})
+	}
+	problem := invalid.ErrorKind.LocalizedString(message.NewPrinter(language.English))
+	return fmt.Errorf("it is no JSON Schema: /%s: %s", strings.Join(invalid.InstanceLocation, "/"), problem)
 }
 
 // ruleFault says which rule was broken where, and how, unless what was compared is secret.

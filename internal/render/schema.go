@@ -41,7 +41,7 @@ func compile(schema []byte, regexps *matcher) (compiled, error) {
 		return compiled{}, fmt.Errorf("it has %d bytes, at most %d are allowed", len(schema), MaxSchema)
 	}
 	if f := checkJSON(string(schema)); f != nil {
-		return compiled{}, fmt.Errorf("not valid JSON: line %d: %s", f.line, f.text)
+		return compiled{}, fmt.Errorf("it is not valid JSON: line %d: %s", f.line, f.text)
 	}
 	root, f := decodeJSON(string(schema))
 	if f != nil {
@@ -65,7 +65,7 @@ func compile(schema []byte, regexps *matcher) (compiled, error) {
 	}
 	result, err := compiler.Compile(schemaURL)
 	if err != nil {
-		return compiled{}, errors.New(strings.ReplaceAll(err.Error(), schemaURL, ""))
+		return compiled{}, schemaProblem(err)
 	}
 	return compiled{schema: result, size: size}, nil
 }

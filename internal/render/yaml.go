@@ -31,7 +31,9 @@ func parseYAML(text string) ([]*yaml.Node, *flaw) {
 		if f := checkNode(&doc, 0); f != nil {
 			return nil, f
 		}
-		docs = append(docs, &doc)
+		if docs = append(docs, &doc); len(docs) > maxDocuments {
+			return nil, &flaw{format: "YAML", text: fmt.Sprintf("more than %d documents", maxDocuments), plain: true}
+		}
 	}
 }
 
@@ -44,8 +46,12 @@ func yamlFlaw(err error) *flaw {
 	return f
 }
 
-// maxNesting is how deep a document may nest.
-const maxNesting = 100
+const (
+	// maxNesting is how deep a document may nest.
+	maxNesting = 100
+	// maxDocuments is how many documents a file may hold.
+	maxDocuments = 1000
+)
 
 // checkNode refuses what the parser lets pass: keys that occur twice or are no scalars, and endless depth.
 func checkNode(n *yaml.Node, depth int) *flaw {
