@@ -24,13 +24,13 @@ type Holding struct {
 	Unsettled []Write
 	// Promises are when the question was sent that a peer granted last.
 	Promises map[string]time.Duration
-	// AskedAt is when the last round of questions was sent.
-	AskedAt time.Duration
+	// TriedAt is when the last write was sent, AskedAt when the last round of questions was.
+	TriedAt, AskedAt time.Duration
 }
 
 // Begin returns h with a write of l that is about to be sent.
 func (h Holding) Begin(now time.Duration, l Lease) Holding {
-	h.Pending = &Write{Sent: now, Lease: l}
+	h.Pending, h.TriedAt = &Write{Sent: now, Lease: l}, now
 	return h
 }
 
@@ -39,7 +39,7 @@ func (h Holding) Applied() Holding {
 	w := *h.Pending
 	h.Pending, h.Unsettled = nil, nil
 	if w.Lease.Holder == (Holder{}) {
-		return Holding{}
+		return Holding{TriedAt: h.TriedAt}
 	}
 	h.Confirmed = w
 	return h
@@ -59,12 +59,18 @@ func (h Holding) Unknown() Holding {
 	return h
 }
 
-// Read returns h after a read of the Lease that was sent when no write was under way.
+// Read returns h after a read of the Lease that was sent when no write was under way. A record without holder that
+// nobody released is a Lease made anew: the holder writes itself into it.
 func (h Holding) Read(self Holder, l Lease) Holding {
-	if l.Holder != self {
-		return Holding{Pending: h.Pending}
+	if l.Holder == self || l.unowned() && h.Confirmed.Sent > 0 {
+		return h
 	}
-	return h
+	stale := func(w Write) bool { return w.Lease.Version != l.Version }
+	return Holding{
+		Pending:   h.Pending,
+		Unsettled: slices.DeleteFunc(slices.Clone(h.Unsettled), stale),
+		TriedAt:   h.TriedAt,
+	}
 }
 
 // Ask returns h with a round of questions that is about to be sent.

@@ -42,9 +42,10 @@ const (
 type Server struct {
 	Data    Data
 	Process Process
-	// Role is that on disk while it is down (no standby.signal: Primary), else that it was started or promoted to.
+	// Role is that on disk while it is down (no standby.signal: Primary), else that it was started as; Primary from the
+	// call of pg_promote on.
 	Role Role
-	// Since is when Process took its present value.
+	// Since is when Process or Stop took its present value; the start of the agent, to begin with.
 	Since time.Duration
 	// Stop is the hardest stop that was ordered; NoStop unless Stopping.
 	Stop StopMode
@@ -62,12 +63,13 @@ type Server struct {
 	// Upstream is the instance that a standby is told to follow; Receiving says that its WAL receiver lives.
 	Upstream  string
 	Receiving bool
-	// Answered is when a write of the heartbeat (synchronous_commit=local) succeeded the last time.
+	// Answered is when a write of the heartbeat (synchronous_commit=local) succeeded the last time. One is tried every
+	// second.
 	Answered time.Duration
 	// FullDisk says that the volume is full, as the heartbeat's error or the file system tells.
 	FullDisk bool
 	// Crashed and CrashedBefore are when the server ended without being told to, the last and the last but one time.
-	// An attempt to start that fails counts.
+	// An attempt to start that fails counts. Crashed is then the instant that Since is.
 	Crashed, CrashedBefore time.Duration
 	// Sync is the setting of synchronous replication that PostgreSQL has loaded; nil is none. Where
 	// Config.Synchronous is not 0 a server always starts, and a standby always runs, with [Config.Blocked].
@@ -121,7 +123,6 @@ type State struct {
 	Work     Work     `json:"work,omitempty"`
 	Position Position `json:"position,omitzero"`
 	Exact    bool     `json:"exact,omitempty"`
-	History  []Fork   `json:"history,omitempty"`
 	// Upstream is whom it follows.
 	Upstream string `json:"upstream,omitempty"`
 	// Writable: it holds the Lease and its PostgreSQL accepts writes.

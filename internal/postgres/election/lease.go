@@ -55,8 +55,12 @@ type Lease struct {
 	Timeline uint32 `json:"timeline,omitempty"`
 	// Primary is the pod that was read-write last.
 	Primary string `json:"primary,omitempty"`
-	// End is where the last primary stopped, if it stopped in order: who has all up to there has everything.
-	End Position `json:"end,omitzero"`
+	// End is where the log of Primary ended when it last wrote this record, and History that of End's timeline (the
+	// last 16 forks): it tells who has left it, and by how much. Whole says that Primary stopped there in order: nothing
+	// comes after.
+	End     Position `json:"end,omitzero"`
+	History []Fork   `json:"history,omitempty"`
+	Whole   bool     `json:"whole,omitempty"`
 	// Sync are the settings of synchronous replication that may be in force, or may have been while rows were
 	// acknowledged that are not yet covered by the last: a new primary satisfies each of them. None is asynchronous.
 	Sync []Quorum `json:"sync,omitempty"`
@@ -75,18 +79,20 @@ type Observation struct {
 	ReadAt time.Duration
 	// FailedAt is when a request to the API server failed the last time.
 	FailedAt time.Duration
-	// Alive says that this process has seen the record change: somebody writes it.
+	// Alive says that this process has seen the record change, and that no request has failed since: somebody writes it.
 	Alive bool
 }
 
 // Read returns o after a read (or an event of a watch) that was answered at now. Reads that come out of order must be
-// dropped by the caller. gap is the longest time between two reads for the record to count as observed in between.
+// dropped by the caller. gap is the longest time between two reads for the record to count as observed in between:
+// three times [Timing.Renew].
 func (o Observation) Read(now, gap time.Duration, l Lease) Observation {
-	changed := o.Lease.Version != l.Version
-	if changed || o.FailedAt > o.ReadAt || now-o.ReadAt > gap {
-		o.Since = now
+	switch {
+	case o.Lease.Version != l.Version:
+		o.Since, o.Alive = now, o.Lease.Version != ""
+	case o.FailedAt > o.ReadAt || now-o.ReadAt > gap:
+		o.Since, o.Alive = now, false
 	}
-	o.Alive = o.Alive || changed && o.Lease.Version != ""
 	o.Lease, o.ReadAt = l, now
 	return o
 }
@@ -94,9 +100,40 @@ func (o Observation) Read(now, gap time.Duration, l Lease) Observation {
 // Failed returns o after a request to the API server that failed, or was given up, at now. An update that was refused
 // because somebody else wrote is no failure: read the Lease.
 func (o Observation) Failed(now time.Duration) Observation {
-	o.FailedAt = max(now, o.FailedAt)
+	o.FailedAt, o.Alive = max(now, o.FailedAt), false
 	return o
 }
 
 // Reachable says whether the last request to the API server was answered.
 func (o Observation) Reachable() bool { return o.ReadAt > o.FailedAt }
+
+// unowned says that nobody holds l, and that nobody gave it back either.
+func (l Lease) unowned() bool { return l.Holder == (Holder{}) && !l.Released }
+
+// common returns up to where the log at p is that of the last primary; ok is false if that isn't known.
+func (l Lease) common(p Position) (lsn uint64, ok bool) {
+	if p.Timeline == l.End.Timeline {
+		return p.LSN, true
+	}
+	for _, f := range l.History {
+		if f.Timeline == p.Timeline {
+			return min(p.LSN, f.LSN), true
+		}
+	}
+	return 0, false
+}
+
+// diverged says that the log at p has something that the last primary's does not.
+func (l Lease) diverged(p Position) bool {
+	lsn, ok := l.common(p)
+	return !ok || lsn < p.LSN
+}
+
+// missing returns how many bytes known to be written by the last primary the log at p lacks; ok as of common.
+func (l Lease) missing(p Position) (bytes uint64, ok bool) {
+	if l.End == (Position{}) {
+		return 0, true
+	}
+	lsn, ok := l.common(p)
+	return l.End.LSN - min(lsn, l.End.LSN), ok
+}
