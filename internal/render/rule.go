@@ -42,6 +42,9 @@ func schemaProblem(err error) error {
 		})
 	}
 	problem := invalid.ErrorKind.LocalizedString(message.NewPrinter(language.English))
+	if format, is := invalid.ErrorKind.(*kind.Format); is { // a long pattern would leave no room for the reason
+		problem = "not a valid " + format.Want + ": " + format.Err.Error()
+	}
 	return fmt.Errorf("it is no JSON Schema: /%s: %s", strings.Join(invalid.InstanceLocation, "/"), problem)
 }
 
@@ -88,10 +91,12 @@ func ruleName(rule *jsonschema.ValidationError) string {
 		pointer = plain
 	}
 	for _, keyword := range rule.ErrorKind.KeywordPath() {
-		pointer += "/" + keyword
+		if keyword = "/" + keyword; keyword != "/propertyNames" || !strings.HasSuffix(pointer, keyword) {
+			pointer += keyword
+		}
 	}
-	if pointer == "" {
-		return "/"
+	if _, not := rule.ErrorKind.(*kind.Not); not {
+		pointer += "/not"
 	}
-	return pointer
+	return cmp.Or(pointer, "/")
 }

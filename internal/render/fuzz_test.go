@@ -1,0 +1,114 @@
+package render
+
+import (
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// mark is the text of a secret that is found nowhere else.
+const mark = "S3CRET-0f9a1c"
+
+// FuzzRender renders any template: it must end, stay within its bounds, give the same twice, and keep secrets where
+// they belong.
+func FuzzRender(f *testing.F) {
+	for _, c := range texts {
+		f.Add(strings.TrimPrefix(c.template, "secret:"), "value")
+	}
+	for _, c := range refused {
+		f.Add(c.template, "")
+	}
+	for seed := range uint64(100) {
+		f.Add(randomTemplate(rand.New(rand.NewPCG(seed, 3))), "two\nlines")
+	}
+	f.Fuzz(func(t *testing.T, template, value string) {
+		if strings.Contains(template, mark) || strings.Contains(value, mark) {
+			t.Skip()
+		}
+		in := world(0)
+		in.Config = map[string]string{"KEY": template}
+		in.Values["a"], in.Values["value"] = Value{Text: value}, Value{Text: value}
+		in.Values["s1"] = Value{Text: mark, Secret: true}
+		first, firstErr := Render(in)
+		again, againErr := Render(in)
+		if (firstErr == nil) != (againErr == nil) || firstErr != nil && firstErr.Error() != againErr.Error() ||
+			!maps.Equal(first.Data, again.Data) || !maps.Equal(first.Secret, again.Secret) {
+			t.Fatalf("%v %v, then %v %v", first, firstErr, again, againErr)
+		}
+		judgeOutput(t, first, firstErr)
+		in.Values["s1"] = Value{Secret: true}
+		other, err := Render(in)
+		if firstErr == nil && err == nil && !maps.Equal(first.Data, other.Data) {
+			t.Fatalf("the ConfigMap depends on a secret: %q, then %q", first.Data, other.Data)
+		}
+	})
+}
+
+// judgeOutput looks at one rendering for what must never be.
+func judgeOutput(t *testing.T, out Output, err error) {
+	t.Helper()
+	if err != nil {
+		failed, ok := errors.AsType[*Error](err)
+		if !ok || len(failed.Faults) == 0 || len(failed.Faults) > MaxFaults {
+			t.Fatalf("%#v", err)
+		}
+		for _, fault := range failed.Faults {
+			if len(fault.Problem) > MaxProblem || fault.Problem == "" || strings.Contains(fault.Problem, mark) {
+				t.Fatalf("%v", fault)
+			}
+		}
+		return
+	}
+	for key, text := range out.Data {
+		if _, both := out.Secret[key]; both || strings.Contains(text, mark) {
+			t.Fatalf("%s: %q", key, text)
+		}
+	}
+	for _, half := range []map[string]string{out.Data, out.Secret} {
+		size := 0
+		for key, text := range half {
+			size += len(key) + len(text)
+		}
+		if size > MaxData {
+			t.Fatalf("%d bytes", size)
+		}
+	}
+}
+
+// FuzzSchema compares any document with any schema, once in the open and once as a secret.
+func FuzzSchema(f *testing.F) {
+	for _, c := range schemas {
+		f.Add(c.schema, `{"a": [1, "`+mark+`"]}`)
+	}
+	for _, c := range formats {
+		f.Add(`{"required": ["a"], "additionalProperties": {"type": "integer"}}`, strings.ReplaceAll(c.text, "S3CRET", mark))
+	}
+	f.Add(`{"additionalProperties": {"minLength": 4}}`, billion(4))
+	f.Add(`{"uniqueItems": true, "items": {"multipleOf": 0.1}}`, "[1, 1.0, 1e3, 0x10]")
+	f.Fuzz(func(t *testing.T, schema, document string) {
+		if strings.Contains(schema, mark) {
+			t.Skip()
+		}
+		usable := CheckSchema([]byte(schema))
+		judgeOutput(t, Output{}, usable)
+		for _, name := range []string{"f.json", "f.yaml", "f.properties"} {
+			s := Schemas{Config: []byte(schema), Files: map[string][]byte{name: []byte(schema)}}
+			hidden := Output{Secret: map[string]string{name: document, "KEY": document}, Files: []string{name}}
+			if err := Validate(hidden, s); err != nil {
+				judgeOutput(t, Output{}, err)
+			} else if usable != nil && schema != "" {
+				t.Fatalf("valid, though its schema can't be used: %v", usable)
+			}
+			judgeOutput(t, Output{}, CheckFormats(hidden))
+			open := Output{Data: hidden.Secret, Files: hidden.Files}
+			if openErr, hiddenErr := CheckFormats(open), CheckFormats(hidden); (openErr == nil) != (hiddenErr == nil) {
+				t.Fatalf("%v, as a secret: %v", openErr, hiddenErr)
+			}
+			if openErr, hiddenErr := Validate(open, s), Validate(hidden, s); (openErr == nil) != (hiddenErr == nil) {
+				t.Fatalf("%v, as a secret: %v", openErr, hiddenErr)
+			}
+		}
+	})
+}
