@@ -10,6 +10,7 @@ import (
 
 // Kinds, whose metrics start with their name in lower case.
 const (
+	KindAppConfig  = "AppConfig"
 	KindWebApp     = "WebApp"
 	KindVoteConfig = "VoteConfig"
 )
@@ -25,6 +26,7 @@ const (
 type Metrics struct {
 	kinds         map[string]*family
 	configChanges *prometheus.CounterVec
+	appConfigs    *prometheus.CounterVec
 	ready         *prometheus.GaugeVec // nil unless series for each object were asked for
 
 	mu sync.Mutex
@@ -48,6 +50,7 @@ type family struct {
 func New(reg prometheus.Registerer, perObject bool) *Metrics {
 	m := &Metrics{
 		kinds: map[string]*family{
+			KindAppConfig:  newFamily("appconfig", KindAppConfig),
 			KindWebApp:     newFamily("webapp", KindWebApp),
 			KindVoteConfig: newFamily("voteconfig", KindVoteConfig),
 		},
@@ -55,9 +58,13 @@ func New(reg prometheus.Registerer, perObject bool) *Metrics {
 			Name: "fettle_config_changes_total",
 			Help: "Rollouts that were started because the configuration changed that the pods use.",
 		}, []string{"namespace"}),
+		appConfigs: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "appconfig_changes_total",
+			Help: "Publications of an AppConfig that replaced other contents.",
+		}, []string{"namespace"}),
 		tracked: map[scope]map[string]struct{}{},
 	}
-	reg.MustRegister(m.configChanges)
+	reg.MustRegister(m.configChanges, m.appConfigs)
 	for _, f := range m.kinds {
 		reg.MustRegister(f.reconciles, f.errors, f.duration, f.creation)
 	}
@@ -119,6 +126,11 @@ func (m *Metrics) ConfigChanged(kind string, key types.NamespacedName) {
 	m.count(kind, key, func(*family) { m.configChanges.WithLabelValues(key.Namespace).Inc() })
 }
 
+// AppConfigChanged counts a publication that replaced the contents of an earlier one.
+func (m *Metrics) AppConfigChanged(key types.NamespacedName) {
+	m.count(KindAppConfig, key, func(*family) { m.appConfigs.WithLabelValues(key.Namespace).Inc() })
+}
+
 // Ready says whether the object is Ready. It does nothing unless series for each object were asked for.
 func (m *Metrics) Ready(kind string, key types.NamespacedName, ready bool) {
 	if m == nil || m.ready == nil {
@@ -154,6 +166,9 @@ func (m *Metrics) Gone(kind string, key types.NamespacedName) {
 		f.errors.DeletePartialMatch(gone)
 		f.duration.DeletePartialMatch(gone)
 		f.creation.DeletePartialMatch(gone)
+	}
+	if kind == KindAppConfig {
+		m.appConfigs.DeletePartialMatch(gone)
 	}
 	if !m.tracks(key.Namespace) {
 		m.configChanges.DeletePartialMatch(gone)
