@@ -1,0 +1,213 @@
+package appconfig
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+)
+
+// find reads what cfg has published and kept.
+func (r *reconciler) find(ctx context.Context, cfg *configv1.AppConfig) (existing, error) {
+	var found existing
+	maps := &corev1.ConfigMapList{}
+	if err := r.client.List(ctx, maps, client.InNamespace(cfg.Namespace), client.MatchingFields{indexOwner: cfg.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return found, fmt.Errorf("list ConfigMaps: %w", err)
+	}
+	for i := range maps.Items {
+		cm := &maps.Items[i]
+		if !metav1.IsControlledBy(cm, cfg) || cm.DeletionTimestamp != nil {
+			continue
+		}
+		secret, err := r.secretOf(ctx, cfg, cm)
+		if err != nil {
+			return found, err
+		}
+		rev := revisionOf(cm, secret)
+		switch {
+		case cm.Labels[labelRevision] != "":
+			found.kept = append(found.kept, rev)
+		case cm.Name == targetName(cfg):
+			found.target = &rev
+		}
+	}
+	slices.SortFunc(found.kept, func(a, b revision) int {
+		return cmp.Or(cmp.Compare(b.number, a.number), cmp.Compare(a.name, b.name))
+	})
+	return found, nil
+}
+
+// secretOf returns the Secret that belongs to cm; nil where none does or it is missing.
+func (r *reconciler) secretOf(ctx context.Context, cfg *configv1.AppConfig, cm *corev1.ConfigMap) (*corev1.Secret, error) {
+	if cm.Annotations[annotationSecret] == "" {
+		return nil, nil //nolint:nilnil // none is an answer
+	}
+	secret := &corev1.Secret{}
+	err := r.client.Get(ctx, client.ObjectKeyFromObject(cm), secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // none is an answer
+	case err != nil:
+		return nil, fmt.Errorf("get Secret: %w", err)
+	case !metav1.IsControlledBy(secret, cfg):
+		return nil, nil //nolint:nilnil // somebody else's
+	}
+	return secret, nil
+}
+
+// conflict finds who else uses the name of what cfg publishes: an AppConfig that goes first, or an object of somebody else's.
+func (r *reconciler) conflict(ctx context.Context, cfg *configv1.AppConfig) (*verdict, error) {
+	name := targetName(cfg)
+	rivals := &configv1.AppConfigList{}
+	if err := r.client.List(ctx, rivals, client.InNamespace(cfg.Namespace), client.MatchingFields{indexTarget: name}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list AppConfigs: %w", err)
+	}
+	holder := &corev1.ConfigMap{}
+	if err := r.client.Get(ctx, client.ObjectKey{Namespace: cfg.Namespace, Name: name}, holder); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("get ConfigMap: %w", err)
+	}
+	if first := firstOf(rivals.Items, holder); first != nil && first.UID != cfg.UID {
+		return new(inTheWay(name, first)), nil
+	}
+	if versioned(cfg) || metav1.IsControlledBy(holder, cfg) {
+		return nil, nil //nolint:nilnil // none is an answer
+	}
+	kinds := []string{kindConfigMap}
+	if r.sources.watchSecrets && usesSecrets(cfg) {
+		kinds = append(kinds, kindSecret)
+	}
+	for _, kind := range kinds {
+		if foreign, err := r.foreign(ctx, cfg, kind, name); err != nil || foreign {
+			return new(occupied(kind, name)), err
+		}
+	}
+	return nil, nil //nolint:nilnil // none is an answer
+}
+
+// foreign reports whether an object exists that cfg does not control. One that only the cache of metadata shows may be gone,
+// or not yet in the cache of Fettle's own: that is asked of the API server.
+func (r *reconciler) foreign(ctx context.Context, cfg *configv1.AppConfig, kind, name string) (bool, error) {
+	key := client.ObjectKey{Namespace: cfg.Namespace, Name: name}
+	for _, look := range []struct {
+		reader client.Reader
+		obj    client.Object
+	}{
+		{r.client, metadataOf(kind)},
+		{r.client, emptyObject(kind)},
+		{r.sources.live, metadataOf(kind)},
+	} {
+		err := look.reader.Get(ctx, key, look.obj)
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("look for %s %q: %w", kind, name, err)
+		}
+		ref := metav1.GetControllerOfNoCopy(look.obj)
+		// One of a former AppConfig of the name is about to be deleted by the garbage collector, which Apply waits for.
+		if ref != nil && (ref.UID == cfg.UID || (ref.Kind == ownerKind && ref.Name == cfg.Name)) {
+			return false, nil
+		}
+		if _, cached := look.obj.(*metav1.PartialObjectMetadata); cached && err != nil {
+			return false, nil // there is none
+		}
+	}
+	return true, nil
+}
+
+func metadataOf(kind string) client.Object {
+	meta := &metav1.PartialObjectMetadata{}
+	meta.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+	return meta
+}
+
+func usesSecrets(cfg *configv1.AppConfig) bool {
+	return slices.ContainsFunc(cfg.Spec.ValuesFrom, func(f configv1.AppConfigValuesSource) bool { return f.SecretRef != nil })
+}
+
+func emptyObject(kind string) client.Object {
+	if kind == kindSecret {
+		return &corev1.Secret{}
+	}
+	return &corev1.ConfigMap{}
+}
+
+// firstOf is the AppConfig that may publish under a name which all of rivals ask for: the one that controls what is there,
+// else the oldest. Those that are paused or being deleted keep what they have.
+func firstOf(rivals []configv1.AppConfig, there *corev1.ConfigMap) *configv1.AppConfig {
+	if len(rivals) == 0 {
+		return nil
+	}
+	for i := range rivals {
+		if metav1.IsControlledBy(there, &rivals[i]) {
+			return &rivals[i]
+		}
+	}
+	first := slices.MinFunc(rivals, func(a, b configv1.AppConfig) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return &first
+}
+
+// remember notes which objects p writes.
+func (r *reconciler) remember(cfg *configv1.AppConfig, p plan) {
+	objects := make([]client.Object, 0, len(p.objects))
+	for _, o := range p.objects {
+		var obj client.Object
+		var name *string
+		switch ac := o.(type) {
+		case *corev1ac.ConfigMapApplyConfiguration:
+			obj, name = &corev1.ConfigMap{}, ac.Name
+		case *corev1ac.SecretApplyConfiguration:
+			obj, name = &corev1.Secret{}, ac.Name
+		}
+		obj.SetNamespace(cfg.Namespace)
+		obj.SetName(*name)
+		objects = append(objects, obj)
+	}
+	r.wrote.Store(client.ObjectKeyFromObject(cfg), objects)
+}
+
+// shown reports whether the cache shows what was last written for cfg.
+func (r *reconciler) shown(ctx context.Context, cfg *configv1.AppConfig) (bool, error) {
+	objects, ok := r.wrote.Load(client.ObjectKeyFromObject(cfg))
+	if !ok {
+		return true, nil
+	}
+	for _, obj := range objects.([]client.Object) {
+		if _, current, err := r.applier.Get(ctx, obj.DeepCopyObject().(client.Object)); err != nil || !current {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// prune deletes what is not published any longer, and in mode InPlace the copies that are too many: nothing refers to them.
+func (r *reconciler) prune(ctx context.Context, cfg *configv1.AppConfig, p plan) error {
+	meta := metav1.ObjectMeta{Namespace: cfg.Namespace, Name: targetName(cfg)}
+	var objects []client.Object
+	if p.dropSecret {
+		objects = append(objects, &corev1.Secret{ObjectMeta: meta})
+	}
+	if !versioned(cfg) {
+		objects = append(objects, objectsNamed(cfg, p.surplus)...)
+	}
+	return r.applier.Prune(ctx, cfg, objects...)
+}
+
+func objectsNamed(cfg *configv1.AppConfig, revisions []revision) []client.Object {
+	var objects []client.Object
+	for _, rev := range revisions {
+		meta := metav1.ObjectMeta{Namespace: cfg.Namespace, Name: rev.name}
+		objects = append(objects, &corev1.ConfigMap{ObjectMeta: meta})
+		if rev.withSecret {
+			objects = append(objects, &corev1.Secret{ObjectMeta: meta})
+		}
+	}
+	return objects
+}

@@ -1,0 +1,139 @@
+package appconfig
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+)
+
+// verdict is the state of one condition.
+type verdict struct {
+	status          metav1.ConditionStatus
+	reason, message string
+}
+
+func yes(reason, message string) verdict { return verdict{metav1.ConditionTrue, reason, message} }
+func no(reason, message string) verdict  { return verdict{metav1.ConditionFalse, reason, message} }
+func unknown(reason, message string) verdict {
+	return verdict{metav1.ConditionUnknown, reason, message}
+}
+
+// choice is which revision is published, and why.
+type choice struct {
+	// revision is nil where nothing is, and nothing can be.
+	revision *revision
+	// fresh is true when it is what the spec renders to.
+	fresh bool
+	// published is the condition, should nothing go wrong.
+	published verdict
+	// rolledBack is true when the last good revision is published in place of one whose rollout failed.
+	rolledBack bool
+}
+
+// choose decides what to publish: what is rendered, what a rollback asks for, or what is published already.
+func choose(cfg *configv1.AppConfig, out rendered, found existing) choice {
+	live := found.live(cfg.Spec.Target.Mode)
+	switch {
+	case cfg.Spec.Preview:
+		return previewed(out, live)
+	case cfg.Spec.Rollback != nil:
+		return asked(cfg, out, found, live)
+	case out.problem != nil:
+		return choice{revision: standing(found, live), published: unknown(out.problem.reason, stays(live))}
+	}
+	if good := rollsBack(cfg, out, found); good != nil {
+		return choice{revision: good, rolledBack: true, published: yes(configv1.ReasonRolledBack, fmt.Sprintf(
+			"revision %d is published again until something else is rendered", good.number))}
+	}
+	next := found.next(out)
+	next.name = copyName(cfg, next.hash)
+	return choice{revision: &next, fresh: true, published: yes(configv1.ReasonPublished, fmt.Sprintf("revision %d", next.number))}
+}
+
+func stays(live *revision) string {
+	if live == nil {
+		return "nothing is published yet"
+	}
+	return fmt.Sprintf("revision %d stays published", live.number)
+}
+
+// standing is what is published already: the copy of it, if there is one, so that drift is repaired.
+func standing(found existing, live *revision) *revision {
+	if live == nil {
+		return nil
+	}
+	if kept := found.copyOf(live); kept != nil {
+		return kept
+	}
+	return live
+}
+
+func previewed(out rendered, live *revision) choice {
+	switch {
+	case out.problem != nil:
+		return choice{revision: live, published: unknown(out.problem.reason, stays(live))}
+	case live != nil && live.hash == out.hash:
+		return choice{revision: live, published: yes(configv1.ReasonPublished, "publishing would change nothing")}
+	}
+	return choice{revision: live, published: no(configv1.ReasonPreview, "spec.preview is true: "+stays(live)+"; status.preview says what would change")}
+}
+
+// asked is the choice of spec.rollback.
+func asked(cfg *configv1.AppConfig, out rendered, found existing, live *revision) choice {
+	var to *revision
+	number := cfg.Spec.Rollback.ToRevision
+	if number != 0 {
+		to = found.find(number)
+	} else {
+		to = found.lastGood(cfg.Status.LastGoodRevision, out.hash)
+	}
+	switch {
+	case to != nil:
+		return choice{revision: to, published: yes(configv1.ReasonRolledBack, fmt.Sprintf(
+			"revision %d is published, as spec.rollback asks; remove it to publish what is rendered", to.number))}
+	case number != 0:
+		return choice{revision: standing(found, live), published: no(configv1.ReasonRevisionMissing, fmt.Sprintf(
+			"spec.rollback.toRevision: revision %d is not kept: %s; choose one of %v, or remove spec.rollback", number, stays(live), numbers(found)))}
+	default:
+		return choice{revision: standing(found, live), published: no(configv1.ReasonRevisionMissing,
+			"spec.rollback: there is no earlier revision to go back to: "+stays(live)+"; remove spec.rollback")}
+	}
+}
+
+func numbers(found existing) []int64 {
+	out := make([]int64, 0, len(found.kept))
+	for _, r := range found.kept {
+		out = append(out, r.number)
+	}
+	return out
+}
+
+// rollsBack returns the last good revision when it is to be published in place of out, whose rollout failed before: status
+// remembers that until something else is rendered.
+func rollsBack(cfg *configv1.AppConfig, out rendered, found existing) *revision {
+	if !cfg.Spec.Rollout.AutoRollback || cfg.Status.FailedHash == "" || cfg.Status.FailedHash != out.hash {
+		return nil
+	}
+	return found.lastGood(cfg.Status.LastGoodRevision, out.hash)
+}
+
+// waiting is a rendering that waits for s to exist.
+func waiting(cfg *configv1.AppConfig, s source) rendered {
+	return rendered{problem: new(no(configv1.ReasonValuesMissing, fmt.Sprintf(
+		"spec.valuesFrom: %s %q does not exist in namespace %q: create it, or mark the reference optional", s.kind, s.name, cfg.Namespace)))}
+}
+
+// inTheWay says that another AppConfig publishes under the same name.
+func inTheWay(name string, holder *configv1.AppConfig) verdict {
+	return no(fettlev1.ReasonNameConflict, fmt.Sprintf(
+		"AppConfig %q publishes %q already: set another spec.target.name, or remove one of the two", holder.Name, name))
+}
+
+// occupied says that an object that no AppConfig owns has the name of what is to be published.
+func occupied(kind, name string) verdict {
+	return no(fettlev1.ReasonNameConflict, fmt.Sprintf(
+		"%s %q exists and is not controlled by this AppConfig: set another spec.target.name, or remove the %s", kind, name, kind))
+}

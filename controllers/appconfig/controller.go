@@ -1,0 +1,255 @@
+// Package appconfig renders an AppConfig and publishes the result: as a ConfigMap, and as a Secret what comes from Secrets. It
+// keeps earlier revisions as immutable copies, and has the engine of internal/rollout restart the workloads that use what
+// changed.
+//
+// It owns those ConfigMaps and Secrets. Of workloads it changes annotations only, and in mode Versioned the names by which
+// they refer to what is published. There is no finalizer: what is owned is garbage-collected, and the notes that stay on
+// workloads when Fettle does not run during a deletion have no effect, and are right again for an AppConfig of the same name.
+package appconfig
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/conditions"
+	"github.com/fettle-dev/fettle/internal/monitoring"
+	"github.com/fettle-dev/fettle/internal/rollout"
+)
+
+const (
+	controllerName = "appconfig"
+	// quiet is how long a status that only tells of progress is held back, so that a change which soon succeeds costs one
+	// status write.
+	quiet = 3 * time.Second
+	// conflictRetry is when a foreign object that is in the way is looked for again, should its end go unnoticed.
+	conflictRetry = time.Minute
+)
+
+// +kubebuilder:rbac:groups=config.fettle.dev,resources=appconfigs,verbs=get;list;watch
+// +kubebuilder:rbac:groups=config.fettle.dev,resources=appconfigs/status,verbs=patch
+// +kubebuilder:rbac:groups=config.fettle.dev,resources=appconfigs/finalizers,verbs=update
+// +kubebuilder:rbac:groups="",resources=configmaps;secrets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=apps,resources=statefulsets;daemonsets,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=apps,resources=replicasets,verbs=list
+// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Options of the controller.
+type Options struct {
+	// Workers is how many AppConfigs are reconciled at once.
+	Workers int
+	// WatchSecrets is false where the role does not allow it: Secrets are then read again from time to time.
+	WatchSecrets bool
+	// ConflictRetry is when a foreign object that is in the way is looked for again; a minute if 0.
+	ConflictRetry time.Duration
+	Metrics       *monitoring.Metrics
+	// Engine restarts dependents.
+	Engine *rollout.Engine
+}
+
+type reconciler struct {
+	client  client.Client
+	applier *apply.Applier
+	pace    *conditions.Pace
+	clock   clock.PassiveClock
+	events  events.EventRecorder
+	metrics *monitoring.Metrics
+	engine  *rollout.Engine
+	sources *sourceReader
+	hashes  *hasher
+	memo    *memo
+	// wrote has, by AppConfig, the objects of the last plan: nothing is decided before the cache shows them.
+	wrote sync.Map
+
+	conflictRetry time.Duration
+}
+
+// Setup registers the controller with the manager.
+func Setup(mgr ctrl.Manager, opts Options) error {
+	applier, err := apply.New(mgr, controllerName)
+	if err != nil {
+		return fmt.Errorf("set up controller %s: %w", controllerName, err)
+	}
+	//nolint:forbidigo // nothing is waited for before the manager starts
+	if err := index(context.Background(), mgr.GetFieldIndexer()); err != nil {
+		return fmt.Errorf("set up controller %s: %w", controllerName, err)
+	}
+	r := &reconciler{
+		client:  mgr.GetClient(),
+		applier: applier,
+		pace:    conditions.NewPace(quiet, clock.RealClock{}),
+		clock:   clock.RealClock{},
+		events:  mgr.GetEventRecorder(controllerName),
+		metrics: opts.Metrics,
+		engine:  opts.Engine,
+		sources: newSourceReader(mgr, opts.WatchSecrets),
+		hashes:  newHasher(),
+		memo:    newMemo(),
+
+		conflictRetry: cmp.Or(opts.ConflictRetry, conflictRetry),
+	}
+	err = r.watches(mgr, opts).
+		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Workers}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up controller %s: %w", controllerName, err)
+	}
+	return nil
+}
+
+// Reconcile publishes what one AppConfig asks for, and reports what it then observes.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	cfg := &configv1.AppConfig{}
+	if err := r.client.Get(ctx, req.NamespacedName, cfg); apierrors.IsNotFound(err) {
+		return r.gone(ctx, req.NamespacedName)
+	} else if err != nil {
+		return reconcile.Result{}, fmt.Errorf("get AppConfig: %w", err)
+	}
+	if !r.applier.Current(cfg) {
+		return reconcile.Result{}, nil // the watch brings what was last written
+	}
+	start, before := r.clock.Now(), cfg.DeepCopy()
+	result, err := r.reconcile(ctx, cfg)
+	wait, patchErr := r.report(ctx, cfg, before)
+	if patchErr != nil {
+		err = patchErr // not joined: a terminal error beside it would keep this write from being retried
+	}
+	r.metrics.Observe(monitoring.KindAppConfig, req.NamespacedName, r.clock.Since(start), err)
+	if err == nil {
+		result.RequeueAfter = sooner(result.RequeueAfter, wait)
+	}
+	return result, err
+}
+
+func (r *reconciler) reconcile(ctx context.Context, cfg *configv1.AppConfig) (reconcile.Result, error) {
+	switch {
+	case cfg.DeletionTimestamp != nil:
+		setTerminating(cfg)
+		return reconcile.Result{}, nil
+	case cfg.Spec.Paused:
+		setPaused(cfg)
+		return reconcile.Result{}, nil
+	}
+	if shown, err := r.shown(ctx, cfg); err != nil || !shown {
+		return reconcile.Result{}, err // else the watch brings what was last written
+	}
+	if conflict, err := r.conflict(ctx, cfg); err != nil {
+		return reconcile.Result{}, err
+	} else if conflict != nil {
+		setConflict(cfg, *conflict)
+		return reconcile.Result{RequeueAfter: r.conflictRetry}, nil
+	}
+	found, err := r.find(ctx, cfg)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	out, err := r.render(ctx, cfg, found)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	p := desired(cfg, choose(cfg, out, found), found, r.clock.Now())
+	policy, policyErr := policyOf(cfg)
+	if p.changes {
+		if ready, err := r.engine.Adopt(ctx, ownerOf(cfg), policy, objectsOf(cfg, found.live(cfg.Spec.Target.Mode), found)); err != nil || !ready {
+			return reconcile.Result{}, err
+		}
+	}
+	applyErr := r.apply(ctx, cfg, p, found)
+	switch {
+	case apierrors.HasStatusCause(applyErr, corev1.NamespaceTerminatingCause):
+		return reconcile.Result{}, nil
+	case transient(applyErr):
+		return reconcile.Result{}, applyErr
+	}
+	seen := observed{applyErr: applyErr, policyErr: policyErr}
+	if applyErr == nil {
+		if seen.report, err = r.engine.Roll(ctx, ownerOf(cfg), policy, p.published); err != nil {
+			return reconcile.Result{}, fmt.Errorf("restart dependents: %w", err)
+		}
+		for range seen.report.Restarted {
+			r.metrics.ConfigChanged(monitoring.KindAppConfig, client.ObjectKeyFromObject(cfg))
+		}
+		if text := seen.report.Announce; text != "" {
+			r.events.Eventf(cfg, nil, corev1.EventTypeNormal, rollout.EventRestarted, "Reconcile", "%s", text)
+		}
+	}
+	setStatus(cfg, out, p, found, seen)
+	return r.outcome(ctx, cfg, p, seen)
+}
+
+// apply writes what is desired and deletes what is not.
+func (r *reconciler) apply(ctx context.Context, cfg *configv1.AppConfig, p plan, found existing) error {
+	r.remember(cfg, p)
+	if err := r.applier.Apply(ctx, cfg, p.objects...); err != nil {
+		return err
+	}
+	if live := found.live(cfg.Spec.Target.Mode); p.changes && live != nil && live.hash != p.revision.hash {
+		r.metrics.AppConfigChanged(client.ObjectKeyFromObject(cfg))
+	}
+	return r.prune(ctx, cfg, p)
+}
+
+// outcome says when to look again. What is watched needs no time.
+func (r *reconciler) outcome(ctx context.Context, cfg *configv1.AppConfig, p plan, seen observed) (reconcile.Result, error) {
+	var conflict *apply.ConflictError
+	switch err := seen.applyErr; {
+	case err == nil:
+	case errors.As(err, &conflict):
+		return reconcile.Result{RequeueAfter: r.conflictRetry}, nil
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
+		return reconcile.Result{}, reconcile.TerminalError(err)
+	default:
+		return reconcile.Result{}, err
+	}
+	wait, err := r.collect(ctx, cfg, p, seen)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: sooner(sooner(wait, seen.report.Wake), r.sources.resync(cfg))}, nil
+}
+
+// gone forgets an AppConfig, and takes its notes from the workloads that it restarted.
+func (r *reconciler) gone(ctx context.Context, key types.NamespacedName) (reconcile.Result, error) {
+	done, err := r.engine.Release(ctx, rollout.Owner{Prefix: rollout.ConfigPrefix, Namespace: key.Namespace, Name: key.Name})
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("take the notes of AppConfig %q from workloads: %w", key.Name, err)
+	}
+	if !done {
+		return reconcile.Result{RequeueAfter: time.Second}, nil
+	}
+	r.applier.Forget(key)
+	r.wrote.Delete(key)
+	r.metrics.Gone(monitoring.KindAppConfig, key)
+	return reconcile.Result{}, nil
+}
+
+// sooner is the shorter of two times to wait, where 0 is never.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
+
+// transient reports whether err is gone at the next try, and not worth a word in status.
+func transient(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) ||
+		apierrors.IsTimeout(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}

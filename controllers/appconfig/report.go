@@ -1,0 +1,96 @@
+package appconfig
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/internal/monitoring"
+)
+
+// reasonLooksSecret is that of the event for keys that should perhaps come from a Secret.
+const reasonLooksSecret = "LooksLikeSecret"
+
+// report writes the status if it says something new, and then the events and the metrics that go with it. It returns how
+// long to wait where the status tells only of progress, and is held back.
+func (r *reconciler) report(ctx context.Context, cfg, before *configv1.AppConfig) (time.Duration, error) {
+	if equality.Semantic.DeepEqual(cfg.Status, before.Status) {
+		r.ready(cfg)
+		return 0, nil
+	}
+	if wait := r.pace.Hold(cfg, onlyProgress(cfg, before), onlyDependents(cfg, before)); wait > 0 {
+		return wait, nil
+	}
+	wrote, err := r.applier.PatchStatus(ctx, cfg, before)
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return 0, nil // changed or gone since it was read: the watch tells
+	case err != nil:
+		return 0, err
+	case wrote:
+		r.pace.Wrote(cfg)
+		r.announce(cfg, before)
+		r.ready(cfg)
+	}
+	return 0, nil
+}
+
+func (r *reconciler) ready(cfg *configv1.AppConfig) {
+	r.metrics.Ready(monitoring.KindAppConfig, client.ObjectKeyFromObject(cfg), meta.IsStatusConditionTrue(cfg.Status.Conditions, fettlev1.Ready))
+}
+
+// announce emits one event for a change of Ready that people should know of, and one for warnings that are new.
+func (r *reconciler) announce(cfg, before *configv1.AppConfig) {
+	if len(cfg.Status.Warnings) > 0 && len(before.Status.Warnings) == 0 {
+		r.events.Eventf(cfg, nil, corev1.EventTypeWarning, reasonLooksSecret, "Reconcile", "%s", clip(describe(cfg.Status.Warnings), maxMessage))
+	}
+	was := meta.FindStatusCondition(before.Status.Conditions, fettlev1.Ready)
+	is := meta.FindStatusCondition(cfg.Status.Conditions, fettlev1.Ready)
+	switch {
+	case is == nil || (was != nil && was.Status == is.Status && was.Reason == is.Reason):
+	case is.Status == metav1.ConditionTrue:
+		r.events.Eventf(cfg, nil, corev1.EventTypeNormal, fettlev1.Ready, "Reconcile",
+			"revision %d is published as %s, and all dependents run it", cfg.Status.Revision, cfg.Status.ConfigMapName)
+		if before.Status.LastGoodRevision == 0 {
+			r.metrics.Created(monitoring.KindAppConfig, client.ObjectKeyFromObject(cfg), r.clock.Since(cfg.CreationTimestamp.Time))
+		}
+	case is.Status == metav1.ConditionFalse && !slices.Contains(progress, is.Reason) && is.Reason != fettlev1.ReasonTerminating:
+		r.events.Eventf(cfg, nil, corev1.EventTypeWarning, is.Reason, "Reconcile", "%s", is.Message)
+	}
+}
+
+// onlyProgress reports whether cfg's status says no more than that a rollout is under way.
+func onlyProgress(cfg, before *configv1.AppConfig) bool {
+	is := meta.FindStatusCondition(cfg.Status.Conditions, fettlev1.Ready)
+	return is != nil && slices.Contains(progress, is.Reason) && cfg.Status.FailedHash == before.Status.FailedHash
+}
+
+// onlyDependents reports whether nothing but the states of dependents changed.
+func onlyDependents(cfg, before *configv1.AppConfig) bool {
+	a := cfg.Status.DeepCopy()
+	a.Dependents, a.LastRolloutTime = before.Status.Dependents, before.Status.LastRolloutTime
+	if c := meta.FindStatusCondition(before.Status.Conditions, configv1.AppConfigRolledOut); c != nil {
+		for i := range a.Conditions {
+			if s := &a.Conditions[i]; (s.Type == configv1.AppConfigRolledOut || s.Type == fettlev1.Ready) && s.Status == metav1.ConditionFalse {
+				s.Message = messageOf(before.Status.Conditions, s.Type)
+			}
+		}
+	}
+	return equality.Semantic.DeepEqual(*a, before.Status)
+}
+
+func messageOf(conds []metav1.Condition, conditionType string) string {
+	if c := meta.FindStatusCondition(conds, conditionType); c != nil {
+		return c.Message
+	}
+	return ""
+}

@@ -1,0 +1,88 @@
+package appconfig
+
+import (
+	"context"
+
+	"k8s.io/utils/lru"
+
+	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+)
+
+// remembered bounds how many renderings are kept in memory that are not published: failed ones, previews.
+const remembered = 128
+
+// memo keeps the last rendering of AppConfigs that take values from other objects, while it is not published: so that those
+// objects are not read again in each pass.
+type memo struct{ renderings *lru.Cache }
+
+func newMemo() *memo { return &memo{renderings: lru.New(remembered)} }
+
+func (m *memo) get(cfg *configv1.AppConfig, inputs string) (rendered, bool) {
+	known, ok := m.renderings.Get(cfg.UID)
+	if !ok || known.(memoized).inputs != inputs {
+		return rendered{}, false
+	}
+	return known.(memoized).out, true
+}
+
+type memoized struct {
+	inputs string
+	out    rendered
+}
+
+// render returns what cfg asks to publish. What its values come from is read only if it is not known already what becomes of it.
+func (r *reconciler) render(ctx context.Context, cfg *configv1.AppConfig, found existing) (rendered, error) {
+	sources, err := r.sources.look(ctx, cfg)
+	switch {
+	case err != nil:
+		return rendered{}, err
+	case len(sources) == 0:
+		return r.hashed(cfg, renderAll(cfg, nil))
+	}
+	if s := missing(sources); s != nil {
+		return waiting(cfg, *s), nil
+	}
+	inputs := inputsKey(cfg, sources)
+	if out, ok, err := r.known(cfg, inputs, found); err != nil || ok {
+		return out, err
+	}
+	values, err := r.sources.values(ctx, cfg.Namespace, sources)
+	if err != nil {
+		return rendered{}, err
+	}
+	if s := missing(sources); s != nil {
+		return waiting(cfg, *s), nil
+	}
+	out, err := r.hashed(cfg, renderAll(cfg, values))
+	if err != nil {
+		return rendered{}, err
+	}
+	out.inputs = inputsKey(cfg, sources) // of the versions that were read
+	r.memo.renderings.Add(cfg.UID, memoized{inputs: inputs, out: out})
+	return out, nil
+}
+
+// known returns what was rendered from inputs before, if that is known: from the last pass, or because it is published or kept.
+func (r *reconciler) known(cfg *configv1.AppConfig, inputs string, found existing) (rendered, bool, error) {
+	for _, rev := range found.renderedFrom(inputs) {
+		hash, err := r.hashes.of(cfg.UID, rev.content)
+		if err != nil {
+			return rendered{}, false, err
+		}
+		if hash == rev.hash {
+			r.memo.renderings.Remove(cfg.UID)
+			return rendered{content: rev.content, hash: hash, inputs: inputs, warnings: warnings(rev.content)}, true, nil
+		}
+	}
+	out, ok := r.memo.get(cfg, inputs)
+	return out, ok, nil
+}
+
+func (r *reconciler) hashed(cfg *configv1.AppConfig, out rendered) (rendered, error) {
+	if out.problem != nil {
+		return out, nil
+	}
+	var err error
+	out.hash, err = r.hashes.of(cfg.UID, out.content)
+	return out, err
+}

@@ -1,0 +1,223 @@
+package appconfig
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+	"github.com/fettle-dev/fettle/internal/rollout"
+)
+
+// Labels and annotations of what is published.
+const (
+	labelOwnerKind = "fettle.dev/owner-kind"
+	labelOwnerName = "fettle.dev/owner-name"
+	ownerKind      = "AppConfig"
+
+	// labelRevision is on the immutable copies: the first digits of their hash.
+	labelRevision = "config.fettle.dev/revision-hash"
+	// annotationHash is the hash of the contents, of ConfigMap and Secret together.
+	annotationHash = "config.fettle.dev/hash"
+	// annotationRevision is the number of the revision.
+	annotationRevision = "config.fettle.dev/revision"
+	// annotationInputs names what the contents were rendered from, so that a restarted operator need not read it again.
+	annotationInputs = "config.fettle.dev/rendered-from"
+	// annotationSecret, on the ConfigMap, is there when a Secret of the same name belongs to it.
+	annotationSecret = "config.fettle.dev/with-secret"
+)
+
+// plan is what should be published.
+type plan struct {
+	choice
+	objects []runtime.ApplyConfiguration
+	// surplus are revisions that are not kept any longer, if nothing uses them.
+	surplus []revision
+	// dropSecret is true when the target has a Secret no longer.
+	dropSecret bool
+	// published are the objects that workloads refer to, as they are when objects are applied.
+	published []rollout.Object
+	// changes is true when what workloads refer to is about to change.
+	changes bool
+}
+
+// targetName is the name that users refer to.
+func targetName(cfg *configv1.AppConfig) string {
+	if cfg.Spec.Target.Name != "" {
+		return cfg.Spec.Target.Name
+	}
+	return cfg.Spec.Application + "-config"
+}
+
+// copyName is that of the immutable copies of a revision.
+func copyName(cfg *configv1.AppConfig, hash string) string {
+	return targetName(cfg) + "-" + hash[:min(nameDigits, len(hash))]
+}
+
+func versioned(cfg *configv1.AppConfig) bool { return cfg.Spec.Target.Mode == configv1.TargetVersioned }
+
+func historyLimit(cfg *configv1.AppConfig) int {
+	if cfg.Spec.Target.HistoryLimit == nil {
+		return 5
+	}
+	return int(*cfg.Spec.Target.HistoryLimit)
+}
+
+// desired returns what should be published for c, at the time now, in the order in which it is applied: first what is kept,
+// then what workloads read. Where what is published has no copy, and nothing else is to be, it is left as it is.
+func desired(cfg *configv1.AppConfig, c choice, found existing, now time.Time) plan {
+	p := plan{choice: c}
+	live := found.live(cfg.Spec.Target.Mode)
+	if c.revision == nil || cfg.Spec.Preview || (!c.fresh && found.copyOf(c.revision) == nil) {
+		p.published = objectsOf(cfg, live, found)
+		return p
+	}
+	r := *c.revision
+	p.changes = live == nil || live.hash != r.hash || !same(live.content, r.content)
+	was := live
+	if was == nil {
+		was = &revision{}
+	}
+	r.stamp = rollout.Stamp(was.stamp, live != nil, !maps.Equal(was.data, r.data), now)
+	if r.withSecret = len(r.secret) > 0; r.withSecret {
+		r.secretStamp = rollout.Stamp(was.secretStamp, len(was.secret) > 0, !maps.Equal(was.secret, r.secret), now)
+	}
+	if versioned(cfg) {
+		p.objects = published(cfg, r, copyName(cfg, r.hash), true)
+		r.name = copyName(cfg, r.hash)
+	} else {
+		if c.fresh && historyLimit(cfg) > 0 {
+			p.objects = published(cfg, kept(r), copyName(cfg, r.hash), true)
+		}
+		p.objects = append(p.objects, published(cfg, r, targetName(cfg), false)...)
+		p.dropSecret = !r.withSecret
+		r.name = targetName(cfg)
+	}
+	p.published = objectsOf(cfg, &r, found)
+	p.surplus = found.surplus(historyLimit(cfg), keeps(cfg, found, r))
+	return p
+}
+
+// keeps names the copies that history does not count: what is published, and what a failing rollout goes back to.
+func keeps(cfg *configv1.AppConfig, found existing, r revision) map[string]bool {
+	keep := map[string]bool{copyName(cfg, r.hash): true}
+	if historyLimit(cfg) == 0 {
+		return keep
+	}
+	if good := found.find(cfg.Status.LastGoodRevision); good != nil {
+		keep[good.name] = true
+	}
+	return keep
+}
+
+// kept is r without what only published objects have.
+func kept(r revision) revision {
+	r.stamp, r.secretStamp = "", ""
+	return r
+}
+
+// published returns the Secret, if there is one, and the ConfigMap of a revision. The ConfigMap comes last: it says that the
+// Secret is complete.
+func published(cfg *configv1.AppConfig, r revision, name string, immutable bool) []runtime.ApplyConfiguration {
+	var objects []runtime.ApplyConfiguration
+	if r.withSecret {
+		secret := corev1ac.Secret(name, cfg.Namespace).
+			WithLabels(labels(cfg, r, immutable)).
+			WithAnnotations(annotations(cfg, r, r.secretStamp)).
+			WithType(corev1.SecretTypeOpaque).
+			WithData(bytesOf(r.secret))
+		if immutable {
+			secret.WithImmutable(true)
+		}
+		objects = append(objects, secret)
+	}
+	cm := corev1ac.ConfigMap(name, cfg.Namespace).
+		WithLabels(labels(cfg, r, immutable)).
+		WithAnnotations(annotations(cfg, r, r.stamp)).
+		WithData(r.data)
+	if r.withSecret {
+		cm.WithAnnotations(map[string]string{annotationSecret: "true"})
+	}
+	if immutable {
+		cm.WithImmutable(true)
+	}
+	return append(objects, cm)
+}
+
+func labels(cfg *configv1.AppConfig, r revision, immutable bool) map[string]string {
+	l := maps.Clone(cfg.Spec.Target.Labels)
+	if l == nil {
+		l = map[string]string{}
+	}
+	maps.Copy(l, map[string]string{
+		"app.kubernetes.io/name":       cfg.Spec.Application,
+		"app.kubernetes.io/instance":   cfg.Name,
+		"app.kubernetes.io/component":  "config",
+		"app.kubernetes.io/managed-by": "fettle",
+		labelOwnerKind:                 ownerKind,
+		labelOwnerName:                 cfg.Name,
+	})
+	if immutable {
+		l[labelRevision] = r.hash[:min(nameDigits, len(r.hash))]
+	}
+	return l
+}
+
+func annotations(cfg *configv1.AppConfig, r revision, stamp string) map[string]string {
+	a := maps.Clone(cfg.Spec.Target.Annotations)
+	if a == nil {
+		a = map[string]string{}
+	}
+	a[annotationHash] = r.hash
+	a[annotationRevision] = strconv.FormatInt(r.number, 10)
+	if r.inputs != "" {
+		a[annotationInputs] = r.inputs
+	}
+	if stamp != "" {
+		a[rollout.PublishedAnnotation] = stamp
+	}
+	return a
+}
+
+func bytesOf(m map[string]string) map[string][]byte {
+	out := make(map[string][]byte, len(m))
+	for k, v := range m {
+		out[k] = []byte(v)
+	}
+	return out
+}
+
+// objectsOf tells the rollout engine what is published: r, or nothing if r is nil.
+func objectsOf(cfg *configv1.AppConfig, r *revision, found existing) []rollout.Object {
+	cm := rollout.Object{Kind: rollout.ConfigMap, Target: targetName(cfg), Versioned: versioned(cfg), Name: targetName(cfg)}
+	secret := cm
+	secret.Kind = rollout.Secret
+	for _, k := range found.kept {
+		if !versioned(cfg) {
+			break
+		}
+		cm.Versions = append(cm.Versions, k.name)
+		if len(k.secret) > 0 {
+			secret.Versions = append(secret.Versions, k.name)
+		}
+	}
+	if r == nil {
+		return []rollout.Object{cm, secret}
+	}
+	cm.Name, cm.Exists, cm.Data, cm.Stamp = r.name, true, bytesOf(r.data), r.stamp
+	secret.Name = r.name
+	if len(r.secret) > 0 {
+		secret.Exists, secret.Data, secret.Stamp = true, bytesOf(r.secret), r.secretStamp
+	}
+	for _, o := range []*rollout.Object{&cm, &secret} {
+		if versioned(cfg) && o.Exists && !slices.Contains(o.Versions, o.Name) {
+			o.Versions = append(o.Versions, o.Name)
+		}
+	}
+	return []rollout.Object{cm, secret}
+}

@@ -1,0 +1,231 @@
+package appconfig
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/conditions"
+	"github.com/fettle-dev/fettle/internal/rollout"
+)
+
+const (
+	maxMessage          = 1024
+	maxDependentMessage = 256
+	maxPreviewed        = 100
+	maxKeys             = 600
+)
+
+// observed is what was found after what is desired was applied.
+type observed struct {
+	// report of the rollout; without meaning while applyErr is set.
+	report rollout.Report
+	// applyErr is why something could not be published.
+	applyErr error
+	// policyErr is why spec.rollout can't be carried out.
+	policyErr error
+}
+
+// summarized are the conditions that make up Ready, the first in trouble first.
+var summarized = []string{configv1.AppConfigRendered, configv1.AppConfigPublished, configv1.AppConfigRolledOut}
+
+// setStatus writes into cfg's status what was observed.
+func setStatus(cfg *configv1.AppConfig, out rendered, p plan, found existing, seen observed) {
+	st := &cfg.Status
+	st.ObservedGeneration = cfg.Generation
+	st.Warnings = out.warnings
+	st.Preview = preview(cfg, out, found)
+	live := found.live(cfg.Spec.Target.Mode)
+	if seen.applyErr == nil {
+		count(cfg, p, live)
+		st.Dependents = dependents(seen.report)
+		if last := seen.report.LastRestart; !last.IsZero() {
+			st.LastRolloutTime = metav1.NewTime(last).Rfc3339Copy()
+		}
+	}
+	judge(cfg, out, p, found, seen)
+	put(cfg, configv1.AppConfigRendered, renderedVerdict(out))
+	put(cfg, configv1.AppConfigPublished, publication(p, seen))
+	put(cfg, configv1.AppConfigRolledOut, rolledOut(cfg, p, seen))
+	conditions.Summarize(&st.Conditions, cfg.Generation, summarized...)
+	st.Phase = phase(st.Conditions)
+}
+
+// count says what is published.
+func count(cfg *configv1.AppConfig, p plan, live *revision) {
+	st := &cfg.Status
+	st.ConfigMapName, st.SecretName, st.Hash, st.Revision, st.Keys = "", "", "", 0, nil
+	r := p.revision
+	if len(p.objects) == 0 {
+		r = live
+	}
+	if r == nil {
+		return
+	}
+	name := targetName(cfg)
+	if versioned(cfg) {
+		name = copyName(cfg, r.hash)
+	}
+	st.ConfigMapName, st.Hash, st.Revision = name, r.hash, r.number
+	if len(r.secret) > 0 {
+		st.SecretName = name
+	}
+	st.Keys = r.keys()
+	if len(st.Keys) > maxKeys {
+		st.Keys = st.Keys[:maxKeys]
+	}
+}
+
+// judge keeps the journal of good and of failed revisions.
+func judge(cfg *configv1.AppConfig, out rendered, p plan, found existing, seen observed) {
+	st := &cfg.Status
+	if out.problem == nil && st.FailedHash != "" && st.FailedHash != out.hash {
+		st.FailedHash, st.FailureMessage = "", ""
+	}
+	if seen.applyErr != nil || p.revision == nil || len(p.objects) == 0 {
+		return
+	}
+	switch report := seen.report.Condition; {
+	case report.Status == metav1.ConditionTrue:
+		st.LastGoodRevision = p.revision.number
+	case report.Reason != rollout.ReasonRolloutFailed, !cfg.Spec.Rollout.AutoRollback, !p.fresh:
+	case found.lastGood(st.LastGoodRevision, p.revision.hash) != nil:
+		st.FailedHash, st.FailureMessage = p.revision.hash, clip(report.Message, maxMessage)
+	}
+}
+
+func renderedVerdict(out rendered) verdict {
+	if out.problem != nil {
+		return *out.problem
+	}
+	return yes(configv1.ReasonRendered, fmt.Sprintf("%d keys", len(out.data)+len(out.secret)))
+}
+
+func publication(p plan, seen observed) verdict {
+	var conflict *apply.ConflictError
+	switch err := seen.applyErr; {
+	case err == nil:
+		return p.choice.published
+	case errors.As(err, &conflict):
+		return no(fettlev1.ReasonNameConflict, conflict.Error())
+	case apierrors.IsRequestEntityTooLargeError(err):
+		return no(configv1.ReasonTooLarge, err.Error())
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return no(fettlev1.ReasonInvalid, err.Error())
+	case apierrors.IsForbidden(err):
+		return no(fettlev1.ReasonForbidden, err.Error())
+	default:
+		return no(configv1.ReasonWriteFailed, err.Error())
+	}
+}
+
+func rolledOut(cfg *configv1.AppConfig, p plan, seen observed) verdict {
+	switch {
+	case seen.applyErr != nil:
+		return unknown(fettlev1.ReasonReconciling, "not known until all is published")
+	case seen.policyErr != nil:
+		return no(configv1.ReasonInvalidWindow, seen.policyErr.Error()+": no workload is restarted")
+	case p.rolledBack:
+		return no(configv1.ReasonRolledBack, fmt.Sprintf("the rollout of hash %s failed (%s); revision %d is published until something else is rendered. %s",
+			cfg.Status.FailedHash, cfg.Status.FailureMessage, p.revision.number, seen.report.Condition.Message))
+	}
+	c := seen.report.Condition
+	return verdict{c.Status, c.Reason, c.Message}
+}
+
+// preview says what publishing would change; nil where it is not asked for or nothing was rendered.
+func preview(cfg *configv1.AppConfig, out rendered, found existing) *configv1.AppConfigPreview {
+	if !cfg.Spec.Preview || out.problem != nil {
+		return nil
+	}
+	live := found.live(cfg.Spec.Target.Mode)
+	if live == nil {
+		live = &revision{}
+	}
+	pv := &configv1.AppConfigPreview{Hash: out.hash}
+	for _, k := range out.keys() {
+		was, ok := live.value(k)
+		is, _ := out.value(k)
+		switch {
+		case !ok:
+			pv.Added = append(pv.Added, k)
+		case was != is:
+			pv.Changed = append(pv.Changed, k)
+		}
+	}
+	for _, k := range live.keys() {
+		if _, ok := out.value(k); !ok {
+			pv.Removed = append(pv.Removed, k)
+		}
+	}
+	for _, list := range []*[]string{&pv.Added, &pv.Changed, &pv.Removed} {
+		*list = (*list)[:min(len(*list), maxPreviewed)]
+	}
+	return pv
+}
+
+// setPaused says that nothing is looked at.
+func setPaused(cfg *configv1.AppConfig) {
+	cfg.Status.ObservedGeneration = cfg.Generation
+	cfg.Status.Phase = configv1.PhasePaused
+	put(cfg, fettlev1.Ready, unknown(fettlev1.ReasonPaused, "spec.paused is true: nothing is changed or looked at until it is false"))
+}
+
+// setTerminating says that the AppConfig waits for somebody's finalizer.
+func setTerminating(cfg *configv1.AppConfig) {
+	cfg.Status.ObservedGeneration = cfg.Generation
+	cfg.Status.Phase = configv1.PhaseTerminating
+	put(cfg, fettlev1.Ready, no(fettlev1.ReasonTerminating, "being deleted"))
+}
+
+// setConflict says that nothing is published, since the name belongs to somebody else.
+func setConflict(cfg *configv1.AppConfig, v verdict) {
+	cfg.Status = configv1.AppConfigStatus{ObservedGeneration: cfg.Generation, Conditions: cfg.Status.Conditions}
+	put(cfg, configv1.AppConfigRendered, unknown(fettlev1.ReasonReconciling, "not looked at while the name belongs to another"))
+	put(cfg, configv1.AppConfigPublished, v)
+	put(cfg, configv1.AppConfigRolledOut, unknown(fettlev1.ReasonReconciling, "nothing is published"))
+	conditions.Summarize(&cfg.Status.Conditions, cfg.Generation, summarized...)
+	cfg.Status.Phase = phase(cfg.Status.Conditions)
+}
+
+func put(cfg *configv1.AppConfig, conditionType string, v verdict) {
+	conditions.Set(&cfg.Status.Conditions, metav1.Condition{
+		Type: conditionType, Status: v.status, Reason: v.reason, Message: clip(v.message, maxMessage), ObservedGeneration: cfg.Generation,
+	})
+}
+
+// progress are the reasons of a rollout that is under way.
+var progress = []string{configv1.ReasonRollingOut, configv1.ReasonDebouncing, configv1.ReasonWaitingForWindow}
+
+func phase(conds []metav1.Condition) configv1.AppConfigPhase {
+	ready := meta.FindStatusCondition(conds, fettlev1.Ready)
+	switch {
+	case ready.Status == metav1.ConditionTrue:
+		return configv1.PhaseRunning
+	case ready.Reason == configv1.ReasonValuesMissing:
+		return configv1.PhasePending
+	case slices.Contains(progress, ready.Reason):
+		return configv1.PhaseRollingOut
+	case ready.Reason == configv1.ReasonRolloutFailed:
+		return configv1.PhaseFailed
+	case ready.Status == metav1.ConditionUnknown:
+		return configv1.PhasePublishing
+	default:
+		return configv1.PhaseDegraded
+	}
+}
+
+func clip(s string, most int) string {
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "")
+	}
+	return s
+}

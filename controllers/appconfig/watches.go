@@ -1,0 +1,133 @@
+package appconfig
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+	"github.com/fettle-dev/fettle/internal/rollout"
+)
+
+// Indexes by which the AppConfigs that an event concerns, and their children, are found without looking at all of them.
+const (
+	indexValues    = "spec.valuesFrom"
+	indexTarget    = "target"
+	indexDiscovery = "discovery"
+	indexOwner     = "appConfigOwner"
+
+	// bySelector is the value of indexDiscovery of those that choose workloads by their labels.
+	bySelector = "selector"
+)
+
+// watches says what wakes the controller. What is owned has no predicate, and neither has the AppConfig itself: a status that
+// somebody wiped is written again.
+func (r *reconciler) watches(mgr ctrl.Manager, opts Options) *builder.Builder {
+	gone := builder.WithPredicates(predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(event.UpdateEvent) bool { return false },
+	})
+	b := ctrl.NewControllerManagedBy(mgr).
+		Named(controllerName).
+		For(&configv1.AppConfig{}).
+		Owns(&corev1.ConfigMap{}).
+		Watches(&configv1.AppConfig{}, handler.EnqueueRequestsFromMapFunc(r.rivals), gone).
+		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.using(kindConfigMap))).
+		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.named), gone)
+	if opts.WatchSecrets {
+		b.Owns(&corev1.Secret{}).
+			WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.using(kindSecret))).
+			WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.named), gone)
+	}
+	return r.engine.Watch(b, func(ctx context.Context, w *rollout.Workload) []reconcile.Request {
+		return requests(r.interested(ctx, w))
+	})
+}
+
+// index adds the indexes that the controller needs to the manager's cache.
+func index(ctx context.Context, indexer client.FieldIndexer) error {
+	for _, ix := range []struct {
+		object client.Object
+		field  string
+		values client.IndexerFunc
+	}{
+		{&configv1.AppConfig{}, indexValues, func(o client.Object) []string {
+			var keys []string
+			for _, s := range sourcesOf(o.(*configv1.AppConfig)) {
+				keys = append(keys, s.kind+"/"+s.name)
+			}
+			return keys
+		}},
+		{&configv1.AppConfig{}, indexTarget, func(o client.Object) []string { return []string{targetName(o.(*configv1.AppConfig))} }},
+		{&configv1.AppConfig{}, indexDiscovery, func(o client.Object) []string {
+			var keys []string
+			s := &o.(*configv1.AppConfig).Spec.Rollout
+			if s.Discovery == configv1.DiscoverySelector {
+				keys = append(keys, bySelector)
+			}
+			for _, t := range s.Targets {
+				keys = append(keys, t.Kind+"/"+t.Name)
+			}
+			return keys
+		}},
+		{&corev1.ConfigMap{}, indexOwner, func(o client.Object) []string {
+			if o.GetLabels()[labelOwnerKind] != ownerKind {
+				return nil
+			}
+			return []string{o.GetLabels()[labelOwnerName]}
+		}},
+	} {
+		if err := indexer.IndexField(ctx, ix.object, ix.field, ix.values); err != nil {
+			return fmt.Errorf("index %T by %s: %w", ix.object, ix.field, err)
+		}
+	}
+	return nil
+}
+
+// using returns the AppConfigs that take values from an object.
+func (r *reconciler) using(kind string) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []reconcile.Request {
+		return requests(r.keys(ctx, client.InNamespace(obj.GetNamespace()), client.MatchingFields{indexValues: kind + "/" + obj.GetName()}))
+	}
+}
+
+// named returns the AppConfigs that want an object's name.
+func (r *reconciler) named(ctx context.Context, obj client.Object) []reconcile.Request {
+	return requests(r.keys(ctx, client.InNamespace(obj.GetNamespace()), client.MatchingFields{indexTarget: obj.GetName()}))
+}
+
+// rivals returns the AppConfigs that want the name that another one had.
+func (r *reconciler) rivals(ctx context.Context, obj client.Object) []reconcile.Request {
+	return requests(r.keys(ctx, client.InNamespace(obj.GetNamespace()), client.MatchingFields{indexTarget: targetName(obj.(*configv1.AppConfig))}))
+}
+
+// keys names the AppConfigs that match. It reads the cache, which fails only while it is stopped.
+func (r *reconciler) keys(ctx context.Context, opts ...client.ListOption) []client.ObjectKey {
+	list := &configv1.AppConfigList{}
+	if err := r.client.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
+		log.FromContext(ctx).Error(err, "list AppConfigs that an event concerns")
+		return nil
+	}
+	keys := make([]client.ObjectKey, 0, len(list.Items))
+	for i := range list.Items {
+		keys = append(keys, client.ObjectKeyFromObject(&list.Items[i]))
+	}
+	return keys
+}
+
+func requests(keys []client.ObjectKey) []reconcile.Request {
+	out := make([]reconcile.Request, 0, len(keys))
+	for _, key := range keys {
+		out = append(out, reconcile.Request{NamespacedName: key})
+	}
+	return out
+}
