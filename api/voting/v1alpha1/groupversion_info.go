@@ -14,6 +14,7 @@ var (
 	GroupVersion = schema.GroupVersion{Group: "voting.fettle.dev", Version: "v1alpha1"}
 
 	schemeBuilder = runtime.NewSchemeBuilder(func(s *runtime.Scheme) error {
+		s.AddKnownTypes(GroupVersion, &VoteConfig{}, &VoteConfigList{})
 		metav1.AddToGroupVersion(s, GroupVersion)
 		return nil
 	})
