@@ -231,22 +231,35 @@ func (c *checker) operand(n parse.Node, depth int) error {
 // field checks .x, .Values.x, $.Values.x and $x, and notes which values they see.
 func (c *checker) field(n parse.Node) error {
 	path, ok := fieldPath(n)
-	switch {
-	case !ok:
+	if !ok {
 		if v, is := n.(*parse.VariableNode); is && len(v.Ident) == 1 {
 			return nil // what it holds was seen when it was set
 		}
 		return wrong(n, "%s: a variable holds a text, which has no fields", n)
-	case !c.named(n):
+	}
+	if !c.named(n) {
 		return wrong(n, "inside with and range, write $%s", n)
+	}
+	if err := checkPath(n, path); err != nil || path[0] != "Values" {
+		return err
+	}
+	if len(path) == 1 {
+		c.reach.all = true
+	} else {
+		c.reach.names[path[1]] = true
+	}
+	return nil
+}
+
+// checkPath says whether there is such a field.
+func checkPath(n parse.Node, path []string) error {
+	switch {
 	case len(path) == 0:
 		return wrong(n, "the whole context is no value: name one of its fields, like $.Values.x")
+	case path[0] == "Values" && len(path) <= 2:
+		return nil
 	case path[0] != "Values" && !slices.Contains(contextFields, path[0]):
 		return wrong(n, "there is no .%s: there are .%s and .Values", path[0], strings.Join(contextFields, ", ."))
-	case path[0] == "Values" && len(path) == 1:
-		c.reach.all = true
-	case path[0] == "Values" && len(path) == 2:
-		c.reach.names[path[1]] = true
 	case len(path) > 1:
 		return wrong(n, "%s: values are texts, which have no fields; for a name with a dot write index .Values \"a.b\"", n)
 	}

@@ -42,32 +42,40 @@ var formats = []struct {
 
 func TestCheckFormats(t *testing.T) {
 	for _, c := range formats {
-		for _, secret := range []bool{false, true} {
-			out := Output{Data: map[string]string{c.name: c.text}, Files: []string{c.name}}
-			if secret {
-				out.Data, out.Secret = nil, out.Data
-			}
-			err := CheckFormats(out)
-			if c.problem == "" {
-				if err != nil {
-					t.Errorf("%s: %.60q: %v", c.name, c.text, err)
-				}
-				continue
-			}
-			failed, ok := errors.AsType[*Error](err)
-			if !ok || len(failed.Faults) != 1 {
+		open := Output{Data: map[string]string{c.name: c.text}, Files: []string{c.name}}
+		hidden := Output{Secret: open.Data, Files: open.Files}
+		if c.problem == "" {
+			if err := errors.Join(CheckFormats(open), CheckFormats(hidden)); err != nil {
 				t.Errorf("%s: %.60q: %v", c.name, c.text, err)
-				continue
 			}
-			f := failed.Faults[0]
-			if f.Key != "files["+c.name+"]" || f.Line != c.line || !secret && !strings.Contains(f.Problem, c.problem) {
-				t.Errorf("%s: %.60q: %v", c.name, c.text, f)
-			}
-			if secret && (strings.Contains(err.Error(), "S3CRET") || !strings.HasPrefix(f.Problem, "not valid ")) {
-				t.Errorf("%s: %.60q: a secret file says %v", c.name, c.text, f)
-			}
+			continue
+		}
+		f, ok := oneFault(CheckFormats(open))
+		if !ok || f.Key != "files["+c.name+"]" || f.Line != c.line || !strings.Contains(f.Problem, c.problem) {
+			t.Errorf("%s: %.60q: %v", c.name, c.text, f)
+		}
+		if diff := cmp.Diff(f.Line, hiddenLine(t, CheckFormats(hidden))); diff != "" {
+			t.Errorf("%s: %.60q: a secret file has another line: %s", c.name, c.text, diff)
 		}
 	}
+}
+
+// hiddenLine returns the line of the only fault of err, which must not quote a secret file.
+func hiddenLine(t *testing.T, err error) int {
+	t.Helper()
+	f, ok := oneFault(err)
+	if !ok || strings.Contains(f.String(), "S3CRET") || !strings.HasPrefix(f.Problem, "not valid ") {
+		t.Errorf("a secret file says %v", err)
+	}
+	return f.Line
+}
+
+// oneFault returns the only fault of err.
+func oneFault(err error) (Fault, bool) {
+	if failed, ok := errors.AsType[*Error](err); ok && len(failed.Faults) == 1 {
+		return failed.Faults[0], true
+	}
+	return Fault{}, false
 }
 
 // TestCheckFormatsLeavesKeysAlone shows that only files have a format.

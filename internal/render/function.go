@@ -63,10 +63,23 @@ func checkCall(name *parse.IdentifierNode, args []parse.Node, piped bool) error 
 		return wrong(name, "%s takes %s, not %d", name, f.arity(), n)
 	case n > f.max:
 		return wrong(name, "%s takes at most %d arguments", name, f.max)
-	case name.Ident == "required" && (len(args) == 0 || args[0].Type() != parse.NodeString):
-		return wrong(name, "the first argument of required is a text in quotes") // it is shown, so it must be no value
-	case strings.HasSuffix(name.Ident, "indent"):
-		if len(args) == 0 || !isWidth(args[0]) {
+	case len(args) == 0:
+		return checkFirst(name, nil)
+	default:
+		return checkFirst(name, args[0])
+	}
+}
+
+// checkFirst judges the first argument of a call where that must be a constant; it is nil if the only one is piped.
+func checkFirst(name *parse.IdentifierNode, first parse.Node) error {
+	switch name.Ident {
+	case "required": // it is shown, so it must be no value
+		if _, ok := first.(*parse.StringNode); !ok {
+			return wrong(name, "the first argument of required is a text in quotes")
+		}
+	case "indent", "nindent":
+		number, ok := first.(*parse.NumberNode)
+		if !ok || !number.IsInt || number.Int64 < 0 || number.Int64 > maxIndent {
 			return wrong(name, "the first argument of %s is a number from 0 to %d", name, maxIndent)
 		}
 	}
@@ -82,11 +95,6 @@ func (f function) arity() string {
 		return "at least " + count
 	}
 	return count
-}
-
-func isWidth(n parse.Node) bool {
-	number, ok := n.(*parse.NumberNode)
-	return ok && number.IsInt && number.Int64 >= 0 && number.Int64 <= maxIndent
 }
 
 // text makes a function of one argument from one of texts.

@@ -2,10 +2,13 @@ package render
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // mark is the text of a secret that is found nowhere else.
@@ -32,12 +35,12 @@ func FuzzRender(f *testing.F) {
 		in.Values["a"], in.Values["value"] = Value{Text: value}, Value{Text: value}
 		in.Values["s1"] = Value{Text: mark, Secret: true}
 		first, firstErr := Render(in)
+		judgeError(t, firstErr)
+		judgeOutput(t, first)
 		again, againErr := Render(in)
-		if (firstErr == nil) != (againErr == nil) || firstErr != nil && firstErr.Error() != againErr.Error() ||
-			!maps.Equal(first.Data, again.Data) || !maps.Equal(first.Secret, again.Secret) {
-			t.Fatalf("%v %v, then %v %v", first, firstErr, again, againErr)
+		if diff := cmp.Diff(first, again); diff != "" || fmt.Sprint(firstErr) != fmt.Sprint(againErr) {
+			t.Fatalf("%v, then %v\n%s", firstErr, againErr, diff)
 		}
-		judgeOutput(t, first, firstErr)
 		in.Values["s1"] = Value{Secret: true}
 		other, err := Render(in)
 		if firstErr == nil && err == nil && !maps.Equal(first.Data, other.Data) {
@@ -46,21 +49,26 @@ func FuzzRender(f *testing.F) {
 	})
 }
 
-// judgeOutput looks at one rendering for what must never be.
-func judgeOutput(t *testing.T, out Output, err error) {
+// judgeError looks for what must never be in an error.
+func judgeError(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		failed, ok := errors.AsType[*Error](err)
-		if !ok || len(failed.Faults) == 0 || len(failed.Faults) > MaxFaults {
-			t.Fatalf("%#v", err)
-		}
-		for _, fault := range failed.Faults {
-			if len(fault.Problem) > MaxProblem || fault.Problem == "" || strings.Contains(fault.Problem, mark) {
-				t.Fatalf("%v", fault)
-			}
-		}
+	if err == nil {
 		return
 	}
+	failed, ok := errors.AsType[*Error](err)
+	if !ok || len(failed.Faults) == 0 || len(failed.Faults) > MaxFaults {
+		t.Fatalf("%#v", err)
+	}
+	for _, fault := range failed.Faults {
+		if len(fault.Problem) > MaxProblem || fault.Problem == "" || strings.Contains(fault.Problem, mark) {
+			t.Fatalf("%v", fault)
+		}
+	}
+}
+
+// judgeOutput looks for what must never be rendered.
+func judgeOutput(t *testing.T, out Output) {
+	t.Helper()
 	for key, text := range out.Data {
 		if _, both := out.Secret[key]; both || strings.Contains(text, mark) {
 			t.Fatalf("%s: %q", key, text)
@@ -92,16 +100,16 @@ func FuzzSchema(f *testing.F) {
 			t.Skip()
 		}
 		usable := CheckSchema([]byte(schema))
-		judgeOutput(t, Output{}, usable)
+		judgeError(t, usable)
 		for _, name := range []string{"f.json", "f.yaml", "f.properties"} {
 			s := Schemas{Config: []byte(schema), Files: map[string][]byte{name: []byte(schema)}}
 			hidden := Output{Secret: map[string]string{name: document, "KEY": document}, Files: []string{name}}
 			if err := Validate(hidden, s); err != nil {
-				judgeOutput(t, Output{}, err)
+				judgeError(t, err)
 			} else if usable != nil && schema != "" {
 				t.Fatalf("valid, though its schema can't be used: %v", usable)
 			}
-			judgeOutput(t, Output{}, CheckFormats(hidden))
+			judgeError(t, CheckFormats(hidden))
 			open := Output{Data: hidden.Secret, Files: hidden.Files}
 			if openErr, hiddenErr := CheckFormats(open), CheckFormats(hidden); (openErr == nil) != (hiddenErr == nil) {
 				t.Fatalf("%v, as a secret: %v", openErr, hiddenErr)

@@ -1,6 +1,9 @@
 package render
 
-import "text/template/parse"
+import (
+	"slices"
+	"text/template/parse"
+)
 
 // pipe evaluates a pipeline, and sets the variable that it declares or assigns.
 func (e *evaluator) pipe(p *parse.PipeNode) (any, error) {
@@ -38,8 +41,8 @@ func (e *evaluator) set(p *parse.PipeNode, v any) error {
 
 // find returns where the innermost variable of that name is, or -1.
 func (e *evaluator) find(name string) int {
-	for i := len(e.vars) - 1; i >= 0; i-- {
-		if e.vars[i].name == name {
+	for i, v := range slices.Backward(e.vars) {
+		if v.name == name {
 			return i
 		}
 	}

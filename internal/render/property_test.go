@@ -30,42 +30,32 @@ var names = []string{"a", "b", "empty", "s1", "s2", "nope"}
 
 // operand writes a text, mostly.
 func (w *writer) operand(depth int) string {
-	name := w.pick(names...)
-	switch w.IntN(12) {
+	switch w.IntN(8) {
 	case 0:
-		return w.pick(`"x"`, `""`, `"a\nb"`)
+		return w.pick(`"x"`, `""`, `"a\nb"`, "5", "0", "true", "false")
 	case 1:
-		return w.pick("5", "0", "true", "false")
-	case 2:
 		return w.pick("$.Name", "$.Application", "$.Environment", "$.Namespace")
-	case 3:
+	case 2:
 		if w.vars > 0 {
 			return fmt.Sprint("$v", w.IntN(w.vars))
 		}
 		return `"no variable"`
-	case 4:
-		if w.inner {
-			return "."
-		}
-		return ".Name"
-	case 5, 6:
+	case 3:
 		if depth > 0 {
 			return "(" + w.pipe(depth-1) + ")"
 		}
 		return `"deep"`
-	case 7:
-		if w.inner {
-			return `(index $.Values "` + name + `")`
-		}
-		return `(index .Values "` + name + `")`
-	case 8:
-		if w.inner {
-			return "$.Values." + name
-		}
-		return ".Values." + name
 	default:
-		return "$.Values." + name
+		return w.value(w.pick(names...))
 	}
+}
+
+// value writes how a value is named, or dot.
+func (w *writer) value(name string) string {
+	if w.inner {
+		return w.pick(".", "$.Values."+name, "$.Values."+name, `(index $.Values "`+name+`")`)
+	}
+	return w.pick(".Name", ".Values."+name, "$.Values."+name, `(index .Values "`+name+`")`)
 }
 
 func (w *writer) pipe(depth int) string {
@@ -103,11 +93,11 @@ func (w *writer) list(depth int) {
 		case 0, 1, 2:
 			w.b.WriteString(w.pick("text", " ", "\n", "-"))
 		case 3:
-			w.b.WriteString(fmt.Sprintf("{{ $v%d := %s }}", w.vars, w.pipe(2)))
+			fmt.Fprintf(&w.b, "{{ $v%d := %s }}", w.vars, w.pipe(2))
 			w.vars++
 		case 4:
 			if w.vars > 0 {
-				w.b.WriteString(fmt.Sprintf("{{ $v%d = %s }}", w.IntN(w.vars), w.pipe(2)))
+				fmt.Fprintf(&w.b, "{{ $v%d = %s }}", w.IntN(w.vars), w.pipe(2))
 			}
 		case 5, 6:
 			if depth > 0 {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"regexp/syntax"
 	"slices"
@@ -93,13 +94,13 @@ func weighAt(v any, visit func(string) (bool, error), depth int) (int, error) {
 	if depth > maxNesting {
 		return 0, fmt.Errorf("it nests deeper than %d", maxNesting)
 	}
-	size := 1
 	switch v := v.(type) {
 	case string:
-		size += len(v) / workUnit
+		return 1 + len(v)/workUnit, nil
 	case json.Number:
-		return size, checkNumber(v.String())
+		return 1, checkNumber(v.String())
 	case []any:
+		size := 1
 		for _, item := range v {
 			n, err := weighAt(item, visit, depth+1)
 			if err != nil {
@@ -107,19 +108,27 @@ func weighAt(v any, visit func(string) (bool, error), depth int) (int, error) {
 			}
 			size += n
 		}
+		return size, nil
 	case map[string]any:
-		for key, item := range v {
-			counts, err := visit(key)
-			if err != nil {
-				return 0, err
-			}
-			n, err := weighAt(item, visit, depth+1)
-			if err != nil {
-				return 0, err
-			}
-			if counts {
-				size += n + len(key)/workUnit
-			}
+		return weighObject(v, visit, depth)
+	default:
+		return 1, nil
+	}
+}
+
+func weighObject(object map[string]any, visit func(string) (bool, error), depth int) (int, error) {
+	size := 1
+	for _, key := range slices.Sorted(maps.Keys(object)) { // in order, so that the first error is always the same
+		counts, err := visit(key)
+		if err != nil {
+			return 0, err
+		}
+		n, err := weighAt(object[key], visit, depth+1)
+		if err != nil {
+			return 0, err
+		}
+		if counts {
+			size += n + len(key)/workUnit
 		}
 	}
 	return size, nil
