@@ -2,11 +2,17 @@ package rollout
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"slices"
 
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
 // Options of an Engine.
@@ -17,37 +23,129 @@ type Options struct {
 
 // Engine finds and restarts dependants. One serves all controllers of a manager. It is safe for concurrent use, one call at
 // a time for each owner.
-type Engine struct{}
+type Engine struct {
+	client    client.Client
+	live      client.Reader
+	workloads workloads
+	memory    *memory
+	hasher    *hasher
+	inUse     *inUse
+	clock     clock.PassiveClock
+}
 
 // New adds the engine's cache of workloads to mgr.
-func New(mgr manager.Manager, opts Options) (*Engine, error) { return nil, errors.ErrUnsupported }
+func New(mgr manager.Manager, opts Options) (*Engine, error) {
+	cached, err := newWorkloads(mgr, opts.Namespaces)
+	if err != nil {
+		return nil, fmt.Errorf("set up rollouts: %w", err)
+	}
+	c := clock.RealClock{}
+	return &Engine{
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), workloads: cached,
+		memory: newMemory(c), hasher: newHasher(), inUse: newInUse(c), clock: c,
+	}, nil
+}
 
 // Watch wakes the controller of b for every change of a workload that may concern its objects: interested says for which.
 // It is asked with the workload as it was and as it is, and must only read caches.
 func (e *Engine) Watch(b *builder.Builder, interested func(context.Context, *Workload) []reconcile.Request) *builder.Builder {
+	mapped := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
+		w, err := workloadOf(obj)
+		if err != nil {
+			log.FromContext(ctx).Error(err, "look at a workload that has changed")
+			return nil
+		}
+		return interested(ctx, w)
+	})
+	for _, k := range kinds {
+		b = b.WatchesRawSource(source.Kind(e.workloads.Cache, k.object, mapped))
+	}
 	return b
+}
+
+// Notes returns the names of the owners with that prefix whose note is on w. They are interested in it, whatever it uses.
+func (w *Workload) Notes(prefix string) []string { return ownersIn(w.notes, prefix) }
+
+func (e *Engine) pass(owner Owner, policy Policy, published []Object) *pass {
+	return &pass{now: e.clock.Now(), owner: owner, policy: policy, published: published, hasher: e.hasher}
+}
+
+func (e *Engine) remembered(owner Owner) func(*Workload) recollection {
+	return func(w *Workload) recollection { return e.memory.of(w, owner) }
 }
 
 // Adopt notes on all dependants that have no note yet that their pods run before: what is published, until the caller
 // changes it right after. It returns false when it could not find out about one; the caller then publishes nothing and
 // returns, since the watch will wake it.
 func (e *Engine) Adopt(ctx context.Context, owner Owner, policy Policy, before []Object) (bool, error) {
-	return false, errors.ErrUnsupported
+	if policy.Disabled {
+		return true, nil
+	}
+	found, err := e.workloads.dependants(ctx, owner, policy, before)
+	if err != nil {
+		return false, err
+	}
+	policy.MinInterval = 0 // what is not noted now can never be known
+	plan := e.pass(owner, policy, before).decide(found, e.remembered(owner))
+	for _, a := range plan.notes {
+		w := plan.dependants[a.at].Workload
+		switch err := e.writeNote(ctx, owner, w, a.note); {
+		case err == nil, refusedByServer(err): // nothing will ever be written to that one
+		case stale(err):
+			return false, nil
+		default:
+			return false, fmt.Errorf("note what runs: %w", err)
+		}
+	}
+	return true, nil
 }
 
-// Roll notes what dependants run where that is not written down, restarts those that policy allows now, and reports.
+// Roll notes what dependants run where that is not written down, restarts those that policy allows now, and reports. With an
+// error, the report tells what was done all the same.
 func (e *Engine) Roll(ctx context.Context, owner Owner, policy Policy, published []Object) (Report, error) {
-	return Report{}, errors.ErrUnsupported
+	found, err := e.workloads.dependants(ctx, owner, policy, published)
+	if err != nil {
+		return Report{}, err
+	}
+	p := e.pass(owner, policy, published)
+	plan := p.decide(found, e.remembered(owner))
+	announce := p.announce(&plan)
+	refused := map[int]string{}
+	err = e.carryOut(ctx, owner, &plan, refused)
+	report := p.report(&plan, refused)
+	if report.Restarted = len(plan.restarts); report.Restarted > 0 {
+		report.Announce = announce
+	}
+	return report, err
 }
 
-// Release removes the owner's notes from all workloads, and leaves their pod templates alone. It does nothing in a namespace
-// that is being deleted. It returns false when it must be called again, since the cache is behind.
-func (e *Engine) Release(ctx context.Context, owner Owner) (bool, error) {
-	return false, errors.ErrUnsupported
-}
-
-// Unused returns those of the named versions of an object that no workload, no ReplicaSet that has or should have pods, and no
-// ControllerRevision refers to. It reads the API server when the cache does not know of a user.
-func (e *Engine) Unused(ctx context.Context, namespace, kind string, names []string) ([]string, error) {
-	return nil, errors.ErrUnsupported
+// carryOut writes what is planned. What could not be written is taken out of the plan; what was refused is collected.
+func (e *Engine) carryOut(ctx context.Context, owner Owner, plan *plan, refused map[int]string) error {
+	for _, a := range plan.notes {
+		switch err := e.writeNote(ctx, owner, plan.dependants[a.at].Workload, a.note); {
+		case err == nil, stale(err):
+		case refusedByServer(err):
+			refused[a.at] = err.Error()
+		default:
+			plan.restarts = nil
+			return fmt.Errorf("note what runs: %w", err)
+		}
+	}
+	for i, a := range plan.restarts {
+		err := e.restart(ctx, owner, plan.dependants[a.at].Workload, a)
+		if err == nil {
+			continue
+		}
+		plan.restarts = slices.Clip(plan.restarts[:i]) // in turn: none after this one
+		switch {
+		case stale(err):
+			return nil
+		case refusedByServer(err):
+			refused[a.at] = err.Error()
+			return nil
+		default:
+			return fmt.Errorf("restart: %w", err)
+		}
+	}
+	return nil
 }

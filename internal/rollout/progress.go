@@ -1,30 +1,148 @@
 package rollout
 
-import "time"
+import (
+	"time"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
 
 // Phase of a rollout.
 type Phase string
 
 const (
-	// Complete means that all pods are of the current template, and available.
+	// Complete means that all pods are of the current template, and were available.
 	Complete Phase = "Complete"
 	// InProgress means that pods are being replaced.
 	InProgress Phase = "InProgress"
-	// Stuck means that there was no progress for too long.
+	// Stuck means that there was no progress for too long, as the workload's controller says.
 	Stuck Phase = "Stuck"
 	// Manual means that pods of the current template come only when a person acts.
 	Manual Phase = "Manual"
-	// Empty means that there are to be no pods.
-	Empty Phase = "Empty"
 )
 
 // Progress of the rollout of a workload's current template.
 type Progress struct {
 	Phase Phase
-	// Message says more of InProgress, Stuck and Manual.
+	// Message says why it is Stuck.
 	Message string
-	// since is when the workload's controller last reported anything; zero where that is not needed.
+	// Manual says why pods are replaced only when a person acts; "" where they are not.
+	Manual string
+	// Pods is how many there are to be.
+	Pods int32
+
+	// deadline is true where the workload's controller itself says that it is Stuck.
+	deadline bool
+	// forgets is true where a pod that fails later looks like a rollout that is not complete.
+	forgets bool
+	// since is when the workload's controller last reported anything.
 	since time.Time
-	// pods is how many there are to be.
-	pods int32
+}
+
+const (
+	paused   = "is paused; its pods start anew when it is resumed"
+	onDelete = "has the update strategy OnDelete; delete its pods to start them anew"
+	held     = "has a partition that keeps all pods; lower it to start them anew"
+)
+
+// ofDeployment takes the word of the Deployment's controller for it that a rollout was completed: pods that fail later
+// don't undo that.
+func ofDeployment(d *k8sappsv1.Deployment) Progress {
+	p := Progress{Phase: InProgress, Pods: count(d.Spec.Replicas), deadline: true}
+	s := &d.Status
+	if d.Spec.Paused {
+		p.Manual = paused
+	}
+	reason, message := "", ""
+	for _, c := range s.Conditions {
+		if c.Type == k8sappsv1.DeploymentProgressing {
+			reason, message = c.Reason, c.Message
+		}
+	}
+	switch {
+	case s.ObservedGeneration < d.Generation:
+	case s.Replicas == s.UpdatedReplicas && (reason == "NewReplicaSetAvailable" || (s.UpdatedReplicas >= p.Pods && s.AvailableReplicas >= p.Pods)):
+		p.Phase = Complete
+	case d.Spec.Paused:
+		p.Phase = Manual
+	case reason == "ProgressDeadlineExceeded":
+		p.Phase, p.Message = Stuck, message
+	}
+	return p
+}
+
+func ofStatefulSet(s *k8sappsv1.StatefulSet) Progress {
+	p := Progress{Phase: InProgress, Pods: count(s.Spec.Replicas)}
+	partition := partitionOf(s)
+	p.forgets = partition > 0
+	switch {
+	case s.Spec.UpdateStrategy.Type == k8sappsv1.OnDeleteStatefulSetStrategyType:
+		p.Manual = onDelete
+	case partition > 0 && partition >= p.Pods:
+		p.Manual = held
+	}
+	switch {
+	case s.Status.ObservedGeneration < s.Generation:
+	case statefulSetComplete(s, p, partition):
+		p.Phase = Complete
+	case p.Manual != "":
+		p.Phase = Manual
+	}
+	return p
+}
+
+// statefulSetComplete goes by the revisions, which stay equal when pods fail later. With OnDelete, the controller never lets
+// them be equal again.
+func statefulSetComplete(s *k8sappsv1.StatefulSet, p Progress, partition int32) bool {
+	switch {
+	case s.Status.CurrentRevision == s.Status.UpdateRevision, p.Pods == 0:
+		return true
+	case p.Manual == onDelete:
+		return s.Status.UpdatedReplicas >= p.Pods
+	case p.Manual == "" && partition > 0:
+		return s.Status.UpdatedReplicas >= p.Pods-partition && s.Status.ReadyReplicas >= p.Pods
+	default:
+		return false
+	}
+}
+
+func partitionOf(s *k8sappsv1.StatefulSet) int32 {
+	if r := s.Spec.UpdateStrategy.RollingUpdate; r != nil && r.Partition != nil {
+		return *r.Partition
+	}
+	return 0
+}
+
+func ofDaemonSet(d *k8sappsv1.DaemonSet) Progress {
+	s := &d.Status
+	p := Progress{Phase: InProgress, Pods: s.DesiredNumberScheduled, forgets: true}
+	if d.Spec.UpdateStrategy.Type == k8sappsv1.OnDeleteDaemonSetStrategyType {
+		p.Manual = onDelete
+	}
+	switch {
+	case s.ObservedGeneration < d.Generation:
+	case s.UpdatedNumberScheduled < s.DesiredNumberScheduled && p.Manual != "":
+		p.Phase = Manual
+	case s.UpdatedNumberScheduled >= s.DesiredNumberScheduled && s.NumberAvailable >= s.DesiredNumberScheduled:
+		p.Phase = Complete
+	}
+	return p
+}
+
+// count is 1 where a field with that default is not set.
+func count(replicas *int32) int32 {
+	if replicas == nil {
+		return 1
+	}
+	return *replicas
+}
+
+// progressingOnly keeps the one condition that counts.
+func progressingOnly(conditions []k8sappsv1.DeploymentCondition) []k8sappsv1.DeploymentCondition {
+	for _, c := range conditions {
+		if c.Type == k8sappsv1.DeploymentProgressing && c.Status != corev1.ConditionUnknown {
+			return []k8sappsv1.DeploymentCondition{{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message}}
+		}
+	}
+	return nil
 }

@@ -1,0 +1,226 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	// uncertainty is the span around a publication, or around a restart, in which the clocks and caches involved don't tell
+	// what came first.
+	uncertainty = 10 * time.Second
+	// coverage is how much later than a publication a restart must be to have brought it to the pods.
+	coverage = 3 * time.Second
+	// defaultDeadline is that of Policy.ProgressDeadline.
+	defaultDeadline = 10 * time.Minute
+)
+
+// pass is all that one decision is made from.
+type pass struct {
+	now       time.Time
+	owner     Owner
+	policy    Policy
+	published []Object
+	hasher    *hasher
+}
+
+// verdict is what a dependant needs.
+type verdict int
+
+const (
+	nothing verdict = iota
+	// adopt: note what it runs.
+	adopt
+	// restart: its pods run something else, or that can't be excluded.
+	restart
+	// wait: it needs what is not published.
+	wait
+)
+
+// dependant is a workload that uses what is published, and what is known about it.
+type dependant struct {
+	*Workload
+	uses []use
+	// wanted is the hash of what is published, under the names that the template has now and would have after a restart.
+	wanted, renamed string
+	// renames are the names to replace, by kind and name; empty where all are right.
+	renames map[rename]string
+	// dangling is true where a reference leads nowhere because its version is gone, or never was.
+	dangling bool
+	// runs is the hash of what its pods are known to run, under the names that the template has now; "" if unknown.
+	runs string
+	note *note
+	// noted is when the last note was written, valid or not, as far as is known, and restartedOnce whether with a restart.
+	noted         time.Time
+	restartedOnce bool
+	// behind is true where the cache does not show this package's last write to it.
+	behind bool
+
+	verdict verdict
+	// reason goes with wait.
+	reason string
+}
+
+// rename is a name in the references of a pod template.
+type rename struct{ kind, name string }
+
+// judge finds out what w needs.
+func (p *pass) judge(w *Workload, r recollection) dependant {
+	d := dependant{Workload: w, behind: r.behind, noted: r.noted, uses: p.owner.usesOf(w, p.published)}
+	d.findRenames()
+	d.wanted = p.hasher.hash(p.owner, d.uses)
+	d.renamed = d.wanted
+	if len(d.renames) > 0 {
+		d.renamed = p.hasher.hash(p.owner, p.renameUses(&d))
+	}
+	if d.runs, d.note = p.owner.runs(w); !sameUse(d.runs, d.wanted) {
+		d.runs, d.note = "", nil
+	}
+	if last := parseNote(w.notes[p.owner.annotation()]); last != nil {
+		d.noted, d.restartedOnce = last.At, !last.Adopted
+	}
+	d.verdict = p.verdict(&d)
+	return d
+}
+
+// verdict of a dependant of which all else is known.
+func (p *pass) verdict(d *dependant) verdict {
+	switch missing := d.missing(); {
+	case d.current():
+		return nothing
+	case missing != "":
+		d.reason = missing
+		return wait
+	case len(d.renames) > 0 && (d.runs == "" || d.misplaced()):
+		return restart
+	case p.covered(d):
+		return adopt
+	case d.runs != "", p.doubtful(d):
+		return restart
+	default:
+		return adopt
+	}
+}
+
+// current reports whether the pods are known to run what is published, under names that may stay.
+func (d *dependant) current() bool { return sameContent(d.runs, d.wanted) && !d.misplaced() }
+
+// misplaced reports whether a reference must not stay as it is, whatever it leads to: it leads nowhere, or it has a name of
+// the other mode.
+func (d *dependant) misplaced() bool {
+	return d.dangling || slices.ContainsFunc(d.uses, func(u use) bool {
+		return u.referred && u.object.Exists && u.name != u.object.Name && (!u.object.Versioned || u.name == u.object.Target)
+	})
+}
+
+// findRenames compares the names in references with those of the current objects.
+func (d *dependant) findRenames() {
+	for _, u := range d.uses {
+		if !u.referred || u.name == u.object.Name || !u.object.Exists {
+			continue
+		}
+		if d.renames == nil {
+			d.renames = map[rename]string{}
+		}
+		d.renames[rename{u.object.Kind, u.name}] = u.object.Name
+		d.dangling = d.dangling || !slices.Contains(u.object.Versions, u.name)
+	}
+}
+
+// renameUses returns what d uses once it is renamed.
+func (p *pass) renameUses(d *dependant) []use {
+	w := *d.Workload
+	w.References = nil
+	for _, ref := range d.References {
+		if name, ok := d.renames[rename{ref.Kind, ref.Name}]; ok {
+			ref.Name = name
+		}
+		w.References = append(w.References, ref)
+	}
+	w.References = compact(w.References)
+	return p.owner.usesOf(&w, p.published)
+}
+
+// missing says what pods of d could not start without; "" if nothing.
+func (d *dependant) missing() string {
+	if !slices.ContainsFunc(d.uses, func(u use) bool { return u.referred || u.object.Exists }) {
+		return "waits for the first contents"
+	}
+	for _, u := range d.uses {
+		switch _, found := u.object.Data[u.key]; {
+		case !u.referred || u.optional:
+		case !u.object.Exists:
+			return fmt.Sprintf("needs %s %q, which is not published", u.object.Kind, u.object.Target)
+		case u.key != "" && !found:
+			return fmt.Sprintf("needs key %q of %s %q, which is not published", u.key, u.object.Kind, u.object.Target)
+		}
+	}
+	return ""
+}
+
+// doubtful reports whether d, of which nothing is known, was made or changed so close to a publication that its pods may
+// have found what was published before, or nothing where they can do without.
+func (p *pass) doubtful(d *dependant) bool {
+	return slices.ContainsFunc(d.uses, func(u use) bool {
+		at, first := parseStamp(u.object.Stamp)
+		return !at.IsZero() && (!first || u.optional) && latest(d.created, d.changed).Sub(at).Abs() <= uncertainty
+	})
+}
+
+// covered reports whether d was restarted for another owner after all that it uses was published.
+func (p *pass) covered(d *dependant) bool {
+	at := p.publishedAt(d.uses)
+	if at.IsZero() || len(d.renames) > 0 {
+		return false
+	}
+	for key, text := range d.notes {
+		if n := parseNote(text); key != p.owner.annotation() && n != nil && !n.Adopted && d.templates[key] == n.Hash && n.At.Sub(at) >= coverage {
+			return true
+		}
+	}
+	return false
+}
+
+// publishedAt is when the last of the objects used was published.
+func (p *pass) publishedAt(uses []use) time.Time {
+	var last time.Time
+	for _, u := range uses {
+		at, _ := parseStamp(u.object.Stamp)
+		last = latest(last, at)
+	}
+	return last
+}
+
+// ours reports whether the rollout of d is one that this owner's restart began: nobody has changed the template since, and
+// it was not seen to be complete.
+func (d *dependant) ours() bool {
+	return d.note != nil && !d.note.Adopted && !d.note.Done && !d.changed.After(d.note.At.Add(uncertainty))
+}
+
+// underWay reports whether d takes one of the places of Policy.MaxConcurrent.
+func (p *pass) underWay(d *dependant) bool {
+	return d.behind || (d.ours() && d.Progress.Phase == InProgress && p.now.Before(p.deadline(d)))
+}
+
+// stuck reports whether the restart of d failed.
+func (p *pass) stuck(d *dependant) bool {
+	return !d.behind && d.ours() && (d.Progress.Phase == Stuck || (d.Progress.Phase == InProgress && !p.now.Before(p.deadline(d))))
+}
+
+// deadline is when a rollout counts as failed whose controller never says so: when it has reported nothing for as long as a
+// pod may take, or at the latest when that time has passed for each pod. A Deployment has none here.
+func (p *pass) deadline(d *dependant) time.Time {
+	if d.Progress.deadline || d.note == nil {
+		return p.now.Add(defaultDeadline)
+	}
+	each := p.policy.ProgressDeadline
+	if each <= 0 {
+		each = defaultDeadline
+	}
+	still := latest(d.note.At, d.Progress.since).Add(each)
+	if all := d.note.At.Add(each * time.Duration(max(1, d.Progress.Pods)+1)); all.Before(still) {
+		return all
+	}
+	return still
+}

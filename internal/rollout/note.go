@@ -1,0 +1,75 @@
+package rollout
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// note is the owner's annotation of a workload: what its pods run.
+type note struct {
+	Hash string `json:"hash"`
+	// At is when the note was written, to the second.
+	At time.Time `json:"at"`
+	// Adopted tells the note of what was found from that of a restart, which sets the template's annotation to Hash.
+	Adopted bool `json:"adopted,omitempty"`
+	// Done tells that the restart was seen to be complete. It is noted only where the workload's status can't tell later.
+	Done bool `json:"done,omitempty"`
+	// Template is what was found as the template's annotation.
+	Template string `json:"template,omitempty"`
+}
+
+func restarted(hash string, now time.Time) note {
+	return note{Hash: hash, At: now.UTC().Truncate(time.Second)}
+}
+
+func adopted(hash, template string, now time.Time) note {
+	return note{Hash: hash, At: now.UTC().Truncate(time.Second), Adopted: true, Template: template}
+}
+
+func (n note) done() note {
+	n.Done = true
+	return n
+}
+
+// template is the annotation that the pod template had when the note was written.
+func (n note) template() string {
+	if n.Adopted {
+		return n.Template
+	}
+	return n.Hash
+}
+
+func (n note) String() string {
+	raw, err := json.Marshal(n)
+	if err != nil {
+		panic(fmt.Sprintf("a note has no JSON form: %v", err))
+	}
+	return string(raw)
+}
+
+// parseNote returns nil for what is no note.
+func parseNote(text string) *note {
+	var n note
+	if err := json.Unmarshal([]byte(text), &n); err != nil || n.Hash == "" {
+		return nil
+	}
+	return &n
+}
+
+// runs returns what the pods of w are known to run of the owner's configuration, and the note that says so. Without a valid
+// note, the template's annotation tells. hash is "" when nothing does: there is neither, or the template was changed since,
+// so that its pods were started anew.
+func (o Owner) runs(w *Workload) (hash string, by *note) {
+	key := o.annotation()
+	template := w.templates[key]
+	n := parseNote(w.notes[key])
+	switch {
+	case n == nil:
+		return template, nil
+	case n.template() != template:
+		return "", nil
+	default:
+		return n.Hash, n
+	}
+}

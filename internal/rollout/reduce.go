@@ -1,0 +1,142 @@
+package rollout
+
+import (
+	"bytes"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// fieldOwner writes what this package writes.
+const fieldOwner = "rollout"
+
+// Names that stand for managers in what is left of managedFields.
+const (
+	keptTemplate = "kept/template"
+	keptStatus   = "kept/status"
+)
+
+// reduce is the transform of the cache: it keeps of a workload what [workloadOf] reads. It accepts what it returned before.
+func reduce(in any) (any, error) {
+	switch o := in.(type) {
+	case *k8sappsv1.Deployment:
+		return &k8sappsv1.Deployment{
+			ObjectMeta: reduceMeta(o.ObjectMeta),
+			Spec:       k8sappsv1.DeploymentSpec{Replicas: o.Spec.Replicas, Paused: o.Spec.Paused, Template: reduceTemplate(&o.Spec.Template)},
+			Status: k8sappsv1.DeploymentStatus{
+				ObservedGeneration: o.Status.ObservedGeneration, Replicas: o.Status.Replicas, UpdatedReplicas: o.Status.UpdatedReplicas,
+				AvailableReplicas: o.Status.AvailableReplicas, Conditions: progressingOnly(o.Status.Conditions),
+			},
+		}, nil
+	case *k8sappsv1.StatefulSet:
+		return &k8sappsv1.StatefulSet{
+			ObjectMeta: reduceMeta(o.ObjectMeta),
+			Spec: k8sappsv1.StatefulSetSpec{
+				Replicas: o.Spec.Replicas, UpdateStrategy: o.Spec.UpdateStrategy, Template: reduceTemplate(&o.Spec.Template),
+			},
+			Status: k8sappsv1.StatefulSetStatus{
+				ObservedGeneration: o.Status.ObservedGeneration, UpdatedReplicas: o.Status.UpdatedReplicas, ReadyReplicas: o.Status.ReadyReplicas,
+				CurrentRevision: o.Status.CurrentRevision, UpdateRevision: o.Status.UpdateRevision,
+			},
+		}, nil
+	case *k8sappsv1.DaemonSet:
+		return &k8sappsv1.DaemonSet{
+			ObjectMeta: reduceMeta(o.ObjectMeta),
+			Spec:       k8sappsv1.DaemonSetSpec{UpdateStrategy: o.Spec.UpdateStrategy, Template: reduceTemplate(&o.Spec.Template)},
+			Status: k8sappsv1.DaemonSetStatus{
+				ObservedGeneration: o.Status.ObservedGeneration, DesiredNumberScheduled: o.Status.DesiredNumberScheduled,
+				UpdatedNumberScheduled: o.Status.UpdatedNumberScheduled, NumberAvailable: o.Status.NumberAvailable,
+			},
+		}, nil
+	default:
+		return in, nil // the mark of a deletion that was missed
+	}
+}
+
+func reduceMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation,
+		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp,
+		Labels: m.Labels, Annotations: ours(m.Annotations), ManagedFields: reduceManaged(m.ManagedFields),
+	}
+}
+
+func ours(annotations map[string]string) map[string]string {
+	var kept map[string]string
+	for key, value := range annotations {
+		if isOurs(key) {
+			if kept == nil {
+				kept = map[string]string{}
+			}
+			kept[key] = value
+		}
+	}
+	return kept
+}
+
+// reduceManaged keeps when others last changed the pod template, at the latest, and when the status was last written.
+func reduceManaged(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+	var template, status *metav1.Time
+	for _, e := range entries {
+		switch {
+		case e.Manager == keptStatus, e.Subresource == "status":
+			status = later(status, e.Time)
+		case e.Manager == keptTemplate:
+			template = later(template, e.Time)
+		case e.Subresource == "" && e.Manager != fieldOwner && e.FieldsV1 != nil && bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(`"f:template":`)):
+			template = later(template, e.Time)
+		}
+	}
+	var kept []metav1.ManagedFieldsEntry
+	if template != nil {
+		kept = append(kept, metav1.ManagedFieldsEntry{Manager: keptTemplate, Time: template})
+	}
+	if status != nil {
+		kept = append(kept, metav1.ManagedFieldsEntry{Manager: keptStatus, Time: status})
+	}
+	return kept
+}
+
+func later(a, b *metav1.Time) *metav1.Time {
+	if a == nil || (b != nil && a.Before(b)) {
+		return b
+	}
+	return a
+}
+
+// reduceTemplate keeps our annotations and the references, those of all containers in one.
+func reduceTemplate(t *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
+	out := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: ours(t.Annotations)}}
+	var all corev1.Container
+	for _, ref := range referencesOf(&t.Spec) {
+		addReference(&all, ref)
+	}
+	if all.Env != nil || all.EnvFrom != nil {
+		out.Spec.Containers = []corev1.Container{all}
+	}
+	return out
+}
+
+// addReference adds the part of a container that refers in that way: all references have the form of an environment.
+func addReference(c *corev1.Container, ref Reference) {
+	optional := (*bool)(nil)
+	if ref.Optional {
+		optional = new(true)
+	}
+	name := corev1.LocalObjectReference{Name: ref.Name}
+	switch {
+	case ref.Key == "" && ref.Kind == ConfigMap:
+		c.EnvFrom = append(c.EnvFrom, corev1.EnvFromSource{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: name, Optional: optional}})
+	case ref.Key == "":
+		c.EnvFrom = append(c.EnvFrom, corev1.EnvFromSource{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: name, Optional: optional}})
+	case ref.Kind == ConfigMap:
+		c.Env = append(c.Env, corev1.EnvVar{ValueFrom: &corev1.EnvVarSource{
+			ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: name, Key: ref.Key, Optional: optional},
+		}})
+	default:
+		c.Env = append(c.Env, corev1.EnvVar{ValueFrom: &corev1.EnvVarSource{
+			SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: name, Key: ref.Key, Optional: optional},
+		}})
+	}
+}

@@ -1,0 +1,101 @@
+package rollout
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// referencesOf returns what a pod needs of ConfigMaps and Secrets, each once, in order. Pull secrets and volumes that only
+// their driver reads are none: no restart helps them.
+func referencesOf(pod *corev1.PodSpec) []Reference {
+	var refs []Reference
+	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
+		for i := range containers {
+			refs = append(refs, ofContainer(&containers[i])...)
+		}
+	}
+	for i := range pod.Volumes {
+		refs = append(refs, ofVolume(&pod.Volumes[i])...)
+	}
+	return compact(refs)
+}
+
+// compact sorts and drops duplicates. What is needed once is needed, though it be optional elsewhere.
+func compact(refs []Reference) []Reference {
+	slices.SortFunc(refs, func(a, b Reference) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Key, b.Key), optionalLast(a, b))
+	})
+	return slices.CompactFunc(refs, func(a, b Reference) bool { return a.Kind == b.Kind && a.Name == b.Name && a.Key == b.Key })
+}
+
+func optionalLast(a, b Reference) int {
+	switch {
+	case a.Optional == b.Optional:
+		return 0
+	case b.Optional:
+		return -1
+	default:
+		return 1
+	}
+}
+
+func ofContainer(c *corev1.Container) []Reference {
+	var refs []Reference
+	for _, from := range c.EnvFrom {
+		if r := from.ConfigMapRef; r != nil {
+			refs = append(refs, Reference{Kind: ConfigMap, Name: r.Name, Optional: isTrue(r.Optional)})
+		}
+		if r := from.SecretRef; r != nil {
+			refs = append(refs, Reference{Kind: Secret, Name: r.Name, Optional: isTrue(r.Optional)})
+		}
+	}
+	for _, env := range c.Env {
+		if env.ValueFrom == nil {
+			continue
+		}
+		if r := env.ValueFrom.ConfigMapKeyRef; r != nil {
+			refs = append(refs, Reference{Kind: ConfigMap, Name: r.Name, Key: r.Key, Optional: isTrue(r.Optional)})
+		}
+		if r := env.ValueFrom.SecretKeyRef; r != nil {
+			refs = append(refs, Reference{Kind: Secret, Name: r.Name, Key: r.Key, Optional: isTrue(r.Optional)})
+		}
+	}
+	return refs
+}
+
+func ofVolume(v *corev1.Volume) []Reference {
+	var refs []Reference
+	if m := v.ConfigMap; m != nil {
+		refs = append(refs, ofItems(ConfigMap, m.Name, m.Items, m.Optional)...)
+	}
+	if s := v.Secret; s != nil {
+		refs = append(refs, ofItems(Secret, s.SecretName, s.Items, s.Optional)...)
+	}
+	if v.Projected == nil {
+		return refs
+	}
+	for _, source := range v.Projected.Sources {
+		if m := source.ConfigMap; m != nil {
+			refs = append(refs, ofItems(ConfigMap, m.Name, m.Items, m.Optional)...)
+		}
+		if s := source.Secret; s != nil {
+			refs = append(refs, ofItems(Secret, s.Name, s.Items, s.Optional)...)
+		}
+	}
+	return refs
+}
+
+func ofItems(kind, name string, items []corev1.KeyToPath, optional *bool) []Reference {
+	if len(items) == 0 {
+		return []Reference{{Kind: kind, Name: name, Optional: isTrue(optional)}}
+	}
+	refs := make([]Reference, 0, len(items))
+	for _, item := range items {
+		refs = append(refs, Reference{Kind: kind, Name: name, Key: item.Key, Optional: isTrue(optional)})
+	}
+	return refs
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }

@@ -1,0 +1,79 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// ownersIn returns the names of the owners of notes.
+func ownersIn(notes map[string]string, prefix string) []string {
+	var owners []string
+	for _, key := range slices.Sorted(maps.Keys(notes)) {
+		if name, ok := strings.CutPrefix(key, prefix+"/"); ok && key != UsesAnnotation {
+			owners = append(owners, strings.TrimSuffix(name, "_"))
+		}
+	}
+	return owners
+}
+
+// Release removes the owner's notes from all workloads, and leaves their pod templates alone. It does nothing in a namespace
+// that is being deleted. It returns false when it must be called again, since the cache is behind.
+func (e *Engine) Release(ctx context.Context, owner Owner) (bool, error) {
+	gone, err := e.terminating(ctx, owner.Namespace)
+	if gone || err != nil {
+		return gone, err
+	}
+	found := map[workloadID]*Workload{}
+	if err := e.workloads.list(ctx, owner.Namespace, client.MatchingFields{indexUsed: owner.annotation()}, found); err != nil {
+		return false, err
+	}
+	done, err := e.caughtUp(ctx, owner)
+	if err != nil {
+		return false, err
+	}
+	for _, w := range slices.SortedFunc(maps.Values(found), compareWorkloads) {
+		err := e.merge(ctx, owner, w, map[string]any{"metadata": map[string]any{
+			"uid": w.UID, "annotations": map[string]any{owner.annotation(): nil},
+		}})
+		if err != nil && !stale(err) && !refusedByServer(err) {
+			return false, fmt.Errorf("remove the note: %w", err)
+		}
+	}
+	return done, nil
+}
+
+// caughtUp reports whether the cache shows all that was written lately.
+func (e *Engine) caughtUp(ctx context.Context, owner Owner) (bool, error) {
+	for _, id := range e.memory.recent(owner.Namespace) {
+		w, err := e.workloads.get(ctx, id)
+		if err != nil {
+			return false, err
+		}
+		if w != nil && e.memory.of(w, owner).behind {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// terminating reports whether a namespace is being deleted, or gone.
+func (e *Engine) terminating(ctx context.Context, name string) (bool, error) {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := e.client.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("get namespace %q: %w", name, err)
+	}
+	return namespace.DeletionTimestamp != nil, nil
+}

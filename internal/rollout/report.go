@@ -1,0 +1,222 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// refusedRetry is when what the API server refused is tried again.
+const refusedRetry = time.Minute
+
+// maxNamed is how many workloads a message names.
+const maxNamed = 3
+
+// Bounded returns the dependants that a status lists, at most MaxDependents: those that are not up to date first. more is how
+// many it does not list.
+func (r Report) Bounded() (listed []Dependent, more int) {
+	if len(r.Dependents) <= MaxDependents {
+		return r.Dependents, 0
+	}
+	listed = slices.Clone(r.Dependents)
+	slices.SortStableFunc(listed, func(a, b Dependent) int {
+		switch {
+		case (a.State == UpToDate) == (b.State == UpToDate):
+			return 0
+		case b.State == UpToDate:
+			return -1
+		default:
+			return 1
+		}
+	})
+	return listed[:MaxDependents], len(listed) - MaxDependents
+}
+
+// report tells what is the case once the plan is carried out, except for what was refused: by index, with the reason.
+func (p *pass) report(out *plan, refused map[int]string) Report {
+	r := Report{Wake: out.wake, Dependents: make([]Dependent, 0, len(out.dependants))}
+	started := map[int]bool{}
+	for _, a := range out.restarts {
+		started[a.at] = true
+	}
+	for i := range out.dependants {
+		d := &out.dependants[i]
+		state := p.stateOf(d, started[i], out)
+		if reason, ok := refused[i]; ok {
+			state.State, state.Message = Failed, reason
+		}
+		r.Dependents = append(r.Dependents, state)
+		if d.restartedOnce {
+			r.LastRestart = latest(r.LastRestart, d.noted)
+		}
+	}
+	if len(out.restarts) > 0 {
+		r.LastRestart = latest(r.LastRestart, out.restarts[0].note.At)
+	}
+	if len(refused) > 0 && (r.Wake == 0 || r.Wake > refusedRetry) {
+		r.Wake = refusedRetry
+	}
+	r.Condition = p.condition(out, r.Dependents)
+	return r
+}
+
+// stateOf is the state of one dependant, as if the plan had been carried out.
+func (p *pass) stateOf(d *dependant, started bool, out *plan) Dependent {
+	s := Dependent{Kind: d.Kind, Name: d.Name, Hash: short(d.runs)}
+	switch {
+	case d.behind:
+		s.State, s.Hash = Restarting, short(d.wanted)
+	case started:
+		s.Hash = short(d.renamed)
+		s.State, s.Message = afterRestart(d)
+	case d.verdict == wait:
+		s.State, s.Message = Pending, d.reason
+	case d.verdict == restart:
+		s.State, s.Message = Pending, waitsFor(out.gate)
+	case d.verdict == adopt:
+		s.State = UpToDate
+		if !p.policy.Disabled {
+			s.Hash = short(d.wanted)
+		}
+	default:
+		s.State, s.Message = p.rolling(d)
+	}
+	return s
+}
+
+// rolling is the state of a dependant that was told to run what is published.
+func (p *pass) rolling(d *dependant) (State, string) {
+	switch {
+	case p.stuck(d):
+		return Failed, d.trouble()
+	case d.ours() && d.Progress.Phase == Manual:
+		return Paused, d.Progress.Manual
+	case p.underWay(d):
+		return Restarting, ""
+	default:
+		return UpToDate, ""
+	}
+}
+
+func afterRestart(d *dependant) (State, string) {
+	switch {
+	case d.Progress.Pods == 0:
+		return UpToDate, ""
+	case d.Progress.Manual != "":
+		return Paused, d.Progress.Manual
+	default:
+		return Restarting, ""
+	}
+}
+
+// trouble says why a rollout failed.
+func (d *dependant) trouble() string {
+	if d.Progress.Message != "" {
+		return d.Progress.Message
+	}
+	return "its pods were not replaced in time"
+}
+
+func waitsFor(g gate) string {
+	switch g {
+	case gateDisabled:
+		return "runs what was published before; strategy None restarts nothing"
+	case gateFailed:
+		return "waits, as another restart failed"
+	case gateDebounce:
+		return "waits until nothing changes"
+	case gateWindow:
+		return "waits for the window"
+	case gateOpen:
+	}
+	return "waits for its turn"
+}
+
+// condition sums up. The first trouble names the reason.
+func (p *pass) condition(out *plan, dependents []Dependent) metav1.Condition {
+	in := func(state State) []Dependent {
+		return slices.DeleteFunc(slices.Clone(dependents), func(d Dependent) bool { return d.State != state })
+	}
+	failed, pending, restarting, manual := in(Failed), in(Pending), in(Restarting), in(Paused)
+	progress := fmt.Sprintf("%d of %d workloads run this configuration", len(in(UpToDate)), len(dependents))
+	switch {
+	case out.gate == gateDisabled:
+		return yes(ReasonRestartsDisabled, "strategy None: no workload is restarted")
+	case len(dependents) == 0:
+		return yes(ReasonNoDependents, "no workload uses this configuration")
+	case len(failed) > 0:
+		return no(ReasonRolloutFailed, names(failed)+": "+failed[0].Message+
+			"; no other workload is restarted until this one recovers or the configuration changes")
+	case len(restarting) > 0:
+		return no(ReasonRollingOut, progress+"; restarting "+names(restarting))
+	case len(pending) > 0:
+		return p.pending(out, pending, progress)
+	case len(manual) > 0:
+		return no(ReasonManualRestart, names(manual)+" "+manual[0].Message)
+	default:
+		return yes(ReasonRolledOut, progress)
+	}
+}
+
+func yes(reason, message string) metav1.Condition {
+	return metav1.Condition{Status: metav1.ConditionTrue, Reason: reason, Message: message}
+}
+
+func no(reason, message string) metav1.Condition {
+	return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}
+}
+
+// pending is the condition while dependants wait and none is being restarted.
+func (p *pass) pending(out *plan, pending []Dependent, progress string) metav1.Condition {
+	switch {
+	case !slices.ContainsFunc(out.dependants, func(d dependant) bool { return d.verdict == restart }):
+		return no(ReasonKeyMissing, names(pending)+" "+pending[0].Message)
+	case out.gate == gateDebounce:
+		return no(ReasonDebouncing, progress+"; restarts begin when nothing has changed for "+p.policy.Debounce.String())
+	case out.gate == gateWindow:
+		return no(ReasonWaitingForWindow, progress+"; "+opening(out.opens))
+	default:
+		return no(ReasonRollingOut, progress+"; next is "+names(pending[:1]))
+	}
+}
+
+// announce is the text of the event for a wave of restarts that begins with this plan: nobody was restarted for what is
+// published yet.
+func (p *pass) announce(out *plan) string {
+	waiting := 0
+	for i := range out.dependants {
+		switch d := &out.dependants[i]; {
+		case d.verdict == restart:
+			waiting++
+		case d.note != nil && !d.note.Adopted && !d.note.At.Before(p.publishedAt(d.uses)):
+			return ""
+		}
+	}
+	if waiting == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the configuration changed: restarting %d of %d workloads, at most %d at a time",
+		waiting, len(out.dependants), max(1, p.policy.MaxConcurrent))
+}
+
+func opening(at time.Time) string {
+	if at.IsZero() {
+		return "the window of restarts never opens: correct its schedule"
+	}
+	return "restarts begin in the window that opens at " + at.UTC().Format(time.RFC3339)
+}
+
+// names lists dependants for people.
+func names(of []Dependent) string {
+	var text []string
+	for _, d := range of[:min(len(of), maxNamed)] {
+		text = append(text, d.Kind+" "+d.Name)
+	}
+	if more := len(of) - maxNamed; more > 0 {
+		text = append(text, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(text, ", ")
+}

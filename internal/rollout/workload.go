@@ -1,0 +1,105 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// workloadOf reads a reduced Deployment, StatefulSet or DaemonSet. It shares its maps.
+func workloadOf(obj client.Object) (*Workload, error) {
+	switch o := obj.(type) {
+	case *k8sappsv1.Deployment:
+		return newWorkload(Deployment, &o.ObjectMeta, &o.Spec.Template, ofDeployment(o)), nil
+	case *k8sappsv1.StatefulSet:
+		return newWorkload(StatefulSet, &o.ObjectMeta, &o.Spec.Template, ofStatefulSet(o)), nil
+	case *k8sappsv1.DaemonSet:
+		return newWorkload(DaemonSet, &o.ObjectMeta, &o.Spec.Template, ofDaemonSet(o)), nil
+	default:
+		return nil, fmt.Errorf("%T is no workload that can be restarted", obj)
+	}
+}
+
+func newWorkload(kind string, m *metav1.ObjectMeta, template *corev1.PodTemplateSpec, p Progress) *Workload {
+	w := &Workload{
+		Kind: kind, Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Labels: m.Labels,
+		References: referencesOf(&template.Spec), Uses: usesIn(m.Annotations[UsesAnnotation]), Progress: p,
+		deleting: m.DeletionTimestamp != nil, created: m.CreationTimestamp.Time, changed: m.CreationTimestamp.Time,
+		notes: m.Annotations, templates: template.Annotations,
+	}
+	for _, e := range m.ManagedFields {
+		switch e.Manager {
+		case keptTemplate:
+			w.changed = latest(w.changed, e.Time.Time)
+		case keptStatus:
+			w.Progress.since = e.Time.Time
+		}
+	}
+	return w
+}
+
+func usesIn(annotation string) []string {
+	var names []string
+	for name := range strings.SplitSeq(annotation, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// String names the workload for people.
+func (w *Workload) String() string { return w.Kind + " " + w.Name }
+
+func compareWorkloads(a, b *Workload) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+}
+
+// usesOf returns what w uses of the objects, in an order that does not depend on versions. A dependant that refers to none
+// of them uses all keys of all.
+func (o Owner) usesOf(w *Workload, objects []Object) []use {
+	var uses []use
+	for _, ref := range w.References {
+		for i := range objects {
+			if object := &objects[i]; object.isMeantBy(ref) {
+				uses = append(uses, use{object: object, name: ref.Name, key: ref.Key, referred: true, optional: ref.Optional})
+			}
+		}
+	}
+	if len(uses) == 0 || (o.Prefix == ConfigPrefix && slices.Contains(w.Uses, o.Name)) {
+		for i := range objects {
+			uses = append(uses, use{object: &objects[i], name: objects[i].Target})
+		}
+	}
+	slices.SortStableFunc(uses, func(a, b use) int {
+		return cmp.Or(cmp.Compare(a.object.Kind, b.object.Kind), cmp.Compare(a.object.Target, b.object.Target),
+			cmp.Compare(a.key, b.key), cmp.Compare(a.name, b.name))
+	})
+	return uses
+}
+
+// isMeantBy reports whether a reference leads to the object, or did so, or will.
+func (o *Object) isMeantBy(ref Reference) bool {
+	if ref.Kind != o.Kind {
+		return false
+	}
+	if ref.Name == o.Target || ref.Name == o.Name || slices.Contains(o.Versions, ref.Name) {
+		return true
+	}
+	base, ok := baseOf(ref.Name)
+	return ok && o.Versioned && base == o.Target
+}

@@ -1,0 +1,103 @@
+package rollout
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// stale reports whether the workload that was judged is not the one that is there: the watch will tell.
+func stale(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }
+
+// refusedByServer reports whether only somebody else can have the API server accept that write.
+func refusedByServer(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)
+}
+
+type annotations map[string]string
+
+// writeNote writes the note alone, for the version of w that was judged.
+func (e *Engine) writeNote(ctx context.Context, owner Owner, w *Workload, n note) error {
+	return e.merge(ctx, owner, w, map[string]any{"metadata": map[string]any{
+		"resourceVersion": w.ResourceVersion, "annotations": annotations{owner.annotation(): n.String()},
+	}})
+}
+
+// restart writes the note and what restarts the pods, for the version of w that was judged.
+func (e *Engine) restart(ctx context.Context, owner Owner, w *Workload, a action) error {
+	if len(a.renames) > 0 {
+		return e.switchOver(ctx, owner, w, a)
+	}
+	key := owner.annotation()
+	return e.merge(ctx, owner, w, map[string]any{
+		"metadata": map[string]any{
+			"resourceVersion": w.ResourceVersion, "annotations": annotations{key: a.note.String()},
+		},
+		"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"annotations": annotations{key: a.note.Hash}}}},
+	})
+}
+
+func (e *Engine) merge(ctx context.Context, owner Owner, w *Workload, patch map[string]any) error {
+	raw, err := json.Marshal(patch)
+	if err != nil {
+		return fmt.Errorf("patch of %s: %w", w, err)
+	}
+	return e.send(ctx, owner, w, client.RawPatch(types.MergePatchType, raw))
+}
+
+// switchOver also renames the references. The cache does not hold where in the template they are.
+func (e *Engine) switchOver(ctx context.Context, owner Owner, w *Workload, a action) error {
+	live, err := emptyOf(w.Kind)
+	if err != nil {
+		return err
+	}
+	if err := e.live.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: w.Name}, live); err != nil {
+		return fmt.Errorf("read %s: %w", w, err)
+	}
+	template := templateOf(live)
+	key := owner.annotation()
+	// Not a test operation: of one that fails the API server says that the request is invalid, not that it came too late.
+	ops := []operation{{"replace", "/metadata/resourceVersion", w.ResourceVersion}}
+	ops = append(ops, renameIn(&template.Spec, a.renames)...)
+	ops = append(ops, annotate("/metadata/annotations", live.GetAnnotations(), key, a.note.String())...)
+	ops = append(ops, annotate("/spec/template/metadata/annotations", template.Annotations, key, a.note.Hash)...)
+	raw, err := json.Marshal(ops)
+	if err != nil {
+		return fmt.Errorf("patch of %s: %w", w, err)
+	}
+	if live.GetResourceVersion() != w.ResourceVersion || live.GetUID() != w.UID {
+		return apierrors.NewConflict(k8sappsv1.Resource(w.Kind), w.Name, fmt.Errorf("it has changed since it was judged"))
+	}
+	return e.send(ctx, owner, w, client.RawPatch(types.JSONPatchType, raw))
+}
+
+func templateOf(obj client.Object) *corev1.PodTemplateSpec {
+	switch o := obj.(type) {
+	case *k8sappsv1.Deployment:
+		return &o.Spec.Template
+	case *k8sappsv1.StatefulSet:
+		return &o.Spec.Template
+	case *k8sappsv1.DaemonSet:
+		return &o.Spec.Template
+	default:
+		return &corev1.PodTemplateSpec{}
+	}
+}
+
+// send patches w and remembers that.
+func (e *Engine) send(ctx context.Context, owner Owner, w *Workload, patch client.Patch) error {
+	obj := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: w.Name}}
+	obj.SetGroupVersionKind(k8sappsv1.SchemeGroupVersion.WithKind(w.Kind))
+	if err := e.client.Patch(ctx, obj, patch, client.FieldOwner(fieldOwner)); err != nil {
+		return fmt.Errorf("patch %s: %w", w, err)
+	}
+	e.memory.wrote(w, owner, obj.ResourceVersion)
+	return nil
+}
