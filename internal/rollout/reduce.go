@@ -2,6 +2,8 @@ package rollout
 
 import (
 	"bytes"
+	"slices"
+	"strings"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -105,20 +107,60 @@ func later(a, b *metav1.Time) *metav1.Time {
 	return a
 }
 
-// reduceTemplate keeps our annotations and the references, those of all containers in one.
+// reduceTemplate keeps our annotations, the references, and where there are any the images: those of all containers in one, and
+// those of all volumes in one.
 func reduceTemplate(t *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 	out := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: ours(t.Annotations)}}
-	var all corev1.Container
-	for _, ref := range referencesOf(&t.Spec) {
-		addReference(&all, ref)
+	refs := referencesOf(&t.Spec)
+	if len(refs) == 0 {
+		return out
 	}
-	if all.Env != nil || all.EnvFrom != nil {
-		out.Spec.Containers = []corev1.Container{all}
+	all := corev1.Container{Image: strings.Join(imagesOf(&t.Spec), " ")}
+	var mounted corev1.ProjectedVolumeSource
+	for _, ref := range refs {
+		if ref.Mounted {
+			mounted.Sources = append(mounted.Sources, projectionOf(ref))
+		} else {
+			addReference(&all, ref)
+		}
+	}
+	out.Spec.Containers = []corev1.Container{all}
+	if mounted.Sources != nil {
+		out.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Projected: &mounted}}}
 	}
 	return out
 }
 
-// addReference adds the part of a container that refers in that way: all references have the form of an environment.
+// imagesOf returns the images of all containers, each once, in order. What reduceTemplate made one of is taken apart again.
+func imagesOf(pod *corev1.PodSpec) []string {
+	var images []string
+	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
+		for i := range containers {
+			images = append(images, strings.Fields(containers[i].Image)...)
+		}
+	}
+	slices.Sort(images)
+	return slices.Compact(images)
+}
+
+// projectionOf is the part of a volume that refers in that way.
+func projectionOf(ref Reference) corev1.VolumeProjection {
+	name := corev1.LocalObjectReference{Name: ref.Name}
+	optional := (*bool)(nil)
+	if ref.Optional {
+		optional = new(true)
+	}
+	var items []corev1.KeyToPath
+	if ref.Key != "" {
+		items = []corev1.KeyToPath{{Key: ref.Key}}
+	}
+	if ref.Kind == ConfigMap {
+		return corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: name, Items: items, Optional: optional}}
+	}
+	return corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: name, Items: items, Optional: optional}}
+}
+
+// addReference adds the part of a container that refers in that way, in the form of an environment.
 func addReference(c *corev1.Container, ref Reference) {
 	optional := (*bool)(nil)
 	if ref.Optional {

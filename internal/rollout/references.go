@@ -11,34 +11,40 @@ import (
 // their driver reads are none: no restart helps them.
 func referencesOf(pod *corev1.PodSpec) []Reference {
 	var refs []Reference
+	stale := map[string]bool{} // volumes of which somebody has a file that is not refreshed
 	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
 		for i := range containers {
 			refs = append(refs, ofContainer(&containers[i])...)
+			for _, m := range containers[i].VolumeMounts {
+				stale[m.Name] = stale[m.Name] || m.SubPath != "" || m.SubPathExpr != ""
+			}
 		}
 	}
 	for i := range pod.Volumes {
-		refs = append(refs, ofVolume(&pod.Volumes[i])...)
+		for _, ref := range ofVolume(&pod.Volumes[i]) {
+			ref.Mounted = !stale[pod.Volumes[i].Name]
+			refs = append(refs, ref)
+		}
 	}
 	return compact(refs)
 }
 
-// compact sorts and drops duplicates. What is needed once is needed, though it be optional elsewhere.
+// compact sorts, and makes one of duplicates: what is needed once is needed, though it be optional elsewhere, and what is read
+// once when a container starts is not only mounted.
 func compact(refs []Reference) []Reference {
 	slices.SortFunc(refs, func(a, b Reference) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Key, b.Key), optionalLast(a, b))
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Key, b.Key))
 	})
-	return slices.CompactFunc(refs, func(a, b Reference) bool { return a.Kind == b.Kind && a.Name == b.Name && a.Key == b.Key })
-}
-
-func optionalLast(a, b Reference) int {
-	switch {
-	case a.Optional == b.Optional:
-		return 0
-	case b.Optional:
-		return -1
-	default:
-		return 1
+	out := refs[:0]
+	for _, ref := range refs {
+		if n := len(out) - 1; n >= 0 && out[n].Kind == ref.Kind && out[n].Name == ref.Name && out[n].Key == ref.Key {
+			out[n].Optional = out[n].Optional && ref.Optional
+			out[n].Mounted = out[n].Mounted && ref.Mounted
+			continue
+		}
+		out = append(out, ref)
 	}
+	return out
 }
 
 func ofContainer(c *corev1.Container) []Reference {

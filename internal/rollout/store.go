@@ -101,6 +101,9 @@ func (s workloads) dependants(ctx context.Context, owner Owner, policy Policy, o
 			return nil, err
 		}
 	}
+	if policy.IgnoreMounts {
+		maps.DeleteFunc(found, func(_ workloadID, w *Workload) bool { return !w.withoutMounts().refersTo(objects) })
+	}
 	for _, target := range policy.Targets {
 		w, err := s.get(ctx, workloadID{target.Kind, owner.Namespace, target.Name})
 		if err != nil {
@@ -110,7 +113,20 @@ func (s workloads) dependants(ctx context.Context, owner Owner, policy Policy, o
 			found[idOf(w)] = w
 		}
 	}
-	return slices.Collect(maps.Values(found)), nil
+	workloads := slices.Collect(maps.Values(found))
+	if policy.IgnoreMounts {
+		for i, w := range workloads {
+			workloads[i] = w.withoutMounts()
+		}
+	}
+	return workloads, nil
+}
+
+// refersTo reports whether the pod template refers to one of the objects.
+func (w *Workload) refersTo(objects []Object) bool {
+	return slices.ContainsFunc(w.References, func(ref Reference) bool {
+		return slices.ContainsFunc(objects, func(o Object) bool { return o.isMeantBy(ref) })
+	})
 }
 
 // discover returns what finds dependants.

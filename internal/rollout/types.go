@@ -91,6 +91,9 @@ type Policy struct {
 	Selector labels.Selector
 	// Targets are dependants whatever their pod template refers to. One that refers to nothing uses all keys.
 	Targets []Target
+	// IgnoreMounts leaves aside what is only mounted: a workload that uses nothing else is no dependant, unless it is one of
+	// Targets.
+	IgnoreMounts bool
 	// Debounce is how long nothing must have changed before restarts begin; 0: not at all.
 	Debounce time.Duration
 	// MinInterval lies between two restarts of the same workload; 0: nothing does.
@@ -188,6 +191,8 @@ type Workload struct {
 	References []Reference
 	// Uses are the AppConfigs of UsesAnnotation.
 	Uses []string
+	// Images of its containers, each once; empty for a workload that refers to nothing.
+	Images []string
 	// Progress of its rollout.
 	Progress Progress
 
@@ -206,4 +211,6 @@ type Reference struct {
 	Key string
 	// Optional references may lead nowhere.
 	Optional bool
+	// Mounted is true where all that refers are volumes whose files the kubelet refreshes.
+	Mounted bool
 }

@@ -30,7 +30,7 @@ func workloadOf(obj client.Object) (*Workload, error) {
 func newWorkload(kind string, m *metav1.ObjectMeta, template *corev1.PodTemplateSpec, p Progress) *Workload {
 	w := &Workload{
 		Kind: kind, Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Labels: m.Labels,
-		References: referencesOf(&template.Spec), Uses: usesIn(m.Annotations[UsesAnnotation]), Progress: p,
+		References: referencesOf(&template.Spec), Images: imagesOf(&template.Spec), Uses: usesIn(m.Annotations[UsesAnnotation]), Progress: p,
 		deleting: m.DeletionTimestamp != nil, created: m.CreationTimestamp.Time, changed: m.CreationTimestamp.Time,
 		notes: m.Annotations, templates: template.Annotations,
 	}
@@ -60,6 +60,13 @@ func latest(a, b time.Time) time.Time {
 		return a
 	}
 	return b
+}
+
+// withoutMounts is the workload as if it had no volumes that the kubelet refreshes.
+func (w *Workload) withoutMounts() *Workload {
+	out := *w
+	out.References = slices.DeleteFunc(slices.Clone(w.References), func(r Reference) bool { return r.Mounted })
+	return &out
 }
 
 // String names the workload for people.
