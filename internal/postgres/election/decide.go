@@ -2,42 +2,144 @@ package election
 
 import "time"
 
+// view is one input while it is judged.
+type view struct {
+	Config
+	in     Input
+	lease  Lease
+	server Server
+	until  time.Duration
+}
+
 // Decide returns what to do next. It is total: each input has an answer.
 func Decide(c Config, in Input) Decision {
-	return Decision{Action: Wait{}, Until: in.Now + c.Renew, Reason: "nothing to do"}
-}
-
-// Report returns what this agent tells its peers and the operator about its instance.
-func Report(c Config, in Input) State {
-	return State{Name: c.Self.Name, UID: c.Self.UID}
-}
-
-// Deadline returns when the holder must have stopped PostgreSQL, at Fence, and must end what is left of it, at Kill.
-// ok is false if it never must: the cluster has no other instance, or PostgreSQL can't be read-write.
-// A watchdog beside the loop enforces both, whatever the loop does.
-func Deadline(c Config, in Input) (fence, kill time.Duration, ok bool) {
-	return 0, 0, false
-}
-
-// Reply answers a holder that asks for a promise.
-type Reply struct {
-	Granted bool `json:"granted"`
-	// Reason says why it was not.
-	Reason string `json:"reason,omitempty"`
-	// Until is on the clock of the one who promises: it goes into Input.Promised before the answer is sent.
-	Until time.Duration `json:"-"`
-}
-
-// Promise answers asker, which holds the Lease and can't reach the API server: may it go on for the time of a Lease?
-func Promise(c Config, in Input, asker Holder) Reply {
-	return Reply{Reason: "nothing is known"}
-}
-
-// Blocked is the setting of synchronous replication under which nothing is acknowledged: what a server starts with, and
-// a standby runs with. nil where the cluster is asynchronous.
-func (c Config) Blocked() *Quorum {
-	if c.Synchronous == 0 {
-		return nil
+	v := newView(c, in)
+	for _, rule := range []func(*view) *Decision{
+		// Safety first, then what keeps the Lease, then what takes its time.
+		fence, harden, renew, ask, unfinished, end, hold, elect, follow,
+	} {
+		if d := rule(v); d != nil {
+			d.Until, d.Label = v.until, v.label()
+			return *d
+		}
 	}
-	return &Quorum{Number: c.Synchronous}
+	return Decision{Action: Wait{}, Reason: "nothing to do", Until: v.until, Label: v.label()}
+}
+
+func newView(c Config, in Input) *view {
+	v := &view{Config: c, in: in, lease: in.Lease.Lease, server: in.Server, until: in.Now + c.Renew}
+	if fence, kill, ok := Deadline(c, in); ok {
+		v.wake(fence)
+		v.wake(kill)
+	}
+	return v
+}
+
+func do(a Action, reason string) *Decision { return &Decision{Action: a, Reason: reason} }
+
+func wait(reason string) *Decision { return &Decision{Action: Wait{}, Reason: reason} }
+
+// stuck waits for a person.
+func stuck(reason string) *Decision {
+	return &Decision{Action: Wait{}, Reason: reason, Blocked: true}
+}
+
+// wake has Decide called again at t.
+func (v *view) wake(t time.Duration) {
+	if t > v.in.Now {
+		v.until = min(v.until, t)
+	}
+}
+
+// mine says that the Lease, as last read, names this very pod.
+func (v *view) mine() bool { return v.lease.Holder == v.Self }
+
+// mayWrite says that PostgreSQL is read-write, or may be before anybody looks again.
+func (s Server) mayWrite() bool { return s.Role == Primary && s.Process != Down }
+
+// primary says that PostgreSQL is out of recovery and serves.
+func (s Server) primary() bool { return s.Role == Primary && s.Process == Up }
+
+// standby says that PostgreSQL is in recovery and can be promoted.
+func (s Server) standby() bool { return s.Role == Standby && s.Process == Up }
+
+// yielded says that PostgreSQL receives nothing, and won't unless it is told to.
+func (s Server) yielded() bool { return s.standby() && s.Upstream == "" && !s.Receiving }
+
+// held says that this pod has the Lease for certain. (1, 2)
+func (v *view) held() bool {
+	if v.in.Holding.Confirmed.Sent == 0 || !v.mine() && !v.lease.unowned() {
+		return false
+	}
+	at, bounded := secured(v.Config, v.in)
+	return !bounded || v.in.Now < at+v.Fence
+}
+
+// free says that the Lease may be taken: it was released, or the same record was seen for its whole length. (3)
+func (v *view) free() bool {
+	switch {
+	case v.lease.Version == "" || v.mine():
+		return false
+	case v.lease.Released:
+		return true
+	}
+	return v.in.Lease.Reachable() && v.in.Now >= v.freeAt()
+}
+
+// freeAt is since when the Lease is free.
+func (v *view) freeAt() time.Duration {
+	if v.lease.Released {
+		return v.in.Lease.Since
+	}
+	return v.in.Lease.Since + v.Lease
+}
+
+// holder is who else has the Lease: "" for nobody.
+func (v *view) holder() string {
+	if v.mine() || v.free() {
+		return ""
+	}
+	return v.lease.Holder.Name
+}
+
+// promised says that a promise is in force. (7)
+func (v *view) promised() bool { return v.in.Now < v.in.Promised }
+
+// peer returns what a peer said; ok says that it answered a question sent at since or later.
+func (v *view) peer(name string, since time.Duration) (State, bool) {
+	a, ok := v.in.Peers[name]
+	return a.State, ok && a.Sent > 0 && a.Sent >= since
+}
+
+// recent is since when an answer counts as what is.
+func (v *view) recent() time.Duration { return v.in.Now - 3*v.Renew }
+
+// kin says that a system identifier is the cluster's, as far as anybody knows it.
+func (v *view) kin(systemID string) bool {
+	return (v.SystemID == "" || v.SystemID == systemID) && (v.lease.SystemID == "" || v.lease.SystemID == systemID)
+}
+
+// successor says that a peer could take over.
+func (v *view) successor() bool {
+	for _, name := range v.Instances {
+		if p, ok := v.peer(name, v.recent()); ok && name != v.Self.Name && v.copyOf(p) && p.Process == Up && p.Role == Standby {
+			return true
+		}
+	}
+	return false
+}
+
+// copyOf says that a peer has data of this cluster.
+func (v *view) copyOf(p State) bool {
+	return p.Data == Usable && p.SystemID == v.server.SystemID
+}
+
+func (v *view) label() Label {
+	switch {
+	case v.server.primary() && v.held():
+		return LabelPrimary
+	case v.server.standby():
+		return LabelReplica
+	}
+	return LabelNone
 }

@@ -18,6 +18,8 @@ type Write struct {
 type Holding struct {
 	// Confirmed is the last write as a holder that succeeded; zero while this process does not hold the Lease.
 	Confirmed Write
+	// From is when the first write of this holding was sent.
+	From time.Duration
 	// Pending is the write under way; nil if none is.
 	Pending *Write
 	// Unsettled are writes whose outcome is not known: any of them may have been applied, or still be.
@@ -40,6 +42,9 @@ func (h Holding) Applied() Holding {
 	h.Pending, h.Unsettled = nil, nil
 	if w.Lease.Holder == (Holder{}) {
 		return Holding{TriedAt: h.TriedAt}
+	}
+	if h.Confirmed.Sent == 0 {
+		h.From = w.Sent
 	}
 	h.Confirmed = w
 	return h

@@ -125,13 +125,16 @@ func (l Lease) common(p Position) (lsn uint64, ok bool) {
 
 // diverged says that the log at p has something that the last primary's does not.
 func (l Lease) diverged(p Position) bool {
+	if l.End == (Position{}) || p.Timeline > l.End.Timeline { // a promotion that is not published yet
+		return false
+	}
 	lsn, ok := l.common(p)
 	return !ok || lsn < p.LSN
 }
 
 // missing returns how many bytes known to be written by the last primary the log at p lacks; ok as of common.
 func (l Lease) missing(p Position) (bytes uint64, ok bool) {
-	if l.End == (Position{}) {
+	if l.End == (Position{}) || p.Timeline > l.End.Timeline {
 		return 0, true
 	}
 	lsn, ok := l.common(p)

@@ -1,0 +1,58 @@
+package election
+
+import "time"
+
+// Report returns what this agent tells its peers and the operator about its instance.
+func Report(c Config, in Input) State {
+	v, s := newView(c, in), in.Server
+	out := State{
+		Name: c.Self.Name, UID: c.Self.UID, SystemID: s.SystemID,
+		Data: s.Data, Process: s.Process, Role: s.Role, Work: s.Work,
+		Position: s.Position, Exact: s.Exact, Upstream: s.Upstream,
+		Writable: s.primary() && v.held(), Candidate: v.candidate(), API: in.Lease.Reachable(),
+	}
+	if v.free() && s.yielded() {
+		out.Yielded = v.lease.Version
+	}
+	return out
+}
+
+// Reply answers a holder that asks for a promise.
+type Reply struct {
+	Granted bool `json:"granted"`
+	// Reason says why it was not.
+	Reason string `json:"reason,omitempty"`
+	// Until is on the clock of the one who promises: it goes into Input.Promised before the answer is sent, and before
+	// Decide is called again.
+	Until time.Duration `json:"-"`
+}
+
+// Promise answers asker, which has the Lease and can't reach the API server: nobody may take it for the length of a
+// Lease if each peer, this one too, promises not to. It is refused by an agent that reaches the API server, which would
+// see whether it is needed, and by one that may have the Lease, or know of another holder. It needs no memory beyond
+// the process: one that starts has to observe the record for as long again. (7)
+func Promise(c Config, in Input, asker Holder) Reply {
+	l, h := in.Lease.Lease, in.Holding
+	switch {
+	case in.Lease.Reachable():
+		return Reply{Reason: "the API server can be reached from here"}
+	case in.Server.mayWrite():
+		return Reply{Reason: "PostgreSQL is a primary here"}
+	case h.Confirmed.Sent > 0 || h.Pending != nil || len(h.Unsettled) > 0:
+		return Reply{Reason: "this instance may have taken the Lease"}
+	case l.Version != "" && l.Holder != asker && l.Holder.Name != "":
+		return Reply{Reason: "the Lease was seen with " + l.Holder.Name}
+	case l.Released:
+		return Reply{Reason: "the Lease was seen free"}
+	}
+	return Reply{Granted: true, Until: in.Now + c.Lease}
+}
+
+// Blocked is the setting of synchronous replication under which nothing is acknowledged: what a server starts with, and
+// a standby runs with. nil where the cluster is asynchronous.
+func (c Config) Blocked() *Quorum {
+	if c.Synchronous == 0 {
+		return nil
+	}
+	return &Quorum{Number: c.Synchronous}
+}

@@ -1,0 +1,195 @@
+package election
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// elect takes a Lease that is free. (3, 5, 6, 8, 9)
+func elect(v *view) *Decision {
+	if v.lease.Version == "" {
+		return nil
+	}
+	if v.blank() && (v.free() || v.lease.Holder == (Holder{})) {
+		return v.bootstrap()
+	}
+	if !v.free() {
+		v.wake(v.freeAt())
+		return nil
+	}
+	return v.campaign()
+}
+
+// campaign takes the free Lease when it is this instance's turn, if it may be the primary at all.
+func (v *view) campaign() *Decision {
+	switch {
+	case v.server.standby() && v.server.Upstream != "":
+		return do(Follow{}, "the Lease is free: ends the WAL receiver, to know what was received")
+	case v.server.standby() && v.server.Receiving:
+		return wait("waits for the WAL receiver to end")
+	case !v.candidate():
+		return nil
+	case v.promised():
+		v.wake(v.in.Promised)
+		return wait("waits: it was promised not to take the Lease")
+	}
+	if why := v.unfit(); why != "" {
+		return &Decision{Action: Wait{}, Reason: why, Blocked: v.in.Now >= v.freeAt()+v.Patience}
+	}
+	if at, why := v.turn(); v.in.Now < at {
+		v.wake(at)
+		return wait(why)
+	}
+	return do(Acquire{Lease: v.claim()}, "takes the Lease, which is free")
+}
+
+// lastPrimary says that the data here are those of the last primary, which has everything that was acknowledged.
+func (v *view) lastPrimary() bool {
+	return v.server.Process == Down && v.server.Role == Primary && v.lease.Primary == v.Self.Name
+}
+
+// candidate says that this instance can take the Lease when it is free. (3, 6)
+func (v *view) candidate() bool {
+	s := v.server
+	switch {
+	case v.in.Stop, v.Fenced, s.Work != NoWork, s.Data != Usable, s.SystemID == "", !v.kin(s.SystemID):
+		return false
+	case !slices.Contains(v.Instances, v.Self.Name), !v.in.Lease.Reachable():
+		return false
+	case !v.lease.Released && len(v.lease.Instances) > 0 && !slices.Contains(v.lease.Instances, v.Self.Name):
+		return false // the last holder does not know of it, and asked it for no promise
+	}
+	return s.standby() || v.lastPrimary() ||
+		v.lease.Primary == "" && s.Process == Down && s.Role == Primary
+}
+
+// unfit says why this instance must not become the primary for want of data; "" if it may. (6, 9)
+func (v *view) unfit() string {
+	if why := v.outvoted(); why != "" || v.lastPrimary() {
+		return why
+	}
+	lack, known := v.lease.missing(v.server.Position)
+	switch {
+	case v.SwitchoverTarget == v.Self.Name:
+		return ""
+	case !known:
+		return "its data are from before the last primary's time: name it as spec.primary to accept the loss"
+	case v.MaxLag > 0 && lack > v.MaxLag:
+		return fmt.Sprintf("it lacks %d bytes of what the last primary wrote: name it as spec.primary to accept the loss", lack)
+	}
+	return ""
+}
+
+// outvoted says why rows that were acknowledged could be missing here; "" if none can be: this was the primary, or the
+// primary stopped in order and all of its log is here, or R + W > N for each setting that may have been in force. (9)
+func (v *view) outvoted() string {
+	p := v.server.Position
+	switch {
+	case v.Synchronous == 0, v.lastPrimary():
+		return ""
+	case v.lease.Whole && p.Timeline == v.lease.End.Timeline && p.LSN >= v.lease.End.LSN:
+		return ""
+	}
+	for _, q := range v.quorums() {
+		if r := v.readable(q); r+q.Number <= len(q.Names) {
+			return fmt.Sprintf("only %d of the synchronous standbys %v can be read, and %d confirmed each commit",
+				r, q.Names, q.Number)
+		}
+	}
+	return ""
+}
+
+// quorums returns the settings to satisfy. Of a Lease that was made anew nothing is known: the primary was any one of
+// the instances, and its standbys any of the others.
+func (v *view) quorums() []Quorum {
+	if len(v.lease.Sync) == 0 && v.lease.Primary == "" {
+		return []Quorum{{Number: v.Synchronous + 1, Names: v.Instances}}
+	}
+	return v.lease.Sync
+}
+
+// readable counts the members of q of which all that they have received is here, and which receive nothing more from
+// the last primary: they have given that up for the very record that this instance is about to replace.
+func (v *view) readable(q Quorum) int {
+	n := 0
+	for _, name := range q.Names {
+		p, ok := v.peer(name, 1)
+		switch {
+		case name == v.Self.Name && (v.server.yielded() || v.server.Clean):
+			n++
+		case name == v.Self.Name || !ok || !v.copyOf(p) || !p.Exact || p.Yielded != v.lease.Version:
+		case p.Position.Compare(v.server.Position) <= 0:
+			n++
+		}
+	}
+	return n
+}
+
+// turn returns when it is this instance's turn: each better candidate that answers has one step, those that don't
+// answer have one together, and who lacks something known to be written leaves time for one that doesn't. (6, 8)
+func (v *view) turn() (time.Duration, string) {
+	at, why := v.freeAt(), ""
+	silent := false
+	for i, name := range v.Instances {
+		p, ok := v.peer(name, v.freeAt())
+		switch {
+		case name == v.Self.Name:
+		case !ok:
+			silent = silent || name != v.lease.Primary && name != v.lease.Holder.Name
+		case p.Candidate && v.copyOf(p) && v.better(p, i):
+			at, why = at+v.Step, "leaves the Lease to "+name+", which comes first"
+		}
+	}
+	if silent {
+		at, why = at+v.Step, cmp.Or(why, "waits for the other instances to answer")
+	}
+	if lack, known := v.lease.missing(v.server.Position); !v.lastPrimary() && (lack > 0 || !known) {
+		at, why = at+v.Patience, "lacks some of what the last primary wrote: waits for one that has it"
+	}
+	return at, why
+}
+
+// better says that a peer, the i-th instance, comes before this one: it has received more; or the same and is preferred,
+// or a standby that runs, or of a lower ordinal.
+func (v *view) better(p State, i int) bool {
+	if order := p.Position.Compare(v.server.Position); order != 0 {
+		return order > 0
+	}
+	if (p.Name == v.lease.Preferred) != (v.Self.Name == v.lease.Preferred) {
+		return p.Name == v.lease.Preferred
+	}
+	if p.Process != v.server.Process {
+		return p.Process == Up
+	}
+	return i < slices.Index(v.Instances, v.Self.Name)
+}
+
+// blank says that nothing is known of any data, here or elsewhere.
+func (v *view) blank() bool {
+	return (v.server.Data == Empty || v.server.Data == Partial) && v.SystemID == "" &&
+		v.lease.SystemID == "" && v.lease.Primary == ""
+}
+
+// bootstrap takes a Lease that nobody ever had, to run initdb: the first instance does, once no other has data. It
+// does not wait for the Lease to lapse, as no instance can be read-write without data. (1)
+func (v *view) bootstrap() *Decision {
+	if v.Self.Name != v.Instances[0] {
+		return wait("waits for " + v.Instances[0] + " to make the cluster")
+	}
+	for _, name := range without(v.Instances, v.Self.Name) {
+		p, ok := v.peer(name, v.recent())
+		switch {
+		case ok && p.Data != Empty && p.Data != Partial:
+			return wait("waits: " + name + " has data")
+		case !ok && !v.MayInitialize:
+			return wait("waits for " + name + " to say that it has no data")
+		}
+	}
+	if v.promised() {
+		v.wake(v.in.Promised)
+		return wait("waits: it was promised not to take the Lease")
+	}
+	return do(Acquire{Lease: v.claim()}, "takes the Lease to make a new cluster")
+}

@@ -1,0 +1,165 @@
+package election
+
+import (
+	"slices"
+	"time"
+)
+
+// secured returns the instant that the deadline counts from: when the last renewal that succeeded was sent, or the
+// question that every peer granted last. bounded is false while the Lease names nobody who could take it. (2, 7)
+func secured(c Config, in Input) (at time.Duration, bounded bool) {
+	h := in.Holding
+	var peers []string
+	for _, w := range possible(h) {
+		others := without(w.Lease.Instances, c.Self.Name)
+		if len(others) > 0 && (!bounded || w.Sent < at) {
+			at, bounded = w.Sent, true
+		}
+		peers = append(peers, others...)
+	}
+	if c.Failsafe && bounded {
+		at = max(at, promises(h, peers))
+	}
+	return at, bounded
+}
+
+// possible returns the writes that may be the record that the others see: one whose answer is missing counts.
+func possible(h Holding) []Write {
+	out := append([]Write{h.Confirmed}, h.Unsettled...)
+	if h.Pending != nil {
+		out = append(out, *h.Pending)
+	}
+	return out
+}
+
+// promises returns when the oldest question was sent that a peer granted last; 0 unless each granted one.
+func promises(h Holding, peers []string) time.Duration {
+	var oldest time.Duration
+	for i, p := range peers {
+		sent := h.Promises[p]
+		if sent == 0 {
+			return 0
+		}
+		if i == 0 || sent < oldest {
+			oldest = sent
+		}
+	}
+	return oldest
+}
+
+func without(names []string, name string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
+}
+
+// Deadline returns when the holder must have stopped PostgreSQL, at Fence, and must end what is left of it, at Kill.
+// ok is false if it never must: the cluster has no other instance, or PostgreSQL can't be read-write.
+// A watchdog beside the loop enforces both, whatever the loop does.
+func Deadline(c Config, in Input) (fence, kill time.Duration, ok bool) {
+	at, bounded := secured(c, in)
+	switch {
+	case !in.Server.mayWrite() || !bounded && in.Holding.Confirmed.Sent > 0:
+		return 0, 0, false
+	case in.Holding.Confirmed.Sent == 0:
+		return in.Now, in.Now + c.Kill, true
+	}
+	return at + c.Fence, at + c.Fence + c.Kill, true
+}
+
+// fence stops a PostgreSQL that may be read-write without the Lease: at once, and hard. (1, 2)
+func fence(v *view) *Decision {
+	if !v.server.mayWrite() || v.held() {
+		return nil
+	}
+	mode := Immediate
+	if _, kill, ok := Deadline(v.Config, v.in); ok && v.in.Now >= kill || v.stoppedFor(Immediate, v.Kill) {
+		mode = Kill
+	}
+	if v.server.Stop >= mode {
+		return wait("waits for PostgreSQL to end")
+	}
+	reason := "the Lease was not renewed in time"
+	if !v.mine() {
+		reason = "the Lease is not held any more"
+	}
+	return do(Stop{Mode: mode}, reason)
+}
+
+// stoppedFor says that the stop that was ordered has lasted that long.
+func (v *view) stoppedFor(mode StopMode, d time.Duration) bool {
+	if v.server.Process != Stopping || v.server.Stop != mode {
+		return false
+	}
+	v.wake(v.server.Since + d)
+	return v.in.Now >= v.server.Since+d
+}
+
+// harden makes a stop that lasts too long a harder one. (8)
+func harden(v *view) *Decision {
+	switch {
+	case v.stoppedFor(Fast, v.Config.Stop):
+		return do(Stop{Mode: Immediate}, "the fast stop takes too long")
+	case v.stoppedFor(Immediate, v.Kill):
+		return do(Stop{Mode: Kill}, "the immediate stop takes too long")
+	}
+	return nil
+}
+
+// renew writes the Lease while PostgreSQL is alive, or to publish what others rely on. (2, 4)
+func renew(v *view) *Decision {
+	h := v.in.Holding
+	if !v.held() || h.Pending != nil || v.server.Process == Down && v.in.Stop {
+		return nil
+	}
+	if !v.alive() {
+		return nil
+	}
+	next, urgent := v.record()
+	due := h.Confirmed.Sent + v.Renew
+	if h.TriedAt > h.Confirmed.Sent {
+		urgent, due = true, h.TriedAt+v.Renew/4
+	}
+	switch {
+	case v.in.Now >= due:
+		return do(Renew{Lease: next}, "renews the Lease")
+	case urgent && h.TriedAt == h.Confirmed.Sent:
+		return do(Renew{Lease: next}, "publishes what changed")
+	}
+	v.wake(due)
+	return nil
+}
+
+// alive says that PostgreSQL answers, or is within the time that starting and stopping may take. Nobody else could do
+// better on a full disk, nor without data. (4, 12)
+func (v *view) alive() bool {
+	s := v.server
+	switch {
+	case s.FullDisk:
+		return true
+	case s.primary():
+		return v.in.Now-max(s.Answered, s.Since) <= v.Heartbeat
+	case s.Process == Stopping:
+		return v.in.Now-s.Since <= v.Config.Stop
+	}
+	return v.in.Now-max(s.Since, v.in.Holding.From) <= v.Start || !v.successor()
+}
+
+// ask asks the peers for a promise while the API server can't be reached. (7)
+func ask(v *view) *Decision {
+	h := v.in.Holding
+	if !v.Failsafe || !v.held() || !v.server.mayWrite() || v.in.Lease.Reachable() || v.in.Asking || !v.alive() {
+		return nil
+	}
+	var peers []string
+	for _, w := range possible(h) {
+		peers = append(peers, without(w.Lease.Instances, v.Self.Name)...)
+	}
+	slices.Sort(peers)
+	if peers = slices.Compact(peers); len(peers) == 0 {
+		return nil
+	}
+	if due := h.AskedAt + v.Renew/2; v.in.Now < due && h.AskedAt > 0 {
+		v.wake(due)
+		return nil
+	}
+	return do(AskPeers{Peers: peers}, "the API server can't be reached: asks the peers for time")
+}

@@ -1,0 +1,131 @@
+package election
+
+import (
+	"fmt"
+	"slices"
+)
+
+// follow is what an instance without the Lease does: be a standby of the holder. (1, 10)
+func follow(v *view) *Decision {
+	h, s := v.holder(), v.server
+	switch {
+	case s.Data == Empty || s.Data == Partial:
+		return v.clone(h)
+	case s.SystemID != "" && !v.kin(s.SystemID):
+		return stuck("the data are of another cluster (system identifier " + s.SystemID + "): remove them, or their volume")
+	case s.Data == Unfit:
+		return v.reclone(h)
+	case s.Process == Down:
+		return v.join(h)
+	case v.left(h) && v.Paused:
+		return stuck("has left the history of " + h + ", and the cluster is paused: nothing is rewound")
+	case v.left(h):
+		return do(Stop{Mode: Fast}, "has left the history of "+h+": stops to be rewound")
+	case h != "" && s.Upstream != h && v.in.Lease.Alive:
+		return do(Follow{Upstream: h}, h+" has the Lease")
+	case h == "":
+		return wait("waits for a primary")
+	}
+	return wait("follows " + s.Upstream)
+}
+
+// left says that the log here has something that the primary's does not. (10)
+func (v *view) left(h string) bool {
+	return h != "" && v.lease.Primary == h && v.lease.diverged(v.server.Position)
+}
+
+// join starts as a standby; what was a primary, or has left the history, is rewound first. An instance follows only
+// whom it has seen writing the Lease: one that restarts must not confirm anything to a primary that is lost, after it
+// was counted among those that don't. (1, 9, 10)
+func (v *view) join(h string) *Decision {
+	s := v.server
+	upstream := ""
+	if v.in.Lease.Alive {
+		upstream = h
+	}
+	if due := s.Since + v.Renew; s.Crashed > 0 && s.Crashed >= s.Since && v.in.Now < due {
+		v.wake(due)
+		return wait("waits to start again after a crash")
+	}
+	switch {
+	case s.Role == Standby && !v.left(h):
+		return do(StartStandby{Upstream: upstream}, "starts as a standby")
+	case h == "" && s.Role == Primary && s.Clean && v.free() && !v.lastPrimary() && !v.lease.diverged(s.Position):
+		return do(StartStandby{}, "was a primary: starts as a standby that can be elected")
+	case h == "" || v.lease.Primary != h:
+		return wait("was a primary: waits for the next one")
+	case s.Clean && !v.left(h):
+		return do(StartStandby{Upstream: upstream}, "stopped before the fork: starts as a standby")
+	}
+	return v.rewind(h)
+}
+
+// rewind goes back to where the primary's history was left. (10)
+func (v *view) rewind(h string) *Decision {
+	switch {
+	case v.Paused:
+		return stuck("has left the history of " + h + ", and the cluster is paused: nothing is rewound")
+	case !v.serves(h):
+		return wait("waits for " + h + " to serve, to rewind to it")
+	}
+	return do(Rewind{Source: h}, "has left the history of "+h)
+}
+
+// serves says that h answers as a primary.
+func (v *view) serves(h string) bool {
+	p, ok := v.peer(h, v.recent())
+	return h != "" && ok && p.Writable && v.kin(p.SystemID)
+}
+
+// clone copies the data of the cluster to where there are none.
+func (v *view) clone(h string) *Decision {
+	if !v.serves(h) {
+		return wait("has no data: waits for a primary to copy")
+	}
+	return do(Clone{Source: v.source(h)}, "has no data")
+}
+
+// source returns a standby that follows h, or h.
+func (v *view) source(h string) string {
+	for _, name := range without(v.Instances, v.Self.Name) {
+		p, ok := v.peer(name, v.recent())
+		if ok && name != h && v.follows(p, h) {
+			return name
+		}
+	}
+	return h
+}
+
+// follows says that p is a standby of h that has reached h's timeline: a healthy copy.
+func (v *view) follows(p State, h string) bool {
+	return p.Data == Usable && p.Process == Up && p.Role == Standby && p.Upstream == h && v.kin(p.SystemID) &&
+		p.Position.Timeline == v.lease.End.Timeline
+}
+
+// reclone replaces data that are of no use, with care: nobody else does so, the primary serves, and its copy is not the
+// only other one unless there is a backup. (10)
+func (v *view) reclone(h string) *Decision {
+	switch {
+	case v.Paused || !v.AutoReclone:
+		return stuck("can't follow the primary, and must not be made anew by itself (spec.autoReclone, spec.paused): " +
+			"delete its volume to have it copied")
+	case !v.serves(h):
+		return wait("waits for " + h + " to serve, to be made anew")
+	}
+	copies := 0
+	for i, name := range v.Instances {
+		p, ok := v.peer(name, v.recent())
+		switch {
+		case name == v.Self.Name || name == h || !ok:
+		case p.Work == Cloning, p.Data == Unfit && i < slices.Index(v.Instances, v.Self.Name):
+			return wait("waits for " + name + " to be made anew first")
+		case v.follows(p, h):
+			copies++
+		}
+	}
+	if copies == 0 && !v.Backup {
+		return stuck(fmt.Sprintf("can't follow the primary, and is not made anew: %s has the only other copy, and there is no "+
+			"backup; delete the volume of %s to have it copied", h, v.Self.Name))
+	}
+	return do(Reclone{Source: v.source(h)}, "can't follow the primary, and rewinding failed")
+}

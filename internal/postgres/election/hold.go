@@ -1,0 +1,187 @@
+package election
+
+import "slices"
+
+// unfinished waits for what is under way.
+func unfinished(v *view) *Decision {
+	switch {
+	case v.server.Work != NoWork && !v.in.Stop && !v.Fenced:
+		return wait("waits for " + string(v.server.Work))
+	case v.server.Process == Stopping, v.server.Process == Promoting, v.server.Process == Starting && !v.in.Stop:
+		return wait("waits: PostgreSQL is " + string(v.server.Process))
+	}
+	return nil
+}
+
+// end stops PostgreSQL where it shall not run, and only then gives the Lease back. (5)
+func end(v *view) *Decision {
+	if !v.in.Stop && !v.Fenced {
+		return nil
+	}
+	why := "this instance is fenced"
+	if v.in.Stop {
+		why = "the agent was told to end"
+	}
+	switch {
+	case v.server.Process != Down:
+		return do(Stop{Mode: Fast}, why)
+	case v.in.Holding.Pending != nil && v.mine():
+		return wait("waits for a write of the Lease")
+	case v.mine() && !v.outdated():
+		return v.release(why)
+	case v.in.Stop:
+		return do(Exit{}, why)
+	}
+	return wait(why)
+}
+
+// outdated says that the Lease is free to the others by now whether it is released or not.
+func (v *view) outdated() bool {
+	at, bounded := secured(v.Config, v.in)
+	return v.in.Stop && !v.in.Lease.Reachable() && bounded && v.in.Now > at+2*v.Lease
+}
+
+// release gives the Lease back, a moment after the last try. PostgreSQL is down. (5)
+func (v *view) release(why string) *Decision {
+	h := v.in.Holding
+	if due := h.TriedAt + v.Renew/4; !v.in.Lease.Reachable() && v.in.Now < due {
+		v.wake(due)
+		return wait("waits to release the Lease: " + why)
+	}
+	l := v.lease
+	l.Holder, l.Released, l.Preferred = Holder{}, true, ""
+	if v.SwitchoverTarget != v.Self.Name {
+		l.Preferred = v.SwitchoverTarget
+	}
+	if l.Primary == v.Self.Name && v.server.Role == Primary && v.server.Clean {
+		l.End, l.Whole = v.server.Position, true
+	}
+	return do(Release{Lease: l}, "releases the Lease: "+why)
+}
+
+// hold is what the holder does.
+func hold(v *view) *Decision {
+	switch {
+	case v.in.Holding.Pending != nil && (v.mine() || !v.server.mayWrite()):
+		if v.server.primary() {
+			return v.lead()
+		}
+		return wait("waits for a write of the Lease")
+	case !v.held():
+		return v.takeBack()
+	case v.server.Process == Up && v.server.Role == Primary:
+		return v.lead()
+	case v.server.Process == Up:
+		return v.promote()
+	case v.server.Data == Usable:
+		return v.start()
+	case v.blank() && v.Self.Name == v.Instances[0]:
+		return do(InitDB{}, "makes a new cluster")
+	}
+	return v.release("this instance has no data that can be started")
+}
+
+// takeBack writes a Lease that names this very pod again: its process before this one is dead, or was fenced. One that
+// did not answer has lost it. (4)
+func (v *view) takeBack() *Decision {
+	switch {
+	case !v.mine():
+		return nil
+	case v.hung():
+		return v.release("PostgreSQL did not answer")
+	case v.promised():
+		v.wake(v.in.Promised)
+		return wait("waits: it was promised not to take the Lease")
+	}
+	if due := v.in.Holding.TriedAt + v.Renew/4; !v.in.Lease.Reachable() && v.in.Now < due {
+		v.wake(due)
+		return wait("waits to take the Lease back")
+	}
+	return do(Acquire{Lease: v.claim()}, "takes its own Lease back")
+}
+
+// hung says that PostgreSQL was ended because it did not answer, rather than for want of the API server: it had not
+// answered for longer than heartbeats and the stop take, and this process has not taken the Lease since.
+func (v *view) hung() bool {
+	s := v.server
+	return s.Process == Down && v.in.Holding.Confirmed.Sent > 0 && s.Since > v.in.Holding.Confirmed.Sent &&
+		s.Since-s.Answered > v.Heartbeat+v.Kill && s.Crashed < s.Since
+}
+
+// start starts the holder's PostgreSQL: read-write if it was the primary and nobody has claimed a later timeline since,
+// else as a standby to be promoted; so a higher timeline always is the later one. (1, 5)
+func (v *view) start() *Decision {
+	s := v.server
+	crashed := s.Crashed > 0 && s.Crashed >= s.Since
+	again := crashed && s.CrashedBefore > 0 && s.Crashed-s.CrashedBefore <= v.Calm
+	switch {
+	case v.promised():
+		v.wake(v.in.Promised)
+		return wait("waits: it was promised not to become the primary")
+	case !v.kin(s.SystemID):
+		return v.release("the data are of another cluster")
+	case s.Role == Standby || v.lease.Timeline > s.Position.Timeline:
+		return do(StartStandby{}, "starts to be promoted")
+	case again && !s.FullDisk && v.successor():
+		return v.release("PostgreSQL crashed again")
+	case again && v.in.Now < s.Since+v.Renew:
+		v.wake(s.Since + v.Renew)
+		return wait("waits to start again after a crash")
+	case s.Clean && v.switchover() == nil:
+		return v.release("switches over to " + v.SwitchoverTarget)
+	}
+	return do(StartPrimary{}, "starts as the primary")
+}
+
+// promote ends the recovery of the holder's standby, once it is certain to hold the Lease. (1, 4, 8)
+func (v *view) promote() *Decision {
+	switch {
+	case !v.server.yielded():
+		if v.server.Upstream == "" {
+			return wait("waits for the WAL receiver to end")
+		}
+		return do(Follow{}, "ends the WAL receiver")
+	case v.promised():
+		v.wake(v.in.Promised)
+		return wait("waits: it was promised not to become the primary")
+	case v.in.Now-v.in.Holding.Confirmed.Sent >= v.Renew || !v.mine():
+		return wait("waits for a renewal of the Lease before promoting")
+	}
+	return do(Promote{After: v.lease.Timeline - 1}, "won the election")
+}
+
+// lead is what a primary that serves does.
+func (v *view) lead() *Decision {
+	if q, ok := v.nextSync(); ok {
+		return do(SetSync{Quorum: q}, "changes the synchronous standbys")
+	}
+	if why := v.switchover(); why == nil {
+		return do(Stop{Mode: Fast, Checkpoint: true}, "switches over to "+v.SwitchoverTarget)
+	} else if *why != "" {
+		return wait("serves; no switchover: " + *why)
+	}
+	return wait("serves")
+}
+
+// switchover returns nil if the Lease shall go to the SwitchoverTarget now, else why not; "" if nobody asked. (6)
+func (v *view) switchover() *string {
+	name := v.SwitchoverTarget
+	if name == "" || name == v.Self.Name {
+		return new("")
+	}
+	p, ok := v.peer(name, v.recent())
+	f := v.in.Followers[name]
+	switch {
+	case v.Paused:
+		return new("paused")
+	case !slices.Contains(v.Instances, name):
+		return new(name + " is no instance")
+	case !ok || !p.API:
+		return new(name + " does not answer, or does not reach the API server")
+	case !v.copyOf(p) || p.Process != Up || p.Role != Standby:
+		return new(name + " is no standby that runs")
+	case v.server.Process == Up && !(f.Streaming && f.CaughtUp):
+		return new(name + " has not caught up")
+	}
+	return nil
+}

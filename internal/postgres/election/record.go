@@ -1,0 +1,117 @@
+package election
+
+import (
+	"cmp"
+	"slices"
+)
+
+// history is how many forks a record carries.
+const history = 16
+
+// claim returns the record that takes the Lease. It claims a timeline that nobody has used, unless the instance was the
+// primary and goes on with its own. Sync, End and Primary stay those of the last primary until there is a new one.
+func (v *view) claim() Lease {
+	l := v.lease
+	l.Holder, l.Released, l.Preferred, l.Whole = v.Self, false, "", false
+	l.Instances = v.Instances
+	if s := v.server; s.Role == Standby || l.Timeline > s.Position.Timeline {
+		l.Timeline = max(l.Timeline, s.Position.Timeline) + 1
+	} else {
+		l.Timeline = s.Position.Timeline
+	}
+	return l
+}
+
+// record returns what the holder publishes with its next renewal. urgent says that others wait for it.
+func (v *view) record() (l Lease, urgent bool) {
+	l = v.lease
+	l.Holder, l.Released, l.Preferred = v.Self, false, ""
+	l.Instances = v.Instances
+	l.SystemID = cmp.Or(v.server.SystemID, l.SystemID)
+	if v.server.primary() {
+		l.Primary, l.Whole = v.Self.Name, false
+		l.End = v.server.Position
+		l.Timeline = max(l.Timeline, l.End.Timeline)
+		l.History = v.server.History[max(0, len(v.server.History)-history):]
+		l.Sync = v.publish()
+	}
+	have := v.lease
+	urgent = l.Holder != have.Holder || l.Primary != have.Primary || l.Timeline != have.Timeline ||
+		l.SystemID != have.SystemID || !slices.Equal(l.Instances, have.Instances) ||
+		!slices.Equal(l.History, have.History) || !slices.EqualFunc(l.Sync, have.Sync, Quorum.Equal)
+	return l, urgent
+}
+
+// wanted returns the setting of synchronous replication that shall be in force: the standbys that stream and have
+// caught up, and those that were in it and have not been away for long. It never has too few members for having lost
+// one: then commits wait. (9)
+func (v *view) wanted() *Quorum {
+	if v.Synchronous == 0 {
+		return nil
+	}
+	var before []string
+	if n := len(v.lease.Sync); n > 0 {
+		before = v.lease.Sync[n-1].Names
+	}
+	var names, away []string
+	for _, name := range without(v.Instances, v.Self.Name) {
+		f := v.in.Followers[name]
+		switch {
+		case f.Streaming && f.CaughtUp:
+			names = append(names, name)
+		case !slices.Contains(before, name):
+		case v.in.Now-max(f.Seen, v.server.Since) <= v.Config.Lease:
+			names = append(names, name)
+		default:
+			away = append(away, name)
+		}
+	}
+	if len(names) < v.Synchronous {
+		names = append(names, away...)
+	}
+	slices.Sort(names)
+	return &Quorum{Number: v.Synchronous, Names: names}
+}
+
+// publish returns the settings that may be in force from now on: a new one is added before it is loaded, and the others
+// are dropped once everything acknowledged under them is also where the new one needs it. (9)
+func (v *view) publish() []Quorum {
+	want := v.wanted()
+	switch {
+	case want == nil:
+		return nil
+	case v.server.Sync != nil && v.server.Sync.Equal(*want) && v.settled(*want):
+		return []Quorum{*want}
+	case len(v.lease.Sync) == 0 || want.possible() && !slices.ContainsFunc(v.lease.Sync, want.Equal):
+		return append(slices.Clone(v.lease.Sync), *want)
+	}
+	return v.lease.Sync
+}
+
+// possible says that a commit can be acknowledged under q.
+func (q Quorum) possible() bool { return len(q.Names) >= q.Number }
+
+// settled says that enough members of q have everything from before q was loaded.
+func (v *view) settled(q Quorum) bool {
+	n := 0
+	for _, name := range q.Names {
+		if v.in.Followers[name].Flushed >= v.server.SyncAt {
+			n++
+		}
+	}
+	return n >= q.Number
+}
+
+// nextSync returns the setting to load, once the others know of it. (9)
+func (v *view) nextSync() (*Quorum, bool) {
+	want, have := v.wanted(), v.server.Sync
+	switch {
+	case want == nil:
+		return nil, have != nil
+	case have != nil && have.Equal(*want):
+		return nil, false
+	case !want.possible():
+		return want, true
+	}
+	return want, v.mine() && v.lease.Primary == v.Self.Name && slices.ContainsFunc(v.lease.Sync, want.Equal)
+}
