@@ -33,6 +33,13 @@ func TestBoundOfDoubling(t *testing.T) {
 	expect(t, fault(t, in), "config.K", "functions read and produce")
 }
 
+// TestBoundOfResults makes one result that is much longer than what it is made of.
+func TestBoundOfResults(t *testing.T) {
+	in := Input{Config: map[string]string{"K": "{{ if quote .Values.big }}{{ end }}"}}
+	in.Values = map[string]Value{"big": {Text: strings.Repeat(`"`, MaxWork/2)}}
+	expect(t, fault(t, in), "config.K", "functions read and produce")
+}
+
 func TestBoundOfComparisons(t *testing.T) {
 	big := strings.Repeat("x", MaxData/2)
 	in := Input{

@@ -70,9 +70,6 @@ func (c *checker) list(l *parse.ListNode, depth int) error {
 }
 
 func (c *checker) node(n parse.Node, depth int) error {
-	if depth > MaxDepth {
-		return wrong(n, "the template nests deeper than %d", MaxDepth)
-	}
 	switch n := n.(type) {
 	case *parse.TextNode:
 		return nil
@@ -142,6 +139,7 @@ func fieldPath(n parse.Node) ([]string, bool) {
 	return nil, false
 }
 
+// pipe checks a pipeline, which every block and every parenthesis has, so that it is the place to bound their depth.
 func (c *checker) pipe(p *parse.PipeNode, depth int) error {
 	if depth > MaxDepth {
 		return wrong(p, "the template nests deeper than %d", MaxDepth)

@@ -93,8 +93,9 @@ func (w *writer) list(depth int) {
 		case 0, 1, 2:
 			w.b.WriteString(w.pick("text", " ", "\n", "-"))
 		case 3:
-			fmt.Fprintf(&w.b, "{{ $v%d := %s }}", w.vars, w.pipe(2))
-			w.vars++
+			which := w.IntN(w.vars + 1) // one that is there is hidden until the end of the block
+			fmt.Fprintf(&w.b, "{{ $v%d := %s }}", which, w.pipe(2))
+			w.vars = max(w.vars, which+1)
 		case 4:
 			if w.vars > 0 {
 				fmt.Fprintf(&w.b, "{{ $v%d = %s }}", w.IntN(w.vars), w.pipe(2))
