@@ -6,15 +6,19 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/fettle-dev/fettle/controllers/appconfig"
 	"github.com/fettle-dev/fettle/controllers/webapp"
 	"github.com/fettle-dev/fettle/controllers/webapppolicy"
 	"github.com/fettle-dev/fettle/internal/monitoring"
+	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
 // Options of all controllers.
 type Options struct {
 	// Workers is how many objects of each kind are reconciled at once.
 	Workers int
+	// Namespaces that are watched; none means all.
+	Namespaces []string
 	// WatchSecrets is false where the role does not allow to watch the metadata of Secrets.
 	WatchSecrets bool
 	// Webhooks is false where the operator serves none, so that policies are not enforced.
@@ -28,6 +32,16 @@ type Options struct {
 func Setup(mgr ctrl.Manager, opts Options) error {
 	err := webapp.Setup(mgr, webapp.Options{
 		Workers: opts.Workers, WatchSecrets: opts.WatchSecrets, ConflictRetry: opts.ConflictRetry, Metrics: opts.Metrics,
+	})
+	if err != nil {
+		return err
+	}
+	engine, err := rollout.New(mgr, rollout.Options{Namespaces: opts.Namespaces})
+	if err != nil {
+		return err
+	}
+	err = appconfig.Setup(mgr, appconfig.Options{
+		Workers: opts.Workers, WatchSecrets: opts.WatchSecrets, ConflictRetry: opts.ConflictRetry, Metrics: opts.Metrics, Engine: engine,
 	})
 	if err != nil {
 		return err

@@ -180,14 +180,10 @@ func (r *reconciler) reconcile(ctx context.Context, cfg *configv1.AppConfig) (re
 	}
 	seen := observed{applyErr: applyErr, policyErr: policyErr}
 	if applyErr == nil {
-		if seen.report, err = r.engine.Roll(ctx, ownerOf(cfg), policy, p.published); err != nil {
+		seen.report, err = r.engine.Roll(ctx, ownerOf(cfg), policy, p.published)
+		r.restarted(cfg, seen.report)
+		if err != nil {
 			return reconcile.Result{}, fmt.Errorf("restart dependents: %w", err)
-		}
-		for range seen.report.Restarted {
-			r.metrics.ConfigChanged(monitoring.KindAppConfig, client.ObjectKeyFromObject(cfg))
-		}
-		if text := seen.report.Announce; text != "" {
-			r.events.Eventf(cfg, nil, corev1.EventTypeNormal, rollout.EventRestarted, "Reconcile", "%s", text)
 		}
 	}
 	setStatus(cfg, out, p, found, seen)
@@ -204,6 +200,16 @@ func (r *reconciler) apply(ctx context.Context, cfg *configv1.AppConfig, p plan,
 		r.metrics.AppConfigChanged(client.ObjectKeyFromObject(cfg))
 	}
 	return r.prune(ctx, cfg, p)
+}
+
+// restarted counts and announces restarts.
+func (r *reconciler) restarted(cfg *configv1.AppConfig, report rollout.Report) {
+	for range report.Restarted {
+		r.metrics.ConfigChanged(monitoring.KindAppConfig, client.ObjectKeyFromObject(cfg))
+	}
+	if report.Announce != "" {
+		r.events.Eventf(cfg, nil, corev1.EventTypeNormal, rollout.EventRestarted, "Reconcile", "%s", report.Announce)
+	}
 }
 
 // outcome says when to look again. What is watched needs no time.

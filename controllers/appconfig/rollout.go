@@ -123,11 +123,11 @@ func restarted(seen observed) bool {
 	return seen.applyErr == nil && seen.report.Condition.Status == metav1.ConditionTrue
 }
 
-// interested returns the AppConfigs that w may concern: those whose target its pod template refers to, those that it names, and
-// those that name it or choose workloads by their labels.
+// interested returns the AppConfigs that w may concern: those whose target its pod template refers to, those that it names or
+// that left a note on it, and those that name it or choose workloads by their labels.
 func (r *reconciler) interested(ctx context.Context, w *rollout.Workload) []client.ObjectKey {
 	var keys []client.ObjectKey
-	for _, name := range w.Uses {
+	for _, name := range slices.Concat(w.Uses, w.Notes(rollout.ConfigPrefix)) {
 		keys = append(keys, client.ObjectKey{Namespace: w.Namespace, Name: name})
 	}
 	targets := []string{}

@@ -79,6 +79,7 @@ func (o *managerOptions) run(ctx context.Context, cluster *rest.Config) error {
 	}
 	err = controllers.Setup(mgr, controllers.Options{
 		Workers:      o.workers,
+		Namespaces:   o.watchNamespaces,
 		WatchSecrets: o.watchSecrets,
 		Webhooks:     o.webhooks,
 		Metrics:      monitoring.New(metrics.Registry, o.perObjectMetrics),

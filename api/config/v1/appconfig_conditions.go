@@ -20,18 +20,16 @@ type DependentState string
 
 // States of a dependent.
 const (
-	// DependentUpToDate: all of its pods run what is published.
+	// DependentUpToDate: its pods run what is published.
 	DependentUpToDate DependentState = "UpToDate"
-	// DependentWaiting: it is to be restarted, when its turn comes, the interval is over or the window opens.
-	DependentWaiting DependentState = "Waiting"
+	// DependentPending: it is to be restarted; the message says what it waits for.
+	DependentPending DependentState = "Pending"
 	// DependentRestarting: its pods are being replaced.
 	DependentRestarting DependentState = "Restarting"
-	// DependentFailed: its rollout made no progress in time, or its template could not be changed.
+	// DependentFailed: it was restarted and made no progress in time.
 	DependentFailed DependentState = "Failed"
-	// DependentPaused: its rollout is paused in its own spec.
+	// DependentPaused: it was told to restart and waits for a person: it is paused, or has the strategy OnDelete.
 	DependentPaused DependentState = "Paused"
-	// DependentIgnored: it asks to be left alone, or something else restarts it.
-	DependentIgnored DependentState = "Ignored"
 )
 
 // Conditions of an AppConfig, in the order in which Ready sums them up.
@@ -58,7 +56,7 @@ const (
 	ReasonInvalidSchema = "InvalidSchema"
 	// ReasonMalformed: a file is not well-formed JSON, YAML or properties.
 	ReasonMalformed = "Malformed"
-	// ReasonTooLarge: what was rendered does not fit into a ConfigMap.
+	// ReasonTooLarge: what was rendered does not fit into a ConfigMap or Secret.
 	ReasonTooLarge = "TooLarge"
 
 	// ReasonPublished: what is rendered is what is published.
@@ -74,12 +72,22 @@ const (
 
 	// ReasonRolledOut: all dependents run what is published.
 	ReasonRolledOut = "RolledOut"
+	// ReasonNoDependents: no workload uses what is published.
+	ReasonNoDependents = "NoDependents"
+	// ReasonRestartsDisabled: spec.rollout.strategy is None.
+	ReasonRestartsDisabled = "RestartsDisabled"
 	// ReasonRollingOut: dependents are being restarted.
 	ReasonRollingOut = "RollingOut"
-	// ReasonWaitingForWindow: dependents are restarted when the window of spec.rollout.window opens.
+	// ReasonDebouncing: restarts begin when nothing has changed for spec.rollout.debounce.
+	ReasonDebouncing = "Debouncing"
+	// ReasonWaitingForWindow: restarts begin when the window of spec.rollout.window opens.
 	ReasonWaitingForWindow = "WaitingForWindow"
-	// ReasonRolloutFailed: a dependent did not get ready with what is published; the next ones are not restarted.
+	// ReasonKeyMissing: dependents need a key that is not published: their pods could not start.
+	ReasonKeyMissing = "KeyMissing"
+	// ReasonManualRestart: dependents wait for a person: they are paused or have the strategy OnDelete.
+	ReasonManualRestart = "ManualRestart"
+	// ReasonRolloutFailed: a restart failed; the next ones are not started.
 	ReasonRolloutFailed = "RolloutFailed"
-	// ReasonRolloutDisabled: spec.rollout.strategy is None.
-	ReasonRolloutDisabled = "RolloutDisabled"
+	// ReasonInvalidWindow: spec.rollout.window can't be understood; no restart is started.
+	ReasonInvalidWindow = "InvalidWindow"
 )

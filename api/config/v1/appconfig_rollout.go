@@ -214,9 +214,9 @@ type AppConfigDependent struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Hash string `json:"hash,omitempty"`
-	// state is UpToDate, Waiting (for its turn, the interval or the window), Restarting, Failed, Paused or Ignored.
+	// state is UpToDate, Pending (the message says what it waits for), Restarting, Failed, or Paused (it waits for a person).
 	// +optional
-	// +kubebuilder:validation:Enum=UpToDate;Waiting;Restarting;Failed;Paused;Ignored
+	// +kubebuilder:validation:Enum=UpToDate;Pending;Restarting;Failed;Paused
 	State DependentState `json:"state,omitempty"`
 	// message says why, where the state is not UpToDate.
 	// +optional
