@@ -61,13 +61,13 @@ func TestTransforms(t *testing.T) {
 	ofPod.Annotations = map[string]string{"fettle.dev/revision": "r"}
 	ofPod.OwnerReferences = []metav1.OwnerReference{{Name: "set"}}
 	status := corev1.PodStatus{
-		Phase: corev1.PodPending, Reason: "Evicted", Message: "why",
+		Phase: corev1.PodPending, Reason: "Evicted", Message: "why", PodIP: "10.0.0.1",
 		Conditions:            []corev1.PodCondition{{Type: corev1.PodReady}},
 		ContainerStatuses:     []corev1.ContainerStatus{{Name: "web"}},
 		InitContainerStatuses: []corev1.ContainerStatus{{Name: "init"}},
 	}
 	fullStatus := status
-	fullStatus.PodIP, fullStatus.HostIP, fullStatus.QOSClass = "10.0.0.1", "10.0.0.2", corev1.PodQOSBurstable
+	fullStatus.HostIP, fullStatus.QOSClass = "10.0.0.2", corev1.PodQOSBurstable
 	large := fullMeta()
 	large.Annotations[corev1.LastAppliedConfigAnnotation] = "{}"
 	kept := fullMeta()

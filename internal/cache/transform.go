@@ -70,7 +70,8 @@ func identity(m metav1.ObjectMeta) metav1.ObjectMeta {
 	}
 }
 
-// trimPod keeps what tells how a pod of ours is: of whom it is, of which template, and what the kubelet says of it.
+// trimPod keeps what tells how a pod of ours is: of whom it is, of which template, where its agent can be asked, and what
+// the kubelet says of it.
 func trimPod(in any) (any, error) {
 	pod, ok := in.(*corev1.Pod)
 	if !ok {
@@ -86,6 +87,7 @@ func trimPod(in any) (any, error) {
 		Phase:                 pod.Status.Phase,
 		Reason:                pod.Status.Reason,
 		Message:               pod.Status.Message,
+		PodIP:                 pod.Status.PodIP,
 		Conditions:            pod.Status.Conditions,
 		ContainerStatuses:     pod.Status.ContainerStatuses,
 		InitContainerStatuses: pod.Status.InitContainerStatuses,

@@ -11,6 +11,7 @@ import (
 // Kinds, whose metrics start with their name in lower case.
 const (
 	KindAppConfig  = "AppConfig"
+	KindPostgreSQL = "PostgreSQL"
 	KindWebApp     = "WebApp"
 	KindVoteConfig = "VoteConfig"
 )
@@ -51,6 +52,7 @@ func New(reg prometheus.Registerer, perObject bool) *Metrics {
 	m := &Metrics{
 		kinds: map[string]*family{
 			KindAppConfig:  newFamily("appconfig", KindAppConfig),
+			KindPostgreSQL: newFamily("postgresql", KindPostgreSQL),
 			KindWebApp:     newFamily("webapp", KindWebApp),
 			KindVoteConfig: newFamily("voteconfig", KindVoteConfig),
 		},

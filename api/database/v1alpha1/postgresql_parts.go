@@ -60,12 +60,6 @@ type PostgreSQLDatabase struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=50
 	Extensions []Extension `json:"extensions,omitempty"`
-	// connectionLimit is the greatest number of connections to it; -1, the default, is none.
-	// +optional
-	// +kubebuilder:default=-1
-	// +kubebuilder:validation:Minimum=-1
-	// +kubebuilder:validation:Maximum=262143
-	ConnectionLimit *int32 `json:"connectionLimit,omitempty"`
 }
 
 // PostgreSQLRole is a further role. It is never a superuser and never replicates.

@@ -1,0 +1,132 @@
+package postgresql
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+)
+
+// act makes volumes larger before anything else, releases the Lease of a primary that is known to be dead, takes the step,
+// and tells the primary of databases and roles.
+func (r *reconciler) act(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, seen *observed) (err error) {
+	if seen.growErr, err = r.resize(ctx, pg, in); err != nil {
+		return err
+	}
+	if in.cluster.set != nil && in.cluster.primary() == nil && len(in.cluster.running()) > 0 {
+		if err := r.lookAtLease(ctx, pg, &in.cluster); err != nil {
+			return err
+		}
+	}
+	if err := r.take(ctx, pg, in, seen.step); err != nil {
+		return err
+	}
+	return r.tell(ctx, pg, in, seen)
+}
+
+// take takes one step.
+func (r *reconciler) take(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, s step) error {
+	if s.verb == stepNone || !r.memory.due(client.ObjectKeyFromObject(pg), string(s.verb)+s.targetID(), stepAgain) {
+		return nil
+	}
+	log.FromContext(ctx).Info("taking a step", "step", s.verb, "why", s.message)
+	switch s.verb {
+	case stepReplace:
+		return r.replacePod(ctx, s.target.pod)
+	case stepRestart:
+		if err := in.certificates.restart(ctx, pg, s.target.pod); err != nil {
+			return fmt.Errorf("restart %s: %w", s.target.name, err)
+		}
+		r.agents.forget(client.ObjectKeyFromObject(pg))
+		return nil
+	case stepSwitchover:
+		return r.annotate(ctx, pg, s.target.name)
+	case stepSettled:
+		return r.annotate(ctx, pg, "")
+	}
+	return nil
+}
+
+func (s step) targetID() string {
+	if s.target == nil {
+		return ""
+	}
+	if s.target.pod == nil {
+		return s.target.name
+	}
+	return s.target.name + string(s.target.pod.UID)
+}
+
+// replacePod deletes exactly the pod that was judged: one that has become primary since has another version.
+func (r *reconciler) replacePod(ctx context.Context, pod *corev1.Pod) error {
+	err := r.client.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}},
+		client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // the watch tells
+	}
+	if err != nil {
+		return fmt.Errorf("replace pod %q: %w", pod.Name, err)
+	}
+	return nil
+}
+
+// annotate asks the agents for another primary; an empty name ends it.
+func (r *reconciler) annotate(ctx context.Context, pg *databasev1alpha1.PostgreSQL, name string) error {
+	before := &metav1.PartialObjectMetadata{ObjectMeta: *pg.ObjectMeta.DeepCopy()}
+	before.SetGroupVersionKind(databasev1alpha1.GroupVersion.WithKind(ownerKind))
+	after := before.DeepCopy()
+	if name == "" {
+		delete(after.Annotations, databasev1alpha1.AnnotationSwitchover)
+	} else {
+		after.Annotations = merged(after.Annotations, map[string]string{databasev1alpha1.AnnotationSwitchover: name})
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	err := r.client.Patch(ctx, after, patch, client.FieldOwner(controllerName))
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // the watch tells
+	}
+	if err != nil {
+		return fmt.Errorf("annotate PostgreSQL %q: %w", pg.Name, err)
+	}
+	return nil
+}
+
+// tell has the primary make databases, roles and extensions, when they or the primary have changed.
+func (r *reconciler) tell(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, seen *observed) error {
+	primary := in.cluster.primary()
+	if in.wishesHash == "" || in.wishesHash == pg.Status.DesiredHash || primary == nil {
+		return nil
+	}
+	key := client.ObjectKeyFromObject(pg)
+	if refused, known := r.memory.refused(key, in.wishesHash); known {
+		seen.refused = refused
+		return nil
+	}
+	if err := r.userPasswords(ctx, pg, in); err != nil {
+		return err
+	}
+	if seen.secretMissing = in.secretMissing; seen.secretMissing != "" {
+		return nil
+	}
+	d, err := wishes(pg, in.passwords)
+	if err != nil {
+		return err
+	}
+	result, err := in.certificates.tell(ctx, pg, primary.pod, d)
+	if err != nil {
+		seen.tellErr = err
+		return nil //nolint:nilerr // told in status, and tried again soon
+	}
+	if seen.refused = refusals(result); seen.refused != "" {
+		r.memory.refuse(key, in.wishesHash, seen.refused)
+		return nil
+	}
+	pg.Status.DesiredHash = in.wishesHash
+	return nil
+}

@@ -1,0 +1,144 @@
+package postgresql
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/pki"
+)
+
+const (
+	// agentCall bounds a question to an agent; desiredCall the making of roles and databases.
+	agentCall   = 2 * time.Second
+	desiredCall = 20 * time.Second
+	// askCalm is how old an answer may be while nothing happens: it tells of disks that fill up. askBusy while something does.
+	askCalm, askBusy = time.Minute, time.Second
+)
+
+// agents asks the agents of all clusters how they are, and keeps what they said for a while. It asks no API server. It is
+// safe for concurrent use.
+type agents struct {
+	clock clock.PassiveClock
+
+	mu    sync.Mutex
+	known map[types.NamespacedName]answers
+}
+
+// answers are of one cluster.
+type answers struct {
+	at time.Time
+	// of are the answers by the UID of the pod.
+	of map[string]peer.Status
+	// asked are the pods that were asked, those that did not answer too.
+	asked map[string]bool
+}
+
+func newAgents(c clock.PassiveClock) *agents {
+	return &agents{clock: c, known: map[types.NamespacedName]answers{}}
+}
+
+// statuses returns what the agents of the pods say, at most maxAge old; pods that were not there before are asked at once.
+func (a *agents) statuses(
+	ctx context.Context, pg *databasev1alpha1.PostgreSQL, certs *certificates, pods []corev1.Pod, maxAge time.Duration,
+) map[string]peer.Status {
+	key := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
+	a.mu.Lock()
+	known := a.known[key]
+	a.mu.Unlock()
+	fresh := a.clock.Since(known.at) < maxAge
+	for i := range pods {
+		fresh = fresh && (!reachable(&pods[i]) || known.asked[string(pods[i].UID)])
+	}
+	if fresh {
+		return known.of
+	}
+	known = a.ask(ctx, pg, certs, pods)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.known[key] = known
+	return known.of
+}
+
+// forget drops what is known of a cluster; the next pass asks again.
+func (a *agents) forget(key types.NamespacedName) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.known, key)
+}
+
+func (a *agents) ask(ctx context.Context, pg *databasev1alpha1.PostgreSQL, certs *certificates, pods []corev1.Pod) answers {
+	out := answers{at: a.clock.Now(), of: map[string]peer.Status{}, asked: map[string]bool{}}
+	var mu sync.Mutex
+	var calls sync.WaitGroup
+	ctx, cancel := context.WithTimeout(ctx, agentCall)
+	defer cancel()
+	for i := range pods {
+		pod := &pods[i]
+		if !reachable(pod) {
+			continue
+		}
+		out.asked[string(pod.UID)] = true
+		calls.Go(func() {
+			client, err := certs.dial(pg, pod)
+			if err != nil {
+				return
+			}
+			defer client.Close()
+			status, err := client.Status(ctx)
+			if err != nil || status.PodUID != string(pod.UID) {
+				return // no answer, or that of a pod which had the address before
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			out.of[string(pod.UID)] = status
+		})
+	}
+	calls.Wait()
+	return out
+}
+
+func reachable(pod *corev1.Pod) bool { return pod.Status.PodIP != "" && pod.DeletionTimestamp == nil }
+
+// dial returns a client of the agent in the pod.
+func (c *certificates) dial(pg *databasev1alpha1.PostgreSQL, pod *corev1.Pod) (*peer.Client, error) {
+	pair, err := c.authority.Client(pki.Operator, time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("certificate of the operator: %w", err)
+	}
+	address := net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(peer.Port))
+	return peer.NewClient(peer.Host(pg.Name, pg.Namespace, pod.Name), address, pair, c.authority.Certificate)
+}
+
+// tell has the primary's agent make what is desired.
+func (c *certificates) tell(ctx context.Context, pg *databasev1alpha1.PostgreSQL, pod *corev1.Pod, desired peer.Desired) (peer.Result, error) {
+	client, err := c.dial(pg, pod)
+	if err != nil {
+		return peer.Result{}, err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, desiredCall)
+	defer cancel()
+	return client.Desired(ctx, desired)
+}
+
+// restart has an agent restart its server in place.
+func (c *certificates) restart(ctx context.Context, pg *databasev1alpha1.PostgreSQL, pod *corev1.Pod) error {
+	client, err := c.dial(pg, pod)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, agentCall)
+	defer cancel()
+	return client.Restart(ctx)
+}

@@ -1,0 +1,168 @@
+package postgresql
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/apply"
+)
+
+// desired returns what should exist for pg, in the order in which it is applied: the pods need all that comes before them.
+func desired(pg *databasev1alpha1.PostgreSQL, in *inputs, count int) []runtime.ApplyConfiguration {
+	objects := []runtime.ApplyConfiguration{serviceAccount(pg), role(pg), roleBinding(pg)}
+	for _, s := range in.certificates.secrets(pg) {
+		objects = append(objects, s)
+	}
+	objects = append(objects,
+		service(pg, pg.Name, databasev1alpha1.LabelRolePrimary), service(pg, replicasService(pg), databasev1alpha1.LabelRoleReplica), headless(pg))
+	if budgeted(pg) {
+		objects = append(objects, disruptionBudget(pg))
+	}
+	if pg.Spec.Monitoring.Enabled && !in.monitoringMissing {
+		objects = append(objects, podMonitor(pg), alertRules(pg))
+	}
+	if in.growth.replaceSet {
+		return objects // it is deleted, its pods stay, and it is made anew when it is gone
+	}
+	return append(objects, statefulSet(pg, *in, count))
+}
+
+// superfluous are children that may exist and should not.
+func superfluous(pg *databasev1alpha1.PostgreSQL, in *inputs) []client.Object {
+	var objects []client.Object
+	meta := metav1.ObjectMeta{Name: pg.Name, Namespace: pg.Namespace}
+	if !budgeted(pg) {
+		objects = append(objects, &policyv1.PodDisruptionBudget{ObjectMeta: meta})
+	}
+	if !pg.Spec.Monitoring.Enabled && !in.monitoringMissing {
+		objects = append(objects, emptyOf(podMonitorGVK, pg), emptyOf(alertRulesGVK, pg))
+	}
+	return objects
+}
+
+// apply writes what is desired and deletes what is not. The Lease and the passwords come first.
+func (r *reconciler) apply(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, count int) error {
+	if in.cluster.set == nil {
+		if err := r.makeLease(ctx, pg); err != nil {
+			return err
+		}
+	}
+	var refused error
+	for i := range in.credentials {
+		c := &in.credentials[i]
+		if err := r.keep(ctx, pg, c.live, c.object(pg)); err != nil {
+			refused = cmp.Or(refused, err)
+		}
+	}
+	if transient(refused) {
+		return refused
+	}
+	if err := r.applier.Apply(ctx, pg, desired(pg, in, count)...); err != nil {
+		return cmp.Or(refused, err)
+	}
+	return cmp.Or(refused, r.applier.Prune(ctx, pg, superfluous(pg, in)...))
+}
+
+// keep makes a Secret of credentials as it should be. It is not controlled by pg where its deletion keeps it, which is
+// why the applier can't do it.
+func (r *reconciler) keep(ctx context.Context, pg *databasev1alpha1.PostgreSQL, live, want *corev1.Secret) error {
+	if live == nil {
+		if err := r.client.Create(ctx, want, client.FieldOwner(controllerName)); err != nil {
+			return fmt.Errorf("create Secret %q: %w", want.Name, err)
+		}
+		return nil
+	}
+	changed := live.DeepCopy()
+	changed.OwnerReferences, changed.Data = want.OwnerReferences, want.Data
+	changed.Labels = merged(live.Labels, want.Labels)
+	changed.Annotations = merged(live.Annotations, want.Annotations)
+	if equality.Semantic.DeepEqual(live.ObjectMeta, changed.ObjectMeta) && equality.Semantic.DeepEqual(live.Data, changed.Data) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{})
+	if err := r.client.Patch(ctx, changed, patch, client.FieldOwner(controllerName)); err != nil {
+		return fmt.Errorf("change Secret %q: %w", want.Name, err)
+	}
+	return nil
+}
+
+func merged(have, want map[string]string) map[string]string {
+	if len(want) == 0 {
+		return have
+	}
+	out := maps.Clone(have)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, want)
+	return out
+}
+
+// ours reports whether a Secret is of pg, or of one that had its name before.
+func ours(pg *databasev1alpha1.PostgreSQL, s *corev1.Secret) bool {
+	for key, value := range selector(pg) {
+		if s.Labels[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+func conflictWith(pg *databasev1alpha1.PostgreSQL, s *corev1.Secret) error {
+	e := &apply.ConflictError{OwnerKind: ownerKind, GVK: corev1.SchemeGroupVersion.WithKind("Secret"), Namespace: pg.Namespace, Name: s.Name}
+	if ref := metav1.GetControllerOfNoCopy(s); ref != nil {
+		e.Controller = ref.Kind + " " + ref.Name
+	}
+	return e
+}
+
+// resize makes claims larger, and then the StatefulSet anew. It returns why a claim could not be made larger.
+func (r *reconciler) resize(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) (refused, err error) {
+	for _, claim := range in.growth.patch {
+		changed := claim.DeepCopy()
+		changed.Spec.Resources.Requests[corev1.ResourceStorage] = in.growth.size
+		patch := client.MergeFromWithOptions(claim, client.MergeFromWithOptimisticLock{})
+		err := r.client.Patch(ctx, changed, patch, client.FieldOwner(controllerName))
+		switch {
+		case err == nil, apierrors.IsConflict(err), apierrors.IsNotFound(err): // the watch tells
+		case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+			refused = err
+		default:
+			return nil, fmt.Errorf("make claim %q larger: %w", claim.Name, err)
+		}
+	}
+	if refused != nil || !in.growth.replaceSet {
+		return refused, nil
+	}
+	return nil, r.orphan(ctx, pg, in.cluster.set)
+}
+
+// orphan deletes the StatefulSet and leaves its pods, which the next one of its name takes over.
+func (r *reconciler) orphan(ctx context.Context, pg *databasev1alpha1.PostgreSQL, set *k8sappsv1.StatefulSet) error {
+	if set.DeletionTimestamp != nil {
+		return nil
+	}
+	target := &k8sappsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: pg.Name, Namespace: pg.Namespace}}
+	err := r.client.Delete(ctx, target,
+		client.Preconditions{UID: &set.UID, ResourceVersion: &set.ResourceVersion}, client.PropagationPolicy(metav1.DeletePropagationOrphan))
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // the watch tells
+	}
+	if err != nil {
+		return fmt.Errorf("delete StatefulSet %q, to make it anew with larger claims: %w", pg.Name, err)
+	}
+	return nil
+}
+

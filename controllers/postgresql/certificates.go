@@ -1,0 +1,91 @@
+package postgresql
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/pki"
+)
+
+const keyAuthority = "ca.crt"
+
+// certificates are what the instances, and the operator as their client, prove themselves with.
+type certificates struct {
+	authority      *pki.Authority
+	server, client pki.Pair
+	// renewAt is when the first of them is due.
+	renewAt time.Time
+}
+
+// certify keeps what is good of the Secrets' contents (nil for a Secret that is not there), and makes the rest.
+func certify(pg *databasev1alpha1.PostgreSQL, authority, server, client *corev1.Secret, now time.Time) (certificates, error) {
+	c := certificates{server: pairOf(server), client: pairOf(client)}
+	var err error
+	if c.authority, err = authorityFor(pg, authority, now); err != nil {
+		return c, err
+	}
+	hosts := slices.Concat(pki.Hosts(pg.Name, pg.Namespace), pg.Spec.TLS.DNSNames)
+	if due(c.server, c.authority, pki.Agent, hosts, now) {
+		if c.server, err = c.authority.Server(hosts, now); err != nil {
+			return c, err
+		}
+	}
+	if due(c.client, c.authority, pki.Replication, nil, now) {
+		if c.client, err = c.authority.Client(pki.Replication, now); err != nil {
+			return c, err
+		}
+	}
+	c.renewAt = pki.RenewAt(c.authority.Certificate)
+	for _, pair := range []pki.Pair{c.server, c.client} {
+		if at := pki.RenewAt(pair.Certificate); at.Before(c.renewAt) {
+			c.renewAt = at
+		}
+	}
+	return c, nil
+}
+
+// authorityFor never replaces the key of an authority that can be read: all others would be worth nothing.
+func authorityFor(pg *databasev1alpha1.PostgreSQL, live *corev1.Secret, now time.Time) (*pki.Authority, error) {
+	if live == nil {
+		return pki.NewAuthority(pg.Name+"."+pg.Namespace, now)
+	}
+	a, err := pki.ParseAuthority(pairOf(live))
+	if err != nil {
+		return nil, fmt.Errorf("secret %q: %w: restore it, or delete it to have a new authority made", live.Name, err)
+	}
+	if pki.Due(a.Certificate, now) {
+		return a.Renew(now)
+	}
+	return a, nil
+}
+
+func due(pair pki.Pair, authority *pki.Authority, name string, hosts []string, now time.Time) bool {
+	return len(pair.Certificate) == 0 || pki.Due(pair.Certificate, now) || pki.Check(pair, authority.Certificate, name, hosts, now) != nil
+}
+
+func pairOf(s *corev1.Secret) pki.Pair {
+	if s == nil {
+		return pki.Pair{}
+	}
+	return pki.Pair{Certificate: s.Data[corev1.TLSCertKey], Key: s.Data[corev1.TLSPrivateKeyKey]}
+}
+
+// secrets are the Secrets with the certificates, as they should be.
+func (c *certificates) secrets(pg *databasev1alpha1.PostgreSQL) []*corev1ac.SecretApplyConfiguration {
+	object := func(name string, pair pki.Pair) *corev1ac.SecretApplyConfiguration {
+		return corev1ac.Secret(name, pg.Namespace).
+			WithLabels(labels(pg)).
+			WithType(corev1.SecretTypeTLS).
+			WithData(map[string][]byte{
+				corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key, keyAuthority: c.authority.Certificate,
+			})
+	}
+	return []*corev1ac.SecretApplyConfiguration{
+		object(authoritySecret(pg), c.authority.Pair), object(serverSecret(pg), c.server), object(clientSecret(pg), c.client),
+	}
+}

@@ -1,0 +1,219 @@
+// Package postgresql runs a PostgreSQL as a StatefulSet whose pods are Fettle's agents around official images, with its
+// Services, Secrets, certificates, the agents' rights, a PodDisruptionBudget and, where the spec asks for it, monitoring.
+//
+// It never promotes: the agents choose the primary among themselves, by the Lease that it makes for them. It decides the
+// number of instances, their template and their order of change, and says what it sees. It owns those objects; volumes and
+// passwords outlive the PostgreSQL unless spec.deletionPolicy is Delete.
+package postgresql
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/conditions"
+	"github.com/fettle-dev/fettle/internal/monitoring"
+)
+
+const (
+	controllerName = "postgresql"
+
+	// quiet is how long a status that only tells of progress is held back, so that a creation or a change which
+	// soon succeeds costs one status write.
+	quiet = 3 * time.Second
+	// conflictRetry is when a foreign object that is in the way is looked for again: the cache does not hold it.
+	conflictRetry = time.Minute
+)
+
+// +kubebuilder:rbac:groups=database.fettle.dev,resources=postgresqls,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=database.fettle.dev,resources=postgresqls/status,verbs=patch
+// +kubebuilder:rbac:groups=database.fettle.dev,resources=postgresqls/finalizers,verbs=update
+// +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=services;serviceaccounts,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=monitoring.coreos.com,resources=podmonitors;prometheusrules,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// What the operator gives the agents, it has to have: leases, and pods to label. Deleting a pod is the operator's own.
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;list;watch;create;update
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch;delete
+
+// Options of the controller.
+type Options struct {
+	// Workers is how many PostgreSQLs are reconciled at once.
+	Workers int
+	// WatchSecrets is false where the role does not allow it: Secrets that users own are then read in each pass.
+	WatchSecrets bool
+	// ConflictRetry is when a foreign object that is in the way is looked for again; a minute if 0.
+	ConflictRetry time.Duration
+	// AgentImage is the image that new instances get their agent from: the operator's own.
+	AgentImage string
+	Metrics    *monitoring.Metrics
+}
+
+type reconciler struct {
+	client  client.Client
+	live    client.Reader
+	applier *apply.Applier
+	pace    *conditions.Pace
+	clock   clock.PassiveClock
+	events  events.EventRecorder
+	metrics *monitoring.Metrics
+	agents  *agents
+	memory  *memory
+	apis    *monitoringAPIs
+
+	agentImage    string
+	watchSecrets  bool
+	conflictRetry time.Duration
+}
+
+// Setup registers the controller with the manager.
+func Setup(mgr ctrl.Manager, opts Options) error {
+	applier, err := apply.New(mgr, controllerName)
+	if err != nil {
+		return fmt.Errorf("set up controller %s: %w", controllerName, err)
+	}
+	//nolint:forbidigo // nothing is waited for before the manager starts
+	if err := index(context.Background(), mgr.GetFieldIndexer()); err != nil {
+		return fmt.Errorf("set up controller %s: %w", controllerName, err)
+	}
+	r := &reconciler{
+		client:  mgr.GetClient(),
+		live:    mgr.GetAPIReader(),
+		applier: applier,
+		pace:    conditions.NewPace(quiet, clock.RealClock{}),
+		clock:   clock.RealClock{},
+		events:  mgr.GetEventRecorder(controllerName),
+		metrics: opts.Metrics,
+		agents:  newAgents(clock.RealClock{}),
+		memory:  newMemory(clock.RealClock{}),
+
+		agentImage:    opts.AgentImage,
+		watchSecrets:  opts.WatchSecrets,
+		conflictRetry: cmp.Or(opts.ConflictRetry, conflictRetry),
+	}
+	c, err := r.watches(mgr, opts).
+		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Workers}).
+		Build(r)
+	if err != nil {
+		return fmt.Errorf("set up controller %s: %w", controllerName, err)
+	}
+	r.apis = newMonitoringAPIs(mgr, c)
+	return nil
+}
+
+// Reconcile makes the children of one PostgreSQL be what its spec asks for, takes at most one step towards it that
+// interrupts an instance, and reports what it observes.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	pg := &databasev1alpha1.PostgreSQL{}
+	if err := r.client.Get(ctx, req.NamespacedName, pg); apierrors.IsNotFound(err) {
+		r.forget(req.NamespacedName)
+		return reconcile.Result{}, nil
+	} else if err != nil {
+		return reconcile.Result{}, fmt.Errorf("get PostgreSQL: %w", err)
+	}
+	if !r.applier.Current(pg) {
+		return reconcile.Result{}, nil // the watch brings what was last written
+	}
+	start, before := r.clock.Now(), pg.DeepCopy()
+	result, err := r.reconcile(ctx, pg)
+	wait, patchErr := r.report(ctx, pg, before)
+	if patchErr != nil {
+		err = patchErr // not joined: a terminal error beside it would keep this write from being retried
+	}
+	r.metrics.Observe(monitoring.KindPostgreSQL, req.NamespacedName, r.clock.Since(start), err)
+	if err == nil && wait > 0 && (result.RequeueAfter == 0 || wait < result.RequeueAfter) {
+		result.RequeueAfter = wait
+	}
+	return result, err
+}
+
+func (r *reconciler) reconcile(ctx context.Context, pg *databasev1alpha1.PostgreSQL) (reconcile.Result, error) {
+	switch {
+	case pg.DeletionTimestamp != nil:
+		setTerminating(pg)
+		return reconcile.Result{}, nil // all that is owned is garbage-collected
+	case pg.Spec.Paused:
+		setPaused(pg)
+		return reconcile.Result{}, nil
+	}
+	in, err := r.resolve(ctx, pg)
+	if _, conflict := errors.AsType[*apply.ConflictError](err); conflict {
+		setBlocked(pg, err)
+		return reconcile.Result{RequeueAfter: r.conflictRetry}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	seen := &observed{cluster: in.cluster, growth: in.growth, monitoringMissing: in.monitoringMissing}
+	seen.parameters, seen.secretMissing = in.parameters, in.secretMissing
+	count, next := next(pg, &in.cluster)
+	seen.step = next
+	seen.applyErr = r.apply(ctx, pg, in, count)
+	switch {
+	case apierrors.HasStatusCause(seen.applyErr, corev1.NamespaceTerminatingCause):
+		return reconcile.Result{}, nil // the PostgreSQL goes too
+	case transient(seen.applyErr):
+		return reconcile.Result{}, seen.applyErr
+	}
+	if err := r.act(ctx, pg, in, seen); err != nil {
+		return reconcile.Result{}, err
+	}
+	pg.Status.AgentImage = in.agentImage
+	setStatus(pg, seen)
+	return r.outcome(pg, in, seen)
+}
+
+// outcome says when to look again. What is watched needs no time; agents are asked from time to time.
+func (r *reconciler) outcome(pg *databasev1alpha1.PostgreSQL, in *inputs, seen *observed) (reconcile.Result, error) {
+	_, conflict := errors.AsType[*apply.ConflictError](seen.applyErr)
+	switch err := seen.applyErr; {
+	case err == nil:
+	case conflict:
+		return reconcile.Result{RequeueAfter: r.conflictRetry}, nil
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return reconcile.Result{}, reconcile.TerminalError(err)
+	default:
+		return reconcile.Result{}, err
+	}
+	wait := askCalm
+	switch {
+	case asleep(pg, &seen.cluster):
+		wait = in.certificates.renewAt.Sub(r.clock.Now())
+	case !calm(pg, &seen.cluster):
+		wait = askBusy
+	}
+	return reconcile.Result{RequeueAfter: min(max(wait, askBusy), 24*time.Hour)}, nil
+}
+
+// transient reports whether err is gone at the next try, and not worth a word in status.
+func transient(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) ||
+		apierrors.IsTimeout(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+func (r *reconciler) forget(key types.NamespacedName) {
+	r.applier.Forget(key)
+	r.agents.forget(key)
+	r.memory.forget(key)
+	r.metrics.Gone(monitoring.KindPostgreSQL, key)
+}

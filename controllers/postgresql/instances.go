@@ -1,0 +1,169 @@
+package postgresql
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
+)
+
+// instance is one server as it is observed.
+type instance struct {
+	ordinal int
+	name    string
+	pod     *corev1.Pod                   // nil while there is none
+	claim   *corev1.PersistentVolumeClaim // nil while there is none
+	// status is what its agent said last; nil when it was not asked, or did not answer.
+	status *peer.Status
+	// fenced is set where people have stopped it by annotation.
+	fenced bool
+	// outdated is set when the pod is of another template than the present one.
+	outdated bool
+}
+
+func (i *instance) terminating() bool { return i.pod != nil && i.pod.DeletionTimestamp != nil }
+
+// ready is true when the kubelet says so and the agent, if it was asked, agrees: the kubelet learns of a restart later.
+func (i *instance) ready() bool {
+	return i.pod != nil && i.pod.DeletionTimestamp == nil && isTrue(i.pod, corev1.PodReady) && (i.status == nil || i.status.Ready)
+}
+
+func (i *instance) labelled(role string) bool {
+	return i.pod != nil && i.pod.Labels[databasev1alpha1.LabelRole] == role
+}
+
+// needsRestart is true when parameters wait for a restart.
+func (i *instance) needsRestart() bool { return i.status != nil && len(i.status.PendingRestart) > 0 }
+
+// cluster is all instances, by ordinal: those that should be and those that are.
+type cluster struct {
+	set       *k8sappsv1.StatefulSet // nil while there is none
+	instances []instance
+}
+
+// size is how many pods the StatefulSet is told to have; 0 without one.
+func (c *cluster) size() int {
+	if c.set == nil || c.set.Spec.Replicas == nil {
+		return 0
+	}
+	return int(*c.set.Spec.Replicas)
+}
+
+// primary is the instance that takes writes; nil when none does.
+func (c *cluster) primary() *instance {
+	for i := range c.instances {
+		if in := &c.instances[i]; in.ready() && in.labelled(databasev1alpha1.LabelRolePrimary) {
+			return in
+		}
+	}
+	return nil
+}
+
+// running are the instances that have a pod.
+func (c *cluster) running() []*instance {
+	var out []*instance
+	for i := range c.instances {
+		if c.instances[i].pod != nil {
+			out = append(out, &c.instances[i])
+		}
+	}
+	return out
+}
+
+// named returns the instance with that pod, or ordinal; nil when there is none.
+func (c *cluster) named(name string) *instance {
+	for i := range c.instances {
+		if in := &c.instances[i]; in.name == name || in.name[strings.LastIndexByte(in.name, '-')+1:] == name {
+			return in
+		}
+	}
+	return nil
+}
+
+// successor is the instance that could best take over: ready, of the present template, with the lowest number, below limit.
+func (c *cluster) successor(limit int) *instance {
+	candidates := slices.DeleteFunc(c.running(), func(i *instance) bool {
+		return !i.ready() || i.fenced || i.ordinal >= limit || !i.labelled(databasev1alpha1.LabelRoleReplica)
+	})
+	if len(candidates) == 0 {
+		return nil
+	}
+	return slices.MinFunc(candidates, func(a, b *instance) int {
+		return cmp.Or(compareBool(a.outdated, b.outdated), compareBool(a.needsRestart(), b.needsRestart()), cmp.Compare(a.ordinal, b.ordinal))
+	})
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+// fencedPods reads the annotation that stops instances.
+func fencedPods(pg *databasev1alpha1.PostgreSQL) func(name string) bool {
+	var names []string
+	for name := range strings.SplitSeq(pg.Annotations[databasev1alpha1.AnnotationFenced], ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			names = append(names, name)
+		}
+	}
+	return func(name string) bool { return slices.Contains(names, "*") || slices.Contains(names, name) }
+}
+
+// assemble puts together what was read. Pods and claims of other names than the StatefulSet gives are left out.
+func assemble(
+	pg *databasev1alpha1.PostgreSQL, set *k8sappsv1.StatefulSet, pods []corev1.Pod, claims []corev1.PersistentVolumeClaim,
+	statuses map[string]peer.Status, revision string,
+) cluster {
+	c := cluster{set: set}
+	count, isFenced := c.size(), fencedPods(pg)
+	if !pg.Spec.Hibernated {
+		count = max(count, replicas(pg))
+	}
+	podOf := map[int]*corev1.Pod{}
+	for i := range pods {
+		if ordinal, ok := peer.Ordinal(pg.Name, pods[i].Name); ok && ordinal < maxInstances {
+			podOf[ordinal], count = &pods[i], max(count, ordinal+1)
+		}
+	}
+	for ordinal := range count {
+		in := instance{ordinal: ordinal, name: peer.Pod(pg.Name, ordinal), pod: podOf[ordinal]}
+		in.fenced = isFenced(in.name)
+		if in.pod != nil {
+			in.outdated = revision != "" && in.pod.Annotations[annotationRevision] != revision
+			if status, ok := statuses[string(in.pod.UID)]; ok {
+				in.status = &status
+			}
+		}
+		for i := range claims {
+			if claims[i].Name == claimName(pg, ordinal) {
+				in.claim = &claims[i]
+			}
+		}
+		c.instances = append(c.instances, in)
+	}
+	return c
+}
+
+func isTrue(pod *corev1.Pod, condition corev1.PodConditionType) bool {
+	c := podCondition(pod, condition)
+	return c != nil && c.Status == corev1.ConditionTrue
+}
+
+func podCondition(pod *corev1.Pod, condition corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == condition {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package postgresql
+
+import (
+	"fmt"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+)
+
+// asleep is true when all instances are stopped, as the spec asks.
+func asleep(pg *databasev1alpha1.PostgreSQL, c *cluster) bool {
+	return pg.Spec.Hibernated && c.set != nil && c.size() == 0 && len(c.running()) == 0
+}
+
+// newborn is true until the first primary was seen.
+func newborn(pg *databasev1alpha1.PostgreSQL) bool { return pg.Status.Timeline == 0 }
+
+func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
+	c := &seen.cluster
+	switch primary := c.primary(); {
+	case asleep(pg, c):
+		return yes(databasev1alpha1.ReasonHibernated, "all instances are stopped, as spec.hibernated asks")
+	case primary != nil:
+		return yes(databasev1alpha1.ReasonPrimaryReady, primary.name+" takes writes")
+	}
+	for i := range c.instances {
+		if bad := troubleOf(&c.instances[i]); bad != nil && (len(c.instances) == 1 || newborn(pg)) {
+			return no(bad.reason, bad.message)
+		}
+	}
+	if newborn(pg) {
+		return no(databasev1alpha1.ReasonCreating, "the first instance is being started")
+	}
+	return no(databasev1alpha1.ReasonNoPrimary, "no instance takes writes: the instances choose one among those that are healthy; see status.instances")
+}
+
+func instancesReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
+	c := &seen.cluster
+	switch {
+	case asleep(pg, c):
+		return yes(databasev1alpha1.ReasonHibernated, "all instances are stopped, as spec.hibernated asks")
+	case c.set == nil && seen.applyErr != nil:
+		return unknown(fettlev1.ReasonReconciling, "the StatefulSet does not exist")
+	case seen.step.reason != "":
+		return no(seen.step.reason, seen.step.message)
+	}
+	fenced := ""
+	for i := range c.instances {
+		in := &c.instances[i]
+		switch bad := troubleOf(in); {
+		case in.ready():
+		case in.fenced:
+			fenced = in.name
+		case bad != nil:
+			return no(bad.reason, bad.message)
+		case newborn(pg):
+			return no(databasev1alpha1.ReasonCreating, in.name+" is being started")
+		default:
+			return no(databasev1alpha1.ReasonInstanceNotReady, notReady(in))
+		}
+	}
+	if fenced != "" {
+		return no(databasev1alpha1.ReasonInstanceFenced, fmt.Sprintf("%s is stopped by the annotation %s: remove it to start the instance again",
+			fenced, databasev1alpha1.AnnotationFenced))
+	}
+	return yes(databasev1alpha1.ReasonInstancesReady, "all instances serve and run what the spec asks")
+}
+
+func notReady(in *instance) string {
+	if text := told(in.status); text != "" {
+		return in.name + " does not serve: " + text
+	}
+	if in.pod == nil {
+		return in.name + " has no pod yet"
+	}
+	return fmt.Sprintf("%s does not serve: see kubectl logs %s", in.name, in.name)
+}
+
+// configured judges parameters, databases, roles and extensions. settled says that they were found in effect before; the
+// agents need not be asked then.
+func configured(pg *databasev1alpha1.PostgreSQL, seen *observed, settled bool) verdict {
+	c := &seen.cluster
+	switch {
+	case seen.parameters != nil:
+		return no(databasev1alpha1.ReasonParametersInvalid, "spec.parameters: "+seen.parameters.Error())
+	case seen.secretMissing != "":
+		return no(databasev1alpha1.ReasonSecretMissing, fmt.Sprintf(
+			"spec.roles: Secret %q with the key %q does not exist in namespace %q: create it, or remove passwordSecret", seen.secretMissing, keyPassword, pg.Namespace))
+	case seen.refused != "":
+		return no(databasev1alpha1.ReasonRefused, "PostgreSQL refused: "+seen.refused)
+	case asleep(pg, c):
+		return yes(databasev1alpha1.ReasonHibernated, "all instances are stopped, as spec.hibernated asks")
+	case seen.tellErr != nil:
+		return unknown(fettlev1.ReasonReconciling, fmt.Sprintf("the agent of the primary can't be told of databases and roles: %s", seen.tellErr))
+	case c.primary() == nil:
+		return unknown(fettlev1.ReasonReconciling, "databases and roles are looked at when an instance takes writes")
+	}
+	for _, in := range c.running() {
+		switch {
+		case in.fenced:
+		case in.status != nil && in.status.ConfigError != "":
+			return no(databasev1alpha1.ReasonParametersInvalid, fmt.Sprintf("%s can't take over the configuration: %s", in.name, in.status.ConfigError))
+		case in.status == nil && !settled, in.status != nil && in.status.Generation < pg.Generation:
+			return unknown(fettlev1.ReasonReconciling, in.name+" is taking over the configuration")
+		}
+	}
+	return yes(databasev1alpha1.ReasonConfigured, "parameters, databases, roles, passwords and extensions are as the spec asks")
+}

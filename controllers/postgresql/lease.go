@@ -1,0 +1,123 @@
+package postgresql
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/apply"
+)
+
+// nobody holds a Lease that was made anew while instances may run: who wants it has to wait as for one that fell silent.
+const nobody = "fettle-operator/unknown"
+
+// newLease is the Lease that the agents elect by. It lacks the label of Fettle's children on purpose: it changes every two
+// seconds, and nobody but the agents has to know.
+func newLease(pg *databasev1alpha1.PostgreSQL) *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Name: pg.Name, Namespace: pg.Namespace, Labels: selector(pg),
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(pg, databasev1alpha1.GroupVersion.WithKind(ownerKind))},
+	}}
+}
+
+// makeLease makes the Lease before the first instance is started: free, for whoever is first.
+func (r *reconciler) makeLease(ctx context.Context, pg *databasev1alpha1.PostgreSQL) error {
+	key := client.ObjectKeyFromObject(pg)
+	lease := &coordinationv1.Lease{}
+	err := r.live.Get(ctx, key, lease)
+	switch {
+	case apierrors.IsNotFound(err):
+		if err := r.client.Create(ctx, newLease(pg), client.FieldOwner(controllerName)); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create Lease %q: %w", pg.Name, err)
+		}
+		return nil
+	case err != nil:
+		return fmt.Errorf("get Lease %q: %w", pg.Name, err)
+	case metav1.IsControlledBy(lease, pg):
+		return nil
+	case lease.Labels[labelOwnerName] == pg.Name && lease.Labels[labelOwnerKind] == ownerKind:
+		return apierrors.NewConflict(coordinationv1.Resource("leases"), pg.Name, errLeaseOfFormer)
+	}
+	return &apply.ConflictError{OwnerKind: ownerKind, GVK: coordinationv1.SchemeGroupVersion.WithKind("Lease"), Namespace: pg.Namespace, Name: pg.Name}
+}
+
+// leaseOfFormerError waits for the garbage collector.
+type leaseOfFormerError struct{}
+
+func (leaseOfFormerError) Error() string { return "it belongs to a former PostgreSQL of this name" }
+
+var errLeaseOfFormer = leaseOfFormerError{}
+
+// lookAtLease makes the Lease anew if somebody deleted it, and releases it if its holder is proven dead. It is called while
+// no instance takes writes.
+func (r *reconciler) lookAtLease(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
+	key := client.ObjectKeyFromObject(pg)
+	if !r.memory.due(key, "lease", leaseAgain) {
+		return nil
+	}
+	lease := &coordinationv1.Lease{}
+	err := r.live.Get(ctx, key, lease)
+	if apierrors.IsNotFound(err) {
+		lease = newLease(pg)
+		lease.Spec.HolderIdentity = new(nobody)
+		lease.Spec.RenewTime = new(metav1.NewMicroTime(r.clock.Now()))
+		if err := r.client.Create(ctx, lease, client.FieldOwner(controllerName)); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create Lease %q anew: %w", pg.Name, err)
+		}
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("get Lease %q: %w", pg.Name, err)
+	}
+	if !holderDead(lease, c) {
+		return nil
+	}
+	log.FromContext(ctx).Info("releasing the Lease of an instance whose container has ended", "holder", *lease.Spec.HolderIdentity)
+	lease.Spec.HolderIdentity = nil
+	// With the version that was read: a holder that lives has written since, or writes and finds that it lost.
+	if err := r.client.Update(ctx, lease, client.FieldOwner(controllerName)); err != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("release Lease %q: %w", pg.Name, err)
+	}
+	return nil
+}
+
+// holderDead is true when the very container that holds the Lease is reported as ended, after its last renewal. Both times
+// are from the clock of its node, so that a report which is older than a restart proves nothing.
+func holderDead(lease *coordinationv1.Lease, c *cluster) bool {
+	if lease.Spec.HolderIdentity == nil || lease.Spec.RenewTime == nil {
+		return false
+	}
+	name, uid, found := strings.Cut(*lease.Spec.HolderIdentity, "/")
+	in := c.named(name)
+	if !found || in == nil || in.pod == nil || string(in.pod.UID) != uid {
+		return false // a pod that is gone proves nothing: it may have been deleted by force
+	}
+	ended := endOf(in.pod)
+	return !ended.IsZero() && ended.After(lease.Spec.RenewTime.Time)
+}
+
+// endOf is when the pod's PostgreSQL container ended; zero while it runs.
+func endOf(pod *corev1.Pod) time.Time {
+	for i := range pod.Status.ContainerStatuses {
+		c := &pod.Status.ContainerStatuses[i]
+		if c.Name != mainContainer || c.State.Running != nil {
+			continue
+		}
+		if t := c.State.Terminated; t != nil {
+			return t.FinishedAt.Time
+		}
+		if t := c.LastTerminationState.Terminated; t != nil {
+			return t.FinishedAt.Time
+		}
+	}
+	return time.Time{}
+}

@@ -1,0 +1,81 @@
+package postgresql
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// stepAgain is when a step is taken again that the cache does not show yet, or that had no effect.
+	stepAgain = 10 * time.Second
+	// refusedAgain is when PostgreSQL is told again of what it refused.
+	refusedAgain = time.Minute
+	// leaseAgain is how often the Lease is looked at while no instance takes writes.
+	leaseAgain = 5 * time.Second
+)
+
+// memory keeps a controller that is woken often from doing the same thing each time. Losing it costs a repetition, nothing
+// more. It is safe for concurrent use.
+type memory struct {
+	clock clock.PassiveClock
+
+	mu   sync.Mutex
+	done map[types.NamespacedName]map[string]time.Time
+	no   map[types.NamespacedName]refusal
+}
+
+// refusal is what PostgreSQL said to wishes with a hash.
+type refusal struct {
+	hash, message string
+	at            time.Time
+}
+
+func newMemory(c clock.PassiveClock) *memory {
+	return &memory{clock: c, done: map[types.NamespacedName]map[string]time.Time{}, no: map[types.NamespacedName]refusal{}}
+}
+
+// due reports whether what was not done for the time again, and notes that it is done now. It forgets what else was done.
+func (m *memory) due(key types.NamespacedName, what string, again time.Duration) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.clock.Now()
+	if at, ok := m.done[key][what]; ok && now.Sub(at) < again {
+		return false
+	}
+	if m.done[key] == nil {
+		m.done[key] = map[string]time.Time{}
+	}
+	for old, at := range m.done[key] {
+		if now.Sub(at) >= again {
+			delete(m.done[key], old)
+		}
+	}
+	m.done[key][what] = now
+	return true
+}
+
+// refuse notes a refusal.
+func (m *memory) refuse(key types.NamespacedName, hash, message string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.no[key] = refusal{hash, message, m.clock.Now()}
+}
+
+// refused returns what was refused of the same wishes a short while ago.
+func (m *memory) refused(key types.NamespacedName, hash string) (string, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.no[key]
+	return r.message, ok && r.hash == hash && m.clock.Since(r.at) < refusedAgain
+}
+
+// forget drops what is known of a PostgreSQL that is gone.
+func (m *memory) forget(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.done, key)
+	delete(m.no, key)
+}

@@ -1,0 +1,73 @@
+package postgresql
+
+import (
+	"fmt"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+)
+
+// Kinds of the Prometheus Operator, which a cluster may lack.
+var (
+	podMonitorGVK = schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: "PodMonitor"}
+	alertRulesGVK = schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: "PrometheusRule"}
+)
+
+// podMonitor has Prometheus scrape every instance.
+func podMonitor(pg *databasev1alpha1.PostgreSQL) runtime.ApplyConfiguration {
+	match := map[string]any{}
+	for k, v := range selector(pg) {
+		match[k] = v
+	}
+	return optional(pg, podMonitorGVK, map[string]any{
+		"selector": map[string]any{"matchLabels": match},
+		// The role of an instance, as a label of all its series.
+		"podTargetLabels":     []any{databasev1alpha1.LabelRole},
+		"podMetricsEndpoints": []any{map[string]any{"port": "metrics", "path": "/metrics", "interval": pg.Spec.Monitoring.Interval}},
+	})
+}
+
+// alertRules tell when an instance can't be scraped, and when none takes writes.
+func alertRules(pg *databasev1alpha1.PostgreSQL) runtime.ApplyConfiguration {
+	job := fmt.Sprintf(`job="%s/%s"`, pg.Namespace, pg.Name)
+	alert := func(name, expr, after, severity, summary, description string) map[string]any {
+		return map[string]any{
+			"alert": name, "expr": expr, "for": after,
+			"labels":      map[string]any{"severity": severity, "postgresql": pg.Name},
+			"annotations": map[string]any{"summary": summary, "description": description},
+		}
+	}
+	look := fmt.Sprintf("Look at `kubectl -n %s get postgresql %s -o wide` and at status.instances.", pg.Namespace, pg.Name)
+	return optional(pg, alertRulesGVK, map[string]any{"groups": []any{map[string]any{
+		"name": "fettle-postgresql-" + pg.Name,
+		"rules": []any{
+			alert("FettlePostgreSQLNoPrimary", fmt.Sprintf(`absent(up{%s,fettle_dev_role="primary"} == 1)`, job), "1m", "critical",
+				fmt.Sprintf("PostgreSQL %s takes no writes.", pg.Name), "For a minute no instance was found that is primary. "+look),
+			alert("FettlePostgreSQLInstanceDown", fmt.Sprintf(`up{%s} == 0`, job), "5m", "warning",
+				"Instance {{ $labels.pod }} can't be scraped.", "For 5 minutes its agent gave no metrics. "+look),
+		},
+	}}})
+}
+
+// optional is a child of an API that has no Go type here. Fettle's labels win over those of spec.monitoring.
+func optional(pg *databasev1alpha1.PostgreSQL, gvk schema.GroupVersionKind, spec map[string]any) runtime.ApplyConfiguration {
+	u := emptyOf(gvk, pg)
+	all := maps.Clone(pg.Spec.Monitoring.Labels)
+	u.SetLabels(merged(all, labels(pg)))
+	u.Object["spec"] = spec
+	return client.ApplyConfigurationFromUnstructured(u)
+}
+
+// emptyOf is an object of the kind with the PostgreSQL's name.
+func emptyOf(gvk schema.GroupVersionKind, pg *databasev1alpha1.PostgreSQL) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetGroupVersionKind(gvk)
+	u.SetName(pg.Name)
+	u.SetNamespace(pg.Namespace)
+	return u
+}

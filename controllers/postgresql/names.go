@@ -1,0 +1,96 @@
+package postgresql
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
+)
+
+// Labels and annotations of the children.
+const (
+	labelOwnerKind = "fettle.dev/owner-kind"
+	labelOwnerName = "fettle.dev/owner-name"
+	ownerKind      = "PostgreSQL"
+
+	// annotationRevision, on the pod template, is the hash of the template: a pod with another one is outdated.
+	annotationRevision = "fettle.dev/revision"
+
+	// maxInstances is how many instances there can be; the agents' Role names their pods.
+	maxInstances = 9
+)
+
+// Names of the children. Those that are not here have the name of the PostgreSQL.
+
+func replicasService(pg *databasev1alpha1.PostgreSQL) string { return pg.Name + "-ro" }
+func podsService(pg *databasev1alpha1.PostgreSQL) string     { return pg.Name + "-pods" }
+func authoritySecret(pg *databasev1alpha1.PostgreSQL) string { return pg.Name + "-ca" }
+func serverSecret(pg *databasev1alpha1.PostgreSQL) string    { return pg.Name + "-server" }
+func clientSecret(pg *databasev1alpha1.PostgreSQL) string    { return pg.Name + "-replication" }
+func ownerSecret(pg *databasev1alpha1.PostgreSQL) string     { return pg.Name + "-credentials" }
+
+// roleSecret is where the password of a role is that Fettle generates. No two roles have the same: their names have no '-'.
+func roleSecret(pg *databasev1alpha1.PostgreSQL, role databasev1alpha1.Identifier) string {
+	return pg.Name + "-role-" + strings.ReplaceAll(string(role), "_", "-")
+}
+
+func claimName(pg *databasev1alpha1.PostgreSQL, ordinal int) string {
+	return volumeData + "-" + peer.Pod(pg.Name, ordinal)
+}
+
+// labels of every child. "app" is there for the people who select by it; nothing of Fettle's does.
+func labels(pg *databasev1alpha1.PostgreSQL) map[string]string {
+	l := map[string]string{
+		"app":                          pg.Name,
+		"app.kubernetes.io/name":       pg.Name,
+		"app.kubernetes.io/instance":   pg.Name,
+		"app.kubernetes.io/component":  "database",
+		"app.kubernetes.io/managed-by": "fettle",
+	}
+	maps.Copy(l, selector(pg))
+	return l
+}
+
+// selector of the pods: unique to the PostgreSQL, and never changed since a StatefulSet's can't be.
+func selector(pg *databasev1alpha1.PostgreSQL) map[string]string {
+	return map[string]string{labelOwnerKind: ownerKind, labelOwnerName: pg.Name}
+}
+
+// selectorOf selects the pods that have a role.
+func selectorOf(pg *databasev1alpha1.PostgreSQL, role string) map[string]string {
+	s := selector(pg)
+	s[databasev1alpha1.LabelRole] = role
+	return s
+}
+
+// host is the name of the primary's Service inside the cluster.
+func host(pg *databasev1alpha1.PostgreSQL) string {
+	return fmt.Sprintf("%s.%s.svc", pg.Name, pg.Namespace)
+}
+
+// replicas is how many instances the spec asks for, hibernated or not.
+func replicas(pg *databasev1alpha1.PostgreSQL) int {
+	if pg.Spec.Replicas == nil {
+		return 1
+	}
+	return int(*pg.Spec.Replicas)
+}
+
+// image of PostgreSQL.
+func image(pg *databasev1alpha1.PostgreSQL) string {
+	if pg.Spec.Image != "" {
+		return pg.Spec.Image
+	}
+	return "docker.io/library/postgres:" + pg.Spec.Version
+}
+
+// user is the number of the user postgres of the image: the variants on Alpine have another one than those on Debian.
+func user(pg *databasev1alpha1.PostgreSQL) int64 {
+	name, _, _ := strings.Cut(image(pg), "@")
+	if _, tag, found := strings.Cut(name[strings.LastIndex(name, "/")+1:], ":"); found && strings.Contains(tag, "alpine") {
+		return 70
+	}
+	return 999
+}

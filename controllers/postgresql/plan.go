@@ -1,0 +1,232 @@
+package postgresql
+
+import (
+	"fmt"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+)
+
+// verb is what a step does.
+type verb string
+
+// Steps. A pass takes at most one of them, and the next pass sees what came of it.
+const (
+	// stepNone has nothing to do but to wait.
+	stepNone verb = ""
+	// stepReplace deletes a pod, which the StatefulSet makes anew from the present template.
+	stepReplace verb = "Replace"
+	// stepRestart has an agent restart its server in place, for parameters that need it.
+	stepRestart verb = "Restart"
+	// stepSwitchover asks the agents, by annotation, for another primary.
+	stepSwitchover verb = "Switchover"
+	// stepSettled removes that annotation.
+	stepSettled verb = "Settled"
+)
+
+// step is what to do next, and why nothing more is done at once.
+type step struct {
+	verb verb
+	// target is the pod that is replaced, restarted or to become primary.
+	target *instance
+	// reason and message say what is under way; empty when nothing is.
+	reason, message string
+}
+
+func wait(reason, format string, args ...any) step {
+	return step{reason: reason, message: fmt.Sprintf(format, args...)}
+}
+
+func replace(i *instance, why string) step {
+	return step{stepReplace, i, databasev1alpha1.ReasonUpdating, fmt.Sprintf("%s is being replaced: %s", i.name, why)}
+}
+
+func restart(i *instance) step {
+	return step{stepRestart, i, databasev1alpha1.ReasonUpdating, i.name + " is being restarted: parameters need it"}
+}
+
+func switchover(to *instance, why string) step {
+	return step{stepSwitchover, to, databasev1alpha1.ReasonSwitchover, fmt.Sprintf("%s is to become primary: %s", to.name, why)}
+}
+
+// next decides how many instances the StatefulSet should have now, and the one step to take. It never promotes: who is
+// primary is decided by the agents, among those that are ready when the present one has stopped.
+func next(pg *databasev1alpha1.PostgreSQL, c *cluster) (count int, s step) {
+	count, s = scale(pg, c)
+	if s.verb != stepNone || s.reason != "" {
+		return count, s
+	}
+	if s = asked(pg, c); s.verb != stepNone || s.reason != "" {
+		return count, s
+	}
+	if pg.Spec.Hibernated {
+		return count, step{}
+	}
+	if s = roll(c); s.verb != stepNone || s.reason != "" {
+		return count, s
+	}
+	return count, prefer(pg, c)
+}
+
+// scale decides the number of pods, one less at a time.
+func scale(pg *databasev1alpha1.PostgreSQL, c *cluster) (int, step) {
+	want, size := replicas(pg), c.size()
+	switch {
+	case pg.Spec.Hibernated:
+		return hibernate(c)
+	case c.set == nil, want == size:
+		return want, step{}
+	case size == 0 && pg.Spec.Synchronous == nil:
+		// After hibernation number 0 has the newest data. It begins alone, so that no other is chosen before it answers.
+		return 1, wait(databasev1alpha1.ReasonScaling, "%s starts first, the others when it takes writes", c.instances[0].name)
+	case size == 0:
+		return want, step{}
+	case size < want && size == 1 && c.primary() == nil:
+		return 1, wait(databasev1alpha1.ReasonScaling, "the other instances are started when %s takes writes", c.instances[0].name)
+	case size < want:
+		return want, step{}
+	}
+	return shrink(c, want)
+}
+
+// hibernate leaves number 0 as the primary to the end, so that it has all that was written.
+func hibernate(c *cluster) (int, step) {
+	if c.size() == 0 {
+		return 0, step{}
+	}
+	if c.size() == 1 {
+		for _, in := range c.running() {
+			if in.ordinal > 0 {
+				return 1, wait(databasev1alpha1.ReasonScaling, "%s is being stopped", in.name)
+			}
+		}
+		return 0, wait(databasev1alpha1.ReasonScaling, "the last instance is being stopped")
+	}
+	primary := c.primary()
+	switch {
+	case primary == nil:
+		return c.size(), wait(databasev1alpha1.ReasonNoPrimary, "hibernation begins when an instance takes writes: it has to be the last to stop")
+	case primary.ordinal == 0:
+		return 1, wait(databasev1alpha1.ReasonScaling, "all instances but the primary are being stopped")
+	case !c.instances[0].ready():
+		return c.size(), wait(databasev1alpha1.ReasonScaling, "hibernation begins when %s is ready to take over: it is the last to stop", c.instances[0].name)
+	}
+	return c.size(), switchover(&c.instances[0], "it is the last to stop")
+}
+
+// shrink takes the highest number away, which must not be the primary.
+func shrink(c *cluster, want int) (int, step) {
+	size, primary := c.size(), c.primary()
+	for _, in := range c.running() {
+		if in.ordinal >= size {
+			return size, wait(databasev1alpha1.ReasonScaling, "%s is being stopped", in.name)
+		}
+	}
+	switch {
+	case primary == nil:
+		return size, wait(databasev1alpha1.ReasonScaling, "instances are taken away when one of those that stay takes writes")
+	case primary.ordinal < size-1:
+		return size - 1, wait(databasev1alpha1.ReasonScaling, "instances are being taken away, one at a time")
+	}
+	to := c.successor(want)
+	if to == nil {
+		return size, wait(databasev1alpha1.ReasonScaling, "%s is the primary and can't be taken away before one of the others is ready", primary.name)
+	}
+	return size, switchover(to, primary.name+" is to be taken away")
+}
+
+// asked carries the annotation for a switchover, which people or an earlier step have set, to its end.
+func asked(pg *databasev1alpha1.PostgreSQL, c *cluster) step {
+	name := pg.Annotations[databasev1alpha1.AnnotationSwitchover]
+	if name == "" {
+		return step{}
+	}
+	primary := c.primary()
+	if name == "any" {
+		if to := c.successor(maxInstances); to != nil && primary != nil {
+			return switchover(to, "the annotation asks for any other primary")
+		}
+		return wait(databasev1alpha1.ReasonSwitchover, "the annotation %s waits for an instance that is ready to take over", databasev1alpha1.AnnotationSwitchover)
+	}
+	to := c.named(name)
+	switch {
+	case to == nil, to == primary, len(c.instances) < 2:
+		return step{verb: stepSettled}
+	case to.name != name:
+		return switchover(to, "the annotation asks for it")
+	}
+	return wait(databasev1alpha1.ReasonSwitchover, "%s is to become primary, as the annotation %s asks", to.name, databasev1alpha1.AnnotationSwitchover)
+}
+
+// roll brings instances up to date: replicas first, the highest number first, one at a time and only while all others
+// serve; then the primary hands over, and is the last.
+func roll(c *cluster) step {
+	if s := heal(c); s.verb != stepNone || s.reason != "" {
+		return s
+	}
+	primary := c.primary()
+	for i := len(c.instances) - 1; i >= 0; i-- {
+		in := &c.instances[i]
+		if in == primary || in.fenced || in.pod == nil {
+			continue
+		}
+		if in.outdated {
+			return replace(in, "the template has changed")
+		}
+		if in.needsRestart() {
+			return restart(in)
+		}
+	}
+	if primary == nil || (!primary.outdated && !primary.needsRestart()) {
+		return step{}
+	}
+	if to := c.successor(maxInstances); to != nil && !to.outdated {
+		return switchover(to, primary.name+" has to be brought up to date")
+	}
+	if primary.outdated {
+		return replace(primary, "the template has changed, and there is nobody to hand over to")
+	}
+	return restart(primary)
+}
+
+// heal waits for instances that don't serve. One of an old template is replaced at once: it may never start, and the present
+// template may be the cure.
+func heal(c *cluster) step {
+	var waiting *instance
+	pending := false
+	for i := range c.instances {
+		in := &c.instances[i]
+		pending = pending || in.outdated || in.needsRestart()
+		if !in.ready() && !in.fenced && (waiting == nil || waiting.outdated) {
+			waiting = in
+		}
+	}
+	switch {
+	case waiting == nil || !pending:
+		return step{} // status tells of those that don't serve; nothing is to be done about them here
+	case waiting.pod != nil && waiting.outdated && !waiting.terminating() && onlyOneDown(c):
+		return replace(waiting, "it does not serve, and the template has changed")
+	}
+	return wait(databasev1alpha1.ReasonUpdating, "the update goes on when %s is ready", waiting.name)
+}
+
+// onlyOneDown is true while no instance of the present template is missing.
+func onlyOneDown(c *cluster) bool {
+	for i := range c.instances {
+		if in := &c.instances[i]; !in.ready() && !in.fenced && !in.outdated {
+			return false
+		}
+	}
+	return true
+}
+
+// prefer hands over to the instance that spec.primary names, when all is well.
+func prefer(pg *databasev1alpha1.PostgreSQL, c *cluster) step {
+	if pg.Spec.Primary == "" {
+		return step{}
+	}
+	to, primary := c.named(pg.Spec.Primary), c.primary()
+	if to == nil || primary == nil || to == primary || !to.ready() || to.fenced {
+		return step{}
+	}
+	return switchover(to, "spec.primary names it")
+}

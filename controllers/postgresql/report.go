@@ -1,0 +1,74 @@
+package postgresql
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/internal/monitoring"
+)
+
+// report writes the status if it says something new, and then the event and the metrics that go with it. It returns how
+// long to wait where the status tells only of progress, and is held back.
+func (r *reconciler) report(ctx context.Context, pg, before *databasev1alpha1.PostgreSQL) (time.Duration, error) {
+	if equality.Semantic.DeepEqual(pg.Status, before.Status) {
+		r.ready(pg)
+		return 0, nil
+	}
+	if wait := r.pace.Hold(pg, onlyProgress(pg, before), false); wait > 0 {
+		return wait, nil
+	}
+	wrote, err := r.applier.PatchStatus(ctx, pg, before)
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return 0, nil // changed or gone since it was read: the watch tells
+	case err != nil:
+		return 0, err
+	case wrote:
+		r.pace.Wrote(pg)
+		r.announce(pg, before)
+		r.ready(pg)
+	}
+	return 0, nil
+}
+
+func (r *reconciler) ready(pg *databasev1alpha1.PostgreSQL) {
+	r.metrics.Ready(monitoring.KindPostgreSQL, client.ObjectKeyFromObject(pg), pg.Status.Ready)
+}
+
+// announce emits one event for a change of Ready that people should know of.
+func (r *reconciler) announce(pg, before *databasev1alpha1.PostgreSQL) {
+	was := meta.FindStatusCondition(before.Status.Conditions, fettlev1.Ready)
+	is := meta.FindStatusCondition(pg.Status.Conditions, fettlev1.Ready)
+	switch {
+	case is == nil || (was != nil && was.Status == is.Status && was.Reason == is.Reason):
+	case is.Status == metav1.ConditionTrue && pg.Status.Phase == databasev1alpha1.PhaseRunning:
+		r.events.Eventf(pg, nil, corev1.EventTypeNormal, fettlev1.Ready, "Reconcile",
+			"%s takes writes, %s instances are ready", pg.Status.Primary, pg.Status.ReadyInstances)
+		if before.Status.Timeline == 0 {
+			r.metrics.Created(monitoring.KindPostgreSQL, client.ObjectKeyFromObject(pg), r.clock.Since(pg.CreationTimestamp.Time))
+		}
+	case is.Status == metav1.ConditionFalse && !slices.Contains(progress, is.Reason) && is.Reason != fettlev1.ReasonTerminating:
+		r.events.Eventf(pg, nil, corev1.EventTypeWarning, is.Reason, "Reconcile", "%s", is.Message)
+	}
+}
+
+// progress are the reasons that tell of nothing but work under way.
+var progress = append([]string{databasev1alpha1.ReasonCreating}, updating...)
+
+// onlyProgress reports whether pg's status says no more than that something is under way. What the primary was told is
+// written down at once, or it would be told again.
+func onlyProgress(pg, before *databasev1alpha1.PostgreSQL) bool {
+	is := meta.FindStatusCondition(pg.Status.Conditions, fettlev1.Ready)
+	return is != nil && (is.Status == metav1.ConditionUnknown || slices.Contains(progress, is.Reason)) &&
+		pg.Status.DesiredHash == before.Status.DesiredHash && pg.Status.Primary == before.Status.Primary
+}

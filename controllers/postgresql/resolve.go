@@ -1,0 +1,251 @@
+package postgresql
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/config"
+)
+
+// inputs is all that was read to decide what should be.
+type inputs struct {
+	agentImage   string
+	templateSize resource.Quantity
+	cluster      cluster
+	growth       growth
+	credentials  []credential
+	certificates certificates
+	// passwords are by role; those of users' own Secrets have no value until they are needed.
+	passwords map[string]password
+	// secretMissing names one of those Secrets that does not exist.
+	secretMissing string
+	// wishesHash is that of what the primary should be told; empty while there is none, or a password is missing.
+	wishesHash string
+	parameters error
+	monitoringMissing bool
+}
+
+// resolve reads everything once, from the cache but for what it can't hold.
+func (r *reconciler) resolve(ctx context.Context, pg *databasev1alpha1.PostgreSQL) (*inputs, error) {
+	in := &inputs{parameters: config.CheckParameters(major(pg), parameters(pg))}
+	set, pods, claims, err := r.workload(ctx, pg)
+	if err != nil {
+		return nil, err
+	}
+	in.agentImage = pinned(pg, set, r.agentImage)
+	if err := r.certify(ctx, pg, in); err != nil {
+		return nil, err
+	}
+	revision := hashOf(podTemplate(pg, in.agentImage))
+	age := askCalm
+	if !calm(pg, new(assemble(pg, set, pods, claims, nil, revision))) {
+		age = askBusy
+	}
+	in.cluster = assemble(pg, set, pods, claims, r.agents.statuses(ctx, pg, &in.certificates, pods, age), revision)
+	in.growth = grow(pg, &in.cluster)
+	in.templateSize = in.growth.size
+	if size := templateSize(&in.cluster); size != nil {
+		in.templateSize = *size // until the StatefulSet is made anew
+	}
+	if err := r.passwords(ctx, pg, in); err != nil {
+		return nil, err
+	}
+	in.monitoringMissing, err = r.apis.missing(ctx, pg)
+	return in, err
+}
+
+// pinned is the image that the agents run: the one that they run already, unless an upgrade is asked for.
+func pinned(pg *databasev1alpha1.PostgreSQL, set *k8sappsv1.StatefulSet, own string) string {
+	if pg.Annotations[databasev1alpha1.AnnotationUpgradeAgent] == "true" {
+		return own
+	}
+	running := ""
+	if set != nil {
+		for i := range set.Spec.Template.Spec.InitContainers {
+			if c := &set.Spec.Template.Spec.InitContainers[i]; c.Name == initContainer {
+				running = c.Image
+			}
+		}
+	}
+	return cmp.Or(pg.Status.AgentImage, running, own)
+}
+
+// calm reports whether nothing is under way, so that agents are asked only now and then.
+func calm(pg *databasev1alpha1.PostgreSQL, c *cluster) bool {
+	for i := range c.instances {
+		if in := &c.instances[i]; !in.ready() || in.outdated || in.needsRestart() {
+			return false
+		}
+	}
+	return configuredBefore(pg) && c.set != nil && len(c.instances) == c.size() && c.primary() != nil &&
+		c.primary().name == pg.Status.Primary && pg.Annotations[databasev1alpha1.AnnotationSwitchover] == ""
+}
+
+func parameters(pg *databasev1alpha1.PostgreSQL) map[string]string {
+	out := make(map[string]string, len(pg.Spec.Parameters))
+	for name, value := range pg.Spec.Parameters {
+		out[name] = string(value)
+	}
+	return out
+}
+
+func (r *reconciler) workload(
+	ctx context.Context, pg *databasev1alpha1.PostgreSQL,
+) (*k8sappsv1.StatefulSet, []corev1.Pod, []corev1.PersistentVolumeClaim, error) {
+	set := &k8sappsv1.StatefulSet{}
+	err := r.client.Get(ctx, client.ObjectKeyFromObject(pg), set)
+	switch {
+	case apierrors.IsNotFound(err):
+		set = nil
+	case err != nil:
+		return nil, nil, nil, fmt.Errorf("get StatefulSet: %w", err)
+	case !metav1.IsControlledBy(set, pg):
+		set = nil // in the way, or of a former PostgreSQL of this name
+	}
+	pods := &corev1.PodList{}
+	if err := r.client.List(ctx, pods, client.InNamespace(pg.Namespace), client.MatchingFields{indexOwner: pg.Name}); err != nil {
+		return nil, nil, nil, fmt.Errorf("list pods: %w", err)
+	}
+	claims := &corev1.PersistentVolumeClaimList{}
+	if err := r.client.List(ctx, claims, client.InNamespace(pg.Namespace), client.MatchingLabels(selector(pg))); err != nil {
+		return nil, nil, nil, fmt.Errorf("list claims: %w", err)
+	}
+	return set, pods.Items, claims.Items, nil
+}
+
+func (r *reconciler) certify(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
+	var have [3]*corev1.Secret
+	for i, name := range []string{authoritySecret(pg), serverSecret(pg), clientSecret(pg)} {
+		s, err := r.ownSecret(ctx, pg, name)
+		if err != nil {
+			return err
+		}
+		have[i] = s
+	}
+	var err error
+	if in.certificates, err = certify(pg, have[0], have[1], have[2], r.clock.Now()); err != nil {
+		return fmt.Errorf("certificates: %w", err)
+	}
+	return nil
+}
+
+// ownSecret returns a Secret that Fettle made; nil when there is none. Before anything secret is made anew the API server is
+// asked, since the cache may be behind.
+func (r *reconciler) ownSecret(ctx context.Context, pg *databasev1alpha1.PostgreSQL, name string) (*corev1.Secret, error) {
+	key := client.ObjectKey{Namespace: pg.Namespace, Name: name}
+	s := &corev1.Secret{}
+	err := r.client.Get(ctx, key, s)
+	if apierrors.IsNotFound(err) {
+		err = r.live.Get(ctx, key, s)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // absence is an answer
+	case err != nil:
+		return nil, fmt.Errorf("get Secret %q: %w", name, err)
+	case !ours(pg, s):
+		return nil, conflictWith(pg, s)
+	}
+	return s, nil
+}
+
+// passwords reads those that Fettle made, and the versions of those that users gave.
+func (r *reconciler) passwords(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
+	in.passwords, in.credentials = map[string]password{}, credentialsOf(pg)
+	complete := true
+	lives := make([]*corev1.Secret, len(in.credentials))
+	for i := range in.credentials {
+		c := &in.credentials[i]
+		s, err := r.ownSecret(ctx, pg, c.secret)
+		if err != nil {
+			return err
+		}
+		if lives[i] = s; s == nil {
+			complete = false
+			continue
+		}
+		in.passwords[c.role] = password{version: s.ResourceVersion}
+	}
+	for i := range pg.Spec.Roles {
+		role := &pg.Spec.Roles[i]
+		if !logsIn(role) || role.PasswordSecret == nil {
+			continue
+		}
+		version, err := r.secretVersion(ctx, pg, role.PasswordSecret.Name)
+		if err != nil {
+			return err
+		}
+		if version == "" {
+			complete, in.secretMissing = false, role.PasswordSecret.Name
+			continue
+		}
+		in.passwords[string(role.Name)] = password{version: version}
+	}
+	if primary := in.cluster.primary(); primary != nil && complete {
+		in.wishesHash = wishesHash(pg, in.passwords, primary.pod)
+	}
+	done := in.wishesHash != "" && in.wishesHash == pg.Status.DesiredHash
+	for i := range in.credentials {
+		c := &in.credentials[i]
+		if err := c.load(lives[i], done); err != nil {
+			return fmt.Errorf("password of role %s: %w", c.role, err)
+		}
+		if p, ok := in.passwords[c.role]; ok {
+			p.value = c.effective()
+			in.passwords[c.role] = p
+		}
+	}
+	return nil
+}
+
+// secretVersion is the resourceVersion of a user's Secret, from the metadata in the cache; empty when there is none.
+func (r *reconciler) secretVersion(ctx context.Context, pg *databasev1alpha1.PostgreSQL, name string) (string, error) {
+	reader := client.Reader(r.client)
+	if !r.watchSecrets {
+		reader = r.live
+	}
+	meta := &metav1.PartialObjectMetadata{}
+	meta.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	err := reader.Get(ctx, client.ObjectKey{Namespace: pg.Namespace, Name: name}, meta)
+	if client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("get Secret %q: %w", name, err)
+	}
+	return meta.ResourceVersion, nil
+}
+
+// userPasswords reads the passwords of users' own Secrets, by name, when they are to be told to the primary.
+func (r *reconciler) userPasswords(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
+	for i := range pg.Spec.Roles {
+		role := &pg.Spec.Roles[i]
+		if !logsIn(role) || role.PasswordSecret == nil {
+			continue
+		}
+		s := &corev1.Secret{}
+		err := r.live.Get(ctx, client.ObjectKey{Namespace: pg.Namespace, Name: role.PasswordSecret.Name}, s)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("get Secret %q: %w", role.PasswordSecret.Name, err)
+		}
+		if err != nil || len(s.Data[keyPassword]) == 0 {
+			in.secretMissing = role.PasswordSecret.Name
+			continue
+		}
+		p := in.passwords[string(role.Name)]
+		p.value = string(s.Data[keyPassword])
+		in.passwords[string(role.Name)] = p
+	}
+	return nil
+}
+
+// renewal is how long until a certificate is due.
+func (in *inputs) renewal(now time.Time) time.Duration { return in.certificates.renewAt.Sub(now) }
+

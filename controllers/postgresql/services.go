@@ -1,0 +1,81 @@
+package postgresql
+
+import (
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
+	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
+)
+
+// service reaches the pods that have a role. Which one is said by the agents, whose safety does not depend on it.
+func service(pg *databasev1alpha1.PostgreSQL, name, role string) *corev1ac.ServiceApplyConfiguration {
+	return corev1ac.Service(name, pg.Namespace).
+		WithLabels(labels(pg)).
+		WithSpec(corev1ac.ServiceSpec().
+			WithType("ClusterIP").
+			WithSelector(selectorOf(pg, role)).
+			WithPorts(servicePort("postgres", portPostgres)))
+}
+
+// headless gives each pod a name, ready or not: its agent has to be reached before it is ready.
+func headless(pg *databasev1alpha1.PostgreSQL) *corev1ac.ServiceApplyConfiguration {
+	return corev1ac.Service(podsService(pg), pg.Namespace).
+		WithLabels(labels(pg)).
+		WithSpec(corev1ac.ServiceSpec().
+			WithType("ClusterIP").
+			WithClusterIP("None").
+			WithPublishNotReadyAddresses(true).
+			WithSelector(selector(pg)).
+			WithPorts(servicePort("postgres", portPostgres), servicePort("agent", peer.Port)))
+}
+
+func servicePort(name string, number int32) *corev1ac.ServicePortApplyConfiguration {
+	return corev1ac.ServicePort().WithName(name).WithProtocol("TCP").WithPort(number).WithTargetPort(intstr.FromString(name))
+}
+
+func serviceAccount(pg *databasev1alpha1.PostgreSQL) *corev1ac.ServiceAccountApplyConfiguration {
+	return corev1ac.ServiceAccount(pg.Name, pg.Namespace).WithLabels(labels(pg)).WithAutomountServiceAccountToken(false)
+}
+
+// role is what the agents may do: with their own Lease, pods and PostgreSQL, each by name.
+func role(pg *databasev1alpha1.PostgreSQL) *rbacv1ac.RoleApplyConfiguration {
+	pods := make([]string, maxInstances)
+	for i := range pods {
+		pods[i] = peer.Pod(pg.Name, i)
+	}
+	return rbacv1ac.Role(pg.Name, pg.Namespace).
+		WithLabels(labels(pg)).
+		WithRules(
+			rbacv1ac.PolicyRule().WithAPIGroups("coordination.k8s.io").WithResources("leases").WithResourceNames(pg.Name).
+				WithVerbs("get", "list", "watch", "update"),
+			rbacv1ac.PolicyRule().WithAPIGroups("").WithResources("pods").WithResourceNames(pods...).WithVerbs("get", "patch"),
+			rbacv1ac.PolicyRule().WithAPIGroups(databasev1alpha1.GroupVersion.Group).WithResources("postgresqls").
+				WithResourceNames(pg.Name).WithVerbs("get", "list", "watch"),
+		)
+}
+
+func roleBinding(pg *databasev1alpha1.PostgreSQL) *rbacv1ac.RoleBindingApplyConfiguration {
+	return rbacv1ac.RoleBinding(pg.Name, pg.Namespace).
+		WithLabels(labels(pg)).
+		WithRoleRef(rbacv1ac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("Role").WithName(pg.Name)).
+		WithSubjects(rbacv1ac.Subject().WithKind(rbacv1.ServiceAccountKind).WithName(pg.Name).WithNamespace(pg.Namespace))
+}
+
+// budgeted tells whether evictions are bounded. One instance has no budget: it would block the drain of its node for
+// ever. With more, one at a time may go; the agents hand over when the primary is asked to stop.
+func budgeted(pg *databasev1alpha1.PostgreSQL) bool { return replicas(pg) > 1 && !pg.Spec.Hibernated }
+
+func disruptionBudget(pg *databasev1alpha1.PostgreSQL) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
+	return policyv1ac.PodDisruptionBudget(pg.Name, pg.Namespace).
+		WithLabels(labels(pg)).
+		WithSpec(policyv1ac.PodDisruptionBudgetSpec().
+			WithMaxUnavailable(intstr.FromInt32(1)).
+			// An instance that serves nobody protects nothing: it may always be evicted.
+			WithUnhealthyPodEvictionPolicy("AlwaysAllow").
+			WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(pg))))
+}

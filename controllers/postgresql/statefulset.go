@@ -1,0 +1,79 @@
+package postgresql
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+)
+
+// statefulSet runs count instances. Its pods are all started at once, and replaced by the operator alone. A claim outlives
+// its pod always, and the PostgreSQL where spec.deletionPolicy says so.
+func statefulSet(pg *databasev1alpha1.PostgreSQL, in inputs, count int) *appsv1ac.StatefulSetApplyConfiguration {
+	whenDeleted := k8sappsv1.RetainPersistentVolumeClaimRetentionPolicyType
+	if pg.Spec.DeletionPolicy == databasev1alpha1.DeletionDelete {
+		whenDeleted = k8sappsv1.DeletePersistentVolumeClaimRetentionPolicyType
+	}
+	template := podTemplate(pg, in.agentImage)
+	template.WithAnnotations(map[string]string{annotationRevision: hashOf(template)})
+	return appsv1ac.StatefulSet(pg.Name, pg.Namespace).
+		WithLabels(labels(pg)).
+		WithSpec(appsv1ac.StatefulSetSpec().
+			WithReplicas(int32(count)).
+			WithServiceName(podsService(pg)).
+			WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(pg))).
+			WithPodManagementPolicy(k8sappsv1.ParallelPodManagement).
+			WithUpdateStrategy(appsv1ac.StatefulSetUpdateStrategy().WithType(k8sappsv1.OnDeleteStatefulSetStrategyType)).
+			WithRevisionHistoryLimit(1).
+			WithPersistentVolumeClaimRetentionPolicy(appsv1ac.StatefulSetPersistentVolumeClaimRetentionPolicy().
+				WithWhenDeleted(whenDeleted).
+				WithWhenScaled(k8sappsv1.RetainPersistentVolumeClaimRetentionPolicyType)).
+			WithTemplate(template).
+			WithVolumeClaimTemplates(claimTemplate(pg, in.templateSize)))
+}
+
+// claimTemplate can't be changed: the StatefulSet is made anew for another size, see step stepReplaceSet.
+func claimTemplate(pg *databasev1alpha1.PostgreSQL, size resource.Quantity) *corev1ac.PersistentVolumeClaimApplyConfiguration {
+	spec := corev1ac.PersistentVolumeClaimSpec().
+		WithAccessModes(corev1.ReadWriteOnce).
+		WithVolumeMode(corev1.PersistentVolumeFilesystem).
+		WithResources(corev1ac.VolumeResourceRequirements().WithRequests(corev1.ResourceList{corev1.ResourceStorage: size}))
+	if pg.Spec.StorageClassName != nil {
+		spec.WithStorageClassName(*pg.Spec.StorageClassName)
+	}
+	claim := &corev1ac.PersistentVolumeClaimApplyConfiguration{}
+	return claim.WithName(volumeData).WithLabels(labels(pg)).WithSpec(spec)
+}
+
+// hashOf is a short hash of what v is in JSON.
+func hashOf(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("%T has no JSON form: %v", v, err)) // a mistake in this package
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:8])
+}
+
+// mirror turns a typed value into the apply configuration of the same shape. Both have one JSON form, so
+// neither direction can fail other than by a mistake in this package.
+func mirror[T any](v any) *T {
+	out := new(T)
+	raw, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(raw, out)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("%T is not an apply configuration of %T: %v", out, v, err))
+	}
+	return out
+}

@@ -1,0 +1,239 @@
+package postgresql
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/conditions"
+)
+
+const (
+	maxMessage         = 1024
+	maxInstanceMessage = 512
+)
+
+// observed is what was found, and what became of the step that was taken.
+type observed struct {
+	cluster cluster
+	growth  growth
+	step    step
+	// applyErr is why a child could not be written, growErr why a volume could not be made larger.
+	applyErr, growErr error
+	// secretMissing names a Secret that the spec refers to and that does not exist; parameters is why they are refused.
+	secretMissing string
+	parameters    error
+	// refused is what PostgreSQL did not accept; tellErr is why it could not be told.
+	refused string
+	tellErr error
+	// monitoringMissing is true where the cluster lacks the Prometheus Operator.
+	monitoringMissing bool
+}
+
+// verdict is the state of one condition.
+type verdict struct {
+	status          metav1.ConditionStatus
+	reason, message string
+}
+
+func yes(reason, message string) verdict { return verdict{metav1.ConditionTrue, reason, message} }
+func no(reason, message string) verdict  { return verdict{metav1.ConditionFalse, reason, message} }
+func unknown(reason, message string) verdict {
+	return verdict{metav1.ConditionUnknown, reason, message}
+}
+
+// summarized are the conditions that make up Ready, the first in trouble first.
+var summarized = []string{
+	databasev1alpha1.PostgreSQLApplied, databasev1alpha1.PostgreSQLVolumesReady, databasev1alpha1.PostgreSQLPrimaryReady,
+	databasev1alpha1.PostgreSQLInstancesReady, databasev1alpha1.PostgreSQLConfigured, databasev1alpha1.PostgreSQLMonitored,
+}
+
+// setStatus writes into pg's status what was observed.
+func setStatus(pg *databasev1alpha1.PostgreSQL, seen *observed) {
+	st := &pg.Status
+	settled := configuredBefore(pg)
+	st.ObservedGeneration = pg.Generation
+	describe(pg, &seen.cluster)
+	put(pg, databasev1alpha1.PostgreSQLApplied, true, applied(seen))
+	put(pg, databasev1alpha1.PostgreSQLVolumesReady, true, volumesReady(pg, &seen.cluster, seen.growth, seen.growErr))
+	put(pg, databasev1alpha1.PostgreSQLPrimaryReady, true, primaryReady(pg, seen))
+	put(pg, databasev1alpha1.PostgreSQLInstancesReady, true, instancesReady(pg, seen))
+	put(pg, databasev1alpha1.PostgreSQLConfigured, true, configured(pg, seen, settled))
+	put(pg, databasev1alpha1.PostgreSQLMonitored, pg.Spec.Monitoring.Enabled, monitored(seen))
+	conditions.Summarize(&st.Conditions, pg.Generation, present(st.Conditions)...)
+	st.Ready = meta.IsStatusConditionTrue(st.Conditions, fettlev1.Ready)
+	st.Phase = phase(pg, seen)
+}
+
+// describe lists the instances, and says how to reach the database.
+func describe(pg *databasev1alpha1.PostgreSQL, c *cluster) {
+	st := &pg.Status
+	st.Primary = ""
+	if primary := c.primary(); primary != nil {
+		st.Primary = primary.name
+		if s := primary.status; s != nil {
+			if s.Timeline > 0 {
+				st.Timeline = int64(s.Timeline)
+			}
+			if s.ServerVersion != "" {
+				st.CurrentVersion = s.ServerVersion
+			}
+		}
+	}
+	ready := 0
+	st.Instances = nil
+	for i := range c.instances {
+		one := describeOne(&c.instances[i])
+		if c.instances[i].ready() {
+			ready++
+		}
+		st.Instances = append(st.Instances, one)
+	}
+	st.ReadyInstances = fmt.Sprintf("%d/%d", ready, replicas(pg))
+	st.CredentialsSecret = ownerSecret(pg)
+	st.ConnectionString = fmt.Sprintf("postgresql://%s@%s:%d/%s?sslmode=require", pg.Spec.DatabaseName, host(pg), portPostgres, pg.Spec.DatabaseName)
+}
+
+func describeOne(in *instance) databasev1alpha1.PostgreSQLInstance {
+	one := databasev1alpha1.PostgreSQLInstance{Name: in.name, Role: databasev1alpha1.RoleUnknown, State: databasev1alpha1.InstanceStarting}
+	switch {
+	case in.labelled(databasev1alpha1.LabelRolePrimary):
+		one.Role = databasev1alpha1.RolePrimary
+	case in.labelled(databasev1alpha1.LabelRoleReplica):
+		one.Role = databasev1alpha1.RoleReplica
+	}
+	bad := troubleOf(in)
+	switch {
+	case in.pod == nil, in.terminating():
+		one.State, one.Role = databasev1alpha1.InstanceStopped, databasev1alpha1.RoleUnknown
+	case in.fenced && !in.ready():
+		one.State = databasev1alpha1.InstanceFenced
+	case in.ready() && (in.outdated || in.needsRestart()):
+		one.State = databasev1alpha1.InstanceOutdated
+	case in.ready():
+		one.State = databasev1alpha1.InstanceReady
+	case bad != nil:
+		one.State, one.Message = databasev1alpha1.InstanceFailed, bad.message
+	}
+	if one.State == databasev1alpha1.InstanceStarting || one.State == databasev1alpha1.InstanceFailed {
+		if text := told(in.status); text != "" {
+			one.Message = text
+		}
+	}
+	one.Message = clip(one.Message, maxInstanceMessage)
+	return one
+}
+
+// configuredBefore reports whether the last pass found this generation in effect everywhere.
+func configuredBefore(pg *databasev1alpha1.PostgreSQL) bool {
+	c := meta.FindStatusCondition(pg.Status.Conditions, databasev1alpha1.PostgreSQLConfigured)
+	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == pg.Generation
+}
+
+// present leaves out the conditions that do not apply.
+func present(conds []metav1.Condition) []string {
+	return slices.DeleteFunc(slices.Clone(summarized), func(t string) bool { return meta.FindStatusCondition(conds, t) == nil })
+}
+
+// setBlocked says that a Secret of somebody else is in the way; nothing else was looked at.
+func setBlocked(pg *databasev1alpha1.PostgreSQL, err error) {
+	pg.Status.ObservedGeneration = pg.Generation
+	put(pg, databasev1alpha1.PostgreSQLApplied, true, applied(&observed{applyErr: err}))
+	conditions.Summarize(&pg.Status.Conditions, pg.Generation, databasev1alpha1.PostgreSQLApplied)
+	pg.Status.Ready, pg.Status.Phase = false, databasev1alpha1.PhaseFailed
+}
+
+// setPaused says that nothing is looked at.
+func setPaused(pg *databasev1alpha1.PostgreSQL) {
+	pg.Status.ObservedGeneration = pg.Generation
+	pg.Status.Phase, pg.Status.Ready = databasev1alpha1.PhasePaused, false
+	put(pg, fettlev1.Ready, true, unknown(fettlev1.ReasonPaused, "spec.paused is true: nothing is changed or looked at until it is false; failover goes on"))
+}
+
+// setTerminating says that the PostgreSQL waits for its children, or for somebody's finalizer, to go.
+func setTerminating(pg *databasev1alpha1.PostgreSQL) {
+	pg.Status.ObservedGeneration = pg.Generation
+	pg.Status.Phase, pg.Status.Ready = databasev1alpha1.PhaseTerminating, false
+	put(pg, fettlev1.Ready, true, no(fettlev1.ReasonTerminating, "being deleted"))
+}
+
+// put sets the condition where it applies, and removes it where it doesn't.
+func put(pg *databasev1alpha1.PostgreSQL, conditionType string, applies bool, v verdict) {
+	if !applies {
+		meta.RemoveStatusCondition(&pg.Status.Conditions, conditionType)
+		return
+	}
+	conditions.Set(&pg.Status.Conditions, metav1.Condition{
+		Type: conditionType, Status: v.status, Reason: v.reason, Message: clip(v.message, maxMessage), ObservedGeneration: pg.Generation,
+	})
+}
+
+func applied(seen *observed) verdict {
+	var conflict *apply.ConflictError
+	switch err := seen.applyErr; {
+	case err == nil:
+		return yes(databasev1alpha1.ReasonApplied, "all children are as the spec asks")
+	case errors.As(err, &conflict):
+		return no(fettlev1.ReasonNameConflict, conflict.Error())
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return no(fettlev1.ReasonInvalid, err.Error())
+	case apierrors.IsForbidden(err):
+		return no(fettlev1.ReasonForbidden, err.Error())
+	default:
+		return no(databasev1alpha1.ReasonWriteFailed, err.Error())
+	}
+}
+
+func monitored(seen *observed) verdict {
+	switch {
+	case seen.monitoringMissing:
+		return no(databasev1alpha1.ReasonAPIMissing, "spec.monitoring: the cluster has no PodMonitor and PrometheusRule (monitoring.coreos.com/v1): install the Prometheus Operator, or remove the field")
+	case seen.applyErr != nil:
+		return unknown(fettlev1.ReasonReconciling, "not known until all children are applied")
+	}
+	return yes(databasev1alpha1.ReasonMonitored, "the PodMonitor and the PrometheusRule exist")
+}
+
+func phase(pg *databasev1alpha1.PostgreSQL, seen *observed) databasev1alpha1.PostgreSQLPhase {
+	ready := meta.FindStatusCondition(pg.Status.Conditions, fettlev1.Ready)
+	switch {
+	case pg.Spec.Hibernated && ready.Status == metav1.ConditionTrue:
+		return databasev1alpha1.PhaseHibernated
+	case ready.Status == metav1.ConditionTrue:
+		return databasev1alpha1.PhaseRunning
+	case slices.Contains(updating, ready.Reason):
+		return databasev1alpha1.PhaseUpdating
+	case pg.Status.Timeline == 0 && onlyCreating(ready):
+		return databasev1alpha1.PhaseCreating
+	case pg.Status.Timeline == 0 && seen.cluster.set == nil:
+		return databasev1alpha1.PhasePending
+	case seen.cluster.primary() == nil && ready.Reason != databasev1alpha1.ReasonNoPrimary:
+		return databasev1alpha1.PhaseFailed
+	default:
+		return databasev1alpha1.PhaseDegraded
+	}
+}
+
+// updating are the reasons of work that goes on as planned.
+var updating = []string{
+	databasev1alpha1.ReasonUpdating, databasev1alpha1.ReasonScaling, databasev1alpha1.ReasonSwitchover, databasev1alpha1.ReasonVolumeGrowing,
+}
+
+func onlyCreating(ready *metav1.Condition) bool {
+	return ready.Reason == databasev1alpha1.ReasonCreating || ready.Status == metav1.ConditionUnknown
+}
+
+func clip(s string, limit int) string {
+	if len(s) > limit {
+		return strings.ToValidUTF8(s[:limit], "")
+	}
+	return s
+}

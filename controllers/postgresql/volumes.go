@@ -1,0 +1,157 @@
+package postgresql
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
+)
+
+// fullFrom is the use of a volume, in percent, that is reported as full: PostgreSQL will soon refuse to write.
+const fullFrom = 95
+
+// growth is what becomes of the volumes.
+type growth struct {
+	// size is what each claim should ask for.
+	size resource.Quantity
+	// patch are the claims that ask for less.
+	patch []*corev1.PersistentVolumeClaim
+	// replaceSet is true when the StatefulSet has to be made anew, so that new claims ask for size too.
+	replaceSet bool
+}
+
+// grow decides the size of the volumes: that of the spec, the largest one that there is, and a step more for each time that
+// a volume fills up. It depends on no instance's health: a full volume is a reason to grow, not to wait.
+func grow(pg *databasev1alpha1.PostgreSQL, c *cluster) growth {
+	size := pg.Spec.Storage.DeepCopy()
+	for i := range c.instances {
+		if asked := requested(c.instances[i].claim); asked.Cmp(size) > 0 {
+			size = asked
+		}
+	}
+	if auto := pg.Spec.AutoGrow; auto != nil && slices.ContainsFunc(c.instances, func(i instance) bool { return fillsUp(&i, size, auto.Threshold) }) {
+		size = larger(size, auto)
+	}
+	g := growth{size: size}
+	for i := range c.instances {
+		claim := c.instances[i].claim
+		if asked := requested(claim); claim != nil && claim.DeletionTimestamp == nil && asked.Cmp(size) < 0 {
+			g.patch = append(g.patch, claim)
+		}
+	}
+	g.replaceSet = len(g.patch) == 0 && c.set != nil && templateSize(c) != nil && templateSize(c).Cmp(size) != 0
+	return g
+}
+
+// fillsUp is true when an instance uses more than threshold percent of a volume that has the size it should have: one that
+// is still being made larger is not made larger again.
+func fillsUp(i *instance, size resource.Quantity, threshold int32) bool {
+	if i.claim == nil || i.status == nil || i.status.DiskTotal == 0 {
+		return false
+	}
+	capacity := i.claim.Status.Capacity[corev1.ResourceStorage]
+	asked := requested(i.claim)
+	measured := i.status.DiskTotal*100 >= uint64(max(capacity.Value(), 0))*80 // a filesystem takes some; a figure from before a growth has less
+	return capacity.Cmp(asked) >= 0 && asked.Cmp(size) >= 0 && measured && used(i.status) >= int(threshold)
+}
+
+// used is how full the volume of an instance is, in percent.
+func used(s *peer.Status) int {
+	if s == nil || s.DiskTotal == 0 {
+		return 0
+	}
+	return int((s.DiskTotal - min(s.DiskFree, s.DiskTotal)) * 100 / s.DiskTotal)
+}
+
+// larger adds a step, and does not go beyond the greatest size. The schema holds the form of the step.
+func larger(size resource.Quantity, auto *databasev1alpha1.PostgreSQLAutoGrow) resource.Quantity {
+	sum := size.DeepCopy()
+	if percent, relative := strings.CutSuffix(auto.Step, "%"); relative {
+		n, _ := strconv.ParseInt(percent, 10, 64)
+		const unit = 1 << 20 // whole MiB
+		add := (size.Value()*n/100 + unit - 1) / unit * unit
+		sum.Add(*resource.NewQuantity(add, resource.BinarySI))
+	} else if add, err := resource.ParseQuantity(auto.Step); err == nil {
+		sum.Add(add)
+	}
+	if sum.Cmp(auto.Max) > 0 {
+		sum = auto.Max.DeepCopy()
+	}
+	if sum.Cmp(size) < 0 {
+		return size
+	}
+	return sum
+}
+
+func requested(claim *corev1.PersistentVolumeClaim) resource.Quantity {
+	if claim == nil {
+		return resource.Quantity{}
+	}
+	return claim.Spec.Resources.Requests[corev1.ResourceStorage]
+}
+
+// templateSize is what new claims of the StatefulSet ask for; nil without a StatefulSet.
+func templateSize(c *cluster) *resource.Quantity {
+	if c.set == nil || len(c.set.Spec.VolumeClaimTemplates) == 0 {
+		return nil
+	}
+	return new(c.set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests[corev1.ResourceStorage])
+}
+
+// volumesReady judges the claims.
+func volumesReady(pg *databasev1alpha1.PostgreSQL, c *cluster, g growth, failed error) verdict {
+	for i := range c.instances {
+		in := &c.instances[i]
+		if used(in.status) >= fullFrom {
+			return no(databasev1alpha1.ReasonDiskFull, fmt.Sprintf("the volume of %s is %s full: raise spec.storage, %s", in.name, "95% or more", hint(pg)))
+		}
+	}
+	if failed != nil {
+		return no(databasev1alpha1.ReasonVolumeStuck, fmt.Sprintf("the volumes can't be made larger: %s", failed))
+	}
+	for i := range c.instances {
+		if v := claimState(&c.instances[i], g); v != nil {
+			return *v
+		}
+	}
+	return yes(databasev1alpha1.ReasonVolumesReady, "all volumes are bound and as large as they should be")
+}
+
+func hint(pg *databasev1alpha1.PostgreSQL) string {
+	if pg.Spec.AutoGrow == nil {
+		return "or set spec.autoGrow"
+	}
+	return "or spec.autoGrow.max"
+}
+
+// claimState says what is wrong with one claim; nil when nothing is.
+func claimState(i *instance, g growth) *verdict {
+	say := func(reason, format string, args ...any) *verdict {
+		return new(no(reason, fmt.Sprintf(format, args...)))
+	}
+	claim := i.claim
+	switch {
+	case claim == nil:
+		return nil // made with the pod
+	case claim.Status.Phase == corev1.ClaimLost:
+		return say(databasev1alpha1.ReasonVolumeUnbound, "claim %s lost its volume: restore the volume, or delete the claim and pod %s to have it cloned anew", claim.Name, i.name)
+	case claim.Status.Phase != corev1.ClaimBound:
+		return say(databasev1alpha1.ReasonVolumeUnbound, "claim %s has no volume yet: see kubectl describe pvc %s; check spec.storageClassName", claim.Name, claim.Name)
+	}
+	for _, cond := range claim.Status.Conditions {
+		if cond.Status == corev1.ConditionTrue && (cond.Type == corev1.PersistentVolumeClaimVolumeModifyVolumeError || cond.Type == corev1.PersistentVolumeClaimControllerResizeError ||
+			cond.Type == corev1.PersistentVolumeClaimNodeResizeError) {
+			return say(databasev1alpha1.ReasonVolumeStuck, "claim %s can't be made larger: %s", claim.Name, cond.Message)
+		}
+	}
+	if capacity := claim.Status.Capacity[corev1.ResourceStorage]; capacity.Cmp(g.size) < 0 {
+		return say(databasev1alpha1.ReasonVolumeGrowing, "the volume of %s is being made larger, to %s", i.name, g.size.String())
+	}
+	return nil
+}

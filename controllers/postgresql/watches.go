@@ -1,0 +1,120 @@
+package postgresql
+
+import (
+	"context"
+	"fmt"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+)
+
+// Indexes by which the PostgreSQLs that an event concerns are found without looking at all of them.
+const (
+	indexPasswordSecrets = "spec.roles.passwordSecret"
+	indexMonitored       = "spec.monitoring.enabled"
+	indexOwner           = "owner-postgresql"
+)
+
+// watches says what wakes the controller. What is owned has no predicate: readiness lives in status. The Lease is not
+// watched: it changes all the time.
+func (r *reconciler) watches(mgr ctrl.Manager, opts Options) *builder.Builder {
+	b := ctrl.NewControllerManagedBy(mgr).
+		Named(controllerName).
+		For(&databasev1alpha1.PostgreSQL{}).
+		Owns(&k8sappsv1.StatefulSet{}).
+		Owns(&corev1.Service{}).
+		Owns(&corev1.ServiceAccount{}).
+		Owns(&rbacv1.Role{}).
+		Owns(&rbacv1.RoleBinding{}).
+		Owns(&policyv1.PodDisruptionBudget{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ownerByLabel)).
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ownerByLabel)).
+		WatchesMetadata(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.monitored),
+			builder.WithPredicates(predicate.NewPredicateFuncs(isMonitoringCRD), predicate.GenerationChangedPredicate{}))
+	if opts.WatchSecrets {
+		b.Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(ownerByLabel)).
+			WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.using))
+	}
+	return b
+}
+
+// index adds the indexes that the watches need to the manager's cache.
+func index(ctx context.Context, indexer client.FieldIndexer) error {
+	for _, ix := range []struct {
+		object client.Object
+		field  string
+		values client.IndexerFunc
+	}{
+		{&databasev1alpha1.PostgreSQL{}, indexPasswordSecrets, func(o client.Object) []string {
+			var names []string
+			for _, role := range o.(*databasev1alpha1.PostgreSQL).Spec.Roles {
+				if role.PasswordSecret != nil {
+					names = append(names, role.PasswordSecret.Name)
+				}
+			}
+			return names
+		}},
+		{&databasev1alpha1.PostgreSQL{}, indexMonitored, func(o client.Object) []string {
+			return []string{fmt.Sprint(o.(*databasev1alpha1.PostgreSQL).Spec.Monitoring.Enabled)}
+		}},
+		{&corev1.Pod{}, indexOwner, func(o client.Object) []string {
+			if o.GetLabels()[labelOwnerKind] != ownerKind {
+				return nil
+			}
+			return []string{o.GetLabels()[labelOwnerName]}
+		}},
+	} {
+		if err := indexer.IndexField(ctx, ix.object, ix.field, ix.values); err != nil {
+			return fmt.Errorf("index %T by %s: %w", ix.object, ix.field, err)
+		}
+	}
+	return nil
+}
+
+// ownerByLabel finds the PostgreSQL of what it does not control: pods, claims, and credentials that outlive it.
+func ownerByLabel(_ context.Context, o client.Object) []reconcile.Request {
+	l := o.GetLabels()
+	if l[labelOwnerKind] != ownerKind || l[labelOwnerName] == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: l[labelOwnerName]}}}
+}
+
+func (r *reconciler) using(ctx context.Context, secret client.Object) []reconcile.Request {
+	return r.list(ctx, client.InNamespace(secret.GetNamespace()), client.MatchingFields{indexPasswordSecrets: secret.GetName()})
+}
+
+// monitored also stops the watch of an API that is gone, though no PostgreSQL asks for it.
+func (r *reconciler) monitored(ctx context.Context, _ client.Object) []reconcile.Request {
+	if err := r.apis.dropGone(ctx); err != nil {
+		log.FromContext(ctx).Error(err, "stop watching monitoring APIs that are gone")
+	}
+	return r.list(ctx, client.MatchingFields{indexMonitored: "true"})
+}
+
+// list turns the PostgreSQLs that match into requests. It reads the cache, which fails only while it is stopped.
+func (r *reconciler) list(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
+	found := &databasev1alpha1.PostgreSQLList{}
+	if err := r.client.List(ctx, found, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
+		log.FromContext(ctx).Error(err, "list PostgreSQLs that an event concerns")
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(found.Items))
+	for i := range found.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&found.Items[i])})
+	}
+	return requests
+}

@@ -1,0 +1,96 @@
+package postgresql
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/scram"
+)
+
+// password of a role, and the version of the Secret that it is from.
+type password struct {
+	value, version string
+}
+
+// wishes are the roles, databases and extensions that the primary should have. Verifiers are made with a new salt each
+// time, so two results differ; see wishesHash for what tells whether anything has changed.
+func wishes(pg *databasev1alpha1.PostgreSQL, passwords map[string]password) (peer.Desired, error) {
+	var d peer.Desired
+	add := func(role peer.DesiredRole) error {
+		if p, ok := passwords[role.Name]; ok && role.Login {
+			verifier, err := scram.Verifier(p.value)
+			if err != nil {
+				return fmt.Errorf("password of role %s: %w", role.Name, err)
+			}
+			role.Verifier = verifier
+		}
+		d.Roles = append(d.Roles, role)
+		return nil
+	}
+	owner := string(pg.Spec.DatabaseName)
+	if err := add(peer.DesiredRole{Name: owner, Login: true}); err != nil {
+		return d, err
+	}
+	for i := range pg.Spec.Roles {
+		r := &pg.Spec.Roles[i]
+		wish := peer.DesiredRole{Name: string(r.Name), Login: logsIn(r), CreateDB: r.CreateDB, ConnectionLimit: limit(r.ConnectionLimit)}
+		wish.MemberOf = []string{}
+		for _, parent := range r.InRoles {
+			wish.MemberOf = append(wish.MemberOf, string(parent))
+		}
+		if err := add(wish); err != nil {
+			return d, err
+		}
+	}
+	d.Databases = append(d.Databases, peer.DesiredDatabase{Name: owner, Owner: owner, Extensions: extensions(pg.Spec.Extensions)})
+	for i := range pg.Spec.Databases {
+		db := &pg.Spec.Databases[i]
+		wish := peer.DesiredDatabase{Name: string(db.Name), Owner: string(db.Owner), Extensions: extensions(db.Extensions)}
+		if wish.Owner == "" {
+			wish.Owner = owner
+		}
+		d.Databases = append(d.Databases, wish)
+	}
+	return d, nil
+}
+
+// limit is nil where there is none.
+func limit(n *int32) *int32 {
+	if n == nil || *n < 0 {
+		return nil
+	}
+	return n
+}
+
+func extensions(names []databasev1alpha1.Extension) []peer.DesiredExtension {
+	var out []peer.DesiredExtension
+	for _, name := range names {
+		out = append(out, peer.DesiredExtension{Name: string(name)})
+	}
+	return out
+}
+
+// wishesHash changes with all that wishes depend on, and with the primary: a new one may lack what the last one was told.
+// Of passwords it has the version of their Secrets alone, since status shows it.
+func wishesHash(pg *databasev1alpha1.PostgreSQL, passwords map[string]password, primary *corev1.Pod) string {
+	versions := map[string]string{}
+	for role, p := range passwords {
+		versions[role] = p.version
+	}
+	return hashOf([]any{pg.Spec.DatabaseName, pg.Spec.Extensions, pg.Spec.Databases, pg.Spec.Roles, versions, primary.UID})
+}
+
+// refusals are what PostgreSQL did not accept, in a sentence for each.
+func refusals(result peer.Result) string {
+	var out []string
+	for _, item := range result.Items {
+		if item.Error != "" {
+			out = append(out, fmt.Sprintf("%s %s: %s", strings.ToLower(item.Kind), item.Name, item.Error))
+		}
+	}
+	return strings.Join(out, "; ")
+}
