@@ -1,0 +1,91 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+)
+
+// Binaries are the programs of one installation of PostgreSQL.
+type Binaries struct {
+	// Dir is the folder they lie in.
+	Dir string
+	// Major and Version are what `postgres --version` says: 15 and 15.18.
+	Major   int
+	Version string
+}
+
+// folders are where installations are found: Debian and its official image, the official image of Alpine, others.
+var folders = []string{"/usr/lib/postgresql/*/bin", "/usr/local/bin", "/usr/pgsql-*/bin", "/usr/libexec/postgresql*"}
+
+// FindBinaries looks for an installation: in the folders of the official images, of Debian and in PATH. major 0 takes
+// the newest.
+func FindBinaries(ctx context.Context, major int) (Binaries, error) {
+	var candidates []string
+	for _, pattern := range folders {
+		matches, err := filepath.Glob(filepath.Join(pattern, "postgres"))
+		if err != nil {
+			return Binaries{}, err
+		}
+		candidates = append(candidates, matches...)
+	}
+	if path, err := exec.LookPath("postgres"); err == nil {
+		candidates = append(candidates, path)
+	}
+	var found []Binaries
+	for _, path := range candidates {
+		b, err := BinariesIn(ctx, filepath.Dir(path))
+		if err != nil {
+			return Binaries{}, err
+		}
+		if major == 0 || b.Major == major {
+			found = append(found, b)
+		}
+	}
+	if len(found) == 0 {
+		return Binaries{}, fmt.Errorf("no programs of PostgreSQL %s in %v or PATH: use an official image of postgres", wanted(major), folders)
+	}
+	return slices.MaxFunc(found, func(a, b Binaries) int { return a.Major - b.Major }), nil
+}
+
+func wanted(major int) string {
+	if major == 0 {
+		return "of any version"
+	}
+	return strconv.Itoa(major)
+}
+
+var version = regexp.MustCompile(`\) ((\d+)[.\w]*)`)
+
+// BinariesIn asks the programs in a folder for their version.
+func BinariesIn(ctx context.Context, dir string) (Binaries, error) {
+	path := filepath.Join(dir, "postgres")
+	cmd := exec.CommandContext(ctx, path, "--version") //nolint:gosec // a program of the image
+	var said bytes.Buffer
+	cmd.Stdout = &said
+	if err := run(cmd); err != nil {
+		return Binaries{}, fmt.Errorf("ask %s for its version: %w", path, err)
+	}
+	match := version.FindSubmatch(said.Bytes())
+	if match == nil {
+		return Binaries{}, fmt.Errorf("ask %s for its version: it says %q", path, said.String())
+	}
+	major, err := strconv.Atoi(string(match[2]))
+	return Binaries{Dir: dir, Major: major, Version: string(match[1])}, err
+}
+
+// path is where a program lies. Some packages leave tools out.
+func (b Binaries) path(program string) (string, error) {
+	path := filepath.Join(b.Dir, program)
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("the image has no %s in %s: use an official image of postgres", program, b.Dir)
+	}
+	return path, nil
+}

@@ -1,0 +1,125 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// children are the processes that somebody in this program waits for; all others that become its children are orphans.
+var children = struct {
+	sync.Mutex
+	pids map[int]bool
+}{pids: map[int]bool{}}
+
+// start starts a program that is waited for with wait.
+func start(cmd *exec.Cmd) error {
+	children.Lock()
+	defer children.Unlock()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	children.pids[cmd.Process.Pid] = true
+	return nil
+}
+
+func wait(cmd *exec.Cmd) error {
+	err := cmd.Wait()
+	children.Lock()
+	defer children.Unlock()
+	delete(children.pids, cmd.Process.Pid)
+	return err
+}
+
+// run runs a program to its end, from a thread that lives as long: see Server.launch.
+func run(cmd *exec.Cmd) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := start(cmd); err != nil {
+		return err
+	}
+	return wait(cmd)
+}
+
+// Reap buries the orphans that become children of this process, until the context ends: processes of a postmaster that
+// was killed, and of archive commands. Without it they would stay as zombies in a container whose first process this is.
+// Programs that are started other than by this package must not run meanwhile: it would bury them too.
+func Reap(ctx context.Context) error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become the parent of orphans: %w", err)
+	}
+	dead := make(chan os.Signal, 1)
+	signal.Notify(dead, syscall.SIGCHLD)
+	defer signal.Stop(dead)
+	// A signal can stand for more than one death, and one may come before this: look again now and then.
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
+	for {
+		reapOrphans()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-dead:
+		case <-again.C:
+		}
+	}
+}
+
+func reapOrphans() {
+	children.Lock()
+	defer children.Unlock()
+	self := os.Getpid()
+	for _, p := range processes() {
+		if p.parent == self && p.state == "Z" && !children.pids[p.pid] {
+			var status syscall.WaitStatus
+			_, _ = syscall.Wait4(p.pid, &status, syscall.WNOHANG, nil) //nolint:errcheck // the next look finds it again
+		}
+	}
+}
+
+// process is an entry of /proc.
+type process struct {
+	pid, parent int
+	state       string
+}
+
+// processes lists all that can be seen. Those that end meanwhile are left out.
+func processes() []process {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var all []process
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile(filepath.Join("/proc", e.Name(), "stat"))
+		if err != nil {
+			continue
+		}
+		// pid (name) state parent ...; the name can have anything in it.
+		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		if len(fields) < 2 {
+			continue
+		}
+		parent, err := strconv.Atoi(fields[1])
+		if err != nil {
+			continue
+		}
+		all = append(all, process{pid: pid, parent: parent, state: fields[0]})
+	}
+	return all
+}

@@ -1,0 +1,108 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/fettle-dev/fettle/internal/postgres/config"
+)
+
+// Source is a running server to copy from, reached by TLS with a client certificate as config.ReplicationUser.
+type Source struct {
+	config.Upstream
+	// ApplicationName is shown by the source.
+	ApplicationName string
+	// MaxRate bounds a copy, in KiB/s; 0 does not.
+	MaxRate int
+}
+
+// Clone copies a running server into the data directory, which must be Empty. It is whole or not there: what an
+// interrupted one left is removed first. The new data directory is that of a standby, so that it can't be started as
+// anything else by mistake.
+func (s *Server) Clone(ctx context.Context, source Source) error {
+	arguments := []string{
+		"--pgdata=" + s.CloneDir(), "--format=plain", "--wal-method=stream", "--checkpoint=fast", "--no-password",
+		"--dbname=" + source.ConnInfo(source.ApplicationName, ""),
+	}
+	if source.MaxRate > 0 {
+		arguments = append(arguments, "--max-rate="+strconv.Itoa(source.MaxRate))
+	}
+	return s.replace(ctx, "clone "+source.Host, func() error {
+		if _, err := s.tool(ctx, toolOptions{locks: true}, "pg_basebackup", arguments...); err != nil {
+			return err
+		}
+		return s.write(filepath.Join(s.CloneDir(), standbySignal), nil)
+	})
+}
+
+// Rewind makes the data directory, of a stopped server, one that can follow source: everything after the point where
+// their histories part is undone. It is that of a standby then. If it fails, the data directory may not be usable any
+// more: try again, or Remove and Clone. restore is for what the source no longer has (from version 15).
+func (s *Server) Rewind(ctx context.Context, source Source, restore config.Restore) error {
+	if content, err := s.Content(); err != nil {
+		return err
+	} else if content != Complete {
+		return fmt.Errorf("rewind to %s: there is no data directory", source.Host)
+	}
+	if err := s.settle(ctx); err != nil {
+		return fmt.Errorf("rewind to %s: %w", source.Host, err)
+	}
+	arguments := []string{"--target-pgdata=" + s.DataDir(), "--source-server=" + source.ConnInfo(source.ApplicationName, "postgres")}
+	if restore.Command != "" && s.options.Binaries.Major >= 15 {
+		arguments = append(arguments, "--restore-target-wal", "--config-file="+filepath.Join(s.ConfigDir(), config.ConfFile))
+	}
+	if err := s.withControlFile(func() error {
+		_, err := s.tool(ctx, toolOptions{locks: true}, "pg_rewind", arguments...)
+		return err
+	}); err != nil {
+		return fmt.Errorf("rewind to %s: %w", source.Host, err)
+	}
+	return s.SetStandby(true)
+}
+
+// settle brings a data directory into the state that pg_rewind wants. A primary that crashed is no trouble: pg_rewind has
+// it recover. With a standby it could not, so that is started once more, and stopped in good order.
+func (s *Server) settle(ctx context.Context) error {
+	control, err := s.ControlData(ctx)
+	if err != nil {
+		return err
+	}
+	standby, err := s.Standby()
+	if err != nil || !standby || strings.HasPrefix(control.State, "shut down") {
+		return err
+	}
+	p, err := s.Start(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.WaitReady(ctx); err != nil {
+		return errors.Join(err, p.Fence(context.WithoutCancel(ctx), 0))
+	}
+	return p.Stop(ctx, Fast)
+}
+
+// withControlFile keeps a copy of the control file while do runs: pg_rewind that ends in the middle of writing it would
+// leave a data directory that not even pg_rewind could read.
+func (s *Server) withControlFile(do func() error) error {
+	path := filepath.Join(s.DataDir(), controlFile)
+	copied := filepath.Join(s.options.Volume, "pg_control.copy")
+	before, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := s.write(copied, before); err != nil {
+		return err
+	}
+	failure := do()
+	if failure != nil {
+		if after, err := os.ReadFile(path); err != nil || len(after) != len(before) {
+			failure = errors.Join(failure, s.write(path, before))
+		}
+	}
+	return errors.Join(failure, os.Remove(copied))
+}

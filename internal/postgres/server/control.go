@@ -1,0 +1,116 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fettle-dev/fettle/internal/postgres/wal"
+)
+
+const controlFile = "global/pg_control"
+
+// ControlData is what pg_controldata tells.
+type ControlData struct {
+	SystemID string
+	// State is such as "in production", "shut down", "in archive recovery".
+	State string
+	// Timeline and Checkpoint are those of the last checkpoint; Redo is where recovery would begin.
+	Timeline   wal.Timeline
+	Checkpoint wal.LSN
+	Redo       wal.LSN
+	// MinRecovery is how far a standby has to replay before it is consistent, and on which timeline.
+	MinRecovery         wal.LSN
+	MinRecoveryTimeline wal.Timeline
+	// CheckpointTime is when the last checkpoint was taken, by the server's clock, to the second.
+	CheckpointTime time.Time
+	Checksums      bool
+	WALSegmentSize int64
+}
+
+// ControlData reads the control file, of a running or a stopped server.
+func (s *Server) ControlData(ctx context.Context) (ControlData, error) {
+	output, err := s.tool(ctx, toolOptions{quiet: true}, "pg_controldata", s.DataDir())
+	if err != nil {
+		return ControlData{}, err
+	}
+	return parseControlData(output)
+}
+
+func parseControlData(output string) (ControlData, error) {
+	p := controlParser{values: map[string]string{}}
+	for line := range strings.Lines(output) {
+		if name, value, found := strings.Cut(line, ":"); found {
+			p.values[strings.TrimSpace(name)] = strings.TrimSpace(value)
+		}
+	}
+	data := ControlData{
+		SystemID:            p.text("Database system identifier"),
+		State:               p.text("Database cluster state"),
+		Timeline:            wal.Timeline(p.number("Latest checkpoint's TimeLineID")), //nolint:gosec // 32 bits
+		Checkpoint:          p.lsn("Latest checkpoint location"),
+		Redo:                p.lsn("Latest checkpoint's REDO location"),
+		MinRecovery:         p.lsn("Minimum recovery ending location"),
+		MinRecoveryTimeline: wal.Timeline(p.number("Min recovery ending loc's timeline")), //nolint:gosec // 32 bits
+		Checksums:           p.number("Data page checksum version") > 0,
+		WALSegmentSize:      p.number("Bytes per WAL segment"),
+	}
+	if p.err != nil {
+		return ControlData{}, p.err
+	}
+	// The form is that of the environment in which tools run.
+	text := p.text("Time of latest checkpoint")
+	at, err := time.ParseInLocation("Mon Jan _2 15:04:05 2006", text, time.UTC)
+	if err != nil {
+		return ControlData{}, fmt.Errorf("pg_controldata: %q is no time: %w", text, err)
+	}
+	data.CheckpointTime = at
+	return data, p.err
+}
+
+// controlParser reads fields, and remembers the first that is missing or of another form.
+type controlParser struct {
+	values map[string]string
+	err    error
+}
+
+func (p *controlParser) text(name string) string {
+	value, ok := p.values[name]
+	if !ok && p.err == nil {
+		p.err = fmt.Errorf("pg_controldata says no %q", name)
+	}
+	return value
+}
+
+func (p *controlParser) number(name string) int64 {
+	n, err := strconv.ParseInt(p.text(name), 10, 64)
+	if err != nil && p.err == nil {
+		p.err = fmt.Errorf("pg_controldata: %s: %w", name, err)
+	}
+	return n
+}
+
+func (p *controlParser) lsn(name string) wal.LSN {
+	at, err := wal.ParseLSN(p.text(name))
+	if err != nil && p.err == nil {
+		p.err = fmt.Errorf("pg_controldata: %s: %w", name, err)
+	}
+	return at
+}
+
+// History reads the history of a timeline from the data directory. Timeline 1 has an empty one. The error is
+// os.ErrNotExist where the file is missing.
+func (s *Server) History(timeline wal.Timeline) (wal.History, error) {
+	if timeline <= 1 {
+		return nil, nil
+	}
+	content, err := os.ReadFile(filepath.Join(s.DataDir(), "pg_wal", wal.HistoryFile(timeline)))
+	if err != nil {
+		return nil, fmt.Errorf("read the history of timeline %d: %w", timeline, err)
+	}
+	return wal.ParseHistory(content)
+}

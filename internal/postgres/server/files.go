@@ -1,0 +1,81 @@
+package server
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// own gives a file to whom PostgreSQL runs as.
+func (s *Server) own(path string) error {
+	if c := s.options.Credential; c != nil {
+		return os.Lchown(path, int(c.Uid), int(c.Gid))
+	}
+	return nil
+}
+
+// write replaces a file, so that after a crash either the old or the new content is there, whole.
+func (s *Server) write(path string, content []byte) error {
+	temporary := path + ".new"
+	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	err = errors.Join(err, f.Sync(), f.Close(), s.own(temporary))
+	if err != nil {
+		return errors.Join(err, os.Remove(temporary))
+	}
+	if err := os.Rename(temporary, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir makes the names in a folder survive a crash of the machine.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func exists(path string) (bool, error) {
+	_, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// signalFile makes or removes one of the files by which PostgreSQL is told what to do when it starts.
+func (s *Server) signalFile(name string, wanted bool) error {
+	path := filepath.Join(s.DataDir(), name)
+	there, err := exists(path)
+	if err != nil || there == wanted {
+		return err
+	}
+	if wanted {
+		return s.write(path, nil)
+	}
+	if err := os.Remove(path); err != nil {
+		return err
+	}
+	return syncDir(s.DataDir())
+}
+
+const (
+	standbySignal  = "standby.signal"
+	recoverySignal = "recovery.signal"
+)
+
+// SetStandby decides whether the server, when it is started, is a standby.
+func (s *Server) SetStandby(standby bool) error { return s.signalFile(standbySignal, standby) }
+
+// SetRecovery decides whether the server, when it is started, recovers from the archive up to a target and is then
+// promoted.
+func (s *Server) SetRecovery(recover bool) error { return s.signalFile(recoverySignal, recover) }
+
+// Standby says whether the data directory is that of a standby.
+func (s *Server) Standby() (bool, error) { return exists(filepath.Join(s.DataDir(), standbySignal)) }

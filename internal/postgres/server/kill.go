@@ -1,0 +1,116 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// errInUse means that processes are left that have the data directory open.
+var errInUse = errors.New("the data directory is in use")
+
+// poll is how often something is looked at that nobody announces.
+const poll = 5 * time.Millisecond
+
+// lock takes the lock of the data directory. Whoever inherits the file holds it too. The error is errInUse while a process
+// of PostgreSQL is left, in this container or, on a shared volume, in another one of the same node.
+func (s *Server) lock() (*os.File, error) {
+	f, err := os.OpenFile(s.lockFile(), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock the data directory: %w", err)
+	}
+	for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) //nolint:gosec // a descriptor is no large number
+	}
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = errInUse
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock the data directory: %w", err), f.Close())
+	}
+	return f, nil
+}
+
+// idle says whether no process is left that could write to the data directory.
+func (s *Server) idle() (bool, error) {
+	f, err := s.lock()
+	if errors.Is(err, errInUse) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, f.Close()
+}
+
+// waitIdle waits for it.
+func (s *Server) waitIdle(ctx context.Context) error {
+	return until(ctx, s.idle)
+}
+
+// until asks again and again, until the answer is yes, an error, or the context ends.
+func until(ctx context.Context, ask func() (bool, error)) error {
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for {
+		if yes, err := ask(); err != nil || yes {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// users are the processes of PostgreSQL that use the data directory: they have its lock open, or work in it.
+func (s *Server) users() []int {
+	var pids []int
+	self := os.Getpid()
+	for _, p := range processes() {
+		if p.pid != self && p.state != "Z" && s.uses(p.pid) {
+			pids = append(pids, p.pid)
+		}
+	}
+	return pids
+}
+
+func (s *Server) uses(pid int) bool {
+	dir := filepath.Join("/proc", strconv.Itoa(pid))
+	if cwd, err := os.Readlink(filepath.Join(dir, "cwd")); err == nil && (cwd == s.DataDir() || cwd == s.CloneDir()) {
+		return true
+	}
+	held, err := os.Readlink(filepath.Join(dir, "fd", strconv.Itoa(lockDescriptor)))
+	return err == nil && held == s.lockFile()
+}
+
+// lockDescriptor is the number of the lock's file in the processes of PostgreSQL: the first after the standard ones.
+const lockDescriptor = 3
+
+// KillLeftovers ends processes of earlier lives that still use the data directory; call it before the first Start. It
+// returns when none is left, and an error if that can't be reached within the context.
+func (s *Server) KillLeftovers(ctx context.Context) error {
+	err := until(ctx, func() (bool, error) {
+		users := s.users()
+		for _, pid := range users {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return false, fmt.Errorf("kill process %d: %w", pid, err)
+			}
+		}
+		idle, err := s.idle()
+		return idle && len(users) == 0, err
+	})
+	if err == nil {
+		return nil
+	}
+	if users := s.users(); len(users) > 0 {
+		return fmt.Errorf("processes %v still use %s, and do not end: %w", users, s.DataDir(), err)
+	}
+	return fmt.Errorf("a process that can't be seen from here still uses %s: is the volume mounted elsewhere? %w", s.DataDir(), err)
+}

@@ -1,0 +1,154 @@
+package server
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Log turns what PostgreSQL writes into lines of JSON. It is an Options.Output.
+type Log struct {
+	token  string
+	format *regexp.Regexp
+
+	mu  sync.Mutex
+	out io.Writer
+}
+
+// NewLog writes to out, one call for each line.
+func NewLog(out io.Writer) *Log {
+	token := rand.Text()
+	return &Log{out: out, token: token, format: regexp.MustCompile(
+		`^` + token + ` (\S+ \S+) UTC \[(\d+)\] (.*?) ([0-9A-Z]{5}) (?:(.*)@(.*) (\S+) )?([A-Z]+[0-9]?):  (.*)$`)}
+}
+
+// Token is for config.Settings.LogToken. A line without it is no record of PostgreSQL's, whoever wrote it.
+func (l *Log) Token() string { return l.token }
+
+// Record is a line of the log.
+type Record struct {
+	Level  string `json:"level"`
+	TS     string `json:"ts"`
+	Logger string `json:"logger"`
+	Msg    string `json:"msg"`
+	// The rest is what PostgreSQL knows of it; see its manual.
+	Severity   string `json:"severity,omitempty"`
+	PID        string `json:"pid,omitempty"`
+	Backend    string `json:"backend,omitempty"`
+	SQLState   string `json:"sqlstate,omitempty"`
+	User       string `json:"user,omitempty"`
+	Database   string `json:"database,omitempty"`
+	Client     string `json:"client,omitempty"`
+	Detail     string `json:"detail,omitempty"`
+	Hint       string `json:"hint,omitempty"`
+	Context    string `json:"context,omitempty"`
+	Statement  string `json:"statement,omitempty"`
+	Query      string `json:"query,omitempty"`
+	Location   string `json:"location,omitempty"`
+	continuing *string
+}
+
+// Write takes whole lines.
+func (l *Log) Write(lines []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var record *Record
+	for line := range bytes.Lines(lines) {
+		text := strings.ToValidUTF8(strings.TrimRight(string(line), "\r\n"), "�")
+		if record.takes(text, l.format) {
+			continue
+		}
+		if err := l.emit(record); err != nil {
+			return 0, err
+		}
+		record = l.parse(text)
+	}
+	return len(lines), l.emit(record)
+}
+
+func (l *Log) emit(r *Record) error {
+	if r == nil || r.Msg == "" {
+		return nil
+	}
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	_, err = l.out.Write(append(line, '\n'))
+	return err
+}
+
+// takes adds a line to the record that it belongs to: a further line of a text, or one of the record's other texts.
+func (r *Record) takes(line string, format *regexp.Regexp) bool {
+	if r == nil || r.continuing == nil {
+		return false
+	}
+	if rest, more := strings.CutPrefix(line, "\t"); more {
+		*r.continuing += "\n" + rest
+		return true
+	}
+	f := format.FindStringSubmatch(line)
+	if f == nil || f[2] != r.PID {
+		return false
+	}
+	text := r.text(f[8])
+	if text == nil {
+		return false
+	}
+	*text, r.continuing = f[9], text
+	return true
+}
+
+// text is one of the texts that follow a message.
+func (r *Record) text(name string) *string {
+	switch name {
+	case "DETAIL":
+		return &r.Detail
+	case "HINT":
+		return &r.Hint
+	case "CONTEXT":
+		return &r.Context
+	case "STATEMENT":
+		return &r.Statement
+	case "QUERY":
+		return &r.Query
+	case "LOCATION":
+		return &r.Location
+	}
+	return nil
+}
+
+func (l *Log) parse(line string) *Record {
+	r := &Record{Level: "info", Logger: "postgres", TS: time.Now().UTC().Format("2006-01-02T15:04:05.000Z07:00"), Msg: line}
+	f := l.format.FindStringSubmatch(line)
+	if f == nil {
+		r.Msg = strings.ReplaceAll(line, l.token+" ", "")
+		return r
+	}
+	if at, err := time.Parse("2006-01-02 15:04:05.000", f[1]); err == nil {
+		r.TS = at.Format("2006-01-02T15:04:05.000Z07:00")
+	}
+	r.PID, r.Backend, r.SQLState, r.User, r.Database, r.Client, r.Severity, r.Msg = f[2], f[3], f[4], f[5], f[6], f[7], f[8], f[9]
+	r.Level, r.continuing = level(r.Severity), &r.Msg
+	if r.SQLState == "00000" {
+		r.SQLState = ""
+	}
+	return r
+}
+
+func level(severity string) string {
+	switch severity {
+	case "WARNING":
+		return "warn"
+	case "ERROR", "FATAL", "PANIC":
+		return "error"
+	case "DEBUG1", "DEBUG2", "DEBUG3", "DEBUG4", "DEBUG5":
+		return "debug"
+	}
+	return "info"
+}

@@ -1,0 +1,255 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fettle-dev/fettle/internal/postgres/config"
+	"github.com/fettle-dev/fettle/internal/postgres/server"
+	"github.com/fettle-dev/fettle/internal/testenv/testpg"
+)
+
+func bounded(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestLife(t *testing.T) {
+	ctx := bounded(t)
+	i := testpg.New(t, "life-0")
+	if content, err := i.Content(); content != server.Empty || err != nil {
+		t.Fatalf("before anything: %s, %v", content, err)
+	}
+	if _, err := i.Server.Start(ctx); err == nil || !strings.Contains(err.Error(), "no data directory") {
+		t.Errorf("start without data: %v", err)
+	}
+	// What an interrupted life left.
+	if err := os.MkdirAll(filepath.Join(i.CloneDir(), "base"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := i.Init(ctx, server.InitOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(i.CloneDir()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder for clones is left: %v", err)
+	}
+	if content, err := i.Content(); content != server.Complete || err != nil {
+		t.Fatalf("after Init: %s, %v", content, err)
+	}
+	if err := i.Init(ctx, server.InitOptions{}); err == nil {
+		t.Error("a second Init was let through")
+	}
+
+	p := i.Start(t)
+	before, err := i.ControlData(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before.State != "in production" || !before.Checksums || before.Timeline != 1 || len(before.SystemID) < 15 {
+		t.Errorf("control data of a new server: %+v", before)
+	}
+	if before.CheckpointTime.Before(time.Now().Add(-time.Hour)) || before.CheckpointTime.After(time.Now().Add(time.Minute)) {
+		t.Errorf("time of the checkpoint: %s", before.CheckpointTime)
+	}
+	if _, err := i.Server.Start(ctx); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("a second server on the same data: %v", err)
+	}
+	if err := i.Remove(ctx); err == nil {
+		t.Error("the data of a running server was removed")
+	}
+	if err := p.Stop(ctx, server.Fast); err != nil {
+		t.Fatal(err)
+	}
+	if exit := p.Exit(); exit.Code != 0 || exit.String() != "exited with code 0" {
+		t.Errorf("after a fast stop: %+v", exit)
+	}
+	after, err := i.ControlData(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after.State != "shut down" || after.SystemID != before.SystemID || after.Checkpoint <= before.Checkpoint {
+		t.Errorf("control data after the stop: %+v, before: %+v", after, before)
+	}
+	if err := i.Remove(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if content, err := i.Content(); content != server.Empty || err != nil {
+		t.Errorf("after Remove: %s, %v", content, err)
+	}
+}
+
+func TestModesOfStopping(t *testing.T) {
+	ctx := bounded(t)
+	i := testpg.Running(t, "stop-0")
+	for _, mode := range []server.StopMode{server.Smart, server.Fast, server.Immediate} {
+		if err := i.Process().Stop(ctx, mode); err != nil {
+			t.Fatal(err)
+		}
+		i.Start(t)
+	}
+	if err := i.Process().Stop(ctx, "gently"); err == nil {
+		t.Error("an unknown mode was let through")
+	}
+	// A stopped postmaster can't stop itself; the fence kills it.
+	if err := syscall.Kill(i.Process().PID(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer cancel()
+	if err := i.Process().Stop(short, server.Immediate); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("stop of a hung postmaster: %v", err)
+	}
+	if err := i.Process().Fence(ctx, 100*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if exit := i.Process().Exit(); exit.Signal != syscall.SIGKILL || exit.Code != -1 {
+		t.Errorf("after the fence: %+v", exit)
+	}
+	// Whatever it left behind, it starts again.
+	i.Start(t)
+}
+
+func TestCrashIsSeen(t *testing.T) {
+	i := testpg.Running(t, "crash-0")
+	if err := syscall.Kill(i.Process().PID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-i.Process().Done():
+	case <-time.After(time.Minute):
+		t.Fatal("nobody noticed")
+	}
+	if got := i.Process().Exit().String(); got != "ended by signal killed" {
+		t.Error(got)
+	}
+}
+
+func TestWaitReadyEndsWithTheServer(t *testing.T) {
+	ctx := bounded(t)
+	i := testpg.Running(t, "ready-0")
+	i.Stop(t)
+	files, err := config.Render(i.Settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files[config.ConfFile] += "max_connections = 'nonsense'\n"
+	if _, err := i.Server.Configure(files); err != nil {
+		t.Fatal(err)
+	}
+	p, err := i.Server.Start(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.WaitReady(ctx); err == nil || !strings.Contains(err.Error(), "exited with code 1") {
+		t.Errorf("with a bad configuration: %v", err)
+	}
+}
+
+func TestConfigureWritesOnlyChanges(t *testing.T) {
+	i := testpg.New(t, "conf-0")
+	files, err := config.Render(i.Settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range []bool{true, false} {
+		if changed, err := i.Server.Configure(files); err != nil || changed != want {
+			t.Errorf("time %d: %v, %v", n+1, changed, err)
+		}
+	}
+	files[config.HBAFile] += "# more\n"
+	if changed, err := i.Server.Configure(files); err != nil || !changed {
+		t.Errorf("after a change: %v, %v", changed, err)
+	}
+}
+
+func TestContentThatCanNotBeUsed(t *testing.T) {
+	ctx := bounded(t)
+	major := testpg.Binaries(t).Major
+	cases := map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"foreign files":      {map[string]string{"notes.txt": "x"}, "is it the right volume"},
+		"another version":    {map[string]string{"PG_VERSION": "9\n"}, "the data is of PostgreSQL 9"},
+		"no control file":    {map[string]string{"PG_VERSION": strconv.Itoa(major) + "\n"}, "no control file"},
+		"empty control file": {map[string]string{"PG_VERSION": strconv.Itoa(major) + "\n", "global/pg_control": ""}, "no control file"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			i := testpg.New(t, "broken-0")
+			for file, content := range tc.files {
+				path := filepath.Join(i.DataDir(), file)
+				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			content, err := i.Content()
+			if content != server.Broken || err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("want an error with %q, got %s, %v", tc.want, content, err)
+			}
+			if err := i.Init(ctx, server.InitOptions{}); err == nil {
+				t.Error("it was written over")
+			}
+			if _, err := i.Server.Start(ctx); err == nil {
+				t.Error("it was started")
+			}
+		})
+	}
+}
+
+func TestAlterSystemHasNoLastingEffect(t *testing.T) {
+	ctx := bounded(t)
+	i := testpg.Running(t, "alter-0")
+	i.Stop(t)
+	path := filepath.Join(i.DataDir(), "postgresql.auto.conf")
+	if err := os.WriteFile(path, []byte("archive_mode = 'on'\narchive_command = 'touch /tmp/never'\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	i.Start(t)
+	foreign, err := i.Session(t).ForeignSettings(ctx)
+	if err != nil || len(foreign) > 0 {
+		t.Errorf("settings of elsewhere: %v, %v", foreign, err)
+	}
+	if !strings.Contains(i.Log.String(), "ALTER SYSTEM had set archive_command") {
+		t.Error("the log does not tell")
+	}
+}
+
+func TestNew(t *testing.T) {
+	if _, err := server.New(server.Options{Volume: "data", Run: "/run/x", Credential: testpg.Credential(t)}); err == nil {
+		t.Error("a relative folder was let through")
+	}
+	if os.Getuid() == 0 {
+		if _, err := server.New(server.Options{Volume: t.TempDir(), Run: t.TempDir()}); err == nil {
+			t.Error("root was let through")
+		}
+	}
+}
+
+func TestFindBinaries(t *testing.T) {
+	if _, err := server.FindBinaries(t.Context(), 9); err == nil || !strings.Contains(err.Error(), "official image") {
+		t.Errorf("version 9: %v", err)
+	}
+	if _, err := server.BinariesIn(t.Context(), t.TempDir()); err == nil {
+		t.Error("an empty folder has programs")
+	}
+}
+
+func TestDisk(t *testing.T) {
+	i := testpg.New(t, "disk-0")
+	if disk, err := i.Disk(); err != nil || disk.Size <= 0 || disk.Free <= 0 || disk.Free > disk.Size {
+		t.Errorf("%+v, %v", disk, err)
+	}
+}

@@ -1,0 +1,101 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// StopMode is how a server is asked to stop.
+type StopMode string
+
+// The modes of PostgreSQL.
+const (
+	// Smart waits for clients to leave.
+	Smart StopMode = "smart"
+	// Fast rolls open transactions back, sends everything to the standbys and writes a checkpoint.
+	Fast StopMode = "fast"
+	// Immediate stops without a checkpoint, as after a crash.
+	Immediate StopMode = "immediate"
+)
+
+var stopSignals = map[StopMode]syscall.Signal{Smart: syscall.SIGTERM, Fast: syscall.SIGINT, Immediate: syscall.SIGQUIT}
+
+// signal sends one to the postmaster. One that is gone needs none.
+func (p *Process) signal(signal syscall.Signal) error {
+	select {
+	case <-p.done:
+		return nil // its number may belong to somebody else by now
+	default:
+	}
+	if err := syscall.Kill(p.pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("send %s to PostgreSQL: %w", signal, err)
+	}
+	return nil
+}
+
+// Stop asks the server to stop and waits until neither the postmaster nor a child of it is left. At the context's end it
+// returns its error, and the server may still be stopping: ask again in a harder mode, or Kill.
+func (p *Process) Stop(ctx context.Context, mode StopMode) error {
+	signal, ok := stopSignals[mode]
+	if !ok {
+		return fmt.Errorf("%q is no way to stop: use %s, %s or %s", mode, Smart, Fast, Immediate)
+	}
+	if err := p.signal(signal); err != nil {
+		return err
+	}
+	if err := p.ended(ctx); err != nil {
+		return fmt.Errorf("stop PostgreSQL (%s): %w", mode, err)
+	}
+	return nil
+}
+
+// ended waits until neither the postmaster nor a child of it is left.
+func (p *Process) ended(ctx context.Context) error {
+	select {
+	case <-p.done:
+		return p.server.waitIdle(ctx)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Fence stops the server immediately, and kills what is left of it after grace. It returns nil only if nothing is left
+// that could write.
+func (p *Process) Fence(ctx context.Context, grace time.Duration) error {
+	gentle, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	if p.Stop(gentle, Immediate) == nil {
+		return nil
+	}
+	return p.Kill(ctx)
+}
+
+// Kill ends the postmaster and all its children at once. It returns nil only if nothing is left that could write.
+func (p *Process) Kill(ctx context.Context) error {
+	// The postmaster first: without it there are no new children.
+	if err := p.signal(syscall.SIGKILL); err != nil {
+		return err
+	}
+	if err := p.server.KillLeftovers(ctx); err != nil {
+		return fmt.Errorf("kill PostgreSQL: %w", err)
+	}
+	return p.ended(ctx)
+}
+
+// Reload has the server read its configuration again. session.Client.WaitSetting tells when it has.
+func (p *Process) Reload() error { return p.signal(syscall.SIGHUP) }
+
+// Promote asks a standby to become a primary and returns at once. session.Client.WaitPrimary waits until it is one.
+func (p *Process) Promote() error {
+	path := filepath.Join(p.server.DataDir(), "promote")
+	// It need not survive a crash, so it is not flushed to disk: that would cost time.
+	if err := errors.Join(os.WriteFile(path, nil, 0o600), p.server.own(path)); err != nil {
+		return fmt.Errorf("promote: %w", err)
+	}
+	return p.signal(syscall.SIGUSR1)
+}

@@ -1,0 +1,96 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// toolOptions say how a tool runs.
+type toolOptions struct {
+	// locks has the tool and its children hold the lock of the data directory, so that they are found when they outlive
+	// this process.
+	locks bool
+	// quiet keeps its output out of the log.
+	quiet bool
+}
+
+// tool runs one of PostgreSQL's programs to its end, and gives what it wrote to its standard output. The error has the
+// end of what it said. When the context ends, it and all that it started is killed.
+func (s *Server) tool(ctx context.Context, o toolOptions, name string, arguments ...string) (string, error) {
+	program, err := s.options.Binaries.path(name)
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, program, arguments...) //nolint:gosec // a program of the image, without a shell
+	cmd.Env, cmd.Dir = s.environment(), s.options.Run
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.options.Credential, Setsid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	if o.locks {
+		lock, err := s.lock()
+		if err != nil {
+			return "", err
+		}
+		defer lock.Close() //nolint:errcheck // nothing is written to it
+		cmd.ExtraFiles = []*os.File{lock}
+	}
+	var output bytes.Buffer
+	said := &tail{log: s.options.Output}
+	if o.quiet {
+		said.log = io.Discard
+	}
+	cmd.Stdout, cmd.Stderr = &output, said
+	if err := run(cmd); err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return "", fmt.Errorf("%s: %w%s", name, err, said)
+	}
+	return output.String(), nil
+}
+
+// tail keeps the end of what was written, and passes it on.
+type tail struct {
+	log io.Writer
+
+	mu   sync.Mutex
+	kept []byte
+}
+
+// maxTail bounds what an error quotes.
+const maxTail = 1 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept = append(t.kept, p...)
+	t.kept = t.kept[max(0, len(t.kept)-maxTail):]
+	_, _ = t.log.Write(p) //nolint:errcheck // a tool must not fail by its log
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if text := strings.TrimSpace(string(t.kept)); text != "" {
+		return ": " + text
+	}
+	return ""
+}
+
+// removeAll removes a folder that PostgreSQL may have made, and remembers that.
+func removeAll(path string) error {
+	if err := os.RemoveAll(path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}

@@ -1,0 +1,104 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// poll is how often something is asked that nobody announces.
+const poll = 5 * time.Millisecond
+
+// until asks again and again, until the answer is yes, an error, or the context ends.
+func until(ctx context.Context, ask func() (bool, error)) error {
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for {
+		if yes, err := ask(); err != nil || yes {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// heartbeat is one transaction, sent as one message. It waits for the server's own disk and for no standby: a lost quorum
+// is no reason to give up a healthy primary.
+const heartbeat = `SET LOCAL synchronous_commit TO local;
+INSERT INTO fettle.heartbeat (id, beat) VALUES (1, clock_timestamp()) ON CONFLICT (id) DO UPDATE SET beat = excluded.beat`
+
+// Heartbeat commits a row on a primary, on its own disk only. The error is one of the reasons above where it is known; it
+// is context.DeadlineExceeded when the server did not answer in time. Prepare makes the table.
+func (c *Client) Heartbeat(ctx context.Context) error {
+	if err := c.use(ctx, func(conn *pgx.Conn) error { return script(ctx, conn, heartbeat) }); err != nil {
+		return fmt.Errorf("heartbeat: %w", err)
+	}
+	return nil
+}
+
+// script sends statements as one message; they are one transaction.
+func script(ctx context.Context, conn *pgx.Conn, statements string) error {
+	_, err := conn.PgConn().Exec(ctx, statements).ReadAll()
+	return err
+}
+
+// WaitPrimary waits until the server is no standby any more.
+func (c *Client) WaitPrimary(ctx context.Context) error {
+	return until(ctx, func() (bool, error) {
+		standby, err := c.InRecovery(ctx)
+		return err == nil && !standby, err
+	})
+}
+
+// Checkpoint writes a checkpoint, so that others can rewind to this server. Its duration is that of the disk, so it is
+// bounded by the context alone.
+func (c *Client) Checkpoint(ctx context.Context) error {
+	return c.use(ctx, func(conn *pgx.Conn) error {
+		return errors.Join(script(ctx, conn, "SET statement_timeout TO 0"), script(ctx, conn, "CHECKPOINT"), c.resetTimeout(ctx, conn))
+	})
+}
+
+func (c *Client) resetTimeout(ctx context.Context, conn *pgx.Conn) error {
+	if conn.IsClosed() {
+		return nil
+	}
+	return script(ctx, conn, fmt.Sprintf("SET statement_timeout TO %d", c.options.StatementTimeout.Milliseconds()))
+}
+
+// WaitSetting waits until a parameter has a value in effect, after a reload. Other processes of the server were told at
+// the same time as this session's, and are as quick: but none of them says so.
+func (c *Client) WaitSetting(ctx context.Context, name, value string) error {
+	var is string
+	err := until(ctx, func() (bool, error) {
+		err := c.use(ctx, func(conn *pgx.Conn) error {
+			return conn.QueryRow(ctx, "SELECT current_setting($1)", name).Scan(&is)
+		})
+		return is == value, err
+	})
+	if err != nil {
+		return fmt.Errorf("wait for %s to become %q, which is %q: %w", name, value, is, err)
+	}
+	return nil
+}
+
+// EndReceiver ends the WAL receiver and waits until there is none. It comes back unless the configuration has no
+// upstream any more: reload that first.
+func (c *Client) EndReceiver(ctx context.Context) error {
+	err := until(ctx, func() (bool, error) {
+		var receivers int
+		err := c.use(ctx, func(conn *pgx.Conn) error {
+			return conn.QueryRow(ctx, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE backend_type = 'walreceiver'`).Scan(&receivers)
+		})
+		return receivers == 0, err
+	})
+	if err != nil {
+		return fmt.Errorf("end the WAL receiver: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,231 @@
+// Package testpg runs real PostgreSQL servers for tests, each in folders of its own and on the loopback address only.
+package testpg
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fettle-dev/fettle/internal/postgres/config"
+	"github.com/fettle-dev/fettle/internal/postgres/server"
+	"github.com/fettle-dev/fettle/internal/postgres/session"
+)
+
+// BinariesVariable names the folder of other programs than those of the newest version that is installed.
+const BinariesVariable = "FETTLE_POSTGRES_BIN"
+
+// patience bounds what a test waits for.
+const patience = time.Minute
+
+// Binaries are the programs that tests use.
+func Binaries(t testing.TB) server.Binaries {
+	t.Helper()
+	var b server.Binaries
+	var err error
+	if dir := os.Getenv(BinariesVariable); dir != "" {
+		b, err = server.BinariesIn(t.Context(), dir)
+	} else {
+		b, err = server.FindBinaries(t.Context(), 0)
+	}
+	if err != nil {
+		t.Fatalf("tests need PostgreSQL (hack/postgres.sh installs it): %v", err)
+	}
+	return b
+}
+
+// Credential is an unprivileged user where the tests run as root, and nil where they do not.
+func Credential(t testing.TB) *syscall.Credential {
+	t.Helper()
+	if os.Getuid() != 0 {
+		return nil
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		t.Fatalf("tests that run as root need the user of Debian's package: %v", err)
+	}
+	uid, errUID := strconv.ParseUint(u.Uid, 10, 32)
+	gid, errGID := strconv.ParseUint(u.Gid, 10, 32)
+	if errUID != nil || errGID != nil {
+		t.Fatalf("the user postgres has no numbers: %v, %v", errUID, errGID)
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+}
+
+// Dir is a folder that PostgreSQL's user may use, with a path that is short enough for a socket.
+func Dir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "pg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	if c := Credential(t); c != nil {
+		if err := os.Chown(dir, int(c.Uid), int(c.Gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// Port is one that is free on the loopback address.
+func Port(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // nothing was sent
+	return l.Addr().(*net.TCPAddr).Port //nolint:errcheck,forcetypeassert // of a TCP listener
+}
+
+// Instance is a server of a test. It is killed when the test ends.
+type Instance struct {
+	*server.Server
+	// Settings can be changed; Configure or Start put them into effect.
+	Settings config.Settings
+	// Log is what it wrote.
+	Log *Log
+
+	process *server.Process
+}
+
+// New prepares an instance; it has no data yet.
+func New(t testing.TB, name string) *Instance {
+	t.Helper()
+	dir := Dir(t)
+	log := &Log{}
+	i := &Instance{Log: log}
+	binaries := Binaries(t)
+	s, err := server.New(server.Options{
+		Binaries: binaries, Volume: filepath.Join(dir, "volume"), Run: filepath.Join(dir, "run"), Credential: Credential(t), Output: log,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.Server = s
+	i.Settings = config.Settings{
+		Major: binaries.Major, DataDir: s.DataDir(), ConfigDir: s.ConfigDir(), SocketDir: s.SocketDir(), Port: Port(t),
+		ListenAddresses: "127.0.0.1", ClusterName: name, Instances: 3, SystemUsers: []string{me.Username},
+		Parameters: map[string]string{"shared_buffers": "32MB", "max_wal_size": "128MB", "min_wal_size": "32MB"},
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+		defer cancel()
+		if err := s.KillLeftovers(ctx); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("log of %s:\n%s", name, log)
+		}
+	})
+	return i
+}
+
+// Running is a new primary, ready for sessions.
+func Running(t testing.TB, name string) *Instance {
+	t.Helper()
+	i := New(t, name)
+	if err := i.Init(t.Context(), server.InitOptions{WALSegmentSize: 1}); err != nil {
+		t.Fatal(err)
+	}
+	i.Start(t)
+	return i
+}
+
+// Configure writes the settings, and reloads a server that runs.
+func (i *Instance) Configure(t testing.TB) {
+	t.Helper()
+	files, err := config.Render(i.Settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, err := i.Server.Configure(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if changed && i.process != nil {
+		if err := i.process.Reload(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Start writes the settings, and starts the server and waits until it is ready.
+func (i *Instance) Start(t testing.TB) *server.Process {
+	t.Helper()
+	i.process = nil
+	i.Configure(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	p, err := i.Server.Start(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.process = p
+	if err := p.WaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Process is the one that was started last.
+func (i *Instance) Process() *server.Process { return i.process }
+
+// Stop stops the server fast.
+func (i *Instance) Stop(t testing.TB) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := i.process.Stop(ctx, server.Fast); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Session is a client of the server, as its superuser.
+func (i *Instance) Session(t testing.TB) *session.Client {
+	t.Helper()
+	c := session.New(i.SessionOptions())
+	t.Cleanup(func() { c.Close(context.WithoutCancel(t.Context())) })
+	return c
+}
+
+// SessionOptions name the server's socket.
+func (i *Instance) SessionOptions() session.Options {
+	return session.Options{SocketDir: i.SocketDir(), Port: i.Settings.Port}
+}
+
+// Log keeps what a server writes.
+type Log struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+// Write implements io.Writer.
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = append(l.text, p...)
+	return len(p), nil
+}
+
+// String is all of it.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return string(l.text)
+}
