@@ -139,7 +139,7 @@ uninstall: ## Remove the CRDs, and with them every object of their kinds
 
 .PHONY: deploy
 deploy: ## Deploy the operator with certificates of its own (IMG=...)
-	$(call tool,kubebuilder)/kustomize build config/default | sed 's|image: ghcr.io/fettle-dev/fettle:.*|image: $(IMG)|' | \
+	$(call tool,kubebuilder)/kustomize build config/default | sed 's#\(image\|value\): ghcr.io/fettle-dev/fettle:.*#\1: $(IMG)#' | \
 	  $(call tool,kubernetes)/kubectl apply --server-side -f -
 	$(call tool,kubernetes)/kubectl -n fettle-system rollout status deployment/fettle-controller-manager --timeout=180s
 

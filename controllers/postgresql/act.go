@@ -78,6 +78,9 @@ func (r *reconciler) replacePod(ctx context.Context, pod *corev1.Pod) error {
 
 // annotate asks the agents for another primary; an empty name ends it.
 func (r *reconciler) annotate(ctx context.Context, pg *databasev1alpha1.PostgreSQL, name string) error {
+	if pg.Annotations[databasev1alpha1.AnnotationSwitchover] == name {
+		return nil
+	}
 	before := &metav1.PartialObjectMetadata{ObjectMeta: *pg.ObjectMeta.DeepCopy()}
 	before.SetGroupVersionKind(databasev1alpha1.GroupVersion.WithKind(ownerKind))
 	after := before.DeepCopy()

@@ -55,7 +55,7 @@ func superfluous(pg *databasev1alpha1.PostgreSQL, in *inputs) []client.Object {
 // apply writes what is desired and deletes what is not. The Lease and the passwords come first.
 func (r *reconciler) apply(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, count int) error {
 	if in.cluster.set == nil {
-		if err := r.makeLease(ctx, pg); err != nil {
+		if err := r.makeLease(ctx, pg, &in.cluster); err != nil {
 			return err
 		}
 	}
@@ -165,4 +165,3 @@ func (r *reconciler) orphan(ctx context.Context, pg *databasev1alpha1.PostgreSQL
 	}
 	return nil
 }
-

@@ -52,7 +52,8 @@ const (
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// What the operator gives the agents, it has to have: leases, and pods to label. Deleting a pod is the operator's own.
+// What the operator gives the agents, it has to have: leases, pods to label, events. Deleting a pod is the operator's own.
+// +kubebuilder:rbac:groups="",resources=events,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;list;watch;create;update
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch;delete
 

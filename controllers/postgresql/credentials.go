@@ -110,16 +110,16 @@ func (c *credential) fields(pg *databasev1alpha1.PostgreSQL) map[string]string {
 	query := "?sslmode=require"
 	jdbc := url.Values{"user": {c.role}, "password": {c.password}, "sslmode": {"require"}}
 	fields := map[string]string{
-		"host":       h,
-		"port":       p,
-		"user":       c.role,
-		"username":   c.role, // of type kubernetes.io/basic-auth, as many programs expect
-		keyPassword:  c.password,
-		"dbname":     c.database,
-		"uri":        (&url.URL{Scheme: "postgresql", User: url.UserPassword(c.role, c.password), Host: h + ":" + p, Path: c.database}).String() + query,
-		"jdbc-uri":   fmt.Sprintf("jdbc:postgresql://%s:%s/%s?%s", h, p, c.database, jdbc.Encode()),
-		"pgpass":     fmt.Sprintf("%s:%s:%s:%s:%s\n", h, p, c.database, c.role, c.password),
-		"read-host":  fmt.Sprintf("%s.%s.svc", replicasService(pg), pg.Namespace),
+		"host":      h,
+		"port":      p,
+		"user":      c.role,
+		"username":  c.role, // of type kubernetes.io/basic-auth, as many programs expect
+		keyPassword: c.password,
+		"dbname":    c.database,
+		"uri":       (&url.URL{Scheme: "postgresql", User: url.UserPassword(c.role, c.password), Host: h + ":" + p, Path: c.database}).String() + query,
+		"jdbc-uri":  fmt.Sprintf("jdbc:postgresql://%s:%s/%s?%s", h, p, c.database, jdbc.Encode()),
+		"pgpass":    fmt.Sprintf("%s:%s:%s:%s:%s\n", h, p, c.database, c.role, c.password),
+		"read-host": fmt.Sprintf("%s.%s.svc", replicasService(pg), pg.Namespace),
 		// As the image of PostgreSQL calls them.
 		"POSTGRES_USER":     c.role,
 		"POSTGRES_PASSWORD": c.password,

@@ -3,6 +3,7 @@ package postgresql
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,10 @@ import (
 // nobody holds a Lease that was made anew while instances may run: who wants it has to wait as for one that fell silent.
 const nobody = "fettle-operator/unknown"
 
+// annotationFresh tells the agents that there were no volumes when the Lease was made: only then may one of them make an
+// empty database.
+const annotationFresh = "fettle.dev/fresh"
+
 // newLease is the Lease that the agents elect by. It lacks the label of Fettle's children on purpose: it changes every two
 // seconds, and nobody but the agents has to know.
 func newLease(pg *databasev1alpha1.PostgreSQL) *coordinationv1.Lease {
@@ -30,13 +35,17 @@ func newLease(pg *databasev1alpha1.PostgreSQL) *coordinationv1.Lease {
 }
 
 // makeLease makes the Lease before the first instance is started: free, for whoever is first.
-func (r *reconciler) makeLease(ctx context.Context, pg *databasev1alpha1.PostgreSQL) error {
+func (r *reconciler) makeLease(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
 	key := client.ObjectKeyFromObject(pg)
 	lease := &coordinationv1.Lease{}
 	err := r.live.Get(ctx, key, lease)
 	switch {
 	case apierrors.IsNotFound(err):
-		if err := r.client.Create(ctx, newLease(pg), client.FieldOwner(controllerName)); err != nil && !apierrors.IsAlreadyExists(err) {
+		lease = newLease(pg)
+		if !slices.ContainsFunc(c.instances, func(i instance) bool { return i.claim != nil || i.pod != nil }) {
+			lease.Annotations = map[string]string{annotationFresh: "true"}
+		}
+		if err := r.client.Create(ctx, lease, client.FieldOwner(controllerName)); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("create Lease %q: %w", pg.Name, err)
 		}
 		return nil

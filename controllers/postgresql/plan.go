@@ -55,16 +55,16 @@ func next(pg *databasev1alpha1.PostgreSQL, c *cluster) (count int, s step) {
 	if s.verb != stepNone || s.reason != "" {
 		return count, s
 	}
-	if s = asked(pg, c); s.verb != stepNone || s.reason != "" {
-		return count, s
-	}
 	if pg.Spec.Hibernated {
 		return count, step{}
+	}
+	if s = asked(pg, c); s.verb != stepNone || s.reason != "" {
+		return count, s
 	}
 	if s = roll(c); s.verb != stepNone || s.reason != "" {
 		return count, s
 	}
-	return count, prefer(pg, c)
+	return count, settle(pg, c)
 }
 
 // scale decides the number of pods, one less at a time.
@@ -75,11 +75,8 @@ func scale(pg *databasev1alpha1.PostgreSQL, c *cluster) (int, step) {
 		return hibernate(c)
 	case c.set == nil, want == size:
 		return want, step{}
-	case size == 0 && pg.Spec.Synchronous == nil:
-		// After hibernation number 0 has the newest data. It begins alone, so that no other is chosen before it answers.
-		return 1, wait(databasev1alpha1.ReasonScaling, "%s starts first, the others when it takes writes", c.instances[0].name)
 	case size == 0:
-		return want, step{}
+		return want, step{} // after hibernation all start at once: who was primary is known to the agents
 	case size < want && size == 1 && c.primary() == nil:
 		return 1, wait(databasev1alpha1.ReasonScaling, "the other instances are started when %s takes writes", c.instances[0].name)
 	case size < want:
@@ -88,29 +85,12 @@ func scale(pg *databasev1alpha1.PostgreSQL, c *cluster) (int, step) {
 	return shrink(c, want)
 }
 
-// hibernate leaves number 0 as the primary to the end, so that it has all that was written.
+// hibernate stops all at once: the agents have stopped their servers in order by then, and remember who was primary.
 func hibernate(c *cluster) (int, step) {
-	if c.size() == 0 {
+	if c.size() == 0 && len(c.running()) == 0 {
 		return 0, step{}
 	}
-	if c.size() == 1 {
-		for _, in := range c.running() {
-			if in.ordinal > 0 {
-				return 1, wait(databasev1alpha1.ReasonScaling, "%s is being stopped", in.name)
-			}
-		}
-		return 0, wait(databasev1alpha1.ReasonScaling, "the last instance is being stopped")
-	}
-	primary := c.primary()
-	switch {
-	case primary == nil:
-		return c.size(), wait(databasev1alpha1.ReasonNoPrimary, "hibernation begins when an instance takes writes: it has to be the last to stop")
-	case primary.ordinal == 0:
-		return 1, wait(databasev1alpha1.ReasonScaling, "all instances but the primary are being stopped")
-	case !c.instances[0].ready():
-		return c.size(), wait(databasev1alpha1.ReasonScaling, "hibernation begins when %s is ready to take over: it is the last to stop", c.instances[0].name)
-	}
-	return c.size(), switchover(&c.instances[0], "it is the last to stop")
+	return 0, wait(databasev1alpha1.ReasonScaling, "all instances are being stopped")
 }
 
 // shrink takes the highest number away, which must not be the primary.
@@ -150,11 +130,21 @@ func asked(pg *databasev1alpha1.PostgreSQL, c *cluster) step {
 	to := c.named(name)
 	switch {
 	case to == nil, to == primary, len(c.instances) < 2:
-		return step{verb: stepSettled}
+		return step{} // over; see settle
 	case to.name != name:
 		return switchover(to, "the annotation asks for it")
 	}
 	return wait(databasev1alpha1.ReasonSwitchover, "%s is to become primary, as the annotation %s asks", to.name, databasev1alpha1.AnnotationSwitchover)
+}
+
+// settle removes the annotation for a switchover when all else is done. Until then it keeps the primary that the agents
+// would give up again for the one that spec.primary names.
+func settle(pg *databasev1alpha1.PostgreSQL, c *cluster) step {
+	name := pg.Annotations[databasev1alpha1.AnnotationSwitchover]
+	if name == "" || (c.primary() == nil && c.named(name) != nil) {
+		return step{}
+	}
+	return step{verb: stepSettled}
 }
 
 // roll brings instances up to date: replicas first, the highest number first, one at a time and only while all others
@@ -217,16 +207,4 @@ func onlyOneDown(c *cluster) bool {
 		}
 	}
 	return true
-}
-
-// prefer hands over to the instance that spec.primary names, when all is well.
-func prefer(pg *databasev1alpha1.PostgreSQL, c *cluster) step {
-	if pg.Spec.Primary == "" {
-		return step{}
-	}
-	to, primary := c.named(pg.Spec.Primary), c.primary()
-	if to == nil || primary == nil || to == primary || !to.ready() || to.fenced {
-		return step{}
-	}
-	return switchover(to, "spec.primary names it")
 }

@@ -30,8 +30,8 @@ type inputs struct {
 	// secretMissing names one of those Secrets that does not exist.
 	secretMissing string
 	// wishesHash is that of what the primary should be told; empty while there is none, or a password is missing.
-	wishesHash string
-	parameters error
+	wishesHash        string
+	parameters        error
 	monitoringMissing bool
 }
 
@@ -248,4 +248,3 @@ func (r *reconciler) userPasswords(ctx context.Context, pg *databasev1alpha1.Pos
 
 // renewal is how long until a certificate is due.
 func (in *inputs) renewal(now time.Time) time.Duration { return in.certificates.renewAt.Sub(now) }
-

@@ -42,7 +42,7 @@ func serviceAccount(pg *databasev1alpha1.PostgreSQL) *corev1ac.ServiceAccountApp
 	return corev1ac.ServiceAccount(pg.Name, pg.Namespace).WithLabels(labels(pg)).WithAutomountServiceAccountToken(false)
 }
 
-// role is what the agents may do: with their own Lease, pods and PostgreSQL, each by name.
+// role is what the agents may do: with their own Lease, pods and PostgreSQL, each by name, and tell of it.
 func role(pg *databasev1alpha1.PostgreSQL) *rbacv1ac.RoleApplyConfiguration {
 	pods := make([]string, maxInstances)
 	for i := range pods {
@@ -56,6 +56,8 @@ func role(pg *databasev1alpha1.PostgreSQL) *rbacv1ac.RoleApplyConfiguration {
 			rbacv1ac.PolicyRule().WithAPIGroups("").WithResources("pods").WithResourceNames(pods...).WithVerbs("get", "patch"),
 			rbacv1ac.PolicyRule().WithAPIGroups(databasev1alpha1.GroupVersion.Group).WithResources("postgresqls").
 				WithResourceNames(pg.Name).WithVerbs("get", "list", "watch"),
+			// What is made anew has no name by which it could be allowed.
+			rbacv1ac.PolicyRule().WithAPIGroups("").WithResources("events").WithVerbs("create"),
 		)
 }
 

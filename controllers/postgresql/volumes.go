@@ -45,7 +45,8 @@ func grow(pg *databasev1alpha1.PostgreSQL, c *cluster) growth {
 			g.patch = append(g.patch, claim)
 		}
 	}
-	g.replaceSet = len(g.patch) == 0 && c.set != nil && templateSize(c) != nil && templateSize(c).Cmp(size) != 0
+	settled := c.size() == replicas(pg) || pg.Spec.Hibernated && c.size() == 0 // the new one starts with the number that is wanted
+	g.replaceSet = settled && len(g.patch) == 0 && c.set != nil && templateSize(c) != nil && templateSize(c).Cmp(size) != 0
 	return g
 }
 

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -42,6 +43,7 @@ type managerOptions struct {
 	workers         int
 	watchSecrets    bool
 	watchNamespaces []string
+	agentImage      string
 	qps             float32
 	burst           int
 
@@ -75,6 +77,8 @@ func (o *managerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.watchSecrets, "watch-secrets", true,
 		"watch the metadata of Secrets; false needs no right to list and watch them, and looks at those that are referenced every 10m")
 	flags.StringSliceVar(&o.watchNamespaces, "watch-namespaces", nil, "namespaces to work in, separated by commas; all by default")
+	flags.StringVar(&o.agentImage, "agent-image", cmp.Or(os.Getenv("OPERATOR_IMAGE"), "ghcr.io/fettle-dev/fettle:v0.0.1"),
+		"image that new database instances get Fettle's agent from: the operator's own; by default that of the environment variable OPERATOR_IMAGE")
 	flags.Float32Var(&o.qps, "kube-api-qps", -1,
 		"requests a second to the API server; not positive means no limit of our own, since the server's priority and fairness limits us")
 	flags.IntVar(&o.burst, "kube-api-burst", 60, "requests that may exceed --kube-api-qps for a moment; ignored while there is no such limit")
