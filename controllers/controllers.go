@@ -7,6 +7,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/fettle-dev/fettle/controllers/appconfig"
+	"github.com/fettle-dev/fettle/controllers/postgresql"
 	"github.com/fettle-dev/fettle/controllers/webapp"
 	"github.com/fettle-dev/fettle/controllers/webapppolicy"
 	"github.com/fettle-dev/fettle/internal/monitoring"
@@ -25,7 +26,9 @@ type Options struct {
 	Webhooks bool
 	// ConflictRetry is when a foreign object that is in the way of a child is looked for again; a minute if 0.
 	ConflictRetry time.Duration
-	Metrics       *monitoring.Metrics
+	// AgentImage is the image that new database instances get their agent from: the operator's own.
+	AgentImage string
+	Metrics    *monitoring.Metrics
 }
 
 // Setup registers every controller with the manager.
@@ -42,6 +45,12 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	}
 	err = appconfig.Setup(mgr, appconfig.Options{
 		Workers: opts.Workers, WatchSecrets: opts.WatchSecrets, ConflictRetry: opts.ConflictRetry, Metrics: opts.Metrics, Engine: engine,
+	})
+	if err != nil {
+		return err
+	}
+	err = postgresql.Setup(mgr, postgresql.Options{
+		Workers: opts.Workers, WatchSecrets: opts.WatchSecrets, ConflictRetry: opts.ConflictRetry, AgentImage: opts.AgentImage, Metrics: opts.Metrics,
 	})
 	if err != nil {
 		return err

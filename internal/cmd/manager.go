@@ -82,6 +82,7 @@ func (o *managerOptions) run(ctx context.Context, cluster *rest.Config) error {
 		Namespaces:   o.watchNamespaces,
 		WatchSecrets: o.watchSecrets,
 		Webhooks:     o.webhooks,
+		AgentImage:   o.agentImage,
 		Metrics:      monitoring.New(metrics.Registry, o.perObjectMetrics),
 	})
 	if err != nil {
