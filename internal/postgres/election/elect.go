@@ -102,12 +102,16 @@ func (v *view) outvoted() string {
 }
 
 // quorums returns the settings to satisfy. Of a Lease that was made anew nothing is known: the primary was any one of
-// the instances, and its standbys any of the others.
+// the instances that have data, and its standbys any of the others.
 func (v *view) quorums() []Quorum {
-	if len(v.lease.Sync) == 0 && v.lease.Primary == "" {
-		return []Quorum{{Number: v.Synchronous + 1, Names: v.Instances}}
+	if len(v.lease.Sync) > 0 || v.lease.Primary != "" {
+		return v.lease.Sync
 	}
-	return v.lease.Sync
+	empty := func(name string) bool {
+		p, ok := v.peer(name, v.recent())
+		return ok && (p.Data == Empty || p.Data == Partial)
+	}
+	return []Quorum{{Number: v.Synchronous + 1, Names: slices.DeleteFunc(slices.Clone(v.Instances), empty)}}
 }
 
 // readable counts the members of q of which all that they have received is here, and which receive nothing more from
@@ -144,6 +148,9 @@ func (v *view) turn() (time.Duration, string) {
 	}
 	if silent {
 		at, why = at+v.Step, cmp.Or(why, "waits for the other instances to answer")
+	}
+	if v.lastPrimary() && v.lease.Preferred != "" && v.lease.Preferred != v.Self.Name {
+		at, why = at+v.Renew, cmp.Or(why, "leaves the Lease to "+v.lease.Preferred+", which shall have it")
 	}
 	if lack, known := v.lease.missing(v.server.Position); !v.lastPrimary() && (lack > 0 || !known) {
 		at, why = at+v.Patience, "lacks some of what the last primary wrote: waits for one that has it"

@@ -122,6 +122,8 @@ func (v *view) start() *Decision {
 		return v.release("the data are of another cluster")
 	case s.Role == Standby || v.lease.Timeline > s.Position.Timeline:
 		return do(StartStandby{}, "starts to be promoted")
+	case v.lease.Primary == "" || v.lease.SystemID == "":
+		return wait("waits for the Lease to say that there is a primary")
 	case again && !s.FullDisk && v.successor():
 		return v.release("PostgreSQL crashed again")
 	case again && v.in.Now < s.Since+v.Renew:

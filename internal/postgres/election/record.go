@@ -28,6 +28,9 @@ func (v *view) record() (l Lease, urgent bool) {
 	l.Holder, l.Released, l.Preferred = v.Self, false, ""
 	l.Instances = v.Instances
 	l.SystemID = cmp.Or(v.server.SystemID, l.SystemID)
+	if l.Primary == "" && v.server.Role == Primary && v.server.Data == Usable {
+		l.Primary = v.Self.Name
+	}
 	if v.server.primary() {
 		l.Primary, l.Whole = v.Self.Name, false
 		l.End = v.server.Position

@@ -1,0 +1,247 @@
+package election
+
+import (
+	"slices"
+	"strconv"
+	"time"
+)
+
+// input is what n's agent observes.
+func (w *world) input(n *instance) Input {
+	d := n.pg.Server
+	d.Position, d.Exact = n.position()
+	d.History = n.pg.forks()
+	return Input{
+		Now: n.clock(w.now), Stop: n.stop, Lease: n.obs, Holding: n.hold, Promised: n.promised,
+		Server: d, Peers: n.peers, Followers: w.followers(n),
+	}
+}
+
+// agent is one round of the loop.
+func (w *world) agent(n *instance) {
+	c := n.clock(w.now)
+	n.exempt = false
+	w.settle(n)
+	w.read(n)
+	w.poll(n)
+	var d Decision
+	for range 4 {
+		if !n.running {
+			return
+		}
+		if n.pg.primary() && !n.pg.hung {
+			n.pg.Answered = c
+		}
+		d = Decide(n.config, w.input(n))
+		if _, ok := d.Action.(Wait); ok {
+			break
+		}
+		w.say("%s %T%+v: %s", n.name, d.Action, d.Action, d.Reason)
+		w.do(n, d.Action)
+	}
+	pause := w.timing.Renew / 2
+	if w.rng != nil {
+		pause = w.timing.Renew/10 + time.Duration(w.rng.Int64N(int64(w.timing.Renew/2)))
+	}
+	n.next = w.now + pause
+	if at := n.trueTime(d.Until) + time.Millisecond; w.rng != nil && at > w.now {
+		n.next = min(n.next, at)
+	}
+}
+
+// read reads the Lease, unless a write is under way.
+func (w *world) read(n *instance) {
+	if n.hold.Pending != nil {
+		return
+	}
+	c := n.clock(w.now)
+	if !w.reaches(n) || w.flaky && w.sometimes(5) {
+		if w.choose(2) == 0 { // the others are not answered yet
+			n.obs, n.seenFailed = n.obs.Failed(c), true
+		}
+		return
+	}
+	w.see(n, c)
+}
+
+func (w *world) see(n *instance, c time.Duration) {
+	n.obs = n.obs.Read(c, 3*w.timing.Renew, w.record)
+	n.hold = n.hold.Read(n.config.Self, w.record)
+	if n.seenVersion != w.record.Version || n.seenFailed {
+		n.seenVersion, n.seenSince, n.seenFailed = w.record.Version, c, false
+	}
+}
+
+// poll asks the peers for their state.
+func (w *world) poll(n *instance) {
+	for _, p := range w.nodes {
+		if p == n || !w.linked(n.id, p.id) || !p.running || p.frozen() || w.sometimes(6) {
+			continue
+		}
+		n.peers[p.name] = Answer{Sent: n.clock(w.now), State: Report(p.config, w.input(p))}
+	}
+}
+
+// do carries out an action.
+func (w *world) do(n *instance, a Action) {
+	switch a := a.(type) {
+	case Acquire:
+		w.checkAcquire(n)
+		w.send(n, a.Lease)
+	case Renew:
+		w.send(n, a.Lease)
+	case Release:
+		w.checkRelease(n)
+		w.send(n, a.Lease)
+	case AskPeers:
+		w.askPeers(n, a.Peers)
+	case Exit:
+		w.die(n, second+time.Duration(w.choose(4000))*time.Millisecond, true)
+	default:
+		w.doDatabase(n, a)
+	}
+}
+
+func (w *world) doDatabase(n *instance, a Action) {
+	d, c := &n.pg, n.clock(w.now)
+	d.done = w.now + w.timing.Renew/8 + time.Duration(w.choose(int(w.timing.Renew)))
+	switch a := a.(type) {
+	case StartStandby:
+		d.Role, d.Upstream, d.Sync = Standby, a.Upstream, n.config.Blocked()
+		d.enter(Starting, c)
+	case StartPrimary:
+		w.checkLead(n)
+		d.Sync = n.config.Blocked()
+		d.enter(Starting, c)
+	case Promote:
+		w.checkLead(n)
+		d.Role, d.claim = Primary, max(a.After, d.end().Timeline)+1
+		d.enter(Promoting, c)
+	case Follow:
+		d.Upstream = a.Upstream
+		if a.Upstream == "" {
+			d.Receiving = false
+		}
+	case Stop:
+		if a.Mode >= Immediate && n.pg.Role == Primary {
+			n.fenced++
+		}
+		d.Stop = a.Mode
+		d.Process, d.Since = Stopping, c
+		if a.Mode >= Immediate {
+			d.done = w.now
+		}
+	case SetSync:
+		w.checkSync(n, a.Quorum)
+		d.Sync, d.SyncAt = a.Quorum, uint64(len(d.wal))
+	default:
+		w.doWork(n, a)
+	}
+}
+
+func (w *world) doWork(n *instance, a Action) {
+	d := &n.pg
+	index := func(name string) int { return slices.Index(n.config.Instances, name) }
+	switch a := a.(type) {
+	case InitDB:
+		d.Work, d.Data = Initializing, Partial
+	case Clone:
+		d.Work, d.source, d.Data = Cloning, index(a.Source), Partial
+	case Reclone:
+		w.checkReclone(n)
+		d.Work, d.source, d.Data, d.wal = Cloning, index(a.Source), Partial, nil
+	case Rewind:
+		d.Work, d.source = Rewinding, index(a.Source)
+	}
+}
+
+// send sends a write of the Lease.
+func (w *world) send(n *instance, l Lease) {
+	c := n.clock(w.now)
+	n.hold = n.hold.Begin(c, l)
+	f := &flight{by: n.id, uid: n.config.Self.UID, lease: l, sent: w.now, clock: c, arrives: w.now, ends: w.now, answers: true}
+	switch {
+	case !w.reaches(n):
+		f.arrives, f.answers, f.ends = 0, false, w.now+w.timing.Renew/2
+	case w.flaky && w.sometimes(6): // the answer is lost
+		f.answers, f.ends = false, w.now+w.timing.Renew
+	case w.flaky && w.sometimes(6): // it arrives after it was given up
+		f.arrives, f.answers, f.ends = w.now+w.timing.Renew*3/2, false, w.now+w.timing.Renew
+	case w.sometimes(8): // it takes its time
+		f.arrives, f.ends = w.now+w.timing.Renew/10, w.now+w.timing.Renew/5
+	}
+	n.answer = f
+	w.flights = append(w.flights, f)
+	w.deliver()
+	w.settle(n)
+}
+
+// deliver lets the API server handle what has arrived.
+func (w *world) deliver() {
+	w.flights = slices.DeleteFunc(w.flights, func(f *flight) bool {
+		if f.arrives == 0 || w.now < f.arrives {
+			return f.arrives == 0
+		}
+		f.done = true
+		if f.lease.Version != w.record.Version {
+			return true
+		}
+		w.checkTake(f)
+		w.version++
+		w.record, f.applied = f.lease, true
+		w.record.Version = strconv.Itoa(w.version)
+		f.lease = w.record
+		if n := w.nodes[f.by]; n.config.Self.UID == f.uid && f.lease.Holder == n.config.Self {
+			n.renewedAt = f.sent
+		}
+		return true
+	})
+}
+
+// settle hands the answer to a write to the agent that waits for it.
+func (w *world) settle(n *instance) {
+	f := n.answer
+	if f == nil || w.now < f.ends {
+		return
+	}
+	c := n.clock(w.now)
+	n.answer = nil
+	switch {
+	case !f.answers:
+		n.hold = n.hold.Unknown()
+		n.obs, n.seenFailed = n.obs.Failed(c), true
+	case f.applied:
+		n.hold = n.hold.Applied()
+		n.obs = n.obs.Read(c, 3*w.timing.Renew, f.lease)
+		n.seenVersion, n.seenSince, n.seenFailed = f.lease.Version, c, false
+	default:
+		n.hold = n.hold.Refused()
+	}
+}
+
+// askPeers asks each peer for a promise.
+func (w *world) askPeers(n *instance, peers []string) {
+	c := n.clock(w.now)
+	n.hold = n.hold.Ask(c)
+	all := true
+	for _, name := range peers {
+		p := w.nodes[slices.Index(n.config.Instances, name)]
+		if !w.linked(n.id, p.id) || !p.running || p.frozen() {
+			all = false
+			continue
+		}
+		r := Promise(p.config, w.input(p), n.config.Self)
+		if r.Granted {
+			p.promised = r.Until
+			p.promisedTo = p.clock(w.now) + w.timing.Lease
+		}
+		if !r.Granted || w.sometimes(10) {
+			all = false
+			continue
+		}
+		n.hold = n.hold.Granted(name, c)
+	}
+	if all {
+		n.grantedAt = w.now
+	}
+}

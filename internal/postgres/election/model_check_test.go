@@ -1,0 +1,162 @@
+package election
+
+import "slices"
+
+// check looks at a state.
+func (w *world) check() {
+	for i, n := range w.nodes {
+		if !n.running || n.exempt || n.nodeFrozen || !n.pg.mayWrite() {
+			continue
+		}
+		// 2: nothing is read-write after the deadline, on any clock.
+		limit := (w.timing.Fence + w.timing.Kill) * 21 / 20
+		thawed := n.pg.Stop >= Immediate && w.now < n.thawedAt+w.timing.Kill*21/20
+		if since := w.now - max(n.renewedAt, n.grantedAt); since > limit && !thawed && len(w.nodes) > 1 {
+			w.violated("2: %s may write %s after its last renewal", n.name, since)
+		}
+		for _, m := range w.nodes[i+1:] {
+			if n.accepts() && m.accepts() && !m.exempt && w.sync == 0 {
+				w.violated("1: %s and %s accept writes", n.name, m.name)
+			}
+		}
+	}
+}
+
+// leads looks at a primary that is about to serve: in synchronous mode it has every row that was acknowledged.
+func (w *world) leads(n *instance) {
+	if w.sync == 0 {
+		return
+	}
+	for op, by := range w.acked {
+		if !n.has(op) {
+			w.violated("9: %s leads without row %d, acknowledged by %d", n.name, op, by)
+			return
+		}
+	}
+}
+
+func (n *instance) has(op int) bool {
+	return slices.ContainsFunc(n.pg.wal, func(e entry) bool { return e.op == op })
+}
+
+// ack looks at a row that is acknowledged.
+func (w *world) ack(n *instance, op int) {
+	w.acked[op] = n.id
+	for _, m := range w.nodes {
+		if m == n || !m.accepts() {
+			continue
+		}
+		switch {
+		case w.sync > 0:
+			w.violated("9: %s acknowledges row %d while %s leads", n.name, op, m.name)
+		case !n.exempt && !m.exempt:
+			w.violated("1: %s acknowledges row %d while %s leads", n.name, op, m.name)
+		}
+	}
+}
+
+// checkLead looks at a PostgreSQL that is about to become read-write.
+func (w *world) checkLead(n *instance) {
+	if w.record.Holder != n.config.Self && w.record.Holder != (Holder{}) {
+		w.violated("1: %s leads while the Lease is held by %s", n.name, w.record.Holder.Name)
+	}
+	if n.clock(w.now) < n.promised {
+		w.violated("7: %s leads during its promise", n.name)
+	}
+	if n.pg.Receiving {
+		w.violated("8: %s leads with a WAL receiver", n.name)
+	}
+}
+
+// checkAcquire looks at an agent that is about to take the Lease.
+func (w *world) checkAcquire(n *instance) {
+	if n.clock(w.now) < n.promised {
+		w.violated("7: %s takes the Lease during its promise", n.name)
+	}
+	if n.pg.Receiving {
+		w.violated("8: %s takes the Lease with a WAL receiver", n.name)
+	}
+	if n.pg.mayWrite() {
+		w.violated("1: %s takes the Lease with a primary that runs", n.name)
+	}
+	// 6: where nothing is broken, the best one takes it.
+	if w.now < w.calm+w.timing.Lease || w.record.Holder == n.config.Self || w.flaky {
+		return
+	}
+	for _, m := range w.nodes {
+		if m.running && m.pg.standby() && !m.stop && m.pg.end().Compare(n.pg.end()) > 0 && !m.config.Fenced {
+			w.violated("6: %s takes the Lease at %v, %s is at %v", n.name, n.pg.end(), m.name, m.pg.end())
+		}
+	}
+}
+
+// checkRelease looks at an agent that is about to give the Lease back.
+func (w *world) checkRelease(n *instance) {
+	if n.pg.mayWrite() {
+		w.violated("5: %s releases the Lease while PostgreSQL is %s", n.name, n.pg.Process)
+	}
+	if n.pg.FullDisk && !n.stop && !n.config.Fenced {
+		w.violated("12: %s gives up for a full disk", n.name)
+	}
+}
+
+// checkTake looks at a Lease that changes hands.
+func (w *world) checkTake(f *flight) {
+	from, to := w.record.Holder, f.lease.Holder
+	n := w.nodes[f.by]
+	if from == to || to == (Holder{}) || from == (Holder{}) && (w.record.Released || w.record.SystemID == "") {
+		return
+	}
+	if n.config.Self.UID != f.uid || n.seenVersion != w.record.Version {
+		return // its process is gone, and nothing is known of what it saw
+	}
+	if f.clock-n.seenSince < w.timing.Lease && f.clock >= n.seenSince {
+		w.violated("3: %s takes the Lease of %s after %s", n.name, from.Name, f.clock-n.seenSince)
+	}
+}
+
+// checkSync looks at a setting that is about to be loaded.
+func (w *world) checkSync(n *instance, q *Quorum) {
+	if q != nil && q.possible() && !slices.ContainsFunc(w.record.Sync, q.Equal) && w.record.Holder == n.config.Self {
+		w.violated("9: %s loads %v, the Lease has %v", n.name, q.Names, w.record.Sync)
+	}
+}
+
+// checkReclone looks at data that are about to be removed.
+func (w *world) checkReclone(n *instance) {
+	copies := 0
+	for _, m := range w.nodes {
+		if m == n {
+			continue
+		}
+		if m.pg.Data == Usable && m.pg.Work != Cloning {
+			copies++
+		}
+	}
+	if copies < 2 && !n.config.Backup {
+		w.violated("10: %s removes the only other copy", n.name)
+	}
+}
+
+// settled says that one primary has the Lease and everybody else streams from it.
+func (w *world) settled() bool {
+	var primary *instance
+	for _, n := range w.nodes {
+		if n.running && n.pg.primary() && w.record.Holder == n.config.Self {
+			primary = n
+		}
+	}
+	if primary == nil {
+		return false
+	}
+	for _, n := range w.nodes {
+		if n == primary {
+			continue
+		}
+		if _, ok := w.confirms(primary, n); !ok || len(n.pg.wal) != len(primary.pg.wal) {
+			return false
+		}
+	}
+	return w.sync == 0 || primary.pg.Sync != nil && len(primary.pg.Sync.Names) == len(w.nodes)-1 &&
+		len(w.record.Sync) == 1
+}

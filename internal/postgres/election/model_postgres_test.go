@@ -1,0 +1,229 @@
+package election
+
+import (
+	"slices"
+	"time"
+)
+
+// position is what PostgreSQL, or pg_control, tells.
+func (n *instance) position() (p Position, exact bool) {
+	d := &n.pg
+	switch {
+	case d.Data != Usable:
+		return Position{}, false
+	case d.Process == Down && !d.Clean:
+		return d.control, false
+	}
+	return d.end(), true
+}
+
+// end is the true end of the log.
+func (d *database) end() Position {
+	if len(d.wal) == 0 {
+		return Position{}
+	}
+	return Position{Timeline: d.wal[len(d.wal)-1].tl, LSN: uint64(len(d.wal))}
+}
+
+func (d *database) forks() []Fork {
+	var out []Fork
+	for i, e := range d.wal {
+		if i > 0 && d.wal[i-1].tl != e.tl {
+			out = append(out, Fork{Timeline: d.wal[i-1].tl, LSN: uint64(i)})
+		}
+	}
+	return out
+}
+
+// accepts says that clients can write.
+func (n *instance) accepts() bool {
+	return n.running && !n.nodeFrozen && n.pg.primary() && !n.pg.hung && !n.pg.FullDisk
+}
+
+func (d *database) checkpoint() { d.control = d.end() }
+
+func (d *database) enter(p Process, since time.Duration) {
+	d.Process, d.Since = p, since
+	if p != Stopping {
+		d.Stop = NoStop
+	}
+}
+
+// pgEnds has PostgreSQL be gone.
+func (w *world) pgEnds(n *instance, crash bool) {
+	d := &n.pg
+	d.pending, d.Receiving, d.hung = nil, false, false
+	if d.Process == Down {
+		return
+	}
+	if d.Process == Promoting && d.claim > 0 { // recovery had not ended
+		d.Role = Standby
+	}
+	d.enter(Down, n.clock(w.now))
+	d.Upstream, d.Sync = "", nil
+	if crash {
+		d.CrashedBefore, d.Crashed = d.Crashed, d.Since
+	}
+}
+
+// pgProgress ends what takes its time.
+func (w *world) pgProgress(n *instance) {
+	d, c := &n.pg, n.clock(w.now)
+	if d.hung && d.Stop != Kill || w.now < d.done {
+		return
+	}
+	switch {
+	case d.Work != NoWork:
+		w.workEnds(n)
+	case d.Process == Starting:
+		d.enter(Up, c)
+		d.Clean = false
+		if d.Role == Primary {
+			d.wal = append(slices.Clone(d.wal), entry{tl: d.end().Timeline})
+			w.leads(n)
+		}
+		d.checkpoint()
+	case d.Process == Promoting:
+		if owner, ok := w.used[d.claim]; ok {
+			w.violated("10: %s promotes to timeline %d, which %d has used", n.name, d.claim, owner)
+		}
+		w.used[d.claim] = n.id
+		w.promos++
+		d.wal = append(slices.Clone(d.wal), entry{tl: d.claim})
+		d.claim = 0
+		d.enter(Up, c)
+		w.leads(n)
+	case d.Process == Stopping:
+		if d.Stop == Fast {
+			if d.Role == Primary {
+				d.wal = append(slices.Clone(d.wal), entry{tl: d.end().Timeline})
+				w.replicate()
+			}
+			d.Clean = true
+			d.checkpoint()
+		}
+		w.pgEnds(n, false)
+	}
+}
+
+// workEnds ends an initdb, clone or rewind.
+func (w *world) workEnds(n *instance) {
+	d := &n.pg
+	work := d.Work
+	d.Work = NoWork
+	if work == Initializing {
+		d.wal, d.Data, d.Role, d.SystemID, d.Clean = []entry{{tl: 1}}, Usable, Primary, "s", true
+		d.checkpoint()
+		return
+	}
+	s := w.nodes[d.source]
+	ok := w.linked(n.id, s.id) && s.running && s.pg.Process == Up
+	switch {
+	case !ok && work == Rewinding:
+		return
+	case !ok:
+		d.Data = Partial
+		return
+	case work == Rewinding && (w.sometimes(4) || s.pg.end().Timeline == d.end().Timeline && !prefix(d.wal, s.pg.wal)):
+		d.Data = Unfit
+		return
+	}
+	d.wal, d.Data, d.Role, d.SystemID, d.Clean = slices.Clone(s.pg.wal), Usable, Standby, s.pg.SystemID, false
+	d.checkpoint()
+}
+
+func prefix(a, b []entry) bool { return len(a) <= len(b) && slices.Equal(a, b[:len(a)]) }
+
+// replicate sends what there is along each connection that lives.
+func (w *world) replicate() {
+	for range w.nodes { // cascades
+		for _, n := range w.nodes {
+			w.receive(n)
+		}
+	}
+}
+
+func (w *world) receive(n *instance) {
+	d := &n.pg
+	if !n.running || n.nodeFrozen || !d.standby() || d.Upstream == "" || d.hung {
+		return
+	}
+	i := slices.Index(n.config.Instances, d.Upstream)
+	s := w.nodes[i]
+	if s.nodeFrozen || w.cut[i][n.id] {
+		return // nothing comes, and the connection lives on for all that is known
+	}
+	if !s.running || (s.pg.Process != Up && s.pg.Process != Stopping) || i == n.id || s.pg.hung {
+		d.Receiving = false
+		return
+	}
+	d.Receiving = true
+	if !d.lag && prefix(d.wal, s.pg.wal) && len(d.wal) < len(s.pg.wal) {
+		d.wal = s.pg.wal[:len(s.pg.wal):len(s.pg.wal)]
+	}
+}
+
+// confirms says that a standby is connected to n, and what it has.
+func (w *world) confirms(n, s *instance) (uint64, bool) {
+	d := &s.pg
+	ok := s.running && d.standby() && d.Receiving && d.Upstream == n.name && w.linked(n.id, s.id) && prefix(d.wal, n.pg.wal)
+	return uint64(len(d.wal)), ok
+}
+
+// followers is n's pg_stat_replication.
+func (w *world) followers(n *instance) map[string]Follower {
+	out := map[string]Follower{}
+	if !n.pg.primary() {
+		return out
+	}
+	for _, s := range w.nodes {
+		if flushed, ok := w.confirms(n, s); ok && s != n {
+			out[s.name] = Follower{
+				Streaming: true, CaughtUp: int(flushed) >= len(n.pg.wal)-1, Flushed: flushed, Seen: n.clock(w.now),
+			}
+		}
+	}
+	return out
+}
+
+// write is a client that writes wherever it happens to be connected to.
+func (w *world) write(n *instance) {
+	if !n.accepts() {
+		return
+	}
+	w.ops++
+	n.pg.wal = append(slices.Clone(n.pg.wal), entry{tl: n.pg.end().Timeline, op: w.ops})
+	n.pg.pending = append(slices.Clone(n.pg.pending), len(n.pg.wal))
+	w.replicate()
+	w.acknowledge()
+}
+
+// acknowledge answers the clients whose rows are where they must be.
+func (w *world) acknowledge() {
+	for _, n := range w.nodes {
+		if !n.accepts() || len(n.pg.pending) == 0 {
+			continue
+		}
+		n.pg.pending = slices.DeleteFunc(slices.Clone(n.pg.pending), func(lsn int) bool {
+			if !w.confirmed(n, uint64(lsn)) {
+				return false
+			}
+			w.ack(n, n.pg.wal[lsn-1].op)
+			return true
+		})
+	}
+}
+
+func (w *world) confirmed(n *instance, lsn uint64) bool {
+	q := n.pg.Sync
+	if q == nil {
+		return true
+	}
+	have := 0
+	for _, name := range q.Names {
+		if flushed, ok := w.confirms(n, w.nodes[slices.Index(n.config.Instances, name)]); ok && flushed >= lsn {
+			have++
+		}
+	}
+	return have >= q.Number
+}

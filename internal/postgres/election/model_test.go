@@ -1,0 +1,151 @@
+package election
+
+import (
+	"flag"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	schedules = flag.Int("schedules", 10_000, "how many random schedules the model runs")
+	seed      = flag.Uint64("seed", 0, "run the model with this one seed, and print all that happens")
+)
+
+// schedule is one random run: faults for a while, then peace.
+type schedule struct {
+	seed           uint64
+	nodes, sync    int
+	timing         Timing
+	states, faults int
+	settled        time.Duration
+	w              *world
+}
+
+func run(seed uint64, verbose bool) *schedule {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	s := &schedule{seed: seed, nodes: []int{3, 3, 3, 2, 1, 5}[rng.IntN(6)], timing: DefaultTiming()}
+	s.timing.Start, s.timing.Stop, s.timing.Calm = 15*second, 6*second, 10*second
+	if s.nodes > 1 {
+		s.sync = rng.IntN(2)
+	}
+	if s.nodes == 5 && s.sync > 0 {
+		s.sync = 1 + rng.IntN(2)
+	}
+	s.w = newWorld(rng, s.nodes, s.sync, s.timing)
+	s.w.verbose = verbose
+	s.start()
+	if len(s.w.broken) == 0 {
+		s.trouble(4 + rng.IntN(8))
+	}
+	if len(s.w.broken) == 0 {
+		s.peace()
+	}
+	return s
+}
+
+// advance goes to the next thing that happens.
+func (s *schedule) advance() {
+	w := s.w
+	next := w.now + 700*time.Millisecond
+	for _, n := range w.nodes {
+		if n.running && !n.frozen() && n.next > w.now {
+			next = min(next, n.next)
+		}
+		if n.pg.done > w.now && n.pg.Process != Up {
+			next = min(next, n.pg.done)
+		}
+	}
+	s.states++
+	w.step(max(next, w.now+time.Millisecond))
+	if w.choose(3) == 0 {
+		w.write(w.nodes[w.choose(len(w.nodes))])
+	}
+}
+
+// start lets the cluster come up; sometimes trouble comes before it is.
+func (s *schedule) start() {
+	end := s.w.now + 20*second
+	if s.w.choose(4) == 0 {
+		end = s.w.now + time.Duration(s.w.choose(8000))*time.Millisecond
+	}
+	for s.w.now < end && len(s.w.broken) == 0 && !s.w.settled() {
+		s.advance()
+	}
+}
+
+func (s *schedule) trouble(faults int) {
+	for range faults {
+		s.w.inject()
+		s.faults++
+		end := s.w.now + time.Duration(s.w.choose([]int{300, 3000, 12_000}[s.w.choose(3)]))*time.Millisecond
+		for s.w.now < end && len(s.w.broken) == 0 {
+			s.advance()
+		}
+	}
+}
+
+// limit is how long a cluster may take after the last fault: 10 s of the Lease, and all that it then has to do; a
+// process that hung or takes its time included.
+const limit = 90 * second
+
+func (s *schedule) peace() {
+	w := s.w
+	w.healAll()
+	start := w.now
+	for w.now < start+limit && len(w.broken) == 0 {
+		s.advance()
+		if w.settled() {
+			s.settled = w.now - start
+			s.checkEnd()
+			return
+		}
+	}
+	if len(w.broken) == 0 && !w.lostVol {
+		w.violated("liveness: no primary that everybody follows %s after the last fault", limit)
+	}
+}
+
+// checkEnd looks at the rows.
+func (s *schedule) checkEnd() {
+	w := s.w
+	if w.sync == 0 {
+		return
+	}
+	for _, n := range w.nodes {
+		if n.pg.primary() {
+			w.leads(n)
+		}
+	}
+}
+
+func TestModelRandom(t *testing.T) {
+	if *seed != 0 {
+		s := run(*seed, true)
+		t.Log(strings.Join(s.w.log, "\n"))
+		if len(s.w.broken) > 0 {
+			t.Fatal(strings.Join(s.w.broken, "\n"))
+		}
+		return
+	}
+	states, promotions, acked, faults := 0, 0, 0, 0
+	var times []time.Duration
+	for i := range *schedules {
+		s := run(uint64(i+1), false)
+		if len(s.w.broken) > 0 {
+			t.Fatalf("seed %d (%d instances, synchronous %d): %s\nrun it with -run ^TestModelRandom$ -seed=%d -v",
+				s.seed, s.nodes, s.sync, strings.Join(s.w.broken, "\n"), s.seed)
+		}
+		states += s.states
+		promotions += s.w.promos
+		acked += len(s.w.acked)
+		faults += s.faults
+		times = append(times, s.settled)
+	}
+	slices.Sort(times)
+	t.Logf("%d schedules, %d states, %d faults, %d promotions, %d rows acknowledged; time to heal p50 %s, p99 %s, max %s",
+		*schedules, states, faults, promotions, acked, times[len(times)/2].Round(time.Millisecond),
+		times[len(times)*99/100].Round(time.Millisecond), times[len(times)-1].Round(time.Millisecond))
+}

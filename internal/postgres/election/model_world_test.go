@@ -1,0 +1,227 @@
+package election
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+)
+
+// The model: N agents that run Decide, an API server with one Lease, a network, and PostgreSQL as lists of entries.
+// All that isn't Decide's is written here a second time, from the point of view of somebody who sees everything.
+
+const second = time.Second
+
+// entry is one record of the log: op is what a client wrote, 0 what the server wrote by itself.
+type entry struct {
+	tl uint32
+	op int
+}
+
+// database is one PostgreSQL with its data directory.
+type database struct {
+	Server
+	wal     []entry
+	control Position // of the last checkpoint: what is known after a crash
+	done    time.Duration
+	claim   uint32 // the timeline to promote to
+	source  int    // of a clone or rewind
+	wipe    bool
+	hung    bool
+	lag     bool // replication to here is slow: nothing arrives
+	pending []int
+}
+
+// instance is one pod with its node.
+type instance struct {
+	id     int
+	name   string
+	config Config
+	rate   time.Duration // of the node's clock, in thousandths
+	pg     database
+
+	running     bool          // the container runs
+	back        time.Duration // when it is started again; 0 never
+	replaced    bool          // by a new pod, when it comes back
+	agentFrozen bool
+	nodeFrozen  bool
+	wakeAt      time.Duration // when what is frozen goes on
+	exempt      bool          // was frozen as a whole, and its agent has not looked at the clock since
+	next        time.Duration // when the agent looks next
+	stop        bool
+
+	obs      Observation
+	hold     Holding
+	promised time.Duration
+	peers    map[string]Answer
+	answer   *flight // of the write under way
+
+	// What only the model knows.
+	renewedAt   time.Duration // true time when the last write that was applied was sent
+	thawedAt    time.Duration // true time when the whole machine went on
+	grantedAt   time.Duration // true time when the last round was sent that everybody granted
+	promisedTo  time.Duration // own clock: until when a promise was given by any process of this pod
+	seenVersion string        // by this process
+	seenSince   time.Duration // own clock
+	seenFailed  bool
+	fenced      int
+}
+
+// flight is a write of the Lease between an agent and the API server.
+type flight struct {
+	by      int
+	uid     string
+	lease   Lease
+	sent    time.Duration // true time
+	clock   time.Duration // the sender's
+	arrives time.Duration // at the API server; 0 never
+	ends    time.Duration // when the agent gets the answer, or gives up
+	answers bool
+	done    bool
+	applied bool
+}
+
+// world is everything.
+type world struct {
+	now     time.Duration
+	rng     *rand.Rand // nil: every choice is the first
+	timing  Timing
+	sync    int
+	nodes   []*instance
+	record  Lease
+	version int
+	flights []*flight
+	apiDown bool
+	apiCut  []bool
+	cut     [][]bool
+	flaky   bool
+	calm    time.Duration // when the last fault ended or began
+	ops     int
+	acked   map[int]int // op to the instance that acknowledged it
+	lostVol bool        // a volume was lost that liveness may depend on
+	used    map[uint32]int
+	broken  []string
+	log     []string
+	verbose bool
+	promos  int
+}
+
+func newWorld(rng *rand.Rand, n, sync int, timing Timing) *world {
+	w := &world{
+		rng: rng, timing: timing, sync: sync, now: second, acked: map[int]int{}, used: map[uint32]int{},
+		apiCut: make([]bool, n), cut: make([][]bool, n), version: 1, record: Lease{Version: "1"},
+	}
+	var names []string
+	for i := range n {
+		names = append(names, "pg-"+strconv.Itoa(i))
+		w.cut[i] = make([]bool, n)
+	}
+	for i := range n {
+		w.nodes = append(w.nodes, &instance{
+			id: i, name: names[i], rate: 1000,
+			config: Config{
+				Self: Holder{Name: names[i], UID: fmt.Sprintf("%d-0", i)}, Instances: names, MayInitialize: true,
+				Synchronous: sync, Failsafe: true, AutoReclone: true, Backup: n == 2, Timing: timing,
+			},
+		})
+		if rng != nil {
+			w.nodes[i].rate = 970 + time.Duration(rng.IntN(61))
+		}
+		w.boot(w.nodes[i])
+	}
+	return w
+}
+
+// choose returns one of n, the first one being the usual one.
+func (w *world) choose(n int) int {
+	if w.rng == nil {
+		return 0
+	}
+	return w.rng.IntN(n)
+}
+
+// sometimes is true once in n.
+func (w *world) sometimes(n int) bool { return w.rng != nil && w.rng.IntN(n) == 0 }
+
+func (w *world) say(format string, args ...any) {
+	if w.verbose {
+		w.log = append(w.log, fmt.Sprintf("%8s ", w.now.Round(time.Millisecond))+fmt.Sprintf(format, args...))
+	}
+}
+
+func (w *world) violated(format string, args ...any) {
+	w.broken = append(w.broken, fmt.Sprintf(format, args...))
+	w.say("VIOLATED "+format, args...)
+}
+
+func (n *instance) clock(now time.Duration) time.Duration { return second + now*n.rate/1000 }
+
+// trueTime is when n's clock will show c.
+func (n *instance) trueTime(c time.Duration) time.Duration { return (c - second) * 1000 / n.rate }
+
+func (n *instance) frozen() bool { return n.agentFrozen || n.nodeFrozen }
+
+// boot starts the container: nothing is remembered but what is on disk.
+func (w *world) boot(n *instance) {
+	c := n.clock(w.now)
+	n.running, n.back, n.stop, n.exempt = true, 0, false, false
+	n.obs, n.hold, n.promised, n.answer = Observation{}, Holding{}, 0, nil
+	n.peers = map[string]Answer{}
+	n.seenVersion, n.seenFailed = "", false
+	if n.replaced {
+		n.replaced = false
+		n.config.Self.UID += "'"
+		n.promisedTo = 0
+	}
+	n.pg.Since, n.pg.Crashed, n.pg.CrashedBefore, n.pg.Answered = c, 0, 0, 0
+	n.next = w.now + time.Duration(w.choose(500))*time.Millisecond
+	w.say("%s starts as %s", n.name, n.config.Self.UID)
+}
+
+// die ends the container with everything in it.
+func (w *world) die(n *instance, back time.Duration, replaced bool) {
+	n.running, n.agentFrozen, n.nodeFrozen, n.exempt = false, false, false, false
+	n.back, n.replaced = w.now+back, replaced || n.replaced
+	w.pgEnds(n, false)
+	if n.pg.Work != NoWork {
+		n.pg.Work, n.pg.Data = NoWork, Partial
+	}
+	w.say("%s ends, back in %s, replaced %v", n.name, back, replaced)
+}
+
+func (w *world) reaches(n *instance) bool { return !w.apiDown && !w.apiCut[n.id] && !n.nodeFrozen }
+
+func (w *world) linked(a, b int) bool {
+	return !w.cut[a][b] && !w.nodes[a].nodeFrozen && !w.nodes[b].nodeFrozen
+}
+
+// step advances to t and lets everything happen that is due.
+func (w *world) step(t time.Duration) {
+	w.now = t
+	for _, n := range w.nodes {
+		switch {
+		case !n.running && n.back > 0 && t >= n.back:
+			w.boot(n)
+		case n.frozen() && t >= n.wakeAt && n.agentFrozen:
+			w.say("%s: the kubelet ends the container of the hung agent", n.name)
+			w.die(n, second, false)
+		case n.frozen() && t >= n.wakeAt:
+			n.nodeFrozen, n.thawedAt = false, w.now
+			w.say("%s goes on", n.name)
+		}
+	}
+	w.deliver()
+	for _, n := range w.nodes {
+		if n.running && !n.nodeFrozen {
+			w.pgProgress(n)
+		}
+	}
+	w.replicate()
+	w.acknowledge()
+	for _, n := range w.nodes {
+		if n.running && !n.frozen() && t >= n.next {
+			w.agent(n)
+		}
+	}
+	w.check()
+}
