@@ -123,7 +123,6 @@ func (s Settings) owned() map[string]string {
 		"data_directory":               s.DataDir,
 		"hba_file":                     filepath.Join(s.ConfigDir, HBAFile),
 		"ident_file":                   filepath.Join(s.ConfigDir, IdentFile),
-		"external_pid_file":            "",
 		"listen_addresses":             cmp.Or(s.ListenAddresses, "*"),
 		"port":                         strconv.Itoa(cmp.Or(s.Port, 5432)),
 		"unix_socket_directories":      s.SocketDir,

@@ -180,8 +180,8 @@ func TestContentThatCanNotBeUsed(t *testing.T) {
 	}{
 		"foreign files":      {map[string]string{"notes.txt": "x"}, "is it the right volume"},
 		"another version":    {map[string]string{"PG_VERSION": "9\n"}, "the data is of PostgreSQL 9"},
-		"no control file":    {map[string]string{"PG_VERSION": strconv.Itoa(major) + "\n"}, "no control file"},
-		"empty control file": {map[string]string{"PG_VERSION": strconv.Itoa(major) + "\n", "global/pg_control": ""}, "no control file"},
+		"no control file":    {map[string]string{"PG_VERSION": itoa(major) + "\n"}, "no control file"},
+		"empty control file": {map[string]string{"PG_VERSION": itoa(major) + "\n", "global/pg_control": ""}, "no control file"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -251,5 +251,14 @@ func TestDisk(t *testing.T) {
 	i := testpg.New(t, "disk-0")
 	if disk, err := i.Disk(); err != nil || disk.Size <= 0 || disk.Free <= 0 || disk.Free > disk.Size {
 		t.Errorf("%+v, %v", disk, err)
+	}
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+func kill(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -1,0 +1,174 @@
+package server_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fettle-dev/fettle/internal/testenv/testpg"
+)
+
+// writer never comes to a point where it would notice that the postmaster is gone.
+const writer = `DO $$ BEGIN
+  LOOP
+    INSERT INTO written VALUES (DEFAULT);
+    COMMIT;
+  END LOOP;
+END $$`
+
+// program is started by a backend, in a shell.
+const program = `COPY (SELECT 1) TO PROGRAM 'while :; do echo x >> grows; sleep 0.01; done'`
+
+func connect(t *testing.T, i *testpg.Instance) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), "host="+i.SocketDir()+" port="+itoa(i.Settings.Port)+" user=postgres dbname=postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
+	return conn
+}
+
+// fingerprint is that of all files of the data directory.
+func fingerprint(t *testing.T, dir string) string {
+	t.Helper()
+	sum := sha256.New()
+	if err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		sum.Write([]byte(path))
+		sum.Write(content)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// busy has sessions and a program write until they are killed.
+func busy(t *testing.T, i *testpg.Instance) {
+	t.Helper()
+	if _, err := connect(t, i).Exec(t.Context(), "CREATE TABLE written (n bigserial)"); err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range []string{writer, writer, program} {
+		conn := connect(t, i)
+		go func() {
+			_, _ = conn.Exec(context.WithoutCancel(t.Context()), statement, pgx.QueryExecModeSimpleProtocol)
+		}()
+	}
+	conn := connect(t, i)
+	grows := filepath.Join(i.DataDir(), "grows")
+	waitFor(t, "the writers", func() bool {
+		var rows int
+		if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM written").Scan(&rows); err != nil {
+			t.Fatal(err)
+		}
+		_, err := os.Stat(grows)
+		return rows > 100 && err == nil
+	})
+}
+
+func waitFor(t *testing.T, what string, yes func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for !yes() {
+		if time.Now().After(deadline) {
+			t.Fatal("waited a minute for " + what)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// workers are the processes whose working directory is the data directory, found without the package's own means.
+func workers(t *testing.T, i *testpg.Instance) []string {
+	t.Helper()
+	links, err := filepath.Glob("/proc/[0-9]*/cwd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, link := range links {
+		if target, err := os.Readlink(link); err == nil && target == i.DataDir() {
+			found = append(found, strings.Split(link, "/")[2])
+		}
+	}
+	return found
+}
+
+// TestNothingWritesAfterKill kills a postmaster whose sessions are busy. They do not notice by themselves.
+func TestNothingWritesAfterKill(t *testing.T) {
+	i := testpg.Running(t, "kill-0")
+	busy(t, i)
+	if len(workers(t, i)) < 5 {
+		t.Fatalf("only %v work", workers(t, i))
+	}
+	if err := i.Process().Kill(bounded(t)); err != nil {
+		t.Fatal(err)
+	}
+	if left := workers(t, i); len(left) > 0 {
+		t.Errorf("processes %v are left", left)
+	}
+	before := fingerprint(t, i.DataDir())
+	time.Sleep(500 * time.Millisecond)
+	if fingerprint(t, i.DataDir()) != before {
+		t.Error("something still writes")
+	}
+	i.Start(t)
+}
+
+// TestLeftoversOfAnotherLife is what the next agent finds after its predecessor and the postmaster were killed.
+func TestLeftoversOfAnotherLife(t *testing.T) {
+	ctx := bounded(t)
+	i := testpg.Running(t, "left-0")
+	busy(t, i)
+	if err := os.WriteFile(filepath.Join(i.DataDir(), "notes"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kill(t, i.Process().PID())
+	<-i.Process().Done()
+	if len(workers(t, i)) == 0 {
+		t.Fatal("nothing outlived the postmaster: the test proves nothing")
+	}
+	if _, err := i.Server.Start(ctx); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("start beside them: %v", err)
+	}
+	if err := i.Remove(ctx); err == nil {
+		t.Error("the data was removed under them")
+	}
+	if err := i.KillLeftovers(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if left := workers(t, i); len(left) > 0 {
+		t.Errorf("processes %v are left", left)
+	}
+	i.Start(t)
+}
+
+// TestNumbersOfProcessesComeAgain starts although postmaster.pid names a process that is alive, as in a new container.
+func TestNumbersOfProcessesComeAgain(t *testing.T) {
+	i := testpg.Running(t, "again-0")
+	if err := i.Process().Kill(bounded(t)); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(i.DataDir(), "postmaster.pid")
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(content), "\n")
+	if err := os.WriteFile(path, []byte(itoa(os.Getppid())+"\n"+rest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	i.Start(t)
+}

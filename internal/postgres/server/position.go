@@ -1,0 +1,55 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+
+	"github.com/fettle-dev/fettle/internal/postgres/wal"
+)
+
+var segmentName = regexp.MustCompile(`^([0-9A-F]{8})[0-9A-F]{16}$`)
+
+// Position is how far the data directory of a stopped server has got: its timeline, and the end of the last whole record
+// on its disk, which it would recover to. It reads the write-ahead log since the last checkpoint.
+func (s *Server) Position(ctx context.Context) (wal.Timeline, wal.LSN, error) {
+	control, err := s.ControlData(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	dir := filepath.Join(s.DataDir(), "pg_wal")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, 0, fmt.Errorf("look at the write-ahead log: %w", err)
+	}
+	// The control file may not know of a timeline yet that a standby already received, or a new primary just began.
+	timeline := max(control.Timeline, control.MinRecoveryTimeline)
+	for _, e := range entries {
+		if match := segmentName.FindStringSubmatch(e.Name()); match != nil {
+			if n, err := strconv.ParseUint(match[1], 16, 32); err == nil {
+				timeline = max(timeline, wal.Timeline(n))
+			}
+		}
+	}
+	start := control.Redo
+	if timeline != control.Timeline {
+		history, err := s.History(timeline)
+		if err != nil {
+			return 0, 0, err
+		}
+		if len(history) > 0 {
+			start = max(start, history[len(history)-1].At)
+		}
+	}
+	end, err := wal.End(ctx, timeline, start, control.WALSegmentSize, func(name string) (io.ReadCloser, error) {
+		return os.Open(filepath.Join(dir, name)) //nolint:gosec // a name made by SegmentFile
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	return timeline, max(end, control.MinRecovery), nil
+}

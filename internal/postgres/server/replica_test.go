@@ -1,0 +1,243 @@
+package server_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fettle-dev/fettle/internal/postgres/config"
+	"github.com/fettle-dev/fettle/internal/postgres/server"
+	"github.com/fettle-dev/fettle/internal/postgres/session"
+	"github.com/fettle-dev/fettle/internal/postgres/wal"
+	"github.com/fettle-dev/fettle/internal/testenv/testpg"
+)
+
+func TestCloneOfNothingLeavesNothing(t *testing.T) {
+	ctx := bounded(t)
+	ca := testpg.NewCA(t)
+	i := testpg.New(t, "shop-1")
+	source := server.Source{Upstream: ca.Upstream(testpg.New(t, "shop-0")), ApplicationName: "shop-1"}
+	err := i.Clone(ctx, source)
+	if err == nil || !strings.Contains(err.Error(), "Connection refused") {
+		t.Errorf("clone of a server that is down: %v", err)
+	}
+	for _, dir := range []string{i.DataDir(), i.CloneDir()} {
+		if _, err := os.Stat(dir); !os.IsNotExist(err) {
+			t.Errorf("%s is there: %v", dir, err)
+		}
+	}
+}
+
+// TestInterruptedClone ends a copy in its middle: the data directory is not there, and the next one is whole.
+func TestInterruptedClone(t *testing.T) {
+	ctx := bounded(t)
+	ca := testpg.NewCA(t)
+	primary := ca.Primary(t, "shop-0")
+	i := testpg.New(t, "shop-1")
+	slow := ca.Source(primary, "shop-1")
+	slow.MaxRate = 256
+	short, cancel := context.WithCancel(ctx)
+	result := make(chan error)
+	go func() { result <- i.Clone(short, slow) }()
+	waitFor(t, "the copy to begin", func() bool {
+		_, err := os.Stat(filepath.Join(i.CloneDir(), "base"))
+		return err == nil
+	})
+	if content, _ := i.Content(); content != server.Empty {
+		t.Errorf("in the middle of a copy: %s", content)
+	}
+	cancel()
+	if err := <-result; err == nil {
+		t.Fatal("an interrupted copy was a success")
+	}
+	if content, _ := i.Content(); content != server.Empty {
+		t.Errorf("after an interrupted copy: %s", content)
+	}
+	// As a killed agent would have left it.
+	if err := os.MkdirAll(filepath.Join(i.CloneDir(), "base"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := i.Clone(ctx, ca.Source(primary, "shop-1")); err != nil {
+		t.Fatal(err)
+	}
+	if standby, err := i.Standby(); err != nil || !standby {
+		t.Errorf("a clone that is no standby: %v, %v", standby, err)
+	}
+}
+
+func status(t *testing.T, c *session.Client) session.Status {
+	t.Helper()
+	s, err := c.Status(bounded(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestFailover promotes a standby, writes on, and has the former primary, which wrote on by itself, follow.
+func TestFailover(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	ca := testpg.NewCA(t)
+	old := ca.Primary(t, "shop-0")
+	oldSession := old.Session(t)
+	if _, err := oldSession.EnsureSlots(ctx, []string{config.SlotName(1)}); err != nil {
+		t.Fatal(err)
+	}
+	next := ca.Standby(t, "shop-1", old)
+	next.Settings.Upstream.Slot = config.SlotName(1)
+	next.Configure(t)
+	nextSession := next.Session(t)
+	waitFor(t, "a standby that streams by its slot", func() bool {
+		s := status(t, oldSession)
+		return len(s.Senders) == 1 && s.Senders[0].State == "streaming" && s.Senders[0].Name == "shop-1" && s.Senders[0].Flushed == s.Written
+	})
+	if s := status(t, nextSession); !s.InRecovery || s.Receiver == nil || s.Receiver.Slot != config.SlotName(1) || s.Timeline != 1 || s.Written != 0 {
+		t.Errorf("status of the standby: %+v, receiver %+v", s, s.Receiver)
+	}
+
+	// The old one is cut off, and writes on.
+	next.Settings.Upstream = nil
+	next.Configure(t)
+	if err := nextSession.EndReceiver(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if s := status(t, nextSession); s.Receiver != nil {
+		t.Errorf("a receiver is left: %+v", s.Receiver)
+	}
+	for range 5 {
+		if err := oldSession.Heartbeat(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := next.Process().Promote(); err != nil {
+		t.Fatal(err)
+	}
+	if err := nextSession.WaitPrimary(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := nextSession.Heartbeat(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if s := status(t, nextSession); s.Timeline != 2 || s.InRecovery {
+		t.Errorf("status after promotion: %+v", s)
+	}
+	if err := nextSession.Checkpoint(ctx); err != nil {
+		t.Fatal(err)
+	}
+
+	written := status(t, oldSession).Written
+	if err := old.Process().Kill(ctx); err != nil {
+		t.Fatal(err)
+	}
+	timeline, end, err := old.Position(ctx)
+	if err != nil || timeline != 1 || end < written {
+		t.Errorf("the old one's position: %d, %s, %v; it had written to %s", timeline, end, err, written)
+	}
+	history, err := next.History(2)
+	if err != nil || len(history) != 1 || !wal.Diverged(timeline, end, 2, history) {
+		t.Errorf("the new history: %v, %v", history, err)
+	}
+	if err := old.Rewind(ctx, ca.Source(next, "shop-0"), config.Restore{}); err != nil {
+		t.Fatal(err)
+	}
+	if standby, err := old.Standby(); err != nil || !standby {
+		t.Fatalf("after the rewind: standby %v, %v", standby, err)
+	}
+	old.Settings.Upstream = new(ca.Upstream(next))
+	old.Start(t)
+	waitFor(t, "the old primary to follow", func() bool {
+		s := status(t, nextSession)
+		return len(s.Senders) == 1 && s.Senders[0].State == "streaming" && s.Senders[0].Replayed == s.Written
+	})
+	if s := status(t, oldSession); s.Timeline != 2 || !s.InRecovery {
+		t.Errorf("status of the old primary: %+v", s)
+	}
+	// A standby that crashed can be rewound as well, although pg_rewind alone refuses it.
+	if err := old.Process().Kill(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := old.Rewind(ctx, ca.Source(next, "shop-0"), config.Restore{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRewindThatFails leaves a control file that can be read.
+func TestRewindThatFails(t *testing.T) {
+	ctx := bounded(t)
+	ca := testpg.NewCA(t)
+	i := testpg.Running(t, "shop-0")
+	i.Stop(t)
+	before, err := i.ControlData(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := i.Rewind(ctx, ca.Source(testpg.New(t, "shop-1"), "shop-0"), config.Restore{}); err == nil {
+		t.Fatal("a rewind to nobody was a success")
+	}
+	after, err := i.ControlData(ctx)
+	if err != nil || after != before {
+		t.Errorf("%+v, %v; before: %+v", after, err, before)
+	}
+	i.Start(t)
+}
+
+// TestPosition compares what is read from the files with what the server itself says, over many segments, a shutdown and
+// a crash.
+func TestPosition(t *testing.T) {
+	ctx := bounded(t)
+	i := testpg.Running(t, "shop-0")
+	conn := connect(t, i)
+	for n, statement := range []string{
+		"CREATE TABLE many AS SELECT repeat('x', 900) AS text FROM generate_series(1, 9000)",
+		"INSERT INTO many SELECT repeat('y', 1000 + n) FROM generate_series(1, 3000) n",
+		"SELECT pg_switch_wal()", "CHECKPOINT", "INSERT INTO many VALUES ('z')",
+		"SELECT pg_logical_emit_message(true, 'test', repeat('m', 3000000))",
+	} {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			t.Fatal(err)
+		}
+		timeline, end, err := i.Position(ctx)
+		if err != nil || timeline != 1 {
+			t.Fatalf("statement %d: %d, %v", n, timeline, err)
+		}
+		var flushed string
+		if err := conn.QueryRow(ctx, "SELECT pg_current_wal_flush_lsn()::text").Scan(&flushed); err != nil {
+			t.Fatal(err)
+		}
+		// A server that runs may have written a little more meanwhile, by itself.
+		if at, err := wal.ParseLSN(flushed); err != nil || end+64<<10 < at {
+			t.Errorf("statement %d: read up to %s, and the server says %s", n, end, flushed)
+		}
+	}
+	if err := i.Process().Kill(ctx); err != nil {
+		t.Fatal(err)
+	}
+	_, end, err := i.Position(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.Start(t)
+	// Recovery says where it ended; the end-of-recovery record follows.
+	match := regexp.MustCompile(`redo done at (\S+)`).FindStringSubmatch(i.Log.String())
+	if match == nil {
+		t.Fatalf("no recovery: %s", i.Log)
+	}
+	last, err := wal.ParseLSN(match[1])
+	if err != nil || last >= end || end-last > 4<<20 {
+		t.Errorf("read up to %s, and recovery's last record is at %s", end, last)
+	}
+	i.Stop(t)
+	control, err := i.ControlData(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The record of the shutdown's checkpoint is the last one.
+	if _, end, err = i.Position(ctx); err != nil || end <= control.Checkpoint || end-control.Checkpoint > 200 {
+		t.Errorf("read up to %s, %v, and the last checkpoint is at %s", end, err, control.Checkpoint)
+	}
+}
