@@ -8,6 +8,7 @@ import (
 
 	"github.com/fettle-dev/fettle/controllers/appconfig"
 	"github.com/fettle-dev/fettle/controllers/postgresql"
+	"github.com/fettle-dev/fettle/controllers/voteconfig"
 	"github.com/fettle-dev/fettle/controllers/webapp"
 	"github.com/fettle-dev/fettle/controllers/webapppolicy"
 	"github.com/fettle-dev/fettle/internal/monitoring"
@@ -45,6 +46,12 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	}
 	err = appconfig.Setup(mgr, appconfig.Options{
 		Workers: opts.Workers, WatchSecrets: opts.WatchSecrets, ConflictRetry: opts.ConflictRetry, Metrics: opts.Metrics, Engine: engine,
+	})
+	if err != nil {
+		return err
+	}
+	err = voteconfig.Setup(mgr, voteconfig.Options{
+		Workers: opts.Workers, Engine: engine, ConflictRetry: opts.ConflictRetry, Metrics: opts.Metrics,
 	})
 	if err != nil {
 		return err

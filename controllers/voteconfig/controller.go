@@ -1,0 +1,265 @@
+// Package voteconfig publishes the options of a VoteConfig in a ConfigMap, and restarts what uses them.
+//
+// It owns the ConfigMap. The workloads that use it belong to others: they are read and restarted by internal/rollout, which
+// leaves notes on them. The VoteConfig's finalizer is there to take these away again.
+package voteconfig
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/conditions"
+	"github.com/fettle-dev/fettle/internal/monitoring"
+	"github.com/fettle-dev/fettle/internal/rollout"
+)
+
+const (
+	controllerName = "voteconfig"
+
+	// quiet is how long a status that only tells of progress is held back, so that a change which soon succeeds costs one
+	// status write.
+	quiet = 3 * time.Second
+	// conflictRetry is when a foreign object that is in the way is looked for again, should its end be missed.
+	conflictRetry = time.Minute
+)
+
+// +kubebuilder:rbac:groups=voting.fettle.dev,resources=voteconfigs,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=voting.fettle.dev,resources=voteconfigs/status,verbs=patch
+// +kubebuilder:rbac:groups=voting.fettle.dev,resources=voteconfigs/finalizers,verbs=update
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=apps,resources=deployments;statefulsets;daemonsets,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Options of the controller.
+type Options struct {
+	// Workers is how many VoteConfigs are reconciled at once.
+	Workers int
+	// Engine restarts the workloads.
+	Engine *rollout.Engine
+	// ConflictRetry is when a foreign object that is in the way is looked for again; a minute if 0.
+	ConflictRetry time.Duration
+	Metrics       *monitoring.Metrics
+}
+
+type reconciler struct {
+	client  client.Client
+	applier *apply.Applier
+	engine  *rollout.Engine
+	pace    *conditions.Pace
+	clock   clock.PassiveClock
+	events  events.EventRecorder
+	metrics *monitoring.Metrics
+
+	conflictRetry time.Duration
+}
+
+// Setup registers the controller with the manager.
+func Setup(mgr ctrl.Manager, opts Options) error {
+	applier, err := apply.New(mgr, controllerName)
+	if err != nil {
+		return fmt.Errorf("set up controller %s: %w", controllerName, err)
+	}
+	//nolint:forbidigo // nothing is waited for before the manager starts
+	if err := index(context.Background(), mgr.GetFieldIndexer()); err != nil {
+		return fmt.Errorf("set up controller %s: %w", controllerName, err)
+	}
+	r := &reconciler{
+		client:  mgr.GetClient(),
+		applier: applier,
+		engine:  opts.Engine,
+		pace:    conditions.NewPace(quiet, clock.RealClock{}),
+		clock:   clock.RealClock{},
+		events:  mgr.GetEventRecorder(controllerName),
+		metrics: opts.Metrics,
+
+		conflictRetry: cmp.Or(opts.ConflictRetry, conflictRetry),
+	}
+	err = r.watches(mgr).
+		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Workers}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up controller %s: %w", controllerName, err)
+	}
+	return nil
+}
+
+// Reconcile publishes the options of one VoteConfig, restarts what uses them, and reports what it then observes.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	vc := &votingv1alpha1.VoteConfig{}
+	if err := r.client.Get(ctx, req.NamespacedName, vc); apierrors.IsNotFound(err) {
+		r.applier.Forget(req.NamespacedName)
+		r.metrics.Gone(monitoring.KindVoteConfig, req.NamespacedName)
+		return reconcile.Result{}, nil
+	} else if err != nil {
+		return reconcile.Result{}, fmt.Errorf("get VoteConfig: %w", err)
+	}
+	if !r.applier.Current(vc) {
+		return reconcile.Result{}, nil // the watch brings what was last written
+	}
+	start, before := r.clock.Now(), vc.DeepCopy()
+	result, err := r.reconcile(ctx, vc)
+	wait, patchErr := r.report(ctx, vc, before)
+	if patchErr != nil {
+		err = patchErr // not joined: a terminal error beside it would keep this write from being retried
+	}
+	r.metrics.Observe(monitoring.KindVoteConfig, req.NamespacedName, r.clock.Since(start), err)
+	if err == nil && wait > 0 && (result.RequeueAfter == 0 || wait < result.RequeueAfter) {
+		result.RequeueAfter = wait
+	}
+	return result, err
+}
+
+func (r *reconciler) reconcile(ctx context.Context, vc *votingv1alpha1.VoteConfig) (reconcile.Result, error) {
+	switch {
+	case vc.DeletionTimestamp != nil:
+		return r.finalize(ctx, vc)
+	case vc.Spec.Paused:
+		setPaused(vc)
+		return reconcile.Result{}, nil
+	}
+	if held, err := r.hold(ctx, vc); err != nil || !held {
+		return reconcile.Result{}, err
+	}
+	live, publishErr := r.publish(ctx, vc)
+	switch {
+	case apierrors.HasStatusCause(publishErr, corev1.NamespaceTerminatingCause):
+		return reconcile.Result{}, nil // the VoteConfig goes too
+	case transient(publishErr), publishErr == nil && live == nil:
+		return reconcile.Result{}, publishErr // or the watch brings what was written
+	case publishErr != nil:
+		setRefused(vc, publishErr)
+		return r.refused(publishErr)
+	}
+	report, err := r.engine.Roll(ctx, owner(vc), policy(vc), []rollout.Object{object(vc, live)})
+	if err != nil {
+		r.count(vc, report)
+		return reconcile.Result{}, fmt.Errorf("restart what uses ConfigMap %q: %w", live.Name, err)
+	}
+	r.count(vc, report)
+	hidden, err := r.hidden(ctx, vc, report)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	setStatus(vc, live, report, hidden)
+	return reconcile.Result{RequeueAfter: report.Wake}, nil
+}
+
+// publish makes the ConfigMap be what the spec asks for, and returns it; nil while the cache does not show it yet.
+func (r *reconciler) publish(ctx context.Context, vc *votingv1alpha1.VoteConfig) (*corev1.ConfigMap, error) {
+	live, current, err := r.look(ctx, vc)
+	if err != nil || !current {
+		return nil, err
+	}
+	data := published(&vc.Spec)
+	differs := live == nil || changes(live, data)
+	if differs {
+		if ok, err := r.adopt(ctx, vc, live); err != nil || !ok {
+			return nil, err // or the watch wakes us
+		}
+	}
+	if err := r.applier.Apply(ctx, vc, configMap(vc, data, live, r.clock.Now())); err != nil {
+		return nil, err
+	}
+	return r.arrived(ctx, vc, live, differs)
+}
+
+// arrived returns the ConfigMap once the cache shows what was applied; before is the one that was there, and differs says
+// whether it had other data.
+func (r *reconciler) arrived(ctx context.Context, vc *votingv1alpha1.VoteConfig, before *corev1.ConfigMap, differs bool) (*corev1.ConfigMap, error) {
+	shown, current, err := r.look(ctx, vc)
+	if err != nil {
+		return nil, err
+	}
+	settled := current && holds(shown, published(&vc.Spec))
+	if wrote := settled || !current; wrote && differs {
+		log.FromContext(ctx).Info("ConfigMap reconciled", "configMap", configMapName(vc), "operation", operation(before))
+	}
+	if !settled {
+		return nil, nil // the watch wakes us, also when it is being deleted
+	}
+	return shown, nil
+}
+
+// adopt has the engine note what runs with live, which is about to change; nil where there is none yet.
+func (r *reconciler) adopt(ctx context.Context, vc *votingv1alpha1.VoteConfig, live *corev1.ConfigMap) (bool, error) {
+	ok, err := r.engine.Adopt(ctx, owner(vc), policy(vc), []rollout.Object{object(vc, live)})
+	if err != nil {
+		return false, fmt.Errorf("note what runs with ConfigMap %q: %w", configMapName(vc), err)
+	}
+	return ok, nil
+}
+
+// operation is what was done to the ConfigMap, by what was there before.
+func operation(before *corev1.ConfigMap) string {
+	if before == nil {
+		return "created"
+	}
+	return "updated"
+}
+
+// look returns the VoteConfig's ConfigMap from the cache, nil while there is none of its own, and whether the cache has caught
+// up with the last write to it.
+func (r *reconciler) look(ctx context.Context, vc *votingv1alpha1.VoteConfig) (*corev1.ConfigMap, bool, error) {
+	live := &corev1.ConfigMap{}
+	live.Namespace, live.Name = vc.Namespace, configMapName(vc)
+	found, current, err := r.applier.Get(ctx, live)
+	if err != nil {
+		return nil, false, fmt.Errorf("get ConfigMap %q: %w", configMapName(vc), err)
+	}
+	if !found || !owned(vc, live) {
+		return nil, current, nil
+	}
+	return live, current, nil
+}
+
+// hidden says which options a dependant does not show; "" if all show all.
+func (r *reconciler) hidden(ctx context.Context, vc *votingv1alpha1.VoteConfig, report rollout.Report) (string, error) {
+	ids := beyondStock(vc.Spec.Options)
+	if len(ids) == 0 {
+		return "", nil
+	}
+	for _, d := range report.Dependents {
+		images, err := r.engine.Images(ctx, vc.Namespace, d)
+		if err != nil {
+			return "", fmt.Errorf("read the images of what uses ConfigMap %q: %w", configMapName(vc), err)
+		}
+		if text := unseen(ids, d, images); text != "" {
+			return text, nil
+		}
+	}
+	return "", nil
+}
+
+// refused says when to try again after the API server, or what is there already, was against the ConfigMap.
+func (r *reconciler) refused(err error) (reconcile.Result, error) {
+	var conflict *apply.ConflictError
+	switch {
+	case errors.As(err, &conflict):
+		return reconcile.Result{RequeueAfter: r.conflictRetry}, nil
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return reconcile.Result{}, reconcile.TerminalError(err)
+	default:
+		return reconcile.Result{}, err
+	}
+}
+
+// transient reports whether err is gone at the next try, and not worth a word in status.
+func transient(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) ||
+		apierrors.IsTimeout(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}

@@ -1,0 +1,87 @@
+package voteconfig
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/monitoring"
+	"github.com/fettle-dev/fettle/internal/rollout"
+)
+
+// report writes the status if it says something new, and then the event and the metrics that go with it. It returns how
+// long to wait where the status tells only of progress, and is held back.
+func (r *reconciler) report(ctx context.Context, vc, before *votingv1alpha1.VoteConfig) (time.Duration, error) {
+	if equality.Semantic.DeepEqual(vc.Status, before.Status) {
+		r.ready(vc)
+		return 0, nil
+	}
+	ready := meta.FindStatusCondition(vc.Status.Conditions, fettlev1.Ready)
+	if wait := r.pace.Hold(vc, ready != nil && onTheWay(ready), false); wait > 0 {
+		return wait, nil
+	}
+	wrote, err := r.applier.PatchStatus(ctx, vc, before)
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return 0, nil // changed or gone since it was read: the watch tells
+	case err != nil:
+		return 0, err
+	case wrote:
+		r.pace.Wrote(vc)
+		r.announce(vc, before)
+		r.ready(vc)
+	}
+	return 0, nil
+}
+
+func (r *reconciler) ready(vc *votingv1alpha1.VoteConfig) {
+	r.metrics.Ready(monitoring.KindVoteConfig, client.ObjectKeyFromObject(vc), meta.IsStatusConditionTrue(vc.Status.Conditions, fettlev1.Ready))
+}
+
+// count counts the restarts of a pass, and announces the first of them.
+func (r *reconciler) count(vc *votingv1alpha1.VoteConfig, report rollout.Report) {
+	for range report.Restarted {
+		r.metrics.ConfigChanged(monitoring.KindVoteConfig, client.ObjectKeyFromObject(vc))
+	}
+	if report.Announce != "" {
+		r.events.Eventf(vc, nil, corev1.EventTypeNormal, rollout.EventRestarted, "Restart", "%s", report.Announce)
+	}
+}
+
+// announce emits one event for a change of Ready that people should know of, and counts a creation.
+func (r *reconciler) announce(vc, before *votingv1alpha1.VoteConfig) {
+	was := meta.FindStatusCondition(before.Status.Conditions, fettlev1.Ready)
+	is := meta.FindStatusCondition(vc.Status.Conditions, fettlev1.Ready)
+	if is == nil || (was != nil && was.Status == is.Status && was.Reason == is.Reason) {
+		return
+	}
+	if eventType, note := news(vc, is); note != "" {
+		r.events.Eventf(vc, nil, eventType, is.Reason, "Reconcile", "%s", note)
+	}
+	if before.Status.Hash == "" && is.Status == metav1.ConditionTrue {
+		r.metrics.Created(monitoring.KindVoteConfig, client.ObjectKeyFromObject(vc), r.clock.Since(vc.CreationTimestamp.Time))
+	}
+}
+
+// news are the type and text of an event about Ready; no text where nobody needs to know.
+func news(vc *votingv1alpha1.VoteConfig, ready *metav1.Condition) (eventType, note string) {
+	switch {
+	case ready.Reason == votingv1alpha1.ReasonOptionsNotShown:
+		return corev1.EventTypeWarning, ready.Message
+	case ready.Status == metav1.ConditionTrue:
+		return corev1.EventTypeNormal, fmt.Sprintf("ConfigMap %q holds the options %s", vc.Status.ConfigMapName, vc.Status.OptionsSummary)
+	case ready.Status == metav1.ConditionFalse && !onTheWay(ready) && ready.Reason != fettlev1.ReasonTerminating:
+		return corev1.EventTypeWarning, ready.Message
+	default:
+		return "", ""
+	}
+}

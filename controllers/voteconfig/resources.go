@@ -1,0 +1,183 @@
+package voteconfig
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/rollout"
+)
+
+// Labels of the ConfigMap.
+const (
+	labelOwnerKind = "fettle.dev/owner-kind"
+	labelOwnerName = "fettle.dev/owner-name"
+	ownerKind      = "VoteConfig"
+
+	// annotationHash, on the ConfigMap, is the hash of the data that was last published.
+	annotationHash = "voting.fettle.dev/hash"
+)
+
+// Keys of the ConfigMap, besides those that have an option's letter in them.
+const (
+	keyText            = "options.txt"
+	keyJSON            = "options.json"
+	keyTitle           = "title"
+	keyResultsTitle    = "results_title"
+	keyMaxVotes        = "max_votes_per_user"
+	keyEnvTitle        = "TITLE"
+	keyEnvResultsTitle = "RESULTS_TITLE"
+	keyEnvMaxVotes     = "MAX_VOTES_PER_USER"
+	keyFirstValue      = "VOTE1VALUE"
+	keySecondValue     = "VOTE2VALUE"
+	prefixOption       = "option_"
+	prefixEnvOption    = "OPTION_"
+)
+
+// colon stands for a label's ':' in options.txt, so that every line has three fields, whoever splits it.
+const colon = "\uff1a"
+
+// configMapName is the name of the ConfigMap that vc publishes.
+func configMapName(vc *votingv1alpha1.VoteConfig) string {
+	return cmp.Or(vc.Spec.Target.ConfigMapName, vc.Name+"-config")
+}
+
+// configMap is the ConfigMap that should exist for vc with that data; live is the one that does, nil for none.
+func configMap(vc *votingv1alpha1.VoteConfig, data map[string]string, live *corev1.ConfigMap, now time.Time) *corev1ac.ConfigMapApplyConfiguration {
+	hash, stamp, changed := hashOf(data), "", false
+	if live != nil {
+		stamp, changed = live.Annotations[rollout.PublishedAnnotation], live.Annotations[annotationHash] != hash
+	}
+	return corev1ac.ConfigMap(configMapName(vc), vc.Namespace).
+		WithLabels(labels(vc)).
+		WithAnnotations(map[string]string{
+			annotationHash:              hash,
+			rollout.PublishedAnnotation: rollout.Stamp(stamp, live != nil, changed, now),
+		}).
+		WithData(data)
+}
+
+// owned reports whether live is vc's, or was and has lost its owner reference.
+func owned(vc *votingv1alpha1.VoteConfig, live *corev1.ConfigMap) bool {
+	if metav1.GetControllerOfNoCopy(live) != nil {
+		return metav1.IsControlledBy(live, vc)
+	}
+	return live.Labels[labelOwnerKind] == ownerKind && live.Labels[labelOwnerName] == vc.Name
+}
+
+// changes reports whether data is something else than what live was published with, or holds.
+func changes(live *corev1.ConfigMap, data map[string]string) bool {
+	for key, value := range data {
+		if got, ok := live.Data[key]; !ok || got != value {
+			return true
+		}
+	}
+	return live.Annotations[annotationHash] != hashOf(data)
+}
+
+// holds reports whether live was published with data, and stays.
+func holds(live *corev1.ConfigMap, data map[string]string) bool {
+	return live != nil && live.DeletionTimestamp == nil && live.Annotations[annotationHash] == hashOf(data)
+}
+
+func labels(vc *votingv1alpha1.VoteConfig) map[string]string {
+	return map[string]string{
+		"app.kubernetes.io/name":       vc.Name,
+		"app.kubernetes.io/instance":   vc.Name,
+		"app.kubernetes.io/component":  "voteconfig",
+		"app.kubernetes.io/managed-by": "fettle",
+		labelOwnerKind:                 ownerKind,
+		labelOwnerName:                 vc.Name,
+	}
+}
+
+// published returns the contents of the ConfigMap: the options under all the keys that vote applications read.
+func published(spec *votingv1alpha1.VoteConfigSpec) map[string]string {
+	data := map[string]string{
+		keyText:  optionsText(spec.Options),
+		keyJSON:  optionsJSON(spec),
+		keyTitle: spec.Title, keyEnvTitle: spec.Title,
+		keyResultsTitle: spec.ResultsTitle, keyEnvResultsTitle: spec.ResultsTitle,
+	}
+	for _, o := range spec.Options {
+		data[prefixOption+o.ID] = o.Label
+		data[prefixEnvOption+strings.ToUpper(o.ID)] = o.Label
+	}
+	for i, key := range []string{keyFirstValue, keySecondValue} {
+		if i < len(spec.Options) {
+			data[key] = spec.Options[i].Label
+		}
+	}
+	if n := spec.MaxVotesPerUser; n != nil {
+		data[keyMaxVotes] = strconv.Itoa(int(*n))
+		data[keyEnvMaxVotes] = data[keyMaxVotes]
+	}
+	return data
+}
+
+// optionsText has a line "id:label:color" for each option; the third field is empty where no color is given.
+func optionsText(options []votingv1alpha1.VoteOption) string {
+	var b strings.Builder
+	for _, o := range options {
+		fmt.Fprintf(&b, "%s:%s:%s\n", o.ID, strings.ReplaceAll(o.Label, ":", colon), o.Color)
+	}
+	return b.String()
+}
+
+// optionsDocument is options.json.
+type optionsDocument struct {
+	Title           string           `json:"title"`
+	ResultsTitle    string           `json:"resultsTitle"`
+	MaxVotesPerUser *int32           `json:"maxVotesPerUser,omitempty"`
+	Options         []documentOption `json:"options"`
+}
+
+type documentOption struct {
+	ID    string `json:"id"`
+	Label string `json:"label"`
+	Color string `json:"color,omitempty"`
+}
+
+func optionsJSON(spec *votingv1alpha1.VoteConfigSpec) string {
+	document := optionsDocument{Title: spec.Title, ResultsTitle: spec.ResultsTitle, MaxVotesPerUser: spec.MaxVotesPerUser}
+	for _, o := range spec.Options {
+		document.Options = append(document.Options, documentOption(o))
+	}
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false) // "Cats & Dogs" is read by people too
+	if err := encoder.Encode(document); err != nil {
+		panic(fmt.Errorf("encode %T: %w", document, err)) // strings and a number always have a JSON form
+	}
+	return b.String()
+}
+
+// hashOf is the same for the same data, and else differs.
+func hashOf(data map[string]string) string {
+	raw, err := json.Marshal(data) // sorts the keys
+	if err != nil {
+		panic(fmt.Errorf("encode %T: %w", data, err)) // strings always have a JSON form
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:8])
+}
+
+// summary are the labels, as `kubectl get` shows them.
+func summary(options []votingv1alpha1.VoteOption) string {
+	texts := make([]string, len(options))
+	for i, o := range options {
+		texts[i] = o.Label
+	}
+	return strings.Join(texts, ",")
+}

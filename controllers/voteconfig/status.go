@@ -1,0 +1,183 @@
+package voteconfig
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/conditions"
+	"github.com/fettle-dev/fettle/internal/rollout"
+)
+
+const (
+	maxMessage          = 1024
+	maxDependentMessage = 256
+)
+
+// summarized are the conditions that make up Ready, the first in trouble first.
+var summarized = []string{votingv1alpha1.VoteConfigPublished, votingv1alpha1.VoteConfigRolledOut}
+
+// setStatus writes into vc's status that the options are published in live, and how the workloads do that use it. hidden says
+// which options are not shown; "" if all are.
+func setStatus(vc *votingv1alpha1.VoteConfig, live *corev1.ConfigMap, report rollout.Report, hidden string) {
+	st := &vc.Status
+	st.OptionsSummary, st.OptionCount = summary(vc.Spec.Options), int32(len(vc.Spec.Options))
+	st.ConfigMapName, st.ConfigMapRef = live.Name, &fettlev1.LocalReference{Name: live.Name}
+	if hash := live.Annotations[annotationHash]; st.Hash != hash || st.LastUpdated.IsZero() {
+		st.Hash, st.LastUpdated = hash, updated(live)
+	}
+	st.Dependents = dependents(report)
+	set(vc, votingv1alpha1.VoteConfigPublished, metav1.ConditionTrue, votingv1alpha1.ReasonPublished,
+		fmt.Sprintf("ConfigMap %q holds the options", live.Name))
+	set(vc, votingv1alpha1.VoteConfigRolledOut, report.Condition.Status, report.Condition.Reason, report.Condition.Message)
+	summarize(vc, hidden)
+}
+
+// updated is when live's data were last changed, by the engine's annotation.
+func updated(live *corev1.ConfigMap) metav1.Time {
+	text, _, _ := strings.Cut(live.Annotations[rollout.PublishedAnnotation], " ")
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return live.CreationTimestamp // the annotation was tampered with
+	}
+	return metav1.NewTime(at)
+}
+
+// setRefused says why the options could not be published.
+func setRefused(vc *votingv1alpha1.VoteConfig, err error) {
+	var conflict *apply.ConflictError
+	reason := votingv1alpha1.ReasonWriteFailed
+	message := err.Error()
+	switch {
+	case errors.As(err, &conflict):
+		reason = fettlev1.ReasonNameConflict
+		message += ", or choose another name in spec.target.configMapName of a new VoteConfig"
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		reason = fettlev1.ReasonInvalid
+	case apierrors.IsForbidden(err):
+		reason = fettlev1.ReasonForbidden
+	}
+	set(vc, votingv1alpha1.VoteConfigPublished, metav1.ConditionFalse, reason, message)
+	set(vc, votingv1alpha1.VoteConfigRolledOut, metav1.ConditionUnknown, fettlev1.ReasonReconciling, "not known until the options are published")
+	summarize(vc, "")
+}
+
+// summarize sets Ready and what follows from it. hidden says which options are not seen where; "" if none.
+func summarize(vc *votingv1alpha1.VoteConfig, hidden string) {
+	st := &vc.Status
+	st.ObservedGeneration = vc.Generation
+	conditions.Summarize(&st.Conditions, vc.Generation, summarized...)
+	if ready := meta.FindStatusCondition(st.Conditions, fettlev1.Ready); ready.Status == metav1.ConditionTrue && hidden != "" {
+		set(vc, fettlev1.Ready, metav1.ConditionTrue, votingv1alpha1.ReasonOptionsNotShown, hidden)
+	}
+	st.Phase = phase(st.Conditions)
+}
+
+// setPaused says that nothing is looked at.
+func setPaused(vc *votingv1alpha1.VoteConfig) {
+	vc.Status.ObservedGeneration, vc.Status.Phase = vc.Generation, votingv1alpha1.PhasePaused
+	set(vc, fettlev1.Ready, metav1.ConditionUnknown, fettlev1.ReasonPaused, "spec.paused is true: nothing is changed or looked at until it is false")
+}
+
+// setTerminating says that the VoteConfig waits for a finalizer.
+func setTerminating(vc *votingv1alpha1.VoteConfig) {
+	vc.Status.ObservedGeneration, vc.Status.Phase = vc.Generation, votingv1alpha1.PhaseTerminating
+	set(vc, fettlev1.Ready, metav1.ConditionFalse, fettlev1.ReasonTerminating, "being deleted")
+}
+
+func set(vc *votingv1alpha1.VoteConfig, conditionType string, status metav1.ConditionStatus, reason, message string) {
+	conditions.Set(&vc.Status.Conditions, metav1.Condition{
+		Type: conditionType, Status: status, Reason: reason, Message: clip(message, maxMessage), ObservedGeneration: vc.Generation,
+	})
+}
+
+func phase(conds []metav1.Condition) votingv1alpha1.VoteConfigPhase {
+	switch ready := meta.FindStatusCondition(conds, fettlev1.Ready); {
+	case ready.Status == metav1.ConditionTrue:
+		return votingv1alpha1.PhaseRunning
+	case ready.Status == metav1.ConditionUnknown:
+		return votingv1alpha1.PhasePending
+	case onTheWay(ready):
+		return votingv1alpha1.PhaseRollingOut
+	case ready.Reason == votingv1alpha1.ReasonRolloutFailed:
+		return votingv1alpha1.PhaseFailed
+	default:
+		return votingv1alpha1.PhaseDegraded
+	}
+}
+
+// onTheWay reports whether Ready is not True for no other reason than that it takes its time.
+func onTheWay(ready *metav1.Condition) bool {
+	return ready.Reason == votingv1alpha1.ReasonRollingOut || ready.Reason == votingv1alpha1.ReasonDebouncing
+}
+
+// states are how status calls what the engine says of a workload.
+var states = map[rollout.State]votingv1alpha1.DependentState{
+	rollout.UpToDate:   votingv1alpha1.DependentUpToDate,
+	rollout.Pending:    votingv1alpha1.DependentWaiting,
+	rollout.Restarting: votingv1alpha1.DependentRestarting,
+	rollout.Failed:     votingv1alpha1.DependentFailed,
+	rollout.Paused:     votingv1alpha1.DependentPaused,
+}
+
+func dependents(report rollout.Report) []votingv1alpha1.VoteConfigDependent {
+	var out []votingv1alpha1.VoteConfigDependent
+	listed, _ := report.Bounded() // RolledOut tells how many there are
+	for _, d := range listed {
+		out = append(out, votingv1alpha1.VoteConfigDependent{
+			Kind: d.Kind, Name: d.Name, Hash: d.Hash, State: states[d.State], Message: clip(d.Message, maxDependentMessage),
+		})
+	}
+	return out
+}
+
+// stockImage is the repository of an image that reads only OPTION_A and OPTION_B.
+const stockImage = "dockersamples/examplevotingapp_vote"
+
+// beyondStock are the ids of the options that the stock image does not show.
+func beyondStock(options []votingv1alpha1.VoteOption) []string {
+	var ids []string
+	for _, o := range options {
+		if o.ID != "a" && o.ID != "b" {
+			ids = append(ids, o.ID)
+		}
+	}
+	return ids
+}
+
+// unseen says that d, which has these images, does not show the options with these ids; "" if it does.
+func unseen(ids []string, d rollout.Dependent, images []string) string {
+	i := slices.IndexFunc(images, isStock)
+	if i < 0 || len(ids) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s %q runs %s, which shows only the options a and b, not %s: use an image that reads all of OPTION_A to OPTION_Z",
+		d.Kind, d.Name, images[i], strings.Join(ids, ", "))
+}
+
+// isStock reports whether an image reference names the stock image, in whatever registry.
+func isStock(image string) bool {
+	repository, _, _ := strings.Cut(image, "@")
+	if at := strings.LastIndex(repository, ":"); at > strings.LastIndex(repository, "/") {
+		repository = repository[:at]
+	}
+	return repository == stockImage || strings.HasSuffix(repository, "/"+stockImage)
+}
+
+// clip cuts s to n bytes.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "")
+}
