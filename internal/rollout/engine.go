@@ -85,8 +85,9 @@ func (e *Engine) Adopt(ctx context.Context, owner Owner, policy Policy, before [
 	if err != nil {
 		return false, err
 	}
-	policy.MinInterval = 0 // what is not noted now can never be known
-	plan := e.pass(owner, policy, before).decide(found, e.remembered(owner))
+	p := e.pass(owner, policy, before)
+	p.before = true
+	plan := p.decide(found, e.remembered(owner))
 	for _, a := range plan.notes {
 		w := plan.dependants[a.at].Workload
 		switch err := e.writeNote(ctx, owner, w, a.note); {

@@ -8,6 +8,7 @@ import (
 	"hash"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/utils/lru"
 )
@@ -28,6 +29,9 @@ const (
 func sameUse(a, b string) bool {
 	return len(a) == useDigits+contentDigits && len(a) == len(b) && a[:useDigits] == b[:useDigits]
 }
+
+// unknown is a hash for the same keys that no contents have: what pods run that may have been started with either of two.
+func unknown(h string) string { return h[:useDigits] + strings.Repeat("0", contentDigits) }
 
 // sameContent reports whether two hashes are of the same contents, under whatever names.
 func sameContent(a, b string) bool {

@@ -23,6 +23,8 @@ type pass struct {
 	policy    Policy
 	published []Object
 	hasher    *hasher
+	// before is true where published is about to be replaced. What is not noted then can never be known.
+	before bool
 }
 
 // verdict is what a dependant needs.
@@ -51,9 +53,8 @@ type dependant struct {
 	// runs is the hash of what its pods are known to run, under the names that the template has now; "" if unknown.
 	runs string
 	note *note
-	// noted is when the last note was written, valid or not, as far as is known, and restartedOnce whether with a restart.
-	noted         time.Time
-	restartedOnce bool
+	// noted is when the last note was written, valid or not, and restarted when the last restart was, as far as is known.
+	noted, restarted time.Time
 	// behind is true where the cache does not show this package's last write to it.
 	behind bool
 
@@ -78,7 +79,9 @@ func (p *pass) judge(w *Workload, r recollection) dependant {
 		d.runs, d.note = "", nil
 	}
 	if last := parseNote(w.notes[p.owner.annotation()]); last != nil {
-		d.noted, d.restartedOnce = last.At, !last.Adopted
+		d.noted, d.restarted = last.At, last.restart()
+	} else if w.templates[p.owner.annotation()] != "" {
+		d.restarted = r.noted
 	}
 	d.verdict = p.verdict(&d)
 	return d
@@ -195,12 +198,17 @@ func (p *pass) publishedAt(uses []use) time.Time {
 // ours reports whether the rollout of d is one that this owner's restart began: nobody has changed the template since, and
 // it was not seen to be complete.
 func (d *dependant) ours() bool {
-	return d.note != nil && !d.note.Adopted && !d.note.Done && !d.changed.After(d.note.At.Add(uncertainty))
+	if d.note == nil || d.note.Done || d.note.template() == "" || d.note.restart().IsZero() {
+		return false
+	}
+	return !d.changed.After(d.note.restart().Add(uncertainty))
 }
 
-// underWay reports whether d takes one of the places of Policy.MaxConcurrent.
+// underWay reports whether d takes one of the places of Policy.MaxConcurrent. Where somebody removed the note of a restart,
+// the template's annotation has to do.
 func (p *pass) underWay(d *dependant) bool {
-	return d.behind || (d.ours() && d.Progress.Phase == InProgress && p.now.Before(p.deadline(d)))
+	unnoted := d.note == nil && d.runs != ""
+	return d.behind || ((d.ours() || unnoted) && d.Progress.Phase == InProgress && p.now.Before(p.deadline(d)))
 }
 
 // stuck reports whether the restart of d failed.
@@ -211,15 +219,19 @@ func (p *pass) stuck(d *dependant) bool {
 // deadline is when a rollout counts as failed whose controller never says so: when it has reported nothing for as long as a
 // pod may take, or at the latest when that time has passed for each pod. A Deployment has none here.
 func (p *pass) deadline(d *dependant) time.Time {
-	if d.Progress.deadline || d.note == nil {
+	if d.Progress.deadline {
 		return p.now.Add(defaultDeadline)
 	}
 	each := p.policy.ProgressDeadline
 	if each <= 0 {
 		each = defaultDeadline
 	}
-	still := latest(d.note.At, d.Progress.since).Add(each)
-	if all := d.note.At.Add(each * time.Duration(max(1, d.Progress.Pods)+1)); all.Before(still) {
+	if d.note == nil {
+		return d.Progress.since.Add(each)
+	}
+	begun := d.note.restart()
+	still := latest(begun, d.Progress.since).Add(each)
+	if all := begun.Add(each * time.Duration(max(1, d.Progress.Pods)+1)); all.Before(still) {
 		return all
 	}
 	return still

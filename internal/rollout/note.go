@@ -13,6 +13,8 @@ type note struct {
 	At time.Time `json:"at"`
 	// Adopted tells the note of what was found from that of a restart, which sets the template's annotation to Hash.
 	Adopted bool `json:"adopted,omitempty"`
+	// Last is when the last restart was that came before an adoption.
+	Last time.Time `json:"last,omitzero"`
 	// Done tells that the restart was seen to be complete. It is noted only where the workload's status can't tell later.
 	Done bool `json:"done,omitempty"`
 	// Template is what was found as the template's annotation.
@@ -23,8 +25,16 @@ func restarted(hash string, now time.Time) note {
 	return note{Hash: hash, At: now.UTC().Truncate(time.Second)}
 }
 
-func adopted(hash, template string, now time.Time) note {
-	return note{Hash: hash, At: now.UTC().Truncate(time.Second), Adopted: true, Template: template}
+func adopted(hash, template string, last, now time.Time) note {
+	return note{Hash: hash, At: now.UTC().Truncate(time.Second), Adopted: true, Template: template, Last: last}
+}
+
+// restart is when the owner last restarted the workload; zero if that is not known.
+func (n note) restart() time.Time {
+	if n.Adopted {
+		return n.Last
+	}
+	return n.At
 }
 
 func (n note) done() note {

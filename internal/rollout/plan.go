@@ -71,15 +71,32 @@ func (p *pass) planNotes(out *plan) {
 		switch {
 		case d.behind:
 		case d.verdict == adopt:
-			if next, early := p.within(d.noted, p.policy.MinInterval); early {
+			if next, early := p.within(d.noted, p.policy.MinInterval); early && !p.before {
 				out.wakeAt(p.now, next)
 				continue
 			}
-			out.notes = append(out.notes, action{at: i, note: adopted(d.wanted, d.templates[p.owner.annotation()], p.now)})
+			out.notes = append(out.notes, action{at: i, note: p.adopt(d, d.wanted)})
+		case p.before && p.mixed(d):
+			out.notes = append(out.notes, action{at: i, note: p.adopt(d, unknown(d.wanted))})
 		case d.Progress.forgets && d.ours() && d.Progress.Phase == Complete:
 			out.notes = append(out.notes, action{at: i, note: d.note.done()})
 		}
 	}
+}
+
+func (p *pass) adopt(d *dependant, hash string) note {
+	return adopted(hash, d.templates[p.owner.annotation()], d.restarted, p.now)
+}
+
+// mixed reports whether some pods of d, which is to be restarted, may run what is published, and others what it replaced: a
+// user may have started them anew, or they crashed or moved. Then no contents are those that d runs, and a change back to
+// what is noted must not count as none.
+func (p *pass) mixed(d *dependant) bool {
+	if d.verdict != restart || len(d.renames) > 0 || (d.runs != "" && d.runs == unknown(d.runs)) {
+		return false
+	}
+	at := p.publishedAt(d.uses)
+	return d.runs == "" || !d.changed.Before(at) || p.now.Sub(at) > uncertainty
 }
 
 // findGate finds what keeps all restarts from starting.
@@ -127,11 +144,11 @@ func (p *pass) planRestarts(out *plan) {
 		if !p.mayStart(out, d) {
 			continue
 		}
-		if p.needsPlace(d) {
-			if places <= 0 {
-				continue
-			}
+		switch needs := p.needsPlace(d); {
+		case needs && places > 0 && !p.underWay(d):
 			places--
+		case needs && (places < 0 || !p.underWay(d)):
+			continue
 		}
 		out.restarts = append(out.restarts, action{at: i, note: restarted(d.renamed, p.now), renames: d.renames})
 	}
@@ -139,14 +156,14 @@ func (p *pass) planRestarts(out *plan) {
 
 // mayStart reports whether the gate and the interval let d be restarted now. If not, it asks for a pass when they do.
 func (p *pass) mayStart(out *plan, d *dependant) bool {
-	next, early := p.within(d.noted, p.policy.MinInterval)
+	next, early := p.within(d.restarted, p.policy.MinInterval)
 	switch {
 	case out.gate != gateOpen && !d.dangling:
 		if !out.opens.IsZero() {
 			out.wakeAt(p.now, out.opens)
 		}
 		return false
-	case d.restartedOnce && early:
+	case early:
 		out.wakeAt(p.now, next)
 		return false
 	default:
@@ -154,10 +171,10 @@ func (p *pass) mayStart(out *plan, d *dependant) bool {
 	}
 }
 
-// needsPlace reports whether the restart of d takes one more of the places of Policy.MaxConcurrent. One that can't start its
-// pods, or has none, or waits for a person, disturbs nobody.
+// needsPlace reports whether the restart of d takes one of the places of Policy.MaxConcurrent. One that can't start its pods,
+// or has none, or waits for a person, disturbs nobody.
 func (p *pass) needsPlace(d *dependant) bool {
-	return !d.dangling && !p.underWay(d) && d.Progress.Manual == "" && d.Progress.Pods > 0
+	return !d.dangling && d.Progress.Manual == "" && d.Progress.Pods > 0
 }
 
 // rank puts first what the change may cure, then what has its place already.

@@ -49,9 +49,7 @@ func (p *pass) report(out *plan, refused map[int]string) Report {
 			state.State, state.Message = Failed, reason
 		}
 		r.Dependents = append(r.Dependents, state)
-		if d.restartedOnce {
-			r.LastRestart = latest(r.LastRestart, d.noted)
-		}
+		r.LastRestart = latest(r.LastRestart, d.restarted)
 	}
 	if len(out.restarts) > 0 {
 		r.LastRestart = latest(r.LastRestart, out.restarts[0].note.At)

@@ -1,0 +1,207 @@
+package rollout
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+)
+
+// restart is a restart by the operator, and where the rules about restarts are checked.
+func (w *world) restart(s *simWorkload, a action) {
+	w.note("restart %s", s.Name)
+	w.restarts++
+	at, first := parseStamp(w.stamp)
+	// Two restarts are one too many, to be on the safe side: of what was changed around a publication, and of what a user
+	// happened to start anew, without a change of its references, while its restart was pending.
+	excused := s.changed.Sub(at).Abs() <= uncertainty
+	n := parseNote(s.notes[w.owner().annotation()])
+	if n == nil || !s.changed.Before(n.At) || n.Hash == unknown(n.Hash) {
+		excused = true
+	}
+	if !w.lags(s) && !excused {
+		w.fail("%s was restarted, though its pods run what is published: %v", s.Name, s.pods)
+	}
+	if !first && w.now.Before(at.Add(w.policy.Debounce)) {
+		w.fail("%s was restarted %s after a change", s.Name, w.now.Sub(at))
+	}
+	if n != nil && !n.restart().IsZero() && s.ours && w.now.Before(s.lastRoll.Add(w.policy.MinInterval-time.Second)) {
+		w.fail("%s was restarted again after %s", s.Name, w.now.Sub(s.lastRoll))
+	}
+	key := w.owner().annotation()
+	s.notes[key], s.templates[key] = a.note.String(), a.note.Hash
+	w.roll(s)
+	s.ours = true
+	inFlight := 0
+	for _, other := range w.cluster {
+		if other.ours && other.left > 0 && !other.fails {
+			inFlight++
+		}
+	}
+	if inFlight > w.policy.MaxConcurrent {
+		w.fail("%d restarts are under way, %d are allowed", inFlight, w.policy.MaxConcurrent)
+	}
+}
+
+// happen is something that happens to the cluster: users, other controllers, GitOps tools.
+func (w *world) happen() {
+	names := w.names()
+	if len(names) == 0 || w.rng.IntN(12) == 0 && len(names) < 8 {
+		w.create()
+		return
+	}
+	s := w.cluster[names[w.rng.IntN(len(names))]]
+	key := w.owner().annotation()
+	switch w.rng.IntN(12) {
+	case 0, 1:
+		k := []string{"a", "b", "c"}[w.rng.IntN(3)]
+		w.desired = maps.Clone(w.desired)
+		w.desired[k] = fmt.Sprint(w.rng.IntN(3))
+		w.note("want %s=%s", k, w.desired[k])
+	case 2:
+		w.note("delete %s", s.Name)
+		delete(w.cluster, s.Name)
+	case 3:
+		w.userRolls(s, "edit", func() { s.References = w.someReferences() })
+	case 4:
+		w.userRolls(s, "new image", func() {})
+	case 5:
+		if s.templates[key] != "" {
+			w.userRolls(s, "strip all", func() { delete(s.templates, key); delete(s.notes, key) })
+		}
+	case 6:
+		if s.templates[key] != "" {
+			w.userRolls(s, "strip the template", func() { delete(s.templates, key) })
+		}
+	case 7:
+		if s.templates[key] != "" {
+			w.note("strip the note of %s", s.Name)
+			delete(s.notes, key)
+			s.ours = false // as far as anybody can tell
+			w.bump(s)
+		}
+	case 8:
+		s.fails = !s.fails && w.rng.IntN(2) == 0
+		w.bump(s)
+	default:
+		w.progress(s)
+	}
+}
+
+// userRolls changes the template, which starts the pods anew.
+func (w *world) userRolls(s *simWorkload, why string, change func()) {
+	w.note("%s %s", why, s.Name)
+	change()
+	s.changed, s.ours = w.now, false
+	w.roll(s)
+	w.bump(s)
+}
+
+// progress lets the rollout of s go on.
+func (w *world) progress(s *simWorkload) {
+	if s.left > 0 && !s.fails {
+		s.left--
+		w.bump(s)
+	}
+}
+
+// operate lets the operator work, and die and start again if it has to.
+func (w *world) operate() plan {
+	w.budget = -1
+	if w.rng.IntN(6) == 0 {
+		w.budget = w.rng.IntN(4)
+	}
+	out, err := w.pass()
+	if err != nil {
+		w.note("the operator died and starts again")
+		clear(w.writes)
+		w.sync()
+		w.budget = -1
+		if out, err = w.pass(); err != nil {
+			w.fail("%v", err)
+		}
+	}
+	return out
+}
+
+// settle lets time pass, with nothing else happening than what the operator does, until it has nothing left to do.
+func (w *world) settle() {
+	for _, s := range w.cluster {
+		s.fails = false
+		w.bump(s)
+	}
+	for range 400 {
+		w.sync()
+		out := w.operate()
+		rolling := slices.ContainsFunc(out.dependants, func(d dependant) bool { return d.behind })
+		for _, s := range w.cluster {
+			rolling = rolling || s.left > 0
+			w.progress(s)
+		}
+		if len(out.notes)+len(out.restarts) == 0 && out.wake == 0 && !rolling {
+			return
+		}
+		w.now = w.now.Add(max(time.Second, min(out.wake, 31*time.Second)))
+	}
+	w.fail("there is no end to it")
+}
+
+// TestSimulation checks invariants 1 to 6 and 12 on random histories.
+func TestSimulation(t *testing.T) {
+	histories := 1500
+	if testing.Short() {
+		histories = 100
+	}
+	restarts, workloads := 0, 0
+	for seed := range uint64(histories) {
+		w := newWorld(t, seed)
+		up := true
+		for range 60 {
+			w.happen()
+			if w.rng.IntN(3) == 0 {
+				w.now = w.now.Add(time.Duration(w.rng.IntN(8)) * time.Second)
+			}
+			if w.rng.IntN(15) == 0 {
+				w.now = w.now.Add(time.Duration(w.rng.IntN(120)) * time.Second)
+				w.sync()
+			}
+			if w.rng.IntN(3) > 0 || w.now.Sub(w.synced) > uncertainty/2 {
+				w.sync()
+			}
+			if w.rng.IntN(10) == 0 {
+				if up = !up; up {
+					clear(w.writes)
+					w.sync()
+				}
+			}
+			if up {
+				w.operate()
+			}
+		}
+		w.check(seed)
+		restarts += w.restarts
+		workloads += w.next
+	}
+	if restarts < histories {
+		t.Fatalf("only %d restarts in %d histories: this shows nothing", restarts, histories)
+	}
+	t.Logf("%d histories with %d workloads and %d restarts", histories, workloads, restarts)
+}
+
+// check ends a history: all run what is published, and another start of the operator does nothing.
+func (w *world) check(seed uint64) {
+	w.settle()
+	for _, name := range w.names() {
+		if s := w.cluster[name]; w.lags(s) {
+			w.fail("history %d: %s runs %v and not %v", seed, name, s.pods, w.data)
+		}
+	}
+	clear(w.writes)
+	w.sync()
+	w.now = w.now.Add(time.Hour)
+	w.budget = -1
+	if out, err := w.pass(); err != nil || len(out.notes)+len(out.restarts) > 0 {
+		w.fail("history %d: an operator that starts again plans %d notes and %d restarts (%v)", seed, len(out.notes), len(out.restarts), err)
+	}
+}

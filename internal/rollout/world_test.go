@@ -1,0 +1,263 @@
+package rollout
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// A simulated cluster: workloads whose pods remember what they were started with, a published ConfigMap, and an operator that
+// sees the workloads late, dies at any write and does what the controllers of this package do.
+
+var errCrash = errors.New("the operator died")
+
+// start is when all simulations and tables begin.
+var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// simWorkload is a workload as the API server holds it, with what its pods run.
+type simWorkload struct {
+	Workload
+	version int
+	// pods is what the newest pods found as they were started.
+	pods map[string]string
+	// left is how many steps its rollout takes; 0 when it is complete.
+	left int
+	// fails is true while its rollouts get nowhere.
+	fails bool
+	// ours is true while its rollout is one that the operator began.
+	ours     bool
+	lastRoll time.Time
+}
+
+type world struct {
+	t   *testing.T
+	rng *rand.Rand
+	now time.Time
+
+	policy   Policy
+	desired  map[string]string
+	data     map[string]string
+	exists   bool
+	stamp    string
+	cluster  map[string]*simWorkload
+	cache    map[string]*Workload
+	synced   time.Time
+	writes   map[string]string // versions that the operator wrote, which the cache may not show
+	budget   int               // writes before the operator dies; negative: it does not
+	restarts int
+	next     int
+	log      []string
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	return &world{
+		t: t, rng: rng, now: start, budget: -1, desired: map[string]string{"a": "0", "b": "0", "c": "0"},
+		policy: Policy{
+			Debounce: 5 * time.Second, MinInterval: 30 * time.Second, MaxConcurrent: 1 + rng.IntN(2), ProgressDeadline: 10 * time.Minute,
+		},
+		cluster: map[string]*simWorkload{}, cache: map[string]*Workload{}, writes: map[string]string{},
+	}
+}
+
+func (w *world) note(format string, args ...any) {
+	w.log = append(w.log, w.now.Format("15:04:05 ")+fmt.Sprintf(format, args...))
+}
+
+func (w *world) fail(format string, args ...any) {
+	w.t.Helper()
+	for _, line := range w.log[max(0, len(w.log)-60):] {
+		w.t.Log(line)
+	}
+	w.t.Fatalf(format, args...)
+}
+
+func (w *world) object() Object {
+	data := map[string][]byte{}
+	for k, v := range w.data {
+		data[k] = []byte(v)
+	}
+	return Object{Kind: ConfigMap, Target: "shop-config", Name: "shop-config", Exists: w.exists, Data: data, Stamp: w.stamp}
+}
+
+func (w *world) owner() Owner { return Owner{Prefix: ConfigPrefix, Namespace: "web", Name: "shop"} }
+
+// roll starts the pods of s anew with what is published.
+func (w *world) roll(s *simWorkload) {
+	s.pods = maps.Clone(w.data)
+	s.left = 1 + w.rng.IntN(3)
+	if s.Progress.Pods == 0 {
+		s.left = 0
+	}
+	s.lastRoll = w.now
+}
+
+// bump makes a write to s visible to the API server.
+func (w *world) bump(s *simWorkload) {
+	s.version++
+	s.Progress.since = w.now
+	s.ResourceVersion = fmt.Sprint(s.version)
+	s.Progress.Phase = Complete
+	if s.left > 0 {
+		s.Progress.Phase = InProgress
+		if s.fails {
+			s.Progress.Phase, s.Progress.Message = Stuck, "it does not start"
+		}
+	}
+}
+
+// used are the values of the keys that s refers to.
+func used(s *simWorkload, data map[string]string) map[string]string {
+	values := map[string]string{}
+	for _, ref := range s.References {
+		if value, ok := data[ref.Key]; ok {
+			values[ref.Key] = value
+		}
+	}
+	return values
+}
+
+// lags reports whether the pods of s run something else than is published.
+func (w *world) lags(s *simWorkload) bool { return !maps.Equal(used(s, s.pods), used(s, w.data)) }
+
+func (w *world) names() []string { return slices.Sorted(maps.Keys(w.cluster)) }
+
+// create makes a workload that uses one or two of the keys.
+func (w *world) create() {
+	w.next++
+	s := &simWorkload{Workload: Workload{
+		Kind: []string{Deployment, StatefulSet, DaemonSet}[w.rng.IntN(3)], Namespace: "web", Name: fmt.Sprintf("w%02d", w.next),
+		References: w.someReferences(), created: w.now, changed: w.now,
+		notes: map[string]string{}, templates: map[string]string{}, Progress: Progress{Pods: int32(w.rng.IntN(4))},
+	}}
+	s.UID = "uid-" + "w"
+	s.Progress.deadline, s.Progress.forgets = s.Kind == Deployment, s.Kind == DaemonSet
+	w.cluster[s.Name] = s
+	w.roll(s)
+	w.bump(s)
+	w.note("create %s using %v", s.Name, s.References)
+}
+
+func (w *world) someReferences() []Reference {
+	var refs []Reference
+	for _, key := range []string{"a", "b", "c"} {
+		if w.rng.IntN(2) == 0 {
+			refs = append(refs, Reference{Kind: ConfigMap, Name: "shop-config", Key: key, Optional: w.rng.IntN(3) == 0})
+		}
+	}
+	if refs == nil {
+		refs = []Reference{{Kind: ConfigMap, Name: "shop-config", Key: "a"}}
+	}
+	return refs
+}
+
+// copyOf is what the cache holds of s.
+func copyOf(s *simWorkload) *Workload {
+	out := s.Workload
+	out.notes, out.templates = maps.Clone(s.notes), maps.Clone(s.templates)
+	out.References = slices.Clone(s.References)
+	return &out
+}
+
+// sync brings the cache up to date.
+func (w *world) sync() {
+	w.synced = w.now
+	clear(w.cache)
+	for name, s := range w.cluster {
+		w.cache[name] = copyOf(s)
+	}
+}
+
+// write is one write of the operator to a workload, for the version that its cache holds. The operator may die before or
+// after it. It returns false for a conflict.
+func (w *world) write(name string, change func(*simWorkload)) (bool, error) {
+	if w.budget == 0 {
+		return false, errCrash
+	}
+	w.budget--
+	s, cached := w.cluster[name], w.cache[name]
+	if s == nil || s.ResourceVersion != cached.ResourceVersion {
+		return false, nil
+	}
+	change(s)
+	w.bump(s)
+	w.writes[name] = s.ResourceVersion
+	if w.budget == 0 && w.rng.IntN(2) == 0 {
+		return true, errCrash
+	}
+	return true, nil
+}
+
+func (w *world) remembered(cached *Workload) recollection {
+	version, ok := w.writes[cached.Name]
+	return recollection{behind: ok && atoi(cached.ResourceVersion) < atoi(version)}
+}
+
+func atoi(s string) int {
+	n := 0
+	for _, c := range s {
+		n = n*10 + int(c-'0')
+	}
+	return n
+}
+
+// users are the cached workloads.
+func (w *world) users() []*Workload {
+	return slices.SortedFunc(maps.Values(w.cache), func(a, b *Workload) int { return cmp.Compare(b.Name, a.Name) })
+}
+
+// pass is what a controller does with the engine: adopt, publish, roll.
+func (w *world) pass() (plan, error) {
+	p := &pass{now: w.now, owner: w.owner(), policy: w.policy, published: []Object{w.object()}, hasher: newHasher()}
+	if !w.exists || !maps.Equal(w.data, w.desired) {
+		before := *p
+		before.before = true
+		adoption := before.decide(w.users(), w.remembered)
+		for _, a := range adoption.notes {
+			ok, err := w.writeNote(adoption, a)
+			if err != nil || !ok {
+				return plan{}, err
+			}
+		}
+		if w.budget == 0 {
+			return plan{}, errCrash
+		}
+		w.budget--
+		w.stamp = Stamp(w.stamp, w.exists, true, w.now)
+		for _, s := range w.cluster {
+			if !w.exists && slices.ContainsFunc(s.References, func(r Reference) bool { return !r.Optional }) {
+				s.pods = maps.Clone(w.desired) // they could not start until now
+			}
+		}
+		w.data, w.exists = maps.Clone(w.desired), true
+		w.note("publish %v", w.data)
+		p.published = []Object{w.object()}
+	}
+	out := p.decide(w.users(), w.remembered)
+	for _, a := range out.notes {
+		if _, err := w.writeNote(out, a); err != nil {
+			return out, err
+		}
+	}
+	for _, a := range out.restarts {
+		d := out.dependants[a.at]
+		ok, err := w.write(d.Name, func(s *simWorkload) { w.restart(s, a) })
+		if err != nil || !ok {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+func (w *world) writeNote(out plan, a action) (bool, error) {
+	name := out.dependants[a.at].Name
+	return w.write(name, func(s *simWorkload) {
+		w.note("note on %s: %s", name, a.note)
+		s.notes[w.owner().annotation()] = a.note.String()
+	})
+}
