@@ -2,13 +2,95 @@
 // generates passwords.
 package scram
 
-import "errors"
+import (
+	"crypto/hmac"
+	"crypto/pbkdf2"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
 
-// Verifier makes a SCRAM-SHA-256 verifier of a password, with a new salt, in the form of pg_authid.rolpassword.
-func Verifier(_ string) (string, error) { return "", errors.ErrUnsupported }
+const (
+	// iterations and saltSize are those of PostgreSQL.
+	iterations = 4096
+	saltSize   = 16
+	// maxIterations bounds the work that a verifier can ask of Matches.
+	maxIterations = 1_000_000
+	// maxPassword is how long a password can be for libpq.
+	maxPassword = 1024
+	scheme      = "SCRAM-SHA-256"
+)
+
+// Verifier makes a SCRAM-SHA-256 verifier of a password, with a new salt, in the form of pg_authid.rolpassword (RFC 5803).
+func Verifier(password string) (string, error) {
+	if password == "" {
+		return "", errors.New("the password is empty")
+	}
+	if len(password) > maxPassword {
+		return "", fmt.Errorf("the password has %d bytes; clients of PostgreSQL send at most %d", len(password), maxPassword)
+	}
+	if strings.ContainsRune(password, 0) {
+		return "", errors.New("the password has a zero byte")
+	}
+	salt := make([]byte, saltSize)
+	if _, err := rand.Read(salt); err != nil {
+		return "", fmt.Errorf("make a salt: %w", err)
+	}
+	return verifier(password, salt, iterations)
+}
+
+func verifier(password string, salt []byte, iterations int) (string, error) {
+	salted, err := pbkdf2.Key(sha256.New, prepare(password), salt, iterations, sha256.Size)
+	if err != nil {
+		return "", fmt.Errorf("derive a key from the password: %w", err)
+	}
+	stored := sha256.Sum256(sign(salted, "Client Key"))
+	encode := base64.StdEncoding.EncodeToString
+	return fmt.Sprintf("%s$%d:%s$%s:%s", scheme, iterations, encode(salt), encode(stored[:]), encode(sign(salted, "Server Key"))), nil
+}
+
+func sign(key []byte, text string) []byte {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(text))
+	return mac.Sum(nil)
+}
 
 // Matches says whether a verifier was made from a password. Anything that is no verifier matches nothing.
-func Matches(_, _ string) bool { return false }
+func Matches(stored, password string) bool {
+	parts := strings.Split(stored, "$")
+	if len(parts) != 3 || parts[0] != scheme {
+		return false
+	}
+	count, encoded, found := strings.Cut(parts[1], ":")
+	n, errCount := strconv.Atoi(count)
+	salt, errSalt := base64.StdEncoding.DecodeString(encoded)
+	if !found || errCount != nil || errSalt != nil || n < 1 || n > maxIterations {
+		return false
+	}
+	again, err := verifier(password, salt, n)
+	return err == nil && hmac.Equal([]byte(again), []byte(stored))
+}
 
-// Generate makes a password of 32 letters and digits, "-" and "_": about 190 bits.
-func Generate() (string, error) { return "", errors.ErrUnsupported }
+// alphabet has letters and digits, and what needs no escape in a URI. 64 of them: a byte's six bits choose one.
+const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+// passwordSize is for 192 bits.
+const passwordSize = 32
+
+// Generate makes a password of 32 letters and digits, "-" and "_". It begins with a letter, so that no program takes it for
+// an option. The error is that of the system's source of random numbers.
+func Generate() (string, error) {
+	random := make([]byte, passwordSize)
+	if _, err := rand.Read(random); err != nil {
+		return "", fmt.Errorf("generate a password: %w", err)
+	}
+	for i, b := range random {
+		random[i] = alphabet[b%64]
+	}
+	random[0] = alphabet[random[0]%52]
+	return string(random), nil
+}

@@ -1,0 +1,163 @@
+package scram
+
+import (
+	"encoding/base64"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fettle-dev/fettle/internal/testenv/testpg"
+)
+
+// TestVectors has the example of RFC 7677, in the form of RFC 5803; its keys were computed from the RFC's password, salt
+// and count by another implementation (Python's hashlib).
+func TestVectors(t *testing.T) {
+	salt, err := base64.StdEncoding.DecodeString("W22ZaJ0SNY7soEsUEjb6gQ==")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := verifier("pencil", salt, 4096)
+	want := "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU="
+	if err != nil || got != want {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// TestPrepare has the examples of RFC 4013 and some that it refuses: PostgreSQL takes those as they are.
+func TestPrepare(t *testing.T) {
+	cases := map[string]string{
+		"I\u00adX": "IX", "user": "user", "USER": "USER", "\u00aa": "a", "\u2168": "IX", "\u00e9\u00a0x": "\u00e9 x", "e\u0301": "\u00e9",
+		"\u0007": "\u0007", "\u0627\u0031": "\u0627\u0031", "\u0627\u0031\u0628": "\u0627\u0031\u0628",
+		"\U0001f511": "\U0001f511", "\u2168\U0001f511": "\u2168\U0001f511", "\u00ad": "\u00ad", "\xff\u2168": "\xff\u2168", "\ue000\u2168": "\ue000\u2168",
+	}
+	for password, want := range cases {
+		if got := prepare(password); got != want {
+			t.Errorf("%q: want %q, got %q", password, want, got)
+		}
+	}
+}
+
+func TestVerifierRefuses(t *testing.T) {
+	for _, password := range []string{"", "a\x00b", strings.Repeat("x", 1025)} {
+		if got, err := Verifier(password); err == nil {
+			t.Errorf("a password of %d bytes became %s", len(password), got)
+		}
+	}
+}
+
+func TestMatches(t *testing.T) {
+	stored, err := Verifier("secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other, err := Verifier("secret"); err != nil || other == stored {
+		t.Errorf("two verifiers have the same salt: %v", err)
+	}
+	if !Matches(stored, "secret") || Matches(stored, "Secret") || Matches(stored, "") {
+		t.Error("a verifier matches the wrong passwords")
+	}
+	for _, text := range []string{
+		"", "secret", "md5" + strings.Repeat("0", 32), strings.Replace(stored, "SHA-256", "SHA-1", 1), strings.Replace(stored, "4096", "0", 1),
+		strings.Replace(stored, "4096", "999999999", 1), strings.Replace(stored, "4096", "x", 1), stored + "$",
+	} {
+		if Matches(text, "secret") {
+			t.Errorf("%s matches", text)
+		}
+	}
+}
+
+func TestGenerate(t *testing.T) {
+	seen, used := map[string]bool{}, map[rune]bool{}
+	for range 1000 {
+		password, err := Generate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(password) != 32 || strings.ContainsAny(password[:1], "-_0123456789") || strings.Trim(password, alphabet) != "" || seen[password] {
+			t.Fatalf("%q", password)
+		}
+		seen[password] = true
+		for _, r := range password {
+			used[r] = true
+		}
+	}
+	if len(used) != 64 {
+		t.Errorf("only %d characters are used", len(used))
+	}
+}
+
+// TestServerAgrees logs in at a real server, and compares with the verifiers that it makes itself.
+func TestServerAgrees(t *testing.T) {
+	ca := testpg.NewCA(t)
+	i := ca.Primary(t, "scram-0")
+	conn, err := pgx.Connect(t.Context(), fmt.Sprintf("host=%s port=%d user=postgres dbname=postgres", i.SocketDir(), i.Settings.Port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context()) //nolint:errcheck // the server ends too
+	exec := func(statement string) {
+		t.Helper()
+		if _, err := conn.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec("CREATE ROLE app LOGIN")
+	login := func(password string) error {
+		cfg, err := pgx.ParseConfig(fmt.Sprintf("host=127.0.0.1 port=%d user=app dbname=postgres sslmode=verify-ca sslrootcert=%s", i.Settings.Port, ca.File("ca.crt")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Password = password
+		c, err := pgx.ConnectConfig(t.Context(), cfg)
+		if err == nil {
+			err = c.Close(t.Context())
+		}
+		return err
+	}
+	generated, err := Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// pgx itself prepares some other passwords in a way of its own (RFC 8265), so those are compared below.
+	for _, password := range []string{generated, "with 'quotes' and \\", "pässwörd"} {
+		stored, err := Verifier(password)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exec("ALTER ROLE app PASSWORD '" + stored + "'")
+		if err := login(password); err != nil {
+			t.Errorf("%q: %v", password, err)
+		}
+		if err := login(password + "x"); err == nil {
+			t.Errorf("%q with an x was let in", password)
+		}
+	}
+	for _, password := range passwords() {
+		exec("ALTER ROLE app PASSWORD '" + strings.ReplaceAll(password, "'", "''") + "'")
+		var stored string
+		if err := conn.QueryRow(t.Context(), "SELECT rolpassword FROM pg_authid WHERE rolname = 'app'").Scan(&stored); err != nil {
+			t.Fatal(err)
+		}
+		if !Matches(stored, password) {
+			t.Errorf("the server prepares %q in another way: %q here", password, prepare(password))
+		}
+	}
+}
+
+// passwords are random ones, of characters that are treated specially.
+func passwords() []string {
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same ones each time
+	special := []rune("aZ9 é\u00a0\u00ad\u200b\u2168ﬁ\u0627\u0628\u0031\u05d0\U0001f511\u0221\ue000\u0301\u1e9b\u0340\u2028ｱ㎏")
+	var all []string
+	for range 100 {
+		var text []rune
+		for range 1 + random.IntN(6) {
+			text = append(text, special[random.IntN(len(special))])
+		}
+		all = append(all, string(text))
+	}
+	return all
+}
