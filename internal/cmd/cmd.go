@@ -19,7 +19,7 @@ func New() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(new(managerOptions).command())
+	root.AddCommand(new(managerOptions).command(), agentCommand(), installCommand())
 	return root
 }
 

@@ -1,0 +1,129 @@
+package cmd
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/fettle-dev/fettle/internal/postgres/agent"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/server"
+)
+
+// agentMemory is what the Go runtime of the agent is told to stay within, in bytes; the rest of the pod is PostgreSQL's.
+const agentMemory = 32 << 20
+
+// agentOptions are the flags of the agent. What names the instance comes from the environment of its pod.
+type agentOptions struct {
+	agent.Options
+
+	debug bool
+}
+
+// agentCommand runs one PostgreSQL of a cluster: it is the first process of the pod.
+func agentCommand() *cobra.Command {
+	o := &agentOptions{}
+	c := &cobra.Command{
+		Use:   "agent",
+		Short: "Run one instance of a PostgreSQL, in its pod",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return o.run(c)
+		},
+	}
+	o.addFlags(c.Flags())
+	return c
+}
+
+func (o *agentOptions) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.Volume, "volume", "/data", "folder of the data's volume")
+	flags.StringVar(&o.Run, "run-dir", "/run/fettle", "folder for sockets and rendered files")
+	flags.StringVar(&o.TLS, "tls-dir", "/etc/fettle/tls", "folder with the certificates: server/ and replication/")
+	flags.StringVar(&o.Bind, "bind-address", "", "address to listen on; all by default")
+	flags.IntVar(&o.PostgresPort, "postgres-port", 5432, "port of PostgreSQL, of all instances")
+	flags.IntVar(&o.PeerPort, "peer-port", peer.Port, "port of the agents, of all instances")
+	flags.IntVar(&o.ProbePort, "probe-port", 8080, "port of the probes")
+	flags.IntVar(&o.MetricsPort, "metrics-port", 9187, "port of the metrics")
+	flags.StringVar(&o.PeerHost, "peer-host", "",
+		"where instances are reached, with {pod} or {ordinal} in it; by default their names in the cluster's DNS")
+	flags.BoolVar(&o.debug, "debug", false, "log every decision")
+}
+
+func (o *agentOptions) run(c *cobra.Command) error {
+	o.Cluster, o.Namespace = os.Getenv("CLUSTER_NAME"), os.Getenv("POD_NAMESPACE")
+	o.Pod, o.PodUID = os.Getenv("POD_NAME"), os.Getenv("POD_UID")
+	limit, err := strconv.ParseInt(cmp.Or(os.Getenv("MEMORY_LIMIT"), "0"), 10, 64)
+	if err != nil {
+		return fmt.Errorf("MEMORY_LIMIT is no number of bytes: %w", err)
+	}
+	o.MemoryLimit, o.Version, o.Output = limit, c.Root().Version, c.OutOrStdout()
+	level := slog.LevelInfo
+	if o.debug {
+		level = slog.LevelDebug
+	}
+	o.Log = agent.NewLogger(o.Output, level)
+	klog.SetSlogLogger(agent.NewLogger(o.Output, slog.LevelWarn))
+	if o.Kube, err = ctrl.GetConfig(); err != nil {
+		return fmt.Errorf("find a cluster (KUBECONFIG or the pod's ServiceAccount): %w", err)
+	}
+	debug.SetMemoryLimit(agentMemory)
+	life, end := context.WithCancel(context.WithoutCancel(c.Context()))
+	defer end()
+	go func() {
+		if err := server.Reap(life); err != nil && life.Err() == nil {
+			o.Log.Error("bury orphans", "error", err.Error())
+		}
+	}()
+	return agent.Run(c.Context(), o.Options)
+}
+
+// installCommand copies the program itself into a folder, from which another container of the pod runs it.
+func installCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "install DIR",
+		Short: "Copy this program into a folder",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			program, err := os.Executable()
+			if err != nil {
+				return fmt.Errorf("find this program: %w", err)
+			}
+			return copyProgram(program, filepath.Join(args[0], "fettle"))
+		},
+	}
+}
+
+// copyProgram copies a program. Whoever looks at the copy sees all of it or nothing.
+func copyProgram(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return fmt.Errorf("install: %w", err)
+	}
+	defer in.Close() //nolint:errcheck // it is only read
+	out, err := os.OpenFile(to+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
+	if err != nil {
+		return fmt.Errorf("install: %w", err)
+	}
+	_, err = io.Copy(out, in)
+	if closing := out.Close(); err == nil {
+		err = closing
+	}
+	if err == nil {
+		err = os.Rename(to+".new", to)
+	}
+	if err != nil {
+		return fmt.Errorf("install into %s: %w", filepath.Dir(to), err)
+	}
+	return nil
+}

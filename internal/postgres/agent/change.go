@@ -1,0 +1,278 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fettle-dev/fettle/internal/postgres/election"
+	"github.com/fettle-dev/fettle/internal/postgres/server"
+)
+
+const (
+	// checkpointTime bounds a checkpoint that is taken while the server still serves.
+	checkpointTime = 10 * time.Second
+	// settleTime bounds what is asked of a server that runs: to take over a setting, to end its receiver.
+	settleTime = 10 * time.Second
+	// rewindTries is how often a rewind is begun before the data counts as unfit; its source may just be starting.
+	rewindTries = 3
+	// pause is the time between two tries.
+	pause = time.Second
+)
+
+// startStandby starts the server with standby.signal.
+func (a *Agent) startStandby(upstream string, at time.Duration) {
+	a.own.Role, a.own.Upstream, a.own.Sync = election.Standby, upstream, a.config.Blocked()
+	a.startServer("start as a standby", at, true, rendering{upstream: upstream, sync: a.own.Sync})
+}
+
+// startPrimary starts the server without standby.signal, under the eyes of the fence.
+func (a *Agent) startPrimary(at time.Duration) {
+	a.own.Role, a.own.Upstream, a.own.Sync = election.Primary, "", a.config.Blocked()
+	a.startServer("start as the primary", at, false, rendering{sync: a.own.Sync})
+}
+
+func (a *Agent) startServer(name string, at time.Duration, standby bool, r rendering) {
+	a.become(election.Starting, at)
+	a.newEpoch()
+	generation, render := a.generation(), a.renderer(r)
+	a.guard(a.input(at))
+	a.begin(name, func(ctx context.Context) func() {
+		process, err := a.launch(ctx, standby, render)
+		if err != nil {
+			return func() { a.notStarted(err) }
+		}
+		a.post(func() { a.launched(process) })
+		if err := process.WaitReady(ctx); err != nil {
+			return nil // it has ended, or is being stopped
+		}
+		return func() {
+			if a.process == process && a.own.Process == election.Starting {
+				a.become(election.Up, now())
+				a.applied = generation
+				a.log.Info("PostgreSQL takes connections", "role", string(a.own.Role))
+			}
+		}
+	})
+}
+
+// launch starts the server. A primary is under the eyes of the fence from its first moment on.
+func (a *Agent) launch(ctx context.Context, standby bool, render func() (bool, error)) (*server.Process, error) {
+	if _, err := render(); err != nil {
+		return nil, err
+	}
+	if err := a.server.SetStandby(standby); err != nil {
+		return nil, err
+	}
+	if !standby {
+		if err := a.fence.Check(); err != nil {
+			return nil, err
+		}
+	}
+	process, err := a.server.Start(ctx)
+	if err == nil && !standby {
+		a.fence.Guard(process)
+	}
+	return process, err
+}
+
+// notStarted notes that there is no server.
+func (a *Agent) notStarted(err error) {
+	at := now()
+	a.log.Error("start PostgreSQL", "error", err.Error())
+	a.become(election.Down, at)
+	a.rest = at + pause
+	a.own.Upstream, a.own.Sync = "", nil
+	if !errors.Is(err, errNoTime) && !errors.Is(err, context.Canceled) {
+		a.crashed(at, "did not start: "+oneLine(err.Error()))
+	}
+}
+
+// promote ends recovery, if the Lease still allows it.
+func (a *Agent) promote(after uint32, at time.Duration) {
+	process, timeline := a.process, a.own.Position.Timeline
+	a.own.Role = election.Primary
+	a.become(election.Promoting, at)
+	a.newEpoch()
+	a.guard(a.input(at))
+	a.begin("promote", func(ctx context.Context) func() {
+		a.fence.Guard(process)
+		err := a.reserve(timeline, after)
+		if err == nil {
+			err = a.fence.Check()
+		}
+		if err == nil {
+			err = process.Promote()
+		}
+		if err != nil {
+			return func() { a.notPromoted(err) }
+		}
+		if err := a.acting.WaitPrimary(ctx); err != nil {
+			return nil // it has ended, or is being stopped
+		}
+		status, err := a.status(ctx, a.acting)
+		return func() { a.isPrimary(process, status, err, after) }
+	})
+}
+
+// notPromoted notes that a standby stayed one.
+func (a *Agent) notPromoted(err error) {
+	a.log.Error("promote", "error", err.Error())
+	if a.own.Process == election.Promoting {
+		a.own.Role = election.Standby
+		a.become(election.Up, now())
+	}
+}
+
+func (a *Agent) isPrimary(process *server.Process, status sample, err error, after uint32) {
+	if a.process != process || a.own.Process != election.Promoting {
+		return
+	}
+	at := now()
+	a.become(election.Up, at)
+	a.newEpoch()
+	a.counts.promotions.Add(1)
+	if err == nil {
+		a.sampled(status)
+		a.log.Info("promoted", "timeline", a.own.Position.Timeline)
+	}
+	if a.own.Position.Timeline <= after {
+		a.log.Error("the new timeline was used before", "timeline", a.own.Position.Timeline, "after", after)
+	}
+	a.own.Upstream, a.own.Receiving = "", false
+	a.ops.chores.next, a.heartbeat.next = 0, 0
+	a.applied = 0 // the configuration still names the old primary
+	a.events.Normal("Promoted", fmt.Sprintf("%s is the primary now, on timeline %d", a.options.Pod, a.own.Position.Timeline))
+}
+
+// followUpstream has a standby follow somebody else, or nobody.
+func (a *Agent) followUpstream(upstream string) {
+	process := a.process
+	if process == nil {
+		return
+	}
+	render := a.renderer(rendering{upstream: upstream, sync: a.own.Sync})
+	a.begin("follow", func(ctx context.Context) func() {
+		ctx, cancel := context.WithTimeout(ctx, settleTime)
+		defer cancel()
+		err := reload(process, render)
+		if err == nil && upstream == "" {
+			err = a.acting.EndReceiver(ctx)
+		}
+		status, failure := a.status(ctx, a.acting)
+		return func() {
+			if a.process != process || a.own.Process != election.Up {
+				return
+			}
+			if err != nil {
+				a.log.Warn("follow", "upstream", upstream, "error", err.Error())
+				a.rest = now() + pause/4
+				return
+			}
+			a.newEpoch() // what was sampled before says nothing any more
+			a.own.Upstream = upstream
+			if failure == nil {
+				a.sampled(status)
+			}
+		}
+	})
+}
+
+// setSync loads another setting of synchronous replication into a primary.
+func (a *Agent) setSync(quorum *election.Quorum) {
+	process := a.process
+	if process == nil {
+		return
+	}
+	render, value := a.renderer(rendering{sync: quorum}), synchronousNames(quorum)
+	a.begin("set synchronous replication", func(ctx context.Context) func() {
+		ctx, cancel := context.WithTimeout(ctx, settleTime)
+		defer cancel()
+		err := reload(process, render)
+		if err == nil {
+			err = a.acting.WaitSetting(ctx, "synchronous_standby_names", value)
+		}
+		var s sample
+		if err == nil {
+			s, err = a.status(ctx, a.acting)
+		}
+		return func() {
+			if err != nil {
+				a.log.Warn("set synchronous replication", "error", err.Error())
+				a.rest = now() + pause/4
+				return
+			}
+			if a.process == process {
+				a.own.Sync, a.own.SyncAt = quorum, uint64(s.Written)
+				a.log.Info("synchronous replication", "setting", value)
+			}
+		}
+	})
+}
+
+// reload has the server take over what is rendered.
+func reload(process *server.Process, render func() (bool, error)) error {
+	if _, err := render(); err != nil {
+		return err
+	}
+	return process.Reload()
+}
+
+// work runs a task on the data directory of a server that is down.
+func (a *Agent) work(kind election.Work, do func(ctx context.Context) error) {
+	a.own.Work = kind
+	a.log.Info("begin", "work", string(kind))
+	begun := now()
+	a.begin(string(kind), func(ctx context.Context) func() {
+		err := do(ctx)
+		left := a.look(a.life)
+		return func() {
+			a.own.Work = election.NoWork
+			a.take(left)
+			if err != nil {
+				a.trouble = oneLine(err.Error())
+				a.log.Error(string(kind), "error", err.Error())
+				a.rest = now() + pause
+				return
+			}
+			a.log.Info("done", "work", string(kind), "after", (now() - begun).Round(time.Millisecond).String())
+		}
+	})
+}
+
+func (a *Agent) initialize(ctx context.Context, options server.InitOptions) error {
+	if err := a.unmark(); err != nil {
+		return err
+	}
+	return a.server.Init(ctx, options)
+}
+
+func (a *Agent) clone(ctx context.Context, source string, replace bool) error {
+	if replace {
+		if err := a.server.Remove(ctx); err != nil {
+			return err
+		}
+	}
+	if err := a.server.Clone(ctx, a.source(source)); err != nil {
+		return err
+	}
+	return a.unmark()
+}
+
+// rewind marks the data as unfit for as long as it is being changed.
+func (a *Agent) rewind(ctx context.Context, source string) error {
+	if err := a.mark(); err != nil {
+		return err
+	}
+	var err error
+	for try := range rewindTries {
+		if try > 0 {
+			sleep(ctx, pause)
+		}
+		if err = a.server.Rewind(ctx, a.source(source), a.restore()); err == nil {
+			return a.unmark()
+		}
+	}
+	return err
+}

@@ -1,0 +1,141 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fettle-dev/fettle/internal/postgres/election"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/session"
+)
+
+// Desired makes roles, then databases and their extensions on a primary; what is to go is dropped last, databases first.
+// Each item has its own outcome, and one that fails keeps no other from being tried.
+func (a *Agent) Desired(ctx context.Context, desired peer.Desired) (peer.Result, error) {
+	if shown := a.shown.Load(); shown == nil || shown.Role != peer.Primary {
+		return peer.Result{}, fmt.Errorf("%w: %s is not the primary", errNotNow, a.options.Pod)
+	}
+	w := &wishes{session: a.wishing}
+	w.roles(ctx, desired.Roles)
+	w.databases(ctx, desired.Databases)
+	w.drop(ctx, desired)
+	return w.result, nil
+}
+
+// Restart stops the server; the loop starts it again, as what it was.
+func (a *Agent) Restart(ctx context.Context) error {
+	answers := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(ctx, replyTime)
+	defer cancel()
+	a.post(func() {
+		if a.own.Process != election.Up || a.task != nil || ctx.Err() != nil {
+			answers <- fmt.Errorf("%w: PostgreSQL is %s", errNotNow, a.phase())
+			return
+		}
+		a.log.Info("restart: it was asked for")
+		a.stop(election.Stop{Mode: election.Fast, Checkpoint: a.own.Role == election.Primary}, now())
+		answers <- nil
+	})
+	select {
+	case err := <-answers:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: the agent is busy", errNotNow)
+	}
+}
+
+// wishes carries out one list.
+type wishes struct {
+	session *session.Client
+	result  peer.Result
+}
+
+// done notes the outcome of an item.
+func (w *wishes) done(kind, name string, changes []string, err error) {
+	item := peer.Item{Kind: kind, Name: name, Changed: len(changes) > 0}
+	if err != nil {
+		item.Error = oneLine(err.Error())
+	}
+	w.result.Items = append(w.result.Items, item)
+}
+
+func (w *wishes) roles(ctx context.Context, roles []peer.DesiredRole) {
+	for _, r := range roles {
+		if r.Absent {
+			continue
+		}
+		role := roleOf(r)
+		role.Verifier = r.Verifier
+		changes, err := w.session.EnsureRoles(ctx, []session.Role{role})
+		w.done(peer.KindRole, r.Name, changes, err)
+	}
+	// Once all are there, their memberships.
+	for _, r := range roles {
+		if r.Absent || r.MemberOf == nil {
+			continue
+		}
+		role := roleOf(r)
+		role.MemberOf = r.MemberOf
+		changes, err := w.session.EnsureRoles(ctx, []session.Role{role})
+		w.amend(peer.KindRole, r.Name, changes, err)
+	}
+}
+
+// roleOf leaves out the password and the memberships.
+func roleOf(r peer.DesiredRole) session.Role {
+	role := session.Role{
+		Name: r.Name, Login: r.Login, NoInherit: r.NoInherit, CreateDB: r.CreateDB, CreateRole: r.CreateRole,
+		Replication: r.Replication, BypassRLS: r.BypassRLS,
+	}
+	if r.ConnectionLimit != nil && *r.ConnectionLimit >= 0 {
+		role.ConnectionLimit = new(int(*r.ConnectionLimit))
+	}
+	return role
+}
+
+// amend adds to the outcome of an item that has one already.
+func (w *wishes) amend(kind, name string, changes []string, err error) {
+	for i := range w.result.Items {
+		item := &w.result.Items[i]
+		if item.Kind != kind || item.Name != name {
+			continue
+		}
+		item.Changed = item.Changed || len(changes) > 0
+		if err != nil && item.Error == "" {
+			item.Error = oneLine(err.Error())
+		}
+	}
+}
+
+func (w *wishes) databases(ctx context.Context, databases []peer.DesiredDatabase) {
+	for _, d := range databases {
+		if d.Absent {
+			continue
+		}
+		database := session.Database{Name: d.Name, Owner: d.Owner, Encoding: d.Encoding, Locale: d.Locale, Template: d.Template}
+		changes, err := w.session.EnsureDatabases(ctx, []session.Database{database})
+		w.done(peer.KindDatabase, d.Name, changes, err)
+		for _, e := range d.Extensions {
+			if err != nil {
+				w.done(peer.KindExtension, d.Name+"/"+e.Name, nil, fmt.Errorf("database %s is not there", d.Name))
+				continue
+			}
+			extension := session.Extension{Name: e.Name, Version: e.Version, Schema: e.Schema}
+			changes, failure := w.session.EnsureDatabases(ctx, []session.Database{{Name: d.Name, Extensions: []session.Extension{extension}}})
+			w.done(peer.KindExtension, d.Name+"/"+e.Name, changes, failure)
+		}
+	}
+}
+
+func (w *wishes) drop(ctx context.Context, desired peer.Desired) {
+	for _, d := range desired.Databases {
+		if d.Absent {
+			w.done(peer.KindDatabase, d.Name, nil, w.session.DropDatabase(ctx, d.Name))
+		}
+	}
+	for _, r := range desired.Roles {
+		if r.Absent {
+			w.done(peer.KindRole, r.Name, nil, w.session.DropRole(ctx, r.Name))
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/fettle-dev/fettle/internal/postgres/election"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/server"
+)
+
+// execute begins what was decided. What takes time goes on beside the loop, and the state says that it does.
+func (a *Agent) execute(d election.Decision, at time.Duration) {
+	switch action := d.Action.(type) {
+	case election.Acquire:
+		a.writeLease(action.Lease, at)
+	case election.Renew:
+		a.writeLease(action.Lease, at)
+	case election.Release:
+		a.writeLease(action.Lease, at)
+	case election.AskPeers:
+		a.ask(action.Peers, at)
+	case election.Stop:
+		a.stop(action, at)
+	case election.Exit:
+		a.exit()
+	default:
+		if a.task == nil && at >= a.rest {
+			a.change(d.Action, at)
+		}
+	}
+}
+
+// change begins a task.
+func (a *Agent) change(action election.Action, at time.Duration) {
+	switch action := action.(type) {
+	case election.StartStandby:
+		a.startStandby(action.Upstream, at)
+	case election.StartPrimary:
+		a.startPrimary(at)
+	case election.Promote:
+		a.promote(action.After, at)
+	case election.Follow:
+		a.followUpstream(action.Upstream)
+	case election.SetSync:
+		a.setSync(action.Quorum)
+	case election.InitDB:
+		initdb := a.spec.Spec.Bootstrap.Initdb
+		options := server.InitOptions{Locale: initdb.Locale, ICULocale: initdb.ICULocale, WALSegmentSize: int(initdb.WALSegmentSizeMB)}
+		a.work(election.Initializing, func(ctx context.Context) error { return a.initialize(ctx, options) })
+	case election.Clone:
+		a.work(election.Cloning, func(ctx context.Context) error { return a.clone(ctx, action.Source, false) })
+	case election.Reclone:
+		a.events.Warn("Reclone", "the data of "+a.options.Pod+" can't follow the primary and is replaced by a copy of "+action.Source)
+		a.counts.reclones.Add(1)
+		a.work(election.Cloning, func(ctx context.Context) error { return a.clone(ctx, action.Source, true) })
+	case election.Rewind:
+		a.counts.rewinds.Add(1)
+		a.work(election.Rewinding, func(ctx context.Context) error { return a.rewind(ctx, action.Source) })
+	}
+}
+
+// begin runs do beside the loop; the loop calls what it returns when the task is over, nil for nothing.
+func (a *Agent) begin(name string, do func(ctx context.Context) func()) {
+	ctx, cancel := context.WithCancel(a.life)
+	t := &task{name: name, cancel: cancel}
+	a.task = t
+	go func() {
+		after := do(ctx)
+		cancel()
+		a.post(func() {
+			if a.task == t {
+				a.task = nil
+			}
+			if after != nil {
+				after()
+			}
+		})
+	}()
+}
+
+// ask asks peers for a promise.
+func (a *Agent) ask(names []string, at time.Duration) {
+	if a.asking {
+		return
+	}
+	a.asking = true
+	a.holding = a.holding.Ask(at)
+	a.counts.asked.Add(1)
+	ctx, cancel := context.WithTimeout(a.life, min(a.config.Renew, peerCall))
+	go func() {
+		defer cancel()
+		a.peers.Failsafe(ctx, peer.FailsafeRequest{Pod: a.options.Pod, PodUID: a.options.PodUID}, names, func(name string) {
+			a.post(func() { a.holding = a.holding.Granted(name, at) })
+		})
+		a.post(func() { a.asking = false })
+	}()
+}
+
+// exit ends the loop: the server is down.
+func (a *Agent) exit() {
+	if a.task != nil {
+		a.task.cancel()
+		return
+	}
+	a.done = true
+}
+
+// stop orders the server to stop, or to stop harder than it was ordered before. Nothing is waited for: a task is
+// cancelled, and orders run beside each other.
+func (a *Agent) stop(order election.Stop, at time.Duration) {
+	if a.task != nil {
+		a.task.cancel()
+	}
+	if a.process == nil || a.own.Process == election.Stopping && a.own.Stop >= order.Mode {
+		return
+	}
+	a.become(election.Stopping, at)
+	a.own.Stop, a.own.Since = order.Mode, at
+	a.newEpoch()
+	process, limit := a.process, a.config.Stop
+	go func() {
+		ctx, cancel := context.WithTimeout(a.life, limit)
+		defer cancel()
+		if err := a.halt(ctx, process, order); err != nil {
+			a.log.Warn("stop", "error", err.Error())
+		}
+	}()
+}
+
+func (a *Agent) halt(ctx context.Context, process *server.Process, order election.Stop) error {
+	switch order.Mode {
+	case election.Kill:
+		return process.Kill(ctx)
+	case election.Immediate:
+		return process.Stop(ctx, server.Immediate)
+	}
+	if order.Checkpoint {
+		// The one at the end is short then, and the clients wait less. It is no loss if it fails.
+		before, cancel := context.WithTimeout(ctx, checkpointTime)
+		if err := a.acting.Checkpoint(before); err != nil {
+			a.log.Debug("checkpoint", "error", err.Error())
+		}
+		cancel()
+	}
+	return process.Stop(ctx, server.Fast)
+}

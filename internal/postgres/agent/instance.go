@@ -1,0 +1,220 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fettle-dev/fettle/internal/postgres/election"
+	"github.com/fettle-dev/fettle/internal/postgres/server"
+	"github.com/fettle-dev/fettle/internal/postgres/wal"
+)
+
+const (
+	// lookTime bounds a look at the data directory of a stopped server; on a disk that hangs it ends without a result.
+	lookTime = 5 * time.Second
+	// unfitFile, on the volume, is there from the beginning of a rewind until its success.
+	unfitFile = "unfit"
+)
+
+// found is what a look at a stopped server's data directory showed.
+type found struct {
+	data     election.Data
+	role     election.Role
+	systemID string
+	position election.Position
+	// exact and clean are as in election.Server.
+	exact, clean bool
+	history      []election.Fork
+	err          error
+}
+
+// look reads what a stopped server left on the disk.
+func (a *Agent) look(ctx context.Context) found {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	results := make(chan found, 1)
+	go func() { results <- a.lookNow(ctx) }()
+	select {
+	case result := <-results:
+		return result
+	case <-ctx.Done():
+		return found{data: election.Usable, err: errors.New("the volume does not answer")}
+	}
+}
+
+func (a *Agent) lookNow(ctx context.Context) found {
+	content, err := a.server.Content()
+	switch {
+	case content == server.Empty:
+		return found{data: election.Empty}
+	case err != nil || content == server.Broken:
+		return found{data: election.Unfit, err: err}
+	}
+	out := found{data: election.Usable, role: election.Primary}
+	if _, err := os.Stat(a.markPath()); err == nil {
+		out.data = election.Unfit
+	}
+	standby, err := a.server.Standby()
+	if err != nil {
+		out.err = err
+		return out
+	}
+	if standby {
+		out.role = election.Standby
+	}
+	control, err := a.server.ControlData(ctx)
+	if err != nil {
+		out.err = err
+		return out
+	}
+	out.systemID, out.clean = control.SystemID, control.State == "shut down"
+	timeline, end, err := a.server.Position(ctx)
+	out.exact = err == nil
+	if err != nil {
+		out.err = err
+		timeline, end = control.Timeline, max(control.Checkpoint, control.MinRecovery)
+	}
+	out.position = position(timeline, end)
+	out.history, err = a.history(timeline)
+	out.err = errors.Join(out.err, err)
+	return out
+}
+
+func (a *Agent) history(timeline wal.Timeline) ([]election.Fork, error) {
+	history, err := a.server.History(timeline)
+	if err != nil {
+		return nil, err
+	}
+	return forks(history), nil
+}
+
+func forks(history wal.History) []election.Fork {
+	var out []election.Fork
+	for _, s := range history {
+		out = append(out, election.Fork{Timeline: uint32(s.Timeline), LSN: uint64(s.At)})
+	}
+	return out
+}
+
+func position(timeline wal.Timeline, at wal.LSN) election.Position {
+	return election.Position{Timeline: uint32(timeline), LSN: uint64(at)}
+}
+
+// take notes what is on the disk of a server that is down.
+func (a *Agent) take(f found) {
+	if f.err != nil {
+		a.trouble = f.err.Error()
+		a.log.Warn("data directory", "error", a.trouble)
+	} else {
+		a.trouble = ""
+	}
+	a.own.Data = f.data
+	if f.data != election.Usable {
+		a.own.Role = f.role
+		a.own.SystemID, a.own.Position, a.own.History, a.own.Exact, a.own.Clean = f.systemID, f.position, f.history, f.exact, f.clean
+		return
+	}
+	if f.role != "" {
+		a.own.Role = f.role
+	}
+	a.own.Exact, a.own.Clean = f.exact, f.clean
+	if f.systemID != "" {
+		a.own.SystemID = f.systemID
+	}
+	if f.position != (election.Position{}) {
+		a.own.Position, a.own.History = f.position, f.history
+	}
+}
+
+// launched is called by a task when it has started a server.
+func (a *Agent) launched(p *server.Process) {
+	a.process = p
+	a.newEpoch()
+	go a.await(p)
+}
+
+// await waits for a server to end, sees to it that nothing is left of it, and has the loop know.
+func (a *Agent) await(p *server.Process) {
+	<-p.Done()
+	for a.life.Err() == nil {
+		ctx, cancel := context.WithTimeout(a.life, 10*time.Second)
+		err := p.Kill(ctx)
+		cancel()
+		if err == nil {
+			break
+		}
+		a.log.Error("end what is left of PostgreSQL", "error", err.Error())
+	}
+	a.fence.Clear(p)
+	left := a.look(a.life)
+	a.post(func() {
+		if a.process == p {
+			a.ended(p.Exit(), left)
+		}
+	})
+}
+
+// ended notes that the server has ended, ordered or not.
+func (a *Agent) ended(exit server.Exit, left found) {
+	at := now()
+	ordered := a.own.Process == election.Stopping
+	a.log.Info("PostgreSQL has ended", "how", exit.String(), "ordered", ordered)
+	a.process = nil
+	a.newEpoch()
+	a.prepared, a.slots, a.followers = false, nil, nil
+	a.become(election.Down, at)
+	a.own.Stop, a.own.Receiving, a.own.Upstream, a.own.Answered, a.own.FullDisk = election.NoStop, false, "", 0, false
+	a.own.Sync, a.own.SyncAt = nil, 0
+	if !ordered {
+		a.crashed(at, exit.String())
+	}
+	a.take(left)
+}
+
+// crashed notes that the server has ended, or did not start, without being told to.
+func (a *Agent) crashed(at time.Duration, how string) {
+	a.own.CrashedBefore, a.own.Crashed, a.own.Since = a.own.Crashed, at, at
+	a.counts.crashes.Add(1)
+	a.trouble = fmt.Sprintf("PostgreSQL %s: its log says why", how)
+}
+
+// markPath is a file that says that the data directory can't be relied on.
+func (a *Agent) markPath() string { return filepath.Join(a.options.Volume, "fettle", unfitFile) }
+
+// mark notes on the volume that the data directory can't be relied on; unmark that it can.
+func (a *Agent) mark() error { return replaceFile(a.markPath(), []byte("a rewind did not end\n")) }
+
+func (a *Agent) unmark() error {
+	if err := os.Remove(a.markPath()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// reserve has the next promotion use a timeline above after: PostgreSQL takes the first for which it finds no history. The
+// files name no ancestor, so no server ever follows them.
+func (a *Agent) reserve(current, after uint32) error {
+	for timeline := current + 1; timeline <= after; timeline++ {
+		path := filepath.Join(a.server.DataDir(), "pg_wal", wal.HistoryFile(wal.Timeline(timeline)))
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if errors.Is(err, os.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("reserve timeline %d: %w", timeline, err)
+		}
+		_, err = file.WriteString("# left out: another instance may have used this timeline\n")
+		if err := errors.Join(err, file.Close()); err != nil {
+			return fmt.Errorf("reserve timeline %d: %w", timeline, err)
+		}
+	}
+	return nil
+}
+
+// oneLine makes a text of one line of it.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

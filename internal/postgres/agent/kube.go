@@ -1,0 +1,106 @@
+package agent
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+)
+
+const (
+	// apiDial bounds the way to a connection with the API server.
+	apiDial = 2 * time.Second
+	// apiCall bounds a request that is not about the Lease.
+	apiCall = 5 * time.Second
+)
+
+// kube is the API server. What is about the Lease goes over connections of its own: over HTTP/1.1 a request that times out
+// takes its connection with it, so the next one never waits for a peer that is gone.
+type kube struct {
+	lease rest.Interface
+	// leaseWatch may hang without harm: it only saves time.
+	leaseWatch coordinationclient.LeaseInterface
+	core       coreclient.CoreV1Interface
+	database   rest.Interface
+}
+
+func newKube(config *rest.Config, namespace string) (*kube, error) {
+	single, err := httpClient(config)
+	if err != nil {
+		return nil, err
+	}
+	others, err := httpClient(config)
+	if err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	leases, err := coordinationclient.NewForConfigAndClient(config, single)
+	if err != nil {
+		return nil, fmt.Errorf("client for Leases: %w", err)
+	}
+	watched, err := coordinationclient.NewForConfigAndClient(config, others)
+	if err != nil {
+		return nil, fmt.Errorf("client for Leases: %w", err)
+	}
+	core, err := coreclient.NewForConfigAndClient(config, others)
+	if err != nil {
+		return nil, fmt.Errorf("client for pods: %w", err)
+	}
+	database, err := databaseClient(config, others)
+	if err != nil {
+		return nil, err
+	}
+	return &kube{
+		lease: leases.RESTClient(), leaseWatch: watched.Leases(namespace), core: core, database: database,
+	}, nil
+}
+
+// databaseClient reads objects of the kind PostgreSQL.
+func databaseClient(config *rest.Config, client *http.Client) (rest.Interface, error) {
+	scheme := runtime.NewScheme()
+	if err := databasev1alpha1.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("scheme of PostgreSQL: %w", err)
+	}
+	config = rest.CopyConfig(config)
+	config.GroupVersion = &databasev1alpha1.GroupVersion
+	config.APIPath = "/apis"
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	config.ContentType = runtime.ContentTypeJSON
+	out, err := rest.RESTClientForConfigAndClient(config, client)
+	if err != nil {
+		return nil, fmt.Errorf("client for PostgreSQL: %w", err)
+	}
+	return out, nil
+}
+
+// httpClient has a transport that nobody shares.
+func httpClient(config *rest.Config) (*http.Client, error) {
+	tlsConfig, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("TLS to the API server: %w", err)
+	}
+	if tlsConfig != nil {
+		tlsConfig.NextProtos = []string{"http/1.1"}
+	}
+	dialer := &net.Dialer{Timeout: apiDial, KeepAlive: 5 * time.Second}
+	transport, err := rest.HTTPWrappersForConfig(config, &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         dialer.DialContext,
+		TLSClientConfig:     tlsConfig,
+		TLSHandshakeTimeout: apiDial,
+		MaxIdleConns:        4, IdleConnTimeout: time.Minute,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("credentials for the API server: %w", err)
+	}
+	return &http.Client{Transport: transport}, nil
+}

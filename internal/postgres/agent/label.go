@@ -1,0 +1,154 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+)
+
+const (
+	// labelRetry is the time between two tries to write the label.
+	labelRetry = 500 * time.Millisecond
+	// labelCheck is how often somebody else's change of it is looked for.
+	labelCheck = time.Minute
+)
+
+// labeler keeps the label with the instance's role on its own pod. Services route by it; safety does not depend on it.
+type labeler struct {
+	pods     coreclient.PodInterface
+	pod, uid string
+	log      *slog.Logger
+
+	mutex   sync.Mutex
+	wanted  string
+	decided bool
+	poke    chan struct{}
+	// settled is closed when what is wanted was written.
+	settled chan struct{}
+}
+
+func newLabeler(pods coreclient.PodInterface, pod, uid string, log *slog.Logger) *labeler {
+	return &labeler{pods: pods, pod: pod, uid: uid, log: log, poke: make(chan struct{}, 1), settled: make(chan struct{})}
+}
+
+// Set has the label written; an empty one is removed. The channel is closed when it is so, or when something else is
+// wanted by then.
+func (l *labeler) Set(role string) <-chan struct{} {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.decided && role == l.wanted {
+		return l.settled
+	}
+	select {
+	case <-l.settled:
+	default:
+		close(l.settled)
+	}
+	l.wanted, l.decided, l.settled = role, true, make(chan struct{})
+	select {
+	case l.poke <- struct{}{}:
+	default:
+	}
+	return l.settled
+}
+
+// Run writes the label whenever it changes, until the context ends.
+func (l *labeler) Run(ctx context.Context) {
+	current, known := "", false
+	check := time.NewTicker(labelCheck)
+	defer check.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.poke:
+		case <-check.C:
+			known = false
+		}
+		for ctx.Err() == nil {
+			wanted, settled, decided := l.want()
+			if !decided {
+				break
+			}
+			if !known {
+				current, known = l.read(ctx)
+			}
+			if !known || wanted != current && !l.write(ctx, wanted) {
+				sleep(ctx, labelRetry)
+				continue
+			}
+			current = wanted
+			if l.settle(settled) {
+				break
+			}
+		}
+	}
+}
+
+func (l *labeler) want() (role string, settled chan struct{}, decided bool) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.wanted, l.settled, l.decided
+}
+
+// settle is false if something else is wanted by now.
+func (l *labeler) settle(written chan struct{}) bool {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if written != l.settled {
+		return false
+	}
+	select {
+	case <-written:
+	default:
+		close(written)
+	}
+	return true
+}
+
+func (l *labeler) read(ctx context.Context) (string, bool) {
+	ctx, cancel := context.WithTimeout(ctx, apiCall)
+	defer cancel()
+	pod, err := l.pods.Get(ctx, l.pod, metav1.GetOptions{})
+	if err != nil {
+		l.log.Debug("read the pod's label", "error", err.Error())
+		return "", false
+	}
+	return pod.Labels[databasev1alpha1.LabelRole], true
+}
+
+func (l *labeler) write(ctx context.Context, role string) bool {
+	ctx, cancel := context.WithTimeout(ctx, apiCall)
+	defer cancel()
+	patch, err := labelPatch(l.uid, role)
+	if err == nil {
+		_, err = l.pods.Patch(ctx, l.pod, types.MergePatchType, patch, metav1.PatchOptions{})
+	}
+	if err != nil {
+		l.log.Warn("label the pod with its role", "role", role, "error", err.Error())
+		return false
+	}
+	return true
+}
+
+// labelPatch is refused by the API server if the pod of that name is another one.
+func labelPatch(uid, role string) ([]byte, error) {
+	labels := map[string]any{databasev1alpha1.LabelRole: nil}
+	if role != "" {
+		labels[databasev1alpha1.LabelRole] = role
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "labels": labels}})
+	if err != nil {
+		return nil, fmt.Errorf("label patch: %w", err)
+	}
+	return patch, nil
+}

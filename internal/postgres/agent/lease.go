@@ -1,0 +1,164 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/fettle-dev/fettle/internal/postgres/election"
+)
+
+// Annotations of the Lease.
+const (
+	// AnnotationRecord is what the holders leave to each other: an election.Lease in JSON. The holder itself is in
+	// spec.holderIdentity.
+	AnnotationRecord = "fettle.dev/record"
+	// AnnotationFresh is "true" on the Lease of a cluster that was made when none of its volumes existed; only the
+	// operator sets it, when it creates the Lease. Then there can't be data that initdb would compete with.
+	AnnotationFresh = "fettle.dev/fresh"
+)
+
+// Outcomes of a write that did not succeed, for errors.Is.
+var (
+	// errRefused: it was certainly not applied. Somebody else wrote in between, or the API server refused it.
+	errRefused = errors.New("the write of the Lease was refused")
+	// errUnknown: there was no answer, or one that says nothing. It may have been applied.
+	errUnknown = errors.New("whether the Lease was written is not known")
+)
+
+// leaseRecord is the Lease as it was read.
+type leaseRecord struct {
+	election.Lease
+
+	// Fresh is AnnotationFresh.
+	Fresh bool
+
+	object *coordinationv1.Lease
+}
+
+// leaseClient reads and writes one Lease.
+type leaseClient struct {
+	api             rest.Interface
+	watched         coordinationclient.LeaseInterface
+	namespace, name string
+}
+
+// request is sent once: the loop decides about another try.
+func (c *leaseClient) request(verb string) *rest.Request {
+	return c.api.Verb(verb).Namespace(c.namespace).Resource("leases").Name(c.name).MaxRetries(0)
+}
+
+// Read reads the Lease. errRefused means that the API server answered, though not with the Lease.
+func (c *leaseClient) Read(ctx context.Context) (*leaseRecord, error) {
+	object := &coordinationv1.Lease{}
+	if err := c.request(http.MethodGet).Do(ctx).Into(object); err != nil {
+		return nil, c.explain("read", err)
+	}
+	return recordOf(object)
+}
+
+// Write replaces the Lease that was read, if nobody wrote in between.
+func (c *leaseClient) Write(ctx context.Context, read *leaseRecord, lease election.Lease, valid time.Duration) (*leaseRecord, error) {
+	object := read.object.DeepCopy()
+	if err := fill(object, lease, valid, metav1.NowMicro()); err != nil {
+		return nil, fmt.Errorf("%w: %w", errRefused, err)
+	}
+	written := &coordinationv1.Lease{}
+	if err := c.request(http.MethodPut).Body(object).Do(ctx).Into(written); err != nil {
+		return nil, c.explain("write", err)
+	}
+	record, err := recordOf(written)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnknown, err)
+	}
+	return record, nil
+}
+
+// explain tells an answer from silence. What the API server's storage could not do may still happen.
+func (c *leaseClient) explain(what string, err error) error {
+	kind := errUnknown
+	if refusal, ok := errors.AsType[*apierrors.StatusError](err); ok {
+		code := refusal.ErrStatus.Code
+		if code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusTooManyRequests && code != http.StatusRequestTimeout {
+			kind = errRefused
+		}
+	}
+	return fmt.Errorf("%s Lease %s: %w: %w", what, c.name, kind, err)
+}
+
+// Watch calls changed whenever the Lease may have changed, until the context ends or the API server closes the watch. It
+// is a hint that saves time: what counts is read.
+func (c *leaseClient) Watch(ctx context.Context, changed func()) error {
+	watch, err := c.watched.Watch(ctx, metav1.ListOptions{
+		FieldSelector:   fields.OneTermEqualSelector(metav1.ObjectNameField, c.name).String(),
+		TimeoutSeconds:  new(int64(300)),
+		ResourceVersion: "0",
+	})
+	if err != nil {
+		return fmt.Errorf("watch Lease %s: %w", c.name, err)
+	}
+	defer watch.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case _, open := <-watch.ResultChan():
+			if !open {
+				return nil
+			}
+			changed()
+		}
+	}
+}
+
+func recordOf(object *coordinationv1.Lease) (*leaseRecord, error) {
+	out := &leaseRecord{Fresh: object.Annotations[AnnotationFresh] == "true", object: object}
+	if text := object.Annotations[AnnotationRecord]; text != "" {
+		if err := json.Unmarshal([]byte(text), &out.Lease); err != nil {
+			return nil, fmt.Errorf("annotation %s of Lease %s: %w", AnnotationRecord, object.Name, err)
+		}
+	}
+	out.Holder = election.Holder{}
+	if object.Spec.HolderIdentity != nil && *object.Spec.HolderIdentity != "" {
+		name, uid, _ := strings.Cut(*object.Spec.HolderIdentity, "/")
+		out.Holder = election.Holder{Name: name, UID: uid}
+	}
+	out.Version = object.ResourceVersion
+	return out, nil
+}
+
+// fill writes the record. The times are for people.
+func fill(object *coordinationv1.Lease, lease election.Lease, valid time.Duration, at metav1.MicroTime) error {
+	record, err := json.Marshal(lease)
+	if err != nil {
+		return fmt.Errorf("record of the Lease: %w", err)
+	}
+	metav1.SetMetaDataAnnotation(&object.ObjectMeta, AnnotationRecord, string(record))
+	object.Spec.RenewTime = &at
+	if lease.Holder == (election.Holder{}) {
+		object.Spec.HolderIdentity = nil
+		return nil
+	}
+	holder := lease.Holder.Name + "/" + lease.Holder.UID
+	if object.Spec.HolderIdentity == nil || *object.Spec.HolderIdentity != holder {
+		transitions := int32(0)
+		if object.Spec.LeaseTransitions != nil {
+			transitions = *object.Spec.LeaseTransitions
+		}
+		object.Spec.AcquireTime, object.Spec.LeaseTransitions = &at, new(transitions+1)
+	}
+	object.Spec.HolderIdentity = &holder
+	object.Spec.LeaseDurationSeconds = new(int32((valid + time.Second - 1) / time.Second))
+	return nil
+}

@@ -1,0 +1,134 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fettle-dev/fettle/internal/postgres/election"
+)
+
+// leaseUrgent is the time between two reads of the Lease when nobody holds it or its holder is late.
+const leaseUrgent = 500 * time.Millisecond
+
+// leaseOp is a request that is under way. A write replaces a read, and nothing a write.
+type leaseOp struct {
+	write  bool
+	cancel context.CancelFunc
+}
+
+// watchLease has the Lease read as soon as it changes.
+func (a *Agent) watchLease() {
+	for a.life.Err() == nil {
+		err := a.lease.Watch(a.life, func() {
+			a.post(func() {
+				if a.observation.Lease.Holder != a.options.self() {
+					a.readLease(now())
+				}
+			})
+		})
+		if err != nil && a.life.Err() == nil {
+			a.log.Debug("watch", "error", err.Error())
+			sleep(a.life, time.Second)
+		}
+	}
+}
+
+// pollLease reads the Lease when it has not been seen for long enough.
+func (a *Agent) pollLease(at time.Duration) {
+	pause := a.config.Renew
+	late := at-a.observation.Since > pause+pause/2
+	if a.observation.Lease.Holder == (election.Holder{}) || late || !a.configured {
+		pause = leaseUrgent
+	}
+	if a.observation.Lease.Holder == a.options.self() && a.holding.Confirmed.Sent > 0 {
+		pause = a.config.Renew + a.config.Renew/2 // each renewal is a read
+	}
+	if at-max(a.observation.ReadAt, a.observation.FailedAt) >= pause {
+		a.readLease(at)
+	}
+}
+
+func (a *Agent) requestTime() time.Duration {
+	if a.configured {
+		return a.config.Renew
+	}
+	return election.DefaultTiming().Renew
+}
+
+// readLease reads the Lease unless a request is under way.
+func (a *Agent) readLease(at time.Duration) {
+	if a.ops.lease != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(a.life, a.requestTime())
+	op := &leaseOp{cancel: cancel}
+	a.ops.lease = op
+	go func() {
+		record, err := a.lease.Read(ctx)
+		cancel()
+		a.post(func() {
+			if a.ops.lease != op {
+				return // a write took its place
+			}
+			a.ops.lease = nil
+			a.sawLease(record, err, now())
+			if err != nil {
+				a.log.Debug("lease", "error", err.Error(), "after", (now() - at).String())
+			}
+		})
+	}()
+}
+
+// sawLease notes the answer to a read.
+func (a *Agent) sawLease(record *leaseRecord, err error, at time.Duration) {
+	if err != nil {
+		a.observation = a.observation.Failed(at)
+		return
+	}
+	a.record = record
+	a.observation = a.observation.Read(at, 3*a.requestTime(), record.Lease)
+	a.holding = a.holding.Read(a.options.self(), record.Lease)
+	a.config.MayInitialize = record.Fresh
+	a.peers.SetUrgent(record.Holder == (election.Holder{}))
+}
+
+// writeLease sends a write, unless one is under way.
+func (a *Agent) writeLease(lease election.Lease, at time.Duration) {
+	if a.ops.lease != nil && a.ops.lease.write || a.record == nil || a.record.Version != lease.Version {
+		return
+	}
+	if a.ops.lease != nil {
+		a.ops.lease.cancel()
+	}
+	ctx, cancel := context.WithTimeout(a.life, a.requestTime())
+	op, record := &leaseOp{write: true, cancel: cancel}, a.record
+	a.ops.lease = op
+	a.holding = a.holding.Begin(at, lease)
+	go func() {
+		written, err := a.lease.Write(ctx, record, lease, a.config.Lease)
+		cancel()
+		a.post(func() {
+			a.ops.lease = nil
+			a.wroteLease(written, err, now())
+		})
+	}()
+}
+
+// wroteLease notes the outcome of a write. A refusal is followed by a read.
+func (a *Agent) wroteLease(written *leaseRecord, err error, at time.Duration) {
+	switch {
+	case err == nil:
+		a.holding = a.holding.Applied()
+		a.sawLease(written, nil, at)
+	case errors.Is(err, errRefused):
+		a.log.Info("lease", "error", err.Error())
+		a.holding = a.holding.Refused()
+		a.readLease(at)
+	default:
+		a.log.Warn("lease", "error", err.Error())
+		a.counts.unanswered.Add(1)
+		a.holding = a.holding.Unknown()
+		a.observation = a.observation.Failed(at)
+	}
+}

@@ -1,0 +1,173 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+)
+
+const (
+	resourcePostgreSQL = "postgresqls"
+	// objectPause is the time between two tries to read the object, objectWatch how long one watch lasts.
+	objectPause, objectWatch = 2 * time.Second, 10 * time.Minute
+)
+
+// objectStore follows the cluster's PostgreSQL object, and keeps the last good one on the volume, for a start while the API
+// server is away. It is safe for concurrent use.
+type objectStore struct {
+	api             rest.Interface
+	namespace, name string
+	file            string
+	log             *slog.Logger
+	// valid says why an object can't be followed: then it is not kept. changed is called when there is a new version.
+	valid   func(*databasev1alpha1.PostgreSQL) error
+	changed func()
+
+	mutex  sync.Mutex
+	object *databasev1alpha1.PostgreSQL
+	saved  []byte
+}
+
+// Get returns the object, nil before it was ever seen. It must not be changed.
+func (s *objectStore) Get() *databasev1alpha1.PostgreSQL {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.object
+}
+
+// Load reads what was kept on the volume; there may be nothing.
+func (s *objectStore) Load() error {
+	content, err := os.ReadFile(s.file)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("last known object: %w", err)
+	}
+	object := &databasev1alpha1.PostgreSQL{}
+	if err := json.Unmarshal(content, object); err != nil {
+		return fmt.Errorf("last known object in %s: %w", s.file, err)
+	}
+	if object.Name != s.name {
+		return fmt.Errorf("last known object in %s is of %q, not of %q: the volume belongs to another PostgreSQL", s.file, object.Name, s.name)
+	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.object == nil {
+		s.object, s.saved = object, content
+	}
+	return nil
+}
+
+// Run follows the object until the context ends.
+func (s *objectStore) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := s.follow(ctx); err != nil && ctx.Err() == nil {
+			s.log.Debug("PostgreSQL object", "error", err.Error())
+		}
+		sleep(ctx, objectPause)
+	}
+}
+
+func (s *objectStore) follow(ctx context.Context) error {
+	each, cancel := context.WithTimeout(ctx, apiCall)
+	object := &databasev1alpha1.PostgreSQL{}
+	err := s.api.Get().Namespace(s.namespace).Resource(resourcePostgreSQL).Name(s.name).Do(each).Into(object)
+	cancel()
+	if err != nil {
+		return fmt.Errorf("read PostgreSQL %s: %w", s.name, err)
+	}
+	s.saw(object)
+	each, cancel = context.WithTimeout(ctx, objectWatch)
+	defer cancel()
+	events, err := s.api.Get().Namespace(s.namespace).Resource(resourcePostgreSQL).
+		Param("watch", "true").
+		Param("fieldSelector", fields.OneTermEqualSelector(metav1.ObjectNameField, s.name).String()).
+		Param("resourceVersion", object.ResourceVersion).
+		Param("timeoutSeconds", "300").
+		Watch(each)
+	if err != nil {
+		return fmt.Errorf("watch PostgreSQL %s: %w", s.name, err)
+	}
+	defer events.Stop()
+	for event := range events.ResultChan() {
+		seen, ok := event.Object.(*databasev1alpha1.PostgreSQL)
+		if !ok || event.Type == watch.Deleted {
+			return nil // what is wrong shows when it is read again
+		}
+		s.saw(seen)
+	}
+	return nil
+}
+
+// saw keeps the object, and writes it to the volume if what matters here has changed.
+func (s *objectStore) saw(object *databasev1alpha1.PostgreSQL) {
+	object = trim(object)
+	content, err := json.Marshal(object)
+	if err != nil {
+		s.log.Error("PostgreSQL object", "error", err.Error())
+		return
+	}
+	s.mutex.Lock()
+	same := string(content) == string(s.saved)
+	s.object, s.saved = object, content
+	s.mutex.Unlock()
+	if same {
+		return
+	}
+	s.changed()
+	if s.valid(object) != nil {
+		return
+	}
+	if err := replaceFile(s.file, content); err != nil {
+		s.log.Warn("keep the PostgreSQL object for a start without the API server", "error", err.Error())
+	}
+}
+
+// trim leaves what an instance is made of.
+func trim(in *databasev1alpha1.PostgreSQL) *databasev1alpha1.PostgreSQL {
+	out := &databasev1alpha1.PostgreSQL{
+		ObjectMeta: metav1.ObjectMeta{Name: in.Name, Namespace: in.Namespace, UID: in.UID, Generation: in.Generation},
+		Spec:       in.Spec,
+	}
+	for _, key := range []string{databasev1alpha1.AnnotationFenced, databasev1alpha1.AnnotationSwitchover} {
+		if value, ok := in.Annotations[key]; ok {
+			metav1.SetMetaDataAnnotation(&out.ObjectMeta, key, value)
+		}
+	}
+	return out
+}
+
+// replaceFile writes a file that is whole at any time.
+func replaceFile(name string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(name+".new", content, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}
+
+// sleep waits, or until the context ends.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,234 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/fettle-dev/fettle/internal/postgres/election"
+	"github.com/fettle-dev/fettle/internal/postgres/session"
+)
+
+const (
+	// heartbeatPause is the time between two heartbeats, sampleCalm and sampleUrgent those between two looks at the
+	// server, in quiet times and while something is about to be decided.
+	heartbeatPause           = time.Second
+	sampleCalm, sampleUrgent = time.Second, 200 * time.Millisecond
+	// sampleTime bounds a look at the server.
+	sampleTime = 2 * time.Second
+	// prepareTime bounds what a new primary is given once.
+	prepareTime = 20 * time.Second
+	// choresPause is the time between two looks at what a primary keeps for the others.
+	choresPause = 30 * time.Second
+	// measurePause is the time between two looks at the volume and the certificates.
+	measurePause = 10 * time.Second
+	// fullDisk is what is left of a volume, in bytes, when it counts as full: PostgreSQL stops before it is zero.
+	fullDisk = 1 << 20
+)
+
+// sample is what a server said.
+type sample struct {
+	session.Status
+
+	history []election.Fork
+	// asked is when.
+	asked time.Duration
+}
+
+// observe begins what is due, beside the loop.
+func (a *Agent) observe(at time.Duration) {
+	a.pollLease(at)
+	if a.measuring.due(at) {
+		go a.measure()
+	}
+	if a.own.Process != election.Up {
+		return
+	}
+	if a.sampling.due(at) {
+		go a.watchServer(a.epoch)
+	}
+	if a.own.Role != election.Primary {
+		return
+	}
+	if a.heartbeat.due(at) {
+		go a.beat(a.epoch, a.prepared)
+	}
+	if a.prepared && a.chores.due(at) {
+		go a.keep(a.epoch, slotsFor(a.options.Cluster, a.options.Pod, a.config.Instances), a.checkpointed)
+	}
+}
+
+// status asks the server how it is, with the history of its timeline.
+func (a *Agent) status(ctx context.Context, client *session.Client) (sample, error) {
+	ctx, cancel := context.WithTimeout(ctx, sampleTime)
+	defer cancel()
+	out := sample{asked: now()}
+	var err error
+	if out.Status, err = client.Status(ctx); err != nil {
+		return out, err
+	}
+	out.history, err = a.history(out.Timeline)
+	return out, err
+}
+
+func (a *Agent) watchServer(epoch int) {
+	s, err := a.status(a.life, a.watching)
+	a.post(func() {
+		wait := sampleCalm
+		if a.observation.Lease.Holder == (election.Holder{}) || err != nil || a.own.Upstream == "" || len(a.followers) < len(a.config.Instances)-1 {
+			wait = sampleUrgent
+		}
+		a.sampling.over(now() + wait)
+		if epoch != a.epoch {
+			return
+		}
+		if err != nil {
+			a.log.Debug("status", "error", err.Error())
+			return
+		}
+		a.sampled(s)
+	})
+}
+
+// sampled notes what the server said in this epoch.
+func (a *Agent) sampled(s sample) {
+	a.sample, a.own.SystemID = s, s.SystemID
+	at := position(s.Timeline, max(s.Received, s.Replayed))
+	if !s.InRecovery {
+		at = position(s.Timeline, s.Written)
+		a.own.Exact = true
+		a.follow(s.Status, s.asked)
+	}
+	if a.own.Role == election.Standby {
+		a.own.Receiving = s.Receiver != nil
+		if s.Receiver != nil && s.Receiver.State == "streaming" {
+			a.own.Exact, a.streamed = true, s.asked
+		}
+	}
+	// What was on the disk before the start is received too, though the server may not have replayed it yet.
+	if at.Compare(a.own.Position) > 0 {
+		a.own.Position, a.own.History = at, s.history
+	}
+	a.own.Clean = false
+}
+
+// beat has a primary write and commit, which tells that it is alive.
+func (a *Agent) beat(epoch int, prepared bool) {
+	var err error
+	if !prepared {
+		ctx, cancel := context.WithTimeout(a.life, prepareTime)
+		err = a.beating.Prepare(ctx)
+		cancel()
+		prepared = err == nil
+	}
+	sent := now()
+	if err == nil {
+		ctx, cancel := context.WithTimeout(a.life, 2*heartbeatPause)
+		err = a.beating.Heartbeat(ctx)
+		cancel()
+	}
+	a.post(func() {
+		wait := heartbeatPause
+		if err != nil {
+			wait /= 4
+		}
+		a.heartbeat.over(max(now(), sent+wait))
+		if epoch != a.epoch {
+			return
+		}
+		a.prepared = a.prepared || prepared
+		a.own.FullDisk = errors.Is(err, session.ErrDiskFull) || a.disk.Size > 0 && a.disk.Free < fullDisk
+		if err == nil {
+			a.own.Answered = sent
+			a.counts.heartbeats.Add(1)
+			return
+		}
+		a.counts.missed.Add(1)
+		a.log.Warn("heartbeat", "error", err.Error(), "after", (now() - sent).Round(time.Millisecond).String())
+	})
+}
+
+// keep does what a primary owes the others: a slot for each, and once after a promotion a checkpoint, which pg_rewind needs
+// to see the new timeline.
+func (a *Agent) keep(epoch int, slots []string, checkpointed bool) {
+	ctx, cancel := context.WithTimeout(a.life, time.Minute)
+	defer cancel()
+	changed, err := a.keeping.EnsureSlots(ctx, slots)
+	if len(changed) > 0 {
+		a.log.Info("slots", "changed", changed)
+	}
+	if err == nil && !checkpointed {
+		err = a.keeping.Checkpoint(ctx)
+		checkpointed = err == nil
+	}
+	a.post(func() {
+		wait := choresPause
+		if err != nil {
+			a.log.Warn("look after the standbys", "error", err.Error())
+			wait = pause
+		}
+		a.chores.over(now() + wait)
+		if epoch == a.epoch {
+			a.slots, a.checkpointed = slots, checkpointed
+		}
+	})
+}
+
+// measure looks at the volume, and takes over certificates that were renewed.
+func (a *Agent) measure() {
+	disk, err := a.server.Disk()
+	renewed, failure := a.tls.Copy()
+	if err := errors.Join(err, failure); err != nil {
+		a.log.Warn("volume and certificates", "error", err.Error())
+	}
+	a.post(func() {
+		a.measuring.over(now() + measurePause)
+		if err == nil {
+			a.disk = disk
+		}
+		if renewed && a.process != nil {
+			a.log.Info("certificates were renewed")
+			if err := a.process.Reload(); err != nil {
+				a.log.Warn("reload", "error", err.Error())
+			}
+		}
+	})
+}
+
+// apply loads a configuration that changed into a server that runs, when nothing else is being done.
+func (a *Agent) apply(at time.Duration) {
+	generation := a.generation()
+	if a.task != nil || a.own.Process != election.Up || a.applied == generation || at < a.retry {
+		return
+	}
+	process := a.process
+	render := a.renderer(rendering{upstream: a.own.Upstream, sync: a.own.Sync})
+	a.begin("configure", func(context.Context) func() {
+		changed, err := render()
+		if err == nil && changed {
+			err = process.Reload()
+		}
+		return func() {
+			if err != nil {
+				a.log.Warn("configure", "error", err.Error())
+				a.retry = now() + pause
+				return
+			}
+			if a.process == process {
+				a.applied = generation
+				a.sampling.next = 0
+			}
+			if changed {
+				a.log.Info("configuration loaded", "generation", generation)
+			}
+		}
+	})
+}
+
+// slotsMissing has the slots looked at soon when instances were added or removed.
+func (a *Agent) slotsMissing() {
+	if a.prepared && !slices.Equal(a.slots, slotsFor(a.options.Cluster, a.options.Pod, a.config.Instances)) && a.chores.next > now()+pause {
+		a.chores.next = 0
+	}
+}

@@ -1,0 +1,138 @@
+package agent
+
+import (
+	"fmt"
+	"os/user"
+	"strconv"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/config"
+	"github.com/fettle-dev/fettle/internal/postgres/election"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/server"
+)
+
+// rendering is what of the configuration depends on the election.
+type rendering struct {
+	// upstream is the pod that a standby follows; "" for nobody.
+	upstream string
+	sync     *election.Quorum
+}
+
+// renderer returns a function that writes the configuration and says whether it changed. It may run beside the loop.
+func (a *Agent) renderer(r rendering) func() (bool, error) {
+	settings := a.settings(a.good, r)
+	settings.VolumeSize = a.disk.Size
+	return func() (bool, error) {
+		files, err := config.Render(settings)
+		if err != nil {
+			return false, fmt.Errorf("render the configuration: %w", err)
+		}
+		return a.server.Configure(files)
+	}
+}
+
+// valid says what is wrong with an object's parameters and rules. It may be called beside the loop.
+func (a *Agent) valid(object *databasev1alpha1.PostgreSQL) error {
+	_, err := config.Render(a.settings(object, rendering{}))
+	return err
+}
+
+// settings are those of this instance. Without an object they have none of a user's wishes.
+func (a *Agent) settings(object *databasev1alpha1.PostgreSQL, r rendering) config.Settings {
+	o := &a.options
+	s := config.Settings{
+		Major:           a.major,
+		DataDir:         a.server.DataDir(),
+		ConfigDir:       a.server.ConfigDir(),
+		SocketDir:       a.server.SocketDir(),
+		Port:            o.PostgresPort,
+		ListenAddresses: o.Bind,
+		ClusterName:     o.Pod,
+		Instances:       maxInstances,
+		MemoryLimit:     o.MemoryLimit,
+		TLS:             a.tls.server(),
+		Synchronous:     synchronous(r.sync),
+		LogToken:        a.token,
+		SystemUsers:     a.users,
+	}
+	if r.upstream != "" {
+		s.Upstream = new(a.tls.upstream(o.host(r.upstream), o.PostgresPort, config.SlotName(o.ordinal())))
+	}
+	if object != nil {
+		s.Parameters = map[string]string{}
+		for name, value := range object.Spec.Parameters {
+			s.Parameters[name] = string(value)
+		}
+		s.HBA = rules(object.Spec.PgHBA)
+	}
+	return s
+}
+
+// maxInstances sizes what a change would need a restart for: spec.replicas can't be larger.
+const maxInstances = 9
+
+// systemUsers are who the agent and its tools run as: the images have names for their users, other systems may not.
+func systemUsers() []string {
+	current, err := user.Current()
+	if err != nil {
+		return []string{config.Superuser}
+	}
+	return []string{current.Username}
+}
+
+func rules(in []databasev1alpha1.PostgreSQLHBARule) []config.Rule {
+	out := make([]config.Rule, 0, len(in))
+	for _, r := range in {
+		rule := config.Rule{Address: r.CIDR, Auth: config.Auth(r.Method)}
+		if r.Method == "" {
+			rule.Auth = config.Password
+		}
+		for _, name := range r.Databases {
+			rule.Databases = append(rule.Databases, string(name))
+		}
+		for _, name := range r.Roles {
+			rule.Users = append(rule.Users, string(name))
+		}
+		out = append(out, rule)
+	}
+	return out
+}
+
+// synchronous turns a quorum into a setting. One with too few members must not let anything be acknowledged: names that
+// no instance has fill it up.
+func synchronous(q *election.Quorum) *config.Synchronous {
+	if q == nil {
+		return nil
+	}
+	names := append([]string{}, q.Names...)
+	for i := 0; len(names) < q.Number; i++ {
+		names = append(names, "nobody."+strconv.Itoa(i))
+	}
+	return &config.Synchronous{Method: config.Any, Number: q.Number, Names: names}
+}
+
+// synchronousNames is the value of synchronous_standby_names that a quorum becomes.
+func synchronousNames(q *election.Quorum) string { return synchronous(q).String() }
+
+// source is an instance to copy from.
+func (a *Agent) source(pod string) server.Source {
+	return server.Source{
+		Upstream:        a.tls.upstream(a.options.host(pod), a.options.PostgresPort, ""),
+		ApplicationName: a.options.Pod,
+	}
+}
+
+// restore says where segments come from that no instance has any more.
+func (a *Agent) restore() config.Restore { return config.Restore{} }
+
+// slotsFor are the slots that a primary keeps for all others.
+func slotsFor(cluster, self string, instances []string) []string {
+	var out []string
+	for _, name := range instances {
+		if ordinal, ok := peer.Ordinal(cluster, name); ok && name != self {
+			out = append(out, config.SlotName(ordinal))
+		}
+	}
+	return out
+}

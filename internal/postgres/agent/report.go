@@ -1,0 +1,217 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fettle-dev/fettle/internal/postgres/election"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/wal"
+)
+
+const (
+	// readyGap is how long a replica stays ready without a stream, such as during a failover; readyLag how many bytes it
+	// may lack.
+	readyGap = 30 * time.Second
+	readyLag = 256 << 20
+	// replyTime bounds a question that the loop has to answer.
+	replyTime = time.Second
+)
+
+// publish shows others what the loop knows.
+func (a *Agent) publish(d election.Decision, in election.Input) {
+	own, s := &a.own, &a.sample
+	status := &peer.Status{
+		Pod: a.options.Pod, PodUID: a.options.PodUID, AgentVersion: a.options.Version, ServerVersion: a.version,
+		Phase: a.phase(), Data: own.Data != election.Empty, SystemID: own.SystemID,
+		Timeline:     wal.Timeline(own.Position.Timeline),
+		Received:     wal.LSN(own.Position.LSN),
+		APIReachable: a.observation.Reachable(), HoldsLease: a.observation.Lease.Holder == a.options.self() && a.holding.Confirmed.Sent > 0,
+		Generation: max(a.applied, 0), ConfigError: a.configError,
+		DiskFree: uint64(max(a.disk.Free, 0)), DiskTotal: uint64(max(a.disk.Size, 0)), //nolint:gosec // not below 0
+		Message: a.message(d),
+	}
+	if own.Process == election.Up {
+		status.Role, status.Replayed, status.Receiver, status.PendingRestart = peer.Replica, s.Replayed, own.Receiving, s.PendingRestart
+		if own.Role == election.Primary {
+			status.Role, status.Replayed = peer.Primary, status.Received
+			status.Sync = syncOf(own.Sync)
+		} else if !s.LastReplay.IsZero() && s.Replayed < s.Received {
+			status.ReplayLag = time.Since(s.LastReplay)
+		}
+	}
+	if a.booted && a.configured {
+		status.Election = election.Report(a.config, in)
+	}
+	why := a.unready(in)
+	status.Ready = why == ""
+	a.shown.Store(status)
+	a.unreadyWhy.Store(&why)
+	a.renewed.Store(int64(a.holding.Confirmed.Sent))
+}
+
+func syncOf(q *election.Quorum) *peer.Sync {
+	if q == nil {
+		return nil
+	}
+	return &peer.Sync{Number: q.Number, Members: q.Names}
+}
+
+func (a *Agent) phase() peer.Phase {
+	switch a.own.Work {
+	case election.Initializing:
+		return peer.Initializing
+	case election.Cloning:
+		return peer.Cloning
+	case election.Rewinding:
+		return peer.Rewinding
+	}
+	switch a.own.Process {
+	case election.Starting, election.Promoting:
+		return peer.Starting
+	case election.Stopping:
+		return peer.Stopping
+	case election.Up:
+		if a.own.Role == election.Primary && a.hung() {
+			return peer.Hung
+		}
+		return peer.Running
+	}
+	if a.config.Fenced {
+		return peer.Fenced
+	}
+	return peer.Stopped
+}
+
+// hung tells that a primary does not answer.
+func (a *Agent) hung() bool {
+	return now()-max(a.own.Answered, a.own.Since) > a.config.Heartbeat && !a.own.FullDisk
+}
+
+// message says what is wrong or waited for.
+func (a *Agent) message(d election.Decision) string {
+	switch {
+	case d.Blocked:
+		return d.Reason
+	case a.own.FullDisk:
+		return "the volume is full: raise spec.storage"
+	case a.own.Process != election.Up && a.trouble != "":
+		return a.trouble
+	case a.own.Process != election.Up:
+		return d.Reason
+	}
+	return ""
+}
+
+// unready returns why the instance should get no connections; "" when it should.
+func (a *Agent) unready(in election.Input) string {
+	switch {
+	case a.own.Process != election.Up:
+		return "PostgreSQL does not run"
+	case a.own.Role == election.Primary:
+		switch {
+		case a.own.Answered == 0:
+			return "the primary has not written yet"
+		case a.hung():
+			return "PostgreSQL does not answer"
+		}
+		return ""
+	case a.streamed == 0 || in.Now-a.streamed > readyGap:
+		return "the replica follows no primary"
+	}
+	for _, p := range in.Peers {
+		if p.State.Writable && p.State.Position.LSN > a.own.Position.LSN+readyLag {
+			return "the replica is far behind the primary"
+		}
+	}
+	return ""
+}
+
+// Live fails when the loop is stuck. The API server and the peers play no part in it.
+func (a *Agent) Live() error {
+	if late := now() - timeOf(a.turned.Load()); late > stuck {
+		return fmt.Errorf("the agent's loop has been stuck for %s", late.Round(time.Second))
+	}
+	return nil
+}
+
+// Started fails until the agent has made a decision.
+func (a *Agent) Started() error {
+	if !a.started.Load() {
+		return errors.New("no decision yet")
+	}
+	return nil
+}
+
+// Ready says why the instance should get no connections.
+func (a *Agent) Ready() error {
+	if err := a.Live(); err != nil {
+		return err
+	}
+	if why := a.unreadyWhy.Load(); why == nil || *why != "" {
+		if why == nil {
+			return errors.New("no decision yet")
+		}
+		return errors.New(*why)
+	}
+	return nil
+}
+
+// Current is what the loop knows now; a loop that is late knows nothing.
+func (a *Agent) Current() (peer.Status, error) {
+	if late := now() - timeOf(a.turned.Load()); late > replyTime {
+		return peer.Status{}, fmt.Errorf("%w: the agent's loop has not turned for %s", errNotNow, late.Round(time.Millisecond))
+	}
+	return a.Status(), nil
+}
+
+// Status is what the loop knew at its last turn.
+func (a *Agent) Status() peer.Status {
+	shown := a.shown.Load()
+	if shown == nil {
+		return peer.Status{Pod: a.options.Pod, PodUID: a.options.PodUID, AgentVersion: a.options.Version, Phase: peer.Starting}
+	}
+	return *shown
+}
+
+// Promise answers a holder of the Lease that can't reach the API server. What is promised is noted before it is said.
+func (a *Agent) Promise(from peer.FailsafeRequest) election.Reply {
+	answers := make(chan election.Reply, 1)
+	ctx, cancel := context.WithTimeout(a.life, replyTime)
+	defer cancel()
+	ask := func() {
+		if ctx.Err() != nil {
+			return // nobody listens any more
+		}
+		in := a.input(now())
+		reply := election.Promise(a.config, in, election.Holder{Name: from.Pod, UID: from.PodUID})
+		if reply.Granted {
+			a.promised = max(a.promised, reply.Until)
+			a.counts.promises.Add(1)
+		}
+		answers <- reply
+	}
+	select {
+	case a.inbox <- ask:
+	case <-ctx.Done():
+		return election.Reply{Reason: "the agent is busy"}
+	}
+	select {
+	case reply := <-answers:
+		return reply
+	case <-ctx.Done():
+		return election.Reply{Reason: "the agent is busy"}
+	}
+}
+
+// History is that of the instance's timeline.
+func (a *Agent) History(context.Context) (peer.History, error) {
+	shown := a.shown.Load()
+	if shown == nil || shown.Timeline == 0 {
+		return peer.History{}, fmt.Errorf("%w: there is no data yet", errNotNow)
+	}
+	switches, err := a.server.History(shown.Timeline)
+	return peer.History{SystemID: shown.SystemID, Timeline: shown.Timeline, Switches: switches}, err
+}

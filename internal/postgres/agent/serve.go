@@ -1,0 +1,159 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/fettle-dev/fettle/internal/postgres/election"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/pki"
+)
+
+const (
+	// maxRequest bounds the body of a request.
+	maxRequest = 1 << 20
+	// desiredTime bounds what a primary does for one list of wishes.
+	desiredTime = 30 * time.Second
+)
+
+// backend is what the agent answers the questions of others with.
+type backend interface {
+	// Status is an error while the loop is late: what it knew before may not hold any more.
+	Current() (peer.Status, error)
+	Promise(from peer.FailsafeRequest) election.Reply
+	History(ctx context.Context) (peer.History, error)
+	Restart(ctx context.Context) error
+	Desired(ctx context.Context, desired peer.Desired) (peer.Result, error)
+}
+
+// newHandler serves the protocol of package peer. Agents and the operator may ask; only the operator may wish.
+func newHandler(b backend) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+peer.PathStatus, peer.Allow(func(w http.ResponseWriter, _ *http.Request) {
+		status, err := b.Current()
+		answer(w, status, err)
+	}, pki.Agent, pki.Operator))
+	mux.HandleFunc("POST "+peer.PathFailsafe, peer.Allow(func(w http.ResponseWriter, r *http.Request) {
+		from, ok := decode[peer.FailsafeRequest](w, r)
+		if ok {
+			answer(w, b.Promise(from), nil)
+		}
+	}, pki.Agent))
+	mux.HandleFunc("GET "+peer.PathHistory, peer.Allow(func(w http.ResponseWriter, r *http.Request) {
+		history, err := b.History(r.Context())
+		answer(w, history, err)
+	}, pki.Agent, pki.Operator))
+	mux.HandleFunc("POST "+peer.PathRestart, peer.Allow(func(w http.ResponseWriter, r *http.Request) {
+		answer(w, struct{}{}, b.Restart(r.Context()))
+	}, pki.Operator))
+	mux.HandleFunc("PUT "+peer.PathDesired, peer.Allow(func(w http.ResponseWriter, r *http.Request) {
+		desired, ok := decode[peer.Desired](w, r)
+		if !ok {
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), desiredTime)
+		defer cancel()
+		result, err := b.Desired(ctx, desired)
+		answer(w, result, err)
+	}, pki.Operator))
+	return mux
+}
+
+func decode[T any](w http.ResponseWriter, r *http.Request) (in T, ok bool) {
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest)).Decode(&in); err != nil {
+		http.Error(w, "the body is not the JSON that is expected here", http.StatusBadRequest)
+		return in, false
+	}
+	return in, true
+}
+
+// errNotNow means that the instance is in no state for what was asked.
+var errNotNow = errors.New("not now")
+
+func answer(w http.ResponseWriter, out any, err error) {
+	switch {
+	case errors.Is(err, errNotNow):
+		http.Error(w, err.Error(), http.StatusConflict)
+		return
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(out) // the asker may have gone
+}
+
+// health is what the probes say.
+type health interface {
+	// Live returns why the agent should be started anew.
+	Live() error
+	// Started returns why it is too early to judge.
+	Started() error
+	// Ready returns why the instance should get no connections.
+	Ready() error
+}
+
+func newProbes(h health) http.Handler {
+	mux := http.NewServeMux()
+	for path, check := range map[string]func() error{"/livez": h.Live, "/startupz": h.Started, "/readyz": h.Ready} {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			if err := check(); err != nil {
+				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+				return
+			}
+			_, _ = w.Write([]byte("ok\n"))
+		})
+	}
+	return mux
+}
+
+// listen serves until the context ends. With files it speaks TLS. Failures after the start are logged.
+func listen(ctx context.Context, log *slog.Logger, address string, handler http.Handler, files *peer.Files) error {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", address, err)
+	}
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      desiredTime + 5*time.Second,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	serve := func() error { return server.Serve(listener) }
+	if files != nil {
+		server.TLSConfig = files.ServerTLS()
+		serve = func() error { return server.ServeTLS(listener, "", "") }
+	}
+	go func() {
+		if err := serve(); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			log.Error("server ended", "address", address, "error", err.Error())
+		}
+	}()
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	return nil
+}
+
+// listen opens the agent's ports.
+func (a *Agent) listen() error {
+	o := &a.options
+	return errors.Join(
+		listen(a.life, a.log, o.listenOn(o.PeerPort), newHandler(a), a.peers.files),
+		listen(a.life, a.log, o.listenOn(o.ProbePort), newProbes(a), nil),
+		listen(a.life, a.log, o.listenOn(o.MetricsPort), newMetricsHandler(a), nil),
+	)
+}
+
+func newMetricsHandler(a *Agent) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", a.newMetrics())
+	return mux
+}

@@ -1,0 +1,236 @@
+package agent
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/election"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/server"
+	"github.com/fettle-dev/fettle/internal/postgres/session"
+)
+
+// state is what the loop knows. Nobody else touches it.
+type state struct {
+	// booted: the data directory was looked at. configured: config is valid. done: the loop ends.
+	booted, configured, done bool
+	// stopping is set by SIGTERM.
+	stopping bool
+	version  string
+	noted    string
+
+	// spec is the object that config was made of, configError why the newest one is not in effect.
+	spec        *databasev1alpha1.PostgreSQL
+	config      election.Config
+	configError string
+	// good is the last object whose parameters and rules are valid, nil before there was one; applied the generation
+	// whose files PostgreSQL has loaded, -1 for none; retry when to try again.
+	good    *databasev1alpha1.PostgreSQL
+	applied int64
+	retry   time.Duration
+
+	// What the election is told of this instance, the Lease and its own writes.
+	own         election.Server
+	observation election.Observation
+	holding     election.Holding
+	record      *leaseRecord
+	promised    time.Duration
+	asking      bool
+
+	// process is the postmaster, nil while there is none. epoch changes whenever what was asked of the server before
+	// means nothing any more.
+	process *server.Process
+	epoch   int
+	// sample is what the server last said, streamed when its receiver was last seen to stream.
+	sample   sample
+	streamed time.Duration
+	// prepared is set when Fettle's roles are there, slots are those that were made sure of.
+	prepared, checkpointed bool
+	slots                  []string
+	followers              map[string]election.Follower
+	disk                   server.Disk
+	trouble                string
+
+	ops
+}
+
+// ops are what runs beside the loop.
+type ops struct {
+	// task changes the server or its data; there is one at a time.
+	task *task
+	// rest is until when no task begins, after one that failed.
+	rest time.Duration
+	// lease is a read or write of the Lease.
+	lease *leaseOp
+	// The rest is asked at intervals.
+	sampling, heartbeat, chores, measuring, certificates periodic
+}
+
+// task is an action that runs.
+type task struct {
+	name   string
+	cancel context.CancelFunc
+}
+
+// periodic is something that is done again and again, one at a time.
+type periodic struct {
+	running bool
+	next    time.Duration
+}
+
+// due tells whether it is time, and notes that it begins.
+func (p *periodic) due(at time.Duration) bool {
+	if p.running || at < p.next {
+		return false
+	}
+	p.running = true
+	return true
+}
+
+// over notes that it ended, and when it is due again.
+func (p *periodic) over(next time.Duration) { p.running, p.next = false, next }
+
+// input is what the election decides by.
+func (a *Agent) input(at time.Duration) election.Input {
+	answers := map[string]election.Answer{}
+	for ordinal, answer := range a.peers.Answers() {
+		if answer.At > 0 {
+			answers[peer.Pod(a.options.Cluster, ordinal)] = election.Answer{Sent: answer.At, State: answer.Election}
+		}
+	}
+	return election.Input{
+		Now: at, Stop: a.stopping, Lease: a.observation, Holding: a.holding, Asking: a.asking, Promised: a.promised,
+		Server: a.own, Peers: answers, Followers: a.followers,
+	}
+}
+
+// configure takes over a new version of the object. One that is not valid leaves the last good one in effect.
+func (a *Agent) configure() {
+	object := a.object.Get()
+	if object == nil || object == a.spec {
+		return
+	}
+	c := configOf(&a.options, object)
+	if a.record != nil {
+		c.MayInitialize = a.record.Fresh
+	}
+	a.spec, a.configError, a.retry = object, "", 0
+	a.events.uid = object.UID
+	if err := c.Validate(); err != nil {
+		a.refuse(err)
+		return
+	}
+	if err := a.valid(object); err != nil {
+		a.refuse(err)
+	} else {
+		a.good = object
+	}
+	a.config, a.configured = c, true
+	a.peers.SetSize(a.life, len(c.Instances))
+}
+
+// refuse notes why the newest object is not in effect.
+func (a *Agent) refuse(err error) {
+	a.configError = oneLine(err.Error())
+	a.log.Error("the PostgreSQL object can't be followed; the last good one stays in effect", "error", a.configError)
+}
+
+// generation is that of the configuration that should be in effect; 0 without an object.
+func (a *Agent) generation() int64 {
+	if a.good == nil {
+		return 0
+	}
+	return a.good.Generation
+}
+
+// configOf is what an object asks of an instance. An instance beyond the number of replicas still knows itself as one:
+// it is about to be removed.
+func configOf(o *Options, object *databasev1alpha1.PostgreSQL) election.Config {
+	size := 1
+	if object.Spec.Replicas != nil {
+		size = int(*object.Spec.Replicas)
+	}
+	size = max(size, o.ordinal()+1)
+	c := election.Config{
+		Self:             o.self(),
+		SwitchoverTarget: target(o.Cluster, object),
+		Fenced:           object.Spec.Hibernated || isFenced(object, o.Pod),
+		Paused:           object.Spec.Paused,
+		Failsafe:         true,
+		AutoReclone:      true,
+		Timing: election.Timing{
+			Renew: object.Spec.Lease.Renew.Duration, Lease: object.Spec.Lease.Duration.Duration, Fence: object.Spec.Lease.Fence.Duration,
+		}.WithDefaults(),
+	}
+	for ordinal := range size {
+		c.Instances = append(c.Instances, peer.Pod(o.Cluster, ordinal))
+	}
+	if s := object.Spec.Synchronous; s != nil && !s.Preferred {
+		c.Synchronous = int(s.Number)
+	}
+	return c
+}
+
+// target is the instance that is asked for as primary: by annotation, else by the spec. A number stands for its pod.
+func target(cluster string, object *databasev1alpha1.PostgreSQL) string {
+	for _, wanted := range []string{object.Annotations[databasev1alpha1.AnnotationSwitchover], object.Spec.Primary} {
+		if ordinal, err := strconv.Atoi(wanted); err == nil && ordinal >= 0 {
+			return peer.Pod(cluster, ordinal)
+		}
+		if _, ok := peer.Ordinal(cluster, wanted); ok {
+			return wanted
+		}
+	}
+	return ""
+}
+
+func isFenced(object *databasev1alpha1.PostgreSQL, pod string) bool {
+	for name := range strings.SplitSeq(object.Annotations[databasev1alpha1.AnnotationFenced], ",") {
+		if name = strings.TrimSpace(name); name == "*" || name == pod {
+			return true
+		}
+	}
+	return false
+}
+
+// become notes a new state of the server.
+func (a *Agent) become(process election.Process, at time.Duration) {
+	if a.own.Process != process {
+		a.own.Process, a.own.Since = process, at
+	}
+}
+
+// newEpoch begins an epoch: what was asked of the server before is not listened to any more.
+func (a *Agent) newEpoch() {
+	a.epoch++
+	a.sampling.next, a.heartbeat.next = 0, 0
+}
+
+// follow keeps what is known of the standbys up to date.
+func (a *Agent) follow(s session.Status, at time.Duration) {
+	followers := maps.Clone(a.followers)
+	if followers == nil {
+		followers = map[string]election.Follower{}
+	}
+	for name, f := range followers {
+		f.Streaming, f.CaughtUp = false, false
+		followers[name] = f
+	}
+	for _, sender := range s.Senders {
+		if !slices.Contains(a.config.Instances, sender.Name) || sender.State != "streaming" {
+			continue
+		}
+		followers[sender.Name] = election.Follower{
+			Streaming: true, CaughtUp: s.Written < sender.Flushed+caughtUp, Flushed: uint64(sender.Flushed), Seen: at,
+		}
+	}
+	a.followers = followers
+}
+
+// caughtUp is how many bytes a standby may lack for commits to wait for it: one segment.
+const caughtUp = 16 << 20

@@ -1,0 +1,134 @@
+package postgres
+
+import (
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// link is a TCP proxy between two parts of a cluster that can be cut: what is sent then vanishes, as it does when a node is
+// lost or cut off, and nobody is told.
+type link struct {
+	target func() string
+
+	mutex sync.Mutex
+	cut   bool
+	conns map[net.Conn]bool
+	// joined is closed while the link is whole.
+	joined chan struct{}
+}
+
+// newLink listens at address and forwards to what target says when a connection comes.
+func newLink(t testing.TB, address string, target func() string) *link {
+	t.Helper()
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &link{target: target, conns: map[net.Conn]bool{}, joined: make(chan struct{})}
+	close(l.joined)
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go l.serve(conn)
+		}
+	}()
+	t.Cleanup(func() {
+		_ = listener.Close()
+		l.drop()
+	})
+	return l
+}
+
+// Cut has everything vanish from now on, also on connections that are open.
+func (l *link) Cut() {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if !l.cut {
+		l.cut, l.joined = true, make(chan struct{})
+	}
+}
+
+// Join ends a cut. Connections that were open go on with what was not sent yet, as TCP does.
+func (l *link) Join() {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.cut {
+		l.cut = false
+		close(l.joined)
+	}
+}
+
+// drop closes all connections.
+func (l *link) drop() {
+	l.Join()
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	for conn := range l.conns {
+		_ = conn.Close()
+	}
+}
+
+func (l *link) wait() {
+	l.mutex.Lock()
+	joined := l.joined
+	l.mutex.Unlock()
+	<-joined
+}
+
+func (l *link) track(conn net.Conn, on bool) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if on {
+		l.conns[conn] = true
+	} else {
+		delete(l.conns, conn)
+		_ = conn.Close()
+	}
+}
+
+func (l *link) serve(client net.Conn) {
+	l.track(client, true)
+	defer l.track(client, false)
+	l.wait()
+	target := l.target()
+	if target == "" {
+		return
+	}
+	server, err := net.DialTimeout("tcp", target, time.Second)
+	if err != nil {
+		return
+	}
+	l.track(server, true)
+	defer l.track(server, false)
+	ended := make(chan struct{}, 2)
+	for _, pair := range [][2]net.Conn{{client, server}, {server, client}} {
+		go func() {
+			l.copy(pair[0], pair[1])
+			ended <- struct{}{}
+		}()
+	}
+	<-ended
+}
+
+// copy forwards in one direction. During a cut it holds what it has read.
+func (l *link) copy(to io.Writer, from io.Reader) {
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		l.wait()
+		if n > 0 {
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
