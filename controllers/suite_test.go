@@ -37,6 +37,8 @@ const (
 	still = 1500 * time.Millisecond
 	// conflictRetry is the operator's, for these tests.
 	conflictRetry = time.Second
+	// agentImage is what databases get their agent from.
+	agentImage = "ghcr.io/fettle-dev/fettle:test"
 )
 
 var (
@@ -113,6 +115,7 @@ func (o *operator) start() {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(controllers.Setup(mgr, controllers.Options{
 		Workers: 5, WatchSecrets: true, Webhooks: true, ConflictRetry: conflictRetry, Metrics: monitoring.New(o.registry, true),
+		AgentImage: agentImage,
 	})).To(Succeed())
 	ctx, cancel := context.WithCancel(context.Background())
 	o.cancel, o.ended = cancel, make(chan error, 1)
