@@ -3,6 +3,7 @@ package testpg
 
 import (
 	"context"
+	"io"
 	"net"
 	"os"
 	"os/user"
@@ -94,7 +95,7 @@ type Instance struct {
 	*server.Server
 	// Settings can be changed; Configure or Start put them into effect.
 	Settings config.Settings
-	// Log is what it wrote.
+	// Log is what it wrote; nil after Logging.
 	Log *Log
 
 	process *server.Process
@@ -103,9 +104,22 @@ type Instance struct {
 // New prepares an instance; it has no data yet.
 func New(t testing.TB, name string) *Instance {
 	t.Helper()
-	dir := Dir(t)
 	log := &Log{}
-	i := &Instance{Log: log}
+	i := Logging(t, name, log)
+	i.Log = log
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("log of %s:\n%s", name, log)
+		}
+	})
+	return i
+}
+
+// Logging is like New, for an instance whose output goes to log.
+func Logging(t testing.TB, name string, log io.Writer) *Instance {
+	t.Helper()
+	dir := Dir(t)
+	i := &Instance{}
 	binaries := Binaries(t)
 	s, err := server.New(server.Options{
 		Binaries: binaries, Volume: filepath.Join(dir, "volume"), Run: filepath.Join(dir, "run"), Credential: Credential(t), Output: log,
@@ -128,9 +142,6 @@ func New(t testing.TB, name string) *Instance {
 		defer cancel()
 		if err := s.KillLeftovers(ctx); err != nil {
 			t.Error(err)
-		}
-		if t.Failed() {
-			t.Logf("log of %s:\n%s", name, log)
 		}
 	})
 	return i
