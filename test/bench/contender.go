@@ -27,7 +27,8 @@ const contendCommand = "contend"
 type contender struct {
 	name, about string
 	user        string
-	arguments   []string // of contendCommand
+	arguments   []string // of contendCommand, or of binary
+	binary      string   // path of another program; empty for this one
 }
 
 const (
@@ -37,12 +38,18 @@ const (
 
 // contenders are all; the raw client's concurrency is found out at the beginning.
 func contenders(concurrency int) []contender {
+	naiveContender := func(name, about string, arguments ...string) contender {
+		return contender{name: name, about: about, user: naiveUser, arguments: append([]string{"naive"}, arguments...)}
+	}
 	return []contender{
-		{oursName, "fettle manager, 5 workers, its own role", oursUser, []string{"ours"}},
-		{rawName, fmt.Sprintf("raw client, %d at once (best of %v)", concurrency, concurrencies), rawUser, []string{"raw", "-workers", strconv.Itoa(concurrency)}},
-		{"naive", "naive controller as it is without options, 1 worker", naiveUser, []string{"naive", "-workers", "1"}},
-		{"naive-5", "naive controller, 5 workers", naiveUser, []string{"naive", "-workers", "5"}},
-		{"careful-5", "naive controller that compares before it writes, 5 workers", naiveUser, []string{"naive", "-workers", "5", "-careful"}},
+		{name: oursName, about: "fettle manager, 5 workers, its own role", user: oursUser, arguments: []string{"ours"}},
+		{
+			name: rawName, about: fmt.Sprintf("raw client, %d at once (best of %v)", concurrency, concurrencies),
+			user: rawUser, arguments: []string{"raw", "-workers", strconv.Itoa(concurrency)},
+		},
+		naiveContender("naive", "naive controller as it is without options, 1 worker", "-workers", "1"),
+		naiveContender("naive-5", "naive controller, 5 workers", "-workers", "5"),
+		naiveContender("careful-5", "naive controller that compares before it writes, 5 workers", "-workers", "5", "-careful"),
 	}
 }
 

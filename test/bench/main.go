@@ -7,6 +7,7 @@
 //	make bench
 //	go run ./test/bench -n 1000 -rounds 5 -load burst
 //	go run ./test/bench -mode memory
+//	go run ./test/bench -mode config [-peer RELOADER]
 package main
 
 import (
@@ -35,8 +36,19 @@ type options struct {
 	settle     time.Duration
 	idle       time.Duration
 	seed       uint64
+	singles    int
+	rate       float64
+	limit      time.Duration
+	peer       string
 	out        string
 }
+
+// Modes.
+const (
+	modeCompare = "compare"
+	modeMemory  = "memory"
+	modeConfig  = "config"
+)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -60,10 +72,14 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer b.stop()
-	if o.mode == "memory" {
+	switch o.mode {
+	case modeMemory:
 		return b.memory(ctx)
+	case modeConfig:
+		return b.configChanges(ctx)
+	default:
+		return b.compare(ctx)
 	}
-	return b.compare(ctx)
 }
 
 func parse(args []string) (options, error) {
@@ -75,10 +91,15 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.children, "children", 2, "children of a WebApp: 2 (Deployment, Service) or 4 (and PodDisruptionBudget, NetworkPolicy)")
 	flags.StringVar(&o.load, "load", loadBacklog,
 		"backlog: the WebApps exist before the contender starts, and its start counts; burst: they are created while it runs")
-	flags.StringVar(&o.mode, "mode", "compare", "compare, or memory: the manager's memory with n WebApps, and what it sends when idle and after a restart")
+	flags.StringVar(&o.mode, "mode", modeCompare, "compare; memory: the manager's memory with n WebApps, and what it sends when idle and "+
+		"after a restart; config: the time from a change of each of n AppConfigs until the Deployment that uses it restarts")
 	flags.StringVar(&o.contenders, "contenders", strings.Join(names(), ","), "whom to compare")
 	flags.DurationVar(&o.settle, "settle", 4*time.Second, "how long to count requests after the last WebApp is Ready")
-	flags.DurationVar(&o.idle, "idle", time.Minute, "how long to watch the idle manager, with -mode memory")
+	flags.DurationVar(&o.idle, "idle", time.Minute, "how long to watch the idle manager, with -mode memory and config")
+	flags.IntVar(&o.singles, "singles", 200, "number of AppConfigs that are changed one by one, with -mode config")
+	flags.Float64Var(&o.rate, "rate", 10, "how many of them in a second")
+	flags.DurationVar(&o.limit, "limit", 10*time.Minute, "how long to wait for the answers to changes, with -mode config")
+	flags.StringVar(&o.peer, "peer", "", "path of a program that understands the annotations of stakater/Reloader, to compare with, with -mode config")
 	flags.Uint64Var(&o.seed, "seed", rand.Uint64(), "of the order of the blocks")
 	flags.StringVar(&o.out, "out", "dist/bench", "folder for the results and the contenders' logs")
 	if err := flags.Parse(args); err != nil {
@@ -99,11 +120,11 @@ func (o options) validate() error {
 	if loads := []string{loadBacklog, loadBurst}; !slices.Contains(loads, o.load) {
 		errs = append(errs, fmt.Errorf("-load=%s: must be one of %v", o.load, loads))
 	}
-	if modes := []string{"compare", "memory"}; !slices.Contains(modes, o.mode) {
+	if modes := []string{modeCompare, modeMemory, modeConfig}; !slices.Contains(modes, o.mode) {
 		errs = append(errs, fmt.Errorf("-mode=%s: must be one of %v", o.mode, modes))
 	}
-	if min(o.n, o.rounds, o.warmUp) < 1 {
-		errs = append(errs, errors.New("-n, -rounds and -warm-up must be positive"))
+	if min(o.n, o.rounds, o.warmUp, o.singles) < 1 || o.rate <= 0 {
+		errs = append(errs, errors.New("-n, -rounds, -warm-up, -singles and -rate must be positive"))
 	}
 	for name := range strings.SplitSeq(o.contenders, ",") {
 		if !slices.Contains(names(), name) {

@@ -25,7 +25,7 @@ type process struct {
 
 // start runs a contender; its log is appended to one of its own.
 func (b *bench) start(c contender) (*process, error) {
-	binary, err := os.Executable()
+	binary, arguments, err := c.commandLine()
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (b *bench) start(c contender) (*process, error) {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }() // the process has it open too
-	p.command = exec.Command(binary, append([]string{contendCommand}, c.arguments...)...)
+	p.command = exec.Command(binary, arguments...)
 	p.command.Env = append(os.Environ(), "KUBECONFIG="+b.kubeconfigs[c.user])
 	p.command.Stdout, p.command.Stderr = log, log
 	p.started = time.Now()
@@ -47,6 +47,15 @@ func (b *bench) start(c contender) (*process, error) {
 		close(p.done)
 	}()
 	return p, nil
+}
+
+// commandLine is how the contender is started: a sub-command of this program, unless it is another.
+func (c contender) commandLine() (string, []string, error) {
+	if c.binary != "" {
+		return c.binary, c.arguments, nil
+	}
+	binary, err := os.Executable()
+	return binary, append([]string{contendCommand}, c.arguments...), err
 }
 
 // stop ends the process, and returns an error if it had ended by itself.

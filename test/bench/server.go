@@ -25,6 +25,7 @@ const (
 	benchNamespace = "fettle-bench"
 	naiveUser      = "system:serviceaccount:" + benchNamespace + ":naive"
 	rawUser        = "system:serviceaccount:" + benchNamespace + ":raw"
+	peerUser       = "system:serviceaccount:" + benchNamespace + ":peer"
 )
 
 // bench is an API server and what is needed to compare contenders on it.
@@ -78,7 +79,7 @@ func (b *bench) prepare(ctx context.Context, control *envtest.Environment) (err 
 	if err := b.writeKubeconfig(oursUser, b.env.Operator); err != nil {
 		return err
 	}
-	for _, user := range []string{naiveUser, rawUser} {
+	for _, user := range []string{naiveUser, rawUser, peerUser} {
 		made, err := control.AddUser(envtest.User{Name: user, Groups: []string{
 			"system:serviceaccounts", "system:serviceaccounts:" + benchNamespace,
 		}}, nil)
@@ -125,6 +126,25 @@ func (b *bench) grant(ctx context.Context) error {
 			{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: naiveUser},
 			{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: rawUser},
 		},
+	}
+	return errors.Join(b.admin.Create(ctx, role), b.admin.Create(ctx, binding), b.grantPeer(ctx))
+}
+
+// grantPeer gives the peer of -mode config what it needs.
+func (b *bench) grantPeer(ctx context.Context) error {
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: benchNamespace + "-peer"},
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets", "namespaces"}, Verbs: []string{"get", "list", "watch"}},
+			{APIGroups: []string{"apps"}, Resources: []string{"deployments", "statefulsets", "daemonsets"}, Verbs: []string{"get", "list", "update", "patch"}},
+			{APIGroups: []string{"batch"}, Resources: []string{"cronjobs", "jobs"}, Verbs: []string{"get", "list"}},
+			{APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+		},
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: peerUser}},
 	}
 	return errors.Join(b.admin.Create(ctx, role), b.admin.Create(ctx, binding))
 }
