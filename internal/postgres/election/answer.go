@@ -11,6 +11,9 @@ func Report(c Config, in Input) State {
 		Position: s.Position, Exact: s.Exact, Upstream: s.Upstream,
 		Writable: s.primary() && v.held(), Candidate: v.candidate(), API: in.Lease.Reachable(),
 	}
+	if !v.free() {
+		out.FreeIn = max(0, v.freeAt()-in.Now)
+	}
 	if v.free() && s.yielded() {
 		out.Yielded = v.lease.Version
 	}

@@ -94,9 +94,9 @@ func (v *view) freeAt() time.Duration {
 	return v.in.Lease.Since + v.Lease
 }
 
-// holder is who else has the Lease: "" for nobody.
+// holder is which other instance has the Lease: "" for none. A pod that this one has replaced can't be followed.
 func (v *view) holder() string {
-	if v.mine() || v.free() {
+	if v.lease.Holder.Name == v.Self.Name || v.free() {
 		return ""
 	}
 	return v.lease.Holder.Name

@@ -143,7 +143,9 @@ func (v *view) turn() (time.Duration, string) {
 		case !ok:
 			silent = silent || name != v.lease.Primary && name != v.lease.Holder.Name
 		case p.Candidate && v.copyOf(p) && v.better(p, i):
-			at, why = at+v.Step, "leaves the Lease to "+name+", which comes first"
+			// It may have started to observe the Lease later than this one.
+			theirs := min(v.in.Peers[name].Sent+p.FreeIn, v.freeAt()+v.Config.Lease)
+			at, why = max(at, theirs)+v.Step, "leaves the Lease to "+name+", which comes first"
 		}
 	}
 	if silent {

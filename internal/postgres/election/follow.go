@@ -50,8 +50,8 @@ func (v *view) join(h string) *Decision {
 	switch {
 	case s.Role == Standby && !v.left(h):
 		return do(StartStandby{Upstream: upstream}, "starts as a standby")
-	case h == "" && s.Role == Primary && s.Clean && v.free() && !v.lastPrimary() && !v.lease.diverged(s.Position):
-		return do(StartStandby{}, "was a primary: starts as a standby that can be elected")
+	case h == "" && v.free() && v.lease.Primary != "" && !v.lastPrimary():
+		return do(StartStandby{}, "was a primary before the last one: starts as a standby that can be elected")
 	case h == "" || v.lease.Primary != h:
 		return wait("was a primary: waits for the next one")
 	case s.Clean && !v.left(h):

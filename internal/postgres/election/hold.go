@@ -104,7 +104,7 @@ func (v *view) takeBack() *Decision {
 // answered for longer than heartbeats and the stop take, and this process has not taken the Lease since.
 func (v *view) hung() bool {
 	s := v.server
-	return s.Process == Down && v.in.Holding.Confirmed.Sent > 0 && s.Since > v.in.Holding.Confirmed.Sent &&
+	return s.Process == Down && !s.FullDisk && v.in.Holding.Confirmed.Sent > 0 && s.Since > v.in.Holding.Confirmed.Sent &&
 		s.Since-s.Answered > v.Heartbeat+v.Kill && s.Crashed < s.Since
 }
 
@@ -130,7 +130,13 @@ func (v *view) start() *Decision {
 		v.wake(s.Since + v.Renew)
 		return wait("waits to start again after a crash")
 	case s.Clean && v.switchover() == nil:
-		return v.release("switches over to " + v.SwitchoverTarget)
+		if p, ok := v.peer(v.SwitchoverTarget, s.Since); ok && p.Position.Compare(s.Position) >= 0 {
+			return v.release("switches over to " + v.SwitchoverTarget)
+		} else if v.in.Now < s.Since+v.Step {
+			v.wake(s.Since + v.Step)
+			return wait("waits for " + v.SwitchoverTarget + " to say that it has all of the log")
+		}
+		return do(StartPrimary{}, "starts as the primary: "+v.SwitchoverTarget+" does not have all of the log")
 	}
 	return do(StartPrimary{}, "starts as the primary")
 }
@@ -184,6 +190,9 @@ func (v *view) switchover() *string {
 		return new(name + " is no standby that runs")
 	case v.server.Process == Up && !(f.Streaming && f.CaughtUp):
 		return new(name + " has not caught up")
+	case v.server.Process == Up && v.in.Now < v.server.Since+2*v.Renew:
+		v.wake(v.server.Since + 2*v.Renew)
+		return new("has only just become the primary")
 	}
 	return nil
 }

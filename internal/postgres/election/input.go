@@ -127,8 +127,9 @@ type State struct {
 	Upstream string `json:"upstream,omitempty"`
 	// Writable: it holds the Lease and its PostgreSQL accepts writes.
 	Writable bool `json:"writable,omitempty"`
-	// Candidate: it would take the Lease if it were free.
-	Candidate bool `json:"candidate,omitempty"`
+	// Candidate: it would take the Lease if it were free, which it is to this instance after FreeIn, in nanoseconds.
+	Candidate bool          `json:"candidate,omitempty"`
+	FreeIn    time.Duration `json:"freeIn,omitempty"`
 	// Yielded is the version of the Lease that it saw free, and for which it has ended its WAL receiver: it receives
 	// nothing until it has seen a newer version.
 	Yielded string `json:"yielded,omitempty"`

@@ -223,11 +223,9 @@ func (w *world) settle(n *instance) {
 func (w *world) askPeers(n *instance, peers []string) {
 	c := n.clock(w.now)
 	n.hold = n.hold.Ask(c)
-	all := true
 	for _, name := range peers {
 		p := w.nodes[slices.Index(n.config.Instances, name)]
 		if !w.linked(n.id, p.id) || !p.running || p.frozen() {
-			all = false
 			continue
 		}
 		r := Promise(p.config, w.input(p), n.config.Self)
@@ -236,12 +234,20 @@ func (w *world) askPeers(n *instance, peers []string) {
 			p.promisedTo = p.clock(w.now) + w.timing.Lease
 		}
 		if !r.Granted || w.sometimes(10) {
-			all = false
 			continue
 		}
+		n.granted[p.id] = w.now
 		n.hold = n.hold.Granted(name, c)
 	}
-	if all {
-		n.grantedAt = w.now
+}
+
+// secure is the true time that n's deadline counts from.
+func (w *world) secure(n *instance) time.Duration {
+	oldest := w.now
+	for _, p := range w.nodes {
+		if p != n {
+			oldest = min(oldest, n.granted[p.id])
+		}
 	}
+	return max(n.renewedAt, oldest)
 }

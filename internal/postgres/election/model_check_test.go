@@ -11,7 +11,7 @@ func (w *world) check() {
 		// 2: nothing is read-write after the deadline, on any clock.
 		limit := (w.timing.Fence + w.timing.Kill) * 21 / 20
 		thawed := n.pg.Stop >= Immediate && w.now < n.thawedAt+w.timing.Kill*21/20
-		if since := w.now - max(n.renewedAt, n.grantedAt); since > limit && !thawed && len(w.nodes) > 1 {
+		if since := w.now - w.secure(n); since > limit && !thawed && len(w.nodes) > 1 {
 			w.violated("2: %s may write %s after its last renewal", n.name, since)
 		}
 		for _, m := range w.nodes[i+1:] {
@@ -24,7 +24,7 @@ func (w *world) check() {
 
 // leads looks at a primary that is about to serve: in synchronous mode it has every row that was acknowledged.
 func (w *world) leads(n *instance) {
-	if w.sync == 0 {
+	if w.sync == 0 || n.exempt { // what was frozen acknowledges nothing, see ack
 		return
 	}
 	for op, by := range w.acked {
@@ -42,6 +42,7 @@ func (n *instance) has(op int) bool {
 // ack looks at a row that is acknowledged.
 func (w *world) ack(n *instance, op int) {
 	w.acked[op] = n.id
+	w.say("%s acknowledges %d", n.name, op)
 	for _, m := range w.nodes {
 		if m == n || !m.accepts() {
 			continue
@@ -79,8 +80,8 @@ func (w *world) checkAcquire(n *instance) {
 	if n.pg.mayWrite() {
 		w.violated("1: %s takes the Lease with a primary that runs", n.name)
 	}
-	// 6: where nothing is broken, the best one takes it.
-	if w.now < w.calm+w.timing.Lease || w.record.Holder == n.config.Self || w.flaky {
+	// 6: where nothing is broken, the best one takes it. (A synchronous cluster may have to prefer the last primary.)
+	if w.now < w.calm+w.timing.Lease || w.record.Holder == n.config.Self || w.flaky || w.sync > 0 {
 		return
 	}
 	for _, m := range w.nodes {
@@ -95,7 +96,7 @@ func (w *world) checkRelease(n *instance) {
 	if n.pg.mayWrite() {
 		w.violated("5: %s releases the Lease while PostgreSQL is %s", n.name, n.pg.Process)
 	}
-	if n.pg.FullDisk && !n.stop && !n.config.Fenced {
+	if n.pg.FullDisk && !n.stop && n.config.SwitchoverTarget == "" {
 		w.violated("12: %s gives up for a full disk", n.name)
 	}
 }

@@ -30,7 +30,7 @@ var faults = []fault{
 		// A probe of the kubelet, each second, ends it after three failures. That is in time, unless the Lease had not
 		// been renewed for a while already: then the cluster relies on the deadline that the agent no longer enforces.
 		n.agentFrozen, n.wakeAt = true, w.now+w.timing.Lease/2
-		n.exempt = w.now-max(n.renewedAt, n.grantedAt) > w.timing.Renew*3/2
+		n.exempt = w.now-w.secure(n) > w.timing.Renew*3/2
 		return true
 	}},
 	{"machine is frozen", 2, func(w *world, n, _ *instance) bool {
@@ -112,7 +112,7 @@ func (w *world) healAll() {
 	for _, n := range w.nodes {
 		n.pg.FullDisk, n.pg.lag = false, false
 		n.wakeAt = min(n.wakeAt, w.now)
-		if n.pg.hung && !n.pg.mayWrite() { // the liveness probe sees that
+		if n.pg.hung && (!n.pg.primary() || len(w.nodes) == 1) { // the liveness probe sees that
 			w.die(n, second, false)
 		}
 	}

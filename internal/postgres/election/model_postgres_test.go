@@ -124,12 +124,17 @@ func (w *world) workEnds(n *instance) {
 	case !ok:
 		d.Data = Partial
 		return
-	case work == Rewinding && (w.sometimes(4) || s.pg.end().Timeline == d.end().Timeline && !prefix(d.wal, s.pg.wal)):
+	case work == Rewinding && (w.sometimes(4) && w.mayLose(n) || s.pg.end().Timeline == d.end().Timeline && !prefix(d.wal, s.pg.wal)):
 		d.Data = Unfit
 		return
 	}
 	d.wal, d.Data, d.Role, d.SystemID, d.Clean = slices.Clone(s.pg.wal), Usable, Standby, s.pg.SystemID, false
 	d.checkpoint()
+}
+
+// mayLose says that the other copies can do without n's: a cluster of which two rewinds have failed waits for a person.
+func (w *world) mayLose(n *instance) bool {
+	return !slices.ContainsFunc(w.nodes, func(m *instance) bool { return m != n && m.pg.Data != Usable })
 }
 
 func prefix(a, b []entry) bool { return len(a) <= len(b) && slices.Equal(a, b[:len(a)]) }
@@ -179,7 +184,7 @@ func (w *world) followers(n *instance) map[string]Follower {
 	for _, s := range w.nodes {
 		if flushed, ok := w.confirms(n, s); ok && s != n {
 			out[s.name] = Follower{
-				Streaming: true, CaughtUp: int(flushed) >= len(n.pg.wal)-1, Flushed: flushed, Seen: n.clock(w.now),
+				Streaming: true, CaughtUp: int(flushed) == len(n.pg.wal) && !s.pg.lag, Flushed: flushed, Seen: n.clock(w.now),
 			}
 		}
 	}

@@ -57,12 +57,12 @@ type instance struct {
 	answer   *flight // of the write under way
 
 	// What only the model knows.
-	renewedAt   time.Duration // true time when the last write that was applied was sent
-	thawedAt    time.Duration // true time when the whole machine went on
-	grantedAt   time.Duration // true time when the last round was sent that everybody granted
-	promisedTo  time.Duration // own clock: until when a promise was given by any process of this pod
-	seenVersion string        // by this process
-	seenSince   time.Duration // own clock
+	renewedAt   time.Duration   // true time when the last write that was applied was sent
+	thawedAt    time.Duration   // true time when the whole machine went on
+	granted     []time.Duration // by peer: true time when the question was sent that it granted last
+	promisedTo  time.Duration   // own clock: until when a promise was given by any process of this pod
+	seenVersion string          // by this process
+	seenSince   time.Duration   // own clock
 	seenFailed  bool
 	fenced      int
 }
@@ -118,7 +118,7 @@ func newWorld(rng *rand.Rand, n, sync int, timing Timing) *world {
 	}
 	for i := range n {
 		w.nodes = append(w.nodes, &instance{
-			id: i, name: names[i], rate: 1000,
+			id: i, name: names[i], rate: 1000, granted: make([]time.Duration, n),
 			config: Config{
 				Self: Holder{Name: names[i], UID: fmt.Sprintf("%d-0", i)}, Instances: names, MayInitialize: true,
 				Synchronous: sync, Failsafe: true, AutoReclone: true, Backup: n == 2, Timing: timing,
