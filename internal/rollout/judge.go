@@ -163,8 +163,12 @@ func (d *dependant) missing() string {
 }
 
 // doubtful reports whether d, of which nothing is known, was made or changed so close to a publication that its pods may
-// have found what was published before, or nothing where they can do without.
+// have found what was published before, or nothing where they can do without; or whether something was known, but somebody
+// removed the note of it and not the template's annotation, so that its pods went on.
 func (p *pass) doubtful(d *dependant) bool {
+	if key := p.owner.annotation(); d.templates[key] != "" && parseNote(d.notes[key]) == nil {
+		return true
+	}
 	return slices.ContainsFunc(d.uses, func(u use) bool {
 		at, first := parseStamp(u.object.Stamp)
 		return !at.IsZero() && (!first || u.optional) && latest(d.created, d.changed).Sub(at).Abs() <= uncertainty

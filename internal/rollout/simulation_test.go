@@ -75,17 +75,29 @@ func (w *world) happen() {
 			w.userRolls(s, "strip the template", func() { delete(s.templates, key) })
 		}
 	case 7:
-		if s.templates[key] != "" {
+		if n := parseNote(s.notes[key]); n != nil && !n.Adopted && n.Hash == s.templates[key] {
 			w.note("strip the note of %s", s.Name)
 			delete(s.notes, key)
 			s.ours = false // as far as anybody can tell
 			w.bump(s)
 		}
 	case 8:
-		s.fails = !s.fails && w.rng.IntN(2) == 0
-		w.bump(s)
+		if s.fails {
+			w.heal(s)
+		} else {
+			s.fails = true
+			w.bump(s)
+		}
 	default:
 		w.progress(s)
+	}
+}
+
+// heal ends a failure. The rollout goes on, though it has given its place away.
+func (w *world) heal(s *simWorkload) {
+	if s.fails {
+		s.fails, s.ours = false, false
+		w.bump(s)
 	}
 }
 
@@ -96,6 +108,9 @@ func (w *world) userRolls(s *simWorkload, why string, change func()) {
 	s.changed, s.ours = w.now, false
 	w.roll(s)
 	w.bump(s)
+	if at, _ := parseStamp(w.stamp); w.now.Sub(at) <= uncertainty {
+		w.cache[s.Name] = copyOf(s) // see the limits in the package's documentation
+	}
 }
 
 // progress lets the rollout of s go on.
@@ -128,8 +143,7 @@ func (w *world) operate() plan {
 // settle lets time pass, with nothing else happening than what the operator does, until it has nothing left to do.
 func (w *world) settle() {
 	for _, s := range w.cluster {
-		s.fails = false
-		w.bump(s)
+		w.heal(s)
 	}
 	for range 400 {
 		w.sync()
