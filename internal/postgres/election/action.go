@@ -36,7 +36,8 @@ type (
 	Follow struct{ Upstream string }
 	// StartPrimary starts without standby.signal.
 	StartPrimary struct{}
-	// Promote ends recovery. The new timeline must be higher than After.
+	// Promote ends recovery. The new timeline is After + 1, and must be that one, which nobody else has used: PostgreSQL
+	// takes the one after the highest of which it finds a history file, so there has to be one of After.
 	Promote struct{ After uint32 }
 	// Stop stops PostgreSQL, or makes an ordered stop harder.
 	Stop struct {

@@ -152,7 +152,7 @@ func (v *view) promote() *Decision {
 	case v.promised():
 		v.wake(v.in.Promised)
 		return wait("waits: it was promised not to become the primary")
-	case v.in.Now-v.in.Holding.Confirmed.Sent >= v.Renew || !v.mine():
+	case v.in.Now-v.in.Holding.Confirmed.Sent >= v.Renew || !v.mine() || !v.claimed():
 		return wait("waits for a renewal of the Lease before promoting")
 	}
 	return do(Promote{After: v.lease.Timeline - 1}, "won the election")

@@ -60,6 +60,8 @@ type Server struct {
 	Exact    bool
 	// History is that of the server's own timeline, oldest first.
 	History []Fork
+	// Highest is the highest timeline that a history file in pg_wal is of: PostgreSQL promotes to a higher one.
+	Highest uint32
 	// Upstream is the instance that a standby is told to follow; Receiving says that its WAL receiver lives.
 	Upstream  string
 	Receiving bool

@@ -116,6 +116,9 @@ func (w *world) doDatabase(n *instance, a Action) {
 	case Promote:
 		w.checkLead(n)
 		d.Role, d.claim = Primary, max(a.After, d.end().Timeline)+1
+		if d.claim != w.record.Timeline {
+			w.violated("10: %s promotes to timeline %d, the Lease claims %d", n.name, d.claim, w.record.Timeline)
+		}
 		d.enter(Promoting, c)
 	case Follow:
 		d.Upstream = a.Upstream

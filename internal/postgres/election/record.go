@@ -15,11 +15,17 @@ func (v *view) claim() Lease {
 	l.Holder, l.Released, l.Preferred, l.Whole = v.Self, false, "", false
 	l.Instances = v.Instances
 	if s := v.server; s.Role == Standby || l.Timeline > s.Position.Timeline {
-		l.Timeline = max(l.Timeline, s.Position.Timeline) + 1
+		l.Timeline = max(l.Timeline, s.Position.Timeline, s.Highest) + 1
 	} else {
 		l.Timeline = s.Position.Timeline
 	}
 	return l
+}
+
+// claimed says that the Lease claims a timeline that this standby can be promoted to. It does not if a crash hid that
+// it had been promoted to that one already.
+func (v *view) claimed() bool {
+	return v.lease.Timeline > max(v.server.Position.Timeline, v.server.Highest)
 }
 
 // record returns what the holder publishes with its next renewal. urgent says that others wait for it.
@@ -30,6 +36,9 @@ func (v *view) record() (l Lease, urgent bool) {
 	l.SystemID = cmp.Or(v.server.SystemID, l.SystemID)
 	if l.Primary == "" && v.server.Role == Primary && v.server.Data == Usable {
 		l.Primary = v.Self.Name
+	}
+	if v.server.standby() && !v.claimed() {
+		l.Timeline = max(v.server.Position.Timeline, v.server.Highest) + 1
 	}
 	if v.server.primary() {
 		l.Primary, l.Whole = v.Self.Name, false
