@@ -18,6 +18,7 @@ import (
 const (
 	kindConfigMap = "ConfigMap"
 	kindSecret    = "Secret"
+	kindAppConfig = "AppConfig"
 
 	digestDigits = 32
 	// secretRounds slow down whoever can read pods, but not Secrets, and tries to guess the contents from the hash.
@@ -32,12 +33,23 @@ type configState struct {
 	version string
 	// digest of the contents.
 	digest string
+	// appConfig is the AppConfig that publishes it, or that it is: what restarts the pods is then the rollout of that
+	// AppConfig, and neither version nor digest is known.
+	appConfig string
 }
 
 // seenConfig is what the Deployment remembers of a reference.
 type seenConfig struct {
 	Version string `json:"version"`
 	Digest  string `json:"digest"`
+}
+
+// sight is what was found of a reference.
+type sight struct {
+	seenConfig
+	found bool
+	// publisher is the AppConfig that publishes it, and whose rollout restarts the pods; "" if none does.
+	publisher string
 }
 
 func refKey(ref appsv1.ConfigRef) string { return ref.Kind + "/" + ref.Name }
@@ -52,25 +64,39 @@ func configMissing(config []configState) *appsv1.ConfigRef {
 	return nil
 }
 
-// configHash is the hash of all that is referenced; "" when nothing is.
+// configHash is the hash of all that is referenced, and is not an AppConfig's; "" when nothing is.
 func configHash(config []configState) string {
-	if len(config) == 0 {
-		return ""
-	}
 	lines := make([]string, 0, len(config))
 	for _, c := range config {
-		lines = append(lines, refKey(c.ref)+"="+c.digest)
+		if c.appConfig == "" {
+			lines = append(lines, refKey(c.ref)+"="+c.digest)
+		}
+	}
+	if len(lines) == 0 {
+		return ""
 	}
 	slices.Sort(lines)
 	sum := sha256.Sum256([]byte(strings.Join(lines, "\n")))
 	return hex.EncodeToString(sum[:])[:digestDigits]
 }
 
+// appConfigs are the names of the AppConfigs that are used, sorted and separated by commas.
+func appConfigs(config []configState) string {
+	var names []string
+	for _, c := range config {
+		if c.appConfig != "" {
+			names = append(names, c.appConfig)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ",")
+}
+
 // configSeen is what the Deployment should remember; "" when nothing is referenced.
 func configSeen(config []configState) string {
 	seen := map[string]seenConfig{}
 	for _, c := range config {
-		if c.found {
+		if c.found && c.appConfig == "" {
 			seen[refKey(c.ref)] = seenConfig{Version: c.version, Digest: c.digest}
 		}
 	}

@@ -66,53 +66,67 @@ func (c *configReader) read(ctx context.Context, app *appsv1.WebApp, d *k8sappsv
 	}
 	var states []configState
 	for _, ref := range app.Spec.ConfigRefs {
+		key := client.ObjectKey{Namespace: app.Namespace, Name: ref.Name}
+		if s, known, err := c.published(ctx, key, ref); err != nil {
+			return nil, err
+		} else if known {
+			states = append(states, s)
+			continue
+		}
 		was := remembered[refKey(ref)]
-		now, found, err := c.find(ctx, client.ObjectKey{Namespace: app.Namespace, Name: ref.Name}, ref.Kind, was)
+		now, err := c.find(ctx, key, ref.Kind, was)
 		if err != nil {
 			return nil, err
+		}
+		if now.publisher != "" {
+			states = append(states, configState{ref: ref, found: true, appConfig: now.publisher})
+			continue
 		}
 		if now.Digest == was.Digest {
 			now.Version = was.Version // a change of labels only is not worth a write
 		}
-		states = append(states, configState{ref: ref, found: found, version: now.Version, digest: now.Digest})
+		states = append(states, configState{ref: ref, found: now.found, version: now.Version, digest: now.Digest})
 	}
 	return states, nil
 }
 
-func (c *configReader) find(ctx context.Context, key client.ObjectKey, kind string, was seenConfig) (seenConfig, bool, error) {
+func (c *configReader) find(ctx context.Context, key client.ObjectKey, kind string, was seenConfig) (sight, error) {
 	id := kind + "/" + key.String()
 	last, _ := c.digests.Get(id)
 	known, _ := last.(digested)
 	if kind == kindSecret && !c.watchSecrets {
 		if known.Version != "" && time.Since(known.at) < secretResync {
-			return known.seenConfig, true, nil
+			return sight{seenConfig: known.seenConfig, found: true}, nil
 		}
 		return c.readLive(ctx, id, key, kind)
 	}
 	meta := &metav1.PartialObjectMetadata{}
 	meta.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
 	if err := c.cached.Get(ctx, key, meta); apierrors.IsNotFound(err) {
-		return seenConfig{}, false, nil
+		return sight{}, nil
 	} else if err != nil {
-		return seenConfig{}, false, fmt.Errorf("look for %s %q: %w", kind, key.Name, err)
+		return sight{}, fmt.Errorf("look for %s %q: %w", kind, key.Name, err)
 	}
 	for _, s := range []seenConfig{known.seenConfig, was} {
 		if s.Version == version(meta) {
-			return s, true, nil
+			return sight{seenConfig: s, found: true}, nil
 		}
 	}
 	return c.readLive(ctx, id, key, kind)
 }
 
-func (c *configReader) readLive(ctx context.Context, id string, key client.ObjectKey, kind string) (seenConfig, bool, error) {
+func (c *configReader) readLive(ctx context.Context, id string, key client.ObjectKey, kind string) (sight, error) {
 	var obj client.Object = &corev1.ConfigMap{}
 	if kind == kindSecret {
 		obj = &corev1.Secret{}
 	}
 	if err := c.live.Get(ctx, key, obj); apierrors.IsNotFound(err) {
-		return seenConfig{}, false, nil
+		return sight{}, nil
 	} else if err != nil {
-		return seenConfig{}, false, fmt.Errorf("read %s %q: %w", kind, key.Name, err)
+		return sight{}, fmt.Errorf("read %s %q: %w", kind, key.Name, err)
+	}
+	if by := publisherOf(obj); by != "" {
+		return sight{found: true, publisher: by}, nil // the cache of Fettle's own objects does not show it yet
 	}
 	seen := seenConfig{Version: version(obj)}
 	switch o := obj.(type) {
@@ -121,11 +135,11 @@ func (c *configReader) readLive(ctx context.Context, id string, key client.Objec
 	case *corev1.Secret:
 		var err error
 		if seen.Digest, err = digestSecret(o); err != nil {
-			return seenConfig{}, false, err
+			return sight{}, err
 		}
 	}
 	c.digests.Add(id, digested{seenConfig: seen, at: time.Now()})
-	return seen, true, nil
+	return sight{seenConfig: seen, found: true}, nil
 }
 
 func version(o metav1.Object) string { return string(o.GetUID()) + "/" + o.GetResourceVersion() }

@@ -4,7 +4,8 @@
 //
 // It owns those objects. It reads the pods to say why they don't serve, the labels of the namespace for the
 // security profile, and the ConfigMaps and Secrets of spec.configRefs: their metadata from the cache, their contents
-// by name and only when they have changed.
+// by name and only when they have changed. For the AppConfigs that it names, and what they publish, the pods are restarted by
+// the rollout of these.
 package webapp
 
 import (
@@ -56,6 +57,7 @@ const (
 // +kubebuilder:rbac:groups=monitoring.coreos.com,resources=servicemonitors,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods;namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=configmaps;secrets,verbs=get;list;watch
+// +kubebuilder:rbac:groups=config.fettle.dev,resources=appconfigs,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 

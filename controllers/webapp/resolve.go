@@ -53,6 +53,9 @@ func (r *reconciler) resolve(ctx context.Context, app *appsv1.WebApp) (inputs, e
 		return in, found, err
 	}
 	in.missing = found.apis.missing
+	if in.moved, err = r.config.moved(ctx, app, found.deployment); err != nil {
+		return in, found, err
+	}
 	in.config, err = r.config.read(ctx, app, found.deployment)
 	return in, found, err
 }

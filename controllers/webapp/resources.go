@@ -14,6 +14,7 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
 // Labels and annotations of the children.
@@ -43,6 +44,8 @@ type inputs struct {
 	namespaceLabels map[string]string
 	// config has one entry for each of spec.configRefs, in their order.
 	config []configState
+	// moved are the versions to which AppConfigs moved the Deployment, by kind and name of the reference in the spec.
+	moved map[string]string
 	// good is the last template that became ready; nil when there is none or autoRollback is off.
 	good *revision
 	// ready is the revision that the Deployment runs, when its rollout is complete.
@@ -108,12 +111,15 @@ func deployment(app *appsv1.WebApp, in inputs, run revision) *appsv1ac.Deploymen
 	if seen := configSeen(in.config); seen != "" {
 		annotations[annotationConfigSeen] = seen
 	}
+	if used := appConfigs(in.config); used != "" {
+		annotations[rollout.UsesAnnotation] = used
+	}
 	spec := appsv1ac.DeploymentSpec().
 		WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(app))).
 		WithRevisionHistoryLimit(historyLimit).
 		WithProgressDeadlineSeconds(int32(app.Spec.Rollout.ProgressDeadline.Seconds())).
 		WithStrategy(strategy(app)).
-		WithTemplate(run.stamped())
+		WithTemplate(movedTo(run.stamped(), in.moved))
 	if app.Spec.Autoscaling == nil {
 		annotations[annotationReplicas] = "spec"
 		spec.WithReplicas(replicas(app))

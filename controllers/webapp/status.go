@@ -131,7 +131,13 @@ func count(st *appsv1.WebAppStatus, d *k8sappsv1.Deployment) {
 }
 
 func configResolved(app *appsv1.WebApp, in inputs) verdict {
-	if ref := configMissing(in.config); ref != nil {
+	ref := configMissing(in.config)
+	if ref != nil && ref.Kind == kindAppConfig {
+		return no(appsv1.ReasonConfigMissing, fmt.Sprintf(
+			"spec.configRefs: AppConfig %q does not exist in namespace %q, or has published nothing yet: see kubectl get appconfig %s, or mark the reference optional",
+			ref.Name, app.Namespace, ref.Name))
+	}
+	if ref != nil {
 		return no(appsv1.ReasonConfigMissing, fmt.Sprintf(
 			"spec.configRefs: %s %q does not exist in namespace %q: create it, or mark the reference optional", ref.Kind, ref.Name, app.Namespace))
 	}

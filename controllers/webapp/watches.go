@@ -14,12 +14,14 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	configv1 "github.com/fettle-dev/fettle/api/config/v1"
 )
 
 // Indexes by which the WebApps that an event concerns are found without looking at all of them.
@@ -44,6 +46,7 @@ func (r *reconciler) watches(mgr ctrl.Manager, opts Options) *builder.Builder {
 		Owns(&policyv1.PodDisruptionBudget{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ownerOfPod)).
 		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.using(kindConfigMap))).
+		Watches(&configv1.AppConfig{}, handler.EnqueueRequestsFromMapFunc(r.using(kindAppConfig)), builder.WithPredicates(publishedChanged)).
 		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace),
 			builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesMetadata(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.needing),
@@ -82,6 +85,12 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 	}
 	return nil
 }
+
+// publishedChanged lets an AppConfig wake those that wait for it to publish something.
+var publishedChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	was, is := e.ObjectOld.(*configv1.AppConfig), e.ObjectNew.(*configv1.AppConfig)
+	return (was.Status.ConfigMapName == "") != (is.Status.ConfigMapName == "")
+}}
 
 func ownerOfPod(_ context.Context, pod client.Object) []reconcile.Request {
 	l := pod.GetLabels()

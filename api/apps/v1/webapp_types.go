@@ -281,7 +281,7 @@ type WebAppSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Volume Mounts"
 	VolumeMounts []corev1.VolumeMount `json:"volumeMounts,omitempty"`
 
-	// configRefs name ConfigMaps and Secrets whose change restarts the pods, once. A missing one is waited for.
+	// configRefs name ConfigMaps, Secrets and AppConfigs whose change restarts the pods, once. A missing one is waited for.
 	// +optional
 	// +listType=map
 	// +listMapKey=kind

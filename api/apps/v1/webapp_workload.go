@@ -193,11 +193,11 @@ type WebAppVolume struct {
 	Projected *corev1.ProjectedVolumeSource `json:"projected,omitempty"`
 }
 
-// ConfigRef names a ConfigMap or Secret of the same namespace.
+// ConfigRef names a ConfigMap, a Secret or an AppConfig of the same namespace.
 type ConfigRef struct {
-	// kind is ConfigMap or Secret.
+	// kind is ConfigMap, Secret or AppConfig. The restarts for an AppConfig, and for what it publishes, are those of its spec.rollout.
 	// +required
-	// +kubebuilder:validation:Enum=ConfigMap;Secret
+	// +kubebuilder:validation:Enum=ConfigMap;Secret;AppConfig
 	Kind string `json:"kind"`
 	// name of the object.
 	// +required
