@@ -1,0 +1,157 @@
+package controllers_test
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
+)
+
+var _ = Describe("A VoteConfig", func() {
+	var namespace string
+	BeforeEach(func(ctx context.Context) { namespace = newVoteNamespace(ctx) })
+
+	It("publishes its options, with one write for the finalizer, the ConfigMap and the status", func(ctx context.Context) {
+		ledger := count(ctx, namespace)
+		vc := newVote(namespace, "vote", "Cats", "Dogs")
+		vc.Spec.Options[0].Color = "#FF6B6B"
+		createVoteReady(ctx, vc)
+		Expect(vc.Finalizers).To(Equal([]string{voteFinalizer}))
+		Expect(vc.Status.OptionsSummary).To(Equal("Cats,Dogs"))
+		Expect(vc.Status.OptionCount).To(Equal(int32(2)))
+		Expect(vc.Status.ConfigMapName).To(Equal("vote-config"))
+		Expect(vc.Status.ConfigMapRef.Name).To(Equal("vote-config"))
+		Expect(vc.Status.LastUpdated.Time).To(BeTemporally("~", time.Now(), time.Minute))
+		Expect(vc.Status.Phase).To(Equal(votingv1alpha1.PhaseRunning))
+		data := dataOf(ctx, namespace, "vote-config")
+		Expect(data).To(HaveKeyWithValue("options.txt", "a:Cats:#FF6B6B\nb:Dogs:\n"))
+		Expect(data).To(HaveKeyWithValue("OPTION_A", "Cats"))
+		Expect(data).To(HaveKeyWithValue("TITLE", "Vote Now!"))
+		settle(ctx)
+		summary := ledger.summary(ctx)
+		Expect(summary.Writes()).To(Equal(3), summary.String())
+		Expect(summary.LiveReads()).To(BeZero(), summary.String())
+		Expect(voteEvents(ctx, vc)).To(ConsistOf("Normal Ready"))
+	})
+
+	It("says when the data last changed, and not when they were looked at", func(ctx context.Context) {
+		vc := newVote(namespace, "vote", "Cats", "Dogs")
+		createVoteReady(ctx, vc)
+		updated, hash := vc.Status.LastUpdated, vc.Status.Hash
+		patch(ctx, vc, `{"metadata":{"annotations":{"fettle.dev/reconcile-at":"1"}},"spec":{"target":{"mode":"Mount"}}}`)
+		Eventually(voteReady).WithContext(ctx).WithArguments(vc).Should(Equal("True Ready"))
+		patch(ctx, mapNamed(namespace, "vote-config"), `{"data":{"OPTION_A":"wrong","own":"kept"}}`)
+		Eventually(dataOf).WithContext(ctx).WithArguments(namespace, "vote-config").Should(And(HaveKeyWithValue("OPTION_A", "Cats"), HaveKeyWithValue("own", "kept")))
+		Consistently(field(vc, func(v *votingv1alpha1.VoteConfig) metav1.Time { return v.Status.LastUpdated })).WithContext(ctx).Should(Equal(updated))
+		Expect(vc.Status.Hash).To(Equal(hash))
+
+		By("removing an option, later")
+		Consistently(ctx.Err, "1100ms").Should(Succeed()) // the time has whole seconds
+		changeVote(ctx, vc, func(s *votingv1alpha1.VoteConfigSpec) { s.Options[1].ID = "c" })
+		Eventually(dataOf).WithContext(ctx).WithArguments(namespace, "vote-config").Should(And(
+			HaveKeyWithValue("OPTION_C", "Dogs"), Not(HaveKey("OPTION_B")), Not(HaveKey("option_b")), HaveKeyWithValue("own", "kept")))
+		Eventually(field(vc, func(v *votingv1alpha1.VoteConfig) bool { return v.Status.LastUpdated.After(updated.Time) })).WithContext(ctx).Should(BeTrue())
+	})
+
+	It("makes its ConfigMap again when somebody deletes it, and its status when somebody wipes it", func(ctx context.Context) {
+		vc := newVote(namespace, "vote", "Cats", "Dogs")
+		createVoteReady(ctx, vc)
+		want := dataOf(ctx, namespace, "vote-config")
+		Expect(user.Delete(ctx, mapNamed(namespace, "vote-config"))).To(Succeed())
+		Eventually(dataOf).WithContext(ctx).WithArguments(namespace, "vote-config").Should(Equal(want))
+		Expect(read(ctx, vc)).To(Succeed())
+		before := vc.DeepCopy()
+		vc.Status = votingv1alpha1.VoteConfigStatus{}
+		Expect(user.Status().Patch(ctx, vc, client.MergeFrom(before))).To(Succeed())
+		Eventually(voteReady).WithContext(ctx).WithArguments(vc).Should(Equal("True Ready"))
+		Expect(vc.Status.OptionsSummary).To(Equal("Cats,Dogs"))
+	})
+
+	It("leaves a foreign ConfigMap alone, and goes on when it is gone", func(ctx context.Context) {
+		foreign := mapNamed(namespace, "vote-config")
+		foreign.Data = map[string]string{"mine": "1"}
+		Expect(user.Create(ctx, foreign)).To(Succeed())
+		vc := newVote(namespace, "vote", "Cats", "Dogs")
+		Expect(user.Create(ctx, vc)).To(Succeed())
+		Eventually(voteReady).WithContext(ctx).WithArguments(vc).Should(Equal("False NameConflict"))
+		Expect(voteMessage(vc)).To(ContainSubstring(`ConfigMap "vote-config" exists and is not controlled by this VoteConfig`))
+		Expect(vc.Status.Phase).To(Equal(votingv1alpha1.PhaseDegraded))
+		Expect(dataOf(ctx, namespace, "vote-config")).To(Equal(map[string]string{"mine": "1"}))
+		Expect(user.Delete(ctx, foreign)).To(Succeed())
+		Eventually(voteReady).WithContext(ctx).WithArguments(vc).Should(Equal("True Ready"))
+	})
+
+	It("does not share a ConfigMap with another VoteConfig or an AppConfig", func(ctx context.Context) {
+		first, second, third := newVote(namespace, "first", "Cats", "Dogs"), newVote(namespace, "second", "Go", "Rust"), newVote(namespace, "third", "A", "B")
+		first.Spec.Target.ConfigMapName, second.Spec.Target.ConfigMapName, third.Spec.Target.ConfigMapName = "shared", "shared", "shop-config"
+		createVoteReady(ctx, first)
+		createConfigReady(ctx, newConfig(namespace, "shop"))
+		for _, vc := range []*votingv1alpha1.VoteConfig{second, third} {
+			Expect(user.Create(ctx, vc)).To(Succeed())
+			Eventually(voteReady).WithContext(ctx).WithArguments(vc).Should(Equal("False NameConflict"))
+		}
+		Expect(voteMessage(second)).To(ContainSubstring("controlled by VoteConfig first"))
+		Expect(voteMessage(third)).To(ContainSubstring("controlled by AppConfig shop"))
+		changeVote(ctx, first, func(s *votingv1alpha1.VoteConfigSpec) { s.Options[0].Label = "Apes" })
+		Eventually(dataOf).WithContext(ctx).WithArguments(namespace, "shared").Should(HaveKeyWithValue("OPTION_A", "Apes"))
+
+		By("deleting the first")
+		Expect(user.Delete(ctx, first)).To(Succeed())
+		Eventually(func() bool { return apierrors.IsNotFound(read(ctx, first)) }).Should(BeTrue())
+		Expect(user.Delete(ctx, mapNamed(namespace, "shared"))).To(Succeed()) // what the garbage collector does
+		Eventually(voteReady).WithContext(ctx).WithArguments(second).Should(Equal("True Ready"))
+	})
+
+	It("writes nothing while it is paused, and catches up", func(ctx context.Context) {
+		vc := newVote(namespace, "vote", "Cats", "Dogs")
+		vc.Spec.Paused = true
+		Expect(user.Create(ctx, vc)).To(Succeed())
+		Eventually(voteReady).WithContext(ctx).WithArguments(vc).Should(Equal("Unknown Paused"))
+		Consistently(dataOf).WithContext(ctx).WithArguments(namespace, "vote-config").Should(BeNil())
+		changeVote(ctx, vc, func(s *votingv1alpha1.VoteConfigSpec) { s.Paused = false })
+		Eventually(voteReady).WithContext(ctx).WithArguments(vc).Should(Equal("True Ready"))
+	})
+
+	It("goes when it is deleted, and takes its notes along, but not the pods' annotations", func(ctx context.Context) {
+		d := consumer(namespace, "app", "vote-config")
+		createRunning(ctx, d)
+		vc := newVote(namespace, "vote", "Cats", "Dogs")
+		createVoteReady(ctx, vc)
+		changeVote(ctx, vc, func(s *votingv1alpha1.VoteConfigSpec) { s.Options[0].Label = "Apes" })
+		Eventually(field(d, restarts("vote"))).WithContext(ctx).ShouldNot(BeEmpty())
+		Eventually(voteReady).WithContext(ctx).WithArguments(vc).Should(Equal("True Ready"))
+		template := mustRead(ctx, d).Spec.Template
+		Expect(noteOf("vote")(d)).NotTo(BeEmpty())
+		Expect(user.Delete(ctx, vc)).To(Succeed())
+		Eventually(func() bool { return apierrors.IsNotFound(read(ctx, vc)) }).Should(BeTrue())
+		Eventually(field(d, noteOf("vote"))).WithContext(ctx).Should(BeEmpty())
+		Expect(d.Spec.Template).To(Equal(template), "a deletion restarts nothing")
+		Expect(mustRead(ctx, mapNamed(namespace, "vote-config")).OwnerReferences).To(HaveLen(1)) // the garbage collector's
+	})
+
+	It("goes while the operator is away when its finalizer is removed by hand", func(ctx context.Context) {
+		vc := newVote(namespace, "vote", "Cats", "Dogs")
+		createVoteReady(ctx, vc)
+		subject.stop()
+		DeferCleanup(subject.start)
+		Expect(user.Delete(ctx, vc)).To(Succeed())
+		Expect(mustRead(ctx, vc).DeletionTimestamp).NotTo(BeNil())
+		patch(ctx, vc, `[{"op":"remove","path":"/metadata/finalizers"}]`)
+		Expect(read(ctx, vc)).To(Satisfy(apierrors.IsNotFound))
+	})
+
+	It("waits for nobody in a namespace that is being deleted", func(ctx context.Context) {
+		vc := newVote(namespace, "vote", "Cats", "Dogs")
+		createVoteReady(ctx, vc)
+		Expect(user.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
+		Expect(user.Delete(ctx, vc)).To(Succeed()) // what the namespace controller does
+		Eventually(func() bool { return apierrors.IsNotFound(read(ctx, vc)) }).Should(BeTrue())
+	})
+})
