@@ -21,6 +21,8 @@ import (
 )
 
 const (
+	// wishName is the session that makes what people asked for, which waits for standbys like any other.
+	wishName = "fettle-desired"
 	// tick is the longest time between two decisions.
 	tick = 250 * time.Millisecond
 	// stuck is how long the loop may take for one turn before the liveness probe fails.
@@ -141,10 +143,13 @@ func (a *Agent) findServer(ctx context.Context) error {
 		return err
 	}
 	connect := func(name string) *session.Client {
-		return session.New(session.Options{SocketDir: a.server.SocketDir(), Port: a.options.PostgresPort, ApplicationName: name})
+		return session.New(session.Options{
+			SocketDir: a.server.SocketDir(), Port: a.options.PostgresPort, ApplicationName: name,
+			LocalCommit: name != wishName,
+		})
 	}
 	a.watching, a.beating = connect("fettle-status"), connect("fettle-heartbeat")
-	a.acting, a.keeping, a.wishing = connect("fettle-agent"), connect("fettle-chores"), connect("fettle-desired")
+	a.acting, a.keeping, a.wishing = connect("fettle-agent"), connect("fettle-chores"), connect(wishName)
 	return nil
 }
 

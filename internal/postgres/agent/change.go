@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/fettle-dev/fettle/internal/postgres/election"
@@ -274,5 +275,11 @@ func (a *Agent) rewind(ctx context.Context, source string) error {
 			return a.unmark()
 		}
 	}
+	if unreached.MatchString(err.Error()) {
+		return errors.Join(err, a.unmark())
+	}
 	return err
 }
+
+// unreached is what pg_rewind says when it can't connect to its source. It does so before it changes anything.
+var unreached = regexp.MustCompile(`could not connect to server|connection to server (at|on) .* failed:`)

@@ -24,6 +24,9 @@ type Options struct {
 	User, Database string
 	// ApplicationName is shown in pg_stat_activity; "fettle-agent" when empty.
 	ApplicationName string
+	// LocalCommit has no commit of this session wait for a standby: for what is there before the first standby, and for
+	// what says that the server is alive.
+	LocalCommit bool
 	// StatementTimeout bounds each statement on the server too; 0 is 10 s.
 	StatementTimeout time.Duration
 }
@@ -109,6 +112,9 @@ func (o Options) connect(ctx context.Context) (*pgx.Conn, error) {
 		"statement_timeout": strconv.FormatInt(o.StatementTimeout.Milliseconds(), 10), "lock_timeout": "0",
 		"idle_in_transaction_session_timeout": "60000", "standard_conforming_strings": "on", "default_transaction_read_only": "off",
 		"default_transaction_isolation": "read committed", "default_transaction_deferrable": "off", "timezone": "UTC",
+	}
+	if o.LocalCommit {
+		cfg.RuntimeParams["synchronous_commit"] = "local"
 	}
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
