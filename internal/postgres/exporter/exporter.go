@@ -3,10 +3,15 @@
 package exporter
 
 import (
+	"cmp"
+	"context"
+	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/fettle-dev/fettle/internal/postgres/config"
 	"github.com/fettle-dev/fettle/internal/postgres/session"
 )
 
@@ -21,16 +26,122 @@ type Options struct {
 }
 
 // Collector collects the metrics. Close it when it is of no use any more.
-type Collector struct{}
+type Collector struct {
+	options Options
+	client  *session.Client
+	errors  prometheus.Counter
+}
+
+const namespace = "fettle_postgresql_"
+
+var (
+	up         = describe("up", "1 if the server answered.")
+	volumeSize = describe("volume_size_bytes", "Size of the data's volume.")
+	volumeFree = describe("volume_free_bytes", "What is free of it.")
+)
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(namespace+name, help, labels, nil)
+}
 
 // New makes a collector to register.
-func New(_ Options) *Collector { return &Collector{} }
+func New(o Options) *Collector {
+	o.Session.User = cmp.Or(o.Session.User, config.MonitorUser)
+	o.Session.ApplicationName = cmp.Or(o.Session.ApplicationName, "fettle-exporter")
+	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
+	o.Session.StatementTimeout = cmp.Or(o.Session.StatementTimeout, o.Timeout)
+	return &Collector{
+		options: o, client: session.New(o.Session),
+		errors: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: namespace + "exporter_errors_total", Help: "Questions that the server did not answer while it was up.",
+		}),
+	}
+}
 
 // Describe implements prometheus.Collector.
-func (c *Collector) Describe(_ chan<- *prometheus.Desc) {}
+func (c *Collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{up, volumeSize, volumeFree, c.errors.Desc()} {
+		out <- d
+	}
+	for _, q := range questions {
+		for _, m := range q.metrics {
+			out <- m.desc
+		}
+	}
+}
 
 // Collect implements prometheus.Collector.
-func (c *Collector) Collect(_ chan<- prometheus.Metric) {}
+func (c *Collector) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.options.Timeout) //nolint:forbidigo // Prometheus gives none
+	defer cancel()
+	c.collectVolume(out)
+	version, standby, err := c.server(ctx)
+	alive := 0.0
+	if err == nil {
+		alive = 1
+	}
+	out <- prometheus.MustNewConstMetric(up, prometheus.GaugeValue, alive)
+	if err != nil {
+		out <- c.errors
+		return
+	}
+	for _, q := range questions {
+		if !q.fits(version/10000, standby) {
+			continue
+		}
+		if err := c.ask(ctx, q, out); err != nil {
+			c.errors.Inc()
+		}
+	}
+	out <- c.errors
+}
+
+func (c *Collector) collectVolume(out chan<- prometheus.Metric) {
+	if c.options.Disk == nil {
+		return
+	}
+	size, free, err := c.options.Disk()
+	if err != nil {
+		c.errors.Inc()
+		return
+	}
+	out <- prometheus.MustNewConstMetric(volumeSize, prometheus.GaugeValue, float64(size))
+	out <- prometheus.MustNewConstMetric(volumeFree, prometheus.GaugeValue, float64(free))
+}
+
+func (c *Collector) server(ctx context.Context) (version int, standby bool, err error) {
+	err = c.client.Read(ctx, "SELECT current_setting('server_version_num')::int, pg_is_in_recovery()", func(row pgx.CollectableRow) error {
+		return row.Scan(&version, &standby)
+	})
+	return version, standby, err
+}
+
+// ask turns each row of the answer into metrics. A value that is null is left out.
+func (c *Collector) ask(ctx context.Context, q question, out chan<- prometheus.Metric) error {
+	return c.client.Read(ctx, q.query, func(row pgx.CollectableRow) error {
+		labels, values := make([]string, len(q.labels)), make([]*float64, len(q.metrics))
+		targets := make([]any, 0, len(labels)+len(values))
+		for i := range labels {
+			targets = append(targets, &labels[i])
+		}
+		for i := range values {
+			targets = append(targets, &values[i])
+		}
+		if err := row.Scan(targets...); err != nil {
+			return fmt.Errorf("%s: %w", q.query, err)
+		}
+		for i, m := range q.metrics {
+			if values[i] != nil {
+				out <- prometheus.MustNewConstMetric(m.desc, m.kind, *values[i], labels...)
+			}
+		}
+		return nil
+	})
+}
 
 // Close ends the connection.
-func (c *Collector) Close() {}
+func (c *Collector) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), c.options.Timeout) //nolint:forbidigo // the last call of all
+	defer cancel()
+	c.client.Close(ctx)
+}

@@ -185,3 +185,20 @@ func (c *Client) names(ctx context.Context, query string) ([]string, error) {
 	})
 	return names, err
 }
+
+// Read asks a question of the caller's own, and gives each row of the answer to scan.
+func (c *Client) Read(ctx context.Context, query string, scan func(pgx.CollectableRow) error) error {
+	return c.use(ctx, func(conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, query)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			if err := scan(rows); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	})
+}

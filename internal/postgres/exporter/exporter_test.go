@@ -1,0 +1,147 @@
+package exporter
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/fettle-dev/fettle/internal/postgres/config"
+	"github.com/fettle-dev/fettle/internal/postgres/session"
+	"github.com/fettle-dev/fettle/internal/testenv/testpg"
+)
+
+// gather gives the values by metric and labels, as "name{label=value}".
+func gather(t *testing.T, c *Collector) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	if err := registry.Register(c); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetName()+"="+l.GetValue())
+			}
+			name := strings.TrimPrefix(family.GetName(), namespace)
+			if len(labels) > 0 {
+				name += "{" + strings.Join(labels, ",") + "}"
+			}
+			values[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		}
+	}
+	return values
+}
+
+func collector(t *testing.T, i *testpg.Instance) *Collector {
+	t.Helper()
+	c := New(Options{Session: i.SessionOptions(), Timeout: time.Minute, Disk: func() (size, free int64, err error) {
+		disk, err := i.Disk()
+		return disk.Size, disk.Free, err
+	}})
+	t.Cleanup(c.Close)
+	return c
+}
+
+func TestMetrics(t *testing.T) {
+	ca := testpg.NewCA(t)
+	primary := ca.Primary(t, "shop-0")
+	s := primary.Session(t)
+	if _, err := s.EnsureSlots(t.Context(), []string{config.SlotName(1)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.EnsureDatabases(t.Context(), []session.Database{{Name: "shop"}}); err != nil {
+		t.Fatal(err)
+	}
+	standby := ca.Standby(t, "shop-1", primary)
+	deadline := time.Now().Add(time.Minute)
+	c := collector(t, primary)
+	got := gather(t, c)
+	for got["standby_streaming{standby=shop-1,sync_state=async}"] != 1 && time.Now().Before(deadline) {
+		got = gather(t, c)
+	}
+	want := map[string]float64{
+		"up": 1, "in_recovery": 0, "max_connections": 100, "exporter_errors_total": 0, "pending_restart_settings": 0, "slot_active{slot=fettle_1}": 0,
+		"slot_lost{slot=fettle_1}": 0, "archive_enabled": 0, "archive_failed_total": 0, "standby_streaming{standby=shop-1,sync_state=async}": 1,
+		"deadlocks_total{database=shop}": 0, "checksum_failures_total{database=postgres}": 0,
+	}
+	positive := []string{
+		"start_time_seconds", "connections{database=postgres,state=active}", "transactions_committed_total{database=postgres}", "database_size_bytes{database=shop}",
+		"transaction_id_age{database=shop}", "wal_written_bytes_total", "slot_retained_bytes{slot=fettle_1}", "wal_files", "wal_size_bytes",
+		"volume_size_bytes", "volume_free_bytes", "checkpoints_total{reason=requested}",
+	}
+	compare(t, got, want, positive)
+
+	on := collector(t, standby)
+	compare(t, gather(t, on), map[string]float64{"up": 1, "in_recovery": 1, "replay_lag_seconds": 0, "receiver_streaming": 1, "exporter_errors_total": 0},
+		[]string{"wal_received_bytes_total", "wal_replayed_bytes_total"})
+	standby.Stop(t)
+	down := gather(t, on)
+	compare(t, down, map[string]float64{"up": 0}, []string{"volume_free_bytes"})
+	if _, ok := down["in_recovery"]; ok {
+		t.Error("a server that is down has a role")
+	}
+}
+
+func compare(t *testing.T, got, want map[string]float64, positive []string) {
+	t.Helper()
+	for name, value := range want {
+		if is, ok := got[name]; !ok || is != value {
+			t.Errorf("%s: want %v, got %v (there: %v)", name, value, is, ok)
+		}
+	}
+	for _, name := range positive {
+		if got[name] <= 0 {
+			t.Errorf("%s: %v", name, got[name])
+		}
+	}
+}
+
+// TestExporterIsNoSuperuser also says that it can read what it needs without being one.
+func TestExporterIsNoSuperuser(t *testing.T) {
+	ca := testpg.NewCA(t)
+	i := ca.Primary(t, "shop-0")
+	options := i.SessionOptions()
+	options.User = config.MonitorUser
+	c := session.New(options)
+	defer c.Close(t.Context())
+	if err := c.Heartbeat(t.Context()); err == nil {
+		t.Error("it can write")
+	}
+	if err := c.Checkpoint(t.Context()); err == nil {
+		t.Error("it can write checkpoints")
+	}
+	if problems, err := testutil.CollectAndLint(collector(t, i)); err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+}
+
+// TestQuestionsDoNotOverlap because a metric that comes twice is refused by Prometheus.
+func TestQuestionsDoNotOverlap(t *testing.T) {
+	for major := config.MinMajor; major <= config.MaxMajor; major++ {
+		for _, standby := range []bool{true, false} {
+			seen := map[string]bool{}
+			for _, q := range questions {
+				for _, m := range q.metrics {
+					if name := fmt.Sprint(m.desc); q.fits(major, standby) && seen[name] {
+						t.Errorf("version %d, standby %v: %s twice", major, standby, name)
+					} else if q.fits(major, standby) {
+						seen[name] = true
+					}
+				}
+			}
+			if !seen[fmt.Sprint(describe("checkpoints_total", "Checkpoints, because of the time or of a request (such as max_wal_size).", "reason"))] {
+				t.Errorf("version %d: nobody counts checkpoints", major)
+			}
+		}
+	}
+}
