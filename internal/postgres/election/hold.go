@@ -113,6 +113,7 @@ func (v *view) hung() bool {
 func (v *view) start() *Decision {
 	s := v.server
 	crashed := s.Crashed > 0 && s.Crashed >= s.Since
+	tried := v.in.Holding.From > s.Since // it was given away, and nobody else took it
 	again := crashed && s.CrashedBefore > 0 && s.Crashed-s.CrashedBefore <= v.Calm
 	switch {
 	case v.promised():
@@ -124,12 +125,12 @@ func (v *view) start() *Decision {
 		return do(StartStandby{}, "starts to be promoted")
 	case v.lease.Primary == "" || v.lease.SystemID == "":
 		return wait("waits for the Lease to say that there is a primary")
-	case again && !s.FullDisk && v.successor():
+	case again && !s.FullDisk && v.successor() && !tried:
 		return v.release("PostgreSQL crashed again")
 	case again && v.in.Now < s.Since+v.Renew:
 		v.wake(s.Since + v.Renew)
 		return wait("waits to start again after a crash")
-	case s.Clean && v.switchover() == nil:
+	case s.Clean && v.switchover() == nil && !tried:
 		if p, ok := v.peer(v.SwitchoverTarget, s.Since); ok && p.Position.Compare(s.Position) >= 0 {
 			return v.release("switches over to " + v.SwitchoverTarget)
 		} else if v.in.Now < s.Since+v.Step {

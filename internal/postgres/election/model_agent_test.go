@@ -86,7 +86,7 @@ func (w *world) poll(n *instance) {
 func (w *world) do(n *instance, a Action) {
 	switch a := a.(type) {
 	case Acquire:
-		w.checkAcquire(n)
+		w.checkAcquire(n, a.Lease)
 		w.send(n, a.Lease)
 	case Renew:
 		w.send(n, a.Lease)
@@ -166,8 +166,8 @@ func (w *world) send(n *instance, l Lease) {
 	switch {
 	case !w.reaches(n):
 		f.arrives, f.answers, f.ends = 0, false, w.now+w.timing.Renew/2
-	case w.flaky && w.sometimes(6): // the answer is lost
-		f.answers, f.ends = false, w.now+w.timing.Renew
+	case n.lose || w.flaky && w.sometimes(6): // the answer is lost
+		f.answers, f.ends, n.lose = false, w.now+w.timing.Renew, false
 	case w.flaky && w.sometimes(6): // it arrives after it was given up
 		f.arrives, f.answers, f.ends = w.now+w.timing.Renew*3/2, false, w.now+w.timing.Renew
 	case w.sometimes(8): // it takes its time

@@ -70,7 +70,7 @@ func (w *world) checkLead(n *instance) {
 }
 
 // checkAcquire looks at an agent that is about to take the Lease.
-func (w *world) checkAcquire(n *instance) {
+func (w *world) checkAcquire(n *instance, l Lease) {
 	if n.clock(w.now) < n.promised {
 		w.violated("7: %s takes the Lease during its promise", n.name)
 	}
@@ -81,7 +81,7 @@ func (w *world) checkAcquire(n *instance) {
 		w.violated("1: %s takes the Lease with a primary that runs", n.name)
 	}
 	// 6: where nothing is broken, the best one takes it. (A synchronous cluster may have to prefer the last primary.)
-	if w.now < w.calm+w.timing.Lease || w.record.Holder == n.config.Self || w.flaky || w.sync > 0 {
+	if l.Version != w.record.Version || w.now < w.calm+w.timing.Lease || w.record.Holder == n.config.Self || w.flaky || w.sync > 0 {
 		return
 	}
 	for _, m := range w.nodes {

@@ -49,6 +49,7 @@ type instance struct {
 	exempt      bool          // was frozen as a whole, and its agent has not looked at the clock since
 	next        time.Duration // when the agent looks next
 	stop        bool
+	lose        bool // the answer to the next write
 
 	obs      Observation
 	hold     Holding
@@ -95,6 +96,7 @@ type world struct {
 	apiCut  []bool
 	cut     [][]bool
 	flaky   bool
+	timers  []timer
 	calm    time.Duration // when the last fault ended or began
 	ops     int
 	acked   map[int]int // op to the instance that acknowledged it

@@ -1,0 +1,246 @@
+package election
+
+import (
+	"flag"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+)
+
+var exhaustive = flag.Duration("exhaustive", 4*time.Second,
+	"how long the model searches all schedules of three agents; 60s is the longer mode")
+
+// quick are the times of the exhaustive search, in which one round is a second.
+var quick = Timing{
+	Renew: second, Lease: 5 * second, Fence: 3 * second, Kill: second, Step: second, Heartbeat: second,
+	Start: 6 * second, Stop: 3 * second, Calm: 4 * second, Patience: 2 * second,
+}
+
+// timer ends a fault.
+type timer struct {
+	at  time.Duration
+	end func(w *world)
+}
+
+// move is a fault of the exhaustive search.
+type move struct {
+	name string
+	do   func(w *world, n *instance) bool
+}
+
+func (w *world) later(d time.Duration, end func(w *world)) {
+	w.timers = append(slices.Clone(w.timers), timer{at: w.now + d, end: end})
+}
+
+// cutAPI cuts n from the API server for a while.
+func cutAPI(d time.Duration) func(w *world, n *instance) bool {
+	return func(w *world, n *instance) bool {
+		i := n.id
+		w.apiCut[i] = true
+		w.later(d, func(w *world) { w.apiCut[i] = false })
+		return true
+	}
+}
+
+// isolate cuts n from everybody for a while.
+func isolate(d time.Duration) func(w *world, n *instance) bool {
+	return func(w *world, n *instance) bool {
+		i := n.id
+		w.apiCut[i] = true
+		for j := range w.nodes {
+			w.cutLink(i, j)
+		}
+		w.later(d, func(w *world) {
+			w.apiCut[i] = false
+			for j := range w.nodes {
+				w.cut[i][j], w.cut[j][i] = false, false
+			}
+		})
+		return true
+	}
+}
+
+// moves are each tried on each instance at each point.
+var moves = []move{
+	{"cut from the API server for 2 s", cutAPI(2 * second)},
+	{"cut from the API server for 9 s", cutAPI(9 * second)},
+	{"isolated for 9 s", isolate(9 * second)},
+	{"no API server for 4 s", func(w *world, n *instance) bool {
+		w.apiDown = true
+		w.later(4*second, func(w *world) { w.apiDown = false })
+		return n.id == 0
+	}},
+	{"no API server for 12 s", func(w *world, n *instance) bool {
+		w.apiDown = true
+		w.later(12*second, func(w *world) { w.apiDown = false })
+		return n.id == 0
+	}},
+	{"machine is frozen for 8 s", func(w *world, n *instance) bool {
+		ok := n.running && !n.frozen()
+		if ok {
+			n.nodeFrozen, n.exempt, n.wakeAt = true, true, w.now+8*second
+		}
+		return ok
+	}},
+	{"agent hangs", func(w *world, n *instance) bool {
+		ok := n.running && !n.frozen()
+		if ok {
+			n.agentFrozen, n.wakeAt, n.exempt = true, w.now+2*second, w.now-w.secure(n) > w.timing.Renew*3/2
+		}
+		return ok
+	}},
+	{"PostgreSQL crashes", func(w *world, n *instance) bool {
+		ok := n.running && !n.nodeFrozen && n.pg.Process != Down
+		if ok {
+			w.pgEnds(n, true)
+		}
+		return ok
+	}},
+	{"PostgreSQL hangs", func(w *world, n *instance) bool {
+		ok := n.running && n.pg.primary()
+		n.pg.hung = n.pg.hung || ok
+		return ok
+	}},
+	{"container is killed", func(w *world, n *instance) bool {
+		ok := n.running
+		if ok {
+			w.die(n, second, false)
+		}
+		return ok
+	}},
+	{"node is lost for 7 s", func(w *world, n *instance) bool {
+		ok := n.running
+		if ok {
+			w.die(n, 7*second, true)
+		}
+		return ok
+	}},
+	{"pod is deleted", func(_ *world, n *instance) bool {
+		ok := n.running && !n.stop
+		n.stop = n.running
+		return ok
+	}},
+	{"the answer to the next write is lost", func(_ *world, n *instance) bool {
+		ok := n.running && !n.lose
+		n.lose = true
+		return ok
+	}},
+	{"nothing is replicated here for 6 s", func(w *world, n *instance) bool {
+		i := n.id
+		ok := !n.pg.lag
+		n.pg.lag = true
+		w.later(6*second, func(w *world) { w.nodes[i].pg.lag = false })
+		return ok
+	}},
+	{"switchover", func(w *world, n *instance) bool {
+		for _, m := range w.nodes {
+			m.config.SwitchoverTarget = n.name
+		}
+		return w.record.Holder.Name != n.name
+	}},
+}
+
+// clone copies everything that changes in place.
+func (w *world) clone() *world {
+	c := *w
+	c.nodes = make([]*instance, len(w.nodes))
+	for i, n := range w.nodes {
+		m := *n
+		m.peers, m.granted = maps.Clone(n.peers), slices.Clone(n.granted)
+		c.nodes[i] = &m
+	}
+	c.flights, c.apiCut = slices.Clone(w.flights), slices.Clone(w.apiCut)
+	c.cut = make([][]bool, len(w.cut))
+	for i := range w.cut {
+		c.cut[i] = slices.Clone(w.cut[i])
+	}
+	c.acked, c.used = maps.Clone(w.acked), maps.Clone(w.used)
+	c.log = slices.Clip(w.log)
+	return &c
+}
+
+// round is one second: every agent looks, and every client writes.
+func (w *world) round() {
+	w.timers = slices.DeleteFunc(slices.Clone(w.timers), func(t timer) bool {
+		if w.now >= t.at {
+			t.end(w)
+			return true
+		}
+		return false
+	})
+	w.step(w.now + second)
+	for _, n := range w.nodes {
+		w.write(n)
+	}
+}
+
+// search visits every schedule of so many faults.
+type search struct {
+	t       *testing.T
+	until   time.Time
+	seen    map[uint64]int8 // state to the most faults that were still to come there
+	states  int
+	chains  int
+	stopped bool
+}
+
+// explore follows w while nothing happens, and from each state lets each fault happen if there are any left. It ends
+// where it has been before; with no fault left it must end at a cluster that is whole.
+func (s *search) explore(w *world, left int, path []string) {
+	s.chains++
+	for rounds := 0; ; rounds++ {
+		if len(w.broken) > 0 {
+			s.t.Fatalf("after %q, %s later:\n%v", path, time.Duration(rounds)*second, w.broken)
+		}
+		if s.stopped = s.stopped || time.Now().After(s.until); s.stopped {
+			return
+		}
+		h := w.hash()
+		if before, ok := s.seen[h]; ok && int(before) >= left {
+			return
+		}
+		s.seen[h] = int8(left)
+		s.states++
+		if left == 0 && rounds > 60 && !w.settled() {
+			s.t.Fatalf("after %q nobody leads, or not everybody follows, for a minute", path)
+		}
+		if left > 0 {
+			s.branch(w, left, append(path, time.Duration(rounds*int(second)).String()))
+		}
+		w = w.clone()
+		w.round()
+	}
+}
+
+func (s *search) branch(w *world, left int, path []string) {
+	for _, m := range moves {
+		for i := range w.nodes {
+			c := w.clone()
+			if !m.do(c, c.nodes[i]) || s.stopped {
+				continue
+			}
+			s.explore(c, left-1, append(slices.Clone(path), m.name+": "+c.nodes[i].name))
+		}
+	}
+}
+
+func TestModelExhaustive(t *testing.T) {
+	begin := time.Now()
+	for faults := 1; time.Since(begin) < *exhaustive && faults < 6; faults++ {
+		for sync := range 2 {
+			w := newWorld(nil, 3, sync, quick)
+			for range 40 {
+				w.round()
+			}
+			if !w.settled() || len(w.broken) > 0 {
+				t.Fatalf("the cluster does not come up: %v", w.broken)
+			}
+			left := time.Until(begin.Add(*exhaustive)) / time.Duration(2-sync)
+			s := &search{t: t, until: time.Now().Add(left), seen: map[uint64]int8{}}
+			s.explore(w, faults, nil)
+			t.Logf("synchronous %d, all schedules of %d faults: %d states, %d schedules, complete: %v", sync, faults,
+				s.states, s.chains, !s.stopped)
+		}
+	}
+}

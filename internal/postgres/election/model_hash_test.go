@@ -1,0 +1,222 @@
+package election
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+)
+
+var hashSeed = maphash.MakeSeed()
+
+// encoder writes a state so that two states which differ only in what time it is, in how many writes there were, and in
+// what everybody has, are the same.
+type encoder struct {
+	w    *world
+	buf  []byte
+	now  time.Duration // of the clock whose instants are written
+	base uint64        // how much of the log everybody has
+}
+
+// far is the age above which instants are all the same.
+const far = 10 * second
+
+func (e *encoder) int(v int) { e.buf = binary.AppendVarint(e.buf, int64(v)) }
+
+func (e *encoder) bool(vs ...bool) {
+	for _, v := range vs {
+		b := byte(0)
+		if v {
+			b = 1
+		}
+		e.buf = append(e.buf, b)
+	}
+}
+
+func (e *encoder) string(s string) { e.int(len(s)); e.buf = append(e.buf, s...) }
+
+func (e *encoder) time(t time.Duration) {
+	if t == 0 {
+		e.int(-1 << 40)
+		return
+	}
+	e.int(int(min(e.now-t, far)))
+}
+
+func (e *encoder) lsn(v uint64) { e.int(int(max(v, e.base) - e.base)) }
+
+func (e *encoder) position(p Position) { e.int(int(p.Timeline)); e.lsn(p.LSN) }
+
+func (e *encoder) version(v string) {
+	n, err := strconv.Atoi(v)
+	if err != nil {
+		e.int(-1)
+		return
+	}
+	e.int(min(e.w.version-n, 20))
+}
+
+func (e *encoder) holder(h Holder) {
+	e.string(h.Name)
+	for _, n := range e.w.nodes {
+		e.bool(n.config.Self == h)
+	}
+}
+
+func (e *encoder) quorum(q *Quorum) {
+	if q == nil {
+		e.int(-1)
+		return
+	}
+	e.int(q.Number)
+	for _, n := range q.Names {
+		e.string(n)
+	}
+}
+
+func (e *encoder) lease(l Lease) {
+	e.version(l.Version)
+	e.holder(l.Holder)
+	e.bool(l.Released, l.Whole)
+	e.string(l.Preferred)
+	e.string(l.Primary)
+	e.int(int(l.Timeline))
+	e.position(l.End)
+	for _, f := range l.History {
+		e.position(Position(f))
+	}
+	for _, q := range l.Sync {
+		e.quorum(&q)
+	}
+}
+
+func (e *encoder) write(w Write) { e.time(w.Sent); e.lease(w.Lease) }
+
+func (e *encoder) holding(h Holding) {
+	e.write(h.Confirmed)
+	e.time(h.From)
+	e.bool(h.Pending != nil)
+	if h.Pending != nil {
+		e.write(*h.Pending)
+	}
+	e.int(len(h.Unsettled))
+	for _, w := range h.Unsettled {
+		e.write(w)
+	}
+	for _, p := range slices.Sorted(maps.Keys(h.Promises)) {
+		e.string(p)
+		e.time(h.Promises[p])
+	}
+	e.time(h.TriedAt)
+	e.time(h.AskedAt)
+}
+
+func (e *encoder) database(d *database) {
+	e.string(string(d.Data) + string(d.Process) + string(d.Role) + string(d.Work) + d.Upstream)
+	e.time(d.Since)
+	e.int(int(d.Stop))
+	e.bool(d.Clean, d.Receiving, d.hung, d.lag)
+	e.time(d.Answered)
+	e.time(d.Crashed)
+	e.time(d.CrashedBefore)
+	e.quorum(d.Sync)
+	e.lsn(d.SyncAt)
+	e.position(d.control)
+	e.int(int(d.claim))
+	e.int(d.source)
+	for i := int(e.base); i < len(d.wal); i++ {
+		e.int(int(d.wal[i].tl))
+		e.op(d.wal[i].op)
+	}
+	for _, p := range d.pending {
+		e.lsn(uint64(p))
+	}
+}
+
+func (e *encoder) op(op int) {
+	if op == 0 {
+		e.int(-1)
+		return
+	}
+	_, acked := e.w.acked[op]
+	e.int(e.w.ops - op)
+	e.bool(acked)
+}
+
+func (e *encoder) peer(a Answer) {
+	e.time(a.Sent)
+	s := a.State
+	e.string(string(s.Data) + string(s.Process) + string(s.Role) + string(s.Work) + s.Upstream)
+	e.position(s.Position)
+	e.bool(s.Exact, s.Writable, s.Candidate, s.API)
+	e.version(s.Yielded)
+	e.int(int(s.FreeIn))
+}
+
+func (e *encoder) instance(n *instance) {
+	e.now = n.clock(e.w.now)
+	e.bool(n.running, n.replaced, n.agentFrozen, n.nodeFrozen, n.exempt, n.stop, n.lose, n.seenFailed)
+	e.database(&n.pg)
+	e.lease(n.obs.Lease)
+	e.time(n.obs.Since)
+	e.time(n.obs.ReadAt)
+	e.time(n.obs.FailedAt)
+	e.bool(n.obs.Alive)
+	e.holding(n.hold)
+	e.time(n.promised)
+	for _, p := range e.w.nodes {
+		e.peer(n.peers[p.name])
+	}
+	e.version(n.seenVersion)
+	e.time(n.seenSince)
+	e.now = e.w.now
+	e.bool(n.answer != nil)
+	if n.answer != nil {
+		e.time(n.answer.ends)
+		e.bool(n.answer.answers, n.answer.applied)
+	}
+	for _, t := range []time.Duration{n.back, n.wakeAt, n.next, n.thawedAt, n.renewedAt, n.pg.done} {
+		e.time(t)
+	}
+	for _, t := range n.granted {
+		e.time(t)
+	}
+}
+
+// hash tells states apart.
+func (w *world) hash() uint64 {
+	e := &encoder{w: w, buf: make([]byte, 0, 4096), now: w.now, base: w.common()}
+	e.lease(w.record)
+	e.bool(w.apiDown)
+	e.bool(w.apiCut...)
+	for _, c := range w.cut {
+		e.bool(c...)
+	}
+	for _, t := range w.timers {
+		e.time(t.at)
+	}
+	e.string(w.nodes[0].config.SwitchoverTarget)
+	for _, n := range w.nodes {
+		e.instance(n)
+	}
+	return maphash.Bytes(hashSeed, e.buf)
+}
+
+// common is how much of the log everybody has.
+func (w *world) common() uint64 {
+	n := len(w.nodes[0].pg.wal)
+	for _, m := range w.nodes {
+		n = min(n, len(m.pg.wal))
+	}
+	a := w.nodes[0].pg.wal
+	for i := range n {
+		for _, m := range w.nodes {
+			if m.pg.wal[i] != a[i] {
+				return uint64(i)
+			}
+		}
+	}
+	return uint64(n)
+}
