@@ -179,8 +179,8 @@ func newCluster(t testing.TB, replicas int, change func(*databasev1alpha1.Postgr
 	t.Cleanup(func() {
 		for _, i := range out.instances {
 			i.kill()
-			if t.Failed() {
-				_ = os.WriteFile(filepath.Join(os.TempDir(), "fettle-"+t.Name()+"-"+i.pod+".log"), []byte(i.log.text()), 0o600)
+			if dir := os.Getenv("FETTLE_PG_LOGS"); dir != "" {
+				_ = os.WriteFile(filepath.Join(dir, t.Name()+"-"+i.pod+".log"), []byte(i.log.text()), 0o600)
 			}
 		}
 	})
