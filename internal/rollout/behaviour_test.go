@@ -1,0 +1,167 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The ways in which others fail, each with the issue that tells of it.
+
+// stakater/Reloader#814, #640: a change is lost when the controller is down, or the leader changes.
+func TestChangeWhileTheOperatorIsDownIsFound(t *testing.T) {
+	w := user(Deployment, "x", rolled(published("1", "1"), start.Add(-time.Hour)))
+	// A process that has seen no event knows nothing but this:
+	got := decided(start, thePolicy, []Object{published("2", "1")}, w)
+	if diff := cmp.Diff([]string{"x"}, got.Restarts); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// stakater/Reloader#166, #1089: a start or an upgrade of the controller restarts everything.
+func TestStartRestartsNobody(t *testing.T) {
+	now := published("1", "1")
+	var workloads []*Workload
+	for i := range 50 {
+		workloads = append(workloads, user(Deployment, fmt.Sprint("noted-", i), noted(now)),
+			user(DaemonSet, fmt.Sprint("restarted-", i), rolled(now, start.Add(-time.Hour))), user(StatefulSet, fmt.Sprint("new-", i)))
+	}
+	got := decided(start, thePolicy, []Object{now}, workloads...)
+	if len(got.Restarts) != 0 || len(got.Notes) != 50 {
+		t.Errorf("%d restarts and %d notes, not 0 and 50", len(got.Restarts), len(got.Notes))
+	}
+}
+
+// An upgrade must compute the same hashes, or it would restart everything.
+func TestHashesNeverChange(t *testing.T) {
+	h := newHasher()
+	objects := []Object{published("1", "x"), {Kind: Secret, Target: "shop-secret", Name: "shop-secret", Exists: true, Data: map[string][]byte{"k": []byte("v")}}}
+	w := user(Deployment, "x", references(
+		Reference{Kind: ConfigMap, Name: "shop-config", Key: "a"}, Reference{Kind: ConfigMap, Name: "shop-config", Key: "gone", Optional: true},
+		Reference{Kind: ConfigMap, Name: "shop-config"}, Reference{Kind: Secret, Name: "shop-secret"},
+	))
+	if diff := cmp.Diff("1f86340376a8cefee3a12a49b55d46a4", h.hash(theOwner, theOwner.usesOf(w, objects))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// stakater/Reloader#507: a workload is restarted for keys that it does not use.
+func TestOnlyUsersOfTheKeyAreRestarted(t *testing.T) {
+	old, now := published("1", "1"), published("1", "2")
+	other := user(Deployment, "b", references(Reference{Kind: ConfigMap, Name: "shop-config", Key: "b"}), noted(old))
+	all := user(Deployment, "c", references(Reference{Kind: ConfigMap, Name: "shop-config"}), noted(old))
+	missing := user(Deployment, "d", references(Reference{Kind: ConfigMap, Name: "shop-config", Key: "new", Optional: true}), noted(old))
+	policy := thePolicy
+	policy.MaxConcurrent = 10
+	got := decided(start, policy, []Object{now}, user(Deployment, "a", noted(old)), other, all, missing)
+	if diff := cmp.Diff([]string{"b", "c"}, got.Restarts); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	now.Data["new"] = []byte{} // there, though empty
+	got = decided(start, policy, []Object{now}, missing)
+	if diff := cmp.Diff([]string{"d"}, got.Restarts); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// stakater/Reloader#508: a ConfigMap and a Secret that change together cause two restarts.
+func TestConfigMapAndSecretAreOneRestart(t *testing.T) {
+	secret := func(v string) Object {
+		return Object{Kind: Secret, Target: "s", Name: "s", Exists: true, Data: map[string][]byte{"k": []byte(v)}}
+	}
+	w := user(Deployment, "x", references(Reference{Kind: ConfigMap, Name: "shop-config"}, Reference{Kind: Secret, Name: "s", Key: "k"}))
+	w.notes[theKey] = adopted(hashFor(w, published("1", "1"), secret("1")), "", time.Time{}, start.Add(-time.Hour)).String()
+	objects := []Object{published("2", "1"), secret("2")}
+	if got := decided(start, thePolicy, objects, w); len(got.Restarts) != 1 {
+		t.Fatalf("%d restarts, not 1", len(got.Restarts))
+	}
+	w.templates[theKey] = hashFor(w, objects...)
+	w.notes[theKey] = restarted(w.templates[theKey], start).String()
+	if got := decided(start.Add(time.Hour), thePolicy, objects, w); len(got.Restarts) != 0 {
+		t.Errorf("%d restarts, not 0", len(got.Restarts))
+	}
+}
+
+// stakater/Reloader#110: several ConfigMaps that change together cause a restart each.
+func TestRestartForAnotherOwnerCounts(t *testing.T) {
+	now := stamped(published("2", "1"), start.Add(-10*time.Second))
+	for _, tc := range []struct {
+		at   time.Time
+		want []string
+	}{{start.Add(-5 * time.Second), nil}, {start.Add(-8 * time.Second), []string{"x"}}} {
+		w := user(Deployment, "x", noted(published("1", "1")))
+		w.notes["voting.fettle.dev/poll"], w.templates["voting.fettle.dev/poll"] = restarted("h", tc.at).String(), "h"
+		got := decided(start, thePolicy, []Object{now}, w)
+		if diff := cmp.Diff(tc.want, got.Restarts); diff != "" {
+			t.Errorf("restarted at %s (-want +got):\n%s", tc.at, diff)
+		}
+		if noted := len(got.Notes) == 1; noted == (tc.want != nil) {
+			t.Errorf("restarted at %s: noted %v", tc.at, noted)
+		}
+	}
+}
+
+// stakater/Reloader#220, #1183: thousands of changes at once, or one after another, are not throttled: 80,000 ReplicaSets.
+func TestManyChangesAreTakenInTurn(t *testing.T) {
+	var workloads []*Workload
+	for i := range 3000 {
+		workloads = append(workloads, user(Deployment, fmt.Sprintf("w%04d", i), noted(published("1", "1"))))
+	}
+	if got := decided(start, thePolicy, []Object{published("2", "1")}, workloads...); len(got.Restarts) != 1 {
+		t.Errorf("%d restarts at once", len(got.Restarts))
+	}
+	w, restarts := user(Deployment, "x", noted(published("0", "1"))), 0
+	for i := range 300 { // a change in each second
+		now := start.Add(time.Duration(i) * time.Second)
+		o := published(fmt.Sprint(i), "1")
+		if got := decided(now, Policy{MinInterval: 30 * time.Second}, []Object{o}, w); len(got.Restarts) > 0 {
+			restarts++
+			rolled(o, now)(w)
+		}
+	}
+	if restarts != 10 {
+		t.Errorf("%d restarts within 300 s, not one in 30 s", restarts)
+	}
+}
+
+// stakater/Reloader#627, #333, #769: the controller and a GitOps tool undo each other's changes for ever.
+func TestTakingAnnotationsAwayRestartsNobody(t *testing.T) {
+	old, now := published("1", "1"), published("2", "1")
+	for name, change := range map[string]func(*Workload){
+		"both are removed":               func(w *Workload) { delete(w.templates, theKey); delete(w.notes, theKey) },
+		"the template's is removed":      func(w *Workload) { delete(w.templates, theKey) },
+		"the template's is set back":     func(w *Workload) { w.templates[theKey] = hashFor(w, old) },
+		"the note is removed":            func(w *Workload) { delete(w.notes, theKey) },
+		"the note is scribbled over":     func(w *Workload) { w.notes[theKey] = "{" },
+		"other keys are used henceforth": references(Reference{Kind: ConfigMap, Name: "shop-config", Key: "b"}),
+	} {
+		w := user(Deployment, "x", rolled(now, start.Add(-time.Hour)), change)
+		got := decided(start, thePolicy, []Object{now}, w)
+		if len(got.Restarts) != 0 || got.States["x"] != UpToDate {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	// No more often than it may be restarted.
+	w := user(Deployment, "x", rolled(now, start.Add(-10*time.Second)), func(w *Workload) { delete(w.templates, theKey) })
+	if diff := cmp.Diff(20*time.Second, decided(start, thePolicy, []Object{now}, w).Wake); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// What was published while a restart was pending may run in some pods, so that a change back to what is noted is a change.
+func TestChangeBackWhileARestartWasPending(t *testing.T) {
+	old, now := published("1", "1"), published("2", "1")
+	w := user(Deployment, "x", rolled(old, start.Add(-2*time.Hour)))
+	p := &pass{now: start, owner: theOwner, policy: thePolicy, published: []Object{now}, hasher: newHasher(), before: true}
+	plan := p.decide([]*Workload{w}, func(*Workload) recollection { return recollection{} })
+	if len(plan.notes) != 1 {
+		t.Fatalf("%d notes, not 1", len(plan.notes))
+	}
+	w.notes[theKey] = plan.notes[0].note.String()
+	if got := decided(start, thePolicy, []Object{old}, w); !slices.Equal(got.Restarts, []string{"x"}) {
+		t.Errorf("restarts %v, not x", got.Restarts)
+	}
+}

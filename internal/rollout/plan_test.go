@@ -1,0 +1,272 @@
+package rollout
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var (
+	theOwner  = Owner{Prefix: ConfigPrefix, Namespace: "web", Name: "shop"}
+	thePolicy = Policy{Debounce: 5 * time.Second, MinInterval: 30 * time.Second, MaxConcurrent: 1}
+)
+
+const theKey = "config.fettle.dev/shop"
+
+// published is a ConfigMap with those values of the keys a and b, which replaced others an hour ago.
+func published(a, b string) Object {
+	return Object{
+		Kind: ConfigMap, Target: "shop-config", Name: "shop-config", Exists: true,
+		Data:  map[string][]byte{"a": []byte(a), "b": []byte(b)},
+		Stamp: Stamp("", true, true, start.Add(-time.Hour)),
+	}
+}
+
+func stamped(o Object, at time.Time) Object {
+	o.Stamp = Stamp("", true, true, at)
+	return o
+}
+
+// user is a workload of long ago that uses key a, has run to its end, and of which nothing is known.
+func user(kind, name string, change ...func(*Workload)) *Workload {
+	w := &Workload{
+		Kind: kind, Namespace: "web", Name: name, UID: "u", ResourceVersion: "1",
+		References: []Reference{{Kind: ConfigMap, Name: "shop-config", Key: "a"}},
+		created:    start.Add(-24 * time.Hour), changed: start.Add(-24 * time.Hour),
+		notes: map[string]string{}, templates: map[string]string{},
+		Progress: Progress{Phase: Complete, Pods: 3, deadline: kind == Deployment},
+	}
+	for _, f := range change {
+		f(w)
+	}
+	return w
+}
+
+// hashFor is what w runs when o is published.
+func hashFor(w *Workload, o ...Object) string {
+	return newHasher().hash(theOwner, theOwner.usesOf(w, o))
+}
+
+// noted has it noted that the workload was found to run o.
+func noted(o Object) func(*Workload) {
+	return func(w *Workload) {
+		w.notes[theKey] = adopted(hashFor(w, o), w.templates[theKey], time.Time{}, start.Add(-2*time.Hour)).String()
+	}
+}
+
+// rolled has it restarted by the engine with o at that time.
+func rolled(o Object, at time.Time) func(*Workload) {
+	return func(w *Workload) {
+		w.notes[theKey], w.templates[theKey] = restarted(hashFor(w, o), at).String(), hashFor(w, o)
+	}
+}
+
+func phase(p Phase) func(*Workload) { return func(w *Workload) { w.Progress.Phase = p } }
+
+func references(refs ...Reference) func(*Workload) { return func(w *Workload) { w.References = refs } }
+
+func changedAt(at time.Time) func(*Workload) { return func(w *Workload) { w.changed = at } }
+
+// outcome is what a plan comes to.
+type outcome struct {
+	Notes, Restarts []string
+	States          map[string]State
+	Reason          string
+	Wake            time.Duration
+}
+
+func decided(now time.Time, policy Policy, objects []Object, workloads ...*Workload) outcome {
+	p := &pass{now: now, owner: theOwner, policy: policy, published: objects, hasher: newHasher()}
+	plan := p.decide(workloads, func(*Workload) recollection { return recollection{} })
+	report := p.report(&plan, nil)
+	out := outcome{Reason: report.Condition.Reason, Wake: report.Wake}
+	for _, a := range plan.notes {
+		out.Notes = append(out.Notes, plan.dependants[a.at].Name)
+	}
+	for _, a := range plan.restarts {
+		out.Restarts = append(out.Restarts, plan.dependants[a.at].Name)
+	}
+	for _, d := range report.Dependents {
+		if out.States == nil {
+			out.States = map[string]State{}
+		}
+		out.States[d.Name] = d.State
+	}
+	return out
+}
+
+func TestDecide(t *testing.T) {
+	old, now := published("1", "1"), published("2", "1")
+	window, err := ParseWindow("0 2 * * *", time.Hour, "UTC")
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := func(change func(*Policy)) Policy {
+		p := thePolicy
+		change(&p)
+		return p
+	}
+	for name, tc := range map[string]struct {
+		policy    Policy
+		objects   []Object
+		workloads []*Workload
+		want      outcome
+	}{
+		"nobody uses it": {want: outcome{Reason: ReasonNoDependents}},
+		"one that was never seen is noted": {
+			workloads: []*Workload{user(Deployment, "x")},
+			want:      outcome{Notes: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
+		},
+		"one that runs what is published is left alone": {
+			workloads: []*Workload{user(Deployment, "x", noted(now)), user(Deployment, "y", rolled(now, start))},
+			want:      outcome{States: map[string]State{"x": UpToDate, "y": UpToDate}, Reason: ReasonRolledOut},
+		},
+		"one that runs something else is restarted, in order": {
+			workloads: []*Workload{user(StatefulSet, "s", noted(old)), user(Deployment, "y", noted(old)), user(Deployment, "x", noted(old))},
+			want: outcome{
+				Restarts: []string{"x"}, States: map[string]State{"x": Restarting, "y": Pending, "s": Pending}, Reason: ReasonRollingOut,
+			},
+		},
+		"the next waits for the one before": {
+			workloads: []*Workload{user(Deployment, "x", rolled(now, start), phase(InProgress)), user(Deployment, "y", noted(old))},
+			want:      outcome{States: map[string]State{"x": Restarting, "y": Pending}, Reason: ReasonRollingOut},
+		},
+		"two at once where two may": {
+			policy:    with(func(p *Policy) { p.MaxConcurrent = 2 }),
+			workloads: []*Workload{user(Deployment, "x", noted(old)), user(Deployment, "y", noted(old)), user(Deployment, "z", noted(old))},
+			want: outcome{
+				Restarts: []string{"x", "y"}, States: map[string]State{"x": Restarting, "y": Restarting, "z": Pending}, Reason: ReasonRollingOut,
+			},
+		},
+		"a rollout that somebody else began takes no place": {
+			workloads: []*Workload{
+				user(Deployment, "x", rolled(now, start.Add(-time.Hour)), phase(InProgress), changedAt(start.Add(-time.Minute))),
+				user(Deployment, "y", noted(old)),
+			},
+			want: outcome{Restarts: []string{"y"}, States: map[string]State{"x": UpToDate, "y": Restarting}, Reason: ReasonRollingOut},
+		},
+		"a restart that failed stops the next": {
+			workloads: []*Workload{user(Deployment, "x", rolled(now, start.Add(-time.Hour)), phase(Stuck)), user(Deployment, "y", noted(old))},
+			want:      outcome{States: map[string]State{"x": Failed, "y": Pending}, Reason: ReasonRolloutFailed},
+		},
+		"a rollout of somebody else that failed does not": {
+			workloads: []*Workload{
+				user(Deployment, "x", rolled(now, start.Add(-time.Hour)), phase(Stuck), changedAt(start.Add(-time.Minute))),
+				user(Deployment, "y", noted(old)),
+			},
+			want: outcome{Restarts: []string{"y"}, States: map[string]State{"x": UpToDate, "y": Restarting}, Reason: ReasonRollingOut},
+		},
+		"one whose restart failed is the first when there is a new change": {
+			workloads: []*Workload{user(Deployment, "x", noted(old)), user(Deployment, "y", rolled(old, start.Add(-time.Hour)), phase(Stuck))},
+			want:      outcome{Restarts: []string{"y"}, States: map[string]State{"x": Pending, "y": Restarting}, Reason: ReasonRollingOut},
+		},
+		"one that is still being restarted with the contents before goes first, in its own place": {
+			workloads: []*Workload{user(Deployment, "x", noted(old)), user(Deployment, "y", rolled(old, start.Add(-time.Hour)), phase(InProgress))},
+			want:      outcome{Restarts: []string{"y"}, States: map[string]State{"x": Pending, "y": Restarting}, Reason: ReasonRollingOut},
+		},
+		"within the minimum interval it waits": {
+			workloads: []*Workload{user(Deployment, "x", rolled(old, start.Add(-10*time.Second)))},
+			want:      outcome{States: map[string]State{"x": Pending}, Reason: ReasonRollingOut, Wake: 20 * time.Second},
+		},
+		"after a change it waits until nothing changes": {
+			objects:   []Object{stamped(now, start.Add(-2*time.Second))},
+			workloads: []*Workload{user(Deployment, "x", noted(old))},
+			want:      outcome{States: map[string]State{"x": Pending}, Reason: ReasonDebouncing, Wake: 3 * time.Second},
+		},
+		"a clock that was ahead holds nothing back": {
+			objects:   []Object{stamped(now, start.Add(time.Hour))},
+			workloads: []*Workload{user(Deployment, "x", noted(old))},
+			want:      outcome{Restarts: []string{"x"}, States: map[string]State{"x": Restarting}, Reason: ReasonRollingOut},
+		},
+		"it waits for the window": {
+			policy:    with(func(p *Policy) { p.Window = window }),
+			workloads: []*Workload{user(Deployment, "x", noted(old))},
+			want:      outcome{States: map[string]State{"x": Pending}, Reason: ReasonWaitingForWindow, Wake: 14 * time.Hour},
+		},
+		"with strategy None nothing is written": {
+			policy:    with(func(p *Policy) { p.Disabled = true }),
+			workloads: []*Workload{user(Deployment, "x", noted(old)), user(Deployment, "y")},
+			want:      outcome{States: map[string]State{"x": Pending, "y": UpToDate}, Reason: ReasonRestartsDisabled},
+		},
+		"paused ones and those without pods are annotated at once, and block nobody": {
+			workloads: []*Workload{
+				user(Deployment, "a", noted(old), func(w *Workload) { w.Progress.Manual = paused }),
+				user(Deployment, "b", noted(old), func(w *Workload) { w.Progress.Pods = 0 }),
+				user(Deployment, "c", noted(old)), user(Deployment, "d", noted(old)),
+			},
+			want: outcome{
+				Restarts: []string{"a", "b", "c"}, Reason: ReasonRollingOut,
+				States: map[string]State{"a": Paused, "b": UpToDate, "c": Restarting, "d": Pending},
+			},
+		},
+		"one that waits for a person is reported, and blocks nobody": {
+			workloads: []*Workload{
+				user(StatefulSet, "x", rolled(now, start.Add(-time.Hour)), phase(Manual), func(w *Workload) { w.Progress.Manual = onDelete }),
+			},
+			want: outcome{States: map[string]State{"x": Paused}, Reason: ReasonManualRestart},
+		},
+		"one whose pods could not start is left alone": {
+			workloads: []*Workload{user(Deployment, "x", references(Reference{Kind: ConfigMap, Name: "shop-config", Key: "gone"}))},
+			want:      outcome{States: map[string]State{"x": Pending}, Reason: ReasonKeyMissing},
+		},
+		"one that can do without is not": {
+			workloads: []*Workload{user(Deployment, "x", references(Reference{Kind: ConfigMap, Name: "shop-config", Key: "gone", Optional: true}))},
+			want:      outcome{Notes: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
+		},
+		"one that was made around a publication is restarted": {
+			objects:   []Object{stamped(now, start.Add(-8*time.Second))},
+			workloads: []*Workload{user(Deployment, "x", changedAt(start.Add(-9*time.Second)))},
+			want:      outcome{Restarts: []string{"x"}, States: map[string]State{"x": Restarting}, Reason: ReasonRollingOut},
+		},
+		"not around the first one, unless it can do without": {
+			objects: []Object{func() Object { o := now; o.Stamp = Stamp("", false, true, start.Add(-8*time.Second)); return o }()},
+			workloads: []*Workload{
+				user(Deployment, "x", changedAt(start.Add(-9*time.Second))),
+				user(Deployment, "y", changedAt(start.Add(-9*time.Second)), references(Reference{Kind: ConfigMap, Name: "shop-config", Optional: true})),
+			},
+			want: outcome{
+				Notes: []string{"x"}, Restarts: []string{"y"}, States: map[string]State{"x": UpToDate, "y": Restarting}, Reason: ReasonRollingOut,
+			},
+		},
+		"one that is being deleted is none": {
+			workloads: []*Workload{user(Deployment, "x", noted(old), func(w *Workload) { w.deleting = true })},
+			want:      outcome{Reason: ReasonNoDependents},
+		},
+		"a StatefulSet that is not rolled out in time has failed": {
+			workloads: []*Workload{
+				user(StatefulSet, "x", rolled(now, start.Add(-11*time.Minute)), phase(InProgress)), user(StatefulSet, "y", noted(old)),
+			},
+			want: outcome{States: map[string]State{"x": Failed, "y": Pending}, Reason: ReasonRolloutFailed},
+		},
+		"but one that still makes progress has not": {
+			workloads: []*Workload{user(StatefulSet, "x", rolled(now, start.Add(-11*time.Minute)), phase(InProgress), func(w *Workload) {
+				w.Progress.since = start.Add(-time.Minute)
+			})},
+			want: outcome{States: map[string]State{"x": Restarting}, Reason: ReasonRollingOut, Wake: 9 * time.Minute},
+		},
+		"that a DaemonSet was rolled out is noted, since its status forgets": {
+			workloads: []*Workload{user(DaemonSet, "x", rolled(now, start.Add(-time.Minute)), func(w *Workload) { w.Progress.forgets = true })},
+			want:      outcome{Notes: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
+		},
+		"and then a pod that fails later is no rollout": {
+			workloads: []*Workload{user(DaemonSet, "x", rolled(now, start.Add(-time.Hour)), phase(InProgress), func(w *Workload) {
+				w.Progress.forgets = true
+				w.notes[theKey] = restarted(hashFor(w, now), start.Add(-time.Hour)).done().String()
+			})},
+			want: outcome{States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.policy.MaxConcurrent == 0 {
+				tc.policy = thePolicy
+			}
+			if tc.objects == nil {
+				tc.objects = []Object{now}
+			}
+			if diff := cmp.Diff(tc.want, decided(start, tc.policy, tc.objects, tc.workloads...)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

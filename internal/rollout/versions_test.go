@@ -1,0 +1,184 @@
+package rollout
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	v1 = "shop-config-1111111111"
+	v2 = "shop-config-2222222222"
+)
+
+// version is a version of the ConfigMap that is the current one.
+func version(name, a string, versions ...string) Object {
+	o := published(a, "1")
+	o.Versioned, o.Name, o.Versions = true, name, versions
+	return o
+}
+
+func keyOf(name, key string) func(*Workload) {
+	return references(Reference{Kind: ConfigMap, Name: name, Key: key})
+}
+
+func TestVersions(t *testing.T) {
+	debounced := thePolicy
+	debounced.Debounce = 2 * time.Hour
+	first, second := version(v1, "1", v1), version(v2, "2", v1, v2)
+	inPlace := published("2", "1")
+	inPlace.Versions = []string{"shop-config", v1, v2}
+	gone := version(v2, "2", v2)
+	for name, tc := range map[string]struct {
+		object  Object
+		w       *Workload
+		want    outcome
+		renames map[rename]string
+	}{
+		"a new one is switched at once": {
+			object: second, w: user(Deployment, "x", keyOf("shop-config", "a")),
+			want:    outcome{Restarts: []string{"x"}, States: map[string]State{"x": Restarting}, Reason: ReasonRollingOut},
+			renames: map[rename]string{{ConfigMap, "shop-config"}: v2},
+		},
+		"one whose version is gone is switched at once": {
+			object: gone, w: user(Deployment, "x", keyOf(v1, "a")),
+			want:    outcome{Restarts: []string{"x"}, States: map[string]State{"x": Restarting}, Reason: ReasonRollingOut},
+			renames: map[rename]string{{ConfigMap, v1}: v2},
+		},
+		"no faster than the interval, should somebody set it back each time": {
+			object: gone, w: user(Deployment, "x", keyOf(v2, "a"), rolled(gone, start.Add(-10*time.Second)), keyOf("shop-config", "a")),
+			want: outcome{States: map[string]State{"x": Pending}, Reason: ReasonDebouncing, Wake: 20 * time.Second},
+		},
+		"one of a version that exists waits": {
+			object: second, w: user(Deployment, "x", keyOf(v1, "a"), noted(first)),
+			want: outcome{States: map[string]State{"x": Pending}, Reason: ReasonDebouncing, Wake: time.Hour},
+		},
+		"one whose keys did not change stays": {
+			object: second, w: user(Deployment, "x", keyOf(v1, "b"), noted(first)),
+			want: outcome{States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
+		},
+		"one of the current version is noted": {
+			object: second, w: user(Deployment, "x", keyOf(v2, "a")),
+			want: outcome{Notes: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
+		},
+		"one that somebody moved to another version is moved back": {
+			object: second, w: user(Deployment, "x", keyOf(v2, "a"), rolled(second, start.Add(-time.Hour)), keyOf(v1, "a")),
+			want: outcome{States: map[string]State{"x": Pending}, Reason: ReasonDebouncing, Wake: time.Hour},
+		},
+		"in place again, it gets the name of the target": {
+			object: inPlace, w: user(Deployment, "x", keyOf(v2, "a"), rolled(second, start.Add(-time.Hour))),
+			want: outcome{States: map[string]State{"x": Pending}, Reason: ReasonDebouncing, Wake: time.Hour},
+		},
+		"in place, somebody else's object that looks like a version is none": {
+			object: published("2", "1"), w: user(Deployment, "x", keyOf(v1, "a")),
+			want: outcome{Notes: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, decided(start, debounced, []Object{tc.object}, tc.w)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if tc.renames == nil {
+				return
+			}
+			p := &pass{now: start, owner: theOwner, policy: debounced, published: []Object{tc.object}, hasher: newHasher()}
+			plan := p.decide([]*Workload{tc.w}, func(*Workload) recollection { return recollection{} })
+			if diff := cmp.Diff(tc.renames, plan.restarts[0].renames); diff != "" {
+				t.Errorf("renames (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestSwitchedOverIsUpToDate renames as a plan says, and finds that nothing is left to do.
+func TestSwitchedOverIsUpToDate(t *testing.T) {
+	object := version(v2, "2", v1, v2)
+	w := user(Deployment, "x", references(
+		Reference{Kind: ConfigMap, Name: v1, Key: "a"}, Reference{Kind: ConfigMap, Name: "shop-config"}, Reference{Kind: ConfigMap, Name: v2, Key: "a"},
+	))
+	p := &pass{now: start, owner: theOwner, policy: thePolicy, published: []Object{object}, hasher: newHasher()}
+	plan := p.decide([]*Workload{w}, func(*Workload) recollection { return recollection{} })
+	a := plan.restarts[0]
+	w.notes[theKey], w.templates[theKey] = a.note.String(), a.note.Hash
+	for i, ref := range w.References {
+		if to, ok := a.renames[rename{ref.Kind, ref.Name}]; ok {
+			w.References[i].Name = to
+		}
+	}
+	w.References = compact(w.References)
+	if diff := cmp.Diff(outcome{States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut}, decided(start, thePolicy, p.published, w)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestBaseOf(t *testing.T) {
+	for name, want := range map[string]string{
+		v1: "shop-config", "a-0123456789": "a", "shop-config": "", "-0123456789": "", "a-012345678": "", "a-012345678g": "", "a-012345678A": "", "": "",
+	} {
+		if got, ok := baseOf(name); got != want || ok != (want != "") {
+			t.Errorf("baseOf(%q) = %q, %v", name, got, ok)
+		}
+	}
+}
+
+const everyReference = `
+initContainers:
+- {name: i, envFrom: [{configMapRef: {name: c}}, {secretRef: {name: other}}]}
+containers:
+- name: a
+  env:
+  - {name: PLAIN, value: x}
+  - {name: K, valueFrom: {configMapKeyRef: {name: c, key: k}}}
+  - {name: S, valueFrom: {secretKeyRef: {name: s, key: k, optional: true}}}
+  - {name: F, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
+- {name: b, envFrom: [{secretRef: {name: s}}]}
+imagePullSecrets: [{name: s}]
+volumes:
+- {name: e, emptyDir: {}}
+- {name: m, configMap: {name: c, items: [{key: k, path: p}]}}
+- {name: s, secret: {secretName: s}}
+- {name: p, projected: {sources: [{configMap: {name: c}}, {secret: {name: s, optional: true}}, {downwardAPI: {}}]}}
+`
+
+func podSpec(t *testing.T, text string) *corev1.PodSpec {
+	t.Helper()
+	pod := &corev1.PodSpec{}
+	if err := yaml.UnmarshalStrict([]byte(text), pod); err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}
+
+func TestReferencesOf(t *testing.T) {
+	want := []Reference{
+		{Kind: ConfigMap, Name: "c"}, {Kind: ConfigMap, Name: "c", Key: "k"},
+		{Kind: Secret, Name: "other"}, {Kind: Secret, Name: "s"}, {Kind: Secret, Name: "s", Key: "k", Optional: true},
+	}
+	if diff := cmp.Diff(want, referencesOf(podSpec(t, everyReference))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestRenameInFindsEveryReference(t *testing.T) {
+	ops := renameIn(podSpec(t, everyReference), map[rename]string{{ConfigMap, "c"}: "c2", {Secret, "s"}: "s2"})
+	var paths []string
+	for _, op := range ops {
+		paths = append(paths, op.Path)
+	}
+	want := []string{
+		"/spec/template/spec/initContainers/0/envFrom/0/configMapRef/name",
+		"/spec/template/spec/containers/0/env/1/valueFrom/configMapKeyRef/name",
+		"/spec/template/spec/containers/0/env/2/valueFrom/secretKeyRef/name",
+		"/spec/template/spec/containers/1/envFrom/0/secretRef/name",
+		"/spec/template/spec/volumes/1/configMap/name",
+		"/spec/template/spec/volumes/2/secret/secretName",
+		"/spec/template/spec/volumes/3/projected/sources/0/configMap/name",
+		"/spec/template/spec/volumes/3/projected/sources/1/secret/name",
+	}
+	if diff := cmp.Diff(want, paths); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
