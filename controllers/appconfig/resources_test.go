@@ -1,0 +1,209 @@
+package appconfig
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+	"github.com/fettle-dev/fettle/internal/render"
+	"github.com/fettle-dev/fettle/internal/rollout"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// testCase is a testdata/*.yaml: an AppConfig as the API server returns it, and the values that it takes from others.
+type testCase struct {
+	App     configv1.AppConfig `json:"app"`
+	Values  map[string]string  `json:"values"`
+	Secrets map[string]string  `json:"secrets"`
+}
+
+func readCase(t *testing.T, name string) testCase {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("testdata", name+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c testCase
+	if err := yaml.UnmarshalStrict(raw, &c); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return c
+}
+
+// out renders the case.
+func (c *testCase) out(t *testing.T) rendered {
+	t.Helper()
+	values := map[string]render.Value{}
+	for k, v := range c.Values {
+		values[k] = render.Value{Text: v}
+	}
+	for k, v := range c.Secrets {
+		values[k] = render.Value{Text: v, Secret: true}
+	}
+	out := renderAll(&c.App, values)
+	if out.problem != nil {
+		t.Fatal(out.problem.message)
+	}
+	var err error
+	if out.hash, err = newHasher().of(c.App.UID, out.content); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func yamlOf(t *testing.T, p plan) string {
+	t.Helper()
+	var docs []string
+	for _, o := range p.objects {
+		raw, err := yaml.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs = append(docs, string(raw))
+	}
+	return strings.Join(docs, "---\n")
+}
+
+// TestDesired compares what would be sent with testdata/*.golden.yaml; `go test ./controllers/appconfig -update` writes them.
+func TestDesired(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := 0
+	for _, path := range paths {
+		if strings.HasSuffix(path, ".golden.yaml") {
+			continue
+		}
+		cases++
+		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
+		t.Run(name, func(t *testing.T) {
+			c := readCase(t, name)
+			got := yamlOf(t, desired(&c.App, choose(&c.App, c.out(t), existing{}), existing{}, now))
+			if again := yamlOf(t, desired(&c.App, choose(&c.App, c.out(t), existing{}), existing{}, now)); again != got {
+				t.Errorf("the same input gave different output: %s", cmp.Diff(got, again))
+			}
+			golden := filepath.Join("testdata", name+".golden.yaml")
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("desired objects differ from %s (-want +got):\n%s", golden, diff)
+			}
+		})
+	}
+	if cases == 0 {
+		t.Fatal("no case in testdata")
+	}
+}
+
+// after is what is found when the plan was carried out.
+func after(cfg *configv1.AppConfig, p plan) existing {
+	var e existing
+	r := *p.revision
+	for _, o := range p.published {
+		switch o.Kind {
+		case rollout.ConfigMap:
+			r.stamp = o.Stamp
+		case rollout.Secret:
+			r.secretStamp = o.Stamp
+		}
+	}
+	r.name = targetName(cfg)
+	if !versioned(cfg) {
+		e.target = &r
+	}
+	if versioned(cfg) || historyLimit(cfg) > 0 {
+		kept := r
+		kept.name = copyName(cfg, r.hash)
+		if !versioned(cfg) {
+			kept.stamp, kept.secretStamp = "", ""
+		}
+		e.kept = []revision{kept}
+	}
+	return e
+}
+
+// What was just published is neither published again nor changed, whatever the time.
+func TestPublishingAgainChangesNothing(t *testing.T) {
+	for _, name := range []string{"minimal", "secrets", "versioned", "no-history"} {
+		c := readCase(t, name)
+		first := desired(&c.App, choose(&c.App, c.out(t), existing{}), existing{}, now)
+		found := after(&c.App, first)
+		second := desired(&c.App, choose(&c.App, c.out(t), found), found, now.Add(time.Hour))
+		if second.changes {
+			t.Errorf("%s: something changes", name)
+		}
+		if diff := cmp.Diff(yamlOf(t, first), yamlOf(t, second)); diff != "" {
+			t.Errorf("%s: the second pass differs (-first +second):\n%s", name, diff)
+		}
+		if !first.changes {
+			t.Errorf("%s: the first publication changes nothing", name)
+		}
+	}
+}
+
+// Each half has the time of its own last change: a change of the ConfigMap says nothing of the Secret.
+func TestStamps(t *testing.T) {
+	c := readCase(t, "secrets")
+	first := desired(&c.App, choose(&c.App, c.out(t), existing{}), existing{}, now)
+	found := after(&c.App, first)
+	c.App.Spec.Config["LOG_LEVEL"] = "info"
+	later := now.Add(time.Minute)
+	second := desired(&c.App, choose(&c.App, c.out(t), found), found, later)
+	if !second.changes {
+		t.Fatal("nothing changes")
+	}
+	for _, o := range second.published {
+		want := map[string]string{rollout.ConfigMap: "2026-01-02T03:05:05Z", rollout.Secret: "2026-01-02T03:04:05Z first"}[o.Kind]
+		if o.Stamp != want {
+			t.Errorf("the stamp of the %s is %q, want %q", o.Kind, o.Stamp, want)
+		}
+	}
+}
+
+func TestSecretsStayInSecrets(t *testing.T) {
+	for _, name := range []string{"secrets", "versioned"} {
+		c := readCase(t, name)
+		p := desired(&c.App, choose(&c.App, c.out(t), existing{}), existing{}, now)
+		for _, doc := range strings.Split(yamlOf(t, p), "---\n") {
+			if strings.Contains(doc, "hunter2") || (strings.Contains(doc, "kind: ConfigMap") && strings.Contains(doc, "aHVudGVyMg")) {
+				t.Errorf("%s: the value of a Secret is in\n%s", name, doc)
+			}
+		}
+	}
+}
+
+func TestObjectsOfTellsTheEngineOfBothKinds(t *testing.T) {
+	c := readCase(t, "versioned")
+	p := desired(&c.App, choose(&c.App, c.out(t), existing{}), existing{}, now)
+	if len(p.published) != 2 {
+		t.Fatalf("%d objects", len(p.published))
+	}
+	for _, o := range p.published {
+		if !o.Exists || !o.Versioned || o.Target != "shop-config" || o.Name != copyName(&c.App, p.revision.hash) || len(o.Versions) != 1 {
+			t.Errorf("%+v", o)
+		}
+	}
+	for _, o := range objectsOf(&c.App, nil, existing{}) {
+		if o.Exists || o.Name != "shop-config" || o.Data != nil {
+			t.Errorf("of nothing: %+v", o)
+		}
+	}
+}
