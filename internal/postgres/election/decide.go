@@ -63,6 +63,9 @@ func (s Server) primary() bool { return s.Role == Primary && s.Process == Up }
 // standby says that PostgreSQL is in recovery and can be promoted.
 func (s Server) standby() bool { return s.Role == Standby && s.Process == Up }
 
+// crashed says that PostgreSQL is down because it ended by itself.
+func (s Server) crashed() bool { return s.Process == Down && s.Crashed > 0 && s.Crashed >= s.Since }
+
 // yielded says that PostgreSQL receives nothing, and won't unless it is told to.
 func (s Server) yielded() bool { return s.standby() && s.Upstream == "" && !s.Receiving }
 

@@ -134,30 +134,42 @@ func (v *view) readable(q Quorum) int {
 // turn returns when it is this instance's turn: each better candidate that answers has one step, those that don't
 // answer have one together, and who lacks something known to be written leaves time for one that doesn't. (6, 8)
 func (v *view) turn() (time.Duration, string) {
-	at, why := v.freeAt(), ""
-	silent := false
-	for i, name := range v.Instances {
-		p, ok := v.peer(name, v.freeAt())
-		switch {
-		case name == v.Self.Name:
-		case !ok:
-			silent = silent || name != v.lease.Primary && name != v.lease.Holder.Name
-		case p.Candidate && v.copyOf(p) && v.better(p, i):
-			// It may have started to observe the Lease later than this one.
-			theirs := min(v.in.Peers[name].Sent+p.FreeIn, v.freeAt()+v.Config.Lease)
-			at, why = max(at, theirs)+v.Step, "leaves the Lease to "+name+", which comes first"
-		}
-	}
-	if silent {
+	at, why := v.queue()
+	if v.silent() {
 		at, why = at+v.Step, cmp.Or(why, "waits for the other instances to answer")
 	}
-	if v.lastPrimary() && v.lease.Preferred != "" && v.lease.Preferred != v.Self.Name {
-		at, why = at+v.Renew, cmp.Or(why, "leaves the Lease to "+v.lease.Preferred+", which shall have it")
+	if v.lastPrimary() {
+		if v.lease.Preferred != "" && v.lease.Preferred != v.Self.Name {
+			at, why = at+v.Renew, cmp.Or(why, "leaves the Lease to "+v.lease.Preferred+", which shall have it")
+		}
+		return at, why
 	}
-	if lack, known := v.lease.missing(v.server.Position); !v.lastPrimary() && (lack > 0 || !known) {
+	if lack, known := v.lease.missing(v.server.Position); lack > 0 || !known {
 		at, why = at+v.Patience, "lacks some of what the last primary wrote: waits for one that has it"
 	}
 	return at, why
+}
+
+// queue returns when the better candidates have had their time.
+func (v *view) queue() (at time.Duration, why string) {
+	at = v.freeAt()
+	for i, name := range v.Instances {
+		p, ok := v.peer(name, v.freeAt())
+		if ok && name != v.Self.Name && p.Candidate && v.copyOf(p) && v.better(p, i) {
+			// It may have started to observe the Lease later than this one.
+			theirs := min(v.in.Peers[name].Sent+p.FreeIn, v.freeAt()+v.Lease)
+			at, why = max(at, theirs)+v.Step, "leaves the Lease to "+name+", which comes first"
+		}
+	}
+	return at, why
+}
+
+// silent says that an instance other than the last holder has not answered since the Lease is free.
+func (v *view) silent() bool {
+	return slices.ContainsFunc(v.Instances, func(name string) bool {
+		_, ok := v.peer(name, v.freeAt())
+		return !ok && name != v.Self.Name && name != v.lease.Primary && name != v.lease.Holder.Name
+	})
 }
 
 // better says that a peer, the i-th instance, comes before this one: it has received more; or the same and is preferred,

@@ -96,7 +96,7 @@ func (v *view) stoppedFor(mode StopMode, d time.Duration) bool {
 // harden makes a stop that lasts too long a harder one. (8)
 func harden(v *view) *Decision {
 	switch {
-	case v.stoppedFor(Fast, v.Config.Stop):
+	case v.stoppedFor(Fast, v.Stop):
 		return do(Stop{Mode: Immediate}, "the fast stop takes too long")
 	case v.stoppedFor(Immediate, v.Kill):
 		return do(Stop{Mode: Kill}, "the immediate stop takes too long")
@@ -138,7 +138,7 @@ func (v *view) alive() bool {
 	case s.primary():
 		return v.in.Now-max(s.Answered, s.Since) <= v.Heartbeat
 	case s.Process == Stopping:
-		return v.in.Now-s.Since <= v.Config.Stop
+		return v.in.Now-s.Since <= v.Stop
 	}
 	return v.in.Now-max(s.Since, v.in.Holding.From) <= v.Start || !v.successor()
 }

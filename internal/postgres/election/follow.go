@@ -17,16 +17,23 @@ func follow(v *view) *Decision {
 		return v.reclone(h)
 	case s.Process == Down:
 		return v.join(h)
+	}
+	return v.stay(h)
+}
+
+// stay is what a standby that runs does. (10)
+func (v *view) stay(h string) *Decision {
+	switch {
 	case v.left(h) && v.Paused:
 		return stuck("has left the history of " + h + ", and the cluster is paused: nothing is rewound")
 	case v.left(h):
 		return do(Stop{Mode: Fast}, "has left the history of "+h+": stops to be rewound")
-	case h != "" && s.Upstream != h && v.in.Lease.Alive:
+	case h != "" && v.server.Upstream != h && v.in.Lease.Alive:
 		return do(Follow{Upstream: h}, h+" has the Lease")
 	case h == "":
 		return wait("waits for a primary")
 	}
-	return wait("follows " + s.Upstream)
+	return wait("follows " + v.server.Upstream)
 }
 
 // left says that the log here has something that the primary's does not. (10)
@@ -43,22 +50,26 @@ func (v *view) join(h string) *Decision {
 	if v.in.Lease.Alive {
 		upstream = h
 	}
-	if due := s.Since + v.Renew; s.Crashed > 0 && s.Crashed >= s.Since && v.in.Now < due {
-		v.wake(due)
-		return wait("waits to start again after a crash")
-	}
 	switch {
-	case s.Role == Standby && !v.left(h):
+	case s.crashed() && v.in.Now < s.Since+v.Renew:
+		v.wake(s.Since + v.Renew)
+		return wait("waits to start again after a crash")
+	case v.left(h):
+		return v.rewind(h)
+	case s.Role == Standby:
 		return do(StartStandby{Upstream: upstream}, "starts as a standby")
-	case h == "" && v.free() && v.lease.Primary != "" && !v.lastPrimary():
+	case v.superseded():
 		return do(StartStandby{}, "was a primary before the last one: starts as a standby that can be elected")
 	case h == "" || v.lease.Primary != h:
 		return wait("was a primary: waits for the next one")
-	case s.Clean && !v.left(h):
+	case s.Clean:
 		return do(StartStandby{Upstream: upstream}, "stopped before the fork: starts as a standby")
 	}
 	return v.rewind(h)
 }
+
+// superseded says that nobody leads, and that another instance did after this one.
+func (v *view) superseded() bool { return v.free() && v.lease.Primary != "" && !v.lastPrimary() }
 
 // rewind goes back to where the primary's history was left. (10)
 func (v *view) rewind(h string) *Decision {
@@ -112,20 +123,23 @@ func (v *view) reclone(h string) *Decision {
 	case !v.serves(h):
 		return wait("waits for " + h + " to serve, to be made anew")
 	}
-	copies := 0
-	for i, name := range v.Instances {
-		p, ok := v.peer(name, v.recent())
-		switch {
-		case name == v.Self.Name || name == h || !ok:
-		case p.Work == Cloning, p.Data == Unfit && i < slices.Index(v.Instances, v.Self.Name):
-			return wait("waits for " + name + " to be made anew first")
-		case v.follows(p, h):
-			copies++
-		}
+	if first := v.othersFirst(); first != "" {
+		return wait("waits for " + first + " to be made anew first")
 	}
-	if copies == 0 && !v.Backup {
+	if v.source(h) == h && !v.Backup {
 		return stuck(fmt.Sprintf("can't follow the primary, and is not made anew: %s has the only other copy, and there is no "+
 			"backup; delete the volume of %s to have it copied", h, v.Self.Name))
 	}
 	return do(Reclone{Source: v.source(h)}, "can't follow the primary, and rewinding failed")
+}
+
+// othersFirst returns which instance is being made anew, or comes before this one.
+func (v *view) othersFirst() string {
+	for i, name := range without(v.Instances, v.Self.Name) {
+		p, ok := v.peer(name, v.recent())
+		if ok && (p.Work == Cloning || p.Data == Unfit && i < slices.Index(v.Instances, v.Self.Name)) {
+			return name
+		}
+	}
+	return ""
 }

@@ -61,19 +61,17 @@ func (v *view) release(why string) *Decision {
 
 // hold is what the holder does.
 func hold(v *view) *Decision {
+	s := v.server
 	switch {
-	case v.in.Holding.Pending != nil && (v.mine() || !v.server.mayWrite()):
-		if v.server.primary() {
-			return v.lead()
-		}
+	case v.in.Holding.Pending != nil && !s.mayWrite():
 		return wait("waits for a write of the Lease")
 	case !v.held():
 		return v.takeBack()
-	case v.server.Process == Up && v.server.Role == Primary:
+	case s.primary():
 		return v.lead()
-	case v.server.Process == Up:
+	case s.Process == Up:
 		return v.promote()
-	case v.server.Data == Usable:
+	case s.Data == Usable:
 		return v.start()
 	case v.blank() && v.Self.Name == v.Instances[0]:
 		return do(InitDB{}, "makes a new cluster")
@@ -112,9 +110,6 @@ func (v *view) hung() bool {
 // else as a standby to be promoted; so a higher timeline always is the later one. (1, 5)
 func (v *view) start() *Decision {
 	s := v.server
-	crashed := s.Crashed > 0 && s.Crashed >= s.Since
-	tried := v.in.Holding.From > s.Since // it was given away, and nobody else took it
-	again := crashed && s.CrashedBefore > 0 && s.Crashed-s.CrashedBefore <= v.Calm
 	switch {
 	case v.promised():
 		v.wake(v.in.Promised)
@@ -125,21 +120,44 @@ func (v *view) start() *Decision {
 		return do(StartStandby{}, "starts to be promoted")
 	case v.lease.Primary == "" || v.lease.SystemID == "":
 		return wait("waits for the Lease to say that there is a primary")
-	case again && !s.FullDisk && v.successor() && !tried:
+	}
+	if v.in.Holding.From <= s.Since || s.FullDisk { // not if it was given away, and nobody else took it
+		if d := v.giveAway(); d != nil {
+			return d
+		}
+	}
+	return do(StartPrimary{}, "starts as the primary")
+}
+
+// giveAway releases the Lease of a PostgreSQL that has just ended, where another instance shall have it: after a second
+// crash, and for a switchover. (5, 12)
+func (v *view) giveAway() *Decision {
+	s := v.server
+	again := s.crashed() && s.CrashedBefore > 0 && s.Crashed-s.CrashedBefore <= v.Calm
+	switch {
+	case again && !s.FullDisk && v.successor():
 		return v.release("PostgreSQL crashed again")
 	case again && v.in.Now < s.Since+v.Renew:
 		v.wake(s.Since + v.Renew)
 		return wait("waits to start again after a crash")
-	case s.Clean && v.switchover() == nil && !tried:
-		if p, ok := v.peer(v.SwitchoverTarget, s.Since); ok && p.Position.Compare(s.Position) >= 0 {
-			return v.release("switches over to " + v.SwitchoverTarget)
-		} else if v.in.Now < s.Since+v.Step {
-			v.wake(s.Since + v.Step)
-			return wait("waits for " + v.SwitchoverTarget + " to say that it has all of the log")
-		}
-		return do(StartPrimary{}, "starts as the primary: "+v.SwitchoverTarget+" does not have all of the log")
+	case s.Clean && v.switchover() == nil:
+		return v.handOver()
 	}
-	return do(StartPrimary{}, "starts as the primary")
+	return nil
+}
+
+// handOver releases the Lease for the SwitchoverTarget, unless that lacks some of the log.
+func (v *view) handOver() *Decision {
+	s := v.server
+	p, ok := v.peer(v.SwitchoverTarget, s.Since)
+	switch {
+	case ok && p.Position.Compare(s.Position) >= 0:
+		return v.release("switches over to " + v.SwitchoverTarget)
+	case v.in.Now < s.Since+v.Step:
+		v.wake(s.Since + v.Step)
+		return wait("waits for " + v.SwitchoverTarget + " to say that it has all of the log")
+	}
+	return nil
 }
 
 // promote ends the recovery of the holder's standby, once it is certain to hold the Lease. (1, 4, 8)
@@ -179,7 +197,6 @@ func (v *view) switchover() *string {
 		return new("")
 	}
 	p, ok := v.peer(name, v.recent())
-	f := v.in.Followers[name]
 	switch {
 	case v.Paused:
 		return new("paused")
@@ -189,9 +206,19 @@ func (v *view) switchover() *string {
 		return new(name + " does not answer, or does not reach the API server")
 	case !v.copyOf(p) || p.Process != Up || p.Role != Standby:
 		return new(name + " is no standby that runs")
-	case v.server.Process == Up && !(f.Streaming && f.CaughtUp):
+	case v.server.Process == Up:
+		return v.tooSoon(name)
+	}
+	return nil
+}
+
+// tooSoon returns why a primary that serves does not stop yet for name to lead; nil if it does.
+func (v *view) tooSoon(name string) *string {
+	f := v.in.Followers[name]
+	switch {
+	case !f.Streaming || !f.CaughtUp:
 		return new(name + " has not caught up")
-	case v.server.Process == Up && v.in.Now < v.server.Since+2*v.Renew:
+	case v.in.Now < v.server.Since+2*v.Renew:
 		v.wake(v.server.Since + 2*v.Renew)
 		return new("has only just become the primary")
 	}

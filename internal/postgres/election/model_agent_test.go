@@ -116,9 +116,6 @@ func (w *world) doDatabase(n *instance, a Action) {
 	case Promote:
 		w.checkLead(n)
 		d.Role, d.claim = Primary, max(a.After, d.end().Timeline)+1
-		if d.claim != w.record.Timeline {
-			w.violated("10: %s promotes to timeline %d, the Lease claims %d", n.name, d.claim, w.record.Timeline)
-		}
 		d.enter(Promoting, c)
 	case Follow:
 		d.Upstream = a.Upstream
@@ -126,19 +123,23 @@ func (w *world) doDatabase(n *instance, a Action) {
 			d.Receiving = false
 		}
 	case Stop:
-		if a.Mode >= Immediate && n.pg.Role == Primary {
-			n.fenced++
-		}
-		d.Stop = a.Mode
-		d.Process, d.Since = Stopping, c
-		if a.Mode >= Immediate {
-			d.done = w.now
-		}
+		w.stop(n, a.Mode)
 	case SetSync:
 		w.checkSync(n, a.Quorum)
 		d.Sync, d.SyncAt = a.Quorum, uint64(len(d.wal))
 	default:
 		w.doWork(n, a)
+	}
+}
+
+func (w *world) stop(n *instance, mode StopMode) {
+	d := &n.pg
+	d.Process, d.Stop, d.Since = Stopping, mode, n.clock(w.now)
+	if mode >= Immediate {
+		d.done = w.now
+		if d.Role == Primary {
+			n.fenced++
+		}
 	}
 }
 

@@ -5,20 +5,24 @@ import "slices"
 // check looks at a state.
 func (w *world) check() {
 	for i, n := range w.nodes {
-		if !n.running || n.exempt || n.nodeFrozen || !n.pg.mayWrite() {
+		if !n.runs() || n.exempt || !n.pg.mayWrite() {
 			continue
 		}
-		// 2: nothing is read-write after the deadline, on any clock.
-		limit := (w.timing.Fence + w.timing.Kill) * 21 / 20
-		thawed := n.pg.Stop >= Immediate && w.now < n.thawedAt+w.timing.Kill*21/20
-		if since := w.now - w.secure(n); since > limit && !thawed && len(w.nodes) > 1 {
-			w.violated("2: %s may write %s after its last renewal", n.name, since)
-		}
+		w.checkDeadline(n)
 		for _, m := range w.nodes[i+1:] {
-			if n.accepts() && m.accepts() && !m.exempt && w.sync == 0 {
+			if n.accepts() && m.accepts() && !m.exempt {
 				w.violated("1: %s and %s accept writes", n.name, m.name)
 			}
 		}
+	}
+}
+
+// checkDeadline: nothing is read-write after the deadline, on any clock. What was frozen is being stopped.
+func (w *world) checkDeadline(n *instance) {
+	limit := (w.timing.Fence + w.timing.Kill) * 21 / 20
+	thawed := n.pg.Stop >= Immediate && w.now < n.thawedAt+w.timing.Kill*21/20
+	if since := w.now - w.secure(n); since > limit && !thawed && len(w.nodes) > 1 {
+		w.violated("2: %s may write %s after its last renewal", n.name, since)
 	}
 }
 
@@ -44,14 +48,12 @@ func (w *world) ack(n *instance, op int) {
 	w.acked[op] = n.id
 	w.say("%s acknowledges %d", n.name, op)
 	for _, m := range w.nodes {
-		if m == n || !m.accepts() {
+		if m == n || !m.accepts() || m.exempt {
 			continue
 		}
-		switch {
-		case w.sync > 0:
+		// A machine that was frozen may acknowledge for a moment, but not in synchronous mode.
+		if w.sync > 0 || !n.exempt {
 			w.violated("9: %s acknowledges row %d while %s leads", n.name, op, m.name)
-		case !n.exempt && !m.exempt:
-			w.violated("1: %s acknowledges row %d while %s leads", n.name, op, m.name)
 		}
 	}
 }
@@ -80,12 +82,16 @@ func (w *world) checkAcquire(n *instance, l Lease) {
 	if n.pg.mayWrite() {
 		w.violated("1: %s takes the Lease with a primary that runs", n.name)
 	}
-	// 6: where nothing is broken, the best one takes it. (A synchronous cluster may have to prefer the last primary.)
+	w.checkRank(n, l)
+}
+
+// checkRank: where nothing is broken, the best one takes it. (A synchronous cluster may have to prefer the last primary.)
+func (w *world) checkRank(n *instance, l Lease) {
 	if l.Version != w.record.Version || w.now < w.calm+w.timing.Lease || w.record.Holder == n.config.Self || w.flaky || w.sync > 0 {
 		return
 	}
 	for _, m := range w.nodes {
-		if m.running && m.pg.standby() && !m.stop && m.pg.end().Compare(n.pg.end()) > 0 && !m.config.Fenced {
+		if m.running && m.pg.standby() && !m.stop && m.pg.end().Compare(n.pg.end()) > 0 {
 			w.violated("6: %s takes the Lease at %v, %s is at %v", n.name, n.pg.end(), m.name, m.pg.end())
 		}
 	}
@@ -139,14 +145,19 @@ func (w *world) checkReclone(n *instance) {
 	}
 }
 
-// settled says that one primary has the Lease and everybody else streams from it.
-func (w *world) settled() bool {
-	var primary *instance
+// leader is the primary that has the Lease; nil if none has.
+func (w *world) leader() *instance {
 	for _, n := range w.nodes {
 		if n.running && n.pg.primary() && w.record.Holder == n.config.Self {
-			primary = n
+			return n
 		}
 	}
+	return nil
+}
+
+// settled says that one primary has the Lease and everybody else streams from it.
+func (w *world) settled() bool {
+	primary := w.leader()
 	if primary == nil {
 		return false
 	}

@@ -97,7 +97,7 @@ var moves = []move{
 		}
 		return ok
 	}},
-	{"PostgreSQL hangs", func(w *world, n *instance) bool {
+	{"PostgreSQL hangs", func(_ *world, n *instance) bool {
 		ok := n.running && n.pg.primary()
 		n.pg.hung = n.pg.hung || ok
 		return ok

@@ -48,7 +48,7 @@ var faults = []fault{
 		w.pgEnds(n, true)
 		return true
 	}},
-	{"PostgreSQL hangs", 3, func(w *world, n, _ *instance) bool {
+	{"PostgreSQL hangs", 3, func(_ *world, n, _ *instance) bool {
 		if !n.running || n.pg.Process == Down {
 			return false
 		}
@@ -78,9 +78,9 @@ var faults = []fault{
 		n.pg = database{}
 		return true
 	}},
-	{"pod is deleted", 4, func(w *world, n, _ *instance) bool { n.stop = n.running; return n.running }},
-	{"disk is full", 1, func(w *world, n, _ *instance) bool { n.pg.FullDisk = !n.pg.FullDisk; return true }},
-	{"replication is slow", 2, func(w *world, n, _ *instance) bool { n.pg.lag = !n.pg.lag; return true }},
+	{"pod is deleted", 4, func(_ *world, n, _ *instance) bool { n.stop = n.running; return n.running }},
+	{"disk is full", 1, func(_ *world, n, _ *instance) bool { n.pg.FullDisk = !n.pg.FullDisk; return true }},
+	{"replication is slow", 2, func(_ *world, n, _ *instance) bool { n.pg.lag = !n.pg.lag; return true }},
 	{"switchover", 3, func(w *world, n, _ *instance) bool {
 		for _, m := range w.nodes {
 			m.config.SwitchoverTarget = n.name

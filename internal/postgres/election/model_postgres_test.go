@@ -84,26 +84,38 @@ func (w *world) pgProgress(n *instance) {
 		}
 		d.checkpoint()
 	case d.Process == Promoting:
-		if owner, ok := w.used[d.claim]; ok {
-			w.violated("10: %s promotes to timeline %d, which %d has used", n.name, d.claim, owner)
-		}
-		w.used[d.claim] = n.id
-		w.promos++
-		d.wal = append(slices.Clone(d.wal), entry{tl: d.claim})
-		d.claim = 0
-		d.enter(Up, c)
-		w.leads(n)
+		w.promotes(n)
 	case d.Process == Stopping:
-		if d.Stop == Fast {
-			if d.Role == Primary {
-				d.wal = append(slices.Clone(d.wal), entry{tl: d.end().Timeline})
-				w.replicate()
-			}
-			d.Clean = true
-			d.checkpoint()
-		}
-		w.pgEnds(n, false)
+		w.stops(n)
 	}
+}
+
+// promotes ends recovery.
+func (w *world) promotes(n *instance) {
+	d := &n.pg
+	if owner, ok := w.used[d.claim]; ok {
+		w.violated("10: %s promotes to timeline %d, which %d has used", n.name, d.claim, owner)
+	}
+	w.used[d.claim] = n.id
+	w.promos++
+	d.wal = append(slices.Clone(d.wal), entry{tl: d.claim})
+	d.claim = 0
+	d.enter(Up, n.clock(w.now))
+	w.leads(n)
+}
+
+// stops ends PostgreSQL; in order only after a fast stop, and when all standbys that are connected have everything.
+func (w *world) stops(n *instance) {
+	d := &n.pg
+	if d.Stop == Fast {
+		if d.Role == Primary {
+			d.wal = append(slices.Clone(d.wal), entry{tl: d.end().Timeline})
+			w.replicate()
+		}
+		d.Clean = true
+		d.checkpoint()
+	}
+	w.pgEnds(n, false)
 }
 
 // workEnds ends an initdb, clone or rewind.
@@ -124,12 +136,17 @@ func (w *world) workEnds(n *instance) {
 	case !ok:
 		d.Data = Partial
 		return
-	case work == Rewinding && (w.sometimes(4) && w.mayLose(n) || s.pg.end().Timeline == d.end().Timeline && !prefix(d.wal, s.pg.wal)):
+	case work == Rewinding && (w.sometimes(4) && w.mayLose(n) || forked(d, &s.pg)):
 		d.Data = Unfit
 		return
 	}
 	d.wal, d.Data, d.Role, d.SystemID, d.Clean = slices.Clone(s.pg.wal), Usable, Standby, s.pg.SystemID, false
 	d.checkpoint()
+}
+
+// forked says that two logs differ on one timeline, where pg_rewind sees nothing to do.
+func forked(a, b *database) bool {
+	return a.end().Timeline == b.end().Timeline && !prefix(a.wal, b.wal)
 }
 
 // mayLose says that the other copies can do without n's: a cluster of which two rewinds have failed waits for a person.
@@ -148,23 +165,32 @@ func (w *world) replicate() {
 	}
 }
 
+// listens says that a standby has somebody to connect to.
+func (n *instance) listens() bool {
+	return n.runs() && n.pg.standby() && !n.pg.hung && n.pg.Upstream != "" && n.pg.Upstream != n.name
+}
+
+func (n *instance) runs() bool { return n.running && !n.nodeFrozen }
+
+// sends says that standbys can connect, or stay connected.
+func (n *instance) sends() bool {
+	return n.running && (n.pg.Process == Up || n.pg.Process == Stopping) && !n.pg.hung
+}
+
 func (w *world) receive(n *instance) {
 	d := &n.pg
-	if !n.running || n.nodeFrozen || !d.standby() || d.Upstream == "" || d.hung {
+	if !n.listens() {
 		return
 	}
-	i := slices.Index(n.config.Instances, d.Upstream)
-	s := w.nodes[i]
-	if s.nodeFrozen || w.cut[i][n.id] {
+	s := w.nodes[slices.Index(n.config.Instances, d.Upstream)]
+	if s.nodeFrozen || w.cut[s.id][n.id] {
 		return // nothing comes, and the connection lives on for all that is known
 	}
-	if !s.running || (s.pg.Process != Up && s.pg.Process != Stopping) || i == n.id || s.pg.hung {
-		d.Receiving = false
+	if d.Receiving = s.sends(); !d.Receiving {
 		return
 	}
-	d.Receiving = true
 	if !d.lag && prefix(d.wal, s.pg.wal) && len(d.wal) < len(s.pg.wal) {
-		d.wal = s.pg.wal[:len(s.pg.wal):len(s.pg.wal)]
+		d.wal = slices.Clip(s.pg.wal)
 	}
 }
 

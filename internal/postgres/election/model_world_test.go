@@ -26,7 +26,6 @@ type database struct {
 	done    time.Duration
 	claim   uint32 // the timeline to promote to
 	source  int    // of a clone or rewind
-	wipe    bool
 	hung    bool
 	lag     bool // replication to here is slow: nothing arrives
 	pending []int
@@ -37,7 +36,7 @@ type instance struct {
 	id     int
 	name   string
 	config Config
-	rate   time.Duration // of the node's clock, in thousandths
+	rate   int64 // of the node's clock, in thousandths
 	pg     database
 
 	running     bool          // the container runs
@@ -127,7 +126,7 @@ func newWorld(rng *rand.Rand, n, sync int, timing Timing) *world {
 			},
 		})
 		if rng != nil {
-			w.nodes[i].rate = 970 + time.Duration(rng.IntN(61))
+			w.nodes[i].rate = 970 + rng.Int64N(61)
 		}
 		w.boot(w.nodes[i])
 	}
@@ -156,10 +155,14 @@ func (w *world) violated(format string, args ...any) {
 	w.say("VIOLATED "+format, args...)
 }
 
-func (n *instance) clock(now time.Duration) time.Duration { return second + now*n.rate/1000 }
+func (n *instance) clock(now time.Duration) time.Duration {
+	return second + time.Duration(int64(now)*n.rate/1000)
+}
 
 // trueTime is when n's clock will show c.
-func (n *instance) trueTime(c time.Duration) time.Duration { return (c - second) * 1000 / n.rate }
+func (n *instance) trueTime(c time.Duration) time.Duration {
+	return time.Duration(int64(c-second) * 1000 / n.rate)
+}
 
 func (n *instance) frozen() bool { return n.agentFrozen || n.nodeFrozen }
 
@@ -197,24 +200,30 @@ func (w *world) linked(a, b int) bool {
 	return !w.cut[a][b] && !w.nodes[a].nodeFrozen && !w.nodes[b].nodeFrozen
 }
 
+// kubelet starts what has ended, and ends what hangs.
+func (w *world) kubelet(n *instance) {
+	switch {
+	case !n.running && n.back > 0 && w.now >= n.back:
+		w.boot(n)
+	case !n.frozen() || w.now < n.wakeAt:
+	case n.agentFrozen:
+		w.say("%s: the kubelet ends the container of the hung agent", n.name)
+		w.die(n, second, false)
+	default:
+		n.nodeFrozen, n.thawedAt = false, w.now
+		w.say("%s goes on", n.name)
+	}
+}
+
 // step advances to t and lets everything happen that is due.
 func (w *world) step(t time.Duration) {
 	w.now = t
 	for _, n := range w.nodes {
-		switch {
-		case !n.running && n.back > 0 && t >= n.back:
-			w.boot(n)
-		case n.frozen() && t >= n.wakeAt && n.agentFrozen:
-			w.say("%s: the kubelet ends the container of the hung agent", n.name)
-			w.die(n, second, false)
-		case n.frozen() && t >= n.wakeAt:
-			n.nodeFrozen, n.thawedAt = false, w.now
-			w.say("%s goes on", n.name)
-		}
+		w.kubelet(n)
 	}
 	w.deliver()
 	for _, n := range w.nodes {
-		if n.running && !n.nodeFrozen {
+		if n.runs() {
 			w.pgProgress(n)
 		}
 	}

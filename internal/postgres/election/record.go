@@ -29,8 +29,8 @@ func (v *view) claimed() bool {
 }
 
 // record returns what the holder publishes with its next renewal. urgent says that others wait for it.
-func (v *view) record() (l Lease, urgent bool) {
-	l = v.lease
+func (v *view) record() (next Lease, urgent bool) {
+	l, have := v.lease, v.lease
 	l.Holder, l.Released, l.Preferred = v.Self, false, ""
 	l.Instances = v.Instances
 	l.SystemID = cmp.Or(v.server.SystemID, l.SystemID)
@@ -41,17 +41,25 @@ func (v *view) record() (l Lease, urgent bool) {
 		l.Timeline = max(v.server.Position.Timeline, v.server.Highest) + 1
 	}
 	if v.server.primary() {
-		l.Primary, l.Whole = v.Self.Name, false
-		l.End = v.server.Position
-		l.Timeline = max(l.Timeline, l.End.Timeline)
-		l.History = v.server.History[max(0, len(v.server.History)-history):]
-		l.Sync = v.publish()
+		v.describe(&l)
 	}
-	have := v.lease
-	urgent = l.Holder != have.Holder || l.Primary != have.Primary || l.Timeline != have.Timeline ||
-		l.SystemID != have.SystemID || !slices.Equal(l.Instances, have.Instances) ||
-		!slices.Equal(l.History, have.History) || !slices.EqualFunc(l.Sync, have.Sync, Quorum.Equal)
-	return l, urgent
+	return l, l.Holder != have.Holder || l.Primary != have.Primary || l.Timeline != have.Timeline ||
+		l.SystemID != have.SystemID || l.differs(have)
+}
+
+// describe puts into l what a primary that serves knows.
+func (v *view) describe(l *Lease) {
+	l.Primary, l.Whole = v.Self.Name, false
+	l.End = v.server.Position
+	l.Timeline = max(l.Timeline, l.End.Timeline)
+	l.History = v.server.History[max(0, len(v.server.History)-history):]
+	l.Sync = v.publish()
+}
+
+// differs says whether the lists of l and m differ.
+func (l Lease) differs(m Lease) bool {
+	return !slices.Equal(l.Instances, m.Instances) || !slices.Equal(l.History, m.History) ||
+		!slices.EqualFunc(l.Sync, m.Sync, Quorum.Equal)
 }
 
 // wanted returns the setting of synchronous replication that shall be in force: the standbys that stream and have
@@ -72,7 +80,7 @@ func (v *view) wanted() *Quorum {
 		case f.Streaming && f.CaughtUp:
 			names = append(names, name)
 		case !slices.Contains(before, name):
-		case v.in.Now-max(f.Seen, v.server.Since) <= v.Config.Lease:
+		case v.in.Now-max(f.Seen, v.server.Since) <= v.Lease:
 			names = append(names, name)
 		default:
 			away = append(away, name)
@@ -125,5 +133,15 @@ func (v *view) nextSync() (*Quorum, bool) {
 	case !want.possible():
 		return want, true
 	}
-	return want, v.mine() && v.lease.Primary == v.Self.Name && slices.ContainsFunc(v.lease.Sync, want.Equal)
+	return want, v.mine() && v.lease.Primary == v.Self.Name && v.published(*want)
+}
+
+// published says that q is in the Lease, whatever became of the writes that have no answer yet.
+func (v *view) published(q Quorum) bool {
+	writes := v.in.Holding.Unsettled
+	if p := v.in.Holding.Pending; p != nil {
+		writes = append(slices.Clone(writes), *p)
+	}
+	lacks := func(w Write) bool { return !slices.ContainsFunc(w.Lease.Sync, q.Equal) }
+	return slices.ContainsFunc(v.lease.Sync, q.Equal) && !slices.ContainsFunc(writes, lacks)
 }
