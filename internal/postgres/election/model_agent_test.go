@@ -56,7 +56,7 @@ func (w *world) read(n *instance) {
 	}
 	c := n.clock(w.now)
 	if !w.reaches(n) || w.flaky && w.sometimes(5) {
-		if w.choose(2) == 0 { // the others are not answered yet
+		if w.choose(2) == 0 || c-n.obs.ReadAt > 2*w.timing.Renew { // the others are not given up yet
 			n.obs, n.seenFailed = n.obs.Failed(c), true
 		}
 		return
@@ -237,7 +237,7 @@ func (w *world) askPeers(n *instance, peers []string) {
 			p.promised = r.Until
 			p.promisedTo = p.clock(w.now) + w.timing.Lease
 		}
-		if !r.Granted || w.sometimes(10) {
+		if !r.Granted || w.flaky && w.sometimes(4) {
 			continue
 		}
 		n.granted[p.id] = w.now
