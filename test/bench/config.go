@@ -26,6 +26,7 @@ type changeResult struct {
 	IdleReads     int     `json:"idleLiveReads"`
 	RestartWrites int     `json:"restartWrites"`
 	RestartReads  int     `json:"restartLiveReads"`
+	Outage        changes `json:"outage"` // while the contender was stopped; the times are from its start
 }
 
 // changes are the times in seconds from a change that the API server accepted until the pod template was changed, as a
@@ -82,6 +83,7 @@ func (r changeResult) print(o options) {
 			"for each change %.2f writes, %.2f live reads, %.2f events\n", c.Changes, phase.name, c.Median, c.P99, c.Max, c.Total,
 			c.Templates, c.Unanswered, per(c.Writes, c.Changes), per(c.LiveReads, c.Changes), per(c.Events, c.Changes))
 	}
+	fmt.Printf("  %d changes while it was stopped: %d unanswered, %.2f s median from its start\n", r.Outage.Changes, r.Outage.Unanswered, r.Outage.Median)
 	fmt.Printf("  setup: %d writes; idle for %s: %d writes, %d live reads; after a restart: %d writes, %d live reads\n",
 		r.SetupWrites, o.idle, r.IdleWrites, r.IdleReads, r.RestartWrites, r.RestartReads)
 }
@@ -103,25 +105,17 @@ func (b *bench) changesOf(ctx context.Context, c configContender) (result change
 	if err != nil {
 		return result, err
 	}
-	run := changeRun{bench: b, contender: c, namespace: namespace, templates: templates, process: first}
+	run := &changeRun{bench: b, contender: c, namespace: namespace, templates: templates, process: first}
 	if err := errors.Join(run.all(ctx, &result), first.stop()); err != nil {
 		return result, err
 	}
-	mark, err := b.audit.Mark(ctx)
-	if err != nil {
-		return result, err
+	if err := run.restart(ctx, &result); err != nil {
+		return result, fmt.Errorf("restart: %w", err)
 	}
-	second, err := b.start(c.contender)
-	if err != nil {
-		return result, err
+	if err := run.outage(ctx, &result); err != nil {
+		return result, fmt.Errorf("outage: %w", err)
 	}
-	err = sleep(ctx, b.options.idle)
-	requests, auditErr := b.audit.Since(ctx, mark, audit.Filter{User: c.user})
-	result.RestartWrites, result.RestartReads = requests.Writes(), requests.LiveReads()
-	if result.RestartWrites > 0 {
-		b.say("after a restart %s sent:\n%s", c.name, requests)
-	}
-	return result, errors.Join(err, auditErr, second.stop(), run.clear(ctx))
+	return result, run.clear(ctx)
 }
 
 // changeRun is one contender at work in one namespace.

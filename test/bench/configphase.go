@@ -32,13 +32,12 @@ func (r *changeRun) phase(ctx context.Context, which []int, version string, rate
 	if err != nil {
 		return changes{}, err
 	}
-	if err := r.awaitTemplates(ctx, which, before); err != nil {
+	if err := r.awaitTemplates(ctx, which, before, r.options.limit); err != nil {
 		return changes{}, err
 	}
 	result := r.templates.since(before, accepted, started)
 	requests, err := r.quiet(ctx, mark)
 	result.Writes, result.LiveReads, result.Events = requests.Writes(), requests.LiveReads(), requests.Of(audit.Event)
-	result.Templates = 0
 	for i, count := range r.templates.counts() {
 		result.Templates += count - before[i]
 	}
@@ -46,8 +45,8 @@ func (r *changeRun) phase(ctx context.Context, which []int, version string, rate
 }
 
 // awaitTemplates waits until each of the Deployments has a new template, or the limit has passed.
-func (r *changeRun) awaitTemplates(ctx context.Context, which []int, before map[int]int) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, r.options.limit, errLimit)
+func (r *changeRun) awaitTemplates(ctx context.Context, which []int, before map[int]int, limit time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errLimit)
 	defer cancel()
 	for {
 		now := r.templates.counts()
