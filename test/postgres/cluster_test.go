@@ -63,16 +63,12 @@ func (c *cluster) fault(l *ledger, what string, do func(leader *instance), undo 
 	c.flows(l, time.Now())
 	begun := time.Now()
 	do(leader)
-	if what != "switchover" {
-		c.eventually("another primary", time.Minute, func() bool {
-			now := c.leader()
-			return now != nil && (now != leader || l.gap(begun) > 200*time.Millisecond)
-		})
-	} else {
-		c.eventually("another primary", time.Minute, func() bool { now := c.leader(); return now != nil && now != leader })
-	}
+	c.eventually("another primary, or this one anew", time.Minute, func() bool {
+		now := c.leader()
+		return now != nil && (now != leader || what != "switchover" && l.failed(begun) > 0 && l.last().After(begun.Add(time.Second)))
+	})
 	c.flows(l, time.Now())
-	gap := l.gap(begun.Add(-time.Second))
+	gap := l.gap(begun)
 	if undo != nil {
 		undo(leader)
 	}

@@ -31,9 +31,11 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/cmd"
 	"github.com/fettle-dev/fettle/internal/postgres/agent"
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
@@ -42,13 +44,16 @@ import (
 
 var (
 	env *testenv.Env
-	// program is the binary under test.
+	// program is a copy of the test binary that any user may run: with the argument "agent" it is an agent.
 	program string
 	// networks counts the clusters of this process: each has loopback addresses of its own.
 	networks atomic.Int32
 )
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "agent" {
+		os.Exit(runProgram())
+	}
 	dir, err := os.MkdirTemp("", "fettle-postgres-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -68,6 +73,15 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// runProgram is main of the program under test: the test binary itself, so that a change of it is a change of the test.
+func runProgram() int {
+	if err := cmd.New().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+		fmt.Fprintln(os.Stderr, "fettle:", err)
+		return 1
+	}
+	return 0
+}
+
 func prepare(dir string) error {
 	if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres"); len(found) == 0 {
 		return errors.New("these tests need PostgreSQL: install the package postgresql (Debian), without its service")
@@ -75,10 +89,12 @@ func prepare(dir string) error {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
 	}
-	build := exec.Command("go", "build", "-o", program, "github.com/fettle-dev/fettle")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		return fmt.Errorf("build the program: %w", err)
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if output, err := exec.Command("cp", self, program).CombinedOutput(); err != nil {
+		return fmt.Errorf("copy the program: %w: %s", err, output)
 	}
 	started, err := testenv.Start(testenv.Options{Fast: true})
 	env = started

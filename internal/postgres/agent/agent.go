@@ -58,6 +58,7 @@ type Agent struct {
 
 	turned  atomic.Int64 // when the loop last began a turn, in nanoseconds of now
 	started atomic.Bool  // a decision was made
+	asked   atomic.Bool  // somebody asked for the status
 	shown   atomic.Pointer[peer.Status]
 	// unreadyWhy is why the instance should get no connections; renewed when the Lease was last renewed.
 	unreadyWhy atomic.Pointer[string]

@@ -90,7 +90,6 @@ func (a *Agent) sawLease(record *leaseRecord, err error, at time.Duration) {
 	a.observation = a.observation.Read(at, 3*a.requestTime(), record.Lease)
 	a.holding = a.holding.Read(a.options.self(), record.Lease)
 	a.config.MayInitialize = record.Fresh
-	a.peers.SetUrgent(record.Holder == (election.Holder{}))
 }
 
 // writeLease sends a write, unless one is under way.

@@ -14,7 +14,11 @@ const (
 	// heartbeatPause is the time between two heartbeats, sampleCalm and sampleUrgent those between two looks at the
 	// server, in quiet times and while something is about to be decided.
 	heartbeatPause           = time.Second
-	sampleCalm, sampleUrgent = time.Second, 200 * time.Millisecond
+	sampleCalm, sampleUrgent = time.Second, 100 * time.Millisecond
+	// sampleAsked is the time between two looks at the server when somebody asks for its status.
+	sampleAsked = 25 * time.Millisecond
+	// urgentTime is how long it stays urgent: what has not been settled by then waits for something else.
+	urgentTime = time.Minute
 	// sampleTime bounds a look at the server.
 	sampleTime = 2 * time.Second
 	// prepareTime bounds what a new primary is given once.
@@ -39,11 +43,15 @@ type sample struct {
 // observe begins what is due, beside the loop.
 func (a *Agent) observe(at time.Duration) {
 	a.pollLease(at)
+	a.peers.SetUrgent(a.urgent(at))
 	if a.measuring.due(at) {
 		go a.measure()
 	}
 	if a.own.Process != election.Up {
 		return
+	}
+	if a.asked.Swap(false) {
+		a.sampling.next = min(a.sampling.next, a.sample.asked+sampleAsked)
 	}
 	if a.sampling.due(at) {
 		go a.watchServer(a.epoch)
@@ -57,6 +65,33 @@ func (a *Agent) observe(at time.Duration) {
 	if a.prepared && a.chores.due(at) {
 		go a.keep(a.epoch, slotsFor(a.options.Cluster, a.options.Pod, a.config.Instances), a.checkpointed)
 	}
+}
+
+// urgent tells that there may be something to decide soon, so that all is looked at more often: there is no primary that
+// serves, this instance is on its way to or from being one, or it has lost or does not have what it follows.
+func (a *Agent) urgent(at time.Duration) bool {
+	calm := a.own.Process == election.Up && a.own.Role == election.Primary && a.holding.Confirmed.Sent > 0 && a.allFollow() ||
+		a.own.Process == election.Up && a.own.Role == election.Standby && a.observation.Lease.Holder != (election.Holder{}) &&
+			at-a.streamed < sampleCalm+sampleCalm/2
+	if calm && !a.stopping {
+		a.urgentSince = 0
+		return false
+	}
+	if a.urgentSince == 0 {
+		a.urgentSince = at
+	}
+	return at-a.urgentSince < urgentTime
+}
+
+// allFollow tells that every other instance streams from this one.
+func (a *Agent) allFollow() bool {
+	streaming := 0
+	for _, f := range a.followers {
+		if f.Streaming && f.CaughtUp {
+			streaming++
+		}
+	}
+	return streaming >= len(a.config.Instances)-1
 }
 
 // status asks the server how it is, with the history of its timeline.
@@ -76,7 +111,7 @@ func (a *Agent) watchServer(epoch int) {
 	s, err := a.status(a.life, a.watching)
 	a.post(func() {
 		wait := sampleCalm
-		if a.observation.Lease.Holder == (election.Holder{}) || err != nil || a.own.Upstream == "" || len(a.followers) < len(a.config.Instances)-1 {
+		if a.urgent(now()) || err != nil {
 			wait = sampleUrgent
 		}
 		a.sampling.over(now() + wait)

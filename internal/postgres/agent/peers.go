@@ -12,7 +12,7 @@ const (
 	// peerCall bounds a question to another agent.
 	peerCall = time.Second
 	// peerCalm and peerUrgent are the times between two questions to each, with a known primary and without.
-	peerCalm, peerUrgent = 2 * time.Second, 200 * time.Millisecond
+	peerCalm, peerUrgent = 2 * time.Second, 50 * time.Millisecond
 )
 
 // peerAnswer is what another agent said last.

@@ -159,11 +159,14 @@ func (a *Agent) Ready() error {
 	return nil
 }
 
-// Current is what the loop knows now; a loop that is late knows nothing.
+// Current is what the loop knows now; a loop that is late knows nothing. Who asks often waits for something: the server is
+// looked at anew, for the next answer.
 func (a *Agent) Current() (peer.Status, error) {
 	if late := now() - timeOf(a.turned.Load()); late > replyTime {
 		return peer.Status{}, fmt.Errorf("%w: the agent's loop has not turned for %s", errNotNow, late.Round(time.Millisecond))
 	}
+	a.asked.Store(true)
+	a.poke()
 	return a.Status(), nil
 }
 

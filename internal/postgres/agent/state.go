@@ -54,7 +54,9 @@ type state struct {
 	slots                  []string
 	followers              map[string]election.Follower
 	disk                   server.Disk
-	trouble                string
+	// urgentSince is since when something may be decided soon; 0 when nothing is.
+	urgentSince time.Duration
+	trouble     string
 
 	ops
 }
