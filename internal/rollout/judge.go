@@ -10,7 +10,7 @@ const (
 	// uncertainty is the span around a publication, or around a restart, in which the clocks and caches involved don't tell
 	// what came first.
 	uncertainty = 10 * time.Second
-	// coverage is how much later than a publication a restart must be to have brought it to the pods.
+	// coverage is how much later than a publication pods must be started to be sure to find it.
 	coverage = 3 * time.Second
 	// defaultDeadline is that of Policy.ProgressDeadline.
 	defaultDeadline = 10 * time.Minute
@@ -171,7 +171,8 @@ func (p *pass) doubtful(d *dependant) bool {
 	}
 	return slices.ContainsFunc(d.uses, func(u use) bool {
 		at, first := parseStamp(u.object.Stamp)
-		return !at.IsZero() && (!first || u.optional) && latest(d.created, d.changed).Sub(at).Abs() <= uncertainty
+		after := latest(d.created, d.changed).Sub(at)
+		return !at.IsZero() && (!first || u.optional) && -uncertainty <= after && after <= coverage
 	})
 }
 

@@ -15,7 +15,8 @@ func (w *world) restart(s *simWorkload, a action) {
 	at, first := parseStamp(w.stamp)
 	// Two restarts are one too many, to be on the safe side: of what was changed around a publication, and of what a user
 	// happened to start anew, without a change of its references, while its restart was pending.
-	excused := s.changed.Sub(at).Abs() <= uncertainty
+	after := s.changed.Sub(at)
+	excused := -uncertainty <= after && after <= coverage
 	n := parseNote(s.notes[w.owner().annotation()])
 	if n == nil || !s.changed.Before(n.At) || n.Hash == unknown(n.Hash) {
 		excused = true
