@@ -95,6 +95,25 @@ var _ = Describe("The values of an AppConfig", func() {
 		Eventually(configReady).WithContext(ctx).WithArguments(cfg).Should(Equal("True Ready"))
 	})
 
+	It("do not overwrite a foreign Secret, nor are they published in part", func(ctx context.Context) {
+		Expect(user.Create(ctx, configMap(namespace, "a"))).To(Succeed())
+		Expect(user.Create(ctx, secret(namespace, canary))).To(Succeed())
+		cfg := newConfig(namespace, "shop")
+		createConfigReady(ctx, cfg)
+		want := dataOf(ctx, namespace, "shop-config")
+		foreign := secretNamed(namespace, "shop-config")
+		foreign.StringData = map[string]string{"theirs": "x"}
+		Expect(user.Create(ctx, foreign)).To(Succeed())
+		changeConfig(ctx, cfg, valuesFrom)
+		Eventually(configReady).WithContext(ctx).WithArguments(cfg).Should(Equal("False NameConflict"))
+		Expect(configMessage(cfg, "Ready")).To(ContainSubstring(`Secret "shop-config" exists`))
+		Consistently(dataOf).WithContext(ctx).WithArguments(namespace, "shop-config").Should(Equal(want))
+		Expect(secretDataOf(ctx, namespace, "shop-config")).To(Equal(map[string]string{"theirs": "x"}))
+		Expect(user.Delete(ctx, secretNamed(namespace, "shop-config"))).To(Succeed())
+		Eventually(configReady).WithContext(ctx).WithArguments(cfg).Should(Equal("True Ready"))
+		Expect(secretDataOf(ctx, namespace, "shop-config")).To(HaveKey("URL"))
+	})
+
 	It("are not shown when a template or a schema refuses them", func(ctx context.Context) {
 		Expect(user.Create(ctx, configMap(namespace, "a"))).To(Succeed())
 		Expect(user.Create(ctx, secret(namespace, canary))).To(Succeed())

@@ -77,19 +77,27 @@ func (r *reconciler) conflict(ctx context.Context, cfg *configv1.AppConfig) (*ve
 	if first := firstOf(rivals.Items, holder); first != nil && first.UID != cfg.UID {
 		return new(inTheWay(name, first)), nil
 	}
-	if versioned(cfg) || metav1.IsControlledBy(holder, cfg) {
-		return nil, nil //nolint:nilnil // none is an answer
-	}
-	kinds := []string{kindConfigMap}
-	if r.sources.watchSecrets && usesSecrets(cfg) {
-		kinds = append(kinds, kindSecret)
-	}
-	for _, kind := range kinds {
+	for _, kind := range r.names(cfg, holder) {
 		if foreign, err := r.foreign(ctx, cfg, kind, name); err != nil || foreign {
 			return new(occupied(kind, name)), err
 		}
 	}
 	return nil, nil //nolint:nilnil // none is an answer
+}
+
+// names are the kinds of objects of the target's name that cfg may write, besides the ConfigMap holder if it has that already.
+func (r *reconciler) names(cfg *configv1.AppConfig, holder *corev1.ConfigMap) []string {
+	var kinds []string
+	if versioned(cfg) {
+		return nil
+	}
+	if !metav1.IsControlledBy(holder, cfg) {
+		kinds = append(kinds, kindConfigMap)
+	}
+	if r.sources.watchSecrets && usesSecrets(cfg) {
+		kinds = append(kinds, kindSecret)
+	}
+	return kinds
 }
 
 // foreign reports whether an object exists that cfg does not control. One that only the cache of metadata shows may be gone,
@@ -99,22 +107,21 @@ func (r *reconciler) foreign(ctx context.Context, cfg *configv1.AppConfig, kind,
 	for _, look := range []struct {
 		reader client.Reader
 		obj    client.Object
+		needed bool // without it there is none
 	}{
-		{r.client, metadataOf(kind)},
-		{r.client, emptyObject(kind)},
-		{r.sources.live, metadataOf(kind)},
+		{r.client, metadataOf(kind), true},
+		{r.client, emptyObject(kind), false},
+		{r.sources.live, metadataOf(kind), true},
 	} {
-		err := look.reader.Get(ctx, key, look.obj)
-		if client.IgnoreNotFound(err) != nil {
+		err := client.IgnoreNotFound(look.reader.Get(ctx, key, look.obj))
+		if err != nil {
 			return false, fmt.Errorf("look for %s %q: %w", kind, name, err)
 		}
 		ref := metav1.GetControllerOfNoCopy(look.obj)
 		// One of a former AppConfig of the name is about to be deleted by the garbage collector, which Apply waits for.
-		if ref != nil && (ref.UID == cfg.UID || (ref.Kind == ownerKind && ref.Name == cfg.Name)) {
+		own := ref != nil && (ref.UID == cfg.UID || (ref.Kind == ownerKind && ref.Name == cfg.Name))
+		if own || (look.needed && look.obj.GetUID() == "") {
 			return false, nil
-		}
-		if _, cached := look.obj.(*metav1.PartialObjectMetadata); cached && err != nil {
-			return false, nil // there is none
 		}
 	}
 	return true, nil

@@ -156,6 +156,11 @@ func (r *reconciler) reconcile(ctx context.Context, cfg *configv1.AppConfig) (re
 		setConflict(cfg, *conflict)
 		return reconcile.Result{RequeueAfter: r.conflictRetry}, nil
 	}
+	return r.publish(ctx, cfg)
+}
+
+// publish carries out all of the spec: nobody else has the name.
+func (r *reconciler) publish(ctx context.Context, cfg *configv1.AppConfig) (reconcile.Result, error) {
 	found, err := r.find(ctx, cfg)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -166,28 +171,45 @@ func (r *reconciler) reconcile(ctx context.Context, cfg *configv1.AppConfig) (re
 	}
 	p := desired(cfg, choose(cfg, out, found), found, r.clock.Now())
 	policy, policyErr := policyOf(cfg)
-	if p.changes {
-		if ready, err := r.engine.Adopt(ctx, ownerOf(cfg), policy, objectsOf(cfg, found.live(cfg.Spec.Target.Mode), found)); err != nil || !ready {
-			return reconcile.Result{}, err
-		}
+	if adopted, err := r.adopt(ctx, cfg, policy, p, found); err != nil || !adopted {
+		return reconcile.Result{}, err
 	}
-	applyErr := r.apply(ctx, cfg, p, found)
+	seen := observed{policyErr: policyErr, applyErr: r.apply(ctx, cfg, p, found)}
 	switch {
-	case apierrors.HasStatusCause(applyErr, corev1.NamespaceTerminatingCause):
-		return reconcile.Result{}, nil
-	case transient(applyErr):
-		return reconcile.Result{}, applyErr
-	}
-	seen := observed{applyErr: applyErr, policyErr: policyErr}
-	if applyErr == nil {
-		seen.report, err = r.engine.Roll(ctx, ownerOf(cfg), policy, p.published)
-		r.restarted(cfg, seen.report)
-		if err != nil {
-			return reconcile.Result{}, fmt.Errorf("restart dependents: %w", err)
+	case apierrors.HasStatusCause(seen.applyErr, corev1.NamespaceTerminatingCause):
+		return reconcile.Result{}, nil // the AppConfig goes too
+	case transient(seen.applyErr):
+		return reconcile.Result{}, seen.applyErr
+	case seen.applyErr == nil:
+		if seen.report, err = r.roll(ctx, cfg, policy, p); err != nil {
+			return reconcile.Result{}, err
 		}
 	}
 	setStatus(cfg, out, p, found, seen)
 	return r.outcome(ctx, cfg, p, seen)
+}
+
+// adopt has the engine note what the pods of dependents run, before that is replaced. It returns false when it is too early.
+func (r *reconciler) adopt(ctx context.Context, cfg *configv1.AppConfig, policy rollout.Policy, p plan, found existing) (bool, error) {
+	if !p.changes {
+		return true, nil
+	}
+	return r.engine.Adopt(ctx, ownerOf(cfg), policy, objectsOf(cfg, found.live(cfg.Spec.Target.Mode), found))
+}
+
+// roll restarts the dependents that may restart now, and reports on all of them.
+func (r *reconciler) roll(ctx context.Context, cfg *configv1.AppConfig, policy rollout.Policy, p plan) (rollout.Report, error) {
+	report, err := r.engine.Roll(ctx, ownerOf(cfg), policy, p.published)
+	for range report.Restarted {
+		r.metrics.ConfigChanged(monitoring.KindAppConfig, client.ObjectKeyFromObject(cfg))
+	}
+	if report.Announce != "" {
+		r.events.Eventf(cfg, nil, corev1.EventTypeNormal, rollout.EventRestarted, "Reconcile", "%s", report.Announce)
+	}
+	if err != nil {
+		return report, fmt.Errorf("restart dependents: %w", err)
+	}
+	return report, nil
 }
 
 // apply writes what is desired and deletes what is not.
@@ -200,16 +222,6 @@ func (r *reconciler) apply(ctx context.Context, cfg *configv1.AppConfig, p plan,
 		r.metrics.AppConfigChanged(client.ObjectKeyFromObject(cfg))
 	}
 	return r.prune(ctx, cfg, p)
-}
-
-// restarted counts and announces restarts.
-func (r *reconciler) restarted(cfg *configv1.AppConfig, report rollout.Report) {
-	for range report.Restarted {
-		r.metrics.ConfigChanged(monitoring.KindAppConfig, client.ObjectKeyFromObject(cfg))
-	}
-	if report.Announce != "" {
-		r.events.Eventf(cfg, nil, corev1.EventTypeNormal, rollout.EventRestarted, "Reconcile", "%s", report.Announce)
-	}
 }
 
 // outcome says when to look again. What is watched needs no time.

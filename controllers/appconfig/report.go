@@ -58,14 +58,23 @@ func (r *reconciler) announce(cfg, before *configv1.AppConfig) {
 	switch {
 	case is == nil || (was != nil && was.Status == is.Status && was.Reason == is.Reason):
 	case is.Status == metav1.ConditionTrue:
-		r.events.Eventf(cfg, nil, corev1.EventTypeNormal, fettlev1.Ready, "Reconcile",
-			"revision %d is published as %s, and all dependents run it", cfg.Status.Revision, cfg.Status.ConfigMapName)
-		if before.Status.LastGoodRevision == 0 {
-			r.metrics.Created(monitoring.KindAppConfig, client.ObjectKeyFromObject(cfg), r.clock.Since(cfg.CreationTimestamp.Time))
-		}
-	case is.Status == metav1.ConditionFalse && !slices.Contains(progress, is.Reason) && is.Reason != fettlev1.ReasonTerminating:
+		r.announceReady(cfg, before)
+	case is.Status == metav1.ConditionFalse && !quietly(is.Reason):
 		r.events.Eventf(cfg, nil, corev1.EventTypeWarning, is.Reason, "Reconcile", "%s", is.Message)
 	}
+}
+
+func (r *reconciler) announceReady(cfg, before *configv1.AppConfig) {
+	r.events.Eventf(cfg, nil, corev1.EventTypeNormal, fettlev1.Ready, "Reconcile",
+		"revision %d is published as %s, and all dependents run it", cfg.Status.Revision, cfg.Status.ConfigMapName)
+	if before.Status.LastGoodRevision == 0 {
+		r.metrics.Created(monitoring.KindAppConfig, client.ObjectKeyFromObject(cfg), r.clock.Since(cfg.CreationTimestamp.Time))
+	}
+}
+
+// quietly are the reasons of what was asked for, and is not worth a warning.
+func quietly(reason string) bool {
+	return slices.Contains(progress, reason) || reason == fettlev1.ReasonTerminating || reason == configv1.ReasonPreview
 }
 
 // onlyProgress reports whether cfg's status says no more than that a rollout is under way.

@@ -79,14 +79,7 @@ func desired(cfg *configv1.AppConfig, c choice, found existing, now time.Time) p
 	}
 	r := *c.revision
 	p.changes = live == nil || live.hash != r.hash || !same(live.content, r.content)
-	was := live
-	if was == nil {
-		was = &revision{}
-	}
-	r.stamp = rollout.Stamp(was.stamp, live != nil, !maps.Equal(was.data, r.data), now)
-	if r.withSecret = len(r.secret) > 0; r.withSecret {
-		r.secretStamp = rollout.Stamp(was.secretStamp, len(was.secret) > 0, !maps.Equal(was.secret, r.secret), now)
-	}
+	stamped(&r, live, now)
 	if versioned(cfg) {
 		p.objects = published(cfg, r, copyName(cfg, r.hash), true)
 		r.name = copyName(cfg, r.hash)
@@ -101,6 +94,18 @@ func desired(cfg *configv1.AppConfig, c choice, found existing, now time.Time) p
 	p.published = objectsOf(cfg, &r, found)
 	p.surplus = found.surplus(historyLimit(cfg), keeps(cfg, found, r))
 	return p
+}
+
+// stamped notes in r since when each half of it is published, in the place of live; nil where nothing is.
+func stamped(r *revision, live *revision, now time.Time) {
+	was := revision{}
+	if live != nil {
+		was = *live
+	}
+	r.stamp, r.secretStamp = rollout.Stamp(was.stamp, live != nil, !maps.Equal(was.data, r.data), now), ""
+	if r.withSecret = len(r.secret) > 0; r.withSecret {
+		r.secretStamp = rollout.Stamp(was.secretStamp, len(was.secret) > 0, !maps.Equal(was.secret, r.secret), now)
+	}
 }
 
 // keeps names the copies that history does not count: what is published, and what a failing rollout goes back to.

@@ -182,7 +182,7 @@ func TestSecretsStayInSecrets(t *testing.T) {
 	for _, name := range []string{"secrets", "versioned"} {
 		c := readCase(t, name)
 		p := desired(&c.App, choose(&c.App, c.out(t), existing{}), existing{}, now)
-		for _, doc := range strings.Split(yamlOf(t, p), "---\n") {
+		for doc := range strings.SplitSeq(yamlOf(t, p), "---\n") {
 			if strings.Contains(doc, "hunter2") || (strings.Contains(doc, "kind: ConfigMap") && strings.Contains(doc, "aHVudGVyMg")) {
 				t.Errorf("%s: the value of a Secret is in\n%s", name, doc)
 			}
@@ -196,14 +196,17 @@ func TestObjectsOfTellsTheEngineOfBothKinds(t *testing.T) {
 	if len(p.published) != 2 {
 		t.Fatalf("%d objects", len(p.published))
 	}
+	name := copyName(&c.App, p.revision.hash)
 	for _, o := range p.published {
-		if !o.Exists || !o.Versioned || o.Target != "shop-config" || o.Name != copyName(&c.App, p.revision.hash) || len(o.Versions) != 1 {
-			t.Errorf("%+v", o)
+		o.Data, o.Stamp = nil, ""
+		want := rollout.Object{Kind: o.Kind, Target: "shop-config", Versioned: true, Name: name, Versions: []string{name}, Exists: true}
+		if diff := cmp.Diff(want, o); diff != "" {
+			t.Errorf("what is published (-want +got):\n%s", diff)
 		}
 	}
 	for _, o := range objectsOf(&c.App, nil, existing{}) {
-		if o.Exists || o.Name != "shop-config" || o.Data != nil {
-			t.Errorf("of nothing: %+v", o)
+		if diff := cmp.Diff(rollout.Object{Kind: o.Kind, Target: "shop-config", Versioned: true, Name: "shop-config"}, o); diff != "" {
+			t.Errorf("nothing (-want +got):\n%s", diff)
 		}
 	}
 }

@@ -119,8 +119,8 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func TestUnknownFields(t *testing.T) {
-	err := try(t, newClient(t), object(t, "enviroments: {}"))
-	if err == nil || !strings.Contains(err.Error(), `unknown field "spec.enviroments"`) {
+	err := try(t, newClient(t), object(t, "configs: {}"))
+	if err == nil || !strings.Contains(err.Error(), `unknown field "spec.configs"`) {
 		t.Error(err)
 	}
 }
