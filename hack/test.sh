@@ -17,6 +17,7 @@ suite() {
 
 KUBEBUILDER_ASSETS=$(hack/tools/bin kubernetes)
 export KUBEBUILDER_ASSETS
+hack/postgres.sh
 # The end-to-end tests and the benchmarks have targets of their own: make e2e, make bench.
 packages=$(go list ./... | grep -vE '/test/(e2e$|(bench|mutants)(/|$))')
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -61,25 +62,28 @@ func (p parameter) number(value string) (float64, error) {
 	if err != nil || strings.ContainsAny(digits, "xXpP_iI") || math.IsInf(n, 0) || math.IsNaN(n) {
 		return 0, fmt.Errorf("%q is no number", value)
 	}
-	if suffix == "" {
-		if p.kind == "integer" && n != math.Trunc(n) {
-			return math.RoundToEven(n), nil // as PostgreSQL does
+	if suffix != "" {
+		if n, err = p.convert(n, suffix); err != nil {
+			return 0, fmt.Errorf("%q %w", value, err)
 		}
-		return n, nil
 	}
-	own, family := unitSize(p.unit)
-	size, wanted := unitSize(suffix)
-	if p.unit == "" {
-		return 0, fmt.Errorf("%q has a unit, and the parameter has none", value)
-	}
-	if size == 0 || family != wanted || suffix == "8kB" {
-		return 0, fmt.Errorf("%q has not one of the units %s", value, family)
-	}
-	n = n * size / own
 	if p.kind == "integer" {
-		n = math.RoundToEven(n)
+		n = math.RoundToEven(n) // as PostgreSQL does
 	}
 	return n, nil
+}
+
+// convert turns a number of a unit into one of the parameter's own.
+func (p parameter) convert(n float64, unit string) (float64, error) {
+	if p.unit == "" {
+		return 0, errors.New("has a unit, and the parameter has none")
+	}
+	own, family := unitSize(p.unit)
+	size, wanted := unitSize(unit)
+	if size == 0 || family != wanted || unit == "8kB" {
+		return 0, fmt.Errorf("has not one of the units %s", family)
+	}
+	return n * size / own, nil
 }
 
 const (

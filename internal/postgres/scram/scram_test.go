@@ -16,9 +16,7 @@ import (
 // and count by another implementation (Python's hashlib).
 func TestVectors(t *testing.T) {
 	salt, err := base64.StdEncoding.DecodeString("W22ZaJ0SNY7soEsUEjb6gQ==")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, err := verifier("pencil", salt, 4096)
 	want := "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU="
 	if err != nil || got != want {
@@ -50,9 +48,7 @@ func TestVerifierRefuses(t *testing.T) {
 
 func TestMatches(t *testing.T) {
 	stored, err := Verifier("secret")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if other, err := Verifier("secret"); err != nil || other == stored {
 		t.Errorf("two verifiers have the same salt: %v", err)
 	}
@@ -73,9 +69,7 @@ func TestGenerate(t *testing.T) {
 	seen, used := map[string]bool{}, map[rune]bool{}
 	for range 1000 {
 		password, err := Generate()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if len(password) != 32 || strings.ContainsAny(password[:1], "-_0123456789") || strings.Trim(password, alphabet) != "" || seen[password] {
 			t.Fatalf("%q", password)
 		}
@@ -94,10 +88,8 @@ func TestServerAgrees(t *testing.T) {
 	ca := testpg.NewCA(t)
 	i := ca.Primary(t, "scram-0")
 	conn, err := pgx.Connect(t.Context(), fmt.Sprintf("host=%s port=%d user=postgres dbname=postgres", i.SocketDir(), i.Settings.Port))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context()) //nolint:errcheck // the server ends too
+	must(t, err)
+	defer conn.Close(t.Context()) // the server ends too
 	exec := func(statement string) {
 		t.Helper()
 		if _, err := conn.Exec(t.Context(), statement); err != nil {
@@ -107,9 +99,7 @@ func TestServerAgrees(t *testing.T) {
 	exec("CREATE ROLE app LOGIN")
 	login := func(password string) error {
 		cfg, err := pgx.ParseConfig(fmt.Sprintf("host=127.0.0.1 port=%d user=app dbname=postgres sslmode=verify-ca sslrootcert=%s", i.Settings.Port, ca.File("ca.crt")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		cfg.Password = password
 		c, err := pgx.ConnectConfig(t.Context(), cfg)
 		if err == nil {
@@ -118,15 +108,11 @@ func TestServerAgrees(t *testing.T) {
 		return err
 	}
 	generated, err := Generate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// pgx itself prepares some other passwords in a way of its own (RFC 8265), so those are compared below.
 	for _, password := range []string{generated, "with 'quotes' and \\", "pässwörd"} {
 		stored, err := Verifier(password)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		exec("ALTER ROLE app PASSWORD '" + stored + "'")
 		if err := login(password); err != nil {
 			t.Errorf("%q: %v", password, err)
@@ -138,9 +124,7 @@ func TestServerAgrees(t *testing.T) {
 	for _, password := range passwords() {
 		exec("ALTER ROLE app PASSWORD '" + strings.ReplaceAll(password, "'", "''") + "'")
 		var stored string
-		if err := conn.QueryRow(t.Context(), "SELECT rolpassword FROM pg_authid WHERE rolname = 'app'").Scan(&stored); err != nil {
-			t.Fatal(err)
-		}
+		must(t, conn.QueryRow(t.Context(), "SELECT rolpassword FROM pg_authid WHERE rolname = 'app'").Scan(&stored))
 		if !Matches(stored, password) {
 			t.Errorf("the server prepares %q in another way: %q here", password, prepare(password))
 		}
@@ -160,4 +144,11 @@ func passwords() []string {
 		all = append(all, string(text))
 	}
 	return all
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -83,7 +83,7 @@ func reapOrphans() {
 	for _, p := range processes() {
 		if p.parent == self && p.state == "Z" && !children.pids[p.pid] {
 			var status syscall.WaitStatus
-			_, _ = syscall.Wait4(p.pid, &status, syscall.WNOHANG, nil) //nolint:errcheck // the next look finds it again
+			_, _ = syscall.Wait4(p.pid, &status, syscall.WNOHANG, nil) // the next look finds it again
 		}
 	}
 }

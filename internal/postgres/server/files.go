@@ -75,7 +75,7 @@ func (s *Server) SetStandby(standby bool) error { return s.signalFile(standbySig
 
 // SetRecovery decides whether the server, when it is started, recovers from the archive up to a target and is then
 // promoted.
-func (s *Server) SetRecovery(recover bool) error { return s.signalFile(recoverySignal, recover) }
+func (s *Server) SetRecovery(wanted bool) error { return s.signalFile(recoverySignal, wanted) }
 
 // Standby says whether the data directory is that of a standby.
 func (s *Server) Standby() (bool, error) { return exists(filepath.Join(s.DataDir(), standbySignal)) }

@@ -30,9 +30,7 @@ const program = `COPY (SELECT 1) TO PROGRAM 'while :; do echo x >> grows; sleep 
 func connect(t *testing.T, i *testpg.Instance) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), "host="+i.SocketDir()+" port="+itoa(i.Settings.Port)+" user=postgres dbname=postgres")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
 	return conn
 }
@@ -71,9 +69,7 @@ func busy(t *testing.T, i *testpg.Instance) {
 	grows := filepath.Join(i.DataDir(), "grows")
 	waitFor(t, "the writers", func() bool {
 		var rows int
-		if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM written").Scan(&rows); err != nil {
-			t.Fatal(err)
-		}
+		must(t, conn.QueryRow(t.Context(), "SELECT count(*) FROM written").Scan(&rows))
 		_, err := os.Stat(grows)
 		return rows > 100 && err == nil
 	})
@@ -94,9 +90,7 @@ func waitFor(t *testing.T, what string, yes func() bool) {
 func workers(t *testing.T, i *testpg.Instance) []string {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/cwd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var found []string
 	for _, link := range links {
 		if target, err := os.Readlink(link); err == nil && target == i.DataDir() {
@@ -113,9 +107,7 @@ func TestNothingWritesAfterKill(t *testing.T) {
 	if len(workers(t, i)) < 5 {
 		t.Fatalf("only %v work", workers(t, i))
 	}
-	if err := i.Process().Kill(bounded(t)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, i.Process().Kill(bounded(t)))
 	if left := workers(t, i); len(left) > 0 {
 		t.Errorf("processes %v are left", left)
 	}
@@ -132,9 +124,7 @@ func TestLeftoversOfAnotherLife(t *testing.T) {
 	ctx := bounded(t)
 	i := testpg.Running(t, "left-0")
 	busy(t, i)
-	if err := os.WriteFile(filepath.Join(i.DataDir(), "notes"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(i.DataDir(), "notes"), nil, 0o600))
 	kill(t, i.Process().PID())
 	<-i.Process().Done()
 	if len(workers(t, i)) == 0 {
@@ -146,9 +136,7 @@ func TestLeftoversOfAnotherLife(t *testing.T) {
 	if err := i.Remove(ctx); err == nil {
 		t.Error("the data was removed under them")
 	}
-	if err := i.KillLeftovers(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, i.KillLeftovers(ctx))
 	if left := workers(t, i); len(left) > 0 {
 		t.Errorf("processes %v are left", left)
 	}
@@ -158,17 +146,11 @@ func TestLeftoversOfAnotherLife(t *testing.T) {
 // TestNumbersOfProcessesComeAgain starts although postmaster.pid names a process that is alive, as in a new container.
 func TestNumbersOfProcessesComeAgain(t *testing.T) {
 	i := testpg.Running(t, "again-0")
-	if err := i.Process().Kill(bounded(t)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, i.Process().Kill(bounded(t)))
 	path := filepath.Join(i.DataDir(), "postmaster.pid")
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, rest, _ := strings.Cut(string(content), "\n")
-	if err := os.WriteFile(path, []byte(itoa(os.Getppid())+"\n"+rest), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(itoa(os.Getppid())+"\n"+rest), 0o600))
 	i.Start(t)
 }

@@ -35,12 +35,12 @@ func copyLines(to io.Writer, from io.Reader) {
 			end = filled
 		}
 		if end > 0 {
-			_, _ = to.Write(buffer[:end]) //nolint:errcheck // see above
+			_, _ = to.Write(buffer[:end])
 			filled = copy(buffer, buffer[end:filled])
 		}
 		if err != nil {
 			if filled > 0 {
-				_, _ = to.Write(buffer[:filled]) //nolint:errcheck // see above
+				_, _ = to.Write(buffer[:filled])
 			}
 			return
 		}

@@ -92,7 +92,7 @@ func (s *Server) launch(cmd *exec.Cmd) (*Process, error) {
 		if err != nil {
 			return
 		}
-		_ = wait(cmd) //nolint:errcheck // the state tells how it ended
+		_ = wait(cmd) // the state tells how it ended
 		p.exit = exitOf(cmd.ProcessState)
 		close(p.done)
 	}()

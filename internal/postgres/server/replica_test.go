@@ -58,12 +58,8 @@ func TestInterruptedClone(t *testing.T) {
 		t.Errorf("after an interrupted copy: %s", content)
 	}
 	// As a killed agent would have left it.
-	if err := os.MkdirAll(filepath.Join(i.CloneDir(), "base"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := i.Clone(ctx, ca.Source(primary, "shop-1")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(i.CloneDir(), "base"), 0o700))
+	must(t, i.Clone(ctx, ca.Source(primary, "shop-1")))
 	if standby, err := i.Standby(); err != nil || !standby {
 		t.Errorf("a clone that is no standby: %v, %v", standby, err)
 	}
@@ -72,9 +68,7 @@ func TestInterruptedClone(t *testing.T) {
 func status(t *testing.T, c *session.Client) session.Status {
 	t.Helper()
 	s, err := c.Status(bounded(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -85,17 +79,13 @@ func TestFailover(t *testing.T) {
 	ca := testpg.NewCA(t)
 	old := ca.Primary(t, "shop-0")
 	oldSession := old.Session(t)
-	if _, err := oldSession.EnsureSlots(ctx, []string{config.SlotName(1)}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := oldSession.EnsureSlots(ctx, []string{config.SlotName(1)})
+	must(t, err)
 	next := ca.Standby(t, "shop-1", old)
 	next.Settings.Upstream.Slot = config.SlotName(1)
 	next.Configure(t)
 	nextSession := next.Session(t)
-	waitFor(t, "a standby that streams by its slot", func() bool {
-		s := status(t, oldSession)
-		return len(s.Senders) == 1 && s.Senders[0].State == "streaming" && s.Senders[0].Name == "shop-1" && s.Senders[0].Flushed == s.Written
-	})
+	follows(t, oldSession, "shop-1")
 	if s := status(t, nextSession); !s.InRecovery || s.Receiver == nil || s.Receiver.Slot != config.SlotName(1) || s.Timeline != 1 || s.Written != 0 {
 		t.Errorf("status of the standby: %+v, receiver %+v", s, s.Receiver)
 	}
@@ -103,37 +93,59 @@ func TestFailover(t *testing.T) {
 	// The old one is cut off, and writes on.
 	next.Settings.Upstream = nil
 	next.Configure(t)
-	if err := nextSession.EndReceiver(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, nextSession.EndReceiver(ctx))
 	if s := status(t, nextSession); s.Receiver != nil {
 		t.Errorf("a receiver is left: %+v", s.Receiver)
 	}
 	for range 5 {
-		if err := oldSession.Heartbeat(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, oldSession.Heartbeat(ctx))
 	}
-	if err := next.Process().Promote(); err != nil {
-		t.Fatal(err)
+	promote(t, next, nextSession)
+	diverged(t, old, next)
+
+	must(t, old.Rewind(ctx, ca.Source(next, "shop-0"), config.Restore{}))
+	if standby, err := old.Standby(); err != nil || !standby {
+		t.Fatalf("after the rewind: standby %v, %v", standby, err)
 	}
-	if err := nextSession.WaitPrimary(ctx); err != nil {
-		t.Fatal(err)
+	old.Settings.Upstream = new(ca.Upstream(next))
+	old.Start(t)
+	follows(t, nextSession, "shop-0")
+	if s := status(t, oldSession); s.Timeline != 2 || !s.InRecovery {
+		t.Errorf("status of the old primary: %+v", s)
 	}
-	if err := nextSession.Heartbeat(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if s := status(t, nextSession); s.Timeline != 2 || s.InRecovery {
+	// A standby that crashed can be rewound as well, although pg_rewind alone refuses it.
+	must(t, old.Process().Kill(ctx))
+	must(t, old.Rewind(ctx, ca.Source(next, "shop-0"), config.Restore{}))
+}
+
+// follows waits until a standby has all of its primary's log.
+func follows(t *testing.T, primary *session.Client, name string) {
+	t.Helper()
+	waitFor(t, "a standby that streams", func() bool {
+		s := status(t, primary)
+		return len(s.Senders) == 1 && s.Senders[0].State == "streaming" && s.Senders[0].Name == name && s.Senders[0].Flushed == s.Written
+	})
+}
+
+// promote makes a standby a primary that others can rewind to.
+func promote(t *testing.T, i *testpg.Instance, c *session.Client) {
+	t.Helper()
+	ctx := bounded(t)
+	must(t, i.Process().Promote())
+	must(t, c.WaitPrimary(ctx))
+	must(t, c.Heartbeat(ctx))
+	if s := status(t, c); s.Timeline != 2 || s.InRecovery {
 		t.Errorf("status after promotion: %+v", s)
 	}
-	if err := nextSession.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Checkpoint(ctx))
+}
 
-	written := status(t, oldSession).Written
-	if err := old.Process().Kill(ctx); err != nil {
-		t.Fatal(err)
-	}
+// diverged kills the old primary, and says whether it is known that it wrote on.
+func diverged(t *testing.T, old, next *testpg.Instance) {
+	t.Helper()
+	ctx := bounded(t)
+	written := status(t, old.Session(t)).Written
+	must(t, old.Process().Kill(ctx))
 	timeline, end, err := old.Position(ctx)
 	if err != nil || timeline != 1 || end < written {
 		t.Errorf("the old one's position: %d, %s, %v; it had written to %s", timeline, end, err, written)
@@ -141,28 +153,6 @@ func TestFailover(t *testing.T) {
 	history, err := next.History(2)
 	if err != nil || len(history) != 1 || !wal.Diverged(timeline, end, 2, history) {
 		t.Errorf("the new history: %v, %v", history, err)
-	}
-	if err := old.Rewind(ctx, ca.Source(next, "shop-0"), config.Restore{}); err != nil {
-		t.Fatal(err)
-	}
-	if standby, err := old.Standby(); err != nil || !standby {
-		t.Fatalf("after the rewind: standby %v, %v", standby, err)
-	}
-	old.Settings.Upstream = new(ca.Upstream(next))
-	old.Start(t)
-	waitFor(t, "the old primary to follow", func() bool {
-		s := status(t, nextSession)
-		return len(s.Senders) == 1 && s.Senders[0].State == "streaming" && s.Senders[0].Replayed == s.Written
-	})
-	if s := status(t, oldSession); s.Timeline != 2 || !s.InRecovery {
-		t.Errorf("status of the old primary: %+v", s)
-	}
-	// A standby that crashed can be rewound as well, although pg_rewind alone refuses it.
-	if err := old.Process().Kill(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := old.Rewind(ctx, ca.Source(next, "shop-0"), config.Restore{}); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -173,9 +163,7 @@ func TestRewindThatFails(t *testing.T) {
 	i := testpg.Running(t, "shop-0")
 	i.Stop(t)
 	before, err := i.ControlData(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := i.Rewind(ctx, ca.Source(testpg.New(t, "shop-1"), "shop-0"), config.Restore{}); err == nil {
 		t.Fatal("a rewind to nobody was a success")
 	}
@@ -192,52 +180,55 @@ func TestPosition(t *testing.T) {
 	ctx := bounded(t)
 	i := testpg.Running(t, "shop-0")
 	conn := connect(t, i)
-	for n, statement := range []string{
+	for _, statement := range []string{
 		"CREATE TABLE many AS SELECT repeat('x', 900) AS text FROM generate_series(1, 9000)",
 		"INSERT INTO many SELECT repeat('y', 1000 + n) FROM generate_series(1, 3000) n",
 		"SELECT pg_switch_wal()", "CHECKPOINT", "INSERT INTO many VALUES ('z')",
 		"SELECT pg_logical_emit_message(true, 'test', repeat('m', 3000000))",
 	} {
-		if _, err := conn.Exec(ctx, statement); err != nil {
-			t.Fatal(err)
-		}
-		timeline, end, err := i.Position(ctx)
-		if err != nil || timeline != 1 {
-			t.Fatalf("statement %d: %d, %v", n, timeline, err)
-		}
-		var flushed string
-		if err := conn.QueryRow(ctx, "SELECT pg_current_wal_flush_lsn()::text").Scan(&flushed); err != nil {
-			t.Fatal(err)
-		}
+		_, err := conn.Exec(ctx, statement)
+		must(t, err)
+		end := position(t, i)
+		var text string
+		must(t, conn.QueryRow(ctx, "SELECT pg_current_wal_flush_lsn()::text").Scan(&text))
 		// A server that runs may have written a little more meanwhile, by itself.
-		if at, err := wal.ParseLSN(flushed); err != nil || end+64<<10 < at {
-			t.Errorf("statement %d: read up to %s, and the server says %s", n, end, flushed)
+		if flushed := lsn(t, text); end+64<<10 < flushed {
+			t.Errorf("%s: read up to %s, and the server says %s", statement, end, flushed)
 		}
 	}
-	if err := i.Process().Kill(ctx); err != nil {
-		t.Fatal(err)
-	}
-	_, end, err := i.Position(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, i.Process().Kill(ctx))
+	end := position(t, i)
 	i.Start(t)
-	// Recovery says where it ended; the end-of-recovery record follows.
 	match := regexp.MustCompile(`redo done at (\S+)`).FindStringSubmatch(i.Log.String())
 	if match == nil {
 		t.Fatalf("no recovery: %s", i.Log)
 	}
-	last, err := wal.ParseLSN(match[1])
-	if err != nil || last >= end || end-last > 4<<20 {
+	// The last record may be as large as the message was.
+	if last := lsn(t, match[1]); last >= end || end-last > 4<<20 {
 		t.Errorf("read up to %s, and recovery's last record is at %s", end, last)
 	}
 	i.Stop(t)
 	control, err := i.ControlData(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// The record of the shutdown's checkpoint is the last one.
-	if _, end, err = i.Position(ctx); err != nil || end <= control.Checkpoint || end-control.Checkpoint > 200 {
-		t.Errorf("read up to %s, %v, and the last checkpoint is at %s", end, err, control.Checkpoint)
+	if end := position(t, i); end <= control.Checkpoint || end-control.Checkpoint > 200 {
+		t.Errorf("read up to %s, and the last checkpoint is at %s", end, control.Checkpoint)
 	}
+}
+
+func position(t *testing.T, i *testpg.Instance) wal.LSN {
+	t.Helper()
+	timeline, end, err := i.Position(bounded(t))
+	must(t, err)
+	if timeline != 1 {
+		t.Fatalf("on timeline %d", timeline)
+	}
+	return end
+}
+
+func lsn(t *testing.T, text string) wal.LSN {
+	t.Helper()
+	at, err := wal.ParseLSN(text)
+	must(t, err)
+	return at
 }

@@ -26,64 +26,55 @@ func bounded(t *testing.T) context.Context {
 func TestLife(t *testing.T) {
 	ctx := bounded(t)
 	i := testpg.New(t, "life-0")
-	if content, err := i.Content(); content != server.Empty || err != nil {
-		t.Fatalf("before anything: %s, %v", content, err)
-	}
-	if _, err := i.Server.Start(ctx); err == nil || !strings.Contains(err.Error(), "no data directory") {
-		t.Errorf("start without data: %v", err)
-	}
+	holds(t, i, server.Empty)
+	_, err := i.Server.Start(ctx)
+	refuses(t, "start without data", err, "no data directory")
 	// What an interrupted life left.
-	if err := os.MkdirAll(filepath.Join(i.CloneDir(), "base"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := i.Init(ctx, server.InitOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(i.CloneDir(), "base"), 0o700))
+	must(t, i.Init(ctx, server.InitOptions{}))
 	if _, err := os.Stat(i.CloneDir()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the folder for clones is left: %v", err)
 	}
-	if content, err := i.Content(); content != server.Complete || err != nil {
-		t.Fatalf("after Init: %s, %v", content, err)
-	}
-	if err := i.Init(ctx, server.InitOptions{}); err == nil {
-		t.Error("a second Init was let through")
-	}
+	holds(t, i, server.Complete)
+	refuses(t, "a second Init", i.Init(ctx, server.InitOptions{}), "already")
 
 	p := i.Start(t)
 	before, err := i.ControlData(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if before.State != "in production" || !before.Checksums || before.Timeline != 1 || len(before.SystemID) < 15 {
 		t.Errorf("control data of a new server: %+v", before)
 	}
-	if before.CheckpointTime.Before(time.Now().Add(-time.Hour)) || before.CheckpointTime.After(time.Now().Add(time.Minute)) {
+	if age := time.Since(before.CheckpointTime); age > time.Hour || age < -time.Minute {
 		t.Errorf("time of the checkpoint: %s", before.CheckpointTime)
 	}
-	if _, err := i.Server.Start(ctx); err == nil || !strings.Contains(err.Error(), "in use") {
-		t.Errorf("a second server on the same data: %v", err)
-	}
-	if err := i.Remove(ctx); err == nil {
-		t.Error("the data of a running server was removed")
-	}
-	if err := p.Stop(ctx, server.Fast); err != nil {
-		t.Fatal(err)
-	}
-	if exit := p.Exit(); exit.Code != 0 || exit.String() != "exited with code 0" {
-		t.Errorf("after a fast stop: %+v", exit)
+	_, err = i.Server.Start(ctx)
+	refuses(t, "a second server on the same data", err, "in use")
+	refuses(t, "removal under a server", i.Remove(ctx), "stop PostgreSQL first")
+	must(t, p.Stop(ctx, server.Fast))
+	if got := p.Exit().String(); got != "exited with code 0" {
+		t.Errorf("after a fast stop: %s", got)
 	}
 	after, err := i.ControlData(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if after.State != "shut down" || after.SystemID != before.SystemID || after.Checkpoint <= before.Checkpoint {
 		t.Errorf("control data after the stop: %+v, before: %+v", after, before)
 	}
-	if err := i.Remove(ctx); err != nil {
-		t.Fatal(err)
+	must(t, i.Remove(ctx))
+	must(t, i.Remove(ctx))
+	holds(t, i, server.Empty)
+}
+
+func holds(t *testing.T, i *testpg.Instance, want server.Content) {
+	t.Helper()
+	if got, err := i.Content(); got != want || err != nil {
+		t.Errorf("want %s, got %s, %v", want, got, err)
 	}
-	if content, err := i.Content(); content != server.Empty || err != nil {
-		t.Errorf("after Remove: %s, %v", content, err)
+}
+
+func refuses(t *testing.T, what string, err error, why string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), why) {
+		t.Errorf("%s: want an error with %q, got %v", what, why, err)
 	}
 }
 
@@ -91,26 +82,20 @@ func TestModesOfStopping(t *testing.T) {
 	ctx := bounded(t)
 	i := testpg.Running(t, "stop-0")
 	for _, mode := range []server.StopMode{server.Smart, server.Fast, server.Immediate} {
-		if err := i.Process().Stop(ctx, mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, i.Process().Stop(ctx, mode))
 		i.Start(t)
 	}
 	if err := i.Process().Stop(ctx, "gently"); err == nil {
 		t.Error("an unknown mode was let through")
 	}
 	// A stopped postmaster can't stop itself; the fence kills it.
-	if err := syscall.Kill(i.Process().PID(), syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(i.Process().PID(), syscall.SIGSTOP))
 	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
 	if err := i.Process().Stop(short, server.Immediate); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("stop of a hung postmaster: %v", err)
 	}
-	if err := i.Process().Fence(ctx, 100*time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
+	must(t, i.Process().Fence(ctx, 100*time.Millisecond))
 	if exit := i.Process().Exit(); exit.Signal != syscall.SIGKILL || exit.Code != -1 {
 		t.Errorf("after the fence: %+v", exit)
 	}
@@ -120,9 +105,7 @@ func TestModesOfStopping(t *testing.T) {
 
 func TestCrashIsSeen(t *testing.T) {
 	i := testpg.Running(t, "crash-0")
-	if err := syscall.Kill(i.Process().PID(), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(i.Process().PID(), syscall.SIGKILL))
 	select {
 	case <-i.Process().Done():
 	case <-time.After(time.Minute):
@@ -138,17 +121,13 @@ func TestWaitReadyEndsWithTheServer(t *testing.T) {
 	i := testpg.Running(t, "ready-0")
 	i.Stop(t)
 	files, err := config.Render(i.Settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	files[config.ConfFile] += "max_connections = 'nonsense'\n"
 	if _, err := i.Server.Configure(files); err != nil {
 		t.Fatal(err)
 	}
 	p, err := i.Server.Start(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := p.WaitReady(ctx); err == nil || !strings.Contains(err.Error(), "exited with code 1") {
 		t.Errorf("with a bad configuration: %v", err)
 	}
@@ -157,9 +136,7 @@ func TestWaitReadyEndsWithTheServer(t *testing.T) {
 func TestConfigureWritesOnlyChanges(t *testing.T) {
 	i := testpg.New(t, "conf-0")
 	files, err := config.Render(i.Settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for n, want := range []bool{true, false} {
 		if changed, err := i.Server.Configure(files); err != nil || changed != want {
 			t.Errorf("time %d: %v, %v", n+1, changed, err)
@@ -188,12 +165,8 @@ func TestContentThatCanNotBeUsed(t *testing.T) {
 			i := testpg.New(t, "broken-0")
 			for file, content := range tc.files {
 				path := filepath.Join(i.DataDir(), file)
-				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+				must(t, os.WriteFile(path, []byte(content), 0o600))
 			}
 			content, err := i.Content()
 			if content != server.Broken || err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -214,9 +187,7 @@ func TestAlterSystemHasNoLastingEffect(t *testing.T) {
 	i := testpg.Running(t, "alter-0")
 	i.Stop(t)
 	path := filepath.Join(i.DataDir(), "postgresql.auto.conf")
-	if err := os.WriteFile(path, []byte("archive_mode = 'on'\narchive_command = 'touch /tmp/never'\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte("archive_mode = 'on'\narchive_command = 'touch /tmp/never'\n"), 0o600))
 	i.Start(t)
 	foreign, err := i.Session(t).ForeignSettings(ctx)
 	if err != nil || len(foreign) > 0 {
@@ -258,7 +229,12 @@ func itoa(n int) string { return strconv.Itoa(n) }
 
 func kill(t *testing.T, pid int) {
 	t.Helper()
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+	must(t, syscall.Kill(pid, syscall.SIGKILL))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
 		t.Fatal(err)
 	}
 }

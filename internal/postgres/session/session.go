@@ -63,7 +63,7 @@ func (c *Client) Close(ctx context.Context) {
 
 func (c *Client) drop(ctx context.Context) {
 	if c.conn != nil {
-		_ = c.conn.Close(ctx) //nolint:errcheck // it is of no use any more
+		_ = c.conn.Close(ctx) // it is of no use any more
 	}
 	c.conn = nil
 }

@@ -78,7 +78,7 @@ type reader struct {
 
 func (r *reader) close() {
 	if r.file != nil {
-		_ = r.file.Close() //nolint:errcheck // it was only read from
+		_ = r.file.Close() // it was only read from
 	}
 	r.file = nil
 }

@@ -62,7 +62,7 @@ func Credential(t testing.TB) *syscall.Credential {
 // Dir is a folder that PostgreSQL's user may use, with a path that is short enough for a socket.
 func Dir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "pg")
+	dir, err := os.MkdirTemp("", "pg") //nolint:usetesting // its path would be too long for a socket, and its parents are closed to others
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,8 +86,8 @@ func Port(t testing.TB) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()                     //nolint:errcheck // nothing was sent
-	return l.Addr().(*net.TCPAddr).Port //nolint:errcheck,forcetypeassert // of a TCP listener
+	defer l.Close() //nolint:errcheck // nothing was sent
+	return l.Addr().(*net.TCPAddr).Port
 }
 
 // Instance is a server of a test. It is killed when the test ends.

@@ -1,0 +1,235 @@
+package session_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fettle-dev/fettle/internal/postgres/config"
+	"github.com/fettle-dev/fettle/internal/postgres/scram"
+	"github.com/fettle-dev/fettle/internal/postgres/session"
+	"github.com/fettle-dev/fettle/internal/testenv/testpg"
+)
+
+func TestSlots(t *testing.T) {
+	ctx := bounded(t)
+	i := testpg.Running(t, "slots-0")
+	c := i.Session(t)
+	conn := superuser(t, i, "postgres")
+	exec(t, conn, "SELECT pg_create_physical_replication_slot('mine')")
+	slots := "SELECT coalesce(string_agg(slot_name || ' ' || (restart_lsn IS NOT NULL), ',' ORDER BY slot_name), '') FROM pg_replication_slots"
+	steps := []struct {
+		wanted  []string
+		changes []string
+		slots   string
+	}{
+		{[]string{"fettle_1", "fettle_2"}, []string{"created slot fettle_1", "created slot fettle_2"}, "fettle_1 true,fettle_2 true,mine false"},
+		{[]string{"fettle_1", "fettle_2"}, nil, "fettle_1 true,fettle_2 true,mine false"},
+		{[]string{"fettle_2", "fettle_3"}, []string{"dropped slot fettle_1", "created slot fettle_3"}, "fettle_2 true,fettle_3 true,mine false"},
+		{nil, []string{"dropped slot fettle_2", "dropped slot fettle_3"}, "mine false"},
+	}
+	for n, step := range steps {
+		changes, err := c.EnsureSlots(ctx, step.wanted)
+		must(t, err)
+		if diff := cmp.Diff(step.changes, changes); diff != "" {
+			t.Errorf("step %d: -want +got\n%s", n, diff)
+		}
+		if got := value(t, conn, slots); got != step.slots {
+			t.Errorf("step %d: %s", n, got)
+		}
+	}
+	if _, err := c.EnsureSlots(ctx, []string{"mine"}); err == nil {
+		t.Error("a foreign slot was let through")
+	}
+}
+
+func TestRoles(t *testing.T) {
+	ctx := bounded(t)
+	i := testpg.Running(t, "roles-0")
+	i.Settings.Parameters["log_statement"] = "all"
+	i.Configure(t)
+	c := i.Session(t)
+	must(t, c.WaitSetting(ctx, "log_statement", "all"))
+	conn := superuser(t, i, "postgres")
+	verifier, err := scram.Verifier("secret")
+	must(t, err)
+	other, err := scram.Verifier("other")
+	must(t, err)
+	const odd = `O'Brien"; DROP TABLE x; --\ é`
+	first := []session.Role{
+		{Name: "group"}, {Name: "app", Login: true, Verifier: verifier, MemberOf: []string{"group", "pg_monitor"}},
+		{Name: odd, Login: true, CreateDB: true, ConnectionLimit: new(5)},
+	}
+	describe := `SELECT string_agg(rolname || ' ' || concat_ws(' ', rolsuper, rolinherit, rolcreaterole, rolcreatedb, rolcanlogin, rolreplication, rolbypassrls, rolconnlimit,
+  (SELECT string_agg(roleid::regrole::text, '+' ORDER BY roleid::regrole::text) FROM pg_auth_members WHERE member = pg_roles.oid)), E'\n' ORDER BY rolname COLLATE "C")
+FROM pg_roles WHERE rolname IN ('app', 'group', '` + strings.ReplaceAll(odd, "'", "''") + `')`
+	steps := []struct {
+		name    string
+		roles   []session.Role
+		changes []string
+		want    string
+	}{
+		{"created", first, []string{"created role group", "created role app", "created role " + odd},
+			odd + " f t f t t f f 5\napp f t f f t f f -1 \"group\"+pg_monitor\ngroup f t f f f f f -1"},
+		{"again", first, nil, odd + " f t f t t f f 5\napp f t f f t f f -1 \"group\"+pg_monitor\ngroup f t f f f f f -1"},
+		{"changed", []session.Role{{Name: "app", Login: true, NoInherit: true, Verifier: other, MemberOf: []string{}}}, []string{"changed role app"},
+			odd + " f t f t t f f 5\napp f f f f t f f -1\ngroup f t f f f f f -1"},
+		{"memberships left alone", []session.Role{{Name: "app", Login: true, NoInherit: true}}, nil,
+			odd + " f t f t t f f 5\napp f f f f t f f -1\ngroup f t f f f f f -1"},
+	}
+	for _, step := range steps {
+		since := len(i.Log.String())
+		changes, err := c.EnsureRoles(ctx, step.roles)
+		if err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if diff := cmp.Diff(step.changes, changes); diff != "" {
+			t.Errorf("%s: -want +got\n%s", step.name, diff)
+		}
+		if got := writes(i, since); step.changes == nil && got != nil {
+			t.Errorf("%s: nothing differs, and it sent %q", step.name, got)
+		}
+		want := strings.Split(step.want, "\n")
+		if diff := cmp.Diff(want, strings.Split(value(t, conn, describe), "\n")); diff != "" {
+			t.Errorf("%s: -want +got\n%s", step.name, diff)
+		}
+	}
+	if got := value(t, conn, "SELECT rolpassword FROM pg_authid WHERE rolname = 'app'"); got != other {
+		t.Errorf("the verifier is %s", got)
+	}
+	exec(t, conn, "ALTER ROLE app SUPERUSER")
+	if _, err := c.EnsureRoles(ctx, []session.Role{{Name: "app", Login: true, NoInherit: true}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := value(t, conn, "SELECT rolsuper::text FROM pg_roles WHERE rolname = 'app'"); got != "false" {
+		t.Error("a wanted role stays a superuser")
+	}
+	for range 2 {
+		if err := c.DropRole(ctx, odd); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestRolesThatAreRefused(t *testing.T) {
+	cases := map[string]struct {
+		role session.Role
+		want string
+	}{
+		"no name":        {session.Role{}, "empty"},
+		"too long":       {session.Role{Name: strings.Repeat("x", 64)}, "at most 63"},
+		"a line break":   {session.Role{Name: "a\nb"}, "control character"},
+		"the superuser":  {session.Role{Name: "postgres"}, "taken"},
+		"replication":    {session.Role{Name: config.ReplicationUser}, "taken"},
+		"PostgreSQL's":   {session.Role{Name: "pg_mine"}, "taken"},
+		"plain password": {session.Role{Name: "app", Verifier: "secret"}, "no SCRAM-SHA-256 verifier"},
+		"injection":      {session.Role{Name: "app", Verifier: "SCRAM-SHA-256$4096:x' SUPERUSER --"}, "no SCRAM-SHA-256 verifier"},
+		"programs":       {session.Role{Name: "app", MemberOf: []string{"pg_execute_server_program"}}, "leave the database"},
+		"to be postgres": {session.Role{Name: "app", MemberOf: []string{"postgres"}}, "leave the database"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if err := tc.role.Check(); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("want an error with %q, got %v", tc.want, err)
+			}
+			c := session.New(session.Options{SocketDir: "/nowhere"})
+			if _, err := c.EnsureRoles(t.Context(), []session.Role{tc.role}); err == nil || errors.Is(err, session.ErrUnavailable) {
+				t.Errorf("it was sent: %v", err)
+			}
+		})
+	}
+}
+
+func TestDatabases(t *testing.T) {
+	ctx := bounded(t)
+	i := testpg.Running(t, "databases-0")
+	i.Settings.Parameters["log_statement"] = "all"
+	i.Configure(t)
+	c := i.Session(t)
+	must(t, c.WaitSetting(ctx, "log_statement", "all"))
+	if _, err := c.EnsureRoles(ctx, []session.Role{{Name: "app", Login: true}, {Name: `o"o`}}); err != nil {
+		t.Fatal(err)
+	}
+	const odd = `shop "2" 'x'`
+	first := []session.Database{
+		{Name: "shop", Owner: "app", Encoding: "LATIN1", Locale: "C", Extensions: []session.Extension{{Name: "plpgsql"}}},
+		{Name: odd, Owner: `o"o`},
+	}
+	conn := superuser(t, i, "postgres")
+	describe := `SELECT string_agg(concat_ws('|', datname, pg_get_userbyid(datdba), pg_encoding_to_char(encoding)), ', ' ORDER BY datname COLLATE "C")
+FROM pg_database WHERE datname LIKE 'shop%'`
+	steps := []struct {
+		name    string
+		wanted  []session.Database
+		changes []string
+		want    string
+	}{
+		{"created", first, []string{"created database shop", "created database " + odd}, `shop|app|LATIN1, ` + odd + `|o"o|UTF8`},
+		{"again", first, nil, `shop|app|LATIN1, ` + odd + `|o"o|UTF8`},
+		{"another owner", []session.Database{{Name: odd, Owner: "app"}}, []string{"changed database " + odd}, `shop|app|LATIN1, ` + odd + `|app|UTF8`},
+		{"owner left alone", []session.Database{{Name: odd}}, nil, `shop|app|LATIN1, ` + odd + `|app|UTF8`},
+	}
+	for _, step := range steps {
+		since := len(i.Log.String())
+		changes, err := c.EnsureDatabases(ctx, step.wanted)
+		if err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if diff := cmp.Diff(step.changes, changes); diff != "" {
+			t.Errorf("%s: -want +got\n%s", step.name, diff)
+		}
+		if got := writes(i, since); step.changes == nil && got != nil {
+			t.Errorf("%s: nothing differs, and it sent %q", step.name, got)
+		}
+		if got := value(t, conn, describe); got != step.want {
+			t.Errorf("%s: %s", step.name, got)
+		}
+	}
+	if _, err := c.EnsureDatabases(ctx, []session.Database{{Name: "shop", Extensions: []session.Extension{{Name: "no_such"}}}}); err == nil ||
+		!strings.Contains(err.Error(), "the image does not have it") {
+		t.Errorf("an extension that is not there: %v", err)
+	}
+	for range 2 {
+		if err := c.DropDatabase(ctx, odd); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := c.DropDatabase(ctx, "postgres"); err == nil {
+		t.Error("the database of PostgreSQL was dropped")
+	}
+}
+
+// TestExtensions needs those that come with PostgreSQL.
+func TestExtensions(t *testing.T) {
+	ctx := bounded(t)
+	i := testpg.Running(t, "extensions-0")
+	c := i.Session(t)
+	shop := session.Database{Name: "shop", Extensions: []session.Extension{{Name: "pg_stat_statements"}, {Name: "hstore"}, {Name: "earthdistance"}}}
+	conn := superuser(t, i, "postgres")
+	if value(t, conn, "SELECT count(*)::text FROM pg_available_extensions WHERE name IN ('pg_stat_statements', 'hstore', 'earthdistance', 'cube')") != "4" {
+		t.Skip("this installation has no extensions")
+	}
+	want := []string{"created database shop", "created extension pg_stat_statements in shop", "created extension hstore in shop", "created extension earthdistance in shop"}
+	for _, want := range [][]string{want, nil} {
+		changes, err := c.EnsureDatabases(ctx, []session.Database{shop})
+		must(t, err)
+		if diff := cmp.Diff(want, changes); diff != "" {
+			t.Errorf("-want +got\n%s", diff)
+		}
+	}
+	in := superuser(t, i, "shop")
+	query := `SELECT string_agg(extname || ' in ' || extnamespace::regnamespace, ', ' ORDER BY extname) FROM pg_extension WHERE extname <> 'plpgsql'`
+	if got := value(t, in, query); got != "cube in public, earthdistance in public, hstore in public, pg_stat_statements in public" {
+		t.Error(got)
+	}
+	exec(t, in, "CREATE SCHEMA elsewhere")
+	shop.Extensions = []session.Extension{{Name: "hstore", Schema: "elsewhere", Version: value(t, in, "SELECT extversion FROM pg_extension WHERE extname = 'hstore'")}}
+	if changes, err := c.EnsureDatabases(ctx, []session.Database{shop}); err != nil || len(changes) != 1 {
+		t.Errorf("%v, %v", changes, err)
+	}
+	if got := value(t, in, query); !strings.Contains(got, "hstore in elsewhere") {
+		t.Error(got)
+	}
+}
