@@ -157,6 +157,11 @@ func (a *Agent) followUpstream(upstream string) {
 	a.begin("follow", func(ctx context.Context) func() {
 		ctx, cancel := context.WithTimeout(ctx, settleTime)
 		defer cancel()
+		if upstream == "" { // while there is a receiver, it tells the timeline
+			if before, err := a.status(ctx, a.acting); err == nil {
+				a.post(func() { a.sampledIn(process, before) })
+			}
+		}
 		err := reload(process, render)
 		if err == nil && upstream == "" {
 			err = a.acting.EndReceiver(ctx)
@@ -178,6 +183,13 @@ func (a *Agent) followUpstream(upstream string) {
 			}
 		}
 	})
+}
+
+// sampledIn notes what a server said that may have ended by now.
+func (a *Agent) sampledIn(process *server.Process, s sample) {
+	if a.process == process && a.own.Process == election.Up {
+		a.sampled(s)
+	}
 }
 
 // setSync loads another setting of synchronous replication into a primary.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/session"
+	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
 const (
@@ -129,7 +130,8 @@ func (a *Agent) watchServer(epoch int) {
 // sampled notes what the server said in this epoch.
 func (a *Agent) sampled(s sample) {
 	a.sample, a.own.SystemID = s, s.SystemID
-	at := position(s.Timeline, max(s.Received, s.Replayed))
+	// A standby without a receiver may name an older timeline than the one that it has received from; it never goes back.
+	at := position(max(s.Timeline, wal.Timeline(a.own.Position.Timeline)), max(s.Received, s.Replayed))
 	if !s.InRecovery {
 		at = position(s.Timeline, s.Written)
 		a.own.Exact = true
@@ -143,7 +145,10 @@ func (a *Agent) sampled(s sample) {
 	}
 	// What was on the disk before the start is received too, though the server may not have replayed it yet.
 	if at.Compare(a.own.Position) > 0 {
-		a.own.Position, a.own.History = at, s.history
+		if at.Timeline > a.own.Position.Timeline {
+			a.own.History = s.history
+		}
+		a.own.Position = at
 	}
 	a.own.Clean = false
 }

@@ -133,7 +133,7 @@ func (p *peers) ask(ctx context.Context, m *member) {
 	} else {
 		m.answer.Err = err
 	}
-	news := matters(before, m.answer)
+	news := p.urgent || matters(before, m.answer)
 	p.mutex.Unlock()
 	if news {
 		p.changed()
