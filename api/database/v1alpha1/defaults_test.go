@@ -1,0 +1,169 @@
+package v1alpha1_test
+
+import (
+	"maps"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+)
+
+// created stores a manifest in a namespace of its own and returns what the API server then has.
+func created(t *testing.T, u *unstructured.Unstructured) map[string]any {
+	t.Helper()
+	c := newClient(t)
+	u.SetNamespace(env.Namespace(t))
+	if err := c.Create(t.Context(), u, client.FieldValidation(metav1.FieldValidationIgnore)); err != nil {
+		t.Fatal(err)
+	}
+	stored := &unstructured.Unstructured{}
+	stored.SetGroupVersionKind(u.GroupVersionKind())
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(u), stored); err != nil {
+		t.Fatal(err)
+	}
+	return stored.Object
+}
+
+func normal(t *testing.T, v any) any {
+	t.Helper()
+	text, ok := v.(string)
+	if !ok {
+		raw, err := yaml.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = string(raw)
+	}
+	var out any
+	if err := yaml.Unmarshal([]byte(text), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+const defaults = `
+version: "16"
+storage: 1Gi
+replicas: 1
+databaseName: app
+bootstrap: {initdb: {locale: C.UTF-8, walSegmentSizeMB: 16}}
+lease: {duration: 10s, fence: 7s, renew: 2s}
+monitoring: {interval: 30s}
+tls: {}
+topologySpread: true
+terminationGracePeriodSeconds: 60
+deletionPolicy: Retain
+`
+
+func TestDefaults(t *testing.T) {
+	for name, c := range map[string]struct{ spec, want string }{
+		"smallest": {``, defaults},
+		"parts": {`
+autoGrow: {max: 9Gi}
+synchronous: {}
+replicas: 2
+roles: [{name: a}]
+databases: [{name: b}]
+pgHBA: [{}]
+lease: {duration: 30s}
+monitoring: {enabled: true}`, defaults + `
+autoGrow: {threshold: 80, step: 20%, max: 9Gi}
+synchronous: {method: quorum, number: 1}
+replicas: 2
+roles: [{name: a, login: true, connectionLimit: -1}]
+databases: [{name: b}]
+pgHBA: [{method: scram-sha-256}]
+lease: {duration: 30s, fence: 7s, renew: 2s}
+monitoring: {enabled: true, interval: 30s}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := map[string]any{}
+			for line := range strings.FieldsFuncSeq(c.want, func(r rune) bool { return r == '\n' }) { // later lines win
+				maps.Copy(want, normal(t, line).(map[string]any))
+			}
+			if diff := cmp.Diff(any(want), normal(t, created(t, object(t, c.spec))["spec"])); diff != "" {
+				t.Errorf("stored spec (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestStatusRightAfterCreation(t *testing.T) {
+	pg := &databasev1alpha1.PostgreSQL{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(created(t, object(t, "")), pg); err != nil {
+		t.Fatal(err)
+	}
+	ready := pg.Status.Conditions[0]
+	if ready.Type != "Ready" || ready.Status != metav1.ConditionUnknown || pg.Status.Phase != databasev1alpha1.PhasePending || pg.Status.Ready {
+		t.Errorf("status %+v", pg.Status)
+	}
+}
+
+// TestExamples stores manifests that people know from elsewhere; fields that are not there yet are left out, with a warning.
+func TestExamples(t *testing.T) {
+	for name, spec := range map[string]string{
+		"my-postgres": `{version: "16", storage: "1Gi", replicas: 1, databaseName: myapp}`,
+		"test-db":     `{version: "14", storage: "10Gi", replicas: 1}`,
+		"my-db":       `{version: "15", storage: "10Gi", replicas: 3, backup: {enabled: true, schedule: "0 2 * * *", retention: "30d"}}`,
+	} {
+		u := object(t, spec)
+		u.SetName(name)
+		if _, kept := created(t, u)["spec"].(map[string]any)["backup"]; kept {
+			t.Errorf("%s: spec.backup was stored", name)
+		}
+	}
+}
+
+func TestSample(t *testing.T) {
+	text, err := os.ReadFile("../../../config/samples/database_v1alpha1_postgresql.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(text, &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	u.SetNamespace("default")
+	if err := try(t, newClient(t), u); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestUnknownFields(t *testing.T) {
+	err := try(t, newClient(t), object(t, "replica: 3"))
+	if err == nil || !strings.Contains(err.Error(), `unknown field "spec.replica"`) {
+		t.Error(err)
+	}
+}
+
+// TestEveryFieldIsDocumented looks for the path of each field, in backquotes, in the kind's page.
+func TestEveryFieldIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/postgresql.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := 0
+	walk(schema(t), "", func(path string, _ *apiextensionsv1.JSONSchemaProps) {
+		field := strings.TrimPrefix(path, ".")
+		if strings.Count(field, ".") == 0 || strings.HasPrefix(field, "metadata") || strings.HasPrefix(field, "status.conditions[]") ||
+			strings.HasPrefix(field, "spec.resources.") || strings.HasSuffix(field, "[]") || strings.HasSuffix(field, "{}") {
+			return
+		}
+		fields++
+		if !strings.Contains(string(page), "`"+field+"`") {
+			t.Errorf("docs/postgresql.md does not mention `%s`", field)
+		}
+	})
+	if fields < 60 {
+		t.Errorf("only %d fields found", fields)
+	}
+}
