@@ -156,9 +156,10 @@ func (v *view) queue() (at time.Duration, why string) {
 	for i, name := range v.Instances {
 		p, ok := v.peer(name, v.freeAt())
 		if ok && name != v.Self.Name && p.Candidate && v.copyOf(p) && v.better(p, i) {
-			// It may have started to observe the Lease later than this one.
-			theirs := min(v.in.Peers[name].Sent+p.FreeIn, v.freeAt()+v.Lease)
-			at, why = max(at, theirs)+v.Step, "leaves the Lease to "+name+", which comes first"
+			if p.FreeIn > 0 { // it started to observe the Lease later than this one
+				at = max(at, min(v.in.Peers[name].Sent+p.FreeIn, v.freeAt()+v.Lease))
+			}
+			at, why = at+v.Step, "leaves the Lease to "+name+", which comes first"
 		}
 	}
 	return at, why

@@ -96,15 +96,27 @@ func (v *view) clone(h string) *Decision {
 	return do(Clone{Source: v.source(h)}, "has no data")
 }
 
-// source returns a standby that follows h, or h.
+// source returns whom to copy: a standby that follows h, or h. One that is counted among those which confirmed commits
+// copies the primary: a standby may lack what only the lost data had confirmed. (9)
 func (v *view) source(h string) string {
+	if slices.ContainsFunc(v.lease.Sync, func(q Quorum) bool { return slices.Contains(q.Names, v.Self.Name) }) {
+		return h
+	}
+	if p := v.replica(h); p != "" {
+		return p
+	}
+	return h
+}
+
+// replica returns a healthy standby of h; "" if there is none.
+func (v *view) replica(h string) string {
 	for _, name := range without(v.Instances, v.Self.Name) {
 		p, ok := v.peer(name, v.recent())
 		if ok && name != h && v.follows(p, h) {
 			return name
 		}
 	}
-	return h
+	return ""
 }
 
 // follows says that p is a standby of h that has reached h's timeline: a healthy copy.
@@ -126,7 +138,7 @@ func (v *view) reclone(h string) *Decision {
 	if first := v.othersFirst(); first != "" {
 		return wait("waits for " + first + " to be made anew first")
 	}
-	if v.source(h) == h && !v.Backup {
+	if v.replica(h) == "" && !v.Backup {
 		return stuck(fmt.Sprintf("can't follow the primary, and is not made anew: %s has the only other copy, and there is no "+
 			"backup; delete the volume of %s to have it copied", h, v.Self.Name))
 	}

@@ -220,6 +220,7 @@ func (s *search) branch(w *world, left int, path []string) {
 			if !m.do(c, c.nodes[i]) || s.stopped {
 				continue
 			}
+			c.calm = c.now + 12*second
 			s.explore(c, left-1, append(slices.Clone(path), m.name+": "+c.nodes[i].name))
 		}
 	}

@@ -1,0 +1,266 @@
+package election
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// 4. The Lease is renewed only while PostgreSQL answers.
+func TestRenewedOnlyWhileAlive(t *testing.T) {
+	due := func(in *Input) { in.Holding.Confirmed.Sent, in.Holding.TriedAt = now-2*second, now-2*second }
+	test(t, leading, []decision{
+		{"renewed when it answers", func(_ *Config, in *Input) { due(in) }, "Renew", "renews"},
+		{"not before it is due", nil, "Wait{}", ""},
+		{"not while a write is under way", func(_ *Config, in *Input) { due(in); in.Holding.Pending = &Write{Sent: now - second} }, "Wait{}", ""},
+		{"not when it does not answer", func(_ *Config, in *Input) {
+			due(in)
+			in.Server.Answered = now - 2100*time.Millisecond
+		}, "Wait{}", ""},
+		{"nor is time asked for then", func(_ *Config, in *Input) {
+			due(in)
+			in.Server.Answered, in.Lease.FailedAt = now-2100*time.Millisecond, now
+		}, "Wait{}", ""},
+		{"12: renewed on a full disk", func(_ *Config, in *Input) {
+			due(in)
+			in.Server.Answered, in.Server.FullDisk = now-time.Minute, true
+		}, "Renew", ""},
+		{"renewed while it recovers", func(_ *Config, in *Input) {
+			due(in)
+			in.Server.Process, in.Server.Since = Starting, now-30*second
+		}, "Renew", ""},
+		{"not when that takes too long", func(_ *Config, in *Input) {
+			due(in)
+			in.Server.Process, in.Server.Since, in.Holding.From = Starting, now-70*second, now-80*second
+		}, "Wait{}", ""},
+		{"unless nobody else could lead", func(_ *Config, in *Input) {
+			due(in)
+			in.Server.Process, in.Server.Since, in.Peers = Starting, now-70*second, nil
+			in.Holding.From = now - 80*second
+		}, "Renew", ""},
+		{"released when what hung is dead", func(_ *Config, in *Input) {
+			crash(in)
+			in.Server.Crashed, in.Server.Answered = 0, now-12*second
+			in.Holding.Confirmed.Sent = now - 10*second
+		}, "Release", "did not answer"},
+		{"taken back when only the API server was missing", func(_ *Config, in *Input) {
+			crash(in)
+			in.Server.Crashed, in.Server.Answered = 0, now-2*second
+			in.Holding.Confirmed.Sent = now - 10*second
+		}, "Acquire", "its own"},
+	})
+	test(t, electing, []decision{
+		{"renewed once more before a promotion", func(_ *Config, in *Input) {
+			ours(in)
+			in.Lease.Lease.Timeline = 4
+			in.Holding.Confirmed, in.Holding.TriedAt = Write{Sent: now - 3*second, Lease: in.Lease.Lease}, now-second/10
+			in.Holding.From = now - 3*second
+		}, "Wait{}", "renewal"},
+		{"promoted after that", func(_ *Config, in *Input) {
+			ours(in)
+			in.Lease.Lease.Timeline = 4
+			in.Holding.Confirmed, in.Holding.From = Write{Sent: now - second, Lease: in.Lease.Lease}, now-second
+			in.Holding.TriedAt = now - second
+		}, "Promote{3}", "won"},
+	})
+}
+
+// 5. The Lease is released when PostgreSQL is down, not before.
+func TestReleased(t *testing.T) {
+	test(t, leading, []decision{
+		{"told to end: stops first", func(_ *Config, in *Input) { in.Stop = true }, "Stop{1 false}", ""},
+		{"waits for that", func(_ *Config, in *Input) {
+			in.Stop = true
+			in.Server.Process, in.Server.Stop, in.Server.Since = Stopping, Fast, now-second
+		}, "Wait{}", "stopping"},
+		{"stops harder when that takes too long", func(_ *Config, in *Input) {
+			in.Stop = true
+			in.Server.Process, in.Server.Stop, in.Server.Since = Stopping, Fast, now-31*second
+		}, "Stop{2 false}", "too long"},
+		{"then releases", func(_ *Config, in *Input) { in.Stop = true; down(in) }, "Release", ""},
+		{"then exits", func(_ *Config, in *Input) {
+			in.Stop = true
+			down(in)
+			in.Lease.Lease.Holder, in.Lease.Lease.Released = Holder{}, true
+		}, "Exit{}", ""},
+		{"exits without it when nobody waits any more", func(_ *Config, in *Input) {
+			in.Stop = true
+			down(in)
+			in.Holding.Confirmed.Sent, in.Lease.FailedAt = now-21*second, now
+		}, "Exit{}", ""},
+		{"fenced: stops, and releases", func(c *Config, in *Input) { c.Fenced = true; down(in) }, "Release", "fenced"},
+		{"crashed: starts again", func(_ *Config, in *Input) { crash(in) }, "StartPrimary{}", ""},
+		{"crashed long after the last time: starts again", func(_ *Config, in *Input) {
+			crash(in)
+			in.Server.CrashedBefore = now - 61*second
+		}, "StartPrimary{}", ""},
+		{"crashed soon after: releases", func(_ *Config, in *Input) {
+			crash(in)
+			in.Server.CrashedBefore = now - 50*second
+		}, "Release", "crashed again"},
+		{"12: not on a full disk", func(_ *Config, in *Input) {
+			crash(in)
+			in.Server.CrashedBefore, in.Server.FullDisk = now-50*second, true
+		}, "Wait{}", "start again"},
+		{"nor if nobody can take over", func(_ *Config, in *Input) {
+			crash(in)
+			in.Server.CrashedBefore, in.Peers = now-50*second, nil
+			in.Server.Since, in.Server.Crashed = now-3*second, now-3*second
+		}, "StartPrimary{}", ""},
+		{"nor if nobody did", func(_ *Config, in *Input) {
+			crash(in)
+			in.Server.CrashedBefore = now - 50*second
+			in.Holding.From = now
+		}, "StartPrimary{}", ""},
+		{"lost its data: releases", func(_ *Config, in *Input) { crash(in); in.Server.Data = Unfit }, "Release", "no data"},
+	})
+	c, in := leading()
+	down(&in)
+	in.Stop, c.SwitchoverTarget = true, "pg-2"
+	got := Decide(c, in).Action.(Release).Lease
+	want := record(Holder{})
+	want.Released, want.Preferred, want.Whole = true, "pg-2", true
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the record of the release: %s", diff)
+	}
+}
+
+// 6. The candidate is chosen after the Lease is free, by what it has received.
+func TestRank(t *testing.T) {
+	test(t, electing, []decision{
+		{"equal: the lower ordinal", nil, "Acquire", ""},
+		{"the peer has more: waits", func(_ *Config, in *Input) {
+			in.Lease.Since = now - 10100*time.Millisecond
+			alter(in, "pg-2", func(s *State) { s.Position.LSN++ })
+		}, "Wait{}", "pg-2, which comes first"},
+		{"one step only", func(_ *Config, in *Input) {
+			in.Lease.Since = now - 10500*time.Millisecond
+			alter(in, "pg-2", func(s *State) { s.Position.LSN++ })
+		}, "Acquire", ""},
+		{"until the peer can take it", func(_ *Config, in *Input) {
+			alter(in, "pg-2", func(s *State) { s.Position.LSN++; s.FreeIn = second })
+		}, "Wait{}", "pg-2"},
+		{"the peer has a later timeline: waits", func(_ *Config, in *Input) {
+			in.Lease.Since = now - 10100*time.Millisecond
+			alter(in, "pg-2", func(s *State) { s.Position = Position{4, 1} })
+		}, "Wait{}", "pg-2"},
+		{"the peer is preferred: waits", func(_ *Config, in *Input) {
+			in.Lease.Since, in.Lease.Lease.Preferred = now-10100*time.Millisecond, "pg-2"
+		}, "Wait{}", "pg-2"},
+		{"the peer has more, and is no candidate", func(_ *Config, in *Input) {
+			in.Lease.Since = now - 10100*time.Millisecond
+			alter(in, "pg-2", func(s *State) { s.Position.LSN++; s.Candidate = false })
+		}, "Acquire", ""},
+		{"the peer has more, of another cluster", func(_ *Config, in *Input) {
+			in.Lease.Since = now - 10100*time.Millisecond
+			alter(in, "pg-2", func(s *State) { s.Position.LSN++; s.SystemID = "x" })
+		}, "Acquire", ""},
+		{"the peer has not answered since: waits", func(_ *Config, in *Input) {
+			in.Lease.Since = now - 10100*time.Millisecond
+			in.Peers = nil
+		}, "Wait{}", "to answer"},
+		{"lacks what is known to be written: waits", func(_ *Config, in *Input) {
+			in.Server.Position.LSN = 990
+			alter(in, "pg-2", func(s *State) { s.Position.LSN = 990 })
+		}, "Wait{}", "lacks"},
+		{"not for ever", func(_ *Config, in *Input) {
+			in.Server.Position.LSN, in.Lease.Since = 990, now-21*second
+			in.Peers = nil
+		}, "Acquire", ""},
+		{"lacks too much: needs a person", func(c *Config, in *Input) {
+			c.MaxLag, in.Server.Position.LSN, in.Lease.Since = 9, 990, now-time.Hour
+		}, "Wait{}", "lacks 10 bytes"},
+		{"the person has spoken", func(c *Config, in *Input) {
+			c.MaxLag, c.SwitchoverTarget, in.Server.Position.LSN, in.Lease.Since = 9, "pg-0", 990, now-time.Hour
+		}, "Acquire", ""},
+		{"from before the last primary's time: needs a person", func(_ *Config, in *Input) {
+			in.Server.Position, in.Lease.Lease.History, in.Lease.Since = Position{2, 500}, nil, now-time.Hour
+		}, "Wait{}", "before the last primary"},
+	})
+	test(t, leading, []decision{
+		{"switchover: stops first", func(c *Config, _ *Input) { c.SwitchoverTarget = "pg-2" }, "Stop{1 true}", "pg-2"},
+		{"not to one that lags", func(c *Config, in *Input) {
+			c.SwitchoverTarget, in.Followers = "pg-2", nil
+		}, "Wait{}", "not caught up"},
+		{"not to one without API server", func(c *Config, in *Input) {
+			c.SwitchoverTarget = "pg-2"
+			alter(in, "pg-2", func(s *State) { s.API = false })
+		}, "Wait{}", "API server"},
+		{"not while paused", func(c *Config, _ *Input) { c.SwitchoverTarget, c.Paused = "pg-2", true }, "Wait{}", "paused"},
+		{"then releases", func(c *Config, in *Input) { c.SwitchoverTarget = "pg-2"; down(in) }, "Release", "switches over"},
+		{"not if the target lacks some", func(c *Config, in *Input) {
+			c.SwitchoverTarget = "pg-2"
+			down(in)
+			in.Server.Position.LSN = 1001
+			in.Server.Since = now - 600*time.Millisecond
+		}, "StartPrimary{}", ""},
+	})
+}
+
+// 7. Without API server: every peer promises, or the deadline holds.
+func TestFailsafe(t *testing.T) {
+	late := func(in *Input) {
+		in.Holding.Confirmed.Sent, in.Holding.TriedAt, in.Lease.FailedAt = now-30*second, now, now
+		in.Holding.Promises = map[string]time.Duration{"pg-1": now - 6*second, "pg-2": now - second}
+		in.Holding.AskedAt = now
+	}
+	test(t, leading, []decision{
+		{"asks every peer", func(_ *Config, in *Input) {
+			late(in)
+			in.Holding.AskedAt = now - 2*second
+		}, "AskPeers{[pg-1 pg-2]}", ""},
+		{"goes on with every promise", func(_ *Config, in *Input) { late(in) }, "Wait{}", "serves"},
+		{"not with an old one", func(_ *Config, in *Input) {
+			late(in)
+			in.Holding.Promises["pg-1"] = now - 7*second
+		}, "Stop", ""},
+		{"not without one", func(_ *Config, in *Input) { late(in); delete(in.Holding.Promises, "pg-1") }, "Stop", ""},
+		{"not without one of a peer that left, and that the Lease still names", func(c *Config, in *Input) {
+			late(in)
+			c.Instances = c.Instances[:2]
+			delete(in.Holding.Promises, "pg-2")
+		}, "Stop", ""},
+		{"not if it is off", func(c *Config, in *Input) { late(in); c.Failsafe = false }, "Stop", ""},
+	})
+	test(t, electing, []decision{
+		{"a promise keeps it from taking the Lease", func(_ *Config, in *Input) { in.Promised = now + second }, "Wait{}", "promised"},
+		{"until it ends", func(_ *Config, in *Input) { in.Promised = now }, "Acquire", ""},
+		{"and from taking its own back", func(_ *Config, in *Input) { ours(in); in.Promised = now + second }, "Wait{}", "promised"},
+		{"and from promoting", func(_ *Config, in *Input) {
+			ours(in)
+			in.Lease.Lease.Timeline = 4
+			in.Holding.Confirmed, in.Holding.From = Write{Sent: now - second, Lease: in.Lease.Lease}, now-second
+			in.Holding.TriedAt, in.Promised = now-second, now+second
+		}, "Wait{}", "promised"},
+	})
+}
+
+func TestPromise(t *testing.T) {
+	holder := Holder{Name: "pg-1", UID: "b"}
+	for _, tc := range []struct {
+		name   string
+		change func(in *Input)
+		want   bool
+	}{
+		{"granted without API server", func(*Input) {}, true},
+		{"granted by one that has not read the Lease", func(in *Input) { in.Lease = Observation{} }, true},
+		{"refused with API server", func(in *Input) { in.Lease.FailedAt = 0 }, false},
+		{"refused to another than the holder", func(in *Input) { in.Lease.Lease.Holder.UID = "c" }, false},
+		{"refused when the Lease was free", func(in *Input) {
+			in.Lease.Lease.Holder, in.Lease.Lease.Released = Holder{}, true
+		}, false},
+		{"refused by a primary", func(in *Input) { in.Server.Role = Primary }, false},
+		{"refused while taking the Lease", func(in *Input) { in.Holding.Pending = &Write{Sent: now} }, false},
+		{"refused after taking it without answer", func(in *Input) { in.Holding.Unsettled = []Write{{Sent: now}} }, false},
+		{"refused by the holder", func(in *Input) { in.Holding.Confirmed.Sent = now }, false},
+	} {
+		c, in := following()
+		in.Lease.FailedAt = now
+		tc.change(&in)
+		r := Promise(c, in, holder)
+		if r.Granted != tc.want || r.Granted && r.Until != now+10*second || r.Granted == (r.Reason != "") {
+			t.Errorf("%s: %+v", tc.name, r)
+		}
+	}
+}
