@@ -1,0 +1,203 @@
+package postgresql
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
+)
+
+// picture makes a cluster of words, one for each instance in order: P primary, R replica, N not ready, - no pod; then ! for
+// outdated, ? for a restart that is needed, F for fenced, T for terminating.
+func picture(size int, words string) *cluster {
+	c := &cluster{set: &k8sappsv1.StatefulSet{Spec: k8sappsv1.StatefulSetSpec{Replicas: new(int32(size))}}}
+	if size < 0 {
+		c.set = nil
+	}
+	for ordinal, word := range strings.Fields(words) {
+		in := instance{ordinal: ordinal, name: peer.Pod("pg", ordinal)}
+		if word[0] != '-' {
+			in.pod = podOf(in.name, word[0])
+		}
+		in.outdated = strings.Contains(word, "!")
+		in.fenced = strings.Contains(word, "F")
+		if strings.Contains(word, "?") {
+			in.status = &peer.Status{Ready: word[0] != 'N', PendingRestart: []string{"max_connections"}}
+		}
+		if strings.Contains(word, "T") {
+			in.pod.DeletionTimestamp = new(metav1.Now())
+		}
+		c.instances = append(c.instances, in)
+	}
+	return c
+}
+
+func podOf(name string, letter byte) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{}}}
+	ready := corev1.ConditionTrue
+	switch letter {
+	case 'P':
+		pod.Labels[databasev1alpha1.LabelRole] = databasev1alpha1.LabelRolePrimary
+	case 'R':
+		pod.Labels[databasev1alpha1.LabelRole] = databasev1alpha1.LabelRoleReplica
+	case 'N':
+		ready = corev1.ConditionFalse
+	}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
+	return pod
+}
+
+// said is what next decided, in short.
+func said(pg *databasev1alpha1.PostgreSQL, c *cluster) string {
+	count, s := next(pg, c)
+	out := fmt.Sprint(count)
+	if s.verb != stepNone {
+		out += " " + string(s.verb)
+	}
+	if s.target != nil {
+		out += " " + s.target.name
+	}
+	if s.reason != "" {
+		out += " (" + s.reason + ")"
+	}
+	return out
+}
+
+func wanting(replicas int32, change ...func(*databasev1alpha1.PostgreSQL)) *databasev1alpha1.PostgreSQL {
+	pg := &databasev1alpha1.PostgreSQL{ObjectMeta: metav1.ObjectMeta{Name: "pg", Namespace: "shop"}}
+	pg.Spec.Replicas = &replicas
+	for _, f := range change {
+		f(pg)
+	}
+	return pg
+}
+
+func asks(name string) func(*databasev1alpha1.PostgreSQL) {
+	return func(pg *databasev1alpha1.PostgreSQL) {
+		pg.Annotations = map[string]string{databasev1alpha1.AnnotationSwitchover: name}
+	}
+}
+
+func asleepPlease(pg *databasev1alpha1.PostgreSQL) { pg.Spec.Hibernated = true }
+
+func TestNext(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		pg    *databasev1alpha1.PostgreSQL
+		size  int
+		words string
+		want  string
+	}{
+		{"nothing is there", wanting(3), -1, "- - -", "3"},
+		{"all is well", wanting(3), 3, "P R R", "3"},
+
+		{"more are wanted", wanting(3), 2, "P R -", "3"},
+		{"more are wanted of one that starts", wanting(3), 1, "N - -", "1 (Scaling)"},
+		{"more are wanted of one that serves", wanting(3), 1, "P - -", "3"},
+		{"fewer are wanted", wanting(1), 3, "P R R", "2 (Scaling)"},
+		{"fewer are wanted, one is going", wanting(1), 2, "P R RT", "2 (Scaling)"},
+		{"fewer are wanted, one has gone", wanting(1), 2, "P R", "1 (Scaling)"},
+		{"the highest is the primary", wanting(1), 3, "R R P", "3 Switchover pg-0 (Switchover)"},
+		{"the highest is the primary, and the one to stay is not ready", wanting(1), 3, "N R P", "3 (Scaling)"},
+		{"the highest is the primary, and two stay", wanting(2), 3, "N R P", "3 Switchover pg-1 (Switchover)"},
+		{"fewer are wanted, and nobody takes writes", wanting(1), 3, "R R N", "3 (Scaling)"},
+
+		{"hibernate", wanting(3, asleepPlease), 3, "P R R", "0 (Scaling)"},
+		{"hibernating", wanting(3, asleepPlease), 0, "PT", "0 (Scaling)"},
+		{"hibernated", wanting(3, asleepPlease), 0, "", "0"},
+		{"wake", wanting(3), 0, "- - -", "3"},
+
+		{"a replica is outdated", wanting(3), 3, "P R! R", "3 Replace pg-1 (Updating)"},
+		{"all are outdated: the highest first", wanting(3), 3, "P! R! R!", "3 Replace pg-2 (Updating)"},
+		{"the primary is not the lowest", wanting(3), 3, "R! P! R", "3 Replace pg-0 (Updating)"},
+		{"one is on its way", wanting(3), 3, "P! R! N", "3 (Updating)"},
+		{"one is missing", wanting(3), 3, "P! R! -", "3 (Updating)"},
+		{"one is being stopped", wanting(3), 3, "P! R! R!T", "3 (Updating)"},
+		{"an outdated one does not serve", wanting(3), 3, "P! N! R!", "3 Replace pg-1 (Updating)"},
+		{"an outdated one does not serve, and another neither", wanting(3), 3, "P! N! N", "3 (Updating)"},
+		{"only the primary is outdated", wanting(3), 3, "P! R R", "3 Switchover pg-1 (Switchover)"},
+		{"only the primary is outdated, and hands over", wanting(3, asks("pg-1")), 3, "P! R R", "3 (Switchover)"},
+		{"it has handed over", wanting(3, asks("pg-1")), 3, "R! P R", "3 Replace pg-0 (Updating)"},
+		{"it is back", wanting(3, asks("pg-1")), 3, "R P R", "3 Settled"},
+		{"there is one alone", wanting(1), 1, "P!", "1 Replace pg-0 (Updating)"},
+		{"there is one alone, which does not serve", wanting(1), 1, "N!", "1 Replace pg-0 (Updating)"},
+		{"nobody takes writes", wanting(3), 3, "R! R! R!", "3 Replace pg-2 (Updating)"},
+		{"one does not serve, and nothing is to be done", wanting(3), 3, "P R N", "3"},
+
+		{"replicas restart first", wanting(3), 3, "P? R? R?", "3 Restart pg-2 (Updating)"},
+		{"then the primary hands over", wanting(3), 3, "P? R R", "3 Switchover pg-1 (Switchover)"},
+		{"and restarts as a replica", wanting(3, asks("pg-1")), 3, "R? P R", "3 Restart pg-0 (Updating)"},
+		{"one alone restarts", wanting(1), 1, "P?", "1 Restart pg-0 (Updating)"},
+		{"a restart waits for one that starts", wanting(3), 3, "P? R? N", "3 (Updating)"},
+
+		{"a fenced one is left alone", wanting(3), 3, "P! NF R!", "3 Replace pg-2 (Updating)"},
+		{"a fenced one takes nothing over", wanting(3), 3, "P! RF R", "3 Switchover pg-2 (Switchover)"},
+		{"a fenced one is not replaced", wanting(2), 2, "P NF!", "2"},
+
+		{"a number is asked for", wanting(3, asks("2")), 3, "P R R", "3 Switchover pg-2 (Switchover)"},
+		{"any is asked for", wanting(3, asks("any")), 3, "P R R", "3 Switchover pg-1 (Switchover)"},
+		{"any is asked for, and nobody can", wanting(2, asks("any")), 2, "P N", "2 (Switchover)"},
+		{"a pod is asked for that there is not", wanting(3, asks("other-0")), 3, "P R R", "3 Settled"},
+		{"the primary is asked for", wanting(3, asks("pg-0")), 3, "P R R", "3 Settled"},
+		{"one alone can't hand over", wanting(1, asks("pg-0")), 1, "P", "1 Settled"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, said(c.pg, picture(c.size, c.words))); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", c.words, diff)
+			}
+		})
+	}
+}
+
+// TestUpdatesEnd carries out what is decided until nothing is left to do, and holds that all but one instance serve all
+// the time, that each is replaced once, and that there is one handover at most.
+func TestUpdatesEnd(t *testing.T) {
+	for size := int32(1); size <= 9; size++ {
+		for primary := range size {
+			words := make([]string, size)
+			for i := range words {
+				words[i] = "R!"
+			}
+			words[primary] = "P!"
+			pg := wanting(size)
+			replaced, handovers := map[int]int{}, 0
+			for range 50 {
+				c := picture(int(size), strings.Join(words, " "))
+				_, s := next(pg, c)
+				switch s.verb {
+				case stepReplace:
+					replaced[s.target.ordinal]++
+					words[s.target.ordinal] = "R"
+					if size == 1 {
+						words[0] = "P"
+					}
+				case stepSwitchover:
+					handovers++
+					asks(s.target.name)(pg)
+					for i, word := range words {
+						words[i] = strings.Replace(word, "P", "R", 1)
+					}
+					words[s.target.ordinal] = strings.Replace(words[s.target.ordinal], "R", "P", 1)
+				case stepSettled:
+					pg.Annotations = nil
+				}
+			}
+			if strings.Contains(strings.Join(words, ""), "!") || len(replaced) != int(size) || handovers > 1 || size == 1 && handovers > 0 {
+				t.Errorf("%d instances, number %d primary: %v, replaced %v, %d handovers", size, primary, words, replaced, handovers)
+			}
+			for ordinal, times := range replaced {
+				if times != 1 {
+					t.Errorf("%d instances, number %d primary: number %d was replaced %d times", size, primary, ordinal, times)
+				}
+			}
+		}
+	}
+}
