@@ -93,6 +93,7 @@ func (a *Agent) notStarted(err error) {
 // promote ends recovery, if the Lease still allows it.
 func (a *Agent) promote(after uint32, at time.Duration) {
 	process, timeline := a.process, a.own.Position.Timeline
+	slots := slotsFor(a.options.Cluster, a.options.Pod, a.config.Instances)
 	a.own.Role = election.Primary
 	a.become(election.Promoting, at)
 	a.newEpoch()
@@ -111,6 +112,9 @@ func (a *Agent) promote(after uint32, at time.Duration) {
 		}
 		if err := a.acting.WaitPrimary(ctx); err != nil {
 			return nil // it has ended, or is being stopped
+		}
+		if _, err := a.acting.EnsureSlots(ctx, slots); err != nil { // looked at again later
+			a.log.Warn("slots", "error", err.Error())
 		}
 		status, err := a.status(ctx, a.acting)
 		return func() { a.isPrimary(process, status, err, after) }
