@@ -144,8 +144,16 @@ func TestTakingAnnotationsAwayRestartsNobody(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
+	// Not even if it was made around the publication, unless the operator died since.
+	w := user(Deployment, "x", changedAt(start.Add(-70*time.Second)))
+	late := []Object{stamped(now, start.Add(-65*time.Second))}
+	for noted, want := range map[time.Time]int{start.Add(-time.Minute): 0, start.Add(-70 * time.Second): 1, {}: 1} {
+		if got := decidedWith(recollection{noted: noted}, start, thePolicy, late, w); len(got.Restarts) != want {
+			t.Errorf("noted at %s: %+v", noted, got)
+		}
+	}
 	// No more often than it may be restarted.
-	w := user(Deployment, "x", rolled(now, start.Add(-10*time.Second)), func(w *Workload) { delete(w.templates, theKey) })
+	w = user(Deployment, "x", rolled(now, start.Add(-10*time.Second)), func(w *Workload) { delete(w.templates, theKey) })
 	if diff := cmp.Diff(20*time.Second, decided(start, thePolicy, []Object{now}, w).Wake); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -55,6 +55,8 @@ type dependant struct {
 	note *note
 	// noted is when the last note was written, valid or not, and restarted when the last restart was, as far as is known.
 	noted, restarted time.Time
+	// remembered is when this process last wrote to it; zero if it did not.
+	remembered time.Time
 	// behind is true where the cache does not show this package's last write to it.
 	behind bool
 
@@ -68,7 +70,7 @@ type rename struct{ kind, name string }
 
 // judge finds out what w needs.
 func (p *pass) judge(w *Workload, r recollection) dependant {
-	d := dependant{Workload: w, behind: r.behind, noted: r.noted, uses: p.owner.usesOf(w, p.published)}
+	d := dependant{Workload: w, behind: r.behind, noted: r.noted, remembered: r.noted, uses: p.owner.usesOf(w, p.published)}
 	d.findRenames()
 	d.wanted = p.hasher.hash(p.owner, d.uses)
 	d.renamed = d.wanted
@@ -164,8 +166,12 @@ func (d *dependant) missing() string {
 
 // doubtful reports whether d, of which nothing is known, was made or changed so close to a publication that its pods may
 // have found what was published before, or nothing where they can do without; or whether something was known, but somebody
-// removed the note of it and not the template's annotation, so that its pods went on.
+// removed the note of it and not the template's annotation, so that its pods went on. That its note is gone which was written
+// after the publication raises no doubt.
 func (p *pass) doubtful(d *dependant) bool {
+	if !d.remembered.IsZero() && !d.remembered.Before(p.publishedAt(d.uses)) {
+		return false
+	}
 	if key := p.owner.annotation(); d.templates[key] != "" && parseNote(d.notes[key]) == nil {
 		return true
 	}

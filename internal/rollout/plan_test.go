@@ -77,8 +77,12 @@ type outcome struct {
 }
 
 func decided(now time.Time, policy Policy, objects []Object, workloads ...*Workload) outcome {
+	return decidedWith(recollection{}, now, policy, objects, workloads...)
+}
+
+func decidedWith(r recollection, now time.Time, policy Policy, objects []Object, workloads ...*Workload) outcome {
 	p := &pass{now: now, owner: theOwner, policy: policy, published: objects, hasher: newHasher()}
-	plan := p.decide(workloads, func(*Workload) recollection { return recollection{} })
+	plan := p.decide(workloads, func(*Workload) recollection { return r })
 	report := p.report(&plan, nil)
 	out := outcome{Reason: report.Condition.Reason, Wake: report.Wake}
 	for _, a := range plan.notes {

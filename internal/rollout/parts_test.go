@@ -1,0 +1,283 @@
+package rollout
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+func TestStamp(t *testing.T) {
+	written := Stamp("", false, true, start)
+	for name, tc := range map[string]struct {
+		stamp string
+		at    time.Time
+		first bool
+	}{
+		"the first contents":         {written, start, true},
+		"unchanged contents":         {Stamp(written, true, false, start.Add(time.Hour)), start, true},
+		"changed contents":           {Stamp(written, true, true, start.Add(time.Hour)), start.Add(time.Hour), false},
+		"of an object without stamp": {Stamp("", true, false, start), start, false},
+		"what is no stamp":           {"yesterday", time.Time{}, false},
+	} {
+		at, first := parseStamp(tc.stamp)
+		if !at.Equal(tc.at) || first != tc.first {
+			t.Errorf("%s: %s, first %v", name, at, first)
+		}
+	}
+}
+
+func TestWindow(t *testing.T) {
+	for name, tc := range map[string]struct {
+		schedule, zone string
+		duration       time.Duration
+		now            string
+		open           bool
+		wait           time.Duration
+	}{
+		"before":               {"0 2 * * *", "", time.Hour, "2026-11-20T01:30:00Z", false, 30 * time.Minute},
+		"as it opens":          {"0 2 * * *", "", time.Hour, "2026-11-20T02:00:00Z", true, 0},
+		"inside":               {"0 2 * * *", "", time.Hour, "2026-11-20T02:59:59Z", true, 0},
+		"as it closes":         {"0 2 * * *", "", time.Hour, "2026-11-20T03:00:00Z", false, 23 * time.Hour},
+		"in another zone":      {"0 2 * * *", "Europe/Berlin", time.Hour, "2026-11-20T01:30:00Z", true, 0},
+		"longer than a period": {"0 * * * *", "", 90 * time.Minute, "2026-11-20T01:45:00Z", true, 0},
+		"over midnight":        {"0 23 * * 5", "", 4 * time.Hour, "2026-11-21T02:30:00Z", true, 0},
+		"never":                {"0 0 31 2 *", "", time.Hour, "2026-11-20T00:00:00Z", false, 0},
+	} {
+		w, err := ParseWindow(tc.schedule, tc.duration, tc.zone)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		now, err := time.Parse(time.RFC3339, tc.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if open, wait := w.open(now); open != tc.open || wait != tc.wait {
+			t.Errorf("%s: open %v, wait %s", name, open, wait)
+		}
+	}
+	if open, _ := (*Window)(nil).open(start); !open {
+		t.Error("no window must always be open")
+	}
+}
+
+func TestParseWindowRefuses(t *testing.T) {
+	for name, tc := range map[string]struct {
+		schedule, zone string
+		duration       time.Duration
+	}{
+		"a zone in the schedule": {"TZ=0", "", time.Hour}, "another": {"CRON_TZ=UTC * * * * *", "", time.Hour},
+		"a descriptor": {"@daily", "", time.Hour}, "six fields": {"0 0 2 * * *", "", time.Hour}, "none": {"", "", time.Hour},
+		"no duration": {"0 2 * * *", "", 0}, "a zone that is none": {"0 2 * * *", "Berlin", time.Hour}, "the machine's zone": {"0 2 * * *", "Local", time.Hour},
+	} {
+		if _, err := ParseWindow(tc.schedule, tc.duration, tc.zone); err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+}
+
+// FuzzParseWindow wants no schedule to end the process.
+func FuzzParseWindow(f *testing.F) {
+	f.Add("0 2 * * *")
+	f.Add("TZ=0")
+	f.Fuzz(func(_ *testing.T, schedule string) {
+		if w, err := ParseWindow(schedule, time.Hour, ""); err == nil {
+			w.open(start)
+		}
+	})
+}
+
+// A Secret's contents must not be found by hashing guesses, nor two equal ones be known as equal.
+func TestHashOfSecretIsSlowAndSalted(t *testing.T) {
+	secret := Object{Kind: Secret, Target: "s", Name: "s", Exists: true, Data: map[string][]byte{"k": []byte("hunter2")}}
+	w := user(Deployment, "x", references(Reference{Kind: Secret, Name: "s", Key: "k"}))
+	h := newHasher()
+	one := h.hash(theOwner, theOwner.usesOf(w, []Object{secret}))
+	other := theOwner
+	other.Namespace = "db"
+	if two := h.hash(other, other.usesOf(w, []Object{secret})); sameContent(one, two) {
+		t.Error("two owners with the same contents have the same hash")
+	}
+	if h.slow.Len() != 2 {
+		t.Errorf("%d slow hashes, not 2", h.slow.Len())
+	}
+	if again := h.hash(theOwner, theOwner.usesOf(w, []Object{secret})); again != one || h.slow.Len() != 2 {
+		t.Error("a hash that is known was computed again, or differently")
+	}
+}
+
+func TestHashTellsWhatDiffers(t *testing.T) {
+	base := published("1", "1")
+	all := references(Reference{Kind: ConfigMap, Name: "shop-config"})
+	seen := map[string]string{}
+	for name, o := range map[string]Object{
+		"base": base, "another value": published("2", "1"), "values exchanged": published("1", "2"),
+		"a key less": func() Object { o := published("1", "1"); delete(o.Data, "b"); return o }(),
+		"no keys":    func() Object { o := published("1", "1"); o.Data = nil; return o }(),
+		"no object":  {Kind: ConfigMap, Target: "shop-config", Name: "shop-config"},
+		"run together": func() Object {
+			o := published("1", "1")
+			o.Data = map[string][]byte{"a": []byte("1" + "1:b" + "1:1")}
+			return o
+		}(),
+	} {
+		hash := hashFor(user(Deployment, "x", all), o)
+		if before, ok := seen[hash]; ok {
+			t.Errorf("%s has the hash of %s", name, before)
+		}
+		seen[hash] = name
+	}
+}
+
+func TestMemory(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(start)
+	m := newMemory(clock)
+	w := user(Deployment, "x")
+	w.ResourceVersion = "10"
+	m.wrote(w, theOwner, "12")
+	if got := m.of(w, theOwner); !got.behind || !got.noted.Equal(start) {
+		t.Errorf("right after a write: %+v", got)
+	}
+	if other := (Owner{Prefix: VotingPrefix, Name: "shop"}); !m.of(w, other).noted.IsZero() {
+		t.Error("one owner's note counts for another")
+	}
+	anew := *w
+	anew.UID = "v"
+	if got := m.of(&anew, theOwner); got != (recollection{}) {
+		t.Errorf("another object of the name: %+v", got)
+	}
+	w.ResourceVersion = "12"
+	if m.of(w, theOwner).behind {
+		t.Error("behind though the write is shown")
+	}
+	w.ResourceVersion = "11"
+	clock.SetTime(start.Add(patience))
+	if m.of(w, theOwner).behind {
+		t.Error("a cache that never shows a write is waited for without end")
+	}
+	clock.SetTime(start.Add(remembered))
+	m.wrote(user(Deployment, "y"), theOwner, "13")
+	if len(m.writes) != 1 {
+		t.Errorf("%d writes are kept, not 1", len(m.writes))
+	}
+}
+
+func TestProgress(t *testing.T) {
+	deployment := func(observed int64, replicas, updated, available int32, reason string) *k8sappsv1.Deployment {
+		return &k8sappsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Generation: 2}, Spec: k8sappsv1.DeploymentSpec{Replicas: new(int32(2))},
+			Status: k8sappsv1.DeploymentStatus{
+				ObservedGeneration: observed, Replicas: replicas, UpdatedReplicas: updated, AvailableReplicas: available,
+				Conditions: []k8sappsv1.DeploymentCondition{{Type: k8sappsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: reason, Message: "m"}},
+			},
+		}
+	}
+	statefulSet := func(observed int64, updated, ready int32, revision, partition string) *k8sappsv1.StatefulSet {
+		s := &k8sappsv1.StatefulSet{
+			ObjectMeta: metav1.ObjectMeta{Generation: 2}, Spec: k8sappsv1.StatefulSetSpec{Replicas: new(int32(2))},
+			Status: k8sappsv1.StatefulSetStatus{
+				ObservedGeneration: observed, UpdatedReplicas: updated, ReadyReplicas: ready, CurrentRevision: "1", UpdateRevision: revision,
+			},
+		}
+		if partition == "OnDelete" {
+			s.Spec.UpdateStrategy.Type = k8sappsv1.OnDeleteStatefulSetStrategyType
+		} else if partition != "" {
+			s.Spec.UpdateStrategy.RollingUpdate = &k8sappsv1.RollingUpdateStatefulSetStrategy{Partition: new(int32(partition[0] - '0'))}
+		}
+		return s
+	}
+	daemonSet := func(observed int64, updated, available int32, strategy k8sappsv1.DaemonSetUpdateStrategyType) *k8sappsv1.DaemonSet {
+		d := &k8sappsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Generation: 2}}
+		d.Spec.UpdateStrategy.Type = strategy
+		d.Status = k8sappsv1.DaemonSetStatus{
+			ObservedGeneration: observed, DesiredNumberScheduled: 2, UpdatedNumberScheduled: updated, NumberAvailable: available,
+		}
+		return d
+	}
+	pausedDeployment := deployment(2, 2, 0, 2, "DeploymentPaused")
+	pausedDeployment.Spec.Paused = true
+	got := map[string]Phase{}
+	for name, p := range map[string]Progress{
+		"Deployment not seen":            ofDeployment(deployment(1, 2, 2, 2, "NewReplicaSetAvailable")),
+		"Deployment half":                ofDeployment(deployment(2, 3, 1, 2, "ReplicaSetUpdated")),
+		"Deployment done":                ofDeployment(deployment(2, 2, 2, 2, "NewReplicaSetAvailable")),
+		"Deployment done, a pod is gone": ofDeployment(deployment(2, 2, 2, 1, "NewReplicaSetAvailable")),
+		"Deployment without deadline":    ofDeployment(deployment(2, 2, 2, 2, "")),
+		"Deployment not available":       ofDeployment(deployment(2, 2, 2, 1, "ReplicaSetUpdated")),
+		"Deployment stuck":               ofDeployment(deployment(2, 3, 1, 2, "ProgressDeadlineExceeded")),
+		"Deployment paused":              ofDeployment(pausedDeployment),
+		"StatefulSet not seen":           ofStatefulSet(statefulSet(1, 2, 2, "1", "")),
+		"StatefulSet half":               ofStatefulSet(statefulSet(2, 1, 2, "2", "")),
+		"StatefulSet done":               ofStatefulSet(statefulSet(2, 2, 2, "1", "")),
+		"StatefulSet done, a pod fails":  ofStatefulSet(statefulSet(2, 2, 1, "1", "")),
+		"StatefulSet OnDelete":           ofStatefulSet(statefulSet(2, 1, 2, "2", "OnDelete")),
+		"StatefulSet OnDelete, deleted":  ofStatefulSet(statefulSet(2, 2, 2, "2", "OnDelete")),
+		"StatefulSet to its partition":   ofStatefulSet(statefulSet(2, 1, 2, "2", "1")),
+		"StatefulSet not to it yet":      ofStatefulSet(statefulSet(2, 0, 2, "2", "1")),
+		"StatefulSet all partitioned":    ofStatefulSet(statefulSet(2, 0, 2, "2", "2")),
+		"DaemonSet not seen":             ofDaemonSet(daemonSet(1, 2, 2, "")),
+		"DaemonSet half":                 ofDaemonSet(daemonSet(2, 1, 2, "")),
+		"DaemonSet done":                 ofDaemonSet(daemonSet(2, 2, 2, "")),
+		"DaemonSet not available":        ofDaemonSet(daemonSet(2, 2, 1, "")),
+		"DaemonSet OnDelete":             ofDaemonSet(daemonSet(2, 1, 2, k8sappsv1.OnDeleteDaemonSetStrategyType)),
+	} {
+		got[name] = p.Phase
+	}
+	want := map[string]Phase{}
+	for phase, names := range map[Phase]string{
+		Complete: "Deployment done;Deployment done, a pod is gone;Deployment without deadline;StatefulSet done;StatefulSet done, a pod fails;" +
+			"StatefulSet OnDelete, deleted;StatefulSet to its partition;DaemonSet done",
+		InProgress: "Deployment not seen;Deployment half;Deployment not available;StatefulSet not seen;StatefulSet half;StatefulSet not to it yet;" +
+			"DaemonSet not seen;DaemonSet half;DaemonSet not available",
+		Manual: "Deployment paused;StatefulSet OnDelete;StatefulSet all partitioned;DaemonSet OnDelete",
+		Stuck:  "Deployment stuck",
+	} {
+		for name := range strings.SplitSeq(names, ";") {
+			want[name] = phase
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestBounded(t *testing.T) {
+	var r Report
+	for i := range 250 {
+		r.Dependents = append(r.Dependents, Dependent{Name: fmt.Sprint(i), State: UpToDate})
+	}
+	r.Dependents[240].State = Failed
+	listed, more := r.Bounded()
+	if len(listed) != MaxDependents || more != 150 || listed[0].State != Failed || listed[1].Name != "0" {
+		t.Errorf("%d listed, %d more, first %+v", len(listed), more, listed[:2])
+	}
+}
+
+// An AppConfig may be called like another annotation of its prefix.
+func TestAnnotationOfAnOwnerCalledUses(t *testing.T) {
+	owner := Owner{Prefix: ConfigPrefix, Name: "uses"}
+	if owner.annotation() == UsesAnnotation {
+		t.Fatal("the note of an AppConfig is in the place of UsesAnnotation")
+	}
+	w := user(Deployment, "x", func(w *Workload) { w.notes[owner.annotation()], w.notes[UsesAnnotation] = "n", "other" })
+	if diff := cmp.Diff([]string{"uses"}, w.Notes(ConfigPrefix)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestUsesAllKeysByAnnotation(t *testing.T) {
+	w := user(Deployment, "x", references(), func(w *Workload) { w.Uses = usesIn(" shop, other,") })
+	if diff := cmp.Diff([]string{"shop", "other"}, w.Uses); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	noted(published("1", "1"))(w)
+	if got := decided(start, thePolicy, []Object{published("1", "2")}, w); len(got.Restarts) != 1 {
+		t.Error("a change of any key must restart it")
+	}
+}
