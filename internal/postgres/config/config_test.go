@@ -143,3 +143,17 @@ func TestSlotNames(t *testing.T) {
 		}
 	}
 }
+
+// TestConnInfo has libpq's own form: values in quotes, with quotes and backslashes escaped.
+func TestConnInfo(t *testing.T) {
+	u := &Upstream{Host: "::1", Port: 6000, CertFile: `/a 'b' \c`}
+	want := `host='::1' port='6000' user='streaming_replica' dbname='postgres' sslmode='verify-ca' sslcert='/a \'b\' \\c' gssencmode='disable' ` +
+		`application_name='x-0' connect_timeout='5' keepalives_idle='5' keepalives_interval='2' keepalives_count='3' tcp_user_timeout='10000'`
+	if got := u.ConnInfo("x-0", "postgres"); got != want {
+		t.Errorf("want %s\ngot  %s", want, got)
+	}
+	u = &Upstream{Host: "shop-0.shop-pods.shop.svc"}
+	if got := u.ConnInfo("x-0", ""); !strings.HasPrefix(got, "host='shop-0.shop-pods.shop.svc' port='5432' user='streaming_replica' sslmode='verify-full' ") {
+		t.Error(got)
+	}
+}

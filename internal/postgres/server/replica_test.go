@@ -86,9 +86,7 @@ func TestFailover(t *testing.T) {
 	next.Configure(t)
 	nextSession := next.Session(t)
 	follows(t, oldSession, "shop-1")
-	if s := status(t, nextSession); !s.InRecovery || s.Receiver == nil || s.Receiver.Slot != config.SlotName(1) || s.Timeline != 1 || s.Written != 0 {
-		t.Errorf("status of the standby: %+v, receiver %+v", s, s.Receiver)
-	}
+	receives(t, nextSession)
 
 	// The old one is cut off, and writes on.
 	next.Settings.Upstream = nil
@@ -116,6 +114,14 @@ func TestFailover(t *testing.T) {
 	// A standby that crashed can be rewound as well, although pg_rewind alone refuses it.
 	must(t, old.Process().Kill(ctx))
 	must(t, old.Rewind(ctx, ca.Source(next, "shop-0"), config.Restore{}))
+}
+
+// receives says whether a standby's own status tells that it streams by its slot.
+func receives(t *testing.T, c *session.Client) {
+	t.Helper()
+	if s := status(t, c); !s.InRecovery || s.Receiver == nil || s.Receiver.Slot != config.SlotName(1) || s.Timeline != 1 || s.Written != 0 {
+		t.Errorf("status of the standby: %+v, receiver %+v", s, s.Receiver)
+	}
 }
 
 // follows waits until a standby has all of its primary's log.

@@ -82,15 +82,11 @@ FROM pg_roles WHERE rolname IN ('app', 'group', '` + strings.ReplaceAll(odd, "'"
 	for _, step := range steps {
 		since := len(i.Log.String())
 		changes, err := c.EnsureRoles(ctx, step.roles)
-		if err != nil {
-			t.Fatalf("%s: %v", step.name, err)
-		}
+		must(t, err)
 		if diff := cmp.Diff(step.changes, changes); diff != "" {
 			t.Errorf("%s: -want +got\n%s", step.name, diff)
 		}
-		if got := writes(i, since); step.changes == nil && got != nil {
-			t.Errorf("%s: nothing differs, and it sent %q", step.name, got)
-		}
+		silent(t, i, since, step.changes)
 		want := strings.Split(step.want, "\n")
 		if diff := cmp.Diff(want, strings.Split(value(t, conn, describe), "\n")); diff != "" {
 			t.Errorf("%s: -want +got\n%s", step.name, diff)
@@ -106,10 +102,15 @@ FROM pg_roles WHERE rolname IN ('app', 'group', '` + strings.ReplaceAll(odd, "'"
 	if got := value(t, conn, "SELECT rolsuper::text FROM pg_roles WHERE rolname = 'app'"); got != "false" {
 		t.Error("a wanted role stays a superuser")
 	}
-	for range 2 {
-		if err := c.DropRole(ctx, odd); err != nil {
-			t.Error(err)
-		}
+	must(t, c.DropRole(ctx, odd))
+	must(t, c.DropRole(ctx, odd))
+}
+
+// silent says whether statements were sent although nothing differed.
+func silent(t *testing.T, i *testpg.Instance, since int, changes []string) {
+	t.Helper()
+	if got := writes(i, since); changes == nil && got != nil {
+		t.Errorf("nothing differs, and it sent %q", got)
 	}
 }
 
@@ -174,15 +175,11 @@ FROM pg_database WHERE datname LIKE 'shop%'`
 	for _, step := range steps {
 		since := len(i.Log.String())
 		changes, err := c.EnsureDatabases(ctx, step.wanted)
-		if err != nil {
-			t.Fatalf("%s: %v", step.name, err)
-		}
+		must(t, err)
 		if diff := cmp.Diff(step.changes, changes); diff != "" {
 			t.Errorf("%s: -want +got\n%s", step.name, diff)
 		}
-		if got := writes(i, since); step.changes == nil && got != nil {
-			t.Errorf("%s: nothing differs, and it sent %q", step.name, got)
-		}
+		silent(t, i, since, step.changes)
 		if got := value(t, conn, describe); got != step.want {
 			t.Errorf("%s: %s", step.name, got)
 		}
@@ -191,11 +188,8 @@ FROM pg_database WHERE datname LIKE 'shop%'`
 		!strings.Contains(err.Error(), "the image does not have it") {
 		t.Errorf("an extension that is not there: %v", err)
 	}
-	for range 2 {
-		if err := c.DropDatabase(ctx, odd); err != nil {
-			t.Error(err)
-		}
-	}
+	must(t, c.DropDatabase(ctx, odd))
+	must(t, c.DropDatabase(ctx, odd))
 	if err := c.DropDatabase(ctx, "postgres"); err == nil {
 		t.Error("the database of PostgreSQL was dropped")
 	}

@@ -109,9 +109,13 @@ func TestHeartbeat(t *testing.T) {
 	i.Settings.Synchronous = &config.Synchronous{Method: config.Any, Number: 1, Names: []string{"beat-1"}}
 	i.Configure(t)
 	must(t, c.WaitSetting(ctx, "synchronous_standby_names", `ANY 1 ("beat-1")`))
-	if err := c.Heartbeat(ctx); err != nil {
-		t.Errorf("without a quorum: %v", err)
-	}
+	options := i.SessionOptions()
+	options.StatementTimeout = time.Minute
+	patient := session.New(options)
+	defer patient.Close(ctx)
+	short, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	wants(t, "without a quorum", patient.Heartbeat(short), nil)
 }
 
 // TestHeartbeatOfABrokenServer also says that the client finds the server's next life by itself.
