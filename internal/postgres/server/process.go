@@ -57,7 +57,9 @@ func (s *Server) Start(ctx context.Context) (*Process, error) {
 		return nil, err
 	}
 	defer lock.Close() //nolint:errcheck // nothing is written to it
-	if err := errors.Join(ctx.Err(), s.clearLeftovers(), s.resetAutoConf()); err != nil {
+	// Kubernetes may have given the volume to a group, with all that is in it; PostgreSQL refuses that.
+	closed := os.Chmod(s.DataDir(), 0o700) //nolint:gosec // a folder needs to be entered
+	if err := errors.Join(ctx.Err(), closed, s.clearLeftovers(), s.resetAutoConf()); err != nil {
 		return nil, err
 	}
 	conf := filepath.Join(s.ConfigDir(), config.ConfFile)

@@ -99,7 +99,8 @@ func TestModesOfStopping(t *testing.T) {
 	if exit := i.Process().Exit(); exit.Signal != syscall.SIGKILL || exit.Code != -1 {
 		t.Errorf("after the fence: %+v", exit)
 	}
-	// Whatever it left behind, it starts again.
+	// Whatever it left behind, it starts again, also on a volume that was given to a group.
+	must(t, os.Chmod(i.DataDir(), os.ModeSetgid|0o770))
 	i.Start(t)
 }
 
