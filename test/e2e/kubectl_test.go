@@ -102,28 +102,28 @@ func (n namespaced) condition(name, kind string) func(context.Context) (string, 
 	}
 }
 
-// page fetches / through the Service of a WebApp.
+// page fetches / through a Service, such as that of a WebApp.
 func (n namespaced) page(ctx context.Context, name string) (string, error) {
-	url := ""
-	if local {
-		address, err := n.try(ctx, "get", "service", name, "-o", "jsonpath={.spec.clusterIP}:{.spec.ports[0].port}")
-		if err != nil {
-			return "", err
-		}
-		url = "http://" + address + "/"
-	} else {
-		port, stop, err := n.forward(ctx, "service/"+name, "80")
-		if err != nil {
-			return "", err
-		}
-		defer stop()
-		url = "http://127.0.0.1:" + port + "/"
+	url, stop, err := n.reach(ctx, name)
+	if err != nil {
+		return "", err
 	}
+	defer stop()
 	status, body, err := fetch(ctx, http.DefaultClient, url, "")
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("%s: status %d: %s", url, status, body)
 	}
 	return body, err
+}
+
+// reach returns the address of a Service's page until stop is called.
+func (n namespaced) reach(ctx context.Context, service string) (url string, stop func(), err error) {
+	if local {
+		address, err := n.try(ctx, "get", "service", service, "-o", "jsonpath={.spec.clusterIP}:{.spec.ports[0].port}")
+		return "http://" + address + "/", func() {}, err
+	}
+	port, stop, err := n.forward(ctx, "service/"+service, "80")
+	return "http://127.0.0.1:" + port + "/", stop, err
 }
 
 // fetch gets a page, with a bearer token unless it is empty.

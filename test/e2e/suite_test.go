@@ -73,9 +73,12 @@ var _ = Describe("Fettle", func() {
 	Describe("a rollout", rolloutSpecs)
 	Describe("security", securitySpecs)
 	Describe("a WebAppPolicy", policySpecs)
+	Describe("a VoteConfig", voteSpecs)
+	Describe("an AppConfig", configSpecs)
 	Describe("while the operator is away", awaySpecs)
 	Describe("metrics", metricsSpecs)
 	Describe("the API server's audit log", auditSpecs)
+	Describe("the API server's audit log of configuration", configAuditSpecs)
 	Describe("removed by OLM", uninstallSpecs)
 })
 
