@@ -165,7 +165,7 @@ func (r *reconciler) reconcile(ctx context.Context, pg *databasev1alpha1.Postgre
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	seen := &observed{cluster: in.cluster, growth: in.growth, monitoringMissing: in.monitoringMissing}
+	seen := &observed{at: r.clock.Now(), cluster: in.cluster, growth: in.growth, monitoringMissing: in.monitoringMissing}
 	seen.parameters, seen.secretMissing = in.parameters, in.secretMissing
 	count, next := next(pg, &in.cluster)
 	seen.step = next

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -23,6 +24,7 @@ const (
 
 // observed is what was found, and what became of the step that was taken.
 type observed struct {
+	at      time.Time
 	cluster cluster
 	growth  growth
 	step    step
@@ -63,7 +65,7 @@ func setStatus(pg *databasev1alpha1.PostgreSQL, seen *observed) {
 	st.ObservedGeneration = pg.Generation
 	describe(pg, &seen.cluster)
 	put(pg, databasev1alpha1.PostgreSQLApplied, true, applied(seen))
-	put(pg, databasev1alpha1.PostgreSQLVolumesReady, true, volumesReady(pg, &seen.cluster, seen.growth, seen.growErr))
+	put(pg, databasev1alpha1.PostgreSQLVolumesReady, true, volumesReady(pg, &seen.cluster, seen.growth, seen.growErr, seen.at))
 	put(pg, databasev1alpha1.PostgreSQLPrimaryReady, true, primaryReady(pg, seen))
 	put(pg, databasev1alpha1.PostgreSQLInstancesReady, true, instancesReady(pg, seen))
 	put(pg, databasev1alpha1.PostgreSQLConfigured, true, configured(pg, seen, settled))

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -12,6 +13,9 @@ import (
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 )
+
+// bindTime is how long a volume may take to be made before that counts as trouble.
+const bindTime = time.Minute
 
 // fullFrom is the use of a volume, in percent, that is reported as full: PostgreSQL will soon refuse to write.
 const fullFrom = 95
@@ -106,7 +110,7 @@ func templateSize(c *cluster) *resource.Quantity {
 }
 
 // volumesReady judges the claims.
-func volumesReady(pg *databasev1alpha1.PostgreSQL, c *cluster, g growth, failed error) verdict {
+func volumesReady(pg *databasev1alpha1.PostgreSQL, c *cluster, g growth, failed error, now time.Time) verdict {
 	for i := range c.instances {
 		in := &c.instances[i]
 		if used(in.status) >= fullFrom {
@@ -117,7 +121,7 @@ func volumesReady(pg *databasev1alpha1.PostgreSQL, c *cluster, g growth, failed 
 		return no(databasev1alpha1.ReasonVolumeStuck, fmt.Sprintf("the volumes can't be made larger: %s", failed))
 	}
 	for i := range c.instances {
-		if v := claimState(&c.instances[i], g); v != nil {
+		if v := claimState(&c.instances[i], g, now); v != nil {
 			return *v
 		}
 	}
@@ -132,7 +136,7 @@ func hint(pg *databasev1alpha1.PostgreSQL) string {
 }
 
 // claimState says what is wrong with one claim; nil when nothing is.
-func claimState(i *instance, g growth) *verdict {
+func claimState(i *instance, g growth, now time.Time) *verdict {
 	say := func(reason, format string, args ...any) *verdict {
 		return new(no(reason, fmt.Sprintf(format, args...)))
 	}
@@ -142,6 +146,8 @@ func claimState(i *instance, g growth) *verdict {
 		return nil // made with the pod
 	case claim.Status.Phase == corev1.ClaimLost:
 		return say(databasev1alpha1.ReasonVolumeUnbound, "claim %s lost its volume: restore the volume, or delete the claim and pod %s to have it cloned anew", claim.Name, i.name)
+	case claim.Status.Phase != corev1.ClaimBound && now.Sub(claim.CreationTimestamp.Time) < bindTime:
+		return new(unknown(databasev1alpha1.ReasonCreating, "the volume of "+i.name+" is being made"))
 	case claim.Status.Phase != corev1.ClaimBound:
 		return say(databasev1alpha1.ReasonVolumeUnbound, "claim %s has no volume yet: see kubectl describe pvc %s; check spec.storageClassName", claim.Name, claim.Name)
 	}
