@@ -126,7 +126,7 @@ func (e *Engine) carryOut(ctx context.Context, owner Owner, plan *plan, refused 
 		switch err := e.writeNote(ctx, owner, plan.dependants[a.at].Workload, a.note); {
 		case err == nil, stale(err):
 		case refusedByServer(err):
-			refused[a.at] = err.Error()
+			e.refused(plan, a.at, err, refused)
 		default:
 			plan.restarts = nil
 			return fmt.Errorf("note what runs: %w", err)
@@ -142,11 +142,18 @@ func (e *Engine) carryOut(ctx context.Context, owner Owner, plan *plan, refused 
 		case stale(err):
 			return nil
 		case refusedByServer(err):
-			refused[a.at] = err.Error()
+			e.refused(plan, a.at, err, refused)
 			return nil
 		default:
 			return fmt.Errorf("restart: %w", err)
 		}
 	}
 	return nil
+}
+
+// refused notes why a write was refused, and has it tried again later.
+func (e *Engine) refused(plan *plan, at int, err error, refused map[int]string) {
+	refused[at] = err.Error()
+	now := e.clock.Now()
+	plan.wakeAt(now, now.Add(e.memory.refused(plan.dependants[at].Workload)))
 }

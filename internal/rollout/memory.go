@@ -14,6 +14,11 @@ const (
 	patience = 30 * time.Second
 	// remembered bounds how long it is known who was written to. It is longer than any sensible Policy.MinInterval.
 	remembered = 10 * time.Minute
+	// firstRetry and lastRetry are when a write is tried again that the API server refused: quota and policies change.
+	firstRetry = 2 * time.Second
+	lastRetry  = 2 * time.Minute
+	// maxRefusals bounds how many workloads are remembered for it.
+	maxRefusals = 10_000
 )
 
 // workloadID names a workload.
@@ -46,10 +51,12 @@ type memory struct {
 	mu     sync.Mutex
 	writes map[workloadID]written
 	swept  time.Time
+	// refusals counts, for each workload, the writes that were refused since the last that was not.
+	refusals map[workloadID]int
 }
 
 func newMemory(c clock.PassiveClock) *memory {
-	return &memory{clock: c, writes: map[workloadID]written{}, swept: c.Now()}
+	return &memory{clock: c, writes: map[workloadID]written{}, swept: c.Now(), refusals: map[workloadID]int{}}
 }
 
 // wrote remembers a write of the owner's note that led to that version.
@@ -58,6 +65,7 @@ func (m *memory) wrote(w *Workload, owner Owner, version string) {
 	defer m.mu.Unlock()
 	now := m.clock.Now()
 	id := idOf(w)
+	delete(m.refusals, id)
 	last := m.writes[id]
 	if last.uid != w.UID || last.noted == nil {
 		last.noted = map[string]time.Time{}
@@ -74,6 +82,18 @@ func (m *memory) wrote(w *Workload, owner Owner, version string) {
 			delete(m.writes, other)
 		}
 	}
+}
+
+// refused returns how long to wait before a write to w is tried again that was refused: longer each time.
+func (m *memory) refused(w *Workload) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.refusals) >= maxRefusals {
+		clear(m.refusals)
+	}
+	n := m.refusals[idOf(w)]
+	m.refusals[idOf(w)] = n + 1
+	return min(firstRetry<<min(n, 10), lastRetry)
 }
 
 // of returns what is remembered of w, a copy from the cache.

@@ -168,6 +168,22 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+func TestRefusedWritesAreTriedLessAndLessOften(t *testing.T) {
+	m := newMemory(clocktesting.NewFakePassiveClock(start))
+	w := user(Deployment, "x")
+	var waits []time.Duration
+	for range 8 {
+		waits = append(waits, m.refused(w)/time.Second)
+	}
+	if diff := cmp.Diff([]time.Duration{2, 4, 8, 16, 32, 64, 120, 120}, waits); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	m.wrote(w, theOwner, "12")
+	if m.refused(w) != firstRetry {
+		t.Error("a write that went through is forgotten")
+	}
+}
+
 func TestProgress(t *testing.T) {
 	deployment := func(observed int64, replicas, updated, available int32, reason string) *k8sappsv1.Deployment {
 		return &k8sappsv1.Deployment{

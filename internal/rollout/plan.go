@@ -125,8 +125,26 @@ func (p *pass) findGate(out *plan) {
 
 // planRestarts chooses who is restarted now.
 func (p *pass) planRestarts(out *plan) {
-	places := max(1, p.policy.MaxConcurrent)
-	var candidates []int
+	candidates, places := p.candidates(out)
+	for _, i := range candidates {
+		d := &out.dependants[i]
+		if !p.mayStart(out, d) {
+			continue
+		}
+		switch has := p.underWay(d); {
+		case !p.needsPlace(d), has && places >= 0:
+		case !has && places > 0:
+			places--
+		default:
+			continue
+		}
+		out.restarts = append(out.restarts, action{at: i, note: restarted(d.renamed, p.now), renames: d.renames})
+	}
+}
+
+// candidates are those that are to be restarted, in the order in which they are, and how many places are left.
+func (p *pass) candidates(out *plan) (candidates []int, places int) {
+	places = max(1, p.policy.MaxConcurrent)
 	for i := range out.dependants {
 		d := &out.dependants[i]
 		if p.underWay(d) {
@@ -139,19 +157,7 @@ func (p *pass) planRestarts(out *plan) {
 	slices.SortStableFunc(candidates, func(a, b int) int {
 		return cmp.Compare(p.rank(&out.dependants[a]), p.rank(&out.dependants[b]))
 	})
-	for _, i := range candidates {
-		d := &out.dependants[i]
-		if !p.mayStart(out, d) {
-			continue
-		}
-		switch needs := p.needsPlace(d); {
-		case needs && places > 0 && !p.underWay(d):
-			places--
-		case needs && (places < 0 || !p.underWay(d)):
-			continue
-		}
-		out.restarts = append(out.restarts, action{at: i, note: restarted(d.renamed, p.now), renames: d.renames})
-	}
+	return candidates, places
 }
 
 // mayStart reports whether the gate and the interval let d be restarted now. If not, it asks for a pass when they do.

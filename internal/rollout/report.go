@@ -9,9 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// refusedRetry is when what the API server refused is tried again.
-const refusedRetry = time.Minute
-
 // maxNamed is how many workloads a message names.
 const maxNamed = 3
 
@@ -53,9 +50,6 @@ func (p *pass) report(out *plan, refused map[int]string) Report {
 	}
 	if len(out.restarts) > 0 {
 		r.LastRestart = latest(r.LastRestart, out.restarts[0].note.At)
-	}
-	if len(refused) > 0 && (r.Wake == 0 || r.Wake > refusedRetry) {
-		r.Wake = refusedRetry
 	}
 	r.Condition = p.condition(out, r.Dependents)
 	return r
