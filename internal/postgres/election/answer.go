@@ -11,8 +11,8 @@ func Report(c Config, in Input) State {
 		Position: s.Position, Exact: s.Exact, Upstream: s.Upstream,
 		Writable: s.primary() && v.held(), Candidate: v.candidate(), API: in.Lease.Reachable(),
 	}
-	if !v.free() {
-		out.FreeIn = max(0, v.freeAt()-in.Now)
+	if first, _ := v.first(); out.Candidate {
+		out.FirstIn = first - in.Now
 	}
 	if v.free() && s.yielded() {
 		out.Yielded = v.lease.Version

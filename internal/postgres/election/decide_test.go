@@ -29,7 +29,7 @@ func record(h Holder) Lease {
 func standbyState(name string, lsn uint64) State {
 	return State{
 		Name: name, SystemID: "s", Data: Usable, Process: Up, Role: Standby, Position: Position{3, lsn}, Exact: true,
-		Candidate: true, API: true, Yielded: "7", Upstream: "pg-0",
+		Candidate: true, API: true, Yielded: "7", Upstream: "pg-0", FirstIn: -time.Minute,
 	}
 }
 

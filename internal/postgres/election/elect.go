@@ -131,38 +131,37 @@ func (v *view) readable(q Quorum) int {
 	return n
 }
 
-// turn returns when it is this instance's turn: each better candidate that answers has one step, those that don't
-// answer have one together, and who lacks something known to be written leaves time for one that doesn't. (6, 8)
+// turn returns when it is this instance's turn: each better candidate that answers has one step, and those that don't
+// answer have one together. (6, 8)
 func (v *view) turn() (time.Duration, string) {
-	at, why := v.queue()
+	at, why := v.first()
+	for i, name := range v.Instances {
+		p, ok := v.peer(name, v.freeAt())
+		if ok && name != v.Self.Name && p.Candidate && v.copyOf(p) && v.better(p, i) {
+			// It may have started to observe the Lease later than this one, or wait for a better one.
+			theirs := min(v.in.Peers[name].Sent+p.FirstIn, v.freeAt()+v.Lease+v.Patience)
+			at, why = max(at, theirs)+v.Step, "leaves the Lease to "+name+", which comes first"
+		}
+	}
 	if v.silent() {
 		at, why = at+v.Step, cmp.Or(why, "waits for the other instances to answer")
-	}
-	if v.lastPrimary() {
-		if v.lease.Preferred != "" && v.lease.Preferred != v.Self.Name {
-			at, why = at+v.Renew, cmp.Or(why, "leaves the Lease to "+v.lease.Preferred+", which shall have it")
-		}
-		return at, why
-	}
-	if lack, known := v.lease.missing(v.server.Position); lack > 0 || !known {
-		at, why = at+v.Patience, "lacks some of what the last primary wrote: waits for one that has it"
 	}
 	return at, why
 }
 
-// queue returns when the better candidates have had their time.
-func (v *view) queue() (at time.Duration, why string) {
-	at = v.freeAt()
-	for i, name := range v.Instances {
-		p, ok := v.peer(name, v.freeAt())
-		if ok && name != v.Self.Name && p.Candidate && v.copyOf(p) && v.better(p, i) {
-			if p.FreeIn > 0 { // it started to observe the Lease later than this one
-				at = max(at, min(v.in.Peers[name].Sent+p.FreeIn, v.freeAt()+v.Lease))
-			}
-			at, why = at+v.Step, "leaves the Lease to "+name+", which comes first"
+// first returns when this instance would take the Lease if it were the only one. Who lacks something known to be written
+// leaves time for one that doesn't, and who gave the Lease away for the one it is meant for.
+func (v *view) first() (time.Duration, string) {
+	if v.lastPrimary() {
+		if v.lease.Preferred != "" && v.lease.Preferred != v.Self.Name {
+			return v.freeAt() + v.Renew, "leaves the Lease to " + v.lease.Preferred + ", which shall have it"
 		}
+		return v.freeAt(), ""
 	}
-	return at, why
+	if lack, known := v.lease.missing(v.server.Position); lack > 0 || !known {
+		return v.freeAt() + v.Patience, "lacks some of what the last primary wrote: waits for one that has it"
+	}
+	return v.freeAt(), ""
 }
 
 // silent says that an instance other than the last holder has not answered since the Lease is free.

@@ -119,13 +119,13 @@ func TestReport(t *testing.T) {
 	c, in := electing()
 	want := State{
 		Name: "pg-0", UID: "a", SystemID: "s", Data: Usable, Process: Up, Role: Standby, Position: Position{3, 1000},
-		Exact: true, Candidate: true, Yielded: "7", API: true,
+		Exact: true, Candidate: true, Yielded: "7", API: true, FirstIn: -second,
 	}
 	if diff := cmp.Diff(want, Report(c, in)); diff != "" {
 		t.Errorf("a candidate: %s", diff)
 	}
 	in.Lease.Since, in.Server.Receiving = now-8*second, true
-	want.Yielded, want.FreeIn = "", 2*second
+	want.Yielded, want.FirstIn = "", 2*second
 	if diff := cmp.Diff(want, Report(c, in)); diff != "" {
 		t.Errorf("before the Lease is free: %s", diff)
 	}

@@ -129,9 +129,10 @@ type State struct {
 	Upstream string `json:"upstream,omitempty"`
 	// Writable: it holds the Lease and its PostgreSQL accepts writes.
 	Writable bool `json:"writable,omitempty"`
-	// Candidate: it would take the Lease if it were free, which it is to this instance after FreeIn, in nanoseconds.
+	// Candidate: it would take the Lease when it is free; after FirstIn, in nanoseconds, if it were the only one. That
+	// time may be over: then it is below 0.
 	Candidate bool          `json:"candidate,omitempty"`
-	FreeIn    time.Duration `json:"freeIn,omitempty"`
+	FirstIn   time.Duration `json:"firstIn,omitempty"`
 	// Yielded is the version of the Lease that it saw free, and for which it has ended its WAL receiver: it receives
 	// nothing until it has seen a newer version.
 	Yielded string `json:"yielded,omitempty"`

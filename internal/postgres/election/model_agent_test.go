@@ -75,7 +75,7 @@ func (w *world) see(n *instance, c time.Duration) {
 // poll asks the peers for their state.
 func (w *world) poll(n *instance) {
 	for _, p := range w.nodes {
-		if p == n || !w.linked(n.id, p.id) || !p.running || p.frozen() || w.sometimes(6) {
+		if p == n || !w.linked(n.id, p.id) || !p.running || p.frozen() || w.now < w.calm && w.sometimes(6) {
 			continue
 		}
 		n.peers[p.name] = Answer{Sent: n.clock(w.now), State: Report(p.config, w.input(p))}

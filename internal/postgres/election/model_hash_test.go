@@ -152,7 +152,7 @@ func (e *encoder) peer(a Answer) {
 	e.position(s.Position)
 	e.bool(s.Exact, s.Writable, s.Candidate, s.API)
 	e.version(s.Yielded)
-	e.int(int(s.FreeIn))
+	e.int(int(s.FirstIn))
 }
 
 func (e *encoder) instance(n *instance) {

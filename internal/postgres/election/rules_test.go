@@ -139,7 +139,7 @@ func TestRank(t *testing.T) {
 			alter(in, "pg-2", func(s *State) { s.Position.LSN++ })
 		}, "Acquire", ""},
 		{"until the peer can take it", func(_ *Config, in *Input) {
-			alter(in, "pg-2", func(s *State) { s.Position.LSN++; s.FreeIn = second })
+			alter(in, "pg-2", func(s *State) { s.Position.LSN++; s.FirstIn = second })
 		}, "Wait{}", "pg-2"},
 		{"the peer has a later timeline: waits", func(_ *Config, in *Input) {
 			in.Lease.Since = now - 10100*time.Millisecond
