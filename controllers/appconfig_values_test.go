@@ -114,6 +114,30 @@ var _ = Describe("The values of an AppConfig", func() {
 		Expect(secretDataOf(ctx, namespace, "shop-config")).To(HaveKey("URL"))
 	})
 
+	It("are read from Secrets that are not watched", func(ctx context.Context) {
+		subject.stop()
+		subject.unwatched = true
+		subject.start()
+		DeferCleanup(func() {
+			subject.stop()
+			subject.unwatched = false
+			subject.start()
+		})
+		Expect(user.Create(ctx, configMap(namespace, "a"))).To(Succeed())
+		Expect(user.Create(ctx, secret(namespace, canary))).To(Succeed())
+		cfg := newConfig(namespace, "shop", valuesFrom)
+		createConfigReady(ctx, cfg)
+		Expect(secretDataOf(ctx, namespace, "shop-config")).To(Equal(map[string]string{"URL": "postgres://app:" + canary + "@a"}))
+		settle(ctx)
+		ledger := count(ctx, namespace)
+		patch(ctx, cfg, `{"metadata":{"annotations":{"fettle.dev/reconcile-at":"1"}}}`)
+		settle(ctx)
+		Expect(ledger.summary(ctx).Writes()).To(BeZero(), ledger.summary(ctx).String())
+		changeConfig(ctx, cfg, func(s *configv1.AppConfigSpec) { s.Config["URL"] = "none" })
+		Eventually(secretDataOf).WithContext(ctx).WithArguments(namespace, "shop-config").Should(BeNil())
+		Eventually(configReady).WithContext(ctx).WithArguments(cfg).Should(Equal("True Ready"))
+	})
+
 	It("are not shown when a template or a schema refuses them", func(ctx context.Context) {
 		Expect(user.Create(ctx, configMap(namespace, "a"))).To(Succeed())
 		Expect(user.Create(ctx, secret(namespace, canary))).To(Succeed())

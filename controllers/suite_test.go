@@ -91,6 +91,7 @@ func newScheme() *runtime.Scheme {
 
 // operator is one life after another of the manager with all controllers.
 type operator struct {
+	unwatched bool // --watch-secrets=false
 	registry *prometheus.Registry
 	lines    *lineCounter
 	cancel   context.CancelFunc
@@ -105,7 +106,7 @@ func (o *operator) start() {
 	mgr, err := ctrl.NewManager(env.Operator, ctrl.Options{
 		Scheme:   newScheme(),
 		Cache:    watched,
-		NewCache: cache.New(true),
+		NewCache: cache.New(!o.unwatched),
 		Logger:   zap.New(zap.WriteTo(o.lines), zap.UseDevMode(false)),
 		Metrics:  metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{
@@ -114,7 +115,7 @@ func (o *operator) start() {
 	})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(controllers.Setup(mgr, controllers.Options{
-		Workers: 5, WatchSecrets: true, Webhooks: true, ConflictRetry: conflictRetry, Metrics: monitoring.New(o.registry, true),
+		Workers: 5, WatchSecrets: !o.unwatched, Webhooks: true, ConflictRetry: conflictRetry, Metrics: monitoring.New(o.registry, true),
 		AgentImage: agentImage,
 	})).To(Succeed())
 	ctx, cancel := context.WithCancel(context.Background())

@@ -144,8 +144,8 @@ func emptyObject(kind string) client.Object {
 	return &corev1.ConfigMap{}
 }
 
-// firstOf is the AppConfig that may publish under a name which all of rivals ask for: the one that controls what is there,
-// else the oldest. Those that are paused or being deleted keep what they have.
+// firstOf is the AppConfig that may publish under a name which all of rivals ask for: the one that controls what is there, else
+// one that says that it has published, else the oldest. Those that are paused or being deleted keep what they have.
 func firstOf(rivals []configv1.AppConfig, there *corev1.ConfigMap) *configv1.AppConfig {
 	if len(rivals) == 0 {
 		return nil
@@ -156,7 +156,9 @@ func firstOf(rivals []configv1.AppConfig, there *corev1.ConfigMap) *configv1.App
 		}
 	}
 	first := slices.MinFunc(rivals, func(a, b configv1.AppConfig) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(
+			-cmp.Compare(min(a.Status.Revision, 1), min(b.Status.Revision, 1)),
+			a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	return &first
 }

@@ -177,6 +177,11 @@ func TestFirstOf(t *testing.T) {
 	if first := firstOf([]configv1.AppConfig{rival("d", 1), rival("c", 1)}, &corev1.ConfigMap{}); first.Name != "c" {
 		t.Errorf("of the same age, %s goes first", first.Name)
 	}
+	published := rival("z", 9)
+	published.Status.Revision = 7
+	if first := firstOf([]configv1.AppConfig{old, published, young}, &corev1.ConfigMap{}); first.Name != "z" {
+		t.Errorf("one that has published versions does not go first, but %s", first.Name)
+	}
 	if firstOf(nil, there) != nil {
 		t.Error("one of none")
 	}

@@ -77,9 +77,13 @@ func (a *Applier) newObject(gvk schema.GroupVersionKind) (client.Object, error) 
 }
 
 // storeVersion returns the version that the cache's store of obj's kind has reached, "" when
-// the cache does not tell (one that is limited to several namespaces does not).
+// the cache does not tell (one that is limited to several namespaces does not, nor one that reads
+// the kind from the API server each time because it may not be watched).
 func (a *Applier) storeVersion(ctx context.Context, obj client.Object) (string, error) {
 	informer, err := a.cache.GetInformer(ctx, obj)
+	if apierrors.IsForbidden(err) {
+		return "", nil
+	}
 	if err != nil {
 		return "", fmt.Errorf("informer: %w", err)
 	}
