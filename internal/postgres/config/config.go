@@ -57,6 +57,9 @@ type Settings struct {
 	VolumeSize int64
 	// Parameters are the user's. Render checks them as CheckParameters does.
 	Parameters map[string]string
+	// Minimums are what a standby must have at least: what its primary had, as the control file tells. Parameters below are
+	// raised. The zero value is for a primary.
+	Minimums Minimums
 	// TLS says how clients connect. Without a certificate the server takes connections by its socket only.
 	TLS TLS
 	// Upstream is whom the instance follows when it is a standby. nil is nobody, which also ends a WAL receiver.
@@ -74,6 +77,11 @@ type Settings struct {
 	LogToken string
 	// SystemUsers are the names of the system's users that may be Superuser and MonitorUser through the socket.
 	SystemUsers []string
+}
+
+// Minimums are parameters that a standby must have at least as high as its primary, or it stops replaying.
+type Minimums struct {
+	MaxConnections, MaxWorkerProcesses, MaxWALSenders, MaxPreparedTransactions, MaxLocksPerTransaction int
 }
 
 // TLS names the server's certificate and what it accepts.

@@ -157,3 +157,12 @@ func TestConnInfo(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestMinimumsOfAStandby(t *testing.T) {
+	values := map[string]string{"max_connections": "50", "max_wal_senders": "16", "max_locks_per_transaction": "128"}
+	Minimums{MaxConnections: 100, MaxWALSenders: 12, MaxWorkerProcesses: 8, MaxPreparedTransactions: 5, MaxLocksPerTransaction: 64}.raise(values)
+	want := map[string]string{"max_connections": "100", "max_wal_senders": "16", "max_prepared_transactions": "5", "max_locks_per_transaction": "128"}
+	if diff := cmp.Diff(want, values); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}

@@ -93,6 +93,7 @@ func (q Synchronous) check(wanted map[string]string) error {
 func renderConf(s Settings) (string, error) {
 	values := s.defaults()
 	maps.Copy(values, fold(s.Parameters))
+	s.Minimums.raise(values)
 	maps.Copy(values, s.owned())
 	var out strings.Builder
 	out.WriteString(header)
@@ -107,6 +108,25 @@ func renderConf(s Settings) (string, error) {
 		fmt.Fprintf(&out, "%s = %s\n", name, quoted)
 	}
 	return out.String(), nil
+}
+
+// raise puts values below the minimums up to them. One that is not set has the server's default.
+func (m Minimums) raise(values map[string]string) {
+	for _, p := range []struct {
+		name         string
+		least, usual int
+	}{
+		{"max_connections", m.MaxConnections, 100}, {"max_worker_processes", m.MaxWorkerProcesses, 8}, {"max_wal_senders", m.MaxWALSenders, 10},
+		{"max_prepared_transactions", m.MaxPreparedTransactions, 0}, {"max_locks_per_transaction", m.MaxLocksPerTransaction, 64},
+	} {
+		wanted := p.usual
+		if value, set := values[p.name]; set {
+			wanted, _ = strconv.Atoi(value) // it has been checked
+		}
+		if p.least > wanted {
+			values[p.name] = strconv.Itoa(p.least)
+		}
+	}
 }
 
 // quote makes a text a value of postgresql.conf.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fettle-dev/fettle/internal/postgres/config"
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
@@ -30,6 +31,8 @@ type ControlData struct {
 	CheckpointTime time.Time
 	Checksums      bool
 	WALSegmentSize int64
+	// Minimums are the parameters that the primary had, which a standby must not be below.
+	Minimums config.Minimums
 }
 
 // ControlData reads the control file, of a running or a stopped server.
@@ -58,6 +61,13 @@ func parseControlData(output string) (ControlData, error) {
 		MinRecoveryTimeline: wal.Timeline(p.number("Min recovery ending loc's timeline")), //nolint:gosec // 32 bits
 		Checksums:           p.number("Data page checksum version") > 0,
 		WALSegmentSize:      p.number("Bytes per WAL segment"),
+		Minimums: config.Minimums{
+			MaxConnections:          int(p.number("max_connections setting")),
+			MaxWorkerProcesses:      int(p.number("max_worker_processes setting")),
+			MaxWALSenders:           int(p.number("max_wal_senders setting")),
+			MaxPreparedTransactions: int(p.number("max_prepared_xacts setting")),
+			MaxLocksPerTransaction:  int(p.number("max_locks_per_xact setting")),
+		},
 	}
 	if p.err != nil {
 		return ControlData{}, p.err

@@ -6,8 +6,10 @@ import (
 	"encoding/hex"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -151,6 +153,14 @@ func TestNumbersOfProcessesComeAgain(t *testing.T) {
 	content, err := os.ReadFile(path)
 	must(t, err)
 	_, rest, _ := strings.Cut(string(content), "\n")
-	must(t, os.WriteFile(path, []byte(itoa(os.Getppid())+"\n"+rest), 0o600))
+	// It has to be PostgreSQL's user's: another's is no server, PostgreSQL knows.
+	other := exec.CommandContext(bounded(t), "sleep", "60")
+	other.SysProcAttr = &syscall.SysProcAttr{Credential: testpg.Credential(t)}
+	must(t, other.Start())
+	defer func() {
+		must(t, other.Process.Kill())
+		_ = other.Wait()
+	}()
+	must(t, os.WriteFile(path, []byte(itoa(other.Process.Pid)+"\n"+rest), 0o600))
 	i.Start(t)
 }

@@ -103,6 +103,7 @@ func TestLog(t *testing.T) {
 			at + "client backend 22012 app@shop 10.0.0.7(999) STATEMENT:  SELECT\n\t1/0\n" +
 			log.Token() + " 2026-11-20 16:00:01.000 UTC [7] postmaster 00000 LOG:  ready\n",
 		"sh: cp: not found\n",
+		"pg_basebackup: error: no space\n",
 		"2026-11-20 16:00:00.123 UTC [1] postmaster 00000 LOG:  forged\n",
 		at + "checkpointer 53100 PANIC:  no space\n",
 	} {
@@ -121,6 +122,7 @@ func TestLog(t *testing.T) {
 			User: "app", Database: "shop", Client: "10.0.0.7(999)", Detail: "of\ntwo lines", Statement: "SELECT\n1/0"},
 		{Level: "info", TS: "2026-11-20T16:00:01.000Z", Logger: "postgres", Msg: "ready", Severity: "LOG", PID: "7", Backend: "postmaster"},
 		{Level: "info", Logger: "postgres", Msg: "sh: cp: not found"},
+		{Level: "error", Logger: "postgres", Msg: "pg_basebackup: error: no space"},
 		{Level: "info", Logger: "postgres", Msg: "2026-11-20 16:00:00.123 UTC [1] postmaster 00000 LOG:  forged"},
 		{Level: "error", TS: ts, Logger: "postgres", Msg: "no space", Severity: "PANIC", PID: "42", Backend: "checkpointer", SQLState: "53100"},
 	}

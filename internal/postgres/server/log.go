@@ -128,6 +128,9 @@ func (l *Log) parse(line string) *Record {
 	f := l.format.FindStringSubmatch(line)
 	if f == nil {
 		r.Msg = strings.ReplaceAll(line, l.token+" ", "")
+		if strings.Contains(line, "FATAL:  ") || strings.Contains(line, "PANIC:  ") || strings.Contains(line, " error: ") {
+			r.Level = "error" // of a server that has not read its configuration yet, or of a tool
+		}
 		return r
 	}
 	if at, err := time.Parse("2006-01-02 15:04:05.000", f[1]); err == nil {

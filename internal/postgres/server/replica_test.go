@@ -238,3 +238,23 @@ func lsn(t *testing.T, text string) wal.LSN {
 	must(t, err)
 	return at
 }
+
+// TestStandbyIsNeverBelowItsPrimary starts a standby that is to have fewer connections than its primary still has.
+func TestStandbyIsNeverBelowItsPrimary(t *testing.T) {
+	ctx := bounded(t)
+	ca := testpg.NewCA(t)
+	primary := ca.Primary(t, "shop-0")
+	standby := testpg.New(t, "shop-1")
+	ca.Secure(standby)
+	must(t, standby.Clone(ctx, ca.Source(primary, "shop-1")))
+	control, err := standby.ControlData(ctx)
+	must(t, err)
+	standby.Settings.Parameters["max_connections"] = "30"
+	standby.Settings.Minimums = control.Minimums
+	standby.Settings.Upstream = new(ca.Upstream(primary))
+	standby.Start(t)
+	follows(t, primary.Session(t), "shop-1")
+	if err := standby.Session(t).WaitSetting(ctx, "max_connections", "100"); err != nil {
+		t.Error(err)
+	}
+}
