@@ -75,6 +75,7 @@ var _ = Describe("Fettle", func() {
 	Describe("a WebAppPolicy", policySpecs)
 	Describe("a VoteConfig", voteSpecs)
 	Describe("an AppConfig", configSpecs)
+	Describe("a PostgreSQL", postgresSpecs)
 	Describe("while the operator is away", awaySpecs)
 	Describe("metrics", metricsSpecs)
 	Describe("the API server's audit log", auditSpecs)
