@@ -30,7 +30,9 @@ type found struct {
 	// exact and clean are as in election.Server.
 	exact, clean bool
 	history      []election.Fork
-	err          error
+	// highest is the highest timeline that has a history.
+	highest uint32
+	err     error
 }
 
 // look reads what a stopped server left on the disk.
@@ -73,6 +75,10 @@ func (a *Agent) lookNow(ctx context.Context) found {
 		return out
 	}
 	out.systemID, out.clean = control.SystemID, control.State == "shut down"
+	if out.highest, err = release(a.server.DataDir()); err != nil {
+		out.err = err
+		return out
+	}
 	timeline, end, err := a.server.Position(ctx)
 	out.exact = err == nil
 	if err != nil {
@@ -122,7 +128,7 @@ func (a *Agent) take(f found) {
 	if f.role != "" {
 		a.own.Role = f.role
 	}
-	a.own.Exact, a.own.Clean = f.exact, f.clean
+	a.own.Exact, a.own.Clean, a.own.Highest = f.exact, f.clean, f.highest
 	if f.systemID != "" {
 		a.own.SystemID = f.systemID
 	}
@@ -192,26 +198,6 @@ func (a *Agent) mark() error { return replaceFile(a.markPath(), []byte("a rewind
 func (a *Agent) unmark() error {
 	if err := os.Remove(a.markPath()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
-	}
-	return nil
-}
-
-// reserve has the next promotion use a timeline above after: PostgreSQL takes the first for which it finds no history. The
-// files name no ancestor, so no server ever follows them.
-func (a *Agent) reserve(current, after uint32) error {
-	for timeline := current + 1; timeline <= after; timeline++ {
-		path := filepath.Join(a.server.DataDir(), "pg_wal", wal.HistoryFile(wal.Timeline(timeline)))
-		file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-		if errors.Is(err, os.ErrExist) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("reserve timeline %d: %w", timeline, err)
-		}
-		_, err = file.WriteString("# left out: another instance may have used this timeline\n")
-		if err := errors.Join(err, file.Close()); err != nil {
-			return fmt.Errorf("reserve timeline %d: %w", timeline, err)
-		}
 	}
 	return nil
 }
