@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -16,13 +15,18 @@ func synchronous(pg *databasev1alpha1.PostgreSQL) {
 	pg.Spec.Synchronous = &databasev1alpha1.PostgreSQLSynchronous{Method: "quorum", Number: 1}
 }
 
-// newWritten is a synchronous cluster of three with a client that writes.
-func newWritten(t *testing.T) (*cluster, *ledger) {
+// newWritten is a cluster of three with a client that writes.
+func newWritten(t *testing.T, change func(*databasev1alpha1.PostgreSQL)) (*cluster, *ledger) {
 	begun := time.Now()
-	c := newCluster(t, 3, synchronous)
+	c := newCluster(t, 3, change)
 	c.eventually("a primary", time.Minute, func() bool { return c.leader() != nil })
 	t.Logf("first instance Ready after %s", time.Since(begun).Round(time.Millisecond))
-	c.settled()
+	leader := c.settled()
+	for _, path := range []string{"/livez", "/startupz", "/readyz"} {
+		if !leader.probe(path) {
+			t.Errorf("the probe %s of the primary fails", path)
+		}
+	}
 	t.Logf("three instances Ready after %s", time.Since(begun).Round(time.Millisecond))
 	c.prepareLedger()
 	l := c.newLedger("service", "")
@@ -89,6 +93,14 @@ func killServer(leader *instance) {
 	_ = syscall.Kill(postmaster, syscall.SIGKILL)
 }
 
+// killAgent kills the agent alone.
+func killAgent(leader *instance) {
+	agent, _ := leader.pids()
+	_ = syscall.Kill(agent, syscall.SIGKILL)
+	<-leader.ended
+	leader.start()
+}
+
 // killAll kills all of the instance and starts it again, as when its container is killed.
 func killAll(leader *instance) {
 	leader.kill()
@@ -120,72 +132,4 @@ func (c *cluster) check(ledgers ...*ledger) {
 	if lost := c.audit(c.t, ledgers...); lost > 0 {
 		c.t.Errorf("%d acknowledged rows were lost", lost)
 	}
-}
-
-func TestSwitchoverAndCrashes(t *testing.T) {
-	c, l := newWritten(t)
-	c.fault(l, "switchover", c.switchover, c.switchedOver)
-	c.fault(l, "SIGKILL of the postmaster", killServer, nil)
-	c.fault(l, "SIGKILL of the container", killAll, nil)
-	c.fault(l, "the pod is replaced", replacePod, nil)
-	c.check(l)
-}
-
-func TestHungServer(t *testing.T) {
-	c, l := newWritten(t)
-	c.fault(l, "SIGSTOP of PostgreSQL", hang, nil)
-	c.check(l)
-}
-
-// TestPartition cuts the primary off while a client stays with it: it must have acknowledged its last row before the new
-// primary accepts its first.
-func TestPartition(t *testing.T) {
-	c, l := newWritten(t)
-	leader := c.settled()
-	inside := c.newLedger("inside", leader.address(0))
-	c.flows(inside, time.Now())
-	c.fault(l, "partition", func(leader *instance) { leader.cutOff() }, func(leader *instance) {
-		first := l.firstAfter(inside.last())
-		t.Logf("the last row inside was acknowledged %s before the first one of the new primary", first.Sub(inside.last()).Round(time.Millisecond))
-		if at := inside.last(); !l.last().After(at) {
-			t.Error("a row was acknowledged inside after the new primary took over")
-		}
-		leader.rejoin()
-	})
-	c.check(l, inside)
-}
-
-// TestStoppedAgent stops the agent and its server together, as a machine that stands still, until another has taken over.
-func TestStoppedAgent(t *testing.T) {
-	c, l := newWritten(t)
-	var mutex sync.Mutex
-	c.fault(l, "the machine stands still", func(leader *instance) {
-		mutex.Lock()
-		defer mutex.Unlock()
-		leader.signal(syscall.SIGSTOP)
-	}, func(leader *instance) { leader.signal(syscall.SIGCONT) })
-	c.check(l)
-}
-
-// TestNoAPIServer takes the API server away from everybody.
-func TestNoAPIServer(t *testing.T) {
-	c, l := newWritten(t)
-	leader := c.settled()
-	begun := time.Now()
-	for _, i := range c.instances {
-		i.cutOff("api")
-	}
-	time.Sleep(20 * time.Second)
-	for _, i := range c.instances {
-		i.rejoin()
-	}
-	time.Sleep(5 * time.Second)
-	if c.leader() != leader {
-		t.Error("the primary changed")
-	}
-	if failures := l.failed(begun); failures > 0 {
-		t.Errorf("the client saw %d errors", failures)
-	}
-	t.Logf("the longest time without an acknowledged row: %s", l.gap(begun).Round(time.Millisecond))
-	c.check(l)
 }

@@ -191,6 +191,33 @@ func (l *ledger) gap(since time.Time) time.Duration {
 	return longest
 }
 
+// longestGap is when the longest time without an acknowledged row began.
+func (l *ledger) longestGap() time.Time {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	var longest time.Duration
+	var begun time.Time
+	for i := 1; i < len(l.acks); i++ {
+		if gap := l.acks[i].at.Sub(l.acks[i-1].at); gap > longest {
+			longest, begun = gap, l.acks[i-1].at
+		}
+	}
+	return begun
+}
+
+// since counts the rows that were acknowledged after at.
+func (l *ledger) since(at time.Time) int {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	n := 0
+	for _, a := range l.acks {
+		if a.at.After(at) {
+			n++
+		}
+	}
+	return n
+}
+
 // failed counts what went wrong since then.
 func (l *ledger) failed(since time.Time) int {
 	l.mutex.Lock()

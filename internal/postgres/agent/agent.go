@@ -53,7 +53,7 @@ type Agent struct {
 
 	inbox chan func()
 	// life ends when the agent does; end ends it.
-	life context.Context //nolint:containedctx // the life of everything beside the loop
+	life context.Context
 	end  context.CancelFunc
 
 	turned  atomic.Int64 // when the loop last began a turn, in nanoseconds of now
@@ -136,7 +136,7 @@ func (a *Agent) findServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.major, a.state.version = binaries.Major, binaries.Version
+	a.major, a.version = binaries.Major, binaries.Version
 	logs := server.NewLog(a.options.Output)
 	a.token, a.users = logs.Token(), systemUsers()
 	a.server, err = server.New(server.Options{Binaries: binaries, Volume: a.options.Volume, Run: a.options.Run, Output: logs})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"time"
 
 	"github.com/fettle-dev/fettle/internal/postgres/election"
@@ -16,8 +15,6 @@ const (
 	checkpointTime = 10 * time.Second
 	// settleTime bounds what is asked of a server that runs: to take over a setting, to end its receiver.
 	settleTime = 10 * time.Second
-	// rewindTries is how often a rewind is begun before the data counts as unfit; its source may just be starting.
-	rewindTries = 3
 	// pause is the time between two tries.
 	pause = time.Second
 )
@@ -146,7 +143,7 @@ func (a *Agent) isPrimary(process *server.Process, status sample, err error, aft
 		a.log.Error("the new timeline was used before", "timeline", a.own.Position.Timeline, "after", after)
 	}
 	a.own.Upstream, a.own.Receiving = "", false
-	a.ops.chores.next, a.heartbeat.next = 0, 0
+	a.chores.next, a.heartbeat.next = 0, 0
 	a.applied = 0 // the configuration still names the old primary
 	a.events.Normal("Promoted", fmt.Sprintf("%s is the primary now, on timeline %d", a.options.Pod, a.own.Position.Timeline))
 }
@@ -235,67 +232,3 @@ func reload(process *server.Process, render func() (bool, error)) error {
 	}
 	return process.Reload()
 }
-
-// work runs a task on the data directory of a server that is down.
-func (a *Agent) work(kind election.Work, do func(ctx context.Context) error) {
-	a.own.Work = kind
-	a.log.Info("begin", "work", string(kind))
-	begun := now()
-	a.begin(string(kind), func(ctx context.Context) func() {
-		err := do(ctx)
-		left := a.look(a.life)
-		return func() {
-			a.own.Work = election.NoWork
-			a.take(left)
-			if err != nil {
-				a.trouble = oneLine(err.Error())
-				a.log.Error(string(kind), "error", err.Error())
-				a.rest = now() + pause
-				return
-			}
-			a.log.Info("done", "work", string(kind), "after", (now() - begun).Round(time.Millisecond).String())
-		}
-	})
-}
-
-func (a *Agent) initialize(ctx context.Context, options server.InitOptions) error {
-	if err := a.unmark(); err != nil {
-		return err
-	}
-	return a.server.Init(ctx, options)
-}
-
-func (a *Agent) clone(ctx context.Context, source string, replace bool) error {
-	if replace {
-		if err := a.server.Remove(ctx); err != nil {
-			return err
-		}
-	}
-	if err := a.server.Clone(ctx, a.source(source)); err != nil {
-		return err
-	}
-	return a.unmark()
-}
-
-// rewind marks the data as unfit for as long as it is being changed.
-func (a *Agent) rewind(ctx context.Context, source string) error {
-	if err := a.mark(); err != nil {
-		return err
-	}
-	var err error
-	for try := range rewindTries {
-		if try > 0 {
-			sleep(ctx, pause)
-		}
-		if err = a.server.Rewind(ctx, a.source(source), a.restore()); err == nil {
-			return a.unmark()
-		}
-	}
-	if unreached.MatchString(err.Error()) {
-		return errors.Join(err, a.unmark())
-	}
-	return err
-}
-
-// unreached is what pg_rewind says when it can't connect to its source. It does so before it changes anything.
-var unreached = regexp.MustCompile(`could not connect to server|connection to server (at|on) .* failed:`)

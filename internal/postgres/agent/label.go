@@ -74,24 +74,30 @@ func (l *labeler) Run(ctx context.Context) {
 		case <-check.C:
 			known = false
 		}
-		for ctx.Err() == nil {
-			wanted, settled, decided := l.want()
-			if !decided {
-				break
-			}
-			if !known {
-				current, known = l.read(ctx)
-			}
-			if !known || wanted != current && !l.write(ctx, wanted) {
-				sleep(ctx, labelRetry)
-				continue
-			}
-			current = wanted
-			if l.settle(settled) {
-				break
-			}
+		current, known = l.settleOn(ctx, current, known)
+	}
+}
+
+// settleOn writes the label until it is what is wanted, and returns what it is.
+func (l *labeler) settleOn(ctx context.Context, current string, known bool) (string, bool) {
+	for ctx.Err() == nil {
+		wanted, settled, decided := l.want()
+		if !decided {
+			break
+		}
+		if !known {
+			current, known = l.read(ctx)
+		}
+		if !known || wanted != current && !l.write(ctx, wanted) {
+			sleep(ctx, labelRetry)
+			continue
+		}
+		current = wanted
+		if l.settle(settled) {
+			break
 		}
 	}
+	return current, known
 }
 
 func (l *labeler) want() (role string, settled chan struct{}, decided bool) {

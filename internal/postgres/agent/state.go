@@ -70,7 +70,7 @@ type ops struct {
 	// lease is a read or write of the Lease.
 	lease *leaseOp
 	// The rest is asked at intervals.
-	sampling, heartbeat, chores, measuring, certificates periodic
+	sampling, heartbeat, chores, measuring periodic
 }
 
 // task is an action that runs.

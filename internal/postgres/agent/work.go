@@ -1,0 +1,78 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"time"
+
+	"github.com/fettle-dev/fettle/internal/postgres/election"
+	"github.com/fettle-dev/fettle/internal/postgres/server"
+)
+
+// rewindTries is how often a rewind is begun before the data counts as unfit; its source may just be starting.
+const rewindTries = 3
+
+// work runs a task on the data directory of a server that is down.
+func (a *Agent) work(kind election.Work, do func(ctx context.Context) error) {
+	a.own.Work = kind
+	a.log.Info("begin", "work", string(kind))
+	begun := now()
+	a.begin(string(kind), func(ctx context.Context) func() {
+		err := do(ctx)
+		left := a.look(a.life)
+		return func() {
+			a.own.Work = election.NoWork
+			a.take(left)
+			if err != nil {
+				a.trouble = oneLine(err.Error())
+				a.log.Error(string(kind), "error", err.Error())
+				a.rest = now() + pause
+				return
+			}
+			a.log.Info("done", "work", string(kind), "after", (now() - begun).Round(time.Millisecond).String())
+		}
+	})
+}
+
+func (a *Agent) initialize(ctx context.Context, options server.InitOptions) error {
+	if err := a.unmark(); err != nil {
+		return err
+	}
+	return a.server.Init(ctx, options)
+}
+
+func (a *Agent) clone(ctx context.Context, source string, replace bool) error {
+	if replace {
+		if err := a.server.Remove(ctx); err != nil {
+			return err
+		}
+	}
+	if err := a.server.Clone(ctx, a.source(source)); err != nil {
+		return err
+	}
+	return a.unmark()
+}
+
+// rewind marks the data as unfit for as long as it is being changed.
+func (a *Agent) rewind(ctx context.Context, source string) error {
+	if err := a.mark(); err != nil {
+		return err
+	}
+	var err error
+	for try := range rewindTries {
+		if try > 0 {
+			sleep(ctx, pause)
+		}
+		if err = a.server.Rewind(ctx, a.source(source), a.restore()); err == nil {
+			return a.unmark()
+		}
+	}
+	if unreached.MatchString(err.Error()) {
+		return errors.Join(err, a.unmark())
+	}
+	return err
+}
+
+// unreached is what pg_rewind says when it can't connect to its source. It does so before it changes anything.
+var unreached = regexp.MustCompile(`could not connect to server|connection to server (at|on) .* failed:`)

@@ -1,0 +1,91 @@
+package postgres
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+)
+
+// isolate cuts an instance off from everybody but the clients that are with it.
+func (i *instance) isolate() { i.cutOff() }
+
+// freeze stops the whole instance, thaw has it go on.
+func freeze(leader *instance) { leader.signal(syscall.SIGSTOP) }
+func thaw(leader *instance)   { leader.signal(syscall.SIGCONT) }
+
+func TestSwitchoverAndCrashes(t *testing.T) {
+	c, l := newWritten(t, synchronous)
+	c.fault(l, "switchover", c.switchover, c.switchedOver)
+	c.fault(l, "SIGKILL of the postmaster", killServer, nil)
+	c.fault(l, "SIGKILL of the agent", killAgent, nil)
+	c.fault(l, "SIGKILL of the container", killAll, nil)
+	c.fault(l, "the pod is replaced", replacePod, nil)
+	c.check(l)
+}
+
+func TestHungServer(t *testing.T) {
+	c, l := newWritten(t, synchronous)
+	c.fault(l, "SIGSTOP of PostgreSQL", hang, nil)
+	c.check(l)
+}
+
+// TestPartition cuts the primary off while a client stays with it: it must have acknowledged its last row before the new
+// primary acknowledges its first.
+func TestPartition(t *testing.T) {
+	for name, change := range map[string]func(*databasev1alpha1.PostgreSQL){"synchronous": synchronous, "asynchronous": nil} {
+		t.Run(name, func(t *testing.T) {
+			c, l := newWritten(t, change)
+			inside := c.newLedger("inside", c.settled().address(0))
+			c.flows(inside, time.Now())
+			c.fault(l, "partition", (*instance).isolate, func(leader *instance) {
+				last := inside.last()
+				leader.rejoin()
+				begun := l.longestGap()
+				t.Logf("inside %s, the last row was acknowledged %s before the new primary's first",
+					leader.pod, l.firstAfter(begun).Sub(last).Round(time.Millisecond))
+				if !last.Before(l.firstAfter(begun)) {
+					t.Errorf("a row was acknowledged inside at %s; the new primary's first was at %s, after %s", last, l.firstAfter(begun), begun)
+				}
+			})
+			if change != nil {
+				c.check(l, inside)
+				return
+			}
+			inside.end()
+			l.end()
+			t.Logf("%d acknowledged rows were lost, which were written during the partition", c.audit(t, inside, l))
+		})
+	}
+}
+
+// TestStoppedAgent stops the agent and its server together, as a machine that stands still, until another has taken over.
+func TestStoppedAgent(t *testing.T) {
+	c, l := newWritten(t, synchronous)
+	c.fault(l, "the machine stands still", freeze, thaw)
+	c.check(l)
+}
+
+// TestNoAPIServer takes the API server away from everybody.
+func TestNoAPIServer(t *testing.T) {
+	c, l := newWritten(t, synchronous)
+	leader := c.settled()
+	begun := time.Now()
+	for _, i := range c.instances {
+		i.cutOff("api")
+	}
+	time.Sleep(20 * time.Second)
+	for _, i := range c.instances {
+		i.rejoin()
+	}
+	time.Sleep(5 * time.Second)
+	if c.leader() != leader {
+		t.Error("the primary changed")
+	}
+	if failures := l.failed(begun); failures > 0 {
+		t.Errorf("the client saw %d errors", failures)
+	}
+	t.Logf("the longest time without an acknowledged row: %s", l.gap(begun).Round(time.Millisecond))
+	c.check(l)
+}

@@ -1,0 +1,78 @@
+// Package postgres runs whole clusters on one machine: real PostgreSQL servers, each with an agent that is a process of its
+// own, against a real API server, with proxies between them that can be cut. Nothing of Kubernetes runs but the API server:
+// the tests stand for the operator and for the kubelet.
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/fettle-dev/fettle/internal/cmd"
+	"github.com/fettle-dev/fettle/internal/testenv"
+)
+
+var (
+	env *testenv.Env
+	// program is a copy of the test binary that any user may run: with the argument "agent" it is an agent.
+	program string
+	// networks counts the clusters of this process: each has loopback addresses of its own.
+	networks atomic.Int32
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "agent" {
+		os.Exit(runProgram())
+	}
+	dir, err := os.MkdirTemp("", "fettle-postgres-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	program = filepath.Join(dir, "fettle")
+	code := 1
+	if err := prepare(dir); err != nil {
+		fmt.Fprintln(os.Stderr, "test/postgres:", err)
+	} else {
+		code = m.Run()
+	}
+	if env != nil {
+		_ = env.Stop()
+	}
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// runProgram is main of the program under test: the test binary itself, so that a change of it is a change of the test.
+func runProgram() int {
+	if err := cmd.New().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+		fmt.Fprintln(os.Stderr, "fettle:", err)
+		return 1
+	}
+	return 0
+}
+
+func prepare(dir string) error {
+	if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres"); len(found) == 0 {
+		return errors.New("these tests need PostgreSQL: install the package postgresql (Debian), without its service")
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if output, err := exec.Command("cp", self, program).CombinedOutput(); err != nil {
+		return fmt.Errorf("copy the program: %w: %s", err, output)
+	}
+	started, err := testenv.Start(testenv.Options{Fast: true})
+	env = started
+	return err
+}
