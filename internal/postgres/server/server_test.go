@@ -239,3 +239,20 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+func TestInitWithICU(t *testing.T) {
+	ctx := bounded(t)
+	i := testpg.New(t, "icu-0")
+	err := i.Init(ctx, server.InitOptions{ICULocale: "en-US"})
+	if testpg.Binaries(t).Major < 15 {
+		refuses(t, "an old version", err, "use version 15 or later")
+		return
+	}
+	must(t, err)
+	i.Start(t)
+	var provider string
+	must(t, connect(t, i).QueryRow(ctx, "SELECT datlocprovider::text FROM pg_database WHERE datname = 'postgres'").Scan(&provider))
+	if provider != "i" {
+		t.Errorf("the provider is %q", provider)
+	}
+}
