@@ -3,11 +3,14 @@ package controllers_test
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	k8sappsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +18,8 @@ import (
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/scram"
 )
 
 func newPostgreSQL(namespace, name string, change ...func(*databasev1alpha1.PostgreSQLSpec)) *databasev1alpha1.PostgreSQL {
@@ -109,5 +114,190 @@ var _ = Describe("A PostgreSQL", func() {
 		settle(ctx)
 		// ServiceAccount, Role, RoleBinding, 3 Services, 4 Secrets, Lease, StatefulSet; and 2 or 3 times the status.
 		Expect(ledger.summary(ctx).Writes()).To(BeNumerically("<=", 15), ledger.summary(ctx).String())
+	})
+
+	It("costs nothing while idle, and after a restart of the operator", func(ctx context.Context) {
+		namespace, _ := newDatabases(ctx)
+		pg := newPostgreSQL(namespace, "idle", instances(3))
+		createDatabase(ctx, pg)
+		settle(ctx)
+		everywhere := count(ctx, "")
+		settle(ctx)
+		everywhere.expectIdle(ctx)
+
+		By("restarting the operator")
+		everywhere = count(ctx, "")
+		subject.restart()
+		settle(ctx)
+		everywhere.expectIdle(ctx)
+	})
+
+	It("replaces instances one at a time when the template changes, the primary last", func(ctx context.Context) {
+		namespace, fake := newDatabases(ctx)
+		pg := newPostgreSQL(namespace, "rolling", instances(3))
+		createDatabase(ctx, pg)
+		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) {
+			pg.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m")}
+		})
+		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
+		fake.with(func(d *databases) {
+			Expect(d.replaced).To(Equal([]string{"rolling-2", "rolling-1", "rolling-0"}))
+		})
+		Expect(pg.Status.Primary).NotTo(Equal("rolling-0"))
+		Eventually(field(pg, func(pg *databasev1alpha1.PostgreSQL) string {
+			return pg.Annotations[databasev1alpha1.AnnotationSwitchover]
+		})).
+			WithContext(ctx).Should(BeEmpty())
+	})
+
+	It("restarts instances that say they need it, in the same order", func(ctx context.Context) {
+		namespace, fake := newDatabases(ctx)
+		pg := newPostgreSQL(namespace, "restarting", instances(2))
+		createDatabase(ctx, pg)
+		fake.with(func(d *databases) {
+			for _, pod := range []string{"restarting-0", "restarting-1"} {
+				d.pending[pod] = []string{"max_connections"}
+			}
+		})
+		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) {
+			pg.Spec.Parameters = map[string]databasev1alpha1.ParameterValue{"max_connections": "50"}
+		})
+		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
+		fake.with(func(d *databases) {
+			Expect(d.restarted).To(Equal([]string{"restarting-1", "restarting-0"}))
+			Expect(d.replaced).To(BeEmpty())
+		})
+	})
+
+	It("hands over before it takes the primary away, and keeps its volume", func(ctx context.Context) {
+		namespace, _ := newDatabases(ctx)
+		pg := newPostgreSQL(namespace, "scaling", instances(3))
+		createDatabase(ctx, pg)
+		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) {
+			pg.Annotations = map[string]string{databasev1alpha1.AnnotationSwitchover: "2"}
+		})
+		Eventually(field(pg, func(pg *databasev1alpha1.PostgreSQL) string { return pg.Status.Primary })).WithContext(ctx).Should(Equal("scaling-2"))
+		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) { pg.Spec.Replicas = new(int32(1)) })
+		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
+		Expect(pg.Status.Primary).To(Equal("scaling-0"))
+		Expect(pg.Status.ReadyInstances).To(Equal("1/1"))
+		claim := &corev1.PersistentVolumeClaim{}
+		Expect(user.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "data-scaling-2"}, claim)).To(Succeed())
+		Expect(claim.DeletionTimestamp).To(BeNil())
+	})
+
+	It("makes volumes larger around running instances", func(ctx context.Context) {
+		namespace, fake := newDatabases(ctx)
+		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Provisioner: "example.com/fake", AllowVolumeExpansion: new(true)}
+		Expect(user.Create(ctx, class)).To(Succeed())
+		pg := newPostgreSQL(namespace, "growing", instances(2), func(s *databasev1alpha1.PostgreSQLSpec) { s.StorageClassName = &class.Name })
+		createDatabase(ctx, pg)
+		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) { pg.Spec.Storage = resource.MustParse("3Gi") })
+		size := func(set *k8sappsv1.StatefulSet) string {
+			return set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String()
+		}
+		Eventually(field(setOf(pg), size), "60s").WithContext(ctx).Should(Equal("3Gi"))
+		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
+		fake.with(func(d *databases) { Expect(d.replaced).To(BeEmpty()) })
+	})
+
+	It("rotates a password: the server learns of it before the Secret says it", func(ctx context.Context) {
+		namespace, fake := newDatabases(ctx)
+		pg := newPostgreSQL(namespace, "rotating")
+		createDatabase(ctx, pg)
+		secret := secretOf(pg, "-credentials")
+		Expect(read(ctx, secret)).To(Succeed())
+		before := string(secret.Data["password"])
+		patch(ctx, secret, `{"metadata":{"annotations":{"fettle.dev/rotate":"1"}}}`)
+		Eventually(field(secret, func(s *corev1.Secret) string { return s.Annotations["fettle.dev/rotated"] })).WithContext(ctx).Should(Equal("1"))
+		after := string(secret.Data["password"])
+		Expect(after).NotTo(Equal(before))
+		Expect(secret.Data).NotTo(HaveKey("password-next"))
+		Expect(string(secret.Data["uri"])).To(ContainSubstring(after))
+		fake.with(func(d *databases) {
+			known := slices.ContainsFunc(d.told, func(wish peer.Desired) bool { return scram.Matches(wish.Roles[0].Verifier, after) })
+			Expect(known).To(BeTrue())
+		})
+	})
+
+	It("leaves volumes and passwords behind, and finds them again", func(ctx context.Context) {
+		namespace, _ := newDatabases(ctx)
+		pg := newPostgreSQL(namespace, "again")
+		createDatabase(ctx, pg)
+		secret := secretOf(pg, "-credentials")
+		Expect(read(ctx, secret)).To(Succeed())
+		Expect(secret.OwnerReferences).To(BeEmpty())
+		before := string(secret.Data["password"])
+		Expect(user.Delete(ctx, pg)).To(Succeed())
+		// No garbage collector runs here: what is owned goes by hand.
+		for _, owned := range []client.Object{setOf(pg), &coordinationv1.Lease{ObjectMeta: setOf(pg).ObjectMeta}} {
+			Expect(user.Delete(ctx, owned)).To(Succeed())
+		}
+		Expect(user.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.GracePeriodSeconds(0))).To(Succeed())
+		lease := &coordinationv1.Lease{ObjectMeta: setOf(pg).ObjectMeta}
+		pg = newPostgreSQL(namespace, "again")
+		Expect(user.Create(ctx, pg)).To(Succeed())
+		Eventually(func(ctx context.Context) error { return read(ctx, lease) }, "60s").WithContext(ctx).Should(Succeed())
+		Expect(lease.Annotations).NotTo(HaveKey("fettle.dev/fresh"), "an empty database could be made beside the old volumes")
+		Expect(read(ctx, secret)).To(Succeed())
+		Expect(string(secret.Data["password"])).To(Equal(before))
+	})
+
+	It("says which parameter, Secret or wish is wrong, and goes on without", func(ctx context.Context) {
+		namespace, fake := newDatabases(ctx)
+		pg := newPostgreSQL(namespace, "wrong", func(s *databasev1alpha1.PostgreSQLSpec) {
+			s.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader", PasswordSecret: &fettlev1.LocalReference{Name: "reader"}}}
+		})
+		fake.with(func(d *databases) { d.refuse["reader"] = "no such thing" })
+		Expect(user.Create(ctx, pg)).To(Succeed())
+		configured := func(ctx context.Context) string { return pgCondition(ctx, pg, databasev1alpha1.PostgreSQLConfigured) }
+		Eventually(configured).WithContext(ctx).Should(Equal("False SecretMissing"))
+		Expect(user.Create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "reader"}, Data: map[string][]byte{"password": []byte("secret")},
+		})).To(Succeed())
+		Eventually(configured).WithContext(ctx).Should(Equal("False Refused"))
+		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) {
+			pg.Spec.Parameters = map[string]databasev1alpha1.ParameterValue{"archive_command": "true"}
+		})
+		Eventually(configured).WithContext(ctx).Should(Equal("False ParametersInvalid"))
+		Expect(meta.FindStatusCondition(pg.Status.Conditions, databasev1alpha1.PostgreSQLConfigured).Message).To(ContainSubstring("archive_command"))
+		Expect(pgCondition(ctx, pg, databasev1alpha1.PostgreSQLPrimaryReady)).To(Equal("True PrimaryReady"))
+	})
+
+	It("names the instance whose image can't be pulled, and deletes nothing", func(ctx context.Context) {
+		namespace, fake := newDatabases(ctx)
+		fake.with(func(d *databases) { d.held["unpulled-0"] = "ImagePullBackOff" })
+		pg := newPostgreSQL(namespace, "unpulled")
+		Expect(user.Create(ctx, pg)).To(Succeed())
+		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("False ImagePullBackOff"))
+		Expect(pg.Status.Instances).To(ConsistOf(HaveField("State", databasev1alpha1.InstanceFailed)))
+		fake.with(func(d *databases) {
+			Expect(d.replaced).To(BeEmpty())
+			delete(d.held, "unpulled-0")
+		})
+		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
+	})
+
+	It("stops when it is hibernated, and starts again", func(ctx context.Context) {
+		namespace, _ := newDatabases(ctx)
+		pg := newPostgreSQL(namespace, "sleeping", instances(2))
+		createDatabase(ctx, pg)
+		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) { pg.Spec.Hibernated = true })
+		Eventually(field(pg, func(pg *databasev1alpha1.PostgreSQL) databasev1alpha1.PostgreSQLPhase { return pg.Status.Phase })).
+			WithContext(ctx).Should(Equal(databasev1alpha1.PhaseHibernated))
+		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) { pg.Spec.Hibernated = false })
+		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
+		Expect(pg.Status.Phase).To(Equal(databasev1alpha1.PhaseRunning))
+	})
+
+	It("does not take over a Secret of somebody else", func(ctx context.Context) {
+		namespace, _ := newDatabases(ctx)
+		pg := newPostgreSQL(namespace, "taken")
+		foreign := secretOf(pg, "-credentials")
+		Expect(user.Create(ctx, foreign)).To(Succeed())
+		Expect(user.Create(ctx, pg)).To(Succeed())
+		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("False NameConflict"))
+		Expect(read(ctx, foreign)).To(Succeed())
+		Expect(foreign.Labels).To(BeEmpty())
 	})
 })
