@@ -76,14 +76,15 @@ func owned(vc *votingv1alpha1.VoteConfig, live *corev1.ConfigMap) bool {
 	return live.Labels[labelOwnerKind] == ownerKind && live.Labels[labelOwnerName] == vc.Name
 }
 
-// changes reports whether data is something else than what live was published with, or holds.
+// changes reports whether live does not hold data. What others added does not count, and a key that goes shows in options.txt or
+// options.json.
 func changes(live *corev1.ConfigMap, data map[string]string) bool {
 	for key, value := range data {
 		if got, ok := live.Data[key]; !ok || got != value {
 			return true
 		}
 	}
-	return live.Annotations[annotationHash] != hashOf(data)
+	return false
 }
 
 // holds reports whether live was published with data, and stays.
