@@ -1,0 +1,108 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// victim counts how often it was stopped; the first times it can't be.
+type victim struct {
+	refusals atomic.Int32
+	fenced   atomic.Int32
+	grace    atomic.Int64
+}
+
+func (v *victim) Fence(_ context.Context, grace time.Duration) error {
+	v.fenced.Add(1)
+	v.grace.Store(int64(grace))
+	if v.refusals.Add(-1) >= 0 {
+		return errors.New("it hangs")
+	}
+	return nil
+}
+
+// newFence has a clock of its own, which the test moves.
+func newFence() (*fence, *atomic.Int64) {
+	clock := &atomic.Int64{}
+	clock.Store(int64(100 * time.Second))
+	return &fence{log: slog.New(slog.NewJSONHandler(io.Discard, nil)), now: func() time.Duration { return time.Duration(clock.Load()) }}, clock
+}
+
+func waitFor(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(what)
+		}
+	}
+}
+
+func TestFence(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		limited  bool
+		at, kill time.Duration
+		grace    time.Duration
+		stops    bool
+	}{
+		{"in time", true, 101 * time.Second, 103 * time.Second, 0, false},
+		{"no limit", false, 0, 0, 0, false},
+		{"just over", true, 100 * time.Second, 102 * time.Second, 2 * time.Second, true},
+		{"after a pause, there is no grace", true, 90 * time.Second, 92 * time.Second, 0, true},
+	} {
+		f, _ := newFence()
+		v := &victim{}
+		f.Guard(v)
+		f.Set(c.at, c.kill, c.limited)
+		if over := f.Check() != nil; over != c.stops {
+			t.Errorf("%s: over %v, want %v", c.name, over, c.stops)
+		}
+		got, grace := f.overdue()
+		if (got != nil) != c.stops || grace != c.grace {
+			t.Errorf("%s: stops %v with %s, want %v with %s", c.name, got != nil, grace, c.stops, c.grace)
+		}
+	}
+}
+
+// TestFenceTriesAgain has a server that can't be stopped at first, and a deadline that passes while the fence runs.
+func TestFenceTriesAgain(t *testing.T) {
+	f, clock := newFence()
+	v := &victim{}
+	v.refusals.Store(2)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f.Run(ctx)
+	}()
+	f.Guard(v)
+	f.Set(101*time.Second, 103*time.Second, true)
+	clock.Store(int64(101 * time.Second))
+	waitFor(t, "the server was not stopped", func() bool { return v.fenced.Load() == 3 })
+	waitFor(t, "the fence still looks at a server of which nothing is left", func() bool {
+		server, _ := f.overdue()
+		return server == nil
+	})
+	cancel()
+	<-ended
+	if n := f.stopped.Load(); n != 3 {
+		t.Errorf("%d stops were counted, want 3", n)
+	}
+}
+
+func TestClearIsForTheServerThatEnded(t *testing.T) {
+	f, _ := newFence()
+	first, second := &victim{}, &victim{}
+	f.Guard(first)
+	f.Guard(second)
+	f.Set(0, 0, true)
+	f.Clear(first)
+	if server, _ := f.overdue(); server != second {
+		t.Error("the end of the first server ended the watch over the second")
+	}
+}

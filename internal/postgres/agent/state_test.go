@@ -1,0 +1,186 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/election"
+	"github.com/fettle-dev/fettle/internal/postgres/server"
+	"github.com/fettle-dev/fettle/internal/postgres/session"
+	"github.com/fettle-dev/fettle/internal/postgres/wal"
+)
+
+var options = Options{Cluster: "db", Namespace: "shop", Pod: "db-1", PodUID: "u"}
+
+func newObject(change func(*databasev1alpha1.PostgreSQL)) *databasev1alpha1.PostgreSQL {
+	object := &databasev1alpha1.PostgreSQL{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "shop"}}
+	object.Spec.Replicas = new(int32(3))
+	change(object)
+	return object
+}
+
+func TestConfigOf(t *testing.T) {
+	annotate := func(key, value string) func(*databasev1alpha1.PostgreSQL) {
+		return func(o *databasev1alpha1.PostgreSQL) { o.Annotations = map[string]string{key: value} }
+	}
+	base := func(change func(*election.Config)) election.Config {
+		c := election.Config{
+			Self: election.Holder{Name: "db-1", UID: "u"}, Instances: []string{"db-0", "db-1", "db-2"},
+			Failsafe: true, AutoReclone: true, Timing: election.DefaultTiming(),
+		}
+		change(&c)
+		return c
+	}
+	for _, c := range []struct {
+		name   string
+		object func(*databasev1alpha1.PostgreSQL)
+		want   func(*election.Config)
+	}{
+		{"nothing asked for", func(*databasev1alpha1.PostgreSQL) {}, func(*election.Config) {}},
+		{"to be removed", func(o *databasev1alpha1.PostgreSQL) { *o.Spec.Replicas = 1 },
+			func(c *election.Config) { c.Instances = []string{"db-0", "db-1"} }},
+		{"synchronous", func(o *databasev1alpha1.PostgreSQL) {
+			o.Spec.Synchronous = &databasev1alpha1.PostgreSQLSynchronous{Number: 2}
+		},
+			func(c *election.Config) { c.Synchronous = 2 }},
+		{"preferred is asynchronous", func(o *databasev1alpha1.PostgreSQL) {
+			o.Spec.Synchronous = &databasev1alpha1.PostgreSQLSynchronous{Number: 1, Preferred: true}
+		}, func(*election.Config) {}},
+		{"switchover", annotate(databasev1alpha1.AnnotationSwitchover, "db-2"), func(c *election.Config) { c.SwitchoverTarget = "db-2" }},
+		{"switchover to a number", annotate(databasev1alpha1.AnnotationSwitchover, "0"), func(c *election.Config) { c.SwitchoverTarget = "db-0" }},
+		{"switchover to no instance", annotate(databasev1alpha1.AnnotationSwitchover, "other-2"), func(*election.Config) {}},
+		{"fenced", annotate(databasev1alpha1.AnnotationFenced, "db-0, db-1"), func(c *election.Config) { c.Fenced = true }},
+		{"others are fenced", annotate(databasev1alpha1.AnnotationFenced, "db-10,db-0"), func(*election.Config) {}},
+		{"all are fenced", annotate(databasev1alpha1.AnnotationFenced, "*"), func(c *election.Config) { c.Fenced = true }},
+		{"hibernated", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Hibernated = true }, func(c *election.Config) { c.Fenced = true }},
+		{"paused", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Paused = true }, func(c *election.Config) { c.Paused = true }},
+		{"times", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Lease.Duration.Duration = 20 * time.Second },
+			func(c *election.Config) { c.Lease = 20 * time.Second }},
+	} {
+		if diff := cmp.Diff(base(c.want), configOf(&options, newObject(c.object))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+}
+
+// TestPositionNeverGoesBack has a standby that lost its receiver, after which PostgreSQL names an older timeline.
+func TestPositionNeverGoesBack(t *testing.T) {
+	a := &Agent{options: options}
+	a.own.Role = election.Standby
+	for i, c := range []struct {
+		timeline wal.Timeline
+		received wal.LSN
+		receiver bool
+		want     election.Position
+	}{
+		{1, 100, true, election.Position{Timeline: 1, LSN: 100}},
+		{2, 200, true, election.Position{Timeline: 2, LSN: 200}},
+		{1, 230, false, election.Position{Timeline: 2, LSN: 230}},
+		{2, 210, false, election.Position{Timeline: 2, LSN: 230}},
+	} {
+		s := sample{Status: session.Status{InRecovery: true, Timeline: c.timeline, Received: c.received}}
+		if c.receiver {
+			s.Receiver = &session.Receiver{State: "streaming"}
+		}
+		a.sampled(s)
+		if a.own.Position != c.want || a.own.Receiving != c.receiver {
+			t.Errorf("step %d: at %v, receiving %v; want %v, %v", i, a.own.Position, a.own.Receiving, c.want, c.receiver)
+		}
+	}
+}
+
+// TestFollowers keeps a standby that went away, without counting it.
+func TestFollowers(t *testing.T) {
+	a := &Agent{options: options}
+	a.config.Instances = []string{"db-0", "db-1", "db-2"}
+	senders := func(s ...session.Sender) session.Status { return session.Status{Written: 100 << 20, Senders: s} }
+	a.follow(senders(
+		session.Sender{Name: "db-0", State: "streaming", Flushed: 100 << 20}, session.Sender{Name: "db-2", State: "streaming", Flushed: 10 << 20},
+		session.Sender{Name: "stranger", State: "streaming"},
+	), 5*time.Second)
+	a.follow(senders(session.Sender{Name: "db-0", State: "catchup"}, session.Sender{Name: "db-2", State: "streaming", Flushed: 99 << 20}), 6*time.Second)
+	want := map[string]election.Follower{
+		"db-0": {Flushed: 100 << 20, Seen: 5 * time.Second},
+		"db-2": {Streaming: true, CaughtUp: true, Flushed: 99 << 20, Seen: 6 * time.Second},
+	}
+	if diff := cmp.Diff(want, a.followers); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSynchronousNames(t *testing.T) {
+	for _, c := range []struct {
+		quorum *election.Quorum
+		want   string
+	}{
+		{nil, ""},
+		{&election.Quorum{Number: 1, Names: []string{"db-0", "db-2"}}, `ANY 1 ("db-0","db-2")`},
+		{&election.Quorum{Number: 1}, `ANY 1 ("nobody.0")`},
+		{&election.Quorum{Number: 2, Names: []string{"db-0"}}, `ANY 2 ("db-0","nobody.0")`},
+	} {
+		if got := synchronousNames(c.quorum); got != c.want {
+			t.Errorf("%v: %s, want %s", c.quorum, got, c.want)
+		}
+	}
+}
+
+// TestMark is about a rewind that did not end.
+func TestMark(t *testing.T) {
+	a := &Agent{options: Options{Volume: t.TempDir()}}
+	if err := a.unmark(); err != nil {
+		t.Errorf("without a mark: %v", err)
+	}
+	if err := a.mark(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(a.options.Volume, "fettle", unfitFile)); err != nil {
+		t.Error(err)
+	}
+	if err := a.unmark(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(a.markPath()); err == nil {
+		t.Error("the mark is still there")
+	}
+}
+
+func TestUnreachedSource(t *testing.T) {
+	for text, want := range map[string]bool{
+		`pg_rewind: error: connection to server at "10.0.0.1", port 5432 failed: Connection refused`: true,
+		`pg_rewind: fatal: could not connect to server: Connection refused`:                          true,
+		`pg_rewind: error: could not fetch remote file "x": server closed the connection`:            false,
+		`pg_rewind: fatal: source and target clusters are from different systems`:                    false,
+	} {
+		if got := unreached.MatchString(text); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+}
+
+func TestTargetsOfOthers(t *testing.T) {
+	if got := slotsFor("db", "db-1", []string{"db-0", "db-1", "db-2"}); !cmp.Equal(got, []string{"fettle_0", "fettle_2"}) {
+		t.Errorf("slots %v", got)
+	}
+	var exit server.Exit
+	a := &Agent{options: options, log: NewLogger(discard{}, nil)}
+	a.own.Process = election.Stopping
+	a.ended(exit, found{data: election.Usable})
+	if a.own.Crashed != 0 || a.own.Process != election.Down {
+		t.Errorf("an ordered stop counts as a crash: %+v", a.own)
+	}
+	a.own.Process = election.Up
+	a.ended(exit, found{data: election.Usable})
+	if a.own.Crashed == 0 || a.own.Crashed != a.own.Since {
+		t.Errorf("a crash is not noted: %+v", a.own)
+	}
+}
+
+type discard struct{}
+
+func (discard) Write(in []byte) (int, error) { return len(in), nil }
