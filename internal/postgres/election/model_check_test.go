@@ -91,10 +91,22 @@ func (w *world) checkRank(n *instance, l Lease) {
 		return
 	}
 	for _, m := range w.nodes {
-		if m.running && m.pg.standby() && !m.stop && m.pg.end().Compare(n.pg.end()) > 0 {
+		if w.couldLead(m) && m.pg.end().Compare(n.pg.end()) > 0 {
 			w.violated("6: %s takes the Lease at %v, %s is at %v", n.name, n.pg.end(), m.name, m.pg.end())
 		}
 	}
+}
+
+// couldLead says that m can take the Lease now: it has observed it for long enough, and waits for nobody who has more.
+func (w *world) couldLead(m *instance) bool {
+	age := m.clock(w.now) - m.seenSince
+	if !w.record.Released {
+		age -= w.timing.Lease
+	}
+	if m.pg.end().Compare(w.record.End) < 0 {
+		age -= w.timing.Patience
+	}
+	return m.running && m.pg.standby() && !m.stop && !m.frozen() && m.seenVersion == w.record.Version && age > 0
 }
 
 // checkRelease looks at an agent that is about to give the Lease back.
