@@ -116,6 +116,8 @@ var _ = Describe("An AppConfig", func() {
 		Expect(cfg.Status.LastRolloutTime.IsZero()).To(BeFalse())
 		settle(ctx)
 		Expect(mustRead(ctx, d).Generation).To(Equal(generation + 1))
+		Expect(len(configEvents(ctx, cfg))).To(BeNumerically("<=", 3), "an ordinary life has at most 3 events")
+		Expect(seriesOf(namespace)).To(ContainElements("appconfig_reconcile_total", "appconfig_creation_duration_seconds", "appconfig_changes_total", "fettle_config_changes_total"))
 	})
 
 	It("leaves a foreign ConfigMap of its name alone, and goes on when that is gone", func(ctx context.Context) {
