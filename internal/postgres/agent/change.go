@@ -48,7 +48,7 @@ func (a *Agent) startServer(name string, at time.Duration, standby bool, r rende
 		return func() {
 			if a.process == process && a.own.Process == election.Starting {
 				a.become(election.Up, now())
-				a.applied = generation
+				a.applied, a.checkpointed = generation, true // recovery ends with a checkpoint
 				a.log.Info("PostgreSQL takes connections", "role", string(a.own.Role))
 			}
 		}
@@ -143,7 +143,7 @@ func (a *Agent) isPrimary(process *server.Process, status sample, err error, aft
 		a.log.Error("the new timeline was used before", "timeline", a.own.Position.Timeline, "after", after)
 	}
 	a.own.Upstream, a.own.Receiving = "", false
-	a.chores.next, a.heartbeat.next = 0, 0
+	a.checkpointed, a.chores.next, a.heartbeat.next = false, 0, 0
 	a.applied = 0 // the configuration still names the old primary
 	a.events.Normal("Promoted", fmt.Sprintf("%s is the primary now, on timeline %d", a.options.Pod, a.own.Position.Timeline))
 }

@@ -88,7 +88,27 @@ func (a *Agent) lookNow(ctx context.Context) found {
 	out.position = position(timeline, end)
 	out.history, err = a.history(timeline)
 	out.err = errors.Join(out.err, err)
+	if left, ok := stray(control, timeline, out.history); ok {
+		out.position, out.exact = left, false
+		out.history, err = a.history(control.MinRecoveryTimeline)
+		out.err = errors.Join(out.err, err)
+	}
 	return out
+}
+
+// stray returns how far a standby has replayed if that is no part of the history of the latest timeline on its disk: it has
+// received from a primary that it could not follow, and will not start.
+func stray(control server.ControlData, timeline wal.Timeline, history []election.Fork) (election.Position, bool) {
+	at := position(control.MinRecoveryTimeline, control.MinRecovery)
+	if at.Timeline == 0 || at.Timeline >= uint32(timeline) {
+		return at, false
+	}
+	for _, fork := range history {
+		if fork.Timeline == at.Timeline {
+			return at, at.LSN > fork.LSN
+		}
+	}
+	return at, true
 }
 
 func (a *Agent) history(timeline wal.Timeline) ([]election.Fork, error) {
@@ -172,7 +192,7 @@ func (a *Agent) ended(exit server.Exit, left found) {
 	a.log.Info("PostgreSQL has ended", "how", exit.String(), "ordered", ordered)
 	a.process = nil
 	a.newEpoch()
-	a.prepared, a.slots, a.followers = false, nil, nil
+	a.prepared, a.checkpointed, a.slots, a.followers = false, false, nil, nil
 	a.become(election.Down, at)
 	a.own.Stop, a.own.Receiving, a.own.Upstream, a.own.Answered, a.own.FullDisk = election.NoStop, false, "", 0, false
 	a.own.Sync, a.own.SyncAt = nil, 0

@@ -63,7 +63,7 @@ func (a *Agent) observe(at time.Duration) {
 	if a.heartbeat.due(at) {
 		go a.beat(a.epoch, a.prepared)
 	}
-	if a.prepared && a.chores.due(at) {
+	if a.chores.due(at) {
 		go a.keep(a.epoch, slotsFor(a.options.Cluster, a.options.Pod, a.config.Instances), a.checkpointed)
 	}
 }
@@ -194,14 +194,16 @@ func (a *Agent) beat(epoch int, prepared bool) {
 func (a *Agent) keep(epoch int, slots []string, checkpointed bool) {
 	ctx, cancel := context.WithTimeout(a.life, time.Minute)
 	defer cancel()
-	changed, err := a.keeping.EnsureSlots(ctx, slots)
-	if len(changed) > 0 {
-		a.log.Info("slots", "changed", changed)
-	}
-	if err == nil && !checkpointed {
+	var err error
+	if !checkpointed {
 		err = a.keeping.Checkpoint(ctx)
 		checkpointed = err == nil
 	}
+	changed, failure := a.keeping.EnsureSlots(ctx, slots)
+	if len(changed) > 0 {
+		a.log.Info("slots", "changed", changed)
+	}
+	err = errors.Join(err, failure)
 	a.post(func() {
 		wait := choresPause
 		if err != nil {
@@ -268,7 +270,7 @@ func (a *Agent) apply(at time.Duration) {
 
 // slotsMissing has the slots looked at soon when instances were added or removed.
 func (a *Agent) slotsMissing() {
-	if a.prepared && !slices.Equal(a.slots, slotsFor(a.options.Cluster, a.options.Pod, a.config.Instances)) && a.chores.next > now()+pause {
+	if a.own.Process == election.Up && a.own.Role == election.Primary && !slices.Equal(a.slots, slotsFor(a.options.Cluster, a.options.Pod, a.config.Instances)) && a.chores.next > now()+pause {
 		a.chores.next = 0
 	}
 }

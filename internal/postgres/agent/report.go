@@ -37,7 +37,7 @@ func (a *Agent) publish(d election.Decision, in election.Input) {
 		status.Role, status.Replayed, status.Receiver, status.PendingRestart = peer.Replica, s.Replayed, own.Receiving, s.PendingRestart
 		if own.Role == election.Primary {
 			status.Role, status.Replayed = peer.Primary, status.Received
-			status.Sync = syncOf(own.Sync)
+			status.Sync, status.Checkpointed = syncOf(own.Sync), a.checkpointed
 		} else if !s.LastReplay.IsZero() && s.Replayed < s.Received {
 			status.ReplayLag = time.Since(s.LastReplay)
 		}

@@ -184,3 +184,25 @@ func TestTargetsOfOthers(t *testing.T) {
 type discard struct{}
 
 func (discard) Write(in []byte) (int, error) { return len(in), nil }
+
+// TestStray is about a standby that has received from a primary which it could not follow.
+func TestStray(t *testing.T) {
+	history := []election.Fork{{Timeline: 4, LSN: 50}, {Timeline: 5, LSN: 100}, {Timeline: 6, LSN: 200}}
+	for _, c := range []struct {
+		name     string
+		replayed election.Position
+		timeline wal.Timeline
+		want     bool
+	}{
+		{"a primary", election.Position{}, 7, false},
+		{"on the latest", election.Position{Timeline: 7, LSN: 300}, 7, false},
+		{"at the fork", election.Position{Timeline: 5, LSN: 100}, 7, false},
+		{"beyond the fork", election.Position{Timeline: 5, LSN: 101}, 7, true},
+		{"on a timeline that is no ancestor", election.Position{Timeline: 3, LSN: 1}, 7, true},
+	} {
+		control := server.ControlData{MinRecoveryTimeline: wal.Timeline(c.replayed.Timeline), MinRecovery: wal.LSN(c.replayed.LSN)}
+		if at, got := stray(control, c.timeline, history); got != c.want || at != c.replayed {
+			t.Errorf("%s: %v at %v", c.name, got, at)
+		}
+	}
+}

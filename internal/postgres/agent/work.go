@@ -3,15 +3,20 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
 	"time"
 
 	"github.com/fettle-dev/fettle/internal/postgres/election"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
 // rewindTries is how often a rewind is begun before the data counts as unfit; its source may just be starting.
 const rewindTries = 3
+
+// rewindWait is how long a new primary may take for its first checkpoint before it is looked at anew who to rewind to.
+const rewindWait = 10 * time.Second
 
 // work runs a task on the data directory of a server that is down.
 func (a *Agent) work(kind election.Work, do func(ctx context.Context) error) {
@@ -56,6 +61,9 @@ func (a *Agent) clone(ctx context.Context, source string, replace bool) error {
 
 // rewind marks the data as unfit for as long as it is being changed.
 func (a *Agent) rewind(ctx context.Context, source string) error {
+	if err := a.rewindable(ctx, source); err != nil {
+		return err
+	}
 	if err := a.mark(); err != nil {
 		return err
 	}
@@ -72,6 +80,18 @@ func (a *Agent) rewind(ctx context.Context, source string) error {
 		return errors.Join(err, a.unmark())
 	}
 	return err
+}
+
+// rewindable waits until the source has taken a checkpoint on its timeline.
+func (a *Agent) rewindable(ctx context.Context, source string) error {
+	ordinal, _ := peer.Ordinal(a.options.Cluster, source)
+	for end := now() + rewindWait; now() < end && ctx.Err() == nil; sleep(ctx, pause/4) {
+		answer, ok := a.peers.Answers()[ordinal]
+		if ok && answer.Err == nil && answer.Checkpointed {
+			return nil
+		}
+	}
+	return errors.Join(ctx.Err(), fmt.Errorf("%s has taken no checkpoint yet that one could rewind to", source))
 }
 
 // unreached is what pg_rewind says when it can't connect to its source. It does so before it changes anything.

@@ -80,6 +80,10 @@ type Status struct {
 	// Election is what the agents elect by.
 	Election election.State `json:"election,omitzero"`
 
+	// Checkpointed is true on a primary that has taken a checkpoint on its timeline: before, pg_rewind would take it for one
+	// on the timeline before.
+	Checkpointed bool `json:"checkpointed,omitempty"`
+
 	// APIReachable is true when this agent's last try to read the Lease succeeded within its time.
 	APIReachable bool `json:"apiReachable"`
 	// HoldsLease is true while this agent may run a primary.
