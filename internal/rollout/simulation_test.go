@@ -12,24 +12,8 @@ import (
 func (w *world) restart(s *simWorkload, a action) {
 	w.note("restart %s", s.Name)
 	w.restarts++
-	at, first := parseStamp(w.stamp)
-	// Two restarts are one too many, to be on the safe side: of what was changed around a publication, and of what a user
-	// happened to start anew, without a change of its references, while its restart was pending.
-	after := s.changed.Sub(at)
-	excused := -uncertainty <= after && after <= coverage
-	n := parseNote(s.notes[w.owner().annotation()])
-	if n == nil || !s.changed.Before(n.At) || n.Hash == unknown(n.Hash) {
-		excused = true
-	}
-	if !w.lags(s) && !excused {
-		w.fail("%s was restarted, though its pods run what is published: %v", s.Name, s.pods)
-	}
-	if !first && w.now.Before(at.Add(w.policy.Debounce)) {
-		w.fail("%s was restarted %s after a change", s.Name, w.now.Sub(at))
-	}
-	if n != nil && !n.restart().IsZero() && s.ours && w.now.Before(s.lastRoll.Add(w.policy.MinInterval-time.Second)) {
-		w.fail("%s was restarted again after %s", s.Name, w.now.Sub(s.lastRoll))
-	}
+	w.checkCause(s)
+	w.checkTime(s)
 	key := w.owner().annotation()
 	s.notes[key], s.templates[key] = a.note.String(), a.note.Hash
 	w.roll(s)
@@ -45,6 +29,35 @@ func (w *world) restart(s *simWorkload, a action) {
 	}
 }
 
+// checkCause wants a restart to be needed. Two restarts are one too many, to be on the safe side: of what was changed around a
+// publication, and of what a user happened to start anew, without a change of its references, while its restart was pending.
+func (w *world) checkCause(s *simWorkload) {
+	if w.lags(s) {
+		return
+	}
+	at, _ := parseStamp(w.stamp)
+	if after := s.changed.Sub(at); -uncertainty <= after && after <= coverage {
+		return
+	}
+	n := parseNote(s.notes[w.owner().annotation()])
+	if n != nil && s.changed.Before(n.At) && n.Hash != unknown(n.Hash) {
+		w.fail("%s was restarted, though its pods run what is published: %v", s.Name, s.pods)
+	}
+}
+
+// checkTime wants a restart to come neither too soon after a change nor after the one before.
+func (w *world) checkTime(s *simWorkload) {
+	at, first := parseStamp(w.stamp)
+	if !first && w.now.Before(at.Add(w.policy.Debounce)) {
+		w.fail("%s was restarted %s after a change", s.Name, w.now.Sub(at))
+	}
+	n := parseNote(s.notes[w.owner().annotation()])
+	known := n != nil && !n.restart().IsZero() && s.ours
+	if known && w.now.Before(s.lastRoll.Add(w.policy.MinInterval-time.Second)) {
+		w.fail("%s was restarted again after %s", s.Name, w.now.Sub(s.lastRoll))
+	}
+}
+
 // happen is something that happens to the cluster: users, other controllers, GitOps tools.
 func (w *world) happen() {
 	names := w.names()
@@ -53,44 +66,57 @@ func (w *world) happen() {
 		return
 	}
 	s := w.cluster[names[w.rng.IntN(len(names))]]
+	happenings := []func(*simWorkload){
+		w.change, w.change, w.remove, w.edit, func(s *simWorkload) { w.userRolls(s, "new image", func() {}) },
+		w.stripAll, w.stripTemplate, w.stripNote, w.fails, w.progress, w.progress, w.progress,
+	}
+	happenings[w.rng.IntN(len(happenings))](s)
+}
+
+func (w *world) change(*simWorkload) {
+	k := []string{"a", "b", "c"}[w.rng.IntN(3)]
+	w.desired = maps.Clone(w.desired)
+	w.desired[k] = fmt.Sprint(w.rng.IntN(3))
+	w.note("want %s=%s", k, w.desired[k])
+}
+
+func (w *world) remove(s *simWorkload) {
+	w.note("delete %s", s.Name)
+	delete(w.cluster, s.Name)
+}
+
+func (w *world) edit(s *simWorkload) {
+	w.userRolls(s, "edit", func() { s.References = w.someReferences() })
+}
+
+func (w *world) stripAll(s *simWorkload) {
+	if key := w.owner().annotation(); s.templates[key] != "" {
+		w.userRolls(s, "strip all", func() { delete(s.templates, key); delete(s.notes, key) })
+	}
+}
+
+func (w *world) stripTemplate(s *simWorkload) {
+	if key := w.owner().annotation(); s.templates[key] != "" {
+		w.userRolls(s, "strip the template", func() { delete(s.templates, key) })
+	}
+}
+
+func (w *world) stripNote(s *simWorkload) {
 	key := w.owner().annotation()
-	switch w.rng.IntN(12) {
-	case 0, 1:
-		k := []string{"a", "b", "c"}[w.rng.IntN(3)]
-		w.desired = maps.Clone(w.desired)
-		w.desired[k] = fmt.Sprint(w.rng.IntN(3))
-		w.note("want %s=%s", k, w.desired[k])
-	case 2:
-		w.note("delete %s", s.Name)
-		delete(w.cluster, s.Name)
-	case 3:
-		w.userRolls(s, "edit", func() { s.References = w.someReferences() })
-	case 4:
-		w.userRolls(s, "new image", func() {})
-	case 5:
-		if s.templates[key] != "" {
-			w.userRolls(s, "strip all", func() { delete(s.templates, key); delete(s.notes, key) })
-		}
-	case 6:
-		if s.templates[key] != "" {
-			w.userRolls(s, "strip the template", func() { delete(s.templates, key) })
-		}
-	case 7:
-		if n := parseNote(s.notes[key]); n != nil && !n.Adopted && n.Hash == s.templates[key] {
-			w.note("strip the note of %s", s.Name)
-			delete(s.notes, key)
-			s.ours = false // as far as anybody can tell
-			w.bump(s)
-		}
-	case 8:
-		if s.fails {
-			w.heal(s)
-		} else {
-			s.fails = true
-			w.bump(s)
-		}
-	default:
-		w.progress(s)
+	if n := parseNote(s.notes[key]); n != nil && !n.Adopted && n.Hash == s.templates[key] {
+		w.note("strip the note of %s", s.Name)
+		delete(s.notes, key)
+		s.ours = false // as far as anybody can tell
+		w.bump(s)
+	}
+}
+
+func (w *world) fails(s *simWorkload) {
+	if s.fails {
+		w.heal(s)
+	} else {
+		s.fails = true
+		w.bump(s)
 	}
 }
 
@@ -162,6 +188,37 @@ func (w *world) settle() {
 	w.fail("there is no end to it")
 }
 
+// live is one history: what happens, and an operator that is up most of the time.
+func (w *world) live() {
+	up := true
+	for range 60 {
+		w.happen()
+		w.timePasses()
+		if w.rng.IntN(10) == 0 {
+			if up = !up; up {
+				clear(w.writes)
+				w.sync()
+			}
+		}
+		if up {
+			w.operate()
+		}
+	}
+}
+
+func (w *world) timePasses() {
+	if w.rng.IntN(3) == 0 {
+		w.now = w.now.Add(time.Duration(w.rng.IntN(8)) * time.Second)
+	}
+	if w.rng.IntN(15) == 0 {
+		w.now = w.now.Add(time.Duration(w.rng.IntN(120)) * time.Second)
+		w.sync()
+	}
+	if w.rng.IntN(3) > 0 || w.now.Sub(w.synced) > uncertainty/2 {
+		w.sync()
+	}
+}
+
 // TestSimulation checks invariants 1 to 6 and 12 on random histories.
 func TestSimulation(t *testing.T) {
 	histories := 1500
@@ -171,29 +228,7 @@ func TestSimulation(t *testing.T) {
 	restarts, workloads := 0, 0
 	for seed := range uint64(histories) {
 		w := newWorld(t, seed)
-		up := true
-		for range 60 {
-			w.happen()
-			if w.rng.IntN(3) == 0 {
-				w.now = w.now.Add(time.Duration(w.rng.IntN(8)) * time.Second)
-			}
-			if w.rng.IntN(15) == 0 {
-				w.now = w.now.Add(time.Duration(w.rng.IntN(120)) * time.Second)
-				w.sync()
-			}
-			if w.rng.IntN(3) > 0 || w.now.Sub(w.synced) > uncertainty/2 {
-				w.sync()
-			}
-			if w.rng.IntN(10) == 0 {
-				if up = !up; up {
-					clear(w.writes)
-					w.sync()
-				}
-			}
-			if up {
-				w.operate()
-			}
-		}
+		w.live()
 		w.check(seed)
 		restarts += w.restarts
 		workloads += w.next

@@ -215,27 +215,9 @@ func (w *world) users() []*Workload {
 func (w *world) pass() (plan, error) {
 	p := &pass{now: w.now, owner: w.owner(), policy: w.policy, published: []Object{w.object()}, hasher: newHasher()}
 	if !w.exists || !maps.Equal(w.data, w.desired) {
-		before := *p
-		before.before = true
-		adoption := before.decide(w.users(), w.remembered)
-		for _, a := range adoption.notes {
-			ok, err := w.writeNote(adoption, a)
-			if err != nil || !ok {
-				return plan{}, err
-			}
+		if ok, err := w.publish(*p); err != nil || !ok {
+			return plan{}, err
 		}
-		if w.budget == 0 {
-			return plan{}, errCrash
-		}
-		w.budget--
-		w.stamp = Stamp(w.stamp, w.exists, true, w.now)
-		for _, s := range w.cluster {
-			if !w.exists && slices.ContainsFunc(s.References, func(r Reference) bool { return !r.Optional }) {
-				s.pods = maps.Clone(w.desired) // they could not start until now
-			}
-		}
-		w.data, w.exists = maps.Clone(w.desired), true
-		w.note("publish %v", w.data)
 		p.published = []Object{w.object()}
 	}
 	out := p.decide(w.users(), w.remembered)
@@ -245,13 +227,35 @@ func (w *world) pass() (plan, error) {
 		}
 	}
 	for _, a := range out.restarts {
-		d := out.dependants[a.at]
-		ok, err := w.write(d.Name, func(s *simWorkload) { w.restart(s, a) })
+		ok, err := w.write(out.dependants[a.at].Name, func(s *simWorkload) { w.restart(s, a) })
 		if err != nil || !ok {
 			return out, err
 		}
 	}
 	return out, nil
+}
+
+func (w *world) publish(before pass) (bool, error) {
+	before.before = true
+	adoption := before.decide(w.users(), w.remembered)
+	for _, a := range adoption.notes {
+		if ok, err := w.writeNote(adoption, a); err != nil || !ok {
+			return false, err
+		}
+	}
+	if w.budget == 0 {
+		return false, errCrash
+	}
+	w.budget--
+	w.stamp = Stamp(w.stamp, w.exists, true, w.now)
+	for _, s := range w.cluster {
+		if !w.exists && slices.ContainsFunc(s.References, func(r Reference) bool { return !r.Optional }) {
+			s.pods = maps.Clone(w.desired) // they could not start until now
+		}
+	}
+	w.data, w.exists = maps.Clone(w.desired), true
+	w.note("publish %v", w.data)
+	return true, nil
 }
 
 func (w *world) writeNote(out plan, a action) (bool, error) {
