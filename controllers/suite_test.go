@@ -92,10 +92,10 @@ func newScheme() *runtime.Scheme {
 // operator is one life after another of the manager with all controllers.
 type operator struct {
 	unwatched bool // --watch-secrets=false
-	registry *prometheus.Registry
-	lines    *lineCounter
-	cancel   context.CancelFunc
-	ended    chan error
+	registry  *prometheus.Registry
+	lines     *lineCounter
+	cancel    context.CancelFunc
+	ended     chan error
 }
 
 func (o *operator) start() {

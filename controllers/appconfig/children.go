@@ -120,11 +120,21 @@ func (r *reconciler) foreign(ctx context.Context, cfg *configv1.AppConfig, kind,
 		ref := metav1.GetControllerOfNoCopy(look.obj)
 		// One of a former AppConfig of the name is about to be deleted by the garbage collector, which Apply waits for.
 		own := ref != nil && (ref.UID == cfg.UID || (ref.Kind == ownerKind && ref.Name == cfg.Name))
+		if ref == nil && look.obj.GetLabels()[labelOwnerKind] == ownerKind && look.obj.GetLabels()[labelOwnerName] == cfg.Name {
+			own = true // it lost its owner reference, and Apply takes it back if it bears the mark of its making
+		}
 		if own || (look.needed && look.obj.GetUID() == "") {
 			return false, nil
 		}
 	}
 	return true, nil
+}
+
+// ownOrFormer reports whether cfg controls obj, or a former AppConfig of its name did: the garbage collector is about to delete
+// that one, which Apply waits for.
+func ownOrFormer(cfg *configv1.AppConfig, obj metav1.Object) bool {
+	ref := metav1.GetControllerOfNoCopy(obj)
+	return ref != nil && (ref.UID == cfg.UID || (ref.Kind == ownerKind && ref.Name == cfg.Name))
 }
 
 func metadataOf(kind string) client.Object {

@@ -49,8 +49,23 @@ func choose(cfg *configv1.AppConfig, out rendered, found existing) choice {
 			"revision %d is published again until something else is rendered", good.number))}
 	}
 	next := found.next(out)
+	next.number = journalled(cfg, next)
 	next.name = copyName(cfg, next.hash)
 	return choice{revision: &next, fresh: true, published: yes(configv1.ReasonPublished, fmt.Sprintf("revision %d", next.number))}
+}
+
+// journalled is the number of the next revision, should what was published before be gone, or not in the cache yet: status tells
+// up to where numbers are taken.
+func journalled(cfg *configv1.AppConfig, next revision) int64 {
+	taken := cfg.Status.Revision
+	switch {
+	case next.number > taken:
+		return next.number
+	case cfg.Status.Hash == next.hash:
+		return taken
+	default:
+		return taken + 1
+	}
 }
 
 func stays(live *revision) string {

@@ -79,7 +79,7 @@ func desired(cfg *configv1.AppConfig, c choice, found existing, now time.Time) p
 	}
 	r := *c.revision
 	p.changes = live == nil || live.hash != r.hash || !same(live.content, r.content)
-	stamped(&r, live, now)
+	stamped(&r, live, live != nil || cfg.Status.Revision > 0, now)
 	if versioned(cfg) {
 		p.objects = published(cfg, r, copyName(cfg, r.hash), true)
 		r.name = copyName(cfg, r.hash)
@@ -96,13 +96,14 @@ func desired(cfg *configv1.AppConfig, c choice, found existing, now time.Time) p
 	return p
 }
 
-// stamped notes in r since when each half of it is published, in the place of live; nil where nothing is.
-func stamped(r *revision, live *revision, now time.Time) {
+// stamped notes in r since when each half of it is published, in the place of live; nil where nothing is. existed says whether
+// anything was.
+func stamped(r *revision, live *revision, existed bool, now time.Time) {
 	was := revision{}
 	if live != nil {
 		was = *live
 	}
-	r.stamp, r.secretStamp = rollout.Stamp(was.stamp, live != nil, !maps.Equal(was.data, r.data), now), ""
+	r.stamp, r.secretStamp = rollout.Stamp(was.stamp, existed, !maps.Equal(was.data, r.data), now), ""
 	if r.withSecret = len(r.secret) > 0; r.withSecret {
 		r.secretStamp = rollout.Stamp(was.secretStamp, len(was.secret) > 0, !maps.Equal(was.secret, r.secret), now)
 	}
