@@ -4,6 +4,7 @@ import (
 	"bufio"
 	_ "embed"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -83,8 +84,11 @@ func remove(value any, path []string) {
 	}
 }
 
+// times are what a controller notes as text, in annotations too. That there is one is compared.
+var times = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+
 // dump is the state of a namespace in a form in which two runs of the same scenario are equal: YAML by object, without
-// what is masked for this kind of plan, with names in place of the namespace and of known UIDs.
+// what is masked for this kind of plan, with names in place of the namespace, of known UIDs and of times.
 func dump(v View, namespace string, kind Kind) map[string]string {
 	replace := []string{namespace, "NAMESPACE"}
 	for key, object := range v.objects {
@@ -104,7 +108,7 @@ func dump(v View, namespace string, kind Kind) map[string]string {
 		if err != nil {
 			text = fmt.Appendf(nil, "not YAML: %v", err)
 		}
-		texts[key.String()] = replacer.Replace(string(text))
+		texts[key.String()] = times.ReplaceAllString(replacer.Replace(string(text)), "TIME")
 	}
 	return texts
 }

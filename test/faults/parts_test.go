@@ -156,6 +156,21 @@ status:
 	}
 }
 
+func TestDumpsCompareThatThereIsATime(t *testing.T) {
+	state := func(annotation string) View {
+		object := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "uid-1", "annotations": map[string]any{"at": annotation}}}}
+		return View{map[Key]*unstructured.Unstructured{{corev1.SchemeGroupVersion.WithResource("configmaps"), "a"}: object}}
+	}
+	one := dump(state(`{"hash":"1","at":"2026-11-20T17:00:00Z"}`), "n-1", None)
+	for annotation, equal := range map[string]bool{
+		`{"hash":"1","at":"2027-01-02T03:04:05.678Z"}`: true, `{"hash":"2","at":"2026-11-20T17:00:00Z"}`: false, `{"hash":"1"}`: false,
+	} {
+		if diff := difference(one, dump(state(annotation), "n-2", None)); (diff == "") != equal {
+			t.Errorf("%s: equal %v:\n%s", annotation, diff == "", diff)
+		}
+	}
+}
+
 func TestManagedLeaves(t *testing.T) {
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"labels": map[string]any{"a/b": "1", "c": "2"}},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-logr/logr"
 	gocmp "github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -181,7 +182,8 @@ func (s *stage) plans(ctx context.Context, reference *outcome, chosen selection,
 		made[Key{r.Resource, r.Name}] = true
 	}
 	for key, object := range reference.state.objects {
-		if key.Resource == s.scenario.Primary || !made[key] {
+		// What it does not control, such as a workload that it restarts, is not the controller's to put right.
+		if key.Resource == s.scenario.Primary || !made[key] || metav1.GetControllerOfNoCopy(object) == nil {
 			continue
 		}
 		found, err := findDrifts(ctx, s.judge, key, object)

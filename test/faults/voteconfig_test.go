@@ -1,0 +1,138 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
+)
+
+const (
+	voteName      = "vote"
+	voteConfigMap = "vote-config"
+	voterName     = "app"
+	voteNote      = "voting.fettle.dev/vote"
+
+	twoOptions   = `options: [{id: a, label: Cats, color: "#FF6B6B"}, {id: b, label: Dogs}]`
+	threeOptions = `{options: [{id: a, label: Apes}, {id: c, label: Cows}, {id: d, label: Ducks}], maxVotesPerUser: 2, target: {mode: Mount}}`
+)
+
+var (
+	voteConfigs  = votingv1alpha1.GroupVersion.WithResource("voteconfigs")
+	deployments  = k8sappsv1.SchemeGroupVersion.WithResource("deployments")
+	voteChildren = []schema.GroupVersionResource{configMaps, deployments}
+)
+
+// TestVoteConfig runs every scenario of a VoteConfig.
+func TestVoteConfig(t *testing.T) {
+	scenarios := map[string][]Step{
+		"create": {voteStep("create", twoOptions)},
+		"update": {voteStep("create", twoOptions), voteStep("other options", threeOptions)},
+		"rollout": {
+			// Its pods can't start before the ConfigMap is there, so that there is one restart: for the change.
+			{Name: "a Deployment that needs the ConfigMap", Converged: runs, Do: func(ctx context.Context, w *World) error { return w.Create(ctx, voter(w.Namespace)) }},
+			voteStep("create", twoOptions),
+			{Name: "other options", Converged: restarted, Do: func(ctx context.Context, w *World) error { return setVote(ctx, w, threeOptionsByEnv) }},
+		},
+	}
+	plans, violations, judged := 0, 0, 0
+	for _, name := range slices.Sorted(maps.Keys(scenarios)) {
+		t.Run(name, func(t *testing.T) {
+			scenario := webScenario(t, "voteconfig-"+name, scenarios[name])
+			scenario.Primary, scenario.Children = voteConfigs, voteChildren
+			report := Run(t, env, scenario)
+			plans, violations, judged = plans+report.Plans, violations+len(report.Violations), judged+1
+		})
+	}
+	t.Logf("faults: %d plans, %d violations in %d of %d scenarios", plans, violations, judged, len(scenarios))
+}
+
+const threeOptionsByEnv = `options: [{id: a, label: Apes}, {id: c, label: Cows}, {id: d, label: Ducks}]`
+
+// voteStep creates the VoteConfig or replaces its spec, and waits until it is Ready.
+func voteStep(name, spec string) Step {
+	return Step{Name: name, Converged: Ready(voteConfigs, voteName), Do: func(ctx context.Context, w *World) error { return setVote(ctx, w, spec) }}
+}
+
+// setVote is what a user does, who does not mind that the operator writes the finalizer and the status meanwhile.
+func setVote(ctx context.Context, w *World, spec string) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		vc := &votingv1alpha1.VoteConfig{ObjectMeta: metav1.ObjectMeta{Name: voteName, Namespace: w.Namespace}}
+		err := w.Get(ctx, client.ObjectKeyFromObject(vc), vc)
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		missing := err != nil
+		vc.Spec = votingv1alpha1.VoteConfigSpec{}
+		if err := yaml.UnmarshalStrict([]byte(spec), &vc.Spec); err != nil {
+			return fmt.Errorf("spec of the scenario: %w", err)
+		}
+		if missing {
+			return w.Create(ctx, vc)
+		}
+		return w.Update(ctx, vc)
+	})
+}
+
+// voter is a Deployment of the user's that takes the options from its environment.
+func voter(namespace string) *k8sappsv1.Deployment {
+	labels := map[string]string{"app": voterName}
+	return &k8sappsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: voterName, Namespace: namespace},
+		Spec: k8sappsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{
+					Name: "app", Image: "example/vote",
+					EnvFrom: []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{
+						LocalObjectReference: corev1.LocalObjectReference{Name: voteConfigMap},
+					}}},
+				}}},
+			},
+		},
+	}
+}
+
+func voterIn(v View) (*unstructured.Unstructured, error) {
+	if d := v.Get(deployments, voterName); d != nil {
+		return d, nil
+	}
+	return nil, errors.New("the Deployment does not exist")
+}
+
+func runs(v View) error {
+	d, err := voterIn(v)
+	if err != nil {
+		return err
+	}
+	if observed, _, _ := unstructured.NestedInt64(d.Object, "status", "observedGeneration"); observed != d.GetGeneration() {
+		return errors.New("the Deployment was not rolled out yet")
+	}
+	return nil
+}
+
+// restarted holds when the pods have the annotation of a restart, and the VoteConfig says that they run.
+func restarted(v View) error {
+	d, err := voterIn(v)
+	if err != nil {
+		return err
+	}
+	if hash, _, _ := unstructured.NestedString(d.Object, "spec", "template", "metadata", "annotations", voteNote); hash == "" {
+		return errors.New("the pods have not been restarted")
+	}
+	return Ready(voteConfigs, voteName)(v)
+}
