@@ -40,7 +40,7 @@ const (
 	useAll   = "envFrom: [{configMapRef: {name: shop-config}}]"
 	useLevel = "env: [{name: LOG_LEVEL, valueFrom: {configMapKeyRef: {name: shop-config, key: LOG_LEVEL}}}]"
 	useURL   = "env: [{name: DB_URL, valueFrom: {configMapKeyRef: {name: shop-config, key: DB_URL}}}]"
-	// A bad mode keeps the pod from starting. PID 1 of a container ignores signals that it does not handle.
+	// A bad mode ends the container soon after its start, before it counts as available.
 	useMode = "env: [{name: MODE, valueFrom: {configMapKeyRef: {name: shop-config, key: MODE}}}]"
 	failing = useMode + `
         command: [sh, -c, 'test "$MODE" = good && exec sleep 86400']`
@@ -96,7 +96,7 @@ func configSpecs() {
 		ns.deploy(ctx, failing, "app-1", "app-2", "app-3")
 		for _, name := range []string{"app-1", "app-2", "app-3"} {
 			ns.run(ctx, "patch", "deployment", name, "--type=strategic", "-p",
-				`{"spec":{"progressDeadlineSeconds":10,"template":{"spec":{"containers":[{"name":"app","image":"busybox:1.36"}]}}}}`)
+				`{"spec":{"progressDeadlineSeconds":15,"minReadySeconds":4,"template":{"spec":{"containers":[{"name":"app","image":"busybox:1.36"}]}}}}`)
 		}
 		ns.allComplete(ctx)
 		ns.becomesReady(ctx, appConfigKind, "shop")
