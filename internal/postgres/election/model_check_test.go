@@ -97,7 +97,8 @@ func (w *world) checkRank(n *instance, l Lease) {
 	}
 }
 
-// couldLead says that m can take the Lease now: it has observed it for long enough, and waits for nobody who has more.
+// couldLead says that m can take the Lease now: it has observed it for long enough, and waits for nobody who has more; and its log
+// is one that the last primary is known to have left.
 func (w *world) couldLead(m *instance) bool {
 	age := m.clock(w.now) - m.seenSince
 	if !w.record.Released {
@@ -106,7 +107,9 @@ func (w *world) couldLead(m *instance) bool {
 	if m.pg.end().Compare(w.record.End) < 0 {
 		age -= w.timing.Patience
 	}
-	return m.running && m.pg.standby() && !m.stop && !m.frozen() && m.seenVersion == w.record.Version && age > 0
+	at := m.pg.end().Timeline
+	known := at >= w.record.End.Timeline || slices.ContainsFunc(w.record.History, func(f Fork) bool { return f.Timeline == at })
+	return known && m.runs() && !m.stop && !m.agentFrozen && m.pg.standby() && m.seenVersion == w.record.Version && age > 0
 }
 
 // checkRelease looks at an agent that is about to give the Lease back.

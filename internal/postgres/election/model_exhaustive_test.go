@@ -83,10 +83,10 @@ var moves = []move{
 		}
 		return ok
 	}},
-	{"agent hangs", func(w *world, n *instance) bool {
+	{"agent hangs for 10 s, and is ended", func(w *world, n *instance) bool {
 		ok := n.running && !n.frozen()
 		if ok {
-			n.agentFrozen, n.wakeAt, n.exempt = true, w.now+2*second, w.now-w.secure(n) > w.timing.Renew*3/2
+			n.agentFrozen, n.wakeAt, n.exempt = true, w.now+10*second, true
 		}
 		return ok
 	}},

@@ -27,10 +27,10 @@ var faults = []fault{
 		if !n.running || n.frozen() {
 			return false
 		}
-		// A probe of the kubelet, each second, ends it after three failures. That is in time, unless the Lease had not
-		// been renewed for a while already: then the cluster relies on the deadline that the agent no longer enforces.
-		n.agentFrozen, n.wakeAt = true, w.now+w.timing.Lease/2
-		n.exempt = w.now-w.secure(n) > w.timing.Renew*3/2
+		// Nobody enforces the deadline until the kubelet's probe ends the container: in asynchronous mode two may serve
+		// meanwhile. In synchronous mode nothing is acknowledged by what has lost the Lease.
+		n.agentFrozen, n.exempt = true, true
+		n.wakeAt = w.now + time.Duration(w.choose(int(w.timing.Lease*3)))
 		return true
 	}},
 	{"machine is frozen", 2, func(w *world, n, _ *instance) bool {
