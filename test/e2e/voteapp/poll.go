@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,11 +12,7 @@ import (
 	"strings"
 )
 
-const (
-	optionsFile = "options.json"
-	// maxFile is far more than ten options take.
-	maxFile = 64 << 10
-)
+const optionsFile = "options.json"
 
 // poll is what people vote on.
 type poll struct {
@@ -38,16 +33,15 @@ type option struct {
 // load reads the poll from environment variables ("NAME=value") and from options.json in folder, which need not exist. It is read
 // for each request, since the kubelet refreshes a mounted file.
 func load(environ []string, folder string) (poll, error) {
-	file, err := os.Open(filepath.Join(folder, optionsFile))
+	text, err := os.ReadFile(filepath.Join(folder, optionsFile)) // of a ConfigMap: 1 MiB at most
 	if errors.Is(err, fs.ErrNotExist) {
 		return merge(environ, poll{})
 	}
 	if err != nil {
 		return poll{}, fmt.Errorf("read the options: %w", err)
 	}
-	defer file.Close() // only read
 	var mounted poll
-	if err := json.NewDecoder(io.LimitReader(file, maxFile)).Decode(&mounted); err != nil {
+	if err := json.Unmarshal(text, &mounted); err != nil {
 		return poll{}, fmt.Errorf("%s in %s: %w", optionsFile, folder, err)
 	}
 	return merge(environ, mounted)

@@ -141,15 +141,19 @@ func (v *visitor) see(path, vote string) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-func TestPages(t *testing.T) {
+// serve serves a poll of three options, of which two are out for trouble, for two voters of two votes each.
+func serve(t *testing.T) string {
+	t.Helper()
 	p := poll{Title: "Best <pet>?", ResultsTitle: "Won", MaxVotesPerUser: 2, Options: []option{
 		{"a", "Cats & co", "#FF6B6B"}, {"b", "<script>alert(1)</script>", "red;} body{display:none"}, {"c", "Birds", ""},
 	}}
 	server := httptest.NewServer(handler(func() (poll, error) { return p, nil }, newBox(2)))
 	t.Cleanup(server.Close)
-	one, two := newVisitor(t, server.URL), newVisitor(t, server.URL)
+	return server.URL
+}
 
-	status, page := one.see("/", "")
+func TestTheVotePage(t *testing.T) {
+	status, page := newVisitor(t, serve(t)).see("/", "")
 	for _, want := range []string{"Best &lt;pet&gt;?", "Cats &amp; co", "border-color: #FF6B6B", "&lt;script&gt;", ">Birds<", "Votes for each: 2", `value="c"`} {
 		if status != http.StatusOK || !strings.Contains(page, want) {
 			t.Errorf("the vote page (%d) does not have %q:\n%s", status, want, page)
@@ -160,6 +164,11 @@ func TestPages(t *testing.T) {
 			t.Errorf("the vote page has %q", bad)
 		}
 	}
+}
+
+func TestVoting(t *testing.T) {
+	url := serve(t)
+	one, two := newVisitor(t, url), newVisitor(t, url)
 	for i, step := range []struct {
 		who    *visitor
 		vote   string
@@ -167,14 +176,14 @@ func TestPages(t *testing.T) {
 		has    string
 	}{
 		{one, "a", 200, `value="a" aria-pressed="true"`}, {one, "c", 200, `value="c" aria-pressed="true"`}, {one, "c", 403, "no votes left"},
-		{two, "c", 200, ""}, {two, "d", 400, "no such option"}, {newVisitor(t, server.URL), "a", 503, "No more people"},
+		{two, "c", 200, ""}, {two, "d", 400, "no such option"}, {newVisitor(t, url), "a", 503, "No more people"},
 		{two, strings.Repeat("x", maxForm), 400, ""},
 	} {
 		if status, page := step.who.see("/", step.vote); status != step.status || !strings.Contains(page, step.has) {
 			t.Errorf("step %d: status %d, want %d with %q:\n%s", i, status, step.status, step.has, page)
 		}
 	}
-	_, page = one.see("/results", "")
+	_, page := one.see("/results", "")
 	for _, want := range []string{"<h1>Won</h1>", "Cats &amp; co: 1 (33%)", "Birds: 2 (66%)", "Votes: 3"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the results do not have %q:\n%s", want, page)
