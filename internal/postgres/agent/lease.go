@@ -129,10 +129,12 @@ func recordOf(object *coordinationv1.Lease) (*leaseRecord, error) {
 			return nil, fmt.Errorf("annotation %s of Lease %s: %w", AnnotationRecord, object.Name, err)
 		}
 	}
+	// The operator takes out a holder that is proven dead, and leaves the record. A Lease that was made anew has none.
+	out.Released = out.Released || object.Annotations[AnnotationRecord] != ""
 	out.Holder = election.Holder{}
 	if object.Spec.HolderIdentity != nil && *object.Spec.HolderIdentity != "" {
 		name, uid, _ := strings.Cut(*object.Spec.HolderIdentity, "/")
-		out.Holder = election.Holder{Name: name, UID: uid}
+		out.Holder, out.Released = election.Holder{Name: name, UID: uid}, false
 	}
 	out.Version = object.ResourceVersion
 	return out, nil

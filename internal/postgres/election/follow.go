@@ -130,8 +130,7 @@ func (v *view) follows(p State, h string) bool {
 func (v *view) reclone(h string) *Decision {
 	switch {
 	case v.Paused || !v.AutoReclone:
-		return stuck("can't follow the primary, and must not be made anew by itself (spec.autoReclone, spec.paused): " +
-			"delete its volume to have it copied")
+		return stuck("can't follow the primary, and must not be made anew while the cluster is paused: delete its volume to have it copied")
 	case !v.serves(h):
 		return wait("waits for " + h + " to serve, to be made anew")
 	}

@@ -51,8 +51,8 @@ func TestRejoin(t *testing.T) {
 		}, "Clone{pg-1}", ""},
 		{"no data and no primary", func(_ *Config, in *Input) { in.Server, in.Peers = Server{}, nil }, "Wait{}", "no data"},
 		{"unfit: made anew", func(_ *Config, in *Input) { unfit(in) }, "Reclone{pg-2}", ""},
-		{"not if it is off", func(c *Config, in *Input) { unfit(in); c.AutoReclone = false }, "Wait{}", "autoReclone"},
-		{"not while paused, either", func(c *Config, in *Input) { unfit(in); c.Paused = true }, "Wait{}", "paused"},
+		{"not if it is off", func(c *Config, in *Input) { unfit(in); c.AutoReclone = false }, "Wait{}", "must not be made anew"},
+		{"not while paused, either", func(c *Config, in *Input) { unfit(in); c.Paused = true }, "Wait{}", "must not be made anew"},
 		{"not without a primary", func(_ *Config, in *Input) { unfit(in); delete(in.Peers, "pg-1") }, "Wait{}", "to serve"},
 		{"not the only other copy", func(_ *Config, in *Input) { unfit(in); delete(in.Peers, "pg-2") }, "Wait{}", "only other copy"},
 		{"unless there is a backup", func(c *Config, in *Input) {
