@@ -205,19 +205,6 @@ func (l *ledger) longestGap() time.Time {
 	return begun
 }
 
-// since counts the rows that were acknowledged after at.
-func (l *ledger) since(at time.Time) int {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	n := 0
-	for _, a := range l.acks {
-		if a.at.After(at) {
-			n++
-		}
-	}
-	return n
-}
-
 // failed counts what went wrong since then.
 func (l *ledger) failed(since time.Time) int {
 	l.mutex.Lock()

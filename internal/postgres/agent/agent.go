@@ -87,12 +87,7 @@ func Run(ctx context.Context, options Options) error {
 	go a.events.Run(a.life)
 	go a.watchLease()
 	go a.boot()
-	go func() {
-		sleep(a.life, startUp)
-		if err := dropProgram(); err != nil {
-			a.log.Warn("memory", "error", err.Error())
-		}
-	}()
+	go a.giveBack()
 	a.loop(ctx)
 	return nil
 }

@@ -15,6 +15,9 @@ const (
 	checkpointTime = 10 * time.Second
 	// settleTime bounds what is asked of a server that runs: to take over a setting, to end its receiver.
 	settleTime = 10 * time.Second
+	// sendersTime is what PostgreSQL's walsenders get to load a setting after a session has: each loads it on its own, and
+	// until then still acknowledges by the one before.
+	sendersTime = 250 * time.Millisecond
 	// pause is the time between two tries.
 	pause = time.Second
 )
@@ -154,13 +157,16 @@ func (a *Agent) followUpstream(upstream string) {
 	if process == nil {
 		return
 	}
-	render := a.renderer(rendering{upstream: upstream, sync: a.own.Sync})
+	render, before := a.renderer(rendering{upstream: upstream, sync: a.own.Sync}), a.own.Upstream
+	if upstream != "" {
+		a.own.Upstream = upstream // from now on nobody may count on it to receive nothing
+	}
 	a.begin("follow", func(ctx context.Context) func() {
 		ctx, cancel := context.WithTimeout(ctx, settleTime)
 		defer cancel()
 		if upstream == "" { // while there is a receiver, it tells the timeline
-			if before, err := a.status(ctx, a.acting); err == nil {
-				a.post(func() { a.sampledIn(process, before) })
+			if last, err := a.status(ctx, a.acting); err == nil {
+				a.post(func() { a.sampledIn(process, last) })
 			}
 		}
 		err := reload(process, render)
@@ -174,6 +180,7 @@ func (a *Agent) followUpstream(upstream string) {
 			}
 			if err != nil {
 				a.log.Warn("follow", "upstream", upstream, "error", err.Error())
+				a.own.Upstream = before
 				a.rest = now() + pause/4
 				return
 			}
@@ -209,6 +216,7 @@ func (a *Agent) setSync(quorum *election.Quorum) {
 		}
 		var s sample
 		if err == nil {
+			sleep(ctx, sendersTime)
 			s, err = a.status(ctx, a.acting)
 		}
 		return func() {
