@@ -79,10 +79,10 @@ func busy(t *testing.T, i *testpg.Instance) {
 
 func waitFor(t *testing.T, what string, yes func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(90 * time.Second)
 	for !yes() {
 		if time.Now().After(deadline) {
-			t.Fatal("waited a minute for " + what)
+			t.Fatal("waited too long for " + what)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

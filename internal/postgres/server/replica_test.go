@@ -74,7 +74,7 @@ func status(t *testing.T, c *session.Client) session.Status {
 
 // TestFailover promotes a standby, writes on, and has the former primary, which wrote on by itself, follow.
 func TestFailover(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	ca := testpg.NewCA(t)
 	old := ca.Primary(t, "shop-0")

@@ -23,7 +23,7 @@ import (
 const BinariesVariable = "FETTLE_POSTGRES_BIN"
 
 // patience bounds what a test waits for.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // Binaries are the programs that tests use.
 func Binaries(t testing.TB) server.Binaries {
