@@ -3,6 +3,7 @@ package controllers_test
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"net/http"
 	"os"
@@ -177,7 +178,9 @@ func (d *databases) syncClaim(ctx context.Context, set *k8sappsv1.StatefulSet, p
 }
 
 func (d *databases) syncPod(ctx context.Context, set *k8sappsv1.StatefulSet, ordinal int, pod *corev1.Pod) error {
-	address := fmt.Sprintf("127.%d.%d.%d", 10+os.Getpid()%200, len(set.UID)+int(set.UID[0])+int(set.UID[1])%100, ordinal+1)
+	number := fnv.New32a()
+	_, _ = number.Write([]byte(set.Namespace + "/" + set.Name)) // the same when the StatefulSet is made anew around its pods
+	address := fmt.Sprintf("127.%d.%d.%d", 10+os.Getpid()%200, number.Sum32()%250, ordinal+1)
 	if err := d.serve(ctx, set, pod, address); err != nil {
 		return err
 	}

@@ -32,7 +32,11 @@ func (r *reconciler) act(ctx context.Context, pg *databasev1alpha1.PostgreSQL, i
 
 // take takes one step.
 func (r *reconciler) take(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, s step) error {
-	if s.verb == stepNone || !r.memory.due(client.ObjectKeyFromObject(pg), string(s.verb)+s.targetID(), stepAgain) {
+	again := stepAgain
+	if s.verb == stepRestart {
+		again = restartAgain
+	}
+	if s.verb == stepNone || !r.memory.due(client.ObjectKeyFromObject(pg), string(s.verb)+s.targetID(), again) {
 		return nil
 	}
 	log.FromContext(ctx).Info("taking a step", "step", s.verb, "why", s.message)

@@ -11,6 +11,8 @@ import (
 const (
 	// stepAgain is when a step is taken again that the cache does not show yet, or that had no effect.
 	stepAgain = 10 * time.Second
+	// restartAgain is when a server is restarted again that still says it needs it: what it says may be from before.
+	restartAgain = 30 * time.Second
 	// refusedAgain is when PostgreSQL is told again of what it refused.
 	refusedAgain = time.Minute
 	// leaseAgain is how often the Lease is looked at while no instance takes writes.
@@ -49,7 +51,7 @@ func (m *memory) due(key types.NamespacedName, what string, again time.Duration)
 		m.done[key] = map[string]time.Time{}
 	}
 	for old, at := range m.done[key] {
-		if now.Sub(at) >= again {
+		if now.Sub(at) >= max(again, restartAgain) {
 			delete(m.done[key], old)
 		}
 	}
