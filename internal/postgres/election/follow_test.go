@@ -163,32 +163,32 @@ func TestLabel(t *testing.T) {
 func TestHolding(t *testing.T) {
 	self := config().Self
 	mine := func(version string) Lease { return Lease{Version: version, Holder: self} }
+	other := func(version string) Lease { return Lease{Version: version, Holder: Holder{Name: "pg-1", UID: "b"}} }
 	h := Holding{}.Begin(10, mine("1")).Applied().Begin(20, mine("2")).Unknown()
-	if h.Confirmed.Sent != 10 || h.From != 10 || len(h.Unsettled) != 1 || h.Pending != nil || h.TriedAt != 20 {
-		t.Errorf("after a write without answer: %+v", h)
+	type facts struct {
+		Confirmed, From time.Duration
+		Unsettled       int
 	}
-	if got := h.Begin(30, mine("2")).Refused(); got.Confirmed.Sent != 10 || len(got.Unsettled) != 1 {
-		t.Errorf("after a refusal: %+v", got)
-	}
-	if got := h.Begin(30, mine("3")).Applied(); got.Confirmed.Sent != 30 || got.From != 10 || got.Unsettled != nil {
-		t.Errorf("after a success: %+v", got)
-	}
-	if got := h.Read(self, mine("9")); got.Confirmed.Sent != 10 {
-		t.Errorf("after a read of its own: %+v", got)
-	}
-	if got := h.Read(self, Lease{Version: "9"}); got.Confirmed.Sent != 10 {
-		t.Errorf("after a read of a Lease made anew: %+v", got)
-	}
-	other := Lease{Version: "2", Holder: Holder{Name: "pg-1", UID: "b"}}
-	if got := h.Read(self, other); got.Confirmed.Sent != 0 || len(got.Unsettled) != 1 {
-		t.Errorf("after a read of another's that its own may still replace: %+v", got)
-	}
-	other.Version = "3"
-	if got := h.Read(self, other); len(got.Unsettled) != 0 {
-		t.Errorf("after a read of another's: %+v", got)
-	}
-	if got := h.Begin(40, Lease{Released: true}).Applied(); got.Confirmed.Sent != 0 {
-		t.Errorf("after a release: %+v", got)
+	for _, tc := range []struct {
+		name string
+		got  Holding
+		want facts
+	}{
+		{"a write without answer", h, facts{10, 10, 1}},
+		{"a refusal", h.Begin(30, mine("2")).Refused(), facts{10, 10, 1}},
+		{"a success", h.Begin(30, mine("3")).Applied(), facts{30, 10, 0}},
+		{"a read of its own", h.Read(self, mine("9")), facts{10, 10, 1}},
+		{"a read of a Lease made anew", h.Read(self, Lease{Version: "9"}), facts{10, 10, 1}},
+		{"a read of another's that its own write may still replace", h.Read(self, other("2")), facts{0, 0, 1}},
+		{"a read of another's", h.Read(self, other("3")), facts{}},
+		{"a release", h.Begin(40, Lease{Released: true}).Applied(), facts{}},
+	} {
+		if diff := cmp.Diff(tc.want, facts{tc.got.Confirmed.Sent, tc.got.From, len(tc.got.Unsettled)}); diff != "" {
+			t.Errorf("after %s: %s", tc.name, diff)
+		}
+		if tc.got.Pending != nil {
+			t.Errorf("after %s a write is under way", tc.name)
+		}
 	}
 	g := Holding{}.Ask(5).Granted("pg-1", 5)
 	if diff := cmp.Diff(map[string]time.Duration{"pg-1": 7}, g.Granted("pg-1", 7).Granted("pg-1", 6).Promises); diff != "" || g.Promises["pg-1"] != 5 {
