@@ -136,6 +136,18 @@ var _ = Describe("A VoteConfig", func() {
 		Expect(mustRead(ctx, mapNamed(namespace, "vote-config")).OwnerReferences).To(HaveLen(1)) // the garbage collector's
 	})
 
+	It("goes although the API server refuses to let go of the notes", func(ctx context.Context) {
+		d := consumer(namespace, "app", "vote-config")
+		createRunning(ctx, d)
+		vc := newVote(namespace, "vote", "Cats", "Dogs")
+		createVoteReady(ctx, vc)
+		Eventually(field(d, noteOf("vote"))).WithContext(ctx).ShouldNot(BeEmpty())
+		freezeDeployments(ctx, namespace)
+		Expect(user.Delete(ctx, vc)).To(Succeed())
+		Eventually(func() bool { return apierrors.IsNotFound(read(ctx, vc)) }).Should(BeTrue())
+		Expect(noteOf("vote")(mustRead(ctx, d))).NotTo(BeEmpty())
+	})
+
 	It("goes while the operator is away when its finalizer is removed by hand", func(ctx context.Context) {
 		vc := newVote(namespace, "vote", "Cats", "Dogs")
 		createVoteReady(ctx, vc)

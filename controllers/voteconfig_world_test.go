@@ -6,10 +6,12 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
@@ -118,6 +120,34 @@ func voteEvents(ctx context.Context, vc *votingv1alpha1.VoteConfig) []string {
 		}
 	}
 	return reasons
+}
+
+// freezeDeployments has an admission policy refuse every update of the Deployments of a namespace.
+func freezeDeployments(ctx context.Context, namespace string) {
+	GinkgoHelper()
+	name := "freeze-" + namespace
+	rules := admissionv1.RuleWithOperations{
+		Operations: []admissionv1.OperationType{admissionv1.Update},
+		Rule:       admissionv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"}},
+	}
+	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionv1.MatchResources{
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": namespace}},
+			ResourceRules:     []admissionv1.NamedRuleWithOperations{{RuleWithOperations: rules}},
+		},
+		Validations: []admissionv1.Validation{{Expression: "false", Message: "frozen"}},
+	}}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+		PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+	}}
+	for _, obj := range []client.Object{policy, binding} {
+		Expect(user.Create(ctx, obj)).To(Succeed())
+		DeferCleanup(func(ctx context.Context) { Expect(user.Delete(ctx, obj)).To(Succeed()) })
+	}
+	probe := &k8sappsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "app"}}
+	Eventually(func(attempt context.Context) error {
+		return user.Patch(attempt, probe, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"probe":"1"}}}`)), client.DryRunAll)
+	}).WithContext(ctx).Should(MatchError(ContainSubstring("frozen")))
 }
 
 // votes are n VoteConfigs with two options.
