@@ -89,3 +89,27 @@ func TestNoAPIServer(t *testing.T) {
 	t.Logf("the longest time without an acknowledged row: %s", l.gap(begun).Round(time.Millisecond))
 	c.check(l)
 }
+
+// TestSingleInstance has nobody to take over: it goes on without the API server, and starts again after a crash.
+func TestSingleInstance(t *testing.T) {
+	c := newCluster(t, 1, nil)
+	leader := c.settled()
+	c.prepareLedger()
+	l := c.newLedger("service", "")
+	c.flows(l, time.Now())
+	begun := time.Now()
+	leader.cutOff("api")
+	time.Sleep(12 * time.Second)
+	if failures := l.failed(begun); failures > 0 {
+		t.Errorf("without the API server the client saw %d errors", failures)
+	}
+	begun = time.Now()
+	killServer(leader)
+	c.eventually("writes after a crash, without the API server", time.Minute, func() bool {
+		return l.failed(begun) > 0 && l.last().After(begun.Add(time.Second))
+	})
+	t.Logf("SIGKILL of the postmaster: %s without an acknowledged row", l.gap(begun).Round(time.Millisecond))
+	leader.rejoin()
+	c.settled()
+	c.check(l)
+}

@@ -18,6 +18,8 @@ const (
 	// sendersTime is what PostgreSQL's walsenders get to load a setting after a session has: each loads it on its own, and
 	// until then still acknowledges by the one before.
 	sendersTime = 250 * time.Millisecond
+	// reloadTime is how long after one process of the server all others have taken over a setting.
+	reloadTime = 20 * time.Millisecond
 	// pause is the time between two tries.
 	pause = time.Second
 )
@@ -216,6 +218,8 @@ func (a *Agent) setSync(quorum *election.Quorum) {
 		}
 		var s sample
 		if err == nil {
+			// The processes that send to standbys, and count who has a commit, got the same signal in the same moment.
+			sleep(ctx, reloadTime)
 			sleep(ctx, sendersTime)
 			s, err = a.status(ctx, a.acting)
 		}

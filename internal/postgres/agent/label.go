@@ -3,11 +3,13 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -135,7 +137,7 @@ func (l *labeler) read(ctx context.Context) (string, bool) {
 func (l *labeler) write(ctx context.Context, role string) bool {
 	ctx, cancel := context.WithTimeout(ctx, apiCall)
 	defer cancel()
-	patch, err := labelPatch(l.uid, role)
+	patch, err := labelPatch(l.uid, role, "")
 	if err == nil {
 		_, err = l.pods.Patch(ctx, l.pod, types.MergePatchType, patch, metav1.PatchOptions{})
 	}
@@ -146,13 +148,55 @@ func (l *labeler) write(ctx context.Context, role string) bool {
 	return true
 }
 
-// labelPatch is refused by the API server if the pod of that name is another one.
-func labelPatch(uid, role string) ([]byte, error) {
+// Claim takes the label of a primary from the pods of the other instances: one that was lost can't do so itself, and clients
+// would still be sent to it. Only the holder of the Lease calls it. A pod that changes meanwhile is left alone, with an error.
+func (l *labeler) Claim(ctx context.Context, others []string) error {
+	ctx, cancel := context.WithTimeout(ctx, apiCall)
+	defer cancel()
+	errs := make(chan error, len(others))
+	for _, name := range others {
+		go func() { errs <- l.take(ctx, name) }()
+	}
+	var all error
+	for range others {
+		all = errors.Join(all, <-errs)
+	}
+	return all
+}
+
+func (l *labeler) take(ctx context.Context, name string) error {
+	pod, err := l.pods.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the label of pod %s: %w", name, err)
+	}
+	if pod.Labels[databasev1alpha1.LabelRole] != databasev1alpha1.LabelRolePrimary {
+		return nil
+	}
+	patch, err := labelPatch(string(pod.UID), "", pod.ResourceVersion)
+	if err == nil {
+		_, err = l.pods.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("take the label of a primary from pod %s: %w", name, err)
+	}
+	l.log.Info("took the label of a primary", "pod", name)
+	return nil
+}
+
+// labelPatch is refused by the API server if the pod of that name is another one, or has another version.
+func labelPatch(uid, role, version string) ([]byte, error) {
 	labels := map[string]any{databasev1alpha1.LabelRole: nil}
 	if role != "" {
 		labels[databasev1alpha1.LabelRole] = role
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "labels": labels}})
+	metadata := map[string]any{"uid": uid, "labels": labels}
+	if version != "" {
+		metadata["resourceVersion"] = version
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return nil, fmt.Errorf("label patch: %w", err)
 	}

@@ -64,6 +64,9 @@ func (a *Agent) observe(at time.Duration) {
 		go a.beat(a.epoch, a.prepared)
 	}
 	if a.chores.due(at) {
+		if !a.claimed && a.fence.Check() == nil {
+			go a.claim(a.epoch, slices.Clone(a.config.Instances))
+		}
 		go a.keep(a.epoch, slotsFor(a.options.Cluster, a.options.Pod, a.config.Instances), a.checkpointed)
 	}
 }
@@ -186,6 +189,22 @@ func (a *Agent) beat(epoch int, prepared bool) {
 		}
 		a.counts.missed.Add(1)
 		a.log.Warn("heartbeat", "error", err.Error(), "after", (now() - sent).Round(time.Millisecond).String())
+	})
+}
+
+// claim has a new primary be the only one that is labelled so.
+func (a *Agent) claim(epoch int, instances []string) {
+	others := slices.DeleteFunc(instances, func(name string) bool { return name == a.options.Pod })
+	err := a.labels.Claim(a.life, others)
+	if err != nil {
+		a.log.Warn("labels", "error", err.Error())
+	}
+	a.post(func() {
+		if epoch == a.epoch && err == nil {
+			a.claimed = true
+		} else if epoch == a.epoch {
+			a.chores.next = min(a.chores.next, now()+pause)
+		}
 	})
 }
 

@@ -50,10 +50,10 @@ type state struct {
 	sample   sample
 	streamed time.Duration
 	// prepared is set when Fettle's roles are there, slots are those that were made sure of.
-	prepared, checkpointed bool
-	slots                  []string
-	followers              map[string]election.Follower
-	disk                   server.Disk
+	prepared, checkpointed, claimed bool
+	slots                           []string
+	followers                       map[string]election.Follower
+	disk                            server.Disk
 	// urgentSince is since when something may be decided soon; 0 when nothing is.
 	urgentSince time.Duration
 	trouble     string
@@ -210,6 +210,7 @@ func (a *Agent) become(process election.Process, at time.Duration) {
 // newEpoch begins an epoch: what was asked of the server before is not listened to any more.
 func (a *Agent) newEpoch() {
 	a.epoch++
+	a.claimed = false
 	a.sampling.next, a.heartbeat.next = 0, 0
 }
 
