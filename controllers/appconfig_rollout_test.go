@@ -192,6 +192,35 @@ var _ = Describe("A change of an AppConfig", func() {
 		Expect(mustRead(ctx, d).Spec.Template.Annotations).To(HaveLen(1))
 	}, SpecTimeout(3*time.Minute))
 
+	It("reaches StatefulSets and DaemonSets too", func(ctx context.Context) {
+		cfg := newConfig(namespace, "shop")
+		createConfigReady(ctx, cfg)
+		template := consumer(namespace, "db", "shop-config").Spec
+		meta := metav1.ObjectMeta{Namespace: namespace, Name: "db"}
+		set := &k8sappsv1.StatefulSet{ObjectMeta: meta, Spec: k8sappsv1.StatefulSetSpec{Selector: template.Selector, Template: template.Template}}
+		agents := &k8sappsv1.DaemonSet{ObjectMeta: meta, Spec: k8sappsv1.DaemonSetSpec{Selector: template.Selector, Template: template.Template}}
+		Expect(user.Create(ctx, set)).To(Succeed())
+		Expect(user.Create(ctx, agents)).To(Succeed())
+		DeferCleanup(func(ctx context.Context) {
+			Expect(user.Delete(ctx, set)).To(Succeed())
+			Expect(user.Delete(ctx, agents)).To(Succeed())
+		})
+		Eventually(dependentsOf(2)).WithContext(ctx).WithArguments(cfg).Should(BeTrue())
+		changeConfig(ctx, cfg, func(s *configv1.AppConfigSpec) { s.Values["level"] = "info" })
+		hash := "config.fettle.dev/shop"
+		Eventually(field(agents, func(d *k8sappsv1.DaemonSet) string { return d.Spec.Template.Annotations[hash] })).WithContext(ctx).ShouldNot(BeEmpty())
+		Eventually(field(set, func(s *k8sappsv1.StatefulSet) string { return s.Spec.Template.Annotations[hash] })).WithContext(ctx).ShouldNot(BeEmpty())
+
+		By("finding the StatefulSet rolled out")
+		set.Status = k8sappsv1.StatefulSetStatus{
+			ObservedGeneration: set.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, CurrentRevision: "2", UpdateRevision: "2",
+		}
+		Expect(user.Status().Update(ctx, set)).To(Succeed())
+		agents.Status.ObservedGeneration = agents.Generation
+		Expect(user.Status().Update(ctx, agents)).To(Succeed())
+		Eventually(dependentsOf(2)).WithContext(ctx).WithArguments(cfg).Should(BeTrue())
+	})
+
 	It("leaves the pods alone when the AppConfig goes, and takes its note away", func(ctx context.Context) {
 		cfg := newConfig(namespace, "shop")
 		createConfigReady(ctx, cfg)

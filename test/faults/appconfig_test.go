@@ -1,0 +1,171 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+)
+
+const (
+	cfgName = "shop"
+	cfgNote = "config.fettle.dev/shop"
+
+	plainConfig   = `{application: shop, environment: dev, values: {level: debug}, config: {LEVEL: "{{ .Values.level }}", URL: "http://x"}, target: {historyLimit: 0}, rollout: {debounce: 0s, minInterval: 0s}}`
+	changedConfig = `{application: shop, environment: dev, values: {level: info}, config: {LEVEL: "{{ .Values.level }}", URL: "http://x"}, target: {historyLimit: 0}, rollout: {debounce: 0s, minInterval: 0s}}`
+	versioned     = `{application: shop, environment: dev, values: {level: debug}, config: {LEVEL: "{{ .Values.level }}"}, target: {mode: Versioned, historyLimit: 0}, rollout: {debounce: 0s, minInterval: 0s}}`
+	versioned2    = `{application: shop, environment: dev, values: {level: info}, config: {LEVEL: "{{ .Values.level }}"}, target: {mode: Versioned, historyLimit: 0}, rollout: {debounce: 0s, minInterval: 0s}}`
+)
+
+var (
+	appConfigs  = configv1.GroupVersion.WithResource("appconfigs")
+	cfgUsers    = k8sappsv1.SchemeGroupVersion.WithResource("deployments")
+	cfgChildren = []schema.GroupVersionResource{
+		corev1.SchemeGroupVersion.WithResource("configmaps"), corev1.SchemeGroupVersion.WithResource("secrets"), cfgUsers,
+	}
+)
+
+// TestAppConfig runs every scenario of an AppConfig.
+func TestAppConfig(t *testing.T) {
+	scenarios := map[string][]Step{
+		"publish": {cfgStep("create", plainConfig), cfgStep("change", changedConfig)},
+		"rollout": {
+			cfgStep("create", plainConfig),
+			cfgUser("uses-level", "LEVEL"), cfgUser("uses-url", "URL"),
+			{Name: "change what one of them uses", Converged: onlyRestarted("uses-level", "uses-url"), Do: setsConfig(changedConfig)},
+		},
+		"versioned": {
+			cfgStep("create", versioned), cfgUser("uses-level", "LEVEL"),
+			{Name: "change", Converged: onlyRestarted("uses-level"), Do: setsConfig(versioned2)},
+		},
+	}
+	plans, violations, judged := 0, 0, 0
+	for _, name := range slices.Sorted(maps.Keys(scenarios)) {
+		t.Run(name, func(t *testing.T) {
+			scenario := webScenario(t, "appconfig-"+name, scenarios[name])
+			scenario.Primary, scenario.Children = appConfigs, cfgChildren
+			report := Run(t, env, scenario)
+			plans, violations, judged = plans+report.Plans, violations+len(report.Violations), judged+1
+		})
+	}
+	t.Logf("faults: %d plans, %d violations in %d of %d scenarios", plans, violations, judged, len(scenarios))
+}
+
+// cfgStep creates the AppConfig or replaces its spec, and waits until it is Ready.
+func cfgStep(name, spec string) Step {
+	return Step{Name: name, Converged: Ready(appConfigs, cfgName), Do: setsConfig(spec)}
+}
+
+func setsConfig(spec string) func(context.Context, *World) error {
+	return func(ctx context.Context, w *World) error {
+		return retry.RetryOnConflict(retry.DefaultRetry, func() error { return tryConfig(ctx, w, spec) })
+	}
+}
+
+func tryConfig(ctx context.Context, w *World, spec string) error {
+	cfg := &configv1.AppConfig{ObjectMeta: metav1.ObjectMeta{Name: cfgName, Namespace: w.Namespace}}
+	err := w.Get(ctx, client.ObjectKeyFromObject(cfg), cfg)
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	missing := err != nil
+	cfg.Spec = configv1.AppConfigSpec{}
+	if err := yaml.UnmarshalStrict([]byte(spec), &cfg.Spec); err != nil {
+		return fmt.Errorf("spec of the scenario: %w", err)
+	}
+	if missing {
+		return w.Create(ctx, cfg)
+	}
+	return w.Update(ctx, cfg)
+}
+
+// cfgUser creates a Deployment of the user's that takes one key, and waits until it is known what it runs.
+func cfgUser(name, key string) Step {
+	labels := map[string]string{"app": name}
+	return Step{
+		Name: "a Deployment that uses " + key, Converged: cfgNoted(name),
+		Do: func(ctx context.Context, w *World) error {
+			return w.Create(ctx, &k8sappsv1.Deployment{
+				ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.Namespace},
+				Spec: k8sappsv1.DeploymentSpec{
+					Selector: &metav1.LabelSelector{MatchLabels: labels},
+					Template: corev1.PodTemplateSpec{
+						ObjectMeta: metav1.ObjectMeta{Labels: labels},
+						Spec: corev1.PodSpec{Containers: []corev1.Container{{
+							Name: "app", Image: "example/app",
+							Env: []corev1.EnvVar{{Name: "X", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+								LocalObjectReference: corev1.LocalObjectReference{Name: "shop-config"}, Key: key,
+							}}}},
+						}}},
+					},
+				},
+			})
+		},
+	}
+}
+
+// cfgNoted holds when it is written down what the Deployment runs, it was rolled out, and the AppConfig is Ready.
+func cfgNoted(name string) func(View) error {
+	return func(v View) error {
+		d := v.Get(cfgUsers, name)
+		if d == nil || d.GetAnnotations()[cfgNote] == "" {
+			return errors.New("nothing is noted on the Deployment")
+		}
+		if observed, _, _ := unstructured.NestedInt64(d.Object, "status", "observedGeneration"); observed != d.GetGeneration() {
+			return errors.New("the Deployment was not rolled out yet")
+		}
+		return cfgListed(v, name)
+	}
+}
+
+// cfgListed holds when the AppConfig is Ready and says that the Deployment runs it.
+func cfgListed(v View, name string) error {
+	if err := Ready(appConfigs, cfgName)(v); err != nil {
+		return err
+	}
+	dependents, _, _ := unstructured.NestedSlice(v.Get(appConfigs, cfgName).Object, "status", "dependents")
+	for _, entry := range dependents {
+		if d, ok := entry.(map[string]any); ok && d["name"] == name && d["state"] == "UpToDate" {
+			return nil
+		}
+	}
+	return fmt.Errorf("the AppConfig does not list %s as up to date: %v", name, dependents)
+}
+
+// onlyRestarted holds when the first Deployment was restarted, all run what is published, and no other was restarted.
+func onlyRestarted(name string, others ...string) func(View) error {
+	hash := func(v View, name string) string {
+		text, _, _ := unstructured.NestedString(v.Get(cfgUsers, name).Object, "spec", "template", "metadata", "annotations", cfgNote)
+		return text
+	}
+	return func(v View) error {
+		for _, each := range append(others, name) {
+			if err := cfgNoted(each)(v); err != nil {
+				return err
+			}
+		}
+		level, _, _ := unstructured.NestedString(v.Get(appConfigs, cfgName).Object, "spec", "values", "level")
+		if hash(v, name) == "" || level != "info" {
+			return errors.New("the pods have not been restarted")
+		}
+		for _, other := range others {
+			if hash(v, other) != "" {
+				return fmt.Errorf("%s was restarted, though it uses nothing that changed", other)
+			}
+		}
+		return nil
+	}
+}
