@@ -63,7 +63,7 @@ func (v *view) release(why string) *Decision {
 func hold(v *view) *Decision {
 	s := v.server
 	switch {
-	case v.in.Holding.Pending != nil && !s.mayWrite():
+	case v.in.Holding.Pending != nil && !s.mayWrite() && !v.renewing():
 		return wait("waits for a write of the Lease")
 	case !v.held():
 		return v.takeBack()
@@ -77,6 +77,12 @@ func hold(v *view) *Decision {
 		return do(InitDB{}, "makes a new cluster")
 	}
 	return v.release("this instance has no data that can be started")
+}
+
+// renewing says that the write under way only renews a Lease that is held without it. Starting need not wait for its
+// answer: while the API server is away, one such write follows the other. (7)
+func (v *view) renewing() bool {
+	return v.held() && v.in.Holding.Pending.Lease.Holder == v.Self && v.server.Process == Down && v.server.Data == Usable
 }
 
 // takeBack writes a Lease that names this very pod again: its process before this one is dead, or was fenced. One that
