@@ -62,7 +62,7 @@ func (r *reconciler) apply(ctx context.Context, pg *databasev1alpha1.PostgreSQL,
 	var refused error
 	for i := range in.credentials {
 		c := &in.credentials[i]
-		if err := r.keep(ctx, pg, c.live, c.object(pg)); err != nil {
+		if err := r.keep(ctx, c.live, c.object(pg)); err != nil {
 			refused = cmp.Or(refused, err)
 		}
 	}
@@ -75,9 +75,9 @@ func (r *reconciler) apply(ctx context.Context, pg *databasev1alpha1.PostgreSQL,
 	return cmp.Or(refused, r.applier.Prune(ctx, pg, superfluous(pg, in)...))
 }
 
-// keep makes a Secret of credentials as it should be. It is not controlled by pg where its deletion keeps it, which is
+// keep makes a Secret of credentials as it should be. It is not controlled where the deletion keeps it, which is
 // why the applier can't do it.
-func (r *reconciler) keep(ctx context.Context, pg *databasev1alpha1.PostgreSQL, live, want *corev1.Secret) error {
+func (r *reconciler) keep(ctx context.Context, live, want *corev1.Secret) error {
 	if live == nil {
 		if err := r.client.Create(ctx, want, client.FieldOwner(controllerName)); err != nil {
 			return fmt.Errorf("create Secret %q: %w", want.Name, err)

@@ -95,6 +95,11 @@ func configured(pg *databasev1alpha1.PostgreSQL, seen *observed, settled bool) v
 	case c.primary() == nil:
 		return unknown(fettlev1.ReasonReconciling, "databases and roles are looked at when an instance takes writes")
 	}
+	return inEffect(pg, c, settled)
+}
+
+// inEffect judges whether the instances have taken over the configuration.
+func inEffect(pg *databasev1alpha1.PostgreSQL, c *cluster, settled bool) verdict {
 	for _, in := range c.running() {
 		switch {
 		case in.fenced:

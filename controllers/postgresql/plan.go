@@ -154,17 +154,8 @@ func roll(c *cluster) step {
 		return s
 	}
 	primary := c.primary()
-	for i := len(c.instances) - 1; i >= 0; i-- {
-		in := &c.instances[i]
-		if in == primary || in.fenced || in.pod == nil {
-			continue
-		}
-		if in.outdated {
-			return replace(in, "the template has changed")
-		}
-		if in.needsRestart() {
-			return restart(in)
-		}
+	if s := rollReplicas(c, primary); s.verb != stepNone {
+		return s
 	}
 	if primary == nil || (!primary.outdated && !primary.needsRestart()) {
 		return step{}
@@ -178,18 +169,25 @@ func roll(c *cluster) step {
 	return restart(primary)
 }
 
+// rollReplicas brings the next instance up to date that is not the primary.
+func rollReplicas(c *cluster, primary *instance) step {
+	for i := len(c.instances) - 1; i >= 0; i-- {
+		in := &c.instances[i]
+		switch {
+		case in == primary || in.fenced || in.pod == nil:
+		case in.outdated:
+			return replace(in, "the template has changed")
+		case in.needsRestart():
+			return restart(in)
+		}
+	}
+	return step{}
+}
+
 // heal waits for instances that don't serve. One of an old template is replaced at once: it may never start, and the present
 // template may be the cure.
 func heal(c *cluster) step {
-	var waiting *instance
-	pending := false
-	for i := range c.instances {
-		in := &c.instances[i]
-		pending = pending || in.outdated || in.needsRestart()
-		if !in.ready() && !in.fenced && (waiting == nil || waiting.outdated) {
-			waiting = in
-		}
-	}
+	waiting, pending := unserving(c)
 	switch {
 	case waiting == nil || !pending:
 		return step{} // status tells of those that don't serve; nothing is to be done about them here
@@ -197,6 +195,19 @@ func heal(c *cluster) step {
 		return replace(waiting, "it does not serve, and the template has changed")
 	}
 	return wait(databasev1alpha1.ReasonUpdating, "the update goes on when %s is ready", waiting.name)
+}
+
+// unserving is an instance that does not serve, one of the present template if there is such a one, nil when all do; and
+// whether anything is to be brought up to date.
+func unserving(c *cluster) (waiting *instance, pending bool) {
+	for i := range c.instances {
+		in := &c.instances[i]
+		pending = pending || in.outdated || in.needsRestart()
+		if !in.ready() && !in.fenced && (waiting == nil || waiting.outdated) {
+			waiting = in
+		}
+	}
+	return waiting, pending
 }
 
 // onlyOneDown is true while no instance of the present template is missing.

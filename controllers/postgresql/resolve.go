@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"time"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -162,42 +161,33 @@ func (r *reconciler) ownSecret(ctx context.Context, pg *databasev1alpha1.Postgre
 // passwords reads those that Fettle made, and the versions of those that users gave.
 func (r *reconciler) passwords(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
 	in.passwords, in.credentials = map[string]password{}, credentialsOf(pg)
-	complete := true
 	lives := make([]*corev1.Secret, len(in.credentials))
+	complete, err := r.userVersions(ctx, pg, in)
+	if err != nil {
+		return err
+	}
 	for i := range in.credentials {
 		c := &in.credentials[i]
-		s, err := r.ownSecret(ctx, pg, c.secret)
-		if err != nil {
+		if lives[i], err = r.ownSecret(ctx, pg, c.secret); err != nil {
 			return err
 		}
-		if lives[i] = s; s == nil {
+		if lives[i] == nil {
 			complete = false
 			continue
 		}
-		in.passwords[c.role] = password{version: s.ResourceVersion}
-	}
-	for i := range pg.Spec.Roles {
-		role := &pg.Spec.Roles[i]
-		if !logsIn(role) || role.PasswordSecret == nil {
-			continue
-		}
-		version, err := r.secretVersion(ctx, pg, role.PasswordSecret.Name)
-		if err != nil {
-			return err
-		}
-		if version == "" {
-			complete, in.secretMissing = false, role.PasswordSecret.Name
-			continue
-		}
-		in.passwords[string(role.Name)] = password{version: version}
+		in.passwords[c.role] = password{version: lives[i].ResourceVersion}
 	}
 	if primary := in.cluster.primary(); primary != nil && complete {
 		in.wishesHash = wishesHash(pg, in.passwords, primary.pod)
 	}
-	done := in.wishesHash != "" && in.wishesHash == pg.Status.DesiredHash
+	return in.load(lives, in.wishesHash != "" && in.wishesHash == pg.Status.DesiredHash)
+}
+
+// load takes over the contents of the Secrets with passwords that Fettle made.
+func (in *inputs) load(lives []*corev1.Secret, told bool) error {
 	for i := range in.credentials {
 		c := &in.credentials[i]
-		if err := c.load(lives[i], done); err != nil {
+		if err := c.load(lives[i], told); err != nil {
 			return fmt.Errorf("password of role %s: %w", c.role, err)
 		}
 		if p, ok := in.passwords[c.role]; ok {
@@ -206,6 +196,27 @@ func (r *reconciler) passwords(ctx context.Context, pg *databasev1alpha1.Postgre
 		}
 	}
 	return nil
+}
+
+// userVersions notes the versions of the Secrets that users gave. It is false where one is missing.
+func (r *reconciler) userVersions(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) (complete bool, err error) {
+	complete = true
+	for i := range pg.Spec.Roles {
+		role := &pg.Spec.Roles[i]
+		if !logsIn(role) || role.PasswordSecret == nil {
+			continue
+		}
+		version, err := r.secretVersion(ctx, pg, role.PasswordSecret.Name)
+		if err != nil {
+			return false, err
+		}
+		if version == "" {
+			complete, in.secretMissing = false, role.PasswordSecret.Name
+			continue
+		}
+		in.passwords[string(role.Name)] = password{version: version}
+	}
+	return complete, nil
 }
 
 // secretVersion is the resourceVersion of a user's Secret, from the metadata in the cache; empty when there is none.
@@ -245,6 +256,3 @@ func (r *reconciler) userPasswords(ctx context.Context, pg *databasev1alpha1.Pos
 	}
 	return nil
 }
-
-// renewal is how long until a certificate is due.
-func (in *inputs) renewal(now time.Time) time.Duration { return in.certificates.renewAt.Sub(now) }

@@ -105,13 +105,7 @@ func describe(pg *databasev1alpha1.PostgreSQL, c *cluster) {
 }
 
 func describeOne(in *instance) databasev1alpha1.PostgreSQLInstance {
-	one := databasev1alpha1.PostgreSQLInstance{Name: in.name, Role: databasev1alpha1.RoleUnknown, State: databasev1alpha1.InstanceStarting}
-	switch {
-	case in.labelled(databasev1alpha1.LabelRolePrimary):
-		one.Role = databasev1alpha1.RolePrimary
-	case in.labelled(databasev1alpha1.LabelRoleReplica):
-		one.Role = databasev1alpha1.RoleReplica
-	}
+	one := databasev1alpha1.PostgreSQLInstance{Name: in.name, Role: roleOf(in), State: databasev1alpha1.InstanceStarting}
 	bad := troubleOf(in)
 	switch {
 	case in.pod == nil, in.terminating():
@@ -132,6 +126,16 @@ func describeOne(in *instance) databasev1alpha1.PostgreSQLInstance {
 	}
 	one.Message = clip(one.Message, maxInstanceMessage)
 	return one
+}
+
+func roleOf(in *instance) databasev1alpha1.InstanceRole {
+	switch {
+	case in.labelled(databasev1alpha1.LabelRolePrimary):
+		return databasev1alpha1.RolePrimary
+	case in.labelled(databasev1alpha1.LabelRoleReplica):
+		return databasev1alpha1.RoleReplica
+	}
+	return databasev1alpha1.RoleUnknown
 }
 
 // configuredBefore reports whether the last pass found this generation in effect everywhere.

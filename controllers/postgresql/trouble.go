@@ -3,6 +3,7 @@ package postgresql
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -27,11 +28,9 @@ func troubleOf(in *instance) *trouble {
 	if pod.Status.Phase == corev1.PodFailed && pod.Status.Reason != "" {
 		return &trouble{pod.Status.Reason, fmt.Sprintf("pod %s failed: %s", pod.Name, pod.Status.Message)}
 	}
-	for _, list := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-		for i := range list {
-			if t := containerTrouble(pod, &list[i]); t != nil {
-				return t
-			}
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if t := containerTrouble(pod, &c); t != nil {
+			return t
 		}
 	}
 	return nil

@@ -42,16 +42,22 @@ func grow(pg *databasev1alpha1.PostgreSQL, c *cluster) growth {
 	if auto := pg.Spec.AutoGrow; auto != nil && slices.ContainsFunc(c.instances, func(i instance) bool { return fillsUp(&i, size, auto.Threshold) }) {
 		size = larger(size, auto)
 	}
-	g := growth{size: size}
-	for i := range c.instances {
-		claim := c.instances[i].claim
-		if asked := requested(claim); claim != nil && claim.DeletionTimestamp == nil && asked.Cmp(size) < 0 {
-			g.patch = append(g.patch, claim)
-		}
-	}
+	g := growth{size: size, patch: smaller(c, size)}
 	settled := c.size() == replicas(pg) || pg.Spec.Hibernated && c.size() == 0 // the new one starts with the number that is wanted
 	g.replaceSet = settled && len(g.patch) == 0 && c.set != nil && templateSize(c) != nil && templateSize(c).Cmp(size) != 0
 	return g
+}
+
+// smaller are the claims that ask for less than size.
+func smaller(c *cluster, size resource.Quantity) []*corev1.PersistentVolumeClaim {
+	var out []*corev1.PersistentVolumeClaim
+	for i := range c.instances {
+		claim := c.instances[i].claim
+		if asked := requested(claim); claim != nil && claim.DeletionTimestamp == nil && asked.Cmp(size) < 0 {
+			out = append(out, claim)
+		}
+	}
+	return out
 }
 
 // fillsUp is true when an instance uses more than threshold percent of a volume that has the size it should have: one that
@@ -151,14 +157,24 @@ func claimState(i *instance, g growth, now time.Time) *verdict {
 	case claim.Status.Phase != corev1.ClaimBound:
 		return say(databasev1alpha1.ReasonVolumeUnbound, "claim %s has no volume yet: see kubectl describe pvc %s; check spec.storageClassName", claim.Name, claim.Name)
 	}
-	for _, cond := range claim.Status.Conditions {
-		if cond.Status == corev1.ConditionTrue && (cond.Type == corev1.PersistentVolumeClaimVolumeModifyVolumeError || cond.Type == corev1.PersistentVolumeClaimControllerResizeError ||
-			cond.Type == corev1.PersistentVolumeClaimNodeResizeError) {
-			return say(databasev1alpha1.ReasonVolumeStuck, "claim %s can't be made larger: %s", claim.Name, cond.Message)
-		}
+	if why := resizeError(claim); why != "" {
+		return say(databasev1alpha1.ReasonVolumeStuck, "claim %s can't be made larger: %s", claim.Name, why)
 	}
 	if capacity := claim.Status.Capacity[corev1.ResourceStorage]; capacity.Cmp(g.size) < 0 {
 		return say(databasev1alpha1.ReasonVolumeGrowing, "the volume of %s is being made larger, to %s", i.name, g.size.String())
 	}
 	return nil
+}
+
+// resizeError is what Kubernetes says of a claim that it can't make larger.
+func resizeError(claim *corev1.PersistentVolumeClaim) string {
+	for _, c := range claim.Status.Conditions {
+		switch c.Type {
+		case corev1.PersistentVolumeClaimControllerResizeError, corev1.PersistentVolumeClaimNodeResizeError:
+			if c.Status == corev1.ConditionTrue {
+				return c.Message
+			}
+		}
+	}
+	return ""
 }

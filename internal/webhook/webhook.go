@@ -1,5 +1,5 @@
-// Package webhook admits WebApps and WebAppPolicies: it holds WebApps to the policies of their namespace, and checks
-// what the schemas of the two kinds can't see.
+// Package webhook admits WebApps, WebAppPolicies and PostgreSQLs: it holds WebApps to the policies of their namespace, and
+// checks what the schemas of these kinds can't see.
 //
 // It never gets in the way of a deletion: there is no rule for DELETE, and an object that is being deleted may change.
 package webhook
@@ -16,6 +16,7 @@ import (
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 )
 
 // +kubebuilder:rbac:groups=apps.fettle.dev,resources=webapppolicies,verbs=get;list;watch
@@ -41,6 +42,12 @@ func Setup(ctx context.Context, mgr ctrl.Manager) error {
 		Complete()
 	if err != nil {
 		return fmt.Errorf("webhook of WebAppPolicies: %w", err)
+	}
+	err = ctrl.NewWebhookManagedBy(mgr, &databasev1alpha1.PostgreSQL{}).
+		WithValidator(&postgreSQLValidator{}).
+		Complete()
+	if err != nil {
+		return fmt.Errorf("webhook of PostgreSQLs: %w", err)
 	}
 	mgr.GetWebhookServer().Register(scalePath, &ctrlwebhook.Admission{Handler: newScaleHandler(mgr.GetScheme(), judge)})
 	return nil
