@@ -1,6 +1,9 @@
 package election
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // view is one input while it is judged.
 type view struct {
@@ -73,6 +76,9 @@ func (s Server) yielded() bool { return s.standby() && s.Upstream == "" && !s.Re
 func (v *view) held() bool {
 	if v.in.Holding.Confirmed.Sent == 0 || !v.mine() && !v.lease.unowned() {
 		return false
+	}
+	if slices.ContainsFunc(possible(v.in.Holding), func(w Write) bool { return w.Lease.Holder != v.Self }) {
+		return false // it may have been given back
 	}
 	at, bounded := secured(v.Config, v.in)
 	return !bounded || v.in.Now < at+v.Fence

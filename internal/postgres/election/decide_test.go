@@ -164,6 +164,10 @@ func TestReadWriteOnlyWithTheLease(t *testing.T) {
 			in.Holding, in.Server.Process = Holding{}, Starting
 		}, "Stop{2 false}", ""},
 		{"starts with it", func(_ *Config, in *Input) { down(in) }, "StartPrimary{}", ""},
+		{"takes it back first after a release without answer", func(_ *Config, in *Input) {
+			down(in)
+			in.Holding.Unsettled = []Write{{Sent: now - second, Lease: Lease{Version: "7", Released: true}}}
+		}, "Acquire", "its own"},
 	})
 	test(t, following, []decision{
 		{"starts as a standby without it", func(_ *Config, in *Input) { down(in) }, "StartStandby{pg-1}", ""},
@@ -225,12 +229,12 @@ func TestDeadline(t *testing.T) {
 		{"one that grows has it from the write that may tell the others", func(c *Config, in *Input) {
 			sent(time.Minute)(c, in)
 			in.Holding.Confirmed.Lease.Instances = c.Instances[:1]
-			in.Holding.Unsettled = []Write{{Sent: now - 8*second, Lease: Lease{Instances: c.Instances}}}
+			in.Holding.Unsettled = []Write{{Sent: now - 8*second, Lease: Lease{Holder: c.Self, Instances: c.Instances}}}
 		}, "Stop{2 false}", ""},
 		{"and not before", func(c *Config, in *Input) {
 			sent(time.Minute)(c, in)
 			in.Holding.Confirmed.Lease.Instances = c.Instances[:1]
-			in.Holding.Unsettled = []Write{{Sent: now - 6*second, Lease: Lease{Instances: c.Instances}}}
+			in.Holding.Unsettled = []Write{{Sent: now - 6*second, Lease: Lease{Holder: c.Self, Instances: c.Instances}}}
 		}, "AskPeers", ""},
 	})
 	c, in := leading()

@@ -13,7 +13,10 @@ func TestRenewedOnlyWhileAlive(t *testing.T) {
 	test(t, leading, []decision{
 		{"renewed when it answers", func(_ *Config, in *Input) { due(in) }, "Renew", "renews"},
 		{"not before it is due", nil, "Wait{}", ""},
-		{"not while a write is under way", func(_ *Config, in *Input) { due(in); in.Holding.Pending = &Write{Sent: now - second} }, "Wait{}", ""},
+		{"not while a write is under way", func(_ *Config, in *Input) {
+			due(in)
+			in.Holding.Pending = &Write{Sent: now - second, Lease: in.Lease.Lease}
+		}, "Wait{}", ""},
 		{"not when it does not answer", func(_ *Config, in *Input) {
 			due(in)
 			in.Server.Answered = now - 2100*time.Millisecond

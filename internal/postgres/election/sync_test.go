@@ -115,10 +115,10 @@ func TestPublishing(t *testing.T) {
 		}, both[:1], nil},
 		{"one is away: published first", func(_ *Config, in *Input) { away(in) }, both, nil},
 		{"then loaded", func(_ *Config, in *Input) { away(in); in.Lease.Lease.Sync = both }, both, &both[1]},
-		{"not while a write may take it back", func(_ *Config, in *Input) {
+		{"not while a write may take it back", func(c *Config, in *Input) {
 			away(in)
 			in.Lease.Lease.Sync = both
-			in.Holding.Unsettled = []Write{{Sent: now, Lease: Lease{Sync: both[:1]}}}
+			in.Holding.Unsettled = []Write{{Sent: now, Lease: Lease{Holder: c.Self, Sync: both[:1]}}}
 		}, both, nil},
 		{"not before the Lease says who leads", func(_ *Config, in *Input) {
 			away(in)
