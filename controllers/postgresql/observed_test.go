@@ -158,46 +158,47 @@ func TestHolderDead(t *testing.T) {
 	}
 }
 
+// rotation is what a pass makes of a Secret: the password that it then says, the one noted beside it, and the request done.
+type rotation struct{ Password, Next, Rotated string }
+
 // TestRotation follows a password through a rotation that is interrupted after each step.
 func TestRotation(t *testing.T) {
 	pg := wanting(1)
 	pg.Spec.DatabaseName = "app"
-	live := func(c credential, annotations map[string]string) *corev1.Secret {
-		s := c.object(pg)
-		s.Annotations = annotations
-		return s
-	}
-	step := func(s *corev1.Secret, told bool) credential {
+	var secret *corev1.Secret
+	step := func(what string, told bool, want rotation) rotation {
 		t.Helper()
 		c := credentialsOf(pg)[0]
-		if err := c.load(s, told); err != nil {
+		if err := c.load(secret, told); err != nil {
 			t.Fatal(err)
 		}
-		return c
+		got := rotation{c.password, c.next, c.rotated}
+		if want.Password == "" {
+			want.Password = got.Password // made in this step
+		}
+		if want.Next == "new" && got.Next != "" && got.Next != got.Password {
+			want.Next = got.Next
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+		annotations := map[string]string{}
+		if secret != nil {
+			annotations = secret.Annotations
+		}
+		secret = c.object(pg)
+		secret.Annotations = merged(annotations, secret.Annotations)
+		return got
 	}
-	first := step(nil, false)
-	kept := step(live(first, nil), true)
-	if kept.password != first.password || kept.next != "" || kept.effective() != first.password {
-		t.Errorf("a password changed by itself: %+v", kept)
-	}
-	asked := map[string]string{databasev1alpha1.AnnotationRotate: "1"}
-	noted := step(live(kept, asked), true)
-	if noted.password != first.password || noted.next == "" || noted.effective() != noted.next {
-		t.Errorf("asked: %+v, want the old one in effect and a new one noted", noted)
-	}
-	if again := step(live(noted, asked), false); again.next != noted.next || again.password != first.password {
-		t.Errorf("not told yet: %+v", again)
-	}
-	done := step(live(noted, asked), true)
-	if done.password != noted.next || done.next != "" || done.rotated != "1" {
-		t.Errorf("told: %+v", done)
-	}
-	asked[databasev1alpha1.AnnotationRotated] = "1"
-	if after := step(live(done, asked), true); after.password != done.password || after.next != "" {
-		t.Errorf("afterwards: %+v", after)
-	}
-	for key, value := range done.fields(pg) {
-		if strings.Contains(value, first.password) {
+	first := step("made", false, rotation{})
+	step("kept", true, first)
+	secret.Annotations = map[string]string{databasev1alpha1.AnnotationRotate: "1"}
+	noted := step("asked", true, rotation{Password: first.Password, Next: "new"})
+	step("not told yet", false, noted)
+	done := step("told", true, rotation{Password: noted.Next, Rotated: "1"})
+	step("afterwards", true, done)
+	for key, value := range secret.Data {
+		if strings.Contains(string(value), first.Password) {
 			t.Errorf("%s still has the old password", key)
 		}
 	}

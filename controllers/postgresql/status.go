@@ -1,6 +1,7 @@
 package postgresql
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -120,9 +121,7 @@ func describeOne(in *instance) databasev1alpha1.PostgreSQLInstance {
 		one.State, one.Message = databasev1alpha1.InstanceFailed, bad.message
 	}
 	if one.State == databasev1alpha1.InstanceStarting || one.State == databasev1alpha1.InstanceFailed {
-		if text := told(in.status); text != "" {
-			one.Message = text
-		}
+		one.Message = cmp.Or(told(in.status), one.Message)
 	}
 	one.Message = clip(one.Message, maxInstanceMessage)
 	return one
