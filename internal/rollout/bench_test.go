@@ -3,6 +3,7 @@ package rollout
 import (
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
@@ -16,7 +17,7 @@ func realistic(i int) *k8sappsv1.Deployment {
 	d := &k8sappsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Name: fmt.Sprint("shop-", i), Namespace: fmt.Sprint("team-", i%100), UID: "0e2b7d5c-96f1-4b55-9c55-3f0f2f3d8a11", ResourceVersion: fmt.Sprint(i),
 		Labels: labels, Annotations: map[string]string{theKey: restarted(unknown("0123456789abcdef"), start).String(), "other": "x"},
-		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl", Time: &metav1.Time{Time: start}, FieldsV1: &metav1.FieldsV1{Raw: make([]byte, 4000)}}},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl", Time: &metav1.Time{Time: start}, FieldsV1: metav1.NewFieldsV1(strings.Repeat("x", 4000))}},
 	}}
 	d.Spec.Selector, d.Spec.Template.Labels = &metav1.LabelSelector{MatchLabels: labels}, labels
 	d.Spec.Template.Annotations = map[string]string{theKey: unknown("0123456789abcdef")}
