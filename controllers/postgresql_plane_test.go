@@ -211,25 +211,14 @@ func (d *databases) elect(ctx context.Context, set *k8sappsv1.StatefulSet, pods 
 	if err := user.Get(ctx, client.ObjectKeyFromObject(set), pg); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	var primary string
 	names := slices.Sorted(maps.Keys(pods))
-	fit := func(name string) bool {
-		return pods[name] != nil && len(pods[name].Status.Conditions) > 0 && pods[name].Status.Conditions[0].Status == corev1.ConditionTrue
-	}
-	for _, name := range names {
-		if primary == "" && fit(name) || fit(name) && pods[name].Labels[databasev1alpha1.LabelRole] == databasev1alpha1.LabelRolePrimary {
-			primary = name
-		}
-	}
-	if wanted := pg.Annotations[databasev1alpha1.AnnotationSwitchover]; fit(wanted) {
-		primary = wanted
-	}
+	primary := chosen(pg, names, pods)
 	for _, name := range names {
 		role := databasev1alpha1.LabelRoleReplica
 		if name == primary {
 			role = databasev1alpha1.LabelRolePrimary
 		}
-		if pod := pods[name]; fit(name) && pod.Labels[databasev1alpha1.LabelRole] != role {
+		if pod := pods[name]; fit(pod) && pod.Labels[databasev1alpha1.LabelRole] != role {
 			before := pod.DeepCopy()
 			pod.Labels[databasev1alpha1.LabelRole] = role
 			if err := user.Patch(ctx, pod, client.MergeFrom(before)); err != nil {
@@ -238,4 +227,22 @@ func (d *databases) elect(ctx context.Context, set *k8sappsv1.StatefulSet, pods 
 		}
 	}
 	return nil
+}
+
+// chosen is the pod that should be primary.
+func chosen(pg *databasev1alpha1.PostgreSQL, names []string, pods map[string]*corev1.Pod) (primary string) {
+	if wanted := pg.Annotations[databasev1alpha1.AnnotationSwitchover]; fit(pods[wanted]) {
+		return wanted
+	}
+	for _, name := range names {
+		if fit(pods[name]) && (primary == "" || pods[name].Labels[databasev1alpha1.LabelRole] == databasev1alpha1.LabelRolePrimary) {
+			primary = name
+		}
+	}
+	return primary
+}
+
+// fit reports whether a pod exists and is ready.
+func fit(pod *corev1.Pod) bool {
+	return pod != nil && len(pod.Status.Conditions) > 0 && pod.Status.Conditions[0].Status == corev1.ConditionTrue
 }
