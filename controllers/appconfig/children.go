@@ -117,24 +117,20 @@ func (r *reconciler) foreign(ctx context.Context, cfg *configv1.AppConfig, kind,
 		if err != nil {
 			return false, fmt.Errorf("look for %s %q: %w", kind, name, err)
 		}
-		ref := metav1.GetControllerOfNoCopy(look.obj)
-		// One of a former AppConfig of the name is about to be deleted by the garbage collector, which Apply waits for.
-		own := ref != nil && (ref.UID == cfg.UID || (ref.Kind == ownerKind && ref.Name == cfg.Name))
-		if ref == nil && look.obj.GetLabels()[labelOwnerKind] == ownerKind && look.obj.GetLabels()[labelOwnerName] == cfg.Name {
-			own = true // it lost its owner reference, and Apply takes it back if it bears the mark of its making
-		}
-		if own || (look.needed && look.obj.GetUID() == "") {
+		if belongs(cfg, look.obj) || (look.needed && look.obj.GetUID() == "") {
 			return false, nil
 		}
 	}
 	return true, nil
 }
 
-// ownOrFormer reports whether cfg controls obj, or a former AppConfig of its name did: the garbage collector is about to delete
-// that one, which Apply waits for.
-func ownOrFormer(cfg *configv1.AppConfig, obj metav1.Object) bool {
-	ref := metav1.GetControllerOfNoCopy(obj)
-	return ref != nil && (ref.UID == cfg.UID || (ref.Kind == ownerKind && ref.Name == cfg.Name))
+// belongs reports whether obj is cfg's to write, or soon is: one of a former AppConfig of the name is about to be deleted by the
+// garbage collector, which Apply waits for; one that lost its owner reference is taken back if it bears the mark of its making.
+func belongs(cfg *configv1.AppConfig, obj metav1.Object) bool {
+	if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {
+		return ref.UID == cfg.UID || (ref.Kind == ownerKind && ref.Name == cfg.Name)
+	}
+	return obj.GetLabels()[labelOwnerKind] == ownerKind && obj.GetLabels()[labelOwnerName] == cfg.Name
 }
 
 func metadataOf(kind string) client.Object {

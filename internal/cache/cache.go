@@ -61,7 +61,7 @@ func (s *split) unwatched(obj runtime.Object) error {
 	switch obj.(type) {
 	case *corev1.Secret, *corev1.SecretList:
 		if s.live != nil {
-			return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("Secrets are not watched (--watch-secrets=false)"))
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("--watch-secrets=false: they are only read by name"))
 		}
 	}
 	return nil

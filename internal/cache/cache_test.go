@@ -142,69 +142,85 @@ func metadataOf(kind string) *metav1.PartialObjectMetadata {
 	return meta
 }
 
-// TestCache runs a manager's cache beside objects that are ours and that are not.
-func TestCache(t *testing.T) {
+// stage has objects that are ours and that are not in a namespace, and one that is ours in another.
+type stage struct {
+	namespace    string
+	foreign, own *corev1.Secret
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
 	c, err := client.New(env.Admin, client.Options{Scheme: newScheme(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	namespace, other := env.Namespace(t), env.Namespace(t)
-	foreign, own := newSecret(namespace, "foreign", nil), newSecret(namespace, "own", ownLabels)
+	namespace := env.Namespace(t)
+	s := &stage{namespace: namespace, foreign: newSecret(namespace, "foreign", nil), own: newSecret(namespace, "own", ownLabels)}
 	for _, object := range []client.Object{
-		newDeployment(namespace, "ours", ownLabels), newDeployment(namespace, "foreign", nil), foreign, own, newSecret(other, "own", ownLabels),
+		newDeployment(namespace, "ours", ownLabels), newDeployment(namespace, "foreign", nil), s.foreign, s.own,
+		newSecret(env.Namespace(t), "own", ownLabels),
 	} {
 		if err := c.Create(t.Context(), object); err != nil {
 			t.Fatal(err)
 		}
 	}
-	mgr := startManager(t, []string{namespace}, true)
-	t.Run("children of others are not cached", func(t *testing.T) {
-		list := &k8sappsv1.DeploymentList{}
-		err := mgr.GetClient().List(t.Context(), list)
-		if err != nil || len(list.Items) != 1 || list.Items[0].Name != "ours" || list.Items[0].ManagedFields != nil {
-			t.Errorf("cached Deployments: %v, %v; want ours alone, without managedFields", list.Items, err)
-		}
+	return s
+}
+
+func TestChildrenOfOthersAreNotCached(t *testing.T) {
+	mgr := startManager(t, []string{newStage(t).namespace}, true)
+	list := &k8sappsv1.DeploymentList{}
+	err := mgr.GetClient().List(t.Context(), list)
+	if err != nil || len(list.Items) != 1 || list.Items[0].Name != "ours" || list.Items[0].ManagedFields != nil {
+		t.Errorf("cached Deployments: %v, %v; want ours alone, without managedFields", list.Items, err)
+	}
+}
+
+func TestSecretsOfOthersAreCachedByTheirIdentity(t *testing.T) {
+	s := newStage(t)
+	mgr := startManager(t, []string{s.namespace}, true)
+	got := metadataOf("Secret")
+	err := mgr.GetClient().Get(t.Context(), client.ObjectKeyFromObject(s.foreign), got)
+	want := identity(metav1.ObjectMeta{
+		Namespace: s.namespace, Name: "foreign", UID: s.foreign.UID, ResourceVersion: s.foreign.ResourceVersion,
+		CreationTimestamp: s.foreign.CreationTimestamp,
 	})
-	t.Run("a Secret is cached by its identity", func(t *testing.T) {
-		got := metadataOf("Secret")
-		err := mgr.GetClient().Get(t.Context(), client.ObjectKeyFromObject(foreign), got)
-		want := identity(metav1.ObjectMeta{
-			Namespace: namespace, Name: "foreign", UID: foreign.UID, ResourceVersion: foreign.ResourceVersion,
-			CreationTimestamp: foreign.CreationTimestamp,
-		})
-		if diff := cmp.Diff(want, got.ObjectMeta); diff != "" || err != nil {
-			t.Errorf("cached metadata (-want +got): %v\n%s", err, diff)
-		}
-	})
-	t.Run("contents are cached of Fettle's own Secrets only", func(t *testing.T) {
-		list := &corev1.SecretList{}
-		err := mgr.GetClient().List(t.Context(), list)
-		if err != nil || len(list.Items) != 1 || list.Items[0].Name != "own" || string(list.Items[0].Data["password"]) != "hunter2" {
-			t.Errorf("cached Secrets: %v, %v; want the own one of the watched namespace alone", list.Items, err)
-		}
-		if err := mgr.GetClient().Get(t.Context(), client.ObjectKeyFromObject(foreign), &corev1.Secret{}); !apierrors.IsNotFound(err) {
-			t.Errorf("a foreign Secret: %v, want none in the cache", err)
-		}
-		if err := mgr.GetAPIReader().Get(t.Context(), client.ObjectKeyFromObject(foreign), &corev1.Secret{}); err != nil {
-			t.Errorf("a foreign Secret from the API server: %v", err)
-		}
-		if _, err := mgr.GetCache().GetInformerForKind(t.Context(), corev1.SchemeGroupVersion.WithKind("Secret")); err != nil {
-			t.Errorf("informer by kind: %v", err)
-		}
-	})
-	t.Run("a role that can't watch Secrets can read them by name", func(t *testing.T) {
-		mgr := startManager(t, nil, false)
-		got := &corev1.Secret{}
-		if err := mgr.GetClient().Get(t.Context(), client.ObjectKeyFromObject(own), got); err != nil || string(got.Data["password"]) != "hunter2" {
-			t.Errorf("own Secret: %v, %v", got.Data, err)
-		}
-		if err := mgr.GetClient().List(t.Context(), &corev1.SecretList{}); !apierrors.IsForbidden(err) {
-			t.Errorf("list of Secrets: %v, want Forbidden without a request", err)
-		}
-		if _, err := mgr.GetCache().GetInformer(t.Context(), &corev1.Secret{}); !apierrors.IsForbidden(err) {
-			t.Errorf("watch of Secrets: %v, want Forbidden without a request", err)
-		}
-	})
+	if diff := cmp.Diff(want, got.ObjectMeta); diff != "" || err != nil {
+		t.Errorf("cached metadata (-want +got): %v\n%s", err, diff)
+	}
+	if err := mgr.GetClient().Get(t.Context(), client.ObjectKeyFromObject(s.foreign), &corev1.Secret{}); !apierrors.IsNotFound(err) {
+		t.Errorf("contents of a foreign Secret: %v, want none in the cache", err)
+	}
+	if err := mgr.GetAPIReader().Get(t.Context(), client.ObjectKeyFromObject(s.foreign), &corev1.Secret{}); err != nil {
+		t.Errorf("a foreign Secret from the API server: %v", err)
+	}
+}
+
+func TestContentsOfOwnSecretsAreCached(t *testing.T) {
+	mgr := startManager(t, []string{newStage(t).namespace}, true)
+	list := &corev1.SecretList{}
+	err := mgr.GetClient().List(t.Context(), list)
+	if err != nil || len(list.Items) != 1 || list.Items[0].Name != "own" || string(list.Items[0].Data["password"]) != "hunter2" {
+		t.Errorf("cached Secrets: %v, %v; want the own one of the watched namespace alone", list.Items, err)
+	}
+	if _, err := mgr.GetCache().GetInformerForKind(t.Context(), corev1.SchemeGroupVersion.WithKind("Secret")); err != nil {
+		t.Errorf("informer by kind: %v", err)
+	}
+}
+
+func TestSecretsThatMayNotBeWatchedAreReadByName(t *testing.T) {
+	s := newStage(t)
+	mgr := startManager(t, nil, false)
+	got := &corev1.Secret{}
+	if err := mgr.GetClient().Get(t.Context(), client.ObjectKeyFromObject(s.own), got); err != nil || string(got.Data["password"]) != "hunter2" {
+		t.Errorf("own Secret: %v, %v", got.Data, err)
+	}
+	if err := mgr.GetClient().List(t.Context(), &corev1.SecretList{}); !apierrors.IsForbidden(err) {
+		t.Errorf("list of Secrets: %v, want Forbidden without a request", err)
+	}
+	if _, err := mgr.GetCache().GetInformer(t.Context(), &corev1.Secret{}); !apierrors.IsForbidden(err) {
+		t.Errorf("watch of Secrets: %v, want Forbidden without a request", err)
+	}
 }
 
 func newSecret(namespace, name string, labels map[string]string) *corev1.Secret {
