@@ -19,10 +19,12 @@ KUBEBUILDER_ASSETS=$(hack/tools/bin kubernetes)
 export KUBEBUILDER_ASSETS
 hack/postgres.sh
 # The end-to-end tests and the benchmarks have targets of their own: make e2e, make bench.
-packages=$(go list ./... | grep -vE '/test/(e2e$|(bench|mutants)(/|$))')
+packages=$(go list ./... | grep -vE '/test/((e2e|postgres)$|(bench|mutants)(/|$))')
 
 # shellcheck disable=SC2086 # a list of packages
 suite test go test -count=1 -timeout 30m $packages
+# Failure detection by time: nothing else runs beside it.
+suite test-postgres go test -count=1 -timeout 15m ./test/postgres
 suite test-hack go -C hack test -count=1 -timeout 15m ./...
 suite mutants go run ./test/mutants
 
