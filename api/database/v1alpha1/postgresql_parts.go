@@ -173,8 +173,8 @@ type PostgreSQLInitdb struct {
 }
 
 // PostgreSQLLease are the times of failure detection.
-// +kubebuilder:validation:XValidation:rule="duration(self.fence) + duration('2s') < duration(self.duration)",message="lease.fence: must be more than 2s below duration, since the primary may need 2s to stop"
-// +kubebuilder:validation:XValidation:rule="duration(self.renew) + duration(self.renew) < duration(self.fence)",message="lease.renew: must be below half of fence, so that one lost request does not stop the primary"
+// +kubebuilder:validation:XValidation:rule="(duration(self.fence) + duration('2s')).getMilliseconds() * 21 < duration(self.duration).getMilliseconds() * 19",message="lease.fence: with the 2s that the primary may need to stop, must be at least 10% below duration, since clocks differ: with a duration of 10s at most 7s"
+// +kubebuilder:validation:XValidation:rule="duration(self.renew) + duration(self.renew) + duration(self.renew) <= duration(self.fence)",message="lease.renew: must be at most a third of fence, so that one lost request does not stop the primary"
 type PostgreSQLLease struct {
 	// duration after which an instance may take over from a primary that was not heard of; 10s by default.
 	// +optional
