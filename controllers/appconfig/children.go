@@ -199,7 +199,25 @@ func (r *reconciler) shown(ctx context.Context, cfg *configv1.AppConfig) (bool, 
 			return false, err
 		}
 	}
-	return true, nil
+	return r.listed(ctx, cfg)
+}
+
+// listed reports whether the cache lacks nothing of what status says is published. A cache of several namespaces does not tell
+// how far it has come, so that what it lacks may be gone or not yet there: that is asked of the API server.
+func (r *reconciler) listed(ctx context.Context, cfg *configv1.AppConfig) (bool, error) {
+	if cfg.Status.ConfigMapName == "" {
+		return true, nil
+	}
+	key := client.ObjectKey{Namespace: cfg.Namespace, Name: cfg.Status.ConfigMapName}
+	if err := r.client.Get(ctx, key, &corev1.ConfigMap{}, client.UnsafeDisableDeepCopy); !apierrors.IsNotFound(err) {
+		return err == nil, err
+	}
+	live := metadataOf(kindConfigMap)
+	if err := r.sources.live.Get(ctx, key, live); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("look for ConfigMap %q: %w", key.Name, err)
+	}
+	// One that is not marked as Fettle's never comes into the cache: Apply mends it.
+	return live.GetUID() == "" || live.GetLabels()[labelManagedBy] != managedByFettle, nil
 }
 
 // prune deletes what is not published any longer, and in mode InPlace the copies that are too many: nothing refers to them.

@@ -20,6 +20,8 @@ const (
 	labelOwnerName = "fettle.dev/owner-name"
 	ownerKind      = "AppConfig"
 
+	labelManagedBy  = "app.kubernetes.io/managed-by"
+	managedByFettle = "fettle"
 	// labelRevision is on the immutable copies: the first digits of their hash.
 	labelRevision = "config.fettle.dev/revision-hash"
 	// annotationHash is the hash of the contents, of ConfigMap and Secret together.
@@ -161,12 +163,12 @@ func labels(cfg *configv1.AppConfig, r revision, immutable bool) map[string]stri
 		l = map[string]string{}
 	}
 	maps.Copy(l, map[string]string{
-		"app.kubernetes.io/name":       cfg.Spec.Application,
-		"app.kubernetes.io/instance":   cfg.Name,
-		"app.kubernetes.io/component":  "config",
-		"app.kubernetes.io/managed-by": "fettle",
-		labelOwnerKind:                 ownerKind,
-		labelOwnerName:                 cfg.Name,
+		"app.kubernetes.io/name":      cfg.Spec.Application,
+		"app.kubernetes.io/instance":  cfg.Name,
+		"app.kubernetes.io/component": "config",
+		labelManagedBy:                managedByFettle,
+		labelOwnerKind:                ownerKind,
+		labelOwnerName:                cfg.Name,
 	})
 	if immutable {
 		l[labelRevision] = r.hash[:min(nameDigits, len(r.hash))]
