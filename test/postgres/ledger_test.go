@@ -221,10 +221,12 @@ func (c *cluster) flows(l *ledger, at time.Time) {
 // audit compares what was acknowledged with what is there: rows that are lost.
 func (c *cluster) audit(t testing.TB, ledgers ...*ledger) (lost int) {
 	t.Helper()
-	conn, err := c.connect(t.Context(), c.serviceAddress())
-	if err != nil {
-		t.Fatal(err)
-	}
+	var conn *pgx.Conn
+	c.eventually("a connection to count the rows", time.Minute, func() (ok bool) {
+		var err error
+		conn, err = c.connect(t.Context(), c.serviceAddress())
+		return err == nil
+	})
 	defer conn.Close(t.Context())
 	for _, l := range ledgers {
 		rows, err := conn.Query(t.Context(), "SELECT row::text FROM rows WHERE client = $1", l.name)
