@@ -39,6 +39,8 @@ const (
 	quiet = 3 * time.Second
 	// conflictRetry is when a foreign object that is in the way is looked for again, should its end go unnoticed.
 	conflictRetry = time.Minute
+	// again is when to look at what was published, should no event tell of it.
+	again = time.Second
 )
 
 // +kubebuilder:rbac:groups=config.fettle.dev,resources=appconfigs,verbs=get;list;watch
@@ -180,6 +182,9 @@ func (r *reconciler) publish(ctx context.Context, cfg *configv1.AppConfig) (reco
 		return reconcile.Result{}, nil // the AppConfig goes too
 	case transient(seen.applyErr):
 		return reconcile.Result{}, seen.applyErr
+	case seen.applyErr == nil && p.changes:
+		// Only what the cache shows is rolled out: an apply that met a newer object did nothing. The watch brings it.
+		return reconcile.Result{RequeueAfter: again}, nil
 	case seen.applyErr == nil:
 		if seen.report, err = r.roll(ctx, cfg, policy, p); err != nil {
 			return reconcile.Result{}, err
