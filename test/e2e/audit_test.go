@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,7 +45,8 @@ func auditSpecs() {
 			log, err = audit.New(path, config)
 			Expect(err).NotTo(HaveOccurred())
 			ns = newNamespace(ctx, nil)
-		})
+			ns.isAlone(ctx)
+		}, NodeTimeout(10*time.Minute))
 
 		It("counts no more writes than children and one status for each", func(ctx SpecContext) {
 			mark, err := log.Mark(ctx)
@@ -163,6 +165,24 @@ func (n namespaced) countChildren(ctx context.Context) int {
 		children += meta.LenList(list)
 	}
 	return children
+}
+
+// isAlone waits until the namespaces of former specs are gone: what is deleted in them gives the operator something to do.
+func (n namespaced) isAlone(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(ctx, func(ctx context.Context) ([]string, error) {
+		list := &corev1.NamespaceList{}
+		if err := k8s.List(ctx, list); err != nil {
+			return nil, err
+		}
+		var others []string
+		for i := range list.Items {
+			if name := list.Items[i].Name; strings.HasPrefix(name, "e2e-") && name != n.name {
+				others = append(others, name)
+			}
+		}
+		return others, nil
+	}).WithTimeout(2*later).Should(BeEmpty(), "namespaces of former specs are still being deleted")
 }
 
 // settle lets time pass in which something could happen that should not.

@@ -37,8 +37,9 @@ func configAuditSpecs() {
 				ns.becomesReady(ctx, appConfigKind, fmt.Sprintf("shop-%02d", i))
 				ns.becomesReady(ctx, voteConfigKind, fmt.Sprintf("vote-%02d", i))
 			}
+			ns.isAlone(ctx)
 			settle(ctx, 10*time.Second)
-		}, NodeTimeout(5*time.Minute))
+		}, NodeTimeout(15*time.Minute))
 
 		// nothing wants the operator to send neither a write nor a read while d passes after what f does.
 		nothing := func(ctx SpecContext, what string, d time.Duration, f func()) {
