@@ -30,11 +30,9 @@ type Config struct {
 	Paused bool
 	// AutoReclone allows replacing the data of an instance that can't follow the primary any more.
 	AutoReclone bool
-	// MaxLag is how many bytes a candidate may lack of what the last primary is known to have written; 0 is no limit.
-	// The SwitchoverTarget may lack more: naming it is how a person accepts the loss. Synchronous clusters lose nothing.
-	MaxLag uint64
-	// Backup says that a completed backup exists which is later than anything a reclone would remove.
-	Backup bool
+	// RecloneAsked says that a person asked for that: it is done without AutoReclone too, and where the primary has the
+	// only other copy.
+	RecloneAsked bool
 
 	Timing
 }

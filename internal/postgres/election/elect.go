@@ -70,14 +70,8 @@ func (v *view) unfit() string {
 	if why := v.outvoted(); why != "" || v.lastPrimary() {
 		return why
 	}
-	lack, known := v.lease.missing(v.server.Position)
-	switch {
-	case v.SwitchoverTarget == v.Self.Name:
-		return ""
-	case !known:
+	if _, known := v.lease.missing(v.server.Position); !known && v.SwitchoverTarget != v.Self.Name {
 		return "its data are from before the last primary's time: name it as spec.primary to accept the loss"
-	case v.MaxLag > 0 && lack > v.MaxLag:
-		return fmt.Sprintf("it lacks %d bytes of what the last primary wrote: name it as spec.primary to accept the loss", lack)
 	}
 	return ""
 }

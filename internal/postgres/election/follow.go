@@ -13,6 +13,8 @@ func follow(v *view) *Decision {
 		return v.clone(h)
 	case s.SystemID != "" && !v.kin(s.SystemID):
 		return stuck("the data are of another cluster (system identifier " + s.SystemID + "): remove them, or their volume")
+	case s.Data == Foreign:
+		return stuck("the volume holds something else than data of this PostgreSQL and its version, and is left alone")
 	case s.Data == Unfit:
 		return v.reclone(h)
 	case s.Process == Down:
@@ -51,6 +53,8 @@ func (v *view) join(h string) *Decision {
 		upstream = h
 	}
 	switch {
+	case v.noSpace():
+		return stuck(fullVolume)
 	case s.crashed() && v.in.Now < s.Since+v.Renew:
 		v.wake(s.Since + v.Renew)
 		return wait("waits to start again after a crash")
@@ -126,22 +130,28 @@ func (v *view) follows(p State, h string) bool {
 }
 
 // reclone replaces data that are of no use, with care: nobody else does so, the primary serves, and its copy is not the
-// only other one unless there is a backup. (10)
+// only other one unless a person asked for it. (10)
 func (v *view) reclone(h string) *Decision {
 	switch {
-	case v.Paused || !v.AutoReclone:
-		return stuck("can't follow the primary, and must not be made anew while the cluster is paused: delete its volume to have it copied")
+	case v.Paused:
+		return stuck("can't follow the primary, and must not be made anew while the cluster is paused: set spec.paused to false")
+	case !v.AutoReclone && !v.RecloneAsked:
+		return stuck("can't follow the primary, and must not be made anew, as spec.autoReclone is false: " + v.howToAsk())
 	case !v.serves(h):
 		return wait("waits for " + h + " to serve, to be made anew")
 	}
 	if first := v.othersFirst(); first != "" {
 		return wait("waits for " + first + " to be made anew first")
 	}
-	if v.replica(h) == "" && !v.Backup {
-		return stuck(fmt.Sprintf("can't follow the primary, and is not made anew: %s has the only other copy, and there is no "+
-			"backup; delete the volume of %s to have it copied", h, v.Self.Name))
+	if v.replica(h) == "" && !v.RecloneAsked {
+		return stuck("can't follow the primary, and is not made anew, as " + h + " has the only other copy: " + v.howToAsk())
 	}
 	return do(Reclone{Source: v.source(h)}, "can't follow the primary, and rewinding failed")
+}
+
+// howToAsk is what a person does to have the data replaced.
+func (v *view) howToAsk() string {
+	return fmt.Sprintf("save what is needed of its data, then annotate the PostgreSQL with fettle.dev/reclone=%s to have them replaced by a copy", v.Self.Name)
 }
 
 // othersFirst returns which instance is being made anew, or comes before this one.

@@ -52,12 +52,20 @@ func TestRejoin(t *testing.T) {
 		{"no data and no primary", func(_ *Config, in *Input) { in.Server, in.Peers = Server{}, nil }, "Wait{}", "no data"},
 		{"unfit: made anew", func(_ *Config, in *Input) { unfit(in) }, "Reclone{pg-2}", ""},
 		{"not if it is off", func(c *Config, in *Input) { unfit(in); c.AutoReclone = false }, "Wait{}", "must not be made anew"},
+		{"unless a person asked for it", func(c *Config, in *Input) { unfit(in); c.AutoReclone, c.RecloneAsked = false, true }, "Reclone{pg-2}", ""},
+		{"nobody asks while paused", func(c *Config, in *Input) { unfit(in); c.Paused, c.RecloneAsked = true, true }, "Wait{}", "paused"},
+		{"nor without a primary", func(c *Config, in *Input) { unfit(in); c.RecloneAsked = true; delete(in.Peers, "pg-1") }, "Wait{}", "to serve"},
+		{"something else is left alone", func(c *Config, in *Input) { unfit(in); in.Server.Data, c.RecloneAsked = Foreign, true }, "Wait{}", "left alone"},
+		{"12: no fast loop on a full disk", func(_ *Config, in *Input) {
+			crash(in)
+			in.Server.FullDisk, in.Server.Since, in.Server.Crashed = true, now-10*second, now-10*second
+		}, "Wait{}", "full"},
 		{"not while paused, either", func(c *Config, in *Input) { unfit(in); c.Paused = true }, "Wait{}", "must not be made anew"},
 		{"not without a primary", func(_ *Config, in *Input) { unfit(in); delete(in.Peers, "pg-1") }, "Wait{}", "to serve"},
 		{"not the only other copy", func(_ *Config, in *Input) { unfit(in); delete(in.Peers, "pg-2") }, "Wait{}", "only other copy"},
-		{"unless there is a backup", func(c *Config, in *Input) {
+		{"unless a person asked for it", func(c *Config, in *Input) {
 			unfit(in)
-			c.Backup = true
+			c.RecloneAsked = true
 			delete(in.Peers, "pg-2")
 		}, "Reclone{pg-1}", ""},
 		{"one at a time", func(_ *Config, in *Input) {

@@ -127,12 +127,29 @@ func (v *view) start() *Decision {
 	case v.lease.Primary == "" || v.lease.SystemID == "":
 		return wait("waits for the Lease to say that there is a primary")
 	}
+	if v.noSpace() {
+		return stuck(fullVolume)
+	}
 	if v.in.Holding.From <= s.Since || s.FullDisk { // not if it was given away, and nobody else took it
 		if d := v.giveAway(); d != nil {
 			return d
 		}
 	}
 	return do(StartPrimary{}, "starts as the primary")
+}
+
+// fullVolume is for people.
+const fullVolume = "the volume is full: raise spec.storage, or make space on it; PostgreSQL will start again when there is space"
+
+// noSpace says that a server which ended on a full volume is not worth another try yet: it would end again. It is tried
+// now and then, as it may at least be read. (12)
+func (v *view) noSpace() bool {
+	s := v.server
+	if !s.FullDisk || !s.crashed() || v.in.Now >= s.Since+v.Calm {
+		return false
+	}
+	v.wake(s.Since + v.Calm)
+	return true
 }
 
 // giveAway releases the Lease of a PostgreSQL that has just ended, where another instance shall have it: after a second

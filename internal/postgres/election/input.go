@@ -15,6 +15,8 @@ const (
 	Usable Data = "usable"
 	// Unfit can't be started or followed with, and a rewind has failed.
 	Unfit Data = "unfit"
+	// Foreign is not of this PostgreSQL, or of another version of it: only a person removes it.
+	Foreign Data = "foreign"
 )
 
 // Role is what a server is when it runs; on disk it is told by standby.signal.
@@ -68,7 +70,8 @@ type Server struct {
 	// Answered is when a write of the heartbeat (synchronous_commit=local) succeeded the last time. One is tried every
 	// second.
 	Answered time.Duration
-	// FullDisk says that the volume is full, as the heartbeat's error or the file system tells.
+	// FullDisk says that the volume is full, as the heartbeat's error or the file system tells; of a server that is down,
+	// that it lacks the space to go on. A crash with a full disk is no first one: CrashedBefore is 0 then.
 	FullDisk bool
 	// Crashed and CrashedBefore are when the server ended without being told to, the last and the last but one time.
 	// An attempt to start that fails counts. Crashed is then the instant that Since is.

@@ -155,7 +155,7 @@ func (w *world) checkReclone(n *instance) {
 			copies++
 		}
 	}
-	if copies < 2 && !n.config.Backup {
+	if copies < 2 && !n.config.RecloneAsked {
 		w.violated("10: %s removes the only other copy", n.name)
 	}
 }

@@ -122,7 +122,7 @@ func newWorld(rng *rand.Rand, n, sync int, timing Timing) *world {
 			id: i, name: names[i], rate: 1000, granted: make([]time.Duration, n),
 			config: Config{
 				Self: Holder{Name: names[i], UID: fmt.Sprintf("%d-0", i)}, Instances: names, MayInitialize: true,
-				Synchronous: sync, Failsafe: true, AutoReclone: true, Backup: n == 2, Timing: timing,
+				Synchronous: sync, Failsafe: true, AutoReclone: true, RecloneAsked: n == 2, Timing: timing,
 			},
 		})
 		if rng != nil {

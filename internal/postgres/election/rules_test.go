@@ -106,6 +106,10 @@ func TestReleased(t *testing.T) {
 			crash(in)
 			in.Server.CrashedBefore, in.Server.FullDisk = now-50*second, true
 		}, "Wait{}", "start again"},
+		{"12: tries again now and then", func(_ *Config, in *Input) {
+			crash(in)
+			in.Server.FullDisk, in.Server.Since, in.Server.Crashed = true, now-61*second, now-61*second
+		}, "StartPrimary{}", ""},
 		{"nor if nobody can take over", func(_ *Config, in *Input) {
 			crash(in)
 			in.Server.CrashedBefore, in.Peers = now-50*second, nil
@@ -171,11 +175,8 @@ func TestRank(t *testing.T) {
 			in.Server.Position.LSN, in.Lease.Since = 990, now-21*second
 			in.Peers = nil
 		}, "Acquire", ""},
-		{"lacks too much: needs a person", func(c *Config, in *Input) {
-			c.MaxLag, in.Server.Position.LSN, in.Lease.Since = 9, 990, now-time.Hour
-		}, "Wait{}", "lacks 10 bytes"},
 		{"the person has spoken", func(c *Config, in *Input) {
-			c.MaxLag, c.SwitchoverTarget, in.Server.Position.LSN, in.Lease.Since = 9, "pg-0", 990, now-time.Hour
+			c.SwitchoverTarget, in.Server.Position, in.Lease.Lease.History, in.Lease.Since = "pg-0", Position{2, 500}, nil, now-time.Hour
 		}, "Acquire", ""},
 		{"from before the last primary's time: needs a person", func(_ *Config, in *Input) {
 			in.Server.Position, in.Lease.Lease.History, in.Lease.Since = Position{2, 500}, nil, now-time.Hour
