@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/test/ledger"
 )
 
 // synchronous has commits wait for one of the other instances.
@@ -16,7 +17,7 @@ func synchronous(pg *databasev1alpha1.PostgreSQL) {
 }
 
 // newWritten is a cluster of three with a client that writes.
-func newWritten(t *testing.T, change func(*databasev1alpha1.PostgreSQL)) (*cluster, *ledger) {
+func newWritten(t *testing.T, change func(*databasev1alpha1.PostgreSQL)) (*cluster, *ledger.Ledger) {
 	begun := time.Now()
 	c := newCluster(t, 3, change)
 	c.eventually("a primary", time.Minute, func() bool { return c.leader() != nil })
@@ -61,7 +62,7 @@ func (c *cluster) other(leader *instance) *instance {
 
 // fault does something to the primary, and waits until there are writes again and all is well. It returns the longest
 // time without an acknowledged row.
-func (c *cluster) fault(l *ledger, what string, do func(leader *instance), undo func(leader *instance)) time.Duration {
+func (c *cluster) fault(l *ledger.Ledger, what string, do func(leader *instance), undo func(leader *instance)) time.Duration {
 	c.t.Helper()
 	leader := c.settled()
 	c.flows(l, time.Now())
@@ -69,10 +70,10 @@ func (c *cluster) fault(l *ledger, what string, do func(leader *instance), undo 
 	do(leader)
 	c.eventually("another primary, or this one anew", time.Minute, func() bool {
 		now := c.leader()
-		return now != nil && (now != leader || what != "switchover" && l.failed(begun) > 0 && l.last().After(begun.Add(time.Second)))
+		return now != nil && (now != leader || what != "switchover" && l.Failed(begun) > 0 && l.Last().After(begun.Add(time.Second)))
 	})
 	c.flows(l, time.Now())
-	gap := l.gap(begun)
+	gap := l.Gap(begun).Length()
 	if undo != nil {
 		undo(leader)
 	}
@@ -124,12 +125,12 @@ func replacePod(leader *instance) {
 	leader.start()
 }
 
-func (c *cluster) check(ledgers ...*ledger) {
+func (c *cluster) check(ledgers ...*ledger.Ledger) {
 	c.t.Helper()
 	for _, l := range ledgers {
-		l.end()
+		l.End()
 	}
-	if lost := c.audit(c.t, ledgers...); lost > 0 {
-		c.t.Errorf("%d acknowledged rows were lost", lost)
+	if report := c.audit(c.t, ledgers...); report.Lost > 0 {
+		c.t.Errorf("%d acknowledged rows were lost", report.Lost)
 	}
 }

@@ -40,22 +40,22 @@ func TestPartition(t *testing.T) {
 			inside := c.newLedger("inside", c.settled().address(0))
 			c.flows(inside, time.Now())
 			c.fault(l, "partition", (*instance).isolate, func(leader *instance) {
-				last := inside.last()
+				last := inside.Last()
 				leader.rejoin()
-				begun := l.longestGap()
-				t.Logf("inside %s, the last row was acknowledged %s before the new primary's first",
-					leader.pod, l.firstAfter(begun).Sub(last).Round(time.Millisecond))
-				if !last.Before(l.firstAfter(begun)) {
-					t.Errorf("a row was acknowledged inside at %s; the new primary's first was at %s, after %s", last, l.firstAfter(begun), begun)
+				gap := l.Gap(time.Time{})
+				first := gap.To.Answered
+				t.Logf("inside %s, the last row was acknowledged %s before the new primary's first", leader.pod, first.Sub(last).Round(time.Millisecond))
+				if !last.Before(first) {
+					t.Errorf("a row was acknowledged inside at %s; the new primary's first was at %s, after %s", last, first, gap.From.Answered)
 				}
 			})
 			if change != nil {
 				c.check(l, inside)
 				return
 			}
-			inside.end()
-			l.end()
-			t.Logf("%d acknowledged rows were lost, which were written during the partition", c.audit(t, inside, l))
+			inside.End()
+			l.End()
+			t.Logf("%d acknowledged rows were lost, which were written during the partition", c.audit(t, inside, l).Lost)
 		})
 	}
 }
@@ -83,10 +83,10 @@ func TestNoAPIServer(t *testing.T) {
 	if c.leader() != leader {
 		t.Error("the primary changed")
 	}
-	if failures := l.failed(begun); failures > 0 {
+	if failures := l.Failed(begun); failures > 0 {
 		t.Errorf("the client saw %d errors", failures)
 	}
-	t.Logf("the longest time without an acknowledged row: %s", l.gap(begun).Round(time.Millisecond))
+	t.Logf("the longest time without an acknowledged row: %s", l.Gap(begun).Length().Round(time.Millisecond))
 	c.check(l)
 }
 
@@ -100,15 +100,15 @@ func TestSingleInstance(t *testing.T) {
 	begun := time.Now()
 	leader.cutOff("api")
 	time.Sleep(12 * time.Second)
-	if failures := l.failed(begun); failures > 0 {
+	if failures := l.Failed(begun); failures > 0 {
 		t.Errorf("without the API server the client saw %d errors", failures)
 	}
 	begun = time.Now()
 	killServer(leader)
 	c.eventually("writes after a crash, without the API server", time.Minute, func() bool {
-		return l.failed(begun) > 0 && l.last().After(begun.Add(time.Second))
+		return l.Failed(begun) > 0 && l.Last().After(begun.Add(time.Second))
 	})
-	t.Logf("SIGKILL of the postmaster: %s without an acknowledged row", l.gap(begun).Round(time.Millisecond))
+	t.Logf("SIGKILL of the postmaster: %s without an acknowledged row", l.Gap(begun).Length().Round(time.Millisecond))
 	leader.rejoin()
 	c.settled()
 	c.check(l)

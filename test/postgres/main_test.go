@@ -20,7 +20,8 @@ import (
 
 var (
 	env *testenv.Env
-	// program is a copy of the test binary that any user may run: with the argument "agent" it is an agent.
+	// program is a copy of the test binary that any user may run: with the argument "agent" it is an agent. FETTLE_PG_PROGRAM
+	// names another one, such as that of the image.
 	program string
 	// networks counts the clusters of this process: each has loopback addresses of its own.
 	networks atomic.Int32
@@ -68,6 +69,9 @@ func prepare(dir string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
+	}
+	if other := os.Getenv("FETTLE_PG_PROGRAM"); other != "" {
+		self = other
 	}
 	if output, err := exec.Command("cp", self, program).CombinedOutput(); err != nil {
 		return fmt.Errorf("copy the program: %w: %s", err, output)

@@ -1,11 +1,9 @@
 package postgres
 
 import (
-	"fmt"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 )
@@ -39,25 +37,4 @@ func TestTimes(t *testing.T) {
 			gaps[len(gaps)/2].Milliseconds(), gaps[len(gaps)-1].Milliseconds(), runs, c.memory())
 	}
 	c.check(l)
-}
-
-// memory is what the agents have resident, in MiB: all of it, and what is their own alone (the rest are pages of the
-// program's file).
-func (c *cluster) memory() string {
-	var out []string
-	for _, i := range c.instances {
-		agent, _ := i.pids()
-		content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", agent))
-		if err != nil {
-			continue
-		}
-		values := map[string]int{}
-		for line := range strings.Lines(string(content)) {
-			if fields := strings.Fields(line); len(fields) > 1 {
-				values[fields[0]], _ = strconv.Atoi(fields[1])
-			}
-		}
-		out = append(out, fmt.Sprintf("%d (%d)", values["VmRSS:"]>>10, values["RssAnon:"]>>10))
-	}
-	return strings.Join(out, ", ") + " MiB"
 }

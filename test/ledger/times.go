@@ -1,0 +1,72 @@
+package ledger
+
+import (
+	"slices"
+	"time"
+)
+
+// Last is when a row was acknowledged last; zero if none was.
+func (l *Ledger) Last() time.Time {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	for _, e := range slices.Backward(l.entries) {
+		if e.Acknowledged {
+			return e.Answered
+		}
+	}
+	return time.Time{}
+}
+
+// FirstAfter is when a row was first acknowledged after at; zero if none was yet.
+func (l *Ledger) FirstAfter(at time.Time) time.Time {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	for _, e := range l.entries {
+		if e.Acknowledged && e.Answered.After(at) {
+			return e.Answered
+		}
+	}
+	return time.Time{}
+}
+
+// Failed counts the rows since then that were not acknowledged.
+func (l *Ledger) Failed(since time.Time) int {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	n := 0
+	for _, e := range l.entries {
+		if !e.Acknowledged && e.Answered.After(since) {
+			n++
+		}
+	}
+	return n
+}
+
+// Gap is a time without an acknowledged row: from one acknowledgement to the next.
+type Gap struct{ From, To Entry }
+
+// Length of the gap.
+func (g Gap) Length() time.Duration { return g.To.Answered.Sub(g.From.Answered) }
+
+// Gap is the longest that ended after since; zero if there is none.
+func (l *Ledger) Gap(since time.Time) Gap {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return longest(l.entries, since)
+}
+
+func longest(entries []Entry, since time.Time) Gap {
+	var out Gap
+	var before *Entry
+	for i := range entries {
+		e := &entries[i]
+		if !e.Acknowledged {
+			continue
+		}
+		if before != nil && e.Answered.After(since) && e.Answered.Sub(before.Answered) > out.Length() {
+			out = Gap{From: *before, To: *e}
+		}
+		before = e
+	}
+	return out
+}
