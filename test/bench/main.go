@@ -8,6 +8,7 @@
 //	go run ./test/bench -n 1000 -rounds 5 -load burst
 //	go run ./test/bench -mode memory
 //	go run ./test/bench -mode config [-peer RELOADER]
+//	KUBECONFIG=... go run ./test/bench -mode pgbench -rounds 3
 package main
 
 import (
@@ -41,6 +42,7 @@ type options struct {
 	limit      time.Duration
 	peer       string
 	out        string
+	pgbench    pgbenchOptions
 }
 
 // Modes.
@@ -48,6 +50,7 @@ const (
 	modeCompare = "compare"
 	modeMemory  = "memory"
 	modeConfig  = "config"
+	modePgbench = "pgbench"
 )
 
 func main() {
@@ -66,6 +69,9 @@ func run(ctx context.Context, args []string) error {
 	o, err := parse(args)
 	if err != nil {
 		return err
+	}
+	if o.mode == modePgbench {
+		return comparePgbench(ctx, o)
 	}
 	b, err := newBench(ctx, o)
 	if err != nil {
@@ -92,7 +98,8 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.load, "load", loadBacklog,
 		"backlog: the WebApps exist before the contender starts, and its start counts; burst: they are created while it runs")
 	flags.StringVar(&o.mode, "mode", modeCompare, "compare; memory: the manager's memory with n WebApps, and what it sends when idle and "+
-		"after a restart; config: the time from a change of each of n AppConfigs until the Deployment that uses it restarts")
+		"after a restart; config: the time from a change of each of n AppConfigs until the Deployment that uses it restarts; "+
+		"pgbench: an instance on the cluster of KUBECONFIG beside a bare server")
 	flags.StringVar(&o.contenders, "contenders", strings.Join(names(), ","), "whom to compare")
 	flags.DurationVar(&o.settle, "settle", 4*time.Second, "how long to count requests after the last WebApp is Ready")
 	flags.DurationVar(&o.idle, "idle", time.Minute, "how long to watch the idle manager, with -mode memory and config")
@@ -102,6 +109,7 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.peer, "peer", "", "path of a program that understands the annotations of stakater/Reloader, to compare with, with -mode config")
 	flags.Uint64Var(&o.seed, "seed", rand.Uint64(), "of the order of the blocks")
 	flags.StringVar(&o.out, "out", "dist/bench", "folder for the results and the contenders' logs")
+	o.pgbench.register(flags)
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -120,7 +128,7 @@ func (o options) validate() error {
 	if loads := []string{loadBacklog, loadBurst}; !slices.Contains(loads, o.load) {
 		errs = append(errs, fmt.Errorf("-load=%s: must be one of %v", o.load, loads))
 	}
-	if modes := []string{modeCompare, modeMemory, modeConfig}; !slices.Contains(modes, o.mode) {
+	if modes := []string{modeCompare, modeMemory, modeConfig, modePgbench}; !slices.Contains(modes, o.mode) {
 		errs = append(errs, fmt.Errorf("-mode=%s: must be one of %v", o.mode, modes))
 	}
 	if min(o.n, o.rounds, o.warmUp, o.singles) < 1 || o.rate <= 0 {
@@ -131,5 +139,5 @@ func (o options) validate() error {
 			errs = append(errs, fmt.Errorf("-contenders=%s: there is no %q, only %s", o.contenders, name, strings.Join(names(), ", ")))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, o.pgbench.validate())...)
 }

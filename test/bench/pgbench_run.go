@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// pgRun is one run of pgbench.
+type pgRun struct {
+	TPS     float64 `json:"tps"` // without the time to connect
+	Latency float64 `json:"latencyMilliseconds"`
+	Failed  int     `json:"failed"`
+	Load    string  `json:"load"`
+}
+
+// fill makes and fills pgbench's tables.
+func (t *pgTarget) fill(ctx context.Context, o pgbenchOptions) error {
+	_, err := t.pgbench(ctx, o, "--initialize", "--quiet", "--scale="+strconv.Itoa(o.scale))
+	return err
+}
+
+// run starts from a checkpoint, so that each run has the same write-ahead log before it.
+func (t *pgTarget) run(ctx context.Context, o pgbenchOptions) (pgRun, error) {
+	err := t.ask(ctx, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, "CHECKPOINT")
+		return err
+	})
+	if err != nil {
+		return pgRun{}, err
+	}
+	output, err := t.pgbench(ctx, o, "--client="+strconv.Itoa(o.clients), "--jobs=2", "--time="+strconv.Itoa(int(o.each.Seconds())))
+	if err != nil {
+		return pgRun{}, err
+	}
+	run, err := parsePgbench(output)
+	run.Load = load()
+	return run, err
+}
+
+func (t *pgTarget) pgbench(ctx context.Context, o pgbenchOptions, arguments ...string) (string, error) {
+	command := exec.CommandContext(ctx, filepath.Join(o.binaries, "pgbench"), append(arguments, t.dsn())...)
+	command.Env = append(os.Environ(), "PGPASSWORD="+t.password)
+	output, err := command.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("pgbench against %s: %w: %s", t.about, err, output)
+	}
+	return string(output), nil
+}
+
+var (
+	tpsLine     = regexp.MustCompile(`(?m)^tps = ([0-9.]+) \(without initial connection time\)$`)
+	latencyLine = regexp.MustCompile(`(?m)^latency average = ([0-9.]+) ms$`)
+	failedLine  = regexp.MustCompile(`(?m)^number of failed transactions: ([0-9]+) `)
+)
+
+// parsePgbench reads what pgbench says at its end.
+func parsePgbench(output string) (run pgRun, err error) {
+	for _, field := range []struct {
+		line *regexp.Regexp
+		to   *float64
+	}{{tpsLine, &run.TPS}, {latencyLine, &run.Latency}} {
+		found := field.line.FindStringSubmatch(output)
+		if found == nil {
+			return run, fmt.Errorf("pgbench's answer has no line %s:\n%s", field.line, output)
+		}
+		if *field.to, err = strconv.ParseFloat(found[1], 64); err != nil {
+			return run, fmt.Errorf("pgbench's answer %q: %w", found[0], err)
+		}
+	}
+	if found := failedLine.FindStringSubmatch(output); found != nil { // from version 15 on
+		if run.Failed, err = strconv.Atoi(found[1]); err != nil {
+			return run, fmt.Errorf("pgbench's answer %q: %w", found[0], err)
+		}
+	}
+	return run, nil
+}
+
+// ask opens a session, which ends with f.
+func (t *pgTarget) ask(ctx context.Context, f func(*pgx.Conn) error) error {
+	config, err := pgx.ParseConfig(t.dsn())
+	if err != nil {
+		return fmt.Errorf("%s: %w", t.about, err)
+	}
+	config.Password = t.password
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return fmt.Errorf("%s: %w", t.about, err)
+	}
+	defer func() { _ = conn.Close(ctx) }() // all answers have been read
+	if err := f(conn); err != nil {
+		return fmt.Errorf("%s: %w", t.about, err)
+	}
+	return nil
+}
+
+// places are settings that say where a server is and what it is called; all others have to be the same.
+var places = []string{
+	"archive_command", "cluster_name", "config_file", "data_directory", "external_pid_file", "hba_file", "ident_file", "listen_addresses", "port",
+	"primary_conninfo", "ssl_ca_file", "ssl_cert_file", "ssl_crl_dir", "ssl_crl_file", "ssl_key_file", "unix_socket_directories", "unix_socket_group",
+	"unix_socket_permissions", "application_name", "log_line_prefix",
+}
+
+// settings are all of the server, by name, but for places.
+func (t *pgTarget) settings(ctx context.Context, query string) (map[string]string, error) {
+	all := map[string]string{}
+	err := t.ask(ctx, func(conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, query, places)
+		if err != nil {
+			return err
+		}
+		var name, value string
+		_, err = pgx.ForEachRow(rows, []any{&name, &value}, func() error {
+			all[name] = value
+			return nil
+		})
+		return err
+	})
+	return all, err
+}
+
+const (
+	everySetting    = "SELECT name, setting FROM pg_settings WHERE name <> ALL ($1)"
+	writtenSettings = "SELECT name, current_setting(name) FROM pg_settings WHERE source = 'configuration file' AND name <> ALL ($1)"
+)
+
+// sameSettings is an error that names the settings in which two servers differ.
+func sameSettings(ctx context.Context, a, b pgTarget) error {
+	ofA, err := a.settings(ctx, everySetting)
+	if err != nil {
+		return err
+	}
+	ofB, err := b.settings(ctx, everySetting)
+	if err != nil {
+		return err
+	}
+	if different := differences(ofA, ofB); len(different) > 0 {
+		return fmt.Errorf("%s and %s can't be compared, since their settings differ: %s", a.about, b.about, strings.Join(different, "; "))
+	}
+	return nil
+}
+
+// differences names the keys of which the values are not the same.
+func differences(a, b map[string]string) []string {
+	names := maps.Clone(a)
+	maps.Copy(names, b)
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if a[name] != b[name] {
+			out = append(out, fmt.Sprintf("%s is %q and %q", name, a[name], b[name]))
+		}
+	}
+	return out
+}
