@@ -69,8 +69,8 @@ type Settings struct {
 	// Archive and Restore say what is done with finished segments. The zero values archive nothing and restore nothing.
 	Archive Archive
 	Restore Restore
-	// HBA are the user's rules, in order. They come after Fettle's own and before the last, which lets in everybody with
-	// a password, over TLS.
+	// HBA are the user's rules, in order, after Fettle's own. Whom none of them fits is refused. Without any, everybody gets in
+	// with a password, over TLS.
 	HBA []Rule
 	// LogToken begins each line that the server logs, so that nobody can forge one by a user name with a line break. It is
 	// of letters and digits, and new in each life of the agent; see server.Log.

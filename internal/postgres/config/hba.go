@@ -21,8 +21,8 @@ var first = []string{
 	`host replication all all reject`,
 }
 
-// last lets in everybody else with a password, over TLS.
-const last = `hostssl all all all scram-sha-256`
+// everybody gets in with a password, over TLS, where the user has no rules. PostgreSQL refuses whom no rule fits.
+const everybody = `hostssl all all all scram-sha-256`
 
 func renderHBA(rules []Rule) (string, error) {
 	if err := CheckRules(rules); err != nil {
@@ -32,7 +32,10 @@ func renderHBA(rules []Rule) (string, error) {
 	for _, rule := range rules {
 		lines = append(lines, rule.line())
 	}
-	return strings.Join(append(lines, last), "\n") + "\n", nil
+	if len(rules) == 0 {
+		lines = append(lines, everybody)
+	}
+	return strings.Join(lines, "\n") + "\n", nil
 }
 
 // CheckRules says what is wrong with a user's rules.

@@ -131,7 +131,7 @@ func TestWaysIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, role := range []string{"app", "robot", "locked", "postgres", config.ReplicationUser, config.MonitorUser} {
+	for _, role := range []string{"app", "robot", "locked", "stranger", "postgres", config.ReplicationUser, config.MonitorUser} {
 		statement := "CREATE ROLE " + role + " LOGIN"
 		if slices.Contains([]string{"postgres", config.ReplicationUser, config.MonitorUser}, role) {
 			statement = "SELECT 1"
@@ -147,6 +147,7 @@ func TestWaysIn(t *testing.T) {
 		{Users: []string{"robot"}, Databases: []string{"postgres"}, Address: "127.0.0.0/8", Auth: config.Certificate},
 		{Users: []string{"locked"}, Auth: config.Reject},
 		{Auth: config.Password, Databases: []string{"all"}}, // a database called all: nobody's
+		{Users: []string{"app"}, Auth: config.Password},
 	}
 	i.Stop(t) // a reload would tell nobody when it is done
 	i.Start(t)
@@ -165,6 +166,7 @@ func TestWaysIn(t *testing.T) {
 		{"robot with another's", remote + cert(ca, "app"), "robot", false},
 		{"robot with a password", remote + " password=secret", "robot", false},
 		{"who is locked out", remote + " password=secret", "locked", false},
+		{"whom no rule fits", remote + " password=secret", "stranger", false},
 		{"superuser with a password", remote + " password=secret", "postgres", false},
 		{"superuser with a certificate", remote + cert(ca, "postgres"), "postgres", false},
 		{"monitor from afar", remote + " password=secret", config.MonitorUser, false},
