@@ -11,6 +11,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,10 +40,10 @@ var _ = Describe("A PostgreSQL", func() {
 		Expect(secret.Data).To(HaveKeyWithValue("user", []byte("myapp")))
 		Expect(string(secret.Data["POSTGRES_PASSWORD"])).To(HaveLen(32))
 		Expect(string(secret.Data["uri"])).To(ContainSubstring(string(secret.Data["password"])))
-		fake.with(func(d *databases) {
-			Expect(d.told).NotTo(BeEmpty())
-			Expect(d.told[0].Roles[0].Verifier).To(HavePrefix("SCRAM-SHA-256$"))
-			Expect(d.told[0].Databases[0].Name).To(Equal("myapp"))
+		fake.With(func(d *databases) {
+			Expect(d.Told).NotTo(BeEmpty())
+			Expect(d.Told[0].Roles[0].Verifier).To(HavePrefix("SCRAM-SHA-256$"))
+			Expect(d.Told[0].Databases[0].Name).To(Equal("myapp"))
 		})
 		settle(ctx)
 		// ServiceAccount, Role, RoleBinding, 3 Services, 4 Secrets, Lease, StatefulSet; and 2 or 3 times the status.
@@ -73,8 +74,8 @@ var _ = Describe("A PostgreSQL", func() {
 			pg.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m")}
 		})
 		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
-		fake.with(func(d *databases) {
-			Expect(d.replaced).To(Equal([]string{"rolling-2", "rolling-1", "rolling-0"}))
+		fake.With(func(d *databases) {
+			Expect(d.Replaced).To(Equal([]string{"rolling-2", "rolling-1", "rolling-0"}))
 		})
 		Expect(pg.Status.Primary).NotTo(Equal("rolling-0"))
 		Eventually(field(pg, func(pg *databasev1alpha1.PostgreSQL) string {
@@ -87,18 +88,18 @@ var _ = Describe("A PostgreSQL", func() {
 		namespace, fake := newDatabases(ctx)
 		pg := newPostgreSQL(namespace, "restarting", instances(2))
 		createDatabase(ctx, pg)
-		fake.with(func(d *databases) {
+		fake.With(func(d *databases) {
 			for _, pod := range []string{"restarting-0", "restarting-1"} {
-				d.pending[pod] = []string{"max_connections"}
+				d.Pending[pod] = []string{"max_connections"}
 			}
 		})
 		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) {
 			pg.Spec.Parameters = map[string]databasev1alpha1.ParameterValue{"max_connections": "50"}
 		})
 		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
-		fake.with(func(d *databases) {
-			Expect(d.restarted).To(Equal([]string{"restarting-1", "restarting-0"}))
-			Expect(d.replaced).To(BeEmpty())
+		fake.With(func(d *databases) {
+			Expect(d.Restarted).To(Equal([]string{"restarting-1", "restarting-0"}))
+			Expect(d.Replaced).To(BeEmpty())
 		})
 	})
 
@@ -131,7 +132,7 @@ var _ = Describe("A PostgreSQL", func() {
 		}
 		Eventually(field(setOf(pg), size), "60s").WithContext(ctx).Should(Equal("3Gi"))
 		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
-		fake.with(func(d *databases) { Expect(d.replaced).To(BeEmpty()) })
+		fake.With(func(d *databases) { Expect(d.Replaced).To(BeEmpty()) })
 	})
 
 	It("rotates a password: the server learns of it before the Secret says it", func(ctx context.Context) {
@@ -147,8 +148,8 @@ var _ = Describe("A PostgreSQL", func() {
 		Expect(after).NotTo(Equal(before))
 		Expect(secret.Data).NotTo(HaveKey("password-next"))
 		Expect(string(secret.Data["uri"])).To(ContainSubstring(after))
-		fake.with(func(d *databases) {
-			known := slices.ContainsFunc(d.told, func(wish peer.Desired) bool { return scram.Matches(wish.Roles[0].Verifier, after) })
+		fake.With(func(d *databases) {
+			known := slices.ContainsFunc(d.Told, func(wish peer.Desired) bool { return scram.Matches(wish.Roles[0].Verifier, after) })
 			Expect(known).To(BeTrue())
 		})
 	})
@@ -162,12 +163,10 @@ var _ = Describe("A PostgreSQL", func() {
 		Expect(secret.OwnerReferences).To(BeEmpty())
 		before := string(secret.Data["password"])
 		Expect(user.Delete(ctx, pg)).To(Succeed())
-		// No garbage collector runs here: what is owned goes by hand.
-		for _, owned := range []client.Object{setOf(pg), &coordinationv1.Lease{ObjectMeta: setOf(pg).ObjectMeta}} {
-			Expect(user.Delete(ctx, owned)).To(Succeed())
-		}
-		Expect(user.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.GracePeriodSeconds(0))).To(Succeed())
 		lease := &coordinationv1.Lease{ObjectMeta: setOf(pg).ObjectMeta}
+		for _, owned := range []client.Object{setOf(pg), lease, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "again-0"}}} {
+			Eventually(func(ctx context.Context) bool { return apierrors.IsNotFound(read(ctx, owned)) }).WithContext(ctx).Should(BeTrue())
+		}
 		pg = newPostgreSQL(namespace, "again")
 		Expect(user.Create(ctx, pg)).To(Succeed())
 		Eventually(func(ctx context.Context) error { return read(ctx, lease) }, "60s").WithContext(ctx).Should(Succeed())
@@ -181,7 +180,7 @@ var _ = Describe("A PostgreSQL", func() {
 		pg := newPostgreSQL(namespace, "wrong", func(s *databasev1alpha1.PostgreSQLSpec) {
 			s.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader", PasswordSecret: &fettlev1.LocalReference{Name: "reader"}}}
 		})
-		fake.with(func(d *databases) { d.refuse["reader"] = "no such thing" })
+		fake.With(func(d *databases) { d.Refuse["reader"] = "no such thing" })
 		Expect(user.Create(ctx, pg)).To(Succeed())
 		configured := func(ctx context.Context) string { return pgCondition(ctx, pg, databasev1alpha1.PostgreSQLConfigured) }
 		Eventually(configured).WithContext(ctx).Should(Equal("False SecretMissing"))
@@ -199,14 +198,14 @@ var _ = Describe("A PostgreSQL", func() {
 
 	It("names the instance whose image can't be pulled, and deletes nothing", func(ctx context.Context) {
 		namespace, fake := newDatabases(ctx)
-		fake.with(func(d *databases) { d.held["unpulled-0"] = "ImagePullBackOff" })
+		fake.With(func(d *databases) { d.Held["unpulled-0"] = "ImagePullBackOff" })
 		pg := newPostgreSQL(namespace, "unpulled")
 		Expect(user.Create(ctx, pg)).To(Succeed())
 		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("False ImagePullBackOff"))
 		Expect(pg.Status.Instances).To(ConsistOf(HaveField("State", databasev1alpha1.InstanceFailed)))
-		fake.with(func(d *databases) {
-			Expect(d.replaced).To(BeEmpty())
-			delete(d.held, "unpulled-0")
+		fake.With(func(d *databases) {
+			Expect(d.Replaced).To(BeEmpty())
+			delete(d.Held, "unpulled-0")
 		})
 		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 	})

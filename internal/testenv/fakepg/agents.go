@@ -1,0 +1,175 @@
+package fakepg
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/wal"
+)
+
+// agent is that of one pod, on an address of its own on loopback.
+type agent struct {
+	server  *http.Server
+	address string
+	key     types.NamespacedName // of the PostgreSQL
+}
+
+// addresses counts those that were given out by this process.
+var addresses atomic.Uint32
+
+// serve starts the pod's agent, once, and returns its address.
+func (p *Plane) serve(ctx context.Context, w *world, pod *corev1.Pod) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if a := p.agents[pod.UID]; a != nil {
+		return a.address, nil
+	}
+	listener, address, err := listen(ctx)
+	if err != nil {
+		return "", err
+	}
+	server := &http.Server{
+		Handler: p.handler(w.key, pod.Name, pod.UID), ReadHeaderTimeout: 10 * time.Second,
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			return p.certificate(hello.Context(), w.key)
+		}},
+	}
+	p.working.Go(func() { _ = server.ServeTLS(listener, "", "") })
+	p.agents[pod.UID] = &agent{server, address, w.key}
+	return address, nil
+}
+
+// listen finds an address that no other process has.
+func listen(ctx context.Context) (net.Listener, string, error) {
+	var last error
+	for range 100 {
+		n := addresses.Add(1)
+		address := fmt.Sprintf("127.%d.%d.%d", 10+os.Getpid()%200, n/250%250, 1+n%250)
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(address, strconv.Itoa(peer.Port)))
+		if err == nil {
+			return listener, address, nil
+		}
+		last = err
+	}
+	return nil, "", fmt.Errorf("no address for an agent: %w", last)
+}
+
+// dropAgents ends the agents of pods that are gone.
+func (p *Plane) dropAgents(w *world) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	alive := map[types.UID]bool{}
+	for _, pod := range w.pods {
+		alive[pod.UID] = true
+	}
+	for uid, a := range p.agents {
+		// One that the cache does not show yet is not gone: its name is known to have this UID.
+		if a.key == w.key && !alive[uid] && !p.newest(uid) {
+			_ = a.server.Close()
+			delete(p.agents, uid)
+		}
+	}
+}
+
+// newest reports whether no later pod of its name was made than the one with the UID.
+func (p *Plane) newest(uid types.UID) bool {
+	for _, known := range p.uids {
+		if known == uid {
+			return true
+		}
+	}
+	return false
+}
+
+// certificate is what the operator made last.
+func (p *Plane) certificate(ctx context.Context, key types.NamespacedName) (*tls.Config, error) {
+	secret := &corev1.Secret{}
+	if err := p.cache.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: key.Name + "-server"}, secret); err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(secret.Data["tls.crt"], secret.Data["tls.key"])
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(secret.Data["ca.crt"])
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, ClientCAs: roots, ClientAuth: tls.RequireAndVerifyClientCert,
+	}, nil
+}
+
+func (p *Plane) handler(key types.NamespacedName, pod string, uid types.UID) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+peer.PathStatus, func(w http.ResponseWriter, r *http.Request) {
+		pg := &databasev1alpha1.PostgreSQL{}
+		if err := p.cache.Get(r.Context(), key, pg); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		claim := &corev1.PersistentVolumeClaim{}
+		if _, err := p.get(r.Context(), types.NamespacedName{Namespace: key.Namespace, Name: "data-" + pod}, claim); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		answer(w, p.status(pg, claim, pod, uid))
+	})
+	mux.HandleFunc("POST "+peer.PathRestart, func(w http.ResponseWriter, _ *http.Request) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.Pending, pod)
+		p.Restarted = append(p.Restarted, pod)
+		answer(w, struct{}{})
+	})
+	mux.HandleFunc("PUT "+peer.PathDesired, func(w http.ResponseWriter, r *http.Request) {
+		var wish peer.Desired
+		if err := json.NewDecoder(r.Body).Decode(&wish); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		answer(w, p.take(wish))
+	})
+	return mux
+}
+
+func (p *Plane) status(pg *databasev1alpha1.PostgreSQL, claim *corev1.PersistentVolumeClaim, pod string, uid types.UID) peer.Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, held := p.Held[pod]
+	total := uint64(claim.Status.Capacity.Storage().Value())
+	used := min(total, uint64(pg.Spec.Storage.Value())*uint64(p.Used[pod])/100)
+	status := peer.Status{
+		Pod: pod, PodUID: string(uid), Phase: peer.Running, Ready: !held, Data: true, Timeline: wal.Timeline(p.Timeline), ServerVersion: "16.4",
+		Generation: pg.Generation, PendingRestart: p.Pending[pod], DiskTotal: total, DiskFree: total - used,
+	}
+	if change := p.Status[pod]; change != nil {
+		change(&status)
+	}
+	return status
+}
+
+func (p *Plane) take(wish peer.Desired) (result peer.Result) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.Told = append(p.Told, wish)
+	for _, role := range wish.Roles {
+		result.Items = append(result.Items, peer.Item{Kind: peer.KindRole, Name: role.Name, Error: p.Refuse[role.Name]})
+	}
+	return result
+}
+
+// answer writes JSON; the reader notices an answer that was cut.
+func answer(w http.ResponseWriter, v any) { _ = json.NewEncoder(w).Encode(v) }

@@ -1,0 +1,79 @@
+package fakepg
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+)
+
+// elect labels one pod primary, and the others replicas. Without a Lease nobody is.
+func (p *Plane) elect(ctx context.Context, w *world) error {
+	if w.pg == nil {
+		return nil
+	}
+	names := slices.Sorted(maps.Keys(w.pods))
+	primary := ""
+	if w.lease != nil {
+		primary = chosen(w, names)
+	}
+	if primary != "" {
+		if err := p.hold(ctx, w.lease, w.pods[primary]); err != nil {
+			return err
+		}
+	}
+	for _, name := range names {
+		role := databasev1alpha1.LabelRoleReplica
+		if name == primary {
+			role = databasev1alpha1.LabelRolePrimary
+		}
+		pod := w.pods[name]
+		if fit(pod) && pod.Labels[databasev1alpha1.LabelRole] != role {
+			before := pod.DeepCopy()
+			pod.Labels[databasev1alpha1.LabelRole] = role
+			if err := p.client.Patch(ctx, pod, client.MergeFrom(before)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// chosen is the pod that should be primary: the one that is asked for, else the one that is, else the lowest that is ready.
+func chosen(w *world, names []string) (primary string) {
+	if wanted := w.pg.Annotations[databasev1alpha1.AnnotationSwitchover]; fit(w.pods[wanted]) {
+		return wanted
+	}
+	for _, name := range names {
+		if fit(w.pods[name]) && (primary == "" || w.pods[name].Labels[databasev1alpha1.LabelRole] == databasev1alpha1.LabelRolePrimary) {
+			primary = name
+		}
+	}
+	return primary
+}
+
+// hold writes who is primary into the Lease, once.
+func (p *Plane) hold(ctx context.Context, lease *coordinationv1.Lease, pod *corev1.Pod) error {
+	holder := pod.Name + "/" + string(pod.UID)
+	if lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity == holder {
+		return nil
+	}
+	before := lease.DeepCopy()
+	lease.Spec.HolderIdentity = &holder
+	lease.Spec.RenewTime = new(metav1.NewMicroTime(time.Now()))
+	return p.client.Patch(ctx, lease, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// fit reports whether a pod exists and is ready.
+func fit(pod *corev1.Pod) bool {
+	return pod != nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}

@@ -1,0 +1,259 @@
+package fakepg
+
+import (
+	"context"
+	"maps"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
+)
+
+// world is what there is of one PostgreSQL; nil is what there is not.
+type world struct {
+	key   types.NamespacedName
+	pg    *databasev1alpha1.PostgreSQL
+	set   *k8sappsv1.StatefulSet
+	lease *coordinationv1.Lease
+	pods  map[string]*corev1.Pod
+}
+
+func (p *Plane) look(ctx context.Context, key types.NamespacedName) (*world, error) {
+	w := &world{key: key, pods: map[string]*corev1.Pod{}}
+	pg, set, lease := &databasev1alpha1.PostgreSQL{}, &k8sappsv1.StatefulSet{}, &coordinationv1.Lease{}
+	for _, read := range []struct {
+		object client.Object
+		keep   func()
+	}{{pg, func() { w.pg = pg }}, {set, func() { w.set = set }}, {lease, func() { w.lease = lease }}} {
+		found, err := p.get(ctx, key, read.object)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			read.keep()
+		}
+	}
+	pods := &corev1.PodList{}
+	if err := p.cache.List(ctx, pods, client.InNamespace(key.Namespace), client.MatchingLabels{labelOwner: key.Name}); err != nil {
+		return nil, err
+	}
+	for i := range pods.Items {
+		if _, ours := peer.Ordinal(key.Name, pods.Items[i].Name); ours && pods.Items[i].DeletionTimestamp == nil {
+			w.pods[pods.Items[i].Name] = &pods.Items[i]
+		}
+	}
+	return w, nil
+}
+
+func (p *Plane) sync(ctx context.Context, key types.NamespacedName) error {
+	w, err := p.look(ctx, key)
+	if err != nil {
+		return err
+	}
+	p.dropAgents(w)
+	if err := p.collect(ctx, w); err != nil || w.set == nil {
+		return err
+	}
+	if w.set.DeletionTimestamp != nil {
+		return p.orphan(ctx, w)
+	}
+	for name, pod := range w.pods {
+		if ordinal, _ := peer.Ordinal(key.Name, name); ordinal >= int(*w.set.Spec.Replicas) {
+			if err := p.client.Delete(ctx, pod, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+				return err
+			}
+			delete(w.pods, name)
+		}
+	}
+	for ordinal := range int(*w.set.Spec.Replicas) {
+		if err := p.syncInstance(ctx, w, peer.Pod(key.Name, ordinal)); err != nil {
+			return err
+		}
+	}
+	return p.elect(ctx, w)
+}
+
+func (p *Plane) syncInstance(ctx context.Context, w *world, name string) error {
+	if err := p.syncClaim(ctx, w, name); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	missing := p.Missing[name]
+	p.mu.Unlock()
+	pod := w.pods[name]
+	switch {
+	case missing && pod == nil:
+		return nil
+	case pod == nil:
+		pod = podOf(w.set, name)
+		if err := p.client.Create(ctx, pod); err != nil {
+			return err
+		}
+		p.made(pod)
+		w.pods[name] = pod
+	case !metav1.IsControlledBy(pod, w.set): // made anew around its pods
+		before := pod.DeepCopy()
+		pod.OwnerReferences = nil
+		if err := controllerutil.SetControllerReference(w.set, pod, p.client.Scheme()); err != nil {
+			return err
+		}
+		if err := p.client.Patch(ctx, pod, client.MergeFrom(before)); err != nil {
+			return err
+		}
+	}
+	return p.syncPod(ctx, w, pod)
+}
+
+// made notes that a pod was replaced, if there was one of its name.
+func (p *Plane) made(pod *corev1.Pod) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := client.ObjectKeyFromObject(pod)
+	if p.uids[key] != "" {
+		p.Replaced = append(p.Replaced, pod.Name)
+	}
+	p.uids[key] = pod.UID
+}
+
+func podOf(set *k8sappsv1.StatefulSet, name string) *corev1.Pod {
+	template := set.Spec.Template.DeepCopy()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: set.Namespace, Labels: maps.Clone(template.Labels), Annotations: template.Annotations,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, k8sappsv1.SchemeGroupVersion.WithKind("StatefulSet"))},
+		},
+		Spec: template.Spec,
+	}
+	pod.Spec.Volumes = nil // nothing mounts them
+	for i := range pod.Spec.Containers {
+		pod.Spec.Containers[i].VolumeMounts = nil
+	}
+	for i := range pod.Spec.InitContainers {
+		pod.Spec.InitContainers[i].VolumeMounts = nil
+	}
+	return pod
+}
+
+func (p *Plane) syncClaim(ctx context.Context, w *world, pod string) error {
+	template := w.set.Spec.VolumeClaimTemplates[0]
+	claim := &corev1.PersistentVolumeClaim{}
+	found, err := p.get(ctx, types.NamespacedName{Namespace: w.set.Namespace, Name: template.Name + "-" + pod}, claim)
+	if err != nil {
+		return err
+	}
+	if !found {
+		claim = &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Name: template.Name + "-" + pod, Namespace: w.set.Namespace, Labels: template.Labels}, Spec: *template.Spec.DeepCopy(),
+		}
+		if err := p.client.Create(ctx, claim); err != nil {
+			return err
+		}
+	}
+	if err := p.keepOrGive(ctx, w.set, claim); err != nil {
+		return err
+	}
+	before := claim.DeepCopy()
+	p.provision(claim, pod)
+	if equality.Semantic.DeepEqual(before.Status, claim.Status) {
+		return nil
+	}
+	return p.client.Status().Update(ctx, claim)
+}
+
+// keepOrGive makes the claim belong to the StatefulSet where it is to go with it.
+func (p *Plane) keepOrGive(ctx context.Context, set *k8sappsv1.StatefulSet, claim *corev1.PersistentVolumeClaim) error {
+	policy := set.Spec.PersistentVolumeClaimRetentionPolicy
+	before := claim.DeepCopy()
+	claim.OwnerReferences = nil
+	if policy != nil && policy.WhenDeleted == k8sappsv1.DeletePersistentVolumeClaimRetentionPolicyType {
+		ref := metav1.NewControllerRef(set, k8sappsv1.SchemeGroupVersion.WithKind("StatefulSet"))
+		ref.Controller, ref.BlockOwnerDeletion = nil, nil
+		claim.OwnerReferences = []metav1.OwnerReference{*ref}
+	}
+	if equality.Semantic.DeepEqual(before.OwnerReferences, claim.OwnerReferences) {
+		return nil
+	}
+	return p.client.Patch(ctx, claim, client.MergeFrom(before))
+}
+
+// provision gives a claim its volume, as large as it asks for.
+func (p *Plane) provision(claim *corev1.PersistentVolumeClaim, pod string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	claim.Status.Conditions = nil
+	message, stuck := p.Stuck[pod]
+	switch {
+	case p.Unbound[pod]:
+		claim.Status.Phase = corev1.ClaimPending
+	case stuck && claim.Status.Phase == corev1.ClaimBound:
+		claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{
+			{Type: corev1.PersistentVolumeClaimControllerResizeError, Status: corev1.ConditionTrue, Message: message},
+		}
+	default:
+		claim.Status.Phase, claim.Status.Capacity = corev1.ClaimBound, claim.Spec.Resources.Requests
+	}
+}
+
+// syncPod starts the pod's agent, and says how the pod is.
+func (p *Plane) syncPod(ctx context.Context, w *world, pod *corev1.Pod) error {
+	address, err := p.serve(ctx, w, pod)
+	if err != nil {
+		return err
+	}
+	before := pod.DeepCopy()
+	pod.Status = p.statusOf(w, pod, address)
+	for i := range pod.Status.Conditions {
+		for _, c := range before.Status.Conditions {
+			if at := &pod.Status.Conditions[i]; c.Type == at.Type && c.Status == at.Status {
+				at.LastTransitionTime = c.LastTransitionTime
+			}
+		}
+	}
+	if equality.Semantic.DeepEqual(before.Status, pod.Status) {
+		return nil
+	}
+	if err := p.client.Status().Update(ctx, pod); err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	return nil
+}
+
+func (p *Plane) statusOf(w *world, pod *corev1.Pod, address string) corev1.PodStatus {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := metav1.Now()
+	if message, stays := p.Unschedulable[pod.Name]; stays {
+		return corev1.PodStatus{Phase: corev1.PodPending, QOSClass: pod.Status.QOSClass, Conditions: []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message, LastTransitionTime: now,
+		}}}
+	}
+	waiting, held := p.Held[pod.Name]
+	// Who can't find the Lease stops being primary.
+	lost := w.lease == nil && pod.Labels[databasev1alpha1.LabelRole] == databasev1alpha1.LabelRolePrimary
+	container := corev1.ContainerStatus{Name: "postgres", Ready: !held && !lost, Image: pod.Spec.Containers[0].Image}
+	ready := corev1.ConditionTrue
+	switch {
+	case held:
+		ready = corev1.ConditionFalse
+		container.State.Waiting = &corev1.ContainerStateWaiting{Reason: waiting}
+	case lost:
+		ready = corev1.ConditionFalse
+		fallthrough
+	default:
+		container.State.Running = &corev1.ContainerStateRunning{}
+	}
+	return corev1.PodStatus{
+		Phase: corev1.PodRunning, QOSClass: pod.Status.QOSClass, PodIP: address, PodIPs: []corev1.PodIP{{IP: address}},
+		ContainerStatuses: []corev1.ContainerStatus{container},
+		Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: ready, LastTransitionTime: now}},
+	}
+}
