@@ -179,7 +179,7 @@ func (p *Plane) With(f func(*Plane)) {
 // cacheOf lists the StatefulSets.
 func (p *Plane) cacheOf() []*k8sappsv1.StatefulSet {
 	sets := &k8sappsv1.StatefulSetList{}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second) //nolint:forbidigo // reads memory
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if err := p.cache.List(ctx, sets); err != nil {
 		p.complain(ctx, err)
