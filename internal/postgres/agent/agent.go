@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
@@ -64,6 +66,7 @@ type Agent struct {
 	unreadyWhy atomic.Pointer[string]
 	renewed    atomic.Int64
 	counts     counts
+	beats      prometheus.Histogram
 
 	state // owned by the loop
 }
@@ -107,6 +110,7 @@ func newAgent(ctx context.Context, options Options) (*Agent, error) {
 		lease:  &leaseClient{api: k.lease, watched: k.leaseWatch, namespace: options.Namespace, name: options.Cluster},
 		tls:    &tlsFiles{from: options.TLS, to: options.Run},
 		fence:  &fence{log: options.Log, now: now},
+		beats:  beatTimes(),
 		labels: newLabeler(k.core.Pods(options.Namespace), options.Pod, options.PodUID, options.Log),
 		events: newRecorder(k.core.Events(options.Namespace), &options),
 	}

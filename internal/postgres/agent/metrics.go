@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/fettle-dev/fettle/internal/postgres/config"
+	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/exporter"
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/internal/postgres/session"
@@ -17,6 +18,21 @@ import (
 // counts are what the agent has done since it started.
 type counts struct {
 	promotions, crashes, reclones, rewinds, heartbeats, missed, unanswered, asked, promises atomic.Int64
+	// initFailures, copyFailures and rewindFailures are of work on the data directory.
+	initFailures, copyFailures, rewindFailures atomic.Int64
+}
+
+// failed counts work that did not succeed.
+func (c *counts) failed(kind election.Work) {
+	if count := c.failures()[kind]; count != nil {
+		count.Add(1)
+	}
+}
+
+func (c *counts) failures() map[election.Work]*atomic.Int64 {
+	return map[election.Work]*atomic.Int64{
+		election.Initializing: &c.initFailures, election.Cloning: &c.copyFailures, election.Rewinding: &c.rewindFailures,
+	}
 }
 
 // newMetrics serves the metrics of PostgreSQL and of the agent.
@@ -30,6 +46,36 @@ func (a *Agent) newMetrics() http.Handler {
 		},
 	})
 	registry.MustRegister(server, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
+	registry.MustRegister(a.collectors()...)
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+}
+
+const (
+	namespace = "fettle"
+	subsystem = "agent"
+)
+
+// beatTimes measures heartbeats, whose time is that of a commit on the primary's own disk.
+func beatTimes() prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "heartbeat_duration_seconds",
+		Help: "Time that a write took which told that the primary is alive.", Buckets: []float64{.005, .02, .05, .1, .25, .5, 1, 2},
+	})
+}
+
+// collectors have the agent's own metrics.
+func (a *Agent) collectors() []prometheus.Collector {
+	all := append(a.counters(), a.gauges()...)
+	return append(all, a.beats, &certificateTimes{files: a.certificateFiles()})
+}
+
+func (a *Agent) counters() []prometheus.Collector {
+	var all []prometheus.Collector
+	add := func(name, help string, labels prometheus.Labels, value *atomic.Int64) {
+		all = append(all, prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, ConstLabels: labels,
+		}, func() float64 { return float64(value.Load()) }))
+	}
 	for _, c := range []struct {
 		name, help string
 		value      *atomic.Int64
@@ -45,37 +91,45 @@ func (a *Agent) newMetrics() http.Handler {
 		{"failsafe_questions_total", "Rounds of questions to the peers while the API server could not be reached.", &a.counts.asked},
 		{"failsafe_promises_total", "Promises given to a primary that could not reach the API server.", &a.counts.promises},
 	} {
-		registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "fettle", Subsystem: "agent", Name: c.name, Help: c.help},
-			func() float64 { return float64(c.value.Load()) }))
+		add(c.name, c.help, nil, c.value)
 	}
-	a.gauges(registry)
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	for work, count := range a.counts.failures() {
+		add("work_failures_total", "Work on the data directory that failed: making it, copying it from another instance, rewinding it.",
+			prometheus.Labels{"work": string(work)}, count)
+	}
+	return all
 }
 
-func (a *Agent) gauges(registry *prometheus.Registry) {
-	for _, g := range []struct {
-		name, help string
-		value      func(s peer.Status) float64
-	}{
-		{"is_primary", "1 while this instance is the primary.", func(s peer.Status) float64 { return one(s.Role == peer.Primary && s.HoldsLease) }},
-		{"ready", "1 while the instance is ready.", func(s peer.Status) float64 { return one(s.Ready) }},
-		{"api_reachable", "1 while the API server answers.", func(s peer.Status) float64 { return one(s.APIReachable) }},
-		{"timeline", "Timeline of the data.", func(s peer.Status) float64 { return float64(s.Timeline) }},
-		{"pending_restart", "Number of parameters that take effect after a restart.", func(s peer.Status) float64 { return float64(len(s.PendingRestart)) }},
-	} {
-		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "fettle", Subsystem: "agent", Name: g.name, Help: g.help},
-			func() float64 { return g.value(a.Status()) }))
+func (a *Agent) gauges() []prometheus.Collector {
+	var all []prometheus.Collector
+	add := func(name, help string, labels prometheus.Labels, value func(s peer.Status) float64) {
+		all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, ConstLabels: labels,
+		}, func() float64 { return value(a.Status()) }))
 	}
-	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: "fettle", Subsystem: "agent", Name: "lease_age_seconds",
-		Help: "Seconds since the last renewal of the Lease by this instance that succeeded was sent; 0 while it does not hold the Lease.",
-	}, func() float64 {
-		renewed := a.renewed.Load()
-		if renewed == 0 || !a.Status().HoldsLease {
-			return 0
-		}
-		return (now() - timeOf(renewed)).Seconds()
-	}))
+	add("is_primary", "1 while this instance is the primary.", nil, func(s peer.Status) float64 { return one(s.Role == peer.Primary && s.HoldsLease) })
+	add("ready", "1 while the instance is ready.", nil, func(s peer.Status) float64 { return one(s.Ready) })
+	add("api_reachable", "1 while the API server answers.", nil, func(s peer.Status) float64 { return one(s.APIReachable) })
+	add("timeline", "Timeline of the data.", nil, func(s peer.Status) float64 { return float64(s.Timeline) })
+	add("pending_restart", "Number of parameters that take effect after a restart.", nil, func(s peer.Status) float64 { return float64(len(s.PendingRestart)) })
+	for _, phase := range phases {
+		add("phase", "1 for what the agent does with its server now, 0 for all else that it could do.",
+			prometheus.Labels{"phase": string(phase)}, func(s peer.Status) float64 { return one(s.Phase == phase) })
+	}
+	add("lease_age_seconds", "Seconds since the last renewal of the Lease by this instance that succeeded was sent; 0 while it does not hold the Lease.",
+		nil, func(s peer.Status) float64 {
+			renewed := a.renewed.Load()
+			if renewed == 0 || !s.HoldsLease {
+				return 0
+			}
+			return (now() - timeOf(renewed)).Seconds()
+		})
+	return all
+}
+
+// phases are all that an agent can be in.
+var phases = []peer.Phase{
+	peer.Starting, peer.Running, peer.Stopping, peer.Stopped, peer.Cloning, peer.Rewinding, peer.Initializing, peer.Fenced, peer.Hung,
 }
 
 func one(yes bool) float64 {

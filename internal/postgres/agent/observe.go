@@ -171,6 +171,7 @@ func (a *Agent) beat(epoch int, prepared bool) {
 		err = a.beating.Heartbeat(ctx)
 		cancel()
 	}
+	took := now() - sent
 	a.post(func() {
 		wait := heartbeatPause
 		if err != nil {
@@ -185,6 +186,7 @@ func (a *Agent) beat(epoch int, prepared bool) {
 		if err == nil {
 			a.own.Answered = sent
 			a.counts.heartbeats.Add(1)
+			a.beats.Observe(took.Seconds())
 			return
 		}
 		a.counts.missed.Add(1)
@@ -221,6 +223,10 @@ func (a *Agent) keep(epoch int, slots []string, checkpointed bool) {
 	changed, failure := a.keeping.EnsureSlots(ctx, slots)
 	if len(changed) > 0 {
 		a.log.Info("slots", "changed", changed)
+	}
+	// Only said: what a user has set may be refused, and must not keep the rest from being looked after.
+	if changed, err := a.keeping.SyncLogins(ctx); err != nil || len(changed) > 0 {
+		a.log.Info("logins", "changed", changed, "error", err)
 	}
 	err = errors.Join(err, failure)
 	a.post(func() {

@@ -30,6 +30,7 @@ func (a *Agent) work(kind election.Work, do func(ctx context.Context) error) {
 			a.own.Work = election.NoWork
 			a.take(left)
 			if err != nil {
+				a.counts.failed(kind)
 				a.trouble = oneLine(err.Error())
 				a.log.Error(string(kind), "error", err.Error())
 				a.rest = now() + pause

@@ -2,6 +2,8 @@ package exporter
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +75,7 @@ func TestMetrics(t *testing.T) {
 		"up": 1, "in_recovery": 0, "max_connections": 100, "exporter_errors_total": 0, "pending_restart_settings": 0, "slot_active{slot=fettle_1}": 0,
 		"slot_lost{slot=fettle_1}": 0, "archive_enabled": 0, "archive_failed_total": 0, "standby_streaming{standby=shop-1,sync_state=async}": 1,
 		"deadlocks_total{database=shop}": 0, "checksum_failures_total{database=postgres}": 0,
+		"synchronous_required": 0, "synchronous_streaming": 0, "synchronous_waiting_sessions": 0,
 	}
 	positive := []string{
 		"start_time_seconds", "connections{database=postgres,state=active}", "transactions_committed_total{database=postgres}", "database_size_bytes{database=shop}",
@@ -90,6 +93,49 @@ func TestMetrics(t *testing.T) {
 	if _, ok := down["in_recovery"]; ok {
 		t.Error("a server that is down has a role")
 	}
+}
+
+// TestSynchronous has a commit wait for a standby that is not there, and then for one that is.
+func TestSynchronous(t *testing.T) {
+	ca := testpg.NewCA(t)
+	primary := ca.Primary(t, "shop-0")
+	ca.Standby(t, "shop-1", primary)
+	c := collector(t, primary)
+	configure := func(names ...string) {
+		primary.Settings.Synchronous = &config.Synchronous{Method: config.Any, Number: 1, Names: names}
+		primary.Configure(t)
+		if err := primary.Session(t).WaitSetting(t.Context(), "synchronous_standby_names", primary.Settings.Synchronous.String()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	configure("shop-7")
+	options := primary.SessionOptions()
+	options.StatementTimeout = time.Minute
+	writer := session.New(options)
+	defer writer.Close(t.Context())
+	written := make(chan error, 1)
+	go func() {
+		_, err := writer.EnsureDatabases(t.Context(), []session.Database{{Name: "waiting"}})
+		written <- err
+	}()
+	eventually(t, c, map[string]float64{"synchronous_required": 1, "synchronous_streaming": 0, "synchronous_waiting_sessions": 1})
+	configure("shop-1", "shop-7")
+	eventually(t, c, map[string]float64{"synchronous_required": 1, "synchronous_streaming": 1, "synchronous_waiting_sessions": 0})
+	if err := <-written; err != nil {
+		t.Error(err)
+	}
+}
+
+// eventually waits until the metrics have these values.
+func eventually(t *testing.T, c *Collector, want map[string]float64) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		got := gather(t, c)
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(want)), func(name string) bool { value, ok := got[name]; return !ok || value != want[name] }) {
+			return
+		}
+	}
+	compare(t, gather(t, c), want, nil)
 }
 
 func compare(t *testing.T, got, want map[string]float64, positive []string) {

@@ -25,6 +25,15 @@ func RenewAt(certificate []byte) time.Time {
 	return parsed.NotAfter.Add(-parsed.NotAfter.Sub(parsed.NotBefore) / renewed)
 }
 
+// Valid returns when a certificate (PEM; of several the first) begins and ends.
+func Valid(certificate []byte) (from, to time.Time, err error) {
+	parsed, err := parseCertificate(certificate)
+	if err != nil {
+		return time.Time{}, time.Time{}, err
+	}
+	return parsed.NotBefore, parsed.NotAfter, nil
+}
+
 // Check returns why a pair can't be used at that time by whom name says, or nil: it is damaged, key and certificate are
 // not of each other, another authority (PEM) signed it, it lacks one of the hosts, or its time is over.
 func Check(pair Pair, authority []byte, name string, hosts []string, now time.Time) error {
