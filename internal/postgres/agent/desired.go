@@ -17,8 +17,13 @@ func (a *Agent) Desired(ctx context.Context, desired peer.Desired) (peer.Result,
 	}
 	w := &wishes{session: a.wishing}
 	w.roles(ctx, desired.Roles)
+	w.logins(ctx, desired.Roles)
 	w.databases(ctx, desired.Databases)
 	w.drop(ctx, desired)
+	var err error
+	if w.result.Inserted, err = a.wishing.Inserted(ctx); err != nil {
+		return peer.Result{}, fmt.Errorf("the end of the log: %w", err)
+	}
 	return w.result, nil
 }
 
@@ -78,6 +83,31 @@ func (w *wishes) roles(ctx context.Context, roles []peer.DesiredRole) {
 		role.MemberOf = r.MemberOf
 		changes, err := w.session.EnsureRoles(ctx, []session.Role{role})
 		w.amend(peer.KindRole, r.Name, changes, err)
+	}
+}
+
+// logins makes what stands beside the roles, once those are there.
+func (w *wishes) logins(ctx context.Context, roles []peer.DesiredRole) {
+	for _, r := range roles {
+		if r.Absent || r.Second == nil {
+			continue
+		}
+		changes, err := w.session.EnsureLogin(ctx, session.Login{
+			Of: r.Name, Verifier: r.Second.Verifier, Allowed: r.Second.Allowed, ConnectionLimit: roleOf(r).ConnectionLimit,
+		})
+		w.amend(peer.KindRole, r.Name, changes, err)
+	}
+}
+
+// syncLogins gives second logins the settings of their roles. A failure is only said: what a user has set may be refused,
+// and must not keep the standbys from being looked after.
+func (a *Agent) syncLogins(ctx context.Context) {
+	changed, err := a.keeping.SyncLogins(ctx)
+	if err != nil {
+		a.log.Warn("logins", "error", err.Error())
+	}
+	if len(changed) > 0 {
+		a.log.Info("logins", "changed", changed)
 	}
 }
 

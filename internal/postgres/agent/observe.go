@@ -224,10 +224,7 @@ func (a *Agent) keep(epoch int, slots []string, checkpointed bool) {
 	if len(changed) > 0 {
 		a.log.Info("slots", "changed", changed)
 	}
-	// Only said: what a user has set may be refused, and must not keep the rest from being looked after.
-	if changed, err := a.keeping.SyncLogins(ctx); err != nil || len(changed) > 0 {
-		a.log.Info("logins", "changed", changed, "error", err)
-	}
+	a.syncLogins(ctx)
 	err = errors.Join(err, failure)
 	a.post(func() {
 		wait := choresPause

@@ -92,7 +92,7 @@ func rules(in []databasev1alpha1.PostgreSQLHBARule) []config.Rule {
 			rule.Databases = append(rule.Databases, string(name))
 		}
 		for _, name := range r.Roles {
-			rule.Users = append(rule.Users, string(name))
+			rule.Users = append(rule.Users, string(name), config.SecondLogin(string(name)))
 		}
 		out = append(out, rule)
 	}

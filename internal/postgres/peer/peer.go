@@ -97,6 +97,10 @@ type Status struct {
 	ConfigError string `json:"configError,omitempty"`
 	// Sync is the quorum in effect on a primary; nil where there is none.
 	Sync *Sync `json:"sync,omitempty"`
+	// NeedsReclone is true when the data can't follow the primary, and are not replaced unless a person asks for it.
+	NeedsReclone bool `json:"needsReclone,omitempty"`
+	// DiskFull is true when PostgreSQL can't write, or was ended, for want of space.
+	DiskFull bool `json:"diskFull,omitempty"`
 	// DiskFree and DiskTotal are of the data volume, in bytes.
 	DiskFree  uint64 `json:"diskFree,omitempty"`
 	DiskTotal uint64 `json:"diskTotal,omitempty"`
@@ -147,6 +151,16 @@ type DesiredRole struct {
 	ConnectionLimit *int32 `json:"connectionLimit,omitempty"`
 	// MemberOf are the roles that it is in; nil (absent) leaves them alone, an empty list revokes all.
 	MemberOf []string `json:"memberOf"`
+	// Second is its second login, see config.SecondLogin; nil leaves that alone.
+	Second *DesiredLogin `json:"second,omitempty"`
+}
+
+// DesiredLogin is a second way in as a role, with a password of its own and the role's limit of connections.
+type DesiredLogin struct {
+	// Verifier is SCRAM-SHA-256$...; empty leaves the password alone, and makes no login that is not there.
+	Verifier string `json:"verifier,omitempty"`
+	// Allowed is false to keep everybody out.
+	Allowed bool `json:"allowed,omitempty"`
 }
 
 // DesiredDatabase is a database.
@@ -180,6 +194,8 @@ const (
 // Result answers PUT /v1/desired: one Item for each role, database and extension that was named.
 type Result struct {
 	Items []Item `json:"items"`
+	// Inserted is where the primary's log ended when all was done: who has replayed so far has it all.
+	Inserted wal.LSN `json:"inserted,omitempty"`
 }
 
 // Item is what became of one thing.

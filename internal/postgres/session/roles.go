@@ -92,8 +92,6 @@ func (c *Client) ensureRoles(ctx context.Context, wanted []Role) ([]string, erro
 			if len(statements) == 0 {
 				continue
 			}
-			// The verifier is no password, but has no business in a log either.
-			quiet := "SET LOCAL log_statement TO none; SET LOCAL log_min_duration_statement TO -1; SET LOCAL log_min_error_statement TO panic;\n"
 			if err := script(ctx, conn, quiet+strings.Join(statements, ";\n")); err != nil {
 				return fmt.Errorf("role %q: %w", r.Name, err)
 			}
@@ -106,6 +104,9 @@ func (c *Client) ensureRoles(ctx context.Context, wanted []Role) ([]string, erro
 	}
 	return changes, nil
 }
+
+// quiet keeps statements out of the log: a verifier is no password, but has no business there either.
+const quiet = "SET LOCAL log_statement TO none; SET LOCAL log_min_duration_statement TO -1; SET LOCAL log_min_error_statement TO panic;\n"
 
 func change(found bool) string {
 	if found {
