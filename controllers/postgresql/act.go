@@ -50,9 +50,11 @@ func (r *reconciler) take(ctx context.Context, pg *databasev1alpha1.PostgreSQL, 
 		r.agents.forget(client.ObjectKeyFromObject(pg))
 		return nil
 	case stepSwitchover:
-		return r.annotate(ctx, pg, s.target.name)
+		return r.annotate(ctx, pg, databasev1alpha1.AnnotationSwitchover, s.target.name)
 	case stepSettled:
-		return r.annotate(ctx, pg, "")
+		return r.annotate(ctx, pg, databasev1alpha1.AnnotationSwitchover, "")
+	case stepRecloned:
+		return r.annotate(ctx, pg, databasev1alpha1.AnnotationReclone, "")
 	}
 	return nil
 }
@@ -80,18 +82,18 @@ func (r *reconciler) replacePod(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// annotate asks the agents for another primary; an empty name ends it.
-func (r *reconciler) annotate(ctx context.Context, pg *databasev1alpha1.PostgreSQL, name string) error {
-	if pg.Annotations[databasev1alpha1.AnnotationSwitchover] == name {
+// annotate asks the agents for something, such as another primary; an empty value ends it.
+func (r *reconciler) annotate(ctx context.Context, pg *databasev1alpha1.PostgreSQL, key, value string) error {
+	if pg.Annotations[key] == value {
 		return nil
 	}
 	before := &metav1.PartialObjectMetadata{ObjectMeta: *pg.ObjectMeta.DeepCopy()}
 	before.SetGroupVersionKind(databasev1alpha1.GroupVersion.WithKind(ownerKind))
 	after := before.DeepCopy()
-	if name == "" {
-		delete(after.Annotations, databasev1alpha1.AnnotationSwitchover)
+	if value == "" {
+		delete(after.Annotations, key)
 	} else {
-		after.Annotations = merged(after.Annotations, map[string]string{databasev1alpha1.AnnotationSwitchover: name})
+		after.Annotations = merged(after.Annotations, map[string]string{key: value})
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	err := r.client.Patch(ctx, after, patch, client.FieldOwner(controllerName))

@@ -108,15 +108,21 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// fencedPods reads the annotation that stops instances.
-func fencedPods(pg *databasev1alpha1.PostgreSQL) func(name string) bool {
+// namedPods reads an annotation with the names of pods.
+func namedPods(pg *databasev1alpha1.PostgreSQL, annotation string) func(name string) bool {
 	var names []string
-	for name := range strings.SplitSeq(pg.Annotations[databasev1alpha1.AnnotationFenced], ",") {
+	for name := range strings.SplitSeq(pg.Annotations[annotation], ",") {
 		if name = strings.TrimSpace(name); name != "" {
 			names = append(names, name)
 		}
 	}
-	return func(name string) bool { return slices.Contains(names, "*") || slices.Contains(names, name) }
+	return func(name string) bool { return slices.Contains(names, name) }
+}
+
+// fencedPods reads the annotation that stops instances.
+func fencedPods(pg *databasev1alpha1.PostgreSQL) func(name string) bool {
+	named := namedPods(pg, databasev1alpha1.AnnotationFenced)
+	return func(name string) bool { return named("*") || named(name) }
 }
 
 // assemble puts together what was read. Pods and claims of other names than the StatefulSet gives are left out.

@@ -51,6 +51,8 @@ func instancesReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 		case in.ready():
 		case in.fenced:
 			fenced = in.name
+		case in.status != nil && in.status.NeedsReclone:
+			return no(databasev1alpha1.ReasonRecloneNeeded, notReady(in))
 		case bad != nil:
 			return no(bad.reason, bad.message)
 		case newborn(pg):

@@ -21,6 +21,8 @@ const (
 	stepSwitchover verb = "Switchover"
 	// stepSettled removes that annotation.
 	stepSettled verb = "Settled"
+	// stepRecloned removes the annotation that lets data be replaced.
+	stepRecloned verb = "Recloned"
 )
 
 // step is what to do next, and why nothing more is done at once.
@@ -142,9 +144,23 @@ func asked(pg *databasev1alpha1.PostgreSQL, c *cluster) step {
 func settle(pg *databasev1alpha1.PostgreSQL, c *cluster) step {
 	name := pg.Annotations[databasev1alpha1.AnnotationSwitchover]
 	if name == "" || (c.primary() == nil && c.named(name) != nil) {
-		return step{}
+		return recloned(pg, c)
 	}
 	return step{verb: stepSettled}
+}
+
+// recloned removes the permission to replace data when those that it names serve: it must not be used another time.
+func recloned(pg *databasev1alpha1.PostgreSQL, c *cluster) step {
+	if pg.Annotations[databasev1alpha1.AnnotationReclone] == "" {
+		return step{}
+	}
+	named := namedPods(pg, databasev1alpha1.AnnotationReclone)
+	for i := range c.instances {
+		if in := &c.instances[i]; named(in.name) && !in.ready() {
+			return step{}
+		}
+	}
+	return step{verb: stepRecloned}
 }
 
 // roll brings instances up to date: replicas first, the highest number first, one at a time and only while all others

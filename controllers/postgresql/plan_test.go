@@ -87,6 +87,12 @@ func asks(name string) func(*databasev1alpha1.PostgreSQL) {
 	}
 }
 
+func copies(names string) func(*databasev1alpha1.PostgreSQL) {
+	return func(pg *databasev1alpha1.PostgreSQL) {
+		pg.Annotations = map[string]string{databasev1alpha1.AnnotationReclone: names}
+	}
+}
+
 func asleepPlease(pg *databasev1alpha1.PostgreSQL) { pg.Spec.Hibernated = true }
 
 func TestNext(t *testing.T) {
@@ -148,6 +154,9 @@ func TestNext(t *testing.T) {
 		{"any is asked for, and nobody can", wanting(2, asks("any")), 2, "P N", "2 (Switchover)"},
 		{"a pod is asked for that there is not", wanting(3, asks("other-0")), 3, "P R R", "3 Settled"},
 		{"the primary is asked for", wanting(3, asks("pg-0")), 3, "P R R", "3 Settled"},
+		{"a copy was asked for, and it serves", wanting(3, copies("pg-2, pg-1")), 3, "P R R", "3 Recloned"},
+		{"a copy was asked for", wanting(3, copies("pg-2")), 3, "P R N", "3"},
+		{"a copy was asked for, another one is late", wanting(3, copies("pg-2")), 3, "P N R", "3 Recloned"},
 		{"one alone can't hand over", wanting(1, asks("pg-0")), 1, "P", "1 Settled"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

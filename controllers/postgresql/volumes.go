@@ -119,8 +119,12 @@ func templateSize(c *cluster) *resource.Quantity {
 func volumesReady(pg *databasev1alpha1.PostgreSQL, c *cluster, g growth, failed error, now time.Time) verdict {
 	for i := range c.instances {
 		in := &c.instances[i]
-		if used(in.status) >= fullFrom {
-			return no(databasev1alpha1.ReasonDiskFull, fmt.Sprintf("the volume of %s is %s full: raise spec.storage, %s", in.name, "95% or more", hint(pg)))
+		if full := in.status != nil && in.status.DiskFull; full || used(in.status) >= fullFrom {
+			how := "95% or more full"
+			if full {
+				how = "full, and PostgreSQL can't write"
+			}
+			return no(databasev1alpha1.ReasonDiskFull, fmt.Sprintf("the volume of %s is %s: raise spec.storage, %s", in.name, how, hint(pg)))
 		}
 	}
 	if failed != nil {

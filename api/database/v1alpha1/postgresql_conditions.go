@@ -58,6 +58,9 @@ const (
 	// AnnotationFenced, on the PostgreSQL, stops the server of the named pods (with commas between them, "*" for all) and keeps
 	// the pods.
 	AnnotationFenced = "fettle.dev/fenced"
+	// AnnotationReclone, on the PostgreSQL, has the named pods (with commas between them) replace data that can't follow the
+	// primary, also where they would not do so by themselves. The operator removes it when all of them serve.
+	AnnotationReclone = "fettle.dev/reclone"
 	// AnnotationRotate, on a Secret of credentials that Fettle generated, asks for a new password. Any value that differs from the
 	// one in AnnotationRotated does.
 	AnnotationRotate = "fettle.dev/rotate"
@@ -112,6 +115,8 @@ const (
 	ReasonInstancesReady = "InstancesReady"
 	// ReasonInstanceNotReady: an instance does not serve.
 	ReasonInstanceNotReady = "InstanceNotReady"
+	// ReasonRecloneNeeded: an instance can't follow the primary, and waits for a person to have its data replaced.
+	ReasonRecloneNeeded = "RecloneNeeded"
 	// ReasonInstanceFenced: an instance is stopped by the annotation fettle.dev/fenced.
 	ReasonInstanceFenced = "InstanceFenced"
 	// ReasonUpdating: instances are being replaced or restarted, one at a time.

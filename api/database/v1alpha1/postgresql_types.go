@@ -202,6 +202,13 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Lease"
 	Lease PostgreSQLLease `json:"lease,omitzero"`
 
+	// autoReclone has an instance that can't follow the primary any more, and can't be rewound, replace its data by a copy; true
+	// by default. If it is false, the instance stays down until the annotation fettle.dev/reclone names it.
+	// +optional
+	// +kubebuilder:default=true
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Reclone Automatically",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
+	AutoReclone *bool `json:"autoReclone,omitempty"`
+
 	// monitoring makes a PodMonitor and a PrometheusRule where the Prometheus Operator is installed.
 	// +optional
 	// +kubebuilder:default={}

@@ -317,6 +317,11 @@ func (in *PostgreSQLSpec) DeepCopyInto(out *PostgreSQLSpec) {
 	}
 	in.Resources.DeepCopyInto(&out.Resources)
 	out.Lease = in.Lease
+	if in.AutoReclone != nil {
+		in, out := &in.AutoReclone, &out.AutoReclone
+		*out = new(bool)
+		**out = **in
+	}
 	in.Monitoring.DeepCopyInto(&out.Monitoring)
 	in.TLS.DeepCopyInto(&out.TLS)
 	if in.TopologySpread != nil {

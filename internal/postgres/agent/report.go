@@ -30,6 +30,7 @@ func (a *Agent) publish(d election.Decision, in election.Input) {
 		Received:     wal.LSN(own.Position.LSN),
 		APIReachable: a.observation.Reachable(), HoldsLease: a.observation.Lease.Holder == a.options.self() && a.holding.Confirmed.Sent > 0,
 		Generation: max(a.applied, 0), ConfigError: a.configError,
+		NeedsReclone: d.Blocked && own.Data == election.Unfit && !a.config.Paused, DiskFull: own.FullDisk,
 		DiskFree: uint64(max(a.disk.Free, 0)), DiskTotal: uint64(max(a.disk.Size, 0)), //nolint:gosec // not below 0
 		Message: a.message(d),
 	}

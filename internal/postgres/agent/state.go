@@ -161,10 +161,11 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL) election.Config {
 	c := election.Config{
 		Self:             o.self(),
 		SwitchoverTarget: target(o.Cluster, object),
-		Fenced:           object.Spec.Hibernated || isFenced(object, o.Pod),
+		Fenced:           object.Spec.Hibernated || isNamed(object, databasev1alpha1.AnnotationFenced, o.Pod, "*"),
 		Paused:           object.Spec.Paused,
 		Failsafe:         true,
-		AutoReclone:      true,
+		AutoReclone:      object.Spec.AutoReclone == nil || *object.Spec.AutoReclone,
+		RecloneAsked:     isNamed(object, databasev1alpha1.AnnotationReclone, o.Pod),
 		Timing: election.Timing{
 			Renew: object.Spec.Lease.Renew.Duration, Lease: object.Spec.Lease.Duration.Duration, Fence: object.Spec.Lease.Fence.Duration,
 		}.WithDefaults(),
@@ -191,9 +192,10 @@ func target(cluster string, object *databasev1alpha1.PostgreSQL) string {
 	return ""
 }
 
-func isFenced(object *databasev1alpha1.PostgreSQL, pod string) bool {
-	for name := range strings.SplitSeq(object.Annotations[databasev1alpha1.AnnotationFenced], ",") {
-		if name = strings.TrimSpace(name); name == "*" || name == pod {
+// isNamed says that an annotation, a list of pods, has one of the names.
+func isNamed(object *databasev1alpha1.PostgreSQL, annotation string, names ...string) bool {
+	for name := range strings.SplitSeq(object.Annotations[annotation], ",") {
+		if slices.Contains(names, strings.TrimSpace(name)) {
 			return true
 		}
 	}

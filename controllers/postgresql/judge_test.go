@@ -1,0 +1,49 @@
+package postgresql
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
+)
+
+// TestWhatAgentsSay holds that what an agent needs a person for is told by a condition: which instance it is, and what to do.
+func TestWhatAgentsSay(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		status peer.Status
+		reason string
+		words  []string
+	}{
+		{"can't follow", peer.Status{NeedsReclone: true, Message: "annotate it"}, "RecloneNeeded", []string{"pg-1", "annotate it"}},
+		{"waits", peer.Status{Message: "waits for pg-0"}, "InstanceNotReady", []string{"pg-1", "waits for pg-0"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			seen := picture(2, "P N")
+			seen.instances[1].status = &c.status
+			pg := wanting(2)
+			pg.Status.Timeline = 1
+			v := instancesReady(pg, &observed{cluster: *seen})
+			if v.status != metav1.ConditionFalse || v.reason != c.reason {
+				t.Errorf("got %s %s", v.status, v.reason)
+			}
+			for _, word := range c.words {
+				if !strings.Contains(v.message, word) {
+					t.Errorf("%q does not say %q", v.message, word)
+				}
+			}
+		})
+	}
+}
+
+// TestDiskFullSaysWho holds that a server without space is told of also where its volume has some left, too little to go on.
+func TestDiskFullSaysWho(t *testing.T) {
+	seen := picture(2, "P R")
+	seen.instances[1].status = &peer.Status{Ready: true, DiskTotal: 100, DiskFree: 20, DiskFull: true}
+	v := volumesReady(wanting(2), seen, growth{}, nil, metav1.Now().Time)
+	if v.reason != "DiskFull" || !strings.Contains(v.message, "pg-1") || !strings.Contains(v.message, "spec.storage") {
+		t.Errorf("got %s: %s", v.reason, v.message)
+	}
+}
