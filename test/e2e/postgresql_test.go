@@ -58,6 +58,8 @@ func (n namespaced) sql(ctx context.Context, pod, cluster, statement string) (st
 }
 
 func postgresSpecs() {
+	postgresUpdateSpecs()
+
 	Describe("with one instance", Ordered, ContinueOnFailure, func() {
 		var ns namespaced
 		BeforeAll(func(ctx SpecContext) {

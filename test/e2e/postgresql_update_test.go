@@ -1,0 +1,297 @@
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/test/ledger"
+)
+
+const (
+	// writers is how many clients write at once.
+	writers = 3
+	// A client gives an answer up after answerWithin, waits for tryAgainAfter, and then tries once more: a new connection
+	// within connectWithin and an answer within answerWithin. So an error is what lasts for 5 s from the first failure on.
+	answerWithin, tryAgainAfter, connectWithin = 2 * time.Second, 2 * time.Second, time.Second
+)
+
+// postgresUpdateSpecs change everything around a database that can be changed, while clients write.
+func postgresUpdateSpecs() {
+	Describe("while clients write", Ordered, func() {
+		var ns namespaced
+		var pg *databasev1alpha1.PostgreSQL
+		var all *clients
+		var seen *podHistory
+		var former, next string // images of the operator
+
+		BeforeAll(func(ctx SpecContext) {
+			if !local {
+				Skip("the Services of the cluster of KUBECONFIG are not known to be reachable from here")
+			}
+			ns = newNamespace(ctx, restricted)
+			ns.postgreSQL(ctx, "busy", "replicas: 3, synchronous: {number: 1}, databaseName: ledger")
+			pg = ns.databaseReady(ctx, "busy")
+			seen = ns.watchPods(ctx, "busy")
+			all = ns.startClients(ctx, "busy")
+		})
+
+		It("takes over another image and a parameter that needs a restart, each instance once", func(ctx SpecContext) {
+			former := *pg
+			ns.run(ctx, "patch", "postgresql", "busy", "--type=merge", "-p",
+				`{"spec":{"image":"docker.io/library/postgres:15-bookworm","parameters":{"max_connections":"123"}}}`)
+			pg = ns.databaseReady(ctx, "busy")
+			Expect(seen.lives()).To(Equal(map[string]int{"busy-0": 2, "busy-1": 2, "busy-2": 2}))
+			Expect(pg.Status.Primary).NotTo(Equal(former.Status.Primary))
+			Expect(pg.Status.Timeline).To(Equal(former.Status.Timeline + 1))
+			for _, pod := range ns.pods(ctx, "busy") {
+				Expect(pod.Spec.Containers[0].Image).To(Equal("docker.io/library/postgres:15-bookworm"))
+				Expect(ns.run(ctx, "exec", pod.Name, "--", "psql", "-qtAX", "-d", "postgres", "-c", "show max_connections")).To(Equal("123\n"))
+			}
+			all.expectNoError()
+		})
+
+		It("does not notice that the operator is upgraded", func(ctx SpecContext) {
+			former, next = operatorImages(ctx)
+			before := ns.containers(ctx, "busy")
+			DeferCleanup(func(ctx SpecContext) { setOperatorImage(ctx, former) }, NodeTimeout(5*time.Minute))
+			setOperatorImage(ctx, next)
+			settle(ctx, 3*time.Second) // the new leader has looked at it by then
+			Expect(ns.containers(ctx, "busy")).To(Equal(before))
+			pg = ns.databaseReady(ctx, "busy")
+			Expect(pg.Status.AgentImage).To(Equal(former))
+			all.expectNoError()
+		})
+
+		It("gets the operator's agent when that is asked for, each instance once, though the leader goes meanwhile", func(ctx SpecContext) {
+			ns.run(ctx, "annotate", "postgresql", "busy", "fettle.dev/upgrade-agent=true")
+			Eventually(ctx, func() int { return slices.Max(slices.Collect(maps.Values(seen.lives()))) }).WithTimeout(later).Should(Equal(3))
+			Expect(k8s.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: leaderPod(ctx)}})).To(Succeed())
+			Eventually(ctx, func(g Gomega) {
+				pg = ns.databaseReady(ctx, "busy")
+				g.Expect(pg.Status.AgentImage).To(Equal(next))
+				g.Expect(seen.lives()).To(Equal(map[string]int{"busy-0": 3, "busy-1": 3, "busy-2": 3}))
+				for _, pod := range ns.pods(ctx, "busy") {
+					g.Expect(pod.Spec.InitContainers[0].Image).To(Equal(next))
+				}
+			}).WithTimeout(2 * later).Should(Succeed())
+			all.expectNoError()
+		})
+
+		It("has lost none of what was acknowledged", func(ctx SpecContext) {
+			all.end()
+			conn, err := all.target.Connect(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			defer func() { _ = conn.Close(ctx) }() // all answers have been read
+			found, err := ledger.Audit(ctx, conn, all.ledgers...)
+			Expect(err).NotTo(HaveOccurred())
+			report(fmt.Sprintf("%d clients wrote %d rows through two rolling updates and an upgrade of the operator: %d lost, %d twice, %d acknowledged by two primaries; "+
+				"%d first tries failed, %d second ones (errors); at most %.2f s without a row", writers, found.Acknowledged, found.Lost, found.Duplicated, found.Overlapping,
+				found.Unknown, len(all.errors()), all.longestGap().Seconds()))
+			Expect([]int{found.Lost, found.Duplicated, found.Overlapping}).To(Equal([]int{0, 0, 0}))
+			all.expectNoError()
+		})
+	})
+}
+
+// clients write into one database, each row once.
+type clients struct {
+	target  ledger.Target
+	ledgers []*ledger.Ledger
+	begun   time.Time
+}
+
+// startClients has them write, as the owner of the database, until the specs of the container have ended.
+func (n namespaced) startClients(ctx context.Context, cluster string) *clients {
+	GinkgoHelper()
+	credentials, server, service := &corev1.Secret{}, &corev1.Secret{}, &corev1.Service{}
+	for name, o := range map[string]client.Object{cluster + "-credentials": credentials, cluster + "-server": server, cluster: service} {
+		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: n.name, Name: name}, o)).To(Succeed())
+	}
+	roots := x509.NewCertPool()
+	Expect(roots.AppendCertsFromPEM(server.Data["ca.crt"])).To(BeTrue())
+	c := &clients{begun: time.Now(), target: ledger.Target{
+		Address: service.Spec.ClusterIP + ":5432",
+		User:    string(credentials.Data["user"]), Password: string(credentials.Data["password"]), Database: string(credentials.Data["dbname"]),
+		TLS: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, ServerName: cluster + "." + n.name + ".svc"},
+	}}
+	conn, err := c.target.Connect(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(ledger.Table(ctx, conn)).To(Succeed())
+	Expect(conn.Close(ctx)).To(Succeed())
+	for i := range writers {
+		c.ledgers = append(c.ledgers, ledger.Start(context.WithoutCancel(ctx), ledger.Options{
+			Name: fmt.Sprint("client-", i), Pause: 10 * time.Millisecond, Patience: answerWithin, Dial: connectWithin, Retry: tryAgainAfter,
+			Connect: func(ctx context.Context) (*pgx.Conn, error) { return c.target.Connect(ctx) },
+		}))
+	}
+	DeferCleanup(c.end)
+	return c
+}
+
+func (c *clients) end() {
+	var ending sync.WaitGroup
+	for _, l := range c.ledgers {
+		ending.Go(l.End)
+	}
+	ending.Wait()
+}
+
+// errors are those that clients have seen: the second try of a row failed too. A ledger makes it with the next row.
+func (c *clients) errors() []error {
+	var out []error
+	for _, l := range c.ledgers {
+		entries := l.Entries()
+		for i := 1; i < len(entries); i++ {
+			if first, second := entries[i-1], entries[i]; !first.Acknowledged && !second.Acknowledged && !errors.Is(second.Err, context.Canceled) {
+				out = append(out, fmt.Errorf("%s: row %d at %s: %w, and %s later: %w", l.Name(), first.Row, first.Answered.Format(time.TimeOnly),
+					first.Err, second.Answered.Sub(first.Answered), second.Err))
+			}
+		}
+	}
+	return out
+}
+
+func (c *clients) expectNoError() {
+	GinkgoHelper()
+	Expect(c.errors()).To(BeEmpty())
+}
+
+// longestGap is the longest time in which some client had no row acknowledged.
+func (c *clients) longestGap() (longest time.Duration) {
+	for _, l := range c.ledgers {
+		longest = max(longest, l.Gap(c.begun).Length())
+	}
+	return longest
+}
+
+// podHistory notes the pods that there ever were.
+type podHistory struct {
+	mutex sync.Mutex
+	uids  map[string][]types.UID // by name
+}
+
+// watchPods looks often enough to see each pod.
+func (n namespaced) watchPods(ctx context.Context, cluster string) *podHistory {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	h := &podHistory{uids: map[string][]types.UID{}}
+	look := func() {
+		pods := &corev1.PodList{}
+		if err := k8s.List(ctx, pods, client.InNamespace(n.name), client.MatchingLabels{"app": cluster}); err != nil {
+			return // asked again soon
+		}
+		h.mutex.Lock()
+		defer h.mutex.Unlock()
+		for i := range pods.Items {
+			if p := &pods.Items[i]; !slices.Contains(h.uids[p.Name], p.UID) {
+				h.uids[p.Name] = append(h.uids[p.Name], p.UID)
+			}
+		}
+	}
+	look()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			look()
+			select {
+			case <-ctx.Done():
+			case <-time.After(poll / 2):
+			}
+		}
+	}()
+	DeferCleanup(func() { cancel(); <-ended })
+	return h
+}
+
+// lives counts the pods of each name.
+func (h *podHistory) lives() map[string]int {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	out := map[string]int{}
+	for name, uids := range h.uids {
+		out[name] = len(uids)
+	}
+	return out
+}
+
+// pods are those of a PostgreSQL.
+func (n namespaced) pods(ctx context.Context, cluster string) []corev1.Pod {
+	GinkgoHelper()
+	pods := &corev1.PodList{}
+	Expect(k8s.List(ctx, pods, client.InNamespace(n.name), client.MatchingLabels{"app": cluster})).To(Succeed())
+	return pods.Items
+}
+
+// containers says of each pod which it is, and when its containers were started.
+func (n namespaced) containers(ctx context.Context, cluster string) map[string]string {
+	GinkgoHelper()
+	out := map[string]string{}
+	for _, pod := range n.pods(ctx, cluster) {
+		out[pod.Name] = string(pod.UID)
+		for _, c := range pod.Status.ContainerStatuses {
+			Expect(c.State.Running).NotTo(BeNil())
+			out[pod.Name] += fmt.Sprintf(" %s %s, restarted %d times", c.Name, c.State.Running.StartedAt.Format(time.TimeOnly), c.RestartCount)
+		}
+	}
+	return out
+}
+
+// operatorImages are the image of the operator as it is installed, and another name of it: the one by its digest.
+func operatorImages(ctx context.Context) (installed, other string) {
+	GinkgoHelper()
+	pod := &corev1.Pod{}
+	Expect(k8s.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: leaderPod(ctx)}, pod)).To(Succeed())
+	installed = pod.Spec.Containers[0].Image
+	_, digest, found := strings.Cut(pod.Status.ContainerStatuses[0].ImageID, "@")
+	Expect(found).To(BeTrue(), "the node does not know the digest of %s: %s", installed, pod.Status.ContainerStatuses[0].ImageID)
+	repository := installed[:strings.LastIndexAny(installed, ":@")]
+	Expect(installed).NotTo(ContainSubstring("@"), "it is installed by its digest already")
+	return installed, repository + "@" + digest
+}
+
+// setOperatorImage has OLM roll the operator out with another image, and waits until it has.
+func setOperatorImage(ctx context.Context, image string) {
+	GinkgoHelper()
+	csv, err := installedCSV(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	patch, err := json.Marshal(imagePatch(csv, image))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(k8s.Patch(ctx, csv, client.RawPatch(types.JSONPatchType, patch))).To(Succeed())
+	Eventually(ctx, func(g Gomega) {
+		pods := &corev1.PodList{}
+		g.Expect(k8s.List(ctx, pods, client.InNamespace(operatorNamespace), operatorLabels)).To(Succeed())
+		g.Expect(pods.Items).To(HaveEach(HaveField("Spec.Containers", HaveEach(HaveField("Image", image)))))
+	}).WithTimeout(later).Should(Succeed())
+	operatorUp(ctx)
+}
+
+// imagePatch changes the image where OLM reads it, and the variable that says which one it is.
+func imagePatch(csv *operatorsv1alpha1.ClusterServiceVersion, image string) []map[string]any {
+	const container = "/spec/install/spec/deployments/0/spec/template/spec/containers/0"
+	patch := []map[string]any{{"op": "replace", "path": container + "/image", "value": image}}
+	for i, v := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0].Env {
+		if v.Name == "OPERATOR_IMAGE" {
+			patch = append(patch, map[string]any{"op": "replace", "path": fmt.Sprintf("%s/env/%d/value", container, i), "value": image})
+		}
+	}
+	return patch
+}
