@@ -55,6 +55,7 @@ version: "16"
 storage: 1Gi
 replicas: 1
 databaseName: app
+autoReclone: true
 bootstrap: {initdb: {locale: C.UTF-8, walSegmentSizeMB: 16}}
 lease: {duration: 10s, fence: 7s, renew: 2s}
 monitoring: {interval: 30s}
