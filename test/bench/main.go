@@ -9,6 +9,11 @@
 //	go run ./test/bench -mode memory
 //	go run ./test/bench -mode config [-peer RELOADER]
 //	KUBECONFIG=... go run ./test/bench -mode pgbench -rounds 3
+//
+// With -mode postgres it measures something else: failover of a PostgreSQL on the local cluster of `NODES=3 make up`, with
+// Fettle installed, as root. Package failover says what it does.
+//
+//	go run ./test/bench -mode postgres -runs 10 -operator both
 package main
 
 import (
@@ -24,6 +29,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/fettle-dev/fettle/test/bench/failover"
 )
 
 type options struct {
@@ -43,14 +50,16 @@ type options struct {
 	peer       string
 	out        string
 	pgbench    pgbenchOptions
+	postgres   failover.Options
 }
 
 // Modes.
 const (
-	modeCompare = "compare"
-	modeMemory  = "memory"
-	modeConfig  = "config"
-	modePgbench = "pgbench"
+	modeCompare  = "compare"
+	modeMemory   = "memory"
+	modeConfig   = "config"
+	modePostgres = "postgres"
+	modePgbench  = "pgbench"
 )
 
 func main() {
@@ -72,6 +81,9 @@ func run(ctx context.Context, args []string) error {
 	}
 	if o.mode == modePgbench {
 		return comparePgbench(ctx, o)
+	}
+	if o.mode == modePostgres {
+		return failover.Run(ctx, o.postgres)
 	}
 	b, err := newBench(ctx, o)
 	if err != nil {
@@ -99,7 +111,8 @@ func parse(args []string) (options, error) {
 		"backlog: the WebApps exist before the contender starts, and its start counts; burst: they are created while it runs")
 	flags.StringVar(&o.mode, "mode", modeCompare, "compare; memory: the manager's memory with n WebApps, and what it sends when idle and "+
 		"after a restart; config: the time from a change of each of n AppConfigs until the Deployment that uses it restarts; "+
-		"pgbench: an instance on the cluster of KUBECONFIG beside a bare server")
+		"pgbench: an instance on the cluster of KUBECONFIG beside a bare server; postgres: the time without an acknowledged row "+
+		"when something befalls the primary of a PostgreSQL on the local cluster")
 	flags.StringVar(&o.contenders, "contenders", strings.Join(names(), ","), "whom to compare")
 	flags.DurationVar(&o.settle, "settle", 4*time.Second, "how long to count requests after the last WebApp is Ready")
 	flags.DurationVar(&o.idle, "idle", time.Minute, "how long to watch the idle manager, with -mode memory and config")
@@ -110,13 +123,30 @@ func parse(args []string) (options, error) {
 	flags.Uint64Var(&o.seed, "seed", rand.Uint64(), "of the order of the blocks")
 	flags.StringVar(&o.out, "out", "dist/bench", "folder for the results and the contenders' logs")
 	o.pgbench.register(flags)
+	o.postgresFlags(flags)
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
+	o.postgres.Folder = o.out
 	if err := o.validate(); err != nil {
 		return o, err
 	}
 	return o, os.MkdirAll(filepath.Join(o.out, "logs"), 0o755)
+}
+
+// postgresFlags are those of -mode postgres.
+func (o *options) postgresFlags(flags *flag.FlagSet) {
+	p := &o.postgres
+	p.Log, p.Report = os.Stderr, os.Stdout
+	flags.IntVar(&p.Runs, "runs", 10, "how often each row is measured, with -mode postgres")
+	flags.Func("rows", "which, with -mode postgres: of "+strings.Join(failover.Rows(), ","), func(value string) error {
+		p.Rows = strings.Split(value, ",")
+		return nil
+	})
+	flags.BoolVar(&p.Synchronous, "synchronous", true, "have commits wait for one of the other instances, with -mode postgres")
+	flags.StringVar(&p.Operator, "operator", failover.OperatorUp, "up, zero or both: whether the operator runs meanwhile, with -mode postgres")
+	flags.StringVar(&p.Namespace, "namespace", "fettle-bench-postgres", "namespace that is made and deleted, with -mode postgres")
+	flags.BoolVar(&p.Continue, "continue", false, "add to the results that the folder has already, with -mode postgres")
 }
 
 // validate names everything that is wrong with the flags.
@@ -128,7 +158,7 @@ func (o options) validate() error {
 	if loads := []string{loadBacklog, loadBurst}; !slices.Contains(loads, o.load) {
 		errs = append(errs, fmt.Errorf("-load=%s: must be one of %v", o.load, loads))
 	}
-	if modes := []string{modeCompare, modeMemory, modeConfig, modePgbench}; !slices.Contains(modes, o.mode) {
+	if modes := []string{modeCompare, modeMemory, modeConfig, modePgbench, modePostgres}; !slices.Contains(modes, o.mode) {
 		errs = append(errs, fmt.Errorf("-mode=%s: must be one of %v", o.mode, modes))
 	}
 	if min(o.n, o.rounds, o.warmUp, o.singles) < 1 || o.rate <= 0 {

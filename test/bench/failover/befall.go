@@ -1,0 +1,198 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/fettle-dev/fettle/test/ledger"
+)
+
+const (
+	// pause is the time between an answer and a client's next row.
+	pause = 5 * time.Millisecond
+	// patience is how long a client waits for an answer, dial how long for a connection.
+	patience, dial = time.Second, 500 * time.Millisecond
+	// steady is how long rows must be acknowledged again before a run is over.
+	steady = 3 * time.Second
+	// giveUp is how long somebody may take to take over before the run counts as failed.
+	giveUp = 90 * time.Second
+	// renew is the time between two renewals of the Lease: each run begins at another moment between two.
+	renew = 2 * time.Second
+)
+
+// run is one run of a row.
+type run struct {
+	*suite
+	row    row
+	result Result
+	begun  time.Time
+	// client writes through the Service; inside is with the primary, nil in most rows.
+	client, inside *ledger.Ledger
+}
+
+// befall has something happen to the primary, waits until the cluster is whole again, and counts.
+func (s *suite) befall(ctx context.Context, r row, number int) (Result, error) {
+	out := run{suite: s, row: r, result: Result{
+		Row: r.name, Title: r.title, Operator: s.mode, Synchronous: s.Synchronous, Number: number, Limit: r.limit,
+	}}
+	if err := s.whole(ctx); err != nil {
+		return out.result, err
+	}
+	p, err := s.primary(ctx)
+	if err != nil {
+		return out.result, err
+	}
+	if err := sleep(ctx, r.rest+rand.N(renew)); err != nil { //nolint:gosec // nothing secret
+		return out.result, err
+	}
+	logs := s.follow(ctx, fmt.Sprintf("%s-%s-%d", r.name, s.mode, number))
+	lag := s.watchLag(ctx, p)
+	err = out.measure(ctx, p)
+	out.result.LagBytes = lag(out.begun)
+	logs(ctx, err != nil || out.result.Amiss() != "")
+	return out.result, err
+}
+
+// measure is what clients see.
+func (r *run) measure(ctx context.Context, p primary) (err error) {
+	var clients []*ledger.Ledger
+	write := func(name string, target ledger.Target) *ledger.Ledger {
+		l := ledger.Start(ctx, ledger.Options{
+			Name: fmt.Sprintf("%s-%s-%s-%d", name, r.row.name, r.mode, time.Now().UnixNano()), Connect: target.Connect,
+			Pause: pause, Patience: patience, Dial: dial,
+		})
+		clients = append(clients, l)
+		return l
+	}
+	defer func() {
+		for _, l := range clients {
+			l.End()
+		}
+	}()
+	r.client = write("service", r.service)
+	if r.row.inside {
+		target := r.service
+		target.Address, target.Dial = p.pod.Status.PodIP+":5432", r.local.Dialer(p.pod.Spec.NodeName)
+		r.inside = write("inside", target)
+	}
+	for _, l := range clients {
+		if err := written(ctx, l, time.Now()); err != nil {
+			return err
+		}
+	}
+	if err := sleep(ctx, time.Second); err != nil {
+		return err
+	}
+	if err := r.happen(ctx, p); err != nil {
+		return err
+	}
+	for _, l := range clients {
+		l.End()
+	}
+	return r.count(ctx, clients)
+}
+
+func written(ctx context.Context, l *ledger.Ledger, since time.Time) error {
+	return until(ctx, time.Minute, "an acknowledged row", func(context.Context) error {
+		if l.FirstAfter(since).IsZero() {
+			return errors.New("there is none")
+		}
+		return nil
+	})
+}
+
+// happen has it happen, and sets it right when somebody has taken over.
+func (r *run) happen(ctx context.Context, p primary) error {
+	n := len(r.undone)
+	r.begun = time.Now()
+	if err := r.row.do(ctx, r.suite, p); err != nil {
+		return err
+	}
+	if r.row.lasting > 0 {
+		if err := sleep(ctx, r.row.lasting); err != nil {
+			return err
+		}
+	} else if err := until(ctx, giveUp, "rows that are acknowledged again", r.recovered); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		r.result.Stuck = true
+		r.say("%s: %s", r.row.name, err)
+	}
+	if r.inside != nil {
+		r.result.Margin = r.client.Gap(r.begun).To.Answered.Sub(r.inside.Last())
+	}
+	if err := r.setRight(ctx, n); err != nil {
+		return err
+	}
+	if err := r.whole(ctx); err != nil {
+		return err
+	}
+	if err := written(ctx, r.client, time.Now()); err != nil {
+		return err
+	}
+	return sleep(ctx, time.Second)
+}
+
+// recovered is nil when something has gone wrong for the client, and nothing has for a while since.
+func (r *run) recovered(context.Context) error {
+	var before ledger.Server
+	var broken bool
+	var again time.Time
+	for _, e := range r.client.Entries() {
+		switch {
+		case e.Answered.Before(r.begun):
+			before = e.Server
+		case !e.Acknowledged:
+			broken, again = true, time.Time{}
+		case (broken || e.Server != before) && again.IsZero():
+			broken, again = true, e.Answered
+		}
+	}
+	switch {
+	case !broken:
+		return errors.New("the client has noticed nothing")
+	case again.IsZero():
+		return errors.New("no row is acknowledged")
+	case time.Since(again) < steady:
+		return errors.New("rows have only just been acknowledged again")
+	}
+	return nil
+}
+
+// count compares what the clients were told with what is there.
+func (r *run) count(ctx context.Context, clients []*ledger.Ledger) error {
+	gap := r.client.Gap(r.begun)
+	r.result.Gap, r.result.Errors = gap.Length(), r.client.Failed(r.begun)
+	servers, _ := ledger.Overlap(r.client.Entries())
+	r.result.Changes = len(servers) - 1
+	return until(ctx, time.Minute, "an answer to how many rows there are", func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+		defer cancel()
+		conn, err := r.service.Connect(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Close(ctx) //nolint:errcheck // nothing more is asked
+		report, err := ledger.Audit(ctx, conn, clients...)
+		if err != nil {
+			return err
+		}
+		r.result.Rows, r.result.Lost, r.result.LostBytes = report.Acknowledged, report.Lost, report.LostBytes
+		r.result.Duplicated, r.result.Overlapping = report.Duplicated, report.Overlapping
+		return nil
+	})
+}
+
+// sleep waits, or ends with the context.
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

@@ -1,0 +1,149 @@
+package failover
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/test/ledger"
+)
+
+const (
+	// name of the PostgreSQL, and instances how many it has.
+	name, instances = "db", 3
+	// writer is the role, and the database, of the clients.
+	writer = "writer"
+	// settleTime is how long the cluster may take to be whole.
+	settleTime = 5 * time.Minute
+	// look is the time between two looks at something that is waited for.
+	look = 100 * time.Millisecond
+)
+
+const manifest = `
+spec:
+  version: "15"
+  storage: 1Gi
+  replicas: 3
+  deletionPolicy: Delete
+  roles: [{name: writer, inRoles: [pg_monitor]}]
+  databases: [{name: writer, owner: writer}]
+  topologySpread: true
+`
+
+// newDatabase is a PostgreSQL of three instances.
+func (s *suite) newDatabase(name string) (*databasev1alpha1.PostgreSQL, error) {
+	pg := &databasev1alpha1.PostgreSQL{}
+	if err := yaml.UnmarshalStrict([]byte(manifest), pg); err != nil {
+		return nil, err
+	}
+	pg.Name, pg.Namespace = name, s.Namespace
+	if s.Synchronous {
+		pg.Spec.Synchronous = &databasev1alpha1.PostgreSQLSynchronous{Method: "quorum", Number: 1}
+	}
+	return pg, nil
+}
+
+func (s *suite) database() *databasev1alpha1.PostgreSQL {
+	return &databasev1alpha1.PostgreSQL{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Namespace}}
+}
+
+// create makes the namespace and, unless only beginnings are measured, the PostgreSQL with the clients' table.
+func (s *suite) create(ctx context.Context) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
+	if err := s.client.Create(ctx, namespace); err != nil {
+		return fmt.Errorf("make the namespace %s (-namespace names another): %w", s.Namespace, err)
+	}
+	s.later("delete the namespace", func(ctx context.Context) error {
+		err := errors.Join(client.IgnoreNotFound(s.client.Delete(ctx, s.database())), s.client.Delete(ctx, namespace))
+		if err != nil {
+			return err
+		}
+		return until(ctx, cleanUp, "the namespace to go", func(ctx context.Context) error {
+			err := s.client.Get(ctx, client.ObjectKeyFromObject(namespace), namespace)
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return errors.Join(errors.New("it is still there"), err)
+		})
+	})
+	pg, err := s.newDatabase(name)
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	if err := s.client.Create(ctx, pg); err != nil {
+		return err
+	}
+	if err := until(ctx, settleTime, "the Service and its password", s.findService); err != nil {
+		return err
+	}
+	if err := s.whole(ctx); err != nil {
+		return err
+	}
+	s.say("the cluster is whole after %s", time.Since(begun).Round(time.Millisecond))
+	return nil
+}
+
+// findService learns how to write through the Service, and makes the table.
+func (s *suite) findService(ctx context.Context) error {
+	service, secret, authority := &corev1.Service{}, &corev1.Secret{}, &corev1.Secret{}
+	for key, object := range map[string]client.Object{name: service, name + "-role-" + writer: secret, name + "-ca": authority} {
+		if err := s.client.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: key}, object); err != nil {
+			return err
+		}
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(authority.Data["ca.crt"]) {
+		return errors.New("the Secret of the authority has no certificate")
+	}
+	s.service = ledger.Target{
+		Address: service.Spec.ClusterIP + ":5432", User: writer, Password: string(secret.Data["password"]), Database: writer,
+		TLS: &tls.Config{RootCAs: roots, ServerName: name + "." + s.Namespace + ".svc", MinVersion: tls.VersionTLS12},
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	conn, err := s.service.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx) //nolint:errcheck // the process's next word to it would be the same
+	return ledger.Table(ctx, conn)
+}
+
+// next is the instance after one.
+func (s *suite) next(pod string) string {
+	var ordinal int
+	_, _ = fmt.Sscanf(pod, name+"-%d", &ordinal) // the pod is one of this PostgreSQL
+	return fmt.Sprintf("%s-%d", name, (ordinal+1)%instances)
+}
+
+// until waits for something that will be: for check to return nil.
+func until(ctx context.Context, limit time.Duration, what string, check func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var last error
+	for {
+		err := check(ctx)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() == nil {
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waited up to %s for %s: %w: %w", limit, what, ctx.Err(), errors.Join(last))
+		case <-time.After(look):
+		}
+	}
+}

@@ -1,0 +1,230 @@
+// Package failover measures how long clients of a PostgreSQL on the local cluster are without an acknowledged row when
+// something befalls its primary, and counts what they lose.
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+
+	"github.com/fettle-dev/fettle/api"
+	"github.com/fettle-dev/fettle/test/ledger"
+	"github.com/fettle-dev/fettle/test/localcluster"
+)
+
+// Options of a measurement.
+type Options struct {
+	// Runs is how often each row is measured; Rows which, all by default.
+	Runs int
+	Rows []string
+	// Synchronous has commits wait for one of the other instances.
+	Synchronous bool
+	// Operator is up, zero or both: whether Fettle's operator runs meanwhile.
+	Operator string
+	// Namespace that is made for it, and deleted at the end.
+	Namespace string
+	// Folder for the results and, of runs that were not as they should be, the agents' logs. With Continue the results
+	// that it has already are kept and counted.
+	Folder   string
+	Continue bool
+	// Log is told what happens, Report gets the table.
+	Log, Report io.Writer
+}
+
+// Values of Options.Operator.
+const (
+	OperatorUp   = "up"
+	OperatorZero = "zero"
+	operatorBoth = "both"
+)
+
+// Validate names everything that is wrong.
+func (o Options) Validate() error {
+	var errs []error
+	if o.Runs < 1 || o.Runs > 1000 {
+		errs = append(errs, fmt.Errorf("-runs=%d: must be from 1 to 1000", o.Runs))
+	}
+	if modes := []string{OperatorUp, OperatorZero, operatorBoth}; !slices.Contains(modes, o.Operator) {
+		errs = append(errs, fmt.Errorf("-operator=%s: must be one of %v", o.Operator, modes))
+	}
+	for _, row := range o.Rows {
+		if !slices.Contains(Rows(), row) {
+			errs = append(errs, fmt.Errorf("-rows: there is no %q, only %s", row, strings.Join(Rows(), ", ")))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// cleanUp is how long setting one thing right again may take.
+const cleanUp = 2 * time.Minute
+
+// suite is a measurement that runs.
+type suite struct {
+	Options
+	client    client.WithWatch
+	clientset kubernetes.Interface
+	local     *localcluster.Cluster
+	service   ledger.Target
+	results   []Result
+	// mode is whether the operator runs now.
+	mode string
+	// undone are the steps that set right what was done, last first.
+	undone []step
+}
+
+// step sets something right again.
+type step struct {
+	what string
+	do   func(ctx context.Context) error
+}
+
+// later has something set right at the end at the latest.
+func (s *suite) later(what string, do func(ctx context.Context) error) {
+	s.undone = append(s.undone, step{what, do})
+}
+
+// setRight sets right what was done since there were only n steps. It does so even when the context has ended.
+func (s *suite) setRight(ctx context.Context, n int) error {
+	var errs []error
+	for len(s.undone) > n {
+		last := s.undone[len(s.undone)-1]
+		s.undone = s.undone[:len(s.undone)-1]
+		each, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
+		if err := last.do(each); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", last.what, err))
+		}
+		cancel()
+	}
+	return errors.Join(errs...)
+}
+
+// Run measures, and writes the table even when it is interrupted.
+func Run(ctx context.Context, o Options) (err error) {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp("", "fettle-failover-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	if err := os.MkdirAll(o.Folder, 0o755); err != nil {
+		return err
+	}
+	s := &suite{Options: o}
+	if o.Continue {
+		if s.results, err = load(s.file()); err != nil {
+			return err
+		}
+	}
+	if s.local, err = localcluster.Open(ctx, folder); err != nil {
+		return err
+	}
+	if err := s.connect(); err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, s.setRight(ctx, 0))
+		_, failure := io.WriteString(o.Report, table(s.results))
+		err = errors.Join(err, failure)
+	}()
+	return s.measureAll(ctx)
+}
+
+func (s *suite) file() string { return filepath.Join(s.Folder, "postgres.jsonl") }
+
+// say logs a line.
+func (s *suite) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(s.Log, time.Now().UTC().Format("15:04:05 ")+format+"\n", args...) // nothing can be done about it
+}
+
+// connect makes the clients.
+func (s *suite) connect() error {
+	config, err := clientcmd.BuildConfigFromFlags("", s.local.Kubeconfig())
+	if err != nil {
+		return fmt.Errorf("the local cluster does not run (make up): %w", err)
+	}
+	config.QPS = -1
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, api.AddToScheme, operatorsv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return err
+		}
+	}
+	if s.client, err = client.NewWithWatch(config, client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	s.clientset, err = kubernetes.NewForConfig(config)
+	return err
+}
+
+// measureAll makes the cluster and measures all rows, with the operator up and without.
+func (s *suite) measureAll(ctx context.Context) error {
+	if err := s.create(ctx); err != nil {
+		return err
+	}
+	for _, mode := range []string{OperatorUp, OperatorZero} {
+		if s.Operator != mode && s.Operator != operatorBoth {
+			continue
+		}
+		s.mode = mode
+		if mode == OperatorZero {
+			if err := s.removeOperator(ctx); err != nil {
+				return err
+			}
+		}
+		for _, row := range s.rows() {
+			if err := s.repeat(ctx, row); err != nil {
+				return fmt.Errorf("%s: %w", row.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// rows are those that were asked for and make sense now.
+func (s *suite) rows() []row {
+	return slices.DeleteFunc(slices.Clone(allRows), func(r row) bool {
+		return len(s.Rows) > 0 && !slices.Contains(s.Rows, r.name) || r.only != "" && r.only != s.mode
+	})
+}
+
+// repeat measures one row.
+func (s *suite) repeat(ctx context.Context, r row) error {
+	for i := range s.Runs {
+		result, err := s.once(ctx, r, i)
+		if err != nil {
+			return err
+		}
+		s.results = append(s.results, result)
+		if err := store(s.file(), s.results); err != nil {
+			return err
+		}
+		s.say("%s", result)
+	}
+	return nil
+}
+
+// once measures one run, and sets right what it did.
+func (s *suite) once(ctx context.Context, r row, number int) (result Result, err error) {
+	n := len(s.undone)
+	defer func() { err = errors.Join(err, s.setRight(ctx, n)) }()
+	if r.begin {
+		return s.begin(ctx, r, number)
+	}
+	return s.befall(ctx, r, number)
+}

@@ -1,0 +1,162 @@
+package failover
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Result is what one run measured.
+type Result struct {
+	Row         string `json:"row"`
+	Title       string `json:"title"`
+	Operator    string `json:"operator"`
+	Synchronous bool   `json:"synchronous"`
+	Number      int    `json:"number"`
+	// Gap is the longest time without an acknowledged row, or until a new PostgreSQL was Ready; Limit what it may be.
+	Gap   time.Duration `json:"gapNanoseconds"`
+	Limit time.Duration `json:"limitNanoseconds"`
+	// Rows were acknowledged. Lost, Duplicated and Overlapping are as in ledger.Report.
+	Rows        int   `json:"rows"`
+	Lost        int   `json:"lost"`
+	LostBytes   int64 `json:"lostBytes"`
+	Duplicated  int   `json:"duplicated"`
+	Overlapping int   `json:"overlapping"`
+	// LagBytes is the most that the primary's metrics reported in the seconds before, in asynchronous mode.
+	LagBytes int64 `json:"lagBytes"`
+	// Changes of the server that acknowledges, and Errors that the client through the Service saw.
+	Changes int `json:"changes"`
+	Errors  int `json:"errors"`
+	// Margin is the time from the last row that was acknowledged on an isolated node to the first of the new primary.
+	Margin time.Duration `json:"marginNanoseconds"`
+	// Stuck says that nobody took over in the time that was watched.
+	Stuck bool `json:"stuck"`
+}
+
+// Amiss says what is not as it should be; empty if all is.
+func (r Result) Amiss() string {
+	var out []string
+	say := func(wrong bool, format string, args ...any) {
+		if wrong {
+			out = append(out, fmt.Sprintf(format, args...))
+		}
+	}
+	quiet := r.Row == rowAPI
+	say(r.Stuck, "nobody took over")
+	say(r.Gap > r.Limit, "too slow")
+	say(r.Lost > 0 && r.Synchronous, "%d rows lost", r.Lost)
+	say(r.Duplicated > 0, "%d rows twice", r.Duplicated)
+	say(r.Overlapping > 0, "%d rows acknowledged by two", r.Overlapping)
+	say(r.Margin < 0, "the isolated side acknowledged %s after the new primary's first", -r.Margin)
+	say(r.Changes > 1, "%d changes of the primary", r.Changes)
+	say(quiet && r.Changes > 0, "a failover")
+	say(quiet && r.Errors > 0, "%d errors", r.Errors)
+	return strings.Join(out, ", ")
+}
+
+// String is a line of the log.
+func (r Result) String() string {
+	text := fmt.Sprintf("%s %d, operator %s: %d ms; %d rows, %d lost, %d twice, %d by two, %d changes, %d errors", r.Row, r.Number, r.Operator,
+		r.Gap.Milliseconds(), r.Rows, r.Lost, r.Duplicated, r.Overlapping, r.Changes, r.Errors)
+	if r.Margin != 0 {
+		text += fmt.Sprintf(", %d ms between the two sides", r.Margin.Milliseconds())
+	}
+	if !r.Synchronous {
+		text += fmt.Sprintf(", %d bytes lost, lag %d", r.LostBytes, r.LagBytes)
+	}
+	if amiss := r.Amiss(); amiss != "" {
+		text += "; AMISS: " + amiss
+	}
+	return text
+}
+
+// store replaces a file with results, one in a line.
+func store(file string, results []Result) error {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	for _, r := range results {
+		if err := encoder.Encode(r); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(file, out.Bytes(), 0o644)
+}
+
+// load reads a file of results; one that does not exist has none.
+func load(file string) ([]Result, error) {
+	content, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []Result
+	lines := bufio.NewScanner(bytes.NewReader(content))
+	for lines.Scan() {
+		var r Result
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return nil, fmt.Errorf("%s, line %d: %w", file, len(out)+1, err)
+		}
+		out = append(out, r)
+	}
+	return out, lines.Err()
+}
+
+// table is in Markdown, a line for each fault, mode of replication and state of the operator.
+func table(results []Result) string {
+	var out strings.Builder
+	out.WriteString("| Fault | Replication | Operator | Runs | p50 s | p99 s | Max s | Limit s | Rows | Lost | Twice | By two primaries | Leader changed twice | Errors |\n")
+	out.WriteString("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	for _, group := range groups(results) {
+		out.WriteString(line(group))
+	}
+	return out.String()
+}
+
+// groups puts together the runs that make a line, in the order of the first of each.
+func groups(results []Result) [][]Result {
+	same := func(a, b Result) bool {
+		return a.Title == b.Title && a.Operator == b.Operator && a.Synchronous == b.Synchronous
+	}
+	var out [][]Result
+	for _, r := range results {
+		at := slices.IndexFunc(out, func(g []Result) bool { return same(g[0], r) })
+		if at < 0 {
+			out, at = append(out, nil), len(out)
+		}
+		out[at] = append(out[at], r)
+	}
+	return out
+}
+
+func line(group []Result) string {
+	first, replication := group[0], "asynchronous"
+	if first.Synchronous {
+		replication = "synchronous"
+	}
+	var gaps []time.Duration
+	var rows, lost, twice, both, again, failures int
+	for _, r := range group {
+		gaps = append(gaps, r.Gap)
+		rows, lost, twice, both, failures = rows+r.Rows, lost+r.Lost, twice+r.Duplicated, both+r.Overlapping, failures+r.Errors
+		if r.Changes > 1 {
+			again++
+		}
+	}
+	slices.Sort(gaps)
+	return fmt.Sprintf("| %s | %s | %s | %d | %.2f | %.2f | %.2f | %.0f | %d | %d | %d | %d | %d | %d |\n", first.Title, replication, first.Operator, len(group),
+		rank(gaps, 50).Seconds(), rank(gaps, 99).Seconds(), gaps[len(gaps)-1].Seconds(), first.Limit.Seconds(), rows, lost, twice, both, again, failures)
+}
+
+// rank is the smallest of the sorted values that at least so many of a hundred don't exceed.
+func rank(sorted []time.Duration, percent int) time.Duration {
+	return sorted[max(0, (len(sorted)*percent+99)/100-1)]
+}

@@ -1,0 +1,105 @@
+package failover
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTable(t *testing.T) {
+	results := []Result{
+		{Title: "a", Operator: OperatorUp, Synchronous: true, Gap: 2 * time.Second, Limit: 3 * time.Second, Rows: 10, Changes: 1},
+		{Title: "a", Operator: OperatorUp, Synchronous: true, Gap: time.Second, Limit: 3 * time.Second, Rows: 10, Lost: 1, Changes: 2},
+		{Title: "a", Operator: OperatorZero, Synchronous: true, Gap: time.Second, Limit: 3 * time.Second, Rows: 5, Duplicated: 2, Overlapping: 3, Errors: 4},
+		{Title: "a", Operator: OperatorUp, Gap: 4 * time.Second, Limit: 3 * time.Second},
+	}
+	want := []string{
+		"| a | synchronous | up | 2 | 1.00 | 2.00 | 2.00 | 3 | 20 | 1 | 0 | 0 | 1 | 0 |",
+		"| a | synchronous | zero | 1 | 1.00 | 1.00 | 1.00 | 3 | 5 | 0 | 2 | 3 | 0 | 4 |",
+		"| a | asynchronous | up | 1 | 4.00 | 4.00 | 4.00 | 3 | 0 | 0 | 0 | 0 | 0 | 0 |",
+	}
+	if diff := cmp.Diff(want, strings.Split(strings.TrimSpace(table(results)), "\n")[2:]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRank(t *testing.T) {
+	var sorted []time.Duration
+	for i := range 25 {
+		sorted = append(sorted, time.Duration(i+1))
+	}
+	for percent, want := range map[int]time.Duration{0: 1, 50: 13, 96: 24, 99: 25, 100: 25} {
+		if got := rank(sorted, percent); got != want {
+			t.Errorf("rank %d of 25: %d, want %d", percent, got, want)
+		}
+	}
+	if got := rank(sorted[:1], 99); got != 1 {
+		t.Errorf("rank 99 of one: %d", got)
+	}
+}
+
+func TestAmiss(t *testing.T) {
+	good := Result{Row: "node", Synchronous: true, Gap: time.Second, Limit: time.Second, Changes: 1, Errors: 5, Margin: time.Millisecond}
+	if text := good.Amiss(); text != "" {
+		t.Error(text)
+	}
+	for want, change := range map[string]func(*Result){
+		"nobody took over":           func(r *Result) { r.Stuck = true },
+		"too slow":                   func(r *Result) { r.Gap++ },
+		"3 rows lost":                func(r *Result) { r.Lost = 3 },
+		"2 rows twice":               func(r *Result) { r.Duplicated = 2 },
+		"1 rows acknowledged by two": func(r *Result) { r.Overlapping = 1 },
+		"the isolated side acknowledged 1ms after the new primary's first": func(r *Result) { r.Margin = -time.Millisecond },
+		"2 changes of the primary": func(r *Result) { r.Changes = 2 },
+		"a failover":               func(r *Result) { r.Row, r.Errors = rowAPI, 0 },
+		"5 errors":                 func(r *Result) { r.Row, r.Changes = rowAPI, 0 },
+	} {
+		r := good
+		if change(&r); r.Amiss() != want {
+			t.Errorf("%q, want %q", r.Amiss(), want)
+		}
+	}
+	lossy := good
+	lossy.Synchronous, lossy.Lost = false, 3
+	if text := lossy.Amiss(); text != "" {
+		t.Errorf("asynchronous: %s", text)
+	}
+}
+
+func TestStore(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "results")
+	if none, err := load(file); err != nil || none != nil {
+		t.Fatalf("without a file: %v, %v", none, err)
+	}
+	want := []Result{{Row: "kill", Gap: 1, Lost: 2}, {Row: "node", Stuck: true}}
+	if err := store(file, want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	good := Options{Runs: 1, Operator: OperatorUp, Rows: Rows()}
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+	for want, change := range map[string]func(*Options){
+		"-runs":     func(o *Options) { o.Runs = 0 },
+		"-operator": func(o *Options) { o.Operator = "down" },
+		"-rows":     func(o *Options) { o.Rows = []string{"flood"} },
+	} {
+		o := good
+		if change(&o); o.Validate() == nil || !strings.HasPrefix(o.Validate().Error(), want) {
+			t.Errorf("%v, want %s", o.Validate(), want)
+		}
+	}
+}

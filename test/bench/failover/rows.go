@@ -1,0 +1,182 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/test/localcluster"
+)
+
+// row is a line of the table: something that befalls the primary.
+type row struct {
+	name, title string
+	// limit is what a client may be without an acknowledged row.
+	limit time.Duration
+	// only is when the row is measured: with the operator up, at zero, or both when empty.
+	only string
+	// do has it happen, and tells the suite how to set it right.
+	do func(ctx context.Context, s *suite, p primary) error
+	// inside has a second client stay with the primary, on its node.
+	inside bool
+	// lasting is how long it lasts when nobody has to take over; zero when somebody has to.
+	lasting time.Duration
+	// rest is how long the primary must have led before.
+	rest time.Duration
+	// begin measures how long a new PostgreSQL takes to become Ready, and nothing befalls it.
+	begin bool
+}
+
+// rowAPI is the row in which nobody has to take over, and clients see nothing.
+const rowAPI = "api"
+
+var allRows = []row{
+	// A primary that has only just become one makes no switchover.
+	{name: "switchover", title: "planned switchover", limit: time.Second, only: OperatorUp, do: switchOver, rest: 5 * time.Second},
+	{name: "drain", title: "primary's pod evicted, as by a drain", limit: time.Second, do: evict, rest: 5 * time.Second},
+	{name: "kill", title: "SIGKILL of the postmaster", limit: 3 * time.Second, do: killPostmaster},
+	{name: "delete", title: "pod deleted, grace 1 s", limit: 3 * time.Second, do: deletePod},
+	{name: "hang", title: "hung primary (SIGSTOP)", limit: 12 * time.Second, do: hang},
+	{name: "node", title: "node lost", limit: 12 * time.Second, do: loseNode},
+	{name: "cut", title: "node cut off, clients still on it", limit: 12 * time.Second, do: cutNode, inside: true},
+	{name: rowAPI, title: "API server away for 20 s", limit: time.Second, do: stopAPIServer, lasting: 20 * time.Second},
+	{name: "start", title: "first instance Ready after apply", limit: 8 * time.Second, only: OperatorUp, begin: true},
+	{name: "start-all", title: "three instances Ready after apply", limit: 20 * time.Second, only: OperatorUp, begin: true},
+}
+
+// Rows are the names of all rows.
+func Rows() []string {
+	names := make([]string, len(allRows))
+	for i, r := range allRows {
+		names[i] = r.name
+	}
+	return names
+}
+
+// switchOver asks for the next instance as the primary, and takes the wish back.
+func switchOver(ctx context.Context, s *suite, p primary) error {
+	s.later("take back the switchover", func(ctx context.Context) error { return s.annotate(ctx, "") })
+	return s.annotate(ctx, s.next(p.pod.Name))
+}
+
+// annotate asks for a switchover, or takes back what was asked for.
+func (s *suite) annotate(ctx context.Context, to string) error {
+	pg := s.database()
+	if err := s.client.Get(ctx, client.ObjectKeyFromObject(pg), pg); err != nil {
+		return err
+	}
+	before := pg.DeepCopy()
+	delete(pg.Annotations, databasev1alpha1.AnnotationSwitchover)
+	if to != "" {
+		metav1.SetMetaDataAnnotation(&pg.ObjectMeta, databasev1alpha1.AnnotationSwitchover, to)
+	}
+	if len(pg.Annotations) == len(before.Annotations) && to == "" {
+		return nil
+	}
+	return s.client.Patch(ctx, pg, client.MergeFrom(before))
+}
+
+func deletePod(ctx context.Context, s *suite, p primary) error {
+	return s.client.Delete(ctx, &p.pod, client.GracePeriodSeconds(1))
+}
+
+// evict has the pod end in order.
+func evict(ctx context.Context, s *suite, p primary) error {
+	return s.client.Delete(ctx, &p.pod)
+}
+
+func killPostmaster(_ context.Context, _ *suite, p primary) error {
+	server, err := p.server()
+	if err != nil {
+		return err
+	}
+	return server[0].Signal(syscall.SIGKILL)
+}
+
+// hang stops PostgreSQL, but not the agent: first what makes new processes, then all there are.
+func hang(_ context.Context, s *suite, p primary) error {
+	server, err := p.server()
+	if err != nil {
+		return err
+	}
+	s.later("let PostgreSQL go on", func(context.Context) error {
+		all, err := p.server()
+		if err != nil {
+			return nil //nolint:nilerr // the container has ended
+		}
+		return signal(all, syscall.SIGCONT)
+	})
+	if err := server[0].Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	if server, err = p.server(); err != nil {
+		return err
+	}
+	return signal(server, syscall.SIGSTOP)
+}
+
+// loseNode cuts the primary's node off, stops its kubelet and kills the pod: nobody is told.
+func loseNode(ctx context.Context, s *suite, p primary) error {
+	kubelet, err := s.local.Daemon("kubelet-" + p.pod.Spec.NodeName)
+	if err != nil {
+		return err
+	}
+	all, err := localcluster.Container(p.container)
+	if err != nil {
+		return err
+	}
+	if err := cutNode(ctx, s, p); err != nil {
+		return err
+	}
+	s.later("let the kubelet go on", func(context.Context) error { return kubelet.Signal(syscall.SIGCONT) })
+	if err := kubelet.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return signal(all, syscall.SIGKILL)
+}
+
+func cutNode(ctx context.Context, s *suite, p primary) error {
+	node := p.pod.Spec.NodeName
+	s.later("join "+node, func(ctx context.Context) error { return s.local.Join(ctx, node) })
+	return s.local.Cut(ctx, node)
+}
+
+func stopAPIServer(_ context.Context, s *suite, _ primary) error {
+	server, err := s.local.Daemon("kube-apiserver")
+	if err != nil {
+		return err
+	}
+	s.later("let the API server go on", func(context.Context) error { return server.Signal(syscall.SIGCONT) })
+	return server.Signal(syscall.SIGSTOP)
+}
+
+// server are the processes of the primary's PostgreSQL.
+func (p primary) server() ([]localcluster.Process, error) {
+	all, err := localcluster.Container(p.container)
+	if err != nil {
+		return nil, err
+	}
+	server := localcluster.PostgreSQL(all)
+	if len(server) == 0 {
+		return nil, fmt.Errorf("no PostgreSQL runs in %s", p.pod.Name)
+	}
+	return server, nil
+}
+
+// signal sends a signal to all processes that are still there.
+func signal(all []localcluster.Process, signal syscall.Signal) error {
+	var errs []error
+	for _, p := range all {
+		if err := p.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ESRCH) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
