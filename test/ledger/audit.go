@@ -44,7 +44,7 @@ func Audit(ctx context.Context, conn *pgx.Conn, ledgers ...*Ledger) (Report, err
 }
 
 func rows(ctx context.Context, conn *pgx.Conn, name string) (map[int64]int, error) {
-	result, err := conn.Query(ctx, "SELECT row FROM ledger WHERE client = $1", name)
+	result, err := conn.Query(ctx, "SELECT row FROM ledger_rows WHERE client = $1", name)
 	if err != nil {
 		return nil, fmt.Errorf("rows of %s: %w", name, err)
 	}

@@ -59,12 +59,12 @@ type Ledger struct {
 
 // Table makes the table that all ledgers write into. It has no unique index, so that a row could be there twice.
 func Table(ctx context.Context, conn *pgx.Conn) error {
-	_, err := conn.Exec(ctx, "CREATE TABLE IF NOT EXISTS ledger (client text NOT NULL, row bigint NOT NULL)")
+	_, err := conn.Exec(ctx, "CREATE TABLE IF NOT EXISTS ledger_rows (client text NOT NULL, row bigint NOT NULL)")
 	return err
 }
 
 // insert returns who acknowledges the row: a server that takes writes names its timeline by its file of the log.
-const insert = `INSERT INTO ledger VALUES ($1, $2)
+const insert = `INSERT INTO ledger_rows VALUES ($1, $2)
 RETURNING host(inet_server_addr()), substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint`
 
 // Start begins to write, until the context ends or End is called.
