@@ -150,18 +150,18 @@ func (c *Client) ensureExtensions(ctx context.Context, d Database) ([]string, er
 	options.Database = d.Name
 	conn, err := options.connect(ctx)
 	if err != nil {
-		return nil, reason(ctx, err)
+		return nil, reason(ctx, err, true)
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // all was answered
 	rows, err := conn.Query(ctx, "SELECT e.extname::text, e.extversion, n.nspname::text FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace")
 	if err != nil {
-		return nil, reason(ctx, err)
+		return nil, reason(ctx, err, conn.IsClosed())
 	}
 	there := map[string]liveExtension{}
 	var name string
 	var is liveExtension
 	if _, err := pgx.ForEachRow(rows, []any{&name, &is.version, &is.schema}, func() error { there[name] = is; return nil }); err != nil {
-		return nil, reason(ctx, err)
+		return nil, reason(ctx, err, conn.IsClosed())
 	}
 	var changes []string
 	for _, e := range d.Extensions {
@@ -171,7 +171,7 @@ func (c *Client) ensureExtensions(ctx context.Context, d Database) ([]string, er
 			err = script(ctx, conn, strings.Join(statements, ";\n"))
 		}
 		if err != nil {
-			return changes, fmt.Errorf("extension %q: %w", e.Name, reason(ctx, err))
+			return changes, fmt.Errorf("extension %q: %w", e.Name, reason(ctx, err, conn.IsClosed()))
 		}
 		if len(statements) > 0 {
 			changes = append(changes, change(found)+" extension "+e.Name+" in "+d.Name)

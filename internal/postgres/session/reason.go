@@ -24,8 +24,9 @@ var (
 // errConnect marks what went wrong before there was a session.
 var errConnect = errors.New("connect")
 
-// reason adds why, where it is known. The context's own error comes first: then it is not known what the server did.
-func reason(ctx context.Context, err error) error {
+// reason adds why, where it is known; lost says that there is no connection any more. The context's own error comes first:
+// then it is not known what the server did.
+func reason(ctx context.Context, err error, lost bool) error {
 	if err == nil {
 		return nil
 	}
@@ -35,8 +36,8 @@ func reason(ctx context.Context, err error) error {
 	var known error
 	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
 		known = byCode(answer)
-	} else {
-		known = ErrUnavailable // the connection broke, or could not be made
+	} else if lost {
+		known = ErrUnavailable
 	}
 	if known == nil {
 		return err

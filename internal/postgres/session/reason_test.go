@@ -30,7 +30,7 @@ func TestReasons(t *testing.T) {
 	all := []error{ErrDiskFull, ErrReadOnly, ErrFilesystem, ErrUnavailable, context.Canceled}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := reason(tc.ctx, tc.err)
+			got := reason(tc.ctx, tc.err, true)
 			for _, known := range all {
 				if is := errors.Is(got, known); is != (known == tc.want) { //nolint:errorlint // these very ones
 					t.Errorf("%v: is %q: %v", got, known, is)
@@ -42,10 +42,14 @@ func TestReasons(t *testing.T) {
 		})
 	}
 	plain := answer("23505", "duplicate key")
-	if got := reason(t.Context(), plain); got != plain { //nolint:errorlint // this very one
+	if got := reason(t.Context(), plain, false); got != plain { //nolint:errorlint // this very one
 		t.Errorf("got %v", got)
 	}
-	if reason(ended, nil) != nil {
+	mine := errors.New("the image does not have it")
+	if got := reason(t.Context(), mine, false); got != mine { //nolint:errorlint // this very one
+		t.Errorf("got %v, of a server that answers", got)
+	}
+	if reason(ended, nil, true) != nil {
 		t.Error("a success became an error")
 	}
 }

@@ -82,7 +82,7 @@ func (c *Client) use(ctx context.Context, do func(*pgx.Conn) error) error {
 	if old && c.conn == nil && ctx.Err() == nil {
 		err = c.once(ctx, do)
 	}
-	return reason(ctx, err)
+	return reason(ctx, err, c.conn == nil)
 }
 
 func (c *Client) once(ctx context.Context, do func(*pgx.Conn) error) error {
