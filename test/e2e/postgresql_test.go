@@ -59,6 +59,7 @@ func (n namespaced) sql(ctx context.Context, pod, cluster, statement string) (st
 
 func postgresSpecs() {
 	postgresUpdateSpecs()
+	Describe("of the samples", Ordered, postgresCommandSpecs)
 
 	Describe("with one instance", Ordered, ContinueOnFailure, func() {
 		var ns namespaced

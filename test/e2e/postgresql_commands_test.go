@@ -1,0 +1,70 @@
+package e2e
+
+import (
+	"os"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// nearestVersion is the one next to the sample's whose image can be had here.
+const nearestVersion = "17"
+
+// postgresCommandSpecs type what people type who try a database for the first time: the project's own sample, and kubectl.
+func postgresCommandSpecs() {
+	var ns namespaced
+	// table is what kubectl get prints, a list of columns for each line, without the age at its end.
+	table := func(ctx SpecContext, args ...string) [][]string {
+		GinkgoHelper()
+		var lines [][]string
+		for line := range strings.Lines(strings.TrimSpace(ns.run(ctx, append([]string{"get"}, args...)...))) {
+			fields := strings.Fields(line)
+			lines = append(lines, fields[:len(fields)-1])
+		}
+		return lines
+	}
+
+	BeforeAll(func(ctx SpecContext) {
+		ns = newNamespace(ctx, restricted)
+		sample, err := os.ReadFile("../../config/samples/database_v1alpha1_postgresql.yaml")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(sample)).To(ContainSubstring(`version: "16"`))
+		ns.apply(ctx, strings.Replace(string(sample), `version: "16"`, `version: "`+nearestVersion+`"`, 1))
+		ns.run(ctx, "wait", "--for=condition=Ready", "postgresql/my-postgres", "--timeout=300s")
+	})
+
+	It("is listed by kubectl, and so is what belongs to it", func(ctx SpecContext) {
+		Expect(table(ctx, "postgresqls")).To(Equal([][]string{
+			{"NAME", "VERSION", "REPLICAS", "PHASE", "READY", "PRIMARY"},
+			{"my-postgres", nearestVersion, "1", "Running", "true", "my-postgres-0"},
+		}))
+		Expect(table(ctx, "pg")).To(HaveLen(2))
+		Expect(table(ctx, "statefulsets")).To(Equal([][]string{{"NAME", "READY"}, {"my-postgres", "1/1"}}))
+		Expect(table(ctx, "services")).To(ConsistOf(
+			HaveExactElements("NAME", "TYPE", "CLUSTER-IP", "EXTERNAL-IP", "PORT(S)"),
+			HaveExactElements("my-postgres", "ClusterIP", MatchRegexp(`^[0-9.]+$`), "<none>", "5432/TCP"),
+			HaveExactElements("my-postgres-ro", "ClusterIP", MatchRegexp(`^[0-9.]+$`), "<none>", "5432/TCP"),
+			HaveExactElements("my-postgres-pods", "ClusterIP", "None", "<none>", HavePrefix("5432/TCP")),
+		))
+		Expect(ns.run(ctx, "get", "pvc")).To(MatchRegexp(`(?m)^data-my-postgres-0 +Bound +\S+ +1Gi +RWO `))
+	})
+
+	It("answers to psql, with the password of the Secret", func(ctx SpecContext) {
+		Expect(ns.run(ctx, "exec", "my-postgres-0", "--", "psql", "-U", "postgres", "-c", "SELECT version();")).To(ContainSubstring("PostgreSQL " + nearestVersion))
+		Expect(ns.run(ctx, "get", "secret", "my-postgres-credentials", "-o", "jsonpath={.data.POSTGRES_PASSWORD}")).NotTo(BeEmpty())
+		Expect(ns.sql(ctx, "my-postgres-0", "my-postgres", "select current_database()")).To(Equal("myapp"))
+	})
+
+	It("follows a change of its replicas, and goes with all but its data and passwords", func(ctx SpecContext) {
+		ns.run(ctx, "patch", "postgresql", "my-postgres", "--type=merge", "-p", `{"spec":{"replicas":2}}`)
+		ns.run(ctx, "wait", "--for=jsonpath={.status.readyReplicas}=2", "statefulset/my-postgres", "--timeout=120s")
+		Expect(ns.databaseReady(ctx, "my-postgres").Status.ReadyInstances).To(Equal("2/2"))
+		Expect(table(ctx, "postgresqls")[1][:5]).To(Equal([]string{"my-postgres", nearestVersion, "2", "Running", "true"}))
+		ns.run(ctx, "delete", "postgresql", "my-postgres")
+		Eventually(ctx, func(ctx SpecContext) []string {
+			return strings.Fields(ns.run(ctx, "get", "statefulsets,pods,services,leases,pvc,secrets", "-l", "fettle.dev/owner-name=my-postgres", "-o", "name"))
+		}).WithTimeout(later).Should(ConsistOf(
+			"persistentvolumeclaim/data-my-postgres-0", "persistentvolumeclaim/data-my-postgres-1", "secret/my-postgres-credentials"))
+	})
+}
