@@ -8,6 +8,7 @@
 //	go run ./test/bench -n 1000 -rounds 5 -load burst
 //	go run ./test/bench -mode memory
 //	go run ./test/bench -mode config [-peer RELOADER]
+//	go run ./test/bench -mode postgres-memory
 //	KUBECONFIG=... go run ./test/bench -mode pgbench -rounds 3
 //
 // With -mode postgres it measures something else: failover of a PostgreSQL on the local cluster of `NODES=3 make up`, with
@@ -50,6 +51,7 @@ type options struct {
 	peer       string
 	out        string
 	pgbench    pgbenchOptions
+	databases  int
 	postgres   failover.Options
 }
 
@@ -60,6 +62,7 @@ const (
 	modeConfig   = "config"
 	modePostgres = "postgres"
 	modePgbench  = "pgbench"
+	modePgMemory = "postgres-memory"
 )
 
 func main() {
@@ -95,6 +98,8 @@ func run(ctx context.Context, args []string) error {
 		return b.memory(ctx)
 	case modeConfig:
 		return b.configChanges(ctx)
+	case modePgMemory:
+		return b.postgresMemory(ctx)
 	default:
 		return b.compare(ctx)
 	}
@@ -123,6 +128,7 @@ func parse(args []string) (options, error) {
 	flags.Uint64Var(&o.seed, "seed", rand.Uint64(), "of the order of the blocks")
 	flags.StringVar(&o.out, "out", "dist/bench", "folder for the results and the contenders' logs")
 	o.pgbench.register(flags)
+	flags.IntVar(&o.databases, "databases", 50, "number of PostgreSQLs of three instances each, with -mode postgres-memory")
 	o.postgresFlags(flags)
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -158,11 +164,11 @@ func (o options) validate() error {
 	if loads := []string{loadBacklog, loadBurst}; !slices.Contains(loads, o.load) {
 		errs = append(errs, fmt.Errorf("-load=%s: must be one of %v", o.load, loads))
 	}
-	if modes := []string{modeCompare, modeMemory, modeConfig, modePgbench, modePostgres}; !slices.Contains(modes, o.mode) {
+	if modes := []string{modeCompare, modeMemory, modeConfig, modePgbench, modePgMemory, modePostgres}; !slices.Contains(modes, o.mode) {
 		errs = append(errs, fmt.Errorf("-mode=%s: must be one of %v", o.mode, modes))
 	}
-	if min(o.n, o.rounds, o.warmUp, o.singles) < 1 || o.rate <= 0 {
-		errs = append(errs, errors.New("-n, -rounds, -warm-up, -singles and -rate must be positive"))
+	if min(o.n, o.rounds, o.warmUp, o.singles, o.databases) < 1 || o.rate <= 0 {
+		errs = append(errs, errors.New("-n, -rounds, -warm-up, -singles, -databases and -rate must be positive"))
 	}
 	for name := range strings.SplitSeq(o.contenders, ",") {
 		if !slices.Contains(names(), name) {

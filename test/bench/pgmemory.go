@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/wal"
+	"github.com/fettle-dev/fettle/internal/testenv/fakepg"
+	"github.com/fettle-dev/fettle/test/audit"
+)
+
+const (
+	// pgInstances is how many instances each PostgreSQL has.
+	pgInstances = 3
+	// renewEvery is how often an agent that is primary renews its Lease.
+	renewEvery = 2 * time.Second
+)
+
+// pgMemoryResults are those of -mode postgres-memory.
+type pgMemoryResults struct {
+	Machine machine `json:"machine"`
+	memoryResult
+	Clusters int     `json:"postgreSQLs"`
+	Seconds  float64 `json:"secondsUntilAllReady"`
+	Idle     string  `json:"idle"`
+	IdleCPU  float64 `json:"idleCPUSeconds"`
+	Renewals int64   `json:"leaseRenewalsMeanwhile"` // of the agents; they are not the operator's
+}
+
+// postgresMemory measures the manager with PostgreSQLs of which everything but the operator is a fake: pods that are Ready
+// at once, and agents that answer to the operator over mTLS, renew their Leases, and tell of positions that change.
+func (b *bench) postgresMemory(ctx context.Context) (err error) {
+	ctrl.SetLogger(zap.New()) // that of the fake's cache
+	ctx, cancel := context.WithCancel(ctx)
+	plane, err := fakepg.Start(ctx, b.env.Admin, fakepg.Options{Log: func(err error) { b.say("%v", err) }})
+	if err != nil {
+		cancel()
+		return err
+	}
+	defer plane.Wait()
+	defer cancel()
+	namespace, err := b.env.NewNamespace(ctx, "databases")
+	if err != nil {
+		return err
+	}
+	r := &pgMemory{bench: b, namespace: namespace, ours: contenders(1)[0]}
+	r.results.Clusters, r.results.Idle, r.results.Contender = b.options.databases, b.options.idle.String(), oursName
+	plane.With(r.moving)
+	if err := r.measure(ctx); err != nil {
+		return err
+	}
+	b.machine.LoadAfter = load()
+	r.results.Machine = b.machine
+	r.print()
+	path := filepath.Join(b.options.out, fmt.Sprintf("postgres-memory-%d.json", r.results.Clusters))
+	fmt.Println("All figures:", path)
+	return writeJSON(path, r.results)
+}
+
+// pgMemory is one such measurement.
+type pgMemory struct {
+	*bench
+	namespace string
+	ours      contender
+	renewals  atomic.Int64
+	results   pgMemoryResults
+}
+
+func (r *pgMemory) measure(ctx context.Context) error {
+	first, err := r.start(r.ours)
+	if err != nil {
+		return err
+	}
+	renewing, err := r.converge(ctx, first)
+	defer renewing()
+	if err == nil {
+		err = r.watchIdle(ctx, first)
+	}
+	if err := errors.Join(err, first.stop()); err != nil {
+		return err
+	}
+	mark, err := r.audit.Mark(ctx)
+	if err != nil {
+		return err
+	}
+	second, err := r.start(r.ours)
+	if err != nil {
+		return err
+	}
+	err = r.restarted(ctx, &r.results.memoryResult, r.ours, second, mark)
+	r.results.PerWebApp = (r.results.Restarted - r.results.Empty) * 1024 / float64(r.results.Clusters)
+	return errors.Join(err, second.stop())
+}
+
+// converge measures the empty manager and has it bring up all PostgreSQLs. From then on their Leases are renewed, until
+// the function that it returns is called.
+func (r *pgMemory) converge(ctx context.Context, p *process) (func(), error) {
+	none := func() {}
+	if err := r.probe(ctx, p); err != nil {
+		return none, err
+	}
+	if err := sleep(ctx, warm); err != nil {
+		return none, err
+	}
+	used, err := p.usage()
+	if err != nil {
+		return none, err
+	}
+	r.results.Empty = used.rss
+	began := time.Now()
+	for i := range r.results.Clusters {
+		if err := r.admin.Create(ctx, r.postgreSQL(i)); err != nil {
+			return none, fmt.Errorf("create PostgreSQL: %w", err)
+		}
+	}
+	if err := r.awaitReady(ctx, p); err != nil {
+		return none, err
+	}
+	r.results.Seconds = time.Since(began).Seconds()
+	stop := r.renew(ctx)
+	return stop, sleep(ctx, warm)
+}
+
+func (r *pgMemory) name(i int) string { return fmt.Sprintf("db%02d", i) }
+
+func (r *pgMemory) postgreSQL(i int) *databasev1alpha1.PostgreSQL {
+	return &databasev1alpha1.PostgreSQL{
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: r.name(i)},
+		Spec: databasev1alpha1.PostgreSQLSpec{
+			Version: "16", Storage: resource.MustParse("1Gi"), Replicas: new(int32(pgInstances)),
+			Synchronous: &databasev1alpha1.PostgreSQLSynchronous{Number: 1},
+		},
+	}
+}
+
+func (r *pgMemory) awaitReady(ctx context.Context, p *process) error {
+	ready := 0
+	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, r.options.limit, true, func(ctx context.Context) (bool, error) {
+		select {
+		case <-p.done:
+			return false, p.failure()
+		default:
+		}
+		all := &databasev1alpha1.PostgreSQLList{}
+		if err := r.admin.List(ctx, all, client.InNamespace(r.namespace)); err != nil {
+			return false, err
+		}
+		ready = 0
+		for i := range all.Items {
+			if meta.IsStatusConditionTrue(all.Items[i].Status.Conditions, fettlev1.Ready) {
+				ready++
+			}
+		}
+		return ready == r.results.Clusters, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%d of %d PostgreSQLs are Ready: %w", ready, r.results.Clusters, err)
+	}
+	return nil
+}
+
+// renew does what the agents of all primaries do, until the function that it returns is called.
+func (r *pgMemory) renew(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var agents sync.WaitGroup
+	for i := range r.results.Clusters {
+		agents.Go(func() {
+			for sleep(ctx, renewEvery) == nil {
+				lease := &coordinationv1.Lease{}
+				err := r.admin.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: r.name(i)}, lease)
+				if err == nil {
+					lease.Spec.RenewTime = new(metav1.NowMicro())
+					err = r.admin.Update(ctx, lease)
+				}
+				if err == nil {
+					r.renewals.Add(1)
+				} else if ctx.Err() == nil {
+					r.say("renew Lease %s: %v", r.name(i), err)
+				}
+			}
+		})
+	}
+	return func() { cancel(); agents.Wait() }
+}
+
+// moving has agents tell of numbers that are others each time they are asked, as those of databases in use are.
+func (r *pgMemory) moving(plane *fakepg.Plane) {
+	var position atomic.Uint64
+	for i := range r.results.Clusters {
+		for ordinal := range pgInstances {
+			plane.Status[peer.Pod(r.name(i), ordinal)] = func(s *peer.Status) {
+				at := position.Add(8192)
+				s.Received, s.Replayed, s.ReplayLag = wal.LSN(1<<30+at), wal.LSN(1<<30+at-at%3), time.Duration(at%7)*time.Millisecond
+				s.DiskFree -= min(s.DiskFree, at)
+				s.APIReachable, s.Receiver = true, ordinal > 0
+			}
+		}
+	}
+}
+
+// watchIdle watches the manager while nothing but the Leases and positions changes.
+func (r *pgMemory) watchIdle(ctx context.Context, p *process) error {
+	before, err := p.usage()
+	if err != nil {
+		return err
+	}
+	renewals := r.renewals.Load()
+	mark, err := r.audit.Mark(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.idle(ctx, &r.results.memoryResult, r.ours, p); err != nil {
+		return err
+	}
+	r.results.Renewals = r.renewals.Load() - renewals
+	after, err := p.usage()
+	if err != nil {
+		return err
+	}
+	r.results.IdleCPU = after.cpu - before.cpu
+	if r.results.IdleWrites+r.results.IdleLiveReads == 0 {
+		return nil
+	}
+	sent, err := r.audit.Since(ctx, mark, audit.Filter{User: r.ours.user})
+	fmt.Fprintf(os.Stderr, "while idle %s sent:\n%s\n", r.ours.name, sent)
+	return err
+}
+
+func (r *pgMemory) print() {
+	s := &r.results
+	fmt.Printf("%.0f MiB empty; with %d PostgreSQLs of %d instances, Ready after %.1f s, %.0f MiB after %s idle (at most %.0f), "+
+		"after a restart %.0f (at most %.0f), which is %.0f KiB for each PostgreSQL\n", s.Empty, s.Clusters, pgInstances, s.Seconds, s.Converged, s.Idle,
+		s.ConvergedMax, s.Restarted, s.RestartedMax, s.PerWebApp)
+	fmt.Printf("idle for %s: %d writes, %d live reads, %.1f CPU-s (the agents renewed Leases %d times meanwhile)\n", s.Idle, s.IdleWrites, s.IdleLiveReads, s.IdleCPU, s.Renewals)
+	fmt.Printf("from a restart until %s later: %d writes, %d live reads, %.1f CPU-s\n", s.Idle, s.RestartWrites, s.RestartReads, s.RestartFirstCPU)
+}
