@@ -123,6 +123,7 @@ func (a *Agent) wroteLease(written *leaseRecord, err error, at time.Duration) {
 	case errors.Is(err, errRefused):
 		a.log.Info("lease", "error", err.Error())
 		a.holding = a.holding.Refused()
+		a.record = nil // no other write of it until it was read: the next would be refused too, and would end the read
 		a.readLease(at)
 	default:
 		a.log.Warn("lease", "error", err.Error())
