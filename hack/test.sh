@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs every test that needs no cluster: unit tests, golden files, behaviour tests on an API server and etcd of their
-# own, faults, the tests of hack/, and the mutants. Logs are kept in dist/logs.
+# own, faults, alerts in the hands of Prometheus, the tests of hack/, and the mutants. Logs are kept in dist/logs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 mkdir -p dist/logs
@@ -26,6 +26,7 @@ packages=$(go list ./... | grep -vE '/test/((e2e|postgres)$|(bench|mutants)(/|$)
 suite test go test -p 3 -count=1 -timeout 30m $packages
 # Failure detection by time: nothing else runs beside it.
 suite test-postgres go test -count=1 -timeout 15m ./test/postgres
+suite test-alerts go -C test/alerts test -count=1 -timeout 10m ./...
 suite test-hack go -C hack test -count=1 -timeout 15m ./...
 suite mutants go run ./test/mutants
 

@@ -20,20 +20,20 @@ import (
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 )
 
-// monitoringCRDs are the definitions of the kinds that a PostgreSQL may have children of.
-var monitoringCRDs = map[string]schema.GroupVersionKind{
+// optionalCRDs are the definitions of the kinds that a PostgreSQL may have children of, and that a cluster may lack.
+var optionalCRDs = map[string]schema.GroupVersionKind{
 	"podmonitors.monitoring.coreos.com":     podMonitorGVK,
 	"prometheusrules.monitoring.coreos.com": alertRulesGVK,
 }
 
-func isMonitoringCRD(o client.Object) bool {
-	_, ok := monitoringCRDs[o.GetName()]
+func isOptionalCRD(o client.Object) bool {
+	_, ok := optionalCRDs[o.GetName()]
 	return ok
 }
 
-// monitoringAPIs knows whether the cluster serves the Prometheus Operator's kinds, from the definitions in the cache, and
+// optionalAPIs knows which of those kinds the cluster serves, from the definitions in the cache, and
 // watches the children of those kinds while it does.
-type monitoringAPIs struct {
+type optionalAPIs struct {
 	mgr        ctrl.Manager
 	controller controller.Controller
 
@@ -41,34 +41,34 @@ type monitoringAPIs struct {
 	watched map[schema.GroupVersionKind]bool
 }
 
-func newMonitoringAPIs(mgr ctrl.Manager, c controller.Controller) *monitoringAPIs {
-	return &monitoringAPIs{mgr: mgr, controller: c, watched: map[schema.GroupVersionKind]bool{}}
+func newOptionalAPIs(mgr ctrl.Manager, c controller.Controller) *optionalAPIs {
+	return &optionalAPIs{mgr: mgr, controller: c, watched: map[schema.GroupVersionKind]bool{}}
 }
 
-// missing reports whether one of the kinds is not served. Where pg does not ask for them, they are still watched, so that
-// children of an earlier wish are found.
-func (a *monitoringAPIs) missing(ctx context.Context, _ *databasev1alpha1.PostgreSQL) (bool, error) {
-	lacking := false
-	for name, gvk := range monitoringCRDs {
+// missing returns the kinds that are not served. Where nobody asks for one, it is still watched, so that children of an
+// earlier wish are found.
+func (a *optionalAPIs) missing(ctx context.Context) (map[schema.GroupVersionKind]bool, error) {
+	missing := map[schema.GroupVersionKind]bool{}
+	for name, gvk := range optionalCRDs {
 		defined, err := a.defined(ctx, name)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 		if defined {
 			err = a.watch(gvk)
 		}
 		switch {
 		case !defined, meta.IsNoMatchError(err):
-			lacking = true
+			missing[gvk] = true
 		case err != nil:
-			return false, err
+			return nil, err
 		}
 	}
-	return lacking, nil
+	return missing, nil
 }
 
 // defined reads the definition of a kind. One that is being deleted counts as none.
-func (a *monitoringAPIs) defined(ctx context.Context, name string) (bool, error) {
+func (a *optionalAPIs) defined(ctx context.Context, name string) (bool, error) {
 	crd := &metav1.PartialObjectMetadata{}
 	crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
 	err := a.mgr.GetClient().Get(ctx, client.ObjectKey{Name: name}, crd)
@@ -82,7 +82,7 @@ func (a *monitoringAPIs) defined(ctx context.Context, name string) (bool, error)
 }
 
 // watch starts to watch the children of a kind, once.
-func (a *monitoringAPIs) watch(gvk schema.GroupVersionKind) error {
+func (a *optionalAPIs) watch(gvk schema.GroupVersionKind) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.watched[gvk] {
@@ -103,8 +103,8 @@ func (a *monitoringAPIs) watch(gvk schema.GroupVersionKind) error {
 }
 
 // dropGone stops the watches of kinds whose definition is gone, which would else be tried for ever.
-func (a *monitoringAPIs) dropGone(ctx context.Context) error {
-	for name, gvk := range monitoringCRDs {
+func (a *optionalAPIs) dropGone(ctx context.Context) error {
+	for name, gvk := range optionalCRDs {
 		defined, err := a.defined(ctx, name)
 		if err != nil {
 			return err

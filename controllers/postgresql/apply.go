@@ -31,7 +31,7 @@ func desired(pg *databasev1alpha1.PostgreSQL, in *inputs, count int) []runtime.A
 		objects = append(objects, disruptionBudget(pg))
 	}
 	if pg.Spec.Monitoring.Enabled && !in.monitoringMissing {
-		objects = append(objects, podMonitor(pg), alertRules(pg))
+		objects = append(objects, podMonitor(pg), alertRules(pg, in.alerts))
 	}
 	if in.growth.replaceSet {
 		return objects // it is deleted, its pods stay, and it is made anew when it is gone

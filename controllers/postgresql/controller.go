@@ -80,7 +80,7 @@ type reconciler struct {
 	metrics *monitoring.Metrics
 	agents  *agents
 	memory  *memory
-	apis    *monitoringAPIs
+	apis    *optionalAPIs
 
 	agentImage    string
 	watchSecrets  bool
@@ -118,7 +118,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
-	r.apis = newMonitoringAPIs(mgr, c)
+	r.apis = newOptionalAPIs(mgr, c)
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package postgresql
 
 import (
-	"fmt"
 	"maps"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -10,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/monitoring/alerts"
 )
 
 // Kinds of the Prometheus Operator, which a cluster may lack.
@@ -32,26 +32,18 @@ func podMonitor(pg *databasev1alpha1.PostgreSQL) runtime.ApplyConfiguration {
 	})
 }
 
-// alertRules tell when an instance can't be scraped, and when none takes writes.
-func alertRules(pg *databasev1alpha1.PostgreSQL) runtime.ApplyConfiguration {
-	job := fmt.Sprintf(`job="%s/%s"`, pg.Namespace, pg.Name)
-	alert := func(name, expr, after, severity, summary, description string) map[string]any {
-		return map[string]any{
-			"alert": name, "expr": expr, "for": after,
-			"labels":      map[string]any{"severity": severity, "postgresql": pg.Name},
-			"annotations": map[string]any{"summary": summary, "description": description},
-		}
+// rulesOf are the alerts of pg.
+func rulesOf(pg *databasev1alpha1.PostgreSQL) ([]any, error) {
+	c := alerts.Cluster{Namespace: pg.Namespace, Name: pg.Name, Replicas: replicas(pg), Hibernated: pg.Spec.Hibernated}
+	if grow := pg.Spec.AutoGrow; grow != nil {
+		c.Threshold, c.Max = int(grow.Threshold), grow.Max.Value()
 	}
-	look := fmt.Sprintf("Look at `kubectl -n %s get postgresql %s -o wide` and at status.instances.", pg.Namespace, pg.Name)
-	return optional(pg, alertRulesGVK, map[string]any{"groups": []any{map[string]any{
-		"name": "fettle-postgresql-" + pg.Name,
-		"rules": []any{
-			alert("FettlePostgreSQLNoPrimary", fmt.Sprintf(`absent(up{%s,fettle_dev_role="primary"} == 1)`, job), "1m", "critical",
-				fmt.Sprintf("PostgreSQL %s takes no writes.", pg.Name), "For a minute no instance was found that is primary. "+look),
-			alert("FettlePostgreSQLInstanceDown", fmt.Sprintf(`up{%s} == 0`, job), "5m", "warning",
-				"Instance {{ $labels.pod }} can't be scraped.", "For 5 minutes its agent gave no metrics. "+look),
-		},
-	}}})
+	return alerts.Rules(c)
+}
+
+// alertRules have Prometheus wake somebody.
+func alertRules(pg *databasev1alpha1.PostgreSQL, rules []any) runtime.ApplyConfiguration {
+	return optional(pg, alertRulesGVK, map[string]any{"groups": []any{map[string]any{"name": "fettle-postgresql-" + pg.Name, "rules": rules}}})
 }
 
 // optional is a child of an API that has no Go type here. Fettle's labels win over those of spec.monitoring.

@@ -37,6 +37,8 @@ type inputs struct {
 // resolve reads everything once, from the cache but for what it can't hold.
 func (r *reconciler) resolve(ctx context.Context, pg *databasev1alpha1.PostgreSQL) (*inputs, error) {
 	in := &inputs{parameters: config.CheckParameters(major(pg), parameters(pg))}
+	// alerts are the rules of the PrometheusRule.
+	alerts []any
 	set, pods, claims, err := r.workload(ctx, pg)
 	if err != nil {
 		return nil, err
@@ -59,8 +61,7 @@ func (r *reconciler) resolve(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 	if err := r.passwords(ctx, pg, in); err != nil {
 		return nil, err
 	}
-	in.monitoringMissing, err = r.apis.missing(ctx, pg)
-	return in, err
+	return in, r.optional(ctx, pg, in)
 }
 
 // pinned is the image that the agents run: the one that they run already, unless an upgrade is asked for.

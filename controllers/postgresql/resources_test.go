@@ -58,6 +58,10 @@ func (c *testCase) render(t *testing.T) string {
 	in := &inputs{agentImage: "ghcr.io/fettle-dev/fettle:v1", templateSize: c.PG.Spec.Storage, monitoringMissing: c.MonitoringMissing}
 	// Keys and certificates differ each time, and have tests of their own.
 	in.certificates.authority = &pki.Authority{Pair: pki.Pair{Certificate: []byte("authority"), Key: []byte("key")}}
+	var err error
+	if in.alerts, err = rulesOf(&c.PG); err != nil {
+		t.Fatal(err)
+	}
 	count, _ := next(&c.PG, new(assemble(&c.PG, nil, nil, nil, nil, "")))
 	var docs []string
 	for _, o := range desired(&c.PG, in, count) {

@@ -43,7 +43,7 @@ func (r *reconciler) watches(mgr ctrl.Manager, opts Options) *builder.Builder {
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ownerByLabel)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ownerByLabel)).
 		WatchesMetadata(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.monitored),
-			builder.WithPredicates(predicate.NewPredicateFuncs(isMonitoringCRD), predicate.GenerationChangedPredicate{}))
+			builder.WithPredicates(predicate.NewPredicateFuncs(isOptionalCRD), predicate.GenerationChangedPredicate{}))
 	if opts.WatchSecrets {
 		b.Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(ownerByLabel)).
 			WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.using))

@@ -1,0 +1,110 @@
+// Package alerts holds the alerting rules that are made at run time, for a Prometheus Operator. The rules about the operator
+// itself are in config/prometheus.
+package alerts
+
+import (
+	_ "embed" // the rules
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Runbooks is the folder with a page for each alert, by its name.
+const Runbooks = "https://github.com/fettle-dev/fettle/blob/main/docs/runbooks/"
+
+//go:embed postgresql.yaml
+var postgresql []byte
+
+// Cluster is what the rules of one PostgreSQL depend on.
+type Cluster struct {
+	Namespace, Name string
+	Replicas        int
+	Hibernated      bool
+	// Threshold is the use of a volume, in percent, from which it grows by itself up to Max bytes. Both are 0 where it does
+	// not.
+	Threshold int
+	Max       int64
+}
+
+// rule is an alert of postgresql.yaml.
+type rule struct {
+	Alert       string `json:"alert"`
+	When        string `json:"when,omitempty"`
+	Expr        string `json:"expr"`
+	For         string `json:"for"`
+	Severity    string `json:"severity"`
+	Summary     string `json:"summary"`
+	Description string `json:"description"`
+}
+
+// Values of rule.When.
+const (
+	always = ""
+	awake  = "awake"
+	grows  = "grows"
+)
+
+// parsed are the rules, which are part of the program: that they can be read is tested.
+var parsed = sync.OnceValues(func() ([]rule, error) {
+	var rules []rule
+	if err := yaml.UnmarshalStrict(postgresql, &rules); err != nil {
+		return nil, fmt.Errorf("alerting rules: %w", err)
+	}
+	return rules, nil
+})
+
+// Rules returns the rules of a PostgreSQL, as spec.groups[].rules of a PrometheusRule.
+func Rules(c Cluster) ([]any, error) {
+	rules, err := parsed()
+	if err != nil {
+		return nil, err
+	}
+	fill := c.replacer()
+	out := make([]any, 0, len(rules))
+	for i := range rules {
+		r := &rules[i]
+		if !slices.Contains(c.applying(), r.When) {
+			continue
+		}
+		out = append(out, map[string]any{
+			"alert":  r.Alert,
+			"expr":   fill.Replace(r.Expr),
+			"for":    r.For,
+			"labels": map[string]any{"severity": r.Severity, "namespace": c.Namespace, "postgresql": c.Name},
+			"annotations": map[string]any{
+				"summary": fill.Replace(r.Summary), "description": fill.Replace(r.Description), "runbook_url": Runbooks + r.Alert + ".md",
+			},
+		})
+	}
+	return out, nil
+}
+
+// applying are the values of rule.When that apply.
+func (c Cluster) applying() []string {
+	out := []string{always}
+	if !c.Hibernated {
+		out = append(out, awake)
+	}
+	if c.Max > 0 {
+		out = append(out, grows)
+	}
+	return out
+}
+
+// replacer fills in what differs between PostgreSQLs. Names are DNS labels and can't break out of the quotes.
+func (c Cluster) replacer() *strings.Replacer {
+	const low, lowest = 0.15, 0.05
+	free := 1 - float64(c.Threshold)/100 // a volume that is about to grow is no reason to wake anybody
+	return strings.NewReplacer(
+		"$cluster", fmt.Sprintf("job=%q", c.Namespace+"/"+c.Name),
+		"$namespace", c.Namespace, "$name", c.Name, "$replicas", strconv.Itoa(c.Replicas),
+		"$lowest", ratio(min(lowest, free/2)), "$low", ratio(min(low, free*3/4)),
+		"$threshold", strconv.Itoa(c.Threshold), "$max", strconv.FormatInt(c.Max, 10),
+	)
+}
+
+func ratio(f float64) string { return strconv.FormatFloat(f, 'f', 3, 64) }

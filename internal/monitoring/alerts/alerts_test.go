@@ -1,0 +1,175 @@
+package alerts
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// TestRules compares rules with testdata/*.golden.yaml, which test/alerts evaluates.
+func TestRules(t *testing.T) {
+	for name, c := range map[string]Cluster{
+		"fixed":      {Namespace: "shop", Name: "orders", Replicas: 3},
+		"growing":    {Namespace: "shop", Name: "orders", Replicas: 3, Threshold: 90, Max: 100 << 30},
+		"hibernated": {Namespace: "shop", Name: "orders", Replicas: 1, Hibernated: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rules, err := Rules(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "orders", "rules": rules}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join("testdata", name+".golden.yaml")
+			if *update {
+				if err := os.WriteFile(path, got, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(got)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", path, diff)
+			}
+			if left := regexp.MustCompile(`\$[a-zA-Z]+`).FindAllString(strings.NewReplacer("$labels", "", "$value", "").Replace(string(got)), -1); len(left) > 0 {
+				t.Errorf("nothing was filled in for %q", left)
+			}
+		})
+	}
+}
+
+// ruleFile is a group of rules as Prometheus reads them.
+type ruleFile struct {
+	Groups []struct {
+		Rules []struct {
+			Alert       string            `json:"alert"`
+			Expr        string            `json:"expr"`
+			Labels      map[string]string `json:"labels"`
+			Annotations map[string]string `json:"annotations"`
+		} `json:"rules"`
+	} `json:"groups"`
+}
+
+// published are the rules of a PostgreSQL and those about the operator.
+func published(t *testing.T) ruleFile {
+	t.Helper()
+	rules, err := Rules(Cluster{Namespace: "shop", Name: "orders", Replicas: 3, Threshold: 80, Max: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"rules": rules}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all ruleFile
+	if err := yaml.Unmarshal(raw, &all); err != nil {
+		t.Fatal(err)
+	}
+	raw, err = os.ReadFile("../../../config/prometheus/rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object struct {
+		Spec ruleFile `json:"spec"`
+	}
+	if err := yaml.Unmarshal(raw, &object); err != nil {
+		t.Fatal(err)
+	}
+	all.Groups = append(all.Groups, object.Spec.Groups...)
+	return all
+}
+
+// TestRunbooks finds a page for each alert, with the sections that all have, and an alert for each page.
+func TestRunbooks(t *testing.T) {
+	var alerts []string
+	for _, group := range published(t).Groups {
+		for _, r := range group.Rules {
+			alerts = append(alerts, r.Alert)
+			if want := Runbooks + r.Alert + ".md"; r.Annotations["runbook_url"] != want {
+				t.Errorf("%s: runbook_url %q, want %q", r.Alert, r.Annotations["runbook_url"], want)
+			}
+			if r.Annotations["summary"] == "" || r.Annotations["description"] == "" || !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) {
+				t.Errorf("%s lacks a summary, a description or a severity", r.Alert)
+			}
+		}
+	}
+	slices.Sort(alerts)
+	alerts = slices.Compact(alerts)
+	pages, err := filepath.Glob("../../../docs/runbooks/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, path := range pages {
+		name := strings.TrimSuffix(filepath.Base(path), ".md")
+		if name == "README" {
+			continue
+		}
+		found = append(found, name)
+		page, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{"# " + name + "\n", "\n## Impact\n", "\n## What to look at\n", "\n## What to do\n", "\n## When it is safe to ignore\n"} {
+			if !strings.Contains(string(page), part) {
+				t.Errorf("%s has no %q", path, strings.TrimSpace(part))
+			}
+		}
+		if !strings.Contains(string(page), "kubectl") {
+			t.Errorf("%s has no command", path)
+		}
+	}
+	if diff := cmp.Diff(alerts, found); diff != "" {
+		t.Errorf("alerts and pages of docs/runbooks (-alerts +pages):\n%s", diff)
+	}
+}
+
+// TestMetricsExist finds every metric of Fettle that a rule or a page names in docs/postgresql-metrics.md, which a test of the
+// agent keeps true.
+func TestMetricsExist(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/postgresql-metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)`").FindAllSubmatch(page, -1) {
+		known[string(m[1])] = true
+	}
+	paths, err := filepath.Glob("../../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runbooks, err := filepath.Glob("../../../docs/runbooks/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	uses := 0
+	for _, path := range slices.Concat(paths, runbooks, []string{"postgresql.yaml"}) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range regexp.MustCompile(`\bfettle_(agent|postgresql)_[a-z_]+`).FindAllString(string(text), -1) {
+			uses++
+			if !known[name] && !known[strings.TrimSuffix(name, "_bucket")] {
+				t.Errorf("%s: there is no metric %s", path, name)
+			}
+		}
+	}
+	if uses < len(known)+20 {
+		t.Errorf("only %d uses of metrics were found", uses)
+	}
+}
