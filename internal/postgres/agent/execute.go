@@ -45,9 +45,7 @@ func (a *Agent) change(action election.Action, at time.Duration) {
 	case election.SetSync:
 		a.setSync(action.Quorum)
 	case election.InitDB:
-		initdb := a.spec.Spec.Bootstrap.Initdb
-		options := server.InitOptions{Locale: initdb.Locale, ICULocale: initdb.ICULocale, WALSegmentSize: int(initdb.WALSegmentSizeMB)}
-		a.work(election.Initializing, func(ctx context.Context) error { return a.initialize(ctx, options) })
+		a.work(election.Initializing, a.initdb(a.spec))
 	case election.Clone:
 		a.work(election.Cloning, func(ctx context.Context) error { return a.clone(ctx, action.Source, false) })
 	case election.Reclone:

@@ -34,6 +34,9 @@ func (a *Agent) renderer(r rendering) func() (bool, error) {
 
 // valid says what is wrong with an object's parameters and rules. It may be called beside the loop.
 func (a *Agent) valid(object *databasev1alpha1.PostgreSQL) error {
+	if err := a.sameMajor(object); err != nil {
+		return err
+	}
 	_, err := config.Render(a.settings(object, rendering{}))
 	return err
 }

@@ -1,0 +1,33 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/server"
+)
+
+// initdb makes the data directory of a new cluster as the object asks, with programs of the version that it asks for alone.
+func (a *Agent) initdb(object *databasev1alpha1.PostgreSQL) func(context.Context) error {
+	initdb := object.Spec.Bootstrap.Initdb
+	options := server.InitOptions{Locale: initdb.Locale, ICULocale: initdb.ICULocale, WALSegmentSize: int(initdb.WALSegmentSizeMB)}
+	wrong := a.sameMajor(object)
+	return func(ctx context.Context) error {
+		if wrong != nil {
+			return wrong
+		}
+		return a.initialize(ctx, options)
+	}
+}
+
+// sameMajor says that the image is of another major version than the object, whose parameters are judged by its version.
+func (a *Agent) sameMajor(object *databasev1alpha1.PostgreSQL) error {
+	first, _, _ := strings.Cut(object.Spec.Version, ".")
+	if object.Spec.Version == "" || first == strconv.Itoa(a.major) {
+		return nil
+	}
+	return fmt.Errorf("spec.version is %s, and the image has PostgreSQL %s: set spec.image to an image of version %s", object.Spec.Version, a.version, first)
+}
