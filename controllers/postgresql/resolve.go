@@ -32,13 +32,13 @@ type inputs struct {
 	wishesHash        string
 	parameters        error
 	monitoringMissing bool
+	// alerts are the rules of the PrometheusRule.
+	alerts []any
 }
 
 // resolve reads everything once, from the cache but for what it can't hold.
 func (r *reconciler) resolve(ctx context.Context, pg *databasev1alpha1.PostgreSQL) (*inputs, error) {
 	in := &inputs{parameters: config.CheckParameters(major(pg), parameters(pg))}
-	// alerts are the rules of the PrometheusRule.
-	alerts []any
 	set, pods, claims, err := r.workload(ctx, pg)
 	if err != nil {
 		return nil, err
