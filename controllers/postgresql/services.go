@@ -12,14 +12,17 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 )
 
-// service reaches the pods that have a role. Which one is said by the agents, whose safety does not depend on it.
+// service reaches the pods that have a role. Which one is said by the agents, whose safety does not depend on it. The primary
+// is reached as soon as its agent says so: its next readiness probe would come seconds later.
 func service(pg *databasev1alpha1.PostgreSQL, name, role string) *corev1ac.ServiceApplyConfiguration {
-	return corev1ac.Service(name, pg.Namespace).
-		WithLabels(labels(pg)).
-		WithSpec(corev1ac.ServiceSpec().
-			WithType("ClusterIP").
-			WithSelector(selectorOf(pg, role)).
-			WithPorts(servicePort("postgres", portPostgres)))
+	spec := corev1ac.ServiceSpec().
+		WithType("ClusterIP").
+		WithSelector(selectorOf(pg, role)).
+		WithPorts(servicePort("postgres", portPostgres))
+	if role == databasev1alpha1.LabelRolePrimary {
+		spec.WithPublishNotReadyAddresses(true)
+	}
+	return corev1ac.Service(name, pg.Namespace).WithLabels(labels(pg)).WithSpec(spec)
 }
 
 // headless gives each pod a name, ready or not: its agent has to be reached before it is ready.
