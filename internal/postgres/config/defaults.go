@@ -23,7 +23,7 @@ func (s Settings) defaults() map[string]string {
 		"wal_keep_size":                  "256MB",
 		"wal_sender_timeout":             "5s",
 		"wal_receiver_timeout":           "5s",
-		"wal_retrieve_retry_interval":    "500ms",
+		"wal_retrieve_retry_interval":    "200ms", // how long a standby that was too early for a new primary waits
 		"hot_standby_feedback":           "off",
 		"tcp_keepalives_idle":            "30",
 		"tcp_keepalives_interval":        "10",
