@@ -206,25 +206,28 @@ func (s *suite) rows() []row {
 // repeat measures one row.
 func (s *suite) repeat(ctx context.Context, r row) error {
 	for i := range s.Runs {
-		result, err := s.once(ctx, r, i)
+		results, err := s.once(ctx, r, i)
 		if err != nil {
 			return err
 		}
-		s.results = append(s.results, result)
+		s.results = append(s.results, results...)
 		if err := store(s.file(), s.results); err != nil {
 			return err
 		}
-		s.say("%s", result)
+		for _, result := range results {
+			s.say("%s", result)
+		}
 	}
 	return nil
 }
 
 // once measures one run, and sets right what it did.
-func (s *suite) once(ctx context.Context, r row, number int) (result Result, err error) {
+func (s *suite) once(ctx context.Context, r row, number int) (results []Result, err error) {
 	n := len(s.undone)
 	defer func() { err = errors.Join(err, s.setRight(ctx, n)) }()
 	if r.begin {
 		return s.begin(ctx, r, number)
 	}
-	return s.befall(ctx, r, number)
+	result, err := s.befall(ctx, r, number)
+	return []Result{result}, err
 }

@@ -48,7 +48,6 @@ var allRows = []row{
 	{name: "cut", title: "node cut off, clients still on it", limit: 12 * time.Second, do: cutNode, inside: true},
 	{name: rowAPI, title: "API server away for 20 s", limit: time.Second, do: stopAPIServer, lasting: 20 * time.Second},
 	{name: "start", title: "first instance Ready after apply", limit: 8 * time.Second, only: OperatorUp, begin: true},
-	{name: "start-all", title: "three instances Ready after apply", limit: 20 * time.Second, only: OperatorUp, begin: true},
 }
 
 // Rows are the names of all rows.
