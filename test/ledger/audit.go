@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -98,6 +99,12 @@ func compare(entries []Entry, there map[int64]int) Report {
 		}
 	}
 	return out
+}
+
+// Servers that acknowledged rows after since, in the order of the first of each.
+func (l *Ledger) Servers(since time.Time) []Server {
+	servers, _ := Overlap(slices.DeleteFunc(l.Entries(), func(e Entry) bool { return !e.Answered.After(since) }))
+	return servers
 }
 
 // Overlap orders the servers by their first acknowledgement, and counts those rows that one of them acknowledged after a

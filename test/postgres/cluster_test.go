@@ -78,6 +78,9 @@ func (c *cluster) fault(l *ledger.Ledger, what string, do func(leader *instance)
 		undo(leader)
 	}
 	c.settled()
+	if servers := l.Servers(begun); len(servers) > 2 {
+		c.t.Errorf("%s: more than one change of the primary: %v\n%s", what, servers, c.describe())
+	}
 	c.t.Logf("%s: %s without an acknowledged row; %s, then %s", what, gap.Round(time.Millisecond), leader.pod, c.leader().pod)
 	return gap
 }
