@@ -113,11 +113,8 @@ func killAll(leader *instance) {
 
 // hang stops PostgreSQL, but not the agent.
 func hang(leader *instance) {
-	agent, _ := leader.pids()
-	for _, pid := range leader.family() {
-		if pid != agent {
-			_ = syscall.Kill(pid, syscall.SIGSTOP)
-		}
+	for _, pid := range leader.servers() {
+		_ = syscall.Kill(pid, syscall.SIGSTOP)
 	}
 }
 

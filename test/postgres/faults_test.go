@@ -97,6 +97,9 @@ func TestSingleInstance(t *testing.T) {
 	c.prepareLedger()
 	l := c.newLedger("service", "")
 	c.flows(l, time.Now())
+	if dogs := leader.watchdogs(); len(dogs) > 0 {
+		t.Errorf("nobody can take over, and watchdogs %v run", dogs)
+	}
 	begun := time.Now()
 	leader.cutOff("api")
 	time.Sleep(12 * time.Second)

@@ -97,10 +97,24 @@ func (i *instance) pids() (agent, postmaster int) {
 	return i.command.Process.Pid, postmaster
 }
 
-// family are all processes of the instance.
-func (i *instance) family() []int {
+// watchdogs are the processes that the agent keeps beside it.
+func (i *instance) watchdogs() (all []int) {
 	agent, _ := i.pids()
-	all := []int{agent}
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", agent))
+	for _, task := range tasks {
+		children, _ := os.ReadFile(task)
+		for child := range strings.FieldsSeq(string(children)) {
+			if self, _ := os.Readlink(filepath.Join("/proc", child, "exe")); self == program {
+				pid, _ := strconv.Atoi(child)
+				all = append(all, pid)
+			}
+		}
+	}
+	return all
+}
+
+// servers are the processes of PostgreSQL.
+func (i *instance) servers() (all []int) {
 	entries, _ := filepath.Glob("/proc/[0-9]*")
 	for _, entry := range entries {
 		pid, _ := strconv.Atoi(filepath.Base(entry))
@@ -109,6 +123,12 @@ func (i *instance) family() []int {
 		}
 	}
 	return all
+}
+
+// family are all processes of the instance.
+func (i *instance) family() []int {
+	agent, _ := i.pids()
+	return append(append([]int{agent}, i.watchdogs()...), i.servers()...)
 }
 
 // signal sends one to all processes of the instance.

@@ -3,7 +3,6 @@ package postgres
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -36,13 +35,8 @@ func (c *cluster) memory() string {
 	for _, i := range c.instances {
 		agent, _ := i.pids()
 		text := resident(agent)
-		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", agent, agent))
-		for child := range strings.FieldsSeq(string(children)) {
-			pid, _ := strconv.Atoi(child)
-			self, _ := os.Readlink(filepath.Join("/proc", child, "exe"))
-			if self == program {
-				text += " + " + resident(pid)
-			}
+		for _, pid := range i.watchdogs() {
+			text += " + " + resident(pid)
 		}
 		out = append(out, text)
 	}

@@ -13,8 +13,16 @@ import (
 // fenceTick is how often the deadline is compared with the clock.
 const fenceTick = 50 * time.Millisecond
 
-// errNoTime means that the Lease does not allow a primary, or not any more.
-var errNoTime = errors.New("the Lease allows no primary now")
+// Reasons against a primary.
+var (
+	// errNoTime means that the Lease does not allow one, or not any more.
+	errNoTime = errors.New("the Lease allows no primary now")
+	// errNoWatchdog means that nobody would end one if this process stood still.
+	errNoWatchdog = errors.New("no watchdog has confirmed the deadline of a primary")
+)
+
+// watchdogTime is how long a watchdog that is just starting is waited for.
+const watchdogTime = 2 * time.Second
 
 // fenced is what can be stopped: *server.Process.
 type fenced interface {
@@ -23,26 +31,93 @@ type fenced interface {
 }
 
 // fence stops a server that may be read-write when the time that the Lease granted is over. It needs nobody's help: it
-// takes no lock that is held across anything slow, and runs on a thread of its own beside whatever the agent does.
+// takes no lock that is held across anything slow, and runs on a thread of its own beside whatever the agent does. A
+// watchdog does the same when this process stands still, and the fence allows no more time than that one knows of: see the
+// invariants of package watchdog.
 type fence struct {
 	log *slog.Logger
 	now func() time.Duration
+	// tell passes a deadline on to the watchdog, 0 for none; it waits for nobody.
+	tell func(time.Duration)
 	// stopped counts the servers that the deadline ended.
 	stopped atomic.Int64
 
 	mutex sync.Mutex
-	// limited is false while no deadline applies; then at and kill mean nothing.
-	limited  bool
-	at, kill time.Duration
-	guarded  fenced
+	// limited is false while no deadline applies; then the deadlines mean nothing.
+	limited bool
+	// deadline is in force, wanted will be when the watchdog has confirmed it; watched says that it has confirmed deadline.
+	deadline, wanted deadline
+	watched          bool
+	guarded          fenced
 }
 
-// Set replaces the deadline: the server is told to stop at the first instant, and what is left of it is killed at the
-// second. Without a limit it may run on.
+// deadline is when a server is told to stop, and when what is left of it is killed.
+type deadline struct{ at, kill time.Duration }
+
+// Set replaces the deadline: an earlier one at once, a later one when the watchdog has confirmed it. The first one is in
+// force at once too, as nothing is read-write yet: see Allow. Without a limit the server may run on.
 func (f *fence) Set(at, kill time.Duration, limited bool) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	f.at, f.kill, f.limited = at, kill, limited
+	if !limited {
+		f.limited = false
+		f.tell(0)
+		return
+	}
+	f.wanted = deadline{at, kill}
+	if !f.limited || at < f.deadline.at {
+		f.watched = false
+		f.deadline = f.wanted
+	}
+	f.limited = true
+	f.tell(kill)
+}
+
+// Over is Set for a server that has no time left: it never moves the deadline to later.
+func (f *fence) Over(at, kill time.Duration) {
+	f.mutex.Lock()
+	if f.limited {
+		at, kill = min(at, f.deadline.at), min(kill, f.deadline.kill)
+	}
+	f.mutex.Unlock()
+	f.Set(at, kill, true)
+}
+
+// Confirmed is called when the watchdog kills at that time.
+func (f *fence) Confirmed(kill time.Duration) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if f.limited && f.wanted.kill == kill {
+		f.deadline, f.watched = f.wanted, true
+	}
+}
+
+// Lost is called when there is no watchdog any more.
+func (f *fence) Lost() {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.watched = false
+}
+
+// Allow waits for the watchdog to confirm the deadline. It returns nil when a server may become read-write.
+func (f *fence) Allow(ctx context.Context) error {
+	for end := f.now() + watchdogTime; ; sleep(ctx, time.Millisecond) {
+		if err := errors.Join(ctx.Err(), f.Check()); err != nil {
+			return err
+		}
+		if f.isWatched() {
+			return nil
+		}
+		if f.now() >= end {
+			return errNoWatchdog
+		}
+	}
+}
+
+func (f *fence) isWatched() bool {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	return !f.limited || f.watched
 }
 
 // Clear ends the watch over a server of which nothing is left.
@@ -65,7 +140,7 @@ func (f *fence) Guard(server fenced) {
 func (f *fence) Check() error {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	if f.limited && f.now() >= f.at {
+	if f.limited && f.now() >= f.deadline.at {
 		return errNoTime
 	}
 	return nil
@@ -93,10 +168,10 @@ func (f *fence) overdue() (fenced, time.Duration) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	at := f.now()
-	if f.guarded == nil || !f.limited || at < f.at {
+	if f.guarded == nil || !f.limited || at < f.deadline.at {
 		return nil, 0
 	}
-	return f.guarded, max(0, f.kill-at)
+	return f.guarded, max(0, f.deadline.kill-at)
 }
 
 func (f *fence) stop(ctx context.Context, server fenced, grace time.Duration) {

@@ -30,7 +30,10 @@ func (v *victim) Fence(_ context.Context, grace time.Duration) error {
 func newFence() (*fence, *atomic.Int64) {
 	clock := &atomic.Int64{}
 	clock.Store(int64(100 * time.Second))
-	return &fence{log: slog.New(slog.NewJSONHandler(io.Discard, nil)), now: func() time.Duration { return time.Duration(clock.Load()) }}, clock
+	return &fence{
+		log: slog.New(slog.NewJSONHandler(io.Discard, nil)), now: func() time.Duration { return time.Duration(clock.Load()) },
+		tell: func(time.Duration) {},
+	}, clock
 }
 
 func waitFor(t *testing.T, what string, is func() bool) {
@@ -104,5 +107,92 @@ func TestClearIsForTheServerThatEnded(t *testing.T) {
 	f.Clear(first)
 	if server, _ := f.overdue(); server != second {
 		t.Error("the end of the first server ended the watch over the second")
+	}
+}
+
+// TestFenceAndWatchdog: a later deadline counts when the watchdog has it, an earlier one at once.
+func TestFenceAndWatchdog(t *testing.T) {
+	type step struct {
+		name string
+		do   func(f *fence)
+		// at is the deadline then, told what the watchdog was told; allowed says that a primary may begin.
+		at, told time.Duration
+		allowed  bool
+	}
+	const s = time.Second
+	for name, steps := range map[string][]step{
+		"renewed": {
+			{"the first deadline", func(f *fence) { f.Set(107*s, 109*s, true) }, 107 * s, 109 * s, false},
+			{"confirmed", func(f *fence) { f.Confirmed(109 * s) }, 107 * s, 109 * s, true},
+			{"renewed", func(f *fence) { f.Set(109*s, 111*s, true) }, 107 * s, 111 * s, true},
+			{"an old confirmation", func(f *fence) { f.Confirmed(109 * s) }, 107 * s, 111 * s, true},
+			{"confirmed again", func(f *fence) { f.Confirmed(111 * s) }, 109 * s, 111 * s, true},
+			{"shortened", func(f *fence) { f.Set(105*s, 107*s, true) }, 105 * s, 107 * s, false},
+			{"and confirmed", func(f *fence) { f.Confirmed(107 * s) }, 105 * s, 107 * s, true},
+		},
+		"the watchdog is lost": {
+			{"the first deadline", func(f *fence) { f.Set(107*s, 109*s, true) }, 107 * s, 109 * s, false},
+			{"confirmed", func(f *fence) { f.Confirmed(109 * s) }, 107 * s, 109 * s, true},
+			{"lost", (*fence).Lost, 107 * s, 109 * s, false},
+			{"renewed", func(f *fence) { f.Set(109*s, 111*s, true) }, 107 * s, 111 * s, false},
+			{"another one", func(f *fence) { f.Confirmed(111 * s) }, 109 * s, 111 * s, true},
+		},
+		"the Lease is lost": {
+			{"a deadline", func(f *fence) { f.Set(107*s, 109*s, true) }, 107 * s, 109 * s, false},
+			{"over", func(f *fence) { f.Over(101*s, 103*s) }, 101 * s, 103 * s, false},
+			{"still over", func(f *fence) { f.Over(102*s, 104*s) }, 101 * s, 103 * s, false},
+		},
+		"nobody could take over": {
+			{"no limit", func(f *fence) { f.Set(0, 0, false) }, 0, 0, true},
+			{"a second instance", func(f *fence) { f.Set(107*s, 109*s, true) }, 107 * s, 109 * s, false},
+			{"confirmed", func(f *fence) { f.Confirmed(109 * s) }, 107 * s, 109 * s, true},
+			{"no limit again", func(f *fence) { f.Set(0, 0, false) }, 107 * s, 0, true},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, _ := newFence()
+			var told time.Duration
+			f.tell = func(at time.Duration) { told = at }
+			for _, step := range steps {
+				step.do(f)
+				if f.deadline.at != step.at || told != step.told || f.isWatched() != step.allowed {
+					t.Errorf("%s: deadline %s, told %s, allowed %v; want %s, %s, %v", step.name,
+						f.deadline.at, told, f.isWatched(), step.at, step.told, step.allowed)
+				}
+			}
+		})
+	}
+}
+
+// TestAllow waits for a watchdog as long as there is time, and says what is missing.
+func TestAllow(t *testing.T) {
+	f, clock := newFence()
+	f.Set(107*time.Second, 109*time.Second, true)
+	f.tell = func(time.Duration) {}
+	go func() {
+		f.Confirmed(109 * time.Second)
+	}()
+	if err := f.Allow(t.Context()); err != nil {
+		t.Errorf("a watchdog confirmed it: %v", err)
+	}
+	f.Lost()
+	ended := make(chan error)
+	go func() { ended <- f.Allow(t.Context()) }()
+	waitFor(t, "waits for a watchdog", func() bool {
+		clock.Add(int64(watchdogTime))
+		select {
+		case err := <-ended:
+			if !errors.Is(err, errNoWatchdog) && !errors.Is(err, errNoTime) {
+				t.Errorf("without a watchdog: %v", err)
+			}
+			return true
+		default:
+			return false
+		}
+	})
+	clock.Store(int64(107 * time.Second))
+	f.Confirmed(109 * time.Second)
+	if err := f.Allow(t.Context()); !errors.Is(err, errNoTime) {
+		t.Errorf("after the deadline: %v", err)
 	}
 }

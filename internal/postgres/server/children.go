@@ -6,15 +6,14 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"runtime"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fettle-dev/fettle/internal/postgres/proc"
 )
 
 // children are the processes that somebody in this program waits for; all others that become its children are orphans.
@@ -23,8 +22,8 @@ var children = struct {
 	pids map[int]bool
 }{pids: map[int]bool{}}
 
-// start starts a program that is waited for with wait.
-func start(cmd *exec.Cmd) error {
+// Start starts a program that is waited for with Wait: then nobody else buries it.
+func Start(cmd *exec.Cmd) error {
 	children.Lock()
 	defer children.Unlock()
 	if err := cmd.Start(); err != nil {
@@ -34,7 +33,8 @@ func start(cmd *exec.Cmd) error {
 	return nil
 }
 
-func wait(cmd *exec.Cmd) error {
+// Wait waits for a program that was started with Start, and tells how it ended.
+func Wait(cmd *exec.Cmd) error {
 	err := cmd.Wait()
 	children.Lock()
 	defer children.Unlock()
@@ -46,10 +46,10 @@ func wait(cmd *exec.Cmd) error {
 func run(cmd *exec.Cmd) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := start(cmd); err != nil {
+	if err := Start(cmd); err != nil {
 		return err
 	}
-	return wait(cmd)
+	return Wait(cmd)
 }
 
 // Reap buries the orphans that become children of this process, until the context ends: processes of a postmaster that
@@ -80,46 +80,10 @@ func reapOrphans() {
 	children.Lock()
 	defer children.Unlock()
 	self := os.Getpid()
-	for _, p := range processes() {
-		if p.parent == self && p.state == "Z" && !children.pids[p.pid] {
+	for _, p := range proc.List() {
+		if p.Parent == self && p.State == "Z" && !children.pids[p.PID] {
 			var status syscall.WaitStatus
-			_, _ = syscall.Wait4(p.pid, &status, syscall.WNOHANG, nil) // the next look finds it again
+			_, _ = syscall.Wait4(p.PID, &status, syscall.WNOHANG, nil) // the next look finds it again
 		}
 	}
-}
-
-// process is an entry of /proc.
-type process struct {
-	pid, parent int
-	state       string
-}
-
-// processes lists all that can be seen. Those that end meanwhile are left out.
-func processes() []process {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil
-	}
-	var all []process
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		stat, err := os.ReadFile(filepath.Join("/proc", e.Name(), "stat"))
-		if err != nil {
-			continue
-		}
-		// pid (name) state parent ...; the name can have anything in it.
-		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-		if len(fields) < 2 {
-			continue
-		}
-		parent, err := strconv.Atoi(fields[1])
-		if err != nil {
-			continue
-		}
-		all = append(all, process{pid: pid, parent: parent, state: fields[0]})
-	}
-	return all
 }

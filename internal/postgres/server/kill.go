@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/fettle-dev/fettle/internal/postgres/proc"
 )
 
 // errInUse means that processes are left that have the data directory open.
@@ -69,47 +69,26 @@ func until(ctx context.Context, ask func() (bool, error)) error {
 	}
 }
 
-// users are the processes of PostgreSQL that use the data directory: they have its lock open, or work in it.
-func (s *Server) users() []int {
-	var pids []int
-	self := os.Getpid()
-	for _, p := range processes() {
-		if p.pid != self && p.state != "Z" && s.uses(p.pid) {
-			pids = append(pids, p.pid)
-		}
-	}
-	return pids
+// Use is how the processes of PostgreSQL are known: they have the lock of the data directory open, or work in it.
+func (s *Server) Use() proc.Use {
+	return proc.Use{Dirs: []string{s.DataDir(), s.CloneDir()}, Lock: s.lockFile()}
 }
-
-func (s *Server) uses(pid int) bool {
-	dir := filepath.Join("/proc", strconv.Itoa(pid))
-	if cwd, err := os.Readlink(filepath.Join(dir, "cwd")); err == nil && (cwd == s.DataDir() || cwd == s.CloneDir()) {
-		return true
-	}
-	held, err := os.Readlink(filepath.Join(dir, "fd", strconv.Itoa(lockDescriptor)))
-	return err == nil && held == s.lockFile()
-}
-
-// lockDescriptor is the number of the lock's file in the processes of PostgreSQL: the first after the standard ones.
-const lockDescriptor = 3
 
 // KillLeftovers ends processes of earlier lives that still use the data directory; call it before the first Start. It
 // returns when none is left, and an error if that can't be reached within the context.
 func (s *Server) KillLeftovers(ctx context.Context) error {
 	err := until(ctx, func() (bool, error) {
-		users := s.users()
-		for _, pid := range users {
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-				return false, fmt.Errorf("kill process %d: %w", pid, err)
-			}
+		users, err := s.Use().Kill()
+		if err != nil {
+			return false, err
 		}
 		idle, err := s.idle()
-		return idle && len(users) == 0, err
+		return idle && users == 0, err
 	})
 	if err == nil {
 		return nil
 	}
-	if users := s.users(); len(users) > 0 {
+	if users := s.Use().Users(); len(users) > 0 {
 		return fmt.Errorf("processes %v still use %s, and do not end: %w", users, s.DataDir(), err)
 	}
 	return fmt.Errorf("a process that can't be seen from here still uses %s: is the volume mounted elsewhere? %w", s.DataDir(), err)

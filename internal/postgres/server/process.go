@@ -86,7 +86,7 @@ func (s *Server) launch(cmd *exec.Cmd) (*Process, error) {
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		err := start(cmd)
+		err := Start(cmd)
 		if err == nil {
 			p.pid = cmd.Process.Pid
 		}
@@ -94,7 +94,7 @@ func (s *Server) launch(cmd *exec.Cmd) (*Process, error) {
 		if err != nil {
 			return
 		}
-		_ = wait(cmd) // the state tells how it ended
+		_ = Wait(cmd) // the state tells how it ended
 		p.exit = exitOf(cmd.ProcessState)
 		close(p.done)
 	}()

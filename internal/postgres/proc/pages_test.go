@@ -1,11 +1,11 @@
-package agent
+package proc
 
 import "testing"
 
 // TestDropProgram goes on after its own pages were given back.
 func TestDropProgram(t *testing.T) {
 	for range 3 {
-		if err := dropProgram(); err != nil {
+		if err := DropProgram(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package agent
+package proc
 
 import (
 	"fmt"
@@ -6,31 +6,13 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// startUp is how long after its start the agent gives back what only the start needed, seldom the time between two
-	// further times.
-	startUp, seldom = 20 * time.Second, 10 * time.Minute
-)
-
-// giveBack keeps the agent's memory small, for as long as it lives.
-func (a *Agent) giveBack() {
-	for wait := startUp; a.life.Err() == nil; wait = seldom {
-		sleep(a.life, wait)
-		if err := dropProgram(); err != nil {
-			a.log.Warn("memory", "error", err.Error())
-			return
-		}
-	}
-}
-
-// dropProgram has the kernel forget which pages of the program's file are mapped. Most of them were only needed by the
-// start: the program is the whole operator, and sets up all of it. What is needed again comes from the page cache.
-func dropProgram() error {
+// DropProgram has the kernel forget which pages of the program's file are mapped. Most of them were only needed by the
+// start. What is needed again comes from the page cache.
+func DropProgram() error {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
