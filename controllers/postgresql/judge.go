@@ -2,6 +2,8 @@ package postgresql
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
@@ -14,6 +16,13 @@ func asleep(pg *databasev1alpha1.PostgreSQL, c *cluster) bool {
 
 // newborn is true until the first primary was seen.
 func newborn(pg *databasev1alpha1.PostgreSQL) bool { return pg.Status.Timeline == 0 }
+
+// creationTime is how long the first instance may take: what its agent says later is trouble, and not just a start.
+const creationTime = 45 * time.Second
+
+func beingCreated(pg *databasev1alpha1.PostgreSQL, at time.Time) bool {
+	return newborn(pg) && at.Sub(pg.CreationTimestamp.Time) < creationTime
+}
 
 func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 	c := &seen.cluster
@@ -28,8 +37,12 @@ func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 			return no(bad.reason, bad.message)
 		}
 	}
-	if newborn(pg) {
+	if beingCreated(pg, seen.at) || newborn(pg) && len(c.instances) == 0 {
 		return no(databasev1alpha1.ReasonCreating, "the first instance is being started")
+	}
+	if newborn(pg) {
+		first := max(0, slices.IndexFunc(c.instances, func(i instance) bool { return !i.ready() }))
+		return no(databasev1alpha1.ReasonInstanceNotReady, notReady(pg, &c.instances[first]))
 	}
 	return no(databasev1alpha1.ReasonNoPrimary, "no instance takes writes: the instances choose one among those that are healthy; see status.instances")
 }
@@ -52,13 +65,13 @@ func instancesReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 		case in.fenced:
 			fenced = in.name
 		case in.status != nil && in.status.NeedsReclone:
-			return no(databasev1alpha1.ReasonRecloneNeeded, notReady(in))
+			return no(databasev1alpha1.ReasonRecloneNeeded, notReady(pg, in))
 		case bad != nil:
 			return no(bad.reason, bad.message)
-		case newborn(pg):
+		case beingCreated(pg, seen.at):
 			return no(databasev1alpha1.ReasonCreating, in.name+" is being started")
 		default:
-			return no(databasev1alpha1.ReasonInstanceNotReady, notReady(in))
+			return no(databasev1alpha1.ReasonInstanceNotReady, notReady(pg, in))
 		}
 	}
 	if fenced != "" {
@@ -68,12 +81,12 @@ func instancesReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 	return yes(databasev1alpha1.ReasonInstancesReady, "all instances serve and run what the spec asks")
 }
 
-func notReady(in *instance) string {
+func notReady(pg *databasev1alpha1.PostgreSQL, in *instance) string {
 	if text := told(in.status); text != "" {
 		return in.name + " does not serve: " + text
 	}
 	if in.pod == nil {
-		return in.name + " has no pod yet"
+		return fmt.Sprintf("%s has no pod yet: if it gets none, kubectl describe statefulset %s says why", in.name, pg.Name)
 	}
 	return fmt.Sprintf("%s does not serve: see kubectl logs %s", in.name, in.name)
 }
@@ -87,7 +100,7 @@ func configured(pg *databasev1alpha1.PostgreSQL, seen *observed, settled bool) v
 		return no(databasev1alpha1.ReasonParametersInvalid, "spec.parameters: "+seen.parameters.Error())
 	case seen.secretMissing != "":
 		return no(databasev1alpha1.ReasonSecretMissing, fmt.Sprintf(
-			"spec.roles: Secret %q with the key %q does not exist in namespace %q: create it, or remove passwordSecret", seen.secretMissing, keyPassword, pg.Namespace))
+			"spec.roles: Secret %q in namespace %q does not exist, or has no password under its key %q: create it, or remove passwordSecret", seen.secretMissing, pg.Namespace, keyPassword))
 	case seen.refused != "":
 		return no(databasev1alpha1.ReasonRefused, "PostgreSQL refused: "+seen.refused)
 	case asleep(pg, c):

@@ -59,11 +59,10 @@ func containerTrouble(pod *corev1.Pod, c *corev1.ContainerStatus) *trouble {
 	if last == nil || c.RestartCount == 0 {
 		return nil
 	}
-	reason := "CrashLoopBackOff"
 	if last.Reason == "OOMKilled" {
-		reason = last.Reason
+		return &trouble{last.Reason, fmt.Sprintf("container %s of pod %s needs more memory than its limit: raise spec.resources.limits.memory", c.Name, pod.Name)}
 	}
-	return &trouble{reason, fmt.Sprintf("container %s of pod %s keeps ending (%s, exit code %d): see kubectl logs --previous %s",
+	return &trouble{"CrashLoopBackOff", fmt.Sprintf("container %s of pod %s keeps ending (%s, exit code %d): see kubectl logs --previous %s",
 		c.Name, pod.Name, last.Reason, last.ExitCode, pod.Name)}
 }
 

@@ -156,6 +156,8 @@ func claimState(i *instance, g growth, now time.Time) *verdict {
 		return nil // made with the pod
 	case claim.Status.Phase == corev1.ClaimLost:
 		return say(databasev1alpha1.ReasonVolumeUnbound, "claim %s lost its volume: restore the volume, or delete the claim and pod %s to have it cloned anew", claim.Name, i.name)
+	case claim.Status.Phase != corev1.ClaimBound && !volumeHolds(i):
+		return new(unknown(databasev1alpha1.ReasonCreating, "claim "+claim.Name+" gets its volume when pod "+i.name+" is scheduled"))
 	case claim.Status.Phase != corev1.ClaimBound && now.Sub(claim.CreationTimestamp.Time) < bindTime:
 		return new(unknown(databasev1alpha1.ReasonCreating, "the volume of "+i.name+" is being made"))
 	case claim.Status.Phase != corev1.ClaimBound:
@@ -168,6 +170,20 @@ func claimState(i *instance, g growth, now time.Time) *verdict {
 		return say(databasev1alpha1.ReasonVolumeGrowing, "the volume of %s is being made larger, to %s", i.name, g.size.String())
 	}
 	return nil
+}
+
+// volumeHolds reports whether the claim itself may be what an instance waits for: many a class makes the volume when a pod is
+// scheduled, and what keeps the pod from that is not the volume's trouble.
+func volumeHolds(i *instance) bool {
+	if i.pod == nil {
+		return false
+	}
+	c := podCondition(i.pod, corev1.PodScheduled)
+	if c == nil || c.Reason != corev1.PodReasonUnschedulable {
+		return true
+	}
+	said := strings.ToLower(c.Message)
+	return strings.Contains(said, "volume") || strings.Contains(said, "storageclass")
 }
 
 // resizeError is what Kubernetes says of a claim that it can't make larger.
