@@ -20,7 +20,6 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 	"github.com/fettle-dev/fettle/internal/postgres/session"
-	"github.com/fettle-dev/fettle/internal/postgres/watchdog"
 )
 
 const (
@@ -46,8 +45,7 @@ type Agent struct {
 	events *recorder
 	tls    *tlsFiles
 	fence  *fence
-	// watchdog is the process that does what the fence does when this one stands still.
-	watchdog *watchdog.Watchdog
+	vet    *vet
 
 	// Connections to the server, one for each purpose that must not wait for another.
 	watching, beating, acting, keeping, wishing *session.Client
@@ -88,7 +86,6 @@ func Run(ctx context.Context, options Options) error {
 		return err
 	}
 	go a.fence.Run(a.life)
-	go a.watchdog.Run(a.life)
 	go a.object.Run(a.life)
 	go a.labels.Run(a.life)
 	go a.events.Run(a.life)
@@ -129,16 +126,15 @@ func newAgent(ctx context.Context, options Options) (*Agent, error) {
 		address: func(ordinal int) string { return options.peerAddress(peer.Pod(options.Cluster, ordinal)) },
 	}
 	if _, err := a.tls.Copy(); err != nil {
-		return nil, err
+		if !a.tls.There() {
+			return nil, err
+		}
+		a.log.Error("certificates", "error", err.Error()) // told, and looked at again soon
 	}
 	if err := a.findServer(ctx); err != nil {
 		return nil, err
 	}
-	a.watchdog = watchdog.New(watchdog.Options{
-		Use: a.server.Use(), Log: options.Log, Start: server.Start, Wait: server.Wait,
-		Confirmed: a.fence.Confirmed, Lost: a.fence.Lost,
-	})
-	a.fence.tell = a.watchdog.Set
+	a.vet = &vet{check: a.server.CheckConfig}
 	a.object.valid = a.valid
 	a.applied = -1
 	return a, a.object.Load()
@@ -166,28 +162,6 @@ func (a *Agent) findServer(ctx context.Context) error {
 	a.watching, a.beating = connect("fettle-status"), connect("fettle-heartbeat")
 	a.acting, a.keeping, a.wishing = connect("fettle-agent"), connect("fettle-chores"), connect(wishName)
 	return nil
-}
-
-// boot waits for what an earlier life left behind to end, and looks at the data directory. Nothing is decided before.
-func (a *Agent) boot() {
-	for a.life.Err() == nil {
-		if err := a.server.KillLeftovers(a.life); err != nil {
-			a.log.Error("end the processes of an earlier life", "error", err.Error())
-			sleep(a.life, time.Second)
-			continue
-		}
-		break
-	}
-	disk, err := a.server.Disk()
-	if err != nil {
-		a.log.Warn("volume", "error", err.Error())
-	}
-	found := a.look(a.life)
-	a.post(func() {
-		a.disk = disk
-		a.take(found)
-		a.own.Since, a.booted = now(), true
-	})
 }
 
 // post has the loop call f. It waits only while the inbox is full.
@@ -260,16 +234,15 @@ func (a *Agent) turn() time.Duration {
 // guard tells the fence the deadline of what the agent knows now.
 func (a *Agent) guard(in election.Input) {
 	at, kill, limited := election.Deadline(a.config, in)
-	if limited && in.Holding.Confirmed.Sent == 0 {
-		a.fence.Over(at, kill)
-		return
-	}
 	a.fence.Set(at, kill, limited)
 }
 
 // waiting says why nothing can be decided yet.
 func (a *Agent) waiting() string {
-	if !a.booted {
+	switch {
+	case !a.booted && a.trouble != "":
+		return "waits for an earlier life to end: " + a.trouble
+	case !a.booted:
 		return "looking at the data directory"
 	}
 	return fmt.Sprintf("waiting for PostgreSQL %s from the API server", a.options.Cluster)

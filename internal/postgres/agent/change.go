@@ -29,7 +29,7 @@ const (
 // startStandby starts the server with standby.signal.
 func (a *Agent) startStandby(upstream string, at time.Duration) {
 	a.own.Role, a.own.Upstream, a.own.Sync = election.Standby, upstream, a.config.Blocked()
-	a.startServer("start as a standby", at, true, rendering{upstream: upstream, sync: a.own.Sync})
+	a.startServer("start as a standby", at, true, rendering{standby: true, upstream: upstream, sync: a.own.Sync})
 }
 
 // startPrimary starts the server without standby.signal, under the eyes of the fence.
@@ -71,7 +71,7 @@ func (a *Agent) launch(ctx context.Context, standby bool, render func() (bool, e
 		return nil, err
 	}
 	if !standby {
-		if err := a.fence.Allow(ctx); err != nil {
+		if err := a.fence.Check(); err != nil {
 			return nil, err
 		}
 	}
@@ -89,7 +89,7 @@ func (a *Agent) notStarted(err error) {
 	a.become(election.Down, at)
 	a.rest = at + pause
 	a.own.Upstream, a.own.Sync = "", nil
-	if !errors.Is(err, errNoTime) && !errors.Is(err, errNoWatchdog) && !errors.Is(err, context.Canceled) {
+	if !errors.Is(err, errNoTime) && !errors.Is(err, context.Canceled) {
 		a.crashed(at, "did not start: "+oneLine(err.Error()))
 	}
 }
@@ -108,7 +108,7 @@ func (a *Agent) promote(after uint32, at time.Duration) {
 		a.ensureSlots(ctx, slots)
 		err := a.reserve(timeline, after)
 		if err == nil {
-			err = a.fence.Allow(ctx)
+			err = a.fence.Check()
 		}
 		if err == nil {
 			err = process.Promote()
@@ -137,6 +137,7 @@ func (a *Agent) ensureSlots(ctx context.Context, slots []string) {
 // notPromoted notes that a standby stayed one.
 func (a *Agent) notPromoted(err error) {
 	a.log.Error("promote", "error", err.Error())
+	a.rest = now() + pause
 	if a.own.Process == election.Promoting {
 		a.own.Role = election.Standby
 		a.become(election.Up, now())
@@ -160,7 +161,7 @@ func (a *Agent) isPrimary(process *server.Process, status sample, err error, aft
 	}
 	a.own.Upstream, a.own.Receiving = "", false
 	a.checkpointed, a.chores.next, a.heartbeat.next = false, 0, 0
-	a.applied = 0 // the configuration still names the old primary
+	a.applied, a.retry = 0, 0 // the configuration still names the old primary
 	a.events.Normal("Promoted", fmt.Sprintf("%s is the primary now, on timeline %d", a.options.Pod, a.own.Position.Timeline))
 }
 
@@ -170,7 +171,7 @@ func (a *Agent) followUpstream(upstream string) {
 	if process == nil {
 		return
 	}
-	render, before := a.renderer(rendering{upstream: upstream, sync: a.own.Sync}), a.own.Upstream
+	render, before := a.renderer(rendering{standby: true, upstream: upstream, sync: a.own.Sync}), a.own.Upstream
 	if upstream != "" {
 		a.own.Upstream = upstream // from now on nobody may count on it to receive nothing
 	}

@@ -45,16 +45,16 @@ func (a *Agent) change(action election.Action, at time.Duration) {
 	case election.SetSync:
 		a.setSync(action.Quorum)
 	case election.InitDB:
-		a.work(election.Initializing, a.initdb(a.spec))
+		a.work(election.Initializing, "", a.initdb(a.spec))
 	case election.Clone:
-		a.work(election.Cloning, func(ctx context.Context) error { return a.clone(ctx, action.Source, false) })
+		a.work(election.Cloning, "", func(ctx context.Context) error { return a.clone(ctx, action.Source, false) })
 	case election.Reclone:
 		a.events.Warn("Reclone", "the data of "+a.options.Pod+" can't follow the primary and is replaced by a copy of "+action.Source)
 		a.counts.reclones.Add(1)
-		a.work(election.Cloning, func(ctx context.Context) error { return a.clone(ctx, action.Source, true) })
+		a.work(election.Cloning, "the data of "+a.options.Pod+" is a copy of "+action.Source+" now", func(ctx context.Context) error { return a.clone(ctx, action.Source, true) })
 	case election.Rewind:
 		a.counts.rewinds.Add(1)
-		a.work(election.Rewinding, func(ctx context.Context) error { return a.rewind(ctx, action.Source) })
+		a.work(election.Rewinding, a.options.Pod+" had left the history of "+action.Source+" and was rewound to it: what it had written since is gone", func(ctx context.Context) error { return a.rewind(ctx, action.Source) })
 	}
 }
 

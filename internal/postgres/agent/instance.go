@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,8 +33,14 @@ type found struct {
 	history      []election.Fork
 	// highest is the highest timeline that has a history.
 	highest uint32
+	// disk is the space of the volume, segment what the log needs of it at once.
+	disk    server.Disk
+	segment int64
 	err     error
 }
+
+// full says that the volume lacks the space that a server needs to go on: it makes segments of its log whole in advance.
+func (f found) full() bool { return short(f.disk, cmp.Or(f.segment, usualSegment)+fullDisk) }
 
 // look reads what a stopped server left on the disk.
 func (a *Agent) look(ctx context.Context) found {
@@ -50,14 +57,20 @@ func (a *Agent) look(ctx context.Context) found {
 }
 
 func (a *Agent) lookNow(ctx context.Context) found {
+	disk, failure := a.server.Disk()
+	if failure != nil {
+		a.log.Warn("volume", "error", failure.Error())
+	}
 	content, err := a.server.Content()
 	switch {
 	case content == server.Empty:
-		return found{data: election.Empty}
+		return found{data: election.Empty, disk: disk}
+	case content == server.Foreign:
+		return found{data: election.Foreign, disk: disk, err: err}
 	case err != nil || content == server.Broken:
-		return found{data: election.Unfit, err: err}
+		return found{data: election.Unfit, disk: disk, err: err}
 	}
-	out := found{data: election.Usable, role: election.Primary}
+	out := found{data: election.Usable, role: election.Primary, disk: disk}
 	if _, err := os.Stat(a.markPath()); err == nil {
 		out.data = election.Unfit
 	}
@@ -74,6 +87,7 @@ func (a *Agent) lookNow(ctx context.Context) found {
 		out.err = err
 		return out
 	}
+	out.segment = control.WALSegmentSize
 	out.systemID, out.clean = control.SystemID, control.State == "shut down"
 	if out.highest, err = release(a.server.DataDir()); err != nil {
 		out.err = err
@@ -139,7 +153,10 @@ func (a *Agent) take(f found) {
 	} else {
 		a.trouble = ""
 	}
-	a.own.Data = f.data
+	if f.disk.Size > 0 {
+		a.disk = f.disk
+	}
+	a.own.Data, a.own.FullDisk, a.segment = f.data, f.full(), f.segment
 	if f.data != election.Usable {
 		a.own.Role = f.role
 		a.own.SystemID, a.own.Position, a.own.History, a.own.Exact, a.own.Clean = f.systemID, f.position, f.history, f.exact, f.clean
@@ -194,17 +211,21 @@ func (a *Agent) ended(exit server.Exit, left found) {
 	a.newEpoch()
 	a.prepared, a.checkpointed, a.slots, a.followers = false, false, nil, nil
 	a.become(election.Down, at)
-	a.own.Stop, a.own.Receiving, a.own.Upstream, a.own.Answered, a.own.FullDisk = election.NoStop, false, "", 0, false
+	a.own.Stop, a.own.Receiving, a.own.Upstream, a.own.Answered = election.NoStop, false, "", 0
 	a.own.Sync, a.own.SyncAt = nil, 0
+	a.take(left)
 	if !ordered {
 		a.crashed(at, exit.String())
 	}
-	a.take(left)
 }
 
-// crashed notes that the server has ended, or did not start, without being told to.
+// crashed notes that the server has ended, or did not start, without being told to. What happens for want of space says
+// nothing about the server: it does not count towards a second crash.
 func (a *Agent) crashed(at time.Duration, how string) {
 	a.own.CrashedBefore, a.own.Crashed, a.own.Since = a.own.Crashed, at, at
+	if a.own.FullDisk {
+		a.own.CrashedBefore = 0
+	}
 	a.counts.crashes.Add(1)
 	a.trouble = fmt.Sprintf("PostgreSQL %s: its log says why", how)
 }

@@ -26,10 +26,6 @@ const (
 	prepareTime = 20 * time.Second
 	// choresPause is the time between two looks at what a primary keeps for the others.
 	choresPause = 30 * time.Second
-	// measurePause is the time between two looks at the volume and the certificates.
-	measurePause = 10 * time.Second
-	// fullDisk is what is left of a volume, in bytes, when it counts as full: PostgreSQL stops before it is zero.
-	fullDisk = 1 << 20
 )
 
 // sample is what a server said.
@@ -239,35 +235,19 @@ func (a *Agent) keep(epoch int, slots []string, checkpointed bool) {
 	})
 }
 
-// measure looks at the volume, and takes over certificates that were renewed.
-func (a *Agent) measure() {
-	disk, err := a.server.Disk()
-	renewed, failure := a.tls.Copy()
-	if err := errors.Join(err, failure); err != nil {
-		a.log.Warn("volume and certificates", "error", err.Error())
-	}
-	a.post(func() {
-		a.measuring.over(now() + measurePause)
-		if err == nil {
-			a.disk = disk
-		}
-		if renewed && a.process != nil {
-			a.log.Info("certificates were renewed")
-			if err := a.process.Reload(); err != nil {
-				a.log.Warn("reload", "error", err.Error())
-			}
-		}
-	})
-}
-
 // apply loads a configuration that changed into a server that runs, when nothing else is being done.
 func (a *Agent) apply(at time.Duration) {
 	generation := a.generation()
-	if a.task != nil || a.own.Process != election.Up || a.applied == generation || at < a.retry {
+	// What was raised for the primary's sake is looked at now and then: it may have come down there.
+	again := a.raised && a.own.Role == election.Standby
+	if a.task != nil || a.own.Process != election.Up || a.applied == generation && !again || at < a.retry {
 		return
 	}
+	if a.applied == generation {
+		a.retry = at + measurePause
+	}
 	process := a.process
-	render := a.renderer(rendering{upstream: a.own.Upstream, sync: a.own.Sync})
+	render := a.renderer(rendering{standby: a.own.Role == election.Standby, upstream: a.own.Upstream, sync: a.own.Sync})
 	a.begin("configure", func(context.Context) func() {
 		changed, err := render()
 		if err == nil && changed {

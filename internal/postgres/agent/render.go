@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"os/user"
 	"strconv"
 
@@ -14,7 +16,8 @@ import (
 
 // rendering is what of the configuration depends on the election.
 type rendering struct {
-	// upstream is the pod that a standby follows; "" for nobody.
+	// standby: it has at least what the primary had of some parameters. upstream is the pod that it follows; "" for nobody.
+	standby  bool
 	upstream string
 	sync     *election.Quorum
 }
@@ -24,12 +27,35 @@ func (a *Agent) renderer(r rendering) func() (bool, error) {
 	settings := a.settings(a.good, r)
 	settings.VolumeSize = a.disk.Size
 	return func() (bool, error) {
+		settings, err := a.vet.Pass(a.life, settings)
+		if err != nil {
+			return false, err
+		}
 		files, err := config.Render(settings)
+		if err == nil && r.standby {
+			files, err = a.raise(settings, files)
+		}
 		if err != nil {
 			return false, fmt.Errorf("render the configuration: %w", err)
 		}
 		return a.server.Configure(files)
 	}
+}
+
+// raise has a standby start with at least what the primary has of some parameters, where the spec asks for less: the
+// primary has to take that over first. It is noted, since then the files have to be made again.
+func (a *Agent) raise(settings config.Settings, asked config.Files) (config.Files, error) {
+	ctx, cancel := context.WithTimeout(a.life, sampleTime)
+	defer cancel()
+	control, err := a.server.ControlData(ctx)
+	if err != nil {
+		return nil, err
+	}
+	settings.Minimums = control.Minimums
+	files, err := config.Render(settings)
+	raised := err == nil && !maps.Equal(files, asked)
+	a.post(func() { a.raised = raised })
+	return files, err
 }
 
 // valid says what is wrong with an object's parameters and rules. It may be called beside the loop.

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,8 @@ const (
 	// may lack.
 	readyGap = 30 * time.Second
 	readyLag = 256 << 20
+	// maxTrouble bounds what is quoted behind a reason.
+	maxTrouble = 300
 	// replyTime bounds a question that the loop has to answer.
 	replyTime = time.Second
 )
@@ -29,7 +32,7 @@ func (a *Agent) publish(d election.Decision, in election.Input) {
 		Timeline:     wal.Timeline(own.Position.Timeline),
 		Received:     wal.LSN(own.Position.LSN),
 		APIReachable: a.observation.Reachable(), HoldsLease: a.observation.Lease.Holder == a.options.self() && a.holding.Confirmed.Sent > 0,
-		Generation: max(a.applied, 0), ConfigError: a.configError,
+		Generation: max(a.applied, 0), ConfigError: cmp.Or(a.configError, a.vet.Complaint()),
 		NeedsReclone: d.Blocked && own.Data == election.Unfit && !a.config.Paused, DiskFull: own.FullDisk,
 		DiskFree: uint64(max(a.disk.Free, 0)), DiskTotal: uint64(max(a.disk.Size, 0)), //nolint:gosec // not below 0
 		Message: a.message(d),
@@ -94,14 +97,18 @@ func (a *Agent) hung() bool {
 // message says what is wrong or waited for.
 func (a *Agent) message(d election.Decision) string {
 	switch {
+	case d.Blocked && a.own.Process != election.Up && a.trouble != "":
+		return d.Reason + " (" + a.trouble[:min(len(a.trouble), maxTrouble)] + ")"
 	case d.Blocked:
 		return d.Reason
 	case a.own.FullDisk:
-		return "the volume is full: raise spec.storage"
+		return "the volume of " + a.options.Pod + " is full: raise spec.storage, or make space on it"
 	case a.own.Process != election.Up && a.trouble != "":
 		return a.trouble
 	case a.own.Process != election.Up:
 		return d.Reason
+	case a.useless != "":
+		return a.useless
 	}
 	return ""
 }
@@ -113,7 +120,7 @@ func (a *Agent) unready(in election.Input) string {
 		return "PostgreSQL does not run"
 	case a.own.Role == election.Primary:
 		switch {
-		case a.own.Answered == 0:
+		case a.own.Answered == 0 && !a.own.FullDisk: // of a full one there is something to read
 			return "the primary has not written yet"
 		case a.hung():
 			return "PostgreSQL does not answer"

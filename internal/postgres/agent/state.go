@@ -32,7 +32,9 @@ type state struct {
 	// whose files PostgreSQL has loaded, -1 for none; retry when to try again.
 	good    *databasev1alpha1.PostgreSQL
 	applied int64
-	retry   time.Duration
+	// raised says that the files have more of some parameters than the spec asks for.
+	raised bool
+	retry  time.Duration
 
 	// What the election is told of this instance, the Lease and its own writes.
 	own         election.Server
@@ -57,6 +59,10 @@ type state struct {
 	// urgentSince is since when something may be decided soon; 0 when nothing is.
 	urgentSince time.Duration
 	trouble     string
+	// useless is what is wrong with the certificates.
+	useless string
+	// segment is what PostgreSQL's log takes of the volume at once, in bytes; 0 when that is not known.
+	segment int64
 
 	ops
 }
@@ -67,6 +73,8 @@ type ops struct {
 	task *task
 	// rest is until when no task begins, after one that failed.
 	rest time.Duration
+	// failures counts the tasks on the data directory that failed one after the other.
+	failures int
 	// lease is a read or write of the Lease.
 	lease *leaseOp
 	// The rest is asked at intervals.
@@ -134,9 +142,6 @@ func (a *Agent) configure() {
 	}
 	a.config, a.configured = c, true
 	a.peers.SetSize(a.life, len(c.Instances))
-	if len(c.Instances) > 1 {
-		a.watchdog.Prepare()
-	}
 }
 
 // refuse notes why the newest object is not in effect.

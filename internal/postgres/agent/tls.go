@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/fettle-dev/fettle/internal/postgres/config"
+	"github.com/fettle-dev/fettle/internal/postgres/pki"
 )
 
 // Folders of certificates, below Options.TLS and, as PostgreSQL reads them, below Options.Run.
@@ -21,27 +23,58 @@ const (
 type tlsFiles struct{ from, to string }
 
 // Copy brings the copies up to date and says whether any changed. A certificate comes before its key nowhere: all three
-// files of a folder are read before the first is written.
+// files of a folder are read before the first is written. One that nobody could rely on is taken only where there is none
+// yet. The error also says what is wrong with those that are in use.
 func (t *tlsFiles) Copy() (changed bool, err error) {
 	for _, folder := range []string{folderServer, folderReplication} {
-		one, err := t.folder(folder)
-		if err != nil {
-			return changed, fmt.Errorf("copy certificates: %w", err)
-		}
+		one, failure := t.folder(folder)
 		changed = changed || one
+		if failure != nil {
+			err = errors.Join(err, fmt.Errorf("certificate in %s: %w", filepath.Join(t.from, folder), failure))
+		}
 	}
-	return changed, nil
+	return changed, err
 }
+
+// There says whether PostgreSQL has all that it needs.
+func (t *tlsFiles) There() bool {
+	for _, folder := range []string{folderServer, folderReplication} {
+		if !t.has(folder) {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *tlsFiles) has(folder string) bool {
+	for _, name := range tlsNames {
+		if _, err := os.Stat(t.path(folder, name)); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+var tlsNames = []string{"ca.crt", "tls.crt", "tls.key"}
 
 func (t *tlsFiles) folder(folder string) (changed bool, err error) {
 	contents := map[string][]byte{}
-	for _, name := range []string{"ca.crt", "tls.crt", "tls.key"} {
+	for _, name := range tlsNames {
 		content, err := os.ReadFile(filepath.Join(t.from, folder, name))
 		if err != nil {
 			return false, err
 		}
 		contents[name] = content
 	}
+	useless := pki.Usable(contents["tls.crt"], contents["tls.key"], contents["ca.crt"], time.Now())
+	if useless != nil && t.has(folder) {
+		return false, useless
+	}
+	changed, err = t.write(folder, contents)
+	return changed, errors.Join(err, useless)
+}
+
+func (t *tlsFiles) write(folder string, contents map[string][]byte) (changed bool, err error) {
 	for name, content := range contents {
 		path := filepath.Join(t.to, folder, name)
 		present, err := os.ReadFile(path)

@@ -18,8 +18,9 @@ const rewindTries = 3
 // rewindWait is how long a new primary may take for its first checkpoint before it is looked at anew who to rewind to.
 const rewindWait = 10 * time.Second
 
-// work runs a task on the data directory of a server that is down.
-func (a *Agent) work(kind election.Work, do func(ctx context.Context) error) {
+// work runs a task on the data directory of a server that is down. One that fails again and again is begun more and more
+// seldom: each may copy all of the data. done, where it is not empty, is told in an event.
+func (a *Agent) work(kind election.Work, done string, do func(ctx context.Context) error) {
 	a.own.Work = kind
 	a.log.Info("begin", "work", string(kind))
 	begun := now()
@@ -33,8 +34,12 @@ func (a *Agent) work(kind election.Work, do func(ctx context.Context) error) {
 				a.counts.failed(kind)
 				a.trouble = oneLine(err.Error())
 				a.log.Error(string(kind), "error", err.Error())
-				a.rest = now() + pause
+				a.rest, a.failures = now()+backOff(a.failures), a.failures+1
 				return
+			}
+			a.failures = 0
+			if done != "" {
+				a.events.Normal(reasonOf[kind], done)
 			}
 			a.log.Info("done", "work", string(kind), "after", (now() - begun).Round(time.Millisecond).String())
 		}
@@ -49,16 +54,21 @@ func (a *Agent) initialize(ctx context.Context, options server.InitOptions) erro
 }
 
 func (a *Agent) clone(ctx context.Context, source string, replace bool) error {
+	copied := a.server.Clone
 	if replace {
-		if err := a.server.Remove(ctx); err != nil {
-			return err
-		}
+		copied = a.server.Reclone
 	}
-	if err := a.server.Clone(ctx, a.source(source)); err != nil {
+	if err := copied(ctx, a.source(source)); err != nil {
 		return err
 	}
 	return a.unmark()
 }
+
+// reasonOf are the reasons of the events about work that is done.
+var reasonOf = map[election.Work]string{election.Cloning: "Recloned", election.Rewinding: "Rewound"}
+
+// backOff is the time to the next try after that many failures.
+func backOff(failures int) time.Duration { return min(pause<<min(failures, 6), time.Minute) }
 
 // rewind marks the data as unfit for as long as it is being changed.
 func (a *Agent) rewind(ctx context.Context, source string) error {

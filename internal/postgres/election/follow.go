@@ -54,7 +54,7 @@ func (v *view) join(h string) *Decision {
 	}
 	switch {
 	case v.noSpace():
-		return stuck(fullVolume)
+		return v.full()
 	case s.crashed() && v.in.Now < s.Since+v.Renew:
 		v.wake(s.Since + v.Renew)
 		return wait("waits to start again after a crash")

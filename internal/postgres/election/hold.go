@@ -128,7 +128,7 @@ func (v *view) start() *Decision {
 		return wait("waits for the Lease to say that there is a primary")
 	}
 	if v.noSpace() {
-		return stuck(fullVolume)
+		return v.full()
 	}
 	if v.in.Holding.From <= s.Since || s.FullDisk { // not if it was given away, and nobody else took it
 		if d := v.giveAway(); d != nil {
@@ -138,8 +138,10 @@ func (v *view) start() *Decision {
 	return do(StartPrimary{}, "starts as the primary")
 }
 
-// fullVolume is for people.
-const fullVolume = "the volume is full: raise spec.storage, or make space on it; PostgreSQL will start again when there is space"
+// full waits for space. (12)
+func (v *view) full() *Decision {
+	return stuck("the volume of " + v.Self.Name + " is full: raise spec.storage, or make space on it; PostgreSQL will start again when there is space")
+}
 
 // noSpace says that a server which ended on a full volume is not worth another try yet: it would end again. It is tried
 // now and then, as it may at least be read. (12)

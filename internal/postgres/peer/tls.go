@@ -82,8 +82,24 @@ func (f *Files) load(stamp [3]time.Time) error {
 	if err != nil {
 		return fmt.Errorf("ca.crt in %s: %w", f.dir, err)
 	}
+	if err := f.usable(); err != nil && f.pair != nil {
+		return fmt.Errorf("certificate in %s: %w", f.dir, err)
+	}
 	f.pair, f.roots, f.stamp = &pair, roots, stamp
 	return nil
+}
+
+// usable returns why others would not take the files' certificate.
+func (f *Files) usable() error {
+	contents := map[string][]byte{}
+	for _, name := range []string{"tls.crt", "tls.key", "ca.crt"} {
+		content, err := os.ReadFile(filepath.Join(f.dir, name))
+		if err != nil {
+			return err
+		}
+		contents[name] = content
+	}
+	return pki.Usable(contents["tls.crt"], contents["tls.key"], contents["ca.crt"], time.Now())
 }
 
 // ServerTLS asks every client for a certificate of the authority.

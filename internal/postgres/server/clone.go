@@ -25,6 +25,11 @@ type Source struct {
 // interrupted one left is removed first. The new data directory is that of a standby, so that it can't be started as
 // anything else by mistake.
 func (s *Server) Clone(ctx context.Context, source Source) error {
+	return s.replace(ctx, "clone "+source.Host, func() error { return s.copy(ctx, source) })
+}
+
+// copy has pg_basebackup fill the folder for clones.
+func (s *Server) copy(ctx context.Context, source Source) error {
 	arguments := []string{
 		"--pgdata=" + s.CloneDir(), "--format=plain", "--wal-method=stream", "--checkpoint=fast", "--no-password",
 		"--dbname=" + source.ConnInfo(source.ApplicationName, ""),
@@ -32,12 +37,10 @@ func (s *Server) Clone(ctx context.Context, source Source) error {
 	if source.MaxRate > 0 {
 		arguments = append(arguments, "--max-rate="+strconv.Itoa(source.MaxRate))
 	}
-	return s.replace(ctx, "clone "+source.Host, func() error {
-		if _, err := s.tool(ctx, toolOptions{locks: true}, "pg_basebackup", arguments...); err != nil {
-			return err
-		}
-		return s.write(filepath.Join(s.CloneDir(), standbySignal), nil)
-	})
+	if _, err := s.tool(ctx, toolOptions{locks: true}, "pg_basebackup", arguments...); err != nil {
+		return err
+	}
+	return s.write(filepath.Join(s.CloneDir(), standbySignal), nil)
 }
 
 // Rewind makes the data directory, of a stopped server, one that can follow source: everything after the point where

@@ -19,8 +19,10 @@ const (
 	Empty Content = "Empty"
 	// Complete is a data directory that a server can start from.
 	Complete Content = "Complete"
-	// Broken holds something that is no whole data directory. It is never removed without being asked.
+	// Broken is a data directory that lacks what a server needs to start. It is never removed without being asked.
 	Broken Content = "Broken"
+	// Foreign can't be read, is no data directory, or that of another version.
+	Foreign Content = "Foreign"
 )
 
 // Content looks at the data directory. The error says why it can't be used: it could not be read, is broken, or is of
@@ -31,17 +33,17 @@ func (s *Server) Content() (Content, error) {
 		return Empty, nil
 	}
 	if err != nil {
-		return Broken, fmt.Errorf("look at the data directory: %w", err)
+		return Foreign, fmt.Errorf("look at the data directory: %w", err)
 	}
 	noted, err := os.ReadFile(filepath.Join(s.DataDir(), "PG_VERSION"))
 	if errors.Is(err, os.ErrNotExist) {
-		return Broken, fmt.Errorf("%s has files, but is no data directory of PostgreSQL: is it the right volume?", s.DataDir())
+		return Foreign, fmt.Errorf("%s has files, but is no data directory of PostgreSQL: is it the right volume?", s.DataDir())
 	}
 	if err != nil {
-		return Broken, fmt.Errorf("look at the data directory: %w", err)
+		return Foreign, fmt.Errorf("look at the data directory: %w", err)
 	}
 	if major := strings.TrimSpace(string(noted)); major != strconv.Itoa(s.options.Binaries.Major) {
-		return Broken, fmt.Errorf("the data is of PostgreSQL %s, and the image has %s: use an image of version %s",
+		return Foreign, fmt.Errorf("the data is of PostgreSQL %s, and the image has %s: use an image of version %s",
 			major, s.options.Binaries.Version, major)
 	}
 	control, err := os.Stat(filepath.Join(s.DataDir(), controlFile))
@@ -87,7 +89,7 @@ func (s *Server) Init(ctx context.Context, o InitOptions) error {
 	})
 }
 
-// replace has make make the folder for clones, and turns it into the data directory when that is whole.
+// replace has fill make the folder for clones, and turns it into the data directory when that is whole.
 func (s *Server) replace(ctx context.Context, what string, fill func() error) error {
 	if content, err := s.Content(); err != nil {
 		return err

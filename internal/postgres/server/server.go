@@ -39,6 +39,7 @@ type Server struct {
 const (
 	dataName  = "pgdata"
 	cloneName = "pgdata.clone"
+	oldName   = "pgdata.old"
 	lockName  = "pgdata.lock"
 )
 

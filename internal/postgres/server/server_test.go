@@ -153,13 +153,14 @@ func TestContentThatCanNotBeUsed(t *testing.T) {
 	ctx := bounded(t)
 	major := testpg.Binaries(t).Major
 	cases := map[string]struct {
-		files map[string]string
-		want  string
+		files   map[string]string
+		content server.Content
+		want    string
 	}{
-		"foreign files":      {map[string]string{"notes.txt": "x"}, "is it the right volume"},
-		"another version":    {map[string]string{"PG_VERSION": "9\n"}, "the data is of PostgreSQL 9"},
-		"no control file":    {map[string]string{"PG_VERSION": itoa(major) + "\n"}, "no control file"},
-		"empty control file": {map[string]string{"PG_VERSION": itoa(major) + "\n", "global/pg_control": ""}, "no control file"},
+		"foreign files":      {map[string]string{"notes.txt": "x"}, server.Foreign, "is it the right volume"},
+		"another version":    {map[string]string{"PG_VERSION": "9\n"}, server.Foreign, "the data is of PostgreSQL 9"},
+		"no control file":    {map[string]string{"PG_VERSION": itoa(major) + "\n"}, server.Broken, "no control file"},
+		"empty control file": {map[string]string{"PG_VERSION": itoa(major) + "\n", "global/pg_control": ""}, server.Broken, "no control file"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -170,7 +171,7 @@ func TestContentThatCanNotBeUsed(t *testing.T) {
 				must(t, os.WriteFile(path, []byte(content), 0o600))
 			}
 			content, err := i.Content()
-			if content != server.Broken || err == nil || !strings.Contains(err.Error(), tc.want) {
+			if content != tc.content || err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("want an error with %q, got %s, %v", tc.want, content, err)
 			}
 			if err := i.Init(ctx, server.InitOptions{}); err == nil {

@@ -1,0 +1,65 @@
+package agent
+
+import (
+	"cmp"
+	"errors"
+	"time"
+
+	"github.com/fettle-dev/fettle/internal/postgres/election"
+	"github.com/fettle-dev/fettle/internal/postgres/server"
+)
+
+const (
+	// measurePause is the time between two looks at the volume and the certificates.
+	measurePause = 10 * time.Second
+	// measureFull is that while the volume is full.
+	measureFull = time.Second
+	// fullDisk is what is left of a volume, in bytes, when it counts as full: PostgreSQL stops before it is zero.
+	fullDisk = 1 << 20
+	// usualSegment is what a segment of the log has in bytes unless it was made otherwise.
+	usualSegment = 16 << 20
+)
+
+// short says that a volume that was measured has less than that many bytes left.
+func short(disk server.Disk, bytes int64) bool { return disk.Size > 0 && disk.Free < bytes }
+
+// measure looks at the volume, and takes over certificates that were renewed.
+func (a *Agent) measure() {
+	disk, err := a.server.Disk()
+	renewed, failure := a.tls.Copy()
+	if err := errors.Join(err, failure); err != nil {
+		a.log.Warn("volume and certificates", "error", err.Error())
+	}
+	useless := ""
+	if failure != nil {
+		useless = oneLine(failure.Error())
+	}
+	a.post(func() {
+		if err == nil {
+			a.disk = disk
+		}
+		a.measured()
+		a.useless = useless
+		if renewed && a.process != nil {
+			a.log.Info("certificates were renewed")
+			if err := a.process.Reload(); err != nil {
+				a.log.Warn("reload", "error", err.Error())
+			}
+		}
+	})
+}
+
+// measured notes whether the volume is full. Of a primary that runs, its heartbeat tells.
+func (a *Agent) measured() {
+	switch {
+	case a.own.Process == election.Down:
+		a.own.FullDisk = short(a.disk, cmp.Or(a.segment, usualSegment)+fullDisk)
+	case a.own.Role == election.Standby:
+		a.own.FullDisk = short(a.disk, fullDisk)
+	}
+	wait := measurePause
+	if a.own.FullDisk {
+		wait = measureFull
+	}
+	a.measuring.over(now() + wait)
+}
