@@ -20,6 +20,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 	"github.com/fettle-dev/fettle/internal/postgres/session"
+	"github.com/fettle-dev/fettle/internal/postgres/watchdog"
 )
 
 const (
@@ -46,6 +47,8 @@ type Agent struct {
 	tls    *tlsFiles
 	fence  *fence
 	vet    *vet
+	// watchdog is the process that does what the fence does when this one stands still.
+	watchdog *watchdog.Watchdog
 
 	// Connections to the server, one for each purpose that must not wait for another.
 	watching, beating, acting, keeping, wishing *session.Client
@@ -86,6 +89,7 @@ func Run(ctx context.Context, options Options) error {
 		return err
 	}
 	go a.fence.Run(a.life)
+	go a.watchdog.Run(a.life)
 	go a.object.Run(a.life)
 	go a.labels.Run(a.life)
 	go a.events.Run(a.life)
@@ -134,6 +138,11 @@ func newAgent(ctx context.Context, options Options) (*Agent, error) {
 	if err := a.findServer(ctx); err != nil {
 		return nil, err
 	}
+	a.watchdog = watchdog.New(watchdog.Options{
+		Use: a.server.Use(), Log: options.Log, Start: server.Start, Wait: server.Wait,
+		Confirmed: a.fence.Confirmed, Lost: a.fence.Lost,
+	})
+	a.fence.tell = a.watchdog.Set
 	a.vet = &vet{check: a.server.CheckConfig}
 	a.object.valid = a.valid
 	a.applied = -1
@@ -234,6 +243,10 @@ func (a *Agent) turn() time.Duration {
 // guard tells the fence the deadline of what the agent knows now.
 func (a *Agent) guard(in election.Input) {
 	at, kill, limited := election.Deadline(a.config, in)
+	if limited && in.Holding.Confirmed.Sent == 0 {
+		a.fence.Over(at, kill)
+		return
+	}
 	a.fence.Set(at, kill, limited)
 }
 

@@ -71,7 +71,7 @@ func (a *Agent) launch(ctx context.Context, standby bool, render func() (bool, e
 		return nil, err
 	}
 	if !standby {
-		if err := a.fence.Check(); err != nil {
+		if err := a.fence.Allow(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -89,7 +89,7 @@ func (a *Agent) notStarted(err error) {
 	a.become(election.Down, at)
 	a.rest = at + pause
 	a.own.Upstream, a.own.Sync = "", nil
-	if !errors.Is(err, errNoTime) && !errors.Is(err, context.Canceled) {
+	if !errors.Is(err, errNoTime) && !errors.Is(err, errNoWatchdog) && !errors.Is(err, context.Canceled) {
 		a.crashed(at, "did not start: "+oneLine(err.Error()))
 	}
 }
@@ -108,7 +108,7 @@ func (a *Agent) promote(after uint32, at time.Duration) {
 		a.ensureSlots(ctx, slots)
 		err := a.reserve(timeline, after)
 		if err == nil {
-			err = a.fence.Check()
+			err = a.fence.Allow(ctx)
 		}
 		if err == nil {
 			err = process.Promote()

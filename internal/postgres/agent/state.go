@@ -142,6 +142,9 @@ func (a *Agent) configure() {
 	}
 	a.config, a.configured = c, true
 	a.peers.SetSize(a.life, len(c.Instances))
+	if len(c.Instances) > 1 {
+		a.watchdog.Prepare()
+	}
 }
 
 // refuse notes why the newest object is not in effect.
