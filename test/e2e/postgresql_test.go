@@ -58,6 +58,7 @@ func (n namespaced) sql(ctx context.Context, pod, cluster, statement string) (st
 }
 
 func postgresSpecs() {
+	Describe("with volumes", volumeSpecs)
 	postgresUpdateSpecs()
 	Describe("of the samples", Ordered, postgresCommandSpecs)
 

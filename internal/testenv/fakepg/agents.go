@@ -28,6 +28,13 @@ type agent struct {
 	key     types.NamespacedName // of the PostgreSQL
 }
 
+func (a *agent) at() string {
+	if a == nil {
+		return ""
+	}
+	return a.address
+}
+
 // addresses counts those that were given out by this process.
 var addresses atomic.Uint32
 
@@ -35,8 +42,8 @@ var addresses atomic.Uint32
 func (p *Plane) serve(ctx context.Context, w *world, pod *corev1.Pod) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if a := p.agents[pod.UID]; a != nil {
-		return a.address, nil
+	if a := p.agents[pod.UID]; a != nil || p.closed {
+		return a.at(), ctx.Err()
 	}
 	listener, address, err := listen(ctx)
 	if err != nil {

@@ -69,6 +69,7 @@ type Plane struct {
 	working sync.WaitGroup
 
 	mu     sync.Mutex
+	closed bool
 	agents map[types.UID]*agent
 	uids   map[types.NamespacedName]types.UID // of the pods
 }
@@ -157,6 +158,7 @@ func (p *Plane) run(ctx context.Context) {
 		p.queue.ShutDown()
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		p.closed = true
 		for _, a := range p.agents {
 			_ = a.server.Close()
 		}

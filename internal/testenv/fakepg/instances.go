@@ -100,15 +100,16 @@ func (p *Plane) syncInstance(ctx context.Context, w *world, name string) error {
 		}
 		p.made(pod)
 		w.pods[name] = pod
-	case !metav1.IsControlledBy(pod, w.set): // made anew around its pods
+	case metav1.GetControllerOfNoCopy(pod) == nil: // the StatefulSet was made anew around it
 		before := pod.DeepCopy()
-		pod.OwnerReferences = nil
 		if err := controllerutil.SetControllerReference(w.set, pod, p.client.Scheme()); err != nil {
 			return err
 		}
 		if err := p.client.Patch(ctx, pod, client.MergeFrom(before)); err != nil {
 			return err
 		}
+	case !metav1.IsControlledBy(pod, w.set): // goes with the StatefulSet that was there before
+		return client.IgnoreNotFound(p.client.Delete(ctx, pod, client.GracePeriodSeconds(0)))
 	}
 	return p.syncPod(ctx, w, pod)
 }
