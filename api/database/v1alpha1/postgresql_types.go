@@ -61,6 +61,7 @@ type Identifier string
 // +kubebuilder:validation:XValidation:rule="!has(self.databases) || self.databases.all(d, !has(d.owner) || d.owner == self.databaseName || (has(self.roles) && self.roles.exists(r, r.name == d.owner)))",message="databases: each owner must be one of spec.roles, or the owner of databaseName, which has its name"
 // +kubebuilder:validation:XValidation:rule="!has(self.autoGrow) || quantity(string(self.autoGrow.max)).compareTo(quantity(string(self.storage))) >= 0",message="autoGrow.max: must not be below storage"
 // +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storageClassName: can't be changed, since a volume can't change its class"
+// +kubebuilder:validation:XValidation:rule="(has(self.image) && self.image.matches('^[^@]*:[^/@]*alpine')) == (has(oldSelf.image) && oldSelf.image.matches('^[^@]*:[^/@]*alpine'))",message="image: can't be changed between one based on Debian and one based on Alpine, since the data belong to another user and may be sorted in another way; make a new PostgreSQL and copy the data with pg_dump"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap.initdb.icuLocale) || int(self.version.split('.')[0]) >= 15",message="bootstrap.initdb.icuLocale: needs version 15 or later"
 type PostgreSQLSpec struct {
 	// version of PostgreSQL: "13" to "18", or a minor version such as "16.4". The first number can't be changed later.

@@ -115,6 +115,8 @@ var changes = []struct {
 }{
 	{`version: "16"`, `version: "16.4"`, rule{"", []string{`version: "17"`, `version: "15.1"`}, "spec.version", "version: a change to another major version"}},
 	{`storage: 1Gi`, `storage: 2Gi`, rule{"", []string{`storage: 1023Mi`}, "spec.storage", "storage: can't be made smaller"}},
+	{`image: "example.com:5000/alpine/postgres:16"`, `image: "postgres:16.4@sha256:0123alpine"`, rule{"", []string{`image: "postgres:16-alpine"`, `image: "postgres:16-alpine3.22@sha256:0123"`}, "spec", "image: can't be changed between"}},
+	{`image: "postgres:16-alpine"`, `image: "example.com:5000/postgres:16.4-alpine3.22"`, rule{"", []string{`image: "postgres:16"`, ``}, "spec", "image: can't be changed between"}},
 	{`storageClassName: fast`, `storageClassName: fast`, rule{"", []string{`storageClassName: slow`, ``}, "spec", "storageClassName: can't be changed"}},
 	{`databaseName: shop`, `databaseName: shop`, rule{"", []string{`databaseName: other`, ``}, "spec.databaseName", "databaseName: can't be changed"}},
 	{``, `bootstrap: {initdb: {locale: C.UTF-8}}`, rule{"", []string{`bootstrap: {initdb: {locale: C}}`}, "spec.bootstrap", "bootstrap: can't be changed"}},
