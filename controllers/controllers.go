@@ -7,6 +7,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/fettle-dev/fettle/controllers/appconfig"
+	"github.com/fettle-dev/fettle/controllers/dashboard"
 	"github.com/fettle-dev/fettle/controllers/postgresql"
 	"github.com/fettle-dev/fettle/controllers/voteconfig"
 	"github.com/fettle-dev/fettle/controllers/webapp"
@@ -29,7 +30,10 @@ type Options struct {
 	ConflictRetry time.Duration
 	// AgentImage is the image that new database instances get their agent from: the operator's own.
 	AgentImage string
-	Metrics    *monitoring.Metrics
+	// Dashboards for Grafana are kept in OperatorNamespace, the operator's own; where that is empty nothing is done about them.
+	Dashboards        bool
+	OperatorNamespace string
+	Metrics           *monitoring.Metrics
 }
 
 // Setup registers every controller with the manager.
@@ -59,6 +63,10 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	err = postgresql.Setup(mgr, postgresql.Options{
 		Workers: opts.Workers, WatchSecrets: opts.WatchSecrets, ConflictRetry: opts.ConflictRetry, AgentImage: opts.AgentImage, Metrics: opts.Metrics,
 	})
+	if err != nil {
+		return err
+	}
+	err = dashboard.Setup(mgr, dashboard.Options{Namespace: opts.OperatorNamespace, Namespaces: opts.Namespaces, Wanted: opts.Dashboards})
 	if err != nil {
 		return err
 	}

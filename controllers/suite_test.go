@@ -39,6 +39,8 @@ const (
 	conflictRetry = time.Second
 	// agentImage is what databases get their agent from.
 	agentImage = "ghcr.io/fettle-dev/fettle:test"
+	// operatorNamespace is where the operator would be.
+	operatorNamespace = "default"
 )
 
 var (
@@ -92,6 +94,7 @@ func newScheme() *runtime.Scheme {
 // operator is one life after another of the manager with all controllers.
 type operator struct {
 	unwatched bool // --watch-secrets=false
+	plain     bool // --grafana-dashboards=false
 	registry  *prometheus.Registry
 	lines     *lineCounter
 	cancel    context.CancelFunc
@@ -116,7 +119,7 @@ func (o *operator) start() {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(controllers.Setup(mgr, controllers.Options{
 		Workers: 5, WatchSecrets: !o.unwatched, Webhooks: true, ConflictRetry: conflictRetry, Metrics: monitoring.New(o.registry, true),
-		AgentImage: agentImage,
+		AgentImage: agentImage, Dashboards: !o.plain, OperatorNamespace: operatorNamespace,
 	})).To(Succeed())
 	ctx, cancel := context.WithCancel(context.Background())
 	o.cancel, o.ended = cancel, make(chan error, 1)

@@ -83,7 +83,10 @@ func (o *managerOptions) run(ctx context.Context, cluster *rest.Config) error {
 		WatchSecrets: o.watchSecrets,
 		Webhooks:     o.webhooks,
 		AgentImage:   o.agentImage,
+		Dashboards:   o.dashboards,
 		Metrics:      monitoring.New(metrics.Registry, o.perObjectMetrics),
+
+		OperatorNamespace: operatorNamespace(),
 	})
 	if err != nil {
 		return err

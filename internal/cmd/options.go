@@ -44,6 +44,7 @@ type managerOptions struct {
 	watchSecrets    bool
 	watchNamespaces []string
 	agentImage      string
+	dashboards      bool
 	qps             float32
 	burst           int
 
@@ -79,6 +80,8 @@ func (o *managerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.watchNamespaces, "watch-namespaces", nil, "namespaces to work in, separated by commas; all by default")
 	flags.StringVar(&o.agentImage, "agent-image", cmp.Or(os.Getenv("OPERATOR_IMAGE"), "ghcr.io/fettle-dev/fettle:v0.0.1"),
 		"image that new database instances get Fettle's agent from: the operator's own; by default that of the environment variable OPERATOR_IMAGE")
+	flags.BoolVar(&o.dashboards, "grafana-dashboards", true,
+		"keep a ConfigMap with dashboards in the operator's namespace, labelled grafana_dashboard=1 for Grafana's sidecar; false deletes it")
 	flags.Float32Var(&o.qps, "kube-api-qps", -1,
 		"requests a second to the API server; not positive means no limit of our own, since the server's priority and fairness limits us")
 	flags.IntVar(&o.burst, "kube-api-burst", 60, "requests that may exceed --kube-api-qps for a moment; ignored while there is no such limit")

@@ -157,7 +157,7 @@ func TestMetricsExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	uses := 0
-	for _, path := range slices.Concat(paths, runbooks, []string{"postgresql.yaml"}) {
+	for _, path := range slices.Concat(paths, runbooks, []string{"postgresql.yaml", "../dashboards/postgresql.json"}) {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
