@@ -145,7 +145,7 @@ func (o *options) postgresFlags(flags *flag.FlagSet) {
 	p := &o.postgres
 	p.Log, p.Report = os.Stderr, os.Stdout
 	flags.IntVar(&p.Runs, "runs", 10, "how often each row is measured, with -mode postgres")
-	flags.Func("rows", "which, with -mode postgres: of "+strings.Join(failover.Rows(), ","), func(value string) error {
+	flags.Func("rows", "which, and how often, such as kill=25,node, with -mode postgres: of "+strings.Join(failover.Rows(), ","), func(value string) error {
 		p.Rows = strings.Split(value, ",")
 		return nil
 	})

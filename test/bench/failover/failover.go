@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,7 +29,7 @@ import (
 
 // Options of a measurement.
 type Options struct {
-	// Runs is how often each row is measured; Rows which, all by default.
+	// Runs is how often each row is measured; Rows which, all by default. A row may have a number of its own, as in kill=25.
 	Runs int
 	Rows []string
 	// Synchronous has commits wait for one of the other instances.
@@ -61,12 +62,34 @@ func (o Options) Validate() error {
 	if modes := []string{OperatorUp, OperatorZero, operatorBoth}; !slices.Contains(modes, o.Operator) {
 		errs = append(errs, fmt.Errorf("-operator=%s: must be one of %v", o.Operator, modes))
 	}
-	for _, row := range o.Rows {
-		if !slices.Contains(Rows(), row) {
-			errs = append(errs, fmt.Errorf("-rows: there is no %q, only %s", row, strings.Join(Rows(), ", ")))
+	for _, wanted := range o.Rows {
+		name, count, counted := strings.Cut(wanted, "=")
+		if !slices.Contains(Rows(), name) {
+			errs = append(errs, fmt.Errorf("-rows: there is no %q, only %s", name, strings.Join(Rows(), ", ")))
+		}
+		if n, err := strconv.Atoi(count); counted && (err != nil || n < 1 || n > 1000) {
+			errs = append(errs, fmt.Errorf("-rows: %s: must be from 1 to 1000", wanted))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// runs is how often a row is measured; 0 for one that nobody asked for.
+func (o Options) runs(row string) int {
+	if len(o.Rows) == 0 {
+		return o.Runs
+	}
+	for _, wanted := range o.Rows {
+		name, count, counted := strings.Cut(wanted, "=")
+		if name != row {
+			continue
+		}
+		if n, err := strconv.Atoi(count); counted && err == nil {
+			return n
+		}
+		return o.Runs
+	}
+	return 0
 }
 
 // cleanUp is how long setting one thing right again may take.
@@ -199,13 +222,13 @@ func (s *suite) measureAll(ctx context.Context) error {
 // rows are those that were asked for and make sense now.
 func (s *suite) rows() []row {
 	return slices.DeleteFunc(slices.Clone(allRows), func(r row) bool {
-		return len(s.Rows) > 0 && !slices.Contains(s.Rows, r.name) || r.only != "" && r.only != s.mode
+		return s.runs(r.name) == 0 || r.only != "" && r.only != s.mode
 	})
 }
 
 // repeat measures one row.
 func (s *suite) repeat(ctx context.Context, r row) error {
-	for i := range s.Runs {
+	for i := range s.runs(r.name) {
 		results, err := s.once(ctx, r, i)
 		if err != nil {
 			return err

@@ -96,10 +96,24 @@ func TestValidate(t *testing.T) {
 		"-runs":     func(o *Options) { o.Runs = 0 },
 		"-operator": func(o *Options) { o.Operator = "down" },
 		"-rows":     func(o *Options) { o.Rows = []string{"flood"} },
+		"-rows: k":  func(o *Options) { o.Rows = []string{"kill=0"} },
 	} {
 		o := good
 		if change(&o); o.Validate() == nil || !strings.HasPrefix(o.Validate().Error(), want) {
 			t.Errorf("%v, want %s", o.Validate(), want)
+		}
+	}
+}
+
+func TestRuns(t *testing.T) {
+	o := Options{Runs: 3}
+	if n := o.runs("kill"); n != 3 {
+		t.Errorf("without a choice: %d", n)
+	}
+	o.Rows = []string{"kill=25", "node"}
+	for row, want := range map[string]int{"kill": 25, "node": 3, "cut": 0} {
+		if n := o.runs(row); n != want {
+			t.Errorf("%s: %d, want %d", row, n, want)
 		}
 	}
 }

@@ -131,6 +131,9 @@ func loseNode(ctx context.Context, s *suite, p primary) error {
 	if err != nil {
 		return err
 	}
+	s.later("replace "+p.pod.Name, func(ctx context.Context) error { // a container that was killed before is started later each time
+		return client.IgnoreNotFound(s.client.Delete(ctx, &p.pod, client.GracePeriodSeconds(1), client.Preconditions{UID: &p.pod.UID}))
+	})
 	if err := cutNode(ctx, s, p); err != nil {
 		return err
 	}
