@@ -141,17 +141,28 @@ var _ = Describe("A PostgreSQL", func() {
 		createDatabase(ctx, pg)
 		secret := secretOf(pg, "-credentials")
 		Expect(read(ctx, secret)).To(Succeed())
-		before := string(secret.Data["password"])
+		first := string(secret.Data["password"])
 		patch(ctx, secret, `{"metadata":{"annotations":{"fettle.dev/rotate":"1"}}}`)
 		Eventually(field(secret, func(s *corev1.Secret) string { return s.Annotations["fettle.dev/rotated"] })).WithContext(ctx).Should(Equal("1"))
-		after := string(secret.Data["password"])
-		Expect(after).NotTo(Equal(before))
-		Expect(secret.Data).NotTo(HaveKey("password-next"))
-		Expect(string(secret.Data["uri"])).To(ContainSubstring(after))
+		second := string(secret.Data["password"])
+		Expect(second).NotTo(Equal(first))
+		Expect(string(secret.Data["user"])).To(Equal("fettle_login_app"))
+		Expect(secret.Data).NotTo(HaveKey(HavePrefix("password-next")))
+		Expect(string(secret.Data["uri"])).To(ContainSubstring("//fettle_login_app:" + second + "@"))
+		Eventually(field(pg, func(pg *databasev1alpha1.PostgreSQL) string { return pg.Status.ConnectionString })).
+			WithContext(ctx).Should(HavePrefix("postgresql://fettle_login_app@"))
 		fake.With(func(d *databases) {
-			known := slices.ContainsFunc(d.Told, func(wish peer.Desired) bool { return scram.Matches(wish.Roles[0].Verifier, after) })
-			Expect(known).To(BeTrue())
+			Expect(slices.ContainsFunc(d.Told, func(wish peer.Desired) bool { return scram.Matches(wish.Roles[0].Second.Verifier, second) })).To(BeTrue())
+			for _, wish := range d.Told { // the login that clients have read before keeps its password
+				Expect(wish.Roles[0].Verifier).To(Or(BeEmpty(), Satisfy(func(v string) bool { return scram.Matches(v, first) })))
+			}
 		})
+
+		By("taking the request away, which asks for nothing")
+		patch(ctx, secret, `{"metadata":{"annotations":{"fettle.dev/rotate":null}}}`)
+		settle(ctx)
+		Expect(read(ctx, secret)).To(Succeed())
+		Expect(string(secret.Data["password"])).To(Equal(second))
 	})
 
 	It("leaves volumes and passwords behind, and finds them again", func(ctx context.Context) {
@@ -211,10 +222,18 @@ var _ = Describe("A PostgreSQL", func() {
 	})
 
 	It("stops when it is hibernated, and starts again", func(ctx context.Context) {
-		namespace, _ := newDatabases(ctx)
+		namespace, fake := newDatabases(ctx)
 		pg := newPostgreSQL(namespace, "sleeping", instances(2))
 		createDatabase(ctx, pg)
+		fake.With(func(d *databases) {
+			d.Status["sleeping-1"] = func(s *peer.Status) { s.Phase, s.Ready = peer.Running, true }
+		})
 		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) { pg.Spec.Hibernated = true })
+		settle(ctx)
+		Expect(read(ctx, pg)).To(Succeed())
+		Expect(pg.Status.Phase).NotTo(Equal(databasev1alpha1.PhaseHibernated), "a pod was taken away under its server")
+		Expect(read(ctx, setOf(pg))).To(Succeed())
+		fake.With(func(d *databases) { delete(d.Status, "sleeping-1") })
 		Eventually(field(pg, func(pg *databasev1alpha1.PostgreSQL) databasev1alpha1.PostgreSQLPhase { return pg.Status.Phase })).
 			WithContext(ctx).Should(Equal(databasev1alpha1.PhaseHibernated))
 		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) { pg.Spec.Hibernated = false })

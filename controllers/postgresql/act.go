@@ -109,7 +109,7 @@ func (r *reconciler) annotate(ctx context.Context, pg *databasev1alpha1.PostgreS
 // tell has the primary make databases, roles and extensions, when they or the primary have changed.
 func (r *reconciler) tell(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, seen *observed) error {
 	primary := in.cluster.primary()
-	if in.wishesHash == "" || in.wishesHash == pg.Status.DesiredHash || primary == nil {
+	if in.wishesHash == "" || in.wishesHash == pg.Status.DesiredHash && !in.retell || primary == nil {
 		return nil
 	}
 	key := client.ObjectKeyFromObject(pg)
@@ -136,6 +136,7 @@ func (r *reconciler) tell(ctx context.Context, pg *databasev1alpha1.PostgreSQL, 
 		r.memory.refuse(key, in.wishesHash, seen.refused)
 		return nil
 	}
+	r.memory.tell(key, in.wishesHash, result.Inserted)
 	pg.Status.DesiredHash = in.wishesHash
 	return nil
 }

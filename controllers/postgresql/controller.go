@@ -166,7 +166,8 @@ func (r *reconciler) reconcile(ctx context.Context, pg *databasev1alpha1.Postgre
 		return reconcile.Result{}, err
 	}
 	seen := &observed{at: r.clock.Now(), cluster: in.cluster, growth: in.growth, monitoringMissing: in.monitoringMissing}
-	seen.parameters, seen.secretMissing = in.parameters, in.secretMissing
+	seen.parameters, seen.secretMissing, seen.waiting = in.parameters, in.secretMissing, in.waiting
+	seen.login = in.credentials[0].login(in.credentials[0].role)
 	count, next := next(pg, &in.cluster)
 	seen.step = next
 	seen.applyErr = r.apply(ctx, pg, in, count)
@@ -198,6 +199,9 @@ func (r *reconciler) outcome(pg *databasev1alpha1.PostgreSQL, in *inputs, seen *
 	}
 	wait := askCalm
 	switch {
+	case in.rotating:
+		r.agents.forget(client.ObjectKeyFromObject(pg)) // how far replicas have replayed is to be known anew
+		wait = askBusy
 	case asleep(pg, &seen.cluster):
 		wait = in.certificates.renewAt.Sub(r.clock.Now())
 	case !calm(pg, &seen.cluster):

@@ -1,13 +1,13 @@
 package postgresql
 
 import (
-	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/postgres/scram"
@@ -15,9 +15,12 @@ import (
 
 // Keys of a Secret with credentials.
 const (
+	keyUser     = "user"
 	keyPassword = "password"
-	// keyNext is the password of a rotation that is under way: it is written down before the server learns of it.
-	keyNext = "password-next"
+	// keyNext is the password of a rotation that is under way: it is written down before the server learns of it. keyRequest
+	// is the request that it is made for.
+	keyNext    = "password-next"
+	keyRequest = "password-next-for"
 )
 
 // credential is a role that logs in with a password that Fettle made.
@@ -26,10 +29,8 @@ type credential struct {
 	secret         string
 	// live is the Secret as it is; nil while there is none.
 	live *corev1.Secret
-	// password is what the Secret should say, next the one of a rotation that is under way.
-	password, next string
-	// rotated is the request that was carried out last.
-	rotated string
+	// rotation is what the Secret should say.
+	rotation
 }
 
 // credentialsOf lists the roles whose passwords Fettle makes, the owner of the database first.
@@ -57,32 +58,23 @@ func databaseOf(pg *databasev1alpha1.PostgreSQL, owner databasev1alpha1.Identifi
 	return string(pg.Spec.Databases[i].Name)
 }
 
-// load takes over what the Secret has, and makes a password where there is none. A rotation that is asked for gets its
-// new password: it becomes the password when told is true, which means that the server knows it.
-func (c *credential) load(live *corev1.Secret, told bool) (err error) {
+// load takes over what the Secret has, and takes the next step of what is under way: see rotation. known says that the
+// servers have what the Secret says.
+func (c *credential) load(live *corev1.Secret, known bool) (err error) {
 	c.live = live
+	asked := ""
 	if live != nil {
-		c.password, c.next = string(live.Data[keyPassword]), string(live.Data[keyNext])
-		c.rotated = live.Annotations[databasev1alpha1.AnnotationRotated]
+		asked = live.Annotations[databasev1alpha1.AnnotationRotate]
 	}
-	if c.password == "" {
-		c.password, err = scram.Generate()
-		return err
-	}
-	asked := live.Annotations[databasev1alpha1.AnnotationRotate]
-	switch {
-	case asked == c.rotated:
-		c.next = ""
-	case c.next == "":
-		c.next, err = scram.Generate()
-	case told:
-		c.password, c.next, c.rotated = c.next, "", asked
-	}
+	c.rotation = rotationOf(c.role, live).advance(asked, known, func() (password string) {
+		password, err = scram.Generate()
+		return password
+	})
 	return err
 }
 
-// effective is the password that the server should know.
-func (c *credential) effective() string { return cmp.Or(c.next, c.password) }
+// moved reports whether the Secret is about to be written.
+func (c *credential) moved() bool { return c.rotation != rotationOf(c.role, c.live) }
 
 // object is the Secret as it should be. Where the PostgreSQL's deletion keeps it, it has no owner.
 func (c *credential) object(pg *databasev1alpha1.PostgreSQL) *corev1.Secret {
@@ -91,8 +83,8 @@ func (c *credential) object(pg *databasev1alpha1.PostgreSQL) *corev1.Secret {
 		Type:       corev1.SecretTypeOpaque,
 		Data:       map[string][]byte{},
 	}
-	if c.rotated != "" {
-		s.Annotations = map[string]string{databasev1alpha1.AnnotationRotated: c.rotated}
+	if c.done != "" {
+		s.Annotations = map[string]string{databasev1alpha1.AnnotationRotated: c.done}
 	}
 	if pg.Spec.DeletionPolicy == databasev1alpha1.DeletionDelete {
 		s.OwnerReferences = []metav1.OwnerReference{
@@ -106,27 +98,65 @@ func (c *credential) object(pg *databasev1alpha1.PostgreSQL) *corev1.Secret {
 }
 
 func (c *credential) fields(pg *databasev1alpha1.PostgreSQL) map[string]string {
-	h, p := host(pg), fmt.Sprint(portPostgres)
+	h, p, login := host(pg), fmt.Sprint(portPostgres), c.login(c.role)
 	query := "?sslmode=require"
-	jdbc := url.Values{"user": {c.role}, "password": {c.password}, "sslmode": {"require"}}
+	jdbc := url.Values{"user": {login}, "password": {c.password}, "sslmode": {"require"}}
 	fields := map[string]string{
 		"host":      h,
 		"port":      p,
-		"user":      c.role,
-		"username":  c.role, // of type kubernetes.io/basic-auth, as many programs expect
+		keyUser:     login,
+		"username":  login, // of type kubernetes.io/basic-auth, as many programs expect
 		keyPassword: c.password,
 		"dbname":    c.database,
-		"uri":       (&url.URL{Scheme: "postgresql", User: url.UserPassword(c.role, c.password), Host: h + ":" + p, Path: c.database}).String() + query,
+		"uri":       (&url.URL{Scheme: "postgresql", User: url.UserPassword(login, c.password), Host: h + ":" + p, Path: c.database}).String() + query,
 		"jdbc-uri":  fmt.Sprintf("jdbc:postgresql://%s:%s/%s?%s", h, p, c.database, jdbc.Encode()),
-		"pgpass":    fmt.Sprintf("%s:%s:%s:%s:%s\n", h, p, c.database, c.role, c.password),
+		"pgpass":    fmt.Sprintf("%s:%s:%s:%s:%s\n", h, p, c.database, login, c.password),
 		"read-host": fmt.Sprintf("%s.%s.svc", replicasService(pg), pg.Namespace),
 		// As the image of PostgreSQL calls them.
-		"POSTGRES_USER":     c.role,
+		"POSTGRES_USER":     login,
 		"POSTGRES_PASSWORD": c.password,
 		"POSTGRES_DB":       c.database,
 	}
 	if c.next != "" {
-		fields[keyNext] = c.next
+		fields[keyNext], fields[keyRequest] = c.next, c.request
 	}
 	return fields
+}
+
+// known reports whether all servers that take connections have what the Secrets say. It is asked for while a password is
+// being rotated alone.
+func (r *reconciler) known(pg *databasev1alpha1.PostgreSQL, in *inputs) bool {
+	if !in.rotating || in.wishesHash == "" || in.wishesHash != pg.Status.DesiredHash {
+		return false
+	}
+	told, ok := r.memory.told(client.ObjectKeyFromObject(pg), in.wishesHash)
+	if !ok {
+		in.retell = true
+		return false
+	}
+	late := in.cluster.behind(told.inserted)
+	if late != "" && r.clock.Since(told.at) > slowReplay {
+		in.waiting = fmt.Sprintf("a new password is published when %s has replayed it: its log says what holds it up", late)
+	}
+	return late == ""
+}
+
+// load takes over the contents of the Secrets with passwords that Fettle made. While one of them is about to be written the
+// primary is told of nothing: it learns of what is in the Secrets.
+func (in *inputs) load(lives []*corev1.Secret, known bool) error {
+	for i := range in.credentials {
+		c := &in.credentials[i]
+		if err := c.load(lives[i], known); err != nil {
+			return fmt.Errorf("password of role %s: %w", c.role, err)
+		}
+		if c.moved() {
+			in.wishesHash = ""
+			in.rotating = in.rotating || c.next != ""
+		}
+		if p, ok := in.passwords[c.role]; ok {
+			p.value, p.second = c.passwords()
+			in.passwords[c.role] = p
+		}
+	}
+	return nil
 }

@@ -33,6 +33,15 @@ func (i *instance) ready() bool {
 	return i.pod != nil && i.pod.DeletionTimestamp == nil && isTrue(i.pod, corev1.PodReady) && (i.status == nil || i.status.Ready)
 }
 
+// serves is true while a server runs, or may do so for all that is known: one whose agent does not answer counts for as long
+// as the kubelet says that it is ready.
+func (i *instance) serves() bool {
+	if i.status == nil {
+		return i.ready()
+	}
+	return !i.terminating() && i.status.Phase != peer.Stopped && i.status.Phase != peer.Fenced
+}
+
 func (i *instance) labelled(role string) bool {
 	return i.pod != nil && i.pod.Labels[databasev1alpha1.LabelRole] == role
 }

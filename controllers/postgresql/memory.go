@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+
+	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
 const (
@@ -15,6 +17,8 @@ const (
 	restartAgain = 30 * time.Second
 	// refusedAgain is when PostgreSQL is told again of what it refused.
 	refusedAgain = time.Minute
+	// slowReplay is how long replicas may take to replay a new password before status tells of it.
+	slowReplay = 30 * time.Second
 	// leaseAgain is how often the Lease is looked at while no instance takes writes.
 	leaseAgain = 5 * time.Second
 )
@@ -27,6 +31,14 @@ type memory struct {
 	mu   sync.Mutex
 	done map[types.NamespacedName]map[string]time.Time
 	no   map[types.NamespacedName]refusal
+	yes  map[types.NamespacedName]telling
+}
+
+// telling is when the primary was told of wishes with a hash, and where its log ended then.
+type telling struct {
+	hash     string
+	at       time.Time
+	inserted wal.LSN
 }
 
 // refusal is what PostgreSQL said to wishes with a hash.
@@ -36,7 +48,7 @@ type refusal struct {
 }
 
 func newMemory(c clock.PassiveClock) *memory {
-	return &memory{clock: c, done: map[types.NamespacedName]map[string]time.Time{}, no: map[types.NamespacedName]refusal{}}
+	return &memory{clock: c, done: map[types.NamespacedName]map[string]time.Time{}, no: map[types.NamespacedName]refusal{}, yes: map[types.NamespacedName]telling{}}
 }
 
 // due reports whether what was not done for the time again, and notes that it is done now. It forgets what else was done.
@@ -74,10 +86,26 @@ func (m *memory) refused(key types.NamespacedName, hash string) (string, bool) {
 	return r.message, ok && r.hash == hash && m.clock.Since(r.at) < refusedAgain
 }
 
+// tell notes that the primary has what it was told.
+func (m *memory) tell(key types.NamespacedName, hash string, inserted wal.LSN) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.yes[key] = telling{hash, m.clock.Now(), inserted}
+}
+
+// told returns when it was told of these wishes.
+func (m *memory) told(key types.NamespacedName, hash string) (telling, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.yes[key]
+	return t, t.hash == hash
+}
+
 // forget drops what is known of a PostgreSQL that is gone.
 func (m *memory) forget(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.done, key)
 	delete(m.no, key)
+	delete(m.yes, key)
 }

@@ -2,7 +2,6 @@ package postgresql
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -155,51 +154,5 @@ func TestHolderDead(t *testing.T) {
 				t.Errorf("dead: %v", got)
 			}
 		})
-	}
-}
-
-// rotation is what a pass makes of a Secret: the password that it then says, the one noted beside it, and the request done.
-type rotation struct{ Password, Next, Rotated string }
-
-// TestRotation follows a password through a rotation that is interrupted after each step.
-func TestRotation(t *testing.T) {
-	pg := wanting(1)
-	pg.Spec.DatabaseName = "app"
-	var secret *corev1.Secret
-	step := func(what string, told bool, want rotation) rotation {
-		t.Helper()
-		c := credentialsOf(pg)[0]
-		if err := c.load(secret, told); err != nil {
-			t.Fatal(err)
-		}
-		got := rotation{c.password, c.next, c.rotated}
-		if want.Password == "" {
-			want.Password = got.Password // made in this step
-		}
-		if want.Next == "new" && got.Next != "" && got.Next != got.Password {
-			want.Next = got.Next
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", what, diff)
-		}
-		annotations := map[string]string{}
-		if secret != nil {
-			annotations = secret.Annotations
-		}
-		secret = c.object(pg)
-		secret.Annotations = merged(annotations, secret.Annotations)
-		return got
-	}
-	first := step("made", false, rotation{})
-	step("kept", true, first)
-	secret.Annotations = map[string]string{databasev1alpha1.AnnotationRotate: "1"}
-	noted := step("asked", true, rotation{Password: first.Password, Next: "new"})
-	step("not told yet", false, noted)
-	done := step("told", true, rotation{Password: noted.Next, Rotated: "1"})
-	step("afterwards", true, done)
-	for key, value := range secret.Data {
-		if strings.Contains(string(value), first.Password) {
-			t.Errorf("%s still has the old password", key)
-		}
 	}
 }

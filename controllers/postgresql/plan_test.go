@@ -17,7 +17,7 @@ import (
 )
 
 // picture makes a cluster of words, one for each instance in order: P primary, R replica, N not ready, - no pod; then ! for
-// outdated, ? for a restart that is needed, F for fenced, T for terminating.
+// outdated, ? for a restart that is needed, F for fenced, T for terminating, s for a server that its agent has stopped.
 func picture(size int, words string) *cluster {
 	c := &cluster{set: &k8sappsv1.StatefulSet{Spec: k8sappsv1.StatefulSetSpec{Replicas: new(int32(size))}}}
 	if size < 0 {
@@ -32,6 +32,9 @@ func picture(size int, words string) *cluster {
 		in.fenced = strings.Contains(word, "F")
 		if strings.Contains(word, "?") {
 			in.status = &peer.Status{Ready: word[0] != 'N', PendingRestart: []string{"max_connections"}}
+		}
+		if strings.Contains(word, "s") {
+			in.status = &peer.Status{Phase: peer.Stopped}
 		}
 		if strings.Contains(word, "T") {
 			in.pod.DeletionTimestamp = new(metav1.Now())
@@ -117,7 +120,12 @@ func TestNext(t *testing.T) {
 		{"the highest is the primary, and two stay", wanting(2), 3, "N R P", "3 Switchover pg-1 (Switchover)"},
 		{"fewer are wanted, and nobody takes writes", wanting(1), 3, "R R N", "3 (Scaling)"},
 
-		{"hibernate", wanting(3, asleepPlease), 3, "P R R", "0 (Scaling)"},
+		{"hibernate: the servers stop first", wanting(3, asleepPlease), 3, "P R R", "3 (Scaling)"},
+		{"hibernate: the primary has stopped", wanting(3, asleepPlease), 3, "Ns R R", "3 (Scaling)"},
+		{"hibernate: one runs, and is not ready", wanting(3, asleepPlease), 3, "Ns N? Ns", "3 (Scaling)"},
+		{"hibernate: all have stopped", wanting(3, asleepPlease), 3, "Ns Ns Ns", "0 (Scaling)"},
+		{"hibernate: all have stopped, and one is lost", wanting(3, asleepPlease), 3, "Ns N -", "0 (Scaling)"},
+		{"hibernate: one of no use", wanting(1, asleepPlease), 1, "N", "0 (Scaling)"},
 		{"hibernating", wanting(3, asleepPlease), 0, "PT", "0 (Scaling)"},
 		{"hibernated", wanting(3, asleepPlease), 0, "", "0"},
 		{"wake", wanting(3), 0, "- - -", "3"},

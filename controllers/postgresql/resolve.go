@@ -29,7 +29,12 @@ type inputs struct {
 	// secretMissing names one of those Secrets that does not exist.
 	secretMissing string
 	// wishesHash is that of what the primary should be told; empty while there is none, or a password is missing.
-	wishesHash        string
+	wishesHash string
+	// rotating is set while a password is being rotated; retell when it is not known how far replicas must have replayed for
+	// it, and the primary is to say it again.
+	rotating, retell bool
+	// waiting is why a rotation takes long.
+	waiting           string
 	parameters        error
 	monitoringMissing bool
 	// alerts are the rules of the PrometheusRule.
@@ -177,26 +182,12 @@ func (r *reconciler) passwords(ctx context.Context, pg *databasev1alpha1.Postgre
 			continue
 		}
 		in.passwords[c.role] = password{version: lives[i].ResourceVersion}
+		in.rotating = in.rotating || len(lives[i].Data[keyNext]) > 0
 	}
 	if primary := in.cluster.primary(); primary != nil && complete {
 		in.wishesHash = wishesHash(pg, in.passwords, primary.pod)
 	}
-	return in.load(lives, in.wishesHash != "" && in.wishesHash == pg.Status.DesiredHash)
-}
-
-// load takes over the contents of the Secrets with passwords that Fettle made.
-func (in *inputs) load(lives []*corev1.Secret, told bool) error {
-	for i := range in.credentials {
-		c := &in.credentials[i]
-		if err := c.load(lives[i], told); err != nil {
-			return fmt.Errorf("password of role %s: %w", c.role, err)
-		}
-		if p, ok := in.passwords[c.role]; ok {
-			p.value = c.effective()
-			in.passwords[c.role] = p
-		}
-	}
-	return nil
+	return in.load(lives, r.known(pg, in))
 }
 
 // userVersions notes the versions of the Secrets that users gave. It is false where one is missing.
@@ -215,7 +206,7 @@ func (r *reconciler) userVersions(ctx context.Context, pg *databasev1alpha1.Post
 			complete, in.secretMissing = false, role.PasswordSecret.Name
 			continue
 		}
-		in.passwords[string(role.Name)] = password{version: version}
+		in.passwords[string(role.Name)] = password{version: version, own: true}
 	}
 	return complete, nil
 }

@@ -34,6 +34,8 @@ type observed struct {
 	// secretMissing names a Secret that the spec refers to and that does not exist; parameters is why they are refused.
 	secretMissing string
 	parameters    error
+	// login is whom the owner's Secret names; waiting is why a rotation takes long.
+	login, waiting string
 	// refused is what PostgreSQL did not accept; tellErr is why it could not be told.
 	refused string
 	tellErr error
@@ -64,7 +66,7 @@ func setStatus(pg *databasev1alpha1.PostgreSQL, seen *observed) {
 	st := &pg.Status
 	settled := configuredBefore(pg)
 	st.ObservedGeneration = pg.Generation
-	describe(pg, &seen.cluster)
+	describe(pg, seen)
 	put(pg, databasev1alpha1.PostgreSQLApplied, true, applied(seen))
 	put(pg, databasev1alpha1.PostgreSQLVolumesReady, true, volumesReady(pg, &seen.cluster, seen.growth, seen.growErr, seen.at))
 	put(pg, databasev1alpha1.PostgreSQLPrimaryReady, true, primaryReady(pg, seen))
@@ -77,8 +79,8 @@ func setStatus(pg *databasev1alpha1.PostgreSQL, seen *observed) {
 }
 
 // describe lists the instances, and says how to reach the database.
-func describe(pg *databasev1alpha1.PostgreSQL, c *cluster) {
-	st := &pg.Status
+func describe(pg *databasev1alpha1.PostgreSQL, seen *observed) {
+	st, c := &pg.Status, &seen.cluster
 	st.Primary = ""
 	if primary := c.primary(); primary != nil {
 		st.Primary = primary.name
@@ -102,7 +104,8 @@ func describe(pg *databasev1alpha1.PostgreSQL, c *cluster) {
 	}
 	st.ReadyInstances = fmt.Sprintf("%d/%d", ready, replicas(pg))
 	st.CredentialsSecret = ownerSecret(pg)
-	st.ConnectionString = fmt.Sprintf("postgresql://%s@%s:%d/%s?sslmode=require", pg.Spec.DatabaseName, host(pg), portPostgres, pg.Spec.DatabaseName)
+	st.ConnectionString = fmt.Sprintf("postgresql://%s@%s:%d/%s?sslmode=require",
+		cmp.Or(seen.login, string(pg.Spec.DatabaseName)), host(pg), portPostgres, pg.Spec.DatabaseName)
 }
 
 func describeOne(in *instance) databasev1alpha1.PostgreSQLInstance {

@@ -1,6 +1,7 @@
 package postgresql
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -13,7 +14,10 @@ import (
 
 // password of a role, and the version of the Secret that it is from.
 type password struct {
-	value, version string
+	// value is that of the role, second that of its second login; "" leaves one alone.
+	value, second, version string
+	// own is set where the user gave it: there is no second login then.
+	own bool
 }
 
 // wishes are the roles, databases and extensions that the primary should have. Verifiers are made with a new salt each
@@ -21,12 +25,15 @@ type password struct {
 func wishes(pg *databasev1alpha1.PostgreSQL, passwords map[string]password) (peer.Desired, error) {
 	var d peer.Desired
 	add := func(role peer.DesiredRole) error {
+		role.Second = &peer.DesiredLogin{}
 		if p, ok := passwords[role.Name]; ok && role.Login {
-			verifier, err := scram.Verifier(p.value)
-			if err != nil {
+			role.Second.Allowed = !p.own
+			var errs [2]error
+			role.Verifier, errs[0] = verifier(p.value)
+			role.Second.Verifier, errs[1] = verifier(p.second)
+			if err := errors.Join(errs[:]...); err != nil {
 				return fmt.Errorf("password of role %s: %w", role.Name, err)
 			}
-			role.Verifier = verifier
 		}
 		d.Roles = append(d.Roles, role)
 		return nil
@@ -56,6 +63,14 @@ func wishes(pg *databasev1alpha1.PostgreSQL, passwords map[string]password) (pee
 		d.Databases = append(d.Databases, wish)
 	}
 	return d, nil
+}
+
+// verifier of a password; "" for none.
+func verifier(password string) (string, error) {
+	if password == "" {
+		return "", nil
+	}
+	return scram.Verifier(password)
 }
 
 // limit is nil where there is none.

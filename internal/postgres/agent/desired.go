@@ -9,19 +9,24 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/session"
 )
 
-// Desired makes roles, then databases and their extensions on a primary; what is to go is dropped last, databases first.
-// Each item has its own outcome, and one that fails keeps no other from being tried.
+// Desired carries out what is desired, on a primary.
 func (a *Agent) Desired(ctx context.Context, desired peer.Desired) (peer.Result, error) {
 	if shown := a.shown.Load(); shown == nil || shown.Role != peer.Primary {
 		return peer.Result{}, fmt.Errorf("%w: %s is not the primary", errNotNow, a.options.Pod)
 	}
-	w := &wishes{session: a.wishing}
+	return Fulfil(ctx, a.wishing, desired)
+}
+
+// Fulfil makes roles, then databases and their extensions on a primary; what is to go is dropped last, databases first.
+// Each item has its own outcome, and one that fails keeps no other from being tried.
+func Fulfil(ctx context.Context, primary *session.Client, desired peer.Desired) (peer.Result, error) {
+	w := &wishes{session: primary}
 	w.roles(ctx, desired.Roles)
 	w.logins(ctx, desired.Roles)
 	w.databases(ctx, desired.Databases)
 	w.drop(ctx, desired)
 	var err error
-	if w.result.Inserted, err = a.wishing.Inserted(ctx); err != nil {
+	if w.result.Inserted, err = primary.Inserted(ctx); err != nil {
 		return peer.Result{}, fmt.Errorf("the end of the log: %w", err)
 	}
 	return w.result, nil

@@ -172,7 +172,8 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL) election.Config {
 	c := election.Config{
 		Self:             o.self(),
 		SwitchoverTarget: target(o.Cluster, object),
-		Fenced:           object.Spec.Hibernated || isNamed(object, databasev1alpha1.AnnotationFenced, o.Pod, "*"),
+		Hibernated:       object.Spec.Hibernated,
+		Fenced:           isNamed(object, databasev1alpha1.AnnotationFenced, o.Pod, "*"),
 		Paused:           object.Spec.Paused,
 		Failsafe:         true,
 		AutoReclone:      object.Spec.AutoReclone == nil || *object.Spec.AutoReclone,

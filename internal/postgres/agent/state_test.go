@@ -61,7 +61,7 @@ func TestConfigOf(t *testing.T) {
 		{"a copy of others", annotate(databasev1alpha1.AnnotationReclone, "*,db-10,db-0"), func(*election.Config) {}},
 		{"others are fenced", annotate(databasev1alpha1.AnnotationFenced, "db-10,db-0"), func(*election.Config) {}},
 		{"all are fenced", annotate(databasev1alpha1.AnnotationFenced, "*"), func(c *election.Config) { c.Fenced = true }},
-		{"hibernated", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Hibernated = true }, func(c *election.Config) { c.Fenced = true }},
+		{"hibernated", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Hibernated = true }, func(c *election.Config) { c.Hibernated = true }},
 		{"paused", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Paused = true }, func(c *election.Config) { c.Paused = true }},
 		{"times", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Lease.Duration.Duration = 20 * time.Second },
 			func(c *election.Config) { c.Lease = 20 * time.Second }},

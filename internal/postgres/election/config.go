@@ -24,8 +24,11 @@ type Config struct {
 	Failsafe bool
 	// SwitchoverTarget is the instance that shall be the primary; "" leaves that to the election.
 	SwitchoverTarget string
-	// Fenced keeps PostgreSQL down here: fencing of this instance, or hibernation of the cluster.
+	// Fenced keeps PostgreSQL down here.
 	Fenced bool
+	// Hibernated keeps PostgreSQL down everywhere. The primary stops first, while the others still follow it: a server that
+	// stops in order ends when all that follow it have all of its log. They stop when it has given the Lease back.
+	Hibernated bool
 	// Paused forbids switchovers, rewinds and reclones. Failover goes on.
 	Paused bool
 	// AutoReclone allows replacing the data of an instance that can't follow the primary any more.

@@ -54,7 +54,7 @@ func (v *view) lastPrimary() bool {
 func (v *view) candidate() bool {
 	s := v.server
 	switch {
-	case v.in.Stop, v.Fenced, s.Work != NoWork, s.Data != Usable, s.SystemID == "", !v.kin(s.SystemID):
+	case v.in.Stop, v.Fenced, v.Hibernated, s.Work != NoWork, s.Data != Usable, s.SystemID == "", !v.kin(s.SystemID):
 		return false
 	case !slices.Contains(v.Instances, v.Self.Name), !v.in.Lease.Reachable():
 		return false

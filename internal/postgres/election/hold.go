@@ -5,7 +5,7 @@ import "slices"
 // unfinished waits for what is under way.
 func unfinished(v *view) *Decision {
 	switch {
-	case v.server.Work != NoWork && !v.in.Stop && !v.Fenced:
+	case v.server.Work != NoWork && !v.in.Stop && !v.Fenced && !v.Hibernated:
 		return wait("waits for " + string(v.server.Work))
 	case v.server.Process == Stopping, v.server.Process == Promoting, v.server.Process == Starting && !v.in.Stop:
 		return wait("waits: PostgreSQL is " + string(v.server.Process))
@@ -15,16 +15,12 @@ func unfinished(v *view) *Decision {
 
 // end stops PostgreSQL where it shall not run, and only then gives the Lease back. (5)
 func end(v *view) *Decision {
-	if !v.in.Stop && !v.Fenced {
-		return nil
-	}
-	why := "this instance is fenced"
-	if v.in.Stop {
-		why = "the agent was told to end"
-	}
+	why := v.ending()
 	switch {
+	case why == "":
+		return nil
 	case v.server.Process != Down:
-		return do(Stop{Mode: Fast}, why)
+		return do(Stop{Mode: Fast, Checkpoint: why == hibernated && v.server.primary()}, why)
 	case v.in.Holding.Pending != nil && v.mine():
 		return wait("waits for a write of the Lease")
 	case v.mine() && !v.outdated():
@@ -33,6 +29,32 @@ func end(v *view) *Decision {
 		return do(Exit{}, why)
 	}
 	return wait(why)
+}
+
+// hibernated is why all instances stop.
+const hibernated = "the cluster is hibernated"
+
+// ending says why PostgreSQL shall not run here; "" while it may. When the cluster is hibernated, the primary stops once no
+// other instance would take over: each learns of it in its own time. A standby runs until nobody has the Lease any more: the
+// primary has stopped, or is lost.
+func (v *view) ending() string {
+	switch {
+	case v.in.Stop:
+		return "the agent was told to end"
+	case v.Fenced:
+		return "this instance is fenced"
+	case !v.Hibernated, v.server.standby() && v.holder() != "", v.server.primary() && v.contested():
+		return ""
+	}
+	return hibernated
+}
+
+// contested says that another instance would take the Lease if it were free.
+func (v *view) contested() bool {
+	return slices.ContainsFunc(without(v.Instances, v.Self.Name), func(name string) bool {
+		p, ok := v.peer(name, v.recent())
+		return ok && p.Candidate && p.API
+	})
 }
 
 // outdated says that the Lease is free to the others by now whether it is released or not.

@@ -1,6 +1,7 @@
 package election
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -69,6 +70,15 @@ func TestRenewedOnlyWhileAlive(t *testing.T) {
 	})
 }
 
+// candidates has the peers take the Lease when it is free, or not.
+func candidates(in *Input, yes bool) {
+	in.Peers = maps.Clone(in.Peers)
+	for name, a := range in.Peers {
+		a.State.Candidate, a.State.API = yes, true
+		in.Peers[name] = a
+	}
+}
+
 // 5. The Lease is released when PostgreSQL is down, not before.
 func TestReleased(t *testing.T) {
 	test(t, leading, []decision{
@@ -92,6 +102,12 @@ func TestReleased(t *testing.T) {
 			down(in)
 			in.Holding.Confirmed.Sent, in.Lease.FailedAt = now-21*second, now
 		}, "Exit{}", ""},
+		{"hibernated: writes a checkpoint and stops", func(c *Config, in *Input) { c.Hibernated = true; candidates(in, false) }, "Stop{1 true}", "hibernated"},
+		{"hibernated: releases when it has stopped", func(c *Config, in *Input) { c.Hibernated = true; down(in) }, "Release", "hibernated"},
+		{"hibernated: not before the others know of it", func(c *Config, in *Input) {
+			c.Hibernated = true
+			candidates(in, true)
+		}, "Wait{}", ""},
 		{"fenced: stops, and releases", func(c *Config, in *Input) { c.Fenced = true; down(in) }, "Release", "fenced"},
 		{"crashed: starts again", func(_ *Config, in *Input) { crash(in) }, "StartPrimary{}", ""},
 		{"crashed long after the last time: starts again", func(_ *Config, in *Input) {

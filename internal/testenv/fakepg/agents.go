@@ -147,7 +147,15 @@ func (p *Plane) handler(key types.NamespacedName, pod string, uid types.UID) htt
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		answer(w, p.take(wish))
+		result := p.take(wish)
+		if p.fulfil() != nil {
+			var err error
+			if result, err = p.fulfil()(r.Context(), wish); err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+		}
+		answer(w, result)
 	})
 	return mux
 }
@@ -162,10 +170,19 @@ func (p *Plane) status(pg *databasev1alpha1.PostgreSQL, claim *corev1.Persistent
 		Pod: pod, PodUID: string(uid), Phase: peer.Running, Ready: !held, Data: true, Timeline: wal.Timeline(p.Timeline), ServerVersion: "16.4",
 		Generation: pg.Generation, PendingRestart: p.Pending[pod], DiskTotal: total, DiskFree: total - used,
 	}
+	if pg.Spec.Hibernated {
+		status.Phase, status.Ready = peer.Stopped, false
+	}
 	if change := p.Status[pod]; change != nil {
 		change(&status)
 	}
 	return status
+}
+
+func (p *Plane) fulfil() func(context.Context, peer.Desired) (peer.Result, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.Fulfil
 }
 
 func (p *Plane) take(wish peer.Desired) (result peer.Result) {

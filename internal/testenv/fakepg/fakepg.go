@@ -56,6 +56,8 @@ type Plane struct {
 	Status map[string]func(*peer.Status)
 	// Refuse is the error that is answered for each wish of that name.
 	Refuse map[string]string
+	// Fulfil carries out what a primary is told; nil does nothing.
+	Fulfil func(context.Context, peer.Desired) (peer.Result, error)
 	// Timeline is what the agents say they are on.
 	Timeline int
 	// Told is what primaries were asked to have, Restarted and Replaced are pods; all in order.

@@ -1,0 +1,84 @@
+package election
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// hibernate stops a cluster under a client that writes, and wakes it up without its last primary. It returns what is wrong.
+func hibernate(seed uint64) string {
+	rng := rand.New(rand.NewPCG(seed, 2))
+	s := &schedule{timing: DefaultTiming(), w: newWorld(rng, 3, int(seed%2), DefaultTiming())}
+	w := s.w
+	for w.now < 60*second && !w.settled() {
+		s.advance()
+	}
+	for end := w.now + time.Duration(rng.IntN(5000))*time.Millisecond; w.now < end; {
+		s.advance()
+	}
+	last := w.record.Primary
+	for _, i := range rng.Perm(len(w.nodes)) { // each learns of it in its own time
+		w.nodes[i].config.Hibernated = true
+		for end := w.now + time.Duration(rng.IntN(3000))*time.Millisecond; w.now < end; {
+			s.advance()
+		}
+	}
+	for end := w.now + 30*second; w.now < end; {
+		s.advance()
+	}
+	for _, n := range w.nodes {
+		switch {
+		case n.pg.Process != Down || !n.pg.Clean:
+			return fmt.Sprintf("%s is %s, clean %v", n.name, n.pg.Process, n.pg.Clean)
+		case n.pg.end() != w.nodes[0].pg.end():
+			return fmt.Sprintf("%s ends at %v, %s at %v", n.name, n.pg.end(), w.nodes[0].name, w.nodes[0].pg.end())
+		}
+	}
+	if w.promos > 0 || !w.record.Released || !w.record.Whole {
+		return fmt.Sprintf("%d promotions, the Lease is %+v", w.promos, w.record)
+	}
+	for _, n := range w.nodes {
+		n.config.Hibernated = false
+		if n.name == last { // its node does not come back
+			w.die(n, time.Hour, true)
+		}
+	}
+	for end := w.now + 60*second; w.now < end && len(w.broken) == 0; {
+		s.advance()
+	}
+	for _, n := range w.nodes {
+		if n.accepts() {
+			return lacks(w, n)
+		}
+	}
+	return "nobody leads after it was woken up"
+}
+
+// lacks names a row that was acknowledged and is not there.
+func lacks(w *world, n *instance) string {
+	there := map[int]bool{}
+	for _, e := range n.pg.wal {
+		there[e.op] = true
+	}
+	for op, by := range w.acked {
+		if !there[op] {
+			return fmt.Sprintf("%s lacks row %d, which %s acknowledged", n.name, op, w.nodes[by].name)
+		}
+	}
+	if len(w.broken) > 0 {
+		return w.broken[0]
+	}
+	return ""
+}
+
+// TestModelHibernates holds that all instances have the same log when a cluster is hibernated, so that any of them can be
+// the first one again and no row is lost, with asynchronous replication too.
+func TestModelHibernates(t *testing.T) {
+	for seed := range uint64(200) {
+		if wrong := hibernate(seed); wrong != "" {
+			t.Fatalf("seed %d: %s", seed, wrong)
+		}
+	}
+}
