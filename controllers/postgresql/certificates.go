@@ -1,6 +1,9 @@
 package postgresql
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"time"
@@ -56,12 +59,32 @@ func authorityFor(pg *databasev1alpha1.PostgreSQL, live *corev1.Secret, now time
 	}
 	a, err := pki.ParseAuthority(pairOf(live))
 	if err != nil {
-		return nil, fmt.Errorf("secret %q: %w: restore it, or delete it to have a new authority made", live.Name, err)
+		return nil, &authorityError{live.Name, err}
 	}
 	if pki.Due(a.Certificate, now) {
 		return a.Renew(now)
 	}
 	return a, nil
+}
+
+// authorityError is an authority that can't be read. Only people can put it right.
+type authorityError struct {
+	secret string
+	err    error
+}
+
+func (e *authorityError) Error() string {
+	return fmt.Sprintf("the authority in Secret %q can't be read: %s: restore it, or delete it to have a new one made", e.secret, e.err)
+}
+
+func (e *authorityError) Unwrap() error { return e.err }
+
+// seal is a short hash of what a Secret holds, which changes with that alone. Status shows what is made of it, so it is keyed:
+// nobody can try passwords on it.
+func (c *certificates) seal(s *corev1.Secret) string {
+	mac := hmac.New(sha256.New, c.authority.Key)
+	_, _ = mac.Write([]byte(hashOf(s.Data)))
+	return hex.EncodeToString(mac.Sum(nil)[:8])
 }
 
 func due(pair pki.Pair, authority *pki.Authority, name string, hosts []string, now time.Time) bool {

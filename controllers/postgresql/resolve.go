@@ -54,8 +54,8 @@ func (r *reconciler) resolve(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 	}
 	revision := hashOf(podTemplate(pg, in.agentImage))
 	age := askCalm
-	if !calm(pg, new(assemble(pg, set, pods, claims, nil, revision))) {
-		age = askBusy
+	if !calm(pg, new(assemble(pg, set, pods, claims, r.agents.last(client.ObjectKeyFromObject(pg)), revision))) {
+		age = askBusy // also while an agent's last answer was that it is not ready: it is not to be believed for a minute
 	}
 	in.cluster = assemble(pg, set, pods, claims, r.agents.statuses(ctx, pg, &in.certificates, pods, age), revision)
 	in.growth = grow(pg, &in.cluster)

@@ -23,7 +23,9 @@ func troubleOf(in *instance) *trouble {
 	}
 	pod := in.pod
 	if c := podCondition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
-		return &trouble{c.Reason, fmt.Sprintf("pod %s can't be scheduled: %s", pod.Name, c.Message)}
+		return &trouble{c.Reason, fmt.Sprintf(
+			"pod %s can't be scheduled: %s See spec.resources, spec.nodeSelector, spec.affinity and spec.tolerations, and kubectl describe pod %[1]s",
+			pod.Name, c.Message)}
 	}
 	if pod.Status.Phase == corev1.PodFailed && pod.Status.Reason != "" {
 		return &trouble{pod.Status.Reason, fmt.Sprintf("pod %s failed: %s", pod.Name, pod.Status.Message)}
@@ -50,7 +52,7 @@ func containerTrouble(pod *corev1.Pod, c *corev1.ContainerStatus) *trouble {
 			if reason == "ErrImagePull" {
 				reason = "ImagePullBackOff"
 			}
-			return &trouble{reason, fmt.Sprintf("pod %s can't pull image %q: check spec.version, spec.image and spec.imagePullSecrets", pod.Name, c.Image)}
+			return &trouble{reason, fmt.Sprintf("pod %s can't pull image %q: check %s", pod.Name, c.Image, imageFrom(c.Name))}
 		default:
 			return &trouble{w.Reason, fmt.Sprintf("container %s of pod %s can't start: %s", c.Name, pod.Name, w.Message)}
 		}
@@ -64,6 +66,14 @@ func containerTrouble(pod *corev1.Pod, c *corev1.ContainerStatus) *trouble {
 	}
 	return &trouble{"CrashLoopBackOff", fmt.Sprintf("container %s of pod %s keeps ending (%s, exit code %d): see kubectl logs --previous %s",
 		c.Name, pod.Name, last.Reason, last.ExitCode, pod.Name)}
+}
+
+// imageFrom says where the image of a container comes from.
+func imageFrom(container string) string {
+	if container == initContainer {
+		return "that the nodes can reach the registry of the operator's image, and spec.imagePullSecrets"
+	}
+	return "spec.version, spec.image and spec.imagePullSecrets"
 }
 
 // told is what an agent says of an instance that does not serve; empty when it says nothing.
