@@ -44,6 +44,10 @@ func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 		first := max(0, slices.IndexFunc(c.instances, func(i instance) bool { return !i.ready() }))
 		return no(databasev1alpha1.ReasonInstanceNotReady, notReady(pg, &c.instances[first]))
 	}
+	if !slices.ContainsFunc(c.instances, func(i instance) bool { return !i.fenced }) && len(c.instances) > 0 {
+		return no(databasev1alpha1.ReasonInstanceFenced, fmt.Sprintf("no instance takes writes: the annotation %s stops all of them; remove it to start them again",
+			databasev1alpha1.AnnotationFenced))
+	}
 	return no(databasev1alpha1.ReasonNoPrimary, "no instance takes writes: the instances choose one among those that are healthy; see status.instances")
 }
 
@@ -109,8 +113,6 @@ func configured(pg *databasev1alpha1.PostgreSQL, seen *observed, settled bool) v
 		return unknown(fettlev1.ReasonReconciling, fmt.Sprintf("the agent of the primary can't be told of databases and roles: %s", seen.tellErr))
 	case c.primary() == nil:
 		return unknown(fettlev1.ReasonReconciling, "databases and roles are looked at when an instance takes writes")
-	case seen.waiting != "":
-		return unknown(fettlev1.ReasonReconciling, seen.waiting)
 	}
 	return inEffect(pg, c, settled)
 }

@@ -1,6 +1,7 @@
 package postgresql
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -76,5 +77,22 @@ func TestTroubleAtTheStart(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestFencedIsSaid holds that who is stopped by people is not told to wait for an election, or for a switchover that can't be.
+func TestFencedIsSaid(t *testing.T) {
+	pg := wanting(2, asks("pg-1"))
+	pg.Status.Timeline = 3
+	if v := primaryReady(pg, &observed{cluster: *picture(2, "NF NF")}); v.reason != databasev1alpha1.ReasonInstanceFenced {
+		t.Errorf("all are fenced: %s: %s", v.reason, v.message)
+	}
+	if v := primaryReady(pg, &observed{cluster: *picture(2, "N NF")}); v.reason != databasev1alpha1.ReasonNoPrimary {
+		t.Errorf("one is fenced: %s: %s", v.reason, v.message)
+	}
+	for words, want := range map[string]bool{"P NF": true, "P R": false} {
+		if _, s := next(pg, picture(2, words)); strings.Contains(s.message, databasev1alpha1.AnnotationFenced) != want {
+			t.Errorf("%s: %s", words, s.message)
+		}
 	}
 }
