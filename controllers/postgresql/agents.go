@@ -69,6 +69,13 @@ func (a *agents) statuses(
 	return known.of
 }
 
+// last is what the agents of a cluster said when they were asked last; nil if they never were.
+func (a *agents) last(key types.NamespacedName) map[string]peer.Status {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.known[key].of
+}
+
 // forget drops what is known of a cluster; the next pass asks again.
 func (a *agents) forget(key types.NamespacedName) {
 	a.mu.Lock()

@@ -158,7 +158,8 @@ func (r *reconciler) reconcile(ctx context.Context, pg *databasev1alpha1.Postgre
 		return reconcile.Result{}, nil
 	}
 	in, err := r.resolve(ctx, pg)
-	if _, conflict := errors.AsType[*apply.ConflictError](err); conflict {
+	_, conflict := errors.AsType[*apply.ConflictError](err)
+	if _, unreadable := errors.AsType[*authorityError](err); conflict || unreadable {
 		setBlocked(pg, err)
 		return reconcile.Result{RequeueAfter: r.conflictRetry}, nil
 	}

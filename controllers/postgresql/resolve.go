@@ -8,6 +8,7 @@ import (
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -92,7 +93,8 @@ func calm(pg *databasev1alpha1.PostgreSQL, c *cluster) bool {
 			return false
 		}
 	}
-	return configuredBefore(pg) && c.set != nil && len(c.instances) == c.size() && c.primary() != nil &&
+	steady := configuredBefore(pg) && meta.IsStatusConditionTrue(pg.Status.Conditions, databasev1alpha1.PostgreSQLVolumesReady)
+	return steady && c.set != nil && len(c.instances) == c.size() && c.primary() != nil &&
 		c.primary().name == pg.Status.Primary && pg.Annotations[databasev1alpha1.AnnotationSwitchover] == ""
 }
 
@@ -181,7 +183,7 @@ func (r *reconciler) passwords(ctx context.Context, pg *databasev1alpha1.Postgre
 			complete = false
 			continue
 		}
-		in.passwords[c.role] = password{version: lives[i].ResourceVersion}
+		in.passwords[c.role] = password{version: in.certificates.seal(lives[i])}
 		in.rotating = in.rotating || len(lives[i].Data[keyNext]) > 0
 	}
 	if primary := in.cluster.primary(); primary != nil && complete {
@@ -217,13 +219,13 @@ func (r *reconciler) secretVersion(ctx context.Context, pg *databasev1alpha1.Pos
 	if !r.watchSecrets {
 		reader = r.live
 	}
-	meta := &metav1.PartialObjectMetadata{}
-	meta.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	err := reader.Get(ctx, client.ObjectKey{Namespace: pg.Namespace, Name: name}, meta)
+	secret := &metav1.PartialObjectMetadata{}
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	err := reader.Get(ctx, client.ObjectKey{Namespace: pg.Namespace, Name: name}, secret)
 	if client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("get Secret %q: %w", name, err)
 	}
-	return meta.ResourceVersion, nil
+	return secret.ResourceVersion, nil
 }
 
 // userPasswords reads the passwords of users' own Secrets, by name, when they are to be told to the primary.

@@ -151,7 +151,7 @@ func present(conds []metav1.Condition) []string {
 	return slices.DeleteFunc(slices.Clone(summarized), func(t string) bool { return meta.FindStatusCondition(conds, t) == nil })
 }
 
-// setBlocked says that a Secret of somebody else is in the way; nothing else was looked at.
+// setBlocked says that a Secret is in the way which is somebody else's, or of no use; nothing else was looked at.
 func setBlocked(pg *databasev1alpha1.PostgreSQL, err error) {
 	pg.Status.ObservedGeneration = pg.Generation
 	put(pg, databasev1alpha1.PostgreSQLApplied, true, applied(&observed{applyErr: err}))
@@ -186,11 +186,14 @@ func put(pg *databasev1alpha1.PostgreSQL, conditionType string, applies bool, v 
 
 func applied(seen *observed) verdict {
 	var conflict *apply.ConflictError
+	var unreadable *authorityError
 	switch err := seen.applyErr; {
 	case err == nil:
 		return yes(databasev1alpha1.ReasonApplied, "all children are as the spec asks")
 	case errors.As(err, &conflict):
 		return no(fettlev1.ReasonNameConflict, conflict.Error())
+	case errors.As(err, &unreadable):
+		return no(fettlev1.ReasonInvalid, unreadable.Error())
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		return no(fettlev1.ReasonInvalid, err.Error())
 	case apierrors.IsForbidden(err):
