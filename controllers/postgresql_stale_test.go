@@ -1,0 +1,30 @@
+package controllers_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
+)
+
+var _ = Describe("What the agents of a PostgreSQL say", func() {
+	It("is asked for again soon while one of them says that it is not ready, though the kubelet says it is", func(ctx context.Context) {
+		namespace, fake := newDatabases(ctx)
+		pg := newPostgreSQL(namespace, "stale", instances(2))
+		createDatabase(ctx, pg)
+		fake.With(func(d *databases) {
+			d.Status["stale-1"] = func(s *peer.Status) { s.Ready = false }
+		})
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "stale-1"}}
+		Expect(user.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
+		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("False InstanceNotReady"))
+		fake.With(func(d *databases) { delete(d.Status, "stale-1") })
+		// An answer is believed for a minute while nothing happens.
+		Eventually(pgReady, "40s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
+	})
+})
