@@ -8,6 +8,7 @@ import (
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,7 +30,12 @@ type inputs struct {
 	// secretMissing names one of those Secrets that does not exist.
 	secretMissing string
 	// wishesHash is that of what the primary should be told; empty while there is none, or a password is missing.
-	wishesHash        string
+	wishesHash string
+	// rotating is set while a password is being rotated; retell when it is not known how far replicas must have replayed for
+	// it, and the primary is to say it again.
+	rotating, retell bool
+	// waiting is why a rotation takes long.
+	waiting           string
 	parameters        error
 	monitoringMissing bool
 	// alerts are the rules of the PrometheusRule.
@@ -87,7 +93,8 @@ func calm(pg *databasev1alpha1.PostgreSQL, c *cluster) bool {
 			return false
 		}
 	}
-	return configuredBefore(pg) && c.set != nil && len(c.instances) == c.size() && c.primary() != nil &&
+	steady := configuredBefore(pg) && meta.IsStatusConditionTrue(pg.Status.Conditions, databasev1alpha1.PostgreSQLVolumesReady)
+	return steady && c.set != nil && len(c.instances) == c.size() && c.primary() != nil &&
 		c.primary().name == pg.Status.Primary && pg.Annotations[databasev1alpha1.AnnotationSwitchover] == ""
 }
 
@@ -176,27 +183,13 @@ func (r *reconciler) passwords(ctx context.Context, pg *databasev1alpha1.Postgre
 			complete = false
 			continue
 		}
-		in.passwords[c.role] = password{version: lives[i].ResourceVersion}
+		in.passwords[c.role] = password{version: in.certificates.seal(lives[i])}
+		in.rotating = in.rotating || len(lives[i].Data[keyNext]) > 0
 	}
 	if primary := in.cluster.primary(); primary != nil && complete {
 		in.wishesHash = wishesHash(pg, in.passwords, primary.pod)
 	}
-	return in.load(lives, in.wishesHash != "" && in.wishesHash == pg.Status.DesiredHash)
-}
-
-// load takes over the contents of the Secrets with passwords that Fettle made.
-func (in *inputs) load(lives []*corev1.Secret, told bool) error {
-	for i := range in.credentials {
-		c := &in.credentials[i]
-		if err := c.load(lives[i], told); err != nil {
-			return fmt.Errorf("password of role %s: %w", c.role, err)
-		}
-		if p, ok := in.passwords[c.role]; ok {
-			p.value = c.effective()
-			in.passwords[c.role] = p
-		}
-	}
-	return nil
+	return in.load(lives, r.known(pg, in))
 }
 
 // userVersions notes the versions of the Secrets that users gave. It is false where one is missing.
@@ -215,7 +208,7 @@ func (r *reconciler) userVersions(ctx context.Context, pg *databasev1alpha1.Post
 			complete, in.secretMissing = false, role.PasswordSecret.Name
 			continue
 		}
-		in.passwords[string(role.Name)] = password{version: version}
+		in.passwords[string(role.Name)] = password{version: version, own: true}
 	}
 	return complete, nil
 }
@@ -226,13 +219,13 @@ func (r *reconciler) secretVersion(ctx context.Context, pg *databasev1alpha1.Pos
 	if !r.watchSecrets {
 		reader = r.live
 	}
-	meta := &metav1.PartialObjectMetadata{}
-	meta.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	err := reader.Get(ctx, client.ObjectKey{Namespace: pg.Namespace, Name: name}, meta)
+	secret := &metav1.PartialObjectMetadata{}
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	err := reader.Get(ctx, client.ObjectKey{Namespace: pg.Namespace, Name: name}, secret)
 	if client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("get Secret %q: %w", name, err)
 	}
-	return meta.ResourceVersion, nil
+	return secret.ResourceVersion, nil
 }
 
 // userPasswords reads the passwords of users' own Secrets, by name, when they are to be told to the primary.
