@@ -200,7 +200,7 @@ func (r *reconciler) outcome(pg *databasev1alpha1.PostgreSQL, in *inputs, seen *
 	}
 	wait := askCalm
 	switch {
-	case in.rotating:
+	case in.rotating && seen.refused == "" && seen.cluster.primary() != nil:
 		r.agents.forget(client.ObjectKeyFromObject(pg)) // how far replicas have replayed is to be known anew
 		wait = askBusy
 	case asleep(pg, &seen.cluster):

@@ -62,7 +62,7 @@ const (
 	// primary, also where they would not do so by themselves. The operator removes it when all of them serve.
 	AnnotationReclone = "fettle.dev/reclone"
 	// AnnotationRotate, on a Secret of credentials that Fettle generated, asks for a new password. Any value that differs from the
-	// one in AnnotationRotated does.
+	// one in AnnotationRotated does, one request after the other. The Secret then names the other one of the role's two logins.
 	AnnotationRotate = "fettle.dev/rotate"
 	// AnnotationRotated, on the same Secret, is the value of AnnotationRotate that was carried out last.
 	AnnotationRotated = "fettle.dev/rotated"

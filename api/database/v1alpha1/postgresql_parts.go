@@ -80,7 +80,7 @@ type PostgreSQLRole struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=20
 	InRoles []ParentRole `json:"inRoles,omitempty"`
-	// connectionLimit is the greatest number of its connections; -1, the default, is none.
+	// connectionLimit is the greatest number of its connections, by each of its two logins; -1, the default, is none.
 	// +optional
 	// +kubebuilder:default=-1
 	// +kubebuilder:validation:Minimum=-1

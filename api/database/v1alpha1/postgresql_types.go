@@ -265,7 +265,7 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Paused",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	Paused bool `json:"paused,omitempty"`
 
-	// hibernated stops all instances and keeps their volumes, until it is false again.
+	// hibernated stops all instances, the primary first, and keeps their volumes, until it is false again.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Hibernated",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	Hibernated bool `json:"hibernated,omitempty"`
