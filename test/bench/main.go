@@ -31,6 +31,9 @@ import (
 	"syscall"
 	"time"
 
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
 	"github.com/fettle-dev/fettle/test/bench/failover"
 )
 
@@ -88,6 +91,7 @@ func run(ctx context.Context, args []string) error {
 	if o.mode == modePostgres {
 		return failover.Run(ctx, o.postgres)
 	}
+	ctrl.SetLogger(zap.New()) // of libraries, to standard error
 	b, err := newBench(ctx, o)
 	if err != nil {
 		return err

@@ -15,9 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
@@ -48,7 +46,6 @@ type pgMemoryResults struct {
 // postgresMemory measures the manager with PostgreSQLs of which everything but the operator is a fake: pods that are Ready
 // at once, and agents that answer to the operator over mTLS, renew their Leases, and tell of positions that change.
 func (b *bench) postgresMemory(ctx context.Context) (err error) {
-	ctrl.SetLogger(zap.New()) // that of the fake's cache
 	ctx, cancel := context.WithCancel(ctx)
 	plane, err := fakepg.Start(ctx, b.env.Admin, fakepg.Options{Log: func(err error) { b.say("%v", err) }})
 	if err != nil {
