@@ -20,7 +20,7 @@ const (
 	sendersTime = 250 * time.Millisecond
 	// reloadTime is how long after one process of the server all others have taken over a setting.
 	reloadTime = 20 * time.Millisecond
-	// slotsTime bounds the making of slots, which a promotion waits for.
+	// slotsTime bounds the making of slots beside a promotion.
 	slotsTime = 500 * time.Millisecond
 	// pause is the time between two tries.
 	pause = time.Second
@@ -104,8 +104,7 @@ func (a *Agent) promote(after uint32, at time.Duration) {
 	a.guard(a.input(at))
 	a.begin("promote", func(ctx context.Context) func() {
 		a.fence.Guard(process)
-		// The others follow from the moment on that the Lease is held: who finds no slot tries again only later.
-		a.ensureSlots(ctx, slots)
+		made := a.ensureSlots(ctx, slots)
 		err := a.reserve(timeline, after)
 		if err == nil {
 			err = a.fence.Allow(ctx)
@@ -119,19 +118,25 @@ func (a *Agent) promote(after uint32, at time.Duration) {
 		if err := a.acting.WaitPrimary(ctx); err != nil {
 			return nil // it has ended, or is being stopped
 		}
-		a.ensureSlots(ctx, slots)
+		<-made
 		status, err := a.status(ctx, a.acting)
 		return func() { a.isPrimary(process, status, err, after) }
 	})
 }
 
-// ensureSlots makes the slots of the others; what fails is looked at again later.
-func (a *Agent) ensureSlots(ctx context.Context, slots []string) {
-	ctx, cancel := context.WithTimeout(ctx, slotsTime)
-	defer cancel()
-	if _, err := a.acting.EnsureSlots(ctx, slots); err != nil {
-		a.log.Warn("slots", "error", err.Error())
-	}
+// ensureSlots makes the slots of the others beside the promotion: they follow from the moment on that the Lease is held, and
+// who finds no slot tries again only later. What fails is looked at again. The channel is closed when it is over.
+func (a *Agent) ensureSlots(ctx context.Context, slots []string) <-chan struct{} {
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		ctx, cancel := context.WithTimeout(ctx, slotsTime)
+		defer cancel()
+		if _, err := a.keeping.EnsureSlots(ctx, slots); err != nil {
+			a.log.Warn("slots", "error", err.Error())
+		}
+	}()
+	return over
 }
 
 // notPromoted notes that a standby stayed one.

@@ -54,6 +54,7 @@ func (a *Agent) observe(at time.Duration) {
 		go a.watchServer(a.epoch)
 	}
 	if a.own.Role != election.Primary {
+		a.followAddress()
 		return
 	}
 	if a.heartbeat.due(at) {
@@ -64,6 +65,13 @@ func (a *Agent) observe(at time.Duration) {
 			go a.claim(a.epoch, slices.Clone(a.config.Instances))
 		}
 		go a.keep(a.epoch, slotsFor(a.options.Cluster, a.options.Pod, a.config.Instances), a.checkpointed)
+	}
+}
+
+// followAddress has the configuration made again when the upstream is reached at another address than before.
+func (a *Agent) followAddress() {
+	if ip := a.peers.IP(a.own.Upstream); ip != "" && ip != a.upstreamIP {
+		a.upstreamIP, a.applied = ip, -1
 	}
 }
 

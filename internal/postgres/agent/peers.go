@@ -95,6 +95,18 @@ func (p *peers) Answers() map[int]peerAnswer {
 	return out
 }
 
+// IP is the address at which the agent of a pod answered last; "" if it never did.
+func (p *peers) IP(pod string) string {
+	ordinal, ok := peer.Ordinal(p.cluster, pod)
+	p.mutex.Lock()
+	m := p.members[ordinal]
+	p.mutex.Unlock()
+	if !ok || m == nil {
+		return ""
+	}
+	return m.client.IP()
+}
+
 func (p *peers) follow(ctx context.Context, m *member) {
 	defer m.client.Close()
 	for {

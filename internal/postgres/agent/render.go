@@ -87,6 +87,7 @@ func (a *Agent) settings(object *databasev1alpha1.PostgreSQL, r rendering) confi
 	}
 	if r.upstream != "" {
 		s.Upstream = new(a.tls.upstream(o.host(r.upstream), o.PostgresPort, config.SlotName(o.ordinal())))
+		s.Upstream.Address = a.peers.IP(r.upstream)
 	}
 	if object != nil {
 		s.Parameters = map[string]string{}

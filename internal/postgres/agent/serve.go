@@ -146,7 +146,7 @@ func listen(ctx context.Context, log *slog.Logger, address string, handler http.
 func (a *Agent) listen() error {
 	o := &a.options
 	return errors.Join(
-		listen(a.life, a.log, o.listenOn(o.PeerPort), newHandler(a), a.peers.files),
+		listen(a.life, a.log, o.listenOn(o.PeerPort), peer.Addressed(o.name(o.Pod), newHandler(a)), a.peers.files),
 		listen(a.life, a.log, o.listenOn(o.ProbePort), newProbes(a), nil),
 		listen(a.life, a.log, o.listenOn(o.MetricsPort), newMetricsHandler(a), nil),
 	)

@@ -51,6 +51,8 @@ type state struct {
 	// sample is what the server last said, streamed when its receiver was last seen to stream.
 	sample   sample
 	streamed time.Duration
+	// upstreamIP is where what this instance follows was last reached.
+	upstreamIP string
 	// prepared is set when Fettle's roles are there, slots are those that were made sure of.
 	prepared, checkpointed, claimed bool
 	slots                           []string

@@ -96,6 +96,9 @@ type TLS struct {
 type Upstream struct {
 	Host string
 	Port int
+	// Address is the IP address at which Host is reached. Without it PostgreSQL looks Host up, and can't be interrupted while
+	// nobody answers: the cluster's DNS may be gone together with a node. "" for none.
+	Address string
 	// Slot is the physical slot that the primary keeps for this instance; "" for none.
 	Slot string
 	// CertFile, KeyFile and CAFile are this instance's client certificate, and the CA of the primary's. The primary's

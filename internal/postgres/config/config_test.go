@@ -158,6 +158,19 @@ func TestConnInfo(t *testing.T) {
 	}
 }
 
+// TestAddressOfAnUpstream has libpq go to the address, and compare the certificate with the name.
+func TestAddressOfAnUpstream(t *testing.T) {
+	for _, c := range []struct{ host, address, want string }{
+		{"shop-0.shop-pods.shop.svc", "10.1.2.3", "host='shop-0.shop-pods.shop.svc' hostaddr='10.1.2.3' port='5432' "},
+		{"shop-0.shop-pods.shop.svc", "", "host='shop-0.shop-pods.shop.svc' port='5432' "},
+		{"10.1.2.3", "10.1.2.4", "host='10.1.2.3' port='5432' "},
+	} {
+		if got := (&Upstream{Host: c.host, Address: c.address}).ConnInfo("x-0", ""); !strings.HasPrefix(got, c.want) {
+			t.Errorf("want %s...\ngot  %s", c.want, got)
+		}
+	}
+}
+
 func TestMinimumsOfAStandby(t *testing.T) {
 	values := map[string]string{"max_connections": "50", "max_wal_senders": "16", "max_locks_per_transaction": "128"}
 	Minimums{MaxConnections: 100, MaxWALSenders: 12, MaxWorkerProcesses: 8, MaxPreparedTransactions: 5, MaxLocksPerTransaction: 64}.raise(values)

@@ -249,12 +249,12 @@ func (u *Upstream) connInfo(name string) string {
 // ConnInfo is how a client with a name reaches the server, in libpq's form. dbname is left out when it is empty, as
 // replication wants it.
 func (u *Upstream) ConnInfo(name, dbname string) string {
-	mode := "verify-full"
+	mode, address := "verify-full", u.Address
 	if _, err := netip.ParseAddr(u.Host); err == nil {
-		mode = "verify-ca" // libpq compares addresses with certificates from version 15 on only
+		mode, address = "verify-ca", "" // libpq compares addresses with certificates from version 15 on only
 	}
 	pairs := []struct{ key, value string }{
-		{"host", u.Host}, {"port", strconv.Itoa(cmp.Or(u.Port, 5432))}, {"user", ReplicationUser}, {"dbname", dbname},
+		{"host", u.Host}, {"hostaddr", address}, {"port", strconv.Itoa(cmp.Or(u.Port, 5432))}, {"user", ReplicationUser}, {"dbname", dbname},
 		{"sslmode", mode}, {"sslcert", u.CertFile}, {"sslkey", u.KeyFile}, {"sslrootcert", u.CAFile}, {"gssencmode", "disable"},
 		{"application_name", name}, {"connect_timeout", "5"},
 		{"keepalives_idle", "5"}, {"keepalives_interval", "2"}, {"keepalives_count", "3"}, {"tcp_user_timeout", "10000"},

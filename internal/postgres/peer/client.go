@@ -10,7 +10,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/fettle-dev/fettle/internal/postgres/election"
@@ -22,12 +24,17 @@ const (
 	maxBody = 1 << 20
 	// dialTimeout bounds the way to a connection; a call's own deadline may be shorter.
 	dialTimeout = 2 * time.Second
+	// nameTimeout is what the way by name may take when the address is known from before: the cluster's DNS may be gone
+	// together with a node.
+	nameTimeout = 400 * time.Millisecond
 )
 
 // Client speaks with one agent. It is safe for concurrent use; calls last no longer than their context.
 type Client struct {
 	base string
 	http *http.Client
+	// known is the address, with the port, at which the agent answered last.
+	known atomic.Pointer[string]
 }
 
 // NewClient is for an agent that is known as host in its certificate and is reached at address (host:port). Nothing is
@@ -50,22 +57,57 @@ func NewClient(host, address string, pair pki.Pair, authority []byte) (*Client, 
 }
 
 func newClient(host, address string, current func() (*tls.Certificate, *x509.CertPool, error)) *Client {
-	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 5 * time.Second}
-	return &Client{
-		base: "https://" + host,
-		http: &http.Client{
-			Transport: &http.Transport{
-				TLSClientConfig:     clientTLS(host, current),
-				TLSHandshakeTimeout: dialTimeout,
-				// Over HTTP/1.1 a call that times out takes its connection with it, and no call waits behind another.
-				MaxIdleConns: 2, IdleConnTimeout: 30 * time.Second,
-				DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-					return dialer.DialContext(ctx, "tcp", address)
-				},
-			},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	c := &Client{base: "https://" + host}
+	c.http = &http.Client{
+		Transport: &http.Transport{
+			TLSClientConfig:     clientTLS(host, current),
+			TLSHandshakeTimeout: dialTimeout,
+			// Over HTTP/1.1 a call that times out takes its connection with it, and no call waits behind another.
+			MaxIdleConns: 2, IdleConnTimeout: 30 * time.Second,
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx, address) },
 		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+	return c
+}
+
+// dial goes by the name, and where that leads nowhere to the address that was good last. Who is there says its certificate.
+func (c *Client) dial(ctx context.Context, address string) (net.Conn, error) {
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 5 * time.Second}
+	known := c.known.Load()
+	if known == nil {
+		return dialer.DialContext(ctx, "tcp", address)
+	}
+	byName, cancel := context.WithTimeout(ctx, nameTimeout)
+	defer cancel()
+	conn, err := dialer.DialContext(byName, "tcp", address)
+	if err == nil || ctx.Err() != nil {
+		return conn, err
+	}
+	if conn, failure := dialer.DialContext(ctx, "tcp", *known); failure == nil {
+		return conn, nil
+	}
+	return nil, err
+}
+
+// reached notes where the agent answered. An address that another agent has by now is forgotten.
+func (c *Client) reached(address string, code int) {
+	if code == http.StatusMisdirectedRequest {
+		c.known.Store(nil)
+		c.http.CloseIdleConnections()
+	} else if known := c.known.Load(); known == nil || *known != address {
+		c.known.Store(&address)
+	}
+}
+
+// IP is the address at which the agent answered last; "" if it never did.
+func (c *Client) IP() string {
+	known := c.known.Load()
+	if known == nil {
+		return ""
+	}
+	ip, _, _ := net.SplitHostPort(*known) // it was made by the standard library
+	return ip
 }
 
 // Close ends connections that no call uses.
@@ -106,6 +148,8 @@ func call[T any](ctx context.Context, c *Client, method, path string, in any) (o
 		}
 		body = bytes.NewReader(encoded)
 	}
+	var address string
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { address = got.Conn.RemoteAddr().String() }})
 	request, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return out, err
@@ -122,6 +166,7 @@ func call[T any](ctx context.Context, c *Client, method, path string, in any) (o
 	if err != nil {
 		return out, fmt.Errorf("%s %s: %w", method, path, err)
 	}
+	c.reached(address, response.StatusCode)
 	if response.StatusCode != http.StatusOK {
 		return out, &AnswerError{Code: response.StatusCode, Text: firstLine(answer)}
 	}

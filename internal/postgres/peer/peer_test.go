@@ -69,11 +69,16 @@ func serve(t *testing.T, files *Files) string {
 		}
 		_ = json.NewEncoder(w).Encode(Result{Items: []Item{{Kind: KindRole, Name: in.Roles[0].Name}}})
 	}, pki.Operator))
+	return serveAs(t, files, mux)
+}
+
+func serveAs(t *testing.T, files *Files, handler http.Handler) string {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: mux, TLSConfig: files.ServerTLS()}
+	server := &http.Server{Handler: handler, TLSConfig: files.ServerTLS()}
 	go func() { _ = server.ServeTLS(listener, "", "") }()
 	t.Cleanup(func() { _ = server.Close() })
 	return listener.Addr().String()

@@ -169,3 +169,15 @@ func Allow(next http.HandlerFunc, names ...string) http.HandlerFunc {
 		next(w, r)
 	}
 }
+
+// Addressed answers only what is meant for the agent called host: all of a cluster's have the same certificate, and the
+// address of one that is gone may become another's. Others get 421.
+func Addressed(host string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Host != host {
+			http.Error(w, "this is "+host+", another agent was asked for", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
