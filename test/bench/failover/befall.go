@@ -48,6 +48,7 @@ func (s *suite) befall(ctx context.Context, r row, number int) (Result, error) {
 	if err := sleep(ctx, r.rest+rand.N(renew)); err != nil { //nolint:gosec // nothing secret
 		return out.result, err
 	}
+	out.result.Node = p.pod.Spec.NodeName
 	logs := s.follow(ctx, fmt.Sprintf("%s-%s-%d", r.name, s.mode, number))
 	lag := s.watchLag(ctx, p)
 	err = out.measure(ctx, p)
@@ -122,7 +123,7 @@ func (r *run) happen(ctx context.Context, p primary) error {
 		r.result.Stuck = true
 		r.say("%s: %s", r.row.name, err)
 	}
-	if r.inside != nil {
+	if r.inside != nil && !r.result.Stuck {
 		r.result.Margin = r.client.Gap(r.begun).To.Answered.Sub(r.inside.Last())
 	}
 	if err := r.setRight(ctx, n); err != nil {

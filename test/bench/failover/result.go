@@ -3,6 +3,7 @@ package failover
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +21,8 @@ type Result struct {
 	Operator    string `json:"operator"`
 	Synchronous bool   `json:"synchronous"`
 	Number      int    `json:"number"`
+	// Node that the primary was on.
+	Node string `json:"node"`
 	// Gap is the longest time without an acknowledged row, or until a new PostgreSQL was Ready; Limit what it may be.
 	Gap   time.Duration `json:"gapNanoseconds"`
 	Limit time.Duration `json:"limitNanoseconds"`
@@ -63,8 +66,8 @@ func (r Result) Amiss() string {
 
 // String is a line of the log.
 func (r Result) String() string {
-	text := fmt.Sprintf("%s %d, operator %s: %d ms; %d rows, %d lost, %d twice, %d by two, %d changes, %d errors", r.Row, r.Number, r.Operator,
-		r.Gap.Milliseconds(), r.Rows, r.Lost, r.Duplicated, r.Overlapping, r.Changes, r.Errors)
+	text := fmt.Sprintf("%s %d, operator %s, primary on %s: %d ms; %d rows, %d lost, %d twice, %d by two, %d changes, %d errors", r.Row, r.Number, r.Operator,
+		cmp.Or(r.Node, "none"), r.Gap.Milliseconds(), r.Rows, r.Lost, r.Duplicated, r.Overlapping, r.Changes, r.Errors)
 	if r.Margin != 0 {
 		text += fmt.Sprintf(", %d ms between the two sides", r.Margin.Milliseconds())
 	}
