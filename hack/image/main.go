@@ -23,7 +23,7 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(registryCommand(), buildCommand(), dockerfileCommand(), standInsCommand())
+	root.AddCommand(registryCommand(), buildCommand(), dockerfileCommand(), standInsCommand(), rootCommand())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintf(os.Stderr, "image: %v\n", err)
 		os.Exit(1) //nolint:gocritic // there is nothing left to defer

@@ -1,16 +1,13 @@
 package standin
 
-import (
-	"strings"
-
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-)
+import v1 "github.com/google/go-containerregistry/pkg/v1"
 
 // The releases of Debian that the images come from, and which version each of them has.
 const (
 	bullseye = "bullseye" // PostgreSQL 13
 	bookworm = "bookworm" // PostgreSQL 15, nginx 1.22, MariaDB 10.11, Redis 7.0
 	trixie   = "trixie"   // PostgreSQL 17, Valkey 8
+	forky    = "forky"    // PostgreSQL 18; not released yet
 )
 
 func debian(suite string) *Recipe {
@@ -65,37 +62,15 @@ func databases() []*Recipe {
 		keyValue("valkey", trixie, []string{"valkey-server", "valkey-tools"}, versions("docker.io/valkey/valkey", "8", "8-alpine", "latest")),
 		debian(bullseye),
 		postgres("13", bullseye),
+		onDemand(debian(forky)),
+		onDemand(postgres("18", forky)),
+		postgresAlpine("17", trixie),
 	}
 }
 
-// postgres leaves out the just-in-time compiler, which is most of the packages' size.
-func postgres(version, suite string) *Recipe {
-	return &Recipe{
-		Name: "postgres-" + version, From: "debian-" + suite,
-		Images:   versions("docker.io/library/postgres", version, version+"-"+suite),
-		Packages: []string{"postgresql-" + version, "locales"},
-		Files:    []string{"postgres", "gosu"},
-		Links:    map[string]string{"/docker-entrypoint.sh": "usr/local/bin/docker-entrypoint.sh"},
-		Folders:  map[string]int64{"/docker-entrypoint-initdb.d": 0o755, "/run/postgresql": 0o3777},
-		Without: []string{
-			"/usr/lib/postgresql/*/lib/bitcode", "/usr/lib/postgresql/*/lib/llvmjit*", "/usr/lib/*/libLLVM*", "/usr/lib/*/libz3.so*", "/usr/lib/llvm-*",
-		},
-		Before: systemUser("postgres", "999", "/var/lib/postgresql"),
-		After: strings.ReplaceAll(`localedef -i en_US -c -f UTF-8 -A /usr/share/locale/locale.alias en_US.UTF-8
-rm -rf /var/lib/postgresql/VERSION /etc/postgresql/VERSION
-install -d -o postgres -g postgres -m 0755 /var/lib/postgresql
-install -d -o postgres -g postgres -m 1777 /var/lib/postgresql/data
-sed -i "s/^#listen_addresses = 'localhost'/listen_addresses = '*'/" /usr/share/postgresql/VERSION/postgresql.conf.sample
-grep -q "^listen_addresses = '\*'" /usr/share/postgresql/VERSION/postgresql.conf.sample`, "VERSION", version),
-		Config: v1.Config{
-			Entrypoint: []string{"docker-entrypoint.sh"}, Cmd: []string{"postgres"}, StopSignal: "SIGINT", WorkingDir: "/",
-			Env: []string{
-				defaultPath + ":/usr/lib/postgresql/" + version + "/bin", "LANG=en_US.utf8", "PG_MAJOR=" + version, "PGDATA=/var/lib/postgresql/data",
-			},
-			ExposedPorts: map[string]struct{}{"5432/tcp": {}},
-			Volumes:      map[string]struct{}{"/var/lib/postgresql/data": {}},
-		},
-	}
+func onDemand(r *Recipe) *Recipe {
+	r.OnDemand = true
+	return r
 }
 
 func mysql() *Recipe {

@@ -14,11 +14,12 @@ func Recipes() []*Recipe {
 	return slices.Concat(clusterImages(), webServers(), databases())
 }
 
-// Names are the short names of the recipes that make an image; cluster leaves only those that the local cluster needs to start.
+// Names are the short names of the recipes that make an image, but for those on demand; cluster leaves only those that the local cluster
+// needs to start.
 func Names(cluster bool) []string {
 	var names []string
 	for _, r := range Recipes() {
-		if len(r.Images) > 0 && (r.Cluster || !cluster) {
+		if len(r.Images) > 0 && !r.OnDemand && (r.Cluster || !cluster) {
 			names = append(names, r.Name)
 		}
 	}

@@ -65,6 +65,9 @@ func (b *Builder) debootstrap(ctx context.Context, r *Recipe) (layer.Set, error)
 	args := []string{r.Suite, root}
 	if mirror := b.mirror(ctx); mirror != "" {
 		args = append(args, mirror)
+		if _, err := os.Stat("/usr/share/debootstrap/scripts/" + r.Suite); err != nil {
+			args = append(args, "sid") // a release that this machine's debootstrap does not know is made like the newest one
+		}
 	}
 	if err := b.isolated(ctx, "mount -t proc proc /proc\nexec debootstrap --variant=minbase \"$@\"", args...); err != nil {
 		return nil, err
@@ -150,6 +153,15 @@ func (b *Builder) root(ctx context.Context, name string) (string, error) {
 	}
 	b.roots[name] = root
 	return root, nil
+}
+
+// Extract writes the files of a stand-in's image into a folder.
+func (b *Builder) Extract(ctx context.Context, name, folder string) error {
+	image, err := b.Image(ctx, name)
+	if err != nil {
+		return err
+	}
+	return b.extract(ctx, image, folder)
 }
 
 func (b *Builder) extract(ctx context.Context, image v1.Image, root string) error {

@@ -32,6 +32,8 @@ type Recipe struct {
 	Images []string
 	// Cluster says that the local cluster needs the image to start.
 	Cluster bool
+	// OnDemand is made only when it is asked for by name: its release of Debian may lose the packages any day.
+	OnDemand bool `json:"-"`
 	// From is the recipe that this one adds to; empty is scratch.
 	From string
 	// Suite makes a Debian root of that release.

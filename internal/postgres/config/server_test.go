@@ -44,6 +44,9 @@ SELECT name, concat_ws(E'\t', context, vartype, coalesce(unit, '-'), coalesce(mi
 	if _, err := pgx.ForEachRow(rows, []any{&name, &line, &values}, func() error {
 		known := strings.Split(table[name].values, ",")
 		for _, value := range values {
+			if value == "io_uring" {
+				continue // a pod may not: seccomp's default profile refuses its system calls
+			}
 			if !slices.Contains(known, value) {
 				t.Errorf("%s takes %s, which the table does not have", name, value)
 			}
@@ -53,11 +56,14 @@ SELECT name, concat_ws(E'\t', context, vartype, coalesce(unit, '-'), coalesce(mi
 	}); err != nil {
 		t.Fatal(err)
 	}
-	delete(live, "extension_destdir") // Debian's own
+	delete(live, "extension_destdir")       // Debian's own
+	delete(live, "output_plugin_libraries") // came with minor versions, and names libraries: a user who sets it is told that there is none
 	want := map[string]string{}
 	for name, entry := range table {
 		want[name] = entry.line
 	}
+	delete(live, "server_version_num")
+	delete(want, "server_version_num") // has the minor version as its bounds
 	if diff := cmp.Diff(live, want, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("-server %d +table\n%s", major, diff)
 	}

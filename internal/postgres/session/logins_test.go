@@ -50,6 +50,7 @@ func TestLogins(t *testing.T) {
 	i := ca.Primary(t, "logins-0")
 	c := i.Session(t)
 	admin := superuser(t, i, "postgres")
+	needsLogins(t, admin)
 	for _, role := range []string{"myapp", strings.Repeat("x", 63)} {
 		login := config.SecondLogin(role)
 		_, err := c.EnsureRoles(ctx, []session.Role{{Name: role, Login: true, Verifier: verifierOf(t, "first")}})
@@ -97,6 +98,16 @@ func TestLogins(t *testing.T) {
 	}
 }
 
+// needsLogins skips a test with a server of a minor version that has no second logins.
+func needsLogins(t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	var number int
+	must(t, conn.QueryRow(t.Context(), "SELECT current_setting('server_version_num')::int").Scan(&number))
+	if err := session.CheckVersion(number); err != nil {
+		t.Skip(err)
+	}
+}
+
 // TestSyncLogins holds that a login follows the settings of its role, and that who is shut out stays out.
 func TestSyncLogins(t *testing.T) {
 	ctx := bounded(t)
@@ -107,6 +118,7 @@ func TestSyncLogins(t *testing.T) {
 	c := i.Session(t)
 	must(t, c.WaitSetting(ctx, "log_statement", "all"))
 	admin := superuser(t, i, "postgres")
+	needsLogins(t, admin)
 	_, err := c.EnsureRoles(ctx, []session.Role{{Name: "myapp", Login: true}, {Name: "other"}, {Name: "fettle_odd", MemberOf: []string{"other"}}})
 	must(t, err)
 	wish := session.Login{Of: "myapp", Verifier: verifierOf(t, "second"), Allowed: true}

@@ -217,7 +217,7 @@ func (i *Instance) Session(t testing.TB) *session.Client {
 
 // SessionOptions name the server's socket.
 func (i *Instance) SessionOptions() session.Options {
-	return session.Options{SocketDir: i.SocketDir(), Port: i.Settings.Port}
+	return session.Options{SocketDir: i.SocketDir(), Port: i.Settings.Port, StatementTimeout: patience}
 }
 
 // Log keeps what a server writes.

@@ -1,0 +1,4 @@
+package session
+
+// CheckVersion is for tests that need second logins.
+var CheckVersion = checkVersion
