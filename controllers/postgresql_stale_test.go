@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 )
 
@@ -18,11 +19,13 @@ var _ = Describe("What the agents of a PostgreSQL say", func() {
 		pg := newPostgreSQL(namespace, "stale", instances(2))
 		createDatabase(ctx, pg)
 		fake.With(func(d *databases) {
-			d.Status["stale-1"] = func(s *peer.Status) { s.Ready = false }
+			d.Status["stale-1"] = func(s *peer.Status) { s.Ready, s.Message = false, "still starting" }
 		})
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "stale-1"}}
 		Expect(user.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
-		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("False InstanceNotReady"))
+		Eventually(field(pg, func(pg *databasev1alpha1.PostgreSQL) string { return pg.Status.Instances[1].Message })).
+			WithContext(ctx).Should(ContainSubstring("still starting"))
+		Expect(pgReady(ctx, pg)).To(Equal("False InstanceNotReady"))
 		fake.With(func(d *databases) { delete(d.Status, "stale-1") })
 		// An answer is believed for a minute while nothing happens.
 		Eventually(pgReady, "40s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
