@@ -87,10 +87,16 @@ func scale(pg *databasev1alpha1.PostgreSQL, c *cluster) (int, step) {
 	return shrink(c, want)
 }
 
-// hibernate stops all at once: the agents have stopped their servers in order by then, and remember who was primary.
+// hibernate takes the pods away when no server runs in them any more: the agents stop the primary first, while the others
+// follow it, so that all have all that it wrote.
 func hibernate(c *cluster) (int, step) {
 	if c.size() == 0 && len(c.running()) == 0 {
 		return 0, step{}
+	}
+	for _, in := range c.running() {
+		if c.size() > 0 && in.serves() {
+			return c.size(), wait(databasev1alpha1.ReasonScaling, "%s is being stopped; the primary is the first, so that all instances have all that it wrote", in.name)
+		}
 	}
 	return 0, wait(databasev1alpha1.ReasonScaling, "all instances are being stopped")
 }
