@@ -170,5 +170,7 @@ func postgresSpecs() {
 			Expect(ns.databaseReady(ctx, "three").Status.ReadyInstances).To(Equal("3/3"))
 			write(ctx)
 		})
+
+		databaseFaultSpecs(&ns, "three")
 	})
 }
