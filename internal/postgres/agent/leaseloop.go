@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 )
 
@@ -110,8 +112,17 @@ func (a *Agent) writeLease(lease election.Lease, at time.Duration) {
 		a.post(func() {
 			a.ops.lease = nil
 			a.wroteLease(written, err, now())
+			if a.stopping && lease.Released && hopeless(err) {
+				a.log.Info("ends without giving the Lease back: it, or the right to write it, is gone")
+				a.exit()
+			}
 		})
 	}()
+}
+
+// hopeless reports whether no write of the Lease will succeed: the PostgreSQL is being deleted, and what it owns has gone first.
+func hopeless(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err)
 }
 
 // wroteLease notes the outcome of a write. A refusal is followed by a read.

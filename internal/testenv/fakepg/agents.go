@@ -6,6 +6,8 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -51,6 +53,7 @@ func (p *Plane) serve(ctx context.Context, w *world, pod *corev1.Pod) (string, e
 	}
 	server := &http.Server{
 		Handler: p.handler(w.key, pod.Name, pod.UID), ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog: log.New(io.Discard, "", 0), // clients that crash are part of the tests
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 			return p.certificate(hello.Context(), w.key)
 		}},

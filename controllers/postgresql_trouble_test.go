@@ -1,0 +1,167 @@
+package controllers_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/test/audit"
+)
+
+// pgSays reads pg again and says the status, reason and message of a condition.
+func pgSays(pg *databasev1alpha1.PostgreSQL, conditionType string) func(context.Context) string {
+	return func(ctx context.Context) string {
+		state := pgCondition(ctx, pg, conditionType)
+		if c := meta.FindStatusCondition(pg.Status.Conditions, conditionType); c != nil {
+			return state + ": " + c.Message
+		}
+		return state
+	}
+}
+
+// expectNothingDeleted asserts that the operator deleted nothing since the mark.
+func (l ledger) expectNothingDeleted(ctx context.Context) {
+	GinkgoHelper()
+	summary := l.summary(ctx)
+	Expect(summary.Where(func(k audit.Key) bool { return k.Verb == "delete" || k.Verb == "deletecollection" }).Writes()).To(BeZero(), summary.String())
+}
+
+var _ = Describe("A PostgreSQL in trouble", func() {
+	DescribeTable("names the instance, says what to do, and deletes nothing",
+		func(ctx context.Context, conditionType, expected string, change func(*databases)) {
+			namespace, fake := newDatabases(ctx)
+			fake.With(change)
+			ledger := count(ctx, namespace)
+			pg := newPostgreSQL(namespace, "ill", instances(2))
+			Expect(user.Create(ctx, pg)).To(Succeed())
+			Eventually(pgSays(pg, conditionType), "90s").WithContext(ctx).Should(MatchRegexp(expected))
+			Expect(pgReady(ctx, pg)).To(HavePrefix("False "))
+			ledger.expectNothingDeleted(ctx)
+
+			By("mending it")
+			fake.With(func(d *databases) {
+				clear(d.Held)
+				clear(d.Unschedulable)
+				clear(d.Missing)
+				clear(d.Used)
+			})
+			if conditionType == databasev1alpha1.PostgreSQLVolumesReady {
+				return // it takes a minute until the agents are asked again
+			}
+			Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
+			ledger.expectNothingDeleted(ctx)
+		},
+		Entry("the image of the first instance can't be pulled", databasev1alpha1.PostgreSQLPrimaryReady,
+			`^False ImagePullBackOff: pod ill-0 can't pull image "docker.io/library/postgres:16": check spec.version, spec.image and spec.imagePullSecrets$`,
+			func(d *databases) {
+				d.Held["ill-0"], d.Held["ill-1"] = "ErrImagePull", "ImagePullBackOff"
+			}),
+		Entry("the image of a replica can't be pulled", databasev1alpha1.PostgreSQLInstancesReady, `^False ImagePullBackOff: pod ill-1 can't pull image`,
+			func(d *databases) { d.Held["ill-1"] = "ImagePullBackOff" }),
+		Entry("a pod that no node has room for", databasev1alpha1.PostgreSQLInstancesReady,
+			`^False Unschedulable: pod ill-1 can't be scheduled: 0/3 nodes are available: 3 Insufficient memory.* spec.resources`,
+			func(d *databases) { d.Unschedulable["ill-1"] = "0/3 nodes are available: 3 Insufficient memory." }),
+		Entry("a pod that a quota refuses", databasev1alpha1.PostgreSQLInstancesReady, `^False InstanceNotReady: ill-1 has no pod yet: .*kubectl describe statefulset ill`,
+			func(d *databases) { d.Missing["ill-1"] = true }),
+		Entry("a disk that is full", databasev1alpha1.PostgreSQLVolumesReady, `^False DiskFull: the volume of ill-1 is 95% or more full: raise spec.storage, or set spec.autoGrow$`,
+			func(d *databases) { d.Used["ill-1"] = 97 }),
+	)
+
+	It("says which claim can't grow and why, and keeps the database running", func(ctx context.Context) {
+		namespace, fake := newDatabases(ctx)
+		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Provisioner: "example.com/fake", AllowVolumeExpansion: new(true)}
+		Expect(user.Create(ctx, class)).To(Succeed())
+		pg := newPostgreSQL(namespace, "stuck", instances(2), func(s *databasev1alpha1.PostgreSQLSpec) { s.StorageClassName = &class.Name })
+		createDatabase(ctx, pg)
+		fake.With(func(d *databases) { d.Stuck["stuck-1"] = "the pool is exhausted" })
+		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) { pg.Spec.Storage = resource.MustParse("2Gi") })
+		Eventually(pgSays(pg, databasev1alpha1.PostgreSQLVolumesReady)).WithContext(ctx).Should(
+			Equal("False VolumeStuck: claim data-stuck-1 can't be made larger: the pool is exhausted"))
+		Expect(pgCondition(ctx, pg, databasev1alpha1.PostgreSQLPrimaryReady)).To(Equal("True PrimaryReady"))
+		fake.With(func(d *databases) {
+			Expect(d.Replaced).To(BeEmpty())
+			clear(d.Stuck)
+		})
+		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
+	})
+
+	It("says that a class has no room to grow, which the API server refuses", func(ctx context.Context) {
+		namespace, _ := newDatabases(ctx)
+		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Provisioner: "example.com/fake"}
+		Expect(user.Create(ctx, class)).To(Succeed())
+		pg := newPostgreSQL(namespace, "rigid", func(s *databasev1alpha1.PostgreSQLSpec) { s.StorageClassName = &class.Name })
+		createDatabase(ctx, pg)
+		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) { pg.Spec.Storage = resource.MustParse("2Gi") })
+		Eventually(pgSays(pg, databasev1alpha1.PostgreSQLVolumesReady)).WithContext(ctx).Should(
+			And(HavePrefix("False VolumeStuck: "), ContainSubstring("data-rigid-0"), ContainSubstring("allowVolumeExpansion")))
+		Expect(pgCondition(ctx, pg, databasev1alpha1.PostgreSQLPrimaryReady)).To(Equal("True PrimaryReady"))
+	})
+
+	It("grows by itself, step by step, no further than it may", func(ctx context.Context) {
+		namespace, fake := newDatabases(ctx)
+		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Provisioner: "example.com/fake", AllowVolumeExpansion: new(true)}
+		Expect(user.Create(ctx, class)).To(Succeed())
+		fake.With(func(d *databases) { d.Used["filling-1"] = 250 }) // of 1Gi: it is full until there are 3Gi, and then below the threshold
+		pg := newPostgreSQL(namespace, "filling", instances(2), func(s *databasev1alpha1.PostgreSQLSpec) {
+			s.StorageClassName = &class.Name
+			s.AutoGrow = &databasev1alpha1.PostgreSQLAutoGrow{Threshold: 90, Step: "1Gi", Max: resource.MustParse("5Gi")}
+		})
+		createDatabase(ctx, pg)
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "data-filling-0"}}
+		size := field(claim, func(c *corev1.PersistentVolumeClaim) string { return c.Spec.Resources.Requests.Storage().String() })
+		Expect(size(ctx)).To(Equal("3Gi"), "all volumes grow together")
+		fake.With(func(d *databases) { Expect(d.Replaced).To(BeEmpty()) })
+		Consistently(size).WithContext(ctx).Should(Equal("3Gi"))
+	})
+
+	It("names a Secret of a user's that lacks the password, and reads it when it has one", func(ctx context.Context) {
+		namespace, _ := newDatabases(ctx)
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "reader"}, StringData: map[string]string{"pass": "typo"}}
+		Expect(user.Create(ctx, secret)).To(Succeed())
+		pg := newPostgreSQL(namespace, "keyless", func(s *databasev1alpha1.PostgreSQLSpec) {
+			s.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader", PasswordSecret: &fettlev1.LocalReference{Name: "reader"}}}
+		})
+		Expect(user.Create(ctx, pg)).To(Succeed())
+		Eventually(pgSays(pg, databasev1alpha1.PostgreSQLConfigured)).WithContext(ctx).Should(
+			And(HavePrefix(`False SecretMissing: spec.roles: Secret "reader"`), ContainSubstring(`key "password"`)))
+		Expect(pgCondition(ctx, pg, databasev1alpha1.PostgreSQLPrimaryReady)).To(Equal("True PrimaryReady"))
+		patch(ctx, secret, `{"stringData":{"password":"right"}}`)
+		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
+	})
+
+	It("does not replace an authority that can't be read, and says how to go on", func(ctx context.Context) {
+		namespace, _ := newDatabases(ctx)
+		pg := newPostgreSQL(namespace, "broken")
+		createDatabase(ctx, pg)
+		authority := secretOf(pg, "-ca")
+		patch(ctx, authority, `{"stringData":{"tls.key":"nonsense"}}`)
+		Eventually(pgSays(pg, fettlev1.Ready)).WithContext(ctx).Should(
+			And(HavePrefix("False Invalid: "), ContainSubstring(`"broken-ca"`), ContainSubstring("restore it, or delete it")))
+		Expect(read(ctx, authority)).To(Succeed())
+		Expect(string(authority.Data["tls.key"])).To(Equal("nonsense"))
+		Expect(user.Delete(ctx, authority)).To(Succeed())
+		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
+	})
+
+	It("takes over no child of somebody else, whatever its kind", func(ctx context.Context) {
+		namespace, _ := newDatabases(ctx)
+		foreign := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "foreign-ro"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}},
+		}
+		Expect(user.Create(ctx, foreign)).To(Succeed())
+		pg := newPostgreSQL(namespace, "foreign")
+		Expect(user.Create(ctx, pg)).To(Succeed())
+		Eventually(pgSays(pg, fettlev1.Ready)).WithContext(ctx).Should(And(HavePrefix("False NameConflict: "), ContainSubstring("foreign-ro")))
+		Expect(user.Delete(ctx, foreign, client.GracePeriodSeconds(0))).To(Succeed())
+		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
+	})
+})
