@@ -74,7 +74,7 @@ type authorityError struct {
 }
 
 func (e *authorityError) Error() string {
-	return fmt.Sprintf("the authority in Secret %q can't be read: %s: restore it, or delete it to have a new one made", e.secret, e.err)
+	return fmt.Sprintf("secret %q holds no authority that can be read: %s: restore it, or delete it to have a new one made", e.secret, e.err)
 }
 
 func (e *authorityError) Unwrap() error { return e.err }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -23,9 +24,7 @@ func troubleOf(in *instance) *trouble {
 	}
 	pod := in.pod
 	if c := podCondition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
-		return &trouble{c.Reason, fmt.Sprintf(
-			"pod %s can't be scheduled: %s See spec.resources, spec.nodeSelector, spec.affinity and spec.tolerations, and kubectl describe pod %[1]s",
-			pod.Name, c.Message)}
+		return &trouble{c.Reason, fmt.Sprintf("pod %s can't be scheduled: %s", pod.Name, c.Message) + placementAdvice(c.Message)}
 	}
 	if pod.Status.Phase == corev1.PodFailed && pod.Status.Reason != "" {
 		return &trouble{pod.Status.Reason, fmt.Sprintf("pod %s failed: %s", pod.Name, pod.Status.Message)}
@@ -66,6 +65,14 @@ func containerTrouble(pod *corev1.Pod, c *corev1.ContainerStatus) *trouble {
 	}
 	return &trouble{"CrashLoopBackOff", fmt.Sprintf("container %s of pod %s keeps ending (%s, exit code %d): see kubectl logs --previous %s",
 		c.Name, pod.Name, last.Reason, last.ExitCode, pod.Name)}
+}
+
+// placementAdvice says what keeps pods from nodes; what is wrong with volumes is told of the claim.
+func placementAdvice(scheduler string) string {
+	if strings.Contains(strings.ToLower(scheduler), "volume") {
+		return ""
+	}
+	return " See spec.resources, spec.nodeSelector, spec.affinity and spec.tolerations."
 }
 
 // imageFrom says where the image of a container comes from.

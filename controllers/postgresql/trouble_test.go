@@ -33,7 +33,7 @@ func TestTroubleAtTheStart(t *testing.T) {
 		volumes  = "True VolumesReady: all volumes are bound and as large as they should be"
 		noPod    = "False InstanceNotReady: pg-0 has no pod yet: if it gets none, kubectl describe statefulset pg says why"
 		initdb   = "False InstanceNotReady: pg-0 does not serve: initdb: invalid locale name"
-		noCPU    = "False Unschedulable: pod pg-0 can't be scheduled: 3 Insufficient cpu."
+		noCPU    = "False Unschedulable: pod pg-0 can't be scheduled: 3 Insufficient cpu. See spec.resources, spec.nodeSelector, spec.affinity and spec.tolerations."
 		noClass  = "False Unschedulable: pod pg-0 can't be scheduled: pod has unbound immediate PersistentVolumeClaims"
 		noMemory = "False OOMKilled: container postgres of pod pg-0 needs more memory than its limit: raise spec.resources.limits.memory"
 	)

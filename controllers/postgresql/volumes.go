@@ -128,7 +128,7 @@ func volumesReady(pg *databasev1alpha1.PostgreSQL, c *cluster, g growth, failed 
 		}
 	}
 	if failed != nil {
-		return no(databasev1alpha1.ReasonVolumeStuck, fmt.Sprintf("the volumes can't be made larger: %s", failed))
+		return no(databasev1alpha1.ReasonVolumeStuck, fmt.Sprintf("the volumes can't be made larger: %s; their StorageClass needs allowVolumeExpansion: true", failed))
 	}
 	for i := range c.instances {
 		if v := claimState(&c.instances[i], g, now); v != nil {
