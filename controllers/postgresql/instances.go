@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/config"
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 )
 
@@ -48,6 +49,14 @@ func (i *instance) labelled(role string) bool {
 
 // needsRestart is true when parameters wait for a restart.
 func (i *instance) needsRestart() bool { return i.status != nil && len(i.status.PendingRestart) > 0 }
+
+// leadsByExample is true when all that a primary waits for is a restart that no other can do in its place: a standby must
+// not have less of some parameters than its primary, so it keeps what it has until the primary itself has come down.
+func (i *instance) leadsByExample() bool {
+	return !i.outdated && i.needsRestart() && slices.ContainsFunc(config.StandbyMinimums(), func(name string) bool {
+		return slices.Contains(i.status.PendingRestart, name)
+	})
+}
 
 // cluster is all instances, by ordinal: those that should be and those that are.
 type cluster struct {

@@ -185,7 +185,7 @@ func roll(c *cluster) step {
 	if primary == nil || (!primary.outdated && !primary.needsRestart()) {
 		return step{}
 	}
-	if to := c.successor(maxInstances); to != nil && !to.outdated {
+	if to := c.successor(maxInstances); to != nil && !to.outdated && !primary.leadsByExample() {
 		return switchover(to, primary.name+" has to be brought up to date")
 	}
 	if primary.outdated {

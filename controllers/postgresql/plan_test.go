@@ -17,7 +17,7 @@ import (
 )
 
 // picture makes a cluster of words, one for each instance in order: P primary, R replica, N not ready, - no pod; then ! for
-// outdated, ? for a restart that is needed, F for fenced, T for terminating, s for a server that its agent has stopped.
+// outdated, ? for a restart that is needed, m for one that the primary has to be the first for, F for fenced, T for terminating, s for a server that its agent has stopped.
 func picture(size int, words string) *cluster {
 	c := &cluster{set: &k8sappsv1.StatefulSet{Spec: k8sappsv1.StatefulSetSpec{Replicas: new(int32(size))}}}
 	if size < 0 {
@@ -31,7 +31,10 @@ func picture(size int, words string) *cluster {
 		in.outdated = strings.Contains(word, "!")
 		in.fenced = strings.Contains(word, "F")
 		if strings.Contains(word, "?") {
-			in.status = &peer.Status{Ready: word[0] != 'N', PendingRestart: []string{"max_connections"}}
+			in.status = &peer.Status{Ready: word[0] != 'N', PendingRestart: []string{"shared_buffers"}}
+		}
+		if strings.Contains(word, "m") {
+			in.status = &peer.Status{Ready: true, PendingRestart: []string{"max_connections"}}
 		}
 		if strings.Contains(word, "s") {
 			in.status = &peer.Status{Phase: peer.Stopped}
@@ -149,6 +152,9 @@ func TestNext(t *testing.T) {
 
 		{"replicas restart first", wanting(3), 3, "P? R? R?", "3 Restart pg-2 (Updating)"},
 		{"then the primary hands over", wanting(3), 3, "P? R R", "3 Switchover pg-1 (Switchover)"},
+		{"the primary restarts in place for what standbys follow it in", wanting(3), 3, "Pm R R", "3 Restart pg-0 (Updating)"},
+		{"after the replicas", wanting(3), 3, "Pm R Rm", "3 Restart pg-2 (Updating)"},
+		{"it hands over if its template is old", wanting(3), 3, "P!m R R", "3 Switchover pg-1 (Switchover)"},
 		{"and restarts as a replica", wanting(3, asks("pg-1")), 3, "R? P R", "3 Restart pg-0 (Updating)"},
 		{"one alone restarts", wanting(1), 1, "P?", "1 Restart pg-0 (Updating)"},
 		{"a restart waits for one that starts", wanting(3), 3, "P? R? N", "3 (Updating)"},

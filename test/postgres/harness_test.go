@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,8 +41,10 @@ type cluster struct {
 	ports     [4]int
 	authority *pki.Authority
 	instances []*instance
-	service   *link
-	primary   atomic.Int32 // ordinal that the Service routes to, -1 for none
+	// spare are prepared, and not asked for.
+	spare   []*instance
+	service *link
+	primary atomic.Int32 // ordinal that the Service routes to, -1 for none
 }
 
 const name = "db"
@@ -66,6 +69,16 @@ func (l *logFile) text() string {
 // newCluster makes the objects that the operator makes, and starts an agent for each instance.
 func newCluster(t testing.TB, replicas int, change func(*databasev1alpha1.PostgreSQL)) *cluster {
 	t.Helper()
+	out := newStopped(t, replicas, replicas, change)
+	for _, i := range out.instances {
+		i.start()
+	}
+	return out
+}
+
+// newStopped makes the objects, and prepares instances, of which there may be more than the PostgreSQL asks for.
+func newStopped(t testing.TB, replicas, prepared int, change func(*databasev1alpha1.PostgreSQL)) *cluster {
+	t.Helper()
 	c := newClient(t)
 	var err error
 	out := &cluster{t: t, client: c, namespace: env.Namespace(t), network: os.Getpid()%120 + 100 + int(networks.Add(1))%20}
@@ -83,9 +96,10 @@ func newCluster(t testing.TB, replicas int, change func(*databasev1alpha1.Postgr
 		out.ports[i] = freePort(t)
 	}
 	out.createObjects(replicas, change)
-	for ordinal := range replicas {
-		out.add(ordinal, replicas)
+	for ordinal := range prepared {
+		out.add(ordinal, prepared)
 	}
+	out.instances, out.spare = out.instances[:replicas], out.instances[replicas:]
 	out.primary.Store(-1)
 	out.service = newLink(t, out.serviceAddress(), func() string {
 		if at := int(out.primary.Load()); at >= 0 {
@@ -95,15 +109,12 @@ func newCluster(t testing.TB, replicas int, change func(*databasev1alpha1.Postgr
 	})
 	go out.route(t.Context())
 	t.Cleanup(out.end)
-	for _, i := range out.instances {
-		i.start()
-	}
 	return out
 }
 
 // end ends all processes. The logs of the instances go to the folder of FETTLE_PG_LOGS.
 func (c *cluster) end() {
-	for _, i := range c.instances {
+	for _, i := range slices.Concat(c.instances, c.spare) {
 		i.kill()
 		if dir := os.Getenv("FETTLE_PG_LOGS"); dir != "" {
 			_ = os.WriteFile(filepath.Join(dir, strings.ReplaceAll(c.t.Name(), "/", "-")+"-"+i.pod+".log"), []byte(i.log.text()), 0o600)

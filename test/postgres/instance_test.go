@@ -140,6 +140,9 @@ func (i *instance) signal(signal syscall.Signal) {
 
 // kill ends all processes of the instance, as the loss of its node does.
 func (i *instance) kill() {
+	if i.ended == nil {
+		return // it was never started
+	}
 	select {
 	case <-i.ended:
 	default:

@@ -55,6 +55,7 @@ func (a *Agent) startServer(name string, at time.Duration, standby bool, r rende
 		return func() {
 			if a.process == process && a.own.Process == election.Starting {
 				a.become(election.Up, now())
+				a.chores.next = 0
 				a.applied, a.checkpointed = generation, true // recovery ends with a checkpoint
 				a.log.Info("PostgreSQL takes connections", "role", string(a.own.Role))
 			}

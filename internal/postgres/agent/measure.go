@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"time"
 
@@ -46,6 +47,26 @@ func (a *Agent) measure() {
 				a.log.Warn("reload", "error", err.Error())
 			}
 		}
+	})
+}
+
+// tidy drops the slots that a standby has from when it was the primary: they would keep the log of all that follows.
+func (a *Agent) tidy() {
+	ctx, cancel := context.WithTimeout(a.life, settleTime)
+	defer cancel()
+	changed, err := a.keeping.EnsureSlots(ctx, nil)
+	if err != nil {
+		a.log.Debug("slots of a former primary", "error", err.Error())
+	}
+	if len(changed) > 0 {
+		a.log.Info("slots", "changed", changed)
+	}
+	a.post(func() {
+		wait := choresPause
+		if a.own.Role == election.Primary { // by now: it has others to look after
+			wait = 0
+		}
+		a.chores.over(now() + wait)
 	})
 }
 

@@ -55,6 +55,9 @@ func (a *Agent) observe(at time.Duration) {
 	}
 	if a.own.Role != election.Primary {
 		a.followAddress()
+		if a.chores.due(at) {
+			go a.tidy()
+		}
 		return
 	}
 	if a.heartbeat.due(at) {

@@ -97,7 +97,19 @@ func (v *view) clone(h string) *Decision {
 	if !v.serves(h) {
 		return wait("has no data: waits for a primary to copy")
 	}
+	if due := v.server.Since + v.Step; v.in.Now < due && v.unheard() {
+		v.wake(due)
+		return wait("has no data: waits for the others to answer, as one of them may be copied instead of " + h)
+	}
 	return do(Clone{Source: v.source(h)}, "has no data")
+}
+
+// unheard says that an instance has not answered.
+func (v *view) unheard() bool {
+	return slices.ContainsFunc(without(v.Instances, v.Self.Name), func(name string) bool {
+		_, ok := v.peer(name, v.recent())
+		return !ok
+	})
 }
 
 // source returns whom to copy: a standby that follows h, or h. One that is counted among those which confirmed commits

@@ -45,6 +45,10 @@ func TestRejoin(t *testing.T) {
 		}, "Rewind{pg-1}", ""},
 		{"waits after a crash", func(_ *Config, in *Input) { crash(in) }, "Wait{}", "after a crash"},
 		{"no data: copies a standby", func(_ *Config, in *Input) { in.Server = Server{} }, "Clone{pg-2}", ""},
+		{"leaves the others a moment to answer", func(_ *Config, in *Input) {
+			in.Server = Server{Since: now - 100*time.Millisecond}
+			delete(in.Peers, "pg-2")
+		}, "Wait{}", "waits for the others"},
 		{"or the primary", func(_ *Config, in *Input) { in.Server = Server{Data: Partial}; delete(in.Peers, "pg-2") }, "Clone{pg-1}", ""},
 		{"9: the primary, if it had confirmed commits", func(_ *Config, in *Input) {
 			in.Server, in.Lease.Lease.Sync = Server{}, []Quorum{quorum("pg-0", "pg-2")}

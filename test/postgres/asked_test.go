@@ -1,0 +1,95 @@
+package postgres
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
+)
+
+// change changes the spec.
+func (c *cluster) change(change func(*databasev1alpha1.PostgreSQLSpec)) {
+	c.t.Helper()
+	pg := &databasev1alpha1.PostgreSQL{}
+	if err := c.client.Get(c.t.Context(), client.ObjectKey{Namespace: c.namespace, Name: name}, pg); err != nil {
+		c.t.Fatal(err)
+	}
+	before := pg.DeepCopy()
+	change(&pg.Spec)
+	if err := c.client.Patch(c.t.Context(), pg, client.MergeFrom(before)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// told says that an event with that reason names all the words.
+func (c *cluster) told(reason string, words ...string) bool {
+	c.t.Helper()
+	events := &corev1.EventList{}
+	if err := c.client.List(c.t.Context(), events, client.InNamespace(c.namespace)); err != nil {
+		c.t.Fatal(err)
+	}
+	for _, event := range events.Items {
+		if event.Reason == reason && all(event.Message, words...) {
+			return true
+		}
+	}
+	return false
+}
+
+func all(text string, words ...string) bool {
+	for _, word := range words {
+		if !strings.Contains(text, word) {
+			return false
+		}
+	}
+	return true
+}
+
+// session is one with an instance, until the test ends.
+func (i *instance) session(t testing.TB) *pgx.Conn {
+	t.Helper()
+	conn, err := i.cluster.connect(t.Context(), i.address(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(t.Context()) })
+	return conn
+}
+
+// read is one value that an instance tells; "" when it does not answer.
+func (i *instance) read(query string) string {
+	conn, err := i.cluster.connect(i.cluster.t.Context(), i.address(0))
+	if err != nil {
+		return ""
+	}
+	defer conn.Close(i.cluster.t.Context())
+	var value string
+	if conn.QueryRow(i.cluster.t.Context(), query).Scan(&value) != nil {
+		return ""
+	}
+	return value
+}
+
+// exec has an instance do something.
+func (i *instance) exec(t testing.TB, statement string) {
+	t.Helper()
+	if _, err := i.session(t).Exec(t.Context(), statement); err != nil {
+		t.Fatalf("%s: %s: %s", i.pod, statement, err)
+	}
+}
+
+// says says that an agent's status is so.
+func (i *instance) says(is func(peer.Status) bool) func() bool {
+	return func() bool {
+		status, ok := i.status()
+		return ok && is(status)
+	}
+}
+
+// since is what an instance has logged since there were that many bytes.
+func (i *instance) since(bytes int) string { return i.log.text()[bytes:] }

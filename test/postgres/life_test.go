@@ -1,0 +1,233 @@
+package postgres
+
+import (
+	"crypto/tls"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/pki"
+)
+
+// TestLife changes what a cluster is asked for while it runs: its size, parameters and certificates.
+func TestLife(t *testing.T) {
+	t.Parallel()
+	c := newStopped(t, 2, 3, synchronous)
+	for _, i := range c.instances {
+		i.start()
+	}
+	leader := c.settled()
+	c.prepareLedger()
+	c.grows(t, leader)
+	c.shrinks(t, leader)
+	c.refused(t, leader)
+	c.restarts(t, leader)
+	c.certificates(t, leader)
+	if now := c.settled(); now != leader {
+		t.Errorf("the primary changed from %s to %s", leader.pod, now.pod)
+	}
+}
+
+// grows adds a third instance, which copies the one that is not the primary.
+func (c *cluster) grows(t *testing.T, leader *instance) {
+	t.Helper()
+	replica, added := c.other(leader), c.spare[0]
+	c.instances = append(c.instances, added)
+	c.change(func(spec *databasev1alpha1.PostgreSQLSpec) { spec.Replicas = new(int32(3)) })
+	added.start()
+	c.settled()
+	if !strings.Contains(added.log.text(), "election.Clone{Source:"+replica.pod+"}") {
+		t.Errorf("%s did not copy %s", added.pod, replica.pod)
+	}
+	c.eventually("commits to wait for any of both", time.Minute, leader.says(func(s peer.Status) bool {
+		return s.Sync != nil && s.Sync.Number == 1 && slices.Equal(s.Sync.Members, []string{replica.pod, added.pod})
+	}))
+}
+
+const slots = "SELECT coalesce(string_agg(slot_name, ',' ORDER BY slot_name), '-') FROM pg_replication_slots"
+
+// shrinks takes it away again.
+func (c *cluster) shrinks(t *testing.T, leader *instance) {
+	t.Helper()
+	replica, gone := c.other(leader), c.instances[2]
+	before := leader.read(slots)
+	c.change(func(spec *databasev1alpha1.PostgreSQLSpec) { spec.Replicas = new(int32(2)) })
+	gone.stop()
+	c.instances, c.spare = c.instances[:2], c.instances[2:]
+	c.eventually("commits to wait for the one that stays", time.Minute, leader.says(func(s peer.Status) bool {
+		c.published(t, leader)
+		return s.Sync != nil && s.Sync.Number == 1 && slices.Equal(s.Sync.Members, []string{replica.pod})
+	}))
+	c.eventually("the slot to go", time.Minute, func() bool { now := leader.read(slots); return now != "" && !strings.Contains(now, ",") })
+	if !strings.Contains(before, ",") {
+		t.Errorf("the slots were %s", before)
+	}
+	c.eventually("the record to have the new setting alone", time.Minute, func() bool { return len(c.quorums()) == 1 })
+}
+
+// quorums are the settings that a new primary has to satisfy, as the Lease has them.
+func (c *cluster) quorums() [][]string {
+	_, record := c.lease()
+	var out [][]string
+	list, _ := record["sync"].([]any)
+	for _, one := range list {
+		var names []string
+		members, _ := one.(map[string]any)["names"].([]any)
+		for _, name := range members {
+			names = append(names, name.(string))
+		}
+		out = append(out, names)
+	}
+	return out
+}
+
+// published holds that the setting that is loaded is one that a new primary would have to satisfy.
+func (c *cluster) published(t *testing.T, leader *instance) {
+	t.Helper()
+	before, ok := leader.status()
+	quorums := c.quorums()
+	after, still := leader.status()
+	if !ok || !still || before.Sync == nil || after.Sync == nil || !slices.Equal(before.Sync.Members, after.Sync.Members) {
+		return // it changed meanwhile
+	}
+	has := func(names []string) bool { return slices.Equal(names, after.Sync.Members) }
+	if len(after.Sync.Members) >= after.Sync.Number && !slices.ContainsFunc(quorums, has) {
+		t.Errorf("commits wait for one of %v, and the Lease has %v", after.Sync.Members, quorums)
+	}
+}
+
+func (c *cluster) parameters(parameters map[string]databasev1alpha1.ParameterValue) {
+	c.t.Helper()
+	c.change(func(spec *databasev1alpha1.PostgreSQLSpec) { spec.Parameters = parameters })
+}
+
+// refused sets a value that only PostgreSQL itself knows to be wrong. The one before stays, also over a crash, and what else
+// was asked for is taken over.
+func (c *cluster) refused(t *testing.T, leader *instance) {
+	t.Helper()
+	setting := func(name, value string) func() bool {
+		return func() bool { return leader.read("SHOW "+name) == value }
+	}
+	c.parameters(map[string]databasev1alpha1.ParameterValue{"timezone": "Europe/Berlin"})
+	c.eventually("a time zone", time.Minute, setting("timezone", "Europe/Berlin"))
+	c.parameters(map[string]databasev1alpha1.ParameterValue{"timezone": "Europe/Nowhere", "work_mem": "5MB"})
+	c.eventually("the other parameter", time.Minute, setting("work_mem", "5MB"))
+	c.eventually("the state page to tell of it", time.Minute, leader.says(func(s peer.Status) bool {
+		return all(s.ConfigError, "TimeZone", "Europe/Nowhere")
+	}))
+	killServer(leader)
+	c.eventually("PostgreSQL to end", time.Minute, func() bool { return leader.read("SHOW timezone") == "" })
+	c.eventually("the time zone from before the one that is refused", time.Minute, setting("timezone", "Europe/Berlin"))
+	c.settled()
+	c.parameters(nil)
+	c.eventually("no complaint any more", time.Minute, leader.says(func(s peer.Status) bool { return s.ConfigError == "" }))
+	c.eventually("the default", time.Minute, setting("timezone", "UTC"))
+}
+
+// restarts has all take over a parameter that needs it, and that a standby must not have less of than its primary.
+func (c *cluster) restarts(t *testing.T, leader *instance) {
+	t.Helper()
+	replica := c.other(leader)
+	pending := func(s peer.Status) bool { return slices.Equal(s.PendingRestart, []string{"max_connections"}) }
+	c.parameters(map[string]databasev1alpha1.ParameterValue{"max_connections": "60"})
+	c.eventually("the primary to need a restart", time.Minute, leader.says(pending))
+	c.restart(t, replica)
+	if got := replica.read("SHOW max_connections"); got != "100" {
+		t.Errorf("the standby has %s connections, the primary 100", got)
+	}
+	_, before := leader.pids()
+	from := len(leader.log.text())
+	c.restart(t, leader)
+	if _, now := leader.pids(); now == before || strings.Count(leader.since(from), "PostgreSQL has ended") != 1 {
+		t.Errorf("the primary was not restarted once: %s", leader.since(from))
+	}
+	if got := leader.read("SHOW max_connections"); got != "60" {
+		t.Errorf("the primary has %s connections", got)
+	}
+	c.eventually("the standby to need another restart", time.Minute, replica.says(pending))
+	c.restart(t, replica)
+	if got := replica.read("SHOW max_connections"); got != "60" {
+		t.Errorf("the standby has %s connections", got)
+	}
+}
+
+// restart asks an agent to restart its server, and waits for the cluster.
+func (c *cluster) restart(t *testing.T, i *instance) {
+	t.Helper()
+	started := i.read("SELECT pg_postmaster_start_time()::text")
+	operator := i.ask()
+	defer operator.Close()
+	c.eventually(i.pod+" to take the request", time.Minute, func() bool { return operator.Restart(t.Context()) == nil })
+	c.eventually(i.pod+" to be another server", time.Minute, func() bool {
+		now := i.read("SELECT pg_postmaster_start_time()::text")
+		return now != "" && now != started
+	})
+	c.settled()
+}
+
+// certificates replaces those of the primary on its disk, by good ones and by ones that nobody would take.
+func (c *cluster) certificates(t *testing.T, leader *instance) {
+	t.Helper()
+	session := leader.session(t)
+	_, postmaster := leader.pids()
+	shown := c.shown(t, leader)
+	hosts := append(pki.Hosts(name, c.namespace), "localhost")
+	renewed, err := c.authority.Server(hosts, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	leader.writeCertificate("server", renewed)
+	c.eventually("the new certificate", time.Minute, func() bool { return c.shown(t, leader) != shown })
+	shown = c.shown(t, leader)
+
+	ended, err := c.authority.Server(hosts, time.Now().Add(-10*365*24*time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	leader.writeCertificate("server", ended)
+	c.eventually("the state page to tell of a certificate that has ended", time.Minute, leader.says(func(s peer.Status) bool {
+		return s.Ready && all(s.Message, "certificate in", "ended at", "renewed")
+	}))
+	stranger, err := pki.NewAuthority(name, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := stranger.Server(hosts, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	leader.writeCertificate("server", foreign)
+	c.eventually("the state page to tell of a stranger's certificate", time.Minute, leader.says(func(s peer.Status) bool {
+		return s.Ready && all(s.Message, "certificate in", "not of the authority")
+	}))
+	if c.shown(t, leader) != shown {
+		t.Error("a certificate was taken that nobody would take")
+	}
+	leader.writeCertificate("server", renewed)
+	c.eventually("no complaint any more", time.Minute, leader.says(func(s peer.Status) bool { return s.Message == "" }))
+	if _, err := session.Exec(t.Context(), "SELECT 1"); err != nil {
+		t.Errorf("the session from before has ended: %s", err)
+	}
+	if _, now := leader.pids(); now != postmaster {
+		t.Error("PostgreSQL was restarted")
+	}
+}
+
+// shown is the certificate that a new connection gets to see.
+func (c *cluster) shown(t *testing.T, i *instance) string {
+	t.Helper()
+	conn, err := c.connect(t.Context(), i.address(0))
+	if err != nil {
+		return ""
+	}
+	defer conn.Close(t.Context())
+	secure, ok := conn.PgConn().Conn().(*tls.Conn)
+	if !ok {
+		t.Fatalf("%T is no connection over TLS", net.Conn(conn.PgConn().Conn()))
+	}
+	return secure.ConnectionState().PeerCertificates[0].SerialNumber.String()
+}
