@@ -61,6 +61,7 @@ func postgresSpecs() {
 	Describe("with volumes", volumeSpecs)
 	postgresUpdateSpecs()
 	Describe("of the samples", Ordered, postgresCommandSpecs)
+	Describe("of other versions and images", Ordered, ContinueOnFailure, postgresVersionSpecs)
 
 	Describe("with one instance", Ordered, ContinueOnFailure, func() {
 		var ns namespaced
