@@ -1,0 +1,50 @@
+package server_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/fettle-dev/fettle/internal/postgres/server"
+	"github.com/fettle-dev/fettle/internal/testenv/testpg"
+)
+
+// TestReclone replaces data by a copy, after failing to, and undoes what a crash at each point would leave.
+func TestReclone(t *testing.T) {
+	ctx := bounded(t)
+	ca := testpg.NewCA(t)
+	primary := ca.Primary(t, "shop-0")
+	i := testpg.New(t, "shop-1")
+	must(t, i.Clone(ctx, ca.Source(primary, "shop-1")))
+	mark := filepath.Join(i.DataDir(), "mark")
+	marked := func() bool { _, err := os.Stat(mark); return err == nil }
+	must(t, os.WriteFile(mark, nil, 0o600))
+	old := filepath.Join(filepath.Dir(i.DataDir()), "pgdata.old")
+
+	nobody := server.Source{Upstream: ca.Upstream(testpg.New(t, "shop-2")), ApplicationName: "shop-1"}
+	if err := i.Reclone(ctx, nobody); err == nil || !marked() {
+		t.Errorf("the data are gone after a copy that failed: %v", err)
+	}
+	must(t, os.MkdirAll(filepath.Join(i.CloneDir(), "base"), 0o700)) // killed while it copied
+	must(t, i.Restore(ctx))
+	must(t, os.Rename(i.DataDir(), old)) // killed between the two renames
+	must(t, i.Restore(ctx))
+	if content, err := i.Content(); content != server.Complete || err != nil || !marked() {
+		t.Errorf("the data did not come back: %s, %v", content, err)
+	}
+	if _, err := os.Stat(i.CloneDir()); err == nil {
+		t.Error("half a copy is left")
+	}
+	must(t, i.Reclone(ctx, ca.Source(primary, "shop-1")))
+	if standby, err := i.Standby(); err != nil || !standby || marked() {
+		t.Errorf("it is no copy: standby %v, %v, the old data %v", standby, err, marked())
+	}
+	must(t, os.MkdirAll(old, 0o700)) // killed before the old data were removed
+	must(t, i.Restore(ctx))
+	if _, err := os.Stat(old); err == nil {
+		t.Error("the old data are left")
+	}
+	if content, err := i.Content(); content != server.Complete || err != nil {
+		t.Errorf("the copy is gone: %s, %v", content, err)
+	}
+}
