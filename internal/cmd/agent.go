@@ -21,8 +21,13 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
-// agentMemory is what the Go runtime of the agent is told to stay within, in bytes; the rest of the pod is PostgreSQL's.
-const agentMemory = 32 << 20
+const (
+	// agentMemory is what the Go runtime of the agent is told to stay within, in bytes; the rest of the pod is PostgreSQL's.
+	agentMemory = 32 << 20
+	// agentGarbage is how much the heap grows between two collections, in percent: there is little to collect, and what is
+	// not used by the agent is PostgreSQL's.
+	agentGarbage = 30
+)
 
 // agentOptions are the flags of the agent. What names the instance comes from the environment of its pod.
 type agentOptions struct {
@@ -78,6 +83,7 @@ func (o *agentOptions) run(c *cobra.Command) error {
 		return fmt.Errorf("find a cluster (KUBECONFIG or the pod's ServiceAccount): %w", err)
 	}
 	debug.SetMemoryLimit(agentMemory)
+	debug.SetGCPercent(agentGarbage)
 	life, end := context.WithCancel(context.WithoutCancel(c.Context()))
 	defer end()
 	go func() {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"runtime/debug"
 	"time"
 
 	"github.com/fettle-dev/fettle/internal/postgres/proc"
@@ -16,6 +17,7 @@ const (
 func (a *Agent) giveBack() {
 	for wait := startUp; a.life.Err() == nil; wait = seldom {
 		sleep(a.life, wait)
+		debug.FreeOSMemory()
 		if err := proc.DropProgram(); err != nil {
 			a.log.Warn("memory", "error", err.Error())
 			return
