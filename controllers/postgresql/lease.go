@@ -18,9 +18,6 @@ import (
 	"github.com/fettle-dev/fettle/internal/apply"
 )
 
-// nobody holds a Lease that was made anew while instances may run: who wants it has to wait as for one that fell silent.
-const nobody = "fettle-operator/unknown"
-
 // annotationFresh tells the agents that there were no volumes when the Lease was made: only then may one of them make an
 // empty database.
 const annotationFresh = "fettle.dev/fresh"
@@ -76,9 +73,9 @@ func (r *reconciler) lookAtLease(ctx context.Context, pg *databasev1alpha1.Postg
 	lease := &coordinationv1.Lease{}
 	err := r.live.Get(ctx, key, lease)
 	if apierrors.IsNotFound(err) {
+		// Nobody holds it, and nobody gave it back: who wants it has to wait as for one whose holder fell silent, and a
+		// holder that lives writes itself into it.
 		lease = newLease(pg)
-		lease.Spec.HolderIdentity = new(nobody)
-		lease.Spec.RenewTime = new(metav1.NewMicroTime(r.clock.Now()))
 		if err := r.client.Create(ctx, lease, client.FieldOwner(controllerName)); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("create Lease %q anew: %w", pg.Name, err)
 		}

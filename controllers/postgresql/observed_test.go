@@ -139,7 +139,7 @@ func TestHolderDead(t *testing.T) {
 		{"runs", "pg-0/pg-0", running, ended(renewed.Add(2 * time.Second)), false},
 		{"another pod of that name", "pg-0/former", ended(renewed.Add(2 * time.Second)), corev1.ContainerState{}, false},
 		{"a pod that is gone", "pg-7/pg-7", ended(renewed.Add(2 * time.Second)), corev1.ContainerState{}, false},
-		{"nobody known", nobody, ended(renewed.Add(2 * time.Second)), corev1.ContainerState{}, false},
+		{"the name of no pod", "fettle-operator/unknown", ended(renewed.Add(2 * time.Second)), corev1.ContainerState{}, false},
 		{"free", "", ended(renewed.Add(2 * time.Second)), corev1.ContainerState{}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -55,7 +55,7 @@ func role(pg *databasev1alpha1.PostgreSQL) *rbacv1ac.RoleApplyConfiguration {
 		WithLabels(labels(pg)).
 		WithRules(
 			rbacv1ac.PolicyRule().WithAPIGroups("coordination.k8s.io").WithResources("leases").WithResourceNames(pg.Name).
-				WithVerbs("get", "list", "watch", "update"),
+				WithVerbs("get", "list", "watch", "update", "create"), // the holder makes it again if somebody deletes it
 			rbacv1ac.PolicyRule().WithAPIGroups("").WithResources("pods").WithResourceNames(pods...).WithVerbs("get", "patch"),
 			rbacv1ac.PolicyRule().WithAPIGroups(databasev1alpha1.GroupVersion.Group).WithResources("postgresqls").
 				WithResourceNames(pg.Name).WithVerbs("get", "list", "watch"),

@@ -5,14 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 
@@ -37,7 +40,7 @@ var (
 	errUnknown = errors.New("whether the Lease was written is not known")
 )
 
-// leaseRecord is the Lease as it was read.
+// leaseRecord is the Lease as it was read. Its Version is "" if there is none.
 type leaseRecord struct {
 	election.Lease
 
@@ -52,6 +55,8 @@ type leaseClient struct {
 	api             rest.Interface
 	watched         coordinationclient.LeaseInterface
 	namespace, name string
+	// again is what the Lease was when it was read last; nil before.
+	again atomic.Pointer[coordinationv1.Lease]
 }
 
 // request is sent once: the loop decides about another try.
@@ -62,13 +67,38 @@ func (c *leaseClient) request(verb string) *rest.Request {
 // Read reads the Lease. errRefused means that the API server answered, though not with the Lease.
 func (c *leaseClient) Read(ctx context.Context) (*leaseRecord, error) {
 	object := &coordinationv1.Lease{}
-	if err := c.request(http.MethodGet).Do(ctx).Into(object); err != nil {
+	err := c.request(http.MethodGet).Do(ctx).Into(object)
+	switch {
+	case c.isAbsent(err):
+		return &leaseRecord{object: c.again.Load()}, nil
+	case err != nil:
 		return nil, c.explain("read", err)
 	}
+	c.again.Store(anew(object))
 	return recordOf(object)
 }
 
-// Write replaces the Lease that was read, if nobody wrote in between.
+// isAbsent tells an answer about this very Lease from one of a server that does not know of Leases.
+func (c *leaseClient) isAbsent(err error) bool {
+	refusal, ok := errors.AsType[*apierrors.StatusError](err)
+	return ok && apierrors.IsNotFound(err) && refusal.ErrStatus.Details != nil && refusal.ErrStatus.Details.Name == c.name &&
+		c.again.Load() != nil
+}
+
+// anew is what is sent to make a Lease again that is gone: what it was, as a new object of the same owner.
+func anew(object *coordinationv1.Lease) *coordinationv1.Lease {
+	out := &coordinationv1.Lease{TypeMeta: object.TypeMeta, Spec: *object.Spec.DeepCopy()}
+	out.Name, out.Namespace, out.Labels, out.Annotations = object.Name, object.Namespace, maps.Clone(object.Labels), maps.Clone(object.Annotations)
+	delete(out.Annotations, AnnotationFresh)
+	for _, owner := range object.OwnerReferences {
+		owner.BlockOwnerDeletion = nil // only who may change the owner may say that
+		out.OwnerReferences = append(out.OwnerReferences, owner)
+	}
+	return out
+}
+
+// Write replaces the Lease that was read, if nobody wrote in between; one that is absent it makes, if nobody else has. Both
+// are a PUT, which the API server takes for a creation where there is no such Lease: unlike a POST it can be allowed by name.
 func (c *leaseClient) Write(ctx context.Context, read *leaseRecord, lease election.Lease, valid time.Duration) (*leaseRecord, error) {
 	object := read.object.DeepCopy()
 	if err := fill(object, lease, valid, metav1.NowMicro()); err != nil {
@@ -97,9 +127,9 @@ func (c *leaseClient) explain(what string, err error) error {
 	return fmt.Errorf("%s Lease %s: %w: %w", what, c.name, kind, err)
 }
 
-// Watch calls changed whenever the Lease may have changed, until the context ends or the API server closes the watch. It
+// Watch calls changed whenever the Lease may have changed or, with true, is deleted, until the context ends or the API server closes the watch. It
 // is a hint that saves time: what counts is read.
-func (c *leaseClient) Watch(ctx context.Context, changed func()) error {
+func (c *leaseClient) Watch(ctx context.Context, changed func(deleted bool)) error {
 	watch, err := c.watched.Watch(ctx, metav1.ListOptions{
 		FieldSelector:   fields.OneTermEqualSelector(metav1.ObjectNameField, c.name).String(),
 		TimeoutSeconds:  new(int64(300)),
@@ -113,11 +143,11 @@ func (c *leaseClient) Watch(ctx context.Context, changed func()) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case _, open := <-watch.ResultChan():
+		case event, open := <-watch.ResultChan():
 			if !open {
 				return nil
 			}
-			changed()
+			changed(event.Type == apiwatch.Deleted)
 		}
 	}
 }
@@ -129,8 +159,9 @@ func recordOf(object *coordinationv1.Lease) (*leaseRecord, error) {
 			return nil, fmt.Errorf("annotation %s of Lease %s: %w", AnnotationRecord, object.Name, err)
 		}
 	}
-	// The operator takes out a holder that is proven dead, and leaves the record. A Lease that was made anew has none.
-	out.Released = out.Released || object.Annotations[AnnotationRecord] != ""
+	// The operator takes out a holder that is proven dead, and leaves the record. A Lease that was made anew has none; one
+	// that its holder made again may have come late, so that the death of that holder proves nothing about the next one.
+	out.Released = out.Released || object.Annotations[AnnotationRecord] != "" && !out.Remade
 	out.Holder = election.Holder{}
 	if object.Spec.HolderIdentity != nil && *object.Spec.HolderIdentity != "" {
 		name, uid, _ := strings.Cut(*object.Spec.HolderIdentity, "/")

@@ -22,9 +22,9 @@ type leaseOp struct {
 // watchLease has the Lease read as soon as it changes.
 func (a *Agent) watchLease() {
 	for a.life.Err() == nil {
-		err := a.lease.Watch(a.life, func() {
+		err := a.lease.Watch(a.life, func(deleted bool) {
 			a.post(func() {
-				if a.observation.Lease.Holder != a.options.self() {
+				if deleted || a.observation.Lease.Holder != a.options.self() {
 					a.readLease(now())
 				}
 			})

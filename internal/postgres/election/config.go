@@ -16,7 +16,7 @@ type Config struct {
 	// SystemID is the system identifier the cluster is known to have (status of the object); "" while it has none.
 	SystemID string
 	// MayInitialize says that no volume of the cluster can hold data: each was made for this very cluster. Without it
-	// initdb waits until each peer has answered that it has none.
+	// initdb waits until each peer has answered that it has none. It is false of a Lease that was made anew.
 	MayInitialize bool
 	// Synchronous is how many standbys confirm each commit; 0 is asynchronous, also for what is called preferred.
 	Synchronous int

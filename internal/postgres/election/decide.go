@@ -31,6 +31,9 @@ func Decide(c Config, in Input) Decision {
 
 func newView(c Config, in Input) *view {
 	v := &view{Config: c, in: in, lease: in.Lease.Lease, server: in.Server, until: in.Now + c.Renew}
+	if v.lease.unowned() && v.held() {
+		v.lease = in.Holding.restored(v.lease.Version)
+	}
 	if fence, kill, ok := Deadline(c, in); ok {
 		v.wake(fence)
 		v.wake(kill)
@@ -53,6 +56,9 @@ func (v *view) wake(t time.Duration) {
 		v.until = min(v.until, t)
 	}
 }
+
+// absent says that there is no Lease: somebody deleted it.
+func (v *view) absent() bool { return v.lease.Version == "" }
 
 // mine says that the Lease, as last read, names this very pod.
 func (v *view) mine() bool { return v.lease.Holder == v.Self }

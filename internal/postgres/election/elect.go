@@ -96,14 +96,15 @@ func (v *view) outvoted() string {
 }
 
 // quorums returns the settings to satisfy. Of a Lease that was made anew nothing is known: the primary was any one of
-// the instances that have data, and its standbys any of the others.
+// the instances that have data, and its standbys any of the others; one that is empty may have had data too, unless the
+// Lease is as old as the cluster.
 func (v *view) quorums() []Quorum {
 	if len(v.lease.Sync) > 0 || v.lease.Primary != "" {
 		return v.lease.Sync
 	}
 	empty := func(name string) bool {
 		p, ok := v.peer(name, v.recent())
-		return ok && (p.Data == Empty || p.Data == Partial)
+		return ok && (p.Data == Empty || p.Data == Partial) && !v.forgotten()
 	}
 	return []Quorum{{Number: v.Synchronous + 1, Names: slices.DeleteFunc(slices.Clone(v.Instances), empty)}}
 }

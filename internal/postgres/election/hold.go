@@ -71,7 +71,7 @@ func (v *view) release(why string) *Decision {
 		return wait("waits to release the Lease: " + why)
 	}
 	l := v.lease
-	l.Holder, l.Released, l.Preferred = Holder{}, true, ""
+	l.Holder, l.Released, l.Remade, l.Preferred = Holder{}, true, false, ""
 	if v.SwitchoverTarget != v.Self.Name {
 		l.Preferred = v.SwitchoverTarget
 	}
@@ -91,6 +91,8 @@ func hold(v *view) *Decision {
 		return v.takeBack()
 	case s.primary():
 		return v.lead()
+	case v.absent():
+		return wait("waits for the Lease, which somebody deleted")
 	case s.Process == Up:
 		return v.promote()
 	case s.Data == Usable:
@@ -118,6 +120,9 @@ func (v *view) takeBack() *Decision {
 	case v.promised():
 		v.wake(v.in.Promised)
 		return wait("waits: it was promised not to take the Lease")
+	case v.lease.Remade && (v.in.Now < v.freeAt() || !v.in.Lease.Reachable()):
+		v.wake(v.freeAt())
+		return wait("waits: it may have made the Lease again too late")
 	}
 	if due := v.in.Holding.TriedAt + v.Renew/4; !v.in.Lease.Reachable() && v.in.Now < due {
 		v.wake(due)
@@ -228,6 +233,9 @@ func (v *view) promote() *Decision {
 func (v *view) lead() *Decision {
 	if q, ok := v.nextSync(); ok {
 		return do(SetSync{Quorum: q}, "changes the synchronous standbys")
+	}
+	if v.absent() {
+		return wait("serves; the Lease is gone")
 	}
 	if why := v.switchover(); why == nil {
 		return do(Stop{Mode: Fast, Checkpoint: true}, "switches over to "+v.SwitchoverTarget)

@@ -18,6 +18,10 @@ type Write struct {
 type Holding struct {
 	// Confirmed is the last write as a holder that succeeded; zero while this process does not hold the Lease.
 	Confirmed Write
+	// Seen is the record of this holder as it was last read, or as the last write that succeeded left it.
+	Seen Lease
+	// Anew says that the Lease was deleted, or made anew, since.
+	Anew bool
 	// From is when the first write of this holding was sent.
 	From time.Duration
 	// Pending is the write under way; nil if none is.
@@ -43,10 +47,10 @@ func (h Holding) Applied() Holding {
 	if w.Lease.Holder == (Holder{}) {
 		return Holding{TriedAt: h.TriedAt}
 	}
-	if h.Confirmed.Sent == 0 {
+	if h.Confirmed.Sent == 0 || h.Anew {
 		h.From = w.Sent
 	}
-	h.Confirmed = w
+	h.Confirmed, h.Seen, h.Anew = w, w.Lease, false
 	return h
 }
 
@@ -64,10 +68,15 @@ func (h Holding) Unknown() Holding {
 	return h
 }
 
-// Read returns h after a read of the Lease that was sent when no write was under way. A record without holder that
-// nobody released is a Lease made anew: the holder writes itself into it.
+// Read returns h after a read of the Lease that was sent when no write was under way; l is zero if there is no Lease. A
+// record without holder that nobody released is a Lease made anew: the holder writes itself into it, or makes it again.
 func (h Holding) Read(self Holder, l Lease) Holding {
-	if l.Holder == self || l.unowned() && h.Confirmed.Sent > 0 {
+	switch {
+	case l.Holder == self:
+		h.Seen, h.Anew = l, false
+		return h
+	case l.unowned() && h.Confirmed.Sent > 0:
+		h.Anew = true
 		return h
 	}
 	stale := func(w Write) bool { return w.Lease.Version != l.Version }
@@ -76,6 +85,14 @@ func (h Holding) Read(self Holder, l Lease) Holding {
 		Unsettled: slices.DeleteFunc(slices.Clone(h.Unsettled), stale),
 		TriedAt:   h.TriedAt,
 	}
+}
+
+// restored is what this holder left, as the content of a Lease that was taken away, or made anew, since: the settings of
+// synchronous replication that are in force are in it, as none is loaded before it was read.
+func (h Holding) restored(version string) Lease {
+	l := h.Seen
+	l.Version, l.Holder = version, Holder{}
+	return l
 }
 
 // Ask returns h with a round of questions that is about to be sent.

@@ -47,6 +47,9 @@ type Lease struct {
 	// Released says that the last holder gave it back after its PostgreSQL was down. A record without holder that was
 	// not released (a Lease made anew) is taken only after it has been seen unchanged like that of a lost holder.
 	Released bool `json:"released,omitempty"`
+	// Remade says that the holder made the Lease again after somebody deleted it, and has not renewed it since. Unlike an
+	// update such a write may arrive at any later time: it proves nothing about who holds the Lease when it is read.
+	Remade bool `json:"remade,omitempty"`
 	// Preferred wins between equal candidates.
 	Preferred string `json:"preferred,omitempty"`
 	// SystemID is that of the cluster, "" before initdb.
@@ -71,7 +74,7 @@ type Lease struct {
 
 // Observation is what an agent knows of the Lease. The zero value has not read it yet.
 type Observation struct {
-	// Lease is as last read; Lease.Version is "" until then.
+	// Lease is as last read; Lease.Version is "" until then, and while there is no Lease.
 	Lease Lease
 	// Since is when this very record was seen for the first time, or the first read after reads had failed.
 	Since time.Duration
@@ -83,13 +86,13 @@ type Observation struct {
 	Alive bool
 }
 
-// Read returns o after a read (or an event of a watch) that was answered at now. Reads that come out of order must be
+// Read returns o after a read (or an event of a watch) that was answered at now; l is zero if there is no Lease. Reads that come out of order must be
 // dropped by the caller. gap is the longest time between two reads for the record to count as observed in between:
 // three times [Timing.Renew].
 func (o Observation) Read(now, gap time.Duration, l Lease) Observation {
 	switch {
 	case o.Lease.Version != l.Version:
-		o.Since, o.Alive = now, o.Lease.Version != ""
+		o.Since, o.Alive = now, o.Lease.Version != "" && l.Version != ""
 	case o.FailedAt > o.ReadAt || now-o.ReadAt > gap:
 		o.Since, o.Alive = now, false
 	}

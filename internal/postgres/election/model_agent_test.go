@@ -174,6 +174,10 @@ func (w *world) send(n *instance, l Lease) {
 	case w.sometimes(8): // it takes its time
 		f.arrives, f.ends = w.now+w.timing.Renew/10, w.now+w.timing.Renew/5
 	}
+	if w.checkRemake(n, l); l.Version == "" && f.arrives > 0 && w.sometimes(3) { // nothing tells the API server that it is too late
+		f.arrives = w.now + time.Duration(w.choose(int(2*w.timing.Lease)))
+		f.answers, f.ends = f.arrives < w.now+w.timing.Renew, min(f.arrives, w.now+w.timing.Renew)
+	}
 	n.answer = f
 	w.flights = append(w.flights, f)
 	w.deliver()
@@ -194,9 +198,9 @@ func (w *world) deliver() {
 		w.version++
 		w.record, f.applied = f.lease, true
 		w.record.Version = strconv.Itoa(w.version)
-		f.lease = w.record
+		f.lease, w.gone, w.anew = w.record, 0, false
 		if n := w.nodes[f.by]; n.config.Self.UID == f.uid && f.lease.Holder == n.config.Self {
-			n.renewedAt = f.sent
+			n.renewedAt = max(n.renewedAt, f.sent)
 		}
 		return true
 	})
@@ -217,6 +221,7 @@ func (w *world) settle(n *instance) {
 	case f.applied:
 		n.hold = n.hold.Applied()
 		n.obs = n.obs.Read(c, 3*w.timing.Renew, f.lease)
+		n.hold = n.hold.Read(n.config.Self, f.lease)
 		n.seenVersion, n.seenSince, n.seenFailed = f.lease.Version, c, false
 	default:
 		n.hold = n.hold.Refused()

@@ -126,7 +126,7 @@ func (w *world) checkRelease(n *instance) {
 func (w *world) checkTake(f *flight) {
 	from, to := w.record.Holder, f.lease.Holder
 	n := w.nodes[f.by]
-	if from == to || to == (Holder{}) || from == (Holder{}) && (w.record.Released || w.record.SystemID == "") {
+	if from == to || to == (Holder{}) || w.record.Version == "" || from == (Holder{}) && w.mayTake(n, f) {
 		return
 	}
 	if n.config.Self.UID != f.uid || n.seenVersion != w.record.Version {
@@ -135,6 +135,15 @@ func (w *world) checkTake(f *flight) {
 	if f.clock-n.seenSince < w.timing.Lease && f.clock >= n.seenSince {
 		w.violated("3: %s takes the Lease of %s after %s", n.name, from.Name, f.clock-n.seenSince)
 	}
+}
+
+// mayTake says that nobody has to observe a record without a holder: it was released, or nobody ever had it. Of one that was
+// made anew only the holder need not, who writes itself into it, and who has no data that it could serve.
+func (w *world) mayTake(n *instance, f *flight) bool {
+	if !w.anew {
+		return w.record.Released || w.record.SystemID == ""
+	}
+	return w.record.Released || f.sent-w.secure(n) < w.timing.Fence*21/20 || n.pg.Data == Empty || n.pg.Data == Partial
 }
 
 // checkSync looks at a setting that is about to be loaded.

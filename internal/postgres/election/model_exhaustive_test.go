@@ -86,7 +86,7 @@ var moves = []move{
 	{"agent hangs for 10 s, and is ended", func(w *world, n *instance) bool {
 		ok := n.running && !n.frozen()
 		if ok {
-			n.agentFrozen, n.wakeAt, n.exempt = true, w.now+10*second, true
+			n.agentFrozen, n.wakeAt = true, w.now+10*second
 		}
 		return ok
 	}},
@@ -133,6 +133,8 @@ var moves = []move{
 		w.later(6*second, func(w *world) { w.nodes[i].pg.lag = false })
 		return ok
 	}},
+	{"Lease is deleted", func(w *world, n *instance) bool { return n.id == 0 && w.deleteLease() }},
+	{"Lease is deleted, and made anew", func(w *world, n *instance) bool { return n.id == 0 && w.deleteLease() && w.makeLease() }},
 	{"switchover", func(w *world, n *instance) bool {
 		for _, m := range w.nodes {
 			m.config.SwitchoverTarget = n.name

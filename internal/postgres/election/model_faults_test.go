@@ -27,9 +27,7 @@ var faults = []fault{
 		if !n.running || n.frozen() {
 			return false
 		}
-		// Nobody enforces the deadline until the kubelet's probe ends the container: in asynchronous mode two may serve
-		// meanwhile. In synchronous mode nothing is acknowledged by what has lost the Lease.
-		n.agentFrozen, n.exempt = true, true
+		n.agentFrozen = true // the watchdog enforces the deadline
 		n.wakeAt = w.now + time.Duration(w.choose(int(w.timing.Lease*3)))
 		return true
 	}},
@@ -79,6 +77,8 @@ var faults = []fault{
 		return true
 	}},
 	{"pod is deleted", 4, func(_ *world, n, _ *instance) bool { n.stop = n.running; return n.running }},
+	{"Lease is deleted", 2, func(w *world, _, _ *instance) bool { return w.deleteLease() }},
+	{"Lease is made anew", 1, func(w *world, _, _ *instance) bool { return w.makeLease() }},
 	{"disk is full", 1, func(_ *world, n, _ *instance) bool { n.pg.FullDisk = !n.pg.FullDisk; return true }},
 	{"replication is slow", 2, func(_ *world, n, _ *instance) bool { n.pg.lag = !n.pg.lag; return true }},
 	{"switchover", 3, func(w *world, n, _ *instance) bool {

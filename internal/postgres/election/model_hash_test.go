@@ -79,7 +79,7 @@ func (e *encoder) quorum(q *Quorum) {
 func (e *encoder) lease(l Lease) {
 	e.version(l.Version)
 	e.holder(l.Holder)
-	e.bool(l.Released, l.Whole)
+	e.bool(l.Released, l.Whole, l.Remade)
 	e.string(l.Preferred)
 	e.string(l.Primary)
 	e.int(int(l.Timeline))
@@ -96,6 +96,8 @@ func (e *encoder) write(w Write) { e.time(w.Sent); e.lease(w.Lease) }
 
 func (e *encoder) holding(h Holding) {
 	e.write(h.Confirmed)
+	e.lease(h.Seen)
+	e.bool(h.Anew)
 	e.time(h.From)
 	e.bool(h.Pending != nil)
 	if h.Pending != nil {
@@ -189,7 +191,8 @@ func (e *encoder) instance(n *instance) {
 func (w *world) hash() uint64 {
 	e := &encoder{w: w, buf: make([]byte, 0, 4096), now: w.now, base: w.common()}
 	e.lease(w.record)
-	e.bool(w.apiDown)
+	e.bool(w.apiDown, w.anew)
+	e.time(w.gone)
 	e.bool(w.apiCut...)
 	for _, c := range w.cut {
 		e.bool(c...)

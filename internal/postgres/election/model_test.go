@@ -58,6 +58,9 @@ func (s *schedule) advance() {
 		if n.pg.done > w.now && n.pg.Process != Up {
 			next = min(next, n.pg.done)
 		}
+		if at, ok := w.watchdog(n); ok && at > w.now {
+			next = min(next, at)
+		}
 	}
 	s.states++
 	w.step(max(next, w.now+time.Millisecond))

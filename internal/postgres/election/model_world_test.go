@@ -101,6 +101,8 @@ type world struct {
 	acked   map[int]int // op to the instance that acknowledged it
 	lostVol bool        // a volume was lost that liveness may depend on
 	used    map[uint32]int
+	anew    bool          // the Lease was made again by the operator, and nobody has held it since
+	gone    time.Duration // since when there is no Lease; 0 if there is one
 	broken  []string
 	log     []string
 	verbose bool
@@ -221,6 +223,8 @@ func (w *world) step(t time.Duration) {
 	for _, n := range w.nodes {
 		w.kubelet(n)
 	}
+	w.operator()
+	w.watchdogs()
 	w.deliver()
 	for _, n := range w.nodes {
 		if n.runs() {

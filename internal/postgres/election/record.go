@@ -5,18 +5,39 @@ import (
 	"slices"
 )
 
-// history is how many forks a record carries.
-const history = 16
+const (
+	// history is how many forks a record carries.
+	history = 16
+	// unknown is how many promotions may follow one by an instance that took a Lease of which the record was lost, before
+	// their timelines could be those of another such instance.
+	unknown = 16
+)
+
+// forgotten says that what the Lease told was lost with it: somebody deleted it, and its holder did not make it again.
+func (v *view) forgotten() bool {
+	return v.lease.Primary == "" && v.lease.Timeline == 0 && !v.MayInitialize
+}
+
+// ownTimeline returns one after used that no other instance can have used, whatever it was promoted to while nobody knew of
+// it: each has numbers of its own.
+func (v *view) ownTimeline(used uint32) uint32 {
+	own := uint32(slices.Index(v.Instances, v.Self.Name)) //nolint:gosec // there are few, and this is one of them
+	round := uint32(unknown * 64)
+	return (used/round+1)*round + own*unknown
+}
 
 // claim returns the record that takes the Lease. It claims a timeline that nobody has used, unless the instance was the
 // primary and goes on with its own. Sync, End and Primary stay those of the last primary until there is a new one.
 func (v *view) claim() Lease {
 	l := v.lease
-	l.Holder, l.Released, l.Preferred, l.Whole = v.Self, false, "", false
+	l.Holder, l.Released, l.Remade, l.Preferred, l.Whole = v.Self, false, false, "", false
 	l.Instances = v.Instances
-	if s := v.server; s.Role == Standby || l.Timeline > s.Position.Timeline {
+	switch s := v.server; {
+	case v.forgotten() && s.Position.Timeline > 0:
+		l.Timeline = v.ownTimeline(max(s.Position.Timeline, s.Highest))
+	case s.Role == Standby || l.Timeline > s.Position.Timeline:
 		l.Timeline = max(l.Timeline, s.Position.Timeline, s.Highest) + 1
-	} else {
+	default:
 		l.Timeline = s.Position.Timeline
 	}
 	return l
@@ -31,7 +52,7 @@ func (v *view) claimed() bool {
 // record returns what the holder publishes with its next renewal. urgent says that others wait for it.
 func (v *view) record() (next Lease, urgent bool) {
 	l, have := v.lease, v.lease
-	l.Holder, l.Released, l.Preferred = v.Self, false, ""
+	l.Holder, l.Released, l.Remade, l.Preferred = v.Self, false, v.absent(), ""
 	l.Instances = v.Instances
 	l.SystemID = cmp.Or(v.server.SystemID, l.SystemID)
 	if l.Primary == "" && v.server.Role == Primary && v.server.Data == Usable {
@@ -56,9 +77,9 @@ func (v *view) describe(l *Lease) {
 	l.Sync = v.publish()
 }
 
-// differs says whether the lists of l and m differ.
+// differs says whether the lists of l and m differ, or how they were written.
 func (l Lease) differs(m Lease) bool {
-	return !slices.Equal(l.Instances, m.Instances) || !slices.Equal(l.History, m.History) ||
+	return l.Remade != m.Remade || !slices.Equal(l.Instances, m.Instances) || !slices.Equal(l.History, m.History) ||
 		!slices.EqualFunc(l.Sync, m.Sync, Quorum.Equal)
 }
 

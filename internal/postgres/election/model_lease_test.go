@@ -1,0 +1,74 @@
+package election
+
+import (
+	"strconv"
+	"time"
+)
+
+// deleteLease is what a person does; false if there is none.
+func (w *world) deleteLease() bool {
+	if w.gone > 0 {
+		return false
+	}
+	w.record, w.gone, w.anew = Lease{}, w.now, false
+	return true
+}
+
+// makeLease is what the operator does: of what was known it knows nothing.
+func (w *world) makeLease() bool {
+	if w.gone == 0 {
+		return false
+	}
+	w.lostVol = w.lostVol || w.sync > 0 // who has all that was acknowledged can't be told in every case: a person may have to
+	for _, n := range w.nodes {
+		n.config.MayInitialize = false
+	}
+	w.version++
+	w.record, w.gone, w.anew = Lease{Version: strconv.Itoa(w.version)}, 0, true
+	w.say("the operator makes the Lease anew")
+	return true
+}
+
+// operator makes the Lease anew when nobody serves.
+func (w *world) operator() {
+	if w.gone == 0 || w.now < w.gone+5*second {
+		return
+	}
+	for _, n := range w.nodes {
+		if n.accepts() {
+			return
+		}
+	}
+	w.makeLease()
+}
+
+// watchdogs end the servers of agents that stand still.
+func (w *world) watchdogs() {
+	for _, n := range w.nodes {
+		if at, ok := w.watchdog(n); ok && w.now >= at {
+			w.say("%s: the watchdog kills PostgreSQL", n.name)
+			n.pg.done = w.now
+			w.pgEnds(n, true)
+		}
+	}
+}
+
+// watchdog is when that of n kills, in true time.
+func (w *world) watchdog(n *instance) (time.Duration, bool) {
+	if !n.running || !n.agentFrozen {
+		return 0, false
+	}
+	_, kill, ok := Deadline(n.config, w.input(n))
+	return n.trueTime(kill), ok
+}
+
+// checkRemake looks at an agent that is about to make the Lease again: it is the primary, and certain to be the holder.
+func (w *world) checkRemake(n *instance, l Lease) {
+	if l.Version != "" {
+		return
+	}
+	since := w.now - w.secure(n)
+	if l.Holder != n.config.Self || !l.Remade || l.Released || since > w.timing.Fence*21/20 {
+		w.violated("3: %s makes the Lease again %s after its last renewal: %+v", n.name, since, l)
+	}
+}
