@@ -23,6 +23,8 @@ const (
 	desiredCall = 20 * time.Second
 	// askCalm is how old an answer may be while nothing happens: it tells of disks that fill up. askBusy while something does.
 	askCalm, askBusy = time.Minute, time.Second
+	// askSoon is when an API that is about to be served is looked for again.
+	askSoon = 3 * time.Second
 )
 
 // agents asks the agents of all clusters how they are, and keeps what they said for a while. It asks no API server. It is

@@ -24,6 +24,7 @@ import (
 var optionalCRDs = map[string]schema.GroupVersionKind{
 	"podmonitors.monitoring.coreos.com":     podMonitorGVK,
 	"prometheusrules.monitoring.coreos.com": alertRulesGVK,
+	"certificates.cert-manager.io":          certificateGVK,
 }
 
 func isOptionalCRD(o client.Object) bool {
@@ -45,8 +46,8 @@ func newOptionalAPIs(mgr ctrl.Manager, c controller.Controller) *optionalAPIs {
 	return &optionalAPIs{mgr: mgr, controller: c, watched: map[schema.GroupVersionKind]bool{}}
 }
 
-// missing returns the kinds that are not served. Where nobody asks for one, it is still watched, so that children of an
-// earlier wish are found.
+// missing returns the kinds that are not served, with true for those that are about to be. Where nobody asks for one, it is
+// still watched, so that children of an earlier wish are found.
 func (a *optionalAPIs) missing(ctx context.Context) (map[schema.GroupVersionKind]bool, error) {
 	missing := map[schema.GroupVersionKind]bool{}
 	for name, gvk := range optionalCRDs {
@@ -59,7 +60,7 @@ func (a *optionalAPIs) missing(ctx context.Context) (map[schema.GroupVersionKind
 		}
 		switch {
 		case !defined, meta.IsNoMatchError(err):
-			missing[gvk] = true
+			missing[gvk] = defined
 		case err != nil:
 			return nil, err
 		}

@@ -30,6 +30,9 @@ func desired(pg *databasev1alpha1.PostgreSQL, in *inputs, count int) []runtime.A
 	if budgeted(pg) {
 		objects = append(objects, disruptionBudget(pg))
 	}
+	if in.issued != nil && in.certificateAPI && !in.issued.foreign {
+		objects = append(objects, certificateObject(pg))
+	}
 	if pg.Spec.Monitoring.Enabled && !in.monitoringMissing {
 		objects = append(objects, podMonitor(pg), alertRules(pg, in.alerts))
 	}
@@ -45,6 +48,9 @@ func superfluous(pg *databasev1alpha1.PostgreSQL, in *inputs) []client.Object {
 	meta := metav1.ObjectMeta{Name: pg.Name, Namespace: pg.Namespace}
 	if !budgeted(pg) {
 		objects = append(objects, &policyv1.PodDisruptionBudget{ObjectMeta: meta})
+	}
+	if in.issued == nil && in.certificateAPI {
+		objects = append(objects, emptyCertificate(pg))
 	}
 	if !pg.Spec.Monitoring.Enabled && !in.monitoringMissing {
 		objects = append(objects, emptyOf(podMonitorGVK, pg), emptyOf(alertRulesGVK, pg))

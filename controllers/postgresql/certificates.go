@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,18 +20,20 @@ const keyAuthority = "ca.crt"
 type certificates struct {
 	authority      *pki.Authority
 	server, client pki.Pair
+	// serving is what clients are shown, and what they trust.
+	serving serving
 	// renewAt is when the first of them is due.
 	renewAt time.Time
 }
 
 // certify keeps what is good of the Secrets' contents (nil for a Secret that is not there), and makes the rest.
 func certify(pg *databasev1alpha1.PostgreSQL, authority, server, client *corev1.Secret, now time.Time) (certificates, error) {
-	c := certificates{server: pairOf(server), client: pairOf(client)}
+	c := certificates{server: pairOf(server), client: pairOf(client), serving: servingOf(server)}
 	var err error
 	if c.authority, err = authorityFor(pg, authority, now); err != nil {
 		return c, err
 	}
-	hosts := slices.Concat(pki.Hosts(pg.Name, pg.Namespace), pg.Spec.TLS.DNSNames)
+	hosts := hostsOf(pg)
 	if due(c.server, c.authority, pki.Agent, hosts, now) {
 		if c.server, err = c.authority.Server(hosts, now); err != nil {
 			return c, err
@@ -100,15 +101,19 @@ func pairOf(s *corev1.Secret) pki.Pair {
 
 // secrets are the Secrets with the certificates, as they should be.
 func (c *certificates) secrets(pg *databasev1alpha1.PostgreSQL) []*corev1ac.SecretApplyConfiguration {
-	object := func(name string, pair pki.Pair) *corev1ac.SecretApplyConfiguration {
+	object := func(name string, pair pki.Pair, authority []byte) *corev1ac.SecretApplyConfiguration {
 		return corev1ac.Secret(name, pg.Namespace).
 			WithLabels(labels(pg)).
 			WithType(corev1.SecretTypeTLS).
 			WithData(map[string][]byte{
-				corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key, keyAuthority: c.authority.Certificate,
+				corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key, keyAuthority: authority,
 			})
 	}
+	own := c.authority.Certificate
+	server := object(serverSecret(pg), c.server, own).WithAnnotations(c.serving.annotations())
+	c.serving.into(server.Data)
+	// Standbys verify what the primary shows its clients.
 	return []*corev1ac.SecretApplyConfiguration{
-		object(authoritySecret(pg), c.authority.Pair), object(serverSecret(pg), c.server), object(clientSecret(pg), c.client),
+		object(authoritySecret(pg), c.authority.Pair, own), server, object(clientSecret(pg), c.client, c.serving.roots),
 	}
 }

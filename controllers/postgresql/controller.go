@@ -169,6 +169,7 @@ func (r *reconciler) reconcile(ctx context.Context, pg *databasev1alpha1.Postgre
 	seen := &observed{at: r.clock.Now(), cluster: in.cluster, growth: in.growth, monitoringMissing: in.monitoringMissing}
 	seen.parameters, seen.secretMissing, seen.waiting = in.parameters, in.secretMissing, in.waiting
 	seen.login = in.credentials[0].login(in.credentials[0].role)
+	seen.issued, seen.serving = in.issued, in.certificates.serving
 	count, next := next(pg, &in.cluster)
 	seen.step = next
 	seen.applyErr = r.apply(ctx, pg, in, count)
@@ -200,6 +201,8 @@ func (r *reconciler) outcome(pg *databasev1alpha1.PostgreSQL, in *inputs, seen *
 	}
 	wait := askCalm
 	switch {
+	case in.soon:
+		wait = askSoon
 	case in.rotating && seen.refused == "" && seen.cluster.primary() != nil:
 		r.agents.forget(client.ObjectKeyFromObject(pg)) // how far replicas have replayed is to be known anew
 		wait = askBusy

@@ -29,6 +29,7 @@ func podsService(pg *databasev1alpha1.PostgreSQL) string     { return pg.Name + 
 func authoritySecret(pg *databasev1alpha1.PostgreSQL) string { return pg.Name + "-ca" }
 func serverSecret(pg *databasev1alpha1.PostgreSQL) string    { return pg.Name + "-server" }
 func clientSecret(pg *databasev1alpha1.PostgreSQL) string    { return pg.Name + "-replication" }
+func issuedSecret(pg *databasev1alpha1.PostgreSQL) string    { return pg.Name + "-tls" }
 func ownerSecret(pg *databasev1alpha1.PostgreSQL) string     { return pg.Name + "-credentials" }
 
 // roleSecret is where the password of a role is that Fettle generates. No two roles have the same: their names have no '-'.

@@ -2,6 +2,9 @@ package postgresql
 
 import (
 	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 )
@@ -12,7 +15,30 @@ func (r *reconciler) optional(ctx context.Context, pg *databasev1alpha1.PostgreS
 	if err != nil {
 		return err
 	}
-	in.monitoringMissing = missing[podMonitorGVK] || missing[alertRulesGVK]
-	in.alerts, err = rulesOf(pg)
-	return err
+	lacks := func(gvk schema.GroupVersionKind) bool {
+		soon, lacking := missing[gvk]
+		in.soon = in.soon || soon
+		return lacking
+	}
+	noMonitors, noRules, noCertificates := lacks(podMonitorGVK), lacks(alertRulesGVK), lacks(certificateGVK)
+	in.monitoringMissing, in.certificateAPI = noMonitors || noRules, !noCertificates
+	in.soon = in.soon && (pg.Spec.Monitoring.Enabled || pg.Spec.TLS.IssuerRef != nil)
+	if in.alerts, err = rulesOf(pg); err != nil {
+		return err
+	}
+	if in.issued, err = r.lookAtIssuer(ctx, pg, noCertificates); err != nil {
+		return err
+	}
+	in.serve(r.clock.Now())
+	return nil
+}
+
+// serve decides what clients are shown from now on.
+func (in *inputs) serve(now time.Time) {
+	var candidate *serving
+	if in.issued != nil {
+		candidate = in.issued.candidate
+	}
+	c := &in.certificates
+	c.serving = c.serving.next(c.authority.Certificate, candidate, in.issued != nil, now)
 }

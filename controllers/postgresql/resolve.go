@@ -40,6 +40,11 @@ type inputs struct {
 	monitoringMissing bool
 	// alerts are the rules of the PrometheusRule.
 	alerts []any
+	// issued is what cert-manager has made; nil where it is not asked. certificateAPI is true where there is one to ask.
+	issued         *issued
+	certificateAPI bool
+	// soon is true while an API that is asked for is defined, and not served yet: nothing tells when it is.
+	soon bool
 }
 
 // resolve reads everything once, from the cache but for what it can't hold.

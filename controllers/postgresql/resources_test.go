@@ -22,6 +22,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 type testCase struct {
 	PG                databasev1alpha1.PostgreSQL `json:"pg"`
 	MonitoringMissing bool                        `json:"monitoringMissing"`
+	// CertManagerMissing is true where the cluster has no Certificate.
+	CertManagerMissing bool `json:"certManagerMissing"`
 }
 
 // TestDesired compares what would be sent with testdata/*.golden.yaml; `go test ./controllers/postgresql -update` writes them.
@@ -58,6 +60,11 @@ func (c *testCase) render(t *testing.T) string {
 	in := &inputs{agentImage: "ghcr.io/fettle-dev/fettle:v1", templateSize: c.PG.Spec.Storage, monitoringMissing: c.MonitoringMissing}
 	// Keys and certificates differ each time, and have tests of their own.
 	in.certificates.authority = &pki.Authority{Pair: pki.Pair{Certificate: []byte("authority"), Key: []byte("key")}}
+	in.certificates.serving = serving{roots: []byte("roots")}
+	in.certificateAPI = !c.CertManagerMissing
+	if c.PG.Spec.TLS.IssuerRef != nil {
+		in.issued = &issued{missing: c.CertManagerMissing}
+	}
 	var err error
 	if in.alerts, err = rulesOf(&c.PG); err != nil {
 		t.Fatal(err)

@@ -39,6 +39,9 @@ type observed struct {
 	// refused is what PostgreSQL did not accept; tellErr is why it could not be told.
 	refused string
 	tellErr error
+	// issued is what an issuer gave, nil where none is asked; serving is what clients are shown.
+	issued  *issued
+	serving serving
 	// monitoringMissing is true where the cluster lacks the Prometheus Operator.
 	monitoringMissing bool
 }
@@ -59,6 +62,7 @@ func unknown(reason, message string) verdict {
 var summarized = []string{
 	databasev1alpha1.PostgreSQLApplied, databasev1alpha1.PostgreSQLVolumesReady, databasev1alpha1.PostgreSQLPrimaryReady,
 	databasev1alpha1.PostgreSQLInstancesReady, databasev1alpha1.PostgreSQLConfigured, databasev1alpha1.PostgreSQLMonitored,
+	databasev1alpha1.PostgreSQLCertified,
 }
 
 // setStatus writes into pg's status what was observed.
@@ -73,6 +77,7 @@ func setStatus(pg *databasev1alpha1.PostgreSQL, seen *observed) {
 	put(pg, databasev1alpha1.PostgreSQLInstancesReady, true, instancesReady(pg, seen))
 	put(pg, databasev1alpha1.PostgreSQLConfigured, true, configured(pg, seen, settled))
 	put(pg, databasev1alpha1.PostgreSQLMonitored, pg.Spec.Monitoring.Enabled, monitored(seen))
+	put(pg, databasev1alpha1.PostgreSQLCertified, seen.issued != nil, certified(seen.issued, seen.serving))
 	conditions.Summarize(&st.Conditions, pg.Generation, present(st.Conditions)...)
 	st.Ready = meta.IsStatusConditionTrue(st.Conditions, fettlev1.Ready)
 	st.Phase = phase(pg, seen)

@@ -24,7 +24,7 @@ import (
 // Indexes by which the PostgreSQLs that an event concerns are found without looking at all of them.
 const (
 	indexPasswordSecrets = "spec.roles.passwordSecret"
-	indexMonitored       = "spec.monitoring.enabled"
+	indexOptional        = "optional-apis"
 	indexOwner           = "owner-postgresql"
 )
 
@@ -42,7 +42,7 @@ func (r *reconciler) watches(mgr ctrl.Manager, opts Options) *builder.Builder {
 		Owns(&policyv1.PodDisruptionBudget{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ownerByLabel)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ownerByLabel)).
-		WatchesMetadata(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.monitored),
+		WatchesMetadata(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.asking),
 			builder.WithPredicates(predicate.NewPredicateFuncs(isOptionalCRD), predicate.GenerationChangedPredicate{}))
 	if opts.WatchSecrets {
 		b.Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(ownerByLabel)).
@@ -67,8 +67,9 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 			}
 			return names
 		}},
-		{&databasev1alpha1.PostgreSQL{}, indexMonitored, func(o client.Object) []string {
-			return []string{fmt.Sprint(o.(*databasev1alpha1.PostgreSQL).Spec.Monitoring.Enabled)}
+		{&databasev1alpha1.PostgreSQL{}, indexOptional, func(o client.Object) []string {
+			spec := &o.(*databasev1alpha1.PostgreSQL).Spec
+			return []string{fmt.Sprint(spec.Monitoring.Enabled || spec.TLS.IssuerRef != nil)}
 		}},
 		{&corev1.Pod{}, indexOwner, func(o client.Object) []string {
 			if o.GetLabels()[labelOwnerKind] != ownerKind {
@@ -97,12 +98,12 @@ func (r *reconciler) using(ctx context.Context, secret client.Object) []reconcil
 	return r.list(ctx, client.InNamespace(secret.GetNamespace()), client.MatchingFields{indexPasswordSecrets: secret.GetName()})
 }
 
-// monitored also stops the watch of an API that is gone, though no PostgreSQL asks for it.
-func (r *reconciler) monitored(ctx context.Context, _ client.Object) []reconcile.Request {
+// asking finds the PostgreSQLs that ask for optional APIs. It also stops the watch of an API that is gone, though no PostgreSQL asks for it.
+func (r *reconciler) asking(ctx context.Context, _ client.Object) []reconcile.Request {
 	if err := r.apis.dropGone(ctx); err != nil {
-		log.FromContext(ctx).Error(err, "stop watching monitoring APIs that are gone")
+		log.FromContext(ctx).Error(err, "stop watching optional APIs that are gone")
 	}
-	return r.list(ctx, client.MatchingFields{indexMonitored: "true"})
+	return r.list(ctx, client.MatchingFields{indexOptional: "true"})
 }
 
 // list turns the PostgreSQLs that match into requests. It reads the cache, which fails only while it is stopped.

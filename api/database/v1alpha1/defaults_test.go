@@ -76,7 +76,8 @@ roles: [{name: a}]
 databases: [{name: b}]
 pgHBA: [{}]
 lease: {duration: 30s}
-monitoring: {enabled: true}`, defaults + `
+monitoring: {enabled: true}
+tls: {issuerRef: {name: a}}`, defaults + `
 autoGrow: {threshold: 80, step: 20%, max: 9Gi}
 synchronous: {method: quorum, number: 1}
 replicas: 2
@@ -84,7 +85,8 @@ roles: [{name: a, login: true, connectionLimit: -1}]
 databases: [{name: b}]
 pgHBA: [{method: scram-sha-256}]
 lease: {duration: 30s, fence: 7s, renew: 2s}
-monitoring: {enabled: true, interval: 30s}`},
+monitoring: {enabled: true, interval: 30s}
+tls: {issuerRef: {name: a, kind: Issuer, group: cert-manager.io}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := map[string]any{}

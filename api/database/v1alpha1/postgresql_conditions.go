@@ -86,6 +86,8 @@ const (
 	PostgreSQLConfigured = "Configured"
 	// PostgreSQLMonitored is True when the PodMonitor and the PrometheusRule exist. Absent where none is asked for.
 	PostgreSQLMonitored = "Monitored"
+	// PostgreSQLCertified is True when clients are shown the certificate that spec.tls.issuerRef asks for. Absent where none is asked for.
+	PostgreSQLCertified = "Certified"
 )
 
 // Reasons of a PostgreSQL's conditions, besides those of all kinds and the ones that the kubelet and the scheduler give
@@ -137,6 +139,12 @@ const (
 	ReasonRefused = "Refused"
 	// ReasonMonitored: the PodMonitor and the PrometheusRule exist.
 	ReasonMonitored = "Monitored"
+	// ReasonCertified: clients are shown the certificate that spec.tls asks for.
+	ReasonCertified = "Certified"
+	// ReasonIssuerNotReady: the issuer gives no certificate; the message has cert-manager's words.
+	ReasonIssuerNotReady = "IssuerNotReady"
+	// ReasonCertificateUnusable: what the issuer gave can't be served; the message says why.
+	ReasonCertificateUnusable = "CertificateUnusable"
 	// ReasonAPIMissing: the API of an optional child is not installed in the cluster.
 	ReasonAPIMissing = "APIMissing"
 )

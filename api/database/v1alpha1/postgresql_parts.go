@@ -229,4 +229,30 @@ type PostgreSQLTLS struct {
 	// +kubebuilder:validation:items:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.all(n, n.matches('^([*][.])?[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'))",message="dnsNames: each must be a DNS name in lower case, such as db.example.com"
 	DNSNames []string `json:"dnsNames,omitempty"`
+	// issuerRef names an issuer of cert-manager that makes the certificate which clients are shown. By default Fettle makes it. What
+	// instances know each other by is always Fettle's own.
+	// +optional
+	IssuerRef *PostgreSQLIssuerRef `json:"issuerRef,omitempty"`
+}
+
+// PostgreSQLIssuerRef names an issuer of cert-manager.
+type PostgreSQLIssuerRef struct {
+	// name of the issuer; an Issuer is in the PostgreSQL's namespace.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="name: must be the name of an issuer, such as internal-ca"
+	Name string `json:"name"`
+	// kind of the issuer: Issuer (by default) or ClusterIssuer.
+	// +optional
+	// +kubebuilder:default=Issuer
+	// +kubebuilder:validation:Enum=Issuer;ClusterIssuer
+	Kind string `json:"kind,omitempty"`
+	// group of its API, "cert-manager.io" by default; an issuer from outside of cert-manager has another one.
+	// +optional
+	// +kubebuilder:default=cert-manager.io
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="group: must be the group of an API, such as cert-manager.io"
+	Group string `json:"group,omitempty"`
 }

@@ -82,6 +82,12 @@ var rules = []rule{
 		"spec.monitoring.interval", "interval: must be seconds or minutes"},
 	{`tls: {dnsNames: ["db.example.com", "*.db.example.com"]}`, []string{`tls: {dnsNames: ["DB"]}`, `tls: {dnsNames: ["a..b"]}`, `tls: {dnsNames: ["a b"]}`},
 		"spec.tls.dnsNames", "dnsNames: each must be a DNS name in lower case"},
+	{`tls: {issuerRef: {name: internal.ca-1, kind: ClusterIssuer}}`, []string{`tls: {issuerRef: {name: "Internal CA"}}`, `tls: {issuerRef: {name: "-"}}`},
+		"spec.tls.issuerRef.name", "name: must be the name of an issuer"},
+	{`tls: {issuerRef: {name: a, group: awspca.cert-manager.io}}`, []string{`tls: {issuerRef: {name: a, group: "cert manager"}}`, `tls: {issuerRef: {name: a, group: a..b}}`},
+		"spec.tls.issuerRef.group", "group: must be the group of an API"},
+	{`tls: {issuerRef: {name: a, kind: Issuer}}`, []string{`tls: {issuerRef: {name: a, kind: Vault}}`},
+		"spec.tls.issuerRef.kind", `Unsupported value: "Vault"`},
 }
 
 func TestRules(t *testing.T) {

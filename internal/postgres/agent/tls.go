@@ -75,6 +75,9 @@ func (t *tlsFiles) folder(folder string) (changed bool, err error) {
 }
 
 func (t *tlsFiles) write(folder string, contents map[string][]byte) (changed bool, err error) {
+	if err := t.serve(folder, contents); err != nil {
+		return false, err
+	}
 	for name, content := range contents {
 		path := filepath.Join(t.to, folder, name)
 		present, err := os.ReadFile(path)
@@ -90,6 +93,22 @@ func (t *tlsFiles) write(folder string, contents map[string][]byte) (changed boo
 		changed = true
 	}
 	return changed, nil
+}
+
+// serve has PostgreSQL show its clients the certificate of an issuer where there is one. The instances know each other by their
+// own, which they read from where it is mounted.
+func (t *tlsFiles) serve(folder string, contents map[string][]byte) error {
+	for name, served := range map[string]string{"tls.crt": "served.crt", "tls.key": "served.key"} {
+		content, err := os.ReadFile(filepath.Join(t.from, folder, served))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		contents[name] = content
+	}
+	return nil
 }
 
 func (t *tlsFiles) path(folder, name string) string { return filepath.Join(t.to, folder, name) }

@@ -1,0 +1,152 @@
+package postgresql
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/internal/postgres/pki"
+)
+
+// certificateGVK is of cert-manager, which a cluster may lack.
+var certificateGVK = schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: "Certificate"}
+
+// +kubebuilder:rbac:groups=cert-manager.io,resources=certificates,verbs=get;list;watch;create;patch;delete
+
+// issued is what is known of the certificate that cert-manager is asked for.
+type issued struct {
+	// missing is true where the cluster lacks cert-manager, foreign where somebody else's Secret has the name of its result.
+	missing, foreign bool
+	// refused has cert-manager's words when it can't issue.
+	refused string
+	// unusable is why its result can't be served.
+	unusable error
+	// candidate is the result; nil while there is none that can be served.
+	candidate *serving
+}
+
+// certificateObject asks cert-manager for the certificate that clients are shown. Its result is watched by its labels.
+func certificateObject(pg *databasev1alpha1.PostgreSQL) runtime.ApplyConfiguration {
+	ref := pg.Spec.TLS.IssuerRef
+	ofSecret := map[string]any{}
+	for k, v := range labels(pg) {
+		ofSecret[k] = v
+	}
+	hosts := []any{}
+	for _, host := range hostsOf(pg) {
+		hosts = append(hosts, host)
+	}
+	u := emptyCertificate(pg)
+	u.SetLabels(labels(pg))
+	u.Object["spec"] = map[string]any{
+		"secretName":           issuedSecret(pg),
+		"secretTemplate":       map[string]any{"labels": ofSecret},
+		"dnsNames":             hosts,
+		"usages":               []any{"digital signature", "server auth"},
+		"privateKey":           map[string]any{"algorithm": "ECDSA", "size": int64(256), "encoding": "PKCS8", "rotationPolicy": "Always"},
+		"revisionHistoryLimit": int64(1),
+		"issuerRef":            map[string]any{"name": ref.Name, "kind": ref.Kind, "group": ref.Group},
+	}
+	return client.ApplyConfigurationFromUnstructured(u)
+}
+
+func emptyCertificate(pg *databasev1alpha1.PostgreSQL) *unstructured.Unstructured {
+	u := emptyOf(certificateGVK, pg)
+	u.SetName(issuedSecret(pg))
+	return u
+}
+
+// hostsOf are the names that clients may know the server by.
+func hostsOf(pg *databasev1alpha1.PostgreSQL) []string {
+	return slices.Concat(pki.Hosts(pg.Name, pg.Namespace), pg.Spec.TLS.DNSNames)
+}
+
+// lookAtIssuer finds out what cert-manager has made; nil where it is not asked.
+func (r *reconciler) lookAtIssuer(ctx context.Context, pg *databasev1alpha1.PostgreSQL, missing bool) (*issued, error) {
+	if pg.Spec.TLS.IssuerRef == nil {
+		return nil, nil //nolint:nilnil // absence is an answer
+	}
+	i := &issued{missing: missing}
+	if missing {
+		return i, nil
+	}
+	key := client.ObjectKey{Namespace: pg.Namespace, Name: issuedSecret(pg)}
+	request := emptyCertificate(pg)
+	asked, _, err := r.applier.Get(ctx, request)
+	if err != nil {
+		return nil, fmt.Errorf("get Certificate %q: %w", key.Name, err)
+	}
+	if asked {
+		i.refused = refusalOf(request)
+	}
+	secret := &corev1.Secret{}
+	err = r.client.Get(ctx, key, secret)
+	if apierrors.IsNotFound(err) && !asked {
+		err = r.live.Get(ctx, key, secret) // the cache does not hold those of others
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return i, nil
+	case err != nil:
+		return nil, fmt.Errorf("get Secret %q: %w", key.Name, err)
+	case !ours(pg, secret):
+		i.foreign = true
+		return i, nil
+	}
+	i.judge(pg, secret, r.clock.Now())
+	return i, nil
+}
+
+// judge decides whether what the Secret has can be served.
+func (i *issued) judge(pg *databasev1alpha1.PostgreSQL, secret *corev1.Secret, now time.Time) {
+	s := &serving{pair: pairOf(secret), authority: pki.Bundle(secret.Data[keyAuthority])}
+	if len(s.pair.Certificate) == 0 {
+		return // it is being filled
+	}
+	if i.unusable = pki.CheckServer(s.pair, s.authority, hostsOf(pg), now); i.unusable == nil {
+		i.candidate = s
+	}
+}
+
+// refusalOf has cert-manager's words when a Certificate is not ready; empty when it is, or is not looked at yet.
+func refusalOf(certificate *unstructured.Unstructured) string {
+	conditions, _, _ := unstructured.NestedSlice(certificate.Object, "status", "conditions")
+	for _, c := range conditions {
+		if c, ok := c.(map[string]any); ok && c["type"] == "Ready" && c["status"] == "False" {
+			return fmt.Sprintf("%v: %v", c["reason"], c["message"])
+		}
+	}
+	return ""
+}
+
+// certified judges what clients are shown. In all cases but the first the instances go on with what they have.
+func certified(i *issued, served serving) verdict {
+	const meanwhile = "; meanwhile the instances serve with the certificate that they have"
+	switch {
+	case i == nil:
+		return yes(databasev1alpha1.ReasonCertified, "the instances serve with Fettle's own certificate")
+	case i.missing:
+		return no(databasev1alpha1.ReasonAPIMissing, "spec.tls.issuerRef: the cluster has no Certificate (cert-manager.io/v1): install cert-manager, or remove the field"+meanwhile)
+	case i.foreign:
+		return no(fettlev1.ReasonNameConflict, "spec.tls.issuerRef: the Secret for its certificate exists and is not Fettle's: rename or delete it"+meanwhile)
+	case i.unusable != nil:
+		return no(databasev1alpha1.ReasonCertificateUnusable, "spec.tls.issuerRef: what the issuer gave can't be served: "+i.unusable.Error()+meanwhile)
+	case i.refused != "":
+		return no(databasev1alpha1.ReasonIssuerNotReady, "spec.tls.issuerRef: cert-manager has issued no certificate: "+i.refused+meanwhile)
+	case i.candidate == nil:
+		return unknown(fettlev1.ReasonReconciling, "waiting for the certificate of the issuer"+meanwhile)
+	case !served.same(i.candidate.pair):
+		return unknown(fettlev1.ReasonReconciling, "the issuer's authority is made known to clients and replicas before its certificate is served")
+	}
+	return yes(databasev1alpha1.ReasonCertified, "the instances serve with the certificate of the issuer")
+}
