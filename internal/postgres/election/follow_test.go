@@ -22,6 +22,21 @@ func TestRejoin(t *testing.T) {
 			in.Server.Upstream, in.Lease.Alive = "", false
 		}, "Wait{}", ""},
 		{"nor after a restart", func(_ *Config, in *Input) { down(in); in.Lease.Alive = false }, "StartStandby{}", ""},
+		{"waits while it starts", func(_ *Config, in *Input) {
+			in.Server.Process, in.Server.Since, in.Server.Upstream = Starting, now-second, ""
+		}, "Wait{}", "starting"},
+		{"one that starts for long follows the holder", func(_ *Config, in *Input) {
+			in.Server.Process, in.Server.Since, in.Server.Upstream = Starting, now-2*second, ""
+		}, "Stop{1 false}", "starts anew"},
+		{"not another one than the holder", func(_ *Config, in *Input) {
+			in.Server.Process, in.Server.Since, in.Server.Upstream = Starting, now-2*second, "pg-2"
+		}, "Stop{1 false}", "starts anew"},
+		{"and starts on if it does", func(_ *Config, in *Input) {
+			in.Server.Process, in.Server.Since, in.Server.Upstream = Starting, now-30*second, "pg-1"
+		}, "Wait{}", "starting"},
+		{"or if nobody has written the Lease since", func(_ *Config, in *Input) {
+			in.Server.Process, in.Server.Since, in.Server.Upstream, in.Lease.Alive = Starting, now-30*second, "", false
+		}, "Wait{}", "starting"},
 		{"was the primary: rewinds", func(_ *Config, in *Input) { exPrimary(in) }, "Rewind{pg-1}", ""},
 		{"not before the other serves", func(_ *Config, in *Input) {
 			exPrimary(in)

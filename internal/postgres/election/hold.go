@@ -7,10 +7,23 @@ func unfinished(v *view) *Decision {
 	switch {
 	case v.server.Work != NoWork && !v.in.Stop && !v.Fenced && !v.Hibernated:
 		return wait("waits for " + string(v.server.Work))
+	case v.astray():
+		return do(Stop{Mode: Fast}, "may lack some of the log that it needs to start: starts anew, to follow "+v.holder())
 	case v.server.Process == Stopping, v.server.Process == Promoting, v.server.Process == Starting && !v.in.Stop:
 		return wait("waits: PostgreSQL is " + string(v.server.Process))
 	}
 	return nil
+}
+
+// astray says that a standby that has been starting for a while follows somebody else than the holder. It may need some of
+// the log before it is consistent, as after a rewind, which nobody else sends. (10)
+func (v *view) astray() bool {
+	s, h := v.server, v.holder()
+	if v.in.Stop || s.Process != Starting || s.Role != Standby || h == "" || s.Upstream == h || !v.in.Lease.Alive {
+		return false
+	}
+	v.wake(s.Since + v.Renew)
+	return v.in.Now >= s.Since+v.Renew
 }
 
 // end stops PostgreSQL where it shall not run, and only then gives the Lease back. (5)
