@@ -112,7 +112,7 @@ var _ = Describe("A PostgreSQL whose certificate an issuer makes", Serial, func(
 		Expect(pki.Contains(server.Data["ca.crt"], manager.authority.Certificate)).To(BeFalse(), "agents would trust the issuer")
 
 		By("serving it two minutes later")
-		Eventually(func(ctx context.Context) string { // a pass that had read it before may bring the annotation back
+		Eventually(func(ctx context.Context) (string, error) { // a pass that had read it before may bring the annotation back
 			patch(ctx, server, `{"metadata":{"annotations":{"fettle.dev/roots-since":"2026-01-01T00:00:00Z"}}}`)
 			return served(ctx)
 		}).WithContext(ctx).WithPolling(time.Second).Should(Equal(string(first)))
