@@ -53,17 +53,13 @@ func servingOf(server *corev1.Secret) serving {
 // is not trusted any more. own is Fettle's authority, which always is; candidate is what an issuer gave, nil where nothing is to
 // be served of it. A pair that is over is not served any more, since clients trust own too.
 func (s serving) next(own []byte, candidate *serving, wanted bool, now time.Time) serving {
-	need := pki.Bundle(own, s.authority)
-	if candidate != nil {
-		need = pki.Bundle(need, candidate.authority)
-	}
-	settled := now.Sub(s.since) >= settleRoots
+	need, settled := s.needs(own, candidate), now.Sub(s.since) >= settleRoots
 	switch {
-	case len(s.roots) == 0 && candidate == nil:
+	case s.isNew(candidate):
 		s.roots = need
 	case !pki.Contains(s.roots, need):
 		s.roots, s.since = pki.Bundle(need, s.roots), now
-	case candidate != nil && s.same(candidate.pair), candidate == nil && len(s.pair.Certificate) == 0:
+	case s.shows(candidate):
 		if settled {
 			s.roots = need
 		}
@@ -73,6 +69,25 @@ func (s serving) next(own []byte, candidate *serving, wanted bool, now time.Time
 		s.pair, s.authority, s.since = pki.Pair{}, nil, now
 	}
 	return s
+}
+
+// needs are the authorities of all that is served, or is about to be.
+func (s serving) needs(own []byte, candidate *serving) []byte {
+	if candidate == nil {
+		return pki.Bundle(own, s.authority)
+	}
+	return pki.Bundle(own, s.authority, candidate.authority)
+}
+
+// isNew reports whether nothing was published yet, and no issuer has a part in what is going to be.
+func (s serving) isNew(candidate *serving) bool { return len(s.roots) == 0 && candidate == nil }
+
+// shows reports whether what is served is the candidate, or Fettle's own where there is none.
+func (s serving) shows(candidate *serving) bool {
+	if candidate == nil {
+		return len(s.pair.Certificate) == 0
+	}
+	return s.same(candidate.pair)
 }
 
 func (s serving) same(pair pki.Pair) bool {

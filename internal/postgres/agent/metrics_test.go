@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -90,20 +89,9 @@ func TestAgentMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{a.certificateFiles()["server"], a.certificateFiles()["authority"]} {
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, authority.Certificate, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.MkdirAll(filepath.Join(a.options.Run, folderReplication), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(a.certificateFiles()["replication"], []byte("damaged"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	putFile(t, a.certificateFiles()["server"], authority.Certificate)
+	putFile(t, a.certificateFiles()["authority"], authority.Certificate)
+	putFile(t, a.certificateFiles()["replication"], []byte("damaged"))
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(a.collectors()...)
 	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {

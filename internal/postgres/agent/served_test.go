@@ -11,33 +11,13 @@ import (
 
 // TestServedCertificate has PostgreSQL show an issuer's certificate while there is one, and the agents keep their own.
 func TestServedCertificate(t *testing.T) {
-	own, err := pki.NewAuthority("own", time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	foreign, err := pki.NewAuthority("foreign", time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := own.Server(pki.Hosts("db", "shop"), time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := foreign.Server(pki.Hosts("db", "shop"), time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	own, a := authorityWith(t, "own")
+	_, b := authorityWith(t, "foreign")
 	files := &tlsFiles{from: t.TempDir(), to: t.TempDir()}
 	put := func(folder, name string, content []byte) {
 		t.Helper()
-		for _, root := range []string{files.from, files.to} {
-			if err := os.MkdirAll(filepath.Join(root, folder), 0o700); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := os.WriteFile(filepath.Join(files.from, folder, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		putFile(t, filepath.Join(files.to, folder, "old"), nil) // the folder is there
+		putFile(t, filepath.Join(files.from, folder, name), content)
 	}
 	copied := func(what string, want pki.Pair, changes bool) {
 		t.Helper()
@@ -71,4 +51,29 @@ func TestServedCertificate(t *testing.T) {
 		}
 	}
 	copied("no issuer any more", a, true)
+}
+
+// authorityWith makes an authority, and a server's certificate of it.
+func authorityWith(t *testing.T, name string) (*pki.Authority, pki.Pair) {
+	t.Helper()
+	authority, err := pki.NewAuthority(name, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := authority.Server(pki.Hosts("db", "shop"), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return authority, pair
+}
+
+// putFile writes a file, and makes its folder.
+func putFile(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
