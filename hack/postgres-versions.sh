@@ -26,6 +26,7 @@ for version in "$@"; do
   go -C hack run ./image root "postgres-$version" "$work/$version"
   log=dist/logs/postgres-$version.log
   step "tests in postgres:$version (log: $log)"
+  # shellcheck disable=SC2016 # the inner shell expands
   # Nothing that is mounted or started here outlives the script: the kernel ends it with its namespaces.
   if unshare --mount --pid --net --fork --kill-child bash -euo pipefail -c '
     root=$1 tests=$2 run=$3
