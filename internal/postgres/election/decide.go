@@ -31,8 +31,12 @@ func Decide(c Config, in Input) Decision {
 
 func newView(c Config, in Input) *view {
 	v := &view{Config: c, in: in, lease: in.Lease.Lease, server: in.Server, until: in.Now + c.Renew}
-	if v.lease.unowned() && v.held() {
+	switch held := v.held(); {
+	case held && v.lease.unowned():
 		v.lease = in.Holding.restored(v.lease.Version)
+	case !held && v.lease.Remade: // it may be from before what another holder wrote
+		l := v.lease
+		v.lease = Lease{Version: l.Version, Holder: l.Holder, Released: l.Released, Remade: true, SystemID: l.SystemID, Instances: l.Instances}
 	}
 	if fence, kill, ok := Deadline(c, in); ok {
 		v.wake(fence)

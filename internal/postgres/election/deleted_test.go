@@ -48,7 +48,7 @@ func TestDeletedLease(t *testing.T) {
 			"what may have come late is observed", sent + 9*second, Observation{}.Read(sent, 60*second, again.at("7")), Holding{}, stopped, "", Wait{},
 		},
 		{
-			"and then taken back", sent + 11*second, Observation{}.Read(sent, 60*second, again.at("7")), Holding{}, stopped, "", Acquire{Lease: record.at("7")},
+			"and then taken back, as one that tells nothing", sent + 11*second, Observation{}.Read(sent, 60*second, again.at("7")), Holding{}, stopped, "", Acquire{Lease: Lease{Version: "7", Holder: self, SystemID: "s", Timeline: 1024, Instances: record.Instances}},
 		},
 	} {
 		c.SwitchoverTarget = tc.target

@@ -15,7 +15,7 @@ const (
 
 // forgotten says that what the Lease told was lost with it: somebody deleted it, and its holder did not make it again.
 func (v *view) forgotten() bool {
-	return v.lease.Primary == "" && v.lease.Timeline == 0 && !v.MayInitialize
+	return v.lease.Primary == "" && v.lease.Timeline == 0 && (v.lease.Remade || !v.MayInitialize)
 }
 
 // ownTimeline returns one after used that no other instance can have used, whatever it was promoted to while nobody knew of
