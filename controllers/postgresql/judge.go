@@ -113,6 +113,8 @@ func configured(pg *databasev1alpha1.PostgreSQL, seen *observed, settled bool) v
 		return unknown(fettlev1.ReasonReconciling, fmt.Sprintf("the agent of the primary can't be told of databases and roles: %s", seen.tellErr))
 	case c.primary() == nil:
 		return unknown(fettlev1.ReasonReconciling, "databases and roles are looked at when an instance takes writes")
+	case seen.waiting != "":
+		return unknown(fettlev1.ReasonReconciling, seen.waiting)
 	}
 	return inEffect(pg, c, settled)
 }
