@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"crypto/tls"
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -227,7 +226,7 @@ func (c *cluster) shown(t *testing.T, i *instance) string {
 	defer conn.Close(t.Context())
 	secure, ok := conn.PgConn().Conn().(*tls.Conn)
 	if !ok {
-		t.Fatalf("%T is no connection over TLS", net.Conn(conn.PgConn().Conn()))
+		t.Fatalf("%T is no connection over TLS", conn.PgConn().Conn())
 	}
 	return secure.ConnectionState().PeerCertificates[0].SerialNumber.String()
 }

@@ -56,19 +56,33 @@ func (a *Agent) look(ctx context.Context) found {
 	}
 }
 
-func (a *Agent) lookNow(ctx context.Context) found {
-	disk, failure := a.server.Disk()
-	if failure != nil {
-		a.log.Warn("volume", "error", failure.Error())
+// dataOf is what the election calls it.
+func dataOf(content server.Content) election.Data {
+	switch content {
+	case server.Empty:
+		return election.Empty
+	case server.Foreign:
+		return election.Foreign
+	case server.Broken:
+		return election.Unfit
 	}
+	return election.Usable
+}
+
+// space measures the volume; it is zero if that is not possible.
+func (a *Agent) space() server.Disk {
+	disk, err := a.server.Disk()
+	if err != nil {
+		a.log.Warn("volume", "error", err.Error())
+	}
+	return disk
+}
+
+func (a *Agent) lookNow(ctx context.Context) found {
+	disk := a.space()
 	content, err := a.server.Content()
-	switch {
-	case content == server.Empty:
-		return found{data: election.Empty, disk: disk}
-	case content == server.Foreign:
-		return found{data: election.Foreign, disk: disk, err: err}
-	case err != nil || content == server.Broken:
-		return found{data: election.Unfit, disk: disk, err: err}
+	if data := dataOf(content); data != election.Usable {
+		return found{data: data, disk: disk, err: err}
 	}
 	out := found{data: election.Usable, role: election.Primary, disk: disk}
 	if _, err := os.Stat(a.markPath()); err == nil {

@@ -251,7 +251,7 @@ func (a *Agent) apply(at time.Duration) {
 	generation := a.generation()
 	// What was raised for the primary's sake is looked at now and then: it may have come down there.
 	again := a.raised && a.own.Role == election.Standby
-	if a.task != nil || a.own.Process != election.Up || a.applied == generation && !again || at < a.retry {
+	if !a.idle(at) || a.applied == generation && !again {
 		return
 	}
 	if a.applied == generation {
@@ -279,6 +279,11 @@ func (a *Agent) apply(at time.Duration) {
 			}
 		}
 	})
+}
+
+// idle says that a server runs to which something can be done.
+func (a *Agent) idle(at time.Duration) bool {
+	return a.task == nil && a.own.Process == election.Up && at >= a.retry
 }
 
 // slotsMissing has the slots looked at soon when instances were added or removed.

@@ -32,19 +32,22 @@ func TestReclone(t *testing.T) {
 	if content, err := i.Content(); content != server.Complete || err != nil || !marked() {
 		t.Errorf("the data did not come back: %s, %v", content, err)
 	}
-	if _, err := os.Stat(i.CloneDir()); err == nil {
-		t.Error("half a copy is left")
-	}
+	gone(t, i.CloneDir())
 	must(t, i.Reclone(ctx, ca.Source(primary, "shop-1")))
 	if standby, err := i.Standby(); err != nil || !standby || marked() {
 		t.Errorf("it is no copy: standby %v, %v, the old data %v", standby, err, marked())
 	}
 	must(t, os.MkdirAll(old, 0o700)) // killed before the old data were removed
 	must(t, i.Restore(ctx))
-	if _, err := os.Stat(old); err == nil {
-		t.Error("the old data are left")
-	}
+	gone(t, old)
 	if content, err := i.Content(); content != server.Complete || err != nil {
 		t.Errorf("the copy is gone: %s, %v", content, err)
+	}
+}
+
+func gone(t *testing.T, path string) {
+	t.Helper()
+	if _, err := os.Stat(path); err == nil {
+		t.Errorf("%s is left", path)
 	}
 }
