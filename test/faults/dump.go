@@ -97,7 +97,11 @@ func dump(v View, namespace string, kind Kind) map[string]string {
 	replacer := strings.NewReplacer(replace...)
 	texts := map[string]string{}
 	for key, object := range v.objects {
-		content := object.DeepCopy().Object
+		object := object.DeepCopy()
+		if v.tidy != nil {
+			v.tidy(kind, object)
+		}
+		content := object.Object
 		for _, m := range masks {
 			if m.applies(key, kind) {
 				remove(content, m.path)

@@ -21,6 +21,7 @@ import (
 type ledger struct {
 	client    dynamic.Interface
 	resources []schema.GroupVersionResource
+	tidy      func(Kind, *unstructured.Unstructured) // may be nil
 
 	mu         sync.Mutex
 	namespaces map[string]*account
@@ -116,7 +117,7 @@ func (l *ledger) close(namespace string) {
 func (l *ledger) view(namespace string) View {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return View{maps.Clone(l.namespaces[namespace].live)}
+	return View{maps.Clone(l.namespaces[namespace].live), l.tidy}
 }
 
 // version is empty for an object that was not seen.

@@ -31,6 +31,7 @@ func (a *act) judgeAll() {
 	a.judgeWrites()
 	a.judgeOwners(events)
 	a.judgeGenerations(events)
+	a.judgeChanges(events)
 	if a.reference == nil {
 		a.judgeNoOps()
 	}
@@ -43,8 +44,14 @@ func (a *act) judgeCounts() {
 	}
 	want := maps.Clone(a.reference.counts)
 	if a.plan.Kind == Deleted { // by us, and made again by the controller
-		want["delete "+a.plan.Target.String()]++
-		want["create "+a.plan.Target.String()]++
+		targets := []Key{a.plan.Target}
+		if a.scenario.Along != nil {
+			targets = append(targets, a.scenario.Along(a.reference.state, a.plan.Target)...)
+		}
+		for _, target := range targets {
+			want["delete "+target.String()]++
+			want["create "+target.String()]++
+		}
 	}
 	if a.plan.Kind == Changed && strings.HasPrefix(a.plan.Drift.pointer, "/spec/template/") { // by us, and back
 		want["rollout "+a.plan.Target.String()] += 2
@@ -86,7 +93,8 @@ func (a *act) judgeOwners(events []event) {
 		alive[e.Object.GetUID()] = e.Key
 	}
 	for _, e := range events {
-		if e.Type == watch.Deleted || e.Key.Resource == a.scenario.Primary || a.user.made[e.Key] {
+		unowned := a.scenario.Unowned != nil && a.scenario.Unowned(e.Key)
+		if e.Type == watch.Deleted || e.Key.Resource == a.scenario.Primary || a.user.made[e.Key] || unowned {
 			continue
 		}
 		owners := slices.DeleteFunc(e.Object.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
@@ -122,6 +130,21 @@ func (a *act) judgeGenerations(events []event) {
 		// A new spec makes an old Ready=True outdated, which is fine; writing an outdated one is not.
 		if ready == "True" && observed != e.Object.GetGeneration() && !sameStatus(e.Before, e.Object) {
 			a.violate("O4", "%s: Ready=True was written for generation %d while generation %d existed", e.Key, observed, e.Object.GetGeneration())
+		}
+	}
+}
+
+// judgeChanges follows each object through all its versions, by the scenario's own rule (O4).
+func (a *act) judgeChanges(events []event) {
+	if a.scenario.Wrong == nil {
+		return
+	}
+	for _, e := range events {
+		if e.Type != watch.Modified || e.Before == nil || e.Key == a.plan.Target {
+			continue
+		}
+		if err := a.scenario.Wrong(e.Before, e.Object); err != nil {
+			a.violate("O4", "%s: %v", e.Key, err)
 		}
 	}
 }

@@ -141,7 +141,7 @@ status:
 		if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
 			t.Fatal(err)
 		}
-		return View{map[Key]*unstructured.Unstructured{{corev1.SchemeGroupVersion.WithResource("services"), "a"}: object}}
+		return View{objects: map[Key]*unstructured.Unstructured{{corev1.SchemeGroupVersion.WithResource("services"), "a"}: object}}
 	}
 	one := dump(state("n-1", "uid-11", "today", "10.0.0.1"), "n-1", None)
 	two := dump(state("n-2", "uid-22", "now", "10.0.0.2"), "n-2", None)
@@ -159,7 +159,7 @@ status:
 func TestDumpsCompareThatThereIsATime(t *testing.T) {
 	state := func(annotation string) View {
 		object := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "uid-1", "annotations": map[string]any{"at": annotation}}}}
-		return View{map[Key]*unstructured.Unstructured{{corev1.SchemeGroupVersion.WithResource("configmaps"), "a"}: object}}
+		return View{objects: map[Key]*unstructured.Unstructured{{corev1.SchemeGroupVersion.WithResource("configmaps"), "a"}: object}}
 	}
 	one := dump(state(`{"hash":"1","at":"2026-11-20T17:00:00Z"}`), "n-1", None)
 	for annotation, equal := range map[string]bool{

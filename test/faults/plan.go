@@ -31,6 +31,7 @@ type Plan struct {
 	Answer answer // of F4
 	Target Key    // of F11
 	Drift  drift  // of F11-change
+	Step   int    // of F1 to F5: the scenario's step that the write belongs to
 }
 
 // ID names the plan within its scenario.
@@ -82,7 +83,7 @@ func (s selection) plans(trace []Record, children []Key, drifts map[Key][]drift)
 	var plans []Plan
 	for i, record := range trace {
 		for _, kind := range []Kind{CrashBefore, CrashAfter, LostResponse, LostAndStale, Stale} {
-			plans = append(plans, Plan{Kind: kind, Write: i + 1})
+			plans = append(plans, Plan{Kind: kind, Write: i + 1, Step: record.Step})
 		}
 		taken := 0
 		for n := range answers {
@@ -90,7 +91,7 @@ func (s selection) plans(trace []Record, children []Key, drifts map[Key][]drift)
 			a := answers[(n+i*s.answersPerWrite)%len(answers)]
 			if a.possible(record) && taken < s.answersPerWrite {
 				taken++
-				plans = append(plans, Plan{Kind: Reply, Write: i + 1, Answer: a})
+				plans = append(plans, Plan{Kind: Reply, Write: i + 1, Answer: a, Step: record.Step})
 			}
 		}
 	}
@@ -115,7 +116,8 @@ func (s selection) held(trace []Record) []Plan {
 			}
 		}
 		for i := range min(s.heldPerAnswer, len(writes)) {
-			plans = append(plans, Plan{Kind: HeldReply, Write: writes[(n+i)%len(writes)], Answer: a})
+			at := writes[(n+i)%len(writes)]
+			plans = append(plans, Plan{Kind: HeldReply, Write: at, Answer: a, Step: trace[at-1].Step})
 		}
 	}
 	return plans

@@ -68,6 +68,12 @@ func (s *stage) play(ctx context.Context, plan Plan, reference *outcome) (*outco
 	a.lives = &lives{scenario: s.scenario, mapper: s.mapper, namespace: namespace, tape: a.tape, config: as(identity, "faults-operator")}
 	alive, stop := context.WithCancel(ctx)
 	defer stop()
+	around := func() {}
+	if s.scenario.Around != nil {
+		if around, err = s.scenario.Around(alive, namespace); err != nil {
+			return nil, fmt.Errorf("plan %s: %w", plan.ID(), err)
+		}
+	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -76,6 +82,7 @@ func (s *stage) play(ctx context.Context, plan Plan, reference *outcome) (*outco
 	err = a.perform(ctx)
 	stop()
 	<-ended
+	around()
 	if err == nil { // only now nothing is written any more
 		err = a.finish(ctx)
 	}
@@ -101,6 +108,7 @@ func (a *act) perform(ctx context.Context) error {
 		if i > 0 {
 			a.settle(ctx, deadline)
 		}
+		a.tape.enter(i)
 		if err := step.Do(ctx, a.world); err != nil {
 			return fmt.Errorf("step %s: %w", step.Name, err)
 		}

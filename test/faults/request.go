@@ -25,6 +25,7 @@ type Record struct {
 	Name        string
 	Write       bool
 	K           int // this is the k-th write, from 1; 0 if it is none
+	Step        int // of the scenario, from 0
 	Code        int
 	Fault       Kind   // what was done to it
 	Before      string // the object's resourceVersion when the write began, as far as the judge had seen
@@ -49,10 +50,10 @@ var requestInfo = apirequest.RequestInfoFactory{
 
 var (
 	writeVerbs = sets.New("create", "update", "patch", "apply", "delete", "deletecollection")
-	uncounted  = sets.New("events", "leases", "authorization.k8s.io", "authentication.k8s.io") // resources and groups
+	uncounted  = sets.New("events", "authorization.k8s.io", "authentication.k8s.io") // resources and groups
 )
 
-// describe tells what a request is for. Events and Leases are no writes: they come at times of their own.
+// describe tells what a request is for. Events and renewals of Leases are no writes: they come at times of their own.
 func describe(request *http.Request) (Record, error) {
 	info, err := requestInfo.NewRequestInfo(request)
 	if err != nil {
@@ -67,7 +68,7 @@ func describe(request *http.Request) (Record, error) {
 		r.Verb = "apply"
 	}
 	r.Write = info.IsResourceRequest && writeVerbs.Has(r.Verb) && request.URL.Query().Get("dryRun") == "" &&
-		!uncounted.Has(r.Resource.Resource) && !uncounted.Has(r.Resource.Group)
+		!uncounted.Has(r.Resource.Resource) && !uncounted.Has(r.Resource.Group) && (r.Resource.Resource != "leases" || r.Verb != "update")
 	if r.Verb == "create" && r.Write && request.Body != nil {
 		r.Name, err = nameInBody(request)
 	}

@@ -181,19 +181,28 @@ func (s *stage) plans(ctx context.Context, reference *outcome, chosen selection,
 	for _, r := range reference.writes {
 		made[Key{r.Resource, r.Name}] = true
 	}
+	left := chosen == shortRun && s.scenario.FewDrifts
 	for key, object := range reference.state.objects {
 		// What it does not control, such as a workload that it restarts, is not the controller's to put right.
 		if key.Resource == s.scenario.Primary || !made[key] || metav1.GetControllerOfNoCopy(object) == nil {
+			continue
+		}
+		children = append(children, key)
+		if left {
 			continue
 		}
 		found, err := findDrifts(ctx, s.judge, key, object)
 		if err != nil {
 			return nil, err
 		}
-		children, drifts[key] = append(children, key), found
+		drifts[key] = found
 	}
 	slices.SortFunc(children, func(a, b Key) int { return cmp.Compare(a.String(), b.String()) })
 	plans := chosen.plans(reference.writes, children, drifts)
+	plans = slices.DeleteFunc(plans, func(p Plan) bool { return s.scenario.Never != nil && s.scenario.Never(p) })
+	if chosen == shortRun {
+		plans = slices.DeleteFunc(plans, func(p Plan) bool { return s.scenario.Leave != nil && s.scenario.Leave(p) })
+	}
 	if only == "" {
 		return mixed(plans), nil
 	}

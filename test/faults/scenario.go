@@ -8,6 +8,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -38,6 +39,29 @@ type Scenario struct {
 	// Identity is whom the controller acts as, the operator by default.
 	Identity *rest.Config
 	Steps    []Step
+	// Around starts what else lives in a plan's namespace, until ctx ends; the function that it returns waits for that end.
+	Around func(ctx context.Context, namespace string) (wait func(), err error)
+	Rules
+}
+
+// Rules are what holds of a scenario's kinds alone. Each may be left out.
+type Rules struct {
+	// Patience is Options.Patience for this scenario.
+	Patience time.Duration
+	// FewDrifts is true where children are deleted by others, and changed only when all plans are asked for.
+	FewDrifts bool
+	// Leave is true for plans that are left out unless all are asked for.
+	Leave func(Plan) bool
+	// Never is true for plans that make no sense, with the reason in a comment.
+	Never func(Plan) bool
+	// Tidy takes out of a copy of an object what differs from run to run, such as what is generated at random.
+	Tidy func(Kind, *unstructured.Unstructured)
+	// Unowned is true for objects that have no controller on purpose.
+	Unowned func(Key) bool
+	// Along are the objects that are deleted with one, and made again after it.
+	Along func(View, Key) []Key
+	// Wrong says what must not happen to an object from one version to the next.
+	Wrong func(before, after *unstructured.Unstructured) error
 }
 
 // Step is something a user does, and what it must lead to.
@@ -58,6 +82,7 @@ type World struct {
 // View is the state of a plan's namespace, as far as the scenario's kinds go.
 type View struct {
 	objects map[Key]*unstructured.Unstructured
+	tidy    func(Kind, *unstructured.Unstructured)
 }
 
 // Key names an object within a plan's namespace.
@@ -68,6 +93,17 @@ type Key struct {
 
 // String names the object as kubectl does, with its group if it has one.
 func (k Key) String() string { return k.Resource.GroupResource().String() + "/" + k.Name }
+
+// Keys lists the objects of a kind.
+func (v View) Keys(resource schema.GroupVersionResource) []Key {
+	var keys []Key
+	for key := range v.objects {
+		if key.Resource == resource {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
 
 // Get returns nil for an object that does not exist. The result must not be changed.
 func (v View) Get(resource schema.GroupVersionResource, name string) *unstructured.Unstructured {

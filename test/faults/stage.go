@@ -45,12 +45,13 @@ func newStage(ctx context.Context, env *testenv.Env, scenario *Scenario, options
 	if err != nil {
 		return nil, fmt.Errorf("discovery: %w", err)
 	}
-	options.Patience = cmp.Or(options.Patience, patience)
+	options.Patience = cmp.Or(options.Patience, scenario.Patience, patience)
 	options.LongQuiet = cmp.Or(options.LongQuiet, longQuiet)
 	s := &stage{env: env, scenario: scenario, options: options, mapper: mapper, judge: judge}
 	if s.ledger, err = openLedger(ctx, judge, append(slices.Clip(scenario.Children), scenario.Primary)); err != nil {
 		return nil, err
 	}
+	s.ledger.tidy = scenario.Tidy
 	if scenario.DataPlane {
 		if s.plane, err = env.StartDataPlane(ctx); err != nil {
 			return nil, err

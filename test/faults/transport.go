@@ -27,6 +27,7 @@ type tape struct {
 	mu        sync.Mutex
 	records   []Record
 	writes    int
+	step      int
 	lastWrite time.Time
 	triggered time.Time // zero until the fault happened
 	target    Record    // the write that the fault happened to
@@ -128,7 +129,7 @@ func (t *tape) begin(r Record, incarnation int) (at int, fault Kind) {
 	if r.Write {
 		r.Before = t.version(Key{r.Resource, r.Name})
 		t.writes++
-		r.K, t.lastWrite = t.writes, time.Now()
+		r.K, r.Step, t.lastWrite = t.writes, t.step, time.Now()
 		r.Fault = t.decide(r)
 	}
 	t.records = append(t.records, r)
@@ -165,6 +166,13 @@ func (t *tape) answered(at, code int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.records[at].Code = code
+}
+
+// enter notes which step of the scenario the next writes belong to.
+func (t *tape) enter(step int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.step = step
 }
 
 // quietFor is the time since the last write.

@@ -1,0 +1,134 @@
+package faults
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// pgRules compare PostgreSQLs modulo what is generated for each.
+func pgRules() Rules {
+	return Rules{
+		Leave: func(p Plan) bool {
+			return !slices.Contains([]Kind{CrashBefore, CrashAfter, LostResponse, Deleted}, p.Kind)
+		},
+		FewDrifts: true,
+		Never: func(p Plan) bool {
+			return p.Kind == Changed && unrepaired(p)
+		},
+		Tidy: tidyPostgreSQL,
+		// A crash has all caches read anew, and certificates take their time.
+		Patience: 30 * time.Second,
+		// Volumes and passwords outlive the PostgreSQL, and pods have no owner while their StatefulSet is made anew.
+		Unowned: func(k Key) bool { return k.Resource == pgClaims || k.Resource == pgPods || k.Resource == pgSecrets },
+		Along: func(v View, k Key) []Key {
+			if k.Resource == pgSets {
+				return v.Keys(pgPods)
+			}
+			return nil
+		},
+		Wrong: generatedAnew,
+	}
+}
+
+// unrepaired are changes that are not put right, or not in a way that has one outcome.
+func unrepaired(p Plan) bool {
+	switch p.Target.Resource {
+	case pgLeases:
+		return true // it changes all the time, and is not watched
+	case pgSets:
+		return p.Drift.pointer == "/spec/replicas" // the StatefulSet controller may be faster
+	case pgSecrets:
+		// An authority that can't be read is people's to restore: all certificates hang on it.
+		return strings.HasSuffix(p.Target.Name, "-ca") && strings.HasPrefix(p.Drift.pointer, "/data/")
+	}
+	return false
+}
+
+// tidyPostgreSQL names what is generated, and leaves out what the cluster around adds.
+func tidyPostgreSQL(kind Kind, o *unstructured.Unstructured) {
+	switch o.GetKind() {
+	case "Pod":
+		delete(o.Object, "spec")
+		delete(o.Object, "status")
+	case "Lease":
+		unstructured.RemoveNestedField(o.Object, "spec", "renewTime")
+		if kind == Deleted { // one that is made anew is not of an empty cluster
+			unstructured.RemoveNestedField(o.Object, "metadata", "annotations")
+		}
+	case "PostgreSQL":
+		if hash, _, _ := unstructured.NestedString(o.Object, "status", "desiredHash"); hash != "" {
+			_ = unstructured.SetNestedField(o.Object, "HASH", "status", "desiredHash") // it was found there
+		}
+	case "Secret":
+		if kind == Deleted { // of an authority: clients trust the one before for a while
+			unstructured.RemoveNestedField(o.Object, "metadata", "annotations", "fettle.dev/roots-since")
+		}
+		tidySecret(o)
+	}
+}
+
+func tidySecret(o *unstructured.Unstructured) {
+	data, _, _ := unstructured.NestedStringMap(o.Object, "data")
+	contents := map[string]any{}
+	password := decoded(data["password"])
+	for key, value := range data {
+		switch {
+		case strings.Contains(decoded(value), "-----BEGIN"):
+			contents[key] = certified(data)
+		case password != "":
+			contents[key] = strings.ReplaceAll(decoded(value), password, "PASSWORD")
+		default:
+			contents[key] = decoded(value)
+		}
+	}
+	o.Object["data"] = contents
+}
+
+// certified says what a certificate is for, and whether it and its key belong to each other and to the authority.
+func certified(data map[string]string) []any {
+	pair, err := tls.X509KeyPair([]byte(decoded(data["tls.crt"])), []byte(decoded(data["tls.key"])))
+	if err != nil {
+		return []any{"unusable: " + err.Error()}
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(decoded(data["ca.crt"])))
+	_, err = pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	lines := []any{pair.Leaf.Subject.String(), fmt.Sprintf("valid: %v", err == nil)}
+	for _, name := range pair.Leaf.DNSNames {
+		lines = append(lines, name)
+	}
+	return lines
+}
+
+func decoded(text string) string {
+	raw, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return text
+	}
+	return string(raw)
+}
+
+// generatedAnew finds a secret that was made a second time, unless it was asked for.
+func generatedAnew(before, after *unstructured.Unstructured) error {
+	if after.GetKind() != "Secret" {
+		return nil
+	}
+	was, _, _ := unstructured.NestedStringMap(before.Object, "data")
+	is, _, _ := unstructured.NestedStringMap(after.Object, "data")
+	if strings.HasSuffix(after.GetName(), "-ca") && !bytes.Equal([]byte(was["tls.key"]), []byte(is["tls.key"])) {
+		return fmt.Errorf("the key of the authority was generated anew")
+	}
+	rotated := before.GetAnnotations()["fettle.dev/rotated"] != after.GetAnnotations()["fettle.dev/rotated"]
+	if was["password"] != is["password"] && !rotated {
+		return fmt.Errorf("the password was generated anew")
+	}
+	return nil
+}
