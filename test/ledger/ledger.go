@@ -122,13 +122,13 @@ func (l *Ledger) run(ctx context.Context) {
 }
 
 func (l *Ledger) connect(ctx context.Context) (*pgx.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.options.Dial)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.options.Dial)
 	defer cancel()
 	return l.options.Connect(ctx)
 }
 
 func (l *Ledger) write(ctx context.Context, conn *pgx.Conn, entry *Entry) error {
-	ctx, cancel := context.WithTimeout(ctx, l.options.Patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.options.Patience) // the end is no failure
 	defer cancel()
 	return conn.QueryRow(ctx, insert, l.options.Name, entry.Row).Scan(&entry.Server.Address, &entry.Server.Timeline, &entry.Position)
 }

@@ -121,3 +121,25 @@ func TestNobodyAnswers(t *testing.T) {
 		}
 	}
 }
+
+// TestEndIsNoFailure sees that the end waits for the answer to what is under way.
+func TestEndIsNoFailure(t *testing.T) {
+	begun, answer := make(chan struct{}), make(chan struct{})
+	l := Start(t.Context(), Options{Name: "x", Dial: time.Minute, Connect: func(ctx context.Context) (*pgx.Conn, error) {
+		close(begun)
+		<-answer
+		return nil, errors.Join(errors.New("refused"), ctx.Err())
+	}})
+	<-begun
+	l.stop()
+	close(answer)
+	l.End()
+	if len(l.Entries()) != 1 {
+		t.Errorf("%d entries, want 1", len(l.Entries()))
+	}
+	for _, e := range l.Entries() {
+		if errors.Is(e.Err, context.Canceled) {
+			t.Error("what was under way was broken off")
+		}
+	}
+}
