@@ -37,18 +37,24 @@ func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 			return no(bad.reason, bad.message)
 		}
 	}
-	if beingCreated(pg, seen.at) || newborn(pg) && len(c.instances) == 0 {
-		return no(databasev1alpha1.ReasonCreating, "the first instance is being started")
-	}
 	if newborn(pg) {
-		first := max(0, slices.IndexFunc(c.instances, func(i instance) bool { return !i.ready() }))
-		return no(databasev1alpha1.ReasonInstanceNotReady, notReady(pg, &c.instances[first]))
+		return firstReady(pg, seen)
 	}
 	if !slices.ContainsFunc(c.instances, func(i instance) bool { return !i.fenced }) && len(c.instances) > 0 {
 		return no(databasev1alpha1.ReasonInstanceFenced, fmt.Sprintf("no instance takes writes: the annotation %s stops all of them; remove it to start them again",
 			databasev1alpha1.AnnotationFenced))
 	}
 	return no(databasev1alpha1.ReasonNoPrimary, "no instance takes writes: the instances choose one among those that are healthy; see status.instances")
+}
+
+// firstReady tells of a primary that never was.
+func firstReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
+	instances := seen.cluster.instances
+	if beingCreated(pg, seen.at) || len(instances) == 0 {
+		return no(databasev1alpha1.ReasonCreating, "the first instance is being started")
+	}
+	first := max(0, slices.IndexFunc(instances, func(i instance) bool { return !i.ready() }))
+	return no(databasev1alpha1.ReasonInstanceNotReady, notReady(pg, &instances[first]))
 }
 
 func instancesReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
@@ -63,19 +69,12 @@ func instancesReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 	}
 	fenced := ""
 	for i := range c.instances {
-		in := &c.instances[i]
-		switch bad := troubleOf(in); {
+		switch in := &c.instances[i]; {
 		case in.ready():
 		case in.fenced:
 			fenced = in.name
-		case in.status != nil && in.status.NeedsReclone:
-			return no(databasev1alpha1.ReasonRecloneNeeded, notReady(pg, in))
-		case bad != nil:
-			return no(bad.reason, bad.message)
-		case beingCreated(pg, seen.at):
-			return no(databasev1alpha1.ReasonCreating, in.name+" is being started")
 		default:
-			return no(databasev1alpha1.ReasonInstanceNotReady, notReady(pg, in))
+			return missing(pg, in, seen.at)
 		}
 	}
 	if fenced != "" {
@@ -83,6 +82,19 @@ func instancesReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 			fenced, databasev1alpha1.AnnotationFenced))
 	}
 	return yes(databasev1alpha1.ReasonInstancesReady, "all instances serve and run what the spec asks")
+}
+
+// missing says why an instance that should serve does not.
+func missing(pg *databasev1alpha1.PostgreSQL, in *instance, at time.Time) verdict {
+	switch bad := troubleOf(in); {
+	case in.status != nil && in.status.NeedsReclone:
+		return no(databasev1alpha1.ReasonRecloneNeeded, notReady(pg, in))
+	case bad != nil:
+		return no(bad.reason, bad.message)
+	case beingCreated(pg, at):
+		return no(databasev1alpha1.ReasonCreating, in.name+" is being started")
+	}
+	return no(databasev1alpha1.ReasonInstanceNotReady, notReady(pg, in))
 }
 
 func notReady(pg *databasev1alpha1.PostgreSQL, in *instance) string {

@@ -131,17 +131,20 @@ func (w *rotating) pass(writes int) {
 	if err := c.load(live, told && noted && len(w.log) == 0); err != nil {
 		w.t.Fatal(err)
 	}
-	if c.moved() {
+	switch {
+	case c.moved():
 		if writes > 0 && w.seen == len(w.secrets)-1 { // else somebody has written since, and this write is refused
 			next := c.object(w.pg)
 			next.Annotations = merged(live.Annotations, next.Annotations)
 			w.note(next)
 		}
-		return
+	case !told || !noted && c.next != "":
+		w.tell(&c, hash, writes)
 	}
-	if told && (noted || c.next == "") {
-		return
-	}
+}
+
+// tell gives the primary the passwords, and then notes that it did.
+func (w *rotating) tell(c *credential, hash string, writes int) {
 	if writes > 0 {
 		role, second := c.passwords()
 		w.alter(map[string]string{"app": role, "fettle_login_app": second})
@@ -222,15 +225,29 @@ func (w *rotating) check() {
 	}
 }
 
+// step is what happens next.
+func (w *rotating) step() {
+	switch w.random.IntN(12) {
+	case 0:
+		w.failover()
+	case 1:
+		w.ask()
+	case 2, 3:
+		w.replay()
+	case 4:
+		w.memory = "" // a restart
+	default:
+		w.pass(w.random.IntN(3))
+	}
+}
+
 // TestRotationNeverLocksOut runs rotations with crashes after each write, stale reads, replicas that lag and failovers that
 // lose commits, and holds that no login fails and each request makes one password.
 func TestRotationNeverLocksOut(t *testing.T) {
 	for seed := range uint64(3000) {
 		pg := wanting(2)
 		pg.Spec.DatabaseName = "app"
-		w := &rotating{
-			t: t, random: rand.New(rand.NewPCG(seed, 1)), pg: pg, servers: [2]map[string]string{{}, {}}, made: map[string]bool{},
-		}
+		w := &rotating{t: t, random: rand.New(rand.NewPCG(seed, 1)), pg: pg, servers: [2]map[string]string{{}, {}}, made: map[string]bool{}}
 		c := credentialsOf(pg)[0]
 		if err := c.load(nil, false); err != nil {
 			t.Fatal(err)
@@ -239,18 +256,7 @@ func TestRotationNeverLocksOut(t *testing.T) {
 		w.pass(2) // told before anybody can connect
 		w.replay()
 		for range 60 {
-			switch w.random.IntN(12) {
-			case 0:
-				w.failover()
-			case 1:
-				w.ask()
-			case 2, 3:
-				w.replay()
-			case 4:
-				w.memory = "" // a restart
-			default:
-				w.pass(w.random.IntN(3))
-			}
+			w.step()
 			w.check()
 		}
 		for range 4 * (w.asked + 1) {

@@ -93,8 +93,7 @@ func (a *act) judgeOwners(events []event) {
 		alive[e.Object.GetUID()] = e.Key
 	}
 	for _, e := range events {
-		unowned := a.scenario.Unowned != nil && a.scenario.Unowned(e.Key)
-		if e.Type == watch.Deleted || e.Key.Resource == a.scenario.Primary || a.user.made[e.Key] || unowned {
+		if e.Type == watch.Deleted || !a.owned(e.Key) {
 			continue
 		}
 		owners := slices.DeleteFunc(e.Object.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
@@ -109,6 +108,12 @@ func (a *act) judgeOwners(events []event) {
 			return
 		}
 	}
+}
+
+// owned is true for what must have a controller.
+func (a *act) owned(key Key) bool {
+	unowned := a.scenario.Unowned != nil && a.scenario.Unowned(key)
+	return key.Resource != a.scenario.Primary && !a.user.made[key] && !unowned
 }
 
 // judgeGenerations follows the status of the custom resources through all their versions (O4).

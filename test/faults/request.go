@@ -53,6 +53,12 @@ var (
 	uncounted  = sets.New("events", "authorization.k8s.io", "authentication.k8s.io") // resources and groups
 )
 
+// counts is true for verbs and resources of which the writes are counted.
+func (r Record) counts() bool {
+	renewal := r.Resource.Resource == "leases" && r.Verb == "update"
+	return writeVerbs.Has(r.Verb) && !uncounted.Has(r.Resource.Resource) && !uncounted.Has(r.Resource.Group) && !renewal
+}
+
 // describe tells what a request is for. Events and renewals of Leases are no writes: they come at times of their own.
 func describe(request *http.Request) (Record, error) {
 	info, err := requestInfo.NewRequestInfo(request)
@@ -67,8 +73,7 @@ func describe(request *http.Request) (Record, error) {
 	if r.Verb == "patch" && request.Header.Get("Content-Type") == string(types.ApplyYAMLPatchType) {
 		r.Verb = "apply"
 	}
-	r.Write = info.IsResourceRequest && writeVerbs.Has(r.Verb) && request.URL.Query().Get("dryRun") == "" &&
-		!uncounted.Has(r.Resource.Resource) && !uncounted.Has(r.Resource.Group) && (r.Resource.Resource != "leases" || r.Verb != "update")
+	r.Write = info.IsResourceRequest && request.URL.Query().Get("dryRun") == "" && r.counts()
 	if r.Verb == "create" && r.Write && request.Body != nil {
 		r.Name, err = nameInBody(request)
 	}

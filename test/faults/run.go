@@ -199,10 +199,7 @@ func (s *stage) plans(ctx context.Context, reference *outcome, chosen selection,
 	}
 	slices.SortFunc(children, func(a, b Key) int { return cmp.Compare(a.String(), b.String()) })
 	plans := chosen.plans(reference.writes, children, drifts)
-	plans = slices.DeleteFunc(plans, func(p Plan) bool { return s.scenario.Never != nil && s.scenario.Never(p) })
-	if chosen == shortRun {
-		plans = slices.DeleteFunc(plans, func(p Plan) bool { return s.scenario.Leave != nil && s.scenario.Leave(p) })
-	}
+	plans = slices.DeleteFunc(plans, func(p Plan) bool { return s.leaves(p, chosen) })
 	if only == "" {
 		return mixed(plans), nil
 	}
@@ -211,6 +208,12 @@ func (s *stage) plans(ctx context.Context, reference *outcome, chosen selection,
 		return nil, fmt.Errorf("scenario %s has no plan %q", s.scenario.Name, only)
 	}
 	return plans, nil
+}
+
+// leaves is true for plans that the scenario does without.
+func (s *stage) leaves(p Plan, chosen selection) bool {
+	never := s.scenario.Never != nil && s.scenario.Never(p)
+	return never || chosen == shortRun && s.scenario.Leave != nil && s.scenario.Leave(p)
 }
 
 // defaultParallel suits two processors: a plan mostly waits.

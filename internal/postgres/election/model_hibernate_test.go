@@ -15,29 +15,15 @@ func hibernate(seed uint64) string {
 	for w.now < 60*second && !w.settled() {
 		s.advance()
 	}
-	for end := w.now + time.Duration(rng.IntN(5000))*time.Millisecond; w.now < end; {
-		s.advance()
-	}
+	s.pass(time.Duration(rng.IntN(5000)) * time.Millisecond)
 	last := w.record.Primary
 	for _, i := range rng.Perm(len(w.nodes)) { // each learns of it in its own time
 		w.nodes[i].config.Hibernated = true
-		for end := w.now + time.Duration(rng.IntN(3000))*time.Millisecond; w.now < end; {
-			s.advance()
-		}
+		s.pass(time.Duration(rng.IntN(3000)) * time.Millisecond)
 	}
-	for end := w.now + 30*second; w.now < end; {
-		s.advance()
-	}
-	for _, n := range w.nodes {
-		switch {
-		case n.pg.Process != Down || !n.pg.Clean:
-			return fmt.Sprintf("%s is %s, clean %v", n.name, n.pg.Process, n.pg.Clean)
-		case n.pg.end() != w.nodes[0].pg.end():
-			return fmt.Sprintf("%s ends at %v, %s at %v", n.name, n.pg.end(), w.nodes[0].name, w.nodes[0].pg.end())
-		}
-	}
-	if w.promos > 0 || !w.record.Released || !w.record.Whole {
-		return fmt.Sprintf("%d promotions, the Lease is %+v", w.promos, w.record)
+	s.pass(30 * second)
+	if wrong := awake(w); wrong != "" {
+		return wrong
 	}
 	for _, n := range w.nodes {
 		n.config.Hibernated = false
@@ -54,6 +40,29 @@ func hibernate(seed uint64) string {
 		}
 	}
 	return "nobody leads after it was woken up"
+}
+
+// pass lets time pass.
+func (s *schedule) pass(d time.Duration) {
+	for end := s.w.now + d; s.w.now < end; {
+		s.advance()
+	}
+}
+
+// awake says what is wrong with a cluster that should be hibernated.
+func awake(w *world) string {
+	for _, n := range w.nodes {
+		switch {
+		case n.pg.Process != Down || !n.pg.Clean:
+			return fmt.Sprintf("%s is %s, clean %v", n.name, n.pg.Process, n.pg.Clean)
+		case n.pg.end() != w.nodes[0].pg.end():
+			return fmt.Sprintf("%s ends at %v, %s at %v", n.name, n.pg.end(), w.nodes[0].name, w.nodes[0].pg.end())
+		}
+	}
+	if w.promos > 0 || !w.record.Released || !w.record.Whole {
+		return fmt.Sprintf("%d promotions, the Lease is %+v", w.promos, w.record)
+	}
+	return ""
 }
 
 // lacks names a row that was acknowledged and is not there.

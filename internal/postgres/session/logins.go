@@ -49,6 +49,15 @@ func checkVersion(number int) error {
 	return nil
 }
 
+// askVersion is checkVersion for the server itself.
+func askVersion(ctx context.Context, conn *pgx.Conn) error {
+	var version int
+	if err := conn.QueryRow(ctx, "SELECT current_setting('server_version_num')::int").Scan(&version); err != nil {
+		return err
+	}
+	return checkVersion(version)
+}
+
 // EnsureLogin makes a second login, and gives it the settings that its role has. It says what it changed, and sends no
 // statement that would change nothing. The role must be there.
 func (c *Client) EnsureLogin(ctx context.Context, l Login) ([]string, error) {
@@ -67,11 +76,7 @@ func (c *Client) EnsureLogin(ctx context.Context, l Login) ([]string, error) {
 		if !found && (l.Verifier == "" || !l.Allowed) {
 			return nil
 		}
-		var version int
-		if err := conn.QueryRow(ctx, "SELECT current_setting('server_version_num')::int").Scan(&version); err != nil {
-			return err
-		}
-		if err := checkVersion(version); err != nil {
+		if err := askVersion(ctx, conn); err != nil {
 			return err
 		}
 		settings, err := readSettings(ctx, conn, []string{l.Of, role.Name})
