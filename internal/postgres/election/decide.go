@@ -157,7 +157,8 @@ func (v *view) label() Label {
 	switch {
 	case v.server.primary() && v.held():
 		return LabelPrimary
-	case v.server.standby():
+	case v.server.standby(), v.server.Process == Promoting:
+		// While it is promoted it answers to those who read: Services take one change of endpoints sooner than two.
 		return LabelReplica
 	}
 	return LabelNone

@@ -175,7 +175,7 @@ func TestLabel(t *testing.T) {
 	}{
 		{"a primary", leading, func(*Input) {}, LabelPrimary},
 		{"without the Lease", leading, func(in *Input) { in.Holding = Holding{} }, LabelNone},
-		{"that is promoted", leading, func(in *Input) { in.Server.Process = Promoting }, LabelNone},
+		{"that is promoted", leading, func(in *Input) { in.Server.Process = Promoting }, LabelReplica},
 		{"that is down", leading, down, LabelNone},
 		{"a standby", following, func(*Input) {}, LabelReplica},
 	} {
