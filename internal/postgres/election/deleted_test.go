@@ -48,22 +48,65 @@ func TestDeletedLease(t *testing.T) {
 			"what may have come late is observed", sent + 9*second, Observation{}.Read(sent, 60*second, again.at("7")), Holding{}, stopped, "", Wait{},
 		},
 		{
-			"and then taken back, as one that tells nothing", sent + 11*second, Observation{}.Read(sent, 60*second, again.at("7")), Holding{}, stopped, "", Acquire{Lease: Lease{Version: "7", Holder: self, SystemID: "s", Timeline: 1024, Instances: record.Instances}},
+			"and then taken back, as one that tells nothing", sent + 11*second, Observation{}.Read(sent, 60*second, again.at("7")), Holding{}, stopped, "", Acquire{Lease: Lease{
+				Version: "7", Holder: self, SystemID: "s", Timeline: 1024, Instances: record.Instances,
+				Sync: []Quorum{{Number: 2, Names: record.Instances}},
+			}},
+		},
+		{
+			"one that did not answer does not give it away before, either", sent + 9*second,
+			Observation{}.Read(sent, 60*second, again.at("7")), held, stopped, "", Wait{},
+		},
+		{
+			"and then says that its record was lost", sent + 11*second, Observation{}.Read(sent, 60*second, again.at("7")), held, stopped, "",
+			Release{Lease: Lease{Version: "7", Released: true, Remade: true, SystemID: "s", Instances: record.Instances}},
 		},
 	} {
 		c.SwitchoverTarget = tc.target
 		in := Input{Now: tc.at, Lease: tc.lease, Holding: tc.holding, Server: tc.server, Peers: map[string]Answer{
 			"pg-1": {Sent: tc.at, State: State{Name: "pg-1", SystemID: "s", Data: Usable, Process: Up, Role: Standby, Position: record.End, API: true}},
 		}, Followers: map[string]Follower{"pg-1": {Streaming: true, CaughtUp: true, Flushed: 1000, Seen: tc.at}}}
-		in.Server.Answered = tc.at
-		if tc.server.Process == Down {
-			in.Server.Since = tc.at - second
+		if in.Server.Answered = tc.at; tc.server.Process == Down {
+			in.Server.Since, in.Server.Answered = tc.at-second, sent
 		}
 		d := Decide(c, in)
 		if diff := cmp.Diff(tc.want, d.Action); diff != "" {
 			t.Errorf("%s: %s\n%s", tc.name, d.Reason, diff)
 		}
 	}
+}
+
+// TestLostRecord: who takes a Lease of which the record was lost goes by what can be read, so what was a primary starts as a
+// standby to be read. 9
+func TestLostRecord(t *testing.T) {
+	lost := func() (Config, Input) {
+		c, in := electing()
+		down(&in)
+		c.Synchronous, in.Now = 1, now+15*second
+		in.Lease.Lease = Lease{Version: "7", Holder: Holder{Name: "pg-1", UID: "b"}, Remade: true, SystemID: "s", Instances: c.Instances}
+		in.Lease.Since, in.Lease.ReadAt = now-6*second, in.Now
+		in.Server.Role, in.Server.Clean, in.Server.Exact, in.Server.Since = Primary, false, false, now
+		alter(&in, "pg-2", func(s *State) { s.Yielded = "" })
+		return c, in
+	}
+	test(t, lost, []decision{
+		{"starts as a standby", nil, "StartStandby{}", "to be compared"},
+		{"one that stopped in order too, as nobody else can count it", func(_ *Config, in *Input) { in.Server.Clean = true }, "StartStandby{}", "to be compared"},
+		{"not before the others had their time", func(_ *Config, in *Input) { in.Lease.Since += 2 * second }, "Wait{}", "only 0 of"},
+		{"not while a crash is young", func(_ *Config, in *Input) {
+			in.Server.Crashed, in.Server.Since = in.Now-second, in.Now-second
+		}, "Wait{}", "after a crash"},
+		{"asynchronous: takes the Lease", func(c *Config, _ *Input) { c.Synchronous = 0 }, "Acquire", ""},
+		{"not while the Lease tells who was the last one", func(_ *Config, in *Input) {
+			in.Lease.Lease.Primary, in.Lease.Lease.Remade = "pg-0", false
+		}, "Acquire", ""},
+		{"a standby that can't be elected waits for a person", func(_ *Config, in *Input) {
+			in.Server.Role, in.Server.Process = Standby, Up
+		}, "Wait{}", "only 1 of"},
+		{"3: its own, late perhaps, is not given back in a hurry", func(c *Config, in *Input) {
+			in.Lease.Lease.Holder, in.Stop = c.Self, true
+		}, "Exit{}", "told to end"},
+	})
 }
 
 // tried is h while a write is refused again and again.

@@ -36,6 +36,10 @@ func (v *view) campaign() *Decision {
 		return wait("waits: it was promised not to take the Lease")
 	}
 	if why := v.unfit(); why != "" {
+		if v.unread() {
+			return nil
+		}
+		v.wake(v.freeAt() + v.Patience)
 		return &Decision{Action: Wait{}, Reason: why, Blocked: v.in.Now >= v.freeAt()+v.Patience}
 	}
 	if at, why := v.turn(); v.in.Now < at {

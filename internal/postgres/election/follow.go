@@ -62,8 +62,8 @@ func (v *view) join(h string) *Decision {
 		return v.rewind(h)
 	case s.Role == Standby:
 		return do(StartStandby{Upstream: upstream}, "starts as a standby")
-	case v.superseded():
-		return do(StartStandby{}, "was a primary before the last one: starts as a standby that can be elected")
+	case v.superseded() != "":
+		return do(StartStandby{}, v.superseded())
 	case h == "" || v.lease.Primary != h:
 		return wait("was a primary: waits for the next one")
 	case s.Clean:
@@ -72,8 +72,25 @@ func (v *view) join(h string) *Decision {
 	return v.rewind(h)
 }
 
-// superseded says that nobody leads, and that another instance did after this one.
-func (v *view) superseded() bool { return v.free() && v.lease.Primary != "" && !v.lastPrimary() }
+// superseded says why what was a primary starts as a standby that can be elected: nobody leads, and another instance did after
+// this one, or may have; "" if it does not.
+func (v *view) superseded() string {
+	switch {
+	case v.free() && v.lease.Primary != "" && !v.lastPrimary():
+		return "was a primary before the last one: starts as a standby that can be elected"
+	case v.unread():
+		return "was a primary, and nobody knows who was the last one: starts as a standby, to be compared with the others"
+	}
+	return ""
+}
+
+// unread says that this was a primary, and that nobody can take the Lease, of which the record was lost, without knowing what
+// its log has. Only a standby that runs and receives nothing tells that: it has read its log to the end. (9)
+func (v *view) unread() bool {
+	s := v.server
+	return v.free() && v.forgotten() && v.in.Now >= v.freeAt()+v.Patience && s.Process == Down && s.Role == Primary &&
+		v.candidate() && v.outvoted() != ""
+}
 
 // rewind goes back to where the primary's history was left. (10)
 func (v *view) rewind(h string) *Decision {

@@ -36,7 +36,7 @@ func end(v *view) *Decision {
 		return do(Stop{Mode: Fast, Checkpoint: why == hibernated && v.server.primary()}, why)
 	case v.in.Holding.Pending != nil && v.mine():
 		return wait("waits for a write of the Lease")
-	case v.mine() && !v.outdated():
+	case v.mine() && !v.outdated() && (v.held() || !v.lease.Remade):
 		return v.release(why)
 	case v.in.Stop:
 		return do(Exit{}, why)
@@ -76,7 +76,8 @@ func (v *view) outdated() bool {
 	return v.in.Stop && !v.in.Lease.Reachable() && bounded && v.in.Now > at+2*v.Lease
 }
 
-// release gives the Lease back, a moment after the last try. PostgreSQL is down. (5)
+// release gives the Lease back, a moment after the last try. PostgreSQL is down. Of a record that was lost it stays known
+// that it was. (5)
 func (v *view) release(why string) *Decision {
 	h := v.in.Holding
 	if due := h.TriedAt + v.Renew/4; !v.in.Lease.Reachable() && v.in.Now < due {
@@ -84,7 +85,7 @@ func (v *view) release(why string) *Decision {
 		return wait("waits to release the Lease: " + why)
 	}
 	l := v.lease
-	l.Holder, l.Released, l.Remade, l.Preferred = Holder{}, true, false, ""
+	l.Holder, l.Released, l.Remade, l.Preferred = Holder{}, true, v.lease.Remade && v.forgotten(), ""
 	if v.SwitchoverTarget != v.Self.Name {
 		l.Preferred = v.SwitchoverTarget
 	}
@@ -123,19 +124,20 @@ func (v *view) renewing() bool {
 }
 
 // takeBack writes a Lease that names this very pod again: its process before this one is dead, or was fenced. One that
-// did not answer has lost it. (4)
+// did not answer has lost it. A record that may have come late is neither taken back nor given away before it was observed,
+// as somebody else may still have the Lease. (3, 4)
 func (v *view) takeBack() *Decision {
 	switch {
 	case !v.mine():
 		return nil
+	case v.lease.Remade && (v.in.Now < v.freeAt() || !v.in.Lease.Reachable()):
+		v.wake(v.freeAt())
+		return wait("waits: it may have made the Lease again too late")
 	case v.hung():
 		return v.release("PostgreSQL did not answer")
 	case v.promised():
 		v.wake(v.in.Promised)
 		return wait("waits: it was promised not to take the Lease")
-	case v.lease.Remade && (v.in.Now < v.freeAt() || !v.in.Lease.Reachable()):
-		v.wake(v.freeAt())
-		return wait("waits: it may have made the Lease again too late")
 	}
 	if due := v.in.Holding.TriedAt + v.Renew/4; !v.in.Lease.Reachable() && v.in.Now < due {
 		v.wake(due)

@@ -20,7 +20,7 @@ func (w *world) input(n *instance) Input {
 // agent is one round of the loop.
 func (w *world) agent(n *instance) {
 	c := n.clock(w.now)
-	n.exempt = false
+	n.exempt, n.looked = false, c
 	w.settle(n)
 	w.read(n)
 	w.poll(n)

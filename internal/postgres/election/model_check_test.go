@@ -1,6 +1,9 @@
 package election
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // check looks at a state.
 func (w *world) check() {
@@ -177,6 +180,27 @@ func (w *world) leader() *instance {
 		}
 	}
 	return nil
+}
+
+// needsPerson says that rightly nobody leads for ever: there are no data any more, or the record was lost and so few have data
+// that none can know it has all that was acknowledged. Then each of them says what a person has to decide.
+func (w *world) needsPerson() bool {
+	data, told := 0, 0
+	for _, n := range w.nodes {
+		if n.pg.Data != Usable {
+			continue
+		}
+		data++
+		if d := Decide(n.config, w.input(n)); d.Blocked && strings.Contains(d.Reason, "can be read") {
+			told++
+		}
+	}
+	return data == 0 || w.sync > 0 && w.lost() && data+w.sync+1 <= len(w.nodes) && told == data
+}
+
+// lost says that the record was, and that nobody has taken the Lease since.
+func (w *world) lost() bool {
+	return w.record.Remade || w.record.Primary == "" && w.record.Timeline == 0 && !w.nodes[0].config.MayInitialize
 }
 
 // settled says that one primary has the Lease and everybody else streams from it.

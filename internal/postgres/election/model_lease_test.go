@@ -19,7 +19,6 @@ func (w *world) makeLease() bool {
 	if w.gone == 0 {
 		return false
 	}
-	w.lostVol = w.lostVol || w.sync > 0 // who has all that was acknowledged can't be told in every case: a person may have to
 	for _, n := range w.nodes {
 		n.config.MayInitialize = false
 	}
@@ -58,7 +57,9 @@ func (w *world) watchdog(n *instance) (time.Duration, bool) {
 	if !n.running || !n.agentFrozen {
 		return 0, false
 	}
-	_, kill, ok := Deadline(n.config, w.input(n))
+	in := w.input(n)
+	in.Now = n.looked // what it was told then stays
+	_, kill, ok := Deadline(n.config, in)
 	return n.trueTime(kill), ok
 }
 

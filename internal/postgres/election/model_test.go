@@ -107,7 +107,7 @@ func (s *schedule) peace() {
 			return
 		}
 	}
-	if len(w.broken) == 0 && !w.lostVol {
+	if len(w.broken) == 0 && !w.lostVol && !w.needsPerson() {
 		w.violated("liveness: no primary that everybody follows %s after the last fault", limit)
 	}
 }

@@ -47,6 +47,7 @@ type instance struct {
 	wakeAt      time.Duration // when what is frozen goes on
 	exempt      bool          // was frozen as a whole, and its agent has not looked at the clock since
 	next        time.Duration // when the agent looks next
+	looked      time.Duration // own clock: when it looked last
 	stop        bool
 	lose        bool // the answer to the next write
 

@@ -27,11 +27,15 @@ func (v *view) ownTimeline(used uint32) uint32 {
 }
 
 // claim returns the record that takes the Lease. It claims a timeline that nobody has used, unless the instance was the
-// primary and goes on with its own. Sync, End and Primary stay those of the last primary until there is a new one.
+// primary and goes on with its own. Sync, End and Primary stay those of the last primary until there is a new one; where the
+// record was lost, Sync says what has to be assumed, as the next one may have to take the Lease before there is a primary.
 func (v *view) claim() Lease {
 	l := v.lease
 	l.Holder, l.Released, l.Remade, l.Preferred, l.Whole = v.Self, false, false, "", false
 	l.Instances = v.Instances
+	if v.forgotten() && v.Synchronous > 0 {
+		l.Sync = v.quorums()
+	}
 	switch s := v.server; {
 	case v.forgotten() && s.Position.Timeline > 0:
 		l.Timeline = v.ownTimeline(max(s.Position.Timeline, s.Highest))
