@@ -99,7 +99,7 @@ func databaseFaultSpecs(ns *namespaced, cluster string) {
 		Expect(primaries).To(BeNumerically("<=", 2), "more than one new primary")
 	}, SpecTimeout(5*time.Minute))
 
-	It("loses no row when PostgreSQL stands still, and has one new primary", func(ctx SpecContext) {
+	It("loses no row when PostgreSQL stands still", func(ctx SpecContext) {
 		primaries := ns.befallsPrimary(ctx, cluster, func(primary string) {
 			Expect(ns.postgresProcesses(ctx, primary)[0].Signal(syscall.SIGSTOP)).To(Succeed())
 			for _, p := range ns.postgresProcesses(ctx, primary) { // no more of them come
@@ -107,6 +107,7 @@ func databaseFaultSpecs(ns *namespaced, cluster string) {
 				_ = p.Signal(syscall.SIGSTOP)                          // it may have ended just now
 			}
 		})
-		Expect(primaries).To(Equal(2))
+		// The one that stood still may lead again: its agent ends and starts it, and it may have the most.
+		Expect(primaries).To(BeNumerically("<=", 2), "more than one new primary")
 	}, SpecTimeout(5*time.Minute))
 }
