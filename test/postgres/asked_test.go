@@ -13,7 +13,7 @@ import (
 )
 
 // change changes the spec.
-func (c *cluster) change(change func(*databasev1alpha1.PostgreSQLSpec)) {
+func (c *cluster) change(change func(*databasev1alpha1.PostgreSQLSpec)) (generation int64) {
 	c.t.Helper()
 	pg := &databasev1alpha1.PostgreSQL{}
 	if err := c.client.Get(c.t.Context(), client.ObjectKey{Namespace: c.namespace, Name: name}, pg); err != nil {
@@ -24,6 +24,7 @@ func (c *cluster) change(change func(*databasev1alpha1.PostgreSQLSpec)) {
 	if err := c.client.Patch(c.t.Context(), pg, client.MergeFrom(before)); err != nil {
 		c.t.Fatal(err)
 	}
+	return pg.Generation
 }
 
 // told says that an event with that reason names all the words.

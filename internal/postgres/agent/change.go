@@ -56,7 +56,7 @@ func (a *Agent) startServer(name string, at time.Duration, standby bool, r rende
 			if a.process == process && a.own.Process == election.Starting {
 				a.become(election.Up, now())
 				a.chores.next = 0
-				a.applied, a.checkpointed = generation, true // recovery ends with a checkpoint
+				a.applied, a.unread, a.checkpointed = generation, false, true // recovery ends with a checkpoint
 				a.log.Info("PostgreSQL takes connections", "role", string(a.own.Role))
 			}
 		}
@@ -181,6 +181,7 @@ func (a *Agent) followUpstream(upstream string) {
 	if upstream != "" {
 		a.own.Upstream = upstream // from now on nobody may count on it to receive nothing
 	}
+	a.unread = true
 	a.begin("follow", func(ctx context.Context) func() {
 		ctx, cancel := context.WithTimeout(ctx, settleTime)
 		defer cancel()
@@ -227,6 +228,7 @@ func (a *Agent) setSync(quorum *election.Quorum) {
 		return
 	}
 	render, value := a.renderer(rendering{sync: quorum}), synchronousNames(quorum)
+	a.unread = true
 	a.begin("set synchronous replication", func(ctx context.Context) func() {
 		ctx, cancel := context.WithTimeout(ctx, settleTime)
 		defer cancel()
@@ -253,12 +255,4 @@ func (a *Agent) setSync(quorum *election.Quorum) {
 			}
 		}
 	})
-}
-
-// reload has the server take over what is rendered.
-func reload(process *server.Process, render func() (bool, error)) error {
-	if _, err := render(); err != nil {
-		return err
-	}
-	return process.Reload()
 }

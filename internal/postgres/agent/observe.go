@@ -137,8 +137,11 @@ func (a *Agent) watchServer(epoch int) {
 	})
 }
 
-// sampled notes what the server said in this epoch.
+// sampled notes what the server said in this epoch, unless it has said something newer.
 func (a *Agent) sampled(s sample) {
+	if s.asked < a.sample.asked {
+		return
+	}
 	a.sample, a.own.SystemID = s, s.SystemID
 	// A standby without a receiver may name an older timeline than the one that it has received from; it never goes back.
 	at := position(max(s.Timeline, wal.Timeline(a.own.Position.Timeline)), max(s.Received, s.Replayed))
@@ -244,46 +247,6 @@ func (a *Agent) keep(epoch int, slots []string, checkpointed bool) {
 			a.slots, a.checkpointed = slots, checkpointed
 		}
 	})
-}
-
-// apply loads a configuration that changed into a server that runs, when nothing else is being done.
-func (a *Agent) apply(at time.Duration) {
-	generation := a.generation()
-	// What was raised for the primary's sake is looked at now and then: it may have come down there.
-	again := a.raised && a.own.Role == election.Standby
-	if !a.idle(at) || a.applied == generation && !again {
-		return
-	}
-	if a.applied == generation {
-		a.retry = at + measurePause
-	}
-	process := a.process
-	render := a.renderer(rendering{standby: a.own.Role == election.Standby, upstream: a.own.Upstream, sync: a.own.Sync})
-	a.begin("configure", func(context.Context) func() {
-		changed, err := render()
-		if err == nil && changed {
-			err = process.Reload()
-		}
-		return func() {
-			if err != nil {
-				a.log.Warn("configure", "error", err.Error())
-				a.retry = now() + pause
-				return
-			}
-			if a.process == process {
-				a.applied = generation
-				a.sampling.next = 0
-			}
-			if changed {
-				a.log.Info("configuration loaded", "generation", generation)
-			}
-		}
-	})
-}
-
-// idle says that a server runs to which something can be done.
-func (a *Agent) idle(at time.Duration) bool {
-	return a.task == nil && a.own.Process == election.Up && at >= a.retry
 }
 
 // slotsMissing has the slots looked at soon when instances were added or removed.

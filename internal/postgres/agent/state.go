@@ -29,9 +29,11 @@ type state struct {
 	config      election.Config
 	configError string
 	// good is the last object whose parameters and rules are valid, nil before there was one; applied the generation
-	// whose files PostgreSQL has loaded, -1 for none; retry when to try again.
+	// whose files PostgreSQL has loaded, -1 for none; unread that it may not have loaded the files there are; retry when
+	// to try again.
 	good    *databasev1alpha1.PostgreSQL
 	applied int64
+	unread  bool
 	// raised says that the files have more of some parameters than the spec asks for.
 	raised bool
 	retry  time.Duration

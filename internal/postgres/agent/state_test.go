@@ -98,6 +98,20 @@ func TestPositionNeverGoesBack(t *testing.T) {
 	}
 }
 
+// TestOlderSample drops the answer to an older question: what waits for a restart stays known.
+func TestOlderSample(t *testing.T) {
+	a := &Agent{options: options}
+	a.sampled(sample{Status: session.Status{Written: 10, PendingRestart: []string{"max_connections"}}, asked: 2})
+	a.sampled(sample{Status: session.Status{Written: 9}, asked: 1})
+	if got := a.sample.PendingRestart; len(got) != 1 {
+		t.Errorf("waiting for a restart: %v", got)
+	}
+	a.sampled(sample{Status: session.Status{Written: 11}, asked: 3})
+	if got := a.sample.PendingRestart; len(got) != 0 {
+		t.Errorf("still waiting for a restart: %v", got)
+	}
+}
+
 // TestFollowers keeps a standby that went away, without counting it.
 func TestFollowers(t *testing.T) {
 	a := &Agent{options: options}

@@ -87,6 +87,35 @@ func (c *Client) WaitSetting(ctx context.Context, name, value string) error {
 	return nil
 }
 
+// Reload calls signal, which has the server read its configuration again, and waits until this session has: what it then
+// says of parameters, such as which of them wait for a restart, is true of the new configuration. A configuration that the
+// server can't read is never taken over.
+func (c *Client) Reload(ctx context.Context, signal func() error) error {
+	before, err := c.loaded(ctx)
+	if err != nil {
+		return fmt.Errorf("before the configuration is read: %w", err)
+	}
+	if err := signal(); err != nil {
+		return fmt.Errorf("have the configuration read: %w", err)
+	}
+	err = until(ctx, func() (bool, error) {
+		is, err := c.loaded(ctx)
+		return !is.Equal(before), err
+	})
+	if err != nil {
+		return fmt.Errorf("wait until the configuration is read: %w", err)
+	}
+	return nil
+}
+
+// loaded is when the session's process has read the configuration.
+func (c *Client) loaded(ctx context.Context) (at time.Time, err error) {
+	err = c.use(ctx, func(conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, "SELECT pg_conf_load_time()").Scan(&at)
+	})
+	return at, err
+}
+
 // EndReceiver ends the WAL receiver and waits until there is none. It comes back unless the configuration has no
 // upstream any more: reload that first.
 func (c *Client) EndReceiver(ctx context.Context) error {

@@ -186,8 +186,10 @@ func TestStatusOfAPrimary(t *testing.T) {
 	i := testpg.Running(t, "status-0")
 	c := i.Session(t)
 	i.Settings.Parameters["max_connections"], i.Settings.Parameters["work_mem"] = "33", "9MB"
-	i.Configure(t)
-	must(t, c.WaitSetting(ctx, "work_mem", "9MB"))
+	must(t, c.Reload(ctx, func() error { // the server is slow to notice
+		go func() { time.Sleep(200 * time.Millisecond); i.Configure(t) }()
+		return nil
+	}))
 	got, err := c.Status(ctx)
 	must(t, err)
 	conn := superuser(t, i, "postgres")
