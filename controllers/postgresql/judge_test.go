@@ -4,8 +4,10 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 )
 
@@ -45,5 +47,35 @@ func TestDiskFullSaysWho(t *testing.T) {
 	v := volumesReady(wanting(2), seen, growth{}, nil, metav1.Now().Time)
 	if v.reason != "DiskFull" || !strings.Contains(v.message, "pg-1") || !strings.Contains(v.message, "spec.storage") {
 		t.Errorf("got %s: %s", v.reason, v.message)
+	}
+}
+
+// TestUpdateOfTheSilent holds that an update is not said to be over while an agent does not answer: its server may wait for a
+// restart. Of what was in effect before, its silence takes nothing back.
+func TestUpdateOfTheSilent(t *testing.T) {
+	pg := wanting(2)
+	pg.Generation, pg.Status.Timeline = 2, 1
+	answers := func(pending ...string) *peer.Status {
+		return &peer.Status{Ready: true, Generation: 2, PendingRestart: pending}
+	}
+	for i, pass := range []struct {
+		primary, replica *peer.Status
+		ready            metav1.ConditionStatus
+	}{
+		{nil, answers(), metav1.ConditionUnknown},
+		{answers("shared_buffers"), answers("shared_buffers"), metav1.ConditionFalse},
+		{nil, answers(), metav1.ConditionUnknown}, // only the replica is known to have been restarted
+		{answers("shared_buffers"), answers(), metav1.ConditionFalse},
+		{answers(), nil, metav1.ConditionUnknown},
+		{answers(), answers(), metav1.ConditionTrue},
+		{nil, answers(), metav1.ConditionTrue},
+	} {
+		seen := &observed{cluster: *picture(2, "P R")}
+		seen.cluster.instances[0].status, seen.cluster.instances[1].status = pass.primary, pass.replica
+		_, seen.step = next(pg, &seen.cluster)
+		setStatus(pg, seen)
+		if c := meta.FindStatusCondition(pg.Status.Conditions, fettlev1.Ready); c.Status != pass.ready {
+			t.Errorf("pass %d: Ready is %s %s: %s", i, c.Status, c.Reason, c.Message)
+		}
 	}
 }

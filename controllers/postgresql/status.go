@@ -145,10 +145,13 @@ func roleOf(in *instance) databasev1alpha1.InstanceRole {
 	return databasev1alpha1.RoleUnknown
 }
 
-// configuredBefore reports whether the last pass found this generation in effect everywhere.
+// configuredBefore reports whether the last pass found this generation in effect everywhere. While instances were being brought
+// up to date it was not: which of them wait for a restart is known by their agents alone, and one that does not answer may too.
 func configuredBefore(pg *databasev1alpha1.PostgreSQL) bool {
 	c := meta.FindStatusCondition(pg.Status.Conditions, databasev1alpha1.PostgreSQLConfigured)
-	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == pg.Generation
+	instances := meta.FindStatusCondition(pg.Status.Conditions, databasev1alpha1.PostgreSQLInstancesReady)
+	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == pg.Generation &&
+		(instances == nil || !slices.Contains(updating, instances.Reason))
 }
 
 // present leaves out the conditions that do not apply.
