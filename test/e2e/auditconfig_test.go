@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -17,9 +18,10 @@ import (
 // some are the objects of each kind of configuration that are there while the operator is watched.
 const some = 20
 
-// configAuditSpecs let the API server say what the operator sends for AppConfigs and VoteConfigs.
+// configAuditSpecs let the API server say what the operator sends for AppConfigs, VoteConfigs and a PostgreSQL, and what the
+// agents of that send.
 func configAuditSpecs() {
-	Describe("with 20 AppConfigs, 20 VoteConfigs and the Deployments that use them", Ordered, func() {
+	Describe("with 20 AppConfigs, 20 VoteConfigs, the Deployments that use them and a PostgreSQL of three instances", Ordered, func() {
 		var ns namespaced
 		var log *audit.Recorder
 
@@ -32,13 +34,15 @@ func configAuditSpecs() {
 			log, err = audit.New(path, config)
 			Expect(err).NotTo(HaveOccurred())
 			ns = newNamespace(ctx, nil)
+			ns.postgreSQL(ctx, idleDatabase, idleDatabaseSpec)
 			ns.apply(ctx, manyConfigs())
 			for i := range some {
 				ns.becomesReady(ctx, appConfigKind, fmt.Sprintf("shop-%02d", i))
 				ns.becomesReady(ctx, voteConfigKind, fmt.Sprintf("vote-%02d", i))
 			}
+			Expect(ns.databaseReady(ctx, idleDatabase).Status.ReadyInstances).To(Equal("3/3"))
 			ns.isAlone(ctx)
-			settle(ctx, 10*time.Second)
+			fallsSilent(ctx, log)
 		}, NodeTimeout(15*time.Minute))
 
 		// nothing wants the operator to send neither a write nor a read while d passes after what f does.
@@ -50,13 +54,18 @@ func configAuditSpecs() {
 			settle(ctx, d)
 			sent, err := log.Since(ctx, mark, audit.Filter{User: operatorUser})
 			Expect(err).NotTo(HaveOccurred())
-			report(fmt.Sprintf("%s with %d AppConfigs and %d VoteConfigs: %d writes, %d live reads\n%s", what, some, some, sent.Writes(), sent.LiveReads(), sent))
+			report(fmt.Sprintf("%s with %d AppConfigs, %d VoteConfigs and a PostgreSQL: %d writes, %d live reads\n%s",
+				what, some, some, sent.Writes(), sent.LiveReads(), sent))
 			Expect(sent.Writes()).To(BeZero(), sent.String())
 			Expect(sent.LiveReads()).To(BeZero(), sent.String())
 		}
 
 		It("counts nothing while there is nothing to do", func(ctx SpecContext) {
+			since, err := log.Mark(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			begun := time.Now()
 			nothing(ctx, "idle for "+idleTime.String(), idleTime, func() {})
+			ns.agentsOnlyRenew(ctx, log, since, begun)
 		}, SpecTimeout(5*time.Minute))
 
 		It("counts nothing when all of them, and what belongs to them, is touched by others", func(ctx SpecContext) {
@@ -74,6 +83,51 @@ func configAuditSpecs() {
 			})
 		}, SpecTimeout(10*time.Minute))
 	})
+}
+
+const (
+	idleDatabase = "calm"
+	// idleDatabaseSpec has a machine that is busy with other things for some seconds not count as a node that is lost.
+	idleDatabaseSpec = "replicas: 3, synchronous: {number: 1}, lease: {duration: 60s, fence: 40s, renew: 2s}"
+)
+
+// fallsSilent waits until the operator has sent nothing for a while.
+func fallsSilent(ctx context.Context, log *audit.Recorder) {
+	GinkgoHelper()
+	Eventually(ctx, func(ctx context.Context) (string, error) {
+		mark, err := log.Mark(ctx)
+		if err != nil {
+			return "", err
+		}
+		settle(ctx, 10*time.Second)
+		sent, err := log.Since(ctx, mark, audit.Filter{User: operatorUser})
+		if sent.Writes()+sent.LiveReads() > 0 || err != nil {
+			return sent.String(), err
+		}
+		return "", nil
+	}).WithTimeout(later).Should(BeEmpty(), "the operator goes on sending")
+}
+
+// agentsOnlyRenew wants the agents to have written nothing since but the Lease, no more often than they are to.
+func (n namespaced) agentsOnlyRenew(ctx context.Context, log *audit.Recorder, since audit.Position, begun time.Time) {
+	GinkgoHelper()
+	sent, err := log.Since(ctx, since, audit.Filter{User: "system:serviceaccount:" + n.name + ":" + idleDatabase})
+	Expect(err).NotTo(HaveOccurred())
+	most := int(time.Since(begun)/(2*time.Second)) + 2 // one may be on its way at either end
+	renewals, reads := 0, 0
+	for key, count := range sent.Counts {
+		switch {
+		case key.Class != audit.Lease:
+		case key.Verb == "update":
+			renewals += count.Requests
+		default:
+			reads += count.Requests
+		}
+	}
+	report(fmt.Sprintf("agents of three instances: %d renewals (at most %d), %d reads of the Lease\n%s", renewals, most, reads, sent))
+	Expect(renewals).To(And(BeNumerically(">", 0), BeNumerically("<=", most)), sent.String())
+	Expect(sent.Of(audit.Write, audit.Event)).To(BeZero(), sent.String())
+	Expect(n.databaseReady(ctx, idleDatabase).Status.Timeline).To(BeEquivalentTo(1), "another instance became primary meanwhile")
 }
 
 // manyConfigs are AppConfigs and VoteConfigs, each with a Deployment that uses it and has no pods.
