@@ -27,7 +27,11 @@ func TestSwitchoverAndCrashes(t *testing.T) {
 
 func TestHungServer(t *testing.T) {
 	c, l := newWritten(t, synchronous)
-	c.fault(l, "SIGSTOP of PostgreSQL", hang, nil)
+	var former *instance
+	c.fault(l, "SIGSTOP of PostgreSQL", hang, func(leader *instance) { former = leader })
+	if status, ok := former.status(); !ok || !status.Election.Suspect {
+		t.Errorf("%s answers %v, and does not say that it stood still: %+v", former.pod, ok, status)
+	}
 	c.check(l)
 }
 

@@ -113,6 +113,7 @@ func (a *Agent) stop(order election.Stop, at time.Duration) {
 	if a.process == nil || a.own.Process == election.Stopping && a.own.Stop >= order.Mode {
 		return
 	}
+	a.noteStill(at)
 	a.become(election.Stopping, at)
 	a.own.Stop, a.own.Since = order.Mode, at
 	a.newEpoch()
@@ -124,6 +125,14 @@ func (a *Agent) stop(order election.Stop, at time.Duration) {
 			a.log.Warn("stop", "error", err.Error())
 		}
 	}()
+}
+
+// noteStill notes that a primary that is to stop, or has ended, stood still.
+func (a *Agent) noteStill(at time.Duration) {
+	if election.StandsStill(a.config, a.input(at)) {
+		a.own.StoodStill = at
+		a.log.Warn("PostgreSQL stood still", "answered", (at-a.own.Answered).Round(time.Millisecond).String()+" ago")
+	}
 }
 
 func (a *Agent) halt(ctx context.Context, process *server.Process, order election.Stop) error {

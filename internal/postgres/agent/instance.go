@@ -222,6 +222,7 @@ func (a *Agent) ended(exit server.Exit, left found) {
 	ordered := a.own.Process == election.Stopping
 	a.log.Info("PostgreSQL has ended", "how", exit.String(), "ordered", ordered)
 	a.process = nil
+	a.noteStill(at)
 	a.newEpoch()
 	a.prepared, a.checkpointed, a.slots, a.followers = false, false, nil, nil
 	a.become(election.Down, at)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -220,6 +221,20 @@ func TestStray(t *testing.T) {
 		control := server.ControlData{MinRecoveryTimeline: wal.Timeline(c.replayed.Timeline), MinRecovery: wal.LSN(c.replayed.LSN)}
 		if at, got := stray(control, c.timeline, history); got != c.want || at != c.replayed {
 			t.Errorf("%s: %v at %v", c.name, got, at)
+		}
+	}
+}
+
+// TestStandsStill has a server end that has not answered for long, and one that has.
+func TestStandsStill(t *testing.T) {
+	for name, ago := range map[string]time.Duration{"answered": 0, "stood still": time.Minute} {
+		at := now()
+		a := &Agent{options: options, log: slog.New(slog.DiscardHandler), peers: &peers{}}
+		a.config.Timing = election.DefaultTiming()
+		a.own = election.Server{Process: election.Up, Role: election.Primary, Since: at - time.Hour, Answered: at - ago}
+		a.ended(server.Exit{}, found{data: election.Usable})
+		if got := a.own.StoodStill > 0; got != (ago > 0) {
+			t.Errorf("%s: at %s it stood still at %s", name, at, a.own.StoodStill)
 		}
 	}
 }

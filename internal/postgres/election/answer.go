@@ -9,7 +9,7 @@ func Report(c Config, in Input) State {
 		Name: c.Self.Name, UID: c.Self.UID, SystemID: s.SystemID,
 		Data: s.Data, Process: s.Process, Role: s.Role, Work: s.Work,
 		Position: s.Position, Exact: s.Exact, Upstream: s.Upstream,
-		Writable: s.primary() && v.held(), Candidate: v.candidate(), API: in.Lease.Reachable(),
+		Writable: s.primary() && v.held(), Candidate: v.candidate(), Suspect: v.suspect(), API: in.Lease.Reachable(),
 	}
 	if first, _ := v.first(); out.Candidate {
 		out.FirstIn = first - in.Now

@@ -62,6 +62,8 @@ type Timing struct {
 	Calm time.Duration
 	// Patience is how long a candidate that lacks some of what the last primary wrote waits for one that has it all.
 	Patience time.Duration
+	// Trust is how long PostgreSQL has to run after it stood still before it ranks like the others again.
+	Trust time.Duration
 }
 
 // DefaultTiming returns the times of the design: renewed every 2 s, valid for 10 s, fenced at 7 s, killed at 9 s.
@@ -77,6 +79,7 @@ func DefaultTiming() Timing {
 		Stop:      30 * time.Second,
 		Calm:      time.Minute,
 		Patience:  10 * time.Second,
+		Trust:     10 * time.Minute,
 	}
 }
 
@@ -89,6 +92,7 @@ func (t Timing) WithDefaults() Timing {
 	}{
 		{&t.Renew, d.Renew}, {&t.Lease, d.Lease}, {&t.Fence, d.Fence}, {&t.Kill, d.Kill}, {&t.Step, d.Step},
 		{&t.Heartbeat, d.Heartbeat}, {&t.Start, d.Start}, {&t.Stop, d.Stop}, {&t.Calm, d.Calm}, {&t.Patience, d.Patience},
+		{&t.Trust, d.Trust},
 	} {
 		if *f.have == 0 {
 			*f.have = f.def
@@ -107,7 +111,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("instances: %s is not among %v", c.Self.Name, c.Instances)
 	case c.Synchronous < 0 || c.Synchronous >= max(len(c.Instances), 1) && c.Synchronous > 0:
 		return fmt.Errorf("synchronous: %d of %d instances can't confirm a commit", c.Synchronous, len(c.Instances))
-	case min(c.Renew, c.Lease, c.Fence, c.Kill, c.Step, c.Heartbeat, c.Start, c.Stop, c.Calm, c.Patience) <= 0:
+	case min(c.Renew, c.Lease, c.Fence, c.Kill, c.Step, c.Heartbeat, c.Start, c.Stop, c.Calm, c.Patience, c.Trust) <= 0:
 		return errors.New("times must be above 0")
 	case c.Lease-c.Lease/20 <= c.Fence+c.Kill+(c.Fence+c.Kill)/20:
 		return fmt.Errorf("lease: %s must be at least 11 %% longer than fence and kill together, %s", c.Lease, c.Fence+c.Kill)

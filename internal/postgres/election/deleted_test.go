@@ -67,7 +67,7 @@ func TestDeletedLease(t *testing.T) {
 			"pg-1": {Sent: tc.at, State: State{Name: "pg-1", SystemID: "s", Data: Usable, Process: Up, Role: Standby, Position: record.End, API: true}},
 		}, Followers: map[string]Follower{"pg-1": {Streaming: true, CaughtUp: true, Flushed: 1000, Seen: tc.at}}}
 		if in.Server.Answered = tc.at; tc.server.Process == Down {
-			in.Server.Since, in.Server.Answered = tc.at-second, sent
+			in.Server.Since, in.Server.Answered, in.Server.StoodStill = tc.at-second, sent, tc.at-2*second
 		}
 		d := Decide(c, in)
 		if diff := cmp.Diff(tc.want, d.Action); diff != "" {

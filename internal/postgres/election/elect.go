@@ -134,6 +134,7 @@ func (v *view) readable(q Quorum) int {
 // answer have one together. (6, 8)
 func (v *view) turn() (time.Duration, string) {
 	at, why := v.first()
+	first := at
 	for i, name := range v.Instances {
 		p, ok := v.peer(name, v.freeAt())
 		if ok && name != v.Self.Name && p.Candidate && v.copyOf(p) && v.better(p, i) {
@@ -141,6 +142,9 @@ func (v *view) turn() (time.Duration, string) {
 			theirs := min(v.in.Peers[name].Sent+p.FirstIn, v.freeAt()+v.Lease+v.Patience)
 			at, why = max(at, theirs)+v.Step, "leaves the Lease to "+name+", which comes first"
 		}
+	}
+	if at > first && v.suspect() {
+		at = max(at, first+v.Renew) // the others may be busy with their logs
 	}
 	if v.silent() {
 		at, why = at+v.Step, cmp.Or(why, "waits for the other instances to answer")
@@ -172,13 +176,16 @@ func (v *view) silent() bool {
 }
 
 // better says that a peer, the i-th instance, comes before this one: it has received more; or the same and is preferred,
-// or a standby that runs, or of a lower ordinal.
+// or has not stood still, or is a standby that runs, or of a lower ordinal.
 func (v *view) better(p State, i int) bool {
 	if order := p.Position.Compare(v.server.Position); order != 0 {
 		return order > 0
 	}
 	if (p.Name == v.lease.Preferred) != (v.Self.Name == v.lease.Preferred) {
 		return p.Name == v.lease.Preferred
+	}
+	if suspect := v.suspect(); p.Suspect != suspect {
+		return suspect
 	}
 	if p.Process != v.server.Process {
 		return p.Process == Up

@@ -143,6 +143,22 @@ func (v *view) alive() bool {
 	return v.in.Now-max(s.Since, v.in.Holding.From) <= v.Start || !v.successor()
 }
 
+// StandsStill says that a primary has not answered for longer than heartbeats and a stop take: its disk hangs, or it was
+// stopped. The loop asks it of the moment in which it carries out an order to stop, and when the server ends without one,
+// and notes that in Server.StoodStill.
+func StandsStill(c Config, in Input) bool {
+	s := in.Server
+	return s.primary() && !s.FullDisk && in.Now-max(s.Answered, s.Since) > c.Heartbeat+c.Kill
+}
+
+// suspect says that PostgreSQL stood still here, and has not run for long since. What made it hang, such as its disk, may
+// do so again, so another that has as much shall lead. A standby whose disk hangs again falls behind, which ranks it
+// last by itself. (4, 6)
+func (v *view) suspect() bool {
+	s := v.server
+	return s.StoodStill > 0 && (s.Process != Up || v.in.Now-max(s.Since, s.StoodStill) < v.Trust)
+}
+
 // ask asks the peers for a promise while the API server can't be reached. (7)
 func ask(v *view) *Decision {
 	h := v.in.Holding

@@ -146,12 +146,11 @@ func (v *view) takeBack() *Decision {
 	return do(Acquire{Lease: v.claim()}, "takes its own Lease back")
 }
 
-// hung says that PostgreSQL was ended because it did not answer, rather than for want of the API server: it had not
-// answered for longer than heartbeats and the stop take, and this process has not taken the Lease since.
+// hung says that PostgreSQL was ended because it did not answer, rather than for want of the API server, and that this
+// process has not taken the Lease since.
 func (v *view) hung() bool {
-	s := v.server
-	return s.Process == Down && !s.FullDisk && v.in.Holding.Confirmed.Sent > 0 && s.Since > v.in.Holding.Confirmed.Sent &&
-		s.Since-s.Answered > v.Heartbeat+v.Kill && s.Crashed < s.Since
+	s, taken := v.server, v.in.Holding.Confirmed.Sent
+	return s.Process == Down && !s.FullDisk && taken > 0 && s.StoodStill > taken && s.Crashed < s.Since
 }
 
 // start starts the holder's PostgreSQL: read-write if it was the primary and nobody has claimed a later timeline since,

@@ -76,6 +76,8 @@ type Server struct {
 	// Crashed and CrashedBefore are when the server ended without being told to, the last and the last but one time.
 	// An attempt to start that fails counts. Crashed is then the instant that Since is.
 	Crashed, CrashedBefore time.Duration
+	// StoodStill is when it was last ordered to stop while [StandsStill] held; 0 for never.
+	StoodStill time.Duration
 	// Sync is the setting of synchronous replication that PostgreSQL has loaded; nil is none. Where
 	// Config.Synchronous is not 0 a server always starts, and a standby always runs, with [Config.Blocked].
 	Sync *Quorum
@@ -139,6 +141,8 @@ type State struct {
 	// Yielded is the version of the Lease that it saw free, and for which it has ended its WAL receiver: it receives
 	// nothing until it has seen a newer version.
 	Yielded string `json:"yielded,omitempty"`
+	// Suspect: it stood still as a primary, and has not run for long since. Others that have as much come first.
+	Suspect bool `json:"suspect,omitempty"`
 	// API says that it reaches the API server.
 	API bool `json:"api,omitempty"`
 }

@@ -134,12 +134,20 @@ func (w *world) doDatabase(n *instance, a Action) {
 
 func (w *world) stop(n *instance, mode StopMode) {
 	d := &n.pg
+	w.still(n)
 	d.Process, d.Stop, d.Since = Stopping, mode, n.clock(w.now)
 	if mode >= Immediate {
 		d.done = w.now
 		if d.Role == Primary {
 			n.fenced++
 		}
+	}
+}
+
+// still notes that PostgreSQL stands still.
+func (w *world) still(n *instance) {
+	if StandsStill(n.config, w.input(n)) {
+		n.pg.StoodStill = n.clock(w.now)
 	}
 }
 

@@ -94,10 +94,20 @@ func (w *world) checkRank(n *instance, l Lease) {
 		return
 	}
 	for _, m := range w.nodes {
-		if w.couldLead(m) && m.pg.end().Compare(n.pg.end()) > 0 {
+		switch more := m.pg.end().Compare(n.pg.end()); {
+		case m == n || !w.couldLead(m):
+		case more > 0:
 			w.violated("6: %s takes the Lease at %v, %s is at %v", n.name, n.pg.end(), m.name, m.pg.end())
+		case more == 0 && w.stoodStill(n) && m.pg.StoodStill == 0:
+			w.violated("6: %s, which stood still, takes the Lease at %v, where %s is as well", n.name, n.pg.end(), m.name)
 		}
 	}
+}
+
+// stoodStill says that n has, and not for long enough been well since that its agent may just find it fit again.
+func (w *world) stoodStill(n *instance) bool {
+	d := &n.pg
+	return d.StoodStill > 0 && (d.Process == Down || n.clock(w.now)-max(d.Since, d.StoodStill) < w.timing.Trust-w.timing.Lease)
 }
 
 // couldLead says that m can take the Lease now: it has observed it for long enough, and waits for nobody who has more; and its log

@@ -123,6 +123,7 @@ func (e *encoder) database(d *database) {
 	e.time(d.Answered)
 	e.time(d.Crashed)
 	e.time(d.CrashedBefore)
+	e.time(d.StoodStill)
 	e.quorum(d.Sync)
 	e.lsn(d.SyncAt)
 	e.position(d.control)
@@ -152,7 +153,7 @@ func (e *encoder) peer(a Answer) {
 	s := a.State
 	e.string(string(s.Data) + string(s.Process) + string(s.Role) + string(s.Work) + s.Upstream)
 	e.position(s.Position)
-	e.bool(s.Exact, s.Writable, s.Candidate, s.API)
+	e.bool(s.Exact, s.Writable, s.Candidate, s.Suspect, s.API)
 	e.version(s.Yielded)
 	e.int(int(s.FirstIn))
 }

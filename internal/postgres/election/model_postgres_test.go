@@ -52,6 +52,7 @@ func (d *database) enter(p Process, since time.Duration) {
 // pgEnds has PostgreSQL be gone.
 func (w *world) pgEnds(n *instance, crash bool) {
 	d := &n.pg
+	w.still(n)
 	d.pending, d.Receiving, d.hung = nil, false, false
 	if d.Process == Down {
 		return

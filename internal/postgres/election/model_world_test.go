@@ -181,7 +181,7 @@ func (w *world) boot(n *instance) {
 		n.config.Self.UID += "'"
 		n.promisedTo = 0
 	}
-	n.pg.Since, n.pg.Crashed, n.pg.CrashedBefore, n.pg.Answered = c, 0, 0, 0
+	n.pg.Since, n.pg.Crashed, n.pg.CrashedBefore, n.pg.Answered, n.pg.StoodStill = c, 0, 0, 0, 0
 	n.next = w.now + time.Duration(w.choose(500))*time.Millisecond
 	w.say("%s starts as %s", n.name, n.config.Self.UID)
 }

@@ -45,12 +45,17 @@ func TestRenewedOnlyWhileAlive(t *testing.T) {
 		}, "Renew", ""},
 		{"released when what hung is dead", func(_ *Config, in *Input) {
 			crash(in)
-			in.Server.Crashed, in.Server.Answered = 0, now-12*second
+			in.Server.Crashed, in.Server.StoodStill = 0, now-3*second
 			in.Holding.Confirmed.Sent = now - 10*second
 		}, "Release", "did not answer"},
+		{"taken back where it hung before it was taken", func(_ *Config, in *Input) {
+			crash(in)
+			in.Server.Crashed, in.Server.StoodStill = 0, now-11*second
+			in.Holding.Confirmed.Sent = now - 10*second
+		}, "Acquire", "its own"},
 		{"taken back when only the API server was missing", func(_ *Config, in *Input) {
 			crash(in)
-			in.Server.Crashed, in.Server.Answered = 0, now-2*second
+			in.Server.Crashed = 0
 			in.Holding.Confirmed.Sent = now - 10*second
 		}, "Acquire", "its own"},
 	})

@@ -1,0 +1,91 @@
+package election
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// still has the primary of a cluster of that size stand still, twice if it leads again; without others, these are lost before.
+// It returns who leads then, and what is wrong.
+func still(seed uint64, size int, alone bool) (s *schedule, first, next *instance, wrong string) {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	sync := 0
+	if size > 1 && !alone {
+		sync = int(seed % 2)
+	}
+	s = &schedule{timing: DefaultTiming(), w: newWorld(rng, size, sync, DefaultTiming())}
+	w := s.w
+	for w.now < 60*second && !w.settled() {
+		s.advance()
+	}
+	s.pass(time.Duration(rng.IntN(5000)) * time.Millisecond)
+	first = w.leader()
+	for _, n := range w.nodes {
+		if alone && n != first {
+			w.die(n, time.Hour, true)
+		}
+	}
+	first.pg.hung = true
+	if size == 1 { // its probe sees that
+		w.die(first, second, false)
+	}
+	s.pass(15 * second)
+	for end := w.now + 45*second; w.leader() == nil && w.now < end && len(w.broken) == 0; {
+		s.advance()
+	}
+	if next = w.leader(); next == nil {
+		return s, first, nil, fmt.Sprintf("nobody leads: %v", w.broken)
+	}
+	return s, first, next, lacks(w, next)
+}
+
+// 4, 6. A primary that stood still is not the next one where another has as much, nor the one after that.
+func TestModelStandsStill(t *testing.T) {
+	for seed := range uint64(60) {
+		s, first, next, wrong := still(seed, 3, false)
+		w := s.w
+		switch {
+		case wrong != "":
+			t.Fatalf("seed %d: %s", seed, wrong)
+		case next == first && w.sync == 0 && !ahead(w, first):
+			t.Fatalf("seed %d: %s, which stood still, leads again", seed, first.name)
+		case next == first:
+			continue
+		}
+		for end := w.now + 60*second; !w.settled() && w.now < end; {
+			s.advance()
+		}
+		s.pass(time.Second)
+		third := w.nodes[3-first.id-next.id]
+		if w.sync > 0 || third.pg.end() != first.pg.end() { // one that is missing is too many there
+			continue
+		}
+		w.die(next, time.Hour, true)
+		s.pass(40 * second)
+		if last := w.leader(); last != third && third.pg.end().Compare(first.pg.end()) >= 0 {
+			t.Fatalf("seed %d: %v leads, not %s: %v", seed, last, third.name, w.broken)
+		}
+	}
+}
+
+// ahead says that n has more than any other.
+func ahead(w *world, n *instance) bool {
+	for _, m := range w.nodes {
+		if m != n && len(m.pg.wal) >= len(n.pg.wal)-1 { // n began with an entry of its own
+			return false
+		}
+	}
+	return true
+}
+
+// It leads where nobody else may, and a cluster of one goes on as ever.
+func TestModelStandsStillAlone(t *testing.T) {
+	for seed := range uint64(40) {
+		size := 1 + int(seed%3)
+		if _, first, next, wrong := still(seed, size, true); wrong != "" || next != first {
+			t.Fatalf("seed %d, %d instances: %s leads, not %s: %s", seed, size, next.name, first.name, wrong)
+		}
+	}
+}

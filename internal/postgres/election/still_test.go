@@ -1,0 +1,84 @@
+package election
+
+import (
+	"testing"
+	"time"
+)
+
+// A server stands still that has not answered for 4 s, as a primary, and not for want of space.
+func TestStandsStill(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*Server)
+		want   bool
+	}{
+		{"answered", func(*Server) {}, false},
+		{"a while ago", func(s *Server) { s.Answered = now - 4*second }, false},
+		{"long ago", func(s *Server) { s.Answered = now - 4001*time.Millisecond }, true},
+		{"never, and has just started", func(s *Server) { s.Answered, s.Since = 0, now-4*second }, false},
+		{"never", func(s *Server) { s.Answered, s.Since = 0, now-5*second }, true},
+		{"has no space", func(s *Server) { s.Answered, s.FullDisk = now-time.Minute, true }, false},
+		{"a standby", func(s *Server) { s.Answered, s.Role = now-time.Minute, Standby }, false},
+		{"starting", func(s *Server) { s.Answered, s.Since, s.Process = now-time.Minute, now-time.Minute, Starting }, false},
+		{"being stopped", func(s *Server) { s.Answered, s.Since, s.Process = now-time.Minute, now-time.Minute, Stopping }, false},
+	} {
+		c, in := leading()
+		tc.change(&in.Server)
+		if got := StandsStill(c, in); got != tc.want {
+			t.Errorf("%s: %v", tc.name, got)
+		}
+	}
+}
+
+// What stood still is suspect until it has run for long.
+func TestSuspect(t *testing.T) {
+	for _, tc := range []struct {
+		name                     string
+		process                  Process
+		stoodStillSince, upSince time.Duration
+		want                     bool
+	}{
+		{"never did", Up, 0, time.Minute, false},
+		{"is down", Down, time.Hour, 59 * time.Minute, true},
+		{"starts", Starting, time.Hour, 59 * time.Minute, true},
+		{"runs again", Up, time.Hour, 9 * time.Minute, true},
+		{"has run for long", Up, time.Hour, 10 * time.Minute, false},
+	} {
+		c, in := following()
+		in.Now = 2 * time.Hour
+		in.Server.Process, in.Server.Since = tc.process, in.Now-tc.upSince
+		if tc.stoodStillSince > 0 {
+			in.Server.StoodStill = in.Now - tc.stoodStillSince
+		}
+		if got := Report(c, in).Suspect; got != tc.want {
+			t.Errorf("%s: %v", tc.name, got)
+		}
+	}
+}
+
+// 6. Between equal ones it comes last.
+func TestSuspectComesLast(t *testing.T) {
+	test(t, electing, []decision{
+		{"stood still: one that has as much comes first", func(_ *Config, in *Input) {
+			in.Lease.Since, in.Server.StoodStill = now-11900*time.Millisecond, now-time.Minute
+		}, "Wait{}", "pg-2, which comes first"},
+		{"stood still: not for ever", func(_ *Config, in *Input) {
+			in.Lease.Since, in.Server.StoodStill = now-12*second, now-time.Minute
+		}, "Acquire", ""},
+		{"stood still: the other has less", func(_ *Config, in *Input) {
+			in.Lease.Since, in.Server.StoodStill = now-10*second, now-time.Minute
+			alter(in, "pg-2", func(s *State) { s.Position.LSN-- })
+		}, "Acquire", ""},
+		{"stood still: the other is no candidate", func(_ *Config, in *Input) {
+			in.Lease.Since, in.Server.StoodStill = now-10*second, now-time.Minute
+			alter(in, "pg-2", func(s *State) { s.Candidate = false })
+		}, "Acquire", ""},
+		{"stood still: so did the other", func(_ *Config, in *Input) {
+			in.Lease.Since, in.Server.StoodStill = now-10*second, now-time.Minute
+			alter(in, "pg-2", func(s *State) { s.Suspect = true })
+		}, "Acquire", ""},
+		{"stood still: the other is preferred less", func(_ *Config, in *Input) {
+			in.Lease.Since, in.Server.StoodStill, in.Lease.Lease.Preferred = now-10*second, now-time.Minute, "pg-0"
+		}, "Acquire", ""},
+	})
+}
