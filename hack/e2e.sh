@@ -14,7 +14,7 @@ hack/olm-install.sh
 mkdir -p dist/logs
 step "end-to-end tests (log: dist/logs/e2e.log)"
 # shellcheck disable=SC2086 # TEST_ARGS is a list
-E2E_REPORT_DIR=$root/dist/logs go test -count=1 -v -timeout "${E2E_TIMEOUT:-45m}" ./test/e2e ${TEST_ARGS:-} 2>&1 | tee dist/logs/e2e.log || {
+E2E_REPORT_DIR=$root/dist/logs go test -count=1 -v -timeout "${E2E_TIMEOUT:-65m}" ./test/e2e ${TEST_ARGS:-} 2>&1 | tee dist/logs/e2e.log || {
   mkdir -p dist/logs/e2e
   kubectl -n fettle-system logs -l app.kubernetes.io/component=manager --tail=-1 --prefix >dist/logs/e2e/manager.log 2>&1 || true
   kubectl get webapps,deployments,pods -A -o wide >dist/logs/e2e/objects.txt 2>&1 || true

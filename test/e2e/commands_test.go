@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -15,7 +14,7 @@ func commandSpecs() {
 		// deployment waits for a value in the Deployment.
 		deployment := func(ctx SpecContext, path, value string) {
 			GinkgoHelper()
-			ns.run(ctx, "wait", "--for=jsonpath={"+path+"}="+value, "deployment/demo-app", "--timeout=90s")
+			ns.run(ctx, "wait", "--for=jsonpath={"+path+"}="+value, "deployment/demo-app", "--timeout=300s")
 		}
 		BeforeAll(func(ctx SpecContext) { ns = newNamespace(ctx, nil) })
 
@@ -27,22 +26,18 @@ func commandSpecs() {
 
 		It("applies the sample and waits for it", func(ctx SpecContext) {
 			Expect(ns.run(ctx, "apply", "-f", "../../config/samples/apps_v1_webapp.yaml")).To(ContainSubstring("webapp.apps.fettle.dev/demo-app created"))
-			ns.run(ctx, "wait", "--for=condition=Ready", "webapp/demo-app", "--timeout=180s")
+			ns.run(ctx, "wait", "--for=condition=Ready", "webapp/demo-app", "--timeout=300s")
 		})
 
 		It("shows image, replicas and what is available", func(ctx SpecContext) {
-			table := strings.Split(strings.TrimSpace(ns.run(ctx, "get", "webapps")), "\n")
-			Expect(table).To(HaveLen(2))
-			Expect(strings.Fields(table[0])[:4]).To(Equal([]string{"NAME", "IMAGE", "REPLICAS", "AVAILABLE"}))
-			Expect(strings.Fields(table[1])[:4]).To(Equal([]string{"demo-app", "nginx:1.25", "3", "3"}))
-			Expect(ns.run(ctx, "get", "deployments")).To(MatchRegexp(`(?m)^demo-app +3/3 +3 +3 `))
-			Expect(ns.run(ctx, "get", "services")).To(MatchRegexp(`(?m)^demo-app +ClusterIP +\S+ +<none> +80/TCP`))
-			Expect(strings.Count(ns.run(ctx, "get", "pods", "-l", "app=demo-app"), " 1/1 ")).To(Equal(3))
+			ns.shows(ctx, MatchRegexp(`^NAME +IMAGE +REPLICAS +AVAILABLE .*\ndemo-app +nginx:1\.25 +3 +3 .*\n$`), "get", "webapps")
+			ns.shows(ctx, MatchRegexp(`(?m)^demo-app +3/3 +3 +3 `), "get", "deployments")
+			ns.shows(ctx, MatchRegexp(`(?m)^demo-app +ClusterIP +\S+ +<none> +80/TCP`), "get", "services")
+			ns.shows(ctx, MatchRegexp(`^(\S+ +1/1 .*\n){3}$`), "get", "pods", "-l", "app=demo-app", "--no-headers")
 		})
 
 		It("describes status and events", func(ctx SpecContext) {
-			Eventually(ctx, func() string { return ns.run(ctx, "describe", "webapp", "demo-app") }).WithTimeout(soon).Should(And(
-				MatchRegexp(`(?s)Status:.*Available Replicas: +3`), MatchRegexp(`(?s)Events:.*Normal +Ready`)))
+			ns.shows(ctx, And(MatchRegexp(`(?s)Status:.*Available Replicas: +3`), MatchRegexp(`(?s)Events:.*Normal +Ready`)), "describe", "webapp", "demo-app")
 		})
 
 		It("serves a page through the Service", func(ctx SpecContext) {
@@ -59,13 +54,13 @@ func commandSpecs() {
 			ns.run(ctx, "scale", "webapp", "demo-app", "--replicas=1")
 			deployment(ctx, ".spec.replicas", "1")
 			deployment(ctx, ".status.replicas", "1")
-			Expect(ns.run(ctx, "get", "pods", "-l", "app=demo-app", "--field-selector=status.phase=Running", "--no-headers")).To(ContainSubstring("demo-app-"))
+			ns.shows(ctx, ContainSubstring("demo-app-"), "get", "pods", "-l", "app=demo-app", "--field-selector=status.phase=Running", "--no-headers")
 		})
 
 		It("follows a change of the image", func(ctx SpecContext) {
 			ns.run(ctx, "patch", "webapp", "demo-app", "--type=merge", "-p", `{"spec":{"image":"nginx:1.26"}}`)
 			deployment(ctx, ".spec.template.spec.containers[0].image", "nginx:1.26")
-			ns.run(ctx, "rollout", "status", "deployment/demo-app", "--timeout=120s")
+			ns.run(ctx, "rollout", "status", "deployment/demo-app", "--timeout=300s")
 			ns.ready(ctx, "demo-app")
 		})
 
@@ -92,9 +87,9 @@ func commandSpecs() {
 
 		It("deletes everything with the WebApp", func(ctx SpecContext) {
 			ns.run(ctx, "delete", "webapp", "demo-app")
-			ns.run(ctx, "wait", "--for=delete", "deployment/demo-app", "--timeout=60s")
-			Eventually(ctx, func() string {
-				return ns.run(ctx, "get", "deployments,replicasets,services,poddisruptionbudgets,pods", "-l", "app=demo-app")
+			ns.run(ctx, "wait", "--for=delete", "deployment/demo-app", "--timeout=300s")
+			Eventually(ctx, func() (string, error) {
+				return ns.try(ctx, "get", "deployments,replicasets,services,poddisruptionbudgets,pods", "-l", "app=demo-app")
 			}).WithTimeout(later).Should(ContainSubstring("No resources found"))
 		})
 	})
@@ -108,11 +103,11 @@ func commandSpecs() {
 			_, err := ns.try(ctx, "get", "deployment", "test-webapp")
 			return err
 		}).WithTimeout(soon).Should(Succeed())
-		ns.run(ctx, "wait", "--for=condition=Available", "deployment/test-webapp", "--timeout=180s")
+		ns.run(ctx, "wait", "--for=condition=Available", "deployment/test-webapp", "--timeout=300s")
 		ns.run(ctx, "get", "service", "test-webapp")
 		ns.run(ctx, "patch", "webapp", "test-webapp", "--type=merge", "-p", `{"spec":{"replicas":3}}`)
-		ns.run(ctx, "wait", "--for=jsonpath={.spec.replicas}=3", "deployment/test-webapp", "--timeout=60s")
+		ns.run(ctx, "wait", "--for=jsonpath={.spec.replicas}=3", "deployment/test-webapp", "--timeout=300s")
 		ns.run(ctx, "delete", "webapp", "test-webapp")
-		ns.run(ctx, "wait", "--for=delete", "deployment/test-webapp", "--timeout=60s")
-	}, SpecTimeout(10*time.Minute))
+		ns.run(ctx, "wait", "--for=delete", "deployment/test-webapp", "--timeout=300s")
+	}, SpecTimeout(30*time.Minute))
 }

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"os/exec"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,11 +32,16 @@ func newNamespace(ctx context.Context, labels map[string]string) namespaced {
 	GinkgoHelper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-", Labels: labels}}
 	Expect(k8s.Create(ctx, ns)).To(Succeed())
+	inUse = append(inUse, ns.Name)
 	DeferCleanup(func(ctx SpecContext) {
+		inUse = slices.DeleteFunc(inUse, func(name string) bool { return name == ns.Name })
 		Expect(client.IgnoreNotFound(k8s.Delete(ctx, ns))).To(Succeed())
 	})
 	return namespaced{ns.Name}
 }
+
+// inUse are the namespaces of the specs that run.
+var inUse []string
 
 // try runs kubectl and returns what it prints, errors and warnings included.
 func (n namespaced) try(ctx context.Context, args ...string) (string, error) {
@@ -44,31 +51,72 @@ func (n namespaced) try(ctx context.Context, args ...string) (string, error) {
 // run is try for commands that must succeed.
 func (n namespaced) run(ctx context.Context, args ...string) string {
 	GinkgoHelper()
-	output, err := n.try(ctx, args...)
-	Expect(err).NotTo(HaveOccurred())
-	return output
+	return n.must(ctx, "", args...)
 }
 
 // apply types a manifest into kubectl apply.
 func (n namespaced) apply(ctx context.Context, manifest string) string {
 	GinkgoHelper()
-	output, err := n.feed(ctx, manifest, "apply", "-f", "-")
-	Expect(err).NotTo(HaveOccurred())
-	return output
+	return n.must(ctx, manifest, "apply", "-f", "-")
 }
 
+// must types a command again for as long as it does not get as far as to change anything.
+func (n namespaced) must(ctx context.Context, stdin string, args ...string) string {
+	GinkgoHelper()
+	for end := time.Now().Add(soon); ; {
+		output, err := n.feed(ctx, stdin, args...)
+		if err == nil {
+			return output
+		}
+		if !passing.MatchString(err.Error()) || time.Now().After(end) {
+			Expect(err).NotTo(HaveOccurred())
+		}
+		settle(ctx, time.Second)
+	}
+}
+
+// passing are errors of requests that did nothing, and soon may: a Service still leads to a pod of the operator that has just
+// gone, or one of OLM's APIs is just being restarted.
+var passing = regexp.MustCompile(`failed calling webhook|the server is currently unable to handle the request|` +
+	`unable to retrieve the complete list of server APIs|TLS handshake timeout|too many requests`)
+
+// chatter is what kubectl's libraries log beside what kubectl says.
+var chatter = regexp.MustCompile(`(?m)^[IWE]\d{4} \d\d:\d\d:\d\d\.\d+ .*\n?`)
+
+// feed is try with something to read.
 func (n namespaced) feed(ctx context.Context, stdin string, args ...string) (string, error) {
+	output, err := n.kubectl(ctx, stdin, args...)
+	fmt.Fprintf(GinkgoWriter, "$ kubectl %s\n%s", strings.Join(args, " "), output)
+	return output, err
+}
+
+// quietly is try without a word in the report.
+func (n namespaced) quietly(ctx context.Context, args ...string) (string, error) {
+	return n.kubectl(ctx, "", args...)
+}
+
+func (n namespaced) kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
 	if n.name != "" {
 		args = append([]string{"--namespace=" + n.name}, args...)
 	}
 	command := exec.CommandContext(ctx, kubectlPath, args...)
 	command.Stdin = strings.NewReader(stdin)
 	output, err := command.CombinedOutput()
-	fmt.Fprintf(GinkgoWriter, "$ kubectl %s\n%s", strings.Join(args, " "), output)
+	output = chatter.ReplaceAll(output, nil)
 	if err != nil {
 		return string(output), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, output)
 	}
 	return string(output), nil
+}
+
+// refusal returns what kubectl says of a command that is refused.
+func (n namespaced) refusal(stdin string, args ...string) func(context.Context) string {
+	return func(ctx context.Context) string {
+		if _, err := n.feed(ctx, stdin, args...); err != nil {
+			return err.Error()
+		}
+		return "admitted"
+	}
 }
 
 // webApp applies a WebApp of which spec is what comes under "spec:", as YAML in one line.
@@ -84,7 +132,7 @@ func webAppManifest(name, spec string) string {
 // ready waits until the WebApp is Ready at its present generation.
 func (n namespaced) ready(ctx context.Context, name string) {
 	GinkgoHelper()
-	Eventually(ctx, n.condition(name, fettlev1.Ready)).WithTimeout(later).Should(HavePrefix("True "), "WebApp %s", name)
+	Eventually(ctx, n.condition(name, fettlev1.Ready)).WithTimeout(2*later).Should(HavePrefix("True "), "WebApp %s", name)
 }
 
 // condition returns a condition of a WebApp as "Status Reason: Message"; one of a former generation is "outdated".
@@ -114,6 +162,18 @@ func (n namespaced) page(ctx context.Context, name string) (string, error) {
 		err = fmt.Errorf("%s: status %d: %s", url, status, body)
 	}
 	return body, err
+}
+
+// serves waits until a page is served that has a text in it: Endpoints and kube-proxy come after the pods.
+func (n namespaced) serves(ctx context.Context, name, text string) {
+	GinkgoHelper()
+	Eventually(ctx, func(ctx context.Context) (string, error) { return n.page(ctx, name) }).WithTimeout(soon).Should(ContainSubstring(text))
+}
+
+// shows waits until kubectl prints what matches. What one controller says of a change, another may say later.
+func (n namespaced) shows(ctx context.Context, matcher OmegaMatcher, args ...string) {
+	GinkgoHelper()
+	Eventually(ctx, func(ctx context.Context) (string, error) { return n.try(ctx, args...) }).WithTimeout(soon).Should(matcher)
 }
 
 // reach returns the address of a Service's page until stop is called.

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -27,13 +28,14 @@ var (
 
 func olmSpecs() {
 	It("has a Subscription whose CSV has succeeded and whose InstallPlan is complete", func(ctx SpecContext) {
-		subscription := &operatorsv1alpha1.Subscription{}
-		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: subscriptionName}, subscription)).To(Succeed())
-		Expect(subscription.Status.State).To(Equal(operatorsv1alpha1.SubscriptionState(operatorsv1alpha1.SubscriptionStateAtLatest)))
-		Expect(subscription.Status.InstallPlanRef).NotTo(BeNil())
-		plan := &operatorsv1alpha1.InstallPlan{}
-		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: subscription.Status.InstallPlanRef.Name}, plan)).To(Succeed())
-		Expect(plan.Status.Phase).To(Equal(operatorsv1alpha1.InstallPlanPhaseComplete))
+		Eventually(ctx, func(g Gomega) { // OLM writes them after the CSV
+			subscription, plan := &operatorsv1alpha1.Subscription{}, &operatorsv1alpha1.InstallPlan{}
+			g.Expect(k8s.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: subscriptionName}, subscription)).To(Succeed())
+			g.Expect(subscription.Status.State).To(Equal(operatorsv1alpha1.SubscriptionState(operatorsv1alpha1.SubscriptionStateAtLatest)))
+			g.Expect(subscription.Status.InstallPlanRef).NotTo(BeNil())
+			g.Expect(k8s.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: subscription.Status.InstallPlanRef.Name}, plan)).To(Succeed())
+			g.Expect(plan.Status.Phase).To(Equal(operatorsv1alpha1.InstallPlanPhaseComplete))
+		}).WithTimeout(later).Should(Succeed())
 		csv, err := installedCSV(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(csv.Status.Phase).To(Equal(operatorsv1alpha1.CSVPhaseSucceeded))
@@ -41,10 +43,10 @@ func olmSpecs() {
 	})
 
 	It("runs two replicas that avoid each other's node and are not evicted together", func(ctx SpecContext) {
+		operatorUp(ctx)
 		operator := &k8sappsv1.Deployment{}
 		Expect(k8s.Get(ctx, operatorKey, operator)).To(Succeed())
 		Expect(operator.Spec.Replicas).To(HaveValue(BeEquivalentTo(2)))
-		Expect(operator.Status.ReadyReplicas).To(BeEquivalentTo(2))
 		affinity := operator.Spec.Template.Spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution
 		Expect(affinity).To(ConsistOf(HaveField("PodAffinityTerm.TopologyKey", corev1.LabelHostname)))
 		budget := &policyv1.PodDisruptionBudget{}
@@ -77,7 +79,7 @@ func olmSpecs() {
 		Eventually(ctx, func() (string, error) { // the webhooks of a pod that ends may still be called for a moment
 			return ns.feed(ctx, webAppManifest("meanwhile", "{image: 'nginx:1.25', replicas: 0}"), "apply", "-f", "-")
 		}).WithTimeout(soon).Should(ContainSubstring("created"))
-		Eventually(ctx, ns.condition("meanwhile", "Ready")).WithTimeout(30 * time.Second).Should(HavePrefix("True "))
+		Eventually(ctx, ns.condition("meanwhile", "Ready")).WithTimeout(soon).Should(HavePrefix("True "))
 		Expect(leaderPod(ctx)).NotTo(Equal(leader))
 		took := time.Since(start)
 		AddReportEntry("leader deleted until the other made a new WebApp Ready", took.Round(100*time.Millisecond).String())
@@ -90,16 +92,31 @@ func olmSpecs() {
 // may be that of a pod of the one before.
 func leaderPod(ctx context.Context) string {
 	GinkgoHelper()
-	pod := &corev1.Pod{}
-	Eventually(ctx, func(g Gomega) {
-		lease := &coordinationv1.Lease{}
-		g.Expect(k8s.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: leaseName}, lease)).To(Succeed())
-		g.Expect(lease.Spec.HolderIdentity).To(HaveValue(Not(BeEmpty())))
-		name, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
-		g.Expect(k8s.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: name}, pod)).To(Succeed())
-		g.Expect(pod.DeletionTimestamp).To(BeNil(), "the leader is about to end")
-	}).WithTimeout(soon).Should(Succeed())
-	return pod.Name
+	var name string
+	Eventually(ctx, func(ctx context.Context) (err error) {
+		name, err = leader(ctx)
+		return err
+	}).WithTimeout(later).Should(Succeed())
+	return name
+}
+
+// leader is the name of the pod that holds the Lease; an error while none does that stays.
+func leader(ctx context.Context) (string, error) {
+	lease, pod := &coordinationv1.Lease{}, &corev1.Pod{}
+	if err := k8s.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: leaseName}, lease); err != nil {
+		return "", err
+	}
+	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+		return "", errors.New("nobody leads")
+	}
+	name, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
+	if err := k8s.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: name}, pod); err != nil {
+		return "", fmt.Errorf("the leader: %w", err)
+	}
+	if pod.DeletionTimestamp != nil {
+		return "", fmt.Errorf("the leader %s is about to end", name)
+	}
+	return name, nil
 }
 
 // operatorUp waits until both replicas are ready, no third is left, and one of them leads.
@@ -114,7 +131,9 @@ func operatorUp(ctx context.Context) {
 		g.Expect(operator.Status.AvailableReplicas).To(BeEquivalentTo(2))
 		g.Expect(k8s.List(ctx, pods, client.InNamespace(operatorNamespace), operatorLabels)).To(Succeed())
 		g.Expect(pods.Items).To(HaveLen(2))
-		g.Expect(pods.Items).To(ContainElement(HaveField("Name", leaderPod(ctx))))
+		name, err := leader(ctx)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(pods.Items).To(ContainElement(HaveField("Name", name)))
 		g.Expect(installedPhase(ctx)).To(Equal(operatorsv1alpha1.CSVPhaseSucceeded))
 	}).WithTimeout(later).Should(Succeed())
 }

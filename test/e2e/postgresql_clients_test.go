@@ -47,8 +47,7 @@ func (n namespaced) startClients(ctx context.Context, cluster string) *clients {
 		User:    string(credentials.Data["user"]), Password: string(credentials.Data["password"]), Database: string(credentials.Data["dbname"]),
 		TLS: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, ServerName: cluster + "." + n.name + ".svc"},
 	}}
-	conn, err := c.target.Connect(ctx)
-	Expect(err).NotTo(HaveOccurred())
+	conn := connect(ctx, c.target)
 	Expect(ledger.Table(ctx, conn)).To(Succeed())
 	Expect(conn.Close(ctx)).To(Succeed())
 	for i := range writers {

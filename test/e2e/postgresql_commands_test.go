@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"os"
 	"strings"
 
@@ -14,15 +15,18 @@ const nearestVersion = "17"
 // postgresCommandSpecs type what people type who try a database for the first time: the project's own sample, and kubectl.
 func postgresCommandSpecs() {
 	var ns namespaced
-	// table is what kubectl get prints, a list of columns for each line, without the age at its end.
-	table := func(ctx SpecContext, args ...string) [][]string {
+	// table waits for what kubectl get prints, a list of columns for each line, without the age at its end.
+	table := func(ctx SpecContext, matcher OmegaMatcher, args ...string) {
 		GinkgoHelper()
-		var lines [][]string
-		for line := range strings.Lines(strings.TrimSpace(ns.run(ctx, append([]string{"get"}, args...)...))) {
-			fields := strings.Fields(line)
-			lines = append(lines, fields[:len(fields)-1])
-		}
-		return lines
+		Eventually(ctx, func(ctx context.Context) ([][]string, error) {
+			output, err := ns.try(ctx, append([]string{"get"}, args...)...)
+			var lines [][]string
+			for line := range strings.Lines(strings.TrimSpace(output)) {
+				fields := strings.Fields(line)
+				lines = append(lines, fields[:max(len(fields), 1)-1])
+			}
+			return lines, err
+		}).WithTimeout(soon).Should(matcher)
 	}
 
 	BeforeAll(func(ctx SpecContext) {
@@ -35,31 +39,32 @@ func postgresCommandSpecs() {
 	})
 
 	It("is listed by kubectl, and so is what belongs to it", func(ctx SpecContext) {
-		Expect(table(ctx, "postgresqls")).To(Equal([][]string{
+		table(ctx, Equal([][]string{
 			{"NAME", "VERSION", "REPLICAS", "PHASE", "READY", "PRIMARY"},
 			{"my-postgres", nearestVersion, "1", "Running", "true", "my-postgres-0"},
-		}))
-		Expect(table(ctx, "pg")).To(HaveLen(2))
-		Expect(table(ctx, "statefulsets")).To(Equal([][]string{{"NAME", "READY"}, {"my-postgres", "1/1"}}))
-		Expect(table(ctx, "services")).To(ConsistOf(
+		}), "postgresqls")
+		table(ctx, HaveLen(2), "pg")
+		table(ctx, Equal([][]string{{"NAME", "READY"}, {"my-postgres", "1/1"}}), "statefulsets")
+		table(ctx, ConsistOf(
 			HaveExactElements("NAME", "TYPE", "CLUSTER-IP", "EXTERNAL-IP", "PORT(S)"),
 			HaveExactElements("my-postgres", "ClusterIP", MatchRegexp(`^[0-9.]+$`), "<none>", "5432/TCP"),
 			HaveExactElements("my-postgres-ro", "ClusterIP", MatchRegexp(`^[0-9.]+$`), "<none>", "5432/TCP"),
 			HaveExactElements("my-postgres-pods", "ClusterIP", "None", "<none>", HavePrefix("5432/TCP")),
-		))
-		Expect(ns.run(ctx, "get", "pvc")).To(MatchRegexp(`(?m)^data-my-postgres-0 +Bound +\S+ +1Gi +RWO `))
+		), "services")
+		ns.shows(ctx, MatchRegexp(`(?m)^data-my-postgres-0 +Bound +\S+ +1Gi +RWO `), "get", "pvc")
 	})
 
 	It("answers to psql, with the password of the Secret", func(ctx SpecContext) {
 		Expect(ns.run(ctx, "exec", "my-postgres-0", "--", "psql", "-U", "postgres", "-c", "SELECT version();")).To(ContainSubstring("PostgreSQL " + nearestVersion))
 		Expect(ns.run(ctx, "get", "secret", "my-postgres-credentials", "-o", "jsonpath={.data.POSTGRES_PASSWORD}")).NotTo(BeEmpty())
-		Expect(ns.sql(ctx, "my-postgres-0", "my-postgres", "select current_database()")).To(Equal("myapp"))
+		ns.answers(ctx, "my-postgres-0", "my-postgres", "select current_database()", "myapp")
 	})
 
 	It("goes with all but its data and passwords when it is deleted", func(ctx SpecContext) {
 		ns.run(ctx, "delete", "postgresql", "my-postgres")
-		Eventually(ctx, func(ctx SpecContext) []string {
-			return strings.Fields(ns.run(ctx, "get", "statefulsets,pods,services,leases,pvc,secrets", "-l", "fettle.dev/owner-name=my-postgres", "-o", "name"))
+		Eventually(ctx, func(ctx context.Context) ([]string, error) {
+			left, err := ns.try(ctx, "get", "statefulsets,pods,services,leases,pvc,secrets", "-l", "fettle.dev/owner-name=my-postgres", "-o", "name")
+			return strings.Fields(left), err
 		}).WithTimeout(later).Should(ConsistOf("persistentvolumeclaim/data-my-postgres-0", "secret/my-postgres-credentials"))
 	})
 }

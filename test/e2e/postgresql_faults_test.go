@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +34,18 @@ func (n namespaced) database(ctx context.Context, cluster string) ledger.Target 
 	}
 }
 
+// connect opens a session as soon as there is one to be had.
+func connect(ctx context.Context, target ledger.Target) (conn *pgx.Conn) {
+	GinkgoHelper()
+	Eventually(ctx, func(ctx context.Context) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		conn, err = target.Connect(ctx)
+		return err
+	}).WithTimeout(soon).Should(Succeed())
+	return conn
+}
+
 // postgresProcesses are those of the PostgreSQL in a pod, the postmaster first. They run on this machine.
 func (n namespaced) postgresProcesses(ctx context.Context, pod string) []localcluster.Process {
 	GinkgoHelper()
@@ -50,10 +63,9 @@ func (n namespaced) postgresProcesses(ctx context.Context, pod string) []localcl
 // it is Ready. Nothing may be lost. It returns how many primaries acknowledged rows.
 func (n namespaced) befallsPrimary(ctx context.Context, cluster string, happens func(primary string)) int {
 	GinkgoHelper()
-	before := n.databaseReady(ctx, cluster).Status.Primary
+	before := n.recovered(ctx, cluster).Status.Primary
 	target := n.database(ctx, cluster)
-	conn, err := target.Connect(ctx)
-	Expect(err).NotTo(HaveOccurred())
+	conn := connect(ctx, target)
 	Expect(ledger.Table(ctx, conn)).To(Succeed())
 	Expect(conn.Close(ctx)).To(Succeed())
 
@@ -61,19 +73,18 @@ func (n namespaced) befallsPrimary(ctx context.Context, cluster string, happens 
 	defer l.End()
 	acknowledged := func(since time.Time) {
 		GinkgoHelper()
-		Eventually(ctx, func() time.Time { return l.FirstAfter(since) }).WithTimeout(time.Minute).ShouldNot(BeZero(), "no row is acknowledged")
+		Eventually(ctx, func() time.Time { return l.FirstAfter(since) }).WithTimeout(later).ShouldNot(BeZero(), "no row is acknowledged")
 	}
 	acknowledged(time.Now())
 	begun := time.Now()
 	happens(before)
-	Eventually(ctx, func() int { return l.Failed(begun) }).WithTimeout(time.Minute).Should(BeNumerically(">", 0), "the client has noticed nothing")
+	Eventually(ctx, func() int { return l.Failed(begun) }).WithTimeout(later).Should(BeNumerically(">", 0), "the client has noticed nothing")
 	acknowledged(time.Now())
-	n.databaseReady(ctx, cluster)
+	n.recovered(ctx, cluster)
 	acknowledged(time.Now())
 	l.End()
 
-	conn, err = target.Connect(ctx)
-	Expect(err).NotTo(HaveOccurred())
+	conn = connect(ctx, target)
 	defer conn.Close(ctx)
 	found, err := ledger.Audit(ctx, conn, l)
 	Expect(err).NotTo(HaveOccurred())
@@ -97,7 +108,7 @@ func databaseFaultSpecs(ns *namespaced, cluster string) {
 			Expect(ns.postgresProcesses(ctx, primary)[0].Signal(syscall.SIGKILL)).To(Succeed())
 		})
 		Expect(primaries).To(BeNumerically("<=", 2), "more than one new primary")
-	}, SpecTimeout(5*time.Minute))
+	}, SpecTimeout(15*time.Minute))
 
 	It("loses no row when PostgreSQL stands still", func(ctx SpecContext) {
 		primaries := ns.befallsPrimary(ctx, cluster, func(primary string) {
@@ -109,5 +120,5 @@ func databaseFaultSpecs(ns *namespaced, cluster string) {
 		})
 		// The one that stood still may lead again: its agent ends and starts it, and it may have the most.
 		Expect(primaries).To(BeNumerically("<=", 2), "more than one new primary")
-	}, SpecTimeout(5*time.Minute))
+	}, SpecTimeout(15*time.Minute))
 }

@@ -22,8 +22,8 @@ func securitySpecs() {
 			"volumeMounts: [{name: conf, mountPath: /etc/nginx/conf.d}]}")
 		for _, name := range []string{"high", "low"} {
 			ns.ready(ctx, name)
-			Eventually(ctx, func() (string, error) { return ns.page(ctx, name) }).WithTimeout(soon).Should(ContainSubstring("nginx"))
-			Expect(ns.run(ctx, "exec", "deployment/"+name, "--", "id", "-u")).To(HavePrefix("101"))
+			ns.serves(ctx, name, "nginx")
+			ns.shows(ctx, HavePrefix("101"), "exec", "deployment/"+name, "--", "id", "-u")
 		}
 		Expect(ns.run(ctx, "get", "deployment", "low", "-o", "jsonpath={.spec.template.spec.securityContext.sysctls}")).To(
 			ContainSubstring("net.ipv4.ip_unprivileged_port_start"))
@@ -46,25 +46,26 @@ func metricsSpecs() {
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(stop)
 		insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // its certificate is its own
-		get := func(token string) (int, string) {
+		get := func(token string, status int, text ...OmegaMatcher) {
 			GinkgoHelper()
-			status, body, err := fetch(ctx, insecure, "https://127.0.0.1:"+port+"/metrics", token)
-			Expect(err).NotTo(HaveOccurred())
-			return status, body
+			Eventually(ctx, func(g Gomega) { // rights are known a moment after they were given, and metrics after the status
+				got, body, err := fetch(ctx, insecure, "https://127.0.0.1:"+port+"/metrics", token)
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(got).To(Equal(status))
+				g.Expect(body).To(And(text...))
+			}).WithTimeout(soon).Should(Succeed())
 		}
-		status, _ := get("")
-		Expect(status).To(Equal(http.StatusUnauthorized))
-		status, _ = get(ns.run(ctx, "create", "token", "stranger"))
-		Expect(status).To(Equal(http.StatusForbidden))
-		status, body := get(ns.run(ctx, "create", "token", "reader"))
-		Expect(status).To(Equal(http.StatusOK))
+		get("", http.StatusUnauthorized)
+		get(ns.run(ctx, "create", "token", "stranger"), http.StatusForbidden)
+		var all []OmegaMatcher
 		for _, name := range []string{
 			`webapp_reconcile_total{namespace="` + ns.name + `",result="success"}`,
 			`webapp_reconcile_duration_seconds_bucket{namespace="` + ns.name + `",le="0.1"}`,
 			`webapp_creation_duration_seconds_count{namespace="` + ns.name + `"} 1`,
 			"controller_runtime_reconcile_total", "workqueue_depth",
 		} {
-			Expect(body).To(ContainSubstring(name))
+			all = append(all, ContainSubstring(name))
 		}
-	}, SpecTimeout(5*time.Minute))
+		get(ns.run(ctx, "create", "token", "reader"), http.StatusOK, all...)
+	}, SpecTimeout(15*time.Minute))
 }

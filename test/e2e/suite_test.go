@@ -34,10 +34,10 @@ const (
 )
 
 const (
-	// soon is for what needs no pod to start.
-	soon = 45 * time.Second
-	// later is for what does, on a machine that may be busy.
-	later = 3 * time.Minute
+	// soon is for what needs no pod to start. It and later are ten times what is seen, on a machine that may be busy.
+	soon = 90 * time.Second
+	// later is for what does.
+	later = 5 * time.Minute
 	// poll is how often Eventually looks.
 	poll = 500 * time.Millisecond
 )
@@ -57,7 +57,7 @@ func TestE2E(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyPollingInterval(poll)
 	suite, reporter := GinkgoConfiguration()
-	suite.Timeout = 40 * time.Minute
+	suite.Timeout = 60 * time.Minute
 	reporter.Verbose = testing.Verbose()
 	if folder := os.Getenv("E2E_REPORT_DIR"); folder != "" {
 		reporter.JUnitReport = filepath.Join(folder, "e2e.xml")
@@ -67,6 +67,8 @@ func TestE2E(t *testing.T) {
 
 // One container, so that the specs run in this order.
 var _ = Describe("Fettle", func() {
+	JustAfterEach(record, NodeTimeout(3*time.Minute))
+
 	Describe("installed by OLM", olmSpecs)
 	Describe("a user's commands", commandSpecs)
 	Describe("a WebApp in trouble", troubleSpecs)

@@ -29,10 +29,11 @@ func troubleSpecs() {
 
 	It("names a quota", func(ctx SpecContext) {
 		ns.run(ctx, "create", "quota", "none", "--hard=pods=0")
+		Eventually(ctx, ns.refusal("", "run", "probe", "--image="+pauseImage, "--dry-run=server")).WithTimeout(soon).Should(ContainSubstring("exceeded quota"))
 		ns.webApp(ctx, "app", "{image: 'nginx:1.25'}")
 		says(ctx, "app", "QuotaExceeded: ")
 		ns.run(ctx, "delete", "quota", "none")
-		ns.ready(ctx, "app")
+		ns.ready(ctx, "app") // the ReplicaSet tries again after as long as it has tried for
 	})
 
 	It("names pods that no node takes", func(ctx SpecContext) {
