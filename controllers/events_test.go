@@ -2,9 +2,11 @@ package controllers_test
 
 import (
 	"context"
+	"fmt"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,4 +26,18 @@ func eventReasons(ctx context.Context, app *appsv1.WebApp) []string {
 		}
 	}
 	return reasons
+}
+
+// warnings are what the events of a namespace warn of, with the object that each is about.
+func warnings(ctx context.Context, namespace string) []string {
+	GinkgoHelper()
+	list := &eventsv1.EventList{}
+	Expect(user.List(ctx, list, client.InNamespace(namespace))).To(Succeed())
+	var found []string
+	for i := range list.Items {
+		if e := &list.Items[i]; e.Type == corev1.EventTypeWarning {
+			found = append(found, fmt.Sprintf("%s %s: %s", e.Regarding.Name, e.Reason, e.Note))
+		}
+	}
+	return found
 }

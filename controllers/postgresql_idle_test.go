@@ -47,7 +47,7 @@ var _ = Describe("20 PostgreSQLs that are Ready", func() {
 		ledger := count(ctx, namespace)
 		var all []*databasev1alpha1.PostgreSQL
 		for i := range 20 {
-			pg := newPostgreSQL(namespace, fmt.Sprintf("db-%d", i), instances(int32(1+i%2)))
+			pg := newPostgreSQL(namespace, fmt.Sprintf("db-%d", i), instances(3))
 			if i%4 == 3 {
 				pg.Spec.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader"}}
 			}
@@ -64,10 +64,14 @@ var _ = Describe("20 PostgreSQLs that are Ready", func() {
 			children += meta.LenList(list)
 		}
 		Expect(children).To(BeNumerically(">", 20*11))
-		// Each child is written once. How often the status is depends on how long a creation takes.
+		// Each child is written once. The status is written when it is Ready, and once before where that takes more than moments.
 		status := to(created, "postgresqls.database.fettle.dev", "status").Writes()
 		Expect(created.Writes()-status).To(Equal(children), created.String())
-		Expect(status).To(BeNumerically("<=", 5*len(all)), created.String())
+		Expect(float64(created.Writes())).To(BeNumerically("<=", 1.1*float64(children+len(all))), created.String())
+		AddReportEntry("writes of creation / (children + 1)", float64(created.Writes())/float64(children+len(all)))
+		// Whether there is a Secret is asked of the API server before one with a key or a password is made.
+		Expect(to(created, "secrets", "").LiveReads()).To(BeNumerically("<=", 2*len(all)+len(all)/4), created.String())
+		Expect(warnings(ctx, namespace)).To(BeEmpty())
 
 		By("doing nothing")
 		everywhere := count(ctx, "")

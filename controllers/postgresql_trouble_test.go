@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -162,6 +163,20 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 		Expect(user.Create(ctx, pg)).To(Succeed())
 		Eventually(pgSays(pg, fettlev1.Ready)).WithContext(ctx).Should(And(HavePrefix("False NameConflict: "), ContainSubstring("foreign-ro")))
 		Expect(user.Delete(ctx, foreign, client.GracePeriodSeconds(0))).To(Succeed())
+		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
+	})
+
+	It("starts no instance with the certificates of somebody else", func(ctx context.Context) {
+		namespace, _ := newDatabases(ctx)
+		foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "trap-server"}, StringData: map[string]string{"tls.key": "theirs"}}
+		Expect(user.Create(ctx, foreign)).To(Succeed())
+		pg := newPostgreSQL(namespace, "trap")
+		Expect(user.Create(ctx, pg)).To(Succeed())
+		Eventually(pgSays(pg, fettlev1.Ready)).WithContext(ctx).Should(And(HavePrefix("False NameConflict: "), ContainSubstring("trap-server")))
+		Expect(apierrors.IsNotFound(read(ctx, setOf(pg)))).To(BeTrue())
+		Expect(read(ctx, foreign)).To(Succeed())
+		Expect(foreign.Data).To(Equal(map[string][]byte{"tls.key": []byte("theirs")}))
+		Expect(user.Delete(ctx, foreign)).To(Succeed())
 		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 	})
 })

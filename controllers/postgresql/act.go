@@ -117,6 +117,10 @@ func (r *reconciler) tell(ctx context.Context, pg *databasev1alpha1.PostgreSQL, 
 		seen.refused = refused
 		return nil
 	}
+	if _, known := r.memory.told(key, in.wishesHash); known && !in.retell {
+		pg.Status.DesiredHash = in.wishesHash // the status that says so was held back
+		return nil
+	}
 	if err := r.userPasswords(ctx, pg, in); err != nil {
 		return err
 	}

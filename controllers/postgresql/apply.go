@@ -3,6 +3,7 @@ package postgresql
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 
@@ -19,14 +20,21 @@ import (
 	"github.com/fettle-dev/fettle/internal/apply"
 )
 
-// desired returns what should exist for pg, in the order in which it is applied: the pods need all that comes before them.
-func desired(pg *databasev1alpha1.PostgreSQL, in *inputs, count int) []runtime.ApplyConfiguration {
-	objects := []runtime.ApplyConfiguration{serviceAccount(pg), role(pg), roleBinding(pg)}
+// certificateSecrets returns the Secrets with certificates. They come first: without them no agent can be told from anybody else.
+func certificateSecrets(pg *databasev1alpha1.PostgreSQL, in *inputs) []runtime.ApplyConfiguration {
+	var objects []runtime.ApplyConfiguration
 	for _, s := range in.certificates.secrets(pg) {
 		objects = append(objects, s)
 	}
-	objects = append(objects,
-		service(pg, pg.Name, databasev1alpha1.LabelRolePrimary), service(pg, replicasService(pg), databasev1alpha1.LabelRoleReplica), headless(pg))
+	return objects
+}
+
+// desired returns what else should exist for pg, in the order in which it is applied: the pods need all that comes before them.
+func desired(pg *databasev1alpha1.PostgreSQL, in *inputs, count int) []runtime.ApplyConfiguration {
+	objects := []runtime.ApplyConfiguration{
+		serviceAccount(pg), role(pg), roleBinding(pg),
+		service(pg, pg.Name, databasev1alpha1.LabelRolePrimary), service(pg, replicasService(pg), databasev1alpha1.LabelRoleReplica), headless(pg),
+	}
 	if budgeted(pg) {
 		objects = append(objects, disruptionBudget(pg))
 	}
@@ -74,6 +82,11 @@ func (r *reconciler) apply(ctx context.Context, pg *databasev1alpha1.PostgreSQL,
 	}
 	if transient(refused) {
 		return refused
+	}
+	err := r.applier.Apply(ctx, pg, certificateSecrets(pg, in)...)
+	refused = cmp.Or(refused, err)
+	if _, conflict := errors.AsType[*apply.ConflictError](err); conflict || transient(err) {
+		return refused // instances must not be started with what somebody else has put there
 	}
 	if err := r.applier.Apply(ctx, pg, desired(pg, in, count)...); err != nil {
 		return cmp.Or(refused, err)

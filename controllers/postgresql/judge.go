@@ -14,14 +14,29 @@ func asleep(pg *databasev1alpha1.PostgreSQL, c *cluster) bool {
 	return pg.Spec.Hibernated && c.set != nil && c.size() == 0 && len(c.running()) == 0
 }
 
-// newborn is true until the first primary was seen.
-func newborn(pg *databasev1alpha1.PostgreSQL) bool { return pg.Status.Timeline == 0 }
+// neverReady is true until all instances served for the first time, or there was trouble after the first primary. It goes by the
+// phase that was written last, so it is asked for before a new one is set.
+func neverReady(pg *databasev1alpha1.PostgreSQL) bool {
+	switch pg.Status.Phase {
+	case "", databasev1alpha1.PhasePending, databasev1alpha1.PhaseCreating:
+		return true
+	}
+	return pg.Status.Timeline == 0
+}
 
-// creationTime is how long the first instance may take: what its agent says later is trouble, and not just a start.
+// creationTime is how long the instances may take to start for the first time, once there is a StatefulSet: what their agents
+// say later is trouble, and not just a start.
 const creationTime = 45 * time.Second
 
-func beingCreated(pg *databasev1alpha1.PostgreSQL, at time.Time) bool {
-	return newborn(pg) && at.Sub(pg.CreationTimestamp.Time) < creationTime
+func beingCreated(pg *databasev1alpha1.PostgreSQL, c *cluster, at time.Time) bool {
+	if !neverReady(pg) || c.set == nil {
+		return neverReady(pg)
+	}
+	begun := pg.CreationTimestamp.Time
+	if c.set.CreationTimestamp.After(begun) {
+		begun = c.set.CreationTimestamp.Time
+	}
+	return at.Sub(begun) < creationTime
 }
 
 func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
@@ -33,11 +48,11 @@ func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 		return yes(databasev1alpha1.ReasonPrimaryReady, primary.name+" takes writes")
 	}
 	for i := range c.instances {
-		if bad := troubleOf(&c.instances[i]); bad != nil && (len(c.instances) == 1 || newborn(pg)) {
+		if bad := troubleOf(&c.instances[i]); bad != nil && (len(c.instances) == 1 || neverReady(pg)) {
 			return no(bad.reason, bad.message)
 		}
 	}
-	if newborn(pg) {
+	if neverReady(pg) {
 		return firstReady(pg, seen)
 	}
 	if !slices.ContainsFunc(c.instances, func(i instance) bool { return !i.fenced }) && len(c.instances) > 0 {
@@ -50,7 +65,7 @@ func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 // firstReady tells of a primary that never was.
 func firstReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 	instances := seen.cluster.instances
-	if beingCreated(pg, seen.at) || len(instances) == 0 {
+	if beingCreated(pg, &seen.cluster, seen.at) || len(instances) == 0 {
 		return no(databasev1alpha1.ReasonCreating, "the first instance is being started")
 	}
 	first := max(0, slices.IndexFunc(instances, func(i instance) bool { return !i.ready() }))
@@ -74,7 +89,7 @@ func instancesReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 		case in.fenced:
 			fenced = in.name
 		default:
-			return missing(pg, in, seen.at)
+			return missing(pg, c, in, seen.at)
 		}
 	}
 	if fenced != "" {
@@ -85,13 +100,13 @@ func instancesReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 }
 
 // missing says why an instance that should serve does not.
-func missing(pg *databasev1alpha1.PostgreSQL, in *instance, at time.Time) verdict {
+func missing(pg *databasev1alpha1.PostgreSQL, c *cluster, in *instance, at time.Time) verdict {
 	switch bad := troubleOf(in); {
 	case in.status != nil && in.status.NeedsReclone:
 		return no(databasev1alpha1.ReasonRecloneNeeded, notReady(pg, in))
 	case bad != nil:
 		return no(bad.reason, bad.message)
-	case beingCreated(pg, at):
+	case beingCreated(pg, c, at):
 		return no(databasev1alpha1.ReasonCreating, in.name+" is being started")
 	}
 	return no(databasev1alpha1.ReasonInstanceNotReady, notReady(pg, in))

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 )
@@ -26,7 +27,7 @@ func TestWhatAgentsSay(t *testing.T) {
 			seen := picture(2, "P N")
 			seen.instances[1].status = &c.status
 			pg := wanting(2)
-			pg.Status.Timeline = 1
+			pg.Status.Timeline, pg.Status.Phase = 1, databasev1alpha1.PhaseRunning
 			v := instancesReady(pg, &observed{cluster: *seen})
 			if v.status != metav1.ConditionFalse || v.reason != c.reason {
 				t.Errorf("got %s %s", v.status, v.reason)

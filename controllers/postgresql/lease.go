@@ -22,6 +22,9 @@ import (
 // empty database.
 const annotationFresh = "fettle.dev/fresh"
 
+// leaseLook is what memory knows a look at the Lease by.
+const leaseLook = "lease"
+
 // newLease is the Lease that the agents elect by. It lacks the label of Fettle's children on purpose: it changes every two
 // seconds, and nobody but the agents has to know.
 func newLease(pg *databasev1alpha1.PostgreSQL) *coordinationv1.Lease {
@@ -34,6 +37,7 @@ func newLease(pg *databasev1alpha1.PostgreSQL) *coordinationv1.Lease {
 // makeLease makes the Lease before the first instance is started: free, for whoever is first.
 func (r *reconciler) makeLease(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
 	key := client.ObjectKeyFromObject(pg)
+	r.memory.due(key, leaseLook, leaseAgain) // it is not looked at again at once
 	lease := &coordinationv1.Lease{}
 	err := r.live.Get(ctx, key, lease)
 	switch {
@@ -67,7 +71,7 @@ var errLeaseOfFormer = leaseOfFormerError{}
 // no instance takes writes.
 func (r *reconciler) lookAtLease(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
 	key := client.ObjectKeyFromObject(pg)
-	if !r.memory.due(key, "lease", leaseAgain) {
+	if !r.memory.due(key, leaseLook, leaseAgain) {
 		return nil
 	}
 	lease := &coordinationv1.Lease{}

@@ -24,7 +24,7 @@ func (r *reconciler) report(ctx context.Context, pg, before *databasev1alpha1.Po
 		r.ready(pg)
 		return 0, nil
 	}
-	if wait := r.pace.Hold(pg, onlyProgress(pg, before), false); wait > 0 {
+	if wait := r.hold(pg, before); wait > 0 {
 		return wait, nil
 	}
 	wrote, err := r.applier.PatchStatus(ctx, pg, before)
@@ -41,6 +41,17 @@ func (r *reconciler) report(ctx context.Context, pg, before *databasev1alpha1.Po
 	return 0, nil
 }
 
+// hold returns how long the status is to wait. Of a creation, progress is told once, and then not before creationTime has passed,
+// when what is not Ready is in trouble: instances that start one after another would be a write each.
+func (r *reconciler) hold(pg, before *databasev1alpha1.PostgreSQL) time.Duration {
+	progress := onlyProgress(pg, before)
+	wait := r.pace.Hold(pg, progress, onlyInstances(pg, before))
+	if progress && neverReady(before) && before.Status.ObservedGeneration == pg.Generation {
+		wait = max(wait, r.pace.Rest(pg, creationTime))
+	}
+	return wait
+}
+
 func (r *reconciler) ready(pg *databasev1alpha1.PostgreSQL) {
 	r.metrics.Ready(monitoring.KindPostgreSQL, client.ObjectKeyFromObject(pg), pg.Status.Ready)
 }
@@ -54,7 +65,7 @@ func (r *reconciler) announce(pg, before *databasev1alpha1.PostgreSQL) {
 	case is.Status == metav1.ConditionTrue && pg.Status.Phase == databasev1alpha1.PhaseRunning:
 		r.events.Eventf(pg, nil, corev1.EventTypeNormal, fettlev1.Ready, "Reconcile",
 			"%s takes writes, %s instances are ready", pg.Status.Primary, pg.Status.ReadyInstances)
-		if before.Status.Timeline == 0 {
+		if neverReady(before) {
 			r.metrics.Created(monitoring.KindPostgreSQL, client.ObjectKeyFromObject(pg), r.clock.Since(pg.CreationTimestamp.Time))
 		}
 	case is.Status == metav1.ConditionFalse && !slices.Contains(progress, is.Reason) && is.Reason != fettlev1.ReasonTerminating:
@@ -65,10 +76,28 @@ func (r *reconciler) announce(pg, before *databasev1alpha1.PostgreSQL) {
 // progress are the reasons that tell of nothing but work under way.
 var progress = append([]string{databasev1alpha1.ReasonCreating}, updating...)
 
-// onlyProgress reports whether pg's status says no more than that something is under way. What the primary was told is
-// written down at once, or it would be told again.
+// onlyProgress reports whether pg's status says no more than that something is under way: nothing that is wrong, and was not said
+// before. What the primary was told is written down at once, or it would be told again after a restart; so is another primary. In
+// a creation both come soon before Ready.
 func onlyProgress(pg, before *databasev1alpha1.PostgreSQL) bool {
 	is := meta.FindStatusCondition(pg.Status.Conditions, fettlev1.Ready)
-	return is != nil && (is.Status == metav1.ConditionUnknown || slices.Contains(progress, is.Reason)) &&
-		pg.Status.DesiredHash == before.Status.DesiredHash && pg.Status.Primary == before.Status.Primary
+	return is != nil && (is.Status == metav1.ConditionUnknown || slices.Contains(progress, is.Reason)) && !newTrouble(pg, before) &&
+		(pg.Status.DesiredHash == before.Status.DesiredHash || neverReady(before) && before.Status.DesiredHash == "") &&
+		(pg.Status.Primary == before.Status.Primary || neverReady(before) && before.Status.Primary == "")
+}
+
+// newTrouble reports whether a condition tells of something wrong that it did not tell of before. Ready may be about another one.
+func newTrouble(pg, before *databasev1alpha1.PostgreSQL) bool {
+	return slices.ContainsFunc(pg.Status.Conditions, func(is metav1.Condition) bool {
+		was := meta.FindStatusCondition(before.Status.Conditions, is.Type)
+		return is.Status == metav1.ConditionFalse && !slices.Contains(progress, is.Reason) &&
+			(was == nil || was.Status != is.Status || was.Reason != is.Reason || was.Message != is.Message)
+	})
+}
+
+// onlyInstances reports whether nothing but what is said of single instances has changed.
+func onlyInstances(pg, before *databasev1alpha1.PostgreSQL) bool {
+	was := before.Status
+	was.Instances = pg.Status.Instances
+	return equality.Semantic.DeepEqual(pg.Status, was)
 }

@@ -137,14 +137,16 @@ func (r *reconciler) workload(
 
 func (r *reconciler) certify(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
 	var have [3]*corev1.Secret
+	var err error
 	for i, name := range []string{authoritySecret(pg), serverSecret(pg), clientSecret(pg)} {
-		s, err := r.ownSecret(ctx, pg, name)
-		if err != nil {
+		read := r.ownSecret
+		if i > 0 && have[0] == nil {
+			read = r.cachedSecret // what another authority has signed is of no use, and is made anew
+		}
+		if have[i], err = read(ctx, pg, name); err != nil {
 			return err
 		}
-		have[i] = s
 	}
-	var err error
 	if in.certificates, err = certify(pg, have[0], have[1], have[2], r.clock.Now()); err != nil {
 		return fmt.Errorf("certificates: %w", err)
 	}
@@ -154,12 +156,21 @@ func (r *reconciler) certify(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 // ownSecret returns a Secret that Fettle made; nil when there is none. Before anything secret is made anew the API server is
 // asked, since the cache may be behind.
 func (r *reconciler) ownSecret(ctx context.Context, pg *databasev1alpha1.PostgreSQL, name string) (*corev1.Secret, error) {
-	key := client.ObjectKey{Namespace: pg.Namespace, Name: name}
-	s := &corev1.Secret{}
-	err := r.client.Get(ctx, key, s)
-	if apierrors.IsNotFound(err) {
-		err = r.live.Get(ctx, key, s)
+	s, err := r.cachedSecret(ctx, pg, name)
+	if s != nil || err != nil {
+		return s, err
 	}
+	return secretFrom(ctx, r.live, pg, name)
+}
+
+// cachedSecret returns a Secret that Fettle made; nil where the cache shows none.
+func (r *reconciler) cachedSecret(ctx context.Context, pg *databasev1alpha1.PostgreSQL, name string) (*corev1.Secret, error) {
+	return secretFrom(ctx, r.client, pg, name)
+}
+
+func secretFrom(ctx context.Context, reader client.Reader, pg *databasev1alpha1.PostgreSQL, name string) (*corev1.Secret, error) {
+	s := &corev1.Secret{}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: pg.Namespace, Name: name}, s)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil //nolint:nilnil // absence is an answer

@@ -71,7 +71,7 @@ func (c *testCase) render(t *testing.T) string {
 	}
 	count, _ := next(&c.PG, new(assemble(&c.PG, nil, nil, nil, nil, "")))
 	var docs []string
-	for _, o := range desired(&c.PG, in, count) {
+	for _, o := range append(certificateSecrets(&c.PG, in), desired(&c.PG, in, count)...) {
 		raw, err := yaml.Marshal(o)
 		if err != nil {
 			t.Fatal(err)

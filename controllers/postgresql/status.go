@@ -16,6 +16,7 @@ import (
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/conditions"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
 )
 
 const (
@@ -139,8 +140,8 @@ func roleOf(in *instance) databasev1alpha1.InstanceRole {
 	switch {
 	case in.labelled(databasev1alpha1.LabelRolePrimary):
 		return databasev1alpha1.RolePrimary
-	case in.labelled(databasev1alpha1.LabelRoleReplica):
-		return databasev1alpha1.RoleReplica
+	case in.labelled(databasev1alpha1.LabelRoleReplica), in.ready() && in.status != nil && in.status.Role == peer.Replica:
+		return databasev1alpha1.RoleReplica // its label comes a moment after it serves
 	}
 	return databasev1alpha1.RoleUnknown
 }
@@ -230,7 +231,7 @@ func phase(pg *databasev1alpha1.PostgreSQL, seen *observed) databasev1alpha1.Pos
 		return databasev1alpha1.PhaseRunning
 	case slices.Contains(updating, ready.Reason):
 		return databasev1alpha1.PhaseUpdating
-	case pg.Status.Timeline == 0 && onlyCreating(ready):
+	case neverReady(pg) && onlyCreating(ready):
 		return databasev1alpha1.PhaseCreating
 	case pg.Status.Timeline == 0 && seen.cluster.set == nil:
 		return databasev1alpha1.PhasePending

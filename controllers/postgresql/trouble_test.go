@@ -83,7 +83,7 @@ func TestTroubleAtTheStart(t *testing.T) {
 // TestFencedIsSaid holds that who is stopped by people is not told to wait for an election, or for a switchover that can't be.
 func TestFencedIsSaid(t *testing.T) {
 	pg := wanting(2, asks("pg-1"))
-	pg.Status.Timeline = 3
+	pg.Status.Timeline, pg.Status.Phase = 3, databasev1alpha1.PhaseRunning
 	if v := primaryReady(pg, &observed{cluster: *picture(2, "NF NF")}); v.reason != databasev1alpha1.ReasonInstanceFenced {
 		t.Errorf("all are fenced: %s: %s", v.reason, v.message)
 	}

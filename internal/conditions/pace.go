@@ -69,6 +69,18 @@ func (p *Pace) Wrote(obj client.Object) {
 	p.object(obj, now).wrote = now
 }
 
+// Rest returns what is left of d since obj's status was written last; 0 where no write is remembered.
+func (p *Pace) Rest(obj client.Object, d time.Duration) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.clock.Now()
+	o := p.object(obj, now)
+	if o.wrote.IsZero() {
+		return 0
+	}
+	return remaining(now, o.wrote, d)
+}
+
 // Forget drops what is remembered about an object that is gone.
 func (p *Pace) Forget(uid types.UID) {
 	p.mu.Lock()

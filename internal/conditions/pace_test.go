@@ -77,6 +77,25 @@ func TestHoldCounters(t *testing.T) {
 	}
 }
 
+func TestRest(t *testing.T) {
+	p, clock := newTestPace()
+	obj := object("a", 1)
+	p.Hold(obj, true, false)
+	if wait := p.Rest(obj, time.Minute); wait != 0 {
+		t.Errorf("never written: wait %v", wait)
+	}
+	pass(clock, 5*time.Second)
+	p.Wrote(obj)
+	pass(clock, 20*time.Second)
+	if wait := p.Rest(obj, time.Minute); wait != 40*time.Second {
+		t.Errorf("written 20s ago: wait %v", wait)
+	}
+	pass(clock, time.Minute)
+	if wait := p.Rest(obj, time.Minute); wait != 0 {
+		t.Errorf("written long ago: wait %v", wait)
+	}
+}
+
 func TestHoldClockGoesBack(t *testing.T) {
 	p, clock := newTestPace()
 	p.Hold(object("a", 1), true, false)

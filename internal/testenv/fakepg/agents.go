@@ -135,7 +135,11 @@ func (p *Plane) handler(key types.NamespacedName, pod string, uid types.UID) htt
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		answer(w, p.status(pg, claim, pod, uid))
+		status := p.status(pg, claim, pod, uid)
+		if status.Phase == peer.Running && status.Role == "" {
+			status.Role = p.role(r.Context(), types.NamespacedName{Namespace: key.Namespace, Name: pod})
+		}
+		answer(w, status)
 	})
 	mux.HandleFunc("POST "+peer.PathRestart, func(w http.ResponseWriter, _ *http.Request) {
 		p.mu.Lock()
@@ -180,6 +184,15 @@ func (p *Plane) status(pg *databasev1alpha1.PostgreSQL, claim *corev1.Persistent
 		change(&status)
 	}
 	return status
+}
+
+// role is what the pod's label says, which is what the fake makes a primary by. A server that runs and is none follows.
+func (p *Plane) role(ctx context.Context, key types.NamespacedName) peer.Role {
+	pod := &corev1.Pod{}
+	if found, err := p.get(ctx, key, pod); err == nil && found && pod.Labels[databasev1alpha1.LabelRole] == databasev1alpha1.LabelRolePrimary {
+		return peer.Primary
+	}
+	return peer.Replica
 }
 
 func (p *Plane) fulfil() func(context.Context, peer.Desired) (peer.Result, error) {
