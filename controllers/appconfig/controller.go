@@ -29,6 +29,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/monitoring"
+	"github.com/fettle-dev/fettle/internal/recheck"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
@@ -109,7 +110,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	}
 	err = r.watches(mgr, opts).
 		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Workers}).
-		Complete(r)
+		Complete(recheck.Wrap(r))
 	if err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
@@ -255,7 +256,7 @@ func (r *reconciler) gone(ctx context.Context, key types.NamespacedName) (reconc
 		return reconcile.Result{}, fmt.Errorf("take the notes of AppConfig %q from workloads: %w", key.Name, err)
 	}
 	if !done {
-		return reconcile.Result{RequeueAfter: time.Second}, nil
+		return reconcile.Result{}, nil // the engine has the pass repeated
 	}
 	r.applier.Forget(key)
 	r.wrote.Delete(key)

@@ -15,6 +15,7 @@ import (
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/monitoring"
+	"github.com/fettle-dev/fettle/internal/recheck"
 )
 
 // reasonLooksSecret is that of the event for keys that should perhaps come from a Secret.
@@ -33,7 +34,8 @@ func (r *reconciler) report(ctx context.Context, cfg, before *configv1.AppConfig
 	wrote, err := r.applier.PatchStatus(ctx, cfg, before)
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return 0, nil // changed or gone since it was read: the watch tells
+		recheck.Ask(ctx) // changed or gone since it was read, of which the watch may tell
+		return 0, nil
 	case err != nil:
 		return 0, err
 	case wrote:

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/fettle-dev/fettle/internal/monitoring/dashboards"
+	"github.com/fettle-dev/fettle/internal/recheck"
 )
 
 const (
@@ -74,7 +75,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		Named(controllerName).
 		For(&corev1.ConfigMap{}, builder.WithPredicates(ours)).
 		WatchesRawSource(first).
-		Complete(&reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), wanted: opts.Wanted})
+		Complete(recheck.Wrap(&reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), wanted: opts.Wanted}))
 	if err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
@@ -141,7 +142,8 @@ func (r *reconciler) repair(ctx context.Context, live *corev1.ConfigMap) error {
 	patch := client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{})
 	err := r.client.Patch(ctx, changed, patch, client.FieldOwner(controllerName))
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // the watch tells
+		recheck.Ask(ctx) // changed or gone since it was read, of which the watch may tell
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("change ConfigMap %q: %w", name, err)

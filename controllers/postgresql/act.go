@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/recheck"
 )
 
 // act makes volumes larger before anything else, releases the Lease of a primary that is known to be dead, takes the step,
@@ -30,16 +31,27 @@ func (r *reconciler) act(ctx context.Context, pg *databasev1alpha1.PostgreSQL, i
 	return r.tell(ctx, pg, in, seen)
 }
 
-// take takes one step.
+// take takes one step, unless it was taken a short while ago. One whose object is not as it was judged is judged anew.
 func (r *reconciler) take(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, s step) error {
 	again := stepAgain
 	if s.verb == stepRestart {
 		again = restartAgain
 	}
-	if s.verb == stepNone || !r.memory.due(client.ObjectKeyFromObject(pg), string(s.verb)+s.targetID(), again) {
+	key, what := client.ObjectKeyFromObject(pg), string(s.verb)+s.targetID()
+	if s.verb == stepNone || !r.memory.due(key, what, again) {
 		return nil
 	}
 	log.FromContext(ctx).Info("taking a step", "step", s.verb, "why", s.message)
+	err := r.carryOut(ctx, pg, in, s)
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		r.memory.undo(key, what)
+		recheck.Ask(ctx)
+		return nil
+	}
+	return err
+}
+
+func (r *reconciler) carryOut(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, s step) error {
 	switch s.verb {
 	case stepReplace:
 		return r.replacePod(ctx, s.target.pod)
@@ -73,9 +85,6 @@ func (s step) targetID() string {
 func (r *reconciler) replacePod(ctx context.Context, pod *corev1.Pod) error {
 	err := r.client.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}},
 		client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // the watch tells
-	}
 	if err != nil {
 		return fmt.Errorf("replace pod %q: %w", pod.Name, err)
 	}
@@ -97,9 +106,6 @@ func (r *reconciler) annotate(ctx context.Context, pg *databasev1alpha1.PostgreS
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	err := r.client.Patch(ctx, after, patch, client.FieldOwner(controllerName))
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // the watch tells
-	}
 	if err != nil {
 		return fmt.Errorf("annotate PostgreSQL %q: %w", pg.Name, err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/recheck"
 )
 
 // certificateSecrets returns the Secrets with certificates. They come first: without them no agent can be told from anybody else.
@@ -155,7 +156,9 @@ func (r *reconciler) resize(ctx context.Context, pg *databasev1alpha1.PostgreSQL
 		patch := client.MergeFromWithOptions(claim, client.MergeFromWithOptimisticLock{})
 		err := r.client.Patch(ctx, changed, patch, client.FieldOwner(controllerName))
 		switch {
-		case err == nil, apierrors.IsConflict(err), apierrors.IsNotFound(err): // the watch tells
+		case err == nil:
+		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+			recheck.Ask(ctx) // changed or gone since it was judged, of which the watch may tell
 		case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
 			refused = err
 		default:
@@ -177,7 +180,8 @@ func (r *reconciler) orphan(ctx context.Context, pg *databasev1alpha1.PostgreSQL
 	err := r.client.Delete(ctx, target,
 		client.Preconditions{UID: &set.UID, ResourceVersion: &set.ResourceVersion}, client.PropagationPolicy(metav1.DeletePropagationOrphan))
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // the watch tells
+		recheck.Ask(ctx) // changed or gone since it was judged, of which the watch may tell
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("delete StatefulSet %q, to make it anew with larger claims: %w", pg.Name, err)

@@ -71,6 +71,13 @@ func (m *memory) due(key types.NamespacedName, what string, again time.Duration)
 	return true
 }
 
+// undo notes that what was due was not done.
+func (m *memory) undo(key types.NamespacedName, what string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.done[key], what)
+}
+
 // refuse notes a refusal.
 func (m *memory) refuse(key types.NamespacedName, hash, message string) {
 	m.mu.Lock()

@@ -15,6 +15,7 @@ import (
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/monitoring"
+	"github.com/fettle-dev/fettle/internal/recheck"
 )
 
 // report writes the status if it says something new, and then the event and the metrics that go with it. It returns how
@@ -30,7 +31,8 @@ func (r *reconciler) report(ctx context.Context, pg, before *databasev1alpha1.Po
 	wrote, err := r.applier.PatchStatus(ctx, pg, before)
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return 0, nil // changed or gone since it was read: the watch tells
+		recheck.Ask(ctx) // changed or gone since it was read, of which the watch may tell
+		return 0, nil
 	case err != nil:
 		return 0, err
 	case wrote:

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/recheck"
 )
 
 const (
@@ -19,8 +20,6 @@ const (
 	finalizer = "voting.fettle.dev/finalizer"
 	// patience is how long a deletion waits for that: notes that stay behind do no harm, an object that never goes does.
 	patience = time.Minute
-	// releaseRetry is when notes are looked for again while the cache is behind.
-	releaseRetry = time.Second
 )
 
 // hold sets the finalizer, and reports whether it was there already. Nothing is written on workloads before.
@@ -52,7 +51,7 @@ func (r *reconciler) finalize(ctx context.Context, vc *votingv1alpha1.VoteConfig
 		setTerminating(vc)
 		return reconcile.Result{}, fmt.Errorf("remove the annotations from workloads: %w", err)
 	case !done:
-		return reconcile.Result{RequeueAfter: releaseRetry}, nil
+		return reconcile.Result{}, nil // the engine has the pass repeated
 	}
 	without := vc.DeepCopy()
 	controllerutil.RemoveFinalizer(without, finalizer)
@@ -63,12 +62,13 @@ func (r *reconciler) finalize(ctx context.Context, vc *votingv1alpha1.VoteConfig
 }
 
 // patchFinalizers writes obj's finalizers in the place of before's. An object that was changed or is gone meanwhile is left to
-// the watch.
+// the next pass.
 func (r *reconciler) patchFinalizers(ctx context.Context, obj, before *votingv1alpha1.VoteConfig) error {
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	err := r.client.Patch(ctx, obj, patch, client.FieldOwner(controllerName))
-	if apierrors.IsConflict(err) {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		recheck.Ask(ctx)
 		return nil
 	}
-	return client.IgnoreNotFound(err)
+	return err
 }

@@ -15,6 +15,7 @@ import (
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/monitoring"
+	"github.com/fettle-dev/fettle/internal/recheck"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
@@ -32,7 +33,8 @@ func (r *reconciler) report(ctx context.Context, vc, before *votingv1alpha1.Vote
 	wrote, err := r.applier.PatchStatus(ctx, vc, before)
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return 0, nil // changed or gone since it was read: the watch tells
+		recheck.Ask(ctx) // changed or gone since it was read, of which the watch may tell
+		return 0, nil
 	case err != nil:
 		return 0, err
 	case wrote:

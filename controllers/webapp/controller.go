@@ -30,6 +30,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/monitoring"
+	"github.com/fettle-dev/fettle/internal/recheck"
 )
 
 const (
@@ -110,7 +111,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	}
 	c, err := r.watches(mgr, opts).
 		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Workers}).
-		Build(r)
+		Build(recheck.Wrap(r))
 	if err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}

@@ -14,6 +14,7 @@ import (
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/monitoring"
+	"github.com/fettle-dev/fettle/internal/recheck"
 )
 
 // report writes the status if it says something new, and then the event and the metrics that go with it. It returns how
@@ -29,7 +30,8 @@ func (r *reconciler) report(ctx context.Context, app, before *appsv1.WebApp) (ti
 	wrote, err := r.applier.PatchStatus(ctx, app, before)
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return 0, nil // changed or gone since it was read: the watch tells
+		recheck.Ask(ctx) // changed or gone since it was read, of which the watch may tell
+		return 0, nil
 	case err != nil:
 		return 0, err
 	case wrote:

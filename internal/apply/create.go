@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/fettle-dev/fettle/internal/recheck"
 )
 
 // Create creates obj once, controlled by owner, if it does not exist: for what must not be
@@ -108,7 +110,8 @@ func (a *Applier) pruneOne(ctx context.Context, o ownerRef, obj client.Object) e
 		client.PropagationPolicy(metav1.DeletePropagationBackground)) // Jobs would leave their Pods
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return nil // gone or changed since: the watch will tell
+		recheck.Ask(ctx) // gone or changed since, of which the watch may tell
+		return nil
 	case err != nil:
 		return &WriteError{Verb: "delete", GVK: gvk, Namespace: id.name.Namespace, Name: id.name.Name, Err: err}
 	}

@@ -13,6 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/fettle-dev/fettle/internal/recheck"
 )
 
 // Options of an Engine.
@@ -76,7 +78,7 @@ func (e *Engine) remembered(owner Owner) func(*Workload) recollection {
 
 // Adopt notes on all dependants that have no note yet that their pods run before: what is published, until the caller
 // changes it right after. It returns false when it could not find out about one; the caller then publishes nothing and
-// returns, since the watch will wake it.
+// returns, since the pass is repeated (recheck).
 func (e *Engine) Adopt(ctx context.Context, owner Owner, policy Policy, before []Object) (bool, error) {
 	if policy.Disabled {
 		return true, nil
@@ -93,6 +95,7 @@ func (e *Engine) Adopt(ctx context.Context, owner Owner, policy Policy, before [
 		switch err := e.writeNote(ctx, owner, w, a.note); {
 		case err == nil, refusedByServer(err): // nothing will ever be written to that one
 		case stale(err):
+			recheck.Ask(ctx)
 			return false, nil
 		default:
 			return false, fmt.Errorf("note what runs: %w", err)
@@ -124,7 +127,9 @@ func (e *Engine) Roll(ctx context.Context, owner Owner, policy Policy, published
 func (e *Engine) carryOut(ctx context.Context, owner Owner, plan *plan, refused map[int]string) error {
 	for _, a := range plan.notes {
 		switch err := e.writeNote(ctx, owner, plan.dependants[a.at].Workload, a.note); {
-		case err == nil, stale(err):
+		case err == nil:
+		case stale(err):
+			recheck.Ask(ctx)
 		case refusedByServer(err):
 			e.refused(plan, a.at, err, refused)
 		default:
@@ -140,6 +145,7 @@ func (e *Engine) carryOut(ctx context.Context, owner Owner, plan *plan, refused 
 		plan.restarts = slices.Clip(plan.restarts[:i]) // in turn: none after this one
 		switch {
 		case stale(err):
+			recheck.Ask(ctx)
 			return nil
 		case refusedByServer(err):
 			e.refused(plan, a.at, err, refused)

@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fettle-dev/fettle/internal/recheck"
 )
 
 // ownersIn returns the names of the owners of notes.
@@ -25,7 +27,8 @@ func ownersIn(notes map[string]string, prefix string) []string {
 }
 
 // Release removes the owner's notes from all workloads, and leaves their pod templates alone. It does nothing in a namespace
-// that is being deleted. It returns false when it must be called again, since the cache is behind.
+// that is being deleted. It returns false when it must be called again, since the cache is behind or a workload was not as it
+// shows it; it then has the pass repeated (recheck).
 func (e *Engine) Release(ctx context.Context, owner Owner) (bool, error) {
 	gone, err := e.terminating(ctx, owner.Namespace)
 	if gone || err != nil {
@@ -43,9 +46,16 @@ func (e *Engine) Release(ctx context.Context, owner Owner) (bool, error) {
 		err := e.merge(ctx, owner, w, map[string]any{"metadata": map[string]any{
 			"uid": w.UID, "annotations": map[string]any{owner.annotation(): nil},
 		}})
-		if err != nil && !stale(err) && !refusedByServer(err) {
+		switch {
+		case err == nil, refusedByServer(err):
+		case stale(err):
+			done = false
+		default:
 			return false, fmt.Errorf("remove the note: %w", err)
 		}
+	}
+	if !done {
+		recheck.Ask(ctx)
 	}
 	return done, nil
 }

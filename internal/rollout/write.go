@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// stale reports whether the workload that was judged is not the one that is there: the watch will tell.
+// stale reports whether the workload that was judged is not the one that is there. The watch may tell, or not: see recheck.
 func stale(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }
 
 // refusedByServer reports whether only somebody else can have the API server accept that write.

@@ -55,6 +55,14 @@ var answers = []answer{
 		message: `admission webhook "policy.example.com" denied the request: not now`},
 }
 
+// unheardAnswers are those of F4-unheard. Admission webhooks, proxies and aggregated APIs give them too, for reasons of their own.
+var unheardAnswers = []answer{
+	{name: "notfound", code: http.StatusNotFound, reason: metav1.StatusReasonNotFound, message: "the object was not found",
+		possibleFor: func(r Record) bool { return r.Sub == "" && r.Verb != "delete" }},
+	{name: "conflict", code: http.StatusConflict, reason: metav1.StatusReasonConflict,
+		message: "Operation cannot be fulfilled: the object has been modified; please apply your changes to the latest version and try again"},
+}
+
 func (a answer) possible(r Record) bool { return a.possibleFor == nil || a.possibleFor(r) }
 
 // response is what the client sees.

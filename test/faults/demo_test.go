@@ -170,7 +170,7 @@ func demoScenario(name string, build func() *demo) Scenario {
 	}
 	return Scenario{
 		Name: name, Scheme: scheme, Primary: demos, Children: []schema.GroupVersionResource{configMaps},
-		Setup: func(mgr manager.Manager) error { return build().setup(mgr) },
+		Setup: func(mgr manager.Manager, _ string) error { return build().setup(mgr) },
 		Steps: []Step{{
 			Name: "create", Converged: Ready(demos, "shop"),
 			Do: func(ctx context.Context, w *World) error {

@@ -19,7 +19,7 @@ func TestDemo(t *testing.T) {
 	scenario := demoScenario("demo", newDemo)
 	scenario.Identity = demoIdentity(t)
 	report := Run(t, env, scenario)
-	for _, kind := range []Kind{CrashBefore, CrashAfter, LostResponse, LostAndStale, Stale, Reply, HeldReply, Deleted, Changed} {
+	for _, kind := range []Kind{CrashBefore, CrashAfter, LostResponse, LostAndStale, Stale, Reply, HeldReply, Unheard, Deleted, Changed} {
 		if report.Kinds[kind] == 0 {
 			t.Errorf("no plan of kind %s was run", kind)
 		}

@@ -21,8 +21,8 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// shutdownLimit is how long a controller may take to end its work once it is told to stop.
-const shutdownLimit = 5 * time.Second
+// shutdownLimit is how long a controller may take to end its work once it is told to stop, on a machine that is busy.
+const shutdownLimit = 20 * time.Second
 
 // lives runs one incarnation of the controller after the other, until ctx ends.
 type lives struct {
@@ -76,7 +76,7 @@ func (l *lives) live(ctx context.Context, i *incarnation) error {
 	if err != nil {
 		return fmt.Errorf("make the manager: %w", err)
 	}
-	if err := l.scenario.Setup(mgr); err != nil {
+	if err := l.scenario.Setup(mgr, l.namespace); err != nil {
 		return fmt.Errorf("set up the controllers: %w", err)
 	}
 	if err := mgr.Start(ctx); err != nil && !errors.Is(err, context.Canceled) {

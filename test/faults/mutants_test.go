@@ -151,6 +151,24 @@ var mutants = map[string]func(*demo){
 			return nil
 		}
 	},
+	"waits for an event after a conflict": func(d *demo) {
+		d.ensure = func(ctx context.Context, d *demo, parent *unstructured.Unstructured, want *corev1.ConfigMap) error {
+			err := demoEnsure(ctx, d, parent, want)
+			if apierrors.IsConflict(err) {
+				return nil
+			}
+			return err
+		}
+	},
+	"waits for an event after it is told that an object is gone": func(d *demo) {
+		d.ensure = func(ctx context.Context, d *demo, parent *unstructured.Unstructured, want *corev1.ConfigMap) error {
+			err := demoEnsure(ctx, d, parent, want)
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return err
+		}
+	},
 	"remembers in memory what to remove": func(d *demo) {
 		d.prune = func(ctx context.Context, d *demo, parent *unstructured.Unstructured, wanted []string) error {
 			for name := range strings.FieldsSeq(d.memory[parent.GetName()]) {

@@ -19,6 +19,7 @@ const (
 	LostAndStale Kind = "F3-stale"   // and its cache does not see the write either, for a time
 	Reply        Kind = "F4"         // a write is answered with an error and not sent
 	HeldReply    Kind = "F4-held"    // and so is every later write of the same kind to the same object, for a time
+	Unheard      Kind = "F4-unheard" // a write to an object that is there is answered as if it were not that one, and no event comes
 	Stale        Kind = "F5"         // a write succeeds, but the cache of its kind does not see it for a time
 	Deleted      Kind = "F11-delete" // a child is deleted by someone else
 	Changed      Kind = "F11-change" // a child is changed by someone else
@@ -28,10 +29,11 @@ const (
 type Plan struct {
 	Kind   Kind
 	Write  int    // of F1 to F5: the number of the write, from 1
+	Call   string // of F4-unheard, instead: the write, as a Record names it; the first in the step to an object that exists
 	Answer answer // of F4
 	Target Key    // of F11
 	Drift  drift  // of F11-change
-	Step   int    // of F1 to F5: the scenario's step that the write belongs to
+	Step   int    // of F1 to F5, F4-unheard: the scenario's step that the write belongs to
 }
 
 // ID names the plan within its scenario.
@@ -43,6 +45,8 @@ func (p Plan) ID() string {
 		return fmt.Sprintf("%s@%d", p.Kind, p.Write)
 	case Reply, HeldReply:
 		return fmt.Sprintf("%s-%s@%d", p.Kind, p.Answer.name, p.Write)
+	case Unheard:
+		return fmt.Sprintf("%s-%s@%d:%s", p.Kind, p.Answer.name, p.Step, p.Call)
 	case Changed:
 		return fmt.Sprintf("%s@%s%s", p.Kind, p.Target, p.Drift.pointer)
 	}
@@ -70,12 +74,13 @@ const (
 type selection struct {
 	answersPerWrite int // F4 answers at each write; the rest are spread over the other writes
 	heldPerAnswer   int // writes at which each F4 answer is held
+	unheardPerCall  int // answers of F4-unheard to each of the different writes of a step
 	driftsPerChild  int
 }
 
 var (
-	shortRun = selection{answersPerWrite: 3, heldPerAnswer: 1, driftsPerChild: 3}
-	fullRun  = selection{answersPerWrite: 100, heldPerAnswer: 100, driftsPerChild: 100}
+	shortRun = selection{answersPerWrite: 3, heldPerAnswer: 1, unheardPerCall: 1, driftsPerChild: 3}
+	fullRun  = selection{answersPerWrite: 100, heldPerAnswer: 100, unheardPerCall: 100, driftsPerChild: 100}
 )
 
 // plans enumerates the faults for a trace of a fault-free run, always in the same order.
@@ -96,6 +101,7 @@ func (s selection) plans(trace []Record, children []Key, drifts map[Key][]drift)
 		}
 	}
 	plans = append(plans, s.held(trace)...)
+	plans = append(plans, s.unheard(trace)...)
 	for _, child := range children {
 		plans = append(plans, Plan{Kind: Deleted, Target: child})
 		for _, d := range spread(drifts[child], s.driftsPerChild) {
@@ -118,6 +124,31 @@ func (s selection) held(trace []Record) []Plan {
 		for i := range min(s.heldPerAnswer, len(writes)) {
 			at := writes[(n+i)%len(writes)]
 			plans = append(plans, Plan{Kind: HeldReply, Write: at, Answer: a, Step: trace[at-1].Step})
+		}
+	}
+	return plans
+}
+
+// unheard enumerates the answers to the writes to objects that exist.
+func (s selection) unheard(trace []Record) []Plan {
+	var plans []Plan
+	calls := map[string]bool{}
+	for _, record := range trace {
+		call := fmt.Sprint(record.Step, record)
+		if record.Before == "" || calls[call] {
+			continue
+		}
+		var possible []answer
+		for i := range unheardAnswers {
+			// Each call starts at another answer, so that one for each still covers all of them.
+			a := unheardAnswers[(i+len(calls))%len(unheardAnswers)]
+			if a.possible(record) && len(possible) < s.unheardPerCall {
+				possible = append(possible, a)
+			}
+		}
+		calls[call] = true
+		for _, a := range possible {
+			plans = append(plans, Plan{Kind: Unheard, Call: record.String(), Answer: a, Step: record.Step})
 		}
 	}
 	return plans

@@ -14,10 +14,10 @@ const (
 	settleFor   = 150 * time.Millisecond // without writes, between two steps
 	quietFor    = 700 * time.Millisecond // without writes, at the end of a plan
 	longQuiet   = 3 * time.Second        // without writes, at the end of a fault-free run
-	patience    = 10 * time.Second       // beyond the fault-free time and the fault's own
-	firstRun    = 60 * time.Second       // for a fault-free run, whose time is not known yet
+	patience    = 40 * time.Second       // beyond the fault-free time and the fault's own: a busy machine is no fault
+	firstRun    = 2 * time.Minute        // for a fault-free run, whose time is not known yet
 	lookEach    = 20 * time.Millisecond
-	catchUpTime = 10 * time.Second
+	catchUpTime = time.Minute
 )
 
 // outcome is what one plan led to.

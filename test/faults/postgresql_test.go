@@ -54,8 +54,10 @@ func pgScenario(t *testing.T, name string, steps []Step) Scenario {
 	scenario := webScenario(t, "postgresql-"+name, steps)
 	scenario.Primary, scenario.Children, scenario.DataPlane = postgreSQLs, pgChildren, false
 	scenario.Around, scenario.Rules = runInstances, pgRules()
-	scenario.Setup = func(mgr manager.Manager) error {
-		return controllers.Setup(mgr, controllers.Options{Workers: 5, WatchSecrets: true, AgentImage: "example.com/agent:1"})
+	scenario.Setup = func(mgr manager.Manager, namespace string) error {
+		return controllers.Setup(mgr, controllers.Options{
+			Namespaces: []string{namespace}, Workers: 5, WatchSecrets: true, AgentImage: "example.com/agent:1",
+		})
 	}
 	return scenario
 }

@@ -25,7 +25,7 @@ func pgRules() Rules {
 		},
 		Tidy: tidyPostgreSQL,
 		// A crash has all caches read anew, and certificates take their time.
-		Patience: 30 * time.Second,
+		Patience: time.Minute,
 		// Volumes and passwords outlive the PostgreSQL, and pods have no owner while their StatefulSet is made anew.
 		Unowned: func(k Key) bool { return k.Resource == pgClaims || k.Resource == pgPods || k.Resource == pgSecrets },
 		Along: func(v View, k Key) []Key {

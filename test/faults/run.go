@@ -259,11 +259,11 @@ func (s *stage) playAll(ctx context.Context, plans []Plan, reference *outcome, o
 func (r *Report) add(scenario *Scenario, run *outcome) {
 	p := run.plan
 	at := p.Target.String()
-	if p.Write > 0 {
+	if p.Write > 0 || p.Call != "" {
 		at = run.fault.String()
 		if !run.triggered {
 			r.Missed++
-			at = fmt.Sprintf("write %d never came", p.Write)
+			at = "its write never came"
 		}
 	} else if p.Kind == None {
 		at = "without a fault"

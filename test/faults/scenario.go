@@ -25,8 +25,8 @@ import (
 type Scenario struct {
 	Name   string
 	Scheme *runtime.Scheme
-	// Setup registers the controllers, as the operator's main function does.
-	Setup func(manager.Manager) error
+	// Setup registers the controllers, as the operator's main function does where it watches one namespace: the plan's.
+	Setup func(mgr manager.Manager, namespace string) error
 	// Cache is the operator's own cache configuration. The harness limits it to the plan's namespace.
 	Cache cache.Options
 	// NewCache makes the operator's cache; controller-runtime's own if nil.

@@ -58,7 +58,7 @@ func (i *incarnation) RoundTrip(request *http.Request) (*http.Response, error) {
 	case CrashBefore:
 		i.crash()
 		return nil, ErrCrashed
-	case Reply, HeldReply:
+	case Reply, HeldReply, Unheard:
 		return i.refuse(request, record, at)
 	}
 	response, err := i.next.RoundTrip(request)
@@ -138,9 +138,9 @@ func (t *tape) begin(r Record, incarnation int) (at int, fault Kind) {
 
 func (t *tape) decide(r Record) Kind {
 	switch {
-	case t.plan.Write == 0:
+	case t.plan.Write == 0 && t.plan.Call == "":
 		return None
-	case t.triggered.IsZero() && r.K == t.plan.Write:
+	case t.triggered.IsZero() && t.turn(r):
 		t.triggered, t.target = time.Now(), r
 		if t.plan.Kind == Stale || t.plan.Kind == LostAndStale {
 			t.staleUntil = t.triggered.Add(staleFor)
@@ -151,6 +151,19 @@ func (t *tape) decide(r Record) Kind {
 		return HeldReply
 	}
 	return None
+}
+
+// turn reports whether r is the write that the plan is about.
+func (t *tape) turn(r Record) bool {
+	switch t.plan.Kind {
+	case Unheard:
+		return r.String() == t.plan.Call && r.Step == t.plan.Step && r.Before != ""
+	case Reply, HeldReply:
+		// In another order of writes this one may be none that can be answered so.
+		return r.K >= t.plan.Write && t.plan.Answer.possible(r)
+	default:
+		return r.K == t.plan.Write
+	}
 }
 
 func (t *tape) finish(at, code int, body []byte) {

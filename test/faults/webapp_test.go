@@ -111,8 +111,8 @@ func webScenario(t *testing.T, name string, steps []Step) Scenario {
 	return Scenario{
 		Name: name, Scheme: scheme, Primary: webApps, Children: webChildren, DataPlane: true, Steps: steps,
 		Cache: watched, NewCache: opcache.New(true),
-		Setup: func(mgr manager.Manager) error {
-			return controllers.Setup(mgr, controllers.Options{Workers: 5, WatchSecrets: true})
+		Setup: func(mgr manager.Manager, namespace string) error {
+			return controllers.Setup(mgr, controllers.Options{Namespaces: []string{namespace}, Workers: 5, WatchSecrets: true})
 		},
 	}
 }
