@@ -12,6 +12,7 @@ fi
 hack/olm-install.sh
 
 mkdir -p dist/logs
+rm -rf dist/logs/e2e
 step "end-to-end tests (log: dist/logs/e2e.log)"
 # shellcheck disable=SC2086 # TEST_ARGS is a list
 E2E_REPORT_DIR=$root/dist/logs go test -count=1 -v -timeout "${E2E_TIMEOUT:-65m}" ./test/e2e ${TEST_ARGS:-} 2>&1 | tee dist/logs/e2e.log || {

@@ -7,7 +7,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/shell.sh"
 
 version=${VERSION:-0.0.1} catalog=${CATALOG_IMG:-ghcr.io/fettle-dev/fettle-catalog:v$version}
-csv=fettle.v$version ns=fettle-system limit=300
+csv=fettle.v$version ns=fettle-system limit=900
 mark=fettle.dev/built-from # on the CatalogSource: the digests of the images that were installed
 
 get() { kubectl -n $ns get "$@" --ignore-not-found 2>/dev/null || true; }
@@ -42,13 +42,14 @@ remove() {
   kubectl -n $ns delete subscription.operators.coreos.com fettle --ignore-not-found >/dev/null
   kubectl -n $ns delete csv --all >/dev/null
   kubectl -n $ns delete catalogsource fettle-catalog --ignore-not-found >/dev/null # its unpacked bundles go with it
-  kubectl -n $ns wait --for=delete pod -l app.kubernetes.io/name=fettle --timeout=90s >/dev/null
+  kubectl -n $ns wait --for=delete pod -l app.kubernetes.io/name=fettle --timeout=300s >/dev/null
 }
 
 # refresh has every node pull the operator's image anew: under development the same tag is another image.
 refresh() {
   local node overrides
   step "pulling the operator's image"
+  kubectl -n $ns wait --for=create serviceaccount/default --timeout=300s >/dev/null # without it no pod is let in
   for node in $(kubectl get nodes -o name); do
     node=${node#node/}
     overrides=$(printf '{"spec":{"nodeName":"%s","automountServiceAccountToken":false,"securityContext":{"runAsNonRoot":true,"seccompProfile":{"type":"RuntimeDefault"}},"containers":[{"name":"pull","image":"%s","imagePullPolicy":"Always","args":["--version"],"securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}]}}' \
@@ -57,7 +58,7 @@ refresh() {
     kubectl -n $ns run "fettle-pull-$node" --image=pull --restart=Never --overrides="$overrides" >/dev/null
   done
   for node in $(kubectl get nodes -o name); do
-    kubectl -n $ns wait "pod/fettle-pull-${node#node/}" --for=jsonpath='{.status.phase}'=Succeeded --timeout=90s >/dev/null || {
+    kubectl -n $ns wait "pod/fettle-pull-${node#node/}" --for=jsonpath='{.status.phase}'=Succeeded --timeout=300s >/dev/null || {
       kubectl -n $ns describe pod "fettle-pull-${node#node/}" | tail -20 >&2
       die "node ${node#node/} can't run the operator's image"
     }
@@ -89,17 +90,21 @@ if [ "${CLUSTER:-local}" != existing ] && [ "$installed" != "$built_from" ]; the
 kubectl -n $ns annotate --overwrite catalogsource fettle-catalog "$mark=$built_from" >/dev/null
 
 step "waiting for OLM to install $csv"
-end=$((SECONDS + limit)) last=''
+end=$((SECONDS + limit)) last='' failing=''
 while :; do
   now=$(state)
   if [ "$now" != "$last" ]; then step "  $now"; fi
   last=$now
   case $now in
   *"$csv Succeeded"*) break ;;
-  *"$csv Failed"* | *"plan Failed"*) explain && die "OLM could not install $csv" ;;
+  *"$csv Failed"* | *"plan Failed"*) # OLM tries again what took too long
+    failing=${failing:-$SECONDS}
+    ((SECONDS < failing + 120)) || { explain && die "OLM could not install $csv"; }
+    ;;
+  *) failing='' ;;
   esac
   ((SECONDS < end)) || { explain; die "$csv did not succeed in $limit s"; }
   sleep 1
 done
-kubectl -n $ns rollout status deployment/fettle-controller-manager --timeout=120s >/dev/null
+kubectl -n $ns rollout status deployment/fettle-controller-manager --timeout=600s >/dev/null
 step "OLM installed $csv: $(get deployment fettle-controller-manager -o 'jsonpath={.status.readyReplicas}') replicas of the operator are ready"

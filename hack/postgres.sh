@@ -15,5 +15,7 @@ mkdir -p /etc/postgresql-common
 [ -e /etc/postgresql-common/createcluster.conf ] || echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
 
 export DEBIAN_FRONTEND=noninteractive
-install() { apt-get install -y -qq --no-install-recommends -o Dpkg::Options::=--force-confold postgresql >/dev/null; }
-install 2>/dev/null || { apt-get update -qq && install; }
+apt=(apt-get -qq -o Acquire::Retries=5 -o DPkg::Lock::Timeout=300)
+install() { "${apt[@]}" install -y --no-install-recommends -o Dpkg::Options::=--force-confold postgresql >/dev/null; }
+update() { "${apt[@]}" update && install; }
+install 2>/dev/null || update || { sleep 15; update; }

@@ -20,7 +20,7 @@ const (
 	// otherKinds are what tells how these do. Secrets are left out.
 	otherKinds = "deployments,replicasets,statefulsets,pods,services,endpointslices,persistentvolumeclaims,leases,poddisruptionbudgets,configmaps,controllerrevisions"
 	// The essence of a failure has so many events, lines of the operator's log and lines of each pod's, cut at widest.
-	essentialEvents, essentialLines, essentialPodLines, widest = 20, 25, 6, 240
+	essentialEvents, essentialLines, essentialPodLines, widest = 12, 12, 4, 200
 )
 
 // essential are the lines of a log that a reader looks for first: of what went wrong, and of what was decided.
@@ -41,9 +41,12 @@ func record(ctx SpecContext) {
 	}
 	r.say("%s\n%s: %s\n", spec.FullText(), spec.Failure.Location, clipped(spec.Failure.Message, 12))
 	for _, name := range inUse {
-		r.namespace(ctx, namespaced{name}, spec.StartTime)
+		r.conditions(ctx, namespaced{name})
 	}
 	r.operator(ctx, spec.StartTime)
+	for _, name := range inUse {
+		r.namespace(ctx, namespaced{name}, spec.StartTime)
+	}
 	r.keep("essence.txt", r.essence.String())
 	fmt.Fprintf(GinkgoWriter, "the record of the failure is in %s\n", r.folder)
 }
@@ -72,12 +75,16 @@ func (r *recorder) ask(ctx context.Context, n namespaced, file string, args ...s
 	return output
 }
 
+// conditions keeps what the operator says of the objects of a namespace.
+func (r *recorder) conditions(ctx context.Context, n namespaced) {
+	r.say("--- %s: conditions\n%s", n.name, clipped(r.ask(ctx, n, n.name+"-conditions.txt", "get", fettleKinds, "-o", `jsonpath={range .items[*]}`+
+		`{.kind} {.metadata.name} generation {.metadata.generation} phase {.status.phase} primary {.status.primary} annotations {.metadata.annotations.fettle\.dev/switchover}`+
+		`{range .status.conditions[*]}{"\n  "}{.type}={.status} {.reason} ({.observedGeneration}, since {.lastTransitionTime}) {.message}{end}{"\n"}{end}`), 30))
+}
+
 // namespace keeps what is in one.
 func (r *recorder) namespace(ctx context.Context, n namespaced, since time.Time) {
 	r.ask(ctx, n, n.name+"-objects.yaml", "get", fettleKinds+","+otherKinds, "-o", "yaml")
-	r.say("--- %s: conditions\n%s", n.name, r.ask(ctx, n, n.name+"-conditions.txt", "get", fettleKinds, "-o", `jsonpath={range .items[*]}`+
-		`{.kind} {.metadata.name} generation {.metadata.generation} phase {.status.phase} primary {.status.primary} annotations {.metadata.annotations.fettle\.dev/switchover}`+
-		`{range .status.conditions[*]}{"\n  "}{.type}={.status} {.reason} ({.observedGeneration}, since {.lastTransitionTime}) {.message}{end}{"\n"}{end}`))
 	r.say("--- %s: pods\n%s", n.name, clipped(r.ask(ctx, n, n.name+"-pods.txt", "get", "pods", "-o", "wide", "--show-labels"), 20))
 	r.say("--- %s: events\n%s", n.name, lastLines(r.ask(ctx, n, n.name+"-events.txt", "get", "events", "--sort-by=.metadata.creationTimestamp"), essentialEvents))
 	pods := &corev1.PodList{}

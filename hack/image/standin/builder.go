@@ -131,7 +131,7 @@ func (b *Builder) make(ctx context.Context, r *Recipe, key string) (v1.Image, er
 	}
 	started := time.Now()
 	b.say("%s: building", r.Name)
-	sets, cleanup, err := b.content(ctx, r)
+	sets, cleanup, err := b.patiently(ctx, r)
 	defer cleanup()
 	if err != nil {
 		return nil, err
@@ -149,6 +149,27 @@ func (b *Builder) make(ctx context.Context, r *Recipe, key string) (v1.Image, er
 	}
 	b.say("%s: built in %.0f s, %.1f MB", r.Name, time.Since(started).Seconds(), float64(size)/1e6)
 	return image, nil
+}
+
+// pauses are the times before another try where a recipe fetches from a mirror, which may fail.
+var pauses = []time.Duration{5 * time.Second, 15 * time.Second, 45 * time.Second}
+
+// patiently is content, tried again where the network may be at fault.
+func (b *Builder) patiently(ctx context.Context, r *Recipe) (sets []layer.Set, cleanup func(), err error) {
+	sets, cleanup, err = b.content(ctx, r)
+	for _, pause := range pauses {
+		if err == nil || ctx.Err() != nil || !r.fetches() {
+			break
+		}
+		cleanup()
+		b.say("%s: again in %s: %s", r.Name, pause, err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		sets, cleanup, err = b.content(ctx, r)
+	}
+	return sets, cleanup, err
 }
 
 // say writes a line of progress. That nobody reads it is no reason to stop.

@@ -31,8 +31,8 @@ printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
 chmod 755 "$root/usr/sbin/policy-rc.d"
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 chroot "$root" /bin/sh -euc "$before"
-chroot "$root" apt-get -q -o Acquire::Check-Valid-Until=false update
-chroot "$root" apt-get -q -y --no-install-recommends -o APT::Sandbox::User=root install "$@"
+chroot "$root" apt-get -q -o Acquire::Retries=5 -o Acquire::Check-Valid-Until=false update
+chroot "$root" apt-get -q -o Acquire::Retries=5 -y --no-install-recommends -o APT::Sandbox::User=root install "$@"
 chroot "$root" /bin/sh -euc "$after"
 rm -rf "$root/var/lib/apt/lists" "$root/var/cache/apt"
 mkdir -p "$root/var/lib/apt/lists/partial" "$root/var/cache/apt/archives/partial"
@@ -59,6 +59,9 @@ func (b *Builder) debootstrap(ctx context.Context, r *Recipe) (layer.Set, error)
 		return nil, err
 	}
 	root := filepath.Join(b.work, "root-"+r.Name)
+	if err := os.RemoveAll(root); err != nil { // of a try before
+		return nil, err
+	}
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return nil, err
 	}
@@ -99,7 +102,8 @@ func (b *Builder) need(ctx context.Context, program, pkg string) error {
 	}
 	b.say("installing %s", pkg)
 	script := `export DEBIAN_FRONTEND=noninteractive
-apt-get -q -y --no-install-recommends install "$1" || { apt-get -q update && apt-get -q -y --no-install-recommends install "$1"; }`
+apt() { apt-get -q -y -o Acquire::Retries=5 -o DPkg::Lock::Timeout=300 --no-install-recommends "$@"; }
+apt install "$1" || { apt update && apt install "$1"; }`
 	if err := b.run(exec.CommandContext(ctx, "/bin/sh", "-c", script, "sh", pkg)); err != nil {
 		return fmt.Errorf("%s is missing and could not be installed (try: apt-get install %s): %w", program, pkg, err)
 	}
@@ -181,8 +185,8 @@ func (b *Builder) busybox(ctx context.Context, set layer.Set) error {
 		return err
 	}
 	script := `cd "$1"
-get() { apt-get -q -o APT::Sandbox::User=root download busybox-static; }
-get || { apt-get -q update && get; }
+get() { apt-get -q -o Acquire::Retries=5 -o APT::Sandbox::User=root download busybox-static; }
+get || { apt-get -q -o Acquire::Retries=5 -o DPkg::Lock::Timeout=300 update && get; }
 dpkg-deb -x busybox-static_*.deb root`
 	if err := b.run(exec.CommandContext(ctx, "/bin/sh", "-euc", script, "sh", dir)); err != nil {
 		return err

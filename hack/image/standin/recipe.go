@@ -114,6 +114,9 @@ func (r *Recipe) own() (layer.Set, error) {
 	return set, nil
 }
 
+// fetches says whether the recipe needs a mirror of Debian.
+func (r *Recipe) fetches() bool { return r.Suite != "" || len(r.Packages) > 0 || r.Busybox }
+
 func (r *Recipe) configure(c *v1.Config) {
 	*c = *r.Config.DeepCopy()
 	if c.Labels == nil {

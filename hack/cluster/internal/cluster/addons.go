@@ -99,7 +99,7 @@ func (u *upRun) applyEmbedded(ctx context.Context, addOn, pattern string) (strin
 
 // startStorage provisions volumes for the default StorageClass. The provisioner runs on the host, where the volumes are.
 func (u *upRun) startStorage(ctx context.Context, say note) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
 	defer cancel()
 	did, err := u.applyEmbedded(ctx, "storage", "storage*.yaml")
 	if err != nil {
@@ -118,7 +118,7 @@ func (u *upRun) startStorage(ctx context.Context, say note) (string, error) {
 
 // startDNS runs CoreDNS and waits for an answer.
 func (u *upRun) startDNS(ctx context.Context, say note) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	did, err := u.applyEmbedded(ctx, "coredns", "coredns*.yaml")
 	if err != nil {

@@ -34,7 +34,7 @@ func (u *upRun) startEtcd(ctx context.Context, say note) (string, error) {
 	}}
 	ready := httpProbe(etcdServer+"/health", cert)
 	_, statErr := os.Stat(u.Path("etcd"))
-	started, err := ensure(ctx, u.super, spec, ready, 30*time.Second)
+	started, err := ensure(ctx, u.super, spec, ready, 2*time.Minute)
 	if !errors.Is(err, errEnded) || statErr != nil || !dataAtFault(err.Error()) {
 		return verb(started), err
 	}
@@ -42,7 +42,7 @@ func (u *upRun) startEtcd(ctx context.Context, say note) (string, error) {
 	if err := u.startAnew(ctx); err != nil {
 		return "", err
 	}
-	if _, err := ensure(ctx, u.super, spec, ready, 30*time.Second); err != nil {
+	if _, err := ensure(ctx, u.super, spec, ready, 2*time.Minute); err != nil {
 		return "", err
 	}
 	return "its data could not be read: the cluster starts anew", nil
@@ -91,7 +91,7 @@ func (u *upRun) startAPIServer(ctx context.Context, _ note) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the API server's client certificate: %w", err)
 	}
-	started, err := ensure(ctx, u.super, spec, httpProbe(apiServer+"/readyz", admin), time.Minute)
+	started, err := ensure(ctx, u.super, spec, httpProbe(apiServer+"/readyz", admin), 4*time.Minute)
 	return verb(started), err
 }
 
@@ -110,11 +110,11 @@ func (u *upRun) startControllers(ctx context.Context, say note) (string, error) 
 			"--allocate-node-cidrs", "--cluster-cidr="+network.PodRange, "--node-cidr-mask-size=24")}
 	scheduler := process.Spec{Name: "kube-scheduler", Path: filepath.Join(u.bin, "kube-scheduler"), Args: kubeconfig("kube-scheduler")}
 	say(manager.Name)
-	first, err := ensure(ctx, u.super, manager, httpProbe("https://127.0.0.1:10257/healthz"), time.Minute)
+	first, err := ensure(ctx, u.super, manager, httpProbe("https://127.0.0.1:10257/healthz"), 4*time.Minute)
 	if err != nil {
 		return "", err
 	}
 	say(scheduler.Name)
-	second, err := ensure(ctx, u.super, scheduler, httpProbe("https://127.0.0.1:10259/readyz"), time.Minute)
+	second, err := ensure(ctx, u.super, scheduler, httpProbe("https://127.0.0.1:10259/readyz"), 4*time.Minute)
 	return verb(first || second), err
 }

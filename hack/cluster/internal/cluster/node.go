@@ -50,7 +50,7 @@ func (u *upRun) startNode(ctx context.Context, n network.Node) (bool, error) {
 		}
 		return conn.Close()
 	}
-	first, err := ensure(ctx, u.super, containerd, dial, time.Minute)
+	first, err := ensure(ctx, u.super, containerd, dial, 3*time.Minute)
 	if err != nil {
 		return false, err
 	}
@@ -143,7 +143,7 @@ func (u *upRun) awaitNode(ctx context.Context, n network.Node) error {
 		}
 		return nodeReady(node)
 	}
-	return await(ctx, u.super, name, ready, 2*time.Minute)
+	return await(ctx, u.super, name, ready, 6*time.Minute)
 }
 
 // nodeReady is nil when the node is Ready, or else says why it is not.

@@ -31,7 +31,7 @@ var clusterServiceVersion = schema.GroupVersionKind{Group: "operators.coreos.com
 
 // installOLM applies OLM's chart and waits until its package server answers.
 func (u *upRun) installOLM(ctx context.Context, say note) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
 	defer cancel()
 	module, err := goModule(ctx, "olm", olmModule)
 	if err != nil {

@@ -72,12 +72,14 @@ func installPackages(ctx context.Context, log string) (string, error) {
 	if len(missing) == 0 {
 		return "all there", nil
 	}
+	const apt = "apt-get -o Acquire::Retries=5 -o DPkg::Lock::Timeout=300 "
 	install := "apt-get install -y --no-install-recommends " + strings.Join(missing, " ")
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return "", fmt.Errorf("these are not installed: %s. There is no apt-get to install them with (on Debian: %s); install what your system calls them, then try again",
 			strings.Join(missing, ", "), install)
 	}
-	script := install + " || { apt-get update && " + install + "; }"
+	again := apt + strings.TrimPrefix(install, "apt-get ")
+	script := again + " && exit; for pause in 0 5 15 45; do sleep $pause; " + apt + "update && " + again + " && exit; done; exit 1"
 	if err := logged(ctx, log, []string{"DEBIAN_FRONTEND=noninteractive"}, "sh", "-c", script); err != nil {
 		return "", fmt.Errorf("these are not installed, and apt-get could not install them: %s (see %s). Type\n\n  apt-get update && %s\n\nand then try again: %w",
 			strings.Join(missing, ", "), log, install, err)

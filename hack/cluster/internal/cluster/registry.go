@@ -25,7 +25,7 @@ func (u *upRun) startRegistry(ctx context.Context, say note) (string, error) {
 		"registry", "--dir", u.Path("registry"), "--addr", registryAddr,
 		"--cert", u.certs.registry.Cert, "--key", u.certs.registry.Key,
 	}}
-	started, err := ensure(ctx, u.super, spec, httpProbe("https://"+registryAddr+"/v2/"), 30*time.Second)
+	started, err := ensure(ctx, u.super, spec, httpProbe("https://"+registryAddr+"/v2/"), 3*time.Minute)
 	return verb(started), err
 }
 
