@@ -58,6 +58,7 @@ var _ = Describe("20 PostgreSQLs that are Ready", func() {
 			Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 		}
 		settle(ctx)
+		Expect(warnings(ctx, namespace)).To(BeEmpty())
 		created, children := ledger.summary(ctx), 0
 		for _, list := range databaseChildren() {
 			Expect(user.List(ctx, list, client.InNamespace(namespace))).To(Succeed())
@@ -71,7 +72,6 @@ var _ = Describe("20 PostgreSQLs that are Ready", func() {
 		AddReportEntry("writes of creation / (children + 1)", float64(created.Writes())/float64(children+len(all)))
 		// Whether there is a Secret is asked of the API server before one with a key or a password is made.
 		Expect(to(created, "secrets", "").LiveReads()).To(BeNumerically("<=", 2*len(all)+len(all)/4), created.String())
-		Expect(warnings(ctx, namespace)).To(BeEmpty())
 
 		By("doing nothing")
 		everywhere := count(ctx, "")

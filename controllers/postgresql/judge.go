@@ -24,19 +24,24 @@ func neverReady(pg *databasev1alpha1.PostgreSQL) bool {
 	return pg.Status.Timeline == 0
 }
 
-// creationTime is how long the instances may take to start for the first time, once there is a StatefulSet: what their agents
-// say later is trouble, and not just a start.
+// creationTime is how long an instance may take to start for the first time: what its agent says later is trouble, and not just
+// a start.
 const creationTime = 45 * time.Second
 
-func beingCreated(pg *databasev1alpha1.PostgreSQL, c *cluster, at time.Time) bool {
+// beingCreated reports whether an instance is started for the first time. Its time begins with its pod, and that of a pod with
+// the StatefulSet: a cluster that is slow to make them is not in trouble.
+func beingCreated(pg *databasev1alpha1.PostgreSQL, c *cluster, in *instance, at time.Time) bool {
 	if !neverReady(pg) || c.set == nil {
 		return neverReady(pg)
 	}
-	begun := pg.CreationTimestamp.Time
-	if c.set.CreationTimestamp.After(begun) {
-		begun = c.set.CreationTimestamp.Time
+	begun := pg.CreationTimestamp
+	if begun.Before(&c.set.CreationTimestamp) {
+		begun = c.set.CreationTimestamp
 	}
-	return at.Sub(begun) < creationTime
+	if in.pod != nil && begun.Before(&in.pod.CreationTimestamp) {
+		begun = in.pod.CreationTimestamp
+	}
+	return at.Sub(begun.Time) < creationTime
 }
 
 func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
@@ -65,10 +70,10 @@ func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 // firstReady tells of a primary that never was.
 func firstReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 	instances := seen.cluster.instances
-	if beingCreated(pg, &seen.cluster, seen.at) || len(instances) == 0 {
+	first := max(0, slices.IndexFunc(instances, func(i instance) bool { return !i.ready() }))
+	if len(instances) == 0 || beingCreated(pg, &seen.cluster, &instances[first], seen.at) {
 		return no(databasev1alpha1.ReasonCreating, "the first instance is being started")
 	}
-	first := max(0, slices.IndexFunc(instances, func(i instance) bool { return !i.ready() }))
 	return no(databasev1alpha1.ReasonInstanceNotReady, notReady(pg, &instances[first]))
 }
 
@@ -106,7 +111,7 @@ func missing(pg *databasev1alpha1.PostgreSQL, c *cluster, in *instance, at time.
 		return no(databasev1alpha1.ReasonRecloneNeeded, notReady(pg, in))
 	case bad != nil:
 		return no(bad.reason, bad.message)
-	case beingCreated(pg, c, at):
+	case beingCreated(pg, c, in, at):
 		return no(databasev1alpha1.ReasonCreating, in.name+" is being started")
 	}
 	return no(databasev1alpha1.ReasonInstanceNotReady, notReady(pg, in))

@@ -21,6 +21,9 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 )
 
+// start is when the PostgreSQLs of these tests are made.
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // moment is what is seen at a time after a PostgreSQL was made, in the words of picture; U is an instance that serves and has
 // no label yet.
 type moment struct {
@@ -55,6 +58,13 @@ func TestWritesOfACreation(t *testing.T) {
 			}
 		}
 	}
+	madeAt := func(second time.Duration) func(*observed) {
+		return func(seen *observed) {
+			for i := range seen.cluster.instances {
+				seen.cluster.instances[i].pod.CreationTimestamp = metav1.NewTime(start.Add(second * time.Second))
+			}
+		}
+	}
 	refused := func(seen *observed) { seen.refused = "role app: no" }
 	for _, c := range []struct {
 		name    string
@@ -67,6 +77,8 @@ func TestWritesOfACreation(t *testing.T) {
 		{"labels come later", []moment{{0, "N N N", nil}, {2, "P U U", nil}, {3, "P R U", nil}, {4, "P R R", nil}}, []string{"2 Running Ready P R R"}},
 		{"a replica does not come", []moment{{0, "N N", nil}, {4, "N N", nil}, {10, "P N", nil}, {44, "P N", nil}, {46, "P N", nil}},
 			[]string{"4 Creating Creating U U", "46 Degraded InstanceNotReady P U"}},
+		{"pods come late", []moment{{0, "- -", nil}, {4, "- -", nil}, {44, "N N", madeAt(40)}, {60, "P N", madeAt(40)}, {90, "P N", madeAt(40)}},
+			[]string{"4 Creating Creating U U", "60 Creating Creating P U", "90 Degraded InstanceNotReady P U"}},
 		{"no image", []moment{{0, "N N", nil}, {4, "N N", nil}, {5, "N N", pulls(0)}},
 			[]string{"4 Creating Creating U U", "5 Failed ImagePullBackOff U U"}},
 		{"no image from the start", []moment{{0, "N N", pulls(1)}}, []string{"0 Failed ImagePullBackOff U U"}},
@@ -94,7 +106,6 @@ func TestWritesOfACreation(t *testing.T) {
 // play returns the second, the phase, the reason of Ready and the roles of each status that is written.
 func play(t *testing.T, moments []moment) (writes []string) {
 	t.Helper()
-	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	clock := clocktesting.NewFakePassiveClock(start)
 	r := &reconciler{clock: clock, pace: conditions.NewPace(quiet, clock)}
 	stored := wanting(int32(len(moments[0].words)/2 + 1))
