@@ -28,14 +28,15 @@ func eventReasons(ctx context.Context, app *appsv1.WebApp) []string {
 	return reasons
 }
 
-// warnings are what the events of a namespace warn of, with the object that each is about.
-func warnings(ctx context.Context, namespace string) []string {
+// warnings are what the events about objects of a kind warn of, with the object that each is about. The API server has some of its
+// own about Services.
+func warnings(ctx context.Context, namespace, kind string) []string {
 	GinkgoHelper()
 	list := &eventsv1.EventList{}
 	Expect(user.List(ctx, list, client.InNamespace(namespace))).To(Succeed())
 	var found []string
 	for i := range list.Items {
-		if e := &list.Items[i]; e.Type == corev1.EventTypeWarning {
+		if e := &list.Items[i]; e.Type == corev1.EventTypeWarning && e.Regarding.Kind == kind {
 			found = append(found, fmt.Sprintf("%s %s: %s", e.Regarding.Name, e.Reason, e.Note))
 		}
 	}

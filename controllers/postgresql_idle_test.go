@@ -58,7 +58,7 @@ var _ = Describe("20 PostgreSQLs that are Ready", func() {
 			Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 		}
 		settle(ctx)
-		Expect(warnings(ctx, namespace)).To(BeEmpty())
+		Expect(warnings(ctx, namespace, "PostgreSQL")).To(BeEmpty())
 		created, children := ledger.summary(ctx), 0
 		for _, list := range databaseChildren() {
 			Expect(user.List(ctx, list, client.InNamespace(namespace))).To(Succeed())
