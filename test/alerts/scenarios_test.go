@@ -80,6 +80,14 @@ var ofReplication = []scenario{
 		[]string{`fettle_postgresql_receiver_streaming/orders-1 1x9 0x30`, `fettle_postgresql_receiver_streaming/orders-2 1x40`},
 		minutes(4, 9), 11 * minute, []string{"pod=orders-1"},
 	},
+	{ // its receiver begins again and again, and may be seen while it does
+		"FettlePostgreSQLReplicaNotStreaming warning",
+		[]string{
+			`fettle_postgresql_receiver_streaming/orders-1 1x9 0x3 1 0x2 1 0x23`, `fettle_postgresql_receiver_streaming/orders-2 1x40`,
+			`fettle_agent_severed/orders-1 0x9 1x30`, `fettle_agent_severed/orders-2 0x40`,
+		},
+		minutes(4, 9), 11 * minute, []string{"pod=orders-1"},
+	},
 	{
 		"FettlePostgreSQLReplicationLag warning",
 		[]string{`fettle_postgresql_replay_lag_seconds/orders-1 0x9 61x30`, `fettle_postgresql_replay_lag_seconds/orders-2 60x40`},

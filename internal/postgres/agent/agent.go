@@ -226,6 +226,10 @@ func (a *Agent) turn() time.Duration {
 		return tick
 	}
 	in := a.input(at)
+	if a.restore().Command == "" { // else the log may come from elsewhere
+		a.own.Severed = election.Severed(a.config, in)
+		in.Server.Severed = a.own.Severed
+	}
 	a.guard(in)
 	decision := election.Decide(a.config, in)
 	a.note(decision)

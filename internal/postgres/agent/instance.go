@@ -171,6 +171,7 @@ func (a *Agent) take(f found) {
 		a.disk = f.disk
 	}
 	a.own.Data, a.own.FullDisk, a.segment = f.data, f.full(), f.segment
+	a.own.Oldest, a.own.Looked = 0, 0
 	if f.data != election.Usable {
 		a.own.Role = f.role
 		a.own.SystemID, a.own.Position, a.own.History, a.own.Exact, a.own.Clean = f.systemID, f.position, f.history, f.exact, f.clean

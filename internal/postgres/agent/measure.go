@@ -8,6 +8,7 @@ import (
 
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
+	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
 const (
@@ -24,9 +25,14 @@ const (
 // short says that a volume that was measured has less than that many bytes left.
 func short(disk server.Disk, bytes int64) bool { return disk.Size > 0 && disk.Free < bytes }
 
-// measure looks at the volume, and takes over certificates that were renewed.
-func (a *Agent) measure() {
+// measure looks at the volume, and on a primary at where its log begins, and takes over certificates that were renewed.
+func (a *Agent) measure(epoch int, segment int64, primary bool) {
 	disk, err := a.server.Disk()
+	var oldest wal.LSN
+	if primary && segment > 0 {
+		begins, failure := a.server.Oldest(segment)
+		oldest, err = begins, errors.Join(err, failure)
+	}
 	renewed, failure := a.tls.Copy()
 	if err := errors.Join(err, failure); err != nil {
 		a.log.Warn("volume and certificates", "error", err.Error())
@@ -38,6 +44,9 @@ func (a *Agent) measure() {
 	a.post(func() {
 		if err == nil {
 			a.disk = disk
+		}
+		if oldest > 0 && epoch == a.epoch {
+			a.own.Oldest = uint64(oldest)
 		}
 		a.measured()
 		a.useless = useless

@@ -110,6 +110,7 @@ func (a *Agent) gauges() []prometheus.Collector {
 	add("is_primary", "1 while this instance is the primary.", nil, func(s peer.Status) float64 { return one(s.Role == peer.Primary && s.HoldsLease) })
 	add("ready", "1 while the instance is ready.", nil, func(s peer.Status) float64 { return one(s.Ready) })
 	add("api_reachable", "1 while the API server answers.", nil, func(s peer.Status) float64 { return one(s.APIReachable) })
+	add("severed", "1 while the primary has removed the write-ahead log that this replica needs next.", nil, func(s peer.Status) float64 { return one(s.Election.Severed) })
 	add("timeline", "Timeline of the data.", nil, func(s peer.Status) float64 { return float64(s.Timeline) })
 	add("pending_restart", "Number of parameters that take effect after a restart.", nil, func(s peer.Status) float64 { return float64(len(s.PendingRestart)) })
 	for _, phase := range phases {

@@ -42,7 +42,7 @@ func (a *Agent) observe(at time.Duration) {
 	a.pollLease(at)
 	a.peers.SetUrgent(a.urgent(at))
 	if a.measuring.due(at) {
-		go a.measure()
+		go a.measure(a.epoch, a.segment, a.own.Process == election.Up && a.own.Role == election.Primary)
 	}
 	if a.own.Process != election.Up {
 		return
@@ -142,7 +142,7 @@ func (a *Agent) sampled(s sample) {
 	if s.asked < a.sample.asked {
 		return
 	}
-	a.sample, a.own.SystemID = s, s.SystemID
+	a.sample, a.own.SystemID, a.own.Looked = s, s.SystemID, s.asked
 	// A standby without a receiver may name an older timeline than the one that it has received from; it never goes back.
 	at := position(max(s.Timeline, wal.Timeline(a.own.Position.Timeline)), max(s.Received, s.Replayed))
 	if !s.InRecovery {
@@ -152,7 +152,8 @@ func (a *Agent) sampled(s sample) {
 	}
 	if a.own.Role == election.Standby {
 		a.own.Receiving = s.Receiver != nil
-		if s.Receiver != nil && s.Receiver.State == "streaming" {
+		// A receiver says that it streams before the primary has told it that the log is gone.
+		if s.Receiver != nil && s.Receiver.State == "streaming" && a.own.Severed == 0 {
 			a.own.Exact, a.streamed = true, s.asked
 		}
 	}
@@ -161,7 +162,7 @@ func (a *Agent) sampled(s sample) {
 		if at.Timeline > a.own.Position.Timeline {
 			a.own.History = s.history
 		}
-		a.own.Position = at
+		a.own.Position, a.own.Severed = at, 0
 	}
 	a.own.Clean = false
 }

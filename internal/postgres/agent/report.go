@@ -33,7 +33,7 @@ func (a *Agent) publish(d election.Decision, in election.Input) {
 		Received:     wal.LSN(own.Position.LSN),
 		APIReachable: a.observation.Reachable(), HoldsLease: a.observation.Lease.Holder == a.options.self() && a.holding.Confirmed.Sent > 0,
 		Generation: max(a.applied, 0), ConfigError: cmp.Or(a.configError, a.vet.Complaint()),
-		NeedsReclone: d.Blocked && own.Data == election.Unfit && !a.config.Paused, DiskFull: own.FullDisk,
+		NeedsReclone: d.Blocked && (own.Data == election.Unfit || own.Severed > 0 && own.Data == election.Usable) && !a.config.Paused, DiskFull: own.FullDisk,
 		DiskFree: uint64(max(a.disk.Free, 0)), DiskTotal: uint64(max(a.disk.Size, 0)), //nolint:gosec // not below 0
 		Message: a.message(d),
 	}
@@ -99,7 +99,7 @@ func (a *Agent) message(d election.Decision) string {
 	switch {
 	case d.Blocked && a.own.Process != election.Up && a.trouble != "":
 		return d.Reason + " (" + a.trouble[:min(len(a.trouble), maxTrouble)] + ")"
-	case d.Blocked:
+	case d.Blocked, a.own.Severed > 0:
 		return d.Reason
 	case a.own.FullDisk:
 		return "the volume of " + a.options.Pod + " is full: raise spec.storage, or make space on it"
@@ -126,6 +126,8 @@ func (a *Agent) unready(in election.Input) string {
 			return "PostgreSQL does not answer"
 		}
 		return ""
+	case a.own.Severed > 0 && in.Now-a.own.Severed > a.config.Patience:
+		return "the primary has removed the log that the replica needs next"
 	case a.streamed == 0 || in.Now-a.streamed > readyGap:
 		return "the replica follows no primary"
 	}

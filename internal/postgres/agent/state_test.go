@@ -238,3 +238,27 @@ func TestStandsStill(t *testing.T) {
 		}
 	}
 }
+
+// TestSeveredIsNotStreaming has a receiver begin again and again, which the primary ends: it says that it streams each time.
+func TestSeveredIsNotStreaming(t *testing.T) {
+	a := &Agent{options: options, peers: &peers{}}
+	a.config.Timing = election.DefaultTiming()
+	a.own = election.Server{Process: election.Up, Role: election.Standby, Position: election.Position{Timeline: 1, LSN: 100}}
+	receiving := func(asked time.Duration, at wal.LSN) sample {
+		return sample{asked: asked, Status: session.Status{InRecovery: true, Timeline: 1, Received: at, Receiver: &session.Receiver{State: "streaming"}}}
+	}
+	a.sampled(receiving(time.Second, 100))
+	a.own.Severed = 2 * time.Second
+	a.sampled(receiving(13*time.Second, 100))
+	if a.streamed != time.Second || a.own.Looked != 13*time.Second || a.own.Severed == 0 {
+		t.Errorf("it streamed at %s, was looked at at %s, severed since %s", a.streamed, a.own.Looked, a.own.Severed)
+	}
+	if why := a.unready(election.Input{Now: 13 * time.Second}); why != "the primary has removed the log that the replica needs next" {
+		t.Errorf("it is not ready because %q", why)
+	}
+	a.sampled(receiving(14*time.Second, 101))
+	a.sampled(receiving(15*time.Second, 101))
+	if a.streamed != 15*time.Second || a.own.Severed != 0 {
+		t.Errorf("it got further, streamed at %s, severed since %s", a.streamed, a.own.Severed)
+	}
+}

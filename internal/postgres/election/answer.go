@@ -11,6 +11,10 @@ func Report(c Config, in Input) State {
 		Position: s.Position, Exact: s.Exact, Upstream: s.Upstream,
 		Writable: s.primary() && v.held(), Candidate: v.candidate(), Suspect: v.suspect(), API: in.Lease.Reachable(),
 	}
+	if s.primary() {
+		out.Oldest = s.Oldest
+	}
+	out.Severed, out.Awaits = v.severed(), v.awaits()
 	if first, _ := v.first(); out.Candidate {
 		out.FirstIn = first - in.Now
 	}

@@ -34,6 +34,10 @@ func (v *view) stay(h string) *Decision {
 		return do(Follow{Upstream: h}, h+" has the Lease")
 	case h == "":
 		return wait("waits for a primary")
+	case v.severed():
+		return v.anew(h)
+	case v.server.Severed > 0:
+		return wait("looks whether " + h + " has removed the log that is needed next")
 	}
 	return wait("follows " + v.server.Upstream)
 }
@@ -60,6 +64,8 @@ func (v *view) join(h string) *Decision {
 		return wait("waits to start again after a crash")
 	case v.left(h):
 		return v.rewind(h)
+	case v.severed() && v.awaits() && v.othersFirst() == "":
+		return v.reclone(h)
 	case s.Role == Standby:
 		return do(StartStandby{Upstream: upstream}, "starts as a standby")
 	case v.superseded() != "":
@@ -152,20 +158,25 @@ func (v *view) replica(h string) string {
 	return ""
 }
 
-// follows says that p is a standby of h that has reached h's timeline: a healthy copy.
+// follows says that p is a standby of h that has reached h's timeline, and can go on: a healthy copy.
 func (v *view) follows(p State, h string) bool {
+	primary, _ := v.peer(h, v.recent())
 	return p.Data == Usable && p.Process == Up && p.Role == Standby && p.Upstream == h && v.kin(p.SystemID) &&
-		p.Position.Timeline == v.lease.End.Timeline
+		p.Position.Timeline == v.lease.End.Timeline && !p.Severed && p.Position.LSN >= primary.Oldest
 }
 
 // reclone replaces data that are of no use, with care: nobody else does so, the primary serves, and its copy is not the
 // only other one unless a person asked for it. (10)
 func (v *view) reclone(h string) *Decision {
+	why := "and rewinding failed"
+	if v.server.Data == Usable {
+		why = "which has removed the log that is needed next"
+	}
 	switch {
 	case v.Paused:
-		return stuck("can't follow the primary, and must not be made anew while the cluster is paused: set spec.paused to false")
+		return stuck("can't follow the primary, " + why + ", and must not be made anew while the cluster is paused: set spec.paused to false")
 	case !v.AutoReclone && !v.RecloneAsked:
-		return stuck("can't follow the primary, and must not be made anew, as spec.autoReclone is false: " + v.howToAsk())
+		return stuck("can't follow the primary, " + why + ", and must not be made anew, as spec.autoReclone is false: " + v.howToAsk())
 	case !v.serves(h):
 		return wait("waits for " + h + " to serve, to be made anew")
 	}
@@ -173,9 +184,9 @@ func (v *view) reclone(h string) *Decision {
 		return wait("waits for " + first + " to be made anew first")
 	}
 	if v.replica(h) == "" && !v.RecloneAsked {
-		return stuck("can't follow the primary, and is not made anew, as " + h + " has the only other copy: " + v.howToAsk())
+		return stuck("can't follow the primary, " + why + ", and is not made anew, as " + h + " has the only other copy: " + v.howToAsk())
 	}
-	return do(Reclone{Source: v.source(h)}, "can't follow the primary, and rewinding failed")
+	return do(Reclone{Source: v.source(h)}, "can't follow the primary, "+why)
 }
 
 // howToAsk is what a person does to have the data replaced.
@@ -187,7 +198,8 @@ func (v *view) howToAsk() string {
 func (v *view) othersFirst() string {
 	for i, name := range without(v.Instances, v.Self.Name) {
 		p, ok := v.peer(name, v.recent())
-		if ok && (p.Work == Cloning || p.Data == Unfit && i < slices.Index(v.Instances, v.Self.Name)) {
+		first := i < slices.Index(v.Instances, v.Self.Name)
+		if ok && (p.Work == Cloning || (p.Data == Unfit || p.Awaits) && first) {
 			return name
 		}
 	}

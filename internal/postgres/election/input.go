@@ -67,6 +67,12 @@ type Server struct {
 	// Upstream is the instance that a standby is told to follow; Receiving says that its WAL receiver lives.
 	Upstream  string
 	Receiving bool
+	// Oldest is where the log that is still there begins; 0 when that is not known. It never goes back: a primary that has
+	// removed a part of its log has it no more.
+	Oldest uint64
+	// Looked is when the server that runs was asked for the Position. Severed is since when it is known that the primary
+	// has removed what this standby needs next, and the standby has got no further; 0 when that is not so. See [Severed].
+	Looked, Severed time.Duration
 	// Answered is when a write of the heartbeat (synchronous_commit=local) succeeded the last time. One is tried every
 	// second.
 	Answered time.Duration
@@ -132,6 +138,12 @@ type State struct {
 	Exact    bool     `json:"exact,omitempty"`
 	// Upstream is whom it follows.
 	Upstream string `json:"upstream,omitempty"`
+	// Oldest is where the log begins that a primary can still send.
+	Oldest uint64 `json:"oldest,omitempty"`
+	// Severed: a standby that can't follow any more, as the primary has removed what it needs next. Awaits: it is to be
+	// replaced by a copy, and waits for its turn.
+	Severed bool `json:"severed,omitempty"`
+	Awaits  bool `json:"awaits,omitempty"`
 	// Writable: it holds the Lease and its PostgreSQL accepts writes.
 	Writable bool `json:"writable,omitempty"`
 	// Candidate: it would take the Lease when it is free; after FirstIn, in nanoseconds, if it were the only one. That

@@ -29,9 +29,8 @@ func (w *world) agent(n *instance) {
 		if !n.running {
 			return
 		}
-		if n.pg.primary() && !n.pg.hung {
-			n.pg.Answered = c
-		}
+		w.look(n, c)
+		n.pg.Severed = Severed(n.config, w.input(n))
 		d = Decide(n.config, w.input(n))
 		if _, ok := d.Action.(Wait); ok {
 			break
@@ -46,6 +45,20 @@ func (w *world) agent(n *instance) {
 	n.next = w.now + pause
 	if at := n.trueTime(d.Until) + time.Millisecond; w.rng != nil && at > w.now {
 		n.next = min(n.next, at)
+	}
+}
+
+// look asks n's server how it is.
+func (w *world) look(n *instance, c time.Duration) {
+	d := &n.pg
+	switch {
+	case d.primary() && !d.hung:
+		d.Answered = c
+	case d.standby() && !d.hung:
+		if at := len(d.wal); at != n.lookedAt {
+			d.Severed, n.lookedAt = 0, at
+		}
+		d.Looked = c
 	}
 }
 

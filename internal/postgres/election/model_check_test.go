@@ -98,7 +98,7 @@ func (w *world) checkRank(n *instance, l Lease) {
 		case m == n || !w.couldLead(m):
 		case more > 0:
 			w.violated("6: %s takes the Lease at %v, %s is at %v", n.name, n.pg.end(), m.name, m.pg.end())
-		case more == 0 && w.stoodStill(n) && m.pg.StoodStill == 0:
+		case more == 0 && w.stoodStill(n) && m.pg.StoodStill == 0 && w.record.Preferred != n.name:
 			w.violated("6: %s, which stood still, takes the Lease at %v, where %s is as well", n.name, n.pg.end(), m.name)
 		}
 	}
@@ -166,20 +166,31 @@ func (w *world) checkSync(n *instance, q *Quorum) {
 	}
 }
 
-// checkReclone looks at data that are about to be removed.
+// checkReclone looks at data that are about to be removed. A copy that was lost a moment ago counts, as no instance can know of
+// that yet; the agent keeps the old data until the new ones are whole.
 func (w *world) checkReclone(n *instance) {
+	if n.pg.Data == Usable && n.pg.Role == Standby && w.couldFollow(n) {
+		w.violated("10: %s is made anew, and could follow", n.name)
+	}
 	copies := 0
 	for _, m := range w.nodes {
 		if m == n {
 			continue
 		}
-		if m.pg.Data == Usable && m.pg.Work != Cloning {
+		known := m.lostAt > 0 && w.now-m.lostAt <= 3*w.timing.Renew*21/20 // the news that it is gone take their time
+		if m.pg.Data == Usable && m.pg.Work != Cloning || known {
 			copies++
 		}
 	}
 	if copies < 2 && !n.config.RecloneAsked {
 		w.violated("10: %s removes the only other copy", n.name)
 	}
+}
+
+// couldFollow says that a primary has all that n needs.
+func (w *world) couldFollow(n *instance) bool {
+	p := w.leader()
+	return p != nil && p != n && p.pg.has(len(n.pg.wal)) && prefix(n.pg.wal, p.pg.wal)
 }
 
 // leader is the primary that has the Lease; nil if none has.

@@ -71,6 +71,7 @@ var faults = []fault{
 		if !n.running || w.lostVol || n.pg.Data != Usable {
 			return false
 		}
+		n.lostAt = w.now
 		w.lostVol = w.sync > 0 || w.record.Holder.Name == n.name || w.record.Primary == n.name
 		w.die(n, second+time.Duration(w.choose(5000))*time.Millisecond, true)
 		n.pg = database{}
@@ -81,6 +82,13 @@ var faults = []fault{
 	{"Lease is made anew", 1, func(w *world, _, _ *instance) bool { return w.makeLease() }},
 	{"disk is full", 1, func(_ *world, n, _ *instance) bool { n.pg.FullDisk = !n.pg.FullDisk; return true }},
 	{"replication is slow", 2, func(_ *world, n, _ *instance) bool { n.pg.lag = !n.pg.lag; return true }},
+	{"log is removed", 2, func(w *world, n, _ *instance) bool {
+		if n.pg.Data != Usable || n.pg.Role != Primary || n.pg.Process == Down { // of a full volume, with slots that are given up
+			return false
+		}
+		n.pg.Oldest = uint64(len(n.pg.wal))
+		return true
+	}},
 	{"switchover", 3, func(w *world, n, _ *instance) bool {
 		for _, m := range w.nodes {
 			m.config.SwitchoverTarget = n.name

@@ -126,6 +126,11 @@ func (e *encoder) database(d *database) {
 	e.time(d.StoodStill)
 	e.quorum(d.Sync)
 	e.lsn(d.SyncAt)
+	e.lsn(d.Oldest)
+	e.time(d.Severed)
+	if d.Severed > 0 {
+		e.time(d.Looked)
+	}
 	e.position(d.control)
 	e.int(int(d.claim))
 	e.int(d.source)
@@ -153,7 +158,8 @@ func (e *encoder) peer(a Answer) {
 	s := a.State
 	e.string(string(s.Data) + string(s.Process) + string(s.Role) + string(s.Work) + s.Upstream)
 	e.position(s.Position)
-	e.bool(s.Exact, s.Writable, s.Candidate, s.Suspect, s.API)
+	e.lsn(s.Oldest)
+	e.bool(s.Severed, s.Awaits, s.Exact, s.Writable, s.Candidate, s.Suspect, s.API)
 	e.version(s.Yielded)
 	e.int(int(s.FirstIn))
 }

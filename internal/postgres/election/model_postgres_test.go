@@ -142,6 +142,9 @@ func (w *world) workEnds(n *instance) {
 		return
 	}
 	d.wal, d.Data, d.Role, d.SystemID, d.Clean = slices.Clone(s.pg.wal), Usable, Standby, s.pg.SystemID, false
+	if work == Cloning {
+		d.Oldest = uint64(len(d.wal))
+	}
 	d.checkpoint()
 }
 
@@ -187,7 +190,7 @@ func (w *world) receive(n *instance) {
 	if s.nodeFrozen || w.cut[s.id][n.id] {
 		return // nothing comes, and the connection lives on for all that is known
 	}
-	if d.Receiving = s.sends(); !d.Receiving {
+	if d.Receiving = s.sends() && s.pg.has(len(d.wal)); !d.Receiving {
 		return
 	}
 	if !d.lag && prefix(d.wal, s.pg.wal) && len(d.wal) < len(s.pg.wal) {
@@ -195,10 +198,13 @@ func (w *world) receive(n *instance) {
 	}
 }
 
+// has says that what comes after that many entries is there.
+func (d *database) has(entries int) bool { return uint64(entries) >= d.Oldest }
+
 // confirms says that a standby is connected to n, and what it has.
 func (w *world) confirms(n, s *instance) (uint64, bool) {
 	d := &s.pg
-	ok := s.running && d.standby() && d.Receiving && d.Upstream == n.name && w.linked(n.id, s.id) && prefix(d.wal, n.pg.wal)
+	ok := s.running && n.pg.has(len(d.wal)) && d.standby() && d.Receiving && d.Upstream == n.name && w.linked(n.id, s.id) && prefix(d.wal, n.pg.wal)
 	return uint64(len(d.wal)), ok
 }
 

@@ -102,6 +102,7 @@ func (s *schedule) peace() {
 	start := w.now
 	for w.now < start+limit && len(w.broken) == 0 {
 		s.advance()
+		w.person()
 		if w.settled() {
 			s.settled = w.now - start
 			s.checkEnd()
@@ -110,6 +111,19 @@ func (s *schedule) peace() {
 	}
 	if len(w.broken) == 0 && !w.lostVol && !w.needsPerson() {
 		w.violated("liveness: no primary that everybody follows %s after the last fault", limit)
+	}
+}
+
+// person has data made anew for which a person is asked.
+func (w *world) person() {
+	for _, n := range w.nodes {
+		if !n.running || n.config.RecloneAsked {
+			continue
+		}
+		if d := Decide(n.config, w.input(n)); d.Blocked && strings.Contains(d.Reason, "fettle.dev/reclone="+n.name) {
+			n.config.RecloneAsked = true
+			w.say("a person asks for a copy on %s", n.name)
+		}
 	}
 }
 

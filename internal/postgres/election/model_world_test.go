@@ -48,6 +48,7 @@ type instance struct {
 	exempt      bool          // was frozen as a whole, and its agent has not looked at the clock since
 	next        time.Duration // when the agent looks next
 	looked      time.Duration // own clock: when it looked last
+	lookedAt    int           // where a standby's log ended then
 	stop        bool
 	lose        bool // the answer to the next write
 
@@ -66,6 +67,7 @@ type instance struct {
 	seenSince   time.Duration   // own clock
 	seenFailed  bool
 	fenced      int
+	lostAt      time.Duration // true time when the volume was lost; 0 never
 }
 
 // flight is a write of the Lease between an agent and the API server.
@@ -182,6 +184,7 @@ func (w *world) boot(n *instance) {
 		n.promisedTo = 0
 	}
 	n.pg.Since, n.pg.Crashed, n.pg.CrashedBefore, n.pg.Answered, n.pg.StoodStill = c, 0, 0, 0, 0
+	n.pg.Severed, n.pg.Looked, n.lookedAt = 0, 0, 0
 	n.next = w.now + time.Duration(w.choose(500))*time.Millisecond
 	w.say("%s starts as %s", n.name, n.config.Self.UID)
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,7 +13,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
-var segmentName = regexp.MustCompile(`^([0-9A-F]{8})[0-9A-F]{16}$`)
+var segmentName = regexp.MustCompile(`^([0-9A-F]{8})([0-9A-F]{8})([0-9A-F]{8})$`)
 
 // Position is how far the data directory of a stopped server has got: its timeline, and the end of the last whole record
 // on its disk, which it would recover to. It reads the write-ahead log since the last checkpoint.
@@ -52,4 +53,30 @@ func (s *Server) Position(ctx context.Context) (wal.Timeline, wal.LSN, error) {
 		return 0, 0, err
 	}
 	return timeline, max(end, control.MinRecovery), nil
+}
+
+// Oldest is where the write-ahead log begins that is still on the disk; segmentSize is that of a segment in bytes. Segments
+// that are made ready for later are of no account. It fails where there is no segment.
+func (s *Server) Oldest(segmentSize int64) (wal.LSN, error) {
+	entries, err := os.ReadDir(filepath.Join(s.DataDir(), "pg_wal"))
+	if err != nil {
+		return 0, fmt.Errorf("look at the write-ahead log: %w", err)
+	}
+	size := uint64(segmentSize) //nolint:gosec // above 0
+	oldest, found := uint64(0), false
+	for _, e := range entries {
+		match := segmentName.FindStringSubmatch(e.Name())
+		if match == nil {
+			continue
+		}
+		high, _ := strconv.ParseUint(match[2], 16, 32)
+		low, _ := strconv.ParseUint(match[3], 16, 32)
+		if at := high<<32 + low*size; !found || at < oldest {
+			oldest, found = at, true
+		}
+	}
+	if !found {
+		return 0, errors.New("look at the write-ahead log: it has no segment")
+	}
+	return wal.LSN(oldest), nil
 }
