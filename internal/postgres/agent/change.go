@@ -29,7 +29,7 @@ const (
 // startStandby starts the server with standby.signal.
 func (a *Agent) startStandby(upstream string, at time.Duration) {
 	a.own.Role, a.own.Upstream, a.own.Sync = election.Standby, upstream, a.config.Blocked()
-	a.startServer("start as a standby", at, true, rendering{standby: true, upstream: upstream, sync: a.own.Sync})
+	a.startServer("start as a standby", at, true, rendering{standby: true, upstream: upstream, sync: a.own.Sync, looked: true})
 }
 
 // startPrimary starts the server without standby.signal, under the eyes of the fence.
@@ -177,7 +177,7 @@ func (a *Agent) followUpstream(upstream string) {
 	if process == nil {
 		return
 	}
-	render, before := a.renderer(rendering{standby: true, upstream: upstream, sync: a.own.Sync}), a.own.Upstream
+	render, before := a.renderer(rendering{standby: true, upstream: upstream, sync: a.own.Sync, looked: true}), a.own.Upstream
 	if upstream != "" {
 		a.own.Upstream = upstream // from now on nobody may count on it to receive nothing
 	}

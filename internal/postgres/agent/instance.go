@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fettle-dev/fettle/internal/postgres/config"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
@@ -36,7 +37,9 @@ type found struct {
 	// disk is the space of the volume, segment what the log needs of it at once.
 	disk    server.Disk
 	segment int64
-	err     error
+	// minimums is nil if the control file could not be read.
+	minimums *config.Minimums
+	err      error
 }
 
 // full says that the volume lacks the space that a server needs to go on: it makes segments of its log whole in advance.
@@ -101,7 +104,7 @@ func (a *Agent) lookNow(ctx context.Context) found {
 		out.err = err
 		return out
 	}
-	out.segment = control.WALSegmentSize
+	out.segment, out.minimums = control.WALSegmentSize, &control.Minimums
 	out.systemID, out.clean = control.SystemID, control.State == "shut down"
 	if out.highest, err = release(a.server.DataDir()); err != nil {
 		out.err = err
@@ -171,7 +174,7 @@ func (a *Agent) take(f found) {
 		a.disk = f.disk
 	}
 	a.own.Data, a.own.FullDisk, a.segment = f.data, f.full(), f.segment
-	a.own.Oldest, a.own.Looked = 0, 0
+	a.own.Oldest, a.own.Looked, a.minimums = 0, 0, f.minimums
 	if f.data != election.Usable {
 		a.own.Role = f.role
 		a.own.SystemID, a.own.Position, a.own.History, a.own.Exact, a.own.Clean = f.systemID, f.position, f.history, f.exact, f.clean

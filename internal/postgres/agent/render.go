@@ -20,12 +20,19 @@ type rendering struct {
 	standby  bool
 	upstream string
 	sync     *election.Quorum
+	// looked: the control file need not be read again for what the primary had. It was when the server ended; what has come
+	// from the primary since counts at the next start, and a server that runs takes none of it from its files.
+	looked bool
 }
 
 // renderer returns a function that writes the configuration and says whether it changed. It may run beside the loop.
 func (a *Agent) renderer(r rendering) func() (bool, error) {
 	settings := a.settings(a.good, r)
 	settings.VolumeSize = a.disk.Size
+	var known *config.Minimums
+	if r.looked {
+		known = a.minimums
+	}
 	return func() (bool, error) {
 		settings, err := a.vet.Pass(a.life, settings)
 		if err != nil {
@@ -33,7 +40,7 @@ func (a *Agent) renderer(r rendering) func() (bool, error) {
 		}
 		files, err := config.Render(settings)
 		if err == nil && r.standby {
-			files, err = a.raise(settings, files)
+			files, err = a.raise(settings, known, files)
 		}
 		if err != nil {
 			return false, fmt.Errorf("render the configuration: %w", err)
@@ -44,14 +51,17 @@ func (a *Agent) renderer(r rendering) func() (bool, error) {
 
 // raise has a standby start with at least what the primary has of some parameters, where the spec asks for less: the
 // primary has to take that over first. It is noted, since then the files have to be made again.
-func (a *Agent) raise(settings config.Settings, asked config.Files) (config.Files, error) {
-	ctx, cancel := context.WithTimeout(a.life, sampleTime)
-	defer cancel()
-	control, err := a.server.ControlData(ctx)
-	if err != nil {
-		return nil, err
+func (a *Agent) raise(settings config.Settings, known *config.Minimums, asked config.Files) (config.Files, error) {
+	if known == nil {
+		ctx, cancel := context.WithTimeout(a.life, sampleTime)
+		defer cancel()
+		control, err := a.server.ControlData(ctx)
+		if err != nil {
+			return nil, err
+		}
+		known = &control.Minimums
 	}
-	settings.Minimums = control.Minimums
+	settings.Minimums = *known
 	files, err := config.Render(settings)
 	raised := err == nil && !maps.Equal(files, asked)
 	a.post(func() { a.raised = raised })

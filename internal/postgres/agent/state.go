@@ -9,6 +9,7 @@ import (
 	"time"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/config"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
@@ -36,7 +37,9 @@ type state struct {
 	unread  bool
 	// raised says that the files have more of some parameters than the spec asks for.
 	raised bool
-	retry  time.Duration
+	// minimums are what the control file had when the server ended; nil when it could not be read.
+	minimums *config.Minimums
+	retry    time.Duration
 
 	// What the election is told of this instance, the Lease and its own writes.
 	own         election.Server
