@@ -22,6 +22,7 @@ type pgbenchOptions struct {
 	binaries, folder  string
 	targets           string
 	storage, requests string
+	share             bool
 }
 
 func (o *pgbenchOptions) register(flags *flag.FlagSet) {
@@ -34,19 +35,21 @@ func (o *pgbenchOptions) register(flags *flag.FlagSet) {
 	flags.StringVar(&o.targets, "pg-targets", strings.Join(pgTargets, ","), "what pgbench runs against, in this order in each round")
 	flags.StringVar(&o.storage, "pg-storage", "5Gi", "storage of the PostgreSQL")
 	flags.StringVar(&o.requests, "pg-cpu", "1", "CPU that the instance requests; without, any other process of the machine comes before it")
+	flags.BoolVar(&o.share, "pg-share", true, "give the bare servers the same share of the processors as the instance's pod has, by its cgroup; needs root")
 }
 
 // What pgbench can run against.
 const (
 	targetService = "service"
 	targetPod     = "pod"
+	targetBarePod = "bare-pod"
 	targetBareTLS = "bare-tls"
 	targetBare    = "bare"
 )
 
-var pgTargets = []string{targetService, targetPod, targetBareTLS, targetBare}
+var pgTargets = []string{targetService, targetPod, targetBarePod, targetBareTLS, targetBare}
 
-// pgTarget is a way to a server. Both servers are asked by the role bench, which owns the database bench.
+// pgTarget is a way to a server. All servers are asked by the role bench, which owns the database bench.
 type pgTarget struct {
 	name, about string
 	host, port  string
@@ -75,6 +78,7 @@ type pgbenchResults struct {
 	Each     string             `json:"each"`
 	Settings map[string]string  `json:"settings"` // those that are not PostgreSQL's defaults, the same on both servers
 	Volume   string             `json:"volume"`
+	Share    string             `json:"share"` // of the processors
 	Runs     map[string][]pgRun `json:"runs"`
 	Medians  map[string]float64 `json:"medianTPS"`
 	Ratios   []ratio            `json:"ratios"`
@@ -82,8 +86,15 @@ type pgbenchResults struct {
 	Spread   map[string]float64 `json:"coefficientsOfVariation"`
 }
 
-// comparePgbench runs pgbench against one instance of Fettle on the cluster of KUBECONFIG, and against a server that runs
-// beside it with the same settings, interleaved.
+// comparePgbench runs pgbench against one instance of Fettle on the cluster of KUBECONFIG, and against servers that run
+// beside it with the same program, settings and filesystem, interleaved.
+//
+// Two things make a server in any pod slower than one that somebody starts in a shell of the same machine, whoever runs the
+// pod: its cgroup and its network. Where all processors are busy, all pods of a node together have the weight of a few
+// ordinary processes, while each process of a bare server has that of one; and a row to a pod passes two virtual cables, the
+// bridge's filter and the rules of the node. So the bare servers get the pod's share of the processors (-pg-share), and
+// bare-pod is one that runs in the network of the pod: what the instance is slower than bare-pod is what Fettle costs. The
+// others, reached by the loopback, show what the network costs besides, and -pg-share=false what the cgroup does.
 func comparePgbench(ctx context.Context, o options) (err error) {
 	config, err := ctrl.GetConfig()
 	if err != nil {
@@ -100,18 +111,30 @@ func comparePgbench(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	bare, err := newBareServer(ctx, o.pgbench, instance)
-	if bare != nil {
-		defer func() { err = errors.Join(err, bare.remove()) }()
-	}
+	places, err := o.pgbench.places(instance)
 	if err != nil {
 		return err
 	}
-	results.Version, results.Settings = instance.facts["server_version"], bare.settings
-	if results.Volume, err = sameFilesystem(instance.volume, bare.folder); err != nil {
-		return err
+	servers := [][]pgTarget{instance.targets()}
+	results.Version, results.Share = instance.facts["server_version"], "as any process has"
+	for _, place := range places {
+		bare, err := newBareServer(ctx, o.pgbench, instance, place)
+		if bare != nil {
+			defer func() { err = errors.Join(err, bare.remove()) }()
+		}
+		if err != nil {
+			return err
+		}
+		if results.Volume, err = sameFilesystem(instance.volume, bare.folder); err != nil {
+			return err
+		}
+		if bare.group != "" {
+			results.Share = "as the pod has"
+		}
+		results.Settings = bare.settings
+		servers = append(servers, bare.targets())
 	}
-	if err := runRounds(ctx, o, &results, instance, bare); err != nil {
+	if err := runRounds(ctx, o, &results, servers); err != nil {
 		return err
 	}
 	results.summarize()
@@ -122,18 +145,19 @@ func comparePgbench(ctx context.Context, o options) (err error) {
 	return writeJSON(path, results)
 }
 
-// runRounds fills the tables of both servers, and then runs against each target in turn.
-func runRounds(ctx context.Context, o options, results *pgbenchResults, instance *pgInstance, bare *bareServer) error {
-	all := append(instance.targets(), bare.targets()...)
-	for _, t := range []pgTarget{all[0], all[len(all)-1]} { // one of each server
+// runRounds fills the tables of all servers, the first of which is the instance, and then runs against each target in turn.
+func runRounds(ctx context.Context, o options, results *pgbenchResults, servers [][]pgTarget) error {
+	for _, ways := range servers {
+		t := ways[len(ways)-1]
 		fmt.Printf("filling the tables of %s, scale %d\n", t.about, o.pgbench.scale)
 		if err := t.fill(ctx, o.pgbench); err != nil {
 			return err
 		}
+		if err := sameSettings(ctx, servers[0][0], t); err != nil {
+			return err
+		}
 	}
-	if err := sameSettings(ctx, all[0], all[len(all)-1]); err != nil {
-		return err
-	}
+	all := slices.Concat(servers...)
 	for round := range o.rounds {
 		for name := range strings.SplitSeq(o.pgbench.targets, ",") {
 			t := all[slices.IndexFunc(all, func(t pgTarget) bool { return t.name == name })]
@@ -159,7 +183,7 @@ func (r *pgbenchResults) summarize() {
 		r.Medians[name], r.Spread[name] = median(tps[name]), spread(tps[name])
 	}
 	for _, ours := range []string{targetService, targetPod} {
-		for _, peer := range []string{targetBareTLS, targetBare} {
+		for _, peer := range []string{targetBarePod, targetBareTLS, targetBare} {
 			if len(tps[ours]) == 0 || len(tps[peer]) == 0 {
 				continue
 			}
@@ -175,7 +199,7 @@ func (r *pgbenchResults) summarize() {
 }
 
 func (r *pgbenchResults) print() {
-	fmt.Printf("PostgreSQL %s, %d clients, %s each, volume: %s\n", r.Version, r.Clients, r.Each, r.Volume)
+	fmt.Printf("PostgreSQL %s, %d clients, %s each; volumes: %s; share of the processors: %s\n", r.Version, r.Clients, r.Each, r.Volume, r.Share)
 	for _, name := range pgTargets {
 		if len(r.Runs[name]) > 0 {
 			fmt.Printf("  %-8s median %.0f transactions a second (variation %.1f %%)\n", name, r.Medians[name], 100*r.Spread[name])

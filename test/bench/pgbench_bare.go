@@ -22,17 +22,20 @@ import (
 
 // bareServer is a postgres as anybody may start it on this machine, with the settings of an instance.
 type bareServer struct {
+	place        place
 	folder, port string
-	password     string
-	settings     map[string]string
-	credential   *syscall.Credential
-	process      *exec.Cmd
-	ended        chan struct{}
+	// group is the cgroup that it runs in, beside the one of the instance's container; empty for none.
+	group      string
+	password   string
+	settings   map[string]string
+	credential *syscall.Credential
+	process    *exec.Cmd
+	ended      chan struct{}
 }
 
 // newBareServer makes and starts it. What it returns has to be removed, also when there is an error.
-func newBareServer(ctx context.Context, o pgbenchOptions, like *pgInstance) (*bareServer, error) {
-	b := &bareServer{password: rand.Text(), ended: make(chan struct{})}
+func newBareServer(ctx context.Context, o pgbenchOptions, like *pgInstance, where place) (*bareServer, error) {
+	b := &bareServer{place: where, password: rand.Text(), ended: make(chan struct{})}
 	var err error
 	if b.settings, err = like.targets()[0].settings(ctx, writtenSettings); err != nil {
 		return b, err
@@ -51,6 +54,7 @@ func newBareServer(ctx context.Context, o pgbenchOptions, like *pgInstance) (*ba
 		func() error { return b.configure(like) },
 		func() error { return b.start(o) },
 		func() error { return b.prepare(ctx) },
+		func() error { return b.share(o, like) },
 	} {
 		if err := step(); err != nil {
 			return b, fmt.Errorf("bare server: %w", err)
@@ -115,14 +119,14 @@ func (b *bareServer) configure(like *pgInstance) error {
 	for _, name := range slices.Sorted(maps.Keys(b.settings)) {
 		fmt.Fprintf(&conf, "%s = '%s'\n", name, strings.NewReplacer(`'`, `''`, `\`, `\\`).Replace(b.settings[name]))
 	}
-	fmt.Fprintf(&conf, "listen_addresses = '127.0.0.1'\nport = %s\nunix_socket_directories = ''\n", b.port)
+	fmt.Fprintf(&conf, "listen_addresses = '%s'\nport = %s\nunix_socket_directories = ''\n", b.place.address, b.port)
 	files := map[string][]byte{}
 	for setting, key := range map[string]string{"ssl_cert_file": "tls.crt", "ssl_key_file": "tls.key", "ssl_ca_file": "ca.crt"} {
 		fmt.Fprintf(&conf, "%s = '%s'\n", setting, key)
 		files[filepath.Join(b.data(), key)] = like.certificate[key]
 	}
 	files[filepath.Join(b.data(), "postgresql.conf")] = []byte(conf.String())
-	files[filepath.Join(b.data(), "pg_hba.conf")] = []byte("host all all 127.0.0.1/32 scram-sha-256\n")
+	files[filepath.Join(b.data(), "pg_hba.conf")] = []byte("hostssl all all all scram-sha-256\nhost all all 127.0.0.1/32 scram-sha-256\n")
 	for path, content := range files {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			return err
@@ -156,20 +160,16 @@ func (b *bareServer) start(o pgbenchOptions) error {
 	b.process = exec.Command(filepath.Join(o.binaries, "postgres"), "-D", b.data())
 	b.process.Dir, b.process.SysProcAttr = b.folder, &syscall.SysProcAttr{Credential: b.credential, Pdeathsig: syscall.SIGQUIT}
 	b.process.Stdout, b.process.Stderr = log, log
-	if err := b.process.Start(); err != nil {
+	if err := b.place.run(b.process, b.ended); err != nil {
 		b.process = nil
 		return err
 	}
-	go func() {
-		_ = b.process.Wait() // its log says why
-		close(b.ended)
-	}()
 	return nil
 }
 
 // prepare waits until the server answers, and makes the role and the database.
 func (b *bareServer) prepare(ctx context.Context) error {
-	config, err := pgx.ParseConfig(fmt.Sprintf("host=127.0.0.1 port=%s user=postgres dbname=postgres sslmode=require", b.port))
+	config, err := pgx.ParseConfig(fmt.Sprintf("host=%s port=%s user=postgres dbname=postgres sslmode=require", b.place.address, b.port))
 	if err != nil {
 		return err
 	}
@@ -203,10 +203,14 @@ func (b *bareServer) prepare(ctx context.Context) error {
 }
 
 func (b *bareServer) targets() []pgTarget {
-	t := pgTarget{host: "127.0.0.1", port: b.port, password: b.password}
+	t := pgTarget{host: b.place.address, port: b.port, password: b.password}
 	plain, encrypted := t, t
 	plain.name, plain.about = targetBare, "the bare server without TLS"
 	encrypted.name, encrypted.about, encrypted.tls = targetBareTLS, "the bare server", true
+	if b.place.network != "" {
+		encrypted.name, encrypted.about = targetBarePod, "the bare server in the pod's network"
+		return []pgTarget{encrypted}
+	}
 	return []pgTarget{plain, encrypted}
 }
 
@@ -225,8 +229,12 @@ func (b *bareServer) remove() error {
 			<-b.ended
 		}
 	}
-	if b.folder == "" {
-		return nil
+	var errs []error
+	if b.group != "" {
+		errs = append(errs, os.Remove(b.group))
 	}
-	return os.RemoveAll(b.folder)
+	if b.folder != "" {
+		errs = append(errs, os.RemoveAll(b.folder))
+	}
+	return errors.Join(errs...)
 }

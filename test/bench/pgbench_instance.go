@@ -27,8 +27,10 @@ type pgInstance struct {
 	pg     *databasev1alpha1.PostgreSQL
 	// service and pod are addresses.
 	service, pod string
-	password     string
-	certificate  map[string][]byte
+	// container is the id of the pod's, as its status says it.
+	container   string
+	password    string
+	certificate map[string][]byte
 	// volume is the folder of its volume where that is one of this machine, otherwise empty.
 	volume string
 	// facts are what initdb decided.
@@ -110,7 +112,7 @@ func (in *pgInstance) locate(ctx context.Context) error {
 	); err != nil {
 		return err
 	}
-	in.service, in.pod = service.Spec.ClusterIP, pod.Status.PodIP
+	in.service, in.pod, in.container = service.Spec.ClusterIP, pod.Status.PodIP, pod.Status.ContainerStatuses[0].ContainerID
 	in.password, in.certificate = string(password.Data["password"]), certificate.Data
 	volume := &corev1.PersistentVolume{}
 	if err := in.client.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, volume); err != nil {

@@ -59,3 +59,18 @@ func TestSummaryComparesWithinRounds(t *testing.T) {
 		t.Errorf("median of the rounds' ratios: %v, want one of 0.9", r.Ratios)
 	}
 }
+
+func TestCPUGroup(t *testing.T) {
+	for name, test := range map[string]struct{ groups, folder, weight string }{
+		"version 1":  {"3:cpuset:/x\n2:cpu,cpuacct:/kubepods/pod1/c\n0::/\n", "/sys/fs/cgroup/cpu,cpuacct/kubepods/pod1/c", "cpu.shares"},
+		"both":       {"0::/u\n1:cpu:/kubepods/pod1/c\n", "/sys/fs/cgroup/cpu/kubepods/pod1/c", "cpu.shares"},
+		"version 2":  {"0::/kubepods.slice/pod1/c\n", "/sys/fs/cgroup/kubepods.slice/pod1/c", "cpu.weight"},
+		"no cpu":     {"3:cpuacct:/x\n", "", ""},
+		"not a line": {"nonsense\n", "", ""},
+	} {
+		folder, weight := cpuGroup(test.groups)
+		if folder != test.folder || weight != test.weight {
+			t.Errorf("%s: %q and %q, want %q and %q", name, folder, weight, test.folder, test.weight)
+		}
+	}
+}
