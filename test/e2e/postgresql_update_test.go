@@ -204,8 +204,10 @@ func setOperatorImage(ctx context.Context, image string) {
 	Expect(k8s.Patch(ctx, csv, client.RawPatch(types.JSONPatchType, patch))).To(Succeed())
 	Eventually(ctx, func() (string, error) {
 		operator := &k8sappsv1.Deployment{}
-		err := k8s.Get(ctx, operatorKey, operator)
-		return operator.Spec.Template.Spec.Containers[0].Image, err
+		if err := k8s.Get(ctx, operatorKey, operator); err != nil {
+			return "", err
+		}
+		return operator.Spec.Template.Spec.Containers[0].Image, nil
 	}).WithTimeout(later).Should(Equal(image))
 }
 
