@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -77,9 +78,26 @@ func (r *recorder) ask(ctx context.Context, n namespaced, file string, args ...s
 
 // conditions keeps what the operator says of the objects of a namespace.
 func (r *recorder) conditions(ctx context.Context, n namespaced) {
-	r.say("--- %s: conditions\n%s", n.name, clipped(r.ask(ctx, n, n.name+"-conditions.txt", "get", fettleKinds, "-o", `jsonpath={range .items[*]}`+
+	r.say("--- %s: conditions\n%s", n.name, clipped(ofTrouble(r.ask(ctx, n, n.name+"-conditions.txt", "get", fettleKinds, "-o", `jsonpath={range .items[*]}`+
 		`{.kind} {.metadata.name} generation {.metadata.generation} phase {.status.phase} primary {.status.primary} annotations {.metadata.annotations.fettle\.dev/switchover}`+
-		`{range .status.conditions[*]}{"\n  "}{.type}={.status} {.reason} ({.observedGeneration}, since {.lastTransitionTime}) {.message}{end}{"\n"}{end}`), 30))
+		`{range .status.conditions[*]}{"\n  "}{.type}={.status} {.reason} ({.observedGeneration}, since {.lastTransitionTime}) {.message}{end}{"\n"}{end}`)), 30))
+}
+
+// ofTrouble leaves out the objects of which all conditions are True, where there are more of them than can be read at a glance.
+func ofTrouble(text string) string {
+	const few = 4
+	var objects []string
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, " ") && len(objects) > 0 {
+			objects[len(objects)-1] += line
+		} else {
+			objects = append(objects, line)
+		}
+	}
+	if len(objects) > few {
+		objects = slices.DeleteFunc(objects, func(o string) bool { return strings.Count(o, "=True ") == strings.Count(o, "\n  ") })
+	}
+	return strings.Join(objects, "")
 }
 
 // namespace keeps what is in one.

@@ -54,10 +54,12 @@ func all(text string, words ...string) bool {
 // session is one with an instance, until the test ends.
 func (i *instance) session(t testing.TB) *pgx.Conn {
 	t.Helper()
-	conn, err := i.cluster.connect(t.Context(), i.address(0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	var conn *pgx.Conn
+	i.cluster.eventually("a session with "+i.pod, patience, func() (ok bool) {
+		var err error
+		conn, err = i.cluster.connect(t.Context(), i.address(0))
+		return err == nil
+	})
 	t.Cleanup(func() { _ = conn.Close(t.Context()) })
 	return conn
 }
@@ -73,6 +75,13 @@ func (i *instance) read(query string) string {
 	if conn.QueryRow(i.cluster.t.Context(), query).Scan(&value) != nil {
 		return ""
 	}
+	return value
+}
+
+// answer is read, when it does.
+func (i *instance) answer(query string) (value string) {
+	i.cluster.t.Helper()
+	i.cluster.eventually(i.pod+" to answer to "+query, patience, func() bool { value = i.read(query); return value != "" })
 	return value
 }
 

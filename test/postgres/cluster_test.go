@@ -20,13 +20,11 @@ func synchronous(pg *databasev1alpha1.PostgreSQL) {
 func newWritten(t *testing.T, change func(*databasev1alpha1.PostgreSQL)) (*cluster, *ledger.Ledger) {
 	begun := time.Now()
 	c := newCluster(t, 3, change)
-	c.eventually("a primary", time.Minute, func() bool { return c.leader() != nil })
+	c.eventually("a primary", patience, func() bool { return c.leader() != nil })
 	t.Logf("first instance Ready after %s", time.Since(begun).Round(time.Millisecond))
 	leader := c.settled()
 	for _, path := range []string{"/livez", "/startupz", "/readyz"} {
-		if !leader.probe(path) {
-			t.Errorf("the probe %s of the primary fails", path)
-		}
+		c.eventually("the probe "+path+" of the primary to pass", patience, func() bool { return leader.probe(path) })
 	}
 	t.Logf("three instances Ready after %s", time.Since(begun).Round(time.Millisecond))
 	c.prepareLedger()
@@ -68,7 +66,7 @@ func (c *cluster) fault(l *ledger.Ledger, what string, do func(leader *instance)
 	c.flows(l, time.Now())
 	begun := time.Now()
 	do(leader)
-	c.eventually("another primary, or this one anew", time.Minute, func() bool {
+	c.eventually("another primary, or this one anew", patience, func() bool {
 		now := c.leader()
 		return now != nil && (now != leader || what != "switchover" && l.Failed(begun) > 0 && l.Last().After(begun.Add(time.Second)))
 	})
@@ -77,11 +75,11 @@ func (c *cluster) fault(l *ledger.Ledger, what string, do func(leader *instance)
 	if undo != nil {
 		undo(leader)
 	}
-	c.settled()
+	next := c.settled()
 	if servers := l.Servers(begun); len(servers) > 2 {
 		c.t.Errorf("%s: more than one change of the primary: %v\n%s", what, servers, c.describe())
 	}
-	c.t.Logf("%s: %s without an acknowledged row; %s, then %s", what, gap.Round(time.Millisecond), leader.pod, c.leader().pod)
+	c.t.Logf("%s: %s without an acknowledged row; %s, then %s", what, gap.Round(time.Millisecond), leader.pod, next.pod)
 	return gap
 }
 

@@ -65,7 +65,7 @@ func TestFullDisk(t *testing.T) {
 	full := c.instances[0]
 	full.small(t)
 	full.start()
-	c.eventually("a primary", time.Minute, func() bool { return c.leader() == full })
+	c.eventually("a primary", patience, func() bool { return c.leader() == full })
 	c.instances[1].start()
 	c.settled()
 	c.prepareLedger()
@@ -74,15 +74,15 @@ func TestFullDisk(t *testing.T) {
 	_, postmaster := full.pids()
 
 	free := full.fill(t, 0)
-	c.eventually("a write to be refused", time.Minute, func() bool {
+	c.eventually("a write to be refused", patience, func() bool {
 		_, err := full.session(t).Exec(t.Context(), "INSERT INTO large SELECT text FROM large LIMIT 200")
 		refusal, ok := errors.AsType[*pgconn.PgError](err)
 		return ok && refusal.Code == "53100"
 	})
 	c.saysFull(t, full)
-	if got := full.read("SELECT client FROM ledger_rows"); got != "before" || !full.probe("/readyz") {
-		t.Errorf("on a full volume it is not read: %q", got)
-	}
+	c.eventually("a full volume to be read", patience, func() bool {
+		return full.read("SELECT client FROM ledger_rows") == "before" && full.probe("/readyz")
+	})
 	free()
 	c.writes(t, full, "between")
 	if _, now := full.pids(); now != postmaster {
@@ -99,7 +99,7 @@ func (c *cluster) logFull(t *testing.T, full *instance) {
 	t.Helper()
 	from := len(full.log.text())
 	free := full.fill(t, 0)
-	c.eventually("PostgreSQL to end", time.Minute, func() bool {
+	c.eventually("PostgreSQL to end", patience, func() bool {
 		conn, err := c.connect(t.Context(), full.address(0))
 		if err != nil {
 			return strings.Contains(full.since(from), "PostgreSQL has ended")
@@ -121,7 +121,7 @@ func (c *cluster) logFull(t *testing.T, full *instance) {
 // saysFull holds that the state page tells of it, and that nobody has taken over.
 func (c *cluster) saysFull(t *testing.T, full *instance) {
 	t.Helper()
-	c.eventually("the state page to tell of the full volume", time.Minute, full.says(func(s peer.Status) bool {
+	c.eventually("the state page to tell of the full volume", patience, full.says(func(s peer.Status) bool {
 		return s.DiskFull && all(s.Message, full.pod, "full", "spec.storage")
 	}))
 	if holder, _ := c.lease(); holder != full.pod {
@@ -132,7 +132,7 @@ func (c *cluster) saysFull(t *testing.T, full *instance) {
 // writes waits until rows can be written through the Service, to that instance.
 func (c *cluster) writes(t *testing.T, to *instance, row string) {
 	t.Helper()
-	c.eventually("writes", time.Minute, func() bool {
+	c.eventually("writes", patience, func() bool {
 		if c.leader() != to {
 			return false
 		}
@@ -144,5 +144,5 @@ func (c *cluster) writes(t *testing.T, to *instance, row string) {
 		_, err = conn.Exec(t.Context(), "INSERT INTO ledger_rows VALUES ('"+row+"', 1)")
 		return err == nil
 	})
-	c.eventually("no complaint any more", time.Minute, to.says(func(s peer.Status) bool { return !s.DiskFull && s.Message == "" && s.Ready }))
+	c.eventually("no complaint any more", patience, to.says(func(s peer.Status) bool { return !s.DiskFull && s.Message == "" && s.Ready }))
 }

@@ -216,6 +216,9 @@ func (c *cluster) lease() (holder string, record map[string]any) {
 	return holder, record
 }
 
+// patience is how long a test waits for what usually takes some seconds.
+const patience = 3 * time.Minute
+
 // eventually waits for something that will be.
 func (c *cluster) eventually(what string, within time.Duration, is func() bool) {
 	c.t.Helper()
@@ -252,11 +255,17 @@ func (c *cluster) leader() *instance {
 	return c.instances[at]
 }
 
+// leadsStill holds that an instance is the primary. An agent that is late to answer tells nothing else.
+func (c *cluster) leadsStill(leader *instance) {
+	c.t.Helper()
+	c.eventually(leader.pod+" to be the primary still", patience, func() bool { return c.leader() == leader })
+}
+
 // settled waits for a primary and for all others to follow it.
 func (c *cluster) settled() *instance {
 	c.t.Helper()
 	var leader *instance
-	c.eventually("one primary, all others ready", 2*time.Minute, func() bool {
+	c.eventually("one primary, all others ready", 2*patience, func() bool {
 		if leader = c.leader(); leader == nil {
 			return false
 		}

@@ -19,10 +19,8 @@ const role = "ledger"
 // prepareLedger makes the role and the table.
 func (c *cluster) prepareLedger() {
 	c.t.Helper()
-	leader := c.leader()
-	if leader == nil {
-		c.t.Fatal("no primary")
-	}
+	var leader *instance
+	c.eventually("a primary", patience, func() bool { leader = c.leader(); return leader != nil })
 	operator := leader.ask()
 	defer operator.Close()
 	desired := peer.Desired{Roles: []peer.DesiredRole{{Name: role, Login: true}}, Databases: []peer.DesiredDatabase{{Name: role, Owner: role}}}
@@ -37,10 +35,12 @@ func (c *cluster) prepareLedger() {
 			}
 		}
 	}
-	conn, err := c.connect(c.t.Context(), c.serviceAddress())
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	var conn *pgx.Conn
+	c.eventually("a connection through the Service", patience, func() (ok bool) {
+		var err error
+		conn, err = c.connect(c.t.Context(), c.serviceAddress())
+		return err == nil
+	})
 	defer conn.Close(c.t.Context())
 	if err := ledger.Table(c.t.Context(), conn); err != nil {
 		c.t.Fatal(err)
@@ -80,14 +80,14 @@ func (c *cluster) newLedger(name, address string) *ledger.Ledger {
 // flows waits until rows are acknowledged again after at.
 func (c *cluster) flows(l *ledger.Ledger, at time.Time) {
 	c.t.Helper()
-	c.eventually("writes through the Service", time.Minute, func() bool { return !l.FirstAfter(at).IsZero() })
+	c.eventually("writes through the Service", patience, func() bool { return !l.FirstAfter(at).IsZero() })
 }
 
 // audit compares what was acknowledged with what is there, of ledgers that have ended.
 func (c *cluster) audit(t testing.TB, ledgers ...*ledger.Ledger) ledger.Report {
 	t.Helper()
 	var conn *pgx.Conn
-	c.eventually("a connection to count the rows", time.Minute, func() (ok bool) {
+	c.eventually("a connection to count the rows", patience, func() (ok bool) {
 		var err error
 		conn, err = c.connect(t.Context(), c.serviceAddress())
 		return err == nil

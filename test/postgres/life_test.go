@@ -43,7 +43,7 @@ func (c *cluster) grows(t *testing.T, leader *instance) {
 	if !strings.Contains(added.log.text(), "election.Clone{Source:"+replica.pod+"}") {
 		t.Errorf("%s did not copy %s", added.pod, replica.pod)
 	}
-	c.eventually("commits to wait for any of both", time.Minute, leader.says(func(s peer.Status) bool {
+	c.eventually("commits to wait for any of both", patience, leader.says(func(s peer.Status) bool {
 		return s.Sync != nil && s.Sync.Number == 1 && slices.Equal(s.Sync.Members, []string{replica.pod, added.pod})
 	}))
 }
@@ -54,19 +54,16 @@ const slots = "SELECT coalesce(string_agg(slot_name, ',' ORDER BY slot_name), '-
 func (c *cluster) shrinks(t *testing.T, leader *instance) {
 	t.Helper()
 	replica, gone := c.other(leader), c.instances[2]
-	before := leader.read(slots)
+	c.eventually("a slot for each", patience, func() bool { return strings.Contains(leader.read(slots), ",") })
 	c.change(func(spec *databasev1alpha1.PostgreSQLSpec) { spec.Replicas = new(int32(2)) })
 	gone.stop()
 	c.instances, c.spare = c.instances[:2], c.instances[2:]
-	c.eventually("commits to wait for the one that stays", time.Minute, leader.says(func(s peer.Status) bool {
+	c.eventually("commits to wait for the one that stays", patience, leader.says(func(s peer.Status) bool {
 		c.published(t, leader)
 		return s.Sync != nil && s.Sync.Number == 1 && slices.Equal(s.Sync.Members, []string{replica.pod})
 	}))
-	c.eventually("the slot to go", time.Minute, func() bool { now := leader.read(slots); return now != "" && !strings.Contains(now, ",") })
-	if !strings.Contains(before, ",") {
-		t.Errorf("the slots were %s", before)
-	}
-	c.eventually("the record to have the new setting alone", time.Minute, func() bool { return len(c.quorums()) == 1 })
+	c.eventually("the slot to go", patience, func() bool { now := leader.read(slots); return now != "" && !strings.Contains(now, ",") })
+	c.eventually("the record to have the new setting alone", patience, func() bool { return len(c.quorums()) == 1 })
 }
 
 // quorums are the settings that a new primary has to satisfy, as the Lease has them.
@@ -113,19 +110,20 @@ func (c *cluster) refused(t *testing.T, leader *instance) {
 		return func() bool { return leader.read("SHOW "+name) == value }
 	}
 	c.parameters(map[string]databasev1alpha1.ParameterValue{"timezone": "Europe/Berlin"})
-	c.eventually("a time zone", time.Minute, setting("timezone", "Europe/Berlin"))
+	c.eventually("a time zone", patience, setting("timezone", "Europe/Berlin"))
 	c.parameters(map[string]databasev1alpha1.ParameterValue{"timezone": "Europe/Nowhere", "work_mem": "5MB"})
-	c.eventually("the other parameter", time.Minute, setting("work_mem", "5MB"))
-	c.eventually("the state page to tell of it", time.Minute, leader.says(func(s peer.Status) bool {
+	c.eventually("the other parameter", patience, setting("work_mem", "5MB"))
+	c.eventually("the state page to tell of it", patience, leader.says(func(s peer.Status) bool {
 		return all(s.ConfigError, "TimeZone", "Europe/Nowhere")
 	}))
+	from := len(leader.log.text())
 	killServer(leader)
-	c.eventually("PostgreSQL to end", time.Minute, func() bool { return leader.read("SHOW timezone") == "" })
-	c.eventually("the time zone from before the one that is refused", time.Minute, setting("timezone", "Europe/Berlin"))
+	c.eventually("PostgreSQL to end", patience, func() bool { return strings.Contains(leader.since(from), "PostgreSQL has ended") })
+	c.eventually("the time zone from before the one that is refused", patience, setting("timezone", "Europe/Berlin"))
 	c.settled()
 	c.parameters(nil)
-	c.eventually("no complaint any more", time.Minute, leader.says(func(s peer.Status) bool { return s.ConfigError == "" }))
-	c.eventually("the default", time.Minute, setting("timezone", "UTC"))
+	c.eventually("no complaint any more", patience, leader.says(func(s peer.Status) bool { return s.ConfigError == "" }))
+	c.eventually("the default", patience, setting("timezone", "UTC"))
 }
 
 // restarts has all take over a parameter that needs it, and that a standby must not have less of than its primary.
@@ -138,7 +136,7 @@ func (c *cluster) restarts(t *testing.T, leader *instance) {
 		t.Errorf("the parameter counts as loaded, and nothing as waiting for a restart: %+v", said)
 	}
 	c.restart(t, replica)
-	if got := replica.read("SHOW max_connections"); got != "100" {
+	if got := replica.answer("SHOW max_connections"); got != "100" {
 		t.Errorf("the standby has %s connections, the primary 100", got)
 	}
 	_, before := leader.pids()
@@ -147,12 +145,12 @@ func (c *cluster) restarts(t *testing.T, leader *instance) {
 	if _, now := leader.pids(); now == before || strings.Count(leader.since(from), "PostgreSQL has ended") != 1 {
 		t.Errorf("the primary was not restarted once: %s", leader.since(from))
 	}
-	if got := leader.read("SHOW max_connections"); got != "60" {
+	if got := leader.answer("SHOW max_connections"); got != "60" {
 		t.Errorf("the primary has %s connections", got)
 	}
-	c.eventually("the standby to need another restart", time.Minute, replica.says(pending))
+	c.eventually("the standby to need another restart", patience, replica.says(pending))
 	c.restart(t, replica)
-	if got := replica.read("SHOW max_connections"); got != "60" {
+	if got := replica.answer("SHOW max_connections"); got != "60" {
 		t.Errorf("the standby has %s connections", got)
 	}
 }
@@ -160,7 +158,7 @@ func (c *cluster) restarts(t *testing.T, leader *instance) {
 // firstOf is what the agent says first of that generation. It is asked in quick succession.
 func (i *instance) firstOf(generation int64) (said peer.Status) {
 	i.cluster.t.Helper()
-	ctx, cancel := context.WithTimeout(i.cluster.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(i.cluster.t.Context(), patience)
 	defer cancel()
 	agent := i.ask()
 	defer agent.Close()
@@ -177,11 +175,11 @@ func (i *instance) firstOf(generation int64) (said peer.Status) {
 // restart asks an agent to restart its server, and waits for the cluster.
 func (c *cluster) restart(t *testing.T, i *instance) {
 	t.Helper()
-	started := i.read("SELECT pg_postmaster_start_time()::text")
+	started := i.answer("SELECT pg_postmaster_start_time()::text")
 	operator := i.ask()
 	defer operator.Close()
-	c.eventually(i.pod+" to take the request", time.Minute, func() bool { return operator.Restart(t.Context()) == nil })
-	c.eventually(i.pod+" to be another server", time.Minute, func() bool {
+	c.eventually(i.pod+" to take the request", patience, func() bool { return operator.Restart(t.Context()) == nil })
+	c.eventually(i.pod+" to be another server", patience, func() bool {
 		now := i.read("SELECT pg_postmaster_start_time()::text")
 		return now != "" && now != started
 	})
@@ -200,7 +198,7 @@ func (c *cluster) certificates(t *testing.T, leader *instance) {
 		t.Fatal(err)
 	}
 	leader.writeCertificate("server", renewed)
-	c.eventually("the new certificate", time.Minute, func() bool { return c.shown(t, leader) != shown })
+	c.eventually("the new certificate", patience, func() bool { now := c.shown(t, leader); return now != "" && now != shown })
 	shown = c.shown(t, leader)
 
 	ended, err := c.authority.Server(hosts, time.Now().Add(-10*365*24*time.Hour))
@@ -208,7 +206,7 @@ func (c *cluster) certificates(t *testing.T, leader *instance) {
 		t.Fatal(err)
 	}
 	leader.writeCertificate("server", ended)
-	c.eventually("the state page to tell of a certificate that has ended", time.Minute, leader.says(func(s peer.Status) bool {
+	c.eventually("the state page to tell of a certificate that has ended", patience, leader.says(func(s peer.Status) bool {
 		return s.Ready && all(s.Message, "certificate in", "ended at", "renewed")
 	}))
 	stranger, err := pki.NewAuthority(name, time.Now())
@@ -220,14 +218,14 @@ func (c *cluster) certificates(t *testing.T, leader *instance) {
 		t.Fatal(err)
 	}
 	leader.writeCertificate("server", foreign)
-	c.eventually("the state page to tell of a stranger's certificate", time.Minute, leader.says(func(s peer.Status) bool {
+	c.eventually("the state page to tell of a stranger's certificate", patience, leader.says(func(s peer.Status) bool {
 		return s.Ready && all(s.Message, "certificate in", "not of the authority")
 	}))
 	if c.shown(t, leader) != shown {
 		t.Error("a certificate was taken that nobody would take")
 	}
 	leader.writeCertificate("server", renewed)
-	c.eventually("no complaint any more", time.Minute, leader.says(func(s peer.Status) bool { return s.Message == "" }))
+	c.eventually("no complaint any more", patience, leader.says(func(s peer.Status) bool { return s.Message == "" }))
 	if _, err := session.Exec(t.Context(), "SELECT 1"); err != nil {
 		t.Errorf("the session from before has ended: %s", err)
 	}

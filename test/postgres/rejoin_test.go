@@ -20,9 +20,10 @@ func (c *cluster) strand(t *testing.T, row string) (stranded *instance) {
 	stranded.cutOff("replication")
 	stranded.exec(t, "INSERT INTO ledger_rows VALUES ('"+row+"', 1)")
 	stranded.kill()
-	c.eventually("another primary", time.Minute, func() bool { leader := c.leader(); return leader != nil && leader != stranded })
+	var leader *instance
+	c.eventually("another primary", patience, func() bool { leader = c.leader(); return leader != nil && leader != stranded })
 	stranded.rejoin()
-	c.leader().exec(t, "INSERT INTO ledger_rows VALUES ('after "+row+"', 1)")
+	leader.exec(t, "INSERT INTO ledger_rows VALUES ('after "+row+"', 1)")
 	return stranded
 }
 
@@ -31,8 +32,8 @@ func (c *cluster) follows(t *testing.T, former *instance, row string) {
 	t.Helper()
 	leader := c.settled()
 	const rows = "SELECT coalesce(string_agg(client, ',' ORDER BY client), '-') FROM ledger_rows"
-	want := leader.read(rows)
-	c.eventually(former.pod+" to have the primary's rows", time.Minute, func() bool { return former.read(rows) == want })
+	want := leader.answer(rows)
+	c.eventually(former.pod+" to have the primary's rows", patience, func() bool { return former.read(rows) == want })
 	if strings.Contains(","+want, ","+row) || !strings.Contains(want, "after "+row) {
 		t.Errorf("%s: the rows are %s", row, want)
 	}
@@ -60,7 +61,7 @@ func (c *cluster) history(t *testing.T, i *instance) string {
 func (i *instance) killAt(what, path string) {
 	i.cluster.t.Helper()
 	i.start()
-	i.cluster.eventually(what, time.Minute, func() bool {
+	i.cluster.eventually(what, patience, func() bool {
 		for range 20 { // eventually looks seldom
 			if _, err := os.Stat(filepath.Join(i.dir, "data", path)); err == nil {
 				return true
@@ -83,20 +84,21 @@ func TestRejoin(t *testing.T) {
 	c.prepareLedger()
 
 	c.annotate(databasev1alpha1.AnnotationSwitchover, c.other(first).pod)
-	c.eventually("the switchover", time.Minute, func() bool { leader := c.leader(); return leader != nil && leader != first })
+	c.eventually("the switchover", patience, func() bool { leader := c.leader(); return leader != nil && leader != first })
 	c.annotate(databasev1alpha1.AnnotationSwitchover, "")
 	c.settled()
 	if strings.Contains(first.log.text(), `"work":"rewind"`) {
 		t.Errorf("%s stopped in order, and was rewound", first.pod)
 	}
 
-	c.eventually("the slots of a former primary to go, which keep its log", time.Minute, func() bool { return first.read(slots) == "-" })
+	c.eventually("the slots of a former primary to go, which keep its log", patience, func() bool { return first.read(slots) == "-" })
 
 	former := c.strand(t, "lost")
 	former.start()
 	c.follows(t, former, "lost")
-	if !c.told("Rewound", former.pod) || !strings.Contains(former.log.text(), "has left the history of") {
-		t.Errorf("neither event nor log say that %s was rewound", former.pod)
+	c.eventually("an event to say that "+former.pod+" was rewound", patience, func() bool { return c.told("Rewound", former.pod) })
+	if !strings.Contains(former.log.text(), "has left the history of") {
+		t.Errorf("no log says that %s was rewound", former.pod)
 	}
 	if strings.Contains(former.log.text(), "election.Reclone") {
 		t.Errorf("%s was copied, though it could be rewound", former.pod)
@@ -121,9 +123,7 @@ func (c *cluster) halfDone(t *testing.T) {
 	}
 	former.start()
 	c.follows(t, former, "half")
-	if !c.told("Recloned", former.pod) {
-		t.Errorf("no event says that %s was copied", former.pod)
-	}
+	c.eventually("an event to say that "+former.pod+" was copied", patience, func() bool { return c.told("Recloned", former.pod) })
 	for _, left := range []string{"pgdata.clone", "pgdata.old", "fettle/unfit"} {
 		if _, err := os.Stat(filepath.Join(former.dir, "data", left)); err == nil {
 			t.Errorf("%s is left", left)
@@ -147,7 +147,7 @@ func (c *cluster) onRequest(t *testing.T) {
 	}
 	from := len(former.log.text())
 	former.start()
-	c.eventually("the state page to ask for a person", time.Minute, former.says(func(s peer.Status) bool {
+	c.eventually("the state page to ask for a person", patience, former.says(func(s peer.Status) bool {
 		return s.NeedsReclone && s.Phase == peer.Stopped && all(s.Message, "spec.autoReclone is false", "fettle.dev/reclone="+former.pod)
 	}))
 	time.Sleep(2 * time.Second)
