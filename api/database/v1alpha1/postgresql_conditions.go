@@ -119,6 +119,20 @@ const (
 	ReasonInstanceNotReady = "InstanceNotReady"
 	// ReasonRecloneNeeded: an instance can't follow the primary, and waits for a person to have its data replaced.
 	ReasonRecloneNeeded = "RecloneNeeded"
+	// ReasonCopying: the first instance copies the server of spec.bootstrap.pgBasebackup.
+	ReasonCopying = "Copying"
+	// ReasonSourceUnreachable: that server does not answer.
+	ReasonSourceUnreachable = "SourceUnreachable"
+	// ReasonSourceRefused: that server lets the user not in, or not replicate.
+	ReasonSourceRefused = "SourceRefused"
+	// ReasonSourceUntrusted: that server's certificate is not of the authority in caSecret, or not for its host.
+	ReasonSourceUntrusted = "SourceUntrusted"
+	// ReasonSourceUnsuitable: that server can't be copied: it is of another version, has tablespaces, …
+	ReasonSourceUnsuitable = "SourceUnsuitable"
+	// ReasonSourceTooLarge: its data do not fit on the volume.
+	ReasonSourceTooLarge = "SourceTooLarge"
+	// ReasonCopyFailed: the copy of that server failed in another way; the message has PostgreSQL's words.
+	ReasonCopyFailed = "CopyFailed"
 	// ReasonInstanceFenced: an instance is stopped by the annotation fettle.dev/fenced.
 	ReasonInstanceFenced = "InstanceFenced"
 	// ReasonUpdating: instances are being replaced or restarted, one at a time.

@@ -143,11 +143,14 @@ type PostgreSQLSynchronous struct {
 }
 
 // PostgreSQLBootstrap says how the data directory is made.
+// +kubebuilder:validation:XValidation:rule="has(self.initdb) != has(self.pgBasebackup)",message="bootstrap: must have one of initdb, which makes empty databases, and pgBasebackup, which copies those of a server; not both"
 type PostgreSQLBootstrap struct {
-	// initdb makes an empty database cluster.
+	// initdb makes an empty database cluster. It is the default where bootstrap is not given.
 	// +optional
-	// +kubebuilder:default={}
 	Initdb PostgreSQLInitdb `json:"initdb,omitzero"`
+	// pgBasebackup makes the data a copy of another server's, which runs and goes on running.
+	// +optional
+	PgBasebackup *PostgreSQLPgBasebackup `json:"pgBasebackup,omitempty"`
 }
 
 // PostgreSQLInitdb are the options of initdb. The encoding is that of the locale, UTF8 by default, and pages have checksums.

@@ -62,7 +62,7 @@ type Identifier string
 // +kubebuilder:validation:XValidation:rule="!has(self.autoGrow) || quantity(string(self.autoGrow.max)).compareTo(quantity(string(self.storage))) >= 0",message="autoGrow.max: must not be below storage"
 // +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storageClassName: can't be changed, since a volume can't change its class"
 // +kubebuilder:validation:XValidation:rule="(has(self.image) && self.image.matches('^[^@]*:[^/@]*alpine')) == (has(oldSelf.image) && oldSelf.image.matches('^[^@]*:[^/@]*alpine'))",message="image: can't be changed between one based on Debian and one based on Alpine, since the data belong to another user and may be sorted in another way; make a new PostgreSQL and copy the data with pg_dump"
-// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap.initdb.icuLocale) || int(self.version.split('.')[0]) >= 15",message="bootstrap.initdb.icuLocale: needs version 15 or later"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap.initdb) || !has(self.bootstrap.initdb.icuLocale) || int(self.version.split('.')[0]) >= 15",message="bootstrap.initdb.icuLocale: needs version 15 or later"
 type PostgreSQLSpec struct {
 	// version of PostgreSQL: "13" to "18", or a minor version such as "16.4". The first number can't be changed later.
 	// +required
@@ -163,7 +163,7 @@ type PostgreSQLSpec struct {
 
 	// bootstrap says how the first instance makes the data directory. It can't be changed.
 	// +optional
-	// +kubebuilder:default={}
+	// +kubebuilder:default={initdb: {}}
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="bootstrap: can't be changed, since the data directory is made once"
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Bootstrap"
 	Bootstrap PostgreSQLBootstrap `json:"bootstrap,omitzero"`

@@ -19,6 +19,18 @@ type rule struct {
 	field, message string
 }
 
+// from is a spec that copies a server, with one field of that set.
+func from(field string) string {
+	name, _, _ := strings.Cut(field, ":")
+	fields := []string{field}
+	for _, usual := range []string{"host: a", "user: b", "passwordSecret: {name: old}", "caSecret: {name: old}"} {
+		if !strings.HasPrefix(usual, name+":") {
+			fields = append(fields, usual)
+		}
+	}
+	return "bootstrap: {pgBasebackup: {" + strings.Join(fields, ", ") + "}}"
+}
+
 var rules = []rule{
 	{`version: "16.4"`, []string{`version: "12"`, `version: "19"`, `version: new`, `version: "16."`, `version: "9.6"`},
 		"spec.version", "version: must be 13, 14, 15, 16, 17 or 18"},
@@ -69,6 +81,25 @@ var rules = []rule{
 		"spec.bootstrap.initdb.locale", "locale: must be the name of a locale"},
 	{`bootstrap: {initdb: {icuLocale: und-u-ks-level2}}`, []string{`bootstrap: {initdb: {icuLocale: "a b"}}`, `bootstrap: {initdb: {icuLocale: --x}}`},
 		"spec.bootstrap.initdb.icuLocale", "icuLocale: must be the name of a locale of ICU"},
+	{`bootstrap: {pgBasebackup: {host: db.example.com, user: copier, passwordSecret: {name: old}, sslMode: require}}`,
+		[]string{`bootstrap: {}`, `bootstrap: {initdb: {}, pgBasebackup: {host: a, user: b, passwordSecret: {name: old}, sslMode: require}}`},
+		"spec.bootstrap", "bootstrap: must have one of initdb"},
+	{`bootstrap: {pgBasebackup: {host: a, user: b, clientCertificateSecret: {name: old}, sslMode: require}}`,
+		[]string{`bootstrap: {pgBasebackup: {host: a, user: b, sslMode: require}}`},
+		"spec.bootstrap.pgBasebackup", "pgBasebackup: needs passwordSecret or clientCertificateSecret"},
+	{`bootstrap: {pgBasebackup: {host: a, user: b, passwordSecret: {name: old}, caSecret: {name: old, key: root.crt}}}`,
+		[]string{`bootstrap: {pgBasebackup: {host: a, user: b, passwordSecret: {name: old}}}`, `bootstrap: {pgBasebackup: {host: a, user: b, passwordSecret: {name: old}, sslMode: verify-ca}}`},
+		"spec.bootstrap.pgBasebackup", "pgBasebackup.caSecret: must name the authority"},
+	{from(`host: "fd00::7"`), []string{from(`host: "a b"`), from(`host: "a,b"`), from(`host: /run/x`), from(`host: -a`), from(`host: "a' password=b"`), from(`host: a_b`), from(`host: "a\nb"`)},
+		"spec.bootstrap.pgBasebackup.host", "host: must be one DNS name or address"},
+	{from(`user: Copier_2@x-y.z`), []string{from(`user: "a b"`), from(`user: -a`), from(`user: "a'b"`), from(`user: "2a"`), from(`user: "a\nb"`)},
+		"spec.bootstrap.pgBasebackup.user", "user: must be the name of a role"},
+	{from(`passwordSecret: {name: old.server-1}`), []string{from(`passwordSecret: {name: Old}`), from(`passwordSecret: {name: "../x"}`)},
+		"spec.bootstrap.pgBasebackup.passwordSecret.name", "name: must be the name of a Secret"},
+	{from(`passwordSecret: {name: old, key: POSTGRES_PASSWORD}`), []string{from(`passwordSecret: {name: old, key: ..}`), from(`passwordSecret: {name: old, key: a/b}`)},
+		"spec.bootstrap.pgBasebackup.passwordSecret.key", "key: must be a key of a Secret"},
+	{from(`sslMode: verify-ca`), []string{from(`sslMode: disable`), from(`sslMode: prefer`)},
+		"spec.bootstrap.pgBasebackup.sslMode", "Unsupported value"},
 	{`lease: {duration: 20s, fence: 16s}`, []string{`lease: {duration: 9s}`, `lease: {fence: 7500ms}`, `lease: {duration: 20s, fence: 17s}`},
 		"spec.lease", "lease.fence: with the 2s that the primary may need to stop"},
 	{`lease: {renew: 2s, fence: 6s}`, []string{`lease: {renew: 2500ms}`}, "spec.lease", "lease.renew: must be at most a third of fence"},
@@ -126,6 +157,7 @@ var changes = []struct {
 	{`storageClassName: fast`, `storageClassName: fast`, rule{"", []string{`storageClassName: slow`, ``}, "spec", "storageClassName: can't be changed"}},
 	{`databaseName: shop`, `databaseName: shop`, rule{"", []string{`databaseName: other`, ``}, "spec.databaseName", "databaseName: can't be changed"}},
 	{``, `bootstrap: {initdb: {locale: C.UTF-8}}`, rule{"", []string{`bootstrap: {initdb: {locale: C}}`}, "spec.bootstrap", "bootstrap: can't be changed"}},
+	{from(`port: 5433`), from(`port: 5433`), rule{"", []string{from(`port: 5432`), ``, `bootstrap: {initdb: {}}`}, "spec.bootstrap", "bootstrap: can't be changed"}},
 }
 
 func TestChanges(t *testing.T) {

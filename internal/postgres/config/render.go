@@ -253,12 +253,19 @@ func (u *Upstream) ConnInfo(name, dbname string) string {
 	if _, err := netip.ParseAddr(u.Host); err == nil {
 		mode, address = "verify-ca", "" // libpq compares addresses with certificates from version 15 on only
 	}
-	pairs := []struct{ key, value string }{
+	return connString([]pair{
 		{"host", u.Host}, {"hostaddr", address}, {"port", strconv.Itoa(cmp.Or(u.Port, 5432))}, {"user", ReplicationUser}, {"dbname", dbname},
 		{"sslmode", mode}, {"sslcert", u.CertFile}, {"sslkey", u.KeyFile}, {"sslrootcert", u.CAFile}, {"gssencmode", "disable"},
 		{"application_name", name}, {"connect_timeout", "5"},
 		{"keepalives_idle", "5"}, {"keepalives_interval", "2"}, {"keepalives_count", "3"}, {"tcp_user_timeout", "10000"},
-	}
+	})
+}
+
+// pair is one of libpq's settings.
+type pair struct{ key, value string }
+
+// connString leaves out the pairs without a value.
+func connString(pairs []pair) string {
 	var parts []string
 	for _, p := range pairs {
 		if p.value != "" {

@@ -68,6 +68,8 @@ func (s *Server) signalFile(name string, wanted bool) error {
 const (
 	standbySignal  = "standby.signal"
 	recoverySignal = "recovery.signal"
+	// autoConf is what ALTER SYSTEM writes.
+	autoConf = "postgresql.auto.conf"
 )
 
 // SetStandby decides whether the server, when it is started, is a standby.

@@ -131,7 +131,7 @@ func (s *Server) clearLeftovers() error {
 // resetAutoConf takes away what ALTER SYSTEM wrote: it would win over the configuration. What it was is logged.
 func (s *Server) resetAutoConf() error {
 	const comment = "# Fettle does not use this file: ALTER SYSTEM has no lasting effect. Use the parameters of the PostgreSQL object.\n"
-	path := filepath.Join(s.DataDir(), "postgresql.auto.conf")
+	path := filepath.Join(s.DataDir(), autoConf)
 	content, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

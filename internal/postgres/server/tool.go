@@ -21,6 +21,10 @@ type toolOptions struct {
 	locks bool
 	// quiet keeps its output out of the log.
 	quiet bool
+	// password is in the environment of the program, and nowhere else; "" for none.
+	password string
+	// output receives what it writes to its standard output, instead of the caller; said what it says.
+	output, said io.Writer
 }
 
 // tool runs one of PostgreSQL's programs to its end, and gives what it wrote to its standard output. The error has the
@@ -32,6 +36,9 @@ func (s *Server) tool(ctx context.Context, o toolOptions, name string, arguments
 	}
 	cmd := exec.CommandContext(ctx, program, arguments...) //nolint:gosec // a program of the image, without a shell
 	cmd.Env, cmd.Dir = s.environment(), s.options.Run
+	if o.password != "" {
+		cmd.Env = append(cmd.Env, "PGPASSWORD="+o.password)
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.options.Credential, Setsid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
@@ -49,6 +56,9 @@ func (s *Server) tool(ctx context.Context, o toolOptions, name string, arguments
 		said.log = io.Discard
 	}
 	cmd.Stdout, cmd.Stderr = &output, said
+	if o.output != nil {
+		cmd.Stdout, cmd.Stderr = o.output, io.MultiWriter(said, o.said)
+	}
 	if err := run(cmd); err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()

@@ -25,7 +25,7 @@ type CA struct {
 	key  *ecdsa.PrivateKey
 }
 
-// NewCA makes one, with the certificates of a server at 127.0.0.1 and of config.ReplicationUser.
+// NewCA makes one, with the certificates of a server at 127.0.0.1, or localhost, and of config.ReplicationUser.
 func NewCA(t testing.TB) *CA {
 	t.Helper()
 	ca := &CA{dir: Dir(t)}
@@ -33,7 +33,7 @@ func NewCA(t testing.TB) *CA {
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, Subject: pkix.Name{CommonName: "test CA"},
 	})
 	ca.sign(t, "server", &x509.Certificate{
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, Subject: pkix.Name{CommonName: "server"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, Subject: pkix.Name{CommonName: "server"},
 	})
 	ca.Client(t, config.ReplicationUser)
 	return ca

@@ -1,0 +1,147 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fettle-dev/fettle/internal/postgres/config"
+	"github.com/fettle-dev/fettle/internal/postgres/server"
+	"github.com/fettle-dev/fettle/internal/testenv/testpg"
+)
+
+// external is a foreign server as its copier sees it.
+func external(f *testpg.Foreign, ca *testpg.CA) server.External {
+	return server.External{
+		External:        config.External{Host: "localhost", Port: f.Port, User: "copier", SSLMode: "verify-full", CAFile: ca.File("ca.crt")},
+		Password:        "it's: a\\secret", // nothing of it means anything
+		ApplicationName: "shop-0",
+	}
+}
+
+// foreign is a server with all that must not come along.
+func foreign(t *testing.T, ca *testpg.CA) *testpg.Foreign {
+	t.Helper()
+	f := testpg.NewForeign(t, ca, "synchronous_standby_names = 'nobody'\nsynchronous_commit = local\nmax_connections = 250\n")
+	f.SQL(t, "postgres",
+		`CREATE ROLE copier LOGIN REPLICATION PASSWORD 'it''s: a\secret'`, `CREATE ROLE reader LOGIN PASSWORD 'x'`, `CREATE ROLE stranger LOGIN REPLICATION PASSWORD 'x'`,
+		`CREATE ROLE certified LOGIN REPLICATION`, `CREATE ROLE app SUPERUSER LOGIN PASSWORD 'old'`, `CREATE DATABASE shop OWNER app`,
+		`SELECT pg_create_physical_replication_slot('theirs', true)`, `ALTER SYSTEM SET primary_slot_name = 'theirs'`, `ALTER SYSTEM SET restore_command = 'false'`)
+	f.SQL(t, "shop", `CREATE TABLE t AS SELECT g FROM generate_series(1, 1000) g`)
+	return f
+}
+
+// TestExternalObstacles has each thing go wrong that a user can put right, at a real server.
+func TestExternalObstacles(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	ca, other := testpg.NewCA(t), testpg.NewCA(t)
+	ca.Client(t, "certified")
+	f, i := foreign(t, ca), testpg.New(t, "shop-0")
+	for _, c := range []struct {
+		name   string
+		change func(*server.External)
+		kind   server.ObstacleKind // "" for none
+		says   string
+	}{
+		{"all is well", func(*server.External) {}, "", ""},
+		{"an address and its certificate's authority", func(e *server.External) { e.Host, e.SSLMode = "127.0.0.1", "verify-ca" }, "", ""},
+		{"encrypted, and no more", func(e *server.External) { e.SSLMode, e.CAFile = "require", "" }, "", ""},
+		{"a certificate instead of a password", func(e *server.External) {
+			e.User, e.Password, e.CertFile, e.KeyFile = "certified", "", ca.File("certified.crt"), ca.File("certified.key")
+		}, "", ""},
+		{"no certificate", func(e *server.External) { e.User = "certified" }, server.Refused, "clientCertificateSecret"},
+		{"no name", func(e *server.External) { e.Host = "nowhere.invalid" }, server.Unreachable, "DNS"},
+		{"nobody listens", func(e *server.External) { e.Port = testpg.Port(t) }, server.Unreachable, "nobody takes connections"},
+		{"another password", func(e *server.External) { e.Password = "wrong" }, server.Refused, "passwordSecret"},
+		{"no password", func(e *server.External) { e.Password = "" }, server.Refused, "passwordSecret"},
+		{"no such role", func(e *server.External) { e.User = "nobody" }, server.Refused, "nobody"},
+		{"may not replicate", func(e *server.External) { e.User, e.Password = "reader", "x" }, server.Refused, `ALTER ROLE "reader" REPLICATION`},
+		{"not let in", func(e *server.External) { e.User, e.Password = "stranger", "x" }, server.Refused, "hostssl replication stranger"},
+		{"another authority", func(e *server.External) { e.CAFile = other.File("ca.crt") }, server.Untrusted, "authority"},
+		{"no authority", func(e *server.External) { e.CAFile = "/nonexistent" }, server.Untrusted, "caSecret"},
+	} {
+		e := external(f, ca)
+		c.change(&e)
+		identity, err := i.Examine(ctx, e)
+		if c.kind == "" {
+			if err != nil || identity.SystemID != f.Ask(t, "postgres", "SELECT system_identifier::text FROM pg_control_system()") || identity.Checksums {
+				t.Errorf("%s: %+v, %v", c.name, identity, err)
+			}
+			continue
+		}
+		obstacle, ok := errors.AsType[*server.Obstacle](err)
+		if !ok || obstacle.Kind != c.kind || !strings.Contains(obstacle.What, c.says) {
+			t.Errorf("%s: %v, want %s with %q", c.name, err, c.kind, c.says)
+			continue
+		}
+		if e.Password != "" && e.Password != "x" && strings.Contains(err.Error()+obstacle.Words.Error()+i.Log.String(), e.Password) {
+			t.Errorf("%s: the password is told: %v", c.name, err)
+		}
+	}
+	space := testpg.Dir(t)
+	f.SQL(t, "postgres", "CREATE TABLESPACE fast LOCATION '"+space+"'")
+	before, _ := os.ReadDir(space)
+	_, err := i.Examine(ctx, external(f, ca))
+	if obstacle, ok := errors.AsType[*server.Obstacle](err); !ok || obstacle.Kind != server.Unsuitable || !strings.Contains(obstacle.What, "tablespaces") {
+		t.Errorf("tablespaces: %v", err)
+	}
+	if after, _ := os.ReadDir(space); len(after) != len(before) {
+		t.Errorf("something was written into a tablespace: %v", after)
+	}
+	for _, dir := range []string{i.DataDir(), i.CloneDir()} {
+		if _, err := os.Stat(dir); !os.IsNotExist(err) {
+			t.Errorf("%s is there: %v", dir, err)
+		}
+	}
+}
+
+// TestImport copies a foreign server and has the copy be a primary of its own: on a timeline of its own, and with nothing of
+// how the source was run.
+func TestImport(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	ca := testpg.NewCA(t)
+	f, i := foreign(t, ca), testpg.New(t, "shop-0")
+	ca.Secure(i)
+	must(t, os.MkdirAll(filepath.Join(i.CloneDir(), "base"), 0o700)) // as an agent that was killed would have left it
+	must(t, i.Import(ctx, external(f, ca)))
+	if err := i.Import(ctx, external(f, ca)); err == nil || !strings.Contains(err.Error(), "already") {
+		t.Errorf("data that are there were copied over: %v", err)
+	}
+	if standby, err := i.Standby(); err != nil || !standby {
+		t.Errorf("a copy that is no standby: %v, %v", standby, err)
+	}
+	if slots, err := os.ReadDir(filepath.Join(i.DataDir(), "pg_replslot")); err != nil || len(slots) != 0 {
+		t.Errorf("slots came along: %v, %v", slots, err)
+	}
+	for _, name := range []string{"postgresql.conf", "pg_hba.conf", "postgresql.auto.conf"} {
+		content, err := os.ReadFile(filepath.Join(i.DataDir(), name))
+		must(t, err)
+		if strings.Contains(string(content), "=") || strings.Contains(string(content), "hostssl") {
+			t.Errorf("%s came along: %s", name, content)
+		}
+	}
+	control, err := i.ControlData(ctx)
+	must(t, err)
+	i.Settings.Minimums = control.Minimums
+	i.Start(t)
+	s := i.Session(t)
+	if s := status(t, s); !s.InRecovery || s.Receiver != nil {
+		t.Errorf("before its promotion: %+v", s)
+	}
+	must(t, i.Process().Promote())
+	must(t, s.WaitPrimary(ctx))
+	must(t, s.Prepare(ctx))
+	must(t, s.Heartbeat(ctx))
+	if now := status(t, s); now.InRecovery || now.Timeline != 2 {
+		t.Errorf("the copy is on timeline %d, and in recovery: %v", now.Timeline, now.InRecovery)
+	}
+	if left := f.Ask(t, "postgres", "SELECT count(*)::text FROM pg_replication_slots WHERE slot_name <> 'theirs'"); left != "0" {
+		t.Errorf("%s slots were left on the source", left)
+	}
+}
