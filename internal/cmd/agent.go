@@ -55,6 +55,7 @@ func (o *agentOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Volume, "volume", "/data", "folder of the data's volume")
 	flags.StringVar(&o.Run, "run-dir", "/run/fettle", "folder for sockets and rendered files")
 	flags.StringVar(&o.TLS, "tls-dir", "/etc/fettle/tls", "folder with the certificates: server/ and replication/")
+	flags.StringVar(&o.Source, "source-dir", "/etc/fettle/source", "folder with what opens the server that the first data are copied from")
 	flags.StringVar(&o.Bind, "bind-address", "", "address to listen on; all by default")
 	flags.IntVar(&o.PostgresPort, "postgres-port", 5432, "port of PostgreSQL, of all instances")
 	flags.IntVar(&o.PeerPort, "peer-port", peer.Port, "port of the agents, of all instances")

@@ -62,7 +62,7 @@ func (i *instance) start() {
 	c := i.cluster
 	host, _, _ := net.SplitHostPort(i.address(0))
 	command := exec.Command(program, "agent", "--volume", filepath.Join(i.dir, "data"), "--run-dir", filepath.Join(i.dir, "run"),
-		"--tls-dir", filepath.Join(i.dir, "tls"), "--bind-address", host, "--debug",
+		"--tls-dir", filepath.Join(i.dir, "tls"), "--source-dir", filepath.Join(i.dir, "source"), "--bind-address", host, "--debug",
 		"--postgres-port", strconv.Itoa(c.ports[0]), "--peer-port", strconv.Itoa(c.ports[1]),
 		"--probe-port", strconv.Itoa(c.ports[2]), "--metrics-port", strconv.Itoa(c.ports[3]),
 		"--peer-host", fmt.Sprintf("127.%d.%d.{ordinal}", c.network, i.ordinal))

@@ -58,3 +58,11 @@ type PostgreSQLSecretKey struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[-A-Za-z0-9_.]*[-A-Za-z0-9_]$')",message="key: must be a key of a Secret: letters, digits, '-', '_' and '.'"
 	Key string `json:"key,omitempty"`
 }
+
+// KeyOr is the key, or the usual one.
+func (k *PostgreSQLSecretKey) KeyOr(usual string) string {
+	if k.Key == "" {
+		return usual
+	}
+	return k.Key
+}

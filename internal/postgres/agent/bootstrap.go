@@ -10,6 +10,14 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
+// firstData makes the data directory of a new cluster: an empty one, or a copy of a server.
+func (a *Agent) firstData(object *databasev1alpha1.PostgreSQL) func(context.Context) error {
+	if object.Spec.Bootstrap.PgBasebackup != nil {
+		return a.imported(object)
+	}
+	return a.initdb(object)
+}
+
 // initdb makes the data directory of a new cluster as the object asks, with programs of the version that it asks for alone.
 func (a *Agent) initdb(object *databasev1alpha1.PostgreSQL) func(context.Context) error {
 	initdb := object.Spec.Bootstrap.Initdb

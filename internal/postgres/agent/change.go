@@ -97,7 +97,7 @@ func (a *Agent) notStarted(err error) {
 
 // promote ends recovery, if the Lease still allows it.
 func (a *Agent) promote(after uint32, at time.Duration) {
-	process, timeline := a.process, a.own.Position.Timeline
+	process, timeline, vet := a.process, a.own.Position.Timeline, a.vetImported()
 	slots := slotsFor(a.options.Cluster, a.options.Pod, a.config.Instances)
 	a.own.Role = election.Primary
 	a.become(election.Promoting, at)
@@ -106,7 +106,10 @@ func (a *Agent) promote(after uint32, at time.Duration) {
 	a.begin("promote", func(ctx context.Context) func() {
 		a.fence.Guard(process)
 		made := a.ensureSlots(ctx, slots)
-		err := a.reserve(timeline, after)
+		err := vet(ctx)
+		if err == nil {
+			err = a.reserve(timeline, after)
+		}
 		if err == nil {
 			err = a.fence.Allow(ctx)
 		}
@@ -144,6 +147,7 @@ func (a *Agent) ensureSlots(ctx context.Context, slots []string) <-chan struct{}
 func (a *Agent) notPromoted(err error) {
 	a.log.Error("promote", "error", err.Error())
 	a.rest = now() + pause
+	a.obstructed(err)
 	if a.own.Process == election.Promoting {
 		a.own.Role = election.Standby
 		a.become(election.Up, now())
@@ -158,6 +162,7 @@ func (a *Agent) isPrimary(process *server.Process, status sample, err error, aft
 	a.become(election.Up, at)
 	a.newEpoch()
 	a.counts.promotions.Add(1)
+	a.origin = originNews{}
 	if err == nil {
 		a.sampled(status)
 		a.log.Info("promoted", "timeline", a.own.Position.Timeline)

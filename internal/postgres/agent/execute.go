@@ -45,7 +45,7 @@ func (a *Agent) change(action election.Action, at time.Duration) {
 	case election.SetSync:
 		a.setSync(action.Quorum)
 	case election.InitDB:
-		a.work(election.Initializing, "", a.initdb(a.spec))
+		a.work(election.Initializing, "", a.firstData(a.spec))
 	case election.Clone:
 		a.work(election.Cloning, "", func(ctx context.Context) error { return a.clone(ctx, action.Source, false) })
 	case election.Reclone:

@@ -26,6 +26,8 @@ type Options struct {
 	// Volume is the folder with the data, which lasts; Run is one for sockets and rendered files, which need not. TLS has
 	// the folders server and replication, with tls.crt, tls.key and ca.crt each.
 	Volume, Run, TLS string
+	// Source is the folder with password, ca.crt, tls.crt and tls.key for spec.bootstrap.pgBasebackup: those that it names.
+	Source string
 	// Bind is the address to listen on; all by default.
 	Bind string
 	// The ports of PostgreSQL, of the agents' protocol, of the probes and of the metrics.

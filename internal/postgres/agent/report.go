@@ -37,6 +37,9 @@ func (a *Agent) publish(d election.Decision, in election.Input) {
 		DiskFree: uint64(max(a.disk.Free, 0)), DiskTotal: uint64(max(a.disk.Size, 0)), //nolint:gosec // not below 0
 		Message: a.message(d),
 	}
+	if a.origin.message != "" && status.Message == a.origin.message {
+		status.Reason = a.origin.reason
+	}
 	if own.Process == election.Up {
 		status.Role, status.Replayed, status.Receiver, status.PendingRestart = peer.Replica, s.Replayed, own.Receiving, s.PendingRestart
 		if own.Role == election.Primary {
@@ -101,6 +104,8 @@ func (a *Agent) message(d election.Decision) string {
 		return d.Reason + " (" + a.trouble[:min(len(a.trouble), maxTrouble)] + ")"
 	case d.Blocked, a.own.Severed > 0:
 		return d.Reason
+	case a.origin.message != "":
+		return a.origin.message
 	case a.own.FullDisk:
 		return "the volume of " + a.options.Pod + " is full: raise spec.storage, or make space on it"
 	case a.own.Process != election.Up && a.trouble != "":

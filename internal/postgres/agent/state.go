@@ -66,6 +66,8 @@ type state struct {
 	// urgentSince is since when something may be decided soon; 0 when nothing is.
 	urgentSince time.Duration
 	trouble     string
+	// origin is what becomes of the copy that the cluster's first data are; zero when there is nothing to say.
+	origin originNews
 	// useless is what is wrong with the certificates.
 	useless string
 	// segment is what PostgreSQL's log takes of the volume at once, in bytes; 0 when that is not known.

@@ -35,6 +35,7 @@ func (a *Agent) work(kind election.Work, done string, do func(ctx context.Contex
 				a.trouble = oneLine(err.Error())
 				a.log.Error(string(kind), "error", err.Error())
 				a.rest, a.failures = now()+backOff(a.failures), a.failures+1
+				a.obstructed(err)
 				return
 			}
 			a.failures = 0

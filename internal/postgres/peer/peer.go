@@ -64,6 +64,8 @@ type Status struct {
 	Ready bool `json:"ready"`
 	// Message says what is wrong or waited for and what to do, in one sentence; empty if all is well.
 	Message string `json:"message,omitempty"`
+	// Reason says it in one word, as a condition has it, where the message is about the server that the first data are a copy of.
+	Reason string `json:"reason,omitempty"`
 
 	// Data is true when there is a data directory; SystemID, Timeline and the positions are of it.
 	Data     bool         `json:"data"`

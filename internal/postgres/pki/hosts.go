@@ -1,5 +1,7 @@
 package pki
 
+import "strings"
+
 // Hosts are the names that a cluster's instances serve under: its three Services, and every pod by a wildcard, so that
 // scaling needs no new certificate.
 func Hosts(cluster, namespace string) []string {
@@ -16,4 +18,17 @@ func Hosts(cluster, namespace string) []string {
 // qualified names end in .svc, and in the cluster domain that nearly all clusters have.
 func qualified(name string) []string {
 	return []string{name + ".svc", name + ".svc.cluster.local"}
+}
+
+// IsHost says that a name leads to the cluster's own Services or pods, as it is written inside of the namespace or with it.
+func IsHost(cluster, namespace, name string) bool {
+	pods := cluster + "-pods"
+	service, rest, _ := strings.Cut(strings.TrimSuffix(strings.ToLower(name), "."), ".")
+	if second, after, _ := strings.Cut(rest, "."); second == pods {
+		service, rest = second, after
+	}
+	if service != cluster && service != cluster+"-ro" && service != pods {
+		return false
+	}
+	return rest == "" || rest == namespace || rest == namespace+".svc" || strings.HasPrefix(rest, namespace+".svc.")
 }

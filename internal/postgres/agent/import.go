@@ -1,0 +1,163 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/config"
+	"github.com/fettle-dev/fettle/internal/postgres/pki"
+	"github.com/fettle-dev/fettle/internal/postgres/server"
+)
+
+const (
+	// costlyPause is the time between two tries that put the source to some work, or that will hardly succeed.
+	costlyPause = 2 * time.Minute
+	// askTime bounds a look at a copy before it is promoted.
+	askTime = 5 * time.Second
+)
+
+// originNews is what the operator is told of the server that the first data are a copy of: a reason, and a sentence.
+type originNews struct{ reason, message string }
+
+// imported makes the data directory of a new cluster a copy of the server that the object names. It becomes that of a standby
+// without an upstream, which the election then has promoted: so the cluster is on a timeline of its own.
+func (a *Agent) imported(object *databasev1alpha1.PostgreSQL) func(context.Context) error {
+	from := object.Spec.Bootstrap.PgBasebackup
+	wrong := a.sameMajor(object)
+	return func(ctx context.Context) error {
+		if wrong != nil {
+			return wrong
+		}
+		if pki.IsHost(a.options.Cluster, a.options.Namespace, from.Host) {
+			return &server.Obstacle{Kind: server.Unsuitable, What: from.Host + " is this PostgreSQL itself: name the server to copy as host"}
+		}
+		source, done, err := a.external(from)
+		if err != nil {
+			return err
+		}
+		defer done()
+		return a.importFrom(ctx, source)
+	}
+}
+
+// importFrom looks at the source, says so when the copy begins, and copies it. What the last try met is told until then, so
+// that the status does not change with every try.
+func (a *Agent) importFrom(ctx context.Context, source server.External) error {
+	identity, err := a.server.Examine(ctx, source)
+	if err != nil {
+		return err
+	}
+	what := fmt.Sprintf("%s (PostgreSQL %s, system identifier %s)", source.Address(), identity.Version, identity.SystemID)
+	a.log.Info("copy", "source", what)
+	a.post(func() {
+		a.trouble = ""
+		a.origin = originNews{databasev1alpha1.ReasonCopying, "copies the data of " + source.Address()}
+	})
+	if err := a.unmark(); err != nil {
+		return err
+	}
+	if err := a.server.Import(ctx, source); err != nil {
+		return err
+	}
+	a.post(func() {
+		a.origin.message = "starts with the data of " + source.Address()
+		a.events.Normal("Copied", "the data of "+a.options.Pod+" are a copy of "+what)
+		if !identity.Checksums {
+			a.events.Warn("NoChecksums", "the data of "+source.Address()+
+				" have no checksums, and so has their copy: damage of the volumes may go unnoticed; data that are moved by pg_dump have them")
+		}
+	})
+	return nil
+}
+
+// obstructed notes what is in the way of the cluster's first data.
+func (a *Agent) obstructed(err error) {
+	obstacle, ok := errors.AsType[*server.Obstacle](err)
+	if !ok {
+		return
+	}
+	a.origin = originNews{string(obstacle.Kind), oneLine(obstacle.What)}
+	if obstacle.Words != nil {
+		a.log.Warn("source", "reason", a.origin.reason, "error", oneLine(obstacle.Words.Error()))
+	}
+	if obstacle.Costly {
+		a.rest = max(a.rest, now()+costlyPause)
+	}
+}
+
+// external is the source with what opens it, which done takes away.
+func (a *Agent) external(from *databasev1alpha1.PostgreSQLPgBasebackup) (source server.External, done func(), err error) {
+	source = server.External{
+		External:        config.External{Host: from.Host, Port: int(from.Port), User: from.User, SSLMode: from.SSLMode},
+		ApplicationName: a.options.Pod,
+	}
+	keys := filepath.Join(a.options.Run, "source")
+	done = func() { _ = os.RemoveAll(keys) } // tried again before the next copy; it lies in memory or on the pod's own disk
+	done()
+	if ref := from.CASecret; ref != nil {
+		source.CAFile = a.sourceFile("ca.crt")
+		_, err = a.secret("ca.crt", ref.Name, ref.KeyOr("ca.crt"))
+	}
+	if ref := from.PasswordSecret; ref != nil && err == nil {
+		var password []byte
+		password, err = a.secret("password", ref.Name, ref.KeyOr("password"))
+		source.Password = strings.TrimRight(string(password), "\r\n") // of a file, of which the last line ends
+	}
+	if ref := from.ClientCertificateSecret; ref != nil && err == nil {
+		// A mounted Secret belongs to root and its group may read it, which older versions of libpq refuse for a key.
+		source.CertFile, source.KeyFile = filepath.Join(keys, "tls.crt"), filepath.Join(keys, "tls.key")
+		for _, name := range []string{"tls.crt", "tls.key"} {
+			content, failure := a.secret(name, ref.Name, name)
+			if failure == nil {
+				failure = replaceFile(filepath.Join(keys, name), content)
+			}
+			err = errors.Join(err, failure)
+		}
+	}
+	if err != nil {
+		done()
+	}
+	return source, done, err
+}
+
+func (a *Agent) sourceFile(name string) string { return filepath.Join(a.options.Source, name) }
+
+// secret reads what is mounted of a Secret, which may not be there yet.
+func (a *Agent) secret(file, name, key string) ([]byte, error) {
+	content, err := os.ReadFile(a.sourceFile(file))
+	if err == nil && len(content) > 0 {
+		return content, nil
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("Secret %q: %w", name, err) //nolint:staticcheck // it is the name of a kind
+	}
+	return nil, &server.Obstacle{Kind: server.NoSecret, What: fmt.Sprintf(
+		"spec.bootstrap.pgBasebackup: Secret %q does not exist, or has nothing under its key %q: create it; the pod sees it after a minute or two", name, key)}
+}
+
+// vetImported looks at a copy before it is promoted for the first time: afterwards it is too late. Of a cluster that had a
+// primary nothing is asked.
+func (a *Agent) vetImported() func(context.Context) error {
+	if a.spec == nil || a.spec.Spec.Bootstrap.PgBasebackup == nil || a.observation.Lease.Primary != "" {
+		return func(context.Context) error { return nil }
+	}
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, askTime)
+		defer cancel()
+		unfit, err := a.acting.Unfit(ctx)
+		if err != nil {
+			return fmt.Errorf("look at the copy: %w", err)
+		}
+		if unfit != "" {
+			return &server.Obstacle{Kind: server.Unsuitable, Costly: true, What: unfit +
+				". Put that right on the source, then delete this PostgreSQL with its claims and make it again"}
+		}
+		return nil
+	}
+}
