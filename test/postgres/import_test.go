@@ -24,7 +24,7 @@ func newForeign(t *testing.T, ca *testpg.CA) *testpg.Foreign {
 	f := testpg.NewForeign(t, ca, "synchronous_standby_names = 'nobody'\nsynchronous_commit = local\nmax_connections = 250\n")
 	f.SQL(t, "postgres", `CREATE ROLE copier LOGIN REPLICATION PASSWORD 'ours, ''not'' theirs'`, `CREATE ROLE ledger SUPERUSER LOGIN CONNECTION LIMIT 7 PASSWORD 'old'`,
 		`CREATE DATABASE ledger`, `SELECT pg_create_physical_replication_slot('theirs', true)`, `ALTER SYSTEM SET primary_slot_name = 'theirs'`)
-	f.SQL(t, "ledger", `CREATE TABLE rows (id int PRIMARY KEY)`, `GRANT SELECT ON rows TO PUBLIC`, `INSERT INTO rows SELECT g FROM generate_series(1, 1000) g`)
+	f.SQL(t, "ledger", `CREATE TABLE copied (id int PRIMARY KEY)`, `GRANT SELECT ON copied TO PUBLIC`, `INSERT INTO copied SELECT g FROM generate_series(1, 1000) g`)
 	return f
 }
 
@@ -54,7 +54,7 @@ func writeOn(t *testing.T, f *testpg.Foreign) (end func()) {
 	go func() {
 		defer close(ended)
 		for ctx.Err() == nil {
-			f.SQL(t, "ledger", `INSERT INTO rows SELECT max(id) + 1 FROM rows`)
+			f.SQL(t, "ledger", `INSERT INTO copied SELECT max(id) + 1 FROM copied`)
 			time.Sleep(5 * time.Millisecond)
 		}
 	}()
@@ -86,7 +86,7 @@ func TestImport(t *testing.T) {
 	says("SecretMissing", `"old"`)
 	first.open(t, ca, "wrong")
 	says("SourceRefused", "passwordSecret")
-	before := f.Ask(t, "ledger", "SELECT max(id)::text FROM rows")
+	before := f.Ask(t, "ledger", "SELECT max(id)::text FROM copied")
 	first.open(t, ca, foreignPassword)
 	if leader := c.settled(); leader != first {
 		t.Fatalf("%s leads", leader.pod)
@@ -102,7 +102,7 @@ func (c *cluster) imported(t *testing.T, f *testpg.Foreign, before string) {
 	t.Helper()
 	first := c.instances[0]
 	least, _ := strconv.Atoi(before)
-	if rows, _ := strconv.Atoi(first.read("SELECT CASE WHEN count(*) = max(id) THEN max(id) ELSE -1 END::text FROM rows")); rows < least {
+	if rows, _ := strconv.Atoi(first.read("SELECT CASE WHEN count(*) = max(id) THEN max(id) ELSE -1 END::text FROM copied")); rows < least {
 		t.Errorf("the copy has %d rows without a gap, and the source had %d before it began", rows, least)
 	}
 	status, ok := first.status()
@@ -110,11 +110,11 @@ func (c *cluster) imported(t *testing.T, f *testpg.Foreign, before string) {
 		t.Errorf("the copy: %+v", status)
 	}
 	for question, want := range map[string]string{
-		"SELECT string_agg(slot_name, ',') FROM pg_replication_slots":                   "fettle_1",
-		"SHOW synchronous_standby_names":                                                "",
-		"SHOW primary_slot_name":                                                        "",
+		"SELECT string_agg(slot_name, ',') FROM pg_replication_slots":                          "fettle_1",
+		"SHOW synchronous_standby_names":                                                       "",
+		"SHOW primary_slot_name":                                                               "",
 		"SELECT (rolsuper OR rolconnlimit <> -1)::text FROM pg_roles WHERE rolname = 'ledger'": "false",
-		"SELECT datdba::regrole::text FROM pg_database WHERE datname = 'ledger'":        "ledger",
+		"SELECT datdba::regrole::text FROM pg_database WHERE datname = 'ledger'":               "ledger",
 	} {
 		if is := first.read(question); is != want {
 			t.Errorf("%s: %q, want %q", question, is, want)
@@ -140,7 +140,7 @@ func (c *cluster) imported(t *testing.T, f *testpg.Foreign, before string) {
 func (c *cluster) restarted(t *testing.T) {
 	t.Helper()
 	first := c.instances[0]
-	rows := first.read("SELECT count(*)::text FROM rows")
+	rows := first.read("SELECT count(*)::text FROM copied")
 	if err := os.RemoveAll(filepath.Join(first.dir, "source")); err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func (c *cluster) restarted(t *testing.T) {
 		i.start()
 	}
 	leader := c.settled()
-	if now := leader.read("SELECT count(*)::text FROM rows"); now != rows {
+	if now := leader.read("SELECT count(*)::text FROM copied"); now != rows {
 		t.Errorf("%s rows, and %s before the restart", now, rows)
 	}
 }
