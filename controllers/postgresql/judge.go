@@ -70,6 +70,11 @@ func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 // firstReady tells of a primary that never was.
 func firstReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 	instances := seen.cluster.instances
+	for i := range instances {
+		if v, ok := ofSource(pg, &instances[i]); ok {
+			return v
+		}
+	}
 	first := max(0, slices.IndexFunc(instances, func(i instance) bool { return !i.ready() }))
 	if len(instances) == 0 || beingCreated(pg, &seen.cluster, &instances[first], seen.at) {
 		return no(databasev1alpha1.ReasonCreating, "the first instance is being started")
@@ -106,6 +111,9 @@ func instancesReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 
 // missing says why an instance that should serve does not.
 func missing(pg *databasev1alpha1.PostgreSQL, c *cluster, in *instance, at time.Time) verdict {
+	if v, ok := ofSource(pg, in); ok && troubleOf(in) == nil {
+		return v
+	}
 	switch bad := troubleOf(in); {
 	case in.status != nil && in.status.NeedsReclone:
 		return no(databasev1alpha1.ReasonRecloneNeeded, notReady(pg, in))

@@ -30,6 +30,7 @@ const (
 	volumeMemory      = "memory"
 	volumeServer      = "server-certificate"
 	volumeReplication = "replication-certificate"
+	volumeSource      = "source"
 
 	// secretMode lets the group of the pod read, as PostgreSQL wants of a key that root owns.
 	secretMode = 0o440
@@ -123,6 +124,9 @@ func postgres(pg *databasev1alpha1.PostgreSQL) *corev1ac.ContainerApplyConfigura
 			mount(volumeServer, "/etc/fettle/tls/server").WithReadOnly(true),
 			mount(volumeReplication, "/etc/fettle/tls/replication").WithReadOnly(true),
 		)
+	if pg.Spec.Bootstrap.PgBasebackup != nil {
+		c.WithVolumeMounts(mount(volumeSource, "/etc/fettle/source").WithReadOnly(true))
+	}
 	if len(pg.Spec.Resources.Limits)+len(pg.Spec.Resources.Requests)+len(pg.Spec.Resources.Claims) > 0 {
 		c.WithResources(mirror[corev1ac.ResourceRequirementsApplyConfiguration](pg.Spec.Resources))
 	}
@@ -148,10 +152,14 @@ func volumes(pg *databasev1alpha1.PostgreSQL) []*corev1ac.VolumeApplyConfigurati
 		return corev1ac.Volume().WithName(name).
 			WithSecret(corev1ac.SecretVolumeSource().WithSecretName(secretName).WithDefaultMode(secretMode))
 	}
-	return []*corev1ac.VolumeApplyConfiguration{
+	out := []*corev1ac.VolumeApplyConfiguration{
 		empty(volumeBin, ""), empty(volumeRun, ""), empty(volumeTmp, ""), empty(volumeMemory, corev1.StorageMediumMemory),
 		secret(volumeServer, serverSecret(pg)), secret(volumeReplication, clientSecret(pg)),
 	}
+	if from := pg.Spec.Bootstrap.PgBasebackup; from != nil {
+		out = append(out, corev1ac.Volume().WithName(volumeSource).WithProjected(opens(from)))
+	}
+	return out
 }
 
 // confined passes Pod Security "restricted", with a read-only root filesystem.

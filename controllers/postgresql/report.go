@@ -76,7 +76,7 @@ func (r *reconciler) announce(pg, before *databasev1alpha1.PostgreSQL) {
 }
 
 // progress are the reasons that tell of nothing but work under way.
-var progress = append([]string{databasev1alpha1.ReasonCreating}, updating...)
+var progress = append([]string{databasev1alpha1.ReasonCreating, databasev1alpha1.ReasonCopying}, updating...)
 
 // onlyProgress reports whether pg's status says no more than that something is under way: nothing that is wrong, and was not said
 // before. What the primary was told is written down at once, or it would be told again after a restart; so is another primary. In

@@ -50,8 +50,8 @@ func TestDesired(t *testing.T) {
 			golden(t, strings.TrimSuffix(path, ".yaml")+".golden.yaml", c.render(t))
 		})
 	}
-	if cases != 4 {
-		t.Errorf("%d cases, want 4", cases)
+	if cases != 5 {
+		t.Errorf("%d cases, want 5", cases)
 	}
 }
 

@@ -128,6 +128,8 @@ func describeOne(in *instance) databasev1alpha1.PostgreSQLInstance {
 		one.State = databasev1alpha1.InstanceReady
 	case bad != nil:
 		one.State, one.Message = databasev1alpha1.InstanceFailed, bad.message
+	case obstructed(in):
+		one.State = databasev1alpha1.InstanceFailed
 	}
 	if one.State == databasev1alpha1.InstanceStarting || one.State == databasev1alpha1.InstanceFailed {
 		one.Message = cmp.Or(told(in.status), one.Message)
@@ -248,7 +250,7 @@ var updating = []string{
 }
 
 func onlyCreating(ready *metav1.Condition) bool {
-	return ready.Reason == databasev1alpha1.ReasonCreating || ready.Status == metav1.ConditionUnknown
+	return ready.Reason == databasev1alpha1.ReasonCreating || ready.Reason == databasev1alpha1.ReasonCopying || ready.Status == metav1.ConditionUnknown
 }
 
 func clip(s string, limit int) string {

@@ -13,16 +13,18 @@ import (
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/postgres/config"
+	"github.com/fettle-dev/fettle/internal/postgres/pki"
 )
 
 // +kubebuilder:webhook:path=/validate-database-fettle-dev-v1alpha1-postgresql,mutating=false,failurePolicy=fail,sideEffects=None,groups=database.fettle.dev,resources=postgresqls,verbs=create;update,versions=v1alpha1,name=postgresqls.database.fettle.dev,admissionReviewVersions=v1,timeoutSeconds=5
 
-// postgreSQLValidator refuses parameters that PostgreSQL does not know, or that would not be safe. The schema holds their form alone.
+// postgreSQLValidator refuses parameters that PostgreSQL does not know, or that would not be safe, and copies of itself. The schema
+// holds their form alone.
 type postgreSQLValidator struct{}
 
 var _ admission.Validator[*databasev1alpha1.PostgreSQL] = &postgreSQLValidator{}
 
-// ValidateCreate checks the parameters against the version.
+// ValidateCreate checks the parameters against the version, and that the server to copy is another one: the schema knows no namespace.
 func (*postgreSQLValidator) ValidateCreate(_ context.Context, pg *databasev1alpha1.PostgreSQL) (admission.Warnings, error) {
 	first, _, _ := strings.Cut(pg.Spec.Version, ".")
 	major, err := strconv.Atoi(first)
@@ -33,9 +35,16 @@ func (*postgreSQLValidator) ValidateCreate(_ context.Context, pg *databasev1alph
 	for name, value := range pg.Spec.Parameters {
 		parameters[name] = string(value)
 	}
+	var wrong field.ErrorList
 	if err := config.CheckParameters(major, parameters); err != nil {
-		kind := databasev1alpha1.GroupVersion.WithKind("PostgreSQL").GroupKind()
-		return nil, apierrors.NewInvalid(kind, pg.Name, field.ErrorList{field.Forbidden(field.NewPath("spec", "parameters"), err.Error())})
+		wrong = append(wrong, field.Forbidden(field.NewPath("spec", "parameters"), err.Error()))
+	}
+	if from := pg.Spec.Bootstrap.PgBasebackup; from != nil && pki.IsHost(pg.Name, pg.Namespace, from.Host) {
+		wrong = append(wrong, field.Invalid(field.NewPath("spec", "bootstrap", "pgBasebackup", "host"), from.Host,
+			"is this PostgreSQL itself: name the server that is to be copied"))
+	}
+	if len(wrong) > 0 {
+		return nil, apierrors.NewInvalid(databasev1alpha1.GroupVersion.WithKind("PostgreSQL").GroupKind(), pg.Name, wrong)
 	}
 	return nil, nil
 }

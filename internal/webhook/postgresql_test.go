@@ -47,3 +47,17 @@ func TestParametersOfAPostgreSQL(t *testing.T) {
 		t.Errorf("one that is being deleted: %v", err)
 	}
 }
+
+func TestCopyOfItself(t *testing.T) {
+	v := &postgreSQLValidator{}
+	for host, refused := range map[string]bool{
+		"demo": true, "demo.shop.svc": true, "demo-ro.shop": true, "demo-0.demo-pods.shop.svc.cluster.local": true, "other": false, "demo.elsewhere.svc": false,
+	} {
+		pg := &databasev1alpha1.PostgreSQL{ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "shop"}}
+		pg.Spec.Version, pg.Spec.Bootstrap.PgBasebackup = "16", &databasev1alpha1.PostgreSQLPgBasebackup{Host: host}
+		_, err := v.ValidateCreate(t.Context(), pg)
+		if refused != (err != nil) || refused && !strings.Contains(err.Error(), "spec.bootstrap.pgBasebackup.host") {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package v1alpha1_test
 import (
 	"maps"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -126,18 +127,24 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-func TestSample(t *testing.T) {
-	text, err := os.ReadFile("../../../config/samples/database_v1alpha1_postgresql.yaml")
-	if err != nil {
-		t.Fatal(err)
+func TestSamples(t *testing.T) {
+	files, err := filepath.Glob("../../../config/samples/database_*.yaml")
+	if err != nil || len(files) != 2 {
+		t.Fatalf("samples: %v, %v", files, err)
 	}
-	u := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(text, &u.Object); err != nil {
-		t.Fatal(err)
-	}
-	u.SetNamespace("default")
-	if err := try(t, newClient(t), u); err != nil {
-		t.Error(err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(text, &u.Object); err != nil {
+			t.Fatal(err)
+		}
+		u.SetNamespace("default")
+		if err := try(t, newClient(t), u); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
 	}
 }
 
