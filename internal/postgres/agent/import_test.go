@@ -1,0 +1,100 @@
+package agent
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/internal/postgres/election"
+	"github.com/fettle-dev/fettle/internal/postgres/server"
+)
+
+// TestSecretsOfTheSource has them come after the pod, and keys that are taken away again.
+func TestSecretsOfTheSource(t *testing.T) {
+	o := options
+	o.Source, o.Run = t.TempDir(), t.TempDir()
+	a := &Agent{options: o}
+	from := &databasev1alpha1.PostgreSQLPgBasebackup{
+		Host: "old", Port: 5432, User: "copier", PasswordSecret: &databasev1alpha1.PostgreSQLSecretKey{Name: "one", Key: "POSTGRES_PASSWORD"},
+		CASecret: &databasev1alpha1.PostgreSQLSecretKey{Name: "two"}, ClientCertificateSecret: &fettlev1.LocalReference{Name: "three"},
+	}
+	for _, step := range []struct{ file, content, says string }{
+		{"", "", `Secret "two" does not exist, or has nothing under its key "ca.crt"`},
+		{"ca.crt", "ca", `Secret "one" does not exist, or has nothing under its key "POSTGRES_PASSWORD"`},
+		{"password", "", `Secret "one"`},
+		{"password", "a secret \r\n", `Secret "three" does not exist, or has nothing under its key "tls.crt"`},
+		{"tls.crt", "certificate", `Secret "three" does not exist, or has nothing under its key "tls.key"`},
+		{"tls.key", "key", ""},
+	} {
+		if step.file != "" {
+			write(t, filepath.Join(o.Source, step.file), step.content)
+		}
+		source, done, err := a.external(from)
+		obstacle, ok := errors.AsType[*server.Obstacle](err)
+		if ok != (step.says != "") || ok && (obstacle.Kind != server.NoSecret || !strings.Contains(obstacle.What, step.says)) {
+			t.Fatalf("with %s: %v, want %s", step.file, err, step.says)
+		}
+		if err != nil {
+			continue
+		}
+		key, err := os.Stat(source.KeyFile)
+		if err != nil || key.Mode().Perm() != 0o600 || source.Password != "a secret " {
+			t.Errorf("the password %q, the key %v, %v", source.Password, key, err)
+		}
+		done()
+	}
+	if left, _ := os.ReadDir(o.Run); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCopyOfItself does not wait for a server that only this copy would make.
+func TestCopyOfItself(t *testing.T) {
+	a := &Agent{options: options, major: 15}
+	object := newObject(func(o *databasev1alpha1.PostgreSQL) {
+		o.Spec.Version = "15"
+		o.Spec.Bootstrap.PgBasebackup = &databasev1alpha1.PostgreSQLPgBasebackup{Host: options.Cluster + "." + options.Namespace}
+	})
+	err := a.firstData(object)(t.Context())
+	if obstacle, ok := errors.AsType[*server.Obstacle](err); !ok || obstacle.Kind != server.Unsuitable {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestOrigin holds that what is in the way of the first data is told in the same words until something else is known, and how soon
+// it is tried again.
+func TestOrigin(t *testing.T) {
+	a := &Agent{options: options, log: slog.New(slog.DiscardHandler)}
+	a.obstructed(errors.New("something of this machine"))
+	if a.origin != (originNews{}) {
+		t.Errorf("a trouble that is not of the source: %+v", a.origin)
+	}
+	a.obstructed(&server.Obstacle{Kind: server.Refused, What: "the password"})
+	if a.origin != (originNews{"SourceRefused", "the password"}) || a.rest != 0 {
+		t.Errorf("%+v, rests until %s", a.origin, a.rest)
+	}
+	a.own.Work = election.Initializing // the next try
+	if said := a.message(election.Decision{Reason: "waits for initdb"}); said != "the password" {
+		t.Errorf("during the next try: %s", said)
+	}
+	if said := a.message(election.Decision{Reason: "somebody has to do something", Blocked: true}); said != "somebody has to do something" {
+		t.Errorf("of something else: %s", said)
+	}
+	before := now()
+	a.obstructed(&server.Obstacle{Kind: server.TooLarge, What: "too large", Costly: true})
+	if a.rest < before+costlyPause {
+		t.Errorf("a costly try is repeated after %s", a.rest-before)
+	}
+}
