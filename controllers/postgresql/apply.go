@@ -37,7 +37,7 @@ func desired(pg *databasev1alpha1.PostgreSQL, in *inputs, count int) []runtime.A
 		service(pg, pg.Name, databasev1alpha1.LabelRolePrimary), service(pg, replicasService(pg), databasev1alpha1.LabelRoleReplica), headless(pg),
 	}
 	if budgeted(pg) {
-		objects = append(objects, disruptionBudget(pg))
+		objects = append(objects, disruptionBudget(pg, 1+in.stranded))
 	}
 	if in.issued != nil && in.certificateAPI && !in.issued.foreign {
 		objects = append(objects, certificateObject(pg))

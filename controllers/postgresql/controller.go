@@ -51,6 +51,7 @@ const (
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=monitoring.coreos.com,resources=podmonitors;prometheusrules,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // What the operator gives the agents, it has to have: leases, pods to label, events. Deleting a pod is the operator's own.
@@ -81,6 +82,7 @@ type reconciler struct {
 	metrics *monitoring.Metrics
 	agents  *agents
 	memory  *memory
+	nodes   *nodes
 	apis    *optionalAPIs
 
 	agentImage    string
@@ -108,6 +110,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		metrics: opts.Metrics,
 		agents:  newAgents(clock.RealClock{}),
 		memory:  newMemory(clock.RealClock{}),
+		nodes:   newNodes(mgr.GetAPIReader(), clock.RealClock{}),
 
 		agentImage:    opts.AgentImage,
 		watchSecrets:  opts.WatchSecrets,

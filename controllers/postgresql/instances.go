@@ -25,6 +25,8 @@ type instance struct {
 	fenced bool
 	// outdated is set when the pod is of another template than the present one.
 	outdated bool
+	// leaving is set when the pod serves on a node that is cordoned. It is known only while it matters, see drain.go.
+	leaving bool
 }
 
 func (i *instance) terminating() bool { return i.pod != nil && i.pod.DeletionTimestamp != nil }
@@ -103,7 +105,8 @@ func (c *cluster) named(name string) *instance {
 	return nil
 }
 
-// successor is the instance that could best take over: ready, of the present template, with the lowest number, below limit.
+// successor is the instance that could best take over: ready, on a node that it may stay on, of the present template, with the
+// lowest number, below limit.
 func (c *cluster) successor(limit int) *instance {
 	candidates := slices.DeleteFunc(c.running(), func(i *instance) bool {
 		return !i.ready() || i.fenced || i.ordinal >= limit || !i.labelled(databasev1alpha1.LabelRoleReplica)
@@ -112,7 +115,7 @@ func (c *cluster) successor(limit int) *instance {
 		return nil
 	}
 	return slices.MinFunc(candidates, func(a, b *instance) int {
-		return cmp.Or(compareBool(a.outdated, b.outdated), compareBool(a.needsRestart(), b.needsRestart()), cmp.Compare(a.ordinal, b.ordinal))
+		return cmp.Or(compareBool(a.leaving, b.leaving), compareBool(a.outdated, b.outdated), compareBool(a.needsRestart(), b.needsRestart()), cmp.Compare(a.ordinal, b.ordinal))
 	})
 }
 

@@ -63,6 +63,9 @@ func next(pg *databasev1alpha1.PostgreSQL, c *cluster) (count int, s step) {
 	if s = asked(pg, c); s.verb != stepNone || s.reason != "" {
 		return count, s
 	}
+	if s = leave(c); s.verb != stepNone {
+		return count, s
+	}
 	if s = roll(c); s.verb != stepNone || s.reason != "" {
 		return count, s
 	}

@@ -17,7 +17,9 @@ import (
 )
 
 // picture makes a cluster of words, one for each instance in order: P primary, R replica, N not ready, - no pod; then ! for
-// outdated, ? for a restart that is needed, m for one that the primary has to be the first for, F for fenced, T for terminating, s for a server that its agent has stopped.
+// outdated, ? for a restart that is needed, m for one that the primary has to be the first for, F for fenced, T for terminating,
+// s for a server that its agent has stopped, c for one that no node takes although it has its volume, l for one that is to leave
+// its node.
 func picture(size int, words string) *cluster {
 	c := &cluster{set: &k8sappsv1.StatefulSet{Spec: k8sappsv1.StatefulSetSpec{Replicas: new(int32(size))}}}
 	if size < 0 {
@@ -42,6 +44,11 @@ func picture(size int, words string) *cluster {
 		if strings.Contains(word, "T") {
 			in.pod.DeletionTimestamp = new(metav1.Now())
 		}
+		if strings.Contains(word, "c") {
+			in.pod.Status.Conditions = append(in.pod.Status.Conditions, unscheduled("1 node(s) were unschedulable"))
+			in.claim = claim("1Gi", "1Gi")
+		}
+		in.leaving = strings.Contains(word, "l")
 		c.instances = append(c.instances, in)
 	}
 	return c
@@ -163,8 +170,16 @@ func TestNext(t *testing.T) {
 		{"a fenced one takes nothing over", wanting(3), 3, "P! RF R", "3 Switchover pg-2 (Switchover)"},
 		{"a fenced one is not replaced", wanting(2), 2, "P NF!", "2"},
 
+		{"one can't come back, and the primary is to leave too", wanting(3), 3, "Pl Nc R", "3 Switchover pg-2 (Switchover)"},
+		{"one can't come back, and the primary hands over", wanting(3, asks("pg-2")), 3, "Pl Nc R", "3 (Switchover)"},
+		{"one can't come back, and the primary has handed over", wanting(3, asks("pg-2")), 3, "Rl Nc P", "3 Settled"},
+		{"one can't come back, and all are to leave", wanting(3), 3, "Pl Nc Rl", "3"},
+		{"one can't come back, and the primary may stay", wanting(3), 3, "P Nc Rl", "3"},
+		{"the primary is to leave, and all others serve", wanting(3), 3, "Pl R R", "3"},
+
 		{"a number is asked for", wanting(3, asks("2")), 3, "P R R", "3 Switchover pg-2 (Switchover)"},
 		{"any is asked for", wanting(3, asks("any")), 3, "P R R", "3 Switchover pg-1 (Switchover)"},
+		{"any is asked for, and one is to leave", wanting(3, asks("any")), 3, "P Rl R", "3 Switchover pg-2 (Switchover)"},
 		{"any is asked for, and nobody can", wanting(2, asks("any")), 2, "P N", "2 (Switchover)"},
 		{"a pod is asked for that there is not", wanting(3, asks("other-0")), 3, "P R R", "3 Settled"},
 		{"the primary is asked for", wanting(3, asks("pg-0")), 3, "P R R", "3 Settled"},

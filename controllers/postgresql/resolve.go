@@ -22,6 +22,8 @@ type inputs struct {
 	agentImage   string
 	templateSize resource.Quantity
 	cluster      cluster
+	// stranded are the instances that the PodDisruptionBudget does not count.
+	stranded     int
 	growth       growth
 	credentials  []credential
 	certificates certificates
@@ -64,6 +66,10 @@ func (r *reconciler) resolve(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 		age = askBusy // also while an agent's last answer was that it is not ready: it is not to be believed for a minute
 	}
 	in.cluster = assemble(pg, set, pods, claims, r.agents.statuses(ctx, pg, &in.certificates, pods, age), revision)
+	if err := r.lookAtNodes(ctx, pg, &in.cluster); err != nil {
+		return nil, err
+	}
+	in.stranded = uncounted(&in.cluster, r.clock.Now())
 	in.growth = grow(pg, &in.cluster)
 	in.templateSize = in.growth.size
 	if size := templateSize(&in.cluster); size != nil {

@@ -75,11 +75,12 @@ func roleBinding(pg *databasev1alpha1.PostgreSQL) *rbacv1ac.RoleBindingApplyConf
 // ever. With more, one at a time may go; the agents hand over when the primary is asked to stop.
 func budgeted(pg *databasev1alpha1.PostgreSQL) bool { return replicas(pg) > 1 && !pg.Spec.Hibernated }
 
-func disruptionBudget(pg *databasev1alpha1.PostgreSQL) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
+// disruptionBudget lets so many instances be away at a time; see evictable.
+func disruptionBudget(pg *databasev1alpha1.PostgreSQL, away int) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
 	return policyv1ac.PodDisruptionBudget(pg.Name, pg.Namespace).
 		WithLabels(labels(pg)).
 		WithSpec(policyv1ac.PodDisruptionBudgetSpec().
-			WithMaxUnavailable(intstr.FromInt32(1)).
+			WithMaxUnavailable(intstr.FromInt32(int32(away))).
 			// An instance that serves nobody protects nothing: it may always be evicted.
 			WithUnhealthyPodEvictionPolicy("AlwaysAllow").
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(pg))))

@@ -24,7 +24,7 @@ func troubleOf(in *instance) *trouble {
 	}
 	pod := in.pod
 	if c := podCondition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
-		return &trouble{c.Reason, fmt.Sprintf("pod %s can't be scheduled: %s", pod.Name, c.Message) + placementAdvice(c.Message)}
+		return &trouble{c.Reason, fmt.Sprintf("pod %s can't be scheduled: %s", pod.Name, c.Message) + placementAdvice(in, c.Message)}
 	}
 	if pod.Status.Phase == corev1.PodFailed && pod.Status.Reason != "" {
 		return &trouble{pod.Status.Reason, fmt.Sprintf("pod %s failed: %s", pod.Name, pod.Status.Message)}
@@ -68,7 +68,10 @@ func containerTrouble(pod *corev1.Pod, c *corev1.ContainerStatus) *trouble {
 }
 
 // placementAdvice says what keeps pods from nodes; what is wrong with volumes is told of the claim.
-func placementAdvice(scheduler string) string {
+func placementAdvice(in *instance, scheduler string) string {
+	if in.stranded() {
+		return " It starts when a node takes pods again from which its volume can be used: see kubectl get nodes."
+	}
 	if strings.Contains(strings.ToLower(scheduler), "volume") {
 		return ""
 	}

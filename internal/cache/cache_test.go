@@ -83,7 +83,7 @@ func TestTransforms(t *testing.T) {
 		{
 			"pod", trimPod,
 			&corev1.Pod{ObjectMeta: fullMeta(), Spec: corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Name: "web"}}}, Status: fullStatus},
-			&corev1.Pod{ObjectMeta: ofPod, Status: status},
+			&corev1.Pod{ObjectMeta: ofPod, Spec: corev1.PodSpec{NodeName: "node"}, Status: status},
 		},
 		{"bookkeeping", trimBookkeeping, &k8sappsv1.Deployment{ObjectMeta: large}, &k8sappsv1.Deployment{ObjectMeta: kept}},
 		{"missed deletion, bookkeeping", trimBookkeeping, missed, missed},

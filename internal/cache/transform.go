@@ -70,8 +70,8 @@ func identity(m metav1.ObjectMeta) metav1.ObjectMeta {
 	}
 }
 
-// trimPod keeps what tells how a pod of ours is: of whom it is, of which template, where its agent can be asked, and what
-// the kubelet says of it.
+// trimPod keeps what tells how a pod of ours is: of whom it is, of which template, where it runs and its agent can be asked,
+// and what the kubelet says of it.
 func trimPod(in any) (any, error) {
 	pod, ok := in.(*corev1.Pod)
 	if !ok {
@@ -82,7 +82,7 @@ func trimPod(in any) (any, error) {
 	maps.DeleteFunc(pod.Annotations, func(key, _ string) bool { return !strings.HasPrefix(key, ownPrefix) })
 	m.Annotations = pod.Annotations
 	pod.ObjectMeta = m
-	pod.Spec = corev1.PodSpec{}
+	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}
 	pod.Status = corev1.PodStatus{
 		Phase:                 pod.Status.Phase,
 		Reason:                pod.Status.Reason,

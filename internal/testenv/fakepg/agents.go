@@ -91,6 +91,7 @@ func (p *Plane) dropAgents(w *world) {
 		if a.key == w.key && !alive[uid] && !p.newest(uid) {
 			_ = a.server.Close()
 			delete(p.agents, uid)
+			delete(p.began, uid)
 		}
 	}
 }
@@ -146,6 +147,8 @@ func (p *Plane) handler(key types.NamespacedName, pod string, uid types.UID) htt
 		defer p.mu.Unlock()
 		delete(p.Pending, pod)
 		p.Restarted = append(p.Restarted, pod)
+		p.began[uid] = time.Now()
+		p.queue.Add(key)
 		answer(w, struct{}{})
 	})
 	mux.HandleFunc("PUT "+peer.PathDesired, func(w http.ResponseWriter, r *http.Request) {
@@ -174,7 +177,7 @@ func (p *Plane) status(pg *databasev1alpha1.PostgreSQL, claim *corev1.Persistent
 	total := uint64(claim.Status.Capacity.Storage().Value())
 	used := min(total, uint64(pg.Spec.Storage.Value())*uint64(p.Used[pod])/100)
 	status := peer.Status{
-		Pod: pod, PodUID: string(uid), Phase: peer.Running, Ready: !held, Data: true, Timeline: wal.Timeline(p.Timeline), ServerVersion: "16.4",
+		Pod: pod, PodUID: string(uid), Phase: peer.Running, Ready: !held && p.startsFor(uid) <= 0, Data: true, Timeline: wal.Timeline(p.Timeline), ServerVersion: "16.4",
 		Generation: pg.Generation, PendingRestart: p.Pending[pod], DiskTotal: total, DiskFree: total - used,
 	}
 	if pg.Spec.Hibernated {

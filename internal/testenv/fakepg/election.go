@@ -22,7 +22,7 @@ func (p *Plane) elect(ctx context.Context, w *world) error {
 	names := slices.Sorted(maps.Keys(w.pods))
 	primary := ""
 	if w.lease != nil {
-		primary = chosen(w, names)
+		primary = p.chosen(w, names)
 	}
 	if primary != "" {
 		if err := p.hold(ctx, w.lease, w.pods[primary]); err != nil {
@@ -46,12 +46,17 @@ func (p *Plane) elect(ctx context.Context, w *world) error {
 	return nil
 }
 
-// chosen is the pod that should be primary: the one that is asked for, else the one that is, else the lowest that is ready.
-func chosen(w *world, names []string) (primary string) {
+// chosen is the pod that should be primary: the one that is asked for, else the one that is, also while its server is
+// restarted, else the lowest that is ready.
+func (p *Plane) chosen(w *world, names []string) (primary string) {
 	if wanted := w.pg.Annotations[databasev1alpha1.AnnotationSwitchover]; fit(w.pods[wanted]) {
 		return wanted
 	}
 	for _, name := range names {
+		pod := w.pods[name]
+		if pod.Labels[databasev1alpha1.LabelRole] == databasev1alpha1.LabelRolePrimary && p.starting(pod.UID) > 0 {
+			return name
+		}
 		if fit(w.pods[name]) && (primary == "" || w.pods[name].Labels[databasev1alpha1.LabelRole] == databasev1alpha1.LabelRolePrimary) {
 			primary = name
 		}

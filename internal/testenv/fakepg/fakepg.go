@@ -33,6 +33,8 @@ const labelOwner = "fettle.dev/owner-name"
 type Options struct {
 	// Namespace is the only one that is served; all of them if it is empty.
 	Namespace string
+	// Start is how long an instance takes to serve after its pod was made, and after a restart in place.
+	Start time.Duration
 	// Log is called with what went wrong and is tried again; nil drops it.
 	Log func(error)
 }
@@ -43,6 +45,8 @@ type Plane struct {
 	Held map[string]string
 	// Unschedulable pods stay without a node; the value is what the scheduler says.
 	Unschedulable map[string]string
+	// Nodes are where pods have their volumes, by pod: they run there or nowhere. Those that are not here have no node.
+	Nodes map[string]string
 	// Missing pods are not made at all, as where a quota refuses them.
 	Missing map[string]bool
 	// Unbound claims get no volume, by the name of their pod. Stuck ones don't grow; the value is what Kubernetes says.
@@ -73,6 +77,7 @@ type Plane struct {
 	mu     sync.Mutex
 	closed bool
 	agents map[types.UID]*agent
+	began  map[types.UID]time.Time            // when a pod was seen first, or its server was restarted
 	uids   map[types.NamespacedName]types.UID // of the pods
 }
 
@@ -111,9 +116,9 @@ func newPlane(options Options, seen cache.Cache, writer client.Client) *Plane {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](5*time.Millisecond, time.Second)
 	return &Plane{
 		Held: map[string]string{}, Unschedulable: map[string]string{}, Missing: map[string]bool{}, Unbound: map[string]bool{}, Stuck: map[string]string{},
-		Pending: map[string][]string{}, Used: map[string]int{}, Status: map[string]func(*peer.Status){}, Refuse: map[string]string{}, Timeline: 1,
+		Nodes: map[string]string{}, Pending: map[string][]string{}, Used: map[string]int{}, Status: map[string]func(*peer.Status){}, Refuse: map[string]string{}, Timeline: 1,
 		options: options, cache: seen, client: writer, queue: workqueue.NewTypedRateLimitingQueue(limiter),
-		agents: map[types.UID]*agent{}, uids: map[types.NamespacedName]types.UID{},
+		agents: map[types.UID]*agent{}, began: map[types.UID]time.Time{}, uids: map[types.NamespacedName]types.UID{},
 	}
 }
 

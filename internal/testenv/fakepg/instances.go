@@ -1,8 +1,10 @@
 package fakepg
 
 import (
+	"cmp"
 	"context"
 	"maps"
+	"time"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -210,8 +212,15 @@ func (p *Plane) syncPod(ctx context.Context, w *world, pod *corev1.Pod) error {
 	if err != nil {
 		return err
 	}
+	closed, err := p.schedule(ctx, pod)
+	if err != nil {
+		return err
+	}
 	before := pod.DeepCopy()
-	pod.Status = p.statusOf(w, pod, address)
+	pod.Status = p.statusOf(w, pod, address, closed)
+	if wait := p.starting(pod.UID); wait > 0 {
+		p.queue.AddAfter(w.key, wait)
+	}
 	for i := range pod.Status.Conditions {
 		for _, c := range before.Status.Conditions {
 			if at := &pod.Status.Conditions[i]; c.Type == at.Type && c.Status == at.Status {
@@ -228,16 +237,34 @@ func (p *Plane) syncPod(ctx context.Context, w *world, pod *corev1.Pod) error {
 	return nil
 }
 
-func (p *Plane) statusOf(w *world, pod *corev1.Pod, address string) corev1.PodStatus {
+// starting is how much longer the instance of a pod takes to serve.
+func (p *Plane) starting(uid types.UID) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.startsFor(uid)
+}
+
+// startsFor is starting, for those who hold the lock. The time begins when it is asked for first.
+func (p *Plane) startsFor(uid types.UID) time.Duration {
+	if p.began[uid].IsZero() {
+		p.began[uid] = time.Now()
+	}
+	return p.options.Start - time.Since(p.began[uid])
+}
+
+func (p *Plane) statusOf(w *world, pod *corev1.Pod, address, closed string) corev1.PodStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := metav1.Now()
-	if message, stays := p.Unschedulable[pod.Name]; stays {
+	if message := cmp.Or(closed, p.Unschedulable[pod.Name]); message != "" {
 		return corev1.PodStatus{Phase: corev1.PodPending, QOSClass: pod.Status.QOSClass, Conditions: []corev1.PodCondition{{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message, LastTransitionTime: now,
 		}}}
 	}
 	waiting, held := p.Held[pod.Name]
+	if p.startsFor(pod.UID) > 0 {
+		waiting, held = "ContainerCreating", true
+	}
 	// Who can't find the Lease stops being primary.
 	lost := w.lease == nil && pod.Labels[databasev1alpha1.LabelRole] == databasev1alpha1.LabelRolePrimary
 	container := corev1.ContainerStatus{Name: "postgres", Ready: !held && !lost, Image: pod.Spec.Containers[0].Image}

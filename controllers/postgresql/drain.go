@@ -1,0 +1,148 @@
+package postgresql
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+)
+
+// A drain evicts all pods of a node, and each eviction waits for the PodDisruptionBudget: one instance may be away at a time.
+// Where volumes are bound to the node, the first that was evicted can't come back before the drain is over, and the drain
+// would wait for ever for the others. So those that can't come back are not counted while others are to leave their nodes
+// too. The primary is moved away from such a node first, if there is an instance elsewhere.
+
+// handoverTime is how long an eviction waits for the primary to be moved. It bounds what a switchover that can't succeed holds up.
+const handoverTime = 2 * time.Minute
+
+// stranded is true for an instance that no node takes, although its volume is there: it has to wait for a node.
+func (i *instance) stranded() bool {
+	if i.pod == nil || i.terminating() || i.pod.Spec.NodeName != "" || i.claim == nil || i.claim.Status.Phase != corev1.ClaimBound {
+		return false
+	}
+	c := podCondition(i.pod, corev1.PodScheduled)
+	if c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
+		return false
+	}
+	said := strings.ToLower(c.Message)
+	return strings.Contains(said, "volume") || strings.Contains(said, "unschedulable")
+}
+
+// stranded are the instances that wait for a node, and since when the last of them does.
+func (c *cluster) stranded() (count int, since time.Time) {
+	for i := range c.instances {
+		if in := &c.instances[i]; in.stranded() {
+			count++
+			if at := podCondition(in.pod, corev1.PodScheduled).LastTransitionTime.Time; at.After(since) {
+				since = at
+			}
+		}
+	}
+	return count, since
+}
+
+// refuge is the instance that takes over from a primary that is to leave its node, which others did that can't come back; nil
+// where the primary may stay, or nobody could take over elsewhere.
+func (c *cluster) refuge() *instance {
+	primary, to := c.primary(), c.successor(maxInstances)
+	if count, _ := c.stranded(); count == 0 || primary == nil || !primary.leaving || to == nil || to.leaving {
+		return nil
+	}
+	return to
+}
+
+// leave moves the primary away from a node that is being drained.
+func leave(c *cluster) step {
+	to := c.refuge()
+	if to == nil {
+		return step{}
+	}
+	return switchover(to, fmt.Sprintf("%s is to leave its node, and those that left one before can't come back yet", c.primary().name))
+}
+
+// uncounted is how many instances may be away beside the one that always may.
+func uncounted(c *cluster, now time.Time) int {
+	count, since := c.stranded()
+	leaving := false
+	for i := range c.instances {
+		leaving = leaving || c.instances[i].leaving
+	}
+	if !leaving {
+		return 0
+	}
+	if now.Sub(since) < handoverTime && (c.primary() == nil || c.refuge() != nil) {
+		return 0
+	}
+	return count
+}
+
+// nodesAge is how long it is believed whether a node takes pods.
+const nodesAge = 5 * time.Second
+
+// nodes knows which ones take no pods. Nodes are not watched: they are asked for while an instance is stranded, which is seldom,
+// and a cluster may have thousands. It is safe for concurrent use.
+type nodes struct {
+	live  client.Reader
+	clock clock.PassiveClock
+
+	mu   sync.Mutex
+	seen map[string]cordon
+}
+
+type cordon struct {
+	closed bool
+	at     time.Time
+}
+
+func newNodes(live client.Reader, c clock.PassiveClock) *nodes {
+	return &nodes{live: live, clock: c, seen: map[string]cordon{}}
+}
+
+// cordoned reports whether a node takes no pods. One that is gone, or that the operator may not read, is not.
+func (n *nodes) cordoned(ctx context.Context, name string) (bool, error) {
+	n.mu.Lock()
+	known, ok := n.seen[name]
+	n.mu.Unlock()
+	if now := n.clock.Now(); ok && now.Sub(known.at) < nodesAge {
+		return known.closed, nil
+	}
+	node := &corev1.Node{}
+	err := n.live.Get(ctx, types.NamespacedName{Name: name}, node)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+		return false, fmt.Errorf("get node %q: %w", name, err)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := n.clock.Now()
+	for old, c := range n.seen {
+		if now.Sub(c.at) >= nodesAge {
+			delete(n.seen, old)
+		}
+	}
+	n.seen[name] = cordon{closed: node.Spec.Unschedulable, at: now}
+	return node.Spec.Unschedulable, nil
+}
+
+// lookAtNodes finds out which instances are to leave their nodes, while others can't come back.
+func (r *reconciler) lookAtNodes(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) (err error) {
+	if count, _ := c.stranded(); count == 0 || !budgeted(pg) {
+		return nil
+	}
+	for _, in := range c.running() {
+		if in.ready() && in.pod.Spec.NodeName != "" {
+			if in.leaving, err = r.nodes.cordoned(ctx, in.pod.Spec.NodeName); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package fakepg
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// schedule brings a pod to the node that has its volume, or says as the scheduler does why that takes none.
+func (p *Plane) schedule(ctx context.Context, pod *corev1.Pod) (closed string, err error) {
+	p.mu.Lock()
+	name := p.Nodes[pod.Name]
+	p.mu.Unlock()
+	if name == "" || pod.Spec.NodeName != "" {
+		return "", nil
+	}
+	node := &corev1.Node{}
+	if err := p.client.Get(ctx, types.NamespacedName{Name: name}, node); err != nil {
+		return "", err
+	}
+	if node.Spec.Unschedulable {
+		return "0/2 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity, 1 node(s) were unschedulable.", nil
+	}
+	err = p.client.SubResource("binding").Create(ctx, pod.DeepCopy(), &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, Target: corev1.ObjectReference{Kind: "Node", Name: name},
+	})
+	if err != nil {
+		return "", fmt.Errorf("bind %s to %s: %w", pod.Name, name, err)
+	}
+	return "", p.client.Get(ctx, client.ObjectKeyFromObject(pod), pod)
+}
+
+// Evict does to a pod what a drain does. An error for which apierrors.IsTooManyRequests holds says that the budget does not allow
+// it yet. The pod is evicted only as the version that was passed.
+func (p *Plane) Evict(ctx context.Context, pod *corev1.Pod) error {
+	// The client itself repeats what was refused, for longer than the judgement holds.
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	allowed, err := p.judgeBudget(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[labelOwner]})
+	if err != nil {
+		return err
+	}
+	if !allowed && fit(pod) {
+		return apierrors.NewTooManyRequests("the budget does not allow it", 1)
+	}
+	return p.client.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{
+			GracePeriodSeconds: new(int64(0)), Preconditions: &metav1.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion},
+		},
+	})
+}
+
+// judgeBudget counts, as the controller of PodDisruptionBudgets does, how many pods may be evicted now, and reports whether any may.
+func (p *Plane) judgeBudget(ctx context.Context, key types.NamespacedName) (allowed bool, err error) {
+	budget := &policyv1.PodDisruptionBudget{}
+	if err := p.client.Get(ctx, key, budget); err != nil {
+		return true, client.IgnoreNotFound(err)
+	}
+	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
+	if err != nil {
+		return false, err
+	}
+	pods := &corev1.PodList{}
+	if err := p.client.List(ctx, pods, client.InNamespace(key.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return false, err
+	}
+	w, err := p.look(ctx, key)
+	if err != nil || w.set == nil {
+		return false, err
+	}
+	st := &budget.Status
+	st.ObservedGeneration, st.DisruptedPods, st.CurrentHealthy = budget.Generation, nil, 0
+	for i := range pods.Items {
+		if fit(&pods.Items[i]) && pods.Items[i].DeletionTimestamp == nil {
+			st.CurrentHealthy++
+		}
+	}
+	st.ExpectedPods = *w.set.Spec.Replicas
+	st.DesiredHealthy = max(0, st.ExpectedPods-budget.Spec.MaxUnavailable.IntVal)
+	st.DisruptionsAllowed = max(0, st.CurrentHealthy-st.DesiredHealthy)
+	err = p.client.Status().Update(ctx, budget)
+	if apierrors.IsConflict(err) {
+		return false, nil // it has changed
+	}
+	return st.DisruptionsAllowed > 0, err
+}
