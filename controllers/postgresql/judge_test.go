@@ -1,6 +1,7 @@
 package postgresql
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,6 +78,17 @@ func TestUpdateOfTheSilent(t *testing.T) {
 		setStatus(pg, seen)
 		if c := meta.FindStatusCondition(pg.Status.Conditions, fettlev1.Ready); c.Status != pass.ready {
 			t.Errorf("pass %d: Ready is %s %s: %s", i, c.Status, c.Reason, c.Message)
+		}
+	}
+}
+
+// TestTakenAway holds that a PostgreSQL with fewer instances is not Ready before the others are gone, which takes a while.
+func TestTakenAway(t *testing.T) {
+	for words, want := range map[string]string{"P R": "True", "P R R": "False", "P R RT": "False", "P R -": "True"} {
+		c := picture(2, words)
+		c.instances = slices.DeleteFunc(c.instances, func(i instance) bool { return i.ordinal > 1 && i.pod == nil })
+		if got := instancesReady(wanting(2), &observed{cluster: *c}); string(got.status) != want {
+			t.Errorf("%s: %s %s: %s", words, got.status, got.reason, got.message)
 		}
 	}
 }
