@@ -21,6 +21,8 @@ type instance struct {
 	claim   *corev1.PersistentVolumeClaim // nil while there is none
 	// status is what its agent said last; nil when it was not asked, or did not answer.
 	status *peer.Status
+	// silent is set when the agent was asked and did not answer: whether its server runs is known to the kubelet alone, and late.
+	silent bool
 	// fenced is set where people have stopped it by annotation.
 	fenced bool
 	// outdated is set when the pod is of another template than the present one.
@@ -170,6 +172,7 @@ func assemble(
 			if status, ok := statuses[string(in.pod.UID)]; ok {
 				in.status = &status
 			}
+			in.silent = in.status == nil && reachable(in.pod)
 		}
 		for i := range claims {
 			if claims[i].Name == claimName(pg, ordinal) {

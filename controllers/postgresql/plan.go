@@ -182,7 +182,7 @@ func roll(c *cluster) step {
 		return s
 	}
 	primary := c.primary()
-	if s := rollReplicas(c, primary); s.verb != stepNone {
+	if s := rollReplicas(c, primary); s.verb != stepNone || s.reason != "" {
 		return s
 	}
 	if primary == nil || (!primary.outdated && !primary.needsRestart()) {
@@ -194,7 +194,17 @@ func roll(c *cluster) step {
 	if primary.outdated {
 		return replace(primary, "the template has changed, and there is nobody to hand over to")
 	}
-	return restart(primary)
+	return restartAlone(c, primary)
+}
+
+// restartAlone restarts a server, unless that of a silent agent may be down: it may have been restarted just before.
+func restartAlone(c *cluster, in *instance) step {
+	for i := range c.instances {
+		if other := &c.instances[i]; other != in && other.silent && !other.fenced {
+			return wait(databasev1alpha1.ReasonUpdating, "the update goes on when the agent of %s answers", other.name)
+		}
+	}
+	return restart(in)
 }
 
 // rollReplicas brings the next instance up to date that is not the primary.
@@ -206,7 +216,7 @@ func rollReplicas(c *cluster, primary *instance) step {
 		case in.outdated:
 			return replace(in, "the template has changed")
 		case in.needsRestart():
-			return restart(in)
+			return restartAlone(c, in)
 		}
 	}
 	return step{}

@@ -17,9 +17,14 @@ import (
 )
 
 // picture makes a cluster of words, one for each instance in order: P primary, R replica, N not ready, - no pod; then ! for
+<<<<<<< HEAD
 // outdated, ? for a restart that is needed, m for one that the primary has to be the first for, F for fenced, T for terminating,
 // s for a server that its agent has stopped, c for one that no node takes although it has its volume, l for one that is to leave
 // its node.
+=======
+// outdated, ? for a restart that is needed, m for one that the primary has to be the first for, F for fenced, T for terminating, s for a server that its agent has stopped,
+// q for an agent that does not answer.
+>>>>>>> eb4b978 (Restart no server while an agent is silent)
 func picture(size int, words string) *cluster {
 	c := &cluster{set: &k8sappsv1.StatefulSet{Spec: k8sappsv1.StatefulSetSpec{Replicas: new(int32(size))}}}
 	if size < 0 {
@@ -31,6 +36,7 @@ func picture(size int, words string) *cluster {
 			in.pod = podOf(in.name, word[0])
 		}
 		in.outdated = strings.Contains(word, "!")
+		in.silent = strings.Contains(word, "q")
 		in.fenced = strings.Contains(word, "F")
 		if strings.Contains(word, "?") {
 			in.status = &peer.Status{Ready: word[0] != 'N', PendingRestart: []string{"shared_buffers"}}
@@ -165,6 +171,10 @@ func TestNext(t *testing.T) {
 		{"and restarts as a replica", wanting(3, asks("pg-1")), 3, "R? P R", "3 Restart pg-0 (Updating)"},
 		{"one alone restarts", wanting(1), 1, "P?", "1 Restart pg-0 (Updating)"},
 		{"a restart waits for one that starts", wanting(3), 3, "P? R? N", "3 (Updating)"},
+		{"a restart waits for one that may have been restarted", wanting(3), 3, "P? R? Rq", "3 (Updating)"},
+		{"a restart of the primary, too", wanting(2), 2, "Pm Rq", "2 (Updating)"},
+		{"one that is stopped anyway is not waited for", wanting(3), 3, "P? R? RqF", "3 Restart pg-1 (Updating)"},
+		{"silence alone is nothing to wait for", wanting(3), 3, "P R Rq", "3"},
 
 		{"a fenced one is left alone", wanting(3), 3, "P! NF R!", "3 Replace pg-2 (Updating)"},
 		{"a fenced one takes nothing over", wanting(3), 3, "P! RF R", "3 Switchover pg-2 (Switchover)"},
