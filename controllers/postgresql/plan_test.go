@@ -17,14 +17,9 @@ import (
 )
 
 // picture makes a cluster of words, one for each instance in order: P primary, R replica, N not ready, - no pod; then ! for
-<<<<<<< HEAD
 // outdated, ? for a restart that is needed, m for one that the primary has to be the first for, F for fenced, T for terminating,
 // s for a server that its agent has stopped, c for one that no node takes although it has its volume, l for one that is to leave
-// its node.
-=======
-// outdated, ? for a restart that is needed, m for one that the primary has to be the first for, F for fenced, T for terminating, s for a server that its agent has stopped,
-// q for an agent that does not answer.
->>>>>>> eb4b978 (Restart no server while an agent is silent)
+// its node, q for an agent that does not answer.
 func picture(size int, words string) *cluster {
 	c := &cluster{set: &k8sappsv1.StatefulSet{Spec: k8sappsv1.StatefulSetSpec{Replicas: new(int32(size))}}}
 	if size < 0 {
