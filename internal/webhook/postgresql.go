@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,53 +13,68 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/config"
-	"github.com/fettle-dev/fettle/internal/postgres/pki"
 )
 
 // +kubebuilder:webhook:path=/validate-database-fettle-dev-v1alpha1-postgresql,mutating=false,failurePolicy=fail,sideEffects=None,groups=database.fettle.dev,resources=postgresqls,verbs=create;update,versions=v1alpha1,name=postgresqls.database.fettle.dev,admissionReviewVersions=v1,timeoutSeconds=5
 
-// postgreSQLValidator refuses parameters that PostgreSQL does not know, or that would not be safe, and copies of itself. The schema
-// holds their form alone.
+// postgreSQLValidator refuses what PostgreSQL would refuse, or would not be safe, and what the schema can't hold: parameters,
+// names that SQL takes only in quotes, memberships in roles that nobody makes, copies of itself, and annotations that name no
+// instance.
 type postgreSQLValidator struct{}
 
 var _ admission.Validator[*databasev1alpha1.PostgreSQL] = &postgreSQLValidator{}
 
-// ValidateCreate checks the parameters against the version, and that the server to copy is another one: the schema knows no namespace.
+// ValidateCreate checks all.
 func (*postgreSQLValidator) ValidateCreate(_ context.Context, pg *databasev1alpha1.PostgreSQL) (admission.Warnings, error) {
-	first, _, _ := strings.Cut(pg.Spec.Version, ".")
-	major, err := strconv.Atoi(first)
+	major, err := majorOf(pg)
 	if err != nil {
-		return nil, fmt.Errorf("spec.version: %q is no version", pg.Spec.Version)
+		return nil, err
 	}
-	parameters := make(map[string]string, len(pg.Spec.Parameters))
-	for name, value := range pg.Spec.Parameters {
-		parameters[name] = string(value)
-	}
-	var wrong field.ErrorList
-	if err := config.CheckParameters(major, parameters); err != nil {
-		wrong = append(wrong, field.Forbidden(field.NewPath("spec", "parameters"), err.Error()))
-	}
-	if from := pg.Spec.Bootstrap.PgBasebackup; from != nil && pki.IsHost(pg.Name, pg.Namespace, from.Host) {
-		wrong = append(wrong, field.Invalid(field.NewPath("spec", "bootstrap", "pgBasebackup", "host"), from.Host,
-			"is this PostgreSQL itself: name the server that is to be copied"))
-	}
-	if len(wrong) > 0 {
-		return nil, apierrors.NewInvalid(databasev1alpha1.GroupVersion.WithKind("PostgreSQL").GroupKind(), pg.Name, wrong)
-	}
-	return nil, nil
+	return nil, refusal(pg, slices.Concat(parameterErrors(major, pg), nameErrors(pg), memberErrors(major, pg), copyErrors(pg), annotationErrors(pg, nil)))
 }
 
-// ValidateUpdate lets one stay that was there before: it is checked when its parameters or version change.
-func (v *postgreSQLValidator) ValidateUpdate(ctx context.Context, old, pg *databasev1alpha1.PostgreSQL) (admission.Warnings, error) {
-	if pg.DeletionTimestamp != nil ||
-		old.Spec.Version == pg.Spec.Version && equality.Semantic.DeepEqual(old.Spec.Parameters, pg.Spec.Parameters) {
+// ValidateUpdate lets one stay that was there before: parameters are checked when they change, or what they are checked against
+// does, an annotation when its value does, and the rest for what is new.
+func (v *postgreSQLValidator) ValidateUpdate(_ context.Context, old, pg *databasev1alpha1.PostgreSQL) (admission.Warnings, error) {
+	if pg.DeletionTimestamp != nil {
 		return nil, nil
 	}
-	return v.ValidateCreate(ctx, pg)
+	major, err := majorOf(pg)
+	if err != nil {
+		return nil, err
+	}
+	errs := annotationErrors(pg, old.Annotations)
+	if old.Spec.Version != pg.Spec.Version || !equality.Semantic.DeepEqual(old.Spec.Parameters, pg.Spec.Parameters) ||
+		(old.Spec.Synchronous == nil) != (pg.Spec.Synchronous == nil) {
+		errs = append(errs, parameterErrors(major, pg)...)
+	}
+	was, _ := majorOf(old)
+	before := append(nameErrors(old), memberErrors(was, old)...)
+	for _, e := range append(nameErrors(pg), memberErrors(major, pg)...) {
+		if !slices.ContainsFunc(before, func(b *field.Error) bool { return b.BadValue == e.BadValue && b.Detail == e.Detail }) {
+			errs = append(errs, e)
+		}
+	}
+	return nil, refusal(pg, errs)
 }
 
 // ValidateDelete is never asked for.
 func (*postgreSQLValidator) ValidateDelete(context.Context, *databasev1alpha1.PostgreSQL) (admission.Warnings, error) {
 	return nil, nil
+}
+
+func majorOf(pg *databasev1alpha1.PostgreSQL) (int, error) {
+	first, _, _ := strings.Cut(pg.Spec.Version, ".")
+	major, err := strconv.Atoi(first)
+	if err != nil {
+		return 0, fmt.Errorf("spec.version: %q is no version", pg.Spec.Version)
+	}
+	return major, nil
+}
+
+func refusal(pg *databasev1alpha1.PostgreSQL, errs field.ErrorList) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(databasev1alpha1.GroupVersion.WithKind("PostgreSQL").GroupKind(), pg.Name, errs)
 }

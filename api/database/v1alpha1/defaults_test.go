@@ -129,7 +129,7 @@ func TestExamples(t *testing.T) {
 
 func TestSamples(t *testing.T) {
 	files, err := filepath.Glob("../../../config/samples/database_*.yaml")
-	if err != nil || len(files) != 2 {
+	if err != nil || len(files) != 3 {
 		t.Fatalf("samples: %v, %v", files, err)
 	}
 	for _, file := range files {

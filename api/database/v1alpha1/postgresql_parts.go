@@ -11,7 +11,7 @@ import (
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=63
 // +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([a-z0-9_-]*[a-z0-9])?$')",message="extension: must be the name of an extension, such as pg_trgm or uuid-ossp"
-// +kubebuilder:validation:XValidation:rule="!(self in ['plpython3u', 'plpython2u', 'plpythonu', 'plperlu', 'pltclu', 'file_fdw', 'adminpack'])",message="extension: lets its users out of the database and is refused"
+// +kubebuilder:validation:XValidation:rule="!(self in ['file_fdw', 'adminpack', 'plsh']) && !self.matches('(^|_)pl[a-z0-9]+u$')",message="extension: lets its users out of the database and is refused"
 type Extension string
 
 // ParameterValue is the value of a parameter, as text without quotes: "200", "64MB", "on".
@@ -231,10 +231,12 @@ type PostgreSQLTLS struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.all(n, n.matches('^([*][.])?[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'))",message="dnsNames: each must be a DNS name in lower case, such as db.example.com"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="DNS Names"
 	DNSNames []string `json:"dnsNames,omitempty"`
 	// issuerRef names an issuer of cert-manager that makes the certificate which clients are shown. By default Fettle makes it. What
 	// instances know each other by is always Fettle's own.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Issuer"
 	IssuerRef *PostgreSQLIssuerRef `json:"issuerRef,omitempty"`
 }
 
@@ -245,11 +247,13 @@ type PostgreSQLIssuerRef struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="name: must be the name of an issuer, such as internal-ca"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Issuer Name"
 	Name string `json:"name"`
 	// kind of the issuer: Issuer (by default) or ClusterIssuer.
 	// +optional
 	// +kubebuilder:default=Issuer
 	// +kubebuilder:validation:Enum=Issuer;ClusterIssuer
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Issuer Kind",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:Issuer","urn:alm:descriptor:com.tectonic.ui:select:ClusterIssuer"}
 	Kind string `json:"kind,omitempty"`
 	// group of its API, "cert-manager.io" by default; an issuer from outside of cert-manager has another one.
 	// +optional
@@ -257,5 +261,6 @@ type PostgreSQLIssuerRef struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="group: must be the group of an API, such as cert-manager.io"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Issuer Group"
 	Group string `json:"group,omitempty"`
 }

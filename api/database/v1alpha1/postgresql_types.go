@@ -67,7 +67,7 @@ type PostgreSQLSpec struct {
 	// version of PostgreSQL: "13" to "18", or a minor version such as "16.4". The first number can't be changed later.
 	// +required
 	// +kubebuilder:validation:MaxLength=5
-	// +kubebuilder:validation:XValidation:rule="self.matches('^1[3-8]([.][0-9]{1,2})?$')",message="version: must be 13, 14, 15, 16, 17 or 18, or a minor version of one of them such as 16.4"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^1[3-8]([.](0|[1-9][0-9]?))?$')",message="version: must be 13, 14, 15, 16, 17 or 18, or a minor version of one of them such as 16.4"
 	// +kubebuilder:validation:XValidation:rule="self.split('.')[0] == oldSelf.split('.')[0]",message="version: a change to another major version is not possible until Fettle has an upgrade path; make a new PostgreSQL and copy the data with pg_dump"
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Version",order=1
 	Version string `json:"version"`

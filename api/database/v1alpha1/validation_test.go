@@ -32,7 +32,7 @@ func from(field string) string {
 }
 
 var rules = []rule{
-	{`version: "16.4"`, []string{`version: "12"`, `version: "19"`, `version: new`, `version: "16."`, `version: "9.6"`},
+	{`version: "16.4"`, []string{`version: "12"`, `version: "19"`, `version: new`, `version: "16."`, `version: "16.04"`, `version: "16.x"`, `version: "9.6"`},
 		"spec.version", "version: must be 13, 14, 15, 16, 17 or 18"},
 	{`storage: 128Mi`, []string{`storage: 127Mi`, `storage: 0`}, "spec.storage", "storage: must be at least 128Mi"},
 	{`{replicas: 3, synchronous: {number: 2}}`, []string{`{replicas: 2, synchronous: {number: 2}}`, `synchronous: {}`},
@@ -58,7 +58,7 @@ var rules = []rule{
 		"spec.databaseName", "name: is reserved by PostgreSQL or Fettle"},
 	{`extensions: [uuid-ossp, pg_trgm]`, []string{`extensions: ["a b"]`, `extensions: ["a;drop"]`, `extensions: [A]`},
 		"spec.extensions[0]", "extension: must be the name of an extension"},
-	{`extensions: [plpgsql]`, []string{`extensions: [plpython3u]`, `extensions: [file_fdw]`, `extensions: [adminpack]`},
+	{`extensions: [plpgsql, jsonb_plperl, plv8]`, []string{`extensions: [plpython3u]`, `extensions: [file_fdw]`, `extensions: [adminpack]`, `extensions: [plperlu]`, `extensions: [jsonb_plpython3u]`, `extensions: [plsh]`},
 		"spec.extensions[0]", "extension: lets its users out of the database"},
 	{`parameters: {work_mem: 64MB, pg_stat_statements.max: "100"}`, []string{`parameters: {"work mem": a}`, `parameters: {WORK_MEM: a}`, `parameters: {a.b.c: a}`, `parameters: {"a\nb": a}`},
 		"spec.parameters", "parameters: each name must be that of a parameter"},

@@ -29,6 +29,9 @@ type rendering struct {
 func (a *Agent) renderer(r rendering) func() (bool, error) {
 	settings := a.settings(a.good, r)
 	settings.VolumeSize = a.disk.Size
+	if a.segment > 0 {
+		settings.WALSegment = a.segment
+	}
 	var known *config.Minimums
 	if r.looked {
 		known = a.minimums
@@ -105,6 +108,7 @@ func (a *Agent) settings(object *databasev1alpha1.PostgreSQL, r rendering) confi
 			s.Parameters[name] = string(value)
 		}
 		s.HBA = rules(object.Spec.PgHBA)
+		s.WALSegment = int64(object.Spec.Bootstrap.Initdb.WALSegmentSizeMB) << 20
 	}
 	return s
 }

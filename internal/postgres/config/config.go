@@ -55,6 +55,8 @@ type Settings struct {
 	MemoryLimit int64
 	// VolumeSize is that of the data's volume in bytes: it bounds what slots may keep. 0 when it is not known.
 	VolumeSize int64
+	// WALSegment is the size of a segment of the write-ahead log in bytes; 0 is 16 MiB.
+	WALSegment int64
 	// Parameters are the user's. Render checks them as CheckParameters does.
 	Parameters map[string]string
 	// Minimums are what a standby must have at least: what its primary had, as the control file tells. Parameters below are

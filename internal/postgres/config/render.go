@@ -94,6 +94,7 @@ func renderConf(s Settings) (string, error) {
 	values := s.defaults()
 	maps.Copy(values, fold(s.Parameters))
 	s.Minimums.raise(values)
+	s.fit(values)
 	maps.Copy(values, s.owned())
 	var out strings.Builder
 	out.WriteString(header)
@@ -108,6 +109,16 @@ func renderConf(s Settings) (string, error) {
 		fmt.Fprintf(&out, "%s = %s\n", name, quoted)
 	}
 	return out.String(), nil
+}
+
+// fit raises what a server would not start with because its segments are large.
+func (s Settings) fit(values map[string]string) {
+	least := leastWAL(int(s.WALSegment / miB))
+	for _, name := range []string{"max_wal_size", "min_wal_size"} {
+		if numberOf(s.Major, values, name, least) < least {
+			values[name] = plain(least) + "MB"
+		}
+	}
 }
 
 // raise puts values below the minimums up to them. One that is not set has the server's default.
