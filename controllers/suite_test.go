@@ -106,7 +106,7 @@ func (o *operator) start() {
 	o.registry, o.lines = prometheus.NewRegistry(), &lineCounter{}
 	watched, err := cache.Options(nil)
 	Expect(err).NotTo(HaveOccurred())
-	mgr, err := ctrl.NewManager(env.Operator, ctrl.Options{
+	mgr, err := ctrl.NewManager(refusing.wrap(env.Operator), ctrl.Options{
 		Scheme:   newScheme(),
 		Cache:    watched,
 		NewCache: cache.New(!o.unwatched),

@@ -147,12 +147,14 @@ func (r *reconciler) reconcile(ctx context.Context, cfg *configv1.AppConfig) (re
 		setTerminating(cfg)
 		return reconcile.Result{}, nil
 	case cfg.Spec.Paused:
+		r.engine.Begin(ownerOf(cfg))
 		setPaused(cfg)
 		return reconcile.Result{}, nil
 	}
 	if shown, err := r.shown(ctx, cfg); err != nil || !shown {
 		return reconcile.Result{}, err // else the watch brings what was last written
 	}
+	r.engine.Begin(ownerOf(cfg))
 	if conflict, err := r.conflict(ctx, cfg); err != nil {
 		return reconcile.Result{}, err
 	} else if conflict != nil {

@@ -217,10 +217,10 @@ func objectsOf(cfg *configv1.AppConfig, r *revision, found existing) []rollout.O
 	if r == nil {
 		return []rollout.Object{cm, secret}
 	}
-	cm.Name, cm.Exists, cm.Data, cm.Stamp = r.name, true, bytesOf(r.data), r.stamp
+	cm.Name, cm.Exists, cm.Data, cm.Stamp, cm.Edited = r.name, true, bytesOf(r.data), r.stamp, r.edited
 	secret.Name = r.name
 	if len(r.secret) > 0 {
-		secret.Exists, secret.Data, secret.Stamp = true, bytesOf(r.secret), r.secretStamp
+		secret.Exists, secret.Data, secret.Stamp, secret.Edited = true, bytesOf(r.secret), r.secretStamp, r.secretEdited
 	}
 	for _, o := range []*rollout.Object{&cm, &secret} {
 		if versioned(cfg) && o.Exists && !slices.Contains(o.Versions, o.Name) {

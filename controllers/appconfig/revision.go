@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -26,6 +27,8 @@ type revision struct {
 	complete bool
 	// stamp and secretStamp are rollout.PublishedAnnotation of the two.
 	stamp, secretStamp string
+	// edited and secretEdited are when others changed the contents of the two, see rollout.Edited.
+	edited, secretEdited time.Time
 }
 
 // existing is what was found of the children before they are written.
@@ -46,12 +49,14 @@ func revisionOf(cm *corev1.ConfigMap, secret *corev1.Secret) revision {
 		content: content{data: cm.Data},
 		hash:    cm.Annotations[annotationHash], number: number, inputs: cm.Annotations[annotationInputs],
 		name: cm.Name, withSecret: cm.Annotations[annotationSecret] != "",
-		stamp: cm.Annotations[rollout.PublishedAnnotation],
+		stamp:  cm.Annotations[rollout.PublishedAnnotation],
+		edited: rollout.Edited(cm.ManagedFields, controllerName),
 	}
 	if secret != nil {
 		r.secret = map[string]string{}
 		addBytes(r.secret, secret.Data)
 		r.secretStamp = secret.Annotations[rollout.PublishedAnnotation]
+		r.secretEdited = rollout.Edited(secret.ManagedFields, controllerName)
 	}
 	r.complete = r.withSecret == (secret != nil)
 	return r

@@ -126,6 +126,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 func (r *reconciler) reconcile(ctx context.Context, vc *votingv1alpha1.VoteConfig) (reconcile.Result, error) {
+	r.engine.Begin(owner(vc))
 	switch {
 	case vc.DeletionTimestamp != nil:
 		return r.finalize(ctx, vc)

@@ -72,6 +72,13 @@ func TestTransforms(t *testing.T) {
 	large.Annotations[corev1.LastAppliedConfigAnnotation] = "{}"
 	kept := fullMeta()
 	kept.ManagedFields = nil
+	edited, ofEdits := fullMeta(), fullMeta()
+	at := new(metav1.Unix(7, 0))
+	edited.ManagedFields = []metav1.ManagedFieldsEntry{
+		{Manager: "appconfig", Operation: metav1.ManagedFieldsOperationApply, Time: at, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:a":{}}}`)},
+		{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate, Time: at, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{}}`)},
+	}
+	ofEdits.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "appconfig", Operation: metav1.ManagedFieldsOperationApply, Time: at}}
 	missed := toolscache.DeletedFinalStateUnknown{Key: "shop/web"}
 	for _, c := range []struct {
 		name      string
@@ -86,6 +93,8 @@ func TestTransforms(t *testing.T) {
 			&corev1.Pod{ObjectMeta: ofPod, Spec: corev1.PodSpec{NodeName: "node"}, Status: status},
 		},
 		{"bookkeeping", trimBookkeeping, &k8sappsv1.Deployment{ObjectMeta: large}, &k8sappsv1.Deployment{ObjectMeta: kept}},
+		{"edits", trimToEdits, &corev1.ConfigMap{ObjectMeta: edited, Data: map[string]string{"a": "b"}}, &corev1.ConfigMap{ObjectMeta: ofEdits, Data: map[string]string{"a": "b"}}},
+		{"missed deletion, edits", trimToEdits, missed, missed},
 		{"missed deletion, bookkeeping", trimBookkeeping, missed, missed},
 		{"missed deletion, identity", trimIdentity, missed, missed},
 		{"missed deletion, labels", trimToLabels, missed, missed},

@@ -68,6 +68,7 @@ func Options(namespaces []string) (cache.Options, error) {
 func ofContents(main cache.Options) cache.Options {
 	own := cache.ByObject{Label: ownLabels.AsSelector()}
 	contents := main
+	own.Transform = trimToEdits
 	contents.ByObject = map[client.Object]cache.ByObject{&corev1.Secret{}: own, &corev1.ConfigMap{}: own}
 	contents.DefaultNamespaces = maps.Clone(main.DefaultNamespaces)
 	return contents

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
 // ownPrefix is that of Fettle's own annotations.
@@ -27,6 +29,18 @@ func trimBookkeeping(in any) (any, error) {
 	}
 	delete(object.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
 	return in, nil
+}
+
+// trimToEdits keeps of the bookkeeping who changed the contents when.
+func trimToEdits(in any) (any, error) {
+	object, ok := in.(metav1.Object)
+	if !ok {
+		return in, nil
+	}
+	edits := rollout.KeepEdits(object.GetManagedFields())
+	out, err := trimBookkeeping(in)
+	object.SetManagedFields(edits)
+	return out, err
 }
 
 // trimIdentity keeps what says which object it is, and that it has changed.

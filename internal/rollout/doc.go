@@ -48,7 +48,7 @@
 //
 // # What callers must do
 //
-// In this order, in each pass, with the live objects read from the cache or the API server but never older than the
+// [Engine.Begin] as a pass begins. Then in this order, in each pass, with the live objects read from the cache or the API server but never older than the
 // caller's own writes:
 //
 //  1. If the contents are about to change or to appear: [Engine.Adopt] with what is live. Return when it says so.

@@ -32,6 +32,7 @@ type Engine struct {
 	memory    *memory
 	hasher    *hasher
 	inUse     *inUse
+	sights    *sights
 	clock     clock.PassiveClock
 }
 
@@ -44,7 +45,7 @@ func New(mgr manager.Manager, opts Options) (*Engine, error) {
 	c := clock.RealClock{}
 	return &Engine{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), workloads: cached,
-		memory: newMemory(c), hasher: newHasher(), inUse: newInUse(c), clock: c,
+		memory: newMemory(c), hasher: newHasher(), inUse: newInUse(c), sights: newSights(), clock: c,
 	}, nil
 }
 
@@ -76,6 +77,9 @@ func (e *Engine) remembered(owner Owner) func(*Workload) recollection {
 	return func(w *Workload) recollection { return e.memory.of(w, owner) }
 }
 
+// Begin says that a pass for the owner begins. It comes before all else, also in passes that then do nothing.
+func (e *Engine) Begin(owner Owner) { e.sights.begin(owner) }
+
 // Adopt notes on all dependants that have no note yet that their pods run before: what is published, until the caller
 // changes it right after. It returns false when it could not find out about one; the caller then publishes nothing and
 // returns, since the pass is repeated (recheck).
@@ -88,7 +92,7 @@ func (e *Engine) Adopt(ctx context.Context, owner Owner, policy Policy, before [
 		return false, err
 	}
 	p := e.pass(owner, policy, before)
-	p.before = true
+	p.before, p.last = true, e.sights.changed(owner, before)
 	plan := p.decide(found, e.remembered(owner))
 	for _, a := range plan.notes {
 		w := plan.dependants[a.at].Workload
@@ -113,6 +117,7 @@ func (e *Engine) Roll(ctx context.Context, owner Owner, policy Policy, published
 	}
 	p := e.pass(owner, policy, published)
 	plan := p.decide(found, e.remembered(owner))
+	e.sights.rolled(owner, published, plan.dependants)
 	announce := p.announce(&plan)
 	refused := map[int]string{}
 	err = e.carryOut(ctx, owner, &plan, refused)

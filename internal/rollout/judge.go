@@ -25,6 +25,8 @@ type pass struct {
 	hasher    *hasher
 	// before is true where published is about to be replaced. What is not noted then can never be known.
 	before bool
+	// last is what is known from before that; nil if nothing is.
+	last *intact
 }
 
 // verdict is what a dependant needs.

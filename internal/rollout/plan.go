@@ -95,8 +95,18 @@ func (p *pass) mixed(d *dependant) bool {
 	if d.verdict != restart || len(d.renames) > 0 || (d.runs != "" && d.runs == unknown(d.runs)) {
 		return false
 	}
+	if at, ok := p.last.editedSince(d); ok {
+		return p.startedSince(d, at)
+	}
 	at := p.publishedAt(d.uses)
 	return d.runs == "" || !d.changed.Before(at) || p.now.Sub(at) > uncertainty
+}
+
+// startedSince reports whether pods of d may have been started since others changed what is published: all times but now are the
+// API server's, to the second. Where its clock says that this was long ago, or is yet to come, anything may have happened since.
+func (p *pass) startedSince(d *dependant, at time.Time) bool {
+	rolling := d.Progress.Phase != Complete || !d.changed.Before(at) || d.Progress.since.After(at)
+	return rolling || p.now.Sub(at) > uncertainty || at.Sub(p.now) > coverage
 }
 
 // findGate finds what keeps all restarts from starting.

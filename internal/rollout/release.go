@@ -30,6 +30,7 @@ func ownersIn(notes map[string]string, prefix string) []string {
 // that is being deleted. It returns false when it must be called again, since the cache is behind or a workload was not as it
 // shows it; it then has the pass repeated (recheck).
 func (e *Engine) Release(ctx context.Context, owner Owner) (bool, error) {
+	e.sights.forget(owner)
 	gone, err := e.terminating(ctx, owner.Namespace)
 	if gone || err != nil {
 		return gone, err

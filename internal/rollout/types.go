@@ -60,6 +60,8 @@ type Object struct {
 	Data map[string][]byte
 	// Stamp is the live object's PublishedAnnotation.
 	Stamp string
+	// Edited is when somebody else last changed the contents, see [Edited]; zero if that is not known.
+	Edited time.Time
 }
 
 // Discovery says how dependants are found, besides Policy.Targets.

@@ -79,7 +79,7 @@ type selection struct {
 }
 
 var (
-	shortRun = selection{answersPerWrite: 3, heldPerAnswer: 1, unheardPerCall: 1, driftsPerChild: 3}
+	shortRun = selection{answersPerWrite: 3, heldPerAnswer: 1, unheardPerCall: 2, driftsPerChild: 3}
 	fullRun  = selection{answersPerWrite: 100, heldPerAnswer: 100, unheardPerCall: 100, driftsPerChild: 100}
 )
 

@@ -1,0 +1,163 @@
+package rollout
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func changedBy(manager string, operation metav1.ManagedFieldsOperationType, at time.Time, fields string) metav1.ManagedFieldsEntry {
+	return metav1.ManagedFieldsEntry{
+		Manager: manager, Operation: operation, Time: new(metav1.NewTime(at)), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields),
+	}
+}
+
+func TestEdited(t *testing.T) {
+	const (
+		update, apply = metav1.ManagedFieldsOperationUpdate, metav1.ManagedFieldsOperationApply
+		data          = `{"f:data":{"f:a":{}}}`
+		binary        = `{"f:binaryData":{"f:a":{}}}`
+		labels        = `{"f:metadata":{"f:labels":{}}}`
+	)
+	ours := changedBy("appconfig", apply, start, data)
+	for name, tc := range map[string]struct {
+		entries []metav1.ManagedFieldsEntry
+		want    time.Time
+	}{
+		"nobody":                            {nil, time.Time{}},
+		"its owner alone":                   {[]metav1.ManagedFieldsEntry{ours}, time.Time{}},
+		"somebody, values":                  {[]metav1.ManagedFieldsEntry{ours, changedBy("kubectl", update, start.Add(1), data)}, start.Add(1)},
+		"somebody, binary values":           {[]metav1.ManagedFieldsEntry{changedBy("kubectl", update, start, binary)}, start},
+		"somebody, labels":                  {[]metav1.ManagedFieldsEntry{changedBy("kubectl", update, start, labels)}, time.Time{}},
+		"the last of two":                   {[]metav1.ManagedFieldsEntry{changedBy("b", update, start.Add(9), data), changedBy("a", apply, start.Add(5), data)}, start.Add(9)},
+		"who has the owner's name":          {[]metav1.ManagedFieldsEntry{changedBy("appconfig", update, start, data)}, start},
+		"at no time":                        {[]metav1.ManagedFieldsEntry{{Manager: "kubectl", Operation: update, FieldsV1: metav1.NewFieldsV1(data)}}, time.Time{}},
+		"another controller of the project": {[]metav1.ManagedFieldsEntry{changedBy("voteconfig", apply, start, data)}, start},
+	} {
+		kept := KeepEdits(KeepEdits(tc.entries))
+		for form, entries := range map[string][]metav1.ManagedFieldsEntry{"as it is": tc.entries, "as it is cached": kept} {
+			if got := Edited(entries, "appconfig"); !got.Equal(tc.want) {
+				t.Errorf("%s, %s: %s, want %s", name, form, got, tc.want)
+			}
+		}
+		if slices.ContainsFunc(kept, func(e metav1.ManagedFieldsEntry) bool { return e.FieldsV1 != nil }) {
+			t.Errorf("%s: fields are kept in memory", name)
+		}
+	}
+}
+
+// history is what happened to what is published until Adopt is called, in passes of the owner.
+type history func(s *sights, good, edited Object, w *Workload)
+
+// rolledOut is a pass that found all as published.
+func rolledOut(s *sights, o Object, w *Workload) {
+	s.begin(theOwner)
+	p := &pass{now: start, owner: theOwner, policy: thePolicy, published: []Object{o}, hasher: newHasher()}
+	s.rolled(theOwner, []Object{o}, p.decide([]*Workload{w}, func(*Workload) recollection { return recollection{} }).dependants)
+}
+
+// seenGood is a process that has seen all as published.
+func seenGood(s *sights, good, _ Object, w *Workload) { rolledOut(s, good, w) }
+
+// TestEditsOfOthers has somebody else edit what was published an hour ago, and asks which dependants are noted as running
+// something that nobody knows: they are restarted when the edit is repaired, the others are not.
+func TestEditsOfOthers(t *testing.T) {
+	good := published("1", "1")
+	at := start.Add(-time.Second) // of the edit; it is noticed at start
+	editedAt := func(at time.Time) func(*Object) { return func(o *Object) { o.Edited = at } }
+	since := func(at time.Time) func(*Workload) { return func(w *Workload) { w.Progress.since = at } }
+	for name, tc := range map[string]struct {
+		edit    func(*Object)
+		user    func(*Workload)
+		history history
+		mixed   bool
+	}{
+		"nothing was started since":                 {},
+		"noticed nearly too late":                   {edit: editedAt(start.Add(-uncertainty))},
+		"noticed too late":                          {edit: editedAt(start.Add(-uncertainty - time.Second)), mixed: true},
+		"by a clock that is ahead a little":         {edit: editedAt(start.Add(coverage))},
+		"by a clock that is far ahead":              {edit: editedAt(start.Add(coverage + time.Second)), mixed: true},
+		"at a time that is not known":               {edit: editedAt(time.Time{}), mixed: true},
+		"pods are being started":                    {user: phase(InProgress), mixed: true},
+		"the template was changed in that second":   {user: changedAt(at), mixed: true},
+		"the template was changed after it":         {user: changedAt(start), mixed: true},
+		"the template was changed before it":        {user: changedAt(at.Add(-time.Second))},
+		"its state was reported in that second":     {user: since(at)},
+		"its state was reported after it":           {user: since(at.Add(time.Second)), mixed: true},
+		"a process that has seen nothing":           {history: func(*sights, Object, Object, *Workload) {}, mixed: true},
+		"the owner was paused meanwhile, two edits": {history: func(s *sights, good, _ Object, w *Workload) { rolledOut(s, good, w); s.begin(theOwner) }, mixed: true},
+		"it was waiting for a restart": {history: func(s *sights, good, _ Object, w *Workload) {
+			other := published("0", "1")
+			other.Stamp = good.Stamp
+			rolledOut(s, other, w)
+		}, mixed: true},
+		"published anew since": {history: func(s *sights, good, _ Object, w *Workload) {
+			rolledOut(s, stamped(good, start.Add(-2*time.Hour)), w)
+		}, mixed: true},
+		"edited before, and again": {history: func(s *sights, good, edited Object, w *Workload) {
+			rolledOut(s, good, w)
+			s.begin(theOwner)
+			edited.Edited = start.Add(-time.Minute)
+			s.changed(theOwner, []Object{edited})
+		}, mixed: true},
+		"noticed before, and not repaired yet": {history: func(s *sights, good, edited Object, w *Workload) {
+			rolledOut(s, good, w)
+			s.begin(theOwner)
+			s.changed(theOwner, []Object{edited})
+		}},
+		"a key was removed before, of which there is no trace": {history: func(s *sights, good, edited Object, w *Workload) {
+			rolledOut(s, good, w)
+			s.begin(theOwner)
+			s.changed(theOwner, []Object{good})
+		}, mixed: true},
+		"somebody had a part in it before": {history: func(s *sights, good, edited Object, w *Workload) {
+			good.Edited = edited.Edited
+			rolledOut(s, good, w)
+		}, mixed: true},
+		"the owner is gone": {history: func(s *sights, good, _ Object, w *Workload) { rolledOut(s, good, w); s.forget(theOwner) }, mixed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			edited := published("foreign", "1")
+			edited.Edited = at
+			w := user(Deployment, "x", noted(good))
+			for _, f := range []func(*Workload){tc.user} {
+				if f != nil {
+					f(w)
+				}
+			}
+			if tc.edit != nil {
+				tc.edit(&edited)
+			}
+			if tc.history == nil {
+				tc.history = seenGood
+			}
+			s := newSights()
+			tc.history(s, good, edited, w)
+			s.begin(theOwner)
+			p := &pass{now: start, owner: theOwner, policy: thePolicy, published: []Object{edited}, hasher: newHasher(), before: true}
+			p.last = s.changed(theOwner, []Object{edited})
+			plan := p.decide([]*Workload{w}, func(*Workload) recollection { return recollection{} })
+			if mixed := len(plan.notes) == 1; mixed != tc.mixed {
+				t.Errorf("noted as unknown: %v, want %v", mixed, tc.mixed)
+			}
+		})
+	}
+}
+
+// What is remembered goes with the owner, and with the next pass that finds all as published.
+func TestSightsAreBounded(t *testing.T) {
+	s, good := newSights(), published("1", "1")
+	for _, name := range []string{"x", "y"} {
+		rolledOut(s, good, user(Deployment, name, noted(good)))
+	}
+	if diff := cmp.Diff(1, len(s.of[theOwner].runs)); diff != "" {
+		t.Errorf("workloads (-want +got):\n%s", diff)
+	}
+	s.forget(theOwner)
+	if len(s.of) > 0 {
+		t.Errorf("still kept: %v", s.of)
+	}
+}
