@@ -30,8 +30,9 @@ import (
 )
 
 const (
-	// soon is how long a change may take to arrive; a held-back status included.
-	soon = 20 * time.Second
+	// soon is how long a change may take to arrive on a busy machine; a held-back status included. It is shorter than the minute
+	// after which databases are looked at though nothing happened.
+	soon = 45 * time.Second
 	poll = 50 * time.Millisecond
 	// still is how long nothing must happen for a test to believe that nothing does.
 	still = 1500 * time.Millisecond

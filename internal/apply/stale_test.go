@@ -12,9 +12,6 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-
-	"github.com/fettle-dev/fettle/internal/recheck"
 )
 
 // laggingCache is a cache that has not seen anything since it was made.
@@ -221,41 +218,6 @@ func TestPruneJudgesWhatItDeletes(t *testing.T) {
 	f.expect("from a new copy")
 	if f.get(&corev1.ConfigMap{}) == nil {
 		t.Error("deleted although it is not ours any more")
-	}
-}
-
-// A write that was overtaken changes nothing, and the pass is repeated, as the watch need not tell.
-func TestOvertakenWritesAreRepeated(t *testing.T) {
-	f := newFixture(t)
-	repeated := func(what string, do func(context.Context) error) bool {
-		t.Helper()
-		result, err := recheck.Wrap(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-			return reconcile.Result{}, do(ctx)
-		})).Reconcile(t.Context(), reconcile.Request{})
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-		return result.RequeueAfter > 0
-	}
-	apply := func(ctx context.Context) error { return f.Apply(ctx, f.owner, config(f.name, "2")) }
-	prune := func(ctx context.Context) error { return f.Prune(ctx, f.owner, reference(f.name)) }
-	f.apply(config(f.name, "1"))
-	goOn := f.lag()
-	uncached(f, &corev1.ConfigMap{})
-	for what, do := range map[string]func(context.Context) error{"apply": apply, "prune": prune} {
-		if !repeated(what, do) {
-			t.Errorf("%s to an object that is gone: no other pass comes", what)
-		}
-	}
-	goOn()
-	f.eventually("the cache has seen the deletion", func() bool {
-		return apierrors.IsNotFound(f.cache.Get(t.Context(), client.ObjectKey{Namespace: f.name, Name: "web"}, &corev1.ConfigMap{}))
-	})
-	for _, do := range []func(context.Context) error{apply, prune} {
-		if repeated("what goes well", do) {
-			t.Error("a pass is repeated whose writes went well")
-		}
-		f.settle(config(f.name, "2"))
 	}
 }
 

@@ -30,7 +30,8 @@
 //  12. Nothing is written that would not change anything. Own writes are waited for, see memory.
 //
 // What remains: pods that were started anew within ten seconds of a change, which is taken back before the cache shows that,
-// count as pods that never saw the change; so do single pods that crashed then. And a workload whose note of an adoption is
+// count as pods that never saw the change; so do single pods that crashed then. The same goes for an edit by somebody else, and
+// for the first of two that came before the operator saw one. And a workload whose note of an adoption is
 // removed while its restart is pending is taken for one that is up to date, unless its pods were started anew.
 //
 // # Annotations

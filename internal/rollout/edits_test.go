@@ -108,7 +108,7 @@ func TestEditsOfOthers(t *testing.T) {
 			s.begin(theOwner)
 			s.changed(theOwner, []Object{edited})
 		}},
-		"a key was removed before, of which there is no trace": {history: func(s *sights, good, edited Object, w *Workload) {
+		"a key was removed before, of which there is no trace": {history: func(s *sights, good, _ Object, w *Workload) {
 			rolledOut(s, good, w)
 			s.begin(theOwner)
 			s.changed(theOwner, []Object{good})

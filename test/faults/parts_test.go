@@ -35,7 +35,6 @@ func TestTransport(t *testing.T) {
 		Stale:        {3, []string{"200", "200", "200"}},
 		Reply:        {2, []string{"200", "500", "200"}},
 		HeldReply:    {1, []string{"200", "500", "500"}},
-		Unheard:      {2, []string{"500", "200", "200"}},
 	}
 	for kind, want := range cases {
 		t.Run("fault "+string(kind), func(t *testing.T) {
@@ -46,9 +45,6 @@ func TestTransport(t *testing.T) {
 			}))
 			defer server.Close()
 			tape := &tape{plan: Plan{Kind: kind, Write: 2, Answer: internal}, version: func(Key) string { return "6" }}
-			if kind == Unheard {
-				tape.plan.Write, tape.plan.Call = 0, "apply configmaps/a"
-			}
 			died := 0
 			transport := &incarnation{tape: tape, number: 1, next: http.DefaultTransport, die: func() { died++ }}
 			for range 3 {
@@ -61,10 +57,6 @@ func TestTransport(t *testing.T) {
 				t.Errorf("the manager was ended %d times", died)
 			}
 			first := tape.written()[0]
-			if kind == Unheard {
-				first = tape.written()[1]
-				first.K--
-			}
 			if first.String() != "apply configmaps/a" || first.K != 1 || first.RV != "7" || first.Before != "6" || first.Code != 200 {
 				t.Errorf("the first write was recorded as %+v", first)
 			}
@@ -219,20 +211,13 @@ func TestPlansCoverAllAnswers(t *testing.T) {
 	maps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	trace := []Record{{Verb: "apply", Resource: maps, Name: "a"}, {Verb: "apply", Resource: maps, Name: "b"},
 		{Verb: "apply", Resource: maps, Name: "c"}, {Verb: "patch", Resource: demos, Sub: "status"}}
-	for i := range trace[1:] {
-		trace[i+1].Before = "6" // there before
-	}
 	child := Key{maps, "a"}
 	for name, s := range map[string]selection{"short": shortRun, "full": fullRun} {
 		plans := s.plans(trace, []Key{child}, map[Key][]drift{child: {{pointer: "/data/a", value: "1"}, {pointer: "/data/b", value: "2"}}})
-		once, held, unheard, ids := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
+		once, held, ids := map[string]bool{}, map[string]bool{}, map[string]bool{}
 		for _, p := range plans {
 			once[p.Answer.name] = once[p.Answer.name] || p.Kind == Reply
 			held[p.Answer.name] = held[p.Answer.name] || p.Kind == HeldReply
-			unheard[p.Answer.name] = unheard[p.Answer.name] || p.Kind == Unheard
-			if p.Kind == Unheard && p.Call == trace[0].String() {
-				t.Errorf("%s: %s is about an object that is made", name, p.ID())
-			}
 			if ids[p.ID()] {
 				t.Errorf("%s: two plans %s", name, p.ID())
 			}
@@ -241,11 +226,6 @@ func TestPlansCoverAllAnswers(t *testing.T) {
 		for _, a := range answers {
 			if !once[a.name] || held[a.name] != a.holdable {
 				t.Errorf("%s: answer %s: used once %v, held %v", name, a.name, once[a.name], held[a.name])
-			}
-		}
-		for _, a := range unheardAnswers {
-			if !unheard[a.name] {
-				t.Errorf("%s: answer %s is never given without an event", name, a.name)
 			}
 		}
 	}
