@@ -129,7 +129,7 @@ func (a *Agent) stop(order election.Stop, at time.Duration) {
 
 // noteStill notes that a primary that is to stop, or has ended, stood still.
 func (a *Agent) noteStill(at time.Duration) {
-	if election.StandsStill(a.config, a.input(at)) {
+	if election.StandsStill(a.config, election.Input{Now: at, Server: a.own}) {
 		a.own.StoodStill = at
 		a.log.Warn("PostgreSQL stood still", "answered", (at-a.own.Answered).Round(time.Millisecond).String()+" ago")
 	}

@@ -25,13 +25,12 @@ const (
 // short says that a volume that was measured has less than that many bytes left.
 func short(disk server.Disk, bytes int64) bool { return disk.Size > 0 && disk.Free < bytes }
 
-// measure looks at the volume, and on a primary at where its log begins, and takes over certificates that were renewed.
-func (a *Agent) measure(epoch int, segment int64, primary bool) {
+// measure looks at the volume, and at where the log on it begins, and takes over certificates that were renewed.
+func (a *Agent) measure(epoch int, segment int64) {
 	disk, err := a.server.Disk()
 	var oldest wal.LSN
-	if primary && segment > 0 {
-		begins, failure := a.server.Oldest(segment)
-		oldest, err = begins, errors.Join(err, failure)
+	if segment > 0 {
+		oldest, _ = a.server.Oldest(segment) // there may be no log yet, or none any more
 	}
 	renewed, failure := a.tls.Copy()
 	if err := errors.Join(err, failure); err != nil {
@@ -45,7 +44,7 @@ func (a *Agent) measure(epoch int, segment int64, primary bool) {
 		if err == nil {
 			a.disk = disk
 		}
-		if oldest > 0 && epoch == a.epoch {
+		if oldest > 0 && epoch == a.epoch && a.own.Process == election.Up {
 			a.own.Oldest = uint64(oldest)
 		}
 		a.measured()

@@ -42,7 +42,7 @@ func (a *Agent) observe(at time.Duration) {
 	a.pollLease(at)
 	a.peers.SetUrgent(a.urgent(at))
 	if a.measuring.due(at) {
-		go a.measure(a.epoch, a.segment, a.own.Process == election.Up && a.own.Role == election.Primary)
+		go a.measure(a.epoch, a.segment)
 	}
 	if a.own.Process != election.Up {
 		return

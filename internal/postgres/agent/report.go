@@ -33,7 +33,7 @@ func (a *Agent) publish(d election.Decision, in election.Input) {
 		Received:     wal.LSN(own.Position.LSN),
 		APIReachable: a.observation.Reachable(), HoldsLease: a.observation.Lease.Holder == a.options.self() && a.holding.Confirmed.Sent > 0,
 		Generation: max(a.applied, 0), ConfigError: cmp.Or(a.configError, a.vet.Complaint()),
-		NeedsReclone: d.Blocked && (own.Data == election.Unfit || own.Severed > 0 && own.Data == election.Usable) && !a.config.Paused, DiskFull: own.FullDisk,
+		NeedsReclone: a.needsReclone(d), DiskFull: own.FullDisk,
 		DiskFree: uint64(max(a.disk.Free, 0)), DiskTotal: uint64(max(a.disk.Size, 0)), //nolint:gosec // not below 0
 		Message: a.message(d),
 	}
@@ -57,6 +57,11 @@ func (a *Agent) publish(d election.Decision, in election.Input) {
 	a.shown.Store(status)
 	a.unreadyWhy.Store(&why)
 	a.renewed.Store(int64(a.holding.Confirmed.Sent))
+}
+
+// needsReclone says that a person is asked to have the data replaced.
+func (a *Agent) needsReclone(d election.Decision) bool {
+	return d.Blocked && !a.config.Paused && (a.own.Data == election.Unfit || a.own.Data == election.Usable && a.own.Severed > 0)
 }
 
 func syncOf(q *election.Quorum) *peer.Sync {
@@ -131,6 +136,13 @@ func (a *Agent) unready(in election.Input) string {
 			return "PostgreSQL does not answer"
 		}
 		return ""
+	}
+	return a.unreadyReplica(in)
+}
+
+// unreadyReplica returns why a standby that runs should get no connections; "" when it should.
+func (a *Agent) unreadyReplica(in election.Input) string {
+	switch {
 	case a.own.Severed > 0 && in.Now-a.own.Severed > a.config.Patience:
 		return "the primary has removed the log that the replica needs next"
 	case a.streamed == 0 || in.Now-a.streamed > readyGap:

@@ -64,10 +64,8 @@ func (v *view) join(h string) *Decision {
 		return wait("waits to start again after a crash")
 	case v.left(h):
 		return v.rewind(h)
-	case v.severed() && v.awaits() && v.othersFirst() == "":
-		return v.reclone(h)
 	case s.Role == Standby:
-		return do(StartStandby{Upstream: upstream}, "starts as a standby")
+		return v.resume(h, upstream)
 	case v.superseded() != "":
 		return do(StartStandby{}, v.superseded())
 	case h == "" || v.lease.Primary != h:
@@ -76,6 +74,14 @@ func (v *view) join(h string) *Decision {
 		return do(StartStandby{Upstream: upstream}, "stopped before the fork: starts as a standby")
 	}
 	return v.rewind(h)
+}
+
+// resume starts a standby, unless it would only end again to be made anew.
+func (v *view) resume(h, upstream string) *Decision {
+	if v.awaits() && v.othersFirst() == "" {
+		return v.reclone(h)
+	}
+	return do(StartStandby{Upstream: upstream}, "starts as a standby")
 }
 
 // superseded says why what was a primary starts as a standby that can be elected: nobody leads, and another instance did after

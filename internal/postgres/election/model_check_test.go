@@ -94,13 +94,19 @@ func (w *world) checkRank(n *instance, l Lease) {
 		return
 	}
 	for _, m := range w.nodes {
-		switch more := m.pg.end().Compare(n.pg.end()); {
-		case m == n || !w.couldLead(m):
-		case more > 0:
-			w.violated("6: %s takes the Lease at %v, %s is at %v", n.name, n.pg.end(), m.name, m.pg.end())
-		case more == 0 && w.stoodStill(n) && m.pg.StoodStill == 0 && w.record.Preferred != n.name:
-			w.violated("6: %s, which stood still, takes the Lease at %v, where %s is as well", n.name, n.pg.end(), m.name)
+		if m != n && w.couldLead(m) {
+			w.checkOrder(n, m)
 		}
+	}
+}
+
+// checkOrder looks at n that takes the Lease where m could.
+func (w *world) checkOrder(n, m *instance) {
+	switch more := m.pg.end().Compare(n.pg.end()); {
+	case more > 0:
+		w.violated("6: %s takes the Lease at %v, %s is at %v", n.name, n.pg.end(), m.name, m.pg.end())
+	case more == 0 && w.stoodStill(n) && m.pg.StoodStill == 0 && w.record.Preferred != n.name:
+		w.violated("6: %s, which stood still, takes the Lease at %v, where %s is as well", n.name, n.pg.end(), m.name)
 	}
 }
 
@@ -174,17 +180,20 @@ func (w *world) checkReclone(n *instance) {
 	}
 	copies := 0
 	for _, m := range w.nodes {
-		if m == n {
-			continue
-		}
-		known := m.lostAt > 0 && w.now-m.lostAt <= 3*w.timing.Renew*21/20 // the news that it is gone take their time
-		if m.pg.Data == Usable && m.pg.Work != Cloning || known {
+		if m != n && (w.isCopy(m) || w.wasCopy(m)) {
 			copies++
 		}
 	}
 	if copies < 2 && !n.config.RecloneAsked {
 		w.violated("10: %s removes the only other copy", n.name)
 	}
+}
+
+func (w *world) isCopy(m *instance) bool { return m.pg.Data == Usable && m.pg.Work != Cloning }
+
+// wasCopy says that m lost its volume so short a while ago that nobody may know.
+func (w *world) wasCopy(m *instance) bool {
+	return m.lostAt > 0 && w.now-m.lostAt <= 3*w.timing.Renew*21/20
 }
 
 // couldFollow says that a primary has all that n needs.

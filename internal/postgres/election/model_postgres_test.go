@@ -142,9 +142,7 @@ func (w *world) workEnds(n *instance) {
 		return
 	}
 	d.wal, d.Data, d.Role, d.SystemID, d.Clean = slices.Clone(s.pg.wal), Usable, Standby, s.pg.SystemID, false
-	if work == Cloning {
-		d.Oldest = uint64(len(d.wal))
-	}
+	d.Oldest = uint64(len(d.wal))
 	d.checkpoint()
 }
 

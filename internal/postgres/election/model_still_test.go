@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// still has the primary of a cluster of that size stand still, twice if it leads again; without others, these are lost before.
-// It returns who leads then, and what is wrong.
+// still has the primary of a cluster of that size stand still; alone, the others are lost before. It returns which one it
+// was, who leads then, and what is wrong.
 func still(seed uint64, size int, alone bool) (s *schedule, first, next *instance, wrong string) {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	sync := 0
@@ -17,9 +17,7 @@ func still(seed uint64, size int, alone bool) (s *schedule, first, next *instanc
 	}
 	s = &schedule{timing: DefaultTiming(), w: newWorld(rng, size, sync, DefaultTiming())}
 	w := s.w
-	for w.now < 60*second && !w.settled() {
-		s.advance()
-	}
+	s.await(w.settled)
 	s.pass(time.Duration(rng.IntN(5000)) * time.Millisecond)
 	first = w.leader()
 	for _, n := range w.nodes {
@@ -32,42 +30,52 @@ func still(seed uint64, size int, alone bool) (s *schedule, first, next *instanc
 		w.die(first, second, false)
 	}
 	s.pass(15 * second)
-	for end := w.now + 45*second; w.leader() == nil && w.now < end && len(w.broken) == 0; {
-		s.advance()
-	}
+	s.await(func() bool { return w.leader() != nil })
 	if next = w.leader(); next == nil {
 		return s, first, nil, fmt.Sprintf("nobody leads: %v", w.broken)
 	}
 	return s, first, next, lacks(w, next)
 }
 
+// await lets time pass until something is so, or is not for a minute.
+func (s *schedule) await(is func() bool) {
+	for end := s.w.now + 60*second; !is() && s.w.now < end && len(s.w.broken) == 0; {
+		s.advance()
+	}
+}
+
 // 4, 6. A primary that stood still is not the next one where another has as much, nor the one after that.
 func TestModelStandsStill(t *testing.T) {
 	for seed := range uint64(60) {
 		s, first, next, wrong := still(seed, 3, false)
-		w := s.w
 		switch {
 		case wrong != "":
 			t.Fatalf("seed %d: %s", seed, wrong)
-		case next == first && w.sync == 0 && !ahead(w, first):
+		case next == first && s.w.sync == 0 && !ahead(s.w, first):
 			t.Fatalf("seed %d: %s, which stood still, leads again", seed, first.name)
-		case next == first:
-			continue
-		}
-		for end := w.now + 60*second; !w.settled() && w.now < end; {
-			s.advance()
-		}
-		s.pass(time.Second)
-		third := w.nodes[3-first.id-next.id]
-		if w.sync > 0 || third.pg.end() != first.pg.end() { // one that is missing is too many there
-			continue
-		}
-		w.die(next, time.Hour, true)
-		s.pass(40 * second)
-		if last := w.leader(); last != third && third.pg.end().Compare(first.pg.end()) >= 0 {
-			t.Fatalf("seed %d: %v leads, not %s: %v", seed, last, third.name, w.broken)
+		case next != first && s.w.sync == 0: // else one that is missing is too many
+			if wrong := s.lose(first, next); wrong != "" {
+				t.Fatalf("seed %d: %s", seed, wrong)
+			}
 		}
 	}
+}
+
+// lose has next be lost after first stood still, and says what is wrong.
+func (s *schedule) lose(first, next *instance) string {
+	w := s.w
+	s.await(w.settled)
+	s.pass(time.Second)
+	third := w.nodes[3-first.id-next.id]
+	if third.pg.end() != first.pg.end() {
+		return ""
+	}
+	w.die(next, time.Hour, true)
+	s.pass(40 * second)
+	if w.leader() != third && third.pg.end().Compare(first.pg.end()) >= 0 {
+		return fmt.Sprintf("%s does not lead: %v", third.name, w.broken)
+	}
+	return ""
 }
 
 // ahead says that n has more than any other.

@@ -91,7 +91,9 @@ func TestSeveredSince(t *testing.T) {
 		{"it has what comes next", func(_ *Config, in *Input) { in.Server.Position.LSN = 2000 }, 0},
 		{"it does not say", func(_ *Config, in *Input) { alter(in, "pg-1", func(s *State) { s.Oldest = 0 }) }, 0},
 		{"it does not answer", func(_ *Config, in *Input) { delete(in.Peers, "pg-1") }, 0},
-		{"it answered long ago", func(_ *Config, in *Input) { in.Peers["pg-1"] = Answer{Sent: now - 7*second, State: in.Peers["pg-1"].State} }, 0},
+		{"it answered long ago", func(_ *Config, in *Input) {
+			in.Peers["pg-1"] = Answer{Sent: now - 7*second, State: in.Peers["pg-1"].State}
+		}, 0},
 		{"it is the primary no more", func(_ *Config, in *Input) { alter(in, "pg-1", func(s *State) { s.Writable = false }) }, 0},
 		{"another has the Lease", func(_ *Config, in *Input) { in.Lease.Lease.Holder.Name = "pg-2" }, 0},
 		{"it has not said yet what it leads with", func(_ *Config, in *Input) { in.Lease.Lease.Primary = "pg-2" }, 0},
@@ -117,7 +119,7 @@ func TestSeveredSince(t *testing.T) {
 		{"perhaps", func(_ *Config, in *Input) { in.Server.Looked = now - 2*second }, false, false},
 		{"paused", func(c *Config, _ *Input) { c.Paused = true }, true, false},
 		{"off", func(c *Config, _ *Input) { c.AutoReclone = false }, true, false},
-		{"asked for", func(c *Config, in *Input) { c.AutoReclone, c.RecloneAsked = false, true }, true, true},
+		{"asked for", func(c *Config, _ *Input) { c.AutoReclone, c.RecloneAsked = false, true }, true, true},
 		{"the only other copy", func(_ *Config, in *Input) { delete(in.Peers, "pg-2") }, true, false},
 	} {
 		c, in := severed()
