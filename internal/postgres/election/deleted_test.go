@@ -48,10 +48,8 @@ func TestDeletedLease(t *testing.T) {
 			"what may have come late is observed", sent + 9*second, Observation{}.Read(sent, 60*second, again.at("7")), Holding{}, stopped, "", Wait{},
 		},
 		{
-			"and then taken back, as one that tells nothing", sent + 11*second, Observation{}.Read(sent, 60*second, again.at("7")), Holding{}, stopped, "", Acquire{Lease: Lease{
-				Version: "7", Holder: self, SystemID: "s", Timeline: 1024, Instances: record.Instances,
-				Sync: []Quorum{{Number: 2, Names: record.Instances}},
-			}},
+			"and then given away, as one that tells nothing", sent + 11*second, Observation{}.Read(sent, 60*second, again.at("7")), Holding{}, stopped, "",
+			Release{Lease: Lease{Version: "7", Released: true, Remade: true, SystemID: "s", Instances: record.Instances}},
 		},
 		{
 			"one that did not answer does not give it away before, either", sent + 9*second,

@@ -124,8 +124,10 @@ func (v *view) renewing() bool {
 }
 
 // takeBack writes a Lease that names this very pod again: its process before this one is dead, or was fenced. One that
-// did not answer has lost it. A record that may have come late is neither taken back nor given away before it was observed,
-// as somebody else may still have the Lease. (3, 4)
+// did not answer has lost it. No quorum is asked for: the record has named this pod ever since it took it, so nobody else
+// can have led, and what this pod had then it still has. Only of a record that may have come late that is not known. It is
+// given away, to compare all instances anew, and not before it was observed, as somebody else may still have the
+// Lease. (3, 4, 9)
 func (v *view) takeBack() *Decision {
 	switch {
 	case !v.mine():
@@ -133,6 +135,8 @@ func (v *view) takeBack() *Decision {
 	case v.lease.Remade && (v.in.Now < v.freeAt() || !v.in.Lease.Reachable()):
 		v.wake(v.freeAt())
 		return wait("waits: it may have made the Lease again too late")
+	case v.lease.Remade:
+		return v.release("it may have made the Lease again too late, and another may have led since")
 	case v.hung():
 		return v.release("PostgreSQL did not answer")
 	case v.promised():

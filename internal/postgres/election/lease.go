@@ -135,9 +135,16 @@ func (l Lease) diverged(p Position) bool {
 	return !ok || lsn < p.LSN
 }
 
-// missing returns how many bytes known to be written by the last primary the log at p lacks; ok as of common.
+// missing returns how many bytes known to be written by the last primary the log at p lacks; ok as of common. A timeline that
+// nobody has claimed since the record was made is that of a primary before: its record was lost, and so is its place
+// among the others.
 func (l Lease) missing(p Position) (bytes uint64, ok bool) {
-	if l.End == (Position{}) || p.Timeline > l.End.Timeline {
+	switch {
+	case l.End == (Position{}):
+		return 0, true
+	case p.Timeline > l.Timeline:
+		return 0, false
+	case p.Timeline > l.End.Timeline:
 		return 0, true
 	}
 	lsn, ok := l.common(p)

@@ -82,7 +82,7 @@ var faults = []fault{
 	{"Lease is made anew", 1, func(w *world, _, _ *instance) bool { return w.makeLease() }},
 	{"disk is full", 1, func(_ *world, n, _ *instance) bool { n.pg.FullDisk = !n.pg.FullDisk; return true }},
 	{"replication is slow", 2, func(_ *world, n, _ *instance) bool { n.pg.lag = !n.pg.lag; return true }},
-	{"log is removed", 2, func(w *world, n, _ *instance) bool {
+	{"log is removed", 2, func(_ *world, n, _ *instance) bool {
 		if n.pg.Data != Usable || n.pg.Role != Primary || n.pg.Process == Down { // of a full volume, with slots that are given up
 			return false
 		}
@@ -130,11 +130,11 @@ func (w *world) healAll() {
 // inject lets one fault happen.
 func (w *world) inject() {
 	total := 0
-	for _, f := range faults {
+	for _, f := range w.faults {
 		total += f.often
 	}
 	pick := w.choose(total)
-	for _, f := range faults {
+	for _, f := range w.faults {
 		if pick -= f.often; pick >= 0 {
 			continue
 		}

@@ -24,7 +24,7 @@ type schedule struct {
 	w              *world
 }
 
-func run(seed uint64, verbose bool) *schedule {
+func run(seed uint64, verbose bool, only ...string) *schedule {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	s := &schedule{seed: seed, nodes: []int{3, 3, 3, 2, 1, 5}[rng.IntN(6)], timing: DefaultTiming()}
 	s.timing.Start, s.timing.Stop, s.timing.Calm = 15*second, 6*second, 10*second
@@ -38,6 +38,13 @@ func run(seed uint64, verbose bool) *schedule {
 	}
 	s.w = newWorld(rng, s.nodes, s.sync, s.timing)
 	s.w.verbose = verbose
+	if len(only) > 0 {
+		s.w.faults = nil
+		for _, name := range only { // as often as it is named
+			i := slices.IndexFunc(faults, func(f fault) bool { return f.name == name })
+			s.w.faults = append(s.w.faults, fault{name, 1, faults[i].do})
+		}
+	}
 	s.start()
 	if len(s.w.broken) == 0 {
 		s.trouble(4 + rng.IntN(8))

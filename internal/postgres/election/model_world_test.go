@@ -102,6 +102,7 @@ type world struct {
 	calm    time.Duration // when the last fault ended or began
 	ops     int
 	acked   map[int]int // op to the instance that acknowledged it
+	faults  []fault     // that may happen
 	lostVol bool        // a volume was lost that liveness may depend on
 	used    map[uint32]int
 	anew    bool          // the Lease was made again by the operator, and nobody has held it since
@@ -114,7 +115,7 @@ type world struct {
 
 func newWorld(rng *rand.Rand, n, sync int, timing Timing) *world {
 	w := &world{
-		rng: rng, timing: timing, sync: sync, now: second, acked: map[int]int{}, used: map[uint32]int{},
+		rng: rng, timing: timing, sync: sync, now: second, faults: faults, acked: map[int]int{}, used: map[uint32]int{},
 		apiCut: make([]bool, n), cut: make([][]bool, n), version: 1, record: Lease{Version: "1"},
 	}
 	var names []string

@@ -199,6 +199,9 @@ func TestRank(t *testing.T) {
 		{"the person has spoken", func(c *Config, in *Input) {
 			c.SwitchoverTarget, in.Server.Position, in.Lease.Lease.History, in.Lease.Since = "pg-0", Position{2, 500}, nil, now-time.Hour
 		}, "Acquire", ""},
+		{"of a timeline that was lost with its record: needs a person", func(_ *Config, in *Input) {
+			in.Server.Position, in.Lease.Since = Position{1040, 900}, now-time.Hour
+		}, "Wait{}", "before the last primary"},
 		{"from before the last primary's time: needs a person", func(_ *Config, in *Input) {
 			in.Server.Position, in.Lease.Lease.History, in.Lease.Since = Position{2, 500}, nil, now-time.Hour
 		}, "Wait{}", "before the last primary"},

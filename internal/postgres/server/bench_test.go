@@ -41,44 +41,46 @@ func BenchmarkInit(b *testing.B) {
 	report(b, "start", starts)
 }
 
-// BenchmarkPromote measures from the call to the first write that is committed, for two ways to ask for it.
+// BenchmarkPromote measures from the call to the first write that is committed, for two ways to ask for it, in turns.
 func BenchmarkPromote(b *testing.B) {
-	ways := map[string]func(i *testpg.Instance, c *session.Client) error{
-		"signal": func(i *testpg.Instance, _ *session.Client) error { return i.Process().Promote() },
-		"pg_promote": func(_ *testpg.Instance, c *session.Client) error {
+	ways := []struct {
+		name string
+		ask  func(i *testpg.Instance, c *session.Client) error
+	}{
+		{"signal", func(i *testpg.Instance, _ *session.Client) error { return i.Process().Promote() }},
+		{"pg_promote", func(_ *testpg.Instance, c *session.Client) error {
 			return c.Read(b.Context(), "SELECT pg_promote(false)", func(pgx.CollectableRow) error { return nil })
-		},
+		}},
 	}
-	for name, ask := range ways {
-		b.Run(name, func(b *testing.B) {
-			ca := testpg.NewCA(b)
-			primary := ca.Primary(b, "bench-0")
-			var times []time.Duration
-			for n := range b.N {
-				standby := ca.Standby(b, fmt.Sprintf("bench-%d", n+1), primary)
-				c := standby.Session(b)
-				if _, err := c.InRecovery(b.Context()); err != nil {
-					b.Fatal(err)
-				}
-				begin := time.Now()
-				err := ask(standby, c)
-				if err == nil {
-					err = c.WaitPrimary(b.Context())
-				}
-				if err == nil {
-					err = c.Heartbeat(b.Context())
-				}
-				times = append(times, time.Since(begin))
-				if err != nil {
-					b.Fatal(err)
-				}
-				standby.Stop(b)
-				if err := standby.Remove(b.Context()); err != nil {
-					b.Fatal(err)
-				}
-			}
-			report(b, "write", times)
-		})
+	ca := testpg.NewCA(b)
+	primary := ca.Primary(b, "bench-0")
+	times := map[string][]time.Duration{}
+	for n := range 2 * b.N {
+		way := ways[n%2]
+		standby := ca.Standby(b, fmt.Sprintf("bench-%d", n+1), primary)
+		c := standby.Session(b)
+		if _, err := c.InRecovery(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		begin := time.Now()
+		err := way.ask(standby, c)
+		if err == nil {
+			err = c.WaitPrimary(b.Context())
+		}
+		if err == nil {
+			err = c.Heartbeat(b.Context())
+		}
+		times[way.name] = append(times[way.name], time.Since(begin))
+		if err != nil {
+			b.Fatal(err)
+		}
+		standby.Stop(b)
+		if err := standby.Remove(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for name, measured := range times {
+		report(b, name, measured)
 	}
 }
 
@@ -138,4 +140,18 @@ func running(b *testing.B, i *testpg.Instance) {
 			return
 		}
 	}
+}
+
+// BenchmarkControlData measures what it takes to read the control file of a server that runs.
+func BenchmarkControlData(b *testing.B) {
+	i := testpg.Running(b, "bench-0")
+	var times []time.Duration
+	for range b.N {
+		begin := time.Now()
+		if _, err := i.ControlData(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		times = append(times, time.Since(begin))
+	}
+	report(b, "read", times)
 }
