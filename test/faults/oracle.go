@@ -139,8 +139,13 @@ func (a *act) judgeGenerations(events []event) {
 	}
 }
 
-// judgeChanges follows each object through all its versions, by the scenario's own rule (O4).
+// judgeChanges follows each object through all its versions, by the scenario's own rules (O4).
 func (a *act) judgeChanges(events []event) {
+	if drifts := a.plan.Kind == Deleted || a.plan.Kind == Changed; a.scenario.History != nil && !drifts {
+		if err := a.scenario.History(events); err != nil {
+			a.violate("O4", "%v", err)
+		}
+	}
 	if a.scenario.Wrong == nil {
 		return
 	}

@@ -15,7 +15,7 @@ import (
 
 // drift deletes or changes a child as someone else would, and waits until it was seen and undone.
 func (a *act) drift(ctx context.Context, deadline time.Time) error {
-	before := len(a.ledger.events(a.namespace))
+	before, gone := len(a.ledger.events(a.namespace)), a.goes(a.ledger.view(a.namespace))
 	if err := a.disturb(ctx); err != nil {
 		return err
 	}
@@ -23,12 +23,36 @@ func (a *act) drift(ctx context.Context, deadline time.Time) error {
 		if len(a.ledger.events(a.namespace)) <= before {
 			return errors.New("the change has not been seen")
 		}
-		return a.asReference(a.ledger.view(a.namespace))
+		view := a.ledger.view(a.namespace)
+		for key, uid := range gone {
+			if object := view.objects[key]; object == nil || object.GetUID() == uid {
+				return fmt.Errorf("%s has not been made anew", key)
+			}
+		}
+		return a.asReference(view)
 	})
 	if err != nil {
 		a.violate("O1", "not repaired %v after %s: %v", a.options.Patience, a.plan.ID(), err)
 	}
 	return nil
+}
+
+// goes are the objects that the plan deletes, with those that go along.
+func (a *act) goes(view View) map[Key]types.UID {
+	if a.plan.Kind != Deleted {
+		return nil
+	}
+	keys := []Key{a.plan.Target}
+	if a.scenario.Along != nil {
+		keys = append(keys, a.scenario.Along(view, a.plan.Target)...)
+	}
+	gone := map[Key]types.UID{}
+	for _, key := range keys {
+		if object := view.objects[key]; object != nil {
+			gone[key] = object.GetUID()
+		}
+	}
+	return gone
 }
 
 func (a *act) disturb(ctx context.Context) error {

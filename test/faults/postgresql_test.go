@@ -3,7 +3,12 @@ package faults
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -26,6 +31,12 @@ const (
 	pgName = "shop"
 
 	threeInstances = `{version: "16", storage: 1Gi, replicas: 3, roles: [{name: reader}]}`
+	oneInstance    = `{version: "16", storage: 1Gi}`
+	twoInstances   = `{version: "16", storage: 1Gi, replicas: 2, storageClassName: grows}`
+	moreMemory     = `{version: "16", storage: 1Gi, replicas: 2, storageClassName: grows, resources: {requests: {cpu: 10m}}}`
+	moreSessions   = `{version: "16", storage: 1Gi, replicas: 2, storageClassName: grows, resources: {requests: {cpu: 10m}}, parameters: {max_connections: "50"}}`
+	moreStorage    = `{version: "16", storage: 2Gi, replicas: 2, storageClassName: grows}`
+	goesWithData   = `{version: "16", storage: 1Gi, deletionPolicy: Delete}`
 )
 
 var (
@@ -43,17 +54,50 @@ var (
 	}
 )
 
-// TestPostgreSQL disturbs the creation of three instances.
+// TestPostgreSQL runs every scenario of a PostgreSQL. In all but the first only what follows the creation is disturbed.
 func TestPostgreSQL(t *testing.T) {
-	report := Run(t, env, pgScenario(t, "create", []Step{pgStep("create", threeInstances, 3)}))
-	t.Logf("faults: %d plans, %d violations", report.Plans, len(report.Violations))
+	classThatGrows(t)
+	scenarios := map[string]struct {
+		rules Rules
+		steps []Step
+	}{
+		"create": {pgRules(true), []Step{pgStep("create", threeInstances, 3)}},
+		"scale":  {pgRules(false), []Step{pgStep("create", oneInstance, 1), pgStep("up", threeInstances, 3), pgStep("down", oneInstance, 1)}},
+		"update": {pgRules(false, oneAtATime), []Step{
+			pgStep("create", twoInstances, 2), replaces("another template", moreMemory), restarts("a parameter that needs a restart", moreSessions),
+		}},
+		"change": {pgRules(false, noPodGoes), []Step{
+			pgStep("create", twoInstances, 2), switches("another primary", pgName+"-1"), rotates("another password"), grows("larger volumes", moreStorage),
+		}},
+		"delete": {pgRules(false), []Step{
+			pgStep("create", goesWithData, 1), keepsData("keep what there is", oneInstance), deletes("delete", 2),
+			pgStep("create again", oneInstance, 1), dropsData("let data go too", goesWithData), deletes("delete again", 0),
+		}},
+	}
+	before, _ := goroutines()
+	var plans, violations, judged atomic.Int64
+	t.Run("all", func(t *testing.T) {
+		for _, name := range slices.Sorted(maps.Keys(scenarios)) {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel() // they mostly wait
+				report := Run(t, env, pgScenario(t, name, scenarios[name].rules, scenarios[name].steps))
+				plans.Add(int64(report.Plans))
+				violations.Add(int64(len(report.Violations)))
+				judged.Add(1)
+			})
+		}
+	})
+	if leaked, stacks := leakedSince(before); leaked > 0 {
+		t.Errorf("O5: %d goroutines more than before the scenarios:\n%s", leaked, stacks)
+	}
+	t.Logf("faults: %d plans, %d violations in %d of %d scenarios", plans.Load(), violations.Load(), judged.Load(), len(scenarios))
 }
 
-func pgScenario(t *testing.T, name string, steps []Step) Scenario {
+func pgScenario(t *testing.T, name string, rules Rules, steps []Step) Scenario {
 	t.Helper()
 	scenario := webScenario(t, "postgresql-"+name, steps)
 	scenario.Primary, scenario.Children, scenario.DataPlane = postgreSQLs, pgChildren, false
-	scenario.Around, scenario.Rules = runInstances, pgRules()
+	scenario.Around, scenario.Rules = runInstances, rules
 	scenario.Setup = func(mgr manager.Manager, namespace string) error {
 		return controllers.Setup(mgr, controllers.Options{
 			Namespaces: []string{namespace}, Workers: 5, WatchSecrets: true, AgentImage: "example.com/agent:1",
@@ -62,13 +106,29 @@ func pgScenario(t *testing.T, name string, steps []Step) Scenario {
 	return scenario
 }
 
+// instancesOf are the fakes of the plans that are being played, by namespace.
+var instancesOf sync.Map
+
+// startTime is how long an instance takes to serve: long enough for a controller that does not wait for it to be seen.
+const startTime = 150 * time.Millisecond
+
 // runInstances runs the fake of what is around the instances of one plan.
 func runInstances(ctx context.Context, namespace string) (func(), error) {
-	plane, err := fakepg.Start(ctx, env.DataPlane, fakepg.Options{Namespace: namespace})
+	plane, err := fakepg.Start(ctx, env.DataPlane, fakepg.Options{Namespace: namespace, Start: startTime})
 	if err != nil {
 		return nil, err
 	}
-	return plane.Wait, nil
+	instancesOf.Store(namespace, plane)
+	return func() {
+		plane.Wait()
+		instancesOf.Delete(namespace)
+	}, nil
+}
+
+// planeOf is the fake of a plan.
+func planeOf(namespace string) *fakepg.Plane {
+	plane, _ := instancesOf.Load(namespace)
+	return plane.(*fakepg.Plane)
 }
 
 // pgStep creates the PostgreSQL or replaces its spec, and waits until all instances are as it asks.

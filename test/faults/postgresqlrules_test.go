@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,19 +14,24 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// pgRules compare PostgreSQLs modulo what is generated for each.
-func pgRules() Rules {
+// pgRules compare PostgreSQLs modulo what is generated for each. creation says that the first step is what is disturbed;
+// without it only the later ones are, at every second write, unless all plans are asked for.
+func pgRules(creation bool, histories ...func([]event) error) Rules {
 	return Rules{
 		Leave: func(p Plan) bool {
-			return !slices.Contains([]Kind{CrashBefore, CrashAfter, LostResponse, Deleted}, p.Kind)
+			if creation {
+				return !slices.Contains([]Kind{CrashBefore, CrashAfter, LostResponse, Deleted}, p.Kind)
+			}
+			return p.Step == 0 || p.Write%2 == 1 || p.Kind != []Kind{CrashBefore, CrashAfter, LostResponse}[p.Write/2%3]
 		},
 		FewDrifts: true,
+		Together:  true,
 		Never: func(p Plan) bool {
 			return p.Kind == Changed && unrepaired(p)
 		},
 		Tidy: tidyPostgreSQL,
-		// A crash has all caches read anew, and certificates take their time.
-		Patience: time.Minute,
+		// A crash has all caches read anew, certificates take their time, and many plans share few processors.
+		Patience: 2 * time.Minute,
 		// Volumes and passwords outlive the PostgreSQL, and pods have no owner while their StatefulSet is made anew.
 		Unowned: func(k Key) bool { return k.Resource == pgClaims || k.Resource == pgPods || k.Resource == pgSecrets },
 		Along: func(v View, k Key) []Key {
@@ -34,7 +40,8 @@ func pgRules() Rules {
 			}
 			return nil
 		},
-		Wrong: generatedAnew,
+		Wrong:   generatedAnew,
+		History: func(events []event) error { return errors.Join(dataStay(events), judged(histories, events)) },
 	}
 }
 
@@ -126,9 +133,11 @@ func generatedAnew(before, after *unstructured.Unstructured) error {
 	if strings.HasSuffix(after.GetName(), "-ca") && !bytes.Equal([]byte(was["tls.key"]), []byte(is["tls.key"])) {
 		return fmt.Errorf("the key of the authority was generated anew")
 	}
-	rotated := before.GetAnnotations()["fettle.dev/rotated"] != after.GetAnnotations()["fettle.dev/rotated"]
-	if was["password"] != is["password"] && !rotated {
+	if was["password"] != is["password"] && is["password"] != was["password-next"] {
 		return fmt.Errorf("the password was generated anew")
+	}
+	if is["password-next"] != "" && was["password-next"] != "" && was["password-next"] != is["password-next"] {
+		return fmt.Errorf("the password of a rotation was generated anew")
 	}
 	return nil
 }

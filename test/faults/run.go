@@ -74,6 +74,9 @@ func Run(t *testing.T, env *testenv.Env, scenario Scenario) Report {
 	t.Helper()
 	options := Options{Only: strings.TrimPrefix(os.Getenv(VariablePlan), scenario.Name+"/"), All: os.Getenv(VariableAmount) == "all"}
 	options.Parallel, _ = strconv.Atoi(os.Getenv(VariableParallel)) // zero chooses for itself
+	if scenario.Together {
+		options.Parallel = cmp.Or(options.Parallel, defaultParallel/2)
+	}
 	if plan := os.Getenv(VariablePlan); plan != "" && !strings.HasPrefix(plan, scenario.Name+"/") {
 		t.Skipf("%s=%s is of another scenario", VariablePlan, plan)
 	}
@@ -85,8 +88,10 @@ func Run(t *testing.T, env *testenv.Env, scenario Scenario) Report {
 	for _, violation := range report.Violations {
 		t.Errorf("%s", violation)
 	}
-	if leaked, stacks := leakedSince(before); leaked > 0 {
-		t.Errorf("O5: %d goroutines more than before the scenario:\n%s", leaked, stacks)
+	if !scenario.Together {
+		if leaked, stacks := leakedSince(before); leaked > 0 {
+			t.Errorf("O5: %d goroutines more than before the scenario:\n%s", leaked, stacks)
+		}
 	}
 	t.Log(report.String())
 	return report

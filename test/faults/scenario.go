@@ -46,6 +46,8 @@ type Scenario struct {
 
 // Rules are what holds of a scenario's kinds alone. Each may be left out.
 type Rules struct {
+	// Together is set where other scenarios run at the same time. Who starts them looks for leaks.
+	Together bool
 	// Patience is Options.Patience for this scenario.
 	Patience time.Duration
 	// FewDrifts is true where children are deleted by others, and changed only when all plans are asked for.
@@ -62,6 +64,8 @@ type Rules struct {
 	Along func(View, Key) []Key
 	// Wrong says what must not happen to an object from one version to the next.
 	Wrong func(before, after *unstructured.Unstructured) error
+	// History says what must not be in all that happened, unless someone else deleted or changed a child.
+	History func([]event) error
 }
 
 // Step is something a user does, and what it must lead to.

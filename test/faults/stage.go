@@ -94,6 +94,11 @@ func (u *user) RoundTrip(request *http.Request) (*http.Response, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	key := Key{record.Resource, record.Name}
+	if request.Method == http.MethodDelete { // that it is gone is for the step to say
+		delete(u.made, key)
+		delete(u.wrote, key)
+		return response, nil
+	}
 	if response.StatusCode == http.StatusCreated {
 		u.made[key] = true
 	}

@@ -1,0 +1,210 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/config"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/scram"
+	"github.com/fettle-dev/fettle/internal/testenv/fakepg"
+)
+
+// What users do to a PostgreSQL that runs.
+
+// classThatGrows lets volumes grow.
+func classThatGrows(t *testing.T) {
+	t.Helper()
+	c, err := client.New(env.Admin, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "grows"}, Provisioner: "example.com/fake", AllowVolumeExpansion: new(true)}
+	if err := c.Create(t.Context(), class); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// replaces gives the pods another template, and waits until each was made anew from it.
+func replaces(name, spec string) Step {
+	return Step{Name: name, Do: setsPostgreSQL(spec), Converged: func(v View) error {
+		if err := pgRuns(2)(v); err != nil {
+			return err
+		}
+		const at = "fettle.dev/revision"
+		wanted, _, _ := unstructured.NestedString(v.Get(pgSets, pgName).Object, "spec", "template", "metadata", "annotations", at)
+		for _, key := range v.Keys(pgPods) {
+			if is := v.objects[key].GetAnnotations()[at]; is != wanted {
+				return fmt.Errorf("%s is of template %q, not %q", key, is, wanted)
+			}
+		}
+		return nil
+	}}
+}
+
+// restarts has the agents ask for a restart, as they do when a parameter needs it, and waits until each had it once.
+func restarts(name, spec string) Step {
+	return Step{Name: name, Do: func(ctx context.Context, w *World) error {
+		planeOf(w.Namespace).With(func(p *fakepg.Plane) {
+			p.Pending[pgName+"-0"], p.Pending[pgName+"-1"] = []string{"max_connections"}, []string{"max_connections"}
+		})
+		return setsPostgreSQL(spec)(ctx, w)
+	}, Converged: func(v View) error {
+		if err := pgRuns(2)(v); err != nil {
+			return err
+		}
+		var restarted []string
+		planeOf(v.Get(postgreSQLs, pgName).GetNamespace()).With(func(p *fakepg.Plane) { restarted = slices.Sorted(slices.Values(p.Restarted)) })
+		if want := []string{pgName + "-0", pgName + "-1"}; !slices.Equal(restarted, want) {
+			return fmt.Errorf("restarted are %v, not %v", restarted, want)
+		}
+		return nil
+	}}
+}
+
+// grows waits until the claims, and those that will be made, have the new size.
+func grows(name, spec string) Step {
+	return Step{Name: name, Do: setsPostgreSQL(spec), Converged: func(v View) error {
+		set := v.Get(pgSets, pgName)
+		if set == nil {
+			return errors.New("there is no StatefulSet")
+		}
+		templates, _, _ := unstructured.NestedSlice(set.Object, "spec", "volumeClaimTemplates")
+		if size, _, _ := unstructured.NestedString(templates[0].(map[string]any), "spec", "resources", "requests", "storage"); size != "2Gi" {
+			return errors.New("new claims would ask for " + size)
+		}
+		for _, key := range v.Keys(pgClaims) {
+			if size, _, _ := unstructured.NestedString(v.objects[key].Object, "status", "capacity", "storage"); size != "2Gi" {
+				return fmt.Errorf("%s has %s", key, size)
+			}
+		}
+		for _, key := range v.Keys(pgPods) {
+			if metav1.GetControllerOfNoCopy(v.objects[key]) == nil {
+				return fmt.Errorf("%s belongs to no StatefulSet", key)
+			}
+		}
+		return pgRuns(2)(v)
+	}}
+}
+
+// switches asks for any other primary.
+func switches(name, primary string) Step {
+	return Step{Name: name, Converged: primaryIs(primary), Do: func(ctx context.Context, w *World) error {
+		return changes(ctx, w, func(pg *databasev1alpha1.PostgreSQL) error {
+			metav1.SetMetaDataAnnotation(&pg.ObjectMeta, databasev1alpha1.AnnotationSwitchover, "any")
+			return nil
+		})
+	}}
+}
+
+func primaryIs(pod string) func(View) error {
+	return func(v View) error {
+		if p := v.Get(pgPods, pod); p == nil || p.GetLabels()[databasev1alpha1.LabelRole] != databasev1alpha1.LabelRolePrimary {
+			return fmt.Errorf("%s is not primary", pod)
+		}
+		if err := pgRuns(2)(v); err != nil {
+			return err
+		}
+		pg := v.Get(postgreSQLs, pgName)
+		if told, _, _ := unstructured.NestedString(pg.Object, "status", "primary"); told != pod {
+			return fmt.Errorf("status names %q", told)
+		}
+		if pg.GetAnnotations()[databasev1alpha1.AnnotationSwitchover] != "" {
+			return errors.New("the annotation is there")
+		}
+		return nil
+	}
+}
+
+// rotates asks for a new password, and waits until one is published that the server was told of.
+func rotates(name string) Step {
+	const secret = pgName + "-credentials"
+	return Step{Name: name, Do: func(ctx context.Context, w *World) error {
+		return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+			s := &corev1.Secret{}
+			if err := w.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: secret}, s); err != nil {
+				return err
+			}
+			metav1.SetMetaDataAnnotation(&s.ObjectMeta, databasev1alpha1.AnnotationRotate, "1")
+			return w.Update(ctx, s)
+		})
+	}, Converged: func(v View) error {
+		s := v.Get(pgSecrets, secret)
+		if s == nil || s.GetAnnotations()[databasev1alpha1.AnnotationRotated] != "1" {
+			return errors.New("the password was not rotated")
+		}
+		if err := serverKnows(s); err != nil {
+			return err
+		}
+		return pgRuns(2)(v)
+	}}
+}
+
+// serverKnows is nil when the published login has the published password on the server, by what that was told last.
+func serverKnows(secret *unstructured.Unstructured) error {
+	data, _, _ := unstructured.NestedStringMap(secret.Object, "data")
+	login, password := decoded(data["user"]), decoded(data["password"])
+	var told peer.Desired
+	planeOf(secret.GetNamespace()).With(func(p *fakepg.Plane) {
+		if len(p.Told) > 0 {
+			told = p.Told[len(p.Told)-1]
+		}
+	})
+	for _, role := range told.Roles {
+		switch {
+		case role.Name == login && scram.Matches(role.Verifier, password):
+			return nil
+		case config.SecondLogin(role.Name) == login && role.Second != nil && role.Second.Allowed && scram.Matches(role.Second.Verifier, password):
+			return nil
+		}
+	}
+	return fmt.Errorf("the server does not know the published password of %s", login)
+}
+
+// keepsData changes the deletionPolicy, and waits until data would stay.
+func keepsData(name, spec string) Step { return belongs(name, spec, 0) }
+
+// dropsData changes the deletionPolicy, and waits until data would go too.
+func dropsData(name, spec string) Step { return belongs(name, spec, 1) }
+
+// belongs waits until the claims and passwords have so many owners.
+func belongs(name, spec string, owners int) Step {
+	return Step{Name: name, Do: setsPostgreSQL(spec), Converged: func(v View) error {
+		for key, object := range v.objects {
+			data := key.Resource == pgClaims || strings.HasSuffix(key.Name, "-credentials")
+			if n := len(object.GetOwnerReferences()); data && n != owners {
+				return fmt.Errorf("%s has %d owners", key, n)
+			}
+		}
+		return pgRuns(1)(v)
+	}}
+}
+
+// deletes waits until nothing is left but so many objects that outlive a PostgreSQL.
+func deletes(name string, left int) Step {
+	return Step{Name: name, Do: func(ctx context.Context, w *World) error {
+		return w.Delete(ctx, &databasev1alpha1.PostgreSQL{ObjectMeta: metav1.ObjectMeta{Name: pgName, Namespace: w.Namespace}})
+	}, Converged: func(v View) error {
+		for key, object := range v.objects {
+			if key.Resource != pgClaims && key.Resource != pgSecrets || len(object.GetOwnerReferences()) > 0 {
+				return fmt.Errorf("%s is left", key)
+			}
+		}
+		if len(v.objects) != left {
+			return fmt.Errorf("%d objects are left, not %d", len(v.objects), left)
+		}
+		return nil
+	}}
+}
