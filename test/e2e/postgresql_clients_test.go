@@ -22,8 +22,9 @@ const (
 	// writers is how many clients write at once.
 	writers = 3
 	// A client gives an answer up after answerWithin, waits for tryAgainAfter, and then tries once more: a new connection
-	// within connectWithin and an answer within answerWithin. So an error is what lasts for 5 s from the first failure on.
-	answerWithin, tryAgainAfter, connectWithin = 2 * time.Second, 2 * time.Second, time.Second
+	// within connectWithin and an answer within answerWithin. So an error is what refuses connections for 4 s from the first
+	// failure on, or stands still for longer. On a busy machine a login alone may take a second.
+	answerWithin, tryAgainAfter, connectWithin = 5 * time.Second, 4 * time.Second, 5 * time.Second
 )
 
 // clients write into one database, each row once.
