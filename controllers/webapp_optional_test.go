@@ -33,7 +33,7 @@ func uninstall(ctx context.Context) {
 	Expect(envtest.UninstallCRDs(env.Admin, optionalCRDs)).To(Succeed())
 	for _, name := range []string{"httproutes.gateway.networking.k8s.io", "servicemonitors.monitoring.coreos.com", "certificates.cert-manager.io"} {
 		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		Eventually(func() error { return read(ctx, crd) }).Should(Satisfy(apierrors.IsNotFound), name)
+		Eventually(func() error { return read(ctx, crd) }).WithTimeout(4*soon).Should(Satisfy(apierrors.IsNotFound), name) // its objects go first
 	}
 }
 
