@@ -86,12 +86,9 @@ func TestUncounted(t *testing.T) {
 // meanwhile. It returns what the instances are like at the end, and how often a primary was evicted that was not the first to
 // go although one that could stay was ready.
 func drainAll(size, primary, drained int) (end string, bad int) {
-	words := make([]string, size)
+	words := slices.Repeat([]string{"R"}, size)
 	for i := range words {
-		words[i] = "R"
-		if drained>>i&1 == 1 {
-			words[i] = "Rl"
-		}
+		words[i] += strings.Repeat("l", drained>>i&1)
 	}
 	lead := func(i int) {
 		if i >= 0 {
@@ -113,16 +110,16 @@ func drainAll(size, primary, drained int) (end string, bad int) {
 		if victim < 0 || away >= 1+uncounted(c, now) {
 			continue
 		}
-		wasPrimary := words[victim][0] == 'P'
+		wasPrimary, stays := words[victim][0] == 'P', slices.Index(words, "R")
 		words[victim] = "Nc"
-		if !wasPrimary {
-			continue
+		switch {
+		case !wasPrimary:
+		case stays < 0:
+			lead(slices.Index(words, "Rl"))
+		default:
+			lead(stays)
+			bad += min(away, 1)
 		}
-		stays := slices.Index(words, "R")
-		if stays >= 0 && away > 0 {
-			bad++
-		}
-		lead(max(stays, slices.IndexFunc(words, func(w string) bool { return w == "Rl" && stays < 0 })))
 	}
 	return strings.Join(words, " "), bad
 }

@@ -86,6 +86,16 @@ func (c *cluster) primary() *instance {
 	return nil
 }
 
+// goes is an instance that the StatefulSet is about to take away; nil when there is none.
+func (c *cluster) goes() *instance {
+	for _, in := range c.running() {
+		if c.set != nil && in.ordinal >= c.size() {
+			return in
+		}
+	}
+	return nil
+}
+
 // running are the instances that have a pod.
 func (c *cluster) running() []*instance {
 	var out []*instance

@@ -92,10 +92,8 @@ func instancesReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 	case seen.step.reason != "":
 		return no(seen.step.reason, seen.step.message)
 	}
-	for _, in := range c.running() {
-		if c.set != nil && in.ordinal >= c.size() {
-			return no(databasev1alpha1.ReasonScaling, in.name+" is being stopped")
-		}
+	if going := c.goes(); going != nil {
+		return no(databasev1alpha1.ReasonScaling, going.name+" is being stopped")
 	}
 	fenced := ""
 	for i := range c.instances {
