@@ -49,10 +49,8 @@ func (s *Server) Examine(ctx context.Context, e External) (Identity, error) {
 	if err != nil {
 		return identity, err
 	}
-	if identity.Major != s.options.Binaries.Major {
-		return identity, &Obstacle{Kind: Unsuitable, What: fmt.Sprintf(
-			"%s runs PostgreSQL %s, and a copy has to be of the same major version: make a PostgreSQL of version %d, or copy the data with pg_dump",
-			e.Address(), identity.Version, identity.Major)}
+	if err := identity.fits(e, s.options.Binaries.Major); err != nil {
+		return identity, err
 	}
 	size, err := s.survey(ctx, e)
 	if err != nil {
@@ -63,6 +61,16 @@ func (s *Server) Examine(ctx context.Context, e External) (Identity, error) {
 		return identity, err
 	}
 	return identity, room(e, size, disk)
+}
+
+// fits says that a server of another major version can't be copied.
+func (i Identity) fits(e External, major int) error {
+	if i.Major == major {
+		return nil
+	}
+	return &Obstacle{Kind: Unsuitable, What: fmt.Sprintf(
+		"%s runs PostgreSQL %s, and a copy has to be of the same major version: make a PostgreSQL of version %d, or copy the data with pg_dump",
+		e.Address(), i.Version, i.Major)}
 }
 
 // room says that the data, of a size in bytes, do not fit.

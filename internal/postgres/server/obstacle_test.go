@@ -63,6 +63,18 @@ func TestParseIdentity(t *testing.T) {
 	}
 }
 
+func TestFits(t *testing.T) {
+	if err := (Identity{Major: 15, Version: "15.18"}).fits(source, 15); err != nil {
+		t.Error(err)
+	}
+	for _, other := range []Identity{{Major: 14, Version: "14.3"}, {Major: 9, Version: "9.6.24"}, {Major: 16, Version: "16.0"}} {
+		obstacle, ok := errors.AsType[*Obstacle](other.fits(source, 15))
+		if !ok || obstacle.Kind != Unsuitable || !strings.Contains(obstacle.What, "runs PostgreSQL "+other.Version+",") {
+			t.Errorf("%s: %+v", other.Version, obstacle)
+		}
+	}
+}
+
 // TestRoom holds that nothing is copied that can't fit; and that what is said of it does not change while the source writes.
 func TestRoom(t *testing.T) {
 	const gib = 1 << 30

@@ -56,6 +56,9 @@ fsync = off
 	return f
 }
 
+// SocketDir is where its socket is, by which everybody gets in.
+func (f *Foreign) SocketDir() string { return f.dir }
+
 // Data is its data directory.
 func (f *Foreign) Data() string { return filepath.Join(f.dir, "data") }
 
