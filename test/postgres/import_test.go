@@ -109,17 +109,7 @@ func (c *cluster) imported(t *testing.T, f *testpg.Foreign, before string) {
 	if !ok || status.SystemID != f.Ask(t, "postgres", "SELECT system_identifier::text FROM pg_control_system()") || status.Timeline < 2 || status.Reason != "" {
 		t.Errorf("the copy: %+v", status)
 	}
-	for question, want := range map[string]string{
-		"SELECT string_agg(slot_name, ',') FROM pg_replication_slots":                          "fettle_1",
-		"SHOW synchronous_standby_names":                                                       "",
-		"SHOW primary_slot_name":                                                               "",
-		"SELECT (rolsuper OR rolconnlimit <> -1)::text FROM pg_roles WHERE rolname = 'ledger'": "false",
-		"SELECT datdba::regrole::text FROM pg_database WHERE datname = 'ledger'":               "ledger",
-	} {
-		if is := first.read(question); is != want {
-			t.Errorf("%s: %q, want %q", question, is, want)
-		}
-	}
+	first.answers(t)
 	if left := f.Ask(t, "postgres", "SELECT string_agg(slot_name, ',') FROM pg_replication_slots"); left != "theirs" {
 		t.Errorf("the source has the slots %s", left)
 	}
@@ -132,6 +122,22 @@ func (c *cluster) imported(t *testing.T, f *testpg.Foreign, before string) {
 	for _, i := range c.instances {
 		if strings.Contains(i.log.text(), foreignPassword) {
 			t.Errorf("the log of %s has the password", i.pod)
+		}
+	}
+}
+
+// answers holds that the copy is configured by Fettle, and its roles and databases are what was asked for.
+func (i *instance) answers(t *testing.T) {
+	t.Helper()
+	for question, want := range map[string]string{
+		"SELECT string_agg(slot_name, ',') FROM pg_replication_slots":                          "fettle_1",
+		"SHOW synchronous_standby_names":                                                       "",
+		"SHOW primary_slot_name":                                                               "",
+		"SELECT (rolsuper OR rolconnlimit <> -1)::text FROM pg_roles WHERE rolname = 'ledger'": "false",
+		"SELECT datdba::regrole::text FROM pg_database WHERE datname = 'ledger'":               "ledger",
+	} {
+		if is := i.read(question); is != want {
+			t.Errorf("%s: %q, want %q", question, is, want)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (a *Agent) imported(object *databasev1alpha1.PostgreSQL) func(context.Conte
 			return wrong
 		}
 		if pki.IsHost(a.options.Cluster, a.options.Namespace, from.Host) {
-			return &server.Obstacle{Kind: server.Unsuitable, What: from.Host + " is this PostgreSQL itself: name the server to copy as host"}
+			return &server.ObstacleError{Kind: server.Unsuitable, What: from.Host + " is this PostgreSQL itself: name the server to copy as host"}
 		}
 		source, done, err := a.external(from)
 		if err != nil {
@@ -78,7 +78,7 @@ func (a *Agent) importFrom(ctx context.Context, source server.External) error {
 
 // obstructed notes what is in the way of the cluster's first data.
 func (a *Agent) obstructed(err error) {
-	obstacle, ok := errors.AsType[*server.Obstacle](err)
+	obstacle, ok := errors.AsType[*server.ObstacleError](err)
 	if !ok {
 		return
 	}
@@ -137,7 +137,7 @@ func (a *Agent) secret(file, name, key string) ([]byte, error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("Secret %q: %w", name, err) //nolint:staticcheck // it is the name of a kind
 	}
-	return nil, &server.Obstacle{Kind: server.NoSecret, What: fmt.Sprintf(
+	return nil, &server.ObstacleError{Kind: server.NoSecret, What: fmt.Sprintf(
 		"spec.bootstrap.pgBasebackup: Secret %q does not exist, or has nothing under its key %q: create it; the pod sees it after a minute or two", name, key)}
 }
 
@@ -155,7 +155,7 @@ func (a *Agent) vetImported() func(context.Context) error {
 			return fmt.Errorf("look at the copy: %w", err)
 		}
 		if unfit != "" {
-			return &server.Obstacle{Kind: server.Unsuitable, Costly: true, What: unfit +
+			return &server.ObstacleError{Kind: server.Unsuitable, Costly: true, What: unfit +
 				". Put that right on the source, then delete this PostgreSQL with its claims and make it again"}
 		}
 		return nil

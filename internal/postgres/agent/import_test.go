@@ -35,7 +35,7 @@ func TestSecretsOfTheSource(t *testing.T) {
 			write(t, filepath.Join(o.Source, step.file), step.content)
 		}
 		source, done, err := a.external(from)
-		obstacle, ok := errors.AsType[*server.Obstacle](err)
+		obstacle, ok := errors.AsType[*server.ObstacleError](err)
 		if ok != (step.says != "") || ok && (obstacle.Kind != server.NoSecret || !strings.Contains(obstacle.What, step.says)) {
 			t.Fatalf("with %s: %v, want %s", step.file, err, step.says)
 		}
@@ -68,7 +68,7 @@ func TestCopyOfItself(t *testing.T) {
 		o.Spec.Bootstrap.PgBasebackup = &databasev1alpha1.PostgreSQLPgBasebackup{Host: options.Cluster + "." + options.Namespace}
 	})
 	err := a.firstData(object)(t.Context())
-	if obstacle, ok := errors.AsType[*server.Obstacle](err); !ok || obstacle.Kind != server.Unsuitable {
+	if obstacle, ok := errors.AsType[*server.ObstacleError](err); !ok || obstacle.Kind != server.Unsuitable {
 		t.Errorf("%v", err)
 	}
 }
@@ -81,7 +81,7 @@ func TestOrigin(t *testing.T) {
 	if a.origin != (originNews{}) {
 		t.Errorf("a trouble that is not of the source: %+v", a.origin)
 	}
-	a.obstructed(&server.Obstacle{Kind: server.Refused, What: "the password"})
+	a.obstructed(&server.ObstacleError{Kind: server.Refused, What: "the password"})
 	if a.origin != (originNews{"SourceRefused", "the password"}) || a.rest != 0 {
 		t.Errorf("%+v, rests until %s", a.origin, a.rest)
 	}
@@ -93,7 +93,7 @@ func TestOrigin(t *testing.T) {
 		t.Errorf("of something else: %s", said)
 	}
 	before := now()
-	a.obstructed(&server.Obstacle{Kind: server.TooLarge, What: "too large", Costly: true})
+	a.obstructed(&server.ObstacleError{Kind: server.TooLarge, What: "too large", Costly: true})
 	if a.rest < before+costlyPause {
 		t.Errorf("a costly try is repeated after %s", a.rest-before)
 	}

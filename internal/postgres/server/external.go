@@ -42,7 +42,7 @@ const (
 )
 
 // Examine says whether a server can be copied: that it lets the user in and replicate, is of the version of the binaries, has no
-// tablespaces, and that its data have room on the volume. Nothing is copied. The error is an *Obstacle where the server is to
+// tablespaces, and that its data have room on the volume. Nothing is copied. The error is an *ObstacleError where the server is to
 // blame.
 func (s *Server) Examine(ctx context.Context, e External) (Identity, error) {
 	identity, err := s.identify(ctx, e)
@@ -68,7 +68,7 @@ func (i Identity) fits(e External, major int) error {
 	if i.Major == major {
 		return nil
 	}
-	return &Obstacle{Kind: Unsuitable, What: fmt.Sprintf(
+	return &ObstacleError{Kind: Unsuitable, What: fmt.Sprintf(
 		"%s runs PostgreSQL %s, and a copy has to be of the same major version: make a PostgreSQL of version %d, or copy the data with pg_dump",
 		e.Address(), i.Version, i.Major)}
 }
@@ -79,7 +79,7 @@ func room(e External, size int64, disk Disk) error {
 	if size+spare <= disk.Free {
 		return nil
 	}
-	return &Obstacle{Kind: TooLarge, Costly: true, What: fmt.Sprintf(
+	return &ObstacleError{Kind: TooLarge, Costly: true, What: fmt.Sprintf(
 		"the data of %s take %d GiB, rounded up, and do not fit on the volume, which has %d GiB free: raise spec.storage",
 		e.Address(), (size+gib-1)/gib, disk.Free/gib)}
 }

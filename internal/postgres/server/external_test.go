@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,35 +69,41 @@ func TestExternalObstacles(t *testing.T) {
 		e := external(f, ca)
 		c.change(&e)
 		identity, err := i.Examine(ctx, e)
-		if c.kind == "" {
-			if err != nil || identity.SystemID != f.Ask(t, "postgres", "SELECT system_identifier::text FROM pg_control_system()") || identity.Checksums {
-				t.Errorf("%s: %+v, %v", c.name, identity, err)
-			}
-			continue
+		if c.kind != "" {
+			isObstacle(t, c.name, err, c.kind, c.says)
+		} else if err != nil || identity.SystemID != f.Ask(t, "postgres", "SELECT system_identifier::text FROM pg_control_system()") || identity.Checksums {
+			t.Errorf("%s: %+v, %v", c.name, identity, err)
 		}
-		obstacle, ok := errors.AsType[*server.Obstacle](err)
-		if !ok || obstacle.Kind != c.kind || !strings.Contains(obstacle.What, c.says) {
-			t.Errorf("%s: %v, want %s with %q", c.name, err, c.kind, c.says)
-			continue
-		}
-		if e.Password != "" && e.Password != "x" && strings.Contains(err.Error()+obstacle.Words.Error()+i.Log.String(), e.Password) {
+		if secret := external(f, ca).Password; err != nil && strings.Contains(fmt.Sprint(err, errors.Unwrap(err))+i.Log.String(), secret) {
 			t.Errorf("%s: the password is told: %v", c.name, err)
 		}
-	}
-	space := testpg.Dir(t)
-	f.SQL(t, "postgres", "CREATE TABLESPACE fast LOCATION '"+space+"'")
-	before, _ := os.ReadDir(space)
-	_, err := i.Examine(ctx, external(f, ca))
-	if obstacle, ok := errors.AsType[*server.Obstacle](err); !ok || obstacle.Kind != server.Unsuitable || !strings.Contains(obstacle.What, "tablespaces") {
-		t.Errorf("tablespaces: %v", err)
-	}
-	if after, _ := os.ReadDir(space); len(after) != len(before) {
-		t.Errorf("something was written into a tablespace: %v", after)
 	}
 	for _, dir := range []string{i.DataDir(), i.CloneDir()} {
 		if _, err := os.Stat(dir); !os.IsNotExist(err) {
 			t.Errorf("%s is there: %v", dir, err)
 		}
+	}
+}
+
+func isObstacle(t *testing.T, name string, err error, kind server.ObstacleKind, says string) {
+	t.Helper()
+	if obstacle, ok := errors.AsType[*server.ObstacleError](err); !ok || obstacle.Kind != kind || !strings.Contains(obstacle.What, says) {
+		t.Errorf("%s: %v, want %s with %q", name, err, kind, says)
+	}
+}
+
+// TestExternalTablespaces holds that a server with some is refused before anything is written, above all into them.
+func TestExternalTablespaces(t *testing.T) {
+	ctx := bounded(t)
+	ca := testpg.NewCA(t)
+	f, i := foreign(t, ca), testpg.New(t, "shop-0")
+	space := testpg.Dir(t)
+	f.SQL(t, "postgres", "CREATE TABLESPACE fast LOCATION '"+space+"'")
+	before, _ := os.ReadDir(space)
+	_, err := i.Examine(ctx, external(f, ca))
+	isObstacle(t, "tablespaces", err, server.Unsuitable, "tablespaces")
+	if after, _ := os.ReadDir(space); len(after) != len(before) {
+		t.Errorf("something was written into a tablespace: %v", after)
 	}
 }
 
@@ -113,19 +120,7 @@ func TestImport(t *testing.T) {
 	if err := i.Import(ctx, external(f, ca)); err == nil || !strings.Contains(err.Error(), "already") {
 		t.Errorf("data that are there were copied over: %v", err)
 	}
-	if standby, err := i.Standby(); err != nil || !standby {
-		t.Errorf("a copy that is no standby: %v, %v", standby, err)
-	}
-	if slots, err := os.ReadDir(filepath.Join(i.DataDir(), "pg_replslot")); err != nil || len(slots) != 0 {
-		t.Errorf("slots came along: %v, %v", slots, err)
-	}
-	for _, name := range []string{"postgresql.conf", "pg_hba.conf", "postgresql.auto.conf"} {
-		content, err := os.ReadFile(filepath.Join(i.DataDir(), name))
-		must(t, err)
-		if strings.Contains(string(content), "=") || strings.Contains(string(content), "hostssl") {
-			t.Errorf("%s came along: %s", name, content)
-		}
-	}
+	nothingOfTheSource(t, i)
 	control, err := i.ControlData(ctx)
 	must(t, err)
 	i.Settings.Minimums = control.Minimums
@@ -143,5 +138,23 @@ func TestImport(t *testing.T) {
 	}
 	if left := f.Ask(t, "postgres", "SELECT count(*)::text FROM pg_replication_slots WHERE slot_name <> 'theirs'"); left != "0" {
 		t.Errorf("%s slots were left on the source", left)
+	}
+}
+
+// nothingOfTheSource holds that a copy is that of a standby without slots and settings.
+func nothingOfTheSource(t *testing.T, i *testpg.Instance) {
+	t.Helper()
+	if standby, err := i.Standby(); err != nil || !standby {
+		t.Errorf("a copy that is no standby: %v, %v", standby, err)
+	}
+	if slots, err := os.ReadDir(filepath.Join(i.DataDir(), "pg_replslot")); err != nil || len(slots) != 0 {
+		t.Errorf("slots came along: %v, %v", slots, err)
+	}
+	for _, name := range []string{"postgresql.conf", "pg_hba.conf", "postgresql.auto.conf"} {
+		content, err := os.ReadFile(filepath.Join(i.DataDir(), name))
+		must(t, err)
+		if strings.Contains(string(content), "=") || strings.Contains(string(content), "hostssl") {
+			t.Errorf("%s came along: %s", name, content)
+		}
 	}
 }

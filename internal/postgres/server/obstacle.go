@@ -19,8 +19,8 @@ const (
 	NoSecret    ObstacleKind = "SecretMissing"
 )
 
-// Obstacle is why an external server can't be copied.
-type Obstacle struct {
+// ObstacleError is why an external server can't be copied.
+type ObstacleError struct {
 	Kind ObstacleKind
 	// What is wrong and what to do, in a sentence without what changes from one try to the next.
 	What string
@@ -31,13 +31,13 @@ type Obstacle struct {
 }
 
 // Error is What, and not the program's words.
-func (o *Obstacle) Error() string { return o.What }
+func (o *ObstacleError) Error() string { return o.What }
 
-func (o *Obstacle) Unwrap() error { return o.Words }
+func (o *ObstacleError) Unwrap() error { return o.Words }
 
 // tablespaces refuses them.
-func (e External) tablespaces() *Obstacle {
-	return &Obstacle{Kind: Unsuitable, Costly: true, What: e.Address() +
+func (e External) tablespaces() *ObstacleError {
+	return &ObstacleError{Kind: Unsuitable, Costly: true, What: e.Address() +
 		" has tablespaces, and there is no place for them here: move what is in them into pg_default and drop them, or copy the data with pg_dump"}
 }
 
@@ -97,9 +97,9 @@ func (e External) explain(err error) error {
 			return o
 		}
 		what := strings.NewReplacer("{server}", e.Address(), "{user}", e.User).Replace(k.what)
-		return &Obstacle{Kind: k.kind, What: what, Costly: k.kind == TooLarge, Words: err}
+		return &ObstacleError{Kind: k.kind, What: what, Costly: k.kind == TooLarge, Words: err}
 	}
-	return &Obstacle{Kind: Failed, What: "the copy of " + e.Address() + " failed: " + lastLine(text), Words: err}
+	return &ObstacleError{Kind: Failed, What: "the copy of " + e.Address() + " failed: " + lastLine(text), Words: err}
 }
 
 // lastLine is what a program said last.

@@ -44,7 +44,7 @@ func TestExplain(t *testing.T) {
 		{"pg_basebackup: initiating base backup\npg_basebackup: error: something new", Failed, "failed: pg_basebackup: error: something new"},
 	} {
 		words := errors.New(c.words)
-		obstacle, ok := errors.AsType[*Obstacle](source.explain(words))
+		obstacle, ok := errors.AsType[*ObstacleError](source.explain(words))
 		if !ok || obstacle.Kind != c.kind || !strings.Contains(obstacle.What, c.what) || !errors.Is(obstacle, words) || strings.ContainsAny(obstacle.What, "{}%\n") {
 			t.Errorf("%s: %+v, want %s with %q", c.words, obstacle, c.kind, c.what)
 		}
@@ -68,7 +68,7 @@ func TestFits(t *testing.T) {
 		t.Error(err)
 	}
 	for _, other := range []Identity{{Major: 14, Version: "14.3"}, {Major: 9, Version: "9.6.24"}, {Major: 16, Version: "16.0"}} {
-		obstacle, ok := errors.AsType[*Obstacle](other.fits(source, 15))
+		obstacle, ok := errors.AsType[*ObstacleError](other.fits(source, 15))
 		if !ok || obstacle.Kind != Unsuitable || !strings.Contains(obstacle.What, "runs PostgreSQL "+other.Version+",") {
 			t.Errorf("%s: %+v", other.Version, obstacle)
 		}
@@ -87,7 +87,7 @@ func TestRoom(t *testing.T) {
 		{9*gib + 1, gib, "take 10 GiB"}, {10*gib - 1, gib, "take 10 GiB"},
 	} {
 		err := room(source, c.size, Disk{Free: c.free})
-		obstacle, ok := errors.AsType[*Obstacle](err)
+		obstacle, ok := errors.AsType[*ObstacleError](err)
 		if ok != (c.says != "") || ok && (obstacle.Kind != TooLarge || !obstacle.Costly || !strings.Contains(obstacle.What, c.says)) {
 			t.Errorf("%d bytes, %d free: %v", c.size, c.free, err)
 		}
