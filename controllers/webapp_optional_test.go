@@ -18,7 +18,7 @@ import (
 )
 
 // optionalCRDs are as much of the Gateway API, the Prometheus Operator and cert-manager as a WebApp uses.
-var optionalCRDs = envtest.CRDInstallOptions{Paths: []string{"testdata/crds"}, ErrorIfPathMissing: true, MaxTime: time.Minute}
+var optionalCRDs = envtest.CRDInstallOptions{Paths: []string{"testdata/crds"}, ErrorIfPathMissing: true, MaxTime: 4 * time.Minute}
 
 func unstructuredChild(app *appsv1.WebApp, apiVersion, kind string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
