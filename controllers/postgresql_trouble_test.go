@@ -6,6 +6,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -164,6 +165,37 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 		Eventually(pgSays(pg, fettlev1.Ready)).WithContext(ctx).Should(And(HavePrefix("False NameConflict: "), ContainSubstring("foreign-ro")))
 		Expect(user.Delete(ctx, foreign, client.GracePeriodSeconds(0))).To(Succeed())
 		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
+	})
+
+	It("warns of a switchover to nobody, and forgets it", func(ctx context.Context) {
+		namespace, _ := newDatabases(ctx)
+		pg := newPostgreSQL(namespace, "nobody")
+		createDatabase(ctx, pg)
+		patch(ctx, pg, `{"metadata":{"annotations":{"fettle.dev/switchover":"nobody-7"}}}`)
+		Eventually(field(pg, func(pg *databasev1alpha1.PostgreSQL) map[string]string { return pg.Annotations })).WithContext(ctx).
+			ShouldNot(HaveKey("fettle.dev/switchover"))
+		Eventually(warnings).WithContext(ctx).WithArguments(namespace, "PostgreSQL").Should(ConsistOf(
+			`nobody Switchover: the annotation fettle.dev/switchover names "nobody-7", which is no instance: it is removed`))
+		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
+	})
+
+	It("makes the agents' ServiceAccount and their rights again", func(ctx context.Context) {
+		namespace, _ := newDatabases(ctx)
+		pg := newPostgreSQL(namespace, "rights")
+		createDatabase(ctx, pg)
+		for _, object := range []client.Object{&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}} {
+			object.SetNamespace(namespace)
+			object.SetName(pg.Name)
+			Expect(read(ctx, object)).To(Succeed())
+			former := object.GetUID()
+			Expect(user.Delete(ctx, object)).To(Succeed())
+			Eventually(func(ctx context.Context) (bool, error) {
+				err := read(ctx, object)
+				return object.GetUID() != former, err
+			}).WithContext(ctx).Should(BeTrue())
+			Expect(metav1.IsControlledBy(object, pg)).To(BeTrue())
+		}
+		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 	})
 
 	It("starts no instance with the certificates of somebody else", func(ctx context.Context) {

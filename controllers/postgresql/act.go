@@ -64,6 +64,10 @@ func (r *reconciler) carryOut(ctx context.Context, pg *databasev1alpha1.PostgreS
 	case stepSwitchover:
 		return r.annotate(ctx, pg, databasev1alpha1.AnnotationSwitchover, s.target.name)
 	case stepSettled:
+		if name := pg.Annotations[databasev1alpha1.AnnotationSwitchover]; name != "any" && in.cluster.named(name) == nil {
+			r.events.Eventf(pg, nil, corev1.EventTypeWarning, databasev1alpha1.ReasonSwitchover, "Reconcile",
+				"the annotation %s names %q, which is no instance: it is removed", databasev1alpha1.AnnotationSwitchover, clip(name, maxInstanceMessage))
+		}
 		return r.annotate(ctx, pg, databasev1alpha1.AnnotationSwitchover, "")
 	case stepRecloned:
 		return r.annotate(ctx, pg, databasev1alpha1.AnnotationReclone, "")
