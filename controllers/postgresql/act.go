@@ -116,10 +116,15 @@ func (r *reconciler) annotate(ctx context.Context, pg *databasev1alpha1.PostgreS
 	return nil
 }
 
+// untold reports whether there is something that the primary was not told, as far as status knows.
+func (in *inputs) untold(pg *databasev1alpha1.PostgreSQL) bool {
+	return in.wishesHash != "" && (in.wishesHash != pg.Status.DesiredHash || in.retell)
+}
+
 // tell has the primary make databases, roles and extensions, when they or the primary have changed.
 func (r *reconciler) tell(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, seen *observed) error {
 	primary := in.cluster.primary()
-	if in.wishesHash == "" || in.wishesHash == pg.Status.DesiredHash && !in.retell || primary == nil {
+	if primary == nil || !in.untold(pg) {
 		return nil
 	}
 	key := client.ObjectKeyFromObject(pg)

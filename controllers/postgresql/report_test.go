@@ -58,10 +58,10 @@ func TestWritesOfACreation(t *testing.T) {
 			}
 		}
 	}
-	madeAt := func(second time.Duration) func(*observed) {
+	madeAt := func(second int) func(*observed) {
 		return func(seen *observed) {
 			for i := range seen.cluster.instances {
-				seen.cluster.instances[i].pod.CreationTimestamp = metav1.NewTime(start.Add(second * time.Second))
+				seen.cluster.instances[i].pod.CreationTimestamp = metav1.NewTime(start.Add(time.Duration(second) * time.Second))
 			}
 		}
 	}
