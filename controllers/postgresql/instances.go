@@ -177,21 +177,25 @@ func assemble(
 	for ordinal := range count {
 		in := instance{ordinal: ordinal, name: peer.Pod(pg.Name, ordinal), pod: podOf[ordinal]}
 		in.fenced = isFenced(in.name)
-		if in.pod != nil {
-			in.outdated = revision != "" && in.pod.Annotations[annotationRevision] != revision
-			if status, ok := statuses[string(in.pod.UID)]; ok {
-				in.status = &status
-			}
-			in.silent = in.status == nil && reachable(in.pod)
-		}
-		for i := range claims {
-			if claims[i].Name == claimName(pg, ordinal) {
-				in.claim = &claims[i]
-			}
+		in.learn(statuses, revision)
+		if i := slices.IndexFunc(claims, func(claim corev1.PersistentVolumeClaim) bool { return claim.Name == claimName(pg, ordinal) }); i >= 0 {
+			in.claim = &claims[i]
 		}
 		c.instances = append(c.instances, in)
 	}
 	return c
+}
+
+// learn notes what its pod and its agent tell.
+func (i *instance) learn(statuses map[string]peer.Status, revision string) {
+	if i.pod == nil {
+		return
+	}
+	i.outdated = revision != "" && i.pod.Annotations[annotationRevision] != revision
+	if status, ok := statuses[string(i.pod.UID)]; ok {
+		i.status = &status
+	}
+	i.silent = i.status == nil && reachable(i.pod)
 }
 
 func isTrue(pod *corev1.Pod, condition corev1.PodConditionType) bool {

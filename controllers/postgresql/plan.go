@@ -188,6 +188,11 @@ func roll(c *cluster) step {
 	if primary == nil || (!primary.outdated && !primary.needsRestart()) {
 		return step{}
 	}
+	return rollPrimary(c, primary)
+}
+
+// rollPrimary brings the primary up to date, when all others are.
+func rollPrimary(c *cluster, primary *instance) step {
 	if to := c.successor(maxInstances); to != nil && !to.outdated && !primary.leadsByExample() {
 		return switchover(to, primary.name+" has to be brought up to date")
 	}

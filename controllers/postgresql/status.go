@@ -115,27 +115,35 @@ func describe(pg *databasev1alpha1.PostgreSQL, seen *observed) {
 }
 
 func describeOne(in *instance) databasev1alpha1.PostgreSQLInstance {
-	one := databasev1alpha1.PostgreSQLInstance{Name: in.name, Role: roleOf(in), State: databasev1alpha1.InstanceStarting}
-	bad := troubleOf(in)
+	one := databasev1alpha1.PostgreSQLInstance{Name: in.name, Role: roleOf(in), State: stateOf(in)}
+	switch one.State {
+	case databasev1alpha1.InstanceStopped:
+		one.Role = databasev1alpha1.RoleUnknown
+	case databasev1alpha1.InstanceStarting, databasev1alpha1.InstanceFailed:
+		one.Message = told(in.status)
+		if bad := troubleOf(in); one.Message == "" && bad != nil {
+			one.Message = bad.message
+		}
+		one.Message = clip(one.Message, maxInstanceMessage)
+	case databasev1alpha1.InstanceReady, databasev1alpha1.InstanceOutdated, databasev1alpha1.InstanceFenced:
+	}
+	return one
+}
+
+func stateOf(in *instance) databasev1alpha1.InstanceState {
 	switch {
 	case in.pod == nil, in.terminating():
-		one.State, one.Role = databasev1alpha1.InstanceStopped, databasev1alpha1.RoleUnknown
-	case in.fenced && !in.ready():
-		one.State = databasev1alpha1.InstanceFenced
+		return databasev1alpha1.InstanceStopped
 	case in.ready() && (in.outdated || in.needsRestart()):
-		one.State = databasev1alpha1.InstanceOutdated
+		return databasev1alpha1.InstanceOutdated
 	case in.ready():
-		one.State = databasev1alpha1.InstanceReady
-	case bad != nil:
-		one.State, one.Message = databasev1alpha1.InstanceFailed, bad.message
-	case obstructed(in):
-		one.State = databasev1alpha1.InstanceFailed
+		return databasev1alpha1.InstanceReady
+	case in.fenced:
+		return databasev1alpha1.InstanceFenced
+	case troubleOf(in) != nil, obstructed(in):
+		return databasev1alpha1.InstanceFailed
 	}
-	if one.State == databasev1alpha1.InstanceStarting || one.State == databasev1alpha1.InstanceFailed {
-		one.Message = cmp.Or(told(in.status), one.Message)
-	}
-	one.Message = clip(one.Message, maxInstanceMessage)
-	return one
+	return databasev1alpha1.InstanceStarting
 }
 
 func roleOf(in *instance) databasev1alpha1.InstanceRole {

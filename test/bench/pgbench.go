@@ -134,15 +134,20 @@ func comparePgbench(ctx context.Context, o options) (err error) {
 		results.Settings = bare.settings
 		servers = append(servers, bare.targets())
 	}
-	if err := runRounds(ctx, o, &results, servers); err != nil {
+	return results.take(ctx, o, servers)
+}
+
+// take runs the rounds, prints what they tell, and writes it to a file.
+func (r *pgbenchResults) take(ctx context.Context, o options, servers [][]pgTarget) error {
+	if err := runRounds(ctx, o, r, servers); err != nil {
 		return err
 	}
-	results.summarize()
-	results.Machine.LoadAfter = load()
-	results.print()
+	r.summarize()
+	r.Machine.LoadAfter = load()
+	r.print()
 	path := filepath.Join(o.out, "pgbench.json")
 	fmt.Println("All figures:", path)
-	return writeJSON(path, results)
+	return writeJSON(path, r)
 }
 
 // runRounds fills the tables of all servers, the first of which is the instance, and then runs against each target in turn.

@@ -113,10 +113,16 @@ func (c *cluster) imported(t *testing.T, f *testpg.Foreign, before string) {
 	if left := f.Ask(t, "postgres", "SELECT string_agg(slot_name, ',') FROM pg_replication_slots"); left != "theirs" {
 		t.Errorf("the source has the slots %s", left)
 	}
+	c.toldOfCopy(t, first, status.SystemID)
+}
+
+// toldOfCopy holds what was said of it, and that the second instance copied the first.
+func (c *cluster) toldOfCopy(t *testing.T, first *instance, systemID string) {
+	t.Helper()
 	if clone := fmt.Sprintf("election.Clone{Source:%s}", first.pod); !strings.Contains(c.instances[1].log.text(), clone) {
 		t.Errorf("%s did not copy %s", c.instances[1].pod, first.pod)
 	}
-	if !c.told("Copied", first.pod, status.SystemID) || !c.told("NoChecksums") {
+	if !c.told("Copied", first.pod, systemID) || !c.told("NoChecksums") {
 		t.Error("no event says that the data are a copy, and have no checksums")
 	}
 	for _, i := range c.instances {
