@@ -119,6 +119,24 @@ func TestVolumesReady(t *testing.T) {
 	}
 }
 
+// TestRetainedClaims holds that nothing counts as retained that a deletion would still take.
+func TestRetainedClaims(t *testing.T) {
+	seen := picture(1, "P")
+	seen.instances[0].claim = claim("1Gi", "1Gi")
+	pg := wanting(1)
+	wants := func(policy databasev1alpha1.DeletionPolicy, owner string, want metav1.ConditionStatus) {
+		t.Helper()
+		pg.Spec.DeletionPolicy = policy
+		seen.instances[0].claim.OwnerReferences = []metav1.OwnerReference{{Kind: owner, Name: "pg"}}
+		if v := volumesReady(pg, seen, growth{size: resource.MustParse("1Gi")}, nil, time.Now()); v.status != want {
+			t.Errorf("policy %s, owned by %s: %s, want %s", policy, owner, v.status, want)
+		}
+	}
+	wants(databasev1alpha1.DeletionRetain, "StatefulSet", metav1.ConditionUnknown)
+	wants(databasev1alpha1.DeletionRetain, "PostgreSQL", metav1.ConditionTrue)
+	wants(databasev1alpha1.DeletionDelete, "StatefulSet", metav1.ConditionTrue)
+}
+
 // TestHolderDead holds that a Lease is released for nobody who may live.
 func TestHolderDead(t *testing.T) {
 	renewed := time.Date(2026, 1, 1, 0, 0, 10, 0, time.UTC)

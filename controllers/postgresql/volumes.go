@@ -9,8 +9,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 )
 
@@ -135,7 +137,25 @@ func volumesReady(pg *databasev1alpha1.PostgreSQL, c *cluster, g growth, failed 
 			return *v
 		}
 	}
+	if name := heldToDelete(pg, c); name != "" {
+		return unknown(fettlev1.ReasonReconciling, fmt.Sprintf("spec.deletionPolicy is Retain, and claim %s would still be deleted: its StatefulSet gives it up soon", name))
+	}
 	return yes(databasev1alpha1.ReasonVolumesReady, "all volumes are bound and as large as they should be")
+}
+
+// heldToDelete is a claim that would go with its StatefulSet although it is to be retained: the StatefulSet's controller takes
+// its owner away only some time after the policy has changed.
+func heldToDelete(pg *databasev1alpha1.PostgreSQL, c *cluster) string {
+	if pg.Spec.DeletionPolicy == databasev1alpha1.DeletionDelete {
+		return ""
+	}
+	for i := range c.instances {
+		claim := c.instances[i].claim
+		if claim != nil && slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "StatefulSet" }) {
+			return claim.Name
+		}
+	}
+	return ""
 }
 
 func hint(pg *databasev1alpha1.PostgreSQL) string {
