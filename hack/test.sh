@@ -25,7 +25,7 @@ packages=$(go list ./... | grep -vE '/test/((e2e|postgres)$|(bench|mutants)(/|$)
 # shellcheck disable=SC2086 # a list of packages
 suite test go test -p 3 -count=1 -timeout 30m $packages
 # Failure detection by time: nothing else runs beside it.
-suite test-postgres go test -count=1 -timeout 15m -parallel 4 ./test/postgres
+suite test-postgres go test -count=1 -timeout 25m -parallel 4 ./test/postgres
 suite test-alerts go -C test/alerts test -count=1 -timeout 10m ./...
 suite test-hack go -C hack test -count=1 -timeout 15m ./...
 suite mutants go run ./test/mutants
