@@ -119,6 +119,7 @@ func (n namespaced) answers(ctx context.Context, pod, cluster, statement, answer
 func postgresSpecs() {
 	Describe("with volumes", volumeSpecs)
 	postgresUpdateSpecs()
+	postgresImportSpecs()
 	Describe("of the samples", Ordered, postgresCommandSpecs)
 	Describe("of other versions and images", Ordered, ContinueOnFailure, postgresVersionSpecs)
 
