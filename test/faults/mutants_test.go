@@ -152,21 +152,21 @@ var mutants = map[string]func(*demo){
 		}
 	},
 	"waits for an event after a conflict": func(d *demo) {
-		d.ensure = func(ctx context.Context, d *demo, parent *unstructured.Unstructured, want *corev1.ConfigMap) error {
-			err := demoEnsure(ctx, d, parent, want)
+		d.reconcile = func(ctx context.Context, d *demo, parent *unstructured.Unstructured) (ctrl.Result, error) {
+			result, err := demoReconcile(ctx, d, parent)
 			if apierrors.IsConflict(err) {
-				return nil
+				return ctrl.Result{}, nil
 			}
-			return err
+			return result, err
 		}
 	},
 	"waits for an event after it is told that an object is gone": func(d *demo) {
-		d.ensure = func(ctx context.Context, d *demo, parent *unstructured.Unstructured, want *corev1.ConfigMap) error {
-			err := demoEnsure(ctx, d, parent, want)
+		d.reconcile = func(ctx context.Context, d *demo, parent *unstructured.Unstructured) (ctrl.Result, error) {
+			result, err := demoReconcile(ctx, d, parent)
 			if apierrors.IsNotFound(err) {
-				return nil
+				return ctrl.Result{}, nil
 			}
-			return err
+			return result, err
 		}
 	},
 	"remembers in memory what to remove": func(d *demo) {
