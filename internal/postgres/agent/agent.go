@@ -232,7 +232,7 @@ func (a *Agent) turn() time.Duration {
 	}
 	a.guard(in)
 	decision := election.Decide(a.config, in)
-	a.note(decision)
+	a.note(decision, at)
 	a.labels.Set(string(decision.Label))
 	a.execute(decision, at)
 	a.apply(at)
@@ -265,10 +265,10 @@ func (a *Agent) waiting() string {
 	return fmt.Sprintf("waiting for PostgreSQL %s from the API server", a.options.Cluster)
 }
 
-// note logs a decision that differs from the last.
-func (a *Agent) note(d election.Decision) {
+// note logs a decision that differs from the last, once it is acted upon.
+func (a *Agent) note(d election.Decision, at time.Duration) {
 	text := fmt.Sprintf("%T %s", d.Action, d.Reason)
-	if text == a.noted {
+	if text == a.noted || a.putsOff(d.Action, at) {
 		return
 	}
 	a.noted = text

@@ -25,10 +25,19 @@ func (a *Agent) execute(d election.Decision, at time.Duration) {
 	case election.Exit:
 		a.exit()
 	default:
-		if a.task == nil && at >= a.rest {
+		if !a.putsOff(d.Action, at) {
 			a.change(d.Action, at)
 		}
 	}
+}
+
+// putsOff says that an action is not begun now: a task is under way, or one has failed just before.
+func (a *Agent) putsOff(action election.Action, at time.Duration) bool {
+	switch action.(type) {
+	case election.Wait, election.Acquire, election.Renew, election.Release, election.AskPeers, election.Stop, election.Exit:
+		return false
+	}
+	return a.task != nil || at < a.rest
 }
 
 // change begins a task.
