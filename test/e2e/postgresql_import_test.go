@@ -36,7 +36,10 @@ func postgresImportSpecs() {
 		ns.run(ctx, "delete", "pod", "copy-0") // a pod that runs sees a new Secret later
 		copied := ns.databaseReady(ctx, "copy")
 		Expect(copied.Status.ReadyInstances).To(Equal("2/2"))
-		Expect(copied.Status.Timeline).To(BeNumerically(">", before.Status.Timeline))
+		Eventually(ctx, func(ctx context.Context) (int64, error) {
+			_, err := ns.databaseState(ctx, "copy", copied)
+			return copied.Status.Timeline, err
+		}).WithTimeout(soon).Should(BeNumerically(">", before.Status.Timeline))
 		ns.answers(ctx, "copy-0", "copy", "select count(*) from t", "1000")
 		ns.answers(ctx, "copy-0", "copy", "insert into t values (1001) on conflict do nothing; select count(*) from t", "1001")
 		ns.answers(ctx, "copy-0", "origin", "select count(*) from t", "1000")
