@@ -107,6 +107,23 @@ func TestLostRecord(t *testing.T) {
 	})
 }
 
+// TestClaimOfALostRecord: the one that takes the Lease next must count an instance that seems empty as one that may have had
+// rows, if this one takes it and never leads. 9
+func TestClaimOfALostRecord(t *testing.T) {
+	c, in := electing()
+	c.Synchronous = 1
+	in.Lease.Lease = Lease{Version: "7", Released: true, Remade: true, SystemID: "s"}
+	alter(&in, "pg-2", func(s *State) { s.Data, s.Process = Empty, Down })
+	claimed := newView(c, in).claim()
+	if diff := cmp.Diff([]Quorum{{Number: 2, Names: c.Instances}}, claimed.Sync); diff != "" {
+		t.Error(diff)
+	}
+	claimed.Released, in.Lease.Lease = true, claimed
+	if diff := cmp.Diff(claimed.Sync, newView(c, in).quorums()); diff != "" {
+		t.Errorf("the next one: %s", diff)
+	}
+}
+
 // tried is h while a write is refused again and again.
 func tried(h Holding, at time.Duration) Holding {
 	return h.Begin(at, Lease{Holder: h.Seen.Holder}).Refused()
