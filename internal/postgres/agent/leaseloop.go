@@ -103,11 +103,11 @@ func (a *Agent) writeLease(lease election.Lease, at time.Duration) {
 		a.ops.lease.cancel()
 	}
 	ctx, cancel := context.WithTimeout(a.life, a.requestTime())
-	op, record := &leaseOp{write: true, cancel: cancel}, a.record
+	op, record, valid := &leaseOp{write: true, cancel: cancel}, a.record, a.config.Lease
 	a.ops.lease = op
 	a.holding = a.holding.Begin(at, lease)
 	go func() {
-		written, err := a.lease.Write(ctx, record, lease, a.config.Lease)
+		written, err := a.lease.Write(ctx, record, lease, valid)
 		cancel()
 		a.post(func() {
 			a.ops.lease = nil

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,5 +64,40 @@ func TestRefusedWriteIsFollowedByARead(t *testing.T) {
 	}
 	if a.record == nil || a.record.Version != now {
 		t.Errorf("the next write would not be of the Lease as it is: %+v", a.record)
+	}
+}
+
+// TestLeaseIsWrittenAsItWasDecided sees that a change of the object beside a write does not reach into it: what is written is
+// what was decided upon.
+func TestLeaseIsWrittenAsItWasDecided(t *testing.T) {
+	seconds := make(chan int32, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		lease := coordinationv1.Lease{}
+		if err := json.NewDecoder(r.Body).Decode(&lease); err != nil || lease.Spec.LeaseDurationSeconds == nil {
+			t.Errorf("the body is no Lease that is held: %v", err)
+			lease.Spec.LeaseDurationSeconds = new(int32)
+		}
+		seconds <- *lease.Spec.LeaseDurationSeconds
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(lease)
+	}))
+	defer server.Close()
+	k, err := newKube(&rest.Config{Host: server.URL}, "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &Agent{
+		inbox: make(chan func(), 8), life: t.Context(), log: slog.New(slog.DiscardHandler),
+		lease: &leaseClient{api: k.lease, watched: k.leaseWatch, namespace: "shop", name: "db"},
+	}
+	a.record = &leaseRecord{Lease: election.Lease{Version: "1"}, object: &coordinationv1.Lease{
+		TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}, ObjectMeta: metav1.ObjectMeta{Name: "db", ResourceVersion: "1"},
+	}}
+	a.config.Lease = 7 * time.Second
+	a.writeLease(election.Lease{Version: "1", Holder: election.Holder{Name: "db-0", UID: "v"}}, 2)
+	a.config = election.Config{} // as configure does
+	(<-a.inbox)()
+	if got := <-seconds; got != 7 {
+		t.Errorf("the Lease is written to last for %d s, want 7", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,9 +78,9 @@ func TestOutcomeOfAWrite(t *testing.T) {
 		{"the API server ends", http.StatusServiceUnavailable, errUnknown},
 		{"the connection broke", 0, errUnknown},
 	} {
-		requests := 0
+		var requests atomic.Int64
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			requests++
+			requests.Add(1)
 			if c.code == 0 {
 				panic(http.ErrAbortHandler)
 			}
@@ -107,8 +108,8 @@ func TestOutcomeOfAWrite(t *testing.T) {
 		if c.want == nil && (err != nil || got.Version != "2") || c.want != nil && !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
-		if requests != 1 {
-			t.Errorf("%s: %d requests; a write is sent once, since its time counts from when it was sent", c.name, requests)
+		if sent := requests.Load(); sent != 1 {
+			t.Errorf("%s: %d requests; a write is sent once, since its time counts from when it was sent", c.name, sent)
 		}
 		server.Close()
 	}
