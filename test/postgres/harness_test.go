@@ -103,7 +103,7 @@ func newStopped(t testing.TB, replicas, prepared int, change func(*databasev1alp
 	out.primary.Store(-1)
 	out.service = newLink(t, out.serviceAddress(), func() string {
 		if at := int(out.primary.Load()); at >= 0 {
-			return out.instances[at].address(0)
+			return out.address(at, 0)
 		}
 		return ""
 	})
@@ -116,6 +116,9 @@ func newStopped(t testing.TB, replicas, prepared int, change func(*databasev1alp
 func (c *cluster) end() {
 	for _, i := range slices.Concat(c.instances, c.spare) {
 		i.kill()
+		if _, race, found := strings.Cut(i.log.text(), "WARNING: DATA RACE"); found { // of go test -race
+			c.t.Errorf("%s: a data race in the agent: %s", i.pod, race[:min(len(race), 4000)])
+		}
 		if dir := os.Getenv("FETTLE_PG_LOGS"); dir != "" {
 			_ = os.WriteFile(filepath.Join(dir, strings.ReplaceAll(c.t.Name(), "/", "-")+"-"+i.pod+".log"), []byte(i.log.text()), 0o600)
 		}

@@ -85,7 +85,7 @@ func (c *cluster) add(ordinal, replicas int) {
 			continue
 		}
 		target := func(port int) func() string {
-			return func() string { return c.instances[to].address(port) }
+			return func() string { return c.address(to, port) }
 		}
 		i.peers[to] = newLink(c.t, fmt.Sprintf("127.%d.%d.%d:%d", c.network, ordinal, to, c.ports[1]), target(1))
 		i.replication[to] = newLink(c.t, fmt.Sprintf("127.%d.%d.%d:%d", c.network, ordinal, to, c.ports[0]), target(0))
@@ -93,10 +93,12 @@ func (c *cluster) add(ordinal, replicas int) {
 	i.writeKubeconfig()
 }
 
-// address is where the instance itself listens.
-func (i *instance) address(port int) string {
-	return fmt.Sprintf("127.%d.200.%d:%d", i.cluster.network, i.ordinal+1, i.cluster.ports[port])
+// address is where an instance itself listens. Links ask for it at any time, also for one that is not there any more.
+func (c *cluster) address(ordinal, port int) string {
+	return fmt.Sprintf("127.%d.200.%d:%d", c.network, ordinal+1, c.ports[port])
 }
+
+func (i *instance) address(port int) string { return i.cluster.address(i.ordinal, port) }
 
 func (i *instance) writeCertificate(folder string, pair pki.Pair) {
 	i.cluster.t.Helper()
