@@ -49,21 +49,22 @@ type cluster struct {
 
 const name = "db"
 
+// logFile embeds no buffer: whoever copies into it would find the buffer's ReadFrom, which takes no lock.
 type logFile struct {
-	mutex sync.Mutex
-	bytes.Buffer
+	mutex  sync.Mutex
+	buffer bytes.Buffer
 }
 
 func (l *logFile) Write(in []byte) (int, error) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	return l.Buffer.Write(in)
+	return l.buffer.Write(in)
 }
 
 func (l *logFile) text() string {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	return l.String()
+	return l.buffer.String()
 }
 
 // newCluster makes the objects that the operator makes, and starts an agent for each instance.
