@@ -3,6 +3,7 @@ package controllers_test
 import (
 	"context"
 	"errors"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -29,6 +30,18 @@ func cordon(ctx context.Context, node *corev1.Node, closed bool) {
 	GinkgoHelper()
 	before := node.DeepCopy()
 	node.Spec.Unschedulable = closed
+	Expect(user.Patch(ctx, node, client.MergeFrom(before))).To(Succeed())
+}
+
+// taint has a node take no pods by a taint alone, or take them again.
+func taint(ctx context.Context, node *corev1.Node, closed bool) {
+	GinkgoHelper()
+	const key = "karpenter.sh/disrupted"
+	before := node.DeepCopy()
+	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
+	if closed {
+		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
+	}
 	Expect(user.Patch(ctx, node, client.MergeFrom(before))).To(Succeed())
 }
 
@@ -61,7 +74,7 @@ func away(pg *databasev1alpha1.PostgreSQL) func(context.Context) (int, error) {
 }
 
 var _ = Describe("A drain of a node that has the volumes of a PostgreSQL", func() {
-	It("waits for none that can't come back, after the primary was moved away", func(ctx context.Context) {
+	DescribeTable("waits for none that can't come back, after the primary was moved away", func(ctx context.Context, closing func(context.Context, *corev1.Node, bool)) {
 		namespace, fake := newDatabases(ctx)
 		node, other := newNode(ctx, namespace+"-a"), newNode(ctx, namespace+"-b")
 		fake.With(func(d *databases) {
@@ -74,7 +87,7 @@ var _ = Describe("A drain of a node that has the volumes of a PostgreSQL", func(
 		ledger := count(ctx, namespace)
 
 		By("draining the node of two, the replica first")
-		cordon(ctx, node, true)
+		closing(ctx, node, true)
 		Expect(evicted(ctx, fake, namespace, "local-1")).To(Equal(databasev1alpha1.LabelRoleReplica))
 		Expect(evicted(ctx, fake, namespace, "local-0")).To(Equal(databasev1alpha1.LabelRoleReplica), "it was evicted as the primary")
 		Eventually(field(pg, func(pg *databasev1alpha1.PostgreSQL) string { return pg.Status.Primary })).WithContext(ctx).Should(Equal("local-2"))
@@ -83,18 +96,21 @@ var _ = Describe("A drain of a node that has the volumes of a PostgreSQL", func(
 		Eventually(away(pg), "60s").WithContext(ctx).Should(Equal(1), "nobody is to leave any more")
 
 		By("draining the other node too")
-		cordon(ctx, other, true)
+		closing(ctx, other, true)
 		evicted(ctx, fake, namespace, "local-2")
 		ledger.expectNothingDeleted(ctx)
 
 		By("opening both again")
-		cordon(ctx, node, false)
-		cordon(ctx, other, false)
+		closing(ctx, node, false)
+		closing(ctx, other, false)
 		fake.With(func(*databases) {})
 		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 		Eventually(away(pg), "60s").WithContext(ctx).Should(Equal(1))
 		ledger.expectNothingDeleted(ctx)
-	})
+	},
+		Entry("as kubectl drain closes it", cordon),
+		Entry("as autoscalers close it", taint),
+	)
 
 	It("counts an instance that waits for its node while no other is to leave one", func(ctx context.Context) {
 		namespace, fake := newDatabases(ctx)

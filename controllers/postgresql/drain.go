@@ -4,14 +4,9 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 )
@@ -33,8 +28,15 @@ func (i *instance) stranded() bool {
 	if c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
 		return false
 	}
-	said := strings.ToLower(c.Message)
-	return strings.Contains(said, "volume") || strings.Contains(said, "unschedulable")
+	return keptOut(c.Message)
+}
+
+// keptOut is true where the scheduler says that nodes are closed, or that the volume is elsewhere. Some nodes have a taint all the
+// time: where another one only lacks room, the instance waits for room.
+func keptOut(scheduler string) bool {
+	said := strings.ToLower(scheduler)
+	return strings.Contains(said, "volume") || strings.Contains(said, "unschedulable") ||
+		strings.Contains(said, "untolerated taint") && !strings.Contains(said, "insufficient")
 }
 
 // stranded are the instances that wait for a node, and since when the last of them does.
@@ -85,63 +87,18 @@ func uncounted(c *cluster, now time.Time) int {
 	return count
 }
 
-// nodesAge is how long it is believed whether a node takes pods.
-const nodesAge = 5 * time.Second
-
-// nodes knows which ones take no pods. Nodes are not watched: they are asked for while an instance is stranded, which is seldom,
-// and a cluster may have thousands. It is safe for concurrent use.
-type nodes struct {
-	live  client.Reader
-	clock clock.PassiveClock
-
-	mu   sync.Mutex
-	seen map[string]cordon
-}
-
-type cordon struct {
-	closed bool
-	at     time.Time
-}
-
-func newNodes(live client.Reader, c clock.PassiveClock) *nodes {
-	return &nodes{live: live, clock: c, seen: map[string]cordon{}}
-}
-
-// cordoned reports whether a node takes no pods. One that is gone, or that the operator may not read, is not.
-func (n *nodes) cordoned(ctx context.Context, name string) (bool, error) {
-	n.mu.Lock()
-	known, ok := n.seen[name]
-	n.mu.Unlock()
-	if now := n.clock.Now(); ok && now.Sub(known.at) < nodesAge {
-		return known.closed, nil
-	}
-	node := &corev1.Node{}
-	err := n.live.Get(ctx, types.NamespacedName{Name: name}, node)
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-		return false, fmt.Errorf("get node %q: %w", name, err)
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	now := n.clock.Now()
-	for old, c := range n.seen {
-		if now.Sub(c.at) >= nodesAge {
-			delete(n.seen, old)
-		}
-	}
-	n.seen[name] = cordon{closed: node.Spec.Unschedulable, at: now}
-	return node.Spec.Unschedulable, nil
-}
-
 // lookAtNodes finds out which instances are to leave their nodes, while others can't come back.
-func (r *reconciler) lookAtNodes(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) (err error) {
+func (r *reconciler) lookAtNodes(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
 	if count, _ := c.stranded(); count == 0 || !budgeted(pg) {
 		return nil
 	}
 	for _, in := range c.running() {
 		if in.ready() && in.pod.Spec.NodeName != "" {
-			if in.leaving, err = r.nodes.cordoned(ctx, in.pod.Spec.NodeName); err != nil {
+			node, err := r.nodes.get(ctx, in.pod.Spec.NodeName)
+			if err != nil {
 				return err
 			}
+			in.leaving = closedTo(node, in.pod)
 		}
 	}
 	return nil

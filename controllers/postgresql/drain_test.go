@@ -1,7 +1,6 @@
 package postgresql
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -9,8 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	testingclock "k8s.io/utils/clock/testing"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 func unscheduled(message string) corev1.PodCondition {
@@ -32,16 +29,19 @@ func TestStranded(t *testing.T) {
 		in   instance
 		want bool
 	}{
-		"its node is cordoned":           {instance{pod: waits("0/1 nodes are available: 1 node(s) were unschedulable."), claim: bound}, true},
-		"its volume is elsewhere":        {instance{pod: waits("2 node(s) didn't match PersistentVolume's node affinity."), claim: bound}, true},
-		"as older schedulers say it":     {instance{pod: waits("2 node(s) had volume node affinity conflict."), claim: bound}, true},
-		"no node has room":               {instance{pod: waits("3 Insufficient memory."), claim: bound}, false},
-		"it never had a volume":          {instance{pod: waits("1 node(s) were unschedulable."), claim: unbound}, false},
-		"it never had a claim":           {instance{pod: waits("1 node(s) were unschedulable.")}, false},
-		"it has a node by now":           {instance{pod: scheduled, claim: bound}, false},
-		"it is being deleted":            {instance{pod: going, claim: bound}, false},
-		"its pod was not looked at":      {instance{pod: podOf("pg-0", 'N'), claim: bound}, false},
-		"its pod is yet to be made anew": {instance{claim: bound}, false},
+		"its node is cordoned":            {instance{pod: waits("0/1 nodes are available: 1 node(s) were unschedulable."), claim: bound}, true},
+		"its volume is elsewhere":         {instance{pod: waits("2 node(s) didn't match PersistentVolume's node affinity."), claim: bound}, true},
+		"as older schedulers say it":      {instance{pod: waits("2 node(s) had volume node affinity conflict."), claim: bound}, true},
+		"all nodes have a taint":          {instance{pod: waits("3 node(s) had untolerated taint(s)."), claim: bound}, true},
+		"as older schedulers say that":    {instance{pod: waits("3 node(s) had untolerated taint {karpenter.sh/disrupted: }."), claim: bound}, true},
+		"one has a taint, others no room": {instance{pod: waits("1 node(s) had untolerated taint(s), 2 Insufficient cpu."), claim: bound}, false},
+		"no node has room":                {instance{pod: waits("3 Insufficient memory."), claim: bound}, false},
+		"it never had a volume":           {instance{pod: waits("1 node(s) were unschedulable."), claim: unbound}, false},
+		"it never had a claim":            {instance{pod: waits("1 node(s) were unschedulable.")}, false},
+		"it has a node by now":            {instance{pod: scheduled, claim: bound}, false},
+		"it is being deleted":             {instance{pod: going, claim: bound}, false},
+		"its pod was not looked at":       {instance{pod: podOf("pg-0", 'N'), claim: bound}, false},
+		"its pod is yet to be made anew":  {instance{claim: bound}, false},
 	} {
 		if got := c.in.stranded(); got != c.want {
 			t.Errorf("%s: %v", name, got)
@@ -139,36 +139,4 @@ func TestDrainsEnd(t *testing.T) {
 			}
 		}
 	}
-}
-
-// nodeReader answers with a node, and counts how often.
-type nodeReader struct {
-	client.Reader
-	closed bool
-	count  int
-}
-
-func (r *nodeReader) Get(_ context.Context, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
-	r.count++
-	object.(*corev1.Node).Spec.Unschedulable = r.closed
-	return nil
-}
-
-// TestNodesAreAskedSeldom holds that a PostgreSQL that is looked at often does not have nodes read each time.
-func TestNodesAreAskedSeldom(t *testing.T) {
-	clock := testingclock.NewFakePassiveClock(time.Now())
-	live := &nodeReader{closed: true}
-	n := newNodes(live, clock)
-	ask := func(want bool, reads int) {
-		t.Helper()
-		got, err := n.cordoned(t.Context(), "n1")
-		if err != nil || got != want || live.count != reads {
-			t.Errorf("%v, %v after %d reads; want %v after %d", got, err, live.count, want, reads)
-		}
-	}
-	ask(true, 1)
-	live.closed = false
-	ask(true, 1)
-	clock.SetTime(clock.Now().Add(nodesAge))
-	ask(false, 2)
 }

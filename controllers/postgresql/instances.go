@@ -27,7 +27,7 @@ type instance struct {
 	fenced bool
 	// outdated is set when the pod is of another template than the present one.
 	outdated bool
-	// leaving is set when the pod serves on a node that is cordoned. It is known only while it matters, see drain.go.
+	// leaving is set when the pod serves on a node that is closed to it. It is known only while it matters, see drain.go.
 	leaving bool
 }
 

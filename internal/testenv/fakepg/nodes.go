@@ -3,6 +3,7 @@ package fakepg
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,8 +26,12 @@ func (p *Plane) schedule(ctx context.Context, pod *corev1.Pod) (closed string, e
 	if err := p.client.Get(ctx, types.NamespacedName{Name: name}, node); err != nil {
 		return "", err
 	}
-	if node.Spec.Unschedulable {
-		return "0/2 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity, 1 node(s) were unschedulable.", nil
+	elsewhere := "0/2 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity, "
+	switch {
+	case node.Spec.Unschedulable:
+		return elsewhere + "1 node(s) were unschedulable.", nil
+	case tainted(node):
+		return elsewhere + "1 node(s) had untolerated taint(s).", nil
 	}
 	err = p.client.SubResource("binding").Create(ctx, pod.DeepCopy(), &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, Target: corev1.ObjectReference{Kind: "Node", Name: name},
@@ -35,6 +40,14 @@ func (p *Plane) schedule(ctx context.Context, pod *corev1.Pod) (closed string, e
 		return "", fmt.Errorf("bind %s to %s: %w", pod.Name, name, err)
 	}
 	return "", p.client.Get(ctx, client.ObjectKeyFromObject(pod), pod)
+}
+
+// tainted reports whether a node has a taint that pods don't tolerate. No kubelet tells here that a node is ready, so that each
+// has the one that says it is not, from the API server.
+func tainted(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key != corev1.TaintNodeNotReady && t.Effect != corev1.TaintEffectPreferNoSchedule
+	})
 }
 
 // Evict does to a pod what a drain does. An error for which apierrors.IsTooManyRequests holds says that the budget does not allow
