@@ -40,7 +40,7 @@ const rowAPI = "api"
 var allRows = []row{
 	// A primary that has only just become one makes no switchover.
 	{name: "switchover", title: "planned switchover", limit: time.Second, only: OperatorUp, do: switchOver, rest: 5 * time.Second},
-	{name: "drain", title: "primary's pod evicted, as by a drain", limit: time.Second, do: evict, rest: 5 * time.Second},
+	{name: "drain", title: "primary's node drained", limit: time.Second, do: drain, rest: 5 * time.Second},
 	{name: "kill", title: "SIGKILL of the postmaster", limit: 3 * time.Second, do: killPostmaster},
 	{name: "delete", title: "pod deleted, grace 1 s", limit: 3 * time.Second, do: deletePod},
 	{name: "hang", title: "hung primary (SIGSTOP)", limit: 12 * time.Second, do: hang},
@@ -84,11 +84,6 @@ func (s *suite) annotate(ctx context.Context, to string) error {
 
 func deletePod(ctx context.Context, s *suite, p primary) error {
 	return s.client.Delete(ctx, &p.pod, client.GracePeriodSeconds(1))
-}
-
-// evict has the pod end in order.
-func evict(ctx context.Context, s *suite, p primary) error {
-	return s.client.Delete(ctx, &p.pod)
 }
 
 func killPostmaster(_ context.Context, _ *suite, p primary) error {
