@@ -17,6 +17,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -26,9 +27,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/monitoring"
+	"github.com/fettle-dev/fettle/internal/pass"
 	"github.com/fettle-dev/fettle/internal/recheck"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
@@ -110,35 +113,23 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	}
 	err = r.watches(mgr, opts).
 		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Workers}).
-		Complete(recheck.Wrap(r))
+		Complete(recheck.Wrap(r.frame()))
 	if err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
 	return nil
 }
 
-// Reconcile publishes what one AppConfig asks for, and reports what it then observes.
-func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	cfg := &configv1.AppConfig{}
-	if err := r.client.Get(ctx, req.NamespacedName, cfg); apierrors.IsNotFound(err) {
-		return r.gone(ctx, req.NamespacedName)
-	} else if err != nil {
-		return reconcile.Result{}, fmt.Errorf("get AppConfig: %w", err)
+// frame is the reconcile.Reconciler of the kind: a pass publishes what one AppConfig asks for, and
+// reports what it then observes.
+func (r *reconciler) frame() *pass.Frame[configv1.AppConfig, *configv1.AppConfig] {
+	return &pass.Frame[configv1.AppConfig, *configv1.AppConfig]{
+		Kind: monitoring.KindAppConfig, Client: r.client, Applier: r.applier, Pace: r.pace, Clock: r.clock, Metrics: r.metrics,
+		Act: r.reconcile, Hold: r.hold, Announce: r.announce, Gone: r.gone,
+		Status: func(cfg *configv1.AppConfig) (any, bool) {
+			return cfg.Status, meta.IsStatusConditionTrue(cfg.Status.Conditions, fettlev1.Ready)
+		},
 	}
-	if !r.applier.Current(cfg) {
-		return reconcile.Result{}, nil // the watch brings what was last written
-	}
-	start, before := r.clock.Now(), cfg.DeepCopy()
-	result, err := r.reconcile(ctx, cfg)
-	wait, patchErr := r.report(ctx, cfg, before)
-	if patchErr != nil {
-		err = patchErr // not joined: a terminal error beside it would keep this write from being retried
-	}
-	r.metrics.Observe(monitoring.KindAppConfig, req.NamespacedName, r.clock.Since(start), err)
-	if err == nil {
-		result.RequeueAfter = sooner(result.RequeueAfter, wait)
-	}
-	return result, err
 }
 
 func (r *reconciler) reconcile(ctx context.Context, cfg *configv1.AppConfig) (reconcile.Result, error) {
@@ -248,30 +239,20 @@ func (r *reconciler) outcome(ctx context.Context, cfg *configv1.AppConfig, p pla
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: sooner(sooner(wait, seen.report.Wake), r.sources.resync(cfg))}, nil
+	return reconcile.Result{RequeueAfter: pass.Sooner(pass.Sooner(wait, seen.report.Wake), r.sources.resync(cfg))}, nil
 }
 
-// gone forgets an AppConfig, and takes its notes from the workloads that it restarted.
-func (r *reconciler) gone(ctx context.Context, key types.NamespacedName) (reconcile.Result, error) {
-	done, err := r.engine.Release(ctx, rollout.Owner{Prefix: rollout.ConfigPrefix, Namespace: key.Namespace, Name: key.Name})
+// gone forgets an AppConfig, and takes its notes from the workloads that it restarted: where that is not done, the engine has
+// the pass repeated.
+func (r *reconciler) gone(ctx context.Context, key types.NamespacedName) (done bool, err error) {
+	done, err = r.engine.Release(ctx, rollout.Owner{Prefix: rollout.ConfigPrefix, Namespace: key.Namespace, Name: key.Name})
 	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("take the notes of AppConfig %q from workloads: %w", key.Name, err)
+		return false, fmt.Errorf("take the notes of AppConfig %q from workloads: %w", key.Name, err)
 	}
-	if !done {
-		return reconcile.Result{}, nil // the engine has the pass repeated
+	if done {
+		r.wrote.Delete(key)
 	}
-	r.applier.Forget(key)
-	r.wrote.Delete(key)
-	r.metrics.Gone(monitoring.KindAppConfig, key)
-	return reconcile.Result{}, nil
-}
-
-// sooner is the shorter of two times to wait, where 0 is never.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || b == 0 {
-		return max(a, b)
-	}
-	return min(a, b)
+	return done, nil
 }
 
 // transient reports whether err is gone at the next try, and not worth a word in status.

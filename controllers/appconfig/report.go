@@ -1,13 +1,11 @@
 package appconfig
 
 import (
-	"context"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,39 +13,14 @@ import (
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/monitoring"
-	"github.com/fettle-dev/fettle/internal/recheck"
 )
 
 // reasonLooksSecret is that of the event for keys that should perhaps come from a Secret.
 const reasonLooksSecret = "LooksLikeSecret"
 
-// report writes the status if it says something new, and then the events and the metrics that go with it. It returns how
-// long to wait where the status tells only of progress, and is held back.
-func (r *reconciler) report(ctx context.Context, cfg, before *configv1.AppConfig) (time.Duration, error) {
-	if equality.Semantic.DeepEqual(cfg.Status, before.Status) {
-		r.ready(cfg)
-		return 0, nil
-	}
-	if wait := r.pace.Hold(cfg, onlyProgress(cfg, before), onlyDependents(cfg, before)); wait > 0 {
-		return wait, nil
-	}
-	wrote, err := r.applier.PatchStatus(ctx, cfg, before)
-	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		recheck.Ask(ctx) // changed or gone since it was read, of which the watch may tell
-		return 0, nil
-	case err != nil:
-		return 0, err
-	case wrote:
-		r.pace.Wrote(cfg)
-		r.announce(cfg, before)
-		r.ready(cfg)
-	}
-	return 0, nil
-}
-
-func (r *reconciler) ready(cfg *configv1.AppConfig) {
-	r.metrics.Ready(monitoring.KindAppConfig, client.ObjectKeyFromObject(cfg), meta.IsStatusConditionTrue(cfg.Status.Conditions, fettlev1.Ready))
+// hold returns how long the status is to wait.
+func (r *reconciler) hold(cfg, before *configv1.AppConfig) time.Duration {
+	return r.pace.Hold(cfg, onlyProgress(cfg, before), onlyDependents(cfg, before))
 }
 
 // announce emits one event for a change of Ready that people should know of, and one for warnings that are new.

@@ -27,6 +27,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/monitoring"
+	"github.com/fettle-dev/fettle/internal/pass"
 	"github.com/fettle-dev/fettle/internal/recheck"
 )
 
@@ -118,7 +119,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	}
 	c, err := r.watches(mgr, opts).
 		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Workers}).
-		Build(recheck.Wrap(r))
+		Build(recheck.Wrap(r.frame()))
 	if err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
@@ -126,30 +127,14 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	return nil
 }
 
-// Reconcile makes the children of one PostgreSQL be what its spec asks for, takes at most one step towards it that
-// interrupts an instance, and reports what it observes.
-func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	pg := &databasev1alpha1.PostgreSQL{}
-	if err := r.client.Get(ctx, req.NamespacedName, pg); apierrors.IsNotFound(err) {
-		r.forget(req.NamespacedName)
-		return reconcile.Result{}, nil
-	} else if err != nil {
-		return reconcile.Result{}, fmt.Errorf("get PostgreSQL: %w", err)
+// frame is the reconcile.Reconciler of the kind: a pass makes the children of one PostgreSQL be what
+// its spec asks for, takes at most one step towards it that interrupts an instance, and reports what it observes.
+func (r *reconciler) frame() *pass.Frame[databasev1alpha1.PostgreSQL, *databasev1alpha1.PostgreSQL] {
+	return &pass.Frame[databasev1alpha1.PostgreSQL, *databasev1alpha1.PostgreSQL]{
+		Kind: monitoring.KindPostgreSQL, Client: r.client, Applier: r.applier, Pace: r.pace, Clock: r.clock, Metrics: r.metrics,
+		Act: r.reconcile, Hold: r.hold, Announce: r.announce, Gone: r.gone,
+		Status: func(pg *databasev1alpha1.PostgreSQL) (any, bool) { return pg.Status, pg.Status.Ready },
 	}
-	if !r.applier.Current(pg) {
-		return reconcile.Result{}, nil // the watch brings what was last written
-	}
-	start, before := r.clock.Now(), pg.DeepCopy()
-	result, err := r.reconcile(ctx, pg)
-	wait, patchErr := r.report(ctx, pg, before)
-	if patchErr != nil {
-		err = patchErr // not joined: a terminal error beside it would keep this write from being retried
-	}
-	r.metrics.Observe(monitoring.KindPostgreSQL, req.NamespacedName, r.clock.Since(start), err)
-	if err == nil && wait > 0 && (result.RequeueAfter == 0 || wait < result.RequeueAfter) {
-		result.RequeueAfter = wait
-	}
-	return result, err
 }
 
 func (r *reconciler) reconcile(ctx context.Context, pg *databasev1alpha1.PostgreSQL) (reconcile.Result, error) {
@@ -224,9 +209,8 @@ func transient(err error) bool {
 		apierrors.IsTimeout(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-func (r *reconciler) forget(key types.NamespacedName) {
-	r.applier.Forget(key)
+func (r *reconciler) gone(_ context.Context, key types.NamespacedName) (done bool, err error) {
 	r.agents.forget(key)
 	r.memory.forget(key)
-	r.metrics.Gone(monitoring.KindPostgreSQL, key)
+	return true, nil
 }

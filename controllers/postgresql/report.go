@@ -1,13 +1,11 @@
 package postgresql
 
 import (
-	"context"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,33 +13,7 @@ import (
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/monitoring"
-	"github.com/fettle-dev/fettle/internal/recheck"
 )
-
-// report writes the status if it says something new, and then the event and the metrics that go with it. It returns how
-// long to wait where the status tells only of progress, and is held back.
-func (r *reconciler) report(ctx context.Context, pg, before *databasev1alpha1.PostgreSQL) (time.Duration, error) {
-	if equality.Semantic.DeepEqual(pg.Status, before.Status) {
-		r.ready(pg)
-		return 0, nil
-	}
-	if wait := r.hold(pg, before); wait > 0 {
-		return wait, nil
-	}
-	wrote, err := r.applier.PatchStatus(ctx, pg, before)
-	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		recheck.Ask(ctx) // changed or gone since it was read, of which the watch may tell
-		return 0, nil
-	case err != nil:
-		return 0, err
-	case wrote:
-		r.pace.Wrote(pg)
-		r.announce(pg, before)
-		r.ready(pg)
-	}
-	return 0, nil
-}
 
 // hold returns how long the status is to wait. Of a creation, progress is told once, and then not before creationTime has passed,
 // when what is not Ready is in trouble: instances that start one after another would be a write each.
@@ -52,10 +24,6 @@ func (r *reconciler) hold(pg, before *databasev1alpha1.PostgreSQL) time.Duration
 		wait = max(wait, r.pace.Rest(pg, creationTime))
 	}
 	return wait
-}
-
-func (r *reconciler) ready(pg *databasev1alpha1.PostgreSQL) {
-	r.metrics.Ready(monitoring.KindPostgreSQL, client.ObjectKeyFromObject(pg), pg.Status.Ready)
 }
 
 // announce emits one event for a change of Ready that people should know of.

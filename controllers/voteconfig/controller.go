@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -21,10 +22,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/monitoring"
+	"github.com/fettle-dev/fettle/internal/pass"
 	"github.com/fettle-dev/fettle/internal/recheck"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
@@ -92,37 +95,23 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	}
 	err = r.watches(mgr).
 		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Workers}).
-		Complete(recheck.Wrap(r))
+		Complete(recheck.Wrap(r.frame()))
 	if err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
 	return nil
 }
 
-// Reconcile publishes the options of one VoteConfig, restarts what uses them, and reports what it then observes.
-func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	vc := &votingv1alpha1.VoteConfig{}
-	if err := r.client.Get(ctx, req.NamespacedName, vc); apierrors.IsNotFound(err) {
-		r.applier.Forget(req.NamespacedName)
-		r.metrics.Gone(monitoring.KindVoteConfig, req.NamespacedName)
-		return reconcile.Result{}, nil
-	} else if err != nil {
-		return reconcile.Result{}, fmt.Errorf("get VoteConfig: %w", err)
+// frame is the reconcile.Reconciler of the kind: a pass publishes the options of one VoteConfig,
+// restarts what uses them, and reports what it then observes.
+func (r *reconciler) frame() *pass.Frame[votingv1alpha1.VoteConfig, *votingv1alpha1.VoteConfig] {
+	return &pass.Frame[votingv1alpha1.VoteConfig, *votingv1alpha1.VoteConfig]{
+		Kind: monitoring.KindVoteConfig, Client: r.client, Applier: r.applier, Pace: r.pace, Clock: r.clock, Metrics: r.metrics,
+		Act: r.reconcile, Hold: r.pause, Announce: r.announce,
+		Status: func(vc *votingv1alpha1.VoteConfig) (any, bool) {
+			return vc.Status, meta.IsStatusConditionTrue(vc.Status.Conditions, fettlev1.Ready)
+		},
 	}
-	if !r.applier.Current(vc) {
-		return reconcile.Result{}, nil // the watch brings what was last written
-	}
-	start, before := r.clock.Now(), vc.DeepCopy()
-	result, err := r.reconcile(ctx, vc)
-	wait, patchErr := r.report(ctx, vc, before)
-	if patchErr != nil {
-		err = patchErr // not joined: a terminal error beside it would keep this write from being retried
-	}
-	r.metrics.Observe(monitoring.KindVoteConfig, req.NamespacedName, r.clock.Since(start), err)
-	if err == nil && wait > 0 && (result.RequeueAfter == 0 || wait < result.RequeueAfter) {
-		result.RequeueAfter = wait
-	}
-	return result, err
 }
 
 func (r *reconciler) reconcile(ctx context.Context, vc *votingv1alpha1.VoteConfig) (reconcile.Result, error) {

@@ -1,13 +1,10 @@
 package voteconfig
 
 import (
-	"context"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,38 +12,13 @@ import (
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/monitoring"
-	"github.com/fettle-dev/fettle/internal/recheck"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
-// report writes the status if it says something new, and then the event and the metrics that go with it. It returns how
-// long to wait where the status tells only of progress, and is held back.
-func (r *reconciler) report(ctx context.Context, vc, before *votingv1alpha1.VoteConfig) (time.Duration, error) {
-	if equality.Semantic.DeepEqual(vc.Status, before.Status) {
-		r.ready(vc)
-		return 0, nil
-	}
+// pause returns how long the status is to wait.
+func (r *reconciler) pause(vc, _ *votingv1alpha1.VoteConfig) time.Duration {
 	ready := meta.FindStatusCondition(vc.Status.Conditions, fettlev1.Ready)
-	if wait := r.pace.Hold(vc, ready != nil && onTheWay(ready), false); wait > 0 {
-		return wait, nil
-	}
-	wrote, err := r.applier.PatchStatus(ctx, vc, before)
-	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		recheck.Ask(ctx) // changed or gone since it was read, of which the watch may tell
-		return 0, nil
-	case err != nil:
-		return 0, err
-	case wrote:
-		r.pace.Wrote(vc)
-		r.announce(vc, before)
-		r.ready(vc)
-	}
-	return 0, nil
-}
-
-func (r *reconciler) ready(vc *votingv1alpha1.VoteConfig) {
-	r.metrics.Ready(monitoring.KindVoteConfig, client.ObjectKeyFromObject(vc), meta.IsStatusConditionTrue(vc.Status.Conditions, fettlev1.Ready))
+	return r.pace.Hold(vc, ready != nil && onTheWay(ready), false)
 }
 
 // count counts the restarts of a pass, and announces the first of them.

@@ -18,7 +18,7 @@ import (
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -27,9 +27,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/monitoring"
+	"github.com/fettle-dev/fettle/internal/pass"
 	"github.com/fettle-dev/fettle/internal/recheck"
 )
 
@@ -111,7 +113,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	}
 	c, err := r.watches(mgr, opts).
 		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Workers}).
-		Build(recheck.Wrap(r))
+		Build(recheck.Wrap(r.frame()))
 	if err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
@@ -119,29 +121,16 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	return nil
 }
 
-// Reconcile makes the children of one WebApp be what its spec asks for, and reports what it then observes.
-func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	app := &appsv1.WebApp{}
-	if err := r.client.Get(ctx, req.NamespacedName, app); apierrors.IsNotFound(err) {
-		r.forget(req.NamespacedName)
-		return reconcile.Result{}, nil
-	} else if err != nil {
-		return reconcile.Result{}, fmt.Errorf("get WebApp: %w", err)
+// frame is the reconcile.Reconciler of the kind: a pass makes the children of one WebApp be what its
+// spec asks for, and reports what it then observes.
+func (r *reconciler) frame() *pass.Frame[appsv1.WebApp, *appsv1.WebApp] {
+	return &pass.Frame[appsv1.WebApp, *appsv1.WebApp]{
+		Kind: monitoring.KindWebApp, Client: r.client, Applier: r.applier, Pace: r.pace, Clock: r.clock, Metrics: r.metrics,
+		Act: r.reconcile, Hold: r.hold, Announce: r.announce,
+		Status: func(app *appsv1.WebApp) (any, bool) {
+			return app.Status, meta.IsStatusConditionTrue(app.Status.Conditions, fettlev1.Ready)
+		},
 	}
-	if !r.applier.Current(app) {
-		return reconcile.Result{}, nil // the watch brings what was last written
-	}
-	start, before := r.clock.Now(), app.DeepCopy()
-	result, err := r.reconcile(ctx, app)
-	wait, patchErr := r.report(ctx, app, before)
-	if patchErr != nil {
-		err = patchErr // not joined: a terminal error beside it would keep this write from being retried
-	}
-	r.metrics.Observe(monitoring.KindWebApp, req.NamespacedName, r.clock.Since(start), err)
-	if err == nil && wait > 0 && (result.RequeueAfter == 0 || wait < result.RequeueAfter) {
-		result.RequeueAfter = wait
-	}
-	return result, err
 }
 
 func (r *reconciler) reconcile(ctx context.Context, app *appsv1.WebApp) (reconcile.Result, error) {
@@ -233,9 +222,4 @@ func (r *reconciler) observe(ctx context.Context, app *appsv1.WebApp) (observed,
 	}
 	seen.pods = pods.Items
 	return seen, nil
-}
-
-func (r *reconciler) forget(key types.NamespacedName) {
-	r.applier.Forget(key)
-	r.metrics.Gone(monitoring.KindWebApp, key)
 }

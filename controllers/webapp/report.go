@@ -1,12 +1,10 @@
 package webapp
 
 import (
-	"context"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,36 +12,11 @@ import (
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/monitoring"
-	"github.com/fettle-dev/fettle/internal/recheck"
 )
 
-// report writes the status if it says something new, and then the event and the metrics that go with it. It returns how
-// long to wait where the status tells only of progress, and is held back.
-func (r *reconciler) report(ctx context.Context, app, before *appsv1.WebApp) (time.Duration, error) {
-	if equality.Semantic.DeepEqual(app.Status, before.Status) {
-		r.ready(app)
-		return 0, nil
-	}
-	if wait := r.pace.Hold(app, onlyProgress(app, before), onlyCounters(app, before)); wait > 0 {
-		return wait, nil
-	}
-	wrote, err := r.applier.PatchStatus(ctx, app, before)
-	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		recheck.Ask(ctx) // changed or gone since it was read, of which the watch may tell
-		return 0, nil
-	case err != nil:
-		return 0, err
-	case wrote:
-		r.pace.Wrote(app)
-		r.announce(app, before)
-		r.ready(app)
-	}
-	return 0, nil
-}
-
-func (r *reconciler) ready(app *appsv1.WebApp) {
-	r.metrics.Ready(monitoring.KindWebApp, client.ObjectKeyFromObject(app), meta.IsStatusConditionTrue(app.Status.Conditions, fettlev1.Ready))
+// hold returns how long the status is to wait.
+func (r *reconciler) hold(app, before *appsv1.WebApp) time.Duration {
+	return r.pace.Hold(app, onlyProgress(app, before), onlyCounters(app, before))
 }
 
 // announce emits one event for a change of Ready that people should know of.

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
@@ -30,6 +28,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/monitoring"
+	"github.com/fettle-dev/fettle/internal/pass"
+	"github.com/fettle-dev/fettle/internal/recheck"
 )
 
 const (
@@ -83,34 +83,32 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		Watches(&appsv1.WebApp{}, r.allPolicies(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesMetadata(&corev1.Namespace{}, r.allPolicies(), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Workers}).
-		Complete(r)
+		Complete(recheck.Wrap(r.frame()))
 	if err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
 	return nil
 }
 
-// Reconcile finds the WebApps that break one policy, and writes its status where that has changed.
-func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	p := &appsv1.WebAppPolicy{}
-	if err := r.client.Get(ctx, req.NamespacedName, p); apierrors.IsNotFound(err) {
-		r.applier.Forget(req.NamespacedName)
-		r.metrics.Gone(kind, req.NamespacedName)
+// frame is the reconcile.Reconciler of the kind: a pass finds the WebApps that break one policy,
+// and writes its status where that has changed.
+func (r *reconciler) frame() *pass.Frame[appsv1.WebAppPolicy, *appsv1.WebAppPolicy] {
+	return &pass.Frame[appsv1.WebAppPolicy, *appsv1.WebAppPolicy]{
+		Kind: kind, Client: r.client, Applier: r.applier, Pace: r.pace, Clock: clock.RealClock{}, Metrics: r.metrics,
+		Act: r.reconcile, Hold: r.hold, Announce: r.announce,
+		Status: func(p *appsv1.WebAppPolicy) (any, bool) { return p.Status, readyOf(p).Status == metav1.ConditionTrue },
+	}
+}
+
+func (r *reconciler) reconcile(ctx context.Context, p *appsv1.WebAppPolicy) (reconcile.Result, error) {
+	if p.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil
-	} else if err != nil {
-		return reconcile.Result{}, fmt.Errorf("get WebAppPolicy: %w", err)
 	}
-	if p.DeletionTimestamp != nil || !r.applier.Current(p) {
-		return reconcile.Result{}, nil // the watch brings what was last written
-	}
-	before := p.DeepCopy()
 	seen, err := r.observe(ctx, p)
-	if err != nil {
-		return reconcile.Result{}, err
+	if err == nil {
+		setStatus(p, seen)
 	}
-	setStatus(p, seen)
-	wait, err := r.report(ctx, p, before)
-	return reconcile.Result{RequeueAfter: wait}, err
+	return reconcile.Result{}, err
 }
 
 func (r *reconciler) observe(ctx context.Context, p *appsv1.WebAppPolicy) (observed, error) {
@@ -134,32 +132,24 @@ func (r *reconciler) observe(ctx context.Context, p *appsv1.WebAppPolicy) (obser
 	return seen, err
 }
 
-// report writes the status, and an event when something else has become true of the policy. It returns how long to wait
-// where only the violations differ, which are counted anew with every WebApp of many.
-func (r *reconciler) report(ctx context.Context, p, before *appsv1.WebAppPolicy) (time.Duration, error) {
-	if !equality.Semantic.DeepEqual(p.Status, before.Status) {
-		onlyCounted := p.Status.ObservedGeneration == before.Status.ObservedGeneration && readyOf(p) == readyOf(before)
-		if wait := r.pace.Hold(p, false, onlyCounted); wait > 0 {
-			return wait, nil
-		}
-	}
-	wrote, err := r.applier.PatchStatus(ctx, p, before)
-	if err != nil {
-		return 0, err
-	}
-	if wrote {
-		r.pace.Wrote(p)
-	}
+// hold returns how long the status is to wait: where only the violations differ, which are counted anew with every WebApp of
+// many.
+func (r *reconciler) hold(p, before *appsv1.WebAppPolicy) time.Duration {
+	onlyCounted := p.Status.ObservedGeneration == before.Status.ObservedGeneration && readyOf(p) == readyOf(before)
+	return r.pace.Hold(p, false, onlyCounted)
+}
+
+// announce emits an event when something else has become true of the policy.
+func (r *reconciler) announce(p, before *appsv1.WebAppPolicy) {
 	ready, was := readyOf(p), readyOf(before)
-	r.metrics.Ready(kind, client.ObjectKeyFromObject(p), ready.Status == metav1.ConditionTrue)
-	if wrote && ready.Reason != was.Reason {
-		eventType := corev1.EventTypeNormal
-		if ready.Status != metav1.ConditionTrue {
-			eventType = corev1.EventTypeWarning
-		}
-		r.events.Eventf(p, nil, eventType, ready.Reason, "Reconcile", "%s", ready.Message)
+	if ready.Reason == was.Reason {
+		return
 	}
-	return 0, nil
+	eventType := corev1.EventTypeNormal
+	if ready.Status != metav1.ConditionTrue {
+		eventType = corev1.EventTypeWarning
+	}
+	r.events.Eventf(p, nil, eventType, ready.Reason, "Reconcile", "%s", ready.Message)
 }
 
 // allPolicies enqueues every policy a moment later, and once for all that changes until then.
