@@ -117,8 +117,8 @@ func (c *cluster) named(name string) *instance {
 	return nil
 }
 
-// successor is the instance that could best take over: ready, on a node that it may stay on, of the present template, with the
-// lowest number, below limit.
+// successor is the instance that could best take over: ready, with an agent that answers, on a node that it may stay on, of the
+// present template, with the lowest number, below limit.
 func (c *cluster) successor(limit int) *instance {
 	candidates := slices.DeleteFunc(c.running(), func(i *instance) bool {
 		return !i.ready() || i.fenced || i.ordinal >= limit || !i.labelled(databasev1alpha1.LabelRoleReplica)
@@ -127,7 +127,7 @@ func (c *cluster) successor(limit int) *instance {
 		return nil
 	}
 	return slices.MinFunc(candidates, func(a, b *instance) int {
-		return cmp.Or(compareBool(a.leaving, b.leaving), compareBool(a.outdated, b.outdated), compareBool(a.needsRestart(), b.needsRestart()), cmp.Compare(a.ordinal, b.ordinal))
+		return cmp.Or(compareBool(a.silent, b.silent), compareBool(a.leaving, b.leaving), compareBool(a.outdated, b.outdated), compareBool(a.needsRestart(), b.needsRestart()), cmp.Compare(a.ordinal, b.ordinal))
 	})
 }
 

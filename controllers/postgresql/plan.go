@@ -2,6 +2,7 @@ package postgresql
 
 import (
 	"fmt"
+	"slices"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 )
@@ -54,14 +55,14 @@ func switchover(to *instance, why string) step {
 // primary is decided by the agents, among those that are ready when the present one has stopped.
 func next(pg *databasev1alpha1.PostgreSQL, c *cluster) (count int, s step) {
 	count, s = scale(pg, c)
-	if s.verb != stepNone || s.reason != "" {
+	if pg.Spec.Hibernated {
 		return count, s
 	}
-	if pg.Spec.Hibernated {
-		return count, step{}
+	if s.verb != stepNone || s.reason != "" {
+		return count, orCure(c, s)
 	}
 	if s = asked(pg, c); s.verb != stepNone || s.reason != "" {
-		return count, s
+		return count, orCure(c, s)
 	}
 	if s = leave(c); s.verb != stepNone {
 		return count, s
@@ -112,9 +113,12 @@ func shrink(c *cluster, want int) (int, step) {
 			return size, wait(databasev1alpha1.ReasonScaling, "%s is being stopped", in.name)
 		}
 	}
+	stays := slices.IndexFunc(c.instances[:min(want, len(c.instances))], func(i instance) bool { return !i.ready() && !i.fenced })
 	switch {
 	case primary == nil:
 		return size, wait(databasev1alpha1.ReasonScaling, "instances are taken away when one of those that stay takes writes")
+	case primary.ordinal < size-1 && stays >= 0 && c.instances[size-1].ready():
+		return size, wait(databasev1alpha1.ReasonScaling, "%s is taken away when %s, which stays, is ready", c.instances[size-1].name, c.instances[stays].name)
 	case primary.ordinal < size-1:
 		return size - 1, wait(databasev1alpha1.ReasonScaling, "instances are being taken away, one at a time")
 	}
@@ -132,7 +136,7 @@ func asked(pg *databasev1alpha1.PostgreSQL, c *cluster) step {
 		return step{}
 	}
 	primary := c.primary()
-	if name == "any" {
+	if name == "any" && len(c.instances) > 1 {
 		if to := c.successor(maxInstances); to != nil && primary != nil {
 			return switchover(to, "the annotation asks for any other primary")
 		}
@@ -188,6 +192,9 @@ func roll(c *cluster) step {
 	if primary == nil || (!primary.outdated && !primary.needsRestart()) {
 		return step{}
 	}
+	if s := alone(c, primary); s.reason != "" {
+		return s
+	}
 	return rollPrimary(c, primary)
 }
 
@@ -199,45 +206,70 @@ func rollPrimary(c *cluster, primary *instance) step {
 	if primary.outdated {
 		return replace(primary, "the template has changed, and there is nobody to hand over to")
 	}
-	return restartAlone(c, primary)
+	return restart(primary)
 }
 
-// restartAlone restarts a server, unless that of a silent agent may be down: it may have been restarted just before.
-func restartAlone(c *cluster, in *instance) step {
+// alone waits while the server of another instance may be down, which its silent agent does not tell: it may have been restarted
+// just before, or its node is lost, of which the kubelet tells late. Two must not be away at once.
+func alone(c *cluster, in *instance) step {
 	for i := range c.instances {
 		if other := &c.instances[i]; other != in && other.silent && !other.fenced {
 			return wait(databasev1alpha1.ReasonUpdating, "the update goes on when the agent of %s answers", other.name)
 		}
 	}
-	return restart(in)
+	return step{}
 }
 
 // rollReplicas brings the next instance up to date that is not the primary.
 func rollReplicas(c *cluster, primary *instance) step {
 	for i := len(c.instances) - 1; i >= 0; i-- {
 		in := &c.instances[i]
-		switch {
-		case in == primary || in.fenced || in.pod == nil:
-		case in.outdated:
-			return replace(in, "the template has changed")
-		case in.needsRestart():
-			return restartAlone(c, in)
+		if in == primary || in.fenced || in.pod == nil || (!in.outdated && !in.needsRestart()) {
+			continue
 		}
+		if s := alone(c, in); s.reason != "" {
+			return s
+		}
+		if in.outdated {
+			return replace(in, "the template has changed")
+		}
+		return restart(in)
 	}
 	return step{}
 }
 
-// heal waits for instances that don't serve. One of an old template is replaced at once: it may never start, and the present
-// template may be the cure.
+// heal waits for instances that don't serve, unless they can be cured.
 func heal(c *cluster) step {
 	waiting, pending := unserving(c)
-	switch {
-	case waiting == nil || !pending:
+	if waiting == nil || !pending {
 		return step{} // status tells of those that don't serve; nothing is to be done about them here
-	case waiting.pod != nil && waiting.outdated && !waiting.terminating() && onlyOneDown(c):
-		return replace(waiting, "it does not serve, and the template has changed")
 	}
-	return wait(databasev1alpha1.ReasonUpdating, "the update goes on when %s is ready", waiting.name)
+	return orCure(c, wait(databasev1alpha1.ReasonUpdating, "the update goes on when %s is ready", waiting.name))
+}
+
+// orCure replaces an instance of an old template that does not serve: it may never start, and the present template may be the
+// cure. Nothing may wait for it instead. It does s where there is none, and where s does something.
+func orCure(c *cluster, s step) step {
+	if s.verb != stepNone {
+		return s
+	}
+	var sick *instance
+	for i := range min(c.size(), len(c.instances)) {
+		switch in := &c.instances[i]; {
+		case in.fenced:
+		case in.ready() && in.silent:
+			return s // its server may be down
+		case in.ready():
+		case !in.outdated, in.pod == nil, in.terminating():
+			return s // it is under way
+		case sick == nil:
+			sick = in
+		}
+	}
+	if sick == nil {
+		return s
+	}
+	return replace(sick, "it does not serve, and the template has changed")
 }
 
 // unserving is an instance that does not serve, one of the present template if there is such a one, nil when all do; and
@@ -251,14 +283,4 @@ func unserving(c *cluster) (waiting *instance, pending bool) {
 		}
 	}
 	return waiting, pending
-}
-
-// onlyOneDown is true while no instance of the present template is missing.
-func onlyOneDown(c *cluster) bool {
-	for i := range c.instances {
-		if in := &c.instances[i]; !in.ready() && !in.fenced && !in.outdated {
-			return false
-		}
-	}
-	return true
 }
