@@ -33,12 +33,16 @@ hostssl replication certified all cert
 hostssl replication all all scram-sha-256
 `
 
-// NewForeign makes a server with the superuser postgres, and settings as lines of postgresql.conf. Its certificate is for
-// localhost.
+// NewForeign makes a server without checksums, with the superuser postgres, and settings as lines of postgresql.conf. Its
+// certificate is for localhost.
 func NewForeign(t testing.TB, ca *CA, settings string) *Foreign {
 	t.Helper()
 	f := &Foreign{Port: Port(t), Log: &Log{}, dir: Dir(t), ca: ca}
-	f.run(t, "initdb", "--pgdata="+f.Data(), "--username=postgres", "--encoding=UTF8", "--locale=C.UTF-8", "--auth=trust", "--wal-segsize=1")
+	arguments := []string{"--pgdata=" + f.Data(), "--username=postgres", "--encoding=UTF8", "--locale=C.UTF-8", "--auth=trust", "--wal-segsize=1"}
+	if Binaries(t).Major >= 18 {
+		arguments = append(arguments, "--no-data-checksums") // as they all did before
+	}
+	f.run(t, "initdb", arguments...)
 	conf := fmt.Sprintf(`listen_addresses = '127.0.0.1'
 port = %d
 unix_socket_directories = '%s'
