@@ -106,6 +106,34 @@ func TestParametersThatAreAccepted(t *testing.T) {
 	}
 }
 
+// TestParametersOfVersion18 holds what came with it: that a slot is not given up too early, and what a pod's seccomp profile forbids.
+func TestParametersOfVersion18(t *testing.T) {
+	for _, tc := range []struct{ name, value, want string }{
+		{"idle_replication_slot_timeout", "0", ""},
+		{"idle_replication_slot_timeout", "0min", ""},
+		{"idle_replication_slot_timeout", "3600", ""},
+		{"idle_replication_slot_timeout", "1d", ""},
+		{"idle_replication_slot_timeout", "1", "0, or at least 3600s: a replica"},
+		{"idle_replication_slot_timeout", "59min", "0, or at least 3600s: a replica"},
+		{"idle_replication_slot_timeout", "soon", "is no number"},
+		{"io_method", "sync", ""},
+		{"io_method", "worker", ""},
+		{"io_method", "io_uring", "is none of sync, worker"},
+		{"log_connections", "receipt,authorization", ""},
+		{"ssl_groups", "X25519", "use the spec's tls"},
+		{"ssl_ecdh_curve", "prime256v1", "use the spec's tls"},
+		{"md5_password_warnings", "off", ""},
+	} {
+		err := CheckParameters(18, map[string]string{tc.name: tc.value})
+		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s = %s: %v, want %q", tc.name, tc.value, err, tc.want)
+		}
+	}
+	if err := CheckParameters(17, map[string]string{"idle_replication_slot_timeout": "1d"}); err == nil {
+		t.Error("version 17 has no such parameter")
+	}
+}
+
 func TestAllParametersAreChecked(t *testing.T) {
 	err := CheckParameters(15, map[string]string{"port": "1", "nonsense": "1", "work_mem": "8MB", "WORK_MEM": "9MB"})
 	want := `parameter "nonsense": PostgreSQL 15 has no such parameter

@@ -61,6 +61,7 @@ var only = map[string]func(p parameter, value string) error{
 	"max_connections":                atLeast(20, "Fettle itself needs some"),
 	"superuser_reserved_connections": atLeast(3, "Fettle has to get in when all connections are taken"),
 	"max_slot_wal_keep_size":         atLeast(0, "a replica that is gone would fill the volume: -1 has no limit"),
+	"idle_replication_slot_timeout":  zeroOrAtLeast(3600, "a replica that restarts would lose its slot, and with it the log that it needs next"),
 	"wal_sender_timeout":             atLeast(1000, "a replica that is gone would never be noticed"),
 	"wal_receiver_timeout":           atLeast(1000, "a primary that is gone would never be noticed"),
 	"shared_preload_libraries":       libraries(sharedLibraries),
@@ -120,6 +121,19 @@ func atLeast(least float64, why string) func(parameter, string) error {
 			return fmt.Errorf("at least %s%s: %s", plain(least), p.unit, why)
 		}
 		return err
+	}
+}
+
+// zeroOrAtLeast is for those that 0 turns off.
+func zeroOrAtLeast(least float64, why string) func(parameter, string) error {
+	return func(p parameter, value string) error {
+		if n, err := p.number(value); err != nil || n == 0 {
+			return err
+		}
+		if err := atLeast(least, why)(p, value); err != nil {
+			return fmt.Errorf("0, or %w", err)
+		}
+		return nil
 	}
 }
 
