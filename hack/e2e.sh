@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Runs the end-to-end tests: brings the cluster up, builds and pushes the images, installs Fettle by OLM, then the suite.
+# POSTGRES_VERSION is the version of most databases, one of those in `go -C hack run ./image stand-ins --list` or 18.
 set -euo pipefail
 # shellcheck source=hack/shell.sh
 source "$(dirname "${BASH_SOURCE[0]}")/shell.sh"
@@ -8,6 +9,9 @@ if [ "${CLUSTER:-local}" != existing ]; then
   step "local cluster"
   go -C hack run ./cluster up
   for image in operator bundle catalog voteapp; do step "$(hack/image.sh $image)"; done
+  if [ -n "${POSTGRES_VERSION:-}" ]; then
+    go -C hack run ./image stand-ins --registry "${REGISTRY:-172.30.0.1:5000}" --ca "$state/pki/ca.crt" "postgres-$POSTGRES_VERSION"
+  fi
 fi
 hack/olm-install.sh
 

@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -17,8 +19,14 @@ import (
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 )
 
-// postgresVersion is that of an image which can be had here: 15 and 17 are what they say.
-const postgresVersion = "15"
+// postgresVersion is that of an image which can be had here: 15, or what POSTGRES_VERSION says.
+var postgresVersion = cmp.Or(os.Getenv("POSTGRES_VERSION"), "15")
+
+// otherImage is another name of the same version's image.
+func otherImage() string {
+	releases := map[string]string{"13": "bullseye", "15": "bookworm", "17": "trixie", "18": "forky"}
+	return "docker.io/library/postgres:" + postgresVersion + "-" + cmp.Or(releases[postgresVersion], "bookworm")
+}
 
 // postgreSQL applies a PostgreSQL of which spec is what comes under "spec:" besides version and storage, as YAML in one line.
 func (n namespaced) postgreSQL(ctx context.Context, name, spec string) {
@@ -172,7 +180,7 @@ func postgresSpecs() {
 		BeforeAll(func(ctx SpecContext) {
 			ns = newNamespace(ctx, nil)
 			ns.postgreSQL(ctx, "client", "replicas: 1") // its pod has psql, and stays
-			ns.postgreSQL(ctx, "three", "replicas: 3, synchronous: {number: 1}, roles: [{name: reader, inRoles: [pg_read_all_data]}], extensions: [plpgsql]")
+			ns.postgreSQL(ctx, "three", "replicas: 3, synchronous: {number: 1}, roles: [{name: reader, inRoles: [pg_monitor]}], extensions: [plpgsql]")
 			ns.databaseReady(ctx, "client")
 		})
 

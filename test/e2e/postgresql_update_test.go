@@ -53,13 +53,13 @@ func postgresUpdateSpecs() {
 		It("takes over another image and a parameter that needs a restart, each instance once", func(ctx SpecContext) {
 			former := *pg
 			ns.run(ctx, "patch", "postgresql", "busy", "--type=merge", "-p",
-				`{"spec":{"image":"docker.io/library/postgres:15-bookworm","parameters":{"max_connections":"123"}}}`)
+				`{"spec":{"image":"`+otherImage()+`","parameters":{"max_connections":"123"}}}`)
 			pg = ns.databaseReady(ctx, "busy")
 			Expect(seen.lives()).To(Equal(map[string]int{"busy-0": 2, "busy-1": 2, "busy-2": 2}))
 			Expect(pg.Status.Primary).NotTo(Equal(former.Status.Primary))
 			Expect(pg.Status.Timeline).To(Equal(former.Status.Timeline + 1))
 			for _, pod := range ns.pods(ctx, "busy") {
-				Expect(pod.Spec.Containers[0].Image).To(Equal("docker.io/library/postgres:15-bookworm"))
+				Expect(pod.Spec.Containers[0].Image).To(Equal(otherImage()))
 				Expect(ns.run(ctx, "exec", pod.Name, "--", "psql", "-qtAX", "-d", "postgres", "-c", "show max_connections")).To(Equal("123\n"))
 			}
 			all.expectNoError()
