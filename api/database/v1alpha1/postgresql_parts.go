@@ -240,7 +240,8 @@ type PostgreSQLTLS struct {
 	IssuerRef *PostgreSQLIssuerRef `json:"issuerRef,omitempty"`
 }
 
-// PostgreSQLIssuerRef names an issuer of cert-manager.
+// PostgreSQLIssuerRef names an issuer of cert-manager, or one that works with it.
+// +kubebuilder:validation:XValidation:rule="(has(self.group) && self.group != 'cert-manager.io') || !has(self.kind) || self.kind in ['Issuer', 'ClusterIssuer']",message="kind: must be Issuer or ClusterIssuer in the group cert-manager.io"
 type PostgreSQLIssuerRef struct {
 	// name of the issuer; an Issuer is in the PostgreSQL's namespace.
 	// +required
@@ -249,13 +250,15 @@ type PostgreSQLIssuerRef struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="name: must be the name of an issuer, such as internal-ca"
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Issuer Name"
 	Name string `json:"name"`
-	// kind of the issuer: Issuer (by default) or ClusterIssuer.
+	// kind of the issuer: Issuer (by default) or ClusterIssuer; in another group a kind of that group.
 	// +optional
 	// +kubebuilder:default=Issuer
-	// +kubebuilder:validation:Enum=Issuer;ClusterIssuer
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Issuer Kind",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:Issuer","urn:alm:descriptor:com.tectonic.ui:select:ClusterIssuer"}
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Z][A-Za-z0-9]*$')",message="kind: must be the kind of an issuer, such as ClusterIssuer"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Issuer Kind"
 	Kind string `json:"kind,omitempty"`
-	// group of its API, "cert-manager.io" by default; an issuer from outside of cert-manager has another one.
+	// group of its API, "cert-manager.io" by default; an issuer from outside of cert-manager has another one, and kinds of its own.
 	// +optional
 	// +kubebuilder:default=cert-manager.io
 	// +kubebuilder:validation:MinLength=1

@@ -117,8 +117,12 @@ var rules = []rule{
 		"spec.tls.issuerRef.name", "name: must be the name of an issuer"},
 	{`tls: {issuerRef: {name: a, group: awspca.cert-manager.io}}`, []string{`tls: {issuerRef: {name: a, group: "cert manager"}}`, `tls: {issuerRef: {name: a, group: a..b}}`},
 		"spec.tls.issuerRef.group", "group: must be the group of an API"},
-	{`tls: {issuerRef: {name: a, kind: Issuer}}`, []string{`tls: {issuerRef: {name: a, kind: Vault}}`},
-		"spec.tls.issuerRef.kind", `Unsupported value: "Vault"`},
+	{`tls: {issuerRef: {name: a, kind: StepClusterIssuer, group: certmanager.step.sm}}`,
+		[]string{`tls: {issuerRef: {name: a, kind: Vault}}`, `tls: {issuerRef: {name: a, kind: StepIssuer, group: cert-manager.io}}`},
+		"spec.tls.issuerRef", "kind: must be Issuer or ClusterIssuer in the group cert-manager.io"},
+	{`tls: {issuerRef: {name: a, kind: ClusterIssuer}}`,
+		[]string{`tls: {issuerRef: {name: a, kind: stepissuers, group: certmanager.step.sm}}`, `tls: {issuerRef: {name: a, kind: Step-Issuer, group: certmanager.step.sm}}`},
+		"spec.tls.issuerRef.kind", "kind: must be the kind of an issuer"},
 }
 
 func TestRules(t *testing.T) {
