@@ -195,7 +195,7 @@ func (r *reconciler) outcome(pg *databasev1alpha1.PostgreSQL, in *inputs, seen *
 	case in.rotating && seen.refused == "" && seen.cluster.primary() != nil:
 		r.agents.forget(client.ObjectKeyFromObject(pg)) // how far replicas have replayed is to be known anew
 		wait = askBusy
-	case asleep(pg, &seen.cluster):
+	case asleep(pg, &seen.cluster) && !in.issued.isMaking():
 		wait = in.certificates.renewAt.Sub(r.clock.Now())
 	case !calm(pg, &seen.cluster):
 		wait = askBusy

@@ -23,11 +23,15 @@ var certificateGVK = schema.GroupVersionKind{Group: "cert-manager.io", Version: 
 
 // +kubebuilder:rbac:groups=cert-manager.io,resources=certificates,verbs=get;list;watch;create;patch;delete
 
+// patience is how long cert-manager may be at work on a certificate before that is told as trouble. Most issuers take seconds.
+const patience = time.Minute
+
 // issued is what is known of the certificate that cert-manager is asked for.
 type issued struct {
 	// missing is true where the cluster lacks cert-manager, foreign where somebody else's Secret has the name of its result.
 	missing, foreign bool
-	// refused has cert-manager's words when it can't issue.
+	// making is true while cert-manager is at work and has not been for long; refused has its words when it can't issue.
+	making  bool
 	refused string
 	// unusable is why its result can't be served.
 	unusable error
@@ -87,7 +91,7 @@ func (r *reconciler) lookAtIssuer(ctx context.Context, pg *databasev1alpha1.Post
 		return nil, fmt.Errorf("get Certificate %q: %w", key.Name, err)
 	}
 	if asked {
-		i.refused = refusalOf(request)
+		i.making, i.refused = progressOf(request, r.clock.Now())
 	}
 	secret := &corev1.Secret{}
 	err = r.client.Get(ctx, key, secret)
@@ -118,16 +122,40 @@ func (i *issued) judge(pg *databasev1alpha1.PostgreSQL, secret *corev1.Secret, n
 	}
 }
 
-// refusalOf has cert-manager's words when a Certificate is not ready; empty when it is, or is not looked at yet.
-func refusalOf(certificate *unstructured.Unstructured) string {
-	conditions, _, _ := unstructured.NestedSlice(certificate.Object, "status", "conditions")
+// progressOf judges what cert-manager says of a Certificate that is not ready: that it is at work, and else why there is none, in
+// its own words. What it waits for it says in another object.
+func progressOf(certificate *unstructured.Unstructured, now time.Time) (making bool, refused string) {
+	ready, issuing := conditionOf(certificate, "Ready"), conditionOf(certificate, "Issuing")
+	if ready["status"] != "False" {
+		return false, "" // it is, or nobody has looked at it yet
+	}
+	switch {
+	case issuing["status"] == "True":
+		since, err := time.Parse(time.RFC3339, fmt.Sprint(issuing["lastTransitionTime"]))
+		if err == nil && now.Sub(since) < patience {
+			return true, ""
+		}
+		return false, fmt.Sprintf("%v: %v; what it waits for is told by: kubectl -n %s describe certificaterequests -l %s=%s", ready["reason"],
+			ready["message"], certificate.GetNamespace(), labelOwnerName, certificate.GetLabels()[labelOwnerName])
+	case issuing["status"] == "False" && issuing["reason"] != "Issued":
+		return false, fmt.Sprintf("%v: %v", issuing["reason"], issuing["message"]) // why the last try failed
+	}
+	return false, fmt.Sprintf("%v: %v", ready["reason"], ready["message"])
+}
+
+// conditionOf returns nil where the object has none of that type.
+func conditionOf(o *unstructured.Unstructured, kind string) map[string]any {
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, c := range conditions {
-		if c, ok := c.(map[string]any); ok && c["type"] == "Ready" && c["status"] == "False" {
-			return fmt.Sprintf("%v: %v", c["reason"], c["message"])
+		if c, ok := c.(map[string]any); ok && c["type"] == kind {
+			return c
 		}
 	}
-	return ""
+	return nil
 }
+
+// isMaking reports whether it is to be looked at again though nothing may tell of a change.
+func (i *issued) isMaking() bool { return i != nil && i.making }
 
 // certified judges what clients are shown. In all cases but the first the instances go on with what they have.
 func certified(i *issued, served serving) verdict {
@@ -139,6 +167,8 @@ func certified(i *issued, served serving) verdict {
 		return no(databasev1alpha1.ReasonAPIMissing, "spec.tls.issuerRef: the cluster has no Certificate (cert-manager.io/v1): install cert-manager, or remove the field"+meanwhile)
 	case i.foreign:
 		return no(fettlev1.ReasonNameConflict, "spec.tls.issuerRef: the Secret for its certificate exists and is not Fettle's: rename or delete it"+meanwhile)
+	case i.making && i.candidate == nil:
+		return unknown(fettlev1.ReasonReconciling, "waiting for cert-manager to make the certificate"+meanwhile)
 	case i.unusable != nil:
 		return no(databasev1alpha1.ReasonCertificateUnusable, "spec.tls.issuerRef: what the issuer gave can't be served: "+i.unusable.Error()+meanwhile)
 	case i.refused != "":

@@ -150,6 +150,9 @@ func TestCertified(t *testing.T) {
 		{"cert-manager can't any more", &issued{refused: "Failed", candidate: candidate}, serving{pair: pair}, "False IssuerNotReady"},
 		{"of no use", &issued{unusable: errors.New("too few hosts")}, serving{pair: pair}, "False CertificateUnusable"},
 		{"soon", &issued{}, serving{}, "Unknown Reconciling"},
+		{"at work", &issued{making: true}, serving{}, "Unknown Reconciling"},
+		{"at work, for other names than before", &issued{making: true, unusable: errors.New("too few hosts")}, serving{pair: pair}, "Unknown Reconciling"},
+		{"at work, and served", &issued{making: true, candidate: candidate}, serving{pair: pair}, "True Certified"},
 		{"not everywhere yet", &issued{candidate: candidate}, serving{}, "Unknown Reconciling"},
 		{"served", &issued{candidate: candidate}, serving{pair: pair}, "True Certified"},
 	} {
@@ -163,19 +166,47 @@ func TestCertified(t *testing.T) {
 	}
 }
 
-func TestRefusal(t *testing.T) {
-	certificate := func(status string) *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": []any{
-			map[string]any{"type": "Issuing", "status": "False", "reason": "Other", "message": "other"},
-			map[string]any{"type": "Ready", "status": status, "reason": "DoesNotExist", "message": "no such issuer"},
-		}}}}
+// TestProgress has conditions as cert-manager writes them.
+func TestProgress(t *testing.T) {
+	condition := func(kind, status, reason, message string) map[string]any {
+		return map[string]any{"type": kind, "status": status, "reason": reason, "message": message,
+			"lastTransitionTime": newYear.Format(time.RFC3339)}
 	}
-	for status, want := range map[string]string{"False": "DoesNotExist: no such issuer", "True": "", "Unknown": ""} {
-		if got := refusalOf(certificate(status)); got != want {
-			t.Errorf("%s: %q, want %q", status, got, want)
+	missing := condition("Ready", "False", "DoesNotExist", "Issuing certificate as Secret does not exist")
+	working := condition("Issuing", "True", "DoesNotExist", "Issuing certificate as Secret does not exist")
+	failed := condition("Issuing", "False", "Failed", "The certificate request has failed to complete and will be retried: names")
+	const told = "DoesNotExist: Issuing certificate as Secret does not exist"
+	for _, c := range []struct {
+		name       string
+		after      time.Duration
+		conditions []any
+		making     bool
+		refused    string
+	}{
+		{"not looked at", 0, nil, false, ""},
+		{"just asked", 0, []any{missing, working}, true, ""},
+		{"by a clock that is ahead", -time.Second, []any{missing, working}, true, ""},
+		{"still at work", patience - time.Second, []any{working, missing}, true, ""},
+		{"for too long", patience, []any{missing, working},
+			false, told + "; what it waits for is told by: kubectl -n shop describe certificaterequests -l fettle.dev/owner-name=orders"},
+		{"not at work yet", 0, []any{missing}, false, told},
+		{"tried and failed", 0, []any{missing, failed}, false, "Failed: The certificate request has failed to complete and will be retried: names"},
+		{"issued, and the Secret is gone", 0, []any{missing, condition("Issuing", "False", "Issued", "issued")}, false, told},
+		{"ready", time.Hour, []any{condition("Ready", "True", "Ready", "up to date")}, false, ""},
+		{"ready, and renewed", time.Hour, []any{condition("Ready", "True", "Ready", "up to date"), working}, false, ""},
+		{"ready, and not renewed", time.Hour, []any{condition("Ready", "True", "Ready", "up to date"), failed}, false, ""},
+		{"unknown", time.Hour, []any{condition("Ready", "Unknown", "", "")}, false, ""},
+		{"at work since nobody knows when", 0, []any{missing, map[string]any{"type": "Issuing", "status": "True"}},
+			false, told + "; what it waits for is told by: kubectl -n shop describe certificaterequests -l fettle.dev/owner-name=orders"},
+	} {
+		certificate := &unstructured.Unstructured{Object: map[string]any{}}
+		certificate.SetNamespace("shop")
+		certificate.SetLabels(map[string]string{"fettle.dev/owner-name": "orders"})
+		if c.conditions != nil {
+			certificate.Object["status"] = map[string]any{"conditions": c.conditions}
 		}
-	}
-	if got := refusalOf(&unstructured.Unstructured{Object: map[string]any{}}); got != "" {
-		t.Errorf("of one that nobody has looked at: %q", got)
+		if making, refused := progressOf(certificate, newYear.Add(c.after)); making != c.making || refused != c.refused {
+			t.Errorf("%s: %t, %q, want %t, %q", c.name, making, refused, c.making, c.refused)
+		}
 	}
 }
