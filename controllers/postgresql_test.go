@@ -167,7 +167,7 @@ var _ = Describe("A PostgreSQL", func() {
 
 	It("leaves volumes and passwords behind, and finds them again", func(ctx context.Context) {
 		namespace, _ := newDatabases(ctx)
-		pg := newPostgreSQL(namespace, "again")
+		pg := newPostgreSQL(namespace, "again", instances(2))
 		createDatabase(ctx, pg)
 		secret := secretOf(pg, "-credentials")
 		Expect(read(ctx, secret)).To(Succeed())
@@ -182,6 +182,8 @@ var _ = Describe("A PostgreSQL", func() {
 		Expect(user.Create(ctx, pg)).To(Succeed())
 		Eventually(func(ctx context.Context) error { return read(ctx, lease) }, "60s").WithContext(ctx).Should(Succeed())
 		Expect(lease.Annotations).NotTo(HaveKey("fettle.dev/fresh"), "an empty database could be made beside the old volumes")
+		Eventually(warnings).WithContext(ctx).WithArguments(namespace, "PostgreSQL").Should(
+			ContainElement(HavePrefix("again VolumesLeft: no instance reads data-again-1 of")), "its data may be newer")
 		Expect(read(ctx, secret)).To(Succeed())
 		Expect(string(secret.Data["password"])).To(Equal(before))
 	})

@@ -66,6 +66,8 @@ func (i *instance) leadsByExample() bool {
 type cluster struct {
 	set       *k8sappsv1.StatefulSet // nil while there is none
 	instances []instance
+	// left are the names of claims that no instance uses: of those that were taken away, or of a former PostgreSQL of this name.
+	left []string
 }
 
 // size is how many pods the StatefulSet is told to have; 0 without one.
@@ -183,7 +185,18 @@ func assemble(
 		}
 		c.instances = append(c.instances, in)
 	}
+	for i := range claims {
+		if !slices.ContainsFunc(c.instances, func(in instance) bool { return in.claim == &claims[i] }) {
+			c.left = append(c.left, claims[i].Name)
+		}
+	}
+	slices.Sort(c.left)
 	return c
+}
+
+// fresh is true while there is nothing that could hold data.
+func (c *cluster) fresh() bool {
+	return len(c.left) == 0 && !slices.ContainsFunc(c.instances, func(i instance) bool { return i.claim != nil || i.pod != nil })
 }
 
 // learn notes what its pod and its agent tell.

@@ -3,7 +3,6 @@ package postgresql
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +20,9 @@ import (
 // annotationFresh tells the agents that there were no volumes when the Lease was made: only then may one of them make an
 // empty database.
 const annotationFresh = "fettle.dev/fresh"
+
+// reasonVolumesLeft is that of the event for volumes that a PostgreSQL which was made anew does not use.
+const reasonVolumesLeft = "VolumesLeft"
 
 // leaseLook is what memory knows a look at the Lease by.
 const leaseLook = "lease"
@@ -43,11 +45,16 @@ func (r *reconciler) makeLease(ctx context.Context, pg *databasev1alpha1.Postgre
 	switch {
 	case apierrors.IsNotFound(err):
 		lease = newLease(pg)
-		if !slices.ContainsFunc(c.instances, func(i instance) bool { return i.claim != nil || i.pod != nil }) {
+		if c.fresh() {
 			lease.Annotations = map[string]string{annotationFresh: "true"}
 		}
 		if err := r.client.Create(ctx, lease, client.FieldOwner(controllerName)); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("create Lease %q: %w", pg.Name, err)
+		}
+		if len(c.left) > 0 && !pg.Spec.Hibernated {
+			r.events.Eventf(pg, nil, corev1.EventTypeWarning, reasonVolumesLeft, "Reconcile",
+				"no instance reads %s of a former PostgreSQL of this name: where one of them was its primary last, raise spec.replicas before anything is written, or what only it has is lost",
+				strings.Join(c.left, ", "))
 		}
 		return nil
 	case err != nil:

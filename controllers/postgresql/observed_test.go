@@ -174,3 +174,33 @@ func TestHolderDead(t *testing.T) {
 		})
 	}
 }
+
+// TestFresh holds that nothing which could have data is overlooked: an empty database must not be made beside it.
+func TestFresh(t *testing.T) {
+	of := func(ordinals ...int) (claims []corev1.PersistentVolumeClaim) {
+		for _, ordinal := range ordinals {
+			claims = append(claims, *claim("1Gi", "1Gi"))
+			claims[len(claims)-1].Name = claimName(wanting(1), ordinal)
+		}
+		return claims
+	}
+	pod := []corev1.Pod{*podOf("pg-0", 'N')}
+	for _, c := range []struct {
+		name   string
+		pg     *databasev1alpha1.PostgreSQL
+		pods   []corev1.Pod
+		claims []corev1.PersistentVolumeClaim
+		want   string
+	}{
+		{"nothing", wanting(3), nil, nil, "true []"},
+		{"a pod", wanting(1), pod, nil, "false []"},
+		{"the volume of an instance", wanting(3), nil, of(1), "false []"},
+		{"a volume of more instances", wanting(1), nil, of(2, 1), "false [data-pg-1 data-pg-2]"},
+		{"a volume of one that sleeps", wanting(1, asleepPlease), nil, of(0), "false [data-pg-0]"},
+	} {
+		got := assemble(c.pg, nil, c.pods, c.claims, nil, "")
+		if got := fmt.Sprint(got.fresh(), got.left); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
