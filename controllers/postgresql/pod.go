@@ -36,7 +36,7 @@ const (
 	secretMode = 0o440
 )
 
-// podTemplate of an instance. What is not in it can change without a restart.
+// podTemplate of an instance. What of the spec is in it needs another pod where it changes, and is in [asking] too.
 func podTemplate(pg *databasev1alpha1.PostgreSQL, agentImage string) *corev1ac.PodTemplateSpecApplyConfiguration {
 	id := user(pg)
 	spec := corev1ac.PodSpec().

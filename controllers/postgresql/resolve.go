@@ -60,7 +60,7 @@ func (r *reconciler) resolve(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 	if err := r.certify(ctx, pg, in); err != nil {
 		return nil, err
 	}
-	revision := hashOf(podTemplate(pg, in.agentImage))
+	revision := revisionOf(pg, in.agentImage)
 	age := askCalm
 	if !calm(pg, new(assemble(pg, set, pods, claims, r.agents.last(client.ObjectKeyFromObject(pg)), revision))) {
 		age = askBusy // also while an agent's last answer was that it is not ready: it is not to be believed for a minute

@@ -1,8 +1,6 @@
 package postgresql
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 
@@ -24,7 +22,7 @@ func statefulSet(pg *databasev1alpha1.PostgreSQL, in inputs, count int) *appsv1a
 		whenDeleted = k8sappsv1.DeletePersistentVolumeClaimRetentionPolicyType
 	}
 	template := podTemplate(pg, in.agentImage)
-	template.WithAnnotations(map[string]string{annotationRevision: hashOf(template)})
+	template.WithAnnotations(map[string]string{annotationRevision: revisionOf(pg, in.agentImage)})
 	return appsv1ac.StatefulSet(pg.Name, pg.Namespace).
 		WithLabels(labels(pg)).
 		WithSpec(appsv1ac.StatefulSetSpec().
@@ -52,16 +50,6 @@ func claimTemplate(pg *databasev1alpha1.PostgreSQL, size resource.Quantity) *cor
 	}
 	claim := &corev1ac.PersistentVolumeClaimApplyConfiguration{}
 	return claim.WithName(volumeData).WithLabels(labels(pg)).WithSpec(spec)
-}
-
-// hashOf is a short hash of what v is in JSON.
-func hashOf(v any) string {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Sprintf("%T has no JSON form: %v", v, err)) // a mistake in this package
-	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:8])
 }
 
 // mirror turns a typed value into the apply configuration of the same shape. Both have one JSON form, so
