@@ -19,7 +19,7 @@ func (a *Agent) boot() {
 		a.post(func() { a.trouble = oneLine(err.Error()) })
 		sleep(a.life, time.Second)
 	}
-	found := a.look(a.life)
+	found := a.lookWell(a.life)
 	a.post(func() {
 		a.take(found)
 		a.own.Since, a.booted = now(), true

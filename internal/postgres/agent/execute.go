@@ -63,7 +63,8 @@ func (a *Agent) change(action election.Action, at time.Duration) {
 		a.work(election.Cloning, "the data of "+a.options.Pod+" is a copy of "+action.Source+" now", func(ctx context.Context) error { return a.clone(ctx, action.Source, true) })
 	case election.Rewind:
 		a.counts.rewinds.Add(1)
-		a.work(election.Rewinding, a.options.Pod+" had left the history of "+action.Source+" and was rewound to it: what it had written since is gone", func(ctx context.Context) error { return a.rewind(ctx, action.Source) })
+		render := a.renderer(rendering{standby: true})
+		a.work(election.Rewinding, a.options.Pod+" had left the history of "+action.Source+" and was rewound to it: what it had written since is gone", func(ctx context.Context) error { return a.rewind(ctx, action.Source, render) })
 	}
 }
 

@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	// lookTime bounds a look at the data directory of a stopped server; on a disk that hangs it ends without a result.
-	lookTime = 5 * time.Second
+	// lookTime bounds a look at the data directory of a stopped server, and lookLong one more after looks that took too long;
+	// on a disk that hangs it ends without a result.
+	lookTime, lookLong = 5 * time.Second, 2 * time.Minute
 	// unfitFile, on the volume, is there from the beginning of a rewind until its success.
 	unfitFile = "unfit"
 )
@@ -45,18 +46,36 @@ type found struct {
 // full says that the volume lacks the space that a server needs to go on: it makes segments of its log whole in advance.
 func (f found) full() bool { return short(f.disk, cmp.Or(f.segment, usualSegment)+fullDisk) }
 
-// look reads what a stopped server left on the disk.
-func (a *Agent) look(ctx context.Context) found {
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
+// errNoAnswer means that a look at the volume took too long.
+var errNoAnswer = errors.New("the volume does not answer")
+
+// lookWell looks until there is a result, or the context ends: by what nobody has seen the data would pass for such as have
+// left the primary's history, and be rewound.
+func (a *Agent) lookWell(ctx context.Context) found {
+	for limit := lookTime; ; limit = min(2*limit, lookLong) {
+		result := a.look(a.life, limit)
+		if !errors.Is(result.err, errNoAnswer) || ctx.Err() != nil {
+			return result
+		}
+		a.log.Warn("data directory", "error", result.err.Error(), "within", limit.String())
+		a.post(func() { a.trouble = result.err.Error() })
+	}
+}
+
+// look reads what a stopped server left on the disk. It returns at the limit; its error is then errNoAnswer.
+func (a *Agent) look(ctx context.Context, limit time.Duration) found {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	results := make(chan found, 1)
 	go func() { results <- a.lookNow(ctx) }()
 	select {
 	case result := <-results:
-		return result
+		if !errors.Is(result.err, context.DeadlineExceeded) {
+			return result
+		}
 	case <-ctx.Done():
-		return found{data: election.Usable, err: errors.New("the volume does not answer")}
 	}
+	return found{data: election.Usable, err: errNoAnswer}
 }
 
 // dataOf is what the election calls it.
@@ -212,7 +231,7 @@ func (a *Agent) await(p *server.Process) {
 		a.log.Error("end what is left of PostgreSQL", "error", err.Error())
 	}
 	a.fence.Clear(p)
-	left := a.look(a.life)
+	left := a.look(a.life, lookTime)
 	a.post(func() {
 		if a.process == p {
 			a.ended(p.Exit(), left)

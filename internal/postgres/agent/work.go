@@ -26,7 +26,7 @@ func (a *Agent) work(kind election.Work, done string, do func(ctx context.Contex
 	begun := now()
 	a.begin(string(kind), func(ctx context.Context) func() {
 		err := do(ctx)
-		left := a.look(a.life)
+		left := a.lookWell(ctx)
 		return func() {
 			a.own.Work = election.NoWork
 			a.take(left)
@@ -71,9 +71,13 @@ var reasonOf = map[election.Work]string{election.Cloning: "Recloned", election.R
 // backOff is the time to the next try after that many failures.
 func backOff(failures int) time.Duration { return min(pause<<min(failures, 6), time.Minute) }
 
-// rewind marks the data as unfit for as long as it is being changed.
-func (a *Agent) rewind(ctx context.Context, source string) error {
+// rewind marks the data as unfit for as long as it is being changed. What did not stop in good order is started for a moment,
+// by a configuration that a new pod does not have yet.
+func (a *Agent) rewind(ctx context.Context, source string, render func() (bool, error)) error {
 	if err := a.rewindable(ctx, source); err != nil {
+		return err
+	}
+	if _, err := render(); err != nil {
 		return err
 	}
 	if err := a.mark(); err != nil {
