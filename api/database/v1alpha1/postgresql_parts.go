@@ -136,8 +136,7 @@ type PostgreSQLSynchronous struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=8
 	Number int32 `json:"number,omitempty"`
-	// preferred acknowledges commits also while too few instances follow, so that a failover may then lose some, as without
-	// synchronous replication; false by default: commits then wait.
+	// preferred has no commit wait: all is as without synchronous, and a failover may lose the last commits; false by default.
 	// +optional
 	Preferred bool `json:"preferred,omitempty"`
 }

@@ -252,7 +252,8 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Priority Class"
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 
-	// terminationGracePeriodSeconds is how long an instance may take to stop; 60 by default.
+	// terminationGracePeriodSeconds is how long an instance may take to stop; 60 by default. PostgreSQL itself has 30 of them to
+	// stop in order.
 	// +optional
 	// +kubebuilder:default=60
 	// +kubebuilder:validation:Minimum=10
