@@ -84,6 +84,7 @@ func (a *Agent) readLease(at time.Duration) {
 
 // sawLease notes the answer to a read.
 func (a *Agent) sawLease(record *leaseRecord, err error, at time.Duration) {
+	a.unauthorized = apierrors.IsUnauthorized(err)
 	if err != nil {
 		a.observation = a.observation.Failed(at)
 		return

@@ -19,6 +19,8 @@ const (
 	readyLag = 256 << 20
 	// maxTrouble bounds what is quoted behind a reason.
 	maxTrouble = 300
+	// tokenRefused is what is wrong when the API server does not know the pod's token.
+	tokenRefused = "the API server refuses the token of the pod, as after its ServiceAccount was deleted; a new pod has a new one: delete the pod"
 	// replyTime bounds a question that the loop has to answer.
 	replyTime = time.Second
 )
@@ -39,6 +41,9 @@ func (a *Agent) publish(d election.Decision, in election.Input) {
 	}
 	if a.origin.message != "" && status.Message == a.origin.message {
 		status.Reason = a.origin.reason
+	}
+	if status.Unauthorized = a.unauthorized; status.Unauthorized {
+		status.Message = tokenRefused // whatever else is wrong, it can't be mended before
 	}
 	if own.Process == election.Up {
 		status.Role, status.Replayed, status.Receiver, status.PendingRestart = peer.Replica, s.Replayed, own.Receiving, s.PendingRestart

@@ -48,6 +48,8 @@ type state struct {
 	record      *leaseRecord
 	promised    time.Duration
 	asking      bool
+	// unauthorized says that the API server refused the token when the Lease was read last.
+	unauthorized bool
 
 	// process is the postmaster, nil while there is none. epoch changes whenever what was asked of the server before
 	// means nothing any more.

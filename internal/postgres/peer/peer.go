@@ -88,6 +88,9 @@ type Status struct {
 
 	// APIReachable is true when this agent's last try to read the Lease succeeded within its time.
 	APIReachable bool `json:"apiReachable"`
+	// Unauthorized is true when the API server's last answer about the Lease was that it does not know whose token this is, as it
+	// does when the ServiceAccount was deleted. Another one of its name does not help: the token is of the former.
+	Unauthorized bool `json:"unauthorized,omitempty"`
 	// HoldsLease is true while this agent may run a primary.
 	HoldsLease bool `json:"holdsLease"`
 
