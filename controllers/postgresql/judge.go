@@ -3,7 +3,10 @@ package postgresql
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
@@ -50,7 +53,7 @@ func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 	case asleep(pg, c):
 		return yes(databasev1alpha1.ReasonHibernated, "all instances are stopped, as spec.hibernated asks")
 	case primary != nil:
-		return yes(databasev1alpha1.ReasonPrimaryReady, primary.name+" takes writes")
+		return takesWrites(pg, primary)
 	}
 	for i := range c.instances {
 		if bad := troubleOf(&c.instances[i]); bad != nil && (len(c.instances) == 1 || neverReady(pg)) {
@@ -65,6 +68,24 @@ func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 			databasev1alpha1.AnnotationFenced))
 	}
 	return no(databasev1alpha1.ReasonNoPrimary, "no instance takes writes: the instances choose one among those that are healthy; see status.instances")
+}
+
+// takesWrites tells of the primary, and why it does not give way to the instance that spec.primary names. Where its agent does
+// not answer, that stays as it was.
+func takesWrites(pg *databasev1alpha1.PostgreSQL, primary *instance) verdict {
+	text := primary.name + " takes writes"
+	was := meta.FindStatusCondition(pg.Status.Conditions, databasev1alpha1.PostgreSQLPrimaryReady)
+	switch {
+	case primary.status != nil && primary.status.Election.Distrusts != "":
+		wanted := primary.status.Election.Distrusts
+		return yes(databasev1alpha1.ReasonSwitchoverWaits, fmt.Sprintf(
+			"%s; %s, which spec.primary names, stood still as the primary, and becomes it again when it has run for 10 minutes: to have it at once, set the annotation %s=%s",
+			text, wanted, databasev1alpha1.AnnotationSwitchover, wanted))
+	case primary.status == nil && was != nil && was.Reason == databasev1alpha1.ReasonSwitchoverWaits &&
+		was.ObservedGeneration == pg.Generation && strings.HasPrefix(was.Message, text):
+		return yes(was.Reason, was.Message)
+	}
+	return yes(databasev1alpha1.ReasonPrimaryReady, text)
 }
 
 // firstReady tells of a primary that never was.

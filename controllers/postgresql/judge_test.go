@@ -92,3 +92,51 @@ func TestTakenAway(t *testing.T) {
 		}
 	}
 }
+
+// TestSwitchoverWaits holds that it is told why an instance is not made the primary that spec.primary names, and that this is
+// written once when it begins and once when it ends, whether the agent answers in between or not.
+func TestSwitchoverWaits(t *testing.T) {
+	pg := wanting(2)
+	pg.Generation, pg.Spec.Primary = 2, "pg-1"
+	answers := func(distrusts string) *peer.Status {
+		s := &peer.Status{Ready: true, Generation: 2}
+		s.Election.Distrusts = distrusts
+		return s
+	}
+	var before metav1.Condition
+	for i, pass := range []struct {
+		words   string
+		primary *peer.Status
+		reason  string
+		changed bool
+		change  func()
+	}{
+		{"P R", answers(""), "PrimaryReady", true, nil},
+		{"P R", answers("pg-1"), "SwitchoverWaits", true, nil},
+		{"P R", answers("pg-1"), "SwitchoverWaits", false, nil},
+		{"P R", nil, "SwitchoverWaits", false, nil},
+		{"P R", answers("pg-1"), "SwitchoverWaits", false, nil},
+		{"R P", nil, "PrimaryReady", true, nil},
+		{"P R", answers("pg-1"), "SwitchoverWaits", true, nil},
+		{"P R", nil, "PrimaryReady", true, func() { pg.Generation, pg.Spec.Primary = 3, "" }},
+	} {
+		seen := &observed{cluster: *picture(2, pass.words)}
+		for j := range seen.cluster.instances {
+			if in := &seen.cluster.instances[j]; in.labelled(databasev1alpha1.LabelRolePrimary) {
+				in.status = pass.primary
+			}
+		}
+		if pass.change != nil {
+			pass.change()
+		}
+		setStatus(pg, seen)
+		c := meta.FindStatusCondition(pg.Status.Conditions, databasev1alpha1.PostgreSQLPrimaryReady)
+		if c.Status != metav1.ConditionTrue || c.Reason != pass.reason || (*c != before) != pass.changed {
+			t.Errorf("pass %d: %s %s: %s, changed %v", i, c.Status, c.Reason, c.Message, *c != before)
+		}
+		if waits := c.Reason == "SwitchoverWaits"; waits != strings.Contains(c.Message, "fettle.dev/switchover=pg-1") {
+			t.Errorf("pass %d: it says %q", i, c.Message)
+		}
+		before = *c
+	}
+}

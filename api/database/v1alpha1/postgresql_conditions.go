@@ -109,6 +109,8 @@ const (
 	ReasonDiskFull = "DiskFull"
 	// ReasonPrimaryReady: an instance takes writes.
 	ReasonPrimaryReady = "PrimaryReady"
+	// ReasonSwitchoverWaits: an instance takes writes, and the one that spec.primary names stood still not long ago.
+	ReasonSwitchoverWaits = "SwitchoverWaits"
 	// ReasonNoPrimary: no instance takes writes; the agents are about to choose one.
 	ReasonNoPrimary = "NoPrimary"
 	// ReasonCreating: the first instances are being started.

@@ -29,6 +29,8 @@ type state struct {
 	spec        *databasev1alpha1.PostgreSQL
 	config      election.Config
 	configError string
+	// wishedAt is when another spec.primary came; 0 if none did.
+	wishedAt time.Duration
 	// good is the last object whose parameters and rules are valid, nil before there was one; applied the generation
 	// whose files PostgreSQL has loaded, -1 for none; unread that it may not have loaded the files there are; retry when
 	// to try again.
@@ -140,6 +142,7 @@ func (a *Agent) configure() {
 	if a.record != nil {
 		c.MayInitialize = a.record.Fresh
 	}
+	c.WishedAt = a.wish(object)
 	a.spec, a.configError, a.retry = object, "", 0
 	a.events.uid = object.UID
 	if err := c.Validate(); err != nil {
@@ -156,6 +159,15 @@ func (a *Agent) configure() {
 	if len(c.Instances) > 1 {
 		a.watchdog.Prepare()
 	}
+}
+
+// wish returns when spec.primary became what it is; 0 if it was so when the agent started. What an annotation asked for in
+// between is no part of it.
+func (a *Agent) wish(object *databasev1alpha1.PostgreSQL) time.Duration {
+	if a.spec != nil && a.spec.Spec.Primary != object.Spec.Primary {
+		a.wishedAt = now()
+	}
+	return a.wishedAt
 }
 
 // refuse notes why the newest object is not in effect.
@@ -180,9 +192,11 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL) election.Config {
 		size = int(*object.Spec.Replicas)
 	}
 	size = max(size, o.ordinal()+1)
+	wanted, asked := target(o.Cluster, object)
 	c := election.Config{
 		Self:             o.self(),
-		SwitchoverTarget: target(o.Cluster, object),
+		SwitchoverTarget: wanted,
+		SwitchoverAsked:  asked,
 		Hibernated:       object.Spec.Hibernated,
 		Fenced:           isNamed(object, databasev1alpha1.AnnotationFenced, o.Pod, "*"),
 		Paused:           object.Spec.Paused,
@@ -202,17 +216,18 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL) election.Config {
 	return c
 }
 
-// target is the instance that is asked for as primary: by annotation, else by the spec. A number stands for its pod.
-func target(cluster string, object *databasev1alpha1.PostgreSQL) string {
-	for _, wanted := range []string{object.Annotations[databasev1alpha1.AnnotationSwitchover], object.Spec.Primary} {
+// target is the instance that is asked for as primary: by annotation, which is a wish of the moment, else by the spec. A number
+// stands for its pod.
+func target(cluster string, object *databasev1alpha1.PostgreSQL) (pod string, asked bool) {
+	for i, wanted := range []string{object.Annotations[databasev1alpha1.AnnotationSwitchover], object.Spec.Primary} {
 		if ordinal, err := strconv.Atoi(wanted); err == nil && ordinal >= 0 {
-			return peer.Pod(cluster, ordinal)
+			return peer.Pod(cluster, ordinal), i == 0
 		}
 		if _, ok := peer.Ordinal(cluster, wanted); ok {
-			return wanted
+			return wanted, i == 0
 		}
 	}
-	return ""
+	return "", false
 }
 
 // isNamed says that an annotation, a list of pods, has one of the names.

@@ -53,8 +53,13 @@ func TestConfigOf(t *testing.T) {
 		{"preferred is asynchronous", func(o *databasev1alpha1.PostgreSQL) {
 			o.Spec.Synchronous = &databasev1alpha1.PostgreSQLSynchronous{Number: 1, Preferred: true}
 		}, func(*election.Config) {}},
-		{"switchover", annotate(databasev1alpha1.AnnotationSwitchover, "db-2"), func(c *election.Config) { c.SwitchoverTarget = "db-2" }},
-		{"switchover to a number", annotate(databasev1alpha1.AnnotationSwitchover, "0"), func(c *election.Config) { c.SwitchoverTarget = "db-0" }},
+		{"switchover", annotate(databasev1alpha1.AnnotationSwitchover, "db-2"), func(c *election.Config) { c.SwitchoverTarget, c.SwitchoverAsked = "db-2", true }},
+		{"switchover to a number", annotate(databasev1alpha1.AnnotationSwitchover, "0"), func(c *election.Config) { c.SwitchoverTarget, c.SwitchoverAsked = "db-0", true }},
+		{"a primary for good", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Primary = "2" }, func(c *election.Config) { c.SwitchoverTarget = "db-2" }},
+		{"a primary for good, and no instance for now", func(o *databasev1alpha1.PostgreSQL) {
+			o.Annotations = map[string]string{databasev1alpha1.AnnotationSwitchover: "any"}
+			o.Spec.Primary = "db-2"
+		}, func(c *election.Config) { c.SwitchoverTarget = "db-2" }},
 		{"switchover to no instance", annotate(databasev1alpha1.AnnotationSwitchover, "other-2"), func(*election.Config) {}},
 		{"fenced", annotate(databasev1alpha1.AnnotationFenced, "db-0, db-1"), func(c *election.Config) { c.Fenced = true }},
 		{"no copy by itself", func(o *databasev1alpha1.PostgreSQL) { o.Spec.AutoReclone = new(false) }, func(c *election.Config) { c.AutoReclone = false }},
@@ -70,6 +75,31 @@ func TestConfigOf(t *testing.T) {
 		if diff := cmp.Diff(base(c.want), configOf(&options, newObject(c.object))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
 		}
+	}
+}
+
+// TestWish has the object change: only another spec.primary is a new wish for good.
+func TestWish(t *testing.T) {
+	a := &Agent{options: options}
+	for _, c := range []struct {
+		name   string
+		change func(*databasev1alpha1.PostgreSQL)
+		again  bool
+	}{
+		{"at the start", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Primary = "db-0" }, false},
+		{"something else", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Primary, o.Spec.Paused = "db-0", true }, false},
+		{"an annotation", func(o *databasev1alpha1.PostgreSQL) {
+			o.Spec.Primary, o.Annotations = "db-0", map[string]string{databasev1alpha1.AnnotationSwitchover: "db-2"}
+		}, false},
+		{"it is gone", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Primary = "db-0" }, false},
+		{"another one", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Primary = "db-1" }, true},
+		{"nothing", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Primary = "db-1" }, false},
+	} {
+		object, before := newObject(c.change), a.wishedAt
+		if at := a.wish(object); (at != before) != c.again || at != a.wishedAt {
+			t.Errorf("%s: wished at %s, before at %s", c.name, at, before)
+		}
+		a.spec = object
 	}
 }
 

@@ -14,6 +14,9 @@ func Report(c Config, in Input) State {
 	if s.primary() {
 		out.Oldest = s.Oldest
 	}
+	if s.primary() && v.distrusted() {
+		out.Distrusts = v.SwitchoverTarget
+	}
 	out.Severed, out.Awaits = v.severed(), v.awaits()
 	if first, _ := v.first(); out.Candidate {
 		out.FirstIn = first - in.Now

@@ -24,6 +24,10 @@ type Config struct {
 	Failsafe bool
 	// SwitchoverTarget is the instance that shall be the primary; "" leaves that to the election.
 	SwitchoverTarget string
+	// SwitchoverAsked says that a person, or the operator, asks for that of the moment. What is not asked for in this way stands
+	// for good, and may have come to be there long ago: the agent saw it change at WishedAt; 0 if it never did.
+	SwitchoverAsked bool
+	WishedAt        time.Duration
 	// Fenced keeps PostgreSQL down here.
 	Fenced bool
 	// Hibernated keeps PostgreSQL down everywhere. The primary stops first, while the others still follow it: a server that

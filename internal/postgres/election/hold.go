@@ -86,7 +86,7 @@ func (v *view) release(why string) *Decision {
 	}
 	l := v.lease
 	l.Holder, l.Released, l.Remade, l.Preferred = Holder{}, true, v.lease.Remade && v.forgotten(), ""
-	if v.SwitchoverTarget != v.Self.Name {
+	if v.SwitchoverTarget != v.Self.Name && !v.distrusted() {
 		l.Preferred = v.SwitchoverTarget
 	}
 	if l.Primary == v.Self.Name && v.server.Role == Primary && v.server.Clean {
@@ -261,39 +261,4 @@ func (v *view) lead() *Decision {
 		return wait("serves; no switchover: " + *why)
 	}
 	return wait("serves")
-}
-
-// switchover returns nil if the Lease shall go to the SwitchoverTarget now, else why not; "" if nobody asked. (6)
-func (v *view) switchover() *string {
-	name := v.SwitchoverTarget
-	if name == "" || name == v.Self.Name {
-		return new("")
-	}
-	p, ok := v.peer(name, v.recent())
-	switch {
-	case v.Paused:
-		return new("paused")
-	case !slices.Contains(v.Instances, name):
-		return new(name + " is no instance")
-	case !ok || !p.API:
-		return new(name + " does not answer, or does not reach the API server")
-	case !v.copyOf(p) || p.Process != Up || p.Role != Standby:
-		return new(name + " is no standby that runs")
-	case v.server.Process == Up:
-		return v.tooSoon(name)
-	}
-	return nil
-}
-
-// tooSoon returns why a primary that serves does not stop yet for name to lead; nil if it does.
-func (v *view) tooSoon(name string) *string {
-	f := v.in.Followers[name]
-	switch {
-	case !f.Streaming || !f.CaughtUp:
-		return new(name + " has not caught up")
-	case v.in.Now < v.server.Since+2*v.Renew:
-		v.wake(v.server.Since + 2*v.Renew)
-		return new("has only just become the primary")
-	}
-	return nil
 }

@@ -155,6 +155,8 @@ type State struct {
 	Yielded string `json:"yielded,omitempty"`
 	// Suspect: it stood still as a primary, and has not run for long since. Others that have as much come first.
 	Suspect bool `json:"suspect,omitempty"`
+	// Distrusts is the instance that shall lead, of a primary that does not give way to it yet, as it stood still.
+	Distrusts string `json:"distrusts,omitempty"`
 	// API says that it reaches the API server.
 	API bool `json:"api,omitempty"`
 }

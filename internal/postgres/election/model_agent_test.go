@@ -136,6 +136,9 @@ func (w *world) doDatabase(n *instance, a Action) {
 			d.Receiving = false
 		}
 	case Stop:
+		if a.Checkpoint && n.config.SwitchoverTarget != n.name && !n.config.Hibernated {
+			w.checkSwitchover(n)
+		}
 		w.stop(n, a.Mode)
 	case SetSync:
 		w.checkSync(n, a.Quorum)

@@ -105,7 +105,7 @@ func (w *world) checkOrder(n, m *instance) {
 	switch more := m.pg.end().Compare(n.pg.end()); {
 	case more > 0:
 		w.violated("6: %s takes the Lease at %v, %s is at %v", n.name, n.pg.end(), m.name, m.pg.end())
-	case more == 0 && w.stoodStill(n) && m.pg.StoodStill == 0 && w.record.Preferred != n.name:
+	case more == 0 && w.stoodStill(n) && m.pg.StoodStill == 0 && (w.record.Preferred != n.name || !n.config.SwitchoverAsked):
 		w.violated("6: %s, which stood still, takes the Lease at %v, where %s is as well", n.name, n.pg.end(), m.name)
 	}
 }
@@ -114,6 +114,15 @@ func (w *world) checkOrder(n, m *instance) {
 func (w *world) stoodStill(n *instance) bool {
 	d := &n.pg
 	return d.StoodStill > 0 && (d.Process == Down || n.clock(w.now)-max(d.Since, d.StoodStill) < w.timing.Trust-w.timing.Lease)
+}
+
+// checkSwitchover looks at a primary that is about to stop for another one to lead.
+func (w *world) checkSwitchover(n *instance) {
+	for _, m := range w.nodes {
+		if m.name == n.config.SwitchoverTarget && w.stoodStill(m) && !n.config.SwitchoverAsked {
+			w.violated("6: %s gives way to %s, which stood still, and nobody asks for that now", n.name, m.name)
+		}
+	}
 }
 
 // couldLead says that m can take the Lease now: it has observed it for long enough, and waits for nobody who has more; and its log

@@ -90,8 +90,9 @@ var faults = []fault{
 		return true
 	}},
 	{"switchover", 3, func(w *world, n, _ *instance) bool {
+		asked := w.choose(2) == 0
 		for _, m := range w.nodes {
-			m.config.SwitchoverTarget = n.name
+			m.config.SwitchoverTarget, m.config.SwitchoverAsked = n.name, asked
 		}
 		return true
 	}},

@@ -208,6 +208,7 @@ func (w *world) hash() uint64 {
 		e.time(t.at)
 	}
 	e.string(w.nodes[0].config.SwitchoverTarget)
+	e.bool(w.nodes[0].config.SwitchoverAsked)
 	for _, n := range w.nodes {
 		e.instance(n)
 	}
