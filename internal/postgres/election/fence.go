@@ -47,8 +47,8 @@ func promises(h Holding, peers []string) time.Duration {
 	return oldest
 }
 
-func without(names []string, name string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
+func without(names []string, these ...string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(these, n) })
 }
 
 // Deadline returns when the holder must have stopped PostgreSQL, at Fence, and must end what is left of it, at Kill.

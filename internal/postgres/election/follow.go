@@ -81,6 +81,9 @@ func (v *view) resume(h, upstream string) *Decision {
 	if v.awaits() && v.othersFirst() == "" {
 		return v.reclone(h)
 	}
+	if v.holdsStill(h) {
+		return wait("can't follow the primary, which has removed the log that is needed next: waits to be made anew")
+	}
 	return do(StartStandby{Upstream: upstream}, "starts as a standby")
 }
 
@@ -189,8 +192,8 @@ func (v *view) reclone(h string) *Decision {
 	if first := v.othersFirst(); first != "" {
 		return wait("waits for " + first + " to be made anew first")
 	}
-	if v.replica(h) == "" && !v.RecloneAsked {
-		return stuck("can't follow the primary, " + why + ", and is not made anew, as " + h + " has the only other copy: " + v.howToAsk())
+	if d := v.lastCopy(h, why); d != nil {
+		return d
 	}
 	return do(Reclone{Source: v.source(h)}, "can't follow the primary, "+why)
 }

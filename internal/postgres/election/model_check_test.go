@@ -187,6 +187,9 @@ func (w *world) checkReclone(n *instance) {
 	if n.pg.Data == Usable && n.pg.Role == Standby && w.couldFollow(n) {
 		w.violated("10: %s is made anew, and could follow", n.name)
 	}
+	if n.pg.Data == Usable && !n.config.RecloneAsked && !slices.ContainsFunc(w.nodes, func(m *instance) bool { return w.keeps(m, n) }) {
+		w.violated("10: %s removes what only the primary has besides", n.name)
+	}
 	copies := 0
 	for _, m := range w.nodes {
 		if m != n && (w.isCopy(m) || w.wasCopy(m)) {
@@ -199,6 +202,11 @@ func (w *world) checkReclone(n *instance) {
 }
 
 func (w *world) isCopy(m *instance) bool { return m.pg.Data == Usable && m.pg.Work != Cloning }
+
+// keeps says that m, which is no primary, has all that n has.
+func (w *world) keeps(m, n *instance) bool {
+	return m != n && (w.wasCopy(m) || w.isCopy(m) && m.pg.Role == Standby && prefix(n.pg.wal, m.pg.wal))
+}
 
 // wasCopy says that m lost its volume so short a while ago that nobody may know.
 func (w *world) wasCopy(m *instance) bool {

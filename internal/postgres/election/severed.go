@@ -1,6 +1,9 @@
 package election
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // A standby that was away for long may come back to a primary that has removed the log which it needs next: its slot was
 // given up for want of space (max_slot_wal_keep_size), or is gone. It would ask for that log for ever. What holds then:
@@ -12,8 +15,11 @@ import "time"
 //     have moved for [Timing.Patience] since. What was on its way, or is on its disk and not yet read, has arrived by then.
 //   - The data are whole. The standby goes on to run, can be read, and can be elected, until it may be made anew.
 //   - It is made anew by the same rules as data that can't be rewound, see reclone: never where no primary serves, one at
-//     a time, and never where the primary has the only other copy unless a person asks for it. A standby that is severed
-//     too is no such copy.
+//     a time, and never where the primary has the only other copy unless a person asks for it.
+//   - Of several that are severed, all are the beginning of the same log. One that has more, or as much and a higher
+//     number, is another copy of all that one has which has less; it is none the other way round. So the last in this order
+//     is not removed while there is no healthy one, and with it stays all that would be left if the primary were lost. No
+//     two can begin at once, see keeper.
 //   - A new primary that still has the log ends it.
 
 // Severed returns what Server.Severed becomes. The loop calls it before each decision, and clears Server.Severed when the
@@ -53,7 +59,71 @@ func (v *view) severed() bool {
 
 // awaits says that this instance is to be made anew, and only waits for its turn.
 func (v *view) awaits() bool {
-	return v.severed() && !v.Paused && (v.RecloneAsked || v.AutoReclone && v.replica(v.holder()) != "")
+	return v.severed() && !v.Paused && (v.RecloneAsked || v.AutoReclone && v.lastCopy(v.holder(), "") == nil)
+}
+
+// lastCopy is what to do instead of removing the data here, where no other instance but the primary keeps a copy of what they
+// have; nil if one does, or a person asked for it. (10)
+func (v *view) lastCopy(h, why string) *Decision {
+	if v.RecloneAsked || v.replica(h) != "" {
+		return nil
+	}
+	switch keeper, sure := v.keeper(h); {
+	case sure:
+		return nil
+	case keeper != "":
+		return wait("waits for " + keeper + " to say that it keeps its copy meanwhile")
+	}
+	for _, name := range without(v.Instances, v.Self.Name, h) {
+		p, ok := v.peer(name, v.recent())
+		switch {
+		case ok && (p.Data == Empty || p.Data == Partial):
+			return wait("waits for " + name + " to have a copy first")
+		case ok && v.server.Data == Usable && v.severedToo(p, h):
+			return wait("waits for " + name + ", which has less, to be made anew first")
+		}
+	}
+	return stuck("can't follow the primary, " + why + ", and is not made anew, as " + h + " has the only other copy: " + v.howToAsk())
+}
+
+// keeper returns a severed standby that runs and is later in the order than this one, which is severed for certain; "" if there
+// is none. It is sure to keep its data while those here are removed, if it said that it runs when this one had been down, or
+// severed, for so long that nobody has an answer any more of a time before. So none of two can begin while the other one does:
+// each of them would have to have heard, after it was down for that long itself, that the other one runs. (10)
+func (v *view) keeper(h string) (name string, sure bool) {
+	s := v.server
+	if !v.severed() {
+		return "", false
+	}
+	for _, other := range without(v.Instances, v.Self.Name, h) {
+		p, ok := v.peer(other, v.recent())
+		if !ok || !v.severedToo(p, h) || !v.keeps(other, p) {
+			continue
+		}
+		name, sure = other, v.in.Peers[other].Sent >= max(s.Severed, s.Since)+v.Patience+3*v.Renew
+		if sure {
+			break
+		}
+	}
+	return name, sure
+}
+
+// holdsStill says that this standby, which is down, is about to be made anew, and waits for the word of the one that keeps a
+// copy meanwhile.
+func (v *view) holdsStill(h string) bool {
+	keeper, sure := v.keeper(h)
+	return keeper != "" && !sure && !v.Paused && v.AutoReclone && v.othersFirst() == ""
+}
+
+// severedToo says that p is a standby of h that is severed, runs, and does nothing else.
+func (v *view) severedToo(p State, h string) bool {
+	return p.Severed && p.Data == Usable && p.Process == Up && p.Role == Standby && p.Work == NoWork && p.Upstream == h && v.kin(p.SystemID)
+}
+
+// keeps says that of two severed standbys, the other one is later in the order in which they are removed.
+func (v *view) keeps(name string, p State) bool {
+	order := p.Position.Compare(v.server.Position)
+	return order > 0 || order == 0 && slices.Index(v.Instances, name) > slices.Index(v.Instances, v.Self.Name)
 }
 
 // anew is what a severed standby does that runs: it ends to be made anew, if it may be.

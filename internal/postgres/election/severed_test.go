@@ -37,9 +37,9 @@ func TestSevered(t *testing.T) {
 			delete(in.Peers, "pg-2")
 			c.RecloneAsked = true
 		}, "Stop{1 false}", gone},
-		{"one that is severed too is no copy", func(_ *Config, in *Input) {
+		{"one that is severed too is not healthy", func(_ *Config, in *Input) {
 			alter(in, "pg-2", func(s *State) { s.Severed = true })
-		}, "Wait{}", "only other copy"},
+		}, "Wait{}", "pg-2 to say that it keeps its copy"},
 		{"nor is one that will be found so", func(_ *Config, in *Input) {
 			alter(in, "pg-2", func(s *State) { s.Position.LSN = 1999 })
 		}, "Wait{}", "only other copy"},
