@@ -77,10 +77,14 @@ func (v *view) lastCopy(h, why string) *Decision {
 	for _, name := range without(v.Instances, v.Self.Name, h) {
 		p, ok := v.peer(name, v.recent())
 		switch {
-		case ok && (p.Data == Empty || p.Data == Partial):
+		case !ok:
+		case p.Data == Empty || p.Data == Partial:
 			return wait("waits for " + name + " to have a copy first")
-		case ok && v.server.Data == Usable && v.severedToo(p, h):
+		case v.server.Data != Usable:
+		case v.severedToo(p, h):
 			return wait("waits for " + name + ", which has less, to be made anew first")
+		case p.Exact && v.severedToo(found(p), h):
+			return wait("waits to know whether " + name + " can follow the primary")
 		}
 	}
 	return stuck("can't follow the primary, " + why + ", and is not made anew, as " + h + " has the only other copy: " + v.howToAsk())
@@ -115,9 +119,15 @@ func (v *view) holdsStill(h string) bool {
 	return keeper != "" && !sure && !v.Paused && v.AutoReclone && v.othersFirst() == ""
 }
 
-// severedToo says that p is a standby of h that is severed, runs, and does nothing else.
+// severedToo says that p is a standby of h that is severed, and runs.
 func (v *view) severedToo(p State, h string) bool {
-	return p.Severed && p.Data == Usable && p.Process == Up && p.Role == Standby && p.Work == NoWork && p.Upstream == h && v.kin(p.SystemID)
+	return p.Severed && p.Data == Usable && p.Process == Up && p.Role == Standby && p.Upstream == h && v.kin(p.SystemID)
+}
+
+// found is p as it will be when it is found to be severed.
+func found(p State) State {
+	p.Severed = true
+	return p
 }
 
 // keeps says that of two severed standbys, the other one is later in the order in which they are removed.

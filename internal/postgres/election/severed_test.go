@@ -42,6 +42,9 @@ func TestSevered(t *testing.T) {
 		}, "Wait{}", "pg-2 to say that it keeps its copy"},
 		{"nor is one that will be found so", func(_ *Config, in *Input) {
 			alter(in, "pg-2", func(s *State) { s.Position.LSN = 1999 })
+		}, "Wait{}", "whether pg-2 can follow"},
+		{"nor is one of which the end of the log is not known", func(_ *Config, in *Input) {
+			alter(in, "pg-2", func(s *State) { s.Position.LSN, s.Exact = 1999, false })
 		}, "Wait{}", "only other copy"},
 		{"one at a time", func(_ *Config, in *Input) {
 			alter(in, "pg-2", func(s *State) { s.Work = Cloning })
