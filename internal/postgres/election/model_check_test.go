@@ -187,9 +187,7 @@ func (w *world) checkReclone(n *instance) {
 	if n.pg.Data == Usable && n.pg.Role == Standby && w.couldFollow(n) {
 		w.violated("10: %s is made anew, and could follow", n.name)
 	}
-	if n.pg.Data == Usable && !n.config.RecloneAsked && !slices.ContainsFunc(w.nodes, func(m *instance) bool { return w.keeps(m, n) }) {
-		w.violated("10: %s removes what only the primary has besides", n.name)
-	}
+	w.checkKept(n)
 	copies := 0
 	for _, m := range w.nodes {
 		if m != n && (w.isCopy(m) || w.wasCopy(m)) {
@@ -202,6 +200,13 @@ func (w *world) checkReclone(n *instance) {
 }
 
 func (w *world) isCopy(m *instance) bool { return m.pg.Data == Usable && m.pg.Work != Cloning }
+
+// checkKept: what a standby removes that can't go on, another one than the primary has as well.
+func (w *world) checkKept(n *instance) {
+	if n.pg.Data == Usable && !n.config.RecloneAsked && !slices.ContainsFunc(w.nodes, func(m *instance) bool { return w.keeps(m, n) }) {
+		w.violated("10: %s removes what only the primary has besides", n.name)
+	}
+}
 
 // keeps says that m, which is no primary, has all that n has.
 func (w *world) keeps(m, n *instance) bool {

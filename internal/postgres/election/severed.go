@@ -74,6 +74,14 @@ func (v *view) lastCopy(h, why string) *Decision {
 	case keeper != "":
 		return wait("waits for " + keeper + " to say that it keeps its copy meanwhile")
 	}
+	if d := v.copySoon(h); d != nil {
+		return d
+	}
+	return stuck("can't follow the primary, " + why + ", and is not made anew, as " + h + " has the only other copy: " + v.howToAsk())
+}
+
+// copySoon waits for another instance that is about to have a copy, or to be known to keep one; nil if there is none.
+func (v *view) copySoon(h string) *Decision {
 	for _, name := range without(v.Instances, v.Self.Name, h) {
 		p, ok := v.peer(name, v.recent())
 		switch {
@@ -87,7 +95,7 @@ func (v *view) lastCopy(h, why string) *Decision {
 			return wait("waits to know whether " + name + " can follow the primary")
 		}
 	}
-	return stuck("can't follow the primary, " + why + ", and is not made anew, as " + h + " has the only other copy: " + v.howToAsk())
+	return nil
 }
 
 // keeper returns a severed standby that runs and is later in the order than this one, which is severed for certain; "" if there
