@@ -118,6 +118,12 @@ mutants: ## Break each rule of the libraries on purpose and see that a test noti
 	@mkdir -p $(LOGS)
 	KUBEBUILDER_ASSETS=$(call tool,kubernetes) go run ./test/mutants $(MUTANTS_ARGS) | tee $(LOGS)/mutants.log
 
+.PHONY: cert-manager
+cert-manager: ## Try what Fettle asks of cert-manager with cert-manager itself; not part of the checks of a change
+	@mkdir -p $(LOGS)
+	FETTLE_CERT_MANAGER=$(call tool,cert-manager)/cert-manager KUBEBUILDER_ASSETS=$(call tool,kubernetes) \
+	  go test -count=1 -timeout 10m ./controllers -run '^TestControllers$$' -ginkgo.focus 'cert-manager itself' -ginkgo.v | tee $(LOGS)/cert-manager.log
+
 .PHONY: bench
 bench: ## Measure Fettle beside a naive controller and a raw client (BENCH_ARGS="-mode memory" for memory)
 	@mkdir -p $(LOGS)
