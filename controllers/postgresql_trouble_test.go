@@ -2,6 +2,7 @@ package controllers_test
 
 import (
 	"context"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -16,6 +17,7 @@ import (
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/test/audit"
 )
 
@@ -196,6 +198,32 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 			Expect(metav1.IsControlledBy(object, pg)).To(BeTrue())
 		}
 		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
+	})
+
+	It("gives an instance that does not serve a token of the present ServiceAccount", func(ctx context.Context) {
+		namespace, fake := newDatabases(ctx)
+		pg := newPostgreSQL(namespace, "token")
+		createDatabase(ctx, pg)
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "token-0"}}
+		Expect(read(ctx, pod)).To(Succeed())
+		former := pod.UID
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: pg.Name}}
+		Eventually(func(ctx context.Context) (bool, error) { // times of creation are whole seconds
+			if err := read(ctx, account); err != nil || pod.CreationTimestamp.Before(&account.CreationTimestamp) {
+				return err == nil, client.IgnoreNotFound(err)
+			}
+			return false, client.IgnoreNotFound(user.Delete(ctx, account))
+		}).WithContext(ctx).WithTimeout(time.Minute).Should(BeTrue())
+		fake.With(func(d *databases) {
+			d.Held[pod.Name] = "ContainerCreating"
+			d.Status[pod.Name] = func(s *peer.Status) { s.Unauthorized = s.PodUID == string(former) }
+		})
+		Eventually(func(ctx context.Context) (bool, error) {
+			err := read(ctx, pod)
+			return pod.UID != former, client.IgnoreNotFound(err)
+		}).WithContext(ctx).WithTimeout(time.Minute).Should(BeTrue())
+		fake.With(func(d *databases) { delete(d.Held, pod.Name) })
+		Eventually(pgReady).WithContext(ctx).WithTimeout(time.Minute).WithArguments(pg).Should(Equal("True Ready"))
 	})
 
 	It("starts no instance with the certificates of somebody else", func(ctx context.Context) {

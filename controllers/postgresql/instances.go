@@ -25,6 +25,8 @@ type instance struct {
 	silent bool
 	// fenced is set where people have stopped it by annotation.
 	fenced bool
+	// disowned is set when the API server refuses the pod's token, since the ServiceAccount that it was made for is gone.
+	disowned bool
 	// outdated is set when the pod is of another template than the present one.
 	outdated bool
 	// leaving is set when the pod serves on a node that is closed to it. It is known only while it matters, see drain.go.

@@ -61,6 +61,9 @@ func next(pg *databasev1alpha1.PostgreSQL, c *cluster) (count int, s step) {
 	if s.verb != stepNone || s.reason != "" {
 		return count, orCure(c, s)
 	}
+	if s = renew(c); s.verb != stepNone {
+		return count, s
+	}
 	if s = asked(pg, c); s.verb != stepNone || s.reason != "" {
 		return count, orCure(c, s)
 	}

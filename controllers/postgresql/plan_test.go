@@ -19,7 +19,7 @@ import (
 // picture makes a cluster of words, one for each instance in order: P primary, R replica, N not ready, - no pod; then ! for
 // outdated, ? for a restart that is needed, m for one that the primary has to be the first for, F for fenced, T for terminating,
 // s for a server that its agent has stopped, c for one that no node takes although it has its volume, l for one that is to leave
-// its node, q for an agent that does not answer.
+// its node, q for an agent that does not answer, u for a token of a ServiceAccount that was deleted.
 func picture(size int, words string) *cluster {
 	c := &cluster{set: &k8sappsv1.StatefulSet{Spec: k8sappsv1.StatefulSetSpec{Replicas: new(int32(size))}}}
 	if size < 0 {
@@ -50,6 +50,7 @@ func picture(size int, words string) *cluster {
 			in.claim = claim("1Gi", "1Gi")
 		}
 		in.leaving = strings.Contains(word, "l")
+		in.disowned = strings.Contains(word, "u")
 		c.instances = append(c.instances, in)
 	}
 	return c
@@ -196,6 +197,12 @@ func TestNext(t *testing.T) {
 		{"one can't come back, and all are to leave", wanting(3), 3, "Pl Nc Rl", "3"},
 		{"one can't come back, and the primary may stay", wanting(3), 3, "P Nc Rl", "3"},
 		{"the primary is to leave, and all others serve", wanting(3), 3, "Pl R R", "3"},
+
+		{"the token of one that does not serve is void", wanting(3), 3, "P Nu R", "3 Replace pg-1 (Updating)"},
+		{"the tokens of all are void, and they serve", wanting(3), 3, "Pu Ru Ru", "3"},
+		{"the tokens of all are void, and nobody can lead", wanting(3, asks("any")), 3, "Nu Ru Ru", "3 Replace pg-0 (Updating)"},
+		{"the token is void of one that is fenced", wanting(3), 3, "P NuF R", "3"},
+		{"the token is void of one that is on its way", wanting(3), 3, "P NuT R", "3"},
 
 		{"a number is asked for", wanting(3, asks("2")), 3, "P R R", "3 Switchover pg-2 (Switchover)"},
 		{"any is asked for", wanting(3, asks("any")), 3, "P R R", "3 Switchover pg-1 (Switchover)"},

@@ -66,6 +66,9 @@ func (r *reconciler) resolve(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 		age = askBusy // also while an agent's last answer was that it is not ready: it is not to be believed for a minute
 	}
 	in.cluster = assemble(pg, set, pods, claims, r.agents.statuses(ctx, pg, &in.certificates, pods, age), revision)
+	if err := r.lookAtTokens(ctx, pg, &in.cluster); err != nil {
+		return nil, err
+	}
 	if err := r.lookAtNodes(ctx, pg, &in.cluster); err != nil {
 		return nil, err
 	}
