@@ -15,6 +15,17 @@ func (i *instance) isolate() { i.cutOff() }
 func freeze(leader *instance) { leader.signal(syscall.SIGSTOP) }
 func thaw(leader *instance)   { leader.signal(syscall.SIGCONT) }
 
+// lose has an instance end without a word to anybody, find starts it again.
+func lose(leader *instance) {
+	leader.isolate()
+	leader.kill()
+}
+
+func find(leader *instance) {
+	leader.rejoin()
+	leader.start()
+}
+
 func TestSwitchoverAndCrashes(t *testing.T) {
 	c, l := newWritten(t, synchronous)
 	c.fault(l, "switchover", c.switchover, c.switchedOver)
@@ -64,10 +75,12 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// TestStoppedAgent stops the agent and its server together, as a machine that stands still, until another has taken over.
-func TestStoppedAgent(t *testing.T) {
+// TestLostNode has the agent and its server go together, until another has taken over: as a machine that stands still, and as one
+// that is gone.
+func TestLostNode(t *testing.T) {
 	c, l := newWritten(t, synchronous)
 	c.fault(l, "the machine stands still", freeze, thaw)
+	c.fault(l, "the machine is lost", lose, find)
 	c.check(l)
 }
 
