@@ -53,7 +53,7 @@ func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 	case asleep(pg, c):
 		return yes(databasev1alpha1.ReasonHibernated, "all instances are stopped, as spec.hibernated asks")
 	case primary != nil:
-		return takesWrites(pg, primary)
+		return takesWrites(pg, c, primary)
 	}
 	for i := range c.instances {
 		if bad := troubleOf(&c.instances[i]); bad != nil && (len(c.instances) == 1 || neverReady(pg)) {
@@ -67,12 +67,15 @@ func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 		return no(databasev1alpha1.ReasonInstanceFenced, fmt.Sprintf("no instance takes writes: the annotation %s stops all of them; remove it to start them again",
 			databasev1alpha1.AnnotationFenced))
 	}
+	if count, _ := c.stranded(); count > 0 && count == len(c.instances) {
+		return no(databasev1alpha1.ReasonNoPrimary, "no instance takes writes, as none has a node: "+troubleOf(&c.instances[0]).message)
+	}
 	return no(databasev1alpha1.ReasonNoPrimary, "no instance takes writes: the instances choose one among those that are healthy; see status.instances")
 }
 
 // takesWrites tells of the primary, and why it does not give way to the instance that spec.primary names. Where its agent does
 // not answer, that stays as it was.
-func takesWrites(pg *databasev1alpha1.PostgreSQL, primary *instance) verdict {
+func takesWrites(pg *databasev1alpha1.PostgreSQL, c *cluster, primary *instance) verdict {
 	text := primary.name + " takes writes"
 	was := meta.FindStatusCondition(pg.Status.Conditions, databasev1alpha1.PostgreSQLPrimaryReady)
 	switch {
@@ -85,7 +88,22 @@ func takesWrites(pg *databasev1alpha1.PostgreSQL, primary *instance) verdict {
 		was.ObservedGeneration == pg.Generation && strings.HasPrefix(was.Message, text):
 		return yes(was.Reason, was.Message)
 	}
-	return yes(databasev1alpha1.ReasonPrimaryReady, text)
+	return yes(databasev1alpha1.ReasonPrimaryReady, text+commitsWait(pg, c))
+}
+
+// commitsWait adds to what is said of a primary that it has too few replicas to acknowledge what is written; empty where it has
+// enough. Before the first instances have been copied nothing waits for them.
+func commitsWait(pg *databasev1alpha1.PostgreSQL, c *cluster) string {
+	sync, follow := pg.Spec.Synchronous, 0
+	for i := range c.instances {
+		if in := &c.instances[i]; in != c.primary() && in.ready() {
+			follow++
+		}
+	}
+	if sync == nil || sync.Preferred || neverReady(pg) || follow >= int(sync.Number) {
+		return ""
+	}
+	return fmt.Sprintf(", but commits wait for other instances: spec.synchronous asks for %d, and %d are ready", sync.Number, follow)
 }
 
 // firstReady tells of a primary that never was.
@@ -190,6 +208,8 @@ func inEffect(pg *databasev1alpha1.PostgreSQL, c *cluster, settled bool) verdict
 		case in.fenced:
 		case in.status != nil && in.status.ConfigError != "":
 			return no(databasev1alpha1.ReasonParametersInvalid, fmt.Sprintf("%s can't take over the configuration: %s", in.name, in.status.ConfigError))
+		case in.status == nil && !settled && in.stranded():
+			return unknown(fettlev1.ReasonReconciling, in.name+" takes over the configuration when it starts; it waits for a node")
 		case in.status == nil && !settled, in.status != nil && in.status.Generation < pg.Generation:
 			return unknown(fettlev1.ReasonReconciling, in.name+" is taking over the configuration")
 		}

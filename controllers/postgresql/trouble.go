@@ -16,6 +16,9 @@ type trouble struct {
 	reason, message string
 }
 
+// annotationSelectedNode is where the scheduler notes the node of the pod for which a volume is made first.
+const annotationSelectedNode = "volume.kubernetes.io/selected-node"
+
 // troubleOf says what is wrong with an instance that is not ready; nil when it is just starting. The message depends on
 // nothing that changes from one attempt to the next, so that status is not written with every back-off.
 func troubleOf(in *instance) *trouble {
@@ -24,7 +27,7 @@ func troubleOf(in *instance) *trouble {
 	}
 	pod := in.pod
 	if c := podCondition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
-		return &trouble{c.Reason, fmt.Sprintf("pod %s can't be scheduled: %s", pod.Name, c.Message) + placementAdvice(in, c.Message)}
+		return &trouble{c.Reason, fmt.Sprintf("pod %s can't be scheduled: %s", pod.Name, unplaced(in, c.Message))}
 	}
 	if pod.Status.Phase == corev1.PodFailed && pod.Status.Reason != "" {
 		return &trouble{pod.Status.Reason, fmt.Sprintf("pod %s failed: %s", pod.Name, pod.Status.Message)}
@@ -67,15 +70,28 @@ func containerTrouble(pod *corev1.Pod, c *corev1.ContainerStatus) *trouble {
 		c.Name, pod.Name, last.Reason, last.ExitCode, pod.Name)}
 }
 
-// placementAdvice says what keeps pods from nodes; what is wrong with volumes is told of the claim.
-func placementAdvice(in *instance, scheduler string) string {
-	if in.stranded() {
-		return " It starts when a node takes pods again from which its volume can be used: see kubectl get nodes."
+// unplaced says what keeps a pod from nodes, and what to do; what is wrong with volumes is told of the claim.
+func unplaced(in *instance, scheduler string) string {
+	// What follows tells why it would not help to evict others.
+	if first, _, more := strings.Cut(scheduler, ". "); more {
+		scheduler = first + "."
 	}
-	if strings.Contains(strings.ToLower(scheduler), "volume") {
-		return ""
+	switch {
+	case in.stranded():
+		return fmt.Sprintf("no node that takes pods can use its volume%s. It starts when such a node takes pods again: see kubectl get nodes, "+
+			"and kubectl uncordon after a drain. The scheduler says: %s", madeFor(in.claim), scheduler)
+	case strings.Contains(strings.ToLower(scheduler), "volume"):
+		return scheduler
 	}
-	return " See spec.resources, spec.nodeSelector, spec.affinity and spec.tolerations."
+	return scheduler + " See spec.resources, spec.nodeSelector, spec.affinity and spec.tolerations."
+}
+
+// madeFor names the node for which a volume was made, where that is known: the only one that can use a local volume.
+func madeFor(claim *corev1.PersistentVolumeClaim) string {
+	if node := claim.Annotations[annotationSelectedNode]; node != "" {
+		return ", which was made for node " + node
+	}
+	return ""
 }
 
 // imageFrom says where the image of a container comes from.

@@ -96,3 +96,64 @@ func TestFencedIsSaid(t *testing.T) {
 		}
 	}
 }
+
+// TestPlacement holds that an instance that can't come back says which node to open, and not what the scheduler thinks of evictions.
+func TestPlacement(t *testing.T) {
+	const (
+		elsewhere = "0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) didn't match PersistentVolume's node affinity."
+		evictions = " no new claims to deallocate, preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+		advice    = ". It starts when such a node takes pods again: see kubectl get nodes, and kubectl uncordon after a drain. The scheduler says: " + elsewhere
+	)
+	local := claim("1Gi", "1Gi")
+	local.Annotations = map[string]string{annotationSelectedNode: "n1"}
+	for name, c := range map[string]struct {
+		says  string
+		claim *corev1.PersistentVolumeClaim
+		want  string
+	}{
+		"its node is known":       {elsewhere + evictions, local, "no node that takes pods can use its volume, which was made for node n1" + advice},
+		"its node is not known":   {elsewhere + evictions, claim("1Gi", "1Gi"), "no node that takes pods can use its volume" + advice},
+		"it waits for room":       {"3 Insufficient cpu." + evictions, local, "3 Insufficient cpu. See spec.resources, spec.nodeSelector, spec.affinity and spec.tolerations."},
+		"it waits for its volume": {"pod has unbound immediate PersistentVolumeClaims." + evictions, claim("1Gi", ""), "pod has unbound immediate PersistentVolumeClaims."},
+	} {
+		pod := podOf("pg-0", 'N')
+		pod.Status.Conditions = append(pod.Status.Conditions, unscheduled(c.says))
+		bad := troubleOf(&instance{name: "pg-0", pod: pod, claim: c.claim})
+		if diff := cmp.Diff("pod pg-0 can't be scheduled: "+c.want, bad.message); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// TestPrimaryOfADrain holds what is said of the primary, and of the configuration, while instances wait for nodes.
+func TestPrimaryOfADrain(t *testing.T) {
+	strict, preferred := &databasev1alpha1.PostgreSQLSynchronous{Number: 1}, &databasev1alpha1.PostgreSQLSynchronous{Number: 1, Preferred: true}
+	const wait = ", but commits wait for other instances: spec.synchronous asks for 1, and 0 are ready"
+	for _, c := range []struct {
+		words string
+		sync  *databasev1alpha1.PostgreSQLSynchronous
+		phase databasev1alpha1.PostgreSQLPhase
+		want  string
+	}{
+		{"P R Nc", strict, databasev1alpha1.PhaseRunning, "True PrimaryReady: pg-0 takes writes"},
+		{"P Nc Nc", strict, databasev1alpha1.PhaseDegraded, "True PrimaryReady: pg-0 takes writes" + wait},
+		{"P Nc Nc", preferred, databasev1alpha1.PhaseDegraded, "True PrimaryReady: pg-0 takes writes"},
+		{"P Nc Nc", nil, databasev1alpha1.PhaseDegraded, "True PrimaryReady: pg-0 takes writes"},
+		{"P N N", strict, databasev1alpha1.PhaseCreating, "True PrimaryReady: pg-0 takes writes"},
+		{"N Nc Nc", strict, databasev1alpha1.PhaseDegraded, "False NoPrimary: no instance takes writes: the instances choose"},
+		{"Nc Nc Nc", strict, databasev1alpha1.PhaseDegraded, "False NoPrimary: no instance takes writes, as none has a node: pod pg-0 can't be scheduled: no node"},
+	} {
+		pg := wanting(3)
+		pg.Spec.Synchronous, pg.Status.Phase, pg.Status.Timeline = c.sync, c.phase, 1
+		v := primaryReady(pg, &observed{cluster: *picture(3, c.words)})
+		if got := string(v.status) + " " + v.reason + ": " + v.message; !strings.HasPrefix(got, c.want) || strings.Contains(got, wait) != strings.Contains(c.want, wait) {
+			t.Errorf("%s: %s; want %s", c.words, got, c.want)
+		}
+	}
+	pg := wanting(2)
+	for words, want := range map[string]string{"P Nc": "pg-0 is taking over the configuration", "Nc P": "pg-0 takes over the configuration when it starts; it waits for a node"} {
+		if v := inEffect(pg, picture(2, words), false); v.message != want {
+			t.Errorf("%s: %s", words, v.message)
+		}
+	}
+}
