@@ -75,7 +75,7 @@ func roleBinding(pg *databasev1alpha1.PostgreSQL) *rbacv1ac.RoleBindingApplyConf
 // ever. With more, one at a time may go; the agents hand over when the primary is asked to stop.
 func budgeted(pg *databasev1alpha1.PostgreSQL) bool { return replicas(pg) > 1 && !pg.Spec.Hibernated }
 
-// disruptionBudget lets so many instances be away at a time; see evictable.
+// disruptionBudget lets so many instances be away at a time; see uncounted.
 func disruptionBudget(pg *databasev1alpha1.PostgreSQL, away int) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
 	return policyv1ac.PodDisruptionBudget(pg.Name, pg.Namespace).
 		WithLabels(labels(pg)).
