@@ -3,6 +3,7 @@ package postgresql
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,6 +63,15 @@ func (c *cluster) refuge() *instance {
 	return to
 }
 
+// refugeSoon is true while the primary is to leave its node, and an instance that may stay is on its way: after each change of the
+// primary the others are not ready for a moment.
+func (c *cluster) refugeSoon() bool {
+	primary := c.primary()
+	return primary != nil && primary.leaving && slices.ContainsFunc(c.instances, func(i instance) bool {
+		return i.pod != nil && i.pod.Spec.NodeName != "" && !i.terminating() && !i.ready() && !i.fenced && !i.leaving
+	})
+}
+
 // leave moves the primary away from a node that is being drained.
 func leave(c *cluster) step {
 	to := c.refuge()
@@ -76,12 +86,15 @@ func uncounted(c *cluster, now time.Time) int {
 	count, since := c.stranded()
 	leaving := false
 	for i := range c.instances {
-		leaving = leaving || c.instances[i].leaving
+		leaving = leaving || c.instances[i].leaving && c.instances[i].ready()
 	}
 	if !leaving {
 		return 0
 	}
 	if now.Sub(since) < handoverTime && (c.primary() == nil || c.refuge() != nil) {
+		return 0
+	}
+	if now.Sub(since) < handoverTime && c.refugeSoon() {
 		return 0
 	}
 	return count
@@ -93,7 +106,7 @@ func (r *reconciler) lookAtNodes(ctx context.Context, pg *databasev1alpha1.Postg
 		return nil
 	}
 	for _, in := range c.running() {
-		if in.ready() && in.pod.Spec.NodeName != "" {
+		if in.pod.Spec.NodeName != "" && !in.terminating() {
 			node, err := r.nodes.get(ctx, in.pod.Spec.NodeName)
 			if err != nil {
 				return err

@@ -50,6 +50,9 @@ func picture(size int, words string) *cluster {
 			in.claim = claim("1Gi", "1Gi")
 		}
 		in.leaving = strings.Contains(word, "l")
+		if strings.Contains(word, "n") {
+			in.pod.Spec.NodeName = "n1"
+		}
 		in.disowned = strings.Contains(word, "u")
 		c.instances = append(c.instances, in)
 	}
