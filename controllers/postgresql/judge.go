@@ -1,7 +1,10 @@
 package postgresql
 
 import (
+	"crypto/x509"
+	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -54,6 +57,8 @@ func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 		return yes(databasev1alpha1.ReasonHibernated, "all instances are stopped, as spec.hibernated asks")
 	case primary != nil:
 		return takesWrites(pg, c, primary)
+	case pg.Spec.Hibernated:
+		return no(databasev1alpha1.ReasonScaling, "all instances are being stopped, as spec.hibernated asks")
 	}
 	for i := range c.instances {
 		if bad := troubleOf(&c.instances[i]); bad != nil && (len(c.instances) == 1 || neverReady(pg)) {
@@ -192,13 +197,24 @@ func configured(pg *databasev1alpha1.PostgreSQL, seen *observed, settled bool) v
 	case asleep(pg, c):
 		return yes(databasev1alpha1.ReasonHibernated, "all instances are stopped, as spec.hibernated asks")
 	case seen.tellErr != nil:
-		return unknown(fettlev1.ReasonReconciling, fmt.Sprintf("the agent of the primary can't be told of databases and roles: %s", seen.tellErr))
+		return unknown(fettlev1.ReasonReconciling, fmt.Sprintf("the agent of the primary can't be told of databases and roles: %s", unheard(seen.tellErr)))
 	case c.primary() == nil:
 		return unknown(fettlev1.ReasonReconciling, "databases and roles are looked at when an instance takes writes")
 	case seen.waiting != "":
 		return unknown(fettlev1.ReasonReconciling, seen.waiting)
 	}
 	return inEffect(pg, c, settled)
+}
+
+// unheard says why an agent could not be reached, for people.
+func unheard(err error) string {
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return "its certificate is of another authority than that of this PostgreSQL; the kubelet brings it the present one within two minutes"
+	}
+	if request, ok := errors.AsType[*url.Error](err); ok {
+		return request.Err.Error()
+	}
+	return err.Error()
 }
 
 // inEffect judges whether the instances have taken over the configuration.

@@ -1,6 +1,11 @@
 package postgresql
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -77,6 +82,42 @@ func TestTroubleAtTheStart(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestClaimOfAnotherClass holds that a claim which an earlier PostgreSQL left behind is told of with the class that it asks for.
+func TestClaimOfAnotherClass(t *testing.T) {
+	for class, want := range map[string]string{"fast": `StorageClass "fast"`, "": "check spec.storageClassName"} {
+		c := claim("1Gi", "")
+		c.Spec.StorageClassName = &class
+		v := claimState(&instance{name: "pg-0", claim: c, pod: podOf("pg-0", 'N')}, growth{}, c.CreationTimestamp.Add(time.Hour))
+		if v == nil || v.reason != databasev1alpha1.ReasonVolumeUnbound || !strings.Contains(v.message, want) {
+			t.Errorf("class %q: %v, want %s", class, v, want)
+		}
+	}
+}
+
+// TestHibernationIsSaid holds that while instances stop as they should nobody is told to wait for an election.
+func TestHibernationIsSaid(t *testing.T) {
+	pg := wanting(2, asleepPlease)
+	pg.Status.Timeline, pg.Status.Phase = 3, databasev1alpha1.PhaseRunning
+	if v := primaryReady(pg, &observed{cluster: *picture(2, "Ns R")}); v.reason != databasev1alpha1.ReasonScaling {
+		t.Errorf("%s: %s", v.reason, v.message)
+	}
+}
+
+// TestUnheard holds that status quotes no address of an agent, and tells of what ends by itself.
+func TestUnheard(t *testing.T) {
+	authority := &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}
+	for want, err := range map[string]error{
+		"connection refused": &url.Error{Op: "Put", URL: "https://pg-0/v1/desired", Err: errors.New("connection refused")},
+		"its certificate is of another authority than that of this PostgreSQL; the kubelet brings it the present one within two minutes": fmt.Errorf(
+			"tell: %w", &url.Error{Op: "Put", URL: "https://pg-0/v1/desired", Err: authority}),
+		"the agent says no": errors.New("the agent says no"),
+	} {
+		if got := unheard(err); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
 

@@ -181,7 +181,7 @@ func claimState(i *instance, g growth, now time.Time) *verdict {
 	case claim.Status.Phase != corev1.ClaimBound && now.Sub(claim.CreationTimestamp.Time) < bindTime:
 		return new(unknown(databasev1alpha1.ReasonCreating, "the volume of "+i.name+" is being made"))
 	case claim.Status.Phase != corev1.ClaimBound:
-		return say(databasev1alpha1.ReasonVolumeUnbound, "claim %s has no volume yet: see kubectl describe pvc %s; check spec.storageClassName", claim.Name, claim.Name)
+		return say(databasev1alpha1.ReasonVolumeUnbound, "claim %s has no volume yet: see kubectl describe pvc %s; %s", claim.Name, claim.Name, classAdvice(claim))
 	}
 	if why := resizeError(claim); why != "" {
 		return say(databasev1alpha1.ReasonVolumeStuck, "claim %s can't be made larger: %s", claim.Name, why)
@@ -190,6 +190,14 @@ func claimState(i *instance, g growth, now time.Time) *verdict {
 		return say(databasev1alpha1.ReasonVolumeGrowing, "the volume of %s is being made larger, to %s", i.name, g.size.String())
 	}
 	return nil
+}
+
+// classAdvice tells of the class that the claim asks for: one that an earlier PostgreSQL of the name left behind keeps its own.
+func classAdvice(claim *corev1.PersistentVolumeClaim) string {
+	if class := claim.Spec.StorageClassName; class != nil && *class != "" {
+		return fmt.Sprintf("it asks for StorageClass %q: if that is not the one of spec.storageClassName, delete the claim and its pod", *class)
+	}
+	return "check spec.storageClassName"
 }
 
 // volumeHolds reports whether the claim itself may be what an instance waits for: many a class makes the volume when a pod is
