@@ -64,27 +64,43 @@ func (h *half) end(at time.Duration) {
 	s.Process, s.Since, s.Upstream, s.Receiving, s.Clean, s.Position.LSN = Down, at, "", false, true, rests
 }
 
+// newPair is two of them.
+func newPair() (pair [2]*half) {
+	for i, name := range []string{"pg-0", "pg-2"} {
+		c, in := severed()
+		c.Self = Holder{Name: name, UID: name}
+		pair[i] = &half{config: c, server: in.Server}
+		pair[i].server.Severed, pair[i].server.Since = 0, now
+	}
+	return pair
+}
+
+// hear returns what is heard next of the other one: nothing new, or something that may be up to 6 s old.
+func hear(rng *rand.Rand, before Answer, said []Answer) Answer {
+	late := rng.IntN(14)
+	if len(said) <= late || late >= 3 && rng.IntN(4) > 0 || said[len(said)-1-late].Sent < before.Sent {
+		return before
+	}
+	return said[len(said)-1-late]
+}
+
+// restarted says that it is, by somebody else.
+func (h *half) restarted(rng *rand.Rand, at time.Duration) bool {
+	return at < now+2*time.Minute && h.copies == 0 && h.server.Process == Up && rng.IntN(60) == 0
+}
+
 // 10. Of two severed standbys never both are made anew at once, however old what they know of each other is, and whenever one of
 // them is restarted; and both are in the end.
 func TestSeveredPair(t *testing.T) {
 	for seed := range uint64(120) {
 		rng := rand.New(rand.NewPCG(seed, 7))
-		var pair [2]*half
-		for i, name := range []string{"pg-0", "pg-2"} {
-			c, in := severed()
-			c.Self = Holder{Name: name, UID: name}
-			pair[i] = &half{config: c, server: in.Server}
-			pair[i].server.Severed, pair[i].server.Since = 0, now
-		}
+		pair := newPair()
 		var heard [2]Answer
 		for at := now; at < now+4*time.Minute; at += tact {
 			for i, h := range pair {
-				other := pair[1-i].answers
-				if late := rng.IntN(14); len(other) > late && (late < 3 || rng.IntN(4) == 0) && other[len(other)-1-late].Sent > heard[i].Sent {
-					heard[i] = other[len(other)-1-late]
-				}
-				if at < now+2*time.Minute && h.cloning == 0 && h.copies == 0 && h.server.Process == Up && rng.IntN(60) == 0 {
-					h.end(at) // it is restarted
+				heard[i] = hear(rng, heard[i], pair[1-i].answers)
+				if h.restarted(rng, at) {
+					h.end(at)
 				}
 				h.turn(at, heard[i])
 			}
