@@ -136,6 +136,9 @@ func (r *reconciler) tell(ctx context.Context, pg *databasev1alpha1.PostgreSQL, 
 		pg.Status.DesiredHash = in.wishesHash // the status that says so was held back
 		return nil
 	}
+	if seen.tellErr = r.late.err(key, in.wishesHash); seen.tellErr != nil {
+		return nil
+	}
 	if err := r.userPasswords(ctx, pg, in); err != nil {
 		return err
 	}
@@ -146,7 +149,9 @@ func (r *reconciler) tell(ctx context.Context, pg *databasev1alpha1.PostgreSQL, 
 	if err != nil {
 		return err
 	}
+	begun := r.clock.Now()
 	result, err := in.certificates.tell(ctx, pg, primary.pod, d)
+	r.late.note(key, in.wishesHash, err, r.clock.Since(begun))
 	if err != nil {
 		seen.tellErr = err
 		return nil //nolint:nilerr // told in status, and tried again soon

@@ -83,6 +83,7 @@ type reconciler struct {
 	metrics *monitoring.Metrics
 	agents  *agents
 	memory  *memory
+	late    *late
 	nodes   *nodes
 	apis    *optionalAPIs
 
@@ -111,6 +112,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		metrics: opts.Metrics,
 		agents:  newAgents(clock.RealClock{}),
 		memory:  newMemory(clock.RealClock{}),
+		late:    newLate(clock.RealClock{}),
 		nodes:   newNodes(mgr.GetAPIReader(), clock.RealClock{}),
 
 		agentImage:    opts.AgentImage,
@@ -212,5 +214,6 @@ func transient(err error) bool {
 func (r *reconciler) gone(_ context.Context, key types.NamespacedName) (done bool, err error) {
 	r.agents.forget(key)
 	r.memory.forget(key)
+	r.late.forget(key)
 	return true, nil
 }

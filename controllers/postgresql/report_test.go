@@ -155,7 +155,7 @@ func TestInstancesAloneWait(t *testing.T) {
 // TestToldOnce holds that the primary is not told again of what it has, though the status that says so was held back.
 func TestToldOnce(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	r := &reconciler{clock: clock, memory: newMemory(clock), live: unreachable{}}
+	r := &reconciler{clock: clock, memory: newMemory(clock), late: newLate(clock), live: unreachable{}}
 	pg := wanting(1)
 	pg.Spec.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader", PasswordSecret: &fettlev1.LocalReference{Name: "reader"}}}
 	in := &inputs{wishesHash: "wishes", cluster: *picture(1, "P"), passwords: map[string]password{}}
