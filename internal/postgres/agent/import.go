@@ -115,7 +115,7 @@ func (a *Agent) external(from *databasev1alpha1.PostgreSQLPgBasebackup) (source 
 		for _, name := range []string{"tls.crt", "tls.key"} {
 			content, failure := a.secret(name, ref.Name, name)
 			if failure == nil {
-				failure = replaceFile(filepath.Join(keys, name), content)
+				failure = server.WriteFile(filepath.Join(keys, name), content)
 			}
 			err = errors.Join(err, failure)
 		}

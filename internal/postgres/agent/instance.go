@@ -271,15 +271,14 @@ func (a *Agent) crashed(at time.Duration, how string) {
 // markPath is a file that says that the data directory can't be relied on.
 func (a *Agent) markPath() string { return filepath.Join(a.options.Volume, "fettle", unfitFile) }
 
-// mark notes on the volume that the data directory can't be relied on; unmark that it can.
-func (a *Agent) mark() error { return replaceFile(a.markPath(), []byte("a rewind did not end\n")) }
-
-func (a *Agent) unmark() error {
-	if err := os.Remove(a.markPath()); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
+// mark notes on the volume that the data directory can't be relied on; unmark that it can. Both outlast a crash of the machine
+// when they return: the mark is on the disk before anything of the data is changed, and goes only once those data are gone, or
+// are whole on the disk. So a crash may leave a mark on data that are good, but never data that are not without one.
+func (a *Agent) mark() error {
+	return server.WriteFile(a.markPath(), []byte("a rewind did not end\n"))
 }
+
+func (a *Agent) unmark() error { return server.RemoveFile(a.markPath()) }
 
 // oneLine makes a text of one line of it.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
 const (
@@ -48,18 +48,20 @@ func (s *objectStore) Get() *databasev1alpha1.PostgreSQL {
 	return s.object
 }
 
-// Load reads what was kept on the volume; there may be nothing.
+// Load reads what was kept on the volume; there may be nothing. What can't be read counts as nothing, so that a damaged file
+// keeps no instance down: the API server has the object. It fails if what is there is of another PostgreSQL.
 func (s *objectStore) Load() error {
 	content, err := os.ReadFile(s.file)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("last known object: %w", err)
-	}
 	object := &databasev1alpha1.PostgreSQL{}
-	if err := json.Unmarshal(content, object); err != nil {
-		return fmt.Errorf("last known object in %s: %w", s.file, err)
+	if err == nil {
+		err = json.Unmarshal(content, object)
+	}
+	if err != nil {
+		s.log.Warn("the last known PostgreSQL object can't be read; waits for the API server", "file", s.file, "error", err.Error())
+		return nil
 	}
 	if object.Name != s.name {
 		return fmt.Errorf("last known object in %s is of %q, not of %q: the volume belongs to another PostgreSQL", s.file, object.Name, s.name)
@@ -132,7 +134,7 @@ func (s *objectStore) saw(object *databasev1alpha1.PostgreSQL) {
 	if s.valid(object) != nil {
 		return
 	}
-	if err := replaceFile(s.file, content); err != nil {
+	if err := server.WriteFile(s.file, content); err != nil {
 		s.log.Warn("keep the PostgreSQL object for a start without the API server", "error", err.Error())
 	}
 }
@@ -149,17 +151,6 @@ func trim(in *databasev1alpha1.PostgreSQL) *databasev1alpha1.PostgreSQL {
 		}
 	}
 	return out
-}
-
-// replaceFile writes a file that is whole at any time.
-func replaceFile(name string, content []byte) error {
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		return err
-	}
-	if err := os.WriteFile(name+".new", content, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(name+".new", name)
 }
 
 // sleep waits, or until the context ends.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
+	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
 // Folders of certificates, below Options.TLS and, as PostgreSQL reads them, below Options.Run.
@@ -87,7 +88,7 @@ func (t *tlsFiles) write(folder string, contents map[string][]byte) (changed boo
 		if bytes.Equal(present, content) {
 			continue
 		}
-		if err := replaceFile(path, content); err != nil {
+		if err := server.WriteFile(path, content); err != nil {
 			return changed, err
 		}
 		changed = true

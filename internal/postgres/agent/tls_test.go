@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
+	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
 // TestCertificatesThatNobodyWouldTake holds that they don't replace good ones, and are better than none.
@@ -29,7 +30,7 @@ func TestCertificatesThatNobodyWouldTake(t *testing.T) {
 	write := func(pair pki.Pair) {
 		for _, folder := range []string{folderServer, folderReplication} {
 			for name, content := range map[string][]byte{"tls.crt": pair.Certificate, "tls.key": pair.Key, "ca.crt": authority.Certificate} {
-				if err := replaceFile(filepath.Join(files.from, folder, name), content); err != nil {
+				if err := server.WriteFile(filepath.Join(files.from, folder, name), content); err != nil {
 					t.Fatal(err)
 				}
 			}
