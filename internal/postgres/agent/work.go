@@ -83,19 +83,28 @@ func (a *Agent) rewind(ctx context.Context, source string, render func() (bool, 
 	if err := a.mark(); err != nil {
 		return err
 	}
-	var err error
+	untouched, err := attempt(ctx, func() error { return a.server.Rewind(ctx, a.source(source), a.restore()) })
+	if err == nil || untouched {
+		return errors.Join(err, a.unmark())
+	}
+	return err
+}
+
+// attempt tries a rewind until it succeeds, a few times. untouched says that it failed without having changed anything: no try
+// got further than to the connection. The last one alone says nothing, as the source of an earlier one may have gone away in
+// the middle of it.
+func attempt(ctx context.Context, rewind func() error) (untouched bool, err error) {
+	untouched = true
 	for try := range rewindTries {
 		if try > 0 {
 			sleep(ctx, pause)
 		}
-		if err = a.server.Rewind(ctx, a.source(source), a.restore()); err == nil {
-			return a.unmark()
+		if err = rewind(); err == nil {
+			return false, nil
 		}
+		untouched = untouched && unreached.MatchString(err.Error())
 	}
-	if unreached.MatchString(err.Error()) {
-		return errors.Join(err, a.unmark())
-	}
-	return err
+	return untouched, err
 }
 
 // rewindable waits until the source has taken a checkpoint on its timeline.
