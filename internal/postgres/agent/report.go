@@ -153,8 +153,9 @@ func (a *Agent) unreadyReplica(in election.Input) string {
 	case a.streamed == 0 || in.Now-a.streamed > readyGap:
 		return "the replica follows no primary"
 	}
+	recent := in.Now - 3*a.config.Renew // as the election has it: a primary that is dead says nothing newer
 	for _, p := range in.Peers {
-		if p.State.Writable && p.State.Position.LSN > a.own.Position.LSN+readyLag {
+		if p.Sent >= recent && p.State.Writable && p.State.Position.LSN > a.own.Position.LSN+readyLag {
 			return "the replica is far behind the primary"
 		}
 	}
