@@ -68,6 +68,11 @@ func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 	if neverReady(pg) {
 		return firstReady(pg, seen)
 	}
+	return noPrimary(c)
+}
+
+// noPrimary tells of a primary that there was once.
+func noPrimary(c *cluster) verdict {
 	if !slices.ContainsFunc(c.instances, func(i instance) bool { return !i.fenced }) && len(c.instances) > 0 {
 		return no(databasev1alpha1.ReasonInstanceFenced, fmt.Sprintf("no instance takes writes: the annotation %s stops all of them; remove it to start them again",
 			databasev1alpha1.AnnotationFenced))
