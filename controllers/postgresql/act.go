@@ -121,6 +121,20 @@ func (in *inputs) untold(pg *databasev1alpha1.PostgreSQL) bool {
 	return in.wishesHash != "" && (in.wishesHash != pg.Status.DesiredHash || in.retell)
 }
 
+// answered takes over what became of the same wishes before, and reports whether they need not be told now.
+func (r *reconciler) answered(key client.ObjectKey, pg *databasev1alpha1.PostgreSQL, in *inputs, seen *observed) bool {
+	if refused, known := r.memory.refused(key, in.wishesHash); known {
+		seen.refused = refused
+		return true
+	}
+	if _, known := r.memory.told(key, in.wishesHash); known && !in.retell {
+		pg.Status.DesiredHash = in.wishesHash // the status that says so was held back
+		return true
+	}
+	seen.tellErr = r.late.err(key, in.wishesHash)
+	return seen.tellErr != nil
+}
+
 // tell has the primary make databases, roles and extensions, when they or the primary have changed.
 func (r *reconciler) tell(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, seen *observed) error {
 	primary := in.cluster.primary()
@@ -128,15 +142,7 @@ func (r *reconciler) tell(ctx context.Context, pg *databasev1alpha1.PostgreSQL, 
 		return nil
 	}
 	key := client.ObjectKeyFromObject(pg)
-	if refused, known := r.memory.refused(key, in.wishesHash); known {
-		seen.refused = refused
-		return nil
-	}
-	if _, known := r.memory.told(key, in.wishesHash); known && !in.retell {
-		pg.Status.DesiredHash = in.wishesHash // the status that says so was held back
-		return nil
-	}
-	if seen.tellErr = r.late.err(key, in.wishesHash); seen.tellErr != nil {
+	if r.answered(key, pg, in, seen) {
 		return nil
 	}
 	if err := r.userPasswords(ctx, pg, in); err != nil {
