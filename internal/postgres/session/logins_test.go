@@ -138,13 +138,13 @@ func TestSyncLogins(t *testing.T) {
 		{`ALTER ROLE myapp SET role TO other`, `role=other search_path=""`, []string{"changed login fettle_login_myapp"}},
 	} {
 		exec(t, admin, step.change)
-		since := len(i.Log.String())
+		since := logged(t, i, admin)
 		changes, err := c.SyncLogins(ctx)
 		must(t, err)
 		if diff := cmp.Diff(step.changes, changes); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", step.change, diff)
 		}
-		silent(t, i, since, step.changes)
+		silent(t, i, admin, since, step.changes)
 		if got := value(t, admin, noted); got != step.want {
 			t.Errorf("%s: %s", step.change, got)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 	"github.com/fettle-dev/fettle/internal/postgres/scram"
@@ -80,13 +81,13 @@ FROM pg_roles WHERE rolname IN ('app', 'group', '` + strings.ReplaceAll(odd, "'"
 			odd + " f t f t t f f 5\napp f f f f t f f -1\ngroup f t f f f f f -1"},
 	}
 	for _, step := range steps {
-		since := len(i.Log.String())
+		since := logged(t, i, conn)
 		changes, err := c.EnsureRoles(ctx, step.roles)
 		must(t, err)
 		if diff := cmp.Diff(step.changes, changes); diff != "" {
 			t.Errorf("%s: -want +got\n%s", step.name, diff)
 		}
-		silent(t, i, since, step.changes)
+		silent(t, i, conn, since, step.changes)
 		want := strings.Split(step.want, "\n")
 		if diff := cmp.Diff(want, strings.Split(value(t, conn, describe), "\n")); diff != "" {
 			t.Errorf("%s: -want +got\n%s", step.name, diff)
@@ -107,9 +108,9 @@ FROM pg_roles WHERE rolname IN ('app', 'group', '` + strings.ReplaceAll(odd, "'"
 }
 
 // silent says whether statements were sent although nothing differed.
-func silent(t *testing.T, i *testpg.Instance, since int, changes []string) {
+func silent(t *testing.T, i *testpg.Instance, conn *pgx.Conn, since int, changes []string) {
 	t.Helper()
-	if got := writes(i, since); changes == nil && got != nil {
+	if got := writes(t, i, conn, since); changes == nil && got != nil {
 		t.Errorf("nothing differs, and it sent %q", got)
 	}
 }
@@ -173,13 +174,13 @@ FROM pg_database WHERE datname LIKE 'shop%'`
 		{"owner left alone", []session.Database{{Name: odd}}, nil, `shop|app|LATIN1, ` + odd + `|app|UTF8`},
 	}
 	for _, step := range steps {
-		since := len(i.Log.String())
+		since := logged(t, i, conn)
 		changes, err := c.EnsureDatabases(ctx, step.wanted)
 		must(t, err)
 		if diff := cmp.Diff(step.changes, changes); diff != "" {
 			t.Errorf("%s: -want +got\n%s", step.name, diff)
 		}
-		silent(t, i, since, step.changes)
+		silent(t, i, conn, since, step.changes)
 		if got := value(t, conn, describe); got != step.want {
 			t.Errorf("%s: %s", step.name, got)
 		}

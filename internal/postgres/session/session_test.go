@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strconv"
@@ -53,10 +54,26 @@ func value(t *testing.T, conn *pgx.Conn, query string) string {
 	return text
 }
 
+// logged is how much the server has logged so far, once all of it has come through the pipe. It logs all statements: one that is
+// sent now comes after those before, whoever sent them.
+func logged(t *testing.T, i *testpg.Instance, conn *pgx.Conn) int {
+	t.Helper()
+	mark := rand.Text()
+	exec(t, conn, "SELECT '"+mark+"'")
+	for begin := time.Now(); !strings.Contains(i.Log.String(), mark); time.Sleep(time.Millisecond) {
+		if time.Since(begin) > time.Minute {
+			t.Fatal("the server does not log a statement")
+		}
+	}
+	return len(i.Log.String())
+}
+
 // writes are the statements that the server logged, but those that only look.
-func writes(i *testpg.Instance, since int) []string {
+func writes(t *testing.T, i *testpg.Instance, conn *pgx.Conn, since int) []string {
+	t.Helper()
+	end := logged(t, i, conn)
 	var found []string
-	for line := range strings.Lines(i.Log.String()[since:]) {
+	for line := range strings.Lines(i.Log.String()[since:end]) {
 		_, statement, logged := strings.Cut(line, "LOG:  statement: ")
 		if !logged {
 			_, statement, logged = strings.Cut(line, "LOG:  execute ")
@@ -88,12 +105,12 @@ func TestHeartbeat(t *testing.T) {
 		t.Error("a heartbeat without its table")
 	}
 	must(t, c.Prepare(ctx))
-	since := len(i.Log.String())
+	conn := superuser(t, i, "postgres")
+	since := logged(t, i, conn)
 	must(t, c.Prepare(ctx))
-	if got := writes(i, since); got != nil {
+	if got := writes(t, i, conn, since); got != nil {
 		t.Errorf("Prepare wrote again: %q", got)
 	}
-	conn := superuser(t, i, "postgres")
 	for range 3 {
 		before := value(t, conn, "SELECT pg_current_wal_flush_lsn()::text")
 		must(t, c.Heartbeat(ctx))
