@@ -104,6 +104,10 @@ verify: ## Regenerate everything and fail on a difference
 test: ## Run all tests that need no cluster (an API server and etcd of their own included)
 	@hack/test.sh
 
+.PHONY: race
+race: ## Run the tests of what runs at the same time with Go's race detector (PACKAGES=... for some; needs gcc)
+	@hack/test.sh race $(PACKAGES)
+
 .PHONY: e2e
 e2e: ## Run the end-to-end tests on the cluster, with Fettle installed by OLM
 	@hack/e2e.sh

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs every test that needs no cluster: unit tests, golden files, behaviour tests on an API server and etcd of their
 # own, faults, alerts in the hands of Prometheus, the tests of hack/, and the mutants. Logs are kept in dist/logs.
+# With the arguments `race [PACKAGE...]`: with Go's race detector, what of it runs at the same time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 mkdir -p dist/logs
@@ -15,9 +16,27 @@ suite() {
   echo "--- $name: $((SECONDS - started)) s"
 }
 
+# finish says how it went.
+finish() {
+  if [ -n "$failed" ]; then
+    echo "FAILED:$failed (logs in dist/logs)"
+    exit 1
+  fi
+  echo "All tests passed in $SECONDS s; logs in dist/logs."
+}
+
 KUBEBUILDER_ASSETS=$(hack/tools/bin kubernetes)
 export KUBEBUILDER_ASSETS
 hack/postgres.sh
+if [ "${1:-}" = race ]; then
+  shift
+  [ $# -gt 0 ] || set -- ./internal/... ./controllers/... ./test/ledger ./test/postgres
+  export CGO_ENABLED=1 # the detector is written in C
+  # The agents of test/postgres are processes of the same program: a race in one of them fails its test.
+  suite race go test -race -p 1 -count=1 -timeout 60m -parallel 4 "$@"
+  finish
+  exit
+fi
 # The end-to-end tests and the benchmarks have targets of their own: make e2e, make bench.
 packages=$(go list ./... | grep -vE '/test/((e2e|postgres)$|(bench|mutants)(/|$))')
 
@@ -30,8 +49,4 @@ suite test-alerts go -C test/alerts test -count=1 -timeout 10m ./...
 suite test-hack go -C hack test -count=1 -timeout 15m ./...
 suite mutants go run ./test/mutants
 
-if [ -n "$failed" ]; then
-  echo "FAILED:$failed (logs in dist/logs)"
-  exit 1
-fi
-echo "All tests passed in $SECONDS s; logs in dist/logs."
+finish
