@@ -19,14 +19,19 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/agent"
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
+	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
 // createObjects makes the PostgreSQL, its Lease and pods, and the agents' role.
 func (c *cluster) createObjects(replicas int, change func(*databasev1alpha1.PostgreSQL)) {
 	c.t.Helper()
+	installed, err := server.FindBinaries(c.t.Context(), 0) // as the agents do
+	if err != nil {
+		c.t.Fatal(err)
+	}
 	pg := &databasev1alpha1.PostgreSQL{}
 	pg.Name, pg.Namespace = name, c.namespace
-	pg.Spec.Version, pg.Spec.Replicas = "15", new(int32(replicas))
+	pg.Spec.Version, pg.Spec.Replicas = strconv.Itoa(installed.Major), new(int32(replicas))
 	pg.Spec.Storage.Set(1 << 30)
 	pg.Spec.PgHBA = []databasev1alpha1.PostgreSQLHBARule{{Method: "cert", Roles: []databasev1alpha1.Identifier{"ledger"}}}
 	if change != nil {
