@@ -151,7 +151,7 @@ func (r *reconciler) tell(ctx context.Context, pg *databasev1alpha1.PostgreSQL, 
 	if seen.secretMissing = in.secretMissing; seen.secretMissing != "" {
 		return nil
 	}
-	d, err := wishes(pg, in.passwords)
+	d, err := wishes(pg, in.passwords, in.certificates.salt)
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,6 @@ func (r *reconciler) tell(ctx context.Context, pg *databasev1alpha1.PostgreSQL, 
 		r.memory.refuse(key, in.wishesHash, seen.refused)
 		return nil
 	}
-	r.memory.tell(key, in.wishesHash, result.Inserted)
-	pg.Status.DesiredHash = in.wishesHash
+	r.note(pg, in, result)
 	return nil
 }

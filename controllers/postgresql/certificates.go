@@ -12,6 +12,7 @@ import (
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
+	"github.com/fettle-dev/fettle/internal/postgres/scram"
 )
 
 const keyAuthority = "ca.crt"
@@ -86,6 +87,14 @@ func (c *certificates) seal(s *corev1.Secret) string {
 	mac := hmac.New(sha256.New, c.authority.Key)
 	_, _ = mac.Write([]byte(hashOf(s.Data)))
 	return hex.EncodeToString(mac.Sum(nil)[:8])
+}
+
+// salt is that of a login's verifier. It is known to the authority alone until the server shows it, which it does to whoever
+// tries to log in: it is of the login and not of its password. That it stays the same has the server see that a password has.
+func (c *certificates) salt(login string) []byte {
+	mac := hmac.New(sha256.New, c.authority.Key)
+	_, _ = mac.Write([]byte("salt of " + login))
+	return mac.Sum(nil)[:scram.SaltSize]
 }
 
 func due(pair pki.Pair, authority *pki.Authority, name string, hosts []string, now time.Time) bool {

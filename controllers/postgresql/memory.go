@@ -32,6 +32,7 @@ type memory struct {
 	done map[types.NamespacedName]map[string]time.Time
 	no   map[types.NamespacedName]refusal
 	yes  map[types.NamespacedName]telling
+	like map[types.NamespacedName]likeness
 }
 
 // telling is when the primary was told of wishes with a hash, and where its log ended then.
@@ -41,6 +42,9 @@ type telling struct {
 	inserted wal.LSN
 }
 
+// likeness is a hash of wishes that changed nothing where those with the hash in status had been told.
+type likeness struct{ hash, recorded string }
+
 // refusal is what PostgreSQL said to wishes with a hash.
 type refusal struct {
 	hash, message string
@@ -48,7 +52,10 @@ type refusal struct {
 }
 
 func newMemory(c clock.PassiveClock) *memory {
-	return &memory{clock: c, done: map[types.NamespacedName]map[string]time.Time{}, no: map[types.NamespacedName]refusal{}, yes: map[types.NamespacedName]telling{}}
+	return &memory{
+		clock: c, done: map[types.NamespacedName]map[string]time.Time{}, no: map[types.NamespacedName]refusal{},
+		yes: map[types.NamespacedName]telling{}, like: map[types.NamespacedName]likeness{},
+	}
 }
 
 // due reports whether what was not done for the time again, and notes that it is done now. It forgets what else was done.
@@ -108,6 +115,23 @@ func (m *memory) told(key types.NamespacedName, hash string) (telling, bool) {
 	return t, t.hash == hash
 }
 
+// alike notes that wishes with a hash ask for no more than those which status says were told.
+func (m *memory) alike(key types.NamespacedName, hash, recorded string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.like[key] = likeness{hash, recorded}
+}
+
+// settled is what status says was told where that is known to be alike, else the hash itself.
+func (m *memory) settled(key types.NamespacedName, hash, recorded string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.like[key] == (likeness{hash, recorded}) {
+		return recorded
+	}
+	return hash
+}
+
 // forget drops what is known of a PostgreSQL that is gone.
 func (m *memory) forget(key types.NamespacedName) {
 	m.mu.Lock()
@@ -115,4 +139,5 @@ func (m *memory) forget(key types.NamespacedName) {
 	delete(m.done, key)
 	delete(m.no, key)
 	delete(m.yes, key)
+	delete(m.like, key)
 }

@@ -212,7 +212,7 @@ func (r *reconciler) passwords(ctx context.Context, pg *databasev1alpha1.Postgre
 		in.rotating = in.rotating || len(lives[i].Data[keyNext]) > 0
 	}
 	if primary := in.cluster.primary(); primary != nil && complete {
-		in.wishesHash = wishesHash(pg, in.passwords, primary.pod)
+		in.wishesHash = r.memory.settled(client.ObjectKeyFromObject(pg), wishesHash(pg, in.passwords, primary.pod), pg.Status.DesiredHash)
 	}
 	return in.load(lives, r.known(pg, in))
 }

@@ -284,7 +284,7 @@ func TestTold(t *testing.T) {
 	pg.Spec.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "own"}, {Name: "group", Login: new(false)}, {Name: "fresh"}}
 	d, err := wishes(pg, map[string]password{
 		"app": {value: "a", second: "b"}, "own": {value: "c", own: true}, "group": {value: "d"}, "fresh": {second: "e"},
-	})
+	}, signed(t).salt)
 	if err != nil {
 		t.Fatal(err)
 	}

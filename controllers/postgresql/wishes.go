@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/config"
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/internal/postgres/scram"
 )
@@ -20,17 +19,17 @@ type password struct {
 	own bool
 }
 
-// wishes are the roles, databases and extensions that the primary should have. Verifiers are made with a new salt each
-// time, so two results differ; see wishesHash for what tells whether anything has changed.
-func wishes(pg *databasev1alpha1.PostgreSQL, passwords map[string]password) (peer.Desired, error) {
+// wishes are the roles, databases and extensions that the primary should have. salt is that of a login's verifier: with the
+// same ones, the same passwords make the same wishes.
+func wishes(pg *databasev1alpha1.PostgreSQL, passwords map[string]password, salt func(login string) []byte) (peer.Desired, error) {
 	var d peer.Desired
 	add := func(role peer.DesiredRole) error {
 		role.Second = &peer.DesiredLogin{}
 		if p, ok := passwords[role.Name]; ok && role.Login {
 			role.Second.Allowed = !p.own
 			var errs [2]error
-			role.Verifier, errs[0] = verifier(p.value)
-			role.Second.Verifier, errs[1] = verifier(p.second)
+			role.Verifier, errs[0] = verifier(p.value, salt(role.Name))
+			role.Second.Verifier, errs[1] = verifier(p.second, salt(config.SecondLogin(role.Name)))
 			if err := errors.Join(errs[:]...); err != nil {
 				return fmt.Errorf("password of role %s: %w", role.Name, err)
 			}
@@ -66,11 +65,11 @@ func wishes(pg *databasev1alpha1.PostgreSQL, passwords map[string]password) (pee
 }
 
 // verifier of a password; "" for none.
-func verifier(password string) (string, error) {
+func verifier(password string, salt []byte) (string, error) {
 	if password == "" {
 		return "", nil
 	}
-	return scram.Verifier(password)
+	return scram.Salted(password, salt)
 }
 
 // limit is nil where there is none.
@@ -87,16 +86,6 @@ func extensions(names []databasev1alpha1.Extension) []peer.DesiredExtension {
 		out = append(out, peer.DesiredExtension{Name: string(name)})
 	}
 	return out
-}
-
-// wishesHash changes with all that wishes depend on, and with the primary: a new one may lack what the last one was told.
-// Of passwords it has the version of their Secrets alone, since status shows it.
-func wishesHash(pg *databasev1alpha1.PostgreSQL, passwords map[string]password, primary *corev1.Pod) string {
-	versions := map[string]string{}
-	for role, p := range passwords {
-		versions[role] = p.version
-	}
-	return hashOf([]any{pg.Spec.DatabaseName, pg.Spec.Extensions, pg.Spec.Databases, pg.Spec.Roles, versions, primary.UID})
 }
 
 // refusals are what PostgreSQL did not accept, in a sentence for each.

@@ -14,10 +14,12 @@ import (
 	"strings"
 )
 
+// SaltSize is how many bytes a salt has: as many as PostgreSQL's own.
+const SaltSize = 16
+
 const (
-	// iterations and saltSize are those of PostgreSQL.
+	// iterations are those of PostgreSQL.
 	iterations = 4096
-	saltSize   = 16
 	// maxIterations bounds the work that a verifier can ask of Matches.
 	maxIterations = 1_000_000
 	// maxPassword is how long a password can be for libpq.
@@ -27,6 +29,19 @@ const (
 
 // Verifier makes a SCRAM-SHA-256 verifier of a password, with a new salt, in the form of pg_authid.rolpassword (RFC 5803).
 func Verifier(password string) (string, error) {
+	salt := make([]byte, SaltSize)
+	if _, err := rand.Read(salt); err != nil {
+		return "", fmt.Errorf("make a salt: %w", err)
+	}
+	return Salted(password, salt)
+}
+
+// Salted is Verifier with a salt of SaltSize bytes: the same password and salt make the same verifier. Servers show the salt to
+// whoever tries to log in, so it must say nothing of the password, and be of one login of one server.
+func Salted(password string, salt []byte) (string, error) {
+	if len(salt) != SaltSize {
+		return "", fmt.Errorf("the salt has %d bytes: it must have %d", len(salt), SaltSize)
+	}
 	if password == "" {
 		return "", errors.New("the password is empty")
 	}
@@ -35,10 +50,6 @@ func Verifier(password string) (string, error) {
 	}
 	if strings.ContainsRune(password, 0) {
 		return "", errors.New("the password has a zero byte")
-	}
-	salt := make([]byte, saltSize)
-	if _, err := rand.Read(salt); err != nil {
-		return "", fmt.Errorf("make a salt: %w", err)
 	}
 	return verifier(password, salt, iterations)
 }

@@ -65,6 +65,24 @@ func TestMatches(t *testing.T) {
 	}
 }
 
+// TestSalted holds that a verifier with a given salt is the same each time, and of that password alone.
+func TestSalted(t *testing.T) {
+	salt := []byte("0123456789abcdef")
+	stored, err := Salted("secret", salt)
+	must(t, err)
+	if again, err := Salted("secret", salt); err != nil || again != stored {
+		t.Errorf("the same password and salt make another verifier: %v", err)
+	}
+	if other, err := Salted("Secret", salt); err != nil || other == stored || !Matches(stored, "secret") {
+		t.Errorf("another password makes the same verifier: %v", err)
+	}
+	for _, size := range []int{0, SaltSize - 1, SaltSize + 1} {
+		if _, err := Salted("secret", make([]byte, size)); err == nil {
+			t.Errorf("a salt of %d bytes is taken", size)
+		}
+	}
+}
+
 func TestGenerate(t *testing.T) {
 	seen, used := map[string]bool{}, map[rune]bool{}
 	for range 1000 {

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"reflect"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -157,7 +158,7 @@ func (p *Plane) handler(key types.NamespacedName, pod string, uid types.UID) htt
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		result := p.take(wish)
+		result := p.take(key, wish)
 		if p.fulfil() != nil {
 			var err error
 			if result, err = p.fulfil()(r.Context(), wish); err != nil {
@@ -204,12 +205,21 @@ func (p *Plane) fulfil() func(context.Context, peer.Desired) (peer.Result, error
 	return p.Fulfil
 }
 
-func (p *Plane) take(wish peer.Desired) (result peer.Result) {
+// take notes what a primary is told. A role that is not refused is as it was told last.
+func (p *Plane) take(key types.NamespacedName, wish peer.Desired) (result peer.Result) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.Told = append(p.Told, wish)
+	if p.roles[key] == nil {
+		p.roles[key] = map[string]peer.DesiredRole{}
+	}
 	for _, role := range wish.Roles {
-		result.Items = append(result.Items, peer.Item{Kind: peer.KindRole, Name: role.Name, Error: p.Refuse[role.Name]})
+		item := peer.Item{Kind: peer.KindRole, Name: role.Name, Error: p.Refuse[role.Name]}
+		if item.Error == "" {
+			item.Changed = !reflect.DeepEqual(p.roles[key][role.Name], role)
+			p.roles[key][role.Name] = role
+		}
+		result.Items = append(result.Items, item)
 	}
 	return result
 }

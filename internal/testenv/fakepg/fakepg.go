@@ -79,6 +79,7 @@ type Plane struct {
 	agents map[types.UID]*agent
 	began  map[types.UID]time.Time            // when a pod was seen first, or its server was restarted
 	uids   map[types.NamespacedName]types.UID // of the pods
+	roles  map[types.NamespacedName]map[string]peer.DesiredRole
 }
 
 // Start serves until ctx ends. The caller's identity needs all rights.
@@ -119,6 +120,7 @@ func newPlane(options Options, seen cache.Cache, writer client.Client) *Plane {
 		Nodes: map[string]string{}, Pending: map[string][]string{}, Used: map[string]int{}, Status: map[string]func(*peer.Status){}, Refuse: map[string]string{}, Timeline: 1,
 		options: options, cache: seen, client: writer, queue: workqueue.NewTypedRateLimitingQueue(limiter),
 		agents: map[types.UID]*agent{}, began: map[types.UID]time.Time{}, uids: map[types.NamespacedName]types.UID{},
+		roles: map[types.NamespacedName]map[string]peer.DesiredRole{},
 	}
 }
 
