@@ -180,7 +180,7 @@ func (w *tellingWorld) step() {
 // TestTouchesAreNotWritten runs changes and touches of a user's Secret, with crashes at each step, stale reads and failovers.
 // It holds that the primary has what is wished in the end, and that a touch after that is told once and written nowhere.
 func TestTouchesAreNotWritten(t *testing.T) {
-	for seed := range uint64(3000) {
+	for seed := range uint64(1000) {
 		pg := wanting(1)
 		pg.Spec.Roles = []databasev1alpha1.PostgreSQLRole{
 			{Name: "reader", ConnectionLimit: new(int32(1)), PasswordSecret: &fettlev1.LocalReference{Name: "reader"}},
