@@ -15,7 +15,7 @@ func TestFilesSurviveACrash(t *testing.T) {
 	folder := filepath.Join(volume, "fettle")
 	path := filepath.Join(folder, "unfit")
 	var synced []string
-	real := syncFile
+	before := syncFile
 	syncFile = func(f *os.File) error {
 		content, err := os.ReadFile(path)
 		state := string(content)
@@ -27,9 +27,9 @@ func TestFilesSurviveACrash(t *testing.T) {
 			return err
 		}
 		synced = append(synced, name+" with "+state)
-		return real(f)
+		return before(f)
 	}
-	t.Cleanup(func() { syncFile = real })
+	t.Cleanup(func() { syncFile = before })
 	for _, c := range []struct {
 		name string
 		do   func() error
