@@ -141,7 +141,9 @@ func (p *peers) ask(ctx context.Context, m *member) {
 	before := m.answer
 	if err == nil {
 		m.answer = peerAnswer{Status: status, At: sent}
-		m.answer.Election.Name, m.answer.Election.UID = status.Pod, status.PodUID
+		if m.answer.Election.Name != "" {
+			m.answer.Election.Name, m.answer.Election.UID = status.Pod, status.PodUID
+		}
 	} else {
 		m.answer.Err = err
 	}

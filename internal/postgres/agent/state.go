@@ -118,11 +118,12 @@ func (p *periodic) due(at time.Duration) bool {
 // over notes that it ended, and when it is due again.
 func (p *periodic) over(next time.Duration) { p.running, p.next = false, next }
 
-// input is what the election decides by.
+// input is what the election decides by. An agent that has not looked at its data yet tells nothing of them: it is as one that does
+// not answer, or its silence about them would pass for an empty volume, and another could make an empty database beside it.
 func (a *Agent) input(at time.Duration) election.Input {
 	answers := map[string]election.Answer{}
 	for ordinal, answer := range a.peers.Answers() {
-		if answer.At > 0 {
+		if answer.At > 0 && answer.Election.Name != "" {
 			answers[peer.Pod(a.options.Cluster, ordinal)] = election.Answer{Sent: answer.At, State: answer.Election}
 		}
 	}
