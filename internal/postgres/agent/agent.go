@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -273,9 +274,21 @@ func (a *Agent) note(d election.Decision, at time.Duration) {
 	}
 	a.noted = text
 	switch d.Action.(type) {
-	case election.Wait, election.Renew:
+	case election.Wait:
+		a.log.Log(a.life, a.worth(d.Reason), "decision", "action", fmt.Sprintf("%T", d.Action), "reason", d.Reason)
+	case election.Renew:
 		a.log.Debug("decision", "action", fmt.Sprintf("%T", d.Action), "reason", d.Reason)
 	default:
+		a.waits = nil
 		a.log.Info("decision", "action", fmt.Sprintf("%T%+v", d.Action, d.Action), "reason", d.Reason)
 	}
+}
+
+// worth is how much a reason to wait is worth telling: a primary has the same two or three of them at each renewal.
+func (a *Agent) worth(reason string) slog.Level {
+	if slices.Contains(a.waits, reason) {
+		return slog.LevelDebug
+	}
+	a.waits = append(a.waits[max(0, len(a.waits)-3):], reason)
+	return slog.LevelInfo
 }

@@ -24,6 +24,8 @@ type state struct {
 	stopping bool
 	version  string
 	noted    string
+	// waits are the last reasons to wait that were logged since something was done.
+	waits []string
 
 	// spec is the object that config was made of, configError why the newest one is not in effect.
 	spec        *databasev1alpha1.PostgreSQL
