@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
@@ -106,31 +105,5 @@ func TestOrigin(t *testing.T) {
 	a.obstructed(&server.ObstacleError{Kind: server.TooLarge, What: "too large", Costly: true})
 	if a.rest < before+costlyPause {
 		t.Errorf("a costly try is repeated after %s", a.rest-before)
-	}
-}
-
-// TestNote holds that what is tried again only later does not fill the log, though the Lease is renewed meanwhile.
-func TestNote(t *testing.T) {
-	var text strings.Builder
-	a := &Agent{log: slog.New(slog.NewTextHandler(&text, nil))}
-	decide := func(at time.Duration, want int) {
-		t.Helper()
-		a.note(election.Decision{Action: election.InitDB{}, Reason: "makes a new cluster"}, at)
-		a.note(election.Decision{Action: election.Renew{}, Reason: "renews the Lease"}, at)
-		a.note(election.Decision{Action: election.Wait{}, Reason: "waits for a write of the Lease"}, at)
-		if lines := strings.Count(text.String(), "\n"); lines != want {
-			t.Errorf("at %s: %d lines, want %d:\n%s", at, lines, want, text.String())
-		}
-	}
-	decide(time.Second, 1)
-	a.rest = time.Minute
-	decide(2*time.Second, 1)
-	decide(4*time.Second, 1)
-	decide(time.Minute, 2)
-	a.task = &task{}
-	decide(2*time.Minute, 2)
-	a.note(election.Decision{Action: election.Stop{}, Reason: "stops at once"}, 2*time.Minute)
-	if !strings.Contains(text.String(), "stops at once") {
-		t.Error("a stop, which waits for no task, is not in the log")
 	}
 }

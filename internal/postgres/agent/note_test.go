@@ -1,18 +1,18 @@
 package agent
 
 import (
-	"bytes"
 	"log/slog"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 )
 
 // TestDecisionsAreLogged holds that each reason to wait is told once, and again after something was done.
 func TestDecisionsAreLogged(t *testing.T) {
-	var text bytes.Buffer
+	var text strings.Builder
 	a := &Agent{log: slog.New(slog.NewTextHandler(&text, nil)), life: t.Context()}
 	renewals := func(reason string) {
 		for range 5 {
@@ -32,5 +32,31 @@ func TestDecisionsAreLogged(t *testing.T) {
 	}
 	if got, want := strings.Join(got, ", "), "a write, serves, no switchover, promotes, a write, serves"; got != want {
 		t.Errorf("logged: %s\nwant:   %s", got, want)
+	}
+}
+
+// TestNote holds that what is tried again only later does not fill the log, though the Lease is renewed meanwhile.
+func TestNote(t *testing.T) {
+	var text strings.Builder
+	a := &Agent{log: slog.New(slog.NewTextHandler(&text, nil)), life: t.Context()}
+	decide := func(at time.Duration, want int) {
+		t.Helper()
+		a.note(election.Decision{Action: election.InitDB{}, Reason: "makes a new cluster"}, at)
+		a.note(election.Decision{Action: election.Renew{}, Reason: "renews the Lease"}, at)
+		a.note(election.Decision{Action: election.Wait{}, Reason: "waits for a write of the Lease"}, at)
+		if lines := strings.Count(text.String(), "makes a new cluster"); lines != want {
+			t.Errorf("at %s: %d lines of it, want %d:\n%s", at, lines, want, text.String())
+		}
+	}
+	decide(time.Second, 1)
+	a.rest = time.Minute
+	decide(2*time.Second, 1)
+	decide(4*time.Second, 1)
+	decide(time.Minute, 2)
+	a.task = &task{}
+	decide(2*time.Minute, 2)
+	a.note(election.Decision{Action: election.Stop{}, Reason: "stops at once"}, 2*time.Minute)
+	if !strings.Contains(text.String(), "stops at once") {
+		t.Error("a stop, which waits for no task, is not in the log")
 	}
 }
