@@ -55,6 +55,7 @@ func (a *Agent) observe(at time.Duration) {
 	}
 	if a.own.Role != election.Primary {
 		a.followAddress()
+		a.bridge(at)
 		if a.chores.due(at) {
 			go a.tidy()
 		}

@@ -93,7 +93,7 @@ type ops struct {
 	// lease is a read or write of the Lease.
 	lease *leaseOp
 	// The rest is asked at intervals.
-	sampling, heartbeat, chores, measuring periodic
+	sampling, heartbeat, chores, measuring, bridging periodic
 }
 
 // task is an action that runs.
