@@ -68,6 +68,9 @@ func (i *instance) leadsByExample() bool {
 type cluster struct {
 	set       *k8sappsv1.StatefulSet // nil while there is none
 	instances []instance
+	// unseen is true until the controller of StatefulSets has seen the present template: a pod that is deleted before may be made
+	// anew from the last one.
+	unseen bool
 	// left are the names of claims that no instance uses: of those that were taken away, or of a former PostgreSQL of this name.
 	left []string
 }
@@ -167,7 +170,7 @@ func assemble(
 	pg *databasev1alpha1.PostgreSQL, set *k8sappsv1.StatefulSet, pods []corev1.Pod, claims []corev1.PersistentVolumeClaim,
 	statuses map[string]peer.Status, revision string,
 ) cluster {
-	c := cluster{set: set}
+	c := cluster{set: set, unseen: unseen(set, revision)}
 	count, isFenced := c.size(), fencedPods(pg)
 	if !pg.Spec.Hibernated {
 		count = max(count, replicas(pg))
@@ -199,6 +202,11 @@ func assemble(
 // fresh is true while there is nothing that could hold data.
 func (c *cluster) fresh() bool {
 	return len(c.left) == 0 && !slices.ContainsFunc(c.instances, func(i instance) bool { return i.claim != nil || i.pod != nil })
+}
+
+func unseen(set *k8sappsv1.StatefulSet, revision string) bool {
+	return set != nil && revision != "" &&
+		(set.Spec.Template.Annotations[annotationRevision] != revision || set.Status.ObservedGeneration < set.Generation)
 }
 
 // learn notes what its pod and its agent tell.

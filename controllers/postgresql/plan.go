@@ -54,6 +54,14 @@ func switchover(to *instance, why string) step {
 // next decides how many instances the StatefulSet should have now, and the one step to take. It never promotes: who is
 // primary is decided by the agents, among those that are ready when the present one has stopped.
 func next(pg *databasev1alpha1.PostgreSQL, c *cluster) (count int, s step) {
+	count, s = soonest(pg, c)
+	if s.verb == stepReplace && c.unseen {
+		return count, wait(databasev1alpha1.ReasonUpdating, "the update goes on when Kubernetes has seen the new template of the StatefulSet")
+	}
+	return count, s
+}
+
+func soonest(pg *databasev1alpha1.PostgreSQL, c *cluster) (count int, s step) {
 	count, s = scale(pg, c)
 	if pg.Spec.Hibernated {
 		return count, s

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"testing"
 
+	k8sappsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
@@ -75,5 +77,38 @@ func TestRevisionIsOfThePod(t *testing.T) {
 	restarted.Annotations = map[string]string{databasev1alpha1.AnnotationRestart: "now"}
 	if same("the annotation that asks for a restart", restarted, testAgent) {
 		t.Error("the annotation that asks for a restart is not in the pod")
+	}
+}
+
+// TestTemplateIsSeen holds that no pod is replaced before it would be made from the present template.
+func TestTemplateIsSeen(t *testing.T) {
+	set := func(revision string, generation, observed int64) *k8sappsv1.StatefulSet {
+		set := &k8sappsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Generation: generation}}
+		set.Spec.Template.Annotations = map[string]string{annotationRevision: revision}
+		set.Status.ObservedGeneration = observed
+		return set
+	}
+	for name, c := range map[string]struct {
+		set  *k8sappsv1.StatefulSet
+		want bool
+	}{
+		"there is none":              {nil, false},
+		"the template is an old one": {set("old", 1, 1), true},
+		"the new one is not seen":    {set("new", 2, 1), true},
+		"the new one is seen":        {set("new", 2, 2), false},
+	} {
+		if got := unseen(c.set, "new"); got != c.want {
+			t.Errorf("%s: unseen is %v", name, got)
+		}
+	}
+	late := picture(3, "P R! R")
+	late.unseen = true
+	if got := said(wanting(3), late); got != "3 (Updating)" {
+		t.Errorf("while the template is not seen: %s", got)
+	}
+	late = picture(3, "P? R R")
+	late.unseen = true
+	if got := said(wanting(3), late); got != "3 Switchover pg-1 (Switchover)" {
+		t.Errorf("what needs no new pod, while the template is not seen: %s", got)
 	}
 }

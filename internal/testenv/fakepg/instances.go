@@ -68,6 +68,9 @@ func (p *Plane) sync(ctx context.Context, key types.NamespacedName) error {
 	if w.set.DeletionTimestamp != nil {
 		return p.orphan(ctx, w)
 	}
+	if err := p.seen(ctx, w.set); err != nil {
+		return err
+	}
 	for name, pod := range w.pods {
 		if ordinal, _ := peer.Ordinal(key.Name, name); ordinal >= int(*w.set.Spec.Replicas) {
 			if err := p.client.Delete(ctx, pod, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
@@ -82,6 +85,15 @@ func (p *Plane) sync(ctx context.Context, key types.NamespacedName) error {
 		}
 	}
 	return p.elect(ctx, w)
+}
+
+// seen tells that this generation of the StatefulSet is known.
+func (p *Plane) seen(ctx context.Context, set *k8sappsv1.StatefulSet) error {
+	if set.Status.ObservedGeneration == set.Generation {
+		return nil
+	}
+	set.Status.ObservedGeneration = set.Generation
+	return client.IgnoreNotFound(p.client.Status().Update(ctx, set))
 }
 
 func (p *Plane) syncInstance(ctx context.Context, w *world, name string) error {
