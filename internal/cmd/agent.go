@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -19,14 +18,6 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/agent"
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
-)
-
-const (
-	// agentMemory is what the Go runtime of the agent is told to stay within, in bytes; the rest of the pod is PostgreSQL's.
-	agentMemory = 32 << 20
-	// agentGarbage is how much the heap grows between two collections, in percent: there is little to collect, and what is
-	// not used by the agent is PostgreSQL's.
-	agentGarbage = 30
 )
 
 // agentOptions are the flags of the agent. What names the instance comes from the environment of its pod.
@@ -83,8 +74,6 @@ func (o *agentOptions) run(c *cobra.Command) error {
 	if o.Kube, err = ctrl.GetConfig(); err != nil {
 		return fmt.Errorf("find a cluster (KUBECONFIG or the pod's ServiceAccount): %w", err)
 	}
-	debug.SetMemoryLimit(agentMemory)
-	debug.SetGCPercent(agentGarbage)
 	life, end := context.WithCancel(context.WithoutCancel(c.Context()))
 	defer end()
 	go func() {

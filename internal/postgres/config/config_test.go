@@ -147,13 +147,18 @@ func TestSlotNames(t *testing.T) {
 // TestConnInfo has libpq's own form: values in quotes, with quotes and backslashes escaped.
 func TestConnInfo(t *testing.T) {
 	u := &Upstream{Host: "::1", Port: 6000, CertFile: `/a 'b' \c`}
-	want := `host='::1' port='6000' user='streaming_replica' dbname='postgres' sslmode='verify-ca' sslcert='/a \'b\' \\c' gssencmode='disable' ` +
-		`application_name='x-0' connect_timeout='5' keepalives_idle='5' keepalives_interval='2' keepalives_count='3' tcp_user_timeout='10000'`
-	if got := u.ConnInfo("x-0", "postgres"); got != want {
+	base := `host='::1' port='6000' user='streaming_replica' sslmode='verify-ca' sslcert='/a \'b\' \\c' gssencmode='disable' ` +
+		`application_name='x-0' connect_timeout='5' `
+	want := base + `keepalives_idle='5' keepalives_interval='2' keepalives_count='3' tcp_user_timeout='10000'`
+	if got := u.ConnInfo("x-0"); got != want {
+		t.Errorf("want %s\ngot  %s", want, got)
+	}
+	want = base + `dbname='postgres' options='-c wal_sender_timeout=0' keepalives_idle='30' keepalives_interval='10' keepalives_count='6' tcp_user_timeout='120000'`
+	if got := u.CopyConnInfo("x-0", "postgres"); got != want {
 		t.Errorf("want %s\ngot  %s", want, got)
 	}
 	u = &Upstream{Host: "shop-0.shop-pods.shop.svc"}
-	if got := u.ConnInfo("x-0", ""); !strings.HasPrefix(got, "host='shop-0.shop-pods.shop.svc' port='5432' user='streaming_replica' sslmode='verify-full' ") {
+	if got := u.ConnInfo("x-0"); !strings.HasPrefix(got, "host='shop-0.shop-pods.shop.svc' port='5432' user='streaming_replica' sslmode='verify-full' ") {
 		t.Error(got)
 	}
 }
@@ -165,7 +170,7 @@ func TestAddressOfAnUpstream(t *testing.T) {
 		{"shop-0.shop-pods.shop.svc", "", "host='shop-0.shop-pods.shop.svc' port='5432' "},
 		{"10.1.2.3", "10.1.2.4", "host='10.1.2.3' port='5432' "},
 	} {
-		if got := (&Upstream{Host: c.host, Address: c.address}).ConnInfo("x-0", ""); !strings.HasPrefix(got, c.want) {
+		if got := (&Upstream{Host: c.host, Address: c.address}).ConnInfo("x-0"); !strings.HasPrefix(got, c.want) {
 			t.Errorf("want %s...\ngot  %s", c.want, got)
 		}
 	}

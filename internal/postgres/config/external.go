@@ -23,10 +23,9 @@ func (e External) ConnInfo(name string, replication bool) string {
 	if replication {
 		mode = "true"
 	}
-	return connString([]pair{
+	return connString(append([]pair{
 		{"host", e.Host}, {"port", strconv.Itoa(e.Port)}, {"user", e.User}, {"replication", mode},
 		{"sslmode", e.SSLMode}, {"sslrootcert", e.CAFile}, {"sslcert", e.CertFile}, {"sslkey", e.KeyFile}, {"gssencmode", "disable"},
 		{"passfile", "/dev/null"}, {"application_name", name}, {"connect_timeout", "10"},
-		{"keepalives_idle", "30"}, {"keepalives_interval", "10"}, {"keepalives_count", "6"}, {"tcp_user_timeout", "120000"},
-	})
+	}, copying...))
 }

@@ -111,7 +111,7 @@ func TestServerTakesTheConfiguration(t *testing.T) {
 	want := map[string]string{
 		"app.motto": `it's a \ 'path' # and no comment`, "work_mem": "8MB", "application_name": `a"b'c\d`, "max_wal_size": "102MB",
 		"synchronous_standby_names": `FIRST 2 ("quoted-1","quoted-2","quoted-3")`, "primary_slot_name": "fettle_3", "restart_after_crash": "off",
-		"primary_conninfo": i.Settings.Upstream.ConnInfo("quoted-0", ""), "cluster_name": "quoted-0", "wal_log_hints": "on", "full_page_writes": "on",
+		"primary_conninfo": i.Settings.Upstream.ConnInfo("quoted-0"), "cluster_name": "quoted-0", "wal_log_hints": "on", "full_page_writes": "on",
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		var got string

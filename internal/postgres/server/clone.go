@@ -32,7 +32,7 @@ func (s *Server) Clone(ctx context.Context, source Source) error {
 func (s *Server) copy(ctx context.Context, source Source) error {
 	arguments := []string{
 		"--pgdata=" + s.CloneDir(), "--format=plain", "--wal-method=stream", "--checkpoint=fast", "--no-password",
-		"--dbname=" + source.ConnInfo(source.ApplicationName, ""),
+		"--dbname=" + source.CopyConnInfo(source.ApplicationName, ""),
 	}
 	if source.MaxRate > 0 {
 		arguments = append(arguments, "--max-rate="+strconv.Itoa(source.MaxRate))
@@ -55,7 +55,7 @@ func (s *Server) Rewind(ctx context.Context, source Source, restore config.Resto
 	if err := s.settle(ctx); err != nil {
 		return fmt.Errorf("rewind to %s: %w", source.Host, err)
 	}
-	arguments := []string{"--target-pgdata=" + s.DataDir(), "--source-server=" + source.ConnInfo(source.ApplicationName, "postgres")}
+	arguments := []string{"--target-pgdata=" + s.DataDir(), "--source-server=" + source.CopyConnInfo(source.ApplicationName, "postgres")}
 	if restore.Command != "" && s.options.Binaries.Major >= 15 {
 		arguments = append(arguments, "--restore-target-wal", "--config-file="+filepath.Join(s.ConfigDir(), config.ConfFile))
 	}
@@ -68,15 +68,21 @@ func (s *Server) Rewind(ctx context.Context, source Source, restore config.Resto
 	return s.SetStandby(true)
 }
 
-// settle brings a data directory into the state that pg_rewind wants. A primary that crashed is no trouble: pg_rewind has
-// it recover. With a standby it could not, so that is started once more, and stopped in good order.
+// settle brings a data directory into the state that pg_rewind requires: shut down in order. A standby is started once more and
+// stopped. A primary that crashed recovers without taking connections, with its own configuration: pg_rewind would recover it
+// with that of initdb, which has no room for prepared transactions.
 func (s *Server) settle(ctx context.Context) error {
 	control, err := s.ControlData(ctx)
 	if err != nil {
 		return err
 	}
 	standby, err := s.Standby()
-	if err != nil || !standby || strings.HasPrefix(control.State, "shut down") {
+	if err != nil || strings.HasPrefix(control.State, "shut down") {
+		return err
+	}
+	if !standby {
+		_, err := s.tool(ctx, toolOptions{locks: true}, "postgres", "--single", "-D", s.DataDir(),
+			"-c", "config_file="+filepath.Join(s.ConfigDir(), config.ConfFile), "template1")
 		return err
 	}
 	p, err := s.Start(ctx)

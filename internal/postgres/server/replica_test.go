@@ -5,7 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -160,6 +163,82 @@ func diverged(t *testing.T, old, next *testpg.Instance) {
 	if err != nil || len(history) != 1 || !wal.Diverged(timeline, end, 2, history) {
 		t.Errorf("the new history: %v, %v", history, err)
 	}
+}
+
+// TestRewind_preparedTransactions rewinds a primary that crashed with a prepared transaction.
+func TestRewind_preparedTransactions(t *testing.T) {
+	ctx := bounded(t)
+	ca := testpg.NewCA(t)
+	old := testpg.New(t, "shop-0")
+	ca.Secure(old)
+	old.Settings.Parameters["max_prepared_transactions"] = "5"
+	must(t, old.Init(ctx, server.InitOptions{WALSegmentSize: 1}))
+	old.Start(t)
+	must(t, old.Session(t).Prepare(ctx))
+	conn := connect(t, old)
+	prepare := func(name string) {
+		t.Helper()
+		_, err := conn.Exec(ctx, "BEGIN; CREATE TABLE "+name+" (); PREPARE TRANSACTION '"+name+"'")
+		must(t, err)
+	}
+	prepare("kept")
+	next := testpg.New(t, "shop-1")
+	ca.Secure(next)
+	next.Settings.Parameters["max_prepared_transactions"] = "5"
+	must(t, next.Clone(ctx, ca.Source(old, "shop-1")))
+	next.Start(t)
+	promote(t, next, next.Session(t))
+	prepare("lost")
+	must(t, old.Process().Kill(ctx))
+
+	must(t, old.Rewind(ctx, ca.Source(next, "shop-0"), config.Restore{}))
+	old.Settings.Upstream = new(ca.Upstream(next))
+	old.Start(t)
+	follows(t, next.Session(t), "shop-0")
+}
+
+// TestClone_slowDisk stalls pg_basebackup for longer than the source's wal_sender_timeout.
+func TestClone_slowDisk(t *testing.T) {
+	ctx := bounded(t)
+	ca := testpg.NewCA(t)
+	primary := ca.Primary(t, "shop-0")
+	primary.Settings.Parameters["wal_sender_timeout"] = "1s"
+	primary.Configure(t)
+	i := testpg.New(t, "shop-1")
+	slow := ca.Source(primary, "shop-1")
+	slow.MaxRate = 8 << 10
+	result := make(chan error)
+	go func() { result <- i.Clone(ctx, slow) }()
+	var copying []int
+	waitFor(t, "the copy to begin", func() bool {
+		copying = processes(t, "--pgdata="+i.CloneDir())
+		_, err := os.Stat(filepath.Join(i.CloneDir(), "base"))
+		return err == nil && len(copying) == 2 // one for the data, one for the WAL
+	})
+	for _, pid := range copying {
+		must(t, syscall.Kill(pid, syscall.SIGSTOP))
+	}
+	time.Sleep(3 * time.Second)
+	for _, pid := range copying {
+		must(t, syscall.Kill(pid, syscall.SIGCONT))
+	}
+	must(t, <-result)
+}
+
+// processes are those with an argument.
+func processes(t *testing.T, argument string) (pids []int) {
+	t.Helper()
+	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	must(t, err)
+	for _, path := range paths {
+		content, _ := os.ReadFile(path) // it may have ended
+		if slices.Contains(strings.Split(string(content), "\x00"), argument) {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			must(t, err)
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // TestRewindThatFails leaves a control file that can be read.
