@@ -87,7 +87,7 @@ func (c *Client) EnsureLogin(ctx context.Context, l Login) ([]string, error) {
 		if len(statements) == 0 {
 			return nil
 		}
-		if err := script(ctx, conn, quiet+strings.Join(statements, ";\n")); err != nil {
+		if err := script(ctx, conn, strings.Join(statements, ";\n")); err != nil {
 			return err
 		}
 		changes = []string{change(found) + " login " + role.Name}

@@ -113,10 +113,7 @@ func TestSyncLogins(t *testing.T) {
 	ctx := bounded(t)
 	ca := testpg.NewCA(t)
 	i := ca.Primary(t, "sync-0")
-	i.Settings.Parameters["log_statement"] = "all"
-	i.Configure(t)
-	c := i.Session(t)
-	must(t, c.WaitSetting(ctx, "log_statement", "all"))
+	c, tp := taped(t, i)
 	admin := superuser(t, i, "postgres")
 	needsLogins(t, admin)
 	_, err := c.EnsureRoles(ctx, []session.Role{{Name: "myapp", Login: true}, {Name: "other"}, {Name: "fettle_odd", MemberOf: []string{"other"}}})
@@ -138,13 +135,13 @@ func TestSyncLogins(t *testing.T) {
 		{`ALTER ROLE myapp SET role TO other`, `role=other search_path=""`, []string{"changed login fettle_login_myapp"}},
 	} {
 		exec(t, admin, step.change)
-		since := logged(t, i, admin)
+		tp.rewind()
 		changes, err := c.SyncLogins(ctx)
 		must(t, err)
 		if diff := cmp.Diff(step.changes, changes); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", step.change, diff)
 		}
-		silent(t, i, admin, since, step.changes)
+		tp.silent(t, step.changes)
 		if got := value(t, admin, noted); got != step.want {
 			t.Errorf("%s: %s", step.change, got)
 		}

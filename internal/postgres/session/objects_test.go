@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 	"github.com/fettle-dev/fettle/internal/postgres/scram"
@@ -49,10 +48,7 @@ func TestSlots(t *testing.T) {
 func TestRoles(t *testing.T) {
 	ctx := bounded(t)
 	i := testpg.Running(t, "roles-0")
-	i.Settings.Parameters["log_statement"] = "all"
-	i.Configure(t)
-	c := i.Session(t)
-	must(t, c.WaitSetting(ctx, "log_statement", "all"))
+	c, tp := taped(t, i)
 	conn := superuser(t, i, "postgres")
 	verifier, err := scram.Verifier("secret")
 	must(t, err)
@@ -81,13 +77,13 @@ FROM pg_roles WHERE rolname IN ('app', 'group', '` + strings.ReplaceAll(odd, "'"
 			odd + " f t f t t f f 5\napp f f f f t f f -1\ngroup f t f f f f f -1"},
 	}
 	for _, step := range steps {
-		since := logged(t, i, conn)
+		tp.rewind()
 		changes, err := c.EnsureRoles(ctx, step.roles)
 		must(t, err)
 		if diff := cmp.Diff(step.changes, changes); diff != "" {
 			t.Errorf("%s: -want +got\n%s", step.name, diff)
 		}
-		silent(t, i, conn, since, step.changes)
+		tp.silent(t, step.changes)
 		want := strings.Split(step.want, "\n")
 		if diff := cmp.Diff(want, strings.Split(value(t, conn, describe), "\n")); diff != "" {
 			t.Errorf("%s: -want +got\n%s", step.name, diff)
@@ -107,14 +103,6 @@ FROM pg_roles WHERE rolname IN ('app', 'group', '` + strings.ReplaceAll(odd, "'"
 	must(t, c.DropRole(ctx, odd))
 }
 
-// silent says whether statements were sent although nothing differed.
-func silent(t *testing.T, i *testpg.Instance, conn *pgx.Conn, since int, changes []string) {
-	t.Helper()
-	if got := writes(t, i, conn, since); changes == nil && got != nil {
-		t.Errorf("nothing differs, and it sent %q", got)
-	}
-}
-
 func TestRolesThatAreRefused(t *testing.T) {
 	cases := map[string]struct {
 		role session.Role
@@ -129,6 +117,7 @@ func TestRolesThatAreRefused(t *testing.T) {
 		"plain password": {session.Role{Name: "app", Verifier: "secret"}, "no SCRAM-SHA-256 verifier"},
 		"injection":      {session.Role{Name: "app", Verifier: "SCRAM-SHA-256$4096:x' SUPERUSER --"}, "no SCRAM-SHA-256 verifier"},
 		"programs":       {session.Role{Name: "app", MemberOf: []string{"pg_execute_server_program"}}, "leave the database"},
+		"maintenance":    {session.Role{Name: "app", MemberOf: []string{"pg_maintain"}}, "stop the whole server"},
 		"to be postgres": {session.Role{Name: "app", MemberOf: []string{"postgres"}}, "leave the database"},
 	}
 	for name, tc := range cases {
@@ -147,10 +136,7 @@ func TestRolesThatAreRefused(t *testing.T) {
 func TestDatabases(t *testing.T) {
 	ctx := bounded(t)
 	i := testpg.Running(t, "databases-0")
-	i.Settings.Parameters["log_statement"] = "all"
-	i.Configure(t)
-	c := i.Session(t)
-	must(t, c.WaitSetting(ctx, "log_statement", "all"))
+	c, tp := taped(t, i)
 	if _, err := c.EnsureRoles(ctx, []session.Role{{Name: "app", Login: true}, {Name: `o"o`}}); err != nil {
 		t.Fatal(err)
 	}
@@ -174,13 +160,13 @@ FROM pg_database WHERE datname LIKE 'shop%'`
 		{"owner left alone", []session.Database{{Name: odd}}, nil, `shop|app|LATIN1, ` + odd + `|app|UTF8`},
 	}
 	for _, step := range steps {
-		since := logged(t, i, conn)
+		tp.rewind()
 		changes, err := c.EnsureDatabases(ctx, step.wanted)
 		must(t, err)
 		if diff := cmp.Diff(step.changes, changes); diff != "" {
 			t.Errorf("%s: -want +got\n%s", step.name, diff)
 		}
-		silent(t, i, conn, since, step.changes)
+		tp.silent(t, step.changes)
 		if got := value(t, conn, describe); got != step.want {
 			t.Errorf("%s: %s", step.name, got)
 		}

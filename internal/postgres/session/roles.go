@@ -30,8 +30,11 @@ type Role struct {
 var reserved = []string{config.Superuser, config.ReplicationUser, config.MonitorUser, "public", "none"}
 
 // powerful are the predefined roles whose members can leave the database: they read and write the server's files, run
-// programs as its user, or become its superuser by that.
-var powerful = []string{config.Superuser, config.ReplicationUser, "pg_execute_server_program", "pg_read_server_files", "pg_write_server_files"}
+// programs as its user, or become its superuser by that. Members of pg_maintain can lock every table, with pg_authid, which
+// is read by each new session of every database: a prepared transaction would hold that lock across failovers.
+var powerful = []string{
+	config.Superuser, config.ReplicationUser, "pg_execute_server_program", "pg_maintain", "pg_read_server_files", "pg_write_server_files",
+}
 
 var verifierForm = regexp.MustCompile(`^SCRAM-SHA-256\$[0-9]{1,9}:[A-Za-z0-9+/=]{4,128}\$[A-Za-z0-9+/=]{44}:[A-Za-z0-9+/=]{44}$`)
 
@@ -51,7 +54,7 @@ func (r Role) Check() error {
 			return fmt.Errorf("role %q, member of: %w", r.Name, err)
 		}
 		if slices.Contains(powerful, other) {
-			return fmt.Errorf("role %q: members of %s could leave the database: grant something narrower", r.Name, other)
+			return fmt.Errorf("role %q: members of %s could leave the database or stop the whole server: grant something narrower", r.Name, other)
 		}
 	}
 	return nil
@@ -92,7 +95,7 @@ func (c *Client) ensureRoles(ctx context.Context, wanted []Role) ([]string, erro
 			if len(statements) == 0 {
 				continue
 			}
-			if err := script(ctx, conn, quiet+strings.Join(statements, ";\n")); err != nil {
+			if err := script(ctx, conn, strings.Join(statements, ";\n")); err != nil {
 				return fmt.Errorf("role %q: %w", r.Name, err)
 			}
 			changes = append(changes, change(found)+" role "+r.Name)
@@ -104,9 +107,6 @@ func (c *Client) ensureRoles(ctx context.Context, wanted []Role) ([]string, erro
 	}
 	return changes, nil
 }
-
-// quiet keeps statements out of the log: a verifier is no password, but has no business there either.
-const quiet = "SET LOCAL log_statement TO none; SET LOCAL log_min_duration_statement TO -1; SET LOCAL log_min_error_statement TO panic;\n"
 
 func change(found bool) string {
 	if found {

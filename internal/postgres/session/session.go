@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -100,6 +101,15 @@ func (c *Client) once(ctx context.Context, do func(*pgx.Conn) error) error {
 	return err
 }
 
+// untraced keeps the statements of a superuser's session out of the server's log, pg_stat_activity, pg_stat_statements and
+// pgaudit, whatever the parameters of the cluster are: some of them have password verifiers. They have to be in effect before
+// the statement is sent: PostgreSQL decides about log_statement when a message arrives and about durations after its
+// transaction. Parameters of an extension that is not loaded have no effect.
+var untraced = map[string]string{
+	"log_statement": "none", "log_min_duration_statement": "-1", "log_min_duration_sample": "-1", "log_transaction_sample_rate": "0",
+	"log_min_error_statement": "panic", "track_activities": "off", "pg_stat_statements.track_utility": "off", "pgaudit.log": "none",
+}
+
 // connect takes everything from the options and nothing from the environment.
 func (o Options) connect(ctx context.Context) (*pgx.Conn, error) {
 	cfg, err := pgx.ParseConfig("host=/ port=" + strconv.Itoa(o.Port) + " user=postgres dbname=postgres sslmode=disable passfile=/dev/null")
@@ -112,6 +122,9 @@ func (o Options) connect(ctx context.Context) (*pgx.Conn, error) {
 		"statement_timeout": strconv.FormatInt(o.StatementTimeout.Milliseconds(), 10), "lock_timeout": "0",
 		"idle_in_transaction_session_timeout": "60000", "standard_conforming_strings": "on", "default_transaction_read_only": "off",
 		"default_transaction_isolation": "read committed", "default_transaction_deferrable": "off", "timezone": "UTC",
+	}
+	if o.User == config.Superuser {
+		maps.Copy(cfg.RuntimeParams, untraced)
 	}
 	if o.LocalCommit {
 		cfg.RuntimeParams["synchronous_commit"] = "local"
