@@ -113,8 +113,6 @@ func TestBadInput(t *testing.T) {
 		`{roles: [{name: a, inRoles: [b]}, {name: b, inRoles: [c]}, {name: c, inRoles: [a]}]}`: {"spec.roles[0].inRoles[0]", "spec.roles[1].inRoles[0]", "spec.roles[2].inRoles[0]"},
 		`{roles: [{name: a, inRoles: [b, c]}, {name: b, inRoles: [c]}, {name: c}]}`:            nil,
 		`{version: "13.2", roles: [{name: a, inRoles: [pg_read_all_data]}]}`:                   {"spec.roles[0].inRoles[0]", "from version 14"},
-		`{roles: [{name: a, inRoles: [pg_maintain]}]}`:                                         {"from version 17"},
-		`{version: "17", roles: [{name: a, inRoles: [pg_maintain]}]}`:                          nil,
 	} {
 		_, err := v.ValidateCreate(t.Context(), wanted(t, spec, nil))
 		says(t, spec, err, words...)

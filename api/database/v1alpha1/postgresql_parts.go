@@ -75,7 +75,8 @@ type PostgreSQLRole struct {
 	// createdb lets the role make databases; false by default.
 	// +optional
 	CreateDB bool `json:"createdb,omitempty"`
-	// inRoles are the roles whose rights it has: others of spec.roles, or PostgreSQL's own such as pg_read_all_data.
+	// inRoles are the roles whose rights it has: others of spec.roles, or PostgreSQL's own such as pg_read_all_data. Not all of
+	// PostgreSQL's own roles are accepted: members of pg_maintain, for example, can lock system catalogs and so stop the server.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=20
@@ -95,7 +96,7 @@ type PostgreSQLRole struct {
 // ParentRole is the name of a role whose rights another role has.
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=63
-// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([a-z0-9_]*[a-z0-9])?$') && (!self.startsWith('pg_') || self in ['pg_monitor', 'pg_read_all_data', 'pg_write_all_data', 'pg_read_all_settings', 'pg_read_all_stats', 'pg_stat_scan_tables', 'pg_signal_backend', 'pg_checkpoint', 'pg_maintain', 'pg_use_reserved_connections']) && !(self in ['postgres', 'streaming_replica']) && !self.startsWith('fettle')",message="inRoles: must be one of spec.roles, or a role of PostgreSQL that does not reach beyond the database, such as pg_read_all_data"
+// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([a-z0-9_]*[a-z0-9])?$') && (!self.startsWith('pg_') || self in ['pg_monitor', 'pg_read_all_data', 'pg_write_all_data', 'pg_read_all_settings', 'pg_read_all_stats', 'pg_stat_scan_tables', 'pg_signal_backend', 'pg_checkpoint', 'pg_use_reserved_connections']) && !(self in ['postgres', 'streaming_replica']) && !self.startsWith('fettle')",message="inRoles: must be one of spec.roles, or a role of PostgreSQL that does not reach beyond the database, such as pg_read_all_data"
 type ParentRole string
 
 // PostgreSQLHBARule admits or rejects connections. All connections but those inside the pod use TLS.

@@ -73,7 +73,7 @@ var rules = []rule{
 	{`roles: [{name: reader, passwordSecret: {name: a}}]`, []string{`roles: [{name: reader, login: false, passwordSecret: {name: a}}]`},
 		"spec.roles[0]", "passwordSecret: only a role that logs in has a password"},
 	{`roles: [{name: reader, inRoles: [pg_read_all_data, writer]}, {name: writer}]`,
-		[]string{`roles: [{name: reader, inRoles: [pg_execute_server_program]}]`, `roles: [{name: reader, inRoles: [postgres]}]`, `roles: [{name: reader, inRoles: ["a b"]}]`},
+		[]string{`roles: [{name: reader, inRoles: [pg_execute_server_program]}]`, `roles: [{name: reader, inRoles: [postgres]}]`, `roles: [{name: reader, inRoles: [pg_maintain]}]`, `roles: [{name: reader, inRoles: ["a b"]}]`},
 		"spec.roles[0].inRoles[0]", "inRoles: must be one of spec.roles, or a role of PostgreSQL"},
 	{`pgHBA: [{cidr: 10.0.0.0/8}, {cidr: "fd00::/8", method: reject}]`, []string{`pgHBA: [{cidr: 10.0.0.1}]`, `pgHBA: [{cidr: all}]`},
 		"spec.pgHBA[0].cidr", "cidr: must be a range of addresses"},

@@ -75,7 +75,7 @@ func Reserved(name string) bool { return reservedWords[name] }
 
 // sinceMajor are the versions from which on PostgreSQL has its own roles that others may be members of.
 var sinceMajor = map[string]int{
-	"pg_read_all_data": 14, "pg_write_all_data": 14, "pg_checkpoint": 15, "pg_use_reserved_connections": 16, "pg_maintain": 17,
+	"pg_read_all_data": 14, "pg_write_all_data": 14, "pg_checkpoint": 15, "pg_use_reserved_connections": 16,
 }
 
 // OwnRoleSince is the first version that has one of PostgreSQL's own roles.

@@ -28,13 +28,15 @@ func until(ctx context.Context, ask func() (bool, error)) error {
 	}
 }
 
-// heartbeat is one transaction, sent as one message. It waits for the server's own disk and for no standby: a lost quorum
-// is no reason to give up a healthy primary.
-const heartbeat = `SET LOCAL synchronous_commit TO local;
-INSERT INTO fettle.heartbeat (id, beat) VALUES (1, clock_timestamp()) ON CONFLICT (id) DO UPDATE SET beat = excluded.beat`
+// heartbeat is one transaction, sent as one message: a record in the WAL and its commit, which the server flushes to its own
+// disk. It waits for no standby: a lost quorum is no reason to give up a healthy primary. It reads and writes no table, so
+// that no role can lock one to stop the primary; what only a superuser can lock, a system catalog, is ErrLocked before the
+// heartbeat counts as unanswered. A standby has no transaction IDs and refuses the first function.
+const heartbeat = `SET LOCAL synchronous_commit TO local; SET LOCAL lock_timeout TO 1000;
+SELECT pg_current_xact_id(), pg_logical_emit_message(true, 'fettle', 'heartbeat')`
 
-// Heartbeat commits a row on a primary, on its own disk only. The error is one of the reasons above where it is known; it
-// is context.DeadlineExceeded when the server did not answer in time. Prepare makes the table.
+// Heartbeat commits a record on a primary, on its own disk only. The error is one of the reasons above where it is known; it
+// is context.DeadlineExceeded when the server did not answer in time.
 func (c *Client) Heartbeat(ctx context.Context) error {
 	if err := c.use(ctx, func(conn *pgx.Conn) error { return script(ctx, conn, heartbeat) }); err != nil {
 		return fmt.Errorf("heartbeat: %w", err)

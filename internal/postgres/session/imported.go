@@ -30,18 +30,14 @@ func (c *Client) Unfit(ctx context.Context) (string, error) {
 
 func lookAt(ctx context.Context, conn *pgx.Conn) (string, error) {
 	var super bool
-	var owner string
 	var subscriptions []string
 	err := conn.QueryRow(ctx, `SELECT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user),
-  coalesce((SELECT r.rolname::text FROM pg_namespace n JOIN pg_roles r ON r.oid = n.nspowner WHERE n.nspname = 'fettle' AND NOT r.rolsuper), ''),
-  ARRAY(SELECT subname::text FROM pg_subscription WHERE subenabled ORDER BY 1)`).Scan(&super, &owner, &subscriptions)
+  ARRAY(SELECT subname::text FROM pg_subscription WHERE subenabled ORDER BY 1)`).Scan(&super, &subscriptions)
 	switch {
 	case err != nil:
 		return "", err
 	case !super:
 		return fmt.Sprintf("the role %s of the source is no superuser, which Fettle needs it to be", config.Superuser), nil
-	case owner != "":
-		return fmt.Sprintf("the source's database postgres has a schema fettle that belongs to %s, where Fettle would have its own", owner), nil
 	case len(subscriptions) > 0:
 		return fmt.Sprintf("the source has subscriptions that are enabled (%s): its copy would take from their publishers what the source is waiting for. They have to be disabled while it is copied",
 			strings.Join(subscriptions, ", ")), nil

@@ -21,26 +21,13 @@ var own = []Role{
 	{Name: config.MonitorUser, Login: true, MemberOf: []string{"pg_monitor"}},
 }
 
-// Prepare makes what Fettle needs on a primary: its roles (see package config), with what pg_rewind needs, and the table of
-// the heartbeat. Nothing is written when it is all
-// there.
+// Prepare makes what Fettle needs on a primary: its roles (see package config), with what pg_rewind needs. Nothing is
+// written when it is all there.
 func (c *Client) Prepare(ctx context.Context) error {
-	if _, err := c.ensureRoles(ctx, own); err != nil {
-		return fmt.Errorf("prepare the server: %w", err)
+	_, err := c.ensureRoles(ctx, own)
+	if err == nil {
+		err = c.use(ctx, func(conn *pgx.Conn) error { return grantRewind(ctx, conn) })
 	}
-	err := c.use(ctx, func(conn *pgx.Conn) error {
-		var table bool
-		if err := conn.QueryRow(ctx, "SELECT to_regclass('fettle.heartbeat') IS NOT NULL").Scan(&table); err != nil {
-			return err
-		}
-		if !table {
-			if err := script(ctx, conn, `CREATE SCHEMA IF NOT EXISTS fettle;
-CREATE TABLE IF NOT EXISTS fettle.heartbeat (id int PRIMARY KEY, beat timestamptz NOT NULL) WITH (fillfactor = 10)`); err != nil {
-				return err
-			}
-		}
-		return grantRewind(ctx, conn)
-	})
 	if err != nil {
 		return fmt.Errorf("prepare the server: %w", err)
 	}

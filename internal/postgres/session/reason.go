@@ -17,6 +17,8 @@ var (
 	ErrReadOnly = errors.New("the server is read-only")
 	// ErrFilesystem means that the data can't be written: a read-only or failing filesystem.
 	ErrFilesystem = errors.New("the server can't write to its volume")
+	// ErrLocked means that another transaction has locked what is needed. The server is alive.
+	ErrLocked = errors.New("locked by another transaction: end that transaction")
 	// ErrUnavailable means that the server takes no connections: it is down, starting or stopping.
 	ErrUnavailable = errors.New("the server takes no connections")
 )
@@ -52,6 +54,8 @@ func byCode(answer *pgconn.PgError) error {
 		return ErrDiskFull
 	case "25006": // read_only_sql_transaction
 		return ErrReadOnly
+	case "55P03": // lock_not_available
+		return ErrLocked
 	case "58030", "F0000", "XX001", "XX002": // io_error, config_file_error, data_corrupted, index_corrupted
 		return ErrFilesystem
 	case "57P01", "57P02", "57P03", "57P05": // admin_shutdown, crash_shutdown, cannot_connect_now, idle_session_timeout

@@ -19,6 +19,7 @@ func TestReasons(t *testing.T) {
 		want error
 	}{
 		"full":              {t.Context(), answer("53100", `could not extend file "base/5/16384": No space left on device`), ErrDiskFull},
+		"locked":            {t.Context(), answer("55P03", "canceling statement due to lock timeout"), ErrLocked},
 		"standby":           {t.Context(), answer("25006", "cannot execute INSERT in a read-only transaction"), ErrReadOnly},
 		"mounted read-only": {t.Context(), answer("42501", `could not open file "base/5/16384": Read-only file system`), ErrFilesystem},
 		"broken disk":       {t.Context(), answer("58030", `could not read file "base/5/16384": Input/output error`), ErrFilesystem},
@@ -27,7 +28,7 @@ func TestReasons(t *testing.T) {
 		"gone":              {t.Context(), errors.New("connection reset by peer"), ErrUnavailable},
 		"too slow":          {ended, answer("53100", "No space left on device"), context.Canceled},
 	}
-	all := []error{ErrDiskFull, ErrReadOnly, ErrFilesystem, ErrUnavailable, context.Canceled}
+	all := []error{ErrDiskFull, ErrReadOnly, ErrLocked, ErrFilesystem, ErrUnavailable, context.Canceled}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := reason(tc.ctx, tc.err, true)
