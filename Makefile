@@ -118,9 +118,9 @@ faults: ## Crash, delay and lose requests at every write, and compare the end st
 	KUBEBUILDER_ASSETS=$(call tool,kubernetes) go test -count=1 -timeout 60m ./test/faults/... $(TEST_ARGS) | tee $(LOGS)/faults.log
 
 .PHONY: mutants
-mutants: ## Break each rule of the libraries on purpose and see that a test notices
+mutants: ## Break each rule on purpose and see that a test notices (takes an hour; MUTANTS_ARGS="-since main" for what changed)
 	@mkdir -p $(LOGS)
-	KUBEBUILDER_ASSETS=$(call tool,kubernetes) go run ./test/mutants $(MUTANTS_ARGS) | tee $(LOGS)/mutants.log
+	KUBEBUILDER_ASSETS=$(call tool,kubernetes) go run ./internal/testenv/with go run ./test/mutants $(MUTANTS_ARGS) | tee $(LOGS)/mutants.log
 
 .PHONY: cert-manager
 cert-manager: ## Try what Fettle asks of cert-manager with cert-manager itself; not part of the checks of a change

@@ -1,9 +1,14 @@
 #!/usr/bin/env bash
-# Runs every test that needs no cluster: unit tests, golden files, behaviour tests on an API server and etcd of their
-# own, faults, alerts in the hands of Prometheus, the tests of hack/, and the mutants. Logs are kept in dist/logs.
-# With the arguments `race [PACKAGE...]`: with Go's race detector, what of it runs at the same time.
+# Runs every test that needs no cluster: unit tests, golden files, behaviour tests on an API server and etcd, faults, real
+# PostgreSQL servers, alerts in Prometheus, and the tests of hack/. Logs are kept in dist/logs.
+# With the arguments `race [PACKAGE...]`: with Go's race detector, those of them that test concurrent code.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+if [ -z "${FETTLE_TEST_SERVER:-}" ]; then # one API server for all, and nothing left behind
+  KUBEBUILDER_ASSETS=$(hack/tools/bin kubernetes)
+  export KUBEBUILDER_ASSETS
+  exec go run ./internal/testenv/with "hack/${BASH_SOURCE[0]##*/}" "$@"
+fi
 mkdir -p dist/logs
 failed=''
 
@@ -16,7 +21,7 @@ suite() {
   echo "--- $name: $((SECONDS - started)) s"
 }
 
-# finish says how it went.
+# finish prints the result.
 finish() {
   if [ -n "$failed" ]; then
     echo "FAILED:$failed (logs in dist/logs)"
@@ -25,8 +30,6 @@ finish() {
   echo "All tests passed in $SECONDS s; logs in dist/logs."
 }
 
-KUBEBUILDER_ASSETS=$(hack/tools/bin kubernetes)
-export KUBEBUILDER_ASSETS
 hack/postgres.sh
 if [ "${1:-}" = race ]; then
   shift
@@ -37,8 +40,8 @@ if [ "${1:-}" = race ]; then
   finish
   exit
 fi
-# The end-to-end tests and the benchmarks have targets of their own: make e2e, make bench.
-packages=$(go list ./... | grep -vE '/test/((e2e|postgres)$|(bench|mutants)(/|$))')
+# The end-to-end tests have a target of their own: make e2e.
+packages=$(go list ./... | grep -vE '/test/(e2e|postgres)$')
 
 # Most of the time is spent waiting for what must not happen, so more run at once than there are cores.
 # shellcheck disable=SC2086 # a list of packages
@@ -47,6 +50,5 @@ suite test go test -p 3 -count=1 -timeout 30m $packages
 suite test-postgres go test -count=1 -timeout 25m -parallel 4 ./test/postgres
 suite test-alerts go -C test/alerts test -count=1 -timeout 10m ./...
 suite test-hack go -C hack test -count=1 -timeout 15m ./...
-suite mutants go run ./test/mutants
 
 finish

@@ -12,17 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
-)
 
-// kubeconfigVariable names a file by which several test programs share one API server.
-const kubeconfigVariable = "FETTLE_TEST_KUBECONFIG"
+	"github.com/fettle-dev/fettle/internal/testenv"
+)
 
 // fieldOwner is what the tests write as.
 const fieldOwner = "webapp"
@@ -38,14 +35,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// apiServer starts a real API server for the tests of this package, once.
+// apiServer starts or joins a real API server, once.
 var apiServer = sync.OnceValues(func() (*rest.Config, error) {
-	if file := os.Getenv(kubeconfigVariable); file != "" {
-		return clientcmd.BuildConfigFromFlags("", file)
+	env, err := testenv.Start(testenv.Options{Fast: true, NoProject: true})
+	if err != nil {
+		return nil, err
 	}
-	env := &envtest.Environment{}
 	stopServer = env.Stop
-	return env.Start()
+	return env.Admin, nil
 })
 
 // world is what the tests of this package share: a running manager whose requests are recorded.
@@ -127,11 +124,6 @@ func newFixture(t *testing.T) *fixture {
 	if err := w.admin.Create(t.Context(), f.owner); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // there are few cluster IPs
-		if err := w.admin.DeleteAllOf(context.Background(), &corev1.Service{}, client.InNamespace(ns.Name)); err != nil {
-			t.Error(err)
-		}
-	})
 	f.restart()
 	return f
 }

@@ -26,7 +26,6 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/fettle-dev/fettle/internal/testenv"
 )
@@ -49,8 +48,8 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	// Configure rules out an API server that is shared with other tests, whose objects these managers would work on.
-	testenv.Main(m, &env, testenv.Options{Fast: true, Configure: func(*envtest.Environment) {}})
+	// These managers would reconcile the objects of other tests.
+	testenv.Main(m, &env, testenv.Options{Fast: true, Private: true})
 }
 
 // process is a manager of its own process.

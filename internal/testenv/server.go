@@ -18,8 +18,18 @@ omitStages: [RequestReceived]
 rules: [{level: Metadata}]
 `
 
-// memoryFolder is a tmpfs on every Linux.
-const memoryFolder = "/dev/shm"
+// MemoryVariable names the environment variable with the folder for data that tests keep in memory.
+const MemoryVariable = "FETTLE_TEST_MEMORY"
+
+// MemoryFolder returns a folder in memory, "" where there is none: MemoryVariable's, else the tmpfs of every Linux.
+func MemoryFolder() string {
+	for _, dir := range []string{os.Getenv(MemoryVariable), "/dev/shm"} {
+		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			return dir
+		}
+	}
+	return ""
+}
 
 // launch starts a private control plane with its files in a new temporary folder.
 func launch(options Options) (*Env, error) {
@@ -27,8 +37,8 @@ func launch(options Options) (*Env, error) {
 		return nil, err
 	}
 	parent := ""
-	if _, err := os.Stat(memoryFolder); err == nil && options.Fast {
-		parent = memoryFolder
+	if options.Fast {
+		parent = MemoryFolder()
 	}
 	dir, err := os.MkdirTemp(parent, "fettle-testenv-")
 	if err != nil {

@@ -41,7 +41,10 @@ type Options struct {
 	Rules []rbacv1.PolicyRule
 	// Fast keeps etcd in memory, without fsync. For reliability tests only, never for a measurement of speed.
 	Fast bool
-	// Configure changes the control plane before it starts, for example to install webhooks. It rules out sharing.
+	// Private starts an API server of its own even where several test binaries share one: for tests of an operator that
+	// watches all namespaces, and for tests of rights.
+	Private bool
+	// Configure changes the control plane before it starts, for example to install webhooks. It implies Private.
 	Configure func(*envtest.Environment)
 }
 
@@ -78,7 +81,7 @@ func Start(options Options) (*Env, error) {
 }
 
 func open(options Options) (*Env, error) {
-	if dir := os.Getenv(SharedVariable); dir != "" && options.Configure == nil {
+	if dir := os.Getenv(SharedVariable); dir != "" && !options.Private && options.Configure == nil {
 		return join(dir)
 	}
 	return launch(options)

@@ -19,7 +19,7 @@ import (
 var env *testenv.Env
 
 func TestMain(m *testing.M) {
-	testenv.Main(m, &env, testenv.Options{Fast: true, NoProject: true, Rules: []rbacv1.PolicyRule{{
+	testenv.Main(m, &env, testenv.Options{Fast: true, Private: true, NoProject: true, Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{""}, Resources: []string{"configmaps"},
 		Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"},
 	}}})

@@ -12,7 +12,7 @@ import (
 var env *testenv.Env
 
 func TestMain(m *testing.M) {
-	testenv.Main(m, &env, testenv.Options{Fast: true, CRDPaths: []string{"testdata/crds"}})
+	testenv.Main(m, &env, testenv.Options{Fast: true, Private: true, CRDPaths: []string{"testdata/crds"}})
 }
 
 func TestDemo(t *testing.T) {

@@ -1,8 +1,9 @@
 // Mutants proves that the tests would notice: for each rule that matters it builds the code with
 // one deliberate mistake and expects the tests of that rule to fail.
 //
-//	go run ./test/mutants [-run REGEXP] [-p N] [-v] [FILE...]
+//	go run ./test/mutants [-run REGEXP] [-since COMMIT] [-for TIME] [-p N] [-v] [FILE...]
 //
+// With -since only mutants of files that have changed since a commit are tried; with -for none is begun after that time.
 // The mistakes are in test/mutants/*.yaml, each the exchange of a text that occurs exactly once
 // in a file. They are compiled through an overlay: the tree is never changed. A mutant that is not
 // found, does not compile, or whose tests fail without it as well, is an error of the list.
@@ -12,11 +13,15 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -35,6 +40,8 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	only := flags.String("run", "", "only mutants whose name matches this regular `expression`")
+	since := flags.String("since", "", "only mutants of files that changed since this `commit`")
+	limit := flags.Duration("for", 0, "begin no mutant after this `time`; 0 is no limit")
 	atOnce := flags.Int("p", runtime.NumCPU(), "how many mutants are tried at once")
 	verbose := flags.Bool("v", false, "print the output of the tests")
 	if err := flags.Parse(args); err != nil {
@@ -58,12 +65,35 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if *since != "" {
+		if mutants, err = changedSince(ctx, root, mutants, *since); err != nil {
+			return err
+		}
+	}
+	if *limit > 0 { // over many runs, each gets its turn
+		rand.Shuffle(len(mutants), func(i, j int) { mutants[i], mutants[j] = mutants[j], mutants[i] })
+	}
 	r, err := newRunner(ctx, root, mutants, *verbose)
 	if err != nil {
 		return err
 	}
 	defer r.close()
-	return report(ctx, r, mutants, max(*atOnce, 1))
+	return report(ctx, r, mutants, max(*atOnce, 1), *limit)
+}
+
+// changedSince keeps the mutants of files that changed since a commit.
+func changedSince(ctx context.Context, root string, mutants []mutant, commit string) ([]mutant, error) {
+	cmd := exec.CommandContext(ctx, "git", "diff", "--name-only", commit, "--")
+	cmd.Dir, cmd.Stderr = root, os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("files changed since %s: %w", commit, err)
+	}
+	changed := map[string]bool{}
+	for file := range strings.Lines(string(out)) {
+		changed[strings.TrimSpace(file)] = true
+	}
+	return slices.DeleteFunc(mutants, func(m mutant) bool { return !changed[m.File] }), nil
 }
 
 // result is what became of one mutant.
@@ -74,8 +104,9 @@ type result struct {
 	took time.Duration
 }
 
-// report tries each mutant, several at a time, and says how many were caught.
-func report(ctx context.Context, r *runner, mutants []mutant, atOnce int) error {
+// report tries mutants, several at a time and none begun after the limit, and says how many were caught.
+func report(ctx context.Context, r *runner, mutants []mutant, atOnce int, limit time.Duration) error {
+	begun := time.Now()
 	todo := make(chan mutant)
 	results := make(chan result)
 	var workers sync.WaitGroup
@@ -93,14 +124,15 @@ func report(ctx context.Context, r *runner, mutants []mutant, atOnce int) error 
 		defer workers.Wait()
 		defer close(todo)
 		for _, m := range mutants {
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || limit > 0 && time.Since(begun) > limit {
 				return
 			}
 			todo <- m
 		}
 	}()
-	caught := 0
+	caught, tried := 0, 0
 	for res := range results {
+		tried++
 		switch {
 		case ctx.Err() != nil:
 		case res.err != nil:
@@ -115,9 +147,9 @@ func report(ctx context.Context, r *runner, mutants []mutant, atOnce int) error 
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	fmt.Printf("%d mutants, %d caught\n", len(mutants), caught)
-	if caught != len(mutants) {
-		return fmt.Errorf("%d of %d mutants were not caught", len(mutants)-caught, len(mutants))
+	fmt.Printf("%d of %d mutants tried, %d caught\n", tried, len(mutants), caught)
+	if caught != tried {
+		return fmt.Errorf("%d of %d mutants were not caught", tried-caught, tried)
 	}
 	return nil
 }

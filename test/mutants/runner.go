@@ -14,12 +14,10 @@ import (
 	"sync"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"github.com/fettle-dev/fettle/internal/testenv"
 )
 
 const (
-	// kubeconfigVariable names the file by which the test programs share one API server.
-	kubeconfigVariable = "FETTLE_TEST_KUBECONFIG"
 	// testTimeout ends a test program that a mutant makes hang.
 	testTimeout = 2 * time.Minute
 	// cancelAfter is for how long a test program may go on after it was interrupted.
@@ -34,7 +32,7 @@ type runner struct {
 	dir     string
 	verbose bool
 	env     []string
-	server  *envtest.Environment
+	server  *testenv.Env // nil if no mutant needs one, or another process shares its own
 
 	mu sync.Mutex
 	// sound says whether tests pass without any mutant, by package and expression.
@@ -53,7 +51,7 @@ func newRunner(ctx context.Context, root string, mutants []mutant, verbose bool)
 		root: root, dir: dir, verbose: verbose, env: os.Environ(),
 		sound: map[[2]string]func() error{}, programs: map[string]func() (string, error){},
 	}
-	if !slices.ContainsFunc(mutants, func(m mutant) bool { return m.APIServer }) || os.Getenv(kubeconfigVariable) != "" {
+	if !slices.ContainsFunc(mutants, func(m mutant) bool { return m.APIServer }) || os.Getenv(testenv.SharedVariable) != "" {
 		return r, nil
 	}
 	if err := r.startServer(); err != nil {
@@ -63,24 +61,22 @@ func newRunner(ctx context.Context, root string, mutants []mutant, verbose bool)
 	return r, ctx.Err()
 }
 
-func (r *runner) startServer() error {
-	r.server = &envtest.Environment{}
-	if _, err := r.server.Start(); err != nil {
-		return fmt.Errorf("start an API server (KUBEBUILDER_ASSETS names the folder of its binaries): %w", err)
-	}
-	file := filepath.Join(r.dir, "kubeconfig")
-	if err := os.WriteFile(file, r.server.KubeConfig, 0o600); err != nil {
+// startServer starts the API server that the test programs share.
+func (r *runner) startServer() (err error) {
+	if r.server, err = testenv.Start(testenv.Options{Fast: true}); err != nil {
 		return err
 	}
-	r.env = append(r.env, kubeconfigVariable+"="+file)
+	dir, err := r.server.Share()
+	if err != nil {
+		return err
+	}
+	r.env = append(r.env, testenv.SharedVariable+"="+dir)
 	return nil
 }
 
 func (r *runner) close() {
-	if r.server != nil {
-		if err := r.server.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "mutants: stop the API server:", err)
-		}
+	if err := r.server.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "mutants: stop the API server:", err)
 	}
 	if err := os.RemoveAll(r.dir); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)

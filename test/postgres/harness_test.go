@@ -28,6 +28,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/agent"
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
+	"github.com/fettle-dev/fettle/internal/testenv"
 )
 
 // cluster is a PostgreSQL with its instances.
@@ -146,10 +147,7 @@ func fastDir() string {
 	if dir := os.Getenv("FETTLE_PG_DIR"); dir != "" {
 		return dir
 	}
-	if _, err := os.Stat("/dev/shm"); err == nil {
-		return "/dev/shm"
-	}
-	return ""
+	return testenv.MemoryFolder()
 }
 
 // credential is whom PostgreSQL runs as: not root.

@@ -1,5 +1,6 @@
 // Command with runs a command while an API server for tests is up, and lets every test binary below it share that
-// server instead of starting one each:
+// server instead of starting one each. When the command has ended, with ends the processes and removes the shared memory
+// that killed tests left behind:
 //
 //	go run ./internal/testenv/with go test ./...
 package main
@@ -27,6 +28,11 @@ func run(command []string) (code int, err error) {
 	if len(command) == 0 {
 		return 2, errors.New("say what to run: with COMMAND [ARGUMENT...]")
 	}
+	clean, err := prepareCleanUp()
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, clean()) }()
 	env, err := testenv.Start(testenv.Options{Fast: true})
 	if err != nil {
 		return 1, err
