@@ -28,18 +28,18 @@ func find(leader *instance) {
 
 func TestSwitchoverAndCrashes(t *testing.T) {
 	c, l := newWritten(t, synchronous)
-	c.fault(l, "switchover", c.switchover, c.switchedOver)
-	c.fault(l, "SIGKILL of the postmaster", killServer, nil)
-	c.fault(l, "SIGKILL of the agent", killAgent, nil)
-	c.fault(l, "SIGKILL of the container", killAll, nil)
-	c.fault(l, "the pod is replaced", replacePod, nil)
+	c.within(limitPlanned, c.fault(l, "switchover", c.switchover, c.switchedOver))
+	c.within(limitCrash, c.fault(l, "SIGKILL of the postmaster", killServer, nil))
+	c.within(limitCrash, c.fault(l, "SIGKILL of the agent", killAgent, nil))
+	c.within(limitCrash, c.fault(l, "SIGKILL of the container", killAll, nil))
+	c.within(limitPlanned, c.fault(l, "the pod is replaced", replacePod, nil))
 	c.check(l)
 }
 
 func TestHungServer(t *testing.T) {
 	c, l := newWritten(t, synchronous)
 	var former *instance
-	c.fault(l, "SIGSTOP of PostgreSQL", hang, func(leader *instance) { former = leader })
+	c.within(limitUnreachable, c.fault(l, "SIGSTOP of PostgreSQL", hang, func(leader *instance) { former = leader }))
 	if status, ok := former.status(); !ok || !status.Election.Suspect {
 		t.Errorf("%s answers %v, and does not say that it stood still: %+v", former.pod, ok, status)
 	}
@@ -54,7 +54,7 @@ func TestPartition(t *testing.T) {
 			c, l := newWritten(t, change)
 			inside := c.newLedger("inside", c.settled().address(0))
 			c.flows(inside, time.Now())
-			c.fault(l, "partition", (*instance).isolate, func(leader *instance) {
+			c.within(limitUnreachable, c.fault(l, "partition", (*instance).isolate, func(leader *instance) {
 				last := inside.Last()
 				leader.rejoin()
 				gap := l.Gap(time.Time{})
@@ -63,7 +63,7 @@ func TestPartition(t *testing.T) {
 				if !last.Before(first) {
 					t.Errorf("a row was acknowledged inside at %s; the new primary's first was at %s, after %s", last, first, gap.From.Answered)
 				}
-			})
+			}))
 			if change != nil {
 				c.check(l, inside)
 				return
@@ -79,8 +79,8 @@ func TestPartition(t *testing.T) {
 // that is gone.
 func TestLostNode(t *testing.T) {
 	c, l := newWritten(t, synchronous)
-	c.fault(l, "the machine stands still", freeze, thaw)
-	c.fault(l, "the machine is lost", lose, find)
+	c.within(limitUnreachable, c.fault(l, "the machine stands still", freeze, thaw))
+	c.within(limitUnreachable, c.fault(l, "the machine is lost", lose, find))
 	c.check(l)
 }
 

@@ -17,7 +17,7 @@ func TestAgentStandsStill(t *testing.T) {
 		t.Fatalf("%s has %d watchdogs, want 1", leader.pod, len(dogs))
 	}
 	agent, _ := leader.pids()
-	c.fault(l, "SIGSTOP of the agent", func(*instance) {
+	c.within(limitUnreachable, c.fault(l, "SIGSTOP of the agent", func(*instance) {
 		_ = syscall.Kill(agent, syscall.SIGSTOP)
 	}, func(*instance) {
 		if left := leader.servers(); len(left) > 0 {
@@ -29,7 +29,7 @@ func TestAgentStandsStill(t *testing.T) {
 			t.Errorf("a row was acknowledged inside at %s; the new primary's first was at %s", last, first)
 		}
 		_ = syscall.Kill(agent, syscall.SIGCONT)
-	})
+	}))
 	c.eventually("a new watchdog", patience, func() bool { return len(leader.watchdogs()) == 1 })
 }
 

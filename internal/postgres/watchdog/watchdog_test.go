@@ -150,7 +150,8 @@ func TestWatchdog(t *testing.T) {
 	last = Now() + 700*time.Millisecond
 	w.Set(last)
 	s.waitEnd(t)
-	if early := last - Now(); early > Lead {
+	// Nobody may write after the deadline: another instance is promoted then. A second is for a busy machine.
+	if early := last - Now(); early > Lead || early < -time.Second {
 		t.Errorf("it was killed %s before its time", early)
 	}
 	cancel()
