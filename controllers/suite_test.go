@@ -10,6 +10,7 @@ import (
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/types"
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -53,7 +54,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	testenv.Main(m, &env, testenv.Options{Fast: true})
+	testenv.Main(m, &env, testenv.Options{Fast: true, Private: true})
 }
 
 func TestControllers(t *testing.T) {
@@ -80,6 +81,15 @@ var _ = BeforeSuite(func() {
 	subject = &operator{}
 	subject.start()
 	DeferCleanup(subject.stop)
+})
+
+var _ = ReportAfterSuite("no spec is skipped", func(r Report) {
+	chosen := len(r.SuiteConfig.FocusStrings)+len(r.SuiteConfig.SkipStrings) > 0
+	for _, spec := range r.SpecReports {
+		if !chosen && r.SuiteSucceeded && spec.State.Is(types.SpecStateSkipped|types.SpecStatePending) {
+			Fail(spec.FullText() + " was skipped")
+		}
+	}
 })
 
 func newScheme() *runtime.Scheme {

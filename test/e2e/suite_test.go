@@ -12,6 +12,7 @@ import (
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/types"
 	. "github.com/onsi/gomega"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -108,6 +109,16 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Eventually(ctx, installedPhase).WithTimeout(later).Should(Equal(operatorsv1alpha1.CSVPhaseSucceeded),
 		"OLM has not installed Fettle: run `make olm-install`")
 }, NodeTimeout(10*time.Minute))
+
+// On the local cluster there is nothing that a spec would have to do without.
+var _ = ReportAfterSuite("no spec is skipped", func(r Report) {
+	chosen := len(r.SuiteConfig.FocusStrings)+len(r.SuiteConfig.SkipStrings) > 0
+	for _, spec := range r.SpecReports {
+		if local && !chosen && r.SuiteSucceeded && spec.State.Is(types.SpecStateSkipped|types.SpecStatePending) {
+			Fail(spec.FullText() + " was skipped")
+		}
+	}
+})
 
 // installedCSV is the ClusterServiceVersion that the Subscription has installed.
 func installedCSV(ctx context.Context) (*operatorsv1alpha1.ClusterServiceVersion, error) {
