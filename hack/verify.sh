@@ -6,6 +6,11 @@ generated=(api config bundle bundle.Dockerfile catalog)
 # content prints a checksum of each generated file, without the time of creation.
 content() { find "${generated[@]}" -type f -print0 | sort -z | while IFS= read -r -d '' f; do echo "$(grep -v '^ *createdAt: ' "$f" | sha256sum) $f"; done; }
 
+for module in . hack test/alerts; do
+  hack/retry.sh go -C $module mod download
+  go -C $module mod tidy -diff || { echo "error: the requirements of ${module#.}/go.mod are not tidy: run 'go -C $module mod tidy'" >&2; exit 1; }
+done
+
 before=$(content)
 make generate manifests bundle catalog >/dev/null
 if ! changed=$(diff <(echo "$before") <(content)); then
