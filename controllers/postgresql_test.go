@@ -11,7 +11,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -174,18 +173,60 @@ var _ = Describe("A PostgreSQL", func() {
 		Expect(secret.OwnerReferences).To(BeEmpty())
 		before := string(secret.Data["password"])
 		Expect(user.Delete(ctx, pg)).To(Succeed())
-		lease := &coordinationv1.Lease{ObjectMeta: setOf(pg).ObjectMeta}
-		for _, owned := range []client.Object{setOf(pg), lease, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "again-0"}}} {
-			Eventually(func(ctx context.Context) bool { return apierrors.IsNotFound(read(ctx, owned)) }).WithContext(ctx).Should(BeTrue())
-		}
+
+		By("creating it again with one instance, while the former pods terminate")
 		pg = newPostgreSQL(namespace, "again")
 		Expect(user.Create(ctx, pg)).To(Succeed())
-		Eventually(func(ctx context.Context) error { return read(ctx, lease) }, "60s").WithContext(ctx).Should(Succeed())
+		lease := &coordinationv1.Lease{ObjectMeta: setOf(pg).ObjectMeta}
+		Eventually(func(ctx context.Context) (bool, error) {
+			err := read(ctx, lease)
+			return metav1.IsControlledBy(lease, pg), client.IgnoreNotFound(err)
+		}).WithContext(ctx).Should(BeTrue())
 		Expect(lease.Annotations).NotTo(HaveKey("fettle.dev/fresh"), "an empty database could be made beside the old volumes")
-		Eventually(warnings).WithContext(ctx).WithArguments(namespace, "PostgreSQL").Should(
-			ContainElement(HavePrefix("again VolumesLeft: no instance reads data-again-1 of")), "its data may be newer")
+		orphaned := And(HavePrefix("False OrphanedVolumes: "), ContainSubstring(": data-again-1. "))
+		Eventually(pgSays(pg, databasev1alpha1.PostgreSQLVolumesReady)).WithContext(ctx).Should(orphaned, "its data may be newer")
+		Eventually(func(ctx context.Context) string { return pgCondition(ctx, pg, databasev1alpha1.PostgreSQLPrimaryReady) }).
+			WithContext(ctx).Should(Equal("True PrimaryReady"))
+		Expect(pgSays(pg, fettlev1.Ready)(ctx)).To(orphaned)
 		Expect(read(ctx, secret)).To(Succeed())
 		Expect(string(secret.Data["password"])).To(Equal(before))
+
+		By("raising replicas, and scaling down what is in use by then")
+		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) { pg.Spec.Replicas = new(int32(2)) })
+		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "data-again-1"}}
+		Eventually(field(claim, func(c *corev1.PersistentVolumeClaim) map[string]string { return c.Annotations })).
+			WithContext(ctx).ShouldNot(HaveKey("fettle.dev/unused-by"))
+		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) { pg.Spec.Replicas = new(int32(1)) })
+		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
+	})
+
+	It("waits for a person to decide about a volume that it does not use, and finds those that people made", func(ctx context.Context) {
+		namespace, _ := newDatabases(ctx)
+		pg := newPostgreSQL(namespace, "restored")
+		for _, name := range []string{"data-restored-0", "data-restored-3"} {
+			Expect(user.Create(ctx, &corev1.PersistentVolumeClaim{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+				Spec: corev1.PersistentVolumeClaimSpec{
+					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+					Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+				},
+			})).To(Succeed())
+		}
+		Expect(user.Create(ctx, pg)).To(Succeed())
+		Eventually(pgSays(pg, fettlev1.Ready)).WithContext(ctx).Should(
+			And(HavePrefix("False OrphanedVolumes: "), ContainSubstring(": data-restored-3. ")))
+		lease := &coordinationv1.Lease{ObjectMeta: setOf(pg).ObjectMeta}
+		Expect(read(ctx, lease)).To(Succeed())
+		Expect(lease.Annotations).NotTo(HaveKey("fettle.dev/fresh"), "an empty database could be made beside the restored volume")
+		used := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "data-restored-0"}}
+		Expect(read(ctx, used)).To(Succeed())
+		Expect(used.Labels).To(HaveKeyWithValue("fettle.dev/owner-name", "restored"))
+
+		By("acknowledging it")
+		unused := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "data-restored-3"}}
+		patch(ctx, unused, `{"metadata":{"annotations":{"fettle.dev/unused-by":null}}}`)
+		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 	})
 
 	It("says which parameter, Secret or wish is wrong, and goes on without", func(ctx context.Context) {

@@ -73,6 +73,8 @@ type cluster struct {
 	unseen bool
 	// left are the names of claims that no instance uses: of those that were taken away, or of a former PostgreSQL of this name.
 	left []string
+	// orphaned are those of a former PostgreSQL of this name that a person has to decide about.
+	orphaned []string
 }
 
 // size is how many pods the StatefulSet is told to have; 0 without one.
@@ -178,7 +180,10 @@ func assemble(
 	podOf := map[int]*corev1.Pod{}
 	for i := range pods {
 		if ordinal, ok := peer.Ordinal(pg.Name, pods[i].Name); ok && ordinal < maxInstances {
-			podOf[ordinal], count = &pods[i], max(count, ordinal+1)
+			podOf[ordinal] = &pods[i]
+			if !formerPod(&pods[i], set) { // its volume is not this PostgreSQL's
+				count = max(count, ordinal+1)
+			}
 		}
 	}
 	for ordinal := range count {
@@ -196,6 +201,7 @@ func assemble(
 		}
 	}
 	slices.Sort(c.left)
+	c.orphaned = orphanedClaims(pg, claims, func(ordinal int) bool { return ordinal < max(len(c.instances), replicas(pg)) })
 	return c
 }
 

@@ -21,9 +21,6 @@ import (
 // empty database.
 const annotationFresh = "fettle.dev/fresh"
 
-// reasonVolumesLeft is that of the event for volumes that a PostgreSQL which was made anew does not use.
-const reasonVolumesLeft = "VolumesLeft"
-
 // leaseLook is what memory knows a look at the Lease by.
 const leaseLook = "lease"
 
@@ -44,17 +41,16 @@ func (r *reconciler) makeLease(ctx context.Context, pg *databasev1alpha1.Postgre
 	err := r.live.Get(ctx, key, lease)
 	switch {
 	case apierrors.IsNotFound(err):
+		inherited, err := r.inherit(ctx, pg)
+		if err != nil {
+			return err
+		}
 		lease = newLease(pg)
-		if c.fresh() {
+		if c.fresh() && !inherited {
 			lease.Annotations = map[string]string{annotationFresh: "true"}
 		}
 		if err := r.client.Create(ctx, lease, client.FieldOwner(controllerName)); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("create Lease %q: %w", pg.Name, err)
-		}
-		if len(c.left) > 0 && !pg.Spec.Hibernated {
-			r.events.Eventf(pg, nil, corev1.EventTypeWarning, reasonVolumesLeft, "Reconcile",
-				"no instance reads %s of a former PostgreSQL of this name: where one of them was its primary last, raise spec.replicas before anything is written, or what only it has is lost",
-				strings.Join(c.left, ", "))
 		}
 		return nil
 	case err != nil:

@@ -184,7 +184,8 @@ func TestFresh(t *testing.T) {
 		}
 		return claims
 	}
-	pod := []corev1.Pod{*podOf("pg-0", 'N')}
+	pod, former := []corev1.Pod{*podOf("pg-0", 'N')}, []corev1.Pod{*podOf("pg-1", 'N')}
+	former[0].OwnerReferences = []metav1.OwnerReference{{UID: "former", Controller: new(true)}}
 	for _, c := range []struct {
 		name   string
 		pg     *databasev1alpha1.PostgreSQL
@@ -196,6 +197,7 @@ func TestFresh(t *testing.T) {
 		{"a pod", wanting(1), pod, nil, "false []"},
 		{"the volume of an instance", wanting(3), nil, of(1), "false []"},
 		{"a volume of more instances", wanting(1), nil, of(2, 1), "false [data-pg-1 data-pg-2]"},
+		{"a volume of more instances, with its pod still there", wanting(1), former, of(0, 1), "false [data-pg-1]"},
 		{"a volume of one that sleeps", wanting(1, asleepPlease), nil, of(0), "false [data-pg-0]"},
 	} {
 		got := assemble(c.pg, nil, c.pods, c.claims, nil, "")

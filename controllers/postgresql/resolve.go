@@ -66,6 +66,9 @@ func (r *reconciler) resolve(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 		age = askBusy // also while an agent's last answer was that it is not ready: it is not to be believed for a minute
 	}
 	in.cluster = assemble(pg, set, pods, claims, r.agents.statuses(ctx, pg, &in.certificates, pods, age), revision)
+	if err := r.adoptClaims(ctx, pg, &in.cluster); err != nil {
+		return nil, err
+	}
 	if err := r.lookAtTokens(ctx, pg, &in.cluster); err != nil {
 		return nil, err
 	}
@@ -107,7 +110,9 @@ func calm(pg *databasev1alpha1.PostgreSQL, c *cluster) bool {
 			return false
 		}
 	}
-	steady := configuredBefore(pg) && meta.IsStatusConditionTrue(pg.Status.Conditions, databasev1alpha1.PostgreSQLVolumesReady)
+	volumes := meta.FindStatusCondition(pg.Status.Conditions, databasev1alpha1.PostgreSQLVolumesReady)
+	steady := configuredBefore(pg) && volumes != nil &&
+		(volumes.Status == metav1.ConditionTrue || volumes.Reason == databasev1alpha1.ReasonOrphanedVolumes) // that may stay for days
 	return steady && c.set != nil && len(c.instances) == c.size() && c.primary() != nil &&
 		c.primary().name == pg.Status.Primary && pg.Annotations[databasev1alpha1.AnnotationSwitchover] == ""
 }

@@ -245,7 +245,7 @@ func phase(pg *databasev1alpha1.PostgreSQL, seen *observed) databasev1alpha1.Pos
 		return databasev1alpha1.PhaseCreating
 	case pg.Status.Timeline == 0 && seen.cluster.set == nil:
 		return databasev1alpha1.PhasePending
-	case seen.cluster.primary() == nil && ready.Reason != databasev1alpha1.ReasonNoPrimary:
+	case seen.cluster.primary() == nil && ready.Reason != databasev1alpha1.ReasonNoPrimary && ready.Reason != databasev1alpha1.ReasonOrphanedVolumes:
 		return databasev1alpha1.PhaseFailed
 	default:
 		return databasev1alpha1.PhaseDegraded

@@ -132,6 +132,9 @@ func volumesReady(pg *databasev1alpha1.PostgreSQL, c *cluster, g growth, failed 
 	if failed != nil {
 		return no(databasev1alpha1.ReasonVolumeStuck, fmt.Sprintf("the volumes can't be made larger: %s; their StorageClass needs allowVolumeExpansion: true", failed))
 	}
+	if len(c.orphaned) > 0 {
+		return no(databasev1alpha1.ReasonOrphanedVolumes, orphanedVolumes(pg, c.orphaned))
+	}
 	for i := range c.instances {
 		if v := claimState(&c.instances[i], g, now); v != nil {
 			return *v
@@ -141,6 +144,14 @@ func volumesReady(pg *databasev1alpha1.PostgreSQL, c *cluster, g growth, failed 
 		return unknown(fettlev1.ReasonReconciling, fmt.Sprintf("spec.deletionPolicy is Retain, and claim %s would still be deleted: its StatefulSet gives it up soon", name))
 	}
 	return yes(databasev1alpha1.ReasonVolumesReady, "all volumes are bound and as large as they should be")
+}
+
+// orphanedVolumes says what to do about claims that no instance uses, and that one may have used as the last primary.
+func orphanedVolumes(pg *databasev1alpha1.PostgreSQL, names []string) string {
+	list := strings.Join(names, " ")
+	return fmt.Sprintf("no instance uses these PVCs of a deleted PostgreSQL of this name: %s. If the last primary used one of them, raise spec.replicas at once: "+
+		"its data are lost when that instance joins after new data was written. Otherwise delete them, or keep them and clear this message: "+
+		"kubectl -n %s annotate pvc %s %s-", list, pg.Namespace, list, databasev1alpha1.AnnotationUnusedBy)
 }
 
 // heldToDelete is a claim that would go with its StatefulSet although it is to be retained: the StatefulSet's controller takes

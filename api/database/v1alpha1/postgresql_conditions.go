@@ -66,6 +66,9 @@ const (
 	AnnotationRotate = "fettle.dev/rotate"
 	// AnnotationRotated, on the same Secret, is the value of AnnotationRotate that was carried out last.
 	AnnotationRotated = "fettle.dev/rotated"
+	// AnnotationUnusedBy, on a PersistentVolumeClaim, is the UID of a PostgreSQL that was created when the claim of an earlier one of its
+	// name existed, and that has too few instances to use the claim. Removing the annotation clears the reason OrphanedVolumes.
+	AnnotationUnusedBy = "fettle.dev/unused-by"
 	// AnnotationUpgradeAgent, on the PostgreSQL, has the instances run the operator's own image when its value is "true".
 	AnnotationUpgradeAgent = "fettle.dev/upgrade-agent"
 	// AnnotationRestart, on the PostgreSQL, restarts all instances, one at a time, whenever its value changes.
@@ -105,6 +108,8 @@ const (
 	ReasonVolumeGrowing = "VolumeGrowing"
 	// ReasonVolumeStuck: a volume can't be made larger; the message says why.
 	ReasonVolumeStuck = "VolumeStuck"
+	// ReasonOrphanedVolumes: no instance uses a claim of an earlier PostgreSQL of this name, and the claim may have the latest data.
+	ReasonOrphanedVolumes = "OrphanedVolumes"
 	// ReasonDiskFull: a volume has no room left, or hardly any.
 	ReasonDiskFull = "DiskFull"
 	// ReasonPrimaryReady: an instance takes writes.

@@ -84,8 +84,10 @@ func (p *Plane) dropAgents(w *world) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	alive := map[types.UID]bool{}
-	for _, pod := range w.pods {
-		alive[pod.UID] = true
+	for _, pods := range []map[string]*corev1.Pod{w.pods, w.ending} {
+		for _, pod := range pods {
+			alive[pod.UID] = true
+		}
 	}
 	for uid, a := range p.agents {
 		// One that the cache does not show yet is not gone: its name is known to have this UID.
@@ -93,6 +95,7 @@ func (p *Plane) dropAgents(w *world) {
 			_ = a.server.Close()
 			delete(p.agents, uid)
 			delete(p.began, uid)
+			delete(p.loaded, uid)
 		}
 	}
 }
@@ -179,7 +182,7 @@ func (p *Plane) status(pg *databasev1alpha1.PostgreSQL, claim *corev1.Persistent
 	used := min(total, uint64(pg.Spec.Storage.Value())*uint64(p.Used[pod])/100)
 	status := peer.Status{
 		Pod: pod, PodUID: string(uid), Phase: peer.Running, Ready: !held && p.startsFor(uid) <= 0, Data: true, Timeline: wal.Timeline(p.Timeline), ServerVersion: "16.4",
-		Generation: pg.Generation, PendingRestart: p.Pending[pod], DiskTotal: total, DiskFree: total - used,
+		Generation: p.generation(uid, pg.Generation), PendingRestart: p.Pending[pod], DiskTotal: total, DiskFree: total - used,
 	}
 	if pg.Spec.Hibernated {
 		status.Phase, status.Ready = peer.Stopped, false

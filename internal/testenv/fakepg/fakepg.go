@@ -78,6 +78,8 @@ type Plane struct {
 	closed bool
 	agents map[types.UID]*agent
 	began  map[types.UID]time.Time            // when a pod was seen first, or its server was restarted
+	ending map[types.UID]time.Time            // when the deletion of a pod was seen
+	loaded map[types.UID]generations          // of the spec, by pod
 	uids   map[types.NamespacedName]types.UID // of the pods
 	roles  map[types.NamespacedName]map[string]peer.DesiredRole
 }
@@ -119,7 +121,8 @@ func newPlane(options Options, seen cache.Cache, writer client.Client) *Plane {
 		Held: map[string]string{}, Unschedulable: map[string]string{}, Missing: map[string]bool{}, Unbound: map[string]bool{}, Stuck: map[string]string{},
 		Nodes: map[string]string{}, Pending: map[string][]string{}, Used: map[string]int{}, Status: map[string]func(*peer.Status){}, Refuse: map[string]string{}, Timeline: 1,
 		options: options, cache: seen, client: writer, queue: workqueue.NewTypedRateLimitingQueue(limiter),
-		agents: map[types.UID]*agent{}, began: map[types.UID]time.Time{}, uids: map[types.NamespacedName]types.UID{},
+		agents: map[types.UID]*agent{}, began: map[types.UID]time.Time{}, ending: map[types.UID]time.Time{},
+		loaded: map[types.UID]generations{}, uids: map[types.NamespacedName]types.UID{},
 		roles: map[types.NamespacedName]map[string]peer.DesiredRole{},
 	}
 }

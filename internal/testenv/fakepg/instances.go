@@ -27,10 +27,12 @@ type world struct {
 	set   *k8sappsv1.StatefulSet
 	lease *coordinationv1.Lease
 	pods  map[string]*corev1.Pod
+	// ending are the pods that are being deleted.
+	ending map[string]*corev1.Pod
 }
 
 func (p *Plane) look(ctx context.Context, key types.NamespacedName) (*world, error) {
-	w := &world{key: key, pods: map[string]*corev1.Pod{}}
+	w := &world{key: key, pods: map[string]*corev1.Pod{}, ending: map[string]*corev1.Pod{}}
 	pg, set, lease := &databasev1alpha1.PostgreSQL{}, &k8sappsv1.StatefulSet{}, &coordinationv1.Lease{}
 	for _, read := range []struct {
 		object client.Object
@@ -49,8 +51,14 @@ func (p *Plane) look(ctx context.Context, key types.NamespacedName) (*world, err
 		return nil, err
 	}
 	for i := range pods.Items {
-		if _, ours := peer.Ordinal(key.Name, pods.Items[i].Name); ours && pods.Items[i].DeletionTimestamp == nil {
-			w.pods[pods.Items[i].Name] = &pods.Items[i]
+		pod := &pods.Items[i]
+		if _, ours := peer.Ordinal(key.Name, pod.Name); !ours {
+			continue
+		}
+		if pod.DeletionTimestamp == nil {
+			w.pods[pod.Name] = pod
+		} else {
+			w.ending[pod.Name] = pod
 		}
 	}
 	return w, nil
@@ -62,6 +70,9 @@ func (p *Plane) sync(ctx context.Context, key types.NamespacedName) error {
 		return err
 	}
 	p.dropAgents(w)
+	if err := p.terminate(ctx, w); err != nil {
+		return err
+	}
 	if err := p.collect(ctx, w); err != nil || w.set == nil {
 		return err
 	}
@@ -105,7 +116,7 @@ func (p *Plane) syncInstance(ctx context.Context, w *world, name string) error {
 	p.mu.Unlock()
 	pod := w.pods[name]
 	switch {
-	case missing && pod == nil:
+	case pod == nil && (missing || w.ending[name] != nil):
 		return nil
 	case pod == nil:
 		pod = podOf(w.set, name)
@@ -145,6 +156,7 @@ func podOf(set *k8sappsv1.StatefulSet, name string) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: set.Namespace, Labels: maps.Clone(template.Labels), Annotations: template.Annotations,
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, k8sappsv1.SchemeGroupVersion.WithKind("StatefulSet"))},
+			Finalizers:      []string{finalizer},
 		},
 		Spec: template.Spec,
 	}

@@ -1,0 +1,186 @@
+package postgresql
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/recheck"
+)
+
+// Persistent volume claims outlive a PostgreSQL, and people make them by hand, for example from a volume snapshot. What holds:
+//
+//  1. The Lease allows an empty database only if the API server itself, and not the cache, showed no claim for any instance.
+//  2. A claim that an instance uses has Fettle's labels: without them the cache does not show it.
+//  3. A claim that existed before the PostgreSQL and that no instance uses is marked before the Lease is created, so that
+//     status tells of it until a person has decided.
+
+// orphanedClaims are the claims with the mark of pg that none of its instances uses, now or after hibernation.
+func orphanedClaims(pg *databasev1alpha1.PostgreSQL, claims []corev1.PersistentVolumeClaim, used func(ordinal int) bool) []string {
+	var names []string
+	for i := range claims {
+		c := &claims[i]
+		ordinal, ok := claimOrdinal(pg, c.Name)
+		if ok && c.Annotations[databasev1alpha1.AnnotationUnusedBy] == string(pg.UID) && !used(ordinal) && c.DeletionTimestamp == nil {
+			names = append(names, c.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// claimOrdinal is the number of the instance that uses a claim of that name; ok is false for other claims.
+func claimOrdinal(pg *databasev1alpha1.PostgreSQL, name string) (ordinal int, ok bool) {
+	pod, named := strings.CutPrefix(name, volumeData+"-")
+	ordinal, ok = peer.Ordinal(pg.Name, pod)
+	return ordinal, named && ok && ordinal < maxInstances
+}
+
+// liveClaims lists the claims with the names of pg's instances, from the API server: those without Fettle's labels too.
+func (r *reconciler) liveClaims(ctx context.Context, pg *databasev1alpha1.PostgreSQL) ([]metav1.PartialObjectMetadata, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaimList"))
+	if err := r.live.List(ctx, list, client.InNamespace(pg.Namespace)); err != nil {
+		return nil, fmt.Errorf("list claims: %w", err)
+	}
+	return slices.DeleteFunc(list.Items, func(c metav1.PartialObjectMetadata) bool {
+		_, ours := claimOrdinal(pg, c.Name)
+		return !ours
+	}), nil
+}
+
+// claimTerminatingError says that the volume of a former PostgreSQL of this name is still being deleted: whatever starts on it
+// would lose its data.
+type claimTerminatingError struct{ name string }
+
+func (e *claimTerminatingError) Error() string {
+	return fmt.Sprintf("PVC %q of a deleted PostgreSQL of this name is still being deleted; the instances start afterwards. "+
+		"If it takes long, see kubectl describe pvc %s", e.name, e.name)
+}
+
+// dying reports whether a claim is being deleted, or is about to be because its owner is gone.
+func dying(pg *databasev1alpha1.PostgreSQL, claim *metav1.PartialObjectMetadata) bool {
+	return claim.DeletionTimestamp != nil || slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool {
+		return (o.Kind == ownerKind || o.Kind == "StatefulSet") && o.UID != pg.UID
+	})
+}
+
+// inherit takes stock of the claims that exist before the first instance: those that instances will use become Fettle's, and the
+// others are marked. It reports whether there are any.
+func (r *reconciler) inherit(ctx context.Context, pg *databasev1alpha1.PostgreSQL) (found bool, err error) {
+	claims, err := r.liveClaims(ctx, pg)
+	if err != nil {
+		return false, err
+	}
+	for i := range claims {
+		if dying(pg, &claims[i]) {
+			return false, &claimTerminatingError{claims[i].Name}
+		}
+	}
+	for i := range claims {
+		claim := &claims[i]
+		ordinal, _ := claimOrdinal(pg, claim.Name)
+		mark := ""
+		if ordinal >= replicas(pg) {
+			mark = string(pg.UID)
+		}
+		if err := r.adopt(ctx, pg, claim, mark); err != nil {
+			return false, err
+		}
+	}
+	return len(claims) > 0, nil
+}
+
+// adopt gives a claim the labels by which the cache finds it, and the mark; an empty one is removed.
+func (r *reconciler) adopt(ctx context.Context, pg *databasev1alpha1.PostgreSQL, claim *metav1.PartialObjectMetadata, mark string) error {
+	changed := claim.DeepCopy()
+	changed.Labels = merged(claim.Labels, labels(pg))
+	delete(changed.Annotations, databasev1alpha1.AnnotationUnusedBy)
+	if mark != "" {
+		changed.Annotations = merged(changed.Annotations, map[string]string{databasev1alpha1.AnnotationUnusedBy: mark})
+	}
+	if maps.Equal(claim.Labels, changed.Labels) && maps.Equal(claim.Annotations, changed.Annotations) {
+		return nil
+	}
+	changed.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"))
+	patch := client.MergeFromWithOptions(claim, client.MergeFromWithOptimisticLock{})
+	if err := r.client.Patch(ctx, changed, patch, client.FieldOwner(controllerName)); err != nil {
+		return fmt.Errorf("adopt claim %q: %w", claim.Name, err)
+	}
+	return nil
+}
+
+// claimLook is what memory knows a look at the claims by; claimLag is how long the cache may take to show the claim of a new pod.
+const (
+	claimLook = "claims"
+	claimLag  = 10 * time.Second
+)
+
+// adoptClaims adopts the claims of running instances that lack Fettle's labels: somebody has made them by hand. A mark is removed
+// from a claim that an instance uses by now.
+func (r *reconciler) adoptClaims(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
+	err := r.adoptUsed(ctx, pg, c)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		recheck.Ask(ctx) // changed or gone since it was read, of which the watch may tell
+		return nil
+	}
+	return err
+}
+
+func (r *reconciler) adoptUsed(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
+	missing := false
+	for _, in := range c.running() {
+		if c.set == nil || !metav1.IsControlledBy(in.pod, c.set) {
+			continue
+		}
+		switch {
+		case in.claim == nil:
+			missing = missing || r.clock.Since(in.pod.CreationTimestamp.Time) > claimLag
+		case in.claim.Annotations[databasev1alpha1.AnnotationUnusedBy] != "":
+			if err := r.adopt(ctx, pg, &metav1.PartialObjectMetadata{ObjectMeta: in.claim.ObjectMeta}, ""); err != nil {
+				return err
+			}
+		}
+	}
+	if !missing || !r.memory.due(client.ObjectKeyFromObject(pg), claimLook, restartAgain) {
+		return nil
+	}
+	claims, err := r.liveClaims(ctx, pg)
+	if err != nil {
+		return err
+	}
+	for i := range claims {
+		if in := c.ofClaim(pg, claims[i].Name); in != nil && in.pod != nil && in.claim == nil {
+			if err := r.adopt(ctx, pg, &claims[i], ""); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ofClaim is the instance that uses the claim of that name; nil when none does.
+func (c *cluster) ofClaim(pg *databasev1alpha1.PostgreSQL, name string) *instance {
+	if ordinal, ok := claimOrdinal(pg, name); ok && ordinal < len(c.instances) {
+		return &c.instances[ordinal]
+	}
+	return nil
+}
+
+// formerPod reports whether a pod belongs to the StatefulSet of a former PostgreSQL of this name. A pod without an owner belongs to
+// the present one, which is being re-created with larger claims.
+func formerPod(pod *corev1.Pod, set *k8sappsv1.StatefulSet) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	return owner != nil && (set == nil || owner.UID != set.UID)
+}

@@ -1,0 +1,71 @@
+package fakepg
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// terminationTime is how long a pod stays Terminating after its deletion. A real one stays up to its grace period.
+	terminationTime = 300 * time.Millisecond
+	// loadTime is how long an agent runs with the former spec after a change. A real one learns of the change by a watch.
+	loadTime = 100 * time.Millisecond
+	// finalizer keeps a pod until terminationTime has passed, as its kubelet does.
+	finalizer = "fettle.dev/fake-kubelet"
+)
+
+// terminate removes the pods whose termination is over.
+func (p *Plane) terminate(ctx context.Context, w *world) error {
+	for _, pod := range w.ending {
+		if wait := p.terminatesFor(pod.UID); wait > 0 {
+			p.queue.AddAfter(w.key, wait)
+			continue
+		}
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+		if err := p.client.Patch(ctx, pod.DeepCopy(), patch); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		// A pod with a node is also kept by its grace period.
+		err := p.client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		p.mu.Lock()
+		delete(p.ending, pod.UID)
+		p.mu.Unlock()
+	}
+	return nil
+}
+
+func (p *Plane) terminatesFor(uid types.UID) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ending[uid].IsZero() {
+		p.ending[uid] = time.Now()
+	}
+	return terminationTime - time.Since(p.ending[uid])
+}
+
+// generations are the one that an agent runs with, and a newer one that it is about to load.
+type generations struct {
+	loaded, next int64
+	since        time.Time
+}
+
+// generation is the one that the agent of a pod runs with. It starts with the latest. The caller holds the lock.
+func (p *Plane) generation(uid types.UID, latest int64) int64 {
+	g, known := p.loaded[uid]
+	switch {
+	case !known:
+		g = generations{loaded: latest, next: latest}
+	case g.next != latest:
+		g.next, g.since = latest, time.Now()
+	case time.Since(g.since) >= loadTime:
+		g.loaded = g.next
+	}
+	p.loaded[uid] = g
+	return g.loaded
+}
