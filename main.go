@@ -5,18 +5,12 @@ import (
 	"fmt"
 	"os"
 
-	ctrl "sigs.k8s.io/controller-runtime"
-
 	"github.com/fettle-dev/fettle/internal/cmd"
 )
 
 func main() {
-	if err := run(); err != nil {
+	if err := cmd.Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "fettle:", err)
 		os.Exit(1)
 	}
-}
-
-func run() error {
-	return cmd.New().ExecuteContext(ctrl.SetupSignalHandler())
 }

@@ -2,13 +2,24 @@
 package cmd
 
 import (
+	"context"
+	"os/signal"
 	"runtime/debug"
+	"syscall"
 
 	"github.com/spf13/cobra"
 )
 
 // Version of the build, such as v1.2.3; set by the linker for releases.
 var Version string
+
+// Execute runs the command line of this process. Its context ends with the first SIGTERM or SIGINT; further ones change nothing:
+// the kubelet may send SIGTERM again, and an agent that exited then would crash PostgreSQL in the middle of its orderly stop.
+func Execute() error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	return New().ExecuteContext(ctx)
+}
 
 // New returns the root command. Errors are returned, not printed.
 func New() *cobra.Command {

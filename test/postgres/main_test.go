@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	ctrl "sigs.k8s.io/controller-runtime"
-
 	"github.com/fettle-dev/fettle/internal/cmd"
 	"github.com/fettle-dev/fettle/internal/testenv"
 )
@@ -52,7 +50,7 @@ func TestMain(m *testing.M) {
 
 // runProgram is main of the program under test: the test binary itself, so that a change of it is a change of the test.
 func runProgram() int {
-	if err := cmd.New().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+	if err := cmd.Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "fettle:", err)
 		return 1
 	}
