@@ -96,7 +96,6 @@ func Run(ctx context.Context, options Options) error {
 	go a.events.Run(a.life)
 	go a.watchLease()
 	go a.boot()
-	go a.giveBack()
 	a.loop(ctx)
 	return nil
 }

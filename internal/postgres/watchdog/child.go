@@ -37,7 +37,6 @@ func child(use proc.Use) int {
 		return failed // nothing was confirmed: the agent goes by that
 	}
 	unix.CloseOnExec(socket)
-	_ = proc.DropProgram() // it only saves memory
 	var w watch
 	confirmed := w.order
 	for {
