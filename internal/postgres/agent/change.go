@@ -119,13 +119,34 @@ func (a *Agent) promote(after uint32, at time.Duration) {
 		if err != nil {
 			return func() { a.notPromoted(err) }
 		}
-		if err := a.acting.WaitPrimary(ctx); err != nil {
+		if err := a.again(ctx, process.Done(), a.acting.WaitPrimary); err != nil {
 			return nil // it has ended, or is being stopped
 		}
 		<-made
 		status, err := a.status(ctx, a.acting)
 		return func() { a.isPrimary(process, status, err, after) }
 	})
+}
+
+// again sends a query that waits for something until one succeeds, the server ends or the task does. A query that fails, or gets
+// no answer, says nothing about what it waits for.
+func (a *Agent) again(ctx context.Context, ended <-chan struct{}, query func(context.Context) error) error {
+	for {
+		bounded, cancel := context.WithTimeout(ctx, settleTime)
+		err := query(bounded)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ended:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause / 4):
+			a.log.Debug("trying again", "error", err.Error())
+		}
+	}
 }
 
 // ensureSlots makes the slots of the others beside the promotion: they follow from the moment on that the Lease is held, and
@@ -200,6 +221,9 @@ func (a *Agent) followUpstream(upstream string) {
 			err = a.acting.EndReceiver(ctx)
 		}
 		status, failure := a.status(ctx, a.acting)
+		if err == nil && upstream == "" {
+			err = failure // what was received is known only from a sample that was taken after the receiver ended
+		}
 		return func() {
 			if a.process != process || a.own.Process != election.Up {
 				return
