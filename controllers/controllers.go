@@ -2,8 +2,6 @@
 package controllers
 
 import (
-	"time"
-
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/fettle-dev/fettle/controllers/appconfig"
@@ -26,8 +24,6 @@ type Options struct {
 	WatchSecrets bool
 	// Webhooks is false where the operator serves none, so that policies are not enforced.
 	Webhooks bool
-	// ConflictRetry is when a foreign object that is in the way of a child is looked for again; a minute if 0.
-	ConflictRetry time.Duration
 	// AgentImage is the image that new database instances get their agent from: the operator's own.
 	AgentImage string
 	// Dashboards for Grafana are kept in OperatorNamespace, the operator's own; where that is empty nothing is done about them.
@@ -39,7 +35,7 @@ type Options struct {
 // Setup registers every controller with the manager.
 func Setup(mgr ctrl.Manager, opts Options) error {
 	err := webapp.Setup(mgr, webapp.Options{
-		Workers: opts.Workers, WatchSecrets: opts.WatchSecrets, ConflictRetry: opts.ConflictRetry, Metrics: opts.Metrics,
+		Workers: opts.Workers, WatchSecrets: opts.WatchSecrets, Metrics: opts.Metrics,
 	})
 	if err != nil {
 		return err
@@ -49,19 +45,19 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		return err
 	}
 	err = appconfig.Setup(mgr, appconfig.Options{
-		Workers: opts.Workers, WatchSecrets: opts.WatchSecrets, ConflictRetry: opts.ConflictRetry, Metrics: opts.Metrics, Engine: engine,
+		Workers: opts.Workers, WatchSecrets: opts.WatchSecrets, Metrics: opts.Metrics, Engine: engine,
 	})
 	if err != nil {
 		return err
 	}
 	err = voteconfig.Setup(mgr, voteconfig.Options{
-		Workers: opts.Workers, Engine: engine, ConflictRetry: opts.ConflictRetry, Metrics: opts.Metrics,
+		Workers: opts.Workers, Engine: engine, Metrics: opts.Metrics,
 	})
 	if err != nil {
 		return err
 	}
 	err = postgresql.Setup(mgr, postgresql.Options{
-		Workers: opts.Workers, WatchSecrets: opts.WatchSecrets, ConflictRetry: opts.ConflictRetry, AgentImage: opts.AgentImage, Metrics: opts.Metrics,
+		Workers: opts.Workers, WatchSecrets: opts.WatchSecrets, AgentImage: opts.AgentImage, Metrics: opts.Metrics,
 	})
 	if err != nil {
 		return err

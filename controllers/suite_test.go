@@ -37,8 +37,6 @@ const (
 	poll = 50 * time.Millisecond
 	// still is how long nothing must happen for a test to believe that nothing does.
 	still = 1500 * time.Millisecond
-	// conflictRetry is the operator's, for these tests.
-	conflictRetry = time.Second
 	// agentImage is what databases get their agent from.
 	agentImage = "ghcr.io/fettle-dev/fettle:test"
 	// operatorNamespace is where the operator would be.
@@ -129,7 +127,7 @@ func (o *operator) start() {
 	})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(controllers.Setup(mgr, controllers.Options{
-		Workers: 5, WatchSecrets: !o.unwatched, Webhooks: true, ConflictRetry: conflictRetry, Metrics: monitoring.New(o.registry, true),
+		Workers: 5, WatchSecrets: !o.unwatched, Webhooks: true, Metrics: monitoring.New(o.registry, true),
 		AgentImage: agentImage, Dashboards: !o.plain, OperatorNamespace: operatorNamespace,
 	})).To(Succeed())
 	ctx, cancel := context.WithCancel(context.Background())

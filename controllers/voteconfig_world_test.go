@@ -125,29 +125,11 @@ func voteEvents(ctx context.Context, vc *votingv1alpha1.VoteConfig) []string {
 // freezeDeployments has an admission policy refuse every update of the Deployments of a namespace.
 func freezeDeployments(ctx context.Context, namespace string) {
 	GinkgoHelper()
-	name := "freeze-" + namespace
-	rules := admissionv1.RuleWithOperations{
-		Operations: []admissionv1.OperationType{admissionv1.Update},
-		Rule:       admissionv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"}},
-	}
-	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: &admissionv1.MatchResources{
-			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": namespace}},
-			ResourceRules:     []admissionv1.NamedRuleWithOperations{{RuleWithOperations: rules}},
-		},
-		Validations: []admissionv1.Validation{{Expression: "false", Message: "frozen"}},
-	}}
-	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-		PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-	}}
-	for _, obj := range []client.Object{policy, binding} {
-		Expect(user.Create(ctx, obj)).To(Succeed())
-		DeferCleanup(func(ctx context.Context) { Expect(user.Delete(ctx, obj)).To(Succeed()) })
-	}
+	DeferCleanup(deny(ctx, namespace, rule("apps", "deployments", admissionv1.Update)))
 	probe := &k8sappsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "app"}}
 	Eventually(func(attempt context.Context) error {
 		return user.Patch(attempt, probe, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"probe":"1"}}}`)), client.DryRunAll)
-	}).WithContext(ctx).Should(MatchError(ContainSubstring("frozen")))
+	}).WithContext(ctx).Should(MatchError(ContainSubstring(policyText)))
 }
 
 // votes are n VoteConfigs with two options.

@@ -111,7 +111,7 @@ var _ = Describe("The children of a WebApp", func() {
 			Expect(app.Status.Phase).To(Equal(appsv1.PhaseDegraded))
 			generation, before := obj.GetGeneration(), obj.GetUID()
 			ledger := count(ctx, namespace)
-			Consistently(func() error { return read(ctx, obj) }, 2*conflictRetry).Should(Succeed())
+			Consistently(func() error { return read(ctx, obj) }, "4s").Should(Succeed())
 			summary := ledger.summary(ctx)
 			Expect(summary.Writes()-refused(summary)).To(BeZero(), summary.String())
 			Expect([]any{obj.GetUID(), obj.GetGeneration(), obj.GetOwnerReferences(), obj.GetLabels()["app.kubernetes.io/managed-by"]}).

@@ -8,22 +8,18 @@
 package appconfig
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
@@ -41,8 +37,6 @@ const (
 	// quiet is how long a status that only tells of progress is held back, so that a change which soon succeeds costs one
 	// status write.
 	quiet = 3 * time.Second
-	// conflictRetry is when a foreign object that is in the way is looked for again, should its end go unnoticed.
-	conflictRetry = time.Minute
 	// again is when to look at what was published, should no event tell of it.
 	again = time.Second
 )
@@ -63,9 +57,7 @@ type Options struct {
 	Workers int
 	// WatchSecrets is false where the role does not allow it: Secrets are then read again from time to time.
 	WatchSecrets bool
-	// ConflictRetry is when a foreign object that is in the way is looked for again; a minute if 0.
-	ConflictRetry time.Duration
-	Metrics       *monitoring.Metrics
+	Metrics      *monitoring.Metrics
 	// Engine restarts dependents.
 	Engine *rollout.Engine
 }
@@ -83,8 +75,6 @@ type reconciler struct {
 	memo    *memo
 	// wrote has, by AppConfig, the objects of the last plan: nothing is decided before the cache shows them.
 	wrote sync.Map
-
-	conflictRetry time.Duration
 }
 
 // Setup registers the controller with the manager.
@@ -108,13 +98,9 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		sources: newSourceReader(mgr, opts.WatchSecrets),
 		hashes:  newHasher(),
 		memo:    newMemo(),
-
-		conflictRetry: cmp.Or(opts.ConflictRetry, conflictRetry),
 	}
-	err = r.watches(mgr, opts).
-		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Workers}).
-		Complete(recheck.Wrap(r.frame()))
-	if err != nil {
+	retried := recheck.Wrap(r.frame())
+	if err := r.watches(mgr, opts).WithOptions(retried.Options(opts.Workers)).Complete(retried); err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
 	return nil
@@ -150,7 +136,8 @@ func (r *reconciler) reconcile(ctx context.Context, cfg *configv1.AppConfig) (re
 		return reconcile.Result{}, err
 	} else if conflict != nil {
 		setConflict(cfg, *conflict)
-		return reconcile.Result{RequeueAfter: r.conflictRetry}, nil
+		recheck.Ask(ctx) // its end may go unnoticed
+		return reconcile.Result{}, nil
 	}
 	return r.publish(ctx, cfg)
 }
@@ -172,9 +159,7 @@ func (r *reconciler) publish(ctx context.Context, cfg *configv1.AppConfig) (reco
 	}
 	seen := observed{policyErr: policyErr, applyErr: r.apply(ctx, cfg, p, found)}
 	switch {
-	case apierrors.HasStatusCause(seen.applyErr, corev1.NamespaceTerminatingCause):
-		return reconcile.Result{}, nil // the AppConfig goes too
-	case transient(seen.applyErr):
+	case apply.Transient(seen.applyErr):
 		return reconcile.Result{}, seen.applyErr
 	case seen.applyErr == nil && p.changes:
 		// Only what the cache shows is rolled out: an apply that met a newer object did nothing. The watch brings it.
@@ -225,15 +210,8 @@ func (r *reconciler) apply(ctx context.Context, cfg *configv1.AppConfig, p plan,
 
 // outcome says when to look again. What is watched needs no time.
 func (r *reconciler) outcome(ctx context.Context, cfg *configv1.AppConfig, p plan, seen observed) (reconcile.Result, error) {
-	var conflict *apply.ConflictError
-	switch err := seen.applyErr; {
-	case err == nil:
-	case errors.As(err, &conflict):
-		return reconcile.Result{RequeueAfter: r.conflictRetry}, nil
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
-		return reconcile.Result{}, reconcile.TerminalError(err)
-	default:
-		return reconcile.Result{}, err
+	if seen.applyErr != nil {
+		return reconcile.Result{}, seen.applyErr
 	}
 	wait, err := r.collect(ctx, cfg, p, seen)
 	if err != nil {
@@ -253,10 +231,4 @@ func (r *reconciler) gone(ctx context.Context, key types.NamespacedName) (done b
 		r.wrote.Delete(key)
 	}
 	return done, nil
-}
-
-// transient reports whether err is gone at the next try, and not worth a word in status.
-func transient(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) ||
-		apierrors.IsTimeout(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/render"
 )
 
@@ -126,7 +127,7 @@ func reasonOf(err error) string {
 	if errors.As(err, &faults) && slices.ContainsFunc(faults.Faults, func(f render.Fault) bool {
 		return strings.Contains(f.Problem, fmt.Sprintf("%d bytes", render.MaxData))
 	}) {
-		return configv1.ReasonTooLarge
+		return fettlev1.ReasonTooLarge
 	}
 	return configv1.ReasonTemplateError
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/render"
 )
 
@@ -77,7 +78,7 @@ func TestTooLarge(t *testing.T) {
 	cfg := config(func(cfg *configv1.AppConfig) {
 		cfg.Spec.Values, cfg.Spec.Config = map[string]string{"v": strings.Repeat("v", 600<<10)}, map[string]string{"A": large(), "B": large()}
 	})
-	if out := renderAll(cfg, nil); out.problem == nil || out.problem.reason != configv1.ReasonTooLarge {
+	if out := renderAll(cfg, nil); out.problem == nil || out.problem.reason != fettlev1.ReasonTooLarge {
 		t.Errorf("%+v", out.problem)
 	}
 }

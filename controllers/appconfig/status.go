@@ -1,12 +1,10 @@
 package appconfig
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -110,21 +108,10 @@ func renderedVerdict(out rendered) verdict {
 }
 
 func publication(p plan, seen observed) verdict {
-	var conflict *apply.ConflictError
-	switch err := seen.applyErr; {
-	case err == nil:
-		return p.choice.published
-	case errors.As(err, &conflict):
-		return no(fettlev1.ReasonNameConflict, conflict.Error())
-	case apierrors.IsRequestEntityTooLargeError(err):
-		return no(configv1.ReasonTooLarge, err.Error())
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return no(fettlev1.ReasonInvalid, err.Error())
-	case apierrors.IsForbidden(err):
-		return no(fettlev1.ReasonForbidden, err.Error())
-	default:
-		return no(configv1.ReasonWriteFailed, err.Error())
+	if seen.applyErr != nil {
+		return no(apply.Reason(seen.applyErr), seen.applyErr.Error())
 	}
+	return p.choice.published
 }
 
 func rolledOut(cfg *configv1.AppConfig, p plan, seen observed) verdict {

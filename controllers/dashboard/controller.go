@@ -71,11 +71,13 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		queue.Add(reconcile.Request{NamespacedName: key})
 		return nil
 	})
+	retried := recheck.Wrap(&reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), wanted: opts.Wanted})
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&corev1.ConfigMap{}, builder.WithPredicates(ours)).
 		WatchesRawSource(first).
-		Complete(recheck.Wrap(&reconciler{client: mgr.GetClient(), live: mgr.GetAPIReader(), wanted: opts.Wanted}))
+		WithOptions(retried.Options(1)).
+		Complete(retried)
 	if err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}

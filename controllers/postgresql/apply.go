@@ -81,12 +81,12 @@ func (r *reconciler) apply(ctx context.Context, pg *databasev1alpha1.PostgreSQL,
 			refused = cmp.Or(refused, err)
 		}
 	}
-	if transient(refused) {
+	if apply.Transient(refused) {
 		return refused
 	}
 	err := r.applier.Apply(ctx, pg, certificateSecrets(pg, in)...)
 	refused = cmp.Or(refused, err)
-	if _, conflict := errors.AsType[*apply.ConflictError](err); conflict || transient(err) {
+	if _, conflict := errors.AsType[*apply.ConflictError](err); conflict || apply.Transient(err) {
 		return refused // instances must not be started with what somebody else has put there
 	}
 	if err := r.applier.Apply(ctx, pg, desired(pg, in, count)...); err != nil {
@@ -159,7 +159,7 @@ func (r *reconciler) resize(ctx context.Context, pg *databasev1alpha1.PostgreSQL
 		case err == nil:
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 			recheck.Ask(ctx) // changed or gone since it was judged, of which the watch may tell
-		case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+		case apply.Rejected(err):
 			refused = err
 		default:
 			return nil, fmt.Errorf("make claim %q larger: %w", claim.Name, err)

@@ -7,20 +7,16 @@
 package postgresql
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
@@ -37,8 +33,6 @@ const (
 	// quiet is how long a status that only tells of progress is held back, so that a creation or a change which
 	// soon succeeds costs one status write.
 	quiet = 3 * time.Second
-	// conflictRetry is when a foreign object that is in the way is looked for again: the cache does not hold it.
-	conflictRetry = time.Minute
 )
 
 // +kubebuilder:rbac:groups=database.fettle.dev,resources=postgresqls,verbs=get;list;watch;patch
@@ -66,8 +60,6 @@ type Options struct {
 	Workers int
 	// WatchSecrets is false where the role does not allow it: Secrets that users own are then read in each pass.
 	WatchSecrets bool
-	// ConflictRetry is when a foreign object that is in the way is looked for again; a minute if 0.
-	ConflictRetry time.Duration
 	// AgentImage is the image that new instances get their agent from: the operator's own.
 	AgentImage string
 	Metrics    *monitoring.Metrics
@@ -87,9 +79,8 @@ type reconciler struct {
 	nodes   *nodes
 	apis    *optionalAPIs
 
-	agentImage    string
-	watchSecrets  bool
-	conflictRetry time.Duration
+	agentImage   string
+	watchSecrets bool
 }
 
 // Setup registers the controller with the manager.
@@ -115,13 +106,11 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		late:    newLate(clock.RealClock{}),
 		nodes:   newNodes(mgr.GetAPIReader(), clock.RealClock{}),
 
-		agentImage:    opts.AgentImage,
-		watchSecrets:  opts.WatchSecrets,
-		conflictRetry: cmp.Or(opts.ConflictRetry, conflictRetry),
+		agentImage:   opts.AgentImage,
+		watchSecrets: opts.WatchSecrets,
 	}
-	c, err := r.watches(mgr, opts).
-		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Workers}).
-		Build(recheck.Wrap(r.frame()))
+	retried := recheck.Wrap(r.frame())
+	c, err := r.watches(mgr, opts).WithOptions(retried.Options(opts.Workers)).Build(retried)
 	if err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
@@ -152,7 +141,6 @@ func (r *reconciler) reconcile(ctx context.Context, pg *databasev1alpha1.Postgre
 	_, conflict := errors.AsType[*apply.ConflictError](err)
 	if _, unreadable := errors.AsType[*authorityError](err); conflict || unreadable {
 		setBlocked(pg, err)
-		return reconcile.Result{RequeueAfter: r.conflictRetry}, nil
 	}
 	if err != nil {
 		return reconcile.Result{}, err
@@ -164,10 +152,7 @@ func (r *reconciler) reconcile(ctx context.Context, pg *databasev1alpha1.Postgre
 	count, next := next(pg, &in.cluster)
 	seen.step = next
 	seen.applyErr = r.apply(ctx, pg, in, count)
-	switch {
-	case apierrors.HasStatusCause(seen.applyErr, corev1.NamespaceTerminatingCause):
-		return reconcile.Result{}, nil // the PostgreSQL goes too
-	case transient(seen.applyErr):
+	if apply.Transient(seen.applyErr) {
 		return reconcile.Result{}, seen.applyErr
 	}
 	if err := r.act(ctx, pg, in, seen); err != nil {
@@ -180,15 +165,8 @@ func (r *reconciler) reconcile(ctx context.Context, pg *databasev1alpha1.Postgre
 
 // outcome says when to look again. What is watched needs no time; agents are asked from time to time.
 func (r *reconciler) outcome(pg *databasev1alpha1.PostgreSQL, in *inputs, seen *observed) (reconcile.Result, error) {
-	_, conflict := errors.AsType[*apply.ConflictError](seen.applyErr)
-	switch err := seen.applyErr; {
-	case err == nil:
-	case conflict:
-		return reconcile.Result{RequeueAfter: r.conflictRetry}, nil
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return reconcile.Result{}, reconcile.TerminalError(err)
-	default:
-		return reconcile.Result{}, err
+	if seen.applyErr != nil {
+		return reconcile.Result{}, seen.applyErr
 	}
 	wait := askCalm
 	switch {
@@ -203,12 +181,6 @@ func (r *reconciler) outcome(pg *databasev1alpha1.PostgreSQL, in *inputs, seen *
 		wait = askBusy
 	}
 	return reconcile.Result{RequeueAfter: min(max(wait, askBusy), 24*time.Hour)}, nil
-}
-
-// transient reports whether err is gone at the next try, and not worth a word in status.
-func transient(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) ||
-		apierrors.IsTimeout(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 func (r *reconciler) gone(_ context.Context, key types.NamespacedName) (done bool, err error) {

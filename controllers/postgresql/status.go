@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -204,22 +203,14 @@ func put(pg *databasev1alpha1.PostgreSQL, conditionType string, applies bool, v 
 }
 
 func applied(seen *observed) verdict {
-	var conflict *apply.ConflictError
-	var unreadable *authorityError
-	switch err := seen.applyErr; {
-	case err == nil:
+	if seen.applyErr == nil {
 		return yes(databasev1alpha1.ReasonApplied, "all children are as the spec asks")
-	case errors.As(err, &conflict):
-		return no(fettlev1.ReasonNameConflict, conflict.Error())
-	case errors.As(err, &unreadable):
-		return no(fettlev1.ReasonInvalid, unreadable.Error())
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return no(fettlev1.ReasonInvalid, err.Error())
-	case apierrors.IsForbidden(err):
-		return no(fettlev1.ReasonForbidden, err.Error())
-	default:
-		return no(databasev1alpha1.ReasonWriteFailed, err.Error())
 	}
+	reason := apply.Reason(seen.applyErr)
+	if _, unreadable := errors.AsType[*authorityError](seen.applyErr); unreadable {
+		reason = fettlev1.ReasonInvalid
+	}
+	return no(reason, seen.applyErr.Error())
 }
 
 func monitored(seen *observed) verdict {

@@ -5,20 +5,16 @@
 package voteconfig
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -38,8 +34,6 @@ const (
 	// quiet is how long a status that only tells of progress is held back, so that a change which soon succeeds costs one
 	// status write.
 	quiet = 3 * time.Second
-	// conflictRetry is when a foreign object that is in the way is looked for again, should its end be missed.
-	conflictRetry = time.Minute
 )
 
 // +kubebuilder:rbac:groups=voting.fettle.dev,resources=voteconfigs,verbs=get;list;watch;patch
@@ -54,10 +48,8 @@ type Options struct {
 	// Workers is how many VoteConfigs are reconciled at once.
 	Workers int
 	// Engine restarts the workloads.
-	Engine *rollout.Engine
-	// ConflictRetry is when a foreign object that is in the way is looked for again; a minute if 0.
-	ConflictRetry time.Duration
-	Metrics       *monitoring.Metrics
+	Engine  *rollout.Engine
+	Metrics *monitoring.Metrics
 }
 
 type reconciler struct {
@@ -68,8 +60,6 @@ type reconciler struct {
 	clock   clock.PassiveClock
 	events  events.EventRecorder
 	metrics *monitoring.Metrics
-
-	conflictRetry time.Duration
 }
 
 // Setup registers the controller with the manager.
@@ -90,13 +80,9 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		clock:   clock.RealClock{},
 		events:  mgr.GetEventRecorder(controllerName),
 		metrics: opts.Metrics,
-
-		conflictRetry: cmp.Or(opts.ConflictRetry, conflictRetry),
 	}
-	err = r.watches(mgr).
-		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Workers}).
-		Complete(recheck.Wrap(r.frame()))
-	if err != nil {
+	retried := recheck.Wrap(r.frame())
+	if err := r.watches(mgr).WithOptions(retried.Options(opts.Workers)).Complete(retried); err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
 	return nil
@@ -128,13 +114,11 @@ func (r *reconciler) reconcile(ctx context.Context, vc *votingv1alpha1.VoteConfi
 	}
 	live, publishErr := r.publish(ctx, vc)
 	switch {
-	case apierrors.HasStatusCause(publishErr, corev1.NamespaceTerminatingCause):
-		return reconcile.Result{}, nil // the VoteConfig goes too
-	case transient(publishErr), publishErr == nil && live == nil:
+	case apply.Transient(publishErr), publishErr == nil && live == nil:
 		return reconcile.Result{}, publishErr // or the watch brings what was written
 	case publishErr != nil:
 		setRefused(vc, publishErr)
-		return r.refused(publishErr)
+		return reconcile.Result{}, publishErr
 	}
 	report, err := r.engine.Roll(ctx, owner(vc), policy(vc), []rollout.Object{object(vc, live)})
 	if err != nil {
@@ -234,23 +218,4 @@ func (r *reconciler) hidden(ctx context.Context, vc *votingv1alpha1.VoteConfig, 
 		}
 	}
 	return "", nil
-}
-
-// refused says when to try again after the API server, or what is there already, was against the ConfigMap.
-func (r *reconciler) refused(err error) (reconcile.Result, error) {
-	var conflict *apply.ConflictError
-	switch {
-	case errors.As(err, &conflict):
-		return reconcile.Result{RequeueAfter: r.conflictRetry}, nil
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return reconcile.Result{}, reconcile.TerminalError(err)
-	default:
-		return reconcile.Result{}, err
-	}
-}
-
-// transient reports whether err is gone at the next try, and not worth a word in status.
-func transient(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) ||
-		apierrors.IsTimeout(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

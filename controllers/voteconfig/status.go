@@ -1,14 +1,12 @@
 package voteconfig
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -55,17 +53,9 @@ func updated(live *corev1.ConfigMap) metav1.Time {
 
 // setRefused says why the options could not be published.
 func setRefused(vc *votingv1alpha1.VoteConfig, err error) {
-	var conflict *apply.ConflictError
-	reason := votingv1alpha1.ReasonWriteFailed
-	message := err.Error()
-	switch {
-	case errors.As(err, &conflict):
-		reason = fettlev1.ReasonNameConflict
+	reason, message := apply.Reason(err), err.Error()
+	if reason == fettlev1.ReasonNameConflict {
 		message += ", or choose another name in spec.target.configMapName of a new VoteConfig"
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		reason = fettlev1.ReasonInvalid
-	case apierrors.IsForbidden(err):
-		reason = fettlev1.ReasonForbidden
 	}
 	set(vc, votingv1alpha1.VoteConfigPublished, metav1.ConditionFalse, reason, message)
 	set(vc, votingv1alpha1.VoteConfigRolledOut, metav1.ConditionUnknown, fettlev1.ReasonReconciling, "not known until the options are published")

@@ -23,7 +23,6 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
@@ -43,8 +42,6 @@ const (
 	// quiet is how long a status that only tells of progress is held back, so that a creation or a change which
 	// soon succeeds costs one status write.
 	quiet = 3 * time.Second
-	// conflictRetry is when a foreign object that is in the way is looked for again: the cache does not hold it.
-	conflictRetry = time.Minute
 )
 
 // +kubebuilder:rbac:groups=apps.fettle.dev,resources=webapps,verbs=get;list;watch
@@ -70,9 +67,7 @@ type Options struct {
 	Workers int
 	// WatchSecrets is false where the role does not allow it: Secrets are then read again from time to time.
 	WatchSecrets bool
-	// ConflictRetry is when a foreign object that is in the way is looked for again; a minute if 0.
-	ConflictRetry time.Duration
-	Metrics       *monitoring.Metrics
+	Metrics      *monitoring.Metrics
 }
 
 type reconciler struct {
@@ -85,8 +80,6 @@ type reconciler struct {
 	metrics *monitoring.Metrics
 	config  *configReader
 	apis    *optionalAPIs
-
-	conflictRetry time.Duration
 }
 
 // Setup registers the controller with the manager.
@@ -108,12 +101,9 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		events:  mgr.GetEventRecorder(controllerName),
 		metrics: opts.Metrics,
 		config:  newConfigReader(mgr, opts.WatchSecrets),
-
-		conflictRetry: cmp.Or(opts.ConflictRetry, conflictRetry),
 	}
-	c, err := r.watches(mgr, opts).
-		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Workers}).
-		Build(recheck.Wrap(r.frame()))
+	retried := recheck.Wrap(r.frame())
+	c, err := r.watches(mgr, opts).WithOptions(retried.Options(opts.Workers)).Build(retried)
 	if err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
@@ -149,9 +139,9 @@ func (r *reconciler) reconcile(ctx context.Context, app *appsv1.WebApp) (reconci
 	p := desired(app, in)
 	applyErr := r.apply(ctx, app, p, found)
 	switch {
-	case apierrors.HasStatusCause(applyErr, corev1.NamespaceTerminatingCause), errors.Is(applyErr, errPortsTaken):
-		return reconcile.Result{}, nil // the WebApp goes too, or its child wakes us
-	case transient(applyErr):
+	case errors.Is(applyErr, errPortsTaken):
+		return reconcile.Result{}, nil // the Service wakes us
+	case apply.Transient(applyErr):
 		return reconcile.Result{}, applyErr
 	}
 	seen, err := r.observe(ctx, app)
@@ -160,7 +150,8 @@ func (r *reconciler) reconcile(ctx context.Context, app *appsv1.WebApp) (reconci
 	}
 	seen.applyErr = applyErr
 	setStatus(app, in, p, seen)
-	return r.outcome(app, found, applyErr)
+	// What is watched needs no time.
+	return reconcile.Result{RequeueAfter: cmp.Or(found.apis.retry, r.config.resync(app))}, applyErr
 }
 
 // apply writes what is desired and deletes what is not. A child that is refused keeps no other from being written or deleted.
@@ -170,7 +161,7 @@ func (r *reconciler) apply(ctx context.Context, app *appsv1.WebApp, p plan, foun
 	}
 	rolls := configRollsOut(found.deployment, p) && r.applier.Current(found.deployment) // before Apply, to count it once
 	applyErr := r.applier.Apply(ctx, app, p.objects...)
-	if transient(applyErr) {
+	if apply.Transient(applyErr) {
 		return applyErr
 	}
 	if apierrors.IsInvalid(applyErr) {
@@ -182,29 +173,6 @@ func (r *reconciler) apply(ctx context.Context, app *appsv1.WebApp, p plan, foun
 		r.metrics.ConfigChanged(monitoring.KindWebApp, client.ObjectKeyFromObject(app))
 	}
 	return cmp.Or(applyErr, r.applier.Prune(ctx, app, superfluous(app, p, found)...))
-}
-
-// outcome says when to look again. What is watched needs no time.
-func (r *reconciler) outcome(app *appsv1.WebApp, found existing, applyErr error) (reconcile.Result, error) {
-	var conflict *apply.ConflictError
-	switch {
-	case applyErr == nil && found.apis.retry > 0:
-		return reconcile.Result{RequeueAfter: found.apis.retry}, nil
-	case applyErr == nil:
-		return reconcile.Result{RequeueAfter: r.config.resync(app)}, nil
-	case errors.As(applyErr, &conflict):
-		return reconcile.Result{RequeueAfter: r.conflictRetry}, nil
-	case apierrors.IsInvalid(applyErr), apierrors.IsBadRequest(applyErr):
-		return reconcile.Result{}, reconcile.TerminalError(applyErr)
-	default:
-		return reconcile.Result{}, applyErr
-	}
-}
-
-// transient reports whether err is gone at the next try, and not worth a word in status.
-func transient(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) ||
-		apierrors.IsTimeout(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 func (r *reconciler) observe(ctx context.Context, app *appsv1.WebApp) (observed, error) {

@@ -1,14 +1,12 @@
 package webapp
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8slabels "k8s.io/apimachinery/pkg/labels"
@@ -145,17 +143,8 @@ func configResolved(app *appsv1.WebApp, in inputs) verdict {
 }
 
 func applied(app *appsv1.WebApp, in inputs, p plan, seen observed) verdict {
-	var conflict *apply.ConflictError
-	switch err := seen.applyErr; {
-	case err == nil:
-	case errors.As(err, &conflict):
-		return no(fettlev1.ReasonNameConflict, conflict.Error())
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return no(fettlev1.ReasonInvalid, err.Error())
-	case apierrors.IsForbidden(err):
-		return no(fettlev1.ReasonForbidden, err.Error())
-	default:
-		return no(appsv1.ReasonWriteFailed, err.Error())
+	if seen.applyErr != nil {
+		return no(apply.Reason(seen.applyErr), seen.applyErr.Error())
 	}
 	if rolledBack(app, p.own, in.good) {
 		return no(appsv1.ReasonRolledBack, fmt.Sprintf("image %q did not become ready (%s); image %q runs again until the spec changes",

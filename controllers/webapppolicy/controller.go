@@ -17,7 +17,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -77,13 +76,14 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		pace:     conditions.NewPace(0, clock.RealClock{}),
 		webhooks: opts.Webhooks,
 	}
+	retried := recheck.Wrap(r.frame())
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&appsv1.WebAppPolicy{}).
 		Watches(&appsv1.WebApp{}, r.allPolicies(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesMetadata(&corev1.Namespace{}, r.allPolicies(), builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Workers}).
-		Complete(recheck.Wrap(r.frame()))
+		WithOptions(retried.Options(opts.Workers)).
+		Complete(retried)
 	if err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}

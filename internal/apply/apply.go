@@ -67,8 +67,8 @@ func New(mgr manager.Manager, fieldOwner string) (*Applier, error) {
 // that are being deleted, or soon will be because they belong to a former object of owner's
 // name: in these cases the watch wakes the controller.
 //
-// An object that is refused (a [ConflictError], or a [WriteError] around Invalid, Forbidden or
-// BadRequest) does not keep the ones after it from being applied; the errors are joined. Any
+// An object that is refused (a [ConflictError], or an error that is [Rejected]) does not keep the ones
+// after it from being applied; the errors are joined. Any
 // other error ends the call.
 func (a *Applier) Apply(ctx context.Context, owner client.Object, desired ...runtime.ApplyConfiguration) error {
 	o, err := ownerOf(owner, a.scheme)
@@ -85,7 +85,7 @@ func (a *Applier) Apply(ctx context.Context, owner client.Object, desired ...run
 		var conflict *ConflictError
 		switch {
 		case err == nil:
-		case errors.As(err, &conflict), concernsOneObject(err):
+		case errors.As(err, &conflict), Rejected(err):
 			refused = append(refused, err)
 		default:
 			return errors.Join(append(refused, err)...)

@@ -1,10 +1,15 @@
 package apply
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 )
 
 // ConflictError says that an object which the owner does not control has the name that one of
@@ -49,8 +54,38 @@ func (e *WriteError) Error() string {
 // Unwrap returns the API server's error.
 func (e *WriteError) Unwrap() error { return e.Err }
 
-// concernsOneObject reports whether err says something about the one object that was written:
-// the others may still be written. Anything else (no connection, no time left) concerns them too.
-func concernsOneObject(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)
+// Rejected reports whether err concerns only the object that was written, as validation, admission, quota and missing rights do:
+// others may still be written. Anything else (no connection, no time left) concerns them too. Nothing tells a rejection by
+// admission from one by validation: a ValidatingAdmissionPolicy answers Invalid too, and a webhook may give any answer.
+func Rejected(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+}
+
+// Transient reports whether the status has nothing to say of err: the next try succeeds, or the namespace is going and the owner
+// with it.
+func Transient(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) ||
+		apierrors.IsTimeout(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || NamespaceTerminates(err)
+}
+
+// NamespaceTerminates reports whether a child was not created because its namespace is being deleted.
+func NamespaceTerminates(err error) bool {
+	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}
+
+// Reason returns the reason of a condition that is False because of err, a child that could not be written.
+func Reason(err error) string {
+	_, conflict := errors.AsType[*ConflictError](err)
+	switch {
+	case conflict:
+		return fettlev1.ReasonNameConflict
+	case apierrors.IsRequestEntityTooLargeError(err):
+		return fettlev1.ReasonTooLarge
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return fettlev1.ReasonInvalid
+	case apierrors.IsForbidden(err):
+		return fettlev1.ReasonForbidden
+	default:
+		return fettlev1.ReasonWriteFailed
+	}
 }

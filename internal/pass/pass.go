@@ -3,7 +3,9 @@
 package pass
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -64,15 +66,15 @@ func (f *Frame[T, O]) Reconcile(ctx context.Context, req reconcile.Request) (rec
 	}
 	start, before := f.Clock.Now(), O(obj.DeepCopy())
 	result, err := f.Act(ctx, obj)
+	err = failure(ctx, err)
 	wait, patchErr := f.report(ctx, obj, before)
-	if patchErr != nil {
-		err = patchErr // not joined: a terminal error beside it would keep this write from being retried
-	}
+	err = cmp.Or(patchErr, err)
 	f.Metrics.Observe(f.Kind, req.NamespacedName, f.Clock.Since(start), err)
-	if err == nil {
-		result.RequeueAfter = Sooner(result.RequeueAfter, wait)
+	if err != nil {
+		return reconcile.Result{}, err
 	}
-	return result, err
+	result.RequeueAfter = Sooner(result.RequeueAfter, wait)
+	return result, nil
 }
 
 // report writes the status if it says something new, and then the events and metrics that go with it. It returns how long to wait
@@ -99,6 +101,19 @@ func (f *Frame[T, O]) report(ctx context.Context, obj, before O) (time.Duration,
 	}
 	f.Metrics.Ready(f.Kind, client.ObjectKeyFromObject(obj), ready)
 	return 0, nil
+}
+
+// failure returns err, unless it is no fault of Fettle: an object of somebody else is in the way, which is looked for again, or the
+// namespace is being deleted, and the object with it.
+func failure(ctx context.Context, err error) error {
+	if _, conflict := errors.AsType[*apply.ConflictError](err); conflict {
+		recheck.Ask(ctx)
+		return nil
+	}
+	if apply.NamespaceTerminates(err) {
+		return nil
+	}
+	return err
 }
 
 func (f *Frame[T, O]) forget(ctx context.Context, key types.NamespacedName) error {

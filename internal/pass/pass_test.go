@@ -3,9 +3,11 @@ package pass
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -99,7 +101,7 @@ func (f *fixture) sets(healthy int32, after time.Duration, err error) {
 func (f *fixture) expect(what string, wait time.Duration, stored int32, announced int) {
 	f.t.Helper()
 	result, err := recheck.Wrap(f.Frame).Reconcile(f.t.Context(), f.request)
-	if err != nil || result.RequeueAfter != wait {
+	if err != nil || result.RequeueAfter < wait || result.RequeueAfter > wait+wait/10 { // delays of retries have jitter
 		f.t.Errorf("%s: waits %s, %v, want %s", what, result.RequeueAfter, err, wait)
 	}
 	f.expectStored(what, stored, announced)
@@ -142,7 +144,7 @@ func TestStatusIsHeldBack(t *testing.T) {
 
 func TestStatusOfAnErrorIsWritten(t *testing.T) {
 	f := newFixture(t)
-	broken := reconcile.TerminalError(errors.New("no other pass helps"))
+	broken := errors.New("refused")
 	f.sets(1, 0, broken)
 	if _, err := f.Reconcile(t.Context(), f.request); !errors.Is(err, broken) {
 		t.Errorf("the pass ends with %v, want %v", err, broken)
@@ -151,10 +153,21 @@ func TestStatusOfAnErrorIsWritten(t *testing.T) {
 
 	f.sets(-1, 0, broken) // the API server refuses it
 	_, err := f.Reconcile(t.Context(), f.request)
-	if !apierrors.IsInvalid(errors.Unwrap(err)) || errors.Is(err, reconcile.TerminalError(nil)) {
-		t.Errorf("the pass whose status is refused ends with %v, want the refusal alone", err)
+	if !apierrors.IsInvalid(errors.Unwrap(err)) {
+		t.Errorf("the pass whose status is refused ends with %v, want the refusal", err)
 	}
 	f.expectStored("a refused status", 1, 1)
+}
+
+// Of some errors the status says all: a foreign object is looked for again, a namespace that goes takes the object with it.
+func TestErrorsThatAreAnswered(t *testing.T) {
+	f := newFixture(t)
+	f.sets(1, 0, fmt.Errorf("apply: %w", &apply.ConflictError{Name: "web"}))
+	f.expect("a foreign object", time.Second, 1, 1)
+	f.sets(1, 0, &apierrors.StatusError{ErrStatus: metav1.Status{
+		Code: 403, Reason: metav1.StatusReasonForbidden, Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}},
+	}})
+	f.expect("a namespace that goes", 0, 1, 1)
 }
 
 func TestOvertakenStatusIsWrittenLater(t *testing.T) {

@@ -1,25 +1,32 @@
-// Package recheck repeats a pass whose decision was overtaken, although no event may come.
+// Package recheck is the back-off of every controller. It retries a reconcile that ended with an error, and a reconcile whose
+// decision was overtaken although no event may come.
 //
 // The API server answers a write with Conflict or NotFound when the object that was judged is not the one that is there. Most
 // often somebody has changed or deleted it, and the watch brings a new pass. But the same answers come where nothing changed: from
 // an admission webhook, an aggregated API or a proxy, or for an object that was deleted and made anew before the cache knew of
 // either. A controller that only waits for an event then stands still for good.
+//
+// No error is final. What admission refuses today it may accept tomorrow, and the API server does not tell admission's answers from
+// its own.
 package recheck
 
 import (
 	"context"
-	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 const (
-	// first is when a pass is repeated, last is the longest wait where that goes on: it doubles each time.
+	// first is the delay of the first retry. The delay doubles with each retry up to last.
 	first = time.Second
-	last  = 30 * time.Second
+	last  = 5 * time.Minute
+	// jitter is the largest share of a delay that is added at random, so that objects that failed together retry apart.
+	jitter = 0.1
 )
 
 // askedKey is that of the context's value, an *atomic.Bool.
@@ -33,56 +40,47 @@ func Ask(ctx context.Context) {
 	}
 }
 
-// Wrap makes a reconciler of which [Ask] has passes repeated: after a second, and later each time until a pass does not ask. A
-// pass that comes to wait for less is left alone, and so is one that ends with an error, which is repeated anyway.
-func Wrap(next reconcile.Reconciler) reconcile.Reconciler {
-	return &repeater{next: next, times: map[reconcile.Request]int{}}
+// Backoff is a reconciler that retries with a growing delay, and the rate limiter of its controller's queue: set [Backoff.Options].
+type Backoff struct {
+	next reconcile.Reconciler
+	// failures counts, for each request, the reconciles in a row that failed or asked.
+	failures workqueue.TypedRateLimiter[reconcile.Request]
 }
 
-type repeater struct {
-	next reconcile.Reconciler
+// Wrap makes a reconciler whose errors are retried, and those of its passes that [Ask]: after a second, then after twice as long
+// each time, up to 5 minutes, until one does neither. A pass that asked and comes to wait for less is left alone.
+func Wrap(next reconcile.Reconciler) *Backoff {
+	return &Backoff{next: next, failures: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](first, last)}
+}
 
-	mu sync.Mutex
-	// times counts the passes in a row that asked, of those requests whose last pass did.
-	times map[reconcile.Request]int
+// Options are those of the controller that runs b.
+func (b *Backoff) Options(workers int) controller.Options {
+	return controller.Options{MaxConcurrentReconciles: workers, RateLimiter: b}
 }
 
 // Reconcile implements reconcile.Reconciler.
-func (r *repeater) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+func (b *Backoff) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	asked := &atomic.Bool{}
-	result, err := r.next.Reconcile(context.WithValue(ctx, askedKey{}, asked), req)
-	wait := r.after(req, asked.Load())
+	result, err := b.next.Reconcile(context.WithValue(ctx, askedKey{}, asked), req)
 	switch {
-	case wait == 0:
-	case err != nil:
-		err = repeated(err)
-	case result.RequeueAfter == 0 || wait < result.RequeueAfter:
-		result.RequeueAfter = wait
+	case err != nil: // the queue asks for the delay
+	case asked.Load():
+		if delay := b.When(req); result.RequeueAfter == 0 || delay < result.RequeueAfter {
+			result.RequeueAfter = delay
+		}
+	default:
+		b.failures.Forget(req)
 	}
 	return result, err
 }
 
-// after is how long to wait for the next pass; 0 where this one did not ask.
-func (r *repeater) after(req reconcile.Request, asked bool) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !asked {
-		delete(r.times, req)
-		return 0
-	}
-	n := r.times[req]
-	r.times[req] = n + 1
-	return min(first<<min(n, 10), last)
+// When implements workqueue.TypedRateLimiter: the delay of the next retry.
+func (b *Backoff) When(req reconcile.Request) time.Duration {
+	return wait.Jitter(b.failures.When(req), jitter)
 }
 
-// repeated takes from err that no other pass would help: this one did not get to do all that it decided.
-func repeated(err error) error {
-	for errors.Is(err, reconcile.TerminalError(nil)) {
-		inner := errors.Unwrap(err)
-		if inner == nil {
-			return errors.New(err.Error())
-		}
-		err = inner
-	}
-	return err
-}
+// Forget implements workqueue.TypedRateLimiter. It does nothing: the queue also calls it after a reconcile that asked.
+func (b *Backoff) Forget(reconcile.Request) {}
+
+// NumRequeues implements workqueue.TypedRateLimiter.
+func (b *Backoff) NumRequeues(req reconcile.Request) int { return b.failures.NumRequeues(req) }

@@ -3,7 +3,6 @@ package recheck
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -19,16 +18,19 @@ type pass struct {
 	err    error
 }
 
-// waits runs passes for one object, and returns how long each comes to wait.
-func waits(t *testing.T, r reconcile.Reconciler, name string, n int) []time.Duration {
+// waits runs passes for one object as a controller does, and returns how long each comes to wait.
+func waits(t *testing.T, b *Backoff, name string, n int) []time.Duration {
 	t.Helper()
 	var got []time.Duration
 	for range n {
-		result, err := r.Reconcile(t.Context(), requestFor(name))
+		result, err := b.Reconcile(t.Context(), requestFor(name))
+		wait := result.RequeueAfter
 		if err != nil {
-			t.Fatal(err)
+			wait = b.When(requestFor(name))
+		} else {
+			b.Forget(requestFor(name))
 		}
-		got = append(got, result.RequeueAfter)
+		got = append(got, wait)
 	}
 	return got
 }
@@ -38,7 +40,7 @@ func requestFor(name string) reconcile.Request {
 }
 
 // does makes a reconciler that does one thing after the other, for whatever object.
-func does(passes ...pass) reconcile.Reconciler {
+func does(passes ...pass) *Backoff {
 	next := 0
 	return Wrap(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 		p := passes[next]
@@ -50,61 +52,68 @@ func does(passes ...pass) reconcile.Reconciler {
 	}))
 }
 
+// withJitter accepts a delay of up to a tenth more than is wanted.
+var withJitter = cmp.Comparer(func(a, b time.Duration) bool { return 10*max(a, b) <= 11*min(a, b) })
+
 func TestWaits(t *testing.T) {
 	const s = time.Second
+	asks, fails := pass{asks: true}, pass{err: errors.New("refused")}
 	for name, tc := range map[string]struct {
 		passes []pass
 		want   []time.Duration
 	}{
 		"nobody asks":            {[]pass{{}, {result: 5 * s}}, []time.Duration{0, 5 * s}},
-		"asked":                  {[]pass{{asks: true}, {}}, []time.Duration{s, 0}},
+		"asked":                  {[]pass{asks, {}}, []time.Duration{s, 0}},
 		"sooner than it wants":   {[]pass{{asks: true, result: time.Minute}}, []time.Duration{s}},
 		"not later than it asks": {[]pass{{asks: true, result: 200 * time.Millisecond}}, []time.Duration{200 * time.Millisecond}},
+		"an error":               {[]pass{fails, {}}, []time.Duration{s, 0}},
+		"an error, asked":        {[]pass{{asks: true, err: errors.New("refused")}}, []time.Duration{s}},
 		"it goes on": {
-			[]pass{{asks: true}, {asks: true}, {asks: true}, {asks: true}, {asks: true}, {asks: true}, {asks: true}},
-			[]time.Duration{s, 2 * s, 4 * s, 8 * s, 16 * s, 30 * s, 30 * s},
+			[]pass{asks, fails, asks, fails, fails, fails, fails, fails, fails, fails, asks},
+			[]time.Duration{s, 2 * s, 4 * s, 8 * s, 16 * s, 32 * s, 64 * s, 128 * s, 256 * s, 300 * s, 300 * s},
 		},
-		"it went on, and was over": {[]pass{{asks: true}, {asks: true}, {}, {asks: true}}, []time.Duration{s, 2 * s, 0, s}},
+		"it went on, and was over": {[]pass{asks, fails, {result: s}, asks}, []time.Duration{s, 2 * s, s, s}},
 	} {
-		if diff := cmp.Diff(tc.want, waits(t, does(tc.passes...), "shop", len(tc.passes))); diff != "" {
+		if diff := cmp.Diff(tc.want, waits(t, does(tc.passes...), "shop", len(tc.passes)), withJitter); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }
 
-// One object does not make another wait longer, and nothing is kept of those that do not ask.
-func TestObjectsAreApart(t *testing.T) {
-	r := does(pass{asks: true}, pass{asks: true}, pass{asks: true}, pass{}, pass{})
-	got := append(waits(t, r, "a", 2), waits(t, r, "b", 1)...)
-	if diff := cmp.Diff([]time.Duration{time.Second, 2 * time.Second, time.Second}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+// Objects that failed together do not retry together.
+func TestWaits_differ(t *testing.T) {
+	b := does()
+	seen := map[time.Duration]bool{}
+	for i := range 20 {
+		seen[b.When(requestFor(string(rune('a'+i))))] = true
 	}
-	waits(t, r, "a", 1)
-	waits(t, r, "b", 1)
-	if left := r.(*repeater).times; len(left) > 0 {
-		t.Errorf("still kept: %v", left)
+	if len(seen) < 2 {
+		t.Errorf("20 objects retry at the same time: %v", seen)
 	}
 }
 
-// An error has the pass repeated by itself, unless it says that this would not help: that is not true of what was overtaken.
-func TestErrors(t *testing.T) {
-	refused := errors.New("refused")
-	for name, tc := range map[string]struct {
-		pass     pass
-		terminal bool
-	}{
-		"an error":                     {pass{err: refused}, false},
-		"an error, asked":              {pass{err: refused, asks: true}, false},
-		"a terminal one":               {pass{err: reconcile.TerminalError(refused)}, true},
-		"a terminal one, asked":        {pass{err: reconcile.TerminalError(refused), asks: true}, false},
-		"within another, asked":        {pass{err: fmt.Errorf("apply: %w", reconcile.TerminalError(refused)), asks: true}, false},
-		"beside another, asked":        {pass{err: errors.Join(refused, reconcile.TerminalError(refused)), asks: true}, false},
-		"terminal for no cause, asked": {pass{err: reconcile.TerminalError(nil), asks: true}, false},
-	} {
-		_, err := does(tc.pass).Reconcile(t.Context(), requestFor("shop"))
-		if err == nil || errors.Is(err, reconcile.TerminalError(nil)) != tc.terminal {
-			t.Errorf("%s: %v", name, err)
-		}
+// One object does not make another wait longer, and nothing is kept of those that succeeded.
+func TestObjectsAreApart(t *testing.T) {
+	b := does(pass{asks: true}, pass{asks: true}, pass{asks: true}, pass{}, pass{})
+	got := append(waits(t, b, "a", 2), waits(t, b, "b", 1)...)
+	if diff := cmp.Diff([]time.Duration{time.Second, 2 * time.Second, time.Second}, got, withJitter); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if n := b.NumRequeues(requestFor("a")); n != 2 {
+		t.Errorf("%d retries of a, want 2", n)
+	}
+	waits(t, b, "a", 1)
+	waits(t, b, "b", 1)
+	if n := b.NumRequeues(requestFor("a")) + b.NumRequeues(requestFor("b")); n > 0 {
+		t.Errorf("%d retries are kept of objects that succeeded", n)
+	}
+}
+
+// The queue of the controller asks b for the delays of errors.
+func TestOptions(t *testing.T) {
+	b := does()
+	if got := b.Options(3); got.RateLimiter != b || got.MaxConcurrentReconciles != 3 {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/recheck"
 )
 
@@ -97,7 +98,7 @@ func (e *Engine) Adopt(ctx context.Context, owner Owner, policy Policy, before [
 	for _, a := range plan.notes {
 		w := plan.dependants[a.at].Workload
 		switch err := e.writeNote(ctx, owner, w, a.note); {
-		case err == nil, refusedByServer(err): // nothing will ever be written to that one
+		case err == nil, apply.Rejected(err): // nothing will ever be written to that one
 		case stale(err):
 			recheck.Ask(ctx)
 			return false, nil
@@ -135,7 +136,7 @@ func (e *Engine) carryOut(ctx context.Context, owner Owner, plan *plan, refused 
 		case err == nil:
 		case stale(err):
 			recheck.Ask(ctx)
-		case refusedByServer(err):
+		case apply.Rejected(err):
 			e.refused(plan, a.at, err, refused)
 		default:
 			plan.restarts = nil
@@ -152,7 +153,7 @@ func (e *Engine) carryOut(ctx context.Context, owner Owner, plan *plan, refused 
 		case stale(err):
 			recheck.Ask(ctx)
 			return nil
-		case refusedByServer(err):
+		case apply.Rejected(err):
 			e.refused(plan, a.at, err, refused)
 			return nil
 		default:

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/recheck"
 )
 
@@ -48,7 +49,7 @@ func (e *Engine) Release(ctx context.Context, owner Owner) (bool, error) {
 			"uid": w.UID, "annotations": map[string]any{owner.annotation(): nil},
 		}})
 		switch {
-		case err == nil, refusedByServer(err):
+		case err == nil, apply.Rejected(err):
 		case stale(err):
 			done = false
 		default:

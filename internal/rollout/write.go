@@ -16,11 +16,6 @@ import (
 // stale reports whether the workload that was judged is not the one that is there. The watch may tell, or not: see recheck.
 func stale(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }
 
-// refusedByServer reports whether only somebody else can have the API server accept that write.
-func refusedByServer(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)
-}
-
 type annotations map[string]string
 
 // writeNote writes the note alone, for the version of w that was judged.

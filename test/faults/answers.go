@@ -24,8 +24,6 @@ type answer struct {
 	possibleFor func(Record) bool
 	// touches says that someone has just changed the object, as this answer implies: the watch tells of it.
 	touches bool
-	// terminal answers need not be tried again before the custom resource changes, so it is touched in the end.
-	terminal bool
 }
 
 // answers are those of F4. What the API server could not say in truth is left out: a controller may believe, for
@@ -40,7 +38,7 @@ var answers = []answer{
 	{name: "quota", code: http.StatusForbidden, reason: metav1.StatusReasonForbidden, holdable: true,
 		message:     "exceeded quota: compute, requested: pods=1, used: pods=10, limited: pods=10",
 		possibleFor: func(r Record) bool { return r.Sub == "" && r.Verb != "delete" }},
-	{name: "invalid", code: http.StatusUnprocessableEntity, reason: metav1.StatusReasonInvalid, holdable: true, terminal: true,
+	{name: "invalid", code: http.StatusUnprocessableEntity, reason: metav1.StatusReasonInvalid, holdable: true,
 		message:     "the object is invalid: denied by a policy",
 		possibleFor: func(r Record) bool { return r.Sub == "" && r.Verb != "delete" }},
 	{name: "toomany", code: http.StatusTooManyRequests, reason: metav1.StatusReasonTooManyRequests, holdable: true,

@@ -80,21 +80,3 @@ func (a *act) touch(ctx context.Context, key Key) error {
 	}
 	return nil
 }
-
-// wake touches the custom resources once the fault is over.
-func (a *act) wake(ctx context.Context) {
-	for over := false; !over; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(lookEach):
-		}
-		_, triggered := a.tape.fault()
-		over = !triggered.IsZero() && time.Since(triggered) > a.plan.hold()+settleFor
-	}
-	for key := range a.ledger.view(a.namespace).objects {
-		if key.Resource == a.scenario.Primary {
-			_ = a.touch(ctx, key) // what was not woken does not converge, which is then reported
-		}
-	}
-}

@@ -101,9 +101,6 @@ func (a *act) perform(ctx context.Context) error {
 	}
 	started := time.Now()
 	deadline := started.Add(limit)
-	if a.plan.Answer.terminal {
-		go a.wake(ctx)
-	}
 	for i, step := range a.scenario.Steps {
 		if i > 0 {
 			a.settle(ctx, deadline)

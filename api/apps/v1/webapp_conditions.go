@@ -47,8 +47,6 @@ const (
 	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 	// ReasonRolledBack: the rollout of the spec's template failed, and the last good one runs.
 	ReasonRolledBack = "RolledBack"
-	// ReasonWriteFailed: the API server could not write a child; it is tried again.
-	ReasonWriteFailed = "WriteFailed"
 	// ReasonReplicaFailure: pods cannot be created, for example because of a quota.
 	ReasonReplicaFailure = "ReplicaFailure"
 	// ReasonUnavailable: pods that served no longer do.

@@ -56,8 +56,6 @@ const (
 	ReasonInvalidSchema = "InvalidSchema"
 	// ReasonMalformed: a file is not well-formed JSON, YAML or properties.
 	ReasonMalformed = "Malformed"
-	// ReasonTooLarge: what was rendered does not fit into a ConfigMap or Secret.
-	ReasonTooLarge = "TooLarge"
 
 	// ReasonPublished: what is rendered is what is published.
 	ReasonPublished = "Published"
@@ -67,8 +65,6 @@ const (
 	ReasonRolledBack = "RolledBack"
 	// ReasonRevisionMissing: the revision of spec.rollback is not kept.
 	ReasonRevisionMissing = "RevisionMissing"
-	// ReasonWriteFailed: the API server could not write a child; it is tried again.
-	ReasonWriteFailed = "WriteFailed"
 
 	// ReasonRolledOut: all dependents run what is published.
 	ReasonRolledOut = "RolledOut"

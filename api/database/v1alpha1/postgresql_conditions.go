@@ -98,8 +98,6 @@ const (
 const (
 	// ReasonApplied: all children are as the spec asks.
 	ReasonApplied = "Applied"
-	// ReasonWriteFailed: the API server could not write a child; it is tried again.
-	ReasonWriteFailed = "WriteFailed"
 	// ReasonVolumesReady: all volumes are bound and as large as they should be.
 	ReasonVolumesReady = "VolumesReady"
 	// ReasonVolumeUnbound: a claim has no volume yet.

@@ -16,12 +16,17 @@ const (
 	// ReasonNameConflict means that an object that Fettle did not make has the name
 	// that a child needs. It is left alone; rename or remove one of the two.
 	ReasonNameConflict = "NameConflict"
-	// ReasonInvalid means that the API server refused a child; the message says why.
-	// Only a change of the spec helps.
+	// ReasonInvalid means that the API server or its admission rejected a child; the
+	// message names the field or the policy. Fettle tries again, at the latest every 5 minutes.
 	ReasonInvalid = "Invalid"
 	// ReasonForbidden means that the API server did not allow a child: quota, a policy
 	// or missing rights. It is tried again.
 	ReasonForbidden = "Forbidden"
+	// ReasonTooLarge means that a child is larger than the API server accepts.
+	ReasonTooLarge = "TooLarge"
+	// ReasonWriteFailed means that a child could not be written for another cause. It is
+	// tried again.
+	ReasonWriteFailed = "WriteFailed"
 	// ReasonTerminating means that the object is being deleted.
 	ReasonTerminating = "Terminating"
 )

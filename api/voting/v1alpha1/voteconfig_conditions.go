@@ -43,8 +43,6 @@ const (
 const (
 	// ReasonPublished: the ConfigMap holds what the spec asks for.
 	ReasonPublished = "Published"
-	// ReasonWriteFailed: the API server could not write the ConfigMap; it is tried again.
-	ReasonWriteFailed = "WriteFailed"
 
 	// ReasonRolledOut: every workload that uses the ConfigMap runs with what is published.
 	ReasonRolledOut = "RolledOut"
