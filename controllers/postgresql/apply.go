@@ -77,7 +77,7 @@ func (r *reconciler) apply(ctx context.Context, pg *databasev1alpha1.PostgreSQL,
 	var refused error
 	for i := range in.credentials {
 		c := &in.credentials[i]
-		if err := r.keep(ctx, c.live, c.object(pg)); err != nil {
+		if err := r.keep(ctx, c.live, c.object(pg, in.certificates.serving.roots)); err != nil {
 			refused = cmp.Or(refused, err)
 		}
 	}

@@ -147,7 +147,7 @@ func (r *reconciler) reconcile(ctx context.Context, pg *databasev1alpha1.Postgre
 	}
 	seen := &observed{at: r.clock.Now(), cluster: in.cluster, growth: in.growth, monitoringMissing: in.monitoringMissing}
 	seen.parameters, seen.secretMissing, seen.waiting = in.parameters, in.secretMissing, in.waiting
-	seen.login = in.credentials[0].login(in.credentials[0].role)
+	seen.login, seen.sslMode = in.credentials[0].login(in.credentials[0].role), in.credentials[0].sslMode
 	seen.issued, seen.serving = in.issued, in.certificates.serving
 	count, next := next(pg, &in.cluster)
 	seen.step = next

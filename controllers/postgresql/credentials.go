@@ -1,6 +1,7 @@
 package postgresql
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -21,7 +22,14 @@ const (
 	// is the request that it is made for.
 	keyNext    = "password-next"
 	keyRequest = "password-next-for"
+	// keySSLMode is how uri and jdbc-uri have clients verify the server: users may change it. A Secret of an earlier version has
+	// none, and no keyAuthority either; it stays as it is until a user sets one, since its clients may have no certificate to
+	// verify with, and workloads that roll with its contents must not be restarted by an upgrade.
+	keySSLMode = "sslmode"
 )
+
+// sslModes are those that keep connections private; the first is that of new Secrets.
+var sslModes = []string{"verify-full", "verify-ca", "require"}
 
 // credential is a role that logs in with a password that Fettle made.
 type credential struct {
@@ -29,6 +37,8 @@ type credential struct {
 	secret         string
 	// live is the Secret as it is; nil while there is none.
 	live *corev1.Secret
+	// sslMode is one of sslModes; empty where the Secret has none and is to stay so.
+	sslMode string
 	// rotation is what the Secret should say.
 	rotation
 }
@@ -61,7 +71,12 @@ func databaseOf(pg *databasev1alpha1.PostgreSQL, owner databasev1alpha1.Identifi
 // load takes over what the Secret has, and takes the next step of what is under way: see rotation. known says that the
 // servers have what the Secret says.
 func (c *credential) load(live *corev1.Secret, known bool) (err error) {
-	c.live = live
+	c.live, c.sslMode = live, sslModes[0]
+	if live != nil {
+		if chosen, ok := live.Data[keySSLMode]; !ok || slices.Contains(sslModes, string(chosen)) {
+			c.sslMode = string(chosen)
+		}
+	}
 	asked := ""
 	if live != nil {
 		asked = live.Annotations[databasev1alpha1.AnnotationRotate]
@@ -76,8 +91,9 @@ func (c *credential) load(live *corev1.Secret, known bool) (err error) {
 // moved reports whether the Secret is about to be written.
 func (c *credential) moved() bool { return c.rotation != rotationOf(c.role, c.live) }
 
-// object is the Secret as it should be. Where the PostgreSQL's deletion keeps it, it has no owner.
-func (c *credential) object(pg *databasev1alpha1.PostgreSQL) *corev1.Secret {
+// object is the Secret as it should be, with the authorities that clients trust. Where the PostgreSQL's deletion keeps it, it has
+// no owner.
+func (c *credential) object(pg *databasev1alpha1.PostgreSQL, roots []byte) *corev1.Secret {
 	s := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: c.secret, Namespace: pg.Namespace, Labels: labels(pg)},
 		Type:       corev1.SecretTypeOpaque,
@@ -94,13 +110,16 @@ func (c *credential) object(pg *databasev1alpha1.PostgreSQL) *corev1.Secret {
 	for key, value := range c.fields(pg) {
 		s.Data[key] = []byte(value)
 	}
+	if c.sslMode != "" {
+		s.Data[keySSLMode], s.Data[keyAuthority] = []byte(c.sslMode), roots
+	}
 	return s
 }
 
 func (c *credential) fields(pg *databasev1alpha1.PostgreSQL) map[string]string {
 	h, p, login := host(pg), fmt.Sprint(portPostgres), c.login(c.role)
-	query := "?sslmode=require"
-	jdbc := url.Values{"user": {login}, "password": {c.password}, "sslmode": {"require"}}
+	mode := cmp.Or(c.sslMode, "require")
+	jdbc := url.Values{"user": {login}, "password": {c.password}, "sslmode": {mode}}
 	fields := map[string]string{
 		"host":      h,
 		"port":      p,
@@ -108,7 +127,7 @@ func (c *credential) fields(pg *databasev1alpha1.PostgreSQL) map[string]string {
 		"username":  login, // of type kubernetes.io/basic-auth, as many programs expect
 		keyPassword: c.password,
 		"dbname":    c.database,
-		"uri":       (&url.URL{Scheme: "postgresql", User: url.UserPassword(login, c.password), Host: h + ":" + p, Path: c.database}).String() + query,
+		"uri":       (&url.URL{Scheme: "postgresql", User: url.UserPassword(login, c.password), Host: h + ":" + p, Path: c.database}).String() + "?sslmode=" + mode,
 		"jdbc-uri":  fmt.Sprintf("jdbc:postgresql://%s:%s/%s?%s", h, p, c.database, jdbc.Encode()),
 		"pgpass":    fmt.Sprintf("%s:%s:%s:%s:%s\n", h, p, c.database, login, c.password),
 		"read-host": fmt.Sprintf("%s.%s.svc", replicasService(pg), pg.Namespace),

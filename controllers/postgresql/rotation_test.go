@@ -72,6 +72,7 @@ func TestCredentialFields(t *testing.T) {
 	pg := wanting(1)
 	pg.Spec.DatabaseName = "app"
 	c := credentialsOf(pg)[0]
+	c.sslMode = "verify-full"
 	for _, r := range []rotation{{password: "secret", next: "other", request: "1"}, {second: true, password: "secret"}} {
 		c.rotation = r
 		login := map[bool]string{false: "app", true: "fettle_login_app"}[r.second]
@@ -81,7 +82,7 @@ func TestCredentialFields(t *testing.T) {
 				t.Errorf("%s is %s", key, fields[key])
 			}
 		}
-		if want := "postgresql://" + login + ":secret@pg.shop.svc:5432/app?sslmode=require"; fields["uri"] != want {
+		if want := "postgresql://" + login + ":secret@pg.shop.svc:5432/app?sslmode=verify-full"; fields["uri"] != want {
 			t.Errorf("uri: %s", fields["uri"])
 		}
 		if want := "pg.shop.svc:5432:app:" + login + ":secret\n"; fields["pgpass"] != want {
@@ -134,7 +135,7 @@ func (w *rotating) pass(writes int) {
 	switch {
 	case c.moved():
 		if writes > 0 && w.seen == len(w.secrets)-1 { // else somebody has written since, and this write is refused
-			next := c.object(w.pg)
+			next := c.object(w.pg, nil)
 			next.Annotations = merged(live.Annotations, next.Annotations)
 			w.note(next)
 		}
@@ -252,7 +253,7 @@ func TestRotationNeverLocksOut(t *testing.T) {
 		if err := c.load(nil, false); err != nil {
 			t.Fatal(err)
 		}
-		w.note(c.object(pg))
+		w.note(c.object(pg, nil))
 		w.pass(2) // told before anybody can connect
 		w.replay()
 		for range 60 {

@@ -35,7 +35,7 @@ type observed struct {
 	secretMissing string
 	parameters    error
 	// login is whom the owner's Secret names; waiting is why a rotation takes long.
-	login, waiting string
+	login, sslMode, waiting string
 	// refused is what PostgreSQL did not accept; tellErr is why it could not be told.
 	refused string
 	tellErr error
@@ -109,8 +109,8 @@ func describe(pg *databasev1alpha1.PostgreSQL, seen *observed) {
 	}
 	st.ReadyInstances = fmt.Sprintf("%d/%d", ready, replicas(pg))
 	st.CredentialsSecret = ownerSecret(pg)
-	st.ConnectionString = fmt.Sprintf("postgresql://%s@%s:%d/%s?sslmode=require",
-		cmp.Or(seen.login, string(pg.Spec.DatabaseName)), host(pg), portPostgres, pg.Spec.DatabaseName)
+	st.ConnectionString = fmt.Sprintf("postgresql://%s@%s:%d/%s?sslmode=%s",
+		cmp.Or(seen.login, string(pg.Spec.DatabaseName)), host(pg), portPostgres, pg.Spec.DatabaseName, cmp.Or(seen.sslMode, "require"))
 }
 
 func describeOne(in *instance) databasev1alpha1.PostgreSQLInstance {

@@ -37,16 +37,16 @@ type clients struct {
 // startClients has them write, as the owner of the database, until the specs of the container have ended.
 func (n namespaced) startClients(ctx context.Context, cluster string) *clients {
 	GinkgoHelper()
-	credentials, server, service := &corev1.Secret{}, &corev1.Secret{}, &corev1.Service{}
-	for name, o := range map[string]client.Object{cluster + "-credentials": credentials, cluster + "-server": server, cluster: service} {
+	credentials, service := &corev1.Secret{}, &corev1.Service{}
+	for name, o := range map[string]client.Object{cluster + "-credentials": credentials, cluster: service} {
 		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: n.name, Name: name}, o)).To(Succeed())
 	}
 	roots := x509.NewCertPool()
-	Expect(roots.AppendCertsFromPEM(server.Data["ca.crt"])).To(BeTrue())
+	Expect(roots.AppendCertsFromPEM(credentials.Data["ca.crt"])).To(BeTrue())
 	c := &clients{begun: time.Now(), target: ledger.Target{
 		Address: service.Spec.ClusterIP + ":5432",
 		User:    string(credentials.Data["user"]), Password: string(credentials.Data["password"]), Database: string(credentials.Data["dbname"]),
-		TLS: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, ServerName: cluster + "." + n.name + ".svc"},
+		TLS: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, ServerName: string(credentials.Data["host"])},
 	}}
 	conn := connect(ctx, c.target)
 	Expect(ledger.Table(ctx, conn)).To(Succeed())

@@ -21,12 +21,12 @@ import (
 // database is how a client on this machine reaches a PostgreSQL: through its Service, as the owner of its database.
 func (n namespaced) database(ctx context.Context, cluster string) ledger.Target {
 	GinkgoHelper()
-	service, credentials, authority := &corev1.Service{}, &corev1.Secret{}, &corev1.Secret{}
-	for name, object := range map[string]client.Object{cluster: service, cluster + "-credentials": credentials, cluster + "-ca": authority} {
+	service, credentials := &corev1.Service{}, &corev1.Secret{}
+	for name, object := range map[string]client.Object{cluster: service, cluster + "-credentials": credentials} {
 		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: n.name, Name: name}, object)).To(Succeed())
 	}
 	roots := x509.NewCertPool()
-	Expect(roots.AppendCertsFromPEM(authority.Data["ca.crt"])).To(BeTrue())
+	Expect(roots.AppendCertsFromPEM(credentials.Data["ca.crt"])).To(BeTrue())
 	said := func(key string) string { return string(credentials.Data[key]) }
 	return ledger.Target{
 		Address: service.Spec.ClusterIP + ":5432", User: said("user"), Password: said("password"), Database: said("dbname"),

@@ -26,7 +26,7 @@ func postgresImportSpecs() {
 
 		ns.postgreSQL(ctx, "copy", "replicas: 2, databaseName: shop, deletionPolicy: Delete, bootstrap: {pgBasebackup: {"+
 			"host: origin."+ns.name+".svc, user: streaming_replica, "+
-			"clientCertificateSecret: {name: key-of-origin}, caSecret: {name: origin-server, key: root.crt}}}")
+			"clientCertificateSecret: {name: key-of-origin}, caSecret: {name: origin-credentials, key: ca.crt}}}")
 		pg := &databasev1alpha1.PostgreSQL{}
 		Eventually(ctx, func(ctx context.Context) (string, error) {
 			return ns.databaseState(ctx, "copy", pg)

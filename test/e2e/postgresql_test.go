@@ -101,7 +101,8 @@ func differences(pg *databasev1alpha1.PostgreSQL, pods []corev1.Pod) (wrong []st
 	return wrong
 }
 
-// sql runs a statement in a pod, as the owner of the database, through the Service and over TLS.
+// sql runs a statement in a pod, as the owner of the database, through the Service and over TLS. The pod may be another
+// cluster's, and has no certificate to verify the server with.
 func (n namespaced) sql(ctx context.Context, pod, cluster, statement string) (string, error) {
 	encoded, err := n.try(ctx, "get", "secret", cluster+"-credentials", "-o", "jsonpath={.data.uri}")
 	if err != nil {
@@ -111,7 +112,7 @@ func (n namespaced) sql(ctx context.Context, pod, cluster, statement string) (st
 	if err != nil {
 		return "", err
 	}
-	output, err := n.try(ctx, "exec", pod, "--", "psql", "-qtAX", string(uri)+"&connect_timeout=3", "-c", statement)
+	output, err := n.try(ctx, "exec", pod, "--", "psql", "-qtAX", strings.Replace(string(uri), "sslmode=verify-full", "sslmode=require", 1)+"&connect_timeout=3", "-c", statement)
 	return strings.TrimSpace(output), err
 }
 

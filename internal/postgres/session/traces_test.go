@@ -22,7 +22,7 @@ func TestVerifiers_leaveNoTrace(t *testing.T) {
 	maps.Copy(i.Settings.Parameters, map[string]string{
 		"log_statement": "all", "log_min_duration_statement": "0", "log_min_duration_sample": "0", "log_statement_sample_rate": "1",
 		"log_transaction_sample_rate": "1", "log_min_error_statement": "debug5", "log_min_messages": "debug2", "log_lock_waits": "on",
-		"shared_preload_libraries": "pg_stat_statements",
+		"shared_preload_libraries":         "pg_stat_statements",
 		"pg_stat_statements.track_utility": "on", "pg_stat_statements.track": "all", "session_preload_libraries": "auto_explain",
 		"auto_explain.log_min_duration": "0", "auto_explain.log_nested_statements": "on", "track_activities": "on",
 	})
