@@ -26,7 +26,7 @@ type Holding struct {
 	From time.Duration
 	// Pending is the write under way; nil if none is.
 	Pending *Write
-	// Unsettled are writes whose outcome is not known: any of them may have been applied, or still be.
+	// Unsettled are writes whose outcome is not known: any of them may have been applied, or still be. No two are alike.
 	Unsettled []Write
 	// Promises are when the question was sent that a peer granted last.
 	Promises map[string]time.Duration
@@ -61,11 +61,22 @@ func (h Holding) Refused() Holding {
 	return h
 }
 
-// Unknown returns h after the pending write was given up without an answer.
+// Unknown returns h after the pending write was given up without an answer. Of several that say the same the first one stands for all, so
+// that what is kept, and gone through in each turn of the loop, does not grow with the length of an outage.
 func (h Holding) Unknown() Holding {
-	h.Unsettled = append(slices.Clone(h.Unsettled), *h.Pending)
+	if w := *h.Pending; !slices.ContainsFunc(h.Unsettled, w.alike) {
+		h.Unsettled = append(slices.Clone(h.Unsettled), w)
+	}
 	h.Pending = nil
 	return h
+}
+
+// alike says that it makes no difference which of two unsettled writes is applied: at most one of them can be, as both replace the same
+// record, and both tell the same of what decisions are made by.
+func (w Write) alike(other Write) bool {
+	l, m := w.Lease, other.Lease
+	return l.Version == m.Version && l.Holder == m.Holder && slices.Equal(l.Instances, m.Instances) &&
+		slices.EqualFunc(l.Sync, m.Sync, Quorum.Equal)
 }
 
 // Read returns h after a read of the Lease that was sent when no write was under way; l is zero if there is no Lease. A
