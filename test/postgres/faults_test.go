@@ -1,9 +1,16 @@
 package postgres
 
 import (
+	"context"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 )
@@ -130,4 +137,60 @@ func TestSingleInstance(t *testing.T) {
 	leader.rejoin()
 	c.settled()
 	c.check(l)
+}
+
+// TestReadOnlyAPI has the API server answer reads and refuse all writes: a policy engine that is down, an etcd that is full.
+func TestReadOnlyAPI(t *testing.T) {
+	c, l := newWritten(t, synchronous)
+	leader := c.settled()
+	c.flows(l, time.Now())
+	begun := time.Now()
+	writable := c.refuseWrites()
+	time.Sleep(25 * time.Second)
+	c.leadsStill(leader)
+	writable()
+	c.flows(l, time.Now())
+	time.Sleep(5 * time.Second)
+	c.leadsStill(leader)
+	gap := l.Gap(begun).Length()
+	t.Logf("the longest time without an acknowledged row: %s", gap.Round(time.Millisecond))
+	if gap > 5*time.Second {
+		t.Errorf("no row was acknowledged for %s", gap)
+	}
+	if failures := l.Failed(begun); failures > 0 {
+		t.Errorf("the client saw %d errors", failures)
+	}
+	c.check(l)
+}
+
+// refuseWrites has the API server refuse all writes in the cluster's namespace, until the function that it returns is called.
+func (c *cluster) refuseWrites() (end func()) {
+	c.t.Helper()
+	admin, err := client.New(env.Admin, client.Options{Scheme: clientgoscheme.Scheme})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	hook := &admissionv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "down-for-" + c.namespace},
+		Webhooks: []admissionv1.ValidatingWebhook{{
+			Name: "all.policy.example.com", FailurePolicy: new(admissionv1.Fail), SideEffects: new(admissionv1.SideEffectClassNone),
+			AdmissionReviewVersions: []string{"v1"}, TimeoutSeconds: new(int32(1)),
+			ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/policy")},
+			Rules: []admissionv1.RuleWithOperations{{
+				Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+				Rule:       admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*"}},
+			}},
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": c.namespace}},
+		}},
+	}
+	if err := admin.Create(c.t.Context(), hook); err != nil {
+		c.t.Fatal(err)
+	}
+	end = sync.OnceFunc(func() {
+		if err := admin.Delete(context.Background(), hook); err != nil {
+			c.t.Error(err)
+		}
+	})
+	c.t.Cleanup(end)
+	return end
 }

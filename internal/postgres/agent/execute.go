@@ -95,13 +95,36 @@ func (a *Agent) ask(names []string, at time.Duration) {
 	a.asking = true
 	a.holding = a.holding.Ask(at)
 	a.counts.asked.Add(1)
+	request := peer.FailsafeRequest{
+		Pod: a.options.Pod, PodUID: a.options.PodUID, Reads: a.readable > 0 && at-a.readable <= 3*a.config.Renew,
+	}
 	ctx, cancel := context.WithTimeout(a.life, min(a.config.Renew, peerCall))
 	go func() {
 		defer cancel()
-		a.peers.Failsafe(ctx, peer.FailsafeRequest{Pod: a.options.Pod, PodUID: a.options.PodUID}, names, func(name string) {
+		a.peers.Failsafe(ctx, request, names, func(name string) {
 			a.post(func() { a.holding = a.holding.Granted(name, at) })
 		})
 		a.post(func() { a.asking = false })
+	}()
+	a.probe(at)
+}
+
+// probe finds out whether the API server lets the Lease be read while writes fail. What was read is not looked at, as a write may be
+// under way.
+func (a *Agent) probe(at time.Duration) {
+	if !a.probing.due(at) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(a.life, a.requestTime())
+	go func() {
+		defer cancel()
+		_, err := a.lease.Read(ctx)
+		a.post(func() {
+			a.probing.over(0)
+			if err == nil {
+				a.readable = at
+			}
+		})
 	}()
 }
 

@@ -88,8 +88,8 @@ func (a *Agent) counters() []prometheus.Collector {
 		{"heartbeats_total", "Writes that told that the primary is alive.", &a.counts.heartbeats},
 		{"heartbeats_missed_total", "Writes that failed or were not answered in time.", &a.counts.missed},
 		{"lease_errors_total", "Writes of the Lease without an answer.", &a.counts.unanswered},
-		{"failsafe_questions_total", "Rounds of questions to the peers while the API server could not be reached.", &a.counts.asked},
-		{"failsafe_promises_total", "Promises given to a primary that could not reach the API server.", &a.counts.promises},
+		{"failsafe_questions_total", "Rounds of questions to the peers while the Lease could not be renewed.", &a.counts.asked},
+		{"failsafe_promises_total", "Promises given to a primary that could not renew its Lease.", &a.counts.promises},
 	} {
 		add(c.name, c.help, nil, c.value)
 	}

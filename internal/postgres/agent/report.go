@@ -212,7 +212,7 @@ func (a *Agent) Status() peer.Status {
 	return *shown
 }
 
-// Promise answers a holder of the Lease that can't reach the API server. What is promised is noted before it is said.
+// Promise answers a holder of the Lease that can't renew it. What is promised is noted before it is said.
 func (a *Agent) Promise(from peer.FailsafeRequest) election.Reply {
 	answers := make(chan election.Reply, 1)
 	ctx, cancel := context.WithTimeout(a.life, replyTime)
@@ -222,7 +222,7 @@ func (a *Agent) Promise(from peer.FailsafeRequest) election.Reply {
 			return // nobody listens any more
 		}
 		in := a.input(now())
-		reply := election.Promise(a.config, in, election.Holder{Name: from.Pod, UID: from.PodUID})
+		reply := election.Promise(a.config, in, election.Holder{Name: from.Pod, UID: from.PodUID}, from.Reads)
 		if reply.Granted {
 			a.promised = max(a.promised, reply.Until)
 			a.counts.promises.Add(1)

@@ -52,6 +52,8 @@ type state struct {
 	record      *leaseRecord
 	promised    time.Duration
 	asking      bool
+	// readable is when the question was sent that showed last that the Lease can be read although it can't be written; 0 for never.
+	readable time.Duration
 	// unauthorized says that the API server refused the token when the Lease was read last.
 	unauthorized bool
 
@@ -93,7 +95,7 @@ type ops struct {
 	// lease is a read or write of the Lease.
 	lease *leaseOp
 	// The rest is asked at intervals.
-	sampling, heartbeat, chores, measuring, bridging periodic
+	sampling, heartbeat, chores, measuring, bridging, probing periodic
 }
 
 // task is an action that runs.

@@ -1,6 +1,9 @@
 package election
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Report returns what this agent tells its peers and the operator about its instance.
 func Report(c Config, in Input) State {
@@ -37,23 +40,22 @@ type Reply struct {
 	Until time.Duration `json:"-"`
 }
 
-// Promise answers asker, which has the Lease and can't reach the API server: nobody may take it for the length of a
-// Lease if each peer, this one too, promises not to. It is refused by an agent that reaches the API server, which would
-// see whether it is needed, and by one that may have the Lease, or know of another holder. It needs no memory beyond
-// the process: one that starts has to observe the record for as long again. (7)
-func Promise(c Config, in Input, asker Holder) Reply {
+// Promise answers asker, which has the Lease and can't renew it: no listed instance may take the Lease while each of them,
+// this one too, has promised not to. A peer refuses that may have the Lease, or that knows of another holder, or of none. Whether
+// this agent reaches the API server makes a promise no less safe. It refuses then all the same, unless the asker reads the Lease
+// as well (reads), so that only writes fail: an asker that is cut off alone should give way, as Kubernetes will soon route no client to
+// its node. It needs no memory beyond the process: one that starts has to observe the record for as long again. (7)
+func Promise(c Config, in Input, asker Holder, reads bool) Reply {
 	l, h := in.Lease.Lease, in.Holding
 	switch {
-	case in.Lease.Reachable():
+	case in.Lease.Reachable() && !reads:
 		return Reply{Reason: "the API server can be reached from here"}
 	case in.Server.mayWrite():
 		return Reply{Reason: "PostgreSQL is a primary here"}
 	case h.Confirmed.Sent > 0 || h.Pending != nil || len(h.Unsettled) > 0:
 		return Reply{Reason: "this instance may have taken the Lease"}
-	case l.Version != "" && l.Holder != asker && l.Holder.Name != "":
-		return Reply{Reason: "the Lease was seen with " + l.Holder.Name}
-	case l.Released:
-		return Reply{Reason: "the Lease was seen free"}
+	case l.Version != "" && l.Holder != asker:
+		return Reply{Reason: fmt.Sprintf("the Lease was seen with %q as its holder", l.Holder.Name)}
 	}
 	return Reply{Granted: true, Until: in.Now + c.Lease}
 }

@@ -94,7 +94,8 @@ func (v *view) held() bool {
 	return !bounded || v.in.Now < at+v.Fence
 }
 
-// free says that the Lease may be taken: it was released, or the same record was seen for its whole length. (3)
+// free says that the Lease may be taken: it was released, or the same record was seen for its whole length, and no promise to its
+// holder is in force. Until then its holder is followed. (3, 7)
 func (v *view) free() bool {
 	switch {
 	case v.lease.Version == "" || v.mine():
@@ -110,7 +111,7 @@ func (v *view) freeAt() time.Duration {
 	if v.lease.Released {
 		return v.in.Lease.Since
 	}
-	return v.in.Lease.Since + v.Lease
+	return max(v.in.Lease.Since+v.Lease, v.in.Promised)
 }
 
 // holder is which other instance has the Lease: "" for none. A pod that this one has replaced can't be followed.

@@ -159,10 +159,14 @@ func (v *view) suspect() bool {
 	return s.StoodStill > 0 && (s.Process != Up || v.in.Now-max(s.Since, s.StoodStill) < v.Trust)
 }
 
-// ask asks the peers for a promise while the API server can't be reached. (7)
+// writable says that the API server takes writes of the Lease, as far as this agent knows: it answered last, and has left no write
+// unanswered since the last one that succeeded.
+func (v *view) writable() bool { return v.in.Lease.Reachable() && len(v.in.Holding.Unsettled) == 0 }
+
+// ask asks the peers for a promise while the Lease can't be renewed. (7)
 func ask(v *view) *Decision {
 	h := v.in.Holding
-	if !v.Failsafe || !v.held() || !v.server.mayWrite() || v.in.Lease.Reachable() || v.in.Asking || !v.alive() {
+	if !v.Failsafe || !v.held() || !v.server.mayWrite() || v.writable() || v.in.Asking || !v.alive() {
 		return nil
 	}
 	var peers []string
@@ -177,5 +181,5 @@ func ask(v *view) *Decision {
 		v.wake(due)
 		return nil
 	}
-	return do(AskPeers{Peers: peers}, "the API server can't be reached: asks the peers for time")
+	return do(AskPeers{Peers: peers}, "the Lease can't be renewed: asks the peers for time")
 }

@@ -205,7 +205,7 @@ func (v *view) giveAway() *Decision {
 	s := v.server
 	again := s.crashed() && s.CrashedBefore > 0 && s.Crashed-s.CrashedBefore <= v.Calm
 	switch {
-	case again && !s.FullDisk && v.successor():
+	case again && !s.FullDisk && v.successor() && v.writable():
 		return v.release("PostgreSQL crashed again")
 	case again && v.in.Now < s.Since+v.Renew:
 		v.wake(s.Since + v.Renew)

@@ -191,6 +191,8 @@ func (w *world) send(n *instance, l Lease) {
 	switch {
 	case !w.reaches(n):
 		f.arrives, f.answers, f.ends = 0, false, w.now+w.timing.Renew/2
+	case w.readOnly: // an error at once, or silence
+		f.arrives, f.answers, f.ends = 0, false, w.now+w.timing.Renew/20+time.Duration(w.choose(2))*w.timing.Renew
 	case n.lose || w.flaky && w.sometimes(6): // the answer is lost
 		f.answers, f.ends, n.lose = false, w.now+w.timing.Renew, false
 	case w.flaky && w.sometimes(6): // it arrives after it was given up
@@ -256,12 +258,16 @@ func (w *world) settle(n *instance) {
 func (w *world) askPeers(n *instance, peers []string) {
 	c := n.clock(w.now)
 	n.hold = n.hold.Ask(c)
+	reads := n.readable > 0 && c-n.readable <= 3*w.timing.Renew
+	if w.reaches(n) {
+		n.readable = c
+	}
 	for _, name := range peers {
 		p := w.nodes[slices.Index(n.config.Instances, name)]
 		if !w.linked(n.id, p.id) || !p.running || p.frozen() {
 			continue
 		}
-		r := Promise(p.config, w.input(p), n.config.Self)
+		r := Promise(p.config, w.input(p), n.config.Self, reads)
 		if r.Granted {
 			p.promised = r.Until
 			p.promisedTo = p.clock(w.now) + w.timing.Lease

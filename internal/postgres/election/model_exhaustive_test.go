@@ -76,6 +76,11 @@ var moves = []move{
 		w.later(12*second, func(w *world) { w.apiDown = false })
 		return n.id == 0
 	}},
+	{"API server takes no writes for 12 s", func(w *world, n *instance) bool {
+		w.readOnly = true
+		w.later(12*second, func(w *world) { w.readOnly = false })
+		return n.id == 0
+	}},
 	{"machine is frozen for 8 s", func(w *world, n *instance) bool {
 		ok := n.running && !n.frozen()
 		if ok {

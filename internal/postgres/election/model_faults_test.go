@@ -13,6 +13,7 @@ type fault struct {
 var faults = []fault{
 	{"cut from the API server", 3, func(w *world, n, _ *instance) bool { w.apiCut[n.id] = true; return true }},
 	{"no API server", 2, func(w *world, _, _ *instance) bool { w.apiDown = !w.apiDown; return true }},
+	{"API server takes no writes", 2, func(w *world, _, _ *instance) bool { w.readOnly = !w.readOnly; return true }},
 	{"isolated", 3, func(w *world, n, _ *instance) bool {
 		w.apiCut[n.id] = true
 		for i := range w.nodes {
@@ -105,7 +106,7 @@ func (w *world) cutLink(a, b int) {
 }
 
 func (w *world) heal() {
-	w.apiDown = false
+	w.apiDown, w.readOnly = false, false
 	for i := range w.nodes {
 		w.apiCut[i] = false
 		for j := range w.nodes {

@@ -180,6 +180,7 @@ func (e *encoder) instance(n *instance) {
 	}
 	e.version(n.seenVersion)
 	e.time(n.seenSince)
+	e.time(n.readable)
 	e.now = e.w.now
 	e.bool(n.answer != nil)
 	if n.answer != nil {
@@ -198,7 +199,7 @@ func (e *encoder) instance(n *instance) {
 func (w *world) hash() uint64 {
 	e := &encoder{w: w, buf: make([]byte, 0, 4096), now: w.now, base: w.common()}
 	e.lease(w.record)
-	e.bool(w.apiDown, w.anew)
+	e.bool(w.apiDown, w.readOnly, w.anew)
 	e.time(w.gone)
 	e.bool(w.apiCut...)
 	for _, c := range w.cut {

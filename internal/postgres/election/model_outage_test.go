@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// outage runs a cluster of three through an outage of the API server for everybody, and nothing else. It returns how
+// outage runs a cluster of three through a fault of the API server for everybody, and nothing else. It returns how
 // often an agent stopped its primary at once, how many promotions there were, and how many rows were acknowledged
 // while it lasted.
-func outage(seed uint64, failsafe bool) (fenced, promotions, rows int, w *world) {
+func outage(seed uint64, failsafe bool, begin func(s *schedule)) (fenced, promotions, rows int, w *world) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	s := &schedule{timing: DefaultTiming(), w: newWorld(rng, 3, int(seed%2), DefaultTiming())}
 	for _, n := range s.w.nodes {
@@ -18,13 +18,14 @@ func outage(seed uint64, failsafe bool) (fenced, promotions, rows int, w *world)
 	for s.w.now < 60*second && !s.w.settled() {
 		s.advance()
 	}
+	begin(s)
 	before := len(s.w.acked)
-	s.w.apiDown, s.w.calm = true, s.w.now+time.Hour
+	s.w.calm = s.w.now + time.Hour
 	for end := s.w.now + 15*second + time.Duration(rng.IntN(45))*second; s.w.now < end; {
 		s.advance()
 	}
 	rows = len(s.w.acked) - before
-	s.w.apiDown = false
+	s.w.heal()
 	for end := s.w.now + 30*second; s.w.now < end; {
 		s.advance()
 	}
@@ -34,22 +35,48 @@ func outage(seed uint64, failsafe bool) (fenced, promotions, rows int, w *world)
 	return fenced, s.w.promos, rows, s.w
 }
 
-// An API server that is away for everybody stops no database, for as long as all the agents are there. (7)
+func away(s *schedule) { s.w.apiDown = true }
+
+// An API server that is away for everybody, or takes no writes, stops no database, for as long as all the agents are there. (7)
 func TestModelAPIOutage(t *testing.T) {
-	for seed := range uint64(60) {
-		fenced, promotions, rows, w := outage(seed, true)
-		if len(w.broken) > 0 || fenced > 0 || promotions > 0 || rows == 0 || !w.settled() {
-			t.Fatalf("seed %d: %d fenced, %d promotions, %d rows acknowledged meanwhile, settled %v, %v",
-				seed, fenced, promotions, rows, w.settled(), w.broken)
-		}
+	for name, begin := range map[string]func(s *schedule){
+		"away": away, "takes no writes": func(s *schedule) { s.w.readOnly = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(40) {
+				fenced, promotions, rows, w := outage(seed, true, begin)
+				if len(w.broken) > 0 || fenced > 0 || promotions > 0 || rows == 0 || !w.settled() {
+					t.Fatalf("seed %d: %d fenced, %d promotions, %d rows acknowledged meanwhile, settled %v, %v",
+						seed, fenced, promotions, rows, w.settled(), w.broken)
+				}
+			}
+		})
 	}
 }
 
 // Without failsafe it does: the deadline is real.
 func TestModelAPIOutageWithoutFailsafe(t *testing.T) {
 	for seed := range uint64(20) {
-		if fenced, _, _, w := outage(seed, false); fenced == 0 || len(w.broken) > 0 {
+		if fenced, _, _, w := outage(seed, false, away); fenced == 0 || len(w.broken) > 0 {
 			t.Fatalf("seed %d: the primary was not fenced, %v", seed, w.broken)
+		}
+	}
+}
+
+// A primary that alone is cut off gives way to one that is not: nobody could route clients to it for long. (7)
+func TestModelCutOffAlone(t *testing.T) {
+	for seed := range uint64(40) {
+		var cut *instance
+		_, promotions, _, w := outage(seed, true, func(s *schedule) {
+			cut = s.w.leader()
+			s.w.apiCut[cut.id] = true
+			s.pass(25 * second)
+			if l := s.w.leader(); l == nil || l == cut {
+				t.Errorf("seed %d: after 25 s nobody else leads", seed)
+			}
+		})
+		if len(w.broken) > 0 || promotions == 0 {
+			t.Fatalf("seed %d: %d promotions, %v", seed, promotions, w.broken)
 		}
 	}
 }

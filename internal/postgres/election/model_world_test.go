@@ -66,6 +66,7 @@ type instance struct {
 	seenVersion string          // by this process
 	seenSince   time.Duration   // own clock
 	seenFailed  bool
+	readable    time.Duration // own clock: when it saw last that only writes fail
 	fenced      int
 	lostAt      time.Duration // true time when the volume was lost; 0 never
 }
@@ -95,22 +96,24 @@ type world struct {
 	version int
 	flights []*flight
 	apiDown bool
-	apiCut  []bool
-	cut     [][]bool
-	flaky   bool
-	timers  []timer
-	calm    time.Duration // when the last fault ended or began
-	ops     int
-	acked   map[int]int // op to the instance that acknowledged it
-	faults  []fault     // that may happen
-	lostVol bool        // a volume was lost that liveness may depend on
-	used    map[uint32]int
-	anew    bool          // the Lease was made again by the operator, and nobody has held it since
-	gone    time.Duration // since when there is no Lease; 0 if there is one
-	broken  []string
-	log     []string
-	verbose bool
-	promos  int
+	// readOnly: the API server answers reads, and writes with errors or not at all.
+	readOnly bool
+	apiCut   []bool
+	cut      [][]bool
+	flaky    bool
+	timers   []timer
+	calm     time.Duration // when the last fault ended or began
+	ops      int
+	acked    map[int]int // op to the instance that acknowledged it
+	faults   []fault     // that may happen
+	lostVol  bool        // a volume was lost that liveness may depend on
+	used     map[uint32]int
+	anew     bool          // the Lease was made again by the operator, and nobody has held it since
+	gone     time.Duration // since when there is no Lease; 0 if there is one
+	broken   []string
+	log      []string
+	verbose  bool
+	promos   int
 }
 
 func newWorld(rng *rand.Rand, n, sync int, timing Timing) *world {
@@ -176,7 +179,7 @@ func (n *instance) frozen() bool { return n.agentFrozen || n.nodeFrozen }
 func (w *world) boot(n *instance) {
 	c := n.clock(w.now)
 	n.running, n.back, n.stop, n.exempt = true, 0, false, false
-	n.obs, n.hold, n.promised, n.answer = Observation{}, Holding{}, 0, nil
+	n.obs, n.hold, n.promised, n.answer, n.readable = Observation{}, Holding{}, 0, nil, 0
 	n.peers = map[string]Answer{}
 	n.seenVersion, n.seenFailed = "", false
 	if n.replaced {

@@ -123,6 +123,11 @@ func TestReleased(t *testing.T) {
 			crash(in)
 			in.Server.CrashedBefore = now - 50*second
 		}, "Release", "crashed again"},
+		{"7: not while the Lease can't be released", func(_ *Config, in *Input) {
+			crash(in)
+			in.Server.CrashedBefore, in.Server.Since, in.Server.Crashed = now-50*second, now-3*second, now-3*second
+			in.Lease.FailedAt = now
+		}, "StartPrimary{}", ""},
 		{"12: not on a full disk", func(_ *Config, in *Input) {
 			crash(in)
 			in.Server.CrashedBefore, in.Server.FullDisk = now-50*second, true
@@ -216,6 +221,9 @@ func TestRank(t *testing.T) {
 			alter(in, "pg-2", func(s *State) { s.API = false })
 		}, "Wait{}", "API server"},
 		{"not while paused", func(c *Config, _ *Input) { c.SwitchoverTarget, c.Paused = "pg-2", true }, "Wait{}", "paused"},
+		{"not while the Lease can't be released", func(c *Config, in *Input) {
+			c.SwitchoverTarget, in.Lease.FailedAt, in.Holding.AskedAt = "pg-2", now, now
+		}, "Wait{}", "can't be written"},
 		{"then releases", func(c *Config, in *Input) { c.SwitchoverTarget = "pg-2"; down(in) }, "Release", "switches over"},
 		{"not if the target lacks some", func(c *Config, in *Input) {
 			c.SwitchoverTarget = "pg-2"
@@ -238,6 +246,11 @@ func TestFailsafe(t *testing.T) {
 			late(in)
 			in.Holding.AskedAt = now - 2*second
 		}, "AskPeers{[pg-1 pg-2]}", ""},
+		{"asks also while only writes fail", func(_ *Config, in *Input) {
+			late(in)
+			in.Holding.AskedAt, in.Lease.ReadAt, in.Lease.FailedAt = now-2*second, now, now-second
+			in.Holding.Unsettled = []Write{{Sent: now - 3*second, Lease: in.Lease.Lease}}
+		}, "AskPeers{[pg-1 pg-2]}", ""},
 		{"goes on with every promise", func(_ *Config, in *Input) { late(in) }, "Wait{}", "serves"},
 		{"not with an old one", func(_ *Config, in *Input) {
 			late(in)
@@ -252,7 +265,10 @@ func TestFailsafe(t *testing.T) {
 		{"not if it is off", func(c *Config, in *Input) { late(in); c.Failsafe = false }, "Stop", ""},
 	})
 	test(t, electing, []decision{
-		{"a promise keeps it from taking the Lease", func(_ *Config, in *Input) { in.Promised = now + second }, "Wait{}", "promised"},
+		{"a promise keeps it from taking the Lease: it follows on", func(_ *Config, in *Input) { in.Promised = now + second }, "Follow{pg-1}", "has the Lease"},
+		{"and from taking one that was released", func(_ *Config, in *Input) {
+			in.Lease.Lease.Holder, in.Lease.Lease.Released, in.Promised = Holder{}, true, now+second
+		}, "Wait{}", "promised"},
 		{"until it ends", func(_ *Config, in *Input) { in.Promised = now }, "Acquire", ""},
 		{"and from taking its own back", func(_ *Config, in *Input) { ours(in); in.Promised = now + second }, "Wait{}", "promised"},
 		{"and from promoting", func(_ *Config, in *Input) {
@@ -265,13 +281,19 @@ func TestFailsafe(t *testing.T) {
 }
 
 func TestPromise(t *testing.T) {
-	holder := Holder{Name: "pg-1", UID: "b"}
+	holder, reads := Holder{Name: "pg-1", UID: "b"}, false
 	for _, tc := range []struct {
 		name   string
 		change func(in *Input)
 		want   bool
 	}{
 		{"granted without API server", func(*Input) {}, true},
+		{"granted with one that takes no writes: the asker reads it too", func(in *Input) { in.Lease.FailedAt, reads = 0, true }, true},
+		{"then refused to another than the holder", func(in *Input) {
+			in.Lease.FailedAt, reads = 0, true
+			in.Lease.Lease.Holder.UID = "c"
+		}, false},
+		{"refused when nobody was seen to hold it", func(in *Input) { in.Lease.Lease.Holder = Holder{} }, false},
 		{"granted by one that has not read the Lease", func(in *Input) { in.Lease = Observation{} }, true},
 		{"refused with API server", func(in *Input) { in.Lease.FailedAt = 0 }, false},
 		{"refused to another than the holder", func(in *Input) { in.Lease.Lease.Holder.UID = "c" }, false},
@@ -284,9 +306,9 @@ func TestPromise(t *testing.T) {
 		{"refused by the holder", func(in *Input) { in.Holding.Confirmed.Sent = now }, false},
 	} {
 		c, in := following()
-		in.Lease.FailedAt = now
+		in.Lease.FailedAt, reads = now, false
 		tc.change(&in)
-		r := Promise(c, in, holder)
+		r := Promise(c, in, holder, reads)
 		if r.Granted != tc.want || r.Granted && r.Until != now+10*second || r.Granted == (r.Reason != "") {
 			t.Errorf("%s: %+v", tc.name, r)
 		}

@@ -12,6 +12,8 @@ func (v *view) switchover() *string {
 	switch {
 	case v.Paused:
 		return new("paused")
+	case !v.writable():
+		return new("the Lease can't be written now")
 	case !slices.Contains(v.Instances, name):
 		return new(name + " is no instance")
 	case !ok || !p.API:

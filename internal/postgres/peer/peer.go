@@ -117,11 +117,12 @@ type Sync struct {
 	Members []string `json:"members"`
 }
 
-// FailsafeRequest tells who asks: the holder of the Lease, when it can't reach the API server. The answer is an
-// election.Reply.
+// FailsafeRequest tells who asks: the holder of the Lease, when it can't renew it. The answer is an election.Reply.
 type FailsafeRequest struct {
 	Pod    string `json:"pod"`
 	PodUID string `json:"podUID"`
+	// Reads is true when the holder can read the Lease, so that the API server takes no writes but is not out of its reach.
+	Reads bool `json:"reads,omitempty"`
 }
 
 // History of the timeline that an instance is on.
