@@ -89,6 +89,8 @@ func takesWrites(pg *databasev1alpha1.PostgreSQL, c *cluster, primary *instance)
 	text := primary.name + " takes writes"
 	was := meta.FindStatusCondition(pg.Status.Conditions, databasev1alpha1.PostgreSQLPrimaryReady)
 	switch {
+	case primary.status != nil && primary.status.Reason == databasev1alpha1.ReasonWritesRejected:
+		return no(primary.status.Reason, primary.status.Message)
 	case primary.status != nil && primary.status.Election.Distrusts != "":
 		wanted := primary.status.Election.Distrusts
 		return yes(databasev1alpha1.ReasonSwitchoverWaits, fmt.Sprintf(

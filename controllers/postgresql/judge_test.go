@@ -52,6 +52,20 @@ func TestDiskFullSaysWho(t *testing.T) {
 	}
 }
 
+// TestPrimaryReady_writesRejected: a primary that rejects writes is not ready, and its agent says what to do.
+func TestPrimaryReady_writesRejected(t *testing.T) {
+	seen, pg := picture(2, "P R"), wanting(2)
+	pg.Status.Timeline, pg.Status.Phase = 1, databasev1alpha1.PhaseRunning
+	if v := primaryReady(pg, &observed{cluster: *seen}); v.status != metav1.ConditionTrue {
+		t.Fatalf("got %s %s before", v.status, v.reason)
+	}
+	seen.instances[0].status = &peer.Status{Ready: true, Reason: databasev1alpha1.ReasonWritesRejected, Message: "pg-0 rejects: VACUUM"}
+	v := primaryReady(pg, &observed{cluster: *seen})
+	if v.status != metav1.ConditionFalse || v.reason != "WritesRejected" || v.message != "pg-0 rejects: VACUUM" {
+		t.Errorf("got %s %s: %s", v.status, v.reason, v.message)
+	}
+}
+
 // TestUpdateOfTheSilent holds that an update is not said to be over while an agent does not answer: its server may wait for a
 // restart. Of what was in effect before, its silence takes nothing back.
 func TestUpdateOfTheSilent(t *testing.T) {

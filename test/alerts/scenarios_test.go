@@ -149,6 +149,11 @@ var ofVolumes = []scenario{
 		minutes(4, 5), 7 * minute, []string{"pod=orders-0"},
 	},
 	{
+		"FettlePostgreSQLWritesRejected critical",
+		[]string{`fettle_agent_writes_rejected/orders-0 0x9 1x70`, `fettle_agent_writes_rejected/orders-1 0x80`},
+		minutes(4, 5), 7 * minute, []string{"pod=orders-0"},
+	},
+	{
 		"FettlePostgreSQLAutoGrowExhausted warning",
 		[]string{
 			// At most 100 GiB, from 90 % on.

@@ -114,6 +114,8 @@ const (
 	ReasonPrimaryReady = "PrimaryReady"
 	// ReasonSwitchoverWaits: an instance takes writes, and the one that spec.primary names stood still not long ago.
 	ReasonSwitchoverWaits = "SwitchoverWaits"
+	// ReasonWritesRejected: the primary runs, and rejects writes: transaction IDs, memory or connections have run out, …
+	ReasonWritesRejected = "WritesRejected"
 	// ReasonNoPrimary: no instance takes writes; the agents are about to choose one.
 	ReasonNoPrimary = "NoPrimary"
 	// ReasonCreating: the first instances are being started.

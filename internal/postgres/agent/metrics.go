@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/exporter"
@@ -111,6 +112,7 @@ func (a *Agent) gauges() []prometheus.Collector {
 	add("ready", "1 while the instance is ready.", nil, func(s peer.Status) float64 { return one(s.Ready) })
 	add("api_reachable", "1 while the API server answers.", nil, func(s peer.Status) float64 { return one(s.APIReachable) })
 	add("severed", "1 while the primary has removed the write-ahead log that this replica needs next.", nil, func(s peer.Status) float64 { return one(s.Election.Severed) })
+	add("writes_rejected", "1 while PostgreSQL answers the heartbeats of the primary with an error.", nil, func(s peer.Status) float64 { return one(s.Reason == databasev1alpha1.ReasonWritesRejected) })
 	add("timeline", "Timeline of the data.", nil, func(s peer.Status) float64 { return float64(s.Timeline) })
 	add("pending_restart", "Number of parameters that take effect after a restart.", nil, func(s peer.Status) float64 { return float64(len(s.PendingRestart)) })
 	for _, phase := range phases {

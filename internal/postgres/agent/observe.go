@@ -168,7 +168,7 @@ func (a *Agent) sampled(s sample) {
 	a.own.Clean = false
 }
 
-// beat has a primary write and commit, which tells that it is alive.
+// beat has a primary write and commit, which tells that it is alive; an error that it answers does as well.
 func (a *Agent) beat(epoch int, prepared bool) {
 	var err error
 	if !prepared {
@@ -189,20 +189,30 @@ func (a *Agent) beat(epoch int, prepared bool) {
 		if err != nil {
 			wait /= 4
 		}
+		pulse, answered := a.pulse.after(err)
+		if pulse.rejected > 0 {
+			wait = heartbeatPause
+		}
 		a.heartbeat.over(max(now(), sent+wait))
 		if epoch != a.epoch {
 			return
 		}
 		a.prepared = a.prepared || prepared
 		a.own.FullDisk = errors.Is(err, session.ErrDiskFull) || a.disk.Size > 0 && a.disk.Free < fullDisk
-		if err == nil {
+		a.pulse = pulse
+		if answered {
 			a.own.Answered = sent
+		}
+		if pulse.rejected > 0 {
+			a.prepared = false // what is written to may be gone
+		}
+		if err == nil {
 			a.counts.heartbeats.Add(1)
 			a.beats.Observe(took.Seconds())
 			return
 		}
 		a.counts.missed.Add(1)
-		a.log.Warn("heartbeat", "error", err.Error(), "after", (now() - sent).Round(time.Millisecond).String())
+		a.log.Log(a.life, pulse.level(), "heartbeat", "error", err.Error(), "answered", answered, "after", (now() - sent).Round(time.Millisecond).String())
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
@@ -41,6 +42,9 @@ func (a *Agent) publish(d election.Decision, in election.Input) {
 	}
 	if a.origin.message != "" && status.Message == a.origin.message {
 		status.Reason = a.origin.reason
+	}
+	if a.pulse.message(a.options.Pod) != "" {
+		status.Reason = databasev1alpha1.ReasonWritesRejected
 	}
 	if status.Unauthorized = a.unauthorized; status.Unauthorized {
 		status.Message = tokenRefused // whatever else is wrong, it can't be mended before
@@ -118,6 +122,8 @@ func (a *Agent) message(d election.Decision) string {
 		return a.origin.message
 	case a.own.FullDisk:
 		return "the volume of " + a.options.Pod + " is full: raise spec.storage, or make space on it"
+	case a.pulse.message(a.options.Pod) != "":
+		return a.pulse.message(a.options.Pod)
 	case a.own.Process != election.Up && a.trouble != "":
 		return a.trouble
 	case a.own.Process != election.Up:

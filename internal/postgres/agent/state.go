@@ -70,7 +70,9 @@ type state struct {
 	prepared, checkpointed, claimed bool
 	slots                           []string
 	followers                       map[string]election.Follower
-	disk                            server.Disk
+	// pulse is what the heartbeats have told in this epoch.
+	pulse pulse
+	disk  server.Disk
 	// urgentSince is since when something may be decided soon; 0 when nothing is.
 	urgentSince time.Duration
 	trouble     string
@@ -255,7 +257,7 @@ func (a *Agent) become(process election.Process, at time.Duration) {
 // newEpoch begins an epoch: what was asked of the server before is not listened to any more.
 func (a *Agent) newEpoch() {
 	a.epoch++
-	a.claimed = false
+	a.claimed, a.pulse = false, pulse{}
 	a.sampling.next, a.heartbeat.next = 0, 0
 }
 

@@ -129,16 +129,16 @@ func renew(v *view) *Decision {
 }
 
 // alive says that PostgreSQL answers, or is within the time that starting and stopping may take. Nobody else could do
-// better on a full disk, nor without data. (4, 12)
+// better on a full disk, or without data: a primary that is silent goes on when its disk does, and a crash would not help. (4, 12)
 func (v *view) alive() bool {
 	s := v.server
 	switch {
 	case s.FullDisk:
 		return true
-	case s.primary():
-		return v.in.Now-max(s.Answered, s.Since) <= v.Heartbeat
 	case s.Process == Stopping:
 		return v.in.Now-s.Since <= v.Stop
+	case s.primary():
+		return v.in.Now-max(s.Answered, s.Since) <= v.Heartbeat || !v.successor()
 	}
 	return v.in.Now-max(s.Since, v.in.Holding.From) <= v.Start || !v.successor()
 }

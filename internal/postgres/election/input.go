@@ -73,8 +73,8 @@ type Server struct {
 	// Looked is when the server that runs was asked for the Position. Severed is since when it is known that the primary
 	// has removed what this standby needs next, and the standby has got no further; 0 when that is not so. See [Severed].
 	Looked, Severed time.Duration
-	// Answered is when a write of the heartbeat (synchronous_commit=local) succeeded the last time. One is tried every
-	// second.
+	// Answered is when a write of the heartbeat (synchronous_commit=local) was answered the last time: it succeeded, or the
+	// server rejected it for a reason that is not its disk. One is tried every second.
 	Answered time.Duration
 	// FullDisk says that the volume is full, as the heartbeat's error or the file system tells; of a server that is down,
 	// that it lacks the space to go on. A crash with a full disk is no first one: CrashedBefore is 0 then.

@@ -90,6 +90,7 @@ var faults = []fault{
 		n.pg.Oldest = uint64(len(n.pg.wal))
 		return true
 	}},
+	{"writes are rejected", 1, func(_ *world, n, _ *instance) bool { n.pg.rejects = !n.pg.rejects; return true }},
 	{"switchover", 3, func(w *world, n, _ *instance) bool {
 		asked := w.choose(2) == 0
 		for _, m := range w.nodes {
@@ -120,7 +121,7 @@ func (w *world) healAll() {
 	w.heal()
 	w.flaky = false
 	for _, n := range w.nodes {
-		n.pg.FullDisk, n.pg.lag = false, false
+		n.pg.FullDisk, n.pg.lag, n.pg.rejects = false, false, false
 		n.wakeAt = min(n.wakeAt, w.now)
 		if n.pg.hung && (!n.pg.primary() || len(w.nodes) == 1) { // the liveness probe sees that
 			w.die(n, second, false)

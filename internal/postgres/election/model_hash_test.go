@@ -119,7 +119,7 @@ func (e *encoder) database(d *database) {
 	e.string(string(d.Data) + string(d.Process) + string(d.Role) + string(d.Work) + d.Upstream)
 	e.time(d.Since)
 	e.int(int(d.Stop))
-	e.bool(d.Clean, d.Receiving, d.hung, d.lag)
+	e.bool(d.Clean, d.Receiving, d.hung, d.lag, d.rejects)
 	e.time(d.Answered)
 	e.time(d.Crashed)
 	e.time(d.CrashedBefore)

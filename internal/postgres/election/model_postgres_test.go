@@ -37,7 +37,7 @@ func (d *database) forks() []Fork {
 
 // accepts says that clients can write.
 func (n *instance) accepts() bool {
-	return n.running && !n.nodeFrozen && n.pg.primary() && !n.pg.hung && !n.pg.FullDisk
+	return n.running && !n.nodeFrozen && n.pg.primary() && !n.pg.hung && !n.pg.FullDisk && !n.pg.rejects
 }
 
 func (d *database) checkpoint() { d.control = d.end() }

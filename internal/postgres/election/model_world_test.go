@@ -28,6 +28,7 @@ type database struct {
 	source  int    // of a clone or rewind
 	hung    bool
 	lag     bool // replication to here is slow: nothing arrives
+	rejects bool // writes, also heartbeats, are answered with an error
 	pending []int
 }
 

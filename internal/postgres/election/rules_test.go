@@ -26,6 +26,10 @@ func TestRenewedOnlyWhileAlive(t *testing.T) {
 			due(in)
 			in.Server.Answered, in.Lease.FailedAt = now-2100*time.Millisecond, now
 		}, "Wait{}", ""},
+		{"renewed when it does not answer, and nobody else could lead", func(_ *Config, in *Input) {
+			due(in)
+			in.Server.Answered, in.Peers = now-time.Minute, nil
+		}, "Renew", ""},
 		{"12: renewed on a full disk", func(_ *Config, in *Input) {
 			due(in)
 			in.Server.Answered, in.Server.FullDisk = now-time.Minute, true

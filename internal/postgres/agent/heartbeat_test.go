@@ -1,0 +1,54 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// rejection is an answer of the server, to a heartbeat in a session.
+func rejection(code string) error {
+	return fmt.Errorf("heartbeat: %w", &pgconn.PgError{Code: code, Message: "no"})
+}
+
+// A heartbeat that is answered with an error is a server that lives; silence and errors of the disk are not.
+func TestPulse_errorIsAnswer(t *testing.T) {
+	silence := fmt.Errorf("heartbeat: %w", context.DeadlineExceeded)
+	for _, c := range []struct {
+		name     string
+		errs     []error
+		answered bool
+		shown    bool
+	}{
+		{"succeeds", []error{nil}, true, false},
+		{"transaction IDs run out", []error{rejection("54000")}, true, false},
+		{"and stay so", []error{rejection("54000"), rejection("54000"), rejection("54000")}, true, true},
+		{"and come back", []error{rejection("54000"), rejection("54000"), rejection("54000"), nil}, true, false},
+		{"silence", []error{silence}, false, false},
+		{"silence after a rejection", []error{rejection("53200"), rejection("53200"), rejection("53200"), silence}, false, false},
+		{"a rejection after silence", []error{silence, rejection("53200")}, true, false},
+		{"the connection is lost", []error{errors.New("conn closed")}, false, false},
+		{"I/O error", []error{rejection("58030")}, false, false},
+	} {
+		p, answered := pulse{}, false
+		for _, err := range c.errs {
+			p, answered = p.after(err)
+		}
+		if text := p.message("db-0"); answered != c.answered || text != "" != c.shown {
+			t.Errorf("%s: answered %v, says %q", c.name, answered, text)
+		}
+	}
+	p := pulse{}
+	for range shownAfter {
+		p, _ = p.after(rejection("54000"))
+	}
+	for _, want := range []string{"db-0", "54000", "VACUUM"} {
+		if text := p.message("db-0"); !strings.Contains(text, want) {
+			t.Errorf("%q does not say %q", text, want)
+		}
+	}
+}
