@@ -56,6 +56,15 @@ func (i *instance) labelled(role string) bool {
 // needsRestart is true when parameters wait for a restart.
 func (i *instance) needsRestart() bool { return i.status != nil && len(i.status.PendingRestart) > 0 }
 
+// copies is true while an instance gets its data, which may take hours and starts from zero in another pod. One that says what is
+// in the way of the copy does not count.
+func (i *instance) copies() bool {
+	if i.status == nil || obstructed(i) {
+		return false
+	}
+	return i.status.Phase == peer.Cloning || i.status.Phase == peer.Rewinding || i.status.Phase == peer.Initializing
+}
+
 // leadsByExample is true when all that a primary waits for is a restart that no other can do in its place: a standby must
 // not have less of some parameters than its primary, so it keeps what it has until the primary itself has come down.
 func (i *instance) leadsByExample() bool {

@@ -169,6 +169,10 @@ func missing(pg *databasev1alpha1.PostgreSQL, c *cluster, in *instance, at time.
 		return v
 	}
 	switch bad := troubleOf(in); {
+	case in.stranded() && c.primary() != nil:
+		// Only where another instance has the data, and the agents judge by those that run.
+		return no(bad.reason, fmt.Sprintf("%s If the node is lost for good, delete the PVC and the pod: the instance is then recloned from %s (kubectl -n %s delete pvc/%s pod/%s)",
+			bad.message, c.primary().name, pg.Namespace, claimName(pg, in.ordinal), in.name))
 	case in.status != nil && in.status.NeedsReclone:
 		return no(databasev1alpha1.ReasonRecloneNeeded, notReady(pg, in))
 	case bad != nil:
@@ -182,6 +186,10 @@ func missing(pg *databasev1alpha1.PostgreSQL, c *cluster, in *instance, at time.
 func notReady(pg *databasev1alpha1.PostgreSQL, in *instance) string {
 	if text := told(in.status); text != "" {
 		return in.name + " does not serve: " + text
+	}
+	if in.terminating() && in.pod.Spec.NodeName != "" {
+		return fmt.Sprintf("%s is being stopped on node %s. If that node is lost for good, kubectl delete node %s releases the pod",
+			in.name, in.pod.Spec.NodeName, in.pod.Spec.NodeName)
 	}
 	if in.pod == nil {
 		return fmt.Sprintf("%s has no pod yet: if it gets none, kubectl describe statefulset %s says why", in.name, pg.Name)

@@ -1,15 +1,19 @@
 package postgresql
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
@@ -67,6 +71,8 @@ func TestGrow(t *testing.T) {
 		{"by a size", "1Gi", auto("2Gi", "5Gi"), "1Gi", "1Gi", gib, 90, "1Gi", "3Gi 1 false"},
 		{"not beyond the greatest", "1Gi", auto("100%", "1536Mi"), "1Gi", "1Gi", gib, 90, "1Gi", "1536Mi 1 false"},
 		{"at the greatest", "1Gi", auto("100%", "1Gi"), "1Gi", "1Gi", gib, 99, "1Gi", "1Gi 0 false"},
+		{"by as many steps as it takes", "10Gi", auto("1Gi", "50Gi"), "10Gi", "10Gi", 10 * gib, 98, "10Gi", "13Gi 1 false"},
+		{"by as many steps as it may", "10Gi", auto("1Gi", "12Gi"), "10Gi", "10Gi", 10 * gib, 98, "10Gi", "12Gi 1 false"},
 		{"not while it is growing", "1Gi", auto("20%", "5Gi"), "2Gi", "1Gi", gib, 99, "2Gi", "2Gi 0 false"},
 		{"not by a figure from before", "1Gi", auto("20%", "5Gi"), "2Gi", "2Gi", gib, 99, "2Gi", "2Gi 0 false"},
 		{"what grew by itself stays", "1Gi", nil, "3Gi", "3Gi", 3 * gib, 10, "3Gi", "3Gi 0 false"},
@@ -116,6 +122,24 @@ func TestVolumesReady(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestGrowth_refused holds that a refusal is not taken for one of another cause.
+func TestGrowth_refused(t *testing.T) {
+	claims := schema.GroupResource{Resource: "persistentvolumeclaims"}
+	for _, c := range []struct {
+		why       string
+		want, not string
+	}{
+		{"exceeded quota: storage, requested: requests.storage=1Gi, used: requests.storage=2Gi, limited: requests.storage=2Gi", "raise the ResourceQuota", "StorageClass"},
+		{"only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize", "allowVolumeExpansion: true", "ResourceQuota"},
+	} {
+		err := apierrors.NewForbidden(claims, "data-pg-0", errors.New(c.why))
+		v := volumesReady(wanting(1), picture(1, "P"), growth{}, err, time.Now())
+		if v.reason != databasev1alpha1.ReasonVolumeStuck || !strings.Contains(v.message, c.want) || strings.Contains(v.message, c.not) {
+			t.Errorf("%s: %s", v.reason, v.message)
+		}
 	}
 }
 

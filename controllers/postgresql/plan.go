@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
 )
 
 // verb is what a step does.
@@ -129,7 +130,8 @@ func shrink(c *cluster, want int) (int, step) {
 	case primary == nil:
 		return size, wait(databasev1alpha1.ReasonScaling, "instances are taken away when one of those that stay takes writes")
 	case primary.ordinal < size-1 && stays >= 0 && c.instances[size-1].ready():
-		return size, wait(databasev1alpha1.ReasonScaling, "%s is taken away when %s, which stays, is ready", c.instances[size-1].name, c.instances[stays].name)
+		return size, waitsFor(databasev1alpha1.ReasonScaling, &c.instances[stays], fmt.Sprintf(
+			"%s is removed when %s is ready: a StatefulSet removes the highest number first", c.instances[size-1].name, c.instances[stays].name))
 	case primary.ordinal < size-1:
 		return size - 1, wait(databasev1alpha1.ReasonScaling, "instances are being taken away, one at a time")
 	}
@@ -225,7 +227,8 @@ func rollPrimary(c *cluster, primary *instance) step {
 func alone(c *cluster, in *instance) step {
 	for i := range c.instances {
 		if other := &c.instances[i]; other != in && other.silent && !other.fenced {
-			return wait(databasev1alpha1.ReasonUpdating, "the update goes on when the agent of %s answers", other.name)
+			return waitsFor(databasev1alpha1.ReasonUpdating, other, fmt.Sprintf(
+				"the update continues when the agent of %s answers the operator: check its node, and network policies for TCP port %d", other.name, peer.Port))
 		}
 	}
 	return step{}
@@ -255,7 +258,17 @@ func heal(c *cluster) step {
 	if waiting == nil || !pending {
 		return step{} // status tells of those that don't serve; nothing is to be done about them here
 	}
-	return orCure(c, wait(databasev1alpha1.ReasonUpdating, "the update goes on when %s is ready", waiting.name))
+	return orCure(c, waitsFor(databasev1alpha1.ReasonUpdating, waiting, fmt.Sprintf("the update continues when %s is ready", waiting.name)))
+}
+
+// waitsFor says what waits for an instance, and how to go on without that instance if it is broken for good. One that copies data
+// would start again from zero if it were fenced.
+func waitsFor(reason string, in *instance, what string) step {
+	if in.copies() {
+		return wait(reason, "%s; %s", what, in.name+" is copying its data")
+	}
+	return wait(reason, "%s. If %s can't recover, repair it (see status.instances), or continue without it: add it to the annotation %s",
+		what, in.name, databasev1alpha1.AnnotationFenced)
 }
 
 // orCure replaces an instance of an old template that does not serve: it may never start, and the present template may be the
@@ -271,7 +284,7 @@ func orCure(c *cluster, s step) step {
 		case in.ready() && in.silent:
 			return s // its server may be down
 		case in.ready():
-		case !in.outdated, in.pod == nil, in.terminating():
+		case !in.outdated, in.pod == nil, in.terminating(), in.copies():
 			return s // it is under way
 		case sick == nil:
 			sick = in

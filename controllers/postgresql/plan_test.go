@@ -19,7 +19,7 @@ import (
 // picture makes a cluster of words, one for each instance in order: P primary, R replica, N not ready, - no pod; then ! for
 // outdated, ? for a restart that is needed, m for one that the primary has to be the first for, F for fenced, T for terminating,
 // s for a server that its agent has stopped, c for one that no node takes although it has its volume, l for one that is to leave
-// its node, q for an agent that does not answer, u for a token of a ServiceAccount that was deleted.
+// its node, q for an agent that does not answer, k for one that copies its data, u for a token of a ServiceAccount that was deleted.
 func picture(size int, words string) *cluster {
 	c := &cluster{set: &k8sappsv1.StatefulSet{Spec: k8sappsv1.StatefulSetSpec{Replicas: new(int32(size))}}}
 	if size < 0 {
@@ -41,6 +41,9 @@ func picture(size int, words string) *cluster {
 		}
 		if strings.Contains(word, "s") {
 			in.status = &peer.Status{Phase: peer.Stopped}
+		}
+		if strings.Contains(word, "k") {
+			in.status = &peer.Status{Phase: peer.Cloning, Message: "copies pg-0"}
 		}
 		if strings.Contains(word, "T") {
 			in.pod.DeletionTimestamp = new(metav1.Now())
@@ -160,6 +163,10 @@ func TestNext(t *testing.T) {
 		{"one is being stopped", wanting(3), 3, "P! R! R!T", "3 (Updating)"},
 		{"an outdated one does not serve", wanting(3), 3, "P! N! R!", "3 Replace pg-1 (Updating)"},
 		{"an outdated one does not serve, and another neither", wanting(3), 3, "P! N! N", "3 (Updating)"},
+		{"an outdated one copies its data", wanting(3), 3, "P! R! N!k", "3 (Updating)"},
+		{"an outdated one copies its data, and another does not serve", wanting(3), 3, "P! N! N!k", "3 (Updating)"},
+		{"one alone gets its first data", wanting(1), 1, "N!k", "1 (Updating)"},
+		{"fewer are wanted, and one that stays copies its data", wanting(2), 3, "P N!k R", "3 (Scaling)"},
 		{"only the primary is outdated", wanting(3), 3, "P! R R", "3 Switchover pg-1 (Switchover)"},
 		{"only the primary is outdated, and hands over", wanting(3, asks("pg-1")), 3, "P! R R", "3 (Switchover)"},
 		{"it has handed over", wanting(3, asks("pg-1")), 3, "R! P R", "3 Replace pg-0 (Updating)"},
@@ -225,6 +232,39 @@ func TestNext(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", c.words, diff)
 			}
 		})
+	}
+}
+
+// TestNext_saysHowToGoOn holds that whatever waits for an instance says how to go on without that instance, unless it is on its way.
+func TestNext_saysHowToGoOn(t *testing.T) {
+	const without = "add it to the annotation fettle.dev/fenced"
+	for _, c := range []struct {
+		name  string
+		pg    *databasev1alpha1.PostgreSQL
+		words string
+		want  []string
+	}{
+		{"one is broken for good", wanting(3), "P! R! N", []string{"continues when pg-2 is ready", "If pg-2 can't recover", without}},
+		{"the agent of one is out of reach", wanting(3), "P! R! Rq", []string{"agent of pg-2", "TCP port 8443", without}},
+		{"a low number is broken when there are to be fewer", wanting(2), "N P R", []string{"pg-2 is removed when pg-0 is ready", "highest number first", without}},
+		{"one copies its data", wanting(3), "P! R! N!k", []string{"continues when pg-2 is ready; pg-2 is copying its data"}},
+	} {
+		_, s := next(c.pg, picture(3, c.words))
+		for _, want := range c.want {
+			if !strings.Contains(s.message, want) {
+				t.Errorf("%s: %q does not say %q", c.name, s.message, want)
+			}
+		}
+		if strings.Contains(c.words, "k") && strings.Contains(s.message, without) {
+			t.Errorf("%s: %q would have the copy start again from zero", c.name, s.message)
+		}
+	}
+	// And that is so.
+	if got := said(wanting(3), picture(3, "P! R! NF")); got != "3 Replace pg-1 (Updating)" {
+		t.Errorf("a broken one that is fenced holds the update up: %s", got)
+	}
+	if got := said(wanting(2), picture(3, "NF P R")); got != "2 (Scaling)" {
+		t.Errorf("a broken one that is fenced keeps the highest from being removed: %s", got)
 	}
 }
 

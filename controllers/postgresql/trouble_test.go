@@ -198,3 +198,25 @@ func TestPrimaryOfADrain(t *testing.T) {
 		}
 	}
 }
+
+// TestLostNode_namesTheCure holds that an instance whose node is gone says how to get another one, where that loses nothing.
+func TestLostNode_namesTheCure(t *testing.T) {
+	told := func(words string) string {
+		seen := &observed{at: time.Now(), cluster: *picture(3, words)}
+		return instancesReady(wanting(3), seen).message
+	}
+	const cure = "If the node is lost for good, delete the PVC and the pod: the instance is then recloned from pg-0 (kubectl -n shop delete pvc/data-pg-2 pod/pg-2)"
+	if got := told("P R Nc"); !strings.HasSuffix(got, cure) {
+		t.Errorf("%q does not end with %q", got, cure)
+	}
+	for _, words := range []string{"N N Nc", "Nc Nc Nc"} {
+		if got := told(words); strings.Contains(got, "delete") {
+			t.Errorf("%s: %q deletes what may be the only copy", words, got)
+		}
+	}
+	seen := picture(3, "P R NT")
+	seen.instances[2].pod.Spec.NodeName = "n1"
+	if got := instancesReady(wanting(3), &observed{at: time.Now(), cluster: *seen}).message; !strings.Contains(got, "kubectl delete node n1") {
+		t.Errorf("a pod that can't end on a lost node: %q", got)
+	}
+}

@@ -41,8 +41,16 @@ func grow(pg *databasev1alpha1.PostgreSQL, c *cluster) growth {
 			size = asked
 		}
 	}
-	if auto := pg.Spec.AutoGrow; auto != nil && slices.ContainsFunc(c.instances, func(i instance) bool { return fillsUp(&i, size, auto.Threshold) }) {
-		size = larger(size, auto)
+	if auto := pg.Spec.AutoGrow; auto != nil {
+		needed := int64(0)
+		for i := range c.instances {
+			if in := &c.instances[i]; fillsUp(in, size, auto.Threshold) {
+				needed = max(needed, int64(in.status.DiskTotal-in.status.DiskFree)*100/int64(auto.Threshold)+1)
+			}
+		}
+		if needed > 0 {
+			size = larger(size, auto, needed)
+		}
 	}
 	g := growth{size: size, patch: smaller(c, size)}
 	settled := c.size() == replicas(pg) || pg.Spec.Hibernated && c.size() == 0 // the new one starts with the number that is wanted
@@ -82,17 +90,15 @@ func used(s *peer.Status) int {
 	return int((s.DiskTotal - min(s.DiskFree, s.DiskTotal)) * 100 / s.DiskTotal)
 }
 
-// larger adds a step, and does not go beyond the greatest size. The schema holds the form of the step.
-func larger(size resource.Quantity, auto *databasev1alpha1.PostgreSQLAutoGrow) resource.Quantity {
-	sum := size.DeepCopy()
-	if percent, relative := strings.CutSuffix(auto.Step, "%"); relative {
-		n, _ := strconv.ParseInt(percent, 10, 64)
-		const unit = 1 << 20 // whole MiB
-		add := (size.Value()*n/100 + unit - 1) / unit * unit
-		sum.Add(*resource.NewQuantity(add, resource.BinarySI))
-	} else if add, err := resource.ParseQuantity(auto.Step); err == nil {
-		sum.Add(add)
+// larger adds as many steps as it takes to have needed bytes and at least one, and does not go beyond the greatest size: many a
+// cloud makes a volume larger once in several hours, so that one small step after the other comes too late.
+func larger(size resource.Quantity, auto *databasev1alpha1.PostgreSQLAutoGrow, needed int64) resource.Quantity {
+	sum, step := size.DeepCopy(), stepOf(size, auto)
+	if step.Sign() <= 0 {
+		return size
 	}
+	steps := max(1, (needed-size.Value()+step.Value()-1)/step.Value())
+	sum.Add(*resource.NewQuantity(steps*step.Value(), step.Format))
 	if sum.Cmp(auto.Max) > 0 {
 		sum = auto.Max.DeepCopy()
 	}
@@ -100,6 +106,18 @@ func larger(size resource.Quantity, auto *databasev1alpha1.PostgreSQLAutoGrow) r
 		return size
 	}
 	return sum
+}
+
+// stepOf is by how much a volume of that size grows at a time. The schema holds the form of the step.
+func stepOf(size resource.Quantity, auto *databasev1alpha1.PostgreSQLAutoGrow) resource.Quantity {
+	percent, relative := strings.CutSuffix(auto.Step, "%")
+	if !relative {
+		step, _ := resource.ParseQuantity(auto.Step)
+		return step
+	}
+	n, _ := strconv.ParseInt(percent, 10, 64)
+	const unit = 1 << 20 // whole MiB
+	return *resource.NewQuantity((size.Value()*n/100+unit-1)/unit*unit, resource.BinarySI)
 }
 
 func requested(claim *corev1.PersistentVolumeClaim) resource.Quantity {
@@ -130,7 +148,7 @@ func volumesReady(pg *databasev1alpha1.PostgreSQL, c *cluster, g growth, failed 
 		}
 	}
 	if failed != nil {
-		return no(databasev1alpha1.ReasonVolumeStuck, fmt.Sprintf("the volumes can't be made larger: %s; their StorageClass needs allowVolumeExpansion: true", failed))
+		return no(databasev1alpha1.ReasonVolumeStuck, fmt.Sprintf("the volumes can't be made larger: %s; %s", failed, growthAdvice(failed)))
 	}
 	if len(c.orphaned) > 0 {
 		return no(databasev1alpha1.ReasonOrphanedVolumes, orphanedVolumes(pg, c.orphaned))
@@ -201,6 +219,15 @@ func claimState(i *instance, g growth, now time.Time) *verdict {
 		return say(databasev1alpha1.ReasonVolumeGrowing, "the volume of %s is being made larger, to %s", i.name, g.size.String())
 	}
 	return nil
+}
+
+// growthAdvice says what to do where the API server refuses a larger claim. Kubernetes answers 403 to all of these, and nothing but
+// its words tells a quota from a StorageClass.
+func growthAdvice(refused error) string {
+	if strings.Contains(refused.Error(), "exceeded quota") {
+		return "raise the ResourceQuota, or lower spec.storage or spec.autoGrow.max"
+	}
+	return "their StorageClass needs allowVolumeExpansion: true"
 }
 
 // classAdvice tells of the class that the claim asks for: one that an earlier PostgreSQL of the name left behind keeps its own.

@@ -36,7 +36,9 @@ type PostgreSQLAutoGrow struct {
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=95
 	Threshold int32 `json:"threshold,omitempty"`
-	// step is by how much it grows: a size such as "10Gi", or a part of its size such as "20%", which is the default.
+	// step is by how much a volume grows: a size such as "10Gi", or a part of its size such as "20%", which is the default. It grows by
+	// as many steps at once as it takes to fall below threshold. Choose a large step where the storage can grow a volume only every few
+	// hours.
 	// +optional
 	// +kubebuilder:default="20%"
 	// +kubebuilder:validation:MaxLength=16
