@@ -75,14 +75,31 @@ func placement(pg *databasev1alpha1.PostgreSQL, spec *corev1ac.PodSpecApplyConfi
 	if pg.Spec.Affinity != nil {
 		spec.WithAffinity(mirror[corev1ac.AffinityApplyConfiguration](pg.Spec.Affinity))
 	}
-	if pg.Spec.TopologySpread == nil || !*pg.Spec.TopologySpread {
-		return
+	if pg.Spec.TopologySpread != nil && *pg.Spec.TopologySpread {
+		spread(pg, spec)
 	}
-	for _, key := range []string{corev1.LabelHostname, corev1.LabelTopologyZone} {
-		spec.WithTopologySpreadConstraints(corev1ac.TopologySpreadConstraint().
-			WithMaxSkew(1).WithTopologyKey(key).WithWhenUnsatisfiable(corev1.ScheduleAnyway).
-			WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(selector(pg))))
+}
+
+// spread keeps instances on different nodes and then in different zones, as far as there are such. Nothing of it keeps a pod from
+// a node. On nodes without a zone's label, a constraint that names the zone has the scheduler ignore all constraints, so that only
+// nodes are named there; zones are kept apart by affinity. Each of the two weighs 200 points for a free node against one with an
+// instance, where the images, free resources and balance of a node, all together, weigh 300.
+func spread(pg *databasev1alpha1.PostgreSQL, spec *corev1ac.PodSpecApplyConfiguration) {
+	instances := metav1ac.LabelSelector().WithMatchLabels(selector(pg))
+	spec.WithTopologySpreadConstraints(corev1ac.TopologySpreadConstraint().
+		WithMaxSkew(1).WithTopologyKey(corev1.LabelHostname).WithWhenUnsatisfiable(corev1.ScheduleAnyway).WithLabelSelector(instances))
+	if spec.Affinity == nil {
+		spec.WithAffinity(corev1ac.Affinity())
 	}
+	if spec.Affinity.PodAntiAffinity == nil {
+		spec.Affinity.WithPodAntiAffinity(corev1ac.PodAntiAffinity())
+	}
+	apart := func(key string, weight int32) *corev1ac.WeightedPodAffinityTermApplyConfiguration {
+		return corev1ac.WeightedPodAffinityTerm().WithWeight(weight).
+			WithPodAffinityTerm(corev1ac.PodAffinityTerm().WithTopologyKey(key).WithLabelSelector(instances))
+	}
+	spec.Affinity.PodAntiAffinity.WithPreferredDuringSchedulingIgnoredDuringExecution(
+		apart(corev1.LabelHostname, 100), apart(corev1.LabelTopologyZone, 50))
 }
 
 // install copies the agent into the pod, so that the image of PostgreSQL can be any.

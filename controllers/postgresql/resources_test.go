@@ -2,6 +2,7 @@ package postgresql
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/yaml"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
@@ -167,4 +170,39 @@ func renewed(before, after certificates, err error) string {
 		}
 	}
 	return strings.Join(out, " ")
+}
+
+// TestPlacement_keepsTheUsersAffinity holds that instances are kept apart beside what the spec asks for, and that nothing of it can
+// keep a pod from a node.
+func TestPlacement_keepsTheUsersAffinity(t *testing.T) {
+	pg := wanting(3)
+	pg.Spec.TopologySpread = new(true)
+	own := corev1.PodAffinityTerm{TopologyKey: "rack", LabelSelector: &metav1.LabelSelector{}}
+	pg.Spec.Affinity = &corev1.Affinity{
+		NodeAffinity: &corev1.NodeAffinity{},
+		PodAntiAffinity: &corev1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution:  []corev1.PodAffinityTerm{own},
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 7, PodAffinityTerm: own}},
+		},
+	}
+	spec := corev1ac.PodSpec()
+	placement(pg, spec)
+	var got []string
+	for _, term := range spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
+		got = append(got, fmt.Sprint(*term.PodAffinityTerm.TopologyKey, " ", *term.Weight))
+	}
+	if diff := cmp.Diff([]string{"rack 7", "kubernetes.io/hostname 100", "topology.kubernetes.io/zone 50"}, got); diff != "" {
+		t.Errorf("preferred (-want +got):\n%s", diff)
+	}
+	if required := spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution; len(required) != 1 || spec.Affinity.NodeAffinity == nil {
+		t.Errorf("the user's own affinity: %v, %v", required, spec.Affinity.NodeAffinity)
+	}
+	for _, c := range spec.TopologySpreadConstraints {
+		if *c.WhenUnsatisfiable != corev1.ScheduleAnyway || *c.TopologyKey != corev1.LabelHostname {
+			t.Errorf("a constraint that blocks a pod, or has the scheduler ignore nodes without a zone: %s, %s", *c.TopologyKey, *c.WhenUnsatisfiable)
+		}
+	}
+	if len(pg.Spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution) != 1 {
+		t.Error("the spec was changed")
+	}
 }
