@@ -58,8 +58,8 @@ const (
 	// AnnotationFenced, on the PostgreSQL, stops the server of the named pods (with commas between them, "*" for all) and keeps
 	// the pods.
 	AnnotationFenced = "fettle.dev/fenced"
-	// AnnotationReclone, on the PostgreSQL, has the named pods (with commas between them) replace data that can't follow the
-	// primary, also where they would not do so by themselves. The operator removes it when all of them serve.
+	// AnnotationReclone, on the PostgreSQL, names standbys (pods, with commas between them) to reclone at the first sign that they
+	// cannot follow the primary, also where autoReclone would not. The operator removes it when all of them are ready.
 	AnnotationReclone = "fettle.dev/reclone"
 	// AnnotationRotate, on a Secret of credentials that Fettle generated, asks for a new password. Any value that differs from the
 	// one in AnnotationRotated does, one request after the other. The Secret then names the other one of the role's two logins.

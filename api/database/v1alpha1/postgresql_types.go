@@ -203,8 +203,9 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Lease"
 	Lease PostgreSQLLease `json:"lease,omitzero"`
 
-	// autoReclone has an instance that can't follow the primary any more, and can't be rewound, replace its data by a copy; true
-	// by default. If it is false, the instance stays down until the annotation fettle.dev/reclone names it.
+	// autoReclone replaces the data of a standby by a new copy when the standby cannot follow the primary: pg_rewind failed, the
+	// primary has removed WAL that is needed next, PostgreSQL failed to start 5 times in a row, or nothing was received for 5 minutes
+	// while the primary was reachable. Defaults to true. If it is false, set the annotation fettle.dev/reclone.
 	// +optional
 	// +kubebuilder:default=true
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Reclone Automatically",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}

@@ -226,10 +226,12 @@ func (a *Agent) turn() time.Duration {
 		return tick
 	}
 	in := a.input(at)
-	if a.restore().Command == "" { // else the log may come from elsewhere
-		a.own.Severed = election.Severed(a.config, in)
-		in.Server.Severed = a.own.Severed
+	tracked := election.Track(a.config, in)
+	if a.restore().Command != "" {
+		tracked.Severed = 0 // the log may come from elsewhere
 	}
+	a.own.Severed, a.own.Stalled, a.own.Awaits = tracked.Severed, tracked.Stalled, tracked.Awaits
+	in.Server = a.own
 	a.guard(in)
 	decision := election.Decide(a.config, in)
 	a.note(decision, at)

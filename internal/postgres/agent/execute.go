@@ -147,6 +147,9 @@ func (a *Agent) stop(order election.Stop, at time.Duration) {
 		return
 	}
 	a.noteStill(at)
+	if a.own.Process == election.Starting && a.own.Role == election.Standby && !a.stopping {
+		a.own.Failed++ // it is given up
+	}
 	a.become(election.Stopping, at)
 	a.own.Stop, a.own.Since = order.Mode, at
 	a.newEpoch()

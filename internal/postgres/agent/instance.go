@@ -248,6 +248,7 @@ func (a *Agent) ended(exit server.Exit, left found) {
 	a.noteStill(at)
 	a.newEpoch()
 	a.prepared, a.checkpointed, a.slots, a.followers = false, false, nil, nil
+	a.replayed, a.receiver.pid = 0, 0
 	a.become(election.Down, at)
 	a.own.Stop, a.own.Receiving, a.own.Upstream, a.own.Answered = election.NoStop, false, "", 0
 	a.own.Sync, a.own.SyncAt = nil, 0
@@ -263,6 +264,8 @@ func (a *Agent) crashed(at time.Duration, how string) {
 	a.own.CrashedBefore, a.own.Crashed, a.own.Since = a.own.Crashed, at, at
 	if a.own.FullDisk {
 		a.own.CrashedBefore = 0
+	} else if a.own.Role == election.Standby {
+		a.own.Failed++
 	}
 	a.counts.crashes.Add(1)
 	a.trouble = fmt.Sprintf("PostgreSQL %s: its log says why", how)

@@ -26,6 +26,9 @@ const (
 	prepareTime = 20 * time.Second
 	// choresPause is the time between two looks at what a primary keeps for the others.
 	choresPause = 30 * time.Second
+	// reachAfter is for how long a standby may receive nothing before the primary is asked whether it takes connections,
+	// reachPause the time between two such questions.
+	reachAfter, reachPause = 3 * time.Second, 5 * time.Second
 )
 
 // sample is what a server said.
@@ -58,6 +61,9 @@ func (a *Agent) observe(at time.Duration) {
 		a.bridge(at)
 		if a.chores.due(at) {
 			go a.tidy()
+		}
+		if a.own.Stalled > 0 && at-a.own.Stalled > reachAfter && a.reaching.due(at) {
+			go a.reach(a.own.Upstream)
 		}
 		return
 	}
@@ -153,9 +159,13 @@ func (a *Agent) sampled(s sample) {
 	}
 	if a.own.Role == election.Standby {
 		a.own.Receiving = s.Receiver != nil
-		// A receiver says that it streams before the primary has told it that the log is gone.
-		if s.Receiver != nil && s.Receiver.State == "streaming" && a.own.Severed == 0 {
-			a.own.Exact, a.streamed = true, s.asked
+		if s.Receiver != nil && s.Receiver.State == "streaming" {
+			a.receives(s.Receiver.PID, s.asked)
+		} else {
+			a.receiver.pid = 0
+		}
+		if s.Replayed > a.replayed {
+			a.replayed, a.own.Stalled = s.Replayed, 0
 		}
 	}
 	// What was on the disk before the start is received too, though the server may not have replayed it yet.
@@ -163,9 +173,40 @@ func (a *Agent) sampled(s sample) {
 		if at.Timeline > a.own.Position.Timeline {
 			a.own.History = s.history
 		}
-		a.own.Position, a.own.Severed = at, 0
+		a.own.Position, a.own.Severed, a.own.Stalled = at, 0, 0
 	}
 	a.own.Clean = false
+}
+
+// receives notes that a WAL receiver says that it streams. It does so before the primary has told it that the WAL is gone, and
+// the next receiver does again.
+func (a *Agent) receives(pid int, at time.Duration) {
+	if a.own.Severed == 0 {
+		a.own.Exact, a.streamed = true, at
+	}
+	if a.receiver.pid != pid {
+		a.receiver.pid, a.receiver.since = pid, at
+	}
+	if at-a.receiver.since >= sampleCalm/2 { // it does follow: what went wrong before does not count any more
+		a.own.Stalled, a.own.Failed, a.own.Copied = 0, 0, false
+	}
+}
+
+// reach tells whether the primary takes a connection for replication from a standby that receives nothing: if it does, neither
+// the network nor the primary is the cause.
+func (a *Agent) reach(upstream string) {
+	sent := now()
+	ctx, cancel := context.WithTimeout(a.life, reachPause)
+	defer cancel()
+	err := a.server.Reach(ctx, a.source(upstream))
+	a.post(func() {
+		a.reaching.over(now() + reachPause)
+		if err != nil {
+			a.log.Debug("the primary takes no connection for replication", "error", oneLine(err.Error()))
+		} else if a.own.Upstream == upstream {
+			a.own.Reached = sent
+		}
+	})
 }
 
 // beat has a primary write and commit, which tells that it is alive; an error that it answers does as well.

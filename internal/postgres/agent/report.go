@@ -36,7 +36,7 @@ func (a *Agent) publish(d election.Decision, in election.Input) {
 		Received:     wal.LSN(own.Position.LSN),
 		APIReachable: a.observation.Reachable(), HoldsLease: a.observation.Lease.Holder == a.options.self() && a.holding.Confirmed.Sent > 0,
 		Generation: max(a.applied, 0), ConfigError: cmp.Or(a.configError, a.vet.Complaint()),
-		NeedsReclone: a.needsReclone(d), DiskFull: own.FullDisk,
+		NeedsReclone: d.NeedsReclone, DiskFull: own.FullDisk,
 		DiskFree: uint64(max(a.disk.Free, 0)), DiskTotal: uint64(max(a.disk.Size, 0)), //nolint:gosec // not below 0
 		Message: a.message(d),
 	}
@@ -66,11 +66,6 @@ func (a *Agent) publish(d election.Decision, in election.Input) {
 	a.shown.Store(status)
 	a.unreadyWhy.Store(&why)
 	a.renewed.Store(int64(a.holding.Confirmed.Sent))
-}
-
-// needsReclone says that a person is asked to have the data replaced.
-func (a *Agent) needsReclone(d election.Decision) bool {
-	return d.Blocked && !a.config.Paused && (a.own.Data == election.Unfit || a.own.Data == election.Usable && a.own.Severed > 0)
 }
 
 func syncOf(q *election.Quorum) *peer.Sync {
@@ -116,7 +111,7 @@ func (a *Agent) message(d election.Decision) string {
 	switch {
 	case d.Blocked && a.own.Process != election.Up && a.trouble != "":
 		return d.Reason + " (" + a.trouble[:min(len(a.trouble), maxTrouble)] + ")"
-	case d.Blocked, a.own.Severed > 0:
+	case d.Blocked, a.own.Severed > 0, a.own.Awaits > 0:
 		return d.Reason
 	case a.origin.message != "":
 		return a.origin.message
@@ -156,6 +151,8 @@ func (a *Agent) unreadyReplica(in election.Input) string {
 	switch {
 	case a.own.Severed > 0 && in.Now-a.own.Severed > a.config.Patience:
 		return "the primary has removed the log that the replica needs next"
+	case a.own.Stalled > 0 && in.Now-a.own.Stalled > readyGap:
+		return "the replica receives nothing from the primary"
 	case a.streamed == 0 || in.Now-a.streamed > readyGap:
 		return "the replica follows no primary"
 	}

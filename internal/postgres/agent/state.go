@@ -14,6 +14,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 	"github.com/fettle-dev/fettle/internal/postgres/session"
+	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
 // state is what the loop knows. Nobody else touches it.
@@ -64,6 +65,12 @@ type state struct {
 	// sample is what the server last said, streamed when its receiver was last seen to stream.
 	sample   sample
 	streamed time.Duration
+	// receiver is the process that streams, and since when; replayed is up to where.
+	receiver struct {
+		pid   int
+		since time.Duration
+	}
+	replayed wal.LSN
 	// upstreamIP is where what this instance follows was last reached.
 	upstreamIP string
 	// prepared is set when Fettle's roles are there, slots are those that were made sure of.
@@ -97,7 +104,7 @@ type ops struct {
 	// lease is a read or write of the Lease.
 	lease *leaseOp
 	// The rest is asked at intervals.
-	sampling, heartbeat, chores, measuring, bridging, probing periodic
+	sampling, heartbeat, chores, measuring, bridging, probing, reaching periodic
 }
 
 // task is an action that runs.
@@ -150,6 +157,9 @@ func (a *Agent) configure() {
 		c.MayInitialize = a.record.Fresh
 	}
 	c.WishedAt = a.wish(object)
+	if c.RecloneAsked && !a.config.RecloneAsked {
+		a.own.Copied = false // a person may ask for another copy than the last
+	}
 	a.spec, a.configError, a.retry = object, "", 0
 	a.events.uid = object.UID
 	if err := c.Validate(); err != nil {

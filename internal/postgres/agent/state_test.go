@@ -292,3 +292,44 @@ func TestSeveredIsNotStreaming(t *testing.T) {
 		t.Errorf("it got further, streamed at %s, severed since %s", a.streamed, a.own.Severed)
 	}
 }
+
+// TestSampled_receiver has receivers that the primary ends again and again, and then one that stays.
+func TestSampled_receiver(t *testing.T) {
+	a := &Agent{options: options, peers: &peers{}}
+	a.own = election.Server{Process: election.Up, Role: election.Standby, Position: election.Position{Timeline: 1, LSN: 100}, Failed: 2, Stalled: 1, Copied: true}
+	sampled := func(pid int, asked time.Duration) {
+		a.sampled(sample{asked: asked, Status: session.Status{InRecovery: true, Timeline: 1, Received: 100, Receiver: &session.Receiver{PID: pid, State: "streaming"}}})
+	}
+	for i := range 9 {
+		sampled(10+i, time.Duration(i)*time.Second)
+	}
+	if a.own.Failed != 2 || a.own.Stalled == 0 || !a.own.Copied {
+		t.Errorf("it follows by receivers that are ended at once: %+v", a.own)
+	}
+	sampled(20, 10*time.Second)
+	sampled(20, 11*time.Second)
+	if a.own.Failed != 0 || a.own.Stalled != 0 || a.own.Copied {
+		t.Errorf("it does not follow by a receiver that stays: %+v", a.own)
+	}
+}
+
+// TestFailedStarts counts how often a standby ends without being told to.
+func TestFailedStarts(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		own  election.Server
+		left found
+		want int
+	}{
+		{"by itself", election.Server{Process: election.Starting, Role: election.Standby}, found{data: election.Usable}, 1},
+		{"told to", election.Server{Process: election.Stopping, Role: election.Standby}, found{data: election.Usable}, 0},
+		{"a primary", election.Server{Process: election.Starting, Role: election.Primary}, found{data: election.Usable}, 0},
+		{"a full volume", election.Server{Process: election.Starting, Role: election.Standby}, found{data: election.Usable, disk: server.Disk{Size: 1 << 30, Free: 1}}, 0},
+	} {
+		a := &Agent{options: options, log: slog.New(slog.DiscardHandler), peers: &peers{}}
+		a.config.Timing, a.own = election.DefaultTiming(), tc.own
+		if a.ended(server.Exit{}, tc.left); a.own.Failed != tc.want {
+			t.Errorf("%s: %d", tc.name, a.own.Failed)
+		}
+	}
+}

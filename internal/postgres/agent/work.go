@@ -38,7 +38,8 @@ func (a *Agent) work(kind election.Work, done string, do func(ctx context.Contex
 				a.obstructed(err)
 				return
 			}
-			a.failures = 0
+			a.failures, a.own.Failed, a.own.Stalled = 0, 0, 0
+			a.own.Copied = kind == election.Cloning
 			if done != "" {
 				a.events.Normal(reasonOf[kind], done)
 			}

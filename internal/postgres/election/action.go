@@ -92,6 +92,8 @@ type Decision struct {
 	Reason string
 	// Blocked says that a person has to do something: Reason says what. The operator makes a condition of it.
 	Blocked bool
+	// NeedsReclone says that the person is asked for a new copy of the data.
+	NeedsReclone bool
 	// Until is when to decide again at the latest.
 	Until time.Duration
 	// Label is what the pod's label shall be.

@@ -20,7 +20,7 @@ func Report(c Config, in Input) State {
 	if s.primary() && v.distrusted() {
 		out.Distrusts = v.SwitchoverTarget
 	}
-	out.Severed, out.Awaits = v.severed(), v.awaits()
+	out.Severed, out.Awaits = v.severed(), v.awaits() && s.Awaits > 0
 	if first, _ := v.first(); out.Candidate {
 		out.FirstIn = first - in.Now
 	}

@@ -37,8 +37,8 @@ type Config struct {
 	Paused bool
 	// AutoReclone allows replacing the data of an instance that can't follow the primary any more.
 	AutoReclone bool
-	// RecloneAsked says that a person asked for that: it is done without AutoReclone too, and where the primary has the
-	// only other copy.
+	// RecloneAsked says that a person asked for that: it is done at the first sign, without AutoReclone too, and where the
+	// primary has the only other copy.
 	RecloneAsked bool
 
 	Timing
@@ -68,6 +68,8 @@ type Timing struct {
 	Patience time.Duration
 	// Trust is how long PostgreSQL has to run after it stood still before it ranks like the others again.
 	Trust time.Duration
+	// Stall is how long a standby that the primary takes connections from may receive nothing before its data count as damaged.
+	Stall time.Duration
 }
 
 // DefaultTiming returns the times of the design: renewed every 2 s, valid for 10 s, fenced at 7 s, killed at 9 s.
@@ -84,6 +86,7 @@ func DefaultTiming() Timing {
 		Calm:      time.Minute,
 		Patience:  10 * time.Second,
 		Trust:     10 * time.Minute,
+		Stall:     5 * time.Minute,
 	}
 }
 
@@ -96,7 +99,7 @@ func (t Timing) WithDefaults() Timing {
 	}{
 		{&t.Renew, d.Renew}, {&t.Lease, d.Lease}, {&t.Fence, d.Fence}, {&t.Kill, d.Kill}, {&t.Step, d.Step},
 		{&t.Heartbeat, d.Heartbeat}, {&t.Start, d.Start}, {&t.Stop, d.Stop}, {&t.Calm, d.Calm}, {&t.Patience, d.Patience},
-		{&t.Trust, d.Trust},
+		{&t.Trust, d.Trust}, {&t.Stall, d.Stall},
 	} {
 		if *f.have == 0 {
 			*f.have = f.def
@@ -115,7 +118,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("instances: %s is not among %v", c.Self.Name, c.Instances)
 	case c.Synchronous < 0 || c.Synchronous >= max(len(c.Instances), 1) && c.Synchronous > 0:
 		return fmt.Errorf("synchronous: %d of %d instances can't confirm a commit", c.Synchronous, len(c.Instances))
-	case min(c.Renew, c.Lease, c.Fence, c.Kill, c.Step, c.Heartbeat, c.Start, c.Stop, c.Calm, c.Patience, c.Trust) <= 0:
+	case min(c.Renew, c.Lease, c.Fence, c.Kill, c.Step, c.Heartbeat, c.Start, c.Stop, c.Calm, c.Patience, c.Trust, c.Stall) <= 0:
 		return errors.New("times must be above 0")
 	case c.Lease-c.Lease/20 <= c.Fence+c.Kill+(c.Fence+c.Kill)/20:
 		return fmt.Errorf("lease: %s must be at least 11 %% longer than fence and kill together, %s", c.Lease, c.Fence+c.Kill)

@@ -1,8 +1,8 @@
 package election
 
 import (
-	"fmt"
 	"slices"
+	"time"
 )
 
 // follow is what an instance without the Lease does: be a standby of the holder. (1, 10)
@@ -34,10 +34,8 @@ func (v *view) stay(h string) *Decision {
 		return do(Follow{Upstream: h}, h+" has the Lease")
 	case h == "":
 		return wait("waits for a primary")
-	case v.severed():
-		return v.anew(h)
-	case v.server.Severed > 0:
-		return wait("looks whether " + h + " has removed the log that is needed next")
+	case v.defect() != "":
+		return v.reclone(h)
 	}
 	return wait("follows " + v.server.Upstream)
 }
@@ -59,13 +57,14 @@ func (v *view) join(h string) *Decision {
 	switch {
 	case v.noSpace():
 		return v.full()
-	case s.crashed() && v.in.Now < s.Since+v.Renew:
-		v.wake(s.Since + v.Renew)
-		return wait("waits to start again after a crash")
 	case v.left(h):
 		return v.rewind(h)
+	case v.awaits() && v.othersFirst() == "":
+		return v.reclone(h)
+	case s.crashed() && v.in.Now < s.Since+v.backOff():
+		return v.afterCrash(h)
 	case s.Role == Standby:
-		return v.resume(h, upstream)
+		return do(StartStandby{Upstream: upstream}, "starts as a standby")
 	case v.superseded() != "":
 		return do(StartStandby{}, v.superseded())
 	case h == "" || v.lease.Primary != h:
@@ -76,15 +75,18 @@ func (v *view) join(h string) *Decision {
 	return v.rewind(h)
 }
 
-// resume starts a standby, unless it would only end again to be made anew.
-func (v *view) resume(h, upstream string) *Decision {
-	if v.awaits() && v.othersFirst() == "" {
+// backOff is how long a server that has crashed waits to start again: the longer the more often it has.
+func (v *view) backOff() time.Duration {
+	return min(v.Renew<<max(0, min(v.server.Failed, 16)-1), max(v.Calm, v.Renew))
+}
+
+// afterCrash waits to start again, and says what a person is to do if the data count as damaged.
+func (v *view) afterCrash(h string) *Decision {
+	v.wake(v.server.Since + v.backOff())
+	if v.defect() != "" {
 		return v.reclone(h)
 	}
-	if v.holdsStill(h) {
-		return wait("can't follow the primary, which has removed the log that is needed next: waits to be made anew")
-	}
-	return do(StartStandby{Upstream: upstream}, "starts as a standby")
+	return wait("waits to start again after a crash")
 }
 
 // superseded says why what was a primary starts as a standby that can be elected: nobody leads, and another instance did after
@@ -172,45 +174,4 @@ func (v *view) follows(p State, h string) bool {
 	primary, _ := v.peer(h, v.recent())
 	return p.Data == Usable && p.Process == Up && p.Role == Standby && p.Upstream == h && v.kin(p.SystemID) &&
 		p.Position.Timeline == v.lease.End.Timeline && !p.Severed && p.Position.LSN >= primary.Oldest
-}
-
-// reclone replaces data that are of no use, with care: nobody else does so, the primary serves, and its copy is not the
-// only other one unless a person asked for it. (10)
-func (v *view) reclone(h string) *Decision {
-	why := "and rewinding failed"
-	if v.server.Data == Usable {
-		why = "which has removed the log that is needed next"
-	}
-	switch {
-	case v.Paused:
-		return stuck("can't follow the primary, " + why + ", and must not be made anew while the cluster is paused: set spec.paused to false")
-	case !v.AutoReclone && !v.RecloneAsked:
-		return stuck("can't follow the primary, " + why + ", and must not be made anew, as spec.autoReclone is false: " + v.howToAsk())
-	case !v.serves(h):
-		return wait("waits for " + h + " to serve, to be made anew")
-	}
-	if first := v.othersFirst(); first != "" {
-		return wait("waits for " + first + " to be made anew first")
-	}
-	if d := v.lastCopy(h, why); d != nil {
-		return d
-	}
-	return do(Reclone{Source: v.source(h)}, "can't follow the primary, "+why)
-}
-
-// howToAsk is what a person does to have the data replaced.
-func (v *view) howToAsk() string {
-	return fmt.Sprintf("save what is needed of its data, then annotate the PostgreSQL with fettle.dev/reclone=%s to have them replaced by a copy", v.Self.Name)
-}
-
-// othersFirst returns which instance is being made anew, or comes before this one.
-func (v *view) othersFirst() string {
-	for i, name := range without(v.Instances, v.Self.Name) {
-		p, ok := v.peer(name, v.recent())
-		first := i < slices.Index(v.Instances, v.Self.Name)
-		if ok && (p.Work == Cloning || (p.Data == Unfit || p.Awaits) && first) {
-			return name
-		}
-	}
-	return ""
 }

@@ -14,7 +14,7 @@ func TestRejoin(t *testing.T) {
 		in.Server.Role, in.Server.Since = Primary, now-10*second
 		in.Server.Crashed = 0
 	}
-	unfit := func(in *Input) { down(in); in.Server.Data = Unfit }
+	unfit := func(in *Input) { down(in); in.Server.Data, in.Server.Awaits = Unfit, now-time.Minute }
 	test(t, following, []decision{
 		{"follows", nil, "Wait{}", "follows pg-1"},
 		{"follows the new primary", func(_ *Config, in *Input) { in.Server.Upstream = "pg-2" }, "Follow{pg-1}", ""},
@@ -70,7 +70,7 @@ func TestRejoin(t *testing.T) {
 		}, "Clone{pg-1}", ""},
 		{"no data and no primary", func(_ *Config, in *Input) { in.Server, in.Peers = Server{}, nil }, "Wait{}", "no data"},
 		{"unfit: made anew", func(_ *Config, in *Input) { unfit(in) }, "Reclone{pg-2}", ""},
-		{"not if it is off", func(c *Config, in *Input) { unfit(in); c.AutoReclone = false }, "Wait{}", "must not be made anew"},
+		{"not if it is off", func(c *Config, in *Input) { unfit(in); c.AutoReclone = false }, "Wait{}", "it is not recloned"},
 		{"unless a person asked for it", func(c *Config, in *Input) { unfit(in); c.AutoReclone, c.RecloneAsked = false, true }, "Reclone{pg-2}", ""},
 		{"nobody asks while paused", func(c *Config, in *Input) { unfit(in); c.Paused, c.RecloneAsked = true, true }, "Wait{}", "paused"},
 		{"nor without a primary", func(c *Config, in *Input) { unfit(in); c.RecloneAsked = true; delete(in.Peers, "pg-1") }, "Wait{}", "to serve"},
@@ -79,7 +79,7 @@ func TestRejoin(t *testing.T) {
 			crash(in)
 			in.Server.FullDisk, in.Server.Since, in.Server.Crashed = true, now-10*second, now-10*second
 		}, "Wait{}", "full"},
-		{"not while paused, either", func(c *Config, in *Input) { unfit(in); c.Paused = true }, "Wait{}", "must not be made anew"},
+		{"not while paused, either", func(c *Config, in *Input) { unfit(in); c.Paused = true }, "Wait{}", "it is not recloned"},
 		{"not without a primary", func(_ *Config, in *Input) { unfit(in); delete(in.Peers, "pg-1") }, "Wait{}", "to serve"},
 		{"not the only other copy", func(_ *Config, in *Input) { unfit(in); delete(in.Peers, "pg-2") }, "Wait{}", "only other copy"},
 		{"unless a person asked for it", func(c *Config, in *Input) {
@@ -90,7 +90,7 @@ func TestRejoin(t *testing.T) {
 		{"one at a time", func(_ *Config, in *Input) {
 			unfit(in)
 			alter(in, "pg-2", func(s *State) { s.Work = Cloning })
-		}, "Wait{}", "pg-2 to be made anew"},
+		}, "Wait{}", "pg-2 to be recloned"},
 		{"waits for what runs", func(_ *Config, in *Input) { down(in); in.Server.Work = Rewinding }, "Wait{}", "rewind"},
 	})
 	test(t, electing, []decision{

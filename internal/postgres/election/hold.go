@@ -9,6 +9,8 @@ func unfinished(v *view) *Decision {
 		return wait("waits for " + string(v.server.Work))
 	case v.astray():
 		return do(Stop{Mode: Fast}, "may lack some of the log that it needs to start: starts anew, to follow "+v.holder())
+	case v.server.Process == Starting && !v.in.Stop && v.defect() != "":
+		return v.reclone(v.holder())
 	case v.server.Process == Stopping, v.server.Process == Promoting, v.server.Process == Starting && !v.in.Stop:
 		return wait("waits: PostgreSQL is " + string(v.server.Process))
 	}
@@ -167,6 +169,8 @@ func (v *view) start() *Decision {
 		return wait("waits: it was promised not to become the primary")
 	case !v.kin(s.SystemID):
 		return v.release("the data are of another cluster")
+	case s.Role == Standby && s.Failed >= maxFailures && v.otherCopy("") != "":
+		return v.release("PostgreSQL ended again and again before it could be promoted")
 	case s.Role == Standby || v.lease.Timeline > s.Position.Timeline:
 		return do(StartStandby{}, "starts to be promoted")
 	case v.lease.Primary == "" || v.lease.SystemID == "":

@@ -70,9 +70,17 @@ type Server struct {
 	// Oldest is where the log that is still there begins; 0 when that is not known. It never goes back: a primary that has
 	// removed a part of its log has it no more.
 	Oldest uint64
-	// Looked is when the server that runs was asked for the Position. Severed is since when it is known that the primary
-	// has removed what this standby needs next, and the standby has got no further; 0 when that is not so. See [Severed].
-	Looked, Severed time.Duration
+	// Looked is when the server that runs was asked for the Position. Reached is when the primary last took a connection for
+	// replication from this standby.
+	Looked, Reached time.Duration
+	// Since when, as [Track] says; 0 when that is not so. Severed: the primary has removed what this standby needs next, and the
+	// standby has got no further. Stalled: the standby has received nothing although the primary serves. Awaits: it is to be
+	// recloned and waits for its turn.
+	Severed, Stalled, Awaits time.Duration
+	// Failed is how often a standby has ended without being told to, or was given up while it started, since it last followed.
+	Failed int
+	// Copied says that the data were copied since this instance last followed.
+	Copied bool
 	// Answered is when a write of the heartbeat (synchronous_commit=local) was answered the last time: it succeeded, or the
 	// server rejected it for a reason that is not its disk. One is tried every second.
 	Answered time.Duration

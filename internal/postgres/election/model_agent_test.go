@@ -30,7 +30,8 @@ func (w *world) agent(n *instance) {
 			return
 		}
 		w.look(n, c)
-		n.pg.Severed = Severed(n.config, w.input(n))
+		t := Track(n.config, w.input(n))
+		n.pg.Severed, n.pg.Stalled, n.pg.Awaits = t.Severed, t.Stalled, t.Awaits
 		d = Decide(n.config, w.input(n))
 		if _, ok := d.Action.(Wait); ok {
 			break
@@ -55,8 +56,11 @@ func (w *world) look(n *instance, c time.Duration) {
 	case d.primary() && !d.hung:
 		d.Answered = c
 	case d.standby() && !d.hung:
-		if at := len(d.wal); at != n.lookedAt {
-			d.Severed, n.lookedAt = 0, at
+		if at := len(d.wal); at != n.lookedAt || d.Receiving && w.canStream(n) {
+			d.Severed, d.Stalled, n.lookedAt, d.Failed, d.Copied = 0, 0, at, 0, false
+		}
+		if w.canConnect(n) {
+			d.Reached = c
 		}
 		d.Looked = c
 	}
@@ -151,6 +155,9 @@ func (w *world) doDatabase(n *instance, a Action) {
 func (w *world) stop(n *instance, mode StopMode) {
 	d := &n.pg
 	w.still(n)
+	if d.Process == Starting && d.Role == Standby {
+		d.Failed++
+	}
 	d.Process, d.Stop, d.Since = Stopping, mode, n.clock(w.now)
 	if mode >= Immediate {
 		d.done = w.now

@@ -184,10 +184,10 @@ func (w *world) checkSync(n *instance, q *Quorum) {
 // checkReclone looks at data that are about to be removed. A copy that was lost a moment ago counts, as no instance can know of
 // that yet; the agent keeps the old data until the new ones are whole.
 func (w *world) checkReclone(n *instance) {
-	if n.pg.Data == Usable && n.pg.Role == Standby && w.couldFollow(n) {
+	damaged := n.pg.damaged || n.pg.wedged || n.pg.Failed >= maxFailures || n.config.RecloneAsked
+	if n.pg.Data == Usable && n.pg.Role == Standby && w.couldFollow(n) && !damaged {
 		w.violated("10: %s is made anew, and could follow", n.name)
 	}
-	w.checkKept(n)
 	copies := 0
 	for _, m := range w.nodes {
 		if m != n && (w.isCopy(m) || w.wasCopy(m)) {
@@ -200,18 +200,6 @@ func (w *world) checkReclone(n *instance) {
 }
 
 func (w *world) isCopy(m *instance) bool { return m.pg.Data == Usable && m.pg.Work != Cloning }
-
-// checkKept: what a standby removes that can't go on, another one than the primary has as well.
-func (w *world) checkKept(n *instance) {
-	if n.pg.Data == Usable && !n.config.RecloneAsked && !slices.ContainsFunc(w.nodes, func(m *instance) bool { return w.keeps(m, n) }) {
-		w.violated("10: %s removes what only the primary has besides", n.name)
-	}
-}
-
-// keeps says that m, which is no primary, has all that n has.
-func (w *world) keeps(m, n *instance) bool {
-	return m != n && (w.wasCopy(m) || w.isCopy(m) && m.pg.Role == Standby && prefix(n.pg.wal, m.pg.wal))
-}
 
 // wasCopy says that m lost its volume so short a while ago that nobody may know.
 func (w *world) wasCopy(m *instance) bool {

@@ -14,7 +14,7 @@ var exhaustive = flag.Duration("exhaustive", 4*time.Second,
 // quick are the times of the exhaustive search, in which one round is a second.
 var quick = Timing{
 	Renew: second, Lease: 5 * second, Fence: 3 * second, Kill: second, Step: second, Heartbeat: second,
-	Start: 6 * second, Stop: 3 * second, Calm: 4 * second, Patience: 2 * second,
+	Start: 6 * second, Stop: 3 * second, Calm: 4 * second, Patience: 2 * second, Stall: 4 * second,
 }
 
 // timer ends a fault.

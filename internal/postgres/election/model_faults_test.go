@@ -1,6 +1,9 @@
 package election
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // fault is something that goes wrong, or that people do; it returns false if it can't now.
 type fault struct {
@@ -91,6 +94,19 @@ var faults = []fault{
 		return true
 	}},
 	{"writes are rejected", 1, func(_ *world, n, _ *instance) bool { n.pg.rejects = !n.pg.rejects; return true }},
+	{"data are damaged", 1, func(w *world, n, _ *instance) bool {
+		if !w.mayDamage(n) {
+			return false
+		}
+		n.pg.damaged = true
+		w.pgEnds(n, true)
+		return true
+	}},
+	{"a standby cannot stream", 1, func(w *world, n, _ *instance) bool {
+		ok := w.mayDamage(n)
+		n.pg.wedged = n.pg.wedged || ok
+		return ok
+	}},
 	{"switchover", 3, func(w *world, n, _ *instance) bool {
 		asked := w.choose(2) == 0
 		for _, m := range w.nodes {
@@ -98,6 +114,14 @@ var faults = []fault{
 		}
 		return true
 	}},
+}
+
+// mayDamage says that n is a standby that has followed, and that all others have data without damage.
+func (w *world) mayDamage(n *instance) bool {
+	sound := func(m *instance) bool {
+		return m.pg.Data == Usable && m.pg.Work == NoWork && !m.pg.damaged && !m.pg.wedged
+	}
+	return n.runs() && n.pg.standby() && !n.pg.Copied && !slices.ContainsFunc(w.nodes, func(m *instance) bool { return !sound(m) })
 }
 
 func (w *world) cutLink(a, b int) {

@@ -128,9 +128,16 @@ func (e *encoder) database(d *database) {
 	e.lsn(d.SyncAt)
 	e.lsn(d.Oldest)
 	e.time(d.Severed)
+	e.time(d.Stalled)
+	e.time(d.Awaits)
 	if d.Severed > 0 {
 		e.time(d.Looked)
 	}
+	if d.Stalled > 0 {
+		e.time(d.Reached)
+	}
+	e.int(min(d.Failed, maxFailures))
+	e.bool(d.Copied, d.damaged, d.wedged)
 	e.position(d.control)
 	e.int(int(d.claim))
 	e.int(d.source)

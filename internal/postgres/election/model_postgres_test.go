@@ -64,6 +64,9 @@ func (w *world) pgEnds(n *instance, crash bool) {
 	d.Upstream, d.Sync = "", nil
 	if crash {
 		d.CrashedBefore, d.Crashed = d.Crashed, d.Since
+		if d.Role == Standby {
+			d.Failed++
+		}
 	}
 }
 
@@ -76,6 +79,8 @@ func (w *world) pgProgress(n *instance) {
 	switch {
 	case d.Work != NoWork:
 		w.workEnds(n)
+	case d.Process == Starting && d.damaged:
+		w.pgEnds(n, true)
 	case d.Process == Starting:
 		d.enter(Up, c)
 		d.Clean = false
@@ -137,12 +142,17 @@ func (w *world) workEnds(n *instance) {
 	case !ok:
 		d.Data = Partial
 		return
+	case work == Cloning && w.now < w.calm && w.sometimes(6): // the disk, or the source
+		d.Data = Partial
+		return
 	case work == Rewinding && (w.sometimes(4) && w.mayLose(n) || forked(d, &s.pg)):
 		d.Data = Unfit
 		return
 	}
 	d.wal, d.Data, d.Role, d.SystemID, d.Clean = slices.Clone(s.pg.wal), Usable, Standby, s.pg.SystemID, false
 	d.Oldest = uint64(len(d.wal))
+	d.damaged, d.wedged = false, false
+	d.Failed, d.Copied = 0, work == Cloning
 	d.checkpoint()
 }
 
@@ -188,12 +198,30 @@ func (w *world) receive(n *instance) {
 	if s.nodeFrozen || w.cut[s.id][n.id] {
 		return // nothing comes, and the connection lives on for all that is known
 	}
-	if d.Receiving = s.sends() && s.pg.has(len(d.wal)); !d.Receiving {
+	if d.Receiving = w.canStream(n); !d.Receiving {
 		return
 	}
 	if !d.lag && prefix(d.wal, s.pg.wal) && len(d.wal) < len(s.pg.wal) {
 		d.wal = slices.Clip(s.pg.wal)
 	}
+}
+
+// canConnect says that the upstream takes a connection from n.
+func (w *world) canConnect(n *instance) bool {
+	if !n.listens() {
+		return false
+	}
+	s := w.nodes[slices.Index(n.config.Instances, n.pg.Upstream)]
+	return s.sends() && w.linked(n.id, s.id)
+}
+
+// canStream says that the upstream has what n needs next, and that n can take it.
+func (w *world) canStream(n *instance) bool {
+	if n.pg.Upstream == "" || n.pg.wedged {
+		return false
+	}
+	s := w.nodes[slices.Index(n.config.Instances, n.pg.Upstream)]
+	return s.sends() && s.pg.has(len(n.pg.wal))
 }
 
 // has says that what comes after that many entries is there.

@@ -29,6 +29,8 @@ type database struct {
 	hung    bool
 	lag     bool // replication to here is slow: nothing arrives
 	rejects bool // writes, also heartbeats, are answered with an error
+	damaged bool // the data of a standby cannot be started
+	wedged  bool // a standby cannot stream with its data
 	pending []int
 }
 
@@ -189,7 +191,8 @@ func (w *world) boot(n *instance) {
 		n.promisedTo = 0
 	}
 	n.pg.Since, n.pg.Crashed, n.pg.CrashedBefore, n.pg.Answered, n.pg.StoodStill = c, 0, 0, 0, 0
-	n.pg.Severed, n.pg.Looked, n.lookedAt = 0, 0, 0
+	n.pg.Severed, n.pg.Stalled, n.pg.Awaits, n.pg.Reached, n.pg.Looked, n.lookedAt = 0, 0, 0, 0, 0, 0
+	n.pg.Failed, n.pg.Copied = 0, false
 	n.next = w.now + time.Duration(w.choose(500))*time.Millisecond
 	w.say("%s starts as %s", n.name, n.config.Self.UID)
 }

@@ -28,6 +28,13 @@ func (s *Server) Clone(ctx context.Context, source Source) error {
 	return s.replace(ctx, "clone "+source.Host, func() error { return s.copy(ctx, source) })
 }
 
+// Reach says whether the source takes a connection for replication.
+func (s *Server) Reach(ctx context.Context, source Source) error {
+	_, err := s.tool(ctx, toolOptions{quiet: true}, "psql", "--no-psqlrc", "--no-password", "--dbname="+source.CopyConnInfo(source.ApplicationName, "")+" replication=true",
+		"--command=IDENTIFY_SYSTEM")
+	return err
+}
+
 // copy has pg_basebackup fill the folder for clones.
 func (s *Server) copy(ctx context.Context, source Source) error {
 	arguments := []string{

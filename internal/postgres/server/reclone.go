@@ -17,7 +17,7 @@ func (s *Server) Reclone(ctx context.Context, source Source) error {
 	if err := s.idleNow(ctx); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	if err := s.discard(); err != nil {
+	if err := errors.Join(s.discard(), s.Reach(ctx, source)); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	if both, err := s.roomForBoth(); err != nil {
