@@ -10,6 +10,7 @@ import (
 	"github.com/fettle-dev/fettle/controllers/voteconfig"
 	"github.com/fettle-dev/fettle/controllers/webapp"
 	"github.com/fettle-dev/fettle/controllers/webapppolicy"
+	"github.com/fettle-dev/fettle/internal/digest"
 	"github.com/fettle-dev/fettle/internal/monitoring"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
@@ -26,7 +27,8 @@ type Options struct {
 	Webhooks bool
 	// AgentImage is the image that new database instances get their agent from: the operator's own.
 	AgentImage string
-	// Dashboards for Grafana are kept in OperatorNamespace, the operator's own; where that is empty nothing is done about them.
+	// Dashboards for Grafana are kept in OperatorNamespace, the operator's own; where that is empty nothing is done about them. It has
+	// the key of digests too.
 	Dashboards        bool
 	OperatorNamespace string
 	Metrics           *monitoring.Metrics
@@ -34,18 +36,19 @@ type Options struct {
 
 // Setup registers every controller with the manager.
 func Setup(mgr ctrl.Manager, opts Options) error {
-	err := webapp.Setup(mgr, webapp.Options{
+	keys := digest.NewKeyring(mgr, opts.OperatorNamespace)
+	engine, err := rollout.New(mgr, rollout.Options{Namespaces: opts.Namespaces, Keys: keys})
+	if err != nil {
+		return err
+	}
+	err = webapp.Setup(mgr, webapp.Options{
 		Workers: opts.Workers, WatchSecrets: opts.WatchSecrets, Metrics: opts.Metrics,
 	})
 	if err != nil {
 		return err
 	}
-	engine, err := rollout.New(mgr, rollout.Options{Namespaces: opts.Namespaces})
-	if err != nil {
-		return err
-	}
 	err = appconfig.Setup(mgr, appconfig.Options{
-		Workers: opts.Workers, WatchSecrets: opts.WatchSecrets, Metrics: opts.Metrics, Engine: engine,
+		Workers: opts.Workers, WatchSecrets: opts.WatchSecrets, Metrics: opts.Metrics, Engine: engine, Keys: keys,
 	})
 	if err != nil {
 		return err

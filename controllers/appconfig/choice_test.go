@@ -10,13 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+	"github.com/fettle-dev/fettle/internal/digest"
+	"github.com/fettle-dev/fettle/internal/rollout"
 )
+
+// testKey is that of the digests in tests.
+var testKey = digest.Key("key of the tests")
 
 // rev is a kept revision whose hash and contents are named by a letter.
 func rev(number int64, letter string) revision {
 	return revision{
 		content: content{data: map[string]string{"A": letter}}, hash: hashOf(letter), number: number,
-		name: "shop-config-" + hashOf(letter)[:nameDigits], complete: true,
+		name: "shop-config-" + hashOf(letter)[:rollout.VersionDigits], complete: true,
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/conditions"
+	"github.com/fettle-dev/fettle/internal/digest"
 	"github.com/fettle-dev/fettle/internal/monitoring"
 	"github.com/fettle-dev/fettle/internal/pass"
 	"github.com/fettle-dev/fettle/internal/recheck"
@@ -60,6 +61,8 @@ type Options struct {
 	Metrics      *monitoring.Metrics
 	// Engine restarts dependents.
 	Engine *rollout.Engine
+	// Keys has the key of digests.
+	Keys *digest.Keyring
 }
 
 type reconciler struct {
@@ -71,7 +74,7 @@ type reconciler struct {
 	metrics *monitoring.Metrics
 	engine  *rollout.Engine
 	sources *sourceReader
-	hashes  *hasher
+	digests *digest.Keyring
 	memo    *memo
 	// wrote has, by AppConfig, the objects of the last plan: nothing is decided before the cache shows them.
 	wrote sync.Map
@@ -96,7 +99,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		metrics: opts.Metrics,
 		engine:  opts.Engine,
 		sources: newSourceReader(mgr, opts.WatchSecrets),
-		hashes:  newHasher(),
+		digests: opts.Keys,
 		memo:    newMemo(),
 	}
 	retried := recheck.Wrap(r.frame())

@@ -1,7 +1,7 @@
 package appconfig
 
 import (
-	"crypto/pbkdf2"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -11,57 +11,49 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/lru"
 
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+	"github.com/fettle-dev/fettle/internal/digest"
 )
 
 const (
 	hashDigits = 32
-	// nameDigits of a hash are in the names of kept revisions.
-	nameDigits = 10
-	// secretRounds slow down whoever can read names and annotations, but not Secrets, and tries to guess the contents.
-	secretRounds = 100_000
-	// hashesKept bounds the memory of slow hashes; one that was dropped is computed again.
-	hashesKept = 10_000
 	// renderVersion is raised when the same inputs are rendered to something else than in an earlier release.
 	renderVersion = "1"
 )
 
-// hasher computes the hashes of contents, and remembers the slow ones.
-type hasher struct{ slow *lru.Cache }
-
-func newHasher() *hasher { return &hasher{slow: lru.New(hashesKept)} }
-
-// of is the hash of all that c publishes. That of secret values is salted with the owner's UID and slow (PBKDF2, RFC 8018),
-// since the hash is visible to people who may not read Secrets.
-func (h *hasher) of(owner types.UID, c content) (string, error) {
+// contentHash is the hash of all that c publishes. Secret values enter through a digest of the owner's, since people see the hash who may
+// not read Secrets.
+func contentHash(key digest.Key, owner types.UID, c content) string {
 	sum := sha256.New()
 	writeMap(sum, c.data)
 	if len(c.secret) > 0 {
-		digest, err := h.ofSecret(owner, c.secret)
-		if err != nil {
-			return "", err
-		}
-		_, _ = io.WriteString(sum, "secret "+digest)
+		secret := key.New()
+		_, _ = fmt.Fprintf(secret, "%s/", owner)
+		writeMap(secret, c.secret)
+		_, _ = fmt.Fprintf(sum, "secret %x", secret.Sum(nil))
 	}
-	return hex.EncodeToString(sum.Sum(nil))[:hashDigits], nil
+	return hex.EncodeToString(sum.Sum(nil))[:hashDigits]
 }
 
-func (h *hasher) ofSecret(owner types.UID, secret map[string]string) (string, error) {
-	sum := sha256.New()
-	writeMap(sum, secret)
-	quick := string(owner) + "/" + string(sum.Sum(nil))
-	if known, ok := h.slow.Get(quick); ok {
-		return known.(string), nil
+// hash returns the hash of a content, with the key of the installation.
+func (r *reconciler) hash(ctx context.Context, owner types.UID, c content) (string, error) {
+	if len(c.secret) == 0 {
+		return contentHash(nil, owner, c), nil
 	}
-	key, err := pbkdf2.Key(sha256.New, quick, []byte(owner), secretRounds, hashDigits/2)
-	if err != nil {
-		return "", fmt.Errorf("hash of the secret keys: %w", err)
+	key, err := r.digests.Key(ctx)
+	return contentHash(key, owner, c), err
+}
+
+// hashOfKept returns the hash that the copy of a content has, if there is one: with another key, or from a release that had none, it
+// is no new revision. "" where there is none. What is published does not tell, since others may have edited it.
+func (e existing) hashOfKept(c content) string {
+	for _, known := range e.kept {
+		if known.complete && same(known.content, c) {
+			return known.hash
+		}
 	}
-	digest := hex.EncodeToString(key)
-	h.slow.Add(quick, digest)
-	return digest, nil
+	return ""
 }
 
 func writeMap(w io.Writer, m map[string]string) {

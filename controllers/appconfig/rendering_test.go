@@ -9,6 +9,7 @@ import (
 
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/internal/digest"
 	"github.com/fettle-dev/fettle/internal/render"
 )
 
@@ -109,15 +110,7 @@ func TestWarnings(t *testing.T) {
 }
 
 func TestHashes(t *testing.T) {
-	h := newHasher()
-	hash := func(owner string, c content) string {
-		t.Helper()
-		got, err := h.of(types.UID(owner), c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return got
-	}
+	hash := func(owner string, c content) string { return contentHash(testKey, types.UID(owner), c) }
 	base := content{data: map[string]string{"a": "1", "b": "2"}, secret: map[string]string{"c": "3"}}
 	seen := map[string]string{hash("u1", base): "base"}
 	for name, c := range map[string]content{
@@ -140,8 +133,27 @@ func TestHashes(t *testing.T) {
 	if hash("u1", base) == hash("u2", base) {
 		t.Error("two AppConfigs with the same secret can be seen to have it")
 	}
-	if newHash, err := newHasher().of("u1", base); err != nil || newHash != hash("u1", base) {
-		t.Errorf("another life of the operator has another hash (%v)", err)
+	if contentHash(digest.Key("another key"), "u1", base) == hash("u1", base) {
+		t.Error("the digest of secret values has no key")
+	}
+	if contentHash(nil, "u1", content{data: base.data}) != hash("u1", content{data: base.data}) {
+		t.Error("a content without secret values depends on the key")
+	}
+}
+
+// Neither an upgrade from a release without keys nor the loss of the key makes a new revision.
+func TestHashOfKept_namesTheSameContents(t *testing.T) {
+	c := content{data: map[string]string{"a": "1"}, secret: map[string]string{"b": "2"}}
+	found := existing{kept: []revision{
+		{content: content{data: map[string]string{"a": "1"}}, hash: "without the secret", complete: true}, {content: c, hash: "incomplete"},
+		{content: c, hash: "of another key", complete: true},
+	}}
+	if got := found.hashOfKept(c); got != "of another key" {
+		t.Errorf("kept as %q", got)
+	}
+	edited := existing{target: &revision{content: c, hash: "edited", complete: true}}
+	if got := edited.hashOfKept(c); got != "" {
+		t.Errorf("what is published and may have been edited counts: %q", got)
 	}
 }
 

@@ -37,13 +37,13 @@ func (r *reconciler) render(ctx context.Context, cfg *configv1.AppConfig, found 
 	case err != nil:
 		return rendered{}, err
 	case len(sources) == 0:
-		return r.hashed(cfg, renderAll(cfg, nil))
+		return r.hashed(ctx, cfg, renderAll(cfg, nil), found)
 	}
 	if s := missing(sources); s != nil {
 		return waiting(cfg, *s), nil
 	}
 	inputs := inputsKey(cfg, sources)
-	if out, ok, err := r.known(cfg, inputs, found); err != nil || ok {
+	if out, ok, err := r.known(ctx, cfg, inputs, found); err != nil || ok {
 		return out, err
 	}
 	values, err := r.sources.values(ctx, cfg.Namespace, sources)
@@ -53,7 +53,7 @@ func (r *reconciler) render(ctx context.Context, cfg *configv1.AppConfig, found 
 	if s := missing(sources); s != nil {
 		return waiting(cfg, *s), nil
 	}
-	out, err := r.hashed(cfg, renderAll(cfg, values))
+	out, err := r.hashed(ctx, cfg, renderAll(cfg, values), found)
 	if err != nil {
 		return rendered{}, err
 	}
@@ -63,9 +63,9 @@ func (r *reconciler) render(ctx context.Context, cfg *configv1.AppConfig, found 
 }
 
 // known returns what was rendered from inputs before, if that is known: from the last pass, or because it is published or kept.
-func (r *reconciler) known(cfg *configv1.AppConfig, inputs string, found existing) (rendered, bool, error) {
+func (r *reconciler) known(ctx context.Context, cfg *configv1.AppConfig, inputs string, found existing) (rendered, bool, error) {
 	for _, rev := range found.renderedFrom(inputs) {
-		hash, err := r.hashes.of(cfg.UID, rev.content)
+		hash, err := r.hash(ctx, cfg.UID, rev.content)
 		if err != nil {
 			return rendered{}, false, err
 		}
@@ -78,11 +78,14 @@ func (r *reconciler) known(cfg *configv1.AppConfig, inputs string, found existin
 	return out, ok, nil
 }
 
-func (r *reconciler) hashed(cfg *configv1.AppConfig, out rendered) (rendered, error) {
+func (r *reconciler) hashed(ctx context.Context, cfg *configv1.AppConfig, out rendered, found existing) (rendered, error) {
 	if out.problem != nil {
 		return out, nil
 	}
+	if out.hash = found.hashOfKept(out.content); out.hash != "" {
+		return out, nil
+	}
 	var err error
-	out.hash, err = r.hashes.of(cfg.UID, out.content)
+	out.hash, err = r.hash(ctx, cfg.UID, out.content)
 	return out, err
 }

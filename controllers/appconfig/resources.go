@@ -58,7 +58,7 @@ func targetName(cfg *configv1.AppConfig) string {
 
 // copyName is that of the immutable copies of a revision.
 func copyName(cfg *configv1.AppConfig, hash string) string {
-	return targetName(cfg) + "-" + hash[:min(nameDigits, len(hash))]
+	return rollout.VersionName(targetName(cfg), hash)
 }
 
 func versioned(cfg *configv1.AppConfig) bool { return cfg.Spec.Target.Mode == configv1.TargetVersioned }
@@ -171,7 +171,7 @@ func labels(cfg *configv1.AppConfig, r revision, immutable bool) map[string]stri
 		labelOwnerName:                cfg.Name,
 	})
 	if immutable {
-		l[labelRevision] = r.hash[:min(nameDigits, len(r.hash))]
+		l[labelRevision] = r.hash[:min(rollout.VersionDigits, len(r.hash))]
 	}
 	return l
 }

@@ -127,15 +127,12 @@ func restarted(seen observed) bool {
 // that left a note on it, and those that name it or choose workloads by their labels.
 func (r *reconciler) interested(ctx context.Context, w *rollout.Workload) []client.ObjectKey {
 	var keys []client.ObjectKey
-	for _, name := range slices.Concat(w.Uses, w.Notes(rollout.ConfigPrefix)) {
+	for _, name := range w.Owners(rollout.ConfigPrefix) {
 		keys = append(keys, client.ObjectKey{Namespace: w.Namespace, Name: name})
 	}
 	targets := []string{}
 	for _, ref := range w.References {
-		targets = append(targets, ref.Name)
-		if cut := len(ref.Name) - nameDigits - 1; cut > 0 && ref.Name[cut] == '-' {
-			targets = append(targets, ref.Name[:cut])
-		}
+		targets = append(targets, ref.Names()...)
 	}
 	slices.Sort(targets)
 	for _, target := range slices.Compact(targets) {

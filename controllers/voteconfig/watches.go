@@ -68,7 +68,7 @@ func (r *reconciler) usedBy(ctx context.Context, w *rollout.Workload) []reconcil
 	if w.Kind == rollout.Deployment {
 		requests = append(requests, r.list(ctx, w.Namespace, indexDeployments, w.Name)...)
 	}
-	for _, name := range w.Notes(rollout.VotingPrefix) {
+	for _, name := range w.Owners(rollout.VotingPrefix) {
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: w.Namespace, Name: name}})
 	}
 	return requests

@@ -1,5 +1,5 @@
-// Package rollout restarts the workloads that use a rendered configuration, when what they use of it has changed: the one
-// engine behind AppConfig and VoteConfig.
+// Package rollout restarts workloads when the contents of ConfigMaps and Secrets that they use have changed: the one engine behind
+// AppConfig, VoteConfig, and the plain ConfigMaps and Secrets that WebApps name.
 //
 // # Invariants
 //
@@ -24,7 +24,8 @@
 //     left alone, and reported.
 //  9. A restart that came after a publication covers it, whichever owner asked for it: two AppConfigs that change at the
 //     same time restart their common workload once.
-//  10. Contents of Secrets show in no annotation, status or event, except through a salted and slow hash (PBKDF2).
+//  10. Contents of Secrets show in no annotation, status or event, except through a digest with the key of the installation. A hash
+//     with another key, or of a release that had none, is that of the present contents.
 //  11. In versioned mode nobody is moved to another version whose used keys are equal, a reference that leads nowhere is
 //     repaired at once, and a version that anything may still start from is not reported as unused.
 //  12. Nothing is written that would not change anything. Own writes are waited for, see memory.
@@ -36,12 +37,13 @@
 //
 // # Annotations
 //
-// For an owner called NAME, with PREFIX [ConfigPrefix] or [VotingPrefix]:
+// For an owner called NAME, with PREFIX [ConfigPrefix], [VotingPrefix], [ConfigMapPrefix] or [SecretPrefix] (a name of more than 63
+// characters is shortened, with a hash):
 //
 //   - PREFIX/NAME on the pod template: the hash of what the pods use. Setting it is what restarts them.
 //   - PREFIX/NAME on the workload, the note ([note]): the hash, and when it was written. It is what counts as long as the
 //     template's annotation is the one that it was written with.
-//   - [UsesAnnotation] on the workload: names of AppConfigs of which it uses all keys, separated by commas.
+//   - [UsesAnnotation] on the workload: AppConfigs of which it uses all keys, and VoteConfigs, separated by commas.
 //   - [PublishedAnnotation] on a ConfigMap or Secret: when its contents were last replaced, see [Stamp].
 //
 // The first digits of a hash say which keys it is of. When they differ from those in use, the template was changed, so
@@ -58,6 +60,9 @@
 //
 // Also: [Engine.Watch] once, [Engine.Release] before the owner's finalizer goes, [Engine.Unused] before versions are deleted.
 // Objects of both kinds that the owner may publish are always passed, those that do not exist with Exists false.
+//
+// For an object that Fettle does not publish, which is an owner of its own, callers ask [Engine.Known], read it if they must, and call
+// [Engine.Roll] alone: others change it, so that nothing can be noted before that.
 //
 // The role needs, as markers of the controllers that use this package:
 //

@@ -55,7 +55,7 @@ type history func(s *sights, good, edited Object, w *Workload)
 // rolledOut is a pass that found all as published.
 func rolledOut(s *sights, o Object, w *Workload) {
 	s.begin(theOwner)
-	p := &pass{now: start, owner: theOwner, policy: thePolicy, published: []Object{o}, hasher: newHasher()}
+	p := &pass{now: start, owner: theOwner, policy: thePolicy, published: []Object{o}, key: testKey}
 	s.rolled(theOwner, []Object{o}, p.decide([]*Workload{w}, func(*Workload) recollection { return recollection{} }).dependants)
 }
 
@@ -137,7 +137,7 @@ func TestEditsOfOthers(t *testing.T) {
 			s := newSights()
 			tc.history(s, good, edited, w)
 			s.begin(theOwner)
-			p := &pass{now: start, owner: theOwner, policy: thePolicy, published: []Object{edited}, hasher: newHasher(), before: true}
+			p := &pass{now: start, owner: theOwner, policy: thePolicy, published: []Object{edited}, key: testKey, before: true}
 			p.last = s.changed(theOwner, []Object{edited})
 			plan := p.decide([]*Workload{w}, func(*Workload) recollection { return recollection{} })
 			if mixed := len(plan.notes) == 1; mixed != tc.mixed {

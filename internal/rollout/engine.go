@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/digest"
 	"github.com/fettle-dev/fettle/internal/recheck"
 )
 
@@ -22,6 +24,8 @@ import (
 type Options struct {
 	// Namespaces that are watched; none means all.
 	Namespaces []string
+	// Keys has the key of digests.
+	Keys *digest.Keyring
 }
 
 // Engine finds and restarts dependants. One serves all controllers of a manager. It is safe for concurrent use, one call at
@@ -31,7 +35,7 @@ type Engine struct {
 	live      client.Reader
 	workloads workloads
 	memory    *memory
-	hasher    *hasher
+	keys      *digest.Keyring
 	inUse     *inUse
 	sights    *sights
 	clock     clock.PassiveClock
@@ -46,7 +50,7 @@ func New(mgr manager.Manager, opts Options) (*Engine, error) {
 	c := clock.RealClock{}
 	return &Engine{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), workloads: cached,
-		memory: newMemory(c), hasher: newHasher(), inUse: newInUse(c), sights: newSights(), clock: c,
+		memory: newMemory(c), keys: opts.Keys, inUse: newInUse(c), sights: newSights(), clock: c,
 	}, nil
 }
 
@@ -67,11 +71,30 @@ func (e *Engine) Watch(b *builder.Builder, interested func(context.Context, *Wor
 	return b
 }
 
-// Notes returns the names of the owners with that prefix whose note is on w. They are interested in it, whatever it uses.
-func (w *Workload) Notes(prefix string) []string { return ownersIn(w.notes, prefix) }
+// Owners returns the names of the AppConfigs (ConfigPrefix) or VoteConfigs (VotingPrefix) that are interested in w, whatever it
+// refers to: it names them, or has a note of theirs.
+func (w *Workload) Owners(prefix string) []string {
+	owners := ownersIn(w.notes, prefix)
+	for _, token := range w.uses {
+		kind, name, found := strings.Cut(token, "/")
+		if !found {
+			kind, name = ownerKinds[ConfigPrefix], token
+		}
+		if kind == ownerKinds[prefix] {
+			owners = append(owners, name)
+		}
+	}
+	return owners
+}
 
-func (e *Engine) pass(owner Owner, policy Policy, published []Object) *pass {
-	return &pass{now: e.clock.Now(), owner: owner, policy: policy, published: published, hasher: e.hasher}
+func (e *Engine) pass(ctx context.Context, owner Owner, policy Policy, published []Object) (*pass, error) {
+	p := &pass{now: e.clock.Now(), owner: owner, policy: policy, published: published}
+	if !slices.ContainsFunc(published, func(o Object) bool { return o.Kind == Secret }) {
+		return p, nil
+	}
+	var err error
+	p.key, err = e.keys.Key(ctx)
+	return p, err
 }
 
 func (e *Engine) remembered(owner Owner) func(*Workload) recollection {
@@ -92,7 +115,10 @@ func (e *Engine) Adopt(ctx context.Context, owner Owner, policy Policy, before [
 	if err != nil {
 		return false, err
 	}
-	p := e.pass(owner, policy, before)
+	p, err := e.pass(ctx, owner, policy, before)
+	if err != nil {
+		return false, err
+	}
 	p.before, p.last = true, e.sights.changed(owner, before)
 	plan := p.decide(found, e.remembered(owner))
 	for _, a := range plan.notes {
@@ -116,9 +142,14 @@ func (e *Engine) Roll(ctx context.Context, owner Owner, policy Policy, published
 	if err != nil {
 		return Report{}, err
 	}
-	p := e.pass(owner, policy, published)
+	p, err := e.pass(ctx, owner, policy, published)
+	if err != nil {
+		return Report{}, err
+	}
 	plan := p.decide(found, e.remembered(owner))
-	e.sights.rolled(owner, published, plan.dependants)
+	if !owner.plain() {
+		e.sights.rolled(owner, published, plan.dependants)
+	}
 	announce := p.announce(&plan)
 	refused := map[int]string{}
 	err = e.carryOut(ctx, owner, &plan, refused)

@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"crypto/pbkdf2"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -10,37 +9,43 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/utils/lru"
+	"github.com/fettle-dev/fettle/internal/digest"
 )
 
+// A hash says what is used (useDigits), what that contains (contentDigits), and, where contents of Secrets are among it, the
+// digest key that it was made with.
 const (
-	// useDigits begin a hash and say what is used, the rest says what it contains.
 	useDigits     = 8
 	contentDigits = 24
-	// hashDigits is how much of a hash a status shows.
+	hashDigits    = useDigits + contentDigits
+	// shownDigits is how much of a hash a status shows.
 	shownDigits = 10
-	// secretRounds slow down whoever can read workloads, but not Secrets, and tries to guess the contents from the hash.
-	secretRounds = 20_000
-	// hashesKept bounds the memory of slow hashes; one that was dropped is computed again.
-	hashesKept = 20_000
 )
 
-// sameUse reports whether two hashes are of the same keys.
+func isHash(h string) bool { return len(h) == hashDigits || len(h) == hashDigits+digest.IDDigits }
+
+// sameUse reports whether two hashes are of the same keys, and can be compared.
 func sameUse(a, b string) bool {
-	return len(a) == useDigits+contentDigits && len(a) == len(b) && a[:useDigits] == b[:useDigits]
+	return isHash(a) && isHash(b) && a[:useDigits] == b[:useDigits] && a[hashDigits:] == b[hashDigits:]
+}
+
+// rekeyed reports whether two hashes are of the same keys, but of two digest keys, or one of a release that had none: whether
+// they are of the same contents can't be known.
+func rekeyed(a, b string) bool {
+	return isHash(a) && isHash(b) && a[:useDigits] == b[:useDigits] && a[hashDigits:] != b[hashDigits:]
 }
 
 // unknown is a hash for the same keys that no contents have: what pods run that may have been started with either of two.
-func unknown(h string) string { return h[:useDigits] + strings.Repeat("0", contentDigits) }
+func unknown(h string) string {
+	return h[:useDigits] + strings.Repeat("0", contentDigits) + h[hashDigits:]
+}
 
 // sameContent reports whether two hashes are of the same contents, under whatever names.
-func sameContent(a, b string) bool {
-	return len(a) == useDigits+contentDigits && len(a) == len(b) && a[useDigits:] == b[useDigits:]
-}
+func sameContent(a, b string) bool { return isHash(a) && isHash(b) && a[useDigits:] == b[useDigits:] }
 
 // short is what a status shows of a hash: of its contents.
 func short(h string) string {
-	if len(h) != useDigits+contentDigits {
+	if !isHash(h) {
 		return ""
 	}
 	return h[useDigits : useDigits+shownDigits]
@@ -58,31 +63,32 @@ type use struct {
 	optional bool
 }
 
-// hasher turns what is used into a hash. Its memory of slow hashes is for speed alone.
-type hasher struct {
-	slow *lru.Cache
-}
-
-func newHasher() *hasher { return &hasher{slow: lru.New(hashesKept)} }
-
-// hash covers the names and keys that are used, in the order given, and their contents. The salt for what comes from Secrets
-// is the owner and the target: it outlives both objects, so that one that is made anew restarts nobody.
-func (h *hasher) hash(owner Owner, uses []use) string {
-	names, plain, secret := sha256.New(), sha256.New(), sha256.New()
-	secrets := false
+// hashOf covers the names and keys that are used, in the order given, and their contents. What comes from Secrets enters through a
+// digest with key. The owner and the target stand for the objects, and outlive them: one that is re-created restarts nobody.
+func hashOf(key digest.Key, owner Owner, uses []use) string {
+	plain, secret, id := sha256.New(), key.New(), ""
+	writeAll(secret, owner.Namespace)
 	for _, u := range uses {
-		writeAll(names, u.object.Kind, u.name, u.key)
 		into := plain
 		if u.object.Kind == Secret {
-			into, secrets = secret, true
+			into, id = secret, key.ID()
 		}
 		writeAll(into, owner.Prefix, owner.Name, u.object.Kind, u.object.Target)
 		writeContents(into, u)
 	}
-	if secrets {
-		_, _ = plain.Write(h.stretch(secret.Sum(nil), owner.Prefix+"/"+owner.Namespace+"/"+owner.Name))
+	if id != "" {
+		_, _ = plain.Write(secret.Sum(nil))
 	}
-	return hex.EncodeToString(names.Sum(nil))[:useDigits] + hex.EncodeToString(plain.Sum(nil))[:contentDigits]
+	return useOf(uses) + hex.EncodeToString(plain.Sum(nil))[:contentDigits] + id
+}
+
+// useOf is the part of a hash that says what is used.
+func useOf(uses []use) string {
+	names := sha256.New()
+	for _, u := range uses {
+		writeAll(names, u.object.Kind, u.name, u.key)
+	}
+	return hex.EncodeToString(names.Sum(nil))[:useDigits]
 }
 
 // writeContents tells missing keys from empty ones.
@@ -103,18 +109,4 @@ func writeAll(into hash.Hash, texts ...string) {
 	for _, t := range texts {
 		_, _ = fmt.Fprintf(into, "%d:%s", len(t), t)
 	}
-}
-
-// stretch makes a hash slow (PBKDF2, RFC 8018).
-func (h *hasher) stretch(sum []byte, salt string) []byte {
-	id := salt + "\x00" + string(sum)
-	if known, ok := h.slow.Get(id); ok {
-		return known.([]byte)
-	}
-	key, err := pbkdf2.Key(sha256.New, string(sum), []byte(salt), secretRounds, sha256.Size)
-	if err != nil {
-		panic(fmt.Sprintf("PBKDF2 refuses its constant parameters: %v", err))
-	}
-	h.slow.Add(id, key)
-	return key
 }

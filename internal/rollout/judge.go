@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/fettle-dev/fettle/internal/digest"
 )
 
 const (
@@ -22,7 +24,8 @@ type pass struct {
 	owner     Owner
 	policy    Policy
 	published []Object
-	hasher    *hasher
+	// key is that of digests; nil where no Secret is published.
+	key digest.Key
 	// before is true where published is about to be replaced. What is not noted then can never be known.
 	before bool
 	// last is what is known from before that; nil if nothing is.
@@ -55,6 +58,8 @@ type dependant struct {
 	// runs is the hash of what its pods are known to run, under the names that the template has now; "" if unknown.
 	runs string
 	note *note
+	// rekeyed is true where runs is not known because it was noted with another digest key.
+	rekeyed bool
 	// noted is when the last note was written, valid or not, and restarted when the last restart was, as far as is known.
 	noted, restarted time.Time
 	// remembered is when this process last wrote to it; zero if it did not.
@@ -74,12 +79,13 @@ type rename struct{ kind, name string }
 func (p *pass) judge(w *Workload, r recollection) dependant {
 	d := dependant{Workload: w, behind: r.behind, noted: r.noted, remembered: r.noted, uses: p.owner.usesOf(w, p.published)}
 	d.findRenames()
-	d.wanted = p.hasher.hash(p.owner, d.uses)
+	d.wanted = hashOf(p.key, p.owner, d.uses)
 	d.renamed = d.wanted
 	if len(d.renames) > 0 {
-		d.renamed = p.hasher.hash(p.owner, p.renameUses(&d))
+		d.renamed = hashOf(p.key, p.owner, p.renameUses(&d))
 	}
 	if d.runs, d.note = p.owner.runs(w); !sameUse(d.runs, d.wanted) {
+		d.rekeyed = rekeyed(d.runs, d.wanted)
 		d.runs, d.note = "", nil
 	}
 	if last := parseNote(w.notes[p.owner.annotation()]); last != nil {
@@ -99,6 +105,8 @@ func (p *pass) verdict(d *dependant) verdict {
 	case missing != "":
 		d.reason = missing
 		return wait
+	case d.rekeyed && !d.misplaced():
+		return adopt // whatever that digest was of: neither an upgrade nor the loss of the key restarts anybody
 	case len(d.renames) > 0 && (d.runs == "" || d.misplaced()):
 		return restart
 	case p.covered(d):
@@ -151,7 +159,7 @@ func (p *pass) renameUses(d *dependant) []use {
 
 // missing says what pods of d could not start without; "" if nothing.
 func (d *dependant) missing() string {
-	if !slices.ContainsFunc(d.uses, func(u use) bool { return u.referred || u.object.Exists }) {
+	if !slices.ContainsFunc(d.uses, func(u use) bool { return u.referred || u.optional || u.object.Exists }) {
 		return "waits for the first contents"
 	}
 	for _, u := range d.uses {
@@ -176,6 +184,9 @@ func (p *pass) doubtful(d *dependant) bool {
 	}
 	if key := p.owner.annotation(); d.templates[key] != "" && parseNote(d.notes[key]) == nil {
 		return true
+	}
+	if d.templates[FormerHashAnnotation] != "" {
+		return false // restarted for each publication by the release that annotated it
 	}
 	return slices.ContainsFunc(d.uses, func(u use) bool {
 		at, first := parseStamp(u.object.Stamp)

@@ -1,13 +1,25 @@
 package rollout
 
-import "strings"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
 
-// versionDigits end the name of a version, after a dash.
-const versionDigits = 10
+// VersionDigits of the hash of the contents end the name of a version, after a dash.
+const VersionDigits = 10
 
-// baseOf returns the target that name is a version of; false if it does not look like one.
-func baseOf(name string) (string, bool) {
-	at := len(name) - versionDigits - 1
+// longestName is how long the name in an annotation may be.
+const longestName = 63
+
+// VersionName is the name of the version of a target whose contents have that hash.
+func VersionName(target, hash string) string {
+	return target + "-" + hash[:min(VersionDigits, len(hash))]
+}
+
+// BaseOf returns the target that name is a version of; false if it does not look like one.
+func BaseOf(name string) (string, bool) {
+	at := len(name) - VersionDigits - 1
 	if at <= 0 || name[at] != '-' {
 		return "", false
 	}
@@ -21,12 +33,29 @@ func baseOf(name string) (string, bool) {
 
 // annotation is the name of the owner's annotations. No owner's is UsesAnnotation: names of objects hold no underscore.
 func (o Owner) annotation() string {
-	if key := o.Prefix + "/" + o.Name; key != UsesAnnotation {
+	name := o.Name
+	if len(name) > longestName {
+		sum := sha256.Sum256([]byte(name))
+		name = name[:longestName-VersionDigits-1] + "-" + hex.EncodeToString(sum[:])[:VersionDigits]
+	}
+	if key := o.Prefix + "/" + name; key != UsesAnnotation {
 		return key
 	}
 	return UsesAnnotation + "_"
 }
 
+// token names the owner in UsesAnnotation.
+func (o Owner) token() string {
+	if o.Prefix == ConfigPrefix {
+		return o.Name
+	}
+	return ownerKinds[o.Prefix] + "/" + o.Name
+}
+
+// plain reports whether the owner is an object that Fettle does not publish.
+func (o Owner) plain() bool { return o.Prefix == ConfigMapPrefix || o.Prefix == SecretPrefix }
+
 func isOurs(annotation string) bool {
-	return strings.HasPrefix(annotation, ConfigPrefix+"/") || strings.HasPrefix(annotation, VotingPrefix+"/")
+	prefix, _, _ := strings.Cut(annotation, "/")
+	return ownerKinds[prefix] != "" || annotation == FormerHashAnnotation
 }

@@ -3,6 +3,7 @@ package rollout
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -17,6 +18,8 @@ type note struct {
 	Last time.Time `json:"last,omitzero"`
 	// Done tells that the restart was seen to be complete. It is noted only where the workload's status can't tell later.
 	Done bool `json:"done,omitempty"`
+	// Version is that of the object, where it is one that Fettle does not publish.
+	Version string `json:"version,omitempty"`
 	// Template is what was found as the template's annotation.
 	Template string `json:"template,omitempty"`
 }
@@ -35,6 +38,11 @@ func (n note) restart() time.Time {
 		return n.Last
 	}
 	return n.At
+}
+
+func (n note) of(version string) note {
+	n.Version = version
+	return n
 }
 
 func (n note) done() note {
@@ -82,4 +90,18 @@ func (o Owner) runs(w *Workload) (hash string, by *note) {
 	default:
 		return n.Hash, n
 	}
+}
+
+// LastRestart tells for whose change the pods of a workload were last restarted, by the annotations of the workload and of its pod
+// template: for example `ConfigMap "settings"`. It is "" where that is not known.
+func LastRestart(workload, template map[string]string) string {
+	var what string
+	var last time.Time
+	for key, text := range workload {
+		prefix, name, _ := strings.Cut(key, "/")
+		if n := parseNote(text); ownerKinds[prefix] != "" && n != nil && !n.Adopted && n.Hash == template[key] && n.At.After(last) {
+			what, last = fmt.Sprintf("%s %q", ownerKinds[prefix], name), n.At
+		}
+	}
+	return what
 }

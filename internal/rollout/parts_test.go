@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/fettle-dev/fettle/internal/digest"
 )
 
 func TestStamp(t *testing.T) {
@@ -94,21 +96,46 @@ func FuzzParseWindow(f *testing.F) {
 }
 
 // A Secret's contents must not be found by hashing guesses, nor two equal ones be known as equal.
-func TestHashOfSecretIsSlowAndSalted(t *testing.T) {
+func TestHashOfSecret_isKeyedAndOfOneOwner(t *testing.T) {
 	secret := Object{Kind: Secret, Target: "s", Name: "s", Exists: true, Data: map[string][]byte{"k": []byte("hunter2")}}
 	w := user(Deployment, "x", references(Reference{Kind: Secret, Name: "s", Key: "k"}))
-	h := newHasher()
-	one := h.hash(theOwner, theOwner.usesOf(w, []Object{secret}))
-	other := theOwner
+	of := func(key digest.Key, owner Owner) string { return hashOf(key, owner, owner.usesOf(w, []Object{secret})) }
+	one, other := of(testKey, theOwner), theOwner
 	other.Namespace = "db"
-	if two := h.hash(other, other.usesOf(w, []Object{secret})); sameContent(one, two) {
+	if two := of(testKey, other); sameContent(one, two) {
 		t.Error("two owners with the same contents have the same hash")
 	}
-	if h.slow.Len() != 2 {
-		t.Errorf("%d slow hashes, not 2", h.slow.Len())
+	if again := of(testKey, theOwner); again != one {
+		t.Errorf("the same contents have the hashes %s and %s", one, again)
 	}
-	if again := h.hash(theOwner, theOwner.usesOf(w, []Object{secret})); again != one || h.slow.Len() != 2 {
-		t.Error("a hash that is known was computed again, or differently")
+	lost := of(digest.Key("another key"), theOwner)
+	if sameUse(one, lost) || !rekeyed(one, lost) || sameContent(one, lost) || one[useDigits:hashDigits] == lost[useDigits:hashDigits] {
+		t.Errorf("hashes with two keys are comparable: %s and %s", one, lost)
+	}
+	if rekeyed(one, of(testKey, other)) || rekeyed(one, "") {
+		t.Error("hashes with one key, or what is none, are taken for some with two")
+	}
+}
+
+// Neither an upgrade from a release without keys nor the loss of the key restarts anybody; the next change of contents does.
+func TestDigestOfAnotherKey_restartsNobody(t *testing.T) {
+	secret := func(value string) Object {
+		return Object{Kind: Secret, Target: "s", Name: "s", Exists: true, Data: map[string][]byte{"k": []byte(value)}, Stamp: Stamp("x", true, true, start.Add(-time.Hour))}
+	}
+	w := user(Deployment, "x", references(Reference{Kind: Secret, Name: "s", Key: "k"}), changedAt(start.Add(-time.Hour)))
+	use := hashFor(w, secret("1"))[:useDigits]
+	for name, hash := range map[string]string{
+		"of a release without keys": use + "0123456789abcdef01234567", "with a key that is lost": use + "0123456789abcdef0123456789abcdef",
+	} {
+		w.notes[theKey], w.templates[theKey] = restarted(hash, start.Add(-2*time.Hour)).String(), hash
+		got := decided(start, thePolicy, []Object{secret("1")}, w)
+		if len(got.Restarts) != 0 || len(got.Notes) != 1 {
+			t.Errorf("%s: %d restarts and %d notes, not 0 and 1", name, len(got.Restarts), len(got.Notes))
+		}
+	}
+	w.notes[theKey] = adopted(hashFor(w, secret("1")), w.templates[theKey], time.Time{}, start.Add(-time.Hour)).String()
+	if got := decided(start, thePolicy, []Object{secret("2")}, w); len(got.Restarts) != 1 {
+		t.Error("a change after that restarts nobody")
 	}
 }
 
@@ -282,14 +309,14 @@ func TestAnnotationOfAnOwnerCalledUses(t *testing.T) {
 		t.Fatal("the note of an AppConfig is in the place of UsesAnnotation")
 	}
 	w := user(Deployment, "x", func(w *Workload) { w.notes[owner.annotation()], w.notes[UsesAnnotation] = "n", "other" })
-	if diff := cmp.Diff([]string{"uses"}, w.Notes(ConfigPrefix)); diff != "" {
+	if diff := cmp.Diff([]string{"uses"}, w.Owners(ConfigPrefix)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 func TestUsesAllKeysByAnnotation(t *testing.T) {
-	w := user(Deployment, "x", references(), func(w *Workload) { w.Uses = usesIn(" shop, other,") })
-	if diff := cmp.Diff([]string{"shop", "other"}, w.Uses); diff != "" {
+	w := user(Deployment, "x", references(), func(w *Workload) { w.uses = usesIn(" shop, VoteConfig/vote,") })
+	if diff := cmp.Diff([][]string{{"shop"}, {"vote"}}, [][]string{w.Owners(ConfigPrefix), w.Owners(VotingPrefix)}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	noted(published("1", "1"))(w)

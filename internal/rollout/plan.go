@@ -85,7 +85,15 @@ func (p *pass) planNotes(out *plan) {
 }
 
 func (p *pass) adopt(d *dependant, hash string) note {
-	return adopted(hash, d.templates[p.owner.annotation()], d.restarted, p.now)
+	return adopted(hash, d.templates[p.owner.annotation()], d.restarted, p.now).of(p.version())
+}
+
+// version is that of the one object which Fettle does not publish, and which is then all there is.
+func (p *pass) version() string {
+	if len(p.published) != 1 {
+		return ""
+	}
+	return p.published[0].Version
 }
 
 // mixed reports whether some pods of d, which is to be restarted, may run what is published, and others what it replaced: a
@@ -148,7 +156,7 @@ func (p *pass) planRestarts(out *plan) {
 		default:
 			continue
 		}
-		out.restarts = append(out.restarts, action{at: i, note: restarted(d.renamed, p.now), renames: d.renames})
+		out.restarts = append(out.restarts, action{at: i, note: restarted(d.renamed, p.now).of(p.version()), renames: d.renames})
 	}
 }
 

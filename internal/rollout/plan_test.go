@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/fettle-dev/fettle/internal/digest"
 )
 
 var (
@@ -43,9 +45,12 @@ func user(kind, name string, change ...func(*Workload)) *Workload {
 	return w
 }
 
+// testKey is that of the digests in tests.
+var testKey = digest.Key("key of the tests")
+
 // hashFor is what w runs when o is published.
 func hashFor(w *Workload, o ...Object) string {
-	return newHasher().hash(theOwner, theOwner.usesOf(w, o))
+	return hashOf(testKey, theOwner, theOwner.usesOf(w, o))
 }
 
 // noted has it noted that the workload was found to run o.
@@ -81,7 +86,7 @@ func decided(now time.Time, policy Policy, objects []Object, workloads ...*Workl
 }
 
 func decidedWith(r recollection, now time.Time, policy Policy, objects []Object, workloads ...*Workload) outcome {
-	p := &pass{now: now, owner: theOwner, policy: policy, published: objects, hasher: newHasher()}
+	p := &pass{now: now, owner: theOwner, policy: policy, published: objects, key: testKey}
 	plan := p.decide(workloads, func(*Workload) recollection { return r })
 	report := p.report(&plan, nil)
 	out := outcome{Reason: report.Condition.Reason, Wake: report.Wake}

@@ -2,9 +2,12 @@ package rollout
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // operation of a JSON patch (RFC 6902).
@@ -16,78 +19,61 @@ type operation struct {
 
 const podSpecPath = "/spec/template/spec"
 
-// renaming collects the operations that give references of a pod template other names.
-type renaming struct {
-	names map[rename]string
-	ops   []operation
+// refersTo has the kind that a field of a pod spec refers to.
+var refersTo = map[string]string{
+	"configMapRef": ConfigMap, "configMapKeyRef": ConfigMap, "configMap": ConfigMap,
+	"secretRef": Secret, "secretKeyRef": Secret, "secret": Secret,
+}
+
+// Rename gives the references to ConfigMaps and Secrets in the JSON form of a pod spec, or of what holds one, the names that to
+// returns. path is the JSON pointer (RFC 6901) of doc, to is called with that of each name.
+func Rename(doc any, path string, to func(path, kind, name string) string) {
+	switch v := doc.(type) {
+	case []any:
+		for i, item := range v {
+			Rename(item, fmt.Sprintf("%s/%d", path, i), to)
+		}
+	case map[string]any:
+		for _, field := range slices.Sorted(maps.Keys(v)) {
+			below := path + "/" + escape(field)
+			if ref, ok := v[field].(map[string]any); ok && refersTo[field] != "" {
+				renameOne(refersTo[field], ref, below, to)
+			}
+			Rename(v[field], below, to)
+		}
+	}
+}
+
+func renameOne(kind string, ref map[string]any, path string, to func(path, kind, name string) string) {
+	for _, field := range []string{"name", "secretName"} {
+		if name, ok := ref[field].(string); ok {
+			ref[field] = to(path+"/"+field, kind, name)
+		}
+	}
 }
 
 // renameIn returns the operations that rename the references of a pod template.
-func renameIn(pod *corev1.PodSpec, names map[rename]string) []operation {
-	r := &renaming{names: names}
-	r.containers(podSpecPath+"/initContainers", pod.InitContainers)
-	r.containers(podSpecPath+"/containers", pod.Containers)
-	for i := range pod.Volumes {
-		r.volume(fmt.Sprintf("%s/volumes/%d", podSpecPath, i), &pod.Volumes[i])
+func renameIn(pod *corev1.PodSpec, names map[rename]string) ([]operation, error) {
+	doc, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
+	if err != nil {
+		return nil, fmt.Errorf("pod spec: %w", err)
 	}
-	return r.ops
+	var ops []operation
+	Rename(doc, podSpecPath, func(path, kind, name string) string {
+		if to, ok := names[rename{kind, name}]; ok {
+			ops = append(ops, operation{"replace", path, to})
+		}
+		return name
+	})
+	return ops, nil
 }
 
-func (r *renaming) name(kind, name, path string) {
-	if to, ok := r.names[rename{kind, name}]; ok {
-		r.ops = append(r.ops, operation{"replace", path, to})
-	}
-}
-
-func (r *renaming) containers(path string, containers []corev1.Container) {
-	for i := range containers {
-		c := &containers[i]
-		for j, from := range c.EnvFrom {
-			at := fmt.Sprintf("%s/%d/envFrom/%d", path, i, j)
-			if from.ConfigMapRef != nil {
-				r.name(ConfigMap, from.ConfigMapRef.Name, at+"/configMapRef/name")
-			}
-			if from.SecretRef != nil {
-				r.name(Secret, from.SecretRef.Name, at+"/secretRef/name")
-			}
-		}
-		for j, env := range c.Env {
-			at := fmt.Sprintf("%s/%d/env/%d/valueFrom", path, i, j)
-			if env.ValueFrom != nil && env.ValueFrom.ConfigMapKeyRef != nil {
-				r.name(ConfigMap, env.ValueFrom.ConfigMapKeyRef.Name, at+"/configMapKeyRef/name")
-			}
-			if env.ValueFrom != nil && env.ValueFrom.SecretKeyRef != nil {
-				r.name(Secret, env.ValueFrom.SecretKeyRef.Name, at+"/secretKeyRef/name")
-			}
-		}
-	}
-}
-
-func (r *renaming) volume(path string, v *corev1.Volume) {
-	if v.ConfigMap != nil {
-		r.name(ConfigMap, v.ConfigMap.Name, path+"/configMap/name")
-	}
-	if v.Secret != nil {
-		r.name(Secret, v.Secret.SecretName, path+"/secret/secretName")
-	}
-	if v.Projected == nil {
-		return
-	}
-	for i, source := range v.Projected.Sources {
-		at := fmt.Sprintf("%s/projected/sources/%d", path, i)
-		if source.ConfigMap != nil {
-			r.name(ConfigMap, source.ConfigMap.Name, at+"/configMap/name")
-		}
-		if source.Secret != nil {
-			r.name(Secret, source.Secret.Name, at+"/secret/name")
-		}
-	}
-}
+func escape(field string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(field) }
 
 // annotate returns the operations that set an annotation of a map at path.
 func annotate(path string, annotations map[string]string, key, value string) []operation {
 	if annotations == nil {
 		return []operation{{"add", path, map[string]string{key: value}}}
 	}
-	return []operation{{"add", path + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key), value}}
+	return []operation{{"add", path + "/" + escape(key), value}}
 }

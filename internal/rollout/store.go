@@ -61,7 +61,7 @@ func newWorkloads(mgr manager.Manager, namespaces []string) (workloads, error) {
 }
 
 // usedBy returns the values of indexUsed: KIND/NAME of each object that is referred to, and of the target that it looks like a
-// version of, AppConfig/NAME of UsesAnnotation, and the annotation of each note.
+// version of, "uses NAME" for UsesAnnotation, and the annotation of each note.
 func usedBy(obj client.Object) []string {
 	w, err := workloadOf(obj)
 	if err != nil {
@@ -73,8 +73,8 @@ func usedBy(obj client.Object) []string {
 			values[ref.Kind+"/"+name] = true
 		}
 	}
-	for _, name := range w.Uses {
-		values[usesAll(name)] = true
+	for _, token := range w.uses {
+		values[usesAll(token)] = true
 	}
 	for key := range w.notes {
 		values[key] = key != UsesAnnotation
@@ -83,11 +83,11 @@ func usedBy(obj client.Object) []string {
 	return slices.Collect(maps.Keys(values))
 }
 
-func usesAll(appConfig string) string { return "AppConfig/" + appConfig }
+func usesAll(token string) string { return "uses " + token }
 
 // Names are the name, and that of the target that it looks like a version of.
 func (r Reference) Names() []string {
-	if base, ok := baseOf(r.Name); ok {
+	if base, ok := BaseOf(r.Name); ok {
 		return []string{r.Name, base}
 	}
 	return []string{r.Name}
@@ -102,7 +102,9 @@ func (s workloads) dependants(ctx context.Context, owner Owner, policy Policy, o
 		}
 	}
 	if policy.IgnoreMounts {
-		maps.DeleteFunc(found, func(_ workloadID, w *Workload) bool { return !w.withoutMounts().refersTo(objects) })
+		maps.DeleteFunc(found, func(_ workloadID, w *Workload) bool {
+			return !w.withoutMounts().refersTo(objects) && !slices.Contains(w.uses, owner.token())
+		})
 	}
 	for _, target := range policy.Targets {
 		w, err := s.get(ctx, workloadID{target.Kind, owner.Namespace, target.Name})
@@ -131,22 +133,17 @@ func (w *Workload) refersTo(objects []Object) bool {
 
 // discover returns what finds dependants.
 func discover(owner Owner, policy Policy, objects []Object) []client.ListOption {
+	by := []client.ListOption{client.MatchingFields{indexUsed: usesAll(owner.token())}}
 	switch policy.Discovery {
 	case None:
-		return nil
 	case Selector:
-		if policy.Selector == nil {
-			return nil
+		if policy.Selector != nil {
+			by = append(by, client.MatchingLabelsSelector{Selector: policy.Selector})
 		}
-		return []client.ListOption{client.MatchingLabelsSelector{Selector: policy.Selector}}
-	case References:
-	}
-	var by []client.ListOption
-	for i := range objects {
-		by = append(by, client.MatchingFields{indexUsed: objects[i].Kind + "/" + objects[i].Target})
-	}
-	if owner.Prefix == ConfigPrefix {
-		by = append(by, client.MatchingFields{indexUsed: usesAll(owner.Name)})
+	default:
+		for i := range objects {
+			by = append(by, client.MatchingFields{indexUsed: objects[i].Kind + "/" + objects[i].Target})
+		}
 	}
 	return by
 }

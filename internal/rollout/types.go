@@ -13,8 +13,14 @@ const (
 	ConfigPrefix = "config.fettle.dev"
 	// VotingPrefix is that of the annotations for VoteConfigs.
 	VotingPrefix = "voting.fettle.dev"
-	// UsesAnnotation on a workload names AppConfigs, separated by commas, of which it uses all keys.
+	// ConfigMapPrefix and SecretPrefix are those for ConfigMaps and Secrets that Fettle does not publish.
+	ConfigMapPrefix = "configmap.fettle.dev"
+	SecretPrefix    = "secret.fettle.dev"
+	// UsesAnnotation on a workload names AppConfigs, separated by commas, of which it uses all keys, whatever Policy.Discovery is.
+	// "VoteConfig/NAME" names a VoteConfig.
 	UsesAnnotation = "config.fettle.dev/uses"
+	// FormerHashAnnotation is on pod templates that an earlier release restarted at once when contents changed.
+	FormerHashAnnotation = "fettle.dev/config-hash"
 	// PublishedAnnotation on a ConfigMap or Secret says since when its contents are published, see [Stamp].
 	PublishedAnnotation = "config.fettle.dev/published"
 )
@@ -25,6 +31,9 @@ const (
 	Secret    = "Secret"
 )
 
+// ownerKinds has the kind of the owners with each prefix.
+var ownerKinds = map[string]string{ConfigPrefix: "AppConfig", VotingPrefix: "VoteConfig", ConfigMapPrefix: ConfigMap, SecretPrefix: Secret}
+
 // Kinds of workloads.
 const (
 	Deployment  = "Deployment"
@@ -32,13 +41,12 @@ const (
 	DaemonSet   = "DaemonSet"
 )
 
-// Owner is the AppConfig or VoteConfig whose configuration is rolled out.
+// Owner is the AppConfig or VoteConfig whose configuration is rolled out, or a ConfigMap or Secret that Fettle does not publish.
 type Owner struct {
-	// Prefix is ConfigPrefix or VotingPrefix.
+	// Prefix is ConfigPrefix, VotingPrefix, ConfigMapPrefix or SecretPrefix.
 	Prefix    string
 	Namespace string
-	// Name is a DNS label, of at most 63 characters.
-	Name string
+	Name      string
 }
 
 // Object is a ConfigMap or Secret that an owner publishes, or may publish.
@@ -56,19 +64,21 @@ type Object struct {
 	Versions []string
 	// Exists is false where nothing is published under Name; Data and Stamp are then empty.
 	Exists bool
-	// Data are the contents, of the live object.
+	// Data are the contents, of the live object. Of one that Fettle does not publish they may be digests of the values.
 	Data map[string][]byte
-	// Stamp is the live object's PublishedAnnotation.
+	// Version of an object that Fettle does not publish is its UID and resourceVersion; "" otherwise. Notes hold it, see [Engine.Known].
+	Version string
+	// Stamp is the live object's PublishedAnnotation, or the time since when its contents are known to be as they are.
 	Stamp string
 	// Edited is when somebody else last changed the contents, see [Edited]; zero if that is not known.
 	Edited time.Time
 }
 
-// Discovery says how dependants are found, besides Policy.Targets.
+// Discovery says how dependants are found, besides Policy.Targets and UsesAnnotation.
 type Discovery string
 
 const (
-	// References finds the workloads whose pod template refers to an object, and those with UsesAnnotation.
+	// References finds the workloads whose pod template refers to an object.
 	References Discovery = "References"
 	// Selector finds the workloads whose own labels match Policy.Selector.
 	Selector Discovery = "Selector"
@@ -191,8 +201,8 @@ type Workload struct {
 	Labels map[string]string
 	// References are those of the pod template to ConfigMaps and Secrets, without duplicates, in order.
 	References []Reference
-	// Uses are the AppConfigs of UsesAnnotation.
-	Uses []string
+	// uses are the owners of UsesAnnotation.
+	uses []string
 	// Images of its containers, each once; empty for a workload that refers to nothing.
 	Images []string
 	// Progress of its rollout.

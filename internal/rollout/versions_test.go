@@ -84,7 +84,7 @@ func TestVersions(t *testing.T) {
 			if tc.renames == nil {
 				return
 			}
-			p := &pass{now: start, owner: theOwner, policy: debounced, published: []Object{tc.object}, hasher: newHasher()}
+			p := &pass{now: start, owner: theOwner, policy: debounced, published: []Object{tc.object}, key: testKey}
 			plan := p.decide([]*Workload{tc.w}, func(*Workload) recollection { return recollection{} })
 			if diff := cmp.Diff(tc.renames, plan.restarts[0].renames); diff != "" {
 				t.Errorf("renames (-want +got):\n%s", diff)
@@ -99,7 +99,7 @@ func TestSwitchedOverIsUpToDate(t *testing.T) {
 	w := user(Deployment, "x", references(
 		Reference{Kind: ConfigMap, Name: v1, Key: "a"}, Reference{Kind: ConfigMap, Name: "shop-config"}, Reference{Kind: ConfigMap, Name: v2, Key: "a"},
 	))
-	p := &pass{now: start, owner: theOwner, policy: thePolicy, published: []Object{object}, hasher: newHasher()}
+	p := &pass{now: start, owner: theOwner, policy: thePolicy, published: []Object{object}, key: testKey}
 	plan := p.decide([]*Workload{w}, func(*Workload) recollection { return recollection{} })
 	a := plan.restarts[0]
 	w.notes[theKey], w.templates[theKey] = a.note.String(), a.note.Hash
@@ -118,8 +118,8 @@ func TestBaseOf(t *testing.T) {
 	for name, want := range map[string]string{
 		v1: "shop-config", "a-0123456789": "a", "shop-config": "", "-0123456789": "", "a-012345678": "", "a-012345678g": "", "a-012345678A": "", "": "",
 	} {
-		if got, ok := baseOf(name); got != want || ok != (want != "") {
-			t.Errorf("baseOf(%q) = %q, %v", name, got, ok)
+		if got, ok := BaseOf(name); got != want || ok != (want != "") {
+			t.Errorf("BaseOf(%q) = %q, %v", name, got, ok)
 		}
 	}
 }
@@ -163,16 +163,19 @@ func TestReferencesOf(t *testing.T) {
 }
 
 func TestRenameInFindsEveryReference(t *testing.T) {
-	ops := renameIn(podSpec(t, everyReference), map[rename]string{{ConfigMap, "c"}: "c2", {Secret, "s"}: "s2"})
+	ops, err := renameIn(podSpec(t, everyReference), map[rename]string{{ConfigMap, "c"}: "c2", {Secret, "s"}: "s2"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	var paths []string
 	for _, op := range ops {
 		paths = append(paths, op.Path)
 	}
 	want := []string{
-		"/spec/template/spec/initContainers/0/envFrom/0/configMapRef/name",
 		"/spec/template/spec/containers/0/env/1/valueFrom/configMapKeyRef/name",
 		"/spec/template/spec/containers/0/env/2/valueFrom/secretKeyRef/name",
 		"/spec/template/spec/containers/1/envFrom/0/secretRef/name",
+		"/spec/template/spec/initContainers/0/envFrom/0/configMapRef/name",
 		"/spec/template/spec/volumes/1/configMap/name",
 		"/spec/template/spec/volumes/2/secret/secretName",
 		"/spec/template/spec/volumes/3/projected/sources/0/configMap/name",

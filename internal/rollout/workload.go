@@ -30,7 +30,7 @@ func workloadOf(obj client.Object) (*Workload, error) {
 func newWorkload(kind string, m *metav1.ObjectMeta, template *corev1.PodTemplateSpec, p Progress) *Workload {
 	w := &Workload{
 		Kind: kind, Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Labels: m.Labels,
-		References: referencesOf(&template.Spec), Images: imagesOf(&template.Spec), Uses: usesIn(m.Annotations[UsesAnnotation]), Progress: p,
+		References: referencesOf(&template.Spec), Images: imagesOf(&template.Spec), uses: usesIn(m.Annotations[UsesAnnotation]), Progress: p,
 		deleting: m.DeletionTimestamp != nil, created: m.CreationTimestamp.Time, changed: m.CreationTimestamp.Time,
 		notes: m.Annotations, templates: template.Annotations,
 	}
@@ -87,9 +87,9 @@ func (o Owner) usesOf(w *Workload, objects []Object) []use {
 			}
 		}
 	}
-	if len(uses) == 0 || (o.Prefix == ConfigPrefix && slices.Contains(w.Uses, o.Name)) {
+	if len(uses) == 0 || (o.Prefix == ConfigPrefix && slices.Contains(w.uses, o.token())) {
 		for i := range objects {
-			uses = append(uses, use{object: &objects[i], name: objects[i].Target})
+			uses = append(uses, use{object: &objects[i], name: objects[i].Target, optional: o.plain()})
 		}
 	}
 	slices.SortStableFunc(uses, func(a, b use) int {
@@ -107,6 +107,6 @@ func (o *Object) isMeantBy(ref Reference) bool {
 	if ref.Name == o.Target || ref.Name == o.Name || slices.Contains(o.Versions, ref.Name) {
 		return true
 	}
-	base, ok := baseOf(ref.Name)
+	base, ok := BaseOf(ref.Name)
 	return ok && o.Versioned && base == o.Target
 }

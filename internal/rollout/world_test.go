@@ -213,7 +213,7 @@ func (w *world) users() []*Workload {
 
 // pass is what a controller does with the engine: adopt, publish, roll.
 func (w *world) pass() (plan, error) {
-	p := &pass{now: w.now, owner: w.owner(), policy: w.policy, published: []Object{w.object()}, hasher: newHasher()}
+	p := &pass{now: w.now, owner: w.owner(), policy: w.policy, published: []Object{w.object()}, key: testKey}
 	if !w.exists || !maps.Equal(w.data, w.desired) {
 		if ok, err := w.publish(*p); err != nil || !ok {
 			return plan{}, err

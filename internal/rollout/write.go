@@ -58,9 +58,13 @@ func (e *Engine) switchOver(ctx context.Context, owner Owner, w *Workload, a act
 	}
 	template := templateOf(live)
 	key := owner.annotation()
+	renames, err := renameIn(&template.Spec, a.renames)
+	if err != nil {
+		return fmt.Errorf("rename references of %s: %w", w, err)
+	}
 	// Not a test operation: of one that fails the API server says that the request is invalid, not that it came too late.
 	ops := []operation{{"replace", "/metadata/resourceVersion", w.ResourceVersion}}
-	ops = append(ops, renameIn(&template.Spec, a.renames)...)
+	ops = append(ops, renames...)
 	ops = append(ops, annotate("/metadata/annotations", live.GetAnnotations(), key, a.note.String())...)
 	ops = append(ops, annotate("/spec/template/metadata/annotations", template.Annotations, key, a.note.Hash)...)
 	raw, err := json.Marshal(ops)

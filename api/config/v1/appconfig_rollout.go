@@ -66,7 +66,7 @@ const (
 	DiscoveryReferences RolloutDiscovery = "References"
 	// DiscoverySelector finds workloads by their labels.
 	DiscoverySelector RolloutDiscovery = "Selector"
-	// DiscoveryNone finds nothing; only spec.rollout.targets are dependents.
+	// DiscoveryNone finds nothing; only spec.rollout.targets, and what names the AppConfig itself, are dependents.
 	DiscoveryNone RolloutDiscovery = "None"
 )
 
@@ -77,7 +77,7 @@ type AppConfigRollout struct {
 	// +optional
 	// +kubebuilder:default=Restart
 	Strategy RolloutStrategy `json:"strategy,omitempty"`
-	// discovery is References (by default: workloads whose pod template refers to what is published), Selector or None.
+	// discovery is References (by default: workloads whose pod template refers to what is published), Selector or None. WebApps that name the AppConfig in spec.configRefs are dependents in any case.
 	// +optional
 	// +kubebuilder:default=References
 	Discovery RolloutDiscovery `json:"discovery,omitempty"`

@@ -1,0 +1,25 @@
+package rollout
+
+import "context"
+
+// Known reports whether every dependant is noted to run the contents that object, which Fettle does not publish, has in its Version:
+// there is nothing to roll out then, and the contents need not be read. noted is true where one is noted to run those of any version.
+func (e *Engine) Known(ctx context.Context, owner Owner, policy Policy, object Object) (known, noted bool, err error) {
+	found, err := e.workloads.dependants(ctx, owner, policy, []Object{object})
+	if err != nil {
+		return false, false, err
+	}
+	known, noted = owner.known(found, object)
+	return known, noted, nil
+}
+
+func (o Owner) known(workloads []*Workload, object Object) (known, noted bool) {
+	known = true
+	for _, w := range workloads {
+		hash, n := o.runs(w)
+		noted = noted || n != nil
+		same := n != nil && n.Version == object.Version && isHash(hash) && hash[:useDigits] == useOf(o.usesOf(w, []Object{object}))
+		known = known && (same || w.deleting)
+	}
+	return known, noted
+}

@@ -1,0 +1,99 @@
+package rollout
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// settings is a ConfigMap that Fettle does not publish, and its owner.
+func settings(version string, data map[string][]byte) (Owner, Object) {
+	return Owner{Prefix: ConfigMapPrefix, Namespace: "web", Name: "settings"}, Object{
+		Kind: ConfigMap, Target: "settings", Name: "settings", Exists: data != nil, Version: version, Data: data,
+	}
+}
+
+func planFor(owner Owner, o Object, workloads ...*Workload) plan {
+	p := &pass{now: start, owner: owner, policy: thePolicy, published: []Object{o}}
+	return p.decide(workloads, func(*Workload) recollection { return recollection{} })
+}
+
+// take writes down what a plan comes to.
+func take(owner Owner, out plan) {
+	for _, a := range out.notes {
+		out.dependants[a.at].notes[owner.annotation()] = a.note.String()
+	}
+	for _, a := range out.restarts {
+		w := out.dependants[a.at].Workload
+		w.notes[owner.annotation()], w.templates[owner.annotation()] = a.note.String(), a.note.Hash
+	}
+}
+
+func TestKnown(t *testing.T) {
+	owner, one := settings("u/1", map[string][]byte{"a": []byte("1")})
+	w := user(Deployment, "x", references(Reference{Kind: ConfigMap, Name: "settings", Key: "a"}))
+	if known, noted := owner.known([]*Workload{w}, one); known || noted {
+		t.Error("nothing is noted, and known")
+	}
+	take(owner, planFor(owner, one, w))
+	if known, noted := owner.known([]*Workload{w}, one); !known || !noted {
+		t.Error("what was noted is not known")
+	}
+	_, two := settings("u/2", one.Data)
+	if known, noted := owner.known([]*Workload{w}, two); known || !noted {
+		t.Error("another version is known to have the same contents")
+	}
+	w.References[0].Key = "b"
+	if known, _ := owner.known([]*Workload{w}, one); known {
+		t.Error("it is known what a key contains that was not used")
+	}
+	w.deleting = true
+	if known, _ := owner.known([]*Workload{w}, one); !known {
+		t.Error("a workload that is being deleted counts")
+	}
+}
+
+// An optional object that comes, changes and goes restarts who can do without it; one that is re-created restarts nobody.
+func TestPlainObject_restartsForItsContents(t *testing.T) {
+	owner, none := settings("", nil)
+	w := user(Deployment, "x", references())
+	step := func(o Object, restarts int, what string) {
+		t.Helper()
+		out := planFor(owner, o, w)
+		if len(out.restarts) != restarts {
+			t.Errorf("%s: %d restarts, not %d", what, len(out.restarts), restarts)
+		}
+		take(owner, out)
+		w.notes[owner.annotation()] = strings.ReplaceAll(w.notes[owner.annotation()], start.Format(time.RFC3339), start.Add(-time.Hour).Format(time.RFC3339))
+	}
+	step(none, 0, "found without it")
+	_, o := settings("u/1", map[string][]byte{"a": []byte("1")})
+	step(o, 1, "it comes")
+	_, o = settings("v/9", o.Data)
+	step(o, 0, "re-created")
+	_, o = settings("v/10", map[string][]byte{"a": []byte("1"), "b": nil})
+	step(o, 1, "another key, where all are used")
+	step(none, 1, "it goes")
+}
+
+// Workloads that an earlier release restarted at once for contents have no note of the engine's, and were changed just after them.
+func TestUpgrade_restartsNobody(t *testing.T) {
+	changed := published("1", "1")
+	changed.Stamp = start.Add(-time.Hour).Format(time.RFC3339)
+	w := user(Deployment, "x", changedAt(start.Add(-time.Hour+time.Second)), func(w *Workload) { w.templates[FormerHashAnnotation] = "h" })
+	if got := decided(start, thePolicy, []Object{changed}, w); len(got.Restarts) != 0 || len(got.Notes) != 1 {
+		t.Errorf("%d restarts and %d notes, not 0 and 1", len(got.Restarts), len(got.Notes))
+	}
+	delete(w.templates, FormerHashAnnotation)
+	if got := decided(start, thePolicy, []Object{changed}, w); len(got.Restarts) != 1 {
+		t.Error("who may have been started with other contents is not restarted")
+	}
+}
+
+func TestAnnotation_ofALongName(t *testing.T) {
+	a := Owner{Prefix: SecretPrefix, Name: strings.Repeat("a", 200)}.annotation()
+	b := Owner{Prefix: SecretPrefix, Name: strings.Repeat("a", 201)}.annotation()
+	if len(a) != len(SecretPrefix)+1+longestName || a == b {
+		t.Errorf("annotations %s and %s", a, b)
+	}
+}
