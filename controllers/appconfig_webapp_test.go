@@ -94,7 +94,7 @@ var _ = Describe("A WebApp that uses an AppConfig", func() {
 			d := mustRead(ctx, deploymentOf(app))
 			generation := d.Generation
 			Expect(d.Annotations).To(HaveKeyWithValue("config.fettle.dev/uses", "shop"))
-			Expect(d.Spec.Template.Annotations).NotTo(HaveKey("fettle.dev/config-hash"))
+			Expect(d.Annotations).NotTo(HaveKey("configmap.fettle.dev/shop-config"))
 			for i, value := range []string{"info", "warn"} {
 				changeConfig(ctx, cfg, level(value))
 				Eventually(field(d, generationOf)).WithContext(ctx).Should(Equal(generation + int64(i) + 1))

@@ -2,6 +2,8 @@
 package controllers
 
 import (
+	"time"
+
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/fettle-dev/fettle/controllers/appconfig"
@@ -25,6 +27,8 @@ type Options struct {
 	WatchSecrets bool
 	// Webhooks is false where the operator serves none, so that policies are not enforced.
 	Webhooks bool
+	// RestartDelay is how long a ConfigMap or Secret that WebApps name must not have changed before their pods are restarted; 5 seconds if 0.
+	RestartDelay time.Duration
 	// AgentImage is the image that new database instances get their agent from: the operator's own.
 	AgentImage string
 	// Dashboards for Grafana are kept in OperatorNamespace, the operator's own; where that is empty nothing is done about them. It has
@@ -42,7 +46,8 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		return err
 	}
 	err = webapp.Setup(mgr, webapp.Options{
-		Workers: opts.Workers, WatchSecrets: opts.WatchSecrets, Metrics: opts.Metrics,
+		Workers: opts.Workers, WatchSecrets: opts.WatchSecrets, RestartDelay: opts.RestartDelay,
+		Metrics: opts.Metrics, Engine: engine,
 	})
 	if err != nil {
 		return err

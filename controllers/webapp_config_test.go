@@ -3,6 +3,7 @@ package controllers_test
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -62,8 +63,9 @@ var _ = Describe("The configuration of a WebApp", func() {
 			createReady(ctx, app)
 			settle(ctx)
 			d := mustRead(ctx, deploymentOf(app))
-			generation, hash := d.Generation, d.Spec.Template.Annotations["fettle.dev/config-hash"]
-			Expect(hash).NotTo(BeEmpty())
+			generation, restart := d.Generation, strings.ToLower(kind)+".fettle.dev/settings"
+			Expect(d.Annotations).To(HaveKey(restart))
+			Expect(d.Spec.Template.Annotations).NotTo(HaveKey(restart))
 
 			By("changing its labels only")
 			ledger := count(ctx, namespace)
@@ -75,9 +77,7 @@ var _ = Describe("The configuration of a WebApp", func() {
 			ledger = count(ctx, namespace)
 			changed := object(namespace, canary+"-changed")
 			Expect(user.Update(ctx, changed)).To(Succeed())
-			Eventually(func() string {
-				return mustRead(ctx, d).Spec.Template.Annotations["fettle.dev/config-hash"]
-			}).ShouldNot(Equal(hash))
+			Eventually(func() map[string]string { return mustRead(ctx, d).Spec.Template.Annotations }).Should(HaveKey(restart))
 			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
 			settle(ctx)
 			Expect(mustRead(ctx, d).Generation).To(Equal(generation + 1))

@@ -27,6 +27,7 @@ var _ = Describe("20 WebApps that are Ready", func() {
 				children += 3
 			case 2:
 				using(appsv1.ConfigRef{Kind: "ConfigMap", Name: "settings"}, appsv1.ConfigRef{Kind: "Secret", Name: "settings"})(&app.Spec)
+				children += 2 // notes of what the pods run
 			case 3:
 				app.Spec.Rollout.AutoRollback = true
 				children++

@@ -1,54 +1,45 @@
 package webapp
 
 import (
-	"crypto/pbkdf2"
+	"context"
 	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/lru"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
 const (
-	kindConfigMap = "ConfigMap"
-	kindSecret    = "Secret"
-	kindAppConfig = "AppConfig"
+	kindConfigMap  = rollout.ConfigMap
+	kindSecret     = rollout.Secret
+	kindAppConfig  = "AppConfig"
+	kindVoteConfig = "VoteConfig"
 
-	digestDigits = 32
-	// secretRounds slow down whoever can read pods, but not Secrets, and tries to guess the contents from the hash.
-	secretRounds = 100_000
+	// contentsKept bounds the memory of contents; what was dropped is read again.
+	contentsKept = 10_000
+	// secretResync is how often Secrets are read again where they are not watched.
+	secretResync = 10 * time.Minute
 )
 
 // configState is what was found of one of spec.configRefs.
 type configState struct {
 	ref   appsv1.ConfigRef
 	found bool
-	// version of the object (its UID and resourceVersion) at which the contents were last seen to change.
-	version string
-	// digest of the contents.
-	digest string
-	// appConfig is the AppConfig that publishes it, or that it is: what restarts the pods is then the rollout of that
-	// AppConfig, and neither version nor digest is known.
-	appConfig string
-}
-
-// seenConfig is what the Deployment remembers of a reference.
-type seenConfig struct {
-	Version string `json:"version"`
-	Digest  string `json:"digest"`
-}
-
-// sight is what was found of a reference.
-type sight struct {
-	seenConfig
-	found bool
-	// publisher is the AppConfig that publishes it, and whose rollout restarts the pods; "" if none does.
+	// publisher is the AppConfig or VoteConfig that it is or that publishes it, as rollout.UsesAnnotation names it, and whose rollout
+	// restarts the pods; "" of a plain ConfigMap or Secret.
 	publisher string
 }
 
@@ -64,83 +55,182 @@ func configMissing(config []configState) *appsv1.ConfigRef {
 	return nil
 }
 
-// configHash is the hash of all that is referenced, and is not an AppConfig's; "" when nothing is.
-func configHash(config []configState) string {
-	lines := make([]string, 0, len(config))
-	for _, c := range config {
-		if c.appConfig == "" {
-			lines = append(lines, refKey(c.ref)+"="+c.digest)
-		}
-	}
-	if len(lines) == 0 {
-		return ""
-	}
-	slices.Sort(lines)
-	sum := sha256.Sum256([]byte(strings.Join(lines, "\n")))
-	return hex.EncodeToString(sum[:])[:digestDigits]
-}
-
-// appConfigs are the names of the AppConfigs that are used, sorted and separated by commas.
-func appConfigs(config []configState) string {
+// publishers are those of all references, sorted and separated by commas.
+func publishers(config []configState) string {
 	var names []string
 	for _, c := range config {
-		if c.appConfig != "" {
-			names = append(names, c.appConfig)
+		if c.publisher != "" {
+			names = append(names, c.publisher)
 		}
 	}
 	slices.Sort(names)
 	return strings.Join(slices.Compact(names), ",")
 }
 
-// configSeen is what the Deployment should remember; "" when nothing is referenced.
-func configSeen(config []configState) string {
-	seen := map[string]seenConfig{}
-	for _, c := range config {
-		if c.found && c.appConfig == "" {
-			seen[refKey(c.ref)] = seenConfig{Version: c.version, Digest: c.digest}
-		}
-	}
-	if len(seen) == 0 {
+// publisherOf returns the AppConfig or VoteConfig that controls obj, as rollout.UsesAnnotation names it; "" when none does.
+func publisherOf(obj metav1.Object) string {
+	ref := metav1.GetControllerOfNoCopy(obj)
+	switch {
+	case ref == nil:
+		return ""
+	case ref.Kind == kindAppConfig && ref.APIVersion == configv1.GroupVersion.String():
+		return ref.Name
+	case ref.Kind == kindVoteConfig && ref.APIVersion == votingv1alpha1.GroupVersion.String():
+		return kindVoteConfig + "/" + ref.Name
+	default:
 		return ""
 	}
-	raw, err := json.Marshal(seen)
-	if err != nil {
-		panic(fmt.Sprintf("strings have no JSON form: %v", err))
-	}
-	return string(raw)
 }
 
-// rememberedConfig reads what a Deployment remembers. What can't be read counts as not there: it is found out again.
-func rememberedConfig(annotation string) map[string]seenConfig {
-	seen := map[string]seenConfig{}
-	if err := json.Unmarshal([]byte(annotation), &seen); err != nil {
-		return nil
-	}
-	return seen
+// configReader finds what spec.configRefs name. The contents of an object are read only when somebody asks for those of a version
+// that is not in memory.
+type configReader struct {
+	cached       client.Reader
+	live         client.Reader
+	watchSecrets bool
+	contents     *lru.Cache
 }
 
-// digestConfigMap is a hash of the contents, and of nothing else: labels and annotations may change freely.
-func digestConfigMap(cm *corev1.ConfigMap) string {
-	h := sha256.New()
-	for _, k := range slices.Sorted(maps.Keys(cm.Data)) {
-		_, _ = fmt.Fprintf(h, "s%d:%s%d:%s", len(k), k, len(cm.Data[k]), cm.Data[k])
-	}
-	for _, k := range slices.Sorted(maps.Keys(cm.BinaryData)) {
-		_, _ = fmt.Fprintf(h, "b%d:%s%d:%s", len(k), k, len(cm.BinaryData[k]), cm.BinaryData[k])
-	}
-	return hex.EncodeToString(h.Sum(nil))[:digestDigits]
+// contents is what is remembered of an object: of its values digests alone.
+type contents struct {
+	// version is its UID and resourceVersion; "" while it does not exist.
+	version   string
+	publisher string
+	values    map[string][]byte
+	// readAt is when it was read, changedAt when it was found to have these values in place of others; zero if none are known.
+	readAt, changedAt time.Time
 }
 
-// digestSecret is a hash of the contents that is salted with the Secret's UID and slow, since it becomes visible in
-// the annotations of pods (PBKDF2, RFC 8018).
-func digestSecret(s *corev1.Secret) (string, error) {
-	h := sha256.New()
-	for _, k := range slices.Sorted(maps.Keys(s.Data)) {
-		_, _ = fmt.Fprintf(h, "%d:%s%d:%s", len(k), k, len(s.Data[k]), s.Data[k])
-	}
-	key, err := pbkdf2.Key(sha256.New, string(h.Sum(nil)), []byte(s.UID), secretRounds, digestDigits/2)
-	if err != nil {
-		return "", fmt.Errorf("hash of Secret %q: %w", s.Name, err)
-	}
-	return hex.EncodeToString(key), nil
+func newConfigReader(mgr ctrl.Manager, watchSecrets bool) *configReader {
+	return &configReader{cached: mgr.GetClient(), live: mgr.GetAPIReader(), watchSecrets: watchSecrets, contents: lru.New(contentsKept)}
 }
+
+// resync is when to look again at what is not watched; 0 when all of it is.
+func (c *configReader) resync(app *appsv1.WebApp) time.Duration {
+	if !c.watchSecrets && slices.ContainsFunc(app.Spec.ConfigRefs, func(ref appsv1.ConfigRef) bool { return ref.Kind == kindSecret }) {
+		return secretResync
+	}
+	return 0
+}
+
+// read returns the state of each reference, in the order of the spec.
+func (c *configReader) read(ctx context.Context, app *appsv1.WebApp) ([]configState, error) {
+	var states []configState
+	for _, ref := range app.Spec.ConfigRefs {
+		key := client.ObjectKey{Namespace: app.Namespace, Name: ref.Name}
+		s := configState{ref: ref}
+		if ref.Kind == kindAppConfig {
+			cfg := &configv1.AppConfig{}
+			if err := c.cached.Get(ctx, key, cfg); client.IgnoreNotFound(err) != nil {
+				return nil, fmt.Errorf("get AppConfig %q: %w", key.Name, err)
+			}
+			s.found, s.publisher = cfg.Status.ConfigMapName != "", ref.Name
+		} else {
+			version, publisher, err := c.look(ctx, ref.Kind, key)
+			if err != nil {
+				return nil, err
+			}
+			s.found, s.publisher = version != "", publisher
+		}
+		states = append(states, s)
+	}
+	return states, nil
+}
+
+// look returns the version of a ConfigMap or Secret, "" while there is none, and what publishes it.
+func (c *configReader) look(ctx context.Context, kind string, key client.ObjectKey) (version, publisher string, err error) {
+	if kind == kindSecret && !c.watchSecrets {
+		known, err := c.unwatched(ctx, key)
+		return known.version, known.publisher, err
+	}
+	own := emptyObject(kind) // the cache of contents holds Fettle's own
+	if err := c.cached.Get(ctx, key, own); err == nil {
+		return versionOf(own), publisherOf(own), nil
+	} else if !apierrors.IsNotFound(err) {
+		return "", "", fmt.Errorf("get %s %q: %w", kind, key.Name, err)
+	}
+	meta := &metav1.PartialObjectMetadata{}
+	meta.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+	if err := c.cached.Get(ctx, key, meta); apierrors.IsNotFound(err) {
+		return "", "", nil
+	} else if err != nil {
+		return "", "", fmt.Errorf("look for %s %q: %w", kind, key.Name, err)
+	}
+	return versionOf(meta), "", nil
+}
+
+// unwatched is what was read of a Secret within secretResync.
+func (c *configReader) unwatched(ctx context.Context, key client.ObjectKey) (contents, error) {
+	if known := c.known(kindSecret, key); !known.readAt.IsZero() && time.Since(known.readAt) < secretResync {
+		return known, nil
+	}
+	return c.readLive(ctx, kindSecret, key, false)
+}
+
+func (c *configReader) known(kind string, key client.ObjectKey) contents {
+	last, _ := c.contents.Get(kind + "/" + key.String())
+	known, _ := last.(contents)
+	return known
+}
+
+// contentsOf returns the contents of an object that has that version, or a later one. changed tells that workloads run those of
+// another version.
+func (c *configReader) contentsOf(ctx context.Context, kind string, key client.ObjectKey, version string, changed bool) (contents, error) {
+	if known := c.known(kind, key); version == "" || known.version == version {
+		known.version = version
+		return known, nil
+	}
+	return c.readLive(ctx, kind, key, changed)
+}
+
+func (c *configReader) readLive(ctx context.Context, kind string, key client.ObjectKey, changed bool) (contents, error) {
+	obj := emptyObject(kind)
+	if err := c.live.Get(ctx, key, obj); client.IgnoreNotFound(err) != nil {
+		return contents{}, fmt.Errorf("read %s %q: %w", kind, key.Name, err)
+	}
+	last := c.known(kind, key)
+	now := contents{readAt: time.Now(), changedAt: last.changedAt, values: digestsOf(obj)}
+	if obj.GetUID() != "" {
+		now.version, now.publisher = versionOf(obj), publisherOf(obj)
+	}
+	if last.values != nil {
+		changed = !maps.EqualFunc(last.values, now.values, slices.Equal)
+	}
+	if changed {
+		now.changedAt = now.readAt
+	}
+	c.contents.Add(kind+"/"+key.String(), now)
+	return now, nil
+}
+
+// digestsOf tells the values of an object from others. They stay in memory.
+func digestsOf(obj client.Object) map[string][]byte {
+	values := map[string][]byte{}
+	add := func(key string, value []byte) {
+		sum := sha256.Sum256(value)
+		values[key] = sum[:]
+	}
+	switch o := obj.(type) {
+	case *corev1.ConfigMap:
+		for key, value := range o.Data {
+			add(key, []byte(value))
+		}
+		for key, value := range o.BinaryData {
+			add(key, value)
+		}
+	case *corev1.Secret:
+		for key, value := range o.Data {
+			add(key, value)
+		}
+	}
+	return values
+}
+
+func emptyObject(kind string) client.Object {
+	if kind == kindSecret {
+		return &corev1.Secret{}
+	}
+	return &corev1.ConfigMap{}
+}
+
+func versionOf(o metav1.Object) string { return string(o.GetUID()) + "/" + o.GetResourceVersion() }

@@ -9,83 +9,98 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
-func state(kind, name, digest string) configState {
-	return configState{ref: appsv1.ConfigRef{Kind: kind, Name: name}, found: digest != "", version: "uid/1", digest: digest}
+func state(kind, name string, found bool) configState {
+	return configState{ref: appsv1.ConfigRef{Kind: kind, Name: name}, found: found}
 }
 
-func TestConfigHash(t *testing.T) {
-	a, b := state(kindConfigMap, "a", "1"), state(kindSecret, "b", "2")
-	if configHash(nil) != "" {
-		t.Error("nothing has a hash")
-	}
-	if configHash([]configState{a, b}) != configHash([]configState{b, a}) {
-		t.Error("the order of references counts")
-	}
-	newer := a
-	newer.version = "uid/2"
-	if configHash([]configState{a}) != configHash([]configState{newer}) {
-		t.Error("a version counts whose contents are the same")
-	}
-	for _, other := range []configState{state(kindConfigMap, "a", "2"), state(kindSecret, "a", "1"), state(kindConfigMap, "c", "1")} {
-		if configHash([]configState{a}) == configHash([]configState{other}) {
-			t.Errorf("%v and %v have one hash", a, other)
-		}
-	}
-}
-
-func TestConfigSeen(t *testing.T) {
-	states := []configState{state(kindConfigMap, "a", "1"), state(kindSecret, "missing", "")}
-	want := map[string]seenConfig{"ConfigMap/a": {Version: "uid/1", Digest: "1"}}
-	if diff := cmp.Diff(want, rememberedConfig(configSeen(states))); diff != "" {
-		t.Errorf("what is remembered (-want +got):\n%s", diff)
-	}
-	if configSeen(states[1:]) != "" || rememberedConfig("nonsense") != nil || rememberedConfig("") != nil {
-		t.Error("nothing is remembered as something")
-	}
-}
-
-func TestDigests(t *testing.T) {
-	base := func() *corev1.ConfigMap {
-		return &corev1.ConfigMap{Data: map[string]string{"a": "1", "b": "2"}, BinaryData: map[string][]byte{"c": {3}}}
-	}
-	labelled := base()
+func TestDigestsOf_tellValuesAndRevealNone(t *testing.T) {
+	cm := &corev1.ConfigMap{Data: map[string]string{"a": "1", "b": "2"}, BinaryData: map[string][]byte{"c": {3}}}
+	labelled := cm.DeepCopy()
 	labelled.Labels = map[string]string{"x": "y"}
-	if digestConfigMap(base()) != digestConfigMap(labelled) {
-		t.Error("labels count")
+	if diff := cmp.Diff(digestsOf(cm), digestsOf(labelled)); diff != "" {
+		t.Errorf("labels count:\n%s", diff)
 	}
-	for name, cm := range map[string]*corev1.ConfigMap{
-		"value":        {Data: map[string]string{"a": "1", "b": "3"}, BinaryData: map[string][]byte{"c": {3}}},
-		"key":          {Data: map[string]string{"a": "1", "d": "2"}, BinaryData: map[string][]byte{"c": {3}}},
-		"binary":       {Data: map[string]string{"a": "1", "b": "2"}, BinaryData: map[string][]byte{"c": {4}}},
-		"boundaries":   {Data: map[string]string{"a": "1b2", "b": ""}, BinaryData: map[string][]byte{"c": {3}}},
-		"binary, text": {Data: map[string]string{"a": "1", "b": "2", "c": "\x03"}},
-	} {
-		if digestConfigMap(base()) == digestConfigMap(cm) {
-			t.Errorf("another %s has the same digest", name)
-		}
+	got := digestsOf(&corev1.Secret{Data: map[string][]byte{"a": []byte("hunter2"), "b": []byte("hunter2"), "c": []byte("hunter3")}})
+	if len(got) != 3 || string(got["a"]) != string(got["b"]) || string(got["a"]) == string(got["c"]) {
+		t.Errorf("digests %v do not tell the values apart", got)
 	}
-	one, err := digestSecret(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{UID: "1"}, Data: map[string][]byte{"password": []byte("hunter2")}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := digestSecret(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{UID: "2"}, Data: map[string][]byte{"password": []byte("hunter2")}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if one == other || len(one) != digestDigits || strings.Contains(one, "hunter2") {
-		t.Errorf("digests %s and %s: two Secrets of the same contents must not be seen to be", one, other)
+	if strings.Contains(string(got["a"]), "hunter2") || len(got["a"]) != 32 {
+		t.Errorf("the memory has the value %q", got["a"])
 	}
 }
 
 func TestConfigMissing(t *testing.T) {
-	optional := state(kindSecret, "a", "")
+	optional := state(kindSecret, "a", false)
 	optional.ref.Optional = true
-	if got := configMissing([]configState{optional, state(kindConfigMap, "b", "1")}); got != nil {
+	if got := configMissing([]configState{optional, state(kindConfigMap, "b", true)}); got != nil {
 		t.Errorf("%v is waited for", got)
 	}
-	if got := configMissing([]configState{optional, state(kindConfigMap, "b", "")}); got == nil || got.Name != "b" {
+	if got := configMissing([]configState{optional, state(kindConfigMap, "b", false)}); got == nil || got.Name != "b" {
 		t.Errorf("%v is waited for, want b", got)
+	}
+}
+
+func TestPublishers(t *testing.T) {
+	published := func(kind, name, by string) configState {
+		return configState{ref: appsv1.ConfigRef{Kind: kind, Name: name}, found: true, publisher: by}
+	}
+	got := publishers([]configState{
+		published(kindAppConfig, "shop", "shop"), state(kindConfigMap, "plain", true), published(kindConfigMap, "pay-config", "pay"),
+		published(kindSecret, "shop-config", "shop"), published(kindConfigMap, "vote-config", "VoteConfig/vote"),
+	})
+	if got != "VoteConfig/vote,pay,shop" {
+		t.Errorf("uses %q", got)
+	}
+	if got := publishers([]configState{state(kindConfigMap, "plain", true)}); got != "" {
+		t.Errorf("a plain ConfigMap is published by %q", got)
+	}
+}
+
+func TestUsesAnnotation(t *testing.T) {
+	c := readCase(t, "testdata/everything.yaml")
+	in := c.inputs()
+	in.config = []configState{{ref: appsv1.ConfigRef{Kind: kindAppConfig, Name: "shop"}, found: true, publisher: "shop"}}
+	p := desired(&c.App, in)
+	d := deployment(&c.App, in, p.running)
+	if got := d.Annotations[rollout.UsesAnnotation]; got != "shop" {
+		t.Errorf("uses %q", got)
+	}
+	moved := in
+	moved.moved = map[string]string{"ConfigMap/settings": "settings-0123456789"}
+	if a, b := d.Spec.Template.Annotations[annotationRevision], deployment(&c.App, moved, desired(&c.App, moved).running).Spec.Template.Annotations[annotationRevision]; a != b {
+		t.Error("a move of the rollout's is a new revision of the WebApp")
+	}
+}
+
+func TestMissingAppConfig(t *testing.T) {
+	app := &appsv1.WebApp{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	v := configResolved(app, inputs{config: []configState{{ref: appsv1.ConfigRef{Kind: kindAppConfig, Name: "shop"}, publisher: "shop"}}})
+	if v.reason != appsv1.ReasonConfigMissing || !strings.Contains(v.message, `AppConfig "shop" does not exist in namespace "shop", or has published nothing yet`) {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestPublisherOf(t *testing.T) {
+	owned := func(apiVersion, kind string, controller bool) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: apiVersion, Kind: kind, Name: "shop", Controller: &controller},
+		}}}
+	}
+	for _, tc := range []struct {
+		cm   *corev1.ConfigMap
+		want string
+	}{
+		{owned("config.fettle.dev/v1", "AppConfig", true), "shop"},
+		{owned("config.fettle.dev/v1", "AppConfig", false), ""},
+		{owned("config.example.com/v1", "AppConfig", true), ""},
+		{owned("voting.fettle.dev/v1alpha1", "VoteConfig", true), "VoteConfig/shop"},
+		{&corev1.ConfigMap{}, ""},
+	} {
+		if got := publisherOf(tc.cm); got != tc.want {
+			t.Errorf("%v: published by %q", tc.cm.OwnerReferences, got)
+		}
 	}
 }

@@ -4,8 +4,8 @@
 //
 // It owns those objects. It reads the pods to say why they don't serve, the labels of the namespace for the
 // security profile, and the ConfigMaps and Secrets of spec.configRefs: their metadata from the cache, their contents
-// by name and only when they have changed. For the AppConfigs that it names, and what they publish, the pods are restarted by
-// the rollout of these.
+// by name and only when they have changed. The engine of internal/rollout restarts the pods for them; what an AppConfig or VoteConfig
+// publishes is rolled out by these.
 package webapp
 
 import (
@@ -32,6 +32,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/monitoring"
 	"github.com/fettle-dev/fettle/internal/pass"
 	"github.com/fettle-dev/fettle/internal/recheck"
+	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
 const (
@@ -67,7 +68,11 @@ type Options struct {
 	Workers int
 	// WatchSecrets is false where the role does not allow it: Secrets are then read again from time to time.
 	WatchSecrets bool
+	// RestartDelay is how long a ConfigMap or Secret must not have changed before the first pods are restarted; 5 seconds if 0.
+	RestartDelay time.Duration
 	Metrics      *monitoring.Metrics
+	// Engine restarts pods.
+	Engine *rollout.Engine
 }
 
 type reconciler struct {
@@ -108,6 +113,12 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
 	r.apis = newOptionalAPIs(mgr, c)
+	restarts := &restarter{client: r.client, config: r.config, engine: opts.Engine, metrics: r.metrics, debounce: cmp.Or(opts.RestartDelay, debounce)}
+	retried = recheck.Wrap(restarts)
+	const workers = 1 // or two objects of one WebApp would write to its Deployment at once
+	if err := restarts.watches(mgr, opts.WatchSecrets).WithOptions(retried.Options(workers)).Complete(retried); err != nil {
+		return fmt.Errorf("set up the restarts of %s: %w", controllerName, err)
+	}
 	return nil
 }
 
@@ -159,7 +170,6 @@ func (r *reconciler) apply(ctx context.Context, app *appsv1.WebApp, p plan, foun
 	if err := r.handOver(ctx, app, found.deployment); err != nil {
 		return err
 	}
-	rolls := configRollsOut(found.deployment, p) && r.applier.Current(found.deployment) // before Apply, to count it once
 	applyErr := r.applier.Apply(ctx, app, p.objects...)
 	if apply.Transient(applyErr) {
 		return applyErr
@@ -168,9 +178,6 @@ func (r *reconciler) apply(ctx context.Context, app *appsv1.WebApp, p plan, foun
 		if renumbered, err := r.renumberPorts(ctx, app, p); err != nil || renumbered {
 			return cmp.Or(err, errPortsTaken)
 		}
-	}
-	if applyErr == nil && rolls {
-		r.metrics.ConfigChanged(monitoring.KindWebApp, client.ObjectKeyFromObject(app))
 	}
 	return cmp.Or(applyErr, r.applier.Prune(ctx, app, superfluous(app, p, found)...))
 }

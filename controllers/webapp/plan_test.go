@@ -41,16 +41,10 @@ func TestSelectorIsUnique(t *testing.T) {
 	}
 }
 
-func TestConfigurationRollsThePods(t *testing.T) {
+func TestConfiguration_isWaitedFor(t *testing.T) {
 	s := newScene(nil)
 	s.app.Spec.ConfigRefs = []appsv1.ConfigRef{{Kind: kindConfigMap, Name: "a"}}
-	s.in.config = []configState{state(kindConfigMap, "a", "1")}
-	one := desired(s.app, s.in)
-	s.in.config = []configState{state(kindConfigMap, "a", "2")}
-	if other := desired(s.app, s.in); one.own.hash == other.own.hash {
-		t.Error("other contents leave the template as it was")
-	}
-	s.in.config = []configState{state(kindConfigMap, "a", "")}
+	s.in.config = []configState{state(kindConfigMap, "a", false)}
 	p := desired(s.app, s.in)
 	if _, first := p.objects[0].(*appsv1ac.DeploymentApplyConfiguration); first || !p.held {
 		t.Error("the Deployment is written without its configuration")

@@ -40,11 +40,7 @@ func podTemplate(app *appsv1.WebApp, in inputs) *corev1ac.PodTemplateSpecApplyCo
 		spec.WithVolumes(corev1ac.Volume().WithName(tmpVolume).WithEmptyDir(corev1ac.EmptyDirVolumeSource()))
 	}
 	placement(app, spec)
-	t := corev1ac.PodTemplateSpec().WithLabels(labels(app)).WithSpec(spec)
-	if hash := configHash(in.config); hash != "" {
-		t.WithAnnotations(map[string]string{annotationConfigHash: hash})
-	}
-	return t
+	return corev1ac.PodTemplateSpec().WithLabels(labels(app)).WithSpec(spec)
 }
 
 func placement(app *appsv1.WebApp, spec *corev1ac.PodSpecApplyConfiguration) {

@@ -40,7 +40,7 @@ func (r *reconciler) resolve(ctx context.Context, app *appsv1.WebApp) (inputs, e
 		return in, found, fmt.Errorf("get Deployment: %w", err)
 	} else if err == nil && owned(app, d) {
 		found.deployment = d
-		in.ready = readyRevision(d)
+		in.ready, in.live = readyRevision(d), d.Spec.Template.Annotations
 	}
 	var err error
 	if found.revisions, err = r.revisions(ctx, app); err != nil {
@@ -56,7 +56,7 @@ func (r *reconciler) resolve(ctx context.Context, app *appsv1.WebApp) (inputs, e
 	if in.moved, err = r.config.moved(ctx, app, found.deployment); err != nil {
 		return in, found, err
 	}
-	in.config, err = r.config.read(ctx, app, found.deployment)
+	in.config, err = r.config.read(ctx, app)
 	return in, found, err
 }
 
@@ -120,15 +120,6 @@ func (r *reconciler) handOver(ctx context.Context, app *appsv1.WebApp, d *k8sapp
 		return fmt.Errorf("hand over the replicas of Deployment %q to the autoscaler: %w", d.Name, err)
 	}
 	return nil
-}
-
-// configRollsOut reports whether this pass restarts the pods because of a changed reference.
-func configRollsOut(d *k8sappsv1.Deployment, p plan) bool {
-	if d == nil || p.held {
-		return false
-	}
-	was, is := d.Spec.Template.Annotations[annotationConfigHash], p.running.template.Annotations[annotationConfigHash]
-	return was != "" && is != "" && was != is
 }
 
 func owned(app *appsv1.WebApp, child metav1.Object) bool { return metav1.IsControlledBy(child, app) }

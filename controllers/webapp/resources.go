@@ -25,11 +25,6 @@ const (
 
 	// annotationRevision, on the pod template, is the hash of the template.
 	annotationRevision = "fettle.dev/revision"
-	// annotationConfigHash, on the pod template, is the hash of what spec.configRefs name: a change of it restarts the pods.
-	annotationConfigHash = "fettle.dev/config-hash"
-	// annotationConfigSeen, on the Deployment, remembers which version of each reference had which hash, so that
-	// a restarted operator need not read them again.
-	annotationConfigSeen = "fettle.dev/config-seen"
 	// annotationReplicas, on the Deployment, is there while spec.replicas decides and not an autoscaler.
 	annotationReplicas = "fettle.dev/replicas"
 
@@ -48,8 +43,9 @@ type inputs struct {
 	moved map[string]string
 	// good is the last template that became ready; nil when there is none or autoRollback is off.
 	good *revision
-	// ready is the revision that the Deployment runs, when its rollout is complete.
+	// ready is the revision that the Deployment runs, when its rollout is complete, and live has the annotations of its pod template.
 	ready string
+	live  map[string]string
 	// missing are the optional APIs that the cluster lacks, by child kind.
 	missing map[string]bool
 }
@@ -65,7 +61,7 @@ type plan struct {
 
 // desired returns what should exist for app, in the order in which it is applied.
 func desired(app *appsv1.WebApp, in inputs) plan {
-	p := plan{own: revisionOf(app, podTemplate(app, in))}
+	p := plan{own: ownRevision(app, in)}
 	p.running = p.own
 	if rolledBack(app, p.own, in.good) {
 		p.running = *in.good
@@ -108,10 +104,7 @@ func asked(app *appsv1.WebApp, missing map[string]bool) []runtime.ApplyConfigura
 
 func deployment(app *appsv1.WebApp, in inputs, run revision) *appsv1ac.DeploymentApplyConfiguration {
 	annotations := map[string]string{}
-	if seen := configSeen(in.config); seen != "" {
-		annotations[annotationConfigSeen] = seen
-	}
-	if used := appConfigs(in.config); used != "" {
+	if used := publishers(in.config); used != "" {
 		annotations[rollout.UsesAnnotation] = used
 	}
 	spec := appsv1ac.DeploymentSpec().

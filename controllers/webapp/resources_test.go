@@ -20,8 +20,8 @@ type testCase struct {
 	App             appsv1.WebApp     `json:"app"`
 	NamespaceLabels map[string]string `json:"namespaceLabels"`
 	Missing         []string          `json:"missing"`
-	// Config is one digest for each of spec.configRefs, "" where the object is missing.
-	Config []string `json:"config"`
+	// Config tells for each of spec.configRefs whether the object exists.
+	Config []bool `json:"config"`
 }
 
 func (c testCase) inputs() inputs {
@@ -29,10 +29,8 @@ func (c testCase) inputs() inputs {
 	for _, kind := range c.Missing {
 		in.missing[kind] = true
 	}
-	for i, digest := range c.Config {
-		in.config = append(in.config, configState{
-			ref: c.App.Spec.ConfigRefs[i], found: digest != "", version: "uid/1", digest: digest,
-		})
+	for i, found := range c.Config {
+		in.config = append(in.config, configState{ref: c.App.Spec.ConfigRefs[i], found: found})
 	}
 	return in
 }

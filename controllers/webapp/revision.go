@@ -14,6 +14,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
 // revisionDigits of the hash are enough: they tell apart the few templates that one WebApp has.
@@ -39,6 +40,18 @@ func revisionOf(app *appsv1.WebApp, template *corev1ac.PodTemplateSpecApplyConfi
 	}
 	sum := sha256.Sum256(raw)
 	return revision{hash: hex.EncodeToString(sum[:])[:revisionDigits], image: app.Spec.Image, template: template}
+}
+
+// ownRevision is that of the template which the spec asks for. An earlier release put a hash of what spec.configRefs name into it: that
+// stays until something else of the template changes, so that an upgrade starts no pod, and tries no template again that failed.
+func ownRevision(app *appsv1.WebApp, in inputs) revision {
+	if hash := in.live[rollout.FormerHashAnnotation]; hash != "" {
+		former := revisionOf(app, podTemplate(app, in).WithAnnotations(map[string]string{rollout.FormerHashAnnotation: hash}))
+		if former.hash == in.live[annotationRevision] || former.hash == app.Status.FailedRevision {
+			return former
+		}
+	}
+	return revisionOf(app, podTemplate(app, in))
 }
 
 // stamped is the template with its hash as an annotation, by which the pods of each revision are known.

@@ -1,6 +1,7 @@
 package webapp
 
 import (
+	"os"
 	"testing"
 	"time"
 
@@ -10,8 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	"sigs.k8s.io/yaml"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
 // rolling is a WebApp with automatic rollback of image, after good became ready.
@@ -62,10 +65,10 @@ func TestRollbackIsWrittenDownFirst(t *testing.T) {
 func TestRollbackSurvivesAMissingReference(t *testing.T) {
 	s := rolling("nginx:bad", goodRevisionOf("nginx:good"))
 	s.app.Spec.ConfigRefs = []appsv1.ConfigRef{{Kind: kindConfigMap, Name: "a"}}
-	s.in.config = []configState{{ref: s.app.Spec.ConfigRefs[0], found: true, digest: "1"}}
+	s.in.config = []configState{{ref: s.app.Spec.ConfigRefs[0], found: true}}
 	failed := desired(s.app, s.in).own.hash
 	s.app.Status.FailedRevision = failed
-	s.in.config[0].found, s.in.config[0].digest = false, ""
+	s.in.config[0].found = false
 	if got := s.judge().FailedRevision; got != failed {
 		t.Errorf("while the reference is missing failedRevision is %q, want %q", got, failed)
 	}
@@ -157,5 +160,40 @@ func TestReadyRevision(t *testing.T) {
 	}
 	if got := current([]corev1.Pod{{}}, newScene(nil).seen.deployment); len(got) != 0 {
 		t.Errorf("pods of another template count: %v", got)
+	}
+}
+
+// A release that put a hash of the contents into the template left the Deployment of testdata/former.golden.yaml for testdata/everything.yaml.
+func TestUpgrade_startsNoPods(t *testing.T) {
+	c := readCase(t, "testdata/everything.yaml")
+	raw, err := os.ReadFile("testdata/former.golden.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	former := &k8sappsv1.Deployment{}
+	if err := yaml.Unmarshal(raw, former); err != nil {
+		t.Fatal(err)
+	}
+	in := c.inputs()
+	in.live = former.Spec.Template.Annotations
+	templateOf := func() *corev1.PodTemplateSpec {
+		p := desired(&c.App, in)
+		return mirror[corev1.PodTemplateSpec](deployment(&c.App, in, p.running).Spec.Template)
+	}
+	if diff := cmp.Diff(&former.Spec.Template, templateOf()); diff != "" {
+		t.Errorf("the upgrade changes the pod template (-former +now):\n%s", diff)
+	}
+
+	// A template that failed before the upgrade is not tried again.
+	failed := in.live[annotationRevision]
+	in.live = map[string]string{rollout.FormerHashAnnotation: in.live[rollout.FormerHashAnnotation], annotationRevision: "the last good one"}
+	c.App.Status.FailedRevision = failed
+	if got := desired(&c.App, in).own.hash; got != failed {
+		t.Errorf("what failed is revision %s, was %s", got, failed)
+	}
+
+	c.App.Status.FailedRevision, c.App.Spec.Image = "", "nginx:next"
+	if now := templateOf(); now.Annotations[rollout.FormerHashAnnotation] != "" {
+		t.Error("the hash stays in a template that changes")
 	}
 }

@@ -15,6 +15,7 @@ import (
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/conditions"
+	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
 const (
@@ -56,7 +57,7 @@ func setStatus(app *appsv1.WebApp, in inputs, p plan, seen observed) {
 	count(st, seen.deployment)
 
 	serves, failed := available(app, in, p, seen)
-	if st.FailedRevision != p.own.hash && !p.held { // without its configuration, a template has another hash for a while
+	if st.FailedRevision != p.own.hash {
 		st.FailedRevision, st.FailureMessage = "", ""
 	}
 	if failed && canRollBack(app, in, p) {
@@ -171,7 +172,20 @@ func available(app *appsv1.WebApp, in inputs, p plan, seen observed) (v verdict,
 	if unrecorded(app, in, d) {
 		return no(appsv1.ReasonRollingOut, "the current template is about to be recorded for a rollback"), false
 	}
-	return judge(app, seen)
+	if v, failed = judge(app, seen); failed && in.good != nil && in.good.hash == p.running.hash {
+		v.message += configFailed(d)
+	}
+	return v, failed
+}
+
+// configFailed says what helps where the pods became ready with this template before: no other template does.
+func configFailed(d *k8sappsv1.Deployment) string {
+	changed := rollout.LastRestart(d.Annotations, d.Spec.Template.Annotations)
+	if changed == "" {
+		return ""
+	}
+	return fmt.Sprintf("; these pods were restarted for a change of %s, and were ready before: correct it, and they are restarted again. "+
+		"Until then no other workload is restarted for it. autoRollback does not restore contents; spec.rollback of an AppConfig does", changed)
 }
 
 // unrecorded reports whether d became ready after the children were decided on: the template is recorded in the pass that

@@ -126,6 +126,13 @@ var scenes = []struct {
 		s.app.Spec.ConfigRefs = []appsv1.ConfigRef{{Kind: kindSecret, Name: "db"}}
 		s.in.config = []configState{{ref: s.app.Spec.ConfigRefs[0]}}
 	}, "False ConfigMissing", appsv1.PhasePending, `Secret "db" does not exist in namespace "shop"`},
+	{"a change of its configuration fails", func(s *scene) {
+		s.app.Spec.Rollout.AutoRollback = true
+		s.in.good = new(desired(s.app, s.in).own)
+		exceeded(s.seen.deployment)
+		s.seen.deployment.Annotations = map[string]string{"configmap.fettle.dev/settings": `{"hash":"h","at":"2026-11-20T12:00:00Z"}`}
+		s.seen.deployment.Spec.Template.Annotations = map[string]string{annotationRevision: s.in.good.hash, "configmap.fettle.dev/settings": "h"}
+	}, "False ProgressDeadlineExceeded", appsv1.PhaseFailed, `restarted for a change of ConfigMap "settings", and were ready before: correct it`},
 	{"foreign Service", func(s *scene) {
 		s.seen.applyErr = &apply.ConflictError{OwnerKind: "WebApp", GVK: corev1.SchemeGroupVersion.WithKind("Service"), Name: "web"}
 	}, "False NameConflict", appsv1.PhaseDegraded, `Service "web" exists`},

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -13,6 +14,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,6 +29,7 @@ import (
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	"github.com/fettle-dev/fettle/controllers"
 	opcache "github.com/fettle-dev/fettle/internal/cache"
+	"github.com/fettle-dev/fettle/internal/digest"
 	"github.com/fettle-dev/fettle/internal/testenv"
 )
 
@@ -108,12 +111,32 @@ func webScenario(t *testing.T, name string, steps []Step) Scenario {
 	if err != nil {
 		t.Fatal(err)
 	}
+	haveKey(t)
 	return Scenario{
 		Name: name, Scheme: scheme, Primary: webApps, Children: webChildren, DataPlane: true, Steps: steps,
 		Cache: watched, NewCache: opcache.New(true),
 		Setup: func(mgr manager.Manager, namespace string) error {
-			return controllers.Setup(mgr, controllers.Options{Namespaces: []string{namespace}, Workers: 5, WatchSecrets: true})
+			return controllers.Setup(mgr, controllers.Options{Namespaces: []string{namespace}, Workers: 5, WatchSecrets: true, RestartDelay: time.Millisecond,
+				OperatorNamespace: metav1.NamespaceDefault})
 		},
+	}
+}
+
+// haveKey creates the key of digests, as an operator before did: no request for it is part of a scenario.
+func haveKey(t *testing.T) {
+	t.Helper()
+	admin, err := client.New(env.Admin, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: metav1.NamespaceDefault, Name: digest.SecretName, Labels: map[string]string{"app.kubernetes.io/managed-by": "fettle"},
+		},
+		Data: map[string][]byte{"key": make([]byte, 32)},
+	}
+	if err := admin.Create(t.Context(), key); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
 	}
 }
 

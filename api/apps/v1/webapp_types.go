@@ -281,7 +281,7 @@ type WebAppSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Volume Mounts"
 	VolumeMounts []corev1.VolumeMount `json:"volumeMounts,omitempty"`
 
-	// configRefs name ConfigMaps, Secrets and AppConfigs whose change restarts the pods, once. A missing one is waited for.
+	// configRefs name ConfigMaps, Secrets and AppConfigs. The pods restart once when contents that they use have changed and stayed for 5 seconds, at most every 30 seconds, and one WebApp after another. A missing object is waited for.
 	// +optional
 	// +listType=map
 	// +listMapKey=kind

@@ -195,7 +195,7 @@ type WebAppVolume struct {
 
 // ConfigRef names a ConfigMap, a Secret or an AppConfig of the same namespace.
 type ConfigRef struct {
-	// kind is ConfigMap, Secret or AppConfig. The restarts for an AppConfig, and for what it publishes, are those of its spec.rollout.
+	// kind is ConfigMap, Secret or AppConfig. The restarts for an AppConfig or VoteConfig, and for what it publishes, are those of its rollout.
 	// +required
 	// +kubebuilder:validation:Enum=ConfigMap;Secret;AppConfig
 	Kind string `json:"kind"`

@@ -1,0 +1,60 @@
+package webapp
+
+import (
+	"context"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/rollout"
+)
+
+// moved returns, for the names in the spec that are the target of an AppConfig with versions, the version that the Deployment
+// was moved to: that is the AppConfig's rollout's to change. A version always has a ConfigMap, also where its Secret is meant.
+func (c *configReader) moved(ctx context.Context, app *appsv1.WebApp, d *k8sappsv1.Deployment) (map[string]string, error) {
+	if d == nil || !refers(app) {
+		return nil, nil //nolint:nilnil // none is an answer
+	}
+	moved := map[string]string{}
+	var failed error
+	rollout.Rename(document(d.Spec.Template), "", func(_, kind, name string) string {
+		if base, ok := rollout.BaseOf(name); ok && failed == nil {
+			_, publisher, err := c.look(ctx, kindConfigMap, client.ObjectKey{Namespace: app.Namespace, Name: name})
+			if failed = err; publisher != "" {
+				moved[kind+"/"+base] = name
+			}
+		}
+		return name
+	})
+	return moved, failed
+}
+
+// refers reports whether the pods of app take anything from ConfigMaps or Secrets.
+func refers(app *appsv1.WebApp) bool {
+	for i := range app.Spec.Env {
+		if app.Spec.Env[i].ValueFrom != nil {
+			return true
+		}
+	}
+	return len(app.Spec.EnvFrom) > 0 || len(app.Spec.Volumes) > 0
+}
+
+// movedTo gives the references of a template the names that the Deployment was moved to.
+func movedTo(t *corev1ac.PodTemplateSpecApplyConfiguration, moved map[string]string) *corev1ac.PodTemplateSpecApplyConfiguration {
+	if len(moved) == 0 {
+		return t
+	}
+	doc := document(t)
+	rollout.Rename(doc, "", func(_, kind, name string) string {
+		if to, ok := moved[kind+"/"+name]; ok {
+			return to
+		}
+		return name
+	})
+	return mirror[corev1ac.PodTemplateSpecApplyConfiguration](doc)
+}
+
+// document is the JSON form of v.
+func document(v any) map[string]any { return *mirror[map[string]any](v) }
