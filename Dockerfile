@@ -11,6 +11,7 @@ COPY main.go ./
 COPY api/ api/
 COPY controllers/ controllers/
 COPY internal/ internal/
+COPY config/admission/ config/admission/
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
     go build -trimpath -ldflags "-s -w -X github.com/fettle-dev/fettle/internal/cmd.Version=v$VERSION" -o /fettle .
 

@@ -9,6 +9,7 @@ import (
 	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/agent"
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 )
 
@@ -45,23 +46,14 @@ func serviceAccount(pg *databasev1alpha1.PostgreSQL) *corev1ac.ServiceAccountApp
 	return corev1ac.ServiceAccount(pg.Name, pg.Namespace).WithLabels(labels(pg)).WithAutomountServiceAccountToken(false)
 }
 
-// role is what the agents may do: with their own Lease, pods and PostgreSQL, each by name, and tell of it.
+// role is what the agents may do.
 func role(pg *databasev1alpha1.PostgreSQL) *rbacv1ac.RoleApplyConfiguration {
-	pods := make([]string, maxInstances)
-	for i := range pods {
-		pods[i] = peer.Pod(pg.Name, i)
+	r := rbacv1ac.Role(pg.Name, pg.Namespace).WithLabels(labels(pg))
+	for _, rule := range agent.Rights(pg.Name, maxInstances) {
+		r.WithRules(rbacv1ac.PolicyRule().WithAPIGroups(rule.APIGroups...).WithResources(rule.Resources...).
+			WithResourceNames(rule.ResourceNames...).WithVerbs(rule.Verbs...))
 	}
-	return rbacv1ac.Role(pg.Name, pg.Namespace).
-		WithLabels(labels(pg)).
-		WithRules(
-			rbacv1ac.PolicyRule().WithAPIGroups("coordination.k8s.io").WithResources("leases").WithResourceNames(pg.Name).
-				WithVerbs("get", "list", "watch", "update", "create"), // the holder makes it again if somebody deletes it
-			rbacv1ac.PolicyRule().WithAPIGroups("").WithResources("pods").WithResourceNames(pods...).WithVerbs("get", "patch"),
-			rbacv1ac.PolicyRule().WithAPIGroups(databasev1alpha1.GroupVersion.Group).WithResources("postgresqls").
-				WithResourceNames(pg.Name).WithVerbs("get", "list", "watch"),
-			// What is made anew has no name by which it could be allowed.
-			rbacv1ac.PolicyRule().WithAPIGroups("").WithResources("events").WithVerbs("create"),
-		)
+	return r
 }
 
 func roleBinding(pg *databasev1alpha1.PostgreSQL) *rbacv1ac.RoleBindingApplyConfiguration {

@@ -91,6 +91,9 @@ func (o *managerOptions) run(ctx context.Context, cluster *rest.Config) error {
 	if err != nil {
 		return err
 	}
+	if err := addPolicies(mgr); err != nil {
+		return err
+	}
 	mgr.GetLogger().Info("starting", "version", version(), "webhooks", o.webhooks, "workers", o.workers)
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("run the manager: %w", err)

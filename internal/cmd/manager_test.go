@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	k8sappsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -80,6 +82,25 @@ func TestStandbyIsReadyAndTakesOverAtOnce(t *testing.T) {
 	standby.stop(t)
 	if strings.Contains(standby.log.String(), "panic") {
 		t.Error("the log tells of a panic")
+	}
+}
+
+// TestAgentsAreConfined holds that every installation has the policy that OLM's bundles can't hold, for as long as there are
+// PostgreSQLs.
+func TestAgentsAreConfined(t *testing.T) {
+	c := newAdmin(t)
+	startManager(t, "--webhooks=false").waitReady(t)
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := c.Get(t.Context(), client.ObjectKey{Name: policyOwner}, crd); err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range []client.Object{
+		&admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{},
+	} {
+		eventually(t, "the policy and its binding", func() error { return c.Get(t.Context(), client.ObjectKey{Name: "fettle-agents"}, object) })
+		if owners := object.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != crd.UID {
+			t.Errorf("%T belongs to %v", object, owners)
+		}
 	}
 }
 

@@ -40,12 +40,7 @@ func (c *cluster) createObjects(replicas int, change func(*databasev1alpha1.Post
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Namespace: c.namespace, Annotations: map[string]string{agent.AnnotationFresh: "true"},
 	}}
-	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.namespace}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"database.fettle.dev"}, Resources: []string{"postgresqls"}, ResourceNames: []string{name}, Verbs: []string{"get", "watch"}},
-		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{name}, Verbs: []string{"get", "watch", "update", "create"}},
-		{APIGroups: []string{""}, Resources: []string{"pods"}, ResourceNames: []string{"db-0", "db-1", "db-2"}, Verbs: []string{"get", "patch"}},
-		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create"}},
-	}}
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.namespace}, Rules: agent.Rights(name, 3)}
 	binding := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.namespace},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
