@@ -48,7 +48,7 @@ func (a *Agent) newMetrics() http.Handler {
 	})
 	registry.MustRegister(server, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
 	registry.MustRegister(a.collectors()...)
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	return promhttp.HandlerFor(&paced{Gatherer: registry, pause: scrapePause}, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
 }
 
 const (

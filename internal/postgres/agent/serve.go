@@ -113,7 +113,8 @@ func newProbes(h health) http.Handler {
 	return mux
 }
 
-// listen serves until the context ends. With files it speaks TLS. Failures after the start are logged.
+// listen serves until the context ends. With files it speaks TLS; without, it bounds the number of connections. Failures after
+// the start are logged.
 func listen(ctx context.Context, log *slog.Logger, address string, handler http.Handler, files *peer.Files) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -128,7 +129,7 @@ func listen(ctx context.Context, log *slog.Logger, address string, handler http.
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	serve := func() error { return server.Serve(listener) }
+	serve := func() error { return server.Serve(limit(listener, maxConnections, maxEach)) }
 	if files != nil {
 		server.TLSConfig = files.ServerTLS()
 		serve = func() error { return server.ServeTLS(listener, "", "") }
