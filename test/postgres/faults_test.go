@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -136,6 +138,40 @@ func TestSingleInstance(t *testing.T) {
 	t.Logf("SIGKILL of the postmaster: %s without an acknowledged row", l.Gap(begun).Length().Round(time.Millisecond))
 	leader.rejoin()
 	c.settled()
+	c.check(l)
+}
+
+// TestNoAPIServerWithOneDown takes the API server away when an instance has been down for longer than the Lease.
+func TestNoAPIServerWithOneDown(t *testing.T) {
+	c, l := newWritten(t, nil)
+	leader := c.settled()
+	down := c.other(leader)
+	down.kill()
+	c.eventually("the Lease not to list "+down.pod, patience, func() bool {
+		_, record := c.lease()
+		return record != nil && !strings.Contains(fmt.Sprint(record["instances"]), down.pod)
+	})
+	c.flows(l, time.Now())
+	begun := time.Now()
+	for _, i := range c.instances {
+		i.cutOff("api")
+	}
+	time.Sleep(20 * time.Second)
+	for _, i := range c.instances {
+		i.rejoin()
+	}
+	c.flows(l, time.Now())
+	c.leadsStill(leader)
+	if failures := l.Failed(begun); failures > 0 {
+		t.Errorf("the client saw %d errors", failures)
+	}
+	t.Logf("the longest time without an acknowledged row: %s", l.Gap(begun).Length().Round(time.Millisecond))
+	down.start()
+	c.settled()
+	c.eventually("the Lease to list "+down.pod+" again", patience, func() bool {
+		_, record := c.lease()
+		return strings.Contains(fmt.Sprint(record["instances"]), down.pod)
+	})
 	c.check(l)
 }
 

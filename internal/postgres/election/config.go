@@ -20,7 +20,9 @@ type Config struct {
 	MayInitialize bool
 	// Synchronous is how many standbys confirm each commit; 0 is asynchronous, also for what is called preferred.
 	Synchronous int
-	// Failsafe allows the holder to outlast an outage of the API server while every peer promises not to take over.
+	// Failsafe allows the holder to outlast an outage of the API server, or of its writes, while every instance that could take over promises
+	// not to. Those are the ones that the holder had heard of within a length of the Lease before the outage; never fewer than one, where
+	// there are more than one.
 	Failsafe bool
 	// SwitchoverTarget is the instance that shall be the primary; "" leaves that to the election.
 	SwitchoverTarget string

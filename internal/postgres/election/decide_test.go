@@ -264,7 +264,7 @@ func TestTaking(t *testing.T) {
 		}, "Wait{}", ""},
 		{"not if the holder did not know of it", func(_ *Config, in *Input) {
 			in.Lease.Lease.Instances = []string{"pg-1", "pg-2"}
-		}, "Wait{}", ""},
+		}, "Wait{}", "delete the Lease"},
 		{"unless it was released", func(_ *Config, in *Input) {
 			in.Lease.Since, in.Lease.Lease.Released, in.Lease.Lease.Holder = now, true, Holder{}
 			in.Lease.Lease.Instances = []string{"pg-1", "pg-2"}

@@ -29,6 +29,9 @@ func (v *view) campaign() *Decision {
 		return do(Follow{}, "the Lease is free: ends the WAL receiver, to know what was received")
 	case v.server.standby() && v.server.Receiving:
 		return wait("waits for the WAL receiver to end")
+	case v.server.standby() && v.unlisted():
+		v.wake(v.freeAt() + v.Patience)
+		return &Decision{Action: Wait{}, Reason: v.whyUnlisted(), Blocked: v.in.Now >= v.freeAt()+v.Patience}
 	case !v.candidate():
 		return nil
 	case v.promised():
@@ -60,13 +63,22 @@ func (v *view) candidate() bool {
 	switch {
 	case v.in.Stop, v.Fenced, v.Hibernated, s.Work != NoWork, s.Data != Usable, s.SystemID == "", !v.kin(s.SystemID):
 		return false
-	case !slices.Contains(v.Instances, v.Self.Name), !v.in.Lease.Reachable():
+	case !slices.Contains(v.Instances, v.Self.Name), !v.in.Lease.Reachable(), v.unlisted():
 		return false
-	case !v.lease.Released && len(v.lease.Instances) > 0 && !slices.Contains(v.lease.Instances, v.Self.Name):
-		return false // the last holder does not know of it, and asked it for no promise
 	}
 	return s.standby() || v.lastPrimary() ||
 		v.lease.Primary == "" && s.Process == Down && s.Role == Primary
+}
+
+// unlisted says that the last holder, which did not release the Lease, had not heard of this instance, and asked it for no promise: it may still
+// run. (3, 7)
+func (v *view) unlisted() bool {
+	return !v.lease.Released && len(v.lease.Instances) > 0 && !slices.Contains(v.lease.Instances, v.Self.Name)
+}
+
+func (v *view) whyUnlisted() string {
+	return fmt.Sprintf("was down for too long when the primary %s was lost: waits for one of %v; if they are lost for good, delete the Lease of this PostgreSQL",
+		v.lease.Primary, v.lease.Instances)
 }
 
 // unfit says why this instance must not become the primary for want of data; "" if it may. (6, 9)

@@ -233,7 +233,7 @@ func (w *world) deliver() {
 		w.record.Version = strconv.Itoa(w.version)
 		f.lease, w.gone, w.anew = w.record, 0, false
 		if n := w.nodes[f.by]; n.config.Self.UID == f.uid && f.lease.Holder == n.config.Self {
-			n.renewedAt = max(n.renewedAt, f.sent)
+			n.renewedAt, n.listed = max(n.renewedAt, f.sent), f.lease.Instances
 		}
 		return true
 	})
@@ -291,7 +291,7 @@ func (w *world) askPeers(n *instance, peers []string) {
 func (w *world) secure(n *instance) time.Duration {
 	oldest := w.now
 	for _, p := range w.nodes {
-		if p != n {
+		if p != n && slices.Contains(n.listed, p.name) {
 			oldest = min(oldest, n.granted[p.id])
 		}
 	}

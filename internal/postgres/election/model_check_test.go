@@ -157,6 +157,9 @@ func (w *world) checkTake(f *flight) {
 	if from == to || to == (Holder{}) || w.record.Version == "" || from == (Holder{}) && w.mayTake(n, f) {
 		return
 	}
+	if len(w.record.Instances) > 0 && !slices.Contains(w.record.Instances, n.name) {
+		w.violated("3: %s takes the Lease of %s, which lists only %v", n.name, from.Name, w.record.Instances)
+	}
 	if n.config.Self.UID != f.uid || n.seenVersion != w.record.Version {
 		return // its process is gone, and nothing is known of what it saw
 	}

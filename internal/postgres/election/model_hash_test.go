@@ -90,6 +90,10 @@ func (e *encoder) lease(l Lease) {
 	for _, q := range l.Sync {
 		e.quorum(&q)
 	}
+	e.int(len(l.Instances))
+	for _, name := range l.Instances {
+		e.string(name)
+	}
 }
 
 func (e *encoder) write(w Write) { e.time(w.Sent); e.lease(w.Lease) }
@@ -197,8 +201,9 @@ func (e *encoder) instance(n *instance) {
 	for _, t := range []time.Duration{n.back, n.wakeAt, n.next, n.thawedAt, n.renewedAt, n.pg.done} {
 		e.time(t)
 	}
-	for _, t := range n.granted {
+	for i, t := range n.granted {
 		e.time(t)
+		e.bool(slices.Contains(n.listed, e.w.nodes[i].name))
 	}
 }
 

@@ -37,14 +37,23 @@ func outage(seed uint64, failsafe bool, begin func(s *schedule)) (fenced, promot
 
 func away(s *schedule) { s.w.apiDown = true }
 
-// An API server that is away for everybody, or takes no writes, stops no database, for as long as all the agents are there. (7)
+// An API server that is away for everybody, or takes no writes, stops no database, for as long as all the agents are there that were there before. (7)
 func TestModelAPIOutage(t *testing.T) {
 	for name, begin := range map[string]func(s *schedule){
 		"away": away, "takes no writes": func(s *schedule) { s.w.readOnly = true },
+		"away, and an instance down for long": func(s *schedule) {
+			s.w.die(s.w.nodes[2], 3*time.Minute, true)
+			s.pass(25 * second)
+			s.w.apiDown = true
+			s.pass(60 * second)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(40) {
 				fenced, promotions, rows, w := outage(seed, true, begin)
+				for end := w.now + 4*time.Minute; !w.settled() && w.now < end; {
+					(&schedule{w: w}).advance()
+				}
 				if len(w.broken) > 0 || fenced > 0 || promotions > 0 || rows == 0 || !w.settled() {
 					t.Fatalf("seed %d: %d fenced, %d promotions, %d rows acknowledged meanwhile, settled %v, %v",
 						seed, fenced, promotions, rows, w.settled(), w.broken)

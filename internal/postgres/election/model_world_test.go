@@ -64,6 +64,7 @@ type instance struct {
 	// What only the model knows.
 	renewedAt   time.Duration   // true time when the last write that was applied was sent
 	thawedAt    time.Duration   // true time when the whole machine went on
+	listed      []string        // who may take the Lease from it, by its last write that was applied
 	granted     []time.Duration // by peer: true time when the question was sent that it granted last
 	promisedTo  time.Duration   // own clock: until when a promise was given by any process of this pod
 	seenVersion string          // by this process

@@ -57,7 +57,7 @@ func (v *view) claimed() bool {
 func (v *view) record() (next Lease, urgent bool) {
 	l, have := v.lease, v.lease
 	l.Holder, l.Released, l.Remade, l.Preferred = v.Self, false, v.absent(), ""
-	l.Instances = v.Instances
+	l.Instances = v.listed()
 	l.SystemID = cmp.Or(v.server.SystemID, l.SystemID)
 	if l.Primary == "" && v.server.Role == Primary && v.server.Data == Usable {
 		l.Primary = v.Self.Name
@@ -72,6 +72,21 @@ func (v *view) record() (next Lease, urgent bool) {
 		l.SystemID != have.SystemID || l.differs(have)
 }
 
+// listed returns the instances that may take the Lease from this holder, which are those that it asks for a promise: all that it has heard of
+// within the last length of a Lease, by an answer or by a stream. One that is down for longer must not stop the primary when the API
+// server is away too. It is listed again, and may be elected again, after it was heard of. The last ones that are left stay listed: they
+// have most, and somebody has to be able to take over when this holder is lost. (3, 7)
+func (v *view) listed() []string {
+	silent := func(name string) bool {
+		heard := max(v.in.Peers[name].Sent, v.in.Followers[name].Seen, v.in.Holding.From)
+		return name != v.Self.Name && v.in.Now-heard > v.Lease
+	}
+	if out := slices.DeleteFunc(slices.Clone(v.Instances), silent); len(out) > 1 {
+		return out
+	}
+	return slices.DeleteFunc(slices.Clone(v.Instances), func(name string) bool { return !slices.Contains(v.lease.Instances, name) })
+}
+
 // describe puts into l what a primary that serves knows.
 func (v *view) describe(l *Lease) {
 	l.Primary, l.Whole = v.Self.Name, false
@@ -81,10 +96,9 @@ func (v *view) describe(l *Lease) {
 	l.Sync = v.publish()
 }
 
-// differs says whether the lists of l and m differ, or how they were written.
+// differs says whether the lists of l and m differ that others wait for, or how they were written. Instances can wait for the next renewal.
 func (l Lease) differs(m Lease) bool {
-	return l.Remade != m.Remade || !slices.Equal(l.Instances, m.Instances) || !slices.Equal(l.History, m.History) ||
-		!slices.EqualFunc(l.Sync, m.Sync, Quorum.Equal)
+	return l.Remade != m.Remade || !slices.Equal(l.History, m.History) || !slices.EqualFunc(l.Sync, m.Sync, Quorum.Equal)
 }
 
 // wanted returns the setting of synchronous replication that shall be in force: the standbys that stream and have

@@ -250,6 +250,19 @@ func TestFailsafe(t *testing.T) {
 			late(in)
 			in.Holding.AskedAt = now - 2*second
 		}, "AskPeers{[pg-1 pg-2]}", ""},
+		{"goes on without one of an instance that the Lease does not name", func(_ *Config, in *Input) {
+			late(in)
+			delete(in.Holding.Promises, "pg-2")
+			in.Lease.Lease.Instances = []string{"pg-0", "pg-1"}
+			in.Holding.Confirmed.Lease = in.Lease.Lease
+		}, "Wait{}", "serves"},
+		{"not while an unanswered write may name it again", func(_ *Config, in *Input) {
+			late(in)
+			delete(in.Holding.Promises, "pg-2")
+			in.Holding.Unsettled = []Write{{Sent: now - 8*second, Lease: in.Lease.Lease}}
+			in.Lease.Lease.Instances = []string{"pg-0", "pg-1"}
+			in.Holding.Confirmed.Lease = in.Lease.Lease
+		}, "Stop", ""},
 		{"asks also while only writes fail", func(_ *Config, in *Input) {
 			late(in)
 			in.Holding.AskedAt, in.Lease.ReadAt, in.Lease.FailedAt = now-2*second, now, now-second
