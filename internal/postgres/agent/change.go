@@ -28,13 +28,13 @@ const (
 
 // startStandby starts the server with standby.signal.
 func (a *Agent) startStandby(upstream string, at time.Duration) {
-	a.own.Role, a.own.Upstream, a.own.Sync = election.Standby, upstream, a.config.Blocked()
+	a.own.Role, a.own.Upstream, a.own.Sync = election.Standby, upstream, election.Blocked(a.config, a.input(at))
 	a.startServer("start as a standby", at, true, rendering{standby: true, upstream: upstream, sync: a.own.Sync, looked: true})
 }
 
 // startPrimary starts the server without standby.signal, under the eyes of the fence.
 func (a *Agent) startPrimary(at time.Duration) {
-	a.own.Role, a.own.Upstream, a.own.Sync = election.Primary, "", a.config.Blocked()
+	a.own.Role, a.own.Upstream, a.own.Sync = election.Primary, "", election.Blocked(a.config, a.input(at))
 	a.startServer("start as the primary", at, false, rendering{sync: a.own.Sync})
 }
 
@@ -250,13 +250,14 @@ func (a *Agent) sampledIn(process *server.Process, s sample) {
 	}
 }
 
-// setSync loads another setting of synchronous replication into a primary.
+// setSync loads another setting of synchronous replication.
 func (a *Agent) setSync(quorum *election.Quorum) {
 	process := a.process
 	if process == nil {
 		return
 	}
-	render, value := a.renderer(rendering{sync: quorum}), synchronousNames(quorum)
+	standby := a.own.Role == election.Standby
+	render, value := a.renderer(rendering{standby: standby, upstream: a.own.Upstream, sync: quorum, looked: standby}), synchronousNames(quorum)
 	a.unread = true
 	a.begin("set synchronous replication", func(ctx context.Context) func() {
 		ctx, cancel := context.WithTimeout(ctx, settleTime)

@@ -38,14 +38,16 @@ type objectStore struct {
 
 	mutex  sync.Mutex
 	object *databasev1alpha1.PostgreSQL
-	saved  []byte
+	// kept says that object is as the volume has it: the API server may have a newer one.
+	kept  bool
+	saved []byte
 }
 
-// Get returns the object, nil before it was ever seen. It must not be changed.
-func (s *objectStore) Get() *databasev1alpha1.PostgreSQL {
+// Get returns the object, nil before it was ever seen, and whether it is only known from the volume. It must not be changed.
+func (s *objectStore) Get() (object *databasev1alpha1.PostgreSQL, kept bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	return s.object
+	return s.object, s.kept
 }
 
 // Load reads what was kept on the volume; there may be nothing. What can't be read counts as nothing, so that a damaged file
@@ -69,7 +71,7 @@ func (s *objectStore) Load() error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if s.object == nil {
-		s.object, s.saved = object, content
+		s.object, s.kept, s.saved = object, true, content
 	}
 	return nil
 }
@@ -125,7 +127,7 @@ func (s *objectStore) saw(object *databasev1alpha1.PostgreSQL) {
 	}
 	s.mutex.Lock()
 	same := string(content) == string(s.saved)
-	s.object, s.saved = object, content
+	s.object, s.kept, s.saved = object, false, content
 	s.mutex.Unlock()
 	if same {
 		return

@@ -35,7 +35,7 @@ func TestKeptObject(t *testing.T) {
 		}
 		err := s.Load()
 		version := ""
-		if object := s.Get(); object != nil {
+		if object, _ := s.Get(); object != nil {
 			version = object.Spec.Version
 		}
 		if (err != nil) != c.fails || version != c.version {
@@ -46,9 +46,15 @@ func TestKeptObject(t *testing.T) {
 		}
 		object := newObject(func(o *databasev1alpha1.PostgreSQL) { o.Spec.Version = "16" })
 		s.saw(object)
+		if _, kept := s.Get(); kept {
+			t.Errorf("%s: what the API server gave counts as of unknown age", c.name)
+		}
 		again := &objectStore{name: "db", file: s.file}
-		if err := again.Load(); err != nil || again.Get() == nil || again.Get().Spec.Version != "16" {
-			t.Errorf("%s: what was seen since is not kept: %v", c.name, err)
+		if err := again.Load(); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if object, kept := again.Get(); object == nil || object.Spec.Version != "16" || !kept {
+			t.Errorf("%s: what was seen since is not kept: %v, %v", c.name, object, kept)
 		}
 	}
 }

@@ -148,11 +148,14 @@ func (a *Agent) input(at time.Duration) election.Input {
 
 // configure takes over a new version of the object. One that is not valid leaves the last good one in effect.
 func (a *Agent) configure() {
-	object := a.object.Get()
+	object, kept := a.object.Get()
 	if object == nil || object == a.spec {
 		return
 	}
 	c := configOf(&a.options, object)
+	if !kept {
+		c.Generation = object.Generation
+	}
 	if a.record != nil {
 		c.MayInitialize = a.record.Fresh
 	}

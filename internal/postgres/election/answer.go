@@ -62,9 +62,20 @@ func Promise(c Config, in Input, asker Holder, reads bool) Reply {
 
 // Blocked is the setting of synchronous replication under which nothing is acknowledged: what a server starts with, and
 // a standby runs with. nil where the cluster is asynchronous.
-func (c Config) Blocked() *Quorum {
-	if c.Synchronous == 0 {
+func Blocked(c Config, in Input) *Quorum { return newView(c, in).blocked() }
+
+func (v *view) blocked() *Quorum {
+	if v.Synchronous == 0 {
 		return nil
 	}
-	return &Quorum{Number: c.Synchronous}
+	return &Quorum{Number: v.Synchronous}
+}
+
+// block has a standby that runs load the setting of Blocked, where the mode was turned on or off since it started: before it can take the
+// Lease or be promoted. Else it would acknowledge by itself what nobody has, until it loads its first setting as a primary. (9)
+func block(v *view) *Decision {
+	if want := v.blocked(); v.server.standby() && (want == nil) != (v.server.Sync == nil) {
+		return do(SetSync{Quorum: want}, "synchronous replication was turned on or off: loads the setting of a standby")
+	}
+	return nil
 }

@@ -20,6 +20,9 @@ type Config struct {
 	MayInitialize bool
 	// Synchronous is how many standbys confirm each commit; 0 is asynchronous, also for what is called preferred.
 	Synchronous int
+	// Generation is that of the object which this Config was made of; 0 while the API server has not given that object to this process, so
+	// that it may be of any age.
+	Generation int64
 	// Failsafe allows the holder to outlast an outage of the API server, or of its writes, while every instance that could take over promises
 	// not to. Those are the ones that the holder had heard of within a length of the Lease before the outage; never fewer than one, where
 	// there are more than one.

@@ -19,7 +19,7 @@ func Decide(c Config, in Input) Decision {
 	v := newView(c, in)
 	for _, rule := range []func(*view) *Decision{
 		// Safety first, then what keeps the Lease, then what takes its time.
-		fence, harden, renew, ask, unfinished, end, hold, elect, follow,
+		fence, harden, renew, ask, unfinished, end, block, hold, elect, follow,
 	} {
 		if d := rule(v); d != nil {
 			d.Until, d.Label = v.until, v.label()
@@ -37,6 +37,11 @@ func newView(c Config, in Input) *view {
 	case !held && v.lease.Remade: // it may be from before what another holder wrote
 		l := v.lease
 		v.lease = Lease{Version: l.Version, Holder: l.Holder, Released: l.Released, Remade: true, SystemID: l.SystemID, Instances: l.Instances}
+	}
+	// Whose object is older than that of the record's writer goes by the settings that are published: those that are in force. An agent of a release
+	// before publishes no generation; then an object that the API server gave to this process is taken for as new.
+	if n := len(v.lease.Sync); n > 0 && (c.Generation == 0 || c.Generation < v.lease.Generation) {
+		v.Synchronous = v.lease.Sync[n-1].Number
 	}
 	if fence, kill, ok := Deadline(c, in); ok {
 		v.wake(fence)

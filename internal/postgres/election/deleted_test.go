@@ -98,8 +98,8 @@ func TestLostRecord(t *testing.T) {
 		{"not while the Lease tells who was the last one", func(_ *Config, in *Input) {
 			in.Lease.Lease.Primary, in.Lease.Lease.Remade = "pg-0", false
 		}, "Acquire", ""},
-		{"a standby that can't be elected waits for a person", func(_ *Config, in *Input) {
-			in.Server.Role, in.Server.Process = Standby, Up
+		{"a standby that can't be elected waits for a person", func(c *Config, in *Input) {
+			in.Server.Role, in.Server.Process, in.Server.Sync = Standby, Up, Blocked(*c, *in)
 		}, "Wait{}", "only 1 of"},
 		{"3: its own, late perhaps, is not given back in a hurry", func(c *Config, in *Input) {
 			in.Lease.Lease.Holder, in.Stop = c.Self, true

@@ -92,8 +92,8 @@ type Server struct {
 	Crashed, CrashedBefore time.Duration
 	// StoodStill is when it was last ordered to stop while [StandsStill] held; 0 for never.
 	StoodStill time.Duration
-	// Sync is the setting of synchronous replication that PostgreSQL has loaded; nil is none. Where
-	// Config.Synchronous is not 0 a server always starts, and a standby always runs, with [Config.Blocked].
+	// Sync is the setting of synchronous replication that PostgreSQL has loaded; nil is none. A server starts with [Blocked], and no standby is
+	// promoted with another one.
 	Sync *Quorum
 	// SyncAt is where the log ended when Sync was loaded, or later.
 	SyncAt uint64

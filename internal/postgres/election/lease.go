@@ -67,6 +67,8 @@ type Lease struct {
 	// Sync are the settings of synchronous replication that may be in force, or may have been while rows were
 	// acknowledged that are not yet covered by the last: a new primary satisfies each of them. None is asynchronous.
 	Sync []Quorum `json:"sync,omitempty"`
+	// Generation is the newest one of the object by which a holder wrote Sync; 0 if that is not known, as agents of releases before wrote none.
+	Generation int64 `json:"generation,omitempty"`
 	// Instances are those whose promise a holder needs that can't renew, and the only ones that may take the Lease
 	// from a holder that did not release it: those that it has heard of lately. Empty: nobody ever held it.
 	Instances []string `json:"instances,omitempty"`

@@ -22,6 +22,7 @@ func (w *world) agent(n *instance) {
 	c := n.clock(w.now)
 	n.exempt, n.looked = false, c
 	w.settle(n)
+	w.learn(n)
 	w.read(n)
 	w.poll(n)
 	var d Decision
@@ -124,11 +125,11 @@ func (w *world) doDatabase(n *instance, a Action) {
 	d.done = w.now + w.timing.Renew/8 + time.Duration(w.choose(int(w.timing.Renew)))
 	switch a := a.(type) {
 	case StartStandby:
-		d.Role, d.Upstream, d.Sync = Standby, a.Upstream, n.config.Blocked()
+		d.Role, d.Upstream, d.Sync = Standby, a.Upstream, Blocked(n.config, w.input(n))
 		d.enter(Starting, c)
 	case StartPrimary:
 		w.checkLead(n)
-		d.Sync = n.config.Blocked()
+		d.Sync = Blocked(n.config, w.input(n))
 		d.enter(Starting, c)
 	case Promote:
 		w.checkLead(n)

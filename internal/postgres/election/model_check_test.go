@@ -7,6 +7,7 @@ import (
 
 // check looks at a state.
 func (w *world) check() {
+	w.noteMode()
 	for i, n := range w.nodes {
 		if !n.runs() || n.exempt || !n.pg.mayWrite() {
 			continue
@@ -31,10 +32,10 @@ func (w *world) checkDeadline(n *instance) {
 
 // leads looks at a primary that is about to serve: in synchronous mode it has every row that was acknowledged.
 func (w *world) leads(n *instance) {
-	if w.sync == 0 || n.exempt { // what was frozen acknowledges nothing, see ack
+	if n.exempt { // what was frozen acknowledges nothing, see ack
 		return
 	}
-	for op, by := range w.acked {
+	for op, by := range w.protected {
 		if !n.has(op) {
 			w.violated("9: %s leads without row %d, acknowledged by %d", n.name, op, by)
 			return
@@ -49,13 +50,14 @@ func (n *instance) has(op int) bool {
 // ack looks at a row that is acknowledged.
 func (w *world) ack(n *instance, op int) {
 	w.acked[op] = n.id
+	w.checkMode(n, op)
 	w.say("%s acknowledges %d", n.name, op)
 	for _, m := range w.nodes {
 		if m == n || !m.accepts() || m.exempt {
 			continue
 		}
 		// A machine that was frozen may acknowledge for a moment, but not in synchronous mode.
-		if w.sync > 0 || !n.exempt {
+		if n.pg.Sync != nil || !n.exempt {
 			w.violated("9: %s acknowledges row %d while %s leads", n.name, op, m.name)
 		}
 	}
@@ -88,16 +90,33 @@ func (w *world) checkAcquire(n *instance, l Lease) {
 	w.checkRank(n, l)
 }
 
-// checkRank: where nothing is broken, the best one takes it. (A synchronous cluster may have to prefer the last primary.)
+// checkRank: who has received most takes it. Whoever takes it has left a step to each candidate that it knows to have more.
 func (w *world) checkRank(n *instance, l Lease) {
-	if l.Version != w.record.Version || w.now < w.calm+w.timing.Lease || w.record.Holder == n.config.Self || w.flaky || w.sync > 0 {
+	if l.Version != w.record.Version || w.record.Holder == n.config.Self {
 		return
 	}
+	w.takeovers++
 	for _, m := range w.nodes {
-		if m != n && w.couldLead(m) {
+		if m != n && w.couldLead(n, m) {
 			w.checkOrder(n, m)
 		}
 	}
+}
+
+// couldLead says that n has read a moment ago that m is a candidate with all that it has, and that m's time is not over.
+func (w *world) couldLead(n, m *instance) bool {
+	free := n.obs.Since
+	if !n.obs.Lease.Released {
+		free = max(free+w.timing.Lease, n.promised)
+	}
+	a, c := n.peers[m.name], n.clock(w.now)
+	if a.Sent < max(free, c-w.timing.Renew, second) || !a.State.Candidate || a.State.Position != m.pg.end() {
+		return false
+	}
+	if m.pg.end() != n.pg.end() {
+		w.ranked++
+	}
+	return c < min(a.Sent+a.State.FirstIn, free+w.timing.Lease+w.timing.Patience)+w.timing.Step*9/10
 }
 
 // checkOrder looks at n that takes the Lease where m could.
@@ -123,21 +142,6 @@ func (w *world) checkSwitchover(n *instance) {
 			w.violated("6: %s gives way to %s, which stood still, and nobody asks for that now", n.name, m.name)
 		}
 	}
-}
-
-// couldLead says that m can take the Lease now: it has observed it for long enough, and waits for nobody who has more; and its log
-// is one that the last primary is known to have left.
-func (w *world) couldLead(m *instance) bool {
-	age := m.clock(w.now) - m.seenSince - 2*w.timing.Step // it leaves one to those that are silent, and looks that rarely
-	if !w.record.Released {
-		age -= w.timing.Lease
-	}
-	if m.pg.end().Compare(w.record.End) < 0 {
-		age -= w.timing.Patience
-	}
-	at := m.pg.end().Timeline
-	known := at >= w.record.End.Timeline || slices.ContainsFunc(w.record.History, func(f Fork) bool { return f.Timeline == at })
-	return known && m.runs() && !m.stop && !m.agentFrozen && m.pg.standby() && m.seenVersion == w.record.Version && age > 0
 }
 
 // checkRelease looks at an agent that is about to give the Lease back.
@@ -260,6 +264,9 @@ func (w *world) settled() bool {
 			return false
 		}
 	}
-	return w.sync == 0 || primary.pg.Sync != nil && len(primary.pg.Sync.Names) == len(w.nodes)-1 &&
+	if w.sync == 0 {
+		return primary.pg.Sync == nil
+	}
+	return primary.pg.Sync != nil && primary.pg.Sync.Number == w.sync && len(primary.pg.Sync.Names) == len(w.nodes)-1 &&
 		len(w.record.Sync) == 1
 }

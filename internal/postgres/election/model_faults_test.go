@@ -14,18 +14,23 @@ type fault struct {
 
 // faults are all of them. What is cut stays so until it is healed, by the next fault or at the end.
 var faults = []fault{
-	{"cut from the API server", 3, func(w *world, n, _ *instance) bool { w.apiCut[n.id] = true; return true }},
+	{"cut from the API server", 3, func(w *world, n, _ *instance) bool {
+		cut := w.apiCut[n.id]
+		w.apiCut[n.id] = true
+		return !cut && !w.apiDown && n.running
+	}},
 	{"no API server", 2, func(w *world, _, _ *instance) bool { w.apiDown = !w.apiDown; return true }},
 	{"API server takes no writes", 2, func(w *world, _, _ *instance) bool { w.readOnly = !w.readOnly; return true }},
 	{"isolated", 3, func(w *world, n, _ *instance) bool {
+		changed := !w.apiCut[n.id]
 		w.apiCut[n.id] = true
 		for i := range w.nodes {
-			w.cutLink(n.id, i)
+			changed = w.cutLink(n.id, i) || changed
 		}
-		return true
+		return changed && n.running
 	}},
-	{"link cut", 2, func(w *world, n, m *instance) bool { w.cutLink(n.id, m.id); return n != m }},
-	{"network heals", 3, func(w *world, _, _ *instance) bool { w.heal(); return true }},
+	{"link cut", 2, func(w *world, n, m *instance) bool { return w.cutLink(n.id, m.id) && n.running && m.running }},
+	{"network heals", 3, func(w *world, _, _ *instance) bool { return w.heal() }},
 	{"answers get lost", 2, func(w *world, _, _ *instance) bool { w.flaky = !w.flaky; return true }},
 	{"agent hangs", 2, func(w *world, n, _ *instance) bool {
 		if !n.running || n.frozen() {
@@ -85,13 +90,14 @@ var faults = []fault{
 	{"Lease is deleted", 2, func(w *world, _, _ *instance) bool { return w.deleteLease() }},
 	{"Lease is made anew", 1, func(w *world, _, _ *instance) bool { return w.makeLease() }},
 	{"disk is full", 1, func(_ *world, n, _ *instance) bool { n.pg.FullDisk = !n.pg.FullDisk; return true }},
-	{"replication is slow", 2, func(_ *world, n, _ *instance) bool { n.pg.lag = !n.pg.lag; return true }},
+	{"replication is slow", 2, func(w *world, n, _ *instance) bool { n.pg.lag = !n.pg.lag; return len(w.nodes) > 1 }},
 	{"log is removed", 2, func(_ *world, n, _ *instance) bool {
 		if n.pg.Data != Usable || n.pg.Role != Primary || n.pg.Process == Down { // of a full volume, with slots that are given up
 			return false
 		}
+		changed := n.pg.Oldest < uint64(len(n.pg.wal))
 		n.pg.Oldest = uint64(len(n.pg.wal))
-		return true
+		return changed
 	}},
 	{"writes are rejected", 1, func(_ *world, n, _ *instance) bool { n.pg.rejects = !n.pg.rejects; return true }},
 	{"data are damaged", 1, func(w *world, n, _ *instance) bool {
@@ -107,12 +113,15 @@ var faults = []fault{
 		n.pg.wedged = n.pg.wedged || ok
 		return ok
 	}},
+	{"synchronous is turned on or off", 3, func(w *world, _, _ *instance) bool { return len(w.nodes) > 1 && w.turnSynchronous() }},
+	{"paused", 1, func(w *world, _, _ *instance) bool { w.change(func(o *object) { o.paused = !o.paused }); return true }},
 	{"switchover", 3, func(w *world, n, _ *instance) bool {
 		asked := w.choose(2) == 0
+		changed := n.config.SwitchoverTarget != n.name && len(w.nodes) > 1
 		for _, m := range w.nodes {
 			m.config.SwitchoverTarget, m.config.SwitchoverAsked = n.name, asked
 		}
-		return true
+		return changed
 	}},
 }
 
@@ -124,26 +133,36 @@ func (w *world) mayDamage(n *instance) bool {
 	return n.runs() && n.pg.standby() && !n.pg.Copied && !slices.ContainsFunc(w.nodes, func(m *instance) bool { return !sound(m) })
 }
 
-func (w *world) cutLink(a, b int) {
-	if a != b {
-		w.cut[a][b], w.cut[b][a] = true, true
+// cutLink says whether it changed anything.
+func (w *world) cutLink(a, b int) bool {
+	if a == b || w.cut[a][b] && w.cut[b][a] {
+		return false
 	}
+	w.cut[a][b], w.cut[b][a] = true, true
+	return true
 }
 
-func (w *world) heal() {
+// heal joins what was cut; it says whether anything was.
+func (w *world) heal() bool {
+	changed := w.apiDown || w.readOnly
 	w.apiDown, w.readOnly = false, false
 	for i := range w.nodes {
+		changed = changed || w.apiCut[i] || slices.Contains(w.cut[i], true)
 		w.apiCut[i] = false
 		for j := range w.nodes {
 			w.cut[i][j] = false
 		}
 	}
+	return changed
 }
 
 // healAll ends all faults.
 func (w *world) healAll() {
 	w.heal()
 	w.flaky = false
+	if w.object.paused {
+		w.change(func(o *object) { o.paused = false })
+	}
 	for _, n := range w.nodes {
 		n.pg.FullDisk, n.pg.lag, n.pg.rejects = false, false, false
 		n.wakeAt = min(n.wakeAt, w.now)
@@ -154,8 +173,8 @@ func (w *world) healAll() {
 	w.calm = w.now
 }
 
-// inject lets one fault happen.
-func (w *world) inject() {
+// inject lets one fault happen; false if it does nothing now.
+func (w *world) inject() bool {
 	total := 0
 	for _, f := range w.faults {
 		total += f.often
@@ -173,10 +192,12 @@ func (w *world) inject() {
 				}
 			}
 		}
-		if f.do(w, n, m) {
-			w.calm = w.now + 30*second
-			w.say("FAULT %s: %s", f.name, n.name)
+		if !f.do(w, n, m) {
+			return false
 		}
-		return
+		w.calm = w.now + 30*second
+		w.say("FAULT %s: %s", f.name, n.name)
+		return true
 	}
+	return false
 }

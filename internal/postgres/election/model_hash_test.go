@@ -80,6 +80,7 @@ func (e *encoder) lease(l Lease) {
 	e.version(l.Version)
 	e.holder(l.Holder)
 	e.bool(l.Released, l.Whole, l.Remade)
+	e.int(int(e.w.object.generation - l.Generation))
 	e.string(l.Preferred)
 	e.string(l.Primary)
 	e.int(int(l.Timeline))
@@ -160,8 +161,9 @@ func (e *encoder) op(op int) {
 		return
 	}
 	_, acked := e.w.acked[op]
+	_, protected := e.w.protected[op]
 	e.int(e.w.ops - op)
-	e.bool(acked)
+	e.bool(acked, protected)
 }
 
 func (e *encoder) peer(a Answer) {
@@ -198,7 +200,9 @@ func (e *encoder) instance(n *instance) {
 		e.time(n.answer.ends)
 		e.bool(n.answer.answers, n.answer.applied)
 	}
-	for _, t := range []time.Duration{n.back, n.wakeAt, n.next, n.thawedAt, n.renewedAt, n.pg.done} {
+	e.int(n.config.Synchronous)
+	e.int(int(e.w.object.generation - n.config.Generation))
+	for _, t := range []time.Duration{n.sees, n.back, n.wakeAt, n.next, n.thawedAt, n.renewedAt, n.pg.done} {
 		e.time(t)
 	}
 	for i, t := range n.granted {
@@ -211,7 +215,9 @@ func (e *encoder) instance(n *instance) {
 func (w *world) hash() uint64 {
 	e := &encoder{w: w, buf: make([]byte, 0, 4096), now: w.now, base: w.common()}
 	e.lease(w.record)
-	e.bool(w.apiDown, w.readOnly, w.anew)
+	e.bool(w.apiDown, w.readOnly, w.anew, w.inForce)
+	e.int(w.sync)
+	e.int(int(w.object.generation - w.since))
 	e.time(w.gone)
 	e.bool(w.apiCut...)
 	for _, c := range w.cut {

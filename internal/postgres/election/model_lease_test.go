@@ -22,6 +22,7 @@ func (w *world) makeLease() bool {
 	for _, n := range w.nodes {
 		n.config.MayInitialize = false
 	}
+	w.forget()
 	w.version++
 	w.record, w.gone, w.anew = Lease{Version: strconv.Itoa(w.version)}, 0, true
 	w.say("the operator makes the Lease anew")

@@ -16,12 +16,13 @@ var (
 
 // schedule is one random run: faults for a while, then peace.
 type schedule struct {
-	seed           uint64
-	nodes, sync    int
-	timing         Timing
-	states, faults int
-	settled        time.Duration
-	w              *world
+	seed        uint64
+	nodes, sync int
+	timing      Timing
+	states      int
+	faults      int // that did something
+	settled     time.Duration
+	w           *world
 }
 
 func run(seed uint64, verbose bool, only ...string) *schedule {
@@ -90,8 +91,9 @@ func (s *schedule) start() {
 
 func (s *schedule) trouble(faults int) {
 	for range faults {
-		s.w.inject()
-		s.faults++
+		if s.w.inject() {
+			s.faults++
+		}
 		end := s.w.now + time.Duration(s.w.choose([]int{300, 3000, 12_000}[s.w.choose(3)]))*time.Millisecond
 		for s.w.now < end && len(s.w.broken) == 0 {
 			s.advance()
@@ -156,7 +158,7 @@ func TestModelRandom(t *testing.T) {
 		}
 		return
 	}
-	states, promotions, acked, faults := 0, 0, 0, 0
+	var sum shown
 	var times []time.Duration
 	for i := range *schedules {
 		s := run(uint64(i+1), false)
@@ -164,14 +166,45 @@ func TestModelRandom(t *testing.T) {
 			t.Fatalf("seed %d (%d instances, synchronous %d): %s\nrun it with -run ^TestModelRandom$ -seed=%d -v",
 				s.seed, s.nodes, s.sync, strings.Join(s.w.broken, "\n"), s.seed)
 		}
-		states += s.states
-		promotions += s.w.promos
-		acked += len(s.w.acked)
-		faults += s.faults
-		times = append(times, s.settled)
+		sum.add(s)
+		if s.settled > 0 {
+			times = append(times, s.settled)
+		}
 	}
 	slices.Sort(times)
-	t.Logf("%d schedules, %d states, %d faults, %d promotions, %d rows acknowledged; time to heal p50 %s, p99 %s, max %s",
-		*schedules, states, faults, promotions, acked, times[len(times)/2].Round(time.Millisecond),
-		times[len(times)*99/100].Round(time.Millisecond), times[len(times)-1].Round(time.Millisecond))
+	t.Logf("%d schedules, %+v; time to heal p50 %s, p99 %s, max %s", *schedules, sum,
+		times[len(times)/2].Round(time.Millisecond), times[len(times)*99/100].Round(time.Millisecond), times[len(times)-1].Round(time.Millisecond))
+	sum.check(t, *schedules)
+}
+
+// shown is what schedules have shown: what was done to the clusters, and how often what is checked happened.
+type shown struct{ states, faults, promotions, takeovers, ranked, acked, protected, healed int }
+
+func (c *shown) add(s *schedule) {
+	c.states += s.states
+	c.faults += s.faults
+	c.promotions += s.w.promos
+	c.takeovers += s.w.takeovers
+	c.ranked += s.w.ranked
+	c.acked += len(s.w.acked)
+	c.protected += len(s.w.protected)
+	if s.settled > 0 {
+		c.healed++
+	}
+}
+
+// check fails where the schedules show too little: a model in which nothing happens finds nothing.
+func (c *shown) check(t *testing.T, schedules int) {
+	for _, floor := range []struct {
+		what      string
+		have, per int // of so many in 100 schedules
+	}{
+		{"faults that did something", c.faults, 500}, {"promotions", c.promotions, 50}, {"Leases taken from another instance", c.takeovers, 100},
+		{"takers compared with a candidate that had another log", c.ranked, 10}, {"rows acknowledged", c.acked, 500},
+		{"rows acknowledged by standbys too", c.protected, 150}, {"schedules healed", c.healed, 97},
+	} {
+		if floor.have*100 < floor.per*schedules {
+			t.Errorf("this shows nothing: %d %s in %d schedules, want at least %d", floor.have, floor.what, schedules, floor.per*schedules/100)
+		}
+	}
 }

@@ -39,7 +39,8 @@ type instance struct {
 	id     int
 	name   string
 	config Config
-	rate   int64 // of the node's clock, in thousandths
+	rate   int64         // of the node's clock, in thousandths
+	sees   time.Duration // when it sees what the object became
 	pg     database
 
 	running     bool          // the container runs
@@ -109,21 +110,33 @@ type world struct {
 	calm     time.Duration // when the last fault ended or began
 	ops      int
 	acked    map[int]int // op to the instance that acknowledged it
-	faults   []fault     // that may happen
-	lostVol  bool        // a volume was lost that liveness may depend on
-	used     map[uint32]int
-	anew     bool          // the Lease was made again by the operator, and nobody has held it since
-	gone     time.Duration // since when there is no Lease; 0 if there is one
-	broken   []string
-	log      []string
-	verbose  bool
-	promos   int
+	// object is what people ask for; since is the generation that turned synchronous on, 0 while it is off; inForce that commits wait since.
+	// protected are the rows that were acknowledged by standbys too.
+	object    object
+	since     int64
+	inForce   bool
+	protected map[int]int
+	faults    []fault // that may happen
+	lostVol   bool    // a volume was lost that liveness may depend on
+	used      map[uint32]int
+	anew      bool          // the Lease was made again by the operator, and nobody has held it since
+	gone      time.Duration // since when there is no Lease; 0 if there is one
+	broken    []string
+	log       []string
+	verbose   bool
+	promos    int
+	// takeovers are those of another instance's Lease, ranked the pairs of such a taker and a candidate with another log.
+	takeovers, ranked int
 }
 
 func newWorld(rng *rand.Rand, n, sync int, timing Timing) *world {
 	w := &world{
-		rng: rng, timing: timing, sync: sync, now: second, faults: faults, acked: map[int]int{}, used: map[uint32]int{},
+		rng: rng, timing: timing, sync: sync, now: second, faults: faults, acked: map[int]int{}, protected: map[int]int{}, used: map[uint32]int{},
 		apiCut: make([]bool, n), cut: make([][]bool, n), version: 1, record: Lease{Version: "1"},
+	}
+	w.object = object{generation: 1, sync: sync}
+	if sync > 0 {
+		w.since = 1
 	}
 	var names []string
 	for i := range n {
@@ -135,7 +148,7 @@ func newWorld(rng *rand.Rand, n, sync int, timing Timing) *world {
 			id: i, name: names[i], rate: 1000, granted: make([]time.Duration, n),
 			config: Config{
 				Self: Holder{Name: names[i], UID: fmt.Sprintf("%d-0", i)}, Instances: names, MayInitialize: true,
-				Synchronous: sync, Failsafe: true, AutoReclone: true, RecloneAsked: n == 2, Timing: timing,
+				Synchronous: sync, Generation: 1, Failsafe: true, AutoReclone: true, RecloneAsked: n == 2, Timing: timing,
 			},
 		})
 		if rng != nil {
@@ -185,6 +198,7 @@ func (w *world) boot(n *instance) {
 	n.running, n.back, n.stop, n.exempt = true, 0, false, false
 	n.obs, n.hold, n.promised, n.answer, n.readable = Observation{}, Holding{}, 0, nil, 0
 	n.peers = map[string]Answer{}
+	n.config.Generation, n.sees = 0, max(n.sees, w.now+time.Duration(w.choose(2)*w.choose(3000))*time.Millisecond) // the object as it was kept
 	n.seenVersion, n.seenFailed = "", false
 	if n.replaced {
 		n.replaced = false

@@ -32,7 +32,7 @@ func (v *view) ownTimeline(used uint32) uint32 {
 func (v *view) claim() Lease {
 	l := v.lease
 	l.Holder, l.Released, l.Remade, l.Preferred, l.Whole = v.Self, false, false, "", false
-	l.Instances = v.Instances
+	l.Instances, l.Generation = v.Instances, max(l.Generation, v.Generation)
 	if v.forgotten() && v.Synchronous > 0 {
 		l.Sync = v.quorums()
 	}
@@ -57,7 +57,7 @@ func (v *view) claimed() bool {
 func (v *view) record() (next Lease, urgent bool) {
 	l, have := v.lease, v.lease
 	l.Holder, l.Released, l.Remade, l.Preferred = v.Self, false, v.absent(), ""
-	l.Instances = v.listed()
+	l.Instances, l.Generation = v.listed(), max(l.Generation, v.Generation)
 	l.SystemID = cmp.Or(v.server.SystemID, l.SystemID)
 	if l.Primary == "" && v.server.Role == Primary && v.server.Data == Usable {
 		l.Primary = v.Self.Name

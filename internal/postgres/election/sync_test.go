@@ -1,7 +1,10 @@
 package election
 
 import (
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -14,7 +17,7 @@ func voting() (Config, Input) {
 	c.Synchronous = 1
 	in.Lease.Since = now - 15*second
 	in.Lease.Lease.Sync = []Quorum{quorum("pg-0", "pg-2")}
-	in.Server.Sync = c.Blocked()
+	in.Server.Sync = Blocked(c, in)
 	return c, in
 }
 
@@ -83,7 +86,85 @@ func TestQuorum(t *testing.T) {
 			in.Peers = nil
 		}, "Wait{}", "only 1 of"},
 		{"but two of three instances have everything", func(_ *Config, in *Input) { in.Lease.Lease = Lease{Version: "7"} }, "Acquire", ""},
-		{"asynchronous by now", func(c *Config, in *Input) { c.Synchronous, in.Peers = 0, nil }, "Acquire", ""},
+		{"asynchronous by now", func(c *Config, in *Input) { c.Synchronous, in.Peers, in.Server.Sync = 0, nil, nil }, "Acquire", ""},
+	})
+}
+
+// 9. An agent of which the object is older than that of the record's writer goes by the settings that are published.
+func TestQuorum_olderObject(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		own, last int64 // generations of the agent's object and of the record
+		want      string
+	}{
+		{"as new", 5, 5, "Acquire"},
+		{"newer: turned off", 6, 5, "Acquire"},
+		{"older: turned on", 4, 5, "only 1 of"},
+		{"kept on the volume, of unknown age", 0, 5, "only 1 of"},
+		{"kept on the volume, and the holder's agent published no generation", 0, 0, "only 1 of"},
+		{"of the API server, and the holder's agent published no generation", 4, 0, "Acquire"},
+	} {
+		c, in := voting()
+		c.Synchronous, c.Generation, in.Lease.Lease.Generation = 0, tc.own, tc.last
+		in.Server.Sync = Blocked(c, in)
+		in.Peers = nil // pg-2, which may have confirmed what is not here, is silent
+		in.Lease.Since = now - time.Hour
+		d := Decide(c, in)
+		if got := fmt.Sprintf("%T %s", d.Action, d.Reason); !strings.Contains(got, tc.want) {
+			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
+		}
+	}
+	c, in := voting()
+	c.Synchronous, c.Generation = 0, 4
+	in.Lease.Lease.Generation, in.Lease.Lease.Sync = 5, []Quorum{{Number: 2, Names: []string{"pg-0", "pg-2"}}}
+	if got := Blocked(c, in); got == nil || got.Number != 2 {
+		t.Errorf("starts with %v", got)
+	}
+	if l := newView(c, in).claim(); l.Generation != 5 || len(l.Sync) != 1 {
+		t.Errorf("claims %+v", l)
+	}
+	c, in = synchronous()
+	c.Synchronous, c.Generation, in.Lease.Lease.Generation = 0, 4, 5
+	if next, _ := newView(c, in).record(); next.Generation != 5 || len(next.Sync) != 1 {
+		t.Errorf("a primary with an older object publishes %+v", next)
+	}
+	if q, ok := newView(c, in).nextSync(); ok {
+		t.Errorf("a primary with an older object loads %v", q)
+	}
+	c.Generation = 6
+	if next, urgent := newView(c, in).record(); next.Generation != 6 || len(next.Sync) != 0 || !urgent {
+		t.Errorf("turned off: publishes %+v, urgent %v", next, urgent)
+	}
+}
+
+// 9. A standby that runs while the mode is turned on acknowledges nothing from the moment on that it is promoted.
+func TestBlock(t *testing.T) {
+	on := func(c *Config, in *Input) { c.Synchronous, in.Server.Sync = 1, nil }
+	test(t, following, []decision{
+		{"a standby without the setting loads it", on, "SetSync", "turned on"},
+		{"one that has it does not", func(c *Config, in *Input) { on(c, in); in.Server.Sync = Blocked(*c, *in) }, "Wait{}", "follows"},
+		{"one of an asynchronous cluster has none", nil, "Wait{}", "follows"},
+		{"turned off: it goes", func(_ *Config, in *Input) { in.Server.Sync = &Quorum{Number: 1} }, "SetSync{<nil>}", ""},
+	})
+	test(t, electing, []decision{
+		{"before it takes the Lease", func(c *Config, in *Input) {
+			on(c, in)
+			in.Lease.Since = now - time.Hour
+		}, "SetSync", ""},
+		{"before it is promoted", func(c *Config, in *Input) {
+			on(c, in)
+			ours(in)
+			in.Lease.Lease.Timeline = 4
+			in.Holding.Confirmed, in.Holding.From = Write{Sent: now - second, Lease: in.Lease.Lease}, now-second
+			in.Holding.TriedAt = now - second
+		}, "SetSync", ""},
+		{"also where only the record knows of the mode", func(c *Config, in *Input) {
+			ours(in)
+			c.Generation, in.Lease.Lease.Generation = 4, 5
+			in.Lease.Lease.Timeline, in.Lease.Lease.Sync = 4, []Quorum{quorum("pg-0", "pg-2")}
+			in.Holding.Confirmed, in.Holding.From = Write{Sent: now - second, Lease: in.Lease.Lease}, now-second
+			in.Holding.TriedAt = now - second
+		}, "SetSync", ""},
 	})
 }
 
@@ -143,7 +224,7 @@ func TestPublishing(t *testing.T) {
 			in.Lease.Lease.Sync, in.Server.Sync = both[1:], &both[1]
 		}, []Quorum{both[1], both[0]}, nil},
 		{"a primary that has just started acknowledges nothing", func(c *Config, in *Input) {
-			in.Followers, in.Server.Sync, in.Lease.Lease.Sync = nil, c.Blocked(), nil
+			in.Followers, in.Server.Sync, in.Lease.Lease.Sync = nil, Blocked(*c, *in), nil
 		}, []Quorum{{Number: 1}}, nil},
 		{"asynchronous", func(c *Config, _ *Input) { c.Synchronous = 0 }, nil, new(Quorum)},
 	} {

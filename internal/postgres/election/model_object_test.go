@@ -1,0 +1,78 @@
+package election
+
+import "time"
+
+// object is the PostgreSQL object in the API server, of which each agent has the version that it saw last.
+type object struct {
+	generation int64
+	sync       int
+	paused     bool
+}
+
+// change has somebody change the object. Each agent learns of it in its own time: some only when their watch has been made anew.
+func (w *world) change(what func(o *object)) {
+	before := w.object.sync
+	what(&w.object)
+	w.object.generation++
+	w.sync = w.object.sync
+	switch {
+	case w.sync == 0: // what was promised is not any more
+		w.since, w.inForce, w.protected = 0, false, map[int]int{}
+	case before == 0:
+		w.since = w.object.generation
+	}
+	for _, n := range w.nodes {
+		n.sees = w.now + time.Duration(w.choose(2))*time.Duration(w.choose(20_000))*time.Millisecond
+	}
+}
+
+// learn has n's agent see the object as it is, if it can.
+func (w *world) learn(n *instance) {
+	if n.config.Generation == w.object.generation || w.now < n.sees || !w.reaches(n) {
+		return
+	}
+	n.config.Generation, n.config.Synchronous, n.config.Paused = w.object.generation, w.object.sync, w.object.paused
+	w.say("%s sees %+v", n.name, w.object)
+}
+
+// turnSynchronous is what a person does: it is off, or on with the number of standbys that such a cluster can have.
+func (w *world) turnSynchronous() bool {
+	w.change(func(o *object) {
+		if o.sync > 0 {
+			o.sync = 0
+			return
+		}
+		o.sync = 1 + w.choose(len(w.nodes)/2)
+	})
+	return true
+}
+
+// published says that the Lease tells of the mode that the object asks for: from then on the object's status may say so too. A mode that was on from
+// the beginning always was.
+func (w *world) published() bool {
+	return w.since == 1 || w.since > 0 && w.record.Generation >= w.since && len(w.record.Sync) > 0
+}
+
+// noteMode notes that commits wait for standbys from now on, as the primary says.
+func (w *world) noteMode() {
+	if n := w.leader(); n != nil && n.pg.Sync != nil && w.published() {
+		w.inForce = true
+	}
+}
+
+// checkMode looks at a row that is acknowledged: what waited for standbys must never be lost, and nothing may do without.
+func (w *world) checkMode(n *instance, op int) {
+	if n.pg.Sync != nil && w.published() {
+		w.protected[op] = n.id
+	}
+	if n.pg.Sync == nil && w.inForce && !n.exempt {
+		w.violated("9: %s acknowledges row %d alone, after synchronous replication was turned on", n.name, op)
+	}
+}
+
+// forget is a record that is lost: nobody knows any more that the mode was turned on after an agent's older object.
+func (w *world) forget() {
+	if w.since > 1 {
+		w.inForce, w.protected = false, map[int]int{}
+	}
+}
