@@ -66,15 +66,11 @@ func (r *reconciler) secretOf(ctx context.Context, cfg *configv1.AppConfig, cm *
 // conflict finds who else uses the name of what cfg publishes: an AppConfig that goes first, or an object of somebody else's.
 func (r *reconciler) conflict(ctx context.Context, cfg *configv1.AppConfig) (*verdict, error) {
 	name := targetName(cfg)
-	rivals := &configv1.AppConfigList{}
-	if err := r.client.List(ctx, rivals, client.InNamespace(cfg.Namespace), client.MatchingFields{indexTarget: name}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list AppConfigs: %w", err)
+	first, holder, err := r.publisher(ctx, cfg.Namespace, name)
+	if err != nil {
+		return nil, err
 	}
-	holder := &corev1.ConfigMap{}
-	if err := r.client.Get(ctx, client.ObjectKey{Namespace: cfg.Namespace, Name: name}, holder); client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("get ConfigMap: %w", err)
-	}
-	if first := firstOf(rivals.Items, holder); first != nil && first.UID != cfg.UID {
+	if first != nil && first.UID != cfg.UID {
 		return new(inTheWay(name, first)), nil
 	}
 	for _, kind := range r.names(cfg, holder) {
@@ -83,6 +79,20 @@ func (r *reconciler) conflict(ctx context.Context, cfg *configv1.AppConfig) (*ve
 		}
 	}
 	return nil, nil //nolint:nilnil // none is an answer
+}
+
+// publisher returns the AppConfig that publishes under a name, nil if none does, and the ConfigMap of that name, empty if there is
+// none.
+func (r *reconciler) publisher(ctx context.Context, namespace, name string) (*configv1.AppConfig, *corev1.ConfigMap, error) {
+	rivals := &configv1.AppConfigList{}
+	if err := r.client.List(ctx, rivals, client.InNamespace(namespace), client.MatchingFields{indexTarget: name}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, nil, fmt.Errorf("list AppConfigs: %w", err)
+	}
+	holder := &corev1.ConfigMap{}
+	if err := r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, holder); client.IgnoreNotFound(err) != nil {
+		return nil, nil, fmt.Errorf("get ConfigMap: %w", err)
+	}
+	return firstOf(rivals.Items, holder), holder, nil
 }
 
 // names are the kinds of objects of the target's name that cfg may write, besides the ConfigMap holder if it has that already.
@@ -162,11 +172,14 @@ func firstOf(rivals []configv1.AppConfig, there *corev1.ConfigMap) *configv1.App
 		}
 	}
 	first := slices.MinFunc(rivals, func(a, b configv1.AppConfig) int {
-		return cmp.Or(
-			-cmp.Compare(min(a.Status.Revision, 1), min(b.Status.Revision, 1)),
-			a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(-cmp.Compare(min(a.Status.Revision, 1), min(b.Status.Revision, 1)), older(&a, &b))
 	})
 	return &first
+}
+
+// older compares the ages of two AppConfigs of a namespace; the older one is less.
+func older(a, b *configv1.AppConfig) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
 // remember notes which objects p writes.

@@ -78,6 +78,8 @@ type reconciler struct {
 	memo    *memo
 	// wrote has, by AppConfig, the objects of the last plan: nothing is decided before the cache shows them.
 	wrote sync.Map
+	// throttle holds back an AppConfig whose contents keep changing.
+	throttle throttle
 }
 
 // Setup registers the controller with the manager.
@@ -160,7 +162,12 @@ func (r *reconciler) publish(ctx context.Context, cfg *configv1.AppConfig) (reco
 	if adopted, err := r.adopt(ctx, cfg, policy, p, found); err != nil || !adopted {
 		return reconcile.Result{}, err
 	}
-	seen := observed{policyErr: policyErr, applyErr: r.apply(ctx, cfg, p, found)}
+	key, now := client.ObjectKeyFromObject(cfg), r.clock.Now()
+	if p.changes && !r.throttle.admit(key, now) {
+		setThrottled(cfg, out)
+		return reconcile.Result{RequeueAfter: publishEvery}, nil
+	}
+	seen := observed{policyErr: policyErr, throttled: r.throttle.holds(key, now), applyErr: r.apply(ctx, cfg, p, found)}
 	switch {
 	case apply.Transient(seen.applyErr):
 		return reconcile.Result{}, seen.applyErr
@@ -220,6 +227,9 @@ func (r *reconciler) outcome(ctx context.Context, cfg *configv1.AppConfig, p pla
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	if seen.throttled {
+		wait = pass.Sooner(wait, publishEvery)
+	}
 	return reconcile.Result{RequeueAfter: pass.Sooner(pass.Sooner(wait, seen.report.Wake), r.sources.resync(cfg))}, nil
 }
 
@@ -232,6 +242,7 @@ func (r *reconciler) gone(ctx context.Context, key types.NamespacedName) (done b
 	}
 	if done {
 		r.wrote.Delete(key)
+		r.throttle.forget(key)
 	}
 	return done, nil
 }

@@ -39,6 +39,13 @@ func (r *reconciler) render(ctx context.Context, cfg *configv1.AppConfig, found 
 	case len(sources) == 0:
 		return r.hashed(ctx, cfg, renderAll(cfg, nil), found)
 	}
+	circle, err := circleOf(cfg, func(name string) (*configv1.AppConfig, error) {
+		publisher, _, err := r.publisher(ctx, cfg.Namespace, name)
+		return publisher, err
+	})
+	if err != nil || circle != nil {
+		return circular(circle), err
+	}
 	if s := missing(sources); s != nil {
 		return waiting(cfg, *s), nil
 	}

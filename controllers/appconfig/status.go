@@ -28,6 +28,8 @@ type observed struct {
 	report rollout.Report
 	// applyErr is why something could not be published.
 	applyErr error
+	// throttled is true while the AppConfig has published too often.
+	throttled bool
 	// policyErr is why spec.rollout can't be carried out.
 	policyErr error
 }
@@ -51,7 +53,7 @@ func setStatus(cfg *configv1.AppConfig, out rendered, p plan, found existing, se
 	}
 	judge(cfg, out, p, found, seen)
 	put(cfg, configv1.AppConfigRendered, renderedVerdict(out))
-	put(cfg, configv1.AppConfigPublished, publication(p, seen))
+	put(cfg, configv1.AppConfigPublished, publication(cfg, p, seen))
 	put(cfg, configv1.AppConfigRolledOut, rolledOut(cfg, p, seen))
 	conditions.Summarize(&st.Conditions, cfg.Generation, summarized...)
 	st.Phase = phase(st.Conditions)
@@ -107,9 +109,12 @@ func renderedVerdict(out rendered) verdict {
 	return yes(configv1.ReasonRendered, fmt.Sprintf("%d keys", len(out.data)+len(out.secret)))
 }
 
-func publication(p plan, seen observed) verdict {
+func publication(cfg *configv1.AppConfig, p plan, seen observed) verdict {
 	if seen.applyErr != nil {
 		return no(apply.Reason(seen.applyErr), seen.applyErr.Error())
+	}
+	if seen.throttled {
+		return throttled(cfg)
 	}
 	return p.choice.published
 }
@@ -171,6 +176,15 @@ func setTerminating(cfg *configv1.AppConfig) {
 	cfg.Status.ObservedGeneration = cfg.Generation
 	cfg.Status.Phase = configv1.PhaseTerminating
 	put(cfg, fettlev1.Ready, no(fettlev1.ReasonTerminating, "being deleted"))
+}
+
+// setThrottled says that what was rendered is not published yet, since the contents change too often.
+func setThrottled(cfg *configv1.AppConfig, out rendered) {
+	cfg.Status.ObservedGeneration = cfg.Generation
+	put(cfg, configv1.AppConfigRendered, renderedVerdict(out))
+	put(cfg, configv1.AppConfigPublished, throttled(cfg))
+	conditions.Summarize(&cfg.Status.Conditions, cfg.Generation, summarized...)
+	cfg.Status.Phase = phase(cfg.Status.Conditions)
 }
 
 // setConflict says that nothing is published, since the name belongs to somebody else.

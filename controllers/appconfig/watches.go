@@ -40,7 +40,7 @@ func (r *reconciler) watches(mgr ctrl.Manager, opts Options) *builder.Builder {
 		Named(controllerName).
 		For(&configv1.AppConfig{}).
 		Owns(&corev1.ConfigMap{}).
-		Watches(&configv1.AppConfig{}, handler.EnqueueRequestsFromMapFunc(r.rivals), gone).
+		Watches(&configv1.AppConfig{}, handler.EnqueueRequestsFromMapFunc(r.affected), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.using(kindConfigMap))).
 		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.named), gone)
 	if opts.WatchSecrets {
@@ -105,23 +105,43 @@ func (r *reconciler) named(ctx context.Context, obj client.Object) []reconcile.R
 	return requests(r.keys(ctx, client.InNamespace(obj.GetNamespace()), client.MatchingFields{indexTarget: obj.GetName()}))
 }
 
-// rivals returns the AppConfigs that want the name that another one had.
-func (r *reconciler) rivals(ctx context.Context, obj client.Object) []reconcile.Request {
-	return requests(r.keys(ctx, client.InNamespace(obj.GetNamespace()), client.MatchingFields{indexTarget: targetName(obj.(*configv1.AppConfig))}))
+// affected returns the AppConfigs that want the name that another one has, and those that take values from it, also through others:
+// a circle may have closed or opened.
+func (r *reconciler) affected(ctx context.Context, obj client.Object) []reconcile.Request {
+	namespace := client.InNamespace(obj.GetNamespace())
+	names := []string{targetName(obj.(*configv1.AppConfig))}
+	keys := r.keys(ctx, namespace, client.MatchingFields{indexTarget: names[0]})
+	for seen := map[string]bool{}; len(names) > 0; names = names[1:] {
+		for _, kind := range []string{kindConfigMap, kindSecret} {
+			takers := r.list(ctx, namespace, client.MatchingFields{indexValues: kind + "/" + names[0]})
+			for i := range takers {
+				if cfg := &takers[i]; !seen[cfg.Name] {
+					seen[cfg.Name] = true
+					keys, names = append(keys, client.ObjectKeyFromObject(cfg)), append(names, targetName(cfg))
+				}
+			}
+		}
+	}
+	return requests(keys)
 }
 
-// keys names the AppConfigs that match. It reads the cache, which fails only while it is stopped.
+// keys names the AppConfigs that match.
 func (r *reconciler) keys(ctx context.Context, opts ...client.ListOption) []client.ObjectKey {
+	found := r.list(ctx, opts...)
+	keys := make([]client.ObjectKey, 0, len(found))
+	for i := range found {
+		keys = append(keys, client.ObjectKeyFromObject(&found[i]))
+	}
+	return keys
+}
+
+// list returns the AppConfigs that match, shared with the cache. It reads the cache, which fails only while it is stopped.
+func (r *reconciler) list(ctx context.Context, opts ...client.ListOption) []configv1.AppConfig {
 	list := &configv1.AppConfigList{}
 	if err := r.client.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
 		log.FromContext(ctx).Error(err, "list AppConfigs that an event concerns")
-		return nil
 	}
-	keys := make([]client.ObjectKey, 0, len(list.Items))
-	for i := range list.Items {
-		keys = append(keys, client.ObjectKeyFromObject(&list.Items[i]))
-	}
-	return keys
+	return list.Items
 }
 
 func requests(keys []client.ObjectKey) []reconcile.Request {

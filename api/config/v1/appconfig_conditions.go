@@ -48,6 +48,8 @@ const (
 	ReasonRendered = "Rendered"
 	// ReasonValuesMissing: a ConfigMap or Secret of spec.valuesFrom does not exist yet; it is waited for.
 	ReasonValuesMissing = "ValuesMissing"
+	// ReasonCircularValues: the values come from what the AppConfig publishes itself, directly or through other AppConfigs.
+	ReasonCircularValues = "CircularValues"
 	// ReasonTemplateError: a template could not be rendered; the message names its key.
 	ReasonTemplateError = "TemplateError"
 	// ReasonSchemaViolation: what was rendered does not satisfy spec.schema.
@@ -59,6 +61,8 @@ const (
 
 	// ReasonPublished: what is rendered is what is published.
 	ReasonPublished = "Published"
+	// ReasonThrottled: the contents change so often that publications are held back.
+	ReasonThrottled = "Throttled"
 	// ReasonPreview: spec.preview is true, so that nothing is published.
 	ReasonPreview = "Preview"
 	// ReasonRolledBack: an earlier revision is published, because spec.rollback asks for it or a rollout failed.

@@ -61,6 +61,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.rollback) || !has(self.target) || !has(self.target.historyLimit) || self.target.historyLimit > 0",message="rollback: there is nothing to go back to while target.historyLimit is 0; raise it"
 // +kubebuilder:validation:XValidation:rule="!has(self.rollout) || !has(self.rollout.autoRollback) || !self.rollout.autoRollback || !has(self.target) || !has(self.target.historyLimit) || self.target.historyLimit > 0",message="rollout.autoRollback: there is nothing to go back to while target.historyLimit is 0; raise it"
 // +kubebuilder:validation:XValidation:rule="has(self.target) && has(self.target.name) == (has(oldSelf.target) && has(oldSelf.target.name)) && (!has(self.target.name) || self.target.name == oldSelf.target.name) && (has(self.target.name) || self.application == oldSelf.application)",message="target.name, application: the name of what is published can't be changed, since workloads refer to it; make a new AppConfig"
+// +kubebuilder:validation:XValidation:rule="!has(self.valuesFrom) || self.valuesFrom.all(v, (has(v.configMapRef) ? v.configMapRef.name : has(v.secretRef) ? v.secretRef.name : '') != (has(self.target) && has(self.target.name) ? self.target.name : self.application + '-config'))",message="valuesFrom: an AppConfig can't take values from what it publishes itself (target.name, by default <application>-config), since each publication would change them"
 type AppConfigSpec struct {
 	// application whose configuration this is, for example "shop".
 	// +required
@@ -90,7 +91,8 @@ type AppConfigSpec struct {
 	Values map[string]string `json:"values,omitempty"`
 
 	// valuesFrom takes further variables from the keys of ConfigMaps and Secrets; where two have the same name, the later one wins.
-	// What a template takes from a Secret is published in a Secret, and never in a ConfigMap.
+	// What a template takes from a Secret is published in a Secret, and never in a ConfigMap. They can be what other AppConfigs
+	// publish, but not in a circle.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=20

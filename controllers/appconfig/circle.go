@@ -1,0 +1,51 @@
+package appconfig
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+)
+
+// circleOf returns the AppConfigs through which cfg takes values from what cfg itself publishes, from cfg to cfg; nil where it does
+// not. publisher returns the AppConfig that publishes under a name, nil if none does.
+//
+// Of each circle only the newest AppConfig is refused, since no newer ones are followed: what published before goes on.
+func circleOf(cfg *configv1.AppConfig, publisher func(name string) (*configv1.AppConfig, error)) ([]string, error) {
+	ways := [][]*configv1.AppConfig{{cfg}}
+	seen := map[string]bool{}
+	for len(ways) > 0 {
+		way := ways[0]
+		ways = ways[1:]
+		for _, s := range sourcesOf(way[len(way)-1]) {
+			next, err := publisher(s.name)
+			switch {
+			case err != nil:
+				return nil, err
+			case next == nil, s.kind == kindSecret && !usesSecrets(next): // a Secret of somebody else's
+			case next.Name == cfg.Name:
+				return namesAlong(append(way, cfg)), nil
+			case !seen[next.Name] && older(next, cfg) < 0:
+				seen[next.Name] = true
+				ways = append(ways, append(slices.Clone(way), next))
+			}
+		}
+	}
+	return nil, nil
+}
+
+func namesAlong(way []*configv1.AppConfig) []string {
+	names := make([]string, 0, len(way))
+	for _, cfg := range way {
+		names = append(names, cfg.Name)
+	}
+	return names
+}
+
+// circular is the rendering of an AppConfig that would change with each publication of its own.
+func circular(names []string) rendered {
+	return rendered{problem: new(no(configv1.ReasonCircularValues, fmt.Sprintf(
+		"spec.valuesFrom: the values come from what this AppConfig publishes (%s): each publication would change them; remove one of these references",
+		strings.Join(names, " takes from "))))}
+}

@@ -1,0 +1,74 @@
+package appconfig
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	configv1 "github.com/fettle-dev/fettle/api/config/v1"
+)
+
+// An AppConfig publishes publishBurst times at once, and then every publishEvery: a loop that leads through other controllers can't
+// be seen in advance, and costs no more than that.
+const (
+	publishBurst = 10
+	publishEvery = 5 * time.Second
+)
+
+// throttle limits how often AppConfigs publish. The zero value has seen no publication.
+type throttle struct {
+	mu   sync.Mutex
+	seen map[client.ObjectKey]*publications
+}
+
+// publications are those of one AppConfig.
+type publications struct {
+	*rate.Limiter
+	// held is true from the first publication that had to wait until there is a reserve again.
+	held bool
+}
+
+// admit reports whether an AppConfig may publish at a time, and counts that as a publication.
+func (t *throttle) admit(key client.ObjectKey, at time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p, ok := t.seen[key]
+	if !ok {
+		if t.seen == nil {
+			t.seen = map[client.ObjectKey]*publications{}
+		}
+		p = &publications{Limiter: rate.NewLimiter(rate.Every(publishEvery), publishBurst)}
+		t.seen[key] = p
+	}
+	admitted := p.AllowN(at, 1)
+	p.held = p.held || !admitted
+	return admitted
+}
+
+// holds reports whether an AppConfig has published too often lately. While that is so it holds of every reconcile, or the status
+// would change with each of them.
+func (t *throttle) holds(key client.ObjectKey, at time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p, ok := t.seen[key]
+	if ok && p.TokensAt(at) >= 1 {
+		p.held = false
+	}
+	return ok && p.held
+}
+
+func (t *throttle) forget(key client.ObjectKey) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.seen, key)
+}
+
+// throttled is the condition Published of an AppConfig that has published too often.
+func throttled(cfg *configv1.AppConfig) verdict {
+	return no(configv1.ReasonThrottled, fmt.Sprintf(
+		"the contents changed more than %d times in short order and are now published every %s: find who keeps changing the objects of spec.valuesFrom, or what is published as %q",
+		publishBurst, publishEvery, targetName(cfg)))
+}
