@@ -15,7 +15,6 @@ import (
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -124,20 +123,19 @@ var _ = Describe("A write that is refused as if the object had changed or gone, 
 		Eventually(note).WithContext(ctx).Should(BeEmpty())
 	})
 
-	It("is made again: of the finalizer of a VoteConfig, and of the note that it is for", func(ctx context.Context) {
+	It("is made again: of the finalizer of an old VoteConfig, and of the note on a workload", func(ctx context.Context) {
 		namespace := newVoteNamespace(ctx)
 		refusing.expect(http.MethodPatch, namespace+"/voteconfigs/vote", conflict, notFound)
 		createRunning(ctx, consumer(namespace, "app", "vote-config"))
 		vc := newVote(namespace, "vote", "Cats", "Dogs")
+		vc.Finalizers = []string{"voting.fettle.dev/finalizer"}
 		createVoteReady(ctx, vc)
 		note := noteOn(consumer(namespace, "app", ""), "voting.fettle.dev/vote")
 		Eventually(note).WithContext(ctx).ShouldNot(BeEmpty())
 		settle(ctx)
-		refusing.expect(http.MethodPatch, namespace+"/deployments/app", notFound)
-		refusing.expect(http.MethodPatch, namespace+"/voteconfigs/vote", notFound, conflict)
+		refusing.expect(http.MethodPatch, namespace+"/deployments/app", notFound, conflict)
 		Expect(user.Delete(ctx, vc)).To(Succeed())
-		Eventually(func(ctx context.Context) error { return read(ctx, vc) }).WithContext(ctx).Should(Satisfy(apierrors.IsNotFound))
-		Expect(note(ctx)).To(BeEmpty())
+		Eventually(note).WithContext(ctx).Should(BeEmpty())
 	})
 
 	It("is made again: of the volumes of a PostgreSQL, of its StatefulSet, and of its pods", func(ctx context.Context) {

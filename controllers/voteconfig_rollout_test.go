@@ -138,8 +138,8 @@ var _ = Describe("20 VoteConfigs that are Ready", func() {
 		}
 		settle(ctx)
 		sent := created.summary(ctx)
-		// The finalizer, the ConfigMap and the status of each, and a note on each workload.
-		Expect(float64(sent.Writes())).To(BeNumerically("<=", 1.1*float64(3*20+10)), sent.String())
+		// The ConfigMap and the status of each, and a note on each workload.
+		Expect(float64(sent.Writes())).To(BeNumerically("<=", 1.1*float64(2*20+10)), sent.String())
 
 		everywhere := count(ctx, namespace)
 		everywhere.expectIdle(ctx)

@@ -2,6 +2,7 @@ package controllers_test
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -18,12 +19,12 @@ var _ = Describe("A VoteConfig", func() {
 	var namespace string
 	BeforeEach(func(ctx context.Context) { namespace = newVoteNamespace(ctx) })
 
-	It("publishes its options, with one write for the finalizer, the ConfigMap and the status", func(ctx context.Context) {
+	It("publishes its options, with one write for the ConfigMap and one for the status", func(ctx context.Context) {
 		ledger := count(ctx, namespace)
 		vc := newVote(namespace, "vote", "Cats", "Dogs")
 		vc.Spec.Options[0].Color = "#FF6B6B"
 		createVoteReady(ctx, vc)
-		Expect(vc.Finalizers).To(Equal([]string{voteFinalizer}))
+		Expect(vc.Finalizers).To(BeEmpty())
 		Expect(vc.Status.OptionsSummary).To(Equal("Cats,Dogs"))
 		Expect(vc.Status.OptionCount).To(Equal(int32(2)))
 		Expect(vc.Status.ConfigMapName).To(Equal("vote-config"))
@@ -36,7 +37,7 @@ var _ = Describe("A VoteConfig", func() {
 		Expect(data).To(HaveKeyWithValue("TITLE", "Vote Now!"))
 		settle(ctx)
 		summary := ledger.summary(ctx)
-		Expect(summary.Writes()).To(Equal(3), summary.String())
+		Expect(summary.Writes()).To(Equal(2), summary.String())
 		Expect(summary.LiveReads()).To(BeZero(), summary.String())
 		Expect(voteEvents(ctx, vc)).To(ConsistOf("Normal Ready"))
 	})
@@ -148,15 +149,31 @@ var _ = Describe("A VoteConfig", func() {
 		Expect(noteOf("vote")(mustRead(ctx, d))).NotTo(BeEmpty())
 	})
 
-	It("goes while the operator is away when its finalizer is removed by hand", func(ctx context.Context) {
+	It("goes while the operator is away, and its notes go when that is back", func(ctx context.Context) {
+		d := consumer(namespace, "app", "vote-config")
+		createRunning(ctx, d)
 		vc := newVote(namespace, "vote", "Cats", "Dogs")
 		createVoteReady(ctx, vc)
+		Eventually(field(d, noteOf("vote"))).WithContext(ctx).ShouldNot(BeEmpty())
 		subject.stop()
-		DeferCleanup(subject.start)
-		Expect(user.Delete(ctx, vc)).To(Succeed())
-		Expect(mustRead(ctx, vc).DeletionTimestamp).NotTo(BeNil())
-		patch(ctx, vc, `[{"op":"remove","path":"/metadata/finalizers"}]`)
-		Expect(read(ctx, vc)).To(Satisfy(apierrors.IsNotFound))
+		deleted := user.Delete(ctx, vc)
+		err := read(ctx, vc)
+		subject.start()
+		Expect(deleted).To(Succeed())
+		Expect(err).To(Satisfy(apierrors.IsNotFound))
+		Eventually(field(d, noteOf("vote"))).WithContext(ctx).Should(BeEmpty())
+	})
+
+	It("loses the finalizer of development versions", func(ctx context.Context) {
+		vc, old := newVote(namespace, "vote", "Cats", "Dogs"), newVote(namespace, "old", "Cats", "Dogs")
+		vc.Finalizers, old.Finalizers = []string{"voting.fettle.dev/finalizer"}, []string{"voting.fettle.dev/finalizer"}
+		createVoteReady(ctx, vc)
+		Expect(vc.Finalizers).To(BeEmpty())
+		subject.stop()
+		deleted := errors.Join(user.Create(ctx, old), user.Delete(ctx, old))
+		subject.start()
+		Expect(deleted).To(Succeed())
+		Eventually(func() error { return read(ctx, old) }).Should(Satisfy(apierrors.IsNotFound))
 	})
 
 	It("waits for nobody in a namespace that is being deleted", func(ctx context.Context) {

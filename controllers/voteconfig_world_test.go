@@ -17,8 +17,6 @@ import (
 	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
 )
 
-const voteFinalizer = "voting.fettle.dev/finalizer"
-
 // newVoteNamespace is a namespace for one spec. Its VoteConfigs go at the end, so that they don't keep the operator busy.
 func newVoteNamespace(ctx context.Context) string {
 	GinkgoHelper()

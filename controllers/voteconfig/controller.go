@@ -1,7 +1,7 @@
 // Package voteconfig publishes the options of a VoteConfig in a ConfigMap, and restarts what uses them.
 //
 // It owns the ConfigMap. The workloads that use it belong to others: they are read and restarted by internal/rollout, which
-// leaves notes on them. The VoteConfig's finalizer is there to take these away again.
+// leaves notes on them, which go when the VoteConfig is gone.
 package voteconfig
 
 import (
@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -93,7 +94,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 func (r *reconciler) frame() *pass.Frame[votingv1alpha1.VoteConfig, *votingv1alpha1.VoteConfig] {
 	return &pass.Frame[votingv1alpha1.VoteConfig, *votingv1alpha1.VoteConfig]{
 		Kind: monitoring.KindVoteConfig, Client: r.client, Applier: r.applier, Pace: r.pace, Clock: r.clock, Metrics: r.metrics,
-		Act: r.reconcile, Hold: r.pause, Announce: r.announce,
+		Act: r.reconcile, Hold: r.hold, Announce: r.announce, Gone: r.gone,
 		Status: func(vc *votingv1alpha1.VoteConfig) (any, bool) {
 			return vc.Status, meta.IsStatusConditionTrue(vc.Status.Conditions, fettlev1.Ready)
 		},
@@ -102,15 +103,16 @@ func (r *reconciler) frame() *pass.Frame[votingv1alpha1.VoteConfig, *votingv1alp
 
 func (r *reconciler) reconcile(ctx context.Context, vc *votingv1alpha1.VoteConfig) (reconcile.Result, error) {
 	r.engine.Begin(owner(vc))
+	if released, err := r.release(ctx, vc); err != nil || !released {
+		return reconcile.Result{}, err
+	}
 	switch {
 	case vc.DeletionTimestamp != nil:
-		return r.finalize(ctx, vc)
+		setTerminating(vc) // somebody else's finalizer is waited for
+		return reconcile.Result{}, nil
 	case vc.Spec.Paused:
 		setPaused(vc)
 		return reconcile.Result{}, nil
-	}
-	if held, err := r.hold(ctx, vc); err != nil || !held {
-		return reconcile.Result{}, err
 	}
 	live, publishErr := r.publish(ctx, vc)
 	switch {
@@ -132,6 +134,16 @@ func (r *reconciler) reconcile(ctx context.Context, vc *votingv1alpha1.VoteConfi
 	}
 	setStatus(vc, live, report, hidden)
 	return reconcile.Result{RequeueAfter: report.Wake}, nil
+}
+
+// gone takes the notes of a VoteConfig that is no more from the workloads that it restarted. The owner reference has the ConfigMap
+// deleted. There is no finalizer: notes that stay when Fettle does not run have no effect, and go when it does.
+func (r *reconciler) gone(ctx context.Context, key types.NamespacedName) (done bool, err error) {
+	done, err = r.engine.Release(ctx, rollout.Owner{Prefix: rollout.VotingPrefix, Namespace: key.Namespace, Name: key.Name})
+	if err != nil {
+		return false, fmt.Errorf("take the notes of VoteConfig %q from workloads: %w", key.Name, err)
+	}
+	return done, nil
 }
 
 // publish makes the ConfigMap be what the spec asks for, and returns it; nil while the cache does not show it yet.

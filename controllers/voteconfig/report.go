@@ -15,8 +15,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
-// pause returns how long the status is to wait.
-func (r *reconciler) pause(vc, _ *votingv1alpha1.VoteConfig) time.Duration {
+// hold returns how long the status is to wait.
+func (r *reconciler) hold(vc, _ *votingv1alpha1.VoteConfig) time.Duration {
 	ready := meta.FindStatusCondition(vc.Status.Conditions, fettlev1.Ready)
 	return r.pace.Hold(vc, ready != nil && onTheWay(ready), false)
 }

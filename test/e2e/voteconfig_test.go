@@ -33,7 +33,7 @@ func voteSpecs() {
 			Expect(ns.run(ctx, "apply", "-f", "../../config/samples/voting_v1alpha1_voteconfig.yaml")).To(ContainSubstring("voteconfig.voting.fettle.dev/cats-vs-dogs created"))
 			ns.run(ctx, "wait", "--for=condition=Ready", "vc/cats-vs-dogs", "--timeout=300s")
 			Expect(ns.run(ctx, "get", "configmap", "cats-vs-dogs-config", "-o", `jsonpath={.data.options\.txt}`)).To(Equal("a:Cats:#FF6B6B\nb:Dogs:#4ECDC4\n"))
-			Expect(ns.run(ctx, "get", "vc", "cats-vs-dogs", "-o", "jsonpath={.metadata.finalizers}")).To(Equal(`["voting.fettle.dev/finalizer"]`))
+			Expect(ns.run(ctx, "get", "vc", "cats-vs-dogs", "-o", "jsonpath={.metadata.finalizers}")).To(BeEmpty())
 			status := ns.run(ctx, "get", "vc", "cats-vs-dogs", "-o", "jsonpath={.status}")
 			Expect(status).To(And(ContainSubstring(`"configMapName":"cats-vs-dogs-config"`), ContainSubstring(`"lastUpdated":"20`)))
 		})

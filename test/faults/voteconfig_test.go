@@ -67,7 +67,7 @@ func voteStep(name, spec string) Step {
 	return Step{Name: name, Converged: Ready(voteConfigs, voteName), Do: func(ctx context.Context, w *World) error { return setVote(ctx, w, spec) }}
 }
 
-// setVote is what a user does, who does not mind that the operator writes the finalizer and the status meanwhile.
+// setVote is what a user does, who does not mind that the operator writes the status meanwhile.
 func setVote(ctx context.Context, w *World, spec string) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		vc := &votingv1alpha1.VoteConfig{ObjectMeta: metav1.ObjectMeta{Name: voteName, Namespace: w.Namespace}}
