@@ -63,10 +63,9 @@ type Agent struct {
 	life context.Context
 	end  context.CancelFunc
 
-	turned  atomic.Int64 // when the loop last began a turn, in nanoseconds of now
-	started atomic.Bool  // a decision was made
-	asked   atomic.Bool  // somebody asked for the status
-	shown   atomic.Pointer[peer.Status]
+	turned atomic.Int64 // when the loop last began a turn, in nanoseconds of now
+	asked  atomic.Bool  // somebody asked for the status
+	shown  atomic.Pointer[peer.Status]
 	// unreadyWhy is why the instance should get no connections; renewed when the Lease was last renewed.
 	unreadyWhy atomic.Pointer[string]
 	renewed    atomic.Int64
@@ -242,7 +241,6 @@ func (a *Agent) turn() time.Duration {
 	in = a.input(at)
 	a.guard(in)
 	a.publish(decision, in)
-	a.started.Store(true)
 	return min(tick, max(decision.Until-at, time.Millisecond))
 }
 

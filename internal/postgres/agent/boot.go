@@ -2,7 +2,10 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"github.com/fettle-dev/fettle/internal/postgres/election"
 )
 
 // bootTime is how long an earlier life may take to end before it is told of.
@@ -19,7 +22,11 @@ func (a *Agent) boot() {
 		a.post(func() { a.trouble = oneLine(err.Error()) })
 		sleep(a.life, time.Second)
 	}
-	found := a.lookWell(a.life)
+	// A former primary needs no position to go on, and the log of a busy one takes long to read.
+	found := a.lookPartly(a.life, lookTime)
+	if errors.Is(found.err, errNoAnswer) && (found.role != election.Primary || found.systemID == "") {
+		found = a.lookWell(a.life)
+	}
 	a.post(func() {
 		a.take(found)
 		a.own.Since, a.booted = now(), true

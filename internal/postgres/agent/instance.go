@@ -20,6 +20,8 @@ const (
 	// lookTime bounds a look at the data directory of a stopped server, and lookLong one more after looks that took too long;
 	// on a disk that hangs it ends without a result.
 	lookTime, lookLong = 5 * time.Second, 2 * time.Minute
+	// lookGrace is how long a look may take to notice that its time is over.
+	lookGrace = time.Second
 	// unfitFile, on the volume, is there from the beginning of a rewind until its success.
 	unfitFile = "unfit"
 )
@@ -64,16 +66,26 @@ func (a *Agent) lookWell(ctx context.Context) found {
 
 // look reads what a stopped server left on the disk. It returns at the limit; its error is then errNoAnswer.
 func (a *Agent) look(ctx context.Context, limit time.Duration) found {
+	out := a.lookPartly(ctx, limit)
+	if errors.Is(out.err, errNoAnswer) {
+		return found{data: election.Usable, err: errNoAnswer}
+	}
+	return out
+}
+
+// lookPartly is like look, but tells all but the end of the log where that took too long to read.
+func (a *Agent) lookPartly(ctx context.Context, limit time.Duration) found {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	results := make(chan found, 1)
 	go func() { results <- a.lookNow(ctx) }()
 	select {
 	case result := <-results:
-		if !errors.Is(result.err, context.DeadlineExceeded) {
-			return result
+		if errors.Is(result.err, context.DeadlineExceeded) {
+			result.err = errNoAnswer
 		}
-	case <-ctx.Done():
+		return result
+	case <-time.After(limit + lookGrace):
 	}
 	return found{data: election.Usable, err: errNoAnswer}
 }
@@ -247,7 +259,7 @@ func (a *Agent) ended(exit server.Exit, left found) {
 	a.process = nil
 	a.noteStill(at)
 	a.newEpoch()
-	a.prepared, a.checkpointed, a.slots, a.followers = false, false, nil, nil
+	a.prepared, a.checkpointed, a.slots, a.followers, a.filled = false, false, nil, nil, 0
 	a.replayed, a.receiver.pid = 0, 0
 	a.become(election.Down, at)
 	a.own.Stop, a.own.Receiving, a.own.Upstream, a.own.Answered = election.NoStop, false, "", 0

@@ -7,20 +7,24 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-// TestLookAgain has the first look at the data take too long. By what nobody has seen a copy that was just made would pass
-// for data that have left the primary's history, and be rewound.
-func TestLookAgain(t *testing.T) {
-	t.Parallel()
+// slowControl has pg_controldata hang in one of its calls: the one after so many.
+func slowControl(t *testing.T, after int) *Agent {
+	t.Helper()
 	i := testpg.New(t, "db-0")
 	if err := i.Init(t.Context(), server.InitOptions{WALSegmentSize: 1}); err != nil {
 		t.Fatal(err)
 	}
 	programs, slow := testpg.Binaries(t), testpg.Dir(t)
-	script := fmt.Sprintf("#!/bin/sh\nmkdir %s/asked 2>/dev/null && exec sleep 600\nexec %s/pg_controldata \"$@\"\n", slow, programs.Dir)
+	passes := ""
+	for n := range after {
+		passes += fmt.Sprintf("mkdir %s/pass%d 2>/dev/null || ", slow, n)
+	}
+	script := fmt.Sprintf("#!/bin/sh\n%s{ mkdir %s/asked 2>/dev/null && exec sleep 600; }\nexec %s/pg_controldata \"$@\"\n", passes, slow, programs.Dir)
 	if err := os.WriteFile(filepath.Join(slow, "pg_controldata"), []byte(script), 0o755); err != nil { //nolint:gosec // PostgreSQL's user runs it
 		t.Fatal(err)
 	}
@@ -31,10 +35,46 @@ func TestLookAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &Agent{
+	return &Agent{
 		server: late, inbox: make(chan func(), 8), life: t.Context(), log: slog.New(slog.DiscardHandler),
 		options: Options{Volume: filepath.Dir(i.DataDir())},
 	}
+}
+
+// TestBoot_longLog has the log of a former primary take long to read: it goes on without, and does not pass for one that knows its end.
+func TestBoot_longLog(t *testing.T) {
+	t.Parallel()
+	a := slowControl(t, 1) // it is known, and asked again where the log is read
+	a.boot()
+	(<-a.inbox)()
+	if !a.booted || a.own.Role != election.Primary || a.own.Exact || a.own.SystemID == "" || a.own.Data != election.Usable {
+		t.Errorf("booted %v with %+v", a.booted, a.own)
+	}
+}
+
+// TestBoot_unknown has even the control file of a former primary not be read: the agent waits for it.
+func TestBoot_unknown(t *testing.T) {
+	t.Parallel()
+	a := slowControl(t, 0)
+	if err := a.Started(); err == nil {
+		t.Error("started before the loop turned")
+	}
+	a.turned.Store(1)
+	if err := a.Started(); err != nil {
+		t.Errorf("not started while the data are looked at: %v", err)
+	}
+	a.boot()
+	(<-a.inbox)()
+	if !a.booted || !a.own.Exact || a.own.SystemID == "" {
+		t.Errorf("booted %v with %+v", a.booted, a.own)
+	}
+}
+
+// TestLookAgain has the first look at the data take too long. By what nobody has seen a copy that was just made would pass
+// for data that have left the primary's history, and be rewound.
+func TestLookAgain(t *testing.T) {
+	t.Parallel()
+	a := slowControl(t, 0)
 	result := a.lookWell(t.Context())
 	if result.err != nil || result.systemID == "" || result.position.Timeline != 1 {
 		t.Fatalf("the second look: %+v", result)

@@ -58,7 +58,6 @@ func (a *Agent) observe(at time.Duration) {
 	}
 	if a.own.Role != election.Primary {
 		a.followAddress()
-		a.bridge(at)
 		if a.chores.due(at) {
 			go a.tidy()
 		}
@@ -75,6 +74,9 @@ func (a *Agent) observe(at time.Duration) {
 			go a.claim(a.epoch, slices.Clone(a.config.Instances))
 		}
 		go a.keep(a.epoch, slotsFor(a.options.Cluster, a.options.Pod, a.config.Instances), a.checkpointed)
+		if timeline := a.own.Position.Timeline; timeline != a.filled {
+			go a.fill(timeline, slices.Clone(a.own.History))
+		}
 	}
 }
 
@@ -300,6 +302,17 @@ func (a *Agent) keep(epoch int, slots []string, checkpointed bool) {
 			a.slots, a.checkpointed = slots, checkpointed
 		}
 	})
+}
+
+// fill reserves the timelines that were left out.
+func (a *Agent) fill(timeline uint32, history []election.Fork) {
+	done, err := fillGaps(a.server.DataDir(), timeline, history)
+	if err != nil {
+		a.log.Warn("failed to reserve timelines", "error", err.Error())
+	}
+	if done {
+		a.post(func() { a.filled = timeline })
+	}
 }
 
 // slotsMissing has the slots looked at soon when instances were added or removed.

@@ -173,10 +173,10 @@ func (a *Agent) Live() error {
 	return nil
 }
 
-// Started fails until the agent has made a decision.
+// Started fails until the agent's loop turns. It may take minutes until there is a decision: the write-ahead log is read first.
 func (a *Agent) Started() error {
-	if !a.started.Load() {
-		return errors.New("no decision yet")
+	if a.turned.Load() == 0 {
+		return errors.New("the agent's loop has not turned yet")
 	}
 	return nil
 }

@@ -76,7 +76,9 @@ type state struct {
 	// prepared is set when Fettle's roles are there, slots are those that were made sure of.
 	prepared, checkpointed, claimed bool
 	slots                           []string
-	followers                       map[string]election.Follower
+	// filled is the timeline below which all that were left out are reserved.
+	filled    uint32
+	followers map[string]election.Follower
 	// pulse is what the heartbeats have told in this epoch.
 	pulse pulse
 	disk  server.Disk
@@ -104,7 +106,7 @@ type ops struct {
 	// lease is a read or write of the Lease.
 	lease *leaseOp
 	// The rest is asked at intervals.
-	sampling, heartbeat, chores, measuring, bridging, probing, reaching periodic
+	sampling, heartbeat, chores, measuring, probing, reaching periodic
 }
 
 // task is an action that runs.

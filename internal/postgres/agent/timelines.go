@@ -1,15 +1,14 @@
 package agent
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
@@ -57,58 +56,70 @@ func (a *Agent) reserve(current, after uint32) error {
 	return reserve(a.server.DataDir(), current, after)
 }
 
-// gap are the timelines between that of a standby and that of the primary which it follows, as far as that has not used them
-// itself. The standby asks its primary for the history of each, one after the other, and follows no further while one is missing:
-// but the primary has them only until its next start.
-func gap(own *election.Server, lease *election.Lease) []uint32 {
-	if own.Process != election.Up || own.Role != election.Standby || own.Upstream == "" || own.Upstream != lease.Primary {
-		return nil
+// fillGaps reserves the timelines that the primary and its predecessors have left out, on each primary: a standby that is behind
+// asks for the history of every timeline, one after the other, and follows no further while one is missing. It has those that
+// this primary left out archived, once its own history is: recovery to "latest" probes timeline after timeline, and ends at the
+// first that is missing. done says that nothing is left to do for this timeline.
+func fillGaps(data string, timeline uint32, history []election.Fork) (done bool, err error) {
+	if err := reserveEach(data, between(1, timeline, history)); err != nil {
+		return false, err
 	}
-	return between(own.Position.Timeline, lease.End.Timeline, lease.History)
-}
-
-// bridge reserves the timelines of the gap, so that the standby asks for none of them.
-func (a *Agent) bridge(at time.Duration) {
-	timelines := gap(&a.own, &a.observation.Lease)
-	if len(timelines) == 0 || a.task != nil || !a.bridging.due(at) {
-		return
+	status := func(timeline uint32, suffix string) string {
+		return filepath.Join(data, "pg_wal", "archive_status", wal.HistoryFile(wal.Timeline(timeline))+suffix)
 	}
-	a.begin("bridge timelines", func(context.Context) func() {
-		err := reserveEach(a.server.DataDir(), timelines)
-		return func() {
-			a.bridging.over(now() + pause)
-			if err == nil && a.own.Process != election.Up {
-				_, err = release(a.server.DataDir()) // it ended meanwhile, and must not start with them
-			}
-			if err != nil {
-				a.log.Warn("bridge timelines", "error", err.Error())
-			}
+	if _, err := os.Stat(status(timeline, ".done")); err != nil {
+		_, waits := os.Stat(status(timeline, ".ready"))
+		return waits != nil, nil // without either, nothing is archived
+	}
+	parent := uint32(1)
+	if len(history) > 0 {
+		parent = history[len(history)-1].Timeline
+	}
+	for _, left := range between(parent, timeline, nil) {
+		content, err := os.ReadFile(filepath.Join(data, "pg_wal", wal.HistoryFile(wal.Timeline(left))))
+		if err != nil {
+			return false, fmt.Errorf("archive timeline %d: %w", left, err)
 		}
-	})
+		if _, err := os.Stat(status(left, ".done")); err == nil || string(content) != reservation {
+			continue
+		}
+		if err := os.WriteFile(status(left, ".ready"), nil, 0o600); err != nil {
+			return false, fmt.Errorf("archive timeline %d: %w", left, err)
+		}
+	}
+	return true, nil
 }
 
-// release removes what reserve left in the data directory of a server that is down, and returns the highest timeline
-// that is left: a standby that starts would take a reservation for the history of the timeline it has to recover to,
-// and never get there.
+// release removes the reservations of a server that is down which are above all timelines that were used, and returns the
+// highest of those: a standby that starts would take a reservation for the history of the timeline it has to recover to, and
+// never get there.
 func release(data string) (highest uint32, err error) {
 	paths, err := filepath.Glob(filepath.Join(data, "pg_wal", "*.history"))
 	if err != nil {
 		return 0, fmt.Errorf("timelines: %w", err)
 	}
+	reserved := map[string]uint64{}
 	for _, path := range paths {
 		content, err := os.ReadFile(path)
 		if err != nil {
 			return 0, fmt.Errorf("timelines: %w", err)
 		}
-		if string(content) == "" || strings.HasPrefix(reservation, string(content)) { // or a part of it, after a crash
-			if err := os.Remove(path); err != nil {
-				return 0, fmt.Errorf("timelines: %w", err)
-			}
+		timeline, err := strconv.ParseUint(strings.TrimSuffix(filepath.Base(path), ".history"), 16, 32)
+		switch {
+		case string(content) == reservation && err == nil:
+			reserved[path] = timeline
+		case strings.HasPrefix(reservation, string(content)): // or a part of it, after a crash
+			reserved[path] = math.MaxUint64
+		case err == nil:
+			highest = max(highest, uint32(timeline))
+		}
+	}
+	for path, timeline := range reserved {
+		if timeline < uint64(highest) {
 			continue
 		}
-		timeline, err := strconv.ParseUint(strings.TrimSuffix(filepath.Base(path), ".history"), 16, 32)
-		if err == nil {
-			highest = max(highest, uint32(timeline))
+		if err := os.Remove(path); err != nil {
+			return 0, fmt.Errorf("timelines: %w", err)
 		}
 	}
 	return highest, nil

@@ -3,6 +3,7 @@ package agent
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -53,28 +54,55 @@ func TestReservationsEndWithTheServer(t *testing.T) {
 	}
 }
 
-// TestGap holds which timelines a standby need not know the history of.
-func TestGap(t *testing.T) {
-	history := []election.Fork{{Timeline: 1}, {Timeline: 2}, {Timeline: 5}}
-	for _, c := range []struct {
-		name   string
-		change func(own *election.Server, lease *election.Lease)
-		want   []uint32
-	}{
-		{"a jump", func(*election.Server, *election.Lease) {}, []uint32{3, 4, 6, 7}},
-		{"it is there", func(own *election.Server, _ *election.Lease) { own.Position.Timeline = 8 }, nil},
-		{"no jump", func(own *election.Server, _ *election.Lease) { own.Position.Timeline = 7 }, nil},
-		{"it is further", func(own *election.Server, _ *election.Lease) { own.Position.Timeline = 9 }, nil},
-		{"it is down", func(own *election.Server, _ *election.Lease) { own.Process = election.Down }, nil},
-		{"it is the primary", func(own *election.Server, _ *election.Lease) { own.Role = election.Primary }, nil},
-		{"it follows another", func(own *election.Server, _ *election.Lease) { own.Upstream = "db-2" }, nil},
-		{"it follows nobody, and nobody was primary", func(own *election.Server, lease *election.Lease) { own.Upstream, lease.Primary = "", "" }, nil},
-	} {
-		own := election.Server{Process: election.Up, Role: election.Standby, Upstream: "db-0", Position: election.Position{Timeline: 2}}
-		lease := election.Lease{Primary: "db-0", End: election.Position{Timeline: 8}, History: history}
-		c.change(&own, &lease)
-		if diff := cmp.Diff(c.want, gap(&own, &lease)); diff != "" {
-			t.Errorf("%s: %s", c.name, diff)
+// TestFillGaps has a primary reserve what was left out, and archive what it left out itself once its own history is archived.
+func TestFillGaps(t *testing.T) {
+	data := t.TempDir()
+	folder := filepath.Join(data, "pg_wal")
+	if err := os.MkdirAll(filepath.Join(folder, "archive_status"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	touch := func(names ...string) {
+		t.Helper()
+		for _, name := range names {
+			if err := os.WriteFile(filepath.Join(folder, name), []byte("content of "+name), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
+	}
+	names := func() string {
+		t.Helper()
+		paths, err := filepath.Glob(filepath.Join(folder, "archive_status", "*.ready"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range paths {
+			paths[i] = filepath.Base(paths[i])[6:8]
+		}
+		return strings.Join(paths, " ")
+	}
+	history := []election.Fork{{Timeline: 1}, {Timeline: 3}}
+	fill := func(want string, done bool) {
+		t.Helper()
+		got, err := fillGaps(data, 7, history)
+		if err != nil || got != done || names() != want {
+			t.Errorf("to archive %q, done %v, %v; want %q, %v", names(), got, err, want, done)
+		}
+	}
+	touch("00000003.history", "00000005.history", "00000007.history")
+	fill("", true)
+	if content, err := os.ReadFile(filepath.Join(folder, "00000002.history")); err != nil || string(content) != reservation {
+		t.Errorf("timeline 2 is not reserved: %q, %v", content, err)
+	}
+	touch("archive_status/00000007.history.ready")
+	fill("07", false)
+	if err := os.Rename(filepath.Join(folder, "archive_status/00000007.history.ready"), filepath.Join(folder, "archive_status/00000007.history.done")); err != nil {
+		t.Fatal(err)
+	}
+	fill("04 06", true) // 5 was used by another instance
+	if highest, err := release(data); err != nil || highest != 7 {
+		t.Errorf("highest %d, %v", highest, err)
+	}
+	if _, err := os.Stat(filepath.Join(folder, "00000006.history")); err != nil {
+		t.Errorf("a reservation that a standby may ask for is gone: %v", err)
 	}
 }

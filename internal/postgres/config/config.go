@@ -130,7 +130,9 @@ type Synchronous struct {
 
 // Archive says how a finished segment is kept elsewhere.
 type Archive struct {
-	// Command is PostgreSQL's archive_command; "" archives nothing.
+	// Command is PostgreSQL's archive_command; "" archives nothing. It is also given history files that only reserve a timeline
+	// (they have no line but a comment): where a file of that name exists already, it must keep that one and succeed, and a
+	// real history file must replace a reservation.
 	Command string
 }
 

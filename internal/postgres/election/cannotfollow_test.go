@@ -86,6 +86,8 @@ func TestCannotFollow_guards(t *testing.T) {
 func TestCannotFollow_reasons(t *testing.T) {
 	test(t, severed, []decision{
 		{"stopped: recloned", func(_ *Config, in *Input) { down(in) }, "Reclone{pg-2}", "removed WAL"},
+		{"not from one that is severed too", func(_ *Config, in *Input) { down(in); alter(in, "pg-2", func(s *State) { s.Severed = true }) }, "Reclone{pg-1}", ""},
+		{"nor from one that will be found so", func(_ *Config, in *Input) { down(in); alter(in, "pg-2", func(s *State) { s.Position.LSN = 1999 }) }, "Reclone{pg-1}", ""},
 		{"not while it may be on its way", func(_ *Config, in *Input) { in.Server.Looked = now - 1001*time.Millisecond }, "Wait{}", "follows"},
 		{"follows what has not removed it", func(_ *Config, in *Input) { alter(in, "pg-1", func(s *State) { s.Oldest = 1000 }) }, "Wait{}", "follows"},
 		{"off: is started", func(c *Config, in *Input) { down(in); c.AutoReclone = false }, "StartStandby{pg-1}", ""},

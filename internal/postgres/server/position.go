@@ -16,7 +16,8 @@ import (
 var segmentName = regexp.MustCompile(`^([0-9A-F]{8})([0-9A-F]{8})([0-9A-F]{8})$`)
 
 // Position is how far the data directory of a stopped server has got: its timeline, and the end of the last whole record
-// on its disk, which it would recover to. It reads the write-ahead log since the last checkpoint.
+// on its disk, which it would recover to. It reads the write-ahead log since the last checkpoint; where the
+// context ends before, the next call goes on from there.
 func (s *Server) Position(ctx context.Context) (wal.Timeline, wal.LSN, error) {
 	control, err := s.ControlData(ctx)
 	if err != nil {
@@ -46,12 +47,18 @@ func (s *Server) Position(ctx context.Context) (wal.Timeline, wal.LSN, error) {
 			start = max(start, history[len(history)-1].At)
 		}
 	}
-	end, err := wal.End(ctx, timeline, start, control.WALSegmentSize, func(name string) (io.ReadCloser, error) {
+	s.scanning.Lock()
+	defer s.scanning.Unlock()
+	if s.scan.Timeline != timeline || s.scan.Start != start {
+		s.scan = wal.Scan{Timeline: timeline, Start: start}
+	}
+	end, err := s.scan.End(ctx, control.WALSegmentSize, func(name string) (io.ReadCloser, error) {
 		return os.Open(filepath.Join(dir, name)) //nolint:gosec // a name made by SegmentFile
 	})
 	if err != nil {
 		return 0, 0, err
 	}
+	s.scan = wal.Scan{}
 	return timeline, max(end, control.MinRecovery), nil
 }
 

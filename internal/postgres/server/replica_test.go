@@ -270,6 +270,7 @@ func TestPosition(t *testing.T) {
 		"INSERT INTO many SELECT repeat('y', 1000 + n) FROM generate_series(1, 3000) n",
 		"SELECT pg_switch_wal()", "CHECKPOINT", "INSERT INTO many VALUES ('z')",
 		"SELECT pg_logical_emit_message(true, 'test', repeat('m', 3000000))",
+		"INSERT INTO many SELECT repeat('w', 1000) FROM generate_series(1, 500)",
 	} {
 		_, err := conn.Exec(ctx, statement)
 		must(t, err)
@@ -283,6 +284,7 @@ func TestPosition(t *testing.T) {
 	}
 	must(t, i.Process().Kill(ctx))
 	end := position(t, i)
+	continued(t, i, end)
 	i.Start(t)
 	match := regexp.MustCompile(`redo done at (\S+)`).FindStringSubmatch(i.Log.String())
 	if match == nil {
@@ -299,6 +301,38 @@ func TestPosition(t *testing.T) {
 	if end := position(t, i); end <= control.Checkpoint || end-control.Checkpoint > 200 {
 		t.Errorf("read up to %s, and the last checkpoint is at %s", end, control.Checkpoint)
 	}
+}
+
+// continued interrupts a look at the log shortly before its end: the next one has little left to read.
+func continued(t *testing.T, i *testpg.Instance, end wal.LSN) {
+	t.Helper()
+	const many = 1 << 30
+	left := many
+	_, _, err := i.Position(lapsing{bounded(t), &left})
+	must(t, err)
+	all := many - left
+	left = all - 1
+	if _, at, err := i.Position(lapsing{bounded(t), &left}); err == nil {
+		t.Fatalf("not interrupted, and read up to %s", at)
+	}
+	left = all / 2
+	if _, at, err := i.Position(lapsing{bounded(t), &left}); err != nil || at != end {
+		t.Errorf("after an interruption: read up to %s, want %s, %v", at, end, err)
+	}
+}
+
+// lapsing is a context that ends after it was asked so often whether it has.
+type lapsing struct {
+	context.Context
+
+	left *int
+}
+
+func (l lapsing) Err() error {
+	if *l.left--; *l.left < 0 {
+		return context.DeadlineExceeded
+	}
+	return nil
 }
 
 func position(t *testing.T, i *testpg.Instance) wal.LSN {

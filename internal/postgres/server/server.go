@@ -12,9 +12,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 
 	"github.com/fettle-dev/fettle/internal/postgres/config"
+	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
 // Options say where a server lives.
@@ -33,6 +35,10 @@ type Options struct {
 // Server is a server that may or may not run.
 type Server struct {
 	options Options
+
+	// scan is one of the write-ahead log that was interrupted.
+	scanning sync.Mutex
+	scan     wal.Scan
 }
 
 // Names in the volume.

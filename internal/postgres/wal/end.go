@@ -41,24 +41,32 @@ type Segment func(name string) (io.ReadCloser, error)
 // errEnd is the end of what can be read as records.
 var errEnd = errors.New("end of the log")
 
-// End reads the records of a timeline from start, which must be where one begins, and gives the end of the last that is
-// whole: it has its checksum, and follows the one before. That is how far a server could recover by itself.
-func End(ctx context.Context, timeline Timeline, start LSN, segmentSize int64, open Segment) (LSN, error) {
-	r := &reader{ctx: ctx, timeline: timeline, segmentSize: LSN(segmentSize), open: open, page: make([]byte, pageSize)} //nolint:gosec // positive
+// Scan reads the records of a timeline from Start, which must be where one begins. A scan that was interrupted can be continued.
+type Scan struct {
+	Timeline Timeline
+	Start    LSN
+
+	end, previous LSN
+}
+
+// End gives the end of the last record that is whole: it has its checksum, and follows the one before. That is how far a server
+// could recover by itself.
+func (s *Scan) End(ctx context.Context, segmentSize int64, open Segment) (LSN, error) {
+	s.end = max(s.end, s.Start)
+	r := &reader{ctx: ctx, timeline: s.Timeline, segmentSize: LSN(segmentSize), open: open, page: make([]byte, pageSize)} //nolint:gosec // positive
 	defer r.close()
-	end, previous := start, LSN(0)
 	for {
-		at, next, err := r.record(end, previous)
+		at, next, err := r.record(s.end, s.previous)
 		if errors.Is(err, errEnd) || errors.Is(err, os.ErrNotExist) {
-			return end, nil
+			return s.end, nil
 		}
 		if err != nil {
-			return 0, fmt.Errorf("read the write-ahead log at %s: %w", end, err)
+			return 0, fmt.Errorf("read the write-ahead log at %s: %w", s.end, err)
 		}
 		if at != 0 {
-			previous = at
+			s.previous = at
 		}
-		end = next
+		s.end = next
 	}
 }
 
