@@ -66,6 +66,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	}
 	err = postgresql.Setup(mgr, postgresql.Options{
 		Workers: opts.Workers, WatchSecrets: opts.WatchSecrets, AgentImage: opts.AgentImage, Metrics: opts.Metrics,
+		OperatorNamespace: opts.OperatorNamespace,
 	})
 	if err != nil {
 		return err

@@ -48,8 +48,8 @@ var _ = Describe("A PostgreSQL", func() {
 			Expect(d.Told[0].Databases[0].Name).To(Equal("myapp"))
 		})
 		settle(ctx)
-		// ServiceAccount, Role, RoleBinding, 3 Services, 4 Secrets, Lease, StatefulSet; and 2 or 3 times the status.
-		Expect(ledger.summary(ctx).Writes()).To(BeNumerically("<=", 15), ledger.summary(ctx).String())
+		// ServiceAccount, Role, RoleBinding, 3 Services, 4 Secrets, Lease, StatefulSet, NetworkPolicy; and 2 or 3 times the status.
+		Expect(ledger.summary(ctx).Writes()).To(BeNumerically("<=", 16), ledger.summary(ctx).String())
 	})
 
 	It("costs nothing while idle, and after a restart of the operator", func(ctx context.Context) {

@@ -9,6 +9,7 @@ import (
 
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,13 +49,20 @@ func desired(pg *databasev1alpha1.PostgreSQL, in *inputs, count int) []runtime.A
 	if in.growth.replaceSet {
 		return objects // it is deleted, its pods stay, and it is made anew when it is gone
 	}
-	return append(objects, statefulSet(pg, *in, count))
+	objects = append(objects, statefulSet(pg, *in, count))
+	if isolated(pg) { // last: a policy of a user's that has its name is in the way of nothing else
+		objects = append(objects, networkPolicy(pg, in.operatorNamespace))
+	}
+	return objects
 }
 
 // superfluous are children that may exist and should not.
 func superfluous(pg *databasev1alpha1.PostgreSQL, in *inputs) []client.Object {
 	var objects []client.Object
 	meta := metav1.ObjectMeta{Name: pg.Name, Namespace: pg.Namespace}
+	if !isolated(pg) {
+		objects = append(objects, &networkingv1.NetworkPolicy{ObjectMeta: meta})
+	}
 	if !budgeted(pg) {
 		objects = append(objects, &policyv1.PodDisruptionBudget{ObjectMeta: meta})
 	}

@@ -43,6 +43,7 @@ const (
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=monitoring.coreos.com,resources=podmonitors;prometheusrules,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
@@ -62,7 +63,9 @@ type Options struct {
 	WatchSecrets bool
 	// AgentImage is the image that new instances get their agent from: the operator's own.
 	AgentImage string
-	Metrics    *monitoring.Metrics
+	// OperatorNamespace is where the operator's pods are, which the NetworkPolicies admit to the agents.
+	OperatorNamespace string
+	Metrics           *monitoring.Metrics
 }
 
 type reconciler struct {
@@ -80,6 +83,7 @@ type reconciler struct {
 	apis    *optionalAPIs
 
 	agentImage   string
+	namespace    string // the operator's
 	watchSecrets bool
 }
 
@@ -107,6 +111,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		nodes:   newNodes(mgr.GetAPIReader(), clock.RealClock{}),
 
 		agentImage:   opts.AgentImage,
+		namespace:    opts.OperatorNamespace,
 		watchSecrets: opts.WatchSecrets,
 	}
 	retried := recheck.Wrap(r.frame())

@@ -19,9 +19,11 @@ import (
 
 // inputs is all that was read to decide what should be.
 type inputs struct {
-	agentImage   string
-	templateSize resource.Quantity
-	cluster      cluster
+	agentImage string
+	// operatorNamespace is where the operator's own pods are.
+	operatorNamespace string
+	templateSize      resource.Quantity
+	cluster           cluster
 	// stranded are the instances that the PodDisruptionBudget does not count.
 	stranded     int
 	growth       growth
@@ -56,6 +58,7 @@ func (r *reconciler) resolve(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 	if err != nil {
 		return nil, err
 	}
+	in.operatorNamespace = r.namespace
 	in.agentImage = pinned(pg, set, r.agentImage)
 	if err := r.certify(ctx, pg, in); err != nil {
 		return nil, err

@@ -60,6 +60,7 @@ autoReclone: true
 bootstrap: {initdb: {locale: C.UTF-8, walSegmentSizeMB: 16}}
 lease: {duration: 10s, fence: 7s, renew: 2s}
 monitoring: {interval: 30s}
+networkPolicy: {enabled: true}
 tls: {}
 topologySpread: true
 terminationGracePeriodSeconds: 60
@@ -165,7 +166,7 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 	walk(schema(t), "", func(path string, _ *apiextensionsv1.JSONSchemaProps) {
 		field := strings.TrimPrefix(path, ".")
 		if strings.Count(field, ".") == 0 || strings.HasPrefix(field, "metadata") || strings.HasPrefix(field, "status.conditions[]") ||
-			strings.HasPrefix(field, "spec.resources.") || strings.HasSuffix(field, "[]") || strings.HasSuffix(field, "{}") {
+			strings.HasPrefix(field, "spec.resources.") || strings.HasPrefix(field, "spec.networkPolicy.") && strings.Contains(field, "[].") || strings.HasSuffix(field, "[]") || strings.HasSuffix(field, "{}") {
 			return
 		}
 		fields++

@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -222,6 +223,25 @@ type PostgreSQLMonitoring struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=50
 	Labels map[string]string `json:"labels,omitempty"`
+}
+
+// PostgreSQLNetworkPolicy says who may reach the pods, where the cluster's network enforces NetworkPolicies.
+// +kubebuilder:validation:XValidation:rule="!has(self.enabled) || self.enabled || !has(self.from) && !has(self.metricsFrom)",message="networkPolicy: from and metricsFrom have no effect where enabled is false"
+type PostgreSQLNetworkPolicy struct {
+	// enabled is false for no NetworkPolicy of Fettle's; true by default. Connections that exist already are not closed by a change.
+	// +optional
+	// +kubebuilder:default=true
+	Enabled *bool `json:"enabled,omitempty"`
+	// from are the clients that may connect to PostgreSQL (port 5432), besides the instances themselves; everybody by default.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	From []networkingv1.NetworkPolicyPeer `json:"from,omitempty"`
+	// metricsFrom are the peers that may read metrics (port 9187), such as Prometheus; everybody by default.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	MetricsFrom []networkingv1.NetworkPolicyPeer `json:"metricsFrom,omitempty"`
 }
 
 // PostgreSQLTLS shapes the certificates.

@@ -23,7 +23,7 @@ import (
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: must be a DNS label of at most 52 characters (lower-case letters, digits and '-', starting with a letter), since Services and pods are named after it"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.primary) || self.spec.primary.size() == 1 || (self.spec.primary.startsWith(self.metadata.name) && self.spec.primary.size() == self.metadata.name.size() + 2)",message="primary: must be the name of one of this object's pods, such as <name>-1, or its number"
-// +operator-sdk:csv:customresourcedefinitions:displayName="PostgreSQL",order=1,resources={{StatefulSet,v1,""},{Service,v1,""},{Secret,v1,""},{ServiceAccount,v1,""},{Role,v1,""},{RoleBinding,v1,""},{PodDisruptionBudget,v1,""},{PersistentVolumeClaim,v1,""},{Pod,v1,""},{Event,v1,""}}
+// +operator-sdk:csv:customresourcedefinitions:displayName="PostgreSQL",order=1,resources={{StatefulSet,v1,""},{Service,v1,""},{Secret,v1,""},{ServiceAccount,v1,""},{Role,v1,""},{RoleBinding,v1,""},{PodDisruptionBudget,v1,""},{NetworkPolicy,v1,""},{PersistentVolumeClaim,v1,""},{Pod,v1,""},{Event,v1,""}}
 type PostgreSQL struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -216,6 +216,13 @@ type PostgreSQLSpec struct {
 	// +kubebuilder:default={}
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Monitoring"
 	Monitoring PostgreSQLMonitoring `json:"monitoring,omitzero"`
+
+	// networkPolicy is about the NetworkPolicy that each PostgreSQL has. It admits clients to PostgreSQL, Prometheus to the metrics,
+	// and only the instances and the operator to the agents. A change restarts nothing.
+	// +optional
+	// +kubebuilder:default={}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Network Policy"
+	NetworkPolicy PostgreSQLNetworkPolicy `json:"networkPolicy,omitzero"`
 
 	// tls shapes the certificates, which Fettle makes and renews itself.
 	// +optional

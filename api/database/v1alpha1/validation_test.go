@@ -75,6 +75,8 @@ var rules = []rule{
 	{`roles: [{name: reader, inRoles: [pg_read_all_data, writer]}, {name: writer}]`,
 		[]string{`roles: [{name: reader, inRoles: [pg_execute_server_program]}]`, `roles: [{name: reader, inRoles: [postgres]}]`, `roles: [{name: reader, inRoles: [pg_maintain]}]`, `roles: [{name: reader, inRoles: ["a b"]}]`},
 		"spec.roles[0].inRoles[0]", "inRoles: must be one of spec.roles, or a role of PostgreSQL"},
+	{`networkPolicy: {from: [{podSelector: {}}], metricsFrom: [{namespaceSelector: {}}]}`, []string{`networkPolicy: {enabled: false, from: [{podSelector: {}}]}`, `networkPolicy: {enabled: false, metricsFrom: [{podSelector: {}}]}`},
+		"spec.networkPolicy", "networkPolicy: from and metricsFrom have no effect"},
 	{`pgHBA: [{cidr: 10.0.0.0/8}, {cidr: "fd00::/8", method: reject}]`, []string{`pgHBA: [{cidr: 10.0.0.1}]`, `pgHBA: [{cidr: all}]`},
 		"spec.pgHBA[0].cidr", "cidr: must be a range of addresses"},
 	{`bootstrap: {initdb: {locale: en_US.utf8}}`, []string{`bootstrap: {initdb: {locale: "a b"}}`, `bootstrap: {initdb: {locale: --x}}`},
