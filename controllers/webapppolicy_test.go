@@ -7,6 +7,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -53,7 +54,19 @@ func labelNamespace(ctx context.Context, name, value string) {
 
 var _ = Describe("The status of a WebAppPolicy", func() {
 	var namespace string
+	var configuration *admissionv1.ValidatingWebhookConfiguration
 	BeforeEach(func(ctx context.Context) {
+		configuration = &admissionv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "webapps-"},
+			Webhooks: []admissionv1.ValidatingWebhook{{ // without rules, so that it is not called
+				Name: "webapps.apps.fettle.dev", ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")},
+				SideEffects: new(admissionv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+			}},
+		}
+		Expect(user.Create(ctx, configuration)).To(Succeed())
+		DeferCleanup(func(ctx context.Context) {
+			Expect(client.IgnoreNotFound(user.Delete(ctx, configuration))).To(Succeed())
+		})
 		namespace = newNamespace(ctx)
 		labelNamespace(ctx, namespace, namespace)
 	})
@@ -90,7 +103,7 @@ var _ = Describe("The status of a WebAppPolicy", func() {
 		p := newPolicy(ctx, namespace)
 		Eventually(verdict).WithContext(ctx).WithArguments(p).Should(HavePrefix("Enforced 1"))
 		patch(ctx, p, `{"spec":{"namespaceSelector":{"matchExpressions":[{"key":"policy","operator":"Near"}]}}}`)
-		Eventually(verdict).WithContext(ctx).WithArguments(p).Should(Equal("SelectorInvalid 0"))
+		Eventually(verdict).WithContext(ctx).WithArguments(p).Should(HavePrefix("SelectorInvalid ")) // in all namespaces
 		c := meta.FindStatusCondition(p.Status.Conditions, fettlev1.Ready)
 		Expect(c.Status).To(Equal(metav1.ConditionFalse))
 		Expect(c.Message).To(And(ContainSubstring("spec.namespaceSelector"), ContainSubstring("Near"), ContainSubstring("correct it")))
@@ -108,6 +121,13 @@ var _ = Describe("The status of a WebAppPolicy", func() {
 			}
 			return reasons
 		}).WithContext(ctx).Should(ConsistOf("Normal Enforced", "Warning SelectorInvalid", "Normal Enforced"))
+	})
+
+	It("is not Enforced without a configuration that calls the webhook", func(ctx context.Context) {
+		p := newPolicy(ctx, namespace)
+		Eventually(verdict).WithContext(ctx).WithArguments(p).Should(Equal("Enforced 0"))
+		Expect(user.Delete(ctx, configuration)).To(Succeed())
+		Eventually(verdict).WithContext(ctx).WithArguments(p).Should(Equal("NotEnforced 0"))
 	})
 
 	It("is not written for every WebApp of many, and not at all when nothing changes", func(ctx context.Context) {

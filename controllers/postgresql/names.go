@@ -79,17 +79,9 @@ func replicas(pg *databasev1alpha1.PostgreSQL) int {
 	return int(*pg.Spec.Replicas)
 }
 
-// image of PostgreSQL.
-func image(pg *databasev1alpha1.PostgreSQL) string {
-	if pg.Spec.Image != "" {
-		return pg.Spec.Image
-	}
-	return "docker.io/library/postgres:" + pg.Spec.Version
-}
-
 // user is the number of the user postgres of the image: the variants on Alpine have another one than those on Debian.
 func user(pg *databasev1alpha1.PostgreSQL) int64 {
-	name, _, _ := strings.Cut(image(pg), "@")
+	name, _, _ := strings.Cut(pg.Spec.EffectiveImage(), "@")
 	if _, tag, found := strings.Cut(name[strings.LastIndex(name, "/")+1:], ":"); found && strings.Contains(tag, "alpine") {
 		return 70
 	}

@@ -122,7 +122,7 @@ func install(pg *databasev1alpha1.PostgreSQL, agentImage string) *corev1ac.Conta
 func postgres(pg *databasev1alpha1.PostgreSQL) *corev1ac.ContainerApplyConfiguration {
 	c := corev1ac.Container().
 		WithName(mainContainer).
-		WithImage(image(pg)).
+		WithImage(pg.Spec.EffectiveImage()).
 		WithCommand("/fettle-bin/fettle", "agent").
 		WithEnv(
 			corev1ac.EnvVar().WithName("CLUSTER_NAME").WithValue(pg.Name),

@@ -39,7 +39,7 @@ type asking struct {
 func revisionOf(pg *databasev1alpha1.PostgreSQL, agentImage string) string {
 	spec := &pg.Spec
 	return hashOf(asking{
-		Agent: agentImage, Image: image(pg), User: user(pg),
+		Agent: agentImage, Image: pg.Spec.EffectiveImage(), User: user(pg),
 		ImagePullPolicy: spec.ImagePullPolicy, ImagePullSecrets: spec.ImagePullSecrets, Resources: spec.Resources,
 		TerminationGracePeriodSeconds: *spec.TerminationGracePeriodSeconds,
 		PriorityClassName:             spec.PriorityClassName, NodeSelector: spec.NodeSelector, Tolerations: spec.Tolerations,

@@ -1,14 +1,17 @@
 // Package webapppolicy says in the status of a WebAppPolicy which of the WebApps that exist break it. That new ones keep
 // to it is up to the webhook.
 //
-// It owns nothing. It reads WebApps, and the names and labels of namespaces.
+// It owns nothing. It reads WebApps, the names and labels of namespaces, and whether a configuration has the API server call the
+// webhook.
 package webapppolicy
 
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -29,6 +32,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/monitoring"
 	"github.com/fettle-dev/fettle/internal/pass"
 	"github.com/fettle-dev/fettle/internal/recheck"
+	"github.com/fettle-dev/fettle/internal/webhook/policy"
 )
 
 const (
@@ -42,6 +46,7 @@ const (
 // +kubebuilder:rbac:groups=apps.fettle.dev,resources=webapppolicies;webapps,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apps.fettle.dev,resources=webapppolicies/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,verbs=list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Options of the controller.
@@ -81,6 +86,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		Named(controllerName).
 		For(&appsv1.WebAppPolicy{}).
 		Watches(&appsv1.WebApp{}, r.allPolicies(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&admissionv1.ValidatingWebhookConfiguration{}, r.allPolicies(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesMetadata(&corev1.Namespace{}, r.allPolicies(), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WithOptions(retried.Options(opts.Workers)).
 		Complete(retried)
@@ -112,7 +118,12 @@ func (r *reconciler) reconcile(ctx context.Context, p *appsv1.WebAppPolicy) (rec
 }
 
 func (r *reconciler) observe(ctx context.Context, p *appsv1.WebAppPolicy) (observed, error) {
-	seen := observed{webhooks: r.webhooks}
+	seen := observed{served: r.webhooks}
+	configurations := &admissionv1.ValidatingWebhookConfigurationList{}
+	if err := r.client.List(ctx, configurations, client.UnsafeDisableDeepCopy); err != nil {
+		return seen, fmt.Errorf("list ValidatingWebhookConfigurations: %w", err)
+	}
+	seen.called = slices.ContainsFunc(configurations.Items, calls)
 	namespaces := &metav1.PartialObjectMetadataList{}
 	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
 	// Shared with the cache, so read and never written to: a copy of 10,000 WebApps takes long.
@@ -130,6 +141,11 @@ func (r *reconciler) observe(ctx context.Context, p *appsv1.WebAppPolicy) (obser
 	var err error
 	seen.violations, err = violationsOf(p, seen.selected, apps.Items)
 	return seen, err
+}
+
+// calls reports whether a configuration has the API server call the webhook for WebApps.
+func calls(c admissionv1.ValidatingWebhookConfiguration) bool {
+	return slices.ContainsFunc(c.Webhooks, func(w admissionv1.ValidatingWebhook) bool { return w.Name == policy.WebhookName })
 }
 
 // hold returns how long the status is to wait: where only the violations differ, which are counted anew with every WebApp of

@@ -22,8 +22,9 @@ const (
 
 // observed is what was found about a policy.
 type observed struct {
-	webhooks    bool
-	selectorErr error
+	// served says that the operator serves webhooks, called that the API server is configured to call them.
+	served, called bool
+	selectorErr    error
 	// selected are the labels of the namespaces for which the policy holds.
 	selected map[string]map[string]string
 	// violations are sorted, one for each WebApp that breaks the policy: "namespace/name: rule, rule".
@@ -33,16 +34,13 @@ type observed struct {
 // selectedBy returns the labels of the namespaces that the policy selects.
 func selectedBy(p *appsv1.WebAppPolicy, namespaces []metav1.PartialObjectMetadata) (map[string]map[string]string, error) {
 	selector, err := policy.Selector(p)
-	if err != nil {
-		return nil, err
-	}
 	selected := map[string]map[string]string{}
 	for i := range namespaces {
 		if ns := &namespaces[i]; selector.Matches(labels.Set(ns.Labels)) {
 			selected[ns.Name] = ns.Labels
 		}
 	}
-	return selected, nil
+	return selected, err
 }
 
 // violationsOf lists the WebApps in the selected namespaces that break the policy. Those that are being deleted don't count.
@@ -84,9 +82,14 @@ func ready(p *appsv1.WebAppPolicy, seen observed) metav1.Condition {
 	switch {
 	case seen.selectorErr != nil:
 		c.Status, c.Reason = metav1.ConditionFalse, appsv1.ReasonSelectorInvalid
-		c.Message = fmt.Sprintf("%v: correct it; until then the policy holds nowhere", seen.selectorErr)
+		c.Message = fmt.Sprintf("%v: correct it; until then the policy applies to all namespaces", seen.selectorErr)
 		return c
-	case !seen.webhooks:
+	case !seen.called:
+		c.Status, c.Reason = metav1.ConditionFalse, appsv1.ReasonNotEnforced
+		c.Message = "no ValidatingWebhookConfiguration has the webhook " + policy.WebhookName +
+			": WebApps are only counted here; install the operator again (make deploy, or OLM)"
+		return c
+	case !seen.served:
 		c.Status, c.Reason = metav1.ConditionFalse, appsv1.ReasonNotEnforced
 		c.Message = "the operator runs with --webhooks=false: WebApps are not checked when they change, only counted here"
 		return c

@@ -42,8 +42,8 @@ func TestSelectedBy(t *testing.T) {
 		t.Errorf("selected (-want +got): %v\n%s", err, diff)
 	}
 	p.Spec.NamespaceSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "env", Operator: "Near"}}
-	if selected, err := selectedBy(p, all); err == nil || len(selected) != 0 {
-		t.Errorf("an unknown operator selects %v, %v", selected, err)
+	if selected, err := selectedBy(p, all); err == nil || len(selected) != len(all) {
+		t.Errorf("an unknown operator selects %v, %v; want all namespaces", selected, err)
 	}
 }
 
@@ -77,29 +77,37 @@ func TestSetStatus(t *testing.T) {
 		count  int32
 	}{
 		{
-			"enforced", appsv1.ActionEnforce, observed{webhooks: true, selected: somewhere, violations: many[:1]},
+			"enforced", appsv1.ActionEnforce, observed{served: true, called: true, selected: somewhere, violations: many[:1]},
 			metav1.Condition{Status: "True", Reason: "Enforced", Message: "WebApps that break the policy are refused"}, 1,
 		},
 		{
-			"warning", appsv1.ActionWarn, observed{webhooks: true, selected: somewhere, violations: many},
+			"warning", appsv1.ActionWarn, observed{served: true, called: true, selected: somewhere, violations: many},
 			metav1.Condition{Status: "True", Reason: "Warning", Message: "WebApps that break the policy are admitted with a warning"}, 25,
 		},
 		{
-			"nowhere", appsv1.ActionEnforce, observed{webhooks: true},
+			"nowhere", appsv1.ActionEnforce, observed{served: true, called: true},
 			metav1.Condition{Status: "True", Reason: "Enforced", Message: "WebApps that break the policy are refused; no namespace matches namespaceSelector now"}, 0,
 		},
 		{
-			"no webhooks", appsv1.ActionEnforce, observed{selected: somewhere, violations: many[:2]},
+			"no webhooks", appsv1.ActionEnforce, observed{called: true, selected: somewhere, violations: many[:2]},
 			metav1.Condition{
 				Status: "False", Reason: "NotEnforced",
 				Message: "the operator runs with --webhooks=false: WebApps are not checked when they change, only counted here",
 			}, 2,
 		},
 		{
-			"selector", appsv1.ActionEnforce, observed{webhooks: true, selectorErr: errors.New("spec.namespaceSelector: odd")},
+			"no configuration", appsv1.ActionEnforce, observed{served: true, selected: somewhere},
+			metav1.Condition{
+				Status: "False", Reason: "NotEnforced",
+				Message: "no ValidatingWebhookConfiguration has the webhook webapps.apps.fettle.dev: WebApps are only counted here; " +
+					"install the operator again (make deploy, or OLM)",
+			}, 0,
+		},
+		{
+			"selector", appsv1.ActionEnforce, observed{served: true, called: true, selectorErr: errors.New("spec.namespaceSelector: odd")},
 			metav1.Condition{
 				Status: "False", Reason: "SelectorInvalid",
-				Message: "spec.namespaceSelector: odd: correct it; until then the policy holds nowhere",
+				Message: "spec.namespaceSelector: odd: correct it; until then the policy applies to all namespaces",
 			}, 0,
 		},
 	} {

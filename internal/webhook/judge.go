@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,29 +26,29 @@ type judge struct {
 // check is what is asked of each policy that holds.
 type check func(p *appsv1.WebAppPolicy, namespaceLabels map[string]string) ([]policy.Violation, error)
 
-// ask runs check with every policy of the namespace. What breaks an enforced policy becomes one error of the object,
-// which names all of it; the rest become warnings.
-func (j *judge) ask(ctx context.Context, kind schema.GroupKind, key client.ObjectKey, check check) (admission.Warnings, error) {
+// ask runs check with every policy of the namespace. What violates an enforced policy becomes one error of the object, together
+// with refused; the rest become warnings.
+func (j *judge) ask(ctx context.Context, kind schema.GroupKind, key client.ObjectKey, refused field.ErrorList, check check) (admission.Warnings, error) {
 	policies := &appsv1.WebAppPolicyList{}
 	if err := j.cached.List(ctx, policies); err != nil {
 		return nil, fmt.Errorf("list WebAppPolicies: %w", err)
 	}
-	if len(policies.Items) == 0 {
-		return nil, nil
-	}
-	labels, err := j.namespaceLabels(ctx, key.Namespace)
-	if err != nil {
-		return nil, err
+	var namespace labels.Set
+	if len(policies.Items) > 0 {
+		var err error
+		if namespace, err = j.namespaceLabels(ctx, key.Namespace); err != nil {
+			return nil, err
+		}
 	}
 	slices.SortFunc(policies.Items, func(a, b appsv1.WebAppPolicy) int { return cmp.Compare(a.Name, b.Name) })
-	var refused field.ErrorList
 	var warnings admission.Warnings
 	for i := range policies.Items {
 		p := &policies.Items[i]
-		if holds, err := policy.Selects(p, labels); err != nil || !holds {
-			continue // the policy's status says what is wrong with its selector
+		// The policy's status says what is wrong with a selector that can't be read.
+		if selector, _ := policy.Selector(p); !selector.Matches(namespace) {
+			continue
 		}
-		violations, err := check(p, labels)
+		violations, err := check(p, namespace)
 		if err != nil {
 			return nil, fmt.Errorf("check WebAppPolicy %q: %w", p.Name, err)
 		}

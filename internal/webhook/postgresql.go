@@ -8,11 +8,12 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/webhook/policy"
 )
 
 // +kubebuilder:webhook:path=/validate-database-fettle-dev-v1alpha1-postgresql,mutating=false,failurePolicy=fail,sideEffects=None,groups=database.fettle.dev,resources=postgresqls,verbs=create;update,versions=v1alpha1,name=postgresqls.database.fettle.dev,admissionReviewVersions=v1,timeoutSeconds=5
@@ -20,22 +21,22 @@ import (
 // postgreSQLValidator refuses what PostgreSQL would refuse, or would not be safe, and what the schema can't hold: parameters,
 // names that SQL takes only in quotes, memberships in roles that nobody makes, copies of itself, and annotations that name no
 // instance.
-type postgreSQLValidator struct{}
+type postgreSQLValidator struct{ judge *judge }
 
 var _ admission.Validator[*databasev1alpha1.PostgreSQL] = &postgreSQLValidator{}
 
 // ValidateCreate checks all.
-func (*postgreSQLValidator) ValidateCreate(_ context.Context, pg *databasev1alpha1.PostgreSQL) (admission.Warnings, error) {
+func (v *postgreSQLValidator) ValidateCreate(ctx context.Context, pg *databasev1alpha1.PostgreSQL) (admission.Warnings, error) {
 	major, err := majorOf(pg)
 	if err != nil {
 		return nil, err
 	}
-	return nil, refusal(pg, slices.Concat(parameterErrors(major, pg), nameErrors(pg), memberErrors(major, pg), copyErrors(pg), annotationErrors(pg, nil)))
+	return v.ask(ctx, nil, pg, slices.Concat(parameterErrors(major, pg), nameErrors(pg), memberErrors(major, pg), copyErrors(pg), annotationErrors(pg, nil)))
 }
 
 // ValidateUpdate lets one stay that was there before: parameters are checked when they change, or what they are checked against
 // does, an annotation when its value does, and the rest for what is new.
-func (v *postgreSQLValidator) ValidateUpdate(_ context.Context, old, pg *databasev1alpha1.PostgreSQL) (admission.Warnings, error) {
+func (v *postgreSQLValidator) ValidateUpdate(ctx context.Context, old, pg *databasev1alpha1.PostgreSQL) (admission.Warnings, error) {
 	if pg.DeletionTimestamp != nil {
 		return nil, nil
 	}
@@ -55,7 +56,18 @@ func (v *postgreSQLValidator) ValidateUpdate(_ context.Context, old, pg *databas
 			errs = append(errs, e)
 		}
 	}
-	return nil, refusal(pg, errs)
+	return v.ask(ctx, old, pg, errs)
+}
+
+// ask holds the image to the policies of the namespace, unless an update leaves it as it was.
+func (v *postgreSQLValidator) ask(ctx context.Context, old, pg *databasev1alpha1.PostgreSQL, refused field.ErrorList) (admission.Warnings, error) {
+	kind, path := databasev1alpha1.GroupVersion.WithKind("PostgreSQL").GroupKind(), field.NewPath("spec", "image")
+	return v.judge.ask(ctx, kind, key(ctx, pg), refused, func(p *appsv1.WebAppPolicy, _ map[string]string) ([]policy.Violation, error) {
+		if old != nil && old.Spec.EffectiveImage() == pg.Spec.EffectiveImage() {
+			return nil, nil
+		}
+		return policy.CheckRegistry(p, path, pg.Spec.EffectiveImage()), nil
+	})
 }
 
 // ValidateDelete is never asked for.
@@ -70,11 +82,4 @@ func majorOf(pg *databasev1alpha1.PostgreSQL) (int, error) {
 		return 0, fmt.Errorf("spec.version: %q is no version", pg.Spec.Version)
 	}
 	return major, nil
-}
-
-func refusal(pg *databasev1alpha1.PostgreSQL, errs field.ErrorList) error {
-	if len(errs) == 0 {
-		return nil
-	}
-	return apierrors.NewInvalid(databasev1alpha1.GroupVersion.WithKind("PostgreSQL").GroupKind(), pg.Name, errs)
 }

@@ -9,6 +9,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 )
 
@@ -21,7 +25,7 @@ func TestParametersOfAPostgreSQL(t *testing.T) {
 			},
 		}
 	}
-	v := &postgreSQLValidator{}
+	v := newPostgreSQLValidator()
 	for _, c := range []struct {
 		pg   *databasev1alpha1.PostgreSQL
 		want string // part of the refusal; empty for none
@@ -51,7 +55,7 @@ func TestParametersOfAPostgreSQL(t *testing.T) {
 }
 
 func TestCopyOfItself(t *testing.T) {
-	v := &postgreSQLValidator{}
+	v := newPostgreSQLValidator()
 	for host, refused := range map[string]bool{
 		"demo": true, "demo.shop.svc": true, "demo-ro.shop": true, "demo-0.demo-pods.shop.svc.cluster.local": true, "other": false, "demo.elsewhere.svc": false,
 	} {
@@ -90,7 +94,7 @@ func says(t *testing.T, what string, err error, words ...string) {
 
 // TestBadInput holds what can't work, or would not be safe, and what the schema can't tell.
 func TestBadInput(t *testing.T) {
-	v := &postgreSQLValidator{}
+	v := newPostgreSQLValidator()
 	for spec, words := range map[string][]string{
 		`{}`: nil,
 		`{synchronous: {number: 1}, replicas: 2, parameters: {synchronous_commit: remote_apply}}`:                 nil,
@@ -121,7 +125,7 @@ func TestBadInput(t *testing.T) {
 
 // TestWhatWasThereBefore holds that an object which was accepted once can be changed in other ways.
 func TestWhatWasThereBefore(t *testing.T) {
-	v := &postgreSQLValidator{}
+	v := newPostgreSQLValidator()
 	for _, c := range []struct {
 		name, before, after string
 		words               []string
@@ -142,7 +146,7 @@ func TestWhatWasThereBefore(t *testing.T) {
 
 // TestAnnotationsNameInstances holds that an annotation which would be ignored is refused, and that one which was right stays.
 func TestAnnotationsNameInstances(t *testing.T) {
-	v := &postgreSQLValidator{}
+	v := newPostgreSQLValidator()
 	for _, c := range []struct {
 		key, value string
 		refused    bool
@@ -170,4 +174,11 @@ func TestAnnotationsNameInstances(t *testing.T) {
 	fenced := map[string]string{databasev1alpha1.AnnotationFenced: "demo-2"}
 	_, err := v.ValidateUpdate(t.Context(), wanted(t, `replicas: 3`, fenced), wanted(t, `replicas: 2`, fenced))
 	says(t, "one that is scaled down", err)
+}
+
+// newPostgreSQLValidator knows no policies.
+func newPostgreSQLValidator() *postgreSQLValidator {
+	scheme := runtime.NewScheme()
+	_ = appsv1.AddToScheme(scheme)
+	return &postgreSQLValidator{judge: &judge{cached: fake.NewClientBuilder().WithScheme(scheme).Build()}}
 }

@@ -43,8 +43,8 @@ func (h *scaleHandler) Handle(ctx context.Context, request admission.Request) ad
 	}
 	kind := appsv1.GroupVersion.WithKind("WebApp").GroupKind()
 	path := field.NewPath("spec", "replicas")
-	warnings, err := h.judge.ask(ctx, kind, key(ctx, scale), func(p *appsv1.WebAppPolicy, _ map[string]string) ([]policy.Violation, error) {
-		return policy.CheckReplicas(p, path, scale.Spec.Replicas), nil
+	warnings, err := h.judge.ask(ctx, kind, key(ctx, scale), nil, func(p *appsv1.WebAppPolicy, _ map[string]string) ([]policy.Violation, error) {
+		return policy.New(policy.CheckReplicas(p, path, old.Spec.Replicas), policy.CheckReplicas(p, path, scale.Spec.Replicas)), nil
 	})
 	return answer(warnings, err)
 }

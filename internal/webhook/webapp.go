@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -13,27 +14,56 @@ import (
 
 // +kubebuilder:webhook:path=/validate-apps-fettle-dev-v1-webapp,mutating=false,failurePolicy=fail,sideEffects=None,groups=apps.fettle.dev,resources=webapps,verbs=create;update,versions=v1,name=webapps.apps.fettle.dev,admissionReviewVersions=v1,timeoutSeconds=5
 
-// webAppValidator holds WebApps to the policies of their namespace.
+// webAppValidator holds WebApps to their security profile and to the policies of their namespace.
 type webAppValidator struct {
 	judge *judge
 }
 
 var _ admission.Validator[*appsv1.WebApp] = &webAppValidator{}
 
-// ValidateCreate holds a new WebApp to the policies.
+// ValidateCreate holds a new WebApp to its security profile and to the policies.
 func (v *webAppValidator) ValidateCreate(ctx context.Context, app *appsv1.WebApp) (admission.Warnings, error) {
-	kind := appsv1.GroupVersion.WithKind("WebApp").GroupKind()
-	return v.judge.ask(ctx, kind, key(ctx, app), func(p *appsv1.WebAppPolicy, namespaceLabels map[string]string) ([]policy.Violation, error) {
-		return policy.Check(p, app, namespaceLabels)
-	})
+	return v.validate(ctx, nil, app)
 }
 
-// ValidateUpdate lets a WebApp stay that was there before the policy: it is held to it when its spec changes.
+// ValidateUpdate refuses only what an update introduces or makes worse: a WebApp that was there before a policy can be paused,
+// scaled down and mended step by step.
 func (v *webAppValidator) ValidateUpdate(ctx context.Context, old, app *appsv1.WebApp) (admission.Warnings, error) {
 	if app.DeletionTimestamp != nil || equality.Semantic.DeepEqual(old.Spec, app.Spec) {
 		return nil, nil
 	}
-	return v.ValidateCreate(ctx, app)
+	return v.validate(ctx, old, app)
+}
+
+// validate compares with old, which is nil for a new WebApp.
+func (v *webAppValidator) validate(ctx context.Context, old, app *appsv1.WebApp) (admission.Warnings, error) {
+	key := key(ctx, app)
+	introduced := func(check func(*appsv1.WebApp) ([]policy.Violation, error)) ([]policy.Violation, error) {
+		is, err := check(app)
+		if err != nil || old == nil {
+			return is, err
+		}
+		was, err := check(old)
+		return policy.New(was, is), err
+	}
+	var refused field.ErrorList
+	if app.Spec.SecurityContext != nil || app.Spec.PodSecurityContext != nil {
+		namespace, err := v.judge.namespaceLabels(ctx, key.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		violations, err := introduced(func(a *appsv1.WebApp) ([]policy.Violation, error) { return policy.CheckProfile(a, namespace) })
+		if err != nil {
+			return nil, err
+		}
+		for _, violation := range violations {
+			refused = append(refused, violation.Error)
+		}
+	}
+	kind := appsv1.GroupVersion.WithKind("WebApp").GroupKind()
+	return v.judge.ask(ctx, kind, key, refused, func(p *appsv1.WebAppPolicy, namespace map[string]string) ([]policy.Violation, error) {
+		return introduced(func(a *appsv1.WebApp) ([]policy.Violation, error) { return policy.Check(p, a, namespace) })
+	})
 }
 
 // ValidateDelete is never asked for.

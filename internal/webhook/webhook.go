@@ -1,5 +1,5 @@
-// Package webhook admits WebApps, WebAppPolicies and PostgreSQLs: it holds WebApps to the policies of their namespace, and
-// checks what the schemas of these kinds can't see.
+// Package webhook admits WebApps, WebAppPolicies and PostgreSQLs: it holds WebApps and the images of PostgreSQLs to the policies
+// of their namespace, and checks what the schemas of these kinds can't see.
 //
 // It never gets in the way of a deletion: there is no rule for DELETE, and an object that is being deleted may change.
 package webhook
@@ -44,7 +44,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager) error {
 		return fmt.Errorf("webhook of WebAppPolicies: %w", err)
 	}
 	err = ctrl.NewWebhookManagedBy(mgr, &databasev1alpha1.PostgreSQL{}).
-		WithValidator(&postgreSQLValidator{}).
+		WithValidator(&postgreSQLValidator{judge: judge}).
 		Complete()
 	if err != nil {
 		return fmt.Errorf("webhook of PostgreSQLs: %w", err)

@@ -9,12 +9,15 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/webhook"
 )
 
@@ -70,33 +73,100 @@ func TestWarnAdmitsWithWarnings(t *testing.T) {
 	}
 }
 
-func TestExistingWebAppIsHeldToThePolicyWhenItsSpecChanges(t *testing.T) {
+// A WebApp that was there before a policy may change in all that the policy does not ask for, and come closer to it.
+func TestUpdate_onlyNewOrWorseViolationsAreRejected(t *testing.T) {
 	u, namespace := newUser(t), env.Namespace(t)
 	app := newApp(namespace, "web")
 	app.Spec.Replicas = new(int32(20))
-	app.Finalizers = []string{"test.fettle.dev/hold"}
 	eventually(t, "create without a policy", func() error { return u.Create(t.Context(), app) })
-	newPolicy(t, u, namespace, appsv1.WebAppPolicySpec{Action: appsv1.ActionEnforce, MaxReplicas: new(int32(10))})
+	newPolicy(t, u, namespace, appsv1.WebAppPolicySpec{
+		Action: appsv1.ActionEnforce, MaxReplicas: new(int32(10)), RequireLimits: true, AllowedRegistries: []string{"registry.company.com/"},
+	})
+	scale := func(n int32) error {
+		body := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: n}}
+		return u.SubResource("scale").Update(t.Context(), app, client.WithSubResourceBody(body))
+	}
+	patch := func(patch string) error {
+		return u.Patch(t.Context(), app, client.RawPatch(types.MergePatchType, []byte(patch)))
+	}
+	for _, c := range []struct {
+		what   string
+		err    error
+		reject bool
+	}{
+		{"label", patch(`{"metadata":{"labels":{"team":"shop"}}}`), false},
+		{"pause", patch(`{"spec":{"paused":true}}`), false},
+		{"scale 20 to 15", scale(15), false},
+		{"scale 15 to 16", scale(16), true},
+		{"replicas 15 to 16", patch(`{"spec":{"replicas":16}}`), true},
+		{"autoscaling up to 12", patch(`{"spec":{"resources":{"requests":{"cpu":"1"}},"autoscaling":{"minReplicas":1,"maxReplicas":12,"targetCPUUtilizationPercentage":80}}}`), false},
+		{"autoscaling up to 13", patch(`{"spec":{"autoscaling":{"maxReplicas":13}}}`), true},
+		{"another image of a forbidden registry", patch(`{"spec":{"image":"nginx:1.27"}}`), true},
+		{"an image of the allowed registry", patch(`{"spec":{"image":"registry.company.com/nginx:1.27"}}`), false},
+		{"back to a forbidden registry", patch(`{"spec":{"image":"nginx:1.25"}}`), true},
+		{"one of two missing limits", patch(`{"spec":{"resources":{"limits":{"cpu":"1"}}}}`), false},
+		{"remove that limit again", patch(`{"spec":{"resources":{"limits":{"cpu":null}}}}`), true},
+		{"stop", patch(`{"spec":{"autoscaling":null,"replicas":0}}`), false},
+	} {
+		if rejected := apierrors.IsInvalid(c.err); rejected != c.reject || !rejected && c.err != nil {
+			t.Errorf("%s: %v, want it rejected: %t", c.what, c.err, c.reject)
+		}
+	}
+}
 
-	before := app.DeepCopy()
-	app.Labels = map[string]string{"team": "shop"}
-	if err := u.Patch(t.Context(), app, client.MergeFrom(before)); err != nil {
-		t.Errorf("label: %v", err)
+// What a WebApp sets itself must not take away from the profile that it has.
+func TestSecurityProfile_cannotBeWeakened(t *testing.T) {
+	u, namespace := newUser(t), env.Namespace(t)
+	unconfined := &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}
+	for name, c := range map[string]struct {
+		profile   appsv1.SecurityProfile
+		pod       *corev1.PodSecurityContext
+		container *corev1.SecurityContext
+		says      string // "" where it is accepted
+	}{
+		"root in a restricted pod": {
+			appsv1.ProfileRestricted, &corev1.PodSecurityContext{RunAsNonRoot: new(false), RunAsUser: new(int64(0))}, nil, "runAsNonRoot",
+		},
+		"capability under the default": {
+			"", nil, &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"SYS_ADMIN"}}}, "SYS_ADMIN",
+		},
+		"seccomp under Baseline":    {appsv1.ProfileBaseline, nil, &corev1.SecurityContext{SeccompProfile: unconfined}, "seccompProfile"},
+		"sysctl under Baseline":     {appsv1.ProfileBaseline, &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "kernel.msgmax", Value: "1"}}}, nil, "kernel.msgmax"},
+		"all of it under Custom":    {appsv1.ProfileCustom, &corev1.PodSecurityContext{RunAsUser: new(int64(0))}, &corev1.SecurityContext{SeccompProfile: unconfined}, ""},
+		"harmless under Restricted": {appsv1.ProfileRestricted, &corev1.PodSecurityContext{RunAsUser: new(int64(1000))}, nil, ""},
+	} {
+		app := newApp(namespace, "web")
+		app.Spec.SecurityProfile, app.Spec.PodSecurityContext, app.Spec.SecurityContext = c.profile, c.pod, c.container
+		var err error
+		eventually(t, "the webhooks answer", func() error {
+			if err = u.Create(t.Context(), app, client.DryRunAll); apierrors.IsInternalError(err) {
+				return err
+			}
+			return nil
+		})
+		switch {
+		case c.says == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case c.says != "" && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "set securityProfile: Custom")):
+			t.Errorf("%s: %v, want it rejected with what is wrong (%s) and what to do", name, err, c.says)
+		}
 	}
-	before = app.DeepCopy()
-	app.Status.Phase = appsv1.PhaseRunning
-	if err := u.Status().Patch(t.Context(), app, client.MergeFrom(before)); err != nil {
-		t.Errorf("status: %v", err)
+}
+
+func TestPostgreSQL_imageIsHeldToAllowedRegistries(t *testing.T) {
+	u, namespace := newUser(t), env.Namespace(t)
+	newPolicy(t, u, namespace, appsv1.WebAppPolicySpec{Action: appsv1.ActionEnforce, AllowedRegistries: []string{"registry.company.com/"}})
+	database := func(image string) error {
+		pg := &databasev1alpha1.PostgreSQL{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "db"}, Spec: databasev1alpha1.PostgreSQLSpec{
+			Version: "17", Storage: resource.MustParse("1Gi"), Image: image,
+		}}
+		return u.Create(t.Context(), pg, client.DryRunAll)
 	}
-	before = app.DeepCopy()
-	app.Spec.Image = "nginx:1.27"
-	if err := u.Patch(t.Context(), app, client.MergeFrom(before)); !apierrors.IsInvalid(err) {
-		t.Errorf("change the image only: %v, want Invalid", err)
-	}
-	app = before.DeepCopy()
-	app.Spec.Image, app.Spec.Replicas = "nginx:1.27", new(int32(10))
-	if err := u.Patch(t.Context(), app, client.MergeFrom(before)); err != nil {
-		t.Errorf("change the image and keep to the policy: %v", err)
+	for image, reject := range map[string]bool{"": true, "ghcr.io/evil/postgres:17": true, "registry.company.com/postgres:17": false} {
+		err := database(image)
+		if rejected := apierrors.IsInvalid(err) && strings.Contains(err.Error(), "spec.image"); rejected != reject || !rejected && err != nil {
+			t.Errorf("image %q: %v, want it rejected: %t", image, err, reject)
+		}
 	}
 }
 

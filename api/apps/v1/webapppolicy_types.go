@@ -121,8 +121,9 @@ const (
 	ReasonEnforced = "Enforced"
 	// ReasonWarning: WebApps that break the policy are admitted with a warning.
 	ReasonWarning = "Warning"
-	// ReasonNotEnforced: the operator serves no webhooks, so nothing is checked when WebApps change.
+	// ReasonNotEnforced: the operator serves no webhooks, or the API server is not configured to call them, so nothing is checked
+	// when WebApps change.
 	ReasonNotEnforced = "NotEnforced"
-	// ReasonSelectorInvalid: namespaceSelector can't be understood; the policy selects nothing.
+	// ReasonSelectorInvalid: namespaceSelector is invalid; the policy applies to all namespaces until it is corrected.
 	ReasonSelectorInvalid = "SelectorInvalid"
 )

@@ -1,9 +1,10 @@
-// Package policy decides whether a WebApp keeps to a WebAppPolicy. It is pure: the webhook asks before a WebApp changes,
-// and the controller of WebAppPolicies about those that exist.
+// Package policy decides whether a WebApp complies with a WebAppPolicy, and with the security profile that it names. It is
+// pure: the webhook asks before a WebApp changes, and the controller of WebAppPolicies about those that exist.
 package policy
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,12 +15,17 @@ import (
 	"github.com/fettle-dev/fettle/internal/profile"
 )
 
+// WebhookName is the name that the webhook for WebApps has in every ValidatingWebhookConfiguration.
+const WebhookName = "webapps.apps.fettle.dev"
+
 // Rules of a policy, by the names of their fields.
 const (
 	RuleAllowedRegistries      = "allowedRegistries"
 	RuleMaxReplicas            = "maxReplicas"
 	RuleRequireLimits          = "requireLimits"
 	RuleRequireSecurityProfile = "requireSecurityProfile"
+	// RuleSecurityProfile is spec.securityProfile of the WebApp itself.
+	RuleSecurityProfile = "securityProfile"
 )
 
 // limited are the resources of which requireLimits asks for a limit.
@@ -32,21 +38,28 @@ type Violation struct {
 	*field.Error
 }
 
-// Selects reports whether the policy holds for a namespace with these labels. The error says what is wrong with the
-// selector; such a policy holds nowhere.
-func Selects(p *appsv1.WebAppPolicy, namespaceLabels map[string]string) (bool, error) {
-	selector, err := Selector(p)
-	if err != nil {
-		return false, err
-	}
-	return selector.Matches(labels.Set(namespaceLabels)), nil
+// New returns the violations that an update introduces or makes worse, such as a number of pods above the limit that grows.
+// A violation that stays as it was, or becomes smaller, does not block other changes.
+func New(was, is []Violation) []Violation {
+	return slices.DeleteFunc(slices.Clone(is), func(v Violation) bool {
+		return slices.ContainsFunc(was, func(w Violation) bool { return w.Rule == v.Rule && !worse(w, v) })
+	})
 }
 
-// Selector returns spec.namespaceSelector in a form that can be asked many times.
+func worse(was, is Violation) bool {
+	before, counted := was.BadValue.(int32)
+	if after, ok := is.BadValue.(int32); ok && counted {
+		return after > before // spec.replicas and spec.autoscaling.maxReplicas stand for each other
+	}
+	return was.Field != is.Field || was.BadValue != is.BadValue || was.Detail != is.Detail
+}
+
+// Selector returns spec.namespaceSelector in a form that can be asked many times. The error says what is wrong with it; the
+// selector then matches every namespace: a mistake in a policy must not switch it off.
 func Selector(p *appsv1.WebAppPolicy) (labels.Selector, error) {
 	selector, err := metav1.LabelSelectorAsSelector(&p.Spec.NamespaceSelector)
 	if err != nil {
-		return nil, fmt.Errorf("spec.namespaceSelector: %w", err)
+		return labels.Everything(), fmt.Errorf("spec.namespaceSelector: %w", err)
 	}
 	return selector, nil
 }
@@ -55,7 +68,7 @@ func Selector(p *appsv1.WebAppPolicy) (labels.Selector, error) {
 // labels of app's namespace.
 func Check(p *appsv1.WebAppPolicy, app *appsv1.WebApp, namespaceLabels map[string]string) ([]Violation, error) {
 	spec := field.NewPath("spec")
-	violations := checkRegistry(p, spec.Child("image"), app.Spec.Image)
+	violations := CheckRegistry(p, spec.Child("image"), app.Spec.Image)
 	if a := app.Spec.Autoscaling; a != nil { // spec.replicas is ignored then
 		violations = append(violations, CheckReplicas(p, spec.Child("autoscaling", "maxReplicas"), a.MaxReplicas)...)
 	} else if app.Spec.Replicas != nil {
@@ -78,7 +91,8 @@ func CheckReplicas(p *appsv1.WebAppPolicy, path *field.Path, replicas int32) []V
 		fmt.Sprintf("%s allows at most %d; lower it", named(p, RuleMaxReplicas), *p.Spec.MaxReplicas)))}
 }
 
-func checkRegistry(p *appsv1.WebAppPolicy, path *field.Path, image string) []Violation {
+// CheckRegistry holds an image to allowedRegistries.
+func CheckRegistry(p *appsv1.WebAppPolicy, path *field.Path, image string) []Violation {
 	if len(p.Spec.AllowedRegistries) == 0 || allowedBy(p.Spec.AllowedRegistries, image) {
 		return nil
 	}
@@ -107,15 +121,27 @@ func checkProfile(p *appsv1.WebAppPolicy, spec *field.Path, app *appsv1.WebApp, 
 		return []Violation{broken(RuleRequireSecurityProfile, field.Invalid(spec.Child("securityProfile"), string(has),
 			fmt.Sprintf("%s asks for %s; set it", named(p, RuleRequireSecurityProfile), want)))}, nil
 	}
-	weak, err := profile.Weakened(app, want)
+	return weakened(app, want, RuleRequireSecurityProfile, fmt.Sprintf(
+		"%s asks for %s, from which this takes away: %%s; remove it here or in spec.podSecurityContext", named(p, RuleRequireSecurityProfile), want))
+}
+
+// CheckProfile returns what spec.securityContext and spec.podSecurityContext take away from the WebApp's own profile.
+// namespaceLabels are the labels of app's namespace.
+func CheckProfile(app *appsv1.WebApp, namespaceLabels map[string]string) ([]Violation, error) {
+	has := profile.Effective(app, namespaceLabels)
+	return weakened(app, has, RuleSecurityProfile, fmt.Sprintf(
+		"takes away from the security profile %s: %%s; remove it here or in spec.podSecurityContext, or set securityProfile: Custom", has))
+}
+
+// weakened makes a violation of each sentence of [profile.Weakened], which it puts into a format.
+func weakened(app *appsv1.WebApp, want appsv1.SecurityProfile, rule, format string) ([]Violation, error) {
+	sentences, err := profile.Weakened(app, want)
 	if err != nil {
 		return nil, err
 	}
 	var violations []Violation
-	for _, sentence := range weak {
-		violations = append(violations, broken(RuleRequireSecurityProfile, field.Forbidden(spec.Child("securityContext"),
-			fmt.Sprintf("%s asks for %s, from which this takes away: %s; remove it here or in spec.podSecurityContext",
-				named(p, RuleRequireSecurityProfile), want, sentence))))
+	for _, sentence := range sentences {
+		violations = append(violations, broken(rule, field.Forbidden(field.NewPath("spec", "securityContext"), fmt.Sprintf(format, sentence))))
 	}
 	return violations, nil
 }

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 )
@@ -210,23 +212,46 @@ func TestList(t *testing.T) {
 	}
 }
 
-func TestSelects(t *testing.T) {
-	production := map[string]string{"kubernetes.io/metadata.name": "production"}
-	p := policyOf(func(s *appsv1.WebAppPolicySpec) { s.NamespaceSelector.MatchLabels = production })
-	if ok, err := Selects(p, production); !ok || err != nil {
-		t.Errorf("its own namespace: %t, %v", ok, err)
+func TestSelector(t *testing.T) {
+	production, shop := labels.Set{"kubernetes.io/metadata.name": "production"}, labels.Set{"kubernetes.io/metadata.name": "shop"}
+	for name, c := range map[string]struct {
+		change           func(*appsv1.WebAppPolicySpec)
+		production, shop bool
+		wrong            string
+	}{
+		"by name": {func(s *appsv1.WebAppPolicySpec) { s.NamespaceSelector.MatchLabels = production }, true, false, ""},
+		"empty":   {func(*appsv1.WebAppPolicySpec) {}, true, true, ""},
+		"an unknown operator applies everywhere": {func(s *appsv1.WebAppPolicySpec) {
+			s.NamespaceSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}
+		}, true, true, "namespaceSelector"},
+	} {
+		selector, err := Selector(policyOf(c.change))
+		if (err != nil) != (c.wrong != "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+			t.Errorf("%s: %v, want %q", name, err, c.wrong)
+		}
+		if selector.Matches(production) != c.production || selector.Matches(shop) != c.shop {
+			t.Errorf("%s: matches production %t, shop %t", name, selector.Matches(production), selector.Matches(shop))
+		}
 	}
-	if ok, err := Selects(p, map[string]string{"kubernetes.io/metadata.name": "shop"}); ok || err != nil {
-		t.Errorf("another namespace: %t, %v", ok, err)
-	}
-	everything := policyOf(func(*appsv1.WebAppPolicySpec) {})
-	if ok, err := Selects(everything, nil); !ok || err != nil {
-		t.Errorf("an empty selector: %t, %v; want all namespaces", ok, err)
-	}
-	wrong := policyOf(func(s *appsv1.WebAppPolicySpec) {
-		s.NamespaceSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}
-	})
-	if ok, err := Selects(wrong, production); ok || err == nil || !strings.Contains(err.Error(), "namespaceSelector") {
-		t.Errorf("an unknown operator: %t, %v", ok, err)
+}
+
+// Only what is new or worse counts of an update; a number of pods may come from either field.
+func TestNew(t *testing.T) {
+	p := policyOf(func(s *appsv1.WebAppPolicySpec) { s.MaxReplicas = new(int32(10)) })
+	replicas, autoscaling := field.NewPath("spec", "replicas"), field.NewPath("spec", "autoscaling", "maxReplicas")
+	for name, c := range map[string]struct {
+		was, is []Violation
+		want    int
+	}{
+		"none before":        {nil, CheckReplicas(p, replicas, 11), 1},
+		"the same":           {CheckReplicas(p, replicas, 11), CheckReplicas(p, replicas, 11), 0},
+		"fewer":              {CheckReplicas(p, replicas, 20), CheckReplicas(p, replicas, 11), 0},
+		"more":               {CheckReplicas(p, replicas, 11), CheckReplicas(p, replicas, 20), 1},
+		"fewer, autoscaling": {CheckReplicas(p, replicas, 20), CheckReplicas(p, autoscaling, 12), 0},
+		"another rule":       {CheckReplicas(p, replicas, 20), CheckRegistry(policyOf(func(s *appsv1.WebAppPolicySpec) { s.AllowedRegistries = []string{"a/"} }), replicas, "b"), 1},
+	} {
+		if got := New(c.was, c.is); len(got) != c.want {
+			t.Errorf("%s: %v, want %d", name, got, c.want)
+		}
 	}
 }
