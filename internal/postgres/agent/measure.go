@@ -6,7 +6,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/fettle-dev/fettle/internal/postgres/config"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
@@ -58,13 +60,17 @@ func (a *Agent) measure(epoch int, segment int64) {
 	})
 }
 
-// tidy drops the slots that a standby has from when it was the primary: they would keep the log of all that follows.
-func (a *Agent) tidy() {
+// keepSlots has a standby keep what the other instances need if it becomes the primary: a slot for each, at what that instance
+// has. max_slot_wal_keep_size bounds what is kept for one that says nothing.
+func (a *Agent) keepSlots(wanted []string, positions map[string]wal.LSN) {
 	ctx, cancel := context.WithTimeout(a.life, settleTime)
 	defer cancel()
-	changed, err := a.keeping.EnsureSlots(ctx, nil)
+	changed, err := a.keeping.EnsureSlots(ctx, wanted)
+	if err == nil {
+		err = a.keeping.AdvanceSlots(ctx, positions)
+	}
 	if err != nil {
-		a.log.Debug("slots of a former primary", "error", err.Error())
+		a.log.Debug("slots of a standby", "error", err.Error())
 	}
 	if len(changed) > 0 {
 		a.log.Info("slots", "changed", changed)
@@ -76,6 +82,18 @@ func (a *Agent) tidy() {
 		}
 		a.chores.over(now() + wait)
 	})
+}
+
+// slotPositions is what each other instance has, by its slot. One on another timeline may have to come back to less.
+func slotPositions(cluster string, own *election.Server, peers map[string]election.Answer) map[string]wal.LSN {
+	out := map[string]wal.LSN{}
+	for name, p := range peers {
+		ordinal, ok := peer.Ordinal(cluster, name)
+		if ok && p.State.Data == election.Usable && p.State.SystemID == own.SystemID && p.State.Position.Timeline == own.Position.Timeline {
+			out[config.SlotName(ordinal)] = wal.LSN(p.State.Position.LSN)
+		}
+	}
+	return out
 }
 
 // measured notes whether the volume is full. Of a primary that runs, its heartbeat tells.

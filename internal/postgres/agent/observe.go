@@ -59,7 +59,7 @@ func (a *Agent) observe(at time.Duration) {
 	if a.own.Role != election.Primary {
 		a.followAddress()
 		if a.chores.due(at) {
-			go a.tidy()
+			go a.keepSlots(slotsFor(a.options.Cluster, a.options.Pod, a.config.Instances), slotPositions(a.options.Cluster, &a.own, a.input(at).Peers))
 		}
 		if a.own.Stalled > 0 && at-a.own.Stalled > reachAfter && a.reaching.due(at) {
 			go a.reach(a.own.Upstream)

@@ -333,3 +333,16 @@ func TestFailedStarts(t *testing.T) {
 		}
 	}
 }
+
+// TestSlotPositions leaves a slot where it is for an instance that may have to come back to less, or says nothing.
+func TestSlotPositions(t *testing.T) {
+	at := func(timeline uint32, systemID string, data election.Data) election.Answer {
+		return election.Answer{Sent: 1, State: election.State{Data: data, SystemID: systemID, Position: election.Position{Timeline: timeline, LSN: 77}}}
+	}
+	got := slotPositions("db", &election.Server{SystemID: "s", Position: election.Position{Timeline: 2, LSN: 100}}, map[string]election.Answer{
+		"db-0": at(1, "s", election.Usable), "db-1": at(2, "other", election.Usable), "db-3": at(2, "s", election.Usable), "db-4": at(2, "s", election.Unfit), "db-5": {},
+	})
+	if diff := cmp.Diff(map[string]wal.LSN{"fettle_3": 77}, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -119,6 +119,43 @@ func TestFailover(t *testing.T) {
 	must(t, old.Rewind(ctx, ca.Source(next, "shop-0"), config.Restore{}))
 }
 
+// TestSlots_standby has a standby keep for others what they lack, and no more.
+func TestSlots_standby(t *testing.T) {
+	ctx := bounded(t)
+	ca := testpg.NewCA(t)
+	primary := ca.Primary(t, "shop-0")
+	standby := ca.Standby(t, "shop-1", primary)
+	from, on := primary.Session(t), standby.Session(t)
+	follows(t, from, "shop-1")
+	slot := config.SlotName(2)
+	_, err := on.EnsureSlots(ctx, []string{slot})
+	must(t, err)
+	at := func() wal.LSN {
+		t.Helper()
+		var text string
+		must(t, connect(t, standby).QueryRow(ctx, "SELECT restart_lsn::text FROM pg_replication_slots WHERE slot_name = $1", slot).Scan(&text))
+		return lsn(t, text)
+	}
+	begin := at()
+	for range 3 {
+		must(t, from.Heartbeat(ctx))
+	}
+	written := status(t, from).Written
+	waitFor(t, "the standby to replay it", func() bool { return status(t, on).Replayed >= written })
+	for _, step := range []struct{ to, want wal.LSN }{{written - 8, written - 8}, {begin, written - 8}} {
+		must(t, on.AdvanceSlots(ctx, map[string]wal.LSN{slot: step.to}))
+		if got := at(); begin == 0 || got != step.want {
+			t.Errorf("from %s: advanced to %s, and is at %s, want %s", begin, step.to, got, step.want)
+		}
+	}
+	must(t, on.AdvanceSlots(ctx, map[string]wal.LSN{slot: written + 1<<30}))
+	if got := at(); got < written || got > written+1<<20 {
+		t.Errorf("advanced beyond what was replayed, or not at all: %s", got)
+	}
+	_, err = on.EnsureSlots(ctx, nil)
+	must(t, err)
+}
+
 // receives says whether a standby's own status tells that it streams by its slot.
 func receives(t *testing.T, c *session.Client) {
 	t.Helper()

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/fettle-dev/fettle/internal/postgres/config"
+	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
 // slot is a physical replication slot.
@@ -20,7 +21,7 @@ type slot struct {
 
 // EnsureSlots makes the physical slots that are missing or lost, with their segments reserved from now on, and drops those
 // of Fettle's (config.SlotName) that are not wanted, unless they are in use. It says what it changed. It works on standbys
-// too: want none there, or a former primary's slots keep segments for ever.
+// too, where nobody uses the slots: without AdvanceSlots they keep segments for ever.
 func (c *Client) EnsureSlots(ctx context.Context, wanted []string) ([]string, error) {
 	for _, name := range wanted {
 		if !config.IsSlotName(name) {
@@ -60,6 +61,24 @@ FROM pg_replication_slots WHERE slot_type = 'physical' AND NOT temporary`)
 		return changes, fmt.Errorf("make replication slots: %w", err)
 	}
 	return changes, nil
+}
+
+// AdvanceSlots gives up the segments of a standby's slots before positions, by slot, and before what the standby has replayed.
+func (c *Client) AdvanceSlots(ctx context.Context, positions map[string]wal.LSN) error {
+	err := c.use(ctx, func(conn *pgx.Conn) error {
+		for name, at := range positions {
+			if _, err := conn.Exec(ctx, `SELECT pg_replication_slot_advance(slot_name, least($2::text::pg_lsn, pg_last_wal_replay_lsn()))
+FROM pg_replication_slots WHERE slot_name = $1 AND NOT active AND restart_lsn < least($2::text::pg_lsn, pg_last_wal_replay_lsn())`,
+				name, at.String()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("advance replication slots: %w", err)
+	}
+	return nil
 }
 
 // planSlots says which slots to drop, and then which to create.
