@@ -11,6 +11,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -232,6 +233,39 @@ var _ = Describe("A PostgreSQL", func() {
 		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 	})
 
+	It("deletes volumes by the last spec alone", func(ctx context.Context) {
+		namespace, _ := newDatabases(ctx)
+		deletes := func(s *databasev1alpha1.PostgreSQLSpec) { s.DeletionPolicy = databasev1alpha1.DeletionDelete }
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "data-dropping-0"}}
+
+		By("changing it to Retain just before the deletion")
+		pg := newPostgreSQL(namespace, "dropping", deletes)
+		createDatabase(ctx, pg)
+		Expect(read(ctx, claim)).To(Succeed())
+		first := claim.UID
+		Expect(claim.OwnerReferences).To(BeEmpty(), "the garbage collector would go by an older spec")
+		patch(ctx, pg, `{"spec":{"deletionPolicy":"Retain"}}`)
+		Expect(user.Delete(ctx, pg)).To(Succeed())
+		Eventually(func(ctx context.Context) bool { return apierrors.IsNotFound(read(ctx, setOf(pg))) }).WithContext(ctx).Should(BeTrue())
+		settle(ctx)
+		Expect(read(ctx, claim)).To(Succeed())
+		Expect(claim.DeletionTimestamp).To(BeNil())
+
+		By("deleting it with Delete, and creating it again at once")
+		pg = newPostgreSQL(namespace, "dropping", deletes)
+		createDatabase(ctx, pg)
+		Expect(read(ctx, claim)).To(Succeed())
+		Expect(claim.UID).To(Equal(first))
+		Expect(user.Delete(ctx, pg)).To(Succeed())
+		pg = newPostgreSQL(namespace, "dropping", deletes)
+		createDatabase(ctx, pg)
+		Expect(read(ctx, claim)).To(Succeed())
+		Expect(claim.UID).NotTo(Equal(first), "it runs on a volume that was to be deleted")
+		lease := &coordinationv1.Lease{ObjectMeta: setOf(pg).ObjectMeta}
+		Expect(read(ctx, lease)).To(Succeed())
+		Expect(lease.Annotations).To(HaveKeyWithValue("fettle.dev/fresh", "true"), "nobody may make the first database")
+	})
+
 	It("says which parameter, Secret or wish is wrong, and goes on without", func(ctx context.Context) {
 		namespace, fake := newDatabases(ctx)
 		pg := newPostgreSQL(namespace, "wrong", func(s *databasev1alpha1.PostgreSQLSpec) {
@@ -267,6 +301,45 @@ var _ = Describe("A PostgreSQL", func() {
 		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 	})
 
+	It("renews certificates, grows volumes and names the primary while it is paused, and restarts nothing", func(ctx context.Context) {
+		namespace, fake := newDatabases(ctx)
+		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Provisioner: "example.com/fake", AllowVolumeExpansion: new(true)}
+		Expect(user.Create(ctx, class)).To(Succeed())
+		pg := newPostgreSQL(namespace, "paused", instances(2), func(s *databasev1alpha1.PostgreSQLSpec) { s.StorageClassName = &class.Name })
+		createDatabase(ctx, pg)
+		set := setOf(pg)
+		Expect(read(ctx, set)).To(Succeed())
+		generation := set.Generation
+		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) {
+			pg.Spec.Paused, pg.Spec.Replicas, pg.Spec.Storage = true, new(int32(3)), resource.MustParse("2Gi")
+			pg.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m")}
+			pg.Spec.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader"}}
+			pg.Annotations = map[string]string{databasev1alpha1.AnnotationSwitchover: "paused-1"} // the agents follow it
+		})
+		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("Unknown Paused"))
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "data-paused-1"}}
+		Eventually(field(claim, func(c *corev1.PersistentVolumeClaim) string { return c.Status.Capacity.Storage().String() })).
+			WithContext(ctx).Should(Equal("2Gi"))
+		Eventually(field(pg, func(pg *databasev1alpha1.PostgreSQL) string { return pg.Status.Primary })).WithContext(ctx).Should(Equal("paused-1"))
+		certificate := secretOf(pg, "-replication")
+		patch(ctx, certificate, `{"data":{"tls.crt":"b3Zlcg=="}}`)
+		Eventually(field(certificate, func(s *corev1.Secret) string { return string(s.Data["tls.crt"]) })).
+			WithContext(ctx).Should(HavePrefix("-----BEGIN CERTIFICATE-----"))
+		settle(ctx)
+		Expect(read(ctx, set)).To(Succeed())
+		Expect(set.Generation).To(Equal(generation))
+		Expect(apierrors.IsNotFound(read(ctx, secretOf(pg, "-role-reader")))).To(BeTrue())
+		Expect(pgCondition(ctx, pg, databasev1alpha1.PostgreSQLConfigured)).To(Equal("Unknown Paused"))
+		everywhere := count(ctx, namespace)
+		everywhere.expectIdle(ctx)
+		fake.With(func(d *databases) {
+			Expect(d.Replaced).To(BeEmpty())
+			Expect(d.Restarted).To(BeEmpty())
+		})
+		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) { pg.Spec.Paused = false })
+		Eventually(pgReady, "90s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
+	})
+
 	It("stops when it is hibernated, and starts again", func(ctx context.Context) {
 		namespace, fake := newDatabases(ctx)
 		pg := newPostgreSQL(namespace, "sleeping", instances(2))
@@ -285,6 +358,39 @@ var _ = Describe("A PostgreSQL", func() {
 		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) { pg.Spec.Hibernated = false })
 		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 		Expect(pg.Status.Phase).To(Equal(databasev1alpha1.PhaseRunning))
+	})
+
+	It("goes on where somebody else's Secret has the name of a role's, and says so", func(ctx context.Context) {
+		namespace, fake := newDatabases(ctx)
+		pg := newPostgreSQL(namespace, "partly", func(s *databasev1alpha1.PostgreSQLSpec) {
+			s.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader"}, {Name: "writer"}}
+		})
+		foreign := secretOf(pg, "-role-reader")
+		Expect(user.Create(ctx, foreign)).To(Succeed())
+		Expect(user.Create(ctx, pg)).To(Succeed())
+		Eventually(pgSays(pg, databasev1alpha1.PostgreSQLConfigured)).WithContext(ctx).Should(
+			And(HavePrefix("False NameConflict: "), ContainSubstring(`"partly-role-reader"`), ContainSubstring("role reader")))
+		Expect(pgCondition(ctx, pg, databasev1alpha1.PostgreSQLApplied)).To(Equal("True Applied"))
+		Expect(pgCondition(ctx, pg, databasev1alpha1.PostgreSQLPrimaryReady)).To(Equal("True PrimaryReady"))
+		Expect(read(ctx, secretOf(pg, "-role-writer"))).To(Succeed())
+		Expect(read(ctx, foreign)).To(Succeed())
+		Expect(foreign.Labels).To(BeEmpty())
+		passwords := func() map[string]bool {
+			has := map[string]bool{}
+			fake.With(func(d *databases) {
+				for _, role := range d.Told[len(d.Told)-1].Roles {
+					has[role.Name] = role.Verifier != ""
+				}
+			})
+			return has
+		}
+		Expect(passwords()).To(Equal(map[string]bool{"app": true, "reader": false, "writer": true}))
+
+		By("removing it")
+		Expect(user.Delete(ctx, foreign)).To(Succeed())
+		patch(ctx, pg, `{"metadata":{"annotations":{"fettle.dev/reconcile-at":"now"}}}`)
+		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
+		Eventually(passwords).WithContext(ctx).Should(Equal(map[string]bool{"app": true, "reader": true, "writer": true}))
 	})
 
 	It("does not take over a Secret of somebody else", func(ctx context.Context) {

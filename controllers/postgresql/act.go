@@ -20,10 +20,8 @@ func (r *reconciler) act(ctx context.Context, pg *databasev1alpha1.PostgreSQL, i
 	if seen.growErr, err = r.resize(ctx, pg, in); err != nil {
 		return err
 	}
-	if in.cluster.set != nil && in.cluster.primary() == nil && len(in.cluster.running()) > 0 {
-		if err := r.lookAtLease(ctx, pg, &in.cluster); err != nil {
-			return err
-		}
+	if err := r.lookAtLease(ctx, pg, &in.cluster); err != nil {
+		return err
 	}
 	if err := r.take(ctx, pg, in, seen.step); err != nil {
 		return err

@@ -78,7 +78,7 @@ func superfluous(pg *databasev1alpha1.PostgreSQL, in *inputs) []client.Object {
 // apply writes what is desired and deletes what is not. The Lease and the passwords come first.
 func (r *reconciler) apply(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, count int) error {
 	if in.cluster.set == nil {
-		if err := r.makeLease(ctx, pg, &in.cluster); err != nil {
+		if err := r.makeLease(ctx, pg); err != nil {
 			return err
 		}
 	}

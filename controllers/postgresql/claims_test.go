@@ -97,3 +97,21 @@ func TestClaims_dying(t *testing.T) {
 		}
 	}
 }
+
+// TestClaims_ofInstances holds that no volume of an instance is overlooked, as an empty database could be made beside it, and that
+// none of others is touched.
+func TestClaims_ofInstances(t *testing.T) {
+	const none = -1
+	for name, want := range map[string]int{
+		"data-pg-0": 0, "data-pg-1": 1, "data-pg-8": 8,
+		"data-pg-9": none, "data-pg-1-0": none, "data-pg": none, "data-other-0": none, "pg-0": none, "logs-pg-0": none, "data-data-pg-0": none,
+	} {
+		got, ok := claimOrdinal(wanting(1), name)
+		if !ok {
+			got = none
+		}
+		if got != want {
+			t.Errorf("%s: %d, want %d", name, got, want)
+		}
+	}
+}

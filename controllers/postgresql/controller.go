@@ -41,7 +41,7 @@ const (
 // +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=services;serviceaccounts,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch
-// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
@@ -82,6 +82,8 @@ type reconciler struct {
 	nodes   *nodes
 	apis    *optionalAPIs
 
+	deletions *deletions
+
 	agentImage   string
 	namespace    string // the operator's
 	watchSecrets bool
@@ -109,6 +111,8 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		memory:  newMemory(clock.RealClock{}),
 		late:    newLate(clock.RealClock{}),
 		nodes:   newNodes(mgr.GetAPIReader(), clock.RealClock{}),
+
+		deletions: newDeletions(),
 
 		agentImage:   opts.AgentImage,
 		namespace:    opts.OperatorNamespace,
@@ -139,8 +143,7 @@ func (r *reconciler) reconcile(ctx context.Context, pg *databasev1alpha1.Postgre
 		setTerminating(pg)
 		return reconcile.Result{}, nil // all that is owned is garbage-collected
 	case pg.Spec.Paused:
-		setPaused(pg)
-		return reconcile.Result{}, nil
+		return r.reconcilePaused(ctx, pg)
 	}
 	in, err := r.resolve(ctx, pg)
 	_, conflict := errors.AsType[*apply.ConflictError](err)
@@ -150,8 +153,12 @@ func (r *reconciler) reconcile(ctx context.Context, pg *databasev1alpha1.Postgre
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	if in.cluster.set != nil {
+		r.deletions.forget(client.ObjectKeyFromObject(pg)) // whatever volumes there are, they are this one's
+	}
 	seen := &observed{at: r.clock.Now(), cluster: in.cluster, growth: in.growth, monitoringMissing: in.monitoringMissing}
 	seen.parameters, seen.secretMissing, seen.waiting = in.parameters, in.secretMissing, in.waiting
+	seen.taken = in.taken
 	seen.login, seen.sslMode = in.credentials[0].login(in.credentials[0].role), in.credentials[0].sslMode
 	seen.issued, seen.serving = in.issued, in.certificates.serving
 	count, next := next(pg, &in.cluster)
@@ -188,7 +195,11 @@ func (r *reconciler) outcome(pg *databasev1alpha1.PostgreSQL, in *inputs, seen *
 	return reconcile.Result{RequeueAfter: min(max(wait, askBusy), 24*time.Hour)}, nil
 }
 
-func (r *reconciler) gone(_ context.Context, key types.NamespacedName) (done bool, err error) {
+func (r *reconciler) gone(ctx context.Context, key types.NamespacedName) (done bool, err error) {
+	if err := r.dropVolumes(ctx, key); err != nil {
+		return false, err
+	}
+	r.deletions.forget(key)
 	r.agents.forget(key)
 	r.memory.forget(key)
 	r.late.forget(key)

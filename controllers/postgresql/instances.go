@@ -80,9 +80,7 @@ type cluster struct {
 	// unseen is true until the controller of StatefulSets has seen the present template: a pod that is deleted before may be made
 	// anew from the last one.
 	unseen bool
-	// left are the names of claims that no instance uses: of those that were taken away, or of a former PostgreSQL of this name.
-	left []string
-	// orphaned are those of a former PostgreSQL of this name that a person has to decide about.
+	// orphaned are the names of claims of a former PostgreSQL of this name that no instance uses, and that a person has to decide about.
 	orphaned []string
 }
 
@@ -204,19 +202,8 @@ func assemble(
 		}
 		c.instances = append(c.instances, in)
 	}
-	for i := range claims {
-		if !slices.ContainsFunc(c.instances, func(in instance) bool { return in.claim == &claims[i] }) {
-			c.left = append(c.left, claims[i].Name)
-		}
-	}
-	slices.Sort(c.left)
 	c.orphaned = orphanedClaims(pg, claims, func(ordinal int) bool { return ordinal < max(len(c.instances), replicas(pg)) })
 	return c
-}
-
-// fresh is true while there is nothing that could hold data.
-func (c *cluster) fresh() bool {
-	return len(c.left) == 0 && !slices.ContainsFunc(c.instances, func(i instance) bool { return i.claim != nil || i.pod != nil })
 }
 
 func unseen(set *k8sappsv1.StatefulSet, revision string) bool {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
@@ -218,7 +219,14 @@ func configured(pg *databasev1alpha1.PostgreSQL, seen *observed, settled bool) v
 	case seen.waiting != "":
 		return unknown(fettlev1.ReasonReconciling, seen.waiting)
 	}
-	return inEffect(pg, c, settled)
+	v := inEffect(pg, c, settled)
+	if v.status == metav1.ConditionTrue && len(seen.taken) > 0 {
+		taken := seen.taken[0]
+		return no(fettlev1.ReasonNameConflict, fmt.Sprintf(
+			"spec.roles: Secret %q, for the password of role %s, exists and is not Fettle's: rename or delete the Secret, or set passwordSecret. Until then Fettle sets no password for the role",
+			taken.secret, taken.role))
+	}
+	return v
 }
 
 // unheard says why an agent could not be reached, for people.

@@ -34,19 +34,22 @@ func newLease(pg *databasev1alpha1.PostgreSQL) *coordinationv1.Lease {
 }
 
 // makeLease makes the Lease before the first instance is started: free, for whoever is first.
-func (r *reconciler) makeLease(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
+func (r *reconciler) makeLease(ctx context.Context, pg *databasev1alpha1.PostgreSQL) error {
 	key := client.ObjectKeyFromObject(pg)
 	r.memory.due(key, leaseLook, leaseAgain) // it is not looked at again at once
 	lease := &coordinationv1.Lease{}
 	err := r.live.Get(ctx, key, lease)
 	switch {
 	case apierrors.IsNotFound(err):
+		if err := r.dropVolumes(ctx, key); err != nil {
+			return err
+		}
 		inherited, err := r.inherit(ctx, pg)
 		if err != nil {
 			return err
 		}
 		lease = newLease(pg)
-		if c.fresh() && !inherited {
+		if !inherited {
 			lease.Annotations = map[string]string{annotationFresh: "true"}
 		}
 		if err := r.client.Create(ctx, lease, client.FieldOwner(controllerName)); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -70,11 +73,11 @@ func (leaseOfFormerError) Error() string { return "it belongs to a former Postgr
 
 var errLeaseOfFormer = leaseOfFormerError{}
 
-// lookAtLease makes the Lease anew if somebody deleted it, and releases it if its holder is proven dead. It is called while
-// no instance takes writes.
+// lookAtLease re-creates the Lease if somebody deleted it, and releases it if its holder is proven dead, while there are instances
+// and none is primary.
 func (r *reconciler) lookAtLease(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
 	key := client.ObjectKeyFromObject(pg)
-	if !r.memory.due(key, leaseLook, leaseAgain) {
+	if c.set == nil || c.primary() != nil || len(c.running()) == 0 || !r.memory.due(key, leaseLook, leaseAgain) {
 		return nil
 	}
 	lease := &coordinationv1.Lease{}

@@ -143,24 +143,6 @@ func TestGrowth_refused(t *testing.T) {
 	}
 }
 
-// TestRetainedClaims holds that nothing counts as retained that a deletion would still take.
-func TestRetainedClaims(t *testing.T) {
-	seen := picture(1, "P")
-	seen.instances[0].claim = claim("1Gi", "1Gi")
-	pg := wanting(1)
-	wants := func(policy databasev1alpha1.DeletionPolicy, owner string, want metav1.ConditionStatus) {
-		t.Helper()
-		pg.Spec.DeletionPolicy = policy
-		seen.instances[0].claim.OwnerReferences = []metav1.OwnerReference{{Kind: owner, Name: "pg"}}
-		if v := volumesReady(pg, seen, growth{size: resource.MustParse("1Gi")}, nil, time.Now()); v.status != want {
-			t.Errorf("policy %s, owned by %s: %s, want %s", policy, owner, v.status, want)
-		}
-	}
-	wants(databasev1alpha1.DeletionRetain, "StatefulSet", metav1.ConditionUnknown)
-	wants(databasev1alpha1.DeletionRetain, "PostgreSQL", metav1.ConditionTrue)
-	wants(databasev1alpha1.DeletionDelete, "StatefulSet", metav1.ConditionTrue)
-}
-
 // TestHolderDead holds that a Lease is released for nobody who may live.
 func TestHolderDead(t *testing.T) {
 	renewed := time.Date(2026, 1, 1, 0, 0, 10, 0, time.UTC)
@@ -196,37 +178,5 @@ func TestHolderDead(t *testing.T) {
 				t.Errorf("dead: %v", got)
 			}
 		})
-	}
-}
-
-// TestFresh holds that nothing which could have data is overlooked: an empty database must not be made beside it.
-func TestFresh(t *testing.T) {
-	of := func(ordinals ...int) (claims []corev1.PersistentVolumeClaim) {
-		for _, ordinal := range ordinals {
-			claims = append(claims, *claim("1Gi", "1Gi"))
-			claims[len(claims)-1].Name = claimName(wanting(1), ordinal)
-		}
-		return claims
-	}
-	pod, former := []corev1.Pod{*podOf("pg-0", 'N')}, []corev1.Pod{*podOf("pg-1", 'N')}
-	former[0].OwnerReferences = []metav1.OwnerReference{{UID: "former", Controller: new(true)}}
-	for _, c := range []struct {
-		name   string
-		pg     *databasev1alpha1.PostgreSQL
-		pods   []corev1.Pod
-		claims []corev1.PersistentVolumeClaim
-		want   string
-	}{
-		{"nothing", wanting(3), nil, nil, "true []"},
-		{"a pod", wanting(1), pod, nil, "false []"},
-		{"the volume of an instance", wanting(3), nil, of(1), "false []"},
-		{"a volume of more instances", wanting(1), nil, of(2, 1), "false [data-pg-1 data-pg-2]"},
-		{"a volume of more instances, with its pod still there", wanting(1), former, of(0, 1), "false [data-pg-1]"},
-		{"a volume of one that sleeps", wanting(1, asleepPlease), nil, of(0), "false [data-pg-0]"},
-	} {
-		got := assemble(c.pg, nil, c.pods, c.claims, nil, "")
-		if got := fmt.Sprint(got.fresh(), got.left); got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
 	}
 }

@@ -3,6 +3,7 @@ package postgresql
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 )
 
@@ -33,6 +35,8 @@ type inputs struct {
 	passwords map[string]password
 	// secretMissing names one of those Secrets that does not exist.
 	secretMissing string
+	// taken are the roles whose Secret is somebody else's.
+	taken []credential
 	// wishesHash is that of what the primary should be told; empty while there is none, or a password is missing.
 	wishesHash string
 	// rotating is set while a password is being rotated; retell when it is not known how far replicas must have replayed for
@@ -65,7 +69,7 @@ func (r *reconciler) resolve(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 	}
 	revision := revisionOf(pg, in.agentImage)
 	age := askCalm
-	if !calm(pg, new(assemble(pg, set, pods, claims, r.agents.last(client.ObjectKeyFromObject(pg)), revision))) {
+	if !pg.Spec.Paused && !calm(pg, new(assemble(pg, set, pods, claims, r.agents.last(client.ObjectKeyFromObject(pg)), revision))) {
 		age = askBusy // also while an agent's last answer was that it is not ready: it is not to be believed for a minute
 	}
 	in.cluster = assemble(pg, set, pods, claims, r.agents.statuses(ctx, pg, &in.certificates, pods, age), revision)
@@ -114,7 +118,7 @@ func calm(pg *databasev1alpha1.PostgreSQL, c *cluster) bool {
 		}
 	}
 	volumes := meta.FindStatusCondition(pg.Status.Conditions, databasev1alpha1.PostgreSQLVolumesReady)
-	steady := configuredBefore(pg) && volumes != nil &&
+	steady := (configuredBefore(pg) || onlyTaken(pg)) && volumes != nil &&
 		(volumes.Status == metav1.ConditionTrue || volumes.Reason == databasev1alpha1.ReasonOrphanedVolumes) // that may stay for days
 	return steady && c.set != nil && len(c.instances) == c.size() && c.primary() != nil &&
 		c.primary().name == pg.Status.Primary && pg.Annotations[databasev1alpha1.AnnotationSwitchover] == ""
@@ -199,35 +203,37 @@ func secretFrom(ctx context.Context, reader client.Reader, pg *databasev1alpha1.
 	return s, nil
 }
 
-// passwords reads those that Fettle made, and the versions of those that users gave.
+// passwords reads those that Fettle made, and the versions of those that users gave. Somebody else's Secret with the name of a
+// role's costs that role its password, and nothing else.
 func (r *reconciler) passwords(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
-	in.passwords, in.credentials = map[string]password{}, credentialsOf(pg)
-	lives := make([]*corev1.Secret, len(in.credentials))
-	complete, err := r.userVersions(ctx, pg, in)
-	if err != nil {
+	in.passwords = map[string]password{}
+	if err := r.userVersions(ctx, pg, in); err != nil {
 		return err
 	}
-	for i := range in.credentials {
-		c := &in.credentials[i]
-		if lives[i], err = r.ownSecret(ctx, pg, c.secret); err != nil {
-			return err
-		}
-		if lives[i] == nil {
-			complete = false
+	var lives []*corev1.Secret
+	for i, c := range credentialsOf(pg) {
+		live, err := r.ownSecret(ctx, pg, c.secret)
+		if _, taken := errors.AsType[*apply.ConflictError](err); taken && i > 0 {
+			in.taken = append(in.taken, c)
 			continue
 		}
-		in.passwords[c.role] = password{version: in.certificates.seal(lives[i])}
-		in.rotating = in.rotating || len(lives[i].Data[keyNext]) > 0
+		if err != nil {
+			return err
+		}
+		in.credentials, lives = append(in.credentials, c), append(lives, live)
+		if live != nil {
+			in.passwords[c.role] = password{version: in.certificates.seal(live)}
+			in.rotating = in.rotating || len(live.Data[keyNext]) > 0
+		}
 	}
-	if primary := in.cluster.primary(); primary != nil && complete {
+	if primary := in.cluster.primary(); primary != nil && in.secretMissing == "" {
 		in.wishesHash = r.memory.settled(client.ObjectKeyFromObject(pg), wishesHash(pg, in.passwords, primary.pod), pg.Status.DesiredHash)
 	}
 	return in.load(lives, r.known(pg, in))
 }
 
-// userVersions notes the versions of the Secrets that users gave. It is false where one is missing.
-func (r *reconciler) userVersions(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) (complete bool, err error) {
-	complete = true
+// userVersions notes the versions of the Secrets that users gave, and one that is missing.
+func (r *reconciler) userVersions(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
 	for i := range pg.Spec.Roles {
 		role := &pg.Spec.Roles[i]
 		if !logsIn(role) || role.PasswordSecret == nil {
@@ -235,15 +241,15 @@ func (r *reconciler) userVersions(ctx context.Context, pg *databasev1alpha1.Post
 		}
 		version, err := r.secretVersion(ctx, pg, role.PasswordSecret.Name)
 		if err != nil {
-			return false, err
+			return err
 		}
 		if version == "" {
-			complete, in.secretMissing = false, role.PasswordSecret.Name
+			in.secretMissing = role.PasswordSecret.Name
 			continue
 		}
 		in.passwords[string(role.Name)] = password{version: version, own: true}
 	}
-	return complete, nil
+	return nil
 }
 
 // secretVersion is the resourceVersion of a user's Secret, from the metadata in the cache; empty when there is none.

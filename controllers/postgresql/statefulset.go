@@ -15,12 +15,8 @@ import (
 )
 
 // statefulSet runs count instances. Its pods are all started at once, and replaced by the operator alone. A claim outlives
-// its pod always, and the PostgreSQL where spec.deletionPolicy says so.
+// its pod and the StatefulSet always; see deletion.go.
 func statefulSet(pg *databasev1alpha1.PostgreSQL, in inputs, count int) *appsv1ac.StatefulSetApplyConfiguration {
-	whenDeleted := k8sappsv1.RetainPersistentVolumeClaimRetentionPolicyType
-	if pg.Spec.DeletionPolicy == databasev1alpha1.DeletionDelete {
-		whenDeleted = k8sappsv1.DeletePersistentVolumeClaimRetentionPolicyType
-	}
 	template := podTemplate(pg, in.agentImage)
 	template.WithAnnotations(map[string]string{annotationRevision: revisionOf(pg, in.agentImage)})
 	return appsv1ac.StatefulSet(pg.Name, pg.Namespace).
@@ -33,7 +29,7 @@ func statefulSet(pg *databasev1alpha1.PostgreSQL, in inputs, count int) *appsv1a
 			WithUpdateStrategy(appsv1ac.StatefulSetUpdateStrategy().WithType(k8sappsv1.OnDeleteStatefulSetStrategyType)).
 			WithRevisionHistoryLimit(1).
 			WithPersistentVolumeClaimRetentionPolicy(appsv1ac.StatefulSetPersistentVolumeClaimRetentionPolicy().
-				WithWhenDeleted(whenDeleted).
+				WithWhenDeleted(k8sappsv1.RetainPersistentVolumeClaimRetentionPolicyType).
 				WithWhenScaled(k8sappsv1.RetainPersistentVolumeClaimRetentionPolicyType)).
 			WithTemplate(template).
 			WithVolumeClaimTemplates(claimTemplate(pg, in.templateSize)))

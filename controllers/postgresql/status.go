@@ -34,6 +34,8 @@ type observed struct {
 	// secretMissing names a Secret that the spec refers to and that does not exist; parameters is why they are refused.
 	secretMissing string
 	parameters    error
+	// taken are the roles whose Secret is somebody else's.
+	taken []credential
 	// login is whom the owner's Secret names; waiting is why a rotation takes long.
 	login, sslMode, waiting string
 	// refused is what PostgreSQL did not accept; tellErr is why it could not be told.
@@ -164,6 +166,12 @@ func configuredBefore(pg *databasev1alpha1.PostgreSQL) bool {
 		(instances == nil || !slices.Contains(updating, instances.Reason))
 }
 
+// onlyTaken reports whether the last pass found this generation in effect but for a role whose Secret is somebody else's.
+func onlyTaken(pg *databasev1alpha1.PostgreSQL) bool {
+	c := meta.FindStatusCondition(pg.Status.Conditions, databasev1alpha1.PostgreSQLConfigured)
+	return c != nil && c.Reason == fettlev1.ReasonNameConflict && c.ObservedGeneration == pg.Generation
+}
+
 // present leaves out the conditions that do not apply.
 func present(conds []metav1.Condition) []string {
 	return slices.DeleteFunc(slices.Clone(summarized), func(t string) bool { return meta.FindStatusCondition(conds, t) == nil })
@@ -175,13 +183,6 @@ func setBlocked(pg *databasev1alpha1.PostgreSQL, err error) {
 	put(pg, databasev1alpha1.PostgreSQLApplied, true, applied(&observed{applyErr: err}))
 	conditions.Summarize(&pg.Status.Conditions, pg.Generation, databasev1alpha1.PostgreSQLApplied)
 	pg.Status.Ready, pg.Status.Phase = false, databasev1alpha1.PhaseFailed
-}
-
-// setPaused says that nothing is looked at.
-func setPaused(pg *databasev1alpha1.PostgreSQL) {
-	pg.Status.ObservedGeneration = pg.Generation
-	pg.Status.Phase, pg.Status.Ready = databasev1alpha1.PhasePaused, false
-	put(pg, fettlev1.Ready, true, unknown(fettlev1.ReasonPaused, "spec.paused is true: nothing is changed or looked at until it is false; failover goes on"))
 }
 
 // setTerminating says that the PostgreSQL waits for its children, or for somebody's finalizer, to go.

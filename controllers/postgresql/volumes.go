@@ -9,10 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 )
 
@@ -158,10 +156,7 @@ func volumesReady(pg *databasev1alpha1.PostgreSQL, c *cluster, g growth, failed 
 			return *v
 		}
 	}
-	if name := heldToDelete(pg, c); name != "" {
-		return unknown(fettlev1.ReasonReconciling, fmt.Sprintf("spec.deletionPolicy is Retain, and claim %s would still be deleted: its StatefulSet gives it up soon", name))
-	}
-	return yes(databasev1alpha1.ReasonVolumesReady, "all volumes are bound and as large as they should be")
+	return yes(databasev1alpha1.ReasonVolumesReady, "all volumes are bound and as large as they should be"+copiedNothing(pg, c))
 }
 
 // orphanedVolumes says what to do about claims that no instance uses, and that one may have used as the last primary.
@@ -170,21 +165,6 @@ func orphanedVolumes(pg *databasev1alpha1.PostgreSQL, names []string) string {
 	return fmt.Sprintf("no instance uses these PVCs of a deleted PostgreSQL of this name: %s. If the last primary used one of them, raise spec.replicas at once: "+
 		"its data are lost when that instance joins after new data was written. Otherwise delete them, or keep them and clear this message: "+
 		"kubectl -n %s annotate pvc %s %s-", list, pg.Namespace, list, databasev1alpha1.AnnotationUnusedBy)
-}
-
-// heldToDelete is a claim that would go with its StatefulSet although it is to be retained: the StatefulSet's controller takes
-// its owner away only some time after the policy has changed.
-func heldToDelete(pg *databasev1alpha1.PostgreSQL, c *cluster) string {
-	if pg.Spec.DeletionPolicy == databasev1alpha1.DeletionDelete {
-		return ""
-	}
-	for i := range c.instances {
-		claim := c.instances[i].claim
-		if claim != nil && slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "StatefulSet" }) {
-			return claim.Name
-		}
-	}
-	return ""
 }
 
 func hint(pg *databasev1alpha1.PostgreSQL) string {
@@ -219,6 +199,16 @@ func claimState(i *instance, g growth, now time.Time) *verdict {
 		return say(databasev1alpha1.ReasonVolumeGrowing, "the volume of %s is being made larger, to %s", i.name, g.size.String())
 	}
 	return nil
+}
+
+// copiedNothing adds that the data are those of an earlier PostgreSQL of this name, where the spec asks for a copy of another server.
+func copiedNothing(pg *databasev1alpha1.PostgreSQL, c *cluster) string {
+	if pg.Spec.Bootstrap.PgBasebackup == nil || !slices.ContainsFunc(c.instances, func(i instance) bool {
+		return i.claim != nil && i.claim.CreationTimestamp.Before(&pg.CreationTimestamp)
+	}) {
+		return ""
+	}
+	return "; they hold the data of an earlier PostgreSQL of this name, so spec.bootstrap.pgBasebackup copied nothing. For a new copy, delete this PostgreSQL and its PVCs"
 }
 
 // growthAdvice says what to do where the API server refuses a larger claim. Kubernetes answers 403 to all of these, and nothing but

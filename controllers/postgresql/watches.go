@@ -42,6 +42,7 @@ func (r *reconciler) watches(mgr ctrl.Manager, opts Options) *builder.Builder {
 		Owns(&rbacv1.RoleBinding{}).
 		Owns(&policyv1.PodDisruptionBudget{}).
 		Owns(&networkingv1.NetworkPolicy{}).
+		Watches(&databasev1alpha1.PostgreSQL{}, r.deletions.handler()).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ownerByLabel)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ownerByLabel)).
 		WatchesMetadata(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.asking),

@@ -69,7 +69,7 @@ func TestPostgreSQL(t *testing.T) {
 		"change": {pgRules(false, noPodGoes), []Step{
 			pgStep("create", twoInstances, 2), switches("another primary", pgName+"-1"), rotates("another password"), grows("larger volumes", moreStorage),
 		}},
-		"delete": {pgRules(false), []Step{
+		"delete": {deletionRules(), []Step{
 			pgStep("create", goesWithData, 1), keepsData("keep what there is", oneInstance), deletes("delete", 2),
 			pgStep("create again", oneInstance, 1), dropsData("let data go too", goesWithData), deletes("delete again", 0),
 		}},

@@ -179,12 +179,17 @@ func keepsData(name, spec string) Step { return belongs(name, spec, 0) }
 // dropsData changes the deletionPolicy, and waits until data would go too.
 func dropsData(name, spec string) Step { return belongs(name, spec, 1) }
 
-// belongs waits until the claims and passwords have so many owners.
+// belongs waits until passwords have so many owners. Claims have none ever: a garbage collector would delete them by an old spec.
 func belongs(name, spec string, owners int) Step {
 	return Step{Name: name, Do: setsPostgreSQL(spec), Converged: func(v View) error {
 		for key, object := range v.objects {
-			data := key.Resource == pgClaims || strings.HasSuffix(key.Name, "-credentials")
-			if n := len(object.GetOwnerReferences()); data && n != owners {
+			want := 0
+			if strings.HasSuffix(key.Name, "-credentials") {
+				want = owners
+			} else if key.Resource != pgClaims {
+				continue
+			}
+			if n := len(object.GetOwnerReferences()); n != want {
 				return fmt.Errorf("%s has %d owners", key, n)
 			}
 		}

@@ -45,6 +45,17 @@ func pgRules(creation bool, histories ...func([]event) error) Rules {
 	}
 }
 
+// deletionRules leave out an operator that ends before it deletes the volumes of a deleted PostgreSQL: they stay then, since nothing
+// but the event of the deletion tells by which spec it was deleted.
+func deletionRules() Rules {
+	rules := pgRules(false)
+	leave := rules.Leave
+	rules.Leave = func(p Plan) bool {
+		return leave(p) || p.Kind == CrashBefore && p.Target.Resource == pgClaims && p.Step == 5
+	}
+	return rules
+}
+
 // unrepaired are changes that are not put right, or not in a way that has one outcome.
 func unrepaired(p Plan) bool {
 	switch p.Target.Resource {

@@ -269,7 +269,8 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Termination Grace Period"
 	TerminationGracePeriodSeconds *int64 `json:"terminationGracePeriodSeconds,omitempty"`
 
-	// paused stops Fettle from changing anything of this PostgreSQL until it is false again. Failover goes on.
+	// paused stops Fettle from applying this spec until it is false again. Failover, the renewal of certificates and the growth of
+	// volumes continue. No pod is restarted.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Paused",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	Paused bool `json:"paused,omitempty"`
@@ -279,8 +280,9 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Hibernated",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	Hibernated bool `json:"hibernated,omitempty"`
 
-	// deletionPolicy says what becomes of volumes and passwords when this PostgreSQL is deleted: Retain (by default) keeps them, and
-	// a PostgreSQL that is made anew under the same name finds them; Delete deletes them.
+	// deletionPolicy says what happens to volumes and passwords when this PostgreSQL is deleted: Retain (by default) keeps them, and
+	// a PostgreSQL that is re-created with the same name reuses them; Delete deletes them. The operator deletes the volumes: if it is
+	// not running when this PostgreSQL is deleted, they stay.
 	// +optional
 	// +kubebuilder:default=Retain
 	// +kubebuilder:validation:Enum=Retain;Delete

@@ -3,6 +3,7 @@ package fakepg
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"time"
 
@@ -70,7 +71,7 @@ func (p *Plane) sync(ctx context.Context, key types.NamespacedName) error {
 		return err
 	}
 	p.dropAgents(w)
-	if err := p.terminate(ctx, w); err != nil {
+	if err := errors.Join(p.terminate(ctx, w), p.release(ctx, w)); err != nil {
 		return err
 	}
 	if err := p.collect(ctx, w); err != nil || w.set == nil {

@@ -2,8 +2,10 @@ package fakepg
 
 import (
 	"context"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -36,6 +38,26 @@ func (p *Plane) terminate(ctx context.Context, w *world) error {
 		p.mu.Lock()
 		delete(p.ending, pod.UID)
 		p.mu.Unlock()
+	}
+	return nil
+}
+
+// release removes deleted claims that no pod uses, as the controller for their protection does.
+func (p *Plane) release(ctx context.Context, w *world) error {
+	claims := &corev1.PersistentVolumeClaimList{}
+	if err := p.cache.List(ctx, claims, client.InNamespace(w.key.Namespace), client.MatchingLabels{labelOwner: w.key.Name}); err != nil {
+		return err
+	}
+	for i := range claims.Items {
+		claim := &claims.Items[i]
+		pod := strings.TrimPrefix(claim.Name, "data-")
+		if claim.DeletionTimestamp == nil || w.pods[pod] != nil || w.ending[pod] != nil {
+			continue
+		}
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+		if err := p.client.Patch(ctx, claim, patch); client.IgnoreNotFound(err) != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -1,0 +1,93 @@
+package postgresql
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/internal/apply"
+)
+
+// reconcilePaused does for a paused PostgreSQL what its instances can't live without: certificates are renewed, volumes grow, and
+// the Lease of a dead primary is released. Status tells what the instances do. No pod is created, deleted or restarted, and nothing
+// else that the spec asks for is done.
+func (r *reconciler) reconcilePaused(ctx context.Context, pg *databasev1alpha1.PostgreSQL) (reconcile.Result, error) {
+	in, err := r.resolve(ctx, pg)
+	if err != nil {
+		setPaused(pg, &observed{applyErr: err})
+		return reconcile.Result{}, err
+	}
+	seen := &observed{at: r.clock.Now(), cluster: in.cluster, growth: in.growth, issued: in.issued, serving: in.certificates.serving}
+	if in.cluster.set == nil { // nothing was started yet
+		setPaused(pg, seen)
+		return reconcile.Result{}, nil
+	}
+	seen.applyErr = r.applyCertificates(ctx, pg, in)
+	if apply.Transient(seen.applyErr) {
+		return reconcile.Result{}, seen.applyErr
+	}
+	in.growth.replaceSet = false // new claims have their size when the StatefulSet is re-created
+	if seen.growErr, err = r.resize(ctx, pg, in); err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.lookAtLease(ctx, pg, &in.cluster); err != nil {
+		return reconcile.Result{}, err
+	}
+	setPaused(pg, seen)
+	wait := askCalm
+	if asleep(pg, &in.cluster) {
+		wait = min(max(in.certificates.renewAt.Sub(r.clock.Now()), askBusy), 24*time.Hour)
+	}
+	return reconcile.Result{RequeueAfter: wait}, seen.applyErr
+}
+
+// applyCertificates renews the certificates, and the authorities by which clients verify them. No password changes.
+func (r *reconciler) applyCertificates(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
+	for i := range in.credentials {
+		c := &in.credentials[i]
+		if c.live == nil {
+			continue
+		}
+		c.rotation = rotationOf(c.role, c.live)
+		if err := r.keep(ctx, c.live, c.object(pg, in.certificates.serving.roots)); err != nil {
+			return err
+		}
+	}
+	return r.applier.Apply(ctx, pg, certificateSecrets(pg, in)...)
+}
+
+// setPaused says what the instances do, and that nothing is compared with the spec.
+func setPaused(pg *databasev1alpha1.PostgreSQL, seen *observed) {
+	paused := unknown(fettlev1.ReasonPaused, "spec.paused is true: nothing is compared with the spec")
+	pg.Status.ObservedGeneration = pg.Generation
+	put(pg, databasev1alpha1.PostgreSQLConfigured, true, paused)
+	put(pg, databasev1alpha1.PostgreSQLApplied, true, paused)
+	if seen.applyErr != nil {
+		put(pg, databasev1alpha1.PostgreSQLApplied, true, applied(seen))
+	}
+	if seen.cluster.set != nil {
+		describe(pg, seen)
+		put(pg, databasev1alpha1.PostgreSQLVolumesReady, true, volumesReady(pg, &seen.cluster, seen.growth, seen.growErr, seen.at))
+		put(pg, databasev1alpha1.PostgreSQLPrimaryReady, true, primaryReady(pg, seen))
+		put(pg, databasev1alpha1.PostgreSQLInstancesReady, true, pausedInstances(pg, seen))
+		put(pg, databasev1alpha1.PostgreSQLCertified, seen.issued != nil, certified(seen.issued, seen.serving))
+	}
+	put(pg, fettlev1.Ready, true, unknown(fettlev1.ReasonPaused,
+		"spec.paused is true: the spec is not applied until it is false. Failover, the renewal of certificates and the growth of volumes continue"))
+	pg.Status.Phase, pg.Status.Ready = databasev1alpha1.PhasePaused, false
+}
+
+// pausedInstances does not take instances for up to date that wait for the end of the pause.
+func pausedInstances(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
+	v := instancesReady(pg, seen)
+	for i := range seen.cluster.instances {
+		if in := &seen.cluster.instances[i]; v.status == metav1.ConditionTrue && (in.outdated || in.needsRestart()) {
+			return unknown(fettlev1.ReasonPaused, in.name+" is updated when spec.paused is false")
+		}
+	}
+	return v
+}

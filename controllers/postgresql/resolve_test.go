@@ -1,0 +1,166 @@
+package postgresql
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	testingclock "k8s.io/utils/clock/testing"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
+)
+
+// TestPinned_keepsTheRunningAgent holds that an upgrade of the operator changes no pod, also where the status was lost.
+func TestPinned_keepsTheRunningAgent(t *testing.T) {
+	set := &k8sappsv1.StatefulSet{}
+	set.Spec.Template.Spec.InitContainers = []corev1.Container{{Name: "other", Image: "other"}, {Name: initContainer, Image: "running"}}
+	upgrade := func(pg *databasev1alpha1.PostgreSQL) {
+		pg.Annotations = map[string]string{databasev1alpha1.AnnotationUpgradeAgent: "true"}
+	}
+	noted := func(pg *databasev1alpha1.PostgreSQL) { pg.Status.AgentImage = "noted" }
+	for _, c := range []struct {
+		name string
+		pg   *databasev1alpha1.PostgreSQL
+		set  *k8sappsv1.StatefulSet
+		want string
+	}{
+		{"new", wanting(1), nil, "own"},
+		{"as status says", wanting(1, noted), set, "noted"},
+		{"as the StatefulSet says, where status was lost", wanting(1), set, "running"},
+		{"as status says, while the StatefulSet is re-created", wanting(1, noted), nil, "noted"},
+		{"as asked for", wanting(1, noted, upgrade), set, "own"},
+	} {
+		if got := pinned(c.pg, c.set, "own"); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// TestWishes_ownersAndMemberships holds that a database without an owner gets the one of spec.databaseName, and that memberships
+// which were taken out of the spec are revoked: an empty list says so, and a missing one leaves them alone.
+func TestWishes_ownersAndMemberships(t *testing.T) {
+	pg := wanting(1)
+	pg.Spec.DatabaseName = "app"
+	pg.Spec.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader", InRoles: []databasev1alpha1.ParentRole{"pg_monitor"}}, {Name: "writer"}}
+	pg.Spec.Databases = []databasev1alpha1.PostgreSQLDatabase{{Name: "reports"}, {Name: "archive", Owner: "writer"}}
+	d, err := wishes(pg, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owners := map[string]string{}
+	for _, db := range d.Databases {
+		owners[db.Name] = db.Owner
+	}
+	if owners["reports"] != "app" || owners["archive"] != "writer" || owners["app"] != "app" {
+		t.Errorf("owners are %v", owners)
+	}
+	raw, err := json.Marshal(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sent peer.Desired
+	if err := json.Unmarshal(raw, &sent); err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range sent.Roles {
+		switch role.Name {
+		case "reader":
+			if len(role.MemberOf) != 1 || role.MemberOf[0] != "pg_monitor" {
+				t.Errorf("reader is in %v", role.MemberOf)
+			}
+		case "writer":
+			if role.MemberOf == nil || len(role.MemberOf) > 0 {
+				t.Errorf("writer is in %#v: nothing would be revoked", role.MemberOf)
+			}
+		}
+	}
+}
+
+// TestTerminating_isNotReady holds that nobody waits for a PostgreSQL that is being deleted.
+func TestTerminating_isNotReady(t *testing.T) {
+	pg := wanting(1)
+	pg.Generation = 3
+	pg.Status.Ready, pg.Status.Phase = true, databasev1alpha1.PhaseRunning
+	put(pg, fettlev1.Ready, true, yes(fettlev1.Ready, ""))
+	setTerminating(pg)
+	c := meta.FindStatusCondition(pg.Status.Conditions, fettlev1.Ready)
+	if pg.Status.Ready || c.Status != metav1.ConditionFalse || c.Reason != fettlev1.ReasonTerminating ||
+		c.ObservedGeneration != 3 || pg.Status.ObservedGeneration != 3 || pg.Status.Phase != databasev1alpha1.PhaseTerminating {
+		t.Errorf("%+v, %+v", pg.Status, c)
+	}
+}
+
+// TestAgents_areAskedAgain holds how long an answer is believed: disks fill up, and a pod that nobody has asked may not be ready.
+func TestAgents_areAskedAgain(t *testing.T) {
+	clock := testingclock.NewFakePassiveClock(time.Now())
+	a, pg := newAgents(clock), wanting(1)
+	key := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
+	answered := func() {
+		a.known[key] = answers{at: clock.Now(), of: map[string]peer.Status{"pg-0": {}}, asked: map[string]bool{"pg-0": true}}
+	}
+	// No pod is within reach, so that whoever is asked anew does not answer.
+	believed := func() bool { return len(a.statuses(t.Context(), pg, nil, nil, time.Minute)) == 1 }
+	answered()
+	clock.SetTime(clock.Now().Add(59 * time.Second))
+	if !believed() {
+		t.Error("an answer of 59 s ago was not believed")
+	}
+	clock.SetTime(clock.Now().Add(time.Second))
+	if believed() {
+		t.Error("an answer of a minute ago was believed")
+	}
+	answered()
+	if a.forget(key); believed() {
+		t.Error("an answer was believed that was to be forgotten")
+	}
+}
+
+// TestConfigured_nameOfAnotherSecret holds that somebody else's Secret costs one role its password, and that what is worse is told first.
+func TestConfigured_nameOfAnotherSecret(t *testing.T) {
+	seen := &observed{at: time.Now(), cluster: *picture(1, "P"), taken: []credential{{role: "reader", secret: "pg-role-reader"}}}
+	seen.cluster.instances[0].status = &peer.Status{Ready: true}
+	v := configured(wanting(1), seen, true)
+	if v.status != metav1.ConditionFalse || v.reason != fettlev1.ReasonNameConflict ||
+		!strings.Contains(v.message, `"pg-role-reader"`) || !strings.Contains(v.message, "role reader") {
+		t.Errorf("%+v", v)
+	}
+	seen.cluster.instances[0].status.ConfigError = "no"
+	if v := configured(wanting(1), seen, true); v.reason != databasev1alpha1.ReasonParametersInvalid {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestVolumes_olderThanACopy holds that nobody takes the data of an earlier PostgreSQL for a copy of another server.
+func TestVolumes_olderThanACopy(t *testing.T) {
+	now := time.Now()
+	pg := wanting(1)
+	pg.CreationTimestamp = metav1.NewTime(now)
+	says := func(age time.Duration) bool {
+		seen := picture(1, "P")
+		seen.instances[0].claim = claim("1Gi", "1Gi")
+		seen.instances[0].claim.CreationTimestamp = metav1.NewTime(now.Add(-age))
+		v := volumesReady(pg, seen, growth{}, nil, now)
+		if v.status != metav1.ConditionTrue {
+			t.Errorf("%+v", v)
+		}
+		return strings.Contains(v.message, "copied nothing")
+	}
+	if says(time.Hour) {
+		t.Error("no copy was asked for")
+	}
+	pg.Spec.Bootstrap.PgBasebackup = &databasev1alpha1.PostgreSQLPgBasebackup{}
+	if says(-time.Second) {
+		t.Error("the volume is new")
+	}
+	if !says(time.Hour) {
+		t.Error("nothing tells that old data won")
+	}
+}
