@@ -81,7 +81,8 @@ var faults = []fault{
 			return false
 		}
 		n.lostAt = w.now
-		w.lostVol = w.sync > 0 || w.record.Holder.Name == n.name || w.record.Primary == n.name
+		w.lostVol = w.sync > 0 || w.record.Holder.Name == n.name || w.record.Primary == n.name ||
+			slices.ContainsFunc(w.nodes, func(m *instance) bool { return m.pg.damaged || m.pg.wedged })
 		w.die(n, second+time.Duration(w.choose(5000))*time.Millisecond, true)
 		n.pg = database{}
 		return true
