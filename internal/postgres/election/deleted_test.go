@@ -90,6 +90,10 @@ func TestLostRecord(t *testing.T) {
 	test(t, lost, []decision{
 		{"starts as a standby", nil, "StartStandby{}", "to be compared"},
 		{"one that stopped in order too, as nobody else can count it", func(_ *Config, in *Input) { in.Server.Clean = true }, "StartStandby{}", "to be compared"},
+		{"also after somebody took it who was lost before it was a primary", func(_ *Config, in *Input) {
+			in.Lease.Lease.Remade, in.Lease.Lease.Timeline = false, 1040
+			in.Lease.Lease.Sync = []Quorum{{Number: 2, Names: config().Instances}}
+		}, "StartStandby{}", "to be compared"},
 		{"not before the others had their time", func(_ *Config, in *Input) { in.Lease.Since += 2 * second }, "Wait{}", "only 0 of"},
 		{"not while a crash is young", func(_ *Config, in *Input) {
 			in.Server.Crashed, in.Server.Since = in.Now-second, in.Now-second

@@ -105,7 +105,8 @@ func (v *view) superseded() string {
 // its log has. Only a standby that runs and receives nothing tells that: it has read its log to the end. (9)
 func (v *view) unread() bool {
 	s := v.server
-	return v.free() && v.forgotten() && v.in.Now >= v.freeAt()+v.Patience && s.Process == Down && s.Role == Primary &&
+	unknown := v.forgotten() || v.lease.Primary == "" && len(v.lease.Sync) > 0 // one that took such a Lease was lost before it was a primary
+	return v.free() && unknown && v.in.Now >= v.freeAt()+v.Patience && s.Process == Down && s.Role == Primary &&
 		v.candidate() && v.outvoted() != ""
 }
 
