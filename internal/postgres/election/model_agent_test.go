@@ -115,6 +115,9 @@ func (w *world) do(n *instance, a Action) {
 		w.askPeers(n, a.Peers)
 	case Exit:
 		w.die(n, second+time.Duration(w.choose(4000))*time.Millisecond, true)
+		if n.id >= w.object.replicas {
+			n.back = 0 // till it is wanted again
+		}
 	default:
 		w.doDatabase(n, a)
 	}
@@ -177,7 +180,7 @@ func (w *world) still(n *instance) {
 
 func (w *world) doWork(n *instance, a Action) {
 	d := &n.pg
-	index := func(name string) int { return slices.Index(n.config.Instances, name) }
+	index := func(name string) int { return w.node(name).id }
 	switch a := a.(type) {
 	case InitDB:
 		d.Work, d.Data = Initializing, Partial
@@ -271,7 +274,7 @@ func (w *world) askPeers(n *instance, peers []string) {
 		n.readable = c
 	}
 	for _, name := range peers {
-		p := w.nodes[slices.Index(n.config.Instances, name)]
+		p := w.node(name)
 		if !w.linked(n.id, p.id) || !p.running || p.frozen() {
 			continue
 		}

@@ -97,7 +97,7 @@ func (w *world) checkRank(n *instance, l Lease) {
 	}
 	w.takeovers++
 	for _, m := range w.nodes {
-		if m != n && w.couldLead(n, m) {
+		if m != n && slices.Contains(n.config.Instances, m.name) && w.couldLead(n, m) {
 			w.checkOrder(n, m)
 		}
 	}
@@ -229,12 +229,16 @@ func (w *world) leader() *instance {
 	return nil
 }
 
-// needsPerson says that rightly nobody leads for ever: there are no data any more, or the record was lost and so few have data
-// that none can know it has all that was acknowledged. Then each of them says what a person has to decide.
+// needsPerson says that rightly nobody leads for ever: there are no data any more, or the record was lost, or data are damaged, and so few
+// have data that none can know it has all that was acknowledged. Then each of them says what a person has to decide.
 func (w *world) needsPerson() bool {
-	data, told := 0, 0
+	data, told, damaged := 0, 0, 0
 	for _, n := range w.nodes {
-		if n.pg.Data != Usable {
+		switch {
+		case n.pg.Data != Usable:
+			continue
+		case n.pg.damaged, n.pg.wedged:
+			damaged++
 			continue
 		}
 		data++
@@ -242,7 +246,7 @@ func (w *world) needsPerson() bool {
 			told++
 		}
 	}
-	return data == 0 || w.sync > 0 && w.lost() && data+w.sync+1 <= len(w.nodes) && told == data
+	return data == 0 || w.sync > 0 && told == data && (damaged > 0 || w.lost() && data+w.sync+1 <= len(w.nodes))
 }
 
 // lost says that the record was, and that nobody has taken the Lease since.

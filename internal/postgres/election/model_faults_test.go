@@ -115,6 +115,7 @@ var faults = []fault{
 		return ok
 	}},
 	{"synchronous is turned on or off", 3, func(w *world, _, _ *instance) bool { return len(w.nodes) > 1 && w.turnSynchronous() }},
+	{"replicas", 2, func(w *world, _, _ *instance) bool { return w.scale() }},
 	{"paused", 1, func(w *world, _, _ *instance) bool { w.change(func(o *object) { o.paused = !o.paused }); return true }},
 	{"switchover", 3, func(w *world, n, _ *instance) bool {
 		asked := w.choose(2) == 0
@@ -161,8 +162,8 @@ func (w *world) heal() bool {
 func (w *world) healAll() {
 	w.heal()
 	w.flaky = false
-	if w.object.paused {
-		w.change(func(o *object) { o.paused = false })
+	if w.object.paused || w.object.replicas < len(w.nodes) {
+		w.change(func(o *object) { o.paused, o.replicas = false, len(w.nodes) })
 	}
 	for _, n := range w.nodes {
 		n.pg.FullDisk, n.pg.lag, n.pg.rejects = false, false, false

@@ -1,11 +1,15 @@
 package election
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // object is the PostgreSQL object in the API server, of which each agent has the version that it saw last.
 type object struct {
 	generation int64
 	sync       int
+	replicas   int
 	paused     bool
 }
 
@@ -32,6 +36,10 @@ func (w *world) learn(n *instance) {
 		return
 	}
 	n.config.Generation, n.config.Synchronous, n.config.Paused = w.object.generation, w.object.sync, w.object.paused
+	n.config.Instances = nil
+	for _, m := range w.nodes[:max(w.object.replicas, n.id+1)] {
+		n.config.Instances = append(n.config.Instances, m.name)
+	}
 	w.say("%s sees %+v", n.name, w.object)
 }
 
@@ -45,6 +53,51 @@ func (w *world) turnSynchronous() bool {
 		o.sync = 1 + w.choose(len(w.nodes)/2)
 	})
 	return true
+}
+
+// scale is what a person does: one replica less, or as many as there were.
+func (w *world) scale() bool {
+	most := len(w.nodes)
+	if most < 3 || w.sync >= most-1 {
+		return false
+	}
+	if w.scaled = true; w.record.Primary == "" {
+		w.forget()
+	}
+	w.change(func(o *object) { o.replicas = 2*most - 1 - o.replicas })
+	return true
+}
+
+// resize is what the operator does: the last pod ends when another instance is the primary, which it asks for, and its volume stays.
+func (w *world) resize() {
+	last := w.nodes[len(w.nodes)-1]
+	switch leader := w.leader(); {
+	case w.object.replicas == len(w.nodes):
+		if !last.running && last.back == 0 {
+			last.back = w.now + second
+		}
+	case leader == last:
+		for _, m := range w.nodes {
+			m.config.SwitchoverTarget, m.config.SwitchoverAsked = w.nodes[0].name, true
+		}
+	case leader != nil && last.running && w.settledBut(last):
+		last.stop = true
+	}
+}
+
+// settledBut says that all instances but one are well.
+func (w *world) settledBut(last *instance) bool {
+	leader := w.leader()
+	for _, n := range w.nodes {
+		if _, ok := w.confirms(leader, n); n != leader && n != last && !ok {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *world) node(name string) *instance {
+	return w.nodes[slices.IndexFunc(w.nodes, func(n *instance) bool { return n.name == name })]
 }
 
 // published says that the Lease tells of the mode that the object asks for: from then on the object's status may say so too. A mode that was on from
@@ -70,9 +123,10 @@ func (w *world) checkMode(n *instance, op int) {
 	}
 }
 
-// forget is a record that is lost: nobody knows any more that the mode was turned on after an agent's older object.
+// forget is a record that is lost: nobody knows any more that the mode was turned on after an agent's older object, nor that an instance which
+// was taken out had confirmed rows.
 func (w *world) forget() {
-	if w.since > 1 {
+	if w.since > 1 || w.scaled {
 		w.inForce, w.protected = false, map[int]int{}
 	}
 }

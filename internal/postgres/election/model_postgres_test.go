@@ -194,7 +194,7 @@ func (w *world) receive(n *instance) {
 	if !n.listens() {
 		return
 	}
-	s := w.nodes[slices.Index(n.config.Instances, d.Upstream)]
+	s := w.node(d.Upstream)
 	if s.nodeFrozen || w.cut[s.id][n.id] {
 		return // nothing comes, and the connection lives on for all that is known
 	}
@@ -211,7 +211,7 @@ func (w *world) canConnect(n *instance) bool {
 	if !n.listens() {
 		return false
 	}
-	s := w.nodes[slices.Index(n.config.Instances, n.pg.Upstream)]
+	s := w.node(n.pg.Upstream)
 	return s.sends() && w.linked(n.id, s.id)
 }
 
@@ -220,7 +220,7 @@ func (w *world) canStream(n *instance) bool {
 	if n.pg.Upstream == "" || n.pg.wedged {
 		return false
 	}
-	s := w.nodes[slices.Index(n.config.Instances, n.pg.Upstream)]
+	s := w.node(n.pg.Upstream)
 	return s.sends() && s.pg.has(len(n.pg.wal))
 }
 
@@ -285,7 +285,7 @@ func (w *world) confirmed(n *instance, lsn uint64) bool {
 	}
 	have := 0
 	for _, name := range q.Names {
-		if flushed, ok := w.confirms(n, w.nodes[slices.Index(n.config.Instances, name)]); ok && flushed >= lsn {
+		if flushed, ok := w.confirms(n, w.node(name)); ok && flushed >= lsn {
 			have++
 		}
 	}

@@ -115,6 +115,7 @@ type world struct {
 	object    object
 	since     int64
 	inForce   bool
+	scaled    bool // replicas were changed
 	protected map[int]int
 	faults    []fault // that may happen
 	lostVol   bool    // a volume was lost that liveness may depend on
@@ -134,7 +135,7 @@ func newWorld(rng *rand.Rand, n, sync int, timing Timing) *world {
 		rng: rng, timing: timing, sync: sync, now: second, faults: faults, acked: map[int]int{}, protected: map[int]int{}, used: map[uint32]int{},
 		apiCut: make([]bool, n), cut: make([][]bool, n), version: 1, record: Lease{Version: "1"},
 	}
-	w.object = object{generation: 1, sync: sync}
+	w.object = object{generation: 1, sync: sync, replicas: n}
 	if sync > 0 {
 		w.since = 1
 	}
@@ -251,6 +252,7 @@ func (w *world) step(t time.Duration) {
 		w.kubelet(n)
 	}
 	w.operator()
+	w.resize()
 	w.watchdogs()
 	w.deliver()
 	for _, n := range w.nodes {
