@@ -50,9 +50,20 @@ var _ = Describe("The configuration of a WebApp", func() {
 		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("False ConfigMissing"))
 		Consistently(field(deploymentOf(app), generationOf)).WithContext(ctx).Should(Equal(generation))
 
+		By("scaling meanwhile, and changing the image")
+		image := imageOf(mustRead(ctx, deploymentOf(app)))
+		change(ctx, app, func(s *appsv1.WebAppSpec) { s.Replicas, s.Image = new(int32(5)), "nginx:1.26" })
+		Eventually(field(deploymentOf(app), replicasOf)).WithContext(ctx).Should(Equal(int32(5)))
+		Expect(imageOf(mustRead(ctx, deploymentOf(app)))).To(Equal(image))
+		change(ctx, app, func(s *appsv1.WebAppSpec) { s.Replicas = new(int32(2)) })
+		Eventually(field(deploymentOf(app), replicasOf)).WithContext(ctx).Should(Equal(int32(2)))
+
 		By("making it optional")
 		change(ctx, app, func(s *appsv1.WebAppSpec) { s.ConfigRefs[0].Optional = true })
 		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
+		Expect(imageOf(mustRead(ctx, deploymentOf(app)))).To(Equal("nginx:1.26"))
+		change(ctx, app, func(s *appsv1.WebAppSpec) { s.Replicas = new(int32(4)) })
+		Eventually(field(deploymentOf(app), replicasOf)).WithContext(ctx).Should(Equal(int32(4)))
 	})
 
 	DescribeTable("rolls the pods once when its contents change",

@@ -167,7 +167,7 @@ func (r *reconciler) reconcile(ctx context.Context, app *appsv1.WebApp) (reconci
 
 // apply writes what is desired and deletes what is not. A child that is refused keeps no other from being written or deleted.
 func (r *reconciler) apply(ctx context.Context, app *appsv1.WebApp, p plan, found existing) error {
-	if err := r.handOver(ctx, app, found.deployment); err != nil {
+	if err := r.scale(ctx, app, p, found.deployment); err != nil {
 		return err
 	}
 	applyErr := r.applier.Apply(ctx, app, p.objects...)

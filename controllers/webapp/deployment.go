@@ -2,7 +2,9 @@ package webapp
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -73,14 +75,26 @@ func deploymentCondition(d *k8sappsv1.Deployment, t k8sappsv1.DeploymentConditio
 	return nil
 }
 
-// current returns the pods of the template that d runs now.
+// current returns the pods of the template that d runs now, without those that failed (evicted, or ended with their node) and were
+// replaced: Kubernetes keeps them for a look.
 func current(pods []corev1.Pod, d *k8sappsv1.Deployment) []corev1.Pod {
 	hash := d.Spec.Template.Annotations[annotationRevision]
 	var out []corev1.Pod
+	var newest time.Time
 	for i := range pods {
 		if pods[i].Annotations[annotationRevision] == hash {
 			out = append(out, pods[i])
+			newest = latest(newest, pods[i].CreationTimestamp.Time)
 		}
 	}
-	return out
+	return slices.DeleteFunc(out, func(p corev1.Pod) bool {
+		return p.Status.Phase == corev1.PodFailed && p.CreationTimestamp.Time.Before(newest)
+	})
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }

@@ -51,6 +51,38 @@ func TestConfiguration_isWaitedFor(t *testing.T) {
 	}
 }
 
+// The number of pods is written by itself where the Deployment is not, or no longer with it.
+func TestScaledTo(t *testing.T) {
+	autoscaling := &appsv1.WebAppAutoscaling{MinReplicas: 2, MaxReplicas: 9}
+	for name, tc := range map[string]struct {
+		held, specOwns bool
+		autoscaling    *appsv1.WebAppAutoscaling
+		spec, live     int32
+		want           *int32
+	}{
+		"applied with the Deployment":                  {specOwns: true, spec: 5, live: 3},
+		"a reference is missing":                       {held: true, specOwns: true, spec: 5, live: 3, want: new(int32(5))},
+		"a reference is missing, nothing to scale":     {held: true, specOwns: true, spec: 3, live: 3},
+		"an autoscaler takes over":                     {specOwns: true, autoscaling: autoscaling, spec: 1, live: 3, want: new(int32(3))},
+		"an autoscaler scales":                         {autoscaling: autoscaling, spec: 1, live: 3},
+		"an autoscaler scales, a reference is missing": {held: true, specOwns: true, autoscaling: autoscaling, spec: 1, live: 3},
+	} {
+		s := newScene(nil)
+		s.app.Spec.Replicas, s.app.Spec.Autoscaling = &tc.spec, tc.autoscaling
+		d := s.seen.deployment
+		d.Spec.Replicas, d.Annotations = &tc.live, nil
+		if tc.specOwns {
+			d.Annotations = map[string]string{annotationReplicas: "spec"}
+		}
+		if diff := cmp.Diff(tc.want, scaledTo(s.app, plan{held: tc.held}, d)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	if scaledTo(newScene(nil).app, plan{held: true}, nil) != nil {
+		t.Error("a Deployment that does not exist is scaled")
+	}
+}
+
 func TestSuperfluous(t *testing.T) {
 	kinds := func(s scene, found existing) []string {
 		var out []string

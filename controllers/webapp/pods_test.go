@@ -36,6 +36,39 @@ func waitsFor(reason, message string, restarts int32) corev1.Pod {
 	})
 }
 
+// Kubernetes keeps pods that were evicted or ended with their node. The ReplicaSet has replaced them.
+func TestCurrent_replacedPodsAreNoTrouble(t *testing.T) {
+	pod := func(name, revision string, created int64, phase corev1.PodPhase) corev1.Pod {
+		return podWith(name, func(p *corev1.Pod) {
+			p.Annotations = map[string]string{annotationRevision: revision}
+			p.CreationTimestamp = metav1.NewTime(time.Unix(created, 0))
+			p.Status = corev1.PodStatus{Phase: phase, Reason: map[bool]string{true: "Evicted"}[phase == corev1.PodFailed]}
+		})
+	}
+	d := newScene(nil).seen.deployment
+	d.Spec.Template.Annotations = map[string]string{annotationRevision: "now"}
+	evicted := pod("evicted", "now", 1000, corev1.PodFailed)
+	for name, tc := range map[string]struct {
+		pods []corev1.Pod
+		want string
+	}{
+		"replaced":                 {[]corev1.Pod{evicted, pod("new", "now", 1001, corev1.PodRunning)}, ""},
+		"not yet":                  {[]corev1.Pod{pod("old", "now", 999, corev1.PodRunning), evicted}, "Evicted"},
+		"by one of another":        {[]corev1.Pod{evicted, pod("other", "before", 1001, corev1.PodRunning)}, "Evicted"},
+		"the replacement too":      {[]corev1.Pod{evicted, pod("new", "now", 1001, corev1.PodFailed)}, "Evicted"},
+		"of the template before":   {[]corev1.Pod{pod("old", "before", 1001, corev1.PodFailed)}, ""},
+		"alone, as nothing can be": {[]corev1.Pod{evicted}, "Evicted"},
+	} {
+		got := ""
+		if bad := podTrouble(current(tc.pods, d)); bad != nil {
+			got = bad.reason
+		}
+		if got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
 func TestPodTrouble(t *testing.T) {
 	killed := waitsFor("CrashLoopBackOff", "", 1)
 	killed.Status.ContainerStatuses[0].LastTerminationState.Terminated.Reason = "OOMKilled"

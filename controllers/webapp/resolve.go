@@ -76,7 +76,7 @@ func (r *reconciler) revisions(ctx context.Context, app *appsv1.WebApp) ([]k8sap
 
 // superfluous names the children that may exist and should not.
 func superfluous(app *appsv1.WebApp, p plan, found existing) []client.Object {
-	meta := metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}
+	meta := metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name, Labels: selector(app)}
 	var out []client.Object
 	for _, child := range []struct {
 		wanted bool
@@ -107,19 +107,35 @@ func superfluous(app *appsv1.WebApp, p plan, found existing) []client.Object {
 	return out
 }
 
-// handOver leaves the number of pods as it is when an autoscaler takes over: a field that nobody applies any more falls
-// back to its default, one pod. The value is therefore held by another owner until the autoscaler changes it.
-func (r *reconciler) handOver(ctx context.Context, app *appsv1.WebApp, d *k8sappsv1.Deployment) error {
-	if app.Spec.Autoscaling == nil || d == nil || d.Annotations[annotationReplicas] == "" || !r.applier.Current(d) {
+// scale writes the number of pods by itself, as another owner, where the Deployment is not applied as a whole or without it.
+func (r *reconciler) scale(ctx context.Context, app *appsv1.WebApp, p plan, d *k8sappsv1.Deployment) error {
+	n := scaledTo(app, p, d)
+	if n == nil || !r.applier.Current(d) {
 		return nil
 	}
 	hold := appsv1ac.Deployment(d.Name, d.Namespace).
 		WithUID(d.UID).
-		WithSpec(appsv1ac.DeploymentSpec().WithReplicas(wanted(d)))
-	if err := r.client.Apply(ctx, hold, client.FieldOwner(handoverOwner)); err != nil {
-		return fmt.Errorf("hand over the replicas of Deployment %q to the autoscaler: %w", d.Name, err)
+		WithSpec(appsv1ac.DeploymentSpec().WithReplicas(*n))
+	if err := r.client.Apply(ctx, hold, client.FieldOwner(handoverOwner), client.ForceOwnership); err != nil {
+		return fmt.Errorf("set the replicas of Deployment %q: %w", d.Name, err)
 	}
 	return nil
+}
+
+// scaledTo is the number of pods to write by itself; nil if none. When an autoscaler takes over, that is the number there is: a field
+// that nobody applies any more falls back to its default, one pod. While a reference is missing, which keeps the template as
+// it is, it is the number that the spec asks for.
+func scaledTo(app *appsv1.WebApp, p plan, d *k8sappsv1.Deployment) *int32 {
+	switch {
+	case d == nil:
+		return nil
+	case p.held && app.Spec.Autoscaling == nil && wanted(d) != replicas(app):
+		return new(replicas(app))
+	case !p.held && app.Spec.Autoscaling != nil && d.Annotations[annotationReplicas] != "":
+		return new(wanted(d))
+	default:
+		return nil
+	}
 }
 
 func owned(app *appsv1.WebApp, child metav1.Object) bool { return metav1.IsControlledBy(child, app) }

@@ -152,7 +152,7 @@ func applied(app *appsv1.WebApp, in inputs, p plan, seen observed) verdict {
 			p.own.image, app.Status.FailureMessage, p.running.image))
 	}
 	if p.held {
-		return unknown(appsv1.ReasonConfigMissing, "the Deployment is left as it is until all references exist")
+		return unknown(appsv1.ReasonConfigMissing, "the pods keep their template until all references exist; their number follows spec.replicas")
 	}
 	return yes(appsv1.ReasonApplied, "all children are as the spec asks")
 }

@@ -109,7 +109,7 @@ func (a *Applier) applyOne(ctx context.Context, o ownerRef, d *desiredObject) er
 		return a.create(ctx, o, d, t)
 	case live.GetDeletionTimestamp() != nil, o.succeeds(live):
 		return nil
-	case !o.controls(live) && !orphanOf(d, live):
+	case !o.controls(live) && !isOrphan(live, d.labels()):
 		return o.conflict(d.gvk, live)
 	}
 	paths, err := compare(d, live, t)
@@ -120,11 +120,11 @@ func (a *Applier) applyOne(ctx context.Context, o ownerRef, d *desiredObject) er
 	return a.update(ctx, o, d, t, live)
 }
 
-// orphanOf reports whether live is a child that has lost its owner reference: nothing controls
+// isOrphan reports whether live is a child that has lost its owner reference: nothing controls
 // it, and it carries the mark and the labels that Apply gave it.
-func orphanOf(d *desiredObject, live client.Object) bool {
+func isOrphan(live client.Object, labels map[string]string) bool {
 	return metav1.GetControllerOfNoCopy(live) == nil && live.GetAnnotations()[HashAnnotation] != "" &&
-		len(d.labels()) > 0 && hasLabels(live, d.labels())
+		len(labels) > 0 && hasLabels(live, labels)
 }
 
 func hasLabels(obj metav1.Object, labels map[string]string) bool {

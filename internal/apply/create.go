@@ -71,7 +71,7 @@ func (a *Applier) createOnce(ctx context.Context, o ownerRef, gvk schema.GroupVe
 
 // Prune deletes the named objects if they exist and are controlled by owner, on condition that
 // they still are what the cache shows. objs carry only type, namespace and name, typed or
-// unstructured. An object that the cache does not hold, or whose kind the API server does not
+// unstructured, and labels if an object that Apply gave them goes too when it has lost its owner reference. An object that the cache does not hold, or whose kind the API server does not
 // serve, costs no request.
 func (a *Applier) Prune(ctx context.Context, owner client.Object, objs ...client.Object) error {
 	o, err := ownerOf(owner, a.scheme)
@@ -98,7 +98,7 @@ func (a *Applier) pruneOne(ctx context.Context, o ownerRef, obj client.Object) e
 		return nil
 	case err != nil:
 		return fmt.Errorf("delete %s %q: %w", gvk.Kind, id.name.Name, err)
-	case live == nil || !current || !o.controls(live) || live.GetDeletionTimestamp() != nil:
+	case live == nil || !current || live.GetDeletionTimestamp() != nil, !o.controls(live) && !isOrphan(live, obj.GetLabels()):
 		return nil
 	}
 	uid := live.GetUID()

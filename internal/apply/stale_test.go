@@ -215,10 +215,20 @@ func TestPruneJudgesWhatItDeletes(t *testing.T) {
 	if err := f.Prune(t.Context(), f.owner, reference(f.name)); err != nil {
 		t.Fatal(err)
 	}
+	other := reference(f.name)
+	other.SetLabels(map[string]string{"fettle.dev/owner-name": "other"})
+	if err := f.Prune(t.Context(), f.owner, other); err != nil {
+		t.Fatal(err)
+	}
 	f.expect("from a new copy")
 	if f.get(&corev1.ConfigMap{}) == nil {
 		t.Error("deleted although it is not ours any more")
 	}
+	other.SetLabels(testLabels())
+	if err := f.Prune(t.Context(), f.owner, other); err != nil {
+		t.Fatal(err)
+	}
+	f.expect("an orphan, known by its labels", "DELETE configmaps/web")
 }
 
 func reference(namespace string) client.Object {
