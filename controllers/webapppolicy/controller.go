@@ -37,7 +37,6 @@ import (
 
 const (
 	controllerName = "webapppolicy"
-	kind           = "WebAppPolicy"
 
 	// debounce gathers changes of WebApps and namespaces: 1,000 that come together are looked at once.
 	debounce = time.Second
@@ -100,7 +99,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 // and writes its status where that has changed.
 func (r *reconciler) frame() *pass.Frame[appsv1.WebAppPolicy, *appsv1.WebAppPolicy] {
 	return &pass.Frame[appsv1.WebAppPolicy, *appsv1.WebAppPolicy]{
-		Kind: kind, Client: r.client, Applier: r.applier, Pace: r.pace, Clock: clock.RealClock{}, Metrics: r.metrics,
+		Kind: monitoring.KindWebAppPolicy, Client: r.client, Applier: r.applier, Pace: r.pace, Clock: clock.RealClock{}, Metrics: r.metrics,
 		Act: r.reconcile, Hold: r.hold, Announce: r.announce,
 		Status: func(p *appsv1.WebAppPolicy) (any, bool) { return p.Status, readyOf(p).Status == metav1.ConditionTrue },
 	}

@@ -14,6 +14,8 @@ const (
 	KindPostgreSQL = "PostgreSQL"
 	KindWebApp     = "WebApp"
 	KindVoteConfig = "VoteConfig"
+	// KindWebAppPolicy is of the cluster: the label namespace of its metrics is empty.
+	KindWebAppPolicy = "WebAppPolicy"
 )
 
 // Values of the label result.
@@ -55,6 +57,8 @@ func New(reg prometheus.Registerer, perObject bool) *Metrics {
 			KindPostgreSQL: newFamily("postgresql", KindPostgreSQL),
 			KindWebApp:     newFamily("webapp", KindWebApp),
 			KindVoteConfig: newFamily("voteconfig", KindVoteConfig),
+
+			KindWebAppPolicy: newFamily("webapppolicy", KindWebAppPolicy),
 		},
 		configChanges: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fettle_config_changes_total",

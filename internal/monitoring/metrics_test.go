@@ -88,7 +88,7 @@ func TestSeriesDoNotGrowWithObjects(t *testing.T) {
 	for i := range 1000 {
 		k := key("a", fmt.Sprintf("app-%d", i))
 		m.Observe(KindWebApp, k, time.Second, fmt.Errorf("error number %d", i))
-		m.Observe("WebAppPolicy", k, time.Second, nil) // a kind without metrics of its own
+		m.Observe("Dashboard", k, time.Second, nil) // a kind without metrics of its own
 	}
 	want := []string{
 		"webapp_errors_total{namespace=a,type=other}",

@@ -32,6 +32,9 @@ var texts = []struct{ template, want string }{
 	{`{{ index .Values "a.b" }} {{ index $.Values "host" }}`, "dotted db.local"},
 	{"a {{- .Values.host -}} b", "adb.localb"},
 	{"{{/* nothing */}}x", "x"},
+	// Braces that stay, as docs/config-templates.md has them: files of Prometheus, Grafana and others.
+	{`{{ "{{" }} $labels.instance }} is down`, "{{ $labels.instance }} is down"},
+	{"{{ `{{ $labels.instance }} of {{ $labels.job }}` }}", "{{ $labels.instance }} of {{ $labels.job }}"},
 	// A missing key and a default: https://github.com/external-secrets/external-secrets/issues/3480, 3843
 	{`{{ .Values.nope | default "y" }}`, "y"},
 	{`{{ default "y" .Values.nope }}`, "y"},
