@@ -158,3 +158,24 @@ func TestOnlyDependentsIsWhatCanWait(t *testing.T) {
 		t.Error("a failure waits")
 	}
 }
+
+// A deletion that somebody's finalizer holds up, and a pause, are never Ready.
+func TestReady_notWhileTerminatingOrPaused(t *testing.T) {
+	for _, tc := range []struct {
+		set    func(*configv1.AppConfig)
+		status metav1.ConditionStatus
+		reason string
+		phase  configv1.AppConfigPhase
+	}{
+		{setTerminating, metav1.ConditionFalse, fettlev1.ReasonTerminating, configv1.PhaseTerminating},
+		{setPaused, metav1.ConditionUnknown, fettlev1.ReasonPaused, configv1.PhasePaused},
+	} {
+		cfg := config(func(cfg *configv1.AppConfig) { cfg.Generation = 3 })
+		tc.set(cfg)
+		ready := meta.FindStatusCondition(cfg.Status.Conditions, fettlev1.Ready)
+		if ready == nil || ready.Status != tc.status || ready.Reason != tc.reason || ready.ObservedGeneration != 3 ||
+			cfg.Status.ObservedGeneration != 3 || cfg.Status.Phase != tc.phase {
+			t.Errorf("%s: %+v, phase %s", tc.reason, ready, cfg.Status.Phase)
+		}
+	}
+}
