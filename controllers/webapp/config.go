@@ -41,6 +41,8 @@ type configState struct {
 	// publisher is the AppConfig or VoteConfig that it is or that publishes it, as rollout.UsesAnnotation names it, and whose rollout
 	// restarts the pods; "" of a plain ConfigMap or Secret.
 	publisher string
+	// version is its UID and resourceVersion, where it is a plain one.
+	version string
 }
 
 func refKey(ref appsv1.ConfigRef) string { return ref.Kind + "/" + ref.Name }
@@ -65,6 +67,17 @@ func publishers(config []configState) string {
 	}
 	slices.Sort(names)
 	return strings.Join(slices.Compact(names), ",")
+}
+
+// createdWith has the versions of plain ConfigMaps and Secrets for rollout.CreatedWithAnnotation.
+func createdWith(config []configState) string {
+	var entries []string
+	for _, c := range config {
+		if c.found && c.publisher == "" {
+			entries = append(entries, refKey(c.ref)+"="+c.version)
+		}
+	}
+	return strings.Join(entries, ",")
 }
 
 // publisherOf returns the AppConfig or VoteConfig that controls obj, as rollout.UsesAnnotation names it; "" when none does.
@@ -130,7 +143,7 @@ func (c *configReader) read(ctx context.Context, app *appsv1.WebApp) ([]configSt
 			if err != nil {
 				return nil, err
 			}
-			s.found, s.publisher = version != "", publisher
+			s.found, s.publisher, s.version = version != "", publisher, version
 		}
 		states = append(states, s)
 	}

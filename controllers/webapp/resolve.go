@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
 // existing is what was found of the children before they are written.
@@ -56,8 +57,13 @@ func (r *reconciler) resolve(ctx context.Context, app *appsv1.WebApp) (inputs, e
 	if in.moved, err = r.config.moved(ctx, app, found.deployment); err != nil {
 		return in, found, err
 	}
-	in.config, err = r.config.read(ctx, app)
-	return in, found, err
+	if in.config, err = r.config.read(ctx, app); err != nil {
+		return in, found, err
+	}
+	if in.createdWith = createdWith(in.config); found.deployment != nil {
+		in.createdWith = d.Annotations[rollout.CreatedWithAnnotation]
+	}
+	return in, found, nil
 }
 
 func (r *reconciler) revisions(ctx context.Context, app *appsv1.WebApp) ([]k8sappsv1.ControllerRevision, error) {

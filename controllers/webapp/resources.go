@@ -39,6 +39,8 @@ type inputs struct {
 	namespaceLabels map[string]string
 	// config has one entry for each of spec.configRefs, in their order.
 	config []configState
+	// createdWith is what the Deployment was created with, or will be.
+	createdWith string
 	// moved are the versions to which AppConfigs moved the Deployment, by kind and name of the reference in the spec.
 	moved map[string]string
 	// good is the last template that became ready; nil when there is none or autoRollback is off.
@@ -104,6 +106,9 @@ func asked(app *appsv1.WebApp, missing map[string]bool) []runtime.ApplyConfigura
 
 func deployment(app *appsv1.WebApp, in inputs, run revision) *appsv1ac.DeploymentApplyConfiguration {
 	annotations := map[string]string{}
+	if in.createdWith != "" {
+		annotations[rollout.CreatedWithAnnotation] = in.createdWith
+	}
 	if used := publishers(in.config); used != "" {
 		annotations[rollout.UsesAnnotation] = used
 	}

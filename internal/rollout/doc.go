@@ -44,6 +44,7 @@
 //   - PREFIX/NAME on the workload, the note ([note]): the hash, and when it was written. It is what counts as long as the
 //     template's annotation is the one that it was written with.
 //   - [UsesAnnotation] on the workload: AppConfigs of which it uses all keys, and VoteConfigs, separated by commas.
+//   - [CreatedWithAnnotation] on a workload: the versions of plain objects just before it was created, should one change before the first note.
 //   - [PublishedAnnotation] on a ConfigMap or Secret: when its contents were last replaced, see [Stamp].
 //
 // The first digits of a hash say which keys it is of. When they differ from those in use, the template was changed, so

@@ -3,6 +3,7 @@ package rollout
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fettle-dev/fettle/internal/digest"
@@ -14,6 +15,8 @@ const (
 	uncertainty = 10 * time.Second
 	// coverage is how much later than a publication pods must be started to be sure to find it.
 	coverage = 3 * time.Second
+	// youth is how long CreatedWithAnnotation counts: notes that somebody removes later are no reason for a restart.
+	youth = time.Hour
 	// defaultDeadline is that of Policy.ProgressDeadline.
 	defaultDeadline = 10 * time.Minute
 )
@@ -185,6 +188,9 @@ func (p *pass) doubtful(d *dependant) bool {
 	if key := p.owner.annotation(); d.templates[key] != "" && parseNote(d.notes[key]) == nil {
 		return true
 	}
+	if version := p.createdWith(d); version != "" {
+		return version != p.version()
+	}
 	if d.templates[FormerHashAnnotation] != "" {
 		return false // restarted for each publication by the release that annotated it
 	}
@@ -193,6 +199,19 @@ func (p *pass) doubtful(d *dependant) bool {
 		after := latest(d.created, d.changed).Sub(at)
 		return !at.IsZero() && (!first || u.optional) && -uncertainty <= after && after <= coverage
 	})
+}
+
+// createdWith is the version of the object with which d was created; "" where that is not known, long ago, or was noted since.
+func (p *pass) createdWith(d *dependant) string {
+	if !p.owner.plain() || p.now.Sub(d.created) > youth || parseNote(d.notes[p.owner.annotation()]) != nil {
+		return ""
+	}
+	for entry := range strings.SplitSeq(d.notes[CreatedWithAnnotation], ",") {
+		if version, ok := strings.CutPrefix(entry, p.owner.token()+"="); ok {
+			return version
+		}
+	}
+	return ""
 }
 
 // covered reports whether d was restarted for another owner after all that it uses was published.

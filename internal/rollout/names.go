@@ -57,5 +57,5 @@ func (o Owner) plain() bool { return o.Prefix == ConfigMapPrefix || o.Prefix == 
 
 func isOurs(annotation string) bool {
 	prefix, _, _ := strings.Cut(annotation, "/")
-	return ownerKinds[prefix] != "" || annotation == FormerHashAnnotation
+	return ownerKinds[prefix] != "" || annotation == FormerHashAnnotation || annotation == CreatedWithAnnotation
 }

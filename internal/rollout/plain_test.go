@@ -97,3 +97,32 @@ func TestAnnotation_ofALongName(t *testing.T) {
 		t.Errorf("annotations %s and %s", a, b)
 	}
 }
+
+// What the first pods of a workload run is known though the operator died before it was noted.
+func TestCreatedWith_tellsWhatTheFirstPodsRun(t *testing.T) {
+	owner, o := settings("u/2", map[string][]byte{"a": []byte("2")})
+	o.Stamp = start.Add(-time.Second).Format(time.RFC3339)
+	for _, tc := range []struct {
+		with     string
+		age      time.Duration
+		restarts int
+	}{
+		{"Secret/settings=u/9,ConfigMap/settings=u/1", time.Minute, 1},
+		{"ConfigMap/settings=u/1", 24 * time.Hour, 0},
+		{"ConfigMap/settings=u/2", time.Second, 0},
+		{"ConfigMap/settings2=u/1", time.Minute, 0},
+	} {
+		w := user(Deployment, "x", references(), changedAt(start.Add(-tc.age)))
+		w.created, w.notes[CreatedWithAnnotation] = start.Add(-tc.age), tc.with
+		if out := planFor(owner, o, w); out.dependants[0].verdict != map[int]verdict{0: adopt, 1: restart}[tc.restarts] {
+			t.Errorf("created %v ago with %s: verdict %v", tc.age, tc.with, out.dependants[0].verdict)
+		}
+		if tc.restarts == 1 { // pods of a template that was changed since run what is there
+			w.notes[owner.annotation()] = adopted(strings.Repeat("0", hashDigits), "", time.Time{}, start).String()
+			o.Stamp = ""
+			if out := planFor(owner, o, w); out.dependants[0].verdict != adopt {
+				t.Errorf("what it was created with counts when it uses other keys: verdict %v", out.dependants[0].verdict)
+			}
+		}
+	}
+}

@@ -19,6 +19,9 @@ const (
 	// UsesAnnotation on a workload names AppConfigs, separated by commas, of which it uses all keys, whatever Policy.Discovery is.
 	// "VoteConfig/NAME" names a VoteConfig.
 	UsesAnnotation = "config.fettle.dev/uses"
+	// CreatedWithAnnotation on a workload has the versions that plain ConfigMaps and Secrets had just before it was created, as
+	// KIND/NAME=VERSION, separated by commas: what its first pods run is known before it is noted.
+	CreatedWithAnnotation = "fettle.dev/created-with"
 	// FormerHashAnnotation is on pod templates that an earlier release restarted at once when contents changed.
 	FormerHashAnnotation = "fettle.dev/config-hash"
 	// PublishedAnnotation on a ConfigMap or Secret says since when its contents are published, see [Stamp].

@@ -30,6 +30,7 @@ import (
 	"github.com/fettle-dev/fettle/controllers"
 	opcache "github.com/fettle-dev/fettle/internal/cache"
 	"github.com/fettle-dev/fettle/internal/digest"
+	"github.com/fettle-dev/fettle/internal/rollout"
 	"github.com/fettle-dev/fettle/internal/testenv"
 )
 
@@ -114,12 +115,20 @@ func webScenario(t *testing.T, name string, steps []Step) Scenario {
 	haveKey(t)
 	return Scenario{
 		Name: name, Scheme: scheme, Primary: webApps, Children: webChildren, DataPlane: true, Steps: steps,
-		Cache: watched, NewCache: opcache.New(true),
+		Cache: watched, NewCache: opcache.New(true), Rules: Rules{Tidy: tidyVersions},
 		Setup: func(mgr manager.Manager, namespace string) error {
 			return controllers.Setup(mgr, controllers.Options{Namespaces: []string{namespace}, Workers: 5, WatchSecrets: true, RestartDelay: time.Millisecond,
 				OperatorNamespace: metav1.NamespaceDefault})
 		},
 	}
+}
+
+// tidyVersions leaves out the annotations of a Deployment with the UID and resourceVersion of the ConfigMap.
+func tidyVersions(_ Kind, o *unstructured.Unstructured) {
+	annotations := o.GetAnnotations()
+	delete(annotations, rollout.CreatedWithAnnotation)
+	delete(annotations, rollout.ConfigMapPrefix+"/settings")
+	o.SetAnnotations(annotations)
 }
 
 // haveKey creates the key of digests, as an operator before did: no request for it is part of a scenario.
