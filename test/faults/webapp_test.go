@@ -93,7 +93,11 @@ func TestWebApp(t *testing.T) {
 	plans, violations, judged := 0, 0, 0
 	for _, name := range slices.Sorted(maps.Keys(scenarios)) {
 		t.Run(name, func(t *testing.T) {
-			report := Run(t, env, webScenario(t, "webapp-"+name, scenarios[name]))
+			scenario := webScenario(t, "webapp-"+name, scenarios[name])
+			scenario.Never = func(p Plan) bool { // one that is re-created runs the changed ConfigMap without a restart
+				return name == "config" && p.Kind == Deleted && p.Target.Resource == webChildren[0]
+			}
+			report := Run(t, env, scenario)
 			plans, violations, judged = plans+report.Plans, violations+len(report.Violations), judged+1
 		})
 	}
@@ -123,9 +127,14 @@ func webScenario(t *testing.T, name string, steps []Step) Scenario {
 	}
 }
 
-// tidyVersions leaves out the annotations of a Deployment with the UID and resourceVersion of the ConfigMap.
+// tidyVersions leaves out the annotations of a Deployment with the UID and resourceVersion of the ConfigMap, and its generation: it
+// counts the note of what the pods run, which is not written where the ConfigMap changes before that.
 func tidyVersions(_ Kind, o *unstructured.Unstructured) {
 	annotations := o.GetAnnotations()
+	if annotations[rollout.CreatedWithAnnotation] != "" {
+		unstructured.RemoveNestedField(o.Object, "metadata", "generation")
+		unstructured.RemoveNestedField(o.Object, "status", "observedGeneration")
+	}
 	delete(annotations, rollout.CreatedWithAnnotation)
 	delete(annotations, rollout.ConfigMapPrefix+"/settings")
 	o.SetAnnotations(annotations)
@@ -227,7 +236,8 @@ func restartedWithConfig() func(View) error {
 		if deployment == nil {
 			return fmt.Errorf("the Deployment does not exist")
 		}
-		if deployment.GetGeneration() < 2 {
+		annotations, _, _ := unstructured.NestedStringMap(deployment.Object, "spec", "template", "metadata", "annotations")
+		if annotations[rollout.ConfigMapPrefix+"/settings"] == "" {
 			return fmt.Errorf("the pods have not been restarted")
 		}
 		return Ready(webApps, webName)(v)
