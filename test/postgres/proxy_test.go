@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -12,6 +13,9 @@ import (
 // lost or cut off, and nobody is told.
 type link struct {
 	target func() string
+
+	// rate is how many bytes a second go through; 0 for no limit.
+	rate atomic.Int64
 
 	mutex sync.Mutex
 	cut   bool
@@ -122,6 +126,9 @@ func (l *link) copy(to io.Writer, from io.Reader) {
 	for {
 		n, err := from.Read(buffer)
 		l.wait()
+		if rate := l.rate.Load(); rate > 0 {
+			time.Sleep(time.Duration(n) * time.Second / time.Duration(rate))
+		}
 		if n > 0 {
 			if _, err := to.Write(buffer[:n]); err != nil {
 				return

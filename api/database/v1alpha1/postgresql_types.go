@@ -260,8 +260,9 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Priority Class"
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 
-	// terminationGracePeriodSeconds is how long an instance may take to stop; 60 by default. PostgreSQL itself has 30 of them to
-	// stop in order.
+	// terminationGracePeriodSeconds is how long an instance may take to stop, in seconds; 60 by default. PostgreSQL has all of it but 8 s
+	// to stop in order, and at least half, also in a switchover. After that it is stopped at once, and recovers when it starts again.
+	// The checkpoint before a switchover is not part of it. Raise it for large memories on slow disks. A change replaces the pods.
 	// +optional
 	// +kubebuilder:default=60
 	// +kubebuilder:validation:Minimum=10

@@ -52,7 +52,7 @@ type Agent struct {
 	watchdog *watchdog.Watchdog
 
 	// Connections to the server, one for each purpose that must not wait for another.
-	watching, beating, acting, keeping, wishing *session.Client
+	watching, beating, acting, keeping, wishing, planning *session.Client
 
 	// token begins each line of PostgreSQL's log; users are who may connect through the socket.
 	token string
@@ -169,6 +169,7 @@ func (a *Agent) findServer(ctx context.Context) error {
 	}
 	a.watching, a.beating = connect("fettle-status"), connect("fettle-heartbeat")
 	a.acting, a.keeping, a.wishing = connect("fettle-agent"), connect("fettle-chores"), connect(wishName)
+	a.planning = connect("fettle-checkpoint")
 	return nil
 }
 

@@ -11,8 +11,6 @@ import (
 )
 
 const (
-	// checkpointTime bounds a checkpoint that is taken while the server still serves.
-	checkpointTime = 10 * time.Second
 	// settleTime bounds what is asked of a server that runs: to take over a setting, to end its receiver.
 	settleTime = 10 * time.Second
 	// sendersTime is what PostgreSQL's walsenders get to load a setting after a session has: each loads it on its own, and

@@ -38,13 +38,17 @@ func (a *Agent) Restart(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, replyTime)
 	defer cancel()
 	a.post(func() {
-		if a.own.Process != election.Up || a.task != nil || ctx.Err() != nil {
+		if a.own.Process != election.Up || a.own.Checkpointing || a.task != nil || ctx.Err() != nil {
 			answers <- fmt.Errorf("%w: PostgreSQL is %s", errNotNow, a.phase())
 			return
 		}
 		a.log.Info("restart: it was asked for")
-		a.stop(election.Stop{Mode: election.Fast, Checkpoint: a.own.Role == election.Primary}, now())
 		answers <- nil
+		if a.own.Role != election.Primary {
+			a.stop(election.Stop{Mode: election.Fast}, now())
+			return
+		}
+		a.checkpoint(func() { a.stop(election.Stop{Mode: election.Fast}, now()) })
 	})
 	select {
 	case err := <-answers:

@@ -6,7 +6,6 @@ import (
 
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
-	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
 // execute begins what was decided. What takes time goes on beside the loop, and the state says that it does.
@@ -20,6 +19,8 @@ func (a *Agent) execute(d election.Decision, at time.Duration) {
 		a.writeLease(action.Lease, at)
 	case election.AskPeers:
 		a.ask(action.Peers, at)
+	case election.Checkpoint:
+		a.checkpoint(nil)
 	case election.Stop:
 		a.stop(action, at)
 	case election.Exit:
@@ -34,7 +35,7 @@ func (a *Agent) execute(d election.Decision, at time.Duration) {
 // putsOff says that an action is not begun now: a task is under way, or one has failed just before.
 func (a *Agent) putsOff(action election.Action, at time.Duration) bool {
 	switch action.(type) {
-	case election.Wait, election.Acquire, election.Renew, election.Release, election.AskPeers, election.Stop, election.Exit:
+	case election.Wait, election.Acquire, election.Renew, election.Release, election.AskPeers, election.Checkpoint, election.Stop, election.Exit:
 		return false
 	}
 	return a.task != nil || at < a.rest
@@ -135,56 +136,4 @@ func (a *Agent) exit() {
 		return
 	}
 	a.done = true
-}
-
-// stop orders the server to stop, or to stop harder than it was ordered before. Nothing is waited for: a task is
-// cancelled, and orders run beside each other.
-func (a *Agent) stop(order election.Stop, at time.Duration) {
-	if a.task != nil {
-		a.task.cancel()
-	}
-	if a.process == nil || a.own.Process == election.Stopping && a.own.Stop >= order.Mode {
-		return
-	}
-	a.noteStill(at)
-	if a.own.Process == election.Starting && a.own.Role == election.Standby && !a.stopping {
-		a.own.Failed++ // it is given up
-	}
-	a.become(election.Stopping, at)
-	a.own.Stop, a.own.Since = order.Mode, at
-	a.newEpoch()
-	process, limit := a.process, a.config.Stop
-	go func() {
-		ctx, cancel := context.WithTimeout(a.life, limit)
-		defer cancel()
-		if err := a.halt(ctx, process, order); err != nil {
-			a.log.Warn("stop", "error", err.Error())
-		}
-	}()
-}
-
-// noteStill notes that a primary that is to stop, or has ended, stood still.
-func (a *Agent) noteStill(at time.Duration) {
-	if election.StandsStill(a.config, election.Input{Now: at, Server: a.own}) {
-		a.own.StoodStill = at
-		a.log.Warn("PostgreSQL stood still", "answered", (at-a.own.Answered).Round(time.Millisecond).String()+" ago")
-	}
-}
-
-func (a *Agent) halt(ctx context.Context, process *server.Process, order election.Stop) error {
-	switch order.Mode {
-	case election.Kill:
-		return process.Kill(ctx)
-	case election.Immediate:
-		return process.Stop(ctx, server.Immediate)
-	}
-	if order.Checkpoint {
-		// The one at the end is short then, and the clients wait less. It is no loss if it fails.
-		before, cancel := context.WithTimeout(ctx, checkpointTime)
-		if err := a.acting.Checkpoint(before); err != nil {
-			a.log.Debug("checkpoint", "error", err.Error())
-		}
-		cancel()
-	}
-	return process.Stop(ctx, server.Fast)
 }

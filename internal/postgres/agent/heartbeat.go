@@ -23,11 +23,14 @@ type pulse struct {
 // [session.Rejected]. One that comes before there is a session says nothing of a server that was silent: clients, and heartbeats,
 // that hang with its disk take all connections.
 func (p pulse) after(err error) (pulse, bool) {
-	rejection, rejected := session.Rejected(err)
-	switch {
-	case err == nil:
+	if err == nil {
 		return pulse{}, true
-	case rejected && (!rejection.Connecting || !p.silent):
+	}
+	return p.failed(session.Rejected(err))
+}
+
+func (p pulse) failed(rejection session.Rejection, rejected bool) (pulse, bool) {
+	if rejected && (!rejection.Connecting || !p.silent) {
 		return pulse{rejection: rejection, rejected: p.rejected + 1}, true
 	}
 	return pulse{silent: true}, false

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/fettle-dev/fettle/internal/postgres/session"
 )
 
 // rejection is an answer of the server, to a heartbeat in a session.
@@ -50,5 +52,25 @@ func TestPulse_errorIsAnswer(t *testing.T) {
 		if text := p.message("db-0"); !strings.Contains(text, want) {
 			t.Errorf("%q does not say %q", text, want)
 		}
+	}
+}
+
+// Hung clients and heartbeats take all connections: that a new one is refused does not say that the disk is well.
+func TestPulse_refusedConnection(t *testing.T) {
+	refused := session.Rejection{SQLState: "53300", Connecting: true}
+	p, answered := pulse{}.failed(refused, true)
+	if !answered {
+		t.Error("a primary that has not been silent is dead because it is out of connections")
+	}
+	if p, answered = p.after(context.DeadlineExceeded); answered {
+		t.Error("silence passes for an answer")
+	}
+	for range 3 {
+		if p, answered = p.failed(refused, true); answered {
+			t.Error("a refused connection after silence passes for an answer")
+		}
+	}
+	if _, answered = p.failed(session.Rejection{SQLState: "53200"}, true); !answered {
+		t.Error("an answer in a session is none")
 	}
 }

@@ -263,7 +263,7 @@ func (a *Agent) ended(exit server.Exit, left found) {
 	a.replayed, a.receiver.pid = 0, 0
 	a.become(election.Down, at)
 	a.own.Stop, a.own.Receiving, a.own.Upstream, a.own.Answered = election.NoStop, false, "", 0
-	a.own.Sync, a.own.SyncAt = nil, 0
+	a.own.Sync, a.own.SyncAt, a.own.Checkpointing, a.own.Checkpointed = nil, 0, false, 0
 	a.take(left)
 	if !ordered {
 		a.crashed(at, exit.String())

@@ -47,6 +47,7 @@ func (a *Agent) observe(at time.Duration) {
 	if a.measuring.due(at) {
 		go a.measure(a.epoch, a.segment)
 	}
+	a.watchRecovery(at)
 	if a.own.Process != election.Up {
 		return
 	}
@@ -245,9 +246,6 @@ func (a *Agent) beat(epoch int, prepared bool) {
 		a.pulse = pulse
 		if answered {
 			a.own.Answered = sent
-		}
-		if pulse.rejected > 0 {
-			a.prepared = false // what is written to may be gone
 		}
 		if err == nil {
 			a.counts.heartbeats.Add(1)

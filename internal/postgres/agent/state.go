@@ -34,6 +34,8 @@ type state struct {
 	configError string
 	// wishedAt is when another spec.primary came; 0 if none did.
 	wishedAt time.Duration
+	// targetAt is when another primary was asked for last, by spec.primary or by annotation; 0 if none was.
+	targetAt time.Duration
 	// good is the last object whose parameters and rules are valid, nil before there was one; applied the generation
 	// whose files PostgreSQL has loaded, -1 for none; unread that it may not have loaded the files there are; retry when
 	// to try again.
@@ -82,6 +84,8 @@ type state struct {
 	// pulse is what the heartbeats have told in this epoch.
 	pulse pulse
 	disk  server.Disk
+	// recoveryUsed is how much time on a CPU the recovery had used when it last advanced.
+	recoveryUsed time.Duration
 	// urgentSince is since when something may be decided soon; 0 when nothing is.
 	urgentSince time.Duration
 	trouble     string
@@ -106,7 +110,7 @@ type ops struct {
 	// lease is a read or write of the Lease.
 	lease *leaseOp
 	// The rest is asked at intervals.
-	sampling, heartbeat, chores, measuring, probing, reaching periodic
+	sampling, heartbeat, chores, measuring, probing, reaching, recovery periodic
 }
 
 // task is an action that runs.
@@ -165,6 +169,10 @@ func (a *Agent) configure() {
 	if c.RecloneAsked && !a.config.RecloneAsked {
 		a.own.Copied = false // a person may ask for another copy than the last
 	}
+	if a.configured && (c.SwitchoverTarget != a.config.SwitchoverTarget || c.SwitchoverAsked != a.config.SwitchoverAsked) {
+		a.targetAt = now()
+	}
+	c.TargetAt = a.targetAt
 	a.spec, a.configError, a.retry = object, "", 0
 	a.events.uid = object.UID
 	if err := c.Validate(); err != nil {
@@ -229,6 +237,9 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL) election.Config {
 			Renew: object.Spec.Lease.Renew.Duration, Lease: object.Spec.Lease.Duration.Duration, Fence: object.Spec.Lease.Fence.Duration,
 		}.WithDefaults(),
 	}
+	if grace := object.Spec.TerminationGracePeriodSeconds; grace != nil {
+		c.Stop = stopTime(c.Timing, time.Duration(*grace)*time.Second)
+	}
 	for ordinal := range size {
 		c.Instances = append(c.Instances, peer.Pod(o.Cluster, ordinal))
 	}
@@ -272,7 +283,7 @@ func (a *Agent) become(process election.Process, at time.Duration) {
 // newEpoch begins an epoch: what was asked of the server before is not listened to any more.
 func (a *Agent) newEpoch() {
 	a.epoch++
-	a.claimed, a.pulse = false, pulse{}
+	a.claimed, a.pulse, a.recoveryUsed = false, pulse{}, 0
 	a.sampling.next, a.heartbeat.next = 0, 0
 }
 

@@ -69,6 +69,8 @@ func TestConfigOf(t *testing.T) {
 		{"all are fenced", annotate(databasev1alpha1.AnnotationFenced, "*"), func(c *election.Config) { c.Fenced = true }},
 		{"hibernated", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Hibernated = true }, func(c *election.Config) { c.Hibernated = true }},
 		{"paused", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Paused = true }, func(c *election.Config) { c.Paused = true }},
+		{"a grace period", func(o *databasev1alpha1.PostgreSQL) { o.Spec.TerminationGracePeriodSeconds = new(int64(300)) },
+			func(c *election.Config) { c.Stop = 292 * time.Second }},
 		{"times", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Lease.Duration.Duration = 20 * time.Second },
 			func(c *election.Config) { c.Lease = 20 * time.Second }},
 	} {

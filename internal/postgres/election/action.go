@@ -11,7 +11,7 @@ type StopMode int
 // Values of [StopMode].
 const (
 	NoStop StopMode = iota
-	// Fast is SIGINT, after a CHECKPOINT while it still serves if the order says so.
+	// Fast is SIGINT.
 	Fast
 	// Immediate is SIGQUIT.
 	Immediate
@@ -39,10 +39,13 @@ type (
 	// Promote ends recovery. The new timeline is After + 1, and must be that one, which nobody else has used: PostgreSQL
 	// takes the one after the highest of which it finds a history file, so there has to be one of After.
 	Promote struct{ After uint32 }
-	// Stop stops PostgreSQL, or makes an ordered stop harder.
+	// Checkpoint writes out what is only in memory, while clients are served: the stop that follows is short then.
+	Checkpoint struct{}
+	// Stop stops PostgreSQL, or makes an ordered stop harder. Planned says that it could go on as the primary: it stops for a
+	// switchover, or as the cluster is hibernated. See [Successors] for whom it waits.
 	Stop struct {
-		Mode       StopMode
-		Checkpoint bool
+		Mode    StopMode
+		Planned bool
 	}
 	// SetSync loads another setting of synchronous replication; nil is none.
 	SetSync struct{ Quorum *Quorum }
@@ -67,6 +70,7 @@ func (StartStandby) action() {}
 func (Follow) action()       {}
 func (StartPrimary) action() {}
 func (Promote) action()      {}
+func (Checkpoint) action()   {}
 func (Stop) action()         {}
 func (SetSync) action()      {}
 func (InitDB) action()       {}

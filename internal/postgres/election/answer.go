@@ -20,6 +20,9 @@ func Report(c Config, in Input) State {
 	if s.primary() && v.distrusted() {
 		out.Distrusts = v.SwitchoverTarget
 	}
+	if s.primary() && v.cutOff() && v.SwitchoverTarget != c.Self.Name {
+		out.CutOff = v.SwitchoverTarget
+	}
 	out.Severed, out.Awaits = v.severed(), v.awaits() && s.Awaits > 0
 	if first, _ := v.first(); out.Candidate {
 		out.FirstIn = first - in.Now

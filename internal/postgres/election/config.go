@@ -33,6 +33,8 @@ type Config struct {
 	// for good, and may have come to be there long ago: the agent saw it change at WishedAt; 0 if it never did.
 	SwitchoverAsked bool
 	WishedAt        time.Duration
+	// TargetAt is when the agent saw SwitchoverTarget or SwitchoverAsked change; 0 if it never did.
+	TargetAt time.Duration
 	// Fenced keeps PostgreSQL down here.
 	Fenced bool
 	// Hibernated keeps PostgreSQL down everywhere. The primary stops first, while the others still follow it: a server that
@@ -63,9 +65,9 @@ type Timing struct {
 	Step time.Duration
 	// Heartbeat is how old the last answered heartbeat may be for PostgreSQL to count as alive.
 	Heartbeat time.Duration
-	// Start is how long starting, recovering and promoting may take before somebody else shall have the Lease.
+	// Start is how long starting, recovering and promoting may go on without progress before somebody else shall have the Lease.
 	Start time.Duration
-	// Stop is how long an ordered stop may take before it becomes an immediate one.
+	// Stop is how long a fast stop may take before it becomes an immediate one.
 	Stop time.Duration
 	// Calm is how long after a crash the next one is again repaired by a restart in place.
 	Calm time.Duration

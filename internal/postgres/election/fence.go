@@ -140,15 +140,21 @@ func (v *view) alive() bool {
 	case s.primary():
 		return v.in.Now-max(s.Answered, s.Since) <= v.Heartbeat || !v.successor()
 	}
-	return v.in.Now-max(s.Since, v.in.Holding.From) <= v.Start || !v.successor()
+	return v.in.Now-max(s.Since, s.Advanced, v.in.Holding.From) <= v.Start || !v.successor()
 }
 
-// StandsStill says that a primary has not answered for longer than heartbeats and a stop take: its disk hangs, or it was
-// stopped. The loop asks it of the moment in which it carries out an order to stop, and when the server ends without one,
+// StandsStill says that a primary has not answered for longer than heartbeats and a stop take, or that one that starts, or is
+// promoted, has not advanced for longer than it may: its disk hangs, or it was stopped. The loop asks it of the moment in which it carries out an order to stop, and when the server ends without one,
 // and notes that in Server.StoodStill.
 func StandsStill(c Config, in Input) bool {
 	s := in.Server
-	return s.primary() && !s.FullDisk && in.Now-max(s.Answered, s.Since) > c.Heartbeat+c.Kill
+	switch {
+	case s.FullDisk || s.Role != Primary:
+		return false
+	case s.Process == Starting, s.Process == Promoting:
+		return in.Now-max(s.Since, s.Advanced) > c.Start
+	}
+	return s.Process == Up && in.Now-max(s.Answered, s.Since) > c.Heartbeat+c.Kill
 }
 
 // suspect says that PostgreSQL stood still here, and has not run for long since. What made it hang, such as its disk, may

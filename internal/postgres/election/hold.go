@@ -34,8 +34,10 @@ func end(v *view) *Decision {
 	switch {
 	case why == "":
 		return nil
+	case v.server.Process != Down && why == hibernated:
+		return v.planned(why)
 	case v.server.Process != Down:
-		return do(Stop{Mode: Fast, Checkpoint: why == hibernated && v.server.primary()}, why)
+		return do(Stop{Mode: Fast}, why)
 	case v.in.Holding.Pending != nil && v.mine():
 		return wait("waits for a write of the Lease")
 	case v.mine() && !v.outdated() && (v.held() || !v.lease.Remade):
@@ -260,7 +262,7 @@ func (v *view) lead() *Decision {
 		return wait("serves; the Lease is gone")
 	}
 	if why := v.switchover(); why == nil {
-		return do(Stop{Mode: Fast, Checkpoint: true}, "switches over to "+v.SwitchoverTarget)
+		return v.planned("switches over to " + v.SwitchoverTarget)
 	} else if *why != "" {
 		return wait("serves; no switchover: " + *why)
 	}

@@ -92,6 +92,14 @@ type Server struct {
 	Crashed, CrashedBefore time.Duration
 	// StoodStill is when it was last ordered to stop while [StandsStill] held; 0 for never.
 	StoodStill time.Duration
+	// Checkpointing says that a checkpoint runs that [Checkpoint] ordered, Checkpointed when the last one ended; 0 for none.
+	Checkpointing bool
+	Checkpointed  time.Duration
+	// Advanced is when the recovery of a server that starts, or is promoted, was last seen to have advanced; 0 for never.
+	Advanced time.Duration
+	// Planned is as in the order to stop. Forced is when a planned stop was last made harder; 0 for never.
+	Planned bool
+	Forced  time.Duration
 	// Sync is the setting of synchronous replication that PostgreSQL has loaded; nil is none. A server starts with [Blocked], and no standby is
 	// promoted with another one.
 	Sync *Quorum
@@ -165,6 +173,8 @@ type State struct {
 	Suspect bool `json:"suspect,omitempty"`
 	// Distrusts is the instance that shall lead, of a primary that does not give way to it yet, as it stood still.
 	Distrusts string `json:"distrusts,omitempty"`
+	// CutOff is the instance that shall lead, of a primary whose stop for it took too long: see [Server.Ordered].
+	CutOff string `json:"cutOff,omitempty"`
 	// API says that it reaches the API server.
 	API bool `json:"api,omitempty"`
 }

@@ -125,7 +125,7 @@ func (w *world) do(n *instance, a Action) {
 
 func (w *world) doDatabase(n *instance, a Action) {
 	d, c := &n.pg, n.clock(w.now)
-	d.done = w.now + w.timing.Renew/8 + time.Duration(w.choose(int(w.timing.Renew)))
+	d.done = w.now + w.timing.Renew/8 + time.Duration(w.choose(int(w.timing.Renew))) + w.longer(n, a)
 	switch a := a.(type) {
 	case StartStandby:
 		d.Role, d.Upstream, d.Sync = Standby, a.Upstream, Blocked(n.config, w.input(n))
@@ -144,10 +144,12 @@ func (w *world) doDatabase(n *instance, a Action) {
 			d.Receiving = false
 		}
 	case Stop:
-		if a.Checkpoint && n.config.SwitchoverTarget != n.name && !n.config.Hibernated {
+		if a.Planned && !n.config.Hibernated {
 			w.checkSwitchover(n)
 		}
-		w.stop(n, a.Mode)
+		w.stop(n, a)
+	case Checkpoint:
+		d.Checkpointing = true
 	case SetSync:
 		w.checkSync(n, a.Quorum)
 		d.Sync, d.SyncAt = a.Quorum, uint64(len(d.wal))
@@ -156,14 +158,14 @@ func (w *world) doDatabase(n *instance, a Action) {
 	}
 }
 
-func (w *world) stop(n *instance, mode StopMode) {
+func (w *world) stop(n *instance, order Stop) {
 	d := &n.pg
 	w.still(n)
 	if d.Process == Starting && d.Role == Standby {
 		d.Failed++
 	}
-	d.Process, d.Stop, d.Since = Stopping, mode, n.clock(w.now)
-	if mode >= Immediate {
+	d.Server = d.Ordered(n.clock(w.now), order)
+	if order.Mode >= Immediate {
 		d.done = w.now
 		if d.Role == Primary {
 			n.fenced++

@@ -137,6 +137,7 @@ func (w *world) stoodStill(n *instance) bool {
 
 // checkSwitchover looks at a primary that is about to stop for another one to lead.
 func (w *world) checkSwitchover(n *instance) {
+	w.checkPlanned(n)
 	for _, m := range w.nodes {
 		if m.name == n.config.SwitchoverTarget && w.stoodStill(m) && !n.config.SwitchoverAsked {
 			w.violated("6: %s gives way to %s, which stood still, and nobody asks for that now", n.name, m.name)

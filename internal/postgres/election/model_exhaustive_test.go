@@ -147,7 +147,7 @@ var moves = []move{
 	}},
 	{"switchover", func(w *world, n *instance) bool {
 		for _, m := range w.nodes {
-			m.config.SwitchoverTarget = n.name
+			m.config.SwitchoverTarget, m.config.TargetAt = n.name, m.clock(w.now)
 		}
 		return w.record.Holder.Name != n.name
 	}},

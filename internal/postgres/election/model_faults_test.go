@@ -121,7 +121,7 @@ var faults = []fault{
 		asked := w.choose(2) == 0
 		changed := n.config.SwitchoverTarget != n.name && len(w.nodes) > 1
 		for _, m := range w.nodes {
-			m.config.SwitchoverTarget, m.config.SwitchoverAsked = n.name, asked
+			m.config.SwitchoverTarget, m.config.SwitchoverAsked, m.config.TargetAt = n.name, asked, m.clock(w.now)
 		}
 		return changed
 	}},

@@ -53,7 +53,7 @@ func (d *database) enter(p Process, since time.Duration) {
 func (w *world) pgEnds(n *instance, crash bool) {
 	d := &n.pg
 	w.still(n)
-	d.pending, d.Receiving, d.hung = nil, false, false
+	d.pending, d.Receiving, d.hung, d.Checkpointing, d.Checkpointed = nil, false, false, false, 0
 	if d.Process == Down {
 		return
 	}
@@ -73,7 +73,7 @@ func (w *world) pgEnds(n *instance, crash bool) {
 // pgProgress ends what takes its time.
 func (w *world) pgProgress(n *instance) {
 	d, c := &n.pg, n.clock(w.now)
-	if d.hung && d.Stop != Kill || w.now < d.done {
+	if w.advances(n, c); d.hung && d.Stop != Kill || w.now < d.done {
 		return
 	}
 	switch {
@@ -81,6 +81,8 @@ func (w *world) pgProgress(n *instance) {
 		w.workEnds(n)
 	case d.Process == Starting && d.damaged:
 		w.pgEnds(n, true)
+	case d.Process == Up && d.Checkpointing:
+		d.Checkpointing, d.Checkpointed = false, c
 	case d.Process == Starting:
 		d.enter(Up, c)
 		d.Clean = false
@@ -113,6 +115,9 @@ func (w *world) promotes(n *instance) {
 // stops ends PostgreSQL; in order only after a fast stop, and when all standbys that are connected have everything.
 func (w *world) stops(n *instance) {
 	d := &n.pg
+	if d.Stop == Fast && d.slowStop {
+		return
+	}
 	if d.Stop == Fast {
 		if d.Role == Primary {
 			d.wal = append(slices.Clone(d.wal), entry{tl: d.end().Timeline})

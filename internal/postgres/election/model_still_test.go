@@ -25,6 +25,9 @@ func still(seed uint64, size int, alone bool) (s *schedule, first, next *instanc
 			w.die(n, time.Hour, true)
 		}
 	}
+	if alone { // and the first knows
+		s.pass(8 * second)
+	}
 	first.pg.hung = true
 	if size == 1 { // its probe sees that
 		w.die(first, second, false)

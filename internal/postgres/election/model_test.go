@@ -38,7 +38,7 @@ func run(seed uint64, verbose bool, only ...string) *schedule {
 		s.sync = 1 + rng.IntN(2)
 	}
 	s.w = newWorld(rng, s.nodes, s.sync, s.timing)
-	s.w.verbose = verbose
+	s.w.verbose, s.w.slow = verbose, len(only) == 0
 	if len(only) > 0 {
 		s.w.faults = nil
 		for _, name := range only { // as often as it is named

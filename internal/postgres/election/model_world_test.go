@@ -21,17 +21,19 @@ type entry struct {
 // database is one PostgreSQL with its data directory.
 type database struct {
 	Server
-	wal     []entry
-	control Position // of the last checkpoint: what is known after a crash
-	done    time.Duration
-	claim   uint32 // the timeline to promote to
-	source  int    // of a clone or rewind
-	hung    bool
-	lag     bool // replication to here is slow: nothing arrives
-	rejects bool // writes, also heartbeats, are answered with an error
-	damaged bool // the data of a standby cannot be started
-	wedged  bool // a standby cannot stream with its data
-	pending []int
+	wal       []entry
+	control   Position // of the last checkpoint: what is known after a crash
+	done      time.Duration
+	claim     uint32 // the timeline to promote to
+	source    int    // of a clone or rewind
+	hung      bool
+	lag       bool          // replication to here is slow: nothing arrives
+	slowStop  bool          // no fast stop ends
+	slowStart time.Duration // starts and promotions take so much longer
+	rejects   bool          // writes, also heartbeats, are answered with an error
+	damaged   bool          // the data of a standby cannot be started
+	wedged    bool          // a standby cannot stream with its data
+	pending   []int
 }
 
 // instance is one pod with its node.
@@ -106,6 +108,7 @@ type world struct {
 	apiCut   []bool
 	cut      [][]bool
 	flaky    bool
+	slow     bool // what PostgreSQL does may take long
 	timers   []timer
 	calm     time.Duration // when the last fault ended or began
 	ops      int
@@ -206,7 +209,7 @@ func (w *world) boot(n *instance) {
 		n.config.Self.UID += "'"
 		n.promisedTo = 0
 	}
-	n.pg.Since, n.pg.Crashed, n.pg.CrashedBefore, n.pg.Answered, n.pg.StoodStill = c, 0, 0, 0, 0
+	n.pg.Since, n.pg.Crashed, n.pg.CrashedBefore, n.pg.Answered, n.pg.StoodStill, n.pg.Forced = c, 0, 0, 0, 0, 0
 	n.pg.Severed, n.pg.Stalled, n.pg.Awaits, n.pg.Reached, n.pg.Looked, n.lookedAt = 0, 0, 0, 0, 0, 0
 	n.pg.Failed, n.pg.Copied = 0, false
 	n.next = w.now + time.Duration(w.choose(500))*time.Millisecond

@@ -42,6 +42,18 @@ func TestRenewedOnlyWhileAlive(t *testing.T) {
 			due(in)
 			in.Server.Process, in.Server.Since, in.Holding.From = Starting, now-70*second, now-80*second
 		}, "Wait{}", ""},
+		{"unless it advances", func(_ *Config, in *Input) {
+			due(in)
+			in.Server.Process, in.Server.Since, in.Holding.From, in.Server.Advanced = Starting, now-700*second, now-800*second, now-59*second
+		}, "Renew", ""},
+		{"a promotion that advances has its time too", func(_ *Config, in *Input) {
+			due(in)
+			in.Server.Process, in.Server.Since, in.Holding.From, in.Server.Advanced = Promoting, now-700*second, now-800*second, now-59*second
+		}, "Renew", ""},
+		{"one that stands still has not", func(_ *Config, in *Input) {
+			due(in)
+			in.Server.Process, in.Server.Since, in.Holding.From, in.Server.Advanced = Promoting, now-700*second, now-800*second, now-61*second
+		}, "Wait{}", ""},
 		{"unless nobody else could lead", func(_ *Config, in *Input) {
 			due(in)
 			in.Server.Process, in.Server.Since, in.Peers = Starting, now-70*second, nil
@@ -111,7 +123,7 @@ func TestReleased(t *testing.T) {
 			down(in)
 			in.Holding.Confirmed.Sent, in.Lease.FailedAt = now-21*second, now
 		}, "Exit{}", ""},
-		{"hibernated: writes a checkpoint and stops", func(c *Config, in *Input) { c.Hibernated = true; candidates(in, false) }, "Stop{1 true}", "hibernated"},
+		{"hibernated: writes a checkpoint and stops", func(c *Config, in *Input) { c.Hibernated = true; candidates(in, false) }, "Checkpoint{}", "hibernated"},
 		{"hibernated: releases when it has stopped", func(c *Config, in *Input) { c.Hibernated = true; down(in) }, "Release", "hibernated"},
 		{"hibernated: not before the others know of it", func(c *Config, in *Input) {
 			c.Hibernated = true
@@ -216,7 +228,7 @@ func TestRank(t *testing.T) {
 		}, "Wait{}", "before the last primary"},
 	})
 	test(t, leading, []decision{
-		{"switchover: stops first", func(c *Config, _ *Input) { c.SwitchoverTarget = "pg-2" }, "Stop{1 true}", "pg-2"},
+		{"switchover: stops first", func(c *Config, _ *Input) { c.SwitchoverTarget = "pg-2" }, "Checkpoint{}", "pg-2"},
 		{"not to one that lags", func(c *Config, in *Input) {
 			c.SwitchoverTarget, in.Followers = "pg-2", nil
 		}, "Wait{}", "not caught up"},

@@ -20,6 +20,9 @@ func TestStandsStill(t *testing.T) {
 		{"has no space", func(s *Server) { s.Answered, s.FullDisk = now-time.Minute, true }, false},
 		{"a standby", func(s *Server) { s.Answered, s.Role = now-time.Minute, Standby }, false},
 		{"starting", func(s *Server) { s.Answered, s.Since, s.Process = now-time.Minute, now-time.Minute, Starting }, false},
+		{"starting for too long", func(s *Server) { s.Process, s.Since = Starting, now-61*second }, true},
+		{"being promoted for too long", func(s *Server) { s.Process, s.Since = Promoting, now-61*second }, true},
+		{"starting for long, and it advances", func(s *Server) { s.Process, s.Since, s.Advanced = Starting, now-90*second, now-second }, false},
 		{"being stopped", func(s *Server) { s.Answered, s.Since, s.Process = now-time.Minute, now-time.Minute, Stopping }, false},
 	} {
 		c, in := leading()

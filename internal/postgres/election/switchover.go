@@ -14,6 +14,8 @@ func (v *view) switchover() *string {
 		return new("paused")
 	case !v.writable():
 		return new("the Lease can't be written now")
+	case v.cutOff():
+		return new("the stop for it took longer than " + v.Stop.String() + " and was cut off; ask for it again to try again")
 	case !slices.Contains(v.Instances, name):
 		return new(name + " is no instance")
 	case !ok || !p.API:

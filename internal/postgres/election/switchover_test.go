@@ -17,10 +17,10 @@ func trying() (Config, Input) {
 func TestSwitchoverToWhatStoodStill(t *testing.T) {
 	test(t, trying, []decision{
 		{"waits", nil, "Wait{}", "pg-2 stood still"},
-		{"not for ever", func(_ *Config, in *Input) { alter(in, "pg-2", func(s *State) { s.Suspect = false }) }, "Stop{1 true}", "pg-2"},
-		{"asked for now", func(c *Config, _ *Input) { c.SwitchoverAsked = true }, "Stop{1 true}", "pg-2"},
+		{"not for ever", func(_ *Config, in *Input) { alter(in, "pg-2", func(s *State) { s.Suspect = false }) }, "Checkpoint{}", "pg-2"},
+		{"asked for now", func(c *Config, _ *Input) { c.SwitchoverAsked = true }, "Checkpoint{}", "pg-2"},
 		{"wished before this one led", func(c *Config, in *Input) { c.WishedAt = in.Holding.From - second }, "Wait{}", "pg-2 stood still"},
-		{"wished since", func(c *Config, in *Input) { c.WishedAt = in.Holding.From + second }, "Stop{1 true}", "pg-2"},
+		{"wished since", func(c *Config, in *Input) { c.WishedAt = in.Holding.From + second }, "Checkpoint{}", "pg-2"},
 		{"not when this one has ended for another reason", func(_ *Config, in *Input) { down(in) }, "StartPrimary{}", ""},
 		{"asked for, and this one has ended", func(c *Config, in *Input) { down(in); c.SwitchoverAsked = true }, "Release", "switches over"},
 	})

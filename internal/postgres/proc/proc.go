@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Process is an entry of /proc.
@@ -18,6 +19,8 @@ type Process struct {
 	PID, Parent int
 	// State is one letter; "Z" has ended, and nobody has asked how.
 	State string
+	// CPU is the time that it has run.
+	CPU time.Duration
 }
 
 // List returns all that can be seen. Those that end meanwhile are left out.
@@ -32,23 +35,35 @@ func List() []Process {
 		if err != nil {
 			continue
 		}
-		stat, err := os.ReadFile(filepath.Join("/proc", e.Name(), "stat"))
-		if err != nil {
-			continue
+		if p, ok := Get(pid); ok {
+			all = append(all, p)
 		}
-		// pid (name) state parent ...; the name can have anything in it.
-		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-		if len(fields) < 2 {
-			continue
-		}
-		parent, err := strconv.Atoi(fields[1])
-		if err != nil {
-			continue
-		}
-		all = append(all, Process{PID: pid, Parent: parent, State: fields[0]})
 	}
 	return all
 }
+
+// Get returns one process; ok is false if there is none.
+func Get(pid int) (p Process, ok bool) {
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return p, false
+	}
+	// pid (name) state parent ...; the name can have anything in it.
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	const state, parent, user, system = 0, 1, 11, 12
+	if len(fields) <= system {
+		return p, false
+	}
+	p = Process{PID: pid, State: fields[state]}
+	p.Parent, err = strconv.Atoi(fields[parent])
+	inUser, _ := strconv.ParseInt(fields[user], 10, 64)
+	inSystem, _ := strconv.ParseInt(fields[system], 10, 64)
+	p.CPU = time.Duration(inUser+inSystem) * tick
+	return p, err == nil
+}
+
+// tick is the unit of times in /proc: USER_HZ is 100 on all machines that Go runs on.
+const tick = 10 * time.Millisecond
 
 // Use tells by what a process counts as a user of some data.
 type Use struct {

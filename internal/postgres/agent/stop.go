@@ -1,0 +1,156 @@
+package agent
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/fettle-dev/fettle/internal/postgres/election"
+	"github.com/fettle-dev/fettle/internal/postgres/server"
+	"github.com/fettle-dev/fettle/internal/postgres/session"
+)
+
+const (
+	// checkpoints is how many are taken before a planned stop, and checkpointShort what the last of them takes at most: each
+	// leaves what was written during the one before.
+	checkpoints     = 3
+	checkpointShort = time.Second
+	// sendersAsked bounds the question who follows, just before a stop.
+	sendersAsked = 500 * time.Millisecond
+	// margin is how many times of Kill, and of Renew, the grace period of the pod has left when a fast stop becomes an
+	// immediate one: for that one, for SIGKILL, and for the release of the Lease.
+	marginKills, marginRenewals = 2, 2
+)
+
+// stopTime is how long a fast stop may take in a pod that is killed after grace.
+func stopTime(t election.Timing, grace time.Duration) time.Duration {
+	return max(grace-marginKills*t.Kill-marginRenewals*t.Renew, grace/2)
+}
+
+// checkpoint has the primary write out its memory, beside the loop and everything else; then, if there is one, is called after it.
+// It may take as long as it takes: clients are served meanwhile. It is no loss if it fails.
+func (a *Agent) checkpoint(then func()) {
+	process := a.process
+	if process == nil || a.own.Checkpointing {
+		return
+	}
+	a.own.Checkpointing = true
+	begun := now()
+	go func() {
+		err := a.writeOut(process)
+		a.post(func() {
+			if a.process != process || a.own.Process != election.Up {
+				return
+			}
+			a.own.Checkpointing, a.own.Checkpointed = false, now()
+			a.log.Info("checkpoint before a stop", "took", (now() - begun).Round(time.Millisecond).String(), "error", errorText(err))
+			if then != nil {
+				then()
+			}
+		})
+	}()
+}
+
+// writeOut takes checkpoints until one is short.
+func (a *Agent) writeOut(process *server.Process) error {
+	ctx, cancel := context.WithCancel(a.life)
+	defer cancel()
+	go func() {
+		select {
+		case <-process.Done():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	defer a.planning.Close(a.life)
+	for range checkpoints {
+		begun := now()
+		if err := a.planning.Checkpoint(ctx); err != nil || now()-begun < checkpointShort {
+			return err
+		}
+	}
+	return nil
+}
+
+// stop orders the server to stop, or to stop harder than it was ordered before. Nothing is waited for: a task is
+// cancelled, and orders run beside each other.
+func (a *Agent) stop(order election.Stop, at time.Duration) {
+	if a.task != nil {
+		a.task.cancel()
+	}
+	if a.process == nil || a.own.Process == election.Stopping && a.own.Stop >= order.Mode {
+		return
+	}
+	a.noteStill(at)
+	if a.own.Process == election.Starting && a.own.Role == election.Standby && !a.stopping {
+		a.own.Failed++ // it is given up
+	}
+	successors := election.Successors(a.config, a.input(at))
+	a.own = a.own.Ordered(at, order)
+	a.newEpoch()
+	process, limit := a.process, a.config.Stop
+	go func() {
+		ctx, cancel := context.WithTimeout(a.life, limit)
+		defer cancel()
+		if err := a.halt(ctx, process, order.Mode, successors); err != nil {
+			a.log.Warn("stop", "error", err.Error())
+		}
+	}()
+}
+
+// noteStill notes that a primary that is to stop, or has ended, stood still.
+func (a *Agent) noteStill(at time.Duration) {
+	if election.StandsStill(a.config, election.Input{Now: at, Server: a.own}) {
+		a.own.StoodStill = at
+		a.log.Warn("PostgreSQL stood still", "answered", (at-a.own.Answered).Round(time.Millisecond).String()+" ago")
+	}
+}
+
+func (a *Agent) halt(ctx context.Context, process *server.Process, mode election.StopMode, successors []string) error {
+	switch mode {
+	case election.Kill:
+		return process.Kill(ctx)
+	case election.Immediate:
+		return process.Stop(ctx, server.Immediate)
+	}
+	return process.StopWithout(ctx, a.senders(ctx, successors))
+}
+
+// senders are the walsenders of a primary that is about to stop; none unless it has to wait for one of the successors alone.
+func (a *Agent) senders(ctx context.Context, successors []string) server.Senders {
+	if len(successors) == 0 {
+		return server.Senders{}
+	}
+	ctx, cancel := context.WithTimeout(ctx, sendersAsked)
+	defer cancel()
+	status, err := a.watching.Status(ctx)
+	if err != nil {
+		a.log.Warn("failed to query the standbys before the stop", "error", err.Error())
+		return server.Senders{}
+	}
+	return sendersOf(status, successors)
+}
+
+// sendersOf tells the walsenders of the successors from those that are behind and from all others.
+func sendersOf(status session.Status, successors []string) server.Senders {
+	var out server.Senders
+	for _, s := range status.Senders {
+		switch {
+		case slices.Contains(successors, s.Name):
+			out.Awaited = append(out.Awaited, s.PID)
+		case s.State != "streaming" || s.Flushed+caughtUp <= status.Written:
+			out.Behind = append(out.Behind, s.PID)
+		default:
+			out.Others = append(out.Others, s.PID)
+		}
+	}
+	return out
+}
+
+// errorText is "" for no error.
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

@@ -1,0 +1,72 @@
+package server_test
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fettle-dev/fettle/internal/testenv/testpg"
+)
+
+// startup is the process that recovers; 0 if there is none.
+func startup(t *testing.T, i *testpg.Instance) int {
+	t.Helper()
+	for _, text := range workers(t, i) {
+		title, _ := os.ReadFile("/proc/" + text + "/cmdline")
+		if pid, err := strconv.Atoi(text); err == nil && strings.Contains(string(title), "-0: startup") {
+			return pid
+		}
+	}
+	return 0
+}
+
+// Recovery after a crash uses time while it advances, and none while it hangs.
+func TestRecoveryTime(t *testing.T) {
+	ctx := bounded(t)
+	i := testpg.Running(t, "startup-0")
+	conn := connect(t, i)
+	for _, statement := range []string{
+		"CREATE TABLE many (n int, text text)", "CHECKPOINT",
+		"INSERT INTO many SELECT n, repeat('x', 100) FROM generate_series(1, 600000) n", "UPDATE many SET n = n + 1",
+	} {
+		_, err := conn.Exec(ctx, statement)
+		must(t, err)
+	}
+	must(t, i.Process().Kill(ctx))
+	p, err := i.Server.Start(ctx)
+	must(t, err)
+	t.Cleanup(func() { _ = p.Kill(t.Context()) })
+	waitFor(t, "recovery to advance", func() bool { return p.RecoveryTime() >= 50*time.Millisecond })
+	pid := startup(t, i)
+	if pid == 0 {
+		t.Fatal("recovery was over before it could be stopped: it needs more to do")
+	}
+	must(t, syscall.Kill(pid, syscall.SIGSTOP))
+	time.Sleep(100 * time.Millisecond)
+	before := p.RecoveryTime()
+	time.Sleep(time.Second)
+	if after := p.RecoveryTime(); after-before > 20*time.Millisecond {
+		t.Errorf("%s were used while recovery stood still", after-before)
+	}
+	must(t, syscall.Kill(pid, syscall.SIGCONT))
+	must(t, p.WaitReady(ctx))
+}
+
+// A standby that waits for write-ahead log does not advance.
+func TestRecoveryTime_waits(t *testing.T) {
+	ca := testpg.NewCA(t)
+	primary := ca.Primary(t, "shop-0")
+	standby := ca.Standby(t, "shop-1", primary)
+	primary.Stop(t)
+	time.Sleep(time.Second)
+	before := standby.Process().RecoveryTime()
+	const watched = 8 * time.Second
+	time.Sleep(watched)
+	// 50 ms in a minute are taken for progress.
+	if used := standby.Process().RecoveryTime() - before; before == 0 || used > 20*time.Millisecond {
+		t.Errorf("%s were used in %s, after %s", used, watched, before)
+	}
+}
