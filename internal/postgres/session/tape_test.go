@@ -46,13 +46,13 @@ func taped(t *testing.T, i *testpg.Instance) (*session.Client, *tape) {
 }
 
 func (tp *tape) relay(t *testing.T, client net.Conn, address string) {
-	defer client.Close() //nolint:errcheck // the other end knows
+	defer client.Close()
 	server, err := net.Dial("unix", address)
 	if err != nil {
 		t.Error(err)
 		return
 	}
-	defer server.Close() //nolint:errcheck // as above
+	defer server.Close()
 	go func() {
 		_, _ = io.Copy(client, server)
 		_ = client.Close()
