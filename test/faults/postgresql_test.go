@@ -13,6 +13,7 @@ import (
 	k8sappsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,7 +51,7 @@ var (
 		pgSets, pgPods, pgClaims, pgSecrets, pgLeases,
 		corev1.SchemeGroupVersion.WithResource("services"), corev1.SchemeGroupVersion.WithResource("serviceaccounts"),
 		rbacv1.SchemeGroupVersion.WithResource("roles"), rbacv1.SchemeGroupVersion.WithResource("rolebindings"),
-		policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"),
+		policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"), networkingv1.SchemeGroupVersion.WithResource("networkpolicies"),
 	}
 )
 
