@@ -144,14 +144,13 @@ func (v *view) kin(systemID string) bool {
 	return (v.SystemID == "" || v.SystemID == systemID) && (v.lease.SystemID == "" || v.lease.SystemID == systemID)
 }
 
-// successor says that a peer could take over.
+// successor says that a peer could take over: a standby that answers, and that the record lists. For one that is not listed yet the Lease has
+// to be renewed once more, as it could not take one that lapses. (3, 4)
 func (v *view) successor() bool {
-	for _, name := range v.Instances {
-		if p, ok := v.peer(name, v.recent()); ok && name != v.Self.Name && v.copyOf(p) && p.Process == Up && p.Role == Standby {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(without(v.lease.Instances, v.Self.Name), func(name string) bool {
+		p, ok := v.peer(name, v.recent())
+		return ok && slices.Contains(v.Instances, name) && v.copyOf(p) && p.Process == Up && p.Role == Standby
+	})
 }
 
 // copyOf says that a peer has data of this cluster.

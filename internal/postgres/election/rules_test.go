@@ -30,6 +30,11 @@ func TestRenewedOnlyWhileAlive(t *testing.T) {
 			due(in)
 			in.Server.Answered, in.Peers = now-time.Minute, nil
 		}, "Renew", ""},
+		{"renewed once more when it does not answer, for who could lead is not listed yet", func(_ *Config, in *Input) {
+			due(in)
+			in.Server.Answered, in.Lease.Lease.Instances = now-time.Minute, []string{"pg-0"}
+			in.Holding.Confirmed.Lease.Instances = in.Lease.Lease.Instances
+		}, "Renew", ""},
 		{"12: renewed on a full disk", func(_ *Config, in *Input) {
 			due(in)
 			in.Server.Answered, in.Server.FullDisk = now-time.Minute, true
