@@ -198,3 +198,66 @@ var _ = Describe("A WebApp with an autoscaler", func() {
 		Eventually(func() error { return read(ctx, child(app, &autoscalingv2.HorizontalPodAutoscaler{})) }).Should(Satisfy(apierrors.IsNotFound))
 	})
 })
+
+var _ = Describe("A HorizontalPodAutoscaler of somebody else", func() {
+	autoscaler := func(app *appsv1.WebApp, apiVersion, kind string) *autoscalingv2.HorizontalPodAutoscaler {
+		return &autoscalingv2.HorizontalPodAutoscaler{
+			ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "keda-hpa-" + app.Name},
+			Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+				MaxReplicas:    10,
+				ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: apiVersion, Kind: kind, Name: app.Name},
+			},
+		}
+	}
+	scaleTo := func(ctx context.Context, obj client.Object, n int32) { // as the autoscaler does
+		GinkgoHelper()
+		scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: n}}
+		Expect(user.SubResource("scale").Update(ctx, obj, client.WithSubResourceBody(scale))).To(Succeed())
+	}
+
+	It("scales the Deployment undisturbed, is named in a condition, and gives the number back when it goes", func(ctx context.Context) {
+		app := newApp(newNamespace(ctx), "web")
+		createReady(ctx, app)
+		d := deploymentOf(app)
+		replicas := field(d, replicasOf)
+
+		By("beginning to scale")
+		foreign := autoscaler(app, "apps/v1", "Deployment")
+		Expect(user.Create(ctx, foreign)).To(Succeed())
+		Eventually(condition).WithContext(ctx).WithArguments(app, appsv1.WebAppApplied).Should(Equal("True ForeignAutoscaler"))
+		Expect(message(app, appsv1.WebAppApplied)).To(ContainSubstring(`"keda-hpa-web" sets the replicas of Deployment "web"`))
+		Consistently(replicas).WithContext(ctx).Should(Equal(int32(3)))
+		settle(ctx)
+		ledger := count(ctx, app.Namespace)
+		foreign.Status.CurrentReplicas = 3 // what it writes down for itself is no news
+		Expect(user.Status().Update(ctx, foreign)).To(Succeed())
+		ledger.expectIdle(ctx)
+
+		By("scaling")
+		for _, n := range []int32{7, 5, 9} {
+			scaleTo(ctx, d, n)
+			Consistently(replicas, "1s").WithContext(ctx).Should(Equal(n))
+		}
+		change(ctx, app, func(s *appsv1.WebAppSpec) { s.Replicas, s.Image = new(int32(1)), "nginx:1.26" })
+		Eventually(field(d, imageOf)).WithContext(ctx).Should(Equal("nginx:1.26"))
+		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
+		Expect(replicasOf(mustRead(ctx, d))).To(Equal(int32(9)))
+		Expect(to(ledger.summary(ctx), "deployments.apps", "").Writes()).To(Equal(1), ledger.summary(ctx).String())
+
+		By("going")
+		Expect(user.Delete(ctx, foreign)).To(Succeed())
+		Eventually(replicas).WithContext(ctx).Should(Equal(int32(1)))
+		Eventually(condition).WithContext(ctx).WithArguments(app, appsv1.WebAppApplied).Should(Equal("True Applied"))
+	})
+
+	It("scales the WebApp by its scale subresource", func(ctx context.Context) {
+		app := newApp(newNamespace(ctx), "web")
+		createReady(ctx, app)
+		Expect(user.Create(ctx, autoscaler(app, appsv1.GroupVersion.String(), "WebApp"))).To(Succeed())
+		scaleTo(ctx, app, 7)
+		Eventually(field(deploymentOf(app), replicasOf)).WithContext(ctx).Should(Equal(int32(7)))
+		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
+		Expect(condition(ctx, app, appsv1.WebAppApplied)).To(Equal("True Applied"))
+		Expect(*app.Spec.Replicas).To(Equal(int32(7)))
+	})
+})

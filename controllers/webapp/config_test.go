@@ -64,13 +64,13 @@ func TestUsesAnnotation(t *testing.T) {
 	in := c.inputs()
 	in.config = []configState{{ref: appsv1.ConfigRef{Kind: kindAppConfig, Name: "shop"}, found: true, publisher: "shop"}}
 	p := desired(&c.App, in)
-	d := deployment(&c.App, in, p.running)
+	d := deployment(&c.App, in, p)
 	if got := d.Annotations[rollout.UsesAnnotation]; got != "shop" {
 		t.Errorf("uses %q", got)
 	}
 	moved := in
 	moved.moved = map[string]string{"ConfigMap/settings": "settings-0123456789"}
-	if a, b := d.Spec.Template.Annotations[annotationRevision], deployment(&c.App, moved, desired(&c.App, moved).running).Spec.Template.Annotations[annotationRevision]; a != b {
+	if a, b := d.Spec.Template.Annotations[annotationRevision], deployment(&c.App, moved, desired(&c.App, moved)).Spec.Template.Annotations[annotationRevision]; a != b {
 		t.Error("a move of the rollout's is a new revision of the WebApp")
 	}
 }

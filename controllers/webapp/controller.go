@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"time"
 
-	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -184,13 +183,11 @@ func (r *reconciler) apply(ctx context.Context, app *appsv1.WebApp, p plan, foun
 
 func (r *reconciler) observe(ctx context.Context, app *appsv1.WebApp) (observed, error) {
 	var seen observed
-	key := client.ObjectKeyFromObject(app)
-	d := &k8sappsv1.Deployment{}
-	if err := r.client.Get(ctx, key, d); client.IgnoreNotFound(err) != nil {
-		return seen, fmt.Errorf("get Deployment: %w", err)
-	} else if err == nil && owned(app, d) {
-		seen.deployment, seen.behind = d, !r.applier.Current(d)
+	var err error
+	if seen.deployment, err = r.deployment(ctx, app); err != nil {
+		return seen, err
 	}
+	seen.behind = seen.deployment != nil && !r.applier.Current(seen.deployment)
 	pods := &corev1.PodList{}
 	if err := r.client.List(ctx, pods, client.InNamespace(app.Namespace), client.MatchingFields{indexOwner: app.Name}); err != nil {
 		return seen, fmt.Errorf("list pods: %w", err)

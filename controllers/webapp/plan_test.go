@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	k8sappsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
@@ -24,6 +25,61 @@ func TestReplicasBelongToTheAutoscaler(t *testing.T) {
 	s.app.Spec.Autoscaling = &appsv1.WebAppAutoscaling{MaxReplicas: 5}
 	if d := find(); d.Spec.Replicas != nil || d.Annotations[annotationReplicas] != "" {
 		t.Errorf("under an autoscaler: replicas %v, annotations %v", *d.Spec.Replicas, d.Annotations)
+	}
+	s.app.Spec.Autoscaling, s.in.foreign = nil, foreignScaler("mine")
+	if d := find(); d.Spec.Replicas != nil || d.Annotations[annotationReplicas] != "" {
+		t.Errorf("under a foreign autoscaler: replicas %v, annotations %v", *d.Spec.Replicas, d.Annotations)
+	}
+}
+
+// foreignScaler scales the Deployment of a newScene between 2 and 9 pods.
+func foreignScaler(name string) *autoscalingv1.HorizontalPodAutoscaler {
+	return &autoscalingv1.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name},
+		Spec: autoscalingv1.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv1.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"},
+			MinReplicas:    new(int32(2)), MaxReplicas: 9,
+		},
+	}
+}
+
+func TestScales(t *testing.T) {
+	controlledBy := func(apiVersion, kind string) func(*autoscalingv1.HorizontalPodAutoscaler) {
+		return func(a *autoscalingv1.HorizontalPodAutoscaler) {
+			a.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Controller: new(true)}}
+		}
+	}
+	for name, tc := range map[string]struct {
+		change func(*autoscalingv1.HorizontalPodAutoscaler)
+		want   string
+	}{
+		"of somebody":            {func(*autoscalingv1.HorizontalPodAutoscaler) {}, "web"},
+		"of KEDA":                {controlledBy("keda.sh/v1alpha1", "ScaledObject"), "web"},
+		"of another kind WebApp": {controlledBy("example.com/v1", "WebApp"), "web"},
+		"of a WebApp":            {controlledBy("apps.fettle.dev/v1", "WebApp"), ""},
+		"scales the WebApp": {func(a *autoscalingv1.HorizontalPodAutoscaler) {
+			a.Spec.ScaleTargetRef.APIVersion, a.Spec.ScaleTargetRef.Kind = "apps.fettle.dev/v1", "WebApp"
+		}, ""},
+		"scales a StatefulSet":     {func(a *autoscalingv1.HorizontalPodAutoscaler) { a.Spec.ScaleTargetRef.Kind = "StatefulSet" }, ""},
+		"scales other Deployments": {func(a *autoscalingv1.HorizontalPodAutoscaler) { a.Spec.ScaleTargetRef.APIVersion = "example.com/v1" }, ""},
+	} {
+		a := foreignScaler("mine")
+		tc.change(a)
+		if got := scales(a); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// Where a foreign autoscaler may go above one pod, evictions are bounded as under the WebApp's own.
+func TestBudgetUnderForeignAutoscaler(t *testing.T) {
+	s := newScene(func(s *scene) { s.app.Spec.Replicas, s.in.foreign = new(int32(1)), foreignScaler("mine") })
+	if !budgeted(s.app, desired(s.app, s.in)) {
+		t.Error("no PodDisruptionBudget under an autoscaler of up to 9 pods")
+	}
+	s.in.foreign.Spec.MaxReplicas = 1
+	if budgeted(s.app, desired(s.app, s.in)) {
+		t.Error("a PodDisruptionBudget for a single pod")
 	}
 }
 
@@ -57,6 +113,7 @@ func TestScaledTo(t *testing.T) {
 	for name, tc := range map[string]struct {
 		held, specOwns bool
 		autoscaling    *appsv1.WebAppAutoscaling
+		foreign        *autoscalingv1.HorizontalPodAutoscaler
 		spec, live     int32
 		want           *int32
 	}{
@@ -64,6 +121,8 @@ func TestScaledTo(t *testing.T) {
 		"a reference is missing":                       {held: true, specOwns: true, spec: 5, live: 3, want: new(int32(5))},
 		"a reference is missing, nothing to scale":     {held: true, specOwns: true, spec: 3, live: 3},
 		"an autoscaler takes over":                     {specOwns: true, autoscaling: autoscaling, spec: 1, live: 3, want: new(int32(3))},
+		"a foreign autoscaler takes over":              {specOwns: true, foreign: foreignScaler("mine"), spec: 1, live: 3, want: new(int32(3))},
+		"a foreign autoscaler scales":                  {foreign: foreignScaler("mine"), spec: 1, live: 3},
 		"an autoscaler scales":                         {autoscaling: autoscaling, spec: 1, live: 3},
 		"an autoscaler scales, a reference is missing": {held: true, specOwns: true, autoscaling: autoscaling, spec: 1, live: 3},
 	} {
@@ -74,7 +133,7 @@ func TestScaledTo(t *testing.T) {
 		if tc.specOwns {
 			d.Annotations = map[string]string{annotationReplicas: "spec"}
 		}
-		if diff := cmp.Diff(tc.want, scaledTo(s.app, plan{held: tc.held}, d)); diff != "" {
+		if diff := cmp.Diff(tc.want, scaledTo(s.app, plan{held: tc.held, scaled: scalingBounds(s.app, tc.foreign)}, d)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,21 +30,17 @@ type existing struct {
 func (r *reconciler) resolve(ctx context.Context, app *appsv1.WebApp) (inputs, existing, error) {
 	var in inputs
 	var found existing
-	ns := &metav1.PartialObjectMetadata{}
-	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	if err := r.client.Get(ctx, client.ObjectKey{Name: app.Namespace}, ns); client.IgnoreNotFound(err) != nil {
-		return in, found, fmt.Errorf("get Namespace: %w", err)
+	var err error
+	if in.namespaceLabels, err = r.namespaceLabels(ctx, app.Namespace); err != nil {
+		return in, found, err
 	}
-	in.namespaceLabels = ns.Labels
-
-	d := &k8sappsv1.Deployment{}
-	if err := r.client.Get(ctx, client.ObjectKeyFromObject(app), d); client.IgnoreNotFound(err) != nil {
-		return in, found, fmt.Errorf("get Deployment: %w", err)
-	} else if err == nil && owned(app, d) {
-		found.deployment = d
+	if found.deployment, err = r.deployment(ctx, app); err != nil {
+		return in, found, err
+	}
+	d := found.deployment
+	if d != nil {
 		in.ready, in.live = readyRevision(d), d.Spec.Template.Annotations
 	}
-	var err error
 	if found.revisions, err = r.revisions(ctx, app); err != nil {
 		return in, found, err
 	}
@@ -60,10 +57,36 @@ func (r *reconciler) resolve(ctx context.Context, app *appsv1.WebApp) (inputs, e
 	if in.config, err = r.config.read(ctx, app); err != nil {
 		return in, found, err
 	}
-	if in.createdWith = createdWith(in.config); found.deployment != nil {
+	if in.foreign, err = r.foreignAutoscaler(ctx, app); err != nil {
+		return in, found, err
+	}
+	if in.createdWith = createdWith(in.config); d != nil {
 		in.createdWith = d.Annotations[rollout.CreatedWithAnnotation]
 	}
 	return in, found, nil
+}
+
+// deployment is app's; nil while there is none, or a foreign one.
+func (r *reconciler) deployment(ctx context.Context, app *appsv1.WebApp) (*k8sappsv1.Deployment, error) {
+	d := &k8sappsv1.Deployment{}
+	if err := r.client.Get(ctx, client.ObjectKeyFromObject(app), d); apierrors.IsNotFound(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("get Deployment: %w", err)
+	}
+	if !owned(app, d) {
+		return nil, nil
+	}
+	return d, nil
+}
+
+func (r *reconciler) namespaceLabels(ctx context.Context, name string) (map[string]string, error) {
+	ns := &metav1.PartialObjectMetadata{}
+	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, ns); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("get Namespace: %w", err)
+	}
+	return ns.Labels, nil
 }
 
 func (r *reconciler) revisions(ctx context.Context, app *appsv1.WebApp) ([]k8sappsv1.ControllerRevision, error) {
@@ -88,7 +111,7 @@ func superfluous(app *appsv1.WebApp, p plan, found existing) []client.Object {
 		wanted bool
 		object client.Object
 	}{
-		{budgeted(app), &policyv1.PodDisruptionBudget{ObjectMeta: meta}},
+		{budgeted(app, p), &policyv1.PodDisruptionBudget{ObjectMeta: meta}},
 		{app.Spec.Autoscaling != nil, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: meta}},
 		{app.Spec.Ingress != nil, &networkingv1.Ingress{ObjectMeta: meta}},
 		{isolated(app), &networkingv1.NetworkPolicy{ObjectMeta: meta}},
@@ -135,9 +158,9 @@ func scaledTo(app *appsv1.WebApp, p plan, d *k8sappsv1.Deployment) *int32 {
 	switch {
 	case d == nil:
 		return nil
-	case p.held && app.Spec.Autoscaling == nil && wanted(d) != replicas(app):
+	case p.held && p.scaled == nil && wanted(d) != replicas(app):
 		return new(replicas(app))
-	case !p.held && app.Spec.Autoscaling != nil && d.Annotations[annotationReplicas] != "":
+	case !p.held && p.scaled != nil && d.Annotations[annotationReplicas] != "":
 		return new(wanted(d))
 	default:
 		return nil

@@ -7,6 +7,7 @@ import (
 	"maps"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
@@ -50,6 +51,8 @@ type inputs struct {
 	live  map[string]string
 	// missing are the optional APIs that the cluster lacks, by child kind.
 	missing map[string]bool
+	// foreign is a HorizontalPodAutoscaler of somebody else that scales the Deployment; nil when there is none.
+	foreign *autoscalingv1.HorizontalPodAutoscaler
 }
 
 // plan is what should be: the desired children and what status says of them.
@@ -59,21 +62,23 @@ type plan struct {
 	own, running revision
 	// held is true when the Deployment is left as it is because a reference is missing.
 	held bool
+	// scaled has the bounds of the autoscaler that decides on the number of pods; nil while spec.replicas does.
+	scaled *bounds
 }
 
 // desired returns what should exist for app, in the order in which it is applied.
 func desired(app *appsv1.WebApp, in inputs) plan {
-	p := plan{own: ownRevision(app, in)}
+	p := plan{own: ownRevision(app, in), scaled: scalingBounds(app, in.foreign)}
 	p.running = p.own
 	if rolledBack(app, p.own, in.good) {
 		p.running = *in.good
 	}
 	p.held = configMissing(in.config) != nil
 	if !p.held {
-		p.objects = append(p.objects, deployment(app, in, p.running))
+		p.objects = append(p.objects, deployment(app, in, p))
 	}
 	p.objects = append(p.objects, service(app))
-	p.objects = append(p.objects, asked(app, in.missing)...)
+	p.objects = append(p.objects, asked(app, p, in.missing)...)
 	if record := goodRevision(app, in, p.running); record != nil {
 		p.objects = append(p.objects, controllerRevision(app, *record))
 	}
@@ -81,9 +86,9 @@ func desired(app *appsv1.WebApp, in inputs) plan {
 }
 
 // asked returns the children that exist only where the spec asks for them and the cluster has their APIs.
-func asked(app *appsv1.WebApp, missing map[string]bool) []runtime.ApplyConfiguration {
+func asked(app *appsv1.WebApp, p plan, missing map[string]bool) []runtime.ApplyConfiguration {
 	var objects []runtime.ApplyConfiguration
-	if budgeted(app) {
+	if budgeted(app, p) {
 		objects = append(objects, disruptionBudget(app))
 	}
 	if app.Spec.Autoscaling != nil {
@@ -104,7 +109,7 @@ func asked(app *appsv1.WebApp, missing map[string]bool) []runtime.ApplyConfigura
 	return objects
 }
 
-func deployment(app *appsv1.WebApp, in inputs, run revision) *appsv1ac.DeploymentApplyConfiguration {
+func deployment(app *appsv1.WebApp, in inputs, p plan) *appsv1ac.DeploymentApplyConfiguration {
 	annotations := map[string]string{}
 	if in.createdWith != "" {
 		annotations[rollout.CreatedWithAnnotation] = in.createdWith
@@ -117,8 +122,8 @@ func deployment(app *appsv1.WebApp, in inputs, run revision) *appsv1ac.Deploymen
 		WithRevisionHistoryLimit(historyLimit).
 		WithProgressDeadlineSeconds(int32(app.Spec.Rollout.ProgressDeadline.Seconds())).
 		WithStrategy(strategy(app)).
-		WithTemplate(movedTo(run.stamped(), in.moved))
-	if app.Spec.Autoscaling == nil {
+		WithTemplate(movedTo(p.running.stamped(), in.moved))
+	if p.scaled == nil {
 		annotations[annotationReplicas] = "spec"
 		spec.WithReplicas(replicas(app))
 	}

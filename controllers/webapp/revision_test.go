@@ -178,7 +178,7 @@ func TestUpgrade_startsNoPods(t *testing.T) {
 	in.live = former.Spec.Template.Annotations
 	templateOf := func() *corev1.PodTemplateSpec {
 		p := desired(&c.App, in)
-		return mirror[corev1.PodTemplateSpec](deployment(&c.App, in, p.running).Spec.Template)
+		return mirror[corev1.PodTemplateSpec](deployment(&c.App, in, p).Spec.Template)
 	}
 	if diff := cmp.Diff(&former.Spec.Template, templateOf()); diff != "" {
 		t.Errorf("the upgrade changes the pod template (-former +now):\n%s", diff)

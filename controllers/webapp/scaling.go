@@ -1,16 +1,80 @@
 package webapp
 
 import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	k8sappsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 )
+
+// bounds are the least and the greatest number of pods under an autoscaler.
+type bounds struct{ least, most int32 }
+
+// scalingBounds are those of the WebApp's own autoscaler, else of the foreign one; nil while spec.replicas decides.
+func scalingBounds(app *appsv1.WebApp, foreign *autoscalingv1.HorizontalPodAutoscaler) *bounds {
+	switch a := app.Spec.Autoscaling; {
+	case a != nil:
+		return &bounds{a.MinReplicas, a.MaxReplicas}
+	case foreign != nil:
+		return &bounds{*cmp.Or(foreign.Spec.MinReplicas, new(int32(1))), foreign.Spec.MaxReplicas}
+	}
+	return nil
+}
+
+// foreignAutoscaler finds a HorizontalPodAutoscaler of somebody else that scales app's Deployment, the first by name. KEDA makes one for each
+// ScaledObject. Those that scale the WebApp itself are no matter: they write spec.replicas.
+func (r *reconciler) foreignAutoscaler(ctx context.Context, app *appsv1.WebApp) (*autoscalingv1.HorizontalPodAutoscaler, error) {
+	list := &autoscalingv1.HorizontalPodAutoscalerList{}
+	if err := r.client.List(ctx, list, client.InNamespace(app.Namespace), client.MatchingFields{indexScales: app.Name}); err != nil {
+		return nil, fmt.Errorf("list HorizontalPodAutoscalers: %w", err)
+	}
+	if len(list.Items) == 0 {
+		return nil, nil
+	}
+	first := slices.MinFunc(list.Items, func(a, b autoscalingv1.HorizontalPodAutoscaler) int { return cmp.Compare(a.Name, b.Name) })
+	return &first, nil
+}
+
+// scales is the name of the Deployment that a HorizontalPodAutoscaler scales which no WebApp made; "" if there is none.
+func scales(scaler *autoscalingv1.HorizontalPodAutoscaler) string {
+	target := scaler.Spec.ScaleTargetRef
+	group, err := schema.ParseGroupVersion(target.APIVersion)
+	if err != nil || group.Group != k8sappsv1.GroupName || target.Kind != "Deployment" {
+		return ""
+	}
+	if owner := metav1.GetControllerOf(scaler); owner != nil && owner.Kind == ownerKind {
+		if by, err := schema.ParseGroupVersion(owner.APIVersion); err == nil && by.Group == appsv1.GroupVersion.Group {
+			return ""
+		}
+	}
+	return target.Name
+}
+
+// scaledBy wakes the WebApp whose Deployment a HorizontalPodAutoscaler scales.
+func scaledBy(_ context.Context, scaler client.Object) []reconcile.Request {
+	name := scales(scaler.(*autoscalingv1.HorizontalPodAutoscaler))
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: scaler.GetNamespace(), Name: name}}}
+}
 
 func autoscaler(app *appsv1.WebApp) *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration {
 	a := app.Spec.Autoscaling
@@ -46,7 +110,7 @@ func autoscaler(app *appsv1.WebApp) *autoscalingv2ac.HorizontalPodAutoscalerAppl
 }
 
 // budgeted reports whether a PodDisruptionBudget is wanted: never by default for a single pod, which it could only get in the way of.
-func budgeted(app *appsv1.WebApp) bool {
+func budgeted(app *appsv1.WebApp, p plan) bool {
 	d := app.Spec.Disruption
 	if d != nil && d.Enabled != nil && !*d.Enabled {
 		return false
@@ -54,8 +118,8 @@ func budgeted(app *appsv1.WebApp) bool {
 	if d != nil && (d.MinAvailable != nil || d.MaxUnavailable != nil) {
 		return true
 	}
-	if a := app.Spec.Autoscaling; a != nil {
-		return a.MaxReplicas > 1
+	if p.scaled != nil {
+		return p.scaled.most > 1
 	}
 	return replicas(app) > 1
 }

@@ -154,6 +154,15 @@ func applied(app *appsv1.WebApp, in inputs, p plan, seen observed) verdict {
 	if p.held {
 		return unknown(appsv1.ReasonConfigMissing, "the pods keep their template until all references exist; their number follows spec.replicas")
 	}
+	if in.foreign != nil && app.Spec.Autoscaling != nil {
+		return no(appsv1.ReasonAutoscalerConflict, fmt.Sprintf("spec.autoscaling and HorizontalPodAutoscaler %q both scale Deployment %q, and Kubernetes follows neither: remove one of the two",
+			in.foreign.Name, app.Name))
+	}
+	if in.foreign != nil {
+		return yes(appsv1.ReasonForeignAutoscaler, fmt.Sprintf("HorizontalPodAutoscaler %q sets the replicas of Deployment %q, and spec.replicas is ignored: "+
+			"use spec.autoscaling in its place, or let it scale the WebApp (scaleTargetRef: apiVersion %s, kind WebApp, name %s)",
+			in.foreign.Name, app.Name, appsv1.GroupVersion, app.Name))
+	}
 	return yes(appsv1.ReasonApplied, "all children are as the spec asks")
 }
 
@@ -172,7 +181,7 @@ func available(app *appsv1.WebApp, in inputs, p plan, seen observed) (v verdict,
 	if unrecorded(app, in, d) {
 		return no(appsv1.ReasonRollingOut, "the current template is about to be recorded for a rollback"), false
 	}
-	if v, failed = judge(app, seen); failed && in.good != nil && in.good.hash == p.running.hash {
+	if v, failed = judge(app, p, seen); failed && in.good != nil && in.good.hash == p.running.hash {
 		v.message += configFailed(d)
 	}
 	return v, failed
@@ -196,7 +205,7 @@ func unrecorded(app *appsv1.WebApp, in inputs, d *k8sappsv1.Deployment) bool {
 }
 
 // judge says how the Deployment does, whose status is about the template that should run.
-func judge(app *appsv1.WebApp, seen observed) (v verdict, failed bool) {
+func judge(app *appsv1.WebApp, p plan, seen observed) (v verdict, failed bool) {
 	d := seen.deployment
 	bad := podTrouble(current(seen.pods, d))
 	switch {
@@ -206,7 +215,7 @@ func judge(app *appsv1.WebApp, seen observed) (v verdict, failed bool) {
 		return yes(appsv1.ReasonScaledToZero, "no pod is wanted"), false
 	case complete(d):
 		return yes(appsv1.ReasonAvailable, "all pods run the current template and serve"), false
-	case app.Spec.Autoscaling != nil && scaling(d, app.Spec.Autoscaling.MinReplicas):
+	case p.scaled != nil && scaling(d, p.scaled.least):
 		return yes(appsv1.ReasonAvailable, "the least number of pods, or more, run the current template and serve; the autoscaler changes it"), false
 	case replicaFailure(d) != nil:
 		return *replicaFailure(d), false

@@ -122,6 +122,14 @@ var scenes = []struct {
 		s.app.Spec.Autoscaling = &appsv1.WebAppAutoscaling{MinReplicas: 2, MaxReplicas: 9}
 		s.seen.deployment.Status.AvailableReplicas = 1
 	}, "False RollingOut", appsv1.PhaseDeploying, ""},
+	{"a foreign autoscaler adds pods", func(s *scene) {
+		s.in.foreign = foreignScaler("mine")
+		s.seen.deployment.Spec.Replicas = new(int32(7))
+		s.seen.deployment.Status.Replicas, s.seen.deployment.Status.UpdatedReplicas = 7, 7
+	}, "True Ready", appsv1.PhaseRunning, ""},
+	{"a foreign autoscaler beside the own", func(s *scene) {
+		s.app.Spec.Autoscaling, s.in.foreign = &appsv1.WebAppAutoscaling{MinReplicas: 2, MaxReplicas: 9}, foreignScaler("mine")
+	}, "False AutoscalerConflict", appsv1.PhaseDegraded, `spec.autoscaling and HorizontalPodAutoscaler "mine" both scale Deployment "web"`},
 	{"reference missing", func(s *scene) {
 		s.app.Spec.ConfigRefs = []appsv1.ConfigRef{{Kind: kindSecret, Name: "db"}}
 		s.in.config = []configState{{ref: s.app.Spec.ConfigRefs[0]}}
@@ -190,6 +198,15 @@ func TestStatusDependsOnNoStatus(t *testing.T) {
 			cmpopts.SortSlices(func(a, b metav1.Condition) bool { return a.Type < b.Type })); diff != "" {
 			t.Errorf("%s: status depends on the one before (-from nothing +from nonsense):\n%s", c.name, diff)
 		}
+	}
+}
+
+func TestForeignAutoscalerIsNamed(t *testing.T) {
+	status := newScene(func(s *scene) { s.in.foreign = foreignScaler("mine") }).judge()
+	applied := meta.FindStatusCondition(status.Conditions, appsv1.WebAppApplied)
+	if applied.Status != metav1.ConditionTrue || applied.Reason != appsv1.ReasonForeignAutoscaler ||
+		!strings.Contains(applied.Message, `HorizontalPodAutoscaler "mine"`) || !strings.Contains(applied.Message, "kind WebApp, name web") {
+		t.Errorf("Applied is %+v", applied)
 	}
 }
 

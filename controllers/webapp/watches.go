@@ -5,11 +5,13 @@ import (
 	"fmt"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -29,6 +31,7 @@ const (
 	indexConfigRefs = "spec.configRefs"
 	indexOptional   = "optionalAPIs"
 	indexOwner      = "owner"
+	indexScales     = "scales"
 )
 
 // watches says what wakes the controller. What is owned has no predicate: readiness lives in status. Neither has
@@ -44,6 +47,7 @@ func (r *reconciler) watches(mgr ctrl.Manager, opts Options) *builder.Builder {
 		Owns(&networkingv1.NetworkPolicy{}).
 		Owns(&autoscalingv2.HorizontalPodAutoscaler{}).
 		Owns(&policyv1.PodDisruptionBudget{}).
+		Watches(&autoscalingv1.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(scaledBy), builder.WithPredicates(scalingChanged)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ownerOfPod)).
 		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.using(kindConfigMap))).
 		Watches(&configv1.AppConfig{}, handler.EnqueueRequestsFromMapFunc(r.using(kindAppConfig)), builder.WithPredicates(publishedChanged)).
@@ -78,6 +82,12 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 			}
 			return []string{o.GetLabels()[labelOwnerName]}
 		}},
+		{&autoscalingv1.HorizontalPodAutoscaler{}, indexScales, func(o client.Object) []string {
+			if name := scales(o.(*autoscalingv1.HorizontalPodAutoscaler)); name != "" {
+				return []string{name}
+			}
+			return nil
+		}},
 	} {
 		if err := indexer.IndexField(ctx, ix.object, ix.field, ix.values); err != nil {
 			return fmt.Errorf("index %T by %s: %w", ix.object, ix.field, err)
@@ -85,6 +95,12 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 	}
 	return nil
 }
+
+// scalingChanged drops what an autoscaler writes down for itself every few seconds.
+var scalingChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	was, is := e.ObjectOld.(*autoscalingv1.HorizontalPodAutoscaler), e.ObjectNew.(*autoscalingv1.HorizontalPodAutoscaler)
+	return !equality.Semantic.DeepEqual(was.Spec, is.Spec) || !equality.Semantic.DeepEqual(was.OwnerReferences, is.OwnerReferences)
+}}
 
 // publishedChanged lets an AppConfig wake those that wait for it to publish something.
 var publishedChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	k8sappsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -79,6 +80,13 @@ func TestTransforms(t *testing.T) {
 		{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate, Time: at, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{}}`)},
 	}
 	ofEdits.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "appconfig", Operation: metav1.ManagedFieldsOperationApply, Time: at}}
+	ofScaler := bare
+	ofScaler.OwnerReferences = []metav1.OwnerReference{{Name: "set"}}
+	scaled := autoscalingv1.HorizontalPodAutoscalerSpec{
+		ScaleTargetRef: autoscalingv1.CrossVersionObjectReference{Name: "web"}, MinReplicas: new(int32(2)), MaxReplicas: 9,
+	}
+	fullScaled := scaled
+	fullScaled.TargetCPUUtilizationPercentage = new(int32(80))
 	missed := toolscache.DeletedFinalStateUnknown{Key: "shop/web"}
 	for _, c := range []struct {
 		name      string
@@ -92,6 +100,13 @@ func TestTransforms(t *testing.T) {
 			&corev1.Pod{ObjectMeta: fullMeta(), Spec: corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Name: "web"}}}, Status: fullStatus},
 			&corev1.Pod{ObjectMeta: ofPod, Spec: corev1.PodSpec{NodeName: "node"}, Status: status},
 		},
+		{
+			"autoscaler", trimAutoscaler,
+			&autoscalingv1.HorizontalPodAutoscaler{
+				ObjectMeta: fullMeta(), Spec: fullScaled, Status: autoscalingv1.HorizontalPodAutoscalerStatus{CurrentReplicas: 3},
+			},
+			&autoscalingv1.HorizontalPodAutoscaler{ObjectMeta: ofScaler, Spec: scaled},
+		},
 		{"bookkeeping", trimBookkeeping, &k8sappsv1.Deployment{ObjectMeta: large}, &k8sappsv1.Deployment{ObjectMeta: kept}},
 		{"edits", trimToEdits, &corev1.ConfigMap{ObjectMeta: edited, Data: map[string]string{"a": "b"}}, &corev1.ConfigMap{ObjectMeta: ofEdits, Data: map[string]string{"a": "b"}}},
 		{"missed deletion, edits", trimToEdits, missed, missed},
@@ -99,6 +114,7 @@ func TestTransforms(t *testing.T) {
 		{"missed deletion, identity", trimIdentity, missed, missed},
 		{"missed deletion, labels", trimToLabels, missed, missed},
 		{"missed deletion, pod", trimPod, missed, missed},
+		{"missed deletion, autoscaler", trimAutoscaler, missed, missed},
 	} {
 		if diff := cmp.Diff(c.want, twice(t, c.transform, c.in)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)

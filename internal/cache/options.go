@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -32,7 +33,8 @@ var children = []client.Object{
 }
 
 // Options bound what is watched and kept in memory: of the kinds of children those that Fettle made; of namespaces, CRDs
-// and the Secrets and ConfigMaps of others the metadata. No namespaces means all.
+// and the Secrets and ConfigMaps of others the metadata; of all HorizontalPodAutoscalers, in version v1, what they scale.
+// No namespaces means all.
 func Options(namespaces []string) (cache.Options, error) {
 	own := cache.ByObject{Label: ownLabels.AsSelector()}
 	namespace := &corev1.Namespace{}
@@ -44,6 +46,8 @@ func Options(namespaces []string) (cache.Options, error) {
 			&corev1.ConfigMap{}: {Transform: trimIdentity},
 			namespace:           {Transform: trimToLabels},
 			&apiextensionsv1.CustomResourceDefinition{}: {Transform: trimIdentity},
+			// In version v2 they are children: a version has a watch of its own.
+			&autoscalingv1.HorizontalPodAutoscaler{}: {Transform: trimAutoscaler},
 		},
 	}
 	for _, kind := range children {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strings"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -107,4 +108,18 @@ func trimPod(in any) (any, error) {
 		InitContainerStatuses: pod.Status.InitContainerStatuses,
 	}
 	return pod, nil
+}
+
+// trimAutoscaler keeps whose it is, what it scales, and between which numbers.
+func trimAutoscaler(in any) (any, error) {
+	scaler, ok := in.(*autoscalingv1.HorizontalPodAutoscaler)
+	if !ok {
+		return in, nil
+	}
+	m := identity(scaler.ObjectMeta)
+	m.OwnerReferences = scaler.OwnerReferences
+	scaler.ObjectMeta = m
+	scaler.Spec.TargetCPUUtilizationPercentage = nil
+	scaler.Status = autoscalingv1.HorizontalPodAutoscalerStatus{}
+	return scaler, nil
 }

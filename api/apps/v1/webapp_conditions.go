@@ -37,6 +37,10 @@ const (
 	ReasonConfigMissing = "ConfigMissing"
 	// ReasonApplied: all children are as the spec asks.
 	ReasonApplied = "Applied"
+	// ReasonForeignAutoscaler: all children are as the spec asks, but for the number of pods: a HorizontalPodAutoscaler of somebody else sets it.
+	ReasonForeignAutoscaler = "ForeignAutoscaler"
+	// ReasonAutoscalerConflict: spec.autoscaling and a HorizontalPodAutoscaler of somebody else scale the same pods.
+	ReasonAutoscalerConflict = "AutoscalerConflict"
 	// ReasonAvailable: all wanted pods run the current template and serve.
 	ReasonAvailable = "Available"
 	// ReasonScaledToZero: no pod is wanted.

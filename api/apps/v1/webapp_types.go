@@ -77,7 +77,7 @@ type WebAppSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Image",order=1
 	Image string `json:"image"`
 
-	// replicas is the number of pods, 1 by default; 0 stops the application. It is ignored while autoscaling is set.
+	// replicas is the number of pods, 1 by default; 0 stops the application. It is ignored while autoscaling is set, or another autoscaler scales the Deployment.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
