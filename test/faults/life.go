@@ -65,8 +65,12 @@ func (l *lives) live(ctx context.Context, i *incarnation) error {
 	options := l.scenario.Cache
 	options.DefaultNamespaces = map[string]cache.Config{l.namespace: {}}
 	options.ByObject = maps.Clone(options.ByObject) // the manager fills in defaults
+	kind, err := l.mapper.KindFor(l.scenario.Primary)
+	if err != nil {
+		return fmt.Errorf("kind of the scenario: %w", err)
+	}
 	mgr, err := manager.New(clientConfig, manager.Options{
-		Scheme: l.scenario.Scheme, Cache: options, NewCache: l.scenario.NewCache, Logger: l.logger(),
+		Scheme: l.scenario.Scheme, Cache: options, NewCache: l.scenario.NewCache, Logger: l.logger(i.number, kind.Kind),
 		MapperProvider:          func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return l.mapper, nil },
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress:  "0",
@@ -85,10 +89,14 @@ func (l *lives) live(ctx context.Context, i *incarnation) error {
 	return nil
 }
 
-// logger keeps the last lines for a report, and notes panics, which the controller's workers recover from.
-func (l *lives) logger() logr.Logger {
+// logger keeps the last lines for a report, and notes panics, which the controller's workers recover from, and when those of a kind start.
+func (l *lives) logger(incarnation int, kind string) logr.Logger {
+	working := fmt.Sprintf(`"controllerKind"=%q`, kind)
 	return funcr.New(func(prefix, args string) {
 		line := prefix + " " + args
+		if strings.Contains(line, `"Starting workers"`) && strings.Contains(line, working) {
+			l.tape.works(incarnation)
+		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if strings.Contains(line, "[recovered]") || strings.Contains(line, "Observed a panic") {

@@ -233,3 +233,25 @@ func TestPlansCoverAllAnswers(t *testing.T) {
 		t.Errorf("spread: %v", got)
 	}
 }
+
+// TestAttended sees that a controller hears of things again only when the workers of its next incarnation have started.
+func TestAttended(t *testing.T) {
+	tape := &tape{}
+	l := &lives{tape: tape}
+	starts := func(number int, kind string) {
+		l.logger(number, "Pod").Info("Starting workers", "controller", "x", "controllerKind", kind)
+	}
+	if starts(1, "Node"); tape.attended() == nil {
+		t.Error("another controller works")
+	}
+	if starts(1, "Pod"); tape.attended() != nil {
+		t.Error("the first works")
+	}
+	(&incarnation{tape: tape, number: 1, die: func() {}}).crash()
+	if tape.attended() == nil {
+		t.Error("the first has crashed")
+	}
+	if starts(2, "Pod"); tape.attended() != nil {
+		t.Error("the second works")
+	}
+}

@@ -29,6 +29,7 @@ const (
 type Plan struct {
 	Kind   Kind
 	Write  int    // of F1 to F5: the number of the write, from 1
+	Object Key    // of F1 to F5: what is written
 	Call   string // of F4-unheard, instead: the write, as a Record names it; the first in the step to an object that exists
 	Answer answer // of F4
 	Target Key    // of F11
@@ -88,7 +89,7 @@ func (s selection) plans(trace []Record, children []Key, drifts map[Key][]drift)
 	var plans []Plan
 	for i, record := range trace {
 		for _, kind := range []Kind{CrashBefore, CrashAfter, LostResponse, LostAndStale, Stale} {
-			plans = append(plans, Plan{Kind: kind, Write: i + 1, Step: record.Step})
+			plans = append(plans, Plan{Kind: kind, Write: i + 1, Object: record.object(), Step: record.Step})
 		}
 		taken := 0
 		for n := range answers {
@@ -96,7 +97,7 @@ func (s selection) plans(trace []Record, children []Key, drifts map[Key][]drift)
 			a := answers[(n+i*s.answersPerWrite)%len(answers)]
 			if a.possible(record) && taken < s.answersPerWrite {
 				taken++
-				plans = append(plans, Plan{Kind: Reply, Write: i + 1, Answer: a, Step: record.Step})
+				plans = append(plans, Plan{Kind: Reply, Write: i + 1, Object: record.object(), Answer: a, Step: record.Step})
 			}
 		}
 	}
@@ -123,7 +124,7 @@ func (s selection) held(trace []Record) []Plan {
 		}
 		for i := range min(s.heldPerAnswer, len(writes)) {
 			at := writes[(n+i)%len(writes)]
-			plans = append(plans, Plan{Kind: HeldReply, Write: at, Answer: a, Step: trace[at-1].Step})
+			plans = append(plans, Plan{Kind: HeldReply, Write: at, Object: trace[at-1].object(), Answer: a, Step: trace[at-1].Step})
 		}
 	}
 	return plans

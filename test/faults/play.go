@@ -105,6 +105,11 @@ func (a *act) perform(ctx context.Context) error {
 		if i > 0 {
 			a.settle(ctx, deadline)
 		}
+		if step.Attended {
+			if err := a.waitUntil(ctx, deadline, a.tape.attended); err != nil {
+				return fmt.Errorf("before step %s: %w", step.Name, err)
+			}
+		}
 		a.tape.enter(i)
 		if err := step.Do(ctx, a.world); err != nil {
 			return fmt.Errorf("step %s: %w", step.Name, err)

@@ -199,7 +199,7 @@ func belongs(name, spec string, owners int) Step {
 
 // deletes waits until nothing is left but so many objects that outlive a PostgreSQL.
 func deletes(name string, left int) Step {
-	return Step{Name: name, Do: func(ctx context.Context, w *World) error {
+	return Step{Name: name, Attended: true, Do: func(ctx context.Context, w *World) error {
 		return w.Delete(ctx, &databasev1alpha1.PostgreSQL{ObjectMeta: metav1.ObjectMeta{Name: pgName, Namespace: w.Namespace}})
 	}, Converged: func(v View) error {
 		for key, object := range v.objects {

@@ -49,9 +49,9 @@ func pgRules(creation bool, histories ...func([]event) error) Rules {
 // but the event of the deletion tells by which spec it was deleted.
 func deletionRules() Rules {
 	rules := pgRules(false)
-	leave := rules.Leave
-	rules.Leave = func(p Plan) bool {
-		return leave(p) || p.Kind == CrashBefore && p.Target.Resource == pgClaims && p.Step == 5
+	never := rules.Never
+	rules.Never = func(p Plan) bool {
+		return never(p) || p.Kind == CrashBefore && p.Object.Resource == pgClaims && p.Step == 5
 	}
 	return rules
 }

@@ -41,6 +41,8 @@ func (r Record) String() string {
 	return r.Verb + " " + name
 }
 
+func (r Record) object() Key { return Key{r.Resource, r.Name} }
+
 // creates reports whether the write may have to make the object.
 func (r Record) creates() bool { return r.Sub == "" && (r.Verb == "create" || r.Verb == "apply") }
 

@@ -72,6 +72,8 @@ type Rules struct {
 type Step struct {
 	Name string
 	Do   func(context.Context, *World) error
+	// Attended says that the user waits until the controller works, after a crash: of this it hears then, or never.
+	Attended bool
 	// Converged is nil once the step has had its effect, or says what is missing. It sees no state older than Do.
 	Converged func(View) error
 }

@@ -33,6 +33,8 @@ type tape struct {
 	target    Record    // the write that the fault happened to
 
 	staleUntil time.Time // for the target's kind
+	crashed    int       // the number of the last incarnation that has
+	working    int       // and of the last whose workers started
 }
 
 // incarnation is the transport of one life of the controller.
@@ -118,7 +120,27 @@ func closeBody(response *http.Response) error {
 
 func (i *incarnation) crash() {
 	i.dead.Store(true)
+	i.tape.mu.Lock()
+	i.tape.crashed = i.number
+	i.tape.mu.Unlock()
 	i.die()
+}
+
+// works notes that an incarnation's controller of the primary kind hears of what happens from now on.
+func (t *tape) works(incarnation int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.working = incarnation
+}
+
+// attended is nil once the incarnation that lives works.
+func (t *tape) attended() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.working <= t.crashed {
+		return errors.New("the controller does not work yet")
+	}
+	return nil
 }
 
 // begin records a request and decides what happens to it.
