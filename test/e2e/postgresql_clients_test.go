@@ -27,7 +27,7 @@ const (
 	answerWithin, tryAgainAfter, connectWithin = 5 * time.Second, 4 * time.Second, 5 * time.Second
 )
 
-// clients write into one database, each row once.
+// clients write into one database.
 type clients struct {
 	target  ledger.Target
 	ledgers []*ledger.Ledger
@@ -69,7 +69,7 @@ func (c *clients) end() {
 	ending.Wait()
 }
 
-// errors are those that clients have seen: the second try of a row failed too. A ledger makes it with the next row.
+// errors are those that clients have seen: the second try of a row failed too.
 func (c *clients) errors() []error {
 	var out []error
 	for _, l := range c.ledgers {

@@ -100,7 +100,7 @@ func postgresUpdateSpecs() {
 			Expect(err).NotTo(HaveOccurred())
 			report(fmt.Sprintf("%d clients wrote %d rows through two rolling updates and an upgrade of the operator: %d lost, %d twice, %d acknowledged by two primaries; "+
 				"%d first tries failed, %d second ones (errors); at most %.2f s without a row", writers, found.Acknowledged, found.Lost, found.Duplicated, found.Overlapping,
-				found.Unknown, len(all.errors()), all.longestGap().Seconds()))
+				found.Retried, len(all.errors()), all.longestGap().Seconds()))
 			Expect([]int{found.Lost, found.Duplicated, found.Overlapping}).To(Equal([]int{0, 0, 0}))
 			all.expectNoError()
 		})

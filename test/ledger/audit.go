@@ -14,6 +14,9 @@ import (
 type Report struct {
 	// Acknowledged rows, Unknown ones, and those that are There.
 	Acknowledged, Unknown, There int
+	// Retried are attempts that got no answer and were made again; Known are rows that were there already when one was: had the
+	// server not known them, they would be there twice.
+	Retried, Known int
 	// Lost were acknowledged and are not there; LostBytes is how far apart in the log the first and the last of them are,
 	// with the row before them.
 	Lost      int
@@ -64,6 +67,8 @@ func (r *Report) add(o Report) {
 	r.Acknowledged += o.Acknowledged
 	r.Unknown += o.Unknown
 	r.There += o.There
+	r.Retried += o.Retried
+	r.Known += o.Known
 	r.Lost += o.Lost
 	r.LostBytes += o.LostBytes
 	r.Duplicated += o.Duplicated
@@ -71,12 +76,14 @@ func (r *Report) add(o Report) {
 
 // compare holds what one client was told against how often each row is there.
 func compare(entries []Entry, there map[int64]int) Report {
-	var out Report
+	out := Report{Known: known(entries)}
 	var before *Entry // the last acknowledged row that is there
 	var lost int64    // of the server that is looked at
 	for i := range entries {
 		e := &entries[i]
 		switch {
+		case !e.Acknowledged && i+1 < len(entries): // the next one is of the same row
+			out.Retried++
 		case !e.Acknowledged:
 			out.Unknown++
 		case there[e.Row] > 0:
@@ -99,6 +106,15 @@ func compare(entries []Entry, there map[int64]int) Report {
 		}
 	}
 	return out
+}
+
+func known(entries []Entry) (n int) {
+	for _, e := range entries {
+		if e.Known {
+			n++
+		}
+	}
+	return n
 }
 
 // Servers that acknowledged rows after since, in the order of the first of each.

@@ -1,6 +1,6 @@
 // Package ledger writes rows into a PostgreSQL as a client does, one after the other, notes what it was told about each, and
-// compares that with what is there. It never writes a row twice: one that it was told of must be there once, one that it was
-// not told of may be there or not.
+// compares that with what is there. A row whose write got no answer is sent again until one comes, under a key by which the server
+// knows it: a row that was acknowledged must be there once, however often it was sent, and any other once or not at all.
 package ledger
 
 import (
@@ -33,16 +33,23 @@ type Server struct {
 	Timeline string
 }
 
-// Entry is what became of a row.
+// Answer is what a server says of a row that it has.
+type Answer struct {
+	// Server is who says so, and Position how far its log is, in bytes.
+	Server   Server
+	Position int64
+	// Known says that the row was there before: an attempt without an answer had taken effect.
+	Known bool
+}
+
+// Entry is what became of a row, or of one of several attempts to write it: all but the last have no answer.
 type Entry struct {
 	Row int64
 	// Sent is when the row was sent, or the connection for it was begun; Answered when the outcome was known.
 	Sent, Answered time.Time
 	// Acknowledged says that the server has it. Otherwise it is not known whether it has.
 	Acknowledged bool
-	// Server is who acknowledged it, and Position how far its log was then, in bytes.
-	Server   Server
-	Position int64
+	Answer
 	// Err is why it was not acknowledged.
 	Err error
 }
@@ -50,6 +57,7 @@ type Entry struct {
 // Ledger is a client that writes.
 type Ledger struct {
 	options Options
+	open    func(context.Context) (session, error)
 	stop    context.CancelFunc
 	ended   chan struct{}
 
@@ -57,18 +65,53 @@ type Ledger struct {
 	entries []Entry
 }
 
-// Table makes the table that all ledgers write into. It has no unique index, so that a row could be there twice.
+// Table makes the tables that all ledgers write into: the rows, without a unique index, so that one could be there twice, and the
+// keys of those that are there.
 func Table(ctx context.Context, conn *pgx.Conn) error {
-	_, err := conn.Exec(ctx, "CREATE TABLE IF NOT EXISTS ledger_rows (client text NOT NULL, row bigint NOT NULL)")
+	_, err := conn.Exec(ctx, `CREATE TABLE IF NOT EXISTS ledger_rows (client text NOT NULL, row bigint NOT NULL);
+CREATE TABLE IF NOT EXISTS ledger_keys (client text NOT NULL, row bigint NOT NULL, sent int NOT NULL, PRIMARY KEY (client, row))`)
 	return err
 }
 
-// insert returns who acknowledges the row: a server that takes writes names its timeline by its file of the log.
-const insert = `INSERT INTO ledger_rows VALUES ($1, $2)
-RETURNING host(inet_server_addr()), substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8), pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint`
+// insert writes a row unless its key is there, and returns who acknowledges it: a server that takes writes names its timeline by its
+// file of the log. A row that is known is counted, since a commit that writes nothing does not wait for the standbys: the first
+// attempt may have been committed here alone.
+const insert = `WITH key AS (
+	INSERT INTO ledger_keys AS known VALUES ($1, $2, 1) ON CONFLICT (client, row) DO UPDATE SET sent = known.sent + 1 RETURNING sent
+), added AS (
+	INSERT INTO ledger_rows SELECT $1, $2 FROM key WHERE sent = 1
+)
+SELECT coalesce(host(inet_server_addr()), 'here'), substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8),
+	pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint, sent > 1 FROM key`
+
+// session is a connection to the server. Tests have others.
+type session interface {
+	write(ctx context.Context, client string, row int64) (Answer, error)
+	// drop closes it without a word: the other side may not be there to hear it.
+	drop()
+}
+
+type pgSession struct{ conn *pgx.Conn }
+
+func (s pgSession) write(ctx context.Context, client string, row int64) (a Answer, err error) {
+	err = s.conn.QueryRow(ctx, insert, client, row).Scan(&a.Server.Address, &a.Server.Timeline, &a.Position, &a.Known)
+	return a, err
+}
+
+func (s pgSession) drop() { _ = s.conn.PgConn().Conn().Close() }
 
 // Start begins to write, until the context ends or End is called.
 func Start(ctx context.Context, o Options) *Ledger {
+	return start(ctx, o, func(ctx context.Context) (session, error) {
+		conn, err := o.Connect(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return pgSession{conn}, nil
+	})
+}
+
+func start(ctx context.Context, o Options, open func(context.Context) (session, error)) *Ledger {
 	for at, value := range map[*time.Duration]time.Duration{
 		&o.Pause: 2 * time.Millisecond, &o.Patience: 2 * time.Second, &o.Dial: time.Second, &o.Retry: 10 * time.Millisecond,
 	} {
@@ -77,7 +120,7 @@ func Start(ctx context.Context, o Options) *Ledger {
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	l := &Ledger{options: o, stop: cancel, ended: make(chan struct{})}
+	l := &Ledger{options: o, open: open, stop: cancel, ended: make(chan struct{})}
 	go l.run(ctx)
 	return l
 }
@@ -93,54 +136,55 @@ func (l *Ledger) Name() string { return l.options.Name }
 
 func (l *Ledger) run(ctx context.Context) {
 	defer close(l.ended)
-	var conn *pgx.Conn
-	for row := int64(0); ctx.Err() == nil; row++ {
+	var server session
+	for row := int64(0); ctx.Err() == nil; {
 		entry := Entry{Row: row, Sent: time.Now()}
-		if conn == nil {
-			conn, entry.Err = l.connect(ctx)
+		if server == nil {
+			server, entry.Err = l.connect(ctx)
 		}
 		if entry.Err == nil {
 			entry.Sent = time.Now()
-			entry.Err = l.write(ctx, conn, &entry)
+			entry.Answer, entry.Err = l.write(ctx, server, row)
 		}
 		entry.Answered, entry.Acknowledged = time.Now(), entry.Err == nil
 		l.mutex.Lock()
 		l.entries = append(l.entries, entry)
 		l.mutex.Unlock()
 		wait := l.options.Pause
-		if entry.Err != nil {
+		if entry.Err == nil {
+			row++
+		} else {
 			wait = l.options.Retry
-			drop(conn)
-			conn = nil
+			drop(server)
+			server = nil
 		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):
 		}
 	}
-	drop(conn)
+	drop(server)
 }
 
-func (l *Ledger) connect(ctx context.Context) (*pgx.Conn, error) {
+func (l *Ledger) connect(ctx context.Context) (session, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.options.Dial)
 	defer cancel()
-	return l.options.Connect(ctx)
+	return l.open(ctx)
 }
 
-func (l *Ledger) write(ctx context.Context, conn *pgx.Conn, entry *Entry) error {
+func (l *Ledger) write(ctx context.Context, server session, row int64) (Answer, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.options.Patience) // the end is no failure
 	defer cancel()
-	return conn.QueryRow(ctx, insert, l.options.Name, entry.Row).Scan(&entry.Server.Address, &entry.Server.Timeline, &entry.Position)
+	return server.write(ctx, l.options.Name, row)
 }
 
-// drop closes a connection without a word: the other side may not be there to hear it.
-func drop(conn *pgx.Conn) {
-	if conn != nil {
-		_ = conn.PgConn().Conn().Close()
+func drop(s session) {
+	if s != nil {
+		s.drop()
 	}
 }
 
-// Entries are all rows so far, in the order in which they were written.
+// Entries are all attempts so far, in their order.
 func (l *Ledger) Entries() []Entry {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

@@ -19,12 +19,19 @@ var (
 // told is a row that was acknowledged at a second.
 func told(row int64, second int, by Server) Entry {
 	at := begun.Add(time.Duration(second) * time.Second)
-	return Entry{Row: row, Sent: at, Answered: at, Acknowledged: true, Server: by, Position: 100 * row}
+	return Entry{Row: row, Sent: at, Answered: at, Acknowledged: true, Answer: Answer{Server: by, Position: 100 * row}}
 }
 
 func untold(row int64, second int) Entry {
 	e := told(row, second, Server{})
 	e.Acknowledged, e.Err = false, errors.New("no answer")
+	return e
+}
+
+// again is a row of which the server said that it was there.
+func again(row int64, second int, by Server) Entry {
+	e := told(row, second, by)
+	e.Known = true
 	return e
 }
 
@@ -37,12 +44,22 @@ func TestCompare(t *testing.T) {
 		"all is there": {
 			[]Entry{told(0, 0, first), told(1, 1, first)}, map[int64]int{0: 1, 1: 1}, Report{Acknowledged: 2, There: 2},
 		},
-		"what nobody was told of may be there or not": {
-			[]Entry{untold(0, 0), untold(1, 1)}, map[int64]int{1: 1}, Report{Unknown: 2, There: 1},
+		"what nobody was told of may be there": {
+			[]Entry{told(0, 0, first), untold(1, 1)}, map[int64]int{0: 1, 1: 1}, Report{Acknowledged: 1, Unknown: 1, There: 2},
+		},
+		"or not": {
+			[]Entry{told(0, 0, first), untold(1, 1)}, map[int64]int{0: 1}, Report{Acknowledged: 1, Unknown: 1, There: 1},
+		},
+		"sent again": {
+			[]Entry{untold(0, 0), untold(0, 1), told(0, 2, first), untold(1, 3), again(1, 4, second)}, map[int64]int{0: 1, 1: 1},
+			Report{Acknowledged: 2, Retried: 3, Known: 1, There: 2},
+		},
+		"sent again, and there twice": {
+			[]Entry{untold(0, 0), told(0, 1, first)}, map[int64]int{0: 2}, Report{Acknowledged: 1, Retried: 1, There: 1, Duplicated: 1},
 		},
 		"the end of one primary is lost": {
-			[]Entry{told(0, 0, first), told(1, 1, first), told(2, 2, first), untold(3, 3), told(4, 9, second)}, map[int64]int{0: 1, 4: 1},
-			Report{Acknowledged: 4, Unknown: 1, There: 2, Lost: 2, LostBytes: 200},
+			[]Entry{told(0, 0, first), told(1, 1, first), told(2, 2, first), untold(3, 3), told(3, 9, second)}, map[int64]int{0: 1, 3: 1},
+			Report{Acknowledged: 4, Retried: 1, There: 2, Lost: 2, LostBytes: 200},
 		},
 		"lost at the end": {
 			[]Entry{told(0, 0, first), told(1, 1, first)}, map[int64]int{0: 1}, Report{Acknowledged: 2, There: 1, Lost: 1, LostBytes: 100},
@@ -116,7 +133,7 @@ func TestNobodyAnswers(t *testing.T) {
 		t.Fatalf("%d entries, last acknowledged at %s", len(entries), l.Last())
 	}
 	for i, e := range entries {
-		if e.Row != int64(i) || e.Acknowledged || !errors.Is(e.Err, refused) {
+		if e.Row != 0 || e.Acknowledged || !errors.Is(e.Err, refused) {
 			t.Errorf("entry %d: %+v", i, e)
 		}
 	}
@@ -141,5 +158,53 @@ func TestEndIsNoFailure(t *testing.T) {
 		if errors.Is(e.Err, context.Canceled) {
 			t.Error("what was under way was broken off")
 		}
+	}
+}
+
+// forgetful is a server whose every third answer gets lost, after the commit.
+type forgetful struct {
+	keyless bool // it writes every row, known or not
+	writes  int
+	there   map[int64]int
+}
+
+func (f *forgetful) write(_ context.Context, _ string, row int64) (Answer, error) {
+	f.writes++
+	known := f.there[row] > 0
+	if !known || f.keyless {
+		f.there[row]++
+	}
+	if f.writes%3 == 0 {
+		return Answer{}, errors.New("connection reset")
+	}
+	return Answer{Server: first, Known: known}, nil
+}
+
+func (f *forgetful) drop() {}
+
+// TestAnswerLost sees that a row is sent again after its answer was lost, and that one that is applied twice is found.
+func TestAnswerLost(t *testing.T) {
+	for name, keyless := range map[string]bool{"known by its key": false, "applied twice": true} {
+		t.Run(name, func(t *testing.T) {
+			server := &forgetful{keyless: keyless, there: map[int64]int{}}
+			done := make(chan struct{})
+			opened := 0
+			l := start(t.Context(), Options{Name: "x", Pause: time.Nanosecond, Retry: time.Nanosecond}, func(context.Context) (session, error) {
+				if opened++; opened == 5 {
+					close(done)
+				}
+				return server, nil
+			})
+			<-done
+			l.End()
+			report := compare(l.Entries(), server.there)
+			if report.Retried < 4 || report.Known < 3 || report.Lost > 0 || report.Acknowledged+report.Unknown != report.There {
+				t.Errorf("%+v", report)
+			}
+			// The last attempt may be the one whose answer was lost.
+			if twice := report.Duplicated; !keyless && twice > 0 || keyless && twice < report.Known {
+				t.Errorf("%d rows are there twice, of %d that were sent again", twice, report.Known)
+			}
+		})
 	}
 }

@@ -29,7 +29,7 @@ func (l *Ledger) FirstAfter(at time.Time) time.Time {
 	return time.Time{}
 }
 
-// Failed counts the rows since then that were not acknowledged.
+// Failed counts the attempts since then that got no answer.
 func (l *Ledger) Failed(since time.Time) int {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

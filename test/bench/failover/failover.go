@@ -135,7 +135,7 @@ func (s *suite) setRight(ctx context.Context, n int) error {
 	return errors.Join(errs...)
 }
 
-// Run measures, and writes the table even when it is interrupted.
+// Run measures, and writes the table even when it is interrupted. Broken promises about rows are an error, figures are not.
 func Run(ctx context.Context, o Options) (err error) {
 	if err := o.Validate(); err != nil {
 		return err
@@ -163,9 +163,19 @@ func Run(ctx context.Context, o Options) (err error) {
 	defer func() {
 		err = errors.Join(err, s.setRight(ctx, 0))
 		_, failure := io.WriteString(o.Report, table(s.results))
-		err = errors.Join(err, failure)
+		err = errors.Join(err, failure, broken(s.results))
 	}()
 	return s.measureAll(ctx)
+}
+
+// broken is nil if no result breaks a promise about rows.
+func broken(results []Result) (all error) {
+	for _, r := range results {
+		if text := r.Broken(); text != "" {
+			all = errors.Join(all, fmt.Errorf("%s %d, operator %s: %s", r.Row, r.Number, r.Operator, text))
+		}
+	}
+	return all
 }
 
 func (s *suite) file() string { return filepath.Join(s.Folder, "postgres.jsonl") }

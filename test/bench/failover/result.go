@@ -43,26 +43,40 @@ type Result struct {
 	Stuck bool `json:"stuck"`
 }
 
+// Broken is what must not be, however long it took: empty if no promise about rows was broken.
+func (r Result) Broken() string {
+	var out sayings
+	out.say(r.Lost > 0 && r.Synchronous, "%d rows lost", r.Lost)
+	out.say(r.Duplicated > 0, "%d rows twice", r.Duplicated)
+	out.say(r.Overlapping > 0, "%d rows acknowledged by two", r.Overlapping)
+	out.say(r.Margin < 0, "the isolated side acknowledged %s after the new primary's first", -r.Margin)
+	return out.String()
+}
+
 // Amiss says what is not as it should be; empty if all is.
 func (r Result) Amiss() string {
-	var out []string
-	say := func(wrong bool, format string, args ...any) {
-		if wrong {
-			out = append(out, fmt.Sprintf(format, args...))
-		}
-	}
-	quiet := r.Row == rowAPI
-	say(r.Stuck, "nobody took over")
-	say(r.Gap > r.Limit, "too slow")
-	say(r.Lost > 0 && r.Synchronous, "%d rows lost", r.Lost)
-	say(r.Duplicated > 0, "%d rows twice", r.Duplicated)
-	say(r.Overlapping > 0, "%d rows acknowledged by two", r.Overlapping)
-	say(r.Margin < 0, "the isolated side acknowledged %s after the new primary's first", -r.Margin)
-	say(r.Changes > 1, "%d changes of the primary", r.Changes)
-	say(quiet && r.Changes > 0, "a failover")
-	say(quiet && r.Errors > 0, "%d errors", r.Errors)
-	return strings.Join(out, ", ")
+	var out sayings
+	quiet, broken := r.Row == rowAPI, r.Broken()
+	out.say(r.Stuck, "nobody took over")
+	out.say(r.Gap > r.Limit, "too slow")
+	out.say(broken != "", "%s", broken)
+	out.say(r.Changes > 1, "%d changes of the primary", r.Changes)
+	out.say(quiet && r.Changes > 0, "a failover")
+	out.say(quiet && r.Errors > 0, "%d errors", r.Errors)
+	return out.String()
 }
+
+// sayings are what was found.
+type sayings []string
+
+func (s *sayings) say(wrong bool, format string, args ...any) {
+	if wrong {
+		*s = append(*s, fmt.Sprintf(format, args...))
+	}
+}
+
+// String puts them together.
+func (s sayings) String() string { return strings.Join(s, ", ") }
 
 // String is a line of the log.
 func (r Result) String() string {

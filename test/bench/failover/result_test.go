@@ -62,6 +62,14 @@ func TestAmiss(t *testing.T) {
 			t.Errorf("%q, want %q", r.Amiss(), want)
 		}
 	}
+	slow, twice := good, good
+	slow.Gap, slow.Stuck, twice.Duplicated = time.Hour, true, 1
+	if err := broken([]Result{good, slow}); err != nil {
+		t.Errorf("figures alone are an error: %v", err)
+	}
+	if broken([]Result{good, twice}) == nil {
+		t.Error("rows that are there twice are no error")
+	}
 	lossy := good
 	lossy.Synchronous, lossy.Lost = false, 3
 	if text := lossy.Amiss(); text != "" {
