@@ -154,7 +154,7 @@ func (r *reconciler) reconcile(ctx context.Context, pg *databasev1alpha1.Postgre
 		return reconcile.Result{}, err
 	}
 	if in.cluster.set != nil {
-		r.deletions.forget(client.ObjectKeyFromObject(pg)) // whatever volumes there are, they are this one's
+		r.deletions.take(pg)
 	}
 	seen := &observed{at: r.clock.Now(), cluster: in.cluster, growth: in.growth, monitoringMissing: in.monitoringMissing}
 	seen.parameters, seen.secretMissing, seen.waiting = in.parameters, in.secretMissing, in.waiting

@@ -48,7 +48,17 @@ func (d *deletions) pending(key types.NamespacedName) types.UID {
 	return d.of[key]
 }
 
-// forget ends it. It is called when the volumes are deleted, and when a new PostgreSQL of that name has started on them.
+// take ends it when a new PostgreSQL of that name has started on the volumes: whatever there are, they are its own. A pass over the
+// deleted one that has not noticed yet ends nothing.
+func (d *deletions) take(pg *databasev1alpha1.PostgreSQL) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if key := client.ObjectKeyFromObject(pg); d.of[key] != pg.UID {
+		delete(d.of, key)
+	}
+}
+
+// forget ends it. It is called when the volumes are deleted.
 func (d *deletions) forget(key types.NamespacedName) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

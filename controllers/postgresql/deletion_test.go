@@ -50,3 +50,17 @@ func TestDeletions_byTheLastSpec(t *testing.T) {
 		queue.ShutDown()
 	}
 }
+
+// TestDeletions_outliveAPass holds that a pass which began before the deletion does not end it, and that one over a later PostgreSQL does.
+func TestDeletions_outliveAPass(t *testing.T) {
+	deleted, later := wanting(1), wanting(1)
+	deleted.UID, deleted.Spec.DeletionPolicy, later.UID = "a", databasev1alpha1.DeletionDelete, "b"
+	key, d := client.ObjectKeyFromObject(deleted), newDeletions()
+	d.note(deleted, false)
+	if d.take(deleted); d.pending(key) != "a" {
+		t.Error("a pass over the deleted PostgreSQL keeps its volumes")
+	}
+	if d.take(later); d.pending(key) != "" {
+		t.Error("the volumes of a PostgreSQL that runs are to be deleted")
+	}
+}
