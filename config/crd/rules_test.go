@@ -18,6 +18,8 @@ import (
 // is below it is Kubernetes' to bound. Each was reviewed: the API server checks it again when the child is applied.
 var kubernetesTypes = []string{
 	"PostgreSQL.spec.affinity",
+	"PostgreSQL.spec.networkPolicy.from[]",
+	"PostgreSQL.spec.networkPolicy.metricsFrom[]",
 	"PostgreSQL.spec.resources",
 	"PostgreSQL.spec.tolerations[]",
 	"PostgreSQL.status.conditions[]",
