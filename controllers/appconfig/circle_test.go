@@ -37,7 +37,7 @@ func TestCircleOf(t *testing.T) {
 			all[own+"-config"] = config(func(cfg *configv1.AppConfig) {
 				cfg.Name, cfg.Spec.Application = own, own
 				cfg.CreationTimestamp = metav1.NewTime(time.Unix(int64(i), 0))
-				for _, s := range strings.Fields(sources) {
+				for s := range strings.FieldsSeq(sources) {
 					ref := &configv1.AppConfigObjectRef{Name: strings.TrimPrefix(s, "!") + "-config"}
 					from := configv1.AppConfigValuesSource{ConfigMapRef: ref}
 					if s[0] == '!' {

@@ -156,6 +156,11 @@ func (r *reconciler) adoptUsed(ctx context.Context, pg *databasev1alpha1.Postgre
 	if !missing || !r.memory.due(client.ObjectKeyFromObject(pg), claimLook, restartAgain) {
 		return nil
 	}
+	return r.adoptUnseen(ctx, pg, c)
+}
+
+// adoptUnseen asks the API server for the claims of running instances that the cache does not show, and adopts them.
+func (r *reconciler) adoptUnseen(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
 	claims, err := r.liveClaims(ctx, pg)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ var Version string
 // Execute runs the command line of this process. Its context ends with the first SIGTERM or SIGINT; further ones change nothing:
 // the kubelet may send SIGTERM again, and an agent that exited then would crash PostgreSQL in the middle of its orderly stop.
 func Execute() error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT) //nolint:forbidigo // a process has no caller
 	defer stop()
 	return New().ExecuteContext(ctx)
 }

@@ -13,9 +13,10 @@ const (
 	ConfigPrefix = "config.fettle.dev"
 	// VotingPrefix is that of the annotations for VoteConfigs.
 	VotingPrefix = "voting.fettle.dev"
-	// ConfigMapPrefix and SecretPrefix are those for ConfigMaps and Secrets that Fettle does not publish.
+	// ConfigMapPrefix is that for ConfigMaps that Fettle does not publish.
 	ConfigMapPrefix = "configmap.fettle.dev"
-	SecretPrefix    = "secret.fettle.dev"
+	// SecretPrefix is that for Secrets that Fettle does not publish.
+	SecretPrefix = "secret.fettle.dev"
 	// UsesAnnotation on a workload names AppConfigs, separated by commas, of which it uses all keys, whatever Policy.Discovery is.
 	// "VoteConfig/NAME" names a VoteConfig.
 	UsesAnnotation = "config.fettle.dev/uses"

@@ -1,8 +1,12 @@
 package agent
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"time"
 
 	"github.com/fettle-dev/fettle/internal/postgres/session"
 )
@@ -54,4 +58,65 @@ func (p pulse) message(pod string) string {
 		return text + ": " + advice
 	}
 	return text + ": see the log of the pod"
+}
+
+// beat has a primary write and commit, which tells that it is alive; an error that it answers does as well.
+func (a *Agent) beat(epoch int, prepared bool) {
+	var err error
+	if !prepared {
+		ctx, cancel := context.WithTimeout(a.life, prepareTime)
+		err = a.beating.Prepare(ctx)
+		cancel()
+		prepared = err == nil
+	}
+	sent := now()
+	if err == nil {
+		ctx, cancel := context.WithTimeout(a.life, 2*heartbeatPause)
+		err = a.beating.Heartbeat(ctx)
+		cancel()
+	}
+	took := now() - sent
+	a.post(func() {
+		wait := heartbeatPause
+		if err != nil {
+			wait /= 4
+		}
+		pulse, answered := a.pulse.after(err)
+		if pulse.rejected > 0 {
+			wait = heartbeatPause
+		}
+		a.heartbeat.over(max(now(), sent+wait))
+		if epoch != a.epoch {
+			return
+		}
+		a.prepared = a.prepared || prepared
+		a.own.FullDisk = errors.Is(err, session.ErrDiskFull) || a.disk.Size > 0 && a.disk.Free < fullDisk
+		a.pulse = pulse
+		if answered {
+			a.own.Answered = sent
+		}
+		if err == nil {
+			a.counts.heartbeats.Add(1)
+			a.beats.Observe(took.Seconds())
+			return
+		}
+		a.counts.missed.Add(1)
+		a.log.Log(a.life, pulse.level(), "heartbeat", "error", err.Error(), "answered", answered, "after", (now() - sent).Round(time.Millisecond).String())
+	})
+}
+
+// claim has a new primary be the only one that is labelled so.
+func (a *Agent) claim(epoch int, instances []string) {
+	others := slices.DeleteFunc(instances, func(name string) bool { return name == a.options.Pod })
+	err := a.labels.Claim(a.life, others)
+	if err != nil {
+		a.log.Warn("labels", "error", err.Error())
+	}
+	a.post(func() {
+		if epoch == a.epoch && err == nil {
+			a.claimed = true
+		} else if epoch == a.epoch {
+			a.chores.next = min(a.chores.next, now()+pause)
+		}
+	})
 }

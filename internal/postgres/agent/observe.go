@@ -212,67 +212,6 @@ func (a *Agent) reach(upstream string) {
 	})
 }
 
-// beat has a primary write and commit, which tells that it is alive; an error that it answers does as well.
-func (a *Agent) beat(epoch int, prepared bool) {
-	var err error
-	if !prepared {
-		ctx, cancel := context.WithTimeout(a.life, prepareTime)
-		err = a.beating.Prepare(ctx)
-		cancel()
-		prepared = err == nil
-	}
-	sent := now()
-	if err == nil {
-		ctx, cancel := context.WithTimeout(a.life, 2*heartbeatPause)
-		err = a.beating.Heartbeat(ctx)
-		cancel()
-	}
-	took := now() - sent
-	a.post(func() {
-		wait := heartbeatPause
-		if err != nil {
-			wait /= 4
-		}
-		pulse, answered := a.pulse.after(err)
-		if pulse.rejected > 0 {
-			wait = heartbeatPause
-		}
-		a.heartbeat.over(max(now(), sent+wait))
-		if epoch != a.epoch {
-			return
-		}
-		a.prepared = a.prepared || prepared
-		a.own.FullDisk = errors.Is(err, session.ErrDiskFull) || a.disk.Size > 0 && a.disk.Free < fullDisk
-		a.pulse = pulse
-		if answered {
-			a.own.Answered = sent
-		}
-		if err == nil {
-			a.counts.heartbeats.Add(1)
-			a.beats.Observe(took.Seconds())
-			return
-		}
-		a.counts.missed.Add(1)
-		a.log.Log(a.life, pulse.level(), "heartbeat", "error", err.Error(), "answered", answered, "after", (now() - sent).Round(time.Millisecond).String())
-	})
-}
-
-// claim has a new primary be the only one that is labelled so.
-func (a *Agent) claim(epoch int, instances []string) {
-	others := slices.DeleteFunc(instances, func(name string) bool { return name == a.options.Pod })
-	err := a.labels.Claim(a.life, others)
-	if err != nil {
-		a.log.Warn("labels", "error", err.Error())
-	}
-	a.post(func() {
-		if epoch == a.epoch && err == nil {
-			a.claimed = true
-		} else if epoch == a.epoch {
-			a.chores.next = min(a.chores.next, now()+pause)
-		}
-	})
-}
-
 // keep does what a primary owes the others: a slot for each, and once after a promotion a checkpoint, which pg_rewind needs
 // to see the new timeline.
 func (a *Agent) keep(epoch int, slots []string, checkpointed bool) {
@@ -300,17 +239,6 @@ func (a *Agent) keep(epoch int, slots []string, checkpointed bool) {
 			a.slots, a.checkpointed = slots, checkpointed
 		}
 	})
-}
-
-// fill reserves the timelines that were left out.
-func (a *Agent) fill(timeline uint32, history []election.Fork) {
-	done, err := fillGaps(a.server.DataDir(), timeline, history)
-	if err != nil {
-		a.log.Warn("failed to reserve timelines", "error", err.Error())
-	}
-	if done {
-		a.post(func() { a.filled = timeline })
-	}
 }
 
 // slotsMissing has the slots looked at soon when instances were added or removed.

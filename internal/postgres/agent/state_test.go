@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -131,20 +130,6 @@ func TestPositionNeverGoesBack(t *testing.T) {
 	}
 }
 
-// TestOlderSample drops the answer to an older question: what waits for a restart stays known.
-func TestOlderSample(t *testing.T) {
-	a := &Agent{options: options}
-	a.sampled(sample{Status: session.Status{Written: 10, PendingRestart: []string{"max_connections"}}, asked: 2})
-	a.sampled(sample{Status: session.Status{Written: 9}, asked: 1})
-	if got := a.sample.PendingRestart; len(got) != 1 {
-		t.Errorf("waiting for a restart: %v", got)
-	}
-	a.sampled(sample{Status: session.Status{Written: 11}, asked: 3})
-	if got := a.sample.PendingRestart; len(got) != 0 {
-		t.Errorf("still waiting for a restart: %v", got)
-	}
-}
-
 // TestFollowers keeps a standby that went away, without counting it.
 func TestFollowers(t *testing.T) {
 	a := &Agent{options: options}
@@ -257,20 +242,6 @@ func TestStray(t *testing.T) {
 	}
 }
 
-// TestStandsStill has a server end that has not answered for long, and one that has.
-func TestStandsStill(t *testing.T) {
-	for name, ago := range map[string]time.Duration{"answered": 0, "stood still": time.Minute} {
-		at := now()
-		a := &Agent{options: options, log: slog.New(slog.DiscardHandler), peers: &peers{}}
-		a.config.Timing = election.DefaultTiming()
-		a.own = election.Server{Process: election.Up, Role: election.Primary, Since: at - time.Hour, Answered: at - ago}
-		a.ended(server.Exit{}, found{data: election.Usable})
-		if got := a.own.StoodStill > 0; got != (ago > 0) {
-			t.Errorf("%s: at %s it stood still at %s", name, at, a.own.StoodStill)
-		}
-	}
-}
-
 // TestSeveredIsNotStreaming has a receiver begin again and again, which the primary ends: it says that it streams each time.
 func TestSeveredIsNotStreaming(t *testing.T) {
 	a := &Agent{options: options, peers: &peers{}}
@@ -292,59 +263,5 @@ func TestSeveredIsNotStreaming(t *testing.T) {
 	a.sampled(receiving(15*time.Second, 101))
 	if a.streamed != 15*time.Second || a.own.Severed != 0 {
 		t.Errorf("it got further, streamed at %s, severed since %s", a.streamed, a.own.Severed)
-	}
-}
-
-// TestSampled_receiver has receivers that the primary ends again and again, and then one that stays.
-func TestSampled_receiver(t *testing.T) {
-	a := &Agent{options: options, peers: &peers{}}
-	a.own = election.Server{Process: election.Up, Role: election.Standby, Position: election.Position{Timeline: 1, LSN: 100}, Failed: 2, Stalled: 1, Copied: true}
-	sampled := func(pid int, asked time.Duration) {
-		a.sampled(sample{asked: asked, Status: session.Status{InRecovery: true, Timeline: 1, Received: 100, Receiver: &session.Receiver{PID: pid, State: "streaming"}}})
-	}
-	for i := range 9 {
-		sampled(10+i, time.Duration(i)*time.Second)
-	}
-	if a.own.Failed != 2 || a.own.Stalled == 0 || !a.own.Copied {
-		t.Errorf("it follows by receivers that are ended at once: %+v", a.own)
-	}
-	sampled(20, 10*time.Second)
-	sampled(20, 11*time.Second)
-	if a.own.Failed != 0 || a.own.Stalled != 0 || a.own.Copied {
-		t.Errorf("it does not follow by a receiver that stays: %+v", a.own)
-	}
-}
-
-// TestFailedStarts counts how often a standby ends without being told to.
-func TestFailedStarts(t *testing.T) {
-	for _, tc := range []struct {
-		name string
-		own  election.Server
-		left found
-		want int
-	}{
-		{"by itself", election.Server{Process: election.Starting, Role: election.Standby}, found{data: election.Usable}, 1},
-		{"told to", election.Server{Process: election.Stopping, Role: election.Standby}, found{data: election.Usable}, 0},
-		{"a primary", election.Server{Process: election.Starting, Role: election.Primary}, found{data: election.Usable}, 0},
-		{"a full volume", election.Server{Process: election.Starting, Role: election.Standby}, found{data: election.Usable, disk: server.Disk{Size: 1 << 30, Free: 1}}, 0},
-	} {
-		a := &Agent{options: options, log: slog.New(slog.DiscardHandler), peers: &peers{}}
-		a.config.Timing, a.own = election.DefaultTiming(), tc.own
-		if a.ended(server.Exit{}, tc.left); a.own.Failed != tc.want {
-			t.Errorf("%s: %d", tc.name, a.own.Failed)
-		}
-	}
-}
-
-// TestSlotPositions leaves a slot where it is for an instance that may have to come back to less, or says nothing.
-func TestSlotPositions(t *testing.T) {
-	at := func(timeline uint32, systemID string, data election.Data) election.Answer {
-		return election.Answer{Sent: 1, State: election.State{Data: data, SystemID: systemID, Position: election.Position{Timeline: timeline, LSN: 77}}}
-	}
-	got := slotPositions("db", &election.Server{SystemID: "s", Position: election.Position{Timeline: 2, LSN: 100}}, map[string]election.Answer{
-		"db-0": at(1, "s", election.Usable), "db-1": at(2, "other", election.Usable), "db-3": at(2, "s", election.Usable), "db-4": at(2, "s", election.Unfit), "db-5": {},
-	})
-	if diff := cmp.Diff(map[string]wal.LSN{"fettle_3": 77}, got); diff != "" {
-		t.Error(diff)
 	}
 }

@@ -68,8 +68,8 @@ func fillGaps(data string, timeline uint32, history []election.Fork) (done bool,
 		return filepath.Join(data, "pg_wal", "archive_status", wal.HistoryFile(wal.Timeline(timeline))+suffix)
 	}
 	if _, err := os.Stat(status(timeline, ".done")); err != nil {
-		_, waits := os.Stat(status(timeline, ".ready"))
-		return waits != nil, nil // without either, nothing is archived
+		_, err = os.Stat(status(timeline, ".ready"))
+		return err != nil, nil //nolint:nilerr // without either file nothing is archived, and nothing is left to do
 	}
 	parent := uint32(1)
 	if len(history) > 0 {
@@ -123,4 +123,15 @@ func release(data string) (highest uint32, err error) {
 		}
 	}
 	return highest, nil
+}
+
+// fill reserves the timelines that were left out.
+func (a *Agent) fill(timeline uint32, history []election.Fork) {
+	done, err := fillGaps(a.server.DataDir(), timeline, history)
+	if err != nil {
+		a.log.Warn("failed to reserve timelines", "error", err.Error())
+	}
+	if done {
+		a.post(func() { a.filled = timeline })
+	}
 }

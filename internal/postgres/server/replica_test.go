@@ -2,13 +2,6 @@ package server_test
 
 import (
 	"context"
-	"os"
-	"path/filepath"
-	"regexp"
-	"slices"
-	"strconv"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,55 +11,6 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
-
-func TestCloneOfNothingLeavesNothing(t *testing.T) {
-	ctx := bounded(t)
-	ca := testpg.NewCA(t)
-	i := testpg.New(t, "shop-1")
-	source := server.Source{Upstream: ca.Upstream(testpg.New(t, "shop-0")), ApplicationName: "shop-1"}
-	err := i.Clone(ctx, source)
-	if err == nil || !strings.Contains(err.Error(), "Connection refused") {
-		t.Errorf("clone of a server that is down: %v", err)
-	}
-	for _, dir := range []string{i.DataDir(), i.CloneDir()} {
-		if _, err := os.Stat(dir); !os.IsNotExist(err) {
-			t.Errorf("%s is there: %v", dir, err)
-		}
-	}
-}
-
-// TestInterruptedClone ends a copy in its middle: the data directory is not there, and the next one is whole.
-func TestInterruptedClone(t *testing.T) {
-	ctx := bounded(t)
-	ca := testpg.NewCA(t)
-	primary := ca.Primary(t, "shop-0")
-	i := testpg.New(t, "shop-1")
-	slow := ca.Source(primary, "shop-1")
-	slow.MaxRate = 256
-	short, cancel := context.WithCancel(ctx)
-	result := make(chan error)
-	go func() { result <- i.Clone(short, slow) }()
-	waitFor(t, "the copy to begin", func() bool {
-		_, err := os.Stat(filepath.Join(i.CloneDir(), "base"))
-		return err == nil
-	})
-	if content, _ := i.Content(); content != server.Empty {
-		t.Errorf("in the middle of a copy: %s", content)
-	}
-	cancel()
-	if err := <-result; err == nil {
-		t.Fatal("an interrupted copy was a success")
-	}
-	if content, _ := i.Content(); content != server.Empty {
-		t.Errorf("after an interrupted copy: %s", content)
-	}
-	// As a killed agent would have left it.
-	must(t, os.MkdirAll(filepath.Join(i.CloneDir(), "base"), 0o700))
-	must(t, i.Clone(ctx, ca.Source(primary, "shop-1")))
-	if standby, err := i.Standby(); err != nil || !standby {
-		t.Errorf("a clone that is no standby: %v, %v", standby, err)
-	}
-}
 
 func status(t *testing.T, c *session.Client) session.Status {
 	t.Helper()
@@ -234,50 +178,6 @@ func TestRewind_preparedTransactions(t *testing.T) {
 	follows(t, next.Session(t), "shop-0")
 }
 
-// TestClone_slowDisk stalls pg_basebackup for longer than the source's wal_sender_timeout.
-func TestClone_slowDisk(t *testing.T) {
-	ctx := bounded(t)
-	ca := testpg.NewCA(t)
-	primary := ca.Primary(t, "shop-0")
-	primary.Settings.Parameters["wal_sender_timeout"] = "1s"
-	primary.Configure(t)
-	i := testpg.New(t, "shop-1")
-	slow := ca.Source(primary, "shop-1")
-	slow.MaxRate = 8 << 10
-	result := make(chan error)
-	go func() { result <- i.Clone(ctx, slow) }()
-	var copying []int
-	waitFor(t, "the copy to begin", func() bool {
-		copying = processes(t, "--pgdata="+i.CloneDir())
-		_, err := os.Stat(filepath.Join(i.CloneDir(), "base"))
-		return err == nil && len(copying) == 2 // one for the data, one for the WAL
-	})
-	for _, pid := range copying {
-		must(t, syscall.Kill(pid, syscall.SIGSTOP))
-	}
-	time.Sleep(3 * time.Second)
-	for _, pid := range copying {
-		must(t, syscall.Kill(pid, syscall.SIGCONT))
-	}
-	must(t, <-result)
-}
-
-// processes are those with an argument.
-func processes(t *testing.T, argument string) (pids []int) {
-	t.Helper()
-	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	must(t, err)
-	for _, path := range paths {
-		content, _ := os.ReadFile(path) // it may have ended
-		if slices.Contains(strings.Split(string(content), "\x00"), argument) {
-			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-			must(t, err)
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
 // TestRewindThatFails leaves a control file that can be read.
 func TestRewindThatFails(t *testing.T) {
 	ctx := bounded(t)
@@ -296,97 +196,11 @@ func TestRewindThatFails(t *testing.T) {
 	i.Start(t)
 }
 
-// TestPosition compares what is read from the files with what the server itself says, over many segments, a shutdown and
-// a crash.
-func TestPosition(t *testing.T) {
-	ctx := bounded(t)
-	i := testpg.Running(t, "shop-0")
-	conn := connect(t, i)
-	for _, statement := range []string{
-		"CREATE TABLE many AS SELECT repeat('x', 900) AS text FROM generate_series(1, 9000)",
-		"INSERT INTO many SELECT repeat('y', 1000 + n) FROM generate_series(1, 3000) n",
-		"SELECT pg_switch_wal()", "CHECKPOINT", "INSERT INTO many VALUES ('z')",
-		"SELECT pg_logical_emit_message(true, 'test', repeat('m', 3000000))",
-		"INSERT INTO many SELECT repeat('w', 1000) FROM generate_series(1, 500)",
-	} {
-		_, err := conn.Exec(ctx, statement)
-		must(t, err)
-		end := position(t, i)
-		var text string
-		must(t, conn.QueryRow(ctx, "SELECT pg_current_wal_flush_lsn()::text").Scan(&text))
-		// A server that runs may have written a little more meanwhile, by itself.
-		if flushed := lsn(t, text); end+64<<10 < flushed {
-			t.Errorf("%s: read up to %s, and the server says %s", statement, end, flushed)
-		}
-	}
-	must(t, i.Process().Kill(ctx))
-	end := position(t, i)
-	continued(t, i, end)
-	i.Start(t)
-	match := regexp.MustCompile(`redo done at (\S+)`).FindStringSubmatch(i.Log.String())
-	if match == nil {
-		t.Fatalf("no recovery: %s", i.Log)
-	}
-	// The last record may be as large as the message was.
-	if last := lsn(t, match[1]); last >= end || end-last > 4<<20 {
-		t.Errorf("read up to %s, and recovery's last record is at %s", end, last)
-	}
-	i.Stop(t)
-	control, err := i.ControlData(ctx)
-	must(t, err)
-	// The record of the shutdown's checkpoint is the last one.
-	if end := position(t, i); end <= control.Checkpoint || end-control.Checkpoint > 200 {
-		t.Errorf("read up to %s, and the last checkpoint is at %s", end, control.Checkpoint)
-	}
-}
-
-// continued interrupts a look at the log shortly before its end: the next one has little left to read.
-func continued(t *testing.T, i *testpg.Instance, end wal.LSN) {
-	t.Helper()
-	const many = 1 << 30
-	left := many
-	_, _, err := i.Position(lapsing{bounded(t), &left})
-	must(t, err)
-	all := many - left
-	left = all - 1
-	if _, at, err := i.Position(lapsing{bounded(t), &left}); err == nil {
-		t.Fatalf("not interrupted, and read up to %s", at)
-	}
-	left = all / 2
-	if _, at, err := i.Position(lapsing{bounded(t), &left}); err != nil || at != end {
-		t.Errorf("after an interruption: read up to %s, want %s, %v", at, end, err)
-	}
-}
-
-// lapsing is a context that ends after it was asked so often whether it has.
-type lapsing struct {
-	context.Context
-
-	left *int
-}
-
 func (l lapsing) Err() error {
 	if *l.left--; *l.left < 0 {
 		return context.DeadlineExceeded
 	}
 	return nil
-}
-
-func position(t *testing.T, i *testpg.Instance) wal.LSN {
-	t.Helper()
-	timeline, end, err := i.Position(bounded(t))
-	must(t, err)
-	if timeline != 1 {
-		t.Fatalf("on timeline %d", timeline)
-	}
-	return end
-}
-
-func lsn(t *testing.T, text string) wal.LSN {
-	t.Helper()
-	at, err := wal.ParseLSN(text)
-	must(t, err)
-	return at
 }
 
 // TestStandbyIsNeverBelowItsPrimary starts a standby that is to have fewer connections than its primary still has.

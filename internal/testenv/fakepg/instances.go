@@ -171,66 +171,6 @@ func podOf(set *k8sappsv1.StatefulSet, name string) *corev1.Pod {
 	return pod
 }
 
-func (p *Plane) syncClaim(ctx context.Context, w *world, pod string) error {
-	template := w.set.Spec.VolumeClaimTemplates[0]
-	claim := &corev1.PersistentVolumeClaim{}
-	found, err := p.get(ctx, types.NamespacedName{Namespace: w.set.Namespace, Name: template.Name + "-" + pod}, claim)
-	if err != nil {
-		return err
-	}
-	if !found {
-		claim = &corev1.PersistentVolumeClaim{
-			ObjectMeta: metav1.ObjectMeta{Name: template.Name + "-" + pod, Namespace: w.set.Namespace, Labels: template.Labels}, Spec: *template.Spec.DeepCopy(),
-		}
-		if err := p.client.Create(ctx, claim); err != nil {
-			return err
-		}
-	}
-	if err := p.keepOrGive(ctx, w.set, claim); err != nil {
-		return err
-	}
-	before := claim.DeepCopy()
-	p.provision(claim, pod)
-	if equality.Semantic.DeepEqual(before.Status, claim.Status) {
-		return nil
-	}
-	return p.client.Status().Update(ctx, claim)
-}
-
-// keepOrGive makes the claim belong to the StatefulSet where it is to go with it.
-func (p *Plane) keepOrGive(ctx context.Context, set *k8sappsv1.StatefulSet, claim *corev1.PersistentVolumeClaim) error {
-	policy := set.Spec.PersistentVolumeClaimRetentionPolicy
-	before := claim.DeepCopy()
-	claim.OwnerReferences = nil
-	if policy != nil && policy.WhenDeleted == k8sappsv1.DeletePersistentVolumeClaimRetentionPolicyType {
-		ref := metav1.NewControllerRef(set, k8sappsv1.SchemeGroupVersion.WithKind("StatefulSet"))
-		ref.Controller, ref.BlockOwnerDeletion = nil, nil
-		claim.OwnerReferences = []metav1.OwnerReference{*ref}
-	}
-	if equality.Semantic.DeepEqual(before.OwnerReferences, claim.OwnerReferences) {
-		return nil
-	}
-	return p.client.Patch(ctx, claim, client.MergeFrom(before))
-}
-
-// provision gives a claim its volume, as large as it asks for.
-func (p *Plane) provision(claim *corev1.PersistentVolumeClaim, pod string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	claim.Status.Conditions = nil
-	message, stuck := p.Stuck[pod]
-	switch {
-	case p.Unbound[pod]:
-		claim.Status.Phase = corev1.ClaimPending
-	case stuck && claim.Status.Phase == corev1.ClaimBound:
-		claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{
-			{Type: corev1.PersistentVolumeClaimControllerResizeError, Status: corev1.ConditionTrue, Message: message},
-		}
-	default:
-		claim.Status.Phase, claim.Status.Capacity = corev1.ClaimBound, claim.Spec.Resources.Requests
-	}
-}
-
 // syncPod starts the pod's agent, and says how the pod is.
 func (p *Plane) syncPod(ctx context.Context, w *world, pod *corev1.Pod) error {
 	address, err := p.serve(ctx, w, pod)

@@ -1,0 +1,69 @@
+package config
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+func (u *Upstream) slot() string {
+	if u == nil {
+		return ""
+	}
+	return u.Slot
+}
+
+// connInfo is how the standby called name reaches its upstream, in libpq's form.
+func (u *Upstream) connInfo(name string) string {
+	if u == nil {
+		return ""
+	}
+	return u.ConnInfo(name)
+}
+
+// ConnInfo is how a standby with a name reaches the server, in libpq's form.
+func (u *Upstream) ConnInfo(name string) string {
+	return connString(append(u.pairs(name),
+		pair{"keepalives_idle", "5"}, pair{"keepalives_interval", "2"}, pair{"keepalives_count", "3"}, pair{"tcp_user_timeout", "10000"}))
+}
+
+// copying are libpq's settings for programs that copy data: unlike a standby, they do not notice a lost server at once but
+// outlast a slow disk and a short outage, as a copy that was cut off begins again from zero. The server has no timeout either.
+var copying = []pair{
+	{"options", "-c wal_sender_timeout=0"},
+	{"keepalives_idle", "30"}, {"keepalives_interval", "10"}, {"keepalives_count", "6"}, {"tcp_user_timeout", "120000"},
+}
+
+// CopyConnInfo is how a program with a name that copies data reaches the server, in libpq's form. dbname is left out when it
+// is empty, as replication requires.
+func (u *Upstream) CopyConnInfo(name, dbname string) string {
+	return connString(slices.Concat(u.pairs(name), []pair{{"dbname", dbname}}, copying))
+}
+
+func (u *Upstream) pairs(name string) []pair {
+	mode, address := "verify-full", u.Address
+	if _, err := netip.ParseAddr(u.Host); err == nil {
+		mode, address = "verify-ca", "" // libpq compares addresses with certificates from version 15 on only
+	}
+	return []pair{
+		{"host", u.Host}, {"hostaddr", address}, {"port", strconv.Itoa(cmp.Or(u.Port, 5432))}, {"user", ReplicationUser},
+		{"sslmode", mode}, {"sslcert", u.CertFile}, {"sslkey", u.KeyFile}, {"sslrootcert", u.CAFile}, {"gssencmode", "disable"},
+		{"application_name", name}, {"connect_timeout", "5"},
+	}
+}
+
+// pair is one of libpq's settings.
+type pair struct{ key, value string }
+
+// connString leaves out the pairs without a value.
+func connString(pairs []pair) string {
+	var parts []string
+	for _, p := range pairs {
+		if p.value != "" {
+			parts = append(parts, p.key+"='"+strings.NewReplacer(`'`, `\'`, `\`, `\\`).Replace(p.value)+"'")
+		}
+	}
+	return strings.Join(parts, " ")
+}
