@@ -67,6 +67,10 @@ func (r *reconciler) carryOut(ctx context.Context, pg *databasev1alpha1.PostgreS
 				"the annotation %s names %q, which is no instance: it is removed", databasev1alpha1.AnnotationSwitchover, clip(name, maxInstanceMessage))
 		}
 		return r.annotate(ctx, pg, databasev1alpha1.AnnotationSwitchover, "")
+	case stepAccepted:
+		r.events.Eventf(pg, nil, corev1.EventTypeNormal, "DataLossAccepted", "Reconcile", "the annotation %s is removed: %s",
+			databasev1alpha1.AnnotationAcceptDataLoss, s.message)
+		return r.annotate(ctx, pg, databasev1alpha1.AnnotationAcceptDataLoss, "")
 	case stepRecloned:
 		return r.annotate(ctx, pg, databasev1alpha1.AnnotationReclone, "")
 	}

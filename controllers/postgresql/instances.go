@@ -123,6 +123,22 @@ func (c *cluster) running() []*instance {
 	return out
 }
 
+// losesData is true where rows would be lost that nobody has accepted to lose: by its election, or by what it has to give up.
+func (i *instance) losesData() bool {
+	return i.status != nil && i.status.Reason == databasev1alpha1.ReasonDataLossNotAccepted
+}
+
+// closest is the instance that has most of those which lack too much to become the primary; nil when there is none.
+func (c *cluster) closest() *instance {
+	var best *instance
+	for i := range c.instances {
+		if in := &c.instances[i]; in.losesData() && (best == nil || in.status.Election.Position.Compare(best.status.Election.Position) > 0) {
+			best = in
+		}
+	}
+	return best
+}
+
 // named returns the instance with that pod, or ordinal; nil when there is none.
 func (c *cluster) named(name string) *instance {
 	for i := range c.instances {

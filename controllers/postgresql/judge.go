@@ -74,6 +74,9 @@ func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 
 // noPrimary tells of a primary that there was once.
 func noPrimary(c *cluster) verdict {
+	if best := c.closest(); best != nil {
+		return no(databasev1alpha1.ReasonDataLossNotAccepted, fmt.Sprintf("no instance takes writes: %s %s", best.name, best.status.Message))
+	}
 	if !slices.ContainsFunc(c.instances, func(i instance) bool { return !i.fenced }) && len(c.instances) > 0 {
 		return no(databasev1alpha1.ReasonInstanceFenced, fmt.Sprintf("no instance takes writes: the annotation %s stops all of them; remove it to start them again",
 			databasev1alpha1.AnnotationFenced))
@@ -174,6 +177,8 @@ func missing(pg *databasev1alpha1.PostgreSQL, c *cluster, in *instance, at time.
 		// Only where another instance has the data, and the agents judge by those that run.
 		return no(bad.reason, fmt.Sprintf("%s If the node is lost for good, delete the PVC and the pod: the instance is then recloned from %s (kubectl -n %s delete pvc/%s pod/%s)",
 			bad.message, c.primary().name, pg.Namespace, claimName(pg, in.ordinal), in.name))
+	case in.losesData():
+		return no(databasev1alpha1.ReasonDataLossNotAccepted, notReady(pg, in))
 	case in.status != nil && in.status.NeedsReclone:
 		return no(databasev1alpha1.ReasonRecloneNeeded, notReady(pg, in))
 	case bad != nil:

@@ -10,6 +10,7 @@ import (
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 )
 
@@ -62,6 +63,34 @@ func TestPrimaryReady_writesRejected(t *testing.T) {
 	seen.instances[0].status = &peer.Status{Ready: true, Reason: databasev1alpha1.ReasonWritesRejected, Message: "pg-0 rejects: VACUUM"}
 	v := primaryReady(pg, &observed{cluster: *seen})
 	if v.status != metav1.ConditionFalse || v.reason != "WritesRejected" || v.message != "pg-0 rejects: VACUUM" {
+		t.Errorf("got %s %s: %s", v.status, v.reason, v.message)
+	}
+}
+
+// TestDataLossNotAccepted: where nobody leads as too much would be lost, the condition is about who lacks least, and where an instance has
+// what the primary lacks, about that one. Either way it says what the agent says.
+func TestDataLossNotAccepted(t *testing.T) {
+	asks := func(message string, at uint64) *peer.Status {
+		return &peer.Status{
+			Reason: databasev1alpha1.ReasonDataLossNotAccepted, Message: message,
+			Election: election.State{Position: election.Position{Timeline: 1, LSN: at}},
+		}
+	}
+	pg := wanting(3)
+	pg.Status.Timeline, pg.Status.Phase = 1, databasev1alpha1.PhaseRunning
+	seen := picture(3, "N R R")
+	seen.instances[1].status, seen.instances[2].status = asks("lacks 9 bytes", 1), asks("lacks 7 bytes", 3)
+	v := primaryReady(pg, &observed{cluster: *seen})
+	if v.status != metav1.ConditionFalse || v.reason != "DataLossNotAccepted" || v.message != "no instance takes writes: pg-2 lacks 7 bytes" {
+		t.Errorf("got %s %s: %s", v.status, v.reason, v.message)
+	}
+	seen = picture(2, "P N")
+	seen.instances[1].status = asks("has 7 bytes", 1)
+	v = instancesReady(wanting(2), &observed{cluster: *seen})
+	if v.status != metav1.ConditionFalse || v.reason != "DataLossNotAccepted" || !strings.Contains(v.message, "pg-1 does not serve: has 7 bytes") {
+		t.Errorf("got %s %s: %s", v.status, v.reason, v.message)
+	}
+	if v := primaryReady(wanting(2), &observed{cluster: *seen}); v.status != metav1.ConditionTrue {
 		t.Errorf("got %s %s: %s", v.status, v.reason, v.message)
 	}
 }

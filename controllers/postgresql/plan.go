@@ -23,6 +23,8 @@ const (
 	stepSwitchover verb = "Switchover"
 	// stepSettled removes that annotation.
 	stepSettled verb = "Settled"
+	// stepAccepted removes the annotation that accepts a loss.
+	stepAccepted verb = "Accepted"
 	// stepRecloned removes the annotation that lets data be replaced.
 	stepRecloned verb = "Recloned"
 )
@@ -177,9 +179,29 @@ func asked(pg *databasev1alpha1.PostgreSQL, c *cluster) step {
 func settle(pg *databasev1alpha1.PostgreSQL, c *cluster) step {
 	name := pg.Annotations[databasev1alpha1.AnnotationSwitchover]
 	if name == "" || (c.primary() == nil && c.named(name) != nil) {
+		if s := accepted(pg, c); s.verb != stepNone {
+			return s
+		}
 		return recloned(pg, c)
 	}
 	return step{verb: stepSettled}
+}
+
+// accepted removes the word that a loss is accepted when it has been obeyed, or can't be: it must not count another time. Until the last data that
+// hold more are put aside it stays.
+func accepted(pg *databasev1alpha1.PostgreSQL, c *cluster) step {
+	name, primary := pg.Annotations[databasev1alpha1.AnnotationAcceptDataLoss], c.primary()
+	unknown := !slices.ContainsFunc(c.instances, func(i instance) bool { return i.name == name })
+	unready := slices.ContainsFunc(c.instances, func(i instance) bool { return !i.ready() && !i.fenced })
+	switch {
+	case name == "", !unknown && (primary == nil || primary.name == name && unready):
+		return step{}
+	case unknown:
+		return step{verb: stepAccepted, message: fmt.Sprintf("it names %q, which is no instance", clip(name, maxInstanceMessage))}
+	case primary.name != name:
+		return step{verb: stepAccepted, message: primary.name + " is the primary"}
+	}
+	return step{verb: stepAccepted, message: "all instances are ready"}
 }
 
 // recloned removes the permission to replace data when those that it names serve: it must not be used another time.

@@ -113,6 +113,12 @@ func copies(names string) func(*databasev1alpha1.PostgreSQL) {
 	}
 }
 
+func accepts(name string) func(*databasev1alpha1.PostgreSQL) {
+	return func(pg *databasev1alpha1.PostgreSQL) {
+		pg.Annotations = map[string]string{databasev1alpha1.AnnotationAcceptDataLoss: name}
+	}
+}
+
 func asleepPlease(pg *databasev1alpha1.PostgreSQL) { pg.Spec.Hibernated = true }
 
 func TestNext(t *testing.T) {
@@ -224,6 +230,11 @@ func TestNext(t *testing.T) {
 		{"a copy was asked for, and it serves", wanting(3, copies("pg-2, pg-1")), 3, "P R R", "3 Recloned"},
 		{"a copy was asked for", wanting(3, copies("pg-2")), 3, "P R N", "3"},
 		{"a copy was asked for, another one is late", wanting(3, copies("pg-2")), 3, "P N R", "3 Recloned"},
+		{"a loss is accepted, and nobody leads", wanting(3, accepts("pg-1")), 3, "N R R", "3"},
+		{"a loss was accepted, and the former primary is not back", wanting(3, accepts("pg-1")), 3, "N P R", "3"},
+		{"a loss was accepted, and all is well", wanting(3, accepts("pg-1")), 3, "R P R", "3 Accepted"},
+		{"a loss was accepted, and another one leads", wanting(3, accepts("pg-1")), 3, "P N R", "3 Accepted"},
+		{"a loss is accepted of no instance", wanting(3, accepts("pg-7")), 3, "N R R", "3 Accepted"},
 		{"one alone can't hand over", wanting(1, asks("pg-0")), 1, "P", "1 Settled"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

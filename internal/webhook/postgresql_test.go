@@ -159,6 +159,8 @@ func TestAnnotationsNameInstances(t *testing.T) {
 		{databasev1alpha1.AnnotationFenced, "demo-0,demo-2", true}, {databasev1alpha1.AnnotationFenced, "1", true},
 		{databasev1alpha1.AnnotationFenced, "any", true}, {databasev1alpha1.AnnotationReclone, "demo-1", false},
 		{databasev1alpha1.AnnotationReclone, "demo", true}, {databasev1alpha1.AnnotationReclone, "*", true},
+		{databasev1alpha1.AnnotationAcceptDataLoss, "demo-1", false}, {databasev1alpha1.AnnotationAcceptDataLoss, "1", true},
+		{databasev1alpha1.AnnotationAcceptDataLoss, "demo-0,demo-1", true}, {databasev1alpha1.AnnotationAcceptDataLoss, "demo-2", true},
 		{"example.com/note", "demo-7", false},
 	} {
 		words := []string{}

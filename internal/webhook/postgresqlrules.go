@@ -129,17 +129,19 @@ func leadsTo(parents map[string][]databasev1alpha1.ParentRole, from, role string
 func annotationErrors(pg *databasev1alpha1.PostgreSQL, before map[string]string) (errs field.ErrorList) {
 	for _, annotation := range []struct{ key, also string }{
 		{databasev1alpha1.AnnotationSwitchover, "any"}, {databasev1alpha1.AnnotationFenced, "*"}, {databasev1alpha1.AnnotationReclone, ""},
+		{databasev1alpha1.AnnotationAcceptDataLoss, ""},
 	} {
 		value := pg.Annotations[annotation.key]
 		if value == "" || value == before[annotation.key] {
 			continue
 		}
 		names := []string{value}
-		if annotation.key != databasev1alpha1.AnnotationSwitchover {
+		list := annotation.key == databasev1alpha1.AnnotationFenced || annotation.key == databasev1alpha1.AnnotationReclone
+		if list {
 			names = strings.Split(value, ",")
 		}
 		for _, name := range names {
-			if annotation.key != databasev1alpha1.AnnotationSwitchover {
+			if list {
 				name = strings.TrimSpace(name)
 			}
 			if name == "" || name == annotation.also || instanceOf(pg, name, annotation.key) {

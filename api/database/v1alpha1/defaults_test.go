@@ -57,6 +57,7 @@ storage: 1Gi
 replicas: 1
 databaseName: app
 autoReclone: true
+failover: {maximumLag: 32Mi}
 bootstrap: {initdb: {locale: C.UTF-8, walSegmentSizeMB: 16}}
 lease: {duration: 10s, fence: 7s, renew: 2s}
 monitoring: {interval: 30s}

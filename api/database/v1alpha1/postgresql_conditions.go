@@ -61,6 +61,10 @@ const (
 	// AnnotationReclone, on the PostgreSQL, names standbys (pods, with commas between them) to reclone at the first sign that they
 	// cannot follow the primary, also where autoReclone would not. The operator removes it when all of them are ready.
 	AnnotationReclone = "fettle.dev/reclone"
+	// AnnotationAcceptDataLoss, on the PostgreSQL, is the name of one pod that shall be, or is, the primary, whatever it lacks: it may be
+	// elected, and data that hold more are replaced by a copy of its own. They stay on their volume. The operator removes the annotation when
+	// another instance is the primary, or all are ready.
+	AnnotationAcceptDataLoss = "fettle.dev/accept-data-loss"
 	// AnnotationRotate, on a Secret of credentials that Fettle generated, asks for a new password. Any value that differs from the
 	// one in AnnotationRotated does, one request after the other. The Secret then names the other one of the role's two logins.
 	AnnotationRotate = "fettle.dev/rotate"
@@ -118,6 +122,8 @@ const (
 	ReasonWritesRejected = "WritesRejected"
 	// ReasonNoPrimary: no instance takes writes; the agents are about to choose one.
 	ReasonNoPrimary = "NoPrimary"
+	// ReasonDataLossNotAccepted: more rows than spec.failover.maximumLag allows would be lost; the message says how many bytes, and what to do.
+	ReasonDataLossNotAccepted = "DataLossNotAccepted"
 	// ReasonCreating: the first instances are being started.
 	ReasonCreating = "Creating"
 	// ReasonInstancesReady: all instances serve and run what the spec asks.

@@ -208,6 +208,18 @@ type PostgreSQLLease struct {
 	Renew metav1.Duration `json:"renew,omitzero"`
 }
 
+// PostgreSQLFailover bounds what a failover may lose.
+type PostgreSQLFailover struct {
+	// maximumLag is how much write-ahead log may be lost by itself where commits wait for no other instance, "32Mi" by default. An
+	// instance that is known to lack more than that does not become the primary, and an instance that has more than that too much is not
+	// rewound or recloned, before the annotation fettle.dev/accept-data-loss names the instance that is to be the primary. With
+	// synchronous, what was acknowledged is never lost, and this field has no effect.
+	// +optional
+	// +kubebuilder:default="32Mi"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0')) && quantity(string(self)).isInteger()",message="maximumLag: must be a number of bytes above 0, such as 32Mi"
+	MaximumLag resource.Quantity `json:"maximumLag,omitzero"`
+}
+
 // PostgreSQLMonitoring has Prometheus scrape the instances.
 type PostgreSQLMonitoring struct {
 	// enabled makes a PodMonitor and a PrometheusRule; false by default. The instances serve metrics either way.

@@ -203,6 +203,12 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Lease"
 	Lease PostgreSQLLease `json:"lease,omitzero"`
 
+	// failover bounds what a failover may lose where commits wait for no other instance.
+	// +optional
+	// +kubebuilder:default={maximumLag: "32Mi"}
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Failover"
+	Failover PostgreSQLFailover `json:"failover,omitzero"`
+
 	// autoReclone replaces the data of a standby by a new copy when the standby cannot follow the primary: pg_rewind failed, the
 	// primary has removed WAL that is needed next, PostgreSQL failed to start 5 times in a row, or nothing was received for 5 minutes
 	// while the primary was reachable. Defaults to true. If it is false, set the annotation fettle.dev/reclone.

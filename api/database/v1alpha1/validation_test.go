@@ -102,6 +102,8 @@ var rules = []rule{
 		"spec.bootstrap.pgBasebackup.passwordSecret.key", "key: must be a key of a Secret"},
 	{from(`sslMode: verify-ca`), []string{from(`sslMode: disable`), from(`sslMode: prefer`)},
 		"spec.bootstrap.pgBasebackup.sslMode", "Unsupported value"},
+	{`failover: {maximumLag: 1}`, []string{`failover: {maximumLag: 0}`, `failover: {maximumLag: -1Mi}`, `failover: {maximumLag: 500m}`},
+		"spec.failover.maximumLag", "maximumLag: must be a number of bytes above 0"},
 	{`lease: {duration: 20s, fence: 16s}`, []string{`lease: {duration: 9s}`, `lease: {fence: 7500ms}`, `lease: {duration: 20s, fence: 17s}`},
 		"spec.lease", "lease.fence: with the 2s that the primary may need to stop"},
 	{`lease: {renew: 2s, fence: 6s}`, []string{`lease: {renew: 2500ms}`}, "spec.lease", "lease.renew: must be at most a third of fence"},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
 // execute begins what was decided. What takes time goes on beside the loop, and the state says that it does.
@@ -57,11 +58,19 @@ func (a *Agent) change(action election.Action, at time.Duration) {
 	case election.InitDB:
 		a.work(election.Initializing, "", a.firstData(a.spec))
 	case election.Clone:
-		a.work(election.Cloning, "", func(ctx context.Context) error { return a.clone(ctx, action.Source, false) })
+		a.work(election.Cloning, "", func(ctx context.Context) error { return a.clone(ctx, action.Source, false, "") })
 	case election.Reclone:
 		a.events.Warn("Reclone", "the data of "+a.options.Pod+" can't follow the primary and is replaced by a copy of "+action.Source)
 		a.counts.reclones.Add(1)
-		a.work(election.Cloning, "the data of "+a.options.Pod+" is a copy of "+action.Source+" now", func(ctx context.Context) error { return a.clone(ctx, action.Source, true) })
+		a.work(election.Cloning, "the data of "+a.options.Pod+" is a copy of "+action.Source+" now", func(ctx context.Context) error { return a.clone(ctx, action.Source, true, "") })
+	case election.PutAside:
+		kept := server.KeptName(time.Now())
+		a.events.Warn("Reclone", "the data of "+a.options.Pod+" hold what "+action.Source+" lacks, which was accepted: they are kept as "+kept+" on its volume, and replaced by a copy")
+		a.counts.reclones.Add(1)
+		a.work(election.Cloning, "the data of "+a.options.Pod+" is a copy of "+action.Source+" now; what it had is kept on its volume as "+kept+": remove that folder when it is not needed any more",
+			func(ctx context.Context) error { return a.clone(ctx, action.Source, true, kept) })
+	case election.Look:
+		a.lookAgain()
 	case election.Rewind:
 		a.counts.rewinds.Add(1)
 		render := a.renderer(rendering{standby: true})

@@ -46,6 +46,9 @@ func (a *Agent) publish(d election.Decision, in election.Input) {
 	if a.pulse.message(a.options.Pod) != "" {
 		status.Reason = databasev1alpha1.ReasonWritesRejected
 	}
+	if d.LosesData {
+		status.Reason = databasev1alpha1.ReasonDataLossNotAccepted
+	}
 	if status.Unauthorized = a.unauthorized; status.Unauthorized {
 		status.Message = tokenRefused // whatever else is wrong, it can't be mended before
 	}

@@ -160,7 +160,7 @@ func (a *Agent) configure() {
 	}
 	c := configOf(&a.options, object)
 	if !kept {
-		c.Generation = object.Generation
+		c.Generation, c.AcceptLoss = object.Generation, object.Annotations[databasev1alpha1.AnnotationAcceptDataLoss]
 	}
 	if a.record != nil {
 		c.MayInitialize = a.record.Fresh
@@ -233,6 +233,7 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL) election.Config {
 		Failsafe:         true,
 		AutoReclone:      object.Spec.AutoReclone == nil || *object.Spec.AutoReclone,
 		RecloneAsked:     isNamed(object, databasev1alpha1.AnnotationReclone, o.Pod),
+		MaximumLag:       maximumLag(object),
 		Timing: election.Timing{
 			Renew: object.Spec.Lease.Renew.Duration, Lease: object.Spec.Lease.Duration.Duration, Fence: object.Spec.Lease.Fence.Duration,
 		}.WithDefaults(),
@@ -247,6 +248,14 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL) election.Config {
 		c.Synchronous = int(s.Number)
 	}
 	return c
+}
+
+// maximumLag is what may be lost by itself, in bytes.
+func maximumLag(object *databasev1alpha1.PostgreSQL) uint64 {
+	if bytes := object.Spec.Failover.MaximumLag.Value(); bytes > 0 {
+		return uint64(bytes)
+	}
+	return 32 << 20 // of an object from before there was the field
 }
 
 // target is the instance that is asked for as primary: by annotation, which is a wish of the moment, else by the spec. A number

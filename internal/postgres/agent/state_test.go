@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
@@ -32,7 +33,7 @@ func TestConfigOf(t *testing.T) {
 	base := func(change func(*election.Config)) election.Config {
 		c := election.Config{
 			Self: election.Holder{Name: "db-1", UID: "u"}, Instances: []string{"db-0", "db-1", "db-2"},
-			Failsafe: true, AutoReclone: true, Timing: election.DefaultTiming(),
+			Failsafe: true, AutoReclone: true, MaximumLag: 32 << 20, Timing: election.DefaultTiming(),
 		}
 		change(&c)
 		return c
@@ -70,6 +71,8 @@ func TestConfigOf(t *testing.T) {
 		{"paused", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Paused = true }, func(c *election.Config) { c.Paused = true }},
 		{"a grace period", func(o *databasev1alpha1.PostgreSQL) { o.Spec.TerminationGracePeriodSeconds = new(int64(300)) },
 			func(c *election.Config) { c.Stop = 292 * time.Second }},
+		{"what may be lost", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Failover.MaximumLag = resource.MustParse("1Gi") },
+			func(c *election.Config) { c.MaximumLag = 1 << 30 }},
 		{"times", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Lease.Duration.Duration = 20 * time.Second },
 			func(c *election.Config) { c.Lease = 20 * time.Second }},
 	} {

@@ -55,15 +55,29 @@ func (a *Agent) initialize(ctx context.Context, options server.InitOptions) erro
 	return a.server.Init(ctx, options)
 }
 
-func (a *Agent) clone(ctx context.Context, source string, replace bool) error {
+// clone copies the source. replace: there are data already, which are kept under that name if one is given.
+func (a *Agent) clone(ctx context.Context, source string, replace bool, keep string) error {
 	copied := a.server.Clone
 	if replace {
-		copied = a.server.Reclone
+		copied = func(ctx context.Context, source server.Source) error { return a.server.Reclone(ctx, source, keep) }
 	}
 	if err := copied(ctx, a.source(source)); err != nil {
 		return err
 	}
 	return a.unmark()
+}
+
+// lookAgain reads what a server left once more, as long as that takes: the look that follows its end has little time.
+func (a *Agent) lookAgain() {
+	a.begin("look at the data directory", func(ctx context.Context) func() {
+		left := a.look(ctx, lookLong)
+		return func() {
+			a.take(left)
+			if !a.own.Exact {
+				a.rest = now() + pause
+			}
+		}
+	})
 }
 
 // reasonOf are the reasons of the events about work that is done.

@@ -57,6 +57,10 @@ type (
 	Rewind struct{ Source string }
 	// Reclone removes the data and copies Source.
 	Reclone struct{ Source string }
+	// PutAside copies Source as well, and keeps the data under another name.
+	PutAside struct{ Source string }
+	// Look reads the log of a server that is down to its end, so that Server.Position is exact.
+	Look struct{}
 	// Exit ends the agent.
 	Exit struct{}
 )
@@ -77,6 +81,8 @@ func (InitDB) action()       {}
 func (Clone) action()        {}
 func (Rewind) action()       {}
 func (Reclone) action()      {}
+func (PutAside) action()     {}
+func (Look) action()         {}
 func (Exit) action()         {}
 
 // Label is the value of the pod's label fettle.dev/role: Services select by it, safety never depends on it.
@@ -98,6 +104,8 @@ type Decision struct {
 	Blocked bool
 	// NeedsReclone says that the person is asked for a new copy of the data.
 	NeedsReclone bool
+	// LosesData says that the person is asked to accept that rows are lost.
+	LosesData bool
 	// Until is when to decide again at the latest.
 	Until time.Duration
 	// Label is what the pod's label shall be.

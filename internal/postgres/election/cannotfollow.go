@@ -127,6 +127,8 @@ func (v *view) reclone(h string) *Decision {
 		return v.askPerson(why + "; it is not recloned, as spec.autoReclone is false")
 	case !v.serves(h):
 		return wait("waits for " + h + " to serve, to be recloned")
+	case s.Data == Usable && v.left(h) && v.withheld(h) != nil:
+		return v.withheld(h)
 	case first != "":
 		return wait(why + "; waits for " + first + " to be recloned first")
 	case v.otherCopy(h) == "" && !v.RecloneAsked:

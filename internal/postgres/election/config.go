@@ -47,6 +47,11 @@ type Config struct {
 	// RecloneAsked says that a person asked for that: it is done at the first sign, without AutoReclone too, and where the
 	// primary has the only other copy.
 	RecloneAsked bool
+	// MaximumLag is how many bytes of the log may be lost without a person's word, where commits wait for nobody.
+	MaximumLag uint64
+	// AcceptLoss is the instance that a person wants to have as the primary whatever it lacks; "" for none. It is a word of the moment: one that was
+	// kept from before this process began does not count.
+	AcceptLoss string
 
 	Timing
 }
@@ -73,6 +78,8 @@ type Timing struct {
 	Calm time.Duration
 	// Patience is how long a candidate that lacks some of what the last primary wrote waits for one that has it all.
 	Patience time.Duration
+	// Return is the same where the last primary stopped in order, so that the rest of the log is on its volume: how long its return is waited for.
+	Return time.Duration
 	// Trust is how long PostgreSQL has to run after it stood still before it ranks like the others again.
 	Trust time.Duration
 	// Stall is how long a standby that the primary takes connections from may receive nothing before its data count as damaged.
@@ -92,6 +99,7 @@ func DefaultTiming() Timing {
 		Stop:      30 * time.Second,
 		Calm:      time.Minute,
 		Patience:  10 * time.Second,
+		Return:    5 * time.Minute,
 		Trust:     10 * time.Minute,
 		Stall:     5 * time.Minute,
 	}
@@ -105,7 +113,7 @@ func (t Timing) WithDefaults() Timing {
 		def  time.Duration
 	}{
 		{&t.Renew, d.Renew}, {&t.Lease, d.Lease}, {&t.Fence, d.Fence}, {&t.Kill, d.Kill}, {&t.Step, d.Step},
-		{&t.Heartbeat, d.Heartbeat}, {&t.Start, d.Start}, {&t.Stop, d.Stop}, {&t.Calm, d.Calm}, {&t.Patience, d.Patience},
+		{&t.Heartbeat, d.Heartbeat}, {&t.Start, d.Start}, {&t.Stop, d.Stop}, {&t.Calm, d.Calm}, {&t.Patience, d.Patience}, {&t.Return, d.Return},
 		{&t.Trust, d.Trust}, {&t.Stall, d.Stall},
 	} {
 		if *f.have == 0 {
@@ -125,7 +133,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("instances: %s is not among %v", c.Self.Name, c.Instances)
 	case c.Synchronous < 0 || c.Synchronous >= max(len(c.Instances), 1) && c.Synchronous > 0:
 		return fmt.Errorf("synchronous: %d of %d instances can't confirm a commit", c.Synchronous, len(c.Instances))
-	case min(c.Renew, c.Lease, c.Fence, c.Kill, c.Step, c.Heartbeat, c.Start, c.Stop, c.Calm, c.Patience, c.Trust, c.Stall) <= 0:
+	case min(c.Renew, c.Lease, c.Fence, c.Kill, c.Step, c.Heartbeat, c.Start, c.Stop, c.Calm, c.Patience, c.Return, c.Trust, c.Stall) <= 0:
 		return errors.New("times must be above 0")
 	case c.Lease-c.Lease/20 <= c.Fence+c.Kill+(c.Fence+c.Kill)/20:
 		return fmt.Errorf("lease: %s must be at least 11 %% longer than fence and kill together, %s", c.Lease, c.Fence+c.Kill)

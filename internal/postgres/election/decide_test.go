@@ -14,7 +14,7 @@ const now = 100 * second
 func config() Config {
 	return Config{
 		Self: Holder{Name: "pg-0", UID: "a"}, Instances: []string{"pg-0", "pg-1", "pg-2"}, SystemID: "s",
-		Generation: 5, Failsafe: true, AutoReclone: true, Timing: DefaultTiming(),
+		Generation: 5, Failsafe: true, AutoReclone: true, MaximumLag: 1 << 25, Timing: DefaultTiming(),
 	}
 }
 

@@ -98,7 +98,8 @@ func TestLostRecord(t *testing.T) {
 		{"not while a crash is young", func(_ *Config, in *Input) {
 			in.Server.Crashed, in.Server.Since = in.Now-second, in.Now-second
 		}, "Wait{}", "after a crash"},
-		{"asynchronous: takes the Lease", func(c *Config, _ *Input) { c.Synchronous = 0 }, "Acquire", ""},
+		{"13: asynchronous: who does not answer may have more", func(c *Config, _ *Input) { c.Synchronous = 0 }, "Wait{}", "not known how much"},
+		{"13: asynchronous: a person accepts the loss", func(c *Config, _ *Input) { c.Synchronous, c.AcceptLoss = 0, "pg-0" }, "Acquire", ""},
 		{"not while the Lease tells who was the last one", func(_ *Config, in *Input) {
 			in.Lease.Lease.Primary, in.Lease.Lease.Remade = "pg-0", false
 		}, "Acquire", ""},

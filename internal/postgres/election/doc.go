@@ -19,6 +19,8 @@
 //  10. Data that have left the primary's history are rewound or recloned, and never the only other copy.
 //  11. Routing follows a label. Safety does not depend on it.
 //  12. A full disk causes no failover.
+//  13. In asynchronous mode nothing loses more than [Config.MaximumLag] of what is known to be written, unless a person accepts that: no
+//     election, no rewind and no new copy.
 //
 // # Promises (7)
 //

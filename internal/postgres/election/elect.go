@@ -43,11 +43,13 @@ func (v *view) campaign() *Decision {
 			return nil
 		}
 		v.wake(v.freeAt() + v.Patience)
-		return &Decision{Action: Wait{}, Reason: why, Blocked: v.in.Now >= v.freeAt()+v.Patience}
+		late := v.in.Now >= v.freeAt()+v.Patience
+		return &Decision{Action: Wait{}, Reason: why, Blocked: late, LosesData: late && v.outvoted() == ""}
 	}
 	if at, why := v.turn(); v.in.Now < at {
 		v.wake(at)
-		return wait(why)
+		late := v.incomplete() && v.in.Now >= v.freeAt()+v.Patience
+		return &Decision{Action: Wait{}, Reason: why, Blocked: late, LosesData: late}
 	}
 	return do(Acquire{Lease: v.claim()}, "takes the Lease, which is free")
 }
@@ -81,15 +83,12 @@ func (v *view) whyUnlisted() string {
 		v.lease.Primary, v.lease.Instances)
 }
 
-// unfit says why this instance must not become the primary for want of data; "" if it may. (6, 9)
+// unfit says why this instance must not become the primary for want of data; "" if it may. (6, 9, 13)
 func (v *view) unfit() string {
 	if why := v.outvoted(); why != "" || v.lastPrimary() {
 		return why
 	}
-	if _, known := v.lease.missing(v.server.Position); !known && v.SwitchoverTarget != v.Self.Name {
-		return "its data are from before the last primary's time: name it as spec.primary to accept the loss"
-	}
-	return ""
+	return v.lossy()
 }
 
 // outvoted says why rows that were acknowledged could be missing here; "" if none can be: this was the primary, or the
@@ -149,7 +148,7 @@ func (v *view) turn() (time.Duration, string) {
 	first := at
 	for i, name := range v.Instances {
 		p, ok := v.peer(name, v.freeAt())
-		if ok && name != v.Self.Name && p.Candidate && v.copyOf(p) && v.better(p, i) {
+		if ok && name != v.Self.Name && p.Candidate && v.copyOf(p) && v.better(p, i) && !v.barred(p) {
 			// It may have started to observe the Lease later than this one, or wait for a better one.
 			theirs := min(v.in.Peers[name].Sent+p.FirstIn, v.freeAt()+v.Lease+v.Patience)
 			at, why = max(at, theirs)+v.Step, "leaves the Lease to "+name+", which comes first"
@@ -173,7 +172,12 @@ func (v *view) first() (time.Duration, string) {
 		}
 		return v.freeAt(), ""
 	}
-	if lack, known := v.lease.missing(v.server.Position); lack > 0 || !known {
+	lack, known := v.lease.missing(v.server.Position)
+	switch {
+	case v.incomplete():
+		return v.freeAt() + v.Return, fmt.Sprintf("lacks %d bytes of what %s wrote before it stopped in order: waits %s for it%s",
+			lack, v.lease.Primary, v.Return, v.consent(v.Self.Name))
+	case lack > 0 || !known:
 		return v.freeAt() + v.Patience, "lacks some of what the last primary wrote: waits for one that has it"
 	}
 	return v.freeAt(), ""

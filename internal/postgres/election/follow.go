@@ -28,6 +28,8 @@ func (v *view) stay(h string) *Decision {
 	switch {
 	case v.left(h) && v.Paused:
 		return stuck("has left the history of " + h + ", and the cluster is paused: nothing is rewound")
+	case v.left(h) && v.withheld(h) != nil:
+		return v.withheld(h)
 	case v.left(h):
 		return do(Stop{Mode: Fast}, "has left the history of "+h+": stops to be rewound")
 	case h != "" && v.server.Upstream != h && v.in.Lease.Alive:
@@ -118,7 +120,7 @@ func (v *view) rewind(h string) *Decision {
 	case !v.serves(h):
 		return wait("waits for " + h + " to serve, to rewind to it")
 	}
-	return do(Rewind{Source: h}, "has left the history of "+h)
+	return v.undo(h)
 }
 
 // serves says that h answers as a primary.

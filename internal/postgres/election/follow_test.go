@@ -56,7 +56,8 @@ func TestRejoin(t *testing.T) {
 		{"one at the fork goes on", func(_ *Config, in *Input) { in.Server.Position = Position{2, 500} }, "Wait{}", "follows"},
 		{"one of an unknown timeline is rewound", func(_ *Config, in *Input) {
 			down(in)
-			in.Lease.Lease.History, in.Server.Position = nil, Position{2, 400}
+			in.Server.Position, in.Server.History = Position{1025, 600}, []Fork{{1, 100}, {2, 400}}
+			in.Lease.Lease.Timeline, in.Lease.Lease.End.Timeline, in.Lease.Lease.History = 2050, 2050, []Fork{{1, 100}, {2, 500}}
 		}, "Rewind{pg-1}", ""},
 		{"waits after a crash", func(_ *Config, in *Input) { crash(in) }, "Wait{}", "after a crash"},
 		{"no data: copies a standby", func(_ *Config, in *Input) { in.Server = Server{} }, "Clone{pg-2}", ""},

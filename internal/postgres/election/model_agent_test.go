@@ -188,10 +188,16 @@ func (w *world) doWork(n *instance, a Action) {
 		d.Work, d.Data = Initializing, Partial
 	case Clone:
 		d.Work, d.source, d.Data = Cloning, index(a.Source), Partial
+	case Look:
+		d.read = true
 	case Reclone:
+		w.checkUndo(n, a.Source)
 		w.checkReclone(n)
 		d.Work, d.source, d.Data, d.wal = Cloning, index(a.Source), Partial, nil
+	case PutAside:
+		d.Work, d.source, d.Data, d.wal = Cloning, index(a.Source), Partial, nil
 	case Rewind:
+		w.checkUndo(n, a.Source)
 		d.Work, d.source = Rewinding, index(a.Source)
 	}
 }

@@ -35,6 +35,7 @@ func (w *world) leads(n *instance) {
 	if n.exempt { // what was frozen acknowledges nothing, see ack
 		return
 	}
+	w.checkLoss(n)
 	for op, by := range w.protected {
 		if !n.has(op) {
 			w.violated("9: %s leads without row %d, acknowledged by %d", n.name, op, by)
@@ -50,6 +51,9 @@ func (n *instance) has(op int) bool {
 // ack looks at a row that is acknowledged.
 func (w *world) ack(n *instance, op int) {
 	w.acked[op] = n.id
+	if w.record.Holder == n.config.Self && !n.exempt {
+		w.line[op] = w.now
+	}
 	w.checkMode(n, op)
 	w.say("%s acknowledges %d", n.name, op)
 	for _, m := range w.nodes {

@@ -167,7 +167,7 @@ func (w *world) clone() *world {
 	for i := range w.cut {
 		c.cut[i] = slices.Clone(w.cut[i])
 	}
-	c.acked, c.used, c.protected = maps.Clone(w.acked), maps.Clone(w.used), maps.Clone(w.protected)
+	c.acked, c.used, c.protected, c.line = maps.Clone(w.acked), maps.Clone(w.used), maps.Clone(w.protected), maps.Clone(w.line)
 	c.log = slices.Clip(w.log)
 	return &c
 }

@@ -124,7 +124,7 @@ func (e *encoder) database(d *database) {
 	e.string(string(d.Data) + string(d.Process) + string(d.Role) + string(d.Work) + d.Upstream)
 	e.time(d.Since)
 	e.int(int(d.Stop))
-	e.bool(d.Clean, d.Receiving, d.hung, d.lag, d.rejects, d.Checkpointing, d.Planned)
+	e.bool(d.Clean, d.read, d.Receiving, d.hung, d.lag, d.rejects, d.Checkpointing, d.Planned)
 	e.time(d.Checkpointed)
 	e.time(d.Forced)
 	e.time(d.Advanced)

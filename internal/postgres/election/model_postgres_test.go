@@ -11,7 +11,7 @@ func (n *instance) position() (p Position, exact bool) {
 	switch {
 	case d.Data != Usable:
 		return Position{}, false
-	case d.Process == Down && !d.Clean:
+	case d.Process == Down && !d.Clean && !d.read:
 		return d.control, false
 	}
 	return d.end(), true
@@ -43,6 +43,7 @@ func (n *instance) accepts() bool {
 func (d *database) checkpoint() { d.control = d.end() }
 
 func (d *database) enter(p Process, since time.Duration) {
+	d.read = false
 	d.Process, d.Since = p, since
 	if p != Stopping {
 		d.Stop = NoStop

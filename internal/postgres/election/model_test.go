@@ -29,7 +29,7 @@ func run(seed uint64, verbose bool, only ...string) *schedule {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	s := &schedule{seed: seed, nodes: []int{3, 3, 3, 2, 1, 5}[rng.IntN(6)], timing: DefaultTiming()}
 	s.timing.Start, s.timing.Stop, s.timing.Calm = 15*second, 6*second, 10*second
-	s.timing.Trust, s.timing.Stall = 30*second, 15*second
+	s.timing.Trust, s.timing.Stall, s.timing.Return = 30*second, 15*second, 20*second
 	s.timing.Step = 3 * second / 2 // an agent of the model looks that rarely
 	if s.nodes > 1 {
 		s.sync = rng.IntN(2)
@@ -123,9 +123,10 @@ func (s *schedule) peace() {
 	}
 }
 
-// person has data made anew for which a person is asked.
+// person has data made anew for which a person is asked, and accepts what is lost for good.
 func (w *world) person() {
 	for _, n := range w.nodes {
+		w.accept(n)
 		if !n.running || n.config.RecloneAsked {
 			continue
 		}

@@ -33,6 +33,7 @@ type database struct {
 	rejects   bool          // writes, also heartbeats, are answered with an error
 	damaged   bool          // the data of a standby cannot be started
 	wedged    bool          // a standby cannot stream with its data
+	read      bool          // the log that a crash has left was read to its end
 	pending   []int
 }
 
@@ -113,6 +114,8 @@ type world struct {
 	calm     time.Duration // when the last fault ended or began
 	ops      int
 	acked    map[int]int // op to the instance that acknowledged it
+	// line are the rows that the last primary has acknowledged while it held the Lease, and that have not been lost since: when.
+	line map[int]time.Duration
 	// object is what people ask for; since is the generation that turned synchronous on, 0 while it is off; inForce that commits wait since.
 	// protected are the rows that were acknowledged by standbys too.
 	object    object
@@ -129,13 +132,15 @@ type world struct {
 	log       []string
 	verbose   bool
 	promos    int
+	// consents are a person's, to a loss; lostRows are those that the last primary was known to have.
+	consents, lostRows int
 	// takeovers are those of another instance's Lease, ranked the pairs of such a taker and a candidate with another log.
 	takeovers, ranked int
 }
 
 func newWorld(rng *rand.Rand, n, sync int, timing Timing) *world {
 	w := &world{
-		rng: rng, timing: timing, sync: sync, now: second, faults: faults, acked: map[int]int{}, protected: map[int]int{}, used: map[uint32]int{},
+		rng: rng, timing: timing, sync: sync, now: second, faults: faults, acked: map[int]int{}, line: map[int]time.Duration{}, protected: map[int]int{}, used: map[uint32]int{},
 		apiCut: make([]bool, n), cut: make([][]bool, n), version: 1, record: Lease{Version: "1"},
 	}
 	w.object = object{generation: 1, sync: sync, replicas: n}
@@ -152,7 +157,7 @@ func newWorld(rng *rand.Rand, n, sync int, timing Timing) *world {
 			id: i, name: names[i], rate: 1000, granted: make([]time.Duration, n),
 			config: Config{
 				Self: Holder{Name: names[i], UID: fmt.Sprintf("%d-0", i)}, Instances: names, MayInitialize: true,
-				Synchronous: sync, Generation: 1, Failsafe: true, AutoReclone: true, RecloneAsked: n == 2, Timing: timing,
+				Synchronous: sync, Generation: 1, Failsafe: true, AutoReclone: true, RecloneAsked: n == 2, MaximumLag: maximumLag, Timing: timing,
 			},
 		})
 		if rng != nil {

@@ -223,14 +223,17 @@ func TestRank(t *testing.T) {
 			in.Peers = nil
 		}, "Acquire", ""},
 		{"the person has spoken", func(c *Config, in *Input) {
-			c.SwitchoverTarget, in.Server.Position, in.Lease.Lease.History, in.Lease.Since = "pg-0", Position{2, 500}, nil, now-time.Hour
+			c.AcceptLoss, in.Server.Position, in.Lease.Lease.History, in.Lease.Since = "pg-0", Position{2, 500}, nil, now-time.Hour
 		}, "Acquire", ""},
 		{"of a timeline that was lost with its record: needs a person", func(_ *Config, in *Input) {
 			in.Server.Position, in.Lease.Since = Position{1040, 900}, now-time.Hour
-		}, "Wait{}", "before the last primary"},
+		}, "Wait{}", "not known how much"},
+		{"a wish for a primary is no word", func(c *Config, in *Input) {
+			c.SwitchoverTarget, in.Server.Position, in.Lease.Lease.History, in.Lease.Since = "pg-0", Position{2, 500}, nil, now-time.Hour
+		}, "Wait{}", "not known how much"},
 		{"from before the last primary's time: needs a person", func(_ *Config, in *Input) {
 			in.Server.Position, in.Lease.Lease.History, in.Lease.Since = Position{2, 500}, nil, now-time.Hour
-		}, "Wait{}", "before the last primary"},
+		}, "Wait{}", "not known how much"},
 	})
 	test(t, leading, []decision{
 		{"switchover: stops first", func(c *Config, _ *Input) { c.SwitchoverTarget = "pg-2" }, "Checkpoint{}", "pg-2"},

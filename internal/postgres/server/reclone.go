@@ -7,12 +7,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // Reclone replaces the data directory, of a stopped server, by a copy of a running one. Where the volume has room for both,
 // the old one is there until the new one is whole; where it has not, it is removed first. After a crash meanwhile Restore
-// has either the old data directory or the new one be there, whole, or none.
-func (s *Server) Reclone(ctx context.Context, source Source) error {
+// has either the old data directory or the new one be there, whole, or none. With keep, the old one stays on the volume, in a folder
+// of that name; then a lack of room is an error.
+func (s *Server) Reclone(ctx context.Context, source Source, keep string) error {
 	what := "reclone " + source.Host
 	if err := s.idleNow(ctx); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -22,6 +24,8 @@ func (s *Server) Reclone(ctx context.Context, source Source) error {
 	}
 	if both, err := s.roomForBoth(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
+	} else if !both && keep != "" {
+		return fmt.Errorf("%s: the volume has no room for a copy beside the data that are to be kept: raise spec.storage", what)
 	} else if !both {
 		s.note("the volume has no room for two copies of the data: those that can't follow the primary are removed first")
 		if err := s.Remove(ctx); err != nil {
@@ -32,18 +36,26 @@ func (s *Server) Reclone(ctx context.Context, source Source) error {
 	if err := s.copy(ctx, source); err != nil {
 		return errors.Join(fmt.Errorf("%s: %w", what, err), s.discard())
 	}
-	if err := s.exchange(); err != nil {
+	if err := s.exchange(keep); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
 }
 
-// exchange has the copy be the data directory, and removes what was. Between the two renames there is no data directory.
-func (s *Server) exchange() error {
+// KeptName is how a folder is called into which data are put aside at some time.
+func KeptName(at time.Time) string { return keptPrefix + at.UTC().Format("20060102T150405Z") }
+
+// exchange has the copy be the data directory, and removes what was, unless it is to be kept under a name. Between the two renames there is no
+// data directory.
+func (s *Server) exchange(keep string) error {
 	if err := errors.Join(syncDir(s.CloneDir()), removeAll(s.oldDir())); err != nil {
 		return err
 	}
-	if err := os.Rename(s.DataDir(), s.oldDir()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	aside := s.oldDir()
+	if keep != "" {
+		aside = filepath.Join(s.options.Volume, keep)
+	}
+	if err := os.Rename(s.DataDir(), aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err := os.Rename(s.CloneDir(), s.DataDir()); err != nil {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
@@ -22,7 +23,7 @@ func TestReclone(t *testing.T) {
 	old := filepath.Join(filepath.Dir(i.DataDir()), "pgdata.old")
 
 	nobody := server.Source{Upstream: ca.Upstream(testpg.New(t, "shop-2")), ApplicationName: "shop-1"}
-	if err := i.Reclone(ctx, nobody); err == nil || !marked() {
+	if err := i.Reclone(ctx, nobody, ""); err == nil || !marked() {
 		t.Errorf("the data are gone after a copy that failed: %v", err)
 	}
 	must(t, os.MkdirAll(filepath.Join(i.CloneDir(), "base"), 0o700)) // killed while it copied
@@ -33,7 +34,7 @@ func TestReclone(t *testing.T) {
 		t.Errorf("the data did not come back: %s, %v", content, err)
 	}
 	gone(t, i.CloneDir())
-	must(t, i.Reclone(ctx, ca.Source(primary, "shop-1")))
+	must(t, i.Reclone(ctx, ca.Source(primary, "shop-1"), ""))
 	if standby, err := i.Standby(); err != nil || !standby || marked() {
 		t.Errorf("it is no copy: standby %v, %v, the old data %v", standby, err, marked())
 	}
@@ -42,6 +43,14 @@ func TestReclone(t *testing.T) {
 	gone(t, old)
 	if content, err := i.Content(); content != server.Complete || err != nil {
 		t.Errorf("the copy is gone: %s, %v", content, err)
+	}
+
+	must(t, os.WriteFile(mark, nil, 0o600))
+	name := server.KeptName(time.Now())
+	must(t, i.Reclone(ctx, ca.Source(primary, "shop-1"), name))
+	must(t, i.Restore(ctx))
+	if _, err := os.Stat(filepath.Join(filepath.Dir(i.DataDir()), name, "mark")); err != nil || marked() {
+		t.Errorf("the old data are not kept as %s: %v, they are in place %v", name, err, marked())
 	}
 }
 

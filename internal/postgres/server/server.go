@@ -46,7 +46,9 @@ const (
 	dataName  = "pgdata"
 	cloneName = "pgdata.clone"
 	oldName   = "pgdata.old"
-	lockName  = "pgdata.lock"
+	// keptPrefix begins the names of data that were put aside for people.
+	keptPrefix = "pgdata.kept-"
+	lockName   = "pgdata.lock"
 )
 
 // New makes the folders that are missing, with the permissions that PostgreSQL wants.

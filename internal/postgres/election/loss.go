@@ -1,0 +1,101 @@
+package election
+
+import "fmt"
+
+// Where commits wait for nobody, a failover may lose the last rows. How many is bounded by [Config.MaximumLag], in bytes of the log:
+//
+//   - Who lacks more of what the last primary is known to have written, or may lack more, is not elected.
+//   - After the last primary stopped in order it is known what is lacking: who lacks any of it leaves minutes for one that has it all.
+//   - Data that hold more than that which the primary lacks are not undone.
+//
+// Only a person decides otherwise, for one instance at a time: the one that shall be, or is, the primary without that ([Config.AcceptLoss]). A wish
+// for a primary is no such decision. What is lost then is kept on its volume. Where commits wait for standbys, R + W > N says what
+// was acknowledged, and these rules ask for nothing.
+
+// confirmed says that what was acknowledged is told by the settings of synchronous replication, and not by how much is lacking.
+func (v *view) confirmed() bool { return v.Synchronous > 0 && len(v.quorums()) > 0 }
+
+// lack returns how many bytes known to be written by the last primary are not here: known by the record, and by what that primary said
+// last, as it can't renew the record while the API server is away. ok is false if that is not known.
+func (v *view) lack() (bytes uint64, ok bool) {
+	l := v.lease
+	if p, ok := v.peer(l.Primary, 1); ok && p.Role == Primary && p.Position.Timeline == l.End.Timeline && p.Position.LSN > l.End.LSN && v.kin(p.SystemID) {
+		l.End = p.Position
+	}
+	if v.forgotten() && !v.confirmed() && v.unheard() { // it may have been the last primary
+		return 0, false
+	}
+	return l.missing(v.server.Position)
+}
+
+// lossy says why too much would be lost if this instance became the primary; "" if that is not so, or was accepted. (13)
+func (v *view) lossy() string {
+	lack, known := v.lack()
+	switch {
+	case v.AcceptLoss == v.Self.Name, known && (v.confirmed() || lack <= v.MaximumLag):
+		return ""
+	case !known:
+		return "it is not known how much is missing here of what was written last: waits for the other instances" + v.consent(v.Self.Name)
+	}
+	return fmt.Sprintf("lacks %d bytes of what %s wrote last, and spec.failover.maximumLag is %d: waits for %s%s",
+		lack, v.lease.Primary, v.MaximumLag, v.lease.Primary, v.consent(v.Self.Name))
+}
+
+// barred says that a peer lacks too much to take the Lease: nobody leaves it to that one.
+func (v *view) barred(p State) bool {
+	lack, known := v.lease.missing(p.Position)
+	return !v.confirmed() && known && lack > v.MaximumLag
+}
+
+// consent says what a person does to have that primary without what it lacks.
+func (v *view) consent(primary string) string {
+	return "; to lose that for good, annotate the PostgreSQL with fettle.dev/accept-data-loss=" + primary
+}
+
+// incomplete says that the last primary stopped in order, and that some of what it wrote is not here. (13)
+func (v *view) incomplete() bool {
+	lack, _ := v.lease.missing(v.server.Position)
+	return v.lease.Whole && lack > 0 && !v.confirmed() && !v.lastPrimary() && v.AcceptLoss != v.Self.Name
+}
+
+// surplus returns how many bytes of the log here the last primary's does not have; ok is false if that is not known.
+func (v *view) surplus() (bytes uint64, ok bool) {
+	p := v.server.Position
+	lsn, ok := v.lease.common(p)
+	for i := len(v.server.History) - 1; i >= 0 && !ok; i-- { // of a timeline that nobody else has
+		lsn, ok = v.lease.common(Position(v.server.History[i]))
+	}
+	return p.LSN - min(lsn, p.LSN), ok
+}
+
+// withheld says that the data here are not undone to follow h, as they hold too much that h lacks; nil if they may be. A crash leaves a
+// log that is read to its end first. (13)
+func (v *view) withheld(h string) *Decision {
+	s := v.server
+	bytes, known := v.surplus()
+	d := Decision{Action: Wait{}, Blocked: true, LosesData: true}
+	switch unread := s.Role == Primary && !s.Exact; {
+	case v.AcceptLoss == h, v.confirmed(), known && !unread && bytes <= v.MaximumLag:
+		return nil
+	case unread && s.Process == Down:
+		d.Action, d.Reason = Look{}, "reads its log to the end, to know what it has that "+h+" lacks"+v.consent(h)
+		d.Blocked, d.LosesData = v.in.Now >= s.Since+v.Patience, v.in.Now >= s.Since+v.Patience
+	case !known:
+		d.Reason = "has left the history of " + h + ", and it is not known how much it has that " + h + " lacks: it is left as it is" + v.consent(h)
+	default:
+		d.Reason = fmt.Sprintf("has %d bytes that %s lacks, and spec.failover.maximumLag is %d: it is left as it is%s", bytes, h, v.MaximumLag, v.consent(h))
+	}
+	return &d
+}
+
+// undo makes the data here such that they can follow h. Where more is lost than without a person's word, they are kept, and a copy is made
+// beside them. (10, 13)
+func (v *view) undo(h string) *Decision {
+	if d := v.withheld(h); d != nil {
+		return d
+	}
+	if bytes, known := v.surplus(); !v.confirmed() && (!known || bytes > v.MaximumLag || v.server.Role == Primary && !v.server.Exact) {
+		return do(PutAside{Source: v.source(h)}, "has left the history of "+h+", and a person accepts the loss")
+	}
+	return do(Rewind{Source: h}, "has left the history of "+h)
+}
