@@ -4,8 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
@@ -158,10 +156,7 @@ func (a *Agent) configure() {
 	if object == nil || object == a.spec {
 		return
 	}
-	c := configOf(&a.options, object)
-	if !kept {
-		c.Generation, c.AcceptLoss = object.Generation, object.Annotations[databasev1alpha1.AnnotationAcceptDataLoss]
-	}
+	c := configOf(&a.options, object, kept)
 	if a.record != nil {
 		c.MayInitialize = a.record.Fresh
 	}
@@ -212,74 +207,6 @@ func (a *Agent) generation() int64 {
 		return 0
 	}
 	return a.good.Generation
-}
-
-// configOf is what an object asks of an instance. An instance beyond the number of replicas still knows itself as one:
-// it is about to be removed.
-func configOf(o *Options, object *databasev1alpha1.PostgreSQL) election.Config {
-	size := 1
-	if object.Spec.Replicas != nil {
-		size = int(*object.Spec.Replicas)
-	}
-	size = max(size, o.ordinal()+1)
-	wanted, asked := target(o.Cluster, object)
-	c := election.Config{
-		Self:             o.self(),
-		SwitchoverTarget: wanted,
-		SwitchoverAsked:  asked,
-		Hibernated:       object.Spec.Hibernated,
-		Fenced:           isNamed(object, databasev1alpha1.AnnotationFenced, o.Pod, "*"),
-		Paused:           object.Spec.Paused,
-		Failsafe:         true,
-		AutoReclone:      object.Spec.AutoReclone == nil || *object.Spec.AutoReclone,
-		RecloneAsked:     isNamed(object, databasev1alpha1.AnnotationReclone, o.Pod),
-		MaximumLag:       maximumLag(object),
-		Timing: election.Timing{
-			Renew: object.Spec.Lease.Renew.Duration, Lease: object.Spec.Lease.Duration.Duration, Fence: object.Spec.Lease.Fence.Duration,
-		}.WithDefaults(),
-	}
-	if grace := object.Spec.TerminationGracePeriodSeconds; grace != nil {
-		c.Stop = stopTime(c.Timing, time.Duration(*grace)*time.Second)
-	}
-	for ordinal := range size {
-		c.Instances = append(c.Instances, peer.Pod(o.Cluster, ordinal))
-	}
-	if s := object.Spec.Synchronous; s != nil && !s.Preferred {
-		c.Synchronous = int(s.Number)
-	}
-	return c
-}
-
-// maximumLag is what may be lost by itself, in bytes.
-func maximumLag(object *databasev1alpha1.PostgreSQL) uint64 {
-	if bytes := object.Spec.Failover.MaximumLag.Value(); bytes > 0 {
-		return uint64(bytes)
-	}
-	return 32 << 20 // of an object from before there was the field
-}
-
-// target is the instance that is asked for as primary: by annotation, which is a wish of the moment, else by the spec. A number
-// stands for its pod.
-func target(cluster string, object *databasev1alpha1.PostgreSQL) (pod string, asked bool) {
-	for i, wanted := range []string{object.Annotations[databasev1alpha1.AnnotationSwitchover], object.Spec.Primary} {
-		if ordinal, err := strconv.Atoi(wanted); err == nil && ordinal >= 0 {
-			return peer.Pod(cluster, ordinal), i == 0
-		}
-		if _, ok := peer.Ordinal(cluster, wanted); ok {
-			return wanted, i == 0
-		}
-	}
-	return "", false
-}
-
-// isNamed says that an annotation, a list of pods, has one of the names.
-func isNamed(object *databasev1alpha1.PostgreSQL, annotation string, names ...string) bool {
-	for name := range strings.SplitSeq(object.Annotations[annotation], ",") {
-		if slices.Contains(names, strings.TrimSpace(name)) {
-			return true
-		}
-	}
-	return false
 }
 
 // become notes a new state of the server.

@@ -73,12 +73,23 @@ func TestConfigOf(t *testing.T) {
 			func(c *election.Config) { c.Stop = 292 * time.Second }},
 		{"what may be lost", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Failover.MaximumLag = resource.MustParse("1Gi") },
 			func(c *election.Config) { c.MaximumLag = 1 << 30 }},
+		{"a loss is accepted", annotate(databasev1alpha1.AnnotationAcceptDataLoss, "db-0"), func(c *election.Config) { c.AcceptLoss = "db-0" }},
 		{"times", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Lease.Duration.Duration = 20 * time.Second },
 			func(c *election.Config) { c.Lease = 20 * time.Second }},
 	} {
-		if diff := cmp.Diff(base(c.want), configOf(&options, newObject(c.object))); diff != "" {
+		if diff := cmp.Diff(base(c.want), configOf(&options, newObject(c.object), false)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
 		}
+	}
+}
+
+// TestConfigOf_kept: of an object that was kept from before, nobody knows whether a loss is still accepted.
+func TestConfigOf_kept(t *testing.T) {
+	object := newObject(func(o *databasev1alpha1.PostgreSQL) {
+		o.Generation, o.Annotations = 7, map[string]string{databasev1alpha1.AnnotationAcceptDataLoss: "db-1"}
+	})
+	if c := configOf(&options, object, true); c.AcceptLoss != "" || c.Generation != 0 {
+		t.Errorf("accepts a loss for %q, by generation %d", c.AcceptLoss, c.Generation)
 	}
 }
 

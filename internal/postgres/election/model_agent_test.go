@@ -298,14 +298,3 @@ func (w *world) askPeers(n *instance, peers []string) {
 		n.hold = n.hold.Granted(name, c)
 	}
 }
-
-// secure is the true time that n's deadline counts from.
-func (w *world) secure(n *instance) time.Duration {
-	oldest := w.now
-	for _, p := range w.nodes {
-		if p != n && slices.Contains(n.listed, p.name) {
-			oldest = min(oldest, n.granted[p.id])
-		}
-	}
-	return max(n.renewedAt, oldest)
-}

@@ -3,6 +3,7 @@ package election
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
 // check looks at a state.
@@ -28,6 +29,17 @@ func (w *world) checkDeadline(n *instance) {
 	if since := w.now - w.secure(n); since > limit && !thawed && len(w.nodes) > 1 {
 		w.violated("2: %s may write %s after its last renewal", n.name, since)
 	}
+}
+
+// secure is the true time that n's deadline counts from.
+func (w *world) secure(n *instance) time.Duration {
+	oldest := w.now
+	for _, p := range w.nodes {
+		if p != n && slices.Contains(n.listed, p.name) {
+			oldest = min(oldest, n.granted[p.id])
+		}
+	}
+	return max(n.renewedAt, oldest)
 }
 
 // leads looks at a primary that is about to serve: in synchronous mode it has every row that was acknowledged.

@@ -32,22 +32,12 @@ func (w *world) accept(n *instance) {
 // checkLoss looks at a primary that is about to serve: of the rows that the last one acknowledged before it renewed the Lease, or answered the new
 // one, for the last time, no more are missing than a person accepts. What came after is not known to anybody.
 func (w *world) checkLoss(n *instance) {
-	known := time.Duration(0)
 	last := w.record.Primary
 	if last == "" || last == n.name { // nobody knows, or its volume was lost
 		clear(w.line)
 		return
 	}
-	for _, m := range w.nodes {
-		if m.name != last {
-			continue
-		}
-		known = m.renewedAt
-		if a := n.peers[last]; a.Sent > 0 && a.State.Role == Primary && a.State.Process == Up && a.State.UID == m.config.Self.UID {
-			known = max(known, n.trueTime(a.Sent))
-		}
-	}
-	lost := 0
+	lost, known := 0, w.node(last).heardOf(n)
 	for op, at := range w.line {
 		if n.has(op) {
 			continue
@@ -60,6 +50,15 @@ func (w *world) checkLoss(n *instance) {
 		w.violated("13: %s leads without %d rows that %s is known to have acknowledged", n.name, lost, last)
 	}
 	w.lostRows += lost
+}
+
+// heardOf is until when n can know what a primary has acknowledged.
+func (m *instance) heardOf(n *instance) time.Duration {
+	a := n.peers[m.name]
+	if a.Sent == 0 || a.State.Role != Primary || a.State.Process != Up || a.State.UID != m.config.Self.UID {
+		return m.renewedAt
+	}
+	return max(m.renewedAt, n.trueTime(a.Sent))
 }
 
 // checkUndo looks at data that are about to be undone to follow source.
