@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -16,6 +17,7 @@ import (
 const (
 	maxEvents  = 8
 	maxMessage = 1024
+	eventTries = 4
 )
 
 // recorder writes events about the PostgreSQL object. They are few, and nothing waits for them.
@@ -64,11 +66,24 @@ func (r *recorder) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case event := <-r.events:
-			each, cancel := context.WithTimeout(ctx, apiCall)
-			if _, err := r.api.Create(each, &event, metav1.CreateOptions{}); err != nil {
-				r.log.Warn("event", "reason", event.Reason, "error", err.Error())
-			}
-			cancel()
+			r.write(ctx, &event)
 		}
+	}
+}
+
+// write tries a few times: each event tells of something that happens once.
+func (r *recorder) write(ctx context.Context, event *corev1.Event) {
+	for try := range eventTries {
+		each, cancel := context.WithTimeout(ctx, apiCall)
+		_, err := r.api.Create(each, event, metav1.CreateOptions{})
+		cancel()
+		if err == nil || apierrors.IsAlreadyExists(err) { // an earlier try came through, without an answer
+			return
+		}
+		r.log.Warn("event", "reason", event.Reason, "message", event.Message, "error", err.Error())
+		if ctx.Err() != nil {
+			return
+		}
+		sleep(ctx, pause<<try)
 	}
 }
