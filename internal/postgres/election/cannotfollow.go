@@ -72,14 +72,15 @@ func (v *view) severed() bool {
 	return s.Looked >= s.Severed+v.Patience
 }
 
-// stalled says that this standby has received nothing for so long, although the primary takes connections from it.
+// stalled says that this standby has received nothing for so long, although the primary takes connections from it. Once it waits for its turn that
+// stays so when it stops for that; one that hung and is down now starts first.
 func (v *view) stalled(limit time.Duration) bool {
 	s := v.server
 	if s.Stalled == 0 || s.Reached < s.Stalled {
 		return false
 	}
 	v.wake(s.Stalled + limit)
-	return v.in.Now >= s.Stalled+limit && (s.Process != Up || v.in.Now < s.Reached+v.Lease+v.Patience)
+	return v.in.Now >= s.Stalled+limit && (s.Process != Up && s.Awaits > 0 || v.in.Now < s.Reached+v.Lease+v.Patience)
 }
 
 // defect says why the data here cannot follow the primary; "" if they can as far as it is known. If a person asked for a new

@@ -106,6 +106,14 @@ func TestCannotFollow_reasons(t *testing.T) {
 		{"a new copy is not replaced again", func(_ *Config, in *Input) { in.Server.Copied = true }, "Wait{}", "not even with a new copy"},
 		{"stopped: recloned", func(_ *Config, in *Input) { down(in) }, "Reclone{pg-2}", "reachable"},
 		{"stopped, and the primary took no connections", func(_ *Config, in *Input) { down(in); in.Server.Reached = 0 }, "StartStandby{pg-1}", ""},
+		{"it hung, and is down now: starts first", func(_ *Config, in *Input) {
+			down(in)
+			in.Server.Stalled, in.Server.Reached, in.Server.Awaits = now-60*second, now-60*second, 0
+		}, "StartStandby{pg-1}", ""},
+		{"stopped long ago, while others had their turn", func(_ *Config, in *Input) {
+			down(in)
+			in.Server.Stalled, in.Server.Reached = now-60*second, now-60*second
+		}, "Reclone{pg-2}", ""},
 	})
 	test(t, crashing, []decision{
 		{"four times", func(_ *Config, in *Input) { in.Server.Failed = maxFailures - 1 }, "Wait{}", "to start again"},
