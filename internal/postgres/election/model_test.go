@@ -179,7 +179,9 @@ func TestModelRandom(t *testing.T) {
 }
 
 // shown is what schedules have shown: what was done to the clusters, and how often what is checked happened.
-type shown struct{ states, faults, promotions, takeovers, ranked, acked, protected, healed int }
+type shown struct {
+	states, faults, promotions, takeovers, ranked, acked, protected, lost, accepted, healed int
+}
 
 func (c *shown) add(s *schedule) {
 	c.states += s.states
@@ -189,6 +191,8 @@ func (c *shown) add(s *schedule) {
 	c.ranked += s.w.ranked
 	c.acked += len(s.w.acked)
 	c.protected += len(s.w.protected)
+	c.lost += s.w.lostRows
+	c.accepted += s.w.consents
 	if s.settled > 0 {
 		c.healed++
 	}
@@ -196,6 +200,9 @@ func (c *shown) add(s *schedule) {
 
 // check fails where the schedules show too little: a model in which nothing happens finds nothing.
 func (c *shown) check(t *testing.T, schedules int) {
+	if schedules >= 1000 && (c.lost == 0 || c.accepted == 0) {
+		t.Errorf("this shows nothing: %d rows lost within the limit, %d losses accepted by a person", c.lost, c.accepted)
+	}
 	for _, floor := range []struct {
 		what      string
 		have, per int // of so many in 100 schedules
