@@ -163,3 +163,25 @@ func rotate(t *testing.T, path, to string) {
 		t.Fatal(err)
 	}
 }
+
+func TestRights(t *testing.T) {
+	rights := Rights{Used: map[Right]int{}, Refused: map[Right]int{}}
+	for _, r := range []Request{
+		{Verb: "patch", Resource: "pods", Code: 200}, {Verb: "patch (dry run)", Resource: "pods", Code: 422},
+		{Verb: "patch", Resource: "services", Code: 201}, {Verb: "patch", Resource: "webapps.apps.fettle.dev", Subresource: "status", Code: 403},
+		{Verb: "get", Resource: "nodes", Code: 403, Forbidden: true},
+	} {
+		rights.add(r)
+	}
+	status := Right{"patch", "webapps.apps.fettle.dev", "status"}
+	want := Rights{
+		Used:    map[Right]int{{"patch", "pods", ""}: 2, {"patch", "services", ""}: 1, {"create", "services", ""}: 1, status: 1},
+		Refused: map[Right]int{{"get", "nodes", ""}: 1},
+	}
+	if diff := cmp.Diff(want, rights); diff != "" {
+		t.Error(diff)
+	}
+	if text := status.String(); text != "patch webapps.apps.fettle.dev/status" {
+		t.Error(text)
+	}
+}

@@ -36,6 +36,8 @@ type Request struct {
 	Namespace   string
 	Name        string
 	Code        int
+	// Forbidden says that who asked lacks the right. An admission policy may refuse with the same code.
+	Forbidden bool
 }
 
 // Refused reports whether the API server turned the request down.
@@ -60,6 +62,7 @@ type line struct {
 	Response *struct {
 		Code int `json:"code"`
 	} `json:"responseStatus"`
+	Annotations map[string]string `json:"annotations"`
 }
 
 type user struct {
@@ -88,6 +91,7 @@ func parse(data []byte) (Request, bool, error) {
 		return Request{}, false, nil
 	}
 	r := Request{AuditID: l.AuditID, User: l.User.Username, UserAgent: l.UserAgent, Verb: l.Verb}
+	r.Forbidden = l.Annotations["authorization.k8s.io/decision"] == "forbid"
 	if l.As != nil {
 		r.User = l.As.Username
 	}

@@ -110,6 +110,7 @@ func newStopped(t testing.TB, replicas, prepared int, change func(*databasev1alp
 		return ""
 	})
 	go out.route(t.Context())
+	t.Cleanup(out.lacksNoRight(t))
 	t.Cleanup(out.end)
 	return out
 }

@@ -27,6 +27,7 @@ func TestLife(t *testing.T) {
 	c.refused(t, leader)
 	c.restarts(t, leader)
 	c.certificates(t, leader)
+	c.tellsNothing(t, leader)
 	if now := c.settled(); now != leader {
 		t.Errorf("the primary changed from %s to %s", leader.pod, now.pod)
 	}

@@ -1,11 +1,13 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -20,6 +22,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
+	"github.com/fettle-dev/fettle/test/audit"
 )
 
 // createObjects makes the PostgreSQL, its Lease and pods, and the agents' role.
@@ -49,6 +52,29 @@ func (c *cluster) createObjects(replicas int, change func(*databasev1alpha1.Post
 	for _, object := range []client.Object{pg, lease, role, binding} {
 		if err := c.client.Create(c.t.Context(), object); err != nil {
 			c.t.Fatal(err)
+		}
+	}
+}
+
+// lacksNoRight holds, in the end, that the role of the agents, which is the one that the operator makes, has all that they ask for.
+func (c *cluster) lacksNoRight(t testing.TB) (check func()) {
+	t.Helper()
+	judge, err := audit.New(env.AuditLog, env.Admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := judge.Mark(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		agents := audit.Filter{User: "system:serviceaccount:" + c.namespace + ":" + name}
+		rights, err := judge.Rights(context.WithoutCancel(t.Context()), from, agents)
+		if err != nil {
+			t.Error(err)
+		}
+		for right, times := range rights.Refused {
+			t.Errorf("the agents' role lacks the right to %s: %d requests were refused", right, times)
 		}
 	}
 }

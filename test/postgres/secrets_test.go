@@ -1,0 +1,101 @@
+package postgres
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/scram"
+	"github.com/fettle-dev/fettle/test/canary"
+)
+
+// tellsNothing makes a role, rotates its password by a second login, and gives it the next, on a server that logs what roles are made by.
+// No password and no verifier may be in the log of an agent or its server, in what an agent answers, or in an object. What others can see
+// in the server itself is for internal/postgres/session.
+func (c *cluster) tellsNothing(t *testing.T, leader *instance) {
+	t.Helper()
+	const decoy = "CREATE TABLE decoy ()"
+	c.parameters(map[string]databasev1alpha1.ParameterValue{"log_statement": "ddl"})
+	c.eventually("the server to log statements", patience, func() bool { return leader.read("SHOW log_statement") == "ddl" })
+	secrets := &canary.Values{}
+	verifier := func(name string) string {
+		password, err := scram.Generate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := scram.Verifier(password)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets.Add("password "+name, password)
+		secrets.Add("verifier "+name, text)
+		secrets.Add("keys of verifier "+name, text[strings.LastIndex(text, "$")+1:])
+		return text
+	}
+	role := peer.DesiredRole{Name: "rotated", Login: true, Verifier: verifier("1")}
+	c.makes(t, leader, role)
+	role.Second = &peer.DesiredLogin{Verifier: verifier("2"), Allowed: true}
+	c.makes(t, leader, role)
+	role.Verifier = verifier("3")
+	c.makes(t, leader, role)
+	leader.exec(t, decoy)
+	c.eventually("the server to have logged all until then", patience, func() bool { return strings.Contains(leader.log.text(), decoy) })
+	for place, text := range c.tellings(t) {
+		for _, name := range secrets.In(text) {
+			t.Errorf("%s: %s is there", place, name)
+		}
+	}
+	c.parameters(nil)
+	c.eventually("the default", patience, func() bool { return leader.read("SHOW log_statement") == "none" })
+}
+
+// tellings are what agents and their servers have told: by place, such as the log of an instance.
+func (c *cluster) tellings(t *testing.T) map[string]string {
+	t.Helper()
+	places := map[string]string{}
+	note := func(place string, what any) {
+		text, err := json.Marshal(what)
+		if err != nil {
+			t.Fatal(err)
+		}
+		places[place] = string(text)
+	}
+	for _, i := range c.instances {
+		places["the log of "+i.pod] = i.log.text()
+		status, _ := i.status()
+		note("what the agent of "+i.pod+" answers", status)
+	}
+	for _, list := range []client.ObjectList{
+		&databasev1alpha1.PostgreSQLList{}, &corev1.PodList{}, &corev1.EventList{}, &eventsv1.EventList{}, &coordinationv1.LeaseList{},
+	} {
+		if err := c.client.List(t.Context(), list, client.InNamespace(c.namespace)); err != nil {
+			t.Fatal(err)
+		}
+		note(fmt.Sprintf("%T", list), list)
+	}
+	return places
+}
+
+// makes has an agent make a role.
+func (c *cluster) makes(t *testing.T, leader *instance, role peer.DesiredRole) {
+	t.Helper()
+	operator := leader.ask()
+	defer operator.Close()
+	result, err := operator.Desired(t.Context(), peer.Desired{Roles: []peer.DesiredRole{role}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range result.Items {
+		if item.Error != "" || !item.Changed {
+			t.Fatalf("%s %s: %+v", item.Kind, item.Name, item)
+		}
+	}
+}
