@@ -117,6 +117,7 @@ var _ = Describe("A child that a policy of the cluster denies", func() {
 
 	It("is no different where it is the status of a WebAppPolicy", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
+		callWebhook(ctx)
 		lift := deny(ctx, namespace, rule("apps.fettle.dev", "webapppolicies/status", admissionv1.Update, "policy-"+namespace))
 		DeferCleanup(lift)
 		p := newPolicy(ctx, namespace)

@@ -9,6 +9,7 @@ import (
 	k8sappsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,7 +25,7 @@ import (
 func databaseChildren() []client.ObjectList {
 	return []client.ObjectList{
 		&corev1.ServiceAccountList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}, &corev1.SecretList{}, &corev1.ServiceList{},
-		&policyv1.PodDisruptionBudgetList{}, &k8sappsv1.StatefulSetList{},
+		&policyv1.PodDisruptionBudgetList{}, &networkingv1.NetworkPolicyList{}, &k8sappsv1.StatefulSetList{},
 	}
 }
 
@@ -64,7 +65,7 @@ var _ = Describe("20 PostgreSQLs that are Ready", func() {
 			Expect(user.List(ctx, list, client.InNamespace(namespace))).To(Succeed())
 			children += meta.LenList(list)
 		}
-		Expect(children).To(BeNumerically(">", 20*11))
+		Expect(children).To(BeNumerically(">", 20*12))
 		// Each child is written once. The status is written when it is Ready, and once before where that takes more than moments.
 		status := to(created, "postgresqls.database.fettle.dev", "status").Writes()
 		Expect(created.Writes()-status).To(Equal(children), created.String())

@@ -52,21 +52,28 @@ func labelNamespace(ctx context.Context, name, value string) {
 	patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, `{"metadata":{"labels":{"policy":%q}}}`, value)
 }
 
+// callWebhook is the configuration by which policies are enforced, until the spec ends. It has no rules, so that nothing is called.
+func callWebhook(ctx context.Context) *admissionv1.ValidatingWebhookConfiguration {
+	GinkgoHelper()
+	configuration := &admissionv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "webapps-"},
+		Webhooks: []admissionv1.ValidatingWebhook{{
+			Name: "webapps.apps.fettle.dev", ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")},
+			SideEffects: new(admissionv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+		}},
+	}
+	Expect(user.Create(ctx, configuration)).To(Succeed())
+	DeferCleanup(func(ctx context.Context) {
+		Expect(client.IgnoreNotFound(user.Delete(ctx, configuration))).To(Succeed())
+	})
+	return configuration
+}
+
 var _ = Describe("The status of a WebAppPolicy", func() {
 	var namespace string
 	var configuration *admissionv1.ValidatingWebhookConfiguration
 	BeforeEach(func(ctx context.Context) {
-		configuration = &admissionv1.ValidatingWebhookConfiguration{
-			ObjectMeta: metav1.ObjectMeta{GenerateName: "webapps-"},
-			Webhooks: []admissionv1.ValidatingWebhook{{ // without rules, so that it is not called
-				Name: "webapps.apps.fettle.dev", ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")},
-				SideEffects: new(admissionv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
-			}},
-		}
-		Expect(user.Create(ctx, configuration)).To(Succeed())
-		DeferCleanup(func(ctx context.Context) {
-			Expect(client.IgnoreNotFound(user.Delete(ctx, configuration))).To(Succeed())
-		})
+		configuration = callWebhook(ctx)
 		namespace = newNamespace(ctx)
 		labelNamespace(ctx, namespace, namespace)
 	})
