@@ -5,6 +5,7 @@ package controllers_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"sync"
 	"testing"
 	"time"
@@ -66,7 +67,7 @@ func TestControllers(t *testing.T) {
 }
 
 var _ = BeforeSuite(func() {
-	ctrl.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true)))
+	ctrl.SetLogger(zap.New(zap.WriteTo(io.MultiWriter(GinkgoWriter, told)), zap.UseDevMode(true)))
 	ctx, cancel := context.WithCancel(context.Background())
 	DeferCleanup(cancel)
 	var err error
@@ -76,6 +77,7 @@ var _ = BeforeSuite(func() {
 	Expect(err).NotTo(HaveOccurred())
 	judge, err = audit.New(env.AuditLog, env.Admin)
 	Expect(err).NotTo(HaveOccurred())
+	told.listen(ctx)
 	subject = &operator{}
 	subject.start()
 	DeferCleanup(subject.stop)
@@ -159,6 +161,9 @@ func (l *lineCounter) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.count++
+	if _, err := told.Write(line); err != nil {
+		return 0, err
+	}
 	return fmt.Fprint(GinkgoWriter, string(line))
 }
 
