@@ -78,6 +78,7 @@ var _ = BeforeSuite(func() {
 	judge, err = audit.New(env.AuditLog, env.Admin)
 	Expect(err).NotTo(HaveOccurred())
 	told.listen(ctx)
+	sinceStart = count(ctx, "")
 	subject = &operator{}
 	subject.start()
 	DeferCleanup(subject.stop)

@@ -37,7 +37,7 @@ const (
 	quiet = 3 * time.Second
 )
 
-// +kubebuilder:rbac:groups=voting.fettle.dev,resources=voteconfigs,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=voting.fettle.dev,resources=voteconfigs,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=voting.fettle.dev,resources=voteconfigs/status,verbs=patch
 // +kubebuilder:rbac:groups=voting.fettle.dev,resources=voteconfigs/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;patch

@@ -44,7 +44,7 @@ const (
 	quiet = 3 * time.Second
 )
 
-// +kubebuilder:rbac:groups=apps.fettle.dev,resources=webapps,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apps.fettle.dev,resources=webapps,verbs=list;watch
 // +kubebuilder:rbac:groups=apps.fettle.dev,resources=webapps/status,verbs=patch
 // +kubebuilder:rbac:groups=apps.fettle.dev,resources=webapps/finalizers,verbs=update
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch
@@ -57,8 +57,8 @@ const (
 // +kubebuilder:rbac:groups=monitoring.coreos.com,resources=servicemonitors,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods;namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=configmaps;secrets,verbs=get;list;watch
-// +kubebuilder:rbac:groups=config.fettle.dev,resources=appconfigs,verbs=get;list;watch
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
+// +kubebuilder:rbac:groups=config.fettle.dev,resources=appconfigs,verbs=list;watch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Options of the controller.

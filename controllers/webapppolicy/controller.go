@@ -42,7 +42,7 @@ const (
 	debounce = time.Second
 )
 
-// +kubebuilder:rbac:groups=apps.fettle.dev,resources=webapppolicies;webapps,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apps.fettle.dev,resources=webapppolicies;webapps,verbs=list;watch
 // +kubebuilder:rbac:groups=apps.fettle.dev,resources=webapppolicies/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,verbs=list;watch

@@ -19,7 +19,7 @@ import (
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 )
 
-// +kubebuilder:rbac:groups=apps.fettle.dev,resources=webapppolicies,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apps.fettle.dev,resources=webapppolicies,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 
 // Setup registers the webhooks with the manager, and has what they read cached from the start. The manager may have been
