@@ -31,7 +31,7 @@ func unstructuredChild(app *appsv1.WebApp, apiVersion, kind string) *unstructure
 func uninstall(ctx context.Context) {
 	GinkgoHelper()
 	Expect(envtest.UninstallCRDs(env.Admin, optionalCRDs)).To(Succeed())
-	for _, name := range []string{"httproutes.gateway.networking.k8s.io", "servicemonitors.monitoring.coreos.com", "certificates.cert-manager.io"} {
+	for _, name := range []string{"httproutes.gateway.networking.k8s.io", "gateways.gateway.networking.k8s.io", "servicemonitors.monitoring.coreos.com", "certificates.cert-manager.io"} {
 		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		Eventually(func() error { return read(ctx, crd) }).WithTimeout(4*soon).Should(Satisfy(apierrors.IsNotFound), name) // its objects go first
 	}
@@ -58,9 +58,13 @@ var _ = Describe("A WebApp that asks for APIs that the cluster lacks", Serial, f
 			By("installing the APIs")
 			_, err := envtest.InstallCRDs(env.Admin, optionalCRDs)
 			Expect(err).NotTo(HaveOccurred())
-			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
+			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("False RoutePending"))
 			Eventually(func() error { return read(ctx, route) }).Should(Succeed())
 			Eventually(func() error { return read(ctx, monitor) }).Should(Succeed())
+			serveRoute(ctx, route, "main")
+			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("False CertificatePending"))
+			certify(ctx, app)
+			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
 			Expect(route.GetLabels()).To(HaveKeyWithValue("fettle.dev/owner-name", "web"))
 
 			By("repairing drift in them")

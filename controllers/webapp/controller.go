@@ -18,10 +18,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
@@ -54,6 +56,9 @@ const (
 // +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=httproutes,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=gateways,verbs=list;watch
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=ingressclasses,verbs=list;watch
+// +kubebuilder:rbac:groups=cert-manager.io,resources=certificates,verbs=list;watch
 // +kubebuilder:rbac:groups=monitoring.coreos.com,resources=servicemonitors,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods;namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=configmaps;secrets,verbs=get;list;watch
@@ -111,7 +116,9 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
-	r.apis = newOptionalAPIs(mgr, c)
+	r.apis = newOptionalAPIs(mgr, c, map[string]handler.TypedMapFunc[*unstructured.Unstructured, reconcile.Request]{
+		kindGateway: r.behind, kindCertificate: r.withCertificate,
+	})
 	restarts := &restarter{client: r.client, config: r.config, engine: opts.Engine, metrics: r.metrics, debounce: cmp.Or(opts.RestartDelay, debounce)}
 	retried = recheck.Wrap(restarts)
 	const workers = 1 // or two objects of one WebApp would write to its Deployment at once
@@ -154,7 +161,7 @@ func (r *reconciler) reconcile(ctx context.Context, app *appsv1.WebApp) (reconci
 	case apply.Transient(applyErr):
 		return reconcile.Result{}, applyErr
 	}
-	seen, err := r.observe(ctx, app)
+	seen, err := r.observe(ctx, app, in.missing)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -181,7 +188,7 @@ func (r *reconciler) apply(ctx context.Context, app *appsv1.WebApp, p plan, foun
 	return cmp.Or(applyErr, r.applier.Prune(ctx, app, superfluous(app, p, found)...))
 }
 
-func (r *reconciler) observe(ctx context.Context, app *appsv1.WebApp) (observed, error) {
+func (r *reconciler) observe(ctx context.Context, app *appsv1.WebApp, missing map[string]bool) (observed, error) {
 	var seen observed
 	var err error
 	if seen.deployment, err = r.deployment(ctx, app); err != nil {
@@ -193,5 +200,6 @@ func (r *reconciler) observe(ctx context.Context, app *appsv1.WebApp) (observed,
 		return seen, fmt.Errorf("list pods: %w", err)
 	}
 	seen.pods = pods.Items
-	return seen, nil
+	seen.publication, err = r.lookAtPublication(ctx, app, missing)
+	return seen, err
 }

@@ -21,11 +21,14 @@ const (
 	kindHTTPRoute      = "HTTPRoute"
 	kindServiceMonitor = "ServiceMonitor"
 	kindCertificate    = "Certificate"
+	kindGateway        = "Gateway"
 )
 
 var (
 	httpRouteGVK      = schema.GroupVersionKind{Group: "gateway.networking.k8s.io", Version: "v1", Kind: kindHTTPRoute}
 	serviceMonitorGVK = schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: kindServiceMonitor}
+	certificateGVK    = schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: kindCertificate}
+	gatewayGVK        = schema.GroupVersionKind{Group: "gateway.networking.k8s.io", Version: "v1", Kind: kindGateway}
 )
 
 func ingress(app *appsv1.WebApp) *networkingv1ac.IngressApplyConfiguration {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,7 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
@@ -27,10 +31,11 @@ import (
 var optionalCRDs = map[string]schema.GroupVersionKind{
 	"httproutes.gateway.networking.k8s.io":  httpRouteGVK,
 	"servicemonitors.monitoring.coreos.com": serviceMonitorGVK,
-	"certificates.cert-manager.io":          {Group: "cert-manager.io", Version: "v1", Kind: kindCertificate},
+	"certificates.cert-manager.io":          certificateGVK,
+	"gateways.gateway.networking.k8s.io":    gatewayGVK,
 }
 
-// ownedOptional are those of them that a WebApp has children of.
+// ownedOptional are those of them that a WebApp has children of. The others are watched where a WebApp asks for them.
 var ownedOptional = []schema.GroupVersionKind{httpRouteGVK, serviceMonitorGVK}
 
 func isOptionalCRD(o client.Object) bool {
@@ -42,7 +47,7 @@ func isOptionalCRD(o client.Object) bool {
 func optionalKinds(app *appsv1.WebApp) []string {
 	var kinds []string
 	if app.Spec.Gateway != nil {
-		kinds = append(kinds, kindHTTPRoute)
+		kinds = append(kinds, kindHTTPRoute, kindGateway)
 	}
 	if app.Spec.Monitoring != nil {
 		kinds = append(kinds, kindServiceMonitor)
@@ -60,14 +65,18 @@ type optionalAPIs struct {
 	cache      cache.Cache
 	controller controller.Controller
 	mgr        ctrl.Manager
+	// concerned says which WebApps an object concerns that is no child of theirs, by its kind.
+	concerned map[string]handler.TypedMapFunc[*unstructured.Unstructured, reconcile.Request]
 
 	mu      sync.Mutex
 	watched map[schema.GroupVersionKind]bool
 }
 
-func newOptionalAPIs(mgr ctrl.Manager, c controller.Controller) *optionalAPIs {
+func newOptionalAPIs(
+	mgr ctrl.Manager, c controller.Controller, concerned map[string]handler.TypedMapFunc[*unstructured.Unstructured, reconcile.Request],
+) *optionalAPIs {
 	return &optionalAPIs{
-		reader: mgr.GetClient(), cache: mgr.GetCache(), controller: c, mgr: mgr,
+		reader: mgr.GetClient(), cache: mgr.GetCache(), controller: c, mgr: mgr, concerned: concerned,
 		watched: map[schema.GroupVersionKind]bool{},
 	}
 }
@@ -85,7 +94,7 @@ func (a *optionalAPIs) find(ctx context.Context, needed []string) (served, error
 	found := served{missing: map[string]bool{}}
 	for name, gvk := range optionalCRDs {
 		crd, err := a.definition(ctx, name)
-		if err == nil && slices.Contains(ownedOptional, gvk) {
+		if err == nil && (slices.Contains(ownedOptional, gvk) || slices.Contains(needed, gvk.Kind)) {
 			err = a.watch(gvk)
 		}
 		switch {
@@ -134,7 +143,7 @@ func retryServed(age time.Duration) time.Duration {
 	return min(max(age, time.Second), 10*time.Minute)
 }
 
-// watch starts to watch the children of an API, once.
+// watch starts to watch the objects of an API, once.
 func (a *optionalAPIs) watch(gvk schema.GroupVersionKind) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -146,13 +155,30 @@ func (a *optionalAPIs) watch(gvk schema.GroupVersionKind) error {
 	}
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(gvk)
-	owner := handler.TypedEnqueueRequestForOwner[*unstructured.Unstructured](
+	wake := handler.TypedEnqueueRequestForOwner[*unstructured.Unstructured](
 		a.mgr.GetScheme(), a.mgr.GetRESTMapper(), &appsv1.WebApp{}, handler.OnlyControllerOwner())
-	if err := a.controller.Watch(source.Kind(a.cache, obj, owner)); err != nil {
+	if concerned := a.concerned[gvk.Kind]; concerned != nil {
+		wake = handler.TypedEnqueueRequestsFromMapFunc(concerned)
+	}
+	if err := a.controller.Watch(source.Kind(a.cache, obj, wake, servingChanged(gvk.Kind)...)); err != nil {
 		return fmt.Errorf("watch %s: %w", gvk.Kind, err)
 	}
 	a.watched[gvk] = true
 	return nil
+}
+
+// servingChanged drops what a Gateway says of the routes of others, whose number is in its status.
+func servingChanged(kind string) []predicate.TypedPredicate[*unstructured.Unstructured] {
+	if kind != kindGateway {
+		return nil
+	}
+	return []predicate.TypedPredicate[*unstructured.Unstructured]{predicate.TypedFuncs[*unstructured.Unstructured]{
+		UpdateFunc: func(e event.TypedUpdateEvent[*unstructured.Unstructured]) bool {
+			was, _, _ := unstructured.NestedSlice(e.ObjectOld.Object, "status", "addresses")
+			is, _, _ := unstructured.NestedSlice(e.ObjectNew.Object, "status", "addresses")
+			return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || !equality.Semantic.DeepEqual(was, is)
+		},
+	}}
 }
 
 // unwatch stops the watches of APIs that are gone, which would else be tried for ever; those too that a pass has started
@@ -160,8 +186,9 @@ func (a *optionalAPIs) watch(gvk schema.GroupVersionKind) error {
 func (a *optionalAPIs) unwatch(ctx context.Context, missing map[string]bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, gvk := range ownedOptional {
-		if !missing[gvk.Kind] {
+	for _, gvk := range optionalCRDs {
+		// A kind of no children has a watch that others share: it is stopped only if it was started here.
+		if !missing[gvk.Kind] || (!slices.Contains(ownedOptional, gvk) && !a.watched[gvk]) {
 			continue
 		}
 		obj := &unstructured.Unstructured{}

@@ -27,7 +27,7 @@ func (r *reconciler) announce(app, before *appsv1.WebApp) {
 	case is == nil || (was != nil && was.Status == is.Status && was.Reason == is.Reason):
 	case is.Status == metav1.ConditionTrue:
 		r.announceReady(app, before)
-	case is.Status == metav1.ConditionFalse && is.Reason != appsv1.ReasonRollingOut && is.Reason != fettlev1.ReasonTerminating:
+	case is.Status == metav1.ConditionFalse && !progress(is.Reason) && is.Reason != fettlev1.ReasonTerminating:
 		r.events.Eventf(app, nil, corev1.EventTypeWarning, is.Reason, "Reconcile", "%s", is.Message)
 	}
 }
@@ -43,10 +43,10 @@ func (r *reconciler) announceReady(app, before *appsv1.WebApp) {
 	}
 }
 
-// onlyProgress reports whether app's status says no more than that a rollout is under way.
+// onlyProgress reports whether app's status says no more than that a rollout, a certificate or a route is under way.
 func onlyProgress(app, before *appsv1.WebApp) bool {
 	is := meta.FindStatusCondition(app.Status.Conditions, fettlev1.Ready)
-	return is != nil && is.Reason == appsv1.ReasonRollingOut && app.Status.FailedRevision == before.Status.FailedRevision
+	return is != nil && progress(is.Reason) && app.Status.FailedRevision == before.Status.FailedRevision
 }
 
 // onlyCounters reports whether nothing but numbers of pods changed.

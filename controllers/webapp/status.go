@@ -32,6 +32,8 @@ type observed struct {
 	// behind is true while deployment is older than what was last written.
 	behind bool
 	pods   []corev1.Pod
+	// publication is how the application can be reached.
+	publication publication
 	// applyErr is why a child could not be written.
 	applyErr error
 }
@@ -53,7 +55,7 @@ func setStatus(app *appsv1.WebApp, in inputs, p plan, seen observed) {
 	st := &app.Status
 	st.ObservedGeneration = app.Generation
 	st.Selector = k8slabels.SelectorFromSet(selector(app)).String()
-	st.URL = url(app)
+	st.URL = url(app, in, seen)
 	count(st, seen.deployment)
 
 	serves, failed := available(app, in, p, seen)
@@ -78,12 +80,15 @@ func setStatus(app *appsv1.WebApp, in inputs, p plan, seen observed) {
 
 // summarized are the conditions that make up Ready, the first in trouble first.
 var summarized = []string{
-	appsv1.WebAppConfigResolved, appsv1.WebAppApplied, appsv1.WebAppPublished, appsv1.WebAppMonitored, appsv1.WebAppAvailable,
+	appsv1.WebAppConfigResolved, appsv1.WebAppApplied, appsv1.WebAppAvailable, appsv1.WebAppPublished, appsv1.WebAppMonitored,
 }
 
-// present leaves out the conditions that do not apply to the WebApp.
+// present leaves out the conditions that do not apply to the WebApp, and an address that is awaited: some controllers never tell theirs.
 func present(conds []metav1.Condition) []string {
-	return slices.DeleteFunc(slices.Clone(summarized), func(t string) bool { return meta.FindStatusCondition(conds, t) == nil })
+	return slices.DeleteFunc(slices.Clone(summarized), func(t string) bool {
+		c := meta.FindStatusCondition(conds, t)
+		return c == nil || c.Reason == appsv1.ReasonAddressPending
+	})
 }
 
 // setPaused says that nothing is looked at.
@@ -237,18 +242,6 @@ func overdue(app *appsv1.WebApp, bad *trouble) verdict {
 	return no(appsv1.ReasonProgressDeadlineExceeded, message)
 }
 
-func published(app *appsv1.WebApp, in inputs, seen observed) verdict {
-	switch {
-	case app.Spec.Gateway != nil && in.missing[kindHTTPRoute]:
-		return no(appsv1.ReasonAPIMissing, "spec.gateway: the cluster has no HTTPRoute API (gateway.networking.k8s.io/v1): install the Gateway API, or use spec.ingress")
-	case app.Spec.Ingress != nil && app.Spec.Ingress.CertIssuer != nil && in.missing[kindCertificate]:
-		return no(appsv1.ReasonAPIMissing, "spec.ingress.certIssuer: the cluster has no cert-manager (cert-manager.io/v1): install it, or set tlsSecretName")
-	case seen.applyErr != nil:
-		return unknown(fettlev1.ReasonReconciling, "not known until all children are applied")
-	}
-	return yes(appsv1.ReasonPublished, "the Ingress or route exists")
-}
-
 func monitored(in inputs, seen observed) verdict {
 	switch {
 	case in.missing[kindServiceMonitor]:
@@ -273,28 +266,11 @@ func phase(conds []metav1.Condition, failed bool) appsv1.WebAppPhase {
 		return appsv1.PhaseFailed
 	case ready.Reason == appsv1.ReasonConfigMissing:
 		return appsv1.PhasePending
-	case ready.Reason == appsv1.ReasonRollingOut, ready.Status == metav1.ConditionUnknown:
+	case progress(ready.Reason), ready.Status == metav1.ConditionUnknown:
 		return appsv1.PhaseDeploying
 	default:
 		return appsv1.PhaseDegraded
 	}
-}
-
-// url is where the application can be reached.
-func url(app *appsv1.WebApp) string {
-	switch in := app.Spec.Ingress; {
-	case in != nil && tlsSecret(app) != "":
-		return "https://" + in.Host + in.Path
-	case in != nil:
-		return "http://" + in.Host + in.Path
-	case app.Spec.Gateway != nil && len(app.Spec.Gateway.Hostnames) > 0:
-		return "http://" + app.Spec.Gateway.Hostnames[0] + app.Spec.Gateway.Path
-	}
-	host := fmt.Sprintf("http://%s.%s.svc", app.Name, app.Namespace)
-	if servicePort(app) == 80 {
-		return host
-	}
-	return fmt.Sprintf("%s:%d", host, servicePort(app))
 }
 
 func clip(s string) string {

@@ -42,6 +42,7 @@ func newScene(change func(*scene)) scene {
 	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: mainContainer, Image: "nginx:1.25"}}
 	d.Status.Replicas, d.Status.UpdatedReplicas, d.Status.ReadyReplicas, d.Status.AvailableReplicas = 3, 3, 3, 3
 	s.seen.deployment = d
+	s.seen.publication.service = &corev1.Service{}
 	if change != nil {
 		change(&s)
 	}
@@ -207,24 +208,5 @@ func TestForeignAutoscalerIsNamed(t *testing.T) {
 	if applied.Status != metav1.ConditionTrue || applied.Reason != appsv1.ReasonForeignAutoscaler ||
 		!strings.Contains(applied.Message, `HorizontalPodAutoscaler "mine"`) || !strings.Contains(applied.Message, "kind WebApp, name web") {
 		t.Errorf("Applied is %+v", applied)
-	}
-}
-
-func TestURL(t *testing.T) {
-	for want, change := range map[string]func(*appsv1.WebAppSpec){
-		"http://web.shop.svc":      func(*appsv1.WebAppSpec) {},
-		"http://web.shop.svc:8080": func(s *appsv1.WebAppSpec) { s.Port = 8080 },
-		"http://a.example.com/x":   func(s *appsv1.WebAppSpec) { s.Ingress = &appsv1.WebAppIngress{Host: "a.example.com", Path: "/x"} },
-		"https://a.example.com/": func(s *appsv1.WebAppSpec) {
-			s.Ingress = &appsv1.WebAppIngress{Host: "a.example.com", Path: "/", TLSSecretName: "t"}
-		},
-		"http://g.example.com/": func(s *appsv1.WebAppSpec) {
-			s.Gateway = &appsv1.WebAppGateway{Hostnames: []string{"g.example.com"}, Path: "/"}
-		},
-	} {
-		s := newScene(func(s *scene) { change(&s.app.Spec) })
-		if got := url(s.app); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
 	}
 }

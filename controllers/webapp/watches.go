@@ -1,6 +1,7 @@
 package webapp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -12,6 +13,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -32,6 +34,9 @@ const (
 	indexOptional   = "optionalAPIs"
 	indexOwner      = "owner"
 	indexScales     = "scales"
+	indexClass      = "spec.ingress.className"
+	indexTLS        = "tlsSecret"
+	indexGateways   = "spec.gateway.parentRefs"
 )
 
 // watches says what wakes the controller. What is owned has no predicate: readiness lives in status. Neither has
@@ -53,10 +58,12 @@ func (r *reconciler) watches(mgr ctrl.Manager, opts Options) *builder.Builder {
 		Watches(&configv1.AppConfig{}, handler.EnqueueRequestsFromMapFunc(r.using(kindAppConfig)), builder.WithPredicates(publishedChanged)).
 		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace),
 			builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		WatchesMetadata(&networkingv1.IngressClass{}, handler.EnqueueRequestsFromMapFunc(r.ofClass), builder.WithPredicates(comesOrGoes)).
 		WatchesMetadata(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.needing),
 			builder.WithPredicates(predicate.NewPredicateFuncs(isOptionalCRD), predicate.GenerationChangedPredicate{}))
 	if opts.WatchSecrets {
 		b.WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.using(kindSecret)))
+		b.WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.withTLS), builder.WithPredicates(comesOrGoes))
 	}
 	return b
 }
@@ -76,6 +83,17 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 			return keys
 		}},
 		{&appsv1.WebApp{}, indexOptional, func(o client.Object) []string { return optionalKinds(o.(*appsv1.WebApp)) }},
+		{&appsv1.WebApp{}, indexClass, ofIngress(func(app *appsv1.WebApp) string { return app.Spec.Ingress.ClassName })},
+		{&appsv1.WebApp{}, indexTLS, ofIngress(tlsSecret)},
+		{&appsv1.WebApp{}, indexGateways, func(o client.Object) []string {
+			app, keys := o.(*appsv1.WebApp), []string{}
+			if app.Spec.Gateway != nil {
+				for _, ref := range app.Spec.Gateway.ParentRefs {
+					keys = append(keys, cmp.Or(ref.Namespace, app.Namespace)+"/"+ref.Name)
+				}
+			}
+			return keys
+		}},
 		{&corev1.Pod{}, indexOwner, func(o client.Object) []string {
 			if o.GetLabels()[labelOwnerKind] != ownerKind {
 				return nil
@@ -95,6 +113,20 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 	}
 	return nil
 }
+
+// ofIngress indexes WebApps by what their Ingress names.
+func ofIngress(name func(*appsv1.WebApp) string) client.IndexerFunc {
+	return func(o client.Object) []string {
+		app := o.(*appsv1.WebApp)
+		if app.Spec.Ingress == nil || name(app) == "" {
+			return nil
+		}
+		return []string{name(app)}
+	}
+}
+
+// comesOrGoes is for what is only asked whether it exists.
+var comesOrGoes = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 
 // scalingChanged drops what an autoscaler writes down for itself every few seconds.
 var scalingChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
@@ -120,6 +152,23 @@ func (r *reconciler) using(kind string) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
 		return r.list(ctx, client.InNamespace(obj.GetNamespace()), client.MatchingFields{indexConfigRefs: kind + "/" + obj.GetName()})
 	}
+}
+
+func (r *reconciler) ofClass(ctx context.Context, class client.Object) []reconcile.Request {
+	return r.list(ctx, client.MatchingFields{indexClass: class.GetName()})
+}
+
+func (r *reconciler) withTLS(ctx context.Context, secret client.Object) []reconcile.Request {
+	return r.list(ctx, client.InNamespace(secret.GetNamespace()), client.MatchingFields{indexTLS: secret.GetName()})
+}
+
+// withCertificate goes by the name of the Secret, which is that of the Certificate.
+func (r *reconciler) withCertificate(ctx context.Context, certificate *unstructured.Unstructured) []reconcile.Request {
+	return r.withTLS(ctx, certificate)
+}
+
+func (r *reconciler) behind(ctx context.Context, gateway *unstructured.Unstructured) []reconcile.Request {
+	return r.list(ctx, client.MatchingFields{indexGateways: gateway.GetNamespace() + "/" + gateway.GetName()})
 }
 
 func (r *reconciler) inNamespace(ctx context.Context, ns client.Object) []reconcile.Request {

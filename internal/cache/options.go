@@ -32,8 +32,8 @@ var children = []client.Object{
 	&autoscalingv2.HorizontalPodAutoscaler{}, &policyv1.PodDisruptionBudget{},
 }
 
-// Options bound what is watched and kept in memory: of the kinds of children those that Fettle made; of namespaces, CRDs
-// and the Secrets and ConfigMaps of others the metadata; of all HorizontalPodAutoscalers, in version v1, what they scale.
+// Options bound what is watched and kept in memory: of the kinds of children those that Fettle made; of namespaces, CRDs,
+// IngressClasses and the Secrets and ConfigMaps of others the metadata; of all HorizontalPodAutoscalers, in version v1, what they scale.
 // No namespaces means all.
 func Options(namespaces []string) (cache.Options, error) {
 	own := cache.ByObject{Label: ownLabels.AsSelector()}
@@ -46,6 +46,7 @@ func Options(namespaces []string) (cache.Options, error) {
 			&corev1.ConfigMap{}: {Transform: trimIdentity},
 			namespace:           {Transform: trimToLabels},
 			&apiextensionsv1.CustomResourceDefinition{}: {Transform: trimIdentity},
+			&networkingv1.IngressClass{}:                {Transform: trimIdentity},
 			// In version v2 they are children: a version has a watch of its own.
 			&autoscalingv1.HorizontalPodAutoscaler{}: {Transform: trimAutoscaler},
 		},

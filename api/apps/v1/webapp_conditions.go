@@ -22,7 +22,8 @@ const (
 	WebAppApplied = "Applied"
 	// WebAppAvailable is True when the pods of the current template serve.
 	WebAppAvailable = "Available"
-	// WebAppPublished is True when the Ingress or route exists. Absent where none is asked for.
+	// WebAppPublished is True when the Ingress has an address and its certificate, and the Gateways accept the route. Absent where
+	// neither is asked for.
 	WebAppPublished = "Published"
 	// WebAppMonitored is True when the ServiceMonitor exists. Absent where none is asked for.
 	WebAppMonitored = "Monitored"
@@ -55,8 +56,22 @@ const (
 	ReasonReplicaFailure = "ReplicaFailure"
 	// ReasonUnavailable: pods that served no longer do.
 	ReasonUnavailable = "Unavailable"
-	// ReasonPublished: the Ingress or route exists.
+	// ReasonPublished: the Ingress has an address, and the Gateways accept the route.
 	ReasonPublished = "Published"
+	// ReasonAddressPending: no ingress controller has given the Ingress an address. Ready does not wait for it.
+	ReasonAddressPending = "AddressPending"
+	// ReasonIngressClassMissing: the IngressClass of spec.ingress.className does not exist.
+	ReasonIngressClassMissing = "IngressClassMissing"
+	// ReasonTLSSecretMissing: the Secret of spec.ingress.tlsSecretName does not exist.
+	ReasonTLSSecretMissing = "TLSSecretMissing"
+	// ReasonCertificatePending: the certificate of spec.ingress.certIssuer is being issued.
+	ReasonCertificatePending = "CertificatePending"
+	// ReasonCertificateFailed: cert-manager could not issue the certificate of spec.ingress.certIssuer.
+	ReasonCertificateFailed = "CertificateFailed"
+	// ReasonRoutePending: a Gateway of spec.gateway has not answered the HTTPRoute.
+	ReasonRoutePending = "RoutePending"
+	// ReasonRouteNotAccepted: a Gateway of spec.gateway rejects the HTTPRoute, or does not find what it names.
+	ReasonRouteNotAccepted = "RouteNotAccepted"
 	// ReasonMonitored: the ServiceMonitor exists.
 	ReasonMonitored = "Monitored"
 	// ReasonAPIMissing: the API of an optional child is not installed in the cluster.

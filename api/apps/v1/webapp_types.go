@@ -324,7 +324,8 @@ type WebAppStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Selector"
 	Selector string `json:"selector,omitempty"`
-	// url at which the application can be reached: that of the Ingress or route, else that of the Service inside the cluster.
+	// url at which the application can be reached: that of the Ingress or route once Published is True, else that of the load balancer or of
+	// the Service inside the cluster. Empty while it is not known.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="URL",xDescriptors={"urn:alm:descriptor:org.w3:link"}

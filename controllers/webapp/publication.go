@@ -1,0 +1,136 @@
+package webapp
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+)
+
+// lookAtPublication reads, from the cache, what the spec asks for.
+func (r *reconciler) lookAtPublication(ctx context.Context, app *appsv1.WebApp, missing map[string]bool) (publication, error) {
+	var p publication
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}
+	found, _, err := r.applier.Get(ctx, service)
+	if err != nil {
+		return p, fmt.Errorf("get Service: %w", err)
+	}
+	if found && owned(app, service) {
+		p.service = service
+	}
+	if app.Spec.Ingress != nil {
+		if err := r.lookAtIngress(ctx, app, missing, &p); err != nil {
+			return p, err
+		}
+	}
+	if app.Spec.Gateway != nil && !missing[kindHTTPRoute] {
+		if err := r.lookAtRoute(ctx, app, missing, &p); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+func (r *reconciler) lookAtIngress(ctx context.Context, app *appsv1.WebApp, missing map[string]bool, p *publication) error {
+	ingress := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}
+	found, _, err := r.applier.Get(ctx, ingress)
+	if err != nil {
+		return fmt.Errorf("get Ingress: %w", err)
+	}
+	if found && owned(app, ingress) {
+		p.ingress = ingress
+	}
+	want := app.Spec.Ingress
+	if want.ClassName != "" {
+		class := &metav1.PartialObjectMetadata{}
+		class.SetGroupVersionKind(networkingv1.SchemeGroupVersion.WithKind("IngressClass"))
+		err := r.client.Get(ctx, client.ObjectKey{Name: want.ClassName}, class)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("get IngressClass %q: %w", want.ClassName, err)
+		}
+		p.classMissing = err != nil
+	}
+	if want.TLSSecretName != "" && r.config.watchSecrets { // its contents are of no interest, and else it would have to be read with them
+		version, _, err := r.config.look(ctx, kindSecret, client.ObjectKey{Namespace: app.Namespace, Name: want.TLSSecretName})
+		if err != nil {
+			return err
+		}
+		p.secretMissing = version == ""
+	}
+	if want.CertIssuer != nil && !missing[kindCertificate] {
+		return r.lookAtCertificate(ctx, app, p)
+	}
+	return nil
+}
+
+func (r *reconciler) lookAtCertificate(ctx context.Context, app *appsv1.WebApp, p *publication) error {
+	u := named(certificateGVK, app)
+	u.SetName(tlsSecret(app)) // as cert-manager's ingress-shim names it
+	if err := r.apis.cache.Get(ctx, client.ObjectKeyFromObject(u), u, client.UnsafeDisableDeepCopy); apierrors.IsNotFound(err) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("get Certificate %q: %w", u.GetName(), err)
+	}
+	p.certificate = &certificate{}
+	return as(u, p.certificate)
+}
+
+// as reads u as a type that has as much of its kind as is needed.
+func as(u *unstructured.Unstructured, out any) error {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, out); err != nil {
+		return fmt.Errorf("read %s %q: %w", u.GetKind(), u.GetName(), err)
+	}
+	return nil
+}
+
+func (r *reconciler) lookAtRoute(ctx context.Context, app *appsv1.WebApp, missing map[string]bool, p *publication) error {
+	u := named(httpRouteGVK, app)
+	found, current, err := r.applier.Get(ctx, u)
+	if err != nil {
+		return fmt.Errorf("get HTTPRoute: %w", err)
+	}
+	if found && current && owned(app, u) {
+		p.route = &route{}
+		if err := as(u, p.route); err != nil {
+			return err
+		}
+	}
+	if missing[kindGateway] {
+		return nil
+	}
+	// Listed, since a cache of chosen namespaces has an error for a name in another one.
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(gatewayGVK)
+	if err := r.apis.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list Gateways: %w", err)
+	}
+	for i := range list.Items {
+		if !names(app, &list.Items[i]) {
+			continue
+		}
+		var g gateway
+		if err := as(&list.Items[i], &g); err != nil {
+			return err
+		}
+		p.gateways = append(p.gateways, g)
+	}
+	return nil
+}
+
+// names reports whether app's route names the Gateway.
+func names(app *appsv1.WebApp, g client.Object) bool {
+	for _, ref := range app.Spec.Gateway.ParentRefs {
+		if sameGateway(app, appsv1.GatewayRef{Name: ref.Name, Namespace: ref.Namespace}, appsv1.GatewayRef{Name: g.GetName(), Namespace: g.GetNamespace()}) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,194 @@
+package webapp
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+)
+
+// publication is what was observed of the ways by which the application is reached.
+type publication struct {
+	// service and ingress are nil while there is none, or a foreign one.
+	service *corev1.Service
+	ingress *networkingv1.Ingress
+	// classMissing and secretMissing tell that what spec.ingress.className or tlsSecretName names does not exist.
+	classMissing, secretMissing bool
+	// certificate is that of spec.ingress.certIssuer; nil while cert-manager has made none.
+	certificate *certificate
+	// route is nil while there is none, a foreign one, or one older than what was last written.
+	route *route
+	// gateways are those that spec.gateway names and that exist where Fettle may look.
+	gateways []gateway
+}
+
+// certificate is as much of a Certificate of cert-manager as tells whether it can be used.
+type certificate struct {
+	Status struct {
+		Conditions []metav1.Condition `json:"conditions"`
+	} `json:"status"`
+}
+
+// route is as much of an HTTPRoute as tells what the Gateways make of it.
+type route struct {
+	Metadata metav1.ObjectMeta `json:"metadata"`
+	Status   struct {
+		Parents []struct {
+			ParentRef  appsv1.GatewayRef  `json:"parentRef"`
+			Conditions []metav1.Condition `json:"conditions"`
+		} `json:"parents"`
+	} `json:"status"`
+}
+
+// published judges the Ingress and the HTTPRoute: the first that is in trouble, else the first that is not known to serve.
+func published(app *appsv1.WebApp, in inputs, seen observed) verdict {
+	var found []verdict
+	if app.Spec.Gateway != nil {
+		found = append(found, routePublished(app, in, seen))
+	}
+	if app.Spec.Ingress != nil {
+		found = append(found, ingressPublished(app, in, seen))
+	}
+	for _, status := range []metav1.ConditionStatus{metav1.ConditionFalse, metav1.ConditionUnknown} {
+		if i := slices.IndexFunc(found, func(v verdict) bool { return v.status == status }); i >= 0 {
+			return found[i]
+		}
+	}
+	return yes(appsv1.ReasonPublished, "the Ingress has an address, and the Gateways accept the route, of those that the spec asks for")
+}
+
+// ingressPublished goes by what the Ingress names before its address: an address stays while the certificate is missing. The
+// class is another matter: some controllers serve one of which there is no IngressClass, and give an address.
+func ingressPublished(app *appsv1.WebApp, in inputs, seen observed) verdict {
+	want, is := app.Spec.Ingress, seen.publication
+	switch {
+	case want.CertIssuer != nil && in.missing[kindCertificate]:
+		return no(appsv1.ReasonAPIMissing, "spec.ingress.certIssuer: the cluster has no cert-manager (cert-manager.io/v1): install it, or set tlsSecretName")
+	case is.ingress == nil && seen.applyErr != nil:
+		return unknown(fettlev1.ReasonReconciling, "the Ingress does not exist")
+	case is.secretMissing:
+		return no(appsv1.ReasonTLSSecretMissing, fmt.Sprintf(
+			"spec.ingress.tlsSecretName: Secret %q does not exist in namespace %q: create it (kubectl create secret tls), or set certIssuer",
+			want.TLSSecretName, app.Namespace))
+	case want.CertIssuer != nil && !usable(is.certificate):
+		return certificateTrouble(app, is.certificate)
+	case is.ingress != nil && addressOf(is.ingress) != "":
+		return yes(appsv1.ReasonPublished, "")
+	case is.classMissing:
+		return no(appsv1.ReasonIngressClassMissing, fmt.Sprintf(
+			"spec.ingress.className: IngressClass %q does not exist: use one of kubectl get ingressclass, or install its ingress controller", want.ClassName))
+	}
+	return unknown(appsv1.ReasonAddressPending, fmt.Sprintf("no ingress controller has given Ingress %q an address%s. "+
+		"Ready does not wait for it, since some never do; status.url does", app.Name, classAdvice(is.ingress)))
+}
+
+func classAdvice(live *networkingv1.Ingress) string {
+	switch {
+	case live == nil:
+		return ""
+	case live.Spec.IngressClassName != nil:
+		return fmt.Sprintf(": does that of class %q run, and publish its address?", *live.Spec.IngressClassName)
+	default:
+		return ": it has no class, and the cluster no default; set spec.ingress.className unless your controller serves those without"
+	}
+}
+
+func usable(c *certificate) bool {
+	return c != nil && meta.IsStatusConditionTrue(c.Status.Conditions, "Ready")
+}
+
+// certificateTrouble says why a certificate can't be used: it is being issued, or that failed and is tried again by cert-manager later.
+func certificateTrouble(app *appsv1.WebApp, c *certificate) verdict {
+	name := tlsSecret(app)
+	if c == nil {
+		return no(appsv1.ReasonCertificatePending, fmt.Sprintf("cert-manager has not made Certificate %q yet: does its ingress-shim run?", name))
+	}
+	ready := meta.FindStatusCondition(c.Status.Conditions, "Ready")
+	issuing := cmp.Or(meta.FindStatusCondition(c.Status.Conditions, "Issuing"), &metav1.Condition{})
+	if ready == nil || issuing.Status == metav1.ConditionTrue {
+		return no(appsv1.ReasonCertificatePending, fmt.Sprintf("Certificate %q is being issued: %s; see kubectl describe certificate %s", name, issuing.Message, name))
+	}
+	return no(appsv1.ReasonCertificateFailed, fmt.Sprintf("Certificate %q: %s %s; see kubectl describe certificate %s", name, ready.Message, issuing.Message, name))
+}
+
+// addressOf is the first address that an ingress controller has given; "" while there is none.
+func addressOf(i *networkingv1.Ingress) string {
+	for _, a := range i.Status.LoadBalancer.Ingress {
+		if address := cmp.Or(a.Hostname, a.IP); address != "" {
+			return address
+		}
+	}
+	return ""
+}
+
+func routePublished(app *appsv1.WebApp, in inputs, seen observed) verdict {
+	switch {
+	case in.missing[kindHTTPRoute]:
+		return no(appsv1.ReasonAPIMissing, "spec.gateway: the cluster has no HTTPRoute API (gateway.networking.k8s.io/v1): install the Gateway API, or use spec.ingress")
+	case seen.publication.route == nil && seen.applyErr != nil:
+		return unknown(fettlev1.ReasonReconciling, "the HTTPRoute does not exist")
+	}
+	for _, ref := range app.Spec.Gateway.ParentRefs {
+		if v := acceptedBy(app, seen.publication.route, ref); v.status != metav1.ConditionTrue {
+			return v
+		}
+	}
+	return yes(appsv1.ReasonPublished, "")
+}
+
+// acceptedBy says what the Gateway's controllers make of the route; one that serves it is enough.
+func acceptedBy(app *appsv1.WebApp, r *route, ref appsv1.GatewayRef) verdict {
+	gateway := fmt.Sprintf("Gateway %q in namespace %q", ref.Name, cmp.Or(ref.Namespace, app.Namespace))
+	pending := no(appsv1.ReasonRoutePending, fmt.Sprintf("%s has not answered the HTTPRoute yet: does it exist, and run the controller of its class?", gateway))
+	if r == nil {
+		return pending
+	}
+	v := pending
+	for _, parent := range r.Status.Parents {
+		if !sameGateway(app, parent.ParentRef, ref) {
+			continue
+		}
+		accepted, bad := routeConditions(parent.Conditions, r.Metadata.Generation)
+		switch {
+		case bad != nil:
+			v = no(appsv1.ReasonRouteNotAccepted, fmt.Sprintf("%s: %s is %s (%s): %s", gateway, bad.Type, bad.Status, bad.Reason, bad.Message))
+		case accepted:
+			return yes(appsv1.ReasonPublished, "")
+		}
+	}
+	return v
+}
+
+func sameGateway(app *appsv1.WebApp, a, b appsv1.GatewayRef) bool {
+	return a.Name == b.Name && a.SectionName == b.SectionName && cmp.Or(a.Namespace, app.Namespace) == cmp.Or(b.Namespace, app.Namespace)
+}
+
+// routeConditions reports whether a route of that generation is accepted, and the condition that says that it is not, or that what it names
+// is missing. Conditions of an earlier generation say nothing.
+func routeConditions(conds []metav1.Condition, generation int64) (accepted bool, bad *metav1.Condition) {
+	for i := range conds {
+		c := &conds[i]
+		if c.ObservedGeneration != 0 && c.ObservedGeneration < generation {
+			continue
+		}
+		switch {
+		case c.Type == "Accepted" && c.Status == metav1.ConditionTrue:
+			accepted = true
+		case (c.Type == "Accepted" || c.Type == "ResolvedRefs") && c.Status == metav1.ConditionFalse:
+			return false, c
+		}
+	}
+	return accepted, nil
+}
+
+// progress reports whether a reason says no more than that something is under way.
+func progress(reason string) bool {
+	return slices.Contains([]string{appsv1.ReasonRollingOut, appsv1.ReasonCertificatePending, appsv1.ReasonRoutePending}, reason)
+}

@@ -1,0 +1,173 @@
+package webapp
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+)
+
+// observedAs reads what an API server would return as the type that has as much of it as is needed.
+func observedAs[T any](t *testing.T, doc string) *T {
+	t.Helper()
+	u, out := &unstructured.Unstructured{}, new(T)
+	if err := yaml.Unmarshal([]byte(doc), &u.Object); err != nil {
+		t.Fatalf("%s: %v", doc, err)
+	}
+	if err := as(u, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// withIngress asks for an Ingress, of which the address is given.
+func withIngress(ask appsv1.WebAppIngress, address string) func(*scene) {
+	return func(s *scene) {
+		ask.Host, ask.Path = "shop.example.com", "/"
+		s.app.Spec.Ingress, s.seen.publication.ingress = &ask, &networkingv1.Ingress{}
+		if address != "" {
+			s.seen.publication.ingress.Status.LoadBalancer.Ingress = []networkingv1.IngressLoadBalancerIngress{{IP: address}}
+		}
+	}
+}
+
+// withRoute asks for a route by two Gateways, and has its status; none if parents is empty.
+func withRoute(t *testing.T, parents string) func(*scene) {
+	return func(s *scene) {
+		s.app.Spec.Gateway = &appsv1.WebAppGateway{
+			ParentRefs: []appsv1.GatewayRef{{Name: "public", Namespace: "infra"}, {Name: "inner"}}, Hostnames: []string{"shop.example.com"}, Path: "/",
+		}
+		if parents != "" {
+			s.seen.publication.route = observedAs[route](t, "{metadata: {generation: 2, creationTimestamp: 2026-01-01T00:00:00Z}, status: {parents: ["+parents+"]}}")
+		}
+	}
+}
+
+// parent is the answer of a Gateway to a route of generation 2.
+func parent(ref, conditions string) string {
+	return "{parentRef: {group: gateway.networking.k8s.io, kind: Gateway, " + ref + "}, controllerName: a, conditions: [" + conditions + "]},"
+}
+
+const (
+	accepted    = "{type: Accepted, status: 'True', reason: Accepted, observedGeneration: 2}, {type: ResolvedRefs, status: 'True', reason: ResolvedRefs}"
+	acceptedOld = "{type: Accepted, status: 'True', reason: Accepted, observedGeneration: 1}"
+	rejected    = "{type: Accepted, status: 'False', reason: NotAllowedByListeners, message: no listener}"
+	unresolved  = "{type: Accepted, status: 'True', reason: Accepted}, {type: ResolvedRefs, status: 'False', reason: BackendNotFound, message: no Service}"
+	inner       = "name: inner, namespace: shop"
+	public      = "name: public, namespace: infra"
+)
+
+func TestPublished(t *testing.T) {
+	certified := appsv1.WebAppIngress{CertIssuer: &appsv1.CertIssuer{Name: "ca"}}
+	secretMissing := func(s *scene) {
+		withIngress(appsv1.WebAppIngress{TLSSecretName: "tls"}, "192.0.2.1")(s)
+		s.seen.publication.secretMissing = true
+	}
+	certificateIs := func(conditions string) func(*scene) {
+		return func(s *scene) {
+			withIngress(certified, "192.0.2.1")(s)
+			s.seen.publication.certificate = observedAs[certificate](t, "{status: {conditions: ["+conditions+"]}}")
+		}
+	}
+	const routed, ready = "http://shop.example.com/", "True Ready"
+	for _, c := range []struct {
+		name   string
+		change func(*scene)
+		// published and ready are statuses and reasons, text is in the message of Published.
+		published, ready string
+		phase            appsv1.WebAppPhase
+		url, text        string
+	}{
+		{"address", withIngress(appsv1.WebAppIngress{}, "192.0.2.1"), "True Published", ready, appsv1.PhaseRunning, routed, ""},
+		{"no address", withIngress(appsv1.WebAppIngress{}, ""), "Unknown AddressPending", ready, appsv1.PhaseRunning, "", "set spec.ingress.className"},
+		{"no address, of a class", func(s *scene) {
+			withIngress(appsv1.WebAppIngress{}, "")(s)
+			s.seen.publication.ingress.Spec.IngressClassName = new("nginx")
+		}, "Unknown AddressPending", ready, appsv1.PhaseRunning, "", `class "nginx"`},
+		{"not seen yet", func(s *scene) {
+			withIngress(appsv1.WebAppIngress{}, "")(s)
+			s.seen.publication.ingress = nil
+		}, "Unknown AddressPending", ready, appsv1.PhaseRunning, "", ""},
+		{"refused", func(s *scene) {
+			withIngress(appsv1.WebAppIngress{}, "")(s)
+			s.seen.publication.ingress, s.seen.applyErr = nil, errors.New("host is taken")
+		}, "Unknown Reconciling", "False WriteFailed", appsv1.PhaseDegraded, "", ""},
+		{"another child is refused", func(s *scene) {
+			withIngress(appsv1.WebAppIngress{}, "192.0.2.1")(s)
+			s.seen.applyErr = errors.New("etcd is full")
+		}, "True Published", "False WriteFailed", appsv1.PhaseDegraded, routed, ""},
+		{"no class", func(s *scene) {
+			withIngress(appsv1.WebAppIngress{ClassName: "nginx"}, "")(s)
+			s.seen.publication.classMissing = true
+		}, "False IngressClassMissing", "False IngressClassMissing", appsv1.PhaseDegraded, "", `IngressClass "nginx" does not exist`},
+		{"no class, but an address", func(s *scene) {
+			withIngress(appsv1.WebAppIngress{ClassName: "contour"}, "192.0.2.1")(s)
+			s.seen.publication.classMissing = true
+		}, "True Published", ready, appsv1.PhaseRunning, routed, ""},
+		{"no Secret", secretMissing, "False TLSSecretMissing", "False TLSSecretMissing", appsv1.PhaseDegraded, "", `Secret "tls" does not exist in namespace "shop"`},
+		{"no Certificate", withIngress(certified, "192.0.2.1"), "False CertificatePending", "False CertificatePending", appsv1.PhaseDeploying, "", `Certificate "web-tls"`},
+		{"issuing", certificateIs("{type: Ready, status: 'False', message: none}, {type: Issuing, status: 'True', message: first issuance}"),
+			"False CertificatePending", "False CertificatePending", appsv1.PhaseDeploying, "", "first issuance"},
+		{"not issued", certificateIs("{type: Ready, status: 'False', message: no Secret.}, {type: Issuing, status: 'False', message: order is invalid}"),
+			"False CertificateFailed", "False CertificateFailed", appsv1.PhaseDegraded, "", "no Secret. order is invalid"},
+		{"issued, being renewed", certificateIs("{type: Ready, status: 'True'}, {type: Issuing, status: 'True'}"),
+			"True Published", ready, appsv1.PhaseRunning, "https://shop.example.com/", ""},
+
+		{"not answered", withRoute(t, ""), "False RoutePending", "False RoutePending", appsv1.PhaseDeploying, "", `Gateway "public" in namespace "infra"`},
+		{"answered by one", withRoute(t, parent(public, accepted)), "False RoutePending", "False RoutePending", appsv1.PhaseDeploying, "", `Gateway "inner" in namespace "shop"`},
+		{"accepted by both", withRoute(t, parent(public, accepted)+parent("name: inner", accepted)), "True Published", ready, appsv1.PhaseRunning, "", ""},
+		{"accepted before", withRoute(t, parent(public, acceptedOld)+parent(inner, accepted)), "False RoutePending", "False RoutePending", appsv1.PhaseDeploying, "", ""},
+		{"rejected by one", withRoute(t, parent(public, accepted)+parent(inner, rejected)), "False RouteNotAccepted", "False RouteNotAccepted", appsv1.PhaseDegraded, "",
+			`Gateway "inner" in namespace "shop": Accepted is False (NotAllowedByListeners): no listener`},
+		{"no backend", withRoute(t, parent(public, unresolved)+parent(inner, accepted)), "False RouteNotAccepted", "False RouteNotAccepted", appsv1.PhaseDegraded, "", "no Service"},
+		{"another listener", withRoute(t, parent(public+", sectionName: web", accepted)+parent(inner, accepted)), "False RoutePending", "False RoutePending", appsv1.PhaseDeploying, "", ""},
+		{"a route beside an Ingress without an address", func(s *scene) {
+			withIngress(appsv1.WebAppIngress{}, "")(s)
+			withRoute(t, parent(public, rejected))(s)
+		}, "False RouteNotAccepted", "False RouteNotAccepted", appsv1.PhaseDegraded, "", ""},
+		{"pods come first", func(s *scene) {
+			secretMissing(s)
+			exceeded(s.seen.deployment)
+		}, "False TLSSecretMissing", "False ProgressDeadlineExceeded", appsv1.PhaseFailed, "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			status := newScene(c.change).judge()
+			is := func(conditionType string) (string, string) {
+				cond := meta.FindStatusCondition(status.Conditions, conditionType)
+				return string(cond.Status) + " " + cond.Reason, cond.Message
+			}
+			got, text := is(appsv1.WebAppPublished)
+			ready, _ := is("Ready")
+			if got != c.published || ready != c.ready || status.Phase != c.phase || !strings.Contains(text, c.text) {
+				t.Errorf("Published %s (%s), Ready %s, phase %s; want %s (%s), %s, %s", got, text, ready, status.Phase, c.published, c.text, c.ready, c.phase)
+			}
+			if status.URL != c.url {
+				t.Errorf("URL %q, want %q", status.URL, c.url)
+			}
+		})
+	}
+}
+
+// TestProgressIsNoNews holds that what is under way is neither an event nor a status write of its own at once.
+func TestProgressIsNoNews(t *testing.T) {
+	before := newScene(nil).app
+	for reason, change := range map[string]func(*scene){
+		appsv1.ReasonRoutePending:       withRoute(t, ""),
+		appsv1.ReasonCertificatePending: withIngress(appsv1.WebAppIngress{CertIssuer: &appsv1.CertIssuer{Name: "ca"}}, ""),
+	} {
+		s := newScene(change)
+		s.judge()
+		if !onlyProgress(s.app, before) {
+			t.Errorf("%s is more than progress", reason)
+		}
+	}
+	if s := newScene(withRoute(t, parent(public, rejected))); s.judge().Conditions == nil || onlyProgress(s.app, before) {
+		t.Error("a rejected route is progress")
+	}
+}
