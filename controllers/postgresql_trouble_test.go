@@ -181,6 +181,18 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 	})
 
+	It("forgets an acceptance of a loss that nobody needs any more", func(ctx context.Context) {
+		namespace, _ := newDatabases(ctx)
+		pg := newPostgreSQL(namespace, "accepted")
+		createDatabase(ctx, pg)
+		for _, pod := range []string{"accepted-7", "accepted-0"} {
+			patch(ctx, pg, `{"metadata":{"annotations":{"fettle.dev/accept-data-loss":%q}}}`, pod)
+			Eventually(field(pg, func(pg *databasev1alpha1.PostgreSQL) map[string]string { return pg.Annotations })).WithContext(ctx).
+				ShouldNot(HaveKey("fettle.dev/accept-data-loss"))
+		}
+		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
+	})
+
 	It("makes the agents' ServiceAccount and their rights again", func(ctx context.Context) {
 		namespace, _ := newDatabases(ctx)
 		pg := newPostgreSQL(namespace, "rights")

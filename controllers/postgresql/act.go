@@ -29,14 +29,15 @@ func (r *reconciler) act(ctx context.Context, pg *databasev1alpha1.PostgreSQL, i
 	return r.tell(ctx, pg, in, seen)
 }
 
-// take takes one step, unless it was taken a short while ago. One whose object is not as it was judged is judged anew.
+// take takes one step, unless it was taken a short while ago: an accepted loss is forgotten each time. One whose object is not as it was judged is
+// judged anew.
 func (r *reconciler) take(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, s step) error {
 	again := stepAgain
 	if s.verb == stepRestart {
 		again = restartAgain
 	}
 	key, what := client.ObjectKeyFromObject(pg), string(s.verb)+s.targetID()
-	if s.verb == stepNone || !r.memory.due(key, what, again) {
+	if s.verb == stepNone || !r.memory.due(key, what, again) && s.verb != stepAccepted {
 		return nil
 	}
 	log.FromContext(ctx).Info("taking a step", "step", s.verb, "why", s.message)
@@ -68,9 +69,12 @@ func (r *reconciler) carryOut(ctx context.Context, pg *databasev1alpha1.PostgreS
 		}
 		return r.annotate(ctx, pg, databasev1alpha1.AnnotationSwitchover, "")
 	case stepAccepted:
-		r.events.Eventf(pg, nil, corev1.EventTypeNormal, "DataLossAccepted", "Reconcile", "the annotation %s is removed: %s",
-			databasev1alpha1.AnnotationAcceptDataLoss, s.message)
-		return r.annotate(ctx, pg, databasev1alpha1.AnnotationAcceptDataLoss, "")
+		err := r.annotate(ctx, pg, databasev1alpha1.AnnotationAcceptDataLoss, "")
+		if err == nil {
+			r.events.Eventf(pg, nil, corev1.EventTypeNormal, "DataLossAccepted", "Reconcile", "the annotation %s is removed: %s",
+				databasev1alpha1.AnnotationAcceptDataLoss, s.message)
+		}
+		return err
 	case stepRecloned:
 		return r.annotate(ctx, pg, databasev1alpha1.AnnotationReclone, "")
 	}
