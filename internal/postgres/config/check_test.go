@@ -173,17 +173,6 @@ func TestNothingUnsafeIsLeft(t *testing.T) {
 	}
 }
 
-func TestNeedsRestart(t *testing.T) {
-	before := map[string]string{"max_connections": "100", "work_mem": "4MB", "shared_buffers": "1GB", "pgaudit.log": "all"}
-	after := map[string]string{"Max_Connections": "100", "work_mem": "8MB", "wal_level": "logical", "pg_stat_statements.max": "9", "pgaudit.log": "all"}
-	if diff := cmp.Diff([]string{"pg_stat_statements.max", "shared_buffers", "wal_level"}, NeedsRestart(15, before, after)); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
-	if got := NeedsRestart(15, before, before); got != nil {
-		t.Errorf("nothing changed, got %v", got)
-	}
-}
-
 func TestRules(t *testing.T) {
 	cases := map[string]struct {
 		rule Rule

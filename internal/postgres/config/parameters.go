@@ -3,7 +3,6 @@ package config
 import (
 	_ "embed"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -85,31 +84,6 @@ func number(text string) float64 {
 func lookup(major int, name string) (parameter, bool) {
 	p, ok := parameters()[major][strings.ToLower(name)]
 	return p, ok
-}
-
-// NeedsRestart lists, in order, which of the parameters that differ between two sets take effect only by a restart. Those
-// of an extension count as well: whether they do is known to the extension alone.
-func NeedsRestart(major int, before, after map[string]string) []string {
-	old, changed := fold(before), map[string]bool{}
-	for name, value := range fold(after) {
-		if was, ok := old[name]; !ok || was != value {
-			changed[name] = true
-		}
-		delete(old, name)
-	}
-	for name := range old {
-		changed[name] = true
-	}
-	var names []string
-	for name := range changed {
-		if p, ok := lookup(major, name); ok && p.context == "postmaster" {
-			names = append(names, p.name)
-		} else if strings.Contains(name, ".") {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
 }
 
 // fold puts names into lower case, as PostgreSQL reads them.

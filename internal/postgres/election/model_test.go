@@ -29,7 +29,8 @@ func run(seed uint64, verbose bool, only ...string) *schedule {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	s := &schedule{seed: seed, nodes: []int{3, 3, 3, 2, 1, 5}[rng.IntN(6)], timing: DefaultTiming()}
 	s.timing.Start, s.timing.Stop, s.timing.Calm = 15*second, 6*second, 10*second
-	s.timing.Trust, s.timing.Stall, s.timing.Return = 30*second, 22*second, 20*second // a standby is stalled for longer than its last connection counts
+	s.timing.Trust, s.timing.Return = 30*second, 20*second
+	s.timing.Stall = 22 * second   // longer than the last connection to the primary counts
 	s.timing.Step = 3 * second / 2 // an agent of the model looks that rarely
 	if s.nodes > 1 {
 		s.sync = rng.IntN(2)

@@ -78,25 +78,3 @@ func ParseHistory(content []byte) (History, error) {
 func HistoryFile(timeline Timeline) string {
 	return fmt.Sprintf("%08X.history", uint32(timeline))
 }
-
-// End is where timeline ended in this history. It is false when the history does not go through the timeline: then the
-// two have no part in common that could be told from here.
-func (h History) End(timeline Timeline) (LSN, bool) {
-	for _, s := range h {
-		if s.Timeline == timeline {
-			return s.At, true
-		}
-	}
-	return 0, false
-}
-
-// Diverged says whether somebody at (timeline, at) can not follow a primary on another timeline with this history: it
-// has written or received more than the primary took over from that timeline, or is on a timeline that the primary
-// never was on. Somebody who is exactly at the switch can follow.
-func Diverged(timeline Timeline, at LSN, primary Timeline, history History) bool {
-	if timeline == primary {
-		return false
-	}
-	end, shared := history.End(timeline)
-	return !shared || at > end
-}

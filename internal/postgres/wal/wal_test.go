@@ -40,31 +40,6 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-func TestDiverged(t *testing.T) {
-	history := History{{Timeline: 1, At: 100}, {Timeline: 2, At: 200}}
-	cases := []struct {
-		name     string
-		timeline Timeline
-		at       LSN
-		primary  Timeline
-		want     bool
-	}{
-		{"the same timeline", 3, 999, 3, false},
-		{"behind the switch", 2, 150, 3, false},
-		{"at the switch", 2, 200, 3, false},
-		{"beyond the switch", 2, 201, 3, true},
-		{"beyond an earlier switch", 1, 150, 3, true},
-		{"never shared", 4, 50, 3, true},
-	}
-	for _, tc := range cases {
-		t.Run(tc.name, func(t *testing.T) {
-			if got := Diverged(tc.timeline, tc.at, tc.primary, history); got != tc.want {
-				t.Errorf("got %v", got)
-			}
-		})
-	}
-}
-
 func TestSegmentFile(t *testing.T) {
 	cases := []struct {
 		at   LSN
