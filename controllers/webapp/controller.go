@@ -16,7 +16,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
@@ -180,7 +179,7 @@ func (r *reconciler) apply(ctx context.Context, app *appsv1.WebApp, p plan, foun
 	if apply.Transient(applyErr) {
 		return applyErr
 	}
-	if apierrors.IsInvalid(applyErr) {
+	if portTaken(applyErr) {
 		if renumbered, err := r.renumberPorts(ctx, app, p); err != nil || renumbered {
 			return cmp.Or(err, errPortsTaken)
 		}

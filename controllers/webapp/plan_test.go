@@ -1,6 +1,7 @@
 package webapp
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -8,10 +9,14 @@ import (
 	k8sappsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/apply"
 )
 
 func TestReplicasBelongToTheAutoscaler(t *testing.T) {
@@ -196,6 +201,25 @@ func TestPortsPatch(t *testing.T) {
 	want = `[{"op":"test","path":"/metadata/resourceVersion","value":"7"},{"op":"replace","path":"/spec/ports/1/protocol","value":"TCP"}]`
 	if diff := cmp.Diff(want, string(portsPatch(s.app, service))); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestPortTaken(t *testing.T) {
+	kind := schema.GroupKind{Kind: "Service"}
+	taken := &apply.WriteError{Verb: "apply", Err: apierrors.NewInvalid(kind, "web", field.ErrorList{field.Duplicate(field.NewPath("spec", "ports").Index(1).Child("name"), mainPort)})}
+	denied := &apply.WriteError{Verb: "apply", Err: apierrors.NewInvalid(kind, "web", field.ErrorList{field.Forbidden(field.NewPath("spec"), "by a policy")})}
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"nothing":        {nil, false},
+		"taken":          {errors.Join(taken), true},
+		"denied":         {errors.Join(denied), false},
+		"one of several": {errors.Join(denied, taken), true},
+	} {
+		if got := portTaken(c.err); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
 	}
 }
 

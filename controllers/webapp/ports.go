@@ -10,6 +10,7 @@ import (
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -23,6 +24,16 @@ var errPortsTaken = errors.New("ports were renumbered")
 
 // Ports are known to server-side apply by their number and protocol. Where somebody changed one of these, the apply would
 // add the right port beside it, and be refused since both have the same name. They are then put right first.
+
+// portTaken reports whether an apply was refused since two ports had the same name, and for nothing else: ports that are put right by
+// themselves start pods of their own.
+func portTaken(err error) bool {
+	var several interface{ Unwrap() []error }
+	if errors.As(err, &several) {
+		return slices.ContainsFunc(several.Unwrap(), portTaken)
+	}
+	return apierrors.HasStatusCause(err, metav1.CauseTypeFieldValueDuplicate)
+}
 
 // renumberPorts puts the ports of the children right, and reports whether any was wrong.
 func (r *reconciler) renumberPorts(ctx context.Context, app *appsv1.WebApp, p plan) (bool, error) {
