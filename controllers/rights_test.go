@@ -73,7 +73,9 @@ var unused = map[audit.Right]string{
 	{Verb: "watch", Resource: "prometheusrules.monitoring.coreos.com"}:  noCRDs,
 
 	{Verb: "create", Resource: "validatingadmissionpolicies.admissionregistration.k8s.io"}:       atStart,
+	{Verb: "get", Resource: "validatingadmissionpolicies.admissionregistration.k8s.io"}:          atStart,
 	{Verb: "patch", Resource: "validatingadmissionpolicies.admissionregistration.k8s.io"}:        atStart,
+	{Verb: "get", Resource: "validatingadmissionpolicybindings.admissionregistration.k8s.io"}:    atStart,
 	{Verb: "create", Resource: "validatingadmissionpolicybindings.admissionregistration.k8s.io"}: atStart,
 	{Verb: "patch", Resource: "validatingadmissionpolicybindings.admissionregistration.k8s.io"}:  atStart,
 

@@ -2,11 +2,15 @@ package cmd
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -15,16 +19,19 @@ import (
 )
 
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,verbs=create
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=fettle-agents,verbs=patch
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=fettle-agents,verbs=get;patch
 
 // policyOwner is the definition whose objects the policies are about: they go when it goes, and outlive the operator with it.
 const policyOwner = "postgresqls.database.fettle.dev"
+
+// contentAnnotation has the digest of what was applied.
+const contentAnnotation = "fettle.dev/content"
 
 // addPolicies has the leader apply the admission policies once, when it starts: OLM's bundles can't hold them.
 func addPolicies(mgr manager.Manager) error {
 	err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		_ = wait.PollUntilContextCancel(ctx, time.Minute, true, func(ctx context.Context) (bool, error) { // the end is no error
-			err := applyPolicies(ctx, mgr.GetAPIReader(), mgr.GetClient())
+			err := applyPolicies(ctx, mgr.GetClient(), mgr.GetAPIReader())
 			if err != nil {
 				mgr.GetLogger().Error(err, "agents are not confined: apply config/admission/agents.yaml, or let the operator do so")
 			}
@@ -38,23 +45,54 @@ func addPolicies(mgr manager.Manager) error {
 	return nil
 }
 
-func applyPolicies(ctx context.Context, reader client.Reader, writer client.Writer) error {
+// applyPolicies writes those policies that differ from what is there. definitions reads CustomResourceDefinitions from the cache.
+func applyPolicies(ctx context.Context, definitions client.Client, live client.Reader) error {
 	objects, err := admission.Objects()
 	if err != nil {
 		return err
 	}
 	owner := &metav1.PartialObjectMetadata{}
 	owner.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-	if err := reader.Get(ctx, client.ObjectKey{Name: policyOwner}, owner); err != nil {
+	if err := definitions.Get(ctx, client.ObjectKey{Name: policyOwner}, owner); err != nil {
 		return fmt.Errorf("owner of the admission policies: %w", err)
 	}
 	for _, u := range objects {
 		u.SetOwnerReferences([]metav1.OwnerReference{{
 			APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, UID: owner.UID,
 		}})
-		if err := writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("fettle"), client.ForceOwnership); err != nil {
+		if err := sign(u); err != nil {
+			return err
+		}
+		same, err := isThere(ctx, live, u)
+		if err == nil && !same {
+			err = definitions.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("fettle"), client.ForceOwnership)
+		}
+		if err != nil {
 			return fmt.Errorf("apply %s %s: %w", u.GetKind(), u.GetName(), err)
 		}
 	}
 	return nil
+}
+
+// sign notes the digest of an object's contents on it: without, what a later release leaves out would be missed by isThere.
+func sign(u *unstructured.Unstructured) error {
+	content, err := json.Marshal(u.Object)
+	if err != nil {
+		return fmt.Errorf("digest of %s %s: %w", u.GetKind(), u.GetName(), err)
+	}
+	annotations := u.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[contentAnnotation] = fmt.Sprintf("%x", sha256.Sum256(content))
+	u.SetAnnotations(annotations)
+	return nil
+}
+
+// isThere says whether all that u has is there already.
+func isThere(ctx context.Context, live client.Reader, u *unstructured.Unstructured) (bool, error) {
+	there := &unstructured.Unstructured{}
+	there.SetGroupVersionKind(u.GroupVersionKind())
+	err := live.Get(ctx, client.ObjectKeyFromObject(u), there)
+	return err == nil && equality.Semantic.DeepDerivative(u.Object, there.Object), client.IgnoreNotFound(err)
 }

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,7 +16,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	"github.com/fettle-dev/fettle/internal/testenv"
@@ -100,6 +104,26 @@ func TestAgentsAreConfined(t *testing.T) {
 		eventually(t, "the policy and its binding", func() error { return c.Get(t.Context(), client.ObjectKey{Name: "fettle-agents"}, object) })
 		if owners := object.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != crd.UID {
 			t.Errorf("%T belongs to %v", object, owners)
+		}
+	}
+	applied := 0
+	counts := interceptor.NewClient(c, interceptor.Funcs{
+		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+			applied++
+			return c.Apply(ctx, o, options...)
+		},
+	})
+	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "fettle-agents"}}
+	for what, want := range map[string]int{"nothing differs": 0, "somebody has weakened it": 1} {
+		if want > 0 {
+			patch := client.RawPatch(types.JSONPatchType, []byte(`[{"op": "replace", "path": "/spec/validations", "value": [{"expression": "true"}]}]`))
+			if err := c.Patch(t.Context(), policy, patch); err != nil {
+				t.Fatal(err)
+			}
+		}
+		applied = 0
+		if err := applyPolicies(t.Context(), counts, c); err != nil || applied != want {
+			t.Errorf("%s: %d writes, not %d; %v", what, applied, want, err)
 		}
 	}
 }

@@ -211,13 +211,13 @@ func kubeconfig(t *testing.T, config *rest.Config) string {
 	return path
 }
 
-func newAdmin(t *testing.T) client.Client {
+func newAdmin(t *testing.T) client.WithWatch {
 	t.Helper()
 	scheme, err := newScheme()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(env.Admin, client.Options{Scheme: scheme})
+	c, err := client.NewWithWatch(env.Admin, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,8 +99,15 @@ func auditSpecs() {
 			Expect(err).NotTo(HaveOccurred())
 			report(fmt.Sprintf("restart of both replicas with %d WebApps: %d writes, %d live reads\n%s", many, sent.Writes(), sent.LiveReads(), sent))
 			Expect(sent.Writes()).To(BeZero(), sent.String())
-			Expect(sent.LiveReads()).To(BeZero(), sent.String())
+			Expect(afterStart(sent).LiveReads()).To(BeZero(), sent.String())
 		}, SpecTimeout(20*time.Minute))
+	})
+}
+
+// afterStart is what was sent without the reads of the admission policies, of which each leader reads both once.
+func afterStart(sent audit.Summary) audit.Summary {
+	return sent.Where(func(key audit.Key) bool {
+		return key.Class != audit.LiveRead || !strings.HasPrefix(key.Resource, "validatingadmissionpolic") || sent.Counts[key].Requests > 2
 	})
 }
 
