@@ -71,7 +71,7 @@ const (
 	staleFor = 400 * time.Millisecond
 )
 
-// selection bounds the number of plans. Every F1, F2, F3, F5 and F11-delete is always run.
+// selection bounds the number of plans. Every F1, F2, F3, F5 and F11-delete is among them.
 type selection struct {
 	answersPerWrite int // F4 answers at each write; the rest are spread over the other writes
 	heldPerAnswer   int // writes at which each F4 answer is held
@@ -153,6 +153,18 @@ func (s selection) unheard(trace []Record) []Plan {
 		}
 	}
 	return plans
+}
+
+// ofDay are the plans of one day where so many days share them; all of them without a rotation.
+func ofDay(plans []Plan, day, days int) []Plan {
+	if days < 2 {
+		return plans
+	}
+	var chosen []Plan
+	for i := day % days; i < len(plans); i += days {
+		chosen = append(chosen, plans[i])
+	}
+	return chosen
 }
 
 // spread picks n of all at even distances.

@@ -64,10 +64,10 @@ func TestPostgreSQL(t *testing.T) {
 	}{
 		"create": {pgRules(true), []Step{pgStep("create", threeInstances, 3)}},
 		"scale":  {pgRules(false), []Step{pgStep("create", oneInstance, 1), pgStep("up", threeInstances, 3), pgStep("down", oneInstance, 1)}},
-		"update": {pgRules(false, oneAtATime), []Step{
+		"update": {updateRules(), []Step{
 			pgStep("create", twoInstances, 2), replaces("another template", moreMemory), restarts("a parameter that needs a restart", moreSessions),
 		}},
-		"change": {pgRules(false, noPodGoes), []Step{
+		"change": {changeRules(), []Step{
 			pgStep("create", twoInstances, 2), switches("another primary", pgName+"-1"), rotates("another password"), grows("larger volumes", moreStorage),
 		}},
 		"delete": {deletionRules(), []Step{

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -30,6 +29,8 @@ const (
 	VariableAmount = "FAULTS"
 	// VariablePlan is the id of the one plan to run, as a report names it: scenario/plan.
 	VariablePlan = "FAULTS_PLAN"
+	// VariableDay is the day, from 0, whose plans are run of a scenario that runs some each day: today's if it is empty.
+	VariableDay = "FAULTS_DAY"
 	// VariableParallel is the number of plans at a time.
 	VariableParallel = "FAULTS_PARALLEL"
 )
@@ -37,42 +38,11 @@ const (
 // references is the number of fault-free runs, from which a scenario's writes and its nondeterminism are learned.
 const references = 3
 
-// Report is the result of a scenario.
-type Report struct {
-	Scenario   string
-	Plans      int // with a fault; the fault-free runs come on top
-	Missed     int // plans whose write never came, as another run had more writes
-	Kinds      map[Kind]int
-	Writes     []string // of a fault-free run
-	Orders     int      // different orders of writes among the fault-free runs
-	Violations []Violation
-	Took       time.Duration
-}
-
-// Violation is a plan that broke at least one oracle.
-type Violation struct {
-	Plan    string // scenario/plan
-	At      string // the write or the child that the fault was about
-	Broken  []string
-	LogTail []string
-}
-
-// String says what broke and how to see it again.
-func (v Violation) String() string {
-	var text strings.Builder
-	fmt.Fprintf(&text, "%s (%s)\n", v.Plan, v.At)
-	for _, broken := range v.Broken {
-		fmt.Fprintf(&text, "  %s\n", strings.ReplaceAll(broken, "\n", "\n    "))
-	}
-	fmt.Fprintf(&text, "  the controller's last log lines:\n    %s\n", strings.Join(v.LogTail, "\n    "))
-	fmt.Fprintf(&text, "  to run only this: %s='%s' make faults\n", VariablePlan, v.Plan)
-	return text.String()
-}
-
 // Run plays all plans of a scenario, or those that the environment asks for, and fails the test for each violation.
 func Run(t *testing.T, env *testenv.Env, scenario Scenario) Report {
 	t.Helper()
 	options := Options{Only: strings.TrimPrefix(os.Getenv(VariablePlan), scenario.Name+"/"), All: os.Getenv(VariableAmount) == "all"}
+	options.Day = day(t)
 	options.Parallel, _ = strconv.Atoi(os.Getenv(VariableParallel)) // zero chooses for itself
 	if scenario.Together {
 		options.Parallel = cmp.Or(options.Parallel, defaultParallel/2)
@@ -88,6 +58,9 @@ func Run(t *testing.T, env *testenv.Env, scenario Scenario) Report {
 	for _, violation := range report.Violations {
 		t.Errorf("%s", violation)
 	}
+	if err := report.shows(); err != nil {
+		t.Error(err)
+	}
 	if !scenario.Together {
 		if leaked, stacks := leakedSince(before); leaked > 0 {
 			t.Errorf("O5: %d goroutines more than before the scenario:\n%s", leaked, stacks)
@@ -97,9 +70,24 @@ func Run(t *testing.T, env *testenv.Env, scenario Scenario) Report {
 	return report
 }
 
+// day of a rotation: what the environment asks for, or today.
+func day(t *testing.T) int {
+	t.Helper()
+	asked := os.Getenv(VariableDay)
+	if asked == "" {
+		return int(time.Now().Unix() / (24 * 60 * 60))
+	}
+	n, err := strconv.Atoi(asked)
+	if err != nil || n < 0 {
+		t.Fatalf("%s=%s is not a day: it must be a number from 0", VariableDay, asked)
+	}
+	return n
+}
+
 // Options of Execute.
 type Options struct {
 	Only     string // id of the only plan, without the scenario
+	Day      int    // of a rotation
 	All      bool   // every plan instead of a selection
 	Parallel int    // plans at a time, 0 for the default
 	FailFast bool   // stop at the first violation
@@ -139,6 +127,9 @@ func Execute(ctx context.Context, env *testenv.Env, scenario Scenario, options O
 		return report, err
 	}
 	report.Plans, report.Kinds = len(plans), kinds(plans)
+	if n := scenario.Rotation; n > 1 && chosen == shortRun {
+		report.Day = fmt.Sprintf("day %d of %d, %s=%d; ", options.Day%n+1, n, VariableDay, options.Day%n)
+	}
 	err = stage.playAll(ctx, plans, reference, options, &report)
 	report.Took = time.Since(started)
 	return report, err
@@ -186,16 +177,12 @@ func (s *stage) plans(ctx context.Context, reference *outcome, chosen selection,
 	for _, r := range reference.writes {
 		made[Key{r.Resource, r.Name}] = true
 	}
-	left := chosen == shortRun && s.scenario.FewDrifts
 	for key, object := range reference.state.objects {
 		// What it does not control, such as a workload that it restarts, is not the controller's to put right.
 		if key.Resource == s.scenario.Primary || !made[key] || metav1.GetControllerOfNoCopy(object) == nil {
 			continue
 		}
 		children = append(children, key)
-		if left {
-			continue
-		}
 		found, err := findDrifts(ctx, s.judge, key, object)
 		if err != nil {
 			return nil, err
@@ -205,6 +192,9 @@ func (s *stage) plans(ctx context.Context, reference *outcome, chosen selection,
 	slices.SortFunc(children, func(a, b Key) int { return cmp.Compare(a.String(), b.String()) })
 	plans := chosen.plans(reference.writes, children, drifts)
 	plans = slices.DeleteFunc(plans, func(p Plan) bool { return s.leaves(p, chosen) })
+	if only == "" && chosen == shortRun {
+		plans = ofDay(plans, s.options.Day, s.scenario.Rotation)
+	}
 	if only == "" {
 		return mixed(plans), nil
 	}
@@ -258,32 +248,4 @@ func (s *stage) playAll(ctx context.Context, plans []Plan, reference *outcome, o
 	close(queue)
 	workers.Wait()
 	return failures
-}
-
-// add takes an outcome into the report.
-func (r *Report) add(scenario *Scenario, run *outcome) {
-	p := run.plan
-	at := p.Target.String()
-	if p.Write > 0 || p.Call != "" {
-		at = run.fault.String()
-		if !run.triggered {
-			r.Missed++
-			at = "its write never came"
-		}
-	} else if p.Kind == None {
-		at = "without a fault"
-	}
-	if len(run.violations) > 0 {
-		r.Violations = append(r.Violations, Violation{scenario.Name + "/" + p.ID(), at, run.violations, run.log})
-	}
-}
-
-// String is the summary of a scenario.
-func (r Report) String() string {
-	var parts []string
-	for _, kind := range slices.Sorted(maps.Keys(r.Kinds)) {
-		parts = append(parts, fmt.Sprintf("%s %d", kind, r.Kinds[kind]))
-	}
-	return fmt.Sprintf("faults: %s: %d plans, %d violations (%s; %d missed their write; %d writes and %d orders of them in fault-free runs) in %v",
-		r.Scenario, r.Plans, len(r.Violations), strings.Join(parts, ", "), r.Missed, len(r.Writes), r.Orders, r.Took.Round(time.Second))
 }

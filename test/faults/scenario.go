@@ -50,8 +50,8 @@ type Rules struct {
 	Together bool
 	// Patience is Options.Patience for this scenario.
 	Patience time.Duration
-	// FewDrifts is true where children are deleted by others, and changed only when all plans are asked for.
-	FewDrifts bool
+	// Rotation is over how many days the plans are spread, where not all are asked for; 0 and 1 run all of them each day.
+	Rotation int
 	// Leave is true for plans that are left out unless all are asked for.
 	Leave func(Plan) bool
 	// Never is true for plans that make no sense, with the reason in a comment.

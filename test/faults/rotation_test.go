@@ -1,0 +1,48 @@
+package faults
+
+import "testing"
+
+// TestOfDay sees that the days of a rotation run every plan once, and that each has some.
+func TestOfDay(t *testing.T) {
+	var all []Plan
+	for i := range 31 {
+		all = append(all, Plan{Kind: CrashBefore, Write: i + 1})
+	}
+	if got := ofDay(all, 3, 0); len(got) != len(all) {
+		t.Errorf("without a rotation: %d plans", len(got))
+	}
+	runs := map[string]int{}
+	for day := range 14 {
+		plans := ofDay(all, day+14*100, 14)
+		if len(plans) < 2 {
+			t.Errorf("day %d: %d plans", day, len(plans))
+		}
+		for _, p := range plans {
+			runs[p.ID()]++
+		}
+	}
+	for _, p := range all {
+		if runs[p.ID()] != 1 {
+			t.Errorf("%s is run %d times", p.ID(), runs[p.ID()])
+		}
+	}
+}
+
+// TestShows sees that a scenario fails in which nothing was disturbed.
+func TestShows(t *testing.T) {
+	for name, c := range map[string]struct {
+		report Report
+		wrong  bool
+	}{
+		"all":                       {Report{Plans: 30}, false},
+		"some missed":               {Report{Plans: 30, Missed: 15}, false},
+		"many missed":               {Report{Plans: 30, Missed: 16}, true},
+		"the only one missed":       {Report{Plans: 1, Missed: 1}, true},
+		"none":                      {Report{}, true},
+		"a fault-free run is wrong": {Report{Violations: []Violation{{}}}, false},
+	} {
+		if err := c.report.shows(); (err != nil) != c.wrong {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
