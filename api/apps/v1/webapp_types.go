@@ -174,6 +174,7 @@ type WebAppSpec struct {
 	// serviceAccountName is the ServiceAccount of the pods; "default" by default.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$`
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Service Account",xDescriptors={"urn:alm:descriptor:io.kubernetes:ServiceAccount"}
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 
