@@ -12,11 +12,11 @@ package recheck
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
@@ -27,6 +27,8 @@ const (
 	last  = 5 * time.Minute
 	// jitter is the largest share of a delay that is added at random, so that objects that failed together retry apart.
 	jitter = 0.1
+	// maxDoublings is more than it takes to get to last.
+	maxDoublings = 10
 )
 
 // askedKey is that of the context's value, an *atomic.Bool.
@@ -43,14 +45,22 @@ func Ask(ctx context.Context) {
 // Backoff is a reconciler that retries with a growing delay, and the rate limiter of its controller's queue: set [Backoff.Options].
 type Backoff struct {
 	next reconcile.Reconciler
-	// failures counts, for each request, the reconciles in a row that failed or asked.
-	failures workqueue.TypedRateLimiter[reconcile.Request]
+	now  func() time.Time
+
+	mu      sync.Mutex
+	retries map[reconcile.Request]retry
+}
+
+// retry is what is known of an object whose last reconcile failed or asked.
+type retry struct {
+	count int // of delays in a row
+	due   time.Time
 }
 
 // Wrap makes a reconciler whose errors are retried, and those of its passes that [Ask]: after a second, then after twice as long
 // each time, up to 5 minutes, until one does neither. A pass that asked and comes to wait for less is left alone.
 func Wrap(next reconcile.Reconciler) *Backoff {
-	return &Backoff{next: next, failures: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](first, last)}
+	return &Backoff{next: next, now: time.Now, retries: map[reconcile.Request]retry{}}
 }
 
 // Options are those of the controller that runs b.
@@ -69,18 +79,41 @@ func (b *Backoff) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 			result.RequeueAfter = delay
 		}
 	default:
-		b.failures.Forget(req)
+		b.succeeded(req)
 	}
 	return result, err
 }
 
-// When implements workqueue.TypedRateLimiter: the delay of the next retry.
+// When implements workqueue.TypedRateLimiter: the delay of the next retry. Reconciles that events bring before it is due do not put it
+// off: an outage of seconds in which many objects change would end in waits of minutes.
 func (b *Backoff) When(req reconcile.Request) time.Duration {
-	return wait.Jitter(b.failures.When(req), jitter)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at, r := b.now(), b.retries[req]
+	if left := r.due.Sub(at); left > 0 {
+		return left
+	}
+	delay := last
+	if r.count < maxDoublings {
+		delay = min(first<<r.count, last)
+	}
+	delay = wait.Jitter(delay, jitter)
+	b.retries[req] = retry{count: r.count + 1, due: at.Add(delay)}
+	return delay
+}
+
+func (b *Backoff) succeeded(req reconcile.Request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.retries, req)
 }
 
 // Forget implements workqueue.TypedRateLimiter. It does nothing: the queue also calls it after a reconcile that asked.
 func (b *Backoff) Forget(reconcile.Request) {}
 
 // NumRequeues implements workqueue.TypedRateLimiter.
-func (b *Backoff) NumRequeues(req reconcile.Request) int { return b.failures.NumRequeues(req) }
+func (b *Backoff) NumRequeues(req reconcile.Request) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.retries[req].count
+}

@@ -22,6 +22,8 @@ type pass struct {
 func waits(t *testing.T, b *Backoff, name string, n int) []time.Duration {
 	t.Helper()
 	var got []time.Duration
+	at := time.Now()
+	b.now = func() time.Time { return at }
 	for range n {
 		result, err := b.Reconcile(t.Context(), requestFor(name))
 		wait := result.RequeueAfter
@@ -31,6 +33,7 @@ func waits(t *testing.T, b *Backoff, name string, n int) []time.Duration {
 			b.Forget(requestFor(name))
 		}
 		got = append(got, wait)
+		at = at.Add(wait)
 	}
 	return got
 }
@@ -77,6 +80,25 @@ func TestWaits(t *testing.T) {
 		if diff := cmp.Diff(tc.want, waits(t, does(tc.passes...), "shop", len(tc.passes)), withJitter); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// What events bring while an object fails does not put its retry off, nor the one after that.
+func TestWaits_eventsInBetween(t *testing.T) {
+	b := does()
+	begun := time.Now()
+	at := begun
+	b.now = func() time.Time { return at }
+	for range 20 { // 20 events in a second
+		due := at.Add(b.When(requestFor("shop")))
+		if late := due.Sub(begun); late < time.Second || late > 1100*time.Millisecond {
+			t.Fatalf("the retry is due %s after the first failure, not after 1 s", late)
+		}
+		at = at.Add(50 * time.Millisecond)
+	}
+	at = begun.Add(2 * time.Second)
+	if diff := cmp.Diff(2*time.Second, b.When(requestFor("shop")), withJitter); diff != "" {
+		t.Errorf("the second retry (-want +got):\n%s", diff)
 	}
 }
 
