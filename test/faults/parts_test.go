@@ -44,7 +44,8 @@ func TestTransport(t *testing.T) {
 				_, _ = io.WriteString(w, `{"metadata":{"name":"a","resourceVersion":"7"}}`) // the client is this test
 			}))
 			defer server.Close()
-			tape := &tape{plan: Plan{Kind: kind, Write: 2, Answer: internal}, version: func(Key) string { return "6" }}
+			configMap := Key{corev1.SchemeGroupVersion.WithResource("configmaps"), "a"}
+			tape := &tape{plan: Plan{Kind: kind, Write: 2, Object: configMap, Answer: internal}, version: func(Key) string { return "6" }}
 			died := 0
 			transport := &incarnation{tape: tape, number: 1, next: http.DefaultTransport, die: func() { died++ }}
 			for range 3 {

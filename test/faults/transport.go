@@ -183,6 +183,9 @@ func (t *tape) turn(r Record) bool {
 	case Reply, HeldReply:
 		// In another order of writes this one may be none that can be answered so.
 		return r.K >= t.plan.Write && t.plan.Answer.possible(r)
+	case Stale, LostAndStale:
+		// Rules leave such plans out by the object.
+		return r.K >= t.plan.Write && r.object() == t.plan.Object
 	default:
 		return r.K == t.plan.Write
 	}
