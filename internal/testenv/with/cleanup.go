@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,6 +18,9 @@ import (
 
 // segments are the POSIX shared memory of PostgreSQL servers; one that is killed leaves its segments behind.
 const segments = "/dev/shm/PostgreSQL.*"
+
+// reapTime is how long a process that was adopted and has ended may seem to run.
+const reapTime = 20 * time.Millisecond
 
 // prepareCleanUp makes this process the parent of every process below it that loses its own, and gives tests a folder in
 // memory. The function that it returns ends those processes, and removes the folder and the segments that nobody maps.
@@ -43,24 +47,56 @@ func prepareCleanUp() (func() error, error) {
 	}, nil
 }
 
+// children are the processes of which this one is the parent.
+func children() []int {
+	var pids []int
+	tasks, _ := filepath.Glob("/proc/self/task/*/children") // any thread may be a parent
+	for _, task := range tasks {
+		raw, _ := os.ReadFile(task)
+		for field := range strings.FieldsSeq(string(raw)) {
+			if pid, err := strconv.Atoi(field); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+// reapOrphans waits for children that were adopted since, when they have ended, until the function that it returns is called. A process that
+// has ended and that nobody has waited for seems to run: PostgreSQL does not start over the lock file of one.
+func reapOrphans() (stop func()) {
+	own, done, ended := children(), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ticker := time.NewTicker(reapTime); ; {
+			select {
+			case <-done:
+				ticker.Stop()
+				return
+			case <-ticker.C:
+			}
+			for _, pid := range children() {
+				if !slices.Contains(own, pid) { // who started those waits for them
+					_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+				}
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-ended
+	}
+}
+
 // endOrphans kills the children of this process until there are none: the children of each become its own in turn.
 func endOrphans() int {
 	ended := 0
 	for {
-		var children []string
-		tasks, _ := filepath.Glob("/proc/self/task/*/children") // any thread may be a parent
-		for _, task := range tasks {
-			raw, _ := os.ReadFile(task)
-			children = append(children, strings.Fields(string(raw))...)
-		}
-		if len(children) == 0 {
+		left := children()
+		if len(left) == 0 {
 			return ended
 		}
-		for _, child := range children {
-			pid, err := strconv.Atoi(child)
-			if err != nil {
-				continue
-			}
+		for _, pid := range left {
 			if reaped, _ := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); reaped == pid {
 				continue // it had ended already
 			}

@@ -8,9 +8,38 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fettle-dev/fettle/internal/testenv"
 )
+
+// An orphan that has ended is gone, and not only over.
+func TestReapOrphans(t *testing.T) {
+	t.Setenv(testenv.MemoryVariable, "")
+	clean, err := prepareCleanUp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = clean() }() // the other test is about that
+	command, out := exec.CommandContext(t.Context(), "sh", "-c", "sleep 0.1; sleep 0.2 >/dev/null 2>&1 & echo $!"), &strings.Builder{}
+	command.Stdout = out
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer reapOrphans()() // which leaves the command to who started it
+	if err := command.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	orphan, err := strconv.Atoi(strings.TrimSpace(out.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); syscall.Kill(orphan, 0) == nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the process still seems to run after 10 s")
+		}
+	}
+}
 
 // A command that leaves a process and a segment of shared memory behind: both go, and so does the folder in memory.
 func TestCleanUp(t *testing.T) {

@@ -51,6 +51,7 @@ func run(command []string) (code int, err error) {
 	if err := child.Start(); err != nil {
 		return 1, err
 	}
+	defer reapOrphans()()
 	go func() {
 		for s := range signals {
 			if s == syscall.SIGTERM {
