@@ -169,7 +169,7 @@ func (n namespaced) countReady(ctx context.Context) (int, error) {
 	return ready, err
 }
 
-// watchUnready returns a function that says how many WebApps have had a status without being Ready since.
+// watchUnready returns a function that says to how many WebApps the operator has given a status without their being Ready since.
 func watchUnready(ctx context.Context, n namespaced) func() int {
 	GinkgoHelper()
 	watcher, err := client.NewWithWatch(config, client.Options{Scheme: k8s.Scheme()})
@@ -180,7 +180,7 @@ func watchUnready(ctx context.Context, n namespaced) func() int {
 	go func() {
 		defer close(ended)
 		for change := range changes.ResultChan() {
-			if app, ok := change.Object.(*appsv1.WebApp); ok && len(app.Status.Conditions) > 0 && !meta.IsStatusConditionTrue(app.Status.Conditions, fettlev1.Ready) {
+			if app, ok := change.Object.(*appsv1.WebApp); ok && app.Status.ObservedGeneration > 0 && !meta.IsStatusConditionTrue(app.Status.Conditions, fettlev1.Ready) {
 				unready[app.Name] = true
 			}
 		}
