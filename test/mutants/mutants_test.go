@@ -4,11 +4,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// Every mutant of the lists can be made: its text is in its file exactly once.
+// Every mutant of the lists can be made and tried: its text is in its file exactly once, and its package has a test of the name.
 func TestListsFitTheCode(t *testing.T) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -26,7 +27,32 @@ func TestListsFitTheCode(t *testing.T) {
 		if _, err := m.mutate(root); err != nil {
 			t.Errorf("%s: %v", m.Name, err)
 		}
+		first, _, _ := strings.Cut(m.Run, "/")
+		if !slices.ContainsFunc(testsOf(t, filepath.Join(root, m.Package)), regexp.MustCompile(first).MatchString) {
+			t.Errorf("%s: no test of %s matches %s", m.Name, m.Package, m.Run)
+		}
 	}
+}
+
+var testName = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+
+// testsOf are the names of the tests in a folder.
+func testsOf(t *testing.T, folder string) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range testName.FindAllStringSubmatch(string(text), -1) {
+			names = append(names, m[1])
+		}
+	}
+	return names
 }
 
 func TestListsAreChecked(t *testing.T) {
