@@ -131,13 +131,16 @@ func report(ctx context.Context, r *runner, mutants []mutant, atOnce int, limit 
 		}
 	}()
 	caught, tried := 0, 0
+	var missed []string
 	for res := range results {
 		tried++
 		switch {
 		case ctx.Err() != nil:
 		case res.err != nil:
+			missed = append(missed, res.Name)
 			fmt.Printf("ERROR  %s: %v\n", res.Name, res.err)
 		case res.by == "":
+			missed = append(missed, res.Name)
 			fmt.Printf("MISSED %s (%s): %s passes, in %s\n", res.Name, res.Rule, res.Run, res.took)
 		default:
 			caught++
@@ -148,8 +151,8 @@ func report(ctx context.Context, r *runner, mutants []mutant, atOnce int, limit 
 		return ctx.Err()
 	}
 	fmt.Printf("%d of %d mutants tried, %d caught\n", tried, len(mutants), caught)
-	if caught != tried {
-		return fmt.Errorf("%d of %d mutants were not caught", tried-caught, tried)
+	if len(missed) > 0 {
+		return fmt.Errorf("%d of %d mutants were not caught: %s", len(missed), tried, strings.Join(missed, ", "))
 	}
 	return nil
 }
