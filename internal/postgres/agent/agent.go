@@ -115,7 +115,9 @@ func newAgent(ctx context.Context, options Options) (*Agent, error) {
 		tls:    &tlsFiles{from: options.TLS, to: options.Run},
 		fence:  &fence{log: options.Log, now: now},
 		beats:  beatTimes(),
-		labels: newLabeler(k.core.Pods(options.Namespace), options.Pod, options.PodUID, options.Log),
+		labels: &labeler{
+			pods: k.core.Pods(options.Namespace), pod: options.Pod, uid: options.PodUID, log: options.Log, poke: make(chan struct{}, 1),
+		},
 		events: newRecorder(k.core.Events(options.Namespace), &options),
 	}
 	a.life, a.end = context.WithCancel(context.WithoutCancel(ctx))

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,38 +29,20 @@ type labeler struct {
 	pods     coreclient.PodInterface
 	pod, uid string
 	log      *slog.Logger
-
-	mutex   sync.Mutex
-	wanted  string
-	decided bool
-	poke    chan struct{}
-	// settled is closed when what is wanted was written.
-	settled chan struct{}
+	// wanted is nil until there was a decision; poke says that it changed.
+	wanted atomic.Pointer[string]
+	poke   chan struct{}
 }
 
-func newLabeler(pods coreclient.PodInterface, pod, uid string, log *slog.Logger) *labeler {
-	return &labeler{pods: pods, pod: pod, uid: uid, log: log, poke: make(chan struct{}, 1), settled: make(chan struct{})}
-}
-
-// Set has the label written; an empty one is removed. The channel is closed when it is so, or when something else is
-// wanted by then.
-func (l *labeler) Set(role string) <-chan struct{} {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	if l.decided && role == l.wanted {
-		return l.settled
+// Set has the label written; an empty one is removed. It waits for nothing.
+func (l *labeler) Set(role string) {
+	if before := l.wanted.Swap(&role); before != nil && *before == role {
+		return
 	}
-	select {
-	case <-l.settled:
-	default:
-		close(l.settled)
-	}
-	l.wanted, l.decided, l.settled = role, true, make(chan struct{})
 	select {
 	case l.poke <- struct{}{}:
 	default:
 	}
-	return l.settled
 }
 
 // Run writes the label whenever it changes, until the context ends.
@@ -83,44 +65,19 @@ func (l *labeler) Run(ctx context.Context) {
 // settleOn writes the label until it is what is wanted, and returns what it is.
 func (l *labeler) settleOn(ctx context.Context, current string, known bool) (string, bool) {
 	for ctx.Err() == nil {
-		wanted, settled, decided := l.want()
-		if !decided {
+		wanted := l.wanted.Load()
+		if wanted == nil {
 			break
 		}
 		if !known {
 			current, known = l.read(ctx)
 		}
-		if !known || wanted != current && !l.write(ctx, wanted) {
-			sleep(ctx, labelRetry)
-			continue
+		if known && (*wanted == current || l.write(ctx, *wanted)) {
+			return *wanted, true
 		}
-		current = wanted
-		if l.settle(settled) {
-			break
-		}
+		sleep(ctx, labelRetry)
 	}
 	return current, known
-}
-
-func (l *labeler) want() (role string, settled chan struct{}, decided bool) {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	return l.wanted, l.settled, l.decided
-}
-
-// settle is false if something else is wanted by now.
-func (l *labeler) settle(written chan struct{}) bool {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	if written != l.settled {
-		return false
-	}
-	select {
-	case <-written:
-	default:
-		close(written)
-	}
-	return true
 }
 
 func (l *labeler) read(ctx context.Context) (string, bool) {
