@@ -110,11 +110,11 @@ func newAgent(ctx context.Context, options Options) (*Agent, error) {
 	}
 	a := &Agent{
 		options: options, log: options.Log,
-		inbox:  make(chan func(), 64),
-		lease:  &leaseClient{api: k.lease, watched: k.leaseWatch, namespace: options.Namespace, name: options.Cluster},
-		tls:    &tlsFiles{from: options.TLS, to: options.Run},
-		fence:  &fence{log: options.Log, now: now},
-		beats:  beatTimes(),
+		inbox: make(chan func(), 64),
+		lease: &leaseClient{api: k.lease, watched: k.leaseWatch, namespace: options.Namespace, name: options.Cluster},
+		tls:   &tlsFiles{from: options.TLS, to: options.Run},
+		fence: &fence{log: options.Log, now: now},
+		beats: beatTimes(),
 		labels: &labeler{
 			pods: k.core.Pods(options.Namespace), pod: options.Pod, uid: options.PodUID, log: options.Log, poke: make(chan struct{}, 1),
 		},
@@ -126,12 +126,10 @@ func newAgent(ctx context.Context, options Options) (*Agent, error) {
 		file: filepath.Join(options.Volume, "fettle", "postgresql.json"), changed: a.poke,
 	}
 	a.peers = &peers{
-		files: files, cluster: options.Cluster, self: options.ordinal(), changed: a.poke, members: map[int]*member{},
-		host:    func(ordinal int) string { return options.name(peer.Pod(options.Cluster, ordinal)) },
-		address: func(ordinal int) string { return options.peerAddress(peer.Pod(options.Cluster, ordinal)) },
+		files: files, self: options.Pod, changed: a.poke, members: map[string]*member{}, host: options.name, address: options.peerAddress,
 	}
 	if _, err := a.tls.Copy(); err != nil {
-		if !a.tls.There() {
+		if !a.tls.has(folderServer) || !a.tls.has(folderReplication) {
 			return nil, err
 		}
 		a.log.Error("certificates", "error", err.Error()) // told, and looked at again soon
@@ -229,9 +227,7 @@ func (a *Agent) turn() time.Duration {
 	}
 	in := a.input(at)
 	tracked := election.Track(a.config, in)
-	if a.restore().Command != "" {
-		tracked.Severed = 0 // the log may come from elsewhere
-	}
+
 	a.own.Severed, a.own.Stalled, a.own.Awaits = tracked.Severed, tracked.Stalled, tracked.Awaits
 	in.Server = a.own
 	a.guard(in)

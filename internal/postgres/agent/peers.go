@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,16 +28,15 @@ type peerAnswer struct {
 
 // peers asks the other agents of the cluster how they are. It is safe for concurrent use.
 type peers struct {
-	files   *peer.Files
-	cluster string
-	self    int
-	// host and address are of the agent with an ordinal.
-	host, address func(ordinal int) string
+	files *peer.Files
+	self  string
+	// host and address are of the agent in a pod.
+	host, address func(pod string) string
 	// changed is called when an answer differs in what matters for a decision, or fails.
 	changed func()
 
 	mutex   sync.Mutex
-	members map[int]*member
+	members map[string]*member
 	urgent  bool
 }
 
@@ -47,23 +47,23 @@ type member struct {
 	stop   context.CancelFunc
 }
 
-// SetSize begins to ask those below size and ends asking others.
-func (p *peers) SetSize(ctx context.Context, size int) {
+// SetInstances begins to ask those in pods and ends asking others.
+func (p *peers) SetInstances(ctx context.Context, pods []string) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	for ordinal, m := range p.members {
-		if ordinal >= size {
+	for pod, m := range p.members {
+		if !slices.Contains(pods, pod) {
 			m.stop()
-			delete(p.members, ordinal)
+			delete(p.members, pod)
 		}
 	}
-	for ordinal := range size {
-		if ordinal == p.self || p.members[ordinal] != nil {
+	for _, pod := range pods {
+		if pod == p.self || p.members[pod] != nil {
 			continue
 		}
 		each, stop := context.WithCancel(ctx)
-		m := &member{client: p.files.NewClient(p.host(ordinal), p.address(ordinal)), poke: make(chan struct{}, 1), stop: stop}
-		p.members[ordinal] = m
+		m := &member{client: p.files.NewClient(p.host(pod), p.address(pod)), poke: make(chan struct{}, 1), stop: stop}
+		p.members[pod] = m
 		go p.follow(each, m)
 	}
 }
@@ -84,27 +84,29 @@ func (p *peers) SetUrgent(urgent bool) {
 	}
 }
 
-// Answers are the last ones, by ordinal.
-func (p *peers) Answers() map[int]peerAnswer {
+// Answers are the last ones, by pod.
+func (p *peers) Answers() map[string]peerAnswer {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	out := make(map[int]peerAnswer, len(p.members))
-	for ordinal, m := range p.members {
-		out[ordinal] = m.answer
+	out := make(map[string]peerAnswer, len(p.members))
+	for pod, m := range p.members {
+		out[pod] = m.answer
 	}
 	return out
 }
 
 // IP is the address at which the agent of a pod answered last; "" if it never did.
 func (p *peers) IP(pod string) string {
-	ordinal, ok := peer.Ordinal(p.cluster, pod)
-	p.mutex.Lock()
-	m := p.members[ordinal]
-	p.mutex.Unlock()
-	if !ok || m == nil {
-		return ""
+	if m := p.member(pod); m != nil {
+		return m.client.IP()
 	}
-	return m.client.IP()
+	return ""
+}
+
+func (p *peers) member(pod string) *member {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return p.members[pod]
 }
 
 func (p *peers) follow(ctx context.Context, m *member) {
@@ -160,21 +162,18 @@ func matters(before, after peerAnswer) bool {
 		a.Writable != b.Writable || a.Candidate != b.Candidate || a.Yielded != b.Yielded || a.Position.Timeline != b.Position.Timeline
 }
 
-// Failsafe asks those that are named, each beside the others, for a promise not to take the Lease. It calls granted with
+// Failsafe asks the agents of pods, each beside the others, for a promise not to take the Lease. It calls granted with
 // each one that promised, and returns when all have answered or the context has ended.
-func (p *peers) Failsafe(ctx context.Context, self peer.FailsafeRequest, names []string, granted func(name string)) {
+func (p *peers) Failsafe(ctx context.Context, self peer.FailsafeRequest, pods []string, granted func(pod string)) {
 	var asked sync.WaitGroup
-	for _, name := range names {
-		ordinal, ok := peer.Ordinal(p.cluster, name)
-		p.mutex.Lock()
-		m := p.members[ordinal]
-		p.mutex.Unlock()
-		if !ok || m == nil {
+	for _, pod := range pods {
+		m := p.member(pod)
+		if m == nil {
 			continue
 		}
 		asked.Go(func() {
 			if reply, err := m.client.Failsafe(ctx, self); err == nil && reply.Granted {
-				granted(name)
+				granted(pod)
 			}
 		})
 	}

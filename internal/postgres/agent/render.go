@@ -167,9 +167,6 @@ func (a *Agent) source(pod string) server.Source {
 	}
 }
 
-// restore says where segments come from that no instance has any more.
-func (a *Agent) restore() config.Restore { return config.Restore{} }
-
 // slotsFor are the slots that a primary keeps for all others.
 func slotsFor(cluster, self string, instances []string) []string {
 	var out []string

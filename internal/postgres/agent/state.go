@@ -9,7 +9,7 @@ import (
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 	"github.com/fettle-dev/fettle/internal/postgres/session"
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
@@ -139,9 +139,9 @@ func (p *periodic) over(next time.Duration) { p.running, p.next = false, next }
 // not answer, or its silence about them would pass for an empty volume, and another could make an empty database beside it.
 func (a *Agent) input(at time.Duration) election.Input {
 	answers := map[string]election.Answer{}
-	for ordinal, answer := range a.peers.Answers() {
+	for pod, answer := range a.peers.Answers() {
 		if answer.At > 0 && answer.Election.Name != "" {
-			answers[peer.Pod(a.options.Cluster, ordinal)] = election.Answer{Sent: answer.At, State: answer.Election}
+			answers[pod] = election.Answer{Sent: answer.At, State: answer.Election}
 		}
 	}
 	return election.Input{
@@ -180,7 +180,7 @@ func (a *Agent) configure() {
 		a.good = object
 	}
 	a.config, a.configured = c, true
-	a.peers.SetSize(a.life, len(c.Instances))
+	a.peers.SetInstances(a.life, c.Instances)
 	if len(c.Instances) > 1 {
 		a.watchdog.Prepare()
 	}

@@ -15,7 +15,7 @@ func TestUnseenDataAreNotEmpty(t *testing.T) {
 	heard := func() map[string]election.Answer {
 		teller.publish(election.Decision{}, election.Input{Now: now(), Server: teller.own})
 		m := &member{answer: peerAnswer{Status: *teller.shown.Load(), At: now()}}
-		a := &Agent{options: options, peers: &peers{cluster: "db", members: map[int]*member{0: m}}}
+		a := &Agent{options: options, peers: &peers{members: map[string]*member{"db-0": m}}}
 		return a.input(now()).Peers
 	}
 	if got := heard(); len(got) > 0 {

@@ -7,8 +7,9 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/fettle-dev/fettle/internal/postgres/config"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
@@ -98,7 +99,7 @@ func (a *Agent) rewind(ctx context.Context, source string, render func() (bool, 
 	if err := a.mark(); err != nil {
 		return err
 	}
-	untouched, err := attempt(ctx, func() error { return a.server.Rewind(ctx, a.source(source), a.restore()) })
+	untouched, err := attempt(ctx, func() error { return a.server.Rewind(ctx, a.source(source), config.Restore{}) })
 	if err == nil || untouched {
 		return errors.Join(err, a.unmark())
 	}
@@ -124,9 +125,9 @@ func attempt(ctx context.Context, rewind func() error) (untouched bool, err erro
 
 // rewindable waits until the source has taken a checkpoint on its timeline.
 func (a *Agent) rewindable(ctx context.Context, source string) error {
-	ordinal, _ := peer.Ordinal(a.options.Cluster, source)
+
 	for end := now() + rewindWait; now() < end && ctx.Err() == nil; sleep(ctx, pause/4) {
-		answer, ok := a.peers.Answers()[ordinal]
+		answer, ok := a.peers.Answers()[source]
 		if ok && answer.Err == nil && answer.Checkpointed {
 			return nil
 		}
