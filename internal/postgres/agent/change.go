@@ -46,7 +46,11 @@ func (a *Agent) startServer(name string, at time.Duration, standby bool, r rende
 		if err != nil {
 			return func() { a.notStarted(err) }
 		}
-		a.post(func() { a.launched(process) })
+		a.post(func() {
+			a.process = process
+			a.newEpoch()
+			go a.await(process)
+		})
 		if err := process.WaitReady(ctx); err != nil {
 			return nil // it has ended, or is being stopped
 		}
@@ -106,7 +110,7 @@ func (a *Agent) promote(after uint32, at time.Duration) {
 		made := a.ensureSlots(ctx, slots)
 		err := vet(ctx)
 		if err == nil {
-			err = a.reserve(timeline, after)
+			err = reserve(a.server.DataDir(), timeline, after)
 		}
 		if err == nil {
 			err = a.fence.Allow(ctx)
@@ -211,7 +215,11 @@ func (a *Agent) followUpstream(upstream string) {
 		defer cancel()
 		if upstream == "" { // while there is a receiver, it tells the timeline
 			if last, err := a.status(ctx, a.acting); err == nil {
-				a.post(func() { a.sampledIn(process, last) })
+				a.post(func() {
+					if a.process == process && a.own.Process == election.Up {
+						a.sampled(last)
+					}
+				})
 			}
 		}
 		err := reload(process, render)
@@ -239,13 +247,6 @@ func (a *Agent) followUpstream(upstream string) {
 			}
 		}
 	})
-}
-
-// sampledIn notes what a server said that may have ended by now.
-func (a *Agent) sampledIn(process *server.Process, s sample) {
-	if a.process == process && a.own.Process == election.Up {
-		a.sampled(s)
-	}
 }
 
 // setSync loads another setting of synchronous replication.

@@ -9,6 +9,3 @@ import (
 // now is the time since the machine started, sleep included. It never steps, whatever happens to the wall clock; only its
 // rate is trusted.
 func now() time.Duration { return watchdog.Now() }
-
-// timeOf reads an instant that was kept as a number.
-func timeOf(n int64) time.Duration { return time.Duration(n) }

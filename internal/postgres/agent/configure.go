@@ -13,7 +13,7 @@ func (a *Agent) apply(at time.Duration) {
 	generation := a.generation()
 	// What was raised for the primary's sake is looked at now and then: it may have come down there.
 	again := a.raised && a.own.Role == election.Standby
-	if !a.idle(at) || a.applied == generation && !again {
+	if a.task != nil || a.own.Process != election.Up || at < a.retry || a.applied == generation && !again {
 		return
 	}
 	if a.applied == generation {
@@ -56,11 +56,6 @@ func (a *Agent) load(ctx context.Context, process *server.Process, unread bool, 
 		s, err = a.status(ctx, a.acting)
 	}
 	return changed, s, err
-}
-
-// idle says that a server runs to which something can be done.
-func (a *Agent) idle(at time.Duration) bool {
-	return a.task == nil && a.own.Process == election.Up && at >= a.retry
 }
 
 // reload has the server take over what is rendered.

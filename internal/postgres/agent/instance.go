@@ -223,13 +223,6 @@ func (a *Agent) take(f found) {
 	}
 }
 
-// launched is called by a task when it has started a server.
-func (a *Agent) launched(p *server.Process) {
-	a.process = p
-	a.newEpoch()
-	go a.await(p)
-}
-
 // await waits for a server to end, sees to it that nothing is left of it, and has the loop know.
 func (a *Agent) await(p *server.Process) {
 	<-p.Done()

@@ -3,6 +3,7 @@ package agent
 import (
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -36,8 +37,8 @@ func (c *counts) failures() map[election.Work]*atomic.Int64 {
 	}
 }
 
-// newMetrics serves the metrics of PostgreSQL and of the agent.
-func (a *Agent) newMetrics() http.Handler {
+// metricsHandler serves the metrics of PostgreSQL and of the agent.
+func (a *Agent) metricsHandler() http.Handler {
 	registry := prometheus.NewRegistry()
 	server := exporter.New(exporter.Options{
 		Session: session.Options{SocketDir: a.server.SocketDir(), Port: a.options.PostgresPort, User: config.MonitorUser, ApplicationName: "fettle-exporter"},
@@ -48,7 +49,9 @@ func (a *Agent) newMetrics() http.Handler {
 	})
 	registry.MustRegister(server, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
 	registry.MustRegister(a.collectors()...)
-	return promhttp.HandlerFor(&paced{Gatherer: registry, pause: scrapePause}, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(&paced{Gatherer: registry, pause: scrapePause}, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
+	return mux
 }
 
 const (
@@ -125,7 +128,7 @@ func (a *Agent) gauges() []prometheus.Collector {
 			if renewed == 0 || !s.HoldsLease {
 				return 0
 			}
-			return (now() - timeOf(renewed)).Seconds()
+			return (now() - time.Duration(renewed)).Seconds()
 		})
 	return all
 }

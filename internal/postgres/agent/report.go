@@ -170,7 +170,7 @@ func (a *Agent) unreadyReplica(in election.Input) string {
 
 // Live fails when the loop is stuck. The API server and the peers play no part in it.
 func (a *Agent) Live() error {
-	if late := now() - timeOf(a.turned.Load()); late > stuck {
+	if late := now() - time.Duration(a.turned.Load()); late > stuck {
 		return fmt.Errorf("the agent's loop has been stuck for %s", late.Round(time.Second))
 	}
 	return nil
@@ -201,7 +201,7 @@ func (a *Agent) Ready() error {
 // Current is what the loop knows now; a loop that is late knows nothing. Who asks often waits for something: the server is
 // looked at anew, for the next answer.
 func (a *Agent) Current() (peer.Status, error) {
-	if late := now() - timeOf(a.turned.Load()); late > replyTime {
+	if late := now() - time.Duration(a.turned.Load()); late > replyTime {
 		return peer.Status{}, fmt.Errorf("%w: the agent's loop has not turned for %s", errNotNow, late.Round(time.Millisecond))
 	}
 	a.asked.Store(true)
@@ -249,7 +249,7 @@ func (a *Agent) Promise(from peer.FailsafeRequest) election.Reply {
 }
 
 // History is that of the instance's timeline.
-func (a *Agent) History(context.Context) (peer.History, error) {
+func (a *Agent) History() (peer.History, error) {
 	shown := a.shown.Load()
 	if shown == nil || shown.Timeline == 0 {
 		return peer.History{}, fmt.Errorf("%w: there is no data yet", errNotNow)

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
 )
@@ -22,35 +21,25 @@ const (
 	desiredTime = 30 * time.Second
 )
 
-// backend is what the agent answers the questions of others with.
-type backend interface {
-	// Status is an error while the loop is late: what it knew before may not hold any more.
-	Current() (peer.Status, error)
-	Promise(from peer.FailsafeRequest) election.Reply
-	History(ctx context.Context) (peer.History, error)
-	Restart(ctx context.Context) error
-	Desired(ctx context.Context, desired peer.Desired) (peer.Result, error)
-}
-
-// newHandler serves the protocol of package peer. Agents and the operator may ask; only the operator may wish.
-func newHandler(b backend) http.Handler {
+// peerHandler serves the protocol of package peer. Agents and the operator may ask; only the operator may wish.
+func (a *Agent) peerHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+peer.PathStatus, peer.Allow(func(w http.ResponseWriter, _ *http.Request) {
-		status, err := b.Current()
+		status, err := a.Current()
 		answer(w, status, err)
 	}, pki.Agent, pki.Operator))
 	mux.HandleFunc("POST "+peer.PathFailsafe, peer.Allow(func(w http.ResponseWriter, r *http.Request) {
 		from, ok := decode[peer.FailsafeRequest](w, r)
 		if ok {
-			answer(w, b.Promise(from), nil)
+			answer(w, a.Promise(from), nil)
 		}
 	}, pki.Agent))
 	mux.HandleFunc("GET "+peer.PathHistory, peer.Allow(func(w http.ResponseWriter, r *http.Request) {
-		history, err := b.History(r.Context())
+		history, err := a.History()
 		answer(w, history, err)
 	}, pki.Agent, pki.Operator))
 	mux.HandleFunc("POST "+peer.PathRestart, peer.Allow(func(w http.ResponseWriter, r *http.Request) {
-		answer(w, struct{}{}, b.Restart(r.Context()))
+		answer(w, struct{}{}, a.Restart(r.Context()))
 	}, pki.Operator))
 	mux.HandleFunc("PUT "+peer.PathDesired, peer.Allow(func(w http.ResponseWriter, r *http.Request) {
 		desired, ok := decode[peer.Desired](w, r)
@@ -59,7 +48,7 @@ func newHandler(b backend) http.Handler {
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), desiredTime)
 		defer cancel()
-		result, err := b.Desired(ctx, desired)
+		result, err := a.Desired(ctx, desired)
 		answer(w, result, err)
 	}, pki.Operator))
 	return mux
@@ -89,19 +78,10 @@ func answer(w http.ResponseWriter, out any, err error) {
 	_ = json.NewEncoder(w).Encode(out) // the asker may have gone
 }
 
-// health is what the probes say.
-type health interface {
-	// Live returns why the agent should be started anew.
-	Live() error
-	// Started returns why it is too early to judge.
-	Started() error
-	// Ready returns why the instance should get no connections.
-	Ready() error
-}
-
-func newProbes(h health) http.Handler {
+// probeHandler serves the kubelet's probes.
+func (a *Agent) probeHandler() http.Handler {
 	mux := http.NewServeMux()
-	for path, check := range map[string]func() error{"/livez": h.Live, "/startupz": h.Started, "/readyz": h.Ready} {
+	for path, check := range map[string]func() error{"/livez": a.Live, "/startupz": a.Started, "/readyz": a.Ready} {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
 			if err := check(); err != nil {
 				http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -147,14 +127,8 @@ func listen(ctx context.Context, log *slog.Logger, address string, handler http.
 func (a *Agent) listen() error {
 	o := &a.options
 	return errors.Join(
-		listen(a.life, a.log, o.listenOn(o.PeerPort), peer.Addressed(o.name(o.Pod), newHandler(a)), a.peers.files),
-		listen(a.life, a.log, o.listenOn(o.ProbePort), newProbes(a), nil),
-		listen(a.life, a.log, o.listenOn(o.MetricsPort), newMetricsHandler(a), nil),
+		listen(a.life, a.log, o.listenOn(o.PeerPort), peer.Addressed(o.name(o.Pod), a.peerHandler()), a.peers.files),
+		listen(a.life, a.log, o.listenOn(o.ProbePort), a.probeHandler(), nil),
+		listen(a.life, a.log, o.listenOn(o.MetricsPort), a.metricsHandler(), nil),
 	)
-}
-
-func newMetricsHandler(a *Agent) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", a.newMetrics())
-	return mux
 }

@@ -52,10 +52,6 @@ func reserveEach(data string, timelines []uint32) error {
 	return nil
 }
 
-func (a *Agent) reserve(current, after uint32) error {
-	return reserve(a.server.DataDir(), current, after)
-}
-
 // fillGaps reserves the timelines that the primary and its predecessors have left out, on each primary: a standby that is behind
 // asks for the history of every timeline, one after the other, and follows no further while one is missing. It has those that
 // this primary left out archived, once its own history is: recovery to "latest" probes timeline after timeline, and ends at the

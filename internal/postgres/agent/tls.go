@@ -37,16 +37,7 @@ func (t *tlsFiles) Copy() (changed bool, err error) {
 	return changed, err
 }
 
-// There says whether PostgreSQL has all that it needs.
-func (t *tlsFiles) There() bool {
-	for _, folder := range []string{folderServer, folderReplication} {
-		if !t.has(folder) {
-			return false
-		}
-	}
-	return true
-}
-
+// has says whether PostgreSQL has all files of a folder.
 func (t *tlsFiles) has(folder string) bool {
 	for _, name := range tlsNames {
 		if _, err := os.Stat(t.path(folder, name)); err != nil {
