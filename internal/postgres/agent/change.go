@@ -100,7 +100,7 @@ func (a *Agent) notStarted(err error) {
 // promote ends recovery, if the Lease still allows it.
 func (a *Agent) promote(after uint32, at time.Duration) {
 	process, timeline, vet := a.process, a.own.Position.Timeline, a.vetImported()
-	slots := slotsFor(a.options.Cluster, a.options.Pod, a.config.Instances)
+	slots := a.slotsOfOthers()
 	a.own.Role = election.Primary
 	a.become(election.Promoting, at)
 	a.newEpoch()

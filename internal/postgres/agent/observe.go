@@ -60,7 +60,7 @@ func (a *Agent) observe(at time.Duration) {
 	if a.own.Role != election.Primary {
 		a.followAddress()
 		if a.chores.due(at) {
-			go a.keepSlots(slotsFor(a.options.Cluster, a.options.Pod, a.config.Instances), slotPositions(a.options.Cluster, &a.own, a.input(at).Peers))
+			go a.keepSlots(a.slotsOfOthers(), slotPositions(a.options.Cluster, &a.own, a.input(at).Peers))
 		}
 		if a.own.Stalled > 0 && at-a.own.Stalled > reachAfter && a.reaching.due(at) {
 			go a.reach(a.own.Upstream)
@@ -74,7 +74,7 @@ func (a *Agent) observe(at time.Duration) {
 		if !a.claimed && a.fence.Check() == nil {
 			go a.claim(a.epoch, slices.Clone(a.config.Instances))
 		}
-		go a.keep(a.epoch, slotsFor(a.options.Cluster, a.options.Pod, a.config.Instances), a.checkpointed)
+		go a.keep(a.epoch, a.slotsOfOthers(), a.checkpointed)
 		if timeline := a.own.Position.Timeline; timeline != a.filled {
 			go a.fill(timeline, slices.Clone(a.own.History))
 		}
@@ -243,7 +243,7 @@ func (a *Agent) keep(epoch int, slots []string, checkpointed bool) {
 
 // slotsMissing has the slots looked at soon when instances were added or removed.
 func (a *Agent) slotsMissing() {
-	if a.own.Process == election.Up && a.own.Role == election.Primary && !slices.Equal(a.slots, slotsFor(a.options.Cluster, a.options.Pod, a.config.Instances)) && a.chores.next > now()+pause {
+	if a.own.Process == election.Up && a.own.Role == election.Primary && !slices.Equal(a.slots, a.slotsOfOthers()) && a.chores.next > now()+pause {
 		a.chores.next = 0
 	}
 }

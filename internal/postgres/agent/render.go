@@ -167,11 +167,11 @@ func (a *Agent) source(pod string) server.Source {
 	}
 }
 
-// slotsFor are the slots that a primary keeps for all others.
-func slotsFor(cluster, self string, instances []string) []string {
+// slotsOfOthers are the slots that this instance keeps for all others.
+func (a *Agent) slotsOfOthers() []string {
 	var out []string
-	for _, name := range instances {
-		if ordinal, ok := peer.Ordinal(cluster, name); ok && name != self {
+	for _, name := range a.config.Instances {
+		if ordinal, ok := peer.Ordinal(a.options.Cluster, name); ok && name != a.options.Pod {
 			out = append(out, config.SlotName(ordinal))
 		}
 	}

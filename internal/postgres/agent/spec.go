@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,10 +32,12 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL, kept bool) electi
 		AutoReclone:      object.Spec.AutoReclone == nil || *object.Spec.AutoReclone,
 		RecloneAsked:     isNamed(object, databasev1alpha1.AnnotationReclone, o.Pod),
 		MaximumLag:       maximumLag(object),
-		Timing: election.Timing{
-			Renew: object.Spec.Lease.Renew.Duration, Lease: object.Spec.Lease.Duration.Duration, Fence: object.Spec.Lease.Fence.Duration,
-		}.WithDefaults(),
+		Timing:           election.DefaultTiming(),
 	}
+	lease := object.Spec.Lease
+	c.Renew = cmp.Or(lease.Renew.Duration, c.Renew)
+	c.Lease = cmp.Or(lease.Duration.Duration, c.Lease)
+	c.Fence = cmp.Or(lease.Fence.Duration, c.Fence)
 	if grace := object.Spec.TerminationGracePeriodSeconds; grace != nil {
 		c.Stop = stopTime(c.Timing, time.Duration(*grace)*time.Second)
 	}

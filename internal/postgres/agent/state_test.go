@@ -213,11 +213,12 @@ func TestUnreachedSource(t *testing.T) {
 }
 
 func TestTargetsOfOthers(t *testing.T) {
-	if got := slotsFor("db", "db-1", []string{"db-0", "db-1", "db-2"}); !cmp.Equal(got, []string{"fettle_0", "fettle_2"}) {
+	a := &Agent{options: options, log: NewLogger(discard{}, nil)}
+	a.config.Instances = []string{"db-0", "db-1", "db-2"}
+	if got := a.slotsOfOthers(); !cmp.Equal(got, []string{"fettle_0", "fettle_2"}) {
 		t.Errorf("slots %v", got)
 	}
 	var exit server.Exit
-	a := &Agent{options: options, log: NewLogger(discard{}, nil)}
 	a.own.Process = election.Stopping
 	a.ended(exit, found{data: election.Usable})
 	if a.own.Crashed != 0 || a.own.Process != election.Down {

@@ -56,7 +56,7 @@ type Config struct {
 	Timing
 }
 
-// Timing has the limits in time. Zero fields take the value of [DefaultTiming] through [Timing.WithDefaults].
+// Timing has the limits in time.
 type Timing struct {
 	// Renew is the time between two renewals, and the limit of one request to the API server.
 	Renew time.Duration
@@ -103,24 +103,6 @@ func DefaultTiming() Timing {
 		Trust:     10 * time.Minute,
 		Stall:     5 * time.Minute,
 	}
-}
-
-// WithDefaults returns t with the fields that are 0 taken from [DefaultTiming].
-func (t Timing) WithDefaults() Timing {
-	d := DefaultTiming()
-	for _, f := range []struct {
-		have *time.Duration
-		def  time.Duration
-	}{
-		{&t.Renew, d.Renew}, {&t.Lease, d.Lease}, {&t.Fence, d.Fence}, {&t.Kill, d.Kill}, {&t.Step, d.Step},
-		{&t.Heartbeat, d.Heartbeat}, {&t.Start, d.Start}, {&t.Stop, d.Stop}, {&t.Calm, d.Calm}, {&t.Patience, d.Patience}, {&t.Return, d.Return},
-		{&t.Trust, d.Trust}, {&t.Stall, d.Stall},
-	} {
-		if *f.have == 0 {
-			*f.have = f.def
-		}
-	}
-	return t
 }
 
 // Validate says why c is not safe to run with: the old primary must be dead before the Lease can be taken even when
