@@ -135,8 +135,7 @@ func (v *view) reclone(h string) *Decision {
 	case v.otherCopy(h) == "" && !v.RecloneAsked:
 		return v.onlyCopy(h, why)
 	case s.Awaits == 0 || v.in.Now < s.Awaits+v.turnTime():
-		v.wake(s.Awaits + v.turnTime())
-		return wait(why + "; tells the others that it is to be recloned")
+		return v.waitUntil(s.Awaits+v.turnTime(), why+"; tells the others that it is to be recloned")
 	case s.Process != Down:
 		return do(Stop{Mode: Fast}, why+"; stops to be recloned")
 	}
@@ -149,22 +148,17 @@ func (v *view) turnTime() time.Duration { return 7 * v.Renew }
 
 // onlyCopy waits for another copy than the primary's, or asks a person if none is being made.
 func (v *view) onlyCopy(h, why string) *Decision {
-	for _, name := range without(v.Instances, v.Self.Name, h) {
-		if p, ok := v.peer(name, v.recent()); ok && (p.Data == Empty || p.Data == Partial) {
-			return wait(why + "; waits for " + name + " to have a copy first")
-		}
+	if name := v.find(func(name string, p State) bool { return name != h && (p.Data == Empty || p.Data == Partial) }); name != "" {
+		return wait(why + "; waits for " + name + " to have a copy first")
 	}
 	return v.askPerson(why + "; it is not recloned, as " + h + " has the only other copy")
 }
 
 // otherCopy returns an instance other than h that keeps a copy of the data; "" if there is none.
 func (v *view) otherCopy(h string) string {
-	for _, name := range without(v.Instances, v.Self.Name, h) {
-		if p, ok := v.peer(name, v.recent()); ok && p.Data == Usable && p.Work == NoWork && v.kin(p.SystemID) {
-			return name
-		}
-	}
-	return ""
+	return v.find(func(name string, p State) bool {
+		return name != h && p.Data == Usable && p.Work == NoWork && v.kin(p.SystemID)
+	})
 }
 
 // askPerson says what a person does to have the data replaced.
@@ -176,11 +170,7 @@ func (v *view) askPerson(why string) *Decision {
 
 // othersFirst returns which instance is being recloned, or comes before this one.
 func (v *view) othersFirst() string {
-	for i, name := range without(v.Instances, v.Self.Name) {
-		p, ok := v.peer(name, v.recent())
-		if ok && (p.Work == Cloning || p.Awaits && i < slices.Index(v.Instances, v.Self.Name)) {
-			return name
-		}
-	}
-	return ""
+	return v.find(func(name string, p State) bool {
+		return p.Work == Cloning || p.Awaits && slices.Index(v.Instances, name) < slices.Index(v.Instances, v.Self.Name)
+	})
 }

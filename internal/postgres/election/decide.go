@@ -59,6 +59,12 @@ func stuck(reason string) *Decision {
 	return &Decision{Action: Wait{}, Reason: reason, Blocked: true}
 }
 
+// waitUntil waits, and has Decide called again at t.
+func (v *view) waitUntil(t time.Duration, reason string) *Decision {
+	v.wake(t)
+	return wait(reason)
+}
+
 // wake has Decide called again at t.
 func (v *view) wake(t time.Duration) {
 	if t > v.in.Now {
@@ -138,6 +144,16 @@ func (v *view) peer(name string, since time.Duration) (State, bool) {
 
 // recent is since when an answer counts as what is.
 func (v *view) recent() time.Duration { return v.in.Now - 3*v.Renew }
+
+// find returns the first other instance that answered lately and that is says yes to; "" for none.
+func (v *view) find(is func(name string, p State) bool) string {
+	for _, name := range without(v.Instances, v.Self.Name) {
+		if p, ok := v.peer(name, v.recent()); ok && is(name, p) {
+			return name
+		}
+	}
+	return ""
+}
 
 // kin says that a system identifier is the cluster's, as far as anybody knows it.
 func (v *view) kin(systemID string) bool {

@@ -31,12 +31,13 @@ func (v *view) campaign() *Decision {
 		return wait("waits for the WAL receiver to end")
 	case v.server.standby() && v.unlisted():
 		v.wake(v.freeAt() + v.Patience)
-		return &Decision{Action: Wait{}, Reason: v.whyUnlisted(), Blocked: v.in.Now >= v.freeAt()+v.Patience}
+		why := fmt.Sprintf("was down for too long when the primary %s was lost: waits for one of %v; if they are lost for good, delete the Lease of this PostgreSQL",
+			v.lease.Primary, v.lease.Instances)
+		return &Decision{Action: Wait{}, Reason: why, Blocked: v.in.Now >= v.freeAt()+v.Patience}
 	case !v.candidate():
 		return nil
 	case v.promised():
-		v.wake(v.in.Promised)
-		return wait("waits: it was promised not to take the Lease")
+		return v.waitUntil(v.in.Promised, "waits: it was promised not to take the Lease")
 	}
 	if why := v.unfit(); why != "" {
 		if v.unread() {
@@ -76,11 +77,6 @@ func (v *view) candidate() bool {
 // run. (3, 7)
 func (v *view) unlisted() bool {
 	return !v.lease.Released && len(v.lease.Instances) > 0 && !slices.Contains(v.lease.Instances, v.Self.Name)
-}
-
-func (v *view) whyUnlisted() string {
-	return fmt.Sprintf("was down for too long when the primary %s was lost: waits for one of %v; if they are lost for good, delete the Lease of this PostgreSQL",
-		v.lease.Primary, v.lease.Instances)
 }
 
 // unfit says why this instance must not become the primary for want of data; "" if it may. (6, 9, 13)
@@ -231,8 +227,7 @@ func (v *view) bootstrap() *Decision {
 		}
 	}
 	if v.promised() {
-		v.wake(v.in.Promised)
-		return wait("waits: it was promised not to take the Lease")
+		return v.waitUntil(v.in.Promised, "waits: it was promised not to take the Lease")
 	}
 	return do(Acquire{Lease: v.claim()}, "takes the Lease to make a new cluster")
 }

@@ -1,6 +1,7 @@
 package election
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -135,8 +136,7 @@ func (v *view) clone(h string) *Decision {
 		return wait("has no data: waits for a primary to copy")
 	}
 	if due := v.server.Since + v.Step; v.in.Now < due && v.unheard() {
-		v.wake(due)
-		return wait("has no data: waits for the others to answer, as one of them may be copied instead of " + h)
+		return v.waitUntil(due, "has no data: waits for the others to answer, as one of them may be copied instead of "+h)
 	}
 	return do(Clone{Source: v.source(h)}, "has no data")
 }
@@ -155,21 +155,7 @@ func (v *view) source(h string) string {
 	if slices.ContainsFunc(v.lease.Sync, func(q Quorum) bool { return slices.Contains(q.Names, v.Self.Name) }) {
 		return h
 	}
-	if p := v.replica(h); p != "" {
-		return p
-	}
-	return h
-}
-
-// replica returns a healthy standby of h; "" if there is none.
-func (v *view) replica(h string) string {
-	for _, name := range without(v.Instances, v.Self.Name) {
-		p, ok := v.peer(name, v.recent())
-		if ok && name != h && v.follows(p, h) {
-			return name
-		}
-	}
-	return ""
+	return cmp.Or(v.find(func(name string, p State) bool { return name != h && v.follows(p, h) }), h)
 }
 
 // follows says that p is a standby of h that has reached h's timeline, and can go on: a healthy copy.

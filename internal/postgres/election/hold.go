@@ -1,7 +1,5 @@
 package election
 
-import "slices"
-
 // unfinished waits for what is under way.
 func unfinished(v *view) *Decision {
 	switch {
@@ -68,10 +66,7 @@ func (v *view) ending() string {
 
 // contested says that another instance would take the Lease if it were free.
 func (v *view) contested() bool {
-	return slices.ContainsFunc(without(v.Instances, v.Self.Name), func(name string) bool {
-		p, ok := v.peer(name, v.recent())
-		return ok && p.Candidate && p.API
-	})
+	return v.find(func(_ string, p State) bool { return p.Candidate && p.API }) != ""
 }
 
 // outdated says that the Lease is free to the others by now whether it is released or not.
@@ -85,8 +80,7 @@ func (v *view) outdated() bool {
 func (v *view) release(why string) *Decision {
 	h := v.in.Holding
 	if due := h.TriedAt + v.Renew/4; !v.in.Lease.Reachable() && v.in.Now < due {
-		v.wake(due)
-		return wait("waits to release the Lease: " + why)
+		return v.waitUntil(due, "waits to release the Lease: "+why)
 	}
 	l := v.lease
 	l.Holder, l.Released, l.Remade, l.Preferred = Holder{}, true, v.lease.Remade && v.forgotten(), ""
@@ -137,19 +131,16 @@ func (v *view) takeBack() *Decision {
 	case !v.mine():
 		return nil
 	case v.lease.Remade && (v.in.Now < v.freeAt() || !v.in.Lease.Reachable()):
-		v.wake(v.freeAt())
-		return wait("waits: it may have made the Lease again too late")
+		return v.waitUntil(v.freeAt(), "waits: it may have made the Lease again too late")
 	case v.lease.Remade:
 		return v.release("it may have made the Lease again too late, and another may have led since")
 	case v.hung():
 		return v.release("PostgreSQL did not answer")
 	case v.promised():
-		v.wake(v.in.Promised)
-		return wait("waits: it was promised not to take the Lease")
+		return v.waitUntil(v.in.Promised, "waits: it was promised not to take the Lease")
 	}
 	if due := v.in.Holding.TriedAt + v.Renew/4; !v.in.Lease.Reachable() && v.in.Now < due {
-		v.wake(due)
-		return wait("waits to take the Lease back")
+		return v.waitUntil(due, "waits to take the Lease back")
 	}
 	return do(Acquire{Lease: v.claim()}, "takes its own Lease back")
 }
@@ -167,8 +158,7 @@ func (v *view) start() *Decision {
 	s := v.server
 	switch {
 	case v.promised():
-		v.wake(v.in.Promised)
-		return wait("waits: it was promised not to become the primary")
+		return v.waitUntil(v.in.Promised, "waits: it was promised not to become the primary")
 	case !v.kin(s.SystemID):
 		return v.release("the data are of another cluster")
 	case s.Role == Standby && s.Failed >= maxFailures && v.otherCopy("") != "":
@@ -214,8 +204,7 @@ func (v *view) giveAway() *Decision {
 	case again && !s.FullDisk && v.successor() && v.writable():
 		return v.release("PostgreSQL crashed again")
 	case again && v.in.Now < s.Since+v.Renew:
-		v.wake(s.Since + v.Renew)
-		return wait("waits to start again after a crash")
+		return v.waitUntil(s.Since+v.Renew, "waits to start again after a crash")
 	case s.Clean && v.switchover() == nil:
 		return v.handOver()
 	}
@@ -230,8 +219,7 @@ func (v *view) handOver() *Decision {
 	case ok && p.Position.Compare(s.Position) >= 0:
 		return v.release("switches over to " + v.SwitchoverTarget)
 	case v.in.Now < s.Since+v.Step:
-		v.wake(s.Since + v.Step)
-		return wait("waits for " + v.SwitchoverTarget + " to say that it has all of the log")
+		return v.waitUntil(s.Since+v.Step, "waits for "+v.SwitchoverTarget+" to say that it has all of the log")
 	}
 	return nil
 }
@@ -245,8 +233,7 @@ func (v *view) promote() *Decision {
 		}
 		return do(Follow{}, "ends the WAL receiver")
 	case v.promised():
-		v.wake(v.in.Promised)
-		return wait("waits: it was promised not to become the primary")
+		return v.waitUntil(v.in.Promised, "waits: it was promised not to become the primary")
 	case v.in.Now-v.in.Holding.Confirmed.Sent >= v.Renew || !v.mine() || !v.claimed():
 		return wait("waits for a renewal of the Lease before promoting")
 	}

@@ -66,7 +66,10 @@ func (v *view) record() (next Lease, urgent bool) {
 		l.Timeline = max(v.server.Position.Timeline, v.server.Highest) + 1
 	}
 	if v.server.primary() {
-		v.describe(&l)
+		l.Primary, l.Whole, l.End = v.Self.Name, false, v.server.Position
+		l.Timeline = max(l.Timeline, l.End.Timeline)
+		l.History = v.server.History[max(0, len(v.server.History)-history):]
+		l.Sync = v.publish()
 	}
 	return l, l.Holder != have.Holder || l.Primary != have.Primary || l.Timeline != have.Timeline ||
 		l.SystemID != have.SystemID || l.differs(have)
@@ -85,15 +88,6 @@ func (v *view) listed() []string {
 		return out
 	}
 	return slices.DeleteFunc(slices.Clone(v.Instances), func(name string) bool { return !slices.Contains(v.lease.Instances, name) })
-}
-
-// describe puts into l what a primary that serves knows.
-func (v *view) describe(l *Lease) {
-	l.Primary, l.Whole = v.Self.Name, false
-	l.End = v.server.Position
-	l.Timeline = max(l.Timeline, l.End.Timeline)
-	l.History = v.server.History[max(0, len(v.server.History)-history):]
-	l.Sync = v.publish()
 }
 
 // differs says whether the lists of l and m differ that others wait for, or how they were written. Instances can wait for the next renewal.
