@@ -10,16 +10,9 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
-// firstData makes the data directory of a new cluster: an empty one, or a copy of a server.
+// firstData makes the data directory of a new cluster, an empty one or a copy of a server, with programs of the version that
+// the object asks for alone.
 func (a *Agent) firstData(object *databasev1alpha1.PostgreSQL) func(context.Context) error {
-	if object.Spec.Bootstrap.PgBasebackup != nil {
-		return a.imported(object)
-	}
-	return a.initdb(object)
-}
-
-// initdb makes the data directory of a new cluster as the object asks, with programs of the version that it asks for alone.
-func (a *Agent) initdb(object *databasev1alpha1.PostgreSQL) func(context.Context) error {
 	initdb := object.Spec.Bootstrap.Initdb
 	options := server.InitOptions{Locale: initdb.Locale, ICULocale: initdb.ICULocale, WALSegmentSize: int(initdb.WALSegmentSizeMB)}
 	wrong := a.sameMajor(object)
@@ -27,7 +20,13 @@ func (a *Agent) initdb(object *databasev1alpha1.PostgreSQL) func(context.Context
 		if wrong != nil {
 			return wrong
 		}
-		return a.initialize(ctx, options)
+		if object.Spec.Bootstrap.PgBasebackup != nil {
+			return a.imported(ctx, object.Spec.Bootstrap.PgBasebackup)
+		}
+		if err := a.unmark(); err != nil {
+			return err
+		}
+		return a.server.Init(ctx, options)
 	}
 }
 

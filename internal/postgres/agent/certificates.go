@@ -11,10 +11,7 @@ import (
 
 // certificateTimes is a collector of when certificates begin and end. Files are read when Prometheus asks; one that can't be
 // read has no series.
-type certificateTimes struct {
-	// files are the paths by the name of the certificate.
-	files map[string]string
-}
+type certificateTimes map[string]string // paths by the name of the certificate
 
 var (
 	certificateStart = prometheus.NewDesc("fettle_agent_certificate_start_timestamp_seconds",
@@ -36,14 +33,14 @@ func (a *Agent) certificateFiles() map[string]string {
 }
 
 // Describe implements prometheus.Collector.
-func (c *certificateTimes) Describe(out chan<- *prometheus.Desc) {
+func (c certificateTimes) Describe(out chan<- *prometheus.Desc) {
 	out <- certificateStart
 	out <- certificateExpiry
 }
 
 // Collect implements prometheus.Collector.
-func (c *certificateTimes) Collect(out chan<- prometheus.Metric) {
-	for name, path := range c.files {
+func (c certificateTimes) Collect(out chan<- prometheus.Metric) {
+	for name, path := range c {
 		content, err := os.ReadFile(path)
 		if err != nil {
 			continue

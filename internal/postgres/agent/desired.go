@@ -22,7 +22,6 @@ func (a *Agent) Desired(ctx context.Context, desired peer.Desired) (peer.Result,
 func Fulfil(ctx context.Context, primary *session.Client, desired peer.Desired) (peer.Result, error) {
 	w := &wishes{session: primary}
 	w.roles(ctx, desired.Roles)
-	w.logins(ctx, desired.Roles)
 	w.databases(ctx, desired.Databases)
 	w.drop(ctx, desired)
 	var err error
@@ -34,28 +33,23 @@ func Fulfil(ctx context.Context, primary *session.Client, desired peer.Desired) 
 
 // Restart stops the server; the loop starts it again, as what it was.
 func (a *Agent) Restart(ctx context.Context) error {
-	answers := make(chan error, 1)
-	ctx, cancel := context.WithTimeout(ctx, replyTime)
-	defer cancel()
-	a.post(func() {
-		if a.own.Process != election.Up || a.own.Checkpointing || a.task != nil || ctx.Err() != nil {
-			answers <- fmt.Errorf("%w: PostgreSQL is %s", errNotNow, a.phase())
-			return
+	err, ok := inLoop(ctx, a, func() error {
+		if a.own.Process != election.Up || a.own.Checkpointing || a.task != nil {
+			return fmt.Errorf("%w: PostgreSQL is %s", errNotNow, a.phase())
 		}
 		a.log.Info("restart: it was asked for")
-		answers <- nil
-		if a.own.Role != election.Primary {
-			a.stop(election.Stop{Mode: election.Fast}, now())
-			return
+		stop := func() { a.stop(election.Stop{Mode: election.Fast}, now()) }
+		if a.own.Role == election.Primary {
+			a.checkpoint(stop)
+		} else {
+			stop()
 		}
-		a.checkpoint(func() { a.stop(election.Stop{Mode: election.Fast}, now()) })
+		return nil
 	})
-	select {
-	case err := <-answers:
-		return err
-	case <-ctx.Done():
+	if !ok {
 		return fmt.Errorf("%w: the agent is busy", errNotNow)
 	}
+	return err
 }
 
 // wishes carries out one list.
@@ -83,28 +77,23 @@ func (w *wishes) roles(ctx context.Context, roles []peer.DesiredRole) {
 		changes, err := w.session.EnsureRoles(ctx, []session.Role{role})
 		w.done(peer.KindRole, r.Name, changes, err)
 	}
-	// Once all are there, their memberships.
+	// Once all are there, their memberships and second logins.
 	for _, r := range roles {
-		if r.Absent || r.MemberOf == nil {
+		if r.Absent {
 			continue
 		}
 		role := roleOf(r)
-		role.MemberOf = r.MemberOf
-		changes, err := w.session.EnsureRoles(ctx, []session.Role{role})
-		w.amend(peer.KindRole, r.Name, changes, err)
-	}
-}
-
-// logins makes what stands beside the roles, once those are there.
-func (w *wishes) logins(ctx context.Context, roles []peer.DesiredRole) {
-	for _, r := range roles {
-		if r.Absent || r.Second == nil {
-			continue
+		if r.MemberOf != nil {
+			role.MemberOf = r.MemberOf
+			changes, err := w.session.EnsureRoles(ctx, []session.Role{role})
+			w.amend(peer.KindRole, r.Name, changes, err)
 		}
-		changes, err := w.session.EnsureLogin(ctx, session.Login{
-			Of: r.Name, Verifier: r.Second.Verifier, Allowed: r.Second.Allowed, ConnectionLimit: roleOf(r).ConnectionLimit,
-		})
-		w.amend(peer.KindRole, r.Name, changes, err)
+		if r.Second != nil {
+			changes, err := w.session.EnsureLogin(ctx, session.Login{
+				Of: r.Name, Verifier: r.Second.Verifier, Allowed: r.Second.Allowed, ConnectionLimit: role.ConnectionLimit,
+			})
+			w.amend(peer.KindRole, r.Name, changes, err)
+		}
 	}
 }
 

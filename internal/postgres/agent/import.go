@@ -27,23 +27,16 @@ type originNews struct{ reason, message string }
 
 // imported makes the data directory of a new cluster a copy of the server that the object names. It becomes that of a standby
 // without an upstream, which the election then has promoted: so the cluster is on a timeline of its own.
-func (a *Agent) imported(object *databasev1alpha1.PostgreSQL) func(context.Context) error {
-	from := object.Spec.Bootstrap.PgBasebackup
-	wrong := a.sameMajor(object)
-	return func(ctx context.Context) error {
-		if wrong != nil {
-			return wrong
-		}
-		if pki.IsHost(a.options.Cluster, a.options.Namespace, from.Host) {
-			return &server.ObstacleError{Kind: server.Unsuitable, What: from.Host + " is this PostgreSQL itself: name the server to copy as host"}
-		}
-		source, done, err := a.external(from)
-		if err != nil {
-			return err
-		}
-		defer done()
-		return a.importFrom(ctx, source)
+func (a *Agent) imported(ctx context.Context, from *databasev1alpha1.PostgreSQLPgBasebackup) error {
+	if pki.IsHost(a.options.Cluster, a.options.Namespace, from.Host) {
+		return &server.ObstacleError{Kind: server.Unsuitable, What: from.Host + " is this PostgreSQL itself: name the server to copy as host"}
 	}
+	source, done, err := a.external(from)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return a.importFrom(ctx, source)
 }
 
 // importFrom looks at the source, says so when the copy begins, and copies it. What the last try met is told until then, so

@@ -206,19 +206,18 @@ func (a *Agent) take(f found) {
 	}
 	a.own.Data, a.own.FullDisk, a.segment = f.data, f.full(), f.segment
 	a.own.Oldest, a.own.Looked, a.minimums = 0, 0, f.minimums
-	if f.data != election.Usable {
-		a.own.Role = f.role
-		a.own.SystemID, a.own.Position, a.own.History, a.own.Exact, a.own.Clean = f.systemID, f.position, f.history, f.exact, f.clean
-		return
+	a.own.Exact, a.own.Clean = f.exact, f.clean
+	usable := f.data == election.Usable // then what could not be read is as it was
+	if usable {
+		a.own.Highest = f.highest
 	}
-	if f.role != "" {
+	if !usable || f.role != "" {
 		a.own.Role = f.role
 	}
-	a.own.Exact, a.own.Clean, a.own.Highest = f.exact, f.clean, f.highest
-	if f.systemID != "" {
+	if !usable || f.systemID != "" {
 		a.own.SystemID = f.systemID
 	}
-	if f.position != (election.Position{}) {
+	if !usable || f.position != (election.Position{}) {
 		a.own.Position, a.own.History = f.position, f.history
 	}
 }

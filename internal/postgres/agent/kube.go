@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -44,20 +45,11 @@ func newKube(config *rest.Config, namespace string) (*kube, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
 	leases, err := coordinationclient.NewForConfigAndClient(config, single)
-	if err != nil {
-		return nil, fmt.Errorf("client for Leases: %w", err)
-	}
-	watched, err := coordinationclient.NewForConfigAndClient(config, others)
-	if err != nil {
-		return nil, fmt.Errorf("client for Leases: %w", err)
-	}
-	core, err := coreclient.NewForConfigAndClient(config, others)
-	if err != nil {
-		return nil, fmt.Errorf("client for pods: %w", err)
-	}
-	database, err := databaseClient(config, others)
-	if err != nil {
-		return nil, err
+	watched, errWatched := coordinationclient.NewForConfigAndClient(config, others)
+	core, errCore := coreclient.NewForConfigAndClient(config, others)
+	database, errDatabase := databaseClient(config, others)
+	if err := errors.Join(err, errWatched, errCore, errDatabase); err != nil {
+		return nil, fmt.Errorf("clients for the API server: %w", err)
 	}
 	return &kube{
 		lease: leases.RESTClient(), leaseWatch: watched.Leases(namespace), core: core, database: database,
@@ -75,11 +67,7 @@ func databaseClient(config *rest.Config, client *http.Client) (rest.Interface, e
 	config.APIPath = "/apis"
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	config.ContentType = runtime.ContentTypeJSON
-	out, err := rest.RESTClientForConfigAndClient(config, client)
-	if err != nil {
-		return nil, fmt.Errorf("client for PostgreSQL: %w", err)
-	}
-	return out, nil
+	return rest.RESTClientForConfigAndClient(config, client)
 }
 
 // httpClient has a transport that nobody shares.

@@ -70,7 +70,7 @@ func beatTimes() prometheus.Histogram {
 // collectors have the agent's own metrics.
 func (a *Agent) collectors() []prometheus.Collector {
 	all := append(a.counters(), a.gauges()...)
-	return append(all, a.beats, &certificateTimes{files: a.certificateFiles()})
+	return append(all, a.beats, certificateTimes(a.certificateFiles()))
 }
 
 func (a *Agent) counters() []prometheus.Collector {

@@ -189,10 +189,10 @@ func (a *Agent) Ready() error {
 	if err := a.Live(); err != nil {
 		return err
 	}
-	if why := a.unreadyWhy.Load(); why == nil || *why != "" {
-		if why == nil {
-			return errors.New("no decision yet")
-		}
+	switch why := a.unreadyWhy.Load(); {
+	case why == nil:
+		return errors.New("no decision yet")
+	case *why != "":
 		return errors.New(*why)
 	}
 	return nil
@@ -220,31 +220,40 @@ func (a *Agent) Status() peer.Status {
 
 // Promise answers a holder of the Lease that can't renew it. What is promised is noted before it is said.
 func (a *Agent) Promise(from peer.FailsafeRequest) election.Reply {
-	answers := make(chan election.Reply, 1)
-	ctx, cancel := context.WithTimeout(a.life, replyTime)
-	defer cancel()
-	ask := func() {
-		if ctx.Err() != nil {
-			return // nobody listens any more
-		}
-		in := a.input(now())
-		reply := election.Promise(a.config, in, election.Holder{Name: from.Pod, UID: from.PodUID}, from.Reads)
+	reply, ok := inLoop(a.life, a, func() election.Reply {
+		reply := election.Promise(a.config, a.input(now()), election.Holder{Name: from.Pod, UID: from.PodUID}, from.Reads)
 		if reply.Granted {
 			a.promised = max(a.promised, reply.Until)
 			a.counts.promises.Add(1)
 		}
-		answers <- reply
+		return reply
+	})
+	if !ok {
+		return election.Reply{Reason: "the agent is busy"}
+	}
+	return reply
+}
+
+// inLoop has the loop call f unless nobody waits for that any more. ok is false if there was no answer in time.
+func inLoop[T any](ctx context.Context, a *Agent, f func() T) (answer T, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, replyTime)
+	defer cancel()
+	answers := make(chan T, 1)
+	ask := func() {
+		if ctx.Err() == nil {
+			answers <- f()
+		}
 	}
 	select {
 	case a.inbox <- ask:
 	case <-ctx.Done():
-		return election.Reply{Reason: "the agent is busy"}
+		return answer, false
 	}
 	select {
-	case reply := <-answers:
-		return reply
+	case answer = <-answers:
+		return answer, true
 	case <-ctx.Done():
-		return election.Reply{Reason: "the agent is busy"}
+		return answer, false
 	}
 }
 

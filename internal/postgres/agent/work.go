@@ -49,12 +49,6 @@ func (a *Agent) work(kind election.Work, done string, do func(ctx context.Contex
 	})
 }
 
-func (a *Agent) initialize(ctx context.Context, options server.InitOptions) error {
-	if err := a.unmark(); err != nil {
-		return err
-	}
-	return a.server.Init(ctx, options)
-}
 
 // clone copies the source. replace: there are data already, which are kept under that name if one is given.
 func (a *Agent) clone(ctx context.Context, source string, replace bool, keep string) error {
