@@ -203,13 +203,8 @@ func (a *Agent) loop(ctx context.Context) {
 			a.stopping, stop = true, nil
 			a.log.Info("stopping")
 		}
-		for drained := false; !drained; {
-			select {
-			case f := <-a.inbox:
-				f()
-			default:
-				drained = true
-			}
+		for len(a.inbox) > 0 {
+			(<-a.inbox)()
 		}
 		timer.Reset(a.turn())
 	}

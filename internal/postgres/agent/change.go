@@ -24,7 +24,6 @@ const (
 	pause = time.Second
 )
 
-// startStandby starts the server with standby.signal.
 func (a *Agent) startStandby(upstream string, at time.Duration) {
 	a.own.Role, a.own.Upstream, a.own.Sync = election.Standby, upstream, election.Blocked(a.config, a.input(at))
 	a.startServer("start as a standby", at, true, rendering{standby: true, upstream: upstream, sync: a.own.Sync, looked: true})
@@ -85,7 +84,6 @@ func (a *Agent) launch(ctx context.Context, standby bool, render func() (bool, e
 	return process, err
 }
 
-// notStarted notes that there is no server.
 func (a *Agent) notStarted(err error) {
 	at := now()
 	a.log.Error("start PostgreSQL", "error", err.Error())
@@ -166,7 +164,6 @@ func (a *Agent) ensureSlots(ctx context.Context, slots []string) <-chan struct{}
 	return over
 }
 
-// notPromoted notes that a standby stayed one.
 func (a *Agent) notPromoted(err error) {
 	a.log.Error("promote", "error", err.Error())
 	a.rest = now() + pause
@@ -249,7 +246,6 @@ func (a *Agent) followUpstream(upstream string) {
 	})
 }
 
-// setSync loads another setting of synchronous replication.
 func (a *Agent) setSync(quorum *election.Quorum) {
 	process := a.process
 	if process == nil {

@@ -52,13 +52,11 @@ func (a *Agent) Restart(ctx context.Context) error {
 	return err
 }
 
-// wishes carries out one list.
 type wishes struct {
 	session *session.Client
 	result  peer.Result
 }
 
-// done notes the outcome of an item.
 func (w *wishes) done(kind, name string, changes []string, err error) {
 	item := peer.Item{Kind: kind, Name: name, Changed: len(changes) > 0}
 	if err != nil {

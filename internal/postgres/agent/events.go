@@ -34,10 +34,8 @@ func newRecorder(api coreclient.EventInterface, options *Options) *recorder {
 	return &recorder{api: api, options: options, log: options.Log, events: make(chan corev1.Event, maxEvents)}
 }
 
-// Normal records what was done, Warn what people should know.
 func (r *recorder) Normal(reason, message string) { r.record(corev1.EventTypeNormal, reason, message) }
 
-// Warn records what people should know.
 func (r *recorder) Warn(reason, message string) { r.record(corev1.EventTypeWarning, reason, message) }
 
 func (r *recorder) record(kind, reason, message string) {
@@ -59,7 +57,6 @@ func (r *recorder) record(kind, reason, message string) {
 	}
 }
 
-// Run writes events until the context ends.
 func (r *recorder) Run(ctx context.Context) {
 	for {
 		select {

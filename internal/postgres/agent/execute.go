@@ -42,7 +42,6 @@ func (a *Agent) putsOff(action election.Action, at time.Duration) bool {
 	return a.task != nil || at < a.rest
 }
 
-// change begins a task.
 func (a *Agent) change(action election.Action, at time.Duration) {
 	switch action := action.(type) {
 	case election.StartStandby:
@@ -97,7 +96,6 @@ func (a *Agent) begin(name string, do func(ctx context.Context) func()) {
 	}()
 }
 
-// ask asks peers for a promise.
 func (a *Agent) ask(names []string, at time.Duration) {
 	if a.asking {
 		return

@@ -10,7 +10,6 @@ import (
 	"time"
 )
 
-// fenceTick is how often the deadline is compared with the clock.
 const fenceTick = 50 * time.Millisecond
 
 // Reasons against a primary.

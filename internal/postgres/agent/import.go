@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +15,35 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
+
+// firstData makes the data directory of a new cluster, an empty one or a copy of a server, with programs of the version that
+// the object asks for alone.
+func (a *Agent) firstData(object *databasev1alpha1.PostgreSQL) func(context.Context) error {
+	initdb := object.Spec.Bootstrap.Initdb
+	options := server.InitOptions{Locale: initdb.Locale, ICULocale: initdb.ICULocale, WALSegmentSize: int(initdb.WALSegmentSizeMB)}
+	wrong := a.sameMajor(object)
+	return func(ctx context.Context) error {
+		if wrong != nil {
+			return wrong
+		}
+		if object.Spec.Bootstrap.PgBasebackup != nil {
+			return a.imported(ctx, object.Spec.Bootstrap.PgBasebackup)
+		}
+		if err := a.unmark(); err != nil {
+			return err
+		}
+		return a.server.Init(ctx, options)
+	}
+}
+
+// sameMajor says that the image is of another major version than the object, whose parameters are judged by its version.
+func (a *Agent) sameMajor(object *databasev1alpha1.PostgreSQL) error {
+	first, _, _ := strings.Cut(object.Spec.Version, ".")
+	if object.Spec.Version == "" || first == strconv.Itoa(a.major) {
+		return nil
+	}
+	return fmt.Errorf("spec.version is %s, and the image has PostgreSQL %s: set spec.image to an image of version %s", object.Spec.Version, a.version, first)
+}
 
 const (
 	// costlyPause is the time between two tries that put the source to some work, or that will hardly succeed.
@@ -94,7 +124,7 @@ func (a *Agent) external(from *databasev1alpha1.PostgreSQLPgBasebackup) (source 
 	done = func() { _ = os.RemoveAll(keys) } // tried again before the next copy; it lies in memory or on the pod's own disk
 	done()
 	if ref := from.CASecret; ref != nil {
-		source.CAFile = a.sourceFile("ca.crt")
+		source.CAFile = filepath.Join(a.options.Source, "ca.crt")
 		_, err = a.secret("ca.crt", ref.Name, ref.KeyOr("ca.crt"))
 	}
 	if ref := from.PasswordSecret; ref != nil && err == nil {
@@ -119,11 +149,9 @@ func (a *Agent) external(from *databasev1alpha1.PostgreSQLPgBasebackup) (source 
 	return source, done, err
 }
 
-func (a *Agent) sourceFile(name string) string { return filepath.Join(a.options.Source, name) }
-
 // secret reads what is mounted of a Secret, which may not be there yet.
 func (a *Agent) secret(file, name, key string) ([]byte, error) {
-	content, err := os.ReadFile(a.sourceFile(file))
+	content, err := os.ReadFile(filepath.Join(a.options.Source, file))
 	if err == nil && len(content) > 0 {
 		return content, nil
 	}

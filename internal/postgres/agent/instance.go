@@ -90,7 +90,6 @@ func (a *Agent) lookPartly(ctx context.Context, limit time.Duration) found {
 	return found{data: election.Usable, err: errNoAnswer}
 }
 
-// dataOf is what the election calls it.
 func dataOf(content server.Content) election.Data {
 	switch content {
 	case server.Empty:
@@ -103,17 +102,11 @@ func dataOf(content server.Content) election.Data {
 	return election.Usable
 }
 
-// space measures the volume; it is zero if that is not possible.
-func (a *Agent) space() server.Disk {
+func (a *Agent) lookNow(ctx context.Context) found {
 	disk, err := a.server.Disk()
 	if err != nil {
 		a.log.Warn("volume", "error", err.Error())
 	}
-	return disk
-}
-
-func (a *Agent) lookNow(ctx context.Context) found {
-	disk := a.space()
 	content, err := a.server.Content()
 	if data := dataOf(content); data != election.Usable {
 		return found{data: data, disk: disk, err: err}
@@ -193,7 +186,6 @@ func position(timeline wal.Timeline, at wal.LSN) election.Position {
 	return election.Position{Timeline: uint32(timeline), LSN: uint64(at)}
 }
 
-// take notes what is on the disk of a server that is down.
 func (a *Agent) take(f found) {
 	if f.err != nil {
 		a.trouble = f.err.Error()
@@ -243,7 +235,6 @@ func (a *Agent) await(p *server.Process) {
 	})
 }
 
-// ended notes that the server has ended, ordered or not.
 func (a *Agent) ended(exit server.Exit, left found) {
 	at := now()
 	ordered := a.own.Process == election.Stopping
@@ -287,5 +278,4 @@ func (a *Agent) mark() error {
 
 func (a *Agent) unmark() error { return server.RemoveFile(a.markPath()) }
 
-// oneLine makes a text of one line of it.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -58,7 +58,6 @@ func (a *Agent) requestTime() time.Duration {
 	return election.DefaultTiming().Renew
 }
 
-// readLease reads the Lease unless a request is under way.
 func (a *Agent) readLease(at time.Duration) {
 	if a.ops.lease != nil {
 		return
@@ -82,7 +81,6 @@ func (a *Agent) readLease(at time.Duration) {
 	}()
 }
 
-// sawLease notes the answer to a read.
 func (a *Agent) sawLease(record *leaseRecord, err error, at time.Duration) {
 	a.unauthorized = apierrors.IsUnauthorized(err)
 	if err != nil {
@@ -95,7 +93,6 @@ func (a *Agent) sawLease(record *leaseRecord, err error, at time.Duration) {
 	a.config.MayInitialize = record.Fresh
 }
 
-// writeLease sends a write, unless one is under way.
 func (a *Agent) writeLease(lease election.Lease, at time.Duration) {
 	if a.ops.lease != nil && a.ops.lease.write || a.record == nil || a.record.Version != lease.Version {
 		return

@@ -33,7 +33,6 @@ func limit(l net.Listener, total, each int) net.Listener {
 	return &limited{Listener: l, total: total, each: each, by: map[string]int{}}
 }
 
-// Accept implements net.Listener.
 func (l *limited) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -74,7 +73,6 @@ type limitedConn struct {
 	release func()
 }
 
-// Close implements net.Conn.
 func (c *limitedConn) Close() error {
 	defer c.release()
 	return c.Conn.Close() //nolint:wrapcheck // as of the connection itself
@@ -91,7 +89,6 @@ type paced struct {
 	err   error
 }
 
-// Gather implements prometheus.Gatherer.
 func (p *paced) Gather() ([]*dto.MetricFamily, error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()

@@ -24,7 +24,6 @@ type counts struct {
 	initFailures, copyFailures, rewindFailures atomic.Int64
 }
 
-// failed counts work that did not succeed.
 func (c *counts) failed(kind election.Work) {
 	if count := c.failures()[kind]; count != nil {
 		count.Add(1)
@@ -67,7 +66,6 @@ func beatTimes() prometheus.Histogram {
 	})
 }
 
-// collectors have the agent's own metrics.
 func (a *Agent) collectors() []prometheus.Collector {
 	all := append(a.counters(), a.gauges()...)
 	return append(all, a.beats, certificateTimes(a.certificateFiles()))
@@ -133,7 +131,6 @@ func (a *Agent) gauges() []prometheus.Collector {
 	return all
 }
 
-// phases are all that an agent can be in.
 var phases = []peer.Phase{
 	peer.Starting, peer.Running, peer.Stopping, peer.Stopped, peer.Cloning, peer.Rewinding, peer.Initializing, peer.Fenced, peer.Hung,
 }

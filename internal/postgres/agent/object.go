@@ -76,7 +76,6 @@ func (s *objectStore) Load() error {
 	return nil
 }
 
-// Run follows the object until the context ends.
 func (s *objectStore) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := s.follow(ctx); err != nil && ctx.Err() == nil {

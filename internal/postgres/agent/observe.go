@@ -31,13 +31,11 @@ const (
 	reachAfter, reachPause = 3 * time.Second, 5 * time.Second
 )
 
-// sample is what a server said.
 type sample struct {
 	session.Status
 
 	history []election.Fork
-	// asked is when.
-	asked time.Duration
+	asked   time.Duration
 }
 
 // observe begins what is due, beside the loop.

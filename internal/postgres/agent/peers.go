@@ -84,7 +84,6 @@ func (p *peers) SetUrgent(urgent bool) {
 	}
 }
 
-// Answers are the last ones, by pod.
 func (p *peers) Answers() map[string]peerAnswer {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()

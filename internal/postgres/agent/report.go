@@ -104,12 +104,10 @@ func (a *Agent) phase() peer.Phase {
 	return peer.Stopped
 }
 
-// hung tells that a primary does not answer.
 func (a *Agent) hung() bool {
 	return now()-max(a.own.Answered, a.own.Since) > a.config.Heartbeat && !a.own.FullDisk
 }
 
-// message says what is wrong or waited for.
 func (a *Agent) message(d election.Decision) string {
 	switch {
 	case d.Blocked && a.own.Process != election.Up && a.trouble != "":
@@ -132,7 +130,6 @@ func (a *Agent) message(d election.Decision) string {
 	return ""
 }
 
-// unready returns why the instance should get no connections; "" when it should.
 func (a *Agent) unready(in election.Input) string {
 	switch {
 	case a.own.Process != election.Up:

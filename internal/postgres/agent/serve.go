@@ -15,7 +15,6 @@ import (
 )
 
 const (
-	// maxRequest bounds the body of a request.
 	maxRequest = 1 << 20
 	// desiredTime bounds what a primary does for one list of wishes.
 	desiredTime = 30 * time.Second
@@ -78,7 +77,6 @@ func answer(w http.ResponseWriter, out any, err error) {
 	_ = json.NewEncoder(w).Encode(out) // the asker may have gone
 }
 
-// probeHandler serves the kubelet's probes.
 func (a *Agent) probeHandler() http.Handler {
 	mux := http.NewServeMux()
 	for path, check := range map[string]func() error{"/livez": a.Live, "/startupz": a.Started, "/readyz": a.Ready} {
@@ -123,7 +121,6 @@ func listen(ctx context.Context, log *slog.Logger, address string, handler http.
 	return nil
 }
 
-// listen opens the agent's ports.
 func (a *Agent) listen() error {
 	o := &a.options
 	return errors.Join(

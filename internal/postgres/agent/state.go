@@ -19,10 +19,9 @@ import (
 type state struct {
 	// booted: the data directory was looked at. configured: config is valid. done: the loop ends.
 	booted, configured, done bool
-	// stopping is set by SIGTERM.
-	stopping bool
-	version  string
-	noted    string
+	stopping                 bool
+	version                  string
+	noted                    string
 	// waits are the last reasons to wait that were logged since something was done.
 	waits []string
 
@@ -111,7 +110,6 @@ type ops struct {
 	sampling, heartbeat, chores, measuring, probing, reaching, recovery periodic
 }
 
-// task is an action that runs.
 type task struct {
 	name   string
 	cancel context.CancelFunc
@@ -195,7 +193,6 @@ func (a *Agent) wish(object *databasev1alpha1.PostgreSQL) time.Duration {
 	return a.wishedAt
 }
 
-// refuse notes why the newest object is not in effect.
 func (a *Agent) refuse(err error) {
 	a.configError = oneLine(err.Error())
 	a.log.Error("the PostgreSQL object can't be followed; the last good one stays in effect", "error", a.configError)
@@ -209,7 +206,6 @@ func (a *Agent) generation() int64 {
 	return a.good.Generation
 }
 
-// become notes a new state of the server.
 func (a *Agent) become(process election.Process, at time.Duration) {
 	if a.own.Process != process {
 		a.own.Process, a.own.Since = process, at
@@ -223,7 +219,6 @@ func (a *Agent) newEpoch() {
 	a.sampling.next, a.heartbeat.next = 0, 0
 }
 
-// follow keeps what is known of the standbys up to date.
 func (a *Agent) follow(s session.Status, at time.Duration) {
 	followers := maps.Clone(a.followers)
 	if followers == nil {

@@ -51,7 +51,6 @@ func (a *Agent) checkpoint(then func()) {
 	}()
 }
 
-// writeOut takes checkpoints until one is short.
 func (a *Agent) writeOut(process *server.Process) error {
 	ctx, cancel := context.WithCancel(a.life)
 	defer cancel()
@@ -147,7 +146,6 @@ func sendersOf(status session.Status, successors []string) server.Senders {
 	return out
 }
 
-// errorText is "" for no error.
 func errorText(err error) string {
 	if err == nil {
 		return ""

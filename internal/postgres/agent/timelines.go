@@ -121,7 +121,6 @@ func release(data string) (highest uint32, err error) {
 	return highest, nil
 }
 
-// fill reserves the timelines that were left out.
 func (a *Agent) fill(timeline uint32, history []election.Fork) {
 	done, err := fillGaps(a.server.DataDir(), timeline, history)
 	if err != nil {

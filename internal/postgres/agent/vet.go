@@ -14,7 +14,6 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
-// vetTime bounds a look at a configuration.
 const vetTime = 10 * time.Second
 
 // vet has PostgreSQL itself say what it takes of a user's parameters, before a server reads them: one value that it does not

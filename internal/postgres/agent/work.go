@@ -49,7 +49,6 @@ func (a *Agent) work(kind election.Work, done string, do func(ctx context.Contex
 	})
 }
 
-
 // clone copies the source. replace: there are data already, which are kept under that name if one is given.
 func (a *Agent) clone(ctx context.Context, source string, replace bool, keep string) error {
 	copied := a.server.Clone
@@ -75,10 +74,8 @@ func (a *Agent) lookAgain() {
 	})
 }
 
-// reasonOf are the reasons of the events about work that is done.
 var reasonOf = map[election.Work]string{election.Cloning: "Recloned", election.Rewinding: "Rewound"}
 
-// backOff is the time to the next try after that many failures.
 func backOff(failures int) time.Duration { return min(pause<<min(failures, 6), time.Minute) }
 
 // rewind marks the data as unfit for as long as it is being changed. What did not stop in good order is started for a moment,

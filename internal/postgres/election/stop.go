@@ -5,6 +5,56 @@ import (
 	"time"
 )
 
+// switchover returns nil if the Lease shall go to the SwitchoverTarget now, else why not; "" if nobody asked. (6)
+func (v *view) switchover() *string {
+	name := v.SwitchoverTarget
+	if name == "" || name == v.Self.Name {
+		return new("")
+	}
+	p, ok := v.peer(name, v.recent())
+	switch {
+	case v.Paused:
+		return new("paused")
+	case !v.writable():
+		return new("the Lease can't be written now")
+	case v.cutOff():
+		return new("the stop for it took longer than " + v.Stop.String() + " and was cut off; ask for it again to try again")
+	case !slices.Contains(v.Instances, name):
+		return new(name + " is no instance")
+	case !ok || !p.API:
+		return new(name + " does not answer, or does not reach the API server")
+	case !v.copyOf(p) || p.Process != Up || p.Role != Standby:
+		return new(name + " is no standby that runs")
+	}
+	return v.tooSoon(name)
+}
+
+// tooSoon returns why name, which could lead, does not yet; nil if it does. A primary that serves does not stop for one that
+// has not caught up; one that is down anyway looks at their logs.
+func (v *view) tooSoon(name string) *string {
+	f := v.in.Followers[name]
+	switch {
+	case v.distrusted():
+		return new(name + " stood still, and nobody asked for it since: waits until it has run for " + v.Trust.String())
+	case v.server.Process != Up:
+		return nil
+	case !f.Streaming || !f.CaughtUp:
+		return new(name + " has not caught up")
+	case v.in.Now < v.server.Since+2*v.Renew:
+		v.wake(v.server.Since + 2*v.Renew)
+		return new("has only just become the primary")
+	}
+	return nil
+}
+
+// distrusted says that the SwitchoverTarget stood still, and that nobody has asked for it since: a wish from before must not
+// bring back at once, again and again, what hangs now and then. It stood still as a primary, and so before this instance
+// took the Lease: what was asked for after that is a wish of somebody who can know of it. (6)
+func (v *view) distrusted() bool {
+	p, ok := v.peer(v.SwitchoverTarget, 1)
+	return ok && p.Suspect && !v.SwitchoverAsked && v.WishedAt <= v.in.Holding.From
+}
+
 // Ordered returns s after an order to stop at now. A planned stop that has to be made harder is remembered: the switchover for
 // which it was ordered is not tried again before somebody asks again. (8)
 func (s Server) Ordered(now time.Duration, order Stop) Server {
