@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 	"github.com/fettle-dev/fettle/internal/postgres/session"
@@ -103,8 +105,10 @@ func TestSlots_standby(t *testing.T) {
 // receives says whether a standby's own status tells that it streams by its slot.
 func receives(t *testing.T, c *session.Client) {
 	t.Helper()
-	if s := status(t, c); !s.InRecovery || s.Receiver == nil || s.Receiver.Slot != config.SlotName(1) || s.Timeline != 1 || s.Written != 0 {
-		t.Errorf("status of the standby: %+v, receiver %+v", s, s.Receiver)
+	s, slot := status(t, c), ""
+	must(t, c.Read(t.Context(), "SELECT slot_name FROM pg_stat_wal_receiver", func(row pgx.CollectableRow) error { return row.Scan(&slot) }))
+	if !s.InRecovery || s.Receiver == nil || slot != config.SlotName(1) || s.Timeline != 1 || s.Written != 0 {
+		t.Errorf("status of the standby: %+v, receiver %+v, slot %q", s, s.Receiver, slot)
 	}
 }
 

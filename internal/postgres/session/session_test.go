@@ -166,19 +166,11 @@ func TestStatusOfAPrimary(t *testing.T) {
 	got, err := c.Status(ctx)
 	must(t, err)
 	conn := superuser(t, i, "postgres")
-	want := session.Status{SystemID: value(t, conn, "SELECT system_identifier::text FROM pg_control_system()"), Timeline: 1, PendingRestart: []string{"max_connections"}, Written: got.Written, StartedAt: got.StartedAt, Senders: []session.Sender{}}
-	if diff := cmp.Diff(want, got); diff != "" || got.Written == 0 || time.Since(got.StartedAt) > time.Hour {
+	want := session.Status{SystemID: value(t, conn, "SELECT system_identifier::text FROM pg_control_system()"), Timeline: 1, PendingRestart: []string{"max_connections"}, Written: got.Written, Senders: []session.Sender{}}
+	if diff := cmp.Diff(want, got); diff != "" || got.Written == 0 {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	if i.Settings.Major < 17 {
-		exec(t, conn, "ALTER SYSTEM SET archive_command TO 'true'", "SELECT pg_reload_conf()")
-		if foreign, err := c.ForeignSettings(ctx); err != nil || len(foreign) != 1 || foreign[0] != "archive_command" {
-			t.Errorf("%v, %v", foreign, err)
-		}
-	} else if _, err := conn.Exec(ctx, "ALTER SYSTEM SET archive_command TO 'true'"); err == nil {
+	if _, err := conn.Exec(ctx, "ALTER SYSTEM SET archive_command TO 'true'"); err == nil && i.Settings.Major >= 17 {
 		t.Error("ALTER SYSTEM was let through")
-	}
-	if refused, err := c.RefusedSettings(ctx); err != nil || len(refused) > 0 {
-		t.Errorf("%v, %v", refused, err)
 	}
 }
