@@ -17,13 +17,11 @@ func (a *Agent) Desired(ctx context.Context, desired peer.Desired) (peer.Result,
 	return Fulfil(ctx, a.wishing, desired)
 }
 
-// Fulfil makes roles, then databases and their extensions on a primary; what is to go is dropped last, databases first.
-// Each item has its own outcome, and one that fails keeps no other from being tried.
+// Fulfil makes roles, then databases and their extensions on a primary. Each item has its own outcome, and one that fails keeps no other from being tried.
 func Fulfil(ctx context.Context, primary *session.Client, desired peer.Desired) (peer.Result, error) {
 	w := &wishes{session: primary}
 	w.roles(ctx, desired.Roles)
 	w.databases(ctx, desired.Databases)
-	w.drop(ctx, desired)
 	var err error
 	if w.result.Inserted, err = primary.Inserted(ctx); err != nil {
 		return peer.Result{}, fmt.Errorf("the end of the log: %w", err)
@@ -67,9 +65,6 @@ func (w *wishes) done(kind, name string, changes []string, err error) {
 
 func (w *wishes) roles(ctx context.Context, roles []peer.DesiredRole) {
 	for _, r := range roles {
-		if r.Absent {
-			continue
-		}
 		role := roleOf(r)
 		role.Verifier = r.Verifier
 		changes, err := w.session.EnsureRoles(ctx, []session.Role{role})
@@ -77,9 +72,6 @@ func (w *wishes) roles(ctx context.Context, roles []peer.DesiredRole) {
 	}
 	// Once all are there, their memberships and second logins.
 	for _, r := range roles {
-		if r.Absent {
-			continue
-		}
 		role := roleOf(r)
 		if r.MemberOf != nil {
 			role.MemberOf = r.MemberOf
@@ -109,10 +101,7 @@ func (a *Agent) syncLogins(ctx context.Context) {
 
 // roleOf leaves out the password and the memberships.
 func roleOf(r peer.DesiredRole) session.Role {
-	role := session.Role{
-		Name: r.Name, Login: r.Login, NoInherit: r.NoInherit, CreateDB: r.CreateDB, CreateRole: r.CreateRole,
-		Replication: r.Replication, BypassRLS: r.BypassRLS,
-	}
+	role := session.Role{Name: r.Name, Login: r.Login, CreateDB: r.CreateDB}
 	if r.ConnectionLimit != nil && *r.ConnectionLimit >= 0 {
 		role.ConnectionLimit = new(int(*r.ConnectionLimit))
 	}
@@ -135,33 +124,15 @@ func (w *wishes) amend(kind, name string, changes []string, err error) {
 
 func (w *wishes) databases(ctx context.Context, databases []peer.DesiredDatabase) {
 	for _, d := range databases {
-		if d.Absent {
-			continue
-		}
-		database := session.Database{Name: d.Name, Owner: d.Owner, Encoding: d.Encoding, Locale: d.Locale, Template: d.Template}
-		changes, err := w.session.EnsureDatabases(ctx, []session.Database{database})
+		changes, err := w.session.EnsureDatabases(ctx, []session.Database{{Name: d.Name, Owner: d.Owner}})
 		w.done(peer.KindDatabase, d.Name, changes, err)
 		for _, e := range d.Extensions {
 			if err != nil {
 				w.done(peer.KindExtension, d.Name+"/"+e.Name, nil, fmt.Errorf("database %s is not there", d.Name))
 				continue
 			}
-			extension := session.Extension{Name: e.Name, Version: e.Version, Schema: e.Schema}
-			changes, failure := w.session.EnsureDatabases(ctx, []session.Database{{Name: d.Name, Extensions: []session.Extension{extension}}})
+			changes, failure := w.session.EnsureDatabases(ctx, []session.Database{{Name: d.Name, Extensions: []string{e.Name}}})
 			w.done(peer.KindExtension, d.Name+"/"+e.Name, changes, failure)
-		}
-	}
-}
-
-func (w *wishes) drop(ctx context.Context, desired peer.Desired) {
-	for _, d := range desired.Databases {
-		if d.Absent {
-			w.done(peer.KindDatabase, d.Name, nil, w.session.DropDatabase(ctx, d.Name))
-		}
-	}
-	for _, r := range desired.Roles {
-		if r.Absent {
-			w.done(peer.KindRole, r.Name, nil, w.session.DropRole(ctx, r.Name))
 		}
 	}
 }

@@ -143,16 +143,10 @@ type Desired struct {
 // DesiredRole is a role. Zero values of the booleans withdraw what they stand for.
 type DesiredRole struct {
 	Name string `json:"name"`
-	// Absent drops the role; one that owns something is an error.
-	Absent bool `json:"absent,omitempty"`
 	// Verifier is SCRAM-SHA-256$...; empty leaves the password alone.
-	Verifier    string `json:"verifier,omitempty"`
-	Login       bool   `json:"login,omitempty"`
-	NoInherit   bool   `json:"noInherit,omitempty"`
-	CreateDB    bool   `json:"createDB,omitempty"`
-	CreateRole  bool   `json:"createRole,omitempty"`
-	Replication bool   `json:"replication,omitempty"`
-	BypassRLS   bool   `json:"bypassRLS,omitempty"`
+	Verifier string `json:"verifier,omitempty"`
+	Login    bool   `json:"login,omitempty"`
+	CreateDB bool   `json:"createDB,omitempty"`
 	// ConnectionLimit is how many sessions it may have; nil is no limit.
 	ConnectionLimit *int32 `json:"connectionLimit,omitempty"`
 	// MemberOf are the roles that it is in; nil (absent) leaves them alone, an empty list revokes all.
@@ -172,22 +166,14 @@ type DesiredLogin struct {
 // DesiredDatabase is a database.
 type DesiredDatabase struct {
 	Name string `json:"name"`
-	// Absent drops the database.
-	Absent bool `json:"absent,omitempty"`
 	// Owner is a role, made before.
-	Owner string `json:"owner,omitempty"`
-	// Encoding, Locale and Template only matter when it is made; empty takes those of the server.
-	Encoding   string             `json:"encoding,omitempty"`
-	Locale     string             `json:"locale,omitempty"`
-	Template   string             `json:"template,omitempty"`
+	Owner      string             `json:"owner,omitempty"`
 	Extensions []DesiredExtension `json:"extensions,omitempty"`
 }
 
-// DesiredExtension is an extension of a database. Empty fields take what is there or the default.
+// DesiredExtension is an extension of a database, of whatever version is there.
 type DesiredExtension struct {
-	Name    string `json:"name"`
-	Version string `json:"version,omitempty"`
-	Schema  string `json:"schema,omitempty"`
+	Name string `json:"name"`
 }
 
 // Kinds of items in a Result.

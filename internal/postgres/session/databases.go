@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -17,18 +16,8 @@ type Database struct {
 	Name string
 	// Owner is a role that exists; "" leaves it alone.
 	Owner string
-	// Encoding, Locale and Template only matter when it is made; "" takes those of the server.
-	Encoding, Locale, Template string
-	Extensions                 []Extension
-}
-
-// Extension is one of a database.
-type Extension struct {
-	Name string
-	// Version is "" for whatever is there or the default.
-	Version string
-	// Schema is "" for whatever it is in or the default; else it must exist.
-	Schema string
+	// Extensions are names.
+	Extensions []string
 }
 
 // Check says what is wrong with a database.
@@ -36,20 +25,14 @@ func (d Database) Check() error {
 	if err := config.CheckName(d.Name); err != nil {
 		return fmt.Errorf("database: %w", err)
 	}
-	if slices.Contains([]string{"postgres", "template0", "template1"}, d.Name) && (d.Owner != "" || d.Encoding != "" || d.Locale != "") {
+	if slices.Contains([]string{"postgres", "template0", "template1"}, d.Name) && d.Owner != "" {
 		return fmt.Errorf("database %q is PostgreSQL's own: use another name", d.Name)
 	}
-	names := []string{d.Owner, d.Encoding, d.Locale, d.Template}
-	for _, e := range d.Extensions {
-		if e.Name == "" {
-			return fmt.Errorf("database %q: an extension has no name", d.Name)
-		}
-		names = append(names, e.Name, e.Version, e.Schema)
+	names := d.Extensions
+	if d.Owner != "" {
+		names = append([]string{d.Owner}, names...)
 	}
 	for _, name := range names {
-		if name == "" {
-			continue
-		}
 		if err := config.CheckName(name); err != nil {
 			return fmt.Errorf("database %q: %w", d.Name, err)
 		}
@@ -118,29 +101,12 @@ func (d Database) statement(owner string, found bool) string {
 		}
 		return "ALTER DATABASE " + identifier(d.Name) + " OWNER TO " + identifier(d.Owner)
 	}
-	parts := []string{"CREATE DATABASE", identifier(d.Name)}
-	template := d.Template
-	if template == "" && (d.Encoding != "" || d.Locale != "") {
-		template = "template0" // the other one may hold what is not of that encoding
+	statement := "CREATE DATABASE " + identifier(d.Name)
+	if d.Owner != "" {
+		statement += " OWNER " + identifier(d.Owner)
 	}
-	for _, option := range []struct{ name, value string }{
-		{"OWNER", d.Owner}, {"TEMPLATE", template},
-	} {
-		if option.value != "" {
-			parts = append(parts, option.name, identifier(option.value))
-		}
-	}
-	if d.Encoding != "" {
-		parts = append(parts, "ENCODING", literal(d.Encoding))
-	}
-	if d.Locale != "" {
-		parts = append(parts, "LOCALE", literal(d.Locale))
-	}
-	return strings.Join(parts, " ")
+	return statement
 }
-
-// liveExtension is an extension as it is.
-type liveExtension struct{ version, schema string }
 
 func (c *Client) ensureExtensions(ctx context.Context, d Database) ([]string, error) {
 	if len(d.Extensions) == 0 {
@@ -153,83 +119,42 @@ func (c *Client) ensureExtensions(ctx context.Context, d Database) ([]string, er
 		return nil, reason(ctx, err, true)
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // all was answered
-	rows, err := conn.Query(ctx, "SELECT e.extname::text, e.extversion, n.nspname::text FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace")
+	rows, err := conn.Query(ctx, "SELECT extname::text FROM pg_extension")
 	if err != nil {
 		return nil, reason(ctx, err, conn.IsClosed())
 	}
-	there := map[string]liveExtension{}
-	var name string
-	var is liveExtension
-	if _, err := pgx.ForEachRow(rows, []any{&name, &is.version, &is.schema}, func() error { there[name] = is; return nil }); err != nil {
+	there, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
 		return nil, reason(ctx, err, conn.IsClosed())
 	}
 	var changes []string
-	for _, e := range d.Extensions {
-		is, found := there[e.Name]
-		statements, err := e.statements(ctx, conn, is, found)
-		if err == nil && len(statements) > 0 {
-			err = script(ctx, conn, strings.Join(statements, ";\n"))
+	for _, name := range d.Extensions {
+		if slices.Contains(there, name) {
+			continue
 		}
-		if err != nil {
-			return changes, fmt.Errorf("extension %q: %w", e.Name, reason(ctx, err, conn.IsClosed()))
+		if err := createExtension(ctx, conn, name); err != nil {
+			return changes, fmt.Errorf("extension %q: %w", name, reason(ctx, err, conn.IsClosed()))
 		}
-		if len(statements) > 0 {
-			changes = append(changes, change(found)+" extension "+e.Name+" in "+d.Name)
-		}
+		changes = append(changes, "created extension "+name+" in "+d.Name)
 	}
 	return changes, nil
 }
 
-func (e Extension) statements(ctx context.Context, conn *pgx.Conn, is liveExtension, found bool) ([]string, error) {
-	name := identifier(e.Name)
-	if found {
-		var statements []string
-		if e.Version != "" && e.Version != is.version {
-			statements = append(statements, "ALTER EXTENSION "+name+" UPDATE TO "+literal(e.Version))
-		}
-		if e.Schema != "" && e.Schema != is.schema {
-			statements = append(statements, "ALTER EXTENSION "+name+" SET SCHEMA "+identifier(e.Schema))
-		}
-		return statements, nil
-	}
-	schema, err := e.home(ctx, conn)
-	if err != nil {
-		return nil, err
-	}
-	statement := "CREATE EXTENSION " + name
-	if schema != "" {
-		statement += " SCHEMA " + identifier(schema)
-	}
-	if e.Version != "" {
-		statement += " VERSION " + literal(e.Version)
-	}
-	return []string{statement + " CASCADE"}, nil
-}
-
-// home is the schema to make the extension in; "" when it has one of its own. Left to itself it would go to pg_catalog,
-// which is first in this session's search_path.
-func (e Extension) home(ctx context.Context, conn *pgx.Conn) (string, error) {
-	if e.Schema != "" {
-		return e.Schema, nil
-	}
+// createExtension makes an extension in its own schema, or in public. Left to itself one without would go to pg_catalog, which is
+// first in this session's search_path.
+func createExtension(ctx context.Context, conn *pgx.Conn, name string) error {
 	var own bool
 	err := conn.QueryRow(ctx, `SELECT bool_or(schema IS NOT NULL) FROM pg_available_extension_versions
-WHERE name = $1 HAVING count(*) > 0`, e.Name).Scan(&own)
+WHERE name = $1 HAVING count(*) > 0`, name).Scan(&own)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return "", errors.New("the image does not have it: use an image that does")
+		return errors.New("the image does not have it: use an image that does")
 	}
-	if err != nil || own {
-		return "", err
-	}
-	return "public", nil
-}
-
-// DropDatabase removes a database and ends its sessions. Without such a database it does nothing.
-func (c *Client) DropDatabase(ctx context.Context, name string) error {
-	if err := (Database{Name: name, Owner: name}).Check(); err != nil {
+	if err != nil {
 		return err
 	}
-	return c.use(ctx, func(conn *pgx.Conn) error {
-		return script(ctx, conn, "DROP DATABASE IF EXISTS "+identifier(name)+" WITH (FORCE)")
-	})
+	schema := ""
+	if !own {
+		schema = " SCHEMA public"
+	}
+	return script(ctx, conn, "CREATE EXTENSION "+identifier(name)+schema+" CASCADE")
 }

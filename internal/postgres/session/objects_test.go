@@ -71,10 +71,10 @@ FROM pg_roles WHERE rolname IN ('app', 'group', '` + strings.ReplaceAll(odd, "'"
 		{"created", first, []string{"created role group", "created role app", "created role " + odd},
 			odd + " f t f t t f f 5\napp f t f f t f f -1 \"group\"+pg_monitor\ngroup f t f f f f f -1"},
 		{"again", first, nil, odd + " f t f t t f f 5\napp f t f f t f f -1 \"group\"+pg_monitor\ngroup f t f f f f f -1"},
-		{"changed", []session.Role{{Name: "app", Login: true, NoInherit: true, Verifier: other, MemberOf: []string{}}}, []string{"changed role app"},
-			odd + " f t f t t f f 5\napp f f f f t f f -1\ngroup f t f f f f f -1"},
-		{"memberships left alone", []session.Role{{Name: "app", Login: true, NoInherit: true}}, nil,
-			odd + " f t f t t f f 5\napp f f f f t f f -1\ngroup f t f f f f f -1"},
+		{"changed", []session.Role{{Name: "app", Login: true, Verifier: other, MemberOf: []string{}}}, []string{"changed role app"},
+			odd + " f t f t t f f 5\napp f t f f t f f -1\ngroup f t f f f f f -1"},
+		{"memberships left alone", []session.Role{{Name: "app", Login: true}}, nil,
+			odd + " f t f t t f f 5\napp f t f f t f f -1\ngroup f t f f f f f -1"},
 	}
 	for _, step := range steps {
 		tp.rewind()
@@ -92,15 +92,16 @@ FROM pg_roles WHERE rolname IN ('app', 'group', '` + strings.ReplaceAll(odd, "'"
 	if got := value(t, conn, "SELECT rolpassword FROM pg_authid WHERE rolname = 'app'"); got != other {
 		t.Errorf("the verifier is %s", got)
 	}
-	exec(t, conn, "ALTER ROLE app SUPERUSER")
-	if _, err := c.EnsureRoles(ctx, []session.Role{{Name: "app", Login: true, NoInherit: true}}); err != nil {
-		t.Fatal(err)
+	plain := value(t, conn, describe)
+	for _, privilege := range []string{"SUPERUSER", "CREATEROLE", "BYPASSRLS", "NOINHERIT", "REPLICATION", "CREATEDB"} {
+		exec(t, conn, "ALTER ROLE app "+privilege)
+		if _, err := c.EnsureRoles(ctx, []session.Role{{Name: "app", Login: true}}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(plain, value(t, conn, describe)); diff != "" {
+			t.Errorf("a wanted role keeps %s (-want +got):\n%s", privilege, diff)
+		}
 	}
-	if got := value(t, conn, "SELECT rolsuper::text FROM pg_roles WHERE rolname = 'app'"); got != "false" {
-		t.Error("a wanted role stays a superuser")
-	}
-	must(t, c.DropRole(ctx, odd))
-	must(t, c.DropRole(ctx, odd))
 }
 
 func TestRolesThatAreRefused(t *testing.T) {
@@ -142,7 +143,7 @@ func TestDatabases(t *testing.T) {
 	}
 	const odd = `shop "2" 'x'`
 	first := []session.Database{
-		{Name: "shop", Owner: "app", Encoding: "LATIN1", Locale: "C", Extensions: []session.Extension{{Name: "plpgsql"}}},
+		{Name: "shop", Owner: "app", Extensions: []string{"plpgsql"}},
 		{Name: odd, Owner: `o"o`},
 	}
 	conn := superuser(t, i, "postgres")
@@ -154,10 +155,10 @@ FROM pg_database WHERE datname LIKE 'shop%'`
 		changes []string
 		want    string
 	}{
-		{"created", first, []string{"created database shop", "created database " + odd}, `shop|app|LATIN1, ` + odd + `|o"o|UTF8`},
-		{"again", first, nil, `shop|app|LATIN1, ` + odd + `|o"o|UTF8`},
-		{"another owner", []session.Database{{Name: odd, Owner: "app"}}, []string{"changed database " + odd}, `shop|app|LATIN1, ` + odd + `|app|UTF8`},
-		{"owner left alone", []session.Database{{Name: odd}}, nil, `shop|app|LATIN1, ` + odd + `|app|UTF8`},
+		{"created", first, []string{"created database shop", "created database " + odd}, `shop|app|UTF8, ` + odd + `|o"o|UTF8`},
+		{"again", first, nil, `shop|app|UTF8, ` + odd + `|o"o|UTF8`},
+		{"another owner", []session.Database{{Name: odd, Owner: "app"}}, []string{"changed database " + odd}, `shop|app|UTF8, ` + odd + `|app|UTF8`},
+		{"owner left alone", []session.Database{{Name: odd}}, nil, `shop|app|UTF8, ` + odd + `|app|UTF8`},
 	}
 	for _, step := range steps {
 		tp.rewind()
@@ -171,14 +172,12 @@ FROM pg_database WHERE datname LIKE 'shop%'`
 			t.Errorf("%s: %s", step.name, got)
 		}
 	}
-	if _, err := c.EnsureDatabases(ctx, []session.Database{{Name: "shop", Extensions: []session.Extension{{Name: "no_such"}}}}); err == nil ||
+	if _, err := c.EnsureDatabases(ctx, []session.Database{{Name: "shop", Extensions: []string{"no_such"}}}); err == nil ||
 		!strings.Contains(err.Error(), "the image does not have it") || errors.Is(err, session.ErrUnavailable) {
 		t.Errorf("an extension that is not there: %v", err)
 	}
-	must(t, c.DropDatabase(ctx, odd))
-	must(t, c.DropDatabase(ctx, odd))
-	if err := c.DropDatabase(ctx, "postgres"); err == nil {
-		t.Error("the database of PostgreSQL was dropped")
+	if _, err := c.EnsureDatabases(ctx, []session.Database{{Name: "postgres", Owner: "app"}}); err == nil {
+		t.Error("the database of PostgreSQL was given away")
 	}
 }
 
@@ -187,7 +186,7 @@ func TestExtensions(t *testing.T) {
 	ctx := bounded(t)
 	i := testpg.Running(t, "extensions-0")
 	c := i.Session(t)
-	shop := session.Database{Name: "shop", Extensions: []session.Extension{{Name: "pg_stat_statements"}, {Name: "hstore"}, {Name: "earthdistance"}}}
+	shop := session.Database{Name: "shop", Extensions: []string{"pg_stat_statements", "hstore", "earthdistance"}}
 	conn := superuser(t, i, "postgres")
 	if value(t, conn, "SELECT count(*)::text FROM pg_available_extensions WHERE name IN ('pg_stat_statements', 'hstore', 'earthdistance', 'cube')") != "4" {
 		t.Skip("this installation has no extensions")
@@ -203,14 +202,6 @@ func TestExtensions(t *testing.T) {
 	in := superuser(t, i, "shop")
 	query := `SELECT string_agg(extname || ' in ' || extnamespace::regnamespace, ', ' ORDER BY extname) FROM pg_extension WHERE extname <> 'plpgsql'`
 	if got := value(t, in, query); got != "cube in public, earthdistance in public, hstore in public, pg_stat_statements in public" {
-		t.Error(got)
-	}
-	exec(t, in, "CREATE SCHEMA elsewhere")
-	shop.Extensions = []session.Extension{{Name: "hstore", Schema: "elsewhere", Version: value(t, in, "SELECT extversion FROM pg_extension WHERE extname = 'hstore'")}}
-	if changes, err := c.EnsureDatabases(ctx, []session.Database{shop}); err != nil || len(changes) != 1 {
-		t.Errorf("%v, %v", changes, err)
-	}
-	if got := value(t, in, query); !strings.Contains(got, "hstore in elsewhere") {
 		t.Error(got)
 	}
 }

@@ -18,8 +18,8 @@ type Role struct {
 	Name string
 	// Verifier is what scram.Verifier made; "" leaves the password alone.
 	Verifier string
-	// Login, CreateDB, CreateRole, Replication and BypassRLS are privileges; NoInherit takes away that of members.
-	Login, NoInherit, CreateDB, CreateRole, Replication, BypassRLS bool
+	// Login, CreateDB and Replication are privileges. All others are taken away.
+	Login, CreateDB, Replication bool
 	// ConnectionLimit is how many sessions it may have; nil is no limit.
 	ConnectionLimit *int
 	// MemberOf are the roles that it is in; others are left alone when nil, and revoked otherwise.
@@ -118,8 +118,9 @@ func change(found bool) string {
 // liveRole is a role as it is.
 type liveRole struct {
 	Role
-	superuser bool
-	members   []string
+	// other says that it has privileges that no wanted role has, or does not inherit those of its groups.
+	other   bool
+	members []string
 }
 
 func readRoles(ctx context.Context, conn *pgx.Conn, wanted []Role) (map[string]liveRole, error) {
@@ -128,8 +129,9 @@ func readRoles(ctx context.Context, conn *pgx.Conn, wanted []Role) (map[string]l
 		names = append(names, r.Name)
 	}
 	rows, err := conn.Query(ctx, `
-SELECT a.rolname::text, coalesce(a.rolpassword, ''), a.rolcanlogin, NOT a.rolinherit, a.rolcreatedb, a.rolcreaterole, a.rolreplication, a.rolbypassrls,
-  a.rolconnlimit, a.rolsuper, ARRAY(SELECT g.rolname::text FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid WHERE m.member = a.oid ORDER BY 1)
+SELECT a.rolname::text, coalesce(a.rolpassword, ''), a.rolcanlogin, a.rolcreatedb, a.rolreplication, a.rolconnlimit,
+  a.rolsuper OR a.rolcreaterole OR a.rolbypassrls OR NOT a.rolinherit,
+  ARRAY(SELECT g.rolname::text FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid WHERE m.member = a.oid ORDER BY 1)
 FROM pg_authid a WHERE a.rolname = ANY ($1::text[])`, names)
 	if err != nil {
 		return nil, err
@@ -137,8 +139,7 @@ FROM pg_authid a WHERE a.rolname = ANY ($1::text[])`, names)
 	roles := map[string]liveRole{}
 	var r liveRole
 	var limit int
-	_, err = pgx.ForEachRow(rows, []any{&r.Name, &r.Verifier, &r.Login, &r.NoInherit, &r.CreateDB, &r.CreateRole, &r.Replication, &r.BypassRLS,
-		&limit, &r.superuser, &r.members}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&r.Name, &r.Verifier, &r.Login, &r.CreateDB, &r.Replication, &limit, &r.other, &r.members}, func() error {
 		r.ConnectionLimit = new(limit)
 		roles[r.Name] = r
 		r.members = nil
@@ -173,8 +174,7 @@ func (r Role) statements(is liveRole, found bool) []string {
 }
 
 func (r Role) differs(is liveRole) bool {
-	return is.superuser || r.Login != is.Login || r.NoInherit != is.NoInherit || r.CreateDB != is.CreateDB || r.CreateRole != is.CreateRole ||
-		r.Replication != is.Replication || r.BypassRLS != is.BypassRLS || r.limit() != is.limit()
+	return is.other || r.Login != is.Login || r.CreateDB != is.CreateDB || r.Replication != is.Replication || r.limit() != is.limit()
 }
 
 func (r Role) options() string {
@@ -184,19 +184,8 @@ func (r Role) options() string {
 		}
 		return "NO" + name
 	}
-	return strings.Join([]string{
-		"NOSUPERUSER", option(r.Login, "LOGIN"), option(!r.NoInherit, "INHERIT"), option(r.CreateDB, "CREATEDB"),
-		option(r.CreateRole, "CREATEROLE"), option(r.Replication, "REPLICATION"), option(r.BypassRLS, "BYPASSRLS"),
-		fmt.Sprintf("CONNECTION LIMIT %d", r.limit()),
-	}, " ")
-}
-
-// DropRole removes a role that owns nothing. Without such a role it does nothing.
-func (c *Client) DropRole(ctx context.Context, name string) error {
-	if err := (Role{Name: name}).Check(); err != nil {
-		return err
-	}
-	return c.use(ctx, func(conn *pgx.Conn) error { return script(ctx, conn, "DROP ROLE IF EXISTS "+identifier(name)) })
+	return fmt.Sprintf("NOSUPERUSER INHERIT NOCREATEROLE NOBYPASSRLS %s %s %s CONNECTION LIMIT %d",
+		option(r.Login, "LOGIN"), option(r.CreateDB, "CREATEDB"), option(r.Replication, "REPLICATION"), r.limit())
 }
 
 // identifier quotes a name.
