@@ -111,21 +111,15 @@ func (c *Client) Reload(ctx context.Context, signal func() error) error {
 }
 
 // loaded is when the session's process has read the configuration.
-func (c *Client) loaded(ctx context.Context) (at time.Time, err error) {
-	err = c.use(ctx, func(conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, "SELECT pg_conf_load_time()").Scan(&at)
-	})
-	return at, err
+func (c *Client) loaded(ctx context.Context) (time.Time, error) {
+	return ask[time.Time](ctx, c, "SELECT pg_conf_load_time()")
 }
 
 // EndReceiver ends the WAL receiver and waits until there is none. It comes back unless the configuration has no
 // upstream any more: reload that first.
 func (c *Client) EndReceiver(ctx context.Context) error {
 	err := until(ctx, func() (bool, error) {
-		var receivers int
-		err := c.use(ctx, func(conn *pgx.Conn) error {
-			return conn.QueryRow(ctx, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE backend_type = 'walreceiver'`).Scan(&receivers)
-		})
+		receivers, err := ask[int](ctx, c, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE backend_type = 'walreceiver'`)
 		return receivers == 0, err
 	})
 	if err != nil {

@@ -250,9 +250,6 @@ func splitNames(list string) []string {
 }
 
 // Inserted is where the server's log ends: what was committed before lies before it.
-func (c *Client) Inserted(ctx context.Context) (at wal.LSN, err error) {
-	err = c.use(ctx, func(conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::int8").Scan(&at)
-	})
-	return at, err
+func (c *Client) Inserted(ctx context.Context) (wal.LSN, error) {
+	return ask[wal.LSN](ctx, c, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::int8")
 }

@@ -101,6 +101,12 @@ func (c *Client) once(ctx context.Context, do func(*pgx.Conn) error) error {
 	return err
 }
 
+// ask puts a question whose answer is one value.
+func ask[T any](ctx context.Context, c *Client, question string) (answer T, err error) {
+	err = c.use(ctx, func(conn *pgx.Conn) error { return conn.QueryRow(ctx, question).Scan(&answer) })
+	return answer, err
+}
+
 // untraced keeps the statements of a superuser's session out of the server's log, pg_stat_activity, pg_stat_statements and
 // pgaudit, whatever the parameters of the cluster are: some of them have password verifiers. They have to be in effect before
 // the statement is sent: PostgreSQL decides about log_statement when a message arrives and about durations after its

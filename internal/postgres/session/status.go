@@ -123,11 +123,7 @@ func scanSender(row pgx.CollectableRow) (Sender, error) {
 
 // InRecovery says whether the server is a standby.
 func (c *Client) InRecovery(ctx context.Context) (bool, error) {
-	var standby bool
-	err := c.use(ctx, func(conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, "SELECT pg_is_in_recovery()").Scan(&standby)
-	})
-	return standby, err
+	return ask[bool](ctx, c, "SELECT pg_is_in_recovery()")
 }
 
 // Read asks a question of the caller's own, and gives each row of the answer to scan.
