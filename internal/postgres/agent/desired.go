@@ -17,7 +17,8 @@ func (a *Agent) Desired(ctx context.Context, desired peer.Desired) (peer.Result,
 	return Fulfil(ctx, a.wishing, desired)
 }
 
-// Fulfil makes roles, then databases and their extensions on a primary. Each item has its own outcome, and one that fails keeps no other from being tried.
+// Fulfil makes roles, then databases and their extensions on a primary. Each item has its own outcome, and one that fails keeps
+// no other from being tried.
 func Fulfil(ctx context.Context, primary *session.Client, desired peer.Desired) (peer.Result, error) {
 	w := &wishes{session: primary}
 	w.roles(ctx, desired.Roles)

@@ -253,13 +253,3 @@ func inLoop[T any](ctx context.Context, a *Agent, f func() T) (answer T, ok bool
 		return answer, false
 	}
 }
-
-// History is that of the instance's timeline.
-func (a *Agent) History() (peer.History, error) {
-	shown := a.shown.Load()
-	if shown == nil || shown.Timeline == 0 {
-		return peer.History{}, fmt.Errorf("%w: there is no data yet", errNotNow)
-	}
-	switches, err := a.server.History(shown.Timeline)
-	return peer.History{SystemID: shown.SystemID, Timeline: shown.Timeline, Switches: switches}, err
-}

@@ -33,10 +33,6 @@ func (a *Agent) peerHandler() http.Handler {
 			answer(w, a.Promise(from), nil)
 		}
 	}, pki.Agent))
-	mux.HandleFunc("GET "+peer.PathHistory, peer.Allow(func(w http.ResponseWriter, r *http.Request) {
-		history, err := a.History()
-		answer(w, history, err)
-	}, pki.Agent, pki.Operator))
 	mux.HandleFunc("POST "+peer.PathRestart, peer.Allow(func(w http.ResponseWriter, r *http.Request) {
 		answer(w, struct{}{}, a.Restart(r.Context()))
 	}, pki.Operator))

@@ -123,11 +123,6 @@ func (c *Client) Failsafe(ctx context.Context, from FailsafeRequest) (election.R
 	return call[election.Reply](ctx, c, http.MethodPost, PathFailsafe, from)
 }
 
-// History asks for the history of the instance's timeline.
-func (c *Client) History(ctx context.Context) (History, error) {
-	return call[History](ctx, c, http.MethodGet, PathHistory, nil)
-}
-
 // Restart has PostgreSQL restarted, so that parameters which need it take effect. It returns when the restart began.
 func (c *Client) Restart(ctx context.Context) error {
 	_, err := call[struct{}](ctx, c, http.MethodPost, PathRestart, struct{}{})

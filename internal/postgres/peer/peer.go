@@ -14,7 +14,6 @@ import (
 const (
 	PathStatus   = "/v1/status"
 	PathFailsafe = "/v1/failsafe"
-	PathHistory  = "/v1/history"
 	PathRestart  = "/v1/restart"
 	PathDesired  = "/v1/desired"
 )
@@ -123,14 +122,6 @@ type FailsafeRequest struct {
 	PodUID string `json:"podUID"`
 	// Reads is true when the holder can read the Lease, so that the API server takes no writes but is not out of its reach.
 	Reads bool `json:"reads,omitempty"`
-}
-
-// History of the timeline that an instance is on.
-type History struct {
-	SystemID string       `json:"systemID"`
-	Timeline wal.Timeline `json:"timeline"`
-	// Switches are its ancestors, oldest first.
-	Switches wal.History `json:"switches,omitempty"`
 }
 
 // Desired is what a primary should contain. It can be sent again at any time; what is there already is not touched.
