@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/fettle-dev/fettle/internal/postgres/config"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
@@ -25,10 +24,10 @@ func TestArchive_gap(t *testing.T) {
 		}
 	}
 	archive, ca := testpg.Dir(t), testpg.NewCA(t)
-	archiving := config.Archive{Command: "cp -n %p " + archive + "/%f"}
+	archiving := "cp -n %p " + archive + "/%f"
 	first := testpg.New(t, "db-0")
 	ca.Secure(first)
-	first.Settings.Archive = archiving
+	first.Settings.ArchiveCommand = archiving
 	must(first.Init(ctx, server.InitOptions{WALSegmentSize: 1}))
 	first.Start(t)
 	must(first.Session(t).Prepare(ctx))
@@ -39,7 +38,7 @@ func TestArchive_gap(t *testing.T) {
 	next := testpg.New(t, "db-1")
 	ca.Secure(next)
 	must(next.Clone(ctx, ca.Source(first, "db-1")))
-	next.Settings.Archive = archiving
+	next.Settings.ArchiveCommand = archiving
 	next.Start(t)
 	must(reserve(next.DataDir(), 1, 3)) // 2 and 3 were claimed, and came to nothing
 	own(t, next)
@@ -73,8 +72,8 @@ func TestArchive_gap(t *testing.T) {
 	next.Stop(t)
 
 	must(restored.SetStandby(false))
-	must(restored.SetRecovery(true))
-	restored.Settings.Restore = config.Restore{Command: "cp " + archive + "/%f %p", Target: nil}
+	must(os.WriteFile(filepath.Join(restored.DataDir(), "recovery.signal"), nil, 0o644)) //nolint:gosec // PostgreSQL may run as another user
+	restored.Settings.RestoreCommand = "cp " + archive + "/%f %p"
 	restored.Start(t)
 	again := restored.Session(t)
 	must(again.WaitPrimary(ctx))

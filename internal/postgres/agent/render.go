@@ -154,7 +154,7 @@ func synchronous(q *election.Quorum) *config.Synchronous {
 	for i := 0; len(names) < q.Number; i++ {
 		names = append(names, "nobody."+strconv.Itoa(i))
 	}
-	return &config.Synchronous{Method: config.Any, Number: q.Number, Names: names}
+	return &config.Synchronous{Number: q.Number, Names: names}
 }
 
 // synchronousNames is the value of synchronous_standby_names that a quorum becomes.

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/fettle-dev/fettle/internal/postgres/config"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 
 	"github.com/fettle-dev/fettle/internal/postgres/server"
@@ -90,7 +89,7 @@ func (a *Agent) rewind(ctx context.Context, source string, render func() (bool, 
 	if err := a.mark(); err != nil {
 		return err
 	}
-	untouched, err := attempt(ctx, func() error { return a.server.Rewind(ctx, a.source(source), config.Restore{}) })
+	untouched, err := attempt(ctx, func() error { return a.server.Rewind(ctx, a.source(source)) })
 	if err == nil || untouched {
 		return errors.Join(err, a.unmark())
 	}

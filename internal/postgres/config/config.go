@@ -6,8 +6,6 @@ package config
 import (
 	"strconv"
 	"strings"
-
-	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
 // The versions of PostgreSQL that are supported.
@@ -68,9 +66,10 @@ type Settings struct {
 	Upstream *Upstream
 	// Synchronous says who has to acknowledge a commit. nil is nobody.
 	Synchronous *Synchronous
-	// Archive and Restore say what is done with finished segments. The zero values archive nothing and restore nothing.
-	Archive Archive
-	Restore Restore
+	// ArchiveCommand and RestoreCommand are PostgreSQL's archive_command and restore_command; "" archives or restores nothing.
+	// The former is also given history files that only reserve a timeline (they have no line but a comment): where a file of that
+	// name exists already, it must keep that one and succeed, and a real history file must replace a reservation.
+	ArchiveCommand, RestoreCommand string
 	// HBA are the user's rules, in order, after Fettle's own. Whom none of them fits is refused. Without any, everybody gets in
 	// with a password, over TLS.
 	HBA []Rule
@@ -90,8 +89,6 @@ type Minimums struct {
 type TLS struct {
 	// CertFile, KeyFile and CAFile are absolute; the CA is that of the client certificates.
 	CertFile, KeyFile, CAFile string
-	// MinVersion is TLSv1.2 or TLSv1.3; TLSv1.2 when empty.
-	MinVersion string
 }
 
 // Upstream is the primary as a standby sees it.
@@ -109,53 +106,11 @@ type Upstream struct {
 	CertFile, KeyFile, CAFile string
 }
 
-// Method is how a quorum is counted.
-type Method string
-
-// The methods of PostgreSQL.
-const (
-	// Any waits for Number of the Names, whichever they are.
-	Any Method = "ANY"
-	// First waits for the first Number of the Names that are connected.
-	First Method = "FIRST"
-)
-
-// Synchronous is who has to acknowledge a commit before its client learns of it.
+// Synchronous is who has to acknowledge a commit before its client learns of it: any Number of the Names.
 type Synchronous struct {
-	Method Method
 	Number int
 	// Names are ClusterNames of standbys. With none of them, nobody has to.
 	Names []string
-}
-
-// Archive says how a finished segment is kept elsewhere.
-type Archive struct {
-	// Command is PostgreSQL's archive_command; "" archives nothing. It is also given history files that only reserve a timeline
-	// (they have no line but a comment): where a file of that name exists already, it must keep that one and succeed, and a
-	// real history file must replace a reservation.
-	Command string
-}
-
-// Restore says how a segment comes back from elsewhere.
-type Restore struct {
-	// Command is PostgreSQL's restore_command; "" restores nothing.
-	Command string
-	// Target ends recovery early; nil goes on to the end.
-	Target *Target
-}
-
-// Target is where recovery ends. Exactly one of Time, LSN, XID, Name and Immediate is set, or none for the latest.
-type Target struct {
-	// Time is in RFC 3339.
-	Time      string
-	LSN       wal.LSN
-	XID       string
-	Name      string
-	Immediate bool
-	// Exclusive ends just before Time, LSN or XID.
-	Exclusive bool
-	// Timeline is a number; "" is the latest.
-	Timeline string
 }
 
 // Auth is how a client proves who it is.

@@ -18,11 +18,11 @@ func full(major int) Settings {
 		Major: major, DataDir: "/data/pgdata", ConfigDir: "/run/fettle", SocketDir: "/run/fettle",
 		ClusterName: "orders-1", Instances: 3, MemoryLimit: 2 << 30, VolumeSize: 20 << 30,
 		Parameters: map[string]string{"max_connections": "200", "Work_Mem": "8MB", "app.motto": `it's a \ path`},
-		TLS:        TLS{CertFile: "/tls/tls.crt", KeyFile: "/tls/tls.key", CAFile: "/tls/ca.crt", MinVersion: "TLSv1.3"},
+		TLS:        TLS{CertFile: "/tls/tls.crt", KeyFile: "/tls/tls.key", CAFile: "/tls/ca.crt"},
 		Upstream: &Upstream{
 			Host: "orders-0.orders-pods.shop.svc", Slot: SlotName(1), CertFile: "/tls/client.crt", KeyFile: "/tls/client.key", CAFile: "/tls/ca.crt",
 		},
-		Synchronous: &Synchronous{Method: Any, Number: 1, Names: []string{"orders-0", "orders-2"}},
+		Synchronous: &Synchronous{Number: 1, Names: []string{"orders-0", "orders-2"}},
 		HBA: []Rule{
 			{Databases: []string{"all", "shop"}, Users: []string{"app"}, Address: "10.0.0.0/8", Auth: Password},
 			{Users: []string{"robot"}, Auth: Certificate},
@@ -68,7 +68,6 @@ func TestRenderRefuses(t *testing.T) {
 		"instance":         {func(s *Settings) { s.ClusterName = "a'b" }, "no name of a pod"},
 		"standby":          {func(s *Settings) { s.Synchronous.Names = []string{`a","b`} }, "no name of a pod"},
 		"nobody to wait":   {func(s *Settings) { s.Synchronous.Number = 0 }, "at least 1"},
-		"method":           {func(s *Settings) { s.Synchronous.Method = "ALL" }, "want ANY or FIRST"},
 		"not acknowledged": {func(s *Settings) { s.Parameters = map[string]string{"synchronous_commit": "local"} }, "synchronous_commit"},
 		"slot":             {func(s *Settings) { s.Upstream.Slot = "a b" }, "no name of a slot"},
 		"rule":             {func(s *Settings) { s.HBA = []Rule{{Auth: "trust"}} }, "no way to authenticate"},
@@ -88,7 +87,7 @@ func TestRenderRefuses(t *testing.T) {
 }
 
 func TestNobodyToWaitFor(t *testing.T) {
-	for name, q := range map[string]*Synchronous{"nil": nil, "no names": {Method: Any, Number: 1}} {
+	for name, q := range map[string]*Synchronous{"nil": nil, "no names": {Number: 1}} {
 		if got := q.String(); got != "" {
 			t.Errorf("%s: got %q", name, got)
 		}

@@ -75,9 +75,6 @@ func (q Synchronous) check(wanted map[string]string) error {
 	if err := CheckSynchronous(wanted); err != nil {
 		return err
 	}
-	if q.Method != Any && q.Method != First {
-		return fmt.Errorf("the method of synchronous replication is %q: want %s or %s", q.Method, Any, First)
-	}
 	if q.Number < 1 {
 		return fmt.Errorf("synchronous replication waits for %d standbys: want at least 1", q.Number)
 	}
@@ -164,13 +161,13 @@ func (s Settings) owned() map[string]string {
 		"fsync":                        "on",
 		"full_page_writes":             "on",
 		"restart_after_crash":          "off",
-		"recovery_target_timeline":     cmp.Or(s.Restore.timeline(), "latest"),
+		"recovery_target_timeline":     "latest",
 		"primary_conninfo":             s.Upstream.connInfo(s.ClusterName),
 		"primary_slot_name":            s.Upstream.slot(),
 		"synchronous_standby_names":    s.Synchronous.String(),
-		"archive_mode":                 onOff(s.Archive.Command != ""),
-		"archive_command":              s.Archive.Command,
-		"restore_command":              s.Restore.Command,
+		"archive_mode":                 onOff(s.ArchiveCommand != ""),
+		"archive_command":              s.ArchiveCommand,
+		"restore_command":              s.RestoreCommand,
 		"password_encryption":          "scram-sha-256",
 		"allow_alter_system":           "off",
 		"logging_collector":            "off",
@@ -182,7 +179,6 @@ func (s Settings) owned() map[string]string {
 		"dynamic_shared_memory_type":   "posix",
 	}
 	maps.Copy(values, s.TLS.settings())
-	maps.Copy(values, s.Restore.Target.settings())
 	return values
 }
 
@@ -200,37 +196,10 @@ func (t TLS) settings() map[string]string {
 	}
 	return map[string]string{
 		"ssl": "on", "ssl_cert_file": t.CertFile, "ssl_key_file": t.KeyFile, "ssl_ca_file": t.CAFile,
-		"ssl_min_protocol_version":  cmp.Or(t.MinVersion, "TLSv1.2"),
+		"ssl_min_protocol_version":  "TLSv1.2",
 		"ssl_prefer_server_ciphers": "on",
 		"ssl_ciphers":               "HIGH:!aNULL:!MD5:!3DES",
 	}
-}
-
-func (t *Target) settings() map[string]string {
-	if t == nil {
-		return nil
-	}
-	values := map[string]string{"recovery_target_action": "promote", "recovery_target_inclusive": onOff(!t.Exclusive)}
-	switch {
-	case t.Time != "":
-		values["recovery_target_time"] = t.Time
-	case t.LSN != 0:
-		values["recovery_target_lsn"] = t.LSN.String()
-	case t.XID != "":
-		values["recovery_target_xid"] = t.XID
-	case t.Name != "":
-		values["recovery_target_name"] = t.Name
-	case t.Immediate:
-		values["recovery_target"] = "immediate"
-	}
-	return values
-}
-
-func (r Restore) timeline() string {
-	if r.Target == nil {
-		return ""
-	}
-	return r.Target.Timeline
 }
 
 // String is the value of synchronous_standby_names.
@@ -238,7 +207,7 @@ func (q *Synchronous) String() string {
 	if q == nil || len(q.Names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s %d (\"%s\")", q.Method, q.Number, strings.Join(q.Names, `","`))
+	return fmt.Sprintf("ANY %d (\"%s\")", q.Number, strings.Join(q.Names, `","`))
 }
 
 func onOff(on bool) string {

@@ -98,7 +98,7 @@ func TestServerTakesTheConfiguration(t *testing.T) {
 		"app.motto": `it's a \ 'path' # and no comment`, "work_mem": "8MB", "shared_buffers": "32MB", "application_name": `a"b'c\d`,
 		"shared_preload_libraries": "",
 	}
-	i.Settings.Synchronous = &config.Synchronous{Method: config.First, Number: 2, Names: []string{"quoted-1", "quoted-2", "quoted-3"}}
+	i.Settings.Synchronous = &config.Synchronous{Number: 2, Names: []string{"quoted-1", "quoted-2", "quoted-3"}}
 	i.Settings.Upstream = new(ca.Upstream(i))
 	i.Settings.Upstream.Slot = config.SlotName(3)
 	i.Settings.Upstream.CertFile = `/a 'b' \c`
@@ -110,7 +110,7 @@ func TestServerTakesTheConfiguration(t *testing.T) {
 	conn := superuser(t, i)
 	want := map[string]string{
 		"app.motto": `it's a \ 'path' # and no comment`, "work_mem": "8MB", "application_name": `a"b'c\d`, "max_wal_size": "102MB",
-		"synchronous_standby_names": `FIRST 2 ("quoted-1","quoted-2","quoted-3")`, "primary_slot_name": "fettle_3", "restart_after_crash": "off",
+		"synchronous_standby_names": `ANY 2 ("quoted-1","quoted-2","quoted-3")`, "primary_slot_name": "fettle_3", "restart_after_crash": "off",
 		"primary_conninfo": i.Settings.Upstream.ConnInfo("quoted-0"), "cluster_name": "quoted-0", "wal_log_hints": "on", "full_page_writes": "on",
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {

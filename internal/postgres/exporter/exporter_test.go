@@ -104,7 +104,7 @@ func TestSynchronous(t *testing.T) {
 	ca.Standby(t, "shop-1", primary)
 	c := collector(t, primary)
 	configure := func(names ...string) {
-		primary.Settings.Synchronous = &config.Synchronous{Method: config.Any, Number: 1, Names: names}
+		primary.Settings.Synchronous = &config.Synchronous{Number: 1, Names: names}
 		primary.Configure(t)
 		if err := primary.Session(t).WaitSetting(t.Context(), "synchronous_standby_names", primary.Settings.Synchronous.String()); err != nil {
 			t.Fatal(err)

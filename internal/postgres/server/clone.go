@@ -52,8 +52,8 @@ func (s *Server) copy(ctx context.Context, source Source) error {
 
 // Rewind makes the data directory, of a stopped server, one that can follow source: everything after the point where
 // their histories part is undone. It is that of a standby then. If it fails, the data directory may not be usable any
-// more: try again, or Remove and Clone. restore is for what the source no longer has (from version 15).
-func (s *Server) Rewind(ctx context.Context, source Source, restore config.Restore) error {
+// more: try again, or Remove and Clone.
+func (s *Server) Rewind(ctx context.Context, source Source) error {
 	if content, err := s.Content(); err != nil {
 		return err
 	} else if content != Complete {
@@ -63,9 +63,6 @@ func (s *Server) Rewind(ctx context.Context, source Source, restore config.Resto
 		return fmt.Errorf("rewind to %s: %w", source.Host, err)
 	}
 	arguments := []string{"--target-pgdata=" + s.DataDir(), "--source-server=" + source.CopyConnInfo(source.ApplicationName, "postgres")}
-	if restore.Command != "" && s.options.Binaries.Major >= 15 {
-		arguments = append(arguments, "--restore-target-wal", "--config-file="+filepath.Join(s.ConfigDir(), config.ConfFile))
-	}
 	if err := s.withControlFile(func() error {
 		_, err := s.tool(ctx, toolOptions{locks: true}, "pg_rewind", arguments...)
 		return err

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
@@ -27,10 +26,8 @@ type ControlData struct {
 	// MinRecovery is how far a standby has to replay before it is consistent, and on which timeline.
 	MinRecovery         wal.LSN
 	MinRecoveryTimeline wal.Timeline
-	// CheckpointTime is when the last checkpoint was taken, by the server's clock, to the second.
-	CheckpointTime time.Time
-	Checksums      bool
-	WALSegmentSize int64
+	Checksums           bool
+	WALSegmentSize      int64
 	// Minimums are the parameters that the primary had, which a standby must not be below.
 	Minimums config.Minimums
 }
@@ -72,14 +69,7 @@ func parseControlData(output string) (ControlData, error) {
 	if p.err != nil {
 		return ControlData{}, p.err
 	}
-	// The form is that of the environment in which tools run.
-	text := p.text("Time of latest checkpoint")
-	at, err := time.ParseInLocation("Mon Jan _2 15:04:05 2006", text, time.UTC)
-	if err != nil {
-		return ControlData{}, fmt.Errorf("pg_controldata: %q is no time: %w", text, err)
-	}
-	data.CheckpointTime = at
-	return data, p.err
+	return data, nil
 }
 
 // controlParser reads fields, and remembers the first that is missing or of another form.

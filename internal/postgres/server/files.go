@@ -80,19 +80,6 @@ func exists(path string) (bool, error) {
 	return err == nil, err
 }
 
-// signalFile makes or removes one of the files by which PostgreSQL is told what to do when it starts.
-func (s *Server) signalFile(name string, wanted bool) error {
-	path := filepath.Join(s.DataDir(), name)
-	there, err := exists(path)
-	if err != nil || there == wanted {
-		return err
-	}
-	if wanted {
-		return s.write(path, nil)
-	}
-	return RemoveFile(path)
-}
-
 const (
 	standbySignal  = "standby.signal"
 	recoverySignal = "recovery.signal"
@@ -101,11 +88,17 @@ const (
 )
 
 // SetStandby decides whether the server, when it is started, is a standby.
-func (s *Server) SetStandby(standby bool) error { return s.signalFile(standbySignal, standby) }
-
-// SetRecovery decides whether the server, when it is started, recovers from the archive up to a target and is then
-// promoted.
-func (s *Server) SetRecovery(wanted bool) error { return s.signalFile(recoverySignal, wanted) }
+func (s *Server) SetStandby(standby bool) error {
+	path := filepath.Join(s.DataDir(), standbySignal)
+	there, err := exists(path)
+	if err != nil || there == standby {
+		return err
+	}
+	if standby {
+		return s.write(path, nil)
+	}
+	return RemoveFile(path)
+}
 
 // Standby says whether the data directory is that of a standby.
 func (s *Server) Standby() (bool, error) { return exists(filepath.Join(s.DataDir(), standbySignal)) }

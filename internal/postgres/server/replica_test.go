@@ -50,7 +50,7 @@ func TestFailover(t *testing.T) {
 	promote(t, next, nextSession)
 	diverged(t, old, next)
 
-	must(t, old.Rewind(ctx, ca.Source(next, "shop-0"), config.Restore{}))
+	must(t, old.Rewind(ctx, ca.Source(next, "shop-0")))
 	if standby, err := old.Standby(); err != nil || !standby {
 		t.Fatalf("after the rewind: standby %v, %v", standby, err)
 	}
@@ -62,7 +62,7 @@ func TestFailover(t *testing.T) {
 	}
 	// A standby that crashed can be rewound as well, although pg_rewind alone refuses it.
 	must(t, old.Process().Kill(ctx))
-	must(t, old.Rewind(ctx, ca.Source(next, "shop-0"), config.Restore{}))
+	must(t, old.Rewind(ctx, ca.Source(next, "shop-0")))
 }
 
 // TestSlots_standby has a standby keep for others what they lack, and no more.
@@ -176,7 +176,7 @@ func TestRewind_preparedTransactions(t *testing.T) {
 	prepare("lost")
 	must(t, old.Process().Kill(ctx))
 
-	must(t, old.Rewind(ctx, ca.Source(next, "shop-0"), config.Restore{}))
+	must(t, old.Rewind(ctx, ca.Source(next, "shop-0")))
 	old.Settings.Upstream = new(ca.Upstream(next))
 	old.Start(t)
 	follows(t, next.Session(t), "shop-0")
@@ -190,7 +190,7 @@ func TestRewindThatFails(t *testing.T) {
 	i.Stop(t)
 	before, err := i.ControlData(ctx)
 	must(t, err)
-	if err := i.Rewind(ctx, ca.Source(testpg.New(t, "shop-1"), "shop-0"), config.Restore{}); err == nil {
+	if err := i.Rewind(ctx, ca.Source(testpg.New(t, "shop-1"), "shop-0")); err == nil {
 		t.Fatal("a rewind to nobody was a success")
 	}
 	after, err := i.ControlData(ctx)

@@ -46,9 +46,6 @@ func TestLife(t *testing.T) {
 	if before.State != "in production" || !before.Checksums || before.Timeline != 1 || len(before.SystemID) < 15 {
 		t.Errorf("control data of a new server: %+v", before)
 	}
-	if age := time.Since(before.CheckpointTime).Abs(); age > time.Hour {
-		t.Errorf("time of the checkpoint: %s", before.CheckpointTime)
-	}
 	_, err = i.Server.Start(ctx)
 	refuses(t, "a second server on the same data", err, "in use")
 	refuses(t, "removal under a server", i.Remove(ctx), "stop PostgreSQL first")
@@ -83,7 +80,7 @@ func refuses(t *testing.T, what string, err error, why string) {
 func TestModesOfStopping(t *testing.T) {
 	ctx := bounded(t)
 	i := testpg.Running(t, "stop-0")
-	for _, mode := range []server.StopMode{server.Smart, server.Fast, server.Immediate} {
+	for _, mode := range []server.StopMode{server.Fast, server.Immediate} {
 		must(t, i.Process().Stop(ctx, mode))
 		i.Start(t)
 	}

@@ -15,15 +15,13 @@ type StopMode string
 
 // The modes of PostgreSQL.
 const (
-	// Smart waits for clients to leave.
-	Smart StopMode = "smart"
 	// Fast rolls open transactions back, sends everything to the standbys and writes a checkpoint.
 	Fast StopMode = "fast"
 	// Immediate stops without a checkpoint, as after a crash.
 	Immediate StopMode = "immediate"
 )
 
-var stopSignals = map[StopMode]syscall.Signal{Smart: syscall.SIGTERM, Fast: syscall.SIGINT, Immediate: syscall.SIGQUIT}
+var stopSignals = map[StopMode]syscall.Signal{Fast: syscall.SIGINT, Immediate: syscall.SIGQUIT}
 
 // signal sends one to the postmaster. One that is gone needs none.
 func (p *Process) signal(signal syscall.Signal) error {
@@ -43,7 +41,7 @@ func (p *Process) signal(signal syscall.Signal) error {
 func (p *Process) Stop(ctx context.Context, mode StopMode) error {
 	signal, ok := stopSignals[mode]
 	if !ok {
-		return fmt.Errorf("%q is no way to stop: use %s, %s or %s", mode, Smart, Fast, Immediate)
+		return fmt.Errorf("%q is no way to stop: use %s or %s", mode, Fast, Immediate)
 	}
 	if err := p.signal(signal); err != nil {
 		return err

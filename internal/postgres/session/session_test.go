@@ -79,7 +79,7 @@ func TestHeartbeat(t *testing.T) {
 	}
 
 	// Nobody acknowledges: other commits wait, the heartbeat does not.
-	i.Settings.Synchronous = &config.Synchronous{Method: config.Any, Number: 1, Names: []string{"beat-1"}}
+	i.Settings.Synchronous = &config.Synchronous{Number: 1, Names: []string{"beat-1"}}
 	i.Configure(t)
 	must(t, c.WaitSetting(ctx, "synchronous_standby_names", `ANY 1 ("beat-1")`))
 	options := i.SessionOptions()
