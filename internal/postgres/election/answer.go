@@ -38,16 +38,14 @@ type Reply struct {
 	Granted bool `json:"granted"`
 	// Reason says why it was not.
 	Reason string `json:"reason,omitempty"`
-	// Until is on the clock of the one who promises: it goes into Input.Promised before the answer is sent, and before
-	// Decide is called again.
+	// Until is on the clock of the one who promises: it goes into Input.Promised before the answer is sent.
 	Until time.Duration `json:"-"`
 }
 
-// Promise answers asker, which has the Lease and can't renew it: no listed instance may take the Lease while each of them,
-// this one too, has promised not to. A peer refuses that may have the Lease, or that knows of another holder, or of none. Whether
-// this agent reaches the API server makes a promise no less safe. It refuses then all the same, unless the asker reads the Lease
-// as well (reads), so that only writes fail: an asker that is cut off alone should give way, as Kubernetes will soon route no client to
-// its node. It needs no memory beyond the process: one that starts has to observe the record for as long again. (7)
+// Promise answers asker, which has the Lease and can't renew it: no listed instance may take the Lease while each has promised not to. A
+// peer refuses that may have the Lease, or knows of another holder, or of none. It also refuses if it reaches the API server and the asker
+// does not even read the Lease: one that is cut off alone should give way. A new process needs no memory of promises: it has to observe the
+// record for as long again. (7)
 func Promise(c Config, in Input, asker Holder, reads bool) Reply {
 	l, h := in.Lease.Lease, in.Holding
 	switch {
@@ -63,8 +61,7 @@ func Promise(c Config, in Input, asker Holder, reads bool) Reply {
 	return Reply{Granted: true, Until: in.Now + c.Lease}
 }
 
-// Blocked is the setting of synchronous replication under which nothing is acknowledged: what a server starts with, and
-// a standby runs with. nil where the cluster is asynchronous.
+// Blocked is the synchronous setting under which nothing is acknowledged, of starting servers and standbys; nil if asynchronous.
 func Blocked(c Config, in Input) *Quorum { return newView(c, in).blocked() }
 
 func (v *view) blocked() *Quorum {

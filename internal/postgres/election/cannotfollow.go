@@ -19,8 +19,7 @@ import (
 // maxFailures is how often PostgreSQL may end in a row before the data count as damaged.
 const maxFailures = 5
 
-// Track returns the server with the times since which it cannot follow. The loop calls it before each decision; it clears
-// Stalled, and Severed, when the standby has received or replayed more.
+// Track returns the server with the times since which it cannot follow. The loop calls it before each decision.
 func Track(c Config, in Input) Server {
 	v := newView(c, in)
 	s := &v.server
@@ -39,8 +38,7 @@ func Track(c Config, in Input) Server {
 	return *s
 }
 
-// lacks says that the primary has removed what this standby needs next, as far as both are known. A primary never gets back
-// what it has removed.
+// lacks says that the primary has removed what this standby needs next, as far as both are known.
 func (v *view) lacks() bool {
 	s, h := v.server, v.holder()
 	p, _ := v.peer(h, v.recent())
@@ -83,8 +81,7 @@ func (v *view) stalled(limit time.Duration) bool {
 	return v.in.Now >= s.Stalled+limit && (s.Process != Up && s.Awaits > 0 || v.in.Now < s.Reached+v.Lease+v.Patience)
 }
 
-// defect says why the data here cannot follow the primary; "" if they can as far as it is known. If a person asked for a new
-// copy, the first sign is enough.
+// defect says why the data here cannot follow the primary; "" if they can. When a person asks, the first sign is enough.
 func (v *view) defect() string {
 	s, failures, limit := v.server, maxFailures, v.Stall
 	if v.RecloneAsked {
@@ -142,8 +139,7 @@ func (v *view) reclone(h string) *Decision {
 	return do(Reclone{Source: v.source(h)}, why)
 }
 
-// turnTime is how long an instance tells the others that it is to be recloned: of two that count on each other's copy, each
-// has heard by then that the other one waits too.
+// turnTime is how long an instance announces its turn to be recloned: two that count on each other's copy hear of each other.
 func (v *view) turnTime() time.Duration { return 7 * v.Renew }
 
 // onlyCopy waits for another copy than the primary's, or asks a person if none is being made.
@@ -161,7 +157,6 @@ func (v *view) otherCopy(h string) string {
 	})
 }
 
-// askPerson says what a person does to have the data replaced.
 func (v *view) askPerson(why string) *Decision {
 	d := stuck(fmt.Sprintf("%s: save what is needed of its data, then annotate the PostgreSQL with fettle.dev/reclone=%s", why, v.Self.Name))
 	d.NeedsReclone = true

@@ -20,17 +20,13 @@ type Config struct {
 	MayInitialize bool
 	// Synchronous is how many standbys confirm each commit; 0 is asynchronous, also for what is called preferred.
 	Synchronous int
-	// Generation is that of the object which this Config was made of; 0 while the API server has not given that object to this process, so
-	// that it may be of any age.
+	// Generation is that of the object this Config was made of; 0 while it is only known from before this process, and of any age.
 	Generation int64
-	// Failsafe allows the holder to outlast an outage of the API server, or of its writes, while every instance that could take over promises
-	// not to. Those are the ones that the holder had heard of within a length of the Lease before the outage; never fewer than one, where
-	// there are more than one.
+	// Failsafe allows the holder to outlast an outage of the API server while every instance in Lease.Instances promises not to take over.
 	Failsafe bool
 	// SwitchoverTarget is the instance that shall be the primary; "" leaves that to the election.
 	SwitchoverTarget string
-	// SwitchoverAsked says that a person, or the operator, asks for that of the moment. What is not asked for in this way stands
-	// for good, and may have come to be there long ago: the agent saw it change at WishedAt; 0 if it never did.
+	// SwitchoverAsked says that this is asked for at the moment. Else it stands for good: it was seen to change at WishedAt; 0 for never.
 	SwitchoverAsked bool
 	WishedAt        time.Duration
 	// TargetAt is when the agent saw SwitchoverTarget or SwitchoverAsked change; 0 if it never did.
@@ -44,13 +40,11 @@ type Config struct {
 	Paused bool
 	// AutoReclone allows replacing the data of an instance that can't follow the primary any more.
 	AutoReclone bool
-	// RecloneAsked says that a person asked for that: it is done at the first sign, without AutoReclone too, and where the
-	// primary has the only other copy.
+	// RecloneAsked says that a person asked for that: it is done at the first sign, even if the primary has the only other copy.
 	RecloneAsked bool
 	// MaximumLag is how many bytes of the log may be lost without a person's word, where commits wait for nobody.
 	MaximumLag uint64
-	// AcceptLoss is the instance that a person wants to have as the primary whatever it lacks; "" for none. It is a word of the moment: one that was
-	// kept from before this process began does not count.
+	// AcceptLoss is the instance that a person accepts as the primary whatever it lacks; "" for none. It is not kept across processes.
 	AcceptLoss string
 
 	Timing

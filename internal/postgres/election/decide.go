@@ -105,8 +105,7 @@ func (v *view) held() bool {
 	return !bounded || v.in.Now < at+v.Fence
 }
 
-// free says that the Lease may be taken: it was released, or the same record was seen for its whole length, and no promise to its
-// holder is in force. Until then its holder is followed. (3, 7)
+// free says that the Lease may be taken: it was released, or the same record was seen for its whole length without a promise. (3, 7)
 func (v *view) free() bool {
 	switch {
 	case v.lease.Version == "" || v.mine():
@@ -117,7 +116,6 @@ func (v *view) free() bool {
 	return v.in.Lease.Reachable() && v.in.Now >= v.freeAt()
 }
 
-// freeAt is since when the Lease is free.
 func (v *view) freeAt() time.Duration {
 	if v.lease.Released {
 		return v.in.Lease.Since
@@ -160,8 +158,7 @@ func (v *view) kin(systemID string) bool {
 	return (v.SystemID == "" || v.SystemID == systemID) && (v.lease.SystemID == "" || v.lease.SystemID == systemID)
 }
 
-// successor says that a peer could take over: a standby that answers, and that the record lists. For one that is not listed yet the Lease has
-// to be renewed once more, as it could not take one that lapses. (3, 4)
+// successor says that a peer could take over: a standby that answers, and that the record lists, or it could not take it. (3, 4)
 func (v *view) successor() bool {
 	return slices.ContainsFunc(without(v.lease.Instances, v.Self.Name), func(name string) bool {
 		p, ok := v.peer(name, v.recent())

@@ -73,8 +73,7 @@ func (v *view) candidate() bool {
 		v.lease.Primary == "" && s.Process == Down && s.Role == Primary
 }
 
-// unlisted says that the last holder, which did not release the Lease, had not heard of this instance, and asked it for no promise: it may still
-// run. (3, 7)
+// unlisted says that the last holder did not release the Lease, and asked this instance for no promise: it may still run. (3, 7)
 func (v *view) unlisted() bool {
 	return !v.lease.Released && len(v.lease.Instances) > 0 && !slices.Contains(v.lease.Instances, v.Self.Name)
 }
@@ -106,9 +105,8 @@ func (v *view) outvoted() string {
 	return ""
 }
 
-// quorums returns the settings to satisfy. Of a Lease that was made anew nothing is known: the primary was any one of
-// the instances that have data, and its standbys any of the others; one that is empty may have had data too, unless the
-// Lease is as old as the cluster.
+// quorums returns the settings to satisfy. Without a record the primary was any one of the instances that have data, its standbys any
+// others; one that is empty may have had data too, unless the Lease is as old as the cluster.
 func (v *view) quorums() []Quorum {
 	if len(v.lease.Sync) > 0 || v.lease.Primary != "" {
 		return v.lease.Sync
@@ -137,8 +135,7 @@ func (v *view) readable(q Quorum) int {
 	return n
 }
 
-// turn returns when it is this instance's turn: each better candidate that answers has one step, and those that don't
-// answer have one together. (6, 8)
+// turn returns when this instance's turn is: each better candidate that answers has a step, the silent ones have one together. (6, 8)
 func (v *view) turn() (time.Duration, string) {
 	at, why := v.first()
 	first := at
@@ -187,8 +184,7 @@ func (v *view) silent() bool {
 	})
 }
 
-// better says that a peer, the i-th instance, comes before this one: it has received more; or the same and is preferred,
-// or has not stood still, or is a standby that runs, or of a lower ordinal.
+// better says that a peer, the i-th instance, comes first: by what it received, preference, standing still, running, or ordinal.
 func (v *view) better(p State, i int) bool {
 	if order := p.Position.Compare(v.server.Position); order != 0 {
 		return order > 0

@@ -51,9 +51,8 @@ func without(names []string, these ...string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(these, n) })
 }
 
-// Deadline returns when the holder must have stopped PostgreSQL, at Fence, and must end what is left of it, at Kill.
-// ok is false if it never must: the cluster has no other instance, or PostgreSQL can't be read-write.
-// A watchdog beside the loop enforces both, whatever the loop does.
+// Deadline returns when the holder must have stopped PostgreSQL, and must end what is left of it. ok is false if it never must. A watchdog
+// beside the loop enforces both.
 func Deadline(c Config, in Input) (fence, kill time.Duration, ok bool) {
 	at, bounded := secured(c, in)
 	switch {
@@ -84,7 +83,6 @@ func fence(v *view) *Decision {
 	return do(Stop{Mode: mode}, reason)
 }
 
-// stoppedFor says that the stop that was ordered has lasted that long.
 func (v *view) stoppedFor(mode StopMode, d time.Duration) bool {
 	if v.server.Process != Stopping || v.server.Stop != mode {
 		return false
@@ -107,10 +105,7 @@ func harden(v *view) *Decision {
 // renew writes the Lease while PostgreSQL is alive, or to publish what others rely on. (2, 4)
 func renew(v *view) *Decision {
 	h := v.in.Holding
-	if !v.held() || h.Pending != nil || v.server.Process == Down && v.in.Stop {
-		return nil
-	}
-	if !v.alive() {
+	if !v.held() || h.Pending != nil || v.server.Process == Down && v.in.Stop || !v.alive() {
 		return nil
 	}
 	next, urgent := v.record()
@@ -157,16 +152,14 @@ func StandsStill(c Config, in Input) bool {
 	return s.Process == Up && in.Now-max(s.Answered, s.Since) > c.Heartbeat+c.Kill
 }
 
-// suspect says that PostgreSQL stood still here, and has not run for long since. What made it hang, such as its disk, may
-// do so again, so another that has as much shall lead. A standby whose disk hangs again falls behind, which ranks it
-// last by itself. (4, 6)
+// suspect says that PostgreSQL stood still here, and has not run for long since. Its disk may hang again, so another that has as much shall
+// lead. A standby whose disk hangs falls behind, which ranks it last by itself. (4, 6)
 func (v *view) suspect() bool {
 	s := v.server
 	return s.StoodStill > 0 && (s.Process != Up || v.in.Now-max(s.Since, s.StoodStill) < v.Trust)
 }
 
-// writable says that the API server takes writes of the Lease, as far as this agent knows: it answered last, and has left no write
-// unanswered since the last one that succeeded.
+// writable says that the API server takes writes of the Lease: it answered last, and no write is without an answer.
 func (v *view) writable() bool { return v.in.Lease.Reachable() && len(v.in.Holding.Unsettled) == 0 }
 
 // ask asks the peers for a promise while the Lease can't be renewed. (7)

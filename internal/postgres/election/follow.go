@@ -48,9 +48,8 @@ func (v *view) left(h string) bool {
 	return h != "" && v.lease.Primary == h && v.lease.diverged(v.server.Position)
 }
 
-// join starts as a standby; what was a primary, or has left the history, is rewound first. An instance follows only
-// whom it has seen writing the Lease: one that restarts must not confirm anything to a primary that is lost, after it
-// was counted among those that don't. (1, 9, 10)
+// join starts as a standby; what was a primary, or has left the history, is rewound first. It follows only a holder that it has seen
+// writing: it must confirm nothing to one that is lost, after it was counted among those that don't. (1, 9, 10)
 func (v *view) join(h string) *Decision {
 	s := v.server
 	upstream := ""
@@ -92,8 +91,7 @@ func (v *view) afterCrash(h string) *Decision {
 	return wait("waits to start again after a crash")
 }
 
-// superseded says why what was a primary starts as a standby that can be elected: nobody leads, and another instance did after
-// this one, or may have; "" if it does not.
+// superseded says why what was a primary starts as a standby that can be elected, as another may have led since; "" if not.
 func (v *view) superseded() string {
 	switch {
 	case v.free() && v.lease.Primary != "" && !v.lastPrimary():
@@ -130,7 +128,6 @@ func (v *view) serves(h string) bool {
 	return h != "" && ok && p.Writable && v.kin(p.SystemID)
 }
 
-// clone copies the data of the cluster to where there are none.
 func (v *view) clone(h string) *Decision {
 	if !v.serves(h) {
 		return wait("has no data: waits for a primary to copy")
@@ -141,7 +138,6 @@ func (v *view) clone(h string) *Decision {
 	return do(Clone{Source: v.source(h)}, "has no data")
 }
 
-// unheard says that an instance has not answered.
 func (v *view) unheard() bool {
 	return slices.ContainsFunc(without(v.Instances, v.Self.Name), func(name string) bool {
 		_, ok := v.peer(name, v.recent())

@@ -1,6 +1,5 @@
 package election
 
-// unfinished waits for what is under way.
 func unfinished(v *view) *Decision {
 	switch {
 	case v.server.Work != NoWork && !v.in.Stop && !v.Fenced && !v.Hibernated:
@@ -49,9 +48,8 @@ func end(v *view) *Decision {
 // hibernated is why all instances stop.
 const hibernated = "the cluster is hibernated"
 
-// ending says why PostgreSQL shall not run here; "" while it may. When the cluster is hibernated, the primary stops once no
-// other instance would take over: each learns of it in its own time. A standby runs until nobody has the Lease any more: the
-// primary has stopped, or is lost.
+// ending says why PostgreSQL shall not run here; "" while it may. On hibernation the primary stops once no other would take over, and a
+// standby when nobody has the Lease any more.
 func (v *view) ending() string {
 	switch {
 	case v.in.Stop:
@@ -93,7 +91,6 @@ func (v *view) release(why string) *Decision {
 	return do(Release{Lease: l}, "releases the Lease: "+why)
 }
 
-// hold is what the holder does.
 func hold(v *view) *Decision {
 	s := v.server
 	switch {
@@ -121,11 +118,9 @@ func (v *view) renewing() bool {
 	return v.held() && v.in.Holding.Pending.Lease.Holder == v.Self && v.server.Process == Down && v.server.Data == Usable
 }
 
-// takeBack writes a Lease that names this very pod again: its process before this one is dead, or was fenced. One that
-// did not answer has lost it. No quorum is asked for: the record has named this pod ever since it took it, so nobody else
-// can have led, and what this pod had then it still has. Only of a record that may have come late that is not known. It is
-// given away, to compare all instances anew, and not before it was observed, as somebody else may still have the
-// Lease. (3, 4, 9)
+// takeBack writes a Lease that names this very pod again: its process before this one is dead, or was fenced. No quorum is asked for: the
+// record has named this pod ever since, so nobody else can have led. Only of a record that may have come late that is not known: it is
+// given away, and not before it was observed. One that did not answer has lost it. (3, 4, 9)
 func (v *view) takeBack() *Decision {
 	switch {
 	case !v.mine():
@@ -145,8 +140,7 @@ func (v *view) takeBack() *Decision {
 	return do(Acquire{Lease: v.claim()}, "takes its own Lease back")
 }
 
-// hung says that PostgreSQL was ended because it did not answer, rather than for want of the API server, and that this
-// process has not taken the Lease since.
+// hung says that PostgreSQL was ended because it did not answer, and that this process has not taken the Lease since.
 func (v *view) hung() bool {
 	s, taken := v.server, v.in.Holding.Confirmed.Sent
 	return s.Process == Down && !s.FullDisk && taken > 0 && s.StoodStill > taken && s.Crashed < s.Since
@@ -184,8 +178,7 @@ func (v *view) full() *Decision {
 	return stuck("the volume of " + v.Self.Name + " is full: raise spec.storage, or make space on it; PostgreSQL will start again when there is space")
 }
 
-// noSpace says that a server which ended on a full volume is not worth another try yet: it would end again. It is tried
-// now and then, as it may at least be read. (12)
+// noSpace says that a server which ended on a full volume is not tried again yet. It is now and then, as it may be read. (12)
 func (v *view) noSpace() bool {
 	s := v.server
 	if !s.FullDisk || !s.crashed() || v.in.Now >= s.Since+v.Calm {

@@ -54,8 +54,7 @@ func (h Holding) Applied() Holding {
 	return h
 }
 
-// Refused returns h after the pending write was certainly not applied: somebody else wrote in between, or the API
-// server answered that it did nothing. The caller reads the Lease next.
+// Refused returns h after the pending write was certainly not applied. The caller reads the Lease next.
 func (h Holding) Refused() Holding {
 	h.Pending = nil
 	return h
@@ -71,8 +70,7 @@ func (h Holding) Unknown() Holding {
 	return h
 }
 
-// alike says that it makes no difference which of two unsettled writes is applied: at most one of them can be, as both replace the same
-// record, and both tell the same of what decisions are made by.
+// alike says that it makes no difference which of two unsettled writes is applied: both replace the same record, and tell the same.
 func (w Write) alike(other Write) bool {
 	l, m := w.Lease, other.Lease
 	return l.Version == m.Version && l.Holder == m.Holder && slices.Equal(l.Instances, m.Instances) &&

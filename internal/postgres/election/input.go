@@ -44,8 +44,7 @@ const (
 type Server struct {
 	Data    Data
 	Process Process
-	// Role is that on disk while it is down (no standby.signal: Primary), else that it was started as; Primary from the
-	// call of pg_promote on.
+	// Role is that on disk while it is down, else that it was started as; Primary from the call of pg_promote on.
 	Role Role
 	// Since is when Process or Stop took its present value; the start of the agent, to begin with.
 	Since time.Duration
@@ -67,28 +66,22 @@ type Server struct {
 	// Upstream is the instance that a standby is told to follow; Receiving says that its WAL receiver lives.
 	Upstream  string
 	Receiving bool
-	// Oldest is where the log that is still there begins; 0 when that is not known. It never goes back: a primary that has
-	// removed a part of its log has it no more.
+	// Oldest is where the log that is still there begins; 0 when that is not known. It never goes back.
 	Oldest uint64
-	// Looked is when the server that runs was asked for the Position. Reached is when the primary last took a connection for
-	// replication from this standby.
+	// Looked is when its Position was asked for. Reached is when the primary last took a connection for replication from it.
 	Looked, Reached time.Duration
-	// Since when, as [Track] says; 0 when that is not so. Severed: the primary has removed what this standby needs next, and the
-	// standby has got no further. Stalled: the standby has received nothing although the primary serves. Awaits: it is to be
-	// recloned and waits for its turn.
+	// Since when, see [Track]; 0 for not. Severed: the primary has removed what this standby needs next. Stalled: it has received nothing
+	// although the primary serves. Awaits: it waits for its turn to be recloned.
 	Severed, Stalled, Awaits time.Duration
 	// Failed is how often a standby has ended without being told to, or was given up while it started, since it last followed.
 	Failed int
 	// Copied says that the data were copied since this instance last followed.
 	Copied bool
-	// Answered is when a write of the heartbeat (synchronous_commit=local) was answered the last time: it succeeded, or the
-	// server rejected it for a reason that is not its disk. One is tried every second.
+	// Answered is when a write of the heartbeat was last answered: it succeeded, or failed for a reason that is not the disk.
 	Answered time.Duration
-	// FullDisk says that the volume is full, as the heartbeat's error or the file system tells; of a server that is down,
-	// that it lacks the space to go on. A crash with a full disk is no first one: CrashedBefore is 0 then.
+	// FullDisk says that the volume is full; of a server that is down, that it lacks the space to go on. CrashedBefore is 0 then.
 	FullDisk bool
-	// Crashed and CrashedBefore are when the server ended without being told to, the last and the last but one time.
-	// An attempt to start that fails counts. Crashed is then the instant that Since is.
+	// Crashed and CrashedBefore are the last two times that the server ended, or failed to start, without being told to end.
 	Crashed, CrashedBefore time.Duration
 	// StoodStill is when it was last ordered to stop while [StandsStill] held; 0 for never.
 	StoodStill time.Duration
@@ -100,8 +93,7 @@ type Server struct {
 	// Planned is as in the order to stop. Forced is when a planned stop was last made harder; 0 for never.
 	Planned bool
 	Forced  time.Duration
-	// Sync is the setting of synchronous replication that PostgreSQL has loaded; nil is none. A server starts with [Blocked], and no standby is
-	// promoted with another one.
+	// Sync is the setting of synchronous replication that is loaded; nil is none. It starts, and is promoted, with [Blocked].
 	Sync *Quorum
 	// SyncAt is where the log ended when Sync was loaded, or later.
 	SyncAt uint64
@@ -156,18 +148,15 @@ type State struct {
 	Upstream string `json:"upstream,omitempty"`
 	// Oldest is where the log begins that a primary can still send.
 	Oldest uint64 `json:"oldest,omitempty"`
-	// Severed: a standby that can't follow any more, as the primary has removed what it needs next. Awaits: it is to be
-	// replaced by a copy, and waits for its turn.
+	// Severed: the primary has removed what this standby needs next. Awaits: it waits for its turn to be recloned.
 	Severed bool `json:"severed,omitempty"`
 	Awaits  bool `json:"awaits,omitempty"`
 	// Writable: it holds the Lease and its PostgreSQL accepts writes.
 	Writable bool `json:"writable,omitempty"`
-	// Candidate: it would take the Lease when it is free; after FirstIn, in nanoseconds, if it were the only one. That
-	// time may be over: then it is below 0.
+	// Candidate: it would take the Lease when it is free; after FirstIn (below 0: by now) if it were the only one.
 	Candidate bool          `json:"candidate,omitempty"`
 	FirstIn   time.Duration `json:"firstIn,omitempty"`
-	// Yielded is the version of the Lease that it saw free, and for which it has ended its WAL receiver: it receives
-	// nothing until it has seen a newer version.
+	// Yielded is the version of the Lease that it saw free: it receives nothing until it has seen a newer one.
 	Yielded string `json:"yielded,omitempty"`
 	// Suspect: it stood still as a primary, and has not run for long since. Others that have as much come first.
 	Suspect bool `json:"suspect,omitempty"`

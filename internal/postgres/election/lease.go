@@ -1,6 +1,7 @@
 package election
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -19,17 +20,10 @@ type Position struct {
 
 // Compare orders by timeline, then by LSN: -1, 0 or 1.
 func (p Position) Compare(q Position) int {
-	switch {
-	case p == q:
-		return 0
-	case p.Timeline < q.Timeline || p.Timeline == q.Timeline && p.LSN < q.LSN:
-		return -1
-	}
-	return 1
+	return cmp.Or(cmp.Compare(p.Timeline, q.Timeline), cmp.Compare(p.LSN, q.LSN))
 }
 
-// Quorum is a setting of synchronous_standby_names: "ANY Number (Names)". With fewer names than Number nothing can be
-// acknowledged; the agent then renders a name that nobody has.
+// Quorum is the setting "ANY Number (Names)" of synchronous_standby_names. With fewer names nothing can be acknowledged.
 type Quorum struct {
 	Number int      `json:"number"`
 	Names  []string `json:"names"` // sorted
@@ -58,9 +52,8 @@ type Lease struct {
 	Timeline uint32 `json:"timeline,omitempty"`
 	// Primary is the pod that was read-write last.
 	Primary string `json:"primary,omitempty"`
-	// End is where the log of Primary ended when it last wrote this record, and History that of End's timeline (the
-	// last 16 forks): it tells who has left it, and by how much. Whole says that Primary stopped there in order: nothing
-	// comes after.
+	// End is where the log of Primary ended when it last wrote this record, History that of End's timeline (the last 16 forks). Whole says
+	// that Primary stopped there in order: nothing comes after.
 	End     Position `json:"end,omitzero"`
 	History []Fork   `json:"history,omitempty"`
 	Whole   bool     `json:"whole,omitempty"`
@@ -88,9 +81,8 @@ type Observation struct {
 	Alive bool
 }
 
-// Read returns o after a read (or an event of a watch) that was answered at now; l is zero if there is no Lease. Reads that come out of order must be
-// dropped by the caller. gap is the longest time between two reads for the record to count as observed in between:
-// three times [Timing.Renew].
+// Read returns o after a read that was answered at now; l is zero if there is no Lease. Reads come in order. A pause above gap, three times
+// [Timing.Renew], counts as unobserved.
 func (o Observation) Read(now, gap time.Duration, l Lease) Observation {
 	switch {
 	case o.Lease.Version != l.Version:
@@ -102,8 +94,7 @@ func (o Observation) Read(now, gap time.Duration, l Lease) Observation {
 	return o
 }
 
-// Failed returns o after a request to the API server that failed, or was given up, at now. An update that was refused
-// because somebody else wrote is no failure: read the Lease.
+// Failed returns o after a request that failed, or was given up, at now. A refused update is no failure: read the Lease.
 func (o Observation) Failed(now time.Duration) Observation {
 	o.FailedAt, o.Alive = max(now, o.FailedAt), false
 	return o
@@ -137,9 +128,8 @@ func (l Lease) diverged(p Position) bool {
 	return !ok || lsn < p.LSN
 }
 
-// missing returns how many bytes known to be written by the last primary the log at p lacks; ok as of common. A timeline that
-// nobody has claimed since the record was made is that of a primary before: its record was lost, and so is its place
-// among the others.
+// missing returns how many bytes known to be written by the last primary the log at p lacks; ok as of common. A timeline that the record
+// does not know of is that of a primary whose record was lost.
 func (l Lease) missing(p Position) (bytes uint64, ok bool) {
 	switch {
 	case l.End == (Position{}):

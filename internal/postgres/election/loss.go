@@ -68,8 +68,7 @@ func (v *view) surplus() (bytes uint64, ok bool) {
 	return p.LSN - min(lsn, p.LSN), ok
 }
 
-// withheld says that the data here are not undone to follow h, as they hold too much that h lacks; nil if they may be. A crash leaves a
-// log that is read to its end first. (13)
+// withheld says that the data here hold too much that h lacks to be undone; nil if they may be. A log left by a crash is read first. (13)
 func (v *view) withheld(h string) *Decision {
 	s := v.server
 	bytes, known := v.surplus()
@@ -88,8 +87,7 @@ func (v *view) withheld(h string) *Decision {
 	return &d
 }
 
-// undo makes the data here such that they can follow h. Where more is lost than without a person's word, they are kept, and a copy is made
-// beside them. (10, 13)
+// undo makes the data here follow h. Where more is lost than without a person's word, they are kept beside the copy. (10, 13)
 func (v *view) undo(h string) *Decision {
 	if d := v.withheld(h); d != nil {
 		return d

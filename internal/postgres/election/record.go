@@ -8,8 +8,7 @@ import (
 const (
 	// history is how many forks a record carries.
 	history = 16
-	// unknown is how many promotions may follow one by an instance that took a Lease of which the record was lost, before
-	// their timelines could be those of another such instance.
+	// unknown is how many promotions may follow by an instance that took a Lease without a record, before timelines may collide.
 	unknown = 16
 )
 
@@ -18,17 +17,15 @@ func (v *view) forgotten() bool {
 	return v.lease.Primary == "" && v.lease.Timeline == 0 && (v.lease.Remade || !v.MayInitialize)
 }
 
-// ownTimeline returns one after used that no other instance can have used, whatever it was promoted to while nobody knew of
-// it: each has numbers of its own.
+// ownTimeline returns one after used from a range that belongs to this instance alone, for when the record was lost.
 func (v *view) ownTimeline(used uint32) uint32 {
 	own := uint32(slices.Index(v.Instances, v.Self.Name)) //nolint:gosec // there are few, and this is one of them
 	round := uint32(unknown * 64)
 	return (used/round+1)*round + own*unknown
 }
 
-// claim returns the record that takes the Lease. It claims a timeline that nobody has used, unless the instance was the
-// primary and goes on with its own. Sync, End and Primary stay those of the last primary until there is a new one; where the
-// record was lost, Sync says what has to be assumed, as the next one may have to take the Lease before there is a primary.
+// claim returns the record that takes the Lease. It claims a timeline that nobody has used, unless the instance was the primary and goes on
+// with its own. The rest stays that of the last primary; where the record was lost, Sync says what has to be assumed.
 func (v *view) claim() Lease {
 	l := v.lease
 	l.Holder, l.Released, l.Remade, l.Preferred, l.Whole = v.Self, false, false, "", false
@@ -47,8 +44,7 @@ func (v *view) claim() Lease {
 	return l
 }
 
-// claimed says that the Lease claims a timeline that this standby can be promoted to. It does not if a crash hid that
-// it had been promoted to that one already.
+// claimed says that the Lease claims a timeline that this standby can be promoted to: a crash may hide that it was already.
 func (v *view) claimed() bool {
 	return v.lease.Timeline > max(v.server.Position.Timeline, v.server.Highest)
 }
@@ -75,10 +71,9 @@ func (v *view) record() (next Lease, urgent bool) {
 		l.SystemID != have.SystemID || l.differs(have)
 }
 
-// listed returns the instances that may take the Lease from this holder, which are those that it asks for a promise: all that it has heard of
-// within the last length of a Lease, by an answer or by a stream. One that is down for longer must not stop the primary when the API
-// server is away too. It is listed again, and may be elected again, after it was heard of. The last ones that are left stay listed: they
-// have most, and somebody has to be able to take over when this holder is lost. (3, 7)
+// listed returns the instances that may take the Lease from this holder, and that it asks for a promise: all heard of, by an answer or a
+// stream, within the last length of a Lease. One that is down for longer must not stop the primary when the API server is away too. The
+// last ones left stay listed: somebody has to be able to take over when this holder is lost. (3, 7)
 func (v *view) listed() []string {
 	silent := func(name string) bool {
 		heard := max(v.in.Peers[name].Sent, v.in.Followers[name].Seen, v.in.Holding.From)
@@ -95,9 +90,8 @@ func (l Lease) differs(m Lease) bool {
 	return l.Remade != m.Remade || !slices.Equal(l.History, m.History) || !slices.EqualFunc(l.Sync, m.Sync, Quorum.Equal)
 }
 
-// wanted returns the setting of synchronous replication that shall be in force: the standbys that stream and have
-// caught up, and those that were in it and have not been away for long. It never has too few members for having lost
-// one: then commits wait. (9)
+// wanted returns the synchronous setting that shall be in force: the standbys that have caught up, and those in it that have not been away
+// for long. It never has too few members for having lost one: then commits wait. (9)
 func (v *view) wanted() *Quorum {
 	if v.Synchronous == 0 {
 		return nil
@@ -141,7 +135,6 @@ func (v *view) publish() []Quorum {
 	return v.lease.Sync
 }
 
-// possible says that a commit can be acknowledged under q.
 func (q Quorum) possible() bool { return len(q.Names) >= q.Number }
 
 // settled says that enough members of q have everything from before q was loaded.

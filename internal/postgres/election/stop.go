@@ -29,8 +29,7 @@ func (v *view) switchover() *string {
 	return v.tooSoon(name)
 }
 
-// tooSoon returns why name, which could lead, does not yet; nil if it does. A primary that serves does not stop for one that
-// has not caught up; one that is down anyway looks at their logs.
+// tooSoon returns why name does not lead yet; nil if it does. Only a primary that is down does not wait for one to catch up.
 func (v *view) tooSoon(name string) *string {
 	f := v.in.Followers[name]
 	switch {
@@ -47,16 +46,14 @@ func (v *view) tooSoon(name string) *string {
 	return nil
 }
 
-// distrusted says that the SwitchoverTarget stood still, and that nobody has asked for it since: a wish from before must not
-// bring back at once, again and again, what hangs now and then. It stood still as a primary, and so before this instance
-// took the Lease: what was asked for after that is a wish of somebody who can know of it. (6)
+// distrusted says that the SwitchoverTarget stood still as a primary, and that nobody has asked for it since this instance took the Lease:
+// an old wish must not bring back, again and again, what hangs now and then. (6)
 func (v *view) distrusted() bool {
 	p, ok := v.peer(v.SwitchoverTarget, 1)
 	return ok && p.Suspect && !v.SwitchoverAsked && v.WishedAt <= v.in.Holding.From
 }
 
-// Ordered returns s after an order to stop at now. A planned stop that has to be made harder is remembered: the switchover for
-// which it was ordered is not tried again before somebody asks again. (8)
+// Ordered returns s after an order to stop at now. A planned stop that has to be made harder is remembered, see cutOff. (8)
 func (s Server) Ordered(now time.Duration, order Stop) Server {
 	if s.Stop == Fast && s.Planned && order.Mode > Fast {
 		s.Forced = now
@@ -66,14 +63,12 @@ func (s Server) Ordered(now time.Duration, order Stop) Server {
 	return s
 }
 
-// cutOff says that a stop had to be made harder since the SwitchoverTarget was asked for: the next one would take as long, and
-// its clients would pay for it again.
+// cutOff says that a stop was made harder since the SwitchoverTarget was asked for: the next would take as long.
 func (v *view) cutOff() bool {
 	return v.SwitchoverTarget != "" && v.server.Forced > 0 && v.server.Forced >= v.TargetAt
 }
 
-// planned stops what could go on. A primary writes out its memory first, while clients are served, however long that takes: what
-// the stop itself has left to write is little. (6)
+// planned stops what could go on. A primary first writes out its memory while clients are served, so that the stop is short. (6)
 func (v *view) planned(reason string) *Decision {
 	s := v.server
 	switch {
@@ -87,9 +82,8 @@ func (v *view) planned(reason string) *Decision {
 	return do(Stop{Mode: Fast, Planned: true}, reason)
 }
 
-// Successors are the standbys of which one must have everything before a primary that stops in order ends: the one that shall
-// lead next, or all that have caught up. It does not wait for others. None: it waits for all that follow it, as where no standby has
-// caught up, or nobody shall lead next. (6)
+// Successors are the standbys of which one must have everything before a primary that stops in order ends: the target, or all that have
+// caught up. None: it waits for all that follow it. (6)
 func Successors(c Config, in Input) []string {
 	if c.Hibernated || !in.Server.primary() {
 		return nil
