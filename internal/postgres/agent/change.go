@@ -13,8 +13,7 @@ import (
 const (
 	// settleTime bounds what is asked of a server that runs: to take over a setting, to end its receiver.
 	settleTime = 10 * time.Second
-	// sendersTime is what PostgreSQL's walsenders get to load a setting after a session has: each loads it on its own, and
-	// until then still acknowledges by the one before.
+	// sendersTime is what walsenders get to load a setting after a session has: until then they acknowledge by the one before.
 	sendersTime = 250 * time.Millisecond
 	// reloadTime is how long after one process of the server all others have taken over a setting.
 	reloadTime = 20 * time.Millisecond
@@ -128,8 +127,7 @@ func (a *Agent) promote(after uint32, at time.Duration) {
 	})
 }
 
-// again sends a query that waits for something until one succeeds, the server ends or the task does. A query that fails, or gets
-// no answer, says nothing about what it waits for.
+// again repeats a query that waits for something, until it succeeds, the server ends or the task does: a failure says nothing.
 func (a *Agent) again(ctx context.Context, ended <-chan struct{}, query func(context.Context) error) error {
 	for {
 		bounded, cancel := context.WithTimeout(ctx, settleTime)

@@ -6,6 +6,5 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/watchdog"
 )
 
-// now is the time since the machine started, sleep included. It never steps, whatever happens to the wall clock; only its
-// rate is trusted.
+// now is the time since the machine started, sleep included. It never steps; only its rate is trusted.
 func now() time.Duration { return watchdog.Now() }

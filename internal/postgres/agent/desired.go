@@ -88,8 +88,7 @@ func (w *wishes) roles(ctx context.Context, roles []peer.DesiredRole) {
 	}
 }
 
-// syncLogins gives second logins the settings of their roles. A failure is only said: what a user has set may be refused,
-// and must not keep the standbys from being looked after.
+// syncLogins gives second logins the settings of their roles. A failure is only said: a setting of a user may be refused.
 func (a *Agent) syncLogins(ctx context.Context) {
 	changed, err := a.keeping.SyncLogins(ctx)
 	if err != nil {

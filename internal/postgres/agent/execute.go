@@ -117,8 +117,7 @@ func (a *Agent) ask(names []string, at time.Duration) {
 	a.probe(at)
 }
 
-// probe finds out whether the API server lets the Lease be read while writes fail. What was read is not looked at, as a write may be
-// under way.
+// probe finds out whether the Lease can be read while writes fail. What was read is not looked at: a write may be under way.
 func (a *Agent) probe(at time.Duration) {
 	if !a.probing.due(at) {
 		return

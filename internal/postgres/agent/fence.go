@@ -29,10 +29,9 @@ type fenced interface {
 	Fence(ctx context.Context, grace time.Duration) error
 }
 
-// fence stops a server that may be read-write when the time that the Lease granted is over. It needs nobody's help: it
-// takes no lock that is held across anything slow, and runs on a thread of its own beside whatever the agent does. A
-// watchdog does the same when this process stands still, and the fence allows no more time than that one knows of: see the
-// invariants of package watchdog.
+// fence stops a server that may be read-write when the time that the Lease granted is over. It takes no lock that is held across anything
+// slow, and runs on a thread of its own. A watchdog does the same when this process stands still, and the fence allows no more time than
+// that one knows of: see the invariants of package watchdog.
 type fence struct {
 	log *slog.Logger
 	now func() time.Duration

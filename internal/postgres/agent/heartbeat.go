@@ -25,9 +25,8 @@ type pulse struct {
 	rejected  int
 }
 
-// after returns p after a heartbeat that ended with err, and whether the server has answered it. An error is an answer: see
-// [session.Rejected]. One that comes before there is a session says nothing of a server that was silent: clients, and heartbeats,
-// that hang with its disk take all connections.
+// after returns p after a heartbeat that ended with err, and whether that is an answer, see [session.Rejected]. An error before there is a
+// session is none of a server that was silent: clients that hang with its disk take all connections.
 func (p pulse) after(err error) (pulse, bool) {
 	if err == nil {
 		return pulse{}, true
@@ -126,8 +125,7 @@ func (a *Agent) claim(epoch int, instances []string) {
 const (
 	// recoveryPause is the time between two looks at a recovery, the first of which comes after recoveryFirst.
 	recoveryPause, recoveryFirst = 2 * time.Second, 5 * time.Second
-	// recoveryStep is how much time on a CPU counts as progress: a process that only waits needs longer than [election.Timing] has
-	// for a start to use that much.
+	// recoveryStep is the CPU time that counts as progress: a process that only waits uses less within [election.Timing.Start].
 	recoveryStep = 50 * time.Millisecond
 )
 

@@ -16,8 +16,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
-// firstData makes the data directory of a new cluster, an empty one or a copy of a server, with programs of the version that
-// the object asks for alone.
+// firstData makes the data of a new cluster, empty or a copy of a server, only with programs of the version in the object.
 func (a *Agent) firstData(object *databasev1alpha1.PostgreSQL) func(context.Context) error {
 	initdb := object.Spec.Bootstrap.Initdb
 	options := server.InitOptions{Locale: initdb.Locale, ICULocale: initdb.ICULocale, WALSegmentSize: int(initdb.WALSegmentSizeMB)}
@@ -69,8 +68,7 @@ func (a *Agent) imported(ctx context.Context, from *databasev1alpha1.PostgreSQLP
 	return a.importFrom(ctx, source)
 }
 
-// importFrom looks at the source, says so when the copy begins, and copies it. What the last try met is told until then, so
-// that the status does not change with every try.
+// importFrom copies a source and says when it begins. Until then the status keeps what the last try met, and does not flap.
 func (a *Agent) importFrom(ctx context.Context, source server.External) error {
 	identity, err := a.server.Examine(ctx, source)
 	if err != nil {
@@ -162,8 +160,7 @@ func (a *Agent) secret(file, name, key string) ([]byte, error) {
 		"spec.bootstrap.pgBasebackup: Secret %q does not exist, or has nothing under its key %q: create it; the pod sees it after a minute or two", name, key)}
 }
 
-// vetImported looks at a copy before it is promoted for the first time: afterwards it is too late. Of a cluster that had a
-// primary nothing is asked.
+// vetImported looks at a copy before it is promoted for the first time, if the cluster had no primary: afterwards it is too late.
 func (a *Agent) vetImported() func(context.Context) error {
 	if a.spec == nil || a.spec.Spec.Bootstrap.PgBasebackup == nil || a.observation.Lease.Primary != "" {
 		return func(context.Context) error { return nil }

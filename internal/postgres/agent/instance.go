@@ -17,8 +17,7 @@ import (
 )
 
 const (
-	// lookTime bounds a look at the data directory of a stopped server, and lookLong one more after looks that took too long;
-	// on a disk that hangs it ends without a result.
+	// lookTime bounds a look at the data directory, lookLong one more after looks that took too long, as on a disk that hangs.
 	lookTime, lookLong = 5 * time.Second, 2 * time.Minute
 	// lookGrace is how long a look may take to notice that its time is over.
 	lookGrace = time.Second
@@ -51,8 +50,7 @@ func (f found) full() bool { return short(f.disk, cmp.Or(f.segment, usualSegment
 // errNoAnswer means that a look at the volume took too long.
 var errNoAnswer = errors.New("the volume does not answer")
 
-// lookWell looks until there is a result, or the context ends: by what nobody has seen the data would pass for such as have
-// left the primary's history, and be rewound.
+// lookWell looks until there is a result, or the context ends: data that nobody has seen would pass for such as to be rewound.
 func (a *Agent) lookWell(ctx context.Context) found {
 	for limit := lookTime; ; limit = min(2*limit, lookLong) {
 		result := a.look(a.life, limit)
@@ -269,9 +267,8 @@ func (a *Agent) crashed(at time.Duration, how string) {
 // markPath is a file that says that the data directory can't be relied on.
 func (a *Agent) markPath() string { return filepath.Join(a.options.Volume, "fettle", unfitFile) }
 
-// mark notes on the volume that the data directory can't be relied on; unmark that it can. Both outlast a crash of the machine
-// when they return: the mark is on the disk before anything of the data is changed, and goes only once those data are gone, or
-// are whole on the disk. So a crash may leave a mark on data that are good, but never data that are not without one.
+// mark notes on the volume that the data directory can't be relied on, before anything of it is changed; unmark that it can, once the data
+// are gone, or whole on the disk. Both outlast a crash of the machine, which may leave a mark on good data, but no bad data without one.
 func (a *Agent) mark() error {
 	return server.WriteFile(a.markPath(), []byte("a rewind did not end\n"))
 }

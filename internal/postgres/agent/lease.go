@@ -24,8 +24,7 @@ import (
 
 // Annotations of the Lease.
 const (
-	// AnnotationRecord is what the holders leave to each other: an election.Lease in JSON. The holder itself is in
-	// spec.holderIdentity.
+	// AnnotationRecord is an election.Lease in JSON. The holder itself is in spec.holderIdentity.
 	AnnotationRecord = "fettle.dev/record"
 	// AnnotationFresh is "true" on the Lease of a cluster that was made when none of its volumes existed; only the
 	// operator sets it, when it creates the Lease. Then there can't be data that initdb would compete with.
@@ -127,8 +126,7 @@ func (c *leaseClient) explain(what string, err error) error {
 	return fmt.Errorf("%s Lease %s: %w: %w", what, c.name, kind, err)
 }
 
-// Watch calls changed whenever the Lease may have changed or, with true, is deleted, until the context ends or the API server closes the watch. It
-// is a hint that saves time: what counts is read.
+// Watch calls changed whenever the Lease may have changed or, with true, is deleted. It only saves time: what counts is read.
 func (c *leaseClient) Watch(ctx context.Context, changed func(deleted bool)) error {
 	watch, err := c.watched.Watch(ctx, metav1.ListOptions{
 		FieldSelector:   fields.OneTermEqualSelector(metav1.ObjectNameField, c.name).String(),

@@ -25,8 +25,7 @@ const (
 	objectPause, objectWatch = 2 * time.Second, 10 * time.Minute
 )
 
-// objectStore follows the cluster's PostgreSQL object, and keeps the last good one on the volume, for a start while the API
-// server is away. It is safe for concurrent use.
+// objectStore follows the PostgreSQL object, and keeps the last good one for a start without the API server. It may be used concurrently.
 type objectStore struct {
 	api             rest.Interface
 	namespace, name string

@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	// heartbeatPause is the time between two heartbeats, sampleCalm and sampleUrgent those between two looks at the
-	// server, in quiet times and while something is about to be decided.
+	// heartbeatPause is between two heartbeats, sampleCalm and sampleUrgent between two looks at the server.
 	heartbeatPause           = time.Second
 	sampleCalm, sampleUrgent = time.Second, 100 * time.Millisecond
 	// sampleAsked is the time between two looks at the server when somebody asks for its status.
@@ -26,8 +25,7 @@ const (
 	prepareTime = 20 * time.Second
 	// choresPause is the time between two looks at what a primary keeps for the others.
 	choresPause = 30 * time.Second
-	// reachAfter is for how long a standby may receive nothing before the primary is asked whether it takes connections,
-	// reachPause the time between two such questions.
+	// reachAfter is how long a standby may receive nothing before the primary is asked for a connection, each reachPause.
 	reachAfter, reachPause = 3 * time.Second, 5 * time.Second
 )
 
@@ -179,8 +177,7 @@ func (a *Agent) sampled(s sample) {
 	a.own.Clean = false
 }
 
-// receives notes that a WAL receiver says that it streams. It does so before the primary has told it that the WAL is gone, and
-// the next receiver does again.
+// receives notes that a WAL receiver says that it streams: it does so before the primary tells it that the WAL is gone.
 func (a *Agent) receives(pid int, at time.Duration) {
 	if a.own.Severed == 0 {
 		a.own.Exact, a.streamed = true, at
@@ -193,8 +190,7 @@ func (a *Agent) receives(pid int, at time.Duration) {
 	}
 }
 
-// reach tells whether the primary takes a connection for replication from a standby that receives nothing: if it does, neither
-// the network nor the primary is the cause.
+// reach asks the primary for a replication connection: if a standby that receives nothing gets one, its data are the cause.
 func (a *Agent) reach(upstream string) {
 	sent := now()
 	ctx, cancel := context.WithTimeout(a.life, reachPause)
@@ -210,8 +206,7 @@ func (a *Agent) reach(upstream string) {
 	})
 }
 
-// keep does what a primary owes the others: a slot for each, and once after a promotion a checkpoint, which pg_rewind needs
-// to see the new timeline.
+// keep does what a primary owes the others: a slot for each, and after a promotion a checkpoint, which pg_rewind needs.
 func (a *Agent) keep(epoch int, slots []string, checkpointed bool) {
 	ctx, cancel := context.WithTimeout(a.life, time.Minute)
 	defer cancel()

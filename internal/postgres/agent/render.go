@@ -144,8 +144,7 @@ func rules(in []databasev1alpha1.PostgreSQLHBARule) []config.Rule {
 	return out
 }
 
-// synchronous turns a quorum into a setting. One with too few members must not let anything be acknowledged: names that
-// no instance has fill it up.
+// synchronous turns a quorum into a setting. Names that no instance has fill up one with too few, which acknowledges nothing.
 func synchronous(q *election.Quorum) *config.Synchronous {
 	if q == nil {
 		return nil
@@ -211,8 +210,7 @@ func (a *Agent) apply(at time.Duration) {
 	})
 }
 
-// load writes the files, and has the server read them if they changed, or may not have been read. It returns what the
-// server says after that.
+// load writes the files, has the server read them if it may not have, and returns what it says after that.
 func (a *Agent) load(ctx context.Context, process *server.Process, unread bool, render func() (bool, error)) (changed bool, s sample, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sampleTime)
 	defer cancel()

@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	// readyGap is how long a replica stays ready without a stream, such as during a failover; readyLag how many bytes it
-	// may lack.
+	// readyGap is how long a replica stays ready without a stream, as in a failover; readyLag how many bytes it may lack.
 	readyGap = 30 * time.Second
 	readyLag = 256 << 20
 	// maxTrouble bounds what is quoted behind a reason.
@@ -195,8 +194,7 @@ func (a *Agent) Ready() error {
 	return nil
 }
 
-// Current is what the loop knows now; a loop that is late knows nothing. Who asks often waits for something: the server is
-// looked at anew, for the next answer.
+// Current is what the loop knows now; a loop that is late knows nothing. The server is looked at anew, for the next question.
 func (a *Agent) Current() (peer.Status, error) {
 	if late := now() - time.Duration(a.turned.Load()); late > replyTime {
 		return peer.Status{}, fmt.Errorf("%w: the agent's loop has not turned for %s", errNotNow, late.Round(time.Millisecond))

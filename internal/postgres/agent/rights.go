@@ -9,8 +9,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 )
 
-// Rights are what the agents of a cluster may do in its namespace: read, watch and write their own Lease, read and watch their own
-// PostgreSQL, label the pods of up to so many instances, each by name, and make events. What of a pod they may change is bounded
+// Rights are what the agents of a cluster may do in its namespace, by name where that is possible. What of a pod they may change is bounded
 // further by config/admission/agents.yaml.
 func Rights(cluster string, instances int) []rbacv1.PolicyRule {
 	pods := make([]string, instances)

@@ -87,8 +87,7 @@ func (a *Agent) probeHandler() http.Handler {
 	return mux
 }
 
-// listen serves until the context ends. With files it speaks TLS; without, it bounds the number of connections. Failures after
-// the start are logged.
+// listen serves until the context ends, with files by TLS, else a bounded number of connections. Later failures are logged.
 func listen(ctx context.Context, log *slog.Logger, address string, handler http.Handler, files *peer.Files) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {

@@ -61,8 +61,7 @@ func maximumLag(object *databasev1alpha1.PostgreSQL) uint64 {
 	return 32 << 20 // of an object from before there was the field
 }
 
-// target is the instance that is asked for as primary: by annotation, which is a wish of the moment, else by the spec. A number
-// stands for its pod.
+// target is the instance asked for as primary: by annotation, for the moment, else by the spec. A number stands for its pod.
 func target(cluster string, object *databasev1alpha1.PostgreSQL) (pod string, asked bool) {
 	for i, wanted := range []string{object.Annotations[databasev1alpha1.AnnotationSwitchover], object.Spec.Primary} {
 		if ordinal, err := strconv.Atoi(wanted); err == nil && ordinal >= 0 {

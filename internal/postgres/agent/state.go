@@ -33,9 +33,8 @@ type state struct {
 	wishedAt time.Duration
 	// targetAt is when another primary was asked for last, by spec.primary or by annotation; 0 if none was.
 	targetAt time.Duration
-	// good is the last object whose parameters and rules are valid, nil before there was one; applied the generation
-	// whose files PostgreSQL has loaded, -1 for none; unread that it may not have loaded the files there are; retry when
-	// to try again.
+	// good is the last valid object, nil before; applied the generation whose files PostgreSQL has loaded, -1 for none; unread that it may
+	// not have loaded the files there are; retry when to try again.
 	good    *databasev1alpha1.PostgreSQL
 	applied int64
 	unread  bool
@@ -57,8 +56,7 @@ type state struct {
 	// unauthorized says that the API server refused the token when the Lease was read last.
 	unauthorized bool
 
-	// process is the postmaster, nil while there is none. epoch changes whenever what was asked of the server before
-	// means nothing any more.
+	// process is the postmaster, nil without one. epoch changes when answers that were asked for before mean nothing any more.
 	process *server.Process
 	epoch   int
 	// sample is what the server last said, streamed when its receiver was last seen to stream.
@@ -184,8 +182,7 @@ func (a *Agent) configure() {
 	}
 }
 
-// wish returns when spec.primary became what it is; 0 if it was so when the agent started. What an annotation asked for in
-// between is no part of it.
+// wish returns when spec.primary became what it is, whatever annotations asked for since; 0 for before the agent started.
 func (a *Agent) wish(object *databasev1alpha1.PostgreSQL) time.Duration {
 	if a.spec != nil && a.spec.Spec.Primary != object.Spec.Primary {
 		a.wishedAt = now()

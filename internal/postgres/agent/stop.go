@@ -11,8 +11,7 @@ import (
 )
 
 const (
-	// checkpoints is how many are taken before a planned stop, and checkpointShort what the last of them takes at most: each
-	// leaves what was written during the one before.
+	// checkpoints are taken before a planned stop until one takes less than checkpointShort: each leaves what was written meanwhile.
 	checkpoints     = 3
 	checkpointShort = time.Second
 	// sendersAsked bounds the question who follows, just before a stop.
@@ -71,8 +70,7 @@ func (a *Agent) writeOut(process *server.Process) error {
 	return nil
 }
 
-// stop orders the server to stop, or to stop harder than it was ordered before. Nothing is waited for: a task is
-// cancelled, and orders run beside each other.
+// stop orders the server to stop, or to stop harder. Nothing is waited for: a task is cancelled, orders run beside each other.
 func (a *Agent) stop(order election.Stop, at time.Duration) {
 	if a.task != nil {
 		a.task.cancel()

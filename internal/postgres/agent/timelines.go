@@ -86,9 +86,8 @@ func fillGaps(data string, timeline uint32, history []election.Fork) (done bool,
 	return true, nil
 }
 
-// release removes the reservations of a server that is down which are above all timelines that were used, and returns the
-// highest of those: a standby that starts would take a reservation for the history of the timeline it has to recover to, and
-// never get there.
+// release removes the reservations of a server that is down above all timelines that were used, and returns the highest of those: a standby
+// that starts would take one for the history that it has to recover to.
 func release(data string) (highest uint32, err error) {
 	paths, err := filepath.Glob(filepath.Join(data, "pg_wal", "*.history"))
 	if err != nil {

@@ -21,13 +21,11 @@ const (
 	folderReplication = "replication"
 )
 
-// tlsFiles copies the certificates for PostgreSQL: a mounted Secret belongs to root and its group may read it, which older
-// versions of libpq refuse for a key.
+// tlsFiles copies the certificates: a mounted Secret's key can be read by its group, which older versions of libpq refuse.
 type tlsFiles struct{ from, to string }
 
-// Copy brings the copies up to date and says whether any changed. A certificate comes before its key nowhere: all three
-// files of a folder are read before the first is written. One that nobody could rely on is taken only where there is none
-// yet. The error also says what is wrong with those that are in use.
+// Copy brings the copies up to date. All files of a folder are read before the first is written. What nobody could rely on is taken only
+// where there is none yet. The error also says what is wrong with those that are in use.
 func (t *tlsFiles) Copy() (changed bool, err error) {
 	for _, folder := range []string{folderServer, folderReplication} {
 		one, failure := t.folder(folder)
@@ -89,8 +87,7 @@ func (t *tlsFiles) write(folder string, contents map[string][]byte) (changed boo
 	return changed, nil
 }
 
-// serve has PostgreSQL show its clients the certificate of an issuer where there is one. The instances know each other by their
-// own, which they read from where it is mounted.
+// serve has PostgreSQL show its clients an issuer's certificate where there is one. Instances know each other by their own.
 func (t *tlsFiles) serve(folder string, contents map[string][]byte) error {
 	for name, served := range map[string]string{"tls.crt": "served.crt", "tls.key": "served.key"} {
 		content, err := os.ReadFile(filepath.Join(t.from, folder, served))
@@ -121,8 +118,7 @@ func (t *tlsFiles) upstream(host string, port int, slot string) config.Upstream 
 	}
 }
 
-// certificateTimes is a collector of when certificates begin and end. Files are read when Prometheus asks; one that can't be
-// read has no series.
+// certificateTimes collects when certificates begin and end. One that can't be read has no series.
 type certificateTimes map[string]string // paths by the name of the certificate
 
 var (

@@ -96,9 +96,8 @@ func (a *Agent) rewind(ctx context.Context, source string, render func() (bool, 
 	return err
 }
 
-// attempt tries a rewind until it succeeds, a few times. untouched says that it failed without having changed anything: no try
-// got further than to the connection. The last one alone says nothing, as the source of an earlier one may have gone away in
-// the middle of it.
+// attempt tries a rewind a few times. untouched says that it changed nothing: no try got further than to the connection. The last one alone
+// says nothing, as an earlier one may have lost its source in the middle.
 func attempt(ctx context.Context, rewind func() error) (untouched bool, err error) {
 	untouched = true
 	for try := range rewindTries {
