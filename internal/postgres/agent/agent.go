@@ -285,3 +285,6 @@ func (a *Agent) worth(reason string) slog.Level {
 	a.waits = append(a.waits[max(0, len(a.waits)-3):], reason)
 	return slog.LevelInfo
 }
+
+// now is the time since the machine started, sleep included. It never steps; only its rate is trusted.
+func now() time.Duration { return watchdog.Now() }

@@ -94,11 +94,7 @@ func (l *labeler) read(ctx context.Context) (string, bool) {
 func (l *labeler) write(ctx context.Context, role string) bool {
 	ctx, cancel := context.WithTimeout(ctx, apiCall)
 	defer cancel()
-	patch, err := labelPatch(l.uid, role, "")
-	if err == nil {
-		_, err = l.pods.Patch(ctx, l.pod, types.MergePatchType, patch, metav1.PatchOptions{})
-	}
-	if err != nil {
+	if err := l.patch(ctx, l.pod, l.uid, role, ""); err != nil {
 		l.log.Warn("label the pod with its role", "role", role, "error", err.Error())
 		return false
 	}
@@ -132,19 +128,15 @@ func (l *labeler) take(ctx context.Context, name string) error {
 	if pod.Labels[databasev1alpha1.LabelRole] != databasev1alpha1.LabelRolePrimary {
 		return nil
 	}
-	patch, err := labelPatch(string(pod.UID), "", pod.ResourceVersion)
-	if err == nil {
-		_, err = l.pods.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
-	}
-	if err != nil {
+	if err := l.patch(ctx, name, string(pod.UID), "", pod.ResourceVersion); err != nil {
 		return fmt.Errorf("take the label of a primary from pod %s: %w", name, err)
 	}
 	l.log.Info("took the label of a primary", "pod", name)
 	return nil
 }
 
-// labelPatch is refused by the API server if the pod of that name is another one, or has another version.
-func labelPatch(uid, role, version string) ([]byte, error) {
+// patch is refused by the API server if the pod of that name is another one, or has another version.
+func (l *labeler) patch(ctx context.Context, name, uid, role, version string) error {
 	labels := map[string]any{databasev1alpha1.LabelRole: nil}
 	if role != "" {
 		labels[databasev1alpha1.LabelRole] = role
@@ -154,8 +146,8 @@ func labelPatch(uid, role, version string) ([]byte, error) {
 		metadata["resourceVersion"] = version
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": metadata})
-	if err != nil {
-		return nil, fmt.Errorf("label patch: %w", err)
+	if err == nil {
+		_, err = l.pods.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
 	}
-	return patch, nil
+	return err
 }

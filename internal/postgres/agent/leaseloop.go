@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -52,10 +53,7 @@ func (a *Agent) pollLease(at time.Duration) {
 }
 
 func (a *Agent) requestTime() time.Duration {
-	if a.configured {
-		return a.config.Renew
-	}
-	return election.DefaultTiming().Renew
+	return cmp.Or(a.config.Renew, election.DefaultTiming().Renew)
 }
 
 func (a *Agent) readLease(at time.Duration) {

@@ -94,3 +94,20 @@ func (o *Options) listenOn(port int) string { return net.JoinHostPort(o.Bind, st
 func (o *Options) peerAddress(pod string) string {
 	return net.JoinHostPort(o.host(pod), strconv.Itoa(o.PeerPort))
 }
+
+// NewLogger writes JSON lines in the form of the operator's own log.
+func NewLogger(out io.Writer, level slog.Leveler) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{
+		Level: level,
+		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+			switch {
+			case len(groups) > 0:
+			case a.Key == slog.TimeKey:
+				return slog.String("ts", a.Value.Time().UTC().Format("2006-01-02T15:04:05.000Z07:00"))
+			case a.Key == slog.LevelKey:
+				return slog.String("level", strings.ToLower(a.Value.String()))
+			}
+			return a
+		},
+	})).With("logger", "agent")
+}

@@ -133,16 +133,14 @@ func (a *Agent) unready(in election.Input) string {
 	switch {
 	case a.own.Process != election.Up:
 		return "PostgreSQL does not run"
-	case a.own.Role == election.Primary:
-		switch {
-		case a.own.Answered == 0 && !a.own.FullDisk: // of a full one there is something to read
-			return "the primary has not written yet"
-		case a.hung():
-			return "PostgreSQL does not answer"
-		}
-		return ""
+	case a.own.Role != election.Primary:
+		return a.unreadyReplica(in)
+	case a.own.Answered == 0 && !a.own.FullDisk: // of a full one there is something to read
+		return "the primary has not written yet"
+	case a.hung():
+		return "PostgreSQL does not answer"
 	}
-	return a.unreadyReplica(in)
+	return ""
 }
 
 // unreadyReplica returns why a standby that runs should get no connections; "" when it should.

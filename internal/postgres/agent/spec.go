@@ -31,8 +31,11 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL, kept bool) electi
 		Failsafe:         true,
 		AutoReclone:      object.Spec.AutoReclone == nil || *object.Spec.AutoReclone,
 		RecloneAsked:     isNamed(object, databasev1alpha1.AnnotationReclone, o.Pod),
-		MaximumLag:       maximumLag(object),
+		MaximumLag:       32 << 20, // of an object from before there was the field
 		Timing:           election.DefaultTiming(),
+	}
+	if bytes := object.Spec.Failover.MaximumLag.Value(); bytes > 0 {
+		c.MaximumLag = uint64(bytes)
 	}
 	lease := object.Spec.Lease
 	c.Renew = cmp.Or(lease.Renew.Duration, c.Renew)
@@ -51,14 +54,6 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL, kept bool) electi
 		c.Generation, c.AcceptLoss = object.Generation, object.Annotations[databasev1alpha1.AnnotationAcceptDataLoss]
 	}
 	return c
-}
-
-// maximumLag is what may be lost by itself, in bytes.
-func maximumLag(object *databasev1alpha1.PostgreSQL) uint64 {
-	if bytes := object.Spec.Failover.MaximumLag.Value(); bytes > 0 {
-		return uint64(bytes)
-	}
-	return 32 << 20 // of an object from before there was the field
 }
 
 // target is the instance asked for as primary: by annotation, for the moment, else by the spec. A number stands for its pod.

@@ -161,8 +161,7 @@ func (v *view) start() *Decision {
 		return do(StartStandby{}, "starts to be promoted")
 	case v.lease.Primary == "" || v.lease.SystemID == "":
 		return wait("waits for the Lease to say that there is a primary")
-	}
-	if v.noSpace() {
+	case v.noSpace():
 		return v.full()
 	}
 	if v.in.Holding.From <= s.Since || s.FullDisk { // not if it was given away, and nobody else took it
