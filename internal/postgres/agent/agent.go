@@ -104,7 +104,7 @@ func newAgent(ctx context.Context, options Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, err := newKube(options.Kube, options.Namespace)
+	k, err := newKube(options.Kube)
 	if err != nil {
 		return nil, err
 	}

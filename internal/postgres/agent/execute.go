@@ -101,7 +101,7 @@ func (a *Agent) ask(names []string, at time.Duration) {
 		return
 	}
 	a.asking = true
-	a.holding = a.holding.Ask(at)
+	a.holding.AskedAt = at
 	a.counts.asked.Add(1)
 	request := peer.FailsafeRequest{
 		Pod: a.options.Pod, PodUID: a.options.PodUID, Reads: a.readable > 0 && at-a.readable <= 3*a.config.Renew,

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -10,8 +11,11 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/watch"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -32,12 +36,12 @@ const (
 type kube struct {
 	lease rest.Interface
 	// leaseWatch may hang without harm: it only saves time.
-	leaseWatch coordinationclient.LeaseInterface
+	leaseWatch rest.Interface
 	core       coreclient.CoreV1Interface
 	database   rest.Interface
 }
 
-func newKube(config *rest.Config, namespace string) (*kube, error) {
+func newKube(config *rest.Config) (*kube, error) {
 	single, err := httpClient(config)
 	if err != nil {
 		return nil, err
@@ -56,7 +60,7 @@ func newKube(config *rest.Config, namespace string) (*kube, error) {
 		return nil, fmt.Errorf("clients for the API server: %w", err)
 	}
 	return &kube{
-		lease: leases.RESTClient(), leaseWatch: watched.Leases(namespace), core: core, database: database,
+		lease: leases.RESTClient(), leaseWatch: watched.RESTClient(), core: core, database: database,
 	}, nil
 }
 
@@ -72,6 +76,26 @@ func databaseClient(config *rest.Config, client *http.Client) (rest.Interface, e
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	config.ContentType = runtime.ContentTypeJSON
 	return rest.RESTClientForConfigAndClient(config, client)
+}
+
+// watchOne calls seen with each event of one object, until that says no, the context ends or the API server closes the watch.
+func watchOne(ctx context.Context, all *rest.Request, name, version string, seen func(watch.Event) bool) error {
+	events, err := all.
+		Param("watch", "true").
+		Param("fieldSelector", fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()).
+		Param("resourceVersion", version).
+		Param("timeoutSeconds", "300").
+		Watch(ctx)
+	if err != nil {
+		return fmt.Errorf("watch %s: %w", name, err)
+	}
+	defer events.Stop()
+	for event := range events.ResultChan() {
+		if !seen(event) {
+			break
+		}
+	}
+	return nil
 }
 
 // httpClient has a transport that nobody shares.

@@ -14,9 +14,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	apiwatch "k8s.io/apimachinery/pkg/watch"
-	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
 	"github.com/fettle-dev/fettle/internal/postgres/election"
@@ -52,7 +50,7 @@ type leaseRecord struct {
 // leaseClient reads and writes one Lease.
 type leaseClient struct {
 	api             rest.Interface
-	watched         coordinationclient.LeaseInterface
+	watched         rest.Interface
 	namespace, name string
 	// again is what the Lease was when it was read last; nil before.
 	again atomic.Pointer[coordinationv1.Lease]
@@ -128,26 +126,10 @@ func (c *leaseClient) explain(what string, err error) error {
 
 // Watch calls changed whenever the Lease may have changed or, with true, is deleted. It only saves time: what counts is read.
 func (c *leaseClient) Watch(ctx context.Context, changed func(deleted bool)) error {
-	watch, err := c.watched.Watch(ctx, metav1.ListOptions{
-		FieldSelector:   fields.OneTermEqualSelector(metav1.ObjectNameField, c.name).String(),
-		TimeoutSeconds:  new(int64(300)),
-		ResourceVersion: "0",
+	return watchOne(ctx, c.watched.Get().Namespace(c.namespace).Resource("leases"), c.name, "0", func(event watch.Event) bool {
+		changed(event.Type == watch.Deleted)
+		return true
 	})
-	if err != nil {
-		return fmt.Errorf("watch Lease %s: %w", c.name, err)
-	}
-	defer watch.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case event, open := <-watch.ResultChan():
-			if !open {
-				return nil
-			}
-			changed(event.Type == apiwatch.Deleted)
-		}
-	}
 }
 
 func recordOf(object *coordinationv1.Lease) (*leaseRecord, error) {

@@ -111,7 +111,7 @@ func newLeaseAPI(t *testing.T, held election.Lease) (*leaseAPI, *leaseClient) {
 	}
 	server := httptest.NewServer(api)
 	t.Cleanup(server.Close)
-	k, err := newKube(&rest.Config{Host: server.URL}, "shop")
+	k, err := newKube(&rest.Config{Host: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}

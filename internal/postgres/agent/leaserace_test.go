@@ -36,7 +36,7 @@ func TestRefusedWriteIsFollowedByARead(t *testing.T) {
 		})
 	}))
 	defer server.Close()
-	k, err := newKube(&rest.Config{Host: server.URL}, "shop")
+	k, err := newKube(&rest.Config{Host: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestLeaseIsWrittenAsItWasDecided(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(lease)
 	}))
 	defer server.Close()
-	k, err := newKube(&rest.Config{Host: server.URL}, "shop")
+	k, err := newKube(&rest.Config{Host: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}

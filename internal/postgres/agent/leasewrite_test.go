@@ -96,7 +96,7 @@ func TestOutcomeOfAWrite(t *testing.T) {
 			}
 			_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: int32(c.code)})
 		}))
-		k, err := newKube(&rest.Config{Host: server.URL}, "shop")
+		k, err := newKube(&rest.Config{Host: server.URL})
 		if err != nil {
 			t.Fatal(err)
 		}

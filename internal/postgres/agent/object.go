@@ -11,7 +11,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
+
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
@@ -95,24 +95,15 @@ func (s *objectStore) follow(ctx context.Context) error {
 	s.saw(object)
 	each, cancel = context.WithTimeout(ctx, objectWatch)
 	defer cancel()
-	events, err := s.api.Get().Namespace(s.namespace).Resource(resourcePostgreSQL).
-		Param("watch", "true").
-		Param("fieldSelector", fields.OneTermEqualSelector(metav1.ObjectNameField, s.name).String()).
-		Param("resourceVersion", object.ResourceVersion).
-		Param("timeoutSeconds", "300").
-		Watch(each)
-	if err != nil {
-		return fmt.Errorf("watch PostgreSQL %s: %w", s.name, err)
-	}
-	defer events.Stop()
-	for event := range events.ResultChan() {
+	all := s.api.Get().Namespace(s.namespace).Resource(resourcePostgreSQL)
+	return watchOne(each, all, s.name, object.ResourceVersion, func(event watch.Event) bool {
 		seen, ok := event.Object.(*databasev1alpha1.PostgreSQL)
 		if !ok || event.Type == watch.Deleted {
-			return nil // what is wrong shows when it is read again
+			return false // what is wrong shows when it is read again
 		}
 		s.saw(seen)
-	}
-	return nil
+		return true
+	})
 }
 
 // saw keeps the object, and writes it to the volume if what matters here has changed.

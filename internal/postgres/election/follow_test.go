@@ -218,7 +218,7 @@ func TestHolding(t *testing.T) {
 			t.Errorf("after %s a write is under way", tc.name)
 		}
 	}
-	g := Holding{}.Ask(5).Granted("pg-1", 5)
+	g := Holding{AskedAt: 5}.Granted("pg-1", 5)
 	if diff := cmp.Diff(map[string]time.Duration{"pg-1": 7}, g.Granted("pg-1", 7).Granted("pg-1", 6).Promises); diff != "" || g.Promises["pg-1"] != 5 {
 		t.Errorf("promises: %s, %v", diff, g.Promises)
 	}

@@ -104,11 +104,6 @@ func (h Holding) restored(version string) Lease {
 	return l
 }
 
-// Ask returns h with a round of questions that is about to be sent.
-func (h Holding) Ask(now time.Duration) Holding {
-	h.AskedAt = now
-	return h
-}
 
 // Granted returns h after peer granted the question that was sent at sent.
 func (h Holding) Granted(peer string, sent time.Duration) Holding {

@@ -276,7 +276,7 @@ func (w *world) settle(n *instance) {
 // askPeers asks each peer for a promise.
 func (w *world) askPeers(n *instance, peers []string) {
 	c := n.clock(w.now)
-	n.hold = n.hold.Ask(c)
+	n.hold.AskedAt = c
 	reads := n.readable > 0 && c-n.readable <= 3*w.timing.Renew
 	if w.reaches(n) {
 		n.readable = c
