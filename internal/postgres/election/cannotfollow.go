@@ -33,7 +33,7 @@ func Track(c Config, in Input) Server {
 		return in.Now
 	}
 	s.Severed = since(v.lacks(), s.Severed)
-	s.Stalled = since(v.idle(), s.Stalled)
+	s.Stalled = since(v.behind(v.holder()) && (s.Process == Up || s.Stalled > 0), s.Stalled)
 	s.Awaits = since(v.awaits(), s.Awaits)
 	return *s
 }
@@ -43,11 +43,6 @@ func (v *view) lacks() bool {
 	s, h := v.server, v.holder()
 	p, _ := v.peer(h, v.recent())
 	return v.behind(h) && s.Exact && s.Position.LSN < p.Oldest
-}
-
-// idle says that this standby could receive from the primary, and does not as far as it is known.
-func (v *view) idle() bool {
-	return v.behind(v.holder()) && (v.server.Process == Up || v.server.Stalled > 0)
 }
 
 // behind says that the primary serves, and that this is a standby of it with data, which runs, stops, or is down.

@@ -111,15 +111,20 @@ func (v *view) unread() bool {
 		v.candidate() && v.outvoted() != ""
 }
 
-// rewind goes back to where the primary's history was left. (10)
+// rewind goes back to where the primary's history was left. Where a person accepted a loss, the data are kept beside a copy. (10, 13)
 func (v *view) rewind(h string) *Decision {
 	switch {
 	case v.Paused:
 		return stuck("has left the history of " + h + ", and the cluster is paused: nothing is rewound")
 	case !v.serves(h):
 		return wait("waits for " + h + " to serve, to rewind to it")
+	case v.withheld(h) != nil:
+		return v.withheld(h)
 	}
-	return v.undo(h)
+	if bytes, known := v.surplus(); !v.confirmed() && (!known || bytes > v.MaximumLag || v.server.Role == Primary && !v.server.Exact) {
+		return do(PutAside{Source: v.source(h)}, "has left the history of "+h+", and a person accepts the loss")
+	}
+	return do(Rewind{Source: h}, "has left the history of "+h)
 }
 
 // serves says that h answers as a primary.

@@ -188,7 +188,7 @@ func (v *view) noSpace() bool {
 }
 
 // giveAway releases the Lease of a PostgreSQL that has just ended, where another instance shall have it: after a second
-// crash, and for a switchover. (5, 12)
+// crash, and for a switchover, unless the target lacks some of the log. (5, 12)
 func (v *view) giveAway() *Decision {
 	s := v.server
 	again := s.crashed() && s.CrashedBefore > 0 && s.Crashed-s.CrashedBefore <= v.Calm
@@ -197,15 +197,9 @@ func (v *view) giveAway() *Decision {
 		return v.release("PostgreSQL crashed again")
 	case again && v.in.Now < s.Since+v.Renew:
 		return v.waitUntil(s.Since+v.Renew, "waits to start again after a crash")
-	case s.Clean && v.switchover() == nil:
-		return v.handOver()
+	case !s.Clean || v.switchover() != nil:
+		return nil
 	}
-	return nil
-}
-
-// handOver releases the Lease for the SwitchoverTarget, unless that lacks some of the log.
-func (v *view) handOver() *Decision {
-	s := v.server
 	p, ok := v.peer(v.SwitchoverTarget, s.Since)
 	switch {
 	case ok && p.Position.Compare(s.Position) >= 0:

@@ -104,7 +104,6 @@ func (h Holding) restored(version string) Lease {
 	return l
 }
 
-
 // Granted returns h after peer granted the question that was sent at sent.
 func (h Holding) Granted(peer string, sent time.Duration) Holding {
 	h.Promises = maps.Clone(h.Promises)

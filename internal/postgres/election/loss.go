@@ -86,14 +86,3 @@ func (v *view) withheld(h string) *Decision {
 	}
 	return &d
 }
-
-// undo makes the data here follow h. Where more is lost than without a person's word, they are kept beside the copy. (10, 13)
-func (v *view) undo(h string) *Decision {
-	if d := v.withheld(h); d != nil {
-		return d
-	}
-	if bytes, known := v.surplus(); !v.confirmed() && (!known || bytes > v.MaximumLag || v.server.Role == Primary && !v.server.Exact) {
-		return do(PutAside{Source: v.source(h)}, "has left the history of "+h+", and a person accepts the loss")
-	}
-	return do(Rewind{Source: h}, "has left the history of "+h)
-}
