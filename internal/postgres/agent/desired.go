@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
@@ -56,12 +57,18 @@ type wishes struct {
 	result  peer.Result
 }
 
-func (w *wishes) done(kind, name string, changes []string, err error) {
-	item := peer.Item{Kind: kind, Name: name, Changed: len(changes) > 0}
-	if err != nil {
+// note adds to the outcome of an item.
+func (w *wishes) note(kind, name string, changes []string, err error) {
+	i := slices.IndexFunc(w.result.Items, func(item peer.Item) bool { return item.Kind == kind && item.Name == name })
+	if i < 0 {
+		i = len(w.result.Items)
+		w.result.Items = append(w.result.Items, peer.Item{Kind: kind, Name: name})
+	}
+	item := &w.result.Items[i]
+	item.Changed = item.Changed || len(changes) > 0
+	if err != nil && item.Error == "" {
 		item.Error = oneLine(err.Error())
 	}
-	w.result.Items = append(w.result.Items, item)
 }
 
 func (w *wishes) roles(ctx context.Context, roles []peer.DesiredRole) {
@@ -69,7 +76,7 @@ func (w *wishes) roles(ctx context.Context, roles []peer.DesiredRole) {
 		role := roleOf(r)
 		role.Verifier = r.Verifier
 		changes, err := w.session.EnsureRoles(ctx, []session.Role{role})
-		w.done(peer.KindRole, r.Name, changes, err)
+		w.note(peer.KindRole, r.Name, changes, err)
 	}
 	// Once all are there, their memberships and second logins.
 	for _, r := range roles {
@@ -77,13 +84,13 @@ func (w *wishes) roles(ctx context.Context, roles []peer.DesiredRole) {
 		if r.MemberOf != nil {
 			role.MemberOf = r.MemberOf
 			changes, err := w.session.EnsureRoles(ctx, []session.Role{role})
-			w.amend(peer.KindRole, r.Name, changes, err)
+			w.note(peer.KindRole, r.Name, changes, err)
 		}
 		if r.Second != nil {
 			changes, err := w.session.EnsureLogin(ctx, session.Login{
 				Of: r.Name, Verifier: r.Second.Verifier, Allowed: r.Second.Allowed, ConnectionLimit: role.ConnectionLimit,
 			})
-			w.amend(peer.KindRole, r.Name, changes, err)
+			w.note(peer.KindRole, r.Name, changes, err)
 		}
 	}
 }
@@ -108,31 +115,17 @@ func roleOf(r peer.DesiredRole) session.Role {
 	return role
 }
 
-// amend adds to the outcome of an item that has one already.
-func (w *wishes) amend(kind, name string, changes []string, err error) {
-	for i := range w.result.Items {
-		item := &w.result.Items[i]
-		if item.Kind != kind || item.Name != name {
-			continue
-		}
-		item.Changed = item.Changed || len(changes) > 0
-		if err != nil && item.Error == "" {
-			item.Error = oneLine(err.Error())
-		}
-	}
-}
-
 func (w *wishes) databases(ctx context.Context, databases []peer.DesiredDatabase) {
 	for _, d := range databases {
 		changes, err := w.session.EnsureDatabases(ctx, []session.Database{{Name: d.Name, Owner: d.Owner}})
-		w.done(peer.KindDatabase, d.Name, changes, err)
+		w.note(peer.KindDatabase, d.Name, changes, err)
 		for _, e := range d.Extensions {
 			if err != nil {
-				w.done(peer.KindExtension, d.Name+"/"+e.Name, nil, fmt.Errorf("database %s is not there", d.Name))
+				w.note(peer.KindExtension, d.Name+"/"+e.Name, nil, fmt.Errorf("database %s is not there", d.Name))
 				continue
 			}
 			changes, failure := w.session.EnsureDatabases(ctx, []session.Database{{Name: d.Name, Extensions: []string{e.Name}}})
-			w.done(peer.KindExtension, d.Name+"/"+e.Name, changes, failure)
+			w.note(peer.KindExtension, d.Name+"/"+e.Name, changes, failure)
 		}
 	}
 }

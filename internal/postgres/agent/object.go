@@ -146,10 +146,8 @@ func trim(in *databasev1alpha1.PostgreSQL) *databasev1alpha1.PostgreSQL {
 
 // sleep waits, or until the context ends.
 func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-timer.C:
+	case <-time.After(d):
 	}
 }

@@ -112,14 +112,11 @@ func (p *peers) follow(ctx context.Context, m *member) {
 	defer m.client.Close()
 	for {
 		p.ask(ctx, m)
-		timer := time.NewTimer(p.pause())
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		case <-m.poke:
-			timer.Stop()
-		case <-timer.C:
+		case <-time.After(p.pause()):
 		}
 	}
 }
