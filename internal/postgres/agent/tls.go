@@ -58,7 +58,7 @@ func (t *tlsFiles) folder(folder string) (changed bool, err error) {
 		}
 		contents[name] = content
 	}
-	useless := pki.Usable(contents["tls.crt"], contents["tls.key"], contents["ca.crt"], time.Now())
+	useless := pki.Usable(pki.Pair{Certificate: contents["tls.crt"], Key: contents["tls.key"]}, contents["ca.crt"], time.Now())
 	if useless != nil && t.has(folder) {
 		return false, useless
 	}

@@ -58,8 +58,11 @@ func (f *Files) current() (*tls.Certificate, *x509.CertPool, error) {
 	return f.pair, f.roots, nil
 }
 
+// fileNames are those of the files: stamps and contents are in this order.
+var fileNames = [3]string{"tls.crt", "tls.key", "ca.crt"}
+
 func (f *Files) stamps() (stamp [3]time.Time, err error) {
-	for i, name := range []string{"tls.crt", "tls.key", "ca.crt"} {
+	for i, name := range fileNames {
 		info, err := os.Stat(filepath.Join(f.dir, name))
 		if err != nil {
 			return stamp, fmt.Errorf("certificates: %w", err)
@@ -70,36 +73,28 @@ func (f *Files) stamps() (stamp [3]time.Time, err error) {
 }
 
 func (f *Files) load(stamp [3]time.Time) error {
-	pair, err := tls.LoadX509KeyPair(filepath.Join(f.dir, "tls.crt"), filepath.Join(f.dir, "tls.key"))
+	var contents [3][]byte
+	for i, name := range fileNames {
+		content, err := os.ReadFile(filepath.Join(f.dir, name))
+		if err != nil {
+			return fmt.Errorf("certificates: %w", err)
+		}
+		contents[i] = content
+	}
+	pair, err := tls.X509KeyPair(contents[0], contents[1])
 	if err != nil {
 		return fmt.Errorf("certificate in %s: %w", f.dir, err)
 	}
-	authority, err := os.ReadFile(filepath.Join(f.dir, "ca.crt"))
-	if err != nil {
-		return fmt.Errorf("certificates: %w", err)
-	}
-	roots, err := pki.Pool(authority)
+	roots, err := pki.Pool(contents[2])
 	if err != nil {
 		return fmt.Errorf("ca.crt in %s: %w", f.dir, err)
 	}
-	if err := f.usable(); err != nil && f.pair != nil {
+	// What others would not take does not replace what they do.
+	if err := pki.Usable(pki.Pair{Certificate: contents[0], Key: contents[1]}, contents[2], time.Now()); err != nil && f.pair != nil {
 		return fmt.Errorf("certificate in %s: %w", f.dir, err)
 	}
 	f.pair, f.roots, f.stamp = &pair, roots, stamp
 	return nil
-}
-
-// usable returns why others would not take the files' certificate.
-func (f *Files) usable() error {
-	contents := map[string][]byte{}
-	for _, name := range []string{"tls.crt", "tls.key", "ca.crt"} {
-		content, err := os.ReadFile(filepath.Join(f.dir, name))
-		if err != nil {
-			return err
-		}
-		contents[name] = content
-	}
-	return pki.Usable(contents["tls.crt"], contents["tls.key"], contents["ca.crt"], time.Now())
 }
 
 // ServerTLS asks every client for a certificate of the authority.

@@ -54,28 +54,51 @@ func blocks(bundle []byte) [][]byte {
 // certificate are not of each other, the authority did not sign it, it lacks one of the hosts, or its time is over. The
 // certificate may be followed by those between it and the authority, and the key be of any kind.
 func CheckServer(pair Pair, authority []byte, hosts []string, now time.Time) error {
-	chain, err := tls.X509KeyPair(pair.Certificate, pair.Key)
-	if err != nil {
-		return errors.New("the certificate or its key is damaged, or they are not of each other") // the reason could quote the key
-	}
-	roots, err := Pool(authority)
+	leaf, options, err := chained(pair, authority, now)
 	if err != nil {
 		return err
 	}
-	between := x509.NewCertPool()
-	for _, der := range chain.Certificate[1:] {
-		if certificate, err := x509.ParseCertificate(der); err == nil {
-			between.AddCert(certificate)
-		}
-	}
-	options := x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
-	if _, err := chain.Leaf.Verify(options); err != nil {
+	options.KeyUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	if _, err := leaf.Verify(options); err != nil {
 		return fmt.Errorf("the certificate: %w", err)
 	}
 	for _, host := range hosts {
-		if !names(chain.Leaf, host) {
+		if !names(leaf, host) {
 			return fmt.Errorf("the certificate is not for host %s", host)
 		}
 	}
 	return nil
+}
+
+// Usable returns why others could not rely on a pair at that time, or nil: it is damaged, key and certificate are not of each other,
+// none of the authorities (PEM) signed it, or its time is over. It takes the same pairs as CheckServer, for any use.
+func Usable(pair Pair, authorities []byte, now time.Time) error {
+	leaf, options, err := chained(pair, authorities, now)
+	if err != nil {
+		return err
+	}
+	if now.After(leaf.NotAfter) {
+		return fmt.Errorf("the certificate ended at %s: it has to be renewed", leaf.NotAfter.UTC().Format(time.RFC3339))
+	}
+	options.KeyUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageAny}
+	if _, err := leaf.Verify(options); err != nil {
+		return fmt.Errorf("the certificate is not of the authority beside it: %w", err)
+	}
+	return nil
+}
+
+// chained returns the certificate of a pair, and what it is verified with: the authorities and those between it and them.
+func chained(pair Pair, authorities []byte, now time.Time) (*x509.Certificate, x509.VerifyOptions, error) {
+	options := x509.VerifyOptions{Intermediates: x509.NewCertPool(), CurrentTime: now}
+	chain, err := tls.X509KeyPair(pair.Certificate, pair.Key)
+	if err != nil {
+		return nil, options, errors.New("the certificate or its key is damaged, or they are not of each other") // the reason could quote the key
+	}
+	for _, der := range chain.Certificate[1:] {
+		if certificate, err := x509.ParseCertificate(der); err == nil {
+			options.Intermediates.AddCert(certificate)
+		}
+	}
+	options.Roots, err = Pool(authorities)
+	return chain.Leaf, options, err
 }
