@@ -25,7 +25,7 @@ type Options struct {
 	Disk func() (size, free int64, err error)
 }
 
-// Collector collects the metrics. Close it when it is of no use any more.
+// Collector collects the metrics.
 type Collector struct {
 	options Options
 	client  *session.Client
@@ -137,11 +137,4 @@ func (c *Collector) ask(ctx context.Context, q question, out chan<- prometheus.M
 		}
 		return nil
 	})
-}
-
-// Close ends the connection.
-func (c *Collector) Close() {
-	ctx, cancel := context.WithTimeout(context.Background(), c.options.Timeout) //nolint:forbidigo // the last call of all
-	defer cancel()
-	c.client.Close(ctx)
 }

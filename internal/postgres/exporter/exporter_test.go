@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -50,7 +51,7 @@ func collector(t *testing.T, i *testpg.Instance) *Collector {
 		disk, err := i.Disk()
 		return disk.Size, disk.Free, err
 	}})
-	t.Cleanup(c.Close)
+	t.Cleanup(func() { c.client.Close(context.WithoutCancel(t.Context())) })
 	return c
 }
 
