@@ -18,7 +18,7 @@ import (
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
-	"github.com/fettle-dev/fettle/internal/postgres/scram"
+	"github.com/fettle-dev/fettle/internal/testenv/testscram"
 )
 
 var _ = Describe("A PostgreSQL", func() {
@@ -138,9 +138,9 @@ var _ = Describe("A PostgreSQL", func() {
 		Eventually(field(pg, func(pg *databasev1alpha1.PostgreSQL) string { return pg.Status.ConnectionString })).
 			WithContext(ctx).Should(HavePrefix("postgresql://fettle_login_app@"))
 		fake.With(func(d *databases) {
-			Expect(slices.ContainsFunc(d.Told, func(wish peer.Desired) bool { return scram.Matches(wish.Roles[0].Second.Verifier, second) })).To(BeTrue())
+			Expect(slices.ContainsFunc(d.Told, func(wish peer.Desired) bool { return testscram.Matches(wish.Roles[0].Second.Verifier, second) })).To(BeTrue())
 			for _, wish := range d.Told { // the login that clients have read before keeps its password
-				Expect(wish.Roles[0].Verifier).To(Or(BeEmpty(), Satisfy(func(v string) bool { return scram.Matches(v, first) })))
+				Expect(wish.Roles[0].Verifier).To(Or(BeEmpty(), Satisfy(func(v string) bool { return testscram.Matches(v, first) })))
 			}
 		})
 

@@ -17,7 +17,7 @@ import (
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
-	"github.com/fettle-dev/fettle/internal/postgres/scram"
+	"github.com/fettle-dev/fettle/internal/testenv/testscram"
 )
 
 // signed are the certificates of a new PostgreSQL.
@@ -42,7 +42,7 @@ func TestSalts(t *testing.T) {
 	if again, err := wishes(pg, passwords, c.salt); err != nil || !cmp.Equal(d, again) {
 		t.Errorf("the same passwords are other wishes: %v", err)
 	}
-	if role := d.Roles[0]; role.Verifier == role.Second.Verifier || !scram.Matches(role.Second.Verifier, "a") {
+	if role := d.Roles[0]; role.Verifier == role.Second.Verifier || !testscram.Matches(role.Second.Verifier, "a") {
 		t.Error("two logins have one salt")
 	}
 	if bytes.Equal(c.salt("app"), other.salt("app")) {

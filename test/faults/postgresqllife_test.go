@@ -18,8 +18,8 @@ import (
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
-	"github.com/fettle-dev/fettle/internal/postgres/scram"
 	"github.com/fettle-dev/fettle/internal/testenv/fakepg"
+	"github.com/fettle-dev/fettle/internal/testenv/testscram"
 )
 
 // What users do to a PostgreSQL that runs.
@@ -164,9 +164,9 @@ func serverKnows(secret *unstructured.Unstructured) error {
 	})
 	for _, role := range told.Roles {
 		switch {
-		case role.Name == login && scram.Matches(role.Verifier, password):
+		case role.Name == login && testscram.Matches(role.Verifier, password):
 			return nil
-		case config.SecondLogin(role.Name) == login && role.Second != nil && role.Second.Allowed && scram.Matches(role.Second.Verifier, password):
+		case config.SecondLogin(role.Name) == login && role.Second != nil && role.Second.Allowed && testscram.Matches(role.Second.Verifier, password):
 			return nil
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/internal/postgres/scram"
+	"github.com/fettle-dev/fettle/internal/testenv/testscram"
 	"github.com/fettle-dev/fettle/test/canary"
 )
 
@@ -31,10 +32,7 @@ func (c *cluster) tellsNothing(t *testing.T, leader *instance) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, err := scram.Verifier(password)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testscram.Verifier(t, password)
 		secrets.Add("password "+name, password)
 		secrets.Add("verifier "+name, text)
 		secrets.Add("keys of verifier "+name, text[strings.LastIndex(text, "$")+1:])

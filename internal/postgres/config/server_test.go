@@ -13,9 +13,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/fettle-dev/fettle/internal/postgres/config"
-	"github.com/fettle-dev/fettle/internal/postgres/scram"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
+	"github.com/fettle-dev/fettle/internal/testenv/testscram"
 )
 
 func superuser(t *testing.T, i *testpg.Instance) *pgx.Conn {
@@ -134,16 +134,13 @@ func TestWaysIn(t *testing.T) {
 	ca := testpg.NewCA(t)
 	i := ca.Primary(t, "hba-0")
 	conn := superuser(t, i)
-	verifier, err := scram.Verifier("secret")
-	if err != nil {
-		t.Fatal(err)
-	}
+	stored := testscram.Verifier(t, "secret")
 	for _, role := range []string{"app", "robot", "locked", "stranger", "postgres", config.ReplicationUser, config.MonitorUser} {
 		statement := "CREATE ROLE " + role + " LOGIN"
 		if slices.Contains([]string{"postgres", config.ReplicationUser, config.MonitorUser}, role) {
 			statement = "SELECT 1"
 		}
-		for _, s := range []string{statement, "ALTER ROLE " + role + " PASSWORD '" + verifier + "'"} {
+		for _, s := range []string{statement, "ALTER ROLE " + role + " PASSWORD '" + stored + "'"} {
 			if _, err := conn.Exec(t.Context(), s); err != nil {
 				t.Fatal(err)
 			}

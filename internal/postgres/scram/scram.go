@@ -10,7 +10,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 )
 
@@ -20,24 +19,14 @@ const SaltSize = 16
 const (
 	// iterations are those of PostgreSQL.
 	iterations = 4096
-	// maxIterations bounds the work that a verifier can ask of Matches.
-	maxIterations = 1_000_000
 	// maxPassword is how long a password can be for libpq.
 	maxPassword = 1024
 	scheme      = "SCRAM-SHA-256"
 )
 
-// Verifier makes a SCRAM-SHA-256 verifier of a password, with a new salt, in the form of pg_authid.rolpassword (RFC 5803).
-func Verifier(password string) (string, error) {
-	salt := make([]byte, SaltSize)
-	if _, err := rand.Read(salt); err != nil {
-		return "", fmt.Errorf("make a salt: %w", err)
-	}
-	return Salted(password, salt)
-}
-
-// Salted is Verifier with a salt of SaltSize bytes: the same password and salt make the same verifier. Servers show the salt to
-// whoever tries to log in, so it must say nothing of the password, and be of one login of one server.
+// Salted makes a SCRAM-SHA-256 verifier of a password and a salt of SaltSize bytes, in the form of pg_authid.rolpassword (RFC 5803).
+// The same password and salt make the same verifier. Servers show the salt to whoever tries to log in, so it must say nothing of the
+// password, and be of one login of one server.
 func Salted(password string, salt []byte) (string, error) {
 	if len(salt) != SaltSize {
 		return "", fmt.Errorf("the salt has %d bytes: it must have %d", len(salt), SaltSize)
@@ -51,10 +40,6 @@ func Salted(password string, salt []byte) (string, error) {
 	if strings.ContainsRune(password, 0) {
 		return "", errors.New("the password has a zero byte")
 	}
-	return verifier(password, salt, iterations)
-}
-
-func verifier(password string, salt []byte, iterations int) (string, error) {
 	salted, err := pbkdf2.Key(sha256.New, prepare(password), salt, iterations, sha256.Size)
 	if err != nil {
 		return "", fmt.Errorf("derive a key from the password: %w", err)
@@ -68,22 +53,6 @@ func sign(key []byte, text string) []byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(text))
 	return mac.Sum(nil)
-}
-
-// Matches says whether a verifier was made from a password. Anything that is no verifier matches nothing.
-func Matches(stored, password string) bool {
-	parts := strings.Split(stored, "$")
-	if len(parts) != 3 || parts[0] != scheme {
-		return false
-	}
-	count, encoded, found := strings.Cut(parts[1], ":")
-	n, errCount := strconv.Atoi(count)
-	salt, errSalt := base64.StdEncoding.DecodeString(encoded)
-	if !found || errCount != nil || errSalt != nil || n < 1 || n > maxIterations {
-		return false
-	}
-	again, err := verifier(password, salt, n)
-	return err == nil && hmac.Equal([]byte(again), []byte(stored))
 }
 
 // alphabet has letters and digits, and what needs no escape in a URI. 64 of them: a byte's six bits choose one.

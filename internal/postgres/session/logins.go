@@ -20,7 +20,7 @@ import (
 type Login struct {
 	// Of is the role.
 	Of string
-	// Verifier is what scram.Verifier made. With "" the password is left alone, and a login that is not there is not made.
+	// Verifier is what scram.Salted made. With "" the password is left alone, and a login that is not there is not made.
 	Verifier string
 	// Allowed is false to keep everybody out. It is not dropped then.
 	Allowed bool

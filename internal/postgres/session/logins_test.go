@@ -13,9 +13,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/fettle-dev/fettle/internal/postgres/config"
-	"github.com/fettle-dev/fettle/internal/postgres/scram"
 	"github.com/fettle-dev/fettle/internal/postgres/session"
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
+	"github.com/fettle-dev/fettle/internal/testenv/testscram"
 )
 
 // asClient connects over TLS with a password, as an application does.
@@ -36,13 +36,6 @@ func asClient(ctx context.Context, ca *testpg.CA, i *testpg.Instance, user, pass
 	return pgx.ConnectConfig(ctx, cfg)
 }
 
-func verifierOf(t *testing.T, password string) string {
-	t.Helper()
-	v, err := scram.Verifier(password)
-	must(t, err)
-	return v
-}
-
 // TestLogins holds that sessions of a second login are the role: they act as it, have its settings, and own nothing.
 func TestLogins(t *testing.T) {
 	ctx := bounded(t)
@@ -53,7 +46,7 @@ func TestLogins(t *testing.T) {
 	needsLogins(t, admin)
 	for _, role := range []string{"myapp", strings.Repeat("x", 63)} {
 		login := config.SecondLogin(role)
-		_, err := c.EnsureRoles(ctx, []session.Role{{Name: role, Login: true, Verifier: verifierOf(t, "first")}})
+		_, err := c.EnsureRoles(ctx, []session.Role{{Name: role, Login: true, Verifier: testscram.Verifier(t, "first")}})
 		must(t, err)
 		_, err = c.EnsureDatabases(ctx, []session.Database{{Name: role, Owner: role}})
 		must(t, err)
@@ -65,7 +58,7 @@ func TestLogins(t *testing.T) {
 		if changes != nil {
 			t.Errorf("made without need: %v", changes)
 		}
-		wish := session.Login{Of: role, Verifier: verifierOf(t, "second"), Allowed: true, ConnectionLimit: new(2)}
+		wish := session.Login{Of: role, Verifier: testscram.Verifier(t, "second"), Allowed: true, ConnectionLimit: new(2)}
 		for _, want := range [][]string{{"created login " + login}, nil} {
 			changes, err := c.EnsureLogin(ctx, wish)
 			must(t, err)
@@ -118,7 +111,7 @@ func TestSyncLogins(t *testing.T) {
 	needsLogins(t, admin)
 	_, err := c.EnsureRoles(ctx, []session.Role{{Name: "myapp", Login: true}, {Name: "other"}, {Name: "fettle_odd", MemberOf: []string{"other"}}})
 	must(t, err)
-	wish := session.Login{Of: "myapp", Verifier: verifierOf(t, "second"), Allowed: true}
+	wish := session.Login{Of: "myapp", Verifier: testscram.Verifier(t, "second"), Allowed: true}
 	_, err = c.EnsureLogin(ctx, wish)
 	must(t, err)
 	noted := `SELECT coalesce(string_agg(setting, ' ' ORDER BY setting COLLATE "C"), '') FROM pg_db_role_setting, unnest(setconfig) setting WHERE setrole = 'fettle_login_myapp'::regrole`

@@ -8,9 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fettle-dev/fettle/internal/postgres/config"
-	"github.com/fettle-dev/fettle/internal/postgres/scram"
 	"github.com/fettle-dev/fettle/internal/postgres/session"
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
+	"github.com/fettle-dev/fettle/internal/testenv/testscram"
 )
 
 func TestSlots(t *testing.T) {
@@ -50,13 +50,10 @@ func TestRoles(t *testing.T) {
 	i := testpg.Running(t, "roles-0")
 	c, tp := taped(t, i)
 	conn := superuser(t, i, "postgres")
-	verifier, err := scram.Verifier("secret")
-	must(t, err)
-	other, err := scram.Verifier("other")
-	must(t, err)
+	secret, other := testscram.Verifier(t, "secret"), testscram.Verifier(t, "other")
 	const odd = `O'Brien"; DROP TABLE x; --\ é`
 	first := []session.Role{
-		{Name: "group"}, {Name: "app", Login: true, Verifier: verifier, MemberOf: []string{"group", "pg_monitor"}},
+		{Name: "group"}, {Name: "app", Login: true, Verifier: secret, MemberOf: []string{"group", "pg_monitor"}},
 		{Name: odd, Login: true, CreateDB: true, ConnectionLimit: new(5)},
 	}
 	describe := `SELECT string_agg(rolname || ' ' || concat_ws(' ', rolsuper, rolinherit, rolcreaterole, rolcreatedb, rolcanlogin, rolreplication, rolbypassrls, rolconnlimit,

@@ -16,7 +16,7 @@ import (
 // Role is a role as it is wanted. It is never a superuser.
 type Role struct {
 	Name string
-	// Verifier is what scram.Verifier made; "" leaves the password alone.
+	// Verifier is what scram.Salted made; "" leaves the password alone.
 	Verifier string
 	// Login, CreateDB and Replication are privileges. All others are taken away.
 	Login, CreateDB, Replication bool

@@ -12,6 +12,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 	"github.com/fettle-dev/fettle/internal/postgres/session"
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
+	"github.com/fettle-dev/fettle/internal/testenv/testscram"
 )
 
 // TestVerifiers_leaveNoTrace has a server log and count all that its parameters let it, and looks for verifiers in everything that
@@ -31,10 +32,10 @@ func TestVerifiers_leaveNoTrace(t *testing.T) {
 	admin, c := superuser(t, i, "postgres"), i.Session(t)
 	needsLogins(t, admin)
 	exec(t, admin, "CREATE EXTENSION pg_stat_statements SCHEMA public")
-	password, decoy := rand.Text(), verifierOf(t, "decoy")
+	password, decoy := rand.Text(), testscram.Verifier(t, "decoy")
 	verifiers := make([]string, 4)
 	for n := range verifiers {
-		verifiers[n] = verifierOf(t, password)
+		verifiers[n] = testscram.Verifier(t, password)
 	}
 	_, err := c.EnsureRoles(ctx, []session.Role{
 		{Name: "app", Login: true, Verifier: verifiers[0]}, {Name: "watcher", Login: true, MemberOf: []string{"pg_monitor"}},
