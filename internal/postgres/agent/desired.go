@@ -117,14 +117,14 @@ func roleOf(r peer.DesiredRole) session.Role {
 
 func (w *wishes) databases(ctx context.Context, databases []peer.DesiredDatabase) {
 	for _, d := range databases {
-		changes, err := w.session.EnsureDatabases(ctx, []session.Database{{Name: d.Name, Owner: d.Owner}})
+		changes, err := w.session.EnsureDatabase(ctx, session.Database{Name: d.Name, Owner: d.Owner})
 		w.note(peer.KindDatabase, d.Name, changes, err)
 		for _, e := range d.Extensions {
 			if err != nil {
 				w.note(peer.KindExtension, d.Name+"/"+e.Name, nil, fmt.Errorf("database %s is not there", d.Name))
 				continue
 			}
-			changes, failure := w.session.EnsureDatabases(ctx, []session.Database{{Name: d.Name, Extensions: []string{e.Name}}})
+			changes, failure := w.session.EnsureDatabase(ctx, session.Database{Name: d.Name, Extensions: []string{e.Name}})
 			w.note(peer.KindExtension, d.Name+"/"+e.Name, changes, failure)
 		}
 	}

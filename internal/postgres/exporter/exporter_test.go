@@ -62,7 +62,7 @@ func TestMetrics(t *testing.T) {
 	if _, err := s.EnsureSlots(t.Context(), []string{config.SlotName(1)}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.EnsureDatabases(t.Context(), []session.Database{{Name: "shop"}}); err != nil {
+	if _, err := s.EnsureDatabase(t.Context(), session.Database{Name: "shop"}); err != nil {
 		t.Fatal(err)
 	}
 	standby := ca.Standby(t, "shop-1", primary)
@@ -118,7 +118,7 @@ func TestSynchronous(t *testing.T) {
 	defer writer.Close(t.Context())
 	written := make(chan error, 1)
 	go func() {
-		_, err := writer.EnsureDatabases(t.Context(), []session.Database{{Name: "waiting"}})
+		_, err := writer.EnsureDatabase(t.Context(), session.Database{Name: "waiting"})
 		written <- err
 	}()
 	eventually(t, c, map[string]float64{"synchronous_required": 1, "synchronous_streaming": 0, "synchronous_waiting_sessions": 1})
@@ -163,7 +163,7 @@ func TestExporterIsNoSuperuser(t *testing.T) {
 	options.User = config.MonitorUser
 	c := session.New(options)
 	defer c.Close(t.Context())
-	if _, err := c.EnsureDatabases(t.Context(), []session.Database{{Name: "mine"}}); err == nil {
+	if _, err := c.EnsureDatabase(t.Context(), session.Database{Name: "mine"}); err == nil {
 		t.Error("it can write")
 	}
 	if err := c.Checkpoint(t.Context()); err == nil {

@@ -40,54 +40,43 @@ func (d Database) Check() error {
 	return nil
 }
 
-// EnsureDatabases makes databases, sets their owners and makes their extensions. It says what it changed, and sends no
-// statement that would change nothing. Databases and extensions that are not named are left alone.
-func (c *Client) EnsureDatabases(ctx context.Context, wanted []Database) ([]string, error) {
-	var errs []error
-	for _, d := range wanted {
-		errs = append(errs, d.Check())
-	}
-	if err := errors.Join(errs...); err != nil {
+// EnsureDatabase makes a database, sets its owner and makes its extensions. It says what it changed, and sends no statement that
+// would change nothing. Extensions that are not named are left alone.
+func (c *Client) EnsureDatabase(ctx context.Context, d Database) ([]string, error) {
+	if err := d.Check(); err != nil {
 		return nil, err
 	}
-	changes, err := c.ensureDatabases(ctx, wanted)
+	changes, err := c.ensureDatabase(ctx, d)
 	if err != nil {
 		return changes, fmt.Errorf("make databases: %w", err)
 	}
-	for _, d := range wanted {
-		made, err := c.ensureExtensions(ctx, d)
-		changes = append(changes, made...)
-		if err != nil {
-			return changes, fmt.Errorf("make extensions in database %q: %w", d.Name, err)
-		}
+	made, err := c.ensureExtensions(ctx, d)
+	changes = append(changes, made...)
+	if err != nil {
+		return changes, fmt.Errorf("make extensions in database %q: %w", d.Name, err)
 	}
 	return changes, nil
 }
 
-func (c *Client) ensureDatabases(ctx context.Context, wanted []Database) ([]string, error) {
+func (c *Client) ensureDatabase(ctx context.Context, d Database) ([]string, error) {
 	var changes []string
 	err := c.use(ctx, func(conn *pgx.Conn) error {
 		changes = nil
-		rows, err := conn.Query(ctx, "SELECT d.datname::text, r.rolname::text FROM pg_database d JOIN pg_roles r ON r.oid = d.datdba")
-		if err != nil {
+		var owner string
+		err := conn.QueryRow(ctx, `SELECT r.rolname::text FROM pg_database d JOIN pg_roles r ON r.oid = d.datdba
+WHERE d.datname = $1`, d.Name).Scan(&owner)
+		found := !errors.Is(err, pgx.ErrNoRows)
+		if err != nil && found {
 			return err
 		}
-		owners := map[string]string{}
-		var name, owner string
-		if _, err := pgx.ForEachRow(rows, []any{&name, &owner}, func() error { owners[name] = owner; return nil }); err != nil {
-			return err
+		statement := d.statement(owner, found)
+		if statement == "" {
+			return nil
 		}
-		for _, d := range wanted {
-			owner, found := owners[d.Name]
-			statement := d.statement(owner, found)
-			if statement == "" {
-				continue
-			}
-			if err := script(ctx, conn, statement); err != nil {
-				return fmt.Errorf("database %q: %w", d.Name, err)
-			}
-			changes = append(changes, change(found)+" database "+d.Name)
+		if err := script(ctx, conn, statement); err != nil {
+			return fmt.Errorf("database %q: %w", d.Name, err)
 		}
+		changes = []string{change(found) + " database " + d.Name}
 		return nil
 	})
 	return changes, err

@@ -28,13 +28,6 @@ type Login struct {
 	ConnectionLimit *int
 }
 
-// role is the login itself.
-func (l Login) role() Role {
-	return Role{
-		Name: config.SecondLogin(l.Of), Verifier: l.Verifier, Login: l.Allowed, ConnectionLimit: l.ConnectionLimit, MemberOf: []string{l.Of},
-	}
-}
-
 // fitFrom are the first minor versions in which a login can act as a role in every way. Before, DISCARD ALL, which connection
 // pools send, made it itself again, and one version of each did not make it the role at all.
 var fitFrom = map[int]int{13: 18, 14: 15, 15: 10, 16: 6, 17: 2}
@@ -49,19 +42,12 @@ func checkVersion(number int) error {
 	return nil
 }
 
-// askVersion is checkVersion for the server itself.
-func askVersion(ctx context.Context, conn *pgx.Conn) error {
-	var version int
-	if err := conn.QueryRow(ctx, "SELECT current_setting('server_version_num')::int").Scan(&version); err != nil {
-		return err
-	}
-	return checkVersion(version)
-}
-
 // EnsureLogin makes a second login, and gives it the settings that its role has. It says what it changed, and sends no
 // statement that would change nothing. The role must be there.
 func (c *Client) EnsureLogin(ctx context.Context, l Login) ([]string, error) {
-	role := l.role()
+	role := Role{
+		Name: config.SecondLogin(l.Of), Verifier: l.Verifier, Login: l.Allowed, ConnectionLimit: l.ConnectionLimit, MemberOf: []string{l.Of},
+	}
 	if err := errors.Join((Role{Name: l.Of}).Check(), role.Check()); err != nil {
 		return nil, err
 	}
@@ -76,7 +62,11 @@ func (c *Client) EnsureLogin(ctx context.Context, l Login) ([]string, error) {
 		if !found && (l.Verifier == "" || !l.Allowed) {
 			return nil
 		}
-		if err := askVersion(ctx, conn); err != nil {
+		var version int
+		if err := conn.QueryRow(ctx, "SELECT current_setting('server_version_num')::int").Scan(&version); err != nil {
+			return err
+		}
+		if err := checkVersion(version); err != nil {
 			return err
 		}
 		settings, err := readSettings(ctx, conn, []string{l.Of, role.Name})

@@ -48,7 +48,7 @@ func TestLogins(t *testing.T) {
 		login := config.SecondLogin(role)
 		_, err := c.EnsureRoles(ctx, []session.Role{{Name: role, Login: true, Verifier: testscram.Verifier(t, "first")}})
 		must(t, err)
-		_, err = c.EnsureDatabases(ctx, []session.Database{{Name: role, Owner: role}})
+		_, err = c.EnsureDatabase(ctx, session.Database{Name: role, Owner: role})
 		must(t, err)
 		exec(t, admin, `ALTER ROLE `+role+` SET search_path TO "odd, ""one", public`, `ALTER ROLE `+role+` SET app.tenant TO 'it''s = "x"'`,
 			`ALTER ROLE `+role+` IN DATABASE `+role+` SET work_mem TO '8MB'`)

@@ -159,8 +159,12 @@ FROM pg_database WHERE datname LIKE 'shop%'`
 	}
 	for _, step := range steps {
 		tp.rewind()
-		changes, err := c.EnsureDatabases(ctx, step.wanted)
-		must(t, err)
+		var changes []string
+		for _, d := range step.wanted {
+			made, err := c.EnsureDatabase(ctx, d)
+			must(t, err)
+			changes = append(changes, made...)
+		}
 		if diff := cmp.Diff(step.changes, changes); diff != "" {
 			t.Errorf("%s: -want +got\n%s", step.name, diff)
 		}
@@ -169,11 +173,11 @@ FROM pg_database WHERE datname LIKE 'shop%'`
 			t.Errorf("%s: %s", step.name, got)
 		}
 	}
-	if _, err := c.EnsureDatabases(ctx, []session.Database{{Name: "shop", Extensions: []string{"no_such"}}}); err == nil ||
+	if _, err := c.EnsureDatabase(ctx, session.Database{Name: "shop", Extensions: []string{"no_such"}}); err == nil ||
 		!strings.Contains(err.Error(), "the image does not have it") || errors.Is(err, session.ErrUnavailable) {
 		t.Errorf("an extension that is not there: %v", err)
 	}
-	if _, err := c.EnsureDatabases(ctx, []session.Database{{Name: "postgres", Owner: "app"}}); err == nil {
+	if _, err := c.EnsureDatabase(ctx, session.Database{Name: "postgres", Owner: "app"}); err == nil {
 		t.Error("the database of PostgreSQL was given away")
 	}
 }
@@ -190,7 +194,7 @@ func TestExtensions(t *testing.T) {
 	}
 	want := []string{"created database shop", "created extension pg_stat_statements in shop", "created extension hstore in shop", "created extension earthdistance in shop"}
 	for _, want := range [][]string{want, nil} {
-		changes, err := c.EnsureDatabases(ctx, []session.Database{shop})
+		changes, err := c.EnsureDatabase(ctx, shop)
 		must(t, err)
 		if diff := cmp.Diff(want, changes); diff != "" {
 			t.Errorf("-want +got\n%s", diff)

@@ -93,11 +93,10 @@ func (s *Status) scan(results pgx.BatchResults) error {
 	if lastReplay != nil {
 		s.LastReplay = *lastReplay
 	}
-	receiver, err := scanReceiver(results.QueryRow())
-	if err != nil {
+	var err error
+	if s.Receiver, err = scanReceiver(results.QueryRow()); err != nil {
 		return err
 	}
-	s.Receiver = receiver
 	rows, err := results.Query()
 	if err != nil {
 		return err
