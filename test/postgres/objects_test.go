@@ -28,7 +28,7 @@ import (
 // createObjects makes the PostgreSQL, its Lease and pods, and the agents' role.
 func (c *cluster) createObjects(replicas int, change func(*databasev1alpha1.PostgreSQL)) {
 	c.t.Helper()
-	installed, err := server.FindBinaries(c.t.Context(), 0) // as the agents do
+	installed, err := server.FindBinaries(c.t.Context()) // as the agents do
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -150,7 +150,7 @@ func newAgent(ctx context.Context, options Options) (*Agent, error) {
 
 // findServer looks for the programs, and prepares the connections to the server.
 func (a *Agent) findServer(ctx context.Context) error {
-	binaries, err := server.FindBinaries(ctx, 0)
+	binaries, err := server.FindBinaries(ctx)
 	if err != nil {
 		return err
 	}

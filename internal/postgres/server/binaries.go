@@ -25,9 +25,8 @@ type Binaries struct {
 // folders are where installations are found: Debian and its official image, the official image of Alpine, others.
 var folders = []string{"/usr/lib/postgresql/*/bin", "/usr/local/bin", "/usr/pgsql-*/bin", "/usr/libexec/postgresql*"}
 
-// FindBinaries looks for an installation: in the folders of the official images, of Debian and in PATH. major 0 takes
-// the newest.
-func FindBinaries(ctx context.Context, major int) (Binaries, error) {
+// FindBinaries looks for the newest installation: in the folders of the official images, of Debian and in PATH.
+func FindBinaries(ctx context.Context) (Binaries, error) {
 	var candidates []string
 	for _, pattern := range folders {
 		matches, err := filepath.Glob(filepath.Join(pattern, "postgres"))
@@ -45,21 +44,12 @@ func FindBinaries(ctx context.Context, major int) (Binaries, error) {
 		if err != nil {
 			return Binaries{}, err
 		}
-		if major == 0 || b.Major == major {
-			found = append(found, b)
-		}
+		found = append(found, b)
 	}
 	if len(found) == 0 {
-		return Binaries{}, fmt.Errorf("no programs of PostgreSQL %s in %v or PATH: use an official image of postgres", wanted(major), folders)
+		return Binaries{}, fmt.Errorf("no programs of PostgreSQL in %v or PATH: use an official image of postgres", folders)
 	}
 	return slices.MaxFunc(found, func(a, b Binaries) int { return a.Major - b.Major }), nil
-}
-
-func wanted(major int) string {
-	if major == 0 {
-		return "of any version"
-	}
-	return strconv.Itoa(major)
 }
 
 var version = regexp.MustCompile(`\) ((\d+)[.\w]*)`)

@@ -66,10 +66,7 @@ func parseControlData(output string) (ControlData, error) {
 			MaxLocksPerTransaction:  int(p.number("max_locks_per_xact setting")),
 		},
 	}
-	if p.err != nil {
-		return ControlData{}, p.err
-	}
-	return data, nil
+	return data, p.err
 }
 
 // controlParser reads fields, and remembers the first that is missing or of another form.

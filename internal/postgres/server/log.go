@@ -106,21 +106,9 @@ func (r *Record) takes(line string, format *regexp.Regexp) bool {
 
 // text is one of the texts that follow a message.
 func (r *Record) text(name string) *string {
-	switch name {
-	case "DETAIL":
-		return &r.Detail
-	case "HINT":
-		return &r.Hint
-	case "CONTEXT":
-		return &r.Context
-	case "STATEMENT":
-		return &r.Statement
-	case "QUERY":
-		return &r.Query
-	case "LOCATION":
-		return &r.Location
-	}
-	return nil
+	return map[string]*string{
+		"DETAIL": &r.Detail, "HINT": &r.Hint, "CONTEXT": &r.Context, "STATEMENT": &r.Statement, "QUERY": &r.Query, "LOCATION": &r.Location,
+	}[name]
 }
 
 func (l *Log) parse(line string) *Record {

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 )
@@ -29,7 +28,6 @@ type Exit struct {
 	// Code is its exit code, -1 if a signal ended it.
 	Code   int
 	Signal syscall.Signal
-	At     time.Time
 }
 
 // String says it for people.
@@ -105,7 +103,7 @@ func (s *Server) launch(cmd *exec.Cmd) (*Process, error) {
 }
 
 func exitOf(state *os.ProcessState) Exit {
-	exit := Exit{Code: state.ExitCode(), At: time.Now()}
+	exit := Exit{Code: state.ExitCode()}
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		exit.Signal = status.Signal()
 	}
@@ -156,9 +154,6 @@ func (s *Server) note(format string, arguments ...any) {
 func (s *Server) environment() []string {
 	return []string{"PATH=" + s.options.Binaries.Dir + ":/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "PGSYSCONFDIR=" + s.options.Run, "HOME=" + s.options.Run, "TZ=UTC"}
 }
-
-// PID is that of the postmaster.
-func (p *Process) PID() int { return p.pid }
 
 // Done is closed when the postmaster has ended. Its children may outlive it for a moment: Kill waits for them too.
 func (p *Process) Done() <-chan struct{} { return p.done }

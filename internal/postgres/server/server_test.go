@@ -211,8 +211,10 @@ func TestNew(t *testing.T) {
 }
 
 func TestFindBinaries(t *testing.T) {
-	if _, err := server.FindBinaries(t.Context(), 9); err == nil || !strings.Contains(err.Error(), "official image") {
-		t.Errorf("version 9: %v", err)
+	t.Cleanup(server.SetFolders(t.TempDir()))
+	t.Setenv("PATH", t.TempDir())
+	if _, err := server.FindBinaries(t.Context()); err == nil || !strings.Contains(err.Error(), "official image") {
+		t.Errorf("no installation: %v", err)
 	}
 	if _, err := server.BinariesIn(t.Context(), t.TempDir()); err == nil {
 		t.Error("an empty folder has programs")

@@ -38,8 +38,6 @@ type Switch struct {
 	Timeline Timeline
 	// At is the first position that is no longer part of it.
 	At LSN
-	// Reason is what PostgreSQL noted, for people.
-	Reason string
 }
 
 // History lists the ancestors of a timeline, oldest first. Timeline 1 has none.
@@ -69,7 +67,7 @@ func ParseHistory(content []byte) (History, error) {
 		if len(history) > 0 && Timeline(timeline) <= history[len(history)-1].Timeline {
 			return nil, fmt.Errorf("timeline history, line %d: timeline %d does not follow %d", n, timeline, history[len(history)-1].Timeline)
 		}
-		history = append(history, Switch{Timeline: Timeline(timeline), At: at, Reason: strings.Join(fields[2:], " ")})
+		history = append(history, Switch{Timeline: Timeline(timeline), At: at})
 	}
 	return history, lines.Err()
 }

@@ -33,7 +33,7 @@ func Binaries(t testing.TB) server.Binaries {
 	if dir := os.Getenv(BinariesVariable); dir != "" {
 		b, err = server.BinariesIn(t.Context(), dir)
 	} else {
-		b, err = server.FindBinaries(t.Context(), 0)
+		b, err = server.FindBinaries(t.Context())
 	}
 	if err != nil {
 		t.Fatalf("tests need PostgreSQL (hack/postgres.sh installs it): %v", err)
