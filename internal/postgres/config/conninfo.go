@@ -15,16 +15,11 @@ func (u *Upstream) slot() string {
 	return u.Slot
 }
 
-// connInfo is how the standby called name reaches its upstream, in libpq's form.
-func (u *Upstream) connInfo(name string) string {
+// ConnInfo is how a standby with a name reaches the server, in libpq's form; "" where there is none.
+func (u *Upstream) ConnInfo(name string) string {
 	if u == nil {
 		return ""
 	}
-	return u.ConnInfo(name)
-}
-
-// ConnInfo is how a standby with a name reaches the server, in libpq's form.
-func (u *Upstream) ConnInfo(name string) string {
 	return connString(append(u.pairs(name),
 		pair{"keepalives_idle", "5"}, pair{"keepalives_interval", "2"}, pair{"keepalives_count", "3"}, pair{"tcp_user_timeout", "10000"}))
 }

@@ -13,9 +13,9 @@ import (
 
 const header = "# Written by Fettle. Changes are overwritten: use the parameters of the PostgreSQL object.\n"
 
-// LogFields are what a line of the log begins with, after the token, each followed by a space and in this order: the
+// logFields are what a line of the log begins with, after the token, each followed by a space and in this order: the
 // time, the process, the kind of process, the SQLSTATE, the user, the database and the client.
-const LogFields = "%m [%p] %b %e"
+const logFields = "%m [%p] %b %e"
 
 // Render makes the files. The error says which part of the settings is refused and why; a user's parameters are checked
 // as by CheckParameters.
@@ -162,7 +162,7 @@ func (s Settings) owned() map[string]string {
 		"full_page_writes":             "on",
 		"restart_after_crash":          "off",
 		"recovery_target_timeline":     "latest",
-		"primary_conninfo":             s.Upstream.connInfo(s.ClusterName),
+		"primary_conninfo":             s.Upstream.ConnInfo(s.ClusterName),
 		"primary_slot_name":            s.Upstream.slot(),
 		"synchronous_standby_names":    s.Synchronous.String(),
 		"archive_mode":                 onOff(s.ArchiveCommand != ""),
@@ -185,9 +185,9 @@ func (s Settings) owned() map[string]string {
 // logPrefix adds who was logged only where nobody can forge a line by it.
 func (s Settings) logPrefix() string {
 	if s.LogToken == "" {
-		return LogFields + " "
+		return logFields + " "
 	}
-	return s.LogToken + " " + LogFields + " %q%u@%d %h "
+	return s.LogToken + " " + logFields + " %q%u@%d %h "
 }
 
 func (t TLS) settings() map[string]string {

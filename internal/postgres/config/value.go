@@ -91,24 +91,17 @@ const (
 	timeUnits   = "us, ms, s, min, h, d"
 )
 
+var (
+	memorySizes = map[string]float64{"B": 1, "kB": 1 << 10, "8kB": 8 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+	timeSizes   = map[string]float64{"us": 1, "ms": 1e3, "s": 1e6, "min": 60e6, "h": 3600e6, "d": 86400e6}
+)
+
 // unitSize is that of a unit in bytes or microseconds, and which units it can be given in.
 func unitSize(unit string) (size float64, family string) {
-	switch unit {
-	case "B":
-		return 1, memoryUnits
-	case "kB":
-		return 1 << 10, memoryUnits
-	case "8kB":
-		return 8 << 10, memoryUnits
-	case "MB":
-		return 1 << 20, memoryUnits
-	case "GB":
-		return 1 << 30, memoryUnits
-	case "TB":
-		return 1 << 40, memoryUnits
+	if size, ok := memorySizes[unit]; ok {
+		return size, memoryUnits
 	}
-	times := map[string]float64{"us": 1, "ms": 1e3, "s": 1e6, "min": 60e6, "h": 3600e6, "d": 86400e6}
-	if size, ok := times[unit]; ok {
+	if size, ok := timeSizes[unit]; ok {
 		return size, timeUnits
 	}
 	return 0, ""

@@ -118,10 +118,14 @@ func (a *Authority) issue(name string, hosts []string, now time.Time, usage ...x
 	if err != nil {
 		return Pair{}, fmt.Errorf("make a key for %s: %w", name, err)
 	}
+	until := now.Add(Lifetime)
+	if until.After(a.certificate.NotAfter) {
+		until = a.certificate.NotAfter
+	}
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: name},
 		NotBefore:             now.Add(-backdated),
-		NotAfter:              earlier(now.Add(Lifetime), a.certificate.NotAfter),
+		NotAfter:              until,
 		KeyUsage:              x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:           usage,
 		BasicConstraintsValid: true,
@@ -154,11 +158,4 @@ func sign(template, parent *x509.Certificate, key, by crypto.Signer) (Pair, erro
 		Certificate: pem.EncodeToMemory(&pem.Block{Type: typeCertificate, Bytes: certificate}),
 		Key:         pem.EncodeToMemory(&pem.Block{Type: typeKey, Bytes: private}),
 	}, nil
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }

@@ -109,16 +109,10 @@ func (w *Watchdog) Run(ctx context.Context) {
 			return
 		}
 		w.options.Log.Warn("the watchdog ended: starting another", "error", err.Error())
-		wait(ctx, pause)
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
 	}
 }
 
