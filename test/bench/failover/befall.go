@@ -36,7 +36,8 @@ type run struct {
 // befall has something happen to the primary, waits until the cluster is whole again, and counts.
 func (s *suite) befall(ctx context.Context, r row, number int) (Result, error) {
 	out := run{suite: s, row: r, result: Result{
-		Row: r.name, Title: r.title, Operator: s.mode, Synchronous: s.Synchronous, Number: number, Limit: r.limit,
+		Row: r.name, Title: r.title, Operator: s.mode, Synchronous: s.Synchronous, Lossless: s.Synchronous || r.asynchronous,
+		Number: number, Limit: r.limit,
 	}}
 	if err := s.whole(ctx); err != nil {
 		return out.result, err
@@ -108,6 +109,11 @@ func written(ctx context.Context, l *ledger.Ledger, since time.Time) error {
 // happen has it happen, and sets it right when somebody has taken over.
 func (r *run) happen(ctx context.Context, p primary) error {
 	n := len(r.undone)
+	if r.row.prepare != nil {
+		if err := r.row.prepare(ctx, r.suite, p); err != nil {
+			return err
+		}
+	}
 	r.begun = time.Now()
 	if err := r.row.do(ctx, r.suite, p); err != nil {
 		return err
@@ -132,6 +138,7 @@ func (r *run) happen(ctx context.Context, p primary) error {
 	if err := r.whole(ctx); err != nil {
 		return err
 	}
+	r.result.Whole = time.Since(r.begun)
 	if err := written(ctx, r.client, time.Now()); err != nil {
 		return err
 	}

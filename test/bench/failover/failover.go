@@ -232,7 +232,7 @@ func (s *suite) measureAll(ctx context.Context) error {
 // rows are those that were asked for and make sense now.
 func (s *suite) rows() []row {
 	return slices.DeleteFunc(slices.Clone(allRows), func(r row) bool {
-		return s.runs(r.name) == 0 || r.only != "" && r.only != s.mode
+		return s.runs(r.name) == 0 || r.only != "" && r.only != s.mode || r.asynchronous && s.Synchronous
 	})
 }
 

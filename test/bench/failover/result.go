@@ -20,7 +20,9 @@ type Result struct {
 	Title       string `json:"title"`
 	Operator    string `json:"operator"`
 	Synchronous bool   `json:"synchronous"`
-	Number      int    `json:"number"`
+	// Lossless says that no acknowledged row may be lost.
+	Lossless bool `json:"lossless"`
+	Number   int  `json:"number"`
 	// Node that the primary was on.
 	Node string `json:"node"`
 	// Gap is the longest time without an acknowledged row, or until a new PostgreSQL was Ready; Limit what it may be.
@@ -39,6 +41,8 @@ type Result struct {
 	Errors  int `json:"errors"`
 	// Margin is the time from the last row that was acknowledged on an isolated node to the first of the new primary.
 	Margin time.Duration `json:"marginNanoseconds"`
+	// Whole is the time until all instances were ready and streaming again.
+	Whole time.Duration `json:"wholeNanoseconds"`
 	// Stuck says that nobody took over in the time that was watched.
 	Stuck bool `json:"stuck"`
 }
@@ -46,7 +50,7 @@ type Result struct {
 // Broken is what must not be, however long it took: empty if no promise about rows was broken.
 func (r Result) Broken() string {
 	var out sayings
-	out.say(r.Lost > 0 && r.Synchronous, "%d rows lost", r.Lost)
+	out.say(r.Lost > 0 && r.Lossless, "%d rows lost", r.Lost)
 	out.say(r.Duplicated > 0, "%d rows twice", r.Duplicated)
 	out.say(r.Overlapping > 0, "%d rows acknowledged by two", r.Overlapping)
 	out.say(r.Margin < 0, "the isolated side acknowledged %s after the new primary's first", -r.Margin)
@@ -56,7 +60,7 @@ func (r Result) Broken() string {
 // Amiss says what is not as it should be; empty if all is.
 func (r Result) Amiss() string {
 	var out sayings
-	quiet, broken := r.Row == rowAPI, r.Broken()
+	quiet, broken := slices.Contains(quiet, r.Row), r.Broken()
 	out.say(r.Stuck, "nobody took over")
 	out.say(r.Gap > r.Limit, "too slow")
 	out.say(broken != "", "%s", broken)
@@ -80,8 +84,8 @@ func (s sayings) String() string { return strings.Join(s, ", ") }
 
 // String is a line of the log.
 func (r Result) String() string {
-	text := fmt.Sprintf("%s %d, operator %s, primary on %s: %d ms; %d rows, %d lost, %d twice, %d by two, %d changes, %d errors", r.Row, r.Number, r.Operator,
-		cmp.Or(r.Node, "none"), r.Gap.Milliseconds(), r.Rows, r.Lost, r.Duplicated, r.Overlapping, r.Changes, r.Errors)
+	text := fmt.Sprintf("%s %d, operator %s, primary on %s: %d ms; %d rows, %d lost, %d twice, %d by two, %d changes, %d errors, whole after %s", r.Row, r.Number, r.Operator,
+		cmp.Or(r.Node, "none"), r.Gap.Milliseconds(), r.Rows, r.Lost, r.Duplicated, r.Overlapping, r.Changes, r.Errors, r.Whole.Round(100*time.Millisecond))
 	if r.Margin != 0 {
 		text += fmt.Sprintf(", %d ms between the two sides", r.Margin.Milliseconds())
 	}

@@ -42,7 +42,7 @@ func TestRank(t *testing.T) {
 }
 
 func TestAmiss(t *testing.T) {
-	good := Result{Row: "node", Synchronous: true, Gap: time.Second, Limit: time.Second, Changes: 1, Errors: 5, Margin: time.Millisecond}
+	good := Result{Row: "node", Synchronous: true, Lossless: true, Gap: time.Second, Limit: time.Second, Changes: 1, Errors: 5, Margin: time.Millisecond}
 	if text := good.Amiss(); text != "" {
 		t.Error(text)
 	}
@@ -54,8 +54,8 @@ func TestAmiss(t *testing.T) {
 		"1 rows acknowledged by two": func(r *Result) { r.Overlapping = 1 },
 		"the isolated side acknowledged 1ms after the new primary's first": func(r *Result) { r.Margin = -time.Millisecond },
 		"2 changes of the primary": func(r *Result) { r.Changes = 2 },
-		"a failover":               func(r *Result) { r.Row, r.Errors = rowAPI, 0 },
-		"5 errors":                 func(r *Result) { r.Row, r.Changes = rowAPI, 0 },
+		"a failover":               func(r *Result) { r.Row, r.Errors = "api", 0 },
+		"5 errors":                 func(r *Result) { r.Row, r.Changes = "api", 0 },
 	} {
 		r := good
 		if change(&r); r.Amiss() != want {
@@ -71,7 +71,7 @@ func TestAmiss(t *testing.T) {
 		t.Error("rows that are there twice are no error")
 	}
 	lossy := good
-	lossy.Synchronous, lossy.Lost = false, 3
+	lossy.Synchronous, lossy.Lossless, lossy.Lost = false, false, 3
 	if text := lossy.Amiss(); text != "" {
 		t.Errorf("asynchronous: %s", text)
 	}

@@ -28,14 +28,18 @@ type row struct {
 	inside bool
 	// lasting is how long it lasts when nobody has to take over; zero when somebody has to.
 	lasting time.Duration
+	// prepare is done while clients write, before the time is taken; nil for nothing.
+	prepare func(ctx context.Context, s *suite, p primary) error
+	// asynchronous says that it is measured only where commits wait for no other instance at first. No row may be lost all the same.
+	asynchronous bool
 	// rest is how long the primary must have led before.
 	rest time.Duration
 	// begin measures how long a new PostgreSQL takes to become Ready, and nothing befalls it.
 	begin bool
 }
 
-// rowAPI is the row in which nobody has to take over, and clients see nothing.
-const rowAPI = "api"
+// quiet are the rows in which nobody has to take over, and clients see nothing.
+var quiet = []string{"api", "writes", "damage"}
 
 var allRows = []row{
 	// A primary that has only just become one makes no switchover.
@@ -46,7 +50,21 @@ var allRows = []row{
 	{name: "hang", title: "hung primary (SIGSTOP)", limit: 12 * time.Second, do: hang},
 	{name: "node", title: "node lost", limit: 12 * time.Second, do: loseNode},
 	{name: "cut", title: "node cut off, clients still on it", limit: 12 * time.Second, do: cutNode, inside: true},
-	{name: rowAPI, title: "API server away for 20 s", limit: time.Second, do: stopAPIServer, lasting: 20 * time.Second},
+	{name: "api", title: "API server away for 20 s", limit: time.Second, do: stopAPIServer, lasting: 20 * time.Second},
+	{name: "writes", title: "API server refuses all writes for 60 s", limit: time.Second, do: refuseWrites, lasting: time.Minute},
+	{
+		name: "behind", title: "planned switchover, one replica 200 MiB behind", limit: time.Second, only: OperatorUp,
+		prepare: leaveBehind, do: switchOver, rest: 5 * time.Second,
+	},
+	{name: "damage", title: "replica damaged, and recloned", limit: time.Second, do: damage, lasting: 10 * time.Second},
+	{
+		name: "turned-on", title: "synchronous turned on, then node lost", limit: 12 * time.Second, only: OperatorUp, asynchronous: true,
+		prepare: turnOnSynchronous, do: loseNode,
+	},
+	{
+		name: "stale", title: "pod deleted, both replicas 200 MiB behind", limit: time.Minute, asynchronous: true,
+		prepare: leaveAllBehind, do: stopInOrder,
+	},
 	{name: "start", title: "first instance Ready after apply", limit: 8 * time.Second, only: OperatorUp, begin: true},
 }
 

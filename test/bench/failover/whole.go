@@ -67,22 +67,25 @@ func ready(pod *corev1.Pod) bool {
 	return false
 }
 
-// streaming asks the primary who streams from it, and in synchronous mode who counts for commits.
+// streaming is nil when both other instances stream from the primary, and in synchronous mode count for commits.
 func (s *suite) streaming(ctx context.Context) error {
+	stream, count, err := s.replicas(ctx)
+	if err == nil && (stream != instances-1 || s.Synchronous && count != instances-1) {
+		err = fmt.Errorf("%d instances stream from the primary, and %d count for commits", stream, count)
+	}
+	return err
+}
+
+// replicas asks the primary how many stream from it, and how many of them a commit may wait for.
+func (s *suite) replicas(ctx context.Context) (stream, waitedFor int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	conn, err := s.service.Connect(ctx)
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
 	defer conn.Close(ctx) //nolint:errcheck // nothing more is asked
-	var stream, count int
-	if err := conn.QueryRow(ctx, `SELECT count(*), count(*) FILTER (WHERE sync_state IN ('sync', 'quorum'))
-FROM pg_stat_replication WHERE state = 'streaming' AND flush_lsn IS NOT NULL`).Scan(&stream, &count); err != nil {
-		return err
-	}
-	if stream != instances-1 || s.Synchronous && count != instances-1 {
-		return fmt.Errorf("%d instances stream from the primary, and %d count for commits", stream, count)
-	}
-	return nil
+	err = conn.QueryRow(ctx, `SELECT count(*), count(*) FILTER (WHERE sync_state IN ('sync', 'quorum'))
+FROM pg_stat_replication WHERE state = 'streaming' AND flush_lsn IS NOT NULL`).Scan(&stream, &waitedFor)
+	return stream, waitedFor, err
 }
