@@ -127,6 +127,7 @@ func newAgent(ctx context.Context, options Options) (*Agent, error) {
 	}
 	a.peers = &peers{
 		files: files, self: options.Pod, changed: a.poke, members: map[string]*member{}, host: options.name, address: options.peerAddress,
+		pods: k.core.Pods(options.Namespace),
 	}
 	if _, err := a.tls.Copy(); err != nil {
 		if !a.tls.has(folderServer) || !a.tls.has(folderReplication) {

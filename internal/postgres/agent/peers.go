@@ -6,6 +6,9 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+
 	"github.com/fettle-dev/fettle/internal/postgres/peer"
 )
 
@@ -32,6 +35,7 @@ type peers struct {
 	self  string
 	// host and address are of the agent in a pod.
 	host, address func(pod string) string
+	pods          coreclient.PodInterface
 	// changed is called when an answer differs in what matters for a decision, or fails.
 	changed func()
 
@@ -64,7 +68,7 @@ func (p *peers) SetInstances(ctx context.Context, pods []string) {
 		each, stop := context.WithCancel(ctx)
 		m := &member{client: p.files.NewClient(p.host(pod), p.address(pod)), poke: make(chan struct{}, 1), stop: stop}
 		p.members[pod] = m
-		go p.follow(each, m)
+		go p.follow(each, pod, m)
 	}
 }
 
@@ -94,7 +98,7 @@ func (p *peers) Answers() map[string]peerAnswer {
 	return out
 }
 
-// IP is the address at which the agent of a pod answered last; "" if it never did.
+// IP is the address at which the agent of a pod answered last, or where the API server says that it is; "" for none.
 func (p *peers) IP(pod string) string {
 	if m := p.member(pod); m != nil {
 		return m.client.IP()
@@ -108,10 +112,13 @@ func (p *peers) member(pod string) *member {
 	return p.members[pod]
 }
 
-func (p *peers) follow(ctx context.Context, m *member) {
+func (p *peers) follow(ctx context.Context, pod string, m *member) {
 	defer m.client.Close()
 	for {
-		p.ask(ctx, m)
+		// The cluster's DNS may be lost together with a node, while the pod has another address than when it answered last.
+		if err := p.ask(ctx, m); err != nil && m.client.Unresolved() {
+			p.find(ctx, pod, m)
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -130,7 +137,7 @@ func (p *peers) pause() time.Duration {
 	return peerCalm
 }
 
-func (p *peers) ask(ctx context.Context, m *member) {
+func (p *peers) ask(ctx context.Context, m *member) error {
 	each, cancel := context.WithTimeout(ctx, peerCall)
 	defer cancel()
 	sent := now()
@@ -149,6 +156,16 @@ func (p *peers) ask(ctx context.Context, m *member) {
 	p.mutex.Unlock()
 	if news {
 		p.changed()
+	}
+	return err
+}
+
+// find has the API server say where the agent of a pod is.
+func (p *peers) find(ctx context.Context, pod string, m *member) {
+	ctx, cancel := context.WithTimeout(ctx, peerCall)
+	defer cancel()
+	if found, err := p.pods.Get(ctx, pod, metav1.GetOptions{}); err == nil && found.Status.PodIP != "" {
+		m.client.Locate(found.Status.PodIP)
 	}
 }
 

@@ -12,8 +12,8 @@ func TestWithoutDNS(t *testing.T) {
 	files := newFiles(t, dir)
 	address := serve(t, files)
 	client := files.NewClient(host, "no-such-agent.invalid:1")
-	if _, err := client.Status(t.Context()); err == nil || client.IP() != "" {
-		t.Fatalf("an agent that was never reached: %v, at %q", err, client.IP())
+	if _, err := client.Status(t.Context()); err == nil || client.IP() != "" || !client.Unresolved() {
+		t.Fatalf("an agent that was never reached: %v, at %q, unresolved: %t", err, client.IP(), client.Unresolved())
 	}
 	client.known.Store(&address)
 	if _, err := client.Status(t.Context()); err != nil {
@@ -23,8 +23,14 @@ func TestWithoutDNS(t *testing.T) {
 		t.Errorf("it was reached at %q", ip)
 	}
 	byName := files.NewClient(host, address)
-	if _, err := byName.Status(t.Context()); err != nil || byName.IP() != "127.0.0.1" {
-		t.Errorf("by its name: %v, at %q", err, byName.IP())
+	if _, err := byName.Status(t.Context()); err != nil || byName.IP() != "127.0.0.1" || byName.Unresolved() {
+		t.Errorf("by its name: %v, at %q, unresolved: %t", err, byName.IP(), byName.Unresolved())
+	}
+	_, port, _ := strings.Cut(address, ":")
+	located := files.NewClient(host, "no-such-agent.invalid:"+port)
+	located.Locate("127.0.0.1")
+	if _, err := located.Status(t.Context()); err != nil {
+		t.Errorf("where somebody else says that it is: %v", err)
 	}
 }
 

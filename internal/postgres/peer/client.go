@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -33,8 +34,12 @@ const (
 type Client struct {
 	base string
 	http *http.Client
-	// known is the address, with the port, at which the agent answered last.
+	// port is that of the agent.
+	port string
+	// known is the address, with the port, at which the agent answered last, or that Locate was told.
 	known atomic.Pointer[string]
+	// unresolved says that DNS had no address at the last try to connect.
+	unresolved atomic.Bool
 }
 
 // NewClient is for an agent that is known as host in its certificate and is reached at address (host:port). Nothing is
@@ -57,7 +62,8 @@ func NewClient(host, address string, pair pki.Pair, authority []byte) (*Client, 
 }
 
 func newClient(host, address string, current func() (*tls.Certificate, *x509.CertPool, error)) *Client {
-	c := &Client{base: "https://" + host}
+	_, port, _ := net.SplitHostPort(address) // without a port nothing is reached, and each call says so
+	c := &Client{base: "https://" + host, port: port}
 	c.http = &http.Client{
 		Transport: &http.Transport{
 			TLSClientConfig:     clientTLS(host, current),
@@ -74,14 +80,16 @@ func newClient(host, address string, current func() (*tls.Certificate, *x509.Cer
 // dial goes by the name, and where that leads nowhere to the address that was good last. Who is there says its certificate.
 func (c *Client) dial(ctx context.Context, address string) (net.Conn, error) {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 5 * time.Second}
-	known := c.known.Load()
-	if known == nil {
-		return dialer.DialContext(ctx, "tcp", address)
+	known, byName := c.known.Load(), ctx
+	if known != nil {
+		var cancel context.CancelFunc
+		byName, cancel = context.WithTimeout(ctx, nameTimeout)
+		defer cancel()
 	}
-	byName, cancel := context.WithTimeout(ctx, nameTimeout)
-	defer cancel()
 	conn, err := dialer.DialContext(byName, "tcp", address)
-	if err == nil || ctx.Err() != nil {
+	var unresolved *net.DNSError
+	c.unresolved.Store(errors.As(err, &unresolved))
+	if err == nil || known == nil || ctx.Err() != nil {
 		return conn, err
 	}
 	if conn, failure := dialer.DialContext(ctx, "tcp", *known); failure == nil {
@@ -100,7 +108,13 @@ func (c *Client) reached(address string, code int) {
 	}
 }
 
-// IP is the address at which the agent answered last; "" if it never did.
+// Unresolved reports whether DNS had no address for the agent at the last try to connect.
+func (c *Client) Unresolved() bool { return c.unresolved.Load() }
+
+// Locate tells where the agent is, as somebody else than DNS knows it. Who is there says its certificate.
+func (c *Client) Locate(ip string) { c.known.Store(new(net.JoinHostPort(ip, c.port))) }
+
+// IP is the address at which the agent answered last, or that Locate was told; "" for none.
 func (c *Client) IP() string {
 	known := c.known.Load()
 	if known == nil {
