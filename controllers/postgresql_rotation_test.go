@@ -52,7 +52,7 @@ func (c *clients) run(ctx context.Context) {
 		for user, password := range valid {
 			err := c.connect(ctx, user, password)
 			c.mu.Lock()
-			if c.logins++; err != nil && ctx.Err() == nil {
+			if c.logins++; err != nil && ctx.Err() == nil && c.valid[user] == password { // else it was withdrawn meanwhile
 				c.failed = append(c.failed, fmt.Sprintf("%s: %v", user, err))
 			}
 			c.mu.Unlock()

@@ -55,6 +55,17 @@ func TestSevered(t *testing.T) {
 // sever stops a standby, and has the primary write a row and remove the log that the standby needs next.
 func (c *cluster) sever(t *testing.T, leader, away *instance, row string) {
 	t.Helper()
+	streams := func(i *instance) {
+		c.eventually(i.pod+" to have it", time.Minute, func() bool {
+			return leader.superuser(t, "SELECT count(*) FROM pg_stat_replication WHERE application_name = '"+i.pod+"' AND flush_lsn >= pg_current_wal_lsn()") == "1"
+		})
+	}
+	// With so little log, a standby may lack some as soon as it was copied: it is recloned while the others run.
+	for _, i := range c.instances {
+		if i != leader {
+			streams(i)
+		}
+	}
 	at := leader.superuser(t, "SELECT pg_walfile_name(pg_current_wal_lsn())")
 	away.stop()
 	leader.exec(t, "INSERT INTO ledger_rows VALUES ('"+row+"', 1)")
@@ -63,12 +74,9 @@ func (c *cluster) sever(t *testing.T, leader, away *instance, row string) {
 		leader.exec(t, "INSERT INTO ledger_rows VALUES ('more "+row+"', 1) ON CONFLICT DO NOTHING")
 		// The WAL that the other standby needs must stay. The WAL sender of the one that was stopped may still be listed.
 		for _, i := range c.instances {
-			if i == leader || i == away {
-				continue
+			if i != leader && i != away {
+				streams(i)
 			}
-			c.eventually(i.pod+" to have it", time.Minute, func() bool {
-				return leader.superuser(t, "SELECT count(*) FROM pg_stat_replication WHERE application_name = '"+i.pod+"' AND flush_lsn >= pg_current_wal_lsn()") == "1"
-			})
 		}
 	}
 	c.eventually("the log to be removed", time.Minute, func() bool {
