@@ -48,11 +48,15 @@ func (r *restarter) Reconcile(ctx context.Context, req reconcile.Request) (recon
 	if kind == kindSecret {
 		owner.Prefix = rollout.SecretPrefix
 	}
+	version, publisher, err := r.config.look(ctx, kind, key) // before policy, which leaves out who lacks it
+	if err != nil {
+		return reconcile.Result{}, err
+	}
 	policy, resync, err := r.policy(ctx, req)
-	if err != nil || policy.Selector == nil {
+	if err != nil || policy.Selector == nil || publisher != "" {
 		return reconcile.Result{RequeueAfter: resync}, err
 	}
-	object, err := r.object(ctx, owner, policy, kind, key)
+	object, err := r.object(ctx, owner, policy, kind, key, version)
 	if err != nil || object == nil {
 		return reconcile.Result{RequeueAfter: resync}, err
 	}
@@ -103,29 +107,33 @@ func (r *restarter) policy(ctx context.Context, req reconcile.Request) (p rollou
 	return p, resync, nil
 }
 
-// object is the ConfigMap or Secret as the engine wants to know it; nil where it is published, or where all run what it contains.
-func (r *restarter) object(ctx context.Context, owner rollout.Owner, policy rollout.Policy, kind string, key client.ObjectKey) (*rollout.Object, error) {
-	version, publisher, err := r.config.look(ctx, kind, key)
-	if err != nil || publisher != "" {
-		return nil, err
-	}
-	o := &rollout.Object{Kind: kind, Target: key.Name, Name: key.Name, Version: version}
-	known, noted, err := r.engine.Known(ctx, owner, policy, *o)
+// object is the ConfigMap or Secret as the engine wants to know it; nil where all run what it contains, or the cache is behind.
+func (r *restarter) object(ctx context.Context, owner rollout.Owner, policy rollout.Policy, kind string, key client.ObjectKey, version string) (*rollout.Object, error) {
+	known, noted, err := r.engine.Known(ctx, owner, policy, rollout.Object{Kind: kind, Target: key.Name, Name: key.Name, Version: version})
 	if err != nil || known {
 		return nil, err
 	}
 	found, err := r.config.contentsOf(ctx, kind, key, version, noted)
-	if err != nil || found.publisher != "" { // the cache of Fettle's own does not show it yet
+	if err != nil {
 		return nil, err
 	}
-	o.Exists, o.Version = found.version != "", found.version
+	return objectOf(kind, key.Name, version, found), nil
+}
+
+// objectOf is what was found of an object that the cache has in a version, "" where it does not; nil where the cache does not show yet
+// that Fettle publishes the object, or that it was deleted: nobody's pods are restarted without what they need.
+func objectOf(kind, name, version string, found contents) *rollout.Object {
+	if found.publisher != "" || version != "" && found.version == "" {
+		return nil
+	}
+	o := &rollout.Object{Kind: kind, Target: name, Name: name, Version: found.version, Exists: found.version != ""}
 	if o.Exists {
 		o.Data = found.values
 	}
 	if !found.changedAt.IsZero() {
 		o.Stamp = rollout.Stamp("", true, true, found.changedAt)
 	}
-	return o, nil
+	return o
 }
 
 // watches says what wakes the restarter: a change of an object, of a WebApp that names it, and of a Deployment of one.
