@@ -19,11 +19,11 @@ import (
 func (r *reconciler) lookAtPublication(ctx context.Context, app *appsv1.WebApp, missing map[string]bool) (publication, error) {
 	var p publication
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}
-	found, _, err := r.applier.Get(ctx, service)
+	found, current, err := r.applier.Get(ctx, service)
 	if err != nil {
 		return p, fmt.Errorf("get Service: %w", err)
 	}
-	if found && owned(app, service) {
+	if !current || found && owned(app, service) { // not current: it was written a moment ago, and a status without it would cost another one
 		p.service = service
 	}
 	if app.Spec.Ingress != nil {
