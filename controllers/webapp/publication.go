@@ -23,7 +23,7 @@ func (r *reconciler) lookAtPublication(ctx context.Context, app *appsv1.WebApp, 
 	if err != nil {
 		return p, fmt.Errorf("get Service: %w", err)
 	}
-	if !current || found && owned(app, service) { // not current: it was written a moment ago, and a status without it would cost another one
+	if reached(app, service, found, current) {
 		p.service = service
 	}
 	if app.Spec.Ingress != nil {
@@ -37,6 +37,12 @@ func (r *reconciler) lookAtPublication(ctx context.Context, app *appsv1.WebApp, 
 		}
 	}
 	return p, nil
+}
+
+// reached reports whether the Service is there and app's. One that was just written counts, though the cache does not show it yet: a
+// status without it would cost another one.
+func reached(app *appsv1.WebApp, service *corev1.Service, found, current bool) bool {
+	return !current || found && owned(app, service)
 }
 
 func (r *reconciler) lookAtIngress(ctx context.Context, app *appsv1.WebApp, missing map[string]bool, p *publication) error {

@@ -223,7 +223,6 @@ func (a *Agent) turn() time.Duration {
 	}
 	in := a.input(at)
 	tracked := election.Track(a.config, in)
-
 	a.own.Severed, a.own.Stalled, a.own.Awaits = tracked.Severed, tracked.Stalled, tracked.Awaits
 	in.Server = a.own
 	a.guard(in)
