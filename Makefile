@@ -120,7 +120,7 @@ faults: ## Crash, delay and lose requests at every write, and compare the end st
 .PHONY: mutants
 mutants: ## Break each rule on purpose and see that a test notices (takes an hour; MUTANTS_ARGS="-since main" for what changed)
 	@mkdir -p $(LOGS)
-	KUBEBUILDER_ASSETS=$(call tool,kubernetes) go run ./internal/testenv/with go run ./test/mutants $(MUTANTS_ARGS) | tee $(LOGS)/mutants.log
+	KUBEBUILDER_ASSETS=$(call tool,kubernetes) go run ./internal/testenv/shared-apiserver go run ./test/mutants $(MUTANTS_ARGS) | tee $(LOGS)/mutants.log
 
 .PHONY: cert-manager
 cert-manager: ## Try what Fettle asks of cert-manager with cert-manager itself; not part of the checks of a change

@@ -7,7 +7,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/fettle-dev/fettle/controllers/appconfig"
-	"github.com/fettle-dev/fettle/controllers/dashboard"
+	"github.com/fettle-dev/fettle/controllers/grafanadashboard"
 	"github.com/fettle-dev/fettle/controllers/postgresql"
 	"github.com/fettle-dev/fettle/controllers/voteconfig"
 	"github.com/fettle-dev/fettle/controllers/webapp"
@@ -71,7 +71,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	if err != nil {
 		return err
 	}
-	err = dashboard.Setup(mgr, dashboard.Options{Namespace: opts.OperatorNamespace, Namespaces: opts.Namespaces, Wanted: opts.Dashboards})
+	err = grafanadashboard.Setup(mgr, grafanadashboard.Options{Namespace: opts.OperatorNamespace, Namespaces: opts.Namespaces, Wanted: opts.Dashboards})
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ import (
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/postgres/agent"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
@@ -113,7 +113,7 @@ var _ = Describe("The passwords of a PostgreSQL", func() {
 		session := server.Session(spec)
 		namespace, fake := newDatabases(ctx)
 		fake.With(func(d *databases) {
-			d.Fulfil = func(ctx context.Context, wish peer.Desired) (peer.Result, error) {
+			d.Fulfil = func(ctx context.Context, wish agentapi.Desired) (agentapi.Result, error) {
 				return agent.Fulfil(ctx, session, wish)
 			}
 		})

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 var _ = Describe("What the agents of a PostgreSQL say", func() {
@@ -19,7 +19,7 @@ var _ = Describe("What the agents of a PostgreSQL say", func() {
 		pg := newPostgreSQL(namespace, "stale", instances(2))
 		createDatabase(ctx, pg)
 		fake.With(func(d *databases) {
-			d.Status["stale-1"] = func(s *peer.Status) { s.Ready, s.Message = false, "still starting" }
+			d.Status["stale-1"] = func(s *agentapi.Status) { s.Ready, s.Message = false, "still starting" }
 		})
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "stale-1"}}
 		Expect(user.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())

@@ -17,7 +17,7 @@ import (
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/testenv/testscram"
 )
 
@@ -138,7 +138,7 @@ var _ = Describe("A PostgreSQL", func() {
 		Eventually(field(pg, func(pg *databasev1alpha1.PostgreSQL) string { return pg.Status.ConnectionString })).
 			WithContext(ctx).Should(HavePrefix("postgresql://fettle_login_app@"))
 		fake.With(func(d *databases) {
-			Expect(slices.ContainsFunc(d.Told, func(wish peer.Desired) bool { return testscram.Matches(wish.Roles[0].Second.Verifier, second) })).To(BeTrue())
+			Expect(slices.ContainsFunc(d.Told, func(wish agentapi.Desired) bool { return testscram.Matches(wish.Roles[0].Second.Verifier, second) })).To(BeTrue())
 			for _, wish := range d.Told { // the login that clients have read before keeps its password
 				Expect(wish.Roles[0].Verifier).To(Or(BeEmpty(), Satisfy(func(v string) bool { return testscram.Matches(v, first) })))
 			}
@@ -230,7 +230,7 @@ var _ = Describe("A PostgreSQL", func() {
 		pg := newPostgreSQL(namespace, "sleeping", instances(2))
 		createDatabase(ctx, pg)
 		fake.With(func(d *databases) {
-			d.Status["sleeping-1"] = func(s *peer.Status) { s.Phase, s.Ready = peer.Running, true }
+			d.Status["sleeping-1"] = func(s *agentapi.Status) { s.Phase, s.Ready = agentapi.Running, true }
 		})
 		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) { pg.Spec.Hibernated = true })
 		settle(ctx)

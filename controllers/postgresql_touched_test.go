@@ -14,7 +14,7 @@ import (
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/postgres/agent"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
@@ -28,7 +28,7 @@ var _ = Describe("A Secret of a user's with the password of a role", func() {
 		var answers atomic.Int32
 		told := func() int { return int(answers.Load()) }
 		fake.With(func(d *databases) {
-			d.Fulfil = func(ctx context.Context, wish peer.Desired) (peer.Result, error) {
+			d.Fulfil = func(ctx context.Context, wish agentapi.Desired) (agentapi.Result, error) {
 				defer answers.Add(1)
 				return agent.Fulfil(ctx, session, wish)
 			}

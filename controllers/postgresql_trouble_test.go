@@ -17,7 +17,7 @@ import (
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/test/audit"
 )
 
@@ -228,7 +228,7 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 		}).WithContext(ctx).WithTimeout(time.Minute).Should(BeTrue())
 		fake.With(func(d *databases) {
 			d.Held[pod.Name] = "ContainerCreating"
-			d.Status[pod.Name] = func(s *peer.Status) { s.Unauthorized = s.PodUID == string(former) }
+			d.Status[pod.Name] = func(s *agentapi.Status) { s.Unauthorized = s.PodUID == string(former) }
 		})
 		Eventually(func(ctx context.Context) (bool, error) {
 			err := read(ctx, pod)

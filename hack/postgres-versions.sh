@@ -9,7 +9,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/shell.sh"
 
 [ "$(id -u)" = 0 ] || die "this needs root, for namespaces and for files of other users"
 [ $# -gt 0 ] || set -- 13 17 17-alpine
-packages=(internal/postgres/config internal/postgres/server internal/postgres/session internal/postgres/exporter)
+packages=(internal/postgres/config internal/postgres/server internal/postgres/sqlclient internal/postgres/exporter)
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 if [ -z "${FETTLE_TEST_SERVER:-}" ]; then # one API server for all, and nothing left behind
   KUBEBUILDER_ASSETS=$(hack/tools/bin kubernetes)
   export KUBEBUILDER_ASSETS
-  exec go run ./internal/testenv/with "hack/${BASH_SOURCE[0]##*/}" "$@"
+  exec go run ./internal/testenv/shared-apiserver "hack/${BASH_SOURCE[0]##*/}" "$@"
 fi
 mkdir -p dist/logs
 failed=''

@@ -16,7 +16,7 @@ import (
 )
 
 // find reads what cfg has published and kept.
-func (r *reconciler) find(ctx context.Context, cfg *configv1.AppConfig) (existing, error) {
+func (r *Reconciler) find(ctx context.Context, cfg *configv1.AppConfig) (existing, error) {
 	var found existing
 	maps := &corev1.ConfigMapList{}
 	if err := r.client.List(ctx, maps, client.InNamespace(cfg.Namespace), client.MatchingFields{indexOwner: cfg.Name}, client.UnsafeDisableDeepCopy); err != nil {
@@ -46,7 +46,7 @@ func (r *reconciler) find(ctx context.Context, cfg *configv1.AppConfig) (existin
 }
 
 // secretOf returns the Secret that belongs to cm; nil where none does or it is missing.
-func (r *reconciler) secretOf(ctx context.Context, cfg *configv1.AppConfig, cm *corev1.ConfigMap) (*corev1.Secret, error) {
+func (r *Reconciler) secretOf(ctx context.Context, cfg *configv1.AppConfig, cm *corev1.ConfigMap) (*corev1.Secret, error) {
 	if cm.Annotations[annotationSecret] == "" {
 		return nil, nil //nolint:nilnil // none is an answer
 	}
@@ -64,7 +64,7 @@ func (r *reconciler) secretOf(ctx context.Context, cfg *configv1.AppConfig, cm *
 }
 
 // conflict finds who else uses the name of what cfg publishes: an AppConfig that goes first, or an object of somebody else's.
-func (r *reconciler) conflict(ctx context.Context, cfg *configv1.AppConfig) (*verdict, error) {
+func (r *Reconciler) conflict(ctx context.Context, cfg *configv1.AppConfig) (*verdict, error) {
 	name := targetName(cfg)
 	first, holder, err := r.publisher(ctx, cfg.Namespace, name)
 	if err != nil {
@@ -83,7 +83,7 @@ func (r *reconciler) conflict(ctx context.Context, cfg *configv1.AppConfig) (*ve
 
 // publisher returns the AppConfig that publishes under a name, nil if none does, and the ConfigMap of that name, empty if there is
 // none.
-func (r *reconciler) publisher(ctx context.Context, namespace, name string) (*configv1.AppConfig, *corev1.ConfigMap, error) {
+func (r *Reconciler) publisher(ctx context.Context, namespace, name string) (*configv1.AppConfig, *corev1.ConfigMap, error) {
 	rivals := &configv1.AppConfigList{}
 	if err := r.client.List(ctx, rivals, client.InNamespace(namespace), client.MatchingFields{indexTarget: name}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, nil, fmt.Errorf("list AppConfigs: %w", err)
@@ -96,7 +96,7 @@ func (r *reconciler) publisher(ctx context.Context, namespace, name string) (*co
 }
 
 // names are the kinds of objects of the target's name that cfg may write, besides the ConfigMap holder if it has that already.
-func (r *reconciler) names(cfg *configv1.AppConfig, holder *corev1.ConfigMap) []string {
+func (r *Reconciler) names(cfg *configv1.AppConfig, holder *corev1.ConfigMap) []string {
 	var kinds []string
 	if versioned(cfg) {
 		return nil
@@ -112,7 +112,7 @@ func (r *reconciler) names(cfg *configv1.AppConfig, holder *corev1.ConfigMap) []
 
 // foreign reports whether an object exists that cfg does not control. One that only the cache of metadata shows may be gone,
 // or not yet in the cache of Fettle's own: that is asked of the API server.
-func (r *reconciler) foreign(ctx context.Context, cfg *configv1.AppConfig, kind, name string) (bool, error) {
+func (r *Reconciler) foreign(ctx context.Context, cfg *configv1.AppConfig, kind, name string) (bool, error) {
 	key := client.ObjectKey{Namespace: cfg.Namespace, Name: name}
 	for _, look := range []struct {
 		reader client.Reader
@@ -183,7 +183,7 @@ func older(a, b *configv1.AppConfig) int {
 }
 
 // remember notes which objects p writes.
-func (r *reconciler) remember(cfg *configv1.AppConfig, p plan) {
+func (r *Reconciler) remember(cfg *configv1.AppConfig, p plan) {
 	objects := make([]client.Object, 0, len(p.objects))
 	for _, o := range p.objects {
 		var obj client.Object
@@ -202,7 +202,7 @@ func (r *reconciler) remember(cfg *configv1.AppConfig, p plan) {
 }
 
 // shown reports whether the cache shows what was last written for cfg.
-func (r *reconciler) shown(ctx context.Context, cfg *configv1.AppConfig) (bool, error) {
+func (r *Reconciler) shown(ctx context.Context, cfg *configv1.AppConfig) (bool, error) {
 	objects, ok := r.wrote.Load(client.ObjectKeyFromObject(cfg))
 	if !ok {
 		return true, nil
@@ -217,7 +217,7 @@ func (r *reconciler) shown(ctx context.Context, cfg *configv1.AppConfig) (bool, 
 
 // listed reports whether the cache lacks nothing of what status says is published. A cache of several namespaces does not tell
 // how far it has come, so that what it lacks may be gone or not yet there: that is asked of the API server.
-func (r *reconciler) listed(ctx context.Context, cfg *configv1.AppConfig) (bool, error) {
+func (r *Reconciler) listed(ctx context.Context, cfg *configv1.AppConfig) (bool, error) {
 	if cfg.Status.ConfigMapName == "" {
 		return true, nil
 	}
@@ -234,7 +234,7 @@ func (r *reconciler) listed(ctx context.Context, cfg *configv1.AppConfig) (bool,
 }
 
 // prune deletes what is not published any longer, and in mode InPlace the copies that are too many: nothing refers to them.
-func (r *reconciler) prune(ctx context.Context, cfg *configv1.AppConfig, p plan) error {
+func (r *Reconciler) prune(ctx context.Context, cfg *configv1.AppConfig, p plan) error {
 	meta := metav1.ObjectMeta{Namespace: cfg.Namespace, Name: targetName(cfg)}
 	var objects []client.Object
 	if p.dropSecret {

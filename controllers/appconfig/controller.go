@@ -28,8 +28,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/digest"
 	"github.com/fettle-dev/fettle/internal/monitoring"
-	"github.com/fettle-dev/fettle/internal/pass"
-	"github.com/fettle-dev/fettle/internal/recheck"
+	"github.com/fettle-dev/fettle/internal/reconciler"
+	"github.com/fettle-dev/fettle/internal/requeue"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
@@ -65,10 +65,10 @@ type Options struct {
 	Keys *digest.Keyring
 }
 
-type reconciler struct {
+type Reconciler struct {
 	client  client.Client
 	applier *apply.Applier
-	pace    *conditions.Pace
+	pace    *conditions.StatusThrottle
 	clock   clock.PassiveClock
 	events  events.EventRecorder
 	metrics *monitoring.Metrics
@@ -92,10 +92,10 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	if err := index(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
-	r := &reconciler{
+	r := &Reconciler{
 		client:  mgr.GetClient(),
 		applier: applier,
-		pace:    conditions.NewPace(quiet, clock.RealClock{}),
+		pace:    conditions.NewStatusThrottle(quiet, clock.RealClock{}),
 		clock:   clock.RealClock{},
 		events:  mgr.GetEventRecorder(controllerName),
 		metrics: opts.Metrics,
@@ -104,7 +104,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		digests: opts.Keys,
 		memo:    newMemo(),
 	}
-	retried := recheck.Wrap(r.frame())
+	retried := requeue.WithBackoff(r.frame())
 	if err := r.watches(mgr, opts).WithOptions(retried.Options(opts.Workers)).Complete(retried); err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
@@ -113,8 +113,8 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 
 // frame is the reconcile.Reconciler of the kind: a pass publishes what one AppConfig asks for, and
 // reports what it then observes.
-func (r *reconciler) frame() *pass.Frame[configv1.AppConfig, *configv1.AppConfig] {
-	return &pass.Frame[configv1.AppConfig, *configv1.AppConfig]{
+func (r *Reconciler) frame() *reconciler.Reconciler[configv1.AppConfig, *configv1.AppConfig] {
+	return &reconciler.Reconciler[configv1.AppConfig, *configv1.AppConfig]{
 		Kind: monitoring.KindAppConfig, Client: r.client, Applier: r.applier, Pace: r.pace, Clock: r.clock, Metrics: r.metrics,
 		Act: r.reconcile, Hold: r.hold, Announce: r.announce, Gone: r.gone,
 		Status: func(cfg *configv1.AppConfig) (any, bool) {
@@ -123,7 +123,7 @@ func (r *reconciler) frame() *pass.Frame[configv1.AppConfig, *configv1.AppConfig
 	}
 }
 
-func (r *reconciler) reconcile(ctx context.Context, cfg *configv1.AppConfig) (reconcile.Result, error) {
+func (r *Reconciler) reconcile(ctx context.Context, cfg *configv1.AppConfig) (reconcile.Result, error) {
 	switch {
 	case cfg.DeletionTimestamp != nil:
 		setTerminating(cfg)
@@ -141,14 +141,14 @@ func (r *reconciler) reconcile(ctx context.Context, cfg *configv1.AppConfig) (re
 		return reconcile.Result{}, err
 	} else if conflict != nil {
 		setConflict(cfg, *conflict)
-		recheck.Ask(ctx) // its end may go unnoticed
+		requeue.Request(ctx) // its end may go unnoticed
 		return reconcile.Result{}, nil
 	}
 	return r.publish(ctx, cfg)
 }
 
 // publish carries out all of the spec: nobody else has the name.
-func (r *reconciler) publish(ctx context.Context, cfg *configv1.AppConfig) (reconcile.Result, error) {
+func (r *Reconciler) publish(ctx context.Context, cfg *configv1.AppConfig) (reconcile.Result, error) {
 	found, err := r.find(ctx, cfg)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -184,7 +184,7 @@ func (r *reconciler) publish(ctx context.Context, cfg *configv1.AppConfig) (reco
 }
 
 // adopt has the engine note what the pods of dependents run, before that is replaced. It returns false when it is too early.
-func (r *reconciler) adopt(ctx context.Context, cfg *configv1.AppConfig, policy rollout.Policy, p plan, found existing) (bool, error) {
+func (r *Reconciler) adopt(ctx context.Context, cfg *configv1.AppConfig, policy rollout.Policy, p plan, found existing) (bool, error) {
 	if !p.changes {
 		return true, nil
 	}
@@ -192,7 +192,7 @@ func (r *reconciler) adopt(ctx context.Context, cfg *configv1.AppConfig, policy 
 }
 
 // roll restarts the dependents that may restart now, and reports on all of them.
-func (r *reconciler) roll(ctx context.Context, cfg *configv1.AppConfig, policy rollout.Policy, p plan) (rollout.Report, error) {
+func (r *Reconciler) roll(ctx context.Context, cfg *configv1.AppConfig, policy rollout.Policy, p plan) (rollout.Report, error) {
 	report, err := r.engine.Roll(ctx, ownerOf(cfg), policy, p.published)
 	for range report.Restarted {
 		r.metrics.ConfigChanged(monitoring.KindAppConfig, client.ObjectKeyFromObject(cfg))
@@ -207,7 +207,7 @@ func (r *reconciler) roll(ctx context.Context, cfg *configv1.AppConfig, policy r
 }
 
 // apply writes what is desired and deletes what is not.
-func (r *reconciler) apply(ctx context.Context, cfg *configv1.AppConfig, p plan, found existing) error {
+func (r *Reconciler) apply(ctx context.Context, cfg *configv1.AppConfig, p plan, found existing) error {
 	r.remember(cfg, p)
 	if err := r.applier.Apply(ctx, cfg, p.objects...); err != nil {
 		return err
@@ -219,7 +219,7 @@ func (r *reconciler) apply(ctx context.Context, cfg *configv1.AppConfig, p plan,
 }
 
 // outcome says when to look again. What is watched needs no time.
-func (r *reconciler) outcome(ctx context.Context, cfg *configv1.AppConfig, p plan, seen observed) (reconcile.Result, error) {
+func (r *Reconciler) outcome(ctx context.Context, cfg *configv1.AppConfig, p plan, seen observed) (reconcile.Result, error) {
 	if seen.applyErr != nil {
 		return reconcile.Result{}, seen.applyErr
 	}
@@ -228,14 +228,14 @@ func (r *reconciler) outcome(ctx context.Context, cfg *configv1.AppConfig, p pla
 		return reconcile.Result{}, err
 	}
 	if seen.throttled {
-		wait = pass.Sooner(wait, publishEvery)
+		wait = reconciler.Sooner(wait, publishEvery)
 	}
-	return reconcile.Result{RequeueAfter: pass.Sooner(pass.Sooner(wait, seen.report.Wake), r.sources.resync(cfg))}, nil
+	return reconcile.Result{RequeueAfter: reconciler.Sooner(reconciler.Sooner(wait, seen.report.Wake), r.sources.resync(cfg))}, nil
 }
 
 // gone forgets an AppConfig, and takes its notes from the workloads that it restarted: where that is not done, the engine has
 // the pass repeated.
-func (r *reconciler) gone(ctx context.Context, key types.NamespacedName) (done bool, err error) {
+func (r *Reconciler) gone(ctx context.Context, key types.NamespacedName) (done bool, err error) {
 	done, err = r.engine.Release(ctx, rollout.Owner{Prefix: rollout.ConfigPrefix, Namespace: key.Namespace, Name: key.Name})
 	if err != nil {
 		return false, fmt.Errorf("take the notes of AppConfig %q from workloads: %w", key.Name, err)

@@ -37,7 +37,7 @@ func contentHash(key digest.Key, owner types.UID, c content) string {
 }
 
 // hash returns the hash of a content, with the key of the installation.
-func (r *reconciler) hash(ctx context.Context, owner types.UID, c content) (string, error) {
+func (r *Reconciler) hash(ctx context.Context, owner types.UID, c content) (string, error) {
 	if len(c.secret) == 0 {
 		return contentHash(nil, owner, c), nil
 	}

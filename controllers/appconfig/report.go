@@ -19,12 +19,12 @@ import (
 const reasonLooksSecret = "LooksLikeSecret"
 
 // hold returns how long the status is to wait.
-func (r *reconciler) hold(cfg, before *configv1.AppConfig) time.Duration {
-	return r.pace.Hold(cfg, onlyProgress(cfg, before), onlyDependents(cfg, before))
+func (r *Reconciler) hold(cfg, before *configv1.AppConfig) time.Duration {
+	return r.pace.Delay(cfg, onlyProgress(cfg, before), onlyDependents(cfg, before))
 }
 
 // announce emits one event for a change of Ready that people should know of, and one for warnings that are new.
-func (r *reconciler) announce(cfg, before *configv1.AppConfig) {
+func (r *Reconciler) announce(cfg, before *configv1.AppConfig) {
 	if len(cfg.Status.Warnings) > 0 && len(before.Status.Warnings) == 0 {
 		r.events.Eventf(cfg, nil, corev1.EventTypeWarning, reasonLooksSecret, "Reconcile", "%s", clip(describe(cfg.Status.Warnings), maxMessage))
 	}
@@ -39,7 +39,7 @@ func (r *reconciler) announce(cfg, before *configv1.AppConfig) {
 	}
 }
 
-func (r *reconciler) announceReady(cfg, before *configv1.AppConfig) {
+func (r *Reconciler) announceReady(cfg, before *configv1.AppConfig) {
 	r.events.Eventf(cfg, nil, corev1.EventTypeNormal, fettlev1.Ready, "Reconcile",
 		"revision %d is published as %s, and all dependents run it", cfg.Status.Revision, cfg.Status.ConfigMapName)
 	if before.Status.LastGoodRevision == 0 {

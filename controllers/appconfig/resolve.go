@@ -31,7 +31,7 @@ type memoized struct {
 }
 
 // render returns what cfg asks to publish. What its values come from is read only if it is not known already what becomes of it.
-func (r *reconciler) render(ctx context.Context, cfg *configv1.AppConfig, found existing) (rendered, error) {
+func (r *Reconciler) render(ctx context.Context, cfg *configv1.AppConfig, found existing) (rendered, error) {
 	sources, err := r.sources.look(ctx, cfg)
 	switch {
 	case err != nil:
@@ -70,7 +70,7 @@ func (r *reconciler) render(ctx context.Context, cfg *configv1.AppConfig, found 
 }
 
 // known returns what was rendered from inputs before, if that is known: from the last pass, or because it is published or kept.
-func (r *reconciler) known(ctx context.Context, cfg *configv1.AppConfig, inputs string, found existing) (rendered, bool, error) {
+func (r *Reconciler) known(ctx context.Context, cfg *configv1.AppConfig, inputs string, found existing) (rendered, bool, error) {
 	for _, rev := range found.renderedFrom(inputs) {
 		hash, err := r.hash(ctx, cfg.UID, rev.content)
 		if err != nil {
@@ -85,7 +85,7 @@ func (r *reconciler) known(ctx context.Context, cfg *configv1.AppConfig, inputs 
 	return out, ok, nil
 }
 
-func (r *reconciler) hashed(ctx context.Context, cfg *configv1.AppConfig, out rendered, found existing) (rendered, error) {
+func (r *Reconciler) hashed(ctx context.Context, cfg *configv1.AppConfig, out rendered, found existing) (rendered, error) {
 	if out.problem != nil {
 		return out, nil
 	}

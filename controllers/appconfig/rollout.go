@@ -73,7 +73,7 @@ func dependents(report rollout.Report) []configv1.AppConfigDependent {
 
 // collect deletes, in mode Versioned, the versions that are too many and that nothing uses any longer. It returns when to look
 // again at those that something does.
-func (r *reconciler) collect(ctx context.Context, cfg *configv1.AppConfig, p plan, seen observed) (time.Duration, error) {
+func (r *Reconciler) collect(ctx context.Context, cfg *configv1.AppConfig, p plan, seen observed) (time.Duration, error) {
 	if !versioned(cfg) || len(p.surplus) == 0 {
 		return 0, nil
 	}
@@ -125,7 +125,7 @@ func restarted(seen observed) bool {
 
 // interested returns the AppConfigs that w may concern: those whose target its pod template refers to, those that it names or
 // that left a note on it, and those that name it or choose workloads by their labels.
-func (r *reconciler) interested(ctx context.Context, w *rollout.Workload) []client.ObjectKey {
+func (r *Reconciler) interested(ctx context.Context, w *rollout.Workload) []client.ObjectKey {
 	var keys []client.ObjectKey
 	for _, name := range w.Owners(rollout.ConfigPrefix) {
 		keys = append(keys, client.ObjectKey{Namespace: w.Namespace, Name: name})

@@ -31,7 +31,7 @@ const (
 
 // watches says what wakes the controller. What is owned has no predicate, and neither has the AppConfig itself: a status that
 // somebody wiped is written again.
-func (r *reconciler) watches(mgr ctrl.Manager, opts Options) *builder.Builder {
+func (r *Reconciler) watches(mgr ctrl.Manager, opts Options) *builder.Builder {
 	gone := builder.WithPredicates(predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
@@ -94,20 +94,20 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 }
 
 // using returns the AppConfigs that take values from an object.
-func (r *reconciler) using(kind string) handler.MapFunc {
+func (r *Reconciler) using(kind string) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
 		return requests(r.keys(ctx, client.InNamespace(obj.GetNamespace()), client.MatchingFields{indexValues: kind + "/" + obj.GetName()}))
 	}
 }
 
 // named returns the AppConfigs that want an object's name.
-func (r *reconciler) named(ctx context.Context, obj client.Object) []reconcile.Request {
+func (r *Reconciler) named(ctx context.Context, obj client.Object) []reconcile.Request {
 	return requests(r.keys(ctx, client.InNamespace(obj.GetNamespace()), client.MatchingFields{indexTarget: obj.GetName()}))
 }
 
 // affected returns the AppConfigs that want the name that another one has, and those that take values from it, also through others:
 // a circle may have closed or opened.
-func (r *reconciler) affected(ctx context.Context, obj client.Object) []reconcile.Request {
+func (r *Reconciler) affected(ctx context.Context, obj client.Object) []reconcile.Request {
 	namespace := client.InNamespace(obj.GetNamespace())
 	names := []string{targetName(obj.(*configv1.AppConfig))}
 	keys := r.keys(ctx, namespace, client.MatchingFields{indexTarget: names[0]})
@@ -126,7 +126,7 @@ func (r *reconciler) affected(ctx context.Context, obj client.Object) []reconcil
 }
 
 // keys names the AppConfigs that match.
-func (r *reconciler) keys(ctx context.Context, opts ...client.ListOption) []client.ObjectKey {
+func (r *Reconciler) keys(ctx context.Context, opts ...client.ListOption) []client.ObjectKey {
 	found := r.list(ctx, opts...)
 	keys := make([]client.ObjectKey, 0, len(found))
 	for i := range found {
@@ -136,7 +136,7 @@ func (r *reconciler) keys(ctx context.Context, opts ...client.ListOption) []clie
 }
 
 // list returns the AppConfigs that match, shared with the cache. It reads the cache, which fails only while it is stopped.
-func (r *reconciler) list(ctx context.Context, opts ...client.ListOption) []configv1.AppConfig {
+func (r *Reconciler) list(ctx context.Context, opts ...client.ListOption) []configv1.AppConfig {
 	list := &configv1.AppConfigList{}
 	if err := r.client.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
 		log.FromContext(ctx).Error(err, "list AppConfigs that an event concerns")

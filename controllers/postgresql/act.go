@@ -11,12 +11,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/recheck"
+	"github.com/fettle-dev/fettle/internal/requeue"
 )
 
 // act makes volumes larger before anything else, releases the Lease of a primary that is known to be dead, takes the step,
 // and tells the primary of databases and roles.
-func (r *reconciler) act(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, seen *observed) (err error) {
+func (r *Reconciler) act(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, seen *observed) (err error) {
 	if seen.growErr, err = r.resize(ctx, pg, in); err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (r *reconciler) act(ctx context.Context, pg *databasev1alpha1.PostgreSQL, i
 
 // take takes one step, unless it was taken a short while ago: an accepted loss is forgotten each time. One whose object is not as it was judged is
 // judged anew.
-func (r *reconciler) take(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, s step) error {
+func (r *Reconciler) take(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, s step) error {
 	again := stepAgain
 	if s.verb == stepRestart {
 		again = restartAgain
@@ -44,13 +44,13 @@ func (r *reconciler) take(ctx context.Context, pg *databasev1alpha1.PostgreSQL, 
 	err := r.carryOut(ctx, pg, in, s)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		r.memory.undo(key, what)
-		recheck.Ask(ctx)
+		requeue.Request(ctx)
 		return nil
 	}
 	return err
 }
 
-func (r *reconciler) carryOut(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, s step) error {
+func (r *Reconciler) carryOut(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, s step) error {
 	switch s.verb {
 	case stepReplace:
 		return r.replacePod(ctx, s.target.pod)
@@ -92,7 +92,7 @@ func (s step) targetID() string {
 }
 
 // replacePod deletes exactly the pod that was judged: one that has become primary since has another version.
-func (r *reconciler) replacePod(ctx context.Context, pod *corev1.Pod) error {
+func (r *Reconciler) replacePod(ctx context.Context, pod *corev1.Pod) error {
 	err := r.client.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}},
 		client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion})
 	if err != nil {
@@ -102,7 +102,7 @@ func (r *reconciler) replacePod(ctx context.Context, pod *corev1.Pod) error {
 }
 
 // annotate asks the agents for something, such as another primary; an empty value ends it.
-func (r *reconciler) annotate(ctx context.Context, pg *databasev1alpha1.PostgreSQL, key, value string) error {
+func (r *Reconciler) annotate(ctx context.Context, pg *databasev1alpha1.PostgreSQL, key, value string) error {
 	if pg.Annotations[key] == value {
 		return nil
 	}
@@ -128,7 +128,7 @@ func (in *inputs) untold(pg *databasev1alpha1.PostgreSQL) bool {
 }
 
 // answered takes over what became of the same wishes before, and reports whether they need not be told now.
-func (r *reconciler) answered(key client.ObjectKey, pg *databasev1alpha1.PostgreSQL, in *inputs, seen *observed) bool {
+func (r *Reconciler) answered(key client.ObjectKey, pg *databasev1alpha1.PostgreSQL, in *inputs, seen *observed) bool {
 	if refused, known := r.memory.refused(key, in.wishesHash); known {
 		seen.refused = refused
 		return true
@@ -142,7 +142,7 @@ func (r *reconciler) answered(key client.ObjectKey, pg *databasev1alpha1.Postgre
 }
 
 // tell has the primary make databases, roles and extensions, when they or the primary have changed.
-func (r *reconciler) tell(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, seen *observed) error {
+func (r *Reconciler) tell(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, seen *observed) error {
 	primary := in.cluster.primary()
 	if primary == nil || !in.untold(pg) {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
 )
 
@@ -40,7 +40,7 @@ type agents struct {
 type answers struct {
 	at time.Time
 	// of are the answers by the UID of the pod.
-	of map[string]peer.Status
+	of map[string]agentapi.Status
 	// asked are the pods that were asked, those that did not answer too.
 	asked map[string]bool
 }
@@ -52,7 +52,7 @@ func newAgents(c clock.PassiveClock) *agents {
 // statuses returns what the agents of the pods say, at most maxAge old; pods that were not there before are asked at once.
 func (a *agents) statuses(
 	ctx context.Context, pg *databasev1alpha1.PostgreSQL, certs *certificates, pods []corev1.Pod, maxAge time.Duration,
-) map[string]peer.Status {
+) map[string]agentapi.Status {
 	key := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
 	a.mu.Lock()
 	known := a.known[key]
@@ -72,7 +72,7 @@ func (a *agents) statuses(
 }
 
 // last is what the agents of a cluster said when they were asked last; nil if they never were.
-func (a *agents) last(key types.NamespacedName) map[string]peer.Status {
+func (a *agents) last(key types.NamespacedName) map[string]agentapi.Status {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.known[key].of
@@ -86,7 +86,7 @@ func (a *agents) forget(key types.NamespacedName) {
 }
 
 func (a *agents) ask(ctx context.Context, pg *databasev1alpha1.PostgreSQL, certs *certificates, pods []corev1.Pod) answers {
-	out := answers{at: a.clock.Now(), of: map[string]peer.Status{}, asked: map[string]bool{}}
+	out := answers{at: a.clock.Now(), of: map[string]agentapi.Status{}, asked: map[string]bool{}}
 	var mu sync.Mutex
 	var calls sync.WaitGroup
 	ctx, cancel := context.WithTimeout(ctx, agentCall)
@@ -119,20 +119,20 @@ func (a *agents) ask(ctx context.Context, pg *databasev1alpha1.PostgreSQL, certs
 func reachable(pod *corev1.Pod) bool { return pod.Status.PodIP != "" && pod.DeletionTimestamp == nil }
 
 // dial returns a client of the agent in the pod.
-func (c *certificates) dial(pg *databasev1alpha1.PostgreSQL, pod *corev1.Pod) (*peer.Client, error) {
+func (c *certificates) dial(pg *databasev1alpha1.PostgreSQL, pod *corev1.Pod) (*agentapi.Client, error) {
 	pair, err := c.authority.Client(pki.Operator, time.Now())
 	if err != nil {
 		return nil, fmt.Errorf("certificate of the operator: %w", err)
 	}
-	address := net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(peer.Port))
-	return peer.NewClient(peer.Host(pg.Name, pg.Namespace, pod.Name), address, pair, c.authority.Certificate)
+	address := net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(agentapi.Port))
+	return agentapi.NewClient(agentapi.Host(pg.Name, pg.Namespace, pod.Name), address, pair, c.authority.Certificate)
 }
 
 // tell has the primary's agent make what is desired.
-func (c *certificates) tell(ctx context.Context, pg *databasev1alpha1.PostgreSQL, pod *corev1.Pod, desired peer.Desired) (peer.Result, error) {
+func (c *certificates) tell(ctx context.Context, pg *databasev1alpha1.PostgreSQL, pod *corev1.Pod, desired agentapi.Desired) (agentapi.Result, error) {
 	client, err := c.dial(pg, pod)
 	if err != nil {
-		return peer.Result{}, err
+		return agentapi.Result{}, err
 	}
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(ctx, desiredCall)

@@ -19,7 +19,7 @@ import (
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/apply"
-	"github.com/fettle-dev/fettle/internal/recheck"
+	"github.com/fettle-dev/fettle/internal/requeue"
 )
 
 // certificateSecrets returns the Secrets with certificates. They come first: without them no agent can be told from anybody else.
@@ -76,7 +76,7 @@ func superfluous(pg *databasev1alpha1.PostgreSQL, in *inputs) []client.Object {
 }
 
 // apply writes what is desired and deletes what is not. The Lease and the passwords come first.
-func (r *reconciler) apply(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, count int) error {
+func (r *Reconciler) apply(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, count int) error {
 	if in.cluster.set == nil {
 		if err := r.makeLease(ctx, pg); err != nil {
 			return err
@@ -105,7 +105,7 @@ func (r *reconciler) apply(ctx context.Context, pg *databasev1alpha1.PostgreSQL,
 
 // keep makes a Secret of credentials as it should be. It is not controlled where the deletion keeps it, which is
 // why the applier can't do it.
-func (r *reconciler) keep(ctx context.Context, live, want *corev1.Secret) error {
+func (r *Reconciler) keep(ctx context.Context, live, want *corev1.Secret) error {
 	if live == nil {
 		if err := r.client.Create(ctx, want, client.FieldOwner(controllerName)); err != nil {
 			return fmt.Errorf("create Secret %q: %w", want.Name, err)
@@ -157,7 +157,7 @@ func conflictWith(pg *databasev1alpha1.PostgreSQL, s *corev1.Secret) error {
 }
 
 // resize makes claims larger, and then the StatefulSet anew. It returns why a claim could not be made larger.
-func (r *reconciler) resize(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) (refused, err error) {
+func (r *Reconciler) resize(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) (refused, err error) {
 	for _, claim := range in.growth.patch {
 		changed := claim.DeepCopy()
 		changed.Spec.Resources.Requests[corev1.ResourceStorage] = in.growth.size
@@ -166,7 +166,7 @@ func (r *reconciler) resize(ctx context.Context, pg *databasev1alpha1.PostgreSQL
 		switch {
 		case err == nil:
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-			recheck.Ask(ctx) // changed or gone since it was judged, of which the watch may tell
+			requeue.Request(ctx) // changed or gone since it was judged, of which the watch may tell
 		case apply.Rejected(err):
 			refused = err
 		default:
@@ -180,7 +180,7 @@ func (r *reconciler) resize(ctx context.Context, pg *databasev1alpha1.PostgreSQL
 }
 
 // orphan deletes the StatefulSet and leaves its pods, which the next one of its name takes over.
-func (r *reconciler) orphan(ctx context.Context, pg *databasev1alpha1.PostgreSQL, set *k8sappsv1.StatefulSet) error {
+func (r *Reconciler) orphan(ctx context.Context, pg *databasev1alpha1.PostgreSQL, set *k8sappsv1.StatefulSet) error {
 	if set.DeletionTimestamp != nil {
 		return nil
 	}
@@ -188,7 +188,7 @@ func (r *reconciler) orphan(ctx context.Context, pg *databasev1alpha1.PostgreSQL
 	err := r.client.Delete(ctx, target,
 		client.Preconditions{UID: &set.UID, ResourceVersion: &set.ResourceVersion}, client.PropagationPolicy(metav1.DeletePropagationOrphan))
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		recheck.Ask(ctx) // changed or gone since it was judged, of which the watch may tell
+		requeue.Request(ctx) // changed or gone since it was judged, of which the watch may tell
 		return nil
 	}
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
-	"github.com/fettle-dev/fettle/internal/recheck"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
+	"github.com/fettle-dev/fettle/internal/requeue"
 )
 
 // Persistent volume claims outlive a PostgreSQL, and people make them by hand, for example from a volume snapshot. What holds:
@@ -43,12 +43,12 @@ func orphanedClaims(pg *databasev1alpha1.PostgreSQL, claims []corev1.PersistentV
 // claimOrdinal is the number of the instance that uses a claim of that name; ok is false for other claims.
 func claimOrdinal(pg *databasev1alpha1.PostgreSQL, name string) (ordinal int, ok bool) {
 	pod, named := strings.CutPrefix(name, volumeData+"-")
-	ordinal, ok = peer.Ordinal(pg.Name, pod)
+	ordinal, ok = agentapi.Ordinal(pg.Name, pod)
 	return ordinal, named && ok && ordinal < maxInstances
 }
 
 // liveClaims lists the claims with the names of pg's instances, from the API server: those without Fettle's labels too.
-func (r *reconciler) liveClaims(ctx context.Context, pg *databasev1alpha1.PostgreSQL) ([]metav1.PartialObjectMetadata, error) {
+func (r *Reconciler) liveClaims(ctx context.Context, pg *databasev1alpha1.PostgreSQL) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaimList"))
 	if err := r.live.List(ctx, list, client.InNamespace(pg.Namespace)); err != nil {
@@ -78,7 +78,7 @@ func dying(pg *databasev1alpha1.PostgreSQL, claim *metav1.PartialObjectMetadata)
 
 // inherit takes stock of the claims that exist before the first instance: those that instances will use become Fettle's, and the
 // others are marked. It reports whether there are any.
-func (r *reconciler) inherit(ctx context.Context, pg *databasev1alpha1.PostgreSQL) (found bool, err error) {
+func (r *Reconciler) inherit(ctx context.Context, pg *databasev1alpha1.PostgreSQL) (found bool, err error) {
 	claims, err := r.liveClaims(ctx, pg)
 	if err != nil {
 		return false, err
@@ -103,7 +103,7 @@ func (r *reconciler) inherit(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 }
 
 // adopt gives a claim the labels by which the cache finds it, and the mark; an empty one is removed.
-func (r *reconciler) adopt(ctx context.Context, pg *databasev1alpha1.PostgreSQL, claim *metav1.PartialObjectMetadata, mark string) error {
+func (r *Reconciler) adopt(ctx context.Context, pg *databasev1alpha1.PostgreSQL, claim *metav1.PartialObjectMetadata, mark string) error {
 	changed := claim.DeepCopy()
 	changed.Labels = merged(claim.Labels, labels(pg))
 	delete(changed.Annotations, databasev1alpha1.AnnotationUnusedBy)
@@ -129,16 +129,16 @@ const (
 
 // adoptClaims adopts the claims of running instances that lack Fettle's labels: somebody has made them by hand. A mark is removed
 // from a claim that an instance uses by now.
-func (r *reconciler) adoptClaims(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
+func (r *Reconciler) adoptClaims(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
 	err := r.adoptUsed(ctx, pg, c)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		recheck.Ask(ctx) // changed or gone since it was read, of which the watch may tell
+		requeue.Request(ctx) // changed or gone since it was read, of which the watch may tell
 		return nil
 	}
 	return err
 }
 
-func (r *reconciler) adoptUsed(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
+func (r *Reconciler) adoptUsed(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
 	missing := false
 	for _, in := range c.running() {
 		if c.set == nil || !metav1.IsControlledBy(in.pod, c.set) {
@@ -160,7 +160,7 @@ func (r *reconciler) adoptUsed(ctx context.Context, pg *databasev1alpha1.Postgre
 }
 
 // adoptUnseen asks the API server for the claims of running instances that the cache does not show, and adopts them.
-func (r *reconciler) adoptUnseen(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
+func (r *Reconciler) adoptUnseen(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
 	claims, err := r.liveClaims(ctx, pg)
 	if err != nil {
 		return err

@@ -23,8 +23,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/monitoring"
-	"github.com/fettle-dev/fettle/internal/pass"
-	"github.com/fettle-dev/fettle/internal/recheck"
+	"github.com/fettle-dev/fettle/internal/reconciler"
+	"github.com/fettle-dev/fettle/internal/requeue"
 )
 
 const (
@@ -68,11 +68,11 @@ type Options struct {
 	Metrics           *monitoring.Metrics
 }
 
-type reconciler struct {
+type Reconciler struct {
 	client  client.Client
 	live    client.Reader
 	applier *apply.Applier
-	pace    *conditions.Pace
+	pace    *conditions.StatusThrottle
 	clock   clock.PassiveClock
 	events  events.EventRecorder
 	metrics *monitoring.Metrics
@@ -99,11 +99,11 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	if err := index(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
-	r := &reconciler{
+	r := &Reconciler{
 		client:  mgr.GetClient(),
 		live:    mgr.GetAPIReader(),
 		applier: applier,
-		pace:    conditions.NewPace(quiet, clock.RealClock{}),
+		pace:    conditions.NewStatusThrottle(quiet, clock.RealClock{}),
 		clock:   clock.RealClock{},
 		events:  mgr.GetEventRecorder(controllerName),
 		metrics: opts.Metrics,
@@ -118,7 +118,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		namespace:    opts.OperatorNamespace,
 		watchSecrets: opts.WatchSecrets,
 	}
-	retried := recheck.Wrap(r.frame())
+	retried := requeue.WithBackoff(r.frame())
 	c, err := r.watches(mgr, opts).WithOptions(retried.Options(opts.Workers)).Build(retried)
 	if err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
@@ -129,15 +129,15 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 
 // frame is the reconcile.Reconciler of the kind: a pass makes the children of one PostgreSQL be what
 // its spec asks for, takes at most one step towards it that interrupts an instance, and reports what it observes.
-func (r *reconciler) frame() *pass.Frame[databasev1alpha1.PostgreSQL, *databasev1alpha1.PostgreSQL] {
-	return &pass.Frame[databasev1alpha1.PostgreSQL, *databasev1alpha1.PostgreSQL]{
+func (r *Reconciler) frame() *reconciler.Reconciler[databasev1alpha1.PostgreSQL, *databasev1alpha1.PostgreSQL] {
+	return &reconciler.Reconciler[databasev1alpha1.PostgreSQL, *databasev1alpha1.PostgreSQL]{
 		Kind: monitoring.KindPostgreSQL, Client: r.client, Applier: r.applier, Pace: r.pace, Clock: r.clock, Metrics: r.metrics,
 		Act: r.reconcile, Hold: r.hold, Announce: r.announce, Gone: r.gone,
 		Status: func(pg *databasev1alpha1.PostgreSQL) (any, bool) { return pg.Status, pg.Status.Ready },
 	}
 }
 
-func (r *reconciler) reconcile(ctx context.Context, pg *databasev1alpha1.PostgreSQL) (reconcile.Result, error) {
+func (r *Reconciler) reconcile(ctx context.Context, pg *databasev1alpha1.PostgreSQL) (reconcile.Result, error) {
 	switch {
 	case pg.DeletionTimestamp != nil:
 		setTerminating(pg)
@@ -176,7 +176,7 @@ func (r *reconciler) reconcile(ctx context.Context, pg *databasev1alpha1.Postgre
 }
 
 // outcome says when to look again. What is watched needs no time; agents are asked from time to time.
-func (r *reconciler) outcome(pg *databasev1alpha1.PostgreSQL, in *inputs, seen *observed) (reconcile.Result, error) {
+func (r *Reconciler) outcome(pg *databasev1alpha1.PostgreSQL, in *inputs, seen *observed) (reconcile.Result, error) {
 	if seen.applyErr != nil {
 		return reconcile.Result{}, seen.applyErr
 	}
@@ -195,7 +195,7 @@ func (r *reconciler) outcome(pg *databasev1alpha1.PostgreSQL, in *inputs, seen *
 	return reconcile.Result{RequeueAfter: min(max(wait, askBusy), 24*time.Hour)}, nil
 }
 
-func (r *reconciler) gone(ctx context.Context, key types.NamespacedName) (done bool, err error) {
+func (r *Reconciler) gone(ctx context.Context, key types.NamespacedName) (done bool, err error) {
 	if err := r.dropVolumes(ctx, key); err != nil {
 		return false, err
 	}

@@ -144,7 +144,7 @@ func (c *credential) fields(pg *databasev1alpha1.PostgreSQL) map[string]string {
 
 // known reports whether all servers that take connections have what the Secrets say. It is asked for while a password is
 // being rotated alone.
-func (r *reconciler) known(pg *databasev1alpha1.PostgreSQL, in *inputs) bool {
+func (r *Reconciler) known(pg *databasev1alpha1.PostgreSQL, in *inputs) bool {
 	if !in.rotating || in.wishesHash == "" || in.wishesHash != pg.Status.DesiredHash {
 		return false
 	}

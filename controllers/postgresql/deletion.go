@@ -77,7 +77,7 @@ func (d *deletions) handler() handler.EventHandler {
 
 // dropVolumes deletes the claims of a PostgreSQL that was deleted with them. It is called while no later one of its name has
 // started. Claims that it never used stay.
-func (r *reconciler) dropVolumes(ctx context.Context, key types.NamespacedName) error {
+func (r *Reconciler) dropVolumes(ctx context.Context, key types.NamespacedName) error {
 	uid := r.deletions.pending(key)
 	if uid == "" {
 		return nil

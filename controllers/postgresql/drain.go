@@ -101,7 +101,7 @@ func uncounted(c *cluster, now time.Time) int {
 }
 
 // lookAtNodes finds out which instances are to leave their nodes, while others can't come back.
-func (r *reconciler) lookAtNodes(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
+func (r *Reconciler) lookAtNodes(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
 	if count, _ := c.stranded(); count == 0 || !budgeted(pg) {
 		return nil
 	}

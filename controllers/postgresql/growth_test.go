@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // TestGrowthWaitsForNobody has the first instance's disk full in each state that anything else waits for: all volumes grow
@@ -46,7 +46,7 @@ func TestGrowthWaitsForNobody(t *testing.T) {
 				for i := range seen.instances {
 					seen.instances[i].claim = claim("1Gi", "1Gi")
 				}
-				seen.instances[0].status = &peer.Status{Ready: c.words[0] != 'N', Phase: peer.Running, DiskTotal: 1 << 30, DiskFree: 1 << 20}
+				seen.instances[0].status = &agentapi.Status{Ready: c.words[0] != 'N', Phase: agentapi.Running, DiskTotal: 1 << 30, DiskFree: 1 << 20}
 				g := grow(pg, seen)
 				if diff := cmp.Diff("2Gi 3 false", fmt.Sprint(g.size.String(), " ", len(g.patch), " ", g.replaceSet)); diff != "" {
 					t.Error(diff)

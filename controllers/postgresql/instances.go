@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/config"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
 )
 
 // instance is one server as it is observed.
@@ -20,7 +20,7 @@ type instance struct {
 	pod     *corev1.Pod                   // nil while there is none
 	claim   *corev1.PersistentVolumeClaim // nil while there is none
 	// status is what its agent said last; nil when it was not asked, or did not answer.
-	status *peer.Status
+	status *agentapi.Status
 	// silent is set when the agent was asked and did not answer: whether its server runs is known to the kubelet alone, and late.
 	silent bool
 	// fenced is set where people have stopped it by annotation.
@@ -46,7 +46,7 @@ func (i *instance) serves() bool {
 	if i.status == nil {
 		return i.ready()
 	}
-	return !i.terminating() && i.status.Phase != peer.Stopped && i.status.Phase != peer.Fenced
+	return !i.terminating() && i.status.Phase != agentapi.Stopped && i.status.Phase != agentapi.Fenced
 }
 
 func (i *instance) labelled(role string) bool {
@@ -62,7 +62,7 @@ func (i *instance) copies() bool {
 	if i.status == nil || obstructed(i) {
 		return false
 	}
-	return i.status.Phase == peer.Cloning || i.status.Phase == peer.Rewinding || i.status.Phase == peer.Initializing
+	return i.status.Phase == agentapi.Cloning || i.status.Phase == agentapi.Rewinding || i.status.Phase == agentapi.Initializing
 }
 
 // leadsByExample is true when all that a primary waits for is a restart that no other can do in its place: a standby must
@@ -193,7 +193,7 @@ func fencedPods(pg *databasev1alpha1.PostgreSQL) func(name string) bool {
 // assemble puts together what was read. Pods and claims of other names than the StatefulSet gives are left out.
 func assemble(
 	pg *databasev1alpha1.PostgreSQL, set *k8sappsv1.StatefulSet, pods []corev1.Pod, claims []corev1.PersistentVolumeClaim,
-	statuses map[string]peer.Status, revision string,
+	statuses map[string]agentapi.Status, revision string,
 ) cluster {
 	c := cluster{set: set, unseen: unseen(set, revision)}
 	count, isFenced := c.size(), fencedPods(pg)
@@ -202,7 +202,7 @@ func assemble(
 	}
 	podOf := map[int]*corev1.Pod{}
 	for i := range pods {
-		if ordinal, ok := peer.Ordinal(pg.Name, pods[i].Name); ok && ordinal < maxInstances {
+		if ordinal, ok := agentapi.Ordinal(pg.Name, pods[i].Name); ok && ordinal < maxInstances {
 			podOf[ordinal] = &pods[i]
 			if !formerPod(&pods[i], set) { // its volume is not this PostgreSQL's
 				count = max(count, ordinal+1)
@@ -210,7 +210,7 @@ func assemble(
 		}
 	}
 	for ordinal := range count {
-		in := instance{ordinal: ordinal, name: peer.Pod(pg.Name, ordinal), pod: podOf[ordinal]}
+		in := instance{ordinal: ordinal, name: agentapi.Pod(pg.Name, ordinal), pod: podOf[ordinal]}
 		in.fenced = isFenced(in.name)
 		in.learn(statuses, revision)
 		if i := slices.IndexFunc(claims, func(claim corev1.PersistentVolumeClaim) bool { return claim.Name == claimName(pg, ordinal) }); i >= 0 {
@@ -228,7 +228,7 @@ func unseen(set *k8sappsv1.StatefulSet, revision string) bool {
 }
 
 // learn notes what its pod and its agent tell.
-func (i *instance) learn(statuses map[string]peer.Status, revision string) {
+func (i *instance) learn(statuses map[string]agentapi.Status, revision string) {
 	if i.pod == nil {
 		return
 	}

@@ -76,7 +76,7 @@ func hostsOf(pg *databasev1alpha1.PostgreSQL) []string {
 }
 
 // lookAtIssuer finds out what cert-manager has made; nil where it is not asked.
-func (r *reconciler) lookAtIssuer(ctx context.Context, pg *databasev1alpha1.PostgreSQL, missing bool) (*issued, error) {
+func (r *Reconciler) lookAtIssuer(ctx context.Context, pg *databasev1alpha1.PostgreSQL, missing bool) (*issued, error) {
 	if pg.Spec.TLS.IssuerRef == nil {
 		return nil, nil //nolint:nilnil // absence is an answer
 	}

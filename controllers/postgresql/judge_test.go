@@ -10,20 +10,20 @@ import (
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
 )
 
 // TestWhatAgentsSay holds that what an agent needs a person for is told by a condition: which instance it is, and what to do.
 func TestWhatAgentsSay(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		status peer.Status
+		status agentapi.Status
 		reason string
 		words  []string
 	}{
-		{"can't follow", peer.Status{NeedsReclone: true, Message: "annotate it"}, "RecloneNeeded", []string{"pg-1", "annotate it"}},
-		{"waits", peer.Status{Message: "waits for pg-0"}, "InstanceNotReady", []string{"pg-1", "waits for pg-0"}},
+		{"can't follow", agentapi.Status{NeedsReclone: true, Message: "annotate it"}, "RecloneNeeded", []string{"pg-1", "annotate it"}},
+		{"waits", agentapi.Status{Message: "waits for pg-0"}, "InstanceNotReady", []string{"pg-1", "waits for pg-0"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			seen := picture(2, "P N")
@@ -46,7 +46,7 @@ func TestWhatAgentsSay(t *testing.T) {
 // TestDiskFullSaysWho holds that a server without space is told of also where its volume has some left, too little to go on.
 func TestDiskFullSaysWho(t *testing.T) {
 	seen := picture(2, "P R")
-	seen.instances[1].status = &peer.Status{Ready: true, DiskTotal: 100, DiskFree: 20, DiskFull: true}
+	seen.instances[1].status = &agentapi.Status{Ready: true, DiskTotal: 100, DiskFree: 20, DiskFull: true}
 	v := volumesReady(wanting(2), seen, growth{}, nil, metav1.Now().Time)
 	if v.reason != "DiskFull" || !strings.Contains(v.message, "pg-1") || !strings.Contains(v.message, "spec.storage") {
 		t.Errorf("got %s: %s", v.reason, v.message)
@@ -60,7 +60,7 @@ func TestPrimaryReady_writesRejected(t *testing.T) {
 	if v := primaryReady(pg, &observed{cluster: *seen}); v.status != metav1.ConditionTrue {
 		t.Fatalf("got %s %s before", v.status, v.reason)
 	}
-	seen.instances[0].status = &peer.Status{Ready: true, Reason: databasev1alpha1.ReasonWritesRejected, Message: "pg-0 rejects: VACUUM"}
+	seen.instances[0].status = &agentapi.Status{Ready: true, Reason: databasev1alpha1.ReasonWritesRejected, Message: "pg-0 rejects: VACUUM"}
 	v := primaryReady(pg, &observed{cluster: *seen})
 	if v.status != metav1.ConditionFalse || v.reason != "WritesRejected" || v.message != "pg-0 rejects: VACUUM" {
 		t.Errorf("got %s %s: %s", v.status, v.reason, v.message)
@@ -70,8 +70,8 @@ func TestPrimaryReady_writesRejected(t *testing.T) {
 // TestDataLossNotAccepted: where nobody leads as too much would be lost, the condition is about who lacks least, and where an instance has
 // what the primary lacks, about that one. Either way it says what the agent says.
 func TestDataLossNotAccepted(t *testing.T) {
-	asks := func(message string, at uint64) *peer.Status {
-		return &peer.Status{
+	asks := func(message string, at uint64) *agentapi.Status {
+		return &agentapi.Status{
 			Reason: databasev1alpha1.ReasonDataLossNotAccepted, Message: message,
 			Election: election.State{Position: election.Position{Timeline: 1, LSN: at}},
 		}
@@ -100,11 +100,11 @@ func TestDataLossNotAccepted(t *testing.T) {
 func TestUpdateOfTheSilent(t *testing.T) {
 	pg := wanting(2)
 	pg.Generation, pg.Status.Timeline = 2, 1
-	answers := func(pending ...string) *peer.Status {
-		return &peer.Status{Ready: true, Generation: 2, PendingRestart: pending}
+	answers := func(pending ...string) *agentapi.Status {
+		return &agentapi.Status{Ready: true, Generation: 2, PendingRestart: pending}
 	}
 	for i, pass := range []struct {
-		primary, replica *peer.Status
+		primary, replica *agentapi.Status
 		ready            metav1.ConditionStatus
 	}{
 		{nil, answers(), metav1.ConditionUnknown},
@@ -141,15 +141,15 @@ func TestTakenAway(t *testing.T) {
 func TestSwitchoverWaits(t *testing.T) {
 	pg := wanting(2)
 	pg.Generation, pg.Spec.Primary = 2, "pg-1"
-	answers := func(distrusts string) *peer.Status {
-		s := &peer.Status{Ready: true, Generation: 2}
+	answers := func(distrusts string) *agentapi.Status {
+		s := &agentapi.Status{Ready: true, Generation: 2}
 		s.Election.Distrusts = distrusts
 		return s
 	}
 	var before metav1.Condition
 	for i, pass := range []struct {
 		words   string
-		primary *peer.Status
+		primary *agentapi.Status
 		reason  string
 		changed bool
 		change  func()

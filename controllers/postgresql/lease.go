@@ -34,7 +34,7 @@ func newLease(pg *databasev1alpha1.PostgreSQL) *coordinationv1.Lease {
 }
 
 // makeLease makes the Lease before the first instance is started: free, for whoever is first.
-func (r *reconciler) makeLease(ctx context.Context, pg *databasev1alpha1.PostgreSQL) error {
+func (r *Reconciler) makeLease(ctx context.Context, pg *databasev1alpha1.PostgreSQL) error {
 	key := client.ObjectKeyFromObject(pg)
 	r.memory.due(key, leaseLook, leaseAgain) // it is not looked at again at once
 	lease := &coordinationv1.Lease{}
@@ -75,7 +75,7 @@ var errLeaseOfFormer = leaseOfFormerError{}
 
 // lookAtLease re-creates the Lease if somebody deleted it, and releases it if its holder is proven dead, while there are instances
 // and none is primary.
-func (r *reconciler) lookAtLease(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
+func (r *Reconciler) lookAtLease(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
 	key := client.ObjectKeyFromObject(pg)
 	if c.set == nil || c.primary() != nil || len(c.running()) == 0 || !r.memory.due(key, leaseLook, leaseAgain) {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // Labels and annotations of the children.
@@ -38,7 +38,7 @@ func roleSecret(pg *databasev1alpha1.PostgreSQL, role databasev1alpha1.Identifie
 }
 
 func claimName(pg *databasev1alpha1.PostgreSQL, ordinal int) string {
-	return volumeData + "-" + peer.Pod(pg.Name, ordinal)
+	return volumeData + "-" + agentapi.Pod(pg.Name, ordinal)
 }
 
 // labels of every child. "app" is there for the people who select by it; nothing of Fettle's does.

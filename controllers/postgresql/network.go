@@ -8,7 +8,7 @@ import (
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // isolated reports whether a NetworkPolicy is wanted.
@@ -27,7 +27,7 @@ func networkPolicy(pg *databasev1alpha1.PostgreSQL, operatorNamespace string) *n
 	if len(clients.From) > 0 {
 		clients.WithFrom(instances)
 	}
-	agents := admit(peer.Port, nil).WithFrom(instances, operator)
+	agents := admit(agentapi.Port, nil).WithFrom(instances, operator)
 	metrics := admit(portMetrics, pg.Spec.NetworkPolicy.MetricsFrom)
 	return networkingv1ac.NetworkPolicy(pg.Name, pg.Namespace).
 		WithLabels(labels(pg)).

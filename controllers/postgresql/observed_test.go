@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 func cmpKind(o client.Object) string {
@@ -83,7 +83,7 @@ func TestGrow(t *testing.T) {
 			seen := picture(1, "P")
 			seen.set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{*claim(c.set, "")}
 			seen.instances[0].claim = claim(c.asked, c.has)
-			seen.instances[0].status = &peer.Status{Ready: true, DiskTotal: c.total, DiskFree: c.total * (100 - c.percent) / 100}
+			seen.instances[0].status = &agentapi.Status{Ready: true, DiskTotal: c.total, DiskFree: c.total * (100 - c.percent) / 100}
 			g := grow(pg, seen)
 			if diff := cmp.Diff(c.want, fmt.Sprint(g.size.String(), " ", len(g.patch), " ", g.replaceSet)); diff != "" {
 				t.Error(diff)
@@ -116,7 +116,7 @@ func TestVolumesReady(t *testing.T) {
 			if seen.instances[0].claim = c.claim; c.claim != nil {
 				c.claim.CreationTimestamp = metav1.NewTime(now.Add(-c.age))
 			}
-			seen.instances[0].status = &peer.Status{Ready: true, DiskTotal: 100, DiskFree: 100 - c.used}
+			seen.instances[0].status = &agentapi.Status{Ready: true, DiskTotal: 100, DiskFree: 100 - c.used}
 			v := volumesReady(wanting(1), seen, growth{size: resource.MustParse("1Gi")}, c.err, now)
 			if diff := cmp.Diff(c.want, string(v.status)+" "+v.reason); diff != "" {
 				t.Error(diff)

@@ -10,7 +10,7 @@ import (
 )
 
 // optional fills in what children of APIs are made of that the cluster may lack.
-func (r *reconciler) optional(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
+func (r *Reconciler) optional(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
 	missing, err := r.apis.missing(ctx)
 	if err != nil {
 		return err

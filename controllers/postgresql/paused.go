@@ -15,7 +15,7 @@ import (
 // reconcilePaused does for a paused PostgreSQL what its instances can't live without: certificates are renewed, volumes grow, and
 // the Lease of a dead primary is released. Status tells what the instances do. No pod is created, deleted or restarted, and nothing
 // else that the spec asks for is done.
-func (r *reconciler) reconcilePaused(ctx context.Context, pg *databasev1alpha1.PostgreSQL) (reconcile.Result, error) {
+func (r *Reconciler) reconcilePaused(ctx context.Context, pg *databasev1alpha1.PostgreSQL) (reconcile.Result, error) {
 	in, err := r.resolve(ctx, pg)
 	if err != nil {
 		setPaused(pg, &observed{applyErr: err})
@@ -46,7 +46,7 @@ func (r *reconciler) reconcilePaused(ctx context.Context, pg *databasev1alpha1.P
 }
 
 // applyCertificates renews the certificates, and the authorities by which clients verify them. No password changes.
-func (r *reconciler) applyCertificates(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
+func (r *Reconciler) applyCertificates(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
 	for i := range in.credentials {
 		c := &in.credentials[i]
 		if c.live == nil {

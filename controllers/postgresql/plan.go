@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // verb is what a step does.
@@ -254,7 +254,7 @@ func alone(c *cluster, in *instance) step {
 	for i := range c.instances {
 		if other := &c.instances[i]; other != in && other.silent && !other.fenced {
 			return waitsFor(databasev1alpha1.ReasonUpdating, other, fmt.Sprintf(
-				"the update continues when the agent of %s answers the operator: check its node, and network policies for TCP port %d", other.name, peer.Port))
+				"the update continues when the agent of %s answers the operator: check its node, and network policies for TCP port %d", other.name, agentapi.Port))
 		}
 	}
 	return step{}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // picture makes a cluster of words, one for each instance in order: P primary, R replica, N not ready, - no pod; then ! for
@@ -25,7 +25,7 @@ func picture(size int, words string) *cluster {
 		c.set = nil
 	}
 	for ordinal, word := range strings.Fields(words) {
-		in := instance{ordinal: ordinal, name: peer.Pod("pg", ordinal)}
+		in := instance{ordinal: ordinal, name: agentapi.Pod("pg", ordinal)}
 		if word[0] != '-' {
 			in.pod = podOf(in.name, word[0])
 		}
@@ -33,16 +33,16 @@ func picture(size int, words string) *cluster {
 		in.silent = strings.Contains(word, "q")
 		in.fenced = strings.Contains(word, "F")
 		if strings.Contains(word, "?") {
-			in.status = &peer.Status{Ready: word[0] != 'N', PendingRestart: []string{"shared_buffers"}}
+			in.status = &agentapi.Status{Ready: word[0] != 'N', PendingRestart: []string{"shared_buffers"}}
 		}
 		if strings.Contains(word, "m") {
-			in.status = &peer.Status{Ready: true, PendingRestart: []string{"max_connections"}}
+			in.status = &agentapi.Status{Ready: true, PendingRestart: []string{"max_connections"}}
 		}
 		if strings.Contains(word, "s") {
-			in.status = &peer.Status{Phase: peer.Stopped}
+			in.status = &agentapi.Status{Phase: agentapi.Stopped}
 		}
 		if strings.Contains(word, "k") {
-			in.status = &peer.Status{Phase: peer.Cloning, Message: "copies pg-0"}
+			in.status = &agentapi.Status{Phase: agentapi.Cloning, Message: "copies pg-0"}
 		}
 		if strings.Contains(word, "T") {
 			in.pod.DeletionTimestamp = new(metav1.Now())

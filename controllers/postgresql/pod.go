@@ -11,7 +11,7 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // The pod, as the agent expects it.
@@ -130,7 +130,7 @@ func postgres(pg *databasev1alpha1.PostgreSQL) *corev1ac.ContainerApplyConfigura
 			corev1ac.EnvVar().WithName("PGHOST").WithValue("/run/fettle"), // for psql in the pod
 			corev1ac.EnvVar().WithName("PGUSER").WithValue("postgres"),
 		).
-		WithPorts(port("postgres", portPostgres), port("agent", peer.Port), port("probes", portProbes), port("metrics", portMetrics)).
+		WithPorts(port("postgres", portPostgres), port("agent", agentapi.Port), port("probes", portProbes), port("metrics", portMetrics)).
 		WithStartupProbe(probe("/startupz", 1, 3, 120)).
 		WithReadinessProbe(probe("/readyz", 2, 2, 1)).
 		WithLivenessProbe(probe("/livez", 5, 5, 3).WithTerminationGracePeriodSeconds(10)).

@@ -17,17 +17,17 @@ import (
 
 // hold returns how long the status is to wait. Of a creation, progress is told once, and then not before creationTime has passed,
 // when what is not Ready is in trouble: instances that start one after another would be a write each.
-func (r *reconciler) hold(pg, before *databasev1alpha1.PostgreSQL) time.Duration {
+func (r *Reconciler) hold(pg, before *databasev1alpha1.PostgreSQL) time.Duration {
 	progress := onlyProgress(pg, before)
-	wait := r.pace.Hold(pg, progress, onlyInstances(pg, before))
+	wait := r.pace.Delay(pg, progress, onlyInstances(pg, before))
 	if progress && neverReady(before) && before.Status.ObservedGeneration == pg.Generation {
-		wait = max(wait, r.pace.Rest(pg, creationTime))
+		wait = max(wait, r.pace.Remaining(pg, creationTime))
 	}
 	return wait
 }
 
 // announce emits one event for a change of Ready that people should know of.
-func (r *reconciler) announce(pg, before *databasev1alpha1.PostgreSQL) {
+func (r *Reconciler) announce(pg, before *databasev1alpha1.PostgreSQL) {
 	was := meta.FindStatusCondition(before.Status.Conditions, fettlev1.Ready)
 	is := meta.FindStatusCondition(pg.Status.Conditions, fettlev1.Ready)
 	switch {

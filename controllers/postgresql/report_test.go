@@ -18,7 +18,7 @@ import (
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/conditions"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // start is when the PostgreSQLs of these tests are made.
@@ -38,9 +38,9 @@ func (m moment) scene(at time.Time) *observed {
 	for i := range seen.cluster.instances {
 		switch in := &seen.cluster.instances[i]; {
 		case in.labelled(databasev1alpha1.LabelRolePrimary):
-			in.status = &peer.Status{Ready: true, Role: peer.Primary, Timeline: 1, Generation: 1}
+			in.status = &agentapi.Status{Ready: true, Role: agentapi.Primary, Timeline: 1, Generation: 1}
 		case in.ready():
-			in.status = &peer.Status{Ready: true, Role: peer.Replica, Timeline: 1, Generation: 1}
+			in.status = &agentapi.Status{Ready: true, Role: agentapi.Replica, Timeline: 1, Generation: 1}
 		}
 	}
 	if m.change != nil {
@@ -91,7 +91,7 @@ func TestWritesOfACreation(t *testing.T) {
 		{"one that was Ready is in trouble", []moment{{0, "P R", nil}, {1, "P N", nil}, {2, "N N", nil}, {3, "P R", nil}},
 			[]string{"0 Running Ready P R", "1 Degraded InstanceNotReady P U", "2 Degraded NoPrimary U U", "3 Running Ready P R"}},
 		{"only what is said of an instance", []moment{{0, "P R N", nil}, {60, "P R N", nil}, {61, "P U N", func(seen *observed) {
-			seen.cluster.instances[2].status = &peer.Status{}
+			seen.cluster.instances[2].status = &agentapi.Status{}
 			seen.cluster.instances[1].status.Role = ""
 		}}}, []string{"60 Degraded InstanceNotReady P R U", "61 Degraded InstanceNotReady P U U"}},
 	} {
@@ -107,7 +107,7 @@ func TestWritesOfACreation(t *testing.T) {
 func play(t *testing.T, moments []moment) (writes []string) {
 	t.Helper()
 	clock := clocktesting.NewFakePassiveClock(start)
-	r := &reconciler{clock: clock, pace: conditions.NewPace(quiet, clock)}
+	r := &Reconciler{clock: clock, pace: conditions.NewStatusThrottle(quiet, clock)}
 	stored := wanting(int32(len(moments[0].words)/2 + 1))
 	stored.UID, stored.Generation, stored.CreationTimestamp = "pg", 1, metav1.NewTime(start)
 	stored.Status.Phase = databasev1alpha1.PhasePending
@@ -136,7 +136,7 @@ func play(t *testing.T, moments []moment) (writes []string) {
 // TestInstancesAloneWait holds that roles which are known one after another are one write.
 func TestInstancesAloneWait(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	r := &reconciler{clock: clock, pace: conditions.NewPace(quiet, clock)}
+	r := &Reconciler{clock: clock, pace: conditions.NewStatusThrottle(quiet, clock)}
 	before := wanting(2)
 	before.UID, before.Status.Phase, before.Status.Timeline = "pg", databasev1alpha1.PhaseRunning, 1
 	before.Status.Instances = []databasev1alpha1.PostgreSQLInstance{{Name: "pg-0", Role: databasev1alpha1.RoleUnknown}}
@@ -155,7 +155,7 @@ func TestInstancesAloneWait(t *testing.T) {
 // TestToldOnce holds that the primary is not told again of what it has, though the status that says so was held back.
 func TestToldOnce(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	r := &reconciler{clock: clock, memory: newMemory(clock), late: newLate(clock), live: unreachable{}}
+	r := &Reconciler{clock: clock, memory: newMemory(clock), late: newLate(clock), live: unreachable{}}
 	pg := wanting(1)
 	pg.Spec.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader", PasswordSecret: &fettlev1.LocalReference{Name: "reader"}}}
 	in := &inputs{wishesHash: "wishes", cluster: *picture(1, "P"), passwords: map[string]password{}}

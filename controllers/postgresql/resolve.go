@@ -56,7 +56,7 @@ type inputs struct {
 }
 
 // resolve reads everything once, from the cache but for what it can't hold.
-func (r *reconciler) resolve(ctx context.Context, pg *databasev1alpha1.PostgreSQL) (*inputs, error) {
+func (r *Reconciler) resolve(ctx context.Context, pg *databasev1alpha1.PostgreSQL) (*inputs, error) {
 	in := &inputs{parameters: config.CheckParameters(major(pg), parameters(pg))}
 	set, pods, claims, err := r.workload(ctx, pg)
 	if err != nil {
@@ -132,7 +132,7 @@ func parameters(pg *databasev1alpha1.PostgreSQL) map[string]string {
 	return out
 }
 
-func (r *reconciler) workload(
+func (r *Reconciler) workload(
 	ctx context.Context, pg *databasev1alpha1.PostgreSQL,
 ) (*k8sappsv1.StatefulSet, []corev1.Pod, []corev1.PersistentVolumeClaim, error) {
 	set := &k8sappsv1.StatefulSet{}
@@ -156,7 +156,7 @@ func (r *reconciler) workload(
 	return set, pods.Items, claims.Items, nil
 }
 
-func (r *reconciler) certify(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
+func (r *Reconciler) certify(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
 	var have [3]*corev1.Secret
 	var err error
 	for i, name := range []string{authoritySecret(pg), serverSecret(pg), clientSecret(pg)} {
@@ -176,7 +176,7 @@ func (r *reconciler) certify(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 
 // ownSecret returns a Secret that Fettle made; nil when there is none. Before anything secret is made anew the API server is
 // asked, since the cache may be behind.
-func (r *reconciler) ownSecret(ctx context.Context, pg *databasev1alpha1.PostgreSQL, name string) (*corev1.Secret, error) {
+func (r *Reconciler) ownSecret(ctx context.Context, pg *databasev1alpha1.PostgreSQL, name string) (*corev1.Secret, error) {
 	s, err := r.cachedSecret(ctx, pg, name)
 	if s != nil || err != nil {
 		return s, err
@@ -185,7 +185,7 @@ func (r *reconciler) ownSecret(ctx context.Context, pg *databasev1alpha1.Postgre
 }
 
 // cachedSecret returns a Secret that Fettle made; nil where the cache shows none.
-func (r *reconciler) cachedSecret(ctx context.Context, pg *databasev1alpha1.PostgreSQL, name string) (*corev1.Secret, error) {
+func (r *Reconciler) cachedSecret(ctx context.Context, pg *databasev1alpha1.PostgreSQL, name string) (*corev1.Secret, error) {
 	return secretFrom(ctx, r.client, pg, name)
 }
 
@@ -205,7 +205,7 @@ func secretFrom(ctx context.Context, reader client.Reader, pg *databasev1alpha1.
 
 // passwords reads those that Fettle made, and the versions of those that users gave. Somebody else's Secret with the name of a
 // role's costs that role its password, and nothing else.
-func (r *reconciler) passwords(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
+func (r *Reconciler) passwords(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
 	in.passwords = map[string]password{}
 	if err := r.userVersions(ctx, pg, in); err != nil {
 		return err
@@ -233,7 +233,7 @@ func (r *reconciler) passwords(ctx context.Context, pg *databasev1alpha1.Postgre
 }
 
 // userVersions notes the versions of the Secrets that users gave, and one that is missing.
-func (r *reconciler) userVersions(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
+func (r *Reconciler) userVersions(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
 	for i := range pg.Spec.Roles {
 		role := &pg.Spec.Roles[i]
 		if !logsIn(role) || role.PasswordSecret == nil {
@@ -253,7 +253,7 @@ func (r *reconciler) userVersions(ctx context.Context, pg *databasev1alpha1.Post
 }
 
 // secretVersion is the resourceVersion of a user's Secret, from the metadata in the cache; empty when there is none.
-func (r *reconciler) secretVersion(ctx context.Context, pg *databasev1alpha1.PostgreSQL, name string) (string, error) {
+func (r *Reconciler) secretVersion(ctx context.Context, pg *databasev1alpha1.PostgreSQL, name string) (string, error) {
 	reader := client.Reader(r.client)
 	if !r.watchSecrets {
 		reader = r.live
@@ -268,7 +268,7 @@ func (r *reconciler) secretVersion(ctx context.Context, pg *databasev1alpha1.Pos
 }
 
 // userPasswords reads the passwords of users' own Secrets, by name, when they are to be told to the primary.
-func (r *reconciler) userPasswords(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
+func (r *Reconciler) userPasswords(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
 	for i := range pg.Spec.Roles {
 		role := &pg.Spec.Roles[i]
 		if !logsIn(role) || role.PasswordSecret == nil {

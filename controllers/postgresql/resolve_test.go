@@ -15,7 +15,7 @@ import (
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // TestPinned_keepsTheRunningAgent holds that an upgrade of the operator changes no pod, also where the status was lost.
@@ -66,7 +66,7 @@ func TestWishes_ownersAndMemberships(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sent peer.Desired
+	var sent agentapi.Desired
 	if err := json.Unmarshal(raw, &sent); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestAgents_areAskedAgain(t *testing.T) {
 	a, pg := newAgents(clock), wanting(1)
 	key := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
 	answered := func() {
-		a.known[key] = answers{at: clock.Now(), of: map[string]peer.Status{"pg-0": {}}, asked: map[string]bool{"pg-0": true}}
+		a.known[key] = answers{at: clock.Now(), of: map[string]agentapi.Status{"pg-0": {}}, asked: map[string]bool{"pg-0": true}}
 	}
 	// No pod is within reach, so that whoever is asked anew does not answer.
 	believed := func() bool { return len(a.statuses(t.Context(), pg, nil, nil, time.Minute)) == 1 }
@@ -126,7 +126,7 @@ func TestAgents_areAskedAgain(t *testing.T) {
 // TestConfigured_nameOfAnotherSecret holds that somebody else's Secret costs one role its password, and that what is worse is told first.
 func TestConfigured_nameOfAnotherSecret(t *testing.T) {
 	seen := &observed{at: time.Now(), cluster: *picture(1, "P"), taken: []credential{{role: "reader", secret: "pg-role-reader"}}}
-	seen.cluster.instances[0].status = &peer.Status{Ready: true}
+	seen.cluster.instances[0].status = &agentapi.Status{Ready: true}
 	v := configured(wanting(1), seen, true)
 	if v.status != metav1.ConditionFalse || v.reason != fettlev1.ReasonNameConflict ||
 		!strings.Contains(v.message, `"pg-role-reader"`) || !strings.Contains(v.message, "role reader") {

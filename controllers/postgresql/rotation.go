@@ -4,8 +4,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/config"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
@@ -84,7 +84,7 @@ func (c *cluster) behind(at wal.LSN) string {
 		if in == primary || !in.ready() {
 			continue
 		}
-		if in.status == nil || in.status.Role != peer.Primary && in.status.Replayed < at {
+		if in.status == nil || in.status.Role != agentapi.Primary && in.status.Replayed < at {
 			return in.name
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 func TestAdvance(t *testing.T) {
@@ -61,7 +61,7 @@ func TestBehind(t *testing.T) {
 		}
 	}
 	c := picture(2, "P R")
-	c.instances[1].status = &peer.Status{Ready: true, Role: peer.Replica, Replayed: 10}
+	c.instances[1].status = &agentapi.Status{Ready: true, Role: agentapi.Replica, Replayed: 10}
 	if late := c.behind(10); late != "" {
 		t.Errorf("%s has it all", late)
 	}

@@ -10,7 +10,7 @@ import (
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/postgres/agent"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // service reaches the pods that have a role. Which one is said by the agents, whose safety does not depend on it. The primary
@@ -35,7 +35,7 @@ func headless(pg *databasev1alpha1.PostgreSQL) *corev1ac.ServiceApplyConfigurati
 			WithClusterIP("None").
 			WithPublishNotReadyAddresses(true).
 			WithSelector(selector(pg)).
-			WithPorts(servicePort("postgres", portPostgres), servicePort("agent", peer.Port)))
+			WithPorts(servicePort("postgres", portPostgres), servicePort("agent", agentapi.Port)))
 }
 
 func servicePort(name string, number int32) *corev1ac.ServicePortApplyConfiguration {

@@ -7,24 +7,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // TestWhatIsSaidOfTheSource holds that a copy which can't be made is told by Ready, with a reason of its own; one that is under way
 // is no trouble, however long it takes.
 func TestWhatIsSaidOfTheSource(t *testing.T) {
 	for _, c := range []struct {
-		status  peer.Status
+		status  agentapi.Status
 		reason  string
 		message string
 		phase   databasev1alpha1.PostgreSQLPhase
 		state   databasev1alpha1.InstanceState
 	}{
-		{peer.Status{Reason: "SourceRefused", Message: "a:5432 refuses the password"}, "SourceRefused", "pg-0 does not serve: a:5432 refuses the password",
+		{agentapi.Status{Reason: "SourceRefused", Message: "a:5432 refuses the password"}, "SourceRefused", "pg-0 does not serve: a:5432 refuses the password",
 			databasev1alpha1.PhaseFailed, databasev1alpha1.InstanceFailed},
-		{peer.Status{Reason: "Copying", Message: "copies the data of a:5432"}, "Copying", "pg-0 copies the data of a:5432",
+		{agentapi.Status{Reason: "Copying", Message: "copies the data of a:5432"}, "Copying", "pg-0 copies the data of a:5432",
 			databasev1alpha1.PhaseCreating, databasev1alpha1.InstanceStarting},
-		{peer.Status{Message: "waits for initdb"}, "InstanceNotReady", "pg-0 does not serve: waits for initdb",
+		{agentapi.Status{Message: "waits for initdb"}, "InstanceNotReady", "pg-0 does not serve: waits for initdb",
 			databasev1alpha1.PhaseFailed, databasev1alpha1.InstanceStarting},
 	} {
 		seen := &observed{at: time.Now(), cluster: *picture(2, "N N")}

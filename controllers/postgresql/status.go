@@ -15,7 +15,7 @@ import (
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/conditions"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 const (
@@ -151,7 +151,7 @@ func roleOf(in *instance) databasev1alpha1.InstanceRole {
 	switch {
 	case in.labelled(databasev1alpha1.LabelRolePrimary):
 		return databasev1alpha1.RolePrimary
-	case in.labelled(databasev1alpha1.LabelRoleReplica), in.ready() && in.status != nil && in.status.Role == peer.Replica:
+	case in.labelled(databasev1alpha1.LabelRoleReplica), in.ready() && in.status != nil && in.status.Role == agentapi.Replica:
 		return databasev1alpha1.RoleReplica // its label comes a moment after it serves
 	}
 	return databasev1alpha1.RoleUnknown

@@ -14,7 +14,7 @@ import (
 
 // lookAtTokens notes the instances whose token is of a ServiceAccount that was deleted. The agent says that the API server
 // refuses it, which may pass; that the pod is older than the ServiceAccount, which is of the same name, says that it will not.
-func (r *reconciler) lookAtTokens(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
+func (r *Reconciler) lookAtTokens(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
 	refused := func(i instance) bool { return i.pod != nil && i.status != nil && i.status.Unauthorized }
 	if !slices.ContainsFunc(c.instances, refused) {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // What the primary was told is in status.desiredHash, as "<wishes>-<versions>": the hash of all that was wished, and that of the
@@ -47,9 +47,9 @@ func ownVersionsOnly(a, b string) bool {
 }
 
 // note takes down that the primary has what it was told.
-func (r *reconciler) note(pg *databasev1alpha1.PostgreSQL, in *inputs, result peer.Result) {
+func (r *Reconciler) note(pg *databasev1alpha1.PostgreSQL, in *inputs, result agentapi.Result) {
 	key, recorded := client.ObjectKeyFromObject(pg), pg.Status.DesiredHash
-	changed := slices.ContainsFunc(result.Items, func(item peer.Item) bool { return item.Changed })
+	changed := slices.ContainsFunc(result.Items, func(item agentapi.Item) bool { return item.Changed })
 	if ownVersionsOnly(recorded, in.wishesHash) && !changed {
 		r.memory.alike(key, in.wishesHash, recorded)
 		in.wishesHash = recorded

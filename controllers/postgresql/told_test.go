@@ -16,7 +16,7 @@ import (
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/testenv/testscram"
 )
 
@@ -83,7 +83,7 @@ type tellingWorld struct {
 	t      *testing.T
 	random *rand.Rand
 	pg     *databasev1alpha1.PostgreSQL
-	r      *reconciler
+	r      *Reconciler
 	// secrets are the passwords of all versions; seen is the one that the cache shows, and never goes back.
 	secrets []string
 	seen    int
@@ -102,7 +102,7 @@ func (w *tellingWorld) say(format string, args ...any) {
 
 func (w *tellingWorld) restart() {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	w.r = &reconciler{clock: clock, memory: newMemory(clock)}
+	w.r = &Reconciler{clock: clock, memory: newMemory(clock)}
 	w.say("restart")
 }
 
@@ -133,7 +133,7 @@ func (w *tellingWorld) pass(end int) {
 		if end == 0 {
 			return
 		}
-		w.r.note(w.pg, in, peer.Result{Items: []peer.Item{{Kind: peer.KindRole, Name: "reader", Changed: changed}}})
+		w.r.note(w.pg, in, agentapi.Result{Items: []agentapi.Item{{Kind: agentapi.KindRole, Name: "reader", Changed: changed}}})
 	}
 	if end == 1 {
 		w.pg.Status.DesiredHash = recorded

@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // trouble is why an instance doesn't serve, in the words of the kubelet, the scheduler or the agent, and what to do.
@@ -103,7 +103,7 @@ func imageFrom(container string) string {
 }
 
 // told is what an agent says of an instance that does not serve; empty when it says nothing.
-func told(s *peer.Status) string {
+func told(s *agentapi.Status) string {
 	if s == nil || s.Ready {
 		return ""
 	}

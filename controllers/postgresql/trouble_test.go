@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // judged is what the conditions about volumes, the primary and the instances say of one instance, in this order.
@@ -58,7 +58,7 @@ func TestTroubleAtTheStart(t *testing.T) {
 	killed.Status.ContainerStatuses = []corev1.ContainerStatus{{
 		Name: mainContainer, RestartCount: 2, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}},
 	}}
-	told := &peer.Status{Message: "initdb: invalid locale name"}
+	told := &agentapi.Status{Message: "initdb: invalid locale name"}
 	for _, c := range []struct {
 		name string
 		age  time.Duration

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // bindTime is how long a volume may take to be made before that counts as trouble.
@@ -81,7 +81,7 @@ func fillsUp(i *instance, size resource.Quantity, threshold int32) bool {
 }
 
 // used is how full the volume of an instance is, in percent.
-func used(s *peer.Status) int {
+func used(s *agentapi.Status) int {
 	if s == nil || s.DiskTotal == 0 {
 		return 0
 	}

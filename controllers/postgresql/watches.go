@@ -31,7 +31,7 @@ const (
 
 // watches says what wakes the controller. What is owned has no predicate: readiness lives in status. The Lease is not
 // watched: it changes all the time.
-func (r *reconciler) watches(mgr ctrl.Manager, opts Options) *builder.Builder {
+func (r *Reconciler) watches(mgr ctrl.Manager, opts Options) *builder.Builder {
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&databasev1alpha1.PostgreSQL{}).
@@ -97,12 +97,12 @@ func ownerByLabel(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: l[labelOwnerName]}}}
 }
 
-func (r *reconciler) using(ctx context.Context, secret client.Object) []reconcile.Request {
+func (r *Reconciler) using(ctx context.Context, secret client.Object) []reconcile.Request {
 	return r.list(ctx, client.InNamespace(secret.GetNamespace()), client.MatchingFields{indexPasswordSecrets: secret.GetName()})
 }
 
 // asking finds the PostgreSQLs that ask for optional APIs. It also stops the watch of an API that is gone, though no PostgreSQL asks for it.
-func (r *reconciler) asking(ctx context.Context, _ client.Object) []reconcile.Request {
+func (r *Reconciler) asking(ctx context.Context, _ client.Object) []reconcile.Request {
 	if err := r.apis.dropGone(ctx); err != nil {
 		log.FromContext(ctx).Error(err, "stop watching optional APIs that are gone")
 	}
@@ -110,7 +110,7 @@ func (r *reconciler) asking(ctx context.Context, _ client.Object) []reconcile.Re
 }
 
 // list turns the PostgreSQLs that match into requests. It reads the cache, which fails only while it is stopped.
-func (r *reconciler) list(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
+func (r *Reconciler) list(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
 	found := &databasev1alpha1.PostgreSQLList{}
 	if err := r.client.List(ctx, found, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
 		log.FromContext(ctx).Error(err, "list PostgreSQLs that an event concerns")

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/config"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/internal/postgres/scram"
 )
 
@@ -21,10 +21,10 @@ type password struct {
 
 // wishes are the roles, databases and extensions that the primary should have. salt is that of a login's verifier: with the
 // same ones, the same passwords make the same wishes.
-func wishes(pg *databasev1alpha1.PostgreSQL, passwords map[string]password, salt func(login string) []byte) (peer.Desired, error) {
-	var d peer.Desired
-	add := func(role peer.DesiredRole) error {
-		role.Second = &peer.DesiredLogin{}
+func wishes(pg *databasev1alpha1.PostgreSQL, passwords map[string]password, salt func(login string) []byte) (agentapi.Desired, error) {
+	var d agentapi.Desired
+	add := func(role agentapi.DesiredRole) error {
+		role.Second = &agentapi.DesiredLogin{}
 		if p, ok := passwords[role.Name]; ok && role.Login {
 			role.Second.Allowed = !p.own
 			var errs [2]error
@@ -38,12 +38,12 @@ func wishes(pg *databasev1alpha1.PostgreSQL, passwords map[string]password, salt
 		return nil
 	}
 	owner := string(pg.Spec.DatabaseName)
-	if err := add(peer.DesiredRole{Name: owner, Login: true}); err != nil {
+	if err := add(agentapi.DesiredRole{Name: owner, Login: true}); err != nil {
 		return d, err
 	}
 	for i := range pg.Spec.Roles {
 		r := &pg.Spec.Roles[i]
-		wish := peer.DesiredRole{Name: string(r.Name), Login: logsIn(r), CreateDB: r.CreateDB, ConnectionLimit: limit(r.ConnectionLimit)}
+		wish := agentapi.DesiredRole{Name: string(r.Name), Login: logsIn(r), CreateDB: r.CreateDB, ConnectionLimit: limit(r.ConnectionLimit)}
 		wish.MemberOf = []string{}
 		for _, parent := range r.InRoles {
 			wish.MemberOf = append(wish.MemberOf, string(parent))
@@ -52,10 +52,10 @@ func wishes(pg *databasev1alpha1.PostgreSQL, passwords map[string]password, salt
 			return d, err
 		}
 	}
-	d.Databases = append(d.Databases, peer.DesiredDatabase{Name: owner, Owner: owner, Extensions: extensions(pg.Spec.Extensions)})
+	d.Databases = append(d.Databases, agentapi.DesiredDatabase{Name: owner, Owner: owner, Extensions: extensions(pg.Spec.Extensions)})
 	for i := range pg.Spec.Databases {
 		db := &pg.Spec.Databases[i]
-		wish := peer.DesiredDatabase{Name: string(db.Name), Owner: string(db.Owner), Extensions: extensions(db.Extensions)}
+		wish := agentapi.DesiredDatabase{Name: string(db.Name), Owner: string(db.Owner), Extensions: extensions(db.Extensions)}
 		if wish.Owner == "" {
 			wish.Owner = owner
 		}
@@ -80,16 +80,16 @@ func limit(n *int32) *int32 {
 	return n
 }
 
-func extensions(names []databasev1alpha1.Extension) []peer.DesiredExtension {
-	var out []peer.DesiredExtension
+func extensions(names []databasev1alpha1.Extension) []agentapi.DesiredExtension {
+	var out []agentapi.DesiredExtension
 	for _, name := range names {
-		out = append(out, peer.DesiredExtension{Name: string(name)})
+		out = append(out, agentapi.DesiredExtension{Name: string(name)})
 	}
 	return out
 }
 
 // refusals are what PostgreSQL did not accept, in a sentence for each.
-func refusals(result peer.Result) string {
+func refusals(result agentapi.Result) string {
 	var out []string
 	for _, item := range result.Items {
 		if item.Error != "" {

@@ -24,8 +24,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/monitoring"
-	"github.com/fettle-dev/fettle/internal/pass"
-	"github.com/fettle-dev/fettle/internal/recheck"
+	"github.com/fettle-dev/fettle/internal/reconciler"
+	"github.com/fettle-dev/fettle/internal/requeue"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
@@ -53,11 +53,11 @@ type Options struct {
 	Metrics *monitoring.Metrics
 }
 
-type reconciler struct {
+type Reconciler struct {
 	client  client.Client
 	applier *apply.Applier
 	engine  *rollout.Engine
-	pace    *conditions.Pace
+	pace    *conditions.StatusThrottle
 	clock   clock.PassiveClock
 	events  events.EventRecorder
 	metrics *monitoring.Metrics
@@ -73,16 +73,16 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	if err := index(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
-	r := &reconciler{
+	r := &Reconciler{
 		client:  mgr.GetClient(),
 		applier: applier,
 		engine:  opts.Engine,
-		pace:    conditions.NewPace(quiet, clock.RealClock{}),
+		pace:    conditions.NewStatusThrottle(quiet, clock.RealClock{}),
 		clock:   clock.RealClock{},
 		events:  mgr.GetEventRecorder(controllerName),
 		metrics: opts.Metrics,
 	}
-	retried := recheck.Wrap(r.frame())
+	retried := requeue.WithBackoff(r.frame())
 	if err := r.watches(mgr).WithOptions(retried.Options(opts.Workers)).Complete(retried); err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
@@ -91,8 +91,8 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 
 // frame is the reconcile.Reconciler of the kind: a pass publishes the options of one VoteConfig,
 // restarts what uses them, and reports what it then observes.
-func (r *reconciler) frame() *pass.Frame[votingv1alpha1.VoteConfig, *votingv1alpha1.VoteConfig] {
-	return &pass.Frame[votingv1alpha1.VoteConfig, *votingv1alpha1.VoteConfig]{
+func (r *Reconciler) frame() *reconciler.Reconciler[votingv1alpha1.VoteConfig, *votingv1alpha1.VoteConfig] {
+	return &reconciler.Reconciler[votingv1alpha1.VoteConfig, *votingv1alpha1.VoteConfig]{
 		Kind: monitoring.KindVoteConfig, Client: r.client, Applier: r.applier, Pace: r.pace, Clock: r.clock, Metrics: r.metrics,
 		Act: r.reconcile, Hold: r.hold, Announce: r.announce, Gone: r.gone,
 		Status: func(vc *votingv1alpha1.VoteConfig) (any, bool) {
@@ -101,7 +101,7 @@ func (r *reconciler) frame() *pass.Frame[votingv1alpha1.VoteConfig, *votingv1alp
 	}
 }
 
-func (r *reconciler) reconcile(ctx context.Context, vc *votingv1alpha1.VoteConfig) (reconcile.Result, error) {
+func (r *Reconciler) reconcile(ctx context.Context, vc *votingv1alpha1.VoteConfig) (reconcile.Result, error) {
 	r.engine.Begin(owner(vc))
 	if released, err := r.release(ctx, vc); err != nil || !released {
 		return reconcile.Result{}, err
@@ -138,7 +138,7 @@ func (r *reconciler) reconcile(ctx context.Context, vc *votingv1alpha1.VoteConfi
 
 // gone takes the notes of a VoteConfig that is no more from the workloads that it restarted. The owner reference has the ConfigMap
 // deleted. There is no finalizer: notes that stay when Fettle does not run have no effect, and go when it does.
-func (r *reconciler) gone(ctx context.Context, key types.NamespacedName) (done bool, err error) {
+func (r *Reconciler) gone(ctx context.Context, key types.NamespacedName) (done bool, err error) {
 	done, err = r.engine.Release(ctx, rollout.Owner{Prefix: rollout.VotingPrefix, Namespace: key.Namespace, Name: key.Name})
 	if err != nil {
 		return false, fmt.Errorf("take the notes of VoteConfig %q from workloads: %w", key.Name, err)
@@ -147,7 +147,7 @@ func (r *reconciler) gone(ctx context.Context, key types.NamespacedName) (done b
 }
 
 // publish makes the ConfigMap be what the spec asks for, and returns it; nil while the cache does not show it yet.
-func (r *reconciler) publish(ctx context.Context, vc *votingv1alpha1.VoteConfig) (*corev1.ConfigMap, error) {
+func (r *Reconciler) publish(ctx context.Context, vc *votingv1alpha1.VoteConfig) (*corev1.ConfigMap, error) {
 	live, current, err := r.look(ctx, vc)
 	if err != nil || !current {
 		return nil, err
@@ -167,7 +167,7 @@ func (r *reconciler) publish(ctx context.Context, vc *votingv1alpha1.VoteConfig)
 
 // arrived returns the ConfigMap once the cache shows what was applied; before is the one that was there, and differs says
 // whether it had other data.
-func (r *reconciler) arrived(ctx context.Context, vc *votingv1alpha1.VoteConfig, before *corev1.ConfigMap, differs bool) (*corev1.ConfigMap, error) {
+func (r *Reconciler) arrived(ctx context.Context, vc *votingv1alpha1.VoteConfig, before *corev1.ConfigMap, differs bool) (*corev1.ConfigMap, error) {
 	shown, current, err := r.look(ctx, vc)
 	if err != nil {
 		return nil, err
@@ -183,7 +183,7 @@ func (r *reconciler) arrived(ctx context.Context, vc *votingv1alpha1.VoteConfig,
 }
 
 // adopt has the engine note what runs with live, which is about to change; nil where there is none yet.
-func (r *reconciler) adopt(ctx context.Context, vc *votingv1alpha1.VoteConfig, live *corev1.ConfigMap) (bool, error) {
+func (r *Reconciler) adopt(ctx context.Context, vc *votingv1alpha1.VoteConfig, live *corev1.ConfigMap) (bool, error) {
 	ok, err := r.engine.Adopt(ctx, owner(vc), policy(vc), []rollout.Object{object(vc, live)})
 	if err != nil {
 		return false, fmt.Errorf("note what runs with ConfigMap %q: %w", configMapName(vc), err)
@@ -201,7 +201,7 @@ func operation(before *corev1.ConfigMap) string {
 
 // look returns the VoteConfig's ConfigMap from the cache, nil while there is none of its own, and whether the cache has caught
 // up with the last write to it.
-func (r *reconciler) look(ctx context.Context, vc *votingv1alpha1.VoteConfig) (*corev1.ConfigMap, bool, error) {
+func (r *Reconciler) look(ctx context.Context, vc *votingv1alpha1.VoteConfig) (*corev1.ConfigMap, bool, error) {
 	live := &corev1.ConfigMap{}
 	live.Namespace, live.Name = vc.Namespace, configMapName(vc)
 	found, current, err := r.applier.Get(ctx, live)
@@ -215,7 +215,7 @@ func (r *reconciler) look(ctx context.Context, vc *votingv1alpha1.VoteConfig) (*
 }
 
 // hidden says which options a dependant does not show; "" if all show all.
-func (r *reconciler) hidden(ctx context.Context, vc *votingv1alpha1.VoteConfig, report rollout.Report) (string, error) {
+func (r *Reconciler) hidden(ctx context.Context, vc *votingv1alpha1.VoteConfig, report rollout.Report) (string, error) {
 	ids := beyondStock(vc.Spec.Options)
 	if len(ids) == 0 {
 		return "", nil

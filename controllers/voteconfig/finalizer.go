@@ -9,14 +9,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	votingv1alpha1 "github.com/fettle-dev/fettle/api/voting/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/recheck"
+	"github.com/fettle-dev/fettle/internal/requeue"
 )
 
 // formerFinalizer is what development versions set. Without the operator, it kept VoteConfigs and their namespaces from going.
 const formerFinalizer = "voting.fettle.dev/finalizer"
 
 // release removes the finalizer of development versions, and reports whether vc was without it.
-func (r *reconciler) release(ctx context.Context, vc *votingv1alpha1.VoteConfig) (bool, error) {
+func (r *Reconciler) release(ctx context.Context, vc *votingv1alpha1.VoteConfig) (bool, error) {
 	without := vc.DeepCopy()
 	if !controllerutil.RemoveFinalizer(without, formerFinalizer) {
 		return true, nil
@@ -25,7 +25,7 @@ func (r *reconciler) release(ctx context.Context, vc *votingv1alpha1.VoteConfig)
 	err := r.client.Patch(ctx, without, patch, client.FieldOwner(controllerName))
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		recheck.Ask(ctx) // changed or gone since it was read, of which the watch may tell
+		requeue.Request(ctx) // changed or gone since it was read, of which the watch may tell
 	case err != nil:
 		return false, fmt.Errorf("remove the finalizer: %w", err)
 	}

@@ -16,13 +16,13 @@ import (
 )
 
 // hold returns how long the status is to wait.
-func (r *reconciler) hold(vc, _ *votingv1alpha1.VoteConfig) time.Duration {
+func (r *Reconciler) hold(vc, _ *votingv1alpha1.VoteConfig) time.Duration {
 	ready := meta.FindStatusCondition(vc.Status.Conditions, fettlev1.Ready)
-	return r.pace.Hold(vc, ready != nil && onTheWay(ready), false)
+	return r.pace.Delay(vc, ready != nil && onTheWay(ready), false)
 }
 
 // count counts the restarts of a pass, and announces the first of them.
-func (r *reconciler) count(vc *votingv1alpha1.VoteConfig, report rollout.Report) {
+func (r *Reconciler) count(vc *votingv1alpha1.VoteConfig, report rollout.Report) {
 	for range report.Restarted {
 		r.metrics.ConfigChanged(monitoring.KindVoteConfig, client.ObjectKeyFromObject(vc))
 	}
@@ -32,7 +32,7 @@ func (r *reconciler) count(vc *votingv1alpha1.VoteConfig, report rollout.Report)
 }
 
 // announce emits one event for a change of Ready that people should know of, and counts a creation.
-func (r *reconciler) announce(vc, before *votingv1alpha1.VoteConfig) {
+func (r *Reconciler) announce(vc, before *votingv1alpha1.VoteConfig) {
 	was := meta.FindStatusCondition(before.Status.Conditions, fettlev1.Ready)
 	is := meta.FindStatusCondition(vc.Status.Conditions, fettlev1.Ready)
 	if is == nil || (was != nil && was.Status == is.Status && was.Reason == is.Reason) {

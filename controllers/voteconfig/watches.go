@@ -26,7 +26,7 @@ const (
 
 // watches says what wakes the controller. The VoteConfig itself has no predicate, so that a status that somebody wiped is
 // written again. Of the ConfigMaps of others only the end is of interest: it makes their names free.
-func (r *reconciler) watches(mgr ctrl.Manager) *builder.Builder {
+func (r *Reconciler) watches(mgr ctrl.Manager) *builder.Builder {
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&votingv1alpha1.VoteConfig{}).
@@ -53,12 +53,12 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 }
 
 // publishing are the VoteConfigs that want a ConfigMap of that name.
-func (r *reconciler) publishing(ctx context.Context, configMap client.Object) []reconcile.Request {
+func (r *Reconciler) publishing(ctx context.Context, configMap client.Object) []reconcile.Request {
 	return r.list(ctx, configMap.GetNamespace(), indexConfigMap, configMap.GetName())
 }
 
 // usedBy are the VoteConfigs that a change of the workload may concern.
-func (r *reconciler) usedBy(ctx context.Context, w *rollout.Workload) []reconcile.Request {
+func (r *Reconciler) usedBy(ctx context.Context, w *rollout.Workload) []reconcile.Request {
 	var requests []reconcile.Request
 	for _, ref := range w.References {
 		if ref.Kind == rollout.ConfigMap {
@@ -74,7 +74,7 @@ func (r *reconciler) usedBy(ctx context.Context, w *rollout.Workload) []reconcil
 	return requests
 }
 
-func (r *reconciler) list(ctx context.Context, namespace, field, value string) []reconcile.Request {
+func (r *Reconciler) list(ctx context.Context, namespace, field, value string) []reconcile.Request {
 	list := &votingv1alpha1.VoteConfigList{}
 	if err := r.client.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{field: value}, client.UnsafeDisableDeepCopy); err != nil {
 		log.FromContext(ctx).Error(err, "list VoteConfigs", "namespace", namespace, "field", field, "value", value)

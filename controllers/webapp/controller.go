@@ -30,8 +30,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/monitoring"
-	"github.com/fettle-dev/fettle/internal/pass"
-	"github.com/fettle-dev/fettle/internal/recheck"
+	"github.com/fettle-dev/fettle/internal/reconciler"
+	"github.com/fettle-dev/fettle/internal/requeue"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
@@ -78,11 +78,11 @@ type Options struct {
 	Engine *rollout.Engine
 }
 
-type reconciler struct {
+type Reconciler struct {
 	client  client.Client
 	live    client.Reader
 	applier *apply.Applier
-	pace    *conditions.Pace
+	pace    *conditions.StatusThrottle
 	clock   clock.PassiveClock
 	events  events.EventRecorder
 	metrics *monitoring.Metrics
@@ -100,17 +100,17 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	if err := index(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
-	r := &reconciler{
+	r := &Reconciler{
 		client:  mgr.GetClient(),
 		live:    mgr.GetAPIReader(),
 		applier: applier,
-		pace:    conditions.NewPace(quiet, clock.RealClock{}),
+		pace:    conditions.NewStatusThrottle(quiet, clock.RealClock{}),
 		clock:   clock.RealClock{},
 		events:  mgr.GetEventRecorder(controllerName),
 		metrics: opts.Metrics,
 		config:  newConfigReader(mgr, opts.WatchSecrets),
 	}
-	retried := recheck.Wrap(r.frame())
+	retried := requeue.WithBackoff(r.frame())
 	c, err := r.watches(mgr, opts).WithOptions(retried.Options(opts.Workers)).Build(retried)
 	if err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
@@ -119,7 +119,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		kindGateway: r.behind, kindCertificate: r.withCertificate,
 	})
 	restarts := &restarter{client: r.client, config: r.config, engine: opts.Engine, metrics: r.metrics, debounce: cmp.Or(opts.RestartDelay, debounce)}
-	retried = recheck.Wrap(restarts)
+	retried = requeue.WithBackoff(restarts)
 	const workers = 1 // or two objects of one WebApp would write to its Deployment at once
 	if err := restarts.watches(mgr, opts.WatchSecrets).WithOptions(retried.Options(workers)).Complete(retried); err != nil {
 		return fmt.Errorf("set up the restarts of %s: %w", controllerName, err)
@@ -129,8 +129,8 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 
 // frame is the reconcile.Reconciler of the kind: a pass makes the children of one WebApp be what its
 // spec asks for, and reports what it then observes.
-func (r *reconciler) frame() *pass.Frame[appsv1.WebApp, *appsv1.WebApp] {
-	return &pass.Frame[appsv1.WebApp, *appsv1.WebApp]{
+func (r *Reconciler) frame() *reconciler.Reconciler[appsv1.WebApp, *appsv1.WebApp] {
+	return &reconciler.Reconciler[appsv1.WebApp, *appsv1.WebApp]{
 		Kind: monitoring.KindWebApp, Client: r.client, Applier: r.applier, Pace: r.pace, Clock: r.clock, Metrics: r.metrics,
 		Act: r.reconcile, Hold: r.hold, Announce: r.announce,
 		Status: func(app *appsv1.WebApp) (any, bool) {
@@ -139,7 +139,7 @@ func (r *reconciler) frame() *pass.Frame[appsv1.WebApp, *appsv1.WebApp] {
 	}
 }
 
-func (r *reconciler) reconcile(ctx context.Context, app *appsv1.WebApp) (reconcile.Result, error) {
+func (r *Reconciler) reconcile(ctx context.Context, app *appsv1.WebApp) (reconcile.Result, error) {
 	switch {
 	case app.DeletionTimestamp != nil:
 		setTerminating(app)
@@ -171,7 +171,7 @@ func (r *reconciler) reconcile(ctx context.Context, app *appsv1.WebApp) (reconci
 }
 
 // apply writes what is desired and deletes what is not. A child that is refused keeps no other from being written or deleted.
-func (r *reconciler) apply(ctx context.Context, app *appsv1.WebApp, p plan, found existing) error {
+func (r *Reconciler) apply(ctx context.Context, app *appsv1.WebApp, p plan, found existing) error {
 	if err := r.scale(ctx, app, p, found.deployment); err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (r *reconciler) apply(ctx context.Context, app *appsv1.WebApp, p plan, foun
 	return cmp.Or(applyErr, r.applier.Prune(ctx, app, superfluous(app, p, found)...))
 }
 
-func (r *reconciler) observe(ctx context.Context, app *appsv1.WebApp, missing map[string]bool) (observed, error) {
+func (r *Reconciler) observe(ctx context.Context, app *appsv1.WebApp, missing map[string]bool) (observed, error) {
 	var seen observed
 	var err error
 	if seen.deployment, err = r.deployment(ctx, app); err != nil {

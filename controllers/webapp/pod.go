@@ -11,7 +11,7 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
-	"github.com/fettle-dev/fettle/internal/profile"
+	"github.com/fettle-dev/fettle/internal/podsecurity"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 // podTemplate is the template that the spec asks for, without its revision.
 func podTemplate(app *appsv1.WebApp, in inputs) *corev1ac.PodTemplateSpecApplyConfiguration {
 	s := &app.Spec
-	level := profile.Effective(app, in.namespaceLabels)
+	level := podsecurity.Effective(app, in.namespaceLabels)
 	spec := corev1ac.PodSpec().
 		WithAutomountServiceAccountToken(s.AutomountServiceAccountToken).
 		WithEnableServiceLinks(false).

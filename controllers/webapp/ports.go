@@ -36,7 +36,7 @@ func portTaken(err error) bool {
 }
 
 // renumberPorts puts the ports of the children right, and reports whether any was wrong.
-func (r *reconciler) renumberPorts(ctx context.Context, app *appsv1.WebApp, p plan) (bool, error) {
+func (r *Reconciler) renumberPorts(ctx context.Context, app *appsv1.WebApp, p plan) (bool, error) {
 	renumbered := false
 	for _, o := range p.objects {
 		var live client.Object

@@ -16,7 +16,7 @@ import (
 )
 
 // lookAtPublication reads, from the cache, what the spec asks for.
-func (r *reconciler) lookAtPublication(ctx context.Context, app *appsv1.WebApp, missing map[string]bool) (publication, error) {
+func (r *Reconciler) lookAtPublication(ctx context.Context, app *appsv1.WebApp, missing map[string]bool) (publication, error) {
 	var p publication
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}
 	found, current, err := r.applier.Get(ctx, service)
@@ -45,7 +45,7 @@ func reached(app *appsv1.WebApp, service *corev1.Service, found, current bool) b
 	return !current || found && owned(app, service)
 }
 
-func (r *reconciler) lookAtIngress(ctx context.Context, app *appsv1.WebApp, missing map[string]bool, p *publication) error {
+func (r *Reconciler) lookAtIngress(ctx context.Context, app *appsv1.WebApp, missing map[string]bool, p *publication) error {
 	ingress := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}
 	found, _, err := r.applier.Get(ctx, ingress)
 	if err != nil {
@@ -77,7 +77,7 @@ func (r *reconciler) lookAtIngress(ctx context.Context, app *appsv1.WebApp, miss
 	return nil
 }
 
-func (r *reconciler) lookAtCertificate(ctx context.Context, app *appsv1.WebApp, p *publication) error {
+func (r *Reconciler) lookAtCertificate(ctx context.Context, app *appsv1.WebApp, p *publication) error {
 	u := named(certificateGVK, app)
 	u.SetName(tlsSecret(app)) // as cert-manager's ingress-shim names it
 	if err := r.apis.cache.Get(ctx, client.ObjectKeyFromObject(u), u, client.UnsafeDisableDeepCopy); apierrors.IsNotFound(err) {
@@ -97,7 +97,7 @@ func as(u *unstructured.Unstructured, out any) error {
 	return nil
 }
 
-func (r *reconciler) lookAtRoute(ctx context.Context, app *appsv1.WebApp, missing map[string]bool, p *publication) error {
+func (r *Reconciler) lookAtRoute(ctx context.Context, app *appsv1.WebApp, missing map[string]bool, p *publication) error {
 	u := named(httpRouteGVK, app)
 	found, current, err := r.applier.Get(ctx, u)
 	if err != nil {

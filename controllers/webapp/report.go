@@ -15,12 +15,12 @@ import (
 )
 
 // hold returns how long the status is to wait.
-func (r *reconciler) hold(app, before *appsv1.WebApp) time.Duration {
-	return r.pace.Hold(app, onlyProgress(app, before), onlyCounters(app, before))
+func (r *Reconciler) hold(app, before *appsv1.WebApp) time.Duration {
+	return r.pace.Delay(app, onlyProgress(app, before), onlyCounters(app, before))
 }
 
 // announce emits one event for a change of Ready that people should know of.
-func (r *reconciler) announce(app, before *appsv1.WebApp) {
+func (r *Reconciler) announce(app, before *appsv1.WebApp) {
 	was := meta.FindStatusCondition(before.Status.Conditions, fettlev1.Ready)
 	is := meta.FindStatusCondition(app.Status.Conditions, fettlev1.Ready)
 	switch {
@@ -32,7 +32,7 @@ func (r *reconciler) announce(app, before *appsv1.WebApp) {
 	}
 }
 
-func (r *reconciler) announceReady(app, before *appsv1.WebApp) {
+func (r *Reconciler) announceReady(app, before *appsv1.WebApp) {
 	if app.Status.Replicas == 0 {
 		return // nothing runs, as the spec asks: no news
 	}

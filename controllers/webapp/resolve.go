@@ -27,7 +27,7 @@ type existing struct {
 }
 
 // resolve reads, once, all that decides what the children should be.
-func (r *reconciler) resolve(ctx context.Context, app *appsv1.WebApp) (inputs, existing, error) {
+func (r *Reconciler) resolve(ctx context.Context, app *appsv1.WebApp) (inputs, existing, error) {
 	var in inputs
 	var found existing
 	var err error
@@ -67,7 +67,7 @@ func (r *reconciler) resolve(ctx context.Context, app *appsv1.WebApp) (inputs, e
 }
 
 // deployment is app's; nil while there is none, or a foreign one.
-func (r *reconciler) deployment(ctx context.Context, app *appsv1.WebApp) (*k8sappsv1.Deployment, error) {
+func (r *Reconciler) deployment(ctx context.Context, app *appsv1.WebApp) (*k8sappsv1.Deployment, error) {
 	d := &k8sappsv1.Deployment{}
 	if err := r.client.Get(ctx, client.ObjectKeyFromObject(app), d); apierrors.IsNotFound(err) {
 		return nil, nil
@@ -80,7 +80,7 @@ func (r *reconciler) deployment(ctx context.Context, app *appsv1.WebApp) (*k8sap
 	return d, nil
 }
 
-func (r *reconciler) namespaceLabels(ctx context.Context, name string) (map[string]string, error) {
+func (r *Reconciler) namespaceLabels(ctx context.Context, name string) (map[string]string, error) {
 	ns := &metav1.PartialObjectMetadata{}
 	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, ns); client.IgnoreNotFound(err) != nil {
@@ -89,7 +89,7 @@ func (r *reconciler) namespaceLabels(ctx context.Context, name string) (map[stri
 	return ns.Labels, nil
 }
 
-func (r *reconciler) revisions(ctx context.Context, app *appsv1.WebApp) ([]k8sappsv1.ControllerRevision, error) {
+func (r *Reconciler) revisions(ctx context.Context, app *appsv1.WebApp) ([]k8sappsv1.ControllerRevision, error) {
 	list := &k8sappsv1.ControllerRevisionList{}
 	if err := r.client.List(ctx, list, client.InNamespace(app.Namespace), client.MatchingLabels(selector(app))); err != nil {
 		return nil, fmt.Errorf("list ControllerRevisions: %w", err)
@@ -137,7 +137,7 @@ func superfluous(app *appsv1.WebApp, p plan, found existing) []client.Object {
 }
 
 // scale writes the number of pods by itself, as another owner, where the Deployment is not applied as a whole or without it.
-func (r *reconciler) scale(ctx context.Context, app *appsv1.WebApp, p plan, d *k8sappsv1.Deployment) error {
+func (r *Reconciler) scale(ctx context.Context, app *appsv1.WebApp, p plan, d *k8sappsv1.Deployment) error {
 	n := scaledTo(app, p, d)
 	if n == nil || !r.applier.Current(d) {
 		return nil

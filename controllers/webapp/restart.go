@@ -20,7 +20,7 @@ import (
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
 	"github.com/fettle-dev/fettle/internal/monitoring"
-	"github.com/fettle-dev/fettle/internal/pass"
+	"github.com/fettle-dev/fettle/internal/reconciler"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
@@ -70,7 +70,7 @@ func (r *restarter) Reconcile(ctx context.Context, req reconcile.Request) (recon
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("restart pods for a change of %s %q: %w", kind, name, err)
 	}
-	return reconcile.Result{RequeueAfter: pass.Sooner(report.Wake, resync)}, nil
+	return reconcile.Result{RequeueAfter: reconciler.Sooner(report.Wake, resync)}, nil
 }
 
 // policy chooses the Deployments of the WebApps that name the object, are not paused and lack no other reference: their pods could

@@ -40,7 +40,7 @@ func scalingBounds(app *appsv1.WebApp, foreign *autoscalingv1.HorizontalPodAutos
 
 // foreignAutoscaler finds a HorizontalPodAutoscaler of somebody else that scales app's Deployment, the first by name. KEDA makes one for each
 // ScaledObject. Those that scale the WebApp itself are no matter: they write spec.replicas.
-func (r *reconciler) foreignAutoscaler(ctx context.Context, app *appsv1.WebApp) (*autoscalingv1.HorizontalPodAutoscaler, error) {
+func (r *Reconciler) foreignAutoscaler(ctx context.Context, app *appsv1.WebApp) (*autoscalingv1.HorizontalPodAutoscaler, error) {
 	list := &autoscalingv1.HorizontalPodAutoscalerList{}
 	if err := r.client.List(ctx, list, client.InNamespace(app.Namespace), client.MatchingFields{indexScales: app.Name}); err != nil {
 		return nil, fmt.Errorf("list HorizontalPodAutoscalers: %w", err)

@@ -41,7 +41,7 @@ const (
 
 // watches says what wakes the controller. What is owned has no predicate: readiness lives in status. Neither has
 // the WebApp itself: a status that somebody wiped is written again, and one pass after an own write changes nothing.
-func (r *reconciler) watches(mgr ctrl.Manager, opts Options) *builder.Builder {
+func (r *Reconciler) watches(mgr ctrl.Manager, opts Options) *builder.Builder {
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&appsv1.WebApp{}).
@@ -148,35 +148,35 @@ func ownerOfPod(_ context.Context, pod client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: l[labelOwnerName]}}}
 }
 
-func (r *reconciler) using(kind string) handler.MapFunc {
+func (r *Reconciler) using(kind string) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
 		return r.list(ctx, client.InNamespace(obj.GetNamespace()), client.MatchingFields{indexConfigRefs: kind + "/" + obj.GetName()})
 	}
 }
 
-func (r *reconciler) ofClass(ctx context.Context, class client.Object) []reconcile.Request {
+func (r *Reconciler) ofClass(ctx context.Context, class client.Object) []reconcile.Request {
 	return r.list(ctx, client.MatchingFields{indexClass: class.GetName()})
 }
 
-func (r *reconciler) withTLS(ctx context.Context, secret client.Object) []reconcile.Request {
+func (r *Reconciler) withTLS(ctx context.Context, secret client.Object) []reconcile.Request {
 	return r.list(ctx, client.InNamespace(secret.GetNamespace()), client.MatchingFields{indexTLS: secret.GetName()})
 }
 
 // withCertificate goes by the name of the Secret, which is that of the Certificate.
-func (r *reconciler) withCertificate(ctx context.Context, certificate *unstructured.Unstructured) []reconcile.Request {
+func (r *Reconciler) withCertificate(ctx context.Context, certificate *unstructured.Unstructured) []reconcile.Request {
 	return r.withTLS(ctx, certificate)
 }
 
-func (r *reconciler) behind(ctx context.Context, gateway *unstructured.Unstructured) []reconcile.Request {
+func (r *Reconciler) behind(ctx context.Context, gateway *unstructured.Unstructured) []reconcile.Request {
 	return r.list(ctx, client.MatchingFields{indexGateways: gateway.GetNamespace() + "/" + gateway.GetName()})
 }
 
-func (r *reconciler) inNamespace(ctx context.Context, ns client.Object) []reconcile.Request {
+func (r *Reconciler) inNamespace(ctx context.Context, ns client.Object) []reconcile.Request {
 	return r.list(ctx, client.InNamespace(ns.GetName()))
 }
 
 // needing also stops the watch of an API that is gone, though no WebApp asks for it.
-func (r *reconciler) needing(ctx context.Context, crd client.Object) []reconcile.Request {
+func (r *Reconciler) needing(ctx context.Context, crd client.Object) []reconcile.Request {
 	if err := r.apis.dropGone(ctx); err != nil {
 		log.FromContext(ctx).Error(err, "stop watching optional APIs that are gone")
 	}
@@ -184,7 +184,7 @@ func (r *reconciler) needing(ctx context.Context, crd client.Object) []reconcile
 }
 
 // list turns the WebApps that match into requests. It reads the cache, which fails only while it is stopped.
-func (r *reconciler) list(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
+func (r *Reconciler) list(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
 	apps := &appsv1.WebAppList{}
 	if err := r.client.List(ctx, apps, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
 		log.FromContext(ctx).Error(err, "list WebApps that an event concerns")

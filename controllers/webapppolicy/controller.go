@@ -30,8 +30,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/monitoring"
-	"github.com/fettle-dev/fettle/internal/pass"
-	"github.com/fettle-dev/fettle/internal/recheck"
+	"github.com/fettle-dev/fettle/internal/reconciler"
+	"github.com/fettle-dev/fettle/internal/requeue"
 	"github.com/fettle-dev/fettle/internal/webhook/policy"
 )
 
@@ -57,12 +57,12 @@ type Options struct {
 	Metrics  *monitoring.Metrics
 }
 
-type reconciler struct {
+type Reconciler struct {
 	client   client.Client
 	applier  *apply.Applier
 	events   events.EventRecorder
 	metrics  *monitoring.Metrics
-	pace     *conditions.Pace
+	pace     *conditions.StatusThrottle
 	webhooks bool
 }
 
@@ -72,15 +72,15 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	if err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
-	r := &reconciler{
+	r := &Reconciler{
 		client:   mgr.GetClient(),
 		applier:  applier,
 		events:   mgr.GetEventRecorder(controllerName),
 		metrics:  opts.Metrics,
-		pace:     conditions.NewPace(0, clock.RealClock{}),
+		pace:     conditions.NewStatusThrottle(0, clock.RealClock{}),
 		webhooks: opts.Webhooks,
 	}
-	retried := recheck.Wrap(r.frame())
+	retried := requeue.WithBackoff(r.frame())
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&appsv1.WebAppPolicy{}).
@@ -97,15 +97,15 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 
 // frame is the reconcile.Reconciler of the kind: a pass finds the WebApps that break one policy,
 // and writes its status where that has changed.
-func (r *reconciler) frame() *pass.Frame[appsv1.WebAppPolicy, *appsv1.WebAppPolicy] {
-	return &pass.Frame[appsv1.WebAppPolicy, *appsv1.WebAppPolicy]{
+func (r *Reconciler) frame() *reconciler.Reconciler[appsv1.WebAppPolicy, *appsv1.WebAppPolicy] {
+	return &reconciler.Reconciler[appsv1.WebAppPolicy, *appsv1.WebAppPolicy]{
 		Kind: monitoring.KindWebAppPolicy, Client: r.client, Applier: r.applier, Pace: r.pace, Clock: clock.RealClock{}, Metrics: r.metrics,
 		Act: r.reconcile, Hold: r.hold, Announce: r.announce,
 		Status: func(p *appsv1.WebAppPolicy) (any, bool) { return p.Status, readyOf(p).Status == metav1.ConditionTrue },
 	}
 }
 
-func (r *reconciler) reconcile(ctx context.Context, p *appsv1.WebAppPolicy) (reconcile.Result, error) {
+func (r *Reconciler) reconcile(ctx context.Context, p *appsv1.WebAppPolicy) (reconcile.Result, error) {
 	if p.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil
 	}
@@ -116,7 +116,7 @@ func (r *reconciler) reconcile(ctx context.Context, p *appsv1.WebAppPolicy) (rec
 	return reconcile.Result{}, err
 }
 
-func (r *reconciler) observe(ctx context.Context, p *appsv1.WebAppPolicy) (observed, error) {
+func (r *Reconciler) observe(ctx context.Context, p *appsv1.WebAppPolicy) (observed, error) {
 	seen := observed{served: r.webhooks}
 	configurations := &admissionv1.ValidatingWebhookConfigurationList{}
 	if err := r.client.List(ctx, configurations, client.UnsafeDisableDeepCopy); err != nil {
@@ -149,13 +149,13 @@ func calls(c admissionv1.ValidatingWebhookConfiguration) bool {
 
 // hold returns how long the status is to wait: where only the violations differ, which are counted anew with every WebApp of
 // many.
-func (r *reconciler) hold(p, before *appsv1.WebAppPolicy) time.Duration {
+func (r *Reconciler) hold(p, before *appsv1.WebAppPolicy) time.Duration {
 	onlyCounted := p.Status.ObservedGeneration == before.Status.ObservedGeneration && readyOf(p) == readyOf(before)
-	return r.pace.Hold(p, false, onlyCounted)
+	return r.pace.Delay(p, false, onlyCounted)
 }
 
 // announce emits an event when something else has become true of the policy.
-func (r *reconciler) announce(p, before *appsv1.WebAppPolicy) {
+func (r *Reconciler) announce(p, before *appsv1.WebAppPolicy) {
 	ready, was := readyOf(p), readyOf(before)
 	if ready.Reason == was.Reason {
 		return
@@ -168,7 +168,7 @@ func (r *reconciler) announce(p, before *appsv1.WebAppPolicy) {
 }
 
 // allPolicies enqueues every policy a moment later, and once for all that changes until then.
-func (r *reconciler) allPolicies() handler.EventHandler {
+func (r *Reconciler) allPolicies() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	enqueue := func(ctx context.Context, q queue) {
 		policies := &appsv1.WebAppPolicyList{}

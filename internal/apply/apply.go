@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
-	"github.com/fettle-dev/fettle/internal/recheck"
+	"github.com/fettle-dev/fettle/internal/requeue"
 )
 
 // createOnly is a resourceVersion that no object has. An apply that carries it creates the
@@ -179,7 +179,7 @@ func (a *Applier) create(ctx context.Context, o ownerRef, d *desiredObject, t ob
 func (a *Applier) update(ctx context.Context, o ownerRef, d *desiredObject, t objectType, live client.Object) error {
 	err := a.write(ctx, o, d, t, precondition{uid: live.GetUID(), seen: live.GetResourceVersion()}, client.ForceOwnership)
 	if isStale(err) {
-		recheck.Ask(ctx) // replaced, gone or changed since, of which the watch may tell
+		requeue.Request(ctx) // replaced, gone or changed since, of which the watch may tell
 		return nil
 	}
 	return err

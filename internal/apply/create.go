@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	"github.com/fettle-dev/fettle/internal/recheck"
+	"github.com/fettle-dev/fettle/internal/requeue"
 )
 
 // Create creates obj once, controlled by owner, if it does not exist: for what must not be
@@ -110,7 +110,7 @@ func (a *Applier) pruneOne(ctx context.Context, o ownerRef, obj client.Object) e
 		client.PropagationPolicy(metav1.DeletePropagationBackground)) // Jobs would leave their Pods
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		recheck.Ask(ctx) // gone or changed since, of which the watch may tell
+		requeue.Request(ctx) // gone or changed since, of which the watch may tell
 		return nil
 	case err != nil:
 		return &WriteError{Verb: "delete", GVK: gvk, Namespace: id.name.Namespace, Name: id.name.Name, Err: err}

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/fettle-dev/fettle/internal/recheck"
+	"github.com/fettle-dev/fettle/internal/requeue"
 )
 
 // A write that was overtaken changes nothing, and the pass is repeated, as the watch need not tell.
@@ -17,7 +17,7 @@ func TestOvertakenWritesAreRepeated(t *testing.T) {
 	f := newFixture(t)
 	repeated := func(what string, do func(context.Context) error) bool {
 		t.Helper()
-		result, err := recheck.Wrap(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+		result, err := requeue.WithBackoff(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 			return reconcile.Result{}, do(ctx)
 		})).Reconcile(t.Context(), reconcile.Request{})
 		if err != nil {

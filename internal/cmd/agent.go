@@ -16,7 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/fettle-dev/fettle/internal/postgres/agent"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
@@ -49,7 +49,7 @@ func (o *agentOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Source, "source-dir", "/etc/fettle/source", "folder with what opens the server that the first data are copied from")
 	flags.StringVar(&o.Bind, "bind-address", "", "address to listen on; all by default")
 	flags.IntVar(&o.PostgresPort, "postgres-port", 5432, "port of PostgreSQL, of all instances")
-	flags.IntVar(&o.PeerPort, "peer-port", peer.Port, "port of the agents, of all instances")
+	flags.IntVar(&o.PeerPort, "peer-port", agentapi.Port, "port of the agents, of all instances")
 	flags.IntVar(&o.ProbePort, "probe-port", 8080, "port of the probes")
 	flags.IntVar(&o.MetricsPort, "metrics-port", 9187, "port of the metrics")
 	flags.StringVar(&o.PeerHost, "peer-host", "",

@@ -17,7 +17,7 @@ import (
 
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/digest"
-	"github.com/fettle-dev/fettle/internal/recheck"
+	"github.com/fettle-dev/fettle/internal/requeue"
 )
 
 // Options of an Engine.
@@ -126,7 +126,7 @@ func (e *Engine) Adopt(ctx context.Context, owner Owner, policy Policy, before [
 		switch err := e.writeNote(ctx, owner, w, a.note); {
 		case err == nil, apply.Rejected(err): // nothing will ever be written to that one
 		case stale(err):
-			recheck.Ask(ctx)
+			requeue.Request(ctx)
 			return false, nil
 		default:
 			return false, fmt.Errorf("note what runs: %w", err)
@@ -166,7 +166,7 @@ func (e *Engine) carryOut(ctx context.Context, owner Owner, plan *plan, refused 
 		switch err := e.writeNote(ctx, owner, plan.dependants[a.at].Workload, a.note); {
 		case err == nil:
 		case stale(err):
-			recheck.Ask(ctx)
+			requeue.Request(ctx)
 		case apply.Rejected(err):
 			e.refused(plan, a.at, err, refused)
 		default:
@@ -182,7 +182,7 @@ func (e *Engine) carryOut(ctx context.Context, owner Owner, plan *plan, refused 
 		plan.restarts = slices.Clip(plan.restarts[:i]) // in turn: none after this one
 		switch {
 		case stale(err):
-			recheck.Ask(ctx)
+			requeue.Request(ctx)
 			return nil
 		case apply.Rejected(err):
 			e.refused(plan, a.at, err, refused)

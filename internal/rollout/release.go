@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fettle-dev/fettle/internal/apply"
-	"github.com/fettle-dev/fettle/internal/recheck"
+	"github.com/fettle-dev/fettle/internal/requeue"
 )
 
 // ownersIn returns the names of the owners of notes.
@@ -57,7 +57,7 @@ func (e *Engine) Release(ctx context.Context, owner Owner) (bool, error) {
 		}
 	}
 	if !done {
-		recheck.Ask(ctx)
+		requeue.Request(ctx)
 	}
 	return done, nil
 }

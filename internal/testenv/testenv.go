@@ -63,7 +63,7 @@ type Env struct {
 	next atomic.Int64
 }
 
-// Start starts an API server, or joins the one that `testenv/with` started for several test binaries.
+// Start starts an API server, or joins the one that `testenv/shared-apiserver` started for several test binaries.
 func Start(options Options) (*Env, error) {
 	env, err := open(options)
 	if err != nil {

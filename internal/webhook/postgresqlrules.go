@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/config"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
 )
 
@@ -157,7 +157,7 @@ func annotationErrors(pg *databasev1alpha1.PostgreSQL, before map[string]string)
 // instanceOf reports whether pg has an instance whose pod has the name; where a primary is asked for, its number will do.
 func instanceOf(pg *databasev1alpha1.PostgreSQL, name, annotation string) bool {
 	for ordinal := range instanceCount(pg) {
-		pod := peer.Pod(pg.Name, ordinal)
+		pod := agentapi.Pod(pg.Name, ordinal)
 		if name == pod || annotation == databasev1alpha1.AnnotationSwitchover && name == fmt.Sprint(ordinal) {
 			return true
 		}
@@ -168,7 +168,7 @@ func instanceOf(pg *databasev1alpha1.PostgreSQL, name, annotation string) bool {
 func instancesOf(pg *databasev1alpha1.PostgreSQL, also string) string {
 	var names []string
 	for ordinal := range instanceCount(pg) {
-		names = append(names, peer.Pod(pg.Name, ordinal))
+		names = append(names, agentapi.Pod(pg.Name, ordinal))
 	}
 	if also != "" {
 		names = append(names, fmt.Sprintf("%q", also))

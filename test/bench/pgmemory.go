@@ -19,7 +19,7 @@ import (
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
 	"github.com/fettle-dev/fettle/internal/testenv/fakepg"
 	"github.com/fettle-dev/fettle/test/audit"
@@ -203,7 +203,7 @@ func (r *pgMemory) moving(plane *fakepg.Plane) {
 	var position atomic.Uint64
 	for i := range r.results.Clusters {
 		for ordinal := range pgInstances {
-			plane.Status[peer.Pod(r.name(i), ordinal)] = func(s *peer.Status) {
+			plane.Status[agentapi.Pod(r.name(i), ordinal)] = func(s *agentapi.Status) {
 				at := position.Add(8192)
 				s.Received, s.Replayed, s.ReplayLag = wal.LSN(1<<30+at), wal.LSN(1<<30+at-at%3), time.Duration(at%7)*time.Millisecond
 				s.DiskFree -= min(s.DiskFree, at)

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/config"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/internal/testenv/fakepg"
 	"github.com/fettle-dev/fettle/internal/testenv/testscram"
 )
@@ -156,7 +156,7 @@ func rotates(name string) Step {
 func serverKnows(secret *unstructured.Unstructured) error {
 	data, _, _ := unstructured.NestedStringMap(secret.Object, "data")
 	login, password := decoded(data["user"]), decoded(data["password"])
-	var told peer.Desired
+	var told agentapi.Desired
 	planeOf(secret.GetNamespace()).With(func(p *fakepg.Plane) {
 		if len(p.Told) > 0 {
 			told = p.Told[len(p.Told)-1]

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // change changes the spec.
@@ -94,7 +94,7 @@ func (i *instance) exec(t testing.TB, statement string) {
 }
 
 // says says that an agent's status is so.
-func (i *instance) says(is func(peer.Status) bool) func() bool {
+func (i *instance) says(is func(agentapi.Status) bool) func() bool {
 	return func() bool {
 		status, ok := i.status()
 		return ok && is(status)

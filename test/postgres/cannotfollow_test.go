@@ -8,7 +8,7 @@ import (
 	"time"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // TestReclone_crashLoop has a standby that cannot start: it is recloned without a person.
@@ -57,7 +57,7 @@ func TestReclone_asked(t *testing.T) {
 	}
 	leader.exec(t, "INSERT INTO ledger_rows VALUES ('meanwhile', 1)")
 	broken.start()
-	c.eventually(broken.pod+" to receive nothing", 2*time.Minute, broken.says(func(s peer.Status) bool { return !s.Ready && s.Phase == peer.Running }))
+	c.eventually(broken.pod+" to receive nothing", 2*time.Minute, broken.says(func(s agentapi.Status) bool { return !s.Ready && s.Phase == agentapi.Running }))
 	c.annotate(databasev1alpha1.AnnotationReclone, broken.pod)
 	c.eventually(broken.pod+" to be recloned", 3*time.Minute, func() bool { return c.told("Recloned", broken.pod) })
 	c.same(t, leader, broken)

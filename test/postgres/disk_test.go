@@ -12,7 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // smallVolume is the size of the volume that is filled, in MiB.
@@ -121,7 +121,7 @@ func (c *cluster) logFull(t *testing.T, full *instance) {
 // saysFull holds that the state page tells of it, and that nobody has taken over.
 func (c *cluster) saysFull(t *testing.T, full *instance) {
 	t.Helper()
-	c.eventually("the state page to tell of the full volume", patience, full.says(func(s peer.Status) bool {
+	c.eventually("the state page to tell of the full volume", patience, full.says(func(s agentapi.Status) bool {
 		return s.DiskFull && all(s.Message, full.pod, "full", "spec.storage")
 	}))
 	if holder, _ := c.lease(); holder != full.pod {
@@ -144,5 +144,5 @@ func (c *cluster) writes(t *testing.T, to *instance, row string) {
 		_, err = conn.Exec(t.Context(), "INSERT INTO ledger_rows VALUES ('"+row+"', 1)")
 		return err == nil
 	})
-	c.eventually("no complaint any more", patience, to.says(func(s peer.Status) bool { return !s.DiskFull && s.Message == "" && s.Ready }))
+	c.eventually("no complaint any more", patience, to.says(func(s agentapi.Status) bool { return !s.DiskFull && s.Message == "" && s.Ready }))
 }

@@ -26,7 +26,7 @@ import (
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/postgres/agent"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
 	"github.com/fettle-dev/fettle/internal/testenv"
 )
@@ -195,7 +195,7 @@ func (c *cluster) route(ctx context.Context) {
 		if err := c.client.List(ctx, pods, client.InNamespace(c.namespace), client.MatchingLabels{databasev1alpha1.LabelRole: databasev1alpha1.LabelRolePrimary}); err == nil {
 			at := int32(-1)
 			for _, pod := range pods.Items {
-				if ordinal, ok := peer.Ordinal(name, pod.Name); ok {
+				if ordinal, ok := agentapi.Ordinal(name, pod.Name); ok {
 					at = int32(ordinal)
 				}
 			}
@@ -252,7 +252,7 @@ func (c *cluster) leader() *instance {
 		return nil
 	}
 	status, ok := c.instances[at].status()
-	if !ok || status.Role != peer.Primary || !status.Ready || !status.HoldsLease {
+	if !ok || status.Role != agentapi.Primary || !status.Ready || !status.HoldsLease {
 		return nil
 	}
 	return c.instances[at]
@@ -273,7 +273,7 @@ func (c *cluster) settled() *instance {
 			return false
 		}
 		for _, i := range c.instances {
-			if status, ok := i.status(); i != leader && (!ok || !status.Ready || !status.Receiver || status.Role != peer.Replica) {
+			if status, ok := i.status(); i != leader && (!ok || !status.Ready || !status.Receiver || status.Role != agentapi.Replica) {
 				return false
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // hibernate writes spec.hibernated.
@@ -25,14 +25,14 @@ func (c *cluster) hibernate(yes bool) {
 }
 
 // asleep waits until no server runs any more, and returns what the agents say then.
-func (c *cluster) asleep() []peer.Status {
+func (c *cluster) asleep() []agentapi.Status {
 	c.t.Helper()
-	var all []peer.Status
+	var all []agentapi.Status
 	c.eventually("all servers stopped", patience, func() bool {
 		all = nil
 		for _, i := range c.instances {
 			status, ok := i.status()
-			if !ok || status.Phase != peer.Stopped || status.Received == 0 {
+			if !ok || status.Phase != agentapi.Stopped || status.Received == 0 {
 				return false
 			}
 			all = append(all, status)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
@@ -81,7 +81,7 @@ func TestImport(t *testing.T) {
 	defer end()
 	says := func(reason, words string) {
 		t.Helper()
-		c.eventually(reason, 2*time.Minute, first.says(func(s peer.Status) bool { return s.Reason == reason && strings.Contains(s.Message, words) }))
+		c.eventually(reason, 2*time.Minute, first.says(func(s agentapi.Status) bool { return s.Reason == reason && strings.Contains(s.Message, words) }))
 	}
 	says("SecretMissing", `"old"`)
 	first.open(t, ca, "wrong")

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
 )
 
@@ -194,13 +194,13 @@ func (i *instance) links(kinds ...string) []*link {
 }
 
 // ask speaks to an agent as the operator does.
-func (i *instance) ask() *peer.Client {
+func (i *instance) ask() *agentapi.Client {
 	i.cluster.t.Helper()
 	pair, err := i.cluster.authority.Client(pki.Operator, time.Now())
 	if err != nil {
 		i.cluster.t.Fatal(err)
 	}
-	c, err := peer.NewClient(peer.Host(name, i.cluster.namespace, i.pod), i.address(1), pair, i.cluster.authority.Certificate)
+	c, err := agentapi.NewClient(agentapi.Host(name, i.cluster.namespace, i.pod), i.address(1), pair, i.cluster.authority.Certificate)
 	if err != nil {
 		i.cluster.t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func (i *instance) ask() *peer.Client {
 }
 
 // status asks an agent; false when it does not answer.
-func (i *instance) status() (peer.Status, bool) {
+func (i *instance) status() (agentapi.Status, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	c := i.ask()

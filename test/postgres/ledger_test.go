@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/test/ledger"
 )
 
@@ -23,7 +23,7 @@ func (c *cluster) prepareLedger() {
 	c.eventually("a primary", patience, func() bool { leader = c.leader(); return leader != nil })
 	operator := leader.ask()
 	defer operator.Close()
-	desired := peer.Desired{Roles: []peer.DesiredRole{{Name: role, Login: true}}, Databases: []peer.DesiredDatabase{{Name: role, Owner: role}}}
+	desired := agentapi.Desired{Roles: []agentapi.DesiredRole{{Name: role, Login: true}}, Databases: []agentapi.DesiredDatabase{{Name: role, Owner: role}}}
 	for range 2 { // it can be said again
 		result, err := operator.Desired(c.t.Context(), desired)
 		if err != nil {

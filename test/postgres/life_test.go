@@ -9,7 +9,7 @@ import (
 	"time"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
 )
 
@@ -44,7 +44,7 @@ func (c *cluster) grows(t *testing.T, leader *instance) {
 	if !strings.Contains(added.log.text(), "election.Clone{Source:"+replica.pod+"}") {
 		t.Errorf("%s did not copy %s", added.pod, replica.pod)
 	}
-	c.eventually("commits to wait for any of both", patience, leader.says(func(s peer.Status) bool {
+	c.eventually("commits to wait for any of both", patience, leader.says(func(s agentapi.Status) bool {
 		return s.Sync != nil && s.Sync.Number == 1 && slices.Equal(s.Sync.Members, []string{replica.pod, added.pod})
 	}))
 }
@@ -59,7 +59,7 @@ func (c *cluster) shrinks(t *testing.T, leader *instance) {
 	c.change(func(spec *databasev1alpha1.PostgreSQLSpec) { spec.Replicas = new(int32(2)) })
 	gone.stop()
 	c.instances, c.spare = c.instances[:2], c.instances[2:]
-	c.eventually("commits to wait for the one that stays", patience, leader.says(func(s peer.Status) bool {
+	c.eventually("commits to wait for the one that stays", patience, leader.says(func(s agentapi.Status) bool {
 		c.published(t, leader)
 		return s.Sync != nil && s.Sync.Number == 1 && slices.Equal(s.Sync.Members, []string{replica.pod})
 	}))
@@ -114,7 +114,7 @@ func (c *cluster) refused(t *testing.T, leader *instance) {
 	c.eventually("a time zone", patience, setting("timezone", "Europe/Berlin"))
 	c.parameters(map[string]databasev1alpha1.ParameterValue{"timezone": "Europe/Nowhere", "work_mem": "5MB"})
 	c.eventually("the other parameter", patience, setting("work_mem", "5MB"))
-	c.eventually("the state page to tell of it", patience, leader.says(func(s peer.Status) bool {
+	c.eventually("the state page to tell of it", patience, leader.says(func(s agentapi.Status) bool {
 		return all(s.ConfigError, "TimeZone", "Europe/Nowhere")
 	}))
 	from := len(leader.log.text())
@@ -123,7 +123,7 @@ func (c *cluster) refused(t *testing.T, leader *instance) {
 	c.eventually("the time zone from before the one that is refused", patience, setting("timezone", "Europe/Berlin"))
 	c.settled()
 	c.parameters(nil)
-	c.eventually("no complaint any more", patience, leader.says(func(s peer.Status) bool { return s.ConfigError == "" }))
+	c.eventually("no complaint any more", patience, leader.says(func(s agentapi.Status) bool { return s.ConfigError == "" }))
 	c.eventually("the default", patience, setting("timezone", "UTC"))
 }
 
@@ -131,7 +131,7 @@ func (c *cluster) refused(t *testing.T, leader *instance) {
 func (c *cluster) restarts(t *testing.T, leader *instance) {
 	t.Helper()
 	replica := c.other(leader)
-	pending := func(s peer.Status) bool { return slices.Equal(s.PendingRestart, []string{"max_connections"}) }
+	pending := func(s agentapi.Status) bool { return slices.Equal(s.PendingRestart, []string{"max_connections"}) }
 	said := leader.firstOf(c.parameters(map[string]databasev1alpha1.ParameterValue{"max_connections": "60"}))
 	if !pending(said) {
 		t.Errorf("the parameter counts as loaded, and nothing as waiting for a restart: %+v", said)
@@ -157,7 +157,7 @@ func (c *cluster) restarts(t *testing.T, leader *instance) {
 }
 
 // firstOf is what the agent says first of that generation. It is asked in quick succession.
-func (i *instance) firstOf(generation int64) (said peer.Status) {
+func (i *instance) firstOf(generation int64) (said agentapi.Status) {
 	i.cluster.t.Helper()
 	ctx, cancel := context.WithTimeout(i.cluster.t.Context(), patience)
 	defer cancel()
@@ -207,7 +207,7 @@ func (c *cluster) certificates(t *testing.T, leader *instance) {
 		t.Fatal(err)
 	}
 	leader.writeCertificate("server", ended)
-	c.eventually("the state page to tell of a certificate that has ended", patience, leader.says(func(s peer.Status) bool {
+	c.eventually("the state page to tell of a certificate that has ended", patience, leader.says(func(s agentapi.Status) bool {
 		return s.Ready && all(s.Message, "certificate in", "ended at", "renewed")
 	}))
 	stranger, err := pki.NewAuthority(name, time.Now())
@@ -219,14 +219,14 @@ func (c *cluster) certificates(t *testing.T, leader *instance) {
 		t.Fatal(err)
 	}
 	leader.writeCertificate("server", foreign)
-	c.eventually("the state page to tell of a stranger's certificate", patience, leader.says(func(s peer.Status) bool {
+	c.eventually("the state page to tell of a stranger's certificate", patience, leader.says(func(s agentapi.Status) bool {
 		return s.Ready && all(s.Message, "certificate in", "not of the authority")
 	}))
 	if c.shown(t, leader) != shown {
 		t.Error("a certificate was taken that nobody would take")
 	}
 	leader.writeCertificate("server", renewed)
-	c.eventually("no complaint any more", patience, leader.says(func(s peer.Status) bool { return s.Message == "" }))
+	c.eventually("no complaint any more", patience, leader.says(func(s agentapi.Status) bool { return s.Message == "" }))
 	if _, err := session.Exec(t.Context(), "SELECT 1"); err != nil {
 		t.Errorf("the session from before has ended: %s", err)
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // lockAll has the ledger's role lock all that it may in the database postgres, in a transaction that outlives its session and
@@ -31,7 +31,7 @@ func TestPrimary_isNotStoppedByLocks(t *testing.T) {
 	leader := c.settled()
 	operator := leader.ask()
 	defer operator.Close()
-	result, err := operator.Desired(t.Context(), peer.Desired{Roles: []peer.DesiredRole{{Name: role, Login: true, MemberOf: []string{"pg_write_all_data"}}}})
+	result, err := operator.Desired(t.Context(), agentapi.Desired{Roles: []agentapi.DesiredRole{{Name: role, Login: true, MemberOf: []string{"pg_write_all_data"}}}})
 	if err != nil || result.Items[0].Error != "" {
 		t.Fatal(err, result.Items)
 	}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // TestAsynchronous_boundsLoss has a standby lack more than spec.failover.maximumLag when the primary stops in order. It must not lead before the
@@ -27,7 +27,7 @@ func TestAsynchronous_boundsLoss(t *testing.T) {
 	other := c.other(leader)
 
 	c.leaveBehind(t, leader, other)
-	asks := other.says(func(s peer.Status) bool {
+	asks := other.says(func(s agentapi.Status) bool {
 		return s.Reason == databasev1alpha1.ReasonDataLossNotAccepted && all(s.Message, "lacks", "bytes", "fettle.dev/accept-data-loss="+other.pod)
 	})
 	c.eventually(other.pod+" to ask whether the loss is accepted", patience, asks)
@@ -52,7 +52,7 @@ func TestAsynchronous_boundsLoss(t *testing.T) {
 	c.annotate(databasev1alpha1.AnnotationAcceptDataLoss, "")
 
 	c.comesBack(leader, other)
-	c.eventually(leader.pod+" to ask whether what it has may be given up", patience, leader.says(func(s peer.Status) bool {
+	c.eventually(leader.pod+" to ask whether what it has may be given up", patience, leader.says(func(s agentapi.Status) bool {
 		return s.Reason == databasev1alpha1.ReasonDataLossNotAccepted && all(s.Message, "has", "bytes that "+other.pod+" lacks", "fettle.dev/accept-data-loss="+other.pod)
 	}))
 	if log := leader.log.text(); strings.Contains(log, "election.Rewind") || strings.Contains(log, "election.PutAside") {

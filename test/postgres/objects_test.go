@@ -19,7 +19,7 @@ import (
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/postgres/agent"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 	"github.com/fettle-dev/fettle/test/audit"
@@ -83,7 +83,7 @@ func (c *cluster) lacksNoRight(t testing.TB) (check func()) {
 func (c *cluster) add(ordinal, replicas int) {
 	c.t.Helper()
 	i := &instance{
-		cluster: c, ordinal: ordinal, pod: peer.Pod(name, ordinal), dir: filepath.Join(c.dir, strconv.Itoa(ordinal)), log: &logFile{},
+		cluster: c, ordinal: ordinal, pod: agentapi.Pod(name, ordinal), dir: filepath.Join(c.dir, strconv.Itoa(ordinal)), log: &logFile{},
 		peers: map[int]*link{}, replication: map[int]*link{},
 	}
 	c.instances = append(c.instances, i)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // TestWraparound_keepsPrimary has a primary run out of transaction IDs. Each heartbeat is answered with SQLSTATE 54000: the primary
@@ -35,8 +35,8 @@ func TestWraparound_keepsPrimary(t *testing.T) {
 	from := len(leader.log.text())
 	leader.start()
 	other.start()
-	c.eventually("the primary to say that it rejects writes", patience, leader.says(func(s peer.Status) bool {
-		return s.Role == peer.Primary && s.Reason == databasev1alpha1.ReasonWritesRejected && all(s.Message, leader.pod, "54000", "VACUUM")
+	c.eventually("the primary to say that it rejects writes", patience, leader.says(func(s agentapi.Status) bool {
+		return s.Role == agentapi.Primary && s.Reason == databasev1alpha1.ReasonWritesRejected && all(s.Message, leader.pod, "54000", "VACUUM")
 	}))
 	if leader.read("SELECT gid FROM pg_prepared_xacts") != "forgotten" {
 		t.Error("the primary can't be read")

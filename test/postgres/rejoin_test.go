@@ -9,7 +9,7 @@ import (
 	"time"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
@@ -148,8 +148,8 @@ func (c *cluster) onRequest(t *testing.T) {
 	}
 	from := len(former.log.text())
 	former.start()
-	c.eventually("the state page to ask for a person", patience, former.says(func(s peer.Status) bool {
-		return s.NeedsReclone && s.Phase == peer.Stopped && all(s.Message, "spec.autoReclone is false", "fettle.dev/reclone="+former.pod)
+	c.eventually("the state page to ask for a person", patience, former.says(func(s agentapi.Status) bool {
+		return s.NeedsReclone && s.Phase == agentapi.Stopped && all(s.Message, "spec.autoReclone is false", "fettle.dev/reclone="+former.pod)
 	}))
 	time.Sleep(2 * time.Second)
 	if status, _ := former.status(); !status.NeedsReclone || strings.Contains(former.since(from), "election.Reclone") {

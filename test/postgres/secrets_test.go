@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/scram"
 	"github.com/fettle-dev/fettle/internal/testenv/testscram"
 	"github.com/fettle-dev/fettle/test/canary"
@@ -20,7 +20,7 @@ import (
 
 // tellsNothing makes a role, rotates its password by a second login, and gives it the next, on a server that logs what roles are made by.
 // No password and no verifier may be in the log of an agent or its server, in what an agent answers, or in an object. What others can see
-// in the server itself is for internal/postgres/session.
+// in the server itself is for internal/postgres/sqlclient.
 func (c *cluster) tellsNothing(t *testing.T, leader *instance) {
 	t.Helper()
 	const decoy = "CREATE TABLE decoy ()"
@@ -38,9 +38,9 @@ func (c *cluster) tellsNothing(t *testing.T, leader *instance) {
 		secrets.Add("keys of verifier "+name, text[strings.LastIndex(text, "$")+1:])
 		return text
 	}
-	role := peer.DesiredRole{Name: "rotated", Login: true, Verifier: verifier("1")}
+	role := agentapi.DesiredRole{Name: "rotated", Login: true, Verifier: verifier("1")}
 	c.makes(t, leader, role)
-	role.Second = &peer.DesiredLogin{Verifier: verifier("2"), Allowed: true}
+	role.Second = &agentapi.DesiredLogin{Verifier: verifier("2"), Allowed: true}
 	c.makes(t, leader, role)
 	role.Verifier = verifier("3")
 	c.makes(t, leader, role)
@@ -83,11 +83,11 @@ func (c *cluster) tellings(t *testing.T) map[string]string {
 }
 
 // makes has an agent make a role.
-func (c *cluster) makes(t *testing.T, leader *instance, role peer.DesiredRole) {
+func (c *cluster) makes(t *testing.T, leader *instance, role agentapi.DesiredRole) {
 	t.Helper()
 	operator := leader.ask()
 	defer operator.Close()
-	result, err := operator.Desired(t.Context(), peer.Desired{Roles: []peer.DesiredRole{role}})
+	result, err := operator.Desired(t.Context(), agentapi.Desired{Roles: []agentapi.DesiredRole{role}})
 	if err != nil {
 		t.Fatal(err)
 	}

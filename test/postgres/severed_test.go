@@ -10,7 +10,7 @@ import (
 	"time"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // keepLittle has a primary keep as little of its log as it can for standbys that are away.
@@ -39,8 +39,8 @@ func TestSevered(t *testing.T) {
 	c.sever(t, leader, away, "kept")
 	from := len(away.log.text())
 	away.start()
-	c.eventually("the state page to ask for a person", 2*time.Minute, away.says(func(s peer.Status) bool {
-		return s.NeedsReclone && s.Phase == peer.Running && !s.Ready && all(s.Message, "has removed WAL", "spec.autoReclone is false", "fettle.dev/reclone="+away.pod)
+	c.eventually("the state page to ask for a person", 2*time.Minute, away.says(func(s agentapi.Status) bool {
+		return s.NeedsReclone && s.Phase == agentapi.Running && !s.Ready && all(s.Message, "has removed WAL", "spec.autoReclone is false", "fettle.dev/reclone="+away.pod)
 	}))
 	if strings.Contains(away.since(from), "election.Reclone") {
 		t.Errorf("%s was made anew though nobody asked for it", away.pod)

@@ -17,10 +17,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
-	"github.com/fettle-dev/fettle/internal/postgres/session"
+	"github.com/fettle-dev/fettle/internal/postgres/sqlclient"
 	"github.com/fettle-dev/fettle/internal/postgres/watchdog"
 )
 
@@ -52,7 +52,7 @@ type Agent struct {
 	watchdog *watchdog.Watchdog
 
 	// Connections to the server, one for each purpose that must not wait for another.
-	watching, beating, acting, keeping, wishing, planning *session.Client
+	watching, beating, acting, keeping, wishing, planning *sqlclient.Client
 
 	// token begins each line of PostgreSQL's log; users are who may connect through the socket.
 	token string
@@ -65,7 +65,7 @@ type Agent struct {
 
 	turned atomic.Int64 // when the loop last began a turn, in nanoseconds of now
 	asked  atomic.Bool  // somebody asked for the status
-	shown  atomic.Pointer[peer.Status]
+	shown  atomic.Pointer[agentapi.Status]
 	// unreadyWhy is why the instance should get no connections; renewed when the Lease was last renewed.
 	unreadyWhy atomic.Pointer[string]
 	renewed    atomic.Int64
@@ -100,7 +100,7 @@ func Run(ctx context.Context, options Options) error {
 }
 
 func newAgent(ctx context.Context, options Options) (*Agent, error) {
-	files, err := peer.NewFiles(filepath.Join(options.TLS, folderServer))
+	files, err := agentapi.NewFiles(filepath.Join(options.TLS, folderServer))
 	if err != nil {
 		return nil, err
 	}
@@ -162,8 +162,8 @@ func (a *Agent) findServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	connect := func(name string) *session.Client {
-		return session.New(session.Options{
+	connect := func(name string) *sqlclient.Client {
+		return sqlclient.New(sqlclient.Options{
 			SocketDir: a.server.SocketDir(), Port: a.options.PostgresPort, ApplicationName: name,
 			LocalCommit: name != wishName,
 		})

@@ -5,28 +5,28 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
-	"github.com/fettle-dev/fettle/internal/postgres/session"
+	"github.com/fettle-dev/fettle/internal/postgres/sqlclient"
 )
 
 // Desired carries out what is desired, on a primary.
-func (a *Agent) Desired(ctx context.Context, desired peer.Desired) (peer.Result, error) {
-	if shown := a.shown.Load(); shown == nil || shown.Role != peer.Primary {
-		return peer.Result{}, fmt.Errorf("%w: %s is not the primary", errNotNow, a.options.Pod)
+func (a *Agent) Desired(ctx context.Context, desired agentapi.Desired) (agentapi.Result, error) {
+	if shown := a.shown.Load(); shown == nil || shown.Role != agentapi.Primary {
+		return agentapi.Result{}, fmt.Errorf("%w: %s is not the primary", errNotNow, a.options.Pod)
 	}
 	return Fulfil(ctx, a.wishing, desired)
 }
 
 // Fulfil makes roles, then databases and their extensions on a primary. Each item has its own outcome, and one that fails keeps
 // no other from being tried.
-func Fulfil(ctx context.Context, primary *session.Client, desired peer.Desired) (peer.Result, error) {
+func Fulfil(ctx context.Context, primary *sqlclient.Client, desired agentapi.Desired) (agentapi.Result, error) {
 	w := &wishes{session: primary}
 	w.roles(ctx, desired.Roles)
 	w.databases(ctx, desired.Databases)
 	var err error
 	if w.result.Inserted, err = primary.Inserted(ctx); err != nil {
-		return peer.Result{}, fmt.Errorf("the end of the log: %w", err)
+		return agentapi.Result{}, fmt.Errorf("the end of the log: %w", err)
 	}
 	return w.result, nil
 }
@@ -53,16 +53,16 @@ func (a *Agent) Restart(ctx context.Context) error {
 }
 
 type wishes struct {
-	session *session.Client
-	result  peer.Result
+	session *sqlclient.Client
+	result  agentapi.Result
 }
 
 // note adds to the outcome of an item.
 func (w *wishes) note(kind, name string, changes []string, err error) {
-	i := slices.IndexFunc(w.result.Items, func(item peer.Item) bool { return item.Kind == kind && item.Name == name })
+	i := slices.IndexFunc(w.result.Items, func(item agentapi.Item) bool { return item.Kind == kind && item.Name == name })
 	if i < 0 {
 		i = len(w.result.Items)
-		w.result.Items = append(w.result.Items, peer.Item{Kind: kind, Name: name})
+		w.result.Items = append(w.result.Items, agentapi.Item{Kind: kind, Name: name})
 	}
 	item := &w.result.Items[i]
 	item.Changed = item.Changed || len(changes) > 0
@@ -71,26 +71,26 @@ func (w *wishes) note(kind, name string, changes []string, err error) {
 	}
 }
 
-func (w *wishes) roles(ctx context.Context, roles []peer.DesiredRole) {
+func (w *wishes) roles(ctx context.Context, roles []agentapi.DesiredRole) {
 	for _, r := range roles {
 		role := roleOf(r)
 		role.Verifier = r.Verifier
-		changes, err := w.session.EnsureRoles(ctx, []session.Role{role})
-		w.note(peer.KindRole, r.Name, changes, err)
+		changes, err := w.session.EnsureRoles(ctx, []sqlclient.Role{role})
+		w.note(agentapi.KindRole, r.Name, changes, err)
 	}
 	// Once all are there, their memberships and second logins.
 	for _, r := range roles {
 		role := roleOf(r)
 		if r.MemberOf != nil {
 			role.MemberOf = r.MemberOf
-			changes, err := w.session.EnsureRoles(ctx, []session.Role{role})
-			w.note(peer.KindRole, r.Name, changes, err)
+			changes, err := w.session.EnsureRoles(ctx, []sqlclient.Role{role})
+			w.note(agentapi.KindRole, r.Name, changes, err)
 		}
 		if r.Second != nil {
-			changes, err := w.session.EnsureLogin(ctx, session.Login{
+			changes, err := w.session.EnsureLogin(ctx, sqlclient.Login{
 				Of: r.Name, Verifier: r.Second.Verifier, Allowed: r.Second.Allowed, ConnectionLimit: role.ConnectionLimit,
 			})
-			w.note(peer.KindRole, r.Name, changes, err)
+			w.note(agentapi.KindRole, r.Name, changes, err)
 		}
 	}
 }
@@ -107,25 +107,25 @@ func (a *Agent) syncLogins(ctx context.Context) {
 }
 
 // roleOf leaves out the password and the memberships.
-func roleOf(r peer.DesiredRole) session.Role {
-	role := session.Role{Name: r.Name, Login: r.Login, CreateDB: r.CreateDB}
+func roleOf(r agentapi.DesiredRole) sqlclient.Role {
+	role := sqlclient.Role{Name: r.Name, Login: r.Login, CreateDB: r.CreateDB}
 	if r.ConnectionLimit != nil && *r.ConnectionLimit >= 0 {
 		role.ConnectionLimit = new(int(*r.ConnectionLimit))
 	}
 	return role
 }
 
-func (w *wishes) databases(ctx context.Context, databases []peer.DesiredDatabase) {
+func (w *wishes) databases(ctx context.Context, databases []agentapi.DesiredDatabase) {
 	for _, d := range databases {
-		changes, err := w.session.EnsureDatabase(ctx, session.Database{Name: d.Name, Owner: d.Owner})
-		w.note(peer.KindDatabase, d.Name, changes, err)
+		changes, err := w.session.EnsureDatabase(ctx, sqlclient.Database{Name: d.Name, Owner: d.Owner})
+		w.note(agentapi.KindDatabase, d.Name, changes, err)
 		for _, e := range d.Extensions {
 			if err != nil {
-				w.note(peer.KindExtension, d.Name+"/"+e.Name, nil, fmt.Errorf("database %s is not there", d.Name))
+				w.note(agentapi.KindExtension, d.Name+"/"+e.Name, nil, fmt.Errorf("database %s is not there", d.Name))
 				continue
 			}
-			changes, failure := w.session.EnsureDatabase(ctx, session.Database{Name: d.Name, Extensions: []string{e.Name}})
-			w.note(peer.KindExtension, d.Name+"/"+e.Name, changes, failure)
+			changes, failure := w.session.EnsureDatabase(ctx, sqlclient.Database{Name: d.Name, Extensions: []string{e.Name}})
+			w.note(agentapi.KindExtension, d.Name+"/"+e.Name, changes, failure)
 		}
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
@@ -103,7 +103,7 @@ func (a *Agent) ask(names []string, at time.Duration) {
 	a.asking = true
 	a.holding.AskedAt = at
 	a.counts.asked.Add(1)
-	request := peer.FailsafeRequest{
+	request := agentapi.FailsafeRequest{
 		Pod: a.options.Pod, PodUID: a.options.PodUID, Reads: a.readable > 0 && at-a.readable <= 3*a.config.Renew,
 	}
 	ctx, cancel := context.WithTimeout(a.life, min(a.config.Renew, peerCall))

@@ -10,7 +10,7 @@ import (
 
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
-	"github.com/fettle-dev/fettle/internal/postgres/session"
+	"github.com/fettle-dev/fettle/internal/postgres/sqlclient"
 )
 
 // shownAfter is how many heartbeats in a row are rejected before a person is told: one can fail for a query that somebody cancels.
@@ -21,20 +21,20 @@ type pulse struct {
 	// silent says that the last heartbeat that reached a session got no answer.
 	silent bool
 	// rejection is the last answer that was an error, and rejected how many there were in a row.
-	rejection session.Rejection
+	rejection sqlclient.Rejection
 	rejected  int
 }
 
-// after returns p after a heartbeat that ended with err, and whether that is an answer, see [session.Rejected]. An error before there is a
+// after returns p after a heartbeat that ended with err, and whether that is an answer, see [sqlclient.Rejected]. An error before there is a
 // session is none of a server that was silent: clients that hang with its disk take all connections.
 func (p pulse) after(err error) (pulse, bool) {
 	if err == nil {
 		return pulse{}, true
 	}
-	return p.failed(session.Rejected(err))
+	return p.failed(sqlclient.Rejected(err))
 }
 
-func (p pulse) failed(rejection session.Rejection, rejected bool) (pulse, bool) {
+func (p pulse) failed(rejection sqlclient.Rejection, rejected bool) (pulse, bool) {
 	if rejected && (!rejection.Connecting || !p.silent) {
 		return pulse{rejection: rejection, rejected: p.rejected + 1}, true
 	}
@@ -91,7 +91,7 @@ func (a *Agent) beat(epoch int, prepared bool) {
 			return
 		}
 		a.prepared = a.prepared || prepared
-		a.own.FullDisk = errors.Is(err, session.ErrDiskFull) || a.disk.Size > 0 && a.disk.Free < fullDisk
+		a.own.FullDisk = errors.Is(err, sqlclient.ErrDiskFull) || a.disk.Size > 0 && a.disk.Free < fullDisk
 		a.pulse = pulse
 		if answered {
 			a.own.Answered = sent

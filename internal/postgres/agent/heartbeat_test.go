@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/fettle-dev/fettle/internal/postgres/session"
+	"github.com/fettle-dev/fettle/internal/postgres/sqlclient"
 )
 
 // rejection is an answer of the server, to a heartbeat in a session.
@@ -57,7 +57,7 @@ func TestPulse_errorIsAnswer(t *testing.T) {
 
 // Hung clients and heartbeats take all connections: that a new one is refused does not say that the disk is well.
 func TestPulse_refusedConnection(t *testing.T) {
-	refused := session.Rejection{SQLState: "53300", Connecting: true}
+	refused := sqlclient.Rejection{SQLState: "53300", Connecting: true}
 	p, answered := pulse{}.failed(refused, true)
 	if !answered {
 		t.Error("a primary that has not been silent is dead because it is out of connections")
@@ -70,7 +70,7 @@ func TestPulse_refusedConnection(t *testing.T) {
 			t.Error("a refused connection after silence passes for an answer")
 		}
 	}
-	if _, answered = p.failed(session.Rejection{SQLState: "53200"}, true); !answered {
+	if _, answered = p.failed(sqlclient.Rejection{SQLState: "53200"}, true); !answered {
 		t.Error("an answer in a session is none")
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 const (
@@ -126,7 +126,7 @@ func httpClient(config *rest.Config) (*http.Client, error) {
 func Rights(cluster string, instances int) []rbacv1.PolicyRule {
 	pods := make([]string, instances)
 	for i := range pods {
-		pods[i] = peer.Pod(cluster, i)
+		pods[i] = agentapi.Pod(cluster, i)
 	}
 	own := []string{cluster}
 	return []rbacv1.PolicyRule{

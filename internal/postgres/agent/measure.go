@@ -6,9 +6,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
@@ -88,7 +88,7 @@ func (a *Agent) keepSlots(wanted []string, positions map[string]wal.LSN) {
 func slotPositions(cluster string, own *election.Server, peers map[string]election.Answer) map[string]wal.LSN {
 	out := map[string]wal.LSN{}
 	for name, p := range peers {
-		ordinal, ok := peer.Ordinal(cluster, name)
+		ordinal, ok := agentapi.Ordinal(cluster, name)
 		if ok && p.State.Data == election.Usable && p.State.SystemID == own.SystemID && p.State.Position.Timeline == own.Position.Timeline {
 			out[config.SlotName(ordinal)] = wal.LSN(p.State.Position.LSN)
 		}

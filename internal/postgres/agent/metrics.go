@@ -10,11 +10,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/exporter"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
-	"github.com/fettle-dev/fettle/internal/postgres/session"
+	"github.com/fettle-dev/fettle/internal/postgres/sqlclient"
 )
 
 // counts are what the agent has done since it started.
@@ -40,7 +40,7 @@ func (c *counts) failures() map[election.Work]*atomic.Int64 {
 func (a *Agent) metricsHandler() http.Handler {
 	registry := prometheus.NewRegistry()
 	server := exporter.New(exporter.Options{
-		Session: session.Options{SocketDir: a.server.SocketDir(), Port: a.options.PostgresPort, User: config.MonitorUser, ApplicationName: "fettle-exporter"},
+		Session: sqlclient.Options{SocketDir: a.server.SocketDir(), Port: a.options.PostgresPort, User: config.MonitorUser, ApplicationName: "fettle-exporter"},
 		Disk: func() (int64, int64, error) {
 			disk, err := a.server.Disk()
 			return disk.Size, disk.Free, err
@@ -104,24 +104,24 @@ func (a *Agent) counters() []prometheus.Collector {
 
 func (a *Agent) gauges() []prometheus.Collector {
 	var all []prometheus.Collector
-	add := func(name, help string, labels prometheus.Labels, value func(s peer.Status) float64) {
+	add := func(name, help string, labels prometheus.Labels, value func(s agentapi.Status) float64) {
 		all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, ConstLabels: labels,
 		}, func() float64 { return value(a.Status()) }))
 	}
-	add("is_primary", "1 while this instance is the primary.", nil, func(s peer.Status) float64 { return one(s.Role == peer.Primary && s.HoldsLease) })
-	add("ready", "1 while the instance is ready.", nil, func(s peer.Status) float64 { return one(s.Ready) })
-	add("api_reachable", "1 while the API server answers.", nil, func(s peer.Status) float64 { return one(s.APIReachable) })
-	add("severed", "1 while the primary has removed the write-ahead log that this replica needs next.", nil, func(s peer.Status) float64 { return one(s.Election.Severed) })
-	add("writes_rejected", "1 while PostgreSQL answers the heartbeats of the primary with an error.", nil, func(s peer.Status) float64 { return one(s.Reason == databasev1alpha1.ReasonWritesRejected) })
-	add("timeline", "Timeline of the data.", nil, func(s peer.Status) float64 { return float64(s.Timeline) })
-	add("pending_restart", "Number of parameters that take effect after a restart.", nil, func(s peer.Status) float64 { return float64(len(s.PendingRestart)) })
+	add("is_primary", "1 while this instance is the primary.", nil, func(s agentapi.Status) float64 { return one(s.Role == agentapi.Primary && s.HoldsLease) })
+	add("ready", "1 while the instance is ready.", nil, func(s agentapi.Status) float64 { return one(s.Ready) })
+	add("api_reachable", "1 while the API server answers.", nil, func(s agentapi.Status) float64 { return one(s.APIReachable) })
+	add("severed", "1 while the primary has removed the write-ahead log that this replica needs next.", nil, func(s agentapi.Status) float64 { return one(s.Election.Severed) })
+	add("writes_rejected", "1 while PostgreSQL answers the heartbeats of the primary with an error.", nil, func(s agentapi.Status) float64 { return one(s.Reason == databasev1alpha1.ReasonWritesRejected) })
+	add("timeline", "Timeline of the data.", nil, func(s agentapi.Status) float64 { return float64(s.Timeline) })
+	add("pending_restart", "Number of parameters that take effect after a restart.", nil, func(s agentapi.Status) float64 { return float64(len(s.PendingRestart)) })
 	for _, phase := range phases {
 		add("phase", "1 for what the agent does with its server now, 0 for all else that it could do.",
-			prometheus.Labels{"phase": string(phase)}, func(s peer.Status) float64 { return one(s.Phase == phase) })
+			prometheus.Labels{"phase": string(phase)}, func(s agentapi.Status) float64 { return one(s.Phase == phase) })
 	}
 	add("lease_age_seconds", "Seconds since the last renewal of the Lease by this instance that succeeded was sent; 0 while it does not hold the Lease.",
-		nil, func(s peer.Status) float64 {
+		nil, func(s agentapi.Status) float64 {
 			renewed := a.renewed.Load()
 			if renewed == 0 || !s.HoldsLease {
 				return 0
@@ -131,8 +131,8 @@ func (a *Agent) gauges() []prometheus.Collector {
 	return all
 }
 
-var phases = []peer.Phase{
-	peer.Starting, peer.Running, peer.Stopping, peer.Stopped, peer.Cloning, peer.Rewinding, peer.Initializing, peer.Fenced, peer.Hung,
+var phases = []agentapi.Phase{
+	agentapi.Starting, agentapi.Running, agentapi.Stopping, agentapi.Stopped, agentapi.Cloning, agentapi.Rewinding, agentapi.Initializing, agentapi.Fenced, agentapi.Hung,
 }
 
 func one(yes bool) float64 {

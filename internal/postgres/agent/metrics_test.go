@@ -15,9 +15,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/exporter"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
 )
 
@@ -80,7 +80,7 @@ func TestMetricsPage(t *testing.T) {
 // TestAgentMetrics gathers what the agent says of itself.
 func TestAgentMetrics(t *testing.T) {
 	a := measured(t)
-	a.shown.Store(&peer.Status{Phase: peer.Cloning, Role: peer.Primary, HoldsLease: true, Timeline: 7})
+	a.shown.Store(&agentapi.Status{Phase: agentapi.Cloning, Role: agentapi.Primary, HoldsLease: true, Timeline: 7})
 	a.counts.failed(election.Cloning)
 	a.counts.failed(election.NoWork)
 	a.beats.Observe(0.03)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/fettle-dev/fettle/internal/postgres/election"
-	"github.com/fettle-dev/fettle/internal/postgres/session"
+	"github.com/fettle-dev/fettle/internal/postgres/sqlclient"
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
@@ -30,7 +30,7 @@ const (
 )
 
 type sample struct {
-	session.Status
+	sqlclient.Status
 
 	history []election.Fork
 	asked   time.Duration
@@ -112,7 +112,7 @@ func (a *Agent) allFollow() bool {
 }
 
 // status asks the server how it is, with the history of its timeline.
-func (a *Agent) status(ctx context.Context, client *session.Client) (sample, error) {
+func (a *Agent) status(ctx context.Context, client *sqlclient.Client) (sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, sampleTime)
 	defer cancel()
 	out := sample{asked: now()}

@@ -9,19 +9,19 @@ import (
 
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
-	"github.com/fettle-dev/fettle/internal/postgres/session"
+	"github.com/fettle-dev/fettle/internal/postgres/sqlclient"
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
 // TestOlderSample drops the answer to an older question: what waits for a restart stays known.
 func TestOlderSample(t *testing.T) {
 	a := &Agent{options: options}
-	a.sampled(sample{Status: session.Status{Written: 10, PendingRestart: []string{"max_connections"}}, asked: 2})
-	a.sampled(sample{Status: session.Status{Written: 9}, asked: 1})
+	a.sampled(sample{Status: sqlclient.Status{Written: 10, PendingRestart: []string{"max_connections"}}, asked: 2})
+	a.sampled(sample{Status: sqlclient.Status{Written: 9}, asked: 1})
 	if got := a.sample.PendingRestart; len(got) != 1 {
 		t.Errorf("waiting for a restart: %v", got)
 	}
-	a.sampled(sample{Status: session.Status{Written: 11}, asked: 3})
+	a.sampled(sample{Status: sqlclient.Status{Written: 11}, asked: 3})
 	if got := a.sample.PendingRestart; len(got) != 0 {
 		t.Errorf("still waiting for a restart: %v", got)
 	}
@@ -46,7 +46,7 @@ func TestSampled_receiver(t *testing.T) {
 	a := &Agent{options: options, peers: &peers{}}
 	a.own = election.Server{Process: election.Up, Role: election.Standby, Position: election.Position{Timeline: 1, LSN: 100}, Failed: 2, Stalled: 1, Copied: true}
 	sampled := func(pid int, asked time.Duration) {
-		a.sampled(sample{asked: asked, Status: session.Status{InRecovery: true, Timeline: 1, Received: 100, Receiver: &session.Receiver{PID: pid, State: "streaming"}}})
+		a.sampled(sample{asked: asked, Status: sqlclient.Status{InRecovery: true, Timeline: 1, Received: 100, Receiver: &sqlclient.Receiver{PID: pid, State: "streaming"}}})
 	}
 	for i := range 9 {
 		sampled(10+i, time.Duration(i)*time.Second)

@@ -12,8 +12,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
 )
 
 // Options say which instance the agent looks after and where.
@@ -55,7 +55,7 @@ func (o *Options) check() error {
 			return fmt.Errorf("%s is not set: the agent runs in the pods of a PostgreSQL, which have it in their environment", what)
 		}
 	}
-	if _, ok := peer.Ordinal(o.Cluster, o.Pod); !ok {
+	if _, ok := agentapi.Ordinal(o.Cluster, o.Pod); !ok {
 		return fmt.Errorf("pod %s is no instance of PostgreSQL %s", o.Pod, o.Cluster)
 	}
 	for what, path := range map[string]string{"volume": o.Volume, "run": o.Run, "tls": o.TLS} {
@@ -73,19 +73,19 @@ func (o *Options) self() election.Holder { return election.Holder{Name: o.Pod, U
 
 // ordinal of this instance; check has seen that there is one.
 func (o *Options) ordinal() int {
-	ordinal, _ := peer.Ordinal(o.Cluster, o.Pod)
+	ordinal, _ := agentapi.Ordinal(o.Cluster, o.Pod)
 	return ordinal
 }
 
 // name is the host name in an instance's certificate.
-func (o *Options) name(pod string) string { return peer.Host(o.Cluster, o.Namespace, pod) }
+func (o *Options) name(pod string) string { return agentapi.Host(o.Cluster, o.Namespace, pod) }
 
 // host is where an instance is reached.
 func (o *Options) host(pod string) string {
 	if o.PeerHost == "" {
 		return o.name(pod)
 	}
-	ordinal, _ := peer.Ordinal(o.Cluster, pod)
+	ordinal, _ := agentapi.Ordinal(o.Cluster, pod)
 	return strings.NewReplacer("{pod}", pod, "{ordinal}", strconv.Itoa(ordinal)).Replace(o.PeerHost)
 }
 

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 
 // peerAnswer is what another agent said last.
 type peerAnswer struct {
-	peer.Status
+	agentapi.Status
 
 	// At is when the question was sent; 0 if there was never an answer.
 	At time.Duration
@@ -31,7 +31,7 @@ type peerAnswer struct {
 
 // peers asks the other agents of the cluster how they are. It is safe for concurrent use.
 type peers struct {
-	files *peer.Files
+	files *agentapi.Files
 	self  string
 	// host and address are of the agent in a pod.
 	host, address func(pod string) string
@@ -45,7 +45,7 @@ type peers struct {
 }
 
 type member struct {
-	client *peer.Client
+	client *agentapi.Client
 	answer peerAnswer
 	poke   chan struct{}
 	stop   context.CancelFunc
@@ -177,7 +177,7 @@ func matters(before, after peerAnswer) bool {
 
 // Failsafe asks the agents of pods, each beside the others, for a promise not to take the Lease. It calls granted with
 // each one that promised, and returns when all have answered or the context has ended.
-func (p *peers) Failsafe(ctx context.Context, self peer.FailsafeRequest, pods []string, granted func(pod string)) {
+func (p *peers) Failsafe(ctx context.Context, self agentapi.FailsafeRequest, pods []string, granted func(pod string)) {
 	var asked sync.WaitGroup
 	for _, pod := range pods {
 		m := p.member(pod)

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
@@ -26,7 +26,7 @@ func TestPeers_withoutDNS(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := &http.Server{TLSConfig: files.ServerTLS(), Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(peer.Status{Pod: "db-1"})
+		_ = json.NewEncoder(w).Encode(agentapi.Status{Pod: "db-1"})
 	})}
 	go func() { _ = other.ServeTLS(listener, "", "") }()
 	t.Cleanup(func() { _ = other.Close() })
@@ -51,7 +51,7 @@ func TestPeers_withoutDNS(t *testing.T) {
 }
 
 // peerFiles are the certificate and the authority of the agents of a cluster.
-func peerFiles(t *testing.T) *peer.Files {
+func peerFiles(t *testing.T) *agentapi.Files {
 	t.Helper()
 	authority, err := pki.NewAuthority("db", time.Now())
 	if err != nil {
@@ -67,7 +67,7 @@ func peerFiles(t *testing.T) *peer.Files {
 			t.Fatal(err)
 		}
 	}
-	files, err := peer.NewFiles(dir)
+	files, err := agentapi.NewFiles(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

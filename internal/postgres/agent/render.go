@@ -9,9 +9,9 @@ import (
 	"time"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
@@ -169,7 +169,7 @@ func (a *Agent) source(pod string) server.Source {
 func (a *Agent) slotsOfOthers() []string {
 	var out []string
 	for _, name := range a.config.Instances {
-		if ordinal, ok := peer.Ordinal(a.options.Cluster, name); ok && name != a.options.Pod {
+		if ordinal, ok := agentapi.Ordinal(a.options.Cluster, name); ok && name != a.options.Pod {
 			out = append(out, config.SlotName(ordinal))
 		}
 	}

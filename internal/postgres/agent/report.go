@@ -8,8 +8,8 @@ import (
 	"time"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
@@ -28,7 +28,7 @@ const (
 // publish shows others what the loop knows.
 func (a *Agent) publish(d election.Decision, in election.Input) {
 	own, s := &a.own, &a.sample
-	status := &peer.Status{
+	status := &agentapi.Status{
 		Pod: a.options.Pod, PodUID: a.options.PodUID, AgentVersion: a.options.Version, ServerVersion: a.version,
 		Phase: a.phase(), Data: own.Data != election.Empty, SystemID: own.SystemID,
 		Timeline:     wal.Timeline(own.Position.Timeline),
@@ -52,9 +52,9 @@ func (a *Agent) publish(d election.Decision, in election.Input) {
 		status.Message = tokenRefused // whatever else is wrong, it can't be mended before
 	}
 	if own.Process == election.Up {
-		status.Role, status.Replayed, status.Receiver, status.PendingRestart = peer.Replica, s.Replayed, own.Receiving, s.PendingRestart
+		status.Role, status.Replayed, status.Receiver, status.PendingRestart = agentapi.Replica, s.Replayed, own.Receiving, s.PendingRestart
 		if own.Role == election.Primary {
-			status.Role, status.Replayed = peer.Primary, status.Received
+			status.Role, status.Replayed = agentapi.Primary, status.Received
 			status.Sync, status.Checkpointed = syncOf(own.Sync), a.checkpointed
 		} else if !s.LastReplay.IsZero() && s.Replayed < s.Received {
 			status.ReplayLag = time.Since(s.LastReplay)
@@ -70,37 +70,37 @@ func (a *Agent) publish(d election.Decision, in election.Input) {
 	a.renewed.Store(int64(a.holding.Confirmed.Sent))
 }
 
-func syncOf(q *election.Quorum) *peer.Sync {
+func syncOf(q *election.Quorum) *agentapi.Sync {
 	if q == nil {
 		return nil
 	}
-	return &peer.Sync{Number: q.Number, Members: q.Names}
+	return &agentapi.Sync{Number: q.Number, Members: q.Names}
 }
 
-func (a *Agent) phase() peer.Phase {
+func (a *Agent) phase() agentapi.Phase {
 	switch a.own.Work {
 	case election.Initializing:
-		return peer.Initializing
+		return agentapi.Initializing
 	case election.Cloning:
-		return peer.Cloning
+		return agentapi.Cloning
 	case election.Rewinding:
-		return peer.Rewinding
+		return agentapi.Rewinding
 	}
 	switch a.own.Process {
 	case election.Starting, election.Promoting:
-		return peer.Starting
+		return agentapi.Starting
 	case election.Stopping:
-		return peer.Stopping
+		return agentapi.Stopping
 	case election.Up:
 		if a.own.Role == election.Primary && a.hung() {
-			return peer.Hung
+			return agentapi.Hung
 		}
-		return peer.Running
+		return agentapi.Running
 	}
 	if a.config.Fenced {
-		return peer.Fenced
+		return agentapi.Fenced
 	}
-	return peer.Stopped
+	return agentapi.Stopped
 }
 
 func (a *Agent) hung() bool {
@@ -193,9 +193,9 @@ func (a *Agent) Ready() error {
 }
 
 // Current is what the loop knows now; a loop that is late knows nothing. The server is looked at anew, for the next question.
-func (a *Agent) Current() (peer.Status, error) {
+func (a *Agent) Current() (agentapi.Status, error) {
 	if late := now() - time.Duration(a.turned.Load()); late > replyTime {
-		return peer.Status{}, fmt.Errorf("%w: the agent's loop has not turned for %s", errNotNow, late.Round(time.Millisecond))
+		return agentapi.Status{}, fmt.Errorf("%w: the agent's loop has not turned for %s", errNotNow, late.Round(time.Millisecond))
 	}
 	a.asked.Store(true)
 	a.poke()
@@ -203,16 +203,16 @@ func (a *Agent) Current() (peer.Status, error) {
 }
 
 // Status is what the loop knew at its last turn.
-func (a *Agent) Status() peer.Status {
+func (a *Agent) Status() agentapi.Status {
 	shown := a.shown.Load()
 	if shown == nil {
-		return peer.Status{Pod: a.options.Pod, PodUID: a.options.PodUID, AgentVersion: a.options.Version, Phase: peer.Starting}
+		return agentapi.Status{Pod: a.options.Pod, PodUID: a.options.PodUID, AgentVersion: a.options.Version, Phase: agentapi.Starting}
 	}
 	return *shown
 }
 
 // Promise answers a holder of the Lease that can't renew it. What is promised is noted before it is said.
-func (a *Agent) Promise(from peer.FailsafeRequest) election.Reply {
+func (a *Agent) Promise(from agentapi.FailsafeRequest) election.Reply {
 	reply, ok := inLoop(a.life, a, func() election.Reply {
 		reply := election.Promise(a.config, a.input(now()), election.Holder{Name: from.Pod, UID: from.PodUID}, from.Reads)
 		if reply.Granted {

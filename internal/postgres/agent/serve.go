@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
 )
 
@@ -27,21 +27,21 @@ const (
 // peerHandler serves the protocol of package peer. Agents and the operator may ask; only the operator may wish.
 func (a *Agent) peerHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+peer.PathStatus, peer.Allow(func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET "+agentapi.PathStatus, agentapi.Allow(func(w http.ResponseWriter, _ *http.Request) {
 		status, err := a.Current()
 		answer(w, status, err)
 	}, pki.Agent, pki.Operator))
-	mux.HandleFunc("POST "+peer.PathFailsafe, peer.Allow(func(w http.ResponseWriter, r *http.Request) {
-		from, ok := decode[peer.FailsafeRequest](w, r)
+	mux.HandleFunc("POST "+agentapi.PathFailsafe, agentapi.Allow(func(w http.ResponseWriter, r *http.Request) {
+		from, ok := decode[agentapi.FailsafeRequest](w, r)
 		if ok {
 			answer(w, a.Promise(from), nil)
 		}
 	}, pki.Agent))
-	mux.HandleFunc("POST "+peer.PathRestart, peer.Allow(func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("POST "+agentapi.PathRestart, agentapi.Allow(func(w http.ResponseWriter, r *http.Request) {
 		answer(w, struct{}{}, a.Restart(r.Context()))
 	}, pki.Operator))
-	mux.HandleFunc("PUT "+peer.PathDesired, peer.Allow(func(w http.ResponseWriter, r *http.Request) {
-		desired, ok := decode[peer.Desired](w, r)
+	mux.HandleFunc("PUT "+agentapi.PathDesired, agentapi.Allow(func(w http.ResponseWriter, r *http.Request) {
+		desired, ok := decode[agentapi.Desired](w, r)
 		if !ok {
 			return
 		}
@@ -92,7 +92,7 @@ func (a *Agent) probeHandler() http.Handler {
 }
 
 // listen serves until the context ends, with files by TLS, else a bounded number of connections. Later failures are logged.
-func listen(ctx context.Context, log *slog.Logger, address string, handler http.Handler, files *peer.Files) error {
+func listen(ctx context.Context, log *slog.Logger, address string, handler http.Handler, files *agentapi.Files) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", address, err)
@@ -123,7 +123,7 @@ func listen(ctx context.Context, log *slog.Logger, address string, handler http.
 func (a *Agent) listen() error {
 	o := &a.options
 	return errors.Join(
-		listen(a.life, a.log, o.listenOn(o.PeerPort), peer.Addressed(o.name(o.Pod), a.peerHandler()), a.peers.files),
+		listen(a.life, a.log, o.listenOn(o.PeerPort), agentapi.Addressed(o.name(o.Pod), a.peerHandler()), a.peers.files),
 		listen(a.life, a.log, o.listenOn(o.ProbePort), a.probeHandler(), nil),
 		listen(a.life, a.log, o.listenOn(o.MetricsPort), a.metricsHandler(), nil),
 	)

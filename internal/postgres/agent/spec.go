@@ -8,8 +8,8 @@ import (
 	"time"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
 )
 
 // configOf is what an object asks of an instance. An instance beyond the number of replicas still knows itself as one:
@@ -45,7 +45,7 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL, kept bool) electi
 		c.Stop = stopTime(c.Timing, time.Duration(*grace)*time.Second)
 	}
 	for ordinal := range size {
-		c.Instances = append(c.Instances, peer.Pod(o.Cluster, ordinal))
+		c.Instances = append(c.Instances, agentapi.Pod(o.Cluster, ordinal))
 	}
 	if s := object.Spec.Synchronous; s != nil && !s.Preferred {
 		c.Synchronous = int(s.Number)
@@ -60,9 +60,9 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL, kept bool) electi
 func target(cluster string, object *databasev1alpha1.PostgreSQL) (pod string, asked bool) {
 	for i, wanted := range []string{object.Annotations[databasev1alpha1.AnnotationSwitchover], object.Spec.Primary} {
 		if ordinal, err := strconv.Atoi(wanted); err == nil && ordinal >= 0 {
-			return peer.Pod(cluster, ordinal), i == 0
+			return agentapi.Pod(cluster, ordinal), i == 0
 		}
-		if _, ok := peer.Ordinal(cluster, wanted); ok {
+		if _, ok := agentapi.Ordinal(cluster, wanted); ok {
 			return wanted, i == 0
 		}
 	}

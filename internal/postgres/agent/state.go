@@ -11,7 +11,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 
 	"github.com/fettle-dev/fettle/internal/postgres/server"
-	"github.com/fettle-dev/fettle/internal/postgres/session"
+	"github.com/fettle-dev/fettle/internal/postgres/sqlclient"
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
@@ -216,7 +216,7 @@ func (a *Agent) newEpoch() {
 	a.sampling.next, a.heartbeat.next = 0, 0
 }
 
-func (a *Agent) follow(s session.Status, at time.Duration) {
+func (a *Agent) follow(s sqlclient.Status, at time.Duration) {
 	followers := maps.Clone(a.followers)
 	if followers == nil {
 		followers = map[string]election.Follower{}

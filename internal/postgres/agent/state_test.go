@@ -13,7 +13,7 @@ import (
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
-	"github.com/fettle-dev/fettle/internal/postgres/session"
+	"github.com/fettle-dev/fettle/internal/postgres/sqlclient"
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
@@ -133,9 +133,9 @@ func TestPositionNeverGoesBack(t *testing.T) {
 		{1, 230, false, election.Position{Timeline: 2, LSN: 230}},
 		{2, 210, false, election.Position{Timeline: 2, LSN: 230}},
 	} {
-		s := sample{Status: session.Status{InRecovery: true, Timeline: c.timeline, Received: c.received}}
+		s := sample{Status: sqlclient.Status{InRecovery: true, Timeline: c.timeline, Received: c.received}}
 		if c.receiver {
-			s.Receiver = &session.Receiver{State: "streaming"}
+			s.Receiver = &sqlclient.Receiver{State: "streaming"}
 		}
 		a.sampled(s)
 		if a.own.Position != c.want || a.own.Receiving != c.receiver {
@@ -148,12 +148,12 @@ func TestPositionNeverGoesBack(t *testing.T) {
 func TestFollowers(t *testing.T) {
 	a := &Agent{options: options}
 	a.config.Instances = []string{"db-0", "db-1", "db-2"}
-	senders := func(s ...session.Sender) session.Status { return session.Status{Written: 100 << 20, Senders: s} }
+	senders := func(s ...sqlclient.Sender) sqlclient.Status { return sqlclient.Status{Written: 100 << 20, Senders: s} }
 	a.follow(senders(
-		session.Sender{Name: "db-0", State: "streaming", Flushed: 100 << 20}, session.Sender{Name: "db-2", State: "streaming", Flushed: 10 << 20},
-		session.Sender{Name: "stranger", State: "streaming"},
+		sqlclient.Sender{Name: "db-0", State: "streaming", Flushed: 100 << 20}, sqlclient.Sender{Name: "db-2", State: "streaming", Flushed: 10 << 20},
+		sqlclient.Sender{Name: "stranger", State: "streaming"},
 	), 5*time.Second)
-	a.follow(senders(session.Sender{Name: "db-0", State: "catchup"}, session.Sender{Name: "db-2", State: "streaming", Flushed: 99 << 20}), 6*time.Second)
+	a.follow(senders(sqlclient.Sender{Name: "db-0", State: "catchup"}, sqlclient.Sender{Name: "db-2", State: "streaming", Flushed: 99 << 20}), 6*time.Second)
 	want := map[string]election.Follower{
 		"db-0": {Flushed: 100 << 20, Seen: 5 * time.Second},
 		"db-2": {Streaming: true, CaughtUp: true, Flushed: 99 << 20, Seen: 6 * time.Second},
@@ -263,7 +263,7 @@ func TestSeveredIsNotStreaming(t *testing.T) {
 	a.config.Timing = election.DefaultTiming()
 	a.own = election.Server{Process: election.Up, Role: election.Standby, Position: election.Position{Timeline: 1, LSN: 100}}
 	receiving := func(asked time.Duration, at wal.LSN) sample {
-		return sample{asked: asked, Status: session.Status{InRecovery: true, Timeline: 1, Received: at, Receiver: &session.Receiver{State: "streaming"}}}
+		return sample{asked: asked, Status: sqlclient.Status{InRecovery: true, Timeline: 1, Received: at, Receiver: &sqlclient.Receiver{State: "streaming"}}}
 	}
 	a.sampled(receiving(time.Second, 100))
 	a.own.Severed = 2 * time.Second

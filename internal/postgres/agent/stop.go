@@ -7,7 +7,7 @@ import (
 
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
-	"github.com/fettle-dev/fettle/internal/postgres/session"
+	"github.com/fettle-dev/fettle/internal/postgres/sqlclient"
 )
 
 const (
@@ -129,7 +129,7 @@ func (a *Agent) senders(ctx context.Context, successors []string) server.Senders
 }
 
 // sendersOf tells the walsenders of the successors from those that are behind and from all others.
-func sendersOf(status session.Status, successors []string) server.Senders {
+func sendersOf(status sqlclient.Status, successors []string) server.Senders {
 	var out server.Senders
 	for _, s := range status.Senders {
 		switch {

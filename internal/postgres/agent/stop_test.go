@@ -8,12 +8,12 @@ import (
 
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
-	"github.com/fettle-dev/fettle/internal/postgres/session"
+	"github.com/fettle-dev/fettle/internal/postgres/sqlclient"
 )
 
 // A stop waits for the successors alone: who is behind is ended first, whoever it is.
 func TestSendersOf(t *testing.T) {
-	status := session.Status{Written: 100 << 20, Senders: []session.Sender{
+	status := sqlclient.Status{Written: 100 << 20, Senders: []sqlclient.Sender{
 		{PID: 1, Name: "db-1", State: "streaming", Flushed: 100 << 20},
 		{PID: 2, Name: "db-2", State: "streaming", Flushed: 100<<20 - 1},
 		{PID: 3, Name: "db-3", State: "streaming", Flushed: 84 << 20},

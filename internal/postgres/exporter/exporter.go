@@ -12,13 +12,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fettle-dev/fettle/internal/postgres/config"
-	"github.com/fettle-dev/fettle/internal/postgres/session"
+	"github.com/fettle-dev/fettle/internal/postgres/sqlclient"
 )
 
 // Options say which server is asked.
 type Options struct {
 	// Session names the socket. User is config.MonitorUser when empty.
-	Session session.Options
+	Session sqlclient.Options
 	// Timeout bounds a collection; 0 is 5 s.
 	Timeout time.Duration
 	// Disk measures the data's volume in bytes; nil leaves those metrics out.
@@ -28,7 +28,7 @@ type Options struct {
 // Collector collects the metrics.
 type Collector struct {
 	options Options
-	client  *session.Client
+	client  *sqlclient.Client
 	errors  prometheus.Counter
 }
 
@@ -51,7 +51,7 @@ func New(o Options) *Collector {
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
 	o.Session.StatementTimeout = cmp.Or(o.Session.StatementTimeout, o.Timeout)
 	return &Collector{
-		options: o, client: session.New(o.Session),
+		options: o, client: sqlclient.New(o.Session),
 		errors: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: namespace + "exporter_errors_total", Help: "Questions that the server did not answer while it was up.",
 		}),

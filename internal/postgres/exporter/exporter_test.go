@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/fettle-dev/fettle/internal/postgres/config"
-	"github.com/fettle-dev/fettle/internal/postgres/session"
+	"github.com/fettle-dev/fettle/internal/postgres/sqlclient"
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
@@ -62,7 +62,7 @@ func TestMetrics(t *testing.T) {
 	if _, err := s.EnsureSlots(t.Context(), []string{config.SlotName(1)}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.EnsureDatabase(t.Context(), session.Database{Name: "shop"}); err != nil {
+	if _, err := s.EnsureDatabase(t.Context(), sqlclient.Database{Name: "shop"}); err != nil {
 		t.Fatal(err)
 	}
 	standby := ca.Standby(t, "shop-1", primary)
@@ -114,11 +114,11 @@ func TestSynchronous(t *testing.T) {
 	configure("shop-7")
 	options := primary.SessionOptions()
 	options.StatementTimeout = time.Minute
-	writer := session.New(options)
+	writer := sqlclient.New(options)
 	defer writer.Close(t.Context())
 	written := make(chan error, 1)
 	go func() {
-		_, err := writer.EnsureDatabase(t.Context(), session.Database{Name: "waiting"})
+		_, err := writer.EnsureDatabase(t.Context(), sqlclient.Database{Name: "waiting"})
 		written <- err
 	}()
 	eventually(t, c, map[string]float64{"synchronous_required": 1, "synchronous_streaming": 0, "synchronous_waiting_sessions": 1})
@@ -161,9 +161,9 @@ func TestExporterIsNoSuperuser(t *testing.T) {
 	i := ca.Primary(t, "shop-0")
 	options := i.SessionOptions()
 	options.User = config.MonitorUser
-	c := session.New(options)
+	c := sqlclient.New(options)
 	defer c.Close(t.Context())
-	if _, err := c.EnsureDatabase(t.Context(), session.Database{Name: "mine"}); err == nil {
+	if _, err := c.EnsureDatabase(t.Context(), sqlclient.Database{Name: "mine"}); err == nil {
 		t.Error("it can write")
 	}
 	if err := c.Checkpoint(t.Context()); err == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/fettle-dev/fettle/internal/postgres/server"
-	"github.com/fettle-dev/fettle/internal/postgres/session"
+	"github.com/fettle-dev/fettle/internal/postgres/sqlclient"
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
@@ -45,10 +45,10 @@ func BenchmarkInit(b *testing.B) {
 func BenchmarkPromote(b *testing.B) {
 	ways := []struct {
 		name string
-		ask  func(i *testpg.Instance, c *session.Client) error
+		ask  func(i *testpg.Instance, c *sqlclient.Client) error
 	}{
-		{"signal", func(i *testpg.Instance, _ *session.Client) error { return i.Process().Promote() }},
-		{"pg_promote", func(_ *testpg.Instance, c *session.Client) error {
+		{"signal", func(i *testpg.Instance, _ *sqlclient.Client) error { return i.Process().Promote() }},
+		{"pg_promote", func(_ *testpg.Instance, c *sqlclient.Client) error {
 			return c.Read(b.Context(), "SELECT pg_promote(false)", func(pgx.CollectableRow) error { return nil })
 		}},
 	}

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fettle-dev/fettle/internal/postgres/proc"
+	"github.com/fettle-dev/fettle/internal/postgres/process"
 )
 
 // children are the processes that somebody in this program waits for; all others that become its children are orphans.
@@ -80,7 +80,7 @@ func reapOrphans() {
 	children.Lock()
 	defer children.Unlock()
 	self := os.Getpid()
-	for _, p := range proc.List() {
+	for _, p := range process.List() {
 		if p.Parent == self && p.State == "Z" && !children.pids[p.PID] {
 			var status syscall.WaitStatus
 			_, _ = syscall.Wait4(p.PID, &status, syscall.WNOHANG, nil) // the next look finds it again

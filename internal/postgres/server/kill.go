@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/fettle-dev/fettle/internal/postgres/proc"
+	"github.com/fettle-dev/fettle/internal/postgres/process"
 )
 
 // errInUse means that processes are left that have the data directory open.
@@ -70,8 +70,8 @@ func until(ctx context.Context, ask func() (bool, error)) error {
 }
 
 // Use is how the processes of PostgreSQL are known: they have the lock of the data directory open, or work in it.
-func (s *Server) Use() proc.Use {
-	return proc.Use{Dirs: []string{s.DataDir(), s.CloneDir()}, Lock: s.lockFile()}
+func (s *Server) Use() process.Use {
+	return process.Use{Dirs: []string{s.DataDir(), s.CloneDir()}, Lock: s.lockFile()}
 }
 
 // KillLeftovers ends processes of earlier lives that still use the data directory; call it before the first Start. It

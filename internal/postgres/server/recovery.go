@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/fettle-dev/fettle/internal/postgres/proc"
+	"github.com/fettle-dev/fettle/internal/postgres/process"
 )
 
 // recovers are the processes that start a server which was not shut down in order, by their titles: the startup process makes the
@@ -20,7 +20,7 @@ var recovers = regexp.MustCompile(`^postgres: (\S+: )?(startup|checkpointer)\b`)
 // in a segment, and most of the phases have none. It may hang with the process that it asks for.
 func (p *Process) RecoveryTime() time.Duration {
 	var sum time.Duration
-	for _, child := range proc.List() {
+	for _, child := range process.List() {
 		if child.Parent != p.pid {
 			continue
 		}

@@ -9,12 +9,12 @@ import (
 
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
-	"github.com/fettle-dev/fettle/internal/postgres/session"
+	"github.com/fettle-dev/fettle/internal/postgres/sqlclient"
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-func status(t *testing.T, c *session.Client) session.Status {
+func status(t *testing.T, c *sqlclient.Client) sqlclient.Status {
 	t.Helper()
 	s, err := c.Status(bounded(t))
 	must(t, err)
@@ -103,7 +103,7 @@ func TestSlots_standby(t *testing.T) {
 }
 
 // receives says whether a standby's own status tells that it streams by its slot.
-func receives(t *testing.T, c *session.Client) {
+func receives(t *testing.T, c *sqlclient.Client) {
 	t.Helper()
 	s, slot := status(t, c), ""
 	must(t, c.Read(t.Context(), "SELECT slot_name FROM pg_stat_wal_receiver", func(row pgx.CollectableRow) error { return row.Scan(&slot) }))
@@ -113,7 +113,7 @@ func receives(t *testing.T, c *session.Client) {
 }
 
 // follows waits until a standby has all of its primary's log.
-func follows(t *testing.T, primary *session.Client, name string) {
+func follows(t *testing.T, primary *sqlclient.Client, name string) {
 	t.Helper()
 	waitFor(t, "a standby that streams", func() bool {
 		s := status(t, primary)
@@ -122,7 +122,7 @@ func follows(t *testing.T, primary *session.Client, name string) {
 }
 
 // promote makes a standby a primary that others can rewind to.
-func promote(t *testing.T, i *testpg.Instance, c *session.Client) {
+func promote(t *testing.T, i *testpg.Instance, c *sqlclient.Client) {
 	t.Helper()
 	ctx := bounded(t)
 	must(t, i.Process().Promote())

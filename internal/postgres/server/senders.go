@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/fettle-dev/fettle/internal/postgres/proc"
+	"github.com/fettle-dev/fettle/internal/postgres/process"
 )
 
 // Senders are walsenders of a primary, by process. It ends only when each of them has sent everything, or is gone.
@@ -102,6 +102,6 @@ func (s *Server) isShutDown() bool {
 
 // isChild says whether a process is one of this server's that runs.
 func (p *Process) isChild(pid int) bool {
-	is, ok := proc.Get(pid)
+	is, ok := process.Get(pid)
 	return ok && is.Parent == p.pid && is.State != "Z"
 }

@@ -85,10 +85,10 @@ func (p *Process) Kill(ctx context.Context) error {
 	return p.ended(ctx)
 }
 
-// Reload has the server read its configuration again. session.Client.WaitSetting tells when it has.
+// Reload has the server read its configuration again. sqlclient.Client.WaitSetting tells when it has.
 func (p *Process) Reload() error { return p.signal(syscall.SIGHUP) }
 
-// Promote asks a standby to become a primary and returns at once. session.Client.WaitPrimary waits until it is one.
+// Promote asks a standby to become a primary and returns at once. sqlclient.Client.WaitPrimary waits until it is one.
 //
 // It does what pg_promote() does, without a session: one that stands still, or finds no room among max_connections, holds
 // no promotion up. Nor is it slower: from the call to the first commit BenchmarkPromote finds less time for it, as a

@@ -8,11 +8,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fettle-dev/fettle/internal/postgres/proc"
+	"github.com/fettle-dev/fettle/internal/postgres/process"
 )
 
 const (
-	// childName is the name under which the program is a watchdog. Its arguments are the lock and the folders of proc.Use.
+	// childName is the name under which the program is a watchdog. Its arguments are the lock and the folders of process.Use.
 	childName = "fettle-watchdog"
 	// socket is the descriptor of the connection to the agent.
 	socket = 3
@@ -25,12 +25,12 @@ const (
 // init makes a watchdog of a process that was started as one: here, so that what the agent needs is not set up for it.
 func init() {
 	if len(os.Args) > 2 && os.Args[0] == childName {
-		os.Exit(child(proc.Use{Lock: os.Args[1], Dirs: os.Args[2:]})) //nolint:forbidigo // it stands for main
+		os.Exit(child(process.Use{Lock: os.Args[1], Dirs: os.Args[2:]})) //nolint:forbidigo // it stands for main
 	}
 }
 
 // child watches until it has killed, or until there is nothing to watch. It returns the exit code.
-func child(use proc.Use) int {
+func child(use process.Use) int {
 	runtime.LockOSThread()
 	timer, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil || unix.SetNonblock(socket, true) != nil {
@@ -87,7 +87,7 @@ func arm(timer int, at time.Duration) error {
 }
 
 // kill returns when nothing is left that uses the data.
-func kill(use proc.Use) {
+func kill(use process.Use) {
 	_ = unix.Close(socket) // the agent knows that nobody watches
 	debug.SetGCPercent(100)
 	for {

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fettle-dev/fettle/internal/postgres/proc"
+	"github.com/fettle-dev/fettle/internal/postgres/process"
 )
 
 const (
@@ -28,7 +28,7 @@ const (
 // Options of a Watchdog.
 type Options struct {
 	// Use is how the processes are known that are killed.
-	Use proc.Use
+	Use process.Use
 	Log *slog.Logger
 	// Start starts a process, and Wait waits for its end.
 	Start, Wait func(*exec.Cmd) error

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fettle-dev/fettle/internal/postgres/proc"
+	"github.com/fettle-dev/fettle/internal/postgres/process"
 )
 
 // agentVariable makes an agent of the test binary: it has the folder that is watched, and the deadline.
@@ -47,7 +47,7 @@ func runAgent(folder, deadline string) {
 
 func options(folder string, confirmed func(time.Duration)) Options {
 	return Options{
-		Use: proc.Use{Dirs: []string{folder}, Lock: filepath.Join(folder, "lock")}, Log: slog.New(slog.NewJSONHandler(io.Discard, nil)),
+		Use: process.Use{Dirs: []string{folder}, Lock: filepath.Join(folder, "lock")}, Log: slog.New(slog.NewJSONHandler(io.Discard, nil)),
 		Start: (*exec.Cmd).Start, Wait: (*exec.Cmd).Wait, Confirmed: confirmed, Lost: func() {},
 	}
 }
@@ -77,7 +77,7 @@ func newServer(t *testing.T) *server {
 	}()
 	t.Cleanup(func() {
 		for left := 1; left > 0; time.Sleep(time.Millisecond) {
-			left, _ = proc.Use{Dirs: []string{s.folder}}.Kill()
+			left, _ = process.Use{Dirs: []string{s.folder}}.Kill()
 		}
 		<-s.ended
 	})
@@ -89,7 +89,7 @@ func (s *server) runs() bool {
 	case <-s.ended:
 		return false
 	default:
-		return len(proc.Use{Dirs: []string{s.folder}}.Users()) >= 2
+		return len(process.Use{Dirs: []string{s.folder}}.Users()) >= 2
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
@@ -70,7 +70,7 @@ func listen(ctx context.Context) (net.Listener, string, error) {
 	for range 100 {
 		n := addresses.Add(1)
 		address := fmt.Sprintf("127.%d.%d.%d", 10+os.Getpid()%200, n/250%250, 1+n%250)
-		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(address, strconv.Itoa(peer.Port)))
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(address, strconv.Itoa(agentapi.Port)))
 		if err == nil {
 			return listener, address, nil
 		}
@@ -129,7 +129,7 @@ func (p *Plane) certificate(ctx context.Context, key types.NamespacedName) (*tls
 
 func (p *Plane) handler(key types.NamespacedName, pod string, uid types.UID) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+peer.PathStatus, func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET "+agentapi.PathStatus, func(w http.ResponseWriter, r *http.Request) {
 		pg := &databasev1alpha1.PostgreSQL{}
 		if err := p.cache.Get(r.Context(), key, pg); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -141,12 +141,12 @@ func (p *Plane) handler(key types.NamespacedName, pod string, uid types.UID) htt
 			return
 		}
 		status := p.status(pg, claim, pod, uid)
-		if status.Phase == peer.Running && status.Role == "" {
+		if status.Phase == agentapi.Running && status.Role == "" {
 			status.Role = p.role(r.Context(), types.NamespacedName{Namespace: key.Namespace, Name: pod})
 		}
 		answer(w, status)
 	})
-	mux.HandleFunc("POST "+peer.PathRestart, func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("POST "+agentapi.PathRestart, func(w http.ResponseWriter, _ *http.Request) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		delete(p.Pending, pod)
@@ -155,8 +155,8 @@ func (p *Plane) handler(key types.NamespacedName, pod string, uid types.UID) htt
 		p.queue.Add(key)
 		answer(w, struct{}{})
 	})
-	mux.HandleFunc("PUT "+peer.PathDesired, func(w http.ResponseWriter, r *http.Request) {
-		var wish peer.Desired
+	mux.HandleFunc("PUT "+agentapi.PathDesired, func(w http.ResponseWriter, r *http.Request) {
+		var wish agentapi.Desired
 		if err := json.NewDecoder(r.Body).Decode(&wish); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
@@ -174,18 +174,18 @@ func (p *Plane) handler(key types.NamespacedName, pod string, uid types.UID) htt
 	return mux
 }
 
-func (p *Plane) status(pg *databasev1alpha1.PostgreSQL, claim *corev1.PersistentVolumeClaim, pod string, uid types.UID) peer.Status {
+func (p *Plane) status(pg *databasev1alpha1.PostgreSQL, claim *corev1.PersistentVolumeClaim, pod string, uid types.UID) agentapi.Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_, held := p.Held[pod]
 	total := uint64(claim.Status.Capacity.Storage().Value())
 	used := min(total, uint64(pg.Spec.Storage.Value())*uint64(p.Used[pod])/100)
-	status := peer.Status{
-		Pod: pod, PodUID: string(uid), Phase: peer.Running, Ready: !held && p.startsFor(uid) <= 0, Data: true, Timeline: wal.Timeline(p.Timeline), ServerVersion: "16.4",
+	status := agentapi.Status{
+		Pod: pod, PodUID: string(uid), Phase: agentapi.Running, Ready: !held && p.startsFor(uid) <= 0, Data: true, Timeline: wal.Timeline(p.Timeline), ServerVersion: "16.4",
 		Generation: p.generation(uid, pg.Generation), PendingRestart: p.Pending[pod], DiskTotal: total, DiskFree: total - used,
 	}
 	if pg.Spec.Hibernated {
-		status.Phase, status.Ready = peer.Stopped, false
+		status.Phase, status.Ready = agentapi.Stopped, false
 	}
 	if change := p.Status[pod]; change != nil {
 		change(&status)
@@ -194,30 +194,30 @@ func (p *Plane) status(pg *databasev1alpha1.PostgreSQL, claim *corev1.Persistent
 }
 
 // role is what the pod's label says, which is what the fake makes a primary by. A server that runs and is none follows.
-func (p *Plane) role(ctx context.Context, key types.NamespacedName) peer.Role {
+func (p *Plane) role(ctx context.Context, key types.NamespacedName) agentapi.Role {
 	pod := &corev1.Pod{}
 	if found, err := p.get(ctx, key, pod); err == nil && found && pod.Labels[databasev1alpha1.LabelRole] == databasev1alpha1.LabelRolePrimary {
-		return peer.Primary
+		return agentapi.Primary
 	}
-	return peer.Replica
+	return agentapi.Replica
 }
 
-func (p *Plane) fulfil() func(context.Context, peer.Desired) (peer.Result, error) {
+func (p *Plane) fulfil() func(context.Context, agentapi.Desired) (agentapi.Result, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.Fulfil
 }
 
 // take notes what a primary is told. A role that is not refused is as it was told last.
-func (p *Plane) take(key types.NamespacedName, wish peer.Desired) (result peer.Result) {
+func (p *Plane) take(key types.NamespacedName, wish agentapi.Desired) (result agentapi.Result) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.Told = append(p.Told, wish)
 	if p.roles[key] == nil {
-		p.roles[key] = map[string]peer.DesiredRole{}
+		p.roles[key] = map[string]agentapi.DesiredRole{}
 	}
 	for _, role := range wish.Roles {
-		item := peer.Item{Kind: peer.KindRole, Name: role.Name, Error: p.Refuse[role.Name]}
+		item := agentapi.Item{Kind: agentapi.KindRole, Name: role.Name, Error: p.Refuse[role.Name]}
 		if item.Error == "" {
 			item.Changed = !reflect.DeepEqual(p.roles[key][role.Name], role)
 			p.roles[key][role.Name] = role

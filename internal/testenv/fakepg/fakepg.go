@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // labelOwner is on all that belongs to a PostgreSQL, with its name.
@@ -57,15 +57,15 @@ type Plane struct {
 	// Used is how full a volume is, in percent of spec.storage, by pod.
 	Used map[string]int
 	// Status changes what the agent of a pod says of itself.
-	Status map[string]func(*peer.Status)
+	Status map[string]func(*agentapi.Status)
 	// Refuse is the error that is answered for each wish of that name.
 	Refuse map[string]string
 	// Fulfil carries out what a primary is told; nil does nothing.
-	Fulfil func(context.Context, peer.Desired) (peer.Result, error)
+	Fulfil func(context.Context, agentapi.Desired) (agentapi.Result, error)
 	// Timeline is what the agents say they are on.
 	Timeline int
 	// Told is what primaries were asked to have, Restarted and Replaced are pods; all in order.
-	Told                []peer.Desired
+	Told                []agentapi.Desired
 	Restarted, Replaced []string
 
 	options Options
@@ -81,7 +81,7 @@ type Plane struct {
 	ending map[types.UID]time.Time            // when the deletion of a pod was seen
 	loaded map[types.UID]generations          // of the spec, by pod
 	uids   map[types.NamespacedName]types.UID // of the pods
-	roles  map[types.NamespacedName]map[string]peer.DesiredRole
+	roles  map[types.NamespacedName]map[string]agentapi.DesiredRole
 }
 
 // Start serves until ctx ends. The caller's identity needs all rights.
@@ -119,11 +119,11 @@ func newPlane(options Options, seen cache.Cache, writer client.Client) *Plane {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](5*time.Millisecond, time.Second)
 	return &Plane{
 		Held: map[string]string{}, Unschedulable: map[string]string{}, Missing: map[string]bool{}, Unbound: map[string]bool{}, Stuck: map[string]string{},
-		Nodes: map[string]string{}, Pending: map[string][]string{}, Used: map[string]int{}, Status: map[string]func(*peer.Status){}, Refuse: map[string]string{}, Timeline: 1,
+		Nodes: map[string]string{}, Pending: map[string][]string{}, Used: map[string]int{}, Status: map[string]func(*agentapi.Status){}, Refuse: map[string]string{}, Timeline: 1,
 		options: options, cache: seen, client: writer, queue: workqueue.NewTypedRateLimitingQueue(limiter),
 		agents: map[types.UID]*agent{}, began: map[types.UID]time.Time{}, ending: map[types.UID]time.Time{},
 		loaded: map[types.UID]generations{}, uids: map[types.NamespacedName]types.UID{},
-		roles: map[types.NamespacedName]map[string]peer.DesiredRole{},
+		roles: map[types.NamespacedName]map[string]agentapi.DesiredRole{},
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/internal/postgres/peer"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // world is what there is of one PostgreSQL; nil is what there is not.
@@ -53,7 +53,7 @@ func (p *Plane) look(ctx context.Context, key types.NamespacedName) (*world, err
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if _, ours := peer.Ordinal(key.Name, pod.Name); !ours {
+		if _, ours := agentapi.Ordinal(key.Name, pod.Name); !ours {
 			continue
 		}
 		if pod.DeletionTimestamp == nil {
@@ -84,7 +84,7 @@ func (p *Plane) sync(ctx context.Context, key types.NamespacedName) error {
 		return err
 	}
 	for name, pod := range w.pods {
-		if ordinal, _ := peer.Ordinal(key.Name, name); ordinal >= int(*w.set.Spec.Replicas) {
+		if ordinal, _ := agentapi.Ordinal(key.Name, name); ordinal >= int(*w.set.Spec.Replicas) {
 			if err := p.client.Delete(ctx, pod, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
 				return err
 			}
@@ -92,7 +92,7 @@ func (p *Plane) sync(ctx context.Context, key types.NamespacedName) error {
 		}
 	}
 	for ordinal := range int(*w.set.Spec.Replicas) {
-		if err := p.syncInstance(ctx, w, peer.Pod(key.Name, ordinal)); err != nil {
+		if err := p.syncInstance(ctx, w, agentapi.Pod(key.Name, ordinal)); err != nil {
 			return err
 		}
 	}

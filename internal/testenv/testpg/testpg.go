@@ -16,7 +16,7 @@ import (
 
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 	"github.com/fettle-dev/fettle/internal/postgres/server"
-	"github.com/fettle-dev/fettle/internal/postgres/session"
+	"github.com/fettle-dev/fettle/internal/postgres/sqlclient"
 )
 
 // BinariesVariable names the folder of other programs than those of the newest version that is installed.
@@ -208,16 +208,16 @@ func (i *Instance) Stop(t testing.TB) {
 }
 
 // Session is a client of the server, as its superuser.
-func (i *Instance) Session(t testing.TB) *session.Client {
+func (i *Instance) Session(t testing.TB) *sqlclient.Client {
 	t.Helper()
-	c := session.New(i.SessionOptions())
+	c := sqlclient.New(i.SessionOptions())
 	t.Cleanup(func() { c.Close(context.WithoutCancel(t.Context())) })
 	return c
 }
 
 // SessionOptions name the server's socket.
-func (i *Instance) SessionOptions() session.Options {
-	return session.Options{SocketDir: i.SocketDir(), Port: i.Settings.Port, StatementTimeout: patience}
+func (i *Instance) SessionOptions() sqlclient.Options {
+	return sqlclient.Options{SocketDir: i.SocketDir(), Port: i.Settings.Port, StatementTimeout: patience}
 }
 
 // Log keeps what a server writes.

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
-	"github.com/fettle-dev/fettle/internal/profile"
+	"github.com/fettle-dev/fettle/internal/podsecurity"
 )
 
 // WebhookName is the name that the webhook for WebApps has in every ValidatingWebhookConfiguration.
@@ -116,8 +116,8 @@ func checkLimits(p *appsv1.WebAppPolicy, path *field.Path, app *appsv1.WebApp) [
 
 func checkProfile(p *appsv1.WebAppPolicy, spec *field.Path, app *appsv1.WebApp, namespaceLabels map[string]string) ([]Violation, error) {
 	want := p.Spec.RequireSecurityProfile
-	has := profile.Effective(app, namespaceLabels)
-	if !profile.Satisfies(has, want) {
+	has := podsecurity.Effective(app, namespaceLabels)
+	if !podsecurity.Satisfies(has, want) {
 		return []Violation{broken(RuleRequireSecurityProfile, field.Invalid(spec.Child("securityProfile"), string(has),
 			fmt.Sprintf("%s asks for %s; set it", named(p, RuleRequireSecurityProfile), want)))}, nil
 	}
@@ -128,14 +128,14 @@ func checkProfile(p *appsv1.WebAppPolicy, spec *field.Path, app *appsv1.WebApp, 
 // CheckProfile returns what spec.securityContext and spec.podSecurityContext take away from the WebApp's own profile.
 // namespaceLabels are the labels of app's namespace.
 func CheckProfile(app *appsv1.WebApp, namespaceLabels map[string]string) ([]Violation, error) {
-	has := profile.Effective(app, namespaceLabels)
+	has := podsecurity.Effective(app, namespaceLabels)
 	return weakened(app, has, RuleSecurityProfile, fmt.Sprintf(
 		"takes away from the security profile %s: %%s; remove it here or in spec.podSecurityContext, or set securityProfile: Custom", has))
 }
 
-// weakened makes a violation of each sentence of [profile.Weakened], which it puts into a format.
+// weakened makes a violation of each sentence of [podsecurity.Violations], which it puts into a format.
 func weakened(app *appsv1.WebApp, want appsv1.SecurityProfile, rule, format string) ([]Violation, error) {
-	sentences, err := profile.Weakened(app, want)
+	sentences, err := podsecurity.Violations(app, want)
 	if err != nil {
 		return nil, err
 	}

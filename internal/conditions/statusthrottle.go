@@ -1,0 +1,124 @@
+package conditions
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// countersEvery is how often a status is written of which only counters changed.
+	countersEvery = time.Second
+	// minIdle is for how long at least an object that nobody asks about is remembered.
+	minIdle = time.Minute
+)
+
+// StatusThrottle holds back statuses that report only progress until quiet has passed since that
+// generation of the object was first seen, and changes of counters alone to one per second.
+// What the user waits for is never held back. A creation that ends soon thus costs one status
+// write. Losing what a Pace remembers delays a report of progress by quiet, nothing more.
+type StatusThrottle struct {
+	quiet time.Duration
+	clock clock.PassiveClock
+
+	mu        sync.Mutex
+	objects   map[types.UID]*pacing
+	lastSwept time.Time
+}
+
+// pacing is what is remembered of one object.
+type pacing struct {
+	generation int64
+	firstSeen  time.Time
+	wrote      time.Time
+	lastAsked  time.Time
+}
+
+// NewStatusThrottle returns a Pace that remembers nothing yet.
+func NewStatusThrottle(quiet time.Duration, clock clock.PassiveClock) *StatusThrottle {
+	return &StatusThrottle{quiet: quiet, clock: clock, objects: map[types.UID]*pacing{}, lastSwept: clock.Now()}
+}
+
+// Delay returns how long to wait before obj's status is written, 0 to write it now. onlyProgress
+// says that the status reports nothing definite, onlyCounters that nothing but counters differs
+// from what was written last. Call it for each status that differs, with neither as well: that
+// is when a generation is first seen.
+func (p *StatusThrottle) Delay(obj client.Object, onlyProgress, onlyCounters bool) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.clock.Now()
+	o := p.object(obj, now)
+	var wait time.Duration
+	if onlyProgress {
+		wait = remaining(now, o.firstSeen, p.quiet)
+	}
+	if onlyCounters && !o.wrote.IsZero() {
+		wait = max(wait, remaining(now, o.wrote, countersEvery))
+	}
+	return wait
+}
+
+// Wrote notes that obj's status was written.
+func (p *StatusThrottle) Wrote(obj client.Object) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.clock.Now()
+	p.object(obj, now).wrote = now
+}
+
+// Remaining returns what is left of d since obj's status was written last; 0 where no write is remembered.
+func (p *StatusThrottle) Remaining(obj client.Object, d time.Duration) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.clock.Now()
+	o := p.object(obj, now)
+	if o.wrote.IsZero() {
+		return 0
+	}
+	return remaining(now, o.wrote, d)
+}
+
+// Forget drops what is remembered about an object that is gone.
+func (p *StatusThrottle) Forget(uid types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.objects, uid)
+}
+
+// object returns what is remembered of obj, as of its present generation.
+func (p *StatusThrottle) object(obj client.Object, now time.Time) *pacing {
+	p.sweep(now)
+	o, ok := p.objects[obj.GetUID()]
+	if !ok {
+		o = &pacing{generation: obj.GetGeneration(), firstSeen: now}
+		p.objects[obj.GetUID()] = o
+	}
+	if o.generation != obj.GetGeneration() {
+		o.generation, o.firstSeen = obj.GetGeneration(), now
+	}
+	o.lastAsked = now
+	return o
+}
+
+// sweep drops, now and then, the objects that nobody has asked about for long.
+func (p *StatusThrottle) sweep(now time.Time) {
+	idle := max(minIdle, 10*p.quiet)
+	if now.Sub(p.lastSwept) < idle {
+		return
+	}
+	p.lastSwept = now
+	for uid, o := range p.objects {
+		if now.Sub(o.lastAsked) >= idle {
+			delete(p.objects, uid)
+		}
+	}
+}
+
+// remaining returns how much of d is left of the time that began at since; all of it at most,
+// should the clock have gone back.
+func remaining(now, since time.Time, d time.Duration) time.Duration {
+	return min(max(d-now.Sub(since), 0), d)
+}

@@ -1,0 +1,199 @@
+package agentapi
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/fettle-dev/fettle/internal/postgres/election"
+	"github.com/fettle-dev/fettle/internal/postgres/pki"
+)
+
+const (
+	// maxBody bounds what is read of an answer.
+	maxBody = 1 << 20
+	// dialTimeout bounds the way to a connection; a call's own deadline may be shorter.
+	dialTimeout = 2 * time.Second
+	// nameTimeout is what the way by name may take when the address is known from before: the cluster's DNS may be gone
+	// together with a node.
+	nameTimeout = 400 * time.Millisecond
+)
+
+// Client speaks with one agent. It is safe for concurrent use; calls last no longer than their context.
+type Client struct {
+	base string
+	http *http.Client
+	// port is that of the agent.
+	port string
+	// known is the address, with the port, at which the agent answered last, or that Locate was told.
+	known atomic.Pointer[string]
+	// unresolved says that DNS had no address at the last try to connect.
+	unresolved atomic.Bool
+}
+
+// NewClient is for an agent that is known as host in its certificate and is reached at address (host:port). Nothing is
+// connected before the first call.
+func (f *Files) NewClient(host, address string) *Client {
+	return newClient(host, address, f.current)
+}
+
+// NewClient is for the operator, which holds its certificate and the authority (PEM) in memory.
+func NewClient(host, address string, pair pki.Pair, authority []byte) (*Client, error) {
+	certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
+	if err != nil {
+		return nil, fmt.Errorf("certificate for %s: %w", host, err)
+	}
+	roots, err := pki.Pool(authority)
+	if err != nil {
+		return nil, err
+	}
+	return newClient(host, address, func() (*tls.Certificate, *x509.CertPool, error) { return &certificate, roots, nil }), nil
+}
+
+func newClient(host, address string, current func() (*tls.Certificate, *x509.CertPool, error)) *Client {
+	_, port, _ := net.SplitHostPort(address) // without a port nothing is reached, and each call says so
+	c := &Client{base: "https://" + host, port: port}
+	c.http = &http.Client{
+		Transport: &http.Transport{
+			TLSClientConfig:     clientTLS(host, current),
+			TLSHandshakeTimeout: dialTimeout,
+			// Over HTTP/1.1 a call that times out takes its connection with it, and no call waits behind another.
+			MaxIdleConns: 2, IdleConnTimeout: 30 * time.Second,
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx, address) },
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return c
+}
+
+// dial goes by the name, and where that leads nowhere to the address that was good last. Who is there says its certificate.
+func (c *Client) dial(ctx context.Context, address string) (net.Conn, error) {
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 5 * time.Second}
+	known, byName := c.known.Load(), ctx
+	if known != nil {
+		var cancel context.CancelFunc
+		byName, cancel = context.WithTimeout(ctx, nameTimeout)
+		defer cancel()
+	}
+	conn, err := dialer.DialContext(byName, "tcp", address)
+	var unresolved *net.DNSError
+	c.unresolved.Store(errors.As(err, &unresolved))
+	if err == nil || known == nil || ctx.Err() != nil {
+		return conn, err
+	}
+	if conn, failure := dialer.DialContext(ctx, "tcp", *known); failure == nil {
+		return conn, nil
+	}
+	return nil, err
+}
+
+// reached notes where the agent answered. An address that another agent has by now is forgotten.
+func (c *Client) reached(address string, code int) {
+	if code == http.StatusMisdirectedRequest {
+		c.known.Store(nil)
+		c.http.CloseIdleConnections()
+	} else if known := c.known.Load(); known == nil || *known != address {
+		c.known.Store(&address)
+	}
+}
+
+// Unresolved reports whether DNS had no address for the agent at the last try to connect.
+func (c *Client) Unresolved() bool { return c.unresolved.Load() }
+
+// Locate tells where the agent is, as somebody else than DNS knows it. Who is there says its certificate.
+func (c *Client) Locate(ip string) { c.known.Store(new(net.JoinHostPort(ip, c.port))) }
+
+// IP is the address at which the agent answered last, or that Locate was told; "" for none.
+func (c *Client) IP() string {
+	known := c.known.Load()
+	if known == nil {
+		return ""
+	}
+	ip, _, _ := net.SplitHostPort(*known) // it was made by the standard library
+	return ip
+}
+
+// Close ends connections that no call uses.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Status asks how the instance is.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	return call[Status](ctx, c, http.MethodGet, PathStatus, nil)
+}
+
+// Failsafe asks for a promise not to acquire the Lease.
+func (c *Client) Failsafe(ctx context.Context, from FailsafeRequest) (election.Reply, error) {
+	return call[election.Reply](ctx, c, http.MethodPost, PathFailsafe, from)
+}
+
+// Restart has PostgreSQL restarted, so that parameters which need it take effect. It returns when the restart began.
+func (c *Client) Restart(ctx context.Context) error {
+	_, err := call[struct{}](ctx, c, http.MethodPost, PathRestart, struct{}{})
+	return err
+}
+
+// Desired has roles, databases and extensions made on a primary.
+func (c *Client) Desired(ctx context.Context, desired Desired) (Result, error) {
+	return call[Result](ctx, c, http.MethodPut, PathDesired, desired)
+}
+
+func call[T any](ctx context.Context, c *Client, method, path string, in any) (out T, err error) {
+	var body io.Reader
+	if in != nil {
+		encoded, err := json.Marshal(in)
+		if err != nil {
+			return out, fmt.Errorf("%s %s: %w", method, path, err)
+		}
+		body = bytes.NewReader(encoded)
+	}
+	var address string
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { address = got.Conn.RemoteAddr().String() }})
+	request, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	if err != nil {
+		return out, err
+	}
+	if in != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return out, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxBody))
+	if err != nil {
+		return out, fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	c.reached(address, response.StatusCode)
+	if response.StatusCode != http.StatusOK {
+		return out, &AnswerError{Code: response.StatusCode, Text: firstLine(answer)}
+	}
+	if err := json.Unmarshal(answer, &out); err != nil {
+		return out, fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	return out, nil
+}
+
+// AnswerError is an agent's refusal.
+type AnswerError struct {
+	Code int
+	Text string
+}
+
+func (e *AnswerError) Error() string { return fmt.Sprintf("the agent answered %d: %s", e.Code, e.Text) }
+
+func firstLine(in []byte) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(in)), "\n")
+	return line[:min(len(line), 200)]
+}

@@ -1,4 +1,0 @@
-package session
-
-// CheckVersion is for tests that need second logins.
-var CheckVersion = checkVersion

@@ -1,0 +1,143 @@
+// Package session asks and tells a running PostgreSQL server, through its socket. search_path is pg_catalog from the
+// first message on, so that nothing a user creates is ever called by it.
+package sqlclient
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fettle-dev/fettle/internal/postgres/config"
+)
+
+// Options say which server, and as whom.
+type Options struct {
+	// SocketDir and Port name the socket; port 0 is 5432.
+	SocketDir string
+	Port      int
+	// User is config.Superuser when empty, Database is "postgres" when empty.
+	User, Database string
+	// ApplicationName is shown in pg_stat_activity; "fettle-agent" when empty.
+	ApplicationName string
+	// LocalCommit has no commit of this session wait for a standby: for what is there before the first standby, and for
+	// what says that the server is alive.
+	LocalCommit bool
+	// StatementTimeout bounds each statement on the server too; 0 is 10 s.
+	StatementTimeout time.Duration
+}
+
+// Client is one connection, made when it is needed and again when it was lost. Calls wait for each other; each is bounded
+// by its context. Use one for each purpose that must not wait for another, such as the heartbeat.
+type Client struct {
+	options Options
+	// turn is held by whoever uses the connection.
+	turn chan struct{}
+	conn *pgx.Conn
+}
+
+// New connects to nothing yet.
+func New(o Options) *Client {
+	o.User = cmp.Or(o.User, config.Superuser)
+	o.Database = cmp.Or(o.Database, "postgres")
+	o.ApplicationName = cmp.Or(o.ApplicationName, "fettle-agent")
+	o.Port = cmp.Or(o.Port, 5432)
+	o.StatementTimeout = cmp.Or(o.StatementTimeout, 10*time.Second)
+	return &Client{options: o, turn: make(chan struct{}, 1)}
+}
+
+// Close ends the connection. The client can be used again.
+func (c *Client) Close(ctx context.Context) {
+	select {
+	case c.turn <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	defer func() { <-c.turn }()
+	c.drop(ctx)
+}
+
+func (c *Client) drop(ctx context.Context) {
+	if c.conn != nil {
+		_ = c.conn.Close(ctx) // it is of no use any more
+	}
+	c.conn = nil
+}
+
+// use calls do with the connection, and once more with a new one if the old one turns out to be dead: all that this
+// package sends can be sent twice.
+func (c *Client) use(ctx context.Context, do func(*pgx.Conn) error) error {
+	select {
+	case c.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-c.turn }()
+	old := c.conn != nil
+	err := c.once(ctx, do)
+	if old && c.conn == nil && ctx.Err() == nil {
+		err = c.once(ctx, do)
+	}
+	return reason(ctx, err, c.conn == nil)
+}
+
+func (c *Client) once(ctx context.Context, do func(*pgx.Conn) error) error {
+	if c.conn == nil {
+		conn, err := c.options.connect(ctx)
+		if err != nil {
+			return err
+		}
+		c.conn = conn
+	}
+	err := do(c.conn)
+	if c.conn.IsClosed() {
+		c.drop(ctx)
+	}
+	return err
+}
+
+// ask puts a question whose answer is one value.
+func ask[T any](ctx context.Context, c *Client, question string) (answer T, err error) {
+	err = c.use(ctx, func(conn *pgx.Conn) error { return conn.QueryRow(ctx, question).Scan(&answer) })
+	return answer, err
+}
+
+// untraced keeps the statements of a superuser's session out of the server's log, pg_stat_activity, pg_stat_statements and
+// pgaudit, whatever the parameters of the cluster are: some of them have password verifiers. They have to be in effect before
+// the statement is sent: PostgreSQL decides about log_statement when a message arrives and about durations after its
+// transaction. Parameters of an extension that is not loaded have no effect.
+var untraced = map[string]string{
+	"log_statement": "none", "log_min_duration_statement": "-1", "log_min_duration_sample": "-1", "log_transaction_sample_rate": "0",
+	"log_min_error_statement": "panic", "track_activities": "off", "pg_stat_statements.track_utility": "off", "pgaudit.log": "none",
+}
+
+// connect takes everything from the options and nothing from the environment.
+func (o Options) connect(ctx context.Context) (*pgx.Conn, error) {
+	cfg, err := pgx.ParseConfig("host=/ port=" + strconv.Itoa(o.Port) + " user=postgres dbname=postgres sslmode=disable passfile=/dev/null")
+	if err != nil {
+		return nil, fmt.Errorf("configure a session: %w", err)
+	}
+	cfg.Host, cfg.User, cfg.Database, cfg.Password, cfg.Fallbacks = o.SocketDir, o.User, o.Database, "", nil
+	cfg.RuntimeParams = map[string]string{
+		"search_path": "pg_catalog", "application_name": o.ApplicationName, "client_encoding": "UTF8", "datestyle": "ISO",
+		"statement_timeout": strconv.FormatInt(o.StatementTimeout.Milliseconds(), 10), "lock_timeout": "0",
+		"idle_in_transaction_session_timeout": "60000", "standard_conforming_strings": "on", "default_transaction_read_only": "off",
+		"default_transaction_isolation": "read committed", "default_transaction_deferrable": "off", "timezone": "UTC",
+	}
+	if o.User == config.Superuser {
+		maps.Copy(cfg.RuntimeParams, untraced)
+	}
+	if o.LocalCommit {
+		cfg.RuntimeParams["synchronous_commit"] = "local"
+	}
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return nil, errors.Join(errConnect, err)
+	}
+	return conn, nil
+}

@@ -1,0 +1,4 @@
+package sqlclient
+
+// CheckVersion is for tests that need second logins.
+var CheckVersion = checkVersion

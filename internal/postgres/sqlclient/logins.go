@@ -1,0 +1,245 @@
+package sqlclient
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fettle-dev/fettle/internal/postgres/config"
+	"github.com/fettle-dev/fettle/internal/postgres/wal"
+)
+
+// Login is a second way in as a role, with a password of its own: config.SecondLogin names it. Its sessions are the role
+// from their first statement on, have the role's settings, and what they make is the role's.
+type Login struct {
+	// Of is the role.
+	Of string
+	// Verifier is what scram.Salted made. With "" the password is left alone, and a login that is not there is not made.
+	Verifier string
+	// Allowed is false to keep everybody out. It is not dropped then.
+	Allowed bool
+	// ConnectionLimit is how many sessions it may have besides those of the role; nil is no limit.
+	ConnectionLimit *int
+}
+
+// fitFrom are the first minor versions in which a login can act as a role in every way. Before, DISCARD ALL, which connection
+// pools send, made it itself again, and one version of each did not make it the role at all.
+var fitFrom = map[int]int{13: 18, 14: 15, 15: 10, 16: 6, 17: 2}
+
+// checkVersion says what is wrong with a server_version_num.
+func checkVersion(number int) error {
+	major, minor := number/10000, number%10000
+	if first, old := fitFrom[major]; old && minor < first {
+		return fmt.Errorf("PostgreSQL %d.%d can't have a login act as a role, which a rotation without failed logins needs: use version %d.%d or later",
+			major, minor, major, first)
+	}
+	return nil
+}
+
+// EnsureLogin makes a second login, and gives it the settings that its role has. It says what it changed, and sends no
+// statement that would change nothing. The role must be there.
+func (c *Client) EnsureLogin(ctx context.Context, l Login) ([]string, error) {
+	role := Role{
+		Name: config.SecondLogin(l.Of), Verifier: l.Verifier, Login: l.Allowed, ConnectionLimit: l.ConnectionLimit, MemberOf: []string{l.Of},
+	}
+	if err := errors.Join((Role{Name: l.Of}).Check(), role.Check()); err != nil {
+		return nil, err
+	}
+	var changes []string
+	err := c.use(ctx, func(conn *pgx.Conn) error {
+		changes = nil
+		there, err := readRoles(ctx, conn, []Role{role})
+		if err != nil {
+			return err
+		}
+		is, found := there[role.Name]
+		if !found && (l.Verifier == "" || !l.Allowed) {
+			return nil
+		}
+		var version int
+		if err := conn.QueryRow(ctx, "SELECT current_setting('server_version_num')::int").Scan(&version); err != nil {
+			return err
+		}
+		if err := checkVersion(version); err != nil {
+			return err
+		}
+		settings, err := readSettings(ctx, conn, []string{l.Of, role.Name})
+		if err != nil {
+			return err
+		}
+		statements := append(role.statements(is, found), settingStatements(l.Of, settings)...)
+		if len(statements) == 0 {
+			return nil
+		}
+		if err := script(ctx, conn, strings.Join(statements, ";\n")); err != nil {
+			return err
+		}
+		changes = []string{change(found) + " login " + role.Name}
+		return nil
+	})
+	if err != nil {
+		return changes, fmt.Errorf("login %q: %w", role.Name, err)
+	}
+	return changes, nil
+}
+
+// SyncLogins gives all second logins the settings that their roles have by now. It says which it changed.
+func (c *Client) SyncLogins(ctx context.Context) ([]string, error) {
+	var changes []string
+	err := c.use(ctx, func(conn *pgx.Conn) error {
+		changes = nil
+		rows, err := conn.Query(ctx, `SELECT g.rolname::text, b.rolname::text FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid
+JOIN pg_roles b ON b.oid = m.member WHERE b.rolname::text LIKE 'fettle\_%' GROUP BY 1, 2 ORDER BY 1, 2`)
+		if err != nil {
+			return err
+		}
+		var of, names []string
+		var role, login string
+		if _, err := pgx.ForEachRow(rows, []any{&role, &login}, func() error {
+			if login == config.SecondLogin(role) {
+				of, names = append(of, role), append(names, role, login)
+			}
+			return nil
+		}); err != nil || len(of) == 0 {
+			return err
+		}
+		settings, err := readSettings(ctx, conn, names)
+		if err != nil {
+			return err
+		}
+		for _, role := range of {
+			statements := settingStatements(role, settings)
+			if len(statements) == 0 {
+				continue
+			}
+			if err := script(ctx, conn, strings.Join(statements, ";\n")); err != nil {
+				return fmt.Errorf("login %q: %w", config.SecondLogin(role), err)
+			}
+			changes = append(changes, "changed login "+config.SecondLogin(role))
+		}
+		return nil
+	})
+	if err != nil {
+		return changes, fmt.Errorf("settings of logins: %w", err)
+	}
+	return changes, nil
+}
+
+// place is what a setting of a role is for: a parameter in one database, "" for all.
+type place struct{ database, name string }
+
+// readSettings returns what ALTER ROLE SET has noted, by role.
+func readSettings(ctx context.Context, conn *pgx.Conn, roles []string) (map[string]map[place]string, error) {
+	rows, err := conn.Query(ctx, `SELECT r.rolname::text, coalesce(d.datname::text, ''), s.setconfig FROM pg_db_role_setting s
+JOIN pg_roles r ON r.oid = s.setrole LEFT JOIN pg_database d ON d.oid = s.setdatabase WHERE r.rolname = ANY ($1::text[])`, roles)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]map[place]string{}
+	var role, database string
+	var settings []string
+	_, err = pgx.ForEachRow(rows, []any{&role, &database, &settings}, func() error {
+		if all[role] == nil {
+			all[role] = map[place]string{}
+		}
+		for _, setting := range settings {
+			name, value, _ := strings.Cut(setting, "=")
+			all[role][place{database, name}] = value
+		}
+		settings = nil
+		return nil
+	})
+	return all, err
+}
+
+// settingStatements give the second login of a role the role's settings, and have its sessions be the role.
+func settingStatements(role string, all map[string]map[place]string) []string {
+	login := config.SecondLogin(role)
+	is, wanted := all[login], maps.Clone(all[role])
+	if wanted == nil {
+		wanted = map[place]string{}
+	}
+	if _, other := wanted[place{"", "role"}]; !other {
+		wanted[place{"", "role"}] = role
+	}
+	var statements []string
+	for _, at := range sorted(wanted) {
+		if value, there := is[at]; !there || value != wanted[at] {
+			statements = append(statements, alterLogin(login, at)+" SET "+parameter(at.name)+" TO "+settingValue(at.name, wanted[at]))
+		}
+	}
+	for _, at := range sorted(is) {
+		if _, kept := wanted[at]; !kept {
+			statements = append(statements, alterLogin(login, at)+" RESET "+parameter(at.name))
+		}
+	}
+	return statements
+}
+
+func sorted(settings map[place]string) []place {
+	return slices.SortedFunc(maps.Keys(settings), func(a, b place) int {
+		return cmp.Or(strings.Compare(a.database, b.database), strings.Compare(a.name, b.name))
+	})
+}
+
+func alterLogin(login string, at place) string {
+	statement := "ALTER ROLE " + identifier(login)
+	if at.database != "" {
+		statement += " IN DATABASE " + identifier(at.database)
+	}
+	return statement
+}
+
+// parameter quotes the name of a parameter, which may have a class.
+func parameter(name string) string { return pgx.Identifier(strings.Split(name, ".")).Sanitize() }
+
+// lists are the parameters that are lists of names: their values are noted with quotes where a name needs them.
+var lists = []string{
+	"local_preload_libraries", "search_path", "session_preload_libraries", "shared_preload_libraries", "temp_tablespaces", "unix_socket_directories",
+}
+
+// settingValue is a noted value as a statement has it.
+func settingValue(name, value string) string {
+	if !slices.Contains(lists, strings.ToLower(name)) {
+		return literal(value)
+	}
+	var out []string
+	for _, item := range splitNames(value) {
+		out = append(out, literal(item))
+	}
+	return strings.Join(out, ", ")
+}
+
+// splitNames takes a list of names apart: what is in double quotes is a name as it stands, with two of them for one.
+func splitNames(list string) []string {
+	var names []string
+	var name strings.Builder
+	inside := false
+	for i := 0; i < len(list); i++ {
+		switch {
+		case list[i] == '"' && inside && i+1 < len(list) && list[i+1] == '"':
+			name.WriteByte('"')
+			i++
+		case list[i] == '"':
+			inside = !inside
+		case !inside && list[i] == ',':
+			names = append(names, name.String())
+			name.Reset()
+		case !inside && list[i] == ' ':
+		default:
+			name.WriteByte(list[i])
+		}
+	}
+	return append(names, name.String())
+}
+
+// Inserted is where the server's log ends: what was committed before lies before it.
+func (c *Client) Inserted(ctx context.Context) (wal.LSN, error) {
+	return ask[wal.LSN](ctx, c, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::int8")
+}

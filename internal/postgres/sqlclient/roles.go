@@ -1,0 +1,195 @@
+package sqlclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fettle-dev/fettle/internal/postgres/config"
+)
+
+// Role is a role as it is wanted. It is never a superuser.
+type Role struct {
+	Name string
+	// Verifier is what scram.Salted made; "" leaves the password alone.
+	Verifier string
+	// Login, CreateDB and Replication are privileges. All others are taken away.
+	Login, CreateDB, Replication bool
+	// ConnectionLimit is how many sessions it may have; nil is no limit.
+	ConnectionLimit *int
+	// MemberOf are the roles that it is in; others are left alone when nil, and revoked otherwise.
+	MemberOf []string
+}
+
+// reserved are the roles that are Fettle's.
+var reserved = []string{config.Superuser, config.ReplicationUser, config.MonitorUser, "public", "none"}
+
+// powerful are the predefined roles whose members can leave the database: they read and write the server's files, run
+// programs as its user, or become its superuser by that. Members of pg_maintain can lock every table, with pg_authid, which
+// is read by each new session of every database: a prepared transaction would hold that lock across failovers.
+var powerful = []string{
+	config.Superuser, config.ReplicationUser, "pg_execute_server_program", "pg_maintain", "pg_read_server_files", "pg_write_server_files",
+}
+
+var verifierForm = regexp.MustCompile(`^SCRAM-SHA-256\$[0-9]{1,9}:[A-Za-z0-9+/=]{4,128}\$[A-Za-z0-9+/=]{44}:[A-Za-z0-9+/=]{44}$`)
+
+// Check says what is wrong with a role.
+func (r Role) Check() error {
+	if err := config.CheckName(r.Name); err != nil {
+		return fmt.Errorf("role: %w", err)
+	}
+	if slices.Contains(reserved, r.Name) || strings.HasPrefix(r.Name, "pg_") {
+		return fmt.Errorf("role %q: the name is taken by PostgreSQL or Fettle: use another one", r.Name)
+	}
+	if r.Verifier != "" && !verifierForm.MatchString(r.Verifier) {
+		return fmt.Errorf("role %q: the password is no SCRAM-SHA-256 verifier", r.Name)
+	}
+	for _, other := range r.MemberOf {
+		if err := config.CheckName(other); err != nil {
+			return fmt.Errorf("role %q, member of: %w", r.Name, err)
+		}
+		if slices.Contains(powerful, other) {
+			return fmt.Errorf("role %q: members of %s could leave the database or stop the whole server: grant something narrower", r.Name, other)
+		}
+	}
+	return nil
+}
+
+// limit is the number that PostgreSQL has for it.
+func (r Role) limit() int {
+	if r.ConnectionLimit == nil {
+		return -1
+	}
+	return *r.ConnectionLimit
+}
+
+// EnsureRoles makes and changes roles, each in a transaction. It says which, and sends no statement that would change
+// nothing. Roles that are not named are left alone.
+func (c *Client) EnsureRoles(ctx context.Context, wanted []Role) ([]string, error) {
+	var errs []error
+	for _, r := range wanted {
+		errs = append(errs, r.Check())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return c.ensureRoles(ctx, wanted)
+}
+
+func (c *Client) ensureRoles(ctx context.Context, wanted []Role) ([]string, error) {
+	var changes []string
+	err := c.use(ctx, func(conn *pgx.Conn) error {
+		changes = nil
+		there, err := readRoles(ctx, conn, wanted)
+		if err != nil {
+			return err
+		}
+		for _, r := range wanted {
+			is, found := there[r.Name]
+			statements := r.statements(is, found)
+			if len(statements) == 0 {
+				continue
+			}
+			if err := script(ctx, conn, strings.Join(statements, ";\n")); err != nil {
+				return fmt.Errorf("role %q: %w", r.Name, err)
+			}
+			changes = append(changes, change(found)+" role "+r.Name)
+		}
+		return nil
+	})
+	if err != nil {
+		return changes, fmt.Errorf("make roles: %w", err)
+	}
+	return changes, nil
+}
+
+func change(found bool) string {
+	if found {
+		return "changed"
+	}
+	return "created"
+}
+
+// liveRole is a role as it is.
+type liveRole struct {
+	Role
+	// other says that it has privileges that no wanted role has, or does not inherit those of its groups.
+	other   bool
+	members []string
+}
+
+func readRoles(ctx context.Context, conn *pgx.Conn, wanted []Role) (map[string]liveRole, error) {
+	names := make([]string, 0, len(wanted))
+	for _, r := range wanted {
+		names = append(names, r.Name)
+	}
+	rows, err := conn.Query(ctx, `
+SELECT a.rolname::text, coalesce(a.rolpassword, ''), a.rolcanlogin, a.rolcreatedb, a.rolreplication, a.rolconnlimit,
+  a.rolsuper OR a.rolcreaterole OR a.rolbypassrls OR NOT a.rolinherit,
+  ARRAY(SELECT g.rolname::text FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid WHERE m.member = a.oid ORDER BY 1)
+FROM pg_authid a WHERE a.rolname = ANY ($1::text[])`, names)
+	if err != nil {
+		return nil, err
+	}
+	roles := map[string]liveRole{}
+	var r liveRole
+	var limit int
+	_, err = pgx.ForEachRow(rows, []any{&r.Name, &r.Verifier, &r.Login, &r.CreateDB, &r.Replication, &limit, &r.other, &r.members}, func() error {
+		r.ConnectionLimit = new(limit)
+		roles[r.Name] = r
+		r.members = nil
+		return nil
+	})
+	return roles, err
+}
+
+// statements turn the role as it is into the one that is wanted; none when it is.
+func (r Role) statements(is liveRole, found bool) []string {
+	name := identifier(r.Name)
+	var statements []string
+	if !found {
+		statements = append(statements, "CREATE ROLE "+name+" "+r.options())
+	} else if r.differs(is) {
+		statements = append(statements, "ALTER ROLE "+name+" "+r.options())
+	}
+	if r.Verifier != "" && r.Verifier != is.Verifier {
+		statements = append(statements, "ALTER ROLE "+name+" PASSWORD "+literal(r.Verifier))
+	}
+	for _, group := range r.MemberOf {
+		if !slices.Contains(is.members, group) {
+			statements = append(statements, "GRANT "+identifier(group)+" TO "+name)
+		}
+	}
+	for _, group := range is.members {
+		if r.MemberOf != nil && !slices.Contains(r.MemberOf, group) {
+			statements = append(statements, "REVOKE "+identifier(group)+" FROM "+name)
+		}
+	}
+	return statements
+}
+
+func (r Role) differs(is liveRole) bool {
+	return is.other || r.Login != is.Login || r.CreateDB != is.CreateDB || r.Replication != is.Replication || r.limit() != is.limit()
+}
+
+func (r Role) options() string {
+	option := func(on bool, name string) string {
+		if on {
+			return name
+		}
+		return "NO" + name
+	}
+	return fmt.Sprintf("NOSUPERUSER INHERIT NOCREATEROLE NOBYPASSRLS %s %s %s CONNECTION LIMIT %d",
+		option(r.Login, "LOGIN"), option(r.CreateDB, "CREATEDB"), option(r.Replication, "REPLICATION"), r.limit())
+}
+
+// identifier quotes a name.
+func identifier(name string) string { return pgx.Identifier{name}.Sanitize() }
+
+// literal quotes a text. Backslashes mean themselves: standard_conforming_strings is on in every session of this package.
+func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }

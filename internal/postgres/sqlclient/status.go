@@ -1,0 +1,143 @@
+package sqlclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fettle-dev/fettle/internal/postgres/wal"
+)
+
+// Status is what a server tells about itself.
+type Status struct {
+	SystemID   string
+	InRecovery bool
+	// Timeline is that of the primary, or the one a standby receives or replays, whichever is later.
+	Timeline wal.Timeline
+	// Written is a primary's own position, 0 on a standby. Received (flushed to disk) and Replayed are a standby's, 0 on a
+	// primary. Received is never before Replayed: after a restart nothing may have been received yet.
+	Written, Received, Replayed wal.LSN
+	// LastReplay is when the last transaction that was replayed committed, by the primary's clock; zero for none.
+	LastReplay time.Time
+	// Receiver is the state of a standby's WAL receiver; nil without one.
+	Receiver *Receiver
+	// Senders are the connected standbys, by name.
+	Senders []Sender
+	// PendingRestart names the parameters that wait for a restart.
+	PendingRestart []string
+}
+
+// Receiver is a row of pg_stat_wal_receiver.
+type Receiver struct {
+	PID int
+	// State is streaming, waiting, starting, restarting or stopping.
+	State string
+}
+
+// Sender is a row of pg_stat_replication.
+type Sender struct {
+	PID int
+	// Name is the application_name: config.Settings.ClusterName of the standby.
+	Name string
+	// State is startup, catchup, streaming, backup or stopping.
+	State   string
+	Flushed wal.LSN
+}
+
+// The timeline of a primary is read from the name of the file it writes to: the control file tells it only after the
+// next checkpoint.
+const statusQuery = `
+SELECT s.system_identifier::text, r.standby,
+  CASE WHEN r.standby
+    THEN greatest(c.timeline_id, m.min_recovery_end_timeline, coalesce((SELECT received_tli FROM pg_stat_wal_receiver), 0))
+    ELSE ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int END,
+  CASE WHEN r.standby THEN 0 ELSE pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::int8 END,
+  CASE WHEN r.standby THEN pg_wal_lsn_diff(greatest(coalesce(pg_last_wal_receive_lsn(), '0/0'), coalesce(pg_last_wal_replay_lsn(), '0/0')), '0/0')::int8 ELSE 0 END,
+  CASE WHEN r.standby THEN pg_wal_lsn_diff(coalesce(pg_last_wal_replay_lsn(), '0/0'), '0/0')::int8 ELSE 0 END,
+  pg_last_xact_replay_timestamp(), ARRAY(SELECT name FROM pg_settings WHERE pending_restart ORDER BY name)
+FROM pg_control_system() s, pg_control_checkpoint() c, pg_control_recovery() m, (SELECT pg_is_in_recovery() AS standby) r`
+
+const receiverQuery = `SELECT pid, status FROM pg_stat_wal_receiver`
+
+const sendersQuery = `
+SELECT pid, application_name, coalesce(state, ''), pg_wal_lsn_diff(coalesce(flush_lsn, '0/0'), '0/0')::int8
+FROM pg_stat_replication ORDER BY application_name, pid`
+
+// Status asks for all of it at once.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	var status Status
+	err := c.use(ctx, func(conn *pgx.Conn) error {
+		status = Status{}
+		batch := &pgx.Batch{}
+		batch.Queue(statusQuery)
+		batch.Queue(receiverQuery)
+		batch.Queue(sendersQuery)
+		results := conn.SendBatch(ctx, batch)
+		return errors.Join(status.scan(results), results.Close())
+	})
+	if err != nil {
+		return Status{}, fmt.Errorf("ask for the server's status: %w", err)
+	}
+	return status, nil
+}
+
+func (s *Status) scan(results pgx.BatchResults) error {
+	var lastReplay *time.Time
+	if err := results.QueryRow().Scan(&s.SystemID, &s.InRecovery, &s.Timeline, &s.Written, &s.Received, &s.Replayed,
+		&lastReplay, &s.PendingRestart); err != nil {
+		return err
+	}
+	if lastReplay != nil {
+		s.LastReplay = *lastReplay
+	}
+	var err error
+	if s.Receiver, err = scanReceiver(results.QueryRow()); err != nil {
+		return err
+	}
+	rows, err := results.Query()
+	if err != nil {
+		return err
+	}
+	s.Senders, err = pgx.CollectRows(rows, scanSender)
+	return err
+}
+
+func scanReceiver(row pgx.Row) (*Receiver, error) {
+	r := &Receiver{}
+	err := row.Scan(&r.PID, &r.State)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	return r, err
+}
+
+func scanSender(row pgx.CollectableRow) (Sender, error) {
+	var s Sender
+	err := row.Scan(&s.PID, &s.Name, &s.State, &s.Flushed)
+	return s, err
+}
+
+// InRecovery says whether the server is a standby.
+func (c *Client) InRecovery(ctx context.Context) (bool, error) {
+	return ask[bool](ctx, c, "SELECT pg_is_in_recovery()")
+}
+
+// Read asks a question of the caller's own, and gives each row of the answer to scan.
+func (c *Client) Read(ctx context.Context, query string, scan func(pgx.CollectableRow) error) error {
+	return c.use(ctx, func(conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, query)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			if err := scan(rows); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	})
+}

@@ -1,0 +1,241 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/conditions"
+	"github.com/fettle-dev/fettle/internal/requeue"
+	"github.com/fettle-dev/fettle/internal/testenv"
+)
+
+var env *testenv.Env
+
+func TestMain(m *testing.M) {
+	testenv.Main(m, &env, testenv.Options{Fast: true, NoProject: true})
+}
+
+type budget = policyv1.PodDisruptionBudget
+
+// fixture is a budget on the API server, and a frame whose passes set the number of healthy pods in its status.
+type fixture struct {
+	*Reconciler[budget, *budget]
+	t       *testing.T
+	live    client.Client
+	request reconcile.Request
+	said    []string // resource versions of what was announced
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	mgr, err := ctrl.NewManager(env.Admin, ctrl.Options{Metrics: metricsserver.Options{BindAddress: "0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	applier, err := apply.New(mgr, "pass")
+	if err != nil {
+		t.Fatal(err)
+	}
+	live, err := client.New(env.Admin, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := &budget{ObjectMeta: metav1.ObjectMeta{GenerateName: "pass-", Namespace: "default"}}
+	if err := live.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{t: t, live: live, request: reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)}}
+	f.Reconciler = &Reconciler[budget, *budget]{
+		Kind: "Budget", Client: live, Applier: applier, Pace: conditions.NewStatusThrottle(0, clock.RealClock{}), Clock: clock.RealClock{},
+		Act:      func(context.Context, *budget) (reconcile.Result, error) { return reconcile.Result{}, nil },
+		Status:   func(b *budget) (any, bool) { return b.Status, true },
+		Hold:     func(_, _ *budget) time.Duration { return 0 },
+		Announce: func(b, _ *budget) { f.said = append(f.said, b.ResourceVersion) },
+	}
+	return f
+}
+
+// stalled is a cache that stands still: once stands is set, it answers with what it answered first.
+type stalled struct {
+	client.Reader
+	first  *budget
+	stands bool
+}
+
+func (s *stalled) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	if s.stands {
+		s.first.DeepCopyInto(into.(*budget))
+		return nil
+	}
+	err := s.Reader.Get(ctx, key, into, opts...)
+	if s.first == nil {
+		s.first = into.(*budget).DeepCopy()
+	}
+	return err
+}
+
+// sets has the passes set the number of healthy pods, and end so.
+func (f *fixture) sets(healthy int32, after time.Duration, err error) {
+	f.Act = func(_ context.Context, b *budget) (reconcile.Result, error) {
+		b.Status.CurrentHealthy = healthy
+		return reconcile.Result{RequeueAfter: after}, err
+	}
+}
+
+// expect passes once, and compares how long it comes to wait, the status that is stored, and how often it was announced.
+func (f *fixture) expect(what string, wait time.Duration, stored int32, announced int) {
+	f.t.Helper()
+	result, err := requeue.WithBackoff(f.Reconciler).Reconcile(f.t.Context(), f.request)
+	if err != nil || result.RequeueAfter < wait || result.RequeueAfter > wait+wait/10 { // delays of retries have jitter
+		f.t.Errorf("%s: waits %s, %v, want %s", what, result.RequeueAfter, err, wait)
+	}
+	f.expectStored(what, stored, announced)
+}
+
+func (f *fixture) expectStored(what string, stored int32, announced int) {
+	f.t.Helper()
+	b := &budget{}
+	if err := f.live.Get(f.t.Context(), f.request.NamespacedName, b); err != nil {
+		f.t.Fatal(err)
+	}
+	if b.Status.CurrentHealthy != stored || len(f.said) != announced {
+		f.t.Errorf("%s: %d is stored and was announced %d times, want %d and %d", what, b.Status.CurrentHealthy, len(f.said), stored, announced)
+	}
+	if n := len(f.said); n > 0 && announced == n && f.said[n-1] != b.ResourceVersion {
+		f.t.Errorf("%s: version %s was announced, %s is stored", what, f.said[n-1], b.ResourceVersion)
+	}
+}
+
+func TestStatusIsWrittenOnce(t *testing.T) {
+	f := newFixture(t)
+	f.expect("nothing new", 0, 0, 0)
+	f.sets(1, time.Minute, nil)
+	f.expect("something new", time.Minute, 1, 1)
+	f.expect("the same again", time.Minute, 1, 1)
+}
+
+func TestStatusIsHeldBack(t *testing.T) {
+	f := newFixture(t)
+	f.Hold = func(is, was *budget) time.Duration {
+		return time.Duration(is.Status.CurrentHealthy-was.Status.CurrentHealthy) * time.Second
+	}
+	f.sets(5, 0, nil)
+	f.expect("held back", 5*time.Second, 0, 0)
+	f.sets(5, time.Second, nil)
+	f.expect("held back for longer than the controller waits", time.Second, 0, 0)
+	f.sets(5, time.Minute, nil)
+	f.expect("held back for less than the controller waits", 5*time.Second, 0, 0)
+}
+
+func TestStatusOfAnErrorIsWritten(t *testing.T) {
+	f := newFixture(t)
+	broken := errors.New("refused")
+	f.sets(1, 0, broken)
+	if _, err := f.Reconcile(t.Context(), f.request); !errors.Is(err, broken) {
+		t.Errorf("the pass ends with %v, want %v", err, broken)
+	}
+	f.expectStored("an error", 1, 1)
+
+	f.sets(-1, 0, broken) // the API server refuses it
+	_, err := f.Reconcile(t.Context(), f.request)
+	if !apierrors.IsInvalid(errors.Unwrap(err)) {
+		t.Errorf("the pass whose status is refused ends with %v, want the refusal", err)
+	}
+	f.expectStored("a refused status", 1, 1)
+}
+
+// Of some errors the status says all: a foreign object is looked for again, a namespace that goes takes the object with it.
+func TestErrorsThatAreAnswered(t *testing.T) {
+	f := newFixture(t)
+	f.sets(1, 0, fmt.Errorf("apply: %w", &apply.ConflictError{Name: "web"}))
+	f.expect("a foreign object", time.Second, 1, 1)
+	f.sets(1, 0, &apierrors.StatusError{ErrStatus: metav1.Status{
+		Code: 403, Reason: metav1.StatusReasonForbidden, Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}},
+	}})
+	f.expect("a namespace that goes", 0, 1, 1)
+}
+
+func TestOvertakenStatusIsWrittenLater(t *testing.T) {
+	f := newFixture(t)
+	f.Act = func(ctx context.Context, b *budget) (reconcile.Result, error) {
+		rival := b.DeepCopy()
+		rival.Labels = map[string]string{"changed": "meanwhile"}
+		b.Status.CurrentHealthy = 1
+		return reconcile.Result{}, f.live.Update(ctx, rival)
+	}
+	f.expect("changed meanwhile", time.Second, 0, 0)
+	f.sets(1, 0, nil)
+	f.expect("the next pass", 0, 1, 1)
+}
+
+func TestStaleIsLeftAlone(t *testing.T) {
+	f := newFixture(t)
+	stale := &stalled{Reader: f.Client}
+	f.Client = stale
+	f.sets(1, 0, nil)
+	f.expect("something new", 0, 1, 1)
+	f.sets(2, time.Minute, nil)
+	stale.stands = true
+	f.expect("an old copy", 0, 1, 1)
+	stale.stands = false
+	f.expect("the new copy", time.Minute, 2, 2)
+}
+
+func TestGone(t *testing.T) {
+	f := newFixture(t)
+	old := &budget{}
+	if err := f.live.Get(t.Context(), f.request.NamespacedName, old); err != nil {
+		t.Fatal(err)
+	}
+	f.sets(1, 0, nil)
+	f.expect("something new", 0, 1, 1)
+	if err := f.live.Delete(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		done bool
+		err  error
+	}{{err: errors.New("not yet")}, {}, {done: true}} {
+		if f.Applier.Current(old) {
+			t.Errorf("%v: what was written is forgotten too soon", c)
+		}
+		var gone types.NamespacedName
+		f.Gone = func(_ context.Context, key types.NamespacedName) (bool, error) {
+			gone = key
+			return c.done, c.err
+		}
+		if result, err := f.Reconcile(t.Context(), f.request); !errors.Is(err, c.err) || result != (reconcile.Result{}) || gone != f.request.NamespacedName {
+			t.Errorf("%v: the pass of %s ends with %v, %v", c, gone, result, err)
+		}
+	}
+	if !f.Applier.Current(old) {
+		t.Error("what was written is not forgotten")
+	}
+	f.Gone = nil
+	if _, err := f.Reconcile(t.Context(), f.request); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSooner(t *testing.T) {
+	for _, c := range [][3]time.Duration{{0, 0, 0}, {0, 2, 2}, {2, 0, 2}, {1, 2, 1}, {2, 1, 1}} {
+		if got := Sooner(c[0], c[1]); got != c[2] {
+			t.Errorf("of %d and %d: %d", c[0], c[1], got)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+// Package pass is the frame in which every controller passes over an object: it reads it, has the controller decide and act, and
+// then writes the status once, if it says something new.
+package reconciler
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/conditions"
+	"github.com/fettle-dev/fettle/internal/monitoring"
+	"github.com/fettle-dev/fettle/internal/requeue"
+)
+
+// Object is a pointer to the Go type of a kind.
+type Object[T any] interface {
+	*T
+	client.Object
+	DeepCopy() *T
+}
+
+// Reconciler is a reconcile.Reconciler of the objects of one kind. Only Metrics and Gone may be nil.
+type Reconciler[T any, O Object[T]] struct {
+	// Kind is what metrics and errors call the kind.
+	Kind    string
+	Client  client.Reader
+	Applier *apply.Applier
+	Pace    *conditions.StatusThrottle
+	Clock   clock.PassiveClock
+	Metrics *monitoring.Metrics
+
+	// Act makes the children of obj be what its spec asks for, and sets obj's status, in memory alone. The status is written also
+	// where Act ends with an error.
+	Act func(ctx context.Context, obj O) (reconcile.Result, error)
+	// Status returns obj's status, and whether it says that obj is Ready.
+	Status func(obj O) (status any, ready bool)
+	// Hold returns how long the status of obj, which is not that of before, is to wait until it is written; 0 for now.
+	Hold func(obj, before O) time.Duration
+	// Announce tells people what has become true, once it has been written.
+	Announce func(obj, before O)
+	// Gone drops what the controller remembers of an object that is no more. Where it is not done, whatever it waits for brings
+	// another pass.
+	Gone func(ctx context.Context, key types.NamespacedName) (done bool, err error)
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (f *Reconciler[T, O]) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	obj := O(new(T))
+	if err := f.Client.Get(ctx, req.NamespacedName, obj); apierrors.IsNotFound(err) {
+		return reconcile.Result{}, f.forget(ctx, req.NamespacedName)
+	} else if err != nil {
+		return reconcile.Result{}, fmt.Errorf("get %s: %w", f.Kind, err)
+	}
+	if !f.Applier.Current(obj) {
+		return reconcile.Result{}, nil // the watch brings what was last written
+	}
+	start, before := f.Clock.Now(), O(obj.DeepCopy())
+	result, err := f.Act(ctx, obj)
+	err = failure(ctx, err)
+	wait, patchErr := f.report(ctx, obj, before)
+	err = cmp.Or(patchErr, err)
+	f.Metrics.Observe(f.Kind, req.NamespacedName, f.Clock.Since(start), err)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	result.RequeueAfter = Sooner(result.RequeueAfter, wait)
+	return result, nil
+}
+
+// report writes the status if it says something new, and then the events and metrics that go with it. It returns how long to wait
+// where the status is held back.
+func (f *Reconciler[T, O]) report(ctx context.Context, obj, before O) (time.Duration, error) {
+	is, ready := f.Status(obj)
+	was, _ := f.Status(before)
+	if !equality.Semantic.DeepEqual(is, was) {
+		if wait := f.Hold(obj, before); wait > 0 {
+			return wait, nil
+		}
+		wrote, err := f.Applier.PatchStatus(ctx, obj, before)
+		switch {
+		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+			requeue.Request(ctx) // changed or gone since it was read, of which the watch may tell
+			return 0, nil
+		case err != nil:
+			return 0, err
+		case !wrote:
+			return 0, nil
+		}
+		f.Pace.Wrote(obj)
+		f.Announce(obj, before)
+	}
+	f.Metrics.Ready(f.Kind, client.ObjectKeyFromObject(obj), ready)
+	return 0, nil
+}
+
+// failure returns err, unless it is no fault of Fettle: an object of somebody else is in the way, which is looked for again, or the
+// namespace is being deleted, and the object with it.
+func failure(ctx context.Context, err error) error {
+	if _, conflict := errors.AsType[*apply.ConflictError](err); conflict {
+		requeue.Request(ctx)
+		return nil
+	}
+	if apply.NamespaceTerminates(err) {
+		return nil
+	}
+	return err
+}
+
+func (f *Reconciler[T, O]) forget(ctx context.Context, key types.NamespacedName) error {
+	if f.Gone != nil {
+		if done, err := f.Gone(ctx, key); err != nil || !done {
+			return err
+		}
+	}
+	f.Applier.Forget(key)
+	f.Metrics.Gone(f.Kind, key)
+	return nil
+}
+
+// Sooner is the shorter of two times to wait, where 0 is never.
+func Sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
