@@ -129,14 +129,14 @@ func (r *Reconciler) reconcile(ctx context.Context, cfg *configv1.AppConfig) (re
 		setTerminating(cfg)
 		return reconcile.Result{}, nil
 	case cfg.Spec.Paused:
-		r.engine.Begin(ownerOf(cfg))
+		r.engine.BeginReconcile(ownerOf(cfg))
 		setPaused(cfg)
 		return reconcile.Result{}, nil
 	}
 	if shown, err := r.shown(ctx, cfg); err != nil || !shown {
 		return reconcile.Result{}, err // else the watch brings what was last written
 	}
-	r.engine.Begin(ownerOf(cfg))
+	r.engine.BeginReconcile(ownerOf(cfg))
 	if conflict, err := r.conflict(ctx, cfg); err != nil {
 		return reconcile.Result{}, err
 	} else if conflict != nil {
@@ -188,7 +188,7 @@ func (r *Reconciler) adopt(ctx context.Context, cfg *configv1.AppConfig, policy 
 	if !p.changes {
 		return true, nil
 	}
-	return r.engine.Adopt(ctx, ownerOf(cfg), policy, objectsOf(cfg, found.live(cfg.Spec.Target.Mode), found))
+	return r.engine.RecordBaseline(ctx, ownerOf(cfg), policy, objectsOf(cfg, found.live(cfg.Spec.Target.Mode), found))
 }
 
 // roll restarts the dependents that may restart now, and reports on all of them.
@@ -197,8 +197,8 @@ func (r *Reconciler) roll(ctx context.Context, cfg *configv1.AppConfig, policy r
 	for range report.Restarted {
 		r.metrics.ConfigChanged(monitoring.KindAppConfig, client.ObjectKeyFromObject(cfg))
 	}
-	if report.Announce != "" {
-		r.events.Eventf(cfg, nil, corev1.EventTypeNormal, rollout.EventRestarted, "Reconcile", "%s", report.Announce)
+	if report.Event != "" {
+		r.events.Eventf(cfg, nil, corev1.EventTypeNormal, rollout.EventRestarted, "Reconcile", "%s", report.Event)
 	}
 	if err != nil {
 		return report, fmt.Errorf("restart dependents: %w", err)
@@ -230,7 +230,7 @@ func (r *Reconciler) outcome(ctx context.Context, cfg *configv1.AppConfig, p pla
 	if seen.throttled {
 		wait = reconciler.Sooner(wait, publishEvery)
 	}
-	return reconcile.Result{RequeueAfter: reconciler.Sooner(reconciler.Sooner(wait, seen.report.Wake), r.sources.resync(cfg))}, nil
+	return reconcile.Result{RequeueAfter: reconciler.Sooner(reconciler.Sooner(wait, seen.report.RequeueAfter), r.sources.resync(cfg))}, nil
 }
 
 // gone forgets an AppConfig, and takes its notes from the workloads that it restarted: where that is not done, the engine has

@@ -105,9 +105,9 @@ func stamped(r *revision, live *revision, existed bool, now time.Time) {
 	if live != nil {
 		was = *live
 	}
-	r.stamp, r.secretStamp = rollout.Stamp(was.stamp, existed, !maps.Equal(was.data, r.data), now), ""
+	r.stamp, r.secretStamp = rollout.PublishedAt(was.stamp, existed, !maps.Equal(was.data, r.data), now), ""
 	if r.withSecret = len(r.secret) > 0; r.withSecret {
-		r.secretStamp = rollout.Stamp(was.secretStamp, len(was.secret) > 0, !maps.Equal(was.secret, r.secret), now)
+		r.secretStamp = rollout.PublishedAt(was.secretStamp, len(was.secret) > 0, !maps.Equal(was.secret, r.secret), now)
 	}
 }
 
@@ -217,10 +217,10 @@ func objectsOf(cfg *configv1.AppConfig, r *revision, found existing) []rollout.O
 	if r == nil {
 		return []rollout.Object{cm, secret}
 	}
-	cm.Name, cm.Exists, cm.Data, cm.Stamp, cm.Edited = r.name, true, bytesOf(r.data), r.stamp, r.edited
+	cm.Name, cm.Exists, cm.Data, cm.PublishedAt, cm.ForeignEdit = r.name, true, bytesOf(r.data), r.stamp, r.edited
 	secret.Name = r.name
 	if len(r.secret) > 0 {
-		secret.Exists, secret.Data, secret.Stamp, secret.Edited = true, bytesOf(r.secret), r.secretStamp, r.secretEdited
+		secret.Exists, secret.Data, secret.PublishedAt, secret.ForeignEdit = true, bytesOf(r.secret), r.secretStamp, r.secretEdited
 	}
 	for _, o := range []*rollout.Object{&cm, &secret} {
 		if versioned(cfg) && o.Exists && !slices.Contains(o.Versions, o.Name) {

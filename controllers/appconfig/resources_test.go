@@ -117,9 +117,9 @@ func after(cfg *configv1.AppConfig, p plan) existing {
 	for _, o := range p.published {
 		switch o.Kind {
 		case rollout.ConfigMap:
-			r.stamp = o.Stamp
+			r.stamp = o.PublishedAt
 		case rollout.Secret:
-			r.secretStamp = o.Stamp
+			r.secretStamp = o.PublishedAt
 		}
 	}
 	r.name = targetName(cfg)
@@ -169,8 +169,8 @@ func TestStamps(t *testing.T) {
 	}
 	for _, o := range second.published {
 		want := map[string]string{rollout.ConfigMap: "2026-01-02T03:05:05Z", rollout.Secret: "2026-01-02T03:04:05Z first"}[o.Kind]
-		if o.Stamp != want {
-			t.Errorf("the stamp of the %s is %q, want %q", o.Kind, o.Stamp, want)
+		if o.PublishedAt != want {
+			t.Errorf("the stamp of the %s is %q, want %q", o.Kind, o.PublishedAt, want)
 		}
 	}
 }
@@ -195,7 +195,7 @@ func TestObjectsOfTellsTheEngineOfBothKinds(t *testing.T) {
 	}
 	name := copyName(&c.App, p.revision.hash)
 	for _, o := range p.published {
-		o.Data, o.Stamp = nil, ""
+		o.Data, o.PublishedAt = nil, ""
 		want := rollout.Object{Kind: o.Kind, Target: "shop-config", Versioned: true, Name: name, Versions: []string{name}, Exists: true}
 		if diff := cmp.Diff(want, o); diff != "" {
 			t.Errorf("what is published (-want +got):\n%s", diff)

@@ -27,7 +27,7 @@ type revision struct {
 	complete bool
 	// stamp and secretStamp are rollout.PublishedAnnotation of the two.
 	stamp, secretStamp string
-	// edited and secretEdited are when others changed the contents of the two, see rollout.Edited.
+	// edited and secretEdited are when others changed the contents of the two, see rollout.ForeignEdit.
 	edited, secretEdited time.Time
 }
 
@@ -50,13 +50,13 @@ func revisionOf(cm *corev1.ConfigMap, secret *corev1.Secret) revision {
 		hash:    cm.Annotations[annotationHash], number: number, inputs: cm.Annotations[annotationInputs],
 		name: cm.Name, withSecret: cm.Annotations[annotationSecret] != "",
 		stamp:  cm.Annotations[rollout.PublishedAnnotation],
-		edited: rollout.Edited(cm.ManagedFields, controllerName),
+		edited: rollout.ForeignEditTime(cm.ManagedFields, controllerName),
 	}
 	if secret != nil {
 		r.secret = map[string]string{}
 		addBytes(r.secret, secret.Data)
 		r.secretStamp = secret.Annotations[rollout.PublishedAnnotation]
-		r.secretEdited = rollout.Edited(secret.ManagedFields, controllerName)
+		r.secretEdited = rollout.ForeignEditTime(secret.ManagedFields, controllerName)
 	}
 	r.complete = r.withSecret == (secret != nil)
 	return r

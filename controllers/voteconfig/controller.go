@@ -102,7 +102,7 @@ func (r *Reconciler) frame() *reconciler.Reconciler[votingv1alpha1.VoteConfig, *
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, vc *votingv1alpha1.VoteConfig) (reconcile.Result, error) {
-	r.engine.Begin(owner(vc))
+	r.engine.BeginReconcile(owner(vc))
 	if released, err := r.release(ctx, vc); err != nil || !released {
 		return reconcile.Result{}, err
 	}
@@ -133,7 +133,7 @@ func (r *Reconciler) reconcile(ctx context.Context, vc *votingv1alpha1.VoteConfi
 		return reconcile.Result{}, err
 	}
 	setStatus(vc, live, report, hidden)
-	return reconcile.Result{RequeueAfter: report.Wake}, nil
+	return reconcile.Result{RequeueAfter: report.RequeueAfter}, nil
 }
 
 // gone takes the notes of a VoteConfig that is no more from the workloads that it restarted. The owner reference has the ConfigMap
@@ -184,7 +184,7 @@ func (r *Reconciler) arrived(ctx context.Context, vc *votingv1alpha1.VoteConfig,
 
 // adopt has the engine note what runs with live, which is about to change; nil where there is none yet.
 func (r *Reconciler) adopt(ctx context.Context, vc *votingv1alpha1.VoteConfig, live *corev1.ConfigMap) (bool, error) {
-	ok, err := r.engine.Adopt(ctx, owner(vc), policy(vc), []rollout.Object{object(vc, live)})
+	ok, err := r.engine.RecordBaseline(ctx, owner(vc), policy(vc), []rollout.Object{object(vc, live)})
 	if err != nil {
 		return false, fmt.Errorf("note what runs with ConfigMap %q: %w", configMapName(vc), err)
 	}

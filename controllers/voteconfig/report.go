@@ -26,8 +26,8 @@ func (r *Reconciler) count(vc *votingv1alpha1.VoteConfig, report rollout.Report)
 	for range report.Restarted {
 		r.metrics.ConfigChanged(monitoring.KindVoteConfig, client.ObjectKeyFromObject(vc))
 	}
-	if report.Announce != "" {
-		r.events.Eventf(vc, nil, corev1.EventTypeNormal, rollout.EventRestarted, "Restart", "%s", report.Announce)
+	if report.Event != "" {
+		r.events.Eventf(vc, nil, corev1.EventTypeNormal, rollout.EventRestarted, "Restart", "%s", report.Event)
 	}
 }
 

@@ -63,7 +63,7 @@ func configMap(vc *votingv1alpha1.VoteConfig, data map[string]string, live *core
 		WithLabels(labels(vc)).
 		WithAnnotations(map[string]string{
 			annotationHash:              hash,
-			rollout.PublishedAnnotation: rollout.Stamp(stamp, live != nil, changed, now),
+			rollout.PublishedAnnotation: rollout.PublishedAt(stamp, live != nil, changed, now),
 		}).
 		WithData(data)
 }

@@ -251,7 +251,7 @@ func TestObject(t *testing.T) {
 		Data:       map[string]string{"a": "1"}, BinaryData: map[string][]byte{"b": {2}},
 	}
 	want := rollout.Object{
-		Kind: "ConfigMap", Target: "settings", Name: "settings", Exists: true, Stamp: "then", Data: map[string][]byte{"a": []byte("1"), "b": {2}},
+		Kind: "ConfigMap", Target: "settings", Name: "settings", Exists: true, PublishedAt: "then", Data: map[string][]byte{"a": []byte("1"), "b": {2}},
 	}
 	if diff := cmp.Diff(want, object(vc, live)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -40,8 +40,8 @@ func object(vc *votingv1alpha1.VoteConfig, live *corev1.ConfigMap) rollout.Objec
 	if live == nil {
 		return o
 	}
-	o.Exists, o.Stamp = true, live.Annotations[rollout.PublishedAnnotation]
-	o.Edited = rollout.Edited(live.ManagedFields, controllerName)
+	o.Exists, o.PublishedAt = true, live.Annotations[rollout.PublishedAnnotation]
+	o.ForeignEdit = rollout.ForeignEditTime(live.ManagedFields, controllerName)
 	o.Data = make(map[string][]byte, len(live.Data)+len(live.BinaryData))
 	for key, value := range live.Data {
 		o.Data[key] = []byte(value)

@@ -64,13 +64,13 @@ func (r *restarter) Reconcile(ctx context.Context, req reconcile.Request) (recon
 	for range report.Restarted {
 		r.metrics.ConfigChanged(monitoring.KindWebApp, key)
 	}
-	if report.Announce != "" {
-		log.FromContext(ctx).Info("restarting pods", "object", req.Name, "rollout", report.Announce)
+	if report.Event != "" {
+		log.FromContext(ctx).Info("restarting pods", "object", req.Name, "rollout", report.Event)
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("restart pods for a change of %s %q: %w", kind, name, err)
 	}
-	return reconcile.Result{RequeueAfter: reconciler.Sooner(report.Wake, resync)}, nil
+	return reconcile.Result{RequeueAfter: reconciler.Sooner(report.RequeueAfter, resync)}, nil
 }
 
 // policy chooses the Deployments of the WebApps that name the object, are not paused and lack no other reference: their pods could
@@ -109,7 +109,7 @@ func (r *restarter) policy(ctx context.Context, req reconcile.Request) (p rollou
 
 // object is the ConfigMap or Secret as the engine wants to know it; nil where all run what it contains, or the cache is behind.
 func (r *restarter) object(ctx context.Context, owner rollout.Owner, policy rollout.Policy, kind string, key client.ObjectKey, version string) (*rollout.Object, error) {
-	known, noted, err := r.engine.Known(ctx, owner, policy, rollout.Object{Kind: kind, Target: key.Name, Name: key.Name, Version: version})
+	known, noted, err := r.engine.AllRunning(ctx, owner, policy, rollout.Object{Kind: kind, Target: key.Name, Name: key.Name, Version: version})
 	if err != nil || known {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func objectOf(kind, name, version string, found contents) *rollout.Object {
 		o.Data = found.values
 	}
 	if !found.changedAt.IsZero() {
-		o.Stamp = rollout.Stamp("", true, true, found.changedAt)
+		o.PublishedAt = rollout.PublishedAt("", true, true, found.changedAt)
 	}
 	return o
 }

@@ -65,7 +65,7 @@ func (f *fixture) settle(desired ...runtime.ApplyConfiguration) {
 	for _, config := range desired {
 		d := f.render(config)
 		f.eventually("the cache shows "+d.gvk.Kind, func() bool {
-			_, current, err := f.look(f.t.Context(), d.gvk, d.id())
+			_, current, err := f.cached(f.t.Context(), d.gvk, d.id())
 			return err == nil && current
 		})
 	}

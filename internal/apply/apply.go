@@ -30,12 +30,12 @@ const createOnly = "1"
 // Applier writes the objects that one controller owns. It is safe for concurrent use by the
 // workers of that controller, one at a time for each owner.
 type Applier struct {
-	client     client.Client
-	cache      cache.Cache
-	live       client.Reader
-	scheme     *runtime.Scheme
-	fieldOwner string
-	memory     *memory
+	client       client.Client
+	cache        cache.Cache
+	live         client.Reader
+	scheme       *runtime.Scheme
+	fieldOwner   string
+	expectations *expectations
 
 	mu    sync.Mutex
 	types map[schema.GroupVersionKind]objectType
@@ -52,13 +52,13 @@ func New(mgr manager.Manager, fieldOwner string) (*Applier, error) {
 		return nil, err
 	}
 	return &Applier{
-		client:     mgr.GetClient(),
-		cache:      mgr.GetCache(),
-		live:       mgr.GetAPIReader(),
-		scheme:     mgr.GetScheme(),
-		fieldOwner: fieldOwner,
-		memory:     newMemory(clock.RealClock{}),
-		types:      map[schema.GroupVersionKind]objectType{},
+		client:       mgr.GetClient(),
+		cache:        mgr.GetCache(),
+		live:         mgr.GetAPIReader(),
+		scheme:       mgr.GetScheme(),
+		fieldOwner:   fieldOwner,
+		expectations: newExpectations(clock.RealClock{}),
+		types:        map[schema.GroupVersionKind]objectType{},
 	}, nil
 }
 
@@ -99,7 +99,7 @@ func (a *Applier) applyOne(ctx context.Context, o ownerRef, d *desiredObject) er
 	if err != nil {
 		return err
 	}
-	live, current, err := a.look(ctx, d.gvk, d.id())
+	live, current, err := a.cached(ctx, d.gvk, d.id())
 	switch {
 	case err != nil:
 		return fmt.Errorf("apply %s %q: %w", d.gvk.Kind, d.name.Name, err)
@@ -107,13 +107,13 @@ func (a *Applier) applyOne(ctx context.Context, o ownerRef, d *desiredObject) er
 		return nil
 	case live == nil:
 		return a.create(ctx, o, d, t)
-	case live.GetDeletionTimestamp() != nil, o.succeeds(live):
+	case live.GetDeletionTimestamp() != nil, o.isFormerOwners(live):
 		return nil
 	case !o.controls(live) && !isOrphan(live, d.labels()):
 		return o.conflict(d.gvk, live)
 	}
 	paths, err := compare(d, live, t)
-	if err != nil || len(paths) == 0 || a.memory.hopeless(d.id(), d.hash, paths) {
+	if err != nil || len(paths) == 0 || a.expectations.alwaysMutated(d.id(), d.hash, paths) {
 		return err
 	}
 	log.FromContext(ctx).V(1).Info("applying", "kind", d.gvk.Kind, "name", d.name.Name, "differs", paths)
@@ -158,7 +158,7 @@ func (a *Applier) create(ctx context.Context, o ownerRef, d *desiredObject, t ob
 	if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	live, readErr := a.inTheWay(ctx, o, d.gvk, d.name)
+	live, readErr := a.conflictingObject(ctx, o, d.gvk, d.name)
 	switch {
 	case readErr != nil:
 		return readErr
@@ -166,7 +166,7 @@ func (a *Applier) create(ctx context.Context, o ownerRef, d *desiredObject, t ob
 		return err // gone again: try again
 	case hasLabels(live, d.labels()):
 		// Ours, and the cache will show it.
-		a.memory.wrote(o.name, d.id(), live.UID, live.ResourceVersion)
+		a.expectations.wrote(o.name, d.id(), live.UID, live.ResourceVersion)
 		return nil
 	case live.DeletionTimestamp != nil:
 		return err // ours, but the cache will not show its end: try again
@@ -177,7 +177,7 @@ func (a *Applier) create(ctx context.Context, o ownerRef, d *desiredObject, t ob
 
 // update applies an object that the cache holds and that differs.
 func (a *Applier) update(ctx context.Context, o ownerRef, d *desiredObject, t objectType, live client.Object) error {
-	err := a.write(ctx, o, d, t, precondition{uid: live.GetUID(), seen: live.GetResourceVersion()}, client.ForceOwnership)
+	err := a.write(ctx, o, d, t, precondition{uid: live.GetUID(), cachedVersion: live.GetResourceVersion()}, client.ForceOwnership)
 	if isStale(err) {
 		requeue.Request(ctx) // replaced, gone or changed since, of which the watch may tell
 		return nil
@@ -204,8 +204,8 @@ func isStale(err error) bool {
 type precondition struct {
 	uid     types.UID
 	version string
-	// seen is the version that the cache holds. It is not sent.
-	seen string
+	// cachedVersion is the version that the cache holds. It is not sent.
+	cachedVersion string
 }
 
 // write applies d, remembers the write, and whether the API server stored something else.
@@ -223,9 +223,9 @@ func (a *Applier) write(
 	if err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), opts...); err != nil {
 		return &WriteError{Verb: "apply", GVK: d.gvk, Namespace: d.name.Namespace, Name: d.name.Name, Err: err}
 	}
-	if u.GetResourceVersion() != pre.seen {
-		a.memory.wrote(o.name, d.id(), u.GetUID(), u.GetResourceVersion())
+	if u.GetResourceVersion() != pre.cachedVersion {
+		a.expectations.wrote(o.name, d.id(), u.GetUID(), u.GetResourceVersion())
 	}
-	a.memory.overrule(o.name, d.id(), d.hash, differences(d.content, value.NewValueInterface(u.Object), t))
+	a.expectations.recordMutation(o.name, d.id(), d.hash, differences(d.content, value.NewValueInterface(u.Object), t))
 	return nil
 }

@@ -31,11 +31,11 @@ func (a *Applier) Create(ctx context.Context, owner, obj client.Object) error {
 	if err := o.check(gvk, id.name); err != nil {
 		return fmt.Errorf("create: %w", err)
 	}
-	live, current, err := a.look(ctx, gvk, id)
+	live, current, err := a.cached(ctx, gvk, id)
 	switch {
 	case err != nil:
 		return fmt.Errorf("create %s %q: %w", gvk.Kind, id.name.Name, err)
-	case !current, live != nil && o.succeeds(live):
+	case !current, live != nil && o.isFormerOwners(live):
 		return nil
 	case live != nil && !o.controls(live):
 		return o.conflict(gvk, live)
@@ -53,16 +53,16 @@ func (a *Applier) createOnce(ctx context.Context, o ownerRef, gvk schema.GroupVe
 	id := objectID{kind: gvk.GroupKind(), name: client.ObjectKeyFromObject(obj)}
 	err := a.client.Create(ctx, obj, client.FieldOwner(a.fieldOwner))
 	if err == nil {
-		a.memory.wrote(o.name, id, obj.GetUID(), obj.GetResourceVersion())
+		a.expectations.wrote(o.name, id, obj.GetUID(), obj.GetResourceVersion())
 		return nil
 	}
 	if apierrors.IsAlreadyExists(err) {
-		live, readErr := a.inTheWay(ctx, o, gvk, id.name)
+		live, readErr := a.conflictingObject(ctx, o, gvk, id.name)
 		if readErr != nil {
 			return readErr
 		}
 		if live != nil {
-			a.memory.wrote(o.name, id, live.UID, live.ResourceVersion)
+			a.expectations.wrote(o.name, id, live.UID, live.ResourceVersion)
 			return nil
 		} // else gone again: try again
 	}
@@ -92,7 +92,7 @@ func (a *Applier) pruneOne(ctx context.Context, o ownerRef, obj client.Object) e
 		return fmt.Errorf("delete %q: %w", obj.GetName(), err)
 	}
 	id := objectID{kind: gvk.GroupKind(), name: client.ObjectKeyFromObject(obj)}
-	live, current, err := a.look(ctx, gvk, id)
+	live, current, err := a.cached(ctx, gvk, id)
 	switch {
 	case meta.IsNoMatchError(err):
 		return nil
@@ -115,6 +115,6 @@ func (a *Applier) pruneOne(ctx context.Context, o ownerRef, obj client.Object) e
 	case err != nil:
 		return &WriteError{Verb: "delete", GVK: gvk, Namespace: id.name.Namespace, Name: id.name.Name, Err: err}
 	}
-	a.memory.deleted(o.name, id, uid)
+	a.expectations.deleted(o.name, id, uid)
 	return nil
 }

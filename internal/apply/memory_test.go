@@ -17,9 +17,9 @@ func testID(name string) objectID {
 	}
 }
 
-func newTestMemory() (*memory, *clocktesting.FakePassiveClock) {
+func newTestMemory() (*expectations, *clocktesting.FakePassiveClock) {
 	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	return newMemory(clock), clock
+	return newExpectations(clock), clock
 }
 
 func TestMemoryCurrent(t *testing.T) {
@@ -28,24 +28,24 @@ func TestMemoryCurrent(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		last write
-		seen sighting
+		seen cacheState
 		want bool
 	}{
-		{"older", written, sighting{uid: "u", version: "99"}, false},
-		{"older, with fewer digits", write{uid: "u", version: "1000"}, sighting{uid: "u", version: "999"}, false},
-		{"the same", written, sighting{uid: "u", version: "100"}, true},
-		{"newer", written, sighting{uid: "u", version: "101"}, true},
-		{"newer, with more digits", written, sighting{uid: "u", version: "1000"}, true},
-		{"the one before it", written, sighting{uid: "t", version: "99"}, false},
-		{"the one after it", written, sighting{uid: "v", version: "101"}, true},
-		{"absent from an older store", written, sighting{store: "99"}, false},
-		{"absent from a store of that version", written, sighting{store: "100"}, true},
-		{"absent from a newer store", written, sighting{store: "101"}, true},
-		{"absent from a store that does not tell", written, sighting{}, true},
-		{"a version that is no number", written, sighting{uid: "u", version: "abc"}, true},
-		{"deleted, still there", deleted, sighting{uid: "u", version: "101"}, false},
-		{"deleted and gone", deleted, sighting{store: "1"}, true},
-		{"deleted, and another one is there", deleted, sighting{uid: "v", version: "99"}, true},
+		{"older", written, cacheState{uid: "u", version: "99"}, false},
+		{"older, with fewer digits", write{uid: "u", version: "1000"}, cacheState{uid: "u", version: "999"}, false},
+		{"the same", written, cacheState{uid: "u", version: "100"}, true},
+		{"newer", written, cacheState{uid: "u", version: "101"}, true},
+		{"newer, with more digits", written, cacheState{uid: "u", version: "1000"}, true},
+		{"the one before it", written, cacheState{uid: "t", version: "99"}, false},
+		{"the one after it", written, cacheState{uid: "v", version: "101"}, true},
+		{"absent from an older store", written, cacheState{store: "99"}, false},
+		{"absent from a store of that version", written, cacheState{store: "100"}, true},
+		{"absent from a newer store", written, cacheState{store: "101"}, true},
+		{"absent from a store that does not tell", written, cacheState{}, true},
+		{"a version that is no number", written, cacheState{uid: "u", version: "abc"}, true},
+		{"deleted, still there", deleted, cacheState{uid: "u", version: "101"}, false},
+		{"deleted and gone", deleted, cacheState{store: "1"}, true},
+		{"deleted, and another one is there", deleted, cacheState{uid: "v", version: "99"}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m, _ := newTestMemory()
@@ -66,12 +66,12 @@ func TestMemoryCurrent(t *testing.T) {
 func TestMemoryPatience(t *testing.T) {
 	m, clock := newTestMemory()
 	m.wrote(types.NamespacedName{}, testID("web"), "u", "100")
-	clock.SetTime(clock.Now().Add(patience - time.Second))
-	if m.current(testID("web"), sighting{uid: "u", version: "99"}) {
+	clock.SetTime(clock.Now().Add(cacheSyncTimeout - time.Second))
+	if m.current(testID("web"), cacheState{uid: "u", version: "99"}) {
 		t.Error("patience ends early")
 	}
 	clock.SetTime(clock.Now().Add(time.Second))
-	if !m.current(testID("web"), sighting{uid: "u", version: "99"}) {
+	if !m.current(testID("web"), cacheState{uid: "u", version: "99"}) {
 		t.Error("patience does not end")
 	}
 }
@@ -83,22 +83,22 @@ func TestMemoryIsBounded(t *testing.T) {
 		for i := range perSecond {
 			name := fmt.Sprintf("%d-%d", s, i)
 			m.wrote(types.NamespacedName{}, testID(name), "u", "1")
-			m.overrule(types.NamespacedName{}, testID(name), "h", []string{"/spec"})
+			m.recordMutation(types.NamespacedName{}, testID(name), "h", []string{"/spec"})
 		}
 		clock.SetTime(clock.Now().Add(time.Second))
 	}
-	if bound := 2 * perSecond * int(patience/time.Second); len(m.writes) > bound {
+	if bound := 2 * perSecond * int(cacheSyncTimeout/time.Second); len(m.writes) > bound {
 		t.Errorf("%d writes are remembered, want at most %d", len(m.writes), bound)
 	}
-	if len(m.overruled) > maxOverruled {
-		t.Errorf("%d objects are remembered as overruled, want at most %d", len(m.overruled), maxOverruled)
+	if len(m.mutated) > maxMutations {
+		t.Errorf("%d objects are remembered as overruled, want at most %d", len(m.mutated), maxMutations)
 	}
 }
 
 func TestMemoryOverruled(t *testing.T) {
 	m, _ := newTestMemory()
 	owner := types.NamespacedName{Namespace: testNamespace, Name: "web"}
-	m.overrule(owner, testID("web"), "h", []string{"/a", "/b"})
+	m.recordMutation(owner, testID("web"), "h", []string{"/a", "/b"})
 	for _, tc := range []struct {
 		name  string
 		id    objectID
@@ -112,12 +112,12 @@ func TestMemoryOverruled(t *testing.T) {
 		{"another desired object", testID("web"), "i", []string{"/a"}, false},
 		{"another object", testID("other"), "h", []string{"/a"}, false},
 	} {
-		if got := m.hopeless(tc.id, tc.hash, tc.paths); got != tc.want {
+		if got := m.alwaysMutated(tc.id, tc.hash, tc.paths); got != tc.want {
 			t.Errorf("%s: hopeless %v, want %v", tc.name, got, tc.want)
 		}
 	}
-	m.overrule(owner, testID("web"), "h", nil)
-	if m.hopeless(testID("web"), "h", []string{"/a"}) {
+	m.recordMutation(owner, testID("web"), "h", nil)
+	if m.alwaysMutated(testID("web"), "h", []string{"/a"}) {
 		t.Error("still hopeless after a write that was stored as it was")
 	}
 }
@@ -128,13 +128,13 @@ func TestMemoryForget(t *testing.T) {
 	kept := types.NamespacedName{Namespace: testNamespace, Name: "kept"}
 	for _, owner := range []types.NamespacedName{gone, kept} {
 		m.wrote(owner, testID(owner.Name), "u", "1")
-		m.overrule(owner, testID(owner.Name), "h", []string{"/a"})
+		m.recordMutation(owner, testID(owner.Name), "h", []string{"/a"})
 	}
 	m.forget(gone)
-	if m.pending(testID("gone")) || m.hopeless(testID("gone"), "h", []string{"/a"}) {
+	if m.pending(testID("gone")) || m.alwaysMutated(testID("gone"), "h", []string{"/a"}) {
 		t.Error("something is remembered of the owner that is gone")
 	}
-	if !m.pending(testID("kept")) || !m.hopeless(testID("kept"), "h", []string{"/a"}) {
+	if !m.pending(testID("kept")) || !m.alwaysMutated(testID("kept"), "h", []string{"/a"}) {
 		t.Error("something of another owner was forgotten")
 	}
 }

@@ -88,9 +88,9 @@ func (o ownerRef) controls(obj metav1.Object) bool {
 	return ref != nil && ref.UID == o.uid
 }
 
-// succeeds reports whether obj is controlled by an object that o took the place of, one of the
+// isFormerOwners reports whether obj is controlled by an object that o took the place of, one of the
 // same kind and name that is gone. The garbage collector is about to delete obj.
-func (o ownerRef) succeeds(obj metav1.Object) bool {
+func (o ownerRef) isFormerOwners(obj metav1.Object) bool {
 	ref := metav1.GetControllerOfNoCopy(obj)
 	if ref == nil || ref.UID == o.uid || ref.Kind != o.gvk.Kind || ref.Name != o.name.Name {
 		return false

@@ -111,8 +111,8 @@ func TestOwnWritesAreWaitedFor(t *testing.T) {
 	f.settle(config(f.name, "3"))
 	f.apply(config(f.name, "3"))
 	f.expect("the next one", patches("configmaps")...)
-	if len(f.memory.writes) > 0 {
-		t.Errorf("writes that the cache shows are still remembered: %v", f.memory.writes)
+	if len(f.expectations.writes) > 0 {
+		t.Errorf("writes that the cache shows are still remembered: %v", f.expectations.writes)
 	}
 }
 

@@ -19,7 +19,7 @@ func (a *Applier) Current(obj client.Object) bool {
 	if err != nil {
 		return true // never written by this Applier
 	}
-	return a.memory.current(id, sighting{uid: obj.GetUID(), version: obj.GetResourceVersion()})
+	return a.expectations.current(id, cacheState{uid: obj.GetUID(), version: obj.GetResourceVersion()})
 }
 
 // PatchStatus writes obj's status if it differs from before's, in one merge patch that fails
@@ -43,7 +43,7 @@ func (a *Applier) PatchStatus(ctx context.Context, obj, before client.Object) (b
 	if err := a.client.Status().Patch(ctx, obj, patch, client.FieldOwner(a.fieldOwner)); err != nil {
 		return false, fmt.Errorf("patch the status of %s %q: %w", id.kind.Kind, id.name.Name, err)
 	}
-	a.memory.wrote(id.name, id, obj.GetUID(), obj.GetResourceVersion())
+	a.expectations.wrote(id.name, id, obj.GetUID(), obj.GetResourceVersion())
 	return true, nil
 }
 
@@ -92,7 +92,7 @@ func statusPatch(obj, before client.Object) (client.Patch, error) {
 // Forget drops what is remembered about the objects of an owner that is gone. Not calling it
 // does no harm: what is remembered is bounded in time and number.
 func (a *Applier) Forget(owner client.ObjectKey) {
-	a.memory.forget(owner)
+	a.expectations.forget(owner)
 }
 
 func (a *Applier) idOf(obj client.Object) (objectID, error) {

@@ -87,8 +87,8 @@ func TestCurrent(t *testing.T) {
 		}
 		return f.Current(cached)
 	})
-	if len(f.memory.writes) > 0 {
-		t.Errorf("the write is still remembered: %v", f.memory.writes)
+	if len(f.expectations.writes) > 0 {
+		t.Errorf("the write is still remembered: %v", f.expectations.writes)
 	}
 
 	pod.Status.Message = "again"

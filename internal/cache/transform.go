@@ -38,7 +38,7 @@ func trimToEdits(in any) (any, error) {
 	if !ok {
 		return in, nil
 	}
-	edits := rollout.KeepEdits(object.GetManagedFields())
+	edits := rollout.TrimManagedFields(object.GetManagedFields())
 	out, err := trimBookkeeping(in)
 	object.SetManagedFields(edits)
 	return out, err

@@ -76,13 +76,13 @@ func TestConfigMapAndSecretAreOneRestart(t *testing.T) {
 		return Object{Kind: Secret, Target: "s", Name: "s", Exists: true, Data: map[string][]byte{"k": []byte(v)}}
 	}
 	w := user(Deployment, "x", references(Reference{Kind: ConfigMap, Name: "shop-config"}, Reference{Kind: Secret, Name: "s", Key: "k"}))
-	w.notes[theKey] = adopted(hashFor(w, published("1", "1"), secret("1")), "", time.Time{}, start.Add(-time.Hour)).String()
+	w.records[theKey] = baselineRecord(hashFor(w, published("1", "1"), secret("1")), "", time.Time{}, start.Add(-time.Hour)).String()
 	objects := []Object{published("2", "1"), secret("2")}
 	if got := decided(start, thePolicy, objects, w); len(got.Restarts) != 1 {
 		t.Fatalf("%d restarts, not 1", len(got.Restarts))
 	}
 	w.templates[theKey] = hashFor(w, objects...)
-	w.notes[theKey] = restarted(w.templates[theKey], start).String()
+	w.records[theKey] = restartRecord(w.templates[theKey], start).String()
 	if got := decided(start.Add(time.Hour), thePolicy, objects, w); len(got.Restarts) != 0 {
 		t.Errorf("%d restarts, not 0", len(got.Restarts))
 	}
@@ -96,7 +96,7 @@ func TestRestartForAnotherOwnerCounts(t *testing.T) {
 		want []string
 	}{{start.Add(-5 * time.Second), nil}, {start.Add(-8 * time.Second), []string{"x"}}} {
 		w := user(Deployment, "x", noted(published("1", "1")))
-		w.notes["voting.fettle.dev/poll"], w.templates["voting.fettle.dev/poll"] = restarted("h", tc.at).String(), "h"
+		w.records["voting.fettle.dev/poll"], w.templates["voting.fettle.dev/poll"] = restartRecord("h", tc.at).String(), "h"
 		got := decided(start, thePolicy, []Object{now}, w)
 		if diff := cmp.Diff(tc.want, got.Restarts); diff != "" {
 			t.Errorf("restarted at %s (-want +got):\n%s", tc.at, diff)
@@ -134,11 +134,11 @@ func TestManyChangesAreTakenInTurn(t *testing.T) {
 func TestTakingAnnotationsAwayRestartsNobody(t *testing.T) {
 	old, now := published("1", "1"), published("2", "1")
 	for name, change := range map[string]func(*Workload){
-		"both are removed":               func(w *Workload) { delete(w.templates, theKey); delete(w.notes, theKey) },
+		"both are removed":               func(w *Workload) { delete(w.templates, theKey); delete(w.records, theKey) },
 		"the template's is removed":      func(w *Workload) { delete(w.templates, theKey) },
 		"the template's is set back":     func(w *Workload) { w.templates[theKey] = hashFor(w, old) },
-		"the note is removed":            func(w *Workload) { delete(w.notes, theKey) },
-		"the note is scribbled over":     func(w *Workload) { w.notes[theKey] = "{" },
+		"the note is removed":            func(w *Workload) { delete(w.records, theKey) },
+		"the note is scribbled over":     func(w *Workload) { w.records[theKey] = "{" },
 		"other keys are used henceforth": references(Reference{Kind: ConfigMap, Name: "shop-config", Key: "b"}),
 	} {
 		w := user(Deployment, "x", rolled(now, start.Add(-time.Hour)), change)
@@ -151,7 +151,7 @@ func TestTakingAnnotationsAwayRestartsNobody(t *testing.T) {
 	w := user(Deployment, "x", changedAt(start.Add(-70*time.Second)))
 	late := []Object{stamped(now, start.Add(-65*time.Second))}
 	for noted, want := range map[time.Time]int{start.Add(-time.Minute): 0, start.Add(-70 * time.Second): 1, {}: 1} {
-		if got := decidedWith(recollection{noted: noted}, start, thePolicy, late, w); len(got.Restarts) != want {
+		if got := decidedWith(lastWrite{recordedAt: noted}, start, thePolicy, late, w); len(got.Restarts) != want {
 			t.Errorf("noted at %s: %+v", noted, got)
 		}
 	}
@@ -166,12 +166,12 @@ func TestTakingAnnotationsAwayRestartsNobody(t *testing.T) {
 func TestChangeBackWhileARestartWasPending(t *testing.T) {
 	old, now := published("1", "1"), published("2", "1")
 	w := user(Deployment, "x", rolled(old, start.Add(-2*time.Hour)))
-	p := &pass{now: start, owner: theOwner, policy: thePolicy, published: []Object{now}, key: testKey, before: true}
-	plan := p.decide([]*Workload{w}, func(*Workload) recollection { return recollection{} })
-	if len(plan.notes) != 1 {
-		t.Fatalf("%d notes, not 1", len(plan.notes))
+	p := &evaluation{now: start, owner: theOwner, policy: thePolicy, published: []Object{now}, key: testKey, beforeChange: true}
+	plan := p.decide([]*Workload{w}, func(*Workload) lastWrite { return lastWrite{} })
+	if len(plan.records) != 1 {
+		t.Fatalf("%d notes, not 1", len(plan.records))
 	}
-	w.notes[theKey] = plan.notes[0].note.String()
+	w.records[theKey] = plan.records[0].record.String()
 	if got := decided(start, thePolicy, []Object{old}, w); !slices.Equal(got.Restarts, []string{"x"}) {
 		t.Errorf("restarts %v, not x", got.Restarts)
 	}

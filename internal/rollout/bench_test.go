@@ -16,7 +16,7 @@ func realistic(i int) *k8sappsv1.Deployment {
 	labels := map[string]string{"app.kubernetes.io/name": "shop", "app.kubernetes.io/instance": fmt.Sprint("shop-", i), "team": "web"}
 	d := &k8sappsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Name: fmt.Sprint("shop-", i), Namespace: fmt.Sprint("team-", i%100), UID: "0e2b7d5c-96f1-4b55-9c55-3f0f2f3d8a11", ResourceVersion: fmt.Sprint(i),
-		Labels: labels, Annotations: map[string]string{theKey: restarted(strings.Repeat("0", hashDigits), start).String(), "other": "x"},
+		Labels: labels, Annotations: map[string]string{theKey: restartRecord(strings.Repeat("0", hashDigits), start).String(), "other": "x"},
 		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl", Time: &metav1.Time{Time: start}, FieldsV1: metav1.NewFieldsV1(strings.Repeat("x", 4000))}},
 	}}
 	d.Spec.Selector, d.Spec.Template.Labels = &metav1.LabelSelector{MatchLabels: labels}, labels
@@ -49,7 +49,7 @@ func BenchmarkMemory(b *testing.B) {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		for i := range kept {
-			kept[i], _ = reduce(realistic(i).DeepCopy())
+			kept[i], _ = trimWorkload(realistic(i).DeepCopy())
 		}
 		runtime.GC()
 		runtime.ReadMemStats(&after)
@@ -66,7 +66,7 @@ func BenchmarkDecide(b *testing.B) {
 		workloads = append(workloads, user(Deployment, fmt.Sprint(i), rolled(now, start)))
 	}
 	for b.Loop() {
-		p := &pass{now: start, owner: theOwner, policy: thePolicy, published: []Object{now}, key: testKey}
-		p.decide(workloads, func(*Workload) recollection { return recollection{} })
+		p := &evaluation{now: start, owner: theOwner, policy: thePolicy, published: []Object{now}, key: testKey}
+		p.decide(workloads, func(*Workload) lastWrite { return lastWrite{} })
 	}
 }

@@ -37,9 +37,9 @@ func TestEdited(t *testing.T) {
 		"at no time":                        {[]metav1.ManagedFieldsEntry{{Manager: "kubectl", Operation: update, FieldsV1: metav1.NewFieldsV1(data)}}, time.Time{}},
 		"another controller of the project": {[]metav1.ManagedFieldsEntry{changedBy("voteconfig", apply, start, data)}, start},
 	} {
-		kept := KeepEdits(KeepEdits(tc.entries))
+		kept := TrimManagedFields(TrimManagedFields(tc.entries))
 		for form, entries := range map[string][]metav1.ManagedFieldsEntry{"as it is": tc.entries, "as it is cached": kept} {
-			if got := Edited(entries, "appconfig"); !got.Equal(tc.want) {
+			if got := ForeignEditTime(entries, "appconfig"); !got.Equal(tc.want) {
 				t.Errorf("%s, %s: %s, want %s", name, form, got, tc.want)
 			}
 		}
@@ -50,24 +50,24 @@ func TestEdited(t *testing.T) {
 }
 
 // history is what happened to what is published until Adopt is called, in passes of the owner.
-type history func(s *sights, good, edited Object, w *Workload)
+type history func(s *driftTracker, good, edited Object, w *Workload)
 
 // rolledOut is a pass that found all as published.
-func rolledOut(s *sights, o Object, w *Workload) {
+func rolledOut(s *driftTracker, o Object, w *Workload) {
 	s.begin(theOwner)
-	p := &pass{now: start, owner: theOwner, policy: thePolicy, published: []Object{o}, key: testKey}
-	s.rolled(theOwner, []Object{o}, p.decide([]*Workload{w}, func(*Workload) recollection { return recollection{} }).dependants)
+	p := &evaluation{now: start, owner: theOwner, policy: thePolicy, published: []Object{o}, key: testKey}
+	s.recordIntact(theOwner, []Object{o}, p.decide([]*Workload{w}, func(*Workload) lastWrite { return lastWrite{} }).dependants)
 }
 
 // seenGood is a process that has seen all as published.
-func seenGood(s *sights, good, _ Object, w *Workload) { rolledOut(s, good, w) }
+func seenGood(s *driftTracker, good, _ Object, w *Workload) { rolledOut(s, good, w) }
 
 // TestEditsOfOthers has somebody else edit what was published an hour ago, and asks which dependants are noted as running
 // something that nobody knows: they are restarted when the edit is repaired, the others are not.
 func TestEditsOfOthers(t *testing.T) {
 	good := published("1", "1")
 	at := start.Add(-time.Second) // of the edit; it is noticed at start
-	editedAt := func(at time.Time) func(*Object) { return func(o *Object) { o.Edited = at } }
+	editedAt := func(at time.Time) func(*Object) { return func(o *Object) { o.ForeignEdit = at } }
 	since := func(at time.Time) func(*Workload) { return func(w *Workload) { w.Progress.since = at } }
 	for name, tc := range map[string]struct {
 		edit    func(*Object)
@@ -76,10 +76,10 @@ func TestEditsOfOthers(t *testing.T) {
 		mixed   bool
 	}{
 		"nothing was started since":                 {},
-		"noticed nearly too late":                   {edit: editedAt(start.Add(-uncertainty))},
-		"noticed too late":                          {edit: editedAt(start.Add(-uncertainty - time.Second)), mixed: true},
-		"by a clock that is ahead a little":         {edit: editedAt(start.Add(coverage))},
-		"by a clock that is far ahead":              {edit: editedAt(start.Add(coverage + time.Second)), mixed: true},
+		"noticed nearly too late":                   {edit: editedAt(start.Add(-clockSkew))},
+		"noticed too late":                          {edit: editedAt(start.Add(-clockSkew - time.Second)), mixed: true},
+		"by a clock that is ahead a little":         {edit: editedAt(start.Add(startLag))},
+		"by a clock that is far ahead":              {edit: editedAt(start.Add(startLag + time.Second)), mixed: true},
 		"at a time that is not known":               {edit: editedAt(time.Time{}), mixed: true},
 		"pods are being started":                    {user: phase(InProgress), mixed: true},
 		"the template was changed in that second":   {user: changedAt(at), mixed: true},
@@ -87,41 +87,41 @@ func TestEditsOfOthers(t *testing.T) {
 		"the template was changed before it":        {user: changedAt(at.Add(-time.Second))},
 		"its state was reported in that second":     {user: since(at)},
 		"its state was reported after it":           {user: since(at.Add(time.Second)), mixed: true},
-		"a process that has seen nothing":           {history: func(*sights, Object, Object, *Workload) {}, mixed: true},
-		"the owner was paused meanwhile, two edits": {history: func(s *sights, good, _ Object, w *Workload) { rolledOut(s, good, w); s.begin(theOwner) }, mixed: true},
-		"it was waiting for a restart": {history: func(s *sights, good, _ Object, w *Workload) {
+		"a process that has seen nothing":           {history: func(*driftTracker, Object, Object, *Workload) {}, mixed: true},
+		"the owner was paused meanwhile, two edits": {history: func(s *driftTracker, good, _ Object, w *Workload) { rolledOut(s, good, w); s.begin(theOwner) }, mixed: true},
+		"it was waiting for a restart": {history: func(s *driftTracker, good, _ Object, w *Workload) {
 			other := published("0", "1")
-			other.Stamp = good.Stamp
+			other.PublishedAt = good.PublishedAt
 			rolledOut(s, other, w)
 		}, mixed: true},
-		"published anew since": {history: func(s *sights, good, _ Object, w *Workload) {
+		"published anew since": {history: func(s *driftTracker, good, _ Object, w *Workload) {
 			rolledOut(s, stamped(good, start.Add(-2*time.Hour)), w)
 		}, mixed: true},
-		"edited before, and again": {history: func(s *sights, good, edited Object, w *Workload) {
+		"edited before, and again": {history: func(s *driftTracker, good, edited Object, w *Workload) {
 			rolledOut(s, good, w)
 			s.begin(theOwner)
-			edited.Edited = start.Add(-time.Minute)
-			s.changed(theOwner, []Object{edited})
+			edited.ForeignEdit = start.Add(-time.Minute)
+			s.recordDrift(theOwner, []Object{edited})
 		}, mixed: true},
-		"noticed before, and not repaired yet": {history: func(s *sights, good, edited Object, w *Workload) {
+		"noticed before, and not repaired yet": {history: func(s *driftTracker, good, edited Object, w *Workload) {
 			rolledOut(s, good, w)
 			s.begin(theOwner)
-			s.changed(theOwner, []Object{edited})
+			s.recordDrift(theOwner, []Object{edited})
 		}},
-		"a key was removed before, of which there is no trace": {history: func(s *sights, good, _ Object, w *Workload) {
+		"a key was removed before, of which there is no trace": {history: func(s *driftTracker, good, _ Object, w *Workload) {
 			rolledOut(s, good, w)
 			s.begin(theOwner)
-			s.changed(theOwner, []Object{good})
+			s.recordDrift(theOwner, []Object{good})
 		}, mixed: true},
-		"somebody had a part in it before": {history: func(s *sights, good, edited Object, w *Workload) {
-			good.Edited = edited.Edited
+		"somebody had a part in it before": {history: func(s *driftTracker, good, edited Object, w *Workload) {
+			good.ForeignEdit = edited.ForeignEdit
 			rolledOut(s, good, w)
 		}, mixed: true},
-		"the owner is gone": {history: func(s *sights, good, _ Object, w *Workload) { rolledOut(s, good, w); s.forget(theOwner) }, mixed: true},
+		"the owner is gone": {history: func(s *driftTracker, good, _ Object, w *Workload) { rolledOut(s, good, w); s.forget(theOwner) }, mixed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			edited := published("foreign", "1")
-			edited.Edited = at
+			edited.ForeignEdit = at
 			w := user(Deployment, "x", noted(good))
 			for _, f := range []func(*Workload){tc.user} {
 				if f != nil {
@@ -134,13 +134,13 @@ func TestEditsOfOthers(t *testing.T) {
 			if tc.history == nil {
 				tc.history = seenGood
 			}
-			s := newSights()
+			s := newDriftTracker()
 			tc.history(s, good, edited, w)
 			s.begin(theOwner)
-			p := &pass{now: start, owner: theOwner, policy: thePolicy, published: []Object{edited}, key: testKey, before: true}
-			p.last = s.changed(theOwner, []Object{edited})
-			plan := p.decide([]*Workload{w}, func(*Workload) recollection { return recollection{} })
-			if mixed := len(plan.notes) == 1; mixed != tc.mixed {
+			p := &evaluation{now: start, owner: theOwner, policy: thePolicy, published: []Object{edited}, key: testKey, beforeChange: true}
+			p.lastIntact = s.recordDrift(theOwner, []Object{edited})
+			plan := p.decide([]*Workload{w}, func(*Workload) lastWrite { return lastWrite{} })
+			if mixed := len(plan.records) == 1; mixed != tc.mixed {
 				t.Errorf("noted as unknown: %v, want %v", mixed, tc.mixed)
 			}
 		})
@@ -149,15 +149,15 @@ func TestEditsOfOthers(t *testing.T) {
 
 // What is remembered goes with the owner, and with the next pass that finds all as published.
 func TestSightsAreBounded(t *testing.T) {
-	s, good := newSights(), published("1", "1")
+	s, good := newDriftTracker(), published("1", "1")
 	for _, name := range []string{"x", "y"} {
 		rolledOut(s, good, user(Deployment, name, noted(good)))
 	}
-	if diff := cmp.Diff(1, len(s.of[theOwner].runs)); diff != "" {
+	if diff := cmp.Diff(1, len(s.owners[theOwner].runs)); diff != "" {
 		t.Errorf("workloads (-want +got):\n%s", diff)
 	}
 	s.forget(theOwner)
-	if len(s.of) > 0 {
-		t.Errorf("still kept: %v", s.of)
+	if len(s.owners) > 0 {
+		t.Errorf("still kept: %v", s.owners)
 	}
 }

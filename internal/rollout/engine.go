@@ -34,10 +34,10 @@ type Engine struct {
 	client    client.Client
 	live      client.Reader
 	workloads workloads
-	memory    *memory
+	writes    *ownWrites
 	keys      *digest.Keyring
 	inUse     *inUse
-	sights    *sights
+	drift     *driftTracker
 	clock     clock.PassiveClock
 }
 
@@ -50,7 +50,7 @@ func New(mgr manager.Manager, opts Options) (*Engine, error) {
 	c := clock.RealClock{}
 	return &Engine{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), workloads: cached,
-		memory: newMemory(c), keys: opts.Keys, inUse: newInUse(c), sights: newSights(), clock: c,
+		writes: newOwnWrites(c), keys: opts.Keys, inUse: newInUse(c), drift: newDriftTracker(), clock: c,
 	}, nil
 }
 
@@ -74,7 +74,7 @@ func (e *Engine) Watch(b *builder.Builder, interested func(context.Context, *Wor
 // Owners returns the names of the AppConfigs (ConfigPrefix) or VoteConfigs (VotingPrefix) that are interested in w, whatever it
 // refers to: it names them, or has a note of theirs.
 func (w *Workload) Owners(prefix string) []string {
-	owners := ownersIn(w.notes, prefix)
+	owners := ownersIn(w.records, prefix)
 	for _, token := range w.uses {
 		kind, name, found := strings.Cut(token, "/")
 		if !found {
@@ -87,8 +87,8 @@ func (w *Workload) Owners(prefix string) []string {
 	return owners
 }
 
-func (e *Engine) pass(ctx context.Context, owner Owner, policy Policy, published []Object) (*pass, error) {
-	p := &pass{now: e.clock.Now(), owner: owner, policy: policy, published: published}
+func (e *Engine) newEvaluation(ctx context.Context, owner Owner, policy Policy, published []Object) (*evaluation, error) {
+	p := &evaluation{now: e.clock.Now(), owner: owner, policy: policy, published: published}
 	if !slices.ContainsFunc(published, func(o Object) bool { return o.Kind == Secret }) {
 		return p, nil
 	}
@@ -97,17 +97,17 @@ func (e *Engine) pass(ctx context.Context, owner Owner, policy Policy, published
 	return p, err
 }
 
-func (e *Engine) remembered(owner Owner) func(*Workload) recollection {
-	return func(w *Workload) recollection { return e.memory.of(w, owner) }
+func (e *Engine) lastWrites(owner Owner) func(*Workload) lastWrite {
+	return func(w *Workload) lastWrite { return e.writes.last(w, owner) }
 }
 
-// Begin says that a pass for the owner begins. It comes before all else, also in passes that then do nothing.
-func (e *Engine) Begin(owner Owner) { e.sights.begin(owner) }
+// BeginReconcile says that a pass for the owner begins. It comes before all else, also in passes that then do nothing.
+func (e *Engine) BeginReconcile(owner Owner) { e.drift.begin(owner) }
 
-// Adopt notes on all dependants that have no note yet that their pods run before: what is published, until the caller
+// RecordBaseline notes on all dependants that have no note yet that their pods run before: what is published, until the caller
 // changes it right after. It returns false when it could not find out about one; the caller then publishes nothing and
 // returns, since the pass is repeated (recheck).
-func (e *Engine) Adopt(ctx context.Context, owner Owner, policy Policy, before []Object) (bool, error) {
+func (e *Engine) RecordBaseline(ctx context.Context, owner Owner, policy Policy, before []Object) (bool, error) {
 	if policy.Disabled {
 		return true, nil
 	}
@@ -115,15 +115,15 @@ func (e *Engine) Adopt(ctx context.Context, owner Owner, policy Policy, before [
 	if err != nil {
 		return false, err
 	}
-	p, err := e.pass(ctx, owner, policy, before)
+	p, err := e.newEvaluation(ctx, owner, policy, before)
 	if err != nil {
 		return false, err
 	}
-	p.before, p.last = true, e.sights.changed(owner, before)
-	plan := p.decide(found, e.remembered(owner))
-	for _, a := range plan.notes {
+	p.beforeChange, p.lastIntact = true, e.drift.recordDrift(owner, before)
+	plan := p.decide(found, e.lastWrites(owner))
+	for _, a := range plan.records {
 		w := plan.dependants[a.at].Workload
-		switch err := e.writeNote(ctx, owner, w, a.note); {
+		switch err := e.writeRecord(ctx, owner, w, a.record); {
 		case err == nil, apply.Rejected(err): // nothing will ever be written to that one
 		case stale(err):
 			requeue.Request(ctx)
@@ -142,33 +142,33 @@ func (e *Engine) Roll(ctx context.Context, owner Owner, policy Policy, published
 	if err != nil {
 		return Report{}, err
 	}
-	p, err := e.pass(ctx, owner, policy, published)
+	p, err := e.newEvaluation(ctx, owner, policy, published)
 	if err != nil {
 		return Report{}, err
 	}
-	plan := p.decide(found, e.remembered(owner))
+	plan := p.decide(found, e.lastWrites(owner))
 	if !owner.plain() {
-		e.sights.rolled(owner, published, plan.dependants)
+		e.drift.recordIntact(owner, published, plan.dependants)
 	}
-	announce := p.announce(&plan)
+	announce := p.eventText(&plan)
 	refused := map[int]string{}
-	err = e.carryOut(ctx, owner, &plan, refused)
+	err = e.execute(ctx, owner, &plan, refused)
 	report := p.report(&plan, refused)
 	if report.Restarted = len(plan.restarts); report.Restarted > 0 {
-		report.Announce = announce
+		report.Event = announce
 	}
 	return report, err
 }
 
-// carryOut writes what is planned. What could not be written is taken out of the plan; what was refused is collected.
-func (e *Engine) carryOut(ctx context.Context, owner Owner, plan *plan, refused map[int]string) error {
-	for _, a := range plan.notes {
-		switch err := e.writeNote(ctx, owner, plan.dependants[a.at].Workload, a.note); {
+// execute writes what is planned. What could not be written is taken out of the plan; what was refused is collected.
+func (e *Engine) execute(ctx context.Context, owner Owner, plan *plan, refused map[int]string) error {
+	for _, a := range plan.records {
+		switch err := e.writeRecord(ctx, owner, plan.dependants[a.at].Workload, a.record); {
 		case err == nil:
 		case stale(err):
 			requeue.Request(ctx)
 		case apply.Rejected(err):
-			e.refused(plan, a.at, err, refused)
+			e.recordRejection(plan, a.at, err, refused)
 		default:
 			plan.restarts = nil
 			return fmt.Errorf("note what runs: %w", err)
@@ -185,7 +185,7 @@ func (e *Engine) carryOut(ctx context.Context, owner Owner, plan *plan, refused 
 			requeue.Request(ctx)
 			return nil
 		case apply.Rejected(err):
-			e.refused(plan, a.at, err, refused)
+			e.recordRejection(plan, a.at, err, refused)
 			return nil
 		default:
 			return fmt.Errorf("restart: %w", err)
@@ -194,9 +194,9 @@ func (e *Engine) carryOut(ctx context.Context, owner Owner, plan *plan, refused 
 	return nil
 }
 
-// refused notes why a write was refused, and has it tried again later.
-func (e *Engine) refused(plan *plan, at int, err error, refused map[int]string) {
-	refused[at] = err.Error()
+// recordRejection notes why a write was refused, and has it tried again later.
+func (e *Engine) recordRejection(plan *plan, at int, err error, recordRejection map[int]string) {
+	recordRejection[at] = err.Error()
 	now := e.clock.Now()
-	plan.wakeAt(now, now.Add(e.memory.refused(plan.dependants[at].Workload)))
+	plan.requeueAt(now, now.Add(e.writes.retryAfter(plan.dependants[at].Workload)))
 }

@@ -19,7 +19,7 @@ func reducedDeployment(t *testing.T, podSpec string) *Workload {
 	var obj any = d
 	for range 2 { // the cache may do it again
 		var err error
-		if obj, err = reduce(obj); err != nil {
+		if obj, err = trimWorkload(obj); err != nil {
 			t.Fatal(err)
 		}
 	}

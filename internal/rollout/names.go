@@ -55,7 +55,7 @@ func (o Owner) token() string {
 // plain reports whether the owner is an object that Fettle does not publish.
 func (o Owner) plain() bool { return o.Prefix == ConfigMapPrefix || o.Prefix == SecretPrefix }
 
-func isOurs(annotation string) bool {
+func isFettleAnnotation(annotation string) bool {
 	prefix, _, _ := strings.Cut(annotation, "/")
 	return ownerKinds[prefix] != "" || annotation == FormerHashAnnotation || annotation == CreatedWithAnnotation
 }

@@ -16,19 +16,19 @@ import (
 )
 
 func TestStamp(t *testing.T) {
-	written := Stamp("", false, true, start)
+	written := PublishedAt("", false, true, start)
 	for name, tc := range map[string]struct {
 		stamp string
 		at    time.Time
 		first bool
 	}{
 		"the first contents":         {written, start, true},
-		"unchanged contents":         {Stamp(written, true, false, start.Add(time.Hour)), start, true},
-		"changed contents":           {Stamp(written, true, true, start.Add(time.Hour)), start.Add(time.Hour), false},
-		"of an object without stamp": {Stamp("", true, false, start), start, false},
+		"unchanged contents":         {PublishedAt(written, true, false, start.Add(time.Hour)), start, true},
+		"changed contents":           {PublishedAt(written, true, true, start.Add(time.Hour)), start.Add(time.Hour), false},
+		"of an object without stamp": {PublishedAt("", true, false, start), start, false},
 		"what is no stamp":           {"yesterday", time.Time{}, false},
 	} {
-		at, first := parseStamp(tc.stamp)
+		at, first := parsePublishedAt(tc.stamp)
 		if !at.Equal(tc.at) || first != tc.first {
 			t.Errorf("%s: %s, first %v", name, at, first)
 		}
@@ -60,20 +60,20 @@ func TestHashOfSecret_isKeyedAndOfOneOwner(t *testing.T) {
 // Neither an upgrade from a release without keys nor the loss of the key restarts anybody; the next change of contents does.
 func TestDigestOfAnotherKey_restartsNobody(t *testing.T) {
 	secret := func(value string) Object {
-		return Object{Kind: Secret, Target: "s", Name: "s", Exists: true, Data: map[string][]byte{"k": []byte(value)}, Stamp: Stamp("x", true, true, start.Add(-time.Hour))}
+		return Object{Kind: Secret, Target: "s", Name: "s", Exists: true, Data: map[string][]byte{"k": []byte(value)}, PublishedAt: PublishedAt("x", true, true, start.Add(-time.Hour))}
 	}
 	w := user(Deployment, "x", references(Reference{Kind: Secret, Name: "s", Key: "k"}), changedAt(start.Add(-time.Hour)))
 	use := hashFor(w, secret("1"))[:useDigits]
 	for name, hash := range map[string]string{
 		"of a release without keys": use + "0123456789abcdef01234567", "with a key that is lost": use + "0123456789abcdef0123456789abcdef",
 	} {
-		w.notes[theKey], w.templates[theKey] = restarted(hash, start.Add(-2*time.Hour)).String(), hash
+		w.records[theKey], w.templates[theKey] = restartRecord(hash, start.Add(-2*time.Hour)).String(), hash
 		got := decided(start, thePolicy, []Object{secret("1")}, w)
 		if len(got.Restarts) != 0 || len(got.Notes) != 1 {
 			t.Errorf("%s: %d restarts and %d notes, not 0 and 1", name, len(got.Restarts), len(got.Notes))
 		}
 	}
-	w.notes[theKey] = adopted(hashFor(w, secret("1")), w.templates[theKey], time.Time{}, start.Add(-time.Hour)).String()
+	w.records[theKey] = baselineRecord(hashFor(w, secret("1")), w.templates[theKey], time.Time{}, start.Add(-time.Hour)).String()
 	if got := decided(start, thePolicy, []Object{secret("2")}, w); len(got.Restarts) != 1 {
 		t.Error("a change after that restarts nobody")
 	}
@@ -104,49 +104,49 @@ func TestHashTellsWhatDiffers(t *testing.T) {
 
 func TestMemory(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(start)
-	m := newMemory(clock)
+	m := newOwnWrites(clock)
 	w := user(Deployment, "x")
 	w.ResourceVersion = "10"
-	m.wrote(w, theOwner, "12")
-	if got := m.of(w, theOwner); !got.behind || !got.noted.Equal(start) {
+	m.record(w, theOwner, "12")
+	if got := m.last(w, theOwner); !got.cacheBehind || !got.recordedAt.Equal(start) {
 		t.Errorf("right after a write: %+v", got)
 	}
-	if other := (Owner{Prefix: VotingPrefix, Name: "shop"}); !m.of(w, other).noted.IsZero() {
+	if other := (Owner{Prefix: VotingPrefix, Name: "shop"}); !m.last(w, other).recordedAt.IsZero() {
 		t.Error("one owner's note counts for another")
 	}
 	anew := *w
 	anew.UID = "v"
-	if got := m.of(&anew, theOwner); got != (recollection{}) {
+	if got := m.last(&anew, theOwner); got != (lastWrite{}) {
 		t.Errorf("another object of the name: %+v", got)
 	}
 	w.ResourceVersion = "12"
-	if m.of(w, theOwner).behind {
+	if m.last(w, theOwner).cacheBehind {
 		t.Error("behind though the write is shown")
 	}
 	w.ResourceVersion = "11"
-	clock.SetTime(start.Add(patience))
-	if m.of(w, theOwner).behind {
+	clock.SetTime(start.Add(cacheSyncTimeout))
+	if m.last(w, theOwner).cacheBehind {
 		t.Error("a cache that never shows a write is waited for without end")
 	}
-	clock.SetTime(start.Add(remembered))
-	m.wrote(user(Deployment, "y"), theOwner, "13")
+	clock.SetTime(start.Add(writeRetention))
+	m.record(user(Deployment, "y"), theOwner, "13")
 	if len(m.writes) != 1 {
 		t.Errorf("%d writes are kept, not 1", len(m.writes))
 	}
 }
 
 func TestRefusedWritesAreTriedLessAndLessOften(t *testing.T) {
-	m := newMemory(clocktesting.NewFakePassiveClock(start))
+	m := newOwnWrites(clocktesting.NewFakePassiveClock(start))
 	w := user(Deployment, "x")
 	var waits []time.Duration
 	for range 8 {
-		waits = append(waits, m.refused(w)/time.Second)
+		waits = append(waits, m.retryAfter(w)/time.Second)
 	}
 	if diff := cmp.Diff([]time.Duration{2, 4, 8, 16, 32, 64, 120, 120}, waits); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	m.wrote(w, theOwner, "12")
-	if m.refused(w) != firstRetry {
+	m.record(w, theOwner, "12")
+	if m.retryAfter(w) != firstRetry {
 		t.Error("a write that went through is forgotten")
 	}
 }
@@ -248,7 +248,7 @@ func TestAnnotationOfAnOwnerCalledUses(t *testing.T) {
 	if owner.annotation() == UsesAnnotation {
 		t.Fatal("the note of an AppConfig is in the place of UsesAnnotation")
 	}
-	w := user(Deployment, "x", func(w *Workload) { w.notes[owner.annotation()], w.notes[UsesAnnotation] = "n", "other" })
+	w := user(Deployment, "x", func(w *Workload) { w.records[owner.annotation()], w.records[UsesAnnotation] = "n", "other" })
 	if diff := cmp.Diff([]string{"uses"}, w.Owners(ConfigPrefix)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -14,18 +14,18 @@ func settings(version string, data map[string][]byte) (Owner, Object) {
 }
 
 func planFor(owner Owner, o Object, workloads ...*Workload) plan {
-	p := &pass{now: start, owner: owner, policy: thePolicy, published: []Object{o}}
-	return p.decide(workloads, func(*Workload) recollection { return recollection{} })
+	p := &evaluation{now: start, owner: owner, policy: thePolicy, published: []Object{o}}
+	return p.decide(workloads, func(*Workload) lastWrite { return lastWrite{} })
 }
 
 // take writes down what a plan comes to.
 func take(owner Owner, out plan) {
-	for _, a := range out.notes {
-		out.dependants[a.at].notes[owner.annotation()] = a.note.String()
+	for _, a := range out.records {
+		out.dependants[a.at].records[owner.annotation()] = a.record.String()
 	}
 	for _, a := range out.restarts {
 		w := out.dependants[a.at].Workload
-		w.notes[owner.annotation()], w.templates[owner.annotation()] = a.note.String(), a.note.Hash
+		w.records[owner.annotation()], w.templates[owner.annotation()] = a.record.String(), a.record.Hash
 	}
 }
 
@@ -64,7 +64,7 @@ func TestPlainObject_restartsForItsContents(t *testing.T) {
 			t.Errorf("%s: %d restarts, not %d", what, len(out.restarts), restarts)
 		}
 		take(owner, out)
-		w.notes[owner.annotation()] = strings.ReplaceAll(w.notes[owner.annotation()], start.Format(time.RFC3339), start.Add(-time.Hour).Format(time.RFC3339))
+		w.records[owner.annotation()] = strings.ReplaceAll(w.records[owner.annotation()], start.Format(time.RFC3339), start.Add(-time.Hour).Format(time.RFC3339))
 	}
 	step(none, 0, "found without it")
 	_, o := settings("u/1", map[string][]byte{"a": []byte("1")})
@@ -79,7 +79,7 @@ func TestPlainObject_restartsForItsContents(t *testing.T) {
 // Workloads that an earlier release restarted at once for contents have no note of the engine's, and were changed just after them.
 func TestUpgrade_restartsNobody(t *testing.T) {
 	changed := published("1", "1")
-	changed.Stamp = start.Add(-time.Hour).Format(time.RFC3339)
+	changed.PublishedAt = start.Add(-time.Hour).Format(time.RFC3339)
 	w := user(Deployment, "x", changedAt(start.Add(-time.Hour+time.Second)), func(w *Workload) { w.templates[FormerHashAnnotation] = "h" })
 	if got := decided(start, thePolicy, []Object{changed}, w); len(got.Restarts) != 0 || len(got.Notes) != 1 {
 		t.Errorf("%d restarts and %d notes, not 0 and 1", len(got.Restarts), len(got.Notes))
@@ -101,7 +101,7 @@ func TestAnnotation_ofALongName(t *testing.T) {
 // What the first pods of a workload run is known though the operator died before it was noted.
 func TestCreatedWith_tellsWhatTheFirstPodsRun(t *testing.T) {
 	owner, o := settings("u/2", map[string][]byte{"a": []byte("2")})
-	o.Stamp = start.Add(-time.Second).Format(time.RFC3339)
+	o.PublishedAt = start.Add(-time.Second).Format(time.RFC3339)
 	for _, tc := range []struct {
 		with     string
 		age      time.Duration
@@ -113,15 +113,15 @@ func TestCreatedWith_tellsWhatTheFirstPodsRun(t *testing.T) {
 		{"ConfigMap/settings2=u/1", time.Minute, 0},
 	} {
 		w := user(Deployment, "x", references(), changedAt(start.Add(-tc.age)))
-		w.created, w.notes[CreatedWithAnnotation] = start.Add(-tc.age), tc.with
-		if out := planFor(owner, o, w); out.dependants[0].verdict != map[int]verdict{0: adopt, 1: restart}[tc.restarts] {
-			t.Errorf("created %v ago with %s: verdict %v", tc.age, tc.with, out.dependants[0].verdict)
+		w.created, w.records[CreatedWithAnnotation] = start.Add(-tc.age), tc.with
+		if out := planFor(owner, o, w); out.dependants[0].need != map[int]need{0: needRecord, 1: needRestart}[tc.restarts] {
+			t.Errorf("created %v ago with %s: verdict %v", tc.age, tc.with, out.dependants[0].need)
 		}
 		if tc.restarts == 1 { // pods of a template that was changed since run what is there
-			w.notes[owner.annotation()] = adopted(strings.Repeat("0", hashDigits), "", time.Time{}, start).String()
-			o.Stamp = ""
-			if out := planFor(owner, o, w); out.dependants[0].verdict != adopt {
-				t.Errorf("what it was created with counts when it uses other keys: verdict %v", out.dependants[0].verdict)
+			w.records[owner.annotation()] = baselineRecord(strings.Repeat("0", hashDigits), "", time.Time{}, start).String()
+			o.PublishedAt = ""
+			if out := planFor(owner, o, w); out.dependants[0].need != needRecord {
+				t.Errorf("what it was created with counts when it uses other keys: verdict %v", out.dependants[0].need)
 			}
 		}
 	}

@@ -20,13 +20,13 @@ const theKey = "config.fettle.dev/shop"
 func published(a, b string) Object {
 	return Object{
 		Kind: ConfigMap, Target: "shop-config", Name: "shop-config", Exists: true,
-		Data:  map[string][]byte{"a": []byte(a), "b": []byte(b)},
-		Stamp: Stamp("", true, true, start.Add(-time.Hour)),
+		Data:        map[string][]byte{"a": []byte(a), "b": []byte(b)},
+		PublishedAt: PublishedAt("", true, true, start.Add(-time.Hour)),
 	}
 }
 
 func stamped(o Object, at time.Time) Object {
-	o.Stamp = Stamp("", true, true, at)
+	o.PublishedAt = PublishedAt("", true, true, at)
 	return o
 }
 
@@ -36,7 +36,7 @@ func user(kind, name string, change ...func(*Workload)) *Workload {
 		Kind: kind, Namespace: "web", Name: name, UID: "u", ResourceVersion: "1",
 		References: []Reference{{Kind: ConfigMap, Name: "shop-config", Key: "a"}},
 		created:    start.Add(-24 * time.Hour), changed: start.Add(-24 * time.Hour),
-		notes: map[string]string{}, templates: map[string]string{},
+		records: map[string]string{}, templates: map[string]string{},
 		Progress: Progress{Phase: Complete, Pods: 3, deadline: kind == Deployment},
 	}
 	for _, f := range change {
@@ -56,14 +56,14 @@ func hashFor(w *Workload, o ...Object) string {
 // noted has it noted that the workload was found to run o.
 func noted(o Object) func(*Workload) {
 	return func(w *Workload) {
-		w.notes[theKey] = adopted(hashFor(w, o), w.templates[theKey], time.Time{}, start.Add(-2*time.Hour)).String()
+		w.records[theKey] = baselineRecord(hashFor(w, o), w.templates[theKey], time.Time{}, start.Add(-2*time.Hour)).String()
 	}
 }
 
 // rolled has it restarted by the engine with o at that time.
 func rolled(o Object, at time.Time) func(*Workload) {
 	return func(w *Workload) {
-		w.notes[theKey], w.templates[theKey] = restarted(hashFor(w, o), at).String(), hashFor(w, o)
+		w.records[theKey], w.templates[theKey] = restartRecord(hashFor(w, o), at).String(), hashFor(w, o)
 	}
 }
 
@@ -82,15 +82,15 @@ type outcome struct {
 }
 
 func decided(now time.Time, policy Policy, objects []Object, workloads ...*Workload) outcome {
-	return decidedWith(recollection{}, now, policy, objects, workloads...)
+	return decidedWith(lastWrite{}, now, policy, objects, workloads...)
 }
 
-func decidedWith(r recollection, now time.Time, policy Policy, objects []Object, workloads ...*Workload) outcome {
-	p := &pass{now: now, owner: theOwner, policy: policy, published: objects, key: testKey}
-	plan := p.decide(workloads, func(*Workload) recollection { return r })
+func decidedWith(r lastWrite, now time.Time, policy Policy, objects []Object, workloads ...*Workload) outcome {
+	p := &evaluation{now: now, owner: theOwner, policy: policy, published: objects, key: testKey}
+	plan := p.decide(workloads, func(*Workload) lastWrite { return r })
 	report := p.report(&plan, nil)
-	out := outcome{Reason: report.Condition.Reason, Wake: report.Wake}
-	for _, a := range plan.notes {
+	out := outcome{Reason: report.Condition.Reason, Wake: report.RequeueAfter}
+	for _, a := range plan.records {
 		out.Notes = append(out.Notes, plan.dependants[a.at].Name)
 	}
 	for _, a := range plan.restarts {
@@ -229,7 +229,11 @@ func TestDecide(t *testing.T) {
 			want:      outcome{Restarts: []string{"x"}, States: map[string]State{"x": Restarting}, Reason: ReasonRollingOut},
 		},
 		"not around the first one, unless it can do without": {
-			objects: []Object{func() Object { o := now; o.Stamp = Stamp("", false, true, start.Add(-8*time.Second)); return o }()},
+			objects: []Object{func() Object {
+				o := now
+				o.PublishedAt = PublishedAt("", false, true, start.Add(-8*time.Second))
+				return o
+			}()},
 			workloads: []*Workload{
 				user(Deployment, "x", changedAt(start.Add(-9*time.Second))),
 				user(Deployment, "y", changedAt(start.Add(-9*time.Second)), references(Reference{Kind: ConfigMap, Name: "shop-config", Optional: true})),
@@ -261,7 +265,7 @@ func TestDecide(t *testing.T) {
 		"and then a pod that fails later is no rollout": {
 			workloads: []*Workload{user(DaemonSet, "x", rolled(now, start.Add(-time.Hour)), phase(InProgress), func(w *Workload) {
 				w.Progress.forgets = true
-				w.notes[theKey] = restarted(hashFor(w, now), start.Add(-time.Hour)).done().String()
+				w.records[theKey] = restartRecord(hashFor(w, now), start.Add(-time.Hour)).withDone().String()
 			})},
 			want: outcome{States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
 		},

@@ -31,7 +31,7 @@ func ownersIn(notes map[string]string, prefix string) []string {
 // that is being deleted. It returns false when it must be called again, since the cache is behind or a workload was not as it
 // shows it; it then has the pass repeated (recheck).
 func (e *Engine) Release(ctx context.Context, owner Owner) (bool, error) {
-	e.sights.forget(owner)
+	e.drift.forget(owner)
 	gone, err := e.terminating(ctx, owner.Namespace)
 	if gone || err != nil {
 		return gone, err
@@ -64,12 +64,12 @@ func (e *Engine) Release(ctx context.Context, owner Owner) (bool, error) {
 
 // caughtUp reports whether the cache shows all that was written lately.
 func (e *Engine) caughtUp(ctx context.Context, owner Owner) (bool, error) {
-	for _, id := range e.memory.recent(owner.Namespace) {
+	for _, id := range e.writes.unsynced(owner.Namespace) {
 		w, err := e.workloads.get(ctx, id)
 		if err != nil {
 			return false, err
 		}
-		if w != nil && e.memory.of(w, owner).behind {
+		if w != nil && e.writes.last(w, owner).cacheBehind {
 			return false, nil
 		}
 	}

@@ -33,8 +33,8 @@ func (r Report) Bounded() (listed []Dependent, more int) {
 }
 
 // report tells what is the case once the plan is carried out, except for what was refused: by index, with the reason.
-func (p *pass) report(out *plan, refused map[int]string) Report {
-	r := Report{Wake: out.wake, Dependents: make([]Dependent, 0, len(out.dependants))}
+func (p *evaluation) report(out *plan, refused map[int]string) Report {
+	r := Report{RequeueAfter: out.requeueAfter, Dependents: make([]Dependent, 0, len(out.dependants))}
 	started := map[int]bool{}
 	for _, a := range out.restarts {
 		started[a.at] = true
@@ -46,29 +46,29 @@ func (p *pass) report(out *plan, refused map[int]string) Report {
 			state.State, state.Message = Failed, reason
 		}
 		r.Dependents = append(r.Dependents, state)
-		r.LastRestart = latest(r.LastRestart, d.restarted)
+		r.LastRestart = latest(r.LastRestart, d.restartedAt)
 	}
 	if len(out.restarts) > 0 {
-		r.LastRestart = latest(r.LastRestart, out.restarts[0].note.At)
+		r.LastRestart = latest(r.LastRestart, out.restarts[0].record.At)
 	}
 	r.Condition = p.condition(out, r.Dependents)
 	return r
 }
 
 // stateOf is the state of one dependant, as if the plan had been carried out.
-func (p *pass) stateOf(d *dependant, started bool, out *plan) Dependent {
+func (p *evaluation) stateOf(d *dependant, started bool, out *plan) Dependent {
 	s := Dependent{Kind: d.Kind, Name: d.Name, Hash: short(d.runs)}
 	switch {
-	case d.behind:
+	case d.cacheBehind:
 		s.State, s.Hash = Restarting, short(d.wanted)
 	case started:
 		s.Hash = short(d.renamed)
 		s.State, s.Message = afterRestart(d)
-	case d.verdict == wait:
-		s.State, s.Message = Pending, d.reason
-	case d.verdict == restart:
-		s.State, s.Message = Pending, waitsFor(out.gate)
-	case d.verdict == adopt:
+	case d.need == needContents:
+		s.State, s.Message = Pending, d.missingInput
+	case d.need == needRestart:
+		s.State, s.Message = Pending, holdMessage(out.hold)
+	case d.need == needRecord:
 		s.State = UpToDate
 		if !p.policy.Disabled {
 			s.Hash = short(d.wanted)
@@ -80,13 +80,13 @@ func (p *pass) stateOf(d *dependant, started bool, out *plan) Dependent {
 }
 
 // rolling is the state of a dependant that was told to run what is published.
-func (p *pass) rolling(d *dependant) (State, string) {
+func (p *evaluation) rolling(d *dependant) (State, string) {
 	switch {
 	case p.stuck(d):
-		return Failed, d.trouble()
-	case d.ours() && d.Progress.Phase == Manual:
+		return Failed, d.failureMessage()
+	case d.restartedByOwner() && d.Progress.Phase == Manual:
 		return Paused, d.Progress.Manual
-	case p.underWay(d):
+	case p.inProgress(d):
 		return Restarting, ""
 	default:
 		return UpToDate, ""
@@ -104,38 +104,38 @@ func afterRestart(d *dependant) (State, string) {
 	}
 }
 
-// trouble says why a rollout failed.
-func (d *dependant) trouble() string {
+// failureMessage says why a rollout failed.
+func (d *dependant) failureMessage() string {
 	if d.Progress.Message != "" {
 		return d.Progress.Message
 	}
 	return "its pods were not replaced in time"
 }
 
-func waitsFor(g gate) string {
+func holdMessage(g hold) string {
 	switch g {
-	case gateDisabled:
+	case holdDisabled:
 		return "runs what was published before; strategy None restarts nothing"
-	case gateFailed:
+	case holdFailed:
 		return "waits, as another restart failed"
-	case gateDebounce:
+	case holdDebounce:
 		return "waits until nothing changes"
-	case gateWindow:
+	case holdWindow:
 		return "waits for the window"
-	case gateOpen:
+	case holdNone:
 	}
 	return "waits for its turn"
 }
 
 // condition sums up. The first trouble names the reason.
-func (p *pass) condition(out *plan, dependents []Dependent) metav1.Condition {
+func (p *evaluation) condition(out *plan, dependents []Dependent) metav1.Condition {
 	in := func(state State) []Dependent {
 		return slices.DeleteFunc(slices.Clone(dependents), func(d Dependent) bool { return d.State != state })
 	}
 	failed, pending, restarting, manual := in(Failed), in(Pending), in(Restarting), in(Paused)
 	progress := fmt.Sprintf("%d of %d workloads run this configuration", len(in(UpToDate)), len(dependents))
 	switch {
-	case out.gate == gateDisabled:
+	case out.hold == holdDisabled:
 		return yes(ReasonRestartsDisabled, "strategy None: no workload is restarted")
 	case len(dependents) == 0:
 		return yes(ReasonNoDependents, "no workload uses this configuration")
@@ -162,28 +162,28 @@ func no(reason, message string) metav1.Condition {
 }
 
 // pending is the condition while dependants wait and none is being restarted.
-func (p *pass) pending(out *plan, pending []Dependent, progress string) metav1.Condition {
+func (p *evaluation) pending(out *plan, pending []Dependent, progress string) metav1.Condition {
 	switch {
-	case !slices.ContainsFunc(out.dependants, func(d dependant) bool { return d.verdict == restart }):
+	case !slices.ContainsFunc(out.dependants, func(d dependant) bool { return d.need == needRestart }):
 		return no(ReasonKeyMissing, names(pending)+" "+pending[0].Message)
-	case out.gate == gateDebounce:
+	case out.hold == holdDebounce:
 		return no(ReasonDebouncing, progress+"; restarts begin when nothing has changed for "+p.policy.Debounce.String())
-	case out.gate == gateWindow:
-		return no(ReasonWaitingForWindow, progress+"; "+opening(out.opens))
+	case out.hold == holdWindow:
+		return no(ReasonWaitingForWindow, progress+"; "+windowMessage(out.until))
 	default:
 		return no(ReasonRollingOut, progress+"; next is "+names(pending[:1]))
 	}
 }
 
-// announce is the text of the event for a wave of restarts that begins with this plan: nobody was restarted for what is
+// eventText is the text of the event for a wave of restarts that begins with this plan: nobody was restarted for what is
 // published yet.
-func (p *pass) announce(out *plan) string {
+func (p *evaluation) eventText(out *plan) string {
 	waiting := 0
 	for i := range out.dependants {
 		switch d := &out.dependants[i]; {
-		case d.verdict == restart:
+		case d.need == needRestart:
 			waiting++
-		case d.note != nil && !d.note.Adopted && !d.note.At.Before(p.publishedAt(d.uses)):
+		case d.record != nil && !d.record.Adopted && !d.record.At.Before(p.publishedAt(d.uses)):
 			return ""
 		}
 	}
@@ -194,7 +194,7 @@ func (p *pass) announce(out *plan) string {
 		waiting, len(out.dependants), max(1, p.policy.MaxConcurrent))
 }
 
-func opening(at time.Time) string {
+func windowMessage(at time.Time) string {
 	if at.IsZero() {
 		return "the window of restarts never opens: correct its schedule"
 	}

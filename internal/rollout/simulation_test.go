@@ -15,7 +15,7 @@ func (w *world) restart(s *simWorkload, a action) {
 	w.checkCause(s)
 	w.checkTime(s)
 	key := w.owner().annotation()
-	s.notes[key], s.templates[key] = a.note.String(), a.note.Hash
+	s.records[key], s.templates[key] = a.record.String(), a.record.Hash
 	w.roll(s)
 	s.ours = true
 	inFlight := 0
@@ -35,11 +35,11 @@ func (w *world) checkCause(s *simWorkload) {
 	if w.lags(s) {
 		return
 	}
-	at, _ := parseStamp(w.stamp)
-	if after := s.changed.Sub(at); -uncertainty <= after && after <= coverage {
+	at, _ := parsePublishedAt(w.stamp)
+	if after := s.changed.Sub(at); -clockSkew <= after && after <= startLag {
 		return
 	}
-	n := parseNote(s.notes[w.owner().annotation()])
+	n := parseRecord(s.records[w.owner().annotation()])
 	if n != nil && s.changed.Before(n.At) && n.Hash != unknown(n.Hash) {
 		w.fail("%s was restarted, though its pods run what is published: %v", s.Name, s.pods)
 	}
@@ -47,12 +47,12 @@ func (w *world) checkCause(s *simWorkload) {
 
 // checkTime wants a restart to come neither too soon after a change nor after the one before.
 func (w *world) checkTime(s *simWorkload) {
-	at, first := parseStamp(w.stamp)
+	at, first := parsePublishedAt(w.stamp)
 	if !first && w.now.Before(at.Add(w.policy.Debounce)) {
 		w.fail("%s was restarted %s after a change", s.Name, w.now.Sub(at))
 	}
-	n := parseNote(s.notes[w.owner().annotation()])
-	known := n != nil && !n.restart().IsZero() && s.ours
+	n := parseRecord(s.records[w.owner().annotation()])
+	known := n != nil && !n.restartedAt().IsZero() && s.ours
 	if known && w.now.Before(s.lastRoll.Add(w.policy.MinInterval-time.Second)) {
 		w.fail("%s was restarted again after %s", s.Name, w.now.Sub(s.lastRoll))
 	}
@@ -91,7 +91,7 @@ func (w *world) edit(s *simWorkload) {
 
 func (w *world) stripAll(s *simWorkload) {
 	if key := w.owner().annotation(); s.templates[key] != "" {
-		w.userRolls(s, "strip all", func() { delete(s.templates, key); delete(s.notes, key) })
+		w.userRolls(s, "strip all", func() { delete(s.templates, key); delete(s.records, key) })
 	}
 }
 
@@ -103,9 +103,9 @@ func (w *world) stripTemplate(s *simWorkload) {
 
 func (w *world) stripNote(s *simWorkload) {
 	key := w.owner().annotation()
-	if n := parseNote(s.notes[key]); n != nil && !n.Adopted && n.Hash == s.templates[key] {
+	if n := parseRecord(s.records[key]); n != nil && !n.Adopted && n.Hash == s.templates[key] {
 		w.note("strip the note of %s", s.Name)
-		delete(s.notes, key)
+		delete(s.records, key)
 		s.ours = false // as far as anybody can tell
 		w.bump(s)
 	}
@@ -135,7 +135,7 @@ func (w *world) userRolls(s *simWorkload, why string, change func()) {
 	s.changed, s.ours = w.now, false
 	w.roll(s)
 	w.bump(s)
-	if at, _ := parseStamp(w.stamp); w.now.Sub(at) <= uncertainty {
+	if at, _ := parsePublishedAt(w.stamp); w.now.Sub(at) <= clockSkew {
 		w.cache[s.Name] = copyOf(s) // see the limits in the package's documentation
 	}
 }
@@ -175,15 +175,15 @@ func (w *world) settle() {
 	for range 400 {
 		w.sync()
 		out := w.operate()
-		rolling := slices.ContainsFunc(out.dependants, func(d dependant) bool { return d.behind })
+		rolling := slices.ContainsFunc(out.dependants, func(d dependant) bool { return d.cacheBehind })
 		for _, s := range w.cluster {
 			rolling = rolling || s.left > 0
 			w.progress(s)
 		}
-		if len(out.notes)+len(out.restarts) == 0 && out.wake == 0 && !rolling {
+		if len(out.records)+len(out.restarts) == 0 && out.requeueAfter == 0 && !rolling {
 			return
 		}
-		w.now = w.now.Add(max(time.Second, min(out.wake, 31*time.Second)))
+		w.now = w.now.Add(max(time.Second, min(out.requeueAfter, 31*time.Second)))
 	}
 	w.fail("there is no end to it")
 }
@@ -214,7 +214,7 @@ func (w *world) timePasses() {
 		w.now = w.now.Add(time.Duration(w.rng.IntN(120)) * time.Second)
 		w.sync()
 	}
-	if w.rng.IntN(3) > 0 || w.now.Sub(w.synced) > uncertainty/2 {
+	if w.rng.IntN(3) > 0 || w.now.Sub(w.synced) > clockSkew/2 {
 		w.sync()
 	}
 }
@@ -251,7 +251,7 @@ func (w *world) check(seed uint64) {
 	w.sync()
 	w.now = w.now.Add(time.Hour)
 	w.budget = -1
-	if out, err := w.pass(); err != nil || len(out.notes)+len(out.restarts) > 0 {
-		w.fail("history %d: an operator that starts again plans %d notes and %d restarts (%v)", seed, len(out.notes), len(out.restarts), err)
+	if out, err := w.pass(); err != nil || len(out.records)+len(out.restarts) > 0 {
+		w.fail("history %d: an operator that starts again plans %d notes and %d restarts (%v)", seed, len(out.records), len(out.restarts), err)
 	}
 }

@@ -39,7 +39,7 @@ var kinds = []struct {
 func newWorkloads(mgr manager.Manager, namespaces []string) (workloads, error) {
 	options := cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		DefaultTransform: reduce, DefaultUnsafeDisableDeepCopy: new(true), ReaderFailOnMissingInformer: true,
+		DefaultTransform: trimWorkload, DefaultUnsafeDisableDeepCopy: new(true), ReaderFailOnMissingInformer: true,
 	}
 	for _, name := range namespaces {
 		if options.DefaultNamespaces == nil {
@@ -76,7 +76,7 @@ func usedBy(obj client.Object) []string {
 	for _, token := range w.uses {
 		values[usesAll(token)] = true
 	}
-	for key := range w.notes {
+	for key := range w.records {
 		values[key] = key != UsesAnnotation
 	}
 	maps.DeleteFunc(values, func(_ string, used bool) bool { return !used })

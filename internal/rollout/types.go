@@ -72,10 +72,10 @@ type Object struct {
 	Data map[string][]byte
 	// Version of an object that Fettle does not publish is its UID and resourceVersion; "" otherwise. Notes hold it, see [Engine.Known].
 	Version string
-	// Stamp is the live object's PublishedAnnotation, or the time since when its contents are known to be as they are.
-	Stamp string
-	// Edited is when somebody else last changed the contents, see [Edited]; zero if that is not known.
-	Edited time.Time
+	// PublishedAt is the live object's PublishedAnnotation, or the time since when its contents are known to be as they are.
+	PublishedAt string
+	// ForeignEdit is when somebody else last changed the contents, see [Edited]; zero if that is not known.
+	ForeignEdit time.Time
 }
 
 // Discovery says how dependants are found, besides Policy.Targets and UsesAnnotation.
@@ -129,14 +129,14 @@ type Report struct {
 	Dependents []Dependent
 	// Condition has Status, Reason and Message of the condition RolledOut. The caller adds Type and ObservedGeneration.
 	Condition metav1.Condition
-	// Wake is when to come back at the latest, though nothing that is watched has changed; 0: never.
-	Wake time.Duration
+	// RequeueAfter is when to come back at the latest, though nothing that is watched has changed; 0: never.
+	RequeueAfter time.Duration
 	// Restarted counts the restarts that this pass wrote. Their time belongs into lastRolloutTime.
 	Restarted int
 	// LastRestart is when a dependant was last restarted for this owner, as their annotations have it; zero if never.
 	LastRestart time.Time
-	// Announce is the text of an event with reason EventRestarted, in the first pass of a wave of restarts; "" otherwise.
-	Announce string
+	// Event is the text of an event with reason EventRestarted, in the first pass of a wave of restarts; "" otherwise.
+	Event string
 }
 
 // EventRestarted is the reason of the event that announces a wave of restarts.
@@ -215,8 +215,8 @@ type Workload struct {
 	deleting bool
 	// created, and changed: when somebody but this package last changed the template, at the latest.
 	created, changed time.Time
-	// notes and templates are the annotations with Fettle's prefixes, of the workload and of its pod template.
-	notes, templates map[string]string
+	// records and templates are the annotations with Fettle's prefixes, of the workload and of its pod template.
+	records, templates map[string]string
 }
 
 // Reference of a pod template to a ConfigMap or Secret, or to a key of it.

@@ -84,8 +84,8 @@ func TestVersions(t *testing.T) {
 			if tc.renames == nil {
 				return
 			}
-			p := &pass{now: start, owner: theOwner, policy: debounced, published: []Object{tc.object}, key: testKey}
-			plan := p.decide([]*Workload{tc.w}, func(*Workload) recollection { return recollection{} })
+			p := &evaluation{now: start, owner: theOwner, policy: debounced, published: []Object{tc.object}, key: testKey}
+			plan := p.decide([]*Workload{tc.w}, func(*Workload) lastWrite { return lastWrite{} })
 			if diff := cmp.Diff(tc.renames, plan.restarts[0].renames); diff != "" {
 				t.Errorf("renames (-want +got):\n%s", diff)
 			}
@@ -99,10 +99,10 @@ func TestSwitchedOverIsUpToDate(t *testing.T) {
 	w := user(Deployment, "x", references(
 		Reference{Kind: ConfigMap, Name: v1, Key: "a"}, Reference{Kind: ConfigMap, Name: "shop-config"}, Reference{Kind: ConfigMap, Name: v2, Key: "a"},
 	))
-	p := &pass{now: start, owner: theOwner, policy: thePolicy, published: []Object{object}, key: testKey}
-	plan := p.decide([]*Workload{w}, func(*Workload) recollection { return recollection{} })
+	p := &evaluation{now: start, owner: theOwner, policy: thePolicy, published: []Object{object}, key: testKey}
+	plan := p.decide([]*Workload{w}, func(*Workload) lastWrite { return lastWrite{} })
 	a := plan.restarts[0]
-	w.notes[theKey], w.templates[theKey] = a.note.String(), a.note.Hash
+	w.records[theKey], w.templates[theKey] = a.record.String(), a.record.Hash
 	for i, ref := range w.References {
 		if to, ok := a.renames[rename{ref.Kind, ref.Name}]; ok {
 			w.References[i].Name = to

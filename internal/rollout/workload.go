@@ -32,13 +32,13 @@ func newWorkload(kind string, m *metav1.ObjectMeta, template *corev1.PodTemplate
 		Kind: kind, Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Labels: m.Labels,
 		References: referencesOf(&template.Spec), Images: imagesOf(&template.Spec), uses: usesIn(m.Annotations[UsesAnnotation]), Progress: p,
 		deleting: m.DeletionTimestamp != nil, created: m.CreationTimestamp.Time, changed: m.CreationTimestamp.Time,
-		notes: m.Annotations, templates: template.Annotations,
+		records: m.Annotations, templates: template.Annotations,
 	}
 	for _, e := range m.ManagedFields {
 		switch e.Manager {
-		case keptTemplate:
+		case trimmedTemplate:
 			w.changed = latest(w.changed, e.Time.Time)
-		case keptStatus:
+		case trimmedStatus:
 			w.Progress.since = e.Time.Time
 		}
 	}

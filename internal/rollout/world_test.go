@@ -82,7 +82,7 @@ func (w *world) object() Object {
 	for k, v := range w.data {
 		data[k] = []byte(v)
 	}
-	return Object{Kind: ConfigMap, Target: "shop-config", Name: "shop-config", Exists: w.exists, Data: data, Stamp: w.stamp}
+	return Object{Kind: ConfigMap, Target: "shop-config", Name: "shop-config", Exists: w.exists, Data: data, PublishedAt: w.stamp}
 }
 
 func (w *world) owner() Owner { return Owner{Prefix: ConfigPrefix, Namespace: "web", Name: "shop"} }
@@ -133,7 +133,7 @@ func (w *world) create() {
 	s := &simWorkload{Workload: Workload{
 		Kind: []string{Deployment, StatefulSet, DaemonSet}[w.rng.IntN(3)], Namespace: "web", Name: fmt.Sprintf("w%02d", w.next),
 		References: w.someReferences(), created: w.now, changed: w.now,
-		notes: map[string]string{}, templates: map[string]string{}, Progress: Progress{Pods: int32(w.rng.IntN(4))},
+		records: map[string]string{}, templates: map[string]string{}, Progress: Progress{Pods: int32(w.rng.IntN(4))},
 	}}
 	s.UID = "uid-" + "w"
 	s.Progress.deadline, s.Progress.forgets = s.Kind == Deployment, s.Kind == DaemonSet
@@ -159,7 +159,7 @@ func (w *world) someReferences() []Reference {
 // copyOf is what the cache holds of s.
 func copyOf(s *simWorkload) *Workload {
 	out := s.Workload
-	out.notes, out.templates = maps.Clone(s.notes), maps.Clone(s.templates)
+	out.records, out.templates = maps.Clone(s.records), maps.Clone(s.templates)
 	out.References = slices.Clone(s.References)
 	return &out
 }
@@ -193,9 +193,9 @@ func (w *world) write(name string, change func(*simWorkload)) (bool, error) {
 	return true, nil
 }
 
-func (w *world) remembered(cached *Workload) recollection {
+func (w *world) remembered(cached *Workload) lastWrite {
 	version, ok := w.writes[cached.Name]
-	return recollection{behind: ok && atoi(cached.ResourceVersion) < atoi(version)}
+	return lastWrite{cacheBehind: ok && atoi(cached.ResourceVersion) < atoi(version)}
 }
 
 func atoi(s string) int {
@@ -213,7 +213,7 @@ func (w *world) users() []*Workload {
 
 // pass is what a controller does with the engine: adopt, publish, roll.
 func (w *world) pass() (plan, error) {
-	p := &pass{now: w.now, owner: w.owner(), policy: w.policy, published: []Object{w.object()}, key: testKey}
+	p := &evaluation{now: w.now, owner: w.owner(), policy: w.policy, published: []Object{w.object()}, key: testKey}
 	if !w.exists || !maps.Equal(w.data, w.desired) {
 		if ok, err := w.publish(*p); err != nil || !ok {
 			return plan{}, err
@@ -221,7 +221,7 @@ func (w *world) pass() (plan, error) {
 		p.published = []Object{w.object()}
 	}
 	out := p.decide(w.users(), w.remembered)
-	for _, a := range out.notes {
+	for _, a := range out.records {
 		if _, err := w.writeNote(out, a); err != nil {
 			return out, err
 		}
@@ -235,10 +235,10 @@ func (w *world) pass() (plan, error) {
 	return out, nil
 }
 
-func (w *world) publish(before pass) (bool, error) {
-	before.before = true
+func (w *world) publish(before evaluation) (bool, error) {
+	before.beforeChange = true
 	adoption := before.decide(w.users(), w.remembered)
-	for _, a := range adoption.notes {
+	for _, a := range adoption.records {
 		if ok, err := w.writeNote(adoption, a); err != nil || !ok {
 			return false, err
 		}
@@ -247,7 +247,7 @@ func (w *world) publish(before pass) (bool, error) {
 		return false, errCrash
 	}
 	w.budget--
-	w.stamp = Stamp(w.stamp, w.exists, true, w.now)
+	w.stamp = PublishedAt(w.stamp, w.exists, true, w.now)
 	for _, s := range w.cluster {
 		if !w.exists && slices.ContainsFunc(s.References, func(r Reference) bool { return !r.Optional }) {
 			s.pods = maps.Clone(w.desired) // they could not start until now
@@ -261,7 +261,7 @@ func (w *world) publish(before pass) (bool, error) {
 func (w *world) writeNote(out plan, a action) (bool, error) {
 	name := out.dependants[a.at].Name
 	return w.write(name, func(s *simWorkload) {
-		w.note("note on %s: %s", name, a.note)
-		s.notes[w.owner().annotation()] = a.note.String()
+		w.note("note on %s: %s", name, a.record)
+		s.records[w.owner().annotation()] = a.record.String()
 	})
 }

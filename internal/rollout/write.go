@@ -18,8 +18,8 @@ func stale(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNot
 
 type annotations map[string]string
 
-// writeNote writes the note alone, for the version of w that was judged.
-func (e *Engine) writeNote(ctx context.Context, owner Owner, w *Workload, n note) error {
+// writeRecord writes the note alone, for the version of w that was judged.
+func (e *Engine) writeRecord(ctx context.Context, owner Owner, w *Workload, n record) error {
 	return e.merge(ctx, owner, w, map[string]any{"metadata": map[string]any{
 		"resourceVersion": w.ResourceVersion, "annotations": annotations{owner.annotation(): n.String()},
 	}})
@@ -28,14 +28,14 @@ func (e *Engine) writeNote(ctx context.Context, owner Owner, w *Workload, n note
 // restart writes the note and what restarts the pods, for the version of w that was judged.
 func (e *Engine) restart(ctx context.Context, owner Owner, w *Workload, a action) error {
 	if len(a.renames) > 0 {
-		return e.switchOver(ctx, owner, w, a)
+		return e.restartWithRenames(ctx, owner, w, a)
 	}
 	key := owner.annotation()
 	return e.merge(ctx, owner, w, map[string]any{
 		"metadata": map[string]any{
-			"resourceVersion": w.ResourceVersion, "annotations": annotations{key: a.note.String()},
+			"resourceVersion": w.ResourceVersion, "annotations": annotations{key: a.record.String()},
 		},
-		"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"annotations": annotations{key: a.note.Hash}}}},
+		"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"annotations": annotations{key: a.record.Hash}}}},
 	})
 }
 
@@ -47,8 +47,8 @@ func (e *Engine) merge(ctx context.Context, owner Owner, w *Workload, patch map[
 	return e.send(ctx, owner, w, client.RawPatch(types.MergePatchType, raw))
 }
 
-// switchOver also renames the references. The cache does not hold where in the template they are.
-func (e *Engine) switchOver(ctx context.Context, owner Owner, w *Workload, a action) error {
+// restartWithRenames also renames the references. The cache does not hold where in the template they are.
+func (e *Engine) restartWithRenames(ctx context.Context, owner Owner, w *Workload, a action) error {
 	live, err := emptyOf(w.Kind)
 	if err != nil {
 		return err
@@ -65,8 +65,8 @@ func (e *Engine) switchOver(ctx context.Context, owner Owner, w *Workload, a act
 	// Not a test operation: of one that fails the API server says that the request is invalid, not that it came too late.
 	ops := []operation{{"replace", "/metadata/resourceVersion", w.ResourceVersion}}
 	ops = append(ops, renames...)
-	ops = append(ops, annotate("/metadata/annotations", live.GetAnnotations(), key, a.note.String())...)
-	ops = append(ops, annotate("/spec/template/metadata/annotations", template.Annotations, key, a.note.Hash)...)
+	ops = append(ops, annotate("/metadata/annotations", live.GetAnnotations(), key, a.record.String())...)
+	ops = append(ops, annotate("/spec/template/metadata/annotations", template.Annotations, key, a.record.Hash)...)
 	raw, err := json.Marshal(ops)
 	if err != nil {
 		return fmt.Errorf("patch of %s: %w", w, err)
@@ -97,6 +97,6 @@ func (e *Engine) send(ctx context.Context, owner Owner, w *Workload, patch clien
 	if err := e.client.Patch(ctx, obj, patch, client.FieldOwner(fieldOwner)); err != nil {
 		return fmt.Errorf("patch %s: %w", w, err)
 	}
-	e.memory.wrote(w, owner, obj.ResourceVersion)
+	e.writes.record(w, owner, obj.ResourceVersion)
 	return nil
 }

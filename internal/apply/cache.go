@@ -14,15 +14,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// look returns the cached copy of an object, nil when there is none, and whether the cache has
+// cached returns the cached copy of an object, nil when there is none, and whether the cache has
 // caught up with the last write to it. The copy is shared: it must not be changed.
-func (a *Applier) look(ctx context.Context, gvk schema.GroupVersionKind, id objectID) (client.Object, bool, error) {
+func (a *Applier) cached(ctx context.Context, gvk schema.GroupVersionKind, id objectID) (client.Object, bool, error) {
 	obj, err := a.newObject(gvk)
 	if err != nil {
 		return nil, false, err
 	}
-	var s sighting
-	if a.memory.pending(id) {
+	var s cacheState
+	if a.expectations.pending(id) {
 		// Before the copy: if the store is past a version now, then so is what Get returns.
 		if s.store, err = a.storeVersion(ctx, obj); err != nil {
 			return nil, false, err
@@ -30,13 +30,13 @@ func (a *Applier) look(ctx context.Context, gvk schema.GroupVersionKind, id obje
 	}
 	err = a.cache.Get(ctx, id.name, obj, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {
-		return nil, a.memory.current(id, s), nil
+		return nil, a.expectations.current(id, s), nil
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("read from the cache: %w", err)
 	}
 	s.uid, s.version = obj.GetUID(), obj.GetResourceVersion()
-	return obj, a.memory.current(id, s), nil
+	return obj, a.expectations.current(id, s), nil
 }
 
 // Get reads obj, of which namespace and name are given, from the cache, for controllers that decide by what a child holds. found
@@ -47,7 +47,7 @@ func (a *Applier) Get(ctx context.Context, obj client.Object) (found, current bo
 	if err != nil {
 		return false, false, err
 	}
-	live, current, err := a.look(ctx, gvk, objectID{kind: gvk.GroupKind(), name: client.ObjectKeyFromObject(obj)})
+	live, current, err := a.cached(ctx, gvk, objectID{kind: gvk.GroupKind(), name: client.ObjectKeyFromObject(obj)})
 	if err != nil || live == nil {
 		return false, current, err
 	}
@@ -93,9 +93,9 @@ func (a *Applier) storeVersion(ctx context.Context, obj client.Object) (string, 
 	return "", nil
 }
 
-// inTheWay reads, from the API server, the metadata of an object that exists although the
+// conflictingObject reads, from the API server, the metadata of an object that exists although the
 // cache does not hold it: nil when it is gone or soon will be, a ConflictError when o does not control it.
-func (a *Applier) inTheWay(
+func (a *Applier) conflictingObject(
 	ctx context.Context, o ownerRef, gvk schema.GroupVersionKind, name types.NamespacedName,
 ) (*metav1.PartialObjectMetadata, error) {
 	live := &metav1.PartialObjectMetadata{}
@@ -106,7 +106,7 @@ func (a *Applier) inTheWay(
 		return nil, nil // absence is an answer
 	case err != nil:
 		return nil, fmt.Errorf("read the owner of %s %q: %w", gvk.Kind, name.Name, err)
-	case o.succeeds(live):
+	case o.isFormerOwners(live):
 		return nil, nil // as good as gone
 	case !o.controls(live):
 		return nil, o.conflict(gvk, live)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// note is the owner's annotation of a workload: what its pods run.
-type note struct {
+// record is the owner's annotation of a workload: what its pods run.
+type record struct {
 	Hash string `json:"hash"`
 	// At is when the note was written, to the second.
 	At time.Time `json:"at"`
@@ -24,41 +24,41 @@ type note struct {
 	Template string `json:"template,omitempty"`
 }
 
-func restarted(hash string, now time.Time) note {
-	return note{Hash: hash, At: now.UTC().Truncate(time.Second)}
+func restartRecord(hash string, now time.Time) record {
+	return record{Hash: hash, At: now.UTC().Truncate(time.Second)}
 }
 
-func adopted(hash, template string, last, now time.Time) note {
-	return note{Hash: hash, At: now.UTC().Truncate(time.Second), Adopted: true, Template: template, Last: last}
+func baselineRecord(hash, template string, last, now time.Time) record {
+	return record{Hash: hash, At: now.UTC().Truncate(time.Second), Adopted: true, Template: template, Last: last}
 }
 
-// restart is when the owner last restarted the workload; zero if that is not known.
-func (n note) restart() time.Time {
+// restartedAt is when the owner last restarted the workload; zero if that is not known.
+func (n record) restartedAt() time.Time {
 	if n.Adopted {
 		return n.Last
 	}
 	return n.At
 }
 
-func (n note) of(version string) note {
+func (n record) withVersion(version string) record {
 	n.Version = version
 	return n
 }
 
-func (n note) done() note {
+func (n record) withDone() record {
 	n.Done = true
 	return n
 }
 
 // template is the annotation that the pod template had when the note was written.
-func (n note) template() string {
+func (n record) template() string {
 	if n.Adopted {
 		return n.Template
 	}
 	return n.Hash
 }
 
-func (n note) String() string {
+func (n record) String() string {
 	raw, err := json.Marshal(n)
 	if err != nil {
 		panic(fmt.Sprintf("a note has no JSON form: %v", err))
@@ -66,9 +66,9 @@ func (n note) String() string {
 	return string(raw)
 }
 
-// parseNote returns nil for what is no note.
-func parseNote(text string) *note {
-	var n note
+// parseRecord returns nil for what is no note.
+func parseRecord(text string) *record {
+	var n record
 	if err := json.Unmarshal([]byte(text), &n); err != nil || n.Hash == "" {
 		return nil
 	}
@@ -78,10 +78,10 @@ func parseNote(text string) *note {
 // runs returns what the pods of w are known to run of the owner's configuration, and the note that says so. Without a valid
 // note, the template's annotation tells. hash is "" when nothing does: there is neither, or the template was changed since,
 // so that its pods were started anew.
-func (o Owner) runs(w *Workload) (hash string, by *note) {
+func (o Owner) runs(w *Workload) (hash string, by *record) {
 	key := o.annotation()
 	template := w.templates[key]
-	n := parseNote(w.notes[key])
+	n := parseRecord(w.records[key])
 	switch {
 	case n == nil:
 		return template, nil
@@ -99,7 +99,7 @@ func LastRestart(workload, template map[string]string) string {
 	var last time.Time
 	for key, text := range workload {
 		prefix, name, _ := strings.Cut(key, "/")
-		if n := parseNote(text); ownerKinds[prefix] != "" && n != nil && !n.Adopted && n.Hash == template[key] && n.At.After(last) {
+		if n := parseRecord(text); ownerKinds[prefix] != "" && n != nil && !n.Adopted && n.Hash == template[key] && n.At.After(last) {
 			what, last = fmt.Sprintf("%s %q", ownerKinds[prefix], name), n.At
 		}
 	}

@@ -15,17 +15,17 @@ const fieldOwner = "rollout"
 
 // Names that stand for managers in what is left of managedFields.
 const (
-	keptTemplate = "kept/template"
-	keptStatus   = "kept/status"
+	trimmedTemplate = "kept/template"
+	trimmedStatus   = "kept/status"
 )
 
-// reduce is the transform of the cache: it keeps of a workload what [workloadOf] reads. It accepts what it returned before.
-func reduce(in any) (any, error) {
+// trimWorkload is the transform of the cache: it keeps of a workload what [workloadOf] reads. It accepts what it returned before.
+func trimWorkload(in any) (any, error) {
 	switch o := in.(type) {
 	case *k8sappsv1.Deployment:
 		return &k8sappsv1.Deployment{
-			ObjectMeta: reduceMeta(o.ObjectMeta),
-			Spec:       k8sappsv1.DeploymentSpec{Replicas: o.Spec.Replicas, Paused: o.Spec.Paused, Template: reduceTemplate(&o.Spec.Template)},
+			ObjectMeta: trimMeta(o.ObjectMeta),
+			Spec:       k8sappsv1.DeploymentSpec{Replicas: o.Spec.Replicas, Paused: o.Spec.Paused, Template: trimTemplate(&o.Spec.Template)},
 			Status: k8sappsv1.DeploymentStatus{
 				ObservedGeneration: o.Status.ObservedGeneration, Replicas: o.Status.Replicas, UpdatedReplicas: o.Status.UpdatedReplicas,
 				AvailableReplicas: o.Status.AvailableReplicas, Conditions: progressingOnly(o.Status.Conditions),
@@ -33,9 +33,9 @@ func reduce(in any) (any, error) {
 		}, nil
 	case *k8sappsv1.StatefulSet:
 		return &k8sappsv1.StatefulSet{
-			ObjectMeta: reduceMeta(o.ObjectMeta),
+			ObjectMeta: trimMeta(o.ObjectMeta),
 			Spec: k8sappsv1.StatefulSetSpec{
-				Replicas: o.Spec.Replicas, UpdateStrategy: o.Spec.UpdateStrategy, Template: reduceTemplate(&o.Spec.Template),
+				Replicas: o.Spec.Replicas, UpdateStrategy: o.Spec.UpdateStrategy, Template: trimTemplate(&o.Spec.Template),
 			},
 			Status: k8sappsv1.StatefulSetStatus{
 				ObservedGeneration: o.Status.ObservedGeneration, UpdatedReplicas: o.Status.UpdatedReplicas, ReadyReplicas: o.Status.ReadyReplicas,
@@ -44,8 +44,8 @@ func reduce(in any) (any, error) {
 		}, nil
 	case *k8sappsv1.DaemonSet:
 		return &k8sappsv1.DaemonSet{
-			ObjectMeta: reduceMeta(o.ObjectMeta),
-			Spec:       k8sappsv1.DaemonSetSpec{UpdateStrategy: o.Spec.UpdateStrategy, Template: reduceTemplate(&o.Spec.Template)},
+			ObjectMeta: trimMeta(o.ObjectMeta),
+			Spec:       k8sappsv1.DaemonSetSpec{UpdateStrategy: o.Spec.UpdateStrategy, Template: trimTemplate(&o.Spec.Template)},
 			Status: k8sappsv1.DaemonSetStatus{
 				ObservedGeneration: o.Status.ObservedGeneration, DesiredNumberScheduled: o.Status.DesiredNumberScheduled,
 				UpdatedNumberScheduled: o.Status.UpdatedNumberScheduled, NumberAvailable: o.Status.NumberAvailable,
@@ -56,18 +56,18 @@ func reduce(in any) (any, error) {
 	}
 }
 
-func reduceMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
+func trimMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation,
 		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp,
-		Labels: m.Labels, Annotations: ours(m.Annotations), ManagedFields: reduceManaged(m.ManagedFields),
+		Labels: m.Labels, Annotations: fettleAnnotations(m.Annotations), ManagedFields: trimManaged(m.ManagedFields),
 	}
 }
 
-func ours(annotations map[string]string) map[string]string {
+func fettleAnnotations(annotations map[string]string) map[string]string {
 	var kept map[string]string
 	for key, value := range annotations {
-		if isOurs(key) {
+		if isFettleAnnotation(key) {
 			if kept == nil {
 				kept = map[string]string{}
 			}
@@ -77,14 +77,14 @@ func ours(annotations map[string]string) map[string]string {
 	return kept
 }
 
-// reduceManaged keeps when others last changed the pod template, at the latest, and when the status was last written.
-func reduceManaged(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+// trimManaged keeps when others last changed the pod template, at the latest, and when the status was last written.
+func trimManaged(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	var template, status *metav1.Time
 	for _, e := range entries {
 		switch {
-		case e.Manager == keptStatus, e.Subresource == "status":
+		case e.Manager == trimmedStatus, e.Subresource == "status":
 			status = later(status, e.Time)
-		case e.Manager == keptTemplate:
+		case e.Manager == trimmedTemplate:
 			template = later(template, e.Time)
 		case e.Subresource == "" && e.Manager != fieldOwner && e.FieldsV1 != nil && bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(`"f:template":`)):
 			template = later(template, e.Time)
@@ -92,10 +92,10 @@ func reduceManaged(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEn
 	}
 	var kept []metav1.ManagedFieldsEntry
 	if template != nil {
-		kept = append(kept, metav1.ManagedFieldsEntry{Manager: keptTemplate, Time: template})
+		kept = append(kept, metav1.ManagedFieldsEntry{Manager: trimmedTemplate, Time: template})
 	}
 	if status != nil {
-		kept = append(kept, metav1.ManagedFieldsEntry{Manager: keptStatus, Time: status})
+		kept = append(kept, metav1.ManagedFieldsEntry{Manager: trimmedStatus, Time: status})
 	}
 	return kept
 }
@@ -107,10 +107,10 @@ func later(a, b *metav1.Time) *metav1.Time {
 	return a
 }
 
-// reduceTemplate keeps our annotations, the references, and where there are any the images: those of all containers in one, and
+// trimTemplate keeps our annotations, the references, and where there are any the images: those of all containers in one, and
 // those of all volumes in one.
-func reduceTemplate(t *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
-	out := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: ours(t.Annotations)}}
+func trimTemplate(t *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
+	out := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: fettleAnnotations(t.Annotations)}}
 	refs := referencesOf(&t.Spec)
 	if len(refs) == 0 {
 		return out
@@ -131,7 +131,7 @@ func reduceTemplate(t *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 	return out
 }
 
-// imagesOf returns the images of all containers, each once, in order. What reduceTemplate made one of is taken apart again.
+// imagesOf returns the images of all containers, each once, in order. What trimTemplate made one of is taken apart again.
 func imagesOf(pod *corev1.PodSpec) []string {
 	var images []string
 	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {

@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// patience bounds how long an object waits for the cache to show its last write. A watch
+	// cacheSyncTimeout bounds how long an object waits for the cache to show its last write. A watch
 	// that is further behind is broken, and so is one whose versions went back (a restored etcd).
-	patience = 30 * time.Second
-	// maxOverruled bounds how many objects are remembered that admission changes as they are
+	cacheSyncTimeout = 30 * time.Second
+	// maxMutations bounds how many objects are remembered that admission changes as they are
 	// written. Forgetting one costs a write without effect.
-	maxOverruled = 4096
+	maxMutations = 4096
 )
 
 // objectID names an object of any kind.
@@ -25,9 +25,9 @@ type objectID struct {
 	name types.NamespacedName
 }
 
-// sighting is what the cache knows about an object. The zero value is an absent object in a
+// cacheState is what the cache knows about an object. The zero value is an absent object in a
 // cache that does not tell how far it has come.
-type sighting struct {
+type cacheState struct {
 	// uid and version are those of the cached copy; "" when there is none.
 	uid     types.UID
 	version string
@@ -44,46 +44,46 @@ type write struct {
 	at      time.Time
 }
 
-// override is what the API server did not store as it was applied.
-type override struct {
+// mutation is what the API server did not store as it was applied.
+type mutation struct {
 	owner types.NamespacedName
 	hash  string
 	paths map[string]bool
 }
 
-// memory holds what an Applier knows and the cache does not: the last write to each object
+// expectations holds what an Applier knows and the cache does not: the last write to each object
 // until the cache shows it, and what admission insists on. Losing it never does harm.
-type memory struct {
+type expectations struct {
 	clock clock.PassiveClock
 
 	mu         sync.Mutex
 	writes     map[objectID]write
-	overruled  map[objectID]override
+	mutated    map[objectID]mutation
 	lastSwept  time.Time
 	sweepEvery time.Duration
 }
 
-func newMemory(c clock.PassiveClock) *memory {
-	return &memory{
+func newExpectations(c clock.PassiveClock) *expectations {
+	return &expectations{
 		clock:      c,
 		writes:     map[objectID]write{},
-		overruled:  map[objectID]override{},
+		mutated:    map[objectID]mutation{},
 		lastSwept:  c.Now(),
-		sweepEvery: patience,
+		sweepEvery: cacheSyncTimeout,
 	}
 }
 
 // wrote remembers that id now has the given uid and version.
-func (m *memory) wrote(owner types.NamespacedName, id objectID, uid types.UID, version string) {
+func (m *expectations) wrote(owner types.NamespacedName, id objectID, uid types.UID, version string) {
 	m.record(id, write{owner: owner, uid: uid, version: version})
 }
 
 // deleted remembers that the object with that uid was deleted.
-func (m *memory) deleted(owner types.NamespacedName, id objectID, uid types.UID) {
+func (m *expectations) deleted(owner types.NamespacedName, id objectID, uid types.UID) {
 	m.record(id, write{owner: owner, uid: uid, deleted: true})
 }
 
-func (m *memory) record(id objectID, w write) {
+func (m *expectations) record(id objectID, w write) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	w.at = m.clock.Now()
@@ -93,14 +93,14 @@ func (m *memory) record(id objectID, w write) {
 	}
 	m.lastSwept = w.at
 	for other, o := range m.writes {
-		if w.at.Sub(o.at) >= patience {
+		if w.at.Sub(o.at) >= cacheSyncTimeout {
 			delete(m.writes, other)
 		}
 	}
 }
 
 // pending reports whether a write to id is remembered that the cache may not show yet.
-func (m *memory) pending(id objectID) bool {
+func (m *expectations) pending(id objectID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, ok := m.writes[id]
@@ -109,14 +109,14 @@ func (m *memory) pending(id objectID) bool {
 
 // current reports whether s is at least as new as the last write to id, and forgets that write
 // if so.
-func (m *memory) current(id objectID, s sighting) bool {
+func (m *expectations) current(id objectID, s cacheState) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	w, ok := m.writes[id]
 	if !ok {
 		return true
 	}
-	if m.clock.Since(w.at) < patience && !w.shownBy(s) {
+	if m.clock.Since(w.at) < cacheSyncTimeout && !w.shownBy(s) {
 		return false
 	}
 	delete(m.writes, id)
@@ -124,7 +124,7 @@ func (m *memory) current(id objectID, s sighting) bool {
 }
 
 // shownBy reports whether a cache that shows s has seen w.
-func (w write) shownBy(s sighting) bool {
+func (w write) shownBy(s cacheState) bool {
 	switch {
 	case w.deleted:
 		return s.uid != w.uid
@@ -143,18 +143,18 @@ func older(a, b string) bool {
 	return err == nil && order < 0
 }
 
-// overrule remembers the paths at which the API server stored something else than what was
+// recordMutation remembers the paths at which the API server stored something else than what was
 // applied with that hash; no paths: it stored everything.
-func (m *memory) overrule(owner types.NamespacedName, id objectID, hash string, paths []string) {
+func (m *expectations) recordMutation(owner types.NamespacedName, id objectID, hash string, paths []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.overruled, id)
+	delete(m.mutated, id)
 	if len(paths) == 0 {
 		return
 	}
-	if len(m.overruled) >= maxOverruled {
-		for other := range m.overruled {
-			delete(m.overruled, other)
+	if len(m.mutated) >= maxMutations {
+		for other := range m.mutated {
+			delete(m.mutated, other)
 			break
 		}
 	}
@@ -162,15 +162,15 @@ func (m *memory) overrule(owner types.NamespacedName, id objectID, hash string, 
 	for _, p := range paths {
 		set[p] = true
 	}
-	m.overruled[id] = override{owner: owner, hash: hash, paths: set}
+	m.mutated[id] = mutation{owner: owner, hash: hash, paths: set}
 }
 
-// hopeless reports whether applying the object with that hash is known not to change any of
+// alwaysMutated reports whether applying the object with that hash is known not to change any of
 // the paths.
-func (m *memory) hopeless(id objectID, hash string, paths []string) bool {
+func (m *expectations) alwaysMutated(id objectID, hash string, paths []string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	o, ok := m.overruled[id]
+	o, ok := m.mutated[id]
 	if !ok || o.hash != hash {
 		return false
 	}
@@ -183,7 +183,7 @@ func (m *memory) hopeless(id objectID, hash string, paths []string) bool {
 }
 
 // forget drops everything about the owner's objects and about the owner itself.
-func (m *memory) forget(owner types.NamespacedName) {
+func (m *expectations) forget(owner types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id, w := range m.writes {
@@ -191,9 +191,9 @@ func (m *memory) forget(owner types.NamespacedName) {
 			delete(m.writes, id)
 		}
 	}
-	for id, o := range m.overruled {
+	for id, o := range m.mutated {
 		if o.owner == owner {
-			delete(m.overruled, id)
+			delete(m.mutated, id)
 		}
 	}
 }

@@ -2,9 +2,9 @@ package rollout
 
 import "context"
 
-// Known reports whether every dependant is noted to run the contents that object, which Fettle does not publish, has in its Version:
+// AllRunning reports whether every dependant is noted to run the contents that object, which Fettle does not publish, has in its Version:
 // there is nothing to roll out then, and the contents need not be read. noted is true where one is noted to run those of any version.
-func (e *Engine) Known(ctx context.Context, owner Owner, policy Policy, object Object) (known, noted bool, err error) {
+func (e *Engine) AllRunning(ctx context.Context, owner Owner, policy Policy, object Object) (known, noted bool, err error) {
 	found, err := e.workloads.dependants(ctx, owner, policy, []Object{object})
 	if err != nil {
 		return false, false, err
