@@ -9,7 +9,7 @@ import (
 )
 
 // restart is a restart by the operator, and where the rules about restarts are checked.
-func (w *world) restart(s *simWorkload, a action) {
+func (w *simulator) restart(s *simWorkload, a action) {
 	w.note("restart %s", s.Name)
 	w.restarts++
 	w.checkCause(s)
@@ -31,7 +31,7 @@ func (w *world) restart(s *simWorkload, a action) {
 
 // checkCause wants a restart to be needed. Two restarts are one too many, to be on the safe side: of what was changed around a
 // publication, and of what a user happened to start anew, without a change of its references, while its restart was pending.
-func (w *world) checkCause(s *simWorkload) {
+func (w *simulator) checkCause(s *simWorkload) {
 	if w.lags(s) {
 		return
 	}
@@ -46,7 +46,7 @@ func (w *world) checkCause(s *simWorkload) {
 }
 
 // checkTime wants a restart to come neither too soon after a change nor after the one before.
-func (w *world) checkTime(s *simWorkload) {
+func (w *simulator) checkTime(s *simWorkload) {
 	at, first := parsePublishedAt(w.stamp)
 	if !first && w.now.Before(at.Add(w.policy.Debounce)) {
 		w.fail("%s was restarted %s after a change", s.Name, w.now.Sub(at))
@@ -59,7 +59,7 @@ func (w *world) checkTime(s *simWorkload) {
 }
 
 // happen is something that happens to the cluster: users, other controllers, GitOps tools.
-func (w *world) happen() {
+func (w *simulator) happen() {
 	names := w.names()
 	if len(names) == 0 || w.rng.IntN(12) == 0 && len(names) < 8 {
 		w.create()
@@ -73,35 +73,35 @@ func (w *world) happen() {
 	happenings[w.rng.IntN(len(happenings))](s)
 }
 
-func (w *world) change(*simWorkload) {
+func (w *simulator) change(*simWorkload) {
 	k := []string{"a", "b", "c"}[w.rng.IntN(3)]
 	w.desired = maps.Clone(w.desired)
 	w.desired[k] = fmt.Sprint(w.rng.IntN(3))
 	w.note("want %s=%s", k, w.desired[k])
 }
 
-func (w *world) remove(s *simWorkload) {
+func (w *simulator) remove(s *simWorkload) {
 	w.note("delete %s", s.Name)
 	delete(w.cluster, s.Name)
 }
 
-func (w *world) edit(s *simWorkload) {
+func (w *simulator) edit(s *simWorkload) {
 	w.userRolls(s, "edit", func() { s.References = w.someReferences() })
 }
 
-func (w *world) stripAll(s *simWorkload) {
+func (w *simulator) stripAll(s *simWorkload) {
 	if key := w.owner().annotation(); s.templates[key] != "" {
 		w.userRolls(s, "strip all", func() { delete(s.templates, key); delete(s.records, key) })
 	}
 }
 
-func (w *world) stripTemplate(s *simWorkload) {
+func (w *simulator) stripTemplate(s *simWorkload) {
 	if key := w.owner().annotation(); s.templates[key] != "" {
 		w.userRolls(s, "strip the template", func() { delete(s.templates, key) })
 	}
 }
 
-func (w *world) stripNote(s *simWorkload) {
+func (w *simulator) stripNote(s *simWorkload) {
 	key := w.owner().annotation()
 	if n := parseRecord(s.records[key]); n != nil && !n.Adopted && n.Hash == s.templates[key] {
 		w.note("strip the note of %s", s.Name)
@@ -111,7 +111,7 @@ func (w *world) stripNote(s *simWorkload) {
 	}
 }
 
-func (w *world) fails(s *simWorkload) {
+func (w *simulator) fails(s *simWorkload) {
 	if s.fails {
 		w.heal(s)
 	} else {
@@ -121,7 +121,7 @@ func (w *world) fails(s *simWorkload) {
 }
 
 // heal ends a failure. The rollout goes on, though it has given its place away.
-func (w *world) heal(s *simWorkload) {
+func (w *simulator) heal(s *simWorkload) {
 	if s.fails {
 		s.fails, s.ours = false, false
 		w.bump(s)
@@ -129,7 +129,7 @@ func (w *world) heal(s *simWorkload) {
 }
 
 // userRolls changes the template, which starts the pods anew.
-func (w *world) userRolls(s *simWorkload, why string, change func()) {
+func (w *simulator) userRolls(s *simWorkload, why string, change func()) {
 	w.note("%s %s", why, s.Name)
 	change()
 	s.changed, s.ours = w.now, false
@@ -141,7 +141,7 @@ func (w *world) userRolls(s *simWorkload, why string, change func()) {
 }
 
 // progress lets the rollout of s go on.
-func (w *world) progress(s *simWorkload) {
+func (w *simulator) progress(s *simWorkload) {
 	if s.left > 0 && !s.fails {
 		s.left--
 		w.bump(s)
@@ -149,7 +149,7 @@ func (w *world) progress(s *simWorkload) {
 }
 
 // operate lets the operator work, and die and start again if it has to.
-func (w *world) operate() plan {
+func (w *simulator) operate() plan {
 	w.budget = -1
 	if w.rng.IntN(6) == 0 {
 		w.budget = w.rng.IntN(4)
@@ -168,7 +168,7 @@ func (w *world) operate() plan {
 }
 
 // settle lets time pass, with nothing else happening than what the operator does, until it has nothing left to do.
-func (w *world) settle() {
+func (w *simulator) settle() {
 	for _, s := range w.cluster {
 		w.heal(s)
 	}
@@ -189,7 +189,7 @@ func (w *world) settle() {
 }
 
 // live is one history: what happens, and an operator that is up most of the time.
-func (w *world) live() {
+func (w *simulator) live() {
 	up := true
 	for range 60 {
 		w.happen()
@@ -206,7 +206,7 @@ func (w *world) live() {
 	}
 }
 
-func (w *world) timePasses() {
+func (w *simulator) timePasses() {
 	if w.rng.IntN(3) == 0 {
 		w.now = w.now.Add(time.Duration(w.rng.IntN(8)) * time.Second)
 	}
@@ -227,7 +227,7 @@ func TestSimulation(t *testing.T) {
 	}
 	restarts, workloads := 0, 0
 	for seed := range uint64(histories) {
-		w := newWorld(t, seed)
+		w := newSimulator(t, seed)
 		w.live()
 		w.check(seed)
 		restarts += w.restarts
@@ -240,7 +240,7 @@ func TestSimulation(t *testing.T) {
 }
 
 // check ends a history: all run what is published, and another start of the operator does nothing.
-func (w *world) check(seed uint64) {
+func (w *simulator) check(seed uint64) {
 	w.settle()
 	for _, name := range w.names() {
 		if s := w.cluster[name]; w.lags(s) {

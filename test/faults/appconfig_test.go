@@ -69,13 +69,13 @@ func cfgStep(name, spec string) Step {
 	return Step{Name: name, Converged: Ready(appConfigs, cfgName), Do: setsConfig(spec)}
 }
 
-func setsConfig(spec string) func(context.Context, *World) error {
-	return func(ctx context.Context, w *World) error {
+func setsConfig(spec string) func(context.Context, *Client) error {
+	return func(ctx context.Context, w *Client) error {
 		return retry.RetryOnConflict(retry.DefaultRetry, func() error { return tryConfig(ctx, w, spec) })
 	}
 }
 
-func tryConfig(ctx context.Context, w *World, spec string) error {
+func tryConfig(ctx context.Context, w *Client, spec string) error {
 	cfg := &configv1.AppConfig{ObjectMeta: metav1.ObjectMeta{Name: cfgName, Namespace: w.Namespace}}
 	err := w.Get(ctx, client.ObjectKeyFromObject(cfg), cfg)
 	if client.IgnoreNotFound(err) != nil {
@@ -97,7 +97,7 @@ func cfgUser(name, key string) Step {
 	labels := map[string]string{"app": name}
 	return Step{
 		Name: "a Deployment that uses " + key, Converged: cfgNoted(name),
-		Do: func(ctx context.Context, w *World) error {
+		Do: func(ctx context.Context, w *Client) error {
 			return w.Create(ctx, &k8sappsv1.Deployment{
 				ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.Namespace},
 				Spec: k8sappsv1.DeploymentSpec{

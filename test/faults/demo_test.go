@@ -173,7 +173,7 @@ func demoScenario(name string, build func() *demo) Scenario {
 		Setup: func(mgr manager.Manager, _ string) error { return build().setup(mgr) },
 		Steps: []Step{{
 			Name: "create", Converged: Ready(demos, "shop"),
-			Do: func(ctx context.Context, w *World) error {
+			Do: func(ctx context.Context, w *Client) error {
 				object := newDemoObject()
 				object.SetName("shop")
 				if err := set(object, "one", "a", "b"); err != nil {
@@ -183,7 +183,7 @@ func demoScenario(name string, build func() *demo) Scenario {
 			},
 		}, {
 			Name: "change", Converged: Ready(demos, "shop"),
-			Do: func(ctx context.Context, w *World) error {
+			Do: func(ctx context.Context, w *Client) error {
 				object := newDemoObject()
 				if err := w.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: "shop"}, object); err != nil {
 					return fmt.Errorf("read the Demo: %w", err)

@@ -240,7 +240,7 @@ func TestMutants(t *testing.T) {
 			})
 			scenario.Identity = identity
 			report, err := Execute(t.Context(), env, scenario, Options{
-				All: true, FailFast: true, Patience: 4 * time.Second, LongQuiet: time.Second,
+				All: true, FailFast: true, ConvergeTimeout: 4 * time.Second, LongQuiet: time.Second,
 			})
 			switch {
 			case err != nil:

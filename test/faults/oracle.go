@@ -16,13 +16,13 @@ import (
 )
 
 // judgeAll applies the oracles that need no waiting, after the controller has stopped.
-func (a *act) judgeAll() {
-	events := a.ledger.events(a.namespace)
-	a.counts, a.writes = counts(events), a.tape.written()
+func (a *planRun) judgeAll() {
+	events := a.history.events(a.namespace)
+	a.counts, a.writes = counts(events), a.requests.written()
 	var when time.Time
-	a.fault, when = a.tape.fault()
+	a.fault, when = a.requests.fault()
 	a.triggered = !when.IsZero()
-	problems, log := a.lives.found()
+	problems, log := a.operator.found()
 	a.log = log
 	for _, problem := range problems {
 		a.violate("O5", "%s", problem)
@@ -38,15 +38,15 @@ func (a *act) judgeAll() {
 }
 
 // judgeCounts compares how often each object was created and deleted, and its pods restarted (O2).
-func (a *act) judgeCounts() {
+func (a *planRun) judgeCounts() {
 	if a.reference == nil {
 		return
 	}
 	want := maps.Clone(a.reference.counts)
 	if a.plan.Kind == Deleted { // by us, and made again by the controller
 		targets := []Key{a.plan.Target}
-		if a.scenario.Along != nil {
-			targets = append(targets, a.scenario.Along(a.reference.state, a.plan.Target)...)
+		if a.scenario.DeletedWith != nil {
+			targets = append(targets, a.scenario.DeletedWith(a.reference.state, a.plan.Target)...)
 		}
 		for _, target := range targets {
 			want["delete "+target.String()]++
@@ -62,7 +62,7 @@ func (a *act) judgeCounts() {
 }
 
 // judgeWrites finds writes where the scenario's controller has none to make (O4).
-func (a *act) judgeWrites() {
+func (a *planRun) judgeWrites() {
 	for _, r := range a.writes {
 		switch {
 		case r.Namespace != a.namespace:
@@ -75,7 +75,7 @@ func (a *act) judgeWrites() {
 		return
 	}
 	refused := map[string]bool{}
-	for _, r := range a.tape.recorded(func(r Record) bool { return r.Code == http.StatusForbidden }) {
+	for _, r := range a.requests.recorded(func(r Record) bool { return r.Code == http.StatusForbidden }) {
 		if !refused[r.String()] {
 			a.violate("O4", "%s is forbidden: the operator's role does not grant it", r)
 		}
@@ -84,7 +84,7 @@ func (a *act) judgeWrites() {
 }
 
 // judgeOwners wants exactly one controller reference, to an object that exists, on everything the controller made (O4).
-func (a *act) judgeOwners(events []event) {
+func (a *planRun) judgeOwners(events []event) {
 	if a.plan.Drift.pointer == ownerPointer {
 		return // the plan itself took the owner away
 	}
@@ -111,13 +111,13 @@ func (a *act) judgeOwners(events []event) {
 }
 
 // owned is true for what must have a controller.
-func (a *act) owned(key Key) bool {
+func (a *planRun) owned(key Key) bool {
 	unowned := a.scenario.Unowned != nil && a.scenario.Unowned(key)
 	return key.Resource != a.scenario.Primary && !a.user.made[key] && !unowned
 }
 
 // judgeGenerations follows the status of the custom resources through all their versions (O4).
-func (a *act) judgeGenerations(events []event) {
+func (a *planRun) judgeGenerations(events []event) {
 	for _, e := range events {
 		if e.Key.Resource != a.scenario.Primary || e.Type == watch.Deleted {
 			continue
@@ -140,20 +140,20 @@ func (a *act) judgeGenerations(events []event) {
 }
 
 // judgeChanges follows each object through all its versions, by the scenario's own rules (O4).
-func (a *act) judgeChanges(events []event) {
+func (a *planRun) judgeChanges(events []event) {
 	if drifts := a.plan.Kind == Deleted || a.plan.Kind == Changed; a.scenario.History != nil && !drifts {
 		if err := a.scenario.History(events); err != nil {
 			a.violate("O4", "%v", err)
 		}
 	}
-	if a.scenario.Wrong == nil {
+	if a.scenario.InvalidChange == nil {
 		return
 	}
 	for _, e := range events {
 		if e.Type != watch.Modified || e.Before == nil || e.Key == a.plan.Target {
 			continue
 		}
-		if err := a.scenario.Wrong(e.Before, e.Object); err != nil {
+		if err := a.scenario.InvalidChange(e.Before, e.Object); err != nil {
 			a.violate("O4", "%s: %v", e.Key, err)
 		}
 	}
@@ -165,7 +165,7 @@ func sameStatus(a, b *unstructured.Unstructured) bool {
 
 // judgeNoOps finds writes of a fault-free run that made no new version of the object: their answer has the version that
 // was there before, or that another write led to (O3).
-func (a *act) judgeNoOps() {
+func (a *planRun) judgeNoOps() {
 	led := map[string]int{}
 	for version, n := range a.user.rvs {
 		led[version] += n

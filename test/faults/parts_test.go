@@ -45,9 +45,9 @@ func TestTransport(t *testing.T) {
 			}))
 			defer server.Close()
 			configMap := Key{corev1.SchemeGroupVersion.WithResource("configmaps"), "a"}
-			tape := &tape{plan: Plan{Kind: kind, Write: 2, Object: configMap, Answer: internal}, version: func(Key) string { return "6" }}
+			tape := &requestLog{plan: Plan{Kind: kind, Write: 2, Object: configMap, Answer: internal}, version: func(Key) string { return "6" }}
 			died := 0
-			transport := &incarnation{tape: tape, number: 1, next: http.DefaultTransport, die: func() { died++ }}
+			transport := &operatorProcess{tape: tape, number: 1, next: http.DefaultTransport, die: func() { died++ }}
 			for range 3 {
 				got.replies = append(got.replies, send(t, transport, server.URL))
 			}
@@ -237,8 +237,8 @@ func TestPlansCoverAllAnswers(t *testing.T) {
 
 // TestAttended sees that a controller hears of things again only when the workers of its next incarnation have started.
 func TestAttended(t *testing.T) {
-	tape := &tape{}
-	l := &lives{tape: tape}
+	tape := &requestLog{}
+	l := &operator{tape: tape}
 	starts := func(number int, kind string) {
 		l.logger(number, "Pod").Info("Starting workers", "controller", "x", "controllerKind", kind)
 	}
@@ -248,7 +248,7 @@ func TestAttended(t *testing.T) {
 	if starts(1, "Pod"); tape.attended() != nil {
 		t.Error("the first works")
 	}
-	(&incarnation{tape: tape, number: 1, die: func() {}}).crash()
+	(&operatorProcess{tape: tape, number: 1, die: func() {}}).crash()
 	if tape.attended() == nil {
 		t.Error("the first has crashed")
 	}

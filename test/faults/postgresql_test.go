@@ -98,7 +98,7 @@ func pgScenario(t *testing.T, name string, rules Rules, steps []Step) Scenario {
 	t.Helper()
 	scenario := webScenario(t, "postgresql-"+name, steps)
 	scenario.Primary, scenario.Children, scenario.DataPlane = postgreSQLs, pgChildren, false
-	scenario.Around, scenario.Rules = runInstances, rules
+	scenario.Background, scenario.Rules = runInstances, rules
 	scenario.Setup = func(mgr manager.Manager, namespace string) error {
 		return controllers.Setup(mgr, controllers.Options{
 			Namespaces: []string{namespace}, Workers: 5, WatchSecrets: true, AgentImage: "example.com/agent:1",
@@ -149,8 +149,8 @@ func pgRuns(instances int) func(View) error {
 	}
 }
 
-func setsPostgreSQL(spec string) func(context.Context, *World) error {
-	return func(ctx context.Context, w *World) error {
+func setsPostgreSQL(spec string) func(context.Context, *Client) error {
+	return func(ctx context.Context, w *Client) error {
 		return changes(ctx, w, func(pg *databasev1alpha1.PostgreSQL) error {
 			pg.Spec = databasev1alpha1.PostgreSQLSpec{}
 			return yaml.UnmarshalStrict([]byte(spec), &pg.Spec)
@@ -159,7 +159,7 @@ func setsPostgreSQL(spec string) func(context.Context, *World) error {
 }
 
 // changes is what a user does, who does not mind that the operator writes meanwhile.
-func changes(ctx context.Context, w *World, f func(*databasev1alpha1.PostgreSQL) error) error {
+func changes(ctx context.Context, w *Client, f func(*databasev1alpha1.PostgreSQL) error) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		pg := &databasev1alpha1.PostgreSQL{ObjectMeta: metav1.ObjectMeta{Name: pgName, Namespace: w.Namespace}}
 		err := w.Get(ctx, client.ObjectKeyFromObject(pg), pg)

@@ -56,7 +56,7 @@ func replaces(name, spec string) Step {
 
 // restarts has the agents ask for a restart, as they do when a parameter needs it, and waits until each had it once.
 func restarts(name, spec string) Step {
-	return Step{Name: name, Do: func(ctx context.Context, w *World) error {
+	return Step{Name: name, Do: func(ctx context.Context, w *Client) error {
 		planeOf(w.Namespace).With(func(p *fakepg.Plane) {
 			p.Pending[pgName+"-0"], p.Pending[pgName+"-1"] = []string{"max_connections"}, []string{"max_connections"}
 		})
@@ -101,7 +101,7 @@ func grows(name, spec string) Step {
 
 // switches asks for any other primary.
 func switches(name, primary string) Step {
-	return Step{Name: name, Converged: primaryIs(primary), Do: func(ctx context.Context, w *World) error {
+	return Step{Name: name, Converged: primaryIs(primary), Do: func(ctx context.Context, w *Client) error {
 		return changes(ctx, w, func(pg *databasev1alpha1.PostgreSQL) error {
 			metav1.SetMetaDataAnnotation(&pg.ObjectMeta, databasev1alpha1.AnnotationSwitchover, "any")
 			return nil
@@ -131,7 +131,7 @@ func primaryIs(pod string) func(View) error {
 // rotates asks for a new password, and waits until one is published that the server was told of.
 func rotates(name string) Step {
 	const secret = pgName + "-credentials"
-	return Step{Name: name, Do: func(ctx context.Context, w *World) error {
+	return Step{Name: name, Do: func(ctx context.Context, w *Client) error {
 		return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 			s := &corev1.Secret{}
 			if err := w.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: secret}, s); err != nil {
@@ -199,7 +199,7 @@ func belongs(name, spec string, owners int) Step {
 
 // deletes waits until nothing is left but so many objects that outlive a PostgreSQL.
 func deletes(name string, left int) Step {
-	return Step{Name: name, Attended: true, Do: func(ctx context.Context, w *World) error {
+	return Step{Name: name, AfterRestart: true, Do: func(ctx context.Context, w *Client) error {
 		return w.Delete(ctx, &databasev1alpha1.PostgreSQL{ObjectMeta: metav1.ObjectMeta{Name: pgName, Namespace: w.Namespace}})
 	}, Converged: func(v View) error {
 		for key, object := range v.objects {

@@ -20,27 +20,27 @@ const rotation = 14
 // it to that one.
 func pgRules(creation bool, histories ...func([]event) error) Rules {
 	return Rules{
-		Leave: func(p Plan) bool {
+		SkipByDefault: func(p Plan) bool {
 			return !creation && p.Step == 0 && (p.Write > 0 || p.Call != "")
 		},
 		Rotation: rotation,
-		Together: true,
-		Never: func(p Plan) bool {
+		Parallel: true,
+		Impossible: func(p Plan) bool {
 			return p.Kind == Changed && unrepaired(p) || misled(p)
 		},
-		Tidy: tidyPostgreSQL,
+		Normalize: tidyPostgreSQL,
 		// A crash has all caches read anew, certificates take their time, and many plans share few processors.
-		Patience: 2 * time.Minute,
+		ConvergeTimeout: 2 * time.Minute,
 		// Volumes and passwords outlive the PostgreSQL, and pods have no owner while their StatefulSet is made anew.
 		Unowned: func(k Key) bool { return k.Resource == pgClaims || k.Resource == pgPods || k.Resource == pgSecrets },
-		Along: func(v View, k Key) []Key {
+		DeletedWith: func(v View, k Key) []Key {
 			if k.Resource == pgSets {
 				return v.Keys(pgPods)
 			}
 			return nil
 		},
-		Wrong:   generatedAnew,
-		History: func(events []event) error { return errors.Join(dataStay(events), judged(histories, events)) },
+		InvalidChange: generatedAnew,
+		History:       func(events []event) error { return errors.Join(dataStay(events), judged(histories, events)) },
 	}
 }
 
@@ -49,8 +49,8 @@ func pgRules(creation bool, histories ...func([]event) error) Rules {
 // what the garbage collector takes, which takes that too.
 func deletionRules() Rules {
 	rules := pgRules(false)
-	never := rules.Never
-	rules.Never = func(p Plan) bool {
+	never := rules.Impossible
+	rules.Impossible = func(p Plan) bool {
 		unheard := (p.Kind == Stale || p.Kind == LostAndStale) && p.Object.Resource == postgreSQLs
 		return never(p) || unheard || p.Kind == CrashBefore && p.Object.Resource == pgClaims && p.Step == 5
 	}
@@ -61,8 +61,8 @@ func deletionRules() Rules {
 // whoever is back first becomes it.
 func changeRules() Rules {
 	rules := pgRules(false, noPodGoes)
-	never := rules.Never
-	rules.Never = func(p Plan) bool {
+	never := rules.Impossible
+	rules.Impossible = func(p Plan) bool {
 		return never(p) || p.Kind == Deleted && p.Target.Resource == pgSets
 	}
 	return rules
@@ -73,7 +73,7 @@ func changeRules() Rules {
 func updateRules() Rules {
 	rules := pgRules(false, oneAtATime)
 	rules.Rotation = 0
-	rules.Leave = func(p Plan) bool {
+	rules.SkipByDefault = func(p Plan) bool {
 		return p.Step == 0 || p.Write%2 == 1 || p.Kind != []Kind{CrashBefore, CrashAfter, LostResponse}[p.Write/2%3]
 	}
 	return rules

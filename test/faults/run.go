@@ -44,7 +44,7 @@ func Run(t *testing.T, env *testenv.Env, scenario Scenario) Report {
 	options := Options{Only: strings.TrimPrefix(os.Getenv(VariablePlan), scenario.Name+"/"), All: os.Getenv(VariableAmount) == "all"}
 	options.Day = day(t)
 	options.Parallel, _ = strconv.Atoi(os.Getenv(VariableParallel)) // zero chooses for itself
-	if scenario.Together {
+	if scenario.Parallel {
 		options.Parallel = cmp.Or(options.Parallel, defaultParallel/2)
 	}
 	if plan := os.Getenv(VariablePlan); plan != "" && !strings.HasPrefix(plan, scenario.Name+"/") {
@@ -61,7 +61,7 @@ func Run(t *testing.T, env *testenv.Env, scenario Scenario) Report {
 	if err := report.shows(); err != nil {
 		t.Error(err)
 	}
-	if !scenario.Together {
+	if !scenario.Parallel {
 		if leaked, stacks := leakedSince(before); leaked > 0 {
 			t.Errorf("O5: %d goroutines more than before the scenario:\n%s", leaked, stacks)
 		}
@@ -91,8 +91,8 @@ type Options struct {
 	All      bool   // every plan instead of a selection
 	Parallel int    // plans at a time, 0 for the default
 	FailFast bool   // stop at the first violation
-	// Patience is how much longer than without the fault, and than the fault itself lasts, a plan may take.
-	Patience time.Duration
+	// ConvergeTimeout is how much longer than without the fault, and than the fault itself lasts, a plan may take.
+	ConvergeTimeout time.Duration
 	// LongQuiet is how long a fault-free run must be without writes at its end.
 	LongQuiet time.Duration
 }
@@ -108,7 +108,7 @@ func Execute(ctx context.Context, env *testenv.Env, scenario Scenario, options O
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	started := time.Now()
-	stage, err := newStage(ctx, env, &scenario, options)
+	stage, err := newFixture(ctx, env, &scenario, options)
 	if err != nil {
 		return Report{}, fmt.Errorf("scenario %s: %w", scenario.Name, err)
 	}
@@ -136,11 +136,11 @@ func Execute(ctx context.Context, env *testenv.Env, scenario Scenario, options O
 }
 
 // learn does the fault-free runs. They must be without violations and equal; the one with most writes is the reference.
-func (s *stage) learn(ctx context.Context, report *Report) (*outcome, error) {
+func (s *fixture) learn(ctx context.Context, report *Report) (*outcome, error) {
 	runs, failures := make([]*outcome, references), make([]error, references)
 	var players sync.WaitGroup
 	for i := range runs {
-		players.Go(func() { runs[i], failures[i] = s.play(ctx, Plan{}, nil) })
+		players.Go(func() { runs[i], failures[i] = s.run(ctx, Plan{}, nil) })
 	}
 	players.Wait()
 	if err := errors.Join(failures...); err != nil {
@@ -170,7 +170,7 @@ func (s *stage) learn(ctx context.Context, report *Report) (*outcome, error) {
 }
 
 // plans enumerates, while the objects of the reference still exist.
-func (s *stage) plans(ctx context.Context, reference *outcome, chosen selection, only string) ([]Plan, error) {
+func (s *fixture) plans(ctx context.Context, reference *outcome, chosen selection, only string) ([]Plan, error) {
 	var children []Key
 	drifts := map[Key][]drift{}
 	made := map[Key]bool{}
@@ -206,15 +206,15 @@ func (s *stage) plans(ctx context.Context, reference *outcome, chosen selection,
 }
 
 // leaves is true for plans that the scenario does without.
-func (s *stage) leaves(p Plan, chosen selection) bool {
-	never := s.scenario.Never != nil && s.scenario.Never(p)
-	return never || chosen == shortRun && s.scenario.Leave != nil && s.scenario.Leave(p)
+func (s *fixture) leaves(p Plan, chosen selection) bool {
+	never := s.scenario.Impossible != nil && s.scenario.Impossible(p)
+	return never || chosen == shortRun && s.scenario.SkipByDefault != nil && s.scenario.SkipByDefault(p)
 }
 
 // defaultParallel suits two processors: a plan mostly waits.
 const defaultParallel = 8
 
-func (s *stage) playAll(ctx context.Context, plans []Plan, reference *outcome, options Options, report *Report) error {
+func (s *fixture) playAll(ctx context.Context, plans []Plan, reference *outcome, options Options, report *Report) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	queue := make(chan Plan)
@@ -224,7 +224,7 @@ func (s *stage) playAll(ctx context.Context, plans []Plan, reference *outcome, o
 	for range cmp.Or(options.Parallel, defaultParallel) {
 		workers.Go(func() {
 			for plan := range queue {
-				run, err := s.play(ctx, plan, reference)
+				run, err := s.run(ctx, plan, reference)
 				mu.Lock()
 				if err == nil {
 					report.add(s.scenario, run)

@@ -39,31 +39,31 @@ type Scenario struct {
 	// Identity is whom the controller acts as, the operator by default.
 	Identity *rest.Config
 	Steps    []Step
-	// Around starts what else lives in a plan's namespace, until ctx ends; the function that it returns waits for that end.
-	Around func(ctx context.Context, namespace string) (wait func(), err error)
+	// Background starts what else lives in a plan's namespace, until ctx ends; the function that it returns waits for that end.
+	Background func(ctx context.Context, namespace string) (wait func(), err error)
 	Rules
 }
 
 // Rules are what holds of a scenario's kinds alone. Each may be left out.
 type Rules struct {
-	// Together is set where other scenarios run at the same time. Who starts them looks for leaks.
-	Together bool
-	// Patience is Options.Patience for this scenario.
-	Patience time.Duration
+	// Parallel is set where other scenarios run at the same time. Who starts them looks for leaks.
+	Parallel bool
+	// ConvergeTimeout is Options.Patience for this scenario.
+	ConvergeTimeout time.Duration
 	// Rotation is over how many days the plans are spread, where not all are asked for; 0 and 1 run all of them each day.
 	Rotation int
-	// Leave is true for plans that are left out unless all are asked for.
-	Leave func(Plan) bool
-	// Never is true for plans that make no sense, with the reason in a comment.
-	Never func(Plan) bool
-	// Tidy takes out of a copy of an object what differs from run to run, such as what is generated at random.
-	Tidy func(Kind, *unstructured.Unstructured)
+	// SkipByDefault is true for plans that are left out unless all are asked for.
+	SkipByDefault func(Plan) bool
+	// Impossible is true for plans that make no sense, with the reason in a comment.
+	Impossible func(Plan) bool
+	// Normalize takes out of a copy of an object what differs from run to run, such as what is generated at random.
+	Normalize func(Kind, *unstructured.Unstructured)
 	// Unowned is true for objects that have no controller on purpose.
 	Unowned func(Key) bool
-	// Along are the objects that are deleted with one, and made again after it.
-	Along func(View, Key) []Key
-	// Wrong says what must not happen to an object from one version to the next.
-	Wrong func(before, after *unstructured.Unstructured) error
+	// DeletedWith are the objects that are deleted with one, and made again after it.
+	DeletedWith func(View, Key) []Key
+	// InvalidChange says what must not happen to an object from one version to the next.
+	InvalidChange func(before, after *unstructured.Unstructured) error
 	// History says what must not be in all that happened, unless someone else deleted or changed a child.
 	History func([]event) error
 }
@@ -71,15 +71,15 @@ type Rules struct {
 // Step is something a user does, and what it must lead to.
 type Step struct {
 	Name string
-	Do   func(context.Context, *World) error
-	// Attended says that the user waits until the controller works, after a crash: of this it hears then, or never.
-	Attended bool
+	Do   func(context.Context, *Client) error
+	// AfterRestart says that the user waits until the controller works, after a crash: of this it hears then, or never.
+	AfterRestart bool
 	// Converged is nil once the step has had its effect, or says what is missing. It sees no state older than Do.
 	Converged func(View) error
 }
 
-// World is what the user of a plan acts on.
-type World struct {
+// Client is what the user of a plan acts on.
+type Client struct {
 	client.Client
 	Namespace string
 	DataPlane *testenv.DataPlane // nil unless the scenario asked for it

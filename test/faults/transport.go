@@ -18,8 +18,8 @@ import (
 // ErrCrashed is what every request of a crashed controller ends with.
 var ErrCrashed = errors.New("the controller has crashed")
 
-// tape records what all incarnations of a plan's controller do, and does the plan's fault.
-type tape struct {
+// requestLog records what all incarnations of a plan's controller do, and does the plan's fault.
+type requestLog struct {
 	plan    Plan
 	version func(Key) string // the resourceVersion of an object that the judge has seen last
 	touch   func(Key) error  // changes an object, if it exists, and takes the change back
@@ -37,9 +37,9 @@ type tape struct {
 	working    int       // and of the last whose workers started
 }
 
-// incarnation is the transport of one life of the controller.
-type incarnation struct {
-	tape   *tape
+// operatorProcess is the transport of one life of the controller.
+type operatorProcess struct {
+	tape   *requestLog
 	number int
 	next   http.RoundTripper
 	dead   atomic.Bool
@@ -47,7 +47,7 @@ type incarnation struct {
 }
 
 // RoundTrip records the request and does the plan's fault to it, if it is its turn.
-func (i *incarnation) RoundTrip(request *http.Request) (*http.Response, error) {
+func (i *operatorProcess) RoundTrip(request *http.Request) (*http.Response, error) {
 	if i.dead.Load() {
 		return nil, ErrCrashed
 	}
@@ -80,7 +80,7 @@ func (i *incarnation) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // refuse answers in place of the API server.
-func (i *incarnation) refuse(request *http.Request, record Record, at int) (*http.Response, error) {
+func (i *operatorProcess) refuse(request *http.Request, record Record, at int) (*http.Response, error) {
 	if i.tape.plan.Answer.touches {
 		if err := i.tape.touch(Key{record.Resource, record.Name}); err != nil {
 			return nil, err
@@ -92,7 +92,7 @@ func (i *incarnation) refuse(request *http.Request, record Record, at int) (*htt
 }
 
 // wrote notes the API server's answer to a write, and hands it on if the fault lets it.
-func (i *incarnation) wrote(response *http.Response, at int, fault Kind) (*http.Response, error) {
+func (i *operatorProcess) wrote(response *http.Response, at int, fault Kind) (*http.Response, error) {
 	data, err := io.ReadAll(response.Body)
 	if err := errors.Join(err, response.Body.Close()); err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func closeBody(response *http.Response) error {
 	return response.Body.Close()
 }
 
-func (i *incarnation) crash() {
+func (i *operatorProcess) crash() {
 	i.dead.Store(true)
 	i.tape.mu.Lock()
 	i.tape.crashed = i.number
@@ -127,14 +127,14 @@ func (i *incarnation) crash() {
 }
 
 // works notes that an incarnation's controller of the primary kind hears of what happens from now on.
-func (t *tape) works(incarnation int) {
+func (t *requestLog) works(incarnation int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.working = incarnation
 }
 
 // attended is nil once the incarnation that lives works.
-func (t *tape) attended() error {
+func (t *requestLog) attended() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.working <= t.crashed {
@@ -144,7 +144,7 @@ func (t *tape) attended() error {
 }
 
 // begin records a request and decides what happens to it.
-func (t *tape) begin(r Record, incarnation int) (at int, fault Kind) {
+func (t *requestLog) begin(r Record, incarnation int) (at int, fault Kind) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r.Seq, r.Incarnation = len(t.records), incarnation
@@ -158,7 +158,7 @@ func (t *tape) begin(r Record, incarnation int) (at int, fault Kind) {
 	return r.Seq, r.Fault
 }
 
-func (t *tape) decide(r Record) Kind {
+func (t *requestLog) decide(r Record) Kind {
 	switch {
 	case t.plan.Write == 0 && t.plan.Call == "":
 		return None
@@ -176,7 +176,7 @@ func (t *tape) decide(r Record) Kind {
 }
 
 // turn reports whether r is the write that the plan is about.
-func (t *tape) turn(r Record) bool {
+func (t *requestLog) turn(r Record) bool {
 	switch t.plan.Kind {
 	case Unheard:
 		return r.String() == t.plan.Call && r.Step == t.plan.Step && r.Before != ""
@@ -191,7 +191,7 @@ func (t *tape) turn(r Record) bool {
 	}
 }
 
-func (t *tape) finish(at, code int, body []byte) {
+func (t *requestLog) finish(at, code int, body []byte) {
 	_, version := identity(body)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -200,30 +200,30 @@ func (t *tape) finish(at, code int, body []byte) {
 }
 
 // answered notes what became of a read.
-func (t *tape) answered(at, code int) {
+func (t *requestLog) answered(at, code int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.records[at].Code = code
 }
 
 // enter notes which step of the scenario the next writes belong to.
-func (t *tape) enter(step int) {
+func (t *requestLog) enter(step int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.step = step
 }
 
 // quietFor is the time since the last write.
-func (t *tape) quietFor() time.Duration {
+func (t *requestLog) quietFor() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return time.Since(t.lastWrite)
 }
 
 // written copies the writes so far, in the order in which they began.
-func (t *tape) written() []Record { return t.recorded(func(r Record) bool { return r.Write }) }
+func (t *requestLog) written() []Record { return t.recorded(func(r Record) bool { return r.Write }) }
 
-func (t *tape) recorded(want func(Record) bool) []Record {
+func (t *requestLog) recorded(want func(Record) bool) []Record {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var chosen []Record
@@ -236,14 +236,14 @@ func (t *tape) recorded(want func(Record) bool) []Record {
 }
 
 // fault returns the write that the fault happened to, and when: never is the zero time.
-func (t *tape) fault() (Record, time.Time) {
+func (t *requestLog) fault() (Record, time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.target, t.triggered
 }
 
 // behind is how long the cache of a kind has to wait for its news.
-func (t *tape) behind(resource schema.GroupVersionResource) time.Duration {
+func (t *requestLog) behind(resource schema.GroupVersionResource) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if resource != t.target.Resource {
@@ -256,7 +256,7 @@ func (t *tape) behind(resource schema.GroupVersionResource) time.Duration {
 type watchBody struct {
 	io.ReadCloser
 
-	tape     *tape
+	tape     *requestLog
 	resource schema.GroupVersionResource
 	done     <-chan struct{}
 }

@@ -29,12 +29,12 @@ func TestUnheardTransport(t *testing.T) {
 		tc.plan.Kind = Unheard
 		tc.plan.Answer = answers[slices.IndexFunc(answers, func(a answer) bool { return a.name == "internal" })]
 		versions := tc.versions
-		tape := &tape{plan: tc.plan, version: func(Key) string {
+		tape := &requestLog{plan: tc.plan, version: func(Key) string {
 			v := versions[0]
 			versions = versions[1:]
 			return v
 		}}
-		transport := &incarnation{tape: tape, number: 1, next: http.DefaultTransport}
+		transport := &operatorProcess{tape: tape, number: 1, next: http.DefaultTransport}
 		var got []string
 		for range tc.versions {
 			got = append(got, send(t, transport, server.URL))
@@ -74,7 +74,7 @@ func TestUnheardPlans(t *testing.T) {
 // TestAnswersArePossible has the n-th write be one that can't be answered as the plan says: the next that can is.
 func TestAnswersArePossible(t *testing.T) {
 	notFound := answers[slices.IndexFunc(answers, func(a answer) bool { return a.name == "notfound" })]
-	tape := &tape{plan: Plan{Kind: Reply, Write: 2, Answer: notFound}}
+	tape := &requestLog{plan: Plan{Kind: Reply, Write: 2, Answer: notFound}}
 	var got []bool
 	for k, verb := range []string{"apply", "patch", "apply"} {
 		got = append(got, tape.turn(Record{Verb: verb, K: k + 1}))

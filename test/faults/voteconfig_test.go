@@ -43,9 +43,9 @@ func TestVoteConfig(t *testing.T) {
 		"update": {voteStep("create", twoOptions), voteStep("other options", threeOptions)},
 		"rollout": {
 			// Its pods can't start before the ConfigMap is there, so that there is one restart: for the change.
-			{Name: "a Deployment that needs the ConfigMap", Converged: runs, Do: func(ctx context.Context, w *World) error { return w.Create(ctx, voter(w.Namespace)) }},
+			{Name: "a Deployment that needs the ConfigMap", Converged: runs, Do: func(ctx context.Context, w *Client) error { return w.Create(ctx, voter(w.Namespace)) }},
 			voteStep("create", twoOptions),
-			{Name: "other options", Converged: restarted, Do: func(ctx context.Context, w *World) error { return setVote(ctx, w, threeOptionsByEnv) }},
+			{Name: "other options", Converged: restarted, Do: func(ctx context.Context, w *Client) error { return setVote(ctx, w, threeOptionsByEnv) }},
 		},
 	}
 	plans, violations, judged := 0, 0, 0
@@ -64,11 +64,11 @@ const threeOptionsByEnv = `options: [{id: a, label: Apes}, {id: c, label: Cows},
 
 // voteStep creates the VoteConfig or replaces its spec, and waits until it is Ready.
 func voteStep(name, spec string) Step {
-	return Step{Name: name, Converged: Ready(voteConfigs, voteName), Do: func(ctx context.Context, w *World) error { return setVote(ctx, w, spec) }}
+	return Step{Name: name, Converged: Ready(voteConfigs, voteName), Do: func(ctx context.Context, w *Client) error { return setVote(ctx, w, spec) }}
 }
 
 // setVote is what a user does, who does not mind that the operator writes the status meanwhile.
-func setVote(ctx context.Context, w *World, spec string) error {
+func setVote(ctx context.Context, w *Client, spec string) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		vc := &votingv1alpha1.VoteConfig{ObjectMeta: metav1.ObjectMeta{Name: voteName, Namespace: w.Namespace}}
 		err := w.Get(ctx, client.ObjectKeyFromObject(vc), vc)

@@ -95,7 +95,7 @@ func TestWebApp(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(scenarios)) {
 		t.Run(name, func(t *testing.T) {
 			scenario := webScenario(t, "webapp-"+name, scenarios[name])
-			scenario.Never = func(p Plan) bool { // one that is re-created runs the changed ConfigMap without a restart
+			scenario.Impossible = func(p Plan) bool { // one that is re-created runs the changed ConfigMap without a restart
 				return name == "config" && p.Kind == Deleted && p.Target.Resource == webChildren[0]
 			}
 			report := Run(t, env, scenario)
@@ -120,7 +120,7 @@ func webScenario(t *testing.T, name string, steps []Step) Scenario {
 	haveKey(t)
 	return Scenario{
 		Name: name, Scheme: scheme, Primary: webApps, Children: webChildren, DataPlane: true, Steps: steps,
-		Cache: watched, NewCache: opcache.New(true), Rules: Rules{Tidy: tidyVersions},
+		Cache: watched, NewCache: opcache.New(true), Rules: Rules{Normalize: tidyVersions},
 		Setup: func(mgr manager.Manager, namespace string) error {
 			return controllers.Setup(mgr, controllers.Options{Namespaces: []string{namespace}, Workers: 5, WatchSecrets: true, RestartDelay: time.Millisecond,
 				OperatorNamespace: metav1.NamespaceDefault})
@@ -161,13 +161,13 @@ func haveKey(t *testing.T) {
 
 // webStep creates the WebApp or replaces its spec, and waits until it is Ready.
 func webStep(name, spec string) Step {
-	return Step{Name: name, Converged: Ready(webApps, webName), Do: func(ctx context.Context, w *World) error { return setWebApp(ctx, w, spec) }}
+	return Step{Name: name, Converged: Ready(webApps, webName), Do: func(ctx context.Context, w *Client) error { return setWebApp(ctx, w, spec) }}
 }
 
 // fullStep creates a WebApp with all that it can have. Its pods serve, and no Gateway and no certificate does: nobody plays these.
 func fullStep() Step {
 	return Step{
-		Name: "create", Do: func(ctx context.Context, w *World) error { return setWebApp(ctx, w, fullSpec) },
+		Name: "create", Do: func(ctx context.Context, w *Client) error { return setWebApp(ctx, w, fullSpec) },
 		Converged: func(v View) error {
 			app, err := webAppIn(v)
 			if err != nil {
@@ -182,11 +182,11 @@ func fullStep() Step {
 }
 
 // setWebApp is what a user does, who does not mind that the operator writes the status meanwhile.
-func setWebApp(ctx context.Context, w *World, spec string) error {
+func setWebApp(ctx context.Context, w *Client, spec string) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error { return tryWebApp(ctx, w, spec) })
 }
 
-func tryWebApp(ctx context.Context, w *World, spec string) error {
+func tryWebApp(ctx context.Context, w *Client, spec string) error {
 	app := &appsv1.WebApp{ObjectMeta: metav1.ObjectMeta{Name: webName, Namespace: w.Namespace}}
 	err := w.Get(ctx, client.ObjectKeyFromObject(app), app)
 	if client.IgnoreNotFound(err) != nil {
@@ -207,17 +207,17 @@ func tryWebApp(ctx context.Context, w *World, spec string) error {
 func configSteps() []Step {
 	return []Step{{
 		Name: "create without the ConfigMap", Converged: waitsFor(appsv1.ReasonConfigMissing),
-		Do: func(ctx context.Context, w *World) error { return setWebApp(ctx, w, configSpec) },
+		Do: func(ctx context.Context, w *Client) error { return setWebApp(ctx, w, configSpec) },
 	}, {
 		Name: "create the ConfigMap", Converged: Ready(webApps, webName),
-		Do: func(ctx context.Context, w *World) error { return w.Create(ctx, settings(w, "1")) },
+		Do: func(ctx context.Context, w *Client) error { return w.Create(ctx, settings(w, "1")) },
 	}, {
 		Name: "change the ConfigMap", Converged: restartedWithConfig(),
-		Do: func(ctx context.Context, w *World) error { return w.Update(ctx, settings(w, "2")) },
+		Do: func(ctx context.Context, w *Client) error { return w.Update(ctx, settings(w, "2")) },
 	}}
 }
 
-func settings(w *World, value string) *corev1.ConfigMap {
+func settings(w *Client, value string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "settings", Namespace: w.Namespace}, Data: map[string]string{"value": value},
 	}
@@ -266,7 +266,7 @@ func restartedWithConfig() func(View) error {
 func rollbackSteps() []Step {
 	return []Step{webStep("create", goodSpec), {
 		Name: "an image that can't be pulled", Converged: rolledBack,
-		Do: func(ctx context.Context, w *World) error {
+		Do: func(ctx context.Context, w *Client) error {
 			w.DataPlane.Set(w.Namespace, webName, testenv.Rollout{
 				Image: "nginx:broken", Waiting: "ImagePullBackOff", Message: "no such image", DeadlineExceeded: true,
 			})

@@ -88,7 +88,7 @@ func (s *suite) create(ctx context.Context) error {
 	if err := until(ctx, settleTime, "the Service and its password", s.findService); err != nil {
 		return err
 	}
-	if err := s.whole(ctx); err != nil {
+	if err := s.waitHealthy(ctx); err != nil {
 		return err
 	}
 	s.say("the cluster is whole after %s", time.Since(begun).Round(time.Millisecond))

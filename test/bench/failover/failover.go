@@ -261,6 +261,6 @@ func (s *suite) once(ctx context.Context, r row, number int) (results []Result, 
 	if r.begin {
 		return s.begin(ctx, r, number)
 	}
-	result, err := s.befall(ctx, r, number)
+	result, err := s.measureRun(ctx, r, number)
 	return []Result{result}, err
 }

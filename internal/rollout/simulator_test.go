@@ -34,7 +34,7 @@ type simWorkload struct {
 	lastRoll time.Time
 }
 
-type world struct {
+type simulator struct {
 	t   *testing.T
 	rng *rand.Rand
 	now time.Time
@@ -54,9 +54,9 @@ type world struct {
 	log      []string
 }
 
-func newWorld(t *testing.T, seed uint64) *world {
+func newSimulator(t *testing.T, seed uint64) *simulator {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	return &world{
+	return &simulator{
 		t: t, rng: rng, now: start, budget: -1, desired: map[string]string{"a": "0", "b": "0", "c": "0"},
 		policy: Policy{
 			Debounce: 5 * time.Second, MinInterval: 30 * time.Second, MaxConcurrent: 1 + rng.IntN(2), ProgressDeadline: 10 * time.Minute,
@@ -65,11 +65,11 @@ func newWorld(t *testing.T, seed uint64) *world {
 	}
 }
 
-func (w *world) note(format string, args ...any) {
+func (w *simulator) note(format string, args ...any) {
 	w.log = append(w.log, w.now.Format("15:04:05 ")+fmt.Sprintf(format, args...))
 }
 
-func (w *world) fail(format string, args ...any) {
+func (w *simulator) fail(format string, args ...any) {
 	w.t.Helper()
 	for _, line := range w.log[max(0, len(w.log)-60):] {
 		w.t.Log(line)
@@ -77,7 +77,7 @@ func (w *world) fail(format string, args ...any) {
 	w.t.Fatalf(format, args...)
 }
 
-func (w *world) object() Object {
+func (w *simulator) object() Object {
 	data := map[string][]byte{}
 	for k, v := range w.data {
 		data[k] = []byte(v)
@@ -85,10 +85,10 @@ func (w *world) object() Object {
 	return Object{Kind: ConfigMap, Target: "shop-config", Name: "shop-config", Exists: w.exists, Data: data, PublishedAt: w.stamp}
 }
 
-func (w *world) owner() Owner { return Owner{Prefix: ConfigPrefix, Namespace: "web", Name: "shop"} }
+func (w *simulator) owner() Owner { return Owner{Prefix: ConfigPrefix, Namespace: "web", Name: "shop"} }
 
 // roll starts the pods of s anew with what is published.
-func (w *world) roll(s *simWorkload) {
+func (w *simulator) roll(s *simWorkload) {
 	s.pods = maps.Clone(w.data)
 	s.left = 1 + w.rng.IntN(3)
 	if s.Progress.Pods == 0 {
@@ -98,7 +98,7 @@ func (w *world) roll(s *simWorkload) {
 }
 
 // bump makes a write to s visible to the API server.
-func (w *world) bump(s *simWorkload) {
+func (w *simulator) bump(s *simWorkload) {
 	s.version++
 	s.Progress.since = w.now
 	s.ResourceVersion = fmt.Sprint(s.version)
@@ -123,12 +123,12 @@ func used(s *simWorkload, data map[string]string) map[string]string {
 }
 
 // lags reports whether the pods of s run something else than is published.
-func (w *world) lags(s *simWorkload) bool { return !maps.Equal(used(s, s.pods), used(s, w.data)) }
+func (w *simulator) lags(s *simWorkload) bool { return !maps.Equal(used(s, s.pods), used(s, w.data)) }
 
-func (w *world) names() []string { return slices.Sorted(maps.Keys(w.cluster)) }
+func (w *simulator) names() []string { return slices.Sorted(maps.Keys(w.cluster)) }
 
 // create makes a workload that uses one or two of the keys.
-func (w *world) create() {
+func (w *simulator) create() {
 	w.next++
 	s := &simWorkload{Workload: Workload{
 		Kind: []string{Deployment, StatefulSet, DaemonSet}[w.rng.IntN(3)], Namespace: "web", Name: fmt.Sprintf("w%02d", w.next),
@@ -143,7 +143,7 @@ func (w *world) create() {
 	w.note("create %s using %v", s.Name, s.References)
 }
 
-func (w *world) someReferences() []Reference {
+func (w *simulator) someReferences() []Reference {
 	var refs []Reference
 	for _, key := range []string{"a", "b", "c"} {
 		if w.rng.IntN(2) == 0 {
@@ -165,7 +165,7 @@ func copyOf(s *simWorkload) *Workload {
 }
 
 // sync brings the cache up to date.
-func (w *world) sync() {
+func (w *simulator) sync() {
 	w.synced = w.now
 	clear(w.cache)
 	for name, s := range w.cluster {
@@ -175,7 +175,7 @@ func (w *world) sync() {
 
 // write is one write of the operator to a workload, for the version that its cache holds. The operator may die before or
 // after it. It returns false for a conflict.
-func (w *world) write(name string, change func(*simWorkload)) (bool, error) {
+func (w *simulator) write(name string, change func(*simWorkload)) (bool, error) {
 	if w.budget == 0 {
 		return false, errCrash
 	}
@@ -193,7 +193,7 @@ func (w *world) write(name string, change func(*simWorkload)) (bool, error) {
 	return true, nil
 }
 
-func (w *world) remembered(cached *Workload) lastWrite {
+func (w *simulator) remembered(cached *Workload) lastWrite {
 	version, ok := w.writes[cached.Name]
 	return lastWrite{cacheBehind: ok && atoi(cached.ResourceVersion) < atoi(version)}
 }
@@ -207,12 +207,12 @@ func atoi(s string) int {
 }
 
 // users are the cached workloads.
-func (w *world) users() []*Workload {
+func (w *simulator) users() []*Workload {
 	return slices.SortedFunc(maps.Values(w.cache), func(a, b *Workload) int { return cmp.Compare(b.Name, a.Name) })
 }
 
 // pass is what a controller does with the engine: adopt, publish, roll.
-func (w *world) pass() (plan, error) {
+func (w *simulator) pass() (plan, error) {
 	p := &evaluation{now: w.now, owner: w.owner(), policy: w.policy, published: []Object{w.object()}, key: testKey}
 	if !w.exists || !maps.Equal(w.data, w.desired) {
 		if ok, err := w.publish(*p); err != nil || !ok {
@@ -235,7 +235,7 @@ func (w *world) pass() (plan, error) {
 	return out, nil
 }
 
-func (w *world) publish(before evaluation) (bool, error) {
+func (w *simulator) publish(before evaluation) (bool, error) {
 	before.beforeChange = true
 	adoption := before.decide(w.users(), w.remembered)
 	for _, a := range adoption.records {
@@ -258,7 +258,7 @@ func (w *world) publish(before evaluation) (bool, error) {
 	return true, nil
 }
 
-func (w *world) writeNote(out plan, a action) (bool, error) {
+func (w *simulator) writeNote(out plan, a action) (bool, error) {
 	name := out.dependants[a.at].Name
 	return w.write(name, func(s *simWorkload) {
 		w.note("note on %s: %s", name, a.record)

@@ -13,12 +13,12 @@ import (
 const (
 	// pause is the time between an answer and a client's next row.
 	pause = 5 * time.Millisecond
-	// patience is how long a client waits for an answer, dial how long for a connection.
-	patience, dial = time.Second, 500 * time.Millisecond
-	// steady is how long rows must be acknowledged again before a run is over.
-	steady = 3 * time.Second
-	// giveUp is how long somebody may take to take over before the run counts as failed.
-	giveUp = 90 * time.Second
+	// clientTimeout is how long a client waits for an answer, dial how long for a connection.
+	clientTimeout, dial = time.Second, 500 * time.Millisecond
+	// steadyTime is how long rows must be acknowledged again before a run is over.
+	steadyTime = 3 * time.Second
+	// failoverTimeout is how long somebody may take to take over before the run counts as failed.
+	failoverTimeout = 90 * time.Second
 	// renew is the time between two renewals of the Lease: each run begins at another moment between two.
 	renew = 2 * time.Second
 )
@@ -33,13 +33,13 @@ type run struct {
 	client, inside *ledger.Ledger
 }
 
-// befall has something happen to the primary, waits until the cluster is whole again, and counts.
-func (s *suite) befall(ctx context.Context, r row, number int) (Result, error) {
+// measureRun has something happen to the primary, waits until the cluster is whole again, and counts.
+func (s *suite) measureRun(ctx context.Context, r row, number int) (Result, error) {
 	out := run{suite: s, row: r, result: Result{
 		Row: r.name, Title: r.title, Operator: s.mode, Synchronous: s.Synchronous, Lossless: s.Synchronous || r.asynchronous,
 		Number: number, Limit: r.limit,
 	}}
-	if err := s.whole(ctx); err != nil {
+	if err := s.waitHealthy(ctx); err != nil {
 		return out.result, err
 	}
 	p, err := s.primary(ctx)
@@ -64,7 +64,7 @@ func (r *run) measure(ctx context.Context, p primary) (err error) {
 	write := func(name string, target ledger.Target) *ledger.Ledger {
 		l := ledger.Start(ctx, ledger.Options{
 			Name: fmt.Sprintf("%s-%s-%s-%d", name, r.row.name, r.mode, time.Now().UnixNano()), Connect: target.Connect,
-			Pause: pause, Patience: patience, Dial: dial,
+			Pause: pause, Patience: clientTimeout, Dial: dial,
 		})
 		clients = append(clients, l)
 		return l
@@ -122,7 +122,7 @@ func (r *run) happen(ctx context.Context, p primary) error {
 		if err := sleep(ctx, r.row.lasting); err != nil {
 			return err
 		}
-	} else if err := until(ctx, giveUp, "rows that are acknowledged again", r.recovered); err != nil {
+	} else if err := until(ctx, failoverTimeout, "rows that are acknowledged again", r.recovered); err != nil {
 		if ctx.Err() != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func (r *run) happen(ctx context.Context, p primary) error {
 	if err := r.setRight(ctx, n); err != nil {
 		return err
 	}
-	if err := r.whole(ctx); err != nil {
+	if err := r.waitHealthy(ctx); err != nil {
 		return err
 	}
 	r.result.Whole = time.Since(r.begun)
@@ -165,7 +165,7 @@ func (r *run) recovered(context.Context) error {
 		return errors.New("the client has noticed nothing")
 	case again.IsZero():
 		return errors.New("no row is acknowledged")
-	case time.Since(again) < steady:
+	case time.Since(again) < steadyTime:
 		return errors.New("rows have only just been acknowledged again")
 	}
 	return nil

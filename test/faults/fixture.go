@@ -21,18 +21,18 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv"
 )
 
-// stage is what all plans of a scenario share.
-type stage struct {
+// fixture is what all plans of a scenario share.
+type fixture struct {
 	env      *testenv.Env
 	scenario *Scenario
 	options  Options
 	mapper   meta.RESTMapper
 	judge    dynamic.Interface
-	ledger   *ledger
+	history  *history
 	plane    *testenv.DataPlane
 }
 
-func newStage(ctx context.Context, env *testenv.Env, scenario *Scenario, options Options) (*stage, error) {
+func newFixture(ctx context.Context, env *testenv.Env, scenario *Scenario, options Options) (*fixture, error) {
 	judge, err := dynamic.NewForConfig(as(env.Admin, "faults-judge"))
 	if err != nil {
 		return nil, fmt.Errorf("client of the judge: %w", err)
@@ -45,13 +45,13 @@ func newStage(ctx context.Context, env *testenv.Env, scenario *Scenario, options
 	if err != nil {
 		return nil, fmt.Errorf("discovery: %w", err)
 	}
-	options.Patience = cmp.Or(options.Patience, scenario.Patience, patience)
+	options.ConvergeTimeout = cmp.Or(options.ConvergeTimeout, scenario.ConvergeTimeout, convergeTimeout)
 	options.LongQuiet = cmp.Or(options.LongQuiet, longQuiet)
-	s := &stage{env: env, scenario: scenario, options: options, mapper: mapper, judge: judge}
-	if s.ledger, err = openLedger(ctx, judge, append(slices.Clip(scenario.Children), scenario.Primary)); err != nil {
+	s := &fixture{env: env, scenario: scenario, options: options, mapper: mapper, judge: judge}
+	if s.history, err = watchHistory(ctx, judge, append(slices.Clip(scenario.Children), scenario.Primary)); err != nil {
 		return nil, err
 	}
-	s.ledger.tidy = scenario.Tidy
+	s.history.tidy = scenario.Normalize
 	if scenario.DataPlane {
 		if s.plane, err = env.StartDataPlane(ctx); err != nil {
 			return nil, err
@@ -124,7 +124,7 @@ func (u *user) seen(v View, follows func(Key) bool) bool {
 	return true
 }
 
-func (s *stage) newUser(namespace string) (*user, *World, error) {
+func (s *fixture) newUser(namespace string) (*user, *Client, error) {
 	u := &user{made: map[Key]bool{}, wrote: map[Key]string{}, rvs: map[string]int{}}
 	config := as(s.env.Admin, agentUser)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -137,17 +137,17 @@ func (s *stage) newUser(namespace string) (*user, *World, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("client of the user: %w", err)
 	}
-	return u, &World{Client: client.NewNamespacedClient(c, namespace), Namespace: namespace, DataPlane: s.plane}, nil
+	return u, &Client{Client: client.NewNamespacedClient(c, namespace), Namespace: namespace, DataPlane: s.plane}, nil
 }
 
 // clean deletes what a plan left, so that thousands of plans fit into one etcd.
-func (s *stage) clean(namespace string) {
+func (s *fixture) clean(namespace string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	for _, resource := range s.ledger.resources {
+	for _, resource := range s.history.resources {
 		// What can't be deleted stays in a namespace that nothing looks at any more.
 		_ = s.judge.Resource(resource).Namespace(namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, metav1.ListOptions{})
 	}
 	_ = s.env.DropNamespace(ctx, namespace) // likewise
-	s.ledger.close(namespace)
+	s.history.close(namespace)
 }

@@ -24,13 +24,13 @@ import (
 // shutdownLimit is how long a controller may take to end its work once it is told to stop, on a machine that is busy.
 const shutdownLimit = 20 * time.Second
 
-// lives runs one incarnation of the controller after the other, until ctx ends.
-type lives struct {
+// operator runs one incarnation of the controller after the other, until ctx ends.
+type operator struct {
 	scenario  *Scenario
 	config    *rest.Config
 	mapper    meta.RESTMapper
 	namespace string
-	tape      *tape
+	tape      *requestLog
 
 	mu       sync.Mutex
 	problems []string // of O5
@@ -38,10 +38,10 @@ type lives struct {
 }
 
 // run returns when the last incarnation has ended.
-func (l *lives) run(ctx context.Context) {
+func (l *operator) run(ctx context.Context) {
 	for number := 1; ctx.Err() == nil; number++ {
 		life, cancel := context.WithCancel(ctx)
-		i := &incarnation{tape: l.tape, number: number, die: cancel}
+		i := &operatorProcess{tape: l.tape, number: number, die: cancel}
 		err := l.live(life, i)
 		cancel()
 		if err != nil && !i.dead.Load() && ctx.Err() == nil {
@@ -54,7 +54,7 @@ func (l *lives) run(ctx context.Context) {
 	}
 }
 
-func (l *lives) live(ctx context.Context, i *incarnation) error {
+func (l *operator) live(ctx context.Context, i *operatorProcess) error {
 	clientConfig := rest.CopyConfig(l.config)
 	// Built-in kinds would be sent as protobuf, which the tape can't read.
 	clientConfig.ContentType, clientConfig.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
@@ -90,7 +90,7 @@ func (l *lives) live(ctx context.Context, i *incarnation) error {
 }
 
 // logger keeps the last lines for a report, and notes panics, which the controller's workers recover from, and when those of a kind start.
-func (l *lives) logger(incarnation int, kind string) logr.Logger {
+func (l *operator) logger(incarnation int, kind string) logr.Logger {
 	working := fmt.Sprintf(`"controllerKind"=%q`, kind)
 	return funcr.New(func(prefix, args string) {
 		line := prefix + " " + args
@@ -113,13 +113,13 @@ func firstLine(text string) string {
 	return line[:min(len(line), 500)]
 }
 
-func (l *lives) problem(text string) {
+func (l *operator) problem(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.problems = append(l.problems, text)
 }
 
-func (l *lives) found() (problems, log []string) {
+func (l *operator) found() (problems, log []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.problems, l.log

@@ -11,13 +11,13 @@ import (
 
 // Times of a plan. All are real time: the API server has no other.
 const (
-	settleFor   = 150 * time.Millisecond // without writes, between two steps
-	quietFor    = 700 * time.Millisecond // without writes, at the end of a plan
-	longQuiet   = 3 * time.Second        // without writes, at the end of a fault-free run
-	patience    = 40 * time.Second       // beyond the fault-free time and the fault's own: a busy machine is no fault
-	firstRun    = 2 * time.Minute        // for a fault-free run, whose time is not known yet
-	lookEach    = 20 * time.Millisecond
-	catchUpTime = time.Minute
+	settleFor       = 150 * time.Millisecond // without writes, between two steps
+	quietFor        = 700 * time.Millisecond // without writes, at the end of a plan
+	longQuiet       = 3 * time.Second        // without writes, at the end of a fault-free run
+	convergeTimeout = 40 * time.Second       // beyond the fault-free time and the fault's own: a busy machine is no fault
+	firstRun        = 2 * time.Minute        // for a fault-free run, whose time is not known yet
+	pollInterval    = 20 * time.Millisecond
+	catchUpTime     = time.Minute
 )
 
 // outcome is what one plan led to.
@@ -39,79 +39,79 @@ func (o *outcome) violate(oracle, format string, args ...any) {
 	o.violations = append(o.violations, oracle+": "+fmt.Sprintf(format, args...))
 }
 
-// act is a plan being played.
-type act struct {
-	*stage
+// planRun is a plan being played.
+type planRun struct {
+	*fixture
 	*outcome
 	reference *outcome // nil for a fault-free run
-	tape      *tape
-	lives     *lives
+	requests  *requestLog
+	operator  *operator
 	user      *user
-	world     *World
+	client    *Client
 	changed   <-chan struct{}
 }
 
-// play runs a plan from an empty namespace to the verdict.
-func (s *stage) play(ctx context.Context, plan Plan, reference *outcome) (*outcome, error) {
+// run runs a plan from an empty namespace to the verdict.
+func (s *fixture) run(ctx context.Context, plan Plan, reference *outcome) (*outcome, error) {
 	namespace, err := s.env.NewNamespace(ctx, "faults")
 	if err != nil {
 		return nil, err
 	}
-	a := &act{stage: s, outcome: &outcome{plan: plan, namespace: namespace}, reference: reference,
-		tape: &tape{plan: plan, lastWrite: time.Now()}, changed: s.ledger.open(namespace)}
-	a.tape.version = func(key Key) string { return s.ledger.version(namespace, key) }
-	if a.user, a.world, err = s.newUser(namespace); err != nil {
+	a := &planRun{fixture: s, outcome: &outcome{plan: plan, namespace: namespace}, reference: reference,
+		requests: &requestLog{plan: plan, lastWrite: time.Now()}, changed: s.history.open(namespace)}
+	a.requests.version = func(key Key) string { return s.history.version(namespace, key) }
+	if a.user, a.client, err = s.newUser(namespace); err != nil {
 		return nil, err
 	}
-	a.tape.touch = func(key Key) error { return a.touch(ctx, key) }
+	a.requests.touch = func(key Key) error { return a.touch(ctx, key) }
 	identity := cmp.Or(s.scenario.Identity, s.env.Operator)
-	a.lives = &lives{scenario: s.scenario, mapper: s.mapper, namespace: namespace, tape: a.tape, config: as(identity, "faults-operator")}
+	a.operator = &operator{scenario: s.scenario, mapper: s.mapper, namespace: namespace, tape: a.requests, config: as(identity, "faults-operator")}
 	alive, stop := context.WithCancel(ctx)
 	defer stop()
 	around := func() {}
-	if s.scenario.Around != nil {
-		if around, err = s.scenario.Around(alive, namespace); err != nil {
+	if s.scenario.Background != nil {
+		if around, err = s.scenario.Background(alive, namespace); err != nil {
 			return nil, fmt.Errorf("plan %s: %w", plan.ID(), err)
 		}
 	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		a.lives.run(alive)
+		a.operator.run(alive)
 	}()
-	err = a.perform(ctx)
+	err = a.runSteps(ctx)
 	stop()
 	<-ended
 	around()
 	if err == nil { // only now nothing is written any more
-		err = a.finish(ctx)
+		err = a.recordFinalState(ctx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("plan %s: %w", plan.ID(), err)
 	}
 	a.judgeAll()
-	return a.outcome, s.ledger.failure()
+	return a.outcome, s.history.failure()
 }
 
-// perform does the steps, the drift if there is one, and waits for the end.
-func (a *act) perform(ctx context.Context) error {
+// runSteps does the steps, the drift if there is one, and waits for the end.
+func (a *planRun) runSteps(ctx context.Context) error {
 	limit := firstRun
 	if a.reference != nil {
-		limit = a.reference.took + a.plan.hold() + a.options.Patience
+		limit = a.reference.took + a.plan.hold() + a.options.ConvergeTimeout
 	}
 	started := time.Now()
 	deadline := started.Add(limit)
 	for i, step := range a.scenario.Steps {
 		if i > 0 {
-			a.settle(ctx, deadline)
+			a.waitForPause(ctx, deadline)
 		}
-		if step.Attended {
-			if err := a.waitUntil(ctx, deadline, a.tape.attended); err != nil {
+		if step.AfterRestart {
+			if err := a.waitUntil(ctx, deadline, a.requests.attended); err != nil {
 				return fmt.Errorf("before step %s: %w", step.Name, err)
 			}
 		}
-		a.tape.enter(i)
-		if err := step.Do(ctx, a.world); err != nil {
+		a.requests.enter(i)
+		if err := step.Do(ctx, a.client); err != nil {
 			return fmt.Errorf("step %s: %w", step.Name, err)
 		}
 		last := i == len(a.scenario.Steps)-1
@@ -121,20 +121,20 @@ func (a *act) perform(ctx context.Context) error {
 		}
 	}
 	if a.plan.Kind == Deleted || a.plan.Kind == Changed {
-		a.settle(ctx, deadline)
-		deadline = time.Now().Add(a.options.Patience)
+		a.waitForPause(ctx, deadline)
+		deadline = time.Now().Add(a.options.ConvergeTimeout)
 		if err := a.drift(ctx, deadline); err != nil {
 			return err
 		}
 	}
 	a.took = time.Since(started)
-	a.calmDown(ctx, deadline)
+	a.waitForNoWrites(ctx, deadline)
 	return nil
 }
 
 // converged is nil once the step had its effect and, at the end, the world looks as without a fault.
-func (a *act) converged(step Step, last bool) error {
-	view := a.ledger.view(a.namespace)
+func (a *planRun) converged(step Step, last bool) error {
+	view := a.history.view(a.namespace)
 	if !a.user.seen(view, a.follows) {
 		return fmt.Errorf("the user's changes have not been seen")
 	}
@@ -148,7 +148,7 @@ func (a *act) converged(step Step, last bool) error {
 	return nil
 }
 
-func (a *act) asReference(view View) error {
+func (a *planRun) asReference(view View) error {
 	if object := view.objects[a.plan.Target]; object != nil && a.plan.Kind == Changed {
 		view.objects[a.plan.Target] = a.plan.Drift.withoutForeign(object) // the view is a copy
 	}
@@ -161,23 +161,23 @@ func (a *act) asReference(view View) error {
 // dumpFor renders the reference's state with the masks of another kind of plan.
 func (o *outcome) dumpFor(kind Kind) map[string]string { return dump(o.state, o.namespace, kind) }
 
-func (a *act) follows(key Key) bool { return slices.Contains(a.ledger.resources, key.Resource) }
+func (a *planRun) follows(key Key) bool { return slices.Contains(a.history.resources, key.Resource) }
 
-// calmDown waits for a time without writes (O3).
-func (a *act) calmDown(ctx context.Context, deadline time.Time) {
+// waitForNoWrites waits for a time without writes (O3).
+func (a *planRun) waitForNoWrites(ctx context.Context, deadline time.Time) {
 	want := quietFor
 	if a.reference == nil {
 		want, deadline = a.options.LongQuiet, time.Time{}
 	}
 	deadline = later(deadline, time.Now().Add(3*want))
-	if err := a.waitUntil(ctx, deadline, func() error { return a.quiet(want) }); err != nil {
+	if err := a.waitUntil(ctx, deadline, func() error { return a.noWritesFor(want) }); err != nil {
 		a.violate("O3", "%v", err)
 	}
 }
 
-// settle waits for a pause before the next disturbance. Where there is none, calmDown will say so.
-func (a *act) settle(ctx context.Context, deadline time.Time) {
-	_ = a.waitUntil(ctx, deadline, func() error { return a.quiet(settleFor) })
+// waitForPause waits for a pause before the next disturbance. Where there is none, waitForNoWrites will say so.
+func (a *planRun) waitForPause(ctx context.Context, deadline time.Time) {
+	_ = a.waitUntil(ctx, deadline, func() error { return a.noWritesFor(settleFor) })
 }
 
 func later(a, b time.Time) time.Time {
@@ -187,9 +187,9 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-func (a *act) quiet(want time.Duration) error {
-	if have := a.tape.quietFor(); have < want {
-		writes := a.tape.written()
+func (a *planRun) noWritesFor(want time.Duration) error {
+	if have := a.requests.quietFor(); have < want {
+		writes := a.requests.written()
 		return fmt.Errorf("still writing, %d writes so far, the last ones: %s", len(writes), tail(writes, 5))
 	}
 	return nil
@@ -203,11 +203,11 @@ func tail(writes []Record, n int) string {
 	return strings.Join(names, ", ")
 }
 
-// finish takes down the final state, once the ledger has seen all of it.
-func (a *act) finish(ctx context.Context) error {
+// recordFinalState takes down the final state, once the ledger has seen all of it.
+func (a *planRun) recordFinalState(ctx context.Context) error {
 	deadline := time.Now().Add(catchUpTime)
 	for {
-		done, err := a.ledger.current(ctx, a.namespace)
+		done, err := a.history.current(ctx, a.namespace)
 		if err != nil {
 			return err
 		}
@@ -217,15 +217,15 @@ func (a *act) finish(ctx context.Context) error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("the ledger of %s does not catch up with the API server", a.namespace)
 		}
-		time.Sleep(lookEach)
+		time.Sleep(pollInterval)
 	}
-	a.state = a.ledger.view(a.namespace)
+	a.state = a.history.view(a.namespace)
 	a.dump = dump(a.state, a.namespace, a.plan.Kind)
 	return nil
 }
 
 // waitUntil calls done after each change, and often enough to see time pass. It returns done's last error.
-func (a *act) waitUntil(ctx context.Context, deadline time.Time, done func() error) error {
+func (a *planRun) waitUntil(ctx context.Context, deadline time.Time, done func() error) error {
 	for {
 		err := done()
 		if err == nil || ctx.Err() != nil || time.Now().After(deadline) {
@@ -234,7 +234,7 @@ func (a *act) waitUntil(ctx context.Context, deadline time.Time, done func() err
 		select {
 		case <-ctx.Done():
 		case <-a.changed:
-		case <-time.After(lookEach):
+		case <-time.After(pollInterval):
 		}
 	}
 }

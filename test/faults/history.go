@@ -17,8 +17,8 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// ledger is an independent witness: it sees each version of every object of the scenario's kinds, in all namespaces.
-type ledger struct {
+// history is an independent witness: it sees each version of every object of the scenario's kinds, in all namespaces.
+type history struct {
 	client    dynamic.Interface
 	resources []schema.GroupVersionResource
 	tidy      func(Kind, *unstructured.Unstructured) // may be nil
@@ -43,8 +43,8 @@ type event struct {
 	Before *unstructured.Unstructured // nil if it was added
 }
 
-func openLedger(ctx context.Context, client dynamic.Interface, resources []schema.GroupVersionResource) (*ledger, error) {
-	l := &ledger{client: client, resources: resources, namespaces: map[string]*account{}}
+func watchHistory(ctx context.Context, client dynamic.Interface, resources []schema.GroupVersionResource) (*history, error) {
+	l := &history{client: client, resources: resources, namespaces: map[string]*account{}}
 	for _, resource := range resources {
 		list, err := client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
 		if err != nil {
@@ -63,7 +63,7 @@ func openLedger(ctx context.Context, client dynamic.Interface, resources []schem
 	return l, nil
 }
 
-func (l *ledger) follow(ctx context.Context, resource schema.GroupVersionResource, watcher watch.Interface) {
+func (l *history) follow(ctx context.Context, resource schema.GroupVersionResource, watcher watch.Interface) {
 	defer watcher.Stop()
 	for e := range watcher.ResultChan() {
 		object, ok := e.Object.(*unstructured.Unstructured)
@@ -100,7 +100,7 @@ func (a *account) add(key Key, kind watch.EventType, object *unstructured.Unstru
 }
 
 // open begins the account of a namespace that is still empty. The channel tells of changes.
-func (l *ledger) open(namespace string) <-chan struct{} {
+func (l *history) open(namespace string) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := &account{live: map[Key]*unstructured.Unstructured{}, changed: make(chan struct{}, 1)}
@@ -108,20 +108,20 @@ func (l *ledger) open(namespace string) <-chan struct{} {
 	return a.changed
 }
 
-func (l *ledger) close(namespace string) {
+func (l *history) close(namespace string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.namespaces, namespace)
 }
 
-func (l *ledger) view(namespace string) View {
+func (l *history) view(namespace string) View {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return View{maps.Clone(l.namespaces[namespace].live), l.tidy}
 }
 
 // version is empty for an object that was not seen.
-func (l *ledger) version(namespace string, key Key) string {
+func (l *history) version(namespace string, key Key) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if object := l.namespaces[namespace].live[key]; object != nil {
@@ -131,20 +131,20 @@ func (l *ledger) version(namespace string, key Key) string {
 }
 
 // events returns all that was seen in a namespace; the slice must not be changed.
-func (l *ledger) events(namespace string) []event {
+func (l *history) events(namespace string) []event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.namespaces[namespace].events
 }
 
-func (l *ledger) failure() error {
+func (l *history) failure() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
 }
 
 // current reports whether the ledger has seen everything that a list returns now.
-func (l *ledger) current(ctx context.Context, namespace string) (bool, error) {
+func (l *history) current(ctx context.Context, namespace string) (bool, error) {
 	seen := l.view(namespace)
 	total := 0
 	for _, resource := range l.resources {

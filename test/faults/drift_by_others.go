@@ -14,16 +14,16 @@ import (
 // What others than the controller and the user do during a plan.
 
 // drift deletes or changes a child as someone else would, and waits until it was seen and undone.
-func (a *act) drift(ctx context.Context, deadline time.Time) error {
-	before, gone := len(a.ledger.events(a.namespace)), a.goes(a.ledger.view(a.namespace))
-	if err := a.disturb(ctx); err != nil {
+func (a *planRun) drift(ctx context.Context, deadline time.Time) error {
+	before, gone := len(a.history.events(a.namespace)), a.deletedTogether(a.history.view(a.namespace))
+	if err := a.injectDrift(ctx); err != nil {
 		return err
 	}
 	err := a.waitUntil(ctx, deadline, func() error {
-		if len(a.ledger.events(a.namespace)) <= before {
+		if len(a.history.events(a.namespace)) <= before {
 			return errors.New("the change has not been seen")
 		}
-		view := a.ledger.view(a.namespace)
+		view := a.history.view(a.namespace)
 		for key, uid := range gone {
 			if object := view.objects[key]; object == nil || object.GetUID() == uid {
 				return fmt.Errorf("%s has not been made anew", key)
@@ -32,19 +32,19 @@ func (a *act) drift(ctx context.Context, deadline time.Time) error {
 		return a.asReference(view)
 	})
 	if err != nil {
-		a.violate("O1", "not repaired %v after %s: %v", a.options.Patience, a.plan.ID(), err)
+		a.violate("O1", "not repaired %v after %s: %v", a.options.ConvergeTimeout, a.plan.ID(), err)
 	}
 	return nil
 }
 
-// goes are the objects that the plan deletes, with those that go along.
-func (a *act) goes(view View) map[Key]types.UID {
+// deletedTogether are the objects that the plan deletes, with those that go along.
+func (a *planRun) deletedTogether(view View) map[Key]types.UID {
 	if a.plan.Kind != Deleted {
 		return nil
 	}
 	keys := []Key{a.plan.Target}
-	if a.scenario.Along != nil {
-		keys = append(keys, a.scenario.Along(view, a.plan.Target)...)
+	if a.scenario.DeletedWith != nil {
+		keys = append(keys, a.scenario.DeletedWith(view, a.plan.Target)...)
 	}
 	gone := map[Key]types.UID{}
 	for _, key := range keys {
@@ -55,7 +55,7 @@ func (a *act) goes(view View) map[Key]types.UID {
 	return gone
 }
 
-func (a *act) disturb(ctx context.Context) error {
+func (a *planRun) injectDrift(ctx context.Context) error {
 	client := a.judge.Resource(a.plan.Target.Resource).Namespace(a.namespace)
 	if a.plan.Kind == Deleted {
 		return client.Delete(ctx, a.plan.Target.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
@@ -65,7 +65,7 @@ func (a *act) disturb(ctx context.Context) error {
 }
 
 // touch changes an object and takes the change back, which leaves nothing but two newer versions.
-func (a *act) touch(ctx context.Context, key Key) error {
+func (a *planRun) touch(ctx context.Context, key Key) error {
 	client := a.judge.Resource(key.Resource).Namespace(a.namespace)
 	for _, value := range []string{`"touched"`, "null"} {
 		// a label, as an annotation of a Deployment would count as a new generation

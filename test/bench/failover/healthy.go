@@ -26,8 +26,8 @@ func (s *suite) pods(ctx context.Context, of string) ([]corev1.Pod, error) {
 	return list.Items, err
 }
 
-// whole waits until all instances are ready, one of them is the primary, and all others stream from it.
-func (s *suite) whole(ctx context.Context) error {
+// waitHealthy waits until all instances are ready, one of them is the primary, and all others stream from it.
+func (s *suite) waitHealthy(ctx context.Context) error {
 	return until(ctx, settleTime, "three instances that are ready and stream", func(ctx context.Context) error {
 		_, err := s.primary(ctx)
 		if err != nil {
