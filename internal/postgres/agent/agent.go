@@ -223,7 +223,7 @@ func (a *Agent) turn() time.Duration {
 	}
 	in := a.input(at)
 	tracked := election.Track(a.config, in)
-	a.own.Severed, a.own.Stalled, a.own.Awaits = tracked.Severed, tracked.Stalled, tracked.Awaits
+	a.own.WALGoneSince, a.own.StalledSince, a.own.AwaitingRecloneSince = tracked.WALGoneSince, tracked.StalledSince, tracked.AwaitingRecloneSince
 	in.Server = a.own
 	a.guard(in)
 	decision := election.Decide(a.config, in)
@@ -241,7 +241,7 @@ func (a *Agent) turn() time.Duration {
 // guard tells the fence the deadline of what the agent knows now.
 func (a *Agent) guard(in election.Input) {
 	at, kill, limited := election.Deadline(a.config, in)
-	if limited && in.Holding.Confirmed.Sent == 0 {
+	if limited && in.Tenure.Confirmed.Sent == 0 {
 		a.fence.Over(at, kill)
 		return
 	}

@@ -29,7 +29,7 @@ func (a *Agent) boot() {
 	}
 	a.post(func() {
 		a.take(found)
-		a.own.Since, a.booted = now(), true
+		a.own.ProcessSince, a.booted = now(), true
 	})
 }
 

@@ -24,13 +24,13 @@ const (
 )
 
 func (a *Agent) startStandby(upstream string, at time.Duration) {
-	a.own.Role, a.own.Upstream, a.own.Sync = election.Standby, upstream, election.Blocked(a.config, a.input(at))
+	a.own.Role, a.own.Upstream, a.own.Sync = election.Standby, upstream, election.StandbySync(a.config, a.input(at))
 	a.startServer("start as a standby", at, true, rendering{standby: true, upstream: upstream, sync: a.own.Sync, looked: true})
 }
 
 // startPrimary starts the server without standby.signal, under the eyes of the fence.
 func (a *Agent) startPrimary(at time.Duration) {
-	a.own.Role, a.own.Upstream, a.own.Sync = election.Primary, "", election.Blocked(a.config, a.input(at))
+	a.own.Role, a.own.Upstream, a.own.Sync = election.Primary, "", election.StandbySync(a.config, a.input(at))
 	a.startServer("start as the primary", at, false, rendering{sync: a.own.Sync})
 }
 
@@ -273,7 +273,7 @@ func (a *Agent) setSync(quorum *election.Quorum) {
 				return
 			}
 			if a.process == process {
-				a.own.Sync, a.own.SyncAt = quorum, uint64(s.Written)
+				a.own.Sync, a.own.SyncLSN = quorum, uint64(s.Written)
 				a.log.Info("synchronous replication", "setting", value)
 			}
 		}

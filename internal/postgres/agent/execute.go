@@ -18,7 +18,7 @@ func (a *Agent) execute(d election.Decision, at time.Duration) {
 		a.writeLease(action.Lease, at)
 	case election.Release:
 		a.writeLease(action.Lease, at)
-	case election.AskPeers:
+	case election.RequestPromises:
 		a.ask(action.Peers, at)
 	case election.Checkpoint:
 		a.checkpoint(nil)
@@ -36,7 +36,7 @@ func (a *Agent) execute(d election.Decision, at time.Duration) {
 // putsOff says that an action is not begun now: a task is under way, or one has failed just before.
 func (a *Agent) putsOff(action election.Action, at time.Duration) bool {
 	switch action.(type) {
-	case election.Wait, election.Acquire, election.Renew, election.Release, election.AskPeers, election.Checkpoint, election.Stop, election.Exit:
+	case election.Wait, election.Acquire, election.Renew, election.Release, election.RequestPromises, election.Checkpoint, election.Stop, election.Exit:
 		return false
 	}
 	return a.task != nil || at < a.rest
@@ -62,13 +62,13 @@ func (a *Agent) change(action election.Action, at time.Duration) {
 		a.events.Warn("Reclone", "the data of "+a.options.Pod+" can't follow the primary and is replaced by a copy of "+action.Source)
 		a.counts.reclones.Add(1)
 		a.work(election.Cloning, "the data of "+a.options.Pod+" is a copy of "+action.Source+" now", func(ctx context.Context) error { return a.clone(ctx, action.Source, true, "") })
-	case election.PutAside:
+	case election.RecloneKeepingData:
 		kept := server.KeptName(time.Now())
 		a.events.Warn("Reclone", "the data of "+a.options.Pod+" hold what "+action.Source+" lacks, which was accepted: they are kept as "+kept+" on its volume, and replaced by a copy")
 		a.counts.reclones.Add(1)
 		a.work(election.Cloning, "the data of "+a.options.Pod+" is a copy of "+action.Source+" now; what it had is kept on its volume as "+kept+": remove that folder when it is not needed any more",
 			func(ctx context.Context) error { return a.clone(ctx, action.Source, true, kept) })
-	case election.Look:
+	case election.InspectWAL:
 		a.lookAgain()
 	case election.Rewind:
 		a.counts.rewinds.Add(1)
@@ -101,12 +101,12 @@ func (a *Agent) ask(names []string, at time.Duration) {
 		return
 	}
 	a.asking = true
-	a.holding.AskedAt = at
+	a.holding.PromisesRequestedAt = at
 	a.counts.asked.Add(1)
 	request := agentapi.FailsafeRequest{
-		Pod: a.options.Pod, PodUID: a.options.PodUID, Reads: a.readable > 0 && at-a.readable <= 3*a.config.Renew,
+		Pod: a.options.Pod, PodUID: a.options.PodUID, Reads: a.readable > 0 && at-a.readable <= 3*a.config.RenewInterval,
 	}
-	ctx, cancel := context.WithTimeout(a.life, min(a.config.Renew, peerCall))
+	ctx, cancel := context.WithTimeout(a.life, min(a.config.RenewInterval, peerCall))
 	go func() {
 		defer cancel()
 		a.peers.Failsafe(ctx, request, names, func(name string) {

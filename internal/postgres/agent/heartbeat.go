@@ -94,7 +94,7 @@ func (a *Agent) beat(epoch int, prepared bool) {
 		a.own.FullDisk = errors.Is(err, sqlclient.ErrDiskFull) || a.disk.Size > 0 && a.disk.Free < fullDisk
 		a.pulse = pulse
 		if answered {
-			a.own.Answered = sent
+			a.own.HeartbeatAt = sent
 		}
 		if err == nil {
 			a.counts.heartbeats.Add(1)
@@ -132,7 +132,7 @@ const (
 // watchRecovery notes that a server which starts or is promoted advances: its recovery takes as long as there is to recover.
 func (a *Agent) watchRecovery(at time.Duration) {
 	recovering := a.own.Process == election.Starting || a.own.Process == election.Promoting
-	if !recovering || a.process == nil || at < a.own.Since+recoveryFirst || !a.recovery.due(at) {
+	if !recovering || a.process == nil || at < a.own.ProcessSince+recoveryFirst || !a.recovery.due(at) {
 		return
 	}
 	go func(process *server.Process, epoch int) {
@@ -152,6 +152,6 @@ func (a *Agent) recovered(used, at time.Duration) {
 	case used < a.recoveryUsed: // another process does it now
 		a.recoveryUsed = used
 	case used-a.recoveryUsed >= recoveryStep:
-		a.recoveryUsed, a.own.Advanced = used, at
+		a.recoveryUsed, a.own.RecoveryAdvancedAt = used, at
 	}
 }

@@ -94,11 +94,11 @@ func TestOrigin(t *testing.T) {
 	if a.origin != (originNews{"SourceRefused", "the password"}) || a.rest != 0 {
 		t.Errorf("%+v, rests until %s", a.origin, a.rest)
 	}
-	a.own.Work = election.Initializing // the next try
+	a.own.DataTask = election.Initializing // the next try
 	if said := a.message(election.Decision{Reason: "waits for initdb"}); said != "the password" {
 		t.Errorf("during the next try: %s", said)
 	}
-	if said := a.message(election.Decision{Reason: "somebody has to do something", Blocked: true}); said != "somebody has to do something" {
+	if said := a.message(election.Decision{Reason: "somebody has to do something", ManualIntervention: true}); said != "somebody has to do something" {
 		t.Errorf("of something else: %s", said)
 	}
 	before := now()

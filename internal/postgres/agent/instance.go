@@ -33,7 +33,7 @@ type found struct {
 	position election.Position
 	// exact and clean are as in election.Server.
 	exact, clean bool
-	history      []election.Fork
+	history      []election.TimelineSwitch
 	// highest is the highest timeline that has a history.
 	highest uint32
 	// disk is the space of the volume, segment what the log needs of it at once.
@@ -93,9 +93,9 @@ func dataOf(content server.Content) election.Data {
 	case server.Empty:
 		return election.Empty
 	case server.Foreign:
-		return election.Foreign
+		return election.Unrecognized
 	case server.Broken:
-		return election.Unfit
+		return election.NeedsReclone
 	}
 	return election.Usable
 }
@@ -111,7 +111,7 @@ func (a *Agent) lookNow(ctx context.Context) found {
 	}
 	out := found{data: election.Usable, role: election.Primary, disk: disk}
 	if _, err := os.Stat(a.markPath()); err == nil {
-		out.data = election.Unfit
+		out.data = election.NeedsReclone
 	}
 	standby, err := a.server.Standby()
 	if err != nil {
@@ -151,7 +151,7 @@ func (a *Agent) lookNow(ctx context.Context) found {
 
 // stray returns how far a standby has replayed if that is no part of the history of the latest timeline on its disk: it has
 // received from a primary that it could not follow, and will not start.
-func stray(control server.ControlData, timeline wal.Timeline, history []election.Fork) (election.Position, bool) {
+func stray(control server.ControlData, timeline wal.Timeline, history []election.TimelineSwitch) (election.Position, bool) {
 	at := position(control.MinRecoveryTimeline, control.MinRecovery)
 	if at.Timeline == 0 || at.Timeline >= uint32(timeline) {
 		return at, false
@@ -164,7 +164,7 @@ func stray(control server.ControlData, timeline wal.Timeline, history []election
 	return at, true
 }
 
-func (a *Agent) history(timeline wal.Timeline) ([]election.Fork, error) {
+func (a *Agent) history(timeline wal.Timeline) ([]election.TimelineSwitch, error) {
 	history, err := a.server.History(timeline)
 	if err != nil {
 		return nil, err
@@ -172,10 +172,10 @@ func (a *Agent) history(timeline wal.Timeline) ([]election.Fork, error) {
 	return forks(history), nil
 }
 
-func forks(history wal.History) []election.Fork {
-	var out []election.Fork
+func forks(history wal.History) []election.TimelineSwitch {
+	var out []election.TimelineSwitch
 	for _, s := range history {
-		out = append(out, election.Fork{Timeline: uint32(s.Timeline), LSN: uint64(s.At)})
+		out = append(out, election.TimelineSwitch{Timeline: uint32(s.Timeline), LSN: uint64(s.At)})
 	}
 	return out
 }
@@ -195,11 +195,11 @@ func (a *Agent) take(f found) {
 		a.disk = f.disk
 	}
 	a.own.Data, a.own.FullDisk, a.segment = f.data, f.full(), f.segment
-	a.own.Oldest, a.own.Looked, a.minimums = 0, 0, f.minimums
-	a.own.Exact, a.own.Clean = f.exact, f.clean
+	a.own.OldestWAL, a.own.SampledAt, a.minimums = 0, 0, f.minimums
+	a.own.Exact, a.own.CleanShutdown = f.exact, f.clean
 	usable := f.data == election.Usable // then what could not be read is as it was
 	if usable {
-		a.own.Highest = f.highest
+		a.own.HighestTimeline = f.highest
 	}
 	if !usable || f.role != "" {
 		a.own.Role = f.role
@@ -243,8 +243,8 @@ func (a *Agent) ended(exit server.Exit, left found) {
 	a.prepared, a.checkpointed, a.slots, a.followers, a.filled = false, false, nil, nil, 0
 	a.replayed, a.receiver.pid = 0, 0
 	a.become(election.Down, at)
-	a.own.Stop, a.own.Receiving, a.own.Upstream, a.own.Answered = election.NoStop, false, "", 0
-	a.own.Sync, a.own.SyncAt, a.own.Checkpointing, a.own.Checkpointed = nil, 0, false, 0
+	a.own.StopMode, a.own.Receiving, a.own.Upstream, a.own.HeartbeatAt = election.NoStop, false, "", 0
+	a.own.Sync, a.own.SyncLSN, a.own.Checkpointing, a.own.CheckpointedAt = nil, 0, false, 0
 	a.take(left)
 	if !ordered {
 		a.crashed(at, exit.String())
@@ -254,11 +254,11 @@ func (a *Agent) ended(exit server.Exit, left found) {
 // crashed notes that the server has ended, or did not start, without being told to. What happens for want of space says
 // nothing about the server: it does not count towards a second crash.
 func (a *Agent) crashed(at time.Duration, how string) {
-	a.own.CrashedBefore, a.own.Crashed, a.own.Since = a.own.Crashed, at, at
+	a.own.PreviousCrashAt, a.own.CrashedAt, a.own.ProcessSince = a.own.CrashedAt, at, at
 	if a.own.FullDisk {
-		a.own.CrashedBefore = 0
+		a.own.PreviousCrashAt = 0
 	} else if a.own.Role == election.Standby {
-		a.own.Failed++
+		a.own.Failures++
 	}
 	a.counts.crashes.Add(1)
 	a.trouble = fmt.Sprintf("PostgreSQL %s: its log says why", how)

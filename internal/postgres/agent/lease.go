@@ -22,7 +22,7 @@ import (
 
 // Annotations of the Lease.
 const (
-	// AnnotationRecord is an election.Lease in JSON. The holder itself is in spec.holderIdentity.
+	// AnnotationRecord is an election.LeaseDuration in JSON. The holder itself is in spec.holderIdentity.
 	AnnotationRecord = "fettle.dev/record"
 	// AnnotationFresh is "true" on the Lease of a cluster that was made when none of its volumes existed; only the
 	// operator sets it, when it creates the Lease. Then there can't be data that initdb would compete with.
@@ -141,7 +141,7 @@ func recordOf(object *coordinationv1.Lease) (*leaseRecord, error) {
 	}
 	// The operator takes out a holder that is proven dead, and leaves the record. A Lease that was made anew has none; one
 	// that its holder made again may have come late, so that the death of that holder proves nothing about the next one.
-	out.Released = out.Released || object.Annotations[AnnotationRecord] != "" && !out.Remade
+	out.Released = out.Released || object.Annotations[AnnotationRecord] != "" && !out.Recreated
 	out.Holder = election.Holder{}
 	if object.Spec.HolderIdentity != nil && *object.Spec.HolderIdentity != "" {
 		name, uid, _ := strings.Cut(*object.Spec.HolderIdentity, "/")

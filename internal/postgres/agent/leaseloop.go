@@ -39,13 +39,13 @@ func (a *Agent) watchLease() {
 
 // pollLease reads the Lease when it has not been seen for long enough.
 func (a *Agent) pollLease(at time.Duration) {
-	pause := a.config.Renew
-	late := at-a.observation.Since > pause+pause/2
+	pause := a.config.RenewInterval
+	late := at-a.observation.UnchangedSince > pause+pause/2
 	if a.observation.Lease.Holder == (election.Holder{}) || late || !a.configured {
 		pause = leaseUrgent
 	}
 	if a.observation.Lease.Holder == a.options.self() && a.holding.Confirmed.Sent > 0 {
-		pause = a.config.Renew + a.config.Renew/2 // each renewal is a read
+		pause = a.config.RenewInterval + a.config.RenewInterval/2 // each renewal is a read
 	}
 	if at-max(a.observation.ReadAt, a.observation.FailedAt) >= pause {
 		a.readLease(at)
@@ -53,7 +53,7 @@ func (a *Agent) pollLease(at time.Duration) {
 }
 
 func (a *Agent) requestTime() time.Duration {
-	return cmp.Or(a.config.Renew, election.DefaultTiming().Renew)
+	return cmp.Or(a.config.RenewInterval, election.DefaultTiming().RenewInterval)
 }
 
 func (a *Agent) readLease(at time.Duration) {
@@ -99,7 +99,7 @@ func (a *Agent) writeLease(lease election.Lease, at time.Duration) {
 		a.ops.lease.cancel()
 	}
 	ctx, cancel := context.WithTimeout(a.life, a.requestTime())
-	op, record, valid := &leaseOp{write: true, cancel: cancel}, a.record, a.config.Lease
+	op, record, valid := &leaseOp{write: true, cancel: cancel}, a.record, a.config.LeaseDuration
 	a.ops.lease = op
 	a.holding = a.holding.Begin(at, lease)
 	go func() {
@@ -129,7 +129,7 @@ func (a *Agent) wroteLease(written *leaseRecord, err error, at time.Duration) {
 		a.sawLease(written, nil, at)
 	case errors.Is(err, errRefused):
 		a.log.Info("lease", "error", err.Error())
-		a.holding = a.holding.Refused()
+		a.holding = a.holding.Rejected()
 		a.record = nil // no other write of it until it was read: the next would be refused too, and would end the read
 		a.readLease(at)
 	default:

@@ -93,7 +93,7 @@ func TestLeaseIsWrittenAsItWasDecided(t *testing.T) {
 	a.record = &leaseRecord{Lease: election.Lease{Version: "1"}, object: &coordinationv1.Lease{
 		TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}, ObjectMeta: metav1.ObjectMeta{Name: "db", ResourceVersion: "1"},
 	}}
-	a.config.Lease = 7 * time.Second
+	a.config.LeaseDuration = 7 * time.Second
 	a.writeLease(election.Lease{Version: "1", Holder: election.Holder{Name: "db-0", UID: "v"}}, 2)
 	a.config = election.Config{} // as configure does
 	(<-a.inbox)()

@@ -22,7 +22,7 @@ func TestRecord(t *testing.T) {
 	at := metav1.NewMicroTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	held := election.Lease{
 		Holder: election.Holder{Name: "db-0", UID: "u"}, SystemID: "7", Timeline: 3, Primary: "db-0",
-		End: election.Position{Timeline: 3, LSN: 1 << 40}, History: []election.Fork{{Timeline: 2, LSN: 5}},
+		End: election.Position{Timeline: 3, LSN: 1 << 40}, History: []election.TimelineSwitch{{Timeline: 2, LSN: 5}},
 		Sync: []election.Quorum{{Number: 1, Names: []string{"db-1", "db-2"}}}, Instances: []string{"db-0", "db-1", "db-2"},
 	}
 	released := held

@@ -47,7 +47,7 @@ func (a *Agent) measure(epoch int, segment int64) {
 			a.disk = disk
 		}
 		if oldest > 0 && epoch == a.epoch && a.own.Process == election.Up {
-			a.own.Oldest = uint64(oldest)
+			a.own.OldestWAL = uint64(oldest)
 		}
 		a.measured()
 		a.useless = useless

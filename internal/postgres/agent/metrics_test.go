@@ -82,7 +82,7 @@ func TestAgentMetrics(t *testing.T) {
 	a := measured(t)
 	a.shown.Store(&agentapi.Status{Phase: agentapi.Cloning, Role: agentapi.Primary, HoldsLease: true, Timeline: 7})
 	a.counts.failed(election.Cloning)
-	a.counts.failed(election.NoWork)
+	a.counts.failed(election.NoDataTask)
 	a.beats.Observe(0.03)
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	authority, err := pki.NewAuthority("db", begin)

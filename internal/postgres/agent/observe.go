@@ -32,7 +32,7 @@ const (
 type sample struct {
 	sqlclient.Status
 
-	history []election.Fork
+	history []election.TimelineSwitch
 	asked   time.Duration
 }
 
@@ -58,7 +58,7 @@ func (a *Agent) observe(at time.Duration) {
 		if a.chores.due(at) {
 			go a.keepSlots(a.slotsOfOthers(), slotPositions(a.options.Cluster, &a.own, a.input(at).Peers))
 		}
-		if a.own.Stalled > 0 && at-a.own.Stalled > reachAfter && a.reaching.due(at) {
+		if a.own.StalledSince > 0 && at-a.own.StalledSince > reachAfter && a.reaching.due(at) {
 			go a.reach(a.own.Upstream)
 		}
 		return
@@ -148,7 +148,7 @@ func (a *Agent) sampled(s sample) {
 	if s.asked < a.sample.asked {
 		return
 	}
-	a.sample, a.own.SystemID, a.own.Looked = s, s.SystemID, s.asked
+	a.sample, a.own.SystemID, a.own.SampledAt = s, s.SystemID, s.asked
 	// A standby without a receiver may name an older timeline than the one that it has received from; it never goes back.
 	at := position(max(s.Timeline, wal.Timeline(a.own.Position.Timeline)), max(s.Received, s.Replayed))
 	if !s.InRecovery {
@@ -164,7 +164,7 @@ func (a *Agent) sampled(s sample) {
 			a.receiver.pid = 0
 		}
 		if s.Replayed > a.replayed {
-			a.replayed, a.own.Stalled = s.Replayed, 0
+			a.replayed, a.own.StalledSince = s.Replayed, 0
 		}
 	}
 	// What was on the disk before the start is received too, though the server may not have replayed it yet.
@@ -172,21 +172,21 @@ func (a *Agent) sampled(s sample) {
 		if at.Timeline > a.own.Position.Timeline {
 			a.own.History = s.history
 		}
-		a.own.Position, a.own.Severed, a.own.Stalled = at, 0, 0
+		a.own.Position, a.own.WALGoneSince, a.own.StalledSince = at, 0, 0
 	}
-	a.own.Clean = false
+	a.own.CleanShutdown = false
 }
 
 // receives notes that a WAL receiver says that it streams: it does so before the primary tells it that the WAL is gone.
 func (a *Agent) receives(pid int, at time.Duration) {
-	if a.own.Severed == 0 {
+	if a.own.WALGoneSince == 0 {
 		a.own.Exact, a.streamed = true, at
 	}
 	if a.receiver.pid != pid {
 		a.receiver.pid, a.receiver.since = pid, at
 	}
 	if at-a.receiver.since >= sampleCalm/2 { // it does follow: what went wrong before does not count any more
-		a.own.Stalled, a.own.Failed, a.own.Copied = 0, 0, false
+		a.own.StalledSince, a.own.Failures, a.own.ClonedSinceFollowing = 0, 0, false
 	}
 }
 
@@ -201,7 +201,7 @@ func (a *Agent) reach(upstream string) {
 		if err != nil {
 			a.log.Debug("the primary takes no connection for replication", "error", oneLine(err.Error()))
 		} else if a.own.Upstream == upstream {
-			a.own.Reached = sent
+			a.own.PrimaryReachedAt = sent
 		}
 	})
 }

@@ -172,7 +172,7 @@ func (p *peers) find(ctx context.Context, pod string, m *member) {
 func matters(before, after peerAnswer) bool {
 	a, b := before.Election, after.Election
 	return (before.Err == nil) != (after.Err == nil) || a.UID != b.UID || a.Process != b.Process || a.Role != b.Role || a.Data != b.Data ||
-		a.Writable != b.Writable || a.Candidate != b.Candidate || a.Yielded != b.Yielded || a.Position.Timeline != b.Position.Timeline
+		a.Writable != b.Writable || a.Candidate != b.Candidate || a.WALReceiverStoppedFor != b.WALReceiverStoppedFor || a.Position.Timeline != b.Position.Timeline
 }
 
 // Failsafe asks the agents of pods, each beside the others, for a promise not to take the Lease. It calls granted with

@@ -13,8 +13,8 @@ func TestRecovered(t *testing.T) {
 		{0, 0}, {40 * ms, 0}, {60 * ms, 3}, {100 * ms, 3}, {110 * ms, 5}, {110 * ms, 5}, {20 * ms, 5}, {69 * ms, 5}, {70 * ms, 9},
 	} {
 		a.recovered(step.used, time.Duration(i+1))
-		if a.own.Advanced != step.want {
-			t.Errorf("%d: with %s used it advanced at %d, not at %d", i+1, step.used, a.own.Advanced, step.want)
+		if a.own.RecoveryAdvancedAt != step.want {
+			t.Errorf("%d: with %s used it advanced at %d, not at %d", i+1, step.used, a.own.RecoveryAdvancedAt, step.want)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (a *Agent) publish(d election.Decision, in election.Input) {
 		Received:     wal.LSN(own.Position.LSN),
 		APIReachable: a.observation.Reachable(), HoldsLease: a.observation.Lease.Holder == a.options.self() && a.holding.Confirmed.Sent > 0,
 		Generation: max(a.applied, 0), ConfigError: cmp.Or(a.configError, a.vet.Complaint()),
-		NeedsReclone: d.NeedsReclone, DiskFull: own.FullDisk,
+		NeedsReclone: d.NeedsRecloneConsent, DiskFull: own.FullDisk,
 		DiskFree: uint64(max(a.disk.Free, 0)), DiskTotal: uint64(max(a.disk.Size, 0)), //nolint:gosec // not below 0
 		Message: a.message(d),
 	}
@@ -45,7 +45,7 @@ func (a *Agent) publish(d election.Decision, in election.Input) {
 	if a.pulse.message(a.options.Pod) != "" {
 		status.Reason = databasev1alpha1.ReasonWritesRejected
 	}
-	if d.LosesData {
+	if d.NeedsDataLossConsent {
 		status.Reason = databasev1alpha1.ReasonDataLossNotAccepted
 	}
 	if status.Unauthorized = a.unauthorized; status.Unauthorized {
@@ -78,7 +78,7 @@ func syncOf(q *election.Quorum) *agentapi.Sync {
 }
 
 func (a *Agent) phase() agentapi.Phase {
-	switch a.own.Work {
+	switch a.own.DataTask {
 	case election.Initializing:
 		return agentapi.Initializing
 	case election.Cloning:
@@ -104,14 +104,14 @@ func (a *Agent) phase() agentapi.Phase {
 }
 
 func (a *Agent) hung() bool {
-	return now()-max(a.own.Answered, a.own.Since) > a.config.Heartbeat && !a.own.FullDisk
+	return now()-max(a.own.HeartbeatAt, a.own.ProcessSince) > a.config.HeartbeatTimeout && !a.own.FullDisk
 }
 
 func (a *Agent) message(d election.Decision) string {
 	switch {
-	case d.Blocked && a.own.Process != election.Up && a.trouble != "":
+	case d.ManualIntervention && a.own.Process != election.Up && a.trouble != "":
 		return d.Reason + " (" + a.trouble[:min(len(a.trouble), maxTrouble)] + ")"
-	case d.Blocked, a.own.Severed > 0, a.own.Awaits > 0:
+	case d.ManualIntervention, a.own.WALGoneSince > 0, a.own.AwaitingRecloneSince > 0:
 		return d.Reason
 	case a.origin.message != "":
 		return a.origin.message
@@ -135,7 +135,7 @@ func (a *Agent) unready(in election.Input) string {
 		return "PostgreSQL does not run"
 	case a.own.Role != election.Primary:
 		return a.unreadyReplica(in)
-	case a.own.Answered == 0 && !a.own.FullDisk: // of a full one there is something to read
+	case a.own.HeartbeatAt == 0 && !a.own.FullDisk: // of a full one there is something to read
 		return "the primary has not written yet"
 	case a.hung():
 		return "PostgreSQL does not answer"
@@ -146,16 +146,16 @@ func (a *Agent) unready(in election.Input) string {
 // unreadyReplica returns why a standby that runs should get no connections; "" when it should.
 func (a *Agent) unreadyReplica(in election.Input) string {
 	switch {
-	case a.own.Severed > 0 && in.Now-a.own.Severed > a.config.Patience:
+	case a.own.WALGoneSince > 0 && in.Now-a.own.WALGoneSince > a.config.CatchUpWait:
 		return "the primary has removed the log that the replica needs next"
-	case a.own.Stalled > 0 && in.Now-a.own.Stalled > readyGap:
+	case a.own.StalledSince > 0 && in.Now-a.own.StalledSince > readyGap:
 		return "the replica receives nothing from the primary"
 	case a.streamed == 0 || in.Now-a.streamed > readyGap:
 		return "the replica follows no primary"
 	}
-	recent := in.Now - 3*a.config.Renew // as the election has it: a primary that is dead says nothing newer
+	recent := in.Now - 3*a.config.RenewInterval // as the election has it: a primary that is dead says nothing newer
 	for _, p := range in.Peers {
-		if p.Sent >= recent && p.State.Writable && p.State.Position.LSN > a.own.Position.LSN+readyLag {
+		if p.RequestedAt >= recent && p.State.Writable && p.State.Position.LSN > a.own.Position.LSN+readyLag {
 			return "the replica is far behind the primary"
 		}
 	}

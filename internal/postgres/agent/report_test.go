@@ -28,7 +28,7 @@ func TestFarBehind(t *testing.T) {
 		a.config.Timing = election.DefaultTiming()
 		a.own = election.Server{Process: election.Up, Role: election.Standby, Position: election.Position{Timeline: 1, LSN: 100}}
 		a.streamed = at
-		answer := election.Answer{Sent: c.sent, State: election.State{Writable: c.writable, Position: election.Position{Timeline: 1, LSN: c.lsn}}}
+		answer := election.Answer{RequestedAt: c.sent, State: election.State{Writable: c.writable, Position: election.Position{Timeline: 1, LSN: c.lsn}}}
 		in := election.Input{Now: at, Peers: map[string]election.Answer{"db-0": answer}}
 		if got := a.unready(in); got != c.want {
 			t.Errorf("%s: not ready because %q, want %q", c.name, got, c.want)

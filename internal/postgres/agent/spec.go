@@ -22,27 +22,27 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL, kept bool) electi
 	size = max(size, o.ordinal()+1)
 	wanted, asked := target(o.Cluster, object)
 	c := election.Config{
-		Self:             o.self(),
-		SwitchoverTarget: wanted,
-		SwitchoverAsked:  asked,
-		Hibernated:       object.Spec.Hibernated,
-		Fenced:           isNamed(object, databasev1alpha1.AnnotationFenced, o.Pod, "*"),
-		Paused:           object.Spec.Paused,
-		Failsafe:         true,
-		AutoReclone:      object.Spec.AutoReclone == nil || *object.Spec.AutoReclone,
-		RecloneAsked:     isNamed(object, databasev1alpha1.AnnotationReclone, o.Pod),
-		MaximumLag:       32 << 20, // of an object from before there was the field
-		Timing:           election.DefaultTiming(),
+		Self:                o.self(),
+		SwitchoverTarget:    wanted,
+		SwitchoverRequested: asked,
+		Hibernated:          object.Spec.Hibernated,
+		Fenced:              isNamed(object, databasev1alpha1.AnnotationFenced, o.Pod, "*"),
+		Paused:              object.Spec.Paused,
+		Failsafe:            true,
+		AutoReclone:         object.Spec.AutoReclone == nil || *object.Spec.AutoReclone,
+		RecloneRequested:    isNamed(object, databasev1alpha1.AnnotationReclone, o.Pod),
+		MaximumLag:          32 << 20, // of an object from before there was the field
+		Timing:              election.DefaultTiming(),
 	}
 	if bytes := object.Spec.Failover.MaximumLag.Value(); bytes > 0 {
 		c.MaximumLag = uint64(bytes)
 	}
 	lease := object.Spec.Lease
-	c.Renew = cmp.Or(lease.Renew.Duration, c.Renew)
-	c.Lease = cmp.Or(lease.Duration.Duration, c.Lease)
-	c.Fence = cmp.Or(lease.Fence.Duration, c.Fence)
+	c.RenewInterval = cmp.Or(lease.Renew.Duration, c.RenewInterval)
+	c.LeaseDuration = cmp.Or(lease.Duration.Duration, c.LeaseDuration)
+	c.FenceDeadline = cmp.Or(lease.Fence.Duration, c.FenceDeadline)
 	if grace := object.Spec.TerminationGracePeriodSeconds; grace != nil {
-		c.Stop = stopTime(c.Timing, time.Duration(*grace)*time.Second)
+		c.StopTimeout = stopTime(c.Timing, time.Duration(*grace)*time.Second)
 	}
 	for ordinal := range size {
 		c.Instances = append(c.Instances, agentapi.Pod(o.Cluster, ordinal))
@@ -51,7 +51,7 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL, kept bool) electi
 		c.Synchronous = int(s.Number)
 	}
 	if !kept {
-		c.Generation, c.AcceptLoss = object.Generation, object.Annotations[databasev1alpha1.AnnotationAcceptDataLoss]
+		c.Generation, c.AcceptDataLoss = object.Generation, object.Annotations[databasev1alpha1.AnnotationAcceptDataLoss]
 	}
 	return c
 }

@@ -47,7 +47,7 @@ type state struct {
 	// What the election is told of this instance, the Lease and its own writes.
 	own         election.Server
 	observation election.Observation
-	holding     election.Holding
+	holding     election.Tenure
 	record      *leaseRecord
 	promised    time.Duration
 	asking      bool
@@ -75,7 +75,7 @@ type state struct {
 	slots                           []string
 	// filled is the timeline below which all that were left out are reserved.
 	filled    uint32
-	followers map[string]election.Follower
+	followers map[string]election.StandbyStatus
 	// pulse is what the heartbeats have told in this epoch.
 	pulse pulse
 	disk  server.Disk
@@ -137,12 +137,12 @@ func (a *Agent) input(at time.Duration) election.Input {
 	answers := map[string]election.Answer{}
 	for pod, answer := range a.peers.Answers() {
 		if answer.At > 0 && answer.Election.Name != "" {
-			answers[pod] = election.Answer{Sent: answer.At, State: answer.Election}
+			answers[pod] = election.Answer{RequestedAt: answer.At, State: answer.Election}
 		}
 	}
 	return election.Input{
-		Now: at, Stop: a.stopping, Lease: a.observation, Holding: a.holding, Asking: a.asking, Promised: a.promised,
-		Server: a.own, Peers: answers, Followers: a.followers,
+		Now: at, ShuttingDown: a.stopping, Lease: a.observation, Tenure: a.holding, RequestingPromises: a.asking, PromisedUntil: a.promised,
+		Server: a.own, Peers: answers, Standbys: a.followers,
 	}
 }
 
@@ -156,14 +156,14 @@ func (a *Agent) configure() {
 	if a.record != nil {
 		c.MayInitialize = a.record.Fresh
 	}
-	c.WishedAt = a.wish(object)
-	if c.RecloneAsked && !a.config.RecloneAsked {
-		a.own.Copied = false // a person may ask for another copy than the last
+	c.PreferenceChangedAt = a.wish(object)
+	if c.RecloneRequested && !a.config.RecloneRequested {
+		a.own.ClonedSinceFollowing = false // a person may ask for another copy than the last
 	}
-	if a.configured && (c.SwitchoverTarget != a.config.SwitchoverTarget || c.SwitchoverAsked != a.config.SwitchoverAsked) {
+	if a.configured && (c.SwitchoverTarget != a.config.SwitchoverTarget || c.SwitchoverRequested != a.config.SwitchoverRequested) {
 		a.targetAt = now()
 	}
-	c.TargetAt = a.targetAt
+	c.TargetChangedAt = a.targetAt
 	a.spec, a.configError, a.retry = object, "", 0
 	a.events.uid = object.UID
 	if err := c.Validate(); err != nil {
@@ -205,7 +205,7 @@ func (a *Agent) generation() int64 {
 
 func (a *Agent) become(process election.Process, at time.Duration) {
 	if a.own.Process != process {
-		a.own.Process, a.own.Since = process, at
+		a.own.Process, a.own.ProcessSince = process, at
 	}
 }
 
@@ -219,7 +219,7 @@ func (a *Agent) newEpoch() {
 func (a *Agent) follow(s sqlclient.Status, at time.Duration) {
 	followers := maps.Clone(a.followers)
 	if followers == nil {
-		followers = map[string]election.Follower{}
+		followers = map[string]election.StandbyStatus{}
 	}
 	for name, f := range followers {
 		f.Streaming, f.CaughtUp = false, false
@@ -229,8 +229,8 @@ func (a *Agent) follow(s sqlclient.Status, at time.Duration) {
 		if !slices.Contains(a.config.Instances, sender.Name) || sender.State != "streaming" {
 			continue
 		}
-		followers[sender.Name] = election.Follower{
-			Streaming: true, CaughtUp: s.Written < sender.Flushed+caughtUp, Flushed: uint64(sender.Flushed), Seen: at,
+		followers[sender.Name] = election.StandbyStatus{
+			Streaming: true, CaughtUp: s.Written < sender.Flushed+caughtUp, FlushLSN: uint64(sender.Flushed), StreamingAt: at,
 		}
 	}
 	a.followers = followers

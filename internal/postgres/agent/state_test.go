@@ -53,8 +53,8 @@ func TestConfigOf(t *testing.T) {
 		{"preferred is asynchronous", func(o *databasev1alpha1.PostgreSQL) {
 			o.Spec.Synchronous = &databasev1alpha1.PostgreSQLSynchronous{Number: 1, Preferred: true}
 		}, func(*election.Config) {}},
-		{"switchover", annotate(databasev1alpha1.AnnotationSwitchover, "db-2"), func(c *election.Config) { c.SwitchoverTarget, c.SwitchoverAsked = "db-2", true }},
-		{"switchover to a number", annotate(databasev1alpha1.AnnotationSwitchover, "0"), func(c *election.Config) { c.SwitchoverTarget, c.SwitchoverAsked = "db-0", true }},
+		{"switchover", annotate(databasev1alpha1.AnnotationSwitchover, "db-2"), func(c *election.Config) { c.SwitchoverTarget, c.SwitchoverRequested = "db-2", true }},
+		{"switchover to a number", annotate(databasev1alpha1.AnnotationSwitchover, "0"), func(c *election.Config) { c.SwitchoverTarget, c.SwitchoverRequested = "db-0", true }},
 		{"a primary for good", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Primary = "2" }, func(c *election.Config) { c.SwitchoverTarget = "db-2" }},
 		{"a primary for good, and no instance for now", func(o *databasev1alpha1.PostgreSQL) {
 			o.Annotations = map[string]string{databasev1alpha1.AnnotationSwitchover: "any"}
@@ -63,19 +63,19 @@ func TestConfigOf(t *testing.T) {
 		{"switchover to no instance", annotate(databasev1alpha1.AnnotationSwitchover, "other-2"), func(*election.Config) {}},
 		{"fenced", annotate(databasev1alpha1.AnnotationFenced, "db-0, db-1"), func(c *election.Config) { c.Fenced = true }},
 		{"no copy by itself", func(o *databasev1alpha1.PostgreSQL) { o.Spec.AutoReclone = new(false) }, func(c *election.Config) { c.AutoReclone = false }},
-		{"a copy is asked for", annotate(databasev1alpha1.AnnotationReclone, "db-0, db-1"), func(c *election.Config) { c.RecloneAsked = true }},
+		{"a copy is asked for", annotate(databasev1alpha1.AnnotationReclone, "db-0, db-1"), func(c *election.Config) { c.RecloneRequested = true }},
 		{"a copy of others", annotate(databasev1alpha1.AnnotationReclone, "*,db-10,db-0"), func(*election.Config) {}},
 		{"others are fenced", annotate(databasev1alpha1.AnnotationFenced, "db-10,db-0"), func(*election.Config) {}},
 		{"all are fenced", annotate(databasev1alpha1.AnnotationFenced, "*"), func(c *election.Config) { c.Fenced = true }},
 		{"hibernated", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Hibernated = true }, func(c *election.Config) { c.Hibernated = true }},
 		{"paused", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Paused = true }, func(c *election.Config) { c.Paused = true }},
 		{"a grace period", func(o *databasev1alpha1.PostgreSQL) { o.Spec.TerminationGracePeriodSeconds = new(int64(300)) },
-			func(c *election.Config) { c.Stop = 292 * time.Second }},
+			func(c *election.Config) { c.StopTimeout = 292 * time.Second }},
 		{"what may be lost", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Failover.MaximumLag = resource.MustParse("1Gi") },
 			func(c *election.Config) { c.MaximumLag = 1 << 30 }},
-		{"a loss is accepted", annotate(databasev1alpha1.AnnotationAcceptDataLoss, "db-0"), func(c *election.Config) { c.AcceptLoss = "db-0" }},
+		{"a loss is accepted", annotate(databasev1alpha1.AnnotationAcceptDataLoss, "db-0"), func(c *election.Config) { c.AcceptDataLoss = "db-0" }},
 		{"times", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Lease.Duration.Duration = 20 * time.Second },
-			func(c *election.Config) { c.Lease = 20 * time.Second }},
+			func(c *election.Config) { c.LeaseDuration = 20 * time.Second }},
 	} {
 		if diff := cmp.Diff(base(c.want), configOf(&options, newObject(c.object), false)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
@@ -88,8 +88,8 @@ func TestConfigOf_kept(t *testing.T) {
 	object := newObject(func(o *databasev1alpha1.PostgreSQL) {
 		o.Generation, o.Annotations = 7, map[string]string{databasev1alpha1.AnnotationAcceptDataLoss: "db-1"}
 	})
-	if c := configOf(&options, object, true); c.AcceptLoss != "" || c.Generation != 0 {
-		t.Errorf("accepts a loss for %q, by generation %d", c.AcceptLoss, c.Generation)
+	if c := configOf(&options, object, true); c.AcceptDataLoss != "" || c.Generation != 0 {
+		t.Errorf("accepts a loss for %q, by generation %d", c.AcceptDataLoss, c.Generation)
 	}
 }
 
@@ -154,9 +154,9 @@ func TestFollowers(t *testing.T) {
 		sqlclient.Sender{Name: "stranger", State: "streaming"},
 	), 5*time.Second)
 	a.follow(senders(sqlclient.Sender{Name: "db-0", State: "catchup"}, sqlclient.Sender{Name: "db-2", State: "streaming", Flushed: 99 << 20}), 6*time.Second)
-	want := map[string]election.Follower{
-		"db-0": {Flushed: 100 << 20, Seen: 5 * time.Second},
-		"db-2": {Streaming: true, CaughtUp: true, Flushed: 99 << 20, Seen: 6 * time.Second},
+	want := map[string]election.StandbyStatus{
+		"db-0": {FlushLSN: 100 << 20, StreamingAt: 5 * time.Second},
+		"db-2": {Streaming: true, CaughtUp: true, FlushLSN: 99 << 20, StreamingAt: 6 * time.Second},
 	}
 	if diff := cmp.Diff(want, a.followers); diff != "" {
 		t.Error(diff)
@@ -221,12 +221,12 @@ func TestTargetsOfOthers(t *testing.T) {
 	var exit server.Exit
 	a.own.Process = election.Stopping
 	a.ended(exit, found{data: election.Usable})
-	if a.own.Crashed != 0 || a.own.Process != election.Down {
+	if a.own.CrashedAt != 0 || a.own.Process != election.Down {
 		t.Errorf("an ordered stop counts as a crash: %+v", a.own)
 	}
 	a.own.Process = election.Up
 	a.ended(exit, found{data: election.Usable})
-	if a.own.Crashed == 0 || a.own.Crashed != a.own.Since {
+	if a.own.CrashedAt == 0 || a.own.CrashedAt != a.own.ProcessSince {
 		t.Errorf("a crash is not noted: %+v", a.own)
 	}
 }
@@ -237,7 +237,7 @@ func (discard) Write(in []byte) (int, error) { return len(in), nil }
 
 // TestStray is about a standby that has received from a primary which it could not follow.
 func TestStray(t *testing.T) {
-	history := []election.Fork{{Timeline: 4, LSN: 50}, {Timeline: 5, LSN: 100}, {Timeline: 6, LSN: 200}}
+	history := []election.TimelineSwitch{{Timeline: 4, LSN: 50}, {Timeline: 5, LSN: 100}, {Timeline: 6, LSN: 200}}
 	for _, c := range []struct {
 		name     string
 		replayed election.Position
@@ -266,17 +266,17 @@ func TestSeveredIsNotStreaming(t *testing.T) {
 		return sample{asked: asked, Status: sqlclient.Status{InRecovery: true, Timeline: 1, Received: at, Receiver: &sqlclient.Receiver{State: "streaming"}}}
 	}
 	a.sampled(receiving(time.Second, 100))
-	a.own.Severed = 2 * time.Second
+	a.own.WALGoneSince = 2 * time.Second
 	a.sampled(receiving(13*time.Second, 100))
-	if a.streamed != time.Second || a.own.Looked != 13*time.Second || a.own.Severed == 0 {
-		t.Errorf("it streamed at %s, was looked at at %s, severed since %s", a.streamed, a.own.Looked, a.own.Severed)
+	if a.streamed != time.Second || a.own.SampledAt != 13*time.Second || a.own.WALGoneSince == 0 {
+		t.Errorf("it streamed at %s, was looked at at %s, severed since %s", a.streamed, a.own.SampledAt, a.own.WALGoneSince)
 	}
 	if why := a.unready(election.Input{Now: 13 * time.Second}); why != "the primary has removed the log that the replica needs next" {
 		t.Errorf("it is not ready because %q", why)
 	}
 	a.sampled(receiving(14*time.Second, 101))
 	a.sampled(receiving(15*time.Second, 101))
-	if a.streamed != 15*time.Second || a.own.Severed != 0 {
-		t.Errorf("it got further, streamed at %s, severed since %s", a.streamed, a.own.Severed)
+	if a.streamed != 15*time.Second || a.own.WALGoneSince != 0 {
+		t.Errorf("it got further, streamed at %s, severed since %s", a.streamed, a.own.WALGoneSince)
 	}
 }

@@ -23,7 +23,7 @@ const (
 
 // stopTime is how long a fast stop may take in a pod that is killed after grace.
 func stopTime(t election.Timing, grace time.Duration) time.Duration {
-	return max(grace-marginKills*t.Kill-marginRenewals*t.Renew, grace/2)
+	return max(grace-marginKills*t.KillGrace-marginRenewals*t.RenewInterval, grace/2)
 }
 
 // checkpoint has the primary write out its memory, beside the loop and everything else; then, if there is one, is called after it.
@@ -41,7 +41,7 @@ func (a *Agent) checkpoint(then func()) {
 			if a.process != process || a.own.Process != election.Up {
 				return
 			}
-			a.own.Checkpointing, a.own.Checkpointed = false, now()
+			a.own.Checkpointing, a.own.CheckpointedAt = false, now()
 			a.log.Info("checkpoint before a stop", "took", (now() - begun).Round(time.Millisecond).String(), "error", errorText(err))
 			if then != nil {
 				then()
@@ -75,17 +75,17 @@ func (a *Agent) stop(order election.Stop, at time.Duration) {
 	if a.task != nil {
 		a.task.cancel()
 	}
-	if a.process == nil || a.own.Process == election.Stopping && a.own.Stop >= order.Mode {
+	if a.process == nil || a.own.Process == election.Stopping && a.own.StopMode >= order.Mode {
 		return
 	}
 	a.noteStill(at)
 	if a.own.Process == election.Starting && a.own.Role == election.Standby && !a.stopping {
-		a.own.Failed++ // it is given up
+		a.own.Failures++ // it is given up
 	}
 	successors := election.Successors(a.config, a.input(at))
-	a.own = a.own.Ordered(at, order)
+	a.own = a.own.AfterStopOrder(at, order)
 	a.newEpoch()
-	process, limit := a.process, a.config.Stop
+	process, limit := a.process, a.config.StopTimeout
 	go func() {
 		ctx, cancel := context.WithTimeout(a.life, limit)
 		defer cancel()
@@ -97,9 +97,9 @@ func (a *Agent) stop(order election.Stop, at time.Duration) {
 
 // noteStill notes that a primary that is to stop, or has ended, stood still.
 func (a *Agent) noteStill(at time.Duration) {
-	if election.StandsStill(a.config, election.Input{Now: at, Server: a.own}) {
-		a.own.StoodStill = at
-		a.log.Warn("PostgreSQL stood still", "answered", (at-a.own.Answered).Round(time.Millisecond).String()+" ago")
+	if election.Unresponsive(a.config, election.Input{Now: at, Server: a.own}) {
+		a.own.UnresponsiveAt = at
+		a.log.Warn("PostgreSQL stood still", "answered", (at-a.own.HeartbeatAt).Round(time.Millisecond).String()+" ago")
 	}
 }
 

@@ -24,10 +24,10 @@ func reserve(data string, current, after uint32) error {
 }
 
 // between are the timelines above current and below next, without those of history.
-func between(current, next uint32, history []election.Fork) []uint32 {
+func between(current, next uint32, history []election.TimelineSwitch) []uint32 {
 	var out []uint32
 	for timeline := current + 1; timeline < next; timeline++ {
-		if !slices.ContainsFunc(history, func(f election.Fork) bool { return f.Timeline == timeline }) {
+		if !slices.ContainsFunc(history, func(f election.TimelineSwitch) bool { return f.Timeline == timeline }) {
 			out = append(out, timeline)
 		}
 	}
@@ -56,7 +56,7 @@ func reserveEach(data string, timelines []uint32) error {
 // asks for the history of every timeline, one after the other, and follows no further while one is missing. It has those that
 // this primary left out archived, once its own history is: recovery to "latest" probes timeline after timeline, and ends at the
 // first that is missing. done says that nothing is left to do for this timeline.
-func fillGaps(data string, timeline uint32, history []election.Fork) (done bool, err error) {
+func fillGaps(data string, timeline uint32, history []election.TimelineSwitch) (done bool, err error) {
 	if err := reserveEach(data, between(1, timeline, history)); err != nil {
 		return false, err
 	}
@@ -120,7 +120,7 @@ func release(data string) (highest uint32, err error) {
 	return highest, nil
 }
 
-func (a *Agent) fill(timeline uint32, history []election.Fork) {
+func (a *Agent) fill(timeline uint32, history []election.TimelineSwitch) {
 	done, err := fillGaps(a.server.DataDir(), timeline, history)
 	if err != nil {
 		a.log.Warn("failed to reserve timelines", "error", err.Error())

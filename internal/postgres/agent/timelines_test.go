@@ -80,7 +80,7 @@ func TestFillGaps(t *testing.T) {
 		}
 		return strings.Join(paths, " ")
 	}
-	history := []election.Fork{{Timeline: 1}, {Timeline: 3}}
+	history := []election.TimelineSwitch{{Timeline: 1}, {Timeline: 3}}
 	fill := func(want string, done bool) {
 		t.Helper()
 		got, err := fillGaps(data, 7, history)

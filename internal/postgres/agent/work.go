@@ -20,15 +20,15 @@ const rewindWait = 10 * time.Second
 
 // work runs a task on the data directory of a server that is down. One that fails again and again is begun more and more
 // seldom: each may copy all of the data. done, where it is not empty, is told in an event.
-func (a *Agent) work(kind election.Work, done string, do func(ctx context.Context) error) {
-	a.own.Work = kind
+func (a *Agent) work(kind election.DataTask, done string, do func(ctx context.Context) error) {
+	a.own.DataTask = kind
 	a.log.Info("begin", "work", string(kind))
 	begun := now()
 	a.begin(string(kind), func(ctx context.Context) func() {
 		err := do(ctx)
 		left := a.lookWell(ctx)
 		return func() {
-			a.own.Work = election.NoWork
+			a.own.DataTask = election.NoDataTask
 			a.take(left)
 			if err != nil {
 				a.counts.failed(kind)
@@ -38,8 +38,8 @@ func (a *Agent) work(kind election.Work, done string, do func(ctx context.Contex
 				a.obstructed(err)
 				return
 			}
-			a.failures, a.own.Failed, a.own.Stalled = 0, 0, 0
-			a.own.Copied = kind == election.Cloning
+			a.failures, a.own.Failures, a.own.StalledSince = 0, 0, 0
+			a.own.ClonedSinceFollowing = kind == election.Cloning
 			if done != "" {
 				a.events.Normal(reasonOf[kind], done)
 			}
@@ -73,7 +73,7 @@ func (a *Agent) lookAgain() {
 	})
 }
 
-var reasonOf = map[election.Work]string{election.Cloning: "Recloned", election.Rewinding: "Rewound"}
+var reasonOf = map[election.DataTask]string{election.Cloning: "Recloned", election.Rewinding: "Rewound"}
 
 func backOff(failures int) time.Duration { return min(pause<<min(failures, 6), time.Minute) }
 

@@ -15,16 +15,16 @@ var losses = []string{
 	"link cut", "network heals", "network heals", "replication is slow",
 }
 
-// TestModelLosesTheLease has the record of the Lease lost again and again, which is rare among all faults.
-func TestModelLosesTheLease(t *testing.T) {
+// TestModel_leaseLostRepeatedly has the record of the Lease lost again and again, which is rare among all faults.
+func TestModel_leaseLostRepeatedly(t *testing.T) {
 	if *seed != 0 {
 		s := run(*seed, true, losses...)
-		t.Log(strings.Join(s.w.log, "\n"), s.w.broken)
+		t.Log(strings.Join(s.sim.log, "\n"), s.sim.broken)
 		return
 	}
 	for i := range *lostSchedules {
-		if s := run(uint64(i+1), false, losses...); len(s.w.broken) > 0 {
-			t.Fatalf("seed %d (%d instances, synchronous %d): %s", s.seed, s.nodes, s.sync, strings.Join(s.w.broken, "\n"))
+		if s := run(uint64(i+1), false, losses...); len(s.sim.broken) > 0 {
+			t.Fatalf("seed %d (%d instances, synchronous %d): %s", s.seed, s.nodes, s.sync, strings.Join(s.sim.broken, "\n"))
 		}
 	}
 }

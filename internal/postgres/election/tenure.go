@@ -13,65 +13,65 @@ type Write struct {
 	Lease Lease
 }
 
-// Holding is what an agent knows of its own writes of the Lease. Each write is announced by Begin before it is sent and
+// Tenure is what an agent knows of its own writes of the Lease. Each write is announced by Begin before it is sent and
 // ended by exactly one of Applied, Refused and Unknown.
-type Holding struct {
+type Tenure struct {
 	// Confirmed is the last write as a holder that succeeded; zero while this process does not hold the Lease.
 	Confirmed Write
-	// Seen is the record of this holder as it was last read, or as the last write that succeeded left it.
-	Seen Lease
-	// Anew says that the Lease was deleted, or made anew, since.
-	Anew bool
-	// From is when the first write of this holding was sent.
-	From time.Duration
+	// LastRecord is the record of this holder as it was last read, or as the last write that succeeded left it.
+	LastRecord Lease
+	// Recreated says that the Lease was deleted, or made anew, since.
+	Recreated bool
+	// AcquiredAt is when the first write of this holding was sent.
+	AcquiredAt time.Duration
 	// Pending is the write under way; nil if none is.
 	Pending *Write
-	// Unsettled are writes whose outcome is not known: any of them may have been applied, or still be. No two are alike.
-	Unsettled []Write
+	// Indeterminate are writes whose outcome is not known: any of them may have been applied, or still be. No two are alike.
+	Indeterminate []Write
 	// Promises are when the question was sent that a peer granted last.
 	Promises map[string]time.Duration
-	// TriedAt is when the last write was sent, AskedAt when the last round of questions was.
-	TriedAt, AskedAt time.Duration
+	// TriedAt is when the last write was sent, PromisesRequestedAt when the last round of questions was.
+	TriedAt, PromisesRequestedAt time.Duration
 }
 
 // Begin returns h with a write of l that is about to be sent.
-func (h Holding) Begin(now time.Duration, l Lease) Holding {
+func (h Tenure) Begin(now time.Duration, l Lease) Tenure {
 	h.Pending, h.TriedAt = &Write{Sent: now, Lease: l}, now
 	return h
 }
 
 // Applied returns h after the pending write succeeded; the caller observes the record it returned as a read.
-func (h Holding) Applied() Holding {
+func (h Tenure) Applied() Tenure {
 	w := *h.Pending
-	h.Pending, h.Unsettled = nil, nil
+	h.Pending, h.Indeterminate = nil, nil
 	if w.Lease.Holder == (Holder{}) {
-		return Holding{TriedAt: h.TriedAt}
+		return Tenure{TriedAt: h.TriedAt}
 	}
-	if h.Confirmed.Sent == 0 || h.Anew {
-		h.From = w.Sent
+	if h.Confirmed.Sent == 0 || h.Recreated {
+		h.AcquiredAt = w.Sent
 	}
-	h.Confirmed, h.Seen, h.Anew = w, w.Lease, false
+	h.Confirmed, h.LastRecord, h.Recreated = w, w.Lease, false
 	return h
 }
 
-// Refused returns h after the pending write was certainly not applied. The caller reads the Lease next.
-func (h Holding) Refused() Holding {
+// Rejected returns h after the pending write was certainly not applied. The caller reads the Lease next.
+func (h Tenure) Rejected() Tenure {
 	h.Pending = nil
 	return h
 }
 
 // Unknown returns h after the pending write was given up without an answer. Of several that say the same the first one stands for all, so
 // that what is kept, and gone through in each turn of the loop, does not grow with the length of an outage.
-func (h Holding) Unknown() Holding {
-	if w := *h.Pending; !slices.ContainsFunc(h.Unsettled, w.alike) {
-		h.Unsettled = append(slices.Clone(h.Unsettled), w)
+func (h Tenure) Unknown() Tenure {
+	if w := *h.Pending; !slices.ContainsFunc(h.Indeterminate, w.equivalent) {
+		h.Indeterminate = append(slices.Clone(h.Indeterminate), w)
 	}
 	h.Pending = nil
 	return h
 }
 
-// alike says that it makes no difference which of two unsettled writes is applied: both replace the same record, and tell the same.
-func (w Write) alike(other Write) bool {
+// equivalent says that it makes no difference which of two unsettled writes is applied: both replace the same record, and tell the same.
+func (w Write) equivalent(other Write) bool {
 	l, m := w.Lease, other.Lease
 	return l.Version == m.Version && l.Holder == m.Holder && slices.Equal(l.Instances, m.Instances) &&
 		slices.EqualFunc(l.Sync, m.Sync, Quorum.Equal)
@@ -79,33 +79,33 @@ func (w Write) alike(other Write) bool {
 
 // Read returns h after a read of the Lease that was sent when no write was under way; l is zero if there is no Lease. A
 // record without holder that nobody released is a Lease made anew: the holder writes itself into it, or makes it again.
-func (h Holding) Read(self Holder, l Lease) Holding {
+func (h Tenure) Read(self Holder, l Lease) Tenure {
 	switch {
 	case l.Holder == self:
-		h.Seen, h.Anew = l, false
+		h.LastRecord, h.Recreated = l, false
 		return h
-	case l.unowned() && h.Confirmed.Sent > 0:
-		h.Anew = true
+	case l.withoutHolder() && h.Confirmed.Sent > 0:
+		h.Recreated = true
 		return h
 	}
 	stale := func(w Write) bool { return w.Lease.Version != l.Version }
-	return Holding{
-		Pending:   h.Pending,
-		Unsettled: slices.DeleteFunc(slices.Clone(h.Unsettled), stale),
-		TriedAt:   h.TriedAt,
+	return Tenure{
+		Pending:       h.Pending,
+		Indeterminate: slices.DeleteFunc(slices.Clone(h.Indeterminate), stale),
+		TriedAt:       h.TriedAt,
 	}
 }
 
-// restored is what this holder left, as the content of a Lease that was taken away, or made anew, since: the settings of
+// lastRecordAt is what this holder left, as the content of a Lease that was taken away, or made anew, since: the settings of
 // synchronous replication that are in force are in it, as none is loaded before it was read.
-func (h Holding) restored(version string) Lease {
-	l := h.Seen
+func (h Tenure) lastRecordAt(version string) Lease {
+	l := h.LastRecord
 	l.Version, l.Holder = version, Holder{}
 	return l
 }
 
 // Granted returns h after peer granted the question that was sent at sent.
-func (h Holding) Granted(peer string, sent time.Duration) Holding {
+func (h Tenure) Granted(peer string, sent time.Duration) Tenure {
 	h.Promises = maps.Clone(h.Promises)
 	if h.Promises == nil {
 		h.Promises = map[string]time.Duration{}

@@ -7,28 +7,28 @@ import (
 
 // Report returns what this agent tells its peers and the operator about its instance.
 func Report(c Config, in Input) State {
-	v, s := newView(c, in), in.Server
+	v, s := newDecider(c, in), in.Server
 	out := State{
 		Name: c.Self.Name, UID: c.Self.UID, SystemID: s.SystemID,
-		Data: s.Data, Process: s.Process, Role: s.Role, Work: s.Work,
+		Data: s.Data, Process: s.Process, Role: s.Role, DataTask: s.DataTask,
 		Position: s.Position, Exact: s.Exact, Upstream: s.Upstream,
-		Writable: s.primary() && v.held(), Candidate: v.candidate(), Suspect: v.suspect(), API: in.Lease.Reachable(),
+		Writable: s.isPrimary() && v.holdsLease(), Candidate: v.candidate(), RecentlyUnresponsive: v.recentlyUnresponsive(), API: in.Lease.Reachable(),
 	}
-	if s.primary() {
-		out.Oldest = s.Oldest
+	if s.isPrimary() {
+		out.OldestWAL = s.OldestWAL
 	}
-	if s.primary() && v.distrusted() {
-		out.Distrusts = v.SwitchoverTarget
+	if s.isPrimary() && v.targetOnProbation() {
+		out.TargetOnProbation = v.SwitchoverTarget
 	}
-	if s.primary() && v.cutOff() && v.SwitchoverTarget != c.Self.Name {
-		out.CutOff = v.SwitchoverTarget
+	if s.isPrimary() && v.switchoverTimedOut() && v.SwitchoverTarget != c.Self.Name {
+		out.SwitchoverTimedOut = v.SwitchoverTarget
 	}
-	out.Severed, out.Awaits = v.severed(), v.awaits() && s.Awaits > 0
-	if first, _ := v.first(); out.Candidate {
+	out.WALGone, out.AwaitingReclone = v.walGone(), v.awaitingReclone() && s.AwaitingRecloneSince > 0
+	if first, _ := v.firstTurnAt(); out.Candidate {
 		out.FirstIn = first - in.Now
 	}
-	if v.free() && s.yielded() {
-		out.Yielded = v.lease.Version
+	if v.leaseAvailable() && s.walReceiverStopped() {
+		out.WALReceiverStoppedFor = v.lease.Version
 	}
 	return out
 }
@@ -47,34 +47,34 @@ type Reply struct {
 // does not even read the Lease: one that is cut off alone should give way. A new process needs no memory of promises: it has to observe the
 // record for as long again. (7)
 func Promise(c Config, in Input, asker Holder, reads bool) Reply {
-	l, h := in.Lease.Lease, in.Holding
+	l, h := in.Lease.Lease, in.Tenure
 	switch {
 	case in.Lease.Reachable() && !reads:
 		return Reply{Reason: "the API server can be reached from here"}
 	case in.Server.mayWrite():
 		return Reply{Reason: "PostgreSQL is a primary here"}
-	case h.Confirmed.Sent > 0 || h.Pending != nil || len(h.Unsettled) > 0:
+	case h.Confirmed.Sent > 0 || h.Pending != nil || len(h.Indeterminate) > 0:
 		return Reply{Reason: "this instance may have taken the Lease"}
 	case l.Version != "" && l.Holder != asker:
 		return Reply{Reason: fmt.Sprintf("the Lease was seen with %q as its holder", l.Holder.Name)}
 	}
-	return Reply{Granted: true, Until: in.Now + c.Lease}
+	return Reply{Granted: true, Until: in.Now + c.LeaseDuration}
 }
 
-// Blocked is the synchronous setting under which nothing is acknowledged, of starting servers and standbys; nil if asynchronous.
-func Blocked(c Config, in Input) *Quorum { return newView(c, in).blocked() }
+// StandbySync is the synchronous setting under which nothing is acknowledged, of starting servers and standbys; nil if asynchronous.
+func StandbySync(c Config, in Input) *Quorum { return newDecider(c, in).standbySync() }
 
-func (v *view) blocked() *Quorum {
+func (v *decider) standbySync() *Quorum {
 	if v.Synchronous == 0 {
 		return nil
 	}
 	return &Quorum{Number: v.Synchronous}
 }
 
-// block has a standby that runs load the setting of Blocked, where the mode was turned on or off since it started: before it can take the
+// loadStandbySync has a standby that runs load the setting of Blocked, where the mode was turned on or off since it started: before it can take the
 // Lease or be promoted. Else it would acknowledge by itself what nobody has, until it loads its first setting as a primary. (9)
-func block(v *view) *Decision {
-	if want := v.blocked(); v.server.standby() && (want == nil) != (v.server.Sync == nil) {
+func loadStandbySync(v *decider) *Decision {
+	if want := v.standbySync(); v.server.isStandby() && (want == nil) != (v.server.Sync == nil) {
 		return do(SetSync{Quorum: want}, "synchronous replication was turned on or off: loads the setting of a standby")
 	}
 	return nil

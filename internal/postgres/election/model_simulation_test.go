@@ -60,7 +60,7 @@ type instance struct {
 	lose        bool // the answer to the next write
 
 	obs      Observation
-	hold     Holding
+	hold     Tenure
 	promised time.Duration
 	peers    map[string]Answer
 	answer   *flight // of the write under way
@@ -93,8 +93,8 @@ type flight struct {
 	applied bool
 }
 
-// world is everything.
-type world struct {
+// simulation is everything.
+type simulation struct {
 	now     time.Duration
 	rng     *rand.Rand // nil: every choice is the first
 	timing  Timing
@@ -138,8 +138,8 @@ type world struct {
 	takeovers, ranked int
 }
 
-func newWorld(rng *rand.Rand, n, sync int, timing Timing) *world {
-	w := &world{
+func newSimulation(rng *rand.Rand, n, sync int, timing Timing) *simulation {
+	w := &simulation{
 		rng: rng, timing: timing, sync: sync, now: second, faults: faults, acked: map[int]int{}, line: map[int]time.Duration{}, protected: map[int]int{}, used: map[uint32]int{},
 		apiCut: make([]bool, n), cut: make([][]bool, n), version: 1, record: Lease{Version: "1"},
 	}
@@ -157,7 +157,7 @@ func newWorld(rng *rand.Rand, n, sync int, timing Timing) *world {
 			id: i, name: names[i], rate: 1000, granted: make([]time.Duration, n),
 			config: Config{
 				Self: Holder{Name: names[i], UID: fmt.Sprintf("%d-0", i)}, Instances: names, MayInitialize: true,
-				Synchronous: sync, Generation: 1, Failsafe: true, AutoReclone: true, RecloneAsked: n == 2, MaximumLag: maximumLag, Timing: timing,
+				Synchronous: sync, Generation: 1, Failsafe: true, AutoReclone: true, RecloneRequested: n == 2, MaximumLag: maximumLag, Timing: timing,
 			},
 		})
 		if rng != nil {
@@ -169,7 +169,7 @@ func newWorld(rng *rand.Rand, n, sync int, timing Timing) *world {
 }
 
 // choose returns one of n, the first one being the usual one.
-func (w *world) choose(n int) int {
+func (w *simulation) choose(n int) int {
 	if w.rng == nil {
 		return 0
 	}
@@ -177,17 +177,17 @@ func (w *world) choose(n int) int {
 }
 
 // sometimes is true once in n.
-func (w *world) sometimes(n int) bool { return w.rng != nil && w.rng.IntN(n) == 0 }
+func (w *simulation) sometimes(n int) bool { return w.rng != nil && w.rng.IntN(n) == 0 }
 
-func (w *world) say(format string, args ...any) {
+func (w *simulation) logf(format string, args ...any) {
 	if w.verbose {
 		w.log = append(w.log, fmt.Sprintf("%8s ", w.now.Round(time.Millisecond))+fmt.Sprintf(format, args...))
 	}
 }
 
-func (w *world) violated(format string, args ...any) {
+func (w *simulation) violated(format string, args ...any) {
 	w.broken = append(w.broken, fmt.Sprintf(format, args...))
-	w.say("VIOLATED "+format, args...)
+	w.logf("VIOLATED "+format, args...)
 }
 
 func (n *instance) clock(now time.Duration) time.Duration {
@@ -202,10 +202,10 @@ func (n *instance) trueTime(c time.Duration) time.Duration {
 func (n *instance) frozen() bool { return n.agentFrozen || n.nodeFrozen }
 
 // boot starts the container: nothing is remembered but what is on disk.
-func (w *world) boot(n *instance) {
+func (w *simulation) boot(n *instance) {
 	c := n.clock(w.now)
 	n.running, n.back, n.stop, n.exempt = true, 0, false, false
-	n.obs, n.hold, n.promised, n.answer, n.readable = Observation{}, Holding{}, 0, nil, 0
+	n.obs, n.hold, n.promised, n.answer, n.readable = Observation{}, Tenure{}, 0, nil, 0
 	n.peers = map[string]Answer{}
 	n.config.Generation, n.sees = 0, max(n.sees, w.now+time.Duration(w.choose(2)*w.choose(3000))*time.Millisecond) // the object as it was kept
 	n.seenVersion, n.seenFailed = "", false
@@ -214,47 +214,47 @@ func (w *world) boot(n *instance) {
 		n.config.Self.UID += "'"
 		n.promisedTo = 0
 	}
-	n.pg.Since, n.pg.Crashed, n.pg.CrashedBefore, n.pg.Answered, n.pg.StoodStill, n.pg.Forced = c, 0, 0, 0, 0, 0
-	n.pg.Severed, n.pg.Stalled, n.pg.Awaits, n.pg.Reached, n.pg.Looked, n.lookedAt = 0, 0, 0, 0, 0, 0
-	n.pg.Failed, n.pg.Copied = 0, false
+	n.pg.ProcessSince, n.pg.CrashedAt, n.pg.PreviousCrashAt, n.pg.HeartbeatAt, n.pg.UnresponsiveAt, n.pg.EscalatedAt = c, 0, 0, 0, 0, 0
+	n.pg.WALGoneSince, n.pg.StalledSince, n.pg.AwaitingRecloneSince, n.pg.PrimaryReachedAt, n.pg.SampledAt, n.lookedAt = 0, 0, 0, 0, 0, 0
+	n.pg.Failures, n.pg.ClonedSinceFollowing = 0, false
 	n.next = w.now + time.Duration(w.choose(500))*time.Millisecond
-	w.say("%s starts as %s", n.name, n.config.Self.UID)
+	w.logf("%s starts as %s", n.name, n.config.Self.UID)
 }
 
-// die ends the container with everything in it.
-func (w *world) die(n *instance, back time.Duration, replaced bool) {
+// killInstance ends the container with everything in it.
+func (w *simulation) killInstance(n *instance, back time.Duration, replaced bool) {
 	n.running, n.agentFrozen, n.nodeFrozen, n.exempt = false, false, false, false
 	n.back, n.replaced = w.now+back, replaced || n.replaced
 	w.pgEnds(n, false)
-	if n.pg.Work != NoWork {
-		n.pg.Work, n.pg.Data = NoWork, Partial
+	if n.pg.DataTask != NoDataTask {
+		n.pg.DataTask, n.pg.Data = NoDataTask, Incomplete
 	}
-	w.say("%s ends, back in %s, replaced %v", n.name, back, replaced)
+	w.logf("%s ends, back in %s, replaced %v", n.name, back, replaced)
 }
 
-func (w *world) reaches(n *instance) bool { return !w.apiDown && !w.apiCut[n.id] && !n.nodeFrozen }
+func (w *simulation) reaches(n *instance) bool { return !w.apiDown && !w.apiCut[n.id] && !n.nodeFrozen }
 
-func (w *world) linked(a, b int) bool {
+func (w *simulation) linked(a, b int) bool {
 	return !w.cut[a][b] && !w.nodes[a].nodeFrozen && !w.nodes[b].nodeFrozen
 }
 
 // kubelet starts what has ended, and ends what hangs.
-func (w *world) kubelet(n *instance) {
+func (w *simulation) kubelet(n *instance) {
 	switch {
 	case !n.running && n.back > 0 && w.now >= n.back:
 		w.boot(n)
 	case !n.frozen() || w.now < n.wakeAt:
 	case n.agentFrozen:
-		w.say("%s: the kubelet ends the container of the hung agent", n.name)
-		w.die(n, second, false)
+		w.logf("%s: the kubelet ends the container of the hung agent", n.name)
+		w.killInstance(n, second, false)
 	default:
 		n.nodeFrozen, n.thawedAt = false, w.now
-		w.say("%s goes on", n.name)
+		w.logf("%s goes on", n.name)
 	}
 }
 
 // step advances to t and lets everything happen that is due.
-func (w *world) step(t time.Duration) {
+func (w *simulation) step(t time.Duration) {
 	w.now = t
 	for _, n := range w.nodes {
 		w.kubelet(n)

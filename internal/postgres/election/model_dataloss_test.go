@@ -12,32 +12,32 @@ const maximumLag = 3
 const patience = 40 * second
 
 // accept has a person accept that rows are lost, where n asks for that. The operator takes the word back when another instance leads.
-func (w *world) accept(n *instance) {
+func (w *simulation) accept(n *instance) {
 	d := Decide(n.config, w.input(n))
 	_, name, asks := strings.Cut(d.Reason, "fettle.dev/accept-data-loss=")
 	switch leader := w.leader(); {
-	case leader != nil && n.config.AcceptLoss != "" && n.config.AcceptLoss != leader.name:
+	case leader != nil && n.config.AcceptDataLoss != "" && n.config.AcceptDataLoss != leader.name:
 		name = ""
-	case !asks || !d.Blocked || !d.LosesData || n.config.AcceptLoss != "" || w.now < w.calm+patience:
+	case !asks || !d.ManualIntervention || !d.NeedsDataLossConsent || n.config.AcceptDataLoss != "" || w.now < w.calm+patience:
 		return
 	default:
 		w.consents++
 	}
-	w.say("a person accepts what is lost with %q", name)
+	w.logf("a person accepts what is lost with %q", name)
 	for _, m := range w.nodes {
-		m.config.AcceptLoss = name
+		m.config.AcceptDataLoss = name
 	}
 }
 
 // checkLoss looks at a primary that is about to serve: of the rows that the last one acknowledged before it renewed the Lease, or answered the new
 // one, for the last time, no more are missing than a person accepts. What came after is not known to anybody.
-func (w *world) checkLoss(n *instance) {
+func (w *simulation) checkLoss(n *instance) {
 	last := w.record.Primary
 	if last == "" || last == n.name { // nobody knows, or its volume was lost
 		clear(w.line)
 		return
 	}
-	lost, known := 0, w.node(last).heardOf(n)
+	lost, known := 0, w.node(last).lastHeardFrom(n)
 	for op, at := range w.line {
 		if n.has(op) {
 			continue
@@ -46,25 +46,25 @@ func (w *world) checkLoss(n *instance) {
 			lost++
 		}
 	}
-	if lost > maximumLag && w.sync == 0 && n.config.AcceptLoss != n.name {
+	if lost > maximumLag && w.sync == 0 && n.config.AcceptDataLoss != n.name {
 		w.violated("13: %s leads without %d rows that %s is known to have acknowledged", n.name, lost, last)
 	}
 	w.lostRows += lost
 }
 
-// heardOf is until when n can know what a primary has acknowledged.
-func (m *instance) heardOf(n *instance) time.Duration {
+// lastHeardFrom is until when n can know what a primary has acknowledged.
+func (m *instance) lastHeardFrom(n *instance) time.Duration {
 	a := n.peers[m.name]
-	if a.Sent == 0 || a.State.Role != Primary || a.State.Process != Up || a.State.UID != m.config.Self.UID {
+	if a.RequestedAt == 0 || a.State.Role != Primary || a.State.Process != Up || a.State.UID != m.config.Self.UID {
 		return m.renewedAt
 	}
-	return max(m.renewedAt, n.trueTime(a.Sent))
+	return max(m.renewedAt, n.trueTime(a.RequestedAt))
 }
 
 // checkUndo looks at data that are about to be undone to follow source.
-func (w *world) checkUndo(n *instance, source string) {
+func (w *simulation) checkUndo(n *instance, source string) {
 	s := w.node(source)
-	if w.sync > 0 || n.config.AcceptLoss == w.record.Holder.Name || n.pg.Data != Usable || s.pg.Data != Usable {
+	if w.sync > 0 || n.config.AcceptDataLoss == w.record.Holder.Name || n.pg.Data != Usable || s.pg.Data != Usable {
 		return
 	}
 	lost := 0
