@@ -118,8 +118,8 @@ func newLeaseAPI(t *testing.T, held election.Lease) (*leaseAPI, *leaseClient) {
 	return api, &leaseClient{api: k.lease, watched: k.leaseWatch, namespace: "shop", name: "db"}
 }
 
-// TestLeaseIsGone tells a Lease that is gone from one that was never there, and from an API server that knows of none.
-func TestLeaseIsGone(t *testing.T) {
+// TestLease_recreatedAfterDelete tells a Lease that is gone from one that was never there, and from an API server that knows of none.
+func TestLease_recreatedAfterDelete(t *testing.T) {
 	api, client := newLeaseAPI(t, election.Lease{SystemID: "7"})
 	for _, step := range []struct {
 		name    string
@@ -128,9 +128,9 @@ func TestLeaseIsGone(t *testing.T) {
 		version string
 		err     error
 	}{
-		{"never there", false, api.details, "", errRefused},
+		{"never there", false, api.details, "", errRejected},
 		{"there", true, nil, "5", nil},
-		{"no Leases at all", false, nil, "", errRefused},
+		{"no Leases at all", false, nil, "", errRejected},
 		{"gone", false, api.details, "", nil},
 	} {
 		api.there, api.details = step.there, step.details
@@ -141,8 +141,8 @@ func TestLeaseIsGone(t *testing.T) {
 	}
 }
 
-// TestLeaseIsMadeAgain as it was, of the same owner, but not as that of a new cluster.
-func TestLeaseIsMadeAgain(t *testing.T) {
+// TestLease_recreation as it was, of the same owner, but not as that of a new cluster.
+func TestLease_recreation(t *testing.T) {
 	again := election.Lease{Holder: election.Holder{Name: "db-0", UID: "u"}, SystemID: "7", Timeline: 3, Primary: "db-0", Recreated: true}
 	api, client := newLeaseAPI(t, again)
 	api.there = true

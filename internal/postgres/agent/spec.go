@@ -20,7 +20,7 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL, kept bool) electi
 		size = int(*object.Spec.Replicas)
 	}
 	size = max(size, o.ordinal()+1)
-	wanted, asked := target(o.Cluster, object)
+	wanted, asked := requestedPrimary(o.Cluster, object)
 	c := election.Config{
 		Self:                o.self(),
 		SwitchoverTarget:    wanted,
@@ -56,8 +56,8 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL, kept bool) electi
 	return c
 }
 
-// target is the instance asked for as primary: by annotation, for the moment, else by the spec. A number stands for its pod.
-func target(cluster string, object *databasev1alpha1.PostgreSQL) (pod string, asked bool) {
+// requestedPrimary is the instance asked for as primary: by annotation, for the moment, else by the spec. A number stands for its pod.
+func requestedPrimary(cluster string, object *databasev1alpha1.PostgreSQL) (pod string, asked bool) {
 	for i, wanted := range []string{object.Annotations[databasev1alpha1.AnnotationSwitchover], object.Spec.Primary} {
 		if ordinal, err := strconv.Atoi(wanted); err == nil && ordinal >= 0 {
 			return agentapi.Pod(cluster, ordinal), i == 0

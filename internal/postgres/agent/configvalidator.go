@@ -14,48 +14,48 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
-const vetTime = 10 * time.Second
+const validateTimeout = 10 * time.Second
 
-// vet has PostgreSQL itself say what it takes of a user's parameters, before a server reads them: one value that it does not
+// configValidator has PostgreSQL itself say what it takes of a user's parameters, before a server reads them: one value that it does not
 // like, such as the name of a time zone, would have it refuse all changes, and not start any more. The value that was
 // taken before stays, else the default. It is safe for concurrent use.
-type vet struct {
+type configValidator struct {
 	check func(ctx context.Context, files config.Files) error
 
 	mutex sync.Mutex
-	// asked are the parameters that were looked at last, taken what came of them; nil before.
-	asked, taken map[string]string
-	// complaint is read by the loop, which never waits.
-	complaint atomic.Pointer[string]
+	// requested are the parameters that were looked at last, taken what came of them; nil before.
+	requested, accepted map[string]string
+	// rejected is read by the loop, which never waits.
+	rejected atomic.Pointer[string]
 }
 
-// Pass returns the settings with parameters that PostgreSQL takes.
-func (v *vet) Pass(ctx context.Context, settings config.Settings) (config.Settings, error) {
+// Filter returns the settings with parameters that PostgreSQL takes.
+func (v *configValidator) Filter(ctx context.Context, settings config.Settings) (config.Settings, error) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
-	if v.taken == nil || !maps.Equal(v.asked, settings.Parameters) {
-		taken, complaint, err := v.look(ctx, settings)
+	if v.accepted == nil || !maps.Equal(v.requested, settings.Parameters) {
+		taken, complaint, err := v.validate(ctx, settings)
 		if err != nil {
 			return settings, err
 		}
-		v.asked, v.taken = maps.Clone(settings.Parameters), taken
-		v.complaint.Store(&complaint)
+		v.requested, v.accepted = maps.Clone(settings.Parameters), taken
+		v.rejected.Store(&complaint)
 	}
-	settings.Parameters = maps.Clone(v.taken)
+	settings.Parameters = maps.Clone(v.accepted)
 	return settings, nil
 }
 
-// Complaint is what was not taken, for people; "" when all was.
-func (v *vet) Complaint() string {
-	if complaint := v.complaint.Load(); complaint != nil {
+// Rejected is what was not taken, for people; "" when all was.
+func (v *configValidator) Rejected() string {
+	if complaint := v.rejected.Load(); complaint != nil {
 		return *complaint
 	}
 	return ""
 }
 
-// look takes out what PostgreSQL refuses until it takes the rest.
-func (v *vet) look(ctx context.Context, settings config.Settings) (taken map[string]string, complaint string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, vetTime)
+// validate takes out what PostgreSQL refuses until it takes the rest.
+func (v *configValidator) validate(ctx context.Context, settings config.Settings) (taken map[string]string, complaint string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, validateTimeout)
 	defer cancel()
 	settings.Parameters = maps.Clone(settings.Parameters)
 	for {
@@ -77,13 +77,13 @@ func (v *vet) look(ctx context.Context, settings config.Settings) (taken map[str
 }
 
 // replace puts what was taken before in the place of parameters, or removes them. It is false if that changes nothing.
-func (v *vet) replace(parameters map[string]string, names []string) (changed bool) {
+func (v *configValidator) replace(parameters map[string]string, names []string) (changed bool) {
 	for _, refused := range names {
 		for name, value := range parameters {
 			if !strings.EqualFold(name, refused) {
 				continue
 			}
-			if before, ok := v.taken[name]; ok && before != value {
+			if before, ok := v.accepted[name]; ok && before != value {
 				parameters[name] = before
 			} else {
 				delete(parameters, name)

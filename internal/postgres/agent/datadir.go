@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// lookTime bounds a look at the data directory, lookLong one more after looks that took too long, as on a disk that hangs.
-	lookTime, lookLong = 5 * time.Second, 2 * time.Minute
-	// lookGrace is how long a look may take to notice that its time is over.
-	lookGrace = time.Second
-	// unfitFile, on the volume, is there from the beginning of a rewind until its success.
-	unfitFile = "unfit"
+	// inspectTimeout bounds a look at the data directory, inspectTimeoutLong one more after looks that took too long, as on a disk that hangs.
+	inspectTimeout, inspectTimeoutLong = 5 * time.Second, 2 * time.Minute
+	// inspectGrace is how long a look may take to notice that its time is over.
+	inspectGrace = time.Second
+	// needsRecloneFile, on the volume, is there from the beginning of a rewind until its success.
+	needsRecloneFile = "unfit"
 )
 
-// found is what a look at a stopped server's data directory showed.
-type found struct {
+// dataDirState is what a look at a stopped server's data directory showed.
+type dataDirState struct {
 	data     election.Data
 	role     election.Role
 	systemID string
@@ -44,48 +44,50 @@ type found struct {
 	err      error
 }
 
-// full says that the volume lacks the space that a server needs to go on: it makes segments of its log whole in advance.
-func (f found) full() bool { return short(f.disk, cmp.Or(f.segment, usualSegment)+fullDisk) }
+// lacksSpace says that the volume lacks the space that a server needs to go on: it makes segments of its log whole in advance.
+func (f dataDirState) lacksSpace() bool {
+	return lowSpace(f.disk, cmp.Or(f.segment, defaultWALSegment)+fullDisk)
+}
 
-// errNoAnswer means that a look at the volume took too long.
-var errNoAnswer = errors.New("the volume does not answer")
+// errVolumeTimeout means that a look at the volume took too long.
+var errVolumeTimeout = errors.New("the volume does not answer")
 
-// lookWell looks until there is a result, or the context ends: data that nobody has seen would pass for such as to be rewound.
-func (a *Agent) lookWell(ctx context.Context) found {
-	for limit := lookTime; ; limit = min(2*limit, lookLong) {
-		result := a.look(a.life, limit)
-		if !errors.Is(result.err, errNoAnswer) || ctx.Err() != nil {
+// inspectUntilDone looks until there is a result, or the context ends: data that nobody has seen would pass for such as to be rewound.
+func (a *Agent) inspectUntilDone(ctx context.Context) dataDirState {
+	for limit := inspectTimeout; ; limit = min(2*limit, inspectTimeoutLong) {
+		result := a.inspect(a.ctx, limit)
+		if !errors.Is(result.err, errVolumeTimeout) || ctx.Err() != nil {
 			return result
 		}
 		a.log.Warn("data directory", "error", result.err.Error(), "within", limit.String())
-		a.post(func() { a.trouble = result.err.Error() })
+		a.enqueue(func() { a.lastError = result.err.Error() })
 	}
 }
 
-// look reads what a stopped server left on the disk. It returns at the limit; its error is then errNoAnswer.
-func (a *Agent) look(ctx context.Context, limit time.Duration) found {
-	out := a.lookPartly(ctx, limit)
-	if errors.Is(out.err, errNoAnswer) {
-		return found{data: election.Usable, err: errNoAnswer}
+// inspect reads what a stopped server left on the disk. It returns at the limit; its error is then errVolumeTimeout.
+func (a *Agent) inspect(ctx context.Context, limit time.Duration) dataDirState {
+	out := a.inspectPartly(ctx, limit)
+	if errors.Is(out.err, errVolumeTimeout) {
+		return dataDirState{data: election.Usable, err: errVolumeTimeout}
 	}
 	return out
 }
 
-// lookPartly is like look, but tells all but the end of the log where that took too long to read.
-func (a *Agent) lookPartly(ctx context.Context, limit time.Duration) found {
+// inspectPartly is like look, but tells all but the end of the log where that took too long to read.
+func (a *Agent) inspectPartly(ctx context.Context, limit time.Duration) dataDirState {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	results := make(chan found, 1)
-	go func() { results <- a.lookNow(ctx) }()
+	results := make(chan dataDirState, 1)
+	go func() { results <- a.inspectOnce(ctx) }()
 	select {
 	case result := <-results:
 		if errors.Is(result.err, context.DeadlineExceeded) {
-			result.err = errNoAnswer
+			result.err = errVolumeTimeout
 		}
 		return result
-	case <-time.After(limit + lookGrace):
+	case <-time.After(limit + inspectGrace):
 	}
-	return found{data: election.Usable, err: errNoAnswer}
+	return dataDirState{data: election.Usable, err: errVolumeTimeout}
 }
 
 func dataOf(content server.Content) election.Data {
@@ -100,17 +102,17 @@ func dataOf(content server.Content) election.Data {
 	return election.Usable
 }
 
-func (a *Agent) lookNow(ctx context.Context) found {
+func (a *Agent) inspectOnce(ctx context.Context) dataDirState {
 	disk, err := a.server.Disk()
 	if err != nil {
 		a.log.Warn("volume", "error", err.Error())
 	}
 	content, err := a.server.Content()
 	if data := dataOf(content); data != election.Usable {
-		return found{data: data, disk: disk, err: err}
+		return dataDirState{data: data, disk: disk, err: err}
 	}
-	out := found{data: election.Usable, role: election.Primary, disk: disk}
-	if _, err := os.Stat(a.markPath()); err == nil {
+	out := dataDirState{data: election.Usable, role: election.Primary, disk: disk}
+	if _, err := os.Stat(a.needsReclonePath()); err == nil {
 		out.data = election.NeedsReclone
 	}
 	standby, err := a.server.Standby()
@@ -128,7 +130,7 @@ func (a *Agent) lookNow(ctx context.Context) found {
 	}
 	out.segment, out.minimums = control.WALSegmentSize, &control.Minimums
 	out.systemID, out.clean = control.SystemID, control.State == "shut down"
-	if out.highest, err = release(a.server.DataDir()); err != nil {
+	if out.highest, err = removeReservations(a.server.DataDir()); err != nil {
 		out.err = err
 		return out
 	}
@@ -141,7 +143,7 @@ func (a *Agent) lookNow(ctx context.Context) found {
 	out.position = position(timeline, end)
 	out.history, err = a.history(timeline)
 	out.err = errors.Join(out.err, err)
-	if left, ok := stray(control, timeline, out.history); ok {
+	if left, ok := offHistory(control, timeline, out.history); ok {
 		out.position, out.exact = left, false
 		out.history, err = a.history(control.MinRecoveryTimeline)
 		out.err = errors.Join(out.err, err)
@@ -149,9 +151,9 @@ func (a *Agent) lookNow(ctx context.Context) found {
 	return out
 }
 
-// stray returns how far a standby has replayed if that is no part of the history of the latest timeline on its disk: it has
+// offHistory returns how far a standby has replayed if that is no part of the history of the latest timeline on its disk: it has
 // received from a primary that it could not follow, and will not start.
-func stray(control server.ControlData, timeline wal.Timeline, history []election.TimelineSwitch) (election.Position, bool) {
+func offHistory(control server.ControlData, timeline wal.Timeline, history []election.TimelineSwitch) (election.Position, bool) {
 	at := position(control.MinRecoveryTimeline, control.MinRecovery)
 	if at.Timeline == 0 || at.Timeline >= uint32(timeline) {
 		return at, false
@@ -169,10 +171,10 @@ func (a *Agent) history(timeline wal.Timeline) ([]election.TimelineSwitch, error
 	if err != nil {
 		return nil, err
 	}
-	return forks(history), nil
+	return timelineSwitches(history), nil
 }
 
-func forks(history wal.History) []election.TimelineSwitch {
+func timelineSwitches(history wal.History) []election.TimelineSwitch {
 	var out []election.TimelineSwitch
 	for _, s := range history {
 		out = append(out, election.TimelineSwitch{Timeline: uint32(s.Timeline), LSN: uint64(s.At)})
@@ -184,17 +186,17 @@ func position(timeline wal.Timeline, at wal.LSN) election.Position {
 	return election.Position{Timeline: uint32(timeline), LSN: uint64(at)}
 }
 
-func (a *Agent) take(f found) {
+func (a *Agent) recordDataDir(f dataDirState) {
 	if f.err != nil {
-		a.trouble = f.err.Error()
-		a.log.Warn("data directory", "error", a.trouble)
+		a.lastError = f.err.Error()
+		a.log.Warn("data directory", "error", a.lastError)
 	} else {
-		a.trouble = ""
+		a.lastError = ""
 	}
 	if f.disk.Size > 0 {
 		a.disk = f.disk
 	}
-	a.own.Data, a.own.FullDisk, a.segment = f.data, f.full(), f.segment
+	a.own.Data, a.own.FullDisk, a.walSegmentSize = f.data, f.lacksSpace(), f.segment
 	a.own.OldestWAL, a.own.SampledAt, a.minimums = 0, 0, f.minimums
 	a.own.Exact, a.own.CleanShutdown = f.exact, f.clean
 	usable := f.data == election.Usable // then what could not be read is as it was
@@ -212,11 +214,11 @@ func (a *Agent) take(f found) {
 	}
 }
 
-// await waits for a server to end, sees to it that nothing is left of it, and has the loop know.
-func (a *Agent) await(p *server.Process) {
+// waitForExit waits for a server to end, sees to it that nothing is left of it, and has the loop know.
+func (a *Agent) waitForExit(p *server.Process) {
 	<-p.Done()
-	for a.life.Err() == nil {
-		ctx, cancel := context.WithTimeout(a.life, 10*time.Second)
+	for a.ctx.Err() == nil {
+		ctx, cancel := context.WithTimeout(a.ctx, 10*time.Second)
 		err := p.Kill(ctx)
 		cancel()
 		if err == nil {
@@ -225,35 +227,35 @@ func (a *Agent) await(p *server.Process) {
 		a.log.Error("end what is left of PostgreSQL", "error", err.Error())
 	}
 	a.fence.Clear(p)
-	left := a.look(a.life, lookTime)
-	a.post(func() {
+	left := a.inspect(a.ctx, inspectTimeout)
+	a.enqueue(func() {
 		if a.process == p {
-			a.ended(p.Exit(), left)
+			a.processExited(p.Exit(), left)
 		}
 	})
 }
 
-func (a *Agent) ended(exit server.Exit, left found) {
+func (a *Agent) processExited(exit server.Exit, left dataDirState) {
 	at := now()
 	ordered := a.own.Process == election.Stopping
 	a.log.Info("PostgreSQL has ended", "how", exit.String(), "ordered", ordered)
 	a.process = nil
-	a.noteStill(at)
+	a.recordUnresponsive(at)
 	a.newEpoch()
-	a.prepared, a.checkpointed, a.slots, a.followers, a.filled = false, false, nil, nil, 0
+	a.rolesPrepared, a.checkpointed, a.slots, a.standbys, a.gapsReservedTo = false, false, nil, nil, 0
 	a.replayed, a.receiver.pid = 0, 0
-	a.become(election.Down, at)
+	a.setProcess(election.Down, at)
 	a.own.StopMode, a.own.Receiving, a.own.Upstream, a.own.HeartbeatAt = election.NoStop, false, "", 0
 	a.own.Sync, a.own.SyncLSN, a.own.Checkpointing, a.own.CheckpointedAt = nil, 0, false, 0
-	a.take(left)
+	a.recordDataDir(left)
 	if !ordered {
-		a.crashed(at, exit.String())
+		a.recordCrash(at, exit.String())
 	}
 }
 
-// crashed notes that the server has ended, or did not start, without being told to. What happens for want of space says
+// recordCrash notes that the server has ended, or did not start, without being told to. What happens for want of space says
 // nothing about the server: it does not count towards a second crash.
-func (a *Agent) crashed(at time.Duration, how string) {
+func (a *Agent) recordCrash(at time.Duration, how string) {
 	a.own.PreviousCrashAt, a.own.CrashedAt, a.own.ProcessSince = a.own.CrashedAt, at, at
 	if a.own.FullDisk {
 		a.own.PreviousCrashAt = 0
@@ -261,18 +263,20 @@ func (a *Agent) crashed(at time.Duration, how string) {
 		a.own.Failures++
 	}
 	a.counts.crashes.Add(1)
-	a.trouble = fmt.Sprintf("PostgreSQL %s: its log says why", how)
+	a.lastError = fmt.Sprintf("PostgreSQL %s: its log says why", how)
 }
 
-// markPath is a file that says that the data directory can't be relied on.
-func (a *Agent) markPath() string { return filepath.Join(a.options.Volume, "fettle", unfitFile) }
+// needsReclonePath is a file that says that the data directory can't be relied on.
+func (a *Agent) needsReclonePath() string {
+	return filepath.Join(a.options.Volume, "fettle", needsRecloneFile)
+}
 
-// mark notes on the volume that the data directory can't be relied on, before anything of it is changed; unmark that it can, once the data
+// markNeedsReclone notes on the volume that the data directory can't be relied on, before anything of it is changed; unmark that it can, once the data
 // are gone, or whole on the disk. Both outlast a crash of the machine, which may leave a mark on good data, but no bad data without one.
-func (a *Agent) mark() error {
-	return server.WriteFile(a.markPath(), []byte("a rewind did not end\n"))
+func (a *Agent) markNeedsReclone() error {
+	return server.WriteFile(a.needsReclonePath(), []byte("a rewind did not end\n"))
 }
 
-func (a *Agent) unmark() error { return server.RemoveFile(a.markPath()) }
+func (a *Agent) clearNeedsReclone() error { return server.RemoveFile(a.needsReclonePath()) }
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

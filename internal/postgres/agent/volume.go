@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// measurePause is the time between two looks at the volume and the certificates.
-	measurePause = 10 * time.Second
-	// measureFull is that while the volume is full.
-	measureFull = time.Second
+	// volumeInterval is the time between two looks at the volume and the certificates.
+	volumeInterval = 10 * time.Second
+	// volumeIntervalFull is that while the volume is full.
+	volumeIntervalFull = time.Second
 	// fullDisk is what is left of a volume, in bytes, when it counts as full: PostgreSQL stops before it is zero.
 	fullDisk = 1 << 20
-	// usualSegment is what a segment of the log has in bytes unless it was made otherwise.
-	usualSegment = 16 << 20
+	// defaultWALSegment is what a segment of the log has in bytes unless it was made otherwise.
+	defaultWALSegment = 16 << 20
 )
 
-// short says that a volume that was measured has less than that many bytes left.
-func short(disk server.Disk, bytes int64) bool { return disk.Size > 0 && disk.Free < bytes }
+// lowSpace says that a volume that was measured has less than that many bytes left.
+func lowSpace(disk server.Disk, bytes int64) bool { return disk.Size > 0 && disk.Free < bytes }
 
-// measure looks at the volume, and at where the log on it begins, and takes over certificates that were renewed.
-func (a *Agent) measure(epoch int, segment int64) {
+// checkVolume looks at the volume, and at where the log on it begins, and takes over certificates that were renewed.
+func (a *Agent) checkVolume(epoch int, segment int64) {
 	disk, err := a.server.Disk()
 	var oldest wal.LSN
 	if segment > 0 {
@@ -42,15 +42,15 @@ func (a *Agent) measure(epoch int, segment int64) {
 	if failure != nil {
 		useless = oneLine(failure.Error())
 	}
-	a.post(func() {
+	a.enqueue(func() {
 		if err == nil {
 			a.disk = disk
 		}
 		if oldest > 0 && epoch == a.epoch && a.own.Process == election.Up {
 			a.own.OldestWAL = uint64(oldest)
 		}
-		a.measured()
-		a.useless = useless
+		a.recordVolume()
+		a.tlsError = useless
 		if renewed && a.process != nil {
 			a.log.Info("certificates were renewed")
 			if err := a.process.Reload(); err != nil {
@@ -60,14 +60,14 @@ func (a *Agent) measure(epoch int, segment int64) {
 	})
 }
 
-// keepSlots has a standby keep what the other instances need if it becomes the primary: a slot for each, at what that instance
+// maintainStandbySlots has a standby keep what the other instances need if it becomes the primary: a slot for each, at what that instance
 // has. max_slot_wal_keep_size bounds what is kept for one that says nothing.
-func (a *Agent) keepSlots(wanted []string, positions map[string]wal.LSN) {
-	ctx, cancel := context.WithTimeout(a.life, settleTime)
+func (a *Agent) maintainStandbySlots(wanted []string, positions map[string]wal.LSN) {
+	ctx, cancel := context.WithTimeout(a.ctx, commandTimeout)
 	defer cancel()
-	changed, err := a.keeping.EnsureSlots(ctx, wanted)
+	changed, err := a.maintenanceConn.EnsureSlots(ctx, wanted)
 	if err == nil {
-		err = a.keeping.AdvanceSlots(ctx, positions)
+		err = a.maintenanceConn.AdvanceSlots(ctx, positions)
 	}
 	if err != nil {
 		a.log.Debug("slots of a standby", "error", err.Error())
@@ -75,12 +75,12 @@ func (a *Agent) keepSlots(wanted []string, positions map[string]wal.LSN) {
 	if len(changed) > 0 {
 		a.log.Info("slots", "changed", changed)
 	}
-	a.post(func() {
-		wait := choresPause
+	a.enqueue(func() {
+		wait := maintenanceInterval
 		if a.own.Role == election.Primary { // by now: it has others to look after
 			wait = 0
 		}
-		a.chores.over(now() + wait)
+		a.maintenance.over(now() + wait)
 	})
 }
 
@@ -96,17 +96,17 @@ func slotPositions(cluster string, own *election.Server, peers map[string]electi
 	return out
 }
 
-// measured notes whether the volume is full. Of a primary that runs, its heartbeat tells.
-func (a *Agent) measured() {
+// recordVolume notes whether the volume is full. Of a primary that runs, its heartbeat tells.
+func (a *Agent) recordVolume() {
 	switch {
 	case a.own.Process == election.Down:
-		a.own.FullDisk = short(a.disk, cmp.Or(a.segment, usualSegment)+fullDisk)
+		a.own.FullDisk = lowSpace(a.disk, cmp.Or(a.walSegmentSize, defaultWALSegment)+fullDisk)
 	case a.own.Role == election.Standby:
-		a.own.FullDisk = short(a.disk, fullDisk)
+		a.own.FullDisk = lowSpace(a.disk, fullDisk)
 	}
-	wait := measurePause
+	wait := volumeInterval
 	if a.own.FullDisk {
-		wait = measureFull
+		wait = volumeIntervalFull
 	}
-	a.measuring.over(now() + wait)
+	a.volumeCheck.over(now() + wait)
 }

@@ -36,7 +36,7 @@ func slowControl(t *testing.T, after int) *Agent {
 		t.Fatal(err)
 	}
 	return &Agent{
-		server: late, inbox: make(chan func(), 8), life: t.Context(), log: slog.New(slog.DiscardHandler),
+		server: late, inbox: make(chan func(), 8), ctx: t.Context(), log: slog.New(slog.DiscardHandler),
 		options: Options{Volume: filepath.Dir(i.DataDir())},
 	}
 }
@@ -59,7 +59,7 @@ func TestBoot_unknown(t *testing.T) {
 	if err := a.Started(); err == nil {
 		t.Error("started before the loop turned")
 	}
-	a.turned.Store(1)
+	a.tickedAt.Store(1)
 	if err := a.Started(); err != nil {
 		t.Errorf("not started while the data are looked at: %v", err)
 	}
@@ -70,17 +70,17 @@ func TestBoot_unknown(t *testing.T) {
 	}
 }
 
-// TestLookAgain has the first look at the data take too long. By what nobody has seen a copy that was just made would pass
+// TestInspectAgain_position has the first look at the data take too long. By what nobody has seen a copy that was just made would pass
 // for data that have left the primary's history, and be rewound.
-func TestLookAgain(t *testing.T) {
+func TestInspectAgain_position(t *testing.T) {
 	t.Parallel()
 	a := slowControl(t, 0)
-	result := a.lookWell(t.Context())
+	result := a.inspectUntilDone(t.Context())
 	if result.err != nil || result.systemID == "" || result.position.Timeline != 1 {
 		t.Fatalf("the second look: %+v", result)
 	}
 	(<-a.inbox)()
-	if a.trouble != errNoAnswer.Error() {
-		t.Errorf("meanwhile the trouble is %q, want %q", a.trouble, errNoAnswer)
+	if a.lastError != errVolumeTimeout.Error() {
+		t.Errorf("meanwhile the trouble is %q, want %q", a.lastError, errVolumeTimeout)
 	}
 }

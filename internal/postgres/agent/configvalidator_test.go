@@ -13,10 +13,10 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
-// TestVet has PostgreSQL refuse a time zone: what was there before stays, and else the default; the rest is taken.
-func TestVet(t *testing.T) {
+// TestConfigValidator_filter has PostgreSQL refuse a time zone: what was there before stays, and else the default; the rest is taken.
+func TestConfigValidator_filter(t *testing.T) {
 	asked := 0
-	v := &vet{check: func(_ context.Context, files config.Files) error {
+	v := &configValidator{check: func(_ context.Context, files config.Files) error {
 		asked++
 		if strings.Contains(files[config.ConfFile], "Nowhere") {
 			return &server.RefusedError{Parameters: []string{"TimeZone"}, Words: errors.New("there is no Nowhere")}
@@ -40,29 +40,29 @@ func TestVet(t *testing.T) {
 			if settings.Parameters == nil {
 				settings.Parameters = map[string]string{}
 			}
-			got, err := v.Pass(t.Context(), settings)
+			got, err := v.Filter(t.Context(), settings)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(c.want, got.Parameters); diff != "" {
 				t.Errorf("-want +got\n%s", diff)
 			}
-			if complaint := v.Complaint(); !strings.Contains(complaint, c.complaint) || (complaint == "") != (c.complaint == "") {
+			if complaint := v.Rejected(); !strings.Contains(complaint, c.complaint) || (complaint == "") != (c.complaint == "") {
 				t.Errorf("it says %q", complaint)
 			}
 			before := asked
-			if _, err := v.Pass(t.Context(), settings); err != nil || asked != before {
+			if _, err := v.Filter(t.Context(), settings); err != nil || asked != before {
 				t.Errorf("PostgreSQL was asked again: %v", err)
 			}
 		})
 	}
 }
 
-// TestBackOff holds that work that fails is begun more and more seldom, and never gets out of reach.
-func TestBackOff(t *testing.T) {
+// TestBackOff_bounded holds that work that fails is begun more and more seldom, and never gets out of reach.
+func TestBackOff_bounded(t *testing.T) {
 	before := backOff(0)
 	for n := range 40 {
-		if got := backOff(n); got < before || got < pause || got > 60*pause {
+		if got := backOff(n); got < before || got < retryPause || got > 60*retryPause {
 			t.Errorf("after %d failures: %s", n, got)
 		}
 		before = backOff(n)

@@ -7,14 +7,14 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 )
 
-// TestUnseenDataAreNotEmpty holds that an agent which has not looked at its data yet counts as one that does not answer.
-func TestUnseenDataAreNotEmpty(t *testing.T) {
-	teller := &Agent{options: Options{Cluster: "db", Pod: "db-0", PodUID: "t"}, log: slog.New(slog.DiscardHandler), peers: &peers{}, vet: &vet{}}
+// TestInput_dataUnknownUntilInspected holds that an agent which has not looked at its data yet counts as one that does not answer.
+func TestInput_dataUnknownUntilInspected(t *testing.T) {
+	teller := &Agent{options: Options{Cluster: "db", Pod: "db-0", PodUID: "t"}, log: slog.New(slog.DiscardHandler), peers: &peers{}, validator: &configValidator{}}
 	teller.configured = true
 	teller.config.Timing, teller.config.Self.Name = election.DefaultTiming(), "db-0"
 	heard := func() map[string]election.Answer {
 		teller.publish(election.Decision{}, election.Input{Now: now(), Server: teller.own})
-		m := &member{answer: peerAnswer{Status: *teller.shown.Load(), At: now()}}
+		m := &member{answer: peerAnswer{Status: *teller.published.Load(), At: now()}}
 		a := &Agent{options: options, peers: &peers{members: map[string]*member{"db-0": m}}}
 		return a.input(now()).Peers
 	}

@@ -10,18 +10,18 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/sqlclient"
 )
 
-// Desired carries out what is desired, on a primary.
-func (a *Agent) Desired(ctx context.Context, desired agentapi.Desired) (agentapi.Result, error) {
-	if shown := a.shown.Load(); shown == nil || shown.Role != agentapi.Primary {
+// ApplyDesired carries out what is desired, on a primary.
+func (a *Agent) ApplyDesired(ctx context.Context, desired agentapi.Desired) (agentapi.Result, error) {
+	if shown := a.published.Load(); shown == nil || shown.Role != agentapi.Primary {
 		return agentapi.Result{}, fmt.Errorf("%w: %s is not the primary", errNotNow, a.options.Pod)
 	}
-	return Fulfil(ctx, a.wishing, desired)
+	return Apply(ctx, a.applyConn, desired)
 }
 
-// Fulfil makes roles, then databases and their extensions on a primary. Each item has its own outcome, and one that fails keeps
+// Apply makes roles, then databases and their extensions on a primary. Each item has its own outcome, and one that fails keeps
 // no other from being tried.
-func Fulfil(ctx context.Context, primary *sqlclient.Client, desired agentapi.Desired) (agentapi.Result, error) {
-	w := &wishes{session: primary}
+func Apply(ctx context.Context, primary *sqlclient.Client, desired agentapi.Desired) (agentapi.Result, error) {
+	w := &databaseObjects{session: primary}
 	w.roles(ctx, desired.Roles)
 	w.databases(ctx, desired.Databases)
 	var err error
@@ -52,13 +52,13 @@ func (a *Agent) Restart(ctx context.Context) error {
 	return err
 }
 
-type wishes struct {
+type databaseObjects struct {
 	session *sqlclient.Client
 	result  agentapi.Result
 }
 
-// note adds to the outcome of an item.
-func (w *wishes) note(kind, name string, changes []string, err error) {
+// record adds to the outcome of an item.
+func (w *databaseObjects) record(kind, name string, changes []string, err error) {
 	i := slices.IndexFunc(w.result.Items, func(item agentapi.Item) bool { return item.Kind == kind && item.Name == name })
 	if i < 0 {
 		i = len(w.result.Items)
@@ -71,12 +71,12 @@ func (w *wishes) note(kind, name string, changes []string, err error) {
 	}
 }
 
-func (w *wishes) roles(ctx context.Context, roles []agentapi.DesiredRole) {
+func (w *databaseObjects) roles(ctx context.Context, roles []agentapi.DesiredRole) {
 	for _, r := range roles {
 		role := roleOf(r)
 		role.Verifier = r.Verifier
 		changes, err := w.session.EnsureRoles(ctx, []sqlclient.Role{role})
-		w.note(agentapi.KindRole, r.Name, changes, err)
+		w.record(agentapi.KindRole, r.Name, changes, err)
 	}
 	// Once all are there, their memberships and second logins.
 	for _, r := range roles {
@@ -84,20 +84,20 @@ func (w *wishes) roles(ctx context.Context, roles []agentapi.DesiredRole) {
 		if r.MemberOf != nil {
 			role.MemberOf = r.MemberOf
 			changes, err := w.session.EnsureRoles(ctx, []sqlclient.Role{role})
-			w.note(agentapi.KindRole, r.Name, changes, err)
+			w.record(agentapi.KindRole, r.Name, changes, err)
 		}
 		if r.Second != nil {
 			changes, err := w.session.EnsureLogin(ctx, sqlclient.Login{
 				Of: r.Name, Verifier: r.Second.Verifier, Allowed: r.Second.Allowed, ConnectionLimit: role.ConnectionLimit,
 			})
-			w.note(agentapi.KindRole, r.Name, changes, err)
+			w.record(agentapi.KindRole, r.Name, changes, err)
 		}
 	}
 }
 
 // syncLogins gives second logins the settings of their roles. A failure is only said: a setting of a user may be refused.
 func (a *Agent) syncLogins(ctx context.Context) {
-	changed, err := a.keeping.SyncLogins(ctx)
+	changed, err := a.maintenanceConn.SyncLogins(ctx)
 	if err != nil {
 		a.log.Warn("logins", "error", err.Error())
 	}
@@ -115,17 +115,17 @@ func roleOf(r agentapi.DesiredRole) sqlclient.Role {
 	return role
 }
 
-func (w *wishes) databases(ctx context.Context, databases []agentapi.DesiredDatabase) {
+func (w *databaseObjects) databases(ctx context.Context, databases []agentapi.DesiredDatabase) {
 	for _, d := range databases {
 		changes, err := w.session.EnsureDatabase(ctx, sqlclient.Database{Name: d.Name, Owner: d.Owner})
-		w.note(agentapi.KindDatabase, d.Name, changes, err)
+		w.record(agentapi.KindDatabase, d.Name, changes, err)
 		for _, e := range d.Extensions {
 			if err != nil {
-				w.note(agentapi.KindExtension, d.Name+"/"+e.Name, nil, fmt.Errorf("database %s is not there", d.Name))
+				w.record(agentapi.KindExtension, d.Name+"/"+e.Name, nil, fmt.Errorf("database %s is not there", d.Name))
 				continue
 			}
 			changes, failure := w.session.EnsureDatabase(ctx, sqlclient.Database{Name: d.Name, Extensions: []string{e.Name}})
-			w.note(agentapi.KindExtension, d.Name+"/"+e.Name, changes, failure)
+			w.record(agentapi.KindExtension, d.Name+"/"+e.Name, changes, failure)
 		}
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestAttempt tells whether the data may be relied on after a rewind that failed: if no try got to change anything, whatever
+// TestRetryRewind_untouched tells whether the data may be relied on after a rewind that failed: if no try got to change anything, whatever
 // the last one says.
-func TestAttempt(t *testing.T) {
+func TestRetryRewind_untouched(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // without pauses
 	gone := errors.New(`rewind to db-0: pg_rewind: error: connection to server at "10.0.0.1", port 5432 failed: Connection refused`)
@@ -28,7 +28,7 @@ func TestAttempt(t *testing.T) {
 		{"reached at last", []error{gone, gone, half}, 3, false, true},
 	} {
 		count := 0
-		untouched, err := attempt(ctx, func() error { count++; return c.tries[count-1] })
+		untouched, err := retryRewind(ctx, func() error { count++; return c.tries[count-1] })
 		if count != c.count || untouched != c.untouched || (err != nil) != c.fails {
 			t.Errorf("%s: %d tries, untouched %v, %v", c.name, count, untouched, err)
 		}

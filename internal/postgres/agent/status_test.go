@@ -7,8 +7,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 )
 
-// TestFarBehind is about a replica that lacks much of what a primary has, which counts while that primary says so.
-func TestFarBehind(t *testing.T) {
+// TestReady_farBehind is about a replica that lacks much of what a primary has, which counts while that primary says so.
+func TestReady_farBehind(t *testing.T) {
 	const at = time.Minute
 	behind := "the replica is far behind the primary"
 	for _, c := range []struct {
@@ -27,7 +27,7 @@ func TestFarBehind(t *testing.T) {
 		a := &Agent{options: options}
 		a.config.Timing = election.DefaultTiming()
 		a.own = election.Server{Process: election.Up, Role: election.Standby, Position: election.Position{Timeline: 1, LSN: 100}}
-		a.streamed = at
+		a.streamedAt = at
 		answer := election.Answer{RequestedAt: c.sent, State: election.State{Writable: c.writable, Position: election.Position{Timeline: 1, LSN: c.lsn}}}
 		in := election.Input{Now: at, Peers: map[string]election.Answer{"db-0": answer}}
 		if got := a.unready(in); got != c.want {

@@ -7,9 +7,9 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 )
 
-// TestRaise takes what the control file had when the server ended, where that is known, and notes that it asks for more than
+// TestRaiseStandbyMinimums_keepsPrimaryValues takes what the control file had when the server ended, where that is known, and notes that it asks for more than
 // the spec does.
-func TestRaise(t *testing.T) {
+func TestRaiseStandbyMinimums_keepsPrimaryValues(t *testing.T) {
 	settings := config.Settings{
 		Major: 15, DataDir: "/data/pgdata", ConfigDir: "/run/fettle", SocketDir: "/run/fettle", ClusterName: "db-1", Instances: 3,
 		TLS: config.TLS{CertFile: "/tls/tls.crt", KeyFile: "/tls/tls.key", CAFile: "/tls/ca.crt"}, LogToken: "t", SystemUsers: []string{"postgres"},
@@ -20,14 +20,14 @@ func TestRaise(t *testing.T) {
 		t.Fatal(err)
 	}
 	for connections, raised := range map[int]bool{40: false, 50: false, 70: true} {
-		a := &Agent{inbox: make(chan func(), 1), life: t.Context()}
-		files, err := a.raise(settings, &config.Minimums{MaxConnections: connections}, asked)
+		a := &Agent{inbox: make(chan func(), 1), ctx: t.Context()}
+		files, err := a.raiseStandbyMinimums(settings, &config.Minimums{MaxConnections: connections}, asked)
 		if err != nil {
 			t.Fatal(err)
 		}
 		(<-a.inbox)()
-		if got := strings.Contains(files[config.ConfFile], "max_connections = '70'"); got != raised || a.raised != raised {
-			t.Errorf("at least %d: in the file %v, noted %v", connections, got, a.raised)
+		if got := strings.Contains(files[config.ConfFile], "max_connections = '70'"); got != raised || a.minimumsRaised != raised {
+			t.Errorf("at least %d: in the file %v, noted %v", connections, got, a.minimumsRaised)
 		}
 	}
 }

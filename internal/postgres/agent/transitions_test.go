@@ -32,8 +32,8 @@ func TestAgain_failedQuery(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			a, tries := &Agent{log: slog.New(slog.DiscardHandler)}, 0
-			err := a.again(c.ctx, c.ended, func(ctx context.Context) error {
-				if at, ok := ctx.Deadline(); !ok || time.Until(at) > settleTime {
+			err := a.retryUntil(c.ctx, c.ended, func(ctx context.Context) error {
+				if at, ok := ctx.Deadline(); !ok || time.Until(at) > commandTimeout {
 					t.Error("the query has no limit")
 				}
 				if tries++; tries <= c.fails {
