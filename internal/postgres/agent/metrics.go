@@ -112,7 +112,7 @@ func (a *Agent) gauges() []prometheus.Collector {
 	add("is_primary", "1 while this instance is the primary.", nil, func(s agentapi.Status) float64 { return one(s.Role == agentapi.Primary && s.HoldsLease) })
 	add("ready", "1 while the instance is ready.", nil, func(s agentapi.Status) float64 { return one(s.Ready) })
 	add("api_reachable", "1 while the API server answers.", nil, func(s agentapi.Status) float64 { return one(s.APIReachable) })
-	add("severed", "1 while the primary has removed the write-ahead log that this replica needs next.", nil, func(s agentapi.Status) float64 { return one(s.Election.WALGone) })
+	add("wal_unavailable", "1 while the primary has removed WAL that this standby needs next.", nil, func(s agentapi.Status) float64 { return one(s.Election.WALGone) })
 	add("writes_rejected", "1 while PostgreSQL answers the heartbeats of the primary with an error.", nil, func(s agentapi.Status) float64 { return one(s.Reason == databasev1alpha1.ReasonWritesRejected) })
 	add("timeline", "Timeline of the data.", nil, func(s agentapi.Status) float64 { return float64(s.Timeline) })
 	add("pending_restart", "Number of parameters that take effect after a restart.", nil, func(s agentapi.Status) float64 { return float64(len(s.PendingRestart)) })

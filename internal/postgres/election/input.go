@@ -10,13 +10,13 @@ const (
 	// Empty has nothing in it.
 	Empty Data = ""
 	// Incomplete was left by an initdb or a clone that did not end.
-	Incomplete Data = "partial"
+	Incomplete Data = "incomplete"
 	// Usable can be started.
 	Usable Data = "usable"
 	// NeedsReclone can't be started or followed with, and a rewind has failed.
-	NeedsReclone Data = "unfit"
+	NeedsReclone Data = "needsReclone"
 	// Unrecognized is not of this PostgreSQL, or of another version of it: only a person removes it.
-	Unrecognized Data = "foreign"
+	Unrecognized Data = "unrecognized"
 )
 
 // Role is what a server is when it runs; on disk it is told by standby.signal.
@@ -141,29 +141,29 @@ type State struct {
 	Data     Data     `json:"data,omitempty"`
 	Process  Process  `json:"process,omitempty"`
 	Role     Role     `json:"role,omitempty"`
-	DataTask DataTask `json:"work,omitempty"`
+	DataTask DataTask `json:"dataTask,omitempty"`
 	Position Position `json:"position,omitzero"`
 	Exact    bool     `json:"exact,omitempty"`
 	// Upstream is whom it follows.
 	Upstream string `json:"upstream,omitempty"`
 	// OldestWAL is where the log begins that a primary can still send.
-	OldestWAL uint64 `json:"oldest,omitempty"`
+	OldestWAL uint64 `json:"oldestWAL,omitempty"`
 	// WALGone: the primary has removed what this standby needs next. Awaits: it waits for its turn to be recloned.
-	WALGone         bool `json:"severed,omitempty"`
-	AwaitingReclone bool `json:"awaits,omitempty"`
+	WALGone         bool `json:"walGone,omitempty"`
+	AwaitingReclone bool `json:"awaitingReclone,omitempty"`
 	// Writable: it holds the Lease and its PostgreSQL accepts writes.
 	Writable bool `json:"writable,omitempty"`
 	// Candidate: it would take the Lease when it is free; after FirstIn (below 0: by now) if it were the only one.
 	Candidate bool          `json:"candidate,omitempty"`
 	FirstIn   time.Duration `json:"firstIn,omitempty"`
 	// WALReceiverStoppedFor is the version of the Lease that it saw free: it receives nothing until it has seen a newer one.
-	WALReceiverStoppedFor string `json:"yielded,omitempty"`
+	WALReceiverStoppedFor string `json:"walReceiverStoppedFor,omitempty"`
 	// RecentlyUnresponsive: it stood still as a primary, and has not run for long since. Others that have as much come first.
-	RecentlyUnresponsive bool `json:"suspect,omitempty"`
+	RecentlyUnresponsive bool `json:"recentlyUnresponsive,omitempty"`
 	// TargetOnProbation is the instance that shall lead, of a primary that does not give way to it yet, as it stood still.
-	TargetOnProbation string `json:"distrusts,omitempty"`
+	TargetOnProbation string `json:"targetOnProbation,omitempty"`
 	// SwitchoverTimedOut is the instance that shall lead, of a primary whose stop for it took too long: see [Server.Ordered].
-	SwitchoverTimedOut string `json:"cutOff,omitempty"`
+	SwitchoverTimedOut string `json:"switchoverTimedOut,omitempty"`
 	// API says that it reaches the API server.
 	API bool `json:"api,omitempty"`
 }

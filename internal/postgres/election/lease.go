@@ -43,7 +43,7 @@ type Lease struct {
 	Released bool `json:"released,omitempty"`
 	// Recreated says that the holder made the Lease again after somebody deleted it, and has not renewed it since. Unlike an
 	// update such a write may arrive at any later time: it proves nothing about who holds the Lease when it is read.
-	Recreated bool `json:"remade,omitempty"`
+	Recreated bool `json:"recreated,omitempty"`
 	// Preferred wins between equal candidates.
 	Preferred string `json:"preferred,omitempty"`
 	// SystemID is that of the cluster, "" before initdb.
@@ -56,7 +56,7 @@ type Lease struct {
 	// that Primary stopped there in order: nothing comes after.
 	End           Position         `json:"end,omitzero"`
 	History       []TimelineSwitch `json:"history,omitempty"`
-	CleanShutdown bool             `json:"whole,omitempty"`
+	CleanShutdown bool             `json:"cleanShutdown,omitempty"`
 	// Sync are the settings of synchronous replication that may be in force, or may have been while rows were
 	// acknowledged that are not yet covered by the last: a new primary satisfies each of them. None is asynchronous.
 	Sync []Quorum `json:"sync,omitempty"`

@@ -165,7 +165,7 @@ func TestModel_random(t *testing.T) {
 	for i := range *schedules {
 		s := run(uint64(i+1), false)
 		if len(s.sim.broken) > 0 {
-			t.Fatalf("seed %d (%d instances, synchronous %d): %s\nrun it with -run ^TestModelRandom$ -seed=%d -v",
+			t.Fatalf("seed %d (%d instances, synchronous %d): %s\nrun it with -run ^TestModel_random$ -seed=%d -v",
 				s.seed, s.nodes, s.sync, strings.Join(s.sim.broken, "\n"), s.seed)
 		}
 		sum.add(s)
