@@ -114,7 +114,7 @@ var _ = Describe("The passwords of a PostgreSQL", func() {
 		namespace, fake := newDatabases(ctx)
 		fake.With(func(d *databases) {
 			d.Fulfil = func(ctx context.Context, wish agentapi.Desired) (agentapi.Result, error) {
-				return agent.Fulfil(ctx, session, wish)
+				return agent.Apply(ctx, session, wish)
 			}
 		})
 		pg := newPostgreSQL(namespace, "rotated", func(s *databasev1alpha1.PostgreSQLSpec) {

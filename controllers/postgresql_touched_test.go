@@ -30,7 +30,7 @@ var _ = Describe("A Secret of a user's with the password of a role", func() {
 		fake.With(func(d *databases) {
 			d.Fulfil = func(ctx context.Context, wish agentapi.Desired) (agentapi.Result, error) {
 				defer answers.Add(1)
-				return agent.Fulfil(ctx, session, wish)
+				return agent.Apply(ctx, session, wish)
 			}
 		})
 		secret := &corev1.Secret{

@@ -95,8 +95,8 @@ func takesWrites(pg *databasev1alpha1.PostgreSQL, c *cluster, primary *instance)
 	switch {
 	case primary.status != nil && primary.status.Reason == databasev1alpha1.ReasonWritesRejected:
 		return no(primary.status.Reason, primary.status.Message)
-	case primary.status != nil && primary.status.Election.Distrusts != "":
-		wanted := primary.status.Election.Distrusts
+	case primary.status != nil && primary.status.Election.TargetOnProbation != "":
+		wanted := primary.status.Election.TargetOnProbation
 		return yes(databasev1alpha1.ReasonSwitchoverWaits, fmt.Sprintf(
 			"%s; %s, which spec.primary names, stood still as the primary, and becomes it again when it has run for 10 minutes: to have it at once, set the annotation %s=%s",
 			text, wanted, databasev1alpha1.AnnotationSwitchover, wanted))

@@ -143,7 +143,7 @@ func TestSwitchoverWaits(t *testing.T) {
 	pg.Generation, pg.Spec.Primary = 2, "pg-1"
 	answers := func(distrusts string) *agentapi.Status {
 		s := &agentapi.Status{Ready: true, Generation: 2}
-		s.Election.Distrusts = distrusts
+		s.Election.TargetOnProbation = distrusts
 		return s
 	}
 	var before metav1.Condition

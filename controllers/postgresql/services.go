@@ -49,7 +49,7 @@ func serviceAccount(pg *databasev1alpha1.PostgreSQL) *corev1ac.ServiceAccountApp
 // role is what the agents may do.
 func role(pg *databasev1alpha1.PostgreSQL) *rbacv1ac.RoleApplyConfiguration {
 	r := rbacv1ac.Role(pg.Name, pg.Namespace).WithLabels(labels(pg))
-	for _, rule := range agent.Rights(pg.Name, maxInstances) {
+	for _, rule := range agent.PolicyRules(pg.Name, maxInstances) {
 		r.WithRules(rbacv1ac.PolicyRule().WithAPIGroups(rule.APIGroups...).WithResources(rule.Resources...).
 			WithResourceNames(rule.ResourceNames...).WithVerbs(rule.Verbs...))
 	}

@@ -108,7 +108,7 @@ func TestHealthy(t *testing.T) {
 		}
 		lines = append(lines,
 			`up/`+pod+` 1x300`, `fettle_postgresql_up/`+pod+` 1x300`, `fettle_postgresql_in_recovery/`+pod+` `+standby+`x300`,
-			`fettle_agent_severed/`+pod+` 0x300`, `fettle_agent_writes_rejected/`+pod+` 0x300`, `fettle_agent_timeline/`+pod+` 3x300`, `fettle_agent_api_reachable/`+pod+` 1x300`, `fettle_agent_lease_errors_total/`+pod+` 2x300`,
+			`fettle_agent_wal_unavailable/`+pod+` 0x300`, `fettle_agent_writes_rejected/`+pod+` 0x300`, `fettle_agent_timeline/`+pod+` 3x300`, `fettle_agent_api_reachable/`+pod+` 1x300`, `fettle_agent_lease_errors_total/`+pod+` 2x300`,
 			`fettle_postgresql_volume_size_bytes/`+pod+` 1000000000x300`, `fettle_postgresql_volume_free_bytes/`+pod+` 700000000-10000x300`,
 			`fettle_postgresql_connections/`+pod+`/state="idle" 40x300`, `fettle_postgresql_max_connections/`+pod+` 100x300`,
 			`fettle_agent_work_failures_total/`+pod+`/work="clone" 1x300`, `fettle_agent_crashes_total/`+pod+` 1x300`,

@@ -84,7 +84,7 @@ var ofReplication = []scenario{
 		"FettlePostgreSQLReplicaNotStreaming warning",
 		[]string{
 			`fettle_postgresql_receiver_streaming/orders-1 1x9 0x3 1 0x2 1 0x23`, `fettle_postgresql_receiver_streaming/orders-2 1x40`,
-			`fettle_agent_severed/orders-1 0x9 1x30`, `fettle_agent_severed/orders-2 0x40`,
+			`fettle_agent_wal_unavailable/orders-1 0x9 1x30`, `fettle_agent_wal_unavailable/orders-2 0x40`,
 		},
 		minutes(4, 9), 11 * minute, []string{"pod=orders-1"},
 	},

@@ -49,7 +49,7 @@ func TestHungServer(t *testing.T) {
 	c, l := newWritten(t, synchronous)
 	var former *instance
 	c.within(limitUnreachable, c.fault(l, "SIGSTOP of PostgreSQL", hang, func(leader *instance) { former = leader }))
-	if status, ok := former.status(); !ok || !status.Election.Suspect {
+	if status, ok := former.status(); !ok || !status.Election.RecentlyUnresponsive {
 		t.Errorf("%s answers %v, and does not say that it stood still: %+v", former.pod, ok, status)
 	}
 	c.check(l)

@@ -43,7 +43,7 @@ func (c *cluster) createObjects(replicas int, change func(*databasev1alpha1.Post
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Namespace: c.namespace, Annotations: map[string]string{agent.AnnotationFresh: "true"},
 	}}
-	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.namespace}, Rules: agent.Rights(name, 3)}
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.namespace}, Rules: agent.PolicyRules(name, 3)}
 	binding := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.namespace},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},

@@ -25,12 +25,12 @@ import (
 )
 
 const (
-	// wishName is the session that makes what people asked for, which waits for standbys like any other.
-	wishName = "fettle-desired"
-	// tick is the longest time between two decisions.
-	tick = 250 * time.Millisecond
-	// stuck is how long the loop may take for one turn before the liveness probe fails.
-	stuck = 10 * time.Second
+	// applyName is the session that makes what people asked for, which waits for standbys like any other.
+	applyName = "fettle-desired"
+	// tickInterval is the longest time between two decisions.
+	tickInterval = 250 * time.Millisecond
+	// livenessTimeout is how long the loop may take for one turn before the liveness probe fails.
+	livenessTimeout = 10 * time.Second
 )
 
 // Agent is one run of `fettle agent`.
@@ -38,39 +38,39 @@ type Agent struct {
 	options Options
 	log     *slog.Logger
 
-	server *server.Server
-	major  int
-	lease  *leaseClient
-	object *objectStore
-	peers  *peers
-	labels *labeler
-	events *recorder
-	tls    *tlsFiles
-	fence  *fence
-	vet    *vet
+	server    *server.Server
+	major     int
+	lease     *leaseClient
+	object    *objectStore
+	peers     *peers
+	labels    *labeler
+	events    *recorder
+	tls       *tlsFiles
+	fence     *fence
+	validator *configValidator
 	// watchdog is the process that does what the fence does when this one stands still.
 	watchdog *watchdog.Watchdog
 
 	// Connections to the server, one for each purpose that must not wait for another.
-	watching, beating, acting, keeping, wishing, planning *sqlclient.Client
+	statusConn, heartbeatConn, adminConn, maintenanceConn, applyConn, checkpointConn *sqlclient.Client
 
 	// token begins each line of PostgreSQL's log; users are who may connect through the socket.
 	token string
 	users []string
 
 	inbox chan func()
-	// life ends when the agent does; end ends it.
-	life context.Context
-	end  context.CancelFunc
+	// ctx ends when the agent does; end ends it.
+	ctx    context.Context
+	cancel context.CancelFunc
 
-	turned atomic.Int64 // when the loop last began a turn, in nanoseconds of now
-	asked  atomic.Bool  // somebody asked for the status
-	shown  atomic.Pointer[agentapi.Status]
-	// unreadyWhy is why the instance should get no connections; renewed when the Lease was last renewed.
-	unreadyWhy atomic.Pointer[string]
-	renewed    atomic.Int64
-	counts     counts
-	beats      prometheus.Histogram
+	tickedAt        atomic.Int64 // when the loop last began a turn, in nanoseconds of now
+	statusRequested atomic.Bool  // somebody asked for the status
+	published       atomic.Pointer[agentapi.Status]
+	// unreadyReason is why the instance should get no connections; renewed when the Lease was last renewed.
+	unreadyReason  atomic.Pointer[string]
+	renewedAt      atomic.Int64
+	counts         counts
+	heartbeatTimes prometheus.Histogram
 
 	state // owned by the loop
 }
@@ -84,15 +84,15 @@ func Run(ctx context.Context, options Options) error {
 	if err != nil {
 		return err
 	}
-	defer a.end()
+	defer a.cancel()
 	if err := a.listen(); err != nil {
 		return err
 	}
-	go a.fence.Run(a.life)
-	go a.watchdog.Run(a.life)
-	go a.object.Run(a.life)
-	go a.labels.Run(a.life)
-	go a.events.Run(a.life)
+	go a.fence.Run(a.ctx)
+	go a.watchdog.Run(a.ctx)
+	go a.object.Run(a.ctx)
+	go a.labels.Run(a.ctx)
+	go a.events.Run(a.ctx)
 	go a.watchLease()
 	go a.boot()
 	a.loop(ctx)
@@ -110,23 +110,23 @@ func newAgent(ctx context.Context, options Options) (*Agent, error) {
 	}
 	a := &Agent{
 		options: options, log: options.Log,
-		inbox: make(chan func(), 64),
-		lease: &leaseClient{api: k.lease, watched: k.leaseWatch, namespace: options.Namespace, name: options.Cluster},
-		tls:   &tlsFiles{from: options.TLS, to: options.Run},
-		fence: &fence{log: options.Log, now: now},
-		beats: beatTimes(),
+		inbox:          make(chan func(), 64),
+		lease:          &leaseClient{api: k.lease, watched: k.leaseWatch, namespace: options.Namespace, name: options.Cluster},
+		tls:            &tlsFiles{from: options.TLS, to: options.Run},
+		fence:          &fence{log: options.Log, now: now},
+		heartbeatTimes: newHeartbeatTimes(),
 		labels: &labeler{
-			pods: k.core.Pods(options.Namespace), pod: options.Pod, uid: options.PodUID, log: options.Log, poke: make(chan struct{}, 1),
+			pods: k.core.Pods(options.Namespace), pod: options.Pod, uid: options.PodUID, log: options.Log, wake: make(chan struct{}, 1),
 		},
 		events: newRecorder(k.core.Events(options.Namespace), &options),
 	}
-	a.life, a.end = context.WithCancel(context.WithoutCancel(ctx))
+	a.ctx, a.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	a.object = &objectStore{
 		api: k.database, namespace: options.Namespace, name: options.Cluster, log: options.Log,
-		file: filepath.Join(options.Volume, "fettle", "postgresql.json"), changed: a.poke,
+		file: filepath.Join(options.Volume, "fettle", "postgresql.json"), changed: a.wake,
 	}
 	a.peers = &peers{
-		files: files, self: options.Pod, changed: a.poke, members: map[string]*member{}, host: options.name, address: options.peerAddress,
+		files: files, self: options.Pod, changed: a.wake, members: map[string]*member{}, host: options.name, address: options.peerAddress,
 		pods: k.core.Pods(options.Namespace),
 	}
 	if _, err := a.tls.Copy(); err != nil {
@@ -135,22 +135,22 @@ func newAgent(ctx context.Context, options Options) (*Agent, error) {
 		}
 		a.log.Error("certificates", "error", err.Error()) // told, and looked at again soon
 	}
-	if err := a.findServer(ctx); err != nil {
+	if err := a.setUpServer(ctx); err != nil {
 		return nil, err
 	}
 	a.watchdog = watchdog.New(watchdog.Options{
 		Use: a.server.Use(), Log: options.Log, Start: server.Start, Wait: server.Wait,
 		Confirmed: a.fence.Confirmed, Lost: a.fence.Lost,
 	})
-	a.fence.tell = a.watchdog.Set
-	a.vet = &vet{check: a.server.CheckConfig}
+	a.fence.setWatchdog = a.watchdog.Set
+	a.validator = &configValidator{check: a.server.CheckConfig}
 	a.object.valid = a.valid
-	a.applied = -1
+	a.loadedGeneration = -1
 	return a, a.object.Load()
 }
 
-// findServer looks for the programs, and prepares the connections to the server.
-func (a *Agent) findServer(ctx context.Context) error {
+// setUpServer looks for the programs, and prepares the connections to the server.
+func (a *Agent) setUpServer(ctx context.Context) error {
 	binaries, err := server.FindBinaries(ctx)
 	if err != nil {
 		return err
@@ -165,25 +165,25 @@ func (a *Agent) findServer(ctx context.Context) error {
 	connect := func(name string) *sqlclient.Client {
 		return sqlclient.New(sqlclient.Options{
 			SocketDir: a.server.SocketDir(), Port: a.options.PostgresPort, ApplicationName: name,
-			LocalCommit: name != wishName,
+			LocalCommit: name != applyName,
 		})
 	}
-	a.watching, a.beating = connect("fettle-status"), connect("fettle-heartbeat")
-	a.acting, a.keeping, a.wishing = connect("fettle-agent"), connect("fettle-chores"), connect(wishName)
-	a.planning = connect("fettle-checkpoint")
+	a.statusConn, a.heartbeatConn = connect("fettle-status"), connect("fettle-heartbeat")
+	a.adminConn, a.maintenanceConn, a.applyConn = connect("fettle-agent"), connect("fettle-chores"), connect(applyName)
+	a.checkpointConn = connect("fettle-checkpoint")
 	return nil
 }
 
-// post has the loop call f. It waits only while the inbox is full.
-func (a *Agent) post(f func()) {
+// enqueue has the loop call f. It waits only while the inbox is full.
+func (a *Agent) enqueue(f func()) {
 	select {
 	case a.inbox <- f:
-	case <-a.life.Done():
+	case <-a.ctx.Done():
 	}
 }
 
-// poke has the loop decide again soon; it never waits.
-func (a *Agent) poke() {
+// wake has the loop decide again soon; it never waits.
+func (a *Agent) wake() {
 	select {
 	case a.inbox <- func() {}:
 	default:
@@ -195,7 +195,7 @@ func (a *Agent) loop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	stop := ctx.Done()
-	for !a.done {
+	for !a.exiting {
 		select {
 		case f := <-a.inbox:
 			f()
@@ -207,82 +207,82 @@ func (a *Agent) loop(ctx context.Context) {
 		for len(a.inbox) > 0 {
 			(<-a.inbox)()
 		}
-		timer.Reset(a.turn())
+		timer.Reset(a.tick())
 	}
 }
 
-// turn observes, decides and acts once, and returns when to do so again.
-func (a *Agent) turn() time.Duration {
+// tick observes, decides and acts once, and returns when to do so again.
+func (a *Agent) tick() time.Duration {
 	at := now()
-	a.turned.Store(int64(at))
+	a.tickedAt.Store(int64(at))
 	a.configure()
 	a.observe(at)
 	if !a.booted || !a.configured {
-		a.publish(election.Decision{Reason: a.waiting()}, election.Input{Now: at})
-		return tick
+		a.publish(election.Decision{Reason: a.waitReason()}, election.Input{Now: at})
+		return tickInterval
 	}
 	in := a.input(at)
 	tracked := election.Track(a.config, in)
-	a.own.Severed, a.own.Stalled, a.own.Awaits = tracked.Severed, tracked.Stalled, tracked.Awaits
+	a.own.WALGoneSince, a.own.StalledSince, a.own.AwaitingRecloneSince = tracked.WALGoneSince, tracked.StalledSince, tracked.AwaitingRecloneSince
 	in.Server = a.own
-	a.guard(in)
+	a.updateFence(in)
 	decision := election.Decide(a.config, in)
-	a.note(decision, at)
+	a.logDecision(decision, at)
 	a.labels.Set(string(decision.Label))
 	a.execute(decision, at)
-	a.apply(at)
-	a.slotsMissing()
+	a.loadConfig(at)
+	a.expediteSlots()
 	in = a.input(at)
-	a.guard(in)
+	a.updateFence(in)
 	a.publish(decision, in)
-	return min(tick, max(decision.Until-at, time.Millisecond))
+	return min(tickInterval, max(decision.Until-at, time.Millisecond))
 }
 
-// guard tells the fence the deadline of what the agent knows now.
-func (a *Agent) guard(in election.Input) {
+// updateFence tells the fence the deadline of what the agent knows now.
+func (a *Agent) updateFence(in election.Input) {
 	at, kill, limited := election.Deadline(a.config, in)
-	if limited && in.Holding.Confirmed.Sent == 0 {
-		a.fence.Over(at, kill)
+	if limited && in.Tenure.Confirmed.Sent == 0 {
+		a.fence.Shorten(at, kill)
 		return
 	}
 	a.fence.Set(at, kill, limited)
 }
 
-// waiting says why nothing can be decided yet.
-func (a *Agent) waiting() string {
+// waitReason says why nothing can be decided yet.
+func (a *Agent) waitReason() string {
 	switch {
-	case !a.booted && a.trouble != "":
-		return "waits for an earlier life to end: " + a.trouble
+	case !a.booted && a.lastError != "":
+		return "waits for an earlier life to end: " + a.lastError
 	case !a.booted:
 		return "looking at the data directory"
 	}
 	return fmt.Sprintf("waiting for PostgreSQL %s from the API server", a.options.Cluster)
 }
 
-// note logs a decision that differs from the last, once it is acted upon.
-func (a *Agent) note(d election.Decision, at time.Duration) {
+// logDecision logs a decision that differs from the last, once it is acted upon.
+func (a *Agent) logDecision(d election.Decision, at time.Duration) {
 	text := fmt.Sprintf("%T %s", d.Action, d.Reason)
-	if text == a.noted || a.putsOff(d.Action, at) {
+	if text == a.lastDecision || a.isDeferred(d.Action, at) {
 		return
 	}
-	a.noted = text
+	a.lastDecision = text
 	switch d.Action.(type) {
 	case election.Wait:
-		a.log.Log(a.life, a.worth(d.Reason), "decision", "action", fmt.Sprintf("%T", d.Action), "reason", d.Reason)
+		a.log.Log(a.ctx, a.waitLevel(d.Reason), "decision", "action", fmt.Sprintf("%T", d.Action), "reason", d.Reason)
 	case election.Renew:
 		a.log.Debug("decision", "action", fmt.Sprintf("%T", d.Action), "reason", d.Reason)
 	default:
-		a.waits = nil
+		a.recentWaits = nil
 		a.log.Info("decision", "action", fmt.Sprintf("%T%+v", d.Action, d.Action), "reason", d.Reason)
 	}
 }
 
-// worth is how much a reason to wait is worth telling: a primary has the same two or three of them at each renewal.
-func (a *Agent) worth(reason string) slog.Level {
-	if slices.Contains(a.waits, reason) {
+// waitLevel is how much a reason to wait is worth telling: a primary has the same two or three of them at each renewal.
+func (a *Agent) waitLevel(reason string) slog.Level {
+	if slices.Contains(a.recentWaits, reason) {
 		return slog.LevelDebug
 	}
-	a.waits = append(a.waits[max(0, len(a.waits)-3):], reason)
+	a.recentWaits = append(a.recentWaits[max(0, len(a.recentWaits)-3):], reason)
 	return slog.LevelInfo
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-// TestArchive_gap recovers to the latest timeline from an archive of a cluster that left timelines out.
-func TestArchive_gap(t *testing.T) {
+// TestFillGaps_archives recovers to the latest timeline from an archive of a cluster that left timelines out.
+func TestFillGaps_archives(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	must := func(err error) {
@@ -40,7 +40,7 @@ func TestArchive_gap(t *testing.T) {
 	must(next.Clone(ctx, ca.Source(first, "db-1")))
 	next.Settings.ArchiveCommand = archiving
 	next.Start(t)
-	must(reserve(next.DataDir(), 1, 3)) // 2 and 3 were claimed, and came to nothing
+	must(reserveSkippedTimelines(next.DataDir(), 1, 3)) // 2 and 3 were claimed, and came to nothing
 	own(t, next)
 	must(next.Process().Promote())
 	session := next.Session(t)
@@ -58,7 +58,7 @@ func TestArchive_gap(t *testing.T) {
 	}
 	exec("SELECT lo_create(4711)") // the row that must not be lost
 	for done := false; !done; time.Sleep(50 * time.Millisecond) {
-		done, err = fillGaps(next.DataDir(), 4, forks(history))
+		done, err = fillGaps(next.DataDir(), 4, timelineSwitches(history))
 		must(err)
 		must(ctx.Err())
 	}

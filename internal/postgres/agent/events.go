@@ -71,7 +71,7 @@ func (r *recorder) Run(ctx context.Context) {
 // write tries a few times: each event tells of something that happens once.
 func (r *recorder) write(ctx context.Context, event *corev1.Event) {
 	for try := range eventTries {
-		each, cancel := context.WithTimeout(ctx, apiCall)
+		each, cancel := context.WithTimeout(ctx, apiTimeout)
 		_, err := r.api.Create(each, event, metav1.CreateOptions{})
 		cancel()
 		if err == nil || apierrors.IsAlreadyExists(err) { // an earlier try came through, without an answer
@@ -81,6 +81,6 @@ func (r *recorder) write(ctx context.Context, event *corev1.Event) {
 		if ctx.Err() != nil {
 			return
 		}
-		sleep(ctx, pause<<try)
+		sleep(ctx, retryPause<<try)
 	}
 }

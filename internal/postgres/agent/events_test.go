@@ -13,8 +13,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// TestRecorder_triesAgain holds that an event survives writes that fail, and is written once where only the answer was lost.
-func TestRecorder_triesAgain(t *testing.T) {
+// TestRecorder_retries holds that an event survives writes that fail, and is written once where only the answer was lost.
+func TestRecorder_retries(t *testing.T) {
 	for name, test := range map[string]struct {
 		errs []error
 		want int

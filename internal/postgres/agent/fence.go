@@ -14,8 +14,8 @@ const fenceTick = 50 * time.Millisecond
 
 // Reasons against a primary.
 var (
-	// errNoTime means that the Lease does not allow one, or not any more.
-	errNoTime = errors.New("the Lease allows no primary now")
+	// errLeaseExpired means that the Lease does not allow one, or not any more.
+	errLeaseExpired = errors.New("the Lease allows no primary now")
 	// errNoWatchdog means that nobody would end one if this process stood still.
 	errNoWatchdog = errors.New("no watchdog has confirmed the deadline of a primary")
 )
@@ -23,8 +23,8 @@ var (
 // watchdogTime is how long a watchdog that is just starting is waited for.
 const watchdogTime = 2 * time.Second
 
-// fenced is what can be stopped: *server.Process.
-type fenced interface {
+// fenceable is what can be stopped: *server.Process.
+type fenceable interface {
 	// Fence stops it at once, and kills what is left after grace. nil means that nothing is left.
 	Fence(ctx context.Context, grace time.Duration) error
 }
@@ -35,8 +35,8 @@ type fenced interface {
 type fence struct {
 	log *slog.Logger
 	now func() time.Duration
-	// tell passes a deadline on to the watchdog, 0 for none; it waits for nobody.
-	tell func(time.Duration)
+	// setWatchdog passes a deadline on to the watchdog, 0 for none; it waits for nobody.
+	setWatchdog func(time.Duration)
 	// stopped counts the servers that the deadline ended.
 	stopped atomic.Int64
 
@@ -44,9 +44,9 @@ type fence struct {
 	// limited is false while no deadline applies; then the deadlines mean nothing.
 	limited bool
 	// deadline is in force, wanted will be when the watchdog has confirmed it; watched says that it has confirmed deadline.
-	deadline, wanted deadline
-	watched          bool
-	guarded          fenced
+	deadline, requested deadline
+	confirmed           bool
+	guarded             fenceable
 }
 
 // deadline is when a server is told to stop, and when what is left of it is killed.
@@ -59,20 +59,20 @@ func (f *fence) Set(at, kill time.Duration, limited bool) {
 	defer f.mutex.Unlock()
 	if !limited {
 		f.limited = false
-		f.tell(0)
+		f.setWatchdog(0)
 		return
 	}
-	f.wanted = deadline{at, kill}
+	f.requested = deadline{at, kill}
 	if !f.limited || at < f.deadline.at {
-		f.watched = false
-		f.deadline = f.wanted
+		f.confirmed = false
+		f.deadline = f.requested
 	}
 	f.limited = true
-	f.tell(kill)
+	f.setWatchdog(kill)
 }
 
-// Over is Set for a server that has no time left: it never moves the deadline to later.
-func (f *fence) Over(at, kill time.Duration) {
+// Shorten is Set for a server that has no time left: it never moves the deadline to later.
+func (f *fence) Shorten(at, kill time.Duration) {
 	f.mutex.Lock()
 	if f.limited {
 		at, kill = min(at, f.deadline.at), min(kill, f.deadline.kill)
@@ -85,8 +85,8 @@ func (f *fence) Over(at, kill time.Duration) {
 func (f *fence) Confirmed(kill time.Duration) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	if f.limited && f.wanted.kill == kill {
-		f.deadline, f.watched = f.wanted, true
+	if f.limited && f.requested.kill == kill {
+		f.deadline, f.confirmed = f.requested, true
 	}
 }
 
@@ -94,7 +94,7 @@ func (f *fence) Confirmed(kill time.Duration) {
 func (f *fence) Lost() {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	f.watched = false
+	f.confirmed = false
 }
 
 // Allow waits for the watchdog to confirm the deadline. It returns nil when a server may become read-write.
@@ -103,7 +103,7 @@ func (f *fence) Allow(ctx context.Context) error {
 		if err := errors.Join(ctx.Err(), f.Check()); err != nil {
 			return err
 		}
-		if f.isWatched() {
+		if f.isConfirmed() {
 			return nil
 		}
 		if f.now() >= end {
@@ -112,14 +112,14 @@ func (f *fence) Allow(ctx context.Context) error {
 	}
 }
 
-func (f *fence) isWatched() bool {
+func (f *fence) isConfirmed() bool {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	return !f.limited || f.watched
+	return !f.limited || f.confirmed
 }
 
 // Clear ends the watch over a server of which nothing is left.
-func (f *fence) Clear(server fenced) {
+func (f *fence) Clear(server fenceable) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	if f.guarded == server {
@@ -128,18 +128,18 @@ func (f *fence) Clear(server fenced) {
 }
 
 // Guard watches over a server from now on, until Clear. Call it before the server can become read-write.
-func (f *fence) Guard(server fenced) {
+func (f *fence) Guard(server fenceable) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	f.guarded = server
 }
 
-// Check is errNoTime when the time is over: nothing may become read-write.
+// Check is errLeaseExpired when the time is over: nothing may become read-write.
 func (f *fence) Check() error {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	if f.limited && f.now() >= f.deadline.at {
-		return errNoTime
+		return errLeaseExpired
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func (f *fence) Run(ctx context.Context) {
 }
 
 // overdue returns what has to be stopped and how long that may take.
-func (f *fence) overdue() (fenced, time.Duration) {
+func (f *fence) overdue() (fenceable, time.Duration) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	at := f.now()
@@ -172,7 +172,7 @@ func (f *fence) overdue() (fenced, time.Duration) {
 	return f.guarded, max(0, f.deadline.kill-at)
 }
 
-func (f *fence) stop(ctx context.Context, server fenced, grace time.Duration) {
+func (f *fence) stop(ctx context.Context, server fenceable, grace time.Duration) {
 	begun := f.now()
 	f.stopped.Add(1)
 	f.log.Warn("the Lease was not renewed in time: stopping PostgreSQL at once")

@@ -32,7 +32,7 @@ func newFence() (*fence, *atomic.Int64) {
 	clock.Store(int64(100 * time.Second))
 	return &fence{
 		log: slog.New(slog.NewJSONHandler(io.Discard, nil)), now: func() time.Duration { return time.Duration(clock.Load()) },
-		tell: func(time.Duration) {},
+		setWatchdog: func(time.Duration) {},
 	}, clock
 }
 
@@ -72,8 +72,8 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// TestFenceTriesAgain has a server that can't be stopped at first, and a deadline that passes while the fence runs.
-func TestFenceTriesAgain(t *testing.T) {
+// TestFence_retries has a server that can't be stopped at first, and a deadline that passes while the fence runs.
+func TestFence_retries(t *testing.T) {
 	f, clock := newFence()
 	v := &victim{}
 	v.refusals.Store(2)
@@ -98,7 +98,7 @@ func TestFenceTriesAgain(t *testing.T) {
 	}
 }
 
-func TestClearIsForTheServerThatEnded(t *testing.T) {
+func TestFence_clearOnlyExitedServer(t *testing.T) {
 	f, _ := newFence()
 	first, second := &victim{}, &victim{}
 	f.Guard(first)
@@ -110,8 +110,8 @@ func TestClearIsForTheServerThatEnded(t *testing.T) {
 	}
 }
 
-// TestFenceAndWatchdog: a later deadline counts when the watchdog has it, an earlier one at once.
-func TestFenceAndWatchdog(t *testing.T) {
+// TestFence_waitsForWatchdog: a later deadline counts when the watchdog has it, an earlier one at once.
+func TestFence_waitsForWatchdog(t *testing.T) {
 	type step struct {
 		name string
 		do   func(f *fence)
@@ -139,8 +139,8 @@ func TestFenceAndWatchdog(t *testing.T) {
 		},
 		"the Lease is lost": {
 			{"a deadline", func(f *fence) { f.Set(107*s, 109*s, true) }, 107 * s, 109 * s, false},
-			{"over", func(f *fence) { f.Over(101*s, 103*s) }, 101 * s, 103 * s, false},
-			{"still over", func(f *fence) { f.Over(102*s, 104*s) }, 101 * s, 103 * s, false},
+			{"over", func(f *fence) { f.Shorten(101*s, 103*s) }, 101 * s, 103 * s, false},
+			{"still over", func(f *fence) { f.Shorten(102*s, 104*s) }, 101 * s, 103 * s, false},
 		},
 		"nobody could take over": {
 			{"no limit", func(f *fence) { f.Set(0, 0, false) }, 0, 0, true},
@@ -152,23 +152,23 @@ func TestFenceAndWatchdog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f, _ := newFence()
 			var told time.Duration
-			f.tell = func(at time.Duration) { told = at }
+			f.setWatchdog = func(at time.Duration) { told = at }
 			for _, step := range steps {
 				step.do(f)
-				if f.deadline.at != step.at || told != step.told || f.isWatched() != step.allowed {
+				if f.deadline.at != step.at || told != step.told || f.isConfirmed() != step.allowed {
 					t.Errorf("%s: deadline %s, told %s, allowed %v; want %s, %s, %v", step.name,
-						f.deadline.at, told, f.isWatched(), step.at, step.told, step.allowed)
+						f.deadline.at, told, f.isConfirmed(), step.at, step.told, step.allowed)
 				}
 			}
 		})
 	}
 }
 
-// TestAllow waits for a watchdog as long as there is time, and says what is missing.
-func TestAllow(t *testing.T) {
+// TestFence_allow waits for a watchdog as long as there is time, and says what is missing.
+func TestFence_allow(t *testing.T) {
 	f, clock := newFence()
 	f.Set(107*time.Second, 109*time.Second, true)
-	f.tell = func(time.Duration) {}
+	f.setWatchdog = func(time.Duration) {}
 	go func() {
 		f.Confirmed(109 * time.Second)
 	}()
@@ -182,7 +182,7 @@ func TestAllow(t *testing.T) {
 		clock.Add(int64(watchdogTime))
 		select {
 		case err := <-ended:
-			if !errors.Is(err, errNoWatchdog) && !errors.Is(err, errNoTime) {
+			if !errors.Is(err, errNoWatchdog) && !errors.Is(err, errLeaseExpired) {
 				t.Errorf("without a watchdog: %v", err)
 			}
 			return true
@@ -192,7 +192,7 @@ func TestAllow(t *testing.T) {
 	})
 	clock.Store(int64(107 * time.Second))
 	f.Confirmed(109 * time.Second)
-	if err := f.Allow(t.Context()); !errors.Is(err, errNoTime) {
+	if err := f.Allow(t.Context()); !errors.Is(err, errLeaseExpired) {
 		t.Errorf("after the deadline: %v", err)
 	}
 }

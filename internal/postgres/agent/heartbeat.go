@@ -13,11 +13,11 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/sqlclient"
 )
 
-// shownAfter is how many heartbeats in a row are rejected before a person is told: one can fail for a query that somebody cancels.
-const shownAfter = 3
+// reportAfter is how many heartbeats in a row are rejected before a person is told: one can fail for a query that somebody cancels.
+const reportAfter = 3
 
-// pulse is what the heartbeats of a primary have told so far.
-type pulse struct {
+// heartbeatState is what the heartbeats of a primary have told so far.
+type heartbeatState struct {
 	// silent says that the last heartbeat that reached a session got no answer.
 	silent bool
 	// rejection is the last answer that was an error, and rejected how many there were in a row.
@@ -25,24 +25,24 @@ type pulse struct {
 	rejected  int
 }
 
-// after returns p after a heartbeat that ended with err, and whether that is an answer, see [sqlclient.Rejected]. An error before there is a
+// next returns p after a heartbeat that ended with err, and whether that is an answer, see [sqlclient.Rejected]. An error before there is a
 // session is none of a server that was silent: clients that hang with its disk take all connections.
-func (p pulse) after(err error) (pulse, bool) {
+func (p heartbeatState) next(err error) (heartbeatState, bool) {
 	if err == nil {
-		return pulse{}, true
+		return heartbeatState{}, true
 	}
 	return p.failed(sqlclient.Rejected(err))
 }
 
-func (p pulse) failed(rejection sqlclient.Rejection, rejected bool) (pulse, bool) {
+func (p heartbeatState) failed(rejection sqlclient.Rejection, rejected bool) (heartbeatState, bool) {
 	if rejected && (!rejection.Connecting || !p.silent) {
-		return pulse{rejection: rejection, rejected: p.rejected + 1}, true
+		return heartbeatState{rejection: rejection, rejected: p.rejected + 1}, true
 	}
-	return pulse{silent: true}, false
+	return heartbeatState{silent: true}, false
 }
 
 // level is how much a heartbeat that failed is worth telling: a rejection that goes on is told once.
-func (p pulse) level() slog.Level {
+func (p heartbeatState) level() slog.Level {
 	if p.rejected > 1 {
 		return slog.LevelDebug
 	}
@@ -50,8 +50,8 @@ func (p pulse) level() slog.Level {
 }
 
 // message says that writes are rejected, and what to do; "" while they are not.
-func (p pulse) message(pod string) string {
-	if p.rejected < shownAfter {
+func (p heartbeatState) message(pod string) string {
+	if p.rejected < reportAfter {
 		return ""
 	}
 	text := fmt.Sprintf("PostgreSQL on %s rejects writes with SQLSTATE %s (%s)", pod, p.rejection.SQLState, oneLine(p.rejection.Message))
@@ -61,28 +61,28 @@ func (p pulse) message(pod string) string {
 	return text + ": see the log of the pod"
 }
 
-// beat has a primary write and commit, which tells that it is alive; an error that it answers does as well.
-func (a *Agent) beat(epoch int, prepared bool) {
+// sendHeartbeat has a primary write and commit, which tells that it is alive; an error that it answers does as well.
+func (a *Agent) sendHeartbeat(epoch int, prepared bool) {
 	var err error
 	if !prepared {
-		ctx, cancel := context.WithTimeout(a.life, prepareTime)
-		err = a.beating.Prepare(ctx)
+		ctx, cancel := context.WithTimeout(a.ctx, prepareTime)
+		err = a.heartbeatConn.Prepare(ctx)
 		cancel()
 		prepared = err == nil
 	}
 	sent := now()
 	if err == nil {
-		ctx, cancel := context.WithTimeout(a.life, 2*heartbeatPause)
-		err = a.beating.Heartbeat(ctx)
+		ctx, cancel := context.WithTimeout(a.ctx, 2*heartbeatPause)
+		err = a.heartbeatConn.Heartbeat(ctx)
 		cancel()
 	}
 	took := now() - sent
-	a.post(func() {
+	a.enqueue(func() {
 		wait := heartbeatPause
 		if err != nil {
 			wait /= 4
 		}
-		pulse, answered := a.pulse.after(err)
+		pulse, answered := a.heartbeatState.next(err)
 		if pulse.rejected > 0 {
 			wait = heartbeatPause
 		}
@@ -90,34 +90,34 @@ func (a *Agent) beat(epoch int, prepared bool) {
 		if epoch != a.epoch {
 			return
 		}
-		a.prepared = a.prepared || prepared
+		a.rolesPrepared = a.rolesPrepared || prepared
 		a.own.FullDisk = errors.Is(err, sqlclient.ErrDiskFull) || a.disk.Size > 0 && a.disk.Free < fullDisk
-		a.pulse = pulse
+		a.heartbeatState = pulse
 		if answered {
-			a.own.Answered = sent
+			a.own.HeartbeatAt = sent
 		}
 		if err == nil {
 			a.counts.heartbeats.Add(1)
-			a.beats.Observe(took.Seconds())
+			a.heartbeatTimes.Observe(took.Seconds())
 			return
 		}
-		a.counts.missed.Add(1)
-		a.log.Log(a.life, pulse.level(), "heartbeat", "error", err.Error(), "answered", answered, "after", (now() - sent).Round(time.Millisecond).String())
+		a.counts.heartbeatFailures.Add(1)
+		a.log.Log(a.ctx, pulse.level(), "heartbeat", "error", err.Error(), "answered", answered, "after", (now() - sent).Round(time.Millisecond).String())
 	})
 }
 
-// claim has a new primary be the only one that is labelled so.
-func (a *Agent) claim(epoch int, instances []string) {
+// removeStaleLabels has a new primary be the only one that is labelled so.
+func (a *Agent) removeStaleLabels(epoch int, instances []string) {
 	others := slices.DeleteFunc(instances, func(name string) bool { return name == a.options.Pod })
-	err := a.labels.Claim(a.life, others)
+	err := a.labels.RemoveStalePrimary(a.ctx, others)
 	if err != nil {
 		a.log.Warn("labels", "error", err.Error())
 	}
-	a.post(func() {
+	a.enqueue(func() {
 		if epoch == a.epoch && err == nil {
-			a.claimed = true
+			a.staleLabelsRemoved = true
 		} else if epoch == a.epoch {
-			a.chores.next = min(a.chores.next, now()+pause)
+			a.maintenance.next = min(a.maintenance.next, now()+retryPause)
 		}
 	})
 }
@@ -132,26 +132,26 @@ const (
 // watchRecovery notes that a server which starts or is promoted advances: its recovery takes as long as there is to recover.
 func (a *Agent) watchRecovery(at time.Duration) {
 	recovering := a.own.Process == election.Starting || a.own.Process == election.Promoting
-	if !recovering || a.process == nil || at < a.own.Since+recoveryFirst || !a.recovery.due(at) {
+	if !recovering || a.process == nil || at < a.own.ProcessSince+recoveryFirst || !a.recoveryCheck.due(at) {
 		return
 	}
 	go func(process *server.Process, epoch int) {
 		used := process.RecoveryTime()
-		a.post(func() {
-			a.recovery.over(now() + recoveryPause)
+		a.enqueue(func() {
+			a.recoveryCheck.over(now() + recoveryPause)
 			if epoch == a.epoch {
-				a.recovered(used, at)
+				a.recordRecovery(used, at)
 			}
 		})
 	}(a.process, a.epoch)
 }
 
-// recovered notes how much time a recovery has used at an instant.
-func (a *Agent) recovered(used, at time.Duration) {
+// recordRecovery notes how much time a recovery has used at an instant.
+func (a *Agent) recordRecovery(used, at time.Duration) {
 	switch {
-	case used < a.recoveryUsed: // another process does it now
-		a.recoveryUsed = used
-	case used-a.recoveryUsed >= recoveryStep:
-		a.recoveryUsed, a.own.Advanced = used, at
+	case used < a.recoveryCPU: // another process does it now
+		a.recoveryCPU = used
+	case used-a.recoveryCPU >= recoveryStep:
+		a.recoveryCPU, a.own.RecoveryAdvancedAt = used, at
 	}
 }

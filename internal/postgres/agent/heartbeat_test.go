@@ -18,7 +18,7 @@ func rejection(code string) error {
 }
 
 // A heartbeat that is answered with an error is a server that lives; silence and errors of the disk are not.
-func TestPulse_errorIsAnswer(t *testing.T) {
+func TestHeartbeat_errorIsAnswer(t *testing.T) {
 	silence := fmt.Errorf("heartbeat: %w", context.DeadlineExceeded)
 	for _, c := range []struct {
 		name     string
@@ -36,17 +36,17 @@ func TestPulse_errorIsAnswer(t *testing.T) {
 		{"the connection is lost", []error{errors.New("conn closed")}, false, false},
 		{"I/O error", []error{rejection("58030")}, false, false},
 	} {
-		p, answered := pulse{}, false
+		p, answered := heartbeatState{}, false
 		for _, err := range c.errs {
-			p, answered = p.after(err)
+			p, answered = p.next(err)
 		}
 		if text := p.message("db-0"); answered != c.answered || text != "" != c.shown {
 			t.Errorf("%s: answered %v, says %q", c.name, answered, text)
 		}
 	}
-	p := pulse{}
-	for range shownAfter {
-		p, _ = p.after(rejection("54000"))
+	p := heartbeatState{}
+	for range reportAfter {
+		p, _ = p.next(rejection("54000"))
 	}
 	for _, want := range []string{"db-0", "54000", "VACUUM"} {
 		if text := p.message("db-0"); !strings.Contains(text, want) {
@@ -56,13 +56,13 @@ func TestPulse_errorIsAnswer(t *testing.T) {
 }
 
 // Hung clients and heartbeats take all connections: that a new one is refused does not say that the disk is well.
-func TestPulse_refusedConnection(t *testing.T) {
+func TestHeartbeat_rejectedConnection(t *testing.T) {
 	refused := sqlclient.Rejection{SQLState: "53300", Connecting: true}
-	p, answered := pulse{}.failed(refused, true)
+	p, answered := heartbeatState{}.failed(refused, true)
 	if !answered {
 		t.Error("a primary that has not been silent is dead because it is out of connections")
 	}
-	if p, answered = p.after(context.DeadlineExceeded); answered {
+	if p, answered = p.next(context.DeadlineExceeded); answered {
 		t.Error("silence passes for an answer")
 	}
 	for range 3 {

@@ -16,8 +16,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
-// firstData makes the data of a new cluster, empty or a copy of a server, only with programs of the version in the object.
-func (a *Agent) firstData(object *databasev1alpha1.PostgreSQL) func(context.Context) error {
+// createData makes the data of a new cluster, empty or a copy of a server, only with programs of the version in the object.
+func (a *Agent) createData(object *databasev1alpha1.PostgreSQL) func(context.Context) error {
 	initdb := object.Spec.Bootstrap.Initdb
 	options := server.InitOptions{Locale: initdb.Locale, ICULocale: initdb.ICULocale, WALSegmentSize: int(initdb.WALSegmentSizeMB)}
 	wrong := a.sameMajor(object)
@@ -26,9 +26,9 @@ func (a *Agent) firstData(object *databasev1alpha1.PostgreSQL) func(context.Cont
 			return wrong
 		}
 		if object.Spec.Bootstrap.PgBasebackup != nil {
-			return a.imported(ctx, object.Spec.Bootstrap.PgBasebackup)
+			return a.importData(ctx, object.Spec.Bootstrap.PgBasebackup)
 		}
-		if err := a.unmark(); err != nil {
+		if err := a.clearNeedsReclone(); err != nil {
 			return err
 		}
 		return a.server.Init(ctx, options)
@@ -45,18 +45,18 @@ func (a *Agent) sameMajor(object *databasev1alpha1.PostgreSQL) error {
 }
 
 const (
-	// costlyPause is the time between two tries that put the source to some work, or that will hardly succeed.
-	costlyPause = 2 * time.Minute
-	// askTime bounds a look at a copy before it is promoted.
-	askTime = 5 * time.Second
+	// expensivePause is the time between two tries that put the source to some work, or that will hardly succeed.
+	expensivePause = 2 * time.Minute
+	// importCheckTimeout bounds a look at a copy before it is promoted.
+	importCheckTimeout = 5 * time.Second
 )
 
-// originNews is what the operator is told of the server that the first data are a copy of: a reason, and a sentence.
-type originNews struct{ reason, message string }
+// importStatus is what the operator is told of the server that the first data are a copy of: a reason, and a sentence.
+type importStatus struct{ reason, message string }
 
-// imported makes the data directory of a new cluster a copy of the server that the object names. It becomes that of a standby
+// importData makes the data directory of a new cluster a copy of the server that the object names. It becomes that of a standby
 // without an upstream, which the election then has promoted: so the cluster is on a timeline of its own.
-func (a *Agent) imported(ctx context.Context, from *databasev1alpha1.PostgreSQLPgBasebackup) error {
+func (a *Agent) importData(ctx context.Context, from *databasev1alpha1.PostgreSQLPgBasebackup) error {
 	if pki.IsHost(a.options.Cluster, a.options.Namespace, from.Host) {
 		return &server.ObstacleError{Kind: server.Unsuitable, What: from.Host + " is this PostgreSQL itself: name the server to copy as host"}
 	}
@@ -76,18 +76,18 @@ func (a *Agent) importFrom(ctx context.Context, source server.External) error {
 	}
 	what := fmt.Sprintf("%s (PostgreSQL %s, system identifier %s)", source.Address(), identity.Version, identity.SystemID)
 	a.log.Info("copy", "source", what)
-	a.post(func() {
-		a.trouble = ""
-		a.origin = originNews{databasev1alpha1.ReasonCopying, "copies the data of " + source.Address()}
+	a.enqueue(func() {
+		a.lastError = ""
+		a.importStatus = importStatus{databasev1alpha1.ReasonCopying, "copies the data of " + source.Address()}
 	})
-	if err := a.unmark(); err != nil {
+	if err := a.clearNeedsReclone(); err != nil {
 		return err
 	}
 	if err := a.server.Import(ctx, source); err != nil {
 		return err
 	}
-	a.post(func() {
-		a.origin.message = "starts with the data of " + source.Address()
+	a.enqueue(func() {
+		a.importStatus.message = "starts with the data of " + source.Address()
 		a.events.Normal("Copied", "the data of "+a.options.Pod+" are a copy of "+what)
 		if !identity.Checksums {
 			a.events.Warn("NoChecksums", "the data of "+source.Address()+
@@ -97,18 +97,18 @@ func (a *Agent) importFrom(ctx context.Context, source server.External) error {
 	return nil
 }
 
-// obstructed notes what is in the way of the cluster's first data.
-func (a *Agent) obstructed(err error) {
+// recordSourceError notes what is in the way of the cluster's first data.
+func (a *Agent) recordSourceError(err error) {
 	obstacle, ok := errors.AsType[*server.ObstacleError](err)
 	if !ok {
 		return
 	}
-	a.origin = originNews{string(obstacle.Kind), oneLine(obstacle.What)}
+	a.importStatus = importStatus{string(obstacle.Kind), oneLine(obstacle.What)}
 	if obstacle.Words != nil {
-		a.log.Warn("source", "reason", a.origin.reason, "error", oneLine(obstacle.Words.Error()))
+		a.log.Warn("source", "reason", a.importStatus.reason, "error", oneLine(obstacle.Words.Error()))
 	}
 	if obstacle.Costly {
-		a.rest = max(a.rest, now()+costlyPause)
+		a.nextTaskAt = max(a.nextTaskAt, now()+expensivePause)
 	}
 }
 
@@ -160,15 +160,15 @@ func (a *Agent) secret(file, name, key string) ([]byte, error) {
 		"spec.bootstrap.pgBasebackup: Secret %q does not exist, or has nothing under its key %q: create it; the pod sees it after a minute or two", name, key)}
 }
 
-// vetImported looks at a copy before it is promoted for the first time, if the cluster had no primary: afterwards it is too late.
-func (a *Agent) vetImported() func(context.Context) error {
+// checkImported looks at a copy before it is promoted for the first time, if the cluster had no primary: afterwards it is too late.
+func (a *Agent) checkImported() func(context.Context) error {
 	if a.spec == nil || a.spec.Spec.Bootstrap.PgBasebackup == nil || a.observation.Lease.Primary != "" {
 		return func(context.Context) error { return nil }
 	}
 	return func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, askTime)
+		ctx, cancel := context.WithTimeout(ctx, importCheckTimeout)
 		defer cancel()
-		unfit, err := a.acting.Unfit(ctx)
+		unfit, err := a.adminConn.Unfit(ctx)
 		if err != nil {
 			return fmt.Errorf("look at the copy: %w", err)
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
-// TestSecretsOfTheSource has them come after the pod, and keys that are taken away again.
-func TestSecretsOfTheSource(t *testing.T) {
+// TestImport_secretsOfSource has them come after the pod, and keys that are taken away again.
+func TestImport_secretsOfSource(t *testing.T) {
 	o := options
 	o.Source, o.Run = t.TempDir(), t.TempDir()
 	a := &Agent{options: o}
@@ -69,41 +69,41 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-// TestCopyOfItself does not wait for a server that only this copy would make.
-func TestCopyOfItself(t *testing.T) {
+// TestImport_fromItself does not wait for a server that only this copy would make.
+func TestImport_fromItself(t *testing.T) {
 	a := &Agent{options: options, major: 15}
 	object := newObject(func(o *databasev1alpha1.PostgreSQL) {
 		o.Spec.Version = "15"
 		o.Spec.Bootstrap.PgBasebackup = &databasev1alpha1.PostgreSQLPgBasebackup{Host: options.Cluster + "." + options.Namespace}
 	})
-	err := a.firstData(object)(t.Context())
+	err := a.createData(object)(t.Context())
 	if obstacle, ok := errors.AsType[*server.ObstacleError](err); !ok || obstacle.Kind != server.Unsuitable {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestOrigin holds that what is in the way of the first data is told in the same words until something else is known, and how soon
+// TestImport_status holds that what is in the way of the first data is told in the same words until something else is known, and how soon
 // it is tried again.
-func TestOrigin(t *testing.T) {
+func TestImport_status(t *testing.T) {
 	a := &Agent{options: options, log: slog.New(slog.DiscardHandler)}
-	a.obstructed(errors.New("something of this machine"))
-	if a.origin != (originNews{}) {
-		t.Errorf("a trouble that is not of the source: %+v", a.origin)
+	a.recordSourceError(errors.New("something of this machine"))
+	if a.importStatus != (importStatus{}) {
+		t.Errorf("a trouble that is not of the source: %+v", a.importStatus)
 	}
-	a.obstructed(&server.ObstacleError{Kind: server.Refused, What: "the password"})
-	if a.origin != (originNews{"SourceRefused", "the password"}) || a.rest != 0 {
-		t.Errorf("%+v, rests until %s", a.origin, a.rest)
+	a.recordSourceError(&server.ObstacleError{Kind: server.Refused, What: "the password"})
+	if a.importStatus != (importStatus{"SourceRefused", "the password"}) || a.nextTaskAt != 0 {
+		t.Errorf("%+v, rests until %s", a.importStatus, a.nextTaskAt)
 	}
-	a.own.Work = election.Initializing // the next try
+	a.own.DataTask = election.Initializing // the next try
 	if said := a.message(election.Decision{Reason: "waits for initdb"}); said != "the password" {
 		t.Errorf("during the next try: %s", said)
 	}
-	if said := a.message(election.Decision{Reason: "somebody has to do something", Blocked: true}); said != "somebody has to do something" {
+	if said := a.message(election.Decision{Reason: "somebody has to do something", ManualIntervention: true}); said != "somebody has to do something" {
 		t.Errorf("of something else: %s", said)
 	}
 	before := now()
-	a.obstructed(&server.ObstacleError{Kind: server.TooLarge, What: "too large", Costly: true})
-	if a.rest < before+costlyPause {
-		t.Errorf("a costly try is repeated after %s", a.rest-before)
+	a.recordSourceError(&server.ObstacleError{Kind: server.TooLarge, What: "too large", Costly: true})
+	if a.nextTaskAt < before+expensivePause {
+		t.Errorf("a costly try is repeated after %s", a.nextTaskAt-before)
 	}
 }

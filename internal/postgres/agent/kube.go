@@ -25,10 +25,10 @@ import (
 )
 
 const (
-	// apiDial bounds the way to a connection with the API server.
-	apiDial = 2 * time.Second
-	// apiCall bounds a request that is not about the Lease.
-	apiCall = 5 * time.Second
+	// apiDialTimeout bounds the way to a connection with the API server.
+	apiDialTimeout = 2 * time.Second
+	// apiTimeout bounds a request that is not about the Lease.
+	apiTimeout = 5 * time.Second
 )
 
 // kube is the API server. What is about the Lease goes over connections of its own: over HTTP/1.1 a request that times out
@@ -107,12 +107,12 @@ func httpClient(config *rest.Config) (*http.Client, error) {
 	if tlsConfig != nil {
 		tlsConfig.NextProtos = []string{"http/1.1"}
 	}
-	dialer := &net.Dialer{Timeout: apiDial, KeepAlive: 5 * time.Second}
+	dialer := &net.Dialer{Timeout: apiDialTimeout, KeepAlive: 5 * time.Second}
 	transport, err := rest.HTTPWrappersForConfig(config, &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         dialer.DialContext,
 		TLSClientConfig:     tlsConfig,
-		TLSHandshakeTimeout: apiDial,
+		TLSHandshakeTimeout: apiDialTimeout,
 		MaxIdleConns:        4, IdleConnTimeout: time.Minute,
 	})
 	if err != nil {
@@ -121,9 +121,9 @@ func httpClient(config *rest.Config) (*http.Client, error) {
 	return &http.Client{Transport: transport}, nil
 }
 
-// Rights are what the agents of a cluster may do in its namespace, by name where that is possible. What of a pod they may change is bounded
+// PolicyRules are what the agents of a cluster may do in its namespace, by name where that is possible. What of a pod they may change is bounded
 // further by config/admission/agents.yaml.
-func Rights(cluster string, instances int) []rbacv1.PolicyRule {
+func PolicyRules(cluster string, instances int) []rbacv1.PolicyRule {
 	pods := make([]string, instances)
 	for i := range pods {
 		pods[i] = agentapi.Pod(cluster, i)

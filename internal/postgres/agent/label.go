@@ -31,7 +31,7 @@ type labeler struct {
 	log      *slog.Logger
 	// wanted is nil until there was a decision; poke says that it changed.
 	wanted atomic.Pointer[string]
-	poke   chan struct{}
+	wake   chan struct{}
 }
 
 // Set has the label written; an empty one is removed. It waits for nothing.
@@ -40,7 +40,7 @@ func (l *labeler) Set(role string) {
 		return
 	}
 	select {
-	case l.poke <- struct{}{}:
+	case l.wake <- struct{}{}:
 	default:
 	}
 }
@@ -54,16 +54,16 @@ func (l *labeler) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-l.poke:
+		case <-l.wake:
 		case <-check.C:
 			known = false
 		}
-		current, known = l.settleOn(ctx, current, known)
+		current, known = l.reconcile(ctx, current, known)
 	}
 }
 
-// settleOn writes the label until it is what is wanted, and returns what it is.
-func (l *labeler) settleOn(ctx context.Context, current string, known bool) (string, bool) {
+// reconcile writes the label until it is what is wanted, and returns what it is.
+func (l *labeler) reconcile(ctx context.Context, current string, known bool) (string, bool) {
 	for ctx.Err() == nil {
 		wanted := l.wanted.Load()
 		if wanted == nil {
@@ -81,7 +81,7 @@ func (l *labeler) settleOn(ctx context.Context, current string, known bool) (str
 }
 
 func (l *labeler) read(ctx context.Context) (string, bool) {
-	ctx, cancel := context.WithTimeout(ctx, apiCall)
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	pod, err := l.pods.Get(ctx, l.pod, metav1.GetOptions{})
 	if err != nil {
@@ -92,7 +92,7 @@ func (l *labeler) read(ctx context.Context) (string, bool) {
 }
 
 func (l *labeler) write(ctx context.Context, role string) bool {
-	ctx, cancel := context.WithTimeout(ctx, apiCall)
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	if err := l.patch(ctx, l.pod, l.uid, role, ""); err != nil {
 		l.log.Warn("label the pod with its role", "role", role, "error", err.Error())
@@ -101,14 +101,14 @@ func (l *labeler) write(ctx context.Context, role string) bool {
 	return true
 }
 
-// Claim takes the label of a primary from the pods of the other instances: one that was lost can't do so itself, and clients
+// RemoveStalePrimary takes the label of a primary from the pods of the other instances: one that was lost can't do so itself, and clients
 // would still be sent to it. Only the holder of the Lease calls it. A pod that changes meanwhile is left alone, with an error.
-func (l *labeler) Claim(ctx context.Context, others []string) error {
-	ctx, cancel := context.WithTimeout(ctx, apiCall)
+func (l *labeler) RemoveStalePrimary(ctx context.Context, others []string) error {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	errs := make(chan error, len(others))
 	for _, name := range others {
-		go func() { errs <- l.take(ctx, name) }()
+		go func() { errs <- l.removePrimaryLabel(ctx, name) }()
 	}
 	var all error
 	for range others {
@@ -117,7 +117,7 @@ func (l *labeler) Claim(ctx context.Context, others []string) error {
 	return all
 }
 
-func (l *labeler) take(ctx context.Context, name string) error {
+func (l *labeler) removePrimaryLabel(ctx context.Context, name string) error {
 	pod, err := l.pods.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil

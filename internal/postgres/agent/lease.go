@@ -22,7 +22,7 @@ import (
 
 // Annotations of the Lease.
 const (
-	// AnnotationRecord is an election.Lease in JSON. The holder itself is in spec.holderIdentity.
+	// AnnotationRecord is an election.LeaseDuration in JSON. The holder itself is in spec.holderIdentity.
 	AnnotationRecord = "fettle.dev/record"
 	// AnnotationFresh is "true" on the Lease of a cluster that was made when none of its volumes existed; only the
 	// operator sets it, when it creates the Lease. Then there can't be data that initdb would compete with.
@@ -31,10 +31,10 @@ const (
 
 // Outcomes of a write that did not succeed, for errors.Is.
 var (
-	// errRefused: it was certainly not applied. Somebody else wrote in between, or the API server refused it.
-	errRefused = errors.New("the write of the Lease was refused")
-	// errUnknown: there was no answer, or one that says nothing. It may have been applied.
-	errUnknown = errors.New("whether the Lease was written is not known")
+	// errRejected: it was certainly not applied. Somebody else wrote in between, or the API server refused it.
+	errRejected = errors.New("the write of the Lease was refused")
+	// errIndeterminate: there was no answer, or one that says nothing. It may have been applied.
+	errIndeterminate = errors.New("whether the Lease was written is not known")
 )
 
 // leaseRecord is the Lease as it was read. Its Version is "" if there is none.
@@ -52,8 +52,8 @@ type leaseClient struct {
 	api             rest.Interface
 	watched         rest.Interface
 	namespace, name string
-	// again is what the Lease was when it was read last; nil before.
-	again atomic.Pointer[coordinationv1.Lease]
+	// lastRead is what the Lease was when it was read last; nil before.
+	lastRead atomic.Pointer[coordinationv1.Lease]
 }
 
 // request is sent once: the loop decides about another try.
@@ -61,17 +61,17 @@ func (c *leaseClient) request(verb string) *rest.Request {
 	return c.api.Verb(verb).Namespace(c.namespace).Resource("leases").Name(c.name).MaxRetries(0)
 }
 
-// Read reads the Lease. errRefused means that the API server answered, though not with the Lease.
+// Read reads the Lease. errRejected means that the API server answered, though not with the Lease.
 func (c *leaseClient) Read(ctx context.Context) (*leaseRecord, error) {
 	object := &coordinationv1.Lease{}
 	err := c.request(http.MethodGet).Do(ctx).Into(object)
 	switch {
 	case c.isAbsent(err):
-		return &leaseRecord{object: c.again.Load()}, nil
+		return &leaseRecord{object: c.lastRead.Load()}, nil
 	case err != nil:
 		return nil, c.explain("read", err)
 	}
-	c.again.Store(anew(object))
+	c.lastRead.Store(recreation(object))
 	return recordOf(object)
 }
 
@@ -79,11 +79,11 @@ func (c *leaseClient) Read(ctx context.Context) (*leaseRecord, error) {
 func (c *leaseClient) isAbsent(err error) bool {
 	refusal, ok := errors.AsType[*apierrors.StatusError](err)
 	return ok && apierrors.IsNotFound(err) && refusal.ErrStatus.Details != nil && refusal.ErrStatus.Details.Name == c.name &&
-		c.again.Load() != nil
+		c.lastRead.Load() != nil
 }
 
-// anew is what is sent to make a Lease again that is gone: what it was, as a new object of the same owner.
-func anew(object *coordinationv1.Lease) *coordinationv1.Lease {
+// recreation is what is sent to make a Lease again that is gone: what it was, as a new object of the same owner.
+func recreation(object *coordinationv1.Lease) *coordinationv1.Lease {
 	out := &coordinationv1.Lease{TypeMeta: object.TypeMeta, Spec: *object.Spec.DeepCopy()}
 	out.Name, out.Namespace, out.Labels, out.Annotations = object.Name, object.Namespace, maps.Clone(object.Labels), maps.Clone(object.Annotations)
 	delete(out.Annotations, AnnotationFresh)
@@ -99,7 +99,7 @@ func anew(object *coordinationv1.Lease) *coordinationv1.Lease {
 func (c *leaseClient) Write(ctx context.Context, read *leaseRecord, lease election.Lease, valid time.Duration) (*leaseRecord, error) {
 	object := read.object.DeepCopy()
 	if err := fill(object, lease, valid, metav1.NowMicro()); err != nil {
-		return nil, fmt.Errorf("%w: %w", errRefused, err)
+		return nil, fmt.Errorf("%w: %w", errRejected, err)
 	}
 	written := &coordinationv1.Lease{}
 	if err := c.request(http.MethodPut).Body(object).Do(ctx).Into(written); err != nil {
@@ -107,18 +107,18 @@ func (c *leaseClient) Write(ctx context.Context, read *leaseRecord, lease electi
 	}
 	record, err := recordOf(written)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errUnknown, err)
+		return nil, fmt.Errorf("%w: %w", errIndeterminate, err)
 	}
 	return record, nil
 }
 
 // explain tells an answer from silence. What the API server's storage could not do may still happen.
 func (c *leaseClient) explain(what string, err error) error {
-	kind := errUnknown
+	kind := errIndeterminate
 	if refusal, ok := errors.AsType[*apierrors.StatusError](err); ok {
 		code := refusal.ErrStatus.Code
 		if code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusTooManyRequests && code != http.StatusRequestTimeout {
-			kind = errRefused
+			kind = errRejected
 		}
 	}
 	return fmt.Errorf("%s Lease %s: %w: %w", what, c.name, kind, err)
@@ -141,7 +141,7 @@ func recordOf(object *coordinationv1.Lease) (*leaseRecord, error) {
 	}
 	// The operator takes out a holder that is proven dead, and leaves the record. A Lease that was made anew has none; one
 	// that its holder made again may have come late, so that the death of that holder proves nothing about the next one.
-	out.Released = out.Released || object.Annotations[AnnotationRecord] != "" && !out.Remade
+	out.Released = out.Released || object.Annotations[AnnotationRecord] != "" && !out.Recreated
 	out.Holder = election.Holder{}
 	if object.Spec.HolderIdentity != nil && *object.Spec.HolderIdentity != "" {
 		name, uid, _ := strings.Cut(*object.Spec.HolderIdentity, "/")

@@ -21,15 +21,15 @@ import (
 func TestRecordOf(t *testing.T) {
 	held := election.Lease{
 		Holder: election.Holder{Name: "pg-0", UID: "a"}, SystemID: "s", Timeline: 3, Primary: "pg-0",
-		End: election.Position{Timeline: 3, LSN: 1000}, History: []election.Fork{{Timeline: 2, LSN: 500}},
+		End: election.Position{Timeline: 3, LSN: 1000}, History: []election.TimelineSwitch{{Timeline: 2, LSN: 500}},
 		Sync: []election.Quorum{{Number: 1, Names: []string{"pg-1"}}}, Instances: []string{"pg-0", "pg-1"},
 	}
 	released := held
-	released.Holder, released.Released, released.Whole = election.Holder{}, true, true
+	released.Holder, released.Released, released.CleanShutdown = election.Holder{}, true, true
 	takenOut := held
 	takenOut.Holder, takenOut.Released = election.Holder{}, true
 	remade := held
-	remade.Remade = true
+	remade.Recreated = true
 	late := remade
 	late.Holder = election.Holder{}
 	for _, tc := range []struct {
@@ -118,8 +118,8 @@ func newLeaseAPI(t *testing.T, held election.Lease) (*leaseAPI, *leaseClient) {
 	return api, &leaseClient{api: k.lease, watched: k.leaseWatch, namespace: "shop", name: "db"}
 }
 
-// TestLeaseIsGone tells a Lease that is gone from one that was never there, and from an API server that knows of none.
-func TestLeaseIsGone(t *testing.T) {
+// TestLease_recreatedAfterDelete tells a Lease that is gone from one that was never there, and from an API server that knows of none.
+func TestLease_recreatedAfterDelete(t *testing.T) {
 	api, client := newLeaseAPI(t, election.Lease{SystemID: "7"})
 	for _, step := range []struct {
 		name    string
@@ -128,9 +128,9 @@ func TestLeaseIsGone(t *testing.T) {
 		version string
 		err     error
 	}{
-		{"never there", false, api.details, "", errRefused},
+		{"never there", false, api.details, "", errRejected},
 		{"there", true, nil, "5", nil},
-		{"no Leases at all", false, nil, "", errRefused},
+		{"no Leases at all", false, nil, "", errRejected},
 		{"gone", false, api.details, "", nil},
 	} {
 		api.there, api.details = step.there, step.details
@@ -141,9 +141,9 @@ func TestLeaseIsGone(t *testing.T) {
 	}
 }
 
-// TestLeaseIsMadeAgain as it was, of the same owner, but not as that of a new cluster.
-func TestLeaseIsMadeAgain(t *testing.T) {
-	again := election.Lease{Holder: election.Holder{Name: "db-0", UID: "u"}, SystemID: "7", Timeline: 3, Primary: "db-0", Remade: true}
+// TestLease_recreation as it was, of the same owner, but not as that of a new cluster.
+func TestLease_recreation(t *testing.T) {
+	again := election.Lease{Holder: election.Holder{Name: "db-0", UID: "u"}, SystemID: "7", Timeline: 3, Primary: "db-0", Recreated: true}
 	api, client := newLeaseAPI(t, again)
 	api.there = true
 	if _, err := client.Read(t.Context()); err != nil {

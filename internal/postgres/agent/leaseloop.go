@@ -22,30 +22,30 @@ type leaseOp struct {
 
 // watchLease has the Lease read as soon as it changes.
 func (a *Agent) watchLease() {
-	for a.life.Err() == nil {
-		err := a.lease.Watch(a.life, func(deleted bool) {
-			a.post(func() {
+	for a.ctx.Err() == nil {
+		err := a.lease.Watch(a.ctx, func(deleted bool) {
+			a.enqueue(func() {
 				if deleted || a.observation.Lease.Holder != a.options.self() {
 					a.readLease(now())
 				}
 			})
 		})
-		if err != nil && a.life.Err() == nil {
+		if err != nil && a.ctx.Err() == nil {
 			a.log.Debug("watch", "error", err.Error())
-			sleep(a.life, time.Second)
+			sleep(a.ctx, time.Second)
 		}
 	}
 }
 
 // pollLease reads the Lease when it has not been seen for long enough.
 func (a *Agent) pollLease(at time.Duration) {
-	pause := a.config.Renew
-	late := at-a.observation.Since > pause+pause/2
+	pause := a.config.RenewInterval
+	late := at-a.observation.UnchangedSince > pause+pause/2
 	if a.observation.Lease.Holder == (election.Holder{}) || late || !a.configured {
 		pause = leaseUrgent
 	}
-	if a.observation.Lease.Holder == a.options.self() && a.holding.Confirmed.Sent > 0 {
-		pause = a.config.Renew + a.config.Renew/2 // each renewal is a read
+	if a.observation.Lease.Holder == a.options.self() && a.tenure.Confirmed.Sent > 0 {
+		pause = a.config.RenewInterval + a.config.RenewInterval/2 // each renewal is a read
 	}
 	if at-max(a.observation.ReadAt, a.observation.FailedAt) >= pause {
 		a.readLease(at)
@@ -53,25 +53,25 @@ func (a *Agent) pollLease(at time.Duration) {
 }
 
 func (a *Agent) requestTime() time.Duration {
-	return cmp.Or(a.config.Renew, election.DefaultTiming().Renew)
+	return cmp.Or(a.config.RenewInterval, election.DefaultTiming().RenewInterval)
 }
 
 func (a *Agent) readLease(at time.Duration) {
 	if a.ops.lease != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(a.life, a.requestTime())
+	ctx, cancel := context.WithTimeout(a.ctx, a.requestTime())
 	op := &leaseOp{cancel: cancel}
 	a.ops.lease = op
 	go func() {
 		record, err := a.lease.Read(ctx)
 		cancel()
-		a.post(func() {
+		a.enqueue(func() {
 			if a.ops.lease != op {
 				return // a write took its place
 			}
 			a.ops.lease = nil
-			a.sawLease(record, err, now())
+			a.recordLease(record, err, now())
 			if err != nil {
 				a.log.Debug("lease", "error", err.Error(), "after", (now() - at).String())
 			}
@@ -79,7 +79,7 @@ func (a *Agent) readLease(at time.Duration) {
 	}()
 }
 
-func (a *Agent) sawLease(record *leaseRecord, err error, at time.Duration) {
+func (a *Agent) recordLease(record *leaseRecord, err error, at time.Duration) {
 	a.unauthorized = apierrors.IsUnauthorized(err)
 	if err != nil {
 		a.observation = a.observation.Failed(at)
@@ -87,7 +87,7 @@ func (a *Agent) sawLease(record *leaseRecord, err error, at time.Duration) {
 	}
 	a.record = record
 	a.observation = a.observation.Read(at, 3*a.requestTime(), record.Lease)
-	a.holding = a.holding.Read(a.options.self(), record.Lease)
+	a.tenure = a.tenure.Read(a.options.self(), record.Lease)
 	a.config.MayInitialize = record.Fresh
 }
 
@@ -98,17 +98,17 @@ func (a *Agent) writeLease(lease election.Lease, at time.Duration) {
 	if a.ops.lease != nil {
 		a.ops.lease.cancel()
 	}
-	ctx, cancel := context.WithTimeout(a.life, a.requestTime())
-	op, record, valid := &leaseOp{write: true, cancel: cancel}, a.record, a.config.Lease
+	ctx, cancel := context.WithTimeout(a.ctx, a.requestTime())
+	op, record, valid := &leaseOp{write: true, cancel: cancel}, a.record, a.config.LeaseDuration
 	a.ops.lease = op
-	a.holding = a.holding.Begin(at, lease)
+	a.tenure = a.tenure.Begin(at, lease)
 	go func() {
 		written, err := a.lease.Write(ctx, record, lease, valid)
 		cancel()
-		a.post(func() {
+		a.enqueue(func() {
 			a.ops.lease = nil
-			a.wroteLease(written, err, now())
-			if a.stopping && lease.Released && hopeless(err) {
+			a.recordWrite(written, err, now())
+			if a.stopping && lease.Released && isPermanent(err) {
 				a.log.Info("ends without giving the Lease back: it, or the right to write it, is gone")
 				a.exit()
 			}
@@ -116,26 +116,26 @@ func (a *Agent) writeLease(lease election.Lease, at time.Duration) {
 	}()
 }
 
-// hopeless reports whether no write of the Lease will succeed: the PostgreSQL is being deleted, and what it owns has gone first.
-func hopeless(err error) bool {
+// isPermanent reports whether no write of the Lease will succeed: the PostgreSQL is being deleted, and what it owns has gone first.
+func isPermanent(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err)
 }
 
-// wroteLease notes the outcome of a write. A refusal is followed by a read.
-func (a *Agent) wroteLease(written *leaseRecord, err error, at time.Duration) {
+// recordWrite notes the outcome of a write. A refusal is followed by a read.
+func (a *Agent) recordWrite(written *leaseRecord, err error, at time.Duration) {
 	switch {
 	case err == nil:
-		a.holding = a.holding.Applied()
-		a.sawLease(written, nil, at)
-	case errors.Is(err, errRefused):
+		a.tenure = a.tenure.Applied()
+		a.recordLease(written, nil, at)
+	case errors.Is(err, errRejected):
 		a.log.Info("lease", "error", err.Error())
-		a.holding = a.holding.Refused()
+		a.tenure = a.tenure.Rejected()
 		a.record = nil // no other write of it until it was read: the next would be refused too, and would end the read
 		a.readLease(at)
 	default:
 		a.log.Warn("lease", "error", err.Error())
-		a.counts.unanswered.Add(1)
-		a.holding = a.holding.Unknown()
+		a.counts.leaseErrors.Add(1)
+		a.tenure = a.tenure.Unknown()
 		a.observation = a.observation.Failed(at)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestHopeless tells answers after which an agent that ends tries again from those after which it need not.
-func TestHopeless(t *testing.T) {
+// TestIsPermanent_errors tells answers after which an agent that ends tries again from those after which it need not.
+func TestIsPermanent_errors(t *testing.T) {
 	leases := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 	for _, c := range []struct {
 		name string
@@ -27,9 +27,9 @@ func TestHopeless(t *testing.T) {
 	} {
 		err := c.err
 		if err != nil {
-			err = fmt.Errorf("write Lease orders: %w: %w", errRefused, err)
+			err = fmt.Errorf("write Lease orders: %w: %w", errRejected, err)
 		}
-		if got := hopeless(err); got != c.want {
+		if got := isPermanent(err); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 )
 
-// TestRefusedWriteIsFollowedByARead sees that an instance that lost a race for the Lease reads it before it tries again: a
+// TestLease_rejectedWriteIsFollowedByRead sees that an instance that lost a race for the Lease reads it before it tries again: a
 // write would end the read and be refused as well, and the instance would not learn who has won.
-func TestRefusedWriteIsFollowedByARead(t *testing.T) {
+func TestLease_rejectedWriteIsFollowedByRead(t *testing.T) {
 	now := "2" // somebody else wrote
 	writes, reading := 0, make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -41,11 +41,11 @@ func TestRefusedWriteIsFollowedByARead(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := &Agent{
-		inbox: make(chan func(), 8), life: t.Context(), log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		inbox: make(chan func(), 8), ctx: t.Context(), log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		lease: &leaseClient{api: k.lease, watched: k.leaseWatch, namespace: "shop", name: "db"},
 	}
 	read := election.Lease{Version: "1", Released: true}
-	a.sawLease(&leaseRecord{Lease: read, object: &coordinationv1.Lease{
+	a.recordLease(&leaseRecord{Lease: read, object: &coordinationv1.Lease{
 		TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}, ObjectMeta: metav1.ObjectMeta{Name: "db", ResourceVersion: "1"},
 	}}, nil, 1)
 	claim := read
@@ -67,9 +67,9 @@ func TestRefusedWriteIsFollowedByARead(t *testing.T) {
 	}
 }
 
-// TestLeaseIsWrittenAsItWasDecided sees that a change of the object beside a write does not reach into it: what is written is
+// TestLease_writtenAsDecided sees that a change of the object beside a write does not reach into it: what is written is
 // what was decided upon.
-func TestLeaseIsWrittenAsItWasDecided(t *testing.T) {
+func TestLease_writtenAsDecided(t *testing.T) {
 	seconds := make(chan int32, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		lease := coordinationv1.Lease{}
@@ -87,13 +87,13 @@ func TestLeaseIsWrittenAsItWasDecided(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := &Agent{
-		inbox: make(chan func(), 8), life: t.Context(), log: slog.New(slog.DiscardHandler),
+		inbox: make(chan func(), 8), ctx: t.Context(), log: slog.New(slog.DiscardHandler),
 		lease: &leaseClient{api: k.lease, watched: k.leaseWatch, namespace: "shop", name: "db"},
 	}
 	a.record = &leaseRecord{Lease: election.Lease{Version: "1"}, object: &coordinationv1.Lease{
 		TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}, ObjectMeta: metav1.ObjectMeta{Name: "db", ResourceVersion: "1"},
 	}}
-	a.config.Lease = 7 * time.Second
+	a.config.LeaseDuration = 7 * time.Second
 	a.writeLease(election.Lease{Version: "1", Holder: election.Holder{Name: "db-0", UID: "v"}}, 2)
 	a.config = election.Config{} // as configure does
 	(<-a.inbox)()

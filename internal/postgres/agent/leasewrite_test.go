@@ -17,12 +17,12 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 )
 
-// TestRecord writes what a holder leaves to others, and reads it again.
-func TestRecord(t *testing.T) {
+// TestLease_record writes what a holder leaves to others, and reads it again.
+func TestLease_record(t *testing.T) {
 	at := metav1.NewMicroTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	held := election.Lease{
 		Holder: election.Holder{Name: "db-0", UID: "u"}, SystemID: "7", Timeline: 3, Primary: "db-0",
-		End: election.Position{Timeline: 3, LSN: 1 << 40}, History: []election.Fork{{Timeline: 2, LSN: 5}},
+		End: election.Position{Timeline: 3, LSN: 1 << 40}, History: []election.TimelineSwitch{{Timeline: 2, LSN: 5}},
 		Sync: []election.Quorum{{Number: 1, Names: []string{"db-1", "db-2"}}}, Instances: []string{"db-0", "db-1", "db-2"},
 	}
 	released := held
@@ -51,7 +51,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-func TestEmptyLeaseIsNobodys(t *testing.T) {
+func TestLease_emptyHasNoHolder(t *testing.T) {
 	got, err := recordOf(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: new("")}})
 	if diff := cmp.Diff(election.Lease{Version: "1"}, got.Lease); diff != "" || err != nil || got.Fresh {
 		t.Errorf("%v, fresh %v\n%s", err, got.Fresh, diff)
@@ -62,21 +62,21 @@ func TestEmptyLeaseIsNobodys(t *testing.T) {
 	}
 }
 
-// TestOutcomeOfAWrite tells what was certainly not written from what may have been.
-func TestOutcomeOfAWrite(t *testing.T) {
+// TestLease_writeOutcome tells what was certainly not written from what may have been.
+func TestLease_writeOutcome(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		code int
 		want error
 	}{
 		{"written", http.StatusOK, nil},
-		{"somebody else wrote", http.StatusConflict, errRefused},
-		{"it is gone", http.StatusNotFound, errRefused},
-		{"not allowed", http.StatusForbidden, errRefused},
-		{"too many requests", http.StatusTooManyRequests, errUnknown},
-		{"etcd did not answer", http.StatusInternalServerError, errUnknown},
-		{"the API server ends", http.StatusServiceUnavailable, errUnknown},
-		{"the connection broke", 0, errUnknown},
+		{"somebody else wrote", http.StatusConflict, errRejected},
+		{"it is gone", http.StatusNotFound, errRejected},
+		{"not allowed", http.StatusForbidden, errRejected},
+		{"too many requests", http.StatusTooManyRequests, errIndeterminate},
+		{"etcd did not answer", http.StatusInternalServerError, errIndeterminate},
+		{"the API server ends", http.StatusServiceUnavailable, errIndeterminate},
+		{"the connection broke", 0, errIndeterminate},
 	} {
 		var requests atomic.Int64
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -13,8 +13,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// TestLimits holds that connections beyond the limits are closed, that others are not, and that an end makes room.
-func TestLimits(t *testing.T) {
+// TestListener_limits holds that connections beyond the limits are closed, that others are not, and that an end makes room.
+func TestListener_limits(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed with the test
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestLimits(t *testing.T) {
 	for _, conn := range []net.Conn{first, third, fourth} {
 		_ = conn.Close()
 	}
-	if left := l.(*limited); left.all != 0 || len(left.by) != 0 {
+	if left := l.(*limitedListener); left.all != 0 || len(left.by) != 0 {
 		t.Errorf("%d connections are counted that have ended: %v", left.all, left.by)
 	}
 }
@@ -86,10 +86,10 @@ func isTimeout(err error) bool {
 	return ok && e.Timeout()
 }
 
-// TestScrapes holds that the server is asked once however many ask for metrics, and that only some are answered at a time.
-func TestScrapes(t *testing.T) {
+// TestMetrics_cachedBetweenScrapes holds that the server is asked once however many ask for metrics, and that only some are answered at a time.
+func TestMetrics_cachedBetweenScrapes(t *testing.T) {
 	asked, entered, answer := 0, make(chan struct{}, 1), make(chan struct{})
-	gatherer := &paced{pause: time.Hour, Gatherer: prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+	gatherer := &cachedGatherer{pause: time.Hour, Gatherer: prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 		asked++
 		entered <- struct{}{}
 		<-answer

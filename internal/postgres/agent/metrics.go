@@ -19,19 +19,19 @@ import (
 
 // counts are what the agent has done since it started.
 type counts struct {
-	promotions, crashes, reclones, rewinds, heartbeats, missed, unanswered, asked, promises atomic.Int64
+	promotions, crashes, reclones, rewinds, heartbeats, heartbeatFailures, leaseErrors, promiseRequests, promises atomic.Int64
 	// initFailures, copyFailures and rewindFailures are of work on the data directory.
 	initFailures, copyFailures, rewindFailures atomic.Int64
 }
 
-func (c *counts) failed(kind election.Work) {
+func (c *counts) failed(kind election.DataTask) {
 	if count := c.failures()[kind]; count != nil {
 		count.Add(1)
 	}
 }
 
-func (c *counts) failures() map[election.Work]*atomic.Int64 {
-	return map[election.Work]*atomic.Int64{
+func (c *counts) failures() map[election.DataTask]*atomic.Int64 {
+	return map[election.DataTask]*atomic.Int64{
 		election.Initializing: &c.initFailures, election.Cloning: &c.copyFailures, election.Rewinding: &c.rewindFailures,
 	}
 }
@@ -49,7 +49,7 @@ func (a *Agent) metricsHandler() http.Handler {
 	registry.MustRegister(server, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
 	registry.MustRegister(a.collectors()...)
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(&paced{Gatherer: registry, pause: scrapePause}, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(&cachedGatherer{Gatherer: registry, pause: scrapePause}, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
 	return mux
 }
 
@@ -58,8 +58,8 @@ const (
 	subsystem = "agent"
 )
 
-// beatTimes measures heartbeats, whose time is that of a commit on the primary's own disk.
-func beatTimes() prometheus.Histogram {
+// newHeartbeatTimes measures heartbeats, whose time is that of a commit on the primary's own disk.
+func newHeartbeatTimes() prometheus.Histogram {
 	return prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "heartbeat_duration_seconds",
 		Help: "Time that a write took which told that the primary is alive.", Buckets: []float64{.005, .02, .05, .1, .25, .5, 1, 2},
@@ -68,7 +68,7 @@ func beatTimes() prometheus.Histogram {
 
 func (a *Agent) collectors() []prometheus.Collector {
 	all := append(a.counters(), a.gauges()...)
-	return append(all, a.beats, certificateTimes(a.certificateFiles()))
+	return append(all, a.heartbeatTimes, certificateCollector(a.certificateFiles()))
 }
 
 func (a *Agent) counters() []prometheus.Collector {
@@ -88,9 +88,9 @@ func (a *Agent) counters() []prometheus.Collector {
 		{"rewinds_total", "Times the data was rewound to follow another primary.", &a.counts.rewinds},
 		{"reclones_total", "Times the data was replaced because it could not follow the primary.", &a.counts.reclones},
 		{"heartbeats_total", "Writes that told that the primary is alive.", &a.counts.heartbeats},
-		{"heartbeats_missed_total", "Writes that failed or were not answered in time.", &a.counts.missed},
-		{"lease_errors_total", "Writes of the Lease without an answer.", &a.counts.unanswered},
-		{"failsafe_questions_total", "Rounds of questions to the peers while the Lease could not be renewed.", &a.counts.asked},
+		{"heartbeats_missed_total", "Writes that failed or were not answered in time.", &a.counts.heartbeatFailures},
+		{"lease_errors_total", "Writes of the Lease without an answer.", &a.counts.leaseErrors},
+		{"failsafe_questions_total", "Rounds of questions to the peers while the Lease could not be renewed.", &a.counts.promiseRequests},
 		{"failsafe_promises_total", "Promises given to a primary that could not renew its Lease.", &a.counts.promises},
 	} {
 		add(c.name, c.help, nil, c.value)
@@ -112,7 +112,7 @@ func (a *Agent) gauges() []prometheus.Collector {
 	add("is_primary", "1 while this instance is the primary.", nil, func(s agentapi.Status) float64 { return one(s.Role == agentapi.Primary && s.HoldsLease) })
 	add("ready", "1 while the instance is ready.", nil, func(s agentapi.Status) float64 { return one(s.Ready) })
 	add("api_reachable", "1 while the API server answers.", nil, func(s agentapi.Status) float64 { return one(s.APIReachable) })
-	add("severed", "1 while the primary has removed the write-ahead log that this replica needs next.", nil, func(s agentapi.Status) float64 { return one(s.Election.Severed) })
+	add("wal_unavailable", "1 while the primary has removed WAL that this standby needs next.", nil, func(s agentapi.Status) float64 { return one(s.Election.WALGone) })
 	add("writes_rejected", "1 while PostgreSQL answers the heartbeats of the primary with an error.", nil, func(s agentapi.Status) float64 { return one(s.Reason == databasev1alpha1.ReasonWritesRejected) })
 	add("timeline", "Timeline of the data.", nil, func(s agentapi.Status) float64 { return float64(s.Timeline) })
 	add("pending_restart", "Number of parameters that take effect after a restart.", nil, func(s agentapi.Status) float64 { return float64(len(s.PendingRestart)) })
@@ -122,7 +122,7 @@ func (a *Agent) gauges() []prometheus.Collector {
 	}
 	add("lease_age_seconds", "Seconds since the last renewal of the Lease by this instance that succeeded was sent; 0 while it does not hold the Lease.",
 		nil, func(s agentapi.Status) float64 {
-			renewed := a.renewed.Load()
+			renewed := a.renewedAt.Load()
 			if renewed == 0 || !s.HoldsLease {
 				return 0
 			}

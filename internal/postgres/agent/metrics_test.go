@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write docs/postgresql-metrics.md anew")
 // measured is an agent with nothing but what metrics need.
 func measured(t *testing.T) *Agent {
 	t.Helper()
-	return &Agent{options: Options{TLS: t.TempDir(), Run: t.TempDir()}, fence: &fence{}, beats: beatTimes()}
+	return &Agent{options: Options{TLS: t.TempDir(), Run: t.TempDir()}, fence: &fence{}, heartbeatTimes: newHeartbeatTimes()}
 }
 
 const metricsPage = `# Metrics of a PostgreSQL
@@ -80,10 +80,10 @@ func TestMetricsPage(t *testing.T) {
 // TestAgentMetrics gathers what the agent says of itself.
 func TestAgentMetrics(t *testing.T) {
 	a := measured(t)
-	a.shown.Store(&agentapi.Status{Phase: agentapi.Cloning, Role: agentapi.Primary, HoldsLease: true, Timeline: 7})
+	a.published.Store(&agentapi.Status{Phase: agentapi.Cloning, Role: agentapi.Primary, HoldsLease: true, Timeline: 7})
 	a.counts.failed(election.Cloning)
-	a.counts.failed(election.NoWork)
-	a.beats.Observe(0.03)
+	a.counts.failed(election.NoDataTask)
+	a.heartbeatTimes.Observe(0.03)
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	authority, err := pki.NewAuthority("db", begin)
 	if err != nil {

@@ -37,16 +37,16 @@ type objectStore struct {
 
 	mutex  sync.Mutex
 	object *databasev1alpha1.PostgreSQL
-	// kept says that object is as the volume has it: the API server may have a newer one.
-	kept  bool
-	saved []byte
+	// fromVolume says that object is as the volume has it: the API server may have a newer one.
+	fromVolume bool
+	saved      []byte
 }
 
 // Get returns the object, nil before it was ever seen, and whether it is only known from the volume. It must not be changed.
 func (s *objectStore) Get() (object *databasev1alpha1.PostgreSQL, kept bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	return s.object, s.kept
+	return s.object, s.fromVolume
 }
 
 // Load reads what was kept on the volume; there may be nothing. What can't be read counts as nothing, so that a damaged file
@@ -70,7 +70,7 @@ func (s *objectStore) Load() error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if s.object == nil {
-		s.object, s.kept, s.saved = object, true, content
+		s.object, s.fromVolume, s.saved = object, true, content
 	}
 	return nil
 }
@@ -85,14 +85,14 @@ func (s *objectStore) Run(ctx context.Context) {
 }
 
 func (s *objectStore) follow(ctx context.Context) error {
-	each, cancel := context.WithTimeout(ctx, apiCall)
+	each, cancel := context.WithTimeout(ctx, apiTimeout)
 	object := &databasev1alpha1.PostgreSQL{}
 	err := s.api.Get().Namespace(s.namespace).Resource(resourcePostgreSQL).Name(s.name).Do(each).Into(object)
 	cancel()
 	if err != nil {
 		return fmt.Errorf("read PostgreSQL %s: %w", s.name, err)
 	}
-	s.saw(object)
+	s.store(object)
 	each, cancel = context.WithTimeout(ctx, objectWatch)
 	defer cancel()
 	all := s.api.Get().Namespace(s.namespace).Resource(resourcePostgreSQL)
@@ -101,13 +101,13 @@ func (s *objectStore) follow(ctx context.Context) error {
 		if !ok || event.Type == watch.Deleted {
 			return false // what is wrong shows when it is read again
 		}
-		s.saw(seen)
+		s.store(seen)
 		return true
 	})
 }
 
-// saw keeps the object, and writes it to the volume if what matters here has changed.
-func (s *objectStore) saw(object *databasev1alpha1.PostgreSQL) {
+// store keeps the object, and writes it to the volume if what matters here has changed.
+func (s *objectStore) store(object *databasev1alpha1.PostgreSQL) {
 	object = trim(object)
 	content, err := json.Marshal(object)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *objectStore) saw(object *databasev1alpha1.PostgreSQL) {
 	}
 	s.mutex.Lock()
 	same := string(content) == string(s.saved)
-	s.object, s.kept, s.saved = object, false, content
+	s.object, s.fromVolume, s.saved = object, false, content
 	s.mutex.Unlock()
 	if same {
 		return

@@ -8,9 +8,9 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
-// TestKeptObject starts with what an earlier life left on the volume: damage is no reason not to start, another PostgreSQL's
+// TestObjectStore_fromVolume starts with what an earlier life left on the volume: damage is no reason not to start, another PostgreSQL's
 // volume is.
-func TestKeptObject(t *testing.T) {
+func TestObjectStore_fromVolume(t *testing.T) {
 	kept := func(name string) string { return `{"metadata":{"name":"` + name + `"},"spec":{"version":"15"}}` }
 	for _, c := range []struct {
 		name, content string
@@ -45,7 +45,7 @@ func TestKeptObject(t *testing.T) {
 			continue
 		}
 		object := newObject(func(o *databasev1alpha1.PostgreSQL) { o.Spec.Version = "16" })
-		s.saw(object)
+		s.store(object)
 		if _, kept := s.Get(); kept {
 			t.Errorf("%s: what the API server gave counts as of unknown age", c.name)
 		}

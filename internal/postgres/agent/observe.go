@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// heartbeatPause is between two heartbeats, sampleCalm and sampleUrgent between two looks at the server.
-	heartbeatPause           = time.Second
-	sampleCalm, sampleUrgent = time.Second, 100 * time.Millisecond
-	// sampleAsked is the time between two looks at the server when somebody asks for its status.
-	sampleAsked = 25 * time.Millisecond
+	// heartbeatPause is between two heartbeats, sampleInterval and sampleIntervalUrgent between two looks at the server.
+	heartbeatPause                       = time.Second
+	sampleInterval, sampleIntervalUrgent = time.Second, 100 * time.Millisecond
+	// sampleIntervalRequested is the time between two looks at the server when somebody asks for its status.
+	sampleIntervalRequested = 25 * time.Millisecond
 	// urgentTime is how long it stays urgent: what has not been settled by then waits for something else.
 	urgentTime = time.Minute
 	// sampleTime bounds a look at the server.
 	sampleTime = 2 * time.Second
 	// prepareTime bounds what a new primary is given once.
 	prepareTime = 20 * time.Second
-	// choresPause is the time between two looks at what a primary keeps for the others.
-	choresPause = 30 * time.Second
+	// maintenanceInterval is the time between two looks at what a primary keeps for the others.
+	maintenanceInterval = 30 * time.Second
 	// reachAfter is how long a standby may receive nothing before the primary is asked for a connection, each reachPause.
 	reachAfter, reachPause = 3 * time.Second, 5 * time.Second
 )
@@ -32,7 +32,7 @@ const (
 type sample struct {
 	sqlclient.Status
 
-	history []election.Fork
+	history []election.TimelineSwitch
 	asked   time.Duration
 }
 
@@ -40,56 +40,56 @@ type sample struct {
 func (a *Agent) observe(at time.Duration) {
 	a.pollLease(at)
 	a.peers.SetUrgent(a.urgent(at))
-	if a.measuring.due(at) {
-		go a.measure(a.epoch, a.segment)
+	if a.volumeCheck.due(at) {
+		go a.checkVolume(a.epoch, a.walSegmentSize)
 	}
 	a.watchRecovery(at)
 	if a.own.Process != election.Up {
 		return
 	}
-	if a.asked.Swap(false) {
-		a.sampling.next = min(a.sampling.next, a.sample.asked+sampleAsked)
+	if a.statusRequested.Swap(false) {
+		a.sampling.next = min(a.sampling.next, a.sample.asked+sampleIntervalRequested)
 	}
 	if a.sampling.due(at) {
-		go a.watchServer(a.epoch)
+		go a.sampleServer(a.epoch)
 	}
 	if a.own.Role != election.Primary {
-		a.followAddress()
-		if a.chores.due(at) {
-			go a.keepSlots(a.slotsOfOthers(), slotPositions(a.options.Cluster, &a.own, a.input(at).Peers))
+		a.trackUpstreamAddress()
+		if a.maintenance.due(at) {
+			go a.maintainStandbySlots(a.slotsOfOthers(), slotPositions(a.options.Cluster, &a.own, a.input(at).Peers))
 		}
-		if a.own.Stalled > 0 && at-a.own.Stalled > reachAfter && a.reaching.due(at) {
-			go a.reach(a.own.Upstream)
+		if a.own.StalledSince > 0 && at-a.own.StalledSince > reachAfter && a.reachCheck.due(at) {
+			go a.checkReachable(a.own.Upstream)
 		}
 		return
 	}
 	if a.heartbeat.due(at) {
-		go a.beat(a.epoch, a.prepared)
+		go a.sendHeartbeat(a.epoch, a.rolesPrepared)
 	}
-	if a.chores.due(at) {
-		if !a.claimed && a.fence.Check() == nil {
-			go a.claim(a.epoch, slices.Clone(a.config.Instances))
+	if a.maintenance.due(at) {
+		if !a.staleLabelsRemoved && a.fence.Check() == nil {
+			go a.removeStaleLabels(a.epoch, slices.Clone(a.config.Instances))
 		}
-		go a.keep(a.epoch, a.slotsOfOthers(), a.checkpointed)
-		if timeline := a.own.Position.Timeline; timeline != a.filled {
-			go a.fill(timeline, slices.Clone(a.own.History))
+		go a.maintainSlots(a.epoch, a.slotsOfOthers(), a.checkpointed)
+		if timeline := a.own.Position.Timeline; timeline != a.gapsReservedTo {
+			go a.reserveGaps(timeline, slices.Clone(a.own.History))
 		}
 	}
 }
 
-// followAddress has the configuration made again when the upstream is reached at another address than before.
-func (a *Agent) followAddress() {
+// trackUpstreamAddress has the configuration made again when the upstream is reached at another address than before.
+func (a *Agent) trackUpstreamAddress() {
 	if ip := a.peers.IP(a.own.Upstream); ip != "" && ip != a.upstreamIP {
-		a.upstreamIP, a.applied = ip, -1
+		a.upstreamIP, a.loadedGeneration = ip, -1
 	}
 }
 
 // urgent tells that there may be something to decide soon, so that all is looked at more often: there is no primary that
 // serves, this instance is on its way to or from being one, or it has lost or does not have what it follows.
 func (a *Agent) urgent(at time.Duration) bool {
-	calm := a.own.Process == election.Up && a.own.Role == election.Primary && a.holding.Confirmed.Sent > 0 && a.allFollow() ||
+	calm := a.own.Process == election.Up && a.own.Role == election.Primary && a.tenure.Confirmed.Sent > 0 && a.allStandbysStreaming() ||
 		a.own.Process == election.Up && a.own.Role == election.Standby && a.observation.Lease.Holder != (election.Holder{}) &&
-			at-a.streamed < sampleCalm+sampleCalm/2
+			at-a.streamedAt < sampleInterval+sampleInterval/2
 	if calm && !a.stopping {
 		a.urgentSince = 0
 		return false
@@ -100,10 +100,10 @@ func (a *Agent) urgent(at time.Duration) bool {
 	return at-a.urgentSince < urgentTime
 }
 
-// allFollow tells that every other instance streams from this one.
-func (a *Agent) allFollow() bool {
+// allStandbysStreaming tells that every other instance streams from this one.
+func (a *Agent) allStandbysStreaming() bool {
 	streaming := 0
-	for _, f := range a.followers {
+	for _, f := range a.standbys {
 		if f.Streaming && f.CaughtUp {
 			streaming++
 		}
@@ -124,12 +124,12 @@ func (a *Agent) status(ctx context.Context, client *sqlclient.Client) (sample, e
 	return out, err
 }
 
-func (a *Agent) watchServer(epoch int) {
-	s, err := a.status(a.life, a.watching)
-	a.post(func() {
-		wait := sampleCalm
+func (a *Agent) sampleServer(epoch int) {
+	s, err := a.status(a.ctx, a.statusConn)
+	a.enqueue(func() {
+		wait := sampleInterval
 		if a.urgent(now()) || err != nil {
-			wait = sampleUrgent
+			wait = sampleIntervalUrgent
 		}
 		a.sampling.over(now() + wait)
 		if epoch != a.epoch {
@@ -139,32 +139,32 @@ func (a *Agent) watchServer(epoch int) {
 			a.log.Debug("status", "error", err.Error())
 			return
 		}
-		a.sampled(s)
+		a.recordSample(s)
 	})
 }
 
-// sampled notes what the server said in this epoch, unless it has said something newer.
-func (a *Agent) sampled(s sample) {
+// recordSample notes what the server said in this epoch, unless it has said something newer.
+func (a *Agent) recordSample(s sample) {
 	if s.asked < a.sample.asked {
 		return
 	}
-	a.sample, a.own.SystemID, a.own.Looked = s, s.SystemID, s.asked
+	a.sample, a.own.SystemID, a.own.SampledAt = s, s.SystemID, s.asked
 	// A standby without a receiver may name an older timeline than the one that it has received from; it never goes back.
 	at := position(max(s.Timeline, wal.Timeline(a.own.Position.Timeline)), max(s.Received, s.Replayed))
 	if !s.InRecovery {
 		at = position(s.Timeline, s.Written)
 		a.own.Exact = true
-		a.follow(s.Status, s.asked)
+		a.recordStandbys(s.Status, s.asked)
 	}
 	if a.own.Role == election.Standby {
 		a.own.Receiving = s.Receiver != nil
 		if s.Receiver != nil && s.Receiver.State == "streaming" {
-			a.receives(s.Receiver.PID, s.asked)
+			a.recordStreaming(s.Receiver.PID, s.asked)
 		} else {
 			a.receiver.pid = 0
 		}
 		if s.Replayed > a.replayed {
-			a.replayed, a.own.Stalled = s.Replayed, 0
+			a.replayed, a.own.StalledSince = s.Replayed, 0
 		}
 	}
 	// What was on the disk before the start is received too, though the server may not have replayed it yet.
@@ -172,71 +172,71 @@ func (a *Agent) sampled(s sample) {
 		if at.Timeline > a.own.Position.Timeline {
 			a.own.History = s.history
 		}
-		a.own.Position, a.own.Severed, a.own.Stalled = at, 0, 0
+		a.own.Position, a.own.WALGoneSince, a.own.StalledSince = at, 0, 0
 	}
-	a.own.Clean = false
+	a.own.CleanShutdown = false
 }
 
-// receives notes that a WAL receiver says that it streams: it does so before the primary tells it that the WAL is gone.
-func (a *Agent) receives(pid int, at time.Duration) {
-	if a.own.Severed == 0 {
-		a.own.Exact, a.streamed = true, at
+// recordStreaming notes that a WAL receiver says that it streams: it does so before the primary tells it that the WAL is gone.
+func (a *Agent) recordStreaming(pid int, at time.Duration) {
+	if a.own.WALGoneSince == 0 {
+		a.own.Exact, a.streamedAt = true, at
 	}
 	if a.receiver.pid != pid {
 		a.receiver.pid, a.receiver.since = pid, at
 	}
-	if at-a.receiver.since >= sampleCalm/2 { // it does follow: what went wrong before does not count any more
-		a.own.Stalled, a.own.Failed, a.own.Copied = 0, 0, false
+	if at-a.receiver.since >= sampleInterval/2 { // it does follow: what went wrong before does not count any more
+		a.own.StalledSince, a.own.Failures, a.own.ClonedSinceFollowing = 0, 0, false
 	}
 }
 
-// reach asks the primary for a replication connection: if a standby that receives nothing gets one, its data are the cause.
-func (a *Agent) reach(upstream string) {
+// checkReachable asks the primary for a replication connection: if a standby that receives nothing gets one, its data are the cause.
+func (a *Agent) checkReachable(upstream string) {
 	sent := now()
-	ctx, cancel := context.WithTimeout(a.life, reachPause)
+	ctx, cancel := context.WithTimeout(a.ctx, reachPause)
 	defer cancel()
 	err := a.server.Reach(ctx, a.source(upstream))
-	a.post(func() {
-		a.reaching.over(now() + reachPause)
+	a.enqueue(func() {
+		a.reachCheck.over(now() + reachPause)
 		if err != nil {
 			a.log.Debug("the primary takes no connection for replication", "error", oneLine(err.Error()))
 		} else if a.own.Upstream == upstream {
-			a.own.Reached = sent
+			a.own.PrimaryReachedAt = sent
 		}
 	})
 }
 
-// keep does what a primary owes the others: a slot for each, and after a promotion a checkpoint, which pg_rewind needs.
-func (a *Agent) keep(epoch int, slots []string, checkpointed bool) {
-	ctx, cancel := context.WithTimeout(a.life, time.Minute)
+// maintainSlots does what a primary owes the others: a slot for each, and after a promotion a checkpoint, which pg_rewind needs.
+func (a *Agent) maintainSlots(epoch int, slots []string, checkpointed bool) {
+	ctx, cancel := context.WithTimeout(a.ctx, time.Minute)
 	defer cancel()
 	var err error
 	if !checkpointed {
-		err = a.keeping.Checkpoint(ctx)
+		err = a.maintenanceConn.Checkpoint(ctx)
 		checkpointed = err == nil
 	}
-	changed, failure := a.keeping.EnsureSlots(ctx, slots)
+	changed, failure := a.maintenanceConn.EnsureSlots(ctx, slots)
 	if len(changed) > 0 {
 		a.log.Info("slots", "changed", changed)
 	}
 	a.syncLogins(ctx)
 	err = errors.Join(err, failure)
-	a.post(func() {
-		wait := choresPause
+	a.enqueue(func() {
+		wait := maintenanceInterval
 		if err != nil {
 			a.log.Warn("look after the standbys", "error", err.Error())
-			wait = pause
+			wait = retryPause
 		}
-		a.chores.over(now() + wait)
+		a.maintenance.over(now() + wait)
 		if epoch == a.epoch {
 			a.slots, a.checkpointed = slots, checkpointed
 		}
 	})
 }
 
-// slotsMissing has the slots looked at soon when instances were added or removed.
-func (a *Agent) slotsMissing() {
-	if a.own.Process == election.Up && a.own.Role == election.Primary && !slices.Equal(a.slots, a.slotsOfOthers()) && a.chores.next > now()+pause {
-		a.chores.next = 0
+// expediteSlots has the slots looked at soon when instances were added or removed.
+func (a *Agent) expediteSlots() {
+	if a.own.Process == election.Up && a.own.Role == election.Primary && !slices.Equal(a.slots, a.slotsOfOthers()) && a.maintenance.next > now()+retryPause {
+		a.maintenance.next = 0
 	}
 }

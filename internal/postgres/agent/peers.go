@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// peerCall bounds a question to another agent.
-	peerCall = time.Second
-	// peerCalm and peerUrgent are the times between two questions to each, with a known primary and without.
-	peerCalm, peerUrgent = 2 * time.Second, 50 * time.Millisecond
+	// peerTimeout bounds a question to another agent.
+	peerTimeout = time.Second
+	// peerInterval and peerIntervalUrgent are the times between two questions to each, with a known primary and without.
+	peerInterval, peerIntervalUrgent = 2 * time.Second, 50 * time.Millisecond
 )
 
 // peerAnswer is what another agent said last.
@@ -47,7 +47,7 @@ type peers struct {
 type member struct {
 	client *agentapi.Client
 	answer peerAnswer
-	poke   chan struct{}
+	wake   chan struct{}
 	stop   context.CancelFunc
 }
 
@@ -66,7 +66,7 @@ func (p *peers) SetInstances(ctx context.Context, pods []string) {
 			continue
 		}
 		each, stop := context.WithCancel(ctx)
-		m := &member{client: p.files.NewClient(p.host(pod), p.address(pod)), poke: make(chan struct{}, 1), stop: stop}
+		m := &member{client: p.files.NewClient(p.host(pod), p.address(pod)), wake: make(chan struct{}, 1), stop: stop}
 		p.members[pod] = m
 		go p.follow(each, pod, m)
 	}
@@ -82,7 +82,7 @@ func (p *peers) SetUrgent(urgent bool) {
 	p.urgent = urgent
 	for _, m := range p.members {
 		select {
-		case m.poke <- struct{}{}:
+		case m.wake <- struct{}{}:
 		default:
 		}
 	}
@@ -122,7 +122,7 @@ func (p *peers) follow(ctx context.Context, pod string, m *member) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-m.poke:
+		case <-m.wake:
 		case <-time.After(p.pause()):
 		}
 	}
@@ -132,13 +132,13 @@ func (p *peers) pause() time.Duration {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	if p.urgent {
-		return peerUrgent
+		return peerIntervalUrgent
 	}
-	return peerCalm
+	return peerInterval
 }
 
 func (p *peers) ask(ctx context.Context, m *member) error {
-	each, cancel := context.WithTimeout(ctx, peerCall)
+	each, cancel := context.WithTimeout(ctx, peerTimeout)
 	defer cancel()
 	sent := now()
 	status, err := m.client.Status(each)
@@ -162,7 +162,7 @@ func (p *peers) ask(ctx context.Context, m *member) error {
 
 // find has the API server say where the agent of a pod is.
 func (p *peers) find(ctx context.Context, pod string, m *member) {
-	ctx, cancel := context.WithTimeout(ctx, peerCall)
+	ctx, cancel := context.WithTimeout(ctx, peerTimeout)
 	defer cancel()
 	if found, err := p.pods.Get(ctx, pod, metav1.GetOptions{}); err == nil && found.Status.PodIP != "" {
 		m.client.Locate(found.Status.PodIP)
@@ -172,7 +172,7 @@ func (p *peers) find(ctx context.Context, pod string, m *member) {
 func matters(before, after peerAnswer) bool {
 	a, b := before.Election, after.Election
 	return (before.Err == nil) != (after.Err == nil) || a.UID != b.UID || a.Process != b.Process || a.Role != b.Role || a.Data != b.Data ||
-		a.Writable != b.Writable || a.Candidate != b.Candidate || a.Yielded != b.Yielded || a.Position.Timeline != b.Position.Timeline
+		a.Writable != b.Writable || a.Candidate != b.Candidate || a.WALReceiverStoppedFor != b.WALReceiverStoppedFor || a.Position.Timeline != b.Position.Timeline
 }
 
 // Failsafe asks the agents of pods, each beside the others, for a promise not to take the Lease. It calls granted with

@@ -28,23 +28,23 @@ type rendering struct {
 
 // renderer returns a function that writes the configuration and says whether it changed. It may run beside the loop.
 func (a *Agent) renderer(r rendering) func() (bool, error) {
-	settings := a.settings(a.good, r)
+	settings := a.settings(a.lastValid, r)
 	settings.VolumeSize = a.disk.Size
-	if a.segment > 0 {
-		settings.WALSegment = a.segment
+	if a.walSegmentSize > 0 {
+		settings.WALSegment = a.walSegmentSize
 	}
 	var known *config.Minimums
 	if r.looked {
 		known = a.minimums
 	}
 	return func() (bool, error) {
-		settings, err := a.vet.Pass(a.life, settings)
+		settings, err := a.validator.Filter(a.ctx, settings)
 		if err != nil {
 			return false, err
 		}
 		files, err := config.Render(settings)
 		if err == nil && r.standby {
-			files, err = a.raise(settings, known, files)
+			files, err = a.raiseStandbyMinimums(settings, known, files)
 		}
 		if err != nil {
 			return false, fmt.Errorf("render the configuration: %w", err)
@@ -53,11 +53,11 @@ func (a *Agent) renderer(r rendering) func() (bool, error) {
 	}
 }
 
-// raise has a standby start with at least what the primary has of some parameters, where the spec asks for less: the
+// raiseStandbyMinimums has a standby start with at least what the primary has of some parameters, where the spec asks for less: the
 // primary has to take that over first. It is noted, since then the files have to be made again.
-func (a *Agent) raise(settings config.Settings, known *config.Minimums, asked config.Files) (config.Files, error) {
+func (a *Agent) raiseStandbyMinimums(settings config.Settings, known *config.Minimums, asked config.Files) (config.Files, error) {
 	if known == nil {
-		ctx, cancel := context.WithTimeout(a.life, sampleTime)
+		ctx, cancel := context.WithTimeout(a.ctx, sampleTime)
 		defer cancel()
 		control, err := a.server.ControlData(ctx)
 		if err != nil {
@@ -68,7 +68,7 @@ func (a *Agent) raise(settings config.Settings, known *config.Minimums, asked co
 	settings.Minimums = *known
 	files, err := config.Render(settings)
 	raised := err == nil && !maps.Equal(files, asked)
-	a.post(func() { a.raised = raised })
+	a.enqueue(func() { a.minimumsRaised = raised })
 	return files, err
 }
 
@@ -176,33 +176,33 @@ func (a *Agent) slotsOfOthers() []string {
 	return out
 }
 
-// apply loads a configuration that changed into a server that runs, when nothing else is being done.
-func (a *Agent) apply(at time.Duration) {
+// loadConfig loads a configuration that changed into a server that runs, when nothing else is being done.
+func (a *Agent) loadConfig(at time.Duration) {
 	generation := a.generation()
 	// What was raised for the primary's sake is looked at now and then: it may have come down there.
-	again := a.raised && a.own.Role == election.Standby
-	if a.task != nil || a.own.Process != election.Up || at < a.retry || a.applied == generation && !again {
+	again := a.minimumsRaised && a.own.Role == election.Standby
+	if a.task != nil || a.own.Process != election.Up || at < a.reloadAt || a.loadedGeneration == generation && !again {
 		return
 	}
-	if a.applied == generation {
-		a.retry = at + measurePause
+	if a.loadedGeneration == generation {
+		a.reloadAt = at + volumeInterval
 	}
-	process, unread := a.process, a.unread
+	process, unread := a.process, a.reloadPending
 	render := a.renderer(rendering{standby: a.own.Role == election.Standby, upstream: a.own.Upstream, sync: a.own.Sync})
-	a.begin("configure", func(ctx context.Context) func() {
-		changed, s, err := a.load(ctx, process, unread, render)
+	a.startTask("configure", func(ctx context.Context) func() {
+		changed, s, err := a.writeAndReload(ctx, process, unread, render)
 		return func() {
 			switch {
 			case a.process != process || a.own.Process != election.Up:
 				return
 			case err != nil:
 				a.log.Warn("configure", "error", err.Error())
-				a.retry, a.unread = now()+pause, unread || changed
+				a.reloadAt, a.reloadPending = now()+retryPause, unread || changed
 				return
 			}
 			// Together: which parameters wait for a restart must be known by the time that the generation counts as applied.
-			a.applied, a.unread = generation, false
-			a.sampled(s)
+			a.loadedGeneration, a.reloadPending = generation, false
+			a.recordSample(s)
 			if changed {
 				a.log.Info("configuration loaded", "generation", generation)
 			}
@@ -210,17 +210,17 @@ func (a *Agent) apply(at time.Duration) {
 	})
 }
 
-// load writes the files, has the server read them if it may not have, and returns what it says after that.
-func (a *Agent) load(ctx context.Context, process *server.Process, unread bool, render func() (bool, error)) (changed bool, s sample, err error) {
+// writeAndReload writes the files, has the server read them if it may not have, and returns what it says after that.
+func (a *Agent) writeAndReload(ctx context.Context, process *server.Process, unread bool, render func() (bool, error)) (changed bool, s sample, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sampleTime)
 	defer cancel()
 	changed, err = render()
 	if err == nil && (changed || unread) {
-		err = a.acting.Reload(ctx, process.Reload)
+		err = a.adminConn.Reload(ctx, process.Reload)
 		sleep(ctx, reloadTime)
 	}
 	if err == nil {
-		s, err = a.status(ctx, a.acting)
+		s, err = a.status(ctx, a.adminConn)
 	}
 	return changed, s, err
 }

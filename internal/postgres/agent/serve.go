@@ -20,15 +20,15 @@ import (
 
 const (
 	maxRequest = 1 << 20
-	// desiredTime bounds what a primary does for one list of wishes.
-	desiredTime = 30 * time.Second
+	// applyTimeout bounds what a primary does for one list of wishes.
+	applyTimeout = 30 * time.Second
 )
 
 // peerHandler serves the protocol of package peer. Agents and the operator may ask; only the operator may wish.
 func (a *Agent) peerHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+agentapi.PathStatus, agentapi.Allow(func(w http.ResponseWriter, _ *http.Request) {
-		status, err := a.Current()
+		status, err := a.CurrentStatus()
 		answer(w, status, err)
 	}, pki.Agent, pki.Operator))
 	mux.HandleFunc("POST "+agentapi.PathFailsafe, agentapi.Allow(func(w http.ResponseWriter, r *http.Request) {
@@ -45,9 +45,9 @@ func (a *Agent) peerHandler() http.Handler {
 		if !ok {
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), desiredTime)
+		ctx, cancel := context.WithTimeout(r.Context(), applyTimeout)
 		defer cancel()
-		result, err := a.Desired(ctx, desired)
+		result, err := a.ApplyDesired(ctx, desired)
 		answer(w, result, err)
 	}, pki.Operator))
 	return mux
@@ -101,7 +101,7 @@ func listen(ctx context.Context, log *slog.Logger, address string, handler http.
 		Handler:           handler,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      desiredTime + 5*time.Second,
+		WriteTimeout:      applyTimeout + 5*time.Second,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
@@ -123,9 +123,9 @@ func listen(ctx context.Context, log *slog.Logger, address string, handler http.
 func (a *Agent) listen() error {
 	o := &a.options
 	return errors.Join(
-		listen(a.life, a.log, o.listenOn(o.PeerPort), agentapi.Addressed(o.name(o.Pod), a.peerHandler()), a.peers.files),
-		listen(a.life, a.log, o.listenOn(o.ProbePort), a.probeHandler(), nil),
-		listen(a.life, a.log, o.listenOn(o.MetricsPort), a.metricsHandler(), nil),
+		listen(a.ctx, a.log, o.listenOn(o.PeerPort), agentapi.Addressed(o.name(o.Pod), a.peerHandler()), a.peers.files),
+		listen(a.ctx, a.log, o.listenOn(o.ProbePort), a.probeHandler(), nil),
+		listen(a.ctx, a.log, o.listenOn(o.MetricsPort), a.metricsHandler(), nil),
 	)
 }
 
@@ -139,8 +139,8 @@ const (
 	scrapePause = time.Second
 )
 
-// limited closes connections beyond its limits at once, so that what it has accepted is served.
-type limited struct {
+// limitedListener closes connections beyond its limits at once, so that what it has accepted is served.
+type limitedListener struct {
 	net.Listener
 
 	total, each int
@@ -150,10 +150,10 @@ type limited struct {
 }
 
 func limit(l net.Listener, total, each int) net.Listener {
-	return &limited{Listener: l, total: total, each: each, by: map[string]int{}}
+	return &limitedListener{Listener: l, total: total, each: each, by: map[string]int{}}
 }
 
-func (l *limited) Accept() (net.Conn, error) {
+func (l *limitedListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
 		if err != nil {
@@ -167,7 +167,7 @@ func (l *limited) Accept() (net.Conn, error) {
 	}
 }
 
-func (l *limited) take(host string) bool {
+func (l *limitedListener) take(host string) bool {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	if l.all >= l.total || l.by[host] >= l.each {
@@ -178,7 +178,7 @@ func (l *limited) take(host string) bool {
 	return true
 }
 
-func (l *limited) release(host string) {
+func (l *limitedListener) release(host string) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	l.all--
@@ -198,8 +198,8 @@ func (c *limitedConn) Close() error {
 	return c.Conn.Close() //nolint:wrapcheck // as of the connection itself
 }
 
-// paced gathers metrics no more often than once in a pause; who asks meanwhile gets those of the last time.
-type paced struct {
+// cachedGatherer gathers metrics no more often than once in a pause; who asks meanwhile gets those of the last time.
+type cachedGatherer struct {
 	prometheus.Gatherer
 
 	pause time.Duration
@@ -209,7 +209,7 @@ type paced struct {
 	err   error
 }
 
-func (p *paced) Gather() ([]*dto.MetricFamily, error) {
+func (p *cachedGatherer) Gather() ([]*dto.MetricFamily, error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	if p.at.IsZero() || time.Since(p.at) >= p.pause {

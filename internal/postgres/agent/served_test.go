@@ -9,8 +9,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
 )
 
-// TestServedCertificate has PostgreSQL show an issuer's certificate while there is one, and the agents keep their own.
-func TestServedCertificate(t *testing.T) {
+// TestTLS_servedCertificate has PostgreSQL show an issuer's certificate while there is one, and the agents keep their own.
+func TestTLS_servedCertificate(t *testing.T) {
 	own, a := authorityWith(t, "own")
 	_, b := authorityWith(t, "foreign")
 	files := &tlsFiles{from: t.TempDir(), to: t.TempDir()}

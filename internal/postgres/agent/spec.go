@@ -20,29 +20,29 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL, kept bool) electi
 		size = int(*object.Spec.Replicas)
 	}
 	size = max(size, o.ordinal()+1)
-	wanted, asked := target(o.Cluster, object)
+	wanted, asked := requestedPrimary(o.Cluster, object)
 	c := election.Config{
-		Self:             o.self(),
-		SwitchoverTarget: wanted,
-		SwitchoverAsked:  asked,
-		Hibernated:       object.Spec.Hibernated,
-		Fenced:           isNamed(object, databasev1alpha1.AnnotationFenced, o.Pod, "*"),
-		Paused:           object.Spec.Paused,
-		Failsafe:         true,
-		AutoReclone:      object.Spec.AutoReclone == nil || *object.Spec.AutoReclone,
-		RecloneAsked:     isNamed(object, databasev1alpha1.AnnotationReclone, o.Pod),
-		MaximumLag:       32 << 20, // of an object from before there was the field
-		Timing:           election.DefaultTiming(),
+		Self:                o.self(),
+		SwitchoverTarget:    wanted,
+		SwitchoverRequested: asked,
+		Hibernated:          object.Spec.Hibernated,
+		Fenced:              isNamed(object, databasev1alpha1.AnnotationFenced, o.Pod, "*"),
+		Paused:              object.Spec.Paused,
+		Failsafe:            true,
+		AutoReclone:         object.Spec.AutoReclone == nil || *object.Spec.AutoReclone,
+		RecloneRequested:    isNamed(object, databasev1alpha1.AnnotationReclone, o.Pod),
+		MaximumLag:          32 << 20, // of an object from before there was the field
+		Timing:              election.DefaultTiming(),
 	}
 	if bytes := object.Spec.Failover.MaximumLag.Value(); bytes > 0 {
 		c.MaximumLag = uint64(bytes)
 	}
 	lease := object.Spec.Lease
-	c.Renew = cmp.Or(lease.Renew.Duration, c.Renew)
-	c.Lease = cmp.Or(lease.Duration.Duration, c.Lease)
-	c.Fence = cmp.Or(lease.Fence.Duration, c.Fence)
+	c.RenewInterval = cmp.Or(lease.Renew.Duration, c.RenewInterval)
+	c.LeaseDuration = cmp.Or(lease.Duration.Duration, c.LeaseDuration)
+	c.FenceDeadline = cmp.Or(lease.Fence.Duration, c.FenceDeadline)
 	if grace := object.Spec.TerminationGracePeriodSeconds; grace != nil {
-		c.Stop = stopTime(c.Timing, time.Duration(*grace)*time.Second)
+		c.StopTimeout = stopTime(c.Timing, time.Duration(*grace)*time.Second)
 	}
 	for ordinal := range size {
 		c.Instances = append(c.Instances, agentapi.Pod(o.Cluster, ordinal))
@@ -51,13 +51,13 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL, kept bool) electi
 		c.Synchronous = int(s.Number)
 	}
 	if !kept {
-		c.Generation, c.AcceptLoss = object.Generation, object.Annotations[databasev1alpha1.AnnotationAcceptDataLoss]
+		c.Generation, c.AcceptDataLoss = object.Generation, object.Annotations[databasev1alpha1.AnnotationAcceptDataLoss]
 	}
 	return c
 }
 
-// target is the instance asked for as primary: by annotation, for the moment, else by the spec. A number stands for its pod.
-func target(cluster string, object *databasev1alpha1.PostgreSQL) (pod string, asked bool) {
+// requestedPrimary is the instance asked for as primary: by annotation, for the moment, else by the spec. A number stands for its pod.
+func requestedPrimary(cluster string, object *databasev1alpha1.PostgreSQL) (pod string, asked bool) {
 	for i, wanted := range []string{object.Annotations[databasev1alpha1.AnnotationSwitchover], object.Spec.Primary} {
 		if ordinal, err := strconv.Atoi(wanted); err == nil && ordinal >= 0 {
 			return agentapi.Pod(cluster, ordinal), i == 0

@@ -18,41 +18,41 @@ import (
 // state is what the loop knows. Nobody else touches it.
 type state struct {
 	// booted: the data directory was looked at. configured: config is valid. done: the loop ends.
-	booted, configured, done bool
-	stopping                 bool
-	version                  string
-	noted                    string
-	// waits are the last reasons to wait that were logged since something was done.
-	waits []string
+	booted, configured, exiting bool
+	stopping                    bool
+	version                     string
+	lastDecision                string
+	// recentWaits are the last reasons to wait that were logged since something was done.
+	recentWaits []string
 
 	// spec is the object that config was made of, configError why the newest one is not in effect.
 	spec        *databasev1alpha1.PostgreSQL
 	config      election.Config
 	configError string
-	// wishedAt is when another spec.primary came; 0 if none did.
-	wishedAt time.Duration
-	// targetAt is when another primary was asked for last, by spec.primary or by annotation; 0 if none was.
-	targetAt time.Duration
-	// good is the last valid object, nil before; applied the generation whose files PostgreSQL has loaded, -1 for none; unread that it may
+	// preferenceChangedAt is when another spec.primary came; 0 if none did.
+	preferenceChangedAt time.Duration
+	// targetChangedAt is when another primary was asked for last, by spec.primary or by annotation; 0 if none was.
+	targetChangedAt time.Duration
+	// lastValid is the last valid object, nil before; applied the generation whose files PostgreSQL has loaded, -1 for none; unread that it may
 	// not have loaded the files there are; retry when to try again.
-	good    *databasev1alpha1.PostgreSQL
-	applied int64
-	unread  bool
-	// raised says that the files have more of some parameters than the spec asks for.
-	raised bool
+	lastValid        *databasev1alpha1.PostgreSQL
+	loadedGeneration int64
+	reloadPending    bool
+	// minimumsRaised says that the files have more of some parameters than the spec asks for.
+	minimumsRaised bool
 	// minimums are what the control file had when the server ended; nil when it could not be read.
 	minimums *config.Minimums
-	retry    time.Duration
+	reloadAt time.Duration
 
 	// What the election is told of this instance, the Lease and its own writes.
-	own         election.Server
-	observation election.Observation
-	holding     election.Holding
-	record      *leaseRecord
-	promised    time.Duration
-	asking      bool
-	// readable is when the question was sent that showed last that the Lease can be read although it can't be written; 0 for never.
-	readable time.Duration
+	own                election.Server
+	observation        election.Observation
+	tenure             election.Tenure
+	record             *leaseRecord
+	promisedUntil      time.Duration
+	requestingPromises bool
+	// leaseReadableAt is when the question was sent that showed last that the Lease can be read although it can't be written; 0 for never.
+	leaseReadableAt time.Duration
 	// unauthorized says that the API server refused the token when the Lease was read last.
 	unauthorized bool
 
@@ -60,8 +60,8 @@ type state struct {
 	process *server.Process
 	epoch   int
 	// sample is what the server last said, streamed when its receiver was last seen to stream.
-	sample   sample
-	streamed time.Duration
+	sample     sample
+	streamedAt time.Duration
 	// receiver is the process that streams, and since when; replayed is up to where.
 	receiver struct {
 		pid   int
@@ -70,26 +70,26 @@ type state struct {
 	replayed wal.LSN
 	// upstreamIP is where what this instance follows was last reached.
 	upstreamIP string
-	// prepared is set when Fettle's roles are there, slots are those that were made sure of.
-	prepared, checkpointed, claimed bool
-	slots                           []string
-	// filled is the timeline below which all that were left out are reserved.
-	filled    uint32
-	followers map[string]election.Follower
-	// pulse is what the heartbeats have told in this epoch.
-	pulse pulse
-	disk  server.Disk
-	// recoveryUsed is how much time on a CPU the recovery had used when it last advanced.
-	recoveryUsed time.Duration
+	// rolesPrepared is set when Fettle's roles are there, slots are those that were made sure of.
+	rolesPrepared, checkpointed, staleLabelsRemoved bool
+	slots                                           []string
+	// gapsReservedTo is the timeline below which all that were left out are reserved.
+	gapsReservedTo uint32
+	standbys       map[string]election.StandbyStatus
+	// heartbeatState is what the heartbeats have told in this epoch.
+	heartbeatState heartbeatState
+	disk           server.Disk
+	// recoveryCPU is how much time on a CPU the recovery had used when it last advanced.
+	recoveryCPU time.Duration
 	// urgentSince is since when something may be decided soon; 0 when nothing is.
 	urgentSince time.Duration
-	trouble     string
-	// origin is what becomes of the copy that the cluster's first data are; zero when there is nothing to say.
-	origin originNews
-	// useless is what is wrong with the certificates.
-	useless string
-	// segment is what PostgreSQL's log takes of the volume at once, in bytes; 0 when that is not known.
-	segment int64
+	lastError   string
+	// importStatus is what becomes of the copy that the cluster's first data are; zero when there is nothing to say.
+	importStatus importStatus
+	// tlsError is what is wrong with the certificates.
+	tlsError string
+	// walSegmentSize is what PostgreSQL's log takes of the volume at once, in bytes; 0 when that is not known.
+	walSegmentSize int64
 
 	ops
 }
@@ -98,14 +98,14 @@ type state struct {
 type ops struct {
 	// task changes the server or its data; there is one at a time.
 	task *task
-	// rest is until when no task begins, after one that failed.
-	rest time.Duration
+	// nextTaskAt is until when no task begins, after one that failed.
+	nextTaskAt time.Duration
 	// failures counts the tasks on the data directory that failed one after the other.
 	failures int
 	// lease is a read or write of the Lease.
 	lease *leaseOp
 	// The rest is asked at intervals.
-	sampling, heartbeat, chores, measuring, probing, reaching, recovery periodic
+	sampling, heartbeat, maintenance, volumeCheck, leaseProbe, reachCheck, recoveryCheck periodic
 }
 
 type task struct {
@@ -137,12 +137,12 @@ func (a *Agent) input(at time.Duration) election.Input {
 	answers := map[string]election.Answer{}
 	for pod, answer := range a.peers.Answers() {
 		if answer.At > 0 && answer.Election.Name != "" {
-			answers[pod] = election.Answer{Sent: answer.At, State: answer.Election}
+			answers[pod] = election.Answer{RequestedAt: answer.At, State: answer.Election}
 		}
 	}
 	return election.Input{
-		Now: at, Stop: a.stopping, Lease: a.observation, Holding: a.holding, Asking: a.asking, Promised: a.promised,
-		Server: a.own, Peers: answers, Followers: a.followers,
+		Now: at, ShuttingDown: a.stopping, Lease: a.observation, Tenure: a.tenure, RequestingPromises: a.requestingPromises, PromisedUntil: a.promisedUntil,
+		Server: a.own, Peers: answers, Standbys: a.standbys,
 	}
 }
 
@@ -156,70 +156,70 @@ func (a *Agent) configure() {
 	if a.record != nil {
 		c.MayInitialize = a.record.Fresh
 	}
-	c.WishedAt = a.wish(object)
-	if c.RecloneAsked && !a.config.RecloneAsked {
-		a.own.Copied = false // a person may ask for another copy than the last
+	c.PreferenceChangedAt = a.trackPreference(object)
+	if c.RecloneRequested && !a.config.RecloneRequested {
+		a.own.ClonedSinceFollowing = false // a person may ask for another copy than the last
 	}
-	if a.configured && (c.SwitchoverTarget != a.config.SwitchoverTarget || c.SwitchoverAsked != a.config.SwitchoverAsked) {
-		a.targetAt = now()
+	if a.configured && (c.SwitchoverTarget != a.config.SwitchoverTarget || c.SwitchoverRequested != a.config.SwitchoverRequested) {
+		a.targetChangedAt = now()
 	}
-	c.TargetAt = a.targetAt
-	a.spec, a.configError, a.retry = object, "", 0
+	c.TargetChangedAt = a.targetChangedAt
+	a.spec, a.configError, a.reloadAt = object, "", 0
 	a.events.uid = object.UID
 	if err := c.Validate(); err != nil {
-		a.refuse(err)
+		a.rejectObject(err)
 		return
 	}
 	if err := a.valid(object); err != nil {
-		a.refuse(err)
+		a.rejectObject(err)
 	} else {
-		a.good = object
+		a.lastValid = object
 	}
 	a.config, a.configured = c, true
-	a.peers.SetInstances(a.life, c.Instances)
+	a.peers.SetInstances(a.ctx, c.Instances)
 	if len(c.Instances) > 1 {
 		a.watchdog.Prepare()
 	}
 }
 
-// wish returns when spec.primary became what it is, whatever annotations asked for since; 0 for before the agent started.
-func (a *Agent) wish(object *databasev1alpha1.PostgreSQL) time.Duration {
+// trackPreference returns when spec.primary became what it is, whatever annotations asked for since; 0 for before the agent started.
+func (a *Agent) trackPreference(object *databasev1alpha1.PostgreSQL) time.Duration {
 	if a.spec != nil && a.spec.Spec.Primary != object.Spec.Primary {
-		a.wishedAt = now()
+		a.preferenceChangedAt = now()
 	}
-	return a.wishedAt
+	return a.preferenceChangedAt
 }
 
-func (a *Agent) refuse(err error) {
+func (a *Agent) rejectObject(err error) {
 	a.configError = oneLine(err.Error())
 	a.log.Error("the PostgreSQL object can't be followed; the last good one stays in effect", "error", a.configError)
 }
 
 // generation is that of the configuration that should be in effect; 0 without an object.
 func (a *Agent) generation() int64 {
-	if a.good == nil {
+	if a.lastValid == nil {
 		return 0
 	}
-	return a.good.Generation
+	return a.lastValid.Generation
 }
 
-func (a *Agent) become(process election.Process, at time.Duration) {
+func (a *Agent) setProcess(process election.Process, at time.Duration) {
 	if a.own.Process != process {
-		a.own.Process, a.own.Since = process, at
+		a.own.Process, a.own.ProcessSince = process, at
 	}
 }
 
 // newEpoch begins an epoch: what was asked of the server before is not listened to any more.
 func (a *Agent) newEpoch() {
 	a.epoch++
-	a.claimed, a.pulse, a.recoveryUsed = false, pulse{}, 0
+	a.staleLabelsRemoved, a.heartbeatState, a.recoveryCPU = false, heartbeatState{}, 0
 	a.sampling.next, a.heartbeat.next = 0, 0
 }
 
-func (a *Agent) follow(s sqlclient.Status, at time.Duration) {
-	followers := maps.Clone(a.followers)
+func (a *Agent) recordStandbys(s sqlclient.Status, at time.Duration) {
+	followers := maps.Clone(a.standbys)
 	if followers == nil {
-		followers = map[string]election.Follower{}
+		followers = map[string]election.StandbyStatus{}
 	}
 	for name, f := range followers {
 		f.Streaming, f.CaughtUp = false, false
@@ -229,11 +229,11 @@ func (a *Agent) follow(s sqlclient.Status, at time.Duration) {
 		if !slices.Contains(a.config.Instances, sender.Name) || sender.State != "streaming" {
 			continue
 		}
-		followers[sender.Name] = election.Follower{
-			Streaming: true, CaughtUp: s.Written < sender.Flushed+caughtUp, Flushed: uint64(sender.Flushed), Seen: at,
+		followers[sender.Name] = election.StandbyStatus{
+			Streaming: true, CaughtUp: s.Written < sender.Flushed+caughtUp, FlushLSN: uint64(sender.Flushed), StreamingAt: at,
 		}
 	}
-	a.followers = followers
+	a.standbys = followers
 }
 
 // caughtUp is how many bytes a standby may lack for commits to wait for it: one segment.

@@ -53,8 +53,8 @@ func TestConfigOf(t *testing.T) {
 		{"preferred is asynchronous", func(o *databasev1alpha1.PostgreSQL) {
 			o.Spec.Synchronous = &databasev1alpha1.PostgreSQLSynchronous{Number: 1, Preferred: true}
 		}, func(*election.Config) {}},
-		{"switchover", annotate(databasev1alpha1.AnnotationSwitchover, "db-2"), func(c *election.Config) { c.SwitchoverTarget, c.SwitchoverAsked = "db-2", true }},
-		{"switchover to a number", annotate(databasev1alpha1.AnnotationSwitchover, "0"), func(c *election.Config) { c.SwitchoverTarget, c.SwitchoverAsked = "db-0", true }},
+		{"switchover", annotate(databasev1alpha1.AnnotationSwitchover, "db-2"), func(c *election.Config) { c.SwitchoverTarget, c.SwitchoverRequested = "db-2", true }},
+		{"switchover to a number", annotate(databasev1alpha1.AnnotationSwitchover, "0"), func(c *election.Config) { c.SwitchoverTarget, c.SwitchoverRequested = "db-0", true }},
 		{"a primary for good", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Primary = "2" }, func(c *election.Config) { c.SwitchoverTarget = "db-2" }},
 		{"a primary for good, and no instance for now", func(o *databasev1alpha1.PostgreSQL) {
 			o.Annotations = map[string]string{databasev1alpha1.AnnotationSwitchover: "any"}
@@ -63,19 +63,19 @@ func TestConfigOf(t *testing.T) {
 		{"switchover to no instance", annotate(databasev1alpha1.AnnotationSwitchover, "other-2"), func(*election.Config) {}},
 		{"fenced", annotate(databasev1alpha1.AnnotationFenced, "db-0, db-1"), func(c *election.Config) { c.Fenced = true }},
 		{"no copy by itself", func(o *databasev1alpha1.PostgreSQL) { o.Spec.AutoReclone = new(false) }, func(c *election.Config) { c.AutoReclone = false }},
-		{"a copy is asked for", annotate(databasev1alpha1.AnnotationReclone, "db-0, db-1"), func(c *election.Config) { c.RecloneAsked = true }},
+		{"a copy is asked for", annotate(databasev1alpha1.AnnotationReclone, "db-0, db-1"), func(c *election.Config) { c.RecloneRequested = true }},
 		{"a copy of others", annotate(databasev1alpha1.AnnotationReclone, "*,db-10,db-0"), func(*election.Config) {}},
 		{"others are fenced", annotate(databasev1alpha1.AnnotationFenced, "db-10,db-0"), func(*election.Config) {}},
 		{"all are fenced", annotate(databasev1alpha1.AnnotationFenced, "*"), func(c *election.Config) { c.Fenced = true }},
 		{"hibernated", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Hibernated = true }, func(c *election.Config) { c.Hibernated = true }},
 		{"paused", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Paused = true }, func(c *election.Config) { c.Paused = true }},
 		{"a grace period", func(o *databasev1alpha1.PostgreSQL) { o.Spec.TerminationGracePeriodSeconds = new(int64(300)) },
-			func(c *election.Config) { c.Stop = 292 * time.Second }},
+			func(c *election.Config) { c.StopTimeout = 292 * time.Second }},
 		{"what may be lost", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Failover.MaximumLag = resource.MustParse("1Gi") },
 			func(c *election.Config) { c.MaximumLag = 1 << 30 }},
-		{"a loss is accepted", annotate(databasev1alpha1.AnnotationAcceptDataLoss, "db-0"), func(c *election.Config) { c.AcceptLoss = "db-0" }},
+		{"a loss is accepted", annotate(databasev1alpha1.AnnotationAcceptDataLoss, "db-0"), func(c *election.Config) { c.AcceptDataLoss = "db-0" }},
 		{"times", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Lease.Duration.Duration = 20 * time.Second },
-			func(c *election.Config) { c.Lease = 20 * time.Second }},
+			func(c *election.Config) { c.LeaseDuration = 20 * time.Second }},
 	} {
 		if diff := cmp.Diff(base(c.want), configOf(&options, newObject(c.object), false)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
@@ -83,18 +83,18 @@ func TestConfigOf(t *testing.T) {
 	}
 }
 
-// TestConfigOf_kept: of an object that was kept from before, nobody knows whether a loss is still accepted.
-func TestConfigOf_kept(t *testing.T) {
+// TestConfigOf_objectFromVolume: of an object that was kept from before, nobody knows whether a loss is still accepted.
+func TestConfigOf_objectFromVolume(t *testing.T) {
 	object := newObject(func(o *databasev1alpha1.PostgreSQL) {
 		o.Generation, o.Annotations = 7, map[string]string{databasev1alpha1.AnnotationAcceptDataLoss: "db-1"}
 	})
-	if c := configOf(&options, object, true); c.AcceptLoss != "" || c.Generation != 0 {
-		t.Errorf("accepts a loss for %q, by generation %d", c.AcceptLoss, c.Generation)
+	if c := configOf(&options, object, true); c.AcceptDataLoss != "" || c.Generation != 0 {
+		t.Errorf("accepts a loss for %q, by generation %d", c.AcceptDataLoss, c.Generation)
 	}
 }
 
-// TestWish has the object change: only another spec.primary is a new wish for good.
-func TestWish(t *testing.T) {
+// TestTrackPreference_changes has the object change: only another spec.primary is a new wish for good.
+func TestTrackPreference_changes(t *testing.T) {
 	a := &Agent{options: options}
 	for _, c := range []struct {
 		name   string
@@ -110,16 +110,16 @@ func TestWish(t *testing.T) {
 		{"another one", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Primary = "db-1" }, true},
 		{"nothing", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Primary = "db-1" }, false},
 	} {
-		object, before := newObject(c.change), a.wishedAt
-		if at := a.wish(object); (at != before) != c.again || at != a.wishedAt {
+		object, before := newObject(c.change), a.preferenceChangedAt
+		if at := a.trackPreference(object); (at != before) != c.again || at != a.preferenceChangedAt {
 			t.Errorf("%s: wished at %s, before at %s", c.name, at, before)
 		}
 		a.spec = object
 	}
 }
 
-// TestPositionNeverGoesBack has a standby that lost its receiver, after which PostgreSQL names an older timeline.
-func TestPositionNeverGoesBack(t *testing.T) {
+// TestSample_positionNeverGoesBack has a standby that lost its receiver, after which PostgreSQL names an older timeline.
+func TestSample_positionNeverGoesBack(t *testing.T) {
 	a := &Agent{options: options}
 	a.own.Role = election.Standby
 	for i, c := range []struct {
@@ -137,28 +137,28 @@ func TestPositionNeverGoesBack(t *testing.T) {
 		if c.receiver {
 			s.Receiver = &sqlclient.Receiver{State: "streaming"}
 		}
-		a.sampled(s)
+		a.recordSample(s)
 		if a.own.Position != c.want || a.own.Receiving != c.receiver {
 			t.Errorf("step %d: at %v, receiving %v; want %v, %v", i, a.own.Position, a.own.Receiving, c.want, c.receiver)
 		}
 	}
 }
 
-// TestFollowers keeps a standby that went away, without counting it.
-func TestFollowers(t *testing.T) {
+// TestRecordStandbys_streaming keeps a standby that went away, without counting it.
+func TestRecordStandbys_streaming(t *testing.T) {
 	a := &Agent{options: options}
 	a.config.Instances = []string{"db-0", "db-1", "db-2"}
 	senders := func(s ...sqlclient.Sender) sqlclient.Status { return sqlclient.Status{Written: 100 << 20, Senders: s} }
-	a.follow(senders(
+	a.recordStandbys(senders(
 		sqlclient.Sender{Name: "db-0", State: "streaming", Flushed: 100 << 20}, sqlclient.Sender{Name: "db-2", State: "streaming", Flushed: 10 << 20},
 		sqlclient.Sender{Name: "stranger", State: "streaming"},
 	), 5*time.Second)
-	a.follow(senders(sqlclient.Sender{Name: "db-0", State: "catchup"}, sqlclient.Sender{Name: "db-2", State: "streaming", Flushed: 99 << 20}), 6*time.Second)
-	want := map[string]election.Follower{
-		"db-0": {Flushed: 100 << 20, Seen: 5 * time.Second},
-		"db-2": {Streaming: true, CaughtUp: true, Flushed: 99 << 20, Seen: 6 * time.Second},
+	a.recordStandbys(senders(sqlclient.Sender{Name: "db-0", State: "catchup"}, sqlclient.Sender{Name: "db-2", State: "streaming", Flushed: 99 << 20}), 6*time.Second)
+	want := map[string]election.StandbyStatus{
+		"db-0": {FlushLSN: 100 << 20, StreamingAt: 5 * time.Second},
+		"db-2": {Streaming: true, CaughtUp: true, FlushLSN: 99 << 20, StreamingAt: 6 * time.Second},
 	}
-	if diff := cmp.Diff(want, a.followers); diff != "" {
+	if diff := cmp.Diff(want, a.standbys); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -179,40 +179,40 @@ func TestSynchronousNames(t *testing.T) {
 	}
 }
 
-// TestMark is about a rewind that did not end.
-func TestMark(t *testing.T) {
+// TestNeedsRecloneMark_lastsUntilDone is about a rewind that did not end.
+func TestNeedsRecloneMark_lastsUntilDone(t *testing.T) {
 	a := &Agent{options: Options{Volume: t.TempDir()}}
-	if err := a.unmark(); err != nil {
+	if err := a.clearNeedsReclone(); err != nil {
 		t.Errorf("without a mark: %v", err)
 	}
-	if err := a.mark(); err != nil {
+	if err := a.markNeedsReclone(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(a.options.Volume, "fettle", unfitFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(a.options.Volume, "fettle", needsRecloneFile)); err != nil {
 		t.Error(err)
 	}
-	if err := a.unmark(); err != nil {
+	if err := a.clearNeedsReclone(); err != nil {
 		t.Error(err)
 	}
-	if _, err := os.Stat(a.markPath()); err == nil {
+	if _, err := os.Stat(a.needsReclonePath()); err == nil {
 		t.Error("the mark is still there")
 	}
 }
 
-func TestUnreachedSource(t *testing.T) {
+func TestConnectFailed_messages(t *testing.T) {
 	for text, want := range map[string]bool{
 		`pg_rewind: error: connection to server at "10.0.0.1", port 5432 failed: Connection refused`: true,
 		`pg_rewind: fatal: could not connect to server: Connection refused`:                          true,
 		`pg_rewind: error: could not fetch remote file "x": server closed the connection`:            false,
 		`pg_rewind: fatal: source and target clusters are from different systems`:                    false,
 	} {
-		if got := unreached.MatchString(text); got != want {
+		if got := connectFailed.MatchString(text); got != want {
 			t.Errorf("%s: %v", text, got)
 		}
 	}
 }
 
-func TestTargetsOfOthers(t *testing.T) {
+func TestConfigOf_requestedPrimaryOfOthers(t *testing.T) {
 	a := &Agent{options: options, log: NewLogger(discard{}, nil)}
 	a.config.Instances = []string{"db-0", "db-1", "db-2"}
 	if got := a.slotsOfOthers(); !cmp.Equal(got, []string{"fettle_0", "fettle_2"}) {
@@ -220,13 +220,13 @@ func TestTargetsOfOthers(t *testing.T) {
 	}
 	var exit server.Exit
 	a.own.Process = election.Stopping
-	a.ended(exit, found{data: election.Usable})
-	if a.own.Crashed != 0 || a.own.Process != election.Down {
+	a.processExited(exit, dataDirState{data: election.Usable})
+	if a.own.CrashedAt != 0 || a.own.Process != election.Down {
 		t.Errorf("an ordered stop counts as a crash: %+v", a.own)
 	}
 	a.own.Process = election.Up
-	a.ended(exit, found{data: election.Usable})
-	if a.own.Crashed == 0 || a.own.Crashed != a.own.Since {
+	a.processExited(exit, dataDirState{data: election.Usable})
+	if a.own.CrashedAt == 0 || a.own.CrashedAt != a.own.ProcessSince {
 		t.Errorf("a crash is not noted: %+v", a.own)
 	}
 }
@@ -235,9 +235,9 @@ type discard struct{}
 
 func (discard) Write(in []byte) (int, error) { return len(in), nil }
 
-// TestStray is about a standby that has received from a primary which it could not follow.
-func TestStray(t *testing.T) {
-	history := []election.Fork{{Timeline: 4, LSN: 50}, {Timeline: 5, LSN: 100}, {Timeline: 6, LSN: 200}}
+// TestOffHistory_minRecovery is about a standby that has received from a primary which it could not follow.
+func TestOffHistory_minRecovery(t *testing.T) {
+	history := []election.TimelineSwitch{{Timeline: 4, LSN: 50}, {Timeline: 5, LSN: 100}, {Timeline: 6, LSN: 200}}
 	for _, c := range []struct {
 		name     string
 		replayed election.Position
@@ -251,32 +251,32 @@ func TestStray(t *testing.T) {
 		{"on a timeline that is no ancestor", election.Position{Timeline: 3, LSN: 1}, 7, true},
 	} {
 		control := server.ControlData{MinRecoveryTimeline: wal.Timeline(c.replayed.Timeline), MinRecovery: wal.LSN(c.replayed.LSN)}
-		if at, got := stray(control, c.timeline, history); got != c.want || at != c.replayed {
+		if at, got := offHistory(control, c.timeline, history); got != c.want || at != c.replayed {
 			t.Errorf("%s: %v at %v", c.name, got, at)
 		}
 	}
 }
 
-// TestSeveredIsNotStreaming has a receiver begin again and again, which the primary ends: it says that it streams each time.
-func TestSeveredIsNotStreaming(t *testing.T) {
+// TestSample_walGoneIsNotStreaming has a receiver begin again and again, which the primary ends: it says that it streams each time.
+func TestSample_walGoneIsNotStreaming(t *testing.T) {
 	a := &Agent{options: options, peers: &peers{}}
 	a.config.Timing = election.DefaultTiming()
 	a.own = election.Server{Process: election.Up, Role: election.Standby, Position: election.Position{Timeline: 1, LSN: 100}}
 	receiving := func(asked time.Duration, at wal.LSN) sample {
 		return sample{asked: asked, Status: sqlclient.Status{InRecovery: true, Timeline: 1, Received: at, Receiver: &sqlclient.Receiver{State: "streaming"}}}
 	}
-	a.sampled(receiving(time.Second, 100))
-	a.own.Severed = 2 * time.Second
-	a.sampled(receiving(13*time.Second, 100))
-	if a.streamed != time.Second || a.own.Looked != 13*time.Second || a.own.Severed == 0 {
-		t.Errorf("it streamed at %s, was looked at at %s, severed since %s", a.streamed, a.own.Looked, a.own.Severed)
+	a.recordSample(receiving(time.Second, 100))
+	a.own.WALGoneSince = 2 * time.Second
+	a.recordSample(receiving(13*time.Second, 100))
+	if a.streamedAt != time.Second || a.own.SampledAt != 13*time.Second || a.own.WALGoneSince == 0 {
+		t.Errorf("it streamed at %s, was looked at at %s, severed since %s", a.streamedAt, a.own.SampledAt, a.own.WALGoneSince)
 	}
 	if why := a.unready(election.Input{Now: 13 * time.Second}); why != "the primary has removed the log that the replica needs next" {
 		t.Errorf("it is not ready because %q", why)
 	}
-	a.sampled(receiving(14*time.Second, 101))
-	a.sampled(receiving(15*time.Second, 101))
-	if a.streamed != 15*time.Second || a.own.Severed != 0 {
-		t.Errorf("it got further, streamed at %s, severed since %s", a.streamed, a.own.Severed)
+	a.recordSample(receiving(14*time.Second, 101))
+	a.recordSample(receiving(15*time.Second, 101))
+	if a.streamedAt != 15*time.Second || a.own.WALGoneSince != 0 {
+		t.Errorf("it got further, streamed at %s, severed since %s", a.streamedAt, a.own.WALGoneSince)
 	}
 }

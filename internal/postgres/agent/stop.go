@@ -23,7 +23,7 @@ const (
 
 // stopTime is how long a fast stop may take in a pod that is killed after grace.
 func stopTime(t election.Timing, grace time.Duration) time.Duration {
-	return max(grace-marginKills*t.Kill-marginRenewals*t.Renew, grace/2)
+	return max(grace-marginKills*t.KillGrace-marginRenewals*t.RenewInterval, grace/2)
 }
 
 // checkpoint has the primary write out its memory, beside the loop and everything else; then, if there is one, is called after it.
@@ -36,12 +36,12 @@ func (a *Agent) checkpoint(then func()) {
 	a.own.Checkpointing = true
 	begun := now()
 	go func() {
-		err := a.writeOut(process)
-		a.post(func() {
+		err := a.checkpointUntilShort(process)
+		a.enqueue(func() {
 			if a.process != process || a.own.Process != election.Up {
 				return
 			}
-			a.own.Checkpointing, a.own.Checkpointed = false, now()
+			a.own.Checkpointing, a.own.CheckpointedAt = false, now()
 			a.log.Info("checkpoint before a stop", "took", (now() - begun).Round(time.Millisecond).String(), "error", errorText(err))
 			if then != nil {
 				then()
@@ -50,8 +50,8 @@ func (a *Agent) checkpoint(then func()) {
 	}()
 }
 
-func (a *Agent) writeOut(process *server.Process) error {
-	ctx, cancel := context.WithCancel(a.life)
+func (a *Agent) checkpointUntilShort(process *server.Process) error {
+	ctx, cancel := context.WithCancel(a.ctx)
 	defer cancel()
 	go func() {
 		select {
@@ -60,10 +60,10 @@ func (a *Agent) writeOut(process *server.Process) error {
 		case <-ctx.Done():
 		}
 	}()
-	defer a.planning.Close(a.life)
+	defer a.checkpointConn.Close(a.ctx)
 	for range checkpoints {
 		begun := now()
-		if err := a.planning.Checkpoint(ctx); err != nil || now()-begun < checkpointShort {
+		if err := a.checkpointConn.Checkpoint(ctx); err != nil || now()-begun < checkpointShort {
 			return err
 		}
 	}
@@ -75,35 +75,35 @@ func (a *Agent) stop(order election.Stop, at time.Duration) {
 	if a.task != nil {
 		a.task.cancel()
 	}
-	if a.process == nil || a.own.Process == election.Stopping && a.own.Stop >= order.Mode {
+	if a.process == nil || a.own.Process == election.Stopping && a.own.StopMode >= order.Mode {
 		return
 	}
-	a.noteStill(at)
+	a.recordUnresponsive(at)
 	if a.own.Process == election.Starting && a.own.Role == election.Standby && !a.stopping {
-		a.own.Failed++ // it is given up
+		a.own.Failures++ // it is given up
 	}
 	successors := election.Successors(a.config, a.input(at))
-	a.own = a.own.Ordered(at, order)
+	a.own = a.own.AfterStopOrder(at, order)
 	a.newEpoch()
-	process, limit := a.process, a.config.Stop
+	process, limit := a.process, a.config.StopTimeout
 	go func() {
-		ctx, cancel := context.WithTimeout(a.life, limit)
+		ctx, cancel := context.WithTimeout(a.ctx, limit)
 		defer cancel()
-		if err := a.halt(ctx, process, order.Mode, successors); err != nil {
+		if err := a.stopProcess(ctx, process, order.Mode, successors); err != nil {
 			a.log.Warn("stop", "error", err.Error())
 		}
 	}()
 }
 
-// noteStill notes that a primary that is to stop, or has ended, stood still.
-func (a *Agent) noteStill(at time.Duration) {
-	if election.StandsStill(a.config, election.Input{Now: at, Server: a.own}) {
-		a.own.StoodStill = at
-		a.log.Warn("PostgreSQL stood still", "answered", (at-a.own.Answered).Round(time.Millisecond).String()+" ago")
+// recordUnresponsive notes that a primary that is to stop, or has ended, stood still.
+func (a *Agent) recordUnresponsive(at time.Duration) {
+	if election.Unresponsive(a.config, election.Input{Now: at, Server: a.own}) {
+		a.own.UnresponsiveAt = at
+		a.log.Warn("PostgreSQL stood still", "answered", (at-a.own.HeartbeatAt).Round(time.Millisecond).String()+" ago")
 	}
 }
 
-func (a *Agent) halt(ctx context.Context, process *server.Process, mode election.StopMode, successors []string) error {
+func (a *Agent) stopProcess(ctx context.Context, process *server.Process, mode election.StopMode, successors []string) error {
 	switch mode {
 	case election.Kill:
 		return process.Kill(ctx)
@@ -120,7 +120,7 @@ func (a *Agent) senders(ctx context.Context, successors []string) server.Senders
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendersAsked)
 	defer cancel()
-	status, err := a.watching.Status(ctx)
+	status, err := a.statusConn.Status(ctx)
 	if err != nil {
 		a.log.Warn("failed to query the standbys before the stop", "error", err.Error())
 		return server.Senders{}

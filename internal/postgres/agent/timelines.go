@@ -17,24 +17,24 @@ import (
 // reservation is the content of a history file that only keeps a timeline from being used.
 const reservation = "# left out: another instance may have used this timeline\n"
 
-// reserve has the next promotion of the server in data use a timeline above after: PostgreSQL takes the first for which
+// reserveSkippedTimelines has the next promotion of the server in data use a timeline above after: PostgreSQL takes the first for which
 // it finds no history. The files name no ancestor, so no server that runs ever follows them.
-func reserve(data string, current, after uint32) error {
-	return reserveEach(data, between(current, after+1, nil))
+func reserveSkippedTimelines(data string, current, after uint32) error {
+	return reserveTimelines(data, skippedTimelines(current, after+1, nil))
 }
 
-// between are the timelines above current and below next, without those of history.
-func between(current, next uint32, history []election.Fork) []uint32 {
+// skippedTimelines are the timelines above current and below next, without those of history.
+func skippedTimelines(current, next uint32, history []election.TimelineSwitch) []uint32 {
 	var out []uint32
 	for timeline := current + 1; timeline < next; timeline++ {
-		if !slices.ContainsFunc(history, func(f election.Fork) bool { return f.Timeline == timeline }) {
+		if !slices.ContainsFunc(history, func(f election.TimelineSwitch) bool { return f.Timeline == timeline }) {
 			out = append(out, timeline)
 		}
 	}
 	return out
 }
 
-func reserveEach(data string, timelines []uint32) error {
+func reserveTimelines(data string, timelines []uint32) error {
 	for _, timeline := range timelines {
 		path := filepath.Join(data, "pg_wal", wal.HistoryFile(wal.Timeline(timeline)))
 		file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
@@ -56,8 +56,8 @@ func reserveEach(data string, timelines []uint32) error {
 // asks for the history of every timeline, one after the other, and follows no further while one is missing. It has those that
 // this primary left out archived, once its own history is: recovery to "latest" probes timeline after timeline, and ends at the
 // first that is missing. done says that nothing is left to do for this timeline.
-func fillGaps(data string, timeline uint32, history []election.Fork) (done bool, err error) {
-	if err := reserveEach(data, between(1, timeline, history)); err != nil {
+func fillGaps(data string, timeline uint32, history []election.TimelineSwitch) (done bool, err error) {
+	if err := reserveTimelines(data, skippedTimelines(1, timeline, history)); err != nil {
 		return false, err
 	}
 	status := func(timeline uint32, suffix string) string {
@@ -71,7 +71,7 @@ func fillGaps(data string, timeline uint32, history []election.Fork) (done bool,
 	if len(history) > 0 {
 		parent = history[len(history)-1].Timeline
 	}
-	for _, left := range between(parent, timeline, nil) {
+	for _, left := range skippedTimelines(parent, timeline, nil) {
 		content, err := os.ReadFile(filepath.Join(data, "pg_wal", wal.HistoryFile(wal.Timeline(left))))
 		if err != nil {
 			return false, fmt.Errorf("archive timeline %d: %w", left, err)
@@ -86,9 +86,9 @@ func fillGaps(data string, timeline uint32, history []election.Fork) (done bool,
 	return true, nil
 }
 
-// release removes the reservations of a server that is down above all timelines that were used, and returns the highest of those: a standby
+// removeReservations removes the reservations of a server that is down above all timelines that were used, and returns the highest of those: a standby
 // that starts would take one for the history that it has to recover to.
-func release(data string) (highest uint32, err error) {
+func removeReservations(data string) (highest uint32, err error) {
 	paths, err := filepath.Glob(filepath.Join(data, "pg_wal", "*.history"))
 	if err != nil {
 		return 0, fmt.Errorf("timelines: %w", err)
@@ -120,12 +120,12 @@ func release(data string) (highest uint32, err error) {
 	return highest, nil
 }
 
-func (a *Agent) fill(timeline uint32, history []election.Fork) {
+func (a *Agent) reserveGaps(timeline uint32, history []election.TimelineSwitch) {
 	done, err := fillGaps(a.server.DataDir(), timeline, history)
 	if err != nil {
 		a.log.Warn("failed to reserve timelines", "error", err.Error())
 	}
 	if done {
-		a.post(func() { a.filled = timeline })
+		a.enqueue(func() { a.gapsReservedTo = timeline })
 	}
 }

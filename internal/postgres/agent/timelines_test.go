@@ -13,7 +13,7 @@ import (
 
 // A reservation holds while the server runs, and is gone when it starts again: a standby that finds one would try to
 // recover to a timeline that leads nowhere.
-func TestReservationsEndWithTheServer(t *testing.T) {
+func TestReservations_removedAfterExit(t *testing.T) {
 	data := t.TempDir()
 	folder := filepath.Join(data, "pg_wal")
 	if err := os.Mkdir(folder, 0o700); err != nil {
@@ -38,14 +38,14 @@ func TestReservationsEndWithTheServer(t *testing.T) {
 	}
 	write("00000003.history", "2\t0/3000000\tno recovery target specified\n")
 	write("00000006.history", reservation[:7])
-	if err := reserve(data, 2, 5); err != nil {
+	if err := reserveSkippedTimelines(data, 2, 5); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"00000003.history", "00000004.history", "00000005.history", "00000006.history"}
 	if diff := cmp.Diff(want, files()); diff != "" {
 		t.Errorf("reserved: %s", diff)
 	}
-	highest, err := release(data)
+	highest, err := removeReservations(data)
 	if err != nil || highest != 3 {
 		t.Errorf("highest %d, %v", highest, err)
 	}
@@ -80,7 +80,7 @@ func TestFillGaps(t *testing.T) {
 		}
 		return strings.Join(paths, " ")
 	}
-	history := []election.Fork{{Timeline: 1}, {Timeline: 3}}
+	history := []election.TimelineSwitch{{Timeline: 1}, {Timeline: 3}}
 	fill := func(want string, done bool) {
 		t.Helper()
 		got, err := fillGaps(data, 7, history)
@@ -99,7 +99,7 @@ func TestFillGaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill("04 06", true) // 5 was used by another instance
-	if highest, err := release(data); err != nil || highest != 7 {
+	if highest, err := removeReservations(data); err != nil || highest != 7 {
 		t.Errorf("highest %d, %v", highest, err)
 	}
 	if _, err := os.Stat(filepath.Join(folder, "00000006.history")); err != nil {

@@ -118,8 +118,8 @@ func (t *tlsFiles) upstream(host string, port int, slot string) config.Upstream 
 	}
 }
 
-// certificateTimes collects when certificates begin and end. One that can't be read has no series.
-type certificateTimes map[string]string // paths by the name of the certificate
+// certificateCollector collects when certificates begin and end. One that can't be read has no series.
+type certificateCollector map[string]string // paths by the name of the certificate
 
 var (
 	certificateStart = prometheus.NewDesc("fettle_agent_certificate_start_timestamp_seconds",
@@ -140,12 +140,12 @@ func (a *Agent) certificateFiles() map[string]string {
 	}
 }
 
-func (c certificateTimes) Describe(out chan<- *prometheus.Desc) {
+func (c certificateCollector) Describe(out chan<- *prometheus.Desc) {
 	out <- certificateStart
 	out <- certificateExpiry
 }
 
-func (c certificateTimes) Collect(out chan<- prometheus.Metric) {
+func (c certificateCollector) Collect(out chan<- prometheus.Metric) {
 	for name, path := range c {
 		content, err := os.ReadFile(path)
 		if err != nil {

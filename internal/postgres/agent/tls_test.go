@@ -12,8 +12,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
-// TestCertificatesThatNobodyWouldTake holds that they don't replace good ones, and are better than none.
-func TestCertificatesThatNobodyWouldTake(t *testing.T) {
+// TestTLS_unusableCertificates holds that they don't replace good ones, and are better than none.
+func TestTLS_unusableCertificates(t *testing.T) {
 	authority, err := pki.NewAuthority("db", time.Now())
 	if err != nil {
 		t.Fatal(err)

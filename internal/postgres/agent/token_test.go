@@ -12,10 +12,10 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 )
 
-// TestTokenRefused sees that an agent whose token the API server refuses says so, until it is accepted again: nothing but
+// TestStatus_tokenRejected sees that an agent whose token the API server refuses says so, until it is accepted again: nothing but
 // another pod helps while it lasts.
-func TestTokenRefused(t *testing.T) {
-	a := &Agent{vet: &vet{}}
+func TestStatus_tokenRejected(t *testing.T) {
+	a := &Agent{validator: &configValidator{}}
 	leases := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 	for i, c := range []struct {
 		name string
@@ -23,19 +23,19 @@ func TestTokenRefused(t *testing.T) {
 		want bool
 	}{
 		{"accepted", nil, false},
-		{"refused", fmt.Errorf("read Lease db: %w: %w", errRefused, apierrors.NewUnauthorized("Unauthorized")), true},
-		{"the right is missing", fmt.Errorf("read Lease db: %w: %w", errRefused, apierrors.NewForbidden(leases, "db", nil)), false},
-		{"refused again", fmt.Errorf("read Lease db: %w: %w", errRefused, apierrors.NewUnauthorized("Unauthorized")), true},
-		{"no answer", fmt.Errorf("read Lease db: %w: %w", errUnknown, errors.New("connection refused")), false},
+		{"refused", fmt.Errorf("read Lease db: %w: %w", errRejected, apierrors.NewUnauthorized("Unauthorized")), true},
+		{"the right is missing", fmt.Errorf("read Lease db: %w: %w", errRejected, apierrors.NewForbidden(leases, "db", nil)), false},
+		{"refused again", fmt.Errorf("read Lease db: %w: %w", errRejected, apierrors.NewUnauthorized("Unauthorized")), true},
+		{"no answer", fmt.Errorf("read Lease db: %w: %w", errIndeterminate, errors.New("connection refused")), false},
 	} {
 		record := &leaseRecord{object: &coordinationv1.Lease{}}
 		if c.err != nil {
 			record = nil
 		}
-		a.sawLease(record, c.err, now())
+		a.recordLease(record, c.err, now())
 		a.publish(election.Decision{Reason: "takes its own Lease back"}, election.Input{})
-		shown := a.shown.Load()
-		if shown.Unauthorized != c.want || (shown.Message == tokenRefused) != c.want {
+		shown := a.published.Load()
+		if shown.Unauthorized != c.want || (shown.Message == tokenRejected) != c.want {
 			t.Errorf("%d %s: unauthorized %v, %q, want %v", i, c.name, shown.Unauthorized, shown.Message, c.want)
 		}
 	}

@@ -28,8 +28,8 @@ type (
 	Renew struct{ Lease Lease }
 	// Release writes Lease to give it back.
 	Release struct{ Lease Lease }
-	// AskPeers asks each of Peers for a promise ([Promise]) and puts those that are granted into Input.Holding.
-	AskPeers struct{ Peers []string }
+	// RequestPromises asks each of Peers for a promise ([Promise]) and puts those that are granted into Input.Holding.
+	RequestPromises struct{ Peers []string }
 	// StartStandby starts with standby.signal, following Upstream; "" follows nobody.
 	StartStandby struct{ Upstream string }
 	// Follow makes a standby that runs follow Upstream; "" ends its WAL receiver.
@@ -57,33 +57,33 @@ type (
 	Rewind struct{ Source string }
 	// Reclone removes the data and copies Source.
 	Reclone struct{ Source string }
-	// PutAside copies Source as well, and keeps the data under another name.
-	PutAside struct{ Source string }
-	// Look reads the log of a server that is down to its end, so that Server.Position is exact.
-	Look struct{}
+	// RecloneKeepingData copies Source as well, and keeps the data under another name.
+	RecloneKeepingData struct{ Source string }
+	// InspectWAL reads the log of a server that is down to its end, so that Server.Position is exact.
+	InspectWAL struct{}
 	// Exit ends the agent.
 	Exit struct{}
 )
 
-func (Wait) action()         {}
-func (Acquire) action()      {}
-func (Renew) action()        {}
-func (Release) action()      {}
-func (AskPeers) action()     {}
-func (StartStandby) action() {}
-func (Follow) action()       {}
-func (StartPrimary) action() {}
-func (Promote) action()      {}
-func (Checkpoint) action()   {}
-func (Stop) action()         {}
-func (SetSync) action()      {}
-func (InitDB) action()       {}
-func (Clone) action()        {}
-func (Rewind) action()       {}
-func (Reclone) action()      {}
-func (PutAside) action()     {}
-func (Look) action()         {}
-func (Exit) action()         {}
+func (Wait) action()               {}
+func (Acquire) action()            {}
+func (Renew) action()              {}
+func (Release) action()            {}
+func (RequestPromises) action()    {}
+func (StartStandby) action()       {}
+func (Follow) action()             {}
+func (StartPrimary) action()       {}
+func (Promote) action()            {}
+func (Checkpoint) action()         {}
+func (Stop) action()               {}
+func (SetSync) action()            {}
+func (InitDB) action()             {}
+func (Clone) action()              {}
+func (Rewind) action()             {}
+func (Reclone) action()            {}
+func (RecloneKeepingData) action() {}
+func (InspectWAL) action()         {}
+func (Exit) action()               {}
 
 // Label is the value of the pod's label fettle.dev/role: Services select by it, safety never depends on it.
 type Label string
@@ -100,12 +100,12 @@ type Decision struct {
 	Action Action
 	// Reason is for the log, and for people: why this, or what is waited for.
 	Reason string
-	// Blocked says that a person has to do something: Reason says what. The operator makes a condition of it.
-	Blocked bool
-	// NeedsReclone says that the person is asked for a new copy of the data.
-	NeedsReclone bool
-	// LosesData says that the person is asked to accept that rows are lost.
-	LosesData bool
+	// ManualIntervention says that a person has to do something: Reason says what. The operator makes a condition of it.
+	ManualIntervention bool
+	// NeedsRecloneConsent says that the person is asked for a new copy of the data.
+	NeedsRecloneConsent bool
+	// NeedsDataLossConsent says that the person is asked to accept that rows are lost.
+	NeedsDataLossConsent bool
 	// Until is when to decide again at the latest.
 	Until time.Duration
 	// Label is what the pod's label shall be.

@@ -22,89 +22,89 @@ func config() Config {
 func record(h Holder) Lease {
 	return Lease{
 		Version: "7", Holder: h, SystemID: "s", Timeline: 3, Primary: "pg-0", End: Position{3, 1000},
-		History: []Fork{{1, 100}, {2, 500}}, Instances: config().Instances,
+		History: []TimelineSwitch{{1, 100}, {2, 500}}, Instances: config().Instances,
 	}
 }
 
 func standbyState(name string, lsn uint64) State {
 	return State{
 		Name: name, SystemID: "s", Data: Usable, Process: Up, Role: Standby, Position: Position{3, lsn}, Exact: true,
-		Candidate: true, API: true, Yielded: "7", Upstream: "pg-0", FirstIn: -time.Minute,
+		Candidate: true, API: true, WALReceiverStoppedFor: "7", Upstream: "pg-0", FirstIn: -time.Minute,
 	}
 }
 
 func peers(states ...State) map[string]Answer {
 	out := map[string]Answer{}
 	for _, s := range states {
-		out[s.Name] = Answer{Sent: now, State: s}
+		out[s.Name] = Answer{RequestedAt: now, State: s}
 	}
 	return out
 }
 
-// leading is pg-0 with the Lease and a primary that serves, after a renewal a second ago.
-func leading() (Config, Input) {
+// asPrimary is pg-0 with the Lease and a primary that serves, after a renewal a second ago.
+func asPrimary() (Config, Input) {
 	l := record(config().Self)
 	return config(), Input{
-		Now:     now,
-		Lease:   Observation{Lease: l, Since: now - second, ReadAt: now - second, Alive: true},
-		Holding: Holding{Confirmed: Write{Sent: now - second, Lease: l}, From: now - 50*second, TriedAt: now - second},
+		Now:    now,
+		Lease:  Observation{Lease: l, UnchangedSince: now - second, ReadAt: now - second, HolderActive: true},
+		Tenure: Tenure{Confirmed: Write{Sent: now - second, Lease: l}, AcquiredAt: now - 50*second, TriedAt: now - second},
 		Server: Server{
-			Data: Usable, Process: Up, Role: Primary, Since: now - 50*second, SystemID: "s", Position: Position{3, 1000},
-			Exact: true, History: []Fork{{1, 100}, {2, 500}}, Answered: now - second/2,
+			Data: Usable, Process: Up, Role: Primary, ProcessSince: now - 50*second, SystemID: "s", Position: Position{3, 1000},
+			Exact: true, History: []TimelineSwitch{{1, 100}, {2, 500}}, HeartbeatAt: now - second/2,
 		},
 		Peers: peers(standbyState("pg-1", 1000), standbyState("pg-2", 1000)),
-		Followers: map[string]Follower{
-			"pg-1": {Streaming: true, CaughtUp: true, Flushed: 1000, Seen: now},
-			"pg-2": {Streaming: true, CaughtUp: true, Flushed: 1000, Seen: now},
+		Standbys: map[string]StandbyStatus{
+			"pg-1": {Streaming: true, CaughtUp: true, FlushLSN: 1000, StreamingAt: now},
+			"pg-2": {Streaming: true, CaughtUp: true, FlushLSN: 1000, StreamingAt: now},
 		},
 	}
 }
 
-// following is pg-0 as a standby of pg-1, which holds the Lease and leads.
-func following() (Config, Input) {
+// asStandby is pg-0 as a standby of pg-1, which holds the Lease and leads.
+func asStandby() (Config, Input) {
 	l := record(Holder{Name: "pg-1", UID: "b"})
 	l.Primary = "pg-1"
 	primary := standbyState("pg-1", 1000)
-	primary.Role, primary.Writable, primary.Candidate, primary.Upstream, primary.Yielded = Primary, true, false, "", ""
+	primary.Role, primary.Writable, primary.Candidate, primary.Upstream, primary.WALReceiverStoppedFor = Primary, true, false, "", ""
 	other := standbyState("pg-2", 1000)
-	other.Upstream, other.Yielded = "pg-1", ""
+	other.Upstream, other.WALReceiverStoppedFor = "pg-1", ""
 	return config(), Input{
 		Now:   now,
-		Lease: Observation{Lease: l, Since: now - second, ReadAt: now - second/10, Alive: true},
+		Lease: Observation{Lease: l, UnchangedSince: now - second, ReadAt: now - second/10, HolderActive: true},
 		Server: Server{
-			Data: Usable, Process: Up, Role: Standby, Since: now - 50*second, SystemID: "s", Position: Position{3, 1000},
+			Data: Usable, Process: Up, Role: Standby, ProcessSince: now - 50*second, SystemID: "s", Position: Position{3, 1000},
 			Exact: true, Upstream: "pg-1", Receiving: true,
 		},
 		Peers: peers(primary, other),
 	}
 }
 
-// electing is pg-0 as a standby that receives nothing, and a Lease that pg-1 has not renewed for 11 s.
-func electing() (Config, Input) {
-	c, in := following()
-	in.Lease.Since = now - 11*second
+// freeLease is pg-0 as a standby that receives nothing, and a Lease that pg-1 has not renewed for 11 s.
+func freeLease() (Config, Input) {
+	c, in := asStandby()
+	in.Lease.UnchangedSince = now - 11*second
 	in.Server.Upstream, in.Server.Receiving = "", false
 	delete(in.Peers, "pg-1")
 	p := standbyState("pg-2", 1000)
 	p.Upstream = ""
-	in.Peers["pg-2"] = Answer{Sent: now, State: p}
+	in.Peers["pg-2"] = Answer{RequestedAt: now, State: p}
 	return c, in
 }
 
 // down ends the server as if it had stopped in order, a moment ago.
 func down(in *Input) {
-	in.Server.Process, in.Server.Since, in.Server.Clean = Down, now-second/10, true
+	in.Server.Process, in.Server.ProcessSince, in.Server.CleanShutdown = Down, now-second/10, true
 	in.Server.Upstream, in.Server.Receiving = "", false
 }
 
 func crash(in *Input) {
 	down(in)
-	in.Server.Clean, in.Server.Crashed = false, in.Server.Since
+	in.Server.CleanShutdown, in.Server.CrashedAt = false, in.Server.ProcessSince
 }
 
-// ours makes the Lease one that names this pod, in a process that has not written it.
-func ours(in *Input) {
-	in.Lease.Lease.Holder, in.Lease.Lease.Primary, in.Holding = config().Self, "pg-0", Holding{}
+// ownLease makes the Lease one that names this pod, in a process that has not written it.
+func ownLease(in *Input) {
+	in.Lease.Lease.Holder, in.Lease.Lease.Primary, in.Tenure = config().Self, "pg-0", Tenure{}
 }
 
 func alter(in *Input, name string, change func(*State)) {
@@ -144,8 +144,8 @@ func test(t *testing.T, start func() (Config, Input), cases []decision) {
 }
 
 // 1. Read-write only with the Lease.
-func TestReadWriteOnlyWithTheLease(t *testing.T) {
-	test(t, leading, []decision{
+func TestDecide_readWriteOnlyWithLease(t *testing.T) {
+	test(t, asPrimary, []decision{
 		{"serves while it holds the Lease", nil, "Wait{}", "serves"},
 		{"stops at once when another has it", func(_ *Config, in *Input) {
 			in.Lease.Lease.Holder = Holder{Name: "pg-1", UID: "b"}
@@ -159,17 +159,17 @@ func TestReadWriteOnlyWithTheLease(t *testing.T) {
 		{"writes itself into a Lease that was made anew", func(_ *Config, in *Input) {
 			in.Lease.Lease = Lease{Version: "1"}
 		}, "Renew", ""},
-		{"stops what it has no write for", func(_ *Config, in *Input) { in.Holding = Holding{} }, "Stop{2 false}", ""},
+		{"stops what it has no write for", func(_ *Config, in *Input) { in.Tenure = Tenure{} }, "Stop{2 false}", ""},
 		{"stops what is starting without it", func(_ *Config, in *Input) {
-			in.Holding, in.Server.Process = Holding{}, Starting
+			in.Tenure, in.Server.Process = Tenure{}, Starting
 		}, "Stop{2 false}", ""},
 		{"starts with it", func(_ *Config, in *Input) { down(in) }, "StartPrimary{}", ""},
 		{"takes it back first after a release without answer", func(_ *Config, in *Input) {
 			down(in)
-			in.Holding.Unsettled = []Write{{Sent: now - second, Lease: Lease{Version: "7", Released: true}}}
+			in.Tenure.Indeterminate = []Write{{Sent: now - second, Lease: Lease{Version: "7", Released: true}}}
 		}, "Acquire", "its own"},
 	})
-	test(t, following, []decision{
+	test(t, asStandby, []decision{
 		{"starts as a standby without it", func(_ *Config, in *Input) { down(in) }, "StartStandby{pg-1}", ""},
 		{"was the primary, and stays down until there is another", func(_ *Config, in *Input) {
 			down(in)
@@ -177,67 +177,67 @@ func TestReadWriteOnlyWithTheLease(t *testing.T) {
 		}, "Wait{}", "waits for the next one"},
 		{"was the primary, and waits for its old pod's Lease to lapse", func(_ *Config, in *Input) {
 			down(in)
-			ours(in)
+			ownLease(in)
 			in.Server.Role, in.Lease.Lease.Holder.UID = Primary, "old"
 		}, "Wait{}", "waits for the next one"},
 		{"takes its own back first", func(_ *Config, in *Input) {
 			down(in)
-			ours(in)
+			ownLease(in)
 			in.Server.Role = Primary
 		}, "Acquire", "its own"},
 	})
 }
 
 // 2. It stops on a clock that counts from the sending of the last renewal that succeeded.
-func TestDeadline(t *testing.T) {
+func TestDeadline_limits(t *testing.T) {
 	sent := func(age time.Duration) func(*Config, *Input) {
 		return func(_ *Config, in *Input) {
-			in.Holding.Confirmed.Sent, in.Holding.TriedAt = now-age, now-second/10
+			in.Tenure.Confirmed.Sent, in.Tenure.TriedAt = now-age, now-second/10
 			in.Lease.FailedAt = now - second/10
 		}
 	}
-	test(t, leading, []decision{
+	test(t, asPrimary, []decision{
 		{"serves before it", sent(6900 * time.Millisecond), "AskPeers", ""},
 		{"stops at it", sent(7 * second), "Stop{2 false}", "not renewed in time"},
 		{"kills 2 s later", func(c *Config, in *Input) {
 			sent(9*second)(c, in)
-			in.Server.Process, in.Server.Stop, in.Server.Since = Stopping, Immediate, now-2*second
+			in.Server.Process, in.Server.StopMode, in.Server.ProcessSince = Stopping, Immediate, now-2*second
 		}, "Stop{3 false}", ""},
 		{"waits in between", func(c *Config, in *Input) {
 			sent(8*second)(c, in)
-			in.Server.Process, in.Server.Stop, in.Server.Since = Stopping, Immediate, now-second
+			in.Server.Process, in.Server.StopMode, in.Server.ProcessSince = Stopping, Immediate, now-second
 		}, "Wait{}", "to end"},
 		{"kills at once if it is that late", sent(20 * second), "Stop{3 false}", ""},
 		{"hardens a stop that is under way", func(c *Config, in *Input) {
 			sent(8*second)(c, in)
-			in.Server.Process, in.Server.Stop, in.Server.Since = Stopping, Fast, now-second
+			in.Server.Process, in.Server.StopMode, in.Server.ProcessSince = Stopping, Fast, now-second
 		}, "Stop{2 false}", ""},
 		{"a write without answer secures nothing", func(c *Config, in *Input) {
 			sent(7*second)(c, in)
-			in.Holding.Unsettled = []Write{{Sent: now - second, Lease: in.Lease.Lease}}
+			in.Tenure.Indeterminate = []Write{{Sent: now - second, Lease: in.Lease.Lease}}
 		}, "Stop{2 false}", ""},
 		{"nor does one under way", func(c *Config, in *Input) {
 			sent(7*second)(c, in)
-			in.Holding.Pending = &Write{Sent: now - second, Lease: in.Lease.Lease}
+			in.Tenure.Pending = &Write{Sent: now - second, Lease: in.Lease.Lease}
 		}, "Stop{2 false}", ""},
 		{"a single instance has none", func(c *Config, in *Input) {
 			sent(time.Minute)(c, in)
 			c.Instances = c.Instances[:1]
 			in.Lease.Lease.Instances = c.Instances
-			in.Holding.Confirmed.Lease.Instances = c.Instances
+			in.Tenure.Confirmed.Lease.Instances = c.Instances
 		}, "Wait{}", "serves"},
 		{"one that grows has it from the write that may tell the others", func(c *Config, in *Input) {
 			sent(time.Minute)(c, in)
-			in.Holding.Confirmed.Lease.Instances = c.Instances[:1]
-			in.Holding.Unsettled = []Write{{Sent: now - 8*second, Lease: Lease{Holder: c.Self, Instances: c.Instances}}}
+			in.Tenure.Confirmed.Lease.Instances = c.Instances[:1]
+			in.Tenure.Indeterminate = []Write{{Sent: now - 8*second, Lease: Lease{Holder: c.Self, Instances: c.Instances}}}
 		}, "Stop{2 false}", ""},
 		{"and not before", func(c *Config, in *Input) {
 			sent(time.Minute)(c, in)
-			in.Holding.Confirmed.Lease.Instances = c.Instances[:1]
-			in.Holding.Unsettled = []Write{{Sent: now - 6*second, Lease: Lease{Holder: c.Self, Instances: c.Instances}}}
+			in.Tenure.Confirmed.Lease.Instances = c.Instances[:1]
+			in.Tenure.Indeterminate = []Write{{Sent: now - 6*second, Lease: Lease{Holder: c.Self, Instances: c.Instances}}}
 		}, "AskPeers", ""},
 	})
-	c, in := leading()
+	c, in := asPrimary()
 	fence, kill, ok := Deadline(c, in)
 	if diff := cmp.Diff([]any{106 * second, 108 * second, true}, []any{fence, kill, ok}); diff != "" {
 		t.Error(diff)
@@ -249,15 +249,15 @@ func TestDeadline(t *testing.T) {
 }
 
 // 3. A taker has seen the same record for 10 s, or sees it released.
-func TestTaking(t *testing.T) {
-	test(t, electing, []decision{
+func TestAcquire_conditions(t *testing.T) {
+	test(t, freeLease, []decision{
 		{"takes it after 10 s", nil, "Acquire", "free"},
-		{"not before", func(_ *Config, in *Input) { in.Lease.Since = now - 9900*time.Millisecond }, "Follow{pg-1}", ""},
+		{"not before", func(_ *Config, in *Input) { in.Lease.UnchangedSince = now - 9900*time.Millisecond }, "Follow{pg-1}", ""},
 		{"released: at once", func(_ *Config, in *Input) {
-			in.Lease.Since, in.Lease.Lease.Released, in.Lease.Lease.Holder = now, true, Holder{}
+			in.Lease.UnchangedSince, in.Lease.Lease.Released, in.Lease.Lease.Holder = now, true, Holder{}
 		}, "Acquire", ""},
 		{"made anew: not at once", func(_ *Config, in *Input) {
-			in.Lease.Since, in.Lease.Lease.Holder = now, Holder{}
+			in.Lease.UnchangedSince, in.Lease.Lease.Holder = now, Holder{}
 		}, "Wait{}", ""},
 		{"not while the API server does not answer", func(_ *Config, in *Input) {
 			in.Lease = in.Lease.Failed(now)
@@ -266,7 +266,7 @@ func TestTaking(t *testing.T) {
 			in.Lease.Lease.Instances = []string{"pg-1", "pg-2"}
 		}, "Wait{}", "delete the Lease"},
 		{"unless it was released", func(_ *Config, in *Input) {
-			in.Lease.Since, in.Lease.Lease.Released, in.Lease.Lease.Holder = now, true, Holder{}
+			in.Lease.UnchangedSince, in.Lease.Lease.Released, in.Lease.Lease.Holder = now, true, Holder{}
 			in.Lease.Lease.Instances = []string{"pg-1", "pg-2"}
 		}, "Acquire", ""},
 		{"not if it is fenced", func(c *Config, in *Input) { c.Fenced = true; down(in) }, "Wait{}", "fenced"},
@@ -275,7 +275,7 @@ func TestTaking(t *testing.T) {
 }
 
 // After an outage the 10 s begin with the first read.
-func TestObservation(t *testing.T) {
+func TestObservation_read(t *testing.T) {
 	const gap = 6 * second
 	l, m := Lease{Version: "1"}, Lease{Version: "2"}
 	o := Observation{}.Read(10*second, gap, l)
@@ -293,8 +293,8 @@ func TestObservation(t *testing.T) {
 		{"after a gap", func(o Observation) Observation { return o.Read(27*second, gap, m) }, 27 * second, false},
 	} {
 		o = step.next(o)
-		if o.Since != step.since || o.Alive != step.alive {
-			t.Errorf("%s: since %s, alive %v, want %s, %v", step.name, o.Since, o.Alive, step.since, step.alive)
+		if o.UnchangedSince != step.since || o.HolderActive != step.alive {
+			t.Errorf("%s: since %s, alive %v, want %s, %v", step.name, o.UnchangedSince, o.HolderActive, step.since, step.alive)
 		}
 	}
 }

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// secured returns the instant that the deadline counts from: when the last renewal that succeeded was sent, or the
+// deadlineBase returns the instant that the deadline counts from: when the last renewal that succeeded was sent, or the
 // question that every peer granted last. bounded is false while the Lease names nobody who could take it. (2, 7)
-func secured(c Config, in Input) (at time.Duration, bounded bool) {
-	h := in.Holding
+func deadlineBase(c Config, in Input) (at time.Duration, bounded bool) {
+	h := in.Tenure
 	var peers []string
-	for _, w := range possible(h) {
+	for _, w := range possibleRecords(h) {
 		others := without(w.Lease.Instances, c.Self.Name)
 		if len(others) > 0 && (!bounded || w.Sent < at) {
 			at, bounded = w.Sent, true
@@ -18,22 +18,22 @@ func secured(c Config, in Input) (at time.Duration, bounded bool) {
 		peers = append(peers, others...)
 	}
 	if c.Failsafe && bounded {
-		at = max(at, promises(h, peers))
+		at = max(at, oldestPromise(h, peers))
 	}
 	return at, bounded
 }
 
-// possible returns the writes that may be the record that the others see: one whose answer is missing counts.
-func possible(h Holding) []Write {
-	out := append([]Write{h.Confirmed}, h.Unsettled...)
+// possibleRecords returns the writes that may be the record that the others see: one whose answer is missing counts.
+func possibleRecords(h Tenure) []Write {
+	out := append([]Write{h.Confirmed}, h.Indeterminate...)
 	if h.Pending != nil {
 		out = append(out, *h.Pending)
 	}
 	return out
 }
 
-// promises returns when the oldest question was sent that a peer granted last; 0 unless each granted one.
-func promises(h Holding, peers []string) time.Duration {
+// oldestPromise returns when the oldest question was sent that a peer granted last; 0 unless each granted one.
+func oldestPromise(h Tenure, peers []string) time.Duration {
 	var oldest time.Duration
 	for i, p := range peers {
 		sent := h.Promises[p]
@@ -54,64 +54,64 @@ func without(names []string, these ...string) []string {
 // Deadline returns when the holder must have stopped PostgreSQL, and must end what is left of it. ok is false if it never must. A watchdog
 // beside the loop enforces both.
 func Deadline(c Config, in Input) (fence, kill time.Duration, ok bool) {
-	at, bounded := secured(c, in)
+	at, bounded := deadlineBase(c, in)
 	switch {
-	case !in.Server.mayWrite() || !bounded && in.Holding.Confirmed.Sent > 0:
+	case !in.Server.mayWrite() || !bounded && in.Tenure.Confirmed.Sent > 0:
 		return 0, 0, false
-	case in.Holding.Confirmed.Sent == 0:
-		return in.Now, in.Now + c.Kill, true
+	case in.Tenure.Confirmed.Sent == 0:
+		return in.Now, in.Now + c.KillGrace, true
 	}
-	return at + c.Fence, at + c.Fence + c.Kill, true
+	return at + c.FenceDeadline, at + c.FenceDeadline + c.KillGrace, true
 }
 
 // fence stops a PostgreSQL that may be read-write without the Lease: at once, and hard. (1, 2)
-func fence(v *view) *Decision {
-	if !v.server.mayWrite() || v.held() {
+func fence(v *decider) *Decision {
+	if !v.server.mayWrite() || v.holdsLease() {
 		return nil
 	}
 	mode := Immediate
-	if _, kill, ok := Deadline(v.Config, v.in); ok && v.in.Now >= kill || v.stoppedFor(Immediate, v.Kill) {
+	if _, kill, ok := Deadline(v.Config, v.in); ok && v.in.Now >= kill || v.stopTimedOut(Immediate, v.KillGrace) {
 		mode = Kill
 	}
-	if v.server.Stop >= mode {
+	if v.server.StopMode >= mode {
 		return wait("waits for PostgreSQL to end")
 	}
 	reason := "the Lease was not renewed in time"
-	if !v.mine() {
+	if !v.recordNamesSelf() {
 		reason = "the Lease is not held any more"
 	}
 	return do(Stop{Mode: mode}, reason)
 }
 
-func (v *view) stoppedFor(mode StopMode, d time.Duration) bool {
-	if v.server.Process != Stopping || v.server.Stop != mode {
+func (v *decider) stopTimedOut(mode StopMode, d time.Duration) bool {
+	if v.server.Process != Stopping || v.server.StopMode != mode {
 		return false
 	}
-	v.wake(v.server.Since + d)
-	return v.in.Now >= v.server.Since+d
+	v.wake(v.server.ProcessSince + d)
+	return v.in.Now >= v.server.ProcessSince+d
 }
 
-// harden makes a stop that lasts too long a harder one. (8)
-func harden(v *view) *Decision {
+// escalateStop makes a stop that lasts too long a harder one. (8)
+func escalateStop(v *decider) *Decision {
 	switch {
-	case v.stoppedFor(Fast, v.Stop):
+	case v.stopTimedOut(Fast, v.StopTimeout):
 		return do(Stop{Mode: Immediate}, "the fast stop takes too long")
-	case v.stoppedFor(Immediate, v.Kill):
+	case v.stopTimedOut(Immediate, v.KillGrace):
 		return do(Stop{Mode: Kill}, "the immediate stop takes too long")
 	}
 	return nil
 }
 
-// renew writes the Lease while PostgreSQL is alive, or to publish what others rely on. (2, 4)
-func renew(v *view) *Decision {
-	h := v.in.Holding
-	if !v.held() || h.Pending != nil || v.server.Process == Down && v.in.Stop || !v.alive() {
+// renewLease writes the Lease while PostgreSQL is alive, or to publish what others rely on. (2, 4)
+func renewLease(v *decider) *Decision {
+	h := v.in.Tenure
+	if !v.holdsLease() || h.Pending != nil || v.server.Process == Down && v.in.ShuttingDown || !v.makesProgress() {
 		return nil
 	}
-	next, urgent := v.record()
-	due := h.Confirmed.Sent + v.Renew
+	next, urgent := v.renewalRecord()
+	due := h.Confirmed.Sent + v.RenewInterval
 	if h.TriedAt > h.Confirmed.Sent {
-		urgent, due = true, h.TriedAt+v.Renew/4
+		urgent, due = true, h.TriedAt+v.RenewInterval/4
 	}
 	switch {
 	case v.in.Now >= due:
@@ -123,62 +123,64 @@ func renew(v *view) *Decision {
 	return nil
 }
 
-// alive says that PostgreSQL answers, or is within the time that starting and stopping may take. Nobody else could do
+// makesProgress says that PostgreSQL answers, or is within the time that starting and stopping may take. Nobody else could do
 // better on a full disk, or without data: a primary that is silent goes on when its disk does, and a crash would not help. (4, 12)
-func (v *view) alive() bool {
+func (v *decider) makesProgress() bool {
 	s := v.server
 	switch {
 	case s.FullDisk:
 		return true
 	case s.Process == Stopping:
-		return v.in.Now-s.Since <= v.Stop
-	case s.primary():
-		return v.in.Now-max(s.Answered, s.Since) <= v.Heartbeat || !v.successor()
+		return v.in.Now-s.ProcessSince <= v.StopTimeout
+	case s.isPrimary():
+		return v.in.Now-max(s.HeartbeatAt, s.ProcessSince) <= v.HeartbeatTimeout || !v.hasSuccessor()
 	}
-	return v.in.Now-max(s.Since, s.Advanced, v.in.Holding.From) <= v.Start || !v.successor()
+	return v.in.Now-max(s.ProcessSince, s.RecoveryAdvancedAt, v.in.Tenure.AcquiredAt) <= v.StartTimeout || !v.hasSuccessor()
 }
 
-// StandsStill says that a primary has not answered for longer than heartbeats and a stop take, or that one that starts, or is
+// Unresponsive says that a primary has not answered for longer than heartbeats and a stop take, or that one that starts, or is
 // promoted, has not advanced for longer than it may: its disk hangs, or it was stopped. The loop asks it of the moment in which it carries out an order to stop, and when the server ends without one,
-// and notes that in Server.StoodStill.
-func StandsStill(c Config, in Input) bool {
+// and notes that in Server.UnresponsiveAt.
+func Unresponsive(c Config, in Input) bool {
 	s := in.Server
 	switch {
 	case s.FullDisk || s.Role != Primary:
 		return false
 	case s.Process == Starting, s.Process == Promoting:
-		return in.Now-max(s.Since, s.Advanced) > c.Start
+		return in.Now-max(s.ProcessSince, s.RecoveryAdvancedAt) > c.StartTimeout
 	}
-	return s.Process == Up && in.Now-max(s.Answered, s.Since) > c.Heartbeat+c.Kill
+	return s.Process == Up && in.Now-max(s.HeartbeatAt, s.ProcessSince) > c.HeartbeatTimeout+c.KillGrace
 }
 
-// suspect says that PostgreSQL stood still here, and has not run for long since. Its disk may hang again, so another that has as much shall
+// recentlyUnresponsive says that PostgreSQL stood still here, and has not run for long since. Its disk may hang again, so another that has as much shall
 // lead. A standby whose disk hangs falls behind, which ranks it last by itself. (4, 6)
-func (v *view) suspect() bool {
+func (v *decider) recentlyUnresponsive() bool {
 	s := v.server
-	return s.StoodStill > 0 && (s.Process != Up || v.in.Now-max(s.Since, s.StoodStill) < v.Trust)
+	return s.UnresponsiveAt > 0 && (s.Process != Up || v.in.Now-max(s.ProcessSince, s.UnresponsiveAt) < v.ProbationPeriod)
 }
 
-// writable says that the API server takes writes of the Lease: it answered last, and no write is without an answer.
-func (v *view) writable() bool { return v.in.Lease.Reachable() && len(v.in.Holding.Unsettled) == 0 }
+// leaseWritable says that the API server takes writes of the Lease: it answered last, and no write is without an answer.
+func (v *decider) leaseWritable() bool {
+	return v.in.Lease.Reachable() && len(v.in.Tenure.Indeterminate) == 0
+}
 
-// ask asks the peers for a promise while the Lease can't be renewed. (7)
-func ask(v *view) *Decision {
-	h := v.in.Holding
-	if !v.Failsafe || !v.held() || !v.server.mayWrite() || v.writable() || v.in.Asking || !v.alive() {
+// requestPromises asks the peers for a promise while the Lease can't be renewed. (7)
+func requestPromises(v *decider) *Decision {
+	h := v.in.Tenure
+	if !v.Failsafe || !v.holdsLease() || !v.server.mayWrite() || v.leaseWritable() || v.in.RequestingPromises || !v.makesProgress() {
 		return nil
 	}
 	var peers []string
-	for _, w := range possible(h) {
+	for _, w := range possibleRecords(h) {
 		peers = append(peers, without(w.Lease.Instances, v.Self.Name)...)
 	}
 	slices.Sort(peers)
 	if peers = slices.Compact(peers); len(peers) == 0 {
 		return nil
 	}
-	if due := h.AskedAt + v.Renew/2; v.in.Now < due && h.AskedAt > 0 {
+	if due := h.PromisesRequestedAt + v.RenewInterval/2; v.in.Now < due && h.PromisesRequestedAt > 0 {
 		v.wake(due)
 		return nil
 	}
-	return do(AskPeers{Peers: peers}, "the Lease can't be renewed: asks the peers for time")
+	return do(RequestPromises{Peers: peers}, "the Lease can't be renewed: asks the peers for time")
 }

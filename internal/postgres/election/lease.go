@@ -41,9 +41,9 @@ type Lease struct {
 	// Released says that the last holder gave it back after its PostgreSQL was down. A record without holder that was
 	// not released (a Lease made anew) is taken only after it has been seen unchanged like that of a lost holder.
 	Released bool `json:"released,omitempty"`
-	// Remade says that the holder made the Lease again after somebody deleted it, and has not renewed it since. Unlike an
+	// Recreated says that the holder made the Lease again after somebody deleted it, and has not renewed it since. Unlike an
 	// update such a write may arrive at any later time: it proves nothing about who holds the Lease when it is read.
-	Remade bool `json:"remade,omitempty"`
+	Recreated bool `json:"recreated,omitempty"`
 	// Preferred wins between equal candidates.
 	Preferred string `json:"preferred,omitempty"`
 	// SystemID is that of the cluster, "" before initdb.
@@ -54,9 +54,9 @@ type Lease struct {
 	Primary string `json:"primary,omitempty"`
 	// End is where the log of Primary ended when it last wrote this record, History that of End's timeline (the last 16 forks). Whole says
 	// that Primary stopped there in order: nothing comes after.
-	End     Position `json:"end,omitzero"`
-	History []Fork   `json:"history,omitempty"`
-	Whole   bool     `json:"whole,omitempty"`
+	End           Position         `json:"end,omitzero"`
+	History       []TimelineSwitch `json:"history,omitempty"`
+	CleanShutdown bool             `json:"cleanShutdown,omitempty"`
 	// Sync are the settings of synchronous replication that may be in force, or may have been while rows were
 	// acknowledged that are not yet covered by the last: a new primary satisfies each of them. None is asynchronous.
 	Sync []Quorum `json:"sync,omitempty"`
@@ -71,14 +71,14 @@ type Lease struct {
 type Observation struct {
 	// Lease is as last read; Lease.Version is "" until then, and while there is no Lease.
 	Lease Lease
-	// Since is when this very record was seen for the first time, or the first read after reads had failed.
-	Since time.Duration
+	// UnchangedSince is when this very record was seen for the first time, or the first read after reads had failed.
+	UnchangedSince time.Duration
 	// ReadAt is when the last successful read was answered.
 	ReadAt time.Duration
 	// FailedAt is when a request to the API server failed the last time.
 	FailedAt time.Duration
-	// Alive says that this process has seen the record change, and that no request has failed since: somebody writes it.
-	Alive bool
+	// HolderActive says that this process has seen the record change, and that no request has failed since: somebody writes it.
+	HolderActive bool
 }
 
 // Read returns o after a read that was answered at now; l is zero if there is no Lease. Reads come in order. A pause above gap, three times
@@ -86,9 +86,9 @@ type Observation struct {
 func (o Observation) Read(now, gap time.Duration, l Lease) Observation {
 	switch {
 	case o.Lease.Version != l.Version:
-		o.Since, o.Alive = now, o.Lease.Version != "" && l.Version != ""
+		o.UnchangedSince, o.HolderActive = now, o.Lease.Version != "" && l.Version != ""
 	case o.FailedAt > o.ReadAt || now-o.ReadAt > gap:
-		o.Since, o.Alive = now, false
+		o.UnchangedSince, o.HolderActive = now, false
 	}
 	o.Lease, o.ReadAt = l, now
 	return o
@@ -96,18 +96,18 @@ func (o Observation) Read(now, gap time.Duration, l Lease) Observation {
 
 // Failed returns o after a request that failed, or was given up, at now. A refused update is no failure: read the Lease.
 func (o Observation) Failed(now time.Duration) Observation {
-	o.FailedAt, o.Alive = max(now, o.FailedAt), false
+	o.FailedAt, o.HolderActive = max(now, o.FailedAt), false
 	return o
 }
 
 // Reachable says whether the last request to the API server was answered.
 func (o Observation) Reachable() bool { return o.ReadAt > o.FailedAt }
 
-// unowned says that nobody holds l, and that nobody gave it back either.
-func (l Lease) unowned() bool { return l.Holder == (Holder{}) && !l.Released }
+// withoutHolder says that nobody holds l, and that nobody gave it back either.
+func (l Lease) withoutHolder() bool { return l.Holder == (Holder{}) && !l.Released }
 
-// common returns up to where the log at p is that of the last primary; ok is false if that isn't known.
-func (l Lease) common(p Position) (lsn uint64, ok bool) {
+// sharedUpTo returns up to where the log at p is that of the last primary; ok is false if that isn't known.
+func (l Lease) sharedUpTo(p Position) (lsn uint64, ok bool) {
 	if p.Timeline == l.End.Timeline {
 		return p.LSN, true
 	}
@@ -124,7 +124,7 @@ func (l Lease) diverged(p Position) bool {
 	if l.End == (Position{}) || p.Timeline > l.End.Timeline { // a promotion that is not published yet
 		return false
 	}
-	lsn, ok := l.common(p)
+	lsn, ok := l.sharedUpTo(p)
 	return !ok || lsn < p.LSN
 }
 
@@ -139,6 +139,6 @@ func (l Lease) missing(p Position) (bytes uint64, ok bool) {
 	case p.Timeline > l.End.Timeline:
 		return 0, true
 	}
-	lsn, ok := l.common(p)
+	lsn, ok := l.sharedUpTo(p)
 	return l.End.LSN - min(lsn, l.End.LSN), ok
 }

@@ -7,18 +7,18 @@ import (
 )
 
 // input is what n's agent observes.
-func (w *world) input(n *instance) Input {
+func (w *simulation) input(n *instance) Input {
 	d := n.pg.Server
 	d.Position, d.Exact = n.position()
 	d.History = n.pg.forks()
 	return Input{
-		Now: n.clock(w.now), Stop: n.stop, Lease: n.obs, Holding: n.hold, Promised: n.promised,
-		Server: d, Peers: n.peers, Followers: w.followers(n),
+		Now: n.clock(w.now), ShuttingDown: n.stop, Lease: n.obs, Tenure: n.hold, PromisedUntil: n.promised,
+		Server: d, Peers: n.peers, Standbys: w.followers(n),
 	}
 }
 
 // agent is one round of the loop.
-func (w *world) agent(n *instance) {
+func (w *simulation) agent(n *instance) {
 	c := n.clock(w.now)
 	n.exempt, n.looked = false, c
 	w.settle(n)
@@ -32,17 +32,17 @@ func (w *world) agent(n *instance) {
 		}
 		w.look(n, c)
 		t := Track(n.config, w.input(n))
-		n.pg.Severed, n.pg.Stalled, n.pg.Awaits = t.Severed, t.Stalled, t.Awaits
+		n.pg.WALGoneSince, n.pg.StalledSince, n.pg.AwaitingRecloneSince = t.WALGoneSince, t.StalledSince, t.AwaitingRecloneSince
 		d = Decide(n.config, w.input(n))
 		if _, ok := d.Action.(Wait); ok {
 			break
 		}
-		w.say("%s %T%+v: %s", n.name, d.Action, d.Action, d.Reason)
+		w.logf("%s %T%+v: %s", n.name, d.Action, d.Action, d.Reason)
 		w.do(n, d.Action)
 	}
-	pause := w.timing.Renew / 2
+	pause := w.timing.RenewInterval / 2
 	if w.rng != nil {
-		pause = w.timing.Renew/10 + time.Duration(w.rng.Int64N(int64(w.timing.Renew/2)))
+		pause = w.timing.RenewInterval/10 + time.Duration(w.rng.Int64N(int64(w.timing.RenewInterval/2)))
 	}
 	n.next = w.now + pause
 	if at := n.trueTime(d.Until) + time.Millisecond; w.rng != nil && at > w.now {
@@ -51,30 +51,30 @@ func (w *world) agent(n *instance) {
 }
 
 // look asks n's server how it is.
-func (w *world) look(n *instance, c time.Duration) {
+func (w *simulation) look(n *instance, c time.Duration) {
 	d := &n.pg
 	switch {
-	case d.primary() && !d.hung:
-		d.Answered = c
-	case d.standby() && !d.hung:
+	case d.isPrimary() && !d.hung:
+		d.HeartbeatAt = c
+	case d.isStandby() && !d.hung:
 		if at := len(d.wal); at != n.lookedAt || d.Receiving && w.canStream(n) {
-			d.Severed, d.Stalled, n.lookedAt, d.Failed, d.Copied = 0, 0, at, 0, false
+			d.WALGoneSince, d.StalledSince, n.lookedAt, d.Failures, d.ClonedSinceFollowing = 0, 0, at, 0, false
 		}
 		if w.canConnect(n) {
-			d.Reached = c
+			d.PrimaryReachedAt = c
 		}
-		d.Looked = c
+		d.SampledAt = c
 	}
 }
 
 // read reads the Lease, unless a write is under way.
-func (w *world) read(n *instance) {
+func (w *simulation) read(n *instance) {
 	if n.hold.Pending != nil {
 		return
 	}
 	c := n.clock(w.now)
 	if !w.reaches(n) || w.flaky && w.sometimes(5) {
-		if w.choose(2) == 0 || c-n.obs.ReadAt > 2*w.timing.Renew { // the others are not given up yet
+		if w.choose(2) == 0 || c-n.obs.ReadAt > 2*w.timing.RenewInterval { // the others are not given up yet
 			n.obs, n.seenFailed = n.obs.Failed(c), true
 		}
 		return
@@ -82,8 +82,8 @@ func (w *world) read(n *instance) {
 	w.see(n, c)
 }
 
-func (w *world) see(n *instance, c time.Duration) {
-	n.obs = n.obs.Read(c, 3*w.timing.Renew, w.record)
+func (w *simulation) see(n *instance, c time.Duration) {
+	n.obs = n.obs.Read(c, 3*w.timing.RenewInterval, w.record)
 	n.hold = n.hold.Read(n.config.Self, w.record)
 	if n.seenVersion != w.record.Version || n.seenFailed {
 		n.seenVersion, n.seenSince, n.seenFailed = w.record.Version, c, false
@@ -91,17 +91,17 @@ func (w *world) see(n *instance, c time.Duration) {
 }
 
 // poll asks the peers for their state.
-func (w *world) poll(n *instance) {
+func (w *simulation) poll(n *instance) {
 	for _, p := range w.nodes {
 		if p == n || !w.linked(n.id, p.id) || !p.running || p.frozen() || w.now < w.calm && w.sometimes(6) {
 			continue
 		}
-		n.peers[p.name] = Answer{Sent: n.clock(w.now), State: Report(p.config, w.input(p))}
+		n.peers[p.name] = Answer{RequestedAt: n.clock(w.now), State: Report(p.config, w.input(p))}
 	}
 }
 
 // do carries out an action.
-func (w *world) do(n *instance, a Action) {
+func (w *simulation) do(n *instance, a Action) {
 	switch a := a.(type) {
 	case Acquire:
 		w.checkAcquire(n, a.Lease)
@@ -111,10 +111,10 @@ func (w *world) do(n *instance, a Action) {
 	case Release:
 		w.checkRelease(n)
 		w.send(n, a.Lease)
-	case AskPeers:
+	case RequestPromises:
 		w.askPeers(n, a.Peers)
 	case Exit:
-		w.die(n, second+time.Duration(w.choose(4000))*time.Millisecond, true)
+		w.killInstance(n, second+time.Duration(w.choose(4000))*time.Millisecond, true)
 		if n.id >= w.object.replicas {
 			n.back = 0 // till it is wanted again
 		}
@@ -123,16 +123,16 @@ func (w *world) do(n *instance, a Action) {
 	}
 }
 
-func (w *world) doDatabase(n *instance, a Action) {
+func (w *simulation) doDatabase(n *instance, a Action) {
 	d, c := &n.pg, n.clock(w.now)
-	d.done = w.now + w.timing.Renew/8 + time.Duration(w.choose(int(w.timing.Renew))) + w.longer(n, a)
+	d.done = w.now + w.timing.RenewInterval/8 + time.Duration(w.choose(int(w.timing.RenewInterval))) + w.longer(n, a)
 	switch a := a.(type) {
 	case StartStandby:
-		d.Role, d.Upstream, d.Sync = Standby, a.Upstream, Blocked(n.config, w.input(n))
+		d.Role, d.Upstream, d.Sync = Standby, a.Upstream, StandbySync(n.config, w.input(n))
 		d.enter(Starting, c)
 	case StartPrimary:
 		w.checkLead(n)
-		d.Sync = Blocked(n.config, w.input(n))
+		d.Sync = StandbySync(n.config, w.input(n))
 		d.enter(Starting, c)
 	case Promote:
 		w.checkLead(n)
@@ -152,19 +152,19 @@ func (w *world) doDatabase(n *instance, a Action) {
 		d.Checkpointing = true
 	case SetSync:
 		w.checkSync(n, a.Quorum)
-		d.Sync, d.SyncAt = a.Quorum, uint64(len(d.wal))
+		d.Sync, d.SyncLSN = a.Quorum, uint64(len(d.wal))
 	default:
-		w.doWork(n, a)
+		w.doDataTask(n, a)
 	}
 }
 
-func (w *world) stop(n *instance, order Stop) {
+func (w *simulation) stop(n *instance, order Stop) {
 	d := &n.pg
-	w.still(n)
+	w.hangServer(n)
 	if d.Process == Starting && d.Role == Standby {
-		d.Failed++
+		d.Failures++
 	}
-	d.Server = d.Ordered(n.clock(w.now), order)
+	d.Server = d.AfterStopOrder(n.clock(w.now), order)
 	if order.Mode >= Immediate {
 		d.done = w.now
 		if d.Role == Primary {
@@ -173,55 +173,55 @@ func (w *world) stop(n *instance, order Stop) {
 	}
 }
 
-// still notes that PostgreSQL stands still.
-func (w *world) still(n *instance) {
-	if StandsStill(n.config, w.input(n)) {
-		n.pg.StoodStill = n.clock(w.now)
+// hangServer notes that PostgreSQL stands still.
+func (w *simulation) hangServer(n *instance) {
+	if Unresponsive(n.config, w.input(n)) {
+		n.pg.UnresponsiveAt = n.clock(w.now)
 	}
 }
 
-func (w *world) doWork(n *instance, a Action) {
+func (w *simulation) doDataTask(n *instance, a Action) {
 	d := &n.pg
 	index := func(name string) int { return w.node(name).id }
 	switch a := a.(type) {
 	case InitDB:
-		d.Work, d.Data = Initializing, Partial
+		d.DataTask, d.Data = Initializing, Incomplete
 	case Clone:
-		d.Work, d.source, d.Data = Cloning, index(a.Source), Partial
-	case Look:
+		d.DataTask, d.source, d.Data = Cloning, index(a.Source), Incomplete
+	case InspectWAL:
 		d.read = true
 	case Reclone:
 		w.checkUndo(n, a.Source)
 		w.checkReclone(n)
-		d.Work, d.source, d.Data, d.wal = Cloning, index(a.Source), Partial, nil
-	case PutAside:
-		d.Work, d.source, d.Data, d.wal = Cloning, index(a.Source), Partial, nil
+		d.DataTask, d.source, d.Data, d.wal = Cloning, index(a.Source), Incomplete, nil
+	case RecloneKeepingData:
+		d.DataTask, d.source, d.Data, d.wal = Cloning, index(a.Source), Incomplete, nil
 	case Rewind:
 		w.checkUndo(n, a.Source)
-		d.Work, d.source = Rewinding, index(a.Source)
+		d.DataTask, d.source = Rewinding, index(a.Source)
 	}
 }
 
 // send sends a write of the Lease.
-func (w *world) send(n *instance, l Lease) {
+func (w *simulation) send(n *instance, l Lease) {
 	c := n.clock(w.now)
 	n.hold = n.hold.Begin(c, l)
 	f := &flight{by: n.id, uid: n.config.Self.UID, lease: l, sent: w.now, clock: c, arrives: w.now, ends: w.now, answers: true}
 	switch {
 	case !w.reaches(n):
-		f.arrives, f.answers, f.ends = 0, false, w.now+w.timing.Renew/2
+		f.arrives, f.answers, f.ends = 0, false, w.now+w.timing.RenewInterval/2
 	case w.readOnly: // an error at once, or silence
-		f.arrives, f.answers, f.ends = 0, false, w.now+w.timing.Renew/20+time.Duration(w.choose(2))*w.timing.Renew
+		f.arrives, f.answers, f.ends = 0, false, w.now+w.timing.RenewInterval/20+time.Duration(w.choose(2))*w.timing.RenewInterval
 	case n.lose || w.flaky && w.sometimes(6): // the answer is lost
-		f.answers, f.ends, n.lose = false, w.now+w.timing.Renew, false
+		f.answers, f.ends, n.lose = false, w.now+w.timing.RenewInterval, false
 	case w.flaky && w.sometimes(6): // it arrives after it was given up
-		f.arrives, f.answers, f.ends = w.now+w.timing.Renew*3/2, false, w.now+w.timing.Renew
+		f.arrives, f.answers, f.ends = w.now+w.timing.RenewInterval*3/2, false, w.now+w.timing.RenewInterval
 	case w.sometimes(8): // it takes its time
-		f.arrives, f.ends = w.now+w.timing.Renew/10, w.now+w.timing.Renew/5
+		f.arrives, f.ends = w.now+w.timing.RenewInterval/10, w.now+w.timing.RenewInterval/5
 	}
-	if w.checkRemake(n, l); l.Version == "" && f.arrives > 0 && w.sometimes(3) { // nothing tells the API server that it is too late
-		f.arrives = w.now + time.Duration(w.choose(int(2*w.timing.Lease)))
-		f.answers, f.ends = f.arrives < w.now+w.timing.Renew, min(f.arrives, w.now+w.timing.Renew)
+	if w.checkRecreate(n, l); l.Version == "" && f.arrives > 0 && w.sometimes(3) { // nothing tells the API server that it is too late
+		f.arrives = w.now + time.Duration(w.choose(int(2*w.timing.LeaseDuration)))
+		f.answers, f.ends = f.arrives < w.now+w.timing.RenewInterval, min(f.arrives, w.now+w.timing.RenewInterval)
 	}
 	n.answer = f
 	w.flights = append(w.flights, f)
@@ -230,7 +230,7 @@ func (w *world) send(n *instance, l Lease) {
 }
 
 // deliver lets the API server handle what has arrived.
-func (w *world) deliver() {
+func (w *simulation) deliver() {
 	w.flights = slices.DeleteFunc(w.flights, func(f *flight) bool {
 		if f.arrives == 0 || w.now < f.arrives {
 			return f.arrives == 0
@@ -239,7 +239,7 @@ func (w *world) deliver() {
 		if f.lease.Version != w.record.Version {
 			return true
 		}
-		w.checkTake(f)
+		w.checkTakeover(f)
 		w.version++
 		w.record, f.applied = f.lease, true
 		w.record.Version = strconv.Itoa(w.version)
@@ -252,7 +252,7 @@ func (w *world) deliver() {
 }
 
 // settle hands the answer to a write to the agent that waits for it.
-func (w *world) settle(n *instance) {
+func (w *simulation) settle(n *instance) {
 	f := n.answer
 	if f == nil || w.now < f.ends {
 		return
@@ -265,19 +265,19 @@ func (w *world) settle(n *instance) {
 		n.obs, n.seenFailed = n.obs.Failed(c), true
 	case f.applied:
 		n.hold = n.hold.Applied()
-		n.obs = n.obs.Read(c, 3*w.timing.Renew, f.lease)
+		n.obs = n.obs.Read(c, 3*w.timing.RenewInterval, f.lease)
 		n.hold = n.hold.Read(n.config.Self, f.lease)
 		n.seenVersion, n.seenSince, n.seenFailed = f.lease.Version, c, false
 	default:
-		n.hold = n.hold.Refused()
+		n.hold = n.hold.Rejected()
 	}
 }
 
 // askPeers asks each peer for a promise.
-func (w *world) askPeers(n *instance, peers []string) {
+func (w *simulation) askPeers(n *instance, peers []string) {
 	c := n.clock(w.now)
-	n.hold.AskedAt = c
-	reads := n.readable > 0 && c-n.readable <= 3*w.timing.Renew
+	n.hold.PromisesRequestedAt = c
+	reads := n.readable > 0 && c-n.readable <= 3*w.timing.RenewInterval
 	if w.reaches(n) {
 		n.readable = c
 	}
@@ -289,7 +289,7 @@ func (w *world) askPeers(n *instance, peers []string) {
 		r := Promise(p.config, w.input(p), n.config.Self, reads)
 		if r.Granted {
 			p.promised = r.Until
-			p.promisedTo = p.clock(w.now) + w.timing.Lease
+			p.promisedTo = p.clock(w.now) + w.timing.LeaseDuration
 		}
 		if !r.Granted || w.flaky && w.sometimes(4) {
 			continue

@@ -7,7 +7,7 @@ import (
 )
 
 // check looks at a state.
-func (w *world) check() {
+func (w *simulation) check() {
 	w.noteMode()
 	for i, n := range w.nodes {
 		if !n.runs() || n.exempt || !n.pg.mayWrite() {
@@ -23,16 +23,16 @@ func (w *world) check() {
 }
 
 // checkDeadline: nothing is read-write after the deadline, on any clock. What was frozen is being stopped.
-func (w *world) checkDeadline(n *instance) {
-	limit := (w.timing.Fence + w.timing.Kill) * 21 / 20
-	thawed := n.pg.Stop >= Immediate && w.now < n.thawedAt+w.timing.Kill*21/20
+func (w *simulation) checkDeadline(n *instance) {
+	limit := (w.timing.FenceDeadline + w.timing.KillGrace) * 21 / 20
+	thawed := n.pg.StopMode >= Immediate && w.now < n.thawedAt+w.timing.KillGrace*21/20
 	if since := w.now - w.secure(n); since > limit && !thawed && len(w.nodes) > 1 {
 		w.violated("2: %s may write %s after its last renewal", n.name, since)
 	}
 }
 
 // secure is the true time that n's deadline counts from.
-func (w *world) secure(n *instance) time.Duration {
+func (w *simulation) secure(n *instance) time.Duration {
 	oldest := w.now
 	for _, p := range w.nodes {
 		if p != n && slices.Contains(n.listed, p.name) {
@@ -43,7 +43,7 @@ func (w *world) secure(n *instance) time.Duration {
 }
 
 // leads looks at a primary that is about to serve: in synchronous mode it has every row that was acknowledged.
-func (w *world) leads(n *instance) {
+func (w *simulation) leads(n *instance) {
 	if n.exempt { // what was frozen acknowledges nothing, see ack
 		return
 	}
@@ -61,13 +61,13 @@ func (n *instance) has(op int) bool {
 }
 
 // ack looks at a row that is acknowledged.
-func (w *world) ack(n *instance, op int) {
+func (w *simulation) ack(n *instance, op int) {
 	w.acked[op] = n.id
 	if w.record.Holder == n.config.Self && !n.exempt {
 		w.line[op] = w.now
 	}
 	w.checkMode(n, op)
-	w.say("%s acknowledges %d", n.name, op)
+	w.logf("%s acknowledges %d", n.name, op)
 	for _, m := range w.nodes {
 		if m == n || !m.accepts() || m.exempt {
 			continue
@@ -80,7 +80,7 @@ func (w *world) ack(n *instance, op int) {
 }
 
 // checkLead looks at a PostgreSQL that is about to become read-write.
-func (w *world) checkLead(n *instance) {
+func (w *simulation) checkLead(n *instance) {
 	if w.record.Holder != n.config.Self && w.record.Holder != (Holder{}) {
 		w.violated("1: %s leads while the Lease is held by %s", n.name, w.record.Holder.Name)
 	}
@@ -93,7 +93,7 @@ func (w *world) checkLead(n *instance) {
 }
 
 // checkAcquire looks at an agent that is about to take the Lease.
-func (w *world) checkAcquire(n *instance, l Lease) {
+func (w *simulation) checkAcquire(n *instance, l Lease) {
 	if n.clock(w.now) < n.promised {
 		w.violated("7: %s takes the Lease during its promise", n.name)
 	}
@@ -107,7 +107,7 @@ func (w *world) checkAcquire(n *instance, l Lease) {
 }
 
 // checkRank: who has received most takes it. Whoever takes it has left a step to each candidate that it knows to have more.
-func (w *world) checkRank(n *instance, l Lease) {
+func (w *simulation) checkRank(n *instance, l Lease) {
 	if l.Version != w.record.Version || w.record.Holder == n.config.Self {
 		return
 	}
@@ -120,49 +120,49 @@ func (w *world) checkRank(n *instance, l Lease) {
 }
 
 // couldLead says that n has read a moment ago that m is a candidate with all that it has, and that m's time is not over.
-func (w *world) couldLead(n, m *instance) bool {
-	free := n.obs.Since
+func (w *simulation) couldLead(n, m *instance) bool {
+	free := n.obs.UnchangedSince
 	if !n.obs.Lease.Released {
-		free = max(free+w.timing.Lease, n.promised)
+		free = max(free+w.timing.LeaseDuration, n.promised)
 	}
 	a, c := n.peers[m.name], n.clock(w.now)
-	if a.Sent < max(free, c-w.timing.Renew, second) || !a.State.Candidate || a.State.Position != m.pg.end() {
+	if a.RequestedAt < max(free, c-w.timing.RenewInterval, second) || !a.State.Candidate || a.State.Position != m.pg.end() {
 		return false
 	}
 	if m.pg.end() != n.pg.end() {
 		w.ranked++
 	}
-	return c < min(a.Sent+a.State.FirstIn, free+w.timing.Lease+w.timing.Patience)+w.timing.Step*9/10
+	return c < min(a.RequestedAt+a.State.FirstIn, free+w.timing.LeaseDuration+w.timing.CatchUpWait)+w.timing.CandidateStagger*9/10
 }
 
 // checkOrder looks at n that takes the Lease where m could.
-func (w *world) checkOrder(n, m *instance) {
+func (w *simulation) checkOrder(n, m *instance) {
 	switch more := m.pg.end().Compare(n.pg.end()); {
 	case more > 0:
 		w.violated("6: %s takes the Lease at %v, %s is at %v", n.name, n.pg.end(), m.name, m.pg.end())
-	case more == 0 && w.stoodStill(n) && m.pg.StoodStill == 0 && (w.record.Preferred != n.name || !n.config.SwitchoverAsked):
+	case more == 0 && w.hasHung(n) && m.pg.UnresponsiveAt == 0 && (w.record.Preferred != n.name || !n.config.SwitchoverRequested):
 		w.violated("6: %s, which stood still, takes the Lease at %v, where %s is as well", n.name, n.pg.end(), m.name)
 	}
 }
 
-// stoodStill says that n has, and not for long enough been well since that its agent may just find it fit again.
-func (w *world) stoodStill(n *instance) bool {
+// hasHung says that n has, and not for long enough been well since that its agent may just find it fit again.
+func (w *simulation) hasHung(n *instance) bool {
 	d := &n.pg
-	return d.StoodStill > 0 && (d.Process == Down || n.clock(w.now)-max(d.Since, d.StoodStill) < w.timing.Trust-w.timing.Lease)
+	return d.UnresponsiveAt > 0 && (d.Process == Down || n.clock(w.now)-max(d.ProcessSince, d.UnresponsiveAt) < w.timing.ProbationPeriod-w.timing.LeaseDuration)
 }
 
 // checkSwitchover looks at a primary that is about to stop for another one to lead.
-func (w *world) checkSwitchover(n *instance) {
+func (w *simulation) checkSwitchover(n *instance) {
 	w.checkPlanned(n)
 	for _, m := range w.nodes {
-		if m.name == n.config.SwitchoverTarget && w.stoodStill(m) && !n.config.SwitchoverAsked {
+		if m.name == n.config.SwitchoverTarget && w.hasHung(m) && !n.config.SwitchoverRequested {
 			w.violated("6: %s gives way to %s, which stood still, and nobody asks for that now", n.name, m.name)
 		}
 	}
 }
 
 // checkRelease looks at an agent that is about to give the Lease back.
-func (w *world) checkRelease(n *instance) {
+func (w *simulation) checkRelease(n *instance) {
 	if n.pg.mayWrite() {
 		w.violated("5: %s releases the Lease while PostgreSQL is %s", n.name, n.pg.Process)
 	}
@@ -171,8 +171,8 @@ func (w *world) checkRelease(n *instance) {
 	}
 }
 
-// checkTake looks at a Lease that changes hands.
-func (w *world) checkTake(f *flight) {
+// checkTakeover looks at a Lease that changes hands.
+func (w *simulation) checkTakeover(f *flight) {
 	from, to := w.record.Holder, f.lease.Holder
 	n := w.nodes[f.by]
 	if from == to || to == (Holder{}) || w.record.Version == "" || from == (Holder{}) && w.mayTake(n, f) {
@@ -184,31 +184,31 @@ func (w *world) checkTake(f *flight) {
 	if n.config.Self.UID != f.uid || n.seenVersion != w.record.Version {
 		return // its process is gone, and nothing is known of what it saw
 	}
-	if f.clock-n.seenSince < w.timing.Lease && f.clock >= n.seenSince {
+	if f.clock-n.seenSince < w.timing.LeaseDuration && f.clock >= n.seenSince {
 		w.violated("3: %s takes the Lease of %s after %s", n.name, from.Name, f.clock-n.seenSince)
 	}
 }
 
 // mayTake says that nobody has to observe a record without a holder: it was released, or nobody ever had it. Of one that was
 // made anew only the holder need not, who writes itself into it, and who has no data that it could serve.
-func (w *world) mayTake(n *instance, f *flight) bool {
+func (w *simulation) mayTake(n *instance, f *flight) bool {
 	if !w.anew {
 		return w.record.Released || w.record.SystemID == ""
 	}
-	return w.record.Released || f.sent-w.secure(n) < w.timing.Fence*21/20 || n.pg.Data == Empty || n.pg.Data == Partial
+	return w.record.Released || f.sent-w.secure(n) < w.timing.FenceDeadline*21/20 || n.pg.Data == Empty || n.pg.Data == Incomplete
 }
 
 // checkSync looks at a setting that is about to be loaded.
-func (w *world) checkSync(n *instance, q *Quorum) {
-	if q != nil && q.possible() && !slices.ContainsFunc(w.record.Sync, q.Equal) && w.record.Holder == n.config.Self {
+func (w *simulation) checkSync(n *instance, q *Quorum) {
+	if q != nil && q.satisfiable() && !slices.ContainsFunc(w.record.Sync, q.Equal) && w.record.Holder == n.config.Self {
 		w.violated("9: %s loads %v, the Lease has %v", n.name, q.Names, w.record.Sync)
 	}
 }
 
 // checkReclone looks at data that are about to be removed. A copy that was lost a moment ago counts, as no instance can know of
 // that yet; the agent keeps the old data until the new ones are whole.
-func (w *world) checkReclone(n *instance) {
-	damaged := n.pg.damaged || n.pg.wedged || n.pg.Failed >= maxFailures || n.config.RecloneAsked
+func (w *simulation) checkReclone(n *instance) {
+	damaged := n.pg.damaged || n.pg.wedged || n.pg.Failures >= maxFailures || n.config.RecloneRequested
 	if n.pg.Data == Usable && n.pg.Role == Standby && w.couldFollow(n) && !damaged {
 		w.violated("10: %s is made anew, and could follow", n.name)
 	}
@@ -218,28 +218,28 @@ func (w *world) checkReclone(n *instance) {
 			copies++
 		}
 	}
-	if copies < 2 && !n.config.RecloneAsked {
+	if copies < 2 && !n.config.RecloneRequested {
 		w.violated("10: %s removes the only other copy", n.name)
 	}
 }
 
-func (w *world) isCopy(m *instance) bool { return m.pg.Data == Usable && m.pg.Work != Cloning }
+func (w *simulation) isCopy(m *instance) bool { return m.pg.Data == Usable && m.pg.DataTask != Cloning }
 
 // wasCopy says that m lost its volume so short a while ago that nobody may know.
-func (w *world) wasCopy(m *instance) bool {
-	return m.lostAt > 0 && w.now-m.lostAt <= 3*w.timing.Renew*21/20
+func (w *simulation) wasCopy(m *instance) bool {
+	return m.lostAt > 0 && w.now-m.lostAt <= 3*w.timing.RenewInterval*21/20
 }
 
 // couldFollow says that a primary has all that n needs.
-func (w *world) couldFollow(n *instance) bool {
+func (w *simulation) couldFollow(n *instance) bool {
 	p := w.leader()
 	return p != nil && p != n && p.pg.has(len(n.pg.wal)) && prefix(n.pg.wal, p.pg.wal)
 }
 
 // leader is the primary that has the Lease; nil if none has.
-func (w *world) leader() *instance {
+func (w *simulation) leader() *instance {
 	for _, n := range w.nodes {
-		if n.running && n.pg.primary() && w.record.Holder == n.config.Self {
+		if n.running && n.pg.isPrimary() && w.record.Holder == n.config.Self {
 			return n
 		}
 	}
@@ -248,7 +248,7 @@ func (w *world) leader() *instance {
 
 // needsPerson says that rightly nobody leads for ever: there are no data any more, or the record was lost, or data are damaged, and so few
 // have data that none can know it has all that was acknowledged. Then each of them says what a person has to decide.
-func (w *world) needsPerson() bool {
+func (w *simulation) needsPerson() bool {
 	data, told, damaged := 0, 0, 0
 	for _, n := range w.nodes {
 		switch {
@@ -259,7 +259,7 @@ func (w *world) needsPerson() bool {
 			continue
 		}
 		data++
-		if d := Decide(n.config, w.input(n)); d.Blocked && strings.Contains(d.Reason, "can be read") {
+		if d := Decide(n.config, w.input(n)); d.ManualIntervention && strings.Contains(d.Reason, "can be read") {
 			told++
 		}
 	}
@@ -267,12 +267,12 @@ func (w *world) needsPerson() bool {
 }
 
 // lost says that the record was, and that nobody has taken the Lease since.
-func (w *world) lost() bool {
-	return w.record.Remade || w.record.Primary == "" && w.record.Timeline == 0 && !w.nodes[0].config.MayInitialize
+func (w *simulation) lost() bool {
+	return w.record.Recreated || w.record.Primary == "" && w.record.Timeline == 0 && !w.nodes[0].config.MayInitialize
 }
 
 // settled says that one primary has the Lease and everybody else streams from it.
-func (w *world) settled() bool {
+func (w *simulation) settled() bool {
 	primary := w.leader()
 	if primary == nil {
 		return false

@@ -13,45 +13,45 @@ var exhaustive = flag.Duration("exhaustive", 4*time.Second,
 
 // quick are the times of the exhaustive search, in which one round is a second.
 var quick = Timing{
-	Renew: second, Lease: 5 * second, Fence: 3 * second, Kill: second, Step: second, Heartbeat: second,
-	Start: 6 * second, Stop: 3 * second, Calm: 4 * second, Patience: 2 * second, Stall: 4 * second,
+	RenewInterval: second, LeaseDuration: 5 * second, FenceDeadline: 3 * second, KillGrace: second, CandidateStagger: second, HeartbeatTimeout: second,
+	StartTimeout: 6 * second, StopTimeout: 3 * second, CrashLoopWindow: 4 * second, CatchUpWait: 2 * second, StallTimeout: 4 * second,
 }
 
 // timer ends a fault.
 type timer struct {
 	at  time.Duration
-	end func(w *world)
+	end func(w *simulation)
 }
 
 // move is a fault of the exhaustive search.
 type move struct {
 	name string
-	do   func(w *world, n *instance) bool
+	do   func(w *simulation, n *instance) bool
 }
 
-func (w *world) later(d time.Duration, end func(w *world)) {
+func (w *simulation) later(d time.Duration, end func(w *simulation)) {
 	w.timers = append(slices.Clone(w.timers), timer{at: w.now + d, end: end})
 }
 
 // cutAPI cuts n from the API server for a while.
-func cutAPI(d time.Duration) func(w *world, n *instance) bool {
-	return func(w *world, n *instance) bool {
+func cutAPI(d time.Duration) func(w *simulation, n *instance) bool {
+	return func(w *simulation, n *instance) bool {
 		i := n.id
 		w.apiCut[i] = true
-		w.later(d, func(w *world) { w.apiCut[i] = false })
+		w.later(d, func(w *simulation) { w.apiCut[i] = false })
 		return true
 	}
 }
 
 // isolate cuts n from everybody for a while.
-func isolate(d time.Duration) func(w *world, n *instance) bool {
-	return func(w *world, n *instance) bool {
+func isolate(d time.Duration) func(w *simulation, n *instance) bool {
+	return func(w *simulation, n *instance) bool {
 		i := n.id
 		w.apiCut[i] = true
 		for j := range w.nodes {
 			w.cutLink(i, j)
 		}
-		w.later(d, func(w *world) {
+		w.later(d, func(w *simulation) {
 			w.apiCut[i] = false
 			for j := range w.nodes {
 				w.cut[i][j], w.cut[j][i] = false, false
@@ -66,95 +66,95 @@ var moves = []move{
 	{"cut from the API server for 2 s", cutAPI(2 * second)},
 	{"cut from the API server for 9 s", cutAPI(9 * second)},
 	{"isolated for 9 s", isolate(9 * second)},
-	{"no API server for 4 s", func(w *world, n *instance) bool {
+	{"no API server for 4 s", func(w *simulation, n *instance) bool {
 		w.apiDown = true
-		w.later(4*second, func(w *world) { w.apiDown = false })
+		w.later(4*second, func(w *simulation) { w.apiDown = false })
 		return n.id == 0
 	}},
-	{"no API server for 12 s", func(w *world, n *instance) bool {
+	{"no API server for 12 s", func(w *simulation, n *instance) bool {
 		w.apiDown = true
-		w.later(12*second, func(w *world) { w.apiDown = false })
+		w.later(12*second, func(w *simulation) { w.apiDown = false })
 		return n.id == 0
 	}},
-	{"API server takes no writes for 12 s", func(w *world, n *instance) bool {
+	{"API server takes no writes for 12 s", func(w *simulation, n *instance) bool {
 		w.readOnly = true
-		w.later(12*second, func(w *world) { w.readOnly = false })
+		w.later(12*second, func(w *simulation) { w.readOnly = false })
 		return n.id == 0
 	}},
-	{"machine is frozen for 8 s", func(w *world, n *instance) bool {
+	{"machine is frozen for 8 s", func(w *simulation, n *instance) bool {
 		ok := n.running && !n.frozen()
 		if ok {
 			n.nodeFrozen, n.exempt, n.wakeAt = true, true, w.now+8*second
 		}
 		return ok
 	}},
-	{"agent hangs for 10 s, and is ended", func(w *world, n *instance) bool {
+	{"agent hangs for 10 s, and is ended", func(w *simulation, n *instance) bool {
 		ok := n.running && !n.frozen()
 		if ok {
 			n.agentFrozen, n.wakeAt = true, w.now+10*second
 		}
 		return ok
 	}},
-	{"PostgreSQL crashes", func(w *world, n *instance) bool {
+	{"PostgreSQL crashes", func(w *simulation, n *instance) bool {
 		ok := n.running && !n.nodeFrozen && n.pg.Process != Down
 		if ok {
 			w.pgEnds(n, true)
 		}
 		return ok
 	}},
-	{"PostgreSQL hangs", func(_ *world, n *instance) bool {
-		ok := n.running && n.pg.primary()
+	{"PostgreSQL hangs", func(_ *simulation, n *instance) bool {
+		ok := n.running && n.pg.isPrimary()
 		n.pg.hung = n.pg.hung || ok
 		return ok
 	}},
-	{"container is killed", func(w *world, n *instance) bool {
+	{"container is killed", func(w *simulation, n *instance) bool {
 		ok := n.running
 		if ok {
-			w.die(n, second, false)
+			w.killInstance(n, second, false)
 		}
 		return ok
 	}},
-	{"node is lost for 7 s", func(w *world, n *instance) bool {
+	{"node is lost for 7 s", func(w *simulation, n *instance) bool {
 		ok := n.running
 		if ok {
-			w.die(n, 7*second, true)
+			w.killInstance(n, 7*second, true)
 		}
 		return ok
 	}},
-	{"pod is deleted", func(_ *world, n *instance) bool {
+	{"pod is deleted", func(_ *simulation, n *instance) bool {
 		ok := n.running && !n.stop
 		n.stop = n.running
 		return ok
 	}},
-	{"the answer to the next write is lost", func(_ *world, n *instance) bool {
+	{"the answer to the next write is lost", func(_ *simulation, n *instance) bool {
 		ok := n.running && !n.lose
 		n.lose = true
 		return ok
 	}},
-	{"nothing is replicated here for 6 s", func(w *world, n *instance) bool {
+	{"nothing is replicated here for 6 s", func(w *simulation, n *instance) bool {
 		i := n.id
 		ok := !n.pg.lag
 		n.pg.lag = true
-		w.later(6*second, func(w *world) { w.nodes[i].pg.lag = false })
+		w.later(6*second, func(w *simulation) { w.nodes[i].pg.lag = false })
 		return ok
 	}},
-	{"Lease is deleted", func(w *world, n *instance) bool { return n.id == 0 && w.deleteLease() }},
-	{"Lease is deleted, and made anew", func(w *world, n *instance) bool { return n.id == 0 && w.deleteLease() && w.makeLease() }},
-	{"synchronous is turned on or off, and one learns of it 8 s later", func(w *world, n *instance) bool {
+	{"Lease is deleted", func(w *simulation, n *instance) bool { return n.id == 0 && w.deleteLease() }},
+	{"Lease is deleted, and made anew", func(w *simulation, n *instance) bool { return n.id == 0 && w.deleteLease() && w.makeLease() }},
+	{"synchronous is turned on or off, and one learns of it 8 s later", func(w *simulation, n *instance) bool {
 		ok := w.turnSynchronous()
 		n.sees = w.now + 8*second
 		return ok
 	}},
-	{"switchover", func(w *world, n *instance) bool {
+	{"switchover", func(w *simulation, n *instance) bool {
 		for _, m := range w.nodes {
-			m.config.SwitchoverTarget, m.config.TargetAt = n.name, m.clock(w.now)
+			m.config.SwitchoverTarget, m.config.TargetChangedAt = n.name, m.clock(w.now)
 		}
 		return w.record.Holder.Name != n.name
 	}},
 }
 
 // clone copies everything that changes in place.
-func (w *world) clone() *world {
+func (w *simulation) clone() *simulation {
 	c := *w
 	c.nodes = make([]*instance, len(w.nodes))
 	for i, n := range w.nodes {
@@ -173,7 +173,7 @@ func (w *world) clone() *world {
 }
 
 // round is one second: every agent looks, and every client writes.
-func (w *world) round() {
+func (w *simulation) round() {
 	w.timers = slices.DeleteFunc(slices.Clone(w.timers), func(t timer) bool {
 		if w.now >= t.at {
 			t.end(w)
@@ -199,7 +199,7 @@ type search struct {
 
 // explore follows w while nothing happens, and from each state lets each fault happen if there are any left. It ends
 // where it has been before; with no fault left it must end at a cluster that is whole.
-func (s *search) explore(w *world, left int, path []string) {
+func (s *search) explore(w *simulation, left int, path []string) {
 	s.chains++
 	for rounds := 0; ; rounds++ {
 		if len(w.broken) > 0 {
@@ -225,7 +225,7 @@ func (s *search) explore(w *world, left int, path []string) {
 	}
 }
 
-func (s *search) branch(w *world, left int, path []string) {
+func (s *search) branch(w *simulation, left int, path []string) {
 	for _, m := range moves {
 		for i := range w.nodes {
 			c := w.clone()
@@ -238,11 +238,11 @@ func (s *search) branch(w *world, left int, path []string) {
 	}
 }
 
-func TestModelExhaustive(t *testing.T) {
+func TestModel_exhaustive(t *testing.T) {
 	begin := time.Now()
 	for faults := 1; time.Since(begin) < *exhaustive && faults < 6; faults++ {
 		for sync := range 2 {
-			w := newWorld(nil, 3, sync, quick)
+			w := newSimulation(nil, 3, sync, quick)
 			for range 40 {
 				w.round()
 			}

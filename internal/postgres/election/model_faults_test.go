@@ -9,19 +9,19 @@ import (
 type fault struct {
 	name  string
 	often int
-	do    func(w *world, n, m *instance) bool
+	do    func(w *simulation, n, m *instance) bool
 }
 
 // faults are all of them. What is cut stays so until it is healed, by the next fault or at the end.
 var faults = []fault{
-	{"cut from the API server", 3, func(w *world, n, _ *instance) bool {
+	{"cut from the API server", 3, func(w *simulation, n, _ *instance) bool {
 		cut := w.apiCut[n.id]
 		w.apiCut[n.id] = true
 		return !cut && !w.apiDown && n.running
 	}},
-	{"no API server", 2, func(w *world, _, _ *instance) bool { w.apiDown = !w.apiDown; return true }},
-	{"API server takes no writes", 2, func(w *world, _, _ *instance) bool { w.readOnly = !w.readOnly; return true }},
-	{"isolated", 3, func(w *world, n, _ *instance) bool {
+	{"no API server", 2, func(w *simulation, _, _ *instance) bool { w.apiDown = !w.apiDown; return true }},
+	{"API server takes no writes", 2, func(w *simulation, _, _ *instance) bool { w.readOnly = !w.readOnly; return true }},
+	{"isolated", 3, func(w *simulation, n, _ *instance) bool {
 		changed := !w.apiCut[n.id]
 		w.apiCut[n.id] = true
 		for i := range w.nodes {
@@ -29,79 +29,79 @@ var faults = []fault{
 		}
 		return changed && n.running
 	}},
-	{"link cut", 2, func(w *world, n, m *instance) bool { return w.cutLink(n.id, m.id) && n.running && m.running }},
-	{"network heals", 3, func(w *world, _, _ *instance) bool { return w.heal() }},
-	{"answers get lost", 2, func(w *world, _, _ *instance) bool { w.flaky = !w.flaky; return true }},
-	{"agent hangs", 2, func(w *world, n, _ *instance) bool {
+	{"link cut", 2, func(w *simulation, n, m *instance) bool { return w.cutLink(n.id, m.id) && n.running && m.running }},
+	{"network heals", 3, func(w *simulation, _, _ *instance) bool { return w.repair() }},
+	{"answers get lost", 2, func(w *simulation, _, _ *instance) bool { w.flaky = !w.flaky; return true }},
+	{"agent hangs", 2, func(w *simulation, n, _ *instance) bool {
 		if !n.running || n.frozen() {
 			return false
 		}
 		n.agentFrozen = true // the watchdog enforces the deadline
-		n.wakeAt = w.now + time.Duration(w.choose(int(w.timing.Lease*3)))
+		n.wakeAt = w.now + time.Duration(w.choose(int(w.timing.LeaseDuration*3)))
 		return true
 	}},
-	{"machine is frozen", 2, func(w *world, n, _ *instance) bool {
+	{"machine is frozen", 2, func(w *simulation, n, _ *instance) bool {
 		if !n.running || n.frozen() {
 			return false
 		}
 		n.nodeFrozen, n.exempt = true, true
-		n.wakeAt = w.now + time.Duration(w.choose(int(w.timing.Lease*2)))
+		n.wakeAt = w.now + time.Duration(w.choose(int(w.timing.LeaseDuration*2)))
 		return true
 	}},
-	{"PostgreSQL crashes", 4, func(w *world, n, _ *instance) bool {
+	{"PostgreSQL crashes", 4, func(w *simulation, n, _ *instance) bool {
 		if !n.running || n.nodeFrozen || n.pg.Process == Down {
 			return false
 		}
 		w.pgEnds(n, true)
 		return true
 	}},
-	{"PostgreSQL hangs", 3, func(_ *world, n, _ *instance) bool {
+	{"PostgreSQL hangs", 3, func(_ *simulation, n, _ *instance) bool {
 		if !n.running || n.pg.Process == Down {
 			return false
 		}
 		n.pg.hung = true
 		return true
 	}},
-	{"container is killed", 3, func(w *world, n, _ *instance) bool {
+	{"container is killed", 3, func(w *simulation, n, _ *instance) bool {
 		if !n.running {
 			return false
 		}
-		w.die(n, time.Duration(w.choose(3000))*time.Millisecond, false)
+		w.killInstance(n, time.Duration(w.choose(3000))*time.Millisecond, false)
 		return true
 	}},
-	{"node is lost", 3, func(w *world, n, _ *instance) bool {
+	{"node is lost", 3, func(w *simulation, n, _ *instance) bool {
 		if !n.running {
 			return false
 		}
-		w.die(n, second+time.Duration(w.choose(20000))*time.Millisecond, true)
+		w.killInstance(n, second+time.Duration(w.choose(20000))*time.Millisecond, true)
 		return true
 	}},
-	{"volume is lost", 1, func(w *world, n, _ *instance) bool {
+	{"volume is lost", 1, func(w *simulation, n, _ *instance) bool {
 		if !n.running || w.lostVol || n.pg.Data != Usable {
 			return false
 		}
 		n.lostAt = w.now
 		w.lostVol = w.sync > 0 || w.record.Holder.Name == n.name || w.record.Primary == n.name ||
 			slices.ContainsFunc(w.nodes, func(m *instance) bool { return m.pg.damaged || m.pg.wedged })
-		w.die(n, second+time.Duration(w.choose(5000))*time.Millisecond, true)
+		w.killInstance(n, second+time.Duration(w.choose(5000))*time.Millisecond, true)
 		n.pg = database{}
 		return true
 	}},
-	{"pod is deleted", 4, func(_ *world, n, _ *instance) bool { n.stop = n.running; return n.running }},
-	{"Lease is deleted", 2, func(w *world, _, _ *instance) bool { return w.deleteLease() }},
-	{"Lease is made anew", 1, func(w *world, _, _ *instance) bool { return w.makeLease() }},
-	{"disk is full", 1, func(_ *world, n, _ *instance) bool { n.pg.FullDisk = !n.pg.FullDisk; return true }},
-	{"replication is slow", 2, func(w *world, n, _ *instance) bool { n.pg.lag = !n.pg.lag; return len(w.nodes) > 1 }},
-	{"log is removed", 2, func(_ *world, n, _ *instance) bool {
+	{"pod is deleted", 4, func(_ *simulation, n, _ *instance) bool { n.stop = n.running; return n.running }},
+	{"Lease is deleted", 2, func(w *simulation, _, _ *instance) bool { return w.deleteLease() }},
+	{"Lease is made anew", 1, func(w *simulation, _, _ *instance) bool { return w.makeLease() }},
+	{"disk is full", 1, func(_ *simulation, n, _ *instance) bool { n.pg.FullDisk = !n.pg.FullDisk; return true }},
+	{"replication is slow", 2, func(w *simulation, n, _ *instance) bool { n.pg.lag = !n.pg.lag; return len(w.nodes) > 1 }},
+	{"log is removed", 2, func(_ *simulation, n, _ *instance) bool {
 		if n.pg.Data != Usable || n.pg.Role != Primary || n.pg.Process == Down { // of a full volume, with slots that are given up
 			return false
 		}
-		changed := n.pg.Oldest < uint64(len(n.pg.wal))
-		n.pg.Oldest = uint64(len(n.pg.wal))
+		changed := n.pg.OldestWAL < uint64(len(n.pg.wal))
+		n.pg.OldestWAL = uint64(len(n.pg.wal))
 		return changed
 	}},
-	{"writes are rejected", 1, func(_ *world, n, _ *instance) bool { n.pg.rejects = !n.pg.rejects; return true }},
-	{"data are damaged", 1, func(w *world, n, _ *instance) bool {
+	{"writes are rejected", 1, func(_ *simulation, n, _ *instance) bool { n.pg.rejects = !n.pg.rejects; return true }},
+	{"data are damaged", 1, func(w *simulation, n, _ *instance) bool {
 		if !w.mayDamage(n) {
 			return false
 		}
@@ -109,34 +109,37 @@ var faults = []fault{
 		w.pgEnds(n, true)
 		return true
 	}},
-	{"a standby cannot stream", 1, func(w *world, n, _ *instance) bool {
+	{"a standby cannot stream", 1, func(w *simulation, n, _ *instance) bool {
 		ok := w.mayDamage(n)
 		n.pg.wedged = n.pg.wedged || ok
 		return ok
 	}},
-	{"synchronous is turned on or off", 3, func(w *world, _, _ *instance) bool { return len(w.nodes) > 1 && w.turnSynchronous() }},
-	{"replicas", 2, func(w *world, _, _ *instance) bool { return w.scale() }},
-	{"paused", 1, func(w *world, _, _ *instance) bool { w.change(func(o *object) { o.paused = !o.paused }); return true }},
-	{"switchover", 3, func(w *world, n, _ *instance) bool {
+	{"synchronous is turned on or off", 3, func(w *simulation, _, _ *instance) bool { return len(w.nodes) > 1 && w.turnSynchronous() }},
+	{"replicas", 2, func(w *simulation, _, _ *instance) bool { return w.scale() }},
+	{"paused", 1, func(w *simulation, _, _ *instance) bool {
+		w.change(func(o *object) { o.paused = !o.paused })
+		return true
+	}},
+	{"switchover", 3, func(w *simulation, n, _ *instance) bool {
 		asked := w.choose(2) == 0
 		changed := n.config.SwitchoverTarget != n.name && len(w.nodes) > 1
 		for _, m := range w.nodes {
-			m.config.SwitchoverTarget, m.config.SwitchoverAsked, m.config.TargetAt = n.name, asked, m.clock(w.now)
+			m.config.SwitchoverTarget, m.config.SwitchoverRequested, m.config.TargetChangedAt = n.name, asked, m.clock(w.now)
 		}
 		return changed
 	}},
 }
 
 // mayDamage says that n is a standby that has followed, and that all others have data without damage.
-func (w *world) mayDamage(n *instance) bool {
+func (w *simulation) mayDamage(n *instance) bool {
 	sound := func(m *instance) bool {
-		return m.pg.Data == Usable && m.pg.Work == NoWork && !m.pg.damaged && !m.pg.wedged
+		return m.pg.Data == Usable && m.pg.DataTask == NoDataTask && !m.pg.damaged && !m.pg.wedged
 	}
-	return n.runs() && n.pg.standby() && !n.pg.Copied && !slices.ContainsFunc(w.nodes, func(m *instance) bool { return !sound(m) })
+	return n.runs() && n.pg.isStandby() && !n.pg.ClonedSinceFollowing && !slices.ContainsFunc(w.nodes, func(m *instance) bool { return !sound(m) })
 }
 
 // cutLink says whether it changed anything.
-func (w *world) cutLink(a, b int) bool {
+func (w *simulation) cutLink(a, b int) bool {
 	if a == b || w.cut[a][b] && w.cut[b][a] {
 		return false
 	}
@@ -144,8 +147,8 @@ func (w *world) cutLink(a, b int) bool {
 	return true
 }
 
-// heal joins what was cut; it says whether anything was.
-func (w *world) heal() bool {
+// repair joins what was cut; it says whether anything was.
+func (w *simulation) repair() bool {
 	changed := w.apiDown || w.readOnly
 	w.apiDown, w.readOnly = false, false
 	for i := range w.nodes {
@@ -158,9 +161,9 @@ func (w *world) heal() bool {
 	return changed
 }
 
-// healAll ends all faults.
-func (w *world) healAll() {
-	w.heal()
+// repairAll ends all faults.
+func (w *simulation) repairAll() {
+	w.repair()
 	w.flaky = false
 	if w.object.paused || w.object.replicas < len(w.nodes) {
 		w.change(func(o *object) { o.paused, o.replicas = false, len(w.nodes) })
@@ -168,15 +171,15 @@ func (w *world) healAll() {
 	for _, n := range w.nodes {
 		n.pg.FullDisk, n.pg.lag, n.pg.rejects = false, false, false
 		n.wakeAt = min(n.wakeAt, w.now)
-		if n.pg.hung && (!n.pg.primary() || len(w.nodes) == 1) { // the liveness probe sees that
-			w.die(n, second, false)
+		if n.pg.hung && (!n.pg.isPrimary() || len(w.nodes) == 1) { // the liveness probe sees that
+			w.killInstance(n, second, false)
 		}
 	}
 	w.calm = w.now
 }
 
 // inject lets one fault happen; false if it does nothing now.
-func (w *world) inject() bool {
+func (w *simulation) inject() bool {
 	total := 0
 	for _, f := range w.faults {
 		total += f.often
@@ -198,7 +201,7 @@ func (w *world) inject() bool {
 			return false
 		}
 		w.calm = w.now + 30*second
-		w.say("FAULT %s: %s", f.name, n.name)
+		w.logf("FAULT %s: %s", f.name, n.name)
 		return true
 	}
 	return false

@@ -14,7 +14,7 @@ var hashSeed = maphash.MakeSeed()
 // encoder writes a state so that two states which differ only in what time it is, in how many writes there were, and in
 // what everybody has, are the same.
 type encoder struct {
-	w    *world
+	w    *simulation
 	buf  []byte
 	now  time.Duration // of the clock whose instants are written
 	base uint64        // how much of the log everybody has
@@ -79,7 +79,7 @@ func (e *encoder) quorum(q *Quorum) {
 func (e *encoder) lease(l Lease) {
 	e.version(l.Version)
 	e.holder(l.Holder)
-	e.bool(l.Released, l.Whole, l.Remade)
+	e.bool(l.Released, l.CleanShutdown, l.Recreated)
 	e.int(int(e.w.object.generation - l.Generation))
 	e.string(l.Preferred)
 	e.string(l.Primary)
@@ -99,17 +99,17 @@ func (e *encoder) lease(l Lease) {
 
 func (e *encoder) write(w Write) { e.time(w.Sent); e.lease(w.Lease) }
 
-func (e *encoder) holding(h Holding) {
+func (e *encoder) holding(h Tenure) {
 	e.write(h.Confirmed)
-	e.lease(h.Seen)
-	e.bool(h.Anew)
-	e.time(h.From)
+	e.lease(h.LastRecord)
+	e.bool(h.Recreated)
+	e.time(h.AcquiredAt)
 	e.bool(h.Pending != nil)
 	if h.Pending != nil {
 		e.write(*h.Pending)
 	}
-	e.int(len(h.Unsettled))
-	for _, w := range h.Unsettled {
+	e.int(len(h.Indeterminate))
+	for _, w := range h.Indeterminate {
 		e.write(w)
 	}
 	for _, p := range slices.Sorted(maps.Keys(h.Promises)) {
@@ -117,35 +117,35 @@ func (e *encoder) holding(h Holding) {
 		e.time(h.Promises[p])
 	}
 	e.time(h.TriedAt)
-	e.time(h.AskedAt)
+	e.time(h.PromisesRequestedAt)
 }
 
 func (e *encoder) database(d *database) {
-	e.string(string(d.Data) + string(d.Process) + string(d.Role) + string(d.Work) + d.Upstream)
-	e.time(d.Since)
-	e.int(int(d.Stop))
-	e.bool(d.Clean, d.read, d.Receiving, d.hung, d.lag, d.rejects, d.Checkpointing, d.Planned)
-	e.time(d.Checkpointed)
-	e.time(d.Forced)
-	e.time(d.Advanced)
-	e.time(d.Answered)
-	e.time(d.Crashed)
-	e.time(d.CrashedBefore)
-	e.time(d.StoodStill)
+	e.string(string(d.Data) + string(d.Process) + string(d.Role) + string(d.DataTask) + d.Upstream)
+	e.time(d.ProcessSince)
+	e.int(int(d.StopMode))
+	e.bool(d.CleanShutdown, d.read, d.Receiving, d.hung, d.lag, d.rejects, d.Checkpointing, d.Planned)
+	e.time(d.CheckpointedAt)
+	e.time(d.EscalatedAt)
+	e.time(d.RecoveryAdvancedAt)
+	e.time(d.HeartbeatAt)
+	e.time(d.CrashedAt)
+	e.time(d.PreviousCrashAt)
+	e.time(d.UnresponsiveAt)
 	e.quorum(d.Sync)
-	e.lsn(d.SyncAt)
-	e.lsn(d.Oldest)
-	e.time(d.Severed)
-	e.time(d.Stalled)
-	e.time(d.Awaits)
-	if d.Severed > 0 {
-		e.time(d.Looked)
+	e.lsn(d.SyncLSN)
+	e.lsn(d.OldestWAL)
+	e.time(d.WALGoneSince)
+	e.time(d.StalledSince)
+	e.time(d.AwaitingRecloneSince)
+	if d.WALGoneSince > 0 {
+		e.time(d.SampledAt)
 	}
-	if d.Stalled > 0 {
-		e.time(d.Reached)
+	if d.StalledSince > 0 {
+		e.time(d.PrimaryReachedAt)
 	}
-	e.int(min(d.Failed, maxFailures))
-	e.bool(d.Copied, d.damaged, d.wedged)
+	e.int(min(d.Failures, maxFailures))
+	e.bool(d.ClonedSinceFollowing, d.damaged, d.wedged)
 	e.position(d.control)
 	e.int(int(d.claim))
 	e.int(d.source)
@@ -170,13 +170,13 @@ func (e *encoder) op(op int) {
 }
 
 func (e *encoder) peer(a Answer) {
-	e.time(a.Sent)
+	e.time(a.RequestedAt)
 	s := a.State
-	e.string(string(s.Data) + string(s.Process) + string(s.Role) + string(s.Work) + s.Upstream)
+	e.string(string(s.Data) + string(s.Process) + string(s.Role) + string(s.DataTask) + s.Upstream)
 	e.position(s.Position)
-	e.lsn(s.Oldest)
-	e.bool(s.Severed, s.Awaits, s.Exact, s.Writable, s.Candidate, s.Suspect, s.API)
-	e.version(s.Yielded)
+	e.lsn(s.OldestWAL)
+	e.bool(s.WALGone, s.AwaitingReclone, s.Exact, s.Writable, s.Candidate, s.RecentlyUnresponsive, s.API)
+	e.version(s.WALReceiverStoppedFor)
 	e.int(int(s.FirstIn))
 }
 
@@ -184,12 +184,12 @@ func (e *encoder) instance(n *instance) {
 	e.now = n.clock(e.w.now)
 	e.bool(n.running, n.replaced, n.agentFrozen, n.nodeFrozen, n.exempt, n.stop, n.lose, n.seenFailed)
 	e.database(&n.pg)
-	e.bool(n.pg.Forced >= n.config.TargetAt)
+	e.bool(n.pg.EscalatedAt >= n.config.TargetChangedAt)
 	e.lease(n.obs.Lease)
-	e.time(n.obs.Since)
+	e.time(n.obs.UnchangedSince)
 	e.time(n.obs.ReadAt)
 	e.time(n.obs.FailedAt)
-	e.bool(n.obs.Alive)
+	e.bool(n.obs.HolderActive)
 	e.holding(n.hold)
 	e.time(n.promised)
 	for _, p := range e.w.nodes {
@@ -216,7 +216,7 @@ func (e *encoder) instance(n *instance) {
 }
 
 // hash tells states apart.
-func (w *world) hash() uint64 {
+func (w *simulation) hash() uint64 {
 	e := &encoder{w: w, buf: make([]byte, 0, 4096), now: w.now, base: w.common()}
 	e.lease(w.record)
 	e.bool(w.apiDown, w.readOnly, w.anew, w.inForce)
@@ -231,7 +231,7 @@ func (w *world) hash() uint64 {
 		e.time(t.at)
 	}
 	e.string(w.nodes[0].config.SwitchoverTarget)
-	e.bool(w.nodes[0].config.SwitchoverAsked)
+	e.bool(w.nodes[0].config.SwitchoverRequested)
 	for _, n := range w.nodes {
 		e.instance(n)
 	}
@@ -239,7 +239,7 @@ func (w *world) hash() uint64 {
 }
 
 // common is how much of the log everybody has.
-func (w *world) common() uint64 {
+func (w *simulation) common() uint64 {
 	n := len(w.nodes[0].pg.wal)
 	for _, m := range w.nodes {
 		n = min(n, len(m.pg.wal))

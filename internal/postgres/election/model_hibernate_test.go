@@ -10,8 +10,8 @@ import (
 // hibernate stops a cluster under a client that writes, and wakes it up without its last primary. It returns what is wrong.
 func hibernate(seed uint64) string {
 	rng := rand.New(rand.NewPCG(seed, 2))
-	s := &schedule{timing: DefaultTiming(), w: newWorld(rng, 3, int(seed%2), DefaultTiming())}
-	w := s.w
+	s := &schedule{timing: DefaultTiming(), sim: newSimulation(rng, 3, int(seed%2), DefaultTiming())}
+	w := s.sim
 	for w.now < 60*second && !w.settled() {
 		s.advance()
 	}
@@ -22,13 +22,13 @@ func hibernate(seed uint64) string {
 		s.pass(time.Duration(rng.IntN(3000)) * time.Millisecond)
 	}
 	s.pass(30 * second)
-	if wrong := awake(w); wrong != "" {
+	if wrong := settledAfterHibernation(w); wrong != "" {
 		return wrong
 	}
 	for _, n := range w.nodes {
 		n.config.Hibernated = false
 		if n.name == last { // its node does not come back
-			w.die(n, time.Hour, true)
+			w.killInstance(n, time.Hour, true)
 		}
 	}
 	for end := w.now + 60*second; w.now < end && len(w.broken) == 0; {
@@ -36,7 +36,7 @@ func hibernate(seed uint64) string {
 	}
 	for _, n := range w.nodes {
 		if n.accepts() {
-			return lacks(w, n)
+			return lacksRows(w, n)
 		}
 	}
 	return "nobody leads after it was woken up"
@@ -44,29 +44,29 @@ func hibernate(seed uint64) string {
 
 // pass lets time pass.
 func (s *schedule) pass(d time.Duration) {
-	for end := s.w.now + d; s.w.now < end; {
+	for end := s.sim.now + d; s.sim.now < end; {
 		s.advance()
 	}
 }
 
-// awake says what is wrong with a cluster that should be hibernated.
-func awake(w *world) string {
+// settledAfterHibernation says what is wrong with a cluster that should be hibernated.
+func settledAfterHibernation(w *simulation) string {
 	for _, n := range w.nodes {
 		switch {
-		case n.pg.Process != Down || !n.pg.Clean:
-			return fmt.Sprintf("%s is %s, clean %v", n.name, n.pg.Process, n.pg.Clean)
+		case n.pg.Process != Down || !n.pg.CleanShutdown:
+			return fmt.Sprintf("%s is %s, clean %v", n.name, n.pg.Process, n.pg.CleanShutdown)
 		case n.pg.end() != w.nodes[0].pg.end():
 			return fmt.Sprintf("%s ends at %v, %s at %v", n.name, n.pg.end(), w.nodes[0].name, w.nodes[0].pg.end())
 		}
 	}
-	if w.promos > 0 || !w.record.Released || !w.record.Whole {
+	if w.promos > 0 || !w.record.Released || !w.record.CleanShutdown {
 		return fmt.Sprintf("%d promotions, the Lease is %+v", w.promos, w.record)
 	}
 	return ""
 }
 
-// lacks names a row that was acknowledged and is not there.
-func lacks(w *world, n *instance) string {
+// lacksRows names a row that was acknowledged and is not there.
+func lacksRows(w *simulation, n *instance) string {
 	there := map[int]bool{}
 	for _, e := range n.pg.wal {
 		there[e.op] = true
@@ -82,9 +82,9 @@ func lacks(w *world, n *instance) string {
 	return ""
 }
 
-// TestModelHibernates holds that all instances have the same log when a cluster is hibernated, so that any of them can be
+// TestModel_hibernation holds that all instances have the same log when a cluster is hibernated, so that any of them can be
 // the first one again and no row is lost, with asynchronous replication too.
-func TestModelHibernates(t *testing.T) {
+func TestModel_hibernation(t *testing.T) {
 	for seed := range uint64(200) {
 		if wrong := hibernate(seed); wrong != "" {
 			t.Fatalf("seed %d: %s", seed, wrong)

@@ -6,7 +6,7 @@ import (
 )
 
 // deleteLease is what a person does; false if there is none.
-func (w *world) deleteLease() bool {
+func (w *simulation) deleteLease() bool {
 	if w.gone > 0 {
 		return false
 	}
@@ -15,22 +15,22 @@ func (w *world) deleteLease() bool {
 }
 
 // makeLease is what the operator does: of what was known it knows nothing.
-func (w *world) makeLease() bool {
+func (w *simulation) makeLease() bool {
 	if w.gone == 0 {
 		return false
 	}
 	for _, n := range w.nodes {
 		n.config.MayInitialize = false
 	}
-	w.forget()
+	w.forgetOldPromises()
 	w.version++
 	w.record, w.gone, w.anew = Lease{Version: strconv.Itoa(w.version)}, 0, true
-	w.say("the operator makes the Lease anew")
+	w.logf("the operator makes the Lease anew")
 	return true
 }
 
 // operator makes the Lease anew when nobody serves.
-func (w *world) operator() {
+func (w *simulation) operator() {
 	if w.gone == 0 || w.now < w.gone+5*second {
 		return
 	}
@@ -43,10 +43,10 @@ func (w *world) operator() {
 }
 
 // watchdogs end the servers of agents that stand still.
-func (w *world) watchdogs() {
+func (w *simulation) watchdogs() {
 	for _, n := range w.nodes {
 		if at, ok := w.watchdog(n); ok && w.now >= at {
-			w.say("%s: the watchdog kills PostgreSQL", n.name)
+			w.logf("%s: the watchdog kills PostgreSQL", n.name)
 			n.pg.done = w.now
 			w.pgEnds(n, true)
 		}
@@ -54,7 +54,7 @@ func (w *world) watchdogs() {
 }
 
 // watchdog is when that of n kills, in true time.
-func (w *world) watchdog(n *instance) (time.Duration, bool) {
+func (w *simulation) watchdog(n *instance) (time.Duration, bool) {
 	if !n.running || !n.agentFrozen {
 		return 0, false
 	}
@@ -64,13 +64,13 @@ func (w *world) watchdog(n *instance) (time.Duration, bool) {
 	return n.trueTime(kill), ok
 }
 
-// checkRemake looks at an agent that is about to make the Lease again: it is the primary, and certain to be the holder.
-func (w *world) checkRemake(n *instance, l Lease) {
+// checkRecreate looks at an agent that is about to make the Lease again: it is the primary, and certain to be the holder.
+func (w *simulation) checkRecreate(n *instance, l Lease) {
 	if l.Version != "" {
 		return
 	}
 	since := w.now - w.secure(n)
-	if l.Holder != n.config.Self || !l.Remade || l.Released || since > w.timing.Fence*21/20 {
+	if l.Holder != n.config.Self || !l.Recreated || l.Released || since > w.timing.FenceDeadline*21/20 {
 		w.violated("3: %s makes the Lease again %s after its last renewal: %+v", n.name, since, l)
 	}
 }

@@ -14,7 +14,7 @@ type object struct {
 }
 
 // change has somebody change the object. Each agent learns of it in its own time: some only when their watch has been made anew.
-func (w *world) change(what func(o *object)) {
+func (w *simulation) change(what func(o *object)) {
 	before := w.object.sync
 	what(&w.object)
 	w.object.generation++
@@ -31,7 +31,7 @@ func (w *world) change(what func(o *object)) {
 }
 
 // learn has n's agent see the object as it is, if it can.
-func (w *world) learn(n *instance) {
+func (w *simulation) learn(n *instance) {
 	if n.config.Generation == w.object.generation || w.now < n.sees || !w.reaches(n) {
 		return
 	}
@@ -40,11 +40,11 @@ func (w *world) learn(n *instance) {
 	for _, m := range w.nodes[:max(w.object.replicas, n.id+1)] {
 		n.config.Instances = append(n.config.Instances, m.name)
 	}
-	w.say("%s sees %+v", n.name, w.object)
+	w.logf("%s sees %+v", n.name, w.object)
 }
 
 // turnSynchronous is what a person does: it is off, or on with the number of standbys that such a cluster can have.
-func (w *world) turnSynchronous() bool {
+func (w *simulation) turnSynchronous() bool {
 	w.change(func(o *object) {
 		if o.sync > 0 {
 			o.sync = 0
@@ -56,20 +56,20 @@ func (w *world) turnSynchronous() bool {
 }
 
 // scale is what a person does: one replica less, or as many as there were.
-func (w *world) scale() bool {
+func (w *simulation) scale() bool {
 	most := len(w.nodes)
 	if most < 3 || w.sync >= most-1 {
 		return false
 	}
 	if w.scaled = true; w.record.Primary == "" {
-		w.forget()
+		w.forgetOldPromises()
 	}
 	w.change(func(o *object) { o.replicas = 2*most - 1 - o.replicas })
 	return true
 }
 
 // resize is what the operator does: the last pod ends when another instance is the primary, which it asks for, and its volume stays.
-func (w *world) resize() {
+func (w *simulation) resize() {
 	last := w.nodes[len(w.nodes)-1]
 	switch leader := w.leader(); {
 	case w.object.replicas == len(w.nodes):
@@ -78,7 +78,7 @@ func (w *world) resize() {
 		}
 	case leader == last:
 		for _, m := range w.nodes {
-			m.config.SwitchoverTarget, m.config.SwitchoverAsked = w.nodes[0].name, true
+			m.config.SwitchoverTarget, m.config.SwitchoverRequested = w.nodes[0].name, true
 		}
 	case leader != nil && last.running && w.settledBut(last):
 		last.stop = true
@@ -86,7 +86,7 @@ func (w *world) resize() {
 }
 
 // settledBut says that all instances but one are well.
-func (w *world) settledBut(last *instance) bool {
+func (w *simulation) settledBut(last *instance) bool {
 	leader := w.leader()
 	for _, n := range w.nodes {
 		if _, ok := w.confirms(leader, n); n != leader && n != last && !ok {
@@ -96,25 +96,25 @@ func (w *world) settledBut(last *instance) bool {
 	return true
 }
 
-func (w *world) node(name string) *instance {
+func (w *simulation) node(name string) *instance {
 	return w.nodes[slices.IndexFunc(w.nodes, func(n *instance) bool { return n.name == name })]
 }
 
 // published says that the Lease tells of the mode that the object asks for: from then on the object's status may say so too. A mode that was on from
 // the beginning always was.
-func (w *world) published() bool {
+func (w *simulation) published() bool {
 	return w.since == 1 || w.since > 0 && w.record.Generation >= w.since && len(w.record.Sync) > 0
 }
 
 // noteMode notes that commits wait for standbys from now on, as the primary says.
-func (w *world) noteMode() {
+func (w *simulation) noteMode() {
 	if n := w.leader(); n != nil && n.pg.Sync != nil && w.published() {
 		w.inForce = true
 	}
 }
 
 // checkMode looks at a row that is acknowledged: what waited for standbys must never be lost, and nothing may do without.
-func (w *world) checkMode(n *instance, op int) {
+func (w *simulation) checkMode(n *instance, op int) {
 	if n.pg.Sync != nil && w.published() {
 		w.protected[op] = n.id
 	}
@@ -123,9 +123,9 @@ func (w *world) checkMode(n *instance, op int) {
 	}
 }
 
-// forget is a record that is lost: nobody knows any more that the mode was turned on after an agent's older object, nor that an instance which
+// forgetOldPromises is a record that is lost: nobody knows any more that the mode was turned on after an agent's older object, nor that an instance which
 // was taken out had confirmed rows.
-func (w *world) forget() {
+func (w *simulation) forgetOldPromises() {
 	if w.since > 1 || w.scaled {
 		w.inForce, w.protected = false, map[int]int{}
 	}

@@ -9,42 +9,42 @@ import (
 // outage runs a cluster of three through a fault of the API server for everybody, and nothing else. It returns how
 // often an agent stopped its primary at once, how many promotions there were, and how many rows were acknowledged
 // while it lasted.
-func outage(seed uint64, failsafe bool, begin func(s *schedule)) (fenced, promotions, rows int, w *world) {
+func outage(seed uint64, failsafe bool, begin func(s *schedule)) (fenced, promotions, rows int, w *simulation) {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	s := &schedule{timing: DefaultTiming(), w: newWorld(rng, 3, int(seed%2), DefaultTiming())}
-	for _, n := range s.w.nodes {
+	s := &schedule{timing: DefaultTiming(), sim: newSimulation(rng, 3, int(seed%2), DefaultTiming())}
+	for _, n := range s.sim.nodes {
 		n.config.Failsafe = failsafe
 	}
-	for s.w.now < 60*second && !s.w.settled() {
+	for s.sim.now < 60*second && !s.sim.settled() {
 		s.advance()
 	}
 	begin(s)
-	before := len(s.w.acked)
-	s.w.calm = s.w.now + time.Hour
-	for end := s.w.now + 15*second + time.Duration(rng.IntN(45))*second; s.w.now < end; {
+	before := len(s.sim.acked)
+	s.sim.calm = s.sim.now + time.Hour
+	for end := s.sim.now + 15*second + time.Duration(rng.IntN(45))*second; s.sim.now < end; {
 		s.advance()
 	}
-	rows = len(s.w.acked) - before
-	s.w.heal()
-	for end := s.w.now + 30*second; s.w.now < end; {
+	rows = len(s.sim.acked) - before
+	s.sim.repair()
+	for end := s.sim.now + 30*second; s.sim.now < end; {
 		s.advance()
 	}
-	for _, n := range s.w.nodes {
+	for _, n := range s.sim.nodes {
 		fenced += n.fenced
 	}
-	return fenced, s.w.promos, rows, s.w
+	return fenced, s.sim.promos, rows, s.sim
 }
 
-func away(s *schedule) { s.w.apiDown = true }
+func apiOutage(s *schedule) { s.sim.apiDown = true }
 
 // An API server that is away for everybody, or takes no writes, stops no database, for as long as all the agents are there that were there before. (7)
-func TestModelAPIOutage(t *testing.T) {
+func TestModel_apiOutage(t *testing.T) {
 	for name, begin := range map[string]func(s *schedule){
-		"away": away, "takes no writes": func(s *schedule) { s.w.readOnly = true },
+		"away": apiOutage, "takes no writes": func(s *schedule) { s.sim.readOnly = true },
 		"away, and an instance down for long": func(s *schedule) {
-			s.w.die(s.w.nodes[2], 3*time.Minute, true)
+			s.sim.killInstance(s.sim.nodes[2], 3*time.Minute, true)
 			s.pass(25 * second)
-			s.w.apiDown = true
+			s.sim.apiDown = true
 			s.pass(60 * second)
 		},
 	} {
@@ -52,7 +52,7 @@ func TestModelAPIOutage(t *testing.T) {
 			for seed := range uint64(40) {
 				fenced, promotions, rows, w := outage(seed, true, begin)
 				for end := w.now + 4*time.Minute; !w.settled() && w.now < end; {
-					(&schedule{w: w}).advance()
+					(&schedule{sim: w}).advance()
 				}
 				if len(w.broken) > 0 || fenced > 0 || promotions > 0 || rows == 0 || !w.settled() {
 					t.Fatalf("seed %d: %d fenced, %d promotions, %d rows acknowledged meanwhile, settled %v, %v",
@@ -64,23 +64,23 @@ func TestModelAPIOutage(t *testing.T) {
 }
 
 // Without failsafe it does: the deadline is real.
-func TestModelAPIOutageWithoutFailsafe(t *testing.T) {
+func TestModel_apiOutageWithoutFailsafe(t *testing.T) {
 	for seed := range uint64(20) {
-		if fenced, _, _, w := outage(seed, false, away); fenced == 0 || len(w.broken) > 0 {
+		if fenced, _, _, w := outage(seed, false, apiOutage); fenced == 0 || len(w.broken) > 0 {
 			t.Fatalf("seed %d: the primary was not fenced, %v", seed, w.broken)
 		}
 	}
 }
 
 // A primary that alone is cut off gives way to one that is not: nobody could route clients to it for long. (7)
-func TestModelCutOffAlone(t *testing.T) {
+func TestModel_primaryPartitioned(t *testing.T) {
 	for seed := range uint64(40) {
 		var cut *instance
 		_, promotions, _, w := outage(seed, true, func(s *schedule) {
-			cut = s.w.leader()
-			s.w.apiCut[cut.id] = true
+			cut = s.sim.leader()
+			s.sim.apiCut[cut.id] = true
 			s.pass(25 * second)
-			if l := s.w.leader(); l == nil || l == cut {
+			if l := s.sim.leader(); l == nil || l == cut {
 				t.Errorf("seed %d: after 25 s nobody else leads", seed)
 			}
 		})

@@ -11,7 +11,7 @@ func (n *instance) position() (p Position, exact bool) {
 	switch {
 	case d.Data != Usable:
 		return Position{}, false
-	case d.Process == Down && !d.Clean && !d.read:
+	case d.Process == Down && !d.CleanShutdown && !d.read:
 		return d.control, false
 	}
 	return d.end(), true
@@ -25,11 +25,11 @@ func (d *database) end() Position {
 	return Position{Timeline: d.wal[len(d.wal)-1].tl, LSN: uint64(len(d.wal))}
 }
 
-func (d *database) forks() []Fork {
-	var out []Fork
+func (d *database) forks() []TimelineSwitch {
+	var out []TimelineSwitch
 	for i, e := range d.wal {
 		if i > 0 && d.wal[i-1].tl != e.tl {
-			out = append(out, Fork{Timeline: d.wal[i-1].tl, LSN: uint64(i)})
+			out = append(out, TimelineSwitch{Timeline: d.wal[i-1].tl, LSN: uint64(i)})
 		}
 	}
 	return out
@@ -37,24 +37,24 @@ func (d *database) forks() []Fork {
 
 // accepts says that clients can write.
 func (n *instance) accepts() bool {
-	return n.running && !n.nodeFrozen && n.pg.primary() && !n.pg.hung && !n.pg.FullDisk && !n.pg.rejects
+	return n.running && !n.nodeFrozen && n.pg.isPrimary() && !n.pg.hung && !n.pg.FullDisk && !n.pg.rejects
 }
 
 func (d *database) checkpoint() { d.control = d.end() }
 
 func (d *database) enter(p Process, since time.Duration) {
 	d.read = false
-	d.Process, d.Since = p, since
+	d.Process, d.ProcessSince = p, since
 	if p != Stopping {
-		d.Stop = NoStop
+		d.StopMode = NoStop
 	}
 }
 
 // pgEnds has PostgreSQL be gone.
-func (w *world) pgEnds(n *instance, crash bool) {
+func (w *simulation) pgEnds(n *instance, crash bool) {
 	d := &n.pg
-	w.still(n)
-	d.pending, d.Receiving, d.hung, d.Checkpointing, d.Checkpointed = nil, false, false, false, 0
+	w.hangServer(n)
+	d.pending, d.Receiving, d.hung, d.Checkpointing, d.CheckpointedAt = nil, false, false, false, 0
 	if d.Process == Down {
 		return
 	}
@@ -64,29 +64,29 @@ func (w *world) pgEnds(n *instance, crash bool) {
 	d.enter(Down, n.clock(w.now))
 	d.Upstream, d.Sync = "", nil
 	if crash {
-		d.CrashedBefore, d.Crashed = d.Crashed, d.Since
+		d.PreviousCrashAt, d.CrashedAt = d.CrashedAt, d.ProcessSince
 		if d.Role == Standby {
-			d.Failed++
+			d.Failures++
 		}
 	}
 }
 
 // pgProgress ends what takes its time.
-func (w *world) pgProgress(n *instance) {
+func (w *simulation) pgProgress(n *instance) {
 	d, c := &n.pg, n.clock(w.now)
-	if w.advances(n, c); d.hung && d.Stop != Kill || w.now < d.done {
+	if w.advances(n, c); d.hung && d.StopMode != Kill || w.now < d.done {
 		return
 	}
 	switch {
-	case d.Work != NoWork:
-		w.workEnds(n)
+	case d.DataTask != NoDataTask:
+		w.dataTaskEnds(n)
 	case d.Process == Starting && d.damaged:
 		w.pgEnds(n, true)
 	case d.Process == Up && d.Checkpointing:
-		d.Checkpointing, d.Checkpointed = false, c
+		d.Checkpointing, d.CheckpointedAt = false, c
 	case d.Process == Starting:
 		d.enter(Up, c)
-		d.Clean = false
+		d.CleanShutdown = false
 		if d.Role == Primary {
 			d.wal = append(slices.Clone(d.wal), entry{tl: d.end().Timeline})
 			w.leads(n)
@@ -100,7 +100,7 @@ func (w *world) pgProgress(n *instance) {
 }
 
 // promotes ends recovery.
-func (w *world) promotes(n *instance) {
+func (w *simulation) promotes(n *instance) {
 	d := &n.pg
 	if owner, ok := w.used[d.claim]; ok {
 		w.violated("10: %s promotes to timeline %d, which %d has used", n.name, d.claim, owner)
@@ -114,29 +114,29 @@ func (w *world) promotes(n *instance) {
 }
 
 // stops ends PostgreSQL; in order only after a fast stop, and when all standbys that are connected have everything.
-func (w *world) stops(n *instance) {
+func (w *simulation) stops(n *instance) {
 	d := &n.pg
-	if d.Stop == Fast && d.slowStop {
+	if d.StopMode == Fast && d.slowStop {
 		return
 	}
-	if d.Stop == Fast {
+	if d.StopMode == Fast {
 		if d.Role == Primary {
 			d.wal = append(slices.Clone(d.wal), entry{tl: d.end().Timeline})
 			w.replicate()
 		}
-		d.Clean = true
+		d.CleanShutdown = true
 		d.checkpoint()
 	}
 	w.pgEnds(n, false)
 }
 
-// workEnds ends an initdb, clone or rewind.
-func (w *world) workEnds(n *instance) {
+// dataTaskEnds ends an initdb, clone or rewind.
+func (w *simulation) dataTaskEnds(n *instance) {
 	d := &n.pg
-	work := d.Work
-	d.Work = NoWork
+	work := d.DataTask
+	d.DataTask = NoDataTask
 	if work == Initializing {
-		d.wal, d.Data, d.Role, d.SystemID, d.Clean = []entry{{tl: 1}}, Usable, Primary, "s", true
+		d.wal, d.Data, d.Role, d.SystemID, d.CleanShutdown = []entry{{tl: 1}}, Usable, Primary, "s", true
 		d.checkpoint()
 		return
 	}
@@ -146,19 +146,19 @@ func (w *world) workEnds(n *instance) {
 	case !ok && work == Rewinding:
 		return
 	case !ok:
-		d.Data = Partial
+		d.Data = Incomplete
 		return
 	case work == Cloning && w.now < w.calm && w.sometimes(6): // the disk, or the source
-		d.Data = Partial
+		d.Data = Incomplete
 		return
 	case work == Rewinding && (w.sometimes(4) && w.mayLose(n) || forked(d, &s.pg)):
-		d.Data = Unfit
+		d.Data = NeedsReclone
 		return
 	}
-	d.wal, d.Data, d.Role, d.SystemID, d.Clean = slices.Clone(s.pg.wal), Usable, Standby, s.pg.SystemID, false
-	d.Oldest = uint64(len(d.wal))
+	d.wal, d.Data, d.Role, d.SystemID, d.CleanShutdown = slices.Clone(s.pg.wal), Usable, Standby, s.pg.SystemID, false
+	d.OldestWAL = uint64(len(d.wal))
 	d.damaged, d.wedged = false, false
-	d.Failed, d.Copied = 0, work == Cloning
+	d.Failures, d.ClonedSinceFollowing = 0, work == Cloning
 	d.checkpoint()
 }
 
@@ -168,14 +168,14 @@ func forked(a, b *database) bool {
 }
 
 // mayLose says that the other copies can do without n's: a cluster of which two rewinds have failed waits for a person.
-func (w *world) mayLose(n *instance) bool {
+func (w *simulation) mayLose(n *instance) bool {
 	return !slices.ContainsFunc(w.nodes, func(m *instance) bool { return m != n && m.pg.Data != Usable })
 }
 
 func prefix(a, b []entry) bool { return len(a) <= len(b) && slices.Equal(a, b[:len(a)]) }
 
 // replicate sends what there is along each connection that lives.
-func (w *world) replicate() {
+func (w *simulation) replicate() {
 	for range w.nodes { // cascades
 		for _, n := range w.nodes {
 			w.receive(n)
@@ -185,7 +185,7 @@ func (w *world) replicate() {
 
 // listens says that a standby has somebody to connect to.
 func (n *instance) listens() bool {
-	return n.runs() && n.pg.standby() && !n.pg.hung && n.pg.Upstream != "" && n.pg.Upstream != n.name
+	return n.runs() && n.pg.isStandby() && !n.pg.hung && n.pg.Upstream != "" && n.pg.Upstream != n.name
 }
 
 func (n *instance) runs() bool { return n.running && !n.nodeFrozen }
@@ -195,7 +195,7 @@ func (n *instance) sends() bool {
 	return n.running && (n.pg.Process == Up || n.pg.Process == Stopping) && !n.pg.hung
 }
 
-func (w *world) receive(n *instance) {
+func (w *simulation) receive(n *instance) {
 	d := &n.pg
 	if !n.listens() {
 		return
@@ -213,7 +213,7 @@ func (w *world) receive(n *instance) {
 }
 
 // canConnect says that the upstream takes a connection from n.
-func (w *world) canConnect(n *instance) bool {
+func (w *simulation) canConnect(n *instance) bool {
 	if !n.listens() {
 		return false
 	}
@@ -222,7 +222,7 @@ func (w *world) canConnect(n *instance) bool {
 }
 
 // canStream says that the upstream has what n needs next, and that n can take it.
-func (w *world) canStream(n *instance) bool {
+func (w *simulation) canStream(n *instance) bool {
 	if n.pg.Upstream == "" || n.pg.wedged {
 		return false
 	}
@@ -231,25 +231,25 @@ func (w *world) canStream(n *instance) bool {
 }
 
 // has says that what comes after that many entries is there.
-func (d *database) has(entries int) bool { return uint64(entries) >= d.Oldest }
+func (d *database) has(entries int) bool { return uint64(entries) >= d.OldestWAL }
 
 // confirms says that a standby is connected to n, and what it has.
-func (w *world) confirms(n, s *instance) (uint64, bool) {
+func (w *simulation) confirms(n, s *instance) (uint64, bool) {
 	d := &s.pg
-	ok := s.running && n.pg.has(len(d.wal)) && d.standby() && d.Receiving && d.Upstream == n.name && w.linked(n.id, s.id) && prefix(d.wal, n.pg.wal)
+	ok := s.running && n.pg.has(len(d.wal)) && d.isStandby() && d.Receiving && d.Upstream == n.name && w.linked(n.id, s.id) && prefix(d.wal, n.pg.wal)
 	return uint64(len(d.wal)), ok
 }
 
 // followers is n's pg_stat_replication.
-func (w *world) followers(n *instance) map[string]Follower {
-	out := map[string]Follower{}
-	if !n.pg.primary() {
+func (w *simulation) followers(n *instance) map[string]StandbyStatus {
+	out := map[string]StandbyStatus{}
+	if !n.pg.isPrimary() {
 		return out
 	}
 	for _, s := range w.nodes {
 		if flushed, ok := w.confirms(n, s); ok && s != n {
-			out[s.name] = Follower{
-				Streaming: true, CaughtUp: int(flushed) == len(n.pg.wal) && !s.pg.lag, Flushed: flushed, Seen: n.clock(w.now),
+			out[s.name] = StandbyStatus{
+				Streaming: true, CaughtUp: int(flushed) == len(n.pg.wal) && !s.pg.lag, FlushLSN: flushed, StreamingAt: n.clock(w.now),
 			}
 		}
 	}
@@ -257,7 +257,7 @@ func (w *world) followers(n *instance) map[string]Follower {
 }
 
 // write is a client that writes wherever it happens to be connected to.
-func (w *world) write(n *instance) {
+func (w *simulation) write(n *instance) {
 	if !n.accepts() {
 		return
 	}
@@ -269,7 +269,7 @@ func (w *world) write(n *instance) {
 }
 
 // acknowledge answers the clients whose rows are where they must be.
-func (w *world) acknowledge() {
+func (w *simulation) acknowledge() {
 	for _, n := range w.nodes {
 		if !n.accepts() || len(n.pg.pending) == 0 {
 			continue
@@ -284,7 +284,7 @@ func (w *world) acknowledge() {
 	}
 }
 
-func (w *world) confirmed(n *instance, lsn uint64) bool {
+func (w *simulation) confirmed(n *instance, lsn uint64) bool {
 	q := n.pg.Sync
 	if q == nil {
 		return true

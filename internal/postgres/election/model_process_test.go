@@ -7,11 +7,11 @@ import (
 )
 
 // longer is how much longer than usual an action takes now and then: a checkpoint of a large memory, or a stop that waits for one.
-func (w *world) longer(n *instance, a Action) time.Duration {
+func (w *simulation) longer(n *instance, a Action) time.Duration {
 	switch a.(type) {
 	case StartPrimary, Promote:
 		if w.sometimes(16) && w.slow {
-			return time.Duration(w.choose(int(2 * w.timing.Start)))
+			return time.Duration(w.choose(int(2 * w.timing.StartTimeout)))
 		}
 		return n.pg.slowStart
 	}
@@ -21,41 +21,41 @@ func (w *world) longer(n *instance, a Action) time.Duration {
 	switch a := a.(type) {
 	case Checkpoint:
 		if w.sometimes(4) {
-			return time.Duration(w.choose(int(3 * w.timing.Stop)))
+			return time.Duration(w.choose(int(3 * w.timing.StopTimeout)))
 		}
 	case Stop:
 		if a.Mode == Fast && w.sometimes(12) {
-			return time.Duration(w.choose(int(2 * w.timing.Stop)))
+			return time.Duration(w.choose(int(2 * w.timing.StopTimeout)))
 		}
 	}
 	return 0
 }
 
 // advances notes that a recovery goes on, unless PostgreSQL hangs.
-func (w *world) advances(n *instance, c time.Duration) {
+func (w *simulation) advances(n *instance, c time.Duration) {
 	if d := &n.pg; !d.hung && (d.Process == Starting || d.Process == Promoting) {
-		d.Advanced = c
+		d.RecoveryAdvancedAt = c
 	}
 }
 
 // checkPlanned looks at a primary that stops so that another one leads: its memory was written out while it served, and the stop
 // for this very request was not cut off before.
-func (w *world) checkPlanned(n *instance) {
+func (w *simulation) checkPlanned(n *instance) {
 	d := &n.pg
-	if d.Checkpointed == 0 {
+	if d.CheckpointedAt == 0 {
 		w.violated("6: %s stops for a switchover without a checkpoint", n.name)
 	}
-	if d.Forced > 0 && d.Forced >= n.config.TargetAt {
+	if d.EscalatedAt > 0 && d.EscalatedAt >= n.config.TargetChangedAt {
 		w.violated("8: %s stops again for a switchover that was cut off", n.name)
 	}
 }
 
 // 8. A switchover whose stop takes too long is cut off once, and not tried again before somebody asks for it again.
-func TestModelSlowStop_notRepeated(t *testing.T) {
+func TestModel_slowStopIsNotRepeated(t *testing.T) {
 	for seed := range uint64(20) {
 		timing := DefaultTiming()
-		s := &schedule{timing: timing, w: newWorld(rand.New(rand.NewPCG(seed, 5)), 3, int(seed%2), timing)}
-		w := s.w
+		s := &schedule{timing: timing, sim: newSimulation(rand.New(rand.NewPCG(seed, 5)), 3, int(seed%2), timing)}
+		w := s.sim
 		s.await(w.settled)
 		s.pass(5 * second)
 		first := w.leader()
@@ -67,7 +67,7 @@ func TestModelSlowStop_notRepeated(t *testing.T) {
 			if len(w.broken) > 0 || first.fenced != try || w.leader() != first {
 				t.Fatalf("seed %d: after %d requests %s was cut off %d times: %v", seed, try, first.name, first.fenced, w.broken)
 			}
-			if got := Report(first.config, w.input(first)).CutOff; got != other.name {
+			if got := Report(first.config, w.input(first)).SwitchoverTimedOut; got != other.name {
 				t.Fatalf("seed %d: it says that the switchover to %q was cut off", seed, got)
 			}
 		}
@@ -81,18 +81,18 @@ func TestModelSlowStop_notRepeated(t *testing.T) {
 }
 
 // ask has somebody ask for a primary now.
-func (w *world) ask(n *instance) {
+func (w *simulation) ask(n *instance) {
 	for _, m := range w.nodes {
-		m.config.SwitchoverTarget, m.config.SwitchoverAsked, m.config.TargetAt = n.name, true, m.clock(w.now)
+		m.config.SwitchoverTarget, m.config.SwitchoverRequested, m.config.TargetChangedAt = n.name, true, m.clock(w.now)
 	}
 }
 
 // 4. A recovery that takes long keeps the Lease while it advances, also where rows could be lost otherwise. One that hangs does not.
-func TestModelLongRecovery(t *testing.T) {
+func TestModel_longRecovery(t *testing.T) {
 	for seed := range uint64(30) {
 		timing := DefaultTiming()
-		s := &schedule{timing: timing, w: newWorld(rand.New(rand.NewPCG(seed, 6)), 3, 0, timing)}
-		w := s.w
+		s := &schedule{timing: timing, sim: newSimulation(rand.New(rand.NewPCG(seed, 6)), 3, 0, timing)}
+		w := s.sim
 		s.await(w.settled)
 		s.pass(time.Duration(w.choose(5000)) * time.Millisecond)
 		first, before := w.leader(), w.promos

@@ -22,44 +22,44 @@ type schedule struct {
 	states      int
 	faults      int // that did something
 	settled     time.Duration
-	w           *world
+	sim         *simulation
 }
 
 func run(seed uint64, verbose bool, only ...string) *schedule {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	s := &schedule{seed: seed, nodes: []int{3, 3, 3, 2, 1, 5}[rng.IntN(6)], timing: DefaultTiming()}
-	s.timing.Start, s.timing.Stop, s.timing.Calm = 15*second, 6*second, 10*second
-	s.timing.Trust, s.timing.Return = 30*second, 20*second
-	s.timing.Stall = 22 * second   // longer than the last connection to the primary counts
-	s.timing.Step = 3 * second / 2 // an agent of the model looks that rarely
+	s.timing.StartTimeout, s.timing.StopTimeout, s.timing.CrashLoopWindow = 15*second, 6*second, 10*second
+	s.timing.ProbationPeriod, s.timing.LastPrimaryWait = 30*second, 20*second
+	s.timing.StallTimeout = 22 * second        // longer than the last connection to the primary counts
+	s.timing.CandidateStagger = 3 * second / 2 // an agent of the model looks that rarely
 	if s.nodes > 1 {
 		s.sync = rng.IntN(2)
 	}
 	if s.nodes == 5 && s.sync > 0 {
 		s.sync = 1 + rng.IntN(2)
 	}
-	s.w = newWorld(rng, s.nodes, s.sync, s.timing)
-	s.w.verbose, s.w.slow = verbose, len(only) == 0
+	s.sim = newSimulation(rng, s.nodes, s.sync, s.timing)
+	s.sim.verbose, s.sim.slow = verbose, len(only) == 0
 	if len(only) > 0 {
-		s.w.faults = nil
+		s.sim.faults = nil
 		for _, name := range only { // as often as it is named
 			i := slices.IndexFunc(faults, func(f fault) bool { return f.name == name })
-			s.w.faults = append(s.w.faults, fault{name, 1, faults[i].do})
+			s.sim.faults = append(s.sim.faults, fault{name, 1, faults[i].do})
 		}
 	}
 	s.start()
-	if len(s.w.broken) == 0 {
-		s.trouble(4 + rng.IntN(8))
+	if len(s.sim.broken) == 0 {
+		s.injectFaults(4 + rng.IntN(8))
 	}
-	if len(s.w.broken) == 0 {
-		s.peace()
+	if len(s.sim.broken) == 0 {
+		s.recover()
 	}
 	return s
 }
 
 // advance goes to the next thing that happens.
 func (s *schedule) advance() {
-	w := s.w
+	w := s.sim
 	next := w.now + 700*time.Millisecond
 	for _, n := range w.nodes {
 		if n.running && !n.frozen() && n.next > w.now {
@@ -81,22 +81,22 @@ func (s *schedule) advance() {
 
 // start lets the cluster come up; sometimes trouble comes before it is.
 func (s *schedule) start() {
-	end := s.w.now + 20*second
-	if s.w.choose(4) == 0 {
-		end = s.w.now + time.Duration(s.w.choose(8000))*time.Millisecond
+	end := s.sim.now + 20*second
+	if s.sim.choose(4) == 0 {
+		end = s.sim.now + time.Duration(s.sim.choose(8000))*time.Millisecond
 	}
-	for s.w.now < end && len(s.w.broken) == 0 && !s.w.settled() {
+	for s.sim.now < end && len(s.sim.broken) == 0 && !s.sim.settled() {
 		s.advance()
 	}
 }
 
-func (s *schedule) trouble(faults int) {
+func (s *schedule) injectFaults(faults int) {
 	for range faults {
-		if s.w.inject() {
+		if s.sim.inject() {
 			s.faults++
 		}
-		end := s.w.now + time.Duration(s.w.choose([]int{300, 3000, 12_000}[s.w.choose(3)]))*time.Millisecond
-		for s.w.now < end && len(s.w.broken) == 0 {
+		end := s.sim.now + time.Duration(s.sim.choose([]int{300, 3000, 12_000}[s.sim.choose(3)]))*time.Millisecond
+		for s.sim.now < end && len(s.sim.broken) == 0 {
 			s.advance()
 		}
 	}
@@ -106,9 +106,9 @@ func (s *schedule) trouble(faults int) {
 // process that hung or takes its time included.
 const limit = 90 * second
 
-func (s *schedule) peace() {
-	w := s.w
-	w.healAll()
+func (s *schedule) recover() {
+	w := s.sim
+	w.repairAll()
 	start := w.now
 	for w.now < start+limit && len(w.broken) == 0 {
 		s.advance()
@@ -125,38 +125,38 @@ func (s *schedule) peace() {
 }
 
 // person has data made anew for which a person is asked, and accepts what is lost for good.
-func (w *world) person() {
+func (w *simulation) person() {
 	for _, n := range w.nodes {
 		w.accept(n)
-		if !n.running || n.config.RecloneAsked {
+		if !n.running || n.config.RecloneRequested {
 			continue
 		}
-		if d := Decide(n.config, w.input(n)); d.Blocked && strings.Contains(d.Reason, "fettle.dev/reclone="+n.name) {
-			n.config.RecloneAsked = true
-			w.say("a person asks for a copy on %s", n.name)
+		if d := Decide(n.config, w.input(n)); d.ManualIntervention && strings.Contains(d.Reason, "fettle.dev/reclone="+n.name) {
+			n.config.RecloneRequested = true
+			w.logf("a person asks for a copy on %s", n.name)
 		}
 	}
 }
 
 // checkEnd looks at the rows.
 func (s *schedule) checkEnd() {
-	w := s.w
+	w := s.sim
 	if w.sync == 0 {
 		return
 	}
 	for _, n := range w.nodes {
-		if n.pg.primary() {
+		if n.pg.isPrimary() {
 			w.leads(n)
 		}
 	}
 }
 
-func TestModelRandom(t *testing.T) {
+func TestModel_random(t *testing.T) {
 	if *seed != 0 {
 		s := run(*seed, true)
-		t.Log(strings.Join(s.w.log, "\n"))
-		if len(s.w.broken) > 0 {
-			t.Fatal(strings.Join(s.w.broken, "\n"))
+		t.Log(strings.Join(s.sim.log, "\n"))
+		if len(s.sim.broken) > 0 {
+			t.Fatal(strings.Join(s.sim.broken, "\n"))
 		}
 		return
 	}
@@ -164,9 +164,9 @@ func TestModelRandom(t *testing.T) {
 	var times []time.Duration
 	for i := range *schedules {
 		s := run(uint64(i+1), false)
-		if len(s.w.broken) > 0 {
-			t.Fatalf("seed %d (%d instances, synchronous %d): %s\nrun it with -run ^TestModelRandom$ -seed=%d -v",
-				s.seed, s.nodes, s.sync, strings.Join(s.w.broken, "\n"), s.seed)
+		if len(s.sim.broken) > 0 {
+			t.Fatalf("seed %d (%d instances, synchronous %d): %s\nrun it with -run ^TestModel_random$ -seed=%d -v",
+				s.seed, s.nodes, s.sync, strings.Join(s.sim.broken, "\n"), s.seed)
 		}
 		sum.add(s)
 		if s.settled > 0 {
@@ -187,13 +187,13 @@ type shown struct {
 func (c *shown) add(s *schedule) {
 	c.states += s.states
 	c.faults += s.faults
-	c.promotions += s.w.promos
-	c.takeovers += s.w.takeovers
-	c.ranked += s.w.ranked
-	c.acked += len(s.w.acked)
-	c.protected += len(s.w.protected)
-	c.lost += s.w.lostRows
-	c.accepted += s.w.consents
+	c.promotions += s.sim.promos
+	c.takeovers += s.sim.takeovers
+	c.ranked += s.sim.ranked
+	c.acked += len(s.sim.acked)
+	c.protected += len(s.sim.protected)
+	c.lost += s.sim.lostRows
+	c.accepted += s.sim.consents
 	if s.settled > 0 {
 		c.healed++
 	}

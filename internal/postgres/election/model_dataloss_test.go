@@ -1,0 +1,79 @@
+package election
+
+import (
+	"strings"
+	"time"
+)
+
+// maximumLag of the model is in rows, and in what servers write by themselves.
+const maximumLag = 3
+
+// patience is how long a person waits for the last primary.
+const patience = 40 * second
+
+// accept has a person accept that rows are lost, where n asks for that. The operator takes the word back when another instance leads.
+func (w *simulation) accept(n *instance) {
+	d := Decide(n.config, w.input(n))
+	_, name, asks := strings.Cut(d.Reason, "fettle.dev/accept-data-loss=")
+	switch leader := w.leader(); {
+	case leader != nil && n.config.AcceptDataLoss != "" && n.config.AcceptDataLoss != leader.name:
+		name = ""
+	case !asks || !d.ManualIntervention || !d.NeedsDataLossConsent || n.config.AcceptDataLoss != "" || w.now < w.calm+patience:
+		return
+	default:
+		w.consents++
+	}
+	w.logf("a person accepts what is lost with %q", name)
+	for _, m := range w.nodes {
+		m.config.AcceptDataLoss = name
+	}
+}
+
+// checkLoss looks at a primary that is about to serve: of the rows that the last one acknowledged before it renewed the Lease, or answered the new
+// one, for the last time, no more are missing than a person accepts. What came after is not known to anybody.
+func (w *simulation) checkLoss(n *instance) {
+	last := w.record.Primary
+	if last == "" || last == n.name { // nobody knows, or its volume was lost
+		clear(w.line)
+		return
+	}
+	lost, known := 0, w.node(last).lastHeardFrom(n)
+	for op, at := range w.line {
+		if n.has(op) {
+			continue
+		}
+		if delete(w.line, op); at < known && w.acked[op] == w.node(last).id {
+			lost++
+		}
+	}
+	if lost > maximumLag && w.sync == 0 && n.config.AcceptDataLoss != n.name {
+		w.violated("13: %s leads without %d rows that %s is known to have acknowledged", n.name, lost, last)
+	}
+	w.lostRows += lost
+}
+
+// lastHeardFrom is until when n can know what a primary has acknowledged.
+func (m *instance) lastHeardFrom(n *instance) time.Duration {
+	a := n.peers[m.name]
+	if a.RequestedAt == 0 || a.State.Role != Primary || a.State.Process != Up || a.State.UID != m.config.Self.UID {
+		return m.renewedAt
+	}
+	return max(m.renewedAt, n.trueTime(a.RequestedAt))
+}
+
+// checkUndo looks at data that are about to be undone to follow source.
+func (w *simulation) checkUndo(n *instance, source string) {
+	s := w.node(source)
+	if w.sync > 0 || n.config.AcceptDataLoss == w.record.Holder.Name || n.pg.Data != Usable || s.pg.Data != Usable {
+		return
+	}
+	lost := 0
+	for _, e := range n.pg.wal {
+		if _, acked := w.acked[e.op]; acked && !s.has(e.op) {
+			lost++
+		}
+	}
+	if lost > maximumLag {
+		w.violated("13: %d rows that only %s has are undone to follow %s", lost, n.name, source)
+	}
+}
