@@ -138,7 +138,7 @@ var _ = Describe("A PostgreSQL", func() {
 		Eventually(field(pg, func(pg *databasev1alpha1.PostgreSQL) string { return pg.Status.ConnectionString })).
 			WithContext(ctx).Should(HavePrefix("postgresql://fettle_login_app@"))
 		fake.With(func(d *databases) {
-			Expect(slices.ContainsFunc(d.Told, func(wish agentapi.Desired) bool { return testscram.Matches(wish.Roles[0].Second.Verifier, second) })).To(BeTrue())
+			Expect(slices.ContainsFunc(d.Told, func(wish agentapi.Desired) bool { return testscram.Matches(wish.Roles[0].SecondLogin.Verifier, second) })).To(BeTrue())
 			for _, wish := range d.Told { // the login that clients have read before keeps its password
 				Expect(wish.Roles[0].Verifier).To(Or(BeEmpty(), Satisfy(func(v string) bool { return testscram.Matches(v, first) })))
 			}

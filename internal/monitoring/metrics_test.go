@@ -64,16 +64,16 @@ func TestSeriesGoWithTheLastObjectOfANamespace(t *testing.T) {
 	if got, want := len(series(t, reg)), 2*len(of("a")); got != want {
 		t.Fatalf("%d series for three objects in two namespaces, want %d: %q", got, want, series(t, reg))
 	}
-	m.Gone(KindWebApp, key("a", "one"))
+	m.Forget(KindWebApp, key("a", "one"))
 	if got, want := len(series(t, reg)), 2*len(of("a")); got != want {
 		t.Errorf("%d series while namespace a has an object, want %d: %q", got, want, series(t, reg))
 	}
-	m.Gone(KindWebApp, key("a", "two"))
+	m.Forget(KindWebApp, key("a", "two"))
 	if diff := cmp.Diff(of("b"), series(t, reg)); diff != "" {
 		t.Errorf("after the last object of namespace a (-want +got):\n%s", diff)
 	}
-	m.Gone(KindWebApp, key("b", "one"))
-	m.Gone(KindWebApp, key("b", "never-counted"))
+	m.Forget(KindWebApp, key("b", "one"))
+	m.Forget(KindWebApp, key("b", "never-counted"))
 	if got := series(t, reg); len(got) != 0 {
 		t.Errorf("series without objects: %q", got)
 	}
@@ -118,8 +118,8 @@ fettle_resource_ready{kind="WebAppPolicy",name="one",namespace=""} 1
 	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "fettle_resource_ready"); err != nil {
 		t.Error(err)
 	}
-	m.Gone(KindWebApp, key("a", "one"))
-	m.Gone("WebAppPolicy", key("", "one"))
+	m.Forget(KindWebApp, key("a", "one"))
+	m.Forget("WebAppPolicy", key("", "one"))
 	rest := []string{"fettle_resource_ready{kind=WebApp,name=two,namespace=a}"}
 	if diff := cmp.Diff(rest, series(t, reg)); diff != "" {
 		t.Errorf("after two objects went (-want +got):\n%s", diff)
@@ -132,7 +132,7 @@ func TestNilMetricsDoNothing(*testing.T) {
 	m.Created(KindWebApp, key("a", "one"), time.Second)
 	m.ConfigChanged(KindWebApp, key("a", "one"))
 	m.Ready(KindWebApp, key("a", "one"), true)
-	m.Gone(KindWebApp, key("a", "one"))
+	m.Forget(KindWebApp, key("a", "one"))
 }
 
 func TestErrorType(t *testing.T) {

@@ -166,7 +166,7 @@ func serverKnows(secret *unstructured.Unstructured) error {
 		switch {
 		case role.Name == login && testscram.Matches(role.Verifier, password):
 			return nil
-		case config.SecondLogin(role.Name) == login && role.Second != nil && role.Second.Allowed && testscram.Matches(role.Second.Verifier, password):
+		case config.SecondLogin(role.Name) == login && role.SecondLogin != nil && role.SecondLogin.Allowed && testscram.Matches(role.SecondLogin.Verifier, password):
 			return nil
 		}
 	}

@@ -40,7 +40,7 @@ type cluster struct {
 	network   int
 	// The ports of all instances; their addresses differ.
 	ports     [4]int
-	authority *pki.Authority
+	authority *pki.CA
 	instances []*instance
 	// spare are prepared, and not asked for.
 	spare   []*instance
@@ -90,7 +90,7 @@ func newStopped(t testing.TB, replicas, prepared int, change func(*databasev1alp
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(out.dir) })
 	own(t, out.dir)
-	out.authority, err = pki.NewAuthority(name, time.Now())
+	out.authority, err = pki.NewCA(name, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

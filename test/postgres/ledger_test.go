@@ -25,7 +25,7 @@ func (c *cluster) prepareLedger() {
 	defer operator.Close()
 	desired := agentapi.Desired{Roles: []agentapi.DesiredRole{{Name: role, Login: true}}, Databases: []agentapi.DesiredDatabase{{Name: role, Owner: role}}}
 	for range 2 { // it can be said again
-		result, err := operator.Desired(c.t.Context(), desired)
+		result, err := operator.ApplyDesired(c.t.Context(), desired)
 		if err != nil {
 			c.t.Fatal(err)
 		}

@@ -210,7 +210,7 @@ func (c *cluster) certificates(t *testing.T, leader *instance) {
 	c.eventually("the state page to tell of a certificate that has ended", patience, leader.says(func(s agentapi.Status) bool {
 		return s.Ready && all(s.Message, "certificate in", "ended at", "renewed")
 	}))
-	stranger, err := pki.NewAuthority(name, time.Now())
+	stranger, err := pki.NewCA(name, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func TestPrimary_isNotStoppedByLocks(t *testing.T) {
 	leader := c.settled()
 	operator := leader.ask()
 	defer operator.Close()
-	result, err := operator.Desired(t.Context(), agentapi.Desired{Roles: []agentapi.DesiredRole{{Name: role, Login: true, MemberOf: []string{"pg_write_all_data"}}}})
+	result, err := operator.ApplyDesired(t.Context(), agentapi.Desired{Roles: []agentapi.DesiredRole{{Name: role, Login: true, MemberOf: []string{"pg_write_all_data"}}}})
 	if err != nil || result.Items[0].Error != "" {
 		t.Fatal(err, result.Items)
 	}

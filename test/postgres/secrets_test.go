@@ -40,7 +40,7 @@ func (c *cluster) tellsNothing(t *testing.T, leader *instance) {
 	}
 	role := agentapi.DesiredRole{Name: "rotated", Login: true, Verifier: verifier("1")}
 	c.makes(t, leader, role)
-	role.Second = &agentapi.DesiredLogin{Verifier: verifier("2"), Allowed: true}
+	role.SecondLogin = &agentapi.DesiredLogin{Verifier: verifier("2"), Allowed: true}
 	c.makes(t, leader, role)
 	role.Verifier = verifier("3")
 	c.makes(t, leader, role)
@@ -87,7 +87,7 @@ func (c *cluster) makes(t *testing.T, leader *instance, role agentapi.DesiredRol
 	t.Helper()
 	operator := leader.ask()
 	defer operator.Close()
-	result, err := operator.Desired(t.Context(), agentapi.Desired{Roles: []agentapi.DesiredRole{role}})
+	result, err := operator.ApplyDesired(t.Context(), agentapi.Desired{Roles: []agentapi.DesiredRole{role}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func TestArchive_gap(t *testing.T) {
 	must(err)
 	exec := func(statement string) {
 		t.Helper()
-		must(session.Read(ctx, statement, func(pgx.CollectableRow) error { return nil }))
+		must(session.Query(ctx, statement, func(pgx.CollectableRow) error { return nil }))
 	}
 	exec("SELECT lo_create(4711)") // the row that must not be lost
 	for done := false; !done; time.Sleep(50 * time.Millisecond) {
@@ -78,7 +78,7 @@ func TestArchive_gap(t *testing.T) {
 	again := restored.Session(t)
 	must(again.WaitPrimary(ctx))
 	found := false
-	must(again.Read(ctx, "SELECT 1 FROM pg_largeobject_metadata WHERE oid = 4711", func(pgx.CollectableRow) error { found = true; return nil }))
+	must(again.Query(ctx, "SELECT 1 FROM pg_largeobject_metadata WHERE oid = 4711", func(pgx.CollectableRow) error { found = true; return nil }))
 	if status, err = again.Status(ctx); err != nil || !found || status.Timeline != 5 {
 		t.Errorf("recovered to timeline %d, with the row %v, %v", status.Timeline, found, err)
 	}

@@ -219,7 +219,7 @@ func (a *Agent) followUpstream(upstream string) {
 		}
 		err := reload(process, render)
 		if err == nil && upstream == "" {
-			err = a.acting.EndReceiver(ctx)
+			err = a.acting.TerminateWALReceiver(ctx)
 		}
 		status, failure := a.status(ctx, a.acting)
 		if err == nil && upstream == "" {

@@ -63,7 +63,7 @@ func (a *Agent) change(action election.Action, at time.Duration) {
 		a.counts.reclones.Add(1)
 		a.work(election.Cloning, "the data of "+a.options.Pod+" is a copy of "+action.Source+" now", func(ctx context.Context) error { return a.clone(ctx, action.Source, true, "") })
 	case election.PutAside:
-		kept := server.KeptName(time.Now())
+		kept := server.KeptDirName(time.Now())
 		a.events.Warn("Reclone", "the data of "+a.options.Pod+" hold what "+action.Source+" lacks, which was accepted: they are kept as "+kept+" on its volume, and replaced by a copy")
 		a.counts.reclones.Add(1)
 		a.work(election.Cloning, "the data of "+a.options.Pod+" is a copy of "+action.Source+" now; what it had is kept on its volume as "+kept+": remove that folder when it is not needed any more",
@@ -104,7 +104,7 @@ func (a *Agent) ask(names []string, at time.Duration) {
 	a.holding.AskedAt = at
 	a.counts.asked.Add(1)
 	request := agentapi.FailsafeRequest{
-		Pod: a.options.Pod, PodUID: a.options.PodUID, Reads: a.readable > 0 && at-a.readable <= 3*a.config.Renew,
+		Pod: a.options.Pod, PodUID: a.options.PodUID, CanReadLease: a.readable > 0 && at-a.readable <= 3*a.config.Renew,
 	}
 	ctx, cancel := context.WithTimeout(a.life, min(a.config.Renew, peerCall))
 	go func() {

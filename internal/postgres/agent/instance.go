@@ -88,13 +88,13 @@ func (a *Agent) lookPartly(ctx context.Context, limit time.Duration) found {
 	return found{data: election.Usable, err: errNoAnswer}
 }
 
-func dataOf(content server.Content) election.Data {
+func dataOf(content server.DataState) election.Data {
 	switch content {
 	case server.Empty:
 		return election.Empty
-	case server.Foreign:
+	case server.Unrecognized:
 		return election.Foreign
-	case server.Broken:
+	case server.Incomplete:
 		return election.Unfit
 	}
 	return election.Usable
@@ -105,7 +105,7 @@ func (a *Agent) lookNow(ctx context.Context) found {
 	if err != nil {
 		a.log.Warn("volume", "error", err.Error())
 	}
-	content, err := a.server.Content()
+	content, err := a.server.DataState()
 	if data := dataOf(content); data != election.Usable {
 		return found{data: data, disk: disk, err: err}
 	}
@@ -113,7 +113,7 @@ func (a *Agent) lookNow(ctx context.Context) found {
 	if _, err := os.Stat(a.markPath()); err == nil {
 		out.data = election.Unfit
 	}
-	standby, err := a.server.Standby()
+	standby, err := a.server.IsStandby()
 	if err != nil {
 		out.err = err
 		return out
@@ -175,7 +175,7 @@ func (a *Agent) history(timeline wal.Timeline) ([]election.Fork, error) {
 func forks(history wal.History) []election.Fork {
 	var out []election.Fork
 	for _, s := range history {
-		out = append(out, election.Fork{Timeline: uint32(s.Timeline), LSN: uint64(s.At)})
+		out = append(out, election.Fork{Timeline: uint32(s.Timeline), LSN: uint64(s.SwitchPoint)})
 	}
 	return out
 }

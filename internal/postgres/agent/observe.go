@@ -195,7 +195,7 @@ func (a *Agent) reach(upstream string) {
 	sent := now()
 	ctx, cancel := context.WithTimeout(a.life, reachPause)
 	defer cancel()
-	err := a.server.Reach(ctx, a.source(upstream))
+	err := a.server.CheckSource(ctx, a.source(upstream))
 	a.post(func() {
 		a.reaching.over(now() + reachPause)
 		if err != nil {

@@ -19,7 +19,7 @@ func TestVet(t *testing.T) {
 	v := &vet{check: func(_ context.Context, files config.Files) error {
 		asked++
 		if strings.Contains(files[config.ConfFile], "Nowhere") {
-			return &server.RefusedError{Parameters: []string{"TimeZone"}, Words: errors.New("there is no Nowhere")}
+			return &server.InvalidConfigError{Parameters: []string{"TimeZone"}, Cause: errors.New("there is no Nowhere")}
 		}
 		return nil
 	}}

@@ -86,8 +86,8 @@ func lookup(major int, name string) (parameter, bool) {
 	return p, ok
 }
 
-// fold puts names into lower case, as PostgreSQL reads them.
-func fold(set map[string]string) map[string]string {
+// lowerNames puts names into lower case, as PostgreSQL reads them.
+func lowerNames(set map[string]string) map[string]string {
 	folded := make(map[string]string, len(set))
 	for name, value := range set {
 		folded[strings.ToLower(name)] = value

@@ -47,7 +47,7 @@ func gather(t *testing.T, c *Collector) map[string]float64 {
 
 func collector(t *testing.T, i *testpg.Instance) *Collector {
 	t.Helper()
-	c := New(Options{Session: i.SessionOptions(), Timeout: time.Minute, Disk: func() (size, free int64, err error) {
+	c := New(Options{Connection: i.SessionOptions(), Timeout: time.Minute, Disk: func() (size, free int64, err error) {
 		disk, err := i.Disk()
 		return disk.Size, disk.Free, err
 	}})
@@ -179,11 +179,11 @@ func TestQuestionsDoNotOverlap(t *testing.T) {
 	for major := config.MinMajor; major <= config.MaxMajor; major++ {
 		for _, standby := range []bool{true, false} {
 			seen := map[string]bool{}
-			for _, q := range questions {
+			for _, q := range queries {
 				for _, m := range q.metrics {
-					if name := fmt.Sprint(m.desc); q.fits(major, standby) && seen[name] {
+					if name := fmt.Sprint(m.desc); q.matches(major, standby) && seen[name] {
 						t.Errorf("version %d, standby %v: %s twice", major, standby, name)
-					} else if q.fits(major, standby) {
+					} else if q.matches(major, standby) {
 						seen[name] = true
 					}
 				}

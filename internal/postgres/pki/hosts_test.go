@@ -9,12 +9,12 @@ func TestIsHost(t *testing.T) {
 		"orders2": false, "orders.elsewhere": false, "orders.elsewhere.svc": false, "orders.shop.svcs": false, "orders.shop.example.org": false,
 		"orders-1.orders-pods.elsewhere.svc": false, "orders-1": false, "db.example.com": false, "192.0.2.1": false, "": false,
 	} {
-		if got := IsHost("orders", "shop", name); got != want {
+		if got := IsOwnHost("orders", "shop", name); got != want {
 			t.Errorf("%q: %v", name, got)
 		}
 	}
 	for _, name := range Hosts("orders", "shop") {
-		if !IsHost("orders", "shop", name) {
+		if !IsOwnHost("orders", "shop", name) {
 			t.Errorf("%q is in the certificate, and not known", name)
 		}
 	}

@@ -49,7 +49,7 @@ func BenchmarkPromote(b *testing.B) {
 	}{
 		{"signal", func(i *testpg.Instance, _ *sqlclient.Client) error { return i.Process().Promote() }},
 		{"pg_promote", func(_ *testpg.Instance, c *sqlclient.Client) error {
-			return c.Read(b.Context(), "SELECT pg_promote(false)", func(pgx.CollectableRow) error { return nil })
+			return c.Query(b.Context(), "SELECT pg_promote(false)", func(pgx.CollectableRow) error { return nil })
 		}},
 	}
 	ca := testpg.NewCA(b)
@@ -132,7 +132,7 @@ func running(b *testing.B, i *testpg.Instance) {
 			b.Fatal("no writers")
 		}
 		var writers int
-		err := i.Session(b).Read(b.Context(), "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'DO %'", func(row pgx.CollectableRow) error {
+		err := i.Session(b).Query(b.Context(), "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'DO %'", func(row pgx.CollectableRow) error {
 			return row.Scan(&writers)
 		})
 		if err == nil && writers == 4 {

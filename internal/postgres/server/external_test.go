@@ -46,7 +46,7 @@ func TestExternalObstacles(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*server.External)
-		kind   server.ObstacleKind // "" for none
+		kind   server.SourceErrorKind // "" for none
 		says   string
 	}{
 		{"all is well", func(*server.External) {}, "", ""},
@@ -55,20 +55,20 @@ func TestExternalObstacles(t *testing.T) {
 		{"a certificate instead of a password", func(e *server.External) {
 			e.User, e.Password, e.CertFile, e.KeyFile = "certified", "", ca.File("certified.crt"), ca.File("certified.key")
 		}, "", ""},
-		{"no certificate", func(e *server.External) { e.User = "certified" }, server.Refused, "clientCertificateSecret"},
+		{"no certificate", func(e *server.External) { e.User = "certified" }, server.Rejected, "clientCertificateSecret"},
 		{"no name", func(e *server.External) { e.Host = "nowhere.invalid" }, server.Unreachable, "DNS"},
 		{"nobody listens", func(e *server.External) { e.Port = testpg.Port(t) }, server.Unreachable, "nobody takes connections"},
-		{"another password", func(e *server.External) { e.Password = "wrong" }, server.Refused, "passwordSecret"},
-		{"no password", func(e *server.External) { e.Password = "" }, server.Refused, "passwordSecret"},
-		{"no such role", func(e *server.External) { e.User = "nobody" }, server.Refused, "nobody"},
-		{"may not replicate", func(e *server.External) { e.User, e.Password = "reader", "x" }, server.Refused, `ALTER ROLE "reader" REPLICATION`},
-		{"not let in", func(e *server.External) { e.User, e.Password = "stranger", "x" }, server.Refused, "hostssl replication stranger"},
+		{"another password", func(e *server.External) { e.Password = "wrong" }, server.Rejected, "passwordSecret"},
+		{"no password", func(e *server.External) { e.Password = "" }, server.Rejected, "passwordSecret"},
+		{"no such role", func(e *server.External) { e.User = "nobody" }, server.Rejected, "nobody"},
+		{"may not replicate", func(e *server.External) { e.User, e.Password = "reader", "x" }, server.Rejected, `ALTER ROLE "reader" REPLICATION`},
+		{"not let in", func(e *server.External) { e.User, e.Password = "stranger", "x" }, server.Rejected, "hostssl replication stranger"},
 		{"another authority", func(e *server.External) { e.CAFile = other.File("ca.crt") }, server.Untrusted, "authority"},
 		{"no authority", func(e *server.External) { e.CAFile = "/nonexistent" }, server.Untrusted, "caSecret"},
 	} {
 		e := external(f, ca)
 		c.change(&e)
-		identity, err := i.Examine(ctx, e)
+		identity, err := i.Preflight(ctx, e)
 		if c.kind != "" {
 			isObstacle(t, c.name, err, c.kind, c.says)
 		} else if err != nil || identity.SystemID != f.Ask(t, "postgres", "SELECT system_identifier::text FROM pg_control_system()") || identity.Checksums {
@@ -85,9 +85,9 @@ func TestExternalObstacles(t *testing.T) {
 	}
 }
 
-func isObstacle(t *testing.T, name string, err error, kind server.ObstacleKind, says string) {
+func isObstacle(t *testing.T, name string, err error, kind server.SourceErrorKind, says string) {
 	t.Helper()
-	if obstacle, ok := errors.AsType[*server.ObstacleError](err); !ok || obstacle.Kind != kind || !strings.Contains(obstacle.What, says) {
+	if obstacle, ok := errors.AsType[*server.SourceError](err); !ok || obstacle.Kind != kind || !strings.Contains(obstacle.Message, says) {
 		t.Errorf("%s: %v, want %s with %q", name, err, kind, says)
 	}
 }
@@ -100,7 +100,7 @@ func TestExternalTablespaces(t *testing.T) {
 	space := testpg.Dir(t)
 	f.SQL(t, "postgres", "CREATE TABLESPACE fast LOCATION '"+space+"'")
 	before, _ := os.ReadDir(space)
-	_, err := i.Examine(ctx, external(f, ca))
+	_, err := i.Preflight(ctx, external(f, ca))
 	isObstacle(t, "tablespaces", err, server.Unsuitable, "tablespaces")
 	if after, _ := os.ReadDir(space); len(after) != len(before) {
 		t.Errorf("something was written into a tablespace: %v", after)
@@ -144,7 +144,7 @@ func TestImport(t *testing.T) {
 // nothingOfTheSource holds that a copy is that of a standby without slots and settings.
 func nothingOfTheSource(t *testing.T, i *testpg.Instance) {
 	t.Helper()
-	if standby, err := i.Standby(); err != nil || !standby {
+	if standby, err := i.IsStandby(); err != nil || !standby {
 		t.Errorf("a copy that is no standby: %v, %v", standby, err)
 	}
 	if slots, err := os.ReadDir(filepath.Join(i.DataDir(), "pg_replslot")); err != nil || len(slots) != 0 {

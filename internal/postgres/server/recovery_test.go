@@ -39,16 +39,16 @@ func TestRecoveryTime(t *testing.T) {
 	p, err := i.Server.Start(ctx)
 	must(t, err)
 	t.Cleanup(func() { _ = p.Kill(t.Context()) })
-	waitFor(t, "recovery to advance", func() bool { return p.RecoveryTime() >= 50*time.Millisecond })
+	waitFor(t, "recovery to advance", func() bool { return p.RecoveryCPUTime() >= 50*time.Millisecond })
 	pid := startup(t, i)
 	if pid == 0 {
 		t.Fatal("recovery was over before it could be stopped: it needs more to do")
 	}
 	must(t, syscall.Kill(pid, syscall.SIGSTOP))
 	time.Sleep(100 * time.Millisecond)
-	before := p.RecoveryTime()
+	before := p.RecoveryCPUTime()
 	time.Sleep(time.Second)
-	if after := p.RecoveryTime(); after-before > 20*time.Millisecond {
+	if after := p.RecoveryCPUTime(); after-before > 20*time.Millisecond {
 		t.Errorf("%s were used while recovery stood still", after-before)
 	}
 	must(t, syscall.Kill(pid, syscall.SIGCONT))
@@ -62,11 +62,11 @@ func TestRecoveryTime_waits(t *testing.T) {
 	standby := ca.Standby(t, "shop-1", primary)
 	primary.Stop(t)
 	time.Sleep(time.Second)
-	before := standby.Process().RecoveryTime()
+	before := standby.Process().RecoveryCPUTime()
 	const watched = 8 * time.Second
 	time.Sleep(watched)
 	// 50 ms in a minute are taken for progress.
-	if used := standby.Process().RecoveryTime() - before; before == 0 || used > 20*time.Millisecond {
+	if used := standby.Process().RecoveryCPUTime() - before; before == 0 || used > 20*time.Millisecond {
 		t.Errorf("%s were used in %s, after %s", used, watched, before)
 	}
 }

@@ -63,9 +63,9 @@ func TestLife(t *testing.T) {
 	holds(t, i, server.Empty)
 }
 
-func holds(t *testing.T, i *testpg.Instance, want server.Content) {
+func holds(t *testing.T, i *testpg.Instance, want server.DataState) {
 	t.Helper()
-	if got, err := i.Content(); got != want || err != nil {
+	if got, err := i.DataState(); got != want || err != nil {
 		t.Errorf("want %s, got %s, %v", want, got, err)
 	}
 }
@@ -153,13 +153,13 @@ func TestContentThatCanNotBeUsed(t *testing.T) {
 	major := testpg.Binaries(t).Major
 	cases := map[string]struct {
 		files   map[string]string
-		content server.Content
+		content server.DataState
 		want    string
 	}{
-		"foreign files":      {map[string]string{"notes.txt": "x"}, server.Foreign, "is it the right volume"},
-		"another version":    {map[string]string{"PG_VERSION": "9\n"}, server.Foreign, "the data is of PostgreSQL 9"},
-		"no control file":    {map[string]string{"PG_VERSION": itoa(major) + "\n"}, server.Broken, "no control file"},
-		"empty control file": {map[string]string{"PG_VERSION": itoa(major) + "\n", "global/pg_control": ""}, server.Broken, "no control file"},
+		"foreign files":      {map[string]string{"notes.txt": "x"}, server.Unrecognized, "is it the right volume"},
+		"another version":    {map[string]string{"PG_VERSION": "9\n"}, server.Unrecognized, "the data is of PostgreSQL 9"},
+		"no control file":    {map[string]string{"PG_VERSION": itoa(major) + "\n"}, server.Incomplete, "no control file"},
+		"empty control file": {map[string]string{"PG_VERSION": itoa(major) + "\n", "global/pg_control": ""}, server.Incomplete, "no control file"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestContentThatCanNotBeUsed(t *testing.T) {
 				must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 				must(t, os.WriteFile(path, []byte(content), 0o600))
 			}
-			content, err := i.Content()
+			content, err := i.DataState()
 			if content != tc.content || err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("want an error with %q, got %s, %v", tc.want, content, err)
 			}
@@ -190,7 +190,7 @@ func TestAlterSystemHasNoLastingEffect(t *testing.T) {
 	path := filepath.Join(i.DataDir(), "postgresql.auto.conf")
 	must(t, os.WriteFile(path, []byte("archive_mode = 'on'\narchive_command = 'touch /tmp/never'\n"), 0o600))
 	i.Start(t)
-	must(t, i.Session(t).Read(ctx, "SELECT name FROM pg_file_settings WHERE sourcefile LIKE '%/postgresql.auto.conf'", func(row pgx.CollectableRow) error {
+	must(t, i.Session(t).Query(ctx, "SELECT name FROM pg_file_settings WHERE sourcefile LIKE '%/postgresql.auto.conf'", func(row pgx.CollectableRow) error {
 		t.Errorf("settings of elsewhere: %s", row.RawValues()[0])
 		return nil
 	}))
@@ -200,18 +200,18 @@ func TestAlterSystemHasNoLastingEffect(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
-	if _, err := server.New(server.Options{Volume: "data", Run: "/run/x", Credential: testpg.Credential(t)}); err == nil {
+	if _, err := server.New(server.Options{Volume: "data", RunDir: "/run/x", Credential: testpg.Credential(t)}); err == nil {
 		t.Error("a relative folder was let through")
 	}
 	if os.Getuid() == 0 {
-		if _, err := server.New(server.Options{Volume: t.TempDir(), Run: t.TempDir()}); err == nil {
+		if _, err := server.New(server.Options{Volume: t.TempDir(), RunDir: t.TempDir()}); err == nil {
 			t.Error("root was let through")
 		}
 	}
 }
 
 func TestFindBinaries(t *testing.T) {
-	t.Cleanup(server.SetFolders(t.TempDir()))
+	t.Cleanup(server.SetBinDirs(t.TempDir()))
 	t.Setenv("PATH", t.TempDir())
 	if _, err := server.FindBinaries(t.Context()); err == nil || !strings.Contains(err.Error(), "official image") {
 		t.Errorf("no installation: %v", err)

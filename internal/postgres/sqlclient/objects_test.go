@@ -48,7 +48,7 @@ func TestSlots(t *testing.T) {
 func TestRoles(t *testing.T) {
 	ctx := bounded(t)
 	i := testpg.Running(t, "roles-0")
-	c, tp := taped(t, i)
+	c, tp := newLoggedClient(t, i)
 	conn := superuser(t, i, "postgres")
 	secret, other := testscram.Verifier(t, "secret"), testscram.Verifier(t, "other")
 	const odd = `O'Brien"; DROP TABLE x; --\ é`
@@ -74,13 +74,13 @@ FROM pg_roles WHERE rolname IN ('app', 'group', '` + strings.ReplaceAll(odd, "'"
 			odd + " f t f t t f f 5\napp f t f f t f f -1\ngroup f t f f f f f -1"},
 	}
 	for _, step := range steps {
-		tp.rewind()
+		tp.reset()
 		changes, err := c.EnsureRoles(ctx, step.roles)
 		must(t, err)
 		if diff := cmp.Diff(step.changes, changes); diff != "" {
 			t.Errorf("%s: -want +got\n%s", step.name, diff)
 		}
-		tp.silent(t, step.changes)
+		tp.checkWrites(t, step.changes)
 		want := strings.Split(step.want, "\n")
 		if diff := cmp.Diff(want, strings.Split(value(t, conn, describe), "\n")); diff != "" {
 			t.Errorf("%s: -want +got\n%s", step.name, diff)
@@ -134,7 +134,7 @@ func TestRolesThatAreRefused(t *testing.T) {
 func TestDatabases(t *testing.T) {
 	ctx := bounded(t)
 	i := testpg.Running(t, "databases-0")
-	c, tp := taped(t, i)
+	c, tp := newLoggedClient(t, i)
 	if _, err := c.EnsureRoles(ctx, []sqlclient.Role{{Name: "app", Login: true}, {Name: `o"o`}}); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ FROM pg_database WHERE datname LIKE 'shop%'`
 		{"owner left alone", []sqlclient.Database{{Name: odd}}, nil, `shop|app|UTF8, ` + odd + `|app|UTF8`},
 	}
 	for _, step := range steps {
-		tp.rewind()
+		tp.reset()
 		var changes []string
 		for _, d := range step.wanted {
 			made, err := c.EnsureDatabase(ctx, d)
@@ -168,7 +168,7 @@ FROM pg_database WHERE datname LIKE 'shop%'`
 		if diff := cmp.Diff(step.changes, changes); diff != "" {
 			t.Errorf("%s: -want +got\n%s", step.name, diff)
 		}
-		tp.silent(t, step.changes)
+		tp.checkWrites(t, step.changes)
 		if got := value(t, conn, describe); got != step.want {
 			t.Errorf("%s: %s", step.name, got)
 		}

@@ -122,7 +122,7 @@ func Logging(t testing.TB, name string, log io.Writer) *Instance {
 	i := &Instance{}
 	binaries := Binaries(t)
 	s, err := server.New(server.Options{
-		Binaries: binaries, Volume: filepath.Join(dir, "volume"), Run: filepath.Join(dir, "run"), Credential: Credential(t), Output: log,
+		Binaries: binaries, Volume: filepath.Join(dir, "volume"), RunDir: filepath.Join(dir, "run"), Credential: Credential(t), Output: log,
 	})
 	if err != nil {
 		t.Fatal(err)

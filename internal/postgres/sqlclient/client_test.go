@@ -62,10 +62,10 @@ func must(t *testing.T, err error) {
 func TestHeartbeat(t *testing.T) {
 	ctx := bounded(t)
 	i := testpg.Running(t, "beat-0")
-	c, tp := taped(t, i)
+	c, tp := newLoggedClient(t, i)
 	must(t, c.Prepare(ctx))
 	conn := superuser(t, i, "postgres")
-	tp.rewind()
+	tp.reset()
 	must(t, c.Prepare(ctx))
 	if got := tp.writes(); got != nil {
 		t.Errorf("Prepare wrote again: %q", got)
@@ -88,7 +88,7 @@ func TestHeartbeat(t *testing.T) {
 	defer patient.Close(ctx)
 	short, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	wants(t, "without a quorum", patient.Heartbeat(short), nil)
+	wantError(t, "without a quorum", patient.Heartbeat(short), nil)
 }
 
 // TestHeartbeatOfABrokenServer also says that the client finds the server's next life by itself.
@@ -97,31 +97,31 @@ func TestHeartbeatOfABrokenServer(t *testing.T) {
 	i := testpg.Running(t, "beat-0")
 	c := i.Session(t)
 	must(t, c.Prepare(ctx))
-	hang(t, superuser(t, i, "postgres"))
+	stopBackend(t, superuser(t, i, "postgres"))
 	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
-	wants(t, "of a hung server", c.Heartbeat(short), context.DeadlineExceeded)
-	wants(t, "by a new connection", c.Heartbeat(ctx), nil)
+	wantError(t, "of a hung server", c.Heartbeat(short), context.DeadlineExceeded)
+	wantError(t, "by a new connection", c.Heartbeat(ctx), nil)
 
 	must(t, i.Process().Kill(ctx))
-	wants(t, "of a dead server", c.Heartbeat(ctx), sqlclient.ErrUnavailable)
+	wantError(t, "of a dead server", c.Heartbeat(ctx), sqlclient.ErrUnavailable)
 	i.Start(t)
-	wants(t, "in the next life", c.Heartbeat(ctx), nil)
+	wantError(t, "in the next life", c.Heartbeat(ctx), nil)
 	must(t, i.SetStandby(true))
 	i.Stop(t)
 	i.Start(t)
-	wants(t, "of a standby", c.Heartbeat(ctx), sqlclient.ErrReadOnly)
+	wantError(t, "of a standby", c.Heartbeat(ctx), sqlclient.ErrReadOnly)
 }
 
-// hang stops the process that serves the agent's session.
-func hang(t *testing.T, conn *pgx.Conn) {
+// stopBackend stops the process that serves the agent's session.
+func stopBackend(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	pid, err := strconv.Atoi(value(t, conn, "SELECT pid::text FROM pg_stat_activity WHERE application_name = 'fettle-agent'"))
 	must(t, err)
 	must(t, syscall.Kill(pid, syscall.SIGSTOP))
 }
 
-func wants(t *testing.T, what string, got, want error) {
+func wantError(t *testing.T, what string, got, want error) {
 	t.Helper()
 	if !errors.Is(got, want) {
 		t.Errorf("%s: want %v, got %v", what, want, got)

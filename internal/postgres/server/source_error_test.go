@@ -16,7 +16,7 @@ var source = External{External: config.External{Host: "fd00::7", Port: 5433, Use
 func TestExplain(t *testing.T) {
 	for _, c := range []struct {
 		words string
-		kind  ObstacleKind
+		kind  SourceErrorKind
 		what  string
 	}{
 		{`psql: error: could not translate host name "old" to address: Name or service not known`, Unreachable, "DNS"},
@@ -25,27 +25,27 @@ func TestExplain(t *testing.T) {
 		{`psql: context deadline exceeded`, Unreachable, "firewalls"},
 		{`psql: error: FATAL:  the database system is starting up`, Unreachable, "ended the connection"},
 		{`pg_basebackup: error: could not receive data from WAL stream: server closed the connection unexpectedly`, Unreachable, "ended the connection"},
-		{`psql: error: FATAL:  password authentication failed for user "copier"`, Refused, "the password of copier"},
-		{`psql: error: fe_sendauth: no password supplied`, Refused, "passwordSecret"},
-		{`FATAL:  no pg_hba.conf entry for replication connection from host "192.0.2.9", user "copier", no encryption`, Refused, "hostssl replication copier"},
-		{`FATAL:  must be superuser or replication role to start walsender`, Refused, `ALTER ROLE "copier" REPLICATION`},
-		{"FATAL:  permission denied to start WAL sender\nDETAIL:  Only roles with the REPLICATION attribute may start a WAL sender process.", Refused, "REPLICATION"},
-		{`FATAL:  role "copier" is not permitted to log in`, Refused, "check user"},
-		{`server does not support SSL, but SSL was required`, Refused, "set ssl to on"},
-		{`FATAL:  number of requested standby connections exceeds max_wal_senders (currently 0)`, Refused, "raise max_wal_senders"},
-		{`could not load private key file "/run/fettle/source/tls.key": key values mismatch`, Refused, "clientCertificateSecret"},
-		{`FATAL:  connection requires a valid client certificate`, Refused, "clientCertificateSecret"},
+		{`psql: error: FATAL:  password authentication failed for user "copier"`, Rejected, "the password of copier"},
+		{`psql: error: fe_sendauth: no password supplied`, Rejected, "passwordSecret"},
+		{`FATAL:  no pg_hba.conf entry for replication connection from host "192.0.2.9", user "copier", no encryption`, Rejected, "hostssl replication copier"},
+		{`FATAL:  must be superuser or replication role to start walsender`, Rejected, `ALTER ROLE "copier" REPLICATION`},
+		{"FATAL:  permission denied to start WAL sender\nDETAIL:  Only roles with the REPLICATION attribute may start a WAL sender process.", Rejected, "REPLICATION"},
+		{`FATAL:  role "copier" is not permitted to log in`, Rejected, "check user"},
+		{`server does not support SSL, but SSL was required`, Rejected, "set ssl to on"},
+		{`FATAL:  number of requested standby connections exceeds max_wal_senders (currently 0)`, Rejected, "raise max_wal_senders"},
+		{`could not load private key file "/run/fettle/source/tls.key": key values mismatch`, Rejected, "clientCertificateSecret"},
+		{`FATAL:  connection requires a valid client certificate`, Rejected, "clientCertificateSecret"},
 		{`SSL error: certificate verify failed`, Untrusted, "authority"},
 		{`server certificate for "db" (and 1 other name) does not match host name "old"`, Untrusted, "another name"},
 		{`root certificate file "/etc/fettle/source/ca.crt" does not exist`, Untrusted, "caSecret"},
 		{`pg_basebackup: error: can only write single tablespace to stdout, database has 2`, Unsuitable, "tablespaces"},
 		{`FATAL:  unsupported startup parameter: replication`, Unsuitable, "pooler"},
 		{`could not write to file "pgdata.clone/base/1/2": No space left on device`, TooLarge, "raise spec.storage"},
-		{"pg_basebackup: initiating base backup\npg_basebackup: error: something new", Failed, "failed: pg_basebackup: error: something new"},
+		{"pg_basebackup: initiating base backup\npg_basebackup: error: something new", CopyFailed, "failed: pg_basebackup: error: something new"},
 	} {
 		words := errors.New(c.words)
-		obstacle, ok := errors.AsType[*ObstacleError](source.explain(words))
-		if !ok || obstacle.Kind != c.kind || !strings.Contains(obstacle.What, c.what) || !errors.Is(obstacle, words) || strings.ContainsAny(obstacle.What, "{}%\n") {
+		obstacle, ok := errors.AsType[*SourceError](source.classify(words))
+		if !ok || obstacle.Kind != c.kind || !strings.Contains(obstacle.Message, c.what) || !errors.Is(obstacle, words) || strings.ContainsAny(obstacle.Message, "{}%\n") {
 			t.Errorf("%s: %+v, want %s with %q", c.words, obstacle, c.kind, c.what)
 		}
 	}
@@ -64,12 +64,12 @@ func TestParseIdentity(t *testing.T) {
 }
 
 func TestFits(t *testing.T) {
-	if err := (Identity{Major: 15, Version: "15.18"}).fits(source, 15); err != nil {
+	if err := (Identity{Major: 15, Version: "15.18"}).checkVersion(source, 15); err != nil {
 		t.Error(err)
 	}
 	for _, other := range []Identity{{Major: 14, Version: "14.3"}, {Major: 9, Version: "9.6.24"}, {Major: 16, Version: "16.0"}} {
-		obstacle, ok := errors.AsType[*ObstacleError](other.fits(source, 15))
-		if !ok || obstacle.Kind != Unsuitable || !strings.Contains(obstacle.What, "runs PostgreSQL "+other.Version+",") {
+		obstacle, ok := errors.AsType[*SourceError](other.checkVersion(source, 15))
+		if !ok || obstacle.Kind != Unsuitable || !strings.Contains(obstacle.Message, "runs PostgreSQL "+other.Version+",") {
 			t.Errorf("%s: %+v", other.Version, obstacle)
 		}
 	}
@@ -82,13 +82,13 @@ func TestRoom(t *testing.T) {
 		size, free int64
 		says       string
 	}{
-		{2 * gib, 3 * gib, ""}, {2 * gib, 2*gib + spare, ""}, {0, gib, ""},
-		{2 * gib, 2*gib + spare - 1, "take 2 GiB, rounded up, and do not fit on the volume, which has 2 GiB free: raise spec.storage"},
+		{2 * gib, 3 * gib, ""}, {2 * gib, 2*gib + copyReserve, ""}, {0, gib, ""},
+		{2 * gib, 2*gib + copyReserve - 1, "take 2 GiB, rounded up, and do not fit on the volume, which has 2 GiB free: raise spec.storage"},
 		{9*gib + 1, gib, "take 10 GiB"}, {10*gib - 1, gib, "take 10 GiB"},
 	} {
-		err := room(source, c.size, Disk{Free: c.free})
-		obstacle, ok := errors.AsType[*ObstacleError](err)
-		if ok != (c.says != "") || ok && (obstacle.Kind != TooLarge || !obstacle.Costly || !strings.Contains(obstacle.What, c.says)) {
+		err := checkSize(source, c.size, Disk{Free: c.free})
+		obstacle, ok := errors.AsType[*SourceError](err)
+		if ok != (c.says != "") || ok && (obstacle.Kind != TooLarge || !obstacle.Expensive || !strings.Contains(obstacle.Message, c.says)) {
 			t.Errorf("%d bytes, %d free: %v", c.size, c.free, err)
 		}
 	}
@@ -98,21 +98,21 @@ func TestRoom(t *testing.T) {
 func TestBeginning(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		do   func(b *beginning)
+		do   func(b *sizeProbe)
 		size int64
 		seen bool
 	}{
-		{"waits for the checkpoint", func(b *beginning) { tell(b, "waiting for checkpoint\n") }, 0, false},
-		{"says a size, and sends nothing", func(b *beginning) { tell(b, "0/4096 kB (0%), 0/1 tablespace\n") }, 0, false},
-		{"begins", func(b *beginning) {
+		{"waits for the checkpoint", func(b *sizeProbe) { tell(b, "waiting for checkpoint\n") }, 0, false},
+		{"says a size, and sends nothing", func(b *sizeProbe) { tell(b, "0/4096 kB (0%), 0/1 tablespace\n") }, 0, false},
+		{"begins", func(b *sizeProbe) {
 			tell(b, "waiting for checkpoint\n0/40", "96 kB (0%), 0/1 tablespace\n")
 			_, _ = b.Write(make([]byte, 512))
 		}, 4096 << 10, true},
-		{"never says a size", func(b *beginning) { _, _ = b.Write(make([]byte, enough)) }, 0, true},
-		{"says nothing yet", func(b *beginning) { _, _ = b.Write(make([]byte, enough-1)) }, 0, false},
+		{"never says a size", func(b *sizeProbe) { _, _ = b.Write(make([]byte, probeBytes)) }, 0, true},
+		{"says nothing yet", func(b *sizeProbe) { _, _ = b.Write(make([]byte, probeBytes-1)) }, 0, false},
 	} {
 		ended := false
-		b := &beginning{end: func() { ended = true }}
+		b := &sizeProbe{cancel: func() { ended = true }}
 		c.do(b)
 		if size, seen := b.result(); size != c.size || seen != c.seen || ended != c.seen {
 			t.Errorf("%s: %d, %v, ended %v", c.name, size, seen, ended)
@@ -120,8 +120,8 @@ func TestBeginning(t *testing.T) {
 	}
 }
 
-func tell(b *beginning, lines ...string) {
+func tell(b *sizeProbe, lines ...string) {
 	for _, line := range lines {
-		_, _ = (*estimate)(b).Write([]byte(line))
+		_, _ = (*sizeProbeStderr)(b).Write([]byte(line))
 	}
 }

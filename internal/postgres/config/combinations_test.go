@@ -25,7 +25,7 @@ func TestCheckTogether(t *testing.T) {
 		{"no number", map[string]string{"max_connections": "many"}, 0, ""},
 	} {
 		for major := MinMajor; major <= MaxMajor; major++ {
-			err := CheckTogether(major, c.wanted, c.segment)
+			err := CheckCombinations(major, c.wanted, c.segment)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s, version %d: %v", c.name, major, err)
 			}

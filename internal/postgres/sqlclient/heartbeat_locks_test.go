@@ -37,7 +37,7 @@ func TestHeartbeat_lockedByNobody(t *testing.T) {
 		t.Helper()
 		short, cancel := context.WithTimeout(ctx, 30*time.Second)
 		defer cancel()
-		wants(t, "heartbeat "+when, c.Heartbeat(short), nil)
+		wantError(t, "heartbeat "+when, c.Heartbeat(short), nil)
 	}
 	alive("of a session that was there")
 	i.Stop(t)
@@ -47,7 +47,7 @@ func TestHeartbeat_lockedByNobody(t *testing.T) {
 	// Only a superuser can lock what sessions begin with: that is no silence.
 	conn := superuser(t, i, "postgres")
 	exec(t, conn, "BEGIN", "LOCK TABLE pg_catalog.pg_proc IN ACCESS EXCLUSIVE MODE")
-	wants(t, "beside a lock of the catalog", i.Session(t).Heartbeat(ctx), sqlclient.ErrLocked)
+	wantError(t, "beside a lock of the catalog", i.Session(t).Heartbeat(ctx), sqlclient.ErrLocked)
 }
 
 // lockAll locks all relations that the role may, in one transaction that stays open.

@@ -12,23 +12,23 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 )
 
-// Unfit says why data that are a copy of another server's must not become this cluster's, in a sentence; "" if they may. The
+// CheckImported says why data that are a copy of another server's must not become this cluster's, in a sentence; "" if they may. The
 // server may be a standby. The error says that it was not possible to ask.
-func (c *Client) Unfit(ctx context.Context) (string, error) {
-	var unfit string
-	err := c.use(ctx, func(conn *pgx.Conn) error {
+func (c *Client) CheckImported(ctx context.Context) (string, error) {
+	var problem string
+	err := c.withConn(ctx, func(conn *pgx.Conn) error {
 		var err error
-		unfit, err = lookAt(ctx, conn)
+		problem, err = importProblem(ctx, conn)
 		return err
 	})
-	answer, refused := errors.AsType[*pgconn.PgError](err)
-	if refused && errors.Is(err, errConnect) && !errors.Is(err, ErrUnavailable) {
-		return fmt.Sprintf("the copy does not let Fettle in, which needs the superuser %s and the database postgres: %s", config.Superuser, answer.Message), nil
+	serverError, rejected := errors.AsType[*pgconn.PgError](err)
+	if rejected && errors.Is(err, errConnect) && !errors.Is(err, ErrUnavailable) {
+		return fmt.Sprintf("the copy does not let Fettle in, which needs the superuser %s and the database postgres: %s", config.Superuser, serverError.Message), nil
 	}
-	return unfit, err
+	return problem, err
 }
 
-func lookAt(ctx context.Context, conn *pgx.Conn) (string, error) {
+func importProblem(ctx context.Context, conn *pgx.Conn) (string, error) {
 	var super bool
 	var subscriptions []string
 	err := conn.QueryRow(ctx, `SELECT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user),

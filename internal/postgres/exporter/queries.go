@@ -2,23 +2,23 @@ package exporter
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// question is a query whose columns are the labels, as text, and then the values, as numbers.
-type question struct {
+// query is a query whose columns are the labels, as text, and then the values, as numbers.
+type query struct {
 	// from and to are the major versions that know it; 0 is no limit.
 	from, to int
 	// on says whom to ask.
-	on      whom
-	query   string
+	on      target
+	sql     string
 	labels  []string
 	metrics []metric
 }
 
-type whom int
+type target int
 
 const (
-	everyone whom = iota
-	primaries
-	standbys
+	allServers target = iota
+	primariesOnly
+	standbysOnly
 )
 
 type metric struct {
@@ -26,14 +26,14 @@ type metric struct {
 	kind prometheus.ValueType
 }
 
-func (q question) fits(major int, standby bool) bool {
+func (q query) matches(major int, standby bool) bool {
 	return (q.from == 0 || major >= q.from) && (q.to == 0 || major <= q.to) &&
-		(q.on == everyone || standby == (q.on == standbys))
+		(q.on == allServers || standby == (q.on == standbysOnly))
 }
 
-// ask makes a question. The pairs are names and descriptions of the metrics, in the order of the columns; those that end
+// newQuery makes a question. The pairs are names and descriptions of the metrics, in the order of the columns; those that end
 // in _total are counters.
-func ask(q question, pairs ...string) question {
+func newQuery(q query, pairs ...string) query {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		kind := prometheus.GaugeValue
 		if n := len(pairs[i]); n > 6 && pairs[i][n-6:] == "_total" {
@@ -44,9 +44,9 @@ func ask(q question, pairs ...string) question {
 	return q
 }
 
-// questions are all that is asked. Two that have the same metrics must not fit the same server.
-var questions = []question{
-	ask(question{query: `SELECT CASE WHEN pg_is_in_recovery() THEN 1 ELSE 0 END::float8, extract(epoch FROM pg_postmaster_start_time())::float8,
+// queries are all that is asked. Two that have the same metrics must not fit the same server.
+var queries = []query{
+	newQuery(query{sql: `SELECT CASE WHEN pg_is_in_recovery() THEN 1 ELSE 0 END::float8, extract(epoch FROM pg_postmaster_start_time())::float8,
   current_setting('max_connections')::float8, (SELECT count(*) FROM pg_settings WHERE pending_restart)::float8,
   (SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start)), 0) FROM pg_stat_activity WHERE backend_type = 'client backend')::float8`},
 		"in_recovery", "1 on a standby, 0 on a primary.",
@@ -54,10 +54,10 @@ var questions = []question{
 		"max_connections", "How many sessions the server takes.",
 		"pending_restart_settings", "Settings that wait for a restart.",
 		"oldest_transaction_seconds", "Age of the oldest open transaction."),
-	ask(question{labels: []string{"database", "state"}, query: `SELECT coalesce(datname, ''), coalesce(state, 'unknown'), count(*)::float8
+	newQuery(query{labels: []string{"database", "state"}, sql: `SELECT coalesce(datname, ''), coalesce(state, 'unknown'), count(*)::float8
 FROM pg_stat_activity WHERE backend_type = 'client backend' GROUP BY 1, 2`},
 		"connections", "Sessions of clients."),
-	ask(question{labels: []string{"database"}, query: `SELECT s.datname, xact_commit::float8, xact_rollback::float8, blks_read::float8, blks_hit::float8,
+	newQuery(query{labels: []string{"database"}, sql: `SELECT s.datname, xact_commit::float8, xact_rollback::float8, blks_read::float8, blks_hit::float8,
   tup_returned::float8, tup_inserted::float8, tup_updated::float8, tup_deleted::float8, deadlocks::float8, conflicts::float8, temp_bytes::float8,
   coalesce(checksum_failures, 0)::float8, pg_database_size(s.datid)::float8, age(d.datfrozenxid)::float8
 FROM pg_stat_database s JOIN pg_database d ON d.oid = s.datid WHERE NOT d.datistemplate`},
@@ -75,9 +75,9 @@ FROM pg_stat_database s JOIN pg_database d ON d.oid = s.datid WHERE NOT d.datist
 		"checksum_failures_total", "Pages whose checksum was wrong.",
 		"database_size_bytes", "Size of the database.",
 		"transaction_id_age", "Transactions since the oldest that is not frozen: at 2 billion the server takes no more writes."),
-	ask(question{on: primaries, query: `SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::float8`},
+	newQuery(query{on: primariesOnly, sql: `SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::float8`},
 		"wal_written_bytes_total", "Position in the write-ahead log."),
-	ask(question{on: standbys, query: `SELECT r::float8, p::float8, greatest(r - p, 0)::float8,
+	newQuery(query{on: standbysOnly, sql: `SELECT r::float8, p::float8, greatest(r - p, 0)::float8,
   CASE WHEN r <= p THEN 0 ELSE greatest(extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()), 0) END::float8,
   (SELECT count(*) FROM pg_stat_wal_receiver WHERE status = 'streaming')::float8,
   (SELECT extract(epoch FROM clock_timestamp() - last_msg_receipt_time) FROM pg_stat_wal_receiver)::float8
@@ -89,7 +89,7 @@ FROM (SELECT pg_wal_lsn_diff(greatest(coalesce(pg_last_wal_receive_lsn(), '0/0')
 		"replay_lag_seconds", "Age of the last transaction it replayed; 0 when it has replayed all it received.",
 		"receiver_streaming", "1 while a standby streams from its primary.",
 		"receiver_silence_seconds", "Time since the primary's last message."),
-	ask(question{on: primaries, labels: []string{"standby", "sync_state"}, query: `SELECT application_name, coalesce(sync_state, ''),
+	newQuery(query{on: primariesOnly, labels: []string{"standby", "sync_state"}, sql: `SELECT application_name, coalesce(sync_state, ''),
   max(CASE WHEN state = 'streaming' THEN 1 ELSE 0 END)::float8, max(pg_wal_lsn_diff(pg_current_wal_lsn(), coalesce(flush_lsn, '0/0')))::float8,
   max(pg_wal_lsn_diff(pg_current_wal_lsn(), coalesce(replay_lsn, '0/0')))::float8, max(coalesce(extract(epoch FROM flush_lag), 0))::float8,
   max(coalesce(extract(epoch FROM replay_lag), 0))::float8
@@ -99,33 +99,33 @@ FROM pg_stat_replication WHERE state <> 'backup' GROUP BY 1, 2`},
 		"standby_replay_lag_bytes", "What the standby has not replayed.",
 		"standby_flush_lag_seconds", "Time until the standby's last answer that it had written to its disk.",
 		"standby_replay_lag_seconds", "Time until the standby's last answer that it had replayed."),
-	ask(question{on: primaries, query: `SELECT coalesce(substring(current_setting('synchronous_standby_names') FROM '^ANY ([0-9]+) ')::float8, 0),
+	newQuery(query{on: primariesOnly, sql: `SELECT coalesce(substring(current_setting('synchronous_standby_names') FROM '^ANY ([0-9]+) ')::float8, 0),
   (SELECT count(DISTINCT application_name) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state IN ('sync', 'quorum'))::float8,
   (SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep')::float8`},
 		"synchronous_required", "How many standbys a commit waits for; 0 where it waits for none.",
 		"synchronous_streaming", "Standbys that stream and whose answer counts.",
 		"synchronous_waiting_sessions", "Sessions that wait for standbys at this moment."),
-	ask(question{labels: []string{"slot"}, query: `SELECT slot_name::text, CASE WHEN active THEN 1 ELSE 0 END::float8,
+	newQuery(query{labels: []string{"slot"}, sql: `SELECT slot_name::text, CASE WHEN active THEN 1 ELSE 0 END::float8,
   pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, restart_lsn)::float8,
   CASE WHEN wal_status = 'lost' THEN 1 ELSE 0 END::float8
 FROM pg_replication_slots WHERE NOT temporary`},
 		"slot_active", "1 while somebody uses the slot.",
 		"slot_retained_bytes", "Write-ahead log that is kept for the slot.",
 		"slot_lost", "1 when what the slot needs was removed, so that the volume does not fill up."),
-	ask(question{query: `SELECT count(*)::float8, coalesce(sum(size), 0)::float8 FROM pg_ls_waldir()`},
+	newQuery(query{sql: `SELECT count(*)::float8, coalesce(sum(size), 0)::float8 FROM pg_ls_waldir()`},
 		"wal_files", "Files of the write-ahead log.",
 		"wal_size_bytes", "Their size."),
-	ask(question{query: `SELECT archived_count::float8, failed_count::float8, extract(epoch FROM last_archived_time)::float8,
+	newQuery(query{sql: `SELECT archived_count::float8, failed_count::float8, extract(epoch FROM last_archived_time)::float8,
   extract(epoch FROM last_failed_time)::float8, CASE WHEN current_setting('archive_mode') = 'off' THEN 0 ELSE 1 END::float8 FROM pg_stat_archiver`},
 		"archive_succeeded_total", "Segments that were archived.",
 		"archive_failed_total", "Attempts to archive one that failed.",
 		"archive_last_success_seconds", "When the last one was archived, in seconds since 1970.",
 		"archive_last_failure_seconds", "When the last attempt failed, in seconds since 1970.",
 		"archive_enabled", "1 when segments are archived."),
-	ask(question{to: 16, labels: []string{"reason"}, query: `SELECT 'time', checkpoints_timed::float8 FROM pg_stat_bgwriter
+	newQuery(query{to: 16, labels: []string{"reason"}, sql: `SELECT 'time', checkpoints_timed::float8 FROM pg_stat_bgwriter
 UNION ALL SELECT 'requested', checkpoints_req::float8 FROM pg_stat_bgwriter`},
 		"checkpoints_total", "Checkpoints, because of the time or of a request (such as max_wal_size)."),
-	ask(question{from: 17, labels: []string{"reason"}, query: `SELECT 'time', num_timed::float8 FROM pg_stat_checkpointer
+	newQuery(query{from: 17, labels: []string{"reason"}, sql: `SELECT 'time', num_timed::float8 FROM pg_stat_checkpointer
 UNION ALL SELECT 'requested', num_requested::float8 FROM pg_stat_checkpointer`},
 		"checkpoints_total", "Checkpoints, because of the time or of a request (such as max_wal_size)."),
 }

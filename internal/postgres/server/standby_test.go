@@ -40,7 +40,7 @@ func TestFailover(t *testing.T) {
 	// The old one is cut off, and writes on.
 	next.Settings.Upstream = nil
 	next.Configure(t)
-	must(t, nextSession.EndReceiver(ctx))
+	must(t, nextSession.TerminateWALReceiver(ctx))
 	if s := status(t, nextSession); s.Receiver != nil {
 		t.Errorf("a receiver is left: %+v", s.Receiver)
 	}
@@ -51,7 +51,7 @@ func TestFailover(t *testing.T) {
 	diverged(t, old, next)
 
 	must(t, old.Rewind(ctx, ca.Source(next, "shop-0")))
-	if standby, err := old.Standby(); err != nil || !standby {
+	if standby, err := old.IsStandby(); err != nil || !standby {
 		t.Fatalf("after the rewind: standby %v, %v", standby, err)
 	}
 	old.Settings.Upstream = new(ca.Upstream(next))
@@ -106,7 +106,7 @@ func TestSlots_standby(t *testing.T) {
 func receives(t *testing.T, c *sqlclient.Client) {
 	t.Helper()
 	s, slot := status(t, c), ""
-	must(t, c.Read(t.Context(), "SELECT slot_name FROM pg_stat_wal_receiver", func(row pgx.CollectableRow) error { return row.Scan(&slot) }))
+	must(t, c.Query(t.Context(), "SELECT slot_name FROM pg_stat_wal_receiver", func(row pgx.CollectableRow) error { return row.Scan(&slot) }))
 	if !s.InRecovery || s.Receiver == nil || slot != config.SlotName(1) || s.Timeline != 1 || s.Written != 0 {
 		t.Errorf("status of the standby: %+v, receiver %+v, slot %q", s, s.Receiver, slot)
 	}
@@ -145,7 +145,7 @@ func diverged(t *testing.T, old, next *testpg.Instance) {
 		t.Errorf("the old one's position: %d, %s, %v; it had written to %s", timeline, end, err, written)
 	}
 	history, err := next.History(2)
-	if err != nil || len(history) != 1 || history[0].Timeline != 1 || end <= history[0].At {
+	if err != nil || len(history) != 1 || history[0].Timeline != 1 || end <= history[0].SwitchPoint {
 		t.Errorf("the new history: %v, %v", history, err)
 	}
 }

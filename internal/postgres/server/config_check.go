@@ -10,24 +10,24 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 )
 
-// RefusedError is what PostgreSQL says of a configuration that it would not start with.
-type RefusedError struct {
+// InvalidConfigError is what PostgreSQL says of a configuration that it would not start with.
+type InvalidConfigError struct {
 	// Parameters are the names that it does not like, as it spells them; it may have named none.
 	Parameters []string
-	Words      error
+	Cause      error
 }
 
-func (e *RefusedError) Error() string { return e.Words.Error() }
+func (e *InvalidConfigError) Error() string { return e.Cause.Error() }
 
-// checkName is the folder, in that of the configuration, where one is put to be checked.
-const checkName = "check"
+// checkDir is the folder, in that of the configuration, where one is put to be checked.
+const checkDir = "check"
 
-var refusedParameter = regexp.MustCompile(`(?m)^.*LOG: .*parameter "([^"]+)"`)
+var invalidParameter = regexp.MustCompile(`(?m)^.*LOG: .*parameter "([^"]+)"`)
 
 // CheckConfig asks the programs whether a server would start with the files, or take them over: they parse them as a
-// server does. The error is a *RefusedError if not. A server that runs is not touched.
+// server does. The error is a *InvalidConfigError if not. A server that runs is not touched.
 func (s *Server) CheckConfig(ctx context.Context, files config.Files) error {
-	dir := filepath.Join(s.ConfigDir(), checkName)
+	dir := filepath.Join(s.ConfigDir(), checkDir)
 	if err := s.makeDir(dir); err != nil {
 		return err
 	}
@@ -40,11 +40,11 @@ func (s *Server) CheckConfig(ctx context.Context, files config.Files) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	refused := &RefusedError{Words: err}
-	for _, match := range refusedParameter.FindAllStringSubmatch(err.Error(), -1) {
-		if !slices.Contains(refused.Parameters, match[1]) {
-			refused.Parameters = append(refused.Parameters, match[1])
+	invalid := &InvalidConfigError{Cause: err}
+	for _, match := range invalidParameter.FindAllStringSubmatch(err.Error(), -1) {
+		if !slices.Contains(invalid.Parameters, match[1]) {
+			invalid.Parameters = append(invalid.Parameters, match[1])
 		}
 	}
-	return refused
+	return invalid
 }

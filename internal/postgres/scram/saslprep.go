@@ -15,8 +15,8 @@ import (
 //go:embed rfc3454.txt
 var rfc3454 string
 
-// tables are those of RFC 3454, by name.
-var tables = sync.OnceValue(func() map[string]*unicode.RangeTable {
+// rfcTables are those of RFC 3454, by name.
+var rfcTables = sync.OnceValue(func() map[string]*unicode.RangeTable {
 	all := map[string]*unicode.RangeTable{}
 	var table *unicode.RangeTable
 	for line := range strings.Lines(rfc3454) {
@@ -31,13 +31,13 @@ var tables = sync.OnceValue(func() map[string]*unicode.RangeTable {
 			if !found {
 				high = low
 			}
-			table.R32 = append(table.R32, unicode.Range32{Lo: code(low), Hi: code(high), Stride: 1})
+			table.R32 = append(table.R32, unicode.Range32{Lo: codePoint(low), Hi: codePoint(high), Stride: 1})
 		}
 	}
 	return all
 })
 
-func code(text string) uint32 {
+func codePoint(text string) uint32 {
 	n, err := strconv.ParseUint(text, 16, 32)
 	if err != nil {
 		panic(fmt.Sprintf("rfc3454.txt: %q is no code point", text))
@@ -45,13 +45,13 @@ func code(text string) uint32 {
 	return uint32(n)
 }
 
-// prepare is what PostgreSQL and its clients do to a password before they compute with it: SASLprep (RFC 4013), and the
+// saslPrep is what PostgreSQL and its clients do to a password before they compute with it: SASLprep (RFC 4013), and the
 // password as it is where SASLprep refuses it. Both sides have to do the same.
-func prepare(password string) string {
+func saslPrep(password string) string {
 	if !utf8.ValidString(password) || strings.IndexFunc(password, func(r rune) bool { return r > unicode.MaxASCII }) < 0 {
 		return password
 	}
-	t := tables()
+	t := rfcTables()
 	var mapped []rune
 	for _, r := range password {
 		switch {
@@ -61,14 +61,14 @@ func prepare(password string) string {
 			mapped = append(mapped, r)
 		}
 	}
-	if len(mapped) == 0 || forbidden(t, mapped) {
+	if len(mapped) == 0 || prohibited(t, mapped) {
 		return password
 	}
 	return norm.NFKC.String(string(mapped))
 }
 
-// forbidden says whether SASLprep refuses a text.
-func forbidden(t map[string]*unicode.RangeTable, text []rune) bool {
+// prohibited says whether SASLprep refuses a text.
+func prohibited(t map[string]*unicode.RangeTable, text []rune) bool {
 	rightToLeft, leftToRight := false, false
 	for _, r := range text {
 		if unicode.Is(t["C"], r) || unicode.Is(t["A.1"], r) {

@@ -31,7 +31,7 @@ func TestReasons(t *testing.T) {
 	all := []error{ErrDiskFull, ErrReadOnly, ErrLocked, ErrFilesystem, ErrUnavailable, context.Canceled}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := reason(tc.ctx, tc.err, true)
+			got := classify(tc.ctx, tc.err, true)
 			for _, known := range all {
 				if is := errors.Is(got, known); is != (known == tc.want) { //nolint:errorlint // these very ones
 					t.Errorf("%v: is %q: %v", got, known, is)
@@ -43,14 +43,14 @@ func TestReasons(t *testing.T) {
 		})
 	}
 	plain := answer("23505", "duplicate key")
-	if got := reason(t.Context(), plain, false); got != plain { //nolint:errorlint // this very one
+	if got := classify(t.Context(), plain, false); got != plain { //nolint:errorlint // this very one
 		t.Errorf("got %v", got)
 	}
 	mine := errors.New("the image does not have it")
-	if got := reason(t.Context(), mine, false); got != mine { //nolint:errorlint // this very one
+	if got := classify(t.Context(), mine, false); got != mine { //nolint:errorlint // this very one
 		t.Errorf("got %v, of a server that answers", got)
 	}
-	if reason(ended, nil, true) != nil {
+	if classify(ended, nil, true) != nil {
 		t.Error("a success became an error")
 	}
 }

@@ -29,14 +29,14 @@ func TestUnfit(t *testing.T) {
 	} {
 		f.SQL(t, "postgres", c.statements...)
 		client := sqlclient.New(sqlclient.Options{SocketDir: f.SocketDir(), Port: f.Port, User: c.user})
-		unfit, err := client.Unfit(ctx)
+		unfit, err := client.CheckImported(ctx)
 		client.Close(ctx)
 		if err != nil || c.want == "" && unfit != "" || !strings.Contains(unfit, c.want) {
 			t.Errorf("%v as %s: %q, %v, want %q", c.statements, c.user, unfit, err, c.want)
 		}
 	}
 	gone := sqlclient.New(sqlclient.Options{SocketDir: testpg.Dir(t), Port: f.Port})
-	if unfit, err := gone.Unfit(ctx); err == nil || unfit != "" {
+	if unfit, err := gone.CheckImported(ctx); err == nil || unfit != "" {
 		t.Errorf("of a server that is not there: %q, %v", unfit, err)
 	}
 }

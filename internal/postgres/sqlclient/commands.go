@@ -9,15 +9,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// poll is how often something is asked that nobody announces.
-const poll = 5 * time.Millisecond
+// pollInterval is how often something is asked that nobody announces.
+const pollInterval = 5 * time.Millisecond
 
-// until asks again and again, until the answer is yes, an error, or the context ends.
-func until(ctx context.Context, ask func() (bool, error)) error {
-	tick := time.NewTicker(poll)
+// pollUntil asks again and again, until the answer is yes, an error, or the context ends.
+func pollUntil(ctx context.Context, condition func() (bool, error)) error {
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
-		if yes, err := ask(); err != nil || yes {
+		if done, err := condition(); err != nil || done {
 			return err
 		}
 		select {
@@ -38,21 +38,21 @@ SELECT pg_current_xact_id(), pg_logical_emit_message(true, 'fettle', 'heartbeat'
 // Heartbeat commits a record on a primary, on its own disk only. The error is one of the reasons above where it is known; it
 // is context.DeadlineExceeded when the server did not answer in time.
 func (c *Client) Heartbeat(ctx context.Context) error {
-	if err := c.use(ctx, func(conn *pgx.Conn) error { return script(ctx, conn, heartbeat) }); err != nil {
+	if err := c.withConn(ctx, func(conn *pgx.Conn) error { return execScript(ctx, conn, heartbeat) }); err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
 	}
 	return nil
 }
 
-// script sends statements as one message; they are one transaction.
-func script(ctx context.Context, conn *pgx.Conn, statements string) error {
+// execScript sends statements as one message; they are one transaction.
+func execScript(ctx context.Context, conn *pgx.Conn, statements string) error {
 	_, err := conn.PgConn().Exec(ctx, statements).ReadAll()
 	return err
 }
 
 // WaitPrimary waits until the server is no standby any more.
 func (c *Client) WaitPrimary(ctx context.Context) error {
-	return until(ctx, func() (bool, error) {
+	return pollUntil(ctx, func() (bool, error) {
 		standby, err := c.InRecovery(ctx)
 		return err == nil && !standby, err
 	})
@@ -61,8 +61,8 @@ func (c *Client) WaitPrimary(ctx context.Context) error {
 // Checkpoint writes a checkpoint, so that others can rewind to this server. Its duration is that of the disk, so it is
 // bounded by the context alone.
 func (c *Client) Checkpoint(ctx context.Context) error {
-	return c.use(ctx, func(conn *pgx.Conn) error {
-		return errors.Join(script(ctx, conn, "SET statement_timeout TO 0"), script(ctx, conn, "CHECKPOINT"), c.resetTimeout(ctx, conn))
+	return c.withConn(ctx, func(conn *pgx.Conn) error {
+		return errors.Join(execScript(ctx, conn, "SET statement_timeout TO 0"), execScript(ctx, conn, "CHECKPOINT"), c.resetTimeout(ctx, conn))
 	})
 }
 
@@ -70,21 +70,21 @@ func (c *Client) resetTimeout(ctx context.Context, conn *pgx.Conn) error {
 	if conn.IsClosed() {
 		return nil
 	}
-	return script(ctx, conn, fmt.Sprintf("SET statement_timeout TO %d", c.options.StatementTimeout.Milliseconds()))
+	return execScript(ctx, conn, fmt.Sprintf("SET statement_timeout TO %d", c.options.StatementTimeout.Milliseconds()))
 }
 
 // WaitSetting waits until a parameter has a value in effect, after a reload. Other processes of the server were told at
 // the same time as this session's, and are as quick: but none of them says so.
 func (c *Client) WaitSetting(ctx context.Context, name, value string) error {
-	var is string
-	err := until(ctx, func() (bool, error) {
-		err := c.use(ctx, func(conn *pgx.Conn) error {
-			return conn.QueryRow(ctx, "SELECT current_setting($1)", name).Scan(&is)
+	var current string
+	err := pollUntil(ctx, func() (bool, error) {
+		err := c.withConn(ctx, func(conn *pgx.Conn) error {
+			return conn.QueryRow(ctx, "SELECT current_setting($1)", name).Scan(&current)
 		})
-		return is == value, err
+		return current == value, err
 	})
 	if err != nil {
-		return fmt.Errorf("wait for %s to become %q, which is %q: %w", name, value, is, err)
+		return fmt.Errorf("wait for %s to become %q, which is %q: %w", name, value, current, err)
 	}
 	return nil
 }
@@ -93,16 +93,16 @@ func (c *Client) WaitSetting(ctx context.Context, name, value string) error {
 // says of parameters, such as which of them wait for a restart, is true of the new configuration. A configuration that the
 // server can't read is never taken over.
 func (c *Client) Reload(ctx context.Context, signal func() error) error {
-	before, err := c.loaded(ctx)
+	before, err := c.configLoadTime(ctx)
 	if err != nil {
 		return fmt.Errorf("before the configuration is read: %w", err)
 	}
 	if err := signal(); err != nil {
 		return fmt.Errorf("have the configuration read: %w", err)
 	}
-	err = until(ctx, func() (bool, error) {
-		is, err := c.loaded(ctx)
-		return !is.Equal(before), err
+	err = pollUntil(ctx, func() (bool, error) {
+		now, err := c.configLoadTime(ctx)
+		return !now.Equal(before), err
 	})
 	if err != nil {
 		return fmt.Errorf("wait until the configuration is read: %w", err)
@@ -110,16 +110,16 @@ func (c *Client) Reload(ctx context.Context, signal func() error) error {
 	return nil
 }
 
-// loaded is when the session's process has read the configuration.
-func (c *Client) loaded(ctx context.Context) (time.Time, error) {
-	return ask[time.Time](ctx, c, "SELECT pg_conf_load_time()")
+// configLoadTime is when the session's process has read the configuration.
+func (c *Client) configLoadTime(ctx context.Context) (time.Time, error) {
+	return queryValue[time.Time](ctx, c, "SELECT pg_conf_load_time()")
 }
 
-// EndReceiver ends the WAL receiver and waits until there is none. It comes back unless the configuration has no
+// TerminateWALReceiver ends the WAL receiver and waits until there is none. It comes back unless the configuration has no
 // upstream any more: reload that first.
-func (c *Client) EndReceiver(ctx context.Context) error {
-	err := until(ctx, func() (bool, error) {
-		receivers, err := ask[int](ctx, c, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE backend_type = 'walreceiver'`)
+func (c *Client) TerminateWALReceiver(ctx context.Context) error {
+	err := pollUntil(ctx, func() (bool, error) {
+		receivers, err := queryValue[int](ctx, c, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE backend_type = 'walreceiver'`)
 		return receivers == 0, err
 	})
 	if err != nil {

@@ -27,7 +27,7 @@ func TestOwner(t *testing.T) {
 	if len(folders) != 2 {
 		t.Skip("only for TestServerDiesWithItsOwner")
 	}
-	s, err := server.New(server.Options{Binaries: testpg.Binaries(t), Volume: folders[0], Run: folders[1], Credential: testpg.Credential(t)})
+	s, err := server.New(server.Options{Binaries: testpg.Binaries(t), Volume: folders[0], RunDir: folders[1], Credential: testpg.Credential(t)})
 	must(t, err)
 	p, err := s.Start(t.Context())
 	must(t, err)

@@ -14,8 +14,8 @@ import (
 // errInUse means that processes are left that have the data directory open.
 var errInUse = errors.New("the data directory is in use")
 
-// poll is how often something is looked at that nobody announces.
-const poll = 5 * time.Millisecond
+// pollInterval is how often something is looked at that nobody announces.
+const pollInterval = 5 * time.Millisecond
 
 // lock takes the lock of the data directory. Whoever inherits the file holds it too. The error is errInUse while a process
 // of PostgreSQL is left, in this container or, on a shared volume, in another one of the same node.
@@ -36,8 +36,8 @@ func (s *Server) lock() (*os.File, error) {
 	return f, nil
 }
 
-// idle says whether no process is left that could write to the data directory.
-func (s *Server) idle() (bool, error) {
+// isIdle says whether no process is left that could write to the data directory.
+func (s *Server) isIdle() (bool, error) {
 	f, err := s.lock()
 	if errors.Is(err, errInUse) {
 		return false, nil
@@ -50,15 +50,15 @@ func (s *Server) idle() (bool, error) {
 
 // waitIdle waits for it.
 func (s *Server) waitIdle(ctx context.Context) error {
-	return until(ctx, s.idle)
+	return pollUntil(ctx, s.isIdle)
 }
 
-// until asks again and again, until the answer is yes, an error, or the context ends.
-func until(ctx context.Context, ask func() (bool, error)) error {
-	tick := time.NewTicker(poll)
+// pollUntil asks again and again, until the answer is yes, an error, or the context ends.
+func pollUntil(ctx context.Context, condition func() (bool, error)) error {
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
-		if yes, err := ask(); err != nil || yes {
+		if done, err := condition(); err != nil || done {
 			return err
 		}
 		select {
@@ -69,27 +69,27 @@ func until(ctx context.Context, ask func() (bool, error)) error {
 	}
 }
 
-// Use is how the processes of PostgreSQL are known: they have the lock of the data directory open, or work in it.
-func (s *Server) Use() process.Use {
-	return process.Use{Dirs: []string{s.DataDir(), s.CloneDir()}, Lock: s.lockFile()}
+// Processes is how the processes of PostgreSQL are known: they have the lock of the data directory open, or work in it.
+func (s *Server) Processes() process.Selector {
+	return process.Selector{Dirs: []string{s.DataDir(), s.CloneDir()}, LockFile: s.lockFile()}
 }
 
 // KillLeftovers ends processes of earlier lives that still use the data directory; call it before the first Start. It
 // returns when none is left, and an error if that can't be reached within the context.
 func (s *Server) KillLeftovers(ctx context.Context) error {
-	err := until(ctx, func() (bool, error) {
-		users, err := s.Use().Kill()
+	err := pollUntil(ctx, func() (bool, error) {
+		pids, err := s.Processes().Kill()
 		if err != nil {
 			return false, err
 		}
-		idle, err := s.idle()
-		return idle && users == 0, err
+		idle, err := s.isIdle()
+		return idle && pids == 0, err
 	})
 	if err == nil {
 		return nil
 	}
-	if users := s.Use().Users(); len(users) > 0 {
-		return fmt.Errorf("processes %v still use %s, and do not end: %w", users, s.DataDir(), err)
+	if pids := s.Processes().PIDs(); len(pids) > 0 {
+		return fmt.Errorf("processes %v still use %s, and do not end: %w", pids, s.DataDir(), err)
 	}
 	return fmt.Errorf("a process that can't be seen from here still uses %s: is the volume mounted elsewhere? %w", s.DataDir(), err)
 }

@@ -5,67 +5,67 @@ import (
 	"strings"
 )
 
-// ObstacleKind is what is in the way of a copy of an external server, in one word.
-type ObstacleKind string
+// SourceErrorKind is what is in the way of a copy of an external server, in one word.
+type SourceErrorKind string
 
 // The kinds of obstacles.
 const (
-	Unreachable ObstacleKind = "SourceUnreachable"
-	Refused     ObstacleKind = "SourceRefused"
-	Untrusted   ObstacleKind = "SourceUntrusted"
-	Unsuitable  ObstacleKind = "SourceUnsuitable"
-	TooLarge    ObstacleKind = "SourceTooLarge"
-	Failed      ObstacleKind = "CopyFailed"
-	NoSecret    ObstacleKind = "SecretMissing"
+	Unreachable   SourceErrorKind = "SourceUnreachable"
+	Rejected      SourceErrorKind = "SourceRefused"
+	Untrusted     SourceErrorKind = "SourceUntrusted"
+	Unsuitable    SourceErrorKind = "SourceUnsuitable"
+	TooLarge      SourceErrorKind = "SourceTooLarge"
+	CopyFailed    SourceErrorKind = "CopyFailed"
+	SecretMissing SourceErrorKind = "SecretMissing"
 )
 
-// ObstacleError is why an external server can't be copied.
-type ObstacleError struct {
-	Kind ObstacleKind
-	// What is wrong and what to do, in a sentence without what changes from one try to the next.
-	What string
-	// Costly says that the source was put to some work to find it out.
-	Costly bool
-	// Words are the program's own, for the log; nil for none.
-	Words error
+// SourceError is why an external server can't be copied.
+type SourceError struct {
+	Kind SourceErrorKind
+	// Message is wrong and what to do, in a sentence without what changes from one try to the next.
+	Message string
+	// Expensive says that the source was put to some work to find it out.
+	Expensive bool
+	// Cause are the program's own, for the log; nil for none.
+	Cause error
 }
 
 // Error is What, and not the program's words.
-func (o *ObstacleError) Error() string { return o.What }
+func (o *SourceError) Error() string { return o.Message }
 
-func (o *ObstacleError) Unwrap() error { return o.Words }
+func (o *SourceError) Unwrap() error { return o.Cause }
 
-// tablespaces refuses them.
-func (e External) tablespaces() *ObstacleError {
-	return &ObstacleError{Kind: Unsuitable, Costly: true, What: e.Address() +
+// tablespaceError refuses them.
+func (e External) tablespaceError() *SourceError {
+	return &SourceError{Kind: Unsuitable, Expensive: true, Message: e.Address() +
 		" has tablespaces, and there is no place for them here: move what is in them into pg_default and drop them, or copy the data with pg_dump"}
 }
 
-// known are what libpq and PostgreSQL say, and what that means; the first that fits counts. {server} and {user} stand for the address and the user.
-var known = []struct {
+// sourceErrors are what libpq and PostgreSQL say, and what that means; the first that fits counts. {server} and {user} stand for the address and the user.
+var sourceErrors = []struct {
 	words *regexp.Regexp
-	kind  ObstacleKind
+	kind  SourceErrorKind
 	what  string
 }{
 	{regexp.MustCompile(`certificate for .* does not match host name`), Untrusted,
 		"{server} shows a certificate for another name: use that name as host, or sslMode verify-ca"},
 	{regexp.MustCompile(`certificate verify failed|root certificate|could not get server's host name from server certificate`), Untrusted,
 		"{server} shows a certificate that is not of the authority in caSecret: put the certificate of the authority that signed it there"},
-	{regexp.MustCompile(`private key|could not (read|load|open) certificate file`), Refused,
+	{regexp.MustCompile(`private key|could not (read|load|open) certificate file`), Rejected,
 		"the certificate in clientCertificateSecret is of no use: it needs tls.crt and the tls.key that belongs to it"},
-	{regexp.MustCompile(`does not support SSL`), Refused,
+	{regexp.MustCompile(`does not support SSL`), Rejected,
 		"{server} takes no connections over TLS, and data and passwords are sent over nothing else: set ssl to on there"},
-	{regexp.MustCompile(`password authentication failed|no password supplied|empty password`), Refused,
+	{regexp.MustCompile(`password authentication failed|no password supplied|empty password`), Rejected,
 		"{server} refuses the password of {user}: correct it in passwordSecret"},
-	{regexp.MustCompile(`(?i)certificate authentication failed|valid client certificate|certificate required|unknown ca`), Refused,
+	{regexp.MustCompile(`(?i)certificate authentication failed|valid client certificate|certificate required|unknown ca`), Rejected,
 		"{server} refuses the certificate of {user}: check clientCertificateSecret, and that the name in it is the user's"},
-	{regexp.MustCompile(`no pg_hba\.conf entry|pg_hba\.conf rejects`), Refused,
+	{regexp.MustCompile(`no pg_hba\.conf entry|pg_hba\.conf rejects`), Rejected,
 		"the pg_hba.conf of {server} does not let {user} replicate from here: add a line such as \"hostssl replication {user} <the pods' addresses> scram-sha-256\" and reload it"},
-	{regexp.MustCompile(`replication role|permission denied to start WAL sender|REPLICATION attribute`), Refused,
+	{regexp.MustCompile(`replication role|permission denied to start WAL sender|REPLICATION attribute`), Rejected,
 		"the role {user} of {server} may not replicate: ALTER ROLE \"{user}\" REPLICATION"},
-	{regexp.MustCompile(`role .* does not exist|not permitted to log in`), Refused,
+	{regexp.MustCompile(`role .* does not exist|not permitted to log in`), Rejected,
 		"{server} has no role {user} that may log in: check user"},
-	{regexp.MustCompile(`max_wal_senders \(|remaining connection slots|too many (clients|connections)|sorry, too many`), Refused,
+	{regexp.MustCompile(`max_wal_senders \(|remaining connection slots|too many (clients|connections)|sorry, too many`), Rejected,
 		"{server} has no connections left, and a copy needs two that replicate: raise max_wal_senders or max_connections there"},
 	{regexp.MustCompile(`can only write single tablespace`), Unsuitable, ""},
 	{regexp.MustCompile(`unsupported startup parameter|unrecognized configuration parameter "replication"`), Unsuitable,
@@ -84,22 +84,22 @@ var known = []struct {
 		Unreachable, "{server} ended the connection: see its log"},
 }
 
-// explain says what a program's failure means.
-func (e External) explain(err error) error {
+// classify says what a program's failure means.
+func (e External) classify(err error) error {
 	text := err.Error()
-	for _, k := range known {
+	for _, k := range sourceErrors {
 		if !k.words.MatchString(text) {
 			continue
 		}
 		if k.what == "" {
-			o := e.tablespaces()
-			o.Words = err
+			o := e.tablespaceError()
+			o.Cause = err
 			return o
 		}
-		what := strings.NewReplacer("{server}", e.Address(), "{user}", e.User).Replace(k.what)
-		return &ObstacleError{Kind: k.kind, What: what, Costly: k.kind == TooLarge, Words: err}
+		message := strings.NewReplacer("{server}", e.Address(), "{user}", e.User).Replace(k.what)
+		return &SourceError{Kind: k.kind, Message: message, Expensive: k.kind == TooLarge, Cause: err}
 	}
-	return &ObstacleError{Kind: Failed, What: "the copy of " + e.Address() + " failed: " + lastLine(text), Words: err}
+	return &SourceError{Kind: CopyFailed, Message: "the copy of " + e.Address() + " failed: " + lastLine(text), Cause: err}
 }
 
 // lastLine is what a program said last.

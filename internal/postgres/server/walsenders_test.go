@@ -8,7 +8,7 @@ import (
 
 // The others are ended a moment after one of those that are awaited has sent the last record, and not when one was lost before.
 func TestSendersLeft(t *testing.T) {
-	senders := Senders{Awaited: []int{1, 2}, Behind: []int{3}, Others: []int{4}}
+	senders := WALSenders{Awaited: []int{1, 2}, Lagging: []int{3}, Others: []int{4}}
 	all := []int{3, 4, 1, 2}
 	type moment struct {
 		at   time.Duration
@@ -33,9 +33,9 @@ func TestSendersLeft(t *testing.T) {
 			{0, false, []int{4}, []int{3}}, {300 * ms, true, []int{4}, []int{3}}, {9000 * ms, true, []int{4}, []int{3}},
 		},
 	} {
-		s, begun := sendersLeft{Senders: senders}, time.Now()
+		s, begun := remainingSenders{WALSenders: senders}, time.Now()
 		for _, m := range moments {
-			got := s.end(begun.Add(m.at), func(pid int) bool { return slices.Contains(m.runs, pid) }, func() bool { return m.down })
+			got := s.toTerminate(begun.Add(m.at), func(pid int) bool { return slices.Contains(m.runs, pid) }, func() bool { return m.down })
 			if !slices.Equal(got, m.want) {
 				t.Errorf("%s, after %s: ends %v, want %v", name, m.at, got, m.want)
 			}

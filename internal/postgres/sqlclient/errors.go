@@ -26,9 +26,9 @@ var (
 // errConnect marks what went wrong before there was a session.
 var errConnect = errors.New("connect")
 
-// reason adds why, where it is known; lost says that there is no connection any more. The context's own error comes first:
+// classify adds why, where it is known; lost says that there is no connection any more. The context's own error comes first:
 // then it is not known what the server did.
-func reason(ctx context.Context, err error, lost bool) error {
+func classify(ctx context.Context, err error, lost bool) error {
 	if err == nil {
 		return nil
 	}
@@ -36,8 +36,8 @@ func reason(ctx context.Context, err error, lost bool) error {
 		return fmt.Errorf("%w: %w", ctx.Err(), err)
 	}
 	var known error
-	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
-		known = byCode(answer)
+	if serverError, ok := errors.AsType[*pgconn.PgError](err); ok {
+		known = bySQLState(serverError)
 	} else if lost {
 		known = ErrUnavailable
 	}
@@ -47,9 +47,9 @@ func reason(ctx context.Context, err error, lost bool) error {
 	return fmt.Errorf("%w: %w", known, err)
 }
 
-// byCode tells what an answer of the server means; nil when it is nothing of the above.
-func byCode(answer *pgconn.PgError) error {
-	switch answer.Code {
+// bySQLState tells what an answer of the server means; nil when it is nothing of the above.
+func bySQLState(serverError *pgconn.PgError) error {
+	switch serverError.Code {
 	case "53100": // disk_full
 		return ErrDiskFull
 	case "25006": // read_only_sql_transaction
@@ -62,7 +62,7 @@ func byCode(answer *pgconn.PgError) error {
 		return ErrUnavailable
 	}
 	// PostgreSQL calls it a lack of privileges. Its messages are in English: config sees to it.
-	if strings.HasSuffix(answer.Message, "Read-only file system") {
+	if strings.HasSuffix(serverError.Message, "Read-only file system") {
 		return ErrFilesystem
 	}
 	return nil

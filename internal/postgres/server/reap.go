@@ -16,40 +16,40 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/process"
 )
 
-// children are the processes that somebody in this program waits for; all others that become its children are orphans.
-var children = struct {
+// managed are the processes that somebody in this program waits for; all others that become its children are orphans.
+var managed = struct {
 	sync.Mutex
 	pids map[int]bool
 }{pids: map[int]bool{}}
 
-// Start starts a program that is waited for with Wait: then nobody else buries it.
-func Start(cmd *exec.Cmd) error {
-	children.Lock()
-	defer children.Unlock()
+// StartChild starts a program that is waited for with Wait: then nobody else buries it.
+func StartChild(cmd *exec.Cmd) error {
+	managed.Lock()
+	defer managed.Unlock()
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	children.pids[cmd.Process.Pid] = true
+	managed.pids[cmd.Process.Pid] = true
 	return nil
 }
 
-// Wait waits for a program that was started with Start, and tells how it ended.
-func Wait(cmd *exec.Cmd) error {
+// WaitChild waits for a program that was started with Start, and tells how it ended.
+func WaitChild(cmd *exec.Cmd) error {
 	err := cmd.Wait()
-	children.Lock()
-	defer children.Unlock()
-	delete(children.pids, cmd.Process.Pid)
+	managed.Lock()
+	defer managed.Unlock()
+	delete(managed.pids, cmd.Process.Pid)
 	return err
 }
 
-// run runs a program to its end, from a thread that lives as long: see Server.launch.
-func run(cmd *exec.Cmd) error {
+// runChild runs a program to its end, from a thread that lives as long: see Server.launch.
+func runChild(cmd *exec.Cmd) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := Start(cmd); err != nil {
+	if err := StartChild(cmd); err != nil {
 		return err
 	}
-	return Wait(cmd)
+	return WaitChild(cmd)
 }
 
 // Reap buries the orphans that become children of this process, until the context ends: processes of a postmaster that
@@ -59,29 +59,29 @@ func Reap(ctx context.Context) error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the parent of orphans: %w", err)
 	}
-	dead := make(chan os.Signal, 1)
-	signal.Notify(dead, syscall.SIGCHLD)
-	defer signal.Stop(dead)
+	sigchld := make(chan os.Signal, 1)
+	signal.Notify(sigchld, syscall.SIGCHLD)
+	defer signal.Stop(sigchld)
 	// A signal can stand for more than one death, and one may come before this: look again now and then.
-	again := time.NewTicker(time.Second)
-	defer again.Stop()
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
 	for {
 		reapOrphans()
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-dead:
-		case <-again.C:
+		case <-sigchld:
+		case <-ticker.C:
 		}
 	}
 }
 
 func reapOrphans() {
-	children.Lock()
-	defer children.Unlock()
+	managed.Lock()
+	defer managed.Unlock()
 	self := os.Getpid()
 	for _, p := range process.List() {
-		if p.Parent == self && p.State == "Z" && !children.pids[p.PID] {
+		if p.Parent == self && p.State == "Z" && !managed.pids[p.PID] {
 			var status syscall.WaitStatus
 			_, _ = syscall.Wait4(p.PID, &status, syscall.WNOHANG, nil) // the next look finds it again
 		}

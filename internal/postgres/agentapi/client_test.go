@@ -15,24 +15,24 @@ import (
 
 const host = "orders-0.orders-pods.shop.svc"
 
-// authority makes one for a test, and a folder with the certificate of an agent.
-func authority(t *testing.T) (*pki.Authority, string) {
+// newCA makes one for a test, and a folder with the certificate of an agent.
+func newCA(t *testing.T) (*pki.CA, string) {
 	t.Helper()
-	a, err := pki.NewAuthority("orders", time.Now())
+	a, err := pki.NewCA("orders", time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return a, folder(t, a)
 }
 
-func folder(t *testing.T, a *pki.Authority) string {
+func folder(t *testing.T, a *pki.CA) string {
 	t.Helper()
 	dir := t.TempDir()
 	write(t, dir, a, issue(t, a, pki.Agent))
 	return dir
 }
 
-func issue(t *testing.T, a *pki.Authority, name string) pki.Pair {
+func issue(t *testing.T, a *pki.CA, name string) pki.Pair {
 	t.Helper()
 	pair, err := a.Client(name, time.Now())
 	if name == pki.Agent {
@@ -44,7 +44,7 @@ func issue(t *testing.T, a *pki.Authority, name string) pki.Pair {
 	return pair
 }
 
-func write(t *testing.T, dir string, a *pki.Authority, pair pki.Pair) {
+func write(t *testing.T, dir string, a *pki.CA, pair pki.Pair) {
 	t.Helper()
 	for name, content := range map[string][]byte{"tls.crt": pair.Certificate, "tls.key": pair.Key, "ca.crt": a.Certificate} {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
@@ -55,13 +55,13 @@ func write(t *testing.T, dir string, a *pki.Authority, pair pki.Pair) {
 
 // serve runs an agent's server on loopback: it says which pod it is to agents and the operator, takes wishes from the
 // operator alone, and returns its address.
-func serve(t *testing.T, files *Files) string {
+func serve(t *testing.T, files *CertFiles) string {
 	t.Helper()
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+PathStatus, Allow(func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET "+PathStatus, RequireCommonName(func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(Status{Pod: "orders-0", Received: 1 << 60})
 	}, pki.Agent, pki.Operator))
-	mux.HandleFunc("PUT "+PathDesired, Allow(func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("PUT "+PathDesired, RequireCommonName(func(w http.ResponseWriter, r *http.Request) {
 		var in Desired
 		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -72,7 +72,7 @@ func serve(t *testing.T, files *Files) string {
 	return serveAs(t, files, mux)
 }
 
-func serveAs(t *testing.T, files *Files, handler http.Handler) string {
+func serveAs(t *testing.T, files *CertFiles, handler http.Handler) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -84,9 +84,9 @@ func serveAs(t *testing.T, files *Files, handler http.Handler) string {
 	return listener.Addr().String()
 }
 
-func newFiles(t *testing.T, dir string) *Files {
+func newFiles(t *testing.T, dir string) *CertFiles {
 	t.Helper()
-	files, err := NewFiles(dir)
+	files, err := NewCertFiles(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,10 +94,10 @@ func newFiles(t *testing.T, dir string) *Files {
 }
 
 func TestWhoMayAsk(t *testing.T) {
-	a, dir := authority(t)
-	other, foreign := authority(t)
+	a, dir := newCA(t)
+	other, foreign := newCA(t)
 	address := serve(t, newFiles(t, dir))
-	operator := func(a *pki.Authority, name string) *Client {
+	operator := func(a *pki.CA, name string) *Client {
 		c, err := NewClient(host, address, issue(t, a, name), a.Certificate)
 		if err != nil {
 			t.Fatal(err)
@@ -121,7 +121,7 @@ func TestWhoMayAsk(t *testing.T) {
 		if err == nil && (status.Pod != "orders-0" || status.Received != 1<<60) {
 			t.Errorf("%s: status %+v", c.name, status)
 		}
-		result, err := c.client.Desired(t.Context(), Desired{Roles: []DesiredRole{{Name: "app"}}})
+		result, err := c.client.ApplyDesired(t.Context(), Desired{Roles: []DesiredRole{{Name: "app"}}})
 		expect(t, c.name+", desired", err, c.desired)
 		if err == nil && result.Items[0].Name != "app" {
 			t.Errorf("%s: result %+v", c.name, result)
@@ -139,7 +139,7 @@ func expect(t *testing.T, name string, err error, want string) {
 
 // TestAServerIsNoAgent has a client meet a server with a certificate of the authority that is not an agent's.
 func TestAServerIsNoAgent(t *testing.T) {
-	a, dir := authority(t)
+	a, dir := newCA(t)
 	wrong := t.TempDir()
 	write(t, wrong, a, issue(t, a, pki.Operator))
 	_, err := newFiles(t, dir).NewClient(host, serve(t, newFiles(t, wrong))).Status(t.Context())
@@ -150,10 +150,10 @@ func TestAServerIsNoAgent(t *testing.T) {
 
 // TestNewFilesAreUsed replaces the certificates of both sides, as the renewal of a Secret does.
 func TestNewFilesAreUsed(t *testing.T) {
-	_, dir := authority(t)
+	_, dir := newCA(t)
 	files := newFiles(t, dir)
 	address := serve(t, files)
-	next, _ := authority(t)
+	next, _ := newCA(t)
 	write(t, dir, next, issue(t, next, pki.Agent))
 	client, err := NewClient(host, address, issue(t, next, pki.Operator), next.Certificate)
 	if err != nil {
@@ -163,7 +163,7 @@ func TestNewFilesAreUsed(t *testing.T) {
 		t.Error("new files were used before they were looked at")
 	}
 	files.mutex.Lock()
-	files.checked = time.Now().Add(-recheck)
+	files.checked = time.Now().Add(-reloadInterval)
 	files.mutex.Unlock()
 	if _, err := client.Status(t.Context()); err != nil {
 		t.Errorf("with new files: %v", err)
@@ -172,13 +172,13 @@ func TestNewFilesAreUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	files.mutex.Lock()
-	files.checked = time.Now().Add(-recheck)
+	files.checked = time.Now().Add(-reloadInterval)
 	files.mutex.Unlock()
 	client.Close()
 	if _, err := client.Status(t.Context()); err != nil {
 		t.Errorf("damaged files were used: %v", err)
 	}
-	if _, err := NewFiles(dir); err == nil || !strings.Contains(err.Error(), dir) {
+	if _, err := NewCertFiles(dir); err == nil || !strings.Contains(err.Error(), dir) {
 		t.Errorf("damaged files: %v", err)
 	}
 }

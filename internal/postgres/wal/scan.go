@@ -17,11 +17,11 @@ const (
 	longHeader      = 40 // of the first page of a segment
 	recordHeader    = 24
 	infoOffset      = 16 // in the header of a record
-	kindOffset      = 17
+	rmgrOffset      = 17
 	crcOffset       = 20
 	infoMask        = 0xF0
-	infoSwitch      = 0x40 // of resourceLog: what follows begins with the next segment
-	resourceLog     = 0
+	infoSwitch      = 0x40 // of rmgrXLOG: what follows begins with the next segment
+	rmgrXLOG        = 0
 	maxRecord       = 1 << 30
 	flagContinued   = 0x0001 // the page begins with the rest of a record
 	flagOverwritten = 0x0008 // the page replaces the rest of a record that was never completed
@@ -35,11 +35,11 @@ func SegmentFile(timeline Timeline, at LSN, segmentSize int64) string {
 	return fmt.Sprintf("%08X%08X%08X", uint32(timeline), uint32(number/perID), uint32(number%perID)) //nolint:gosec // by the form
 }
 
-// Segment opens the file with a name, as of SegmentFile. It gives os.ErrNotExist where there is none.
-type Segment func(name string) (io.ReadCloser, error)
+// OpenSegment opens the file with a name, as of SegmentFile. It gives os.ErrNotExist where there is none.
+type OpenSegment func(name string) (io.ReadCloser, error)
 
-// errEnd is the end of what can be read as records.
-var errEnd = errors.New("end of the log")
+// errEndOfWAL is the end of what can be read as records.
+var errEndOfWAL = errors.New("end of the log")
 
 // Scan reads the records of a timeline from Start, which must be where one begins. A scan that was interrupted can be continued.
 type Scan struct {
@@ -51,13 +51,13 @@ type Scan struct {
 
 // End gives the end of the last record that is whole: it has its checksum, and follows the one before. That is how far a server
 // could recover by itself.
-func (s *Scan) End(ctx context.Context, segmentSize int64, open Segment) (LSN, error) {
+func (s *Scan) End(ctx context.Context, segmentSize int64, open OpenSegment) (LSN, error) {
 	s.end = max(s.end, s.Start)
 	r := &reader{ctx: ctx, timeline: s.Timeline, segmentSize: LSN(segmentSize), open: open, page: make([]byte, pageSize)} //nolint:gosec // positive
 	defer r.close()
 	for {
 		at, next, err := r.record(s.end, s.previous)
-		if errors.Is(err, errEnd) || errors.Is(err, os.ErrNotExist) {
+		if errors.Is(err, errEndOfWAL) || errors.Is(err, os.ErrNotExist) {
 			return s.end, nil
 		}
 		if err != nil {
@@ -75,13 +75,13 @@ type reader struct {
 	ctx         context.Context
 	timeline    Timeline
 	segmentSize LSN
-	open        Segment
+	open        OpenSegment
 
 	file io.ReadCloser
-	// at is where page begins; 0 before the first.
-	at   LSN
-	page []byte
-	body []byte
+	// pageStart is where page begins; 0 before the first.
+	pageStart LSN
+	page      []byte
+	body      []byte
 }
 
 func (r *reader) close() {
@@ -101,7 +101,7 @@ func (r *reader) header(page LSN) LSN {
 
 // load makes the page that begins at a position the current one.
 func (r *reader) load(page LSN) error {
-	if page == r.at && r.at != 0 {
+	if page == r.pageStart && r.pageStart != 0 {
 		return nil
 	}
 	if err := r.ctx.Err(); err != nil {
@@ -115,23 +115,23 @@ func (r *reader) load(page LSN) error {
 		}
 		r.file = file
 		if _, err := io.CopyN(io.Discard, file, int64(page%r.segmentSize)); err != nil { //nolint:gosec // less than a segment
-			return ended(err)
+			return endOfWAL(err)
 		}
 	}
-	r.at = page
+	r.pageStart = page
 	if _, err := io.ReadFull(r.file, r.page); err != nil {
-		return ended(err)
+		return endOfWAL(err)
 	}
 	if LSN(binary.NativeEndian.Uint64(r.page[8:])) != page {
-		return errEnd // of an earlier use of the file
+		return errEndOfWAL // of an earlier use of the file
 	}
 	return nil
 }
 
-// ended takes a file that is too short for the end of the log.
-func ended(err error) error {
+// endOfWAL takes a file that is too short for the end of the log.
+func endOfWAL(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errEnd
+		return errEndOfWAL
 	}
 	return err
 }
@@ -151,23 +151,23 @@ func (r *reader) record(from, previous LSN) (at, next LSN, err error) {
 	// The length is never divided by the end of a page: records are aligned to eight bytes.
 	length := binary.NativeEndian.Uint32(r.page[at%pageSize:])
 	if length < recordHeader || length > maxRecord {
-		return 0, 0, errEnd
+		return 0, 0, errEndOfWAL
 	}
-	next, replaced, err := r.collect(at, int(length))
-	if err != nil || replaced {
+	next, overwritten, err := r.collect(at, int(length))
+	if err != nil || overwritten {
 		return 0, next, err
 	}
 	if err := r.verify(previous); err != nil {
 		return 0, 0, err
 	}
-	if r.body[kindOffset] == resourceLog && r.body[infoOffset]&infoMask == infoSwitch {
+	if r.body[rmgrOffset] == rmgrXLOG && r.body[infoOffset]&infoMask == infoSwitch {
 		next = (next + r.segmentSize - 1) / r.segmentSize * r.segmentSize // the rest of the segment is empty
 	}
 	return at, next, nil
 }
 
 // collect puts the bytes of a record together.
-func (r *reader) collect(at LSN, length int) (next LSN, replaced bool, err error) {
+func (r *reader) collect(at LSN, length int) (next LSN, overwritten bool, err error) {
 	r.body = r.body[:0]
 	for {
 		part := r.page[at%pageSize:]
@@ -184,7 +184,7 @@ func (r *reader) collect(at LSN, length int) (next LSN, replaced bool, err error
 			return at, true, nil
 		}
 		if r.flags()&flagContinued == 0 || int(binary.NativeEndian.Uint32(r.page[16:])) != length-len(r.body) {
-			return 0, false, errEnd
+			return 0, false, errEndOfWAL
 		}
 		at += r.header(at)
 	}
@@ -197,10 +197,10 @@ func (r *reader) verify(previous LSN) error {
 	sum := crc32.Update(0, castagnoli, r.body[recordHeader:])
 	sum = crc32.Update(sum, castagnoli, r.body[:crcOffset])
 	if sum != binary.NativeEndian.Uint32(r.body[crcOffset:]) {
-		return errEnd
+		return errEndOfWAL
 	}
 	if previous != 0 && LSN(binary.NativeEndian.Uint64(r.body[8:])) != previous {
-		return errEnd
+		return errEndOfWAL
 	}
 	return nil
 }

@@ -15,16 +15,16 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-// tape records the statements that a client sends, whole, on their way to the server: its log never has them.
-type tape struct {
+// requestLog records the statements that a client sends, whole, on their way to the server: its log never has them.
+type requestLog struct {
 	mu         sync.Mutex
 	statements []string
 }
 
-// taped is a client of the server whose statements are recorded.
-func taped(t *testing.T, i *testpg.Instance) (*sqlclient.Client, *tape) {
+// newLoggedClient is a client of the server whose statements are recorded.
+func newLoggedClient(t *testing.T, i *testpg.Instance) (*sqlclient.Client, *requestLog) {
 	t.Helper()
-	tp, options := &tape{}, i.SessionOptions()
+	tp, options := &requestLog{}, i.SessionOptions()
 	socket := func(dir string) string { return filepath.Join(dir, ".s.PGSQL."+strconv.Itoa(options.Port)) }
 	server := socket(options.SocketDir)
 	options.SocketDir = testpg.Dir(t)
@@ -45,7 +45,7 @@ func taped(t *testing.T, i *testpg.Instance) (*sqlclient.Client, *tape) {
 	return c, tp
 }
 
-func (tp *tape) relay(t *testing.T, client net.Conn, address string) {
+func (tp *requestLog) relay(t *testing.T, client net.Conn, address string) {
 	defer client.Close()
 	server, err := net.Dial("unix", address)
 	if err != nil {
@@ -68,7 +68,7 @@ func (tp *tape) relay(t *testing.T, client net.Conn, address string) {
 			return
 		}
 		if kind == 1 {
-			tp.note(head[0], strings.Split(string(body), "\x00"), prepared)
+			tp.record(head[0], strings.Split(string(body), "\x00"), prepared)
 		}
 		if _, err := server.Write(append(head, body...)); err != nil {
 			return
@@ -76,8 +76,8 @@ func (tp *tape) relay(t *testing.T, client net.Conn, address string) {
 	}
 }
 
-// note records a simple query, and what a prepared statement says each time that it is bound.
-func (tp *tape) note(kind byte, fields []string, prepared map[string]string) {
+// record records a simple query, and what a prepared statement says each time that it is bound.
+func (tp *requestLog) record(kind byte, fields []string, prepared map[string]string) {
 	switch kind {
 	case 'P':
 		prepared[fields[0]] = fields[1]
@@ -92,15 +92,15 @@ func (tp *tape) note(kind byte, fields []string, prepared map[string]string) {
 	}
 }
 
-// rewind forgets what was recorded.
-func (tp *tape) rewind() {
+// reset forgets what was recorded.
+func (tp *requestLog) reset() {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
 	tp.statements = nil
 }
 
 // writes are the messages that do more than look. A message of several statements is one, whatever it begins with.
-func (tp *tape) writes() []string {
+func (tp *requestLog) writes() []string {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
 	var found []string
@@ -113,8 +113,8 @@ func (tp *tape) writes() []string {
 	return found
 }
 
-// silent says whether statements were sent although nothing differed.
-func (tp *tape) silent(t *testing.T, changes []string) {
+// checkWrites says whether statements were sent although nothing differed.
+func (tp *requestLog) checkWrites(t *testing.T, changes []string) {
 	t.Helper()
 	got := tp.writes()
 	if changes == nil && got != nil {

@@ -43,7 +43,7 @@ func TestVerifiers_leaveNoTrace(t *testing.T) {
 	must(t, err)
 	_, err = c.EnsureRoles(ctx, []sqlclient.Role{{Name: "app", Login: true, Verifier: verifiers[1]}})
 	must(t, err)
-	_, err = c.EnsureLogin(ctx, sqlclient.Login{Of: "app", Verifier: verifiers[2], Allowed: true})
+	_, err = c.EnsureLogin(ctx, sqlclient.Login{Role: "app", Verifier: verifiers[2], Allowed: true})
 	must(t, err)
 	last := i.Session(t)
 	if _, err := last.EnsureRoles(ctx, []sqlclient.Role{{Name: "lost", Login: true, Verifier: verifiers[3], MemberOf: []string{"no_such"}}}); err == nil {
@@ -56,7 +56,7 @@ func TestVerifiers_leaveNoTrace(t *testing.T) {
 	places := map[string]string{
 		"pg_stat_activity":   value(t, watcher, "SELECT string_agg(query, ' ') FROM pg_stat_activity"),
 		"pg_stat_statements": value(t, watcher, "SELECT string_agg(query, ' ') FROM public.pg_stat_statements"),
-		"log":                logged(t, i, admin),
+		"log":                serverLog(t, i, admin),
 	}
 	for name, text := range places {
 		if !strings.Contains(text, decoy) {
@@ -71,9 +71,9 @@ func TestVerifiers_leaveNoTrace(t *testing.T) {
 	}
 }
 
-// logged is what the server has logged so far, once all of it has come through the pipe. It logs all statements of other sessions
+// serverLog is what the server has logged so far, once all of it has come through the pipe. It logs all statements of other sessions
 // than Fettle's: one that is sent now comes after those before, whoever sent them.
-func logged(t *testing.T, i *testpg.Instance, conn *pgx.Conn) string {
+func serverLog(t *testing.T, i *testpg.Instance, conn *pgx.Conn) string {
 	t.Helper()
 	mark := rand.Text()
 	exec(t, conn, "SELECT '"+mark+"'")

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// refusal says why parameters are not for users, and what to use instead.
-type refusal struct {
+// restriction says why parameters are not for users, and what to use instead.
+type restriction struct {
 	// names are parameters, or beginnings of some when they end in *.
-	names []string
-	why   string
+	names  []string
+	reason string
 }
 
-// refusals are looked through in order; the first that fits counts.
-var refusals = []refusal{
+// restrictions are looked through in order; the first that fits counts.
+var restrictions = []restriction{
 	{[]string{"recovery_prefetch", "recovery_init_sync_method"}, ""}, // tuning, in spite of their names
 	{[]string{"archive_command", "archive_library", "archive_mode", "archive_cleanup_command", "restore_command"},
 		"it runs a program; the archive is set up by Fettle"},
@@ -50,12 +50,12 @@ var refusals = []refusal{
 		"it is not for a whole server: set it for a role or database, with ALTER ROLE or ALTER DATABASE"},
 }
 
-// only are parameters of which just some values are safe. All of them are in the table, so a value has been checked for
+// valueChecks are parameters of which just some values are safe. All of them are in the table, so a value has been checked for
 // its type before.
-var only = map[string]func(p parameter, value string) error{
+var valueChecks = map[string]func(p parameter, value string) error{
 	"fsync":                          mustBeOn("a crash of the node would lose data"),
 	"full_page_writes":               mustBeOn("a crash of the node would lose data"),
-	"wal_level":                      noneOf("minimal", "there could be no replicas: use replica or logical"),
+	"wal_level":                      notValue("minimal", "there could be no replicas: use replica or logical"),
 	"max_wal_senders":                atLeast(minSlots, "each other instance needs one, and backups do"),
 	"max_replication_slots":          atLeast(minSlots, "each other instance needs one"),
 	"max_connections":                atLeast(20, "Fettle itself needs some"),
@@ -77,20 +77,20 @@ var sharedLibraries = []string{
 	"pg_stat_statements", "pg_wait_sampling", "pgaudit", "timescaledb",
 }
 
-// classes are those of the parameters of extensions that may be set for a whole server. "app" is for applications.
-var classes = []string{
+// extensionPrefixes are those of the parameters of extensions that may be set for a whole server. "app" is for applications.
+var extensionPrefixes = []string{
 	"app", "auth_delay", "auto_explain", "cron", "passwordcheck", "pg_hint_plan", "pg_partman_bgw", "pg_prewarm", "pg_stat_kcache",
 	"pg_stat_statements", "pg_trgm", "pg_wait_sampling", "pgaudit", "plpgsql", "timescaledb",
 }
 
-// refused says why a parameter is not for users; "" when it is.
-func refused(name string) string {
-	for _, r := range refusals {
+// restrictionReason says why a parameter is not for users; "" when it is.
+func restrictionReason(name string) string {
+	for _, r := range restrictions {
 		if slices.ContainsFunc(r.names, func(pattern string) bool {
 			prefix, wild := strings.CutSuffix(pattern, "*")
 			return name == pattern || wild && strings.HasPrefix(name, prefix)
 		}) {
-			return r.why
+			return r.reason
 		}
 	}
 	return ""
@@ -105,10 +105,10 @@ func mustBeOn(why string) func(parameter, string) error {
 	}
 }
 
-func noneOf(refused, why string) func(parameter, string) error {
+func notValue(excluded, why string) func(parameter, string) error {
 	return func(_ parameter, value string) error {
-		if strings.EqualFold(value, refused) {
-			return fmt.Errorf("not %s: %s", refused, why)
+		if strings.EqualFold(value, excluded) {
+			return fmt.Errorf("not %s: %s", excluded, why)
 		}
 		return nil
 	}
@@ -118,7 +118,7 @@ func atLeast(least float64, why string) func(parameter, string) error {
 	return func(p parameter, value string) error {
 		n, err := p.number(value)
 		if err == nil && n < least {
-			return fmt.Errorf("at least %s%s: %s", plain(least), p.unit, why)
+			return fmt.Errorf("at least %s%s: %s", formatNumber(least), p.unit, why)
 		}
 		return err
 	}

@@ -24,7 +24,7 @@ func TestOldest(t *testing.T) {
 	}
 	put("00000002.history")
 	put("000000010000000000000001.partial")
-	if at, err := i.Oldest(16 << 20); err == nil {
+	if at, err := i.OldestWAL(16 << 20); err == nil {
 		t.Errorf("no segment, and the log begins at %s", at)
 	}
 	put("000000030000000200000001")
@@ -32,7 +32,7 @@ func TestOldest(t *testing.T) {
 	put("0000000100000001000000FF")
 	put("00000003000000FF00000000")
 	for size, want := range map[int64]wal.LSN{16 << 20: 1<<32 + 0xFE<<24, 1 << 20: 1<<32 + 0xFE<<20} {
-		if at, err := i.Oldest(size); err != nil || at != want {
+		if at, err := i.OldestWAL(size); err != nil || at != want {
 			t.Errorf("segments of %d bytes: the log begins at %s, not %s: %v", size, at, want, err)
 		}
 	}
