@@ -41,7 +41,7 @@ func key(namespace, name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-func TestSeriesGoWithTheLastObjectOfANamespace(t *testing.T) {
+func TestMetrics_seriesEndWithNamespace(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	m := New(reg, false)
 	for _, k := range []types.NamespacedName{key("a", "one"), key("a", "two"), key("b", "one")} {
@@ -82,7 +82,7 @@ func TestSeriesGoWithTheLastObjectOfANamespace(t *testing.T) {
 	}
 }
 
-func TestSeriesDoNotGrowWithObjects(t *testing.T) {
+func TestMetrics_boundedSeries(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	m := New(reg, false)
 	for i := range 1000 {
@@ -103,7 +103,7 @@ func TestSeriesDoNotGrowWithObjects(t *testing.T) {
 	}
 }
 
-func TestPerObjectSeriesGoWithTheObject(t *testing.T) {
+func TestMetrics_perObjectSeriesEndWithObject(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	m := New(reg, true)
 	m.Ready(KindWebApp, key("a", "one"), true)
@@ -126,7 +126,7 @@ fettle_resource_ready{kind="WebAppPolicy",name="one",namespace=""} 1
 	}
 }
 
-func TestNilMetricsDoNothing(*testing.T) {
+func TestMetrics_nil(*testing.T) {
 	var m *Metrics
 	m.Observe(KindWebApp, key("a", "one"), time.Second, nil)
 	m.Created(KindWebApp, key("a", "one"), time.Second)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestWithoutDNS has the name lead nowhere after the agent was reached once: it is found again where it was.
-func TestWithoutDNS(t *testing.T) {
+// TestClient_withoutDNS has the name lead nowhere after the agent was reached once: it is found again where it was.
+func TestClient_withoutDNS(t *testing.T) {
 	_, dir := newCA(t)
 	files := newFiles(t, dir)
 	address := serve(t, files)
@@ -34,8 +34,8 @@ func TestWithoutDNS(t *testing.T) {
 	}
 }
 
-// TestAddressOfAnother has an address become another agent's: it answers nothing that is meant for the first.
-func TestAddressOfAnother(t *testing.T) {
+// TestClient_addressReusedByAnotherAgent has an address become another agent's: it answers nothing that is meant for the first.
+func TestClient_addressReusedByAnotherAgent(t *testing.T) {
 	_, dir := newCA(t)
 	files := newFiles(t, dir)
 	asked := 0

@@ -93,7 +93,7 @@ func newFiles(t *testing.T, dir string) *CertFiles {
 	return files
 }
 
-func TestWhoMayAsk(t *testing.T) {
+func TestServer_authorization(t *testing.T) {
 	a, dir := newCA(t)
 	other, foreign := newCA(t)
 	address := serve(t, newFiles(t, dir))
@@ -137,8 +137,8 @@ func expect(t *testing.T, name string, err error, want string) {
 	}
 }
 
-// TestAServerIsNoAgent has a client meet a server with a certificate of the authority that is not an agent's.
-func TestAServerIsNoAgent(t *testing.T) {
+// TestClient_rejectsOtherCertificates has a client meet a server with a certificate of the authority that is not an agent's.
+func TestClient_rejectsOtherCertificates(t *testing.T) {
 	a, dir := newCA(t)
 	wrong := t.TempDir()
 	write(t, wrong, a, issue(t, a, pki.Operator))
@@ -148,8 +148,8 @@ func TestAServerIsNoAgent(t *testing.T) {
 	}
 }
 
-// TestNewFilesAreUsed replaces the certificates of both sides, as the renewal of a Secret does.
-func TestNewFilesAreUsed(t *testing.T) {
+// TestCertFiles_reload replaces the certificates of both sides, as the renewal of a Secret does.
+func TestCertFiles_reload(t *testing.T) {
 	_, dir := newCA(t)
 	files := newFiles(t, dir)
 	address := serve(t, files)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestCheckTogether holds what a server of each version would not start with, though each value alone is good.
-func TestCheckTogether(t *testing.T) {
+// TestCheckCombinations holds what a server of each version would not start with, though each value alone is good.
+func TestCheckCombinations(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		wanted  map[string]string
@@ -33,8 +33,8 @@ func TestCheckTogether(t *testing.T) {
 	}
 }
 
-// TestLargeSegments holds that a server starts whose segments are large: PostgreSQL wants room for two of them.
-func TestLargeSegments(t *testing.T) {
+// TestRender_largeWALSegments holds that a server starts whose segments are large: PostgreSQL wants room for two of them.
+func TestRender_largeWALSegments(t *testing.T) {
 	for _, c := range []struct {
 		segment   int64
 		asked     string

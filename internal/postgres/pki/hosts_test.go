@@ -2,7 +2,7 @@ package pki
 
 import "testing"
 
-func TestIsHost(t *testing.T) {
+func TestIsOwnHost(t *testing.T) {
 	for name, want := range map[string]bool{
 		"orders": true, "orders.shop": true, "ORDERS.shop.svc": true, "orders-ro.shop.svc.cluster.local.": true, "orders.shop.svc.example.org": true,
 		"orders-pods": true, "orders-1.orders-pods": true, "orders-1.orders-pods.shop.svc": true,

@@ -71,7 +71,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestRenewal(t *testing.T) {
+func TestNeedsRenewal(t *testing.T) {
 	ca := newCA(t, start)
 	server := must(t)(ca.Server(nil, start))
 	for _, c := range []struct {
@@ -93,7 +93,7 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-func TestRenewedAuthority(t *testing.T) {
+func TestCA_renew(t *testing.T) {
 	old := newCA(t, start)
 	later := start.Add(CALifetime - 24*time.Hour)
 	renewed, err := old.Renew(later)
@@ -117,7 +117,7 @@ func TestRenewedAuthority(t *testing.T) {
 	}
 }
 
-func TestParseAuthority(t *testing.T) {
+func TestParseCA(t *testing.T) {
 	ca := newCA(t, start)
 	if _, err := ParseCA(ca.Pair); err != nil {
 		t.Error(err)

@@ -13,9 +13,9 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-// TestVectors has the example of RFC 7677, in the form of RFC 5803; its keys were computed from the RFC's password, salt
+// TestVerifier_rfc7677 has the example of RFC 7677, in the form of RFC 5803; its keys were computed from the RFC's password, salt
 // and count by another implementation (Python's hashlib).
-func TestVectors(t *testing.T) {
+func TestVerifier_rfc7677(t *testing.T) {
 	salt, err := base64.StdEncoding.DecodeString("W22ZaJ0SNY7soEsUEjb6gQ==")
 	must(t, err)
 	got, err := Verifier("pencil", salt)
@@ -25,8 +25,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestPrepare has the examples of RFC 4013 and some that it refuses: PostgreSQL takes those as they are.
-func TestPrepare(t *testing.T) {
+// TestSASLPrep has the examples of RFC 4013 and some that it refuses: PostgreSQL takes those as they are.
+func TestSASLPrep(t *testing.T) {
 	cases := map[string]string{
 		"I\u00adX": "IX", "user": "user", "USER": "USER", "\u00aa": "a", "\u2168": "IX", "\u00e9\u00a0x": "\u00e9 x", "e\u0301": "\u00e9",
 		"\u0007": "\u0007", "\u0627\u0031": "\u0627\u0031", "\u0627\u0031\u0628": "\u0627\u0031\u0628",
@@ -39,7 +39,7 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-func TestSalted_refuses(t *testing.T) {
+func TestVerifier_rejects(t *testing.T) {
 	for _, password := range []string{"", "a\x00b", strings.Repeat("x", 1025)} {
 		if got, err := Verifier(password, make([]byte, SaltSize)); err == nil {
 			t.Errorf("a password of %d bytes became %s", len(password), got)
@@ -47,8 +47,8 @@ func TestSalted_refuses(t *testing.T) {
 	}
 }
 
-// TestSalted holds that a verifier with a given salt is the same each time, and of that password alone.
-func TestSalted(t *testing.T) {
+// TestVerifier holds that a verifier with a given salt is the same each time, and of that password alone.
+func TestVerifier(t *testing.T) {
 	salt := []byte("0123456789abcdef")
 	stored, err := Verifier("secret", salt)
 	must(t, err)
@@ -86,8 +86,8 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
-// TestServerAgrees logs in at a real server, and compares with the verifiers that it makes itself.
-func TestServerAgrees(t *testing.T) {
+// TestVerifier_acceptedByServer logs in at a real server, and compares with the verifiers that it makes itself.
+func TestVerifier_acceptedByServer(t *testing.T) {
 	ca := testpg.NewCA(t)
 	i := ca.Primary(t, "scram-0")
 	conn, err := pgx.Connect(t.Context(), fmt.Sprintf("host=%s port=%d user=postgres dbname=postgres", i.SocketDir(), i.Settings.Port))

@@ -15,7 +15,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-func TestCloneOfNothingLeavesNothing(t *testing.T) {
+func TestClone_unreachableSourceLeavesNothing(t *testing.T) {
 	ctx := bounded(t)
 	ca := testpg.NewCA(t)
 	i := testpg.New(t, "shop-1")
@@ -31,8 +31,8 @@ func TestCloneOfNothingLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestInterruptedClone ends a copy in its middle: the data directory is not there, and the next one is whole.
-func TestInterruptedClone(t *testing.T) {
+// TestClone_interrupted ends a copy in its middle: the data directory is not there, and the next one is whole.
+func TestClone_interrupted(t *testing.T) {
 	ctx := bounded(t)
 	ca := testpg.NewCA(t)
 	primary := ca.Primary(t, "shop-0")

@@ -21,8 +21,8 @@ import (
 // ownerVariable has the test program run a server in the folder that it names, until it is killed.
 const ownerVariable = "FETTLE_TEST_OWNER"
 
-// TestOwner is no test by itself: TestServerDiesWithItsOwner starts it in another process.
-func TestOwner(t *testing.T) {
+// TestOwnerProcess is no test by itself: TestServer_exitsWithOwner starts it in another process.
+func TestOwnerProcess(t *testing.T) {
 	folders := strings.Split(os.Getenv(ownerVariable), ":")
 	if len(folders) != 2 {
 		t.Skip("only for TestServerDiesWithItsOwner")
@@ -36,9 +36,9 @@ func TestOwner(t *testing.T) {
 	<-p.Done()
 }
 
-// TestServerDiesWithItsOwner kills the process that started a server. Nobody is left to tell it to stop.
-func TestServerDiesWithItsOwner(t *testing.T) {
-	i := testpg.Running(t, "owned-0")
+// TestServer_exitsWithOwner kills the process that started a server. Nobody is left to tell it to stop.
+func TestServer_exitsWithOwner(t *testing.T) {
+	i := testpg.NewRunning(t, "owned-0")
 	i.Stop(t)
 	cmd := exec.CommandContext(bounded(t), os.Args[0], "-test.run=^TestOwner$")
 	cmd.Env = append(os.Environ(), ownerVariable+"="+strings.TrimSuffix(i.DataDir(), "/pgdata")+":"+i.SocketDir())
@@ -49,12 +49,12 @@ func TestServerDiesWithItsOwner(t *testing.T) {
 	for lines := bufio.NewScanner(output); !ready && lines.Scan(); {
 		ready = strings.HasPrefix(lines.Text(), "ready ")
 	}
-	if !ready || len(workers(t, i)) == 0 {
+	if !ready || len(processesIn(t, i)) == 0 {
 		t.Fatal("the server did not start")
 	}
 	must(t, cmd.Process.Kill())
 	_ = cmd.Wait()
-	waitFor(t, "the server to end", func() bool { return len(workers(t, i)) == 0 })
+	waitFor(t, "the server to end", func() bool { return len(processesIn(t, i)) == 0 })
 }
 
 // TestReap has an orphan that nobody waits for.
@@ -62,9 +62,9 @@ func TestReap(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- server.Reap(ctx) }()
-	i := testpg.Running(t, "reap-0")
-	busy(t, i)
-	pids := workers(t, i)
+	i := testpg.NewRunning(t, "reap-0")
+	startWriters(t, i)
+	pids := processesIn(t, i)
 	must(t, i.Process().Kill(bounded(t)))
 	waitFor(t, "the dead to be buried", func() bool {
 		for _, pid := range pids {
@@ -137,8 +137,8 @@ type writerFunc func(p []byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// TestLogOfAServer reads what a real one writes, also with a user who tries to forge a line.
-func TestLogOfAServer(t *testing.T) {
+// TestLog_realServer reads what a real one writes, also with a user who tries to forge a line.
+func TestLog_realServer(t *testing.T) {
 	ctx := bounded(t)
 	var mu sync.Mutex
 	var records []server.Record
@@ -150,11 +150,11 @@ func TestLogOfAServer(t *testing.T) {
 		records = append(records, r)
 		return len(p), err
 	}))
-	i := testpg.Logging(t, "log-0", log)
+	i := testpg.NewWithOutput(t, "log-0", log)
 	i.Settings.LogToken = log.Token()
 	must(t, i.Init(ctx, server.InitOptions{}))
 	i.Start(t)
-	conn := connect(t, i)
+	conn := openConn(t, i)
 	if _, err := conn.Exec(ctx, "SELECT 1 /\n 0"); err == nil {
 		t.Fatal("1 / 0 is something")
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-// TestOldest looks for where the log begins among segments of several timelines, and files that are none.
-func TestOldest(t *testing.T) {
+// TestOldestWAL looks for where the log begins among segments of several timelines, and files that are none.
+func TestOldestWAL(t *testing.T) {
 	i := testpg.New(t, "oldest-0")
 	dir := filepath.Join(i.DataDir(), "pg_wal")
 	if err := os.MkdirAll(filepath.Join(dir, "archive_status"), 0o700); err != nil {

@@ -33,14 +33,14 @@ func TestReclone(t *testing.T) {
 	if content, err := i.DataState(); content != server.Complete || err != nil || !marked() {
 		t.Errorf("the data did not come back: %s, %v", content, err)
 	}
-	gone(t, i.CloneDir())
+	wantGone(t, i.CloneDir())
 	must(t, i.Reclone(ctx, ca.Source(primary, "shop-1"), ""))
 	if standby, err := i.IsStandby(); err != nil || !standby || marked() {
 		t.Errorf("it is no copy: standby %v, %v, the old data %v", standby, err, marked())
 	}
 	must(t, os.MkdirAll(old, 0o700)) // killed before the old data were removed
 	must(t, i.RecoverReclone(ctx))
-	gone(t, old)
+	wantGone(t, old)
 	if content, err := i.DataState(); content != server.Complete || err != nil {
 		t.Errorf("the copy is gone: %s, %v", content, err)
 	}
@@ -54,7 +54,7 @@ func TestReclone(t *testing.T) {
 	}
 }
 
-func gone(t *testing.T, path string) {
+func wantGone(t *testing.T, path string) {
 	t.Helper()
 	if _, err := os.Stat(path); err == nil {
 		t.Errorf("%s is left", path)

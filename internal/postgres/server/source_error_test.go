@@ -12,8 +12,8 @@ import (
 
 var source = External{External: config.External{Host: "fd00::7", Port: 5433, User: "copier"}}
 
-// TestExplain has what libpq and PostgreSQL of several versions say, and what a user is told of it.
-func TestExplain(t *testing.T) {
+// TestClassify has what libpq and PostgreSQL of several versions say, and what a user is told of it.
+func TestClassify(t *testing.T) {
 	for _, c := range []struct {
 		words string
 		kind  SourceErrorKind
@@ -63,7 +63,7 @@ func TestParseIdentity(t *testing.T) {
 	}
 }
 
-func TestFits(t *testing.T) {
+func TestIdentity_checkVersion(t *testing.T) {
 	if err := (Identity{Major: 15, Version: "15.18"}).checkVersion(source, 15); err != nil {
 		t.Error(err)
 	}
@@ -75,8 +75,8 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// TestRoom holds that nothing is copied that can't fit; and that what is said of it does not change while the source writes.
-func TestRoom(t *testing.T) {
+// TestCheckSize holds that nothing is copied that can't fit; and that what is said of it does not change while the source writes.
+func TestCheckSize(t *testing.T) {
 	const gib = 1 << 30
 	for _, c := range []struct {
 		size, free int64
@@ -94,18 +94,18 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestBeginning holds that a backup which only shows its size ends as soon as it does, and not before it is known to have begun.
-func TestBeginning(t *testing.T) {
+// TestSizeProbe holds that a backup which only shows its size ends as soon as it does, and not before it is known to have begun.
+func TestSizeProbe(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		do   func(b *sizeProbe)
 		size int64
 		seen bool
 	}{
-		{"waits for the checkpoint", func(b *sizeProbe) { tell(b, "waiting for checkpoint\n") }, 0, false},
-		{"says a size, and sends nothing", func(b *sizeProbe) { tell(b, "0/4096 kB (0%), 0/1 tablespace\n") }, 0, false},
+		{"waits for the checkpoint", func(b *sizeProbe) { writeMessages(b, "waiting for checkpoint\n") }, 0, false},
+		{"says a size, and sends nothing", func(b *sizeProbe) { writeMessages(b, "0/4096 kB (0%), 0/1 tablespace\n") }, 0, false},
 		{"begins", func(b *sizeProbe) {
-			tell(b, "waiting for checkpoint\n0/40", "96 kB (0%), 0/1 tablespace\n")
+			writeMessages(b, "waiting for checkpoint\n0/40", "96 kB (0%), 0/1 tablespace\n")
 			_, _ = b.Write(make([]byte, 512))
 		}, 4096 << 10, true},
 		{"never says a size", func(b *sizeProbe) { _, _ = b.Write(make([]byte, probeBytes)) }, 0, true},
@@ -120,7 +120,7 @@ func TestBeginning(t *testing.T) {
 	}
 }
 
-func tell(b *sizeProbe, lines ...string) {
+func writeMessages(b *sizeProbe, lines ...string) {
 	for _, line := range lines {
 		_, _ = (*sizeProbeStderr)(b).Write([]byte(line))
 	}

@@ -27,15 +27,15 @@ func TestFailover(t *testing.T) {
 	defer cancel()
 	ca := testpg.NewCA(t)
 	old := ca.Primary(t, "shop-0")
-	oldSession := old.Session(t)
+	oldSession := old.Client(t)
 	_, err := oldSession.EnsureSlots(ctx, []string{config.SlotName(1)})
 	must(t, err)
 	next := ca.Standby(t, "shop-1", old)
 	next.Settings.Upstream.Slot = config.SlotName(1)
 	next.Configure(t)
-	nextSession := next.Session(t)
-	follows(t, oldSession, "shop-1")
-	receives(t, nextSession)
+	nextSession := next.Client(t)
+	waitStreaming(t, oldSession, "shop-1")
+	wantStreaming(t, nextSession)
 
 	// The old one is cut off, and writes on.
 	next.Settings.Upstream = nil
@@ -48,7 +48,7 @@ func TestFailover(t *testing.T) {
 		must(t, oldSession.Heartbeat(ctx))
 	}
 	promote(t, next, nextSession)
-	diverged(t, old, next)
+	wantDiverged(t, old, next)
 
 	must(t, old.Rewind(ctx, ca.Source(next, "shop-0")))
 	if standby, err := old.IsStandby(); err != nil || !standby {
@@ -56,7 +56,7 @@ func TestFailover(t *testing.T) {
 	}
 	old.Settings.Upstream = new(ca.Upstream(next))
 	old.Start(t)
-	follows(t, nextSession, "shop-0")
+	waitStreaming(t, nextSession, "shop-0")
 	if s := status(t, oldSession); s.Timeline != 2 || !s.InRecovery {
 		t.Errorf("status of the old primary: %+v", s)
 	}
@@ -71,15 +71,15 @@ func TestSlots_standby(t *testing.T) {
 	ca := testpg.NewCA(t)
 	primary := ca.Primary(t, "shop-0")
 	standby := ca.Standby(t, "shop-1", primary)
-	from, on := primary.Session(t), standby.Session(t)
-	follows(t, from, "shop-1")
+	from, on := primary.Client(t), standby.Client(t)
+	waitStreaming(t, from, "shop-1")
 	slot := config.SlotName(2)
 	_, err := on.EnsureSlots(ctx, []string{slot})
 	must(t, err)
 	at := func() wal.LSN {
 		t.Helper()
 		var text string
-		must(t, connect(t, standby).QueryRow(ctx, "SELECT restart_lsn::text FROM pg_replication_slots WHERE slot_name = $1", slot).Scan(&text))
+		must(t, openConn(t, standby).QueryRow(ctx, "SELECT restart_lsn::text FROM pg_replication_slots WHERE slot_name = $1", slot).Scan(&text))
 		return lsn(t, text)
 	}
 	begin := at()
@@ -102,8 +102,8 @@ func TestSlots_standby(t *testing.T) {
 	must(t, err)
 }
 
-// receives says whether a standby's own status tells that it streams by its slot.
-func receives(t *testing.T, c *sqlclient.Client) {
+// wantStreaming says whether a standby's own status tells that it streams by its slot.
+func wantStreaming(t *testing.T, c *sqlclient.Client) {
 	t.Helper()
 	s, slot := status(t, c), ""
 	must(t, c.Query(t.Context(), "SELECT slot_name FROM pg_stat_wal_receiver", func(row pgx.CollectableRow) error { return row.Scan(&slot) }))
@@ -112,8 +112,8 @@ func receives(t *testing.T, c *sqlclient.Client) {
 	}
 }
 
-// follows waits until a standby has all of its primary's log.
-func follows(t *testing.T, primary *sqlclient.Client, name string) {
+// waitStreaming waits until a standby has all of its primary's log.
+func waitStreaming(t *testing.T, primary *sqlclient.Client, name string) {
 	t.Helper()
 	waitFor(t, "a standby that streams", func() bool {
 		s := status(t, primary)
@@ -134,11 +134,11 @@ func promote(t *testing.T, i *testpg.Instance, c *sqlclient.Client) {
 	must(t, c.Checkpoint(ctx))
 }
 
-// diverged kills the old primary, and says whether it is known that it wrote on.
-func diverged(t *testing.T, old, next *testpg.Instance) {
+// wantDiverged kills the old primary, and says whether it is known that it wrote on.
+func wantDiverged(t *testing.T, old, next *testpg.Instance) {
 	t.Helper()
 	ctx := bounded(t)
-	written := status(t, old.Session(t)).Written
+	written := status(t, old.Client(t)).Written
 	must(t, old.Process().Kill(ctx))
 	timeline, end, err := old.Position(ctx)
 	if err != nil || timeline != 1 || end < written {
@@ -155,12 +155,12 @@ func TestRewind_preparedTransactions(t *testing.T) {
 	ctx := bounded(t)
 	ca := testpg.NewCA(t)
 	old := testpg.New(t, "shop-0")
-	ca.Secure(old)
+	ca.EnableTLS(old)
 	old.Settings.Parameters["max_prepared_transactions"] = "5"
 	must(t, old.Init(ctx, server.InitOptions{WALSegmentSize: 1}))
 	old.Start(t)
-	must(t, old.Session(t).Prepare(ctx))
-	conn := connect(t, old)
+	must(t, old.Client(t).Prepare(ctx))
+	conn := openConn(t, old)
 	prepare := func(name string) {
 		t.Helper()
 		_, err := conn.Exec(ctx, "BEGIN; CREATE TABLE "+name+" (); PREPARE TRANSACTION '"+name+"'")
@@ -168,25 +168,25 @@ func TestRewind_preparedTransactions(t *testing.T) {
 	}
 	prepare("kept")
 	next := testpg.New(t, "shop-1")
-	ca.Secure(next)
+	ca.EnableTLS(next)
 	next.Settings.Parameters["max_prepared_transactions"] = "5"
 	must(t, next.Clone(ctx, ca.Source(old, "shop-1")))
 	next.Start(t)
-	promote(t, next, next.Session(t))
+	promote(t, next, next.Client(t))
 	prepare("lost")
 	must(t, old.Process().Kill(ctx))
 
 	must(t, old.Rewind(ctx, ca.Source(next, "shop-0")))
 	old.Settings.Upstream = new(ca.Upstream(next))
 	old.Start(t)
-	follows(t, next.Session(t), "shop-0")
+	waitStreaming(t, next.Client(t), "shop-0")
 }
 
-// TestRewindThatFails leaves a control file that can be read.
-func TestRewindThatFails(t *testing.T) {
+// TestRewind_failureKeepsControlFile leaves a control file that can be read.
+func TestRewind_failureKeepsControlFile(t *testing.T) {
 	ctx := bounded(t)
 	ca := testpg.NewCA(t)
-	i := testpg.Running(t, "shop-0")
+	i := testpg.NewRunning(t, "shop-0")
 	i.Stop(t)
 	before, err := i.ControlData(ctx)
 	must(t, err)
@@ -200,20 +200,20 @@ func TestRewindThatFails(t *testing.T) {
 	i.Start(t)
 }
 
-func (l lapsing) Err() error {
+func (l expiringContext) Err() error {
 	if *l.left--; *l.left < 0 {
 		return context.DeadlineExceeded
 	}
 	return nil
 }
 
-// TestStandbyIsNeverBelowItsPrimary starts a standby that is to have fewer connections than its primary still has.
-func TestStandbyIsNeverBelowItsPrimary(t *testing.T) {
+// TestStandby_minimums starts a standby that is to have fewer connections than its primary still has.
+func TestStandby_minimums(t *testing.T) {
 	ctx := bounded(t)
 	ca := testpg.NewCA(t)
 	primary := ca.Primary(t, "shop-0")
 	standby := testpg.New(t, "shop-1")
-	ca.Secure(standby)
+	ca.EnableTLS(standby)
 	must(t, standby.Clone(ctx, ca.Source(primary, "shop-1")))
 	control, err := standby.ControlData(ctx)
 	must(t, err)
@@ -221,8 +221,8 @@ func TestStandbyIsNeverBelowItsPrimary(t *testing.T) {
 	standby.Settings.Minimums = control.Minimums
 	standby.Settings.Upstream = new(ca.Upstream(primary))
 	standby.Start(t)
-	follows(t, primary.Session(t), "shop-1")
-	if err := standby.Session(t).WaitSetting(ctx, "max_connections", "100"); err != nil {
+	waitStreaming(t, primary.Client(t), "shop-1")
+	if err := standby.Client(t).WaitSetting(ctx, "max_connections", "100"); err != nil {
 		t.Error(err)
 	}
 }

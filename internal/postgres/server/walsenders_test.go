@@ -7,7 +7,7 @@ import (
 )
 
 // The others are ended a moment after one of those that are awaited has sent the last record, and not when one was lost before.
-func TestSendersLeft(t *testing.T) {
+func TestRemainingSenders(t *testing.T) {
 	senders := WALSenders{Awaited: []int{1, 2}, Lagging: []int{3}, Others: []int{4}}
 	all := []int{3, 4, 1, 2}
 	type moment struct {

@@ -61,7 +61,7 @@ func must(t *testing.T, err error) {
 
 func TestHeartbeat(t *testing.T) {
 	ctx := bounded(t)
-	i := testpg.Running(t, "beat-0")
+	i := testpg.NewRunning(t, "beat-0")
 	c, tp := newLoggedClient(t, i)
 	must(t, c.Prepare(ctx))
 	conn := superuser(t, i, "postgres")
@@ -82,7 +82,7 @@ func TestHeartbeat(t *testing.T) {
 	i.Settings.Synchronous = &config.Synchronous{Number: 1, Names: []string{"beat-1"}}
 	i.Configure(t)
 	must(t, c.WaitSetting(ctx, "synchronous_standby_names", `ANY 1 ("beat-1")`))
-	options := i.SessionOptions()
+	options := i.ClientOptions()
 	options.StatementTimeout = time.Minute
 	patient := sqlclient.New(options)
 	defer patient.Close(ctx)
@@ -91,11 +91,11 @@ func TestHeartbeat(t *testing.T) {
 	wantError(t, "without a quorum", patient.Heartbeat(short), nil)
 }
 
-// TestHeartbeatOfABrokenServer also says that the client finds the server's next life by itself.
-func TestHeartbeatOfABrokenServer(t *testing.T) {
+// TestHeartbeat_brokenServer also says that the client finds the server's next life by itself.
+func TestHeartbeat_brokenServer(t *testing.T) {
 	ctx := bounded(t)
-	i := testpg.Running(t, "beat-0")
-	c := i.Session(t)
+	i := testpg.NewRunning(t, "beat-0")
+	c := i.Client(t)
 	must(t, c.Prepare(ctx))
 	stopBackend(t, superuser(t, i, "postgres"))
 	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
@@ -128,10 +128,10 @@ func wantError(t *testing.T, what string, got, want error) {
 	}
 }
 
-// TestSessionsAreNotFooled has a user who owns a function and an operator of the names that sessions use.
-func TestSessionsAreNotFooled(t *testing.T) {
+// TestClient_ignoresUserFunctions has a user who owns a function and an operator of the names that sessions use.
+func TestClient_ignoresUserFunctions(t *testing.T) {
 	ctx := bounded(t)
-	i := testpg.Running(t, "trap-0")
+	i := testpg.NewRunning(t, "trap-0")
 	conn := superuser(t, i, "postgres")
 	exec(t, conn,
 		"CREATE TABLE fooled (by text)",
@@ -139,7 +139,7 @@ func TestSessionsAreNotFooled(t *testing.T) {
 		"CREATE FUNCTION public.current_setting(text) RETURNS text LANGUAGE sql AS $$ INSERT INTO public.fooled VALUES ('x') RETURNING 'x' $$",
 		"ALTER DATABASE postgres SET search_path TO public, pg_catalog", "ALTER ROLE postgres SET search_path TO public, pg_catalog",
 		"ALTER DATABASE postgres SET default_transaction_read_only TO on", "ALTER ROLE postgres SET statement_timeout TO 1")
-	c := i.Session(t)
+	c := i.Client(t)
 	if standby, err := c.InRecovery(ctx); err != nil || standby {
 		t.Errorf("%v, %v", standby, err)
 	}
@@ -154,10 +154,10 @@ func TestSessionsAreNotFooled(t *testing.T) {
 	}
 }
 
-func TestStatusOfAPrimary(t *testing.T) {
+func TestStatus_primary(t *testing.T) {
 	ctx := bounded(t)
-	i := testpg.Running(t, "status-0")
-	c := i.Session(t)
+	i := testpg.NewRunning(t, "status-0")
+	c := i.Client(t)
 	i.Settings.Parameters["max_connections"], i.Settings.Parameters["work_mem"] = "33", "9MB"
 	must(t, c.Reload(ctx, func() error { // the server is slow to notice
 		go func() { time.Sleep(200 * time.Millisecond); i.Configure(t) }()

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// TestReasons has what PostgreSQL answers when its disk is full or broken, which is hard to bring about.
-func TestReasons(t *testing.T) {
+// TestClassify has what PostgreSQL answers when its disk is full or broken, which is hard to bring about.
+func TestClassify(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	answer := func(code, message string) error { return &pgconn.PgError{Code: code, Message: message} }

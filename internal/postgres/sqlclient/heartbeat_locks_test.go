@@ -12,15 +12,15 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-// TestHeartbeat_lockedByNobody has a role that may write all data lock whatever it can, also in a prepared transaction, which
+// TestHeartbeat_userLocksDoNotBlock has a role that may write all data lock whatever it can, also in a prepared transaction, which
 // no end of a session and no restart undoes.
-func TestHeartbeat_lockedByNobody(t *testing.T) {
+func TestHeartbeat_userLocksDoNotBlock(t *testing.T) {
 	ctx := bounded(t)
 	i := testpg.New(t, "locked-0")
 	i.Settings.Parameters["max_prepared_transactions"] = "5"
 	must(t, i.Init(ctx, server.InitOptions{WALSegmentSize: 1}))
 	i.Start(t)
-	c := i.Session(t)
+	c := i.Client(t)
 	must(t, c.Prepare(ctx))
 	must(t, c.Heartbeat(ctx))
 	_, err := c.EnsureRoles(ctx, []sqlclient.Role{{Name: "writer", Login: true, MemberOf: []string{"pg_write_all_data"}}})
@@ -47,7 +47,7 @@ func TestHeartbeat_lockedByNobody(t *testing.T) {
 	// Only a superuser can lock what sessions begin with: that is no silence.
 	conn := superuser(t, i, "postgres")
 	exec(t, conn, "BEGIN", "LOCK TABLE pg_catalog.pg_proc IN ACCESS EXCLUSIVE MODE")
-	wantError(t, "beside a lock of the catalog", i.Session(t).Heartbeat(ctx), sqlclient.ErrLocked)
+	wantError(t, "beside a lock of the catalog", i.Client(t).Heartbeat(ctx), sqlclient.ErrLocked)
 }
 
 // lockAll locks all relations that the role may, in one transaction that stays open.

@@ -10,11 +10,11 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-// TestUnfit holds that what a copy would bring along is found before it is promoted.
-func TestUnfit(t *testing.T) {
+// TestCheckImported holds that what a copy would bring along is found before it is promoted.
+func TestCheckImported(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	f := testpg.NewForeign(t, testpg.NewCA(t), "max_logical_replication_workers = 0\n")
+	f := testpg.NewExternal(t, testpg.NewCA(t), "max_logical_replication_workers = 0\n")
 	f.SQL(t, "postgres", "CREATE ROLE app LOGIN")
 	for _, c := range []struct {
 		statements []string

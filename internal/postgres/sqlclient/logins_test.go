@@ -36,12 +36,12 @@ func asClient(ctx context.Context, ca *testpg.CA, i *testpg.Instance, user, pass
 	return pgx.ConnectConfig(ctx, cfg)
 }
 
-// TestLogins holds that sessions of a second login are the role: they act as it, have its settings, and own nothing.
-func TestLogins(t *testing.T) {
+// TestEnsureLogin holds that sessions of a second login are the role: they act as it, have its settings, and own nothing.
+func TestEnsureLogin(t *testing.T) {
 	ctx := bounded(t)
 	ca := testpg.NewCA(t)
 	i := ca.Primary(t, "logins-0")
-	c := i.Session(t)
+	c := i.Client(t)
 	admin := superuser(t, i, "postgres")
 	needsLogins(t, admin)
 	for _, role := range []string{"myapp", strings.Repeat("x", 63)} {

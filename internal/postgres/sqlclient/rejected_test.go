@@ -10,7 +10,7 @@ import (
 )
 
 // An answer is not death; silence is, and so is an error of the disk or of the data.
-func TestRejected(t *testing.T) {
+func TestAsRejection(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, c := range []struct {

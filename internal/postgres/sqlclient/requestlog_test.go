@@ -24,7 +24,7 @@ type requestLog struct {
 // newLoggedClient is a client of the server whose statements are recorded.
 func newLoggedClient(t *testing.T, i *testpg.Instance) (*sqlclient.Client, *requestLog) {
 	t.Helper()
-	tp, options := &requestLog{}, i.SessionOptions()
+	tp, options := &requestLog{}, i.ClientOptions()
 	socket := func(dir string) string { return filepath.Join(dir, ".s.PGSQL."+strconv.Itoa(options.Port)) }
 	server := socket(options.SocketDir)
 	options.SocketDir = testpg.Dir(t)

@@ -29,7 +29,7 @@ func TestVerifiers_leaveNoTrace(t *testing.T) {
 	})
 	must(t, i.Init(ctx, server.InitOptions{WALSegmentSize: 1}))
 	i.Start(t)
-	admin, c := superuser(t, i, "postgres"), i.Session(t)
+	admin, c := superuser(t, i, "postgres"), i.Client(t)
 	needsLogins(t, admin)
 	exec(t, admin, "CREATE EXTENSION pg_stat_statements SCHEMA public")
 	password, decoy := rand.Text(), testscram.Verifier(t, "decoy")
@@ -45,7 +45,7 @@ func TestVerifiers_leaveNoTrace(t *testing.T) {
 	must(t, err)
 	_, err = c.EnsureLogin(ctx, sqlclient.Login{Role: "app", Verifier: verifiers[2], Allowed: true})
 	must(t, err)
-	last := i.Session(t)
+	last := i.Client(t)
 	if _, err := last.EnsureRoles(ctx, []sqlclient.Role{{Name: "lost", Login: true, Verifier: verifiers[3], MemberOf: []string{"no_such"}}}); err == nil {
 		t.Error("a member of no role")
 	}

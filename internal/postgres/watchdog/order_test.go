@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestMessage(t *testing.T) {
+func TestOrder_message(t *testing.T) {
 	for _, want := range []order{{}, {number: 1}, {number: 1 << 40, deadline: 3 * time.Hour}} {
 		message := want.message()
 		if got, ok := parse(message[:]); !ok || got != want {
@@ -20,8 +20,8 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-// TestJudge: the newest order counts, its deadline ends PostgreSQL, and so does the end of the agent while there is one.
-func TestJudge(t *testing.T) {
+// TestChildState_next: the newest order counts, its deadline ends PostgreSQL, and so does the end of the agent while there is one.
+func TestChildState_next(t *testing.T) {
 	send := func(number uint64, at time.Duration) []byte {
 		message := order{number: number, deadline: at}.message()
 		return message[:]

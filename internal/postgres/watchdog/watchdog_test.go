@@ -158,8 +158,8 @@ func TestWatchdog(t *testing.T) {
 	<-ended
 }
 
-// TestNothingToWatch: without a deadline there is no process.
-func TestNothingToWatch(t *testing.T) {
+// TestWatchdog_noDeadline: without a deadline there is no process.
+func TestWatchdog_noDeadline(t *testing.T) {
 	folder := t.TempDir()
 	w := New(options(folder, func(time.Duration) {}))
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -171,8 +171,8 @@ func TestNothingToWatch(t *testing.T) {
 	}
 }
 
-// TestReplaced kills the watchdog, then has it hang: each time another one confirms the deadline, and nothing else ends.
-func TestReplaced(t *testing.T) {
+// TestWatchdog_isReplaced kills the watchdog, then has it hang: each time another one confirms the deadline, and nothing else ends.
+func TestWatchdog_isReplaced(t *testing.T) {
 	s := newServer(t)
 	waitFor(t, "two processes", s.runs)
 	var confirmed, lost atomic.Int64
@@ -212,8 +212,8 @@ func TestReplaced(t *testing.T) {
 	<-ended
 }
 
-// TestAgentStandsStill stops the agent alone, kills it, and kills it when there is no deadline.
-func TestAgentStandsStill(t *testing.T) {
+// TestWatchdog_agentStopped stops the agent alone, kills it, and kills it when there is no deadline.
+func TestWatchdog_agentStopped(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		deadline time.Duration

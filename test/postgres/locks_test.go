@@ -21,46 +21,46 @@ DO $$ DECLARE r regclass; BEGIN
 END $$;
 PREPARE TRANSACTION 'held'`
 
-// TestPrimary_isNotStoppedByLocks has a role that may write all data hold every lock that it can get: the primary goes on, and
+// TestPrimary_userLocksDoNotStopIt has a role that may write all data hold every lock that it can get: the primary goes on, and
 // so does the next one, to which the prepared transaction comes along.
-func TestPrimary_isNotStoppedByLocks(t *testing.T) {
+func TestPrimary_userLocksDoNotStopIt(t *testing.T) {
 	c := newCluster(t, 2, func(pg *databasev1alpha1.PostgreSQL) {
 		pg.Spec.Parameters = map[string]databasev1alpha1.ParameterValue{"max_prepared_transactions": "5"}
 	})
 	c.prepareLedger()
-	leader := c.settled()
-	operator := leader.ask()
+	primary := c.waitSettled()
+	operator := primary.agentClient()
 	defer operator.Close()
 	result, err := operator.ApplyDesired(t.Context(), agentapi.Desired{Roles: []agentapi.DesiredRole{{Name: role, Login: true, MemberOf: []string{"pg_write_all_data"}}}})
 	if err != nil || result.Items[0].Error != "" {
 		t.Fatal(err, result.Items)
 	}
-	leader.superuser(t, "CREATE TABLE postgres_data ()")
-	leader.superuser(t, lockAll)
-	if got := leader.superuser(t, "SELECT count(*) FROM pg_locks WHERE relation = 'postgres_data'::regclass AND mode = 'AccessExclusiveLock'"); got != "1" {
+	primary.superuser(t, "CREATE TABLE postgres_data ()")
+	primary.superuser(t, lockAll)
+	if got := primary.superuser(t, "SELECT count(*) FROM pg_locks WHERE relation = 'postgres_data'::regclass AND mode = 'AccessExclusiveLock'"); got != "1" {
 		t.Fatalf("%s locks: this shows nothing", got)
 	}
-	c.staysPrimary(t, leader)
+	c.wantStaysPrimary(t, primary)
 
-	c.switchover(leader)
-	next := c.other(leader)
-	c.eventually(next.pod+" to take over", patience, func() bool { return c.leader() == next })
-	c.switchedOver(leader)
+	c.switchover(primary)
+	next := c.other(primary)
+	c.eventually(next.pod+" to take over", timeout, func() bool { return c.primary() == next })
+	c.switchedOver(primary)
 	if got := next.superuser(t, "SELECT count(*) FROM pg_prepared_xacts"); got != "1" {
 		t.Fatalf("%s prepared transactions: this shows nothing", got)
 	}
-	c.staysPrimary(t, next)
-	c.settled()
+	c.wantStaysPrimary(t, next)
+	c.waitSettled()
 }
 
-// staysPrimary holds that the Lease is not given up for longer than heartbeats may be missed, and rows can be written after that.
-func (c *cluster) staysPrimary(t *testing.T, leader *instance) {
+// wantStaysPrimary holds that the Lease is not given up for longer than heartbeats may be missed, and rows can be written after that.
+func (c *cluster) wantStaysPrimary(t *testing.T, primary *instance) {
 	t.Helper()
 	for begun := time.Now(); time.Since(begun) < 6*time.Second; time.Sleep(50 * time.Millisecond) {
-		if holder, _ := c.lease(); holder != leader.pod {
-			t.Fatalf("%s has the Lease instead of %s after %s", holder, leader.pod, time.Since(begun))
+		if holder, _ := c.lease(); holder != primary.pod {
+			t.Fatalf("%s has the Lease instead of %s after %s", holder, primary.pod, time.Since(begun))
 		}
 	}
-	c.leadsStill(leader)
-	leader.exec(t, "CREATE TABLE IF NOT EXISTS after_locks ()")
+	c.wantStillPrimary(primary)
+	primary.exec(t, "CREATE TABLE IF NOT EXISTS after_locks ()")
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Foreign is a server that somebody else runs, in their own way. It takes connections over TLS, and ends with the test.
-type Foreign struct {
+// External is a server that somebody else runs, in their own way. It takes connections over TLS, and ends with the test.
+type External struct {
 	Port int
 	// Log is what it wrote.
 	Log *Log
@@ -26,18 +26,18 @@ type Foreign struct {
 	ca  *CA
 }
 
-// foreignHBA lets everybody replicate with a password but for the role stranger.
-const foreignHBA = `local all all trust
+// externalHBA lets everybody replicate with a password but for the role stranger.
+const externalHBA = `local all all trust
 hostssl replication stranger all reject
 hostssl replication certified all cert
 hostssl replication all all scram-sha-256
 `
 
-// NewForeign makes a server without checksums, with the superuser postgres, and settings as lines of postgresql.conf. Its
+// NewExternal makes a server without checksums, with the superuser postgres, and settings as lines of postgresql.conf. Its
 // certificate is for localhost.
-func NewForeign(t testing.TB, ca *CA, settings string) *Foreign {
+func NewExternal(t testing.TB, ca *CA, settings string) *External {
 	t.Helper()
-	f := &Foreign{Port: Port(t), Log: &Log{}, dir: Dir(t), ca: ca}
+	f := &External{Port: Port(t), Log: &Log{}, dir: Dir(t), ca: ca}
 	arguments := []string{"--pgdata=" + f.Data(), "--username=postgres", "--encoding=UTF8", "--locale=C.UTF-8", "--auth=trust", "--wal-segsize=1"}
 	if Binaries(t).Major >= 18 {
 		arguments = append(arguments, "--no-data-checksums") // as they all did before
@@ -55,25 +55,25 @@ fsync = off
 %s
 `, f.Port, f.dir, ca.File("server.crt"), ca.File("server.key"), ca.File("ca.crt"), settings)
 	f.write(t, "postgresql.conf", conf)
-	f.write(t, "pg_hba.conf", foreignHBA)
+	f.write(t, "pg_hba.conf", externalHBA)
 	f.start(t)
 	return f
 }
 
 // SocketDir is where its socket is, by which everybody gets in.
-func (f *Foreign) SocketDir() string { return f.dir }
+func (f *External) SocketDir() string { return f.dir }
 
 // Data is its data directory.
-func (f *Foreign) Data() string { return filepath.Join(f.dir, "data") }
+func (f *External) Data() string { return filepath.Join(f.dir, "data") }
 
-func (f *Foreign) write(t testing.TB, name, content string) {
+func (f *External) write(t testing.TB, name, content string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(f.Data(), name), []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (f *Foreign) command(t testing.TB, program string, arguments ...string) *exec.Cmd {
+func (f *External) command(t testing.TB, program string, arguments ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(Binaries(t).Dir, program), arguments...) //nolint:gosec,noctx // a program of PostgreSQL; the test ends it
 	cmd.Dir, cmd.Env = f.dir, []string{"LC_ALL=C", "PATH=/usr/bin:/bin", "HOME=" + f.dir}
@@ -81,7 +81,7 @@ func (f *Foreign) command(t testing.TB, program string, arguments ...string) *ex
 	return cmd
 }
 
-func (f *Foreign) run(t testing.TB, program string, arguments ...string) {
+func (f *External) run(t testing.TB, program string, arguments ...string) {
 	t.Helper()
 	if output, err := f.command(t, program, arguments...).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v: %s", program, err, output)
@@ -89,7 +89,7 @@ func (f *Foreign) run(t testing.TB, program string, arguments ...string) {
 }
 
 // start starts the server from a thread that lives as long as it does, since it would end with that thread.
-func (f *Foreign) start(t testing.TB) {
+func (f *External) start(t testing.TB) {
 	t.Helper()
 	cmd := f.command(t, "postgres", "-D", f.Data())
 	cmd.Stdout, cmd.Stderr = io.Writer(f.Log), io.Writer(f.Log)
@@ -114,7 +114,7 @@ func (f *Foreign) start(t testing.TB) {
 			t.Logf("log of the foreign server:\n%s", f.Log)
 		}
 	})
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(timeout); ; time.Sleep(20 * time.Millisecond) {
 		conn, err := f.connect(t.Context(), "postgres")
 		if err == nil {
 			_ = conn.Close(t.Context())
@@ -126,12 +126,12 @@ func (f *Foreign) start(t testing.TB) {
 	}
 }
 
-func (f *Foreign) connect(ctx context.Context, database string) (*pgx.Conn, error) {
+func (f *External) connect(ctx context.Context, database string) (*pgx.Conn, error) {
 	return pgx.Connect(ctx, fmt.Sprintf("host=%s port=%d user=postgres dbname=%s", f.dir, f.Port, database))
 }
 
 // SQL has the superuser run statements, each on its own.
-func (f *Foreign) SQL(t testing.TB, database string, statements ...string) {
+func (f *External) SQL(t testing.TB, database string, statements ...string) {
 	t.Helper()
 	conn, err := f.connect(t.Context(), database)
 	if err != nil {
@@ -145,16 +145,16 @@ func (f *Foreign) SQL(t testing.TB, database string, statements ...string) {
 	}
 }
 
-// Ask has the superuser ask for one text.
-func (f *Foreign) Ask(t testing.TB, database, question string) (answer string) {
+// QueryText has the superuser ask for one text.
+func (f *External) QueryText(t testing.TB, database, query string) (value string) {
 	t.Helper()
 	conn, err := f.connect(t.Context(), database)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context()) //nolint:errcheck // all was answered
-	if err := conn.QueryRow(t.Context(), question).Scan(&answer); err != nil {
-		t.Fatalf("%s: %v", question, err)
+	if err := conn.QueryRow(t.Context(), query).Scan(&value); err != nil {
+		t.Fatalf("%s: %v", query, err)
 	}
-	return answer
+	return value
 }

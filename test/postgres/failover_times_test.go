@@ -8,28 +8,28 @@ import (
 	"time"
 )
 
-// TestTimes measures how long a client gets no row acknowledged, by fault. It runs when FETTLE_PG_RUNS says how often.
-func TestTimes(t *testing.T) {
+// TestFailover_times measures how long a client gets no row acknowledged, by fault. It runs when FETTLE_PG_RUNS says how often.
+func TestFailover_times(t *testing.T) {
 	runs, err := strconv.Atoi(os.Getenv("FETTLE_PG_RUNS"))
 	if err != nil || runs < 1 {
 		t.Skip("nothing is measured: set FETTLE_PG_RUNS to the number of runs")
 	}
-	c, l := newWritten(t, synchronous)
+	c, l := newClusterWithWriter(t, synchronous)
 	for _, fault := range []struct {
 		name     string
 		do, undo func(*instance)
 	}{
 		{"switchover", c.switchover, c.switchedOver},
 		{"SIGKILL of the postmaster", killServer, nil},
-		{"SIGKILL of the container", killAll, nil},
+		{"SIGKILL of the container", killContainer, nil},
 		{"the pod is replaced", replacePod, nil},
-		{"SIGSTOP of PostgreSQL", hang, nil},
+		{"SIGSTOP of PostgreSQL", stopPostgreSQL, nil},
 		{"the node is lost", (*instance).kill, (*instance).start},
-		{"partition", (*instance).isolate, (*instance).rejoin},
+		{"partition", (*instance).partition, (*instance).reconnect},
 	} {
 		var gaps []time.Duration
 		for range runs {
-			gaps = append(gaps, c.fault(l, fault.name, fault.do, fault.undo))
+			gaps = append(gaps, c.injectFault(l, fault.name, fault.do, fault.undo))
 			time.Sleep(6 * time.Second) // a primary that has only just become one makes no switchover
 		}
 		slices.Sort(gaps)

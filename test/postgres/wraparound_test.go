@@ -20,36 +20,36 @@ func TestWraparound_keepsPrimary(t *testing.T) {
 	c := newCluster(t, 2, func(pg *databasev1alpha1.PostgreSQL) {
 		pg.Spec.Parameters = map[string]databasev1alpha1.ParameterValue{"max_prepared_transactions": "10", "autovacuum_naptime": "1s"}
 	})
-	leader := c.settled()
+	primary := c.waitSettled()
 	c.prepareLedger()
-	other := c.other(leader)
-	leader.exec(t, "BEGIN; INSERT INTO ledger_rows VALUES ('old', 1); PREPARE TRANSACTION 'forgotten'")
+	other := c.other(primary)
+	primary.exec(t, "BEGIN; INSERT INTO ledger_rows VALUES ('old', 1); PREPARE TRANSACTION 'forgotten'")
 	other.stop()
-	leader.stop()
-	leader.exhaustTransactions(t)
+	primary.stop()
+	primary.exhaustTransactions(t)
 	for _, dir := range []string{"pgdata", "fettle"} { // it copies the primary anew
 		if err := os.RemoveAll(filepath.Join(other.dir, "data", dir)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	from := len(leader.log.text())
-	leader.start()
+	from := len(primary.log.text())
+	primary.start()
 	other.start()
-	c.eventually("the primary to say that it rejects writes", patience, leader.says(func(s agentapi.Status) bool {
-		return s.Role == agentapi.Primary && s.Reason == databasev1alpha1.ReasonWritesRejected && all(s.Message, leader.pod, "54000", "VACUUM")
+	c.eventually("the primary to say that it rejects writes", timeout, primary.statusIs(func(s agentapi.Status) bool {
+		return s.Role == agentapi.Primary && s.Reason == databasev1alpha1.ReasonWritesRejected && containsAll(s.Message, primary.pod, "54000", "VACUUM")
 	}))
-	if leader.read("SELECT gid FROM pg_prepared_xacts") != "forgotten" {
+	if primary.queryOnce("SELECT gid FROM pg_prepared_xacts") != "forgotten" {
 		t.Error("the primary can't be read")
 	}
 	time.Sleep(15 * time.Second) // longer than a Lease and a fence
-	if log := leader.since(from); strings.Contains(log, "election.Stop") || strings.Count(log, "PostgreSQL takes connections") != 1 {
-		t.Errorf("%s was stopped for the errors that it answers", leader.pod)
+	if log := primary.logSince(from); strings.Contains(log, "election.Stop") || strings.Count(log, "PostgreSQL takes connections") != 1 {
+		t.Errorf("%s was stopped for the errors that it answers", primary.pod)
 	}
-	if holder, _ := c.lease(); holder != leader.pod || !leader.probe("/readyz") {
-		t.Errorf("%s has the Lease, and not the ready %s", holder, leader.pod)
+	if holder, _ := c.lease(); holder != primary.pod || !primary.probe("/readyz") {
+		t.Errorf("%s has the Lease, and not the ready %s", holder, primary.pod)
 	}
-	leader.exec(t, "ROLLBACK PREPARED 'forgotten'")
-	c.writes(t, leader, "after") // autovacuum has frozen what is old by then
+	primary.exec(t, "ROLLBACK PREPARED 'forgotten'")
+	c.waitWritable(t, primary, "after") // autovacuum has frozen what is old by then
 }
 
 // exhaustTransactions has the next transaction ID of a server that is down be beyond the limit at which PostgreSQL takes no writes.

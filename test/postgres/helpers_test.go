@@ -27,22 +27,22 @@ func (c *cluster) change(change func(*databasev1alpha1.PostgreSQLSpec)) (generat
 	return pg.Generation
 }
 
-// told says that an event with that reason names all the words.
-func (c *cluster) told(reason string, words ...string) bool {
+// hasEvent says that an event with that reason names all the words.
+func (c *cluster) hasEvent(reason string, words ...string) bool {
 	c.t.Helper()
 	events := &corev1.EventList{}
 	if err := c.client.List(c.t.Context(), events, client.InNamespace(c.namespace)); err != nil {
 		c.t.Fatal(err)
 	}
 	for _, event := range events.Items {
-		if event.Reason == reason && all(event.Message, words...) {
+		if event.Reason == reason && containsAll(event.Message, words...) {
 			return true
 		}
 	}
 	return false
 }
 
-func all(text string, words ...string) bool {
+func containsAll(text string, words ...string) bool {
 	for _, word := range words {
 		if !strings.Contains(text, word) {
 			return false
@@ -51,11 +51,11 @@ func all(text string, words ...string) bool {
 	return true
 }
 
-// session is one with an instance, until the test ends.
-func (i *instance) session(t testing.TB) *pgx.Conn {
+// openConn is one with an instance, until the test ends.
+func (i *instance) openConn(t testing.TB) *pgx.Conn {
 	t.Helper()
 	var conn *pgx.Conn
-	i.cluster.eventually("a session with "+i.pod, patience, func() (ok bool) {
+	i.cluster.eventually("a session with "+i.pod, timeout, func() (ok bool) {
 		var err error
 		conn, err = i.cluster.connect(t.Context(), i.address(0))
 		return err == nil
@@ -64,8 +64,8 @@ func (i *instance) session(t testing.TB) *pgx.Conn {
 	return conn
 }
 
-// read is one value that an instance tells; "" when it does not answer.
-func (i *instance) read(query string) string {
+// queryOnce is one value that an instance tells; "" when it does not answer.
+func (i *instance) queryOnce(query string) string {
 	conn, err := i.cluster.connect(i.cluster.t.Context(), i.address(0))
 	if err != nil {
 		return ""
@@ -78,28 +78,28 @@ func (i *instance) read(query string) string {
 	return value
 }
 
-// answer is read, when it does.
-func (i *instance) answer(query string) (value string) {
+// queryUntil is read, when it does.
+func (i *instance) queryUntil(query string) (value string) {
 	i.cluster.t.Helper()
-	i.cluster.eventually(i.pod+" to answer to "+query, patience, func() bool { value = i.read(query); return value != "" })
+	i.cluster.eventually(i.pod+" to answer to "+query, timeout, func() bool { value = i.queryOnce(query); return value != "" })
 	return value
 }
 
 // exec has an instance do something.
 func (i *instance) exec(t testing.TB, statement string) {
 	t.Helper()
-	if _, err := i.session(t).Exec(t.Context(), statement); err != nil {
+	if _, err := i.openConn(t).Exec(t.Context(), statement); err != nil {
 		t.Fatalf("%s: %s: %s", i.pod, statement, err)
 	}
 }
 
-// says says that an agent's status is so.
-func (i *instance) says(is func(agentapi.Status) bool) func() bool {
+// statusIs says that an agent's status is so.
+func (i *instance) statusIs(is func(agentapi.Status) bool) func() bool {
 	return func() bool {
 		status, ok := i.status()
 		return ok && is(status)
 	}
 }
 
-// since is what an instance has logged since there were that many bytes.
-func (i *instance) since(bytes int) string { return i.log.text()[bytes:] }
+// logSince is what an instance has logged since there were that many bytes.
+func (i *instance) logSince(bytes int) string { return i.log.text()[bytes:] }

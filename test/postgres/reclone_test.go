@@ -15,9 +15,9 @@ import (
 func TestReclone_crashLoop(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
-	leader := c.settled()
+	primary := c.waitSettled()
 	c.prepareLedger()
-	broken := c.other(leader)
+	broken := c.other(primary)
 	broken.kill()
 	control := filepath.Join(broken.dir, "data", "pgdata", "global", "pg_control")
 	content, err := os.ReadFile(control)
@@ -28,23 +28,23 @@ func TestReclone_crashLoop(t *testing.T) {
 	if err := os.WriteFile(control, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	leader.exec(t, "INSERT INTO ledger_rows VALUES ('meanwhile', 1)")
+	primary.exec(t, "INSERT INTO ledger_rows VALUES ('meanwhile', 1)")
 	from := len(broken.log.text())
 	broken.start()
-	c.eventually(broken.pod+" to be recloned", 4*time.Minute, func() bool { return c.told("Recloned", broken.pod) })
-	c.same(t, leader, broken)
-	if ends := strings.Count(broken.since(from), "PostgreSQL has ended"); ends > 6 {
+	c.eventually(broken.pod+" to be recloned", 4*time.Minute, func() bool { return c.hasEvent("Recloned", broken.pod) })
+	c.wantSameRows(t, primary, broken)
+	if ends := strings.Count(broken.logSince(from), "PostgreSQL has ended"); ends > 6 {
 		t.Errorf("PostgreSQL ended %d times", ends)
 	}
 }
 
-// TestReclone_asked has a standby that runs and cannot stream: it is recloned when a person asks for it.
-func TestReclone_asked(t *testing.T) {
+// TestReclone_onRequest has a standby that runs and cannot stream: it is recloned when a person asks for it.
+func TestReclone_onRequest(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, func(pg *databasev1alpha1.PostgreSQL) { pg.Spec.AutoReclone = new(false) })
-	leader := c.settled()
+	primary := c.waitSettled()
 	c.prepareLedger()
-	broken := c.other(leader)
+	broken := c.other(primary)
 	broken.kill()
 	segments, err := filepath.Glob(filepath.Join(broken.dir, "data", "pgdata", "pg_wal", "0*[0-9A-F]"))
 	if err != nil || len(segments) == 0 {
@@ -55,12 +55,12 @@ func TestReclone_asked(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	leader.exec(t, "INSERT INTO ledger_rows VALUES ('meanwhile', 1)")
+	primary.exec(t, "INSERT INTO ledger_rows VALUES ('meanwhile', 1)")
 	broken.start()
-	c.eventually(broken.pod+" to receive nothing", 2*time.Minute, broken.says(func(s agentapi.Status) bool { return !s.Ready && s.Phase == agentapi.Running }))
+	c.eventually(broken.pod+" to receive nothing", 2*time.Minute, broken.statusIs(func(s agentapi.Status) bool { return !s.Ready && s.Phase == agentapi.Running }))
 	c.annotate(databasev1alpha1.AnnotationReclone, broken.pod)
-	c.eventually(broken.pod+" to be recloned", 3*time.Minute, func() bool { return c.told("Recloned", broken.pod) })
-	c.same(t, leader, broken)
+	c.eventually(broken.pod+" to be recloned", 3*time.Minute, func() bool { return c.hasEvent("Recloned", broken.pod) })
+	c.wantSameRows(t, primary, broken)
 	if strings.Count(broken.log.text(), "election.Reclone") != 1 {
 		t.Errorf("%s was recloned more than once for one request", broken.pod)
 	}

@@ -56,20 +56,20 @@ func (c *cluster) createObjects(replicas int, change func(*databasev1alpha1.Post
 	}
 }
 
-// lacksNoRight holds, in the end, that the role of the agents, which is the one that the operator makes, has all that they ask for.
-func (c *cluster) lacksNoRight(t testing.TB) (check func()) {
+// checkRBAC holds, in the end, that the role of the agents, which is the one that the operator makes, has all that they ask for.
+func (c *cluster) checkRBAC(t testing.TB) (check func()) {
 	t.Helper()
-	judge, err := audit.New(env.AuditLog, env.Admin)
+	recorder, err := audit.New(env.AuditLog, env.Admin)
 	if err != nil {
 		t.Fatal(err)
 	}
-	from, err := judge.Mark(t.Context())
+	from, err := recorder.Mark(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return func() {
 		agents := audit.Filter{User: "system:serviceaccount:" + c.namespace + ":" + name}
-		rights, err := judge.Rights(context.WithoutCancel(t.Context()), from, agents)
+		rights, err := recorder.Rights(context.WithoutCancel(t.Context()), from, agents)
 		if err != nil {
 			t.Error(err)
 		}
@@ -94,10 +94,10 @@ func (c *cluster) add(ordinal, replicas int) {
 		}
 		own(c.t, filepath.Join(i.dir, dir))
 	}
-	server, err := c.authority.Server(append(pki.Hosts(name, c.namespace), "localhost"), time.Now())
+	server, err := c.ca.Server(append(pki.Hosts(name, c.namespace), "localhost"), time.Now())
 	if err == nil {
 		var replication pki.Pair
-		replication, err = c.authority.Client(pki.Replication, time.Now())
+		replication, err = c.ca.Client(pki.Replication, time.Now())
 		i.writeCertificate("replication", replication)
 	}
 	if err != nil {
@@ -128,7 +128,7 @@ func (i *instance) address(port int) string { return i.cluster.address(i.ordinal
 
 func (i *instance) writeCertificate(folder string, pair pki.Pair) {
 	i.cluster.t.Helper()
-	for file, content := range map[string][]byte{"tls.crt": pair.Certificate, "tls.key": pair.Key, "ca.crt": i.cluster.authority.Certificate} {
+	for file, content := range map[string][]byte{"tls.crt": pair.Certificate, "tls.key": pair.Key, "ca.crt": i.cluster.ca.Certificate} {
 		path := filepath.Join(i.dir, "tls", folder, file)
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			i.cluster.t.Fatal(err)

@@ -19,10 +19,10 @@ const (
 	finalizer = "fettle.dev/fake-kubelet"
 )
 
-// terminate removes the pods whose termination is over.
-func (p *Plane) terminate(ctx context.Context, w *world) error {
-	for _, pod := range w.ending {
-		if wait := p.terminatesFor(pod.UID); wait > 0 {
+// removeTerminated removes the pods whose termination is over.
+func (p *Kubelet) removeTerminated(ctx context.Context, w *fixture) error {
+	for _, pod := range w.terminating {
+		if wait := p.terminationLeft(pod.UID); wait > 0 {
 			p.queue.AddAfter(w.key, wait)
 			continue
 		}
@@ -36,14 +36,14 @@ func (p *Plane) terminate(ctx context.Context, w *world) error {
 			return err
 		}
 		p.mu.Lock()
-		delete(p.ending, pod.UID)
+		delete(p.deletedAt, pod.UID)
 		p.mu.Unlock()
 	}
 	return nil
 }
 
-// release removes deleted claims that no pod uses, as the controller for their protection does.
-func (p *Plane) release(ctx context.Context, w *world) error {
+// removeReleasedClaims removes deleted claims that no pod uses, as the controller for their protection does.
+func (p *Kubelet) removeReleasedClaims(ctx context.Context, w *fixture) error {
 	claims := &corev1.PersistentVolumeClaimList{}
 	if err := p.cache.List(ctx, claims, client.InNamespace(w.key.Namespace), client.MatchingLabels{labelOwner: w.key.Name}); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (p *Plane) release(ctx context.Context, w *world) error {
 	for i := range claims.Items {
 		claim := &claims.Items[i]
 		pod := strings.TrimPrefix(claim.Name, "data-")
-		if claim.DeletionTimestamp == nil || w.pods[pod] != nil || w.ending[pod] != nil {
+		if claim.DeletionTimestamp == nil || w.pods[pod] != nil || w.terminating[pod] != nil {
 			continue
 		}
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
@@ -62,13 +62,13 @@ func (p *Plane) release(ctx context.Context, w *world) error {
 	return nil
 }
 
-func (p *Plane) terminatesFor(uid types.UID) time.Duration {
+func (p *Kubelet) terminationLeft(uid types.UID) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ending[uid].IsZero() {
-		p.ending[uid] = time.Now()
+	if p.deletedAt[uid].IsZero() {
+		p.deletedAt[uid] = time.Now()
 	}
-	return terminationTime - time.Since(p.ending[uid])
+	return terminationTime - time.Since(p.deletedAt[uid])
 }
 
 // generations are the one that an agent runs with, and a newer one that it is about to load.
@@ -78,7 +78,7 @@ type generations struct {
 }
 
 // generation is the one that the agent of a pod runs with. It starts with the latest. The caller holds the lock.
-func (p *Plane) generation(uid types.UID, latest int64) int64 {
+func (p *Kubelet) generation(uid types.UID, latest int64) int64 {
 	g, known := p.loaded[uid]
 	switch {
 	case !known:

@@ -19,9 +19,9 @@ const role = "ledger"
 // prepareLedger makes the role and the table.
 func (c *cluster) prepareLedger() {
 	c.t.Helper()
-	var leader *instance
-	c.eventually("a primary", patience, func() bool { leader = c.leader(); return leader != nil })
-	operator := leader.ask()
+	var primary *instance
+	c.eventually("a primary", timeout, func() bool { primary = c.primary(); return primary != nil })
+	operator := primary.agentClient()
 	defer operator.Close()
 	desired := agentapi.Desired{Roles: []agentapi.DesiredRole{{Name: role, Login: true}}, Databases: []agentapi.DesiredDatabase{{Name: role, Owner: role}}}
 	for range 2 { // it can be said again
@@ -36,7 +36,7 @@ func (c *cluster) prepareLedger() {
 		}
 	}
 	var conn *pgx.Conn
-	c.eventually("a connection through the Service", patience, func() (ok bool) {
+	c.eventually("a connection through the Service", timeout, func() (ok bool) {
 		var err error
 		conn, err = c.connect(c.t.Context(), c.serviceAddress())
 		return err == nil
@@ -50,8 +50,8 @@ func (c *cluster) prepareLedger() {
 // connect opens a session as the ledger's role.
 func (c *cluster) connect(ctx context.Context, address string) (*pgx.Conn, error) {
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(c.authority.Certificate)
-	pair, err := c.authority.Client(role, time.Now())
+	roots.AppendCertsFromPEM(c.ca.Certificate)
+	pair, err := c.ca.Client(role, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -77,17 +77,17 @@ func (c *cluster) newLedger(name, address string) *ledger.Ledger {
 	return l
 }
 
-// flows waits until rows are acknowledged again after at.
-func (c *cluster) flows(l *ledger.Ledger, at time.Time) {
+// waitForWrites waits until rows are acknowledged again after at.
+func (c *cluster) waitForWrites(l *ledger.Ledger, at time.Time) {
 	c.t.Helper()
-	c.eventually("writes through the Service", patience, func() bool { return !l.FirstAfter(at).IsZero() })
+	c.eventually("writes through the Service", timeout, func() bool { return !l.FirstAfter(at).IsZero() })
 }
 
 // audit compares what was acknowledged with what is there, of ledgers that have ended.
 func (c *cluster) audit(t testing.TB, ledgers ...*ledger.Ledger) ledger.Report {
 	t.Helper()
 	var conn *pgx.Conn
-	c.eventually("a connection to count the rows", patience, func() (ok bool) {
+	c.eventually("a connection to count the rows", timeout, func() (ok bool) {
 		var err error
 		conn, err = c.connect(t.Context(), c.serviceAddress())
 		return err == nil
