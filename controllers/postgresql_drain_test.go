@@ -77,8 +77,8 @@ var _ = Describe("A drain of a node that has the volumes of a PostgreSQL", func(
 	DescribeTable("waits for none that can't come back, after the primary was moved away", func(ctx context.Context, closing func(context.Context, *corev1.Node, bool)) {
 		namespace, fake := newDatabases(ctx)
 		node, other := newNode(ctx, namespace+"-a"), newNode(ctx, namespace+"-b")
-		fake.With(func(d *databases) {
-			d.Nodes["local-0"], d.Nodes["local-1"], d.Nodes["local-2"] = node.Name, node.Name, other.Name
+		fake.Update(func(d *databases) {
+			d.VolumeNodes["local-0"], d.VolumeNodes["local-1"], d.VolumeNodes["local-2"] = node.Name, node.Name, other.Name
 		})
 		pg := newPostgreSQL(namespace, "local", instances(3))
 		createDatabase(ctx, pg)
@@ -105,7 +105,7 @@ var _ = Describe("A drain of a node that has the volumes of a PostgreSQL", func(
 		By("opening both again")
 		closing(ctx, node, false)
 		closing(ctx, other, false)
-		fake.With(func(*databases) {})
+		fake.Update(func(*databases) {})
 		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 		Eventually(away(pg), "60s").WithContext(ctx).Should(Equal(1))
 		ledger.expectNothingDeleted(ctx)
@@ -117,7 +117,7 @@ var _ = Describe("A drain of a node that has the volumes of a PostgreSQL", func(
 	It("counts an instance that waits for its node while no other is to leave one", func(ctx context.Context) {
 		namespace, fake := newDatabases(ctx)
 		node, other := newNode(ctx, namespace+"-a"), newNode(ctx, namespace+"-b")
-		fake.With(func(d *databases) { d.Nodes["apart-0"], d.Nodes["apart-1"] = node.Name, other.Name })
+		fake.Update(func(d *databases) { d.VolumeNodes["apart-0"], d.VolumeNodes["apart-1"] = node.Name, other.Name })
 		pg := newPostgreSQL(namespace, "apart", instances(2))
 		createDatabase(ctx, pg)
 		cordon(ctx, other, true)

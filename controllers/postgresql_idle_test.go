@@ -113,7 +113,7 @@ var _ = Describe("What others write into the children of a PostgreSQL", func() {
 		touchAll(ctx, namespace)
 		settle(ctx)
 		everywhere.expectIdle(ctx)
-		fake.With(func(d *databases) { Expect(d.Replaced).To(BeEmpty()) })
+		fake.Update(func(d *databases) { Expect(d.Replaced).To(BeEmpty()) })
 
 		By("changing one child, which costs that person's write and the operator's")
 		ledger := count(ctx, namespace)

@@ -20,13 +20,13 @@ import (
 
 // certManager plays cert-manager with one issuer.
 type certManager struct {
-	authority *pki.Authority
+	authority *pki.CA
 	request   *unstructured.Unstructured
 }
 
 func startCertManager(pg *databasev1alpha1.PostgreSQL) *certManager {
 	GinkgoHelper()
-	authority, err := pki.NewAuthority("issuer", time.Now())
+	authority, err := pki.NewCA("issuer", time.Now())
 	Expect(err).NotTo(HaveOccurred())
 	request := &unstructured.Unstructured{}
 	request.SetAPIVersion("cert-manager.io/v1")

@@ -11,7 +11,7 @@ import (
 )
 
 // databases is what runs the instances of one namespace.
-type databases = fakepg.Plane
+type databases = fakepg.Kubelet
 
 func startDatabases(ctx context.Context, namespace string) *databases {
 	GinkgoHelper()

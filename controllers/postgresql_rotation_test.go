@@ -110,10 +110,10 @@ var _ = Describe("The passwords of a PostgreSQL", func() {
 		spec := bound{GinkgoTB(), context.WithoutCancel(ctx)}
 		ca := testpg.NewCA(spec)
 		server := ca.Primary(spec, "rotated-0")
-		session := server.Session(spec)
+		session := server.Client(spec)
 		namespace, fake := newDatabases(ctx)
-		fake.With(func(d *databases) {
-			d.Fulfil = func(ctx context.Context, wish agentapi.Desired) (agentapi.Result, error) {
+		fake.Update(func(d *databases) {
+			d.Apply = func(ctx context.Context, wish agentapi.Desired) (agentapi.Result, error) {
 				return agent.Apply(ctx, session, wish)
 			}
 		})

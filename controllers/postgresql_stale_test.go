@@ -18,15 +18,15 @@ var _ = Describe("What the agents of a PostgreSQL say", func() {
 		namespace, fake := newDatabases(ctx)
 		pg := newPostgreSQL(namespace, "stale", instances(2))
 		createDatabase(ctx, pg)
-		fake.With(func(d *databases) {
-			d.Status["stale-1"] = func(s *agentapi.Status) { s.Ready, s.Message = false, "still starting" }
+		fake.Update(func(d *databases) {
+			d.ChangeStatus["stale-1"] = func(s *agentapi.Status) { s.Ready, s.Message = false, "still starting" }
 		})
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "stale-1"}}
 		Expect(user.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
 		Eventually(field(pg, func(pg *databasev1alpha1.PostgreSQL) string { return pg.Status.Instances[1].Message })).
 			WithContext(ctx).Should(ContainSubstring("still starting"))
 		Expect(pgReady(ctx, pg)).To(Equal("False InstanceNotReady"))
-		fake.With(func(d *databases) { delete(d.Status, "stale-1") })
+		fake.Update(func(d *databases) { delete(d.ChangeStatus, "stale-1") })
 		// An answer is believed for a minute while nothing happens.
 		Eventually(pgReady, "40s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 	})

@@ -41,10 +41,10 @@ var _ = Describe("A PostgreSQL", func() {
 		server := secretOf(pg, "-server")
 		Expect(read(ctx, server)).To(Succeed())
 		Expect(vouches(secret.Data["ca.crt"], server.Data["tls.crt"], string(secret.Data["host"]))).To(Succeed())
-		fake.With(func(d *databases) {
-			Expect(d.Told).NotTo(BeEmpty())
-			Expect(d.Told[0].Roles[0].Verifier).To(HavePrefix("SCRAM-SHA-256$"))
-			Expect(d.Told[0].Databases[0].Name).To(Equal("myapp"))
+		fake.Update(func(d *databases) {
+			Expect(d.Applied).NotTo(BeEmpty())
+			Expect(d.Applied[0].Roles[0].Verifier).To(HavePrefix("SCRAM-SHA-256$"))
+			Expect(d.Applied[0].Databases[0].Name).To(Equal("myapp"))
 		})
 		settle(ctx)
 		// ServiceAccount, Role, RoleBinding, 3 Services, 4 Secrets, Lease, StatefulSet, NetworkPolicy; and 2 or 3 times the status.
@@ -75,7 +75,7 @@ var _ = Describe("A PostgreSQL", func() {
 			pg.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m")}
 		})
 		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
-		fake.With(func(d *databases) {
+		fake.Update(func(d *databases) {
 			Expect(d.Replaced).To(Equal([]string{"rolling-2", "rolling-1", "rolling-0"}))
 		})
 		Expect(pg.Status.Primary).NotTo(Equal("rolling-0"))
@@ -89,16 +89,16 @@ var _ = Describe("A PostgreSQL", func() {
 		namespace, fake := newDatabases(ctx)
 		pg := newPostgreSQL(namespace, "restarting", instances(2))
 		createDatabase(ctx, pg)
-		fake.With(func(d *databases) {
+		fake.Update(func(d *databases) {
 			for _, pod := range []string{"restarting-0", "restarting-1"} {
-				d.Pending[pod] = []string{"max_connections"}
+				d.PendingRestart[pod] = []string{"max_connections"}
 			}
 		})
 		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) {
 			pg.Spec.Parameters = map[string]databasev1alpha1.ParameterValue{"max_connections": "50"}
 		})
 		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
-		fake.With(func(d *databases) {
+		fake.Update(func(d *databases) {
 			Expect(d.Restarted).To(Equal([]string{"restarting-1", "restarting-0"}))
 			Expect(d.Replaced).To(BeEmpty())
 		})
@@ -137,9 +137,9 @@ var _ = Describe("A PostgreSQL", func() {
 		Expect(string(secret.Data["uri"])).To(ContainSubstring("//fettle_login_app:" + second + "@"))
 		Eventually(field(pg, func(pg *databasev1alpha1.PostgreSQL) string { return pg.Status.ConnectionString })).
 			WithContext(ctx).Should(HavePrefix("postgresql://fettle_login_app@"))
-		fake.With(func(d *databases) {
-			Expect(slices.ContainsFunc(d.Told, func(wish agentapi.Desired) bool { return testscram.Matches(wish.Roles[0].Second.Verifier, second) })).To(BeTrue())
-			for _, wish := range d.Told { // the login that clients have read before keeps its password
+		fake.Update(func(d *databases) {
+			Expect(slices.ContainsFunc(d.Applied, func(wish agentapi.Desired) bool { return testscram.Matches(wish.Roles[0].SecondLogin.Verifier, second) })).To(BeTrue())
+			for _, wish := range d.Applied { // the login that clients have read before keeps its password
 				Expect(wish.Roles[0].Verifier).To(Or(BeEmpty(), Satisfy(func(v string) bool { return testscram.Matches(v, first) })))
 			}
 		})
@@ -156,7 +156,7 @@ var _ = Describe("A PostgreSQL", func() {
 		pg := newPostgreSQL(namespace, "wrong", func(s *databasev1alpha1.PostgreSQLSpec) {
 			s.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader", PasswordSecret: &fettlev1.LocalReference{Name: "reader"}}}
 		})
-		fake.With(func(d *databases) { d.Refuse["reader"] = "no such thing" })
+		fake.Update(func(d *databases) { d.ApplyErrors["reader"] = "no such thing" })
 		Expect(user.Create(ctx, pg)).To(Succeed())
 		configured := func(ctx context.Context) string { return pgCondition(ctx, pg, databasev1alpha1.PostgreSQLConfigured) }
 		Eventually(configured).WithContext(ctx).Should(Equal("False SecretMissing"))
@@ -174,14 +174,14 @@ var _ = Describe("A PostgreSQL", func() {
 
 	It("names the instance whose image can't be pulled, and deletes nothing", func(ctx context.Context) {
 		namespace, fake := newDatabases(ctx)
-		fake.With(func(d *databases) { d.Held["unpulled-0"] = "ImagePullBackOff" })
+		fake.Update(func(d *databases) { d.NotReady["unpulled-0"] = "ImagePullBackOff" })
 		pg := newPostgreSQL(namespace, "unpulled")
 		Expect(user.Create(ctx, pg)).To(Succeed())
 		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("False ImagePullBackOff"))
 		Expect(pg.Status.Instances).To(ConsistOf(HaveField("State", databasev1alpha1.InstanceFailed)))
-		fake.With(func(d *databases) {
+		fake.Update(func(d *databases) {
 			Expect(d.Replaced).To(BeEmpty())
-			delete(d.Held, "unpulled-0")
+			delete(d.NotReady, "unpulled-0")
 		})
 		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 	})
@@ -217,7 +217,7 @@ var _ = Describe("A PostgreSQL", func() {
 		Expect(pgCondition(ctx, pg, databasev1alpha1.PostgreSQLConfigured)).To(Equal("Unknown Paused"))
 		everywhere := count(ctx, namespace)
 		everywhere.expectIdle(ctx)
-		fake.With(func(d *databases) {
+		fake.Update(func(d *databases) {
 			Expect(d.Replaced).To(BeEmpty())
 			Expect(d.Restarted).To(BeEmpty())
 		})
@@ -229,15 +229,15 @@ var _ = Describe("A PostgreSQL", func() {
 		namespace, fake := newDatabases(ctx)
 		pg := newPostgreSQL(namespace, "sleeping", instances(2))
 		createDatabase(ctx, pg)
-		fake.With(func(d *databases) {
-			d.Status["sleeping-1"] = func(s *agentapi.Status) { s.Phase, s.Ready = agentapi.Running, true }
+		fake.Update(func(d *databases) {
+			d.ChangeStatus["sleeping-1"] = func(s *agentapi.Status) { s.Phase, s.Ready = agentapi.Running, true }
 		})
 		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) { pg.Spec.Hibernated = true })
 		settle(ctx)
 		Expect(read(ctx, pg)).To(Succeed())
 		Expect(pg.Status.Phase).NotTo(Equal(databasev1alpha1.PhaseHibernated), "a pod was taken away under its server")
 		Expect(read(ctx, setOf(pg))).To(Succeed())
-		fake.With(func(d *databases) { delete(d.Status, "sleeping-1") })
+		fake.Update(func(d *databases) { delete(d.ChangeStatus, "sleeping-1") })
 		Eventually(field(pg, func(pg *databasev1alpha1.PostgreSQL) databasev1alpha1.PostgreSQLPhase { return pg.Status.Phase })).
 			WithContext(ctx).Should(Equal(databasev1alpha1.PhaseHibernated))
 		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) { pg.Spec.Hibernated = false })
@@ -262,8 +262,8 @@ var _ = Describe("A PostgreSQL", func() {
 		Expect(foreign.Labels).To(BeEmpty())
 		passwords := func() map[string]bool {
 			has := map[string]bool{}
-			fake.With(func(d *databases) {
-				for _, role := range d.Told[len(d.Told)-1].Roles {
+			fake.Update(func(d *databases) {
+				for _, role := range d.Applied[len(d.Applied)-1].Roles {
 					has[role.Name] = role.Verifier != ""
 				}
 			})

@@ -23,12 +23,12 @@ var _ = Describe("A Secret of a user's with the password of a role", func() {
 		spec := bound{GinkgoTB(), context.WithoutCancel(ctx)}
 		ca := testpg.NewCA(spec)
 		server := ca.Primary(spec, "touched-0")
-		session := server.Session(spec)
+		session := server.Client(spec)
 		namespace, fake := newDatabases(ctx)
 		var answers atomic.Int32
 		told := func() int { return int(answers.Load()) }
-		fake.With(func(d *databases) {
-			d.Fulfil = func(ctx context.Context, wish agentapi.Desired) (agentapi.Result, error) {
+		fake.Update(func(d *databases) {
+			d.Apply = func(ctx context.Context, wish agentapi.Desired) (agentapi.Result, error) {
 				defer answers.Add(1)
 				return agent.Apply(ctx, session, wish)
 			}

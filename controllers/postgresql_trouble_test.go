@@ -43,7 +43,7 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 	DescribeTable("names the instance, says what to do, and deletes nothing",
 		func(ctx context.Context, conditionType, expected string, change func(*databases)) {
 			namespace, fake := newDatabases(ctx)
-			fake.With(change)
+			fake.Update(change)
 			ledger := count(ctx, namespace)
 			pg := newPostgreSQL(namespace, "ill", instances(2))
 			Expect(user.Create(ctx, pg)).To(Succeed())
@@ -52,11 +52,11 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 			ledger.expectNothingDeleted(ctx)
 
 			By("mending it")
-			fake.With(func(d *databases) {
-				clear(d.Held)
+			fake.Update(func(d *databases) {
+				clear(d.NotReady)
 				clear(d.Unschedulable)
-				clear(d.Missing)
-				clear(d.Used)
+				clear(d.MissingPods)
+				clear(d.UsedPercent)
 			})
 			if conditionType == databasev1alpha1.PostgreSQLVolumesReady {
 				return // it takes a minute until the agents are asked again
@@ -67,17 +67,17 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 		Entry("the image of the first instance can't be pulled", databasev1alpha1.PostgreSQLPrimaryReady,
 			`^False ImagePullBackOff: pod ill-0 can't pull image "docker.io/library/postgres:16": check spec.version, spec.image and spec.imagePullSecrets$`,
 			func(d *databases) {
-				d.Held["ill-0"], d.Held["ill-1"] = "ErrImagePull", "ImagePullBackOff"
+				d.NotReady["ill-0"], d.NotReady["ill-1"] = "ErrImagePull", "ImagePullBackOff"
 			}),
 		Entry("the image of a replica can't be pulled", databasev1alpha1.PostgreSQLInstancesReady, `^False ImagePullBackOff: pod ill-1 can't pull image`,
-			func(d *databases) { d.Held["ill-1"] = "ImagePullBackOff" }),
+			func(d *databases) { d.NotReady["ill-1"] = "ImagePullBackOff" }),
 		Entry("a pod that no node has room for", databasev1alpha1.PostgreSQLInstancesReady,
 			`^False Unschedulable: pod ill-1 can't be scheduled: 0/3 nodes are available: 3 Insufficient memory.* spec.resources`,
 			func(d *databases) { d.Unschedulable["ill-1"] = "0/3 nodes are available: 3 Insufficient memory." }),
 		Entry("a pod that a quota refuses", databasev1alpha1.PostgreSQLInstancesReady, `^False InstanceNotReady: ill-1 has no pod yet: .*kubectl describe statefulset ill`,
-			func(d *databases) { d.Missing["ill-1"] = true }),
+			func(d *databases) { d.MissingPods["ill-1"] = true }),
 		Entry("a disk that is full", databasev1alpha1.PostgreSQLVolumesReady, `^False DiskFull: the volume of ill-1 is 95% or more full: raise spec.storage, or set spec.autoGrow$`,
-			func(d *databases) { d.Used["ill-1"] = 97 }),
+			func(d *databases) { d.UsedPercent["ill-1"] = 97 }),
 	)
 
 	It("says which claim can't grow and why, and keeps the database running", func(ctx context.Context) {
@@ -86,14 +86,14 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 		Expect(user.Create(ctx, class)).To(Succeed())
 		pg := newPostgreSQL(namespace, "stuck", instances(2), func(s *databasev1alpha1.PostgreSQLSpec) { s.StorageClassName = &class.Name })
 		createDatabase(ctx, pg)
-		fake.With(func(d *databases) { d.Stuck["stuck-1"] = "the pool is exhausted" })
+		fake.Update(func(d *databases) { d.ResizeErrors["stuck-1"] = "the pool is exhausted" })
 		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) { pg.Spec.Storage = resource.MustParse("2Gi") })
 		Eventually(pgSays(pg, databasev1alpha1.PostgreSQLVolumesReady)).WithContext(ctx).Should(
 			Equal("False VolumeStuck: claim data-stuck-1 can't be made larger: the pool is exhausted"))
 		Expect(pgCondition(ctx, pg, databasev1alpha1.PostgreSQLPrimaryReady)).To(Equal("True PrimaryReady"))
-		fake.With(func(d *databases) {
+		fake.Update(func(d *databases) {
 			Expect(d.Replaced).To(BeEmpty())
-			clear(d.Stuck)
+			clear(d.ResizeErrors)
 		})
 		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 	})
@@ -114,7 +114,7 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 		namespace, fake := newDatabases(ctx)
 		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Provisioner: "example.com/fake", AllowVolumeExpansion: new(true)}
 		Expect(user.Create(ctx, class)).To(Succeed())
-		fake.With(func(d *databases) { d.Used["filling-1"] = 250 }) // of 1Gi: it is full until there are 3Gi, and then below the threshold
+		fake.Update(func(d *databases) { d.UsedPercent["filling-1"] = 250 }) // of 1Gi: it is full until there are 3Gi, and then below the threshold
 		pg := newPostgreSQL(namespace, "filling", instances(2), func(s *databasev1alpha1.PostgreSQLSpec) {
 			s.StorageClassName = &class.Name
 			s.AutoGrow = &databasev1alpha1.PostgreSQLAutoGrow{Threshold: 90, Step: "1Gi", Max: resource.MustParse("5Gi")}
@@ -123,7 +123,7 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "data-filling-0"}}
 		size := field(claim, func(c *corev1.PersistentVolumeClaim) string { return c.Spec.Resources.Requests.Storage().String() })
 		Expect(size(ctx)).To(Equal("3Gi"), "all volumes grow together")
-		fake.With(func(d *databases) { Expect(d.Replaced).To(BeEmpty()) })
+		fake.Update(func(d *databases) { Expect(d.Replaced).To(BeEmpty()) })
 		Consistently(size).WithContext(ctx).Should(Equal("3Gi"))
 	})
 
@@ -226,15 +226,15 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 			}
 			return false, client.IgnoreNotFound(user.Delete(ctx, account))
 		}).WithContext(ctx).WithTimeout(time.Minute).Should(BeTrue())
-		fake.With(func(d *databases) {
-			d.Held[pod.Name] = "ContainerCreating"
-			d.Status[pod.Name] = func(s *agentapi.Status) { s.Unauthorized = s.PodUID == string(former) }
+		fake.Update(func(d *databases) {
+			d.NotReady[pod.Name] = "ContainerCreating"
+			d.ChangeStatus[pod.Name] = func(s *agentapi.Status) { s.Unauthorized = s.PodUID == string(former) }
 		})
 		Eventually(func(ctx context.Context) (bool, error) {
 			err := read(ctx, pod)
 			return pod.UID != former, client.IgnoreNotFound(err)
 		}).WithContext(ctx).WithTimeout(time.Minute).Should(BeTrue())
-		fake.With(func(d *databases) { delete(d.Held, pod.Name) })
+		fake.Update(func(d *databases) { delete(d.NotReady, pod.Name) })
 		Eventually(pgReady).WithContext(ctx).WithTimeout(time.Minute).WithArguments(pg).Should(Equal("True Ready"))
 	})
 

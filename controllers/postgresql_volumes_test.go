@@ -31,7 +31,7 @@ var _ = Describe("The volumes of a PostgreSQL", func() {
 		}
 		Eventually(field(setOf(pg), size), "60s").WithContext(ctx).Should(Equal("3Gi"))
 		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
-		fake.With(func(d *databases) { Expect(d.Replaced).To(BeEmpty()) })
+		fake.Update(func(d *databases) { Expect(d.Replaced).To(BeEmpty()) })
 	})
 
 	It("leaves volumes and passwords behind, and finds them again", func(ctx context.Context) {

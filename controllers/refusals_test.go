@@ -153,7 +153,7 @@ var _ = Describe("A write that is refused as if the object had changed or gone, 
 		})
 		Eventually(func() []string {
 			var replaced []string
-			fake.With(func(d *databases) { replaced = slices.Clone(d.Replaced) })
+			fake.Update(func(d *databases) { replaced = slices.Clone(d.Replaced) })
 			return replaced
 		}, "60s").Should(Equal([]string{"db-1", "db-0"}))
 		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))

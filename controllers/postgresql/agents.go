@@ -137,7 +137,7 @@ func (c *certificates) tell(ctx context.Context, pg *databasev1alpha1.PostgreSQL
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(ctx, desiredCall)
 	defer cancel()
-	return client.Desired(ctx, desired)
+	return client.ApplyDesired(ctx, desired)
 }
 
 // restart has an agent restart its server in place.

@@ -19,7 +19,7 @@ const keyAuthority = "ca.crt"
 
 // certificates are what the instances, and the operator as their client, prove themselves with.
 type certificates struct {
-	authority      *pki.Authority
+	authority      *pki.CA
 	server, client pki.Pair
 	// serving is what clients are shown, and what they trust.
 	serving serving
@@ -45,9 +45,9 @@ func certify(pg *databasev1alpha1.PostgreSQL, authority, server, client *corev1.
 			return c, err
 		}
 	}
-	c.renewAt = pki.RenewAt(c.authority.Certificate)
+	c.renewAt = pki.RenewalTime(c.authority.Certificate)
 	for _, pair := range []pki.Pair{c.server, c.client} {
-		if at := pki.RenewAt(pair.Certificate); at.Before(c.renewAt) {
+		if at := pki.RenewalTime(pair.Certificate); at.Before(c.renewAt) {
 			c.renewAt = at
 		}
 	}
@@ -55,15 +55,15 @@ func certify(pg *databasev1alpha1.PostgreSQL, authority, server, client *corev1.
 }
 
 // authorityFor never replaces the key of an authority that can be read: all others would be worth nothing.
-func authorityFor(pg *databasev1alpha1.PostgreSQL, live *corev1.Secret, now time.Time) (*pki.Authority, error) {
+func authorityFor(pg *databasev1alpha1.PostgreSQL, live *corev1.Secret, now time.Time) (*pki.CA, error) {
 	if live == nil {
-		return pki.NewAuthority(pg.Name+"."+pg.Namespace, now)
+		return pki.NewCA(pg.Name+"."+pg.Namespace, now)
 	}
-	a, err := pki.ParseAuthority(pairOf(live))
+	a, err := pki.ParseCA(pairOf(live))
 	if err != nil {
 		return nil, &authorityError{live.Name, err}
 	}
-	if pki.Due(a.Certificate, now) {
+	if pki.NeedsRenewal(a.Certificate, now) {
 		return a.Renew(now)
 	}
 	return a, nil
@@ -97,8 +97,8 @@ func (c *certificates) salt(login string) []byte {
 	return mac.Sum(nil)[:scram.SaltSize]
 }
 
-func due(pair pki.Pair, authority *pki.Authority, name string, hosts []string, now time.Time) bool {
-	return len(pair.Certificate) == 0 || pki.Due(pair.Certificate, now) || pki.Check(pair, authority.Certificate, name, hosts, now) != nil
+func due(pair pki.Pair, authority *pki.CA, name string, hosts []string, now time.Time) bool {
+	return len(pair.Certificate) == 0 || pki.NeedsRenewal(pair.Certificate, now) || pki.Check(pair, authority.Certificate, name, hosts, now) != nil
 }
 
 func pairOf(s *corev1.Secret) pki.Pair {

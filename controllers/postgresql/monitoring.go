@@ -36,7 +36,7 @@ func podMonitor(pg *databasev1alpha1.PostgreSQL) runtime.ApplyConfiguration {
 func rulesOf(pg *databasev1alpha1.PostgreSQL) ([]any, error) {
 	c := alerts.Cluster{Namespace: pg.Namespace, Name: pg.Name, Replicas: replicas(pg), Hibernated: pg.Spec.Hibernated}
 	if grow := pg.Spec.AutoGrow; grow != nil {
-		c.Threshold, c.Max = int(grow.Threshold), grow.Max.Value()
+		c.AutoGrowThreshold, c.AutoGrowMax = int(grow.Threshold), grow.Max.Value()
 	}
 	return alerts.Rules(c)
 }

@@ -62,7 +62,7 @@ func (c *testCase) render(t *testing.T) string {
 	t.Helper()
 	in := &inputs{agentImage: "ghcr.io/fettle-dev/fettle:v1", operatorNamespace: "fettle-system", templateSize: c.PG.Spec.Storage, monitoringMissing: c.MonitoringMissing}
 	// Keys and certificates differ each time, and have tests of their own.
-	in.certificates.authority = &pki.Authority{Pair: pki.Pair{Certificate: []byte("authority"), Key: []byte("key")}}
+	in.certificates.authority = &pki.CA{Pair: pki.Pair{Certificate: []byte("authority"), Key: []byte("key")}}
 	in.certificates.serving = serving{roots: []byte("roots")}
 	in.certificateAPI = !c.CertManagerMissing
 	if c.PG.Spec.TLS.IssuerRef != nil {

@@ -291,7 +291,7 @@ func TestTold(t *testing.T) {
 	}
 	var got []string
 	for _, role := range d.Roles {
-		got = append(got, fmt.Sprint(role.Name, " ", role.Verifier != "", " ", role.Second.Verifier != "", " ", role.Second.Allowed))
+		got = append(got, fmt.Sprint(role.Name, " ", role.Verifier != "", " ", role.SecondLogin.Verifier != "", " ", role.SecondLogin.Allowed))
 	}
 	want := []string{"app true true true", "own true false false", "group false false false", "fresh false true true"}
 	if diff := cmp.Diff(want, got); diff != "" {

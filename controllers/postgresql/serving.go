@@ -96,7 +96,7 @@ func (s serving) same(pair pki.Pair) bool {
 
 // over reports whether the time of a certificate has passed, or it can't be read.
 func over(pair pki.Pair, now time.Time) bool {
-	_, until, err := pki.Valid(pair.Certificate)
+	_, until, err := pki.Validity(pair.Certificate)
 	return err != nil || !now.Before(until)
 }
 

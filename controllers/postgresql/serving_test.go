@@ -18,7 +18,7 @@ import (
 var newYear = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // issue makes what an issuer gives for pg.
-func issue(t *testing.T, pg *databasev1alpha1.PostgreSQL, authority *pki.Authority, at time.Time) *serving {
+func issue(t *testing.T, pg *databasev1alpha1.PostgreSQL, authority *pki.CA, at time.Time) *serving {
 	t.Helper()
 	pair, err := authority.Server(hostsOf(pg), at)
 	if err != nil {
@@ -27,9 +27,9 @@ func issue(t *testing.T, pg *databasev1alpha1.PostgreSQL, authority *pki.Authori
 	return &serving{pair: pair, authority: authority.Certificate}
 }
 
-func newAuthority(t *testing.T, name string) *pki.Authority {
+func newAuthority(t *testing.T, name string) *pki.CA {
 	t.Helper()
-	a, err := pki.NewAuthority(name, newYear)
+	a, err := pki.NewCA(name, newYear)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestServing(t *testing.T) {
 		if got := pairName(s, map[string]*serving{"first": a, "renewed": b, "second": c}); got != step.pair {
 			t.Errorf("%s: serves %q, want %q", step.what, got, step.pair)
 		}
-		if got := rootNames(s, map[string]*pki.Authority{"own": own, "first": first, "second": second}); got != step.roots {
+		if got := rootNames(s, map[string]*pki.CA{"own": own, "first": first, "second": second}); got != step.roots {
 			t.Errorf("%s: trusts %q, want %q", step.what, got, step.roots)
 		}
 	}
@@ -124,7 +124,7 @@ func pairName(s serving, names map[string]*serving) string {
 	return "own"
 }
 
-func rootNames(s serving, names map[string]*pki.Authority) string {
+func rootNames(s serving, names map[string]*pki.CA) string {
 	var out []string
 	for _, name := range []string{"own", "first", "second"} {
 		if pki.Contains(s.roots, names[name].Certificate) {

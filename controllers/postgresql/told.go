@@ -54,6 +54,6 @@ func (r *Reconciler) note(pg *databasev1alpha1.PostgreSQL, in *inputs, result ag
 		r.memory.alike(key, in.wishesHash, recorded)
 		in.wishesHash = recorded
 	}
-	r.memory.tell(key, in.wishesHash, result.Inserted)
+	r.memory.tell(key, in.wishesHash, result.InsertLSN)
 	pg.Status.DesiredHash = in.wishesHash
 }

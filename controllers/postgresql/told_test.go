@@ -42,7 +42,7 @@ func TestSalts(t *testing.T) {
 	if again, err := wishes(pg, passwords, c.salt); err != nil || !cmp.Equal(d, again) {
 		t.Errorf("the same passwords are other wishes: %v", err)
 	}
-	if role := d.Roles[0]; role.Verifier == role.Second.Verifier || !testscram.Matches(role.Second.Verifier, "a") {
+	if role := d.Roles[0]; role.Verifier == role.SecondLogin.Verifier || !testscram.Matches(role.SecondLogin.Verifier, "a") {
 		t.Error("two logins have one salt")
 	}
 	if bytes.Equal(c.salt("app"), other.salt("app")) {

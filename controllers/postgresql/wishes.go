@@ -24,12 +24,12 @@ type password struct {
 func wishes(pg *databasev1alpha1.PostgreSQL, passwords map[string]password, salt func(login string) []byte) (agentapi.Desired, error) {
 	var d agentapi.Desired
 	add := func(role agentapi.DesiredRole) error {
-		role.Second = &agentapi.DesiredLogin{}
+		role.SecondLogin = &agentapi.DesiredLogin{}
 		if p, ok := passwords[role.Name]; ok && role.Login {
-			role.Second.Allowed = !p.own
+			role.SecondLogin.Allowed = !p.own
 			var errs [2]error
 			role.Verifier, errs[0] = verifier(p.value, salt(role.Name))
-			role.Second.Verifier, errs[1] = verifier(p.second, salt(config.SecondLogin(role.Name)))
+			role.SecondLogin.Verifier, errs[1] = verifier(p.second, salt(config.SecondLogin(role.Name)))
 			if err := errors.Join(errs[:]...); err != nil {
 				return fmt.Errorf("password of role %s: %w", role.Name, err)
 			}
@@ -69,7 +69,7 @@ func verifier(password string, salt []byte) (string, error) {
 	if password == "" {
 		return "", nil
 	}
-	return scram.Salted(password, salt)
+	return scram.Verifier(password, salt)
 }
 
 // limit is nil where there is none.

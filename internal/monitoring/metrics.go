@@ -27,7 +27,7 @@ const (
 // Metrics counts what the reconcilers do. Its methods may be called from several goroutines, and on nil, where they do
 // nothing.
 type Metrics struct {
-	kinds         map[string]*family
+	kinds         map[string]*kindMetrics
 	configChanges *prometheus.CounterVec
 	appConfigs    *prometheus.CounterVec
 	ready         *prometheus.GaugeVec // nil unless series for each object were asked for
@@ -40,8 +40,8 @@ type Metrics struct {
 
 type scope struct{ kind, namespace string }
 
-// family is what is counted for one kind; all its series have the label namespace.
-type family struct {
+// kindMetrics is what is counted for one kind; all its series have the label namespace.
+type kindMetrics struct {
 	reconciles *prometheus.CounterVec
 	errors     *prometheus.CounterVec
 	duration   *prometheus.HistogramVec
@@ -52,13 +52,13 @@ type family struct {
 // series grows with the number of objects.
 func New(reg prometheus.Registerer, perObject bool) *Metrics {
 	m := &Metrics{
-		kinds: map[string]*family{
-			KindAppConfig:  newFamily("appconfig", KindAppConfig),
-			KindPostgreSQL: newFamily("postgresql", KindPostgreSQL),
-			KindWebApp:     newFamily("webapp", KindWebApp),
-			KindVoteConfig: newFamily("voteconfig", KindVoteConfig),
+		kinds: map[string]*kindMetrics{
+			KindAppConfig:  newKindMetrics("appconfig", KindAppConfig),
+			KindPostgreSQL: newKindMetrics("postgresql", KindPostgreSQL),
+			KindWebApp:     newKindMetrics("webapp", KindWebApp),
+			KindVoteConfig: newKindMetrics("voteconfig", KindVoteConfig),
 
-			KindWebAppPolicy: newFamily("webapppolicy", KindWebAppPolicy),
+			KindWebAppPolicy: newKindMetrics("webapppolicy", KindWebAppPolicy),
 		},
 		configChanges: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fettle_config_changes_total",
@@ -84,8 +84,8 @@ func New(reg prometheus.Registerer, perObject bool) *Metrics {
 	return m
 }
 
-func newFamily(prefix, kind string) *family {
-	return &family{
+func newKindMetrics(prefix, kind string) *kindMetrics {
+	return &kindMetrics{
 		reconciles: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "_reconcile_total",
 			Help: "Reconciliations of " + kind + "s; result is success or error.",
@@ -109,7 +109,7 @@ func newFamily(prefix, kind string) *family {
 
 // Observe counts one reconciliation of an object that exists, which took d and ended with err.
 func (m *Metrics) Observe(kind string, key types.NamespacedName, d time.Duration, err error) {
-	m.count(kind, key, func(f *family) {
+	m.count(kind, key, func(f *kindMetrics) {
 		f.duration.WithLabelValues(key.Namespace).Observe(d.Seconds())
 		if err == nil {
 			f.reconciles.WithLabelValues(key.Namespace, resultSuccess).Inc()
@@ -122,19 +122,19 @@ func (m *Metrics) Observe(kind string, key types.NamespacedName, d time.Duration
 
 // Created counts an object that became Ready for the first time, d after its creation. Call it once for each object.
 func (m *Metrics) Created(kind string, key types.NamespacedName, d time.Duration) {
-	m.count(kind, key, func(f *family) {
+	m.count(kind, key, func(f *kindMetrics) {
 		f.creation.WithLabelValues(key.Namespace).Observe(d.Seconds())
 	})
 }
 
 // ConfigChanged counts a rollout that was started because something that the object refers to changed.
 func (m *Metrics) ConfigChanged(kind string, key types.NamespacedName) {
-	m.count(kind, key, func(*family) { m.configChanges.WithLabelValues(key.Namespace).Inc() })
+	m.count(kind, key, func(*kindMetrics) { m.configChanges.WithLabelValues(key.Namespace).Inc() })
 }
 
 // AppConfigChanged counts a publication that replaced the contents of an earlier one.
 func (m *Metrics) AppConfigChanged(key types.NamespacedName) {
-	m.count(KindAppConfig, key, func(*family) { m.appConfigs.WithLabelValues(key.Namespace).Inc() })
+	m.count(KindAppConfig, key, func(*kindMetrics) { m.appConfigs.WithLabelValues(key.Namespace).Inc() })
 }
 
 // Ready says whether the object is Ready. It does nothing unless series for each object were asked for.
@@ -149,9 +149,9 @@ func (m *Metrics) Ready(kind string, key types.NamespacedName, ready bool) {
 	m.ready.WithLabelValues(kind, key.Namespace, key.Name).Set(value)
 }
 
-// Gone forgets an object. Call it from the reconciliation that does not find the object any more: the queue runs only
+// Forget forgets an object. Call it from the reconciliation that does not find the object any more: the queue runs only
 // one reconciliation of an object at a time, so that no other brings its series back.
-func (m *Metrics) Gone(kind string, key types.NamespacedName) {
+func (m *Metrics) Forget(kind string, key types.NamespacedName) {
 	if m == nil {
 		return
 	}
@@ -183,7 +183,7 @@ func (m *Metrics) Gone(kind string, key types.NamespacedName) {
 
 // count runs add with the metrics of the kind, if it has any, and remembers the object. The lock is held meanwhile, so
 // that a namespace's series are not dropped between the two.
-func (m *Metrics) count(kind string, key types.NamespacedName, add func(*family)) {
+func (m *Metrics) count(kind string, key types.NamespacedName, add func(*kindMetrics)) {
 	if m == nil {
 		return
 	}

@@ -41,7 +41,7 @@ func key(namespace, name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-func TestSeriesGoWithTheLastObjectOfANamespace(t *testing.T) {
+func TestMetrics_seriesEndWithNamespace(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	m := New(reg, false)
 	for _, k := range []types.NamespacedName{key("a", "one"), key("a", "two"), key("b", "one")} {
@@ -64,16 +64,16 @@ func TestSeriesGoWithTheLastObjectOfANamespace(t *testing.T) {
 	if got, want := len(series(t, reg)), 2*len(of("a")); got != want {
 		t.Fatalf("%d series for three objects in two namespaces, want %d: %q", got, want, series(t, reg))
 	}
-	m.Gone(KindWebApp, key("a", "one"))
+	m.Forget(KindWebApp, key("a", "one"))
 	if got, want := len(series(t, reg)), 2*len(of("a")); got != want {
 		t.Errorf("%d series while namespace a has an object, want %d: %q", got, want, series(t, reg))
 	}
-	m.Gone(KindWebApp, key("a", "two"))
+	m.Forget(KindWebApp, key("a", "two"))
 	if diff := cmp.Diff(of("b"), series(t, reg)); diff != "" {
 		t.Errorf("after the last object of namespace a (-want +got):\n%s", diff)
 	}
-	m.Gone(KindWebApp, key("b", "one"))
-	m.Gone(KindWebApp, key("b", "never-counted"))
+	m.Forget(KindWebApp, key("b", "one"))
+	m.Forget(KindWebApp, key("b", "never-counted"))
 	if got := series(t, reg); len(got) != 0 {
 		t.Errorf("series without objects: %q", got)
 	}
@@ -82,7 +82,7 @@ func TestSeriesGoWithTheLastObjectOfANamespace(t *testing.T) {
 	}
 }
 
-func TestSeriesDoNotGrowWithObjects(t *testing.T) {
+func TestMetrics_boundedSeries(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	m := New(reg, false)
 	for i := range 1000 {
@@ -103,7 +103,7 @@ func TestSeriesDoNotGrowWithObjects(t *testing.T) {
 	}
 }
 
-func TestPerObjectSeriesGoWithTheObject(t *testing.T) {
+func TestMetrics_perObjectSeriesEndWithObject(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	m := New(reg, true)
 	m.Ready(KindWebApp, key("a", "one"), true)
@@ -118,21 +118,21 @@ fettle_resource_ready{kind="WebAppPolicy",name="one",namespace=""} 1
 	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "fettle_resource_ready"); err != nil {
 		t.Error(err)
 	}
-	m.Gone(KindWebApp, key("a", "one"))
-	m.Gone("WebAppPolicy", key("", "one"))
+	m.Forget(KindWebApp, key("a", "one"))
+	m.Forget("WebAppPolicy", key("", "one"))
 	rest := []string{"fettle_resource_ready{kind=WebApp,name=two,namespace=a}"}
 	if diff := cmp.Diff(rest, series(t, reg)); diff != "" {
 		t.Errorf("after two objects went (-want +got):\n%s", diff)
 	}
 }
 
-func TestNilMetricsDoNothing(*testing.T) {
+func TestMetrics_nil(*testing.T) {
 	var m *Metrics
 	m.Observe(KindWebApp, key("a", "one"), time.Second, nil)
 	m.Created(KindWebApp, key("a", "one"), time.Second)
 	m.ConfigChanged(KindWebApp, key("a", "one"))
 	m.Ready(KindWebApp, key("a", "one"), true)
-	m.Gone(KindWebApp, key("a", "one"))
+	m.Forget(KindWebApp, key("a", "one"))
 }
 
 func TestErrorType(t *testing.T) {

@@ -123,7 +123,7 @@ func (f *Reconciler[T, O]) forget(ctx context.Context, key types.NamespacedName)
 		}
 	}
 	f.Applier.Forget(key)
-	f.Metrics.Gone(f.Kind, key)
+	f.Metrics.Forget(f.Kind, key)
 	return nil
 }
 

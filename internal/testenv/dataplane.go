@@ -51,26 +51,26 @@ func (e *Env) StartDataPlane(ctx context.Context) (*DataPlane, error) {
 		return nil, fmt.Errorf("client of the data plane: %w", err)
 	}
 	informer := informers.NewSharedInformerFactory(clientset, 0).Apps().V1().Deployments().Informer()
-	plane := &DataPlane{
+	dataPlane := &DataPlane{
 		client: clientset, lister: informer.GetIndexer(), rollouts: map[types.NamespacedName]Rollout{},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]()),
 	}
 	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    plane.changed,
-		UpdateFunc: func(_, object any) { plane.changed(object) },
+		AddFunc:    dataPlane.changed,
+		UpdateFunc: func(_, object any) { dataPlane.changed(object) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("watch Deployments: %w", err)
 	}
 	go informer.RunWithContext(ctx)
 	for range 4 {
-		go plane.work(ctx)
+		go dataPlane.work(ctx)
 	}
-	context.AfterFunc(ctx, plane.queue.ShutDown)
+	context.AfterFunc(ctx, dataPlane.queue.ShutDown)
 	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 		return nil, fmt.Errorf("watch Deployments: %w", context.Cause(ctx))
 	}
-	return plane, nil
+	return dataPlane, nil
 }
 
 // Set decides how the named Deployment rolls out from now on; the zero Rollout heals it.
@@ -126,7 +126,7 @@ func (d *DataPlane) sync(ctx context.Context, key types.NamespacedName) error {
 		return err
 	}
 	before := deployment.Status.DeepCopy()
-	deployment.Status = rolledOut(deployment, rollout)
+	deployment.Status = rolloutStatus(deployment, rollout)
 	if apiequality.Semantic.DeepEqual(*before, deployment.Status) {
 		return nil
 	}
@@ -137,8 +137,8 @@ func (d *DataPlane) sync(ctx context.Context, key types.NamespacedName) error {
 	return err
 }
 
-// rolledOut is the status that the Deployment controller would report in the end.
-func rolledOut(deployment *k8sappsv1.Deployment, rollout Rollout) k8sappsv1.DeploymentStatus {
+// rolloutStatus is the status that the Deployment controller would report in the end.
+func rolloutStatus(deployment *k8sappsv1.Deployment, rollout Rollout) k8sappsv1.DeploymentStatus {
 	replicas := int32(1)
 	if deployment.Spec.Replicas != nil {
 		replicas = *deployment.Spec.Replicas

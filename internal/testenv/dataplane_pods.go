@@ -16,7 +16,7 @@ func (d *DataPlane) syncPods(ctx context.Context, deployment *k8sappsv1.Deployme
 	pods := d.client.CoreV1().Pods(deployment.Namespace)
 	name := deployment.Name + "-fake-0"
 	if rollout.Waiting == "" {
-		if !d.waited(client.ObjectKeyFromObject(deployment)) {
+		if !d.hasRollout(client.ObjectKeyFromObject(deployment)) {
 			return nil
 		}
 		err := pods.Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
@@ -47,8 +47,8 @@ func (d *DataPlane) syncPods(ctx context.Context, deployment *k8sappsv1.Deployme
 	return err
 }
 
-// waited reports whether this Deployment was ever told to wait: only then can there be a pod.
-func (d *DataPlane) waited(key client.ObjectKey) bool {
+// hasRollout reports whether this Deployment was ever told to wait: only then can there be a pod.
+func (d *DataPlane) hasRollout(key client.ObjectKey) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	_, known := d.rollouts[key]

@@ -111,10 +111,10 @@ func (e *Env) addUsers(control *envtest.Environment) error {
 	if err != nil {
 		return fmt.Errorf("make the operator's identity: %w", err)
 	}
-	plane, err := control.AddUser(envtest.User{Name: "fettle-test:data-plane", Groups: []string{"system:masters"}}, nil)
+	dataPlane, err := control.AddUser(envtest.User{Name: "fettle-test:data-plane", Groups: []string{"system:masters"}}, nil)
 	if err != nil {
 		return fmt.Errorf("make the data plane's identity: %w", err)
 	}
-	e.Operator, e.DataPlane = operator.Config(), plane.Config()
+	e.Operator, e.DataPlane = operator.Config(), dataPlane.Config()
 	return nil
 }

@@ -18,11 +18,11 @@ const SharedVariable = "FETTLE_TEST_SERVER"
 // sharedFile is the file by which test binaries find an API server that another process started.
 const sharedFile = "server.json"
 
-type shared struct {
-	AuditLog string
-	Admin    []byte // kubeconfig files
-	Operator []byte
-	Plane    []byte
+type sharedConfig struct {
+	AuditLog  string
+	Admin     []byte // kubeconfig files
+	Operator  []byte
+	DataPlane []byte
 }
 
 // Share writes what other test binaries need to join e, and returns the value for SharedVariable. The folder holds
@@ -34,8 +34,8 @@ func (e *Env) Share() (string, error) {
 	}
 	before := e.stop
 	e.stop = func() error { return errors.Join(before(), os.RemoveAll(dir)) }
-	state := shared{AuditLog: e.AuditLog}
-	for config, to := range map[*rest.Config]*[]byte{e.Admin: &state.Admin, e.Operator: &state.Operator, e.DataPlane: &state.Plane} {
+	state := sharedConfig{AuditLog: e.AuditLog}
+	for config, to := range map[*rest.Config]*[]byte{e.Admin: &state.Admin, e.Operator: &state.Operator, e.DataPlane: &state.DataPlane} {
 		if *to, err = kubeconfig(config); err != nil {
 			return "", err
 		}
@@ -52,12 +52,12 @@ func join(dir string) (*Env, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s=%s has no API server, unset it: %w", SharedVariable, dir, err)
 	}
-	var state shared
+	var state sharedConfig
 	if err := json.Unmarshal(data, &state); err != nil {
 		return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, sharedFile), err)
 	}
 	env := &Env{AuditLog: state.AuditLog}
-	for from, to := range map[*[]byte]**rest.Config{&state.Admin: &env.Admin, &state.Operator: &env.Operator, &state.Plane: &env.DataPlane} {
+	for from, to := range map[*[]byte]**rest.Config{&state.Admin: &env.Admin, &state.Operator: &env.Operator, &state.DataPlane: &env.DataPlane} {
 		if *to, err = clientcmd.RESTConfigFromKubeConfig(*from); err != nil {
 			return nil, fmt.Errorf("read the kubeconfig in %s: %w", dir, err)
 		}

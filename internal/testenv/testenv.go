@@ -65,7 +65,7 @@ type Env struct {
 
 // Start starts an API server, or joins the one that `testenv/shared-apiserver` started for several test binaries.
 func Start(options Options) (*Env, error) {
-	env, err := open(options)
+	env, err := startOrJoin(options)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func Start(options Options) (*Env, error) {
 	return env, nil
 }
 
-func open(options Options) (*Env, error) {
+func startOrJoin(options Options) (*Env, error) {
 	if dir := os.Getenv(SharedVariable); dir != "" && !options.Private && options.Configure == nil {
 		return join(dir)
 	}

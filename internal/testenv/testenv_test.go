@@ -36,7 +36,7 @@ func newClient(t *testing.T, operator bool) client.Client {
 	return c
 }
 
-func TestOperatorHasOnlyItsRole(t *testing.T) {
+func TestOperator_hasOnlyItsRole(t *testing.T) {
 	c, namespace := newClient(t, true), env.Namespace(t)
 	allowed := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "allowed"}}
 	if err := c.Create(t.Context(), allowed); err != nil {
@@ -48,7 +48,7 @@ func TestOperatorHasOnlyItsRole(t *testing.T) {
 	}
 }
 
-func TestIdentityHasRightsOfItsOwn(t *testing.T) {
+func TestIdentity_hasOwnRights(t *testing.T) {
 	config, err := env.Identity(t.Context(), "someone", []rbacv1.PolicyRule{{
 		APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"},
 	}})
@@ -80,13 +80,13 @@ func TestDropNamespace(t *testing.T) {
 	}
 }
 
-func TestNamespacesAreUnique(t *testing.T) {
+func TestNamespace_unique(t *testing.T) {
 	if a, b := env.Namespace(t), env.Namespace(t); a == b {
 		t.Fatalf("two namespaces named %s", a)
 	}
 }
 
-func TestSharedServer(t *testing.T) {
+func TestStart_sharedServer(t *testing.T) {
 	dir, err := env.Share()
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestSharedServer(t *testing.T) {
 	joined.Namespace(t) // the server must outlive those who joined it
 }
 
-func TestMissingAssetsSayWhatToDo(t *testing.T) {
+func TestStart_missingAssets(t *testing.T) {
 	t.Setenv("KUBEBUILDER_ASSETS", "")
 	t.Setenv(testenv.SharedVariable, "")
 	_, err := testenv.Start(testenv.Options{NoProject: true})

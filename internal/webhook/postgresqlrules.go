@@ -20,7 +20,7 @@ func parameterErrors(major int, pg *databasev1alpha1.PostgreSQL) (errs field.Err
 	}
 	all := []error{config.CheckParameters(major, parameters)}
 	if all[0] == nil {
-		all = append(all, config.CheckTogether(major, parameters, int(pg.Spec.Bootstrap.Initdb.WALSegmentSizeMB)))
+		all = append(all, config.CheckCombinations(major, parameters, int(pg.Spec.Bootstrap.Initdb.WALSegmentSizeMB)))
 	}
 	if pg.Spec.Synchronous != nil {
 		all = append(all, config.CheckSynchronous(parameters))
@@ -35,7 +35,7 @@ func parameterErrors(major int, pg *databasev1alpha1.PostgreSQL) (errs field.Err
 
 // copyErrors are about a server to copy that is the PostgreSQL itself: the schema knows no namespace.
 func copyErrors(pg *databasev1alpha1.PostgreSQL) (errs field.ErrorList) {
-	if from := pg.Spec.Bootstrap.PgBasebackup; from != nil && pki.IsHost(pg.Name, pg.Namespace, from.Host) {
+	if from := pg.Spec.Bootstrap.PgBasebackup; from != nil && pki.IsOwnHost(pg.Name, pg.Namespace, from.Host) {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "bootstrap", "pgBasebackup", "host"), from.Host,
 			"is this PostgreSQL itself: name the server that is to be copied"))
 	}
@@ -48,7 +48,7 @@ func nameErrors(pg *databasev1alpha1.PostgreSQL) (errs field.ErrorList) {
 		return nil
 	}
 	check := func(path *field.Path, name databasev1alpha1.Identifier) {
-		if config.Reserved(string(name)) {
+		if config.IsReservedWord(string(name)) {
 			errs = append(errs, field.Invalid(path, string(name), "is a word of SQL that every client would have to quote: choose another name"))
 		}
 	}
@@ -91,7 +91,7 @@ func memberErrors(major int, pg *databasev1alpha1.PostgreSQL) (errs field.ErrorL
 // membership says what is wrong with making a role a member of a parent; "" where nothing is.
 func membership(major int, parents map[string][]databasev1alpha1.ParentRole, role, parent string) string {
 	_, made := parents[parent]
-	switch since := config.OwnRoleSince(parent); {
+	switch since := config.PredefinedRoleSince(parent); {
 	case strings.HasPrefix(parent, "pg_") && major < since:
 		return fmt.Sprintf("can't be in %s: PostgreSQL has it from version %d on", parent, since)
 	case strings.HasPrefix(parent, "pg_"):

@@ -60,7 +60,7 @@ func (b *bench) postgresMemory(ctx context.Context) (err error) {
 	}
 	r := &pgMemory{bench: b, namespace: namespace, ours: contenders(1)[0]}
 	r.results.Clusters, r.results.Idle, r.results.Contender = b.options.databases, b.options.idle.String(), oursName
-	plane.With(r.moving)
+	plane.Update(r.moving)
 	if err := r.measure(ctx); err != nil {
 		return err
 	}
@@ -199,11 +199,11 @@ func (r *pgMemory) renew(ctx context.Context) (stop func()) {
 }
 
 // moving has agents tell of numbers that are others each time they are asked, as those of databases in use are.
-func (r *pgMemory) moving(plane *fakepg.Plane) {
+func (r *pgMemory) moving(plane *fakepg.Kubelet) {
 	var position atomic.Uint64
 	for i := range r.results.Clusters {
 		for ordinal := range pgInstances {
-			plane.Status[agentapi.Pod(r.name(i), ordinal)] = func(s *agentapi.Status) {
+			plane.ChangeStatus[agentapi.Pod(r.name(i), ordinal)] = func(s *agentapi.Status) {
 				at := position.Add(8192)
 				s.Received, s.Replayed, s.ReplayLag = wal.LSN(1<<30+at), wal.LSN(1<<30+at-at%3), time.Duration(at%7)*time.Millisecond
 				s.DiskFree -= min(s.DiskFree, at)

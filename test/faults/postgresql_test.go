@@ -127,9 +127,9 @@ func runInstances(ctx context.Context, namespace string) (func(), error) {
 }
 
 // planeOf is the fake of a plan.
-func planeOf(namespace string) *fakepg.Plane {
+func planeOf(namespace string) *fakepg.Kubelet {
 	plane, _ := instancesOf.Load(namespace)
-	return plane.(*fakepg.Plane)
+	return plane.(*fakepg.Kubelet)
 }
 
 // pgStep creates the PostgreSQL or replaces its spec, and waits until all instances are as it asks.

@@ -57,8 +57,8 @@ func replaces(name, spec string) Step {
 // restarts has the agents ask for a restart, as they do when a parameter needs it, and waits until each had it once.
 func restarts(name, spec string) Step {
 	return Step{Name: name, Do: func(ctx context.Context, w *Client) error {
-		planeOf(w.Namespace).With(func(p *fakepg.Plane) {
-			p.Pending[pgName+"-0"], p.Pending[pgName+"-1"] = []string{"max_connections"}, []string{"max_connections"}
+		planeOf(w.Namespace).Update(func(p *fakepg.Kubelet) {
+			p.PendingRestart[pgName+"-0"], p.PendingRestart[pgName+"-1"] = []string{"max_connections"}, []string{"max_connections"}
 		})
 		return setsPostgreSQL(spec)(ctx, w)
 	}, Converged: func(v View) error {
@@ -66,7 +66,7 @@ func restarts(name, spec string) Step {
 			return err
 		}
 		var restarted []string
-		planeOf(v.Get(postgreSQLs, pgName).GetNamespace()).With(func(p *fakepg.Plane) { restarted = slices.Sorted(slices.Values(p.Restarted)) })
+		planeOf(v.Get(postgreSQLs, pgName).GetNamespace()).Update(func(p *fakepg.Kubelet) { restarted = slices.Sorted(slices.Values(p.Restarted)) })
 		if want := []string{pgName + "-0", pgName + "-1"}; !slices.Equal(restarted, want) {
 			return fmt.Errorf("restarted are %v, not %v", restarted, want)
 		}
@@ -157,16 +157,16 @@ func serverKnows(secret *unstructured.Unstructured) error {
 	data, _, _ := unstructured.NestedStringMap(secret.Object, "data")
 	login, password := decoded(data["user"]), decoded(data["password"])
 	var told agentapi.Desired
-	planeOf(secret.GetNamespace()).With(func(p *fakepg.Plane) {
-		if len(p.Told) > 0 {
-			told = p.Told[len(p.Told)-1]
+	planeOf(secret.GetNamespace()).Update(func(p *fakepg.Kubelet) {
+		if len(p.Applied) > 0 {
+			told = p.Applied[len(p.Applied)-1]
 		}
 	})
 	for _, role := range told.Roles {
 		switch {
 		case role.Name == login && testscram.Matches(role.Verifier, password):
 			return nil
-		case config.SecondLogin(role.Name) == login && role.Second != nil && role.Second.Allowed && testscram.Matches(role.Second.Verifier, password):
+		case config.SecondLogin(role.Name) == login && role.SecondLogin != nil && role.SecondLogin.Allowed && testscram.Matches(role.SecondLogin.Verifier, password):
 			return nil
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // TestServer sends rows again to a real server that lost its answer, and sees that it knows them; without its keys they are there
 // twice, and found.
 func TestServer(t *testing.T) {
-	conn := connected(t, testpg.Running(t, "ledger"))
+	conn := connected(t, testpg.NewRunning(t, "ledger"))
 	if err := Table(t.Context(), conn); err != nil {
 		t.Fatal(err)
 	}

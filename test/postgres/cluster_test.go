@@ -16,20 +16,20 @@ func synchronous(pg *databasev1alpha1.PostgreSQL) {
 	pg.Spec.Synchronous = &databasev1alpha1.PostgreSQLSynchronous{Method: "quorum", Number: 1}
 }
 
-// newWritten is a cluster of three with a client that writes.
-func newWritten(t *testing.T, change func(*databasev1alpha1.PostgreSQL)) (*cluster, *ledger.Ledger) {
+// newClusterWithWriter is a cluster of three with a client that writes.
+func newClusterWithWriter(t *testing.T, change func(*databasev1alpha1.PostgreSQL)) (*cluster, *ledger.Ledger) {
 	begun := time.Now()
 	c := newCluster(t, 3, change)
-	c.eventually("a primary", patience, func() bool { return c.leader() != nil })
+	c.eventually("a primary", timeout, func() bool { return c.primary() != nil })
 	t.Logf("first instance Ready after %s", time.Since(begun).Round(time.Millisecond))
-	leader := c.settled()
+	primary := c.waitSettled()
 	for _, path := range []string{"/livez", "/startupz", "/readyz"} {
-		c.eventually("the probe "+path+" of the primary to pass", patience, func() bool { return leader.probe(path) })
+		c.eventually("the probe "+path+" of the primary to pass", timeout, func() bool { return primary.probe(path) })
 	}
 	t.Logf("three instances Ready after %s", time.Since(begun).Round(time.Millisecond))
 	c.prepareLedger()
 	l := c.newLedger("service", "")
-	c.flows(l, begun)
+	c.waitForWrites(l, begun)
 	return c, l
 }
 
@@ -54,32 +54,32 @@ func (c *cluster) annotate(key, value string) {
 }
 
 // other is an instance that is not leader.
-func (c *cluster) other(leader *instance) *instance {
-	return c.instances[(leader.ordinal+1)%len(c.instances)]
+func (c *cluster) other(primary *instance) *instance {
+	return c.instances[(primary.ordinal+1)%len(c.instances)]
 }
 
-// fault does something to the primary, and waits until there are writes again and all is well. It returns the longest
+// injectFault does something to the primary, and waits until there are writes again and all is well. It returns the longest
 // time without an acknowledged row.
-func (c *cluster) fault(l *ledger.Ledger, what string, do func(leader *instance), undo func(leader *instance)) time.Duration {
+func (c *cluster) injectFault(l *ledger.Ledger, what string, do func(primary *instance), undo func(primary *instance)) time.Duration {
 	c.t.Helper()
-	leader := c.settled()
-	c.flows(l, time.Now())
+	primary := c.waitSettled()
+	c.waitForWrites(l, time.Now())
 	begun := time.Now()
-	do(leader)
-	c.eventually("another primary, or this one anew", patience, func() bool {
-		now := c.leader()
-		return now != nil && (now != leader || what != "switchover" && l.Failed(begun) > 0 && l.Last().After(begun.Add(time.Second)))
+	do(primary)
+	c.eventually("another primary, or this one anew", timeout, func() bool {
+		now := c.primary()
+		return now != nil && (now != primary || what != "switchover" && l.Failed(begun) > 0 && l.Last().After(begun.Add(time.Second)))
 	})
-	c.flows(l, time.Now())
+	c.waitForWrites(l, time.Now())
 	gap := l.Gap(begun).Length()
 	if undo != nil {
-		undo(leader)
+		undo(primary)
 	}
-	next := c.settled()
+	next := c.waitSettled()
 	if servers := l.Servers(begun); len(servers) > 2 {
 		c.t.Errorf("%s: more than one change of the primary: %v\n%s", what, servers, c.describe())
 	}
-	c.t.Logf("%s: %s without an acknowledged row; %s, then %s", what, gap.Round(time.Millisecond), leader.pod, next.pod)
+	c.t.Logf("%s: %s without an acknowledged row; %s, then %s", what, gap.Round(time.Millisecond), primary.pod, next.pod)
 	return gap
 }
 
@@ -91,52 +91,52 @@ const (
 	limitUnreachable = 15 * time.Second // an instance that only its silence gives away: one Lease duration and the election
 )
 
-// within holds that writes were possible again in time.
-func (c *cluster) within(limit, gap time.Duration) {
+// checkGap holds that writes were possible again in time.
+func (c *cluster) checkGap(limit, gap time.Duration) {
 	c.t.Helper()
 	if gap > limit {
 		c.t.Errorf("%s without an acknowledged row, at most %s are allowed", gap.Round(time.Millisecond), limit)
 	}
 }
 
-func (c *cluster) switchover(leader *instance) {
-	c.annotate(databasev1alpha1.AnnotationSwitchover, c.other(leader).pod)
+func (c *cluster) switchover(primary *instance) {
+	c.annotate(databasev1alpha1.AnnotationSwitchover, c.other(primary).pod)
 }
 
 func (c *cluster) switchedOver(*instance) { c.annotate(databasev1alpha1.AnnotationSwitchover, "") }
 
 // killServer kills the postmaster.
-func killServer(leader *instance) {
-	_, postmaster := leader.pids()
+func killServer(primary *instance) {
+	_, postmaster := primary.pids()
 	_ = syscall.Kill(postmaster, syscall.SIGKILL)
 }
 
 // killAgent kills the agent alone.
-func killAgent(leader *instance) {
-	agent, _ := leader.pids()
+func killAgent(primary *instance) {
+	agent, _ := primary.pids()
 	_ = syscall.Kill(agent, syscall.SIGKILL)
-	<-leader.ended
-	leader.start()
+	<-primary.ended
+	primary.start()
 }
 
-// killAll kills all of the instance and starts it again, as when its container is killed.
-func killAll(leader *instance) {
-	leader.kill()
-	leader.start()
+// killContainer kills all of the instance and starts it again, as when its container is killed.
+func killContainer(primary *instance) {
+	primary.kill()
+	primary.start()
 }
 
-// hang stops PostgreSQL, but not the agent.
-func hang(leader *instance) {
-	for _, pid := range leader.servers() {
+// stopPostgreSQL stops PostgreSQL, but not the agent.
+func stopPostgreSQL(primary *instance) {
+	for _, pid := range primary.servers() {
 		_ = syscall.Kill(pid, syscall.SIGSTOP)
 	}
 }
 
 // replacePod has the agent end in order and be started in a new pod.
-func replacePod(leader *instance) {
-	leader.stop()
-	leader.recreatePod()
-	leader.start()
+func replacePod(primary *instance) {
+	primary.stop()
+	primary.recreatePod()
+	primary.start()
 }
 
 func (c *cluster) check(ledgers ...*ledger.Ledger) {

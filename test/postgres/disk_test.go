@@ -18,8 +18,8 @@ import (
 // smallVolume is the size of the volume that is filled, in MiB.
 const smallVolume = 192
 
-// small has the instance's volume be a file system of its own, which is taken away with the test.
-func (i *instance) small(t *testing.T) {
+// mountSmallVolume has the instance's volume be a file system of its own, which is taken away with the test.
+func (i *instance) mountSmallVolume(t *testing.T) {
 	t.Helper()
 	volume := filepath.Join(i.dir, "data")
 	if err := syscall.Mount("tmpfs", volume, "tmpfs", 0, fmt.Sprintf("size=%dm,mode=0700", smallVolume)); err != nil {
@@ -34,8 +34,8 @@ func (i *instance) small(t *testing.T) {
 	own(t, volume)
 }
 
-// fill takes all space of the instance's volume but so many bytes; the returned function gives it back.
-func (i *instance) fill(t *testing.T, but int64) (free func()) {
+// fillVolume takes all space of the instance's volume but so many bytes; the returned function gives it back.
+func (i *instance) fillVolume(t *testing.T, but int64) (free func()) {
 	t.Helper()
 	path := filepath.Join(i.dir, "data", "ballast")
 	file, err := os.Create(path)
@@ -57,83 +57,83 @@ func (i *instance) fill(t *testing.T, but int64) (free func()) {
 	}
 }
 
-// TestFullDisk fills the volume of a primary, twice: so that nothing can be added to tables, and so that PostgreSQL ends
+// TestDiskFull_keepsPrimary fills the volume of a primary, twice: so that nothing can be added to tables, and so that PostgreSQL ends
 // because it can't add to its log. Nobody takes over, and it writes again as soon as there is space.
-func TestFullDisk(t *testing.T) {
+func TestDiskFull_keepsPrimary(t *testing.T) {
 	t.Parallel()
-	c := newStopped(t, 2, 2, nil)
+	c := newStoppedCluster(t, 2, 2, nil)
 	full := c.instances[0]
-	full.small(t)
+	full.mountSmallVolume(t)
 	full.start()
-	c.eventually("a primary", patience, func() bool { return c.leader() == full })
+	c.eventually("a primary", timeout, func() bool { return c.primary() == full })
 	c.instances[1].start()
-	c.settled()
+	c.waitSettled()
 	c.prepareLedger()
 	full.exec(t, "INSERT INTO ledger_rows VALUES ('before', 1)")
 	full.exec(t, "CREATE TABLE large AS SELECT repeat(md5(n::text), 20) AS text FROM generate_series(1, 2000) n")
 	_, postmaster := full.pids()
 
-	free := full.fill(t, 0)
-	c.eventually("a write to be refused", patience, func() bool {
-		_, err := full.session(t).Exec(t.Context(), "INSERT INTO large SELECT text FROM large LIMIT 200")
+	free := full.fillVolume(t, 0)
+	c.eventually("a write to be refused", timeout, func() bool {
+		_, err := full.openConn(t).Exec(t.Context(), "INSERT INTO large SELECT text FROM large LIMIT 200")
 		refusal, ok := errors.AsType[*pgconn.PgError](err)
 		return ok && refusal.Code == "53100"
 	})
-	c.saysFull(t, full)
-	c.eventually("a full volume to be read", patience, func() bool {
-		return full.read("SELECT client FROM ledger_rows") == "before" && full.probe("/readyz")
+	c.wantDiskFull(t, full)
+	c.eventually("a full volume to be read", timeout, func() bool {
+		return full.queryOnce("SELECT client FROM ledger_rows") == "before" && full.probe("/readyz")
 	})
 	free()
-	c.writes(t, full, "between")
+	c.waitWritable(t, full, "between")
 	if _, now := full.pids(); now != postmaster {
 		t.Error("PostgreSQL was restarted")
 	}
-	c.logFull(t, full)
+	c.crashOnDiskFull(t, full)
 	if status, _ := full.status(); status.Timeline != 1 {
 		t.Errorf("the timeline is %d", status.Timeline)
 	}
 }
 
-// logFull has PostgreSQL end because it can't add to its log.
-func (c *cluster) logFull(t *testing.T, full *instance) {
+// crashOnDiskFull has PostgreSQL end because it can't add to its log.
+func (c *cluster) crashOnDiskFull(t *testing.T, full *instance) {
 	t.Helper()
 	from := len(full.log.text())
-	free := full.fill(t, 0)
-	c.eventually("PostgreSQL to end", patience, func() bool {
+	free := full.fillVolume(t, 0)
+	c.eventually("PostgreSQL to end", timeout, func() bool {
 		conn, err := c.connect(t.Context(), full.address(0))
 		if err != nil {
-			return strings.Contains(full.since(from), "PostgreSQL has ended")
+			return strings.Contains(full.logSince(from), "PostgreSQL has ended")
 		}
 		defer conn.Close(t.Context())
 		_, err = conn.Exec(t.Context(), "SELECT pg_logical_emit_message(true, 'test', repeat('m', 8000000))")
-		return err != nil && strings.Contains(full.since(from), "PostgreSQL has ended")
+		return err != nil && strings.Contains(full.logSince(from), "PostgreSQL has ended")
 	})
-	c.saysFull(t, full)
+	c.wantDiskFull(t, full)
 	time.Sleep(8 * time.Second)
-	if ends := strings.Count(full.since(from), "PostgreSQL has ended"); ends > 2 {
+	if ends := strings.Count(full.logSince(from), "PostgreSQL has ended"); ends > 2 {
 		t.Errorf("PostgreSQL was started and ended %d times on a full volume", ends)
 	}
-	c.saysFull(t, full)
+	c.wantDiskFull(t, full)
 	free()
-	c.writes(t, full, "after")
+	c.waitWritable(t, full, "after")
 }
 
-// saysFull holds that the state page tells of it, and that nobody has taken over.
-func (c *cluster) saysFull(t *testing.T, full *instance) {
+// wantDiskFull holds that the state page tells of it, and that nobody has taken over.
+func (c *cluster) wantDiskFull(t *testing.T, full *instance) {
 	t.Helper()
-	c.eventually("the state page to tell of the full volume", patience, full.says(func(s agentapi.Status) bool {
-		return s.DiskFull && all(s.Message, full.pod, "full", "spec.storage")
+	c.eventually("the state page to tell of the full volume", timeout, full.statusIs(func(s agentapi.Status) bool {
+		return s.DiskFull && containsAll(s.Message, full.pod, "full", "spec.storage")
 	}))
 	if holder, _ := c.lease(); holder != full.pod {
 		t.Errorf("%s has the Lease", holder)
 	}
 }
 
-// writes waits until rows can be written through the Service, to that instance.
-func (c *cluster) writes(t *testing.T, to *instance, row string) {
+// waitWritable waits until rows can be written through the Service, to that instance.
+func (c *cluster) waitWritable(t *testing.T, to *instance, row string) {
 	t.Helper()
-	c.eventually("writes", patience, func() bool {
-		if c.leader() != to {
+	c.eventually("writes", timeout, func() bool {
+		if c.primary() != to {
 			return false
 		}
 		conn, err := c.connect(t.Context(), c.serviceAddress())
@@ -144,5 +144,5 @@ func (c *cluster) writes(t *testing.T, to *instance, row string) {
 		_, err = conn.Exec(t.Context(), "INSERT INTO ledger_rows VALUES ('"+row+"', 1)")
 		return err == nil
 	})
-	c.eventually("no complaint any more", patience, to.says(func(s agentapi.Status) bool { return !s.DiskFull && s.Message == "" && s.Ready }))
+	c.eventually("no complaint any more", timeout, to.statusIs(func(s agentapi.Status) bool { return !s.DiskFull && s.Message == "" && s.Ready }))
 }

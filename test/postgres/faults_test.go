@@ -17,58 +17,58 @@ import (
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 )
 
-// isolate cuts an instance off from everybody but the clients that are with it.
-func (i *instance) isolate() { i.cutOff() }
+// partition cuts an instance off from everybody but the clients that are with it.
+func (i *instance) partition() { i.disconnect() }
 
-// freeze stops the whole instance, thaw has it go on.
-func freeze(leader *instance) { leader.signal(syscall.SIGSTOP) }
-func thaw(leader *instance)   { leader.signal(syscall.SIGCONT) }
+// stopProcesses stops the whole instance, thaw has it go on.
+func stopProcesses(primary *instance)     { primary.signal(syscall.SIGSTOP) }
+func continueProcesses(primary *instance) { primary.signal(syscall.SIGCONT) }
 
-// lose has an instance end without a word to anybody, find starts it again.
-func lose(leader *instance) {
-	leader.isolate()
-	leader.kill()
+// crashNode has an instance end without a word to anybody, find starts it again.
+func crashNode(primary *instance) {
+	primary.partition()
+	primary.kill()
 }
 
-func find(leader *instance) {
-	leader.rejoin()
-	leader.start()
+func restartNode(primary *instance) {
+	primary.reconnect()
+	primary.start()
 }
 
-func TestSwitchoverAndCrashes(t *testing.T) {
-	c, l := newWritten(t, synchronous)
-	c.within(limitPlanned, c.fault(l, "switchover", c.switchover, c.switchedOver))
-	c.within(limitCrash, c.fault(l, "SIGKILL of the postmaster", killServer, nil))
-	c.within(limitCrash, c.fault(l, "SIGKILL of the agent", killAgent, nil))
-	c.within(limitCrash, c.fault(l, "SIGKILL of the container", killAll, nil))
-	c.within(limitPlanned, c.fault(l, "the pod is replaced", replacePod, nil))
+func TestFailover_switchoverAndCrashes(t *testing.T) {
+	c, l := newClusterWithWriter(t, synchronous)
+	c.checkGap(limitPlanned, c.injectFault(l, "switchover", c.switchover, c.switchedOver))
+	c.checkGap(limitCrash, c.injectFault(l, "SIGKILL of the postmaster", killServer, nil))
+	c.checkGap(limitCrash, c.injectFault(l, "SIGKILL of the agent", killAgent, nil))
+	c.checkGap(limitCrash, c.injectFault(l, "SIGKILL of the container", killContainer, nil))
+	c.checkGap(limitPlanned, c.injectFault(l, "the pod is replaced", replacePod, nil))
 	c.check(l)
 }
 
-func TestHungServer(t *testing.T) {
-	c, l := newWritten(t, synchronous)
+func TestFailover_unresponsiveServer(t *testing.T) {
+	c, l := newClusterWithWriter(t, synchronous)
 	var former *instance
-	c.within(limitUnreachable, c.fault(l, "SIGSTOP of PostgreSQL", hang, func(leader *instance) { former = leader }))
+	c.checkGap(limitUnreachable, c.injectFault(l, "SIGSTOP of PostgreSQL", stopPostgreSQL, func(primary *instance) { former = primary }))
 	if status, ok := former.status(); !ok || !status.Election.RecentlyUnresponsive {
 		t.Errorf("%s answers %v, and does not say that it stood still: %+v", former.pod, ok, status)
 	}
 	c.check(l)
 }
 
-// TestPartition cuts the primary off while a client stays with it: it must have acknowledged its last row before the new
+// TestFailover_partition cuts the primary off while a client stays with it: it must have acknowledged its last row before the new
 // primary acknowledges its first.
-func TestPartition(t *testing.T) {
+func TestFailover_partition(t *testing.T) {
 	for name, change := range map[string]func(*databasev1alpha1.PostgreSQL){"synchronous": synchronous, "asynchronous": nil} {
 		t.Run(name, func(t *testing.T) {
-			c, l := newWritten(t, change)
-			inside := c.newLedger("inside", c.settled().address(0))
-			c.flows(inside, time.Now())
-			c.within(limitUnreachable, c.fault(l, "partition", (*instance).isolate, func(leader *instance) {
+			c, l := newClusterWithWriter(t, change)
+			inside := c.newLedger("inside", c.waitSettled().address(0))
+			c.waitForWrites(inside, time.Now())
+			c.checkGap(limitUnreachable, c.injectFault(l, "partition", (*instance).partition, func(primary *instance) {
 				last := inside.Last()
-				leader.rejoin()
+				primary.reconnect()
 				gap := l.Gap(time.Time{})
 				first := gap.To.Answered
-				t.Logf("inside %s, the last row was acknowledged %s before the new primary's first", leader.pod, first.Sub(last).Round(time.Millisecond))
+				t.Logf("inside %s, the last row was acknowledged %s before the new primary's first", primary.pod, first.Sub(last).Round(time.Millisecond))
 				if !last.Before(first) {
 					t.Errorf("a row was acknowledged inside at %s; the new primary's first was at %s, after %s", last, first, gap.From.Answered)
 				}
@@ -84,29 +84,29 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// TestLostNode has the agent and its server go together, until another has taken over: as a machine that stands still, and as one
+// TestFailover_lostNode has the agent and its server go together, until another has taken over: as a machine that stands still, and as one
 // that is gone.
-func TestLostNode(t *testing.T) {
-	c, l := newWritten(t, synchronous)
-	c.within(limitUnreachable, c.fault(l, "the machine stands still", freeze, thaw))
-	c.within(limitUnreachable, c.fault(l, "the machine is lost", lose, find))
+func TestFailover_lostNode(t *testing.T) {
+	c, l := newClusterWithWriter(t, synchronous)
+	c.checkGap(limitUnreachable, c.injectFault(l, "the machine stands still", stopProcesses, continueProcesses))
+	c.checkGap(limitUnreachable, c.injectFault(l, "the machine is lost", crashNode, restartNode))
 	c.check(l)
 }
 
-// TestNoAPIServer takes the API server away from everybody.
-func TestNoAPIServer(t *testing.T) {
-	c, l := newWritten(t, synchronous)
-	leader := c.settled()
+// TestAPIServerDown_keepsPrimary takes the API server away from everybody.
+func TestAPIServerDown_keepsPrimary(t *testing.T) {
+	c, l := newClusterWithWriter(t, synchronous)
+	primary := c.waitSettled()
 	begun := time.Now()
 	for _, i := range c.instances {
-		i.cutOff("api")
+		i.disconnect("api")
 	}
 	time.Sleep(20 * time.Second)
 	for _, i := range c.instances {
-		i.rejoin()
+		i.reconnect()
 	}
 	time.Sleep(5 * time.Second)
-	c.leadsStill(leader)
+	c.wantStillPrimary(primary)
 	if failures := l.Failed(begun); failures > 0 {
 		t.Errorf("the client saw %d errors", failures)
 	}
@@ -114,80 +114,80 @@ func TestNoAPIServer(t *testing.T) {
 	c.check(l)
 }
 
-// TestSingleInstance has nobody to take over: it goes on without the API server, and starts again after a crash.
-func TestSingleInstance(t *testing.T) {
+// TestSingleInstance_withoutAPIServer has nobody to take over: it goes on without the API server, and starts again after a crash.
+func TestSingleInstance_withoutAPIServer(t *testing.T) {
 	c := newCluster(t, 1, nil)
-	leader := c.settled()
+	primary := c.waitSettled()
 	c.prepareLedger()
 	l := c.newLedger("service", "")
-	c.flows(l, time.Now())
-	if dogs := leader.watchdogs(); len(dogs) > 0 {
+	c.waitForWrites(l, time.Now())
+	if dogs := primary.watchdogs(); len(dogs) > 0 {
 		t.Errorf("nobody can take over, and watchdogs %v run", dogs)
 	}
 	begun := time.Now()
-	leader.cutOff("api")
+	primary.disconnect("api")
 	time.Sleep(12 * time.Second)
 	if failures := l.Failed(begun); failures > 0 {
 		t.Errorf("without the API server the client saw %d errors", failures)
 	}
 	begun = time.Now()
-	killServer(leader)
-	c.eventually("writes after a crash, without the API server", patience, func() bool {
+	killServer(primary)
+	c.eventually("writes after a crash, without the API server", timeout, func() bool {
 		return l.Failed(begun) > 0 && l.Last().After(begun.Add(time.Second))
 	})
 	t.Logf("SIGKILL of the postmaster: %s without an acknowledged row", l.Gap(begun).Length().Round(time.Millisecond))
-	leader.rejoin()
-	c.settled()
+	primary.reconnect()
+	c.waitSettled()
 	c.check(l)
 }
 
-// TestNoAPIServerWithOneDown takes the API server away when an instance has been down for longer than the Lease.
-func TestNoAPIServerWithOneDown(t *testing.T) {
-	c, l := newWritten(t, nil)
-	leader := c.settled()
-	down := c.other(leader)
+// TestAPIServerDown_oneStandbyDown takes the API server away when an instance has been down for longer than the Lease.
+func TestAPIServerDown_oneStandbyDown(t *testing.T) {
+	c, l := newClusterWithWriter(t, nil)
+	primary := c.waitSettled()
+	down := c.other(primary)
 	down.kill()
-	c.eventually("the Lease not to list "+down.pod, patience, func() bool {
+	c.eventually("the Lease not to list "+down.pod, timeout, func() bool {
 		_, record := c.lease()
 		return record != nil && !strings.Contains(fmt.Sprint(record["instances"]), down.pod)
 	})
-	c.flows(l, time.Now())
+	c.waitForWrites(l, time.Now())
 	begun := time.Now()
 	for _, i := range c.instances {
-		i.cutOff("api")
+		i.disconnect("api")
 	}
 	time.Sleep(20 * time.Second)
 	for _, i := range c.instances {
-		i.rejoin()
+		i.reconnect()
 	}
-	c.flows(l, time.Now())
-	c.leadsStill(leader)
+	c.waitForWrites(l, time.Now())
+	c.wantStillPrimary(primary)
 	if failures := l.Failed(begun); failures > 0 {
 		t.Errorf("the client saw %d errors", failures)
 	}
 	t.Logf("the longest time without an acknowledged row: %s", l.Gap(begun).Length().Round(time.Millisecond))
 	down.start()
-	c.settled()
-	c.eventually("the Lease to list "+down.pod+" again", patience, func() bool {
+	c.waitSettled()
+	c.eventually("the Lease to list "+down.pod+" again", timeout, func() bool {
 		_, record := c.lease()
 		return strings.Contains(fmt.Sprint(record["instances"]), down.pod)
 	})
 	c.check(l)
 }
 
-// TestReadOnlyAPI has the API server answer reads and refuse all writes: a policy engine that is down, an etcd that is full.
-func TestReadOnlyAPI(t *testing.T) {
-	c, l := newWritten(t, synchronous)
-	leader := c.settled()
-	c.flows(l, time.Now())
+// TestAPIServerReadOnly_keepsPrimary has the API server answer reads and refuse all writes: a policy engine that is down, an etcd that is full.
+func TestAPIServerReadOnly_keepsPrimary(t *testing.T) {
+	c, l := newClusterWithWriter(t, synchronous)
+	primary := c.waitSettled()
+	c.waitForWrites(l, time.Now())
 	begun := time.Now()
 	writable := c.refuseWrites()
 	time.Sleep(25 * time.Second)
-	c.leadsStill(leader)
+	c.wantStillPrimary(primary)
 	writable()
-	c.flows(l, time.Now())
+	c.waitForWrites(l, time.Now())
 	time.Sleep(5 * time.Second)
-	c.leadsStill(leader)
+	c.wantStillPrimary(primary)
 	gap := l.Gap(begun).Length()
 	t.Logf("the longest time without an acknowledged row: %s", gap.Round(time.Millisecond))
 	if gap > 5*time.Second {

@@ -40,12 +40,12 @@ type cluster struct {
 	network   int
 	// The ports of all instances; their addresses differ.
 	ports     [4]int
-	authority *pki.Authority
+	ca        *pki.CA
 	instances []*instance
-	// spare are prepared, and not asked for.
-	spare   []*instance
-	service *link
-	primary atomic.Int32 // ordinal that the Service routes to, -1 for none
+	// prepared are prepared, and not asked for.
+	prepared []*instance
+	service  *link
+	routedTo atomic.Int32 // ordinal that the Service routes to, -1 for none
 }
 
 const name = "db"
@@ -71,15 +71,15 @@ func (l *logFile) text() string {
 // newCluster makes the objects that the operator makes, and starts an agent for each instance.
 func newCluster(t testing.TB, replicas int, change func(*databasev1alpha1.PostgreSQL)) *cluster {
 	t.Helper()
-	out := newStopped(t, replicas, replicas, change)
+	out := newStoppedCluster(t, replicas, replicas, change)
 	for _, i := range out.instances {
 		i.start()
 	}
 	return out
 }
 
-// newStopped makes the objects, and prepares instances, of which there may be more than the PostgreSQL asks for.
-func newStopped(t testing.TB, replicas, prepared int, change func(*databasev1alpha1.PostgreSQL)) *cluster {
+// newStoppedCluster makes the objects, and prepares instances, of which there may be more than the PostgreSQL asks for.
+func newStoppedCluster(t testing.TB, replicas, prepared int, change func(*databasev1alpha1.PostgreSQL)) *cluster {
 	t.Helper()
 	c := newClient(t)
 	var err error
@@ -90,7 +90,7 @@ func newStopped(t testing.TB, replicas, prepared int, change func(*databasev1alp
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(out.dir) })
 	own(t, out.dir)
-	out.authority, err = pki.NewAuthority(name, time.Now())
+	out.ca, err = pki.NewCA(name, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,23 +101,23 @@ func newStopped(t testing.TB, replicas, prepared int, change func(*databasev1alp
 	for ordinal := range prepared {
 		out.add(ordinal, prepared)
 	}
-	out.instances, out.spare = out.instances[:replicas], out.instances[replicas:]
-	out.primary.Store(-1)
+	out.instances, out.prepared = out.instances[:replicas], out.instances[replicas:]
+	out.routedTo.Store(-1)
 	out.service = newLink(t, out.serviceAddress(), func() string {
-		if at := int(out.primary.Load()); at >= 0 {
+		if at := int(out.routedTo.Load()); at >= 0 {
 			return out.address(at, 0)
 		}
 		return ""
 	})
 	go out.route(t.Context())
-	t.Cleanup(out.lacksNoRight(t))
+	t.Cleanup(out.checkRBAC(t))
 	t.Cleanup(out.end)
 	return out
 }
 
 // end ends all processes. The logs of the instances go to the folder of FETTLE_PG_LOGS.
 func (c *cluster) end() {
-	for _, i := range slices.Concat(c.instances, c.spare) {
+	for _, i := range slices.Concat(c.instances, c.prepared) {
 		i.kill()
 		if _, race, found := strings.Cut(i.log.text(), "WARNING: DATA RACE"); found { // of go test -race
 			c.t.Errorf("%s: a data race in the agent: %s", i.pod, race[:min(len(race), 4000)])
@@ -199,7 +199,7 @@ func (c *cluster) route(ctx context.Context) {
 					at = int32(ordinal)
 				}
 			}
-			c.primary.Store(at)
+			c.routedTo.Store(at)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -219,8 +219,8 @@ func (c *cluster) lease() (holder string, record map[string]any) {
 	return holder, record
 }
 
-// patience is how long a test waits for what usually takes some seconds.
-const patience = 3 * time.Minute
+// timeout is how long a test waits for what usually takes some seconds.
+const timeout = 3 * time.Minute
 
 // eventually waits for something that will be.
 func (c *cluster) eventually(what string, within time.Duration, is func() bool) {
@@ -245,9 +245,9 @@ func (c *cluster) describe() string {
 	return out.String()
 }
 
-// leader is the instance that serves as primary and is routed to, nil while there is none.
-func (c *cluster) leader() *instance {
-	at := int(c.primary.Load())
+// primary is the instance that serves as primary and is routed to, nil while there is none.
+func (c *cluster) primary() *instance {
+	at := int(c.routedTo.Load())
 	if at < 0 {
 		return nil
 	}
@@ -258,26 +258,26 @@ func (c *cluster) leader() *instance {
 	return c.instances[at]
 }
 
-// leadsStill holds that an instance is the primary. An agent that is late to answer tells nothing else.
-func (c *cluster) leadsStill(leader *instance) {
+// wantStillPrimary holds that an instance is the primary. An agent that is late to answer tells nothing else.
+func (c *cluster) wantStillPrimary(primary *instance) {
 	c.t.Helper()
-	c.eventually(leader.pod+" to be the primary still", patience, func() bool { return c.leader() == leader })
+	c.eventually(primary.pod+" to be the primary still", timeout, func() bool { return c.primary() == primary })
 }
 
-// settled waits for a primary and for all others to follow it.
-func (c *cluster) settled() *instance {
+// waitSettled waits for a primary and for all others to follow it.
+func (c *cluster) waitSettled() *instance {
 	c.t.Helper()
-	var leader *instance
-	c.eventually("one primary, all others ready", 2*patience, func() bool {
-		if leader = c.leader(); leader == nil {
+	var primary *instance
+	c.eventually("one primary, all others ready", 2*timeout, func() bool {
+		if primary = c.primary(); primary == nil {
 			return false
 		}
 		for _, i := range c.instances {
-			if status, ok := i.status(); i != leader && (!ok || !status.Ready || !status.Receiver || status.Role != agentapi.Replica) {
+			if status, ok := i.status(); i != primary && (!ok || !status.Ready || !status.Receiver || status.Role != agentapi.Replica) {
 				return false
 			}
 		}
 		return true
 	})
-	return leader
+	return primary
 }

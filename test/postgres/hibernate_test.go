@@ -24,11 +24,11 @@ func (c *cluster) hibernate(yes bool) {
 	}
 }
 
-// asleep waits until no server runs any more, and returns what the agents say then.
-func (c *cluster) asleep() []agentapi.Status {
+// waitHibernated waits until no server runs any more, and returns what the agents say then.
+func (c *cluster) waitHibernated() []agentapi.Status {
 	c.t.Helper()
 	var all []agentapi.Status
-	c.eventually("all servers stopped", patience, func() bool {
+	c.eventually("all servers stopped", timeout, func() bool {
 		all = nil
 		for _, i := range c.instances {
 			status, ok := i.status()
@@ -47,16 +47,16 @@ func (c *cluster) asleep() []agentapi.Status {
 func TestHibernation(t *testing.T) {
 	for name, change := range map[string]func(*databasev1alpha1.PostgreSQL){"synchronous": synchronous, "asynchronous": nil} {
 		t.Run(name, func(t *testing.T) {
-			c, l := newWritten(t, change)
-			last := c.settled()
+			c, l := newClusterWithWriter(t, change)
+			last := c.waitSettled()
 			c.hibernate(true)
-			all := c.asleep()
+			all := c.waitHibernated()
 			for _, status := range all[1:] {
 				if status.Received != all[0].Received || status.Timeline != all[0].Timeline {
 					t.Errorf("%s has the log up to %d/%d, %s up to %d/%d", status.Pod, status.Timeline, status.Received, all[0].Pod, all[0].Timeline, all[0].Received)
 				}
 			}
-			c.eventually("the Lease to be free, and to say that all have all", patience, func() bool { // it is written after the last server has stopped
+			c.eventually("the Lease to be free, and to say that all have all", timeout, func() bool { // it is written after the last server has stopped
 				holder, record := c.lease()
 				return holder == "" && record["whole"] == true
 			})
@@ -71,13 +71,13 @@ func TestHibernation(t *testing.T) {
 					i.start()
 				}
 			}
-			c.flows(l, begun)
+			c.waitForWrites(l, begun)
 			l.End()
 			if report := c.audit(t, l); report.Lost > 0 {
 				t.Errorf("%d acknowledged rows were lost", report.Lost)
 			}
 			last.start()
-			c.settled()
+			c.waitSettled()
 		})
 	}
 }

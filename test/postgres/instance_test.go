@@ -125,15 +125,15 @@ func (i *instance) servers() (all []int) {
 	return all
 }
 
-// family are all processes of the instance.
-func (i *instance) family() []int {
+// allProcesses are all processes of the instance.
+func (i *instance) allProcesses() []int {
 	agent, _ := i.pids()
 	return append(append([]int{agent}, i.watchdogs()...), i.servers()...)
 }
 
 // signal sends one to all processes of the instance.
 func (i *instance) signal(signal syscall.Signal) {
-	for _, pid := range i.family() {
+	for _, pid := range i.allProcesses() {
 		_ = syscall.Kill(pid, signal)
 	}
 }
@@ -159,14 +159,14 @@ func (i *instance) stop() {
 	<-i.ended
 }
 
-// cutOff cuts the instance off from the API server and all others, in both directions.
-func (i *instance) cutOff(from ...string) {
+// disconnect cuts the instance off from the API server and all others, in both directions.
+func (i *instance) disconnect(from ...string) {
 	for _, l := range i.links(from...) {
 		l.Cut()
 	}
 }
 
-func (i *instance) rejoin() {
+func (i *instance) reconnect() {
 	for _, l := range i.links() {
 		l.Join()
 	}
@@ -193,14 +193,14 @@ func (i *instance) links(kinds ...string) []*link {
 	return out
 }
 
-// ask speaks to an agent as the operator does.
-func (i *instance) ask() *agentapi.Client {
+// agentClient speaks to an agent as the operator does.
+func (i *instance) agentClient() *agentapi.Client {
 	i.cluster.t.Helper()
-	pair, err := i.cluster.authority.Client(pki.Operator, time.Now())
+	pair, err := i.cluster.ca.Client(pki.Operator, time.Now())
 	if err != nil {
 		i.cluster.t.Fatal(err)
 	}
-	c, err := agentapi.NewClient(agentapi.Host(name, i.cluster.namespace, i.pod), i.address(1), pair, i.cluster.authority.Certificate)
+	c, err := agentapi.NewClient(agentapi.Host(name, i.cluster.namespace, i.pod), i.address(1), pair, i.cluster.ca.Certificate)
 	if err != nil {
 		i.cluster.t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func (i *instance) ask() *agentapi.Client {
 func (i *instance) status() (agentapi.Status, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	c := i.ask()
+	c := i.agentClient()
 	defer c.Close()
 	status, err := c.Status(ctx)
 	return status, err == nil

@@ -9,10 +9,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestDeletedLease has somebody delete the Lease, three times: its holder makes it again, and clients see nothing of it.
-func TestDeletedLease(t *testing.T) {
-	c, l := newWritten(t, synchronous)
-	leader := c.settled()
+// TestLease_deleted has somebody delete the Lease, three times: its holder makes it again, and clients see nothing of it.
+func TestLease_deleted(t *testing.T) {
+	c, l := newClusterWithWriter(t, synchronous)
+	primary := c.waitSettled()
 	begun := time.Now()
 	key := client.ObjectKey{Namespace: c.namespace, Name: name}
 	for range 3 {
@@ -26,32 +26,32 @@ func TestDeletedLease(t *testing.T) {
 		}
 		gone := time.Now()
 		after := &coordinationv1.Lease{}
-		c.eventually("the Lease, again", patience, func() bool {
+		c.eventually("the Lease, again", timeout, func() bool {
 			return c.client.Get(t.Context(), key, after) == nil && after.UID != before.UID
 		})
 		t.Logf("made again after %s", time.Since(gone).Round(time.Millisecond))
 		holder, now := c.lease()
-		if holder != leader.pod || now["timeline"] != record["timeline"] || now["systemID"] != record["systemID"] {
-			t.Errorf("held by %s, want %s; the record was %v, and is %v", holder, leader.pod, record, now)
+		if holder != primary.pod || now["timeline"] != record["timeline"] || now["systemID"] != record["systemID"] {
+			t.Errorf("held by %s, want %s; the record was %v, and is %v", holder, primary.pod, record, now)
 		}
-		c.eventually("it is renewed", patience, func() bool {
+		c.eventually("it is renewed", timeout, func() bool {
 			_, now := c.lease()
 			return now["remade"] == nil
 		})
 	}
-	c.flows(l, time.Now().Add(12*time.Second)) // longer than the last renewal before would have lasted
+	c.waitForWrites(l, time.Now().Add(12*time.Second)) // longer than the last renewal before would have lasted
 	if failures := l.Failed(begun); failures > 0 {
 		t.Errorf("the client saw %d errors", failures)
 	}
-	c.leadsStill(leader)
+	c.wantStillPrimary(primary)
 	c.check(l)
 }
 
-// TestLostLease has the Lease vanish together with its holder, and the operator make another that knows nothing: a new
+// TestLease_deletedWithHolder has the Lease vanish together with its holder, and the operator make another that knows nothing: a new
 // primary uses a timeline that the old one can't have used, and the old one follows it.
-func TestLostLease(t *testing.T) {
-	c, l := newWritten(t, synchronous)
-	lost := c.settled()
+func TestLease_deletedWithHolder(t *testing.T) {
+	c, l := newClusterWithWriter(t, synchronous)
+	lost := c.waitSettled()
 	lost.kill()
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.namespace}}
 	if err := c.client.Delete(t.Context(), lease); err != nil {
@@ -60,11 +60,11 @@ func TestLostLease(t *testing.T) {
 	if err := c.client.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.namespace}}); err != nil {
 		t.Fatal(err)
 	}
-	c.eventually("another primary", patience, func() bool { leader := c.leader(); return leader != nil && leader != lost })
-	killServer(c.leader()) // it starts again, and no longer has what kept the timelines in between from being used
-	c.flows(l, time.Now())
+	c.eventually("another primary", timeout, func() bool { primary := c.primary(); return primary != nil && primary != lost })
+	killServer(c.primary()) // it starts again, and no longer has what kept the timelines in between from being used
+	c.waitForWrites(l, time.Now())
 	lost.start()
-	c.settled()
+	c.waitSettled()
 	if _, record := c.lease(); record["timeline"].(float64) < 1024 {
 		t.Errorf("the record is %v: another instance may have used its timeline", record)
 	}

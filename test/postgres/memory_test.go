@@ -16,11 +16,11 @@ func TestMemory(t *testing.T) {
 	if err != nil || length <= 0 {
 		t.Skip("nothing is measured: set FETTLE_PG_MEMORY to the time to write for")
 	}
-	c, l := newWritten(t, synchronous)
+	c, l := newClusterWithWriter(t, synchronous)
 	for end := time.Now().Add(length); ; {
 		left := time.Until(end)
 		time.Sleep(min(max(left, 0), 30*time.Second))
-		t.Logf("MEMORY %5s left; the primary is %s; %s", max(left, 0).Round(time.Second), c.settled().pod, c.memory())
+		t.Logf("MEMORY %5s left; the primary is %s; %s", max(left, 0).Round(time.Second), c.waitSettled().pod, c.memory())
 		if left <= 0 {
 			break
 		}

@@ -20,8 +20,8 @@ type link struct {
 	mutex sync.Mutex
 	cut   bool
 	conns map[net.Conn]bool
-	// joined is closed while the link is whole.
-	joined chan struct{}
+	// connected is closed while the link is whole.
+	connected chan struct{}
 }
 
 // newLink listens at address and forwards to what target says when a connection comes.
@@ -31,8 +31,8 @@ func newLink(t testing.TB, address string, target func() string) *link {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &link{target: target, conns: map[net.Conn]bool{}, joined: make(chan struct{})}
-	close(l.joined)
+	l := &link{target: target, conns: map[net.Conn]bool{}, connected: make(chan struct{})}
+	close(l.connected)
 	go func() {
 		for {
 			conn, err := listener.Accept()
@@ -54,7 +54,7 @@ func (l *link) Cut() {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	if !l.cut {
-		l.cut, l.joined = true, make(chan struct{})
+		l.cut, l.connected = true, make(chan struct{})
 	}
 }
 
@@ -64,7 +64,7 @@ func (l *link) Join() {
 	defer l.mutex.Unlock()
 	if l.cut {
 		l.cut = false
-		close(l.joined)
+		close(l.connected)
 	}
 }
 
@@ -80,7 +80,7 @@ func (l *link) drop() {
 
 func (l *link) wait() {
 	l.mutex.Lock()
-	joined := l.joined
+	joined := l.connected
 	l.mutex.Unlock()
 	<-joined
 }

@@ -13,31 +13,31 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
-// strand has the primary write a row that nobody else gets, and be lost. It returns it, with the new primary there.
-func (c *cluster) strand(t *testing.T, row string) (stranded *instance) {
+// diverge has the primary write a row that nobody else gets, and be lost. It returns it, with the new primary there.
+func (c *cluster) diverge(t *testing.T, row string) (former *instance) {
 	t.Helper()
-	stranded = c.settled()
-	stranded.cutOff("replication")
-	stranded.exec(t, "INSERT INTO ledger_rows VALUES ('"+row+"', 1)")
-	stranded.kill()
-	var leader *instance
-	c.eventually("another primary", patience, func() bool { leader = c.leader(); return leader != nil && leader != stranded })
-	stranded.rejoin()
-	leader.exec(t, "INSERT INTO ledger_rows VALUES ('after "+row+"', 1)")
-	return stranded
+	former = c.waitSettled()
+	former.disconnect("replication")
+	former.exec(t, "INSERT INTO ledger_rows VALUES ('"+row+"', 1)")
+	former.kill()
+	var primary *instance
+	c.eventually("another primary", timeout, func() bool { primary = c.primary(); return primary != nil && primary != former })
+	former.reconnect()
+	primary.exec(t, "INSERT INTO ledger_rows VALUES ('after "+row+"', 1)")
+	return former
 }
 
-// follows waits for all to stream, and holds that a former primary has what the present one has, and nothing else.
-func (c *cluster) follows(t *testing.T, former *instance, row string) {
+// wantRejoined waits for all to stream, and holds that a former primary has what the present one has, and nothing else.
+func (c *cluster) wantRejoined(t *testing.T, former *instance, row string) {
 	t.Helper()
-	leader := c.settled()
+	primary := c.waitSettled()
 	const rows = "SELECT coalesce(string_agg(client, ',' ORDER BY client), '-') FROM ledger_rows"
-	want := leader.answer(rows)
-	c.eventually(former.pod+" to have the primary's rows", patience, func() bool { return former.read(rows) == want })
+	want := primary.queryUntil(rows)
+	c.eventually(former.pod+" to have the primary's rows", timeout, func() bool { return former.queryOnce(rows) == want })
 	if strings.Contains(","+want, ","+row) || !strings.Contains(want, "after "+row) {
 		t.Errorf("%s: the rows are %s", row, want)
 	}
-	theirs, ours := c.history(t, leader), c.history(t, former)
+	theirs, ours := c.history(t, primary), c.history(t, former)
 	if theirs != ours {
 		t.Errorf("the history of %s is %q, that of the primary %q", former.pod, ours, theirs)
 	}
@@ -61,7 +61,7 @@ func (c *cluster) history(t *testing.T, i *instance) string {
 func (i *instance) killAt(what, path string) {
 	i.cluster.t.Helper()
 	i.start()
-	i.cluster.eventually(what, patience, func() bool {
+	i.cluster.eventually(what, timeout, func() bool {
 		for range 20 { // eventually looks seldom
 			if _, err := os.Stat(filepath.Join(i.dir, "data", path)); err == nil {
 				return true
@@ -80,24 +80,24 @@ func (i *instance) killAt(what, path string) {
 func TestRejoin(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
-	first := c.settled()
+	first := c.waitSettled()
 	c.prepareLedger()
 
 	c.annotate(databasev1alpha1.AnnotationSwitchover, c.other(first).pod)
-	c.eventually("the switchover", patience, func() bool { leader := c.leader(); return leader != nil && leader != first })
+	c.eventually("the switchover", timeout, func() bool { primary := c.primary(); return primary != nil && primary != first })
 	c.annotate(databasev1alpha1.AnnotationSwitchover, "")
-	c.settled()
+	c.waitSettled()
 	if strings.Contains(first.log.text(), `"work":"rewind"`) {
 		t.Errorf("%s stopped in order, and was rewound", first.pod)
 	}
 
 	const behind = "SELECT count(*)::text FROM pg_replication_slots WHERE restart_lsn > '0/0' AND pg_last_wal_replay_lsn() - restart_lsn < 1 << 20"
-	c.eventually("slots on a former primary, which move on", patience, func() bool { return first.read(behind) == "2" })
+	c.eventually("slots on a former primary, which move on", timeout, func() bool { return first.queryOnce(behind) == "2" })
 
-	former := c.strand(t, "lost")
+	former := c.diverge(t, "lost")
 	former.start()
-	c.follows(t, former, "lost")
-	c.eventually("an event to say that "+former.pod+" was rewound", patience, func() bool { return c.told("Rewound", former.pod) })
+	c.wantRejoined(t, former, "lost")
+	c.eventually("an event to say that "+former.pod+" was rewound", timeout, func() bool { return c.hasEvent("Rewound", former.pod) })
 	if !strings.Contains(former.log.text(), "has left the history of") {
 		t.Errorf("no log says that %s was rewound", former.pod)
 	}
@@ -105,26 +105,26 @@ func TestRejoin(t *testing.T) {
 		t.Errorf("%s was copied, though it could be rewound", former.pod)
 	}
 
-	c.halfDone(t)
-	c.onRequest(t)
+	c.interruptRejoin(t)
+	c.recloneOnRequest(t)
 }
 
-// halfDone kills an agent in the middle of a rewind, and then in the middle of the copy that is to replace what it left.
-func (c *cluster) halfDone(t *testing.T) {
+// interruptRejoin kills an agent in the middle of a rewind, and then in the middle of the copy that is to replace what it left.
+func (c *cluster) interruptRejoin(t *testing.T) {
 	t.Helper()
-	former := c.strand(t, "half")
+	former := c.diverge(t, "half")
 	from := len(former.log.text())
 	former.killAt("a rewind to begin", "fettle/unfit")
 	former.killAt("a copy to begin", "pgdata.clone/base")
 	if _, err := os.Stat(filepath.Join(former.dir, "data", "pgdata", "PG_VERSION")); err != nil {
 		t.Errorf("the old data of %s were removed before there were new ones: %s", former.pod, err)
 	}
-	if strings.Contains(former.since(from), "PostgreSQL takes connections") {
+	if strings.Contains(former.logSince(from), "PostgreSQL takes connections") {
 		t.Errorf("%s was started with data that were half rewound", former.pod)
 	}
 	former.start()
-	c.follows(t, former, "half")
-	c.eventually("an event to say that "+former.pod+" was copied", patience, func() bool { return c.told("Recloned", former.pod) })
+	c.wantRejoined(t, former, "half")
+	c.eventually("an event to say that "+former.pod+" was copied", timeout, func() bool { return c.hasEvent("Recloned", former.pod) })
 	for _, left := range []string{"pgdata.clone", "pgdata.old", "fettle/unfit"} {
 		if _, err := os.Stat(filepath.Join(former.dir, "data", left)); err == nil {
 			t.Errorf("%s is left", left)
@@ -132,11 +132,11 @@ func (c *cluster) halfDone(t *testing.T) {
 	}
 }
 
-// onRequest has data that can't be rewound wait for a person where spec.autoReclone is false.
-func (c *cluster) onRequest(t *testing.T) {
+// recloneOnRequest has data that can't be rewound wait for a person where spec.autoReclone is false.
+func (c *cluster) recloneOnRequest(t *testing.T) {
 	t.Helper()
 	c.change(func(spec *databasev1alpha1.PostgreSQLSpec) { spec.AutoReclone = new(false) })
-	former := c.strand(t, "kept")
+	former := c.diverge(t, "kept")
 	segments, err := filepath.Glob(filepath.Join(former.dir, "data", "pgdata", "pg_wal", "0*[0-9A-F]"))
 	if err != nil || len(segments) == 0 {
 		t.Fatalf("no segments: %v", err)
@@ -148,13 +148,13 @@ func (c *cluster) onRequest(t *testing.T) {
 	}
 	from := len(former.log.text())
 	former.start()
-	c.eventually("the state page to ask for a person", patience, former.says(func(s agentapi.Status) bool {
-		return s.NeedsReclone && s.Phase == agentapi.Stopped && all(s.Message, "spec.autoReclone is false", "fettle.dev/reclone="+former.pod)
+	c.eventually("the state page to ask for a person", timeout, former.statusIs(func(s agentapi.Status) bool {
+		return s.NeedsReclone && s.Phase == agentapi.Stopped && containsAll(s.Message, "spec.autoReclone is false", "fettle.dev/reclone="+former.pod)
 	}))
 	time.Sleep(2 * time.Second)
-	if status, _ := former.status(); !status.NeedsReclone || strings.Contains(former.since(from), "election.Reclone") {
+	if status, _ := former.status(); !status.NeedsReclone || strings.Contains(former.logSince(from), "election.Reclone") {
 		t.Errorf("%s was copied though nobody asked for it: %+v", former.pod, status)
 	}
 	c.annotate(databasev1alpha1.AnnotationReclone, former.pod)
-	c.follows(t, former, "kept")
+	c.wantRejoined(t, former, "kept")
 }

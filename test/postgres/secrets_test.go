@@ -18,14 +18,14 @@ import (
 	"github.com/fettle-dev/fettle/test/canary"
 )
 
-// tellsNothing makes a role, rotates its password by a second login, and gives it the next, on a server that logs what roles are made by.
+// wantNoSecretsLeaked makes a role, rotates its password by a second login, and gives it the next, on a server that logs what roles are made by.
 // No password and no verifier may be in the log of an agent or its server, in what an agent answers, or in an object. What others can see
 // in the server itself is for internal/postgres/sqlclient.
-func (c *cluster) tellsNothing(t *testing.T, leader *instance) {
+func (c *cluster) wantNoSecretsLeaked(t *testing.T, primary *instance) {
 	t.Helper()
 	const decoy = "CREATE TABLE decoy ()"
 	c.parameters(map[string]databasev1alpha1.ParameterValue{"log_statement": "ddl"})
-	c.eventually("the server to log statements", patience, func() bool { return leader.read("SHOW log_statement") == "ddl" })
+	c.eventually("the server to log statements", timeout, func() bool { return primary.queryOnce("SHOW log_statement") == "ddl" })
 	secrets := &canary.Values{}
 	verifier := func(name string) string {
 		password, err := scram.Generate()
@@ -39,24 +39,24 @@ func (c *cluster) tellsNothing(t *testing.T, leader *instance) {
 		return text
 	}
 	role := agentapi.DesiredRole{Name: "rotated", Login: true, Verifier: verifier("1")}
-	c.makes(t, leader, role)
-	role.Second = &agentapi.DesiredLogin{Verifier: verifier("2"), Allowed: true}
-	c.makes(t, leader, role)
+	c.applyRole(t, primary, role)
+	role.SecondLogin = &agentapi.DesiredLogin{Verifier: verifier("2"), Allowed: true}
+	c.applyRole(t, primary, role)
 	role.Verifier = verifier("3")
-	c.makes(t, leader, role)
-	leader.exec(t, decoy)
-	c.eventually("the server to have logged all until then", patience, func() bool { return strings.Contains(leader.log.text(), decoy) })
-	for place, text := range c.tellings(t) {
+	c.applyRole(t, primary, role)
+	primary.exec(t, decoy)
+	c.eventually("the server to have logged all until then", timeout, func() bool { return strings.Contains(primary.log.text(), decoy) })
+	for place, text := range c.outputs(t) {
 		for _, name := range secrets.In(text) {
 			t.Errorf("%s: %s is there", place, name)
 		}
 	}
 	c.parameters(nil)
-	c.eventually("the default", patience, func() bool { return leader.read("SHOW log_statement") == "none" })
+	c.eventually("the default", timeout, func() bool { return primary.queryOnce("SHOW log_statement") == "none" })
 }
 
-// tellings are what agents and their servers have told: by place, such as the log of an instance.
-func (c *cluster) tellings(t *testing.T) map[string]string {
+// outputs are what agents and their servers have told: by place, such as the log of an instance.
+func (c *cluster) outputs(t *testing.T) map[string]string {
 	t.Helper()
 	places := map[string]string{}
 	note := func(place string, what any) {
@@ -82,12 +82,12 @@ func (c *cluster) tellings(t *testing.T) map[string]string {
 	return places
 }
 
-// makes has an agent make a role.
-func (c *cluster) makes(t *testing.T, leader *instance, role agentapi.DesiredRole) {
+// applyRole has an agent make a role.
+func (c *cluster) applyRole(t *testing.T, primary *instance, role agentapi.DesiredRole) {
 	t.Helper()
-	operator := leader.ask()
+	operator := primary.agentClient()
 	defer operator.Close()
-	result, err := operator.Desired(t.Context(), agentapi.Desired{Roles: []agentapi.DesiredRole{role}})
+	result, err := operator.ApplyDesired(t.Context(), agentapi.Desired{Roles: []agentapi.DesiredRole{role}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,26 +11,26 @@ import (
 // PostgreSQL writes its shutdown checkpoint, and the Lease is released.
 func TestSecondSIGTERM_changesNothing(t *testing.T) {
 	t.Parallel()
-	c, l := newWritten(t, synchronous)
-	leader := c.settled()
-	from := len(leader.log.text())
-	agent, _ := leader.pids()
+	c, l := newClusterWithWriter(t, synchronous)
+	primary := c.waitSettled()
+	from := len(primary.log.text())
+	agent, _ := primary.pids()
 	for range 3 {
 		if err := syscall.Kill(agent, syscall.SIGTERM); err != nil {
 			break // it has ended by now
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	<-leader.ended
-	log := leader.since(from)
+	<-primary.ended
+	log := primary.logSince(from)
 	for _, want := range []string{"database system is shut down", "election.Release"} {
 		if !strings.Contains(log, want) {
-			t.Errorf("the log of %s does not say %q", leader.pod, want)
+			t.Errorf("the log of %s does not say %q", primary.pod, want)
 		}
 	}
-	c.eventually("another primary", patience, func() bool { now := c.leader(); return now != nil && now != leader })
-	leader.recreatePod()
-	leader.start()
-	c.settled()
+	c.eventually("another primary", timeout, func() bool { now := c.primary(); return now != nil && now != primary })
+	primary.recreatePod()
+	primary.start()
+	c.waitSettled()
 	c.check(l)
 }

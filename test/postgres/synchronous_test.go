@@ -17,34 +17,34 @@ const showSync = "SELECT '<' || current_setting('synchronous_standby_names') || 
 // a row that no other instance has, to a client that is with it from before its promotion. Then it is turned off.
 func TestSynchronous_turnedOn(t *testing.T) {
 	c := newCluster(t, 3, nil)
-	first := c.settled()
+	first := c.waitSettled()
 	c.prepareLedger()
 	next, other := c.instances[(first.ordinal+1)%3], c.instances[(first.ordinal+2)%3]
 	c.change(func(spec *databasev1alpha1.PostgreSQLSpec) {
 		spec.Synchronous = &databasev1alpha1.PostgreSQLSynchronous{Method: "quorum", Number: 2}
 	})
-	c.eventually("the primary to wait for both standbys", patience, func() bool { return strings.Contains(first.read(showSync), "ANY 2 (") })
+	c.eventually("the primary to wait for both standbys", timeout, func() bool { return strings.Contains(first.queryOnce(showSync), "ANY 2 (") })
 	for _, i := range []*instance{next, other} {
-		c.eventually(i.pod+" to acknowledge nothing if it is promoted", patience, func() bool { return len(i.read(showSync)) > len("<>") })
+		c.eventually(i.pod+" to acknowledge nothing if it is promoted", timeout, func() bool { return len(i.queryOnce(showSync)) > len("<>") })
 	}
 	acked := next.writeDirectly(t)
-	other.cutOff()
-	first.isolate()
+	other.disconnect()
+	first.partition()
 	first.kill()
-	c.eventually(next.pod+" to be promoted", patience, func() bool { return strings.Contains(next.log.text(), `"promoted"`) })
+	c.eventually(next.pod+" to be promoted", timeout, func() bool { return strings.Contains(next.log.text(), `"promoted"`) })
 	time.Sleep(3 * time.Second)
 	if rows := acked.Load(); rows > 0 {
 		t.Errorf("%s acknowledged %d rows that no other instance has", next.pod, rows)
 	}
-	other.rejoin()
-	first.rejoin()
+	other.reconnect()
+	first.reconnect()
 	first.start()
-	c.settled()
+	c.waitSettled()
 	c.change(func(spec *databasev1alpha1.PostgreSQLSpec) { spec.Synchronous = nil })
 	for _, i := range c.instances {
-		c.eventually(i.pod+" to wait for nobody", patience, func() bool { return i.read(showSync) == "<>" })
+		c.eventually(i.pod+" to wait for nobody", timeout, func() bool { return i.queryOnce(showSync) == "<>" })
 	}
-	c.eventually("the Lease to tell that nobody confirms", patience, func() bool {
+	c.eventually("the Lease to tell that nobody confirms", timeout, func() bool {
 		_, record := c.lease()
 		return record["sync"] == nil
 	})

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Runbooks is the folder with a page for each alert, by its name.
-const Runbooks = "https://github.com/fettle-dev/fettle/blob/main/docs/runbooks/"
+// RunbookURL is the folder with a page for each alert, by its name.
+const RunbookURL = "https://github.com/fettle-dev/fettle/blob/main/docs/runbooks/"
 
 //go:embed postgresql.yaml
 var postgresql []byte
@@ -24,10 +24,10 @@ type Cluster struct {
 	Namespace, Name string
 	Replicas        int
 	Hibernated      bool
-	// Threshold is the use of a volume, in percent, from which it grows by itself up to Max bytes. Both are 0 where it does
+	// AutoGrowThreshold is the use of a volume, in percent, from which it grows by itself up to Max bytes. Both are 0 where it does
 	// not.
-	Threshold int
-	Max       int64
+	AutoGrowThreshold int
+	AutoGrowMax       int64
 }
 
 // rule is an alert of postgresql.yaml.
@@ -43,9 +43,9 @@ type rule struct {
 
 // Values of rule.When.
 const (
-	always = ""
-	awake  = "awake"
-	grows  = "grows"
+	always   = ""
+	running  = "awake"
+	autoGrow = "grows"
 )
 
 // parsed are the rules, which are part of the program: that they can be read is tested.
@@ -67,7 +67,7 @@ func Rules(c Cluster) ([]any, error) {
 	out := make([]any, 0, len(rules))
 	for i := range rules {
 		r := &rules[i]
-		if !slices.Contains(c.applying(), r.When) {
+		if !slices.Contains(c.conditions(), r.When) {
 			continue
 		}
 		out = append(out, map[string]any{
@@ -76,21 +76,21 @@ func Rules(c Cluster) ([]any, error) {
 			"for":    r.For,
 			"labels": map[string]any{"severity": r.Severity, "namespace": c.Namespace, "postgresql": c.Name},
 			"annotations": map[string]any{
-				"summary": fill.Replace(r.Summary), "description": fill.Replace(r.Description), "runbook_url": Runbooks + r.Alert + ".md",
+				"summary": fill.Replace(r.Summary), "description": fill.Replace(r.Description), "runbook_url": RunbookURL + r.Alert + ".md",
 			},
 		})
 	}
 	return out, nil
 }
 
-// applying are the values of rule.When that apply.
-func (c Cluster) applying() []string {
+// conditions are the values of rule.When that apply.
+func (c Cluster) conditions() []string {
 	out := []string{always}
 	if !c.Hibernated {
-		out = append(out, awake)
+		out = append(out, running)
 	}
-	if c.Max > 0 {
-		out = append(out, grows)
+	if c.AutoGrowMax > 0 {
+		out = append(out, autoGrow)
 	}
 	return out
 }
@@ -98,12 +98,12 @@ func (c Cluster) applying() []string {
 // replacer fills in what differs between PostgreSQLs. Names are DNS labels and can't break out of the quotes.
 func (c Cluster) replacer() *strings.Replacer {
 	const low, lowest = 0.15, 0.05
-	free := 1 - float64(c.Threshold)/100 // a volume that is about to grow is no reason to wake anybody
+	free := 1 - float64(c.AutoGrowThreshold)/100 // a volume that is about to grow is no reason to wake anybody
 	return strings.NewReplacer(
 		"$cluster", fmt.Sprintf("job=%q", c.Namespace+"/"+c.Name),
 		"$namespace", c.Namespace, "$name", c.Name, "$replicas", strconv.Itoa(c.Replicas),
 		"$lowest", ratio(min(lowest, free/2)), "$low", ratio(min(low, free*3/4)),
-		"$threshold", strconv.Itoa(c.Threshold), "$max", strconv.FormatInt(c.Max, 10),
+		"$threshold", strconv.Itoa(c.AutoGrowThreshold), "$max", strconv.FormatInt(c.AutoGrowMax, 10),
 	)
 }
 

@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func TestRules(t *testing.T) {
 	for name, c := range map[string]Cluster{
 		"fixed":      {Namespace: "shop", Name: "orders", Replicas: 3},
-		"growing":    {Namespace: "shop", Name: "orders", Replicas: 3, Threshold: 90, Max: 100 << 30},
+		"growing":    {Namespace: "shop", Name: "orders", Replicas: 3, AutoGrowThreshold: 90, AutoGrowMax: 100 << 30},
 		"hibernated": {Namespace: "shop", Name: "orders", Replicas: 1, Hibernated: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +66,7 @@ type ruleFile struct {
 // published are the rules of a PostgreSQL and those about the operator.
 func published(t *testing.T) ruleFile {
 	t.Helper()
-	rules, err := Rules(Cluster{Namespace: "shop", Name: "orders", Replicas: 3, Threshold: 80, Max: 1 << 30})
+	rules, err := Rules(Cluster{Namespace: "shop", Name: "orders", Replicas: 3, AutoGrowThreshold: 80, AutoGrowMax: 1 << 30})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestRunbooks(t *testing.T) {
 	for _, group := range published(t).Groups {
 		for _, r := range group.Rules {
 			alerts = append(alerts, r.Alert)
-			if want := Runbooks + r.Alert + ".md"; r.Annotations["runbook_url"] != want {
+			if want := RunbookURL + r.Alert + ".md"; r.Annotations["runbook_url"] != want {
 				t.Errorf("%s: runbook_url %q, want %q", r.Alert, r.Annotations["runbook_url"], want)
 			}
 			if r.Annotations["summary"] == "" || r.Annotations["description"] == "" || !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) {

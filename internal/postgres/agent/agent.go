@@ -100,7 +100,7 @@ func Run(ctx context.Context, options Options) error {
 }
 
 func newAgent(ctx context.Context, options Options) (*Agent, error) {
-	files, err := agentapi.NewFiles(filepath.Join(options.TLS, folderServer))
+	files, err := agentapi.NewCertFiles(filepath.Join(options.TLS, folderServer))
 	if err != nil {
 		return nil, err
 	}
@@ -139,10 +139,10 @@ func newAgent(ctx context.Context, options Options) (*Agent, error) {
 		return nil, err
 	}
 	a.watchdog = watchdog.New(watchdog.Options{
-		Use: a.server.Use(), Log: options.Log, Start: server.Start, Wait: server.Wait,
+		Processes: a.server.Processes(), Log: options.Log, Start: server.StartChild, Wait: server.WaitChild,
 		Confirmed: a.fence.Confirmed, Lost: a.fence.Lost,
 	})
-	a.fence.setWatchdog = a.watchdog.Set
+	a.fence.setWatchdog = a.watchdog.SetDeadline
 	a.validator = &configValidator{check: a.server.CheckConfig}
 	a.object.valid = a.valid
 	a.loadedGeneration = -1
@@ -158,7 +158,7 @@ func (a *Agent) setUpServer(ctx context.Context) error {
 	a.major, a.version = binaries.Major, binaries.Version
 	logs := server.NewLog(a.options.Output)
 	a.token, a.users = logs.Token(), systemUsers()
-	a.server, err = server.New(server.Options{Binaries: binaries, Volume: a.options.Volume, Run: a.options.Run, Output: logs})
+	a.server, err = server.New(server.Options{Binaries: binaries, Volume: a.options.Volume, RunDir: a.options.Run, Output: logs})
 	if err != nil {
 		return err
 	}

@@ -26,24 +26,24 @@ func TestFillGaps_archives(t *testing.T) {
 	archive, ca := testpg.Dir(t), testpg.NewCA(t)
 	archiving := "cp -n %p " + archive + "/%f"
 	first := testpg.New(t, "db-0")
-	ca.Secure(first)
+	ca.EnableTLS(first)
 	first.Settings.ArchiveCommand = archiving
 	must(first.Init(ctx, server.InitOptions{WALSegmentSize: 1}))
 	first.Start(t)
-	must(first.Session(t).Prepare(ctx))
+	must(first.Client(t).Prepare(ctx))
 	restored := testpg.New(t, "restored-0")
-	ca.Secure(restored)
+	ca.EnableTLS(restored)
 	must(restored.Clone(ctx, ca.Source(first, "restored-0")))
 
 	next := testpg.New(t, "db-1")
-	ca.Secure(next)
+	ca.EnableTLS(next)
 	must(next.Clone(ctx, ca.Source(first, "db-1")))
 	next.Settings.ArchiveCommand = archiving
 	next.Start(t)
 	must(reserveSkippedTimelines(next.DataDir(), 1, 3)) // 2 and 3 were claimed, and came to nothing
 	own(t, next)
 	must(next.Process().Promote())
-	session := next.Session(t)
+	session := next.Client(t)
 	must(session.WaitPrimary(ctx))
 	status, err := session.Status(ctx)
 	must(err)
@@ -54,7 +54,7 @@ func TestFillGaps_archives(t *testing.T) {
 	must(err)
 	exec := func(statement string) {
 		t.Helper()
-		must(session.Read(ctx, statement, func(pgx.CollectableRow) error { return nil }))
+		must(session.Query(ctx, statement, func(pgx.CollectableRow) error { return nil }))
 	}
 	exec("SELECT lo_create(4711)") // the row that must not be lost
 	for done := false; !done; time.Sleep(50 * time.Millisecond) {
@@ -75,10 +75,10 @@ func TestFillGaps_archives(t *testing.T) {
 	must(os.WriteFile(filepath.Join(restored.DataDir(), "recovery.signal"), nil, 0o644)) //nolint:gosec // PostgreSQL may run as another user
 	restored.Settings.RestoreCommand = "cp " + archive + "/%f %p"
 	restored.Start(t)
-	again := restored.Session(t)
+	again := restored.Client(t)
 	must(again.WaitPrimary(ctx))
 	found := false
-	must(again.Read(ctx, "SELECT 1 FROM pg_largeobject_metadata WHERE oid = 4711", func(pgx.CollectableRow) error { found = true; return nil }))
+	must(again.Query(ctx, "SELECT 1 FROM pg_largeobject_metadata WHERE oid = 4711", func(pgx.CollectableRow) error { found = true; return nil }))
 	if status, err = again.Status(ctx); err != nil || !found || status.Timeline != 5 {
 		t.Errorf("recovered to timeline %d, with the row %v, %v", status.Timeline, found, err)
 	}

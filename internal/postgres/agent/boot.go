@@ -40,5 +40,5 @@ func (a *Agent) recoverPreviousRun() error {
 	if err := a.server.KillLeftovers(ctx); err != nil {
 		return err
 	}
-	return a.server.Restore(ctx)
+	return a.server.RecoverReclone(ctx)
 }

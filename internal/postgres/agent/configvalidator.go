@@ -67,7 +67,7 @@ func (v *configValidator) validate(ctx context.Context, settings config.Settings
 		if err == nil {
 			return settings.Parameters, complaint, nil
 		}
-		refused, ok := errors.AsType[*server.RefusedError](err)
+		refused, ok := errors.AsType[*server.InvalidConfigError](err)
 		if !ok || !v.replace(settings.Parameters, refused.Parameters) {
 			return nil, "", fmt.Errorf("check the configuration: %w", err)
 		}

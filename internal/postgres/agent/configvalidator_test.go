@@ -19,7 +19,7 @@ func TestConfigValidator_filter(t *testing.T) {
 	v := &configValidator{check: func(_ context.Context, files config.Files) error {
 		asked++
 		if strings.Contains(files[config.ConfFile], "Nowhere") {
-			return &server.RefusedError{Parameters: []string{"TimeZone"}, Words: errors.New("there is no Nowhere")}
+			return &server.InvalidConfigError{Parameters: []string{"TimeZone"}, Cause: errors.New("there is no Nowhere")}
 		}
 		return nil
 	}}

@@ -25,7 +25,7 @@ func Apply(ctx context.Context, primary *sqlclient.Client, desired agentapi.Desi
 	w.roles(ctx, desired.Roles)
 	w.databases(ctx, desired.Databases)
 	var err error
-	if w.result.Inserted, err = primary.Inserted(ctx); err != nil {
+	if w.result.InsertLSN, err = primary.InsertLSN(ctx); err != nil {
 		return agentapi.Result{}, fmt.Errorf("the end of the log: %w", err)
 	}
 	return w.result, nil
@@ -86,9 +86,9 @@ func (w *databaseObjects) roles(ctx context.Context, roles []agentapi.DesiredRol
 			changes, err := w.session.EnsureRoles(ctx, []sqlclient.Role{role})
 			w.record(agentapi.KindRole, r.Name, changes, err)
 		}
-		if r.Second != nil {
+		if r.SecondLogin != nil {
 			changes, err := w.session.EnsureLogin(ctx, sqlclient.Login{
-				Of: r.Name, Verifier: r.Second.Verifier, Allowed: r.Second.Allowed, ConnectionLimit: role.ConnectionLimit,
+				Role: r.Name, Verifier: r.SecondLogin.Verifier, Allowed: r.SecondLogin.Allowed, ConnectionLimit: role.ConnectionLimit,
 			})
 			w.record(agentapi.KindRole, r.Name, changes, err)
 		}

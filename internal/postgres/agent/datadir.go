@@ -90,13 +90,13 @@ func (a *Agent) inspectPartly(ctx context.Context, limit time.Duration) dataDirS
 	return dataDirState{data: election.Usable, err: errVolumeTimeout}
 }
 
-func dataOf(content server.Content) election.Data {
+func dataOf(content server.DataState) election.Data {
 	switch content {
 	case server.Empty:
 		return election.Empty
-	case server.Foreign:
+	case server.Unrecognized:
 		return election.Unrecognized
-	case server.Broken:
+	case server.Incomplete:
 		return election.NeedsReclone
 	}
 	return election.Usable
@@ -107,7 +107,7 @@ func (a *Agent) inspectOnce(ctx context.Context) dataDirState {
 	if err != nil {
 		a.log.Warn("volume", "error", err.Error())
 	}
-	content, err := a.server.Content()
+	content, err := a.server.DataState()
 	if data := dataOf(content); data != election.Usable {
 		return dataDirState{data: data, disk: disk, err: err}
 	}
@@ -115,7 +115,7 @@ func (a *Agent) inspectOnce(ctx context.Context) dataDirState {
 	if _, err := os.Stat(a.needsReclonePath()); err == nil {
 		out.data = election.NeedsReclone
 	}
-	standby, err := a.server.Standby()
+	standby, err := a.server.IsStandby()
 	if err != nil {
 		out.err = err
 		return out
@@ -177,7 +177,7 @@ func (a *Agent) history(timeline wal.Timeline) ([]election.TimelineSwitch, error
 func timelineSwitches(history wal.History) []election.TimelineSwitch {
 	var out []election.TimelineSwitch
 	for _, s := range history {
-		out = append(out, election.TimelineSwitch{Timeline: uint32(s.Timeline), LSN: uint64(s.At)})
+		out = append(out, election.TimelineSwitch{Timeline: uint32(s.Timeline), LSN: uint64(s.SwitchPoint)})
 	}
 	return out
 }

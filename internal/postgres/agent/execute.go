@@ -63,7 +63,7 @@ func (a *Agent) startChange(action election.Action, at time.Duration) {
 		a.counts.reclones.Add(1)
 		a.runDataTask(election.Cloning, "the data of "+a.options.Pod+" is a copy of "+action.Source+" now", func(ctx context.Context) error { return a.clone(ctx, action.Source, true, "") })
 	case election.RecloneKeepingData:
-		kept := server.KeptName(time.Now())
+		kept := server.KeptDirName(time.Now())
 		a.events.Warn("Reclone", "the data of "+a.options.Pod+" hold what "+action.Source+" lacks, which was accepted: they are kept as "+kept+" on its volume, and replaced by a copy")
 		a.counts.reclones.Add(1)
 		a.runDataTask(election.Cloning, "the data of "+a.options.Pod+" is a copy of "+action.Source+" now; what it had is kept on its volume as "+kept+": remove that folder when it is not needed any more",
@@ -104,7 +104,7 @@ func (a *Agent) requestPromises(names []string, at time.Duration) {
 	a.tenure.PromisesRequestedAt = at
 	a.counts.promiseRequests.Add(1)
 	request := agentapi.FailsafeRequest{
-		Pod: a.options.Pod, PodUID: a.options.PodUID, Reads: a.leaseReadableAt > 0 && at-a.leaseReadableAt <= 3*a.config.RenewInterval,
+		Pod: a.options.Pod, PodUID: a.options.PodUID, CanReadLease: a.leaseReadableAt > 0 && at-a.leaseReadableAt <= 3*a.config.RenewInterval,
 	}
 	ctx, cancel := context.WithTimeout(a.ctx, min(a.config.RenewInterval, peerTimeout))
 	go func() {

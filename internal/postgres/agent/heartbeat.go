@@ -25,13 +25,13 @@ type heartbeatState struct {
 	rejected  int
 }
 
-// next returns p after a heartbeat that ended with err, and whether that is an answer, see [sqlclient.Rejected]. An error before there is a
+// next returns p after a heartbeat that ended with err, and whether that is an answer, see [sqlclient.AsRejection]. An error before there is a
 // session is none of a server that was silent: clients that hang with its disk take all connections.
 func (p heartbeatState) next(err error) (heartbeatState, bool) {
 	if err == nil {
 		return heartbeatState{}, true
 	}
-	return p.failed(sqlclient.Rejected(err))
+	return p.failed(sqlclient.AsRejection(err))
 }
 
 func (p heartbeatState) failed(rejection sqlclient.Rejection, rejected bool) (heartbeatState, bool) {
@@ -136,7 +136,7 @@ func (a *Agent) watchRecovery(at time.Duration) {
 		return
 	}
 	go func(process *server.Process, epoch int) {
-		used := process.RecoveryTime()
+		used := process.RecoveryCPUTime()
 		a.enqueue(func() {
 			a.recoveryCheck.over(now() + recoveryPause)
 			if epoch == a.epoch {

@@ -57,8 +57,8 @@ type importStatus struct{ reason, message string }
 // importData makes the data directory of a new cluster a copy of the server that the object names. It becomes that of a standby
 // without an upstream, which the election then has promoted: so the cluster is on a timeline of its own.
 func (a *Agent) importData(ctx context.Context, from *databasev1alpha1.PostgreSQLPgBasebackup) error {
-	if pki.IsHost(a.options.Cluster, a.options.Namespace, from.Host) {
-		return &server.ObstacleError{Kind: server.Unsuitable, What: from.Host + " is this PostgreSQL itself: name the server to copy as host"}
+	if pki.IsOwnHost(a.options.Cluster, a.options.Namespace, from.Host) {
+		return &server.SourceError{Kind: server.Unsuitable, Message: from.Host + " is this PostgreSQL itself: name the server to copy as host"}
 	}
 	source, done, err := a.external(from)
 	if err != nil {
@@ -70,7 +70,7 @@ func (a *Agent) importData(ctx context.Context, from *databasev1alpha1.PostgreSQ
 
 // importFrom copies a source and says when it begins. Until then the status keeps what the last try met, and does not flap.
 func (a *Agent) importFrom(ctx context.Context, source server.External) error {
-	identity, err := a.server.Examine(ctx, source)
+	identity, err := a.server.Preflight(ctx, source)
 	if err != nil {
 		return err
 	}
@@ -99,15 +99,15 @@ func (a *Agent) importFrom(ctx context.Context, source server.External) error {
 
 // recordSourceError notes what is in the way of the cluster's first data.
 func (a *Agent) recordSourceError(err error) {
-	obstacle, ok := errors.AsType[*server.ObstacleError](err)
+	obstacle, ok := errors.AsType[*server.SourceError](err)
 	if !ok {
 		return
 	}
-	a.importStatus = importStatus{string(obstacle.Kind), oneLine(obstacle.What)}
-	if obstacle.Words != nil {
-		a.log.Warn("source", "reason", a.importStatus.reason, "error", oneLine(obstacle.Words.Error()))
+	a.importStatus = importStatus{string(obstacle.Kind), oneLine(obstacle.Message)}
+	if obstacle.Cause != nil {
+		a.log.Warn("source", "reason", a.importStatus.reason, "error", oneLine(obstacle.Cause.Error()))
 	}
-	if obstacle.Costly {
+	if obstacle.Expensive {
 		a.nextTaskAt = max(a.nextTaskAt, now()+expensivePause)
 	}
 }
@@ -156,7 +156,7 @@ func (a *Agent) secret(file, name, key string) ([]byte, error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("Secret %q: %w", name, err) //nolint:staticcheck // it is the name of a kind
 	}
-	return nil, &server.ObstacleError{Kind: server.NoSecret, What: fmt.Sprintf(
+	return nil, &server.SourceError{Kind: server.SecretMissing, Message: fmt.Sprintf(
 		"spec.bootstrap.pgBasebackup: Secret %q does not exist, or has nothing under its key %q: create it; the pod sees it after a minute or two", name, key)}
 }
 
@@ -168,12 +168,12 @@ func (a *Agent) checkImported() func(context.Context) error {
 	return func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, importCheckTimeout)
 		defer cancel()
-		unfit, err := a.adminConn.Unfit(ctx)
+		unfit, err := a.adminConn.CheckImported(ctx)
 		if err != nil {
 			return fmt.Errorf("look at the copy: %w", err)
 		}
 		if unfit != "" {
-			return &server.ObstacleError{Kind: server.Unsuitable, Costly: true, What: unfit +
+			return &server.SourceError{Kind: server.Unsuitable, Expensive: true, Message: unfit +
 				". Put that right on the source, then delete this PostgreSQL with its claims and make it again"}
 		}
 		return nil

@@ -56,8 +56,8 @@ func TestImport_secretsOfSource(t *testing.T) {
 // wantsObstacle holds that err is for want of a Secret, and says so.
 func wantsObstacle(t *testing.T, with string, err error, says string) {
 	t.Helper()
-	obstacle, ok := errors.AsType[*server.ObstacleError](err)
-	if !ok || obstacle.Kind != server.NoSecret || !strings.Contains(obstacle.What, says) {
+	obstacle, ok := errors.AsType[*server.SourceError](err)
+	if !ok || obstacle.Kind != server.SecretMissing || !strings.Contains(obstacle.Message, says) {
 		t.Fatalf("with %s: %v, want %s", with, err, says)
 	}
 }
@@ -77,7 +77,7 @@ func TestImport_fromItself(t *testing.T) {
 		o.Spec.Bootstrap.PgBasebackup = &databasev1alpha1.PostgreSQLPgBasebackup{Host: options.Cluster + "." + options.Namespace}
 	})
 	err := a.createData(object)(t.Context())
-	if obstacle, ok := errors.AsType[*server.ObstacleError](err); !ok || obstacle.Kind != server.Unsuitable {
+	if obstacle, ok := errors.AsType[*server.SourceError](err); !ok || obstacle.Kind != server.Unsuitable {
 		t.Errorf("%v", err)
 	}
 }
@@ -90,7 +90,7 @@ func TestImport_status(t *testing.T) {
 	if a.importStatus != (importStatus{}) {
 		t.Errorf("a trouble that is not of the source: %+v", a.importStatus)
 	}
-	a.recordSourceError(&server.ObstacleError{Kind: server.Refused, What: "the password"})
+	a.recordSourceError(&server.SourceError{Kind: server.Rejected, Message: "the password"})
 	if a.importStatus != (importStatus{"SourceRefused", "the password"}) || a.nextTaskAt != 0 {
 		t.Errorf("%+v, rests until %s", a.importStatus, a.nextTaskAt)
 	}
@@ -102,7 +102,7 @@ func TestImport_status(t *testing.T) {
 		t.Errorf("of something else: %s", said)
 	}
 	before := now()
-	a.recordSourceError(&server.ObstacleError{Kind: server.TooLarge, What: "too large", Costly: true})
+	a.recordSourceError(&server.SourceError{Kind: server.TooLarge, Message: "too large", Expensive: true})
 	if a.nextTaskAt < before+expensivePause {
 		t.Errorf("a costly try is repeated after %s", a.nextTaskAt-before)
 	}

@@ -30,7 +30,7 @@ func slowControl(t *testing.T, after int) *Agent {
 	}
 	late, err := server.New(server.Options{
 		Binaries: server.Binaries{Dir: slow, Major: programs.Major, Version: programs.Version}, Credential: testpg.Credential(t),
-		Volume: filepath.Dir(i.DataDir()), Run: i.SocketDir(),
+		Volume: filepath.Dir(i.DataDir()), RunDir: i.SocketDir(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ func (c *counts) failures() map[election.DataTask]*atomic.Int64 {
 func (a *Agent) metricsHandler() http.Handler {
 	registry := prometheus.NewRegistry()
 	server := exporter.New(exporter.Options{
-		Session: sqlclient.Options{SocketDir: a.server.SocketDir(), Port: a.options.PostgresPort, User: config.MonitorUser, ApplicationName: "fettle-exporter"},
+		Connection: sqlclient.Options{SocketDir: a.server.SocketDir(), Port: a.options.PostgresPort, User: config.MonitorUser, ApplicationName: "fettle-exporter"},
 		Disk: func() (int64, int64, error) {
 			disk, err := a.server.Disk()
 			return disk.Size, disk.Free, err
@@ -132,7 +132,7 @@ func (a *Agent) gauges() []prometheus.Collector {
 }
 
 var phases = []agentapi.Phase{
-	agentapi.Starting, agentapi.Running, agentapi.Stopping, agentapi.Stopped, agentapi.Cloning, agentapi.Rewinding, agentapi.Initializing, agentapi.Fenced, agentapi.Hung,
+	agentapi.Starting, agentapi.Running, agentapi.Stopping, agentapi.Stopped, agentapi.Cloning, agentapi.Rewinding, agentapi.Initializing, agentapi.Fenced, agentapi.Unresponsive,
 }
 
 func one(yes bool) float64 {

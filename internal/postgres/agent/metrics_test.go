@@ -85,7 +85,7 @@ func TestAgentMetrics(t *testing.T) {
 	a.counts.failed(election.NoDataTask)
 	a.heartbeatTimes.Observe(0.03)
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	authority, err := pki.NewAuthority("db", begin)
+	authority, err := pki.NewCA("db", begin)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,8 +102,8 @@ func TestAgentMetrics(t *testing.T) {
 		"is_primary": 1, "ready": 0, "timeline": 7, "phase{phase=Cloning}": 1, "phase{phase=Running}": 0,
 		"work_failures_total{work=clone}": 1, "work_failures_total{work=rewind}": 0, "work_failures_total{work=initdb}": 0,
 		"certificate_start_timestamp_seconds{certificate=server}":     float64(begin.Add(-time.Hour).Unix()),
-		"certificate_expiry_timestamp_seconds{certificate=server}":    float64(begin.Add(pki.AuthorityLifetime).Unix()),
-		"certificate_expiry_timestamp_seconds{certificate=authority}": float64(begin.Add(pki.AuthorityLifetime).Unix()),
+		"certificate_expiry_timestamp_seconds{certificate=server}":    float64(begin.Add(pki.CALifetime).Unix()),
+		"certificate_expiry_timestamp_seconds{certificate=authority}": float64(begin.Add(pki.CALifetime).Unix()),
 	}
 	for name, value := range want {
 		if is, ok := got[name]; !ok || is != value {

@@ -195,7 +195,7 @@ func (a *Agent) checkReachable(upstream string) {
 	sent := now()
 	ctx, cancel := context.WithTimeout(a.ctx, reachPause)
 	defer cancel()
-	err := a.server.Reach(ctx, a.source(upstream))
+	err := a.server.CheckSource(ctx, a.source(upstream))
 	a.enqueue(func() {
 		a.reachCheck.over(now() + reachPause)
 		if err != nil {

@@ -31,7 +31,7 @@ type peerAnswer struct {
 
 // peers asks the other agents of the cluster how they are. It is safe for concurrent use.
 type peers struct {
-	files *agentapi.Files
+	files *agentapi.CertFiles
 	self  string
 	// host and address are of the agent in a pod.
 	host, address func(pod string) string
@@ -165,7 +165,7 @@ func (p *peers) find(ctx context.Context, pod string, m *member) {
 	ctx, cancel := context.WithTimeout(ctx, peerTimeout)
 	defer cancel()
 	if found, err := p.pods.Get(ctx, pod, metav1.GetOptions{}); err == nil && found.Status.PodIP != "" {
-		m.client.Locate(found.Status.PodIP)
+		m.client.SetIP(found.Status.PodIP)
 	}
 }
 

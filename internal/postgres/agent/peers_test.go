@@ -39,7 +39,7 @@ func TestPeers_withoutDNS(t *testing.T) {
 		pods:    fake.NewClientset(pod).CoreV1().Pods("shop"),
 	}
 	p.SetInstances(t.Context(), []string{"db-0", "db-1"})
-	p.member("db-1").client.Locate(gone)
+	p.member("db-1").client.SetIP(gone)
 	for deadline := time.Now().Add(20 * time.Second); p.Answers()["db-1"].At == 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("db-1 does not answer: %v", p.Answers()["db-1"].Err)
@@ -51,9 +51,9 @@ func TestPeers_withoutDNS(t *testing.T) {
 }
 
 // peerFiles are the certificate and the authority of the agents of a cluster.
-func peerFiles(t *testing.T) *agentapi.Files {
+func peerFiles(t *testing.T) *agentapi.CertFiles {
 	t.Helper()
-	authority, err := pki.NewAuthority("db", time.Now())
+	authority, err := pki.NewCA("db", time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func peerFiles(t *testing.T) *agentapi.Files {
 			t.Fatal(err)
 		}
 	}
-	files, err := agentapi.NewFiles(dir)
+	files, err := agentapi.NewCertFiles(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,20 +27,20 @@ const (
 // peerHandler serves the protocol of package peer. Agents and the operator may ask; only the operator may wish.
 func (a *Agent) peerHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+agentapi.PathStatus, agentapi.Allow(func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET "+agentapi.PathStatus, agentapi.RequireCommonName(func(w http.ResponseWriter, _ *http.Request) {
 		status, err := a.CurrentStatus()
 		answer(w, status, err)
 	}, pki.Agent, pki.Operator))
-	mux.HandleFunc("POST "+agentapi.PathFailsafe, agentapi.Allow(func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("POST "+agentapi.PathFailsafe, agentapi.RequireCommonName(func(w http.ResponseWriter, r *http.Request) {
 		from, ok := decode[agentapi.FailsafeRequest](w, r)
 		if ok {
 			answer(w, a.Promise(from), nil)
 		}
 	}, pki.Agent))
-	mux.HandleFunc("POST "+agentapi.PathRestart, agentapi.Allow(func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("POST "+agentapi.PathRestart, agentapi.RequireCommonName(func(w http.ResponseWriter, r *http.Request) {
 		answer(w, struct{}{}, a.Restart(r.Context()))
 	}, pki.Operator))
-	mux.HandleFunc("PUT "+agentapi.PathDesired, agentapi.Allow(func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("PUT "+agentapi.PathDesired, agentapi.RequireCommonName(func(w http.ResponseWriter, r *http.Request) {
 		desired, ok := decode[agentapi.Desired](w, r)
 		if !ok {
 			return
@@ -92,7 +92,7 @@ func (a *Agent) probeHandler() http.Handler {
 }
 
 // listen serves until the context ends, with files by TLS, else a bounded number of connections. Later failures are logged.
-func listen(ctx context.Context, log *slog.Logger, address string, handler http.Handler, files *agentapi.Files) error {
+func listen(ctx context.Context, log *slog.Logger, address string, handler http.Handler, files *agentapi.CertFiles) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", address, err)
@@ -123,7 +123,7 @@ func listen(ctx context.Context, log *slog.Logger, address string, handler http.
 func (a *Agent) listen() error {
 	o := &a.options
 	return errors.Join(
-		listen(a.ctx, a.log, o.listenOn(o.PeerPort), agentapi.Addressed(o.name(o.Pod), a.peerHandler()), a.peers.files),
+		listen(a.ctx, a.log, o.listenOn(o.PeerPort), agentapi.RequireHost(o.name(o.Pod), a.peerHandler()), a.peers.files),
 		listen(a.ctx, a.log, o.listenOn(o.ProbePort), a.probeHandler(), nil),
 		listen(a.ctx, a.log, o.listenOn(o.MetricsPort), a.metricsHandler(), nil),
 	)

@@ -54,9 +54,9 @@ func TestTLS_servedCertificate(t *testing.T) {
 }
 
 // authorityWith makes an authority, and a server's certificate of it.
-func authorityWith(t *testing.T, name string) (*pki.Authority, pki.Pair) {
+func authorityWith(t *testing.T, name string) (*pki.CA, pki.Pair) {
 	t.Helper()
-	authority, err := pki.NewAuthority(name, time.Now())
+	authority, err := pki.NewCA(name, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -93,7 +93,7 @@ func (a *Agent) phase() agentapi.Phase {
 		return agentapi.Stopping
 	case election.Up:
 		if a.own.Role == election.Primary && a.unresponsive() {
-			return agentapi.Hung
+			return agentapi.Unresponsive
 		}
 		return agentapi.Running
 	}
@@ -214,7 +214,7 @@ func (a *Agent) Status() agentapi.Status {
 // Promise answers a holder of the Lease that can't renew it. What is promised is noted before it is said.
 func (a *Agent) Promise(from agentapi.FailsafeRequest) election.Reply {
 	reply, ok := inLoop(a.ctx, a, func() election.Reply {
-		reply := election.Promise(a.config, a.input(now()), election.Holder{Name: from.Pod, UID: from.PodUID}, from.Reads)
+		reply := election.Promise(a.config, a.input(now()), election.Holder{Name: from.Pod, UID: from.PodUID}, from.CanReadLease)
 		if reply.Granted {
 			a.promisedUntil = max(a.promisedUntil, reply.Until)
 			a.counts.promises.Add(1)

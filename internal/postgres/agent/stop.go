@@ -110,33 +110,33 @@ func (a *Agent) stopProcess(ctx context.Context, process *server.Process, mode e
 	case election.Immediate:
 		return process.Stop(ctx, server.Immediate)
 	}
-	return process.StopWithout(ctx, a.senders(ctx, successors))
+	return process.StopAwaiting(ctx, a.senders(ctx, successors))
 }
 
 // senders are the walsenders of a primary that is about to stop; none unless it has to wait for one of the successors alone.
-func (a *Agent) senders(ctx context.Context, successors []string) server.Senders {
+func (a *Agent) senders(ctx context.Context, successors []string) server.WALSenders {
 	if len(successors) == 0 {
-		return server.Senders{}
+		return server.WALSenders{}
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendersAsked)
 	defer cancel()
 	status, err := a.statusConn.Status(ctx)
 	if err != nil {
 		a.log.Warn("failed to query the standbys before the stop", "error", err.Error())
-		return server.Senders{}
+		return server.WALSenders{}
 	}
 	return sendersOf(status, successors)
 }
 
 // sendersOf tells the walsenders of the successors from those that are behind and from all others.
-func sendersOf(status sqlclient.Status, successors []string) server.Senders {
-	var out server.Senders
+func sendersOf(status sqlclient.Status, successors []string) server.WALSenders {
+	var out server.WALSenders
 	for _, s := range status.Senders {
 		switch {
 		case slices.Contains(successors, s.Name):
 			out.Awaited = append(out.Awaited, s.PID)
 		case s.State != "streaming" || s.Flushed+caughtUp <= status.Written:
-			out.Behind = append(out.Behind, s.PID)
+			out.Lagging = append(out.Lagging, s.PID)
 		default:
 			out.Others = append(out.Others, s.PID)
 		}

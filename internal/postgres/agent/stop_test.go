@@ -21,7 +21,7 @@ func TestSendersOf(t *testing.T) {
 		{PID: 5, Name: "pg_basebackup", State: "backup"},
 		{PID: 6, Name: "archive", State: "streaming", Flushed: 100 << 20},
 	}}
-	want := server.Senders{Awaited: []int{1}, Behind: []int{3, 4, 5}, Others: []int{2, 6}}
+	want := server.WALSenders{Awaited: []int{1}, Lagging: []int{3, 4, 5}, Others: []int{2, 6}}
 	if diff := cmp.Diff(want, sendersOf(status, []string{"db-1"})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

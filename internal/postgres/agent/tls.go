@@ -58,7 +58,7 @@ func (t *tlsFiles) folder(folder string) (changed bool, err error) {
 		}
 		contents[name] = content
 	}
-	useless := pki.Usable(pki.Pair{Certificate: contents["tls.crt"], Key: contents["tls.key"]}, contents["ca.crt"], time.Now())
+	useless := pki.CheckUsable(pki.Pair{Certificate: contents["tls.crt"], Key: contents["tls.key"]}, contents["ca.crt"], time.Now())
 	if useless != nil && t.has(folder) {
 		return false, useless
 	}
@@ -151,7 +151,7 @@ func (c certificateCollector) Collect(out chan<- prometheus.Metric) {
 		if err != nil {
 			continue
 		}
-		from, to, err := pki.Valid(content)
+		from, to, err := pki.Validity(content)
 		if err != nil {
 			continue
 		}

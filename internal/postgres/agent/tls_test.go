@@ -14,7 +14,7 @@ import (
 
 // TestTLS_unusableCertificates holds that they don't replace good ones, and are better than none.
 func TestTLS_unusableCertificates(t *testing.T) {
-	authority, err := pki.NewAuthority("db", time.Now())
+	authority, err := pki.NewCA("db", time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -219,7 +219,7 @@ func (a *Agent) setUpstream(upstream string) {
 		}
 		err := reload(process, render)
 		if err == nil && upstream == "" {
-			err = a.adminConn.EndReceiver(ctx)
+			err = a.adminConn.TerminateWALReceiver(ctx)
 		}
 		status, failure := a.status(ctx, a.adminConn)
 		if err == nil && upstream == "" {

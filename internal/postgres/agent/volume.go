@@ -32,7 +32,7 @@ func (a *Agent) checkVolume(epoch int, segment int64) {
 	disk, err := a.server.Disk()
 	var oldest wal.LSN
 	if segment > 0 {
-		oldest, _ = a.server.Oldest(segment) // there may be no log yet, or none any more
+		oldest, _ = a.server.OldestWAL(segment) // there may be no log yet, or none any more
 	}
 	renewed, failure := a.tls.Copy()
 	if err := errors.Join(err, failure); err != nil {

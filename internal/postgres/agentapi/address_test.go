@@ -6,16 +6,16 @@ import (
 	"testing"
 )
 
-// TestWithoutDNS has the name lead nowhere after the agent was reached once: it is found again where it was.
-func TestWithoutDNS(t *testing.T) {
-	_, dir := authority(t)
+// TestClient_withoutDNS has the name lead nowhere after the agent was reached once: it is found again where it was.
+func TestClient_withoutDNS(t *testing.T) {
+	_, dir := newCA(t)
 	files := newFiles(t, dir)
 	address := serve(t, files)
 	client := files.NewClient(host, "no-such-agent.invalid:1")
 	if _, err := client.Status(t.Context()); err == nil || client.IP() != "" || !client.Unresolved() {
 		t.Fatalf("an agent that was never reached: %v, at %q, unresolved: %t", err, client.IP(), client.Unresolved())
 	}
-	client.known.Store(&address)
+	client.lastAddress.Store(&address)
 	if _, err := client.Status(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -28,23 +28,23 @@ func TestWithoutDNS(t *testing.T) {
 	}
 	_, port, _ := strings.Cut(address, ":")
 	located := files.NewClient(host, "no-such-agent.invalid:"+port)
-	located.Locate("127.0.0.1")
+	located.SetIP("127.0.0.1")
 	if _, err := located.Status(t.Context()); err != nil {
 		t.Errorf("where somebody else says that it is: %v", err)
 	}
 }
 
-// TestAddressOfAnother has an address become another agent's: it answers nothing that is meant for the first.
-func TestAddressOfAnother(t *testing.T) {
-	_, dir := authority(t)
+// TestClient_addressReusedByAnotherAgent has an address become another agent's: it answers nothing that is meant for the first.
+func TestClient_addressReusedByAnotherAgent(t *testing.T) {
+	_, dir := newCA(t)
 	files := newFiles(t, dir)
 	asked := 0
-	address := serveAs(t, files, Addressed(host, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	address := serveAs(t, files, RequireHost(host, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		asked++
 		_, _ = w.Write([]byte("{}"))
 	})))
 	other := files.NewClient("orders-1.orders-pods.shop.svc", "no-such-agent.invalid:1")
-	other.known.Store(&address)
+	other.lastAddress.Store(&address)
 	if _, err := other.Failsafe(t.Context(), FailsafeRequest{}); err == nil || !strings.Contains(err.Error(), "421") {
 		t.Errorf("another agent answered: %v", err)
 	}

@@ -25,9 +25,9 @@ const (
 	maxBody = 1 << 20
 	// dialTimeout bounds the way to a connection; a call's own deadline may be shorter.
 	dialTimeout = 2 * time.Second
-	// nameTimeout is what the way by name may take when the address is known from before: the cluster's DNS may be gone
+	// dnsDialTimeout is what the way by name may take when the address is known from before: the cluster's DNS may be gone
 	// together with a node.
-	nameTimeout = 400 * time.Millisecond
+	dnsDialTimeout = 400 * time.Millisecond
 )
 
 // Client speaks with one agent. It is safe for concurrent use; calls last no longer than their context.
@@ -36,25 +36,25 @@ type Client struct {
 	http *http.Client
 	// port is that of the agent.
 	port string
-	// known is the address, with the port, at which the agent answered last, or that Locate was told.
-	known atomic.Pointer[string]
+	// lastAddress is the address, with the port, at which the agent answered last, or that Locate was told.
+	lastAddress atomic.Pointer[string]
 	// unresolved says that DNS had no address at the last try to connect.
 	unresolved atomic.Bool
 }
 
 // NewClient is for an agent that is known as host in its certificate and is reached at address (host:port). Nothing is
 // connected before the first call.
-func (f *Files) NewClient(host, address string) *Client {
+func (f *CertFiles) NewClient(host, address string) *Client {
 	return newClient(host, address, f.current)
 }
 
 // NewClient is for the operator, which holds its certificate and the authority (PEM) in memory.
-func NewClient(host, address string, pair pki.Pair, authority []byte) (*Client, error) {
+func NewClient(host, address string, pair pki.Pair, ca []byte) (*Client, error) {
 	certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
 	if err != nil {
 		return nil, fmt.Errorf("certificate for %s: %w", host, err)
 	}
-	roots, err := pki.Pool(authority)
+	roots, err := pki.Pool(ca)
 	if err != nil {
 		return nil, err
 	}
@@ -80,10 +80,10 @@ func newClient(host, address string, current func() (*tls.Certificate, *x509.Cer
 // dial goes by the name, and where that leads nowhere to the address that was good last. Who is there says its certificate.
 func (c *Client) dial(ctx context.Context, address string) (net.Conn, error) {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 5 * time.Second}
-	known, byName := c.known.Load(), ctx
+	known, byName := c.lastAddress.Load(), ctx
 	if known != nil {
 		var cancel context.CancelFunc
-		byName, cancel = context.WithTimeout(ctx, nameTimeout)
+		byName, cancel = context.WithTimeout(ctx, dnsDialTimeout)
 		defer cancel()
 	}
 	conn, err := dialer.DialContext(byName, "tcp", address)
@@ -98,25 +98,25 @@ func (c *Client) dial(ctx context.Context, address string) (net.Conn, error) {
 	return nil, err
 }
 
-// reached notes where the agent answered. An address that another agent has by now is forgotten.
-func (c *Client) reached(address string, code int) {
+// recordAddress notes where the agent answered. An address that another agent has by now is forgotten.
+func (c *Client) recordAddress(address string, code int) {
 	if code == http.StatusMisdirectedRequest {
-		c.known.Store(nil)
+		c.lastAddress.Store(nil)
 		c.http.CloseIdleConnections()
-	} else if known := c.known.Load(); known == nil || *known != address {
-		c.known.Store(&address)
+	} else if known := c.lastAddress.Load(); known == nil || *known != address {
+		c.lastAddress.Store(&address)
 	}
 }
 
 // Unresolved reports whether DNS had no address for the agent at the last try to connect.
 func (c *Client) Unresolved() bool { return c.unresolved.Load() }
 
-// Locate tells where the agent is, as somebody else than DNS knows it. Who is there says its certificate.
-func (c *Client) Locate(ip string) { c.known.Store(new(net.JoinHostPort(ip, c.port))) }
+// SetIP tells where the agent is, as somebody else than DNS knows it. Who is there says its certificate.
+func (c *Client) SetIP(ip string) { c.lastAddress.Store(new(net.JoinHostPort(ip, c.port))) }
 
 // IP is the address at which the agent answered last, or that Locate was told; "" for none.
 func (c *Client) IP() string {
-	known := c.known.Load()
+	known := c.lastAddress.Load()
 	if known == nil {
 		return ""
 	}
@@ -143,8 +143,8 @@ func (c *Client) Restart(ctx context.Context) error {
 	return err
 }
 
-// Desired has roles, databases and extensions made on a primary.
-func (c *Client) Desired(ctx context.Context, desired Desired) (Result, error) {
+// ApplyDesired has roles, databases and extensions made on a primary.
+func (c *Client) ApplyDesired(ctx context.Context, desired Desired) (Result, error) {
 	return call[Result](ctx, c, http.MethodPut, PathDesired, desired)
 }
 
@@ -171,27 +171,29 @@ func call[T any](ctx context.Context, c *Client, method, path string, in any) (o
 		return out, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxBody))
+	content, err := io.ReadAll(io.LimitReader(response.Body, maxBody))
 	if err != nil {
 		return out, fmt.Errorf("%s %s: %w", method, path, err)
 	}
-	c.reached(address, response.StatusCode)
+	c.recordAddress(address, response.StatusCode)
 	if response.StatusCode != http.StatusOK {
-		return out, &AnswerError{Code: response.StatusCode, Text: firstLine(answer)}
+		return out, &StatusError{Code: response.StatusCode, Message: firstLine(content)}
 	}
-	if err := json.Unmarshal(answer, &out); err != nil {
+	if err := json.Unmarshal(content, &out); err != nil {
 		return out, fmt.Errorf("%s %s: %w", method, path, err)
 	}
 	return out, nil
 }
 
-// AnswerError is an agent's refusal.
-type AnswerError struct {
-	Code int
-	Text string
+// StatusError is an agent's refusal.
+type StatusError struct {
+	Code    int
+	Message string
 }
 
-func (e *AnswerError) Error() string { return fmt.Sprintf("the agent answered %d: %s", e.Code, e.Text) }
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("the agent answered %d: %s", e.Code, e.Message)
+}
 
 func firstLine(in []byte) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(in)), "\n")

@@ -45,8 +45,8 @@ const (
 	Initializing Phase = "Initializing"
 	// Fenced is stopped because someone asked for it by annotation.
 	Fenced Phase = "Fenced"
-	// Hung is running without an answer.
-	Hung Phase = "Hung"
+	// Unresponsive is running without an answer.
+	Unresponsive Phase = "Hung"
 )
 
 // Status is an instance as its agent sees it.
@@ -120,8 +120,8 @@ type Sync struct {
 type FailsafeRequest struct {
 	Pod    string `json:"pod"`
 	PodUID string `json:"podUID"`
-	// Reads is true when the holder can read the Lease, so that the API server takes no writes but is not out of its reach.
-	Reads bool `json:"reads,omitempty"`
+	// CanReadLease is true when the holder can read the Lease, so that the API server takes no writes but is not out of its reach.
+	CanReadLease bool `json:"reads,omitempty"`
 }
 
 // Desired is what a primary should contain. It can be sent again at any time; what is there already is not touched.
@@ -142,8 +142,8 @@ type DesiredRole struct {
 	ConnectionLimit *int32 `json:"connectionLimit,omitempty"`
 	// MemberOf are the roles that it is in; nil (absent) leaves them alone, an empty list revokes all.
 	MemberOf []string `json:"memberOf"`
-	// Second is its second login, see config.SecondLogin; nil leaves that alone.
-	Second *DesiredLogin `json:"second,omitempty"`
+	// SecondLogin is its second login, see config.SecondLogin; nil leaves that alone.
+	SecondLogin *DesiredLogin `json:"second,omitempty"`
 }
 
 // DesiredLogin is a second way in as a role, with a password of its own and the role's limit of connections.
@@ -177,8 +177,8 @@ const (
 // Result answers PUT /v1/desired: one Item for each role, database and extension that was named.
 type Result struct {
 	Items []Item `json:"items"`
-	// Inserted is where the primary's log ended when all was done: who has replayed so far has it all.
-	Inserted wal.LSN `json:"inserted,omitempty"`
+	// InsertLSN is where the primary's log ended when all was done: who has replayed so far has it all.
+	InsertLSN wal.LSN `json:"inserted,omitempty"`
 }
 
 // Item is what became of one thing.

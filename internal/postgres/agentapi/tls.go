@@ -15,24 +15,24 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
 )
 
-// recheck is how often files are compared; kubelet takes up to a minute to change them.
-const recheck = 10 * time.Second
+// reloadInterval is how often files are compared; kubelet takes up to a minute to change them.
+const reloadInterval = 10 * time.Second
 
-// Files is a folder with tls.crt, tls.key and ca.crt: a mounted Secret. What changes in it is picked up without a restart.
+// CertFiles is a folder with tls.crt, tls.key and ca.crt: a mounted Secret. What changes in it is picked up without a restart.
 // It is safe for concurrent use.
-type Files struct {
+type CertFiles struct {
 	dir string
 
-	mutex   sync.Mutex
-	checked time.Time
-	stamp   [3]time.Time
-	pair    *tls.Certificate
-	roots   *x509.CertPool
+	mutex    sync.Mutex
+	checked  time.Time
+	modTimes [3]time.Time
+	pair     *tls.Certificate
+	roots    *x509.CertPool
 }
 
-// NewFiles reads the folder once and returns why it can't be used.
-func NewFiles(dir string) (*Files, error) {
-	f := &Files{dir: dir}
+// NewCertFiles reads the folder once and returns why it can't be used.
+func NewCertFiles(dir string) (*CertFiles, error) {
+	f := &CertFiles{dir: dir}
 	_, _, err := f.current()
 	if err != nil {
 		return nil, err
@@ -41,16 +41,16 @@ func NewFiles(dir string) (*Files, error) {
 }
 
 // current returns the pair and the authorities. When new files are damaged, the last good ones stay in use.
-func (f *Files) current() (*tls.Certificate, *x509.CertPool, error) {
+func (f *CertFiles) current() (*tls.Certificate, *x509.CertPool, error) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	if f.pair != nil && time.Since(f.checked) < recheck {
+	if f.pair != nil && time.Since(f.checked) < reloadInterval {
 		return f.pair, f.roots, nil
 	}
 	f.checked = time.Now()
-	stamp, err := f.stamps()
-	if err == nil && (f.pair == nil || stamp != f.stamp) {
-		err = f.load(stamp)
+	modTimes, err := f.readModTimes()
+	if err == nil && (f.pair == nil || modTimes != f.modTimes) {
+		err = f.load(modTimes)
 	}
 	if f.pair == nil {
 		return nil, nil, err
@@ -61,18 +61,18 @@ func (f *Files) current() (*tls.Certificate, *x509.CertPool, error) {
 // fileNames are those of the files: stamps and contents are in this order.
 var fileNames = [3]string{"tls.crt", "tls.key", "ca.crt"}
 
-func (f *Files) stamps() (stamp [3]time.Time, err error) {
+func (f *CertFiles) readModTimes() (modTimes [3]time.Time, err error) {
 	for i, name := range fileNames {
 		info, err := os.Stat(filepath.Join(f.dir, name))
 		if err != nil {
-			return stamp, fmt.Errorf("certificates: %w", err)
+			return modTimes, fmt.Errorf("certificates: %w", err)
 		}
-		stamp[i] = info.ModTime()
+		modTimes[i] = info.ModTime()
 	}
-	return stamp, nil
+	return modTimes, nil
 }
 
-func (f *Files) load(stamp [3]time.Time) error {
+func (f *CertFiles) load(modTimes [3]time.Time) error {
 	var contents [3][]byte
 	for i, name := range fileNames {
 		content, err := os.ReadFile(filepath.Join(f.dir, name))
@@ -90,15 +90,15 @@ func (f *Files) load(stamp [3]time.Time) error {
 		return fmt.Errorf("ca.crt in %s: %w", f.dir, err)
 	}
 	// What others would not take does not replace what they do.
-	if err := pki.Usable(pki.Pair{Certificate: contents[0], Key: contents[1]}, contents[2], time.Now()); err != nil && f.pair != nil {
+	if err := pki.CheckUsable(pki.Pair{Certificate: contents[0], Key: contents[1]}, contents[2], time.Now()); err != nil && f.pair != nil {
 		return fmt.Errorf("certificate in %s: %w", f.dir, err)
 	}
-	f.pair, f.roots, f.stamp = &pair, roots, stamp
+	f.pair, f.roots, f.modTimes = &pair, roots, modTimes
 	return nil
 }
 
 // ServerTLS asks every client for a certificate of the authority.
-func (f *Files) ServerTLS() *tls.Config {
+func (f *CertFiles) ServerTLS() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		ClientAuth: tls.RequireAndVerifyClientCert,
@@ -141,11 +141,11 @@ func verifyAgent(state tls.ConnectionState, host string, roots *x509.CertPool) e
 	if len(state.PeerCertificates) == 0 {
 		return errors.New("the agent showed no certificate")
 	}
-	leaf, between := state.PeerCertificates[0], x509.NewCertPool()
+	leaf, intermediates := state.PeerCertificates[0], x509.NewCertPool()
 	for _, certificate := range state.PeerCertificates[1:] {
-		between.AddCert(certificate)
+		intermediates.AddCert(certificate)
 	}
-	if _, err := leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, Intermediates: between}); err != nil {
+	if _, err := leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, Intermediates: intermediates}); err != nil {
 		return err
 	}
 	if leaf.Subject.CommonName != pki.Agent {
@@ -154,8 +154,8 @@ func verifyAgent(state tls.ConnectionState, host string, roots *x509.CertPool) e
 	return nil
 }
 
-// Allow lets only those in whose certificate has one of the names; others get 403.
-func Allow(next http.HandlerFunc, names ...string) http.HandlerFunc {
+// RequireCommonName lets only those in whose certificate has one of the names; others get 403.
+func RequireCommonName(next http.HandlerFunc, names ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || !slices.Contains(names, r.TLS.VerifiedChains[0][0].Subject.CommonName) {
 			http.Error(w, "this certificate does not allow it", http.StatusForbidden)
@@ -165,9 +165,9 @@ func Allow(next http.HandlerFunc, names ...string) http.HandlerFunc {
 	}
 }
 
-// Addressed answers only what is meant for the agent called host: all of a cluster's have the same certificate, and the
+// RequireHost answers only what is meant for the agent called host: all of a cluster's have the same certificate, and the
 // address of one that is gone may become another's. Others get 421.
-func Addressed(host string, next http.Handler) http.Handler {
+func RequireHost(host string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host != host {
 			http.Error(w, "this is "+host+", another agent was asked for", http.StatusMisdirectedRequest)

@@ -43,7 +43,7 @@ func checkMajor(major int) error {
 }
 
 func checkParameter(major int, name, value string) error {
-	if why := refused(name); why != "" {
+	if why := restrictionReason(name); why != "" {
 		return errors.New("it can't be set: " + why)
 	}
 	if strings.Contains(name, ".") {
@@ -51,7 +51,7 @@ func checkParameter(major int, name, value string) error {
 	}
 	p, known := lookup(major, name)
 	if !known {
-		return unknown(major, name)
+		return unknownParameter(major, name)
 	}
 	if p.context == "internal" {
 		return errors.New("it can't be set: the server only reports it")
@@ -59,7 +59,7 @@ func checkParameter(major int, name, value string) error {
 	if err := p.check(value); err != nil {
 		return err
 	}
-	if check := only[name]; check != nil {
+	if check := valueChecks[name]; check != nil {
 		return check(p, value)
 	}
 	return nil
@@ -72,14 +72,14 @@ func checkExtension(name, value string) error {
 	if match == nil {
 		return errors.New("this is no name of a parameter of an extension")
 	}
-	if !slices.Contains(classes, match[1]) {
+	if !slices.Contains(extensionPrefixes, match[1]) {
 		return fmt.Errorf("the parameters of %s can't be set for the whole server: set it for a role or database, with ALTER ROLE or ALTER DATABASE", match[1])
 	}
-	return oneLine(value)
+	return checkOneLine(value)
 }
 
-// unknown tells a parameter of another version from a mistake.
-func unknown(major int, name string) error {
+// unknownParameter tells a parameter of another version from a mistake.
+func unknownParameter(major int, name string) error {
 	var versions []string
 	for m := MinMajor; m <= MaxMajor; m++ {
 		if _, ok := lookup(m, name); ok {
@@ -95,7 +95,7 @@ func unknown(major int, name string) error {
 // CheckSynchronous says whether the parameters undo what synchronous replication promises: a commit that is acknowledged
 // by a standby before its client learns of it. Ask it when synchronous replication is wanted.
 func CheckSynchronous(wanted map[string]string) error {
-	switch value := strings.ToLower(fold(wanted)["synchronous_commit"]); value {
+	switch value := strings.ToLower(lowerNames(wanted)["synchronous_commit"]); value {
 	case "", "on", "remote_write", "remote_apply", "true", "yes", "1":
 		return nil
 	default:
@@ -112,5 +112,5 @@ func CheckName(name string) error {
 	if len(name) > 63 {
 		return fmt.Errorf("the name %q has %d bytes; at most 63 count", name, len(name))
 	}
-	return oneLine(name)
+	return checkOneLine(name)
 }

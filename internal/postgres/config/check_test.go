@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestParametersThatAreRefused(t *testing.T) {
+func TestCheckParameters_rejected(t *testing.T) {
 	cases := []struct{ name, value, want string }{
 		{"shared_bufers", "1GB", "no such parameter"},
 		{"vacuum_buffer_usage_limit", "1MB", "it is one of 16, 17, 18"},
@@ -92,7 +92,7 @@ func TestParametersThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestParametersThatAreAccepted(t *testing.T) {
+func TestCheckParameters_accepted(t *testing.T) {
 	cases := map[string]string{
 		"shared_buffers": "25 MB", "work_mem": "1.5GB", "Autovacuum": "OFF", "max_connections": "500", "statement_timeout": "5min",
 		"synchronous_commit": "remote_apply", "huge_pages": "true", "wal_level": "logical", "fsync": "on", "full_page_writes": "yes",
@@ -106,8 +106,8 @@ func TestParametersThatAreAccepted(t *testing.T) {
 	}
 }
 
-// TestParametersOfVersion18 holds what came with it: that a slot is not given up too early, and what a pod's seccomp profile forbids.
-func TestParametersOfVersion18(t *testing.T) {
+// TestCheckParameters_version18 holds what came with it: that a slot is not given up too early, and what a pod's seccomp profile forbids.
+func TestCheckParameters_version18(t *testing.T) {
 	for _, tc := range []struct{ name, value, want string }{
 		{"idle_replication_slot_timeout", "0", ""},
 		{"idle_replication_slot_timeout", "0min", ""},
@@ -134,7 +134,7 @@ func TestParametersOfVersion18(t *testing.T) {
 	}
 }
 
-func TestAllParametersAreChecked(t *testing.T) {
+func TestCheckParameters_reportsAll(t *testing.T) {
 	err := CheckParameters(15, map[string]string{"port": "1", "nonsense": "1", "work_mem": "8MB", "WORK_MEM": "9MB"})
 	want := `parameter "nonsense": PostgreSQL 15 has no such parameter
 parameter "port": it can't be set: clients reach the server through the Services that Fettle makes
@@ -150,9 +150,9 @@ parameter "work_mem" is the same as "WORK_MEM": leave one of them out`
 	}
 }
 
-// TestNothingUnsafeIsLeft goes through all that servers know: whatever takes a file, a program or a library is refused,
+// TestRestrictions_coverUnsafeParameters goes through all that servers know: whatever takes a file, a program or a library is refused,
 // so that a new version's are not forgotten.
-func TestNothingUnsafeIsLeft(t *testing.T) {
+func TestRestrictions_coverUnsafeParameters(t *testing.T) {
 	suspicious := []string{"_command", "_file", "_librar", "_director", "_provider", "_path", "_conninfo", "ssl_", "debug_", "preload"}
 	harmless := map[string]bool{ // a list of known names; a number; a name of a method
 		"shared_preload_libraries": true, "session_preload_libraries": true, "log_replication_commands": true, "temp_file_limit": true,
@@ -165,7 +165,7 @@ func TestNothingUnsafeIsLeft(t *testing.T) {
 				continue
 			}
 			for _, part := range suspicious {
-				if strings.Contains(name, part) && !harmless[name] && refused(name) == "" {
+				if strings.Contains(name, part) && !harmless[name] && restrictionReason(name) == "" {
 					t.Errorf("version %d: %s can be set", major, name)
 				}
 			}
@@ -173,7 +173,7 @@ func TestNothingUnsafeIsLeft(t *testing.T) {
 	}
 }
 
-func TestRules(t *testing.T) {
+func TestCheckRules(t *testing.T) {
 	cases := map[string]struct {
 		rule Rule
 		want string

@@ -57,7 +57,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-func TestRenderRefuses(t *testing.T) {
+func TestRender_rejects(t *testing.T) {
 	cases := map[string]struct {
 		change func(*Settings)
 		want   string
@@ -86,7 +86,7 @@ func TestRenderRefuses(t *testing.T) {
 	}
 }
 
-func TestNobodyToWaitFor(t *testing.T) {
+func TestSynchronous_noStandbys(t *testing.T) {
 	for name, q := range map[string]*Synchronous{"nil": nil, "no names": {Number: 1}} {
 		if got := q.String(); got != "" {
 			t.Errorf("%s: got %q", name, got)
@@ -94,7 +94,7 @@ func TestNobodyToWaitFor(t *testing.T) {
 	}
 }
 
-func TestMemory(t *testing.T) {
+func TestSettings_memory(t *testing.T) {
 	cases := []struct {
 		name  string
 		limit int64
@@ -135,7 +135,7 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-func TestSlotNames(t *testing.T) {
+func TestIsSlotName(t *testing.T) {
 	for name, want := range map[string]bool{SlotName(0): true, SlotName(12): true, "fettle_": false, "fettle_x": false, "mine": false, "fettle_-1": false} {
 		if got := IsSlotName(name); got != want {
 			t.Errorf("%s: got %v", name, got)
@@ -162,8 +162,8 @@ func TestConnInfo(t *testing.T) {
 	}
 }
 
-// TestAddressOfAnUpstream has libpq go to the address, and compare the certificate with the name.
-func TestAddressOfAnUpstream(t *testing.T) {
+// TestConnInfo_upstreamAddress has libpq go to the address, and compare the certificate with the name.
+func TestConnInfo_upstreamAddress(t *testing.T) {
 	for _, c := range []struct{ host, address, want string }{
 		{"shop-0.shop-pods.shop.svc", "10.1.2.3", "host='shop-0.shop-pods.shop.svc' hostaddr='10.1.2.3' port='5432' "},
 		{"shop-0.shop-pods.shop.svc", "", "host='shop-0.shop-pods.shop.svc' port='5432' "},
@@ -175,7 +175,7 @@ func TestAddressOfAnUpstream(t *testing.T) {
 	}
 }
 
-func TestMinimumsOfAStandby(t *testing.T) {
+func TestMinimums_raise(t *testing.T) {
 	values := map[string]string{"max_connections": "50", "max_wal_senders": "16", "max_locks_per_transaction": "128"}
 	Minimums{MaxConnections: 100, MaxWALSenders: 12, MaxWorkerProcesses: 8, MaxPreparedTransactions: 5, MaxLocksPerTransaction: 64}.raise(values)
 	want := map[string]string{"max_connections": "100", "max_wal_senders": "16", "max_prepared_transactions": "5", "max_locks_per_transaction": "128"}

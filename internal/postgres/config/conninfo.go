@@ -24,9 +24,9 @@ func (u *Upstream) ConnInfo(name string) string {
 		pair{"keepalives_idle", "5"}, pair{"keepalives_interval", "2"}, pair{"keepalives_count", "3"}, pair{"tcp_user_timeout", "10000"}))
 }
 
-// copying are libpq's settings for programs that copy data: unlike a standby, they do not notice a lost server at once but
+// copySettings are libpq's settings for programs that copy data: unlike a standby, they do not notice a lost server at once but
 // outlast a slow disk and a short outage, as a copy that was cut off begins again from zero. The server has no timeout either.
-var copying = []pair{
+var copySettings = []pair{
 	{"options", "-c wal_sender_timeout=0"},
 	{"keepalives_idle", "30"}, {"keepalives_interval", "10"}, {"keepalives_count", "6"}, {"tcp_user_timeout", "120000"},
 }
@@ -34,7 +34,7 @@ var copying = []pair{
 // CopyConnInfo is how a program with a name that copies data reaches the server, in libpq's form. dbname is left out when it
 // is empty, as replication requires.
 func (u *Upstream) CopyConnInfo(name, dbname string) string {
-	return connString(slices.Concat(u.pairs(name), []pair{{"dbname", dbname}}, copying))
+	return connString(slices.Concat(u.pairs(name), []pair{{"dbname", dbname}}, copySettings))
 }
 
 func (u *Upstream) pairs(name string) []pair {

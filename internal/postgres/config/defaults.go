@@ -65,7 +65,7 @@ func (s Settings) memory(values map[string]string) {
 }
 
 func (s Settings) connections() int64 {
-	value, ok := fold(s.Parameters)["max_connections"]
+	value, ok := lowerNames(s.Parameters)["max_connections"]
 	n, err := strconv.ParseInt(value, 10, 64)
 	if !ok || err != nil || n < 1 {
 		return 100

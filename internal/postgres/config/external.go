@@ -27,5 +27,5 @@ func (e External) ConnInfo(name string, replication bool) string {
 		{"host", e.Host}, {"port", strconv.Itoa(e.Port)}, {"user", e.User}, {"replication", mode},
 		{"sslmode", e.SSLMode}, {"sslrootcert", e.CAFile}, {"sslcert", e.CertFile}, {"sslkey", e.KeyFile}, {"gssencmode", "disable"},
 		{"passfile", "/dev/null"}, {"application_name", name}, {"connect_timeout", "10"},
-	}, copying...))
+	}, copySettings...))
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// first are Fettle's own ways in. They come before the user's rules, so that none of those can close them.
-var first = []string{
+// builtinRules are Fettle's own ways in. They come before the user's rules, so that none of those can close them.
+var builtinRules = []string{
 	`local all "` + Superuser + `" peer map=` + identMap,
 	`local all "` + MonitorUser + `" peer map=` + identMap,
 	`local all all reject`,
@@ -21,19 +21,19 @@ var first = []string{
 	`host replication all all reject`,
 }
 
-// everybody gets in with a password, over TLS, where the user has no rules. PostgreSQL refuses whom no rule fits.
-const everybody = `hostssl all all all scram-sha-256`
+// defaultRule gets in with a password, over TLS, where the user has no rules. PostgreSQL refuses whom no rule fits.
+const defaultRule = `hostssl all all all scram-sha-256`
 
 func renderHBA(rules []Rule) (string, error) {
 	if err := CheckRules(rules); err != nil {
 		return "", err
 	}
-	lines := append([]string{strings.TrimSuffix(header, "\n")}, first...)
+	lines := append([]string{strings.TrimSuffix(header, "\n")}, builtinRules...)
 	for _, rule := range rules {
 		lines = append(lines, rule.line())
 	}
 	if len(rules) == 0 {
-		lines = append(lines, everybody)
+		lines = append(lines, defaultRule)
 	}
 	return strings.Join(lines, "\n") + "\n", nil
 }

@@ -10,7 +10,7 @@ import (
 
 // table lists what a server knows, a line for each parameter and run of versions in which it has the same limits. It was
 // made from pg_settings of a server of each version (13.23, 14.23, 15.18, 16.14, 17.10 and 18.4), plus the compression
-// methods that the official images are built with; TestTable compares it with whatever server is installed.
+// methods that the official images are built with; TestParameters_matchServer compares it with whatever server is installed.
 //
 //go:embed parameters.tsv
 var table string
@@ -86,8 +86,8 @@ func lookup(major int, name string) (parameter, bool) {
 	return p, ok
 }
 
-// fold puts names into lower case, as PostgreSQL reads them.
-func fold(set map[string]string) map[string]string {
+// lowerNames puts names into lower case, as PostgreSQL reads them.
+func lowerNames(set map[string]string) map[string]string {
 	folded := make(map[string]string, len(set))
 	for name, value := range set {
 		folded[strings.ToLower(name)] = value

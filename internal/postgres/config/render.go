@@ -88,10 +88,10 @@ func (q Synchronous) check(wanted map[string]string) error {
 
 func renderConf(s Settings) (string, error) {
 	values := s.defaults()
-	maps.Copy(values, fold(s.Parameters))
+	maps.Copy(values, lowerNames(s.Parameters))
 	s.Minimums.raise(values)
-	s.fit(values)
-	maps.Copy(values, s.owned())
+	s.raiseWALSizes(values)
+	maps.Copy(values, s.fixedSettings())
 	var out strings.Builder
 	out.WriteString(header)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -107,12 +107,12 @@ func renderConf(s Settings) (string, error) {
 	return out.String(), nil
 }
 
-// fit raises what a server would not start with because its segments are large.
-func (s Settings) fit(values map[string]string) {
-	least := leastWAL(int(s.WALSegment / miB))
+// raiseWALSizes raises what a server would not start with because its segments are large.
+func (s Settings) raiseWALSizes(values map[string]string) {
+	least := minWALSize(int(s.WALSegment / miB))
 	for _, name := range []string{"max_wal_size", "min_wal_size"} {
-		if numberOf(s.Major, values, name, least) < least {
-			values[name] = plain(least) + "MB"
+		if numberOr(s.Major, values, name, least) < least {
+			values[name] = formatNumber(least) + "MB"
 		}
 	}
 }
@@ -144,8 +144,8 @@ func quote(text string) (string, error) {
 	return "'" + strings.NewReplacer(`'`, `''`, `\`, `\\`).Replace(text) + "'", nil
 }
 
-// owned are the settings that nobody but Fettle decides.
-func (s Settings) owned() map[string]string {
+// fixedSettings are the settings that nobody but Fettle decides.
+func (s Settings) fixedSettings() map[string]string {
 	values := map[string]string{
 		"data_directory":               s.DataDir,
 		"hba_file":                     filepath.Join(s.ConfigDir, HBAFile),

@@ -28,9 +28,9 @@ func superuser(t *testing.T, i *testpg.Instance) *pgx.Conn {
 	return conn
 }
 
-// TestTable compares the table of parameters with those of the server.
-func TestTable(t *testing.T) {
-	i := testpg.Running(t, "table-0")
+// TestParameters_matchServer compares the table of parameters with those of the server.
+func TestParameters_matchServer(t *testing.T) {
+	i := testpg.NewRunning(t, "table-0")
 	major := i.Settings.Major
 	rows, err := superuser(t, i).Query(t.Context(), `
 SELECT name, concat_ws(E'\t', context, vartype, coalesce(unit, '-'), coalesce(min_val, '-'), coalesce(max_val, '-')), coalesce(enumvals, '{}') FROM pg_settings`)
@@ -89,11 +89,11 @@ func tableOf(t *testing.T, major int) map[string]entry {
 	return found
 }
 
-// TestServerTakesTheConfiguration reads each value back: what is quoted arrives as it was.
-func TestServerTakesTheConfiguration(t *testing.T) {
+// TestRender_loadedByServer reads each value back: what is quoted arrives as it was.
+func TestRender_loadedByServer(t *testing.T) {
 	i := testpg.New(t, "quoted-0")
 	ca := testpg.NewCA(t)
-	ca.Secure(i)
+	ca.EnableTLS(i)
 	i.Settings.Parameters = map[string]string{
 		"app.motto": `it's a \ 'path' # and no comment`, "work_mem": "8MB", "shared_buffers": "32MB", "application_name": `a"b'c\d`,
 		"shared_preload_libraries": "",
@@ -129,8 +129,8 @@ func TestServerTakesTheConfiguration(t *testing.T) {
 	}
 }
 
-// TestWaysIn tries all ways to get in.
-func TestWaysIn(t *testing.T) {
+// TestHBA_authentication tries all ways to get in.
+func TestHBA_authentication(t *testing.T) {
 	ca := testpg.NewCA(t)
 	i := ca.Primary(t, "hba-0")
 	conn := superuser(t, i)
@@ -145,7 +145,7 @@ func TestWaysIn(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		ca.Client(t, role)
+		ca.ClientCert(t, role)
 	}
 	i.Settings.HBA = []config.Rule{
 		{Users: []string{"robot"}, Databases: []string{"postgres"}, Address: "127.0.0.0/8", Auth: config.Certificate},

@@ -15,7 +15,7 @@ const maxValue = 1024
 
 // check says what is wrong with a value.
 func (p parameter) check(value string) error {
-	if err := oneLine(value); err != nil {
+	if err := checkOneLine(value); err != nil {
 		return err
 	}
 	switch p.kind {
@@ -48,7 +48,7 @@ func (p parameter) checkNumber(value string) error {
 		if p.unit != "" {
 			unit = ", in units of " + p.unit
 		}
-		return fmt.Errorf("%s is not from %s to %s%s", value, plain(p.min), plain(p.max), unit)
+		return fmt.Errorf("%s is not from %s to %s%s", value, formatNumber(p.min), formatNumber(p.max), unit)
 	}
 	return nil
 }
@@ -118,8 +118,8 @@ func isBool(value string) bool {
 	})
 }
 
-// oneLine says why a text can't be a value in a file.
-func oneLine(text string) error {
+// checkOneLine says why a text can't be a value in a file.
+func checkOneLine(text string) error {
 	if len(text) > maxValue {
 		return fmt.Errorf("the value has %d bytes; at most %d can be given", len(text), maxValue)
 	}
@@ -132,4 +132,4 @@ func oneLine(text string) error {
 	return nil
 }
 
-func plain(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
+func formatNumber(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }

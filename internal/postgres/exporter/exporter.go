@@ -17,8 +17,8 @@ import (
 
 // Options say which server is asked.
 type Options struct {
-	// Session names the socket. User is config.MonitorUser when empty.
-	Session sqlclient.Options
+	// Connection names the socket. User is config.MonitorUser when empty.
+	Connection sqlclient.Options
 	// Timeout bounds a collection; 0 is 5 s.
 	Timeout time.Duration
 	// Disk measures the data's volume in bytes; nil leaves those metrics out.
@@ -46,12 +46,12 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 
 // New makes a collector to register.
 func New(o Options) *Collector {
-	o.Session.User = cmp.Or(o.Session.User, config.MonitorUser)
-	o.Session.ApplicationName = cmp.Or(o.Session.ApplicationName, "fettle-exporter")
+	o.Connection.User = cmp.Or(o.Connection.User, config.MonitorUser)
+	o.Connection.ApplicationName = cmp.Or(o.Connection.ApplicationName, "fettle-exporter")
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
-	o.Session.StatementTimeout = cmp.Or(o.Session.StatementTimeout, o.Timeout)
+	o.Connection.StatementTimeout = cmp.Or(o.Connection.StatementTimeout, o.Timeout)
 	return &Collector{
-		options: o, client: sqlclient.New(o.Session),
+		options: o, client: sqlclient.New(o.Connection),
 		errors: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: namespace + "exporter_errors_total", Help: "Questions that the server did not answer while it was up.",
 		}),
@@ -63,7 +63,7 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{up, volumeSize, volumeFree, c.errors.Desc()} {
 		out <- d
 	}
-	for _, q := range questions {
+	for _, q := range queries {
 		for _, m := range q.metrics {
 			out <- m.desc
 		}
@@ -75,7 +75,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.options.Timeout) //nolint:forbidigo // Prometheus gives none
 	defer cancel()
 	c.collectVolume(out)
-	version, standby, err := c.server(ctx)
+	version, standby, err := c.serverInfo(ctx)
 	alive := 0.0
 	if err == nil {
 		alive = 1
@@ -85,11 +85,11 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		out <- c.errors
 		return
 	}
-	for _, q := range questions {
-		if !q.fits(version/10000, standby) {
+	for _, q := range queries {
+		if !q.matches(version/10000, standby) {
 			continue
 		}
-		if err := c.ask(ctx, q, out); err != nil {
+		if err := c.run(ctx, q, out); err != nil {
 			c.errors.Inc()
 		}
 	}
@@ -109,16 +109,16 @@ func (c *Collector) collectVolume(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(volumeFree, prometheus.GaugeValue, float64(free))
 }
 
-func (c *Collector) server(ctx context.Context) (version int, standby bool, err error) {
-	err = c.client.Read(ctx, "SELECT current_setting('server_version_num')::int, pg_is_in_recovery()", func(row pgx.CollectableRow) error {
+func (c *Collector) serverInfo(ctx context.Context) (version int, standby bool, err error) {
+	err = c.client.Query(ctx, "SELECT current_setting('server_version_num')::int, pg_is_in_recovery()", func(row pgx.CollectableRow) error {
 		return row.Scan(&version, &standby)
 	})
 	return version, standby, err
 }
 
-// ask turns each row of the answer into metrics. A value that is null is left out.
-func (c *Collector) ask(ctx context.Context, q question, out chan<- prometheus.Metric) error {
-	return c.client.Read(ctx, q.query, func(row pgx.CollectableRow) error {
+// run turns each row of the answer into metrics. A value that is null is left out.
+func (c *Collector) run(ctx context.Context, q query, out chan<- prometheus.Metric) error {
+	return c.client.Query(ctx, q.sql, func(row pgx.CollectableRow) error {
 		labels, values := make([]string, len(q.labels)), make([]*float64, len(q.metrics))
 		targets := make([]any, 0, len(labels)+len(values))
 		for i := range labels {
@@ -128,7 +128,7 @@ func (c *Collector) ask(ctx context.Context, q question, out chan<- prometheus.M
 			targets = append(targets, &values[i])
 		}
 		if err := row.Scan(targets...); err != nil {
-			return fmt.Errorf("%s: %w", q.query, err)
+			return fmt.Errorf("%s: %w", q.sql, err)
 		}
 		for i, m := range q.metrics {
 			if values[i] != nil {

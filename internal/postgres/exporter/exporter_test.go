@@ -47,7 +47,7 @@ func gather(t *testing.T, c *Collector) map[string]float64 {
 
 func collector(t *testing.T, i *testpg.Instance) *Collector {
 	t.Helper()
-	c := New(Options{Session: i.SessionOptions(), Timeout: time.Minute, Disk: func() (size, free int64, err error) {
+	c := New(Options{Connection: i.ClientOptions(), Timeout: time.Minute, Disk: func() (size, free int64, err error) {
 		disk, err := i.Disk()
 		return disk.Size, disk.Free, err
 	}})
@@ -55,10 +55,10 @@ func collector(t *testing.T, i *testpg.Instance) *Collector {
 	return c
 }
 
-func TestMetrics(t *testing.T) {
+func TestCollector_metrics(t *testing.T) {
 	ca := testpg.NewCA(t)
 	primary := ca.Primary(t, "shop-0")
-	s := primary.Session(t)
+	s := primary.Client(t)
 	if _, err := s.EnsureSlots(t.Context(), []string{config.SlotName(1)}); err != nil {
 		t.Fatal(err)
 	}
@@ -98,8 +98,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestSynchronous has a commit wait for a standby that is not there, and then for one that is.
-func TestSynchronous(t *testing.T) {
+// TestCollector_synchronous has a commit wait for a standby that is not there, and then for one that is.
+func TestCollector_synchronous(t *testing.T) {
 	ca := testpg.NewCA(t)
 	primary := ca.Primary(t, "shop-0")
 	ca.Standby(t, "shop-1", primary)
@@ -107,12 +107,12 @@ func TestSynchronous(t *testing.T) {
 	configure := func(names ...string) {
 		primary.Settings.Synchronous = &config.Synchronous{Number: 1, Names: names}
 		primary.Configure(t)
-		if err := primary.Session(t).WaitSetting(t.Context(), "synchronous_standby_names", primary.Settings.Synchronous.String()); err != nil {
+		if err := primary.Client(t).WaitSetting(t.Context(), "synchronous_standby_names", primary.Settings.Synchronous.String()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	configure("shop-7")
-	options := primary.SessionOptions()
+	options := primary.ClientOptions()
 	options.StatementTimeout = time.Minute
 	writer := sqlclient.New(options)
 	defer writer.Close(t.Context())
@@ -155,11 +155,11 @@ func compare(t *testing.T, got, want map[string]float64, positive []string) {
 	}
 }
 
-// TestExporterIsNoSuperuser also says that it can read what it needs without being one.
-func TestExporterIsNoSuperuser(t *testing.T) {
+// TestCollector_isNoSuperuser also says that it can read what it needs without being one.
+func TestCollector_isNoSuperuser(t *testing.T) {
 	ca := testpg.NewCA(t)
 	i := ca.Primary(t, "shop-0")
-	options := i.SessionOptions()
+	options := i.ClientOptions()
 	options.User = config.MonitorUser
 	c := sqlclient.New(options)
 	defer c.Close(t.Context())
@@ -174,16 +174,16 @@ func TestExporterIsNoSuperuser(t *testing.T) {
 	}
 }
 
-// TestQuestionsDoNotOverlap because a metric that comes twice is refused by Prometheus.
-func TestQuestionsDoNotOverlap(t *testing.T) {
+// TestQueries_doNotOverlap because a metric that comes twice is refused by Prometheus.
+func TestQueries_doNotOverlap(t *testing.T) {
 	for major := config.MinMajor; major <= config.MaxMajor; major++ {
 		for _, standby := range []bool{true, false} {
 			seen := map[string]bool{}
-			for _, q := range questions {
+			for _, q := range queries {
 				for _, m := range q.metrics {
-					if name := fmt.Sprint(m.desc); q.fits(major, standby) && seen[name] {
+					if name := fmt.Sprint(m.desc); q.matches(major, standby) && seen[name] {
 						t.Errorf("version %d, standby %v: %s twice", major, standby, name)
-					} else if q.fits(major, standby) {
+					} else if q.matches(major, standby) {
 						seen[name] = true
 					}
 				}

@@ -15,7 +15,7 @@ import (
 func Bundle(parts ...[]byte) []byte {
 	var all [][]byte
 	for _, part := range parts {
-		for _, block := range blocks(part) {
+		for _, block := range certificateBlocks(part) {
 			if !slices.ContainsFunc(all, func(known []byte) bool { return bytes.Equal(known, block) }) {
 				all = append(all, block)
 			}
@@ -30,14 +30,14 @@ func Bundle(parts ...[]byte) []byte {
 
 // Contains reports whether a bundle has all certificates of a part (both PEM).
 func Contains(bundle, part []byte) bool {
-	have := blocks(bundle)
-	return !slices.ContainsFunc(blocks(part), func(block []byte) bool {
+	have := certificateBlocks(bundle)
+	return !slices.ContainsFunc(certificateBlocks(part), func(block []byte) bool {
 		return !slices.ContainsFunc(have, func(known []byte) bool { return bytes.Equal(known, block) })
 	})
 }
 
-// blocks are the certificates of a bundle; what else is in it is passed over.
-func blocks(bundle []byte) [][]byte {
+// certificateBlocks are the certificates of a bundle; what else is in it is passed over.
+func certificateBlocks(bundle []byte) [][]byte {
 	var out [][]byte
 	for {
 		var block *pem.Block
@@ -53,8 +53,8 @@ func blocks(bundle []byte) [][]byte {
 // CheckServer returns why a server can't show a pair that another authority (PEM) has issued, or nil: it is damaged, key and
 // certificate are not of each other, the authority did not sign it, it lacks one of the hosts, or its time is over. The
 // certificate may be followed by those between it and the authority, and the key be of any kind.
-func CheckServer(pair Pair, authority []byte, hosts []string, now time.Time) error {
-	leaf, options, err := chained(pair, authority, now)
+func CheckServer(pair Pair, ca []byte, hosts []string, now time.Time) error {
+	leaf, options, err := parseChain(pair, ca, now)
 	if err != nil {
 		return err
 	}
@@ -63,17 +63,17 @@ func CheckServer(pair Pair, authority []byte, hosts []string, now time.Time) err
 		return fmt.Errorf("the certificate: %w", err)
 	}
 	for _, host := range hosts {
-		if !names(leaf, host) {
+		if !coversHost(leaf, host) {
 			return fmt.Errorf("the certificate is not for host %s", host)
 		}
 	}
 	return nil
 }
 
-// Usable returns why others could not rely on a pair at that time, or nil: it is damaged, key and certificate are not of each other,
+// CheckUsable returns why others could not rely on a pair at that time, or nil: it is damaged, key and certificate are not of each other,
 // none of the authorities (PEM) signed it, or its time is over. It takes the same pairs as CheckServer, for any use.
-func Usable(pair Pair, authorities []byte, now time.Time) error {
-	leaf, options, err := chained(pair, authorities, now)
+func CheckUsable(pair Pair, cas []byte, now time.Time) error {
+	leaf, options, err := parseChain(pair, cas, now)
 	if err != nil {
 		return err
 	}
@@ -87,8 +87,8 @@ func Usable(pair Pair, authorities []byte, now time.Time) error {
 	return nil
 }
 
-// chained returns the certificate of a pair, and what it is verified with: the authorities and those between it and them.
-func chained(pair Pair, authorities []byte, now time.Time) (*x509.Certificate, x509.VerifyOptions, error) {
+// parseChain returns the certificate of a pair, and what it is verified with: the authorities and those between it and them.
+func parseChain(pair Pair, cas []byte, now time.Time) (*x509.Certificate, x509.VerifyOptions, error) {
 	options := x509.VerifyOptions{Intermediates: x509.NewCertPool(), CurrentTime: now}
 	chain, err := tls.X509KeyPair(pair.Certificate, pair.Key)
 	if err != nil {
@@ -99,6 +99,6 @@ func chained(pair Pair, authorities []byte, now time.Time) (*x509.Certificate, x
 			options.Intermediates.AddCert(certificate)
 		}
 	}
-	options.Roots, err = Pool(authorities)
+	options.Roots, err = Pool(cas)
 	return chain.Leaf, options, err
 }

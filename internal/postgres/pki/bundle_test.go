@@ -8,7 +8,7 @@ import (
 )
 
 func TestBundle(t *testing.T) {
-	a, b := newAuthority(t, start), newAuthority(t, start)
+	a, b := newCA(t, start), newCA(t, start)
 	noise := []byte("Subject: somebody\n")
 	both := Bundle(a.Certificate, append(noise, b.Certificate...), a.Certificate, nil)
 	if want := append(bytes.Clone(a.Certificate), b.Certificate...); !bytes.Equal(both, want) {
@@ -36,16 +36,16 @@ func TestBundle(t *testing.T) {
 }
 
 func TestCheckServer(t *testing.T) {
-	foreign, other := newAuthority(t, start), newAuthority(t, start)
+	foreign, other := newCA(t, start), newCA(t, start)
 	hosts := append(Hosts("orders", "shop"), "db.example.com")
 	good := must(t)(foreign.Server(hosts, start))
 	client := must(t)(foreign.Client(Operator, start))
 	for _, c := range []struct {
-		name      string
-		pair      Pair
-		authority []byte
-		at        time.Time
-		want      string
+		name string
+		pair Pair
+		ca   []byte
+		at   time.Time
+		want string
 	}{
 		{"good", good, foreign.Certificate, start, ""},
 		{"with more after it", Pair{append(bytes.Clone(good.Certificate), other.Certificate...), good.Key}, foreign.Certificate, start, ""},
@@ -58,7 +58,7 @@ func TestCheckServer(t *testing.T) {
 		{"too few hosts", must(t)(foreign.Server(hosts[:3], start)), foreign.Certificate, start, "not for host"},
 		{"nothing", Pair{}, foreign.Certificate, start, "damaged"},
 	} {
-		err := CheckServer(c.pair, c.authority, hosts, c.at)
+		err := CheckServer(c.pair, c.ca, hosts, c.at)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}

@@ -11,22 +11,22 @@ import (
 	"time"
 )
 
-// Due tells whether a certificate (PEM) has to be renewed: a third of its lifetime or less is left, or it can't be read.
-func Due(certificate []byte, now time.Time) bool {
-	return !now.Before(RenewAt(certificate))
+// NeedsRenewal tells whether a certificate (PEM) has to be renewed: a third of its lifetime or less is left, or it can't be read.
+func NeedsRenewal(certificate []byte, now time.Time) bool {
+	return !now.Before(RenewalTime(certificate))
 }
 
-// RenewAt returns when a certificate (PEM) becomes due, the zero time if it can't be read.
-func RenewAt(certificate []byte) time.Time {
+// RenewalTime returns when a certificate (PEM) becomes due, the zero time if it can't be read.
+func RenewalTime(certificate []byte) time.Time {
 	parsed, err := parseCertificate(certificate)
 	if err != nil {
 		return time.Time{}
 	}
-	return parsed.NotAfter.Add(-parsed.NotAfter.Sub(parsed.NotBefore) / renewed)
+	return parsed.NotAfter.Add(-parsed.NotAfter.Sub(parsed.NotBefore) / renewalFraction)
 }
 
-// Valid returns when a certificate (PEM; of several the first) begins and ends.
-func Valid(certificate []byte) (from, to time.Time, err error) {
+// Validity returns when a certificate (PEM; of several the first) begins and ends.
+func Validity(certificate []byte) (from, to time.Time, err error) {
 	parsed, err := parseCertificate(certificate)
 	if err != nil {
 		return time.Time{}, time.Time{}, err
@@ -36,7 +36,7 @@ func Valid(certificate []byte) (from, to time.Time, err error) {
 
 // Check returns why a pair can't be used at that time by whom name says, or nil: it is damaged, key and certificate are
 // not of each other, another authority (PEM) signed it, it lacks one of the hosts, or its time is over.
-func Check(pair Pair, authority []byte, name string, hosts []string, now time.Time) error {
+func Check(pair Pair, ca []byte, name string, hosts []string, now time.Time) error {
 	certificate, _, err := parse(pair)
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func Check(pair Pair, authority []byte, name string, hosts []string, now time.Ti
 	if got := certificate.Subject.CommonName; got != name {
 		return fmt.Errorf("the certificate is of %q, not of %q", got, name)
 	}
-	roots, err := Pool(authority)
+	roots, err := Pool(ca)
 	if err != nil {
 		return err
 	}
@@ -53,22 +53,22 @@ func Check(pair Pair, authority []byte, name string, hosts []string, now time.Ti
 		return fmt.Errorf("the certificate of %s: %w", name, err)
 	}
 	for _, host := range hosts {
-		if !names(certificate, host) {
+		if !coversHost(certificate, host) {
 			return fmt.Errorf("the certificate of %s is not for host %s", name, host)
 		}
 	}
 	return nil
 }
 
-// names compares a wildcard with a wildcard, and all else as a client would.
-func names(certificate *x509.Certificate, host string) bool {
+// coversHost compares a wildcard with a wildcard, and all else as a client would.
+func coversHost(certificate *x509.Certificate, host string) bool {
 	return slices.Contains(certificate.DNSNames, host) || certificate.VerifyHostname(host) == nil
 }
 
 // Pool reads one or more authorities (PEM).
-func Pool(authorities []byte) (*x509.CertPool, error) {
+func Pool(cas []byte) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(authorities) {
+	if !pool.AppendCertsFromPEM(cas) {
 		return nil, errors.New("authority: no certificate in PEM was found")
 	}
 	return pool, nil

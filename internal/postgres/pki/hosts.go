@@ -8,20 +8,20 @@ func Hosts(cluster, namespace string) []string {
 	var hosts []string
 	for _, service := range []string{cluster, cluster + "-ro"} {
 		hosts = append(hosts, service, service+"."+namespace)
-		hosts = append(hosts, qualified(service+"."+namespace)...)
+		hosts = append(hosts, qualifiedNames(service+"."+namespace)...)
 	}
 	pods := cluster + "-pods." + namespace
-	hosts = append(hosts, qualified(pods)...)
-	return append(hosts, qualified("*."+pods)...)
+	hosts = append(hosts, qualifiedNames(pods)...)
+	return append(hosts, qualifiedNames("*."+pods)...)
 }
 
-// qualified names end in .svc, and in the cluster domain that nearly all clusters have.
-func qualified(name string) []string {
+// qualifiedNames names end in .svc, and in the cluster domain that nearly all clusters have.
+func qualifiedNames(name string) []string {
 	return []string{name + ".svc", name + ".svc.cluster.local"}
 }
 
-// IsHost says that a name leads to the cluster's own Services or pods, as it is written inside of the namespace or with it.
-func IsHost(cluster, namespace, name string) bool {
+// IsOwnHost says that a name leads to the cluster's own Services or pods, as it is written inside of the namespace or with it.
+func IsOwnHost(cluster, namespace, name string) bool {
 	pods := cluster + "-pods"
 	service, rest, _ := strings.Cut(strings.TrimSuffix(strings.ToLower(name), "."), ".")
 	if second, after, _ := strings.Cut(rest, "."); second == pods {

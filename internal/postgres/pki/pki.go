@@ -30,14 +30,14 @@ const (
 )
 
 const (
-	// AuthorityLifetime is how long an authority is valid.
-	AuthorityLifetime = 10 * 365 * 24 * time.Hour
+	// CALifetime is how long an authority is valid.
+	CALifetime = 10 * 365 * 24 * time.Hour
 	// Lifetime is how long all other certificates are valid.
 	Lifetime = 90 * 24 * time.Hour
-	// backdated certificates work on nodes whose clock is behind.
-	backdated = time.Hour
-	// renewed is the part of a lifetime that is left when a certificate is due: 1/renewed.
-	renewed = 3
+	// clockSkew certificates work on nodes whose clock is behind.
+	clockSkew = time.Hour
+	// renewalFraction is the part of a lifetime that is left when a certificate is due: 1/renewed.
+	renewalFraction = 3
 
 	typeCertificate, typeKey = "CERTIFICATE", "PRIVATE KEY"
 )
@@ -50,16 +50,16 @@ type Pair struct {
 	Key []byte
 }
 
-// Authority signs the certificates of one cluster.
-type Authority struct {
+// CA signs the certificates of one cluster.
+type CA struct {
 	Pair
 
 	certificate *x509.Certificate
 	key         crypto.Signer
 }
 
-// NewAuthority makes a self-signed authority with a new key. The name is for people.
-func NewAuthority(name string, now time.Time) (*Authority, error) {
+// NewCA makes a self-signed authority with a new key. The name is for people.
+func NewCA(name string, now time.Time) (*CA, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("make the authority's key: %w", err)
@@ -69,15 +69,15 @@ func NewAuthority(name string, now time.Time) (*Authority, error) {
 
 // Renew makes a certificate with a new lifetime for the same key and name. Whatever either of the two signed is good
 // under both, so nothing has to be exchanged at once.
-func (a *Authority) Renew(now time.Time) (*Authority, error) {
+func (a *CA) Renew(now time.Time) (*CA, error) {
 	return selfSigned(a.certificate.Subject.CommonName, a.key, now)
 }
 
-func selfSigned(name string, key crypto.Signer, now time.Time) (*Authority, error) {
+func selfSigned(name string, key crypto.Signer, now time.Time) (*CA, error) {
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: name},
-		NotBefore:             now.Add(-backdated),
-		NotAfter:              now.Add(AuthorityLifetime),
+		NotBefore:             now.Add(-clockSkew),
+		NotAfter:              now.Add(CALifetime),
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 		BasicConstraintsValid: true,
 		IsCA:                  true,
@@ -87,11 +87,11 @@ func selfSigned(name string, key crypto.Signer, now time.Time) (*Authority, erro
 	if err != nil {
 		return nil, err
 	}
-	return ParseAuthority(pair)
+	return ParseCA(pair)
 }
 
-// ParseAuthority reads what a Secret holds, and refuses what is no authority.
-func ParseAuthority(pair Pair) (*Authority, error) {
+// ParseCA reads what a Secret holds, and refuses what is no authority.
+func ParseCA(pair Pair) (*CA, error) {
 	certificate, key, err := parse(pair)
 	if err != nil {
 		return nil, fmt.Errorf("authority: %w", err)
@@ -99,21 +99,21 @@ func ParseAuthority(pair Pair) (*Authority, error) {
 	if !certificate.IsCA || certificate.KeyUsage&x509.KeyUsageCertSign == 0 {
 		return nil, errors.New("authority: its certificate may not sign others")
 	}
-	return &Authority{Pair: pair, certificate: certificate, key: key}, nil
+	return &CA{Pair: pair, certificate: certificate, key: key}, nil
 }
 
 // Server makes the certificate that all instances of a cluster share. They serve with it under each of the hosts, which
 // are DNS names (`*.` stands for one label) or IP addresses, and are known by it to each other.
-func (a *Authority) Server(hosts []string, now time.Time) (Pair, error) {
+func (a *CA) Server(hosts []string, now time.Time) (Pair, error) {
 	return a.issue(Agent, hosts, now, x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth)
 }
 
 // Client makes a certificate that only opens connections; name is Operator or Replication.
-func (a *Authority) Client(name string, now time.Time) (Pair, error) {
+func (a *CA) Client(name string, now time.Time) (Pair, error) {
 	return a.issue(name, nil, now, x509.ExtKeyUsageClientAuth)
 }
 
-func (a *Authority) issue(name string, hosts []string, now time.Time, usage ...x509.ExtKeyUsage) (Pair, error) {
+func (a *CA) issue(name string, hosts []string, now time.Time, usage ...x509.ExtKeyUsage) (Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return Pair{}, fmt.Errorf("make a key for %s: %w", name, err)
@@ -124,7 +124,7 @@ func (a *Authority) issue(name string, hosts []string, now time.Time, usage ...x
 	}
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: name},
-		NotBefore:             now.Add(-backdated),
+		NotBefore:             now.Add(-clockSkew),
 		NotAfter:              until,
 		KeyUsage:              x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:           usage,

@@ -13,13 +13,13 @@ import (
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func newAuthority(t *testing.T, now time.Time) *Authority {
+func newCA(t *testing.T, now time.Time) *CA {
 	t.Helper()
-	authority, err := NewAuthority("orders", now)
+	ca, err := NewCA("orders", now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return authority
+	return ca
 }
 
 func must(t *testing.T) func(Pair, error) Pair {
@@ -33,35 +33,35 @@ func must(t *testing.T) func(Pair, error) Pair {
 }
 
 func TestCheck(t *testing.T) {
-	authority, other := newAuthority(t, start), newAuthority(t, start)
+	ca, other := newCA(t, start), newCA(t, start)
 	hosts := Hosts("orders", "shop")
-	server := must(t)(authority.Server(hosts, start))
-	client := must(t)(authority.Client(Replication, start))
+	server := must(t)(ca.Server(hosts, start))
+	client := must(t)(ca.Client(Replication, start))
 	for _, c := range []struct {
-		name      string
-		pair      Pair
-		authority []byte
-		as        string
-		hosts     []string
-		at        time.Time
-		want      string
+		name  string
+		pair  Pair
+		ca    []byte
+		as    string
+		hosts []string
+		at    time.Time
+		want  string
 	}{
-		{"server", server, authority.Certificate, Agent, hosts, start, ""},
-		{"a pod", server, authority.Certificate, Agent, []string{"orders-7.orders-pods.shop.svc"}, start, ""},
-		{"a clock behind", server, authority.Certificate, Agent, nil, start.Add(-30 * time.Minute), ""},
-		{"client", client, authority.Certificate, Replication, nil, start, ""},
-		{"another host", server, authority.Certificate, Agent, []string{"orders.bank.svc"}, start, "host orders.bank.svc"},
-		{"a client has no host", client, authority.Certificate, Replication, hosts[:1], start, "host orders"},
-		{"another name", client, authority.Certificate, Operator, nil, start, `not of "fettle-operator"`},
-		{"over", server, authority.Certificate, Agent, nil, start.Add(Lifetime + time.Second), "expired"},
+		{"server", server, ca.Certificate, Agent, hosts, start, ""},
+		{"a pod", server, ca.Certificate, Agent, []string{"orders-7.orders-pods.shop.svc"}, start, ""},
+		{"a clock behind", server, ca.Certificate, Agent, nil, start.Add(-30 * time.Minute), ""},
+		{"client", client, ca.Certificate, Replication, nil, start, ""},
+		{"another host", server, ca.Certificate, Agent, []string{"orders.bank.svc"}, start, "host orders.bank.svc"},
+		{"a client has no host", client, ca.Certificate, Replication, hosts[:1], start, "host orders"},
+		{"another name", client, ca.Certificate, Operator, nil, start, `not of "fettle-operator"`},
+		{"over", server, ca.Certificate, Agent, nil, start.Add(Lifetime + time.Second), "expired"},
 		{"another authority", server, other.Certificate, Agent, nil, start, "unknown authority"},
 		{"no authority", server, nil, Agent, nil, start, "no certificate"},
-		{"another key", Pair{server.Certificate, client.Key}, authority.Certificate, Agent, nil, start, "not of each other"},
-		{"no key", Pair{Certificate: server.Certificate}, authority.Certificate, Agent, nil, start, "the key is no block"},
-		{"no certificate", Pair{Key: server.Key}, authority.Certificate, Agent, nil, start, "the certificate is no block"},
-		{"cut", Pair{server.Certificate, server.Key[:60]}, authority.Certificate, Agent, nil, start, "the key is no block"},
+		{"another key", Pair{server.Certificate, client.Key}, ca.Certificate, Agent, nil, start, "not of each other"},
+		{"no key", Pair{Certificate: server.Certificate}, ca.Certificate, Agent, nil, start, "the key is no block"},
+		{"no certificate", Pair{Key: server.Key}, ca.Certificate, Agent, nil, start, "the certificate is no block"},
+		{"cut", Pair{server.Certificate, server.Key[:60]}, ca.Certificate, Agent, nil, start, "the key is no block"},
 	} {
-		err := Check(c.pair, c.authority, c.as, c.hosts, c.at)
+		err := Check(c.pair, c.ca, c.as, c.hosts, c.at)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
@@ -71,9 +71,9 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestRenewal(t *testing.T) {
-	authority := newAuthority(t, start)
-	server := must(t)(authority.Server(nil, start))
+func TestNeedsRenewal(t *testing.T) {
+	ca := newCA(t, start)
+	server := must(t)(ca.Server(nil, start))
 	for _, c := range []struct {
 		name        string
 		certificate []byte
@@ -84,31 +84,31 @@ func TestRenewal(t *testing.T) {
 		{"31 days left", server.Certificate, start.Add(Lifetime - 31*24*time.Hour), false},
 		{"29 days left", server.Certificate, start.Add(Lifetime - 29*24*time.Hour), true},
 		{"damaged", []byte("x"), start, true},
-		{"authority, new", authority.Certificate, start, false},
-		{"authority, 3 years left", authority.Certificate, start.Add(AuthorityLifetime * 7 / 10), true},
+		{"authority, new", ca.Certificate, start, false},
+		{"authority, 3 years left", ca.Certificate, start.Add(CALifetime * 7 / 10), true},
 	} {
-		if got := Due(c.certificate, c.at); got != c.want {
+		if got := NeedsRenewal(c.certificate, c.at); got != c.want {
 			t.Errorf("%s: due %v, want %v", c.name, got, c.want)
 		}
 	}
 }
 
-func TestRenewedAuthority(t *testing.T) {
-	old := newAuthority(t, start)
-	later := start.Add(AuthorityLifetime - 24*time.Hour)
+func TestCA_renew(t *testing.T) {
+	old := newCA(t, start)
+	later := start.Add(CALifetime - 24*time.Hour)
 	renewed, err := old.Renew(later)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ofOld, ofNew := must(t)(old.Client(Operator, later)), must(t)(renewed.Client(Operator, later))
 	for _, pair := range []Pair{ofOld, ofNew} {
-		for _, authority := range []*Authority{old, renewed} {
-			if err := Check(pair, authority.Certificate, Operator, nil, later); err != nil {
+		for _, ca := range []*CA{old, renewed} {
+			if err := Check(pair, ca.Certificate, Operator, nil, later); err != nil {
 				t.Error(err)
 			}
 		}
 	}
-	end := start.Add(AuthorityLifetime + time.Hour)
+	end := start.Add(CALifetime + time.Hour)
 	if Check(ofOld, renewed.Certificate, Operator, nil, end) == nil {
 		t.Error("a certificate outlives the authority that signed it")
 	}
@@ -117,30 +117,30 @@ func TestRenewedAuthority(t *testing.T) {
 	}
 }
 
-func TestParseAuthority(t *testing.T) {
-	authority := newAuthority(t, start)
-	if _, err := ParseAuthority(authority.Pair); err != nil {
+func TestParseCA(t *testing.T) {
+	ca := newCA(t, start)
+	if _, err := ParseCA(ca.Pair); err != nil {
 		t.Error(err)
 	}
-	if _, err := ParseAuthority(must(t)(authority.Client(Operator, start))); err == nil {
+	if _, err := ParseCA(must(t)(ca.Client(Operator, start))); err == nil {
 		t.Error("a client's certificate was taken for an authority")
 	}
 }
 
 // TestHandshake has two instances speak TLS with each other, as server and client.
 func TestHandshake(t *testing.T) {
-	authority := newAuthority(t, time.Now())
-	server := must(t)(authority.Server(Hosts("orders", "shop"), time.Now()))
-	for name, pair := range map[string]Pair{Agent: server, Operator: must(t)(authority.Client(Operator, time.Now()))} {
-		if got := handshake(t, authority, server, pair); got != name {
+	ca := newCA(t, time.Now())
+	server := must(t)(ca.Server(Hosts("orders", "shop"), time.Now()))
+	for name, pair := range map[string]Pair{Agent: server, Operator: must(t)(ca.Client(Operator, time.Now()))} {
+		if got := handshake(t, ca, server, pair); got != name {
 			t.Errorf("the server saw %q, want %q", got, name)
 		}
 	}
 }
 
-func handshake(t *testing.T, authority *Authority, server, client Pair) string {
+func handshake(t *testing.T, ca *CA, server, client Pair) string {
 	t.Helper()
-	roots, err := Pool(authority.Certificate)
+	roots, err := Pool(ca.Certificate)
 	if err != nil {
 		t.Fatal(err)
 	}

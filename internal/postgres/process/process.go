@@ -56,55 +56,55 @@ func Get(pid int) (p Process, ok bool) {
 	}
 	p = Process{PID: pid, State: fields[state]}
 	p.Parent, err = strconv.Atoi(fields[parent])
-	inUser, _ := strconv.ParseInt(fields[user], 10, 64)
-	inSystem, _ := strconv.ParseInt(fields[system], 10, 64)
-	p.CPU = time.Duration(inUser+inSystem) * tick
+	userTicks, _ := strconv.ParseInt(fields[user], 10, 64)
+	systemTicks, _ := strconv.ParseInt(fields[system], 10, 64)
+	p.CPU = time.Duration(userTicks+systemTicks) * clockTick
 	return p, err == nil
 }
 
-// tick is the unit of times in /proc: USER_HZ is 100 on all machines that Go runs on.
-const tick = 10 * time.Millisecond
+// clockTick is the unit of times in /proc: USER_HZ is 100 on all machines that Go runs on.
+const clockTick = 10 * time.Millisecond
 
-// Use tells by what a process counts as a user of some data.
-type Use struct {
+// Selector tells by what a process counts as a user of some data.
+type Selector struct {
 	// Dirs are the folders that it works in: one of them is its current one.
 	Dirs []string
-	// Lock is the file that it has open as LockDescriptor.
-	Lock string
+	// LockFile is the file that it has open as LockFD.
+	LockFile string
 }
 
-// LockDescriptor is the number of the lock's file in the processes of PostgreSQL: the first after the standard ones.
-const LockDescriptor = 3
+// LockFD is the number of the lock's file in the processes of PostgreSQL: the first after the standard ones.
+const LockFD = 3
 
-// Users are the processes that use the data, but for this one and the one that started it.
-func (u Use) Users() []int {
+// PIDs are the processes that use the data, but for this one and the one that started it.
+func (u Selector) PIDs() []int {
 	var pids []int
 	self, parent := os.Getpid(), os.Getppid()
 	for _, p := range List() {
-		if p.PID != self && p.PID != parent && p.State != "Z" && u.is(p.PID) {
+		if p.PID != self && p.PID != parent && p.State != "Z" && u.matches(p.PID) {
 			pids = append(pids, p.PID)
 		}
 	}
 	return pids
 }
 
-func (u Use) is(pid int) bool {
+func (u Selector) matches(pid int) bool {
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
 	if cwd, err := os.Readlink(filepath.Join(dir, "cwd")); err == nil && slices.Contains(u.Dirs, cwd) {
 		return true
 	}
-	held, err := os.Readlink(filepath.Join(dir, "fd", strconv.Itoa(LockDescriptor)))
-	return err == nil && held == u.Lock
+	held, err := os.Readlink(filepath.Join(dir, "fd", strconv.Itoa(LockFD)))
+	return err == nil && held == u.LockFile
 }
 
 // Kill sends SIGKILL to all users, and returns how many there were. None is left only if there were none: a process that
 // is killed may have started another one, and may take a moment to end.
-func (u Use) Kill() (int, error) {
-	users := u.Users()
-	for _, pid := range users {
+func (u Selector) Kill() (int, error) {
+	pids := u.PIDs()
+	for _, pid := range pids {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return len(users), fmt.Errorf("kill process %d: %w", pid, err)
+			return len(pids), fmt.Errorf("kill process %d: %w", pid, err)
 		}
 	}
-	return len(users), nil
+	return len(pids), nil
 }

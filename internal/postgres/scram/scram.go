@@ -24,10 +24,10 @@ const (
 	scheme      = "SCRAM-SHA-256"
 )
 
-// Salted makes a SCRAM-SHA-256 verifier of a password and a salt of SaltSize bytes, in the form of pg_authid.rolpassword (RFC 5803).
+// Verifier makes a SCRAM-SHA-256 verifier of a password and a salt of SaltSize bytes, in the form of pg_authid.rolpassword (RFC 5803).
 // The same password and salt make the same verifier. Servers show the salt to whoever tries to log in, so it must say nothing of the
 // password, and be of one login of one server.
-func Salted(password string, salt []byte) (string, error) {
+func Verifier(password string, salt []byte) (string, error) {
 	if len(salt) != SaltSize {
 		return "", fmt.Errorf("the salt has %d bytes: it must have %d", len(salt), SaltSize)
 	}
@@ -40,7 +40,7 @@ func Salted(password string, salt []byte) (string, error) {
 	if strings.ContainsRune(password, 0) {
 		return "", errors.New("the password has a zero byte")
 	}
-	salted, err := pbkdf2.Key(sha256.New, prepare(password), salt, iterations, sha256.Size)
+	salted, err := pbkdf2.Key(sha256.New, saslPrep(password), salt, iterations, sha256.Size)
 	if err != nil {
 		return "", fmt.Errorf("derive a key from the password: %w", err)
 	}

@@ -13,56 +13,56 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-// TestVectors has the example of RFC 7677, in the form of RFC 5803; its keys were computed from the RFC's password, salt
+// TestVerifier_rfc7677 has the example of RFC 7677, in the form of RFC 5803; its keys were computed from the RFC's password, salt
 // and count by another implementation (Python's hashlib).
-func TestVectors(t *testing.T) {
+func TestVerifier_rfc7677(t *testing.T) {
 	salt, err := base64.StdEncoding.DecodeString("W22ZaJ0SNY7soEsUEjb6gQ==")
 	must(t, err)
-	got, err := Salted("pencil", salt)
+	got, err := Verifier("pencil", salt)
 	want := "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU="
 	if err != nil || got != want {
 		t.Errorf("%s, %v", got, err)
 	}
 }
 
-// TestPrepare has the examples of RFC 4013 and some that it refuses: PostgreSQL takes those as they are.
-func TestPrepare(t *testing.T) {
+// TestSASLPrep has the examples of RFC 4013 and some that it refuses: PostgreSQL takes those as they are.
+func TestSASLPrep(t *testing.T) {
 	cases := map[string]string{
 		"I\u00adX": "IX", "user": "user", "USER": "USER", "\u00aa": "a", "\u2168": "IX", "\u00e9\u00a0x": "\u00e9 x", "e\u0301": "\u00e9",
 		"\u0007": "\u0007", "\u0627\u0031": "\u0627\u0031", "\u0627\u0031\u0628": "\u0627\u0031\u0628",
 		"\U0001f511": "\U0001f511", "\u2168\U0001f511": "\u2168\U0001f511", "\u00ad": "\u00ad", "\xff\u2168": "\xff\u2168", "\ue000\u2168": "\ue000\u2168",
 	}
 	for password, want := range cases {
-		if got := prepare(password); got != want {
+		if got := saslPrep(password); got != want {
 			t.Errorf("%q: want %q, got %q", password, want, got)
 		}
 	}
 }
 
-func TestSalted_refuses(t *testing.T) {
+func TestVerifier_rejects(t *testing.T) {
 	for _, password := range []string{"", "a\x00b", strings.Repeat("x", 1025)} {
-		if got, err := Salted(password, make([]byte, SaltSize)); err == nil {
+		if got, err := Verifier(password, make([]byte, SaltSize)); err == nil {
 			t.Errorf("a password of %d bytes became %s", len(password), got)
 		}
 	}
 }
 
-// TestSalted holds that a verifier with a given salt is the same each time, and of that password alone.
-func TestSalted(t *testing.T) {
+// TestVerifier holds that a verifier with a given salt is the same each time, and of that password alone.
+func TestVerifier(t *testing.T) {
 	salt := []byte("0123456789abcdef")
-	stored, err := Salted("secret", salt)
+	stored, err := Verifier("secret", salt)
 	must(t, err)
-	if again, err := Salted("secret", salt); err != nil || again != stored {
+	if again, err := Verifier("secret", salt); err != nil || again != stored {
 		t.Errorf("the same password and salt make another verifier: %v", err)
 	}
-	if other, err := Salted("Secret", salt); err != nil || other == stored {
+	if other, err := Verifier("Secret", salt); err != nil || other == stored {
 		t.Errorf("another password makes the same verifier: %v", err)
 	}
-	if other, err := Salted("secret", []byte("fedcba9876543210")); err != nil || other[strings.LastIndex(other, ":"):] == stored[strings.LastIndex(stored, ":"):] {
+	if other, err := Verifier("secret", []byte("fedcba9876543210")); err != nil || other[strings.LastIndex(other, ":"):] == stored[strings.LastIndex(stored, ":"):] {
 		t.Errorf("another salt makes the same keys: %v", err)
 	}
 	for _, size := range []int{0, SaltSize - 1, SaltSize + 1} {
-		if _, err := Salted("secret", make([]byte, size)); err == nil {
+		if _, err := Verifier("secret", make([]byte, size)); err == nil {
 			t.Errorf("a salt of %d bytes is taken", size)
 		}
 	}
@@ -86,8 +86,8 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
-// TestServerAgrees logs in at a real server, and compares with the verifiers that it makes itself.
-func TestServerAgrees(t *testing.T) {
+// TestVerifier_acceptedByServer logs in at a real server, and compares with the verifiers that it makes itself.
+func TestVerifier_acceptedByServer(t *testing.T) {
 	ca := testpg.NewCA(t)
 	i := ca.Primary(t, "scram-0")
 	conn, err := pgx.Connect(t.Context(), fmt.Sprintf("host=%s port=%d user=postgres dbname=postgres", i.SocketDir(), i.Settings.Port))
@@ -116,7 +116,7 @@ func TestServerAgrees(t *testing.T) {
 	for _, password := range []string{generated, "with 'quotes' and \\", "pässwörd"} {
 		salt := make([]byte, SaltSize)
 		_, _ = cryptorand.Read(salt) // it never fails
-		stored, err := Salted(password, salt)
+		stored, err := Verifier(password, salt)
 		must(t, err)
 		exec("ALTER ROLE app PASSWORD '" + stored + "'")
 		if err := login(password); err != nil {
@@ -132,8 +132,8 @@ func TestServerAgrees(t *testing.T) {
 		must(t, conn.QueryRow(t.Context(), "SELECT rolpassword FROM pg_authid WHERE rolname = 'app'").Scan(&stored))
 		salt, err := base64.StdEncoding.DecodeString(stored[strings.Index(stored, ":")+1 : strings.LastIndex(stored, "$")])
 		must(t, err)
-		if again, err := Salted(password, salt); err != nil || again != stored {
-			t.Errorf("the server prepares %q in another way: %q here", password, prepare(password))
+		if again, err := Verifier(password, salt); err != nil || again != stored {
+			t.Errorf("the server prepares %q in another way: %q here", password, saslPrep(password))
 		}
 	}
 }

@@ -49,7 +49,7 @@ func BenchmarkPromote(b *testing.B) {
 	}{
 		{"signal", func(i *testpg.Instance, _ *sqlclient.Client) error { return i.Process().Promote() }},
 		{"pg_promote", func(_ *testpg.Instance, c *sqlclient.Client) error {
-			return c.Read(b.Context(), "SELECT pg_promote(false)", func(pgx.CollectableRow) error { return nil })
+			return c.Query(b.Context(), "SELECT pg_promote(false)", func(pgx.CollectableRow) error { return nil })
 		}},
 	}
 	ca := testpg.NewCA(b)
@@ -58,7 +58,7 @@ func BenchmarkPromote(b *testing.B) {
 	for n := range 2 * b.N {
 		way := ways[n%2]
 		standby := ca.Standby(b, fmt.Sprintf("bench-%d", n+1), primary)
-		c := standby.Session(b)
+		c := standby.Client(b)
 		if _, err := c.InRecovery(b.Context()); err != nil {
 			b.Fatal(err)
 		}
@@ -84,8 +84,8 @@ func BenchmarkPromote(b *testing.B) {
 	}
 }
 
-// BenchmarkEnd ends a server under load, in the ways that a fence and a switchover do.
-func BenchmarkEnd(b *testing.B) {
+// BenchmarkStop ends a server under load, in the ways that a fence and a switchover do.
+func BenchmarkStop(b *testing.B) {
 	ways := map[string]func(ctx context.Context, p *server.Process) error{
 		"fast":  func(ctx context.Context, p *server.Process) error { return p.Stop(ctx, server.Fast) },
 		"fence": func(ctx context.Context, p *server.Process) error { return p.Fence(ctx, 2*time.Second) },
@@ -94,7 +94,7 @@ func BenchmarkEnd(b *testing.B) {
 	for name, end := range ways {
 		b.Run(name, func(b *testing.B) {
 			var times []time.Duration
-			i := testpg.Running(b, "bench-0")
+			i := testpg.NewRunning(b, "bench-0")
 			load(b, i, "CREATE TABLE written (n bigserial)")
 			for n := range b.N {
 				if n > 0 {
@@ -103,7 +103,7 @@ func BenchmarkEnd(b *testing.B) {
 				for range 4 {
 					go load(b, i, writer)
 				}
-				running(b, i)
+				waitForWriters(b, i)
 				begin := time.Now()
 				if err := end(b.Context(), i.Process()); err != nil {
 					b.Fatal(err)
@@ -123,8 +123,8 @@ func load(b *testing.B, i *testpg.Instance, statement string) {
 	}
 }
 
-// running waits until all four write, for a second.
-func running(b *testing.B, i *testpg.Instance) {
+// waitForWriters waits until all four write, for a second.
+func waitForWriters(b *testing.B, i *testpg.Instance) {
 	b.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for {
@@ -132,7 +132,7 @@ func running(b *testing.B, i *testpg.Instance) {
 			b.Fatal("no writers")
 		}
 		var writers int
-		err := i.Session(b).Read(b.Context(), "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'DO %'", func(row pgx.CollectableRow) error {
+		err := i.Client(b).Query(b.Context(), "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'DO %'", func(row pgx.CollectableRow) error {
 			return row.Scan(&writers)
 		})
 		if err == nil && writers == 4 {
@@ -144,7 +144,7 @@ func running(b *testing.B, i *testpg.Instance) {
 
 // BenchmarkControlData measures what it takes to read the control file of a server that runs.
 func BenchmarkControlData(b *testing.B) {
-	i := testpg.Running(b, "bench-0")
+	i := testpg.NewRunning(b, "bench-0")
 	var times []time.Duration
 	for range b.N {
 		begin := time.Now()

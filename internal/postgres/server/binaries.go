@@ -22,13 +22,13 @@ type Binaries struct {
 	Version string
 }
 
-// folders are where installations are found: Debian and its official image, the official image of Alpine, others.
-var folders = []string{"/usr/lib/postgresql/*/bin", "/usr/local/bin", "/usr/pgsql-*/bin", "/usr/libexec/postgresql*"}
+// binDirs are where installations are found: Debian and its official image, the official image of Alpine, others.
+var binDirs = []string{"/usr/lib/postgresql/*/bin", "/usr/local/bin", "/usr/pgsql-*/bin", "/usr/libexec/postgresql*"}
 
 // FindBinaries looks for the newest installation: in the folders of the official images, of Debian and in PATH.
 func FindBinaries(ctx context.Context) (Binaries, error) {
 	var candidates []string
-	for _, pattern := range folders {
+	for _, pattern := range binDirs {
 		matches, err := filepath.Glob(filepath.Join(pattern, "postgres"))
 		if err != nil {
 			return Binaries{}, err
@@ -47,25 +47,25 @@ func FindBinaries(ctx context.Context) (Binaries, error) {
 		found = append(found, b)
 	}
 	if len(found) == 0 {
-		return Binaries{}, fmt.Errorf("no programs of PostgreSQL in %v or PATH: use an official image of postgres", folders)
+		return Binaries{}, fmt.Errorf("no programs of PostgreSQL in %v or PATH: use an official image of postgres", binDirs)
 	}
 	return slices.MaxFunc(found, func(a, b Binaries) int { return a.Major - b.Major }), nil
 }
 
-var version = regexp.MustCompile(`\) ((\d+)[.\w]*)`)
+var versionPattern = regexp.MustCompile(`\) ((\d+)[.\w]*)`)
 
 // BinariesIn asks the programs in a folder for their version.
 func BinariesIn(ctx context.Context, dir string) (Binaries, error) {
 	path := filepath.Join(dir, "postgres")
 	cmd := exec.CommandContext(ctx, path, "--version") //nolint:gosec // a program of the image
-	var said bytes.Buffer
-	cmd.Stdout = &said
-	if err := run(cmd); err != nil {
+	var output bytes.Buffer
+	cmd.Stdout = &output
+	if err := runChild(cmd); err != nil {
 		return Binaries{}, fmt.Errorf("ask %s for its version: %w", path, err)
 	}
-	match := version.FindSubmatch(said.Bytes())
+	match := versionPattern.FindSubmatch(output.Bytes())
 	if match == nil {
-		return Binaries{}, fmt.Errorf("ask %s for its version: it says %q", path, said.String())
+		return Binaries{}, fmt.Errorf("ask %s for its version: it says %q", path, output.String())
 	}
 	major, err := strconv.Atoi(string(match[2]))
 	return Binaries{Dir: dir, Major: major, Version: string(match[1])}, err

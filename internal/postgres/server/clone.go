@@ -25,18 +25,18 @@ type Source struct {
 // interrupted one left is removed first. The new data directory is that of a standby, so that it can't be started as
 // anything else by mistake.
 func (s *Server) Clone(ctx context.Context, source Source) error {
-	return s.replace(ctx, "clone "+source.Host, func() error { return s.copy(ctx, source) })
+	return s.createDataDir(ctx, "clone "+source.Host, func() error { return s.baseBackup(ctx, source) })
 }
 
-// Reach says whether the source takes a connection for replication.
-func (s *Server) Reach(ctx context.Context, source Source) error {
+// CheckSource says whether the source takes a connection for replication.
+func (s *Server) CheckSource(ctx context.Context, source Source) error {
 	_, err := s.tool(ctx, toolOptions{quiet: true}, "psql", "--no-psqlrc", "--no-password", "--dbname="+source.CopyConnInfo(source.ApplicationName, "")+" replication=true",
 		"--command=IDENTIFY_SYSTEM")
 	return err
 }
 
-// copy has pg_basebackup fill the folder for clones.
-func (s *Server) copy(ctx context.Context, source Source) error {
+// baseBackup has pg_basebackup fill the folder for clones.
+func (s *Server) baseBackup(ctx context.Context, source Source) error {
 	arguments := []string{
 		"--pgdata=" + s.CloneDir(), "--format=plain", "--wal-method=stream", "--checkpoint=fast", "--no-password",
 		"--dbname=" + source.CopyConnInfo(source.ApplicationName, ""),
@@ -44,7 +44,7 @@ func (s *Server) copy(ctx context.Context, source Source) error {
 	if source.MaxRate > 0 {
 		arguments = append(arguments, "--max-rate="+strconv.Itoa(source.MaxRate))
 	}
-	if _, err := s.tool(ctx, toolOptions{locks: true}, "pg_basebackup", arguments...); err != nil {
+	if _, err := s.tool(ctx, toolOptions{holdLock: true}, "pg_basebackup", arguments...); err != nil {
 		return err
 	}
 	return s.write(filepath.Join(s.CloneDir(), standbySignal), nil)
@@ -54,17 +54,17 @@ func (s *Server) copy(ctx context.Context, source Source) error {
 // their histories part is undone. It is that of a standby then. If it fails, the data directory may not be usable any
 // more: try again, or Remove and Clone.
 func (s *Server) Rewind(ctx context.Context, source Source) error {
-	if content, err := s.Content(); err != nil {
+	if content, err := s.DataState(); err != nil {
 		return err
 	} else if content != Complete {
 		return fmt.Errorf("rewind to %s: there is no data directory", source.Host)
 	}
-	if err := s.settle(ctx); err != nil {
+	if err := s.shutDownCleanly(ctx); err != nil {
 		return fmt.Errorf("rewind to %s: %w", source.Host, err)
 	}
 	arguments := []string{"--target-pgdata=" + s.DataDir(), "--source-server=" + source.CopyConnInfo(source.ApplicationName, "postgres")}
-	if err := s.withControlFile(func() error {
-		_, err := s.tool(ctx, toolOptions{locks: true}, "pg_rewind", arguments...)
+	if err := s.keepControlFile(func() error {
+		_, err := s.tool(ctx, toolOptions{holdLock: true}, "pg_rewind", arguments...)
 		return err
 	}); err != nil {
 		return fmt.Errorf("rewind to %s: %w", source.Host, err)
@@ -72,20 +72,20 @@ func (s *Server) Rewind(ctx context.Context, source Source) error {
 	return s.SetStandby(true)
 }
 
-// settle brings a data directory into the state that pg_rewind requires: shut down in order. A standby is started once more and
+// shutDownCleanly brings a data directory into the state that pg_rewind requires: shut down in order. A standby is started once more and
 // stopped. A primary that crashed recovers without taking connections, with its own configuration: pg_rewind would recover it
 // with that of initdb, which has no room for prepared transactions.
-func (s *Server) settle(ctx context.Context) error {
+func (s *Server) shutDownCleanly(ctx context.Context) error {
 	control, err := s.ControlData(ctx)
 	if err != nil {
 		return err
 	}
-	standby, err := s.Standby()
+	standby, err := s.IsStandby()
 	if err != nil || strings.HasPrefix(control.State, "shut down") {
 		return err
 	}
 	if !standby {
-		_, err := s.tool(ctx, toolOptions{locks: true}, "postgres", "--single", "-D", s.DataDir(),
+		_, err := s.tool(ctx, toolOptions{holdLock: true}, "postgres", "--single", "-D", s.DataDir(),
 			"-c", "config_file="+filepath.Join(s.ConfigDir(), config.ConfFile), "template1")
 		return err
 	}
@@ -99,16 +99,16 @@ func (s *Server) settle(ctx context.Context) error {
 	return p.Stop(ctx, Fast)
 }
 
-// withControlFile keeps a copy of the control file while do runs: pg_rewind that ends in the middle of writing it would
+// keepControlFile keeps a copy of the control file while do runs: pg_rewind that ends in the middle of writing it would
 // leave a data directory that not even pg_rewind could read.
-func (s *Server) withControlFile(do func() error) error {
+func (s *Server) keepControlFile(do func() error) error {
 	path := filepath.Join(s.DataDir(), controlFile)
-	copied := filepath.Join(s.options.Volume, "pg_control.copy")
+	backup := filepath.Join(s.options.Volume, "pg_control.copy")
 	before, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	if err := s.write(copied, before); err != nil {
+	if err := s.write(backup, before); err != nil {
 		return err
 	}
 	failure := do()
@@ -117,5 +117,5 @@ func (s *Server) withControlFile(do func() error) error {
 			failure = errors.Join(failure, s.write(path, before))
 		}
 	}
-	return errors.Join(failure, os.Remove(copied))
+	return errors.Join(failure, os.Remove(backup))
 }

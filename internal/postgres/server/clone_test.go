@@ -15,7 +15,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-func TestCloneOfNothingLeavesNothing(t *testing.T) {
+func TestClone_unreachableSourceLeavesNothing(t *testing.T) {
 	ctx := bounded(t)
 	ca := testpg.NewCA(t)
 	i := testpg.New(t, "shop-1")
@@ -31,8 +31,8 @@ func TestCloneOfNothingLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestInterruptedClone ends a copy in its middle: the data directory is not there, and the next one is whole.
-func TestInterruptedClone(t *testing.T) {
+// TestClone_interrupted ends a copy in its middle: the data directory is not there, and the next one is whole.
+func TestClone_interrupted(t *testing.T) {
 	ctx := bounded(t)
 	ca := testpg.NewCA(t)
 	primary := ca.Primary(t, "shop-0")
@@ -46,20 +46,20 @@ func TestInterruptedClone(t *testing.T) {
 		_, err := os.Stat(filepath.Join(i.CloneDir(), "base"))
 		return err == nil
 	})
-	if content, _ := i.Content(); content != server.Empty {
+	if content, _ := i.DataState(); content != server.Empty {
 		t.Errorf("in the middle of a copy: %s", content)
 	}
 	cancel()
 	if err := <-result; err == nil {
 		t.Fatal("an interrupted copy was a success")
 	}
-	if content, _ := i.Content(); content != server.Empty {
+	if content, _ := i.DataState(); content != server.Empty {
 		t.Errorf("after an interrupted copy: %s", content)
 	}
 	// As a killed agent would have left it.
 	must(t, os.MkdirAll(filepath.Join(i.CloneDir(), "base"), 0o700))
 	must(t, i.Clone(ctx, ca.Source(primary, "shop-1")))
-	if standby, err := i.Standby(); err != nil || !standby {
+	if standby, err := i.IsStandby(); err != nil || !standby {
 		t.Errorf("a clone that is no standby: %v, %v", standby, err)
 	}
 }

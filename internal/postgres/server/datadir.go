@@ -10,45 +10,45 @@ import (
 	"strings"
 )
 
-// Content says what a data directory holds.
-type Content string
+// DataState says what a data directory holds.
+type DataState string
 
 // What it may hold.
 const (
 	// Empty has no data directory, or an empty one.
-	Empty Content = "Empty"
+	Empty DataState = "Empty"
 	// Complete is a data directory that a server can start from.
-	Complete Content = "Complete"
-	// Broken is a data directory that lacks what a server needs to start. It is never removed without being asked.
-	Broken Content = "Broken"
-	// Foreign can't be read, is no data directory, or that of another version.
-	Foreign Content = "Foreign"
+	Complete DataState = "Complete"
+	// Incomplete is a data directory that lacks what a server needs to start. It is never removed without being asked.
+	Incomplete DataState = "Broken"
+	// Unrecognized can't be read, is no data directory, or that of another version.
+	Unrecognized DataState = "Foreign"
 )
 
-// Content looks at the data directory. The error says why it can't be used: it could not be read, is broken, or is of
+// DataState looks at the data directory. The error says why it can't be used: it could not be read, is broken, or is of
 // another major version than the binaries.
-func (s *Server) Content() (Content, error) {
+func (s *Server) DataState() (DataState, error) {
 	entries, err := os.ReadDir(s.DataDir())
 	if errors.Is(err, os.ErrNotExist) || err == nil && len(entries) == 0 {
 		return Empty, nil
 	}
 	if err != nil {
-		return Foreign, fmt.Errorf("look at the data directory: %w", err)
+		return Unrecognized, fmt.Errorf("look at the data directory: %w", err)
 	}
-	noted, err := os.ReadFile(filepath.Join(s.DataDir(), "PG_VERSION"))
+	versionFile, err := os.ReadFile(filepath.Join(s.DataDir(), "PG_VERSION"))
 	if errors.Is(err, os.ErrNotExist) {
-		return Foreign, fmt.Errorf("%s has files, but is no data directory of PostgreSQL: is it the right volume?", s.DataDir())
+		return Unrecognized, fmt.Errorf("%s has files, but is no data directory of PostgreSQL: is it the right volume?", s.DataDir())
 	}
 	if err != nil {
-		return Foreign, fmt.Errorf("look at the data directory: %w", err)
+		return Unrecognized, fmt.Errorf("look at the data directory: %w", err)
 	}
-	if major := strings.TrimSpace(string(noted)); major != strconv.Itoa(s.options.Binaries.Major) {
-		return Foreign, fmt.Errorf("the data is of PostgreSQL %s, and the image has %s: use an image of version %s",
+	if major := strings.TrimSpace(string(versionFile)); major != strconv.Itoa(s.options.Binaries.Major) {
+		return Unrecognized, fmt.Errorf("the data is of PostgreSQL %s, and the image has %s: use an image of version %s",
 			major, s.options.Binaries.Version, major)
 	}
 	control, err := os.Stat(filepath.Join(s.DataDir(), controlFile))
 	if err != nil || control.Size() == 0 {
-		return Broken, errors.Join(fmt.Errorf("the data directory %s has no control file: clone it again, or restore a backup", s.DataDir()), err)
+		return Incomplete, errors.Join(fmt.Errorf("the data directory %s has no control file: clone it again, or restore a backup", s.DataDir()), err)
 	}
 	return Complete, nil
 }
@@ -83,20 +83,20 @@ func (s *Server) Init(ctx context.Context, o InitOptions) error {
 	if o.WALSegmentSize != 0 {
 		arguments = append(arguments, "--wal-segsize="+strconv.Itoa(o.WALSegmentSize))
 	}
-	return s.replace(ctx, "make a data directory", func() error {
-		_, err := s.tool(ctx, toolOptions{locks: true}, "initdb", arguments...)
+	return s.createDataDir(ctx, "make a data directory", func() error {
+		_, err := s.tool(ctx, toolOptions{holdLock: true}, "initdb", arguments...)
 		return err
 	})
 }
 
-// replace has fill make the folder for clones, and turns it into the data directory when that is whole.
-func (s *Server) replace(ctx context.Context, what string, fill func() error) error {
-	if content, err := s.Content(); err != nil {
+// createDataDir has fill make the folder for clones, and turns it into the data directory when that is whole.
+func (s *Server) createDataDir(ctx context.Context, what string, fill func() error) error {
+	if content, err := s.DataState(); err != nil {
 		return err
 	} else if content != Empty {
 		return fmt.Errorf("%s: there is one in %s already", what, s.DataDir())
 	}
-	err := s.idleNow(ctx)
+	err := s.requireIdle(ctx)
 	if err == nil {
 		err = removeAll(s.CloneDir())
 	}
@@ -104,7 +104,7 @@ func (s *Server) replace(ctx context.Context, what string, fill func() error) er
 		err = fill()
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("%s: %w", what, err), s.discard())
+		return errors.Join(fmt.Errorf("%s: %w", what, err), s.removeClone())
 	}
 	if err := errors.Join(syncDir(s.CloneDir()), os.Rename(s.CloneDir(), s.DataDir())); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -112,16 +112,16 @@ func (s *Server) replace(ctx context.Context, what string, fill func() error) er
 	return syncDir(s.options.Volume)
 }
 
-// idleNow is an error as long as something uses the data directory.
-func (s *Server) idleNow(ctx context.Context) error {
-	if idle, err := s.idle(); err != nil || idle {
+// requireIdle is an error as long as something uses the data directory.
+func (s *Server) requireIdle(ctx context.Context) error {
+	if idle, err := s.isIdle(); err != nil || idle {
 		return errors.Join(err, ctx.Err())
 	}
 	return fmt.Errorf("%w: stop PostgreSQL first", errInUse)
 }
 
-// discard removes a clone that did not become whole, to give its space back.
-func (s *Server) discard() error {
+// removeClone removes a clone that did not become whole, to give its space back.
+func (s *Server) removeClone() error {
 	if err := removeAll(s.CloneDir()); err != nil {
 		return fmt.Errorf("remove what is left: %w", err)
 	}
@@ -131,7 +131,7 @@ func (s *Server) discard() error {
 // Remove deletes the data directory of a stopped server, so that it can be cloned again. It is out of the way at once:
 // after a crash meanwhile, what is left is not taken for one.
 func (s *Server) Remove(ctx context.Context) error {
-	if err := s.idleNow(ctx); err != nil {
+	if err := s.requireIdle(ctx); err != nil {
 		return fmt.Errorf("remove the data directory: %w", err)
 	}
 	if err := removeAll(s.CloneDir()); err != nil {

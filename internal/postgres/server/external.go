@@ -37,22 +37,22 @@ type Identity struct {
 }
 
 const (
-	// identifyTime bounds a few questions, surveyTime also a checkpoint of the source.
-	identifyTime, surveyTime = 30 * time.Second, 15 * time.Minute
+	// identifyTimeout bounds a few questions, preflightTimeout also a checkpoint of the source.
+	identifyTimeout, preflightTimeout = 30 * time.Second, 15 * time.Minute
 )
 
-// Examine says whether a server can be copied: that it lets the user in and replicate, is of the version of the binaries, has no
-// tablespaces, and that its data have room on the volume. Nothing is copied. The error is an *ObstacleError where the server is to
+// Preflight says whether a server can be copied: that it lets the user in and replicate, is of the version of the binaries, has no
+// tablespaces, and that its data have room on the volume. Nothing is copied. The error is an *SourceError where the server is to
 // blame.
-func (s *Server) Examine(ctx context.Context, e External) (Identity, error) {
+func (s *Server) Preflight(ctx context.Context, e External) (Identity, error) {
 	identity, err := s.identify(ctx, e)
 	if err != nil {
 		return identity, err
 	}
-	if err := identity.fits(e, s.options.Binaries.Major); err != nil {
+	if err := identity.checkVersion(e, s.options.Binaries.Major); err != nil {
 		return identity, err
 	}
-	size, err := s.survey(ctx, e)
+	size, err := s.sourceSize(ctx, e)
 	if err != nil {
 		return identity, err
 	}
@@ -60,39 +60,39 @@ func (s *Server) Examine(ctx context.Context, e External) (Identity, error) {
 	if err != nil {
 		return identity, err
 	}
-	return identity, room(e, size, disk)
+	return identity, checkSize(e, size, disk)
 }
 
-// fits says that a server of another major version can't be copied.
-func (i Identity) fits(e External, major int) error {
+// checkVersion says that a server of another major version can't be copied.
+func (i Identity) checkVersion(e External, major int) error {
 	if i.Major == major {
 		return nil
 	}
-	return &ObstacleError{Kind: Unsuitable, What: fmt.Sprintf(
+	return &SourceError{Kind: Unsuitable, Message: fmt.Sprintf(
 		"%s runs PostgreSQL %s, and a copy has to be of the same major version: make a PostgreSQL of version %d, or copy the data with pg_dump",
 		e.Address(), i.Version, i.Major)}
 }
 
-// room says that the data, of a size in bytes, do not fit.
-func room(e External, size int64, disk Disk) error {
+// checkSize says that the data, of a size in bytes, do not fit.
+func checkSize(e External, size int64, disk Disk) error {
 	const gib = 1 << 30
-	if size+spare <= disk.Free {
+	if size+copyReserve <= disk.Free {
 		return nil
 	}
-	return &ObstacleError{Kind: TooLarge, Costly: true, What: fmt.Sprintf(
+	return &SourceError{Kind: TooLarge, Expensive: true, Message: fmt.Sprintf(
 		"the data of %s take %d GiB, rounded up, and do not fit on the volume, which has %d GiB free: raise spec.storage",
 		e.Address(), (size+gib-1)/gib, disk.Free/gib)}
 }
 
 // identify asks a server who it is, as one that replicates.
 func (s *Server) identify(ctx context.Context, e External) (Identity, error) {
-	ctx, cancel := context.WithTimeout(ctx, identifyTime)
+	ctx, cancel := context.WithTimeout(ctx, identifyTimeout)
 	defer cancel()
 	output, err := s.tool(ctx, toolOptions{quiet: true, password: e.Password}, "psql", "--no-psqlrc", "--no-password", "--no-align", "--tuples-only",
 		"--set=ON_ERROR_STOP=1", "--dbname="+e.ConnInfo(e.ApplicationName, true),
 		"--command=IDENTIFY_SYSTEM", "--command=SHOW server_version_num", "--command=SHOW server_version", "--command=SHOW data_checksums")
 	if err != nil {
-		return Identity{}, e.explain(err)
+		return Identity{}, e.classify(err)
 	}
 	return parseIdentity(output)
 }
@@ -117,28 +117,28 @@ func parseIdentity(output string) (Identity, error) {
 // It is that of a standby that follows nobody: the server that starts from it has to be promoted, to a timeline of its own.
 // Nothing of what the source was told by its configuration stays.
 func (s *Server) Import(ctx context.Context, e External) error {
-	return s.replace(ctx, "copy "+e.Address(), func() error {
-		if _, err := s.tool(ctx, toolOptions{locks: true, password: e.Password}, "pg_basebackup",
+	return s.createDataDir(ctx, "copy "+e.Address(), func() error {
+		if _, err := s.tool(ctx, toolOptions{holdLock: true, password: e.Password}, "pg_basebackup",
 			"--pgdata="+s.CloneDir(), "--format=plain", "--wal-method=stream", "--checkpoint=fast", "--no-password",
 			"--dbname="+e.ConnInfo(e.ApplicationName, false)); err != nil {
-			return e.explain(err)
+			return e.classify(err)
 		}
-		return s.adopt(e)
+		return s.removeSourceConfig(e)
 	})
 }
 
-// notUsed is the content of the files in the data directory by which a server is configured that nobody runs like this one.
-const notUsed = "# Fettle does not use this file. Use the parameters of the PostgreSQL object.\n"
+// ignoredConfig is the content of the files in the data directory by which a server is configured that nobody runs like this one.
+const ignoredConfig = "# Fettle does not use this file. Use the parameters of the PostgreSQL object.\n"
 
-// adopt takes away from the copy what was the source's own affair: how it was configured, which programs of Debian and pg_rewind
+// removeSourceConfig takes away from the copy what was the source's own affair: how it was configured, which programs of Debian and pg_rewind
 // would read, and whom it followed.
-func (s *Server) adopt(e External) error {
+func (s *Server) removeSourceConfig(e External) error {
 	dir := s.CloneDir()
-	if spaces, err := os.ReadDir(filepath.Join(dir, "pg_tblspc")); err != nil || len(spaces) > 0 {
-		return errors.Join(err, e.tablespaces())
+	if tablespaces, err := os.ReadDir(filepath.Join(dir, "pg_tblspc")); err != nil || len(tablespaces) > 0 {
+		return errors.Join(err, e.tablespaceError())
 	}
 	for _, name := range []string{config.ConfFile, config.HBAFile, config.IdentFile, autoConf} {
-		if err := s.write(filepath.Join(dir, name), []byte(notUsed)); err != nil {
+		if err := s.write(filepath.Join(dir, name), []byte(ignoredConfig)); err != nil {
 			return err
 		}
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // external is a foreign server as its copier sees it.
-func external(f *testpg.Foreign, ca *testpg.CA) server.External {
+func external(f *testpg.External, ca *testpg.CA) server.External {
 	return server.External{
 		External:        config.External{Host: "localhost", Port: f.Port, User: "copier", SSLMode: "verify-full", CAFile: ca.File("ca.crt")},
 		Password:        "it's: a\\secret", // nothing of it means anything
@@ -24,10 +24,10 @@ func external(f *testpg.Foreign, ca *testpg.CA) server.External {
 	}
 }
 
-// foreign is a server with all that must not come along.
-func foreign(t *testing.T, ca *testpg.CA) *testpg.Foreign {
+// newExternalServer is a server with all that must not come along.
+func newExternalServer(t *testing.T, ca *testpg.CA) *testpg.External {
 	t.Helper()
-	f := testpg.NewForeign(t, ca, "synchronous_standby_names = 'nobody'\nsynchronous_commit = local\nmax_connections = 250\n")
+	f := testpg.NewExternal(t, ca, "synchronous_standby_names = 'nobody'\nsynchronous_commit = local\nmax_connections = 250\n")
 	f.SQL(t, "postgres",
 		`CREATE ROLE copier LOGIN REPLICATION PASSWORD 'it''s: a\secret'`, `CREATE ROLE reader LOGIN PASSWORD 'x'`, `CREATE ROLE stranger LOGIN REPLICATION PASSWORD 'x'`,
 		`CREATE ROLE certified LOGIN REPLICATION`, `CREATE ROLE app SUPERUSER LOGIN PASSWORD 'old'`, `CREATE DATABASE shop OWNER app`,
@@ -36,17 +36,17 @@ func foreign(t *testing.T, ca *testpg.CA) *testpg.Foreign {
 	return f
 }
 
-// TestExternalObstacles has each thing go wrong that a user can put right, at a real server.
-func TestExternalObstacles(t *testing.T) {
+// TestPreflight_sourceErrors has each thing go wrong that a user can put right, at a real server.
+func TestPreflight_sourceErrors(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	ca, other := testpg.NewCA(t), testpg.NewCA(t)
-	ca.Client(t, "certified")
-	f, i := foreign(t, ca), testpg.New(t, "shop-0")
+	ca.ClientCert(t, "certified")
+	f, i := newExternalServer(t, ca), testpg.New(t, "shop-0")
 	for _, c := range []struct {
 		name   string
 		change func(*server.External)
-		kind   server.ObstacleKind // "" for none
+		kind   server.SourceErrorKind // "" for none
 		says   string
 	}{
 		{"all is well", func(*server.External) {}, "", ""},
@@ -55,23 +55,23 @@ func TestExternalObstacles(t *testing.T) {
 		{"a certificate instead of a password", func(e *server.External) {
 			e.User, e.Password, e.CertFile, e.KeyFile = "certified", "", ca.File("certified.crt"), ca.File("certified.key")
 		}, "", ""},
-		{"no certificate", func(e *server.External) { e.User = "certified" }, server.Refused, "clientCertificateSecret"},
+		{"no certificate", func(e *server.External) { e.User = "certified" }, server.Rejected, "clientCertificateSecret"},
 		{"no name", func(e *server.External) { e.Host = "nowhere.invalid" }, server.Unreachable, "DNS"},
 		{"nobody listens", func(e *server.External) { e.Port = testpg.Port(t) }, server.Unreachable, "nobody takes connections"},
-		{"another password", func(e *server.External) { e.Password = "wrong" }, server.Refused, "passwordSecret"},
-		{"no password", func(e *server.External) { e.Password = "" }, server.Refused, "passwordSecret"},
-		{"no such role", func(e *server.External) { e.User = "nobody" }, server.Refused, "nobody"},
-		{"may not replicate", func(e *server.External) { e.User, e.Password = "reader", "x" }, server.Refused, `ALTER ROLE "reader" REPLICATION`},
-		{"not let in", func(e *server.External) { e.User, e.Password = "stranger", "x" }, server.Refused, "hostssl replication stranger"},
+		{"another password", func(e *server.External) { e.Password = "wrong" }, server.Rejected, "passwordSecret"},
+		{"no password", func(e *server.External) { e.Password = "" }, server.Rejected, "passwordSecret"},
+		{"no such role", func(e *server.External) { e.User = "nobody" }, server.Rejected, "nobody"},
+		{"may not replicate", func(e *server.External) { e.User, e.Password = "reader", "x" }, server.Rejected, `ALTER ROLE "reader" REPLICATION`},
+		{"not let in", func(e *server.External) { e.User, e.Password = "stranger", "x" }, server.Rejected, "hostssl replication stranger"},
 		{"another authority", func(e *server.External) { e.CAFile = other.File("ca.crt") }, server.Untrusted, "authority"},
 		{"no authority", func(e *server.External) { e.CAFile = "/nonexistent" }, server.Untrusted, "caSecret"},
 	} {
 		e := external(f, ca)
 		c.change(&e)
-		identity, err := i.Examine(ctx, e)
+		identity, err := i.Preflight(ctx, e)
 		if c.kind != "" {
-			isObstacle(t, c.name, err, c.kind, c.says)
-		} else if err != nil || identity.SystemID != f.Ask(t, "postgres", "SELECT system_identifier::text FROM pg_control_system()") || identity.Checksums {
+			wantSourceError(t, c.name, err, c.kind, c.says)
+		} else if err != nil || identity.SystemID != f.QueryText(t, "postgres", "SELECT system_identifier::text FROM pg_control_system()") || identity.Checksums {
 			t.Errorf("%s: %+v, %v", c.name, identity, err)
 		}
 		if secret := external(f, ca).Password; err != nil && strings.Contains(fmt.Sprint(err, errors.Unwrap(err))+i.Log.String(), secret) {
@@ -85,23 +85,23 @@ func TestExternalObstacles(t *testing.T) {
 	}
 }
 
-func isObstacle(t *testing.T, name string, err error, kind server.ObstacleKind, says string) {
+func wantSourceError(t *testing.T, name string, err error, kind server.SourceErrorKind, says string) {
 	t.Helper()
-	if obstacle, ok := errors.AsType[*server.ObstacleError](err); !ok || obstacle.Kind != kind || !strings.Contains(obstacle.What, says) {
+	if obstacle, ok := errors.AsType[*server.SourceError](err); !ok || obstacle.Kind != kind || !strings.Contains(obstacle.Message, says) {
 		t.Errorf("%s: %v, want %s with %q", name, err, kind, says)
 	}
 }
 
-// TestExternalTablespaces holds that a server with some is refused before anything is written, above all into them.
-func TestExternalTablespaces(t *testing.T) {
+// TestPreflight_rejectsTablespaces holds that a server with some is refused before anything is written, above all into them.
+func TestPreflight_rejectsTablespaces(t *testing.T) {
 	ctx := bounded(t)
 	ca := testpg.NewCA(t)
-	f, i := foreign(t, ca), testpg.New(t, "shop-0")
+	f, i := newExternalServer(t, ca), testpg.New(t, "shop-0")
 	space := testpg.Dir(t)
 	f.SQL(t, "postgres", "CREATE TABLESPACE fast LOCATION '"+space+"'")
 	before, _ := os.ReadDir(space)
-	_, err := i.Examine(ctx, external(f, ca))
-	isObstacle(t, "tablespaces", err, server.Unsuitable, "tablespaces")
+	_, err := i.Preflight(ctx, external(f, ca))
+	wantSourceError(t, "tablespaces", err, server.Unsuitable, "tablespaces")
 	if after, _ := os.ReadDir(space); len(after) != len(before) {
 		t.Errorf("something was written into a tablespace: %v", after)
 	}
@@ -113,19 +113,19 @@ func TestImport(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	ca := testpg.NewCA(t)
-	f, i := foreign(t, ca), testpg.New(t, "shop-0")
-	ca.Secure(i)
+	f, i := newExternalServer(t, ca), testpg.New(t, "shop-0")
+	ca.EnableTLS(i)
 	must(t, os.MkdirAll(filepath.Join(i.CloneDir(), "base"), 0o700)) // as an agent that was killed would have left it
 	must(t, i.Import(ctx, external(f, ca)))
 	if err := i.Import(ctx, external(f, ca)); err == nil || !strings.Contains(err.Error(), "already") {
 		t.Errorf("data that are there were copied over: %v", err)
 	}
-	nothingOfTheSource(t, i)
+	wantNoSourceConfig(t, i)
 	control, err := i.ControlData(ctx)
 	must(t, err)
 	i.Settings.Minimums = control.Minimums
 	i.Start(t)
-	s := i.Session(t)
+	s := i.Client(t)
 	if s := status(t, s); !s.InRecovery || s.Receiver != nil {
 		t.Errorf("before its promotion: %+v", s)
 	}
@@ -136,15 +136,15 @@ func TestImport(t *testing.T) {
 	if now := status(t, s); now.InRecovery || now.Timeline != 2 {
 		t.Errorf("the copy is on timeline %d, and in recovery: %v", now.Timeline, now.InRecovery)
 	}
-	if left := f.Ask(t, "postgres", "SELECT count(*)::text FROM pg_replication_slots WHERE slot_name <> 'theirs'"); left != "0" {
+	if left := f.QueryText(t, "postgres", "SELECT count(*)::text FROM pg_replication_slots WHERE slot_name <> 'theirs'"); left != "0" {
 		t.Errorf("%s slots were left on the source", left)
 	}
 }
 
-// nothingOfTheSource holds that a copy is that of a standby without slots and settings.
-func nothingOfTheSource(t *testing.T, i *testpg.Instance) {
+// wantNoSourceConfig holds that a copy is that of a standby without slots and settings.
+func wantNoSourceConfig(t *testing.T, i *testpg.Instance) {
 	t.Helper()
-	if standby, err := i.Standby(); err != nil || !standby {
+	if standby, err := i.IsStandby(); err != nil || !standby {
 		t.Errorf("a copy that is no standby: %v, %v", standby, err)
 	}
 	if slots, err := os.ReadDir(filepath.Join(i.DataDir(), "pg_replslot")); err != nil || len(slots) != 0 {

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// own gives a file to whom PostgreSQL runs as.
-func (s *Server) own(path string) error {
+// chown gives a file to whom PostgreSQL runs as.
+func (s *Server) chown(path string) error {
 	if c := s.options.Credential; c != nil {
 		return os.Lchown(path, int(c.Uid), int(c.Gid))
 	}
@@ -15,7 +15,7 @@ func (s *Server) own(path string) error {
 }
 
 // write replaces a file of PostgreSQL's, as WriteFile does.
-func (s *Server) write(path string, content []byte) error { return replaceFile(path, content, s.own) }
+func (s *Server) write(path string, content []byte) error { return replaceFile(path, content, s.chown) }
 
 // WriteFile replaces a file, so that after a crash of the machine either the old or the new content is there, whole. When it
 // returns without an error it is the new one. The folder is made where it is missing.
@@ -43,14 +43,14 @@ func RemoveFile(path string) error {
 
 // replaceFile writes the new content beside the old, and has own give it to whom it shall belong to. The name comes to mean
 // it only once it is on the disk.
-func replaceFile(path string, content []byte, own func(path string) error) error {
+func replaceFile(path string, content []byte, chown func(path string) error) error {
 	temporary := path + ".new"
 	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(content)
-	err = errors.Join(err, syncFile(f), f.Close(), own(temporary))
+	err = errors.Join(err, syncFile(f), f.Close(), chown(temporary))
 	if err != nil {
 		return errors.Join(err, os.Remove(temporary))
 	}
@@ -90,8 +90,8 @@ const (
 // SetStandby decides whether the server, when it is started, is a standby.
 func (s *Server) SetStandby(standby bool) error {
 	path := filepath.Join(s.DataDir(), standbySignal)
-	there, err := exists(path)
-	if err != nil || there == standby {
+	marked, err := exists(path)
+	if err != nil || marked == standby {
 		return err
 	}
 	if standby {
@@ -100,5 +100,5 @@ func (s *Server) SetStandby(standby bool) error {
 	return RemoveFile(path)
 }
 
-// Standby says whether the data directory is that of a standby.
-func (s *Server) Standby() (bool, error) { return exists(filepath.Join(s.DataDir(), standbySignal)) }
+// IsStandby says whether the data directory is that of a standby.
+func (s *Server) IsStandby() (bool, error) { return exists(filepath.Join(s.DataDir(), standbySignal)) }

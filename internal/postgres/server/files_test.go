@@ -8,9 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestFilesSurviveACrash looks at what is made to be on the disk, and when: the content before the name means it, then the name,
+// TestWriteFile_syncOrder looks at what is made to be on the disk, and when: the content before the name means it, then the name,
 // then that of the folder.
-func TestFilesSurviveACrash(t *testing.T) {
+func TestWriteFile_syncOrder(t *testing.T) {
 	volume := t.TempDir()
 	folder := filepath.Join(volume, "fettle")
 	path := filepath.Join(folder, "unfit")

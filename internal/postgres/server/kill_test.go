@@ -29,7 +29,7 @@ END $$`
 // program is started by a backend, in a shell.
 const program = `COPY (SELECT 1) TO PROGRAM 'while :; do echo x >> grows; sleep 0.01; done'`
 
-func connect(t *testing.T, i *testpg.Instance) *pgx.Conn {
+func openConn(t *testing.T, i *testpg.Instance) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), "host="+i.SocketDir()+" port="+itoa(i.Settings.Port)+" user=postgres dbname=postgres")
 	must(t, err)
@@ -55,19 +55,19 @@ func fingerprint(t *testing.T, dir string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// busy has sessions and a program write until they are killed.
-func busy(t *testing.T, i *testpg.Instance) {
+// startWriters has sessions and a program write until they are killed.
+func startWriters(t *testing.T, i *testpg.Instance) {
 	t.Helper()
-	if _, err := connect(t, i).Exec(t.Context(), "CREATE TABLE written (n bigserial)"); err != nil {
+	if _, err := openConn(t, i).Exec(t.Context(), "CREATE TABLE written (n bigserial)"); err != nil {
 		t.Fatal(err)
 	}
 	for _, statement := range []string{writer, writer, program} {
-		conn := connect(t, i)
+		conn := openConn(t, i)
 		go func() {
 			_, _ = conn.Exec(context.WithoutCancel(t.Context()), statement, pgx.QueryExecModeSimpleProtocol)
 		}()
 	}
-	conn := connect(t, i)
+	conn := openConn(t, i)
 	grows := filepath.Join(i.DataDir(), "grows")
 	waitFor(t, "the writers", func() bool {
 		var rows int
@@ -88,8 +88,8 @@ func waitFor(t *testing.T, what string, yes func() bool) {
 	}
 }
 
-// workers are the processes whose working directory is the data directory, found without the package's own means.
-func workers(t *testing.T, i *testpg.Instance) []string {
+// processesIn are the processes whose working directory is the data directory, found without the package's own means.
+func processesIn(t *testing.T, i *testpg.Instance) []string {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/cwd")
 	must(t, err)
@@ -102,15 +102,15 @@ func workers(t *testing.T, i *testpg.Instance) []string {
 	return found
 }
 
-// TestNothingWritesAfterKill kills a postmaster whose sessions are busy. They do not notice by themselves.
-func TestNothingWritesAfterKill(t *testing.T) {
-	i := testpg.Running(t, "kill-0")
-	busy(t, i)
-	if len(workers(t, i)) < 5 {
-		t.Fatalf("only %v work", workers(t, i))
+// TestKill_endsAllWriters kills a postmaster whose sessions are busy. They do not notice by themselves.
+func TestKill_endsAllWriters(t *testing.T) {
+	i := testpg.NewRunning(t, "kill-0")
+	startWriters(t, i)
+	if len(processesIn(t, i)) < 5 {
+		t.Fatalf("only %v work", processesIn(t, i))
 	}
 	must(t, i.Process().Kill(bounded(t)))
-	if left := workers(t, i); len(left) > 0 {
+	if left := processesIn(t, i); len(left) > 0 {
 		t.Errorf("processes %v are left", left)
 	}
 	before := fingerprint(t, i.DataDir())
@@ -121,15 +121,15 @@ func TestNothingWritesAfterKill(t *testing.T) {
 	i.Start(t)
 }
 
-// TestLeftoversOfAnotherLife is what the next agent finds after its predecessor and the postmaster were killed.
-func TestLeftoversOfAnotherLife(t *testing.T) {
+// TestKillLeftovers_ofPreviousAgent is what the next agent finds after its predecessor and the postmaster were killed.
+func TestKillLeftovers_ofPreviousAgent(t *testing.T) {
 	ctx := bounded(t)
-	i := testpg.Running(t, "left-0")
-	busy(t, i)
+	i := testpg.NewRunning(t, "left-0")
+	startWriters(t, i)
 	must(t, os.WriteFile(filepath.Join(i.DataDir(), "notes"), nil, 0o600))
 	kill(t, i.Process().PID())
 	<-i.Process().Done()
-	if len(workers(t, i)) == 0 {
+	if len(processesIn(t, i)) == 0 {
 		t.Fatal("nothing outlived the postmaster: the test proves nothing")
 	}
 	if _, err := i.Server.Start(ctx); err == nil || !strings.Contains(err.Error(), "in use") {
@@ -139,15 +139,15 @@ func TestLeftoversOfAnotherLife(t *testing.T) {
 		t.Error("the data was removed under them")
 	}
 	must(t, i.KillLeftovers(ctx))
-	if left := workers(t, i); len(left) > 0 {
+	if left := processesIn(t, i); len(left) > 0 {
 		t.Errorf("processes %v are left", left)
 	}
 	i.Start(t)
 }
 
-// TestNumbersOfProcessesComeAgain starts although postmaster.pid names a process that is alive, as in a new container.
-func TestNumbersOfProcessesComeAgain(t *testing.T) {
-	i := testpg.Running(t, "again-0")
+// TestStart_reusedPID starts although postmaster.pid names a process that is alive, as in a new container.
+func TestStart_reusedPID(t *testing.T) {
+	i := testpg.NewRunning(t, "again-0")
 	must(t, i.Process().Kill(bounded(t)))
 	path := filepath.Join(i.DataDir(), "postmaster.pid")
 	content, err := os.ReadFile(path)

@@ -37,20 +37,20 @@ type Record struct {
 	Logger string `json:"logger"`
 	Msg    string `json:"msg"`
 	// The rest is what PostgreSQL knows of it; see its manual.
-	Severity   string `json:"severity,omitempty"`
-	PID        string `json:"pid,omitempty"`
-	Backend    string `json:"backend,omitempty"`
-	SQLState   string `json:"sqlstate,omitempty"`
-	User       string `json:"user,omitempty"`
-	Database   string `json:"database,omitempty"`
-	Client     string `json:"client,omitempty"`
-	Detail     string `json:"detail,omitempty"`
-	Hint       string `json:"hint,omitempty"`
-	Context    string `json:"context,omitempty"`
-	Statement  string `json:"statement,omitempty"`
-	Query      string `json:"query,omitempty"`
-	Location   string `json:"location,omitempty"`
-	continuing *string
+	Severity  string `json:"severity,omitempty"`
+	PID       string `json:"pid,omitempty"`
+	Backend   string `json:"backend,omitempty"`
+	SQLState  string `json:"sqlstate,omitempty"`
+	User      string `json:"user,omitempty"`
+	Database  string `json:"database,omitempty"`
+	Client    string `json:"client,omitempty"`
+	Detail    string `json:"detail,omitempty"`
+	Hint      string `json:"hint,omitempty"`
+	Context   string `json:"context,omitempty"`
+	Statement string `json:"statement,omitempty"`
+	Query     string `json:"query,omitempty"`
+	Location  string `json:"location,omitempty"`
+	lastField *string
 }
 
 // Write takes whole lines.
@@ -60,7 +60,7 @@ func (l *Log) Write(lines []byte) (int, error) {
 	var record *Record
 	for line := range bytes.Lines(lines) {
 		text := strings.ToValidUTF8(strings.TrimRight(string(line), "\r\n"), "�")
-		if record.takes(text, l.format) {
+		if record.appendLine(text, l.format) {
 			continue
 		}
 		if err := l.emit(record); err != nil {
@@ -83,29 +83,29 @@ func (l *Log) emit(r *Record) error {
 	return err
 }
 
-// takes adds a line to the record that it belongs to: a further line of a text, or one of the record's other texts.
-func (r *Record) takes(line string, format *regexp.Regexp) bool {
-	if r == nil || r.continuing == nil {
+// appendLine adds a line to the record that it belongs to: a further line of a text, or one of the record's other texts.
+func (r *Record) appendLine(line string, format *regexp.Regexp) bool {
+	if r == nil || r.lastField == nil {
 		return false
 	}
 	if rest, more := strings.CutPrefix(line, "\t"); more {
-		*r.continuing += "\n" + rest
+		*r.lastField += "\n" + rest
 		return true
 	}
 	f := format.FindStringSubmatch(line)
 	if f == nil || f[2] != r.PID {
 		return false
 	}
-	text := r.text(f[8])
+	text := r.field(f[8])
 	if text == nil {
 		return false
 	}
-	*text, r.continuing = f[9], text
+	*text, r.lastField = f[9], text
 	return true
 }
 
-// text is one of the texts that follow a message.
-func (r *Record) text(name string) *string {
+// field is one of the texts that follow a message.
+func (r *Record) field(name string) *string {
 	return map[string]*string{
 		"DETAIL": &r.Detail, "HINT": &r.Hint, "CONTEXT": &r.Context, "STATEMENT": &r.Statement, "QUERY": &r.Query, "LOCATION": &r.Location,
 	}[name]
@@ -125,14 +125,14 @@ func (l *Log) parse(line string) *Record {
 		r.TS = at.Format("2006-01-02T15:04:05.000Z07:00")
 	}
 	r.PID, r.Backend, r.SQLState, r.User, r.Database, r.Client, r.Severity, r.Msg = f[2], f[3], f[4], f[5], f[6], f[7], f[8], f[9]
-	r.Level, r.continuing = level(r.Severity), &r.Msg
+	r.Level, r.lastField = logLevel(r.Severity), &r.Msg
 	if r.SQLState == "00000" {
 		r.SQLState = ""
 	}
 	return r
 }
 
-func level(severity string) string {
+func logLevel(severity string) string {
 	switch severity {
 	case "WARNING":
 		return "warn"

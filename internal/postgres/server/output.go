@@ -10,9 +10,9 @@ import (
 // maxLine bounds what is kept of a line that does not end.
 const maxLine = 64 << 10
 
-// output makes a file for a program to write to. What it writes arrives at Output in whole lines, as many at once as were
+// outputPipe makes a file for a program to write to. What it writes arrives at Output in whole lines, as many at once as were
 // written at once. A file, and no pipe of package exec: that one would have Wait wait for all who inherit it.
-func (s *Server) output() (*os.File, error) {
+func (s *Server) outputPipe() (*os.File, error) {
 	reader, writer, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe for the log: %w", err)

@@ -44,11 +44,11 @@ func (s *Server) Position(ctx context.Context) (wal.Timeline, wal.LSN, error) {
 			return 0, 0, err
 		}
 		if len(history) > 0 {
-			start = max(start, history[len(history)-1].At)
+			start = max(start, history[len(history)-1].SwitchPoint)
 		}
 	}
-	s.scanning.Lock()
-	defer s.scanning.Unlock()
+	s.scanMutex.Lock()
+	defer s.scanMutex.Unlock()
 	if s.scan.Timeline != timeline || s.scan.Start != start {
 		s.scan = wal.Scan{Timeline: timeline, Start: start}
 	}
@@ -62,9 +62,9 @@ func (s *Server) Position(ctx context.Context) (wal.Timeline, wal.LSN, error) {
 	return timeline, max(end, control.MinRecovery), nil
 }
 
-// Oldest is where the write-ahead log begins that is still on the disk; segmentSize is that of a segment in bytes. Segments
+// OldestWAL is where the write-ahead log begins that is still on the disk; segmentSize is that of a segment in bytes. Segments
 // that are made ready for later are of no account. It fails where there is no segment.
-func (s *Server) Oldest(segmentSize int64) (wal.LSN, error) {
+func (s *Server) OldestWAL(segmentSize int64) (wal.LSN, error) {
 	entries, err := os.ReadDir(filepath.Join(s.DataDir(), "pg_wal"))
 	if err != nil {
 		return 0, fmt.Errorf("look at the write-ahead log: %w", err)

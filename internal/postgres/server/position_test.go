@@ -13,8 +13,8 @@ import (
 // a crash.
 func TestPosition(t *testing.T) {
 	ctx := bounded(t)
-	i := testpg.Running(t, "shop-0")
-	conn := connect(t, i)
+	i := testpg.NewRunning(t, "shop-0")
+	conn := openConn(t, i)
 	for _, statement := range []string{
 		"CREATE TABLE many AS SELECT repeat('x', 900) AS text FROM generate_series(1, 9000)",
 		"INSERT INTO many SELECT repeat('y', 1000 + n) FROM generate_series(1, 3000) n",
@@ -34,7 +34,7 @@ func TestPosition(t *testing.T) {
 	}
 	must(t, i.Process().Kill(ctx))
 	end := position(t, i)
-	continued(t, i, end)
+	wantResumedScan(t, i, end)
 	i.Start(t)
 	match := regexp.MustCompile(`redo done at (\S+)`).FindStringSubmatch(i.Log.String())
 	if match == nil {
@@ -53,26 +53,26 @@ func TestPosition(t *testing.T) {
 	}
 }
 
-// continued interrupts a look at the log shortly before its end: the next one has little left to read.
-func continued(t *testing.T, i *testpg.Instance, end wal.LSN) {
+// wantResumedScan interrupts a look at the log shortly before its end: the next one has little left to read.
+func wantResumedScan(t *testing.T, i *testpg.Instance, end wal.LSN) {
 	t.Helper()
 	const many = 1 << 30
 	left := many
-	_, _, err := i.Position(lapsing{bounded(t), &left})
+	_, _, err := i.Position(expiringContext{bounded(t), &left})
 	must(t, err)
 	all := many - left
 	left = all - 1
-	if _, at, err := i.Position(lapsing{bounded(t), &left}); err == nil {
+	if _, at, err := i.Position(expiringContext{bounded(t), &left}); err == nil {
 		t.Fatalf("not interrupted, and read up to %s", at)
 	}
 	left = all / 2
-	if _, at, err := i.Position(lapsing{bounded(t), &left}); err != nil || at != end {
+	if _, at, err := i.Position(expiringContext{bounded(t), &left}); err != nil || at != end {
 		t.Errorf("after an interruption: read up to %s, want %s, %v", at, end, err)
 	}
 }
 
-// lapsing is a context that ends after it was asked so often whether it has.
-type lapsing struct {
+// expiringContext is a context that ends after it was asked so often whether it has.
+type expiringContext struct {
 	context.Context
 
 	left *int

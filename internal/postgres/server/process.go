@@ -41,7 +41,7 @@ func (e Exit) String() string {
 // Start starts the postmaster and returns at once. What an earlier life left behind (postmaster.pid, sockets) is removed;
 // nothing uses the data directory any more, or the error says so. The context only bounds the start.
 func (s *Server) Start(ctx context.Context) (*Process, error) {
-	if content, err := s.Content(); err != nil {
+	if content, err := s.DataState(); err != nil {
 		return nil, err
 	} else if content == Empty {
 		return nil, fmt.Errorf("there is no data directory %s yet: Init or Clone makes one", s.DataDir())
@@ -56,8 +56,8 @@ func (s *Server) Start(ctx context.Context) (*Process, error) {
 	}
 	defer lock.Close() //nolint:errcheck // nothing is written to it
 	// Kubernetes may have given the volume to a group, with all that is in it; PostgreSQL refuses that.
-	closed := os.Chmod(s.DataDir(), 0o700) //nolint:gosec // a folder needs to be entered
-	if err := errors.Join(ctx.Err(), closed, s.clearLeftovers(), s.resetAutoConf()); err != nil {
+	chmodErr := os.Chmod(s.DataDir(), 0o700) //nolint:gosec // a folder needs to be entered
+	if err := errors.Join(ctx.Err(), chmodErr, s.removeStaleFiles(), s.resetAutoConf()); err != nil {
 		return nil, err
 	}
 	conf := filepath.Join(s.ConfigDir(), config.ConfFile)
@@ -67,7 +67,7 @@ func (s *Server) Start(ctx context.Context) (*Process, error) {
 	// SIGQUIT has the postmaster end its children too. Each life of PostgreSQL is a session of its own, so that what is
 	// typed at a terminal does not reach it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.options.Credential, Setsid: true, Pdeathsig: syscall.SIGQUIT}
-	output, err := s.output()
+	output, err := s.outputPipe()
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (s *Server) launch(cmd *exec.Cmd) (*Process, error) {
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		err := Start(cmd)
+		err := StartChild(cmd)
 		if err == nil {
 			p.pid = cmd.Process.Pid
 		}
@@ -92,7 +92,7 @@ func (s *Server) launch(cmd *exec.Cmd) (*Process, error) {
 		if err != nil {
 			return
 		}
-		_ = Wait(cmd) // the state tells how it ended
+		_ = WaitChild(cmd) // the state tells how it ended
 		p.exit = exitOf(cmd.ProcessState)
 		close(p.done)
 	}()
@@ -110,9 +110,9 @@ func exitOf(state *os.ProcessState) Exit {
 	return exit
 }
 
-// clearLeftovers removes what a server that is gone left. PostgreSQL would compare the noted process with those of today,
+// removeStaleFiles removes what a server that is gone left. PostgreSQL would compare the noted process with those of today,
 // and in a new container the numbers begin anew; the lock proves that it is gone.
-func (s *Server) clearLeftovers() error {
+func (s *Server) removeStaleFiles() error {
 	paths := []string{filepath.Join(s.DataDir(), "postmaster.pid")}
 	sockets, err := filepath.Glob(filepath.Join(s.SocketDir(), ".s.PGSQL.*"))
 	if err != nil {
@@ -139,20 +139,20 @@ func (s *Server) resetAutoConf() error {
 	}
 	for line := range strings.Lines(string(content)) {
 		if name, _, found := strings.Cut(line, "="); found && !strings.HasPrefix(line, "#") {
-			s.note("ALTER SYSTEM had set %s; that is undone: use the parameters of the PostgreSQL object", strings.TrimSpace(name))
+			s.logf("ALTER SYSTEM had set %s; that is undone: use the parameters of the PostgreSQL object", strings.TrimSpace(name))
 		}
 	}
 	return s.write(path, []byte(comment))
 }
 
-// note writes a line of the server package's own among those of PostgreSQL.
-func (s *Server) note(format string, arguments ...any) {
+// logf writes a line of the server package's own among those of PostgreSQL.
+func (s *Server) logf(format string, arguments ...any) {
 	fmt.Fprintf(s.options.Output, "fettle: "+format+"\n", arguments...) //nolint:errcheck // there is nowhere else to say it
 }
 
 // environment is all that PostgreSQL gets of one.
 func (s *Server) environment() []string {
-	return []string{"PATH=" + s.options.Binaries.Dir + ":/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "PGSYSCONFDIR=" + s.options.Run, "HOME=" + s.options.Run, "TZ=UTC"}
+	return []string{"PATH=" + s.options.Binaries.Dir + ":/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "PGSYSCONFDIR=" + s.options.RunDir, "HOME=" + s.options.RunDir, "TZ=UTC"}
 }
 
 // Done is closed when the postmaster has ended. Its children may outlive it for a moment: Kill waits for them too.
@@ -164,19 +164,19 @@ func (p *Process) Exit() Exit { return p.exit }
 // WaitReady waits until the server takes connections: as a primary, or as a consistent standby. It ends early with an
 // error when the postmaster ends.
 func (p *Process) WaitReady(ctx context.Context) error {
-	return until(ctx, func() (bool, error) {
+	return pollUntil(ctx, func() (bool, error) {
 		select {
 		case <-p.done:
 			return false, fmt.Errorf("PostgreSQL %s before it took connections: its log says why", p.exit)
 		default:
 		}
-		pid, status := p.server.pidFile()
+		pid, status := p.server.readPIDFile()
 		return pid == p.pid && status == "ready", nil
 	})
 }
 
-// pidFile reads what a postmaster tells about itself: its process and its state. They are 0 and "" when it says nothing.
-func (s *Server) pidFile() (pid int, status string) {
+// readPIDFile reads what a postmaster tells about itself: its process and its state. They are 0 and "" when it says nothing.
+func (s *Server) readPIDFile() (pid int, status string) {
 	content, err := os.ReadFile(filepath.Join(s.DataDir(), "postmaster.pid"))
 	if err != nil {
 		return 0, ""

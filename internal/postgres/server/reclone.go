@@ -16,38 +16,38 @@ import (
 // of that name; then a lack of room is an error.
 func (s *Server) Reclone(ctx context.Context, source Source, keep string) error {
 	what := "reclone " + source.Host
-	if err := s.idleNow(ctx); err != nil {
+	if err := s.requireIdle(ctx); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	if err := errors.Join(s.discard(), s.Reach(ctx, source)); err != nil {
+	if err := errors.Join(s.removeClone(), s.CheckSource(ctx, source)); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	if both, err := s.roomForBoth(); err != nil {
+	if both, err := s.hasRoomForCopy(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	} else if !both && keep != "" {
 		return fmt.Errorf("%s: the volume has no room for a copy beside the data that are to be kept: raise spec.storage", what)
 	} else if !both {
-		s.note("the volume has no room for two copies of the data: those that can't follow the primary are removed first")
+		s.logf("the volume has no room for two copies of the data: those that can't follow the primary are removed first")
 		if err := s.Remove(ctx); err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		return s.Clone(ctx, source)
 	}
-	if err := s.copy(ctx, source); err != nil {
-		return errors.Join(fmt.Errorf("%s: %w", what, err), s.discard())
+	if err := s.baseBackup(ctx, source); err != nil {
+		return errors.Join(fmt.Errorf("%s: %w", what, err), s.removeClone())
 	}
-	if err := s.exchange(keep); err != nil {
+	if err := s.swapDataDirs(keep); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
 }
 
-// KeptName is how a folder is called into which data are put aside at some time.
-func KeptName(at time.Time) string { return keptPrefix + at.UTC().Format("20060102T150405Z") }
+// KeptDirName is how a folder is called into which data are put aside at some time.
+func KeptDirName(at time.Time) string { return keptPrefix + at.UTC().Format("20060102T150405Z") }
 
-// exchange has the copy be the data directory, and removes what was, unless it is to be kept under a name. Between the two renames there is no
+// swapDataDirs has the copy be the data directory, and removes what was, unless it is to be kept under a name. Between the two renames there is no
 // data directory.
-func (s *Server) exchange(keep string) error {
+func (s *Server) swapDataDirs(keep string) error {
 	if err := errors.Join(syncDir(s.CloneDir()), removeAll(s.oldDir())); err != nil {
 		return err
 	}
@@ -64,14 +64,14 @@ func (s *Server) exchange(keep string) error {
 	return errors.Join(syncDir(s.options.Volume), removeAll(s.oldDir()))
 }
 
-// Restore undoes what an earlier life did not end: a data directory that was put aside comes back where no other has taken
+// RecoverReclone undoes what an earlier life did not end: a data directory that was put aside comes back where no other has taken
 // its place, and what else is left of copies goes. Nothing may use the volume.
-func (s *Server) Restore(ctx context.Context) error {
-	if err := s.idleNow(ctx); err != nil {
+func (s *Server) RecoverReclone(ctx context.Context) error {
+	if err := s.requireIdle(ctx); err != nil {
 		return err
 	}
-	content, _ := s.Content() // what it says is told when the data directory is looked at
-	if content == Foreign {
+	content, _ := s.DataState() // what it says is told when the data directory is looked at
+	if content == Unrecognized {
 		return nil
 	}
 	if aside, err := exists(s.oldDir()); err != nil {
@@ -81,7 +81,7 @@ func (s *Server) Restore(ctx context.Context) error {
 			return fmt.Errorf("bring the data directory back: %w", err)
 		}
 	}
-	if err := errors.Join(s.discard(), removeAll(s.oldDir())); err != nil {
+	if err := errors.Join(s.removeClone(), removeAll(s.oldDir())); err != nil {
 		return fmt.Errorf("remove what is left of a copy: %w", err)
 	}
 	return nil
@@ -89,21 +89,21 @@ func (s *Server) Restore(ctx context.Context) error {
 
 func (s *Server) oldDir() string { return filepath.Join(s.options.Volume, oldName) }
 
-// roomForBoth estimates whether a copy fits beside the data directory: it is about as large, and grows while it is made.
-func (s *Server) roomForBoth() (bool, error) {
+// hasRoomForCopy estimates whether a copy fits beside the data directory: it is about as large, and grows while it is made.
+func (s *Server) hasRoomForCopy() (bool, error) {
 	disk, err := s.Disk()
 	if err != nil {
 		return false, err
 	}
-	size, err := s.size()
-	return disk.Free > size+size/8+spare, err
+	size, err := s.dataSize()
+	return disk.Free > size+size/8+copyReserve, err
 }
 
-// spare is what a copy may be larger by than its original: some segments of the write-ahead log.
-const spare = 64 << 20
+// copyReserve is what a copy may be larger by than its original: some segments of the write-ahead log.
+const copyReserve = 64 << 20
 
-// size is what the data directory takes of the volume, in bytes.
-func (s *Server) size() (int64, error) {
+// dataSize is what the data directory takes of the volume, in bytes.
+func (s *Server) dataSize() (int64, error) {
 	total := int64(0)
 	err := filepath.WalkDir(s.DataDir(), func(_ string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.Type().IsRegular() {

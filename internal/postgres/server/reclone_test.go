@@ -27,34 +27,34 @@ func TestReclone(t *testing.T) {
 		t.Errorf("the data are gone after a copy that failed: %v", err)
 	}
 	must(t, os.MkdirAll(filepath.Join(i.CloneDir(), "base"), 0o700)) // killed while it copied
-	must(t, i.Restore(ctx))
+	must(t, i.RecoverReclone(ctx))
 	must(t, os.Rename(i.DataDir(), old)) // killed between the two renames
-	must(t, i.Restore(ctx))
-	if content, err := i.Content(); content != server.Complete || err != nil || !marked() {
+	must(t, i.RecoverReclone(ctx))
+	if content, err := i.DataState(); content != server.Complete || err != nil || !marked() {
 		t.Errorf("the data did not come back: %s, %v", content, err)
 	}
-	gone(t, i.CloneDir())
+	wantGone(t, i.CloneDir())
 	must(t, i.Reclone(ctx, ca.Source(primary, "shop-1"), ""))
-	if standby, err := i.Standby(); err != nil || !standby || marked() {
+	if standby, err := i.IsStandby(); err != nil || !standby || marked() {
 		t.Errorf("it is no copy: standby %v, %v, the old data %v", standby, err, marked())
 	}
 	must(t, os.MkdirAll(old, 0o700)) // killed before the old data were removed
-	must(t, i.Restore(ctx))
-	gone(t, old)
-	if content, err := i.Content(); content != server.Complete || err != nil {
+	must(t, i.RecoverReclone(ctx))
+	wantGone(t, old)
+	if content, err := i.DataState(); content != server.Complete || err != nil {
 		t.Errorf("the copy is gone: %s, %v", content, err)
 	}
 
 	must(t, os.WriteFile(mark, nil, 0o600))
-	name := server.KeptName(time.Now())
+	name := server.KeptDirName(time.Now())
 	must(t, i.Reclone(ctx, ca.Source(primary, "shop-1"), name))
-	must(t, i.Restore(ctx))
+	must(t, i.RecoverReclone(ctx))
 	if _, err := os.Stat(filepath.Join(filepath.Dir(i.DataDir()), name, "mark")); err != nil || marked() {
 		t.Errorf("the old data are not kept as %s: %v, they are in place %v", name, err, marked())
 	}
 }
 
-func gone(t *testing.T, path string) {
+func wantGone(t *testing.T, path string) {
 	t.Helper()
 	if _, err := os.Stat(path); err == nil {
 		t.Errorf("%s is left", path)

@@ -11,10 +11,10 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-// startup is the process that recovers; 0 if there is none.
-func startup(t *testing.T, i *testpg.Instance) int {
+// startupPID is the process that recovers; 0 if there is none.
+func startupPID(t *testing.T, i *testpg.Instance) int {
 	t.Helper()
-	for _, text := range workers(t, i) {
+	for _, text := range processesIn(t, i) {
 		title, _ := os.ReadFile("/proc/" + text + "/cmdline")
 		if pid, err := strconv.Atoi(text); err == nil && strings.Contains(string(title), "-0: startup") {
 			return pid
@@ -24,10 +24,10 @@ func startup(t *testing.T, i *testpg.Instance) int {
 }
 
 // Recovery after a crash uses time while it advances, and none while it hangs.
-func TestRecoveryTime(t *testing.T) {
+func TestRecoveryCPUTime(t *testing.T) {
 	ctx := bounded(t)
-	i := testpg.Running(t, "startup-0")
-	conn := connect(t, i)
+	i := testpg.NewRunning(t, "startup-0")
+	conn := openConn(t, i)
 	for _, statement := range []string{
 		"CREATE TABLE many (n int, text text)", "CHECKPOINT",
 		"INSERT INTO many SELECT n, repeat('x', 100) FROM generate_series(1, 600000) n", "UPDATE many SET n = n + 1",
@@ -39,16 +39,16 @@ func TestRecoveryTime(t *testing.T) {
 	p, err := i.Server.Start(ctx)
 	must(t, err)
 	t.Cleanup(func() { _ = p.Kill(t.Context()) })
-	waitFor(t, "recovery to advance", func() bool { return p.RecoveryTime() >= 50*time.Millisecond })
-	pid := startup(t, i)
+	waitFor(t, "recovery to advance", func() bool { return p.RecoveryCPUTime() >= 50*time.Millisecond })
+	pid := startupPID(t, i)
 	if pid == 0 {
 		t.Fatal("recovery was over before it could be stopped: it needs more to do")
 	}
 	must(t, syscall.Kill(pid, syscall.SIGSTOP))
 	time.Sleep(100 * time.Millisecond)
-	before := p.RecoveryTime()
+	before := p.RecoveryCPUTime()
 	time.Sleep(time.Second)
-	if after := p.RecoveryTime(); after-before > 20*time.Millisecond {
+	if after := p.RecoveryCPUTime(); after-before > 20*time.Millisecond {
 		t.Errorf("%s were used while recovery stood still", after-before)
 	}
 	must(t, syscall.Kill(pid, syscall.SIGCONT))
@@ -56,17 +56,17 @@ func TestRecoveryTime(t *testing.T) {
 }
 
 // A standby that waits for write-ahead log does not advance.
-func TestRecoveryTime_waits(t *testing.T) {
+func TestRecoveryCPUTime_idleStandby(t *testing.T) {
 	ca := testpg.NewCA(t)
 	primary := ca.Primary(t, "shop-0")
 	standby := ca.Standby(t, "shop-1", primary)
 	primary.Stop(t)
 	time.Sleep(time.Second)
-	before := standby.Process().RecoveryTime()
+	before := standby.Process().RecoveryCPUTime()
 	const watched = 8 * time.Second
 	time.Sleep(watched)
 	// 50 ms in a minute are taken for progress.
-	if used := standby.Process().RecoveryTime() - before; before == 0 || used > 20*time.Millisecond {
+	if used := standby.Process().RecoveryCPUTime() - before; before == 0 || used > 20*time.Millisecond {
 		t.Errorf("%s were used in %s, after %s", used, watched, before)
 	}
 }

@@ -24,8 +24,8 @@ type Options struct {
 	Binaries Binaries
 	// Volume is a folder for data only; the data directory is made in it.
 	Volume string
-	// Run is a folder for the socket and the configuration; it need not survive a restart.
-	Run string
+	// RunDir is a folder for the socket and the configuration; it need not survive a restart.
+	RunDir string
 	// Credential is whom PostgreSQL runs as; nil is the user of this process, who must not be root.
 	Credential *syscall.Credential
 	// Output receives what PostgreSQL and its tools write, line by line; nil discards it. See Log.
@@ -37,8 +37,8 @@ type Server struct {
 	options Options
 
 	// scan is one of the write-ahead log that was interrupted.
-	scanning sync.Mutex
-	scan     wal.Scan
+	scanMutex sync.Mutex
+	scan      wal.Scan
 }
 
 // Names in the volume.
@@ -56,14 +56,14 @@ func New(o Options) (*Server, error) {
 	if o.Credential == nil && os.Getuid() == 0 {
 		return nil, errors.New("PostgreSQL does not run as root: run as another user")
 	}
-	if !filepath.IsAbs(o.Volume) || !filepath.IsAbs(o.Run) {
-		return nil, fmt.Errorf("the folders %q and %q: want absolute paths", o.Volume, o.Run)
+	if !filepath.IsAbs(o.Volume) || !filepath.IsAbs(o.RunDir) {
+		return nil, fmt.Errorf("the folders %q and %q: want absolute paths", o.Volume, o.RunDir)
 	}
 	if o.Output == nil {
 		o.Output = io.Discard
 	}
 	s := &Server{options: o}
-	for _, dir := range []string{o.Volume, o.Run} {
+	for _, dir := range []string{o.Volume, o.RunDir} {
 		if err := s.makeDir(dir); err != nil {
 			return nil, err
 		}
@@ -78,7 +78,7 @@ func (s *Server) makeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	return s.own(dir)
+	return s.chown(dir)
 }
 
 // DataDir is PostgreSQL's data directory.
@@ -88,10 +88,10 @@ func (s *Server) DataDir() string { return filepath.Join(s.options.Volume, dataN
 func (s *Server) CloneDir() string { return filepath.Join(s.options.Volume, cloneName) }
 
 // SocketDir is where the socket is.
-func (s *Server) SocketDir() string { return s.options.Run }
+func (s *Server) SocketDir() string { return s.options.RunDir }
 
 // ConfigDir is where the configuration is.
-func (s *Server) ConfigDir() string { return s.options.Run }
+func (s *Server) ConfigDir() string { return s.options.RunDir }
 
 func (s *Server) lockFile() string { return filepath.Join(s.options.Volume, lockName) }
 
@@ -101,7 +101,7 @@ func (s *Server) Configure(files config.Files) (bool, error) {
 	changed := false
 	for _, name := range []string{config.HBAFile, config.IdentFile, config.ConfFile} {
 		path := filepath.Join(s.ConfigDir(), name)
-		if is, err := os.ReadFile(path); err == nil && string(is) == files[name] {
+		if current, err := os.ReadFile(path); err == nil && string(current) == files[name] {
 			continue
 		}
 		if err := s.write(path, []byte(files[name])); err != nil {

@@ -25,20 +25,20 @@ func bounded(t *testing.T) context.Context {
 	return ctx
 }
 
-func TestLife(t *testing.T) {
+func TestServer_lifecycle(t *testing.T) {
 	ctx := bounded(t)
 	i := testpg.New(t, "life-0")
-	holds(t, i, server.Empty)
+	wantDataState(t, i, server.Empty)
 	_, err := i.Server.Start(ctx)
-	refuses(t, "start without data", err, "no data directory")
+	wantError(t, "start without data", err, "no data directory")
 	// What an interrupted life left.
 	must(t, os.MkdirAll(filepath.Join(i.CloneDir(), "base"), 0o700))
 	must(t, i.Init(ctx, server.InitOptions{}))
 	if _, err := os.Stat(i.CloneDir()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the folder for clones is left: %v", err)
 	}
-	holds(t, i, server.Complete)
-	refuses(t, "a second Init", i.Init(ctx, server.InitOptions{}), "already")
+	wantDataState(t, i, server.Complete)
+	wantError(t, "a second Init", i.Init(ctx, server.InitOptions{}), "already")
 
 	p := i.Start(t)
 	before, err := i.ControlData(ctx)
@@ -47,8 +47,8 @@ func TestLife(t *testing.T) {
 		t.Errorf("control data of a new server: %+v", before)
 	}
 	_, err = i.Server.Start(ctx)
-	refuses(t, "a second server on the same data", err, "in use")
-	refuses(t, "removal under a server", i.Remove(ctx), "stop PostgreSQL first")
+	wantError(t, "a second server on the same data", err, "in use")
+	wantError(t, "removal under a server", i.Remove(ctx), "stop PostgreSQL first")
 	must(t, p.Stop(ctx, server.Fast))
 	if got := p.Exit().String(); got != "exited with code 0" {
 		t.Errorf("after a fast stop: %s", got)
@@ -60,26 +60,26 @@ func TestLife(t *testing.T) {
 	}
 	must(t, i.Remove(ctx))
 	must(t, i.Remove(ctx))
-	holds(t, i, server.Empty)
+	wantDataState(t, i, server.Empty)
 }
 
-func holds(t *testing.T, i *testpg.Instance, want server.Content) {
+func wantDataState(t *testing.T, i *testpg.Instance, want server.DataState) {
 	t.Helper()
-	if got, err := i.Content(); got != want || err != nil {
+	if got, err := i.DataState(); got != want || err != nil {
 		t.Errorf("want %s, got %s, %v", want, got, err)
 	}
 }
 
-func refuses(t *testing.T, what string, err error, why string) {
+func wantError(t *testing.T, what string, err error, why string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), why) {
 		t.Errorf("%s: want an error with %q, got %v", what, why, err)
 	}
 }
 
-func TestModesOfStopping(t *testing.T) {
+func TestStop_modes(t *testing.T) {
 	ctx := bounded(t)
-	i := testpg.Running(t, "stop-0")
+	i := testpg.NewRunning(t, "stop-0")
 	for _, mode := range []server.StopMode{server.Fast, server.Immediate} {
 		must(t, i.Process().Stop(ctx, mode))
 		i.Start(t)
@@ -103,8 +103,8 @@ func TestModesOfStopping(t *testing.T) {
 	i.Start(t)
 }
 
-func TestCrashIsSeen(t *testing.T) {
-	i := testpg.Running(t, "crash-0")
+func TestProcess_crashClosesDone(t *testing.T) {
+	i := testpg.NewRunning(t, "crash-0")
 	must(t, syscall.Kill(i.Process().PID(), syscall.SIGKILL))
 	select {
 	case <-i.Process().Done():
@@ -116,9 +116,9 @@ func TestCrashIsSeen(t *testing.T) {
 	}
 }
 
-func TestWaitReadyEndsWithTheServer(t *testing.T) {
+func TestWaitReady_serverExits(t *testing.T) {
 	ctx := bounded(t)
-	i := testpg.Running(t, "ready-0")
+	i := testpg.NewRunning(t, "ready-0")
 	i.Stop(t)
 	files, err := config.Render(i.Settings)
 	must(t, err)
@@ -133,7 +133,7 @@ func TestWaitReadyEndsWithTheServer(t *testing.T) {
 	}
 }
 
-func TestConfigureWritesOnlyChanges(t *testing.T) {
+func TestConfigure_writesOnlyChanges(t *testing.T) {
 	i := testpg.New(t, "conf-0")
 	files, err := config.Render(i.Settings)
 	must(t, err)
@@ -148,18 +148,18 @@ func TestConfigureWritesOnlyChanges(t *testing.T) {
 	}
 }
 
-func TestContentThatCanNotBeUsed(t *testing.T) {
+func TestDataState_unusable(t *testing.T) {
 	ctx := bounded(t)
 	major := testpg.Binaries(t).Major
 	cases := map[string]struct {
 		files   map[string]string
-		content server.Content
+		content server.DataState
 		want    string
 	}{
-		"foreign files":      {map[string]string{"notes.txt": "x"}, server.Foreign, "is it the right volume"},
-		"another version":    {map[string]string{"PG_VERSION": "9\n"}, server.Foreign, "the data is of PostgreSQL 9"},
-		"no control file":    {map[string]string{"PG_VERSION": itoa(major) + "\n"}, server.Broken, "no control file"},
-		"empty control file": {map[string]string{"PG_VERSION": itoa(major) + "\n", "global/pg_control": ""}, server.Broken, "no control file"},
+		"foreign files":      {map[string]string{"notes.txt": "x"}, server.Unrecognized, "is it the right volume"},
+		"another version":    {map[string]string{"PG_VERSION": "9\n"}, server.Unrecognized, "the data is of PostgreSQL 9"},
+		"no control file":    {map[string]string{"PG_VERSION": itoa(major) + "\n"}, server.Incomplete, "no control file"},
+		"empty control file": {map[string]string{"PG_VERSION": itoa(major) + "\n", "global/pg_control": ""}, server.Incomplete, "no control file"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestContentThatCanNotBeUsed(t *testing.T) {
 				must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 				must(t, os.WriteFile(path, []byte(content), 0o600))
 			}
-			content, err := i.Content()
+			content, err := i.DataState()
 			if content != tc.content || err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("want an error with %q, got %s, %v", tc.want, content, err)
 			}
@@ -183,14 +183,14 @@ func TestContentThatCanNotBeUsed(t *testing.T) {
 	}
 }
 
-func TestAlterSystemHasNoLastingEffect(t *testing.T) {
+func TestStart_resetsAlterSystem(t *testing.T) {
 	ctx := bounded(t)
-	i := testpg.Running(t, "alter-0")
+	i := testpg.NewRunning(t, "alter-0")
 	i.Stop(t)
 	path := filepath.Join(i.DataDir(), "postgresql.auto.conf")
 	must(t, os.WriteFile(path, []byte("archive_mode = 'on'\narchive_command = 'touch /tmp/never'\n"), 0o600))
 	i.Start(t)
-	must(t, i.Session(t).Read(ctx, "SELECT name FROM pg_file_settings WHERE sourcefile LIKE '%/postgresql.auto.conf'", func(row pgx.CollectableRow) error {
+	must(t, i.Client(t).Query(ctx, "SELECT name FROM pg_file_settings WHERE sourcefile LIKE '%/postgresql.auto.conf'", func(row pgx.CollectableRow) error {
 		t.Errorf("settings of elsewhere: %s", row.RawValues()[0])
 		return nil
 	}))
@@ -200,18 +200,18 @@ func TestAlterSystemHasNoLastingEffect(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
-	if _, err := server.New(server.Options{Volume: "data", Run: "/run/x", Credential: testpg.Credential(t)}); err == nil {
+	if _, err := server.New(server.Options{Volume: "data", RunDir: "/run/x", Credential: testpg.Credential(t)}); err == nil {
 		t.Error("a relative folder was let through")
 	}
 	if os.Getuid() == 0 {
-		if _, err := server.New(server.Options{Volume: t.TempDir(), Run: t.TempDir()}); err == nil {
+		if _, err := server.New(server.Options{Volume: t.TempDir(), RunDir: t.TempDir()}); err == nil {
 			t.Error("root was let through")
 		}
 	}
 }
 
 func TestFindBinaries(t *testing.T) {
-	t.Cleanup(server.SetFolders(t.TempDir()))
+	t.Cleanup(server.SetBinDirs(t.TempDir()))
 	t.Setenv("PATH", t.TempDir())
 	if _, err := server.FindBinaries(t.Context()); err == nil || !strings.Contains(err.Error(), "official image") {
 		t.Errorf("no installation: %v", err)
@@ -242,18 +242,18 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func TestInitWithICU(t *testing.T) {
+func TestInit_icuLocale(t *testing.T) {
 	ctx := bounded(t)
 	i := testpg.New(t, "icu-0")
 	err := i.Init(ctx, server.InitOptions{ICULocale: "en-US"})
 	if testpg.Binaries(t).Major < 15 {
-		refuses(t, "an old version", err, "use version 15 or later")
+		wantError(t, "an old version", err, "use version 15 or later")
 		return
 	}
 	must(t, err)
 	i.Start(t)
 	var provider string
-	must(t, connect(t, i).QueryRow(ctx, "SELECT datlocprovider::text FROM pg_database WHERE datname = 'postgres'").Scan(&provider))
+	must(t, openConn(t, i).QueryRow(ctx, "SELECT datlocprovider::text FROM pg_database WHERE datname = 'postgres'").Scan(&provider))
 	if provider != "i" {
 		t.Errorf("the provider is %q", provider)
 	}

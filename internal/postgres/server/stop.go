@@ -46,14 +46,14 @@ func (p *Process) Stop(ctx context.Context, mode StopMode) error {
 	if err := p.signal(signal); err != nil {
 		return err
 	}
-	if err := p.ended(ctx); err != nil {
+	if err := p.waitExit(ctx); err != nil {
 		return fmt.Errorf("stop PostgreSQL (%s): %w", mode, err)
 	}
 	return nil
 }
 
-// ended waits until neither the postmaster nor a child of it is left.
-func (p *Process) ended(ctx context.Context) error {
+// waitExit waits until neither the postmaster nor a child of it is left.
+func (p *Process) waitExit(ctx context.Context) error {
 	select {
 	case <-p.done:
 		return p.server.waitIdle(ctx)
@@ -65,9 +65,9 @@ func (p *Process) ended(ctx context.Context) error {
 // Fence stops the server immediately, and kills what is left of it after grace. It returns nil only if nothing is left
 // that could write.
 func (p *Process) Fence(ctx context.Context, grace time.Duration) error {
-	gentle, cancel := context.WithTimeout(ctx, grace)
+	graceful, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
-	if p.Stop(gentle, Immediate) == nil {
+	if p.Stop(graceful, Immediate) == nil {
 		return nil
 	}
 	return p.Kill(ctx)
@@ -82,7 +82,7 @@ func (p *Process) Kill(ctx context.Context) error {
 	if err := p.server.KillLeftovers(ctx); err != nil {
 		return fmt.Errorf("kill PostgreSQL: %w", err)
 	}
-	return p.ended(ctx)
+	return p.waitExit(ctx)
 }
 
 // Reload has the server read its configuration again. sqlclient.Client.WaitSetting tells when it has.
@@ -96,7 +96,7 @@ func (p *Process) Reload() error { return p.signal(syscall.SIGHUP) }
 func (p *Process) Promote() error {
 	path := filepath.Join(p.server.DataDir(), "promote")
 	// It need not survive a crash, so it is not flushed to disk: that would cost time.
-	if err := errors.Join(os.WriteFile(path, nil, 0o600), p.server.own(path)); err != nil {
+	if err := errors.Join(os.WriteFile(path, nil, 0o600), p.server.chown(path)); err != nil {
 		return fmt.Errorf("promote: %w", err)
 	}
 	return p.signal(syscall.SIGUSR1)

@@ -16,15 +16,15 @@ import (
 
 // toolOptions say how a tool runs.
 type toolOptions struct {
-	// locks has the tool and its children hold the lock of the data directory, so that they are found when they outlive
+	// holdLock has the tool and its children hold the lock of the data directory, so that they are found when they outlive
 	// this process.
-	locks bool
+	holdLock bool
 	// quiet keeps its output out of the log.
 	quiet bool
 	// password is in the environment of the program, and nowhere else; "" for none.
 	password string
-	// output receives what it writes to its standard output, instead of the caller; said what it says.
-	output, said io.Writer
+	// stdout receives what it writes to its standard output, instead of the caller; said what it says.
+	stdout, stderr io.Writer
 }
 
 // tool runs one of PostgreSQL's programs to its end, and gives what it wrote to its standard output. The error has the
@@ -35,14 +35,14 @@ func (s *Server) tool(ctx context.Context, o toolOptions, name string, arguments
 		return "", err
 	}
 	cmd := exec.CommandContext(ctx, program, arguments...) //nolint:gosec // a program of the image, without a shell
-	cmd.Env, cmd.Dir = s.environment(), s.options.Run
+	cmd.Env, cmd.Dir = s.environment(), s.options.RunDir
 	if o.password != "" {
 		cmd.Env = append(cmd.Env, "PGPASSWORD="+o.password)
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.options.Credential, Setsid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
-	if o.locks {
+	if o.holdLock {
 		lock, err := s.lock()
 		if err != nil {
 			return "", err
@@ -50,26 +50,26 @@ func (s *Server) tool(ctx context.Context, o toolOptions, name string, arguments
 		defer lock.Close() //nolint:errcheck // nothing is written to it
 		cmd.ExtraFiles = []*os.File{lock}
 	}
-	var output bytes.Buffer
-	said := &tail{log: s.options.Output}
+	var stdout bytes.Buffer
+	stderr := &outputTail{log: s.options.Output}
 	if o.quiet {
-		said.log = io.Discard
+		stderr.log = io.Discard
 	}
-	cmd.Stdout, cmd.Stderr = &output, said
-	if o.output != nil {
-		cmd.Stdout, cmd.Stderr = o.output, io.MultiWriter(said, o.said)
+	cmd.Stdout, cmd.Stderr = &stdout, stderr
+	if o.stdout != nil {
+		cmd.Stdout, cmd.Stderr = o.stdout, io.MultiWriter(stderr, o.stderr)
 	}
-	if err := run(cmd); err != nil {
+	if err := runChild(cmd); err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		return "", fmt.Errorf("%s: %w%s", name, err, said)
+		return "", fmt.Errorf("%s: %w%s", name, err, stderr)
 	}
-	return output.String(), nil
+	return stdout.String(), nil
 }
 
-// tail keeps the end of what was written, and passes it on.
-type tail struct {
+// outputTail keeps the end of what was written, and passes it on.
+type outputTail struct {
 	log io.Writer
 
 	mu   sync.Mutex
@@ -79,7 +79,7 @@ type tail struct {
 // maxTail bounds what an error quotes.
 const maxTail = 1 << 10
 
-func (t *tail) Write(p []byte) (int, error) {
+func (t *outputTail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.kept = append(t.kept, p...)
@@ -88,7 +88,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (t *tail) String() string {
+func (t *outputTail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if text := strings.TrimSpace(string(t.kept)); text != "" {

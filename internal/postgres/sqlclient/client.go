@@ -36,8 +36,8 @@ type Options struct {
 // by its context. Use one for each purpose that must not wait for another, such as the heartbeat.
 type Client struct {
 	options Options
-	// turn is held by whoever uses the connection.
-	turn chan struct{}
+	// sem is held by whoever uses the connection.
+	sem  chan struct{}
 	conn *pgx.Conn
 }
 
@@ -48,45 +48,45 @@ func New(o Options) *Client {
 	o.ApplicationName = cmp.Or(o.ApplicationName, "fettle-agent")
 	o.Port = cmp.Or(o.Port, 5432)
 	o.StatementTimeout = cmp.Or(o.StatementTimeout, 10*time.Second)
-	return &Client{options: o, turn: make(chan struct{}, 1)}
+	return &Client{options: o, sem: make(chan struct{}, 1)}
 }
 
 // Close ends the connection. The client can be used again.
 func (c *Client) Close(ctx context.Context) {
 	select {
-	case c.turn <- struct{}{}:
+	case c.sem <- struct{}{}:
 	case <-ctx.Done():
 		return
 	}
-	defer func() { <-c.turn }()
-	c.drop(ctx)
+	defer func() { <-c.sem }()
+	c.closeConn(ctx)
 }
 
-func (c *Client) drop(ctx context.Context) {
+func (c *Client) closeConn(ctx context.Context) {
 	if c.conn != nil {
 		_ = c.conn.Close(ctx) // it is of no use any more
 	}
 	c.conn = nil
 }
 
-// use calls do with the connection, and once more with a new one if the old one turns out to be dead: all that this
+// withConn calls do with the connection, and once more with a new one if the old one turns out to be dead: all that this
 // package sends can be sent twice.
-func (c *Client) use(ctx context.Context, do func(*pgx.Conn) error) error {
+func (c *Client) withConn(ctx context.Context, do func(*pgx.Conn) error) error {
 	select {
-	case c.turn <- struct{}{}:
+	case c.sem <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-c.turn }()
-	old := c.conn != nil
-	err := c.once(ctx, do)
-	if old && c.conn == nil && ctx.Err() == nil {
-		err = c.once(ctx, do)
+	defer func() { <-c.sem }()
+	reused := c.conn != nil
+	err := c.tryWithConn(ctx, do)
+	if reused && c.conn == nil && ctx.Err() == nil {
+		err = c.tryWithConn(ctx, do)
 	}
-	return reason(ctx, err, c.conn == nil)
+	return classify(ctx, err, c.conn == nil)
 }
 
-func (c *Client) once(ctx context.Context, do func(*pgx.Conn) error) error {
+func (c *Client) tryWithConn(ctx context.Context, do func(*pgx.Conn) error) error {
 	if c.conn == nil {
 		conn, err := c.options.connect(ctx)
 		if err != nil {
@@ -96,22 +96,22 @@ func (c *Client) once(ctx context.Context, do func(*pgx.Conn) error) error {
 	}
 	err := do(c.conn)
 	if c.conn.IsClosed() {
-		c.drop(ctx)
+		c.closeConn(ctx)
 	}
 	return err
 }
 
-// ask puts a question whose answer is one value.
-func ask[T any](ctx context.Context, c *Client, question string) (answer T, err error) {
-	err = c.use(ctx, func(conn *pgx.Conn) error { return conn.QueryRow(ctx, question).Scan(&answer) })
-	return answer, err
+// queryValue puts a question whose answer is one value.
+func queryValue[T any](ctx context.Context, c *Client, query string) (value T, err error) {
+	err = c.withConn(ctx, func(conn *pgx.Conn) error { return conn.QueryRow(ctx, query).Scan(&value) })
+	return value, err
 }
 
-// untraced keeps the statements of a superuser's session out of the server's log, pg_stat_activity, pg_stat_statements and
+// noLogging keeps the statements of a superuser's session out of the server's log, pg_stat_activity, pg_stat_statements and
 // pgaudit, whatever the parameters of the cluster are: some of them have password verifiers. They have to be in effect before
 // the statement is sent: PostgreSQL decides about log_statement when a message arrives and about durations after its
 // transaction. Parameters of an extension that is not loaded have no effect.
-var untraced = map[string]string{
+var noLogging = map[string]string{
 	"log_statement": "none", "log_min_duration_statement": "-1", "log_min_duration_sample": "-1", "log_transaction_sample_rate": "0",
 	"log_min_error_statement": "panic", "track_activities": "off", "pg_stat_statements.track_utility": "off", "pgaudit.log": "none",
 }
@@ -130,7 +130,7 @@ func (o Options) connect(ctx context.Context) (*pgx.Conn, error) {
 		"default_transaction_isolation": "read committed", "default_transaction_deferrable": "off", "timezone": "UTC",
 	}
 	if o.User == config.Superuser {
-		maps.Copy(cfg.RuntimeParams, untraced)
+		maps.Copy(cfg.RuntimeParams, noLogging)
 	}
 	if o.LocalCommit {
 		cfg.RuntimeParams["synchronous_commit"] = "local"

@@ -60,7 +60,7 @@ func (c *Client) EnsureDatabase(ctx context.Context, d Database) ([]string, erro
 
 func (c *Client) ensureDatabase(ctx context.Context, d Database) ([]string, error) {
 	var changes []string
-	err := c.use(ctx, func(conn *pgx.Conn) error {
+	err := c.withConn(ctx, func(conn *pgx.Conn) error {
 		changes = nil
 		var owner string
 		err := conn.QueryRow(ctx, `SELECT r.rolname::text FROM pg_database d JOIN pg_roles r ON r.oid = d.datdba
@@ -73,10 +73,10 @@ WHERE d.datname = $1`, d.Name).Scan(&owner)
 		if statement == "" {
 			return nil
 		}
-		if err := script(ctx, conn, statement); err != nil {
+		if err := execScript(ctx, conn, statement); err != nil {
 			return fmt.Errorf("database %q: %w", d.Name, err)
 		}
-		changes = []string{change(found) + " database " + d.Name}
+		changes = []string{changeVerb(found) + " database " + d.Name}
 		return nil
 	})
 	return changes, err
@@ -105,16 +105,16 @@ func (c *Client) ensureExtensions(ctx context.Context, d Database) ([]string, er
 	options.Database = d.Name
 	conn, err := options.connect(ctx)
 	if err != nil {
-		return nil, reason(ctx, err, true)
+		return nil, classify(ctx, err, true)
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // all was answered
 	rows, err := conn.Query(ctx, "SELECT extname::text FROM pg_extension")
 	if err != nil {
-		return nil, reason(ctx, err, conn.IsClosed())
+		return nil, classify(ctx, err, conn.IsClosed())
 	}
 	there, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return nil, reason(ctx, err, conn.IsClosed())
+		return nil, classify(ctx, err, conn.IsClosed())
 	}
 	var changes []string
 	for _, name := range d.Extensions {
@@ -122,7 +122,7 @@ func (c *Client) ensureExtensions(ctx context.Context, d Database) ([]string, er
 			continue
 		}
 		if err := createExtension(ctx, conn, name); err != nil {
-			return changes, fmt.Errorf("extension %q: %w", name, reason(ctx, err, conn.IsClosed()))
+			return changes, fmt.Errorf("extension %q: %w", name, classify(ctx, err, conn.IsClosed()))
 		}
 		changes = append(changes, "created extension "+name+" in "+d.Name)
 	}
@@ -145,5 +145,5 @@ WHERE name = $1 HAVING count(*) > 0`, name).Scan(&own)
 	if !own {
 		schema = " SCHEMA public"
 	}
-	return script(ctx, conn, "CREATE EXTENSION "+identifier(name)+schema+" CASCADE")
+	return execScript(ctx, conn, "CREATE EXTENSION "+identifier(name)+schema+" CASCADE")
 }

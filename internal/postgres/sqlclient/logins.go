@@ -18,8 +18,8 @@ import (
 // Login is a second way in as a role, with a password of its own: config.SecondLogin names it. Its sessions are the role
 // from their first statement on, have the role's settings, and what they make is the role's.
 type Login struct {
-	// Of is the role.
-	Of string
+	// Role is the role.
+	Role string
 	// Verifier is what scram.Salted made. With "" the password is left alone, and a login that is not there is not made.
 	Verifier string
 	// Allowed is false to keep everybody out. It is not dropped then.
@@ -28,14 +28,14 @@ type Login struct {
 	ConnectionLimit *int
 }
 
-// fitFrom are the first minor versions in which a login can act as a role in every way. Before, DISCARD ALL, which connection
+// minMinorVersion are the first minor versions in which a login can act as a role in every way. Before, DISCARD ALL, which connection
 // pools send, made it itself again, and one version of each did not make it the role at all.
-var fitFrom = map[int]int{13: 18, 14: 15, 15: 10, 16: 6, 17: 2}
+var minMinorVersion = map[int]int{13: 18, 14: 15, 15: 10, 16: 6, 17: 2}
 
 // checkVersion says what is wrong with a server_version_num.
 func checkVersion(number int) error {
 	major, minor := number/10000, number%10000
-	if first, old := fitFrom[major]; old && minor < first {
+	if first, old := minMinorVersion[major]; old && minor < first {
 		return fmt.Errorf("PostgreSQL %d.%d can't have a login act as a role, which a rotation without failed logins needs: use version %d.%d or later",
 			major, minor, major, first)
 	}
@@ -46,13 +46,13 @@ func checkVersion(number int) error {
 // statement that would change nothing. The role must be there.
 func (c *Client) EnsureLogin(ctx context.Context, l Login) ([]string, error) {
 	role := Role{
-		Name: config.SecondLogin(l.Of), Verifier: l.Verifier, Login: l.Allowed, ConnectionLimit: l.ConnectionLimit, MemberOf: []string{l.Of},
+		Name: config.SecondLogin(l.Role), Verifier: l.Verifier, Login: l.Allowed, ConnectionLimit: l.ConnectionLimit, MemberOf: []string{l.Role},
 	}
-	if err := errors.Join((Role{Name: l.Of}).Check(), role.Check()); err != nil {
+	if err := errors.Join((Role{Name: l.Role}).Check(), role.Check()); err != nil {
 		return nil, err
 	}
 	var changes []string
-	err := c.use(ctx, func(conn *pgx.Conn) error {
+	err := c.withConn(ctx, func(conn *pgx.Conn) error {
 		changes = nil
 		there, err := readRoles(ctx, conn, []Role{role})
 		if err != nil {
@@ -69,18 +69,18 @@ func (c *Client) EnsureLogin(ctx context.Context, l Login) ([]string, error) {
 		if err := checkVersion(version); err != nil {
 			return err
 		}
-		settings, err := readSettings(ctx, conn, []string{l.Of, role.Name})
+		settings, err := readSettings(ctx, conn, []string{l.Role, role.Name})
 		if err != nil {
 			return err
 		}
-		statements := append(role.statements(is, found), settingStatements(l.Of, settings)...)
+		statements := append(role.statements(is, found), settingStatements(l.Role, settings)...)
 		if len(statements) == 0 {
 			return nil
 		}
-		if err := script(ctx, conn, strings.Join(statements, ";\n")); err != nil {
+		if err := execScript(ctx, conn, strings.Join(statements, ";\n")); err != nil {
 			return err
 		}
-		changes = []string{change(found) + " login " + role.Name}
+		changes = []string{changeVerb(found) + " login " + role.Name}
 		return nil
 	})
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *Client) EnsureLogin(ctx context.Context, l Login) ([]string, error) {
 // SyncLogins gives all second logins the settings that their roles have by now. It says which it changed.
 func (c *Client) SyncLogins(ctx context.Context) ([]string, error) {
 	var changes []string
-	err := c.use(ctx, func(conn *pgx.Conn) error {
+	err := c.withConn(ctx, func(conn *pgx.Conn) error {
 		changes = nil
 		rows, err := conn.Query(ctx, `SELECT g.rolname::text, b.rolname::text FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid
 JOIN pg_roles b ON b.oid = m.member WHERE b.rolname::text LIKE 'fettle\_%' GROUP BY 1, 2 ORDER BY 1, 2`)
@@ -118,7 +118,7 @@ JOIN pg_roles b ON b.oid = m.member WHERE b.rolname::text LIKE 'fettle\_%' GROUP
 			if len(statements) == 0 {
 				continue
 			}
-			if err := script(ctx, conn, strings.Join(statements, ";\n")); err != nil {
+			if err := execScript(ctx, conn, strings.Join(statements, ";\n")); err != nil {
 				return fmt.Errorf("login %q: %w", config.SecondLogin(role), err)
 			}
 			changes = append(changes, "changed login "+config.SecondLogin(role))
@@ -131,26 +131,26 @@ JOIN pg_roles b ON b.oid = m.member WHERE b.rolname::text LIKE 'fettle\_%' GROUP
 	return changes, nil
 }
 
-// place is what a setting of a role is for: a parameter in one database, "" for all.
-type place struct{ database, name string }
+// settingKey is what a setting of a role is for: a parameter in one database, "" for all.
+type settingKey struct{ database, name string }
 
 // readSettings returns what ALTER ROLE SET has noted, by role.
-func readSettings(ctx context.Context, conn *pgx.Conn, roles []string) (map[string]map[place]string, error) {
+func readSettings(ctx context.Context, conn *pgx.Conn, roles []string) (map[string]map[settingKey]string, error) {
 	rows, err := conn.Query(ctx, `SELECT r.rolname::text, coalesce(d.datname::text, ''), s.setconfig FROM pg_db_role_setting s
 JOIN pg_roles r ON r.oid = s.setrole LEFT JOIN pg_database d ON d.oid = s.setdatabase WHERE r.rolname = ANY ($1::text[])`, roles)
 	if err != nil {
 		return nil, err
 	}
-	all := map[string]map[place]string{}
+	all := map[string]map[settingKey]string{}
 	var role, database string
 	var settings []string
 	_, err = pgx.ForEachRow(rows, []any{&role, &database, &settings}, func() error {
 		if all[role] == nil {
-			all[role] = map[place]string{}
+			all[role] = map[settingKey]string{}
 		}
 		for _, setting := range settings {
 			name, value, _ := strings.Cut(setting, "=")
-			all[role][place{database, name}] = value
+			all[role][settingKey{database, name}] = value
 		}
 		settings = nil
 		return nil
@@ -159,14 +159,14 @@ JOIN pg_roles r ON r.oid = s.setrole LEFT JOIN pg_database d ON d.oid = s.setdat
 }
 
 // settingStatements give the second login of a role the role's settings, and have its sessions be the role.
-func settingStatements(role string, all map[string]map[place]string) []string {
+func settingStatements(role string, all map[string]map[settingKey]string) []string {
 	login := config.SecondLogin(role)
 	is, wanted := all[login], maps.Clone(all[role])
 	if wanted == nil {
-		wanted = map[place]string{}
+		wanted = map[settingKey]string{}
 	}
-	if _, other := wanted[place{"", "role"}]; !other {
-		wanted[place{"", "role"}] = role
+	if _, other := wanted[settingKey{"", "role"}]; !other {
+		wanted[settingKey{"", "role"}] = role
 	}
 	var statements []string
 	for _, at := range sorted(wanted) {
@@ -182,13 +182,13 @@ func settingStatements(role string, all map[string]map[place]string) []string {
 	return statements
 }
 
-func sorted(settings map[place]string) []place {
-	return slices.SortedFunc(maps.Keys(settings), func(a, b place) int {
+func sorted(settings map[settingKey]string) []settingKey {
+	return slices.SortedFunc(maps.Keys(settings), func(a, b settingKey) int {
 		return cmp.Or(strings.Compare(a.database, b.database), strings.Compare(a.name, b.name))
 	})
 }
 
-func alterLogin(login string, at place) string {
+func alterLogin(login string, at settingKey) string {
 	statement := "ALTER ROLE " + identifier(login)
 	if at.database != "" {
 		statement += " IN DATABASE " + identifier(at.database)
@@ -199,14 +199,14 @@ func alterLogin(login string, at place) string {
 // parameter quotes the name of a parameter, which may have a class.
 func parameter(name string) string { return pgx.Identifier(strings.Split(name, ".")).Sanitize() }
 
-// lists are the parameters that are lists of names: their values are noted with quotes where a name needs them.
-var lists = []string{
+// listParameters are the parameters that are lists of names: their values are noted with quotes where a name needs them.
+var listParameters = []string{
 	"local_preload_libraries", "search_path", "session_preload_libraries", "shared_preload_libraries", "temp_tablespaces", "unix_socket_directories",
 }
 
 // settingValue is a noted value as a statement has it.
 func settingValue(name, value string) string {
-	if !slices.Contains(lists, strings.ToLower(name)) {
+	if !slices.Contains(listParameters, strings.ToLower(name)) {
 		return literal(value)
 	}
 	var out []string
@@ -239,7 +239,7 @@ func splitNames(list string) []string {
 	return append(names, name.String())
 }
 
-// Inserted is where the server's log ends: what was committed before lies before it.
-func (c *Client) Inserted(ctx context.Context) (wal.LSN, error) {
-	return ask[wal.LSN](ctx, c, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::int8")
+// InsertLSN is where the server's log ends: what was committed before lies before it.
+func (c *Client) InsertLSN(ctx context.Context) (wal.LSN, error) {
+	return queryValue[wal.LSN](ctx, c, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::int8")
 }

@@ -36,12 +36,12 @@ func asClient(ctx context.Context, ca *testpg.CA, i *testpg.Instance, user, pass
 	return pgx.ConnectConfig(ctx, cfg)
 }
 
-// TestLogins holds that sessions of a second login are the role: they act as it, have its settings, and own nothing.
-func TestLogins(t *testing.T) {
+// TestEnsureLogin holds that sessions of a second login are the role: they act as it, have its settings, and own nothing.
+func TestEnsureLogin(t *testing.T) {
 	ctx := bounded(t)
 	ca := testpg.NewCA(t)
 	i := ca.Primary(t, "logins-0")
-	c := i.Session(t)
+	c := i.Client(t)
 	admin := superuser(t, i, "postgres")
 	needsLogins(t, admin)
 	for _, role := range []string{"myapp", strings.Repeat("x", 63)} {
@@ -53,12 +53,12 @@ func TestLogins(t *testing.T) {
 		exec(t, admin, `ALTER ROLE `+role+` SET search_path TO "odd, ""one", public`, `ALTER ROLE `+role+` SET app.tenant TO 'it''s = "x"'`,
 			`ALTER ROLE `+role+` IN DATABASE `+role+` SET work_mem TO '8MB'`)
 
-		changes, err := c.EnsureLogin(ctx, sqlclient.Login{Of: role, Allowed: true})
+		changes, err := c.EnsureLogin(ctx, sqlclient.Login{Role: role, Allowed: true})
 		must(t, err)
 		if changes != nil {
 			t.Errorf("made without need: %v", changes)
 		}
-		wish := sqlclient.Login{Of: role, Verifier: testscram.Verifier(t, "second"), Allowed: true, ConnectionLimit: new(2)}
+		wish := sqlclient.Login{Role: role, Verifier: testscram.Verifier(t, "second"), Allowed: true, ConnectionLimit: new(2)}
 		for _, want := range [][]string{{"created login " + login}, nil} {
 			changes, err := c.EnsureLogin(ctx, wish)
 			must(t, err)
@@ -106,12 +106,12 @@ func TestSyncLogins(t *testing.T) {
 	ctx := bounded(t)
 	ca := testpg.NewCA(t)
 	i := ca.Primary(t, "sync-0")
-	c, tp := taped(t, i)
+	c, tp := newLoggedClient(t, i)
 	admin := superuser(t, i, "postgres")
 	needsLogins(t, admin)
 	_, err := c.EnsureRoles(ctx, []sqlclient.Role{{Name: "myapp", Login: true}, {Name: "other"}, {Name: "fettle_odd", MemberOf: []string{"other"}}})
 	must(t, err)
-	wish := sqlclient.Login{Of: "myapp", Verifier: testscram.Verifier(t, "second"), Allowed: true}
+	wish := sqlclient.Login{Role: "myapp", Verifier: testscram.Verifier(t, "second"), Allowed: true}
 	_, err = c.EnsureLogin(ctx, wish)
 	must(t, err)
 	noted := `SELECT coalesce(string_agg(setting, ' ' ORDER BY setting COLLATE "C"), '') FROM pg_db_role_setting, unnest(setconfig) setting WHERE setrole = 'fettle_login_myapp'::regrole`
@@ -128,23 +128,23 @@ func TestSyncLogins(t *testing.T) {
 		{`ALTER ROLE myapp SET role TO other`, `role=other search_path=""`, []string{"changed login fettle_login_myapp"}},
 	} {
 		exec(t, admin, step.change)
-		tp.rewind()
+		tp.reset()
 		changes, err := c.SyncLogins(ctx)
 		must(t, err)
 		if diff := cmp.Diff(step.changes, changes); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", step.change, diff)
 		}
-		tp.silent(t, step.changes)
+		tp.checkWrites(t, step.changes)
 		if got := value(t, admin, noted); got != step.want {
 			t.Errorf("%s: %s", step.change, got)
 		}
 	}
-	before, err := c.Inserted(ctx)
+	before, err := c.InsertLSN(ctx)
 	must(t, err)
 	wish.Allowed = false
 	_, err = c.EnsureLogin(ctx, wish)
 	must(t, err)
-	after, err := c.Inserted(ctx)
+	after, err := c.InsertLSN(ctx)
 	must(t, err)
 	if after <= before {
 		t.Errorf("a change is not in the log: %d, %d", before, after)
@@ -152,7 +152,7 @@ func TestSyncLogins(t *testing.T) {
 	if conn, err := asClient(ctx, ca, i, "fettle_login_myapp", "second", "postgres"); err == nil {
 		t.Errorf("who is shut out came in as %s", fmt.Sprint(conn.Config().User))
 	}
-	for _, wrong := range []sqlclient.Login{{Of: "postgres", Allowed: true}, {Of: "myapp", Verifier: "secret", Allowed: true}, {Of: ""}} {
+	for _, wrong := range []sqlclient.Login{{Role: "postgres", Allowed: true}, {Role: "myapp", Verifier: "secret", Allowed: true}, {Role: ""}} {
 		if _, err := c.EnsureLogin(ctx, wrong); err == nil {
 			t.Errorf("%+v was let through", wrong)
 		}

@@ -13,10 +13,10 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testscram"
 )
 
-func TestSlots(t *testing.T) {
+func TestEnsureSlots(t *testing.T) {
 	ctx := bounded(t)
-	i := testpg.Running(t, "slots-0")
-	c := i.Session(t)
+	i := testpg.NewRunning(t, "slots-0")
+	c := i.Client(t)
 	conn := superuser(t, i, "postgres")
 	exec(t, conn, "SELECT pg_create_physical_replication_slot('mine')")
 	slots := "SELECT coalesce(string_agg(slot_name || ' ' || (restart_lsn IS NOT NULL), ',' ORDER BY slot_name), '') FROM pg_replication_slots"
@@ -45,10 +45,10 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-func TestRoles(t *testing.T) {
+func TestEnsureRoles(t *testing.T) {
 	ctx := bounded(t)
-	i := testpg.Running(t, "roles-0")
-	c, tp := taped(t, i)
+	i := testpg.NewRunning(t, "roles-0")
+	c, tp := newLoggedClient(t, i)
 	conn := superuser(t, i, "postgres")
 	secret, other := testscram.Verifier(t, "secret"), testscram.Verifier(t, "other")
 	const odd = `O'Brien"; DROP TABLE x; --\ é`
@@ -74,13 +74,13 @@ FROM pg_roles WHERE rolname IN ('app', 'group', '` + strings.ReplaceAll(odd, "'"
 			odd + " f t f t t f f 5\napp f t f f t f f -1\ngroup f t f f f f f -1"},
 	}
 	for _, step := range steps {
-		tp.rewind()
+		tp.reset()
 		changes, err := c.EnsureRoles(ctx, step.roles)
 		must(t, err)
 		if diff := cmp.Diff(step.changes, changes); diff != "" {
 			t.Errorf("%s: -want +got\n%s", step.name, diff)
 		}
-		tp.silent(t, step.changes)
+		tp.checkWrites(t, step.changes)
 		want := strings.Split(step.want, "\n")
 		if diff := cmp.Diff(want, strings.Split(value(t, conn, describe), "\n")); diff != "" {
 			t.Errorf("%s: -want +got\n%s", step.name, diff)
@@ -101,7 +101,7 @@ FROM pg_roles WHERE rolname IN ('app', 'group', '` + strings.ReplaceAll(odd, "'"
 	}
 }
 
-func TestRolesThatAreRefused(t *testing.T) {
+func TestEnsureRoles_rejects(t *testing.T) {
 	cases := map[string]struct {
 		role sqlclient.Role
 		want string
@@ -131,10 +131,10 @@ func TestRolesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestDatabases(t *testing.T) {
+func TestEnsureDatabase(t *testing.T) {
 	ctx := bounded(t)
-	i := testpg.Running(t, "databases-0")
-	c, tp := taped(t, i)
+	i := testpg.NewRunning(t, "databases-0")
+	c, tp := newLoggedClient(t, i)
 	if _, err := c.EnsureRoles(ctx, []sqlclient.Role{{Name: "app", Login: true}, {Name: `o"o`}}); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ FROM pg_database WHERE datname LIKE 'shop%'`
 		{"owner left alone", []sqlclient.Database{{Name: odd}}, nil, `shop|app|UTF8, ` + odd + `|app|UTF8`},
 	}
 	for _, step := range steps {
-		tp.rewind()
+		tp.reset()
 		var changes []string
 		for _, d := range step.wanted {
 			made, err := c.EnsureDatabase(ctx, d)
@@ -168,7 +168,7 @@ FROM pg_database WHERE datname LIKE 'shop%'`
 		if diff := cmp.Diff(step.changes, changes); diff != "" {
 			t.Errorf("%s: -want +got\n%s", step.name, diff)
 		}
-		tp.silent(t, step.changes)
+		tp.checkWrites(t, step.changes)
 		if got := value(t, conn, describe); got != step.want {
 			t.Errorf("%s: %s", step.name, got)
 		}
@@ -182,11 +182,11 @@ FROM pg_database WHERE datname LIKE 'shop%'`
 	}
 }
 
-// TestExtensions needs those that come with PostgreSQL.
-func TestExtensions(t *testing.T) {
+// TestEnsureDatabase_extensions needs those that come with PostgreSQL.
+func TestEnsureDatabase_extensions(t *testing.T) {
 	ctx := bounded(t)
-	i := testpg.Running(t, "extensions-0")
-	c := i.Session(t)
+	i := testpg.NewRunning(t, "extensions-0")
+	c := i.Client(t)
 	shop := sqlclient.Database{Name: "shop", Extensions: []string{"pg_stat_statements", "hstore", "earthdistance"}}
 	conn := superuser(t, i, "postgres")
 	if value(t, conn, "SELECT count(*)::text FROM pg_available_extensions WHERE name IN ('pg_stat_statements', 'hstore', 'earthdistance', 'cube')") != "4" {

@@ -15,8 +15,8 @@ var rewindFunctions = []string{
 	"pg_read_binary_file(text)", "pg_read_binary_file(text, bigint, bigint, boolean)",
 }
 
-// own are Fettle's roles. They have no passwords.
-var own = []Role{
+// ownRoles are Fettle's roles. They have no passwords.
+var ownRoles = []Role{
 	{Name: config.ReplicationUser, Login: true, Replication: true},
 	{Name: config.MonitorUser, Login: true, MemberOf: []string{"pg_monitor"}},
 }
@@ -24,9 +24,9 @@ var own = []Role{
 // Prepare makes what Fettle needs on a primary: its roles (see package config), with what pg_rewind needs. Nothing is
 // written when it is all there.
 func (c *Client) Prepare(ctx context.Context) error {
-	_, err := c.ensureRoles(ctx, own)
+	_, err := c.ensureRoles(ctx, ownRoles)
 	if err == nil {
-		err = c.use(ctx, func(conn *pgx.Conn) error { return grantRewind(ctx, conn) })
+		err = c.withConn(ctx, func(conn *pgx.Conn) error { return grantRewind(ctx, conn) })
 	}
 	if err != nil {
 		return fmt.Errorf("prepare the server: %w", err)
@@ -43,7 +43,7 @@ func grantRewind(ctx context.Context, conn *pgx.Conn) error {
 		if granted {
 			continue
 		}
-		if err := script(ctx, conn, "GRANT EXECUTE ON FUNCTION "+function+" TO "+identifier(config.ReplicationUser)); err != nil {
+		if err := execScript(ctx, conn, "GRANT EXECUTE ON FUNCTION "+function+" TO "+identifier(config.ReplicationUser)); err != nil {
 			return err
 		}
 	}

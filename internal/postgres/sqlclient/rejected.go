@@ -16,19 +16,19 @@ type Rejection struct {
 	Connecting bool
 }
 
-// Rejected says whether err is the answer of a server that lives: another instance would not do better. Silence is no answer, nor is
+// AsRejection says whether err is the answer of a server that lives: another instance would not do better. Silence is no answer, nor is
 // an error of the server's disk, data or state: read-only, starting, stopping, no space.
-func Rejected(err error) (Rejection, bool) {
-	answer, ok := errors.AsType[*pgconn.PgError](err)
+func AsRejection(err error) (Rejection, bool) {
+	serverError, ok := errors.AsType[*pgconn.PgError](err)
 	switch {
 	case !ok, errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return Rejection{}, false
 	case errors.Is(err, ErrDiskFull), errors.Is(err, ErrReadOnly), errors.Is(err, ErrFilesystem), errors.Is(err, ErrUnavailable):
 		return Rejection{}, false
-	case strings.HasPrefix(answer.Code, "58"), strings.HasPrefix(answer.Code, "XX"): // system error, internal error
+	case strings.HasPrefix(serverError.Code, "58"), strings.HasPrefix(serverError.Code, "XX"): // system error, internal error
 		return Rejection{}, false
 	}
-	return Rejection{SQLState: answer.Code, Message: answer.Message, Connecting: errors.Is(err, errConnect)}, true
+	return Rejection{SQLState: serverError.Code, Message: serverError.Message, Connecting: errors.Is(err, errConnect)}, true
 }
 
 // Advice is what a person can do about it; "" where nothing is known.

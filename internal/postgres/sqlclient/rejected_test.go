@@ -10,7 +10,7 @@ import (
 )
 
 // An answer is not death; silence is, and so is an error of the disk or of the data.
-func TestRejected(t *testing.T) {
+func TestAsRejection(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, c := range []struct {
@@ -42,8 +42,8 @@ func TestRejected(t *testing.T) {
 			if connecting {
 				err = errors.Join(errConnect, err)
 			}
-			err = fmt.Errorf("heartbeat: %w", reason(c.ctx, err, connecting))
-			got, ok := Rejected(err)
+			err = fmt.Errorf("heartbeat: %w", classify(c.ctx, err, connecting))
+			got, ok := AsRejection(err)
 			want := Rejection{}
 			if c.want {
 				want = Rejection{SQLState: c.code, Message: "text", Connecting: connecting}
@@ -54,12 +54,12 @@ func TestRejected(t *testing.T) {
 		}
 	}
 	for _, err := range []error{nil, errors.New("connection reset by peer"), fmt.Errorf("%w: connection refused", ErrUnavailable)} {
-		if _, ok := Rejected(err); ok {
+		if _, ok := AsRejection(err); ok {
 			t.Errorf("%v passes for an answer", err)
 		}
 	}
 	full := fmt.Errorf("%w: %w", ErrFilesystem, &pgconn.PgError{Code: "42501", Message: "could not open file: Read-only file system"})
-	if _, ok := Rejected(full); ok {
+	if _, ok := AsRejection(full); ok {
 		t.Error("a read-only file system passes for an answer")
 	}
 }

@@ -26,13 +26,13 @@ type Role struct {
 	MemberOf []string
 }
 
-// reserved are the roles that are Fettle's.
-var reserved = []string{config.Superuser, config.ReplicationUser, config.MonitorUser, "public", "none"}
+// reservedRoles are the roles that are Fettle's.
+var reservedRoles = []string{config.Superuser, config.ReplicationUser, config.MonitorUser, "public", "none"}
 
-// powerful are the predefined roles whose members can leave the database: they read and write the server's files, run
+// privilegedRoles are the predefined roles whose members can leave the database: they read and write the server's files, run
 // programs as its user, or become its superuser by that. Members of pg_maintain can lock every table, with pg_authid, which
 // is read by each new session of every database: a prepared transaction would hold that lock across failovers.
-var powerful = []string{
+var privilegedRoles = []string{
 	config.Superuser, config.ReplicationUser, "pg_execute_server_program", "pg_maintain", "pg_read_server_files", "pg_write_server_files",
 }
 
@@ -43,7 +43,7 @@ func (r Role) Check() error {
 	if err := config.CheckName(r.Name); err != nil {
 		return fmt.Errorf("role: %w", err)
 	}
-	if slices.Contains(reserved, r.Name) || strings.HasPrefix(r.Name, "pg_") {
+	if slices.Contains(reservedRoles, r.Name) || strings.HasPrefix(r.Name, "pg_") {
 		return fmt.Errorf("role %q: the name is taken by PostgreSQL or Fettle: use another one", r.Name)
 	}
 	if r.Verifier != "" && !verifierForm.MatchString(r.Verifier) {
@@ -53,7 +53,7 @@ func (r Role) Check() error {
 		if err := config.CheckName(other); err != nil {
 			return fmt.Errorf("role %q, member of: %w", r.Name, err)
 		}
-		if slices.Contains(powerful, other) {
+		if slices.Contains(privilegedRoles, other) {
 			return fmt.Errorf("role %q: members of %s could leave the database or stop the whole server: grant something narrower", r.Name, other)
 		}
 	}
@@ -83,7 +83,7 @@ func (c *Client) EnsureRoles(ctx context.Context, wanted []Role) ([]string, erro
 
 func (c *Client) ensureRoles(ctx context.Context, wanted []Role) ([]string, error) {
 	var changes []string
-	err := c.use(ctx, func(conn *pgx.Conn) error {
+	err := c.withConn(ctx, func(conn *pgx.Conn) error {
 		changes = nil
 		there, err := readRoles(ctx, conn, wanted)
 		if err != nil {
@@ -95,10 +95,10 @@ func (c *Client) ensureRoles(ctx context.Context, wanted []Role) ([]string, erro
 			if len(statements) == 0 {
 				continue
 			}
-			if err := script(ctx, conn, strings.Join(statements, ";\n")); err != nil {
+			if err := execScript(ctx, conn, strings.Join(statements, ";\n")); err != nil {
 				return fmt.Errorf("role %q: %w", r.Name, err)
 			}
-			changes = append(changes, change(found)+" role "+r.Name)
+			changes = append(changes, changeVerb(found)+" role "+r.Name)
 		}
 		return nil
 	})
@@ -108,22 +108,22 @@ func (c *Client) ensureRoles(ctx context.Context, wanted []Role) ([]string, erro
 	return changes, nil
 }
 
-func change(found bool) string {
+func changeVerb(found bool) string {
 	if found {
 		return "changed"
 	}
 	return "created"
 }
 
-// liveRole is a role as it is.
-type liveRole struct {
+// currentRole is a role as it is.
+type currentRole struct {
 	Role
-	// other says that it has privileges that no wanted role has, or does not inherit those of its groups.
-	other   bool
-	members []string
+	// extraPrivileges says that it has privileges that no wanted role has, or does not inherit those of its groups.
+	extraPrivileges bool
+	groups          []string
 }
 
-func readRoles(ctx context.Context, conn *pgx.Conn, wanted []Role) (map[string]liveRole, error) {
+func readRoles(ctx context.Context, conn *pgx.Conn, wanted []Role) (map[string]currentRole, error) {
 	names := make([]string, 0, len(wanted))
 	for _, r := range wanted {
 		names = append(names, r.Name)
@@ -136,20 +136,20 @@ FROM pg_authid a WHERE a.rolname = ANY ($1::text[])`, names)
 	if err != nil {
 		return nil, err
 	}
-	roles := map[string]liveRole{}
-	var r liveRole
+	roles := map[string]currentRole{}
+	var r currentRole
 	var limit int
-	_, err = pgx.ForEachRow(rows, []any{&r.Name, &r.Verifier, &r.Login, &r.CreateDB, &r.Replication, &limit, &r.other, &r.members}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&r.Name, &r.Verifier, &r.Login, &r.CreateDB, &r.Replication, &limit, &r.extraPrivileges, &r.groups}, func() error {
 		r.ConnectionLimit = new(limit)
 		roles[r.Name] = r
-		r.members = nil
+		r.groups = nil
 		return nil
 	})
 	return roles, err
 }
 
 // statements turn the role as it is into the one that is wanted; none when it is.
-func (r Role) statements(is liveRole, found bool) []string {
+func (r Role) statements(is currentRole, found bool) []string {
 	name := identifier(r.Name)
 	var statements []string
 	if !found {
@@ -161,11 +161,11 @@ func (r Role) statements(is liveRole, found bool) []string {
 		statements = append(statements, "ALTER ROLE "+name+" PASSWORD "+literal(r.Verifier))
 	}
 	for _, group := range r.MemberOf {
-		if !slices.Contains(is.members, group) {
+		if !slices.Contains(is.groups, group) {
 			statements = append(statements, "GRANT "+identifier(group)+" TO "+name)
 		}
 	}
-	for _, group := range is.members {
+	for _, group := range is.groups {
 		if r.MemberOf != nil && !slices.Contains(r.MemberOf, group) {
 			statements = append(statements, "REVOKE "+identifier(group)+" FROM "+name)
 		}
@@ -173,8 +173,8 @@ func (r Role) statements(is liveRole, found bool) []string {
 	return statements
 }
 
-func (r Role) differs(is liveRole) bool {
-	return is.other || r.Login != is.Login || r.CreateDB != is.CreateDB || r.Replication != is.Replication || r.limit() != is.limit()
+func (r Role) differs(is currentRole) bool {
+	return is.extraPrivileges || r.Login != is.Login || r.CreateDB != is.CreateDB || r.Replication != is.Replication || r.limit() != is.limit()
 }
 
 func (r Role) options() string {

@@ -29,7 +29,7 @@ func (c *Client) EnsureSlots(ctx context.Context, wanted []string) ([]string, er
 		}
 	}
 	var changes []string
-	err := c.use(ctx, func(conn *pgx.Conn) error {
+	err := c.withConn(ctx, func(conn *pgx.Conn) error {
 		changes = nil
 		rows, err := conn.Query(ctx, `SELECT slot_name::text, active, coalesce(wal_status, '') = 'lost'
 FROM pg_replication_slots WHERE slot_type = 'physical' AND NOT temporary`)
@@ -65,7 +65,7 @@ FROM pg_replication_slots WHERE slot_type = 'physical' AND NOT temporary`)
 
 // AdvanceSlots gives up the segments of a standby's slots before positions, by slot, and before what the standby has replayed.
 func (c *Client) AdvanceSlots(ctx context.Context, positions map[string]wal.LSN) error {
-	err := c.use(ctx, func(conn *pgx.Conn) error {
+	err := c.withConn(ctx, func(conn *pgx.Conn) error {
 		for name, at := range positions {
 			if _, err := conn.Exec(ctx, `SELECT pg_replication_slot_advance(slot_name, least($2::text::pg_lsn, pg_last_wal_replay_lsn()))
 FROM pg_replication_slots WHERE slot_name = $1 AND NOT active AND restart_lsn < least($2::text::pg_lsn, pg_last_wal_replay_lsn())`,

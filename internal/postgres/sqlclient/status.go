@@ -69,7 +69,7 @@ FROM pg_stat_replication ORDER BY application_name, pid`
 // Status asks for all of it at once.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	var status Status
-	err := c.use(ctx, func(conn *pgx.Conn) error {
+	err := c.withConn(ctx, func(conn *pgx.Conn) error {
 		status = Status{}
 		batch := &pgx.Batch{}
 		batch.Queue(statusQuery)
@@ -122,12 +122,12 @@ func scanSender(row pgx.CollectableRow) (Sender, error) {
 
 // InRecovery says whether the server is a standby.
 func (c *Client) InRecovery(ctx context.Context) (bool, error) {
-	return ask[bool](ctx, c, "SELECT pg_is_in_recovery()")
+	return queryValue[bool](ctx, c, "SELECT pg_is_in_recovery()")
 }
 
-// Read asks a question of the caller's own, and gives each row of the answer to scan.
-func (c *Client) Read(ctx context.Context, query string, scan func(pgx.CollectableRow) error) error {
-	return c.use(ctx, func(conn *pgx.Conn) error {
+// Query asks a question of the caller's own, and gives each row of the answer to scan.
+func (c *Client) Query(ctx context.Context, query string, scan func(pgx.CollectableRow) error) error {
+	return c.withConn(ctx, func(conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, query)
 		if err != nil {
 			return err

@@ -32,16 +32,16 @@ func (l LSN) String() string {
 	return fmt.Sprintf("%X/%X", uint32(l>>32), uint32(l)) //nolint:gosec // the two halves are meant
 }
 
-// Switch says that a timeline ended, and where: what follows it began there.
-type Switch struct {
+// HistoryEntry says that a timeline ended, and where: what follows it began there.
+type HistoryEntry struct {
 	// Timeline is the one that ended.
 	Timeline Timeline
-	// At is the first position that is no longer part of it.
-	At LSN
+	// SwitchPoint is the first position that is no longer part of it.
+	SwitchPoint LSN
 }
 
 // History lists the ancestors of a timeline, oldest first. Timeline 1 has none.
-type History []Switch
+type History []HistoryEntry
 
 // ParseHistory reads a timeline history file (NNNNNNNN.history in pg_wal).
 func ParseHistory(content []byte) (History, error) {
@@ -67,7 +67,7 @@ func ParseHistory(content []byte) (History, error) {
 		if len(history) > 0 && Timeline(timeline) <= history[len(history)-1].Timeline {
 			return nil, fmt.Errorf("timeline history, line %d: timeline %d does not follow %d", n, timeline, history[len(history)-1].Timeline)
 		}
-		history = append(history, Switch{Timeline: Timeline(timeline), At: at})
+		history = append(history, HistoryEntry{Timeline: Timeline(timeline), SwitchPoint: at})
 	}
 	return history, lines.Err()
 }

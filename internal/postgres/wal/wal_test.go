@@ -26,7 +26,7 @@ func TestHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := History{{Timeline: 1, At: 0x3000148}, {Timeline: 3, At: 0x5000060}}
+	want := History{{Timeline: 1, SwitchPoint: 0x3000148}, {Timeline: 3, SwitchPoint: 0x5000060}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}

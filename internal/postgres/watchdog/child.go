@@ -12,70 +12,70 @@ import (
 )
 
 const (
-	// childName is the name under which the program is a watchdog. Its arguments are the lock and the folders of process.Use.
+	// childName is the name under which the program is a watchdog. Its arguments are the lock and the folders of process.Selector.
 	childName = "fettle-watchdog"
-	// socket is the descriptor of the connection to the agent.
-	socket = 3
-	// killed and failed are exit codes.
-	killed, failed = 1, 2
-	// again is the time between two looks at what is being killed, in milliseconds.
-	again = 5
+	// socketFD is the descriptor of the connection to the agent.
+	socketFD = 3
+	// exitKilled and failed are exit codes.
+	exitKilled, exitFailed = 1, 2
+	// killRetryMillis is the time between two looks at what is being killed, in milliseconds.
+	killRetryMillis = 5
 )
 
 // init makes a watchdog of a process that was started as one: here, so that what the agent needs is not set up for it.
 func init() {
 	if len(os.Args) > 2 && os.Args[0] == childName {
-		os.Exit(child(process.Use{Lock: os.Args[1], Dirs: os.Args[2:]})) //nolint:forbidigo // it stands for main
+		os.Exit(child(process.Selector{LockFile: os.Args[1], Dirs: os.Args[2:]})) //nolint:forbidigo // it stands for main
 	}
 }
 
 // child watches until it has killed, or until there is nothing to watch. It returns the exit code.
-func child(use process.Use) int {
+func child(use process.Selector) int {
 	runtime.LockOSThread()
 	timer, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
-	if err != nil || unix.SetNonblock(socket, true) != nil {
-		return failed // nothing was confirmed: the agent goes by that
+	if err != nil || unix.SetNonblock(socketFD, true) != nil {
+		return exitFailed // nothing was confirmed: the agent goes by that
 	}
-	unix.CloseOnExec(socket)
-	var w watch
+	unix.CloseOnExec(socketFD)
+	var w childState
 	confirmed := w.order
 	for {
 		w = w.drain()
-		switch w.judge(Now()) {
-		case kills:
+		switch w.next(Now()) {
+		case actionKill:
 			kill(use)
-			return killed
-		case ends:
+			return exitKilled
+		case actionExit:
 			return 0
-		case waits:
+		case actionWait:
 		}
 		if w.order != confirmed {
-			if err := arm(timer, w.order.at); err != nil {
+			if err := arm(timer, w.order.deadline); err != nil {
 				kill(use) // whatever is running is not watched any more
-				return failed
+				return exitFailed
 			}
 			confirmed = w.order
 			message := confirmed.message()
-			_, _ = unix.Write(socket, message[:]) // an agent that does not read it goes by what was confirmed before
+			_, _ = unix.Write(socketFD, message[:]) // an agent that does not read it goes by what was confirmed before
 		}
-		poll := [...]unix.PollFd{{Fd: socket, Events: unix.POLLIN}, {Fd: int32(timer), Events: unix.POLLIN}} //nolint:gosec // a descriptor is no large number
+		poll := [...]unix.PollFd{{Fd: socketFD, Events: unix.POLLIN}, {Fd: int32(timer), Events: unix.POLLIN}} //nolint:gosec // a descriptor is no large number
 		_, _ = unix.Poll(poll[:], -1)
 	}
 }
 
 // drain takes all orders that have arrived.
-func (w watch) drain() watch {
+func (w childState) drain() childState {
 	var message [orderSize + 1]byte
-	for !w.gone {
-		n, err := unix.Read(socket, message[:])
+	for !w.agentExited {
+		n, err := unix.Read(socketFD, message[:])
 		switch {
 		case err == unix.EAGAIN:
 			return w
 		case err == unix.EINTR:
 		case err != nil:
-			w.gone = true
+			w.agentExited = true
 		default:
-			w = w.take(message[:n])
+			w = w.apply(message[:n])
 		}
 	}
 	return w
@@ -87,15 +87,15 @@ func arm(timer int, at time.Duration) error {
 }
 
 // kill returns when nothing is left that uses the data.
-func kill(use process.Use) {
-	_ = unix.Close(socket) // the agent knows that nobody watches
+func kill(use process.Selector) {
+	_ = unix.Close(socketFD) // the agent knows that nobody watches
 	debug.SetGCPercent(100)
 	for {
 		left, err := use.Kill()
 		if left == 0 && err == nil {
 			return
 		}
-		_, _ = unix.Poll(nil, again)
+		_, _ = unix.Poll(nil, killRetryMillis)
 	}
 }
 

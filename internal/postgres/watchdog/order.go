@@ -9,8 +9,8 @@ import (
 type order struct {
 	// number grows with each order of the agent.
 	number uint64
-	// at is the deadline by CLOCK_BOOTTIME; 0 for none.
-	at time.Duration
+	// deadline is the deadline by CLOCK_BOOTTIME; 0 for none.
+	deadline time.Duration
 }
 
 // orderSize is the length of a message, in bytes: both numbers, in little endian.
@@ -19,7 +19,7 @@ const orderSize = 16
 func (o order) message() [orderSize]byte {
 	var out [orderSize]byte
 	binary.LittleEndian.PutUint64(out[:8], o.number)
-	binary.LittleEndian.PutUint64(out[8:], uint64(o.at)) //nolint:gosec // it is read back in the same way
+	binary.LittleEndian.PutUint64(out[8:], uint64(o.deadline)) //nolint:gosec // it is read back in the same way
 	return out
 }
 
@@ -29,50 +29,50 @@ func parse(message []byte) (o order, ok bool) {
 		return order{}, false
 	}
 	at := time.Duration(binary.LittleEndian.Uint64(message[8:])) //nolint:gosec // it was written in the same way
-	return order{number: binary.LittleEndian.Uint64(message[:8]), at: at}, at >= 0
+	return order{number: binary.LittleEndian.Uint64(message[:8]), deadline: at}, at >= 0
 }
 
-// verdict is what a watchdog does next.
-type verdict int
+// action is what a watchdog does next.
+type action int
 
 const (
-	// waits for the deadline, or for another order.
-	waits verdict = iota
-	// kills PostgreSQL, and ends.
-	kills
-	// ends, as there is nothing to watch.
-	ends
+	// actionWait for the deadline, or for another order.
+	actionWait action = iota
+	// actionKill PostgreSQL, and ends.
+	actionKill
+	// actionExit, as there is nothing to watch.
+	actionExit
 )
 
-// watch is what a watchdog knows.
-type watch struct {
+// childState is what a watchdog knows.
+type childState struct {
 	order order
-	// gone says that the agent has ended.
-	gone bool
+	// agentExited says that the agent has ended.
+	agentExited bool
 }
 
-// take returns w after a message; nothing, or what is no order, comes from an agent that has ended. Only what is newer than
+// apply returns w after a message; nothing, or what is no order, comes from an agent that has ended. Only what is newer than
 // what is known counts. The watchdog takes all that has arrived before it judges: an order which it had no time to read was
 // sent by an agent that had renewed.
-func (w watch) take(message []byte) watch {
+func (w childState) apply(message []byte) childState {
 	o, ok := parse(message)
 	switch {
 	case !ok:
-		w.gone = true
+		w.agentExited = true
 	case o.number > w.order.number:
 		w.order = o
 	}
 	return w
 }
 
-// judge says what to do at an instant of CLOCK_BOOTTIME.
-func (w watch) judge(now time.Duration) verdict {
-	limited := w.order.at > 0
+// next says what to do at an instant of CLOCK_BOOTTIME.
+func (w childState) next(now time.Duration) action {
+	limited := w.order.deadline > 0
 	switch {
-	case limited && (w.gone || now >= w.order.at):
-		return kills
-	case w.gone:
-		return ends
+	case limited && (w.agentExited || now >= w.order.deadline):
+		return actionKill
+	case w.agentExited:
+		return actionExit
 	}
-	return waits
+	return actionWait
 }

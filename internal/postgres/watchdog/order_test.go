@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-func TestMessage(t *testing.T) {
-	for _, want := range []order{{}, {number: 1}, {number: 1 << 40, at: 3 * time.Hour}} {
+func TestOrder_message(t *testing.T) {
+	for _, want := range []order{{}, {number: 1}, {number: 1 << 40, deadline: 3 * time.Hour}} {
 		message := want.message()
 		if got, ok := parse(message[:]); !ok || got != want {
 			t.Errorf("%+v was read as %+v, %v", want, got, ok)
 		}
 	}
-	past := order{number: 1, at: -1}.message()
+	past := order{number: 1, deadline: -1}.message()
 	for name, message := range map[string][]byte{"nothing": nil, "too short": make([]byte, orderSize-1), "too long": make([]byte, orderSize+1), "before the start of the machine": past[:]} {
 		if got, ok := parse(message); ok {
 			t.Errorf("%s: was read as %+v", name, got)
@@ -20,38 +20,38 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-// TestJudge: the newest order counts, its deadline ends PostgreSQL, and so does the end of the agent while there is one.
-func TestJudge(t *testing.T) {
+// TestChildState_next: the newest order counts, its deadline ends PostgreSQL, and so does the end of the agent while there is one.
+func TestChildState_next(t *testing.T) {
 	send := func(number uint64, at time.Duration) []byte {
-		message := order{number: number, at: at}.message()
+		message := order{number: number, deadline: at}.message()
 		return message[:]
 	}
 	for _, c := range []struct {
 		name     string
 		messages [][]byte
 		now      time.Duration
-		want     verdict
+		want     action
 	}{
-		{"no order yet", nil, 100, waits},
-		{"in time", [][]byte{send(1, 100)}, 99, waits},
-		{"at the deadline", [][]byte{send(1, 100)}, 100, kills},
-		{"after a pause", [][]byte{send(1, 100)}, 100_000, kills},
-		{"renewed", [][]byte{send(1, 100), send(2, 200)}, 150, waits},
-		{"renewed, and over too", [][]byte{send(1, 100), send(2, 200)}, 200, kills},
-		{"shortened", [][]byte{send(1, 200), send(2, 100)}, 150, kills},
-		{"an old order does not count", [][]byte{send(2, 100), send(1, 200)}, 150, kills},
-		{"no limit any more", [][]byte{send(1, 100), send(2, 0)}, 150, waits},
-		{"a limit again", [][]byte{send(1, 0), send(2, 100)}, 150, kills},
-		{"the agent ended in time", [][]byte{send(1, 100), nil}, 50, kills},
-		{"the agent ended without a deadline", [][]byte{send(1, 100), send(2, 0), nil}, 50, ends},
-		{"the agent ended before its first order", [][]byte{nil}, 50, ends},
-		{"what is no order is not from the agent", [][]byte{send(1, 100), []byte("?")}, 50, kills},
+		{"no order yet", nil, 100, actionWait},
+		{"in time", [][]byte{send(1, 100)}, 99, actionWait},
+		{"at the deadline", [][]byte{send(1, 100)}, 100, actionKill},
+		{"after a pause", [][]byte{send(1, 100)}, 100_000, actionKill},
+		{"renewed", [][]byte{send(1, 100), send(2, 200)}, 150, actionWait},
+		{"renewed, and over too", [][]byte{send(1, 100), send(2, 200)}, 200, actionKill},
+		{"shortened", [][]byte{send(1, 200), send(2, 100)}, 150, actionKill},
+		{"an old order does not count", [][]byte{send(2, 100), send(1, 200)}, 150, actionKill},
+		{"no limit any more", [][]byte{send(1, 100), send(2, 0)}, 150, actionWait},
+		{"a limit again", [][]byte{send(1, 0), send(2, 100)}, 150, actionKill},
+		{"the agent ended in time", [][]byte{send(1, 100), nil}, 50, actionKill},
+		{"the agent ended without a deadline", [][]byte{send(1, 100), send(2, 0), nil}, 50, actionExit},
+		{"the agent ended before its first order", [][]byte{nil}, 50, actionExit},
+		{"what is no order is not from the agent", [][]byte{send(1, 100), []byte("?")}, 50, actionKill},
 	} {
-		var w watch
+		var w childState
 		for _, m := range c.messages {
-			w = w.take(m)
+			w = w.apply(m)
 		}
-		if got := w.judge(c.now); got != c.want {
+		if got := w.next(c.now); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
 	}

@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// Lead is how long before the deadline the watchdog kills, for the processes to be gone by then.
-	Lead = 100 * time.Millisecond
-	// patience is how long a watchdog may take to confirm an order before another takes its place.
-	patience = 2500 * time.Millisecond
-	// pause is the time between two tries to start one.
-	pause = 200 * time.Millisecond
+	// KillLead is how long before the deadline the watchdog kills, for the processes to be gone by then.
+	KillLead = 100 * time.Millisecond
+	// confirmTimeout is how long a watchdog may take to confirm an order before another takes its place.
+	confirmTimeout = 2500 * time.Millisecond
+	// restartDelay is the time between two tries to start one.
+	restartDelay = 200 * time.Millisecond
 )
 
 // Options of a Watchdog.
 type Options struct {
-	// Use is how the processes are known that are killed.
-	Use process.Use
-	Log *slog.Logger
+	// Processes is how the processes are known that are killed.
+	Processes process.Selector
+	Log       *slog.Logger
 	// Start starts a process, and Wait waits for its end.
 	Start, Wait func(*exec.Cmd) error
 	// Confirmed is called when a watchdog that lives has taken the deadline, Lost when none has any more.
@@ -40,7 +40,7 @@ type Options struct {
 // Watchdog is the agent's side: it keeps a watchdog running, and tells it the deadline.
 type Watchdog struct {
 	options Options
-	poke    chan struct{}
+	wakeup  chan struct{}
 
 	mutex sync.Mutex
 	// needed is false until somebody could take over: then there is nothing to watch.
@@ -50,11 +50,11 @@ type Watchdog struct {
 }
 
 // New returns a Watchdog that does nothing yet.
-func New(o Options) *Watchdog { return &Watchdog{options: o, poke: make(chan struct{}, 1)} }
+func New(o Options) *Watchdog { return &Watchdog{options: o, wakeup: make(chan struct{}, 1)} }
 
-// Set says when what is left of PostgreSQL must have been killed, by CLOCK_BOOTTIME; 0 is never. It waits for nobody:
+// SetDeadline says when what is left of PostgreSQL must have been killed, by CLOCK_BOOTTIME; 0 is never. It waits for nobody:
 // Confirmed is called later.
-func (w *Watchdog) Set(deadline time.Duration) {
+func (w *Watchdog) SetDeadline(deadline time.Duration) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	if deadline == w.deadline {
@@ -62,7 +62,7 @@ func (w *Watchdog) Set(deadline time.Duration) {
 	}
 	w.needed, w.deadline = true, deadline
 	w.order.number++
-	w.order.at = max(deadline-Lead, min(deadline, 1))
+	w.order.deadline = max(deadline-KillLead, min(deadline, 1))
 	w.wake()
 }
 
@@ -76,7 +76,7 @@ func (w *Watchdog) Prepare() {
 
 func (w *Watchdog) wake() {
 	select {
-	case w.poke <- struct{}{}:
+	case w.wakeup <- struct{}{}:
 	default:
 	}
 }
@@ -87,7 +87,7 @@ func (w *Watchdog) isNeeded() bool {
 	return w.needed
 }
 
-func (w *Watchdog) wanted() (order, time.Duration) {
+func (w *Watchdog) newestOrder() (order, time.Duration) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	return w.order, w.deadline
@@ -99,11 +99,11 @@ func (w *Watchdog) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-w.poke:
+		case <-w.wakeup:
 		}
 	}
 	for ctx.Err() == nil {
-		err := w.life(ctx)
+		err := w.runChild(ctx)
 		w.options.Lost()
 		if ctx.Err() != nil {
 			return
@@ -111,52 +111,52 @@ func (w *Watchdog) Run(ctx context.Context) {
 		w.options.Log.Warn("the watchdog ended: starting another", "error", err.Error())
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause):
+		case <-time.After(restartDelay):
 		}
 	}
 }
 
-// life is that of one watchdog, from its start until it is dead.
-func (w *Watchdog) life(ctx context.Context) error {
-	ours, err := w.start()
+// runChild is that of one watchdog, from its start until it is dead.
+func (w *Watchdog) runChild(ctx context.Context) error {
+	running, err := w.start()
 	if err != nil {
 		return err
 	}
-	defer ours.close(ctx)
+	defer running.close(ctx)
 	confirmed := make(chan uint64, 16)
-	go ours.read(confirmed)
-	late := time.NewTimer(patience)
+	go running.read(confirmed)
+	late := time.NewTimer(confirmTimeout)
 	defer late.Stop()
 	for {
-		if err := w.tell(ours, late); err != nil {
+		if err := w.sendOrder(running, late); err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-w.poke:
+		case <-w.wakeup:
 		case number, open := <-confirmed:
 			if !open {
-				return ours.end()
+				return running.waitExit()
 			}
-			ours.heard = number
+			running.confirmed = number
 			w.confirm(number)
 		case <-late.C:
-			if ours.heard < ours.sent {
-				return fmt.Errorf("it confirmed no deadline for %s", patience)
+			if running.confirmed < running.sent {
+				return fmt.Errorf("it confirmed no deadline for %s", confirmTimeout)
 			}
 		}
 	}
 }
 
-// tell sends the newest order, unless it was sent. The first one that is not confirmed starts the clock of patience.
-func (w *Watchdog) tell(d *dog, late *time.Timer) error {
-	wanted, _ := w.wanted()
+// sendOrder sends the newest order, unless it was sent. The first one that is not confirmed starts the clock of patience.
+func (w *Watchdog) sendOrder(d *childProcess, late *time.Timer) error {
+	wanted, _ := w.newestOrder()
 	if wanted.number <= d.sent {
 		return nil
 	}
-	if d.sent == d.heard {
-		late.Reset(patience)
+	if d.sent == d.confirmed {
+		late.Reset(confirmTimeout)
 	}
 	d.sent = wanted.number
 	return d.send(wanted)
@@ -164,23 +164,23 @@ func (w *Watchdog) tell(d *dog, late *time.Timer) error {
 
 // confirm passes on that the newest deadline was taken.
 func (w *Watchdog) confirm(number uint64) {
-	if wanted, deadline := w.wanted(); wanted.number == number {
+	if wanted, deadline := w.newestOrder(); wanted.number == number {
 		w.options.Confirmed(deadline)
 	}
 }
 
-// dog is a watchdog that runs.
-type dog struct {
+// childProcess is a watchdog that runs.
+type childProcess struct {
 	socket *os.File
 	pid    int
 	// sent and heard are the last orders that were sent and confirmed.
-	sent, heard uint64
-	dead        chan struct{}
+	sent, confirmed uint64
+	exited          chan struct{}
 	// code is how it ended, once dead is closed.
 	code int
 }
 
-func (w *Watchdog) start() (*dog, error) {
+func (w *Watchdog) start() (*childProcess, error) {
 	// Each message is whole, and the end of either side is seen by the other.
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -189,7 +189,7 @@ func (w *Watchdog) start() (*dog, error) {
 	ours, theirs := os.NewFile(uintptr(pair[0]), "watchdog"), os.NewFile(uintptr(pair[1]), "agent") //nolint:gosec // a descriptor is above 0
 	defer theirs.Close()                                                                            //nolint:errcheck // the watchdog has its own
 	cmd := &exec.Cmd{
-		Path: "/proc/self/exe", Args: append([]string{childName, w.options.Use.Lock}, w.options.Use.Dirs...),
+		Path: "/proc/self/exe", Args: append([]string{childName, w.options.Processes.LockFile}, w.options.Processes.Dirs...),
 		// It keeps what it has: there is nothing to collect.
 		Env: []string{"GOGC=off", "GOMAXPROCS=1"}, Dir: "/", ExtraFiles: []*os.File{theirs},
 		// What is typed at a terminal does not reach it.
@@ -198,18 +198,18 @@ func (w *Watchdog) start() (*dog, error) {
 	if err := w.options.Start(cmd); err != nil {
 		return nil, errors.Join(fmt.Errorf("start a watchdog: %w", err), ours.Close())
 	}
-	d := &dog{socket: ours, pid: cmd.Process.Pid, dead: make(chan struct{})}
+	d := &childProcess{socket: ours, pid: cmd.Process.Pid, exited: make(chan struct{})}
 	go func() {
 		_ = w.options.Wait(cmd) // the code tells how it ended
 		d.code = cmd.ProcessState.ExitCode()
-		close(d.dead)
+		close(d.exited)
 	}()
 	return d, nil
 }
 
-func (d *dog) send(o order) error {
+func (d *childProcess) send(o order) error {
 	message := o.message()
-	if err := d.socket.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+	if err := d.socket.SetWriteDeadline(time.Now().Add(confirmTimeout)); err != nil {
 		return err
 	}
 	if _, err := d.socket.Write(message[:]); err != nil {
@@ -219,7 +219,7 @@ func (d *dog) send(o order) error {
 }
 
 // read passes on what the watchdog confirms, until it ends.
-func (d *dog) read(confirmed chan<- uint64) {
+func (d *childProcess) read(confirmed chan<- uint64) {
 	defer close(confirmed)
 	var message [orderSize]byte
 	for {
@@ -230,21 +230,21 @@ func (d *dog) read(confirmed chan<- uint64) {
 		}
 		select {
 		case confirmed <- o.number:
-		case <-d.dead:
+		case <-d.exited:
 			return
 		}
 	}
 }
 
-// end waits for a watchdog that has closed its connection: it may be killing. It returns why it did.
-func (d *dog) end() error {
+// waitExit waits for a watchdog that has closed its connection: it may be killing. It returns why it did.
+func (d *childProcess) waitExit() error {
 	select {
-	case <-d.dead:
-		if d.code == killed {
+	case <-d.exited:
+		if d.code == exitKilled {
 			return errKilled
 		}
 		return fmt.Errorf("it ended with code %d", d.code)
-	case <-time.After(patience):
+	case <-time.After(confirmTimeout):
 		return errors.New("it does not answer any more")
 	}
 }
@@ -254,13 +254,13 @@ var errKilled = errors.New("it has killed PostgreSQL, whose time was over")
 
 // close ends a watchdog: one that is to be replaced is killed first, so that it does not take that for the agent's end. At
 // the agent's end it is left to it what to do.
-func (d *dog) close(ctx context.Context) {
+func (d *childProcess) close(ctx context.Context) {
 	select {
-	case <-d.dead:
+	case <-d.exited:
 	case <-ctx.Done():
 	default:
 		_ = syscall.Kill(d.pid, syscall.SIGKILL)
-		<-d.dead
+		<-d.exited
 	}
 	_ = d.socket.Close()
 }

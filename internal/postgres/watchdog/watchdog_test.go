@@ -40,27 +40,27 @@ func runAgent(folder, deadline string) {
 	}
 	w := New(options(folder, func(time.Duration) { fmt.Println(int64(at)) }))
 	w.Prepare()
-	w.Set(Now() + time.Hour) // the first one is confirmed in any case
-	w.Set(at)
+	w.SetDeadline(Now() + time.Hour) // the first one is confirmed in any case
+	w.SetDeadline(at)
 	w.Run(context.Background())
 }
 
 func options(folder string, confirmed func(time.Duration)) Options {
 	return Options{
-		Use: process.Use{Dirs: []string{folder}, Lock: filepath.Join(folder, "lock")}, Log: slog.New(slog.NewJSONHandler(io.Discard, nil)),
+		Processes: process.Selector{Dirs: []string{folder}, LockFile: filepath.Join(folder, "lock")}, Log: slog.New(slog.NewJSONHandler(io.Discard, nil)),
 		Start: (*exec.Cmd).Start, Wait: (*exec.Cmd).Wait, Confirmed: confirmed, Lost: func() {},
 	}
 }
 
-// server is a process that works in a folder, with a child that does too. ended is closed when neither is left.
-type server struct {
+// fakeServer is a process that works in a folder, with a child that does too. ended is closed when neither is left.
+type fakeServer struct {
 	folder string
 	ended  chan struct{}
 }
 
-func newServer(t *testing.T) *server {
+func newServer(t *testing.T) *fakeServer {
 	t.Helper()
-	s := &server{folder: t.TempDir(), ended: make(chan struct{})}
+	s := &fakeServer{folder: t.TempDir(), ended: make(chan struct{})}
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", "sleep 300 & sleep 300")
 	cmd.Dir = s.folder
 	pipe, err := cmd.StdoutPipe() // the child has it too
@@ -77,23 +77,23 @@ func newServer(t *testing.T) *server {
 	}()
 	t.Cleanup(func() {
 		for left := 1; left > 0; time.Sleep(time.Millisecond) {
-			left, _ = process.Use{Dirs: []string{s.folder}}.Kill()
+			left, _ = process.Selector{Dirs: []string{s.folder}}.Kill()
 		}
 		<-s.ended
 	})
 	return s
 }
 
-func (s *server) runs() bool {
+func (s *fakeServer) runs() bool {
 	select {
 	case <-s.ended:
 		return false
 	default:
-		return len(process.Use{Dirs: []string{s.folder}}.Users()) >= 2
+		return len(process.Selector{Dirs: []string{s.folder}}.PIDs()) >= 2
 	}
 }
 
-func (s *server) waitEnd(t *testing.T) {
+func (s *fakeServer) waitEnd(t *testing.T) {
 	t.Helper()
 	select {
 	case <-s.ended:
@@ -111,8 +111,8 @@ func waitFor(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// dogs are the watchdogs of a folder that run.
-func dogs(folder string) (pids []int) {
+// watchdogPIDs are the watchdogs of a folder that run.
+func watchdogPIDs(folder string) (pids []int) {
 	entries, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, entry := range entries {
 		content, _ := os.ReadFile(entry)
@@ -139,40 +139,40 @@ func TestWatchdog(t *testing.T) {
 	var last time.Duration
 	for range 20 {
 		last = Now() + time.Minute
-		w.Set(last)
+		w.SetDeadline(last)
 		waitFor(t, "confirmed", func() bool { return time.Duration(confirmed.Load()) == last })
 	}
-	w.Set(0)
+	w.SetDeadline(0)
 	waitFor(t, "confirmed that there is no deadline", func() bool { return confirmed.Load() == 0 })
 	if !s.runs() {
 		t.Fatal("it was killed before its time")
 	}
 	last = Now() + 700*time.Millisecond
-	w.Set(last)
+	w.SetDeadline(last)
 	s.waitEnd(t)
 	// Nobody may write after the deadline: another instance is promoted then. A second is for a busy machine.
-	if early := last - Now(); early > Lead || early < -time.Second {
+	if early := last - Now(); early > KillLead || early < -time.Second {
 		t.Errorf("it was killed %s before its time", early)
 	}
 	cancel()
 	<-ended
 }
 
-// TestNothingToWatch: without a deadline there is no process.
-func TestNothingToWatch(t *testing.T) {
+// TestWatchdog_noDeadline: without a deadline there is no process.
+func TestWatchdog_noDeadline(t *testing.T) {
 	folder := t.TempDir()
 	w := New(options(folder, func(time.Duration) {}))
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	w.Set(0)
+	w.SetDeadline(0)
 	w.Run(ctx)
-	if pids := dogs(folder); len(pids) > 0 {
+	if pids := watchdogPIDs(folder); len(pids) > 0 {
 		t.Errorf("watchdogs %v run", pids)
 	}
 }
 
-// TestReplaced kills the watchdog, then has it hang: each time another one confirms the deadline, and nothing else ends.
-func TestReplaced(t *testing.T) {
+// TestWatchdog_isReplaced kills the watchdog, then has it hang: each time another one confirms the deadline, and nothing else ends.
+func TestWatchdog_isReplaced(t *testing.T) {
 	s := newServer(t)
 	waitFor(t, "two processes", s.runs)
 	var confirmed, lost atomic.Int64
@@ -186,16 +186,16 @@ func TestReplaced(t *testing.T) {
 		w.Run(ctx)
 	}()
 	for round, signal := range []syscall.Signal{0, syscall.SIGKILL, syscall.SIGSTOP} {
-		before := dogs(s.folder)
+		before := watchdogPIDs(s.folder)
 		for _, pid := range before {
 			if err := syscall.Kill(pid, signal); err != nil {
 				t.Fatal(err)
 			}
 		}
 		at := Now() + time.Hour
-		w.Set(at)
+		w.SetDeadline(at)
 		waitFor(t, "confirmed", func() bool { return time.Duration(confirmed.Load()) == at })
-		now := dogs(s.folder)
+		now := watchdogPIDs(s.folder)
 		if len(now) != 1 || round > 0 && now[0] == before[0] {
 			t.Errorf("round %d: watchdogs %v before, now %v", round, before, now)
 		}
@@ -206,14 +206,14 @@ func TestReplaced(t *testing.T) {
 			t.Fatalf("round %d: the end of a watchdog ended what it watched", round)
 		}
 	}
-	w.Set(0)
+	w.SetDeadline(0)
 	waitFor(t, "confirmed", func() bool { return confirmed.Load() == 0 })
 	cancel()
 	<-ended
 }
 
-// TestAgentStandsStill stops the agent alone, kills it, and kills it when there is no deadline.
-func TestAgentStandsStill(t *testing.T) {
+// TestWatchdog_agentStopped stops the agent alone, kills it, and kills it when there is no deadline.
+func TestWatchdog_agentStopped(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		deadline time.Duration
@@ -247,12 +247,12 @@ func TestAgentStandsStill(t *testing.T) {
 			}
 			if c.dies {
 				s.waitEnd(t)
-				if early := time.Duration(at) - Now(); c.signal == syscall.SIGSTOP && early > Lead {
+				if early := time.Duration(at) - Now(); c.signal == syscall.SIGSTOP && early > KillLead {
 					t.Errorf("it was killed %s before its time", early)
 				}
 				return
 			}
-			waitFor(t, "no watchdog is left", func() bool { return len(dogs(s.folder)) == 0 })
+			waitFor(t, "no watchdog is left", func() bool { return len(watchdogPIDs(s.folder)) == 0 })
 			if !s.runs() {
 				t.Error("it was killed")
 			}

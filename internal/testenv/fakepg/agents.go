@@ -31,7 +31,7 @@ type agent struct {
 	key     types.NamespacedName // of the PostgreSQL
 }
 
-func (a *agent) at() string {
+func (a *agent) addressOrEmpty() string {
 	if a == nil {
 		return ""
 	}
@@ -42,11 +42,11 @@ func (a *agent) at() string {
 var addresses atomic.Uint32
 
 // serve starts the pod's agent, once, and returns its address.
-func (p *Plane) serve(ctx context.Context, w *world, pod *corev1.Pod) (string, error) {
+func (p *Kubelet) serve(ctx context.Context, w *fixture, pod *corev1.Pod) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if a := p.agents[pod.UID]; a != nil || p.closed {
-		return a.at(), ctx.Err()
+		return a.addressOrEmpty(), ctx.Err()
 	}
 	listener, address, err := listen(ctx)
 	if err != nil {
@@ -59,7 +59,7 @@ func (p *Plane) serve(ctx context.Context, w *world, pod *corev1.Pod) (string, e
 			return p.certificate(hello.Context(), w.key)
 		}},
 	}
-	p.working.Go(func() { _ = server.ServeTLS(listener, "", "") })
+	p.goroutines.Go(func() { _ = server.ServeTLS(listener, "", "") })
 	p.agents[pod.UID] = &agent{server, address, w.key}
 	return address, nil
 }
@@ -80,28 +80,28 @@ func listen(ctx context.Context) (net.Listener, string, error) {
 }
 
 // dropAgents ends the agents of pods that are gone.
-func (p *Plane) dropAgents(w *world) {
+func (p *Kubelet) dropAgents(w *fixture) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	alive := map[types.UID]bool{}
-	for _, pods := range []map[string]*corev1.Pod{w.pods, w.ending} {
+	for _, pods := range []map[string]*corev1.Pod{w.pods, w.terminating} {
 		for _, pod := range pods {
 			alive[pod.UID] = true
 		}
 	}
 	for uid, a := range p.agents {
 		// One that the cache does not show yet is not gone: its name is known to have this UID.
-		if a.key == w.key && !alive[uid] && !p.newest(uid) {
+		if a.key == w.key && !alive[uid] && !p.isNewest(uid) {
 			_ = a.server.Close()
 			delete(p.agents, uid)
-			delete(p.began, uid)
+			delete(p.startedAt, uid)
 			delete(p.loaded, uid)
 		}
 	}
 }
 
-// newest reports whether no later pod of its name was made than the one with the UID.
-func (p *Plane) newest(uid types.UID) bool {
+// isNewest reports whether no later pod of its name was made than the one with the UID.
+func (p *Kubelet) isNewest(uid types.UID) bool {
 	for _, known := range p.uids {
 		if known == uid {
 			return true
@@ -111,7 +111,7 @@ func (p *Plane) newest(uid types.UID) bool {
 }
 
 // certificate is what the operator made last.
-func (p *Plane) certificate(ctx context.Context, key types.NamespacedName) (*tls.Config, error) {
+func (p *Kubelet) certificate(ctx context.Context, key types.NamespacedName) (*tls.Config, error) {
 	secret := &corev1.Secret{}
 	if err := p.cache.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: key.Name + "-server"}, secret); err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func (p *Plane) certificate(ctx context.Context, key types.NamespacedName) (*tls
 	}, nil
 }
 
-func (p *Plane) handler(key types.NamespacedName, pod string, uid types.UID) http.Handler {
+func (p *Kubelet) handler(key types.NamespacedName, pod string, uid types.UID) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+agentapi.PathStatus, func(w http.ResponseWriter, r *http.Request) {
 		pg := &databasev1alpha1.PostgreSQL{}
@@ -144,57 +144,57 @@ func (p *Plane) handler(key types.NamespacedName, pod string, uid types.UID) htt
 		if status.Phase == agentapi.Running && status.Role == "" {
 			status.Role = p.role(r.Context(), types.NamespacedName{Namespace: key.Namespace, Name: pod})
 		}
-		answer(w, status)
+		writeJSON(w, status)
 	})
 	mux.HandleFunc("POST "+agentapi.PathRestart, func(w http.ResponseWriter, _ *http.Request) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		delete(p.Pending, pod)
+		delete(p.PendingRestart, pod)
 		p.Restarted = append(p.Restarted, pod)
-		p.began[uid] = time.Now()
+		p.startedAt[uid] = time.Now()
 		p.queue.Add(key)
-		answer(w, struct{}{})
+		writeJSON(w, struct{}{})
 	})
 	mux.HandleFunc("PUT "+agentapi.PathDesired, func(w http.ResponseWriter, r *http.Request) {
-		var wish agentapi.Desired
-		if err := json.NewDecoder(r.Body).Decode(&wish); err != nil {
+		var desired agentapi.Desired
+		if err := json.NewDecoder(r.Body).Decode(&desired); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		result := p.take(key, wish)
-		if p.fulfil() != nil {
+		result := p.recordApplied(key, desired)
+		if p.applyFunc() != nil {
 			var err error
-			if result, err = p.fulfil()(r.Context(), wish); err != nil {
+			if result, err = p.applyFunc()(r.Context(), desired); err != nil {
 				http.Error(w, err.Error(), http.StatusInternalServerError)
 				return
 			}
 		}
-		answer(w, result)
+		writeJSON(w, result)
 	})
 	return mux
 }
 
-func (p *Plane) status(pg *databasev1alpha1.PostgreSQL, claim *corev1.PersistentVolumeClaim, pod string, uid types.UID) agentapi.Status {
+func (p *Kubelet) status(pg *databasev1alpha1.PostgreSQL, claim *corev1.PersistentVolumeClaim, pod string, uid types.UID) agentapi.Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, held := p.Held[pod]
+	_, held := p.NotReady[pod]
 	total := uint64(claim.Status.Capacity.Storage().Value())
-	used := min(total, uint64(pg.Spec.Storage.Value())*uint64(p.Used[pod])/100)
+	used := min(total, uint64(pg.Spec.Storage.Value())*uint64(p.UsedPercent[pod])/100)
 	status := agentapi.Status{
-		Pod: pod, PodUID: string(uid), Phase: agentapi.Running, Ready: !held && p.startsFor(uid) <= 0, Data: true, Timeline: wal.Timeline(p.Timeline), ServerVersion: "16.4",
-		Generation: p.generation(uid, pg.Generation), PendingRestart: p.Pending[pod], DiskTotal: total, DiskFree: total - used,
+		Pod: pod, PodUID: string(uid), Phase: agentapi.Running, Ready: !held && p.startupLeftLocked(uid) <= 0, Data: true, Timeline: wal.Timeline(p.Timeline), ServerVersion: "16.4",
+		Generation: p.generation(uid, pg.Generation), PendingRestart: p.PendingRestart[pod], DiskTotal: total, DiskFree: total - used,
 	}
 	if pg.Spec.Hibernated {
 		status.Phase, status.Ready = agentapi.Stopped, false
 	}
-	if change := p.Status[pod]; change != nil {
+	if change := p.ChangeStatus[pod]; change != nil {
 		change(&status)
 	}
 	return status
 }
 
 // role is what the pod's label says, which is what the fake makes a primary by. A server that runs and is none follows.
-func (p *Plane) role(ctx context.Context, key types.NamespacedName) agentapi.Role {
+func (p *Kubelet) role(ctx context.Context, key types.NamespacedName) agentapi.Role {
 	pod := &corev1.Pod{}
 	if found, err := p.get(ctx, key, pod); err == nil && found && pod.Labels[databasev1alpha1.LabelRole] == databasev1alpha1.LabelRolePrimary {
 		return agentapi.Primary
@@ -202,22 +202,22 @@ func (p *Plane) role(ctx context.Context, key types.NamespacedName) agentapi.Rol
 	return agentapi.Replica
 }
 
-func (p *Plane) fulfil() func(context.Context, agentapi.Desired) (agentapi.Result, error) {
+func (p *Kubelet) applyFunc() func(context.Context, agentapi.Desired) (agentapi.Result, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.Fulfil
+	return p.Apply
 }
 
-// take notes what a primary is told. A role that is not refused is as it was told last.
-func (p *Plane) take(key types.NamespacedName, wish agentapi.Desired) (result agentapi.Result) {
+// recordApplied notes what a primary is told. A role that is not refused is as it was told last.
+func (p *Kubelet) recordApplied(key types.NamespacedName, desired agentapi.Desired) (result agentapi.Result) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.Told = append(p.Told, wish)
+	p.Applied = append(p.Applied, desired)
 	if p.roles[key] == nil {
 		p.roles[key] = map[string]agentapi.DesiredRole{}
 	}
-	for _, role := range wish.Roles {
-		item := agentapi.Item{Kind: agentapi.KindRole, Name: role.Name, Error: p.Refuse[role.Name]}
+	for _, role := range desired.Roles {
+		item := agentapi.Item{Kind: agentapi.KindRole, Name: role.Name, Error: p.ApplyErrors[role.Name]}
 		if item.Error == "" {
 			item.Changed = !reflect.DeepEqual(p.roles[key][role.Name], role)
 			p.roles[key][role.Name] = role
@@ -227,5 +227,5 @@ func (p *Plane) take(key types.NamespacedName, wish agentapi.Desired) (result ag
 	return result
 }
 
-// answer writes JSON; the reader notices an answer that was cut.
-func answer(w http.ResponseWriter, v any) { _ = json.NewEncoder(w).Encode(v) }
+// writeJSON writes JSON; the reader notices an answer that was cut.
+func writeJSON(w http.ResponseWriter, v any) { _ = json.NewEncoder(w).Encode(v) }

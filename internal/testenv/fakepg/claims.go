@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func (p *Plane) syncClaim(ctx context.Context, w *world, pod string) error {
+func (p *Kubelet) syncClaim(ctx context.Context, w *fixture, pod string) error {
 	template := w.set.Spec.VolumeClaimTemplates[0]
 	claim := &corev1.PersistentVolumeClaim{}
 	found, err := p.get(ctx, types.NamespacedName{Namespace: w.set.Namespace, Name: template.Name + "-" + pod}, claim)
@@ -26,7 +26,7 @@ func (p *Plane) syncClaim(ctx context.Context, w *world, pod string) error {
 			return err
 		}
 	}
-	if err := p.keepOrGive(ctx, w.set, claim); err != nil {
+	if err := p.syncClaimOwner(ctx, w.set, claim); err != nil {
 		return err
 	}
 	before := claim.DeepCopy()
@@ -37,8 +37,8 @@ func (p *Plane) syncClaim(ctx context.Context, w *world, pod string) error {
 	return p.client.Status().Update(ctx, claim)
 }
 
-// keepOrGive makes the claim belong to the StatefulSet where it is to go with it.
-func (p *Plane) keepOrGive(ctx context.Context, set *k8sappsv1.StatefulSet, claim *corev1.PersistentVolumeClaim) error {
+// syncClaimOwner makes the claim belong to the StatefulSet where it is to go with it.
+func (p *Kubelet) syncClaimOwner(ctx context.Context, set *k8sappsv1.StatefulSet, claim *corev1.PersistentVolumeClaim) error {
 	policy := set.Spec.PersistentVolumeClaimRetentionPolicy
 	before := claim.DeepCopy()
 	claim.OwnerReferences = nil
@@ -54,13 +54,13 @@ func (p *Plane) keepOrGive(ctx context.Context, set *k8sappsv1.StatefulSet, clai
 }
 
 // provision gives a claim its volume, as large as it asks for.
-func (p *Plane) provision(claim *corev1.PersistentVolumeClaim, pod string) {
+func (p *Kubelet) provision(claim *corev1.PersistentVolumeClaim, pod string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	claim.Status.Conditions = nil
-	message, stuck := p.Stuck[pod]
+	message, stuck := p.ResizeErrors[pod]
 	switch {
-	case p.Unbound[pod]:
+	case p.UnboundClaims[pod]:
 		claim.Status.Phase = corev1.ClaimPending
 	case stuck && claim.Status.Phase == corev1.ClaimBound:
 		claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{

@@ -25,8 +25,8 @@ var owned = []schema.GroupVersionKind{
 	networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"), corev1.SchemeGroupVersion.WithKind("Pod"), corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"),
 }
 
-// collect deletes what belongs to a PostgreSQL or a StatefulSet that is gone. Nothing is looked at while both are there.
-func (p *Plane) collect(ctx context.Context, w *world) error {
+// collectGarbage deletes what belongs to a PostgreSQL or a StatefulSet that is gone. Nothing is looked at while both are there.
+func (p *Kubelet) collectGarbage(ctx context.Context, w *fixture) error {
 	var alive []types.UID
 	if w.pg != nil {
 		alive = append(alive, w.pg.UID)
@@ -45,7 +45,7 @@ func (p *Plane) collect(ctx context.Context, w *world) error {
 	return nil
 }
 
-func (p *Plane) collectKind(ctx context.Context, w *world, kind schema.GroupVersionKind, alive []types.UID) error {
+func (p *Kubelet) collectKind(ctx context.Context, w *fixture, kind schema.GroupVersionKind, alive []types.UID) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	// From the API server: a cache that is behind would have the children of one owner go with those of the last.
@@ -74,7 +74,7 @@ func (p *Plane) collectKind(ctx context.Context, w *world, kind schema.GroupVers
 }
 
 // exists asks the API server whether the owner of an object is there, since the cache may not have it yet.
-func (p *Plane) exists(ctx context.Context, object *metav1.PartialObjectMetadata) bool {
+func (p *Kubelet) exists(ctx context.Context, object *metav1.PartialObjectMetadata) bool {
 	for _, o := range object.OwnerReferences {
 		owner := &metav1.PartialObjectMetadata{}
 		owner.SetGroupVersionKind(schema.FromAPIVersionAndKind(o.APIVersion, o.Kind))
@@ -86,13 +86,13 @@ func (p *Plane) exists(ctx context.Context, object *metav1.PartialObjectMetadata
 	return false
 }
 
-// orphan lets a StatefulSet go that is deleted without its pods and claims, which belong to nobody then.
-func (p *Plane) orphan(ctx context.Context, w *world) error {
+// orphanDependents lets a StatefulSet go that is deleted without its pods and claims, which belong to nobody then.
+func (p *Kubelet) orphanDependents(ctx context.Context, w *fixture) error {
 	if !slices.Contains(w.set.Finalizers, metav1.FinalizerOrphanDependents) {
 		return nil
 	}
 	for _, pod := range w.pods {
-		if err := p.disown(ctx, pod); err != nil {
+		if err := p.removeOwners(ctx, pod); err != nil {
 			return err
 		}
 	}
@@ -101,7 +101,7 @@ func (p *Plane) orphan(ctx context.Context, w *world) error {
 		return err
 	}
 	for i := range claims.Items {
-		if err := p.disown(ctx, &claims.Items[i]); err != nil {
+		if err := p.removeOwners(ctx, &claims.Items[i]); err != nil {
 			return err
 		}
 	}
@@ -109,7 +109,7 @@ func (p *Plane) orphan(ctx context.Context, w *world) error {
 	return p.client.Update(ctx, w.set)
 }
 
-func (p *Plane) disown(ctx context.Context, object client.Object) error {
+func (p *Kubelet) removeOwners(ctx context.Context, object client.Object) error {
 	if len(object.GetOwnerReferences()) == 0 {
 		return nil
 	}

@@ -15,17 +15,17 @@ import (
 )
 
 // elect labels one pod primary, and the others replicas. Without a Lease nobody is.
-func (p *Plane) elect(ctx context.Context, w *world) error {
+func (p *Kubelet) elect(ctx context.Context, w *fixture) error {
 	if w.pg == nil {
 		return nil
 	}
 	names := slices.Sorted(maps.Keys(w.pods))
 	primary := ""
 	if w.lease != nil {
-		primary = p.chosen(w, names)
+		primary = p.choosePrimary(w, names)
 	}
 	if primary != "" {
-		if err := p.hold(ctx, w.lease, w.pods[primary]); err != nil {
+		if err := p.writeHolder(ctx, w.lease, w.pods[primary]); err != nil {
 			return err
 		}
 	}
@@ -35,7 +35,7 @@ func (p *Plane) elect(ctx context.Context, w *world) error {
 			role = databasev1alpha1.LabelRolePrimary
 		}
 		pod := w.pods[name]
-		if fit(pod) && pod.Labels[databasev1alpha1.LabelRole] != role {
+		if isReady(pod) && pod.Labels[databasev1alpha1.LabelRole] != role {
 			before := pod.DeepCopy()
 			pod.Labels[databasev1alpha1.LabelRole] = role
 			if err := p.client.Patch(ctx, pod, client.MergeFrom(before)); err != nil {
@@ -46,26 +46,26 @@ func (p *Plane) elect(ctx context.Context, w *world) error {
 	return nil
 }
 
-// chosen is the pod that should be primary: the one that is asked for, else the one that is, also while its server is
+// choosePrimary is the pod that should be primary: the one that is asked for, else the one that is, also while its server is
 // restarted, else the lowest that is ready.
-func (p *Plane) chosen(w *world, names []string) (primary string) {
-	if wanted := w.pg.Annotations[databasev1alpha1.AnnotationSwitchover]; fit(w.pods[wanted]) {
+func (p *Kubelet) choosePrimary(w *fixture, names []string) (primary string) {
+	if wanted := w.pg.Annotations[databasev1alpha1.AnnotationSwitchover]; isReady(w.pods[wanted]) {
 		return wanted
 	}
 	for _, name := range names {
 		pod := w.pods[name]
-		if pod.Labels[databasev1alpha1.LabelRole] == databasev1alpha1.LabelRolePrimary && p.starting(pod.UID) > 0 {
+		if pod.Labels[databasev1alpha1.LabelRole] == databasev1alpha1.LabelRolePrimary && p.startupLeft(pod.UID) > 0 {
 			return name
 		}
-		if fit(w.pods[name]) && (primary == "" || w.pods[name].Labels[databasev1alpha1.LabelRole] == databasev1alpha1.LabelRolePrimary) {
+		if isReady(w.pods[name]) && (primary == "" || w.pods[name].Labels[databasev1alpha1.LabelRole] == databasev1alpha1.LabelRolePrimary) {
 			primary = name
 		}
 	}
 	return primary
 }
 
-// hold writes who is primary into the Lease, once.
-func (p *Plane) hold(ctx context.Context, lease *coordinationv1.Lease, pod *corev1.Pod) error {
+// writeHolder writes who is primary into the Lease, once.
+func (p *Kubelet) writeHolder(ctx context.Context, lease *coordinationv1.Lease, pod *corev1.Pod) error {
 	holder := pod.Name + "/" + string(pod.UID)
 	if lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity == holder {
 		return nil
@@ -76,8 +76,8 @@ func (p *Plane) hold(ctx context.Context, lease *coordinationv1.Lease, pod *core
 	return p.client.Patch(ctx, lease, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// fit reports whether a pod exists and is ready.
-func fit(pod *corev1.Pod) bool {
+// isReady reports whether a pod exists and is ready.
+func isReady(pod *corev1.Pod) bool {
 	return pod != nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})

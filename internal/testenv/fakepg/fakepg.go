@@ -39,53 +39,53 @@ type Options struct {
 	Log func(error)
 }
 
-// Plane serves PostgreSQLs. The exported fields say what it does and note what it did; With reads and changes them.
-type Plane struct {
-	// Held pods do not become Ready, by name; the value is the reason that their container waits for.
-	Held map[string]string
+// Kubelet serves PostgreSQLs. The exported fields say what it does and note what it did; With reads and changes them.
+type Kubelet struct {
+	// NotReady pods do not become Ready, by name; the value is the reason that their container waits for.
+	NotReady map[string]string
 	// Unschedulable pods stay without a node; the value is what the scheduler says.
 	Unschedulable map[string]string
-	// Nodes are where pods have their volumes, by pod: they run there or nowhere. Those that are not here have no node.
-	Nodes map[string]string
-	// Missing pods are not made at all, as where a quota refuses them.
-	Missing map[string]bool
-	// Unbound claims get no volume, by the name of their pod. Stuck ones don't grow; the value is what Kubernetes says.
-	Unbound map[string]bool
-	Stuck   map[string]string
-	// Pending parameters are reported by agents until they are told to restart, by pod.
-	Pending map[string][]string
-	// Used is how full a volume is, in percent of spec.storage, by pod.
-	Used map[string]int
-	// Status changes what the agent of a pod says of itself.
-	Status map[string]func(*agentapi.Status)
-	// Refuse is the error that is answered for each wish of that name.
-	Refuse map[string]string
-	// Fulfil carries out what a primary is told; nil does nothing.
-	Fulfil func(context.Context, agentapi.Desired) (agentapi.Result, error)
+	// VolumeNodes are where pods have their volumes, by pod: they run there or nowhere. Those that are not here have no node.
+	VolumeNodes map[string]string
+	// MissingPods pods are not made at all, as where a quota refuses them.
+	MissingPods map[string]bool
+	// UnboundClaims claims get no volume, by the name of their pod. Stuck ones don't grow; the value is what Kubernetes says.
+	UnboundClaims map[string]bool
+	ResizeErrors  map[string]string
+	// PendingRestart parameters are reported by agents until they are told to restart, by pod.
+	PendingRestart map[string][]string
+	// UsedPercent is how full a volume is, in percent of spec.storage, by pod.
+	UsedPercent map[string]int
+	// ChangeStatus changes what the agent of a pod says of itself.
+	ChangeStatus map[string]func(*agentapi.Status)
+	// ApplyErrors is the error that is answered for each wish of that name.
+	ApplyErrors map[string]string
+	// Apply carries out what a primary is told; nil does nothing.
+	Apply func(context.Context, agentapi.Desired) (agentapi.Result, error)
 	// Timeline is what the agents say they are on.
 	Timeline int
-	// Told is what primaries were asked to have, Restarted and Replaced are pods; all in order.
-	Told                []agentapi.Desired
+	// Applied is what primaries were asked to have, Restarted and Replaced are pods; all in order.
+	Applied             []agentapi.Desired
 	Restarted, Replaced []string
 
-	options Options
-	cache   cache.Cache
-	client  client.Client
-	queue   workqueue.TypedRateLimitingInterface[types.NamespacedName]
-	working sync.WaitGroup
+	options    Options
+	cache      cache.Cache
+	client     client.Client
+	queue      workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	goroutines sync.WaitGroup
 
-	mu     sync.Mutex
-	closed bool
-	agents map[types.UID]*agent
-	began  map[types.UID]time.Time            // when a pod was seen first, or its server was restarted
-	ending map[types.UID]time.Time            // when the deletion of a pod was seen
-	loaded map[types.UID]generations          // of the spec, by pod
-	uids   map[types.NamespacedName]types.UID // of the pods
-	roles  map[types.NamespacedName]map[string]agentapi.DesiredRole
+	mu        sync.Mutex
+	closed    bool
+	agents    map[types.UID]*agent
+	startedAt map[types.UID]time.Time            // when a pod was seen first, or its server was restarted
+	deletedAt map[types.UID]time.Time            // when the deletion of a pod was seen
+	loaded    map[types.UID]generations          // of the spec, by pod
+	uids      map[types.NamespacedName]types.UID // of the pods
+	roles     map[types.NamespacedName]map[string]agentapi.DesiredRole
 }
 
 // Start serves until ctx ends. The caller's identity needs all rights.
-func Start(ctx context.Context, config *rest.Config, options Options) (*Plane, error) {
+func Start(ctx context.Context, config *rest.Config, options Options) (*Kubelet, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, databasev1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -104,7 +104,7 @@ func Start(ctx context.Context, config *rest.Config, options Options) (*Plane, e
 	if err != nil {
 		return nil, fmt.Errorf("client of the fake: %w", err)
 	}
-	p := newPlane(options, seen, writer)
+	p := newKubelet(options, seen, writer)
 	if err := p.watch(ctx); err != nil {
 		return nil, err
 	}
@@ -115,20 +115,20 @@ func Start(ctx context.Context, config *rest.Config, options Options) (*Plane, e
 	return p, nil
 }
 
-func newPlane(options Options, seen cache.Cache, writer client.Client) *Plane {
+func newKubelet(options Options, seen cache.Cache, writer client.Client) *Kubelet {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](5*time.Millisecond, time.Second)
-	return &Plane{
-		Held: map[string]string{}, Unschedulable: map[string]string{}, Missing: map[string]bool{}, Unbound: map[string]bool{}, Stuck: map[string]string{},
-		Nodes: map[string]string{}, Pending: map[string][]string{}, Used: map[string]int{}, Status: map[string]func(*agentapi.Status){}, Refuse: map[string]string{}, Timeline: 1,
+	return &Kubelet{
+		NotReady: map[string]string{}, Unschedulable: map[string]string{}, MissingPods: map[string]bool{}, UnboundClaims: map[string]bool{}, ResizeErrors: map[string]string{},
+		VolumeNodes: map[string]string{}, PendingRestart: map[string][]string{}, UsedPercent: map[string]int{}, ChangeStatus: map[string]func(*agentapi.Status){}, ApplyErrors: map[string]string{}, Timeline: 1,
 		options: options, cache: seen, client: writer, queue: workqueue.NewTypedRateLimitingQueue(limiter),
-		agents: map[types.UID]*agent{}, began: map[types.UID]time.Time{}, ending: map[types.UID]time.Time{},
+		agents: map[types.UID]*agent{}, startedAt: map[types.UID]time.Time{}, deletedAt: map[types.UID]time.Time{},
 		loaded: map[types.UID]generations{}, uids: map[types.NamespacedName]types.UID{},
 		roles: map[types.NamespacedName]map[string]agentapi.DesiredRole{},
 	}
 }
 
 // watch has every change of what belongs to a PostgreSQL looked at.
-func (p *Plane) watch(ctx context.Context) error {
+func (p *Kubelet) watch(ctx context.Context) error {
 	for _, kind := range []client.Object{
 		&databasev1alpha1.PostgreSQL{}, &k8sappsv1.StatefulSet{}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &coordinationv1.Lease{}, &corev1.Secret{},
 	} {
@@ -146,7 +146,7 @@ func (p *Plane) watch(ctx context.Context) error {
 	return nil
 }
 
-func (p *Plane) changed(object any) {
+func (p *Kubelet) changed(object any) {
 	if gone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
 		object = gone.Obj
 	}
@@ -160,12 +160,12 @@ func (p *Plane) changed(object any) {
 	}
 }
 
-func (p *Plane) run(ctx context.Context) {
-	p.working.Go(func() { p.complain(ctx, p.cache.Start(ctx)) })
+func (p *Kubelet) run(ctx context.Context) {
+	p.goroutines.Go(func() { p.logError(ctx, p.cache.Start(ctx)) })
 	for range 2 {
-		p.working.Go(func() { p.work(ctx) })
+		p.goroutines.Go(func() { p.work(ctx) })
 	}
-	p.working.Go(func() {
+	p.goroutines.Go(func() {
 		<-ctx.Done()
 		p.queue.ShutDown()
 		p.mu.Lock()
@@ -178,25 +178,25 @@ func (p *Plane) run(ctx context.Context) {
 }
 
 // Wait returns when all has ended, after the context of Start has.
-func (p *Plane) Wait() { p.working.Wait() }
+func (p *Kubelet) Wait() { p.goroutines.Wait() }
 
-// With changes what the fake does from now on, or reads what it did.
-func (p *Plane) With(f func(*Plane)) {
+// Update changes what the fake does from now on, or reads what it did.
+func (p *Kubelet) Update(f func(*Kubelet)) {
 	p.mu.Lock()
 	f(p)
 	p.mu.Unlock()
-	for _, object := range p.cacheOf() {
+	for _, object := range p.statefulSets() {
 		p.changed(object)
 	}
 }
 
-// cacheOf lists the StatefulSets.
-func (p *Plane) cacheOf() []*k8sappsv1.StatefulSet {
+// statefulSets lists the StatefulSets.
+func (p *Kubelet) statefulSets() []*k8sappsv1.StatefulSet {
 	sets := &k8sappsv1.StatefulSetList{}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if err := p.cache.List(ctx, sets); err != nil {
-		p.complain(ctx, err)
+		p.logError(ctx, err)
 	}
 	var out []*k8sappsv1.StatefulSet
 	for i := range sets.Items {
@@ -205,21 +205,21 @@ func (p *Plane) cacheOf() []*k8sappsv1.StatefulSet {
 	return out
 }
 
-func (p *Plane) complain(ctx context.Context, err error) {
+func (p *Kubelet) logError(ctx context.Context, err error) {
 	ordinary := apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) // the cache is behind
 	if err != nil && ctx.Err() == nil && !ordinary && p.options.Log != nil {
 		p.options.Log(fmt.Errorf("fake of PostgreSQL: %w", err))
 	}
 }
 
-func (p *Plane) work(ctx context.Context) {
+func (p *Kubelet) work(ctx context.Context) {
 	for {
 		key, done := p.queue.Get()
 		if done {
 			return
 		}
 		if err := p.sync(ctx, key); err != nil && ctx.Err() == nil {
-			p.complain(ctx, err)
+			p.logError(ctx, err)
 			p.queue.AddRateLimited(key)
 		} else {
 			p.queue.Forget(key)
@@ -229,7 +229,7 @@ func (p *Plane) work(ctx context.Context) {
 }
 
 // get reads from memory; it is false for what does not exist.
-func (p *Plane) get(ctx context.Context, key types.NamespacedName, obj client.Object) (bool, error) {
+func (p *Kubelet) get(ctx context.Context, key types.NamespacedName, obj client.Object) (bool, error) {
 	err := p.cache.Get(ctx, key, obj)
 	return err == nil, client.IgnoreNotFound(err)
 }

@@ -21,19 +21,19 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
-// world is what there is of one PostgreSQL; nil is what there is not.
-type world struct {
+// fixture is what there is of one PostgreSQL; nil is what there is not.
+type fixture struct {
 	key   types.NamespacedName
 	pg    *databasev1alpha1.PostgreSQL
 	set   *k8sappsv1.StatefulSet
 	lease *coordinationv1.Lease
 	pods  map[string]*corev1.Pod
-	// ending are the pods that are being deleted.
-	ending map[string]*corev1.Pod
+	// terminating are the pods that are being deleted.
+	terminating map[string]*corev1.Pod
 }
 
-func (p *Plane) look(ctx context.Context, key types.NamespacedName) (*world, error) {
-	w := &world{key: key, pods: map[string]*corev1.Pod{}, ending: map[string]*corev1.Pod{}}
+func (p *Kubelet) observe(ctx context.Context, key types.NamespacedName) (*fixture, error) {
+	w := &fixture{key: key, pods: map[string]*corev1.Pod{}, terminating: map[string]*corev1.Pod{}}
 	pg, set, lease := &databasev1alpha1.PostgreSQL{}, &k8sappsv1.StatefulSet{}, &coordinationv1.Lease{}
 	for _, read := range []struct {
 		object client.Object
@@ -59,28 +59,28 @@ func (p *Plane) look(ctx context.Context, key types.NamespacedName) (*world, err
 		if pod.DeletionTimestamp == nil {
 			w.pods[pod.Name] = pod
 		} else {
-			w.ending[pod.Name] = pod
+			w.terminating[pod.Name] = pod
 		}
 	}
 	return w, nil
 }
 
-func (p *Plane) sync(ctx context.Context, key types.NamespacedName) error {
-	w, err := p.look(ctx, key)
+func (p *Kubelet) sync(ctx context.Context, key types.NamespacedName) error {
+	w, err := p.observe(ctx, key)
 	if err != nil {
 		return err
 	}
 	p.dropAgents(w)
-	if err := errors.Join(p.terminate(ctx, w), p.release(ctx, w)); err != nil {
+	if err := errors.Join(p.removeTerminated(ctx, w), p.removeReleasedClaims(ctx, w)); err != nil {
 		return err
 	}
-	if err := p.collect(ctx, w); err != nil || w.set == nil {
+	if err := p.collectGarbage(ctx, w); err != nil || w.set == nil {
 		return err
 	}
 	if w.set.DeletionTimestamp != nil {
-		return p.orphan(ctx, w)
+		return p.orphanDependents(ctx, w)
 	}
-	if err := p.seen(ctx, w.set); err != nil {
+	if err := p.setObservedGeneration(ctx, w.set); err != nil {
 		return err
 	}
 	for name, pod := range w.pods {
@@ -99,8 +99,8 @@ func (p *Plane) sync(ctx context.Context, key types.NamespacedName) error {
 	return p.elect(ctx, w)
 }
 
-// seen tells that this generation of the StatefulSet is known.
-func (p *Plane) seen(ctx context.Context, set *k8sappsv1.StatefulSet) error {
+// setObservedGeneration tells that this generation of the StatefulSet is known.
+func (p *Kubelet) setObservedGeneration(ctx context.Context, set *k8sappsv1.StatefulSet) error {
 	if set.Status.ObservedGeneration == set.Generation {
 		return nil
 	}
@@ -108,23 +108,23 @@ func (p *Plane) seen(ctx context.Context, set *k8sappsv1.StatefulSet) error {
 	return client.IgnoreNotFound(p.client.Status().Update(ctx, set))
 }
 
-func (p *Plane) syncInstance(ctx context.Context, w *world, name string) error {
+func (p *Kubelet) syncInstance(ctx context.Context, w *fixture, name string) error {
 	if err := p.syncClaim(ctx, w, name); err != nil {
 		return err
 	}
 	p.mu.Lock()
-	missing := p.Missing[name]
+	missing := p.MissingPods[name]
 	p.mu.Unlock()
 	pod := w.pods[name]
 	switch {
-	case pod == nil && (missing || w.ending[name] != nil):
+	case pod == nil && (missing || w.terminating[name] != nil):
 		return nil
 	case pod == nil:
 		pod = podOf(w.set, name)
 		if err := p.client.Create(ctx, pod); err != nil {
 			return err
 		}
-		p.made(pod)
+		p.recordCreated(pod)
 		w.pods[name] = pod
 	case metav1.GetControllerOfNoCopy(pod) == nil: // the StatefulSet was made anew around it
 		before := pod.DeepCopy()
@@ -140,8 +140,8 @@ func (p *Plane) syncInstance(ctx context.Context, w *world, name string) error {
 	return p.syncPod(ctx, w, pod)
 }
 
-// made notes that a pod was replaced, if there was one of its name.
-func (p *Plane) made(pod *corev1.Pod) {
+// recordCreated notes that a pod was replaced, if there was one of its name.
+func (p *Kubelet) recordCreated(pod *corev1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := client.ObjectKeyFromObject(pod)
@@ -172,7 +172,7 @@ func podOf(set *k8sappsv1.StatefulSet, name string) *corev1.Pod {
 }
 
 // syncPod starts the pod's agent, and says how the pod is.
-func (p *Plane) syncPod(ctx context.Context, w *world, pod *corev1.Pod) error {
+func (p *Kubelet) syncPod(ctx context.Context, w *fixture, pod *corev1.Pod) error {
 	address, err := p.serve(ctx, w, pod)
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (p *Plane) syncPod(ctx context.Context, w *world, pod *corev1.Pod) error {
 	}
 	before := pod.DeepCopy()
 	pod.Status = p.statusOf(w, pod, address, closed)
-	if wait := p.starting(pod.UID); wait > 0 {
+	if wait := p.startupLeft(pod.UID); wait > 0 {
 		p.queue.AddAfter(w.key, wait)
 	}
 	for i := range pod.Status.Conditions {
@@ -202,22 +202,22 @@ func (p *Plane) syncPod(ctx context.Context, w *world, pod *corev1.Pod) error {
 	return nil
 }
 
-// starting is how much longer the instance of a pod takes to serve.
-func (p *Plane) starting(uid types.UID) time.Duration {
+// startupLeft is how much longer the instance of a pod takes to serve.
+func (p *Kubelet) startupLeft(uid types.UID) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.startsFor(uid)
+	return p.startupLeftLocked(uid)
 }
 
-// startsFor is starting, for those who hold the lock. The time begins when it is asked for first.
-func (p *Plane) startsFor(uid types.UID) time.Duration {
-	if p.began[uid].IsZero() {
-		p.began[uid] = time.Now()
+// startupLeftLocked is starting, for those who hold the lock. The time begins when it is asked for first.
+func (p *Kubelet) startupLeftLocked(uid types.UID) time.Duration {
+	if p.startedAt[uid].IsZero() {
+		p.startedAt[uid] = time.Now()
 	}
-	return p.options.Start - time.Since(p.began[uid])
+	return p.options.Start - time.Since(p.startedAt[uid])
 }
 
-func (p *Plane) statusOf(w *world, pod *corev1.Pod, address, closed string) corev1.PodStatus {
+func (p *Kubelet) statusOf(w *fixture, pod *corev1.Pod, address, closed string) corev1.PodStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := metav1.Now()
@@ -226,8 +226,8 @@ func (p *Plane) statusOf(w *world, pod *corev1.Pod, address, closed string) core
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message, LastTransitionTime: now,
 		}}}
 	}
-	waiting, held := p.Held[pod.Name]
-	if p.startsFor(pod.UID) > 0 {
+	waiting, held := p.NotReady[pod.Name]
+	if p.startupLeftLocked(pod.UID) > 0 {
 		waiting, held = "ContainerCreating", true
 	}
 	// Who can't find the Lease stops being primary.

@@ -15,9 +15,9 @@ import (
 )
 
 // schedule brings a pod to the node that has its volume, or says as the scheduler does why that takes none.
-func (p *Plane) schedule(ctx context.Context, pod *corev1.Pod) (closed string, err error) {
+func (p *Kubelet) schedule(ctx context.Context, pod *corev1.Pod) (closed string, err error) {
 	p.mu.Lock()
-	name := p.Nodes[pod.Name]
+	name := p.VolumeNodes[pod.Name]
 	p.mu.Unlock()
 	if name == "" || pod.Spec.NodeName != "" {
 		return "", nil
@@ -52,15 +52,15 @@ func tainted(node *corev1.Node) bool {
 
 // Evict does to a pod what a drain does. An error for which apierrors.IsTooManyRequests holds says that the budget does not allow
 // it yet. The pod is evicted only as the version that was passed.
-func (p *Plane) Evict(ctx context.Context, pod *corev1.Pod) error {
+func (p *Kubelet) Evict(ctx context.Context, pod *corev1.Pod) error {
 	// The client itself repeats what was refused, for longer than the judgement holds.
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	allowed, err := p.judgeBudget(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[labelOwner]})
+	allowed, err := p.syncBudget(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[labelOwner]})
 	if err != nil {
 		return err
 	}
-	if !allowed && fit(pod) {
+	if !allowed && isReady(pod) {
 		return apierrors.NewTooManyRequests("the budget does not allow it", 1)
 	}
 	return p.client.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{
@@ -71,8 +71,8 @@ func (p *Plane) Evict(ctx context.Context, pod *corev1.Pod) error {
 	})
 }
 
-// judgeBudget counts, as the controller of PodDisruptionBudgets does, how many pods may be evicted now, and reports whether any may.
-func (p *Plane) judgeBudget(ctx context.Context, key types.NamespacedName) (allowed bool, err error) {
+// syncBudget counts, as the controller of PodDisruptionBudgets does, how many pods may be evicted now, and reports whether any may.
+func (p *Kubelet) syncBudget(ctx context.Context, key types.NamespacedName) (allowed bool, err error) {
 	budget := &policyv1.PodDisruptionBudget{}
 	if err := p.client.Get(ctx, key, budget); err != nil {
 		return true, client.IgnoreNotFound(err)
@@ -85,14 +85,14 @@ func (p *Plane) judgeBudget(ctx context.Context, key types.NamespacedName) (allo
 	if err := p.client.List(ctx, pods, client.InNamespace(key.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
 		return false, err
 	}
-	w, err := p.look(ctx, key)
+	w, err := p.observe(ctx, key)
 	if err != nil || w.set == nil {
 		return false, err
 	}
 	st := &budget.Status
 	st.ObservedGeneration, st.DisruptedPods, st.CurrentHealthy = budget.Generation, nil, 0
 	for i := range pods.Items {
-		if fit(&pods.Items[i]) && pods.Items[i].DeletionTimestamp == nil {
+		if isReady(&pods.Items[i]) && pods.Items[i].DeletionTimestamp == nil {
 			st.CurrentHealthy++
 		}
 	}

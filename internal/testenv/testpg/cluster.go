@@ -35,12 +35,12 @@ func NewCA(t testing.TB) *CA {
 	ca.sign(t, "server", &x509.Certificate{
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, Subject: pkix.Name{CommonName: "server"},
 	})
-	ca.Client(t, config.ReplicationUser)
+	ca.ClientCert(t, config.ReplicationUser)
 	return ca
 }
 
-// Client makes the certificate of a role, in the files role.crt and role.key.
-func (ca *CA) Client(t testing.TB, role string) {
+// ClientCert makes the certificate of a role, in the files role.crt and role.key.
+func (ca *CA) ClientCert(t testing.TB, role string) {
 	t.Helper()
 	ca.sign(t, role, &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, Subject: pkix.Name{CommonName: role}})
 }
@@ -92,8 +92,8 @@ func (ca *CA) write(t testing.TB, name, kind string, der []byte) {
 	}
 }
 
-// Secure has an instance use the CA.
-func (ca *CA) Secure(i *Instance) {
+// EnableTLS has an instance use the CA.
+func (ca *CA) EnableTLS(i *Instance) {
 	i.Settings.TLS = config.TLS{CertFile: ca.File("server.crt"), KeyFile: ca.File("server.key"), CAFile: ca.File("ca.crt")}
 }
 
@@ -114,12 +114,12 @@ func (ca *CA) Source(i *Instance, name string) server.Source {
 func (ca *CA) Primary(t testing.TB, name string) *Instance {
 	t.Helper()
 	i := New(t, name)
-	ca.Secure(i)
+	ca.EnableTLS(i)
 	if err := i.Init(t.Context(), server.InitOptions{WALSegmentSize: 1}); err != nil {
 		t.Fatal(err)
 	}
 	i.Start(t)
-	if err := i.Session(t).Prepare(t.Context()); err != nil {
+	if err := i.Client(t).Prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return i
@@ -129,7 +129,7 @@ func (ca *CA) Primary(t testing.TB, name string) *Instance {
 func (ca *CA) Standby(t testing.TB, name string, primary *Instance) *Instance {
 	t.Helper()
 	i := New(t, name)
-	ca.Secure(i)
+	ca.EnableTLS(i)
 	if err := i.Clone(t.Context(), ca.Source(primary, name)); err != nil {
 		t.Fatal(err)
 	}

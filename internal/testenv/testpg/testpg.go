@@ -22,8 +22,8 @@ import (
 // BinariesVariable names the folder of other programs than those of the newest version that is installed.
 const BinariesVariable = "FETTLE_POSTGRES_BIN"
 
-// patience bounds what a test waits for.
-const patience = 2 * time.Minute
+// timeout bounds what a test waits for.
+const timeout = 2 * time.Minute
 
 // Binaries are the programs that tests use.
 func Binaries(t testing.TB) server.Binaries {
@@ -105,7 +105,7 @@ type Instance struct {
 func New(t testing.TB, name string) *Instance {
 	t.Helper()
 	log := &Log{}
-	i := Logging(t, name, log)
+	i := NewWithOutput(t, name, log)
 	i.Log = log
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -115,14 +115,14 @@ func New(t testing.TB, name string) *Instance {
 	return i
 }
 
-// Logging is like New, for an instance whose output goes to log.
-func Logging(t testing.TB, name string, log io.Writer) *Instance {
+// NewWithOutput is like New, for an instance whose output goes to log.
+func NewWithOutput(t testing.TB, name string, log io.Writer) *Instance {
 	t.Helper()
 	dir := Dir(t)
 	i := &Instance{}
 	binaries := Binaries(t)
 	s, err := server.New(server.Options{
-		Binaries: binaries, Volume: filepath.Join(dir, "volume"), Run: filepath.Join(dir, "run"), Credential: Credential(t), Output: log,
+		Binaries: binaries, Volume: filepath.Join(dir, "volume"), RunDir: filepath.Join(dir, "run"), Credential: Credential(t), Output: log,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func Logging(t testing.TB, name string, log io.Writer) *Instance {
 		Parameters: map[string]string{"shared_buffers": "32MB", "max_wal_size": "128MB", "min_wal_size": "32MB"},
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), timeout)
 		defer cancel()
 		if err := s.KillLeftovers(ctx); err != nil {
 			t.Error(err)
@@ -147,8 +147,8 @@ func Logging(t testing.TB, name string, log io.Writer) *Instance {
 	return i
 }
 
-// Running is a new primary, ready for sessions.
-func Running(t testing.TB, name string) *Instance {
+// NewRunning is a new primary, ready for sessions.
+func NewRunning(t testing.TB, name string) *Instance {
 	t.Helper()
 	i := New(t, name)
 	if err := i.Init(t.Context(), server.InitOptions{WALSegmentSize: 1}); err != nil {
@@ -181,7 +181,7 @@ func (i *Instance) Start(t testing.TB) *server.Process {
 	t.Helper()
 	i.process = nil
 	i.Configure(t)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	p, err := i.Server.Start(ctx)
 	if err != nil {
@@ -200,24 +200,24 @@ func (i *Instance) Process() *server.Process { return i.process }
 // Stop stops the server fast.
 func (i *Instance) Stop(t testing.TB) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	if err := i.process.Stop(ctx, server.Fast); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// Session is a client of the server, as its superuser.
-func (i *Instance) Session(t testing.TB) *sqlclient.Client {
+// Client is a client of the server, as its superuser.
+func (i *Instance) Client(t testing.TB) *sqlclient.Client {
 	t.Helper()
-	c := sqlclient.New(i.SessionOptions())
+	c := sqlclient.New(i.ClientOptions())
 	t.Cleanup(func() { c.Close(context.WithoutCancel(t.Context())) })
 	return c
 }
 
-// SessionOptions name the server's socket.
-func (i *Instance) SessionOptions() sqlclient.Options {
-	return sqlclient.Options{SocketDir: i.SocketDir(), Port: i.Settings.Port, StatementTimeout: patience}
+// ClientOptions name the server's socket.
+func (i *Instance) ClientOptions() sqlclient.Options {
+	return sqlclient.Options{SocketDir: i.SocketDir(), Port: i.Settings.Port, StatementTimeout: timeout}
 }
 
 // Log keeps what a server writes.

@@ -15,7 +15,7 @@ func Verifier(t testing.TB, password string) string {
 	t.Helper()
 	salt := make([]byte, scram.SaltSize)
 	_, _ = rand.Read(salt) // it never fails
-	text, err := scram.Salted(password, salt)
+	text, err := scram.Verifier(password, salt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,6 +30,6 @@ func Matches(stored, password string) bool {
 	if err != nil {
 		return false
 	}
-	again, err := scram.Salted(password, salt)
+	again, err := scram.Verifier(password, salt)
 	return err == nil && again == stored
 }

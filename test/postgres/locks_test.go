@@ -1,0 +1,66 @@
+package postgres
+
+import (
+	"testing"
+	"time"
+
+	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
+)
+
+// lockAll has the ledger's role lock all that it may in the database postgres, in a transaction that outlives its session and
+// the server.
+const lockAll = `SET SESSION AUTHORIZATION ` + role + `;
+DO $$ DECLARE r regclass; BEGIN
+  FOR r IN SELECT oid FROM pg_class WHERE relkind IN ('r', 'p', 'm') AND relpersistence = 'p' LOOP
+    BEGIN
+      EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', r);
+    EXCEPTION WHEN insufficient_privilege THEN NULL;
+    END;
+  END LOOP;
+END $$;
+PREPARE TRANSACTION 'held'`
+
+// TestPrimary_userLocksDoNotStopIt has a role that may write all data hold every lock that it can get: the primary goes on, and
+// so does the next one, to which the prepared transaction comes along.
+func TestPrimary_userLocksDoNotStopIt(t *testing.T) {
+	c := newCluster(t, 2, func(pg *databasev1alpha1.PostgreSQL) {
+		pg.Spec.Parameters = map[string]databasev1alpha1.ParameterValue{"max_prepared_transactions": "5"}
+	})
+	c.prepareLedger()
+	primary := c.waitSettled()
+	operator := primary.agentClient()
+	defer operator.Close()
+	result, err := operator.ApplyDesired(t.Context(), agentapi.Desired{Roles: []agentapi.DesiredRole{{Name: role, Login: true, MemberOf: []string{"pg_write_all_data"}}}})
+	if err != nil || result.Items[0].Error != "" {
+		t.Fatal(err, result.Items)
+	}
+	primary.superuser(t, "CREATE TABLE postgres_data ()")
+	primary.superuser(t, lockAll)
+	if got := primary.superuser(t, "SELECT count(*) FROM pg_locks WHERE relation = 'postgres_data'::regclass AND mode = 'AccessExclusiveLock'"); got != "1" {
+		t.Fatalf("%s locks: this shows nothing", got)
+	}
+	c.wantStaysPrimary(t, primary)
+
+	c.switchover(primary)
+	next := c.other(primary)
+	c.eventually(next.pod+" to take over", timeout, func() bool { return c.primary() == next })
+	c.switchedOver(primary)
+	if got := next.superuser(t, "SELECT count(*) FROM pg_prepared_xacts"); got != "1" {
+		t.Fatalf("%s prepared transactions: this shows nothing", got)
+	}
+	c.wantStaysPrimary(t, next)
+	c.waitSettled()
+}
+
+// wantStaysPrimary holds that the Lease is not given up for longer than heartbeats may be missed, and rows can be written after that.
+func (c *cluster) wantStaysPrimary(t *testing.T, primary *instance) {
+	t.Helper()
+	for begun := time.Now(); time.Since(begun) < 6*time.Second; time.Sleep(50 * time.Millisecond) {
+		if holder, _ := c.lease(); holder != primary.pod {
+			t.Fatalf("%s has the Lease instead of %s after %s", holder, primary.pod, time.Since(begun))
+		}
+	}
+	c.wantStillPrimary(primary)
+	primary.exec(t, "CREATE TABLE IF NOT EXISTS after_locks ()")
+}
