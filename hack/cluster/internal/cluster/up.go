@@ -84,7 +84,7 @@ func (u *upRun) prepare(nodes int, p *progress) error {
 			return fmt.Errorf("create the cluster's directories: %w", err)
 		}
 	}
-	current, err := u.Config.nodeCount()
+	current, err := u.nodeCount()
 	if err != nil {
 		return err
 	}
