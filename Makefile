@@ -1,4 +1,4 @@
-# Targets are listed by `make help`. What takes more than a few lines is a script in hack/.
+# `make help` lists the targets. Recipes longer than a few lines are scripts in hack/.
 SHELL := /usr/bin/env bash -o pipefail
 .SHELLFLAGS := -ec
 MAKEFLAGS += --no-print-directory
@@ -6,23 +6,23 @@ MAKEFLAGS += --no-print-directory
 
 # The version of the operator, its bundle and its images.
 VERSION ?= 0.0.1
-# Where the images are published. BUNDLE_IMG and CATALOG_IMG follow.
+# The repository of the published images. BUNDLE_IMG and CATALOG_IMG derive from it.
 IMAGE_BASE ?= ghcr.io/fettle-dev/fettle
 IMG ?= $(IMAGE_BASE):v$(VERSION)
 BUNDLE_IMG ?= $(IMAGE_BASE)-bundle:v$(VERSION)
 CATALOG_IMG ?= $(IMAGE_BASE)-catalog:v$(VERSION)
-# The first channel is the default one.
+# OLM channels of the bundle; the first one is the default channel.
 CHANNELS ?= stable,candidate
-# Architectures of `make image`; `make image ARCHES="amd64 arm64"` makes an index of both.
+# Architectures of `make image`; `make image ARCHES="amd64 arm64"` builds a multi-architecture image.
 ARCHES ?= $(shell go env GOARCH)
-# local: the cluster that `make up` brings up. existing: that of KUBECONFIG, whose nodes pull the images by name.
+# local: the cluster that `make up` creates. existing: the cluster of KUBECONFIG, whose nodes pull the images by name.
 CLUSTER ?= local
-# A registry to push to; the local cluster's by default, none for an existing cluster.
+# The registry to push to. Defaults to the local cluster's registry; empty for an existing cluster.
 REGISTRY ?=
-# Which container engine docker-build and docker-push use.
+# The container engine of docker-build and docker-push.
 CONTAINER_TOOL ?= docker
 
-# A KUBECONFIG that is set wins for run, install and deploy; demo, e2e and the other scripts ask for CLUSTER=existing too.
+# run, install and deploy use KUBECONFIG if it is set. demo, e2e and the other scripts use it only with CLUSTER=existing.
 ifneq ($(CLUSTER),existing)
 KUBECONFIG ?= $(or $(FETTLE_CLUSTER),/var/lib/fettle-cluster)/kubeconfig
 endif
@@ -36,7 +36,7 @@ tool = $$(hack/tools/bin $(1))
 ##@ General
 
 .PHONY: help
-help: ## Show this list
+help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "; print "Usage: make TARGET [VARIABLE=value]"} \
 	  /^##@/ {printf "\n%s\n", substr($$0, 5)} \
 	  /^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' Makefile
@@ -45,19 +45,19 @@ help: ## Show this list
 ##@ Try it
 
 .PHONY: demo
-demo: ## Bring up a cluster, install Fettle by OLM from its catalog, run a WebApp and fetch its page
+demo: ## Create a local cluster, install Fettle with OLM from its catalog, create a WebApp and fetch its page
 	@hack/demo.sh
 
 .PHONY: up
-up: ## Bring up the local cluster (NODES=3 for three nodes); may be repeated at any time
+up: ## Create or repair the local cluster (NODES=3 for three nodes)
 	@go -C hack run ./cluster up
 
 .PHONY: down
-down: ## Remove the local cluster and all that it left on the machine
+down: ## Delete the local cluster and everything that it created on this machine
 	@go -C hack run ./cluster down
 
 .PHONY: status
-status: ## Show the state of the local cluster
+status: ## Show the status of the local cluster
 	@go -C hack run ./cluster status
 
 ##@ Develop
@@ -67,7 +67,7 @@ build: ## Build the operator into bin/fettle
 	@hack/build.sh bin/fettle
 
 .PHONY: run
-run: ## Run the operator on this machine, against the cluster of KUBECONFIG (CRDs: make install)
+run: ## Run the operator on this machine against the cluster of KUBECONFIG (run make install first)
 	go run . manager --webhooks=false --leader-elect=false --metrics-bind-address=0 $(RUN_ARGS)
 
 .PHONY: generate
@@ -75,7 +75,7 @@ generate: ## Generate the DeepCopy methods of the API types
 	$(call tool,kubebuilder)/controller-gen object paths=./api/...
 
 .PHONY: manifests
-manifests: ## Generate CRDs, the operator's role and the webhook configuration from markers in the code
+manifests: ## Generate CRDs, the operator's ClusterRole and the webhook configuration from markers in the code
 	$(call tool,kubebuilder)/controller-gen crd paths=./api/... output:crd:dir=config/crd/bases
 	$(call tool,kubebuilder)/controller-gen rbac:roleName=fettle-manager webhook \
 	  paths="{./controllers/...,./internal/...}" output:rbac:dir=config/rbac output:webhook:dir=config/webhook
@@ -95,46 +95,46 @@ lint: ## Run the linters of .golangci.yml in both modules
 	@bin=$(call tool,lint)/golangci-lint; $$bin run ./... && cd hack && $$bin run --config ../.golangci.yml ./...
 
 .PHONY: verify
-verify: ## Regenerate everything and fail on a difference
+verify: ## Regenerate all generated files and fail if one of them was out of date
 	@hack/verify.sh
 
 ##@ Test
 
 .PHONY: test
-test: ## Run all tests that need no cluster (an API server and etcd of their own included)
+test: ## Run all tests that need no cluster (they start an API server and etcd)
 	@hack/test.sh
 
 .PHONY: race
-race: ## Run the tests of what runs at the same time with Go's race detector (PACKAGES=... for some; needs gcc)
+race: ## Run the tests of concurrent code with Go's race detector (PACKAGES=... for some packages; needs gcc)
 	@hack/test.sh race $(PACKAGES)
 
 .PHONY: e2e
-e2e: ## Run the end-to-end tests on the cluster, with Fettle installed by OLM
+e2e: ## Run the end-to-end tests on the cluster, with Fettle installed by OLM (TEST_ARGS=...)
 	@hack/e2e.sh
 
 .PHONY: faults
-faults: ## Crash, delay and lose requests at every write, and compare the end states
+faults: ## Run the fault-injection tests: crashes, delays and lost requests at every write
 	@mkdir -p $(LOGS)
 	KUBEBUILDER_ASSETS=$(call tool,kubernetes) go test -count=1 -timeout 60m ./test/faults/... $(TEST_ARGS) | tee $(LOGS)/faults.log
 
 .PHONY: mutants
-mutants: ## Break each rule on purpose and see that a test notices (takes an hour; MUTANTS_ARGS="-since main" for what changed)
+mutants: ## Run the mutation tests (takes an hour; MUTANTS_ARGS="-since main" for changed files only)
 	@mkdir -p $(LOGS)
 	KUBEBUILDER_ASSETS=$(call tool,kubernetes) go run ./internal/testenv/shared-apiserver go run ./test/mutants $(MUTANTS_ARGS) | tee $(LOGS)/mutants.log
 
 .PHONY: cert-manager
-cert-manager: ## Try what Fettle asks of cert-manager with cert-manager itself; not part of the checks of a change
+cert-manager: ## Run the cert-manager integration tests with a real cert-manager; not part of CI
 	@mkdir -p $(LOGS)
 	FETTLE_CERT_MANAGER=$(call tool,cert-manager)/cert-manager KUBEBUILDER_ASSETS=$(call tool,kubernetes) \
 	  go test -count=1 -timeout 10m ./controllers -run '^TestControllers$$' -ginkgo.focus 'cert-manager itself' -ginkgo.v | tee $(LOGS)/cert-manager.log
 
 .PHONY: bench
-bench: ## Measure Fettle beside a naive controller and a raw client (BENCH_ARGS="-mode memory" for memory)
+bench: ## Benchmark Fettle against a naive controller and a raw client (BENCH_ARGS="-mode memory" for memory)
 	@mkdir -p $(LOGS)
 	KUBEBUILDER_ASSETS=$(call tool,kubernetes) go run ./test/bench $(BENCH_ARGS) | tee $(LOGS)/bench.log
 
 .PHONY: scorecard
-scorecard: ## Run the basic and olm suites of operator-sdk's scorecard on the cluster
+scorecard: ## Run the suites basic and olm of operator-sdk's scorecard on the cluster
 	@hack/scorecard.sh
 
 ##@ Deploy without OLM
@@ -144,31 +144,31 @@ install: ## Install the CRDs
 	$(call tool,kubebuilder)/kustomize build config/crd | $(call tool,kubernetes)/kubectl apply --server-side -f -
 
 .PHONY: uninstall
-uninstall: ## Remove the CRDs, and with them every object of their kinds
+uninstall: ## Delete the CRDs and all objects of their kinds
 	$(call tool,kubebuilder)/kustomize build config/crd | $(call tool,kubernetes)/kubectl delete --ignore-not-found -f -
 
 .PHONY: deploy
-deploy: ## Deploy the operator with certificates of its own (IMG=...)
+deploy: ## Deploy the operator; it generates its own certificates (IMG=...)
 	$(call tool,kubebuilder)/kustomize build config/default | sed 's#\(image\|value\): ghcr.io/fettle-dev/fettle:.*#\1: $(IMG)#' | \
 	  $(call tool,kubernetes)/kubectl apply --server-side -f -
 	$(call tool,kubernetes)/kubectl -n fettle-system rollout status deployment/fettle-controller-manager --timeout=180s
 
 .PHONY: undeploy
-undeploy: ## Remove what deploy made; WebApps are removed too, since the CRDs are
+undeploy: ## Delete everything that deploy created, including the CRDs and all objects of their kinds
 	$(call tool,kubebuilder)/kustomize build config/default | $(call tool,kubernetes)/kubectl delete --ignore-not-found -f -
 
 ##@ Images
 
 .PHONY: image
-image: ## Build the operator's image without a container engine and push it to the registry
+image: ## Build the operator's image without a container engine and push it to REGISTRY
 	@hack/image.sh operator
 
 .PHONY: bundle-image
-bundle-image: ## Build the bundle's image without a container engine and push it
+bundle-image: ## Build the bundle's image without a container engine and push it to REGISTRY
 	@hack/image.sh bundle
 
 .PHONY: catalog-image
-catalog-image: ## Build the catalog's image without a container engine and push it
+catalog-image: ## Build the catalog's image without a container engine and push it to REGISTRY
 	@hack/image.sh catalog
 
 .PHONY: docker-build
@@ -186,7 +186,7 @@ bundle: manifests generate ## Generate the bundle from config/ and the markers i
 	@hack/bundle.sh
 
 .PHONY: bundle-validate
-bundle-validate: ## Check the bundle by every suite of operator-sdk; a warning is an error
+bundle-validate: ## Validate the bundle with all validators of operator-sdk; a warning is an error
 	@hack/bundle-validate.sh
 
 .PHONY: catalog
@@ -194,10 +194,10 @@ catalog: ## Render the bundle into the catalog
 	@hack/catalog.sh
 
 .PHONY: catalog-validate
-catalog-validate: ## Check the catalog
+catalog-validate: ## Validate the catalog
 	$(call tool,opm)/opm validate catalog
 	@echo "catalog: valid"
 
 .PHONY: olm-install
-olm-install: ## Install Fettle by OLM: CatalogSource, OperatorGroup, Subscription, until the CSV has Succeeded
+olm-install: ## Install Fettle with OLM and wait until the CSV has Succeeded
 	@hack/olm-install.sh

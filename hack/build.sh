@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the operator, a static binary.
+# Builds the operator as a static binary.
 #
 #   hack/build.sh FILE [ARCHITECTURE]
 set -euo pipefail

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks the bundle by every suite that operator-sdk has; a warning fails it like an error, by the JSON that it prints.
+# Validates the bundle with all validators of operator-sdk. A warning counts as an error, so the script reads the JSON report.
 set -euo pipefail
 # shellcheck source=hack/shell.sh
 source "$(dirname "${BASH_SOURCE[0]}")/shell.sh"
@@ -10,7 +10,7 @@ failed=''
 for check in suite=operatorframework name=operatorhub name=good-practices; do
   log=dist/logs/bundle-validate-${check#*=}.json
   "$sdk" bundle validate ./bundle --select-optional "$check" -o json-alpha1 >"$log" 2>"$log.err" || true
-  # operatorhub is an older name of what suite=operatorframework holds, and says so in a warning of its own.
+  # operatorhub is deprecated: suite=operatorframework has the same validators. Its deprecation warning does not count.
   sed -i '/validator is deprecated; for equivalent validation use/d' "$log"
   if ! grep -q '"passed": true' "$log" || grep -qE '"message": "(Warning|Error)' "$log"; then
     failed="$failed $check"
@@ -19,5 +19,5 @@ for check in suite=operatorframework name=operatorhub name=good-practices; do
     echo "bundle validate $check: no error, no warning"
   fi
 done
-[ -z "$failed" ] || die "the bundle is not clean by:$failed (see above; config/manifests and the markers in api/ are its sources)"
+[ -z "$failed" ] || die "bundle validation failed:$failed (see above; fix config/manifests or the markers in api/, then run 'make bundle')"
 hack/multiarch.sh

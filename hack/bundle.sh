@@ -8,7 +8,7 @@ version=${VERSION:-0.0.1} image=${IMG:-ghcr.io/fettle-dev/fettle:v$version} chan
 sdk=$(tool operator-sdk operator-sdk) kustomize=$(tool kubebuilder kustomize)
 base=config/manifests/bases/fettle.clusterserviceversion.yaml csv=bundle/manifests/fettle.clusterserviceversion.yaml
 
-# What has one source only: the icon, and the operator's image.
+# The icon and the operator's image each have a single source.
 sed -i "s|base64data: .*|base64data: $(base64 -w0 config/manifests/icon.svg)|; s|containerImage: .*|containerImage: $image|" $base
 sed -i "s|newName: .*|newName: ${image%:*}|; s|newTag: .*|newTag: ${image##*:}|" config/manager/kustomization.yaml
 
@@ -17,11 +17,11 @@ trap 'rm -f "$old"' EXIT
 cp $csv "$old" 2>/dev/null || true
 
 "$sdk" generate kustomize manifests --interactive=false --quiet --package fettle --apis-dir api
-rm -rf bundle bundle.Dockerfile # operator-sdk leaves what is no longer generated
+rm -rf bundle bundle.Dockerfile # operator-sdk does not delete obsolete files
 "$kustomize" build config/manifests | "$sdk" generate bundle --quiet --overwrite --package fettle --version "$version" \
   --channels "$channels" --default-channel "${channels%%,*}"
-rm bundle/manifests/fettle-controller-manager-service_v1_service.yaml # OLM makes it
+rm bundle/manifests/fettle-controller-manager-service_v1_service.yaml # OLM creates it
 
-# operator-sdk writes the time of each run; where nothing else changed, the old one stays.
+# operator-sdk writes the current time to createdAt; keep the old file if nothing else changed.
 if diff -q -I '^    createdAt: ' "$old" $csv >/dev/null; then cp "$old" $csv; fi
 echo "bundle: $(find bundle -type f | wc -l) files, version $version, channels $channels"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From nothing to a web application that answers: cluster, images, OLM, Fettle by a Subscription, a WebApp, its page.
-# May be repeated; what is there already is kept.
+# Creates a local cluster with OLM, builds the images, installs Fettle by a Subscription, creates a WebApp and fetches its page.
+# You can run it again at any time; existing objects are kept.
 set -euo pipefail
 # shellcheck source=hack/shell.sh
 source "$(dirname "${BASH_SOURCE[0]}")/shell.sh"
@@ -8,7 +8,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/shell.sh"
 app=demo-app ns=${DEMO_NAMESPACE:-default}
 took=()
 
-# timed NAME COMMAND...: runs the command and notes how long it took.
+# timed NAME COMMAND...: runs the command and records its duration.
 timed() {
   local name=$1 started=$SECONDS
   shift
@@ -18,10 +18,10 @@ timed() {
 
 cluster() {
   if [ "${CLUSTER:-local}" = existing ]; then
-    kubectl version >/dev/null || die "the cluster of KUBECONFIG=${KUBECONFIG:-~/.kube/config} does not answer"
+    kubectl version >/dev/null || die "the cluster of KUBECONFIG=${KUBECONFIG:-~/.kube/config} is unreachable"
     return
   fi
-  step "local cluster (the first time takes up to 20 minutes on two cores)"
+  step "local cluster (the first run takes up to 20 minutes on two cores)"
   go -C hack run ./cluster up
 }
 
@@ -36,14 +36,14 @@ images() {
 
 webapp() {
   step "applying config/samples/apps_v1_webapp.yaml"
-  # The webhook's pods may need a moment until the Service leads to them.
+  # The webhook's Service may have no ready endpoints yet.
   wait_for 60 "WebApp $app to be admitted" kubectl -n "$ns" apply -f config/samples/apps_v1_webapp.yaml ||
     die "$(kubectl -n "$ns" apply -f config/samples/apps_v1_webapp.yaml 2>&1)"
   step "waiting for WebApp $app to be Ready"
   kubectl -n "$ns" wait "webapp/$app" --for=condition=Ready --timeout=180s >/dev/null || {
     kubectl -n "$ns" get webapp "$app" -o wide
     kubectl -n "$ns" get pods -l "app.kubernetes.io/instance=$app"
-    die "WebApp $app is not Ready; the column MESSAGE says why"
+    die "WebApp $app is not Ready; see the column MESSAGE above"
   }
   kubectl -n "$ns" get webapp,deployment,service,pdb,pods -l app.kubernetes.io/managed-by=fettle
   kubectl -n "$ns" get webapp "$app"
@@ -76,18 +76,18 @@ timed "page fetched" page
 
 cat <<END
 
-Done in $SECONDS s: OLM installed Fettle from its catalog by a Subscription, and WebApp "$app" serves the page above.
+Done in $SECONDS s: OLM installed Fettle from its catalog, and WebApp "$app" serves the page above.
 $(printf '%s\n' "${took[@]}")
 
 Try next, after
   export KUBECONFIG=${KUBECONFIG:-$HOME/.kube/config} PATH=$(hack/tools/bin kubernetes):\$PATH
 then
-$(try "kubectl get webapps -A" "what runs, and what is wrong where something is")
-$(try "kubectl -n $ns scale webapp $app --replicas=5" "more pods")
-$(try "kubectl -n $ns patch webapp $app --type=merge -p '{\"spec\":{\"image\":\"nginx:nope\"}}'" "the old pods go on serving")
-$(try "kubectl -n $ns get webapp $app -o wide" "the pod's own reason")
-$(try "kubectl -n $ns delete deployment $app" "comes back")
-$(try "kubectl explain webapp.spec" "all that a WebApp can say")
-$(try "kubectl -n fettle-system get csv,subscription,pods" "how OLM sees Fettle")
-$([ "${CLUSTER:-local}" = existing ] || try "make down" "removes the cluster")
+$(try "kubectl get webapps -A" "all WebApps with their status")
+$(try "kubectl -n $ns scale webapp $app --replicas=5" "scale up")
+$(try "kubectl -n $ns patch webapp $app --type=merge -p '{\"spec\":{\"image\":\"nginx:nope\"}}'" "a failed rollout: the old pods stay available")
+$(try "kubectl -n $ns get webapp $app -o wide" "the reason of the failed rollout")
+$(try "kubectl -n $ns delete deployment $app" "Fettle re-creates it")
+$(try "kubectl explain webapp.spec" "all fields of a WebApp")
+$(try "kubectl -n fettle-system get csv,subscription,pods" "the OLM installation of Fettle")
+$([ "${CLUSTER:-local}" = existing ] || try "make down" "delete the cluster")
 END

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the end-to-end tests: brings the cluster up, builds and pushes the images, installs Fettle by OLM, then the suite.
-# POSTGRES_VERSION is the version of most databases, one of those in `go -C hack run ./image stand-ins --list` or 18.
+# Runs the end-to-end tests: creates the local cluster, builds and pushes the images, installs Fettle with OLM, runs the suite.
+# POSTGRES_VERSION sets the PostgreSQL version of most specs: a version listed by `go -C hack run ./image stand-ins --list` or 18.
 set -euo pipefail
 # shellcheck source=hack/shell.sh
 source "$(dirname "${BASH_SOURCE[0]}")/shell.sh"
@@ -24,6 +24,6 @@ E2E_REPORT_DIR=$root/dist/logs go test -count=1 -v -timeout "${E2E_TIMEOUT:-65m}
   kubectl -n fettle-system logs -l app.kubernetes.io/component=manager --tail=-1 --prefix >dist/logs/e2e/manager.log 2>&1 || true
   kubectl get webapps,deployments,pods -A -o wide >dist/logs/e2e/objects.txt 2>&1 || true
   kubectl get events -A --sort-by=.lastTimestamp >dist/logs/e2e/events.txt 2>&1 || true
-  die "the end-to-end tests failed; the operator's log, objects and events are in dist/logs/e2e"
+  die "the end-to-end tests failed; see dist/logs/e2e for the operator's log, objects and events"
 }
 step "end-to-end tests passed"

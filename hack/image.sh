@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds an image without a container engine and pushes it to the registry, or writes it to dist/images where there is
-# none. Prints NAME@DIGEST.
+# Builds an image without a container engine and pushes it to the registry. Without a registry it writes the image to
+# dist/images. Prints NAME@DIGEST.
 #
 #   hack/image.sh operator|bundle|catalog|voteapp
 #
-# voteapp is the vote application of the end-to-end tests.
+# voteapp is the voting application of the end-to-end tests.
 set -euo pipefail
 # shellcheck source=hack/shell.sh
 source "$(dirname "${BASH_SOURCE[0]}")/shell.sh"
@@ -12,20 +12,20 @@ source "$(dirname "${BASH_SOURCE[0]}")/shell.sh"
 base=${IMAGE_BASE:-ghcr.io/fettle-dev/fettle} version=${VERSION:-0.0.1}
 mkdir -p dist/images
 
-# Where it goes. The local cluster's registry stands for every public one, under the images' published names.
+# The local cluster's registry mirrors all public registries, so images keep their published names.
 if [ "${CLUSTER:-local}" != existing ]; then
-  place=(--push "${REGISTRY:-172.30.0.1:5000}" --ca "$state/pki/ca.crt")
-  [ -r "$state/pki/ca.crt" ] || die "there is no local cluster to push to: run 'make up' first, or set CLUSTER=existing"
+  destination=(--push "${REGISTRY:-172.30.0.1:5000}" --ca "$state/pki/ca.crt")
+  [ -r "$state/pki/ca.crt" ] || die "no local cluster found: run 'make up' first, or set CLUSTER=existing"
 elif [ -n "${REGISTRY:-}" ]; then
-  place=(--push "$REGISTRY")
+  destination=(--push "$REGISTRY")
 else
-  place=(--output "oci=$root/dist/images/$1")
-  echo "no REGISTRY is given: the image is written to dist/images/$1 and not pushed" >&2
+  destination=(--output "oci=$root/dist/images/$1")
+  echo "REGISTRY is not set: writing the image to dist/images/$1 without a push" >&2
 fi
 
-# image ARGUMENTS...: runs hack/image, and keeps what it prints for the scripts that need the digest.
+# image ARGUMENTS...: runs hack/image with the destination.
 image() {
-  go -C hack run ./image "$@" "${place[@]}"
+  go -C hack run ./image "$@" "${destination[@]}"
 }
 
 case ${1:-} in
@@ -40,7 +40,7 @@ operator)
     --label "org.opencontainers.image.version=v$version" --label org.opencontainers.image.licenses=Apache-2.0
   ;;
 bundle)
-  [ -d bundle/manifests ] || die "there is no bundle: run 'make bundle' first"
+  [ -d bundle/manifests ] || die "bundle/ does not exist: run 'make bundle' first"
   image dockerfile -f "$root/bundle.Dockerfile" --context "$root" --name "${BUNDLE_IMG:-$base-bundle:v$version}"
   ;;
 catalog)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fetches the Go modules that the project, its tests and its tools in Go need. A cold cache takes thousands of requests, and
-# a test whose package can't be fetched looks like one that fails.
+# Downloads the Go modules of the project, its tests and its tools, with retries. A cold cache needs thousands of requests,
+# and a failed download in `go test` looks like a failed test.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 for module in . hack test/alerts; do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs operator-sdk's check multiarch: the architectures that the bundle promises are those of its images. It inspects
-# the images through podman (in a store of its own), which takes them from the local cluster's registry in place of the
-# public one, or from the public one with CLUSTER=existing. Without podman it says so and checks nothing.
+# Runs operator-sdk's validator multiarch: the bundle's architecture labels must match the architectures of its images.
+# The validator inspects the images with podman, in a temporary store. podman pulls them from the local cluster's registry,
+# or from the public registry with CLUSTER=existing. Without podman the check is skipped.
 set -euo pipefail
 # shellcheck source=hack/shell.sh
 source "$(dirname "${BASH_SOURCE[0]}")/shell.sh"
@@ -10,7 +10,7 @@ log=$root/dist/logs/bundle-validate-multiarch.json
 mkdir -p dist/logs
 rm -f "$log"
 if ! command -v podman >/dev/null; then
-  echo "bundle validate name=multiarch: LEFT OUT, podman is not installed (apt-get install podman)"
+  echo "bundle validate name=multiarch: SKIPPED, podman is not installed (apt-get install podman)"
   exit 0
 fi
 work=$(mktemp -d)
@@ -19,7 +19,7 @@ printf '[storage]\ndriver = "vfs"\ngraphroot = "%s/graph"\nrunroot = "%s/run"\n'
 export CONTAINERS_STORAGE_CONF=$work/storage.conf
 if [ "${CLUSTER:-local}" != existing ]; then
   if ! curl -fs --max-time 5 --cacert "$state/pki/ca.crt" "https://${REGISTRY:-172.30.0.1:5000}/v2/" >/dev/null; then
-    echo "bundle validate name=multiarch: LEFT OUT, the local cluster's registry does not answer (make up image)"
+    echo "bundle validate name=multiarch: SKIPPED, the local cluster's registry is unreachable (make up image)"
     exit 0
   fi
   printf 'unqualified-search-registries = []\n[[registry]]\nprefix = "%s"\nlocation = "%s"\n' \
@@ -30,6 +30,6 @@ fi
   --optional-values=container-tools=podman -o json-alpha1 >"$log" 2>"$log.err" || true
 if ! grep -q '"passed": true' "$log" || grep -qE '"message": "(Warning|Error)' "$log"; then
   cat "$log" "$log.err"
-  die "the bundle promises other architectures than its images have (config/manifests/bases, config/manager)"
+  die "the bundle's architecture labels do not match its images (see config/manifests/bases and config/manager)"
 fi
 echo "bundle validate name=multiarch: no error, no warning"

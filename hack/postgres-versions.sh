@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Runs the tests of what runs a PostgreSQL server inside the images of its versions, without a cluster: each image's files become the root
-# folder of the tests, in namespaces of their own with a network that has the loopback address alone. Needs root.
+# Runs the tests of the packages that run a PostgreSQL server inside the images of several PostgreSQL versions, without a cluster.
+# The tests run chrooted into the image's files, in separate namespaces with only a loopback network. Needs root.
 #
-#   hack/postgres-versions.sh [VERSION...]     for example 13 17 17-alpine 18; TEST_RUN is a pattern of tests as for `go test -run`
+#   hack/postgres-versions.sh [VERSION...]     for example 13 17 17-alpine 18; TEST_RUN is a pattern as in `go test -run`
 set -euo pipefail
 # shellcheck source=hack/shell.sh
 source "$(dirname "${BASH_SOURCE[0]}")/shell.sh"
 
-[ "$(id -u)" = 0 ] || die "this needs root, for namespaces and for files of other users"
+[ "$(id -u)" = 0 ] || die "run this as root: it creates namespaces and files of other users"
 [ $# -gt 0 ] || set -- 13 17 17-alpine
 packages=(internal/postgres/config internal/postgres/server internal/postgres/sqlclient internal/postgres/exporter)
 
@@ -22,12 +22,12 @@ done
 
 failed=()
 for version in "$@"; do
-  step "the files of postgres:$version"
+  step "extracting postgres:$version"
   go -C hack run ./image root "postgres-$version" "$work/$version"
   log=dist/logs/postgres-$version.log
   step "tests in postgres:$version (log: $log)"
   # shellcheck disable=SC2016 # the inner shell expands
-  # Nothing that is mounted or started here outlives the script: the kernel ends it with its namespaces.
+  # The kernel removes all mounts and processes with their namespaces when the script exits.
   if unshare --mount --pid --net --fork --kill-child bash -euo pipefail -c '
     root=$1 tests=$2 run=$3
     shift 3

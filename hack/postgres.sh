@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Installs PostgreSQL on Debian for the tests, where it is missing, without making or starting a cluster of its own.
+# Installs PostgreSQL on Debian for the tests if it is missing, without creating or starting a database cluster.
 set -euo pipefail
 
 for dir in ${FETTLE_POSTGRES_BIN:-} /usr/lib/postgresql/*/bin /usr/local/bin; do
   [ ! -x "$dir/postgres" ] || [ ! -x "$dir/initdb" ] || exit 0
 done
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-  echo "error: the tests need PostgreSQL 13 or later: install Debian's postgresql, or name its folder of programs in FETTLE_POSTGRES_BIN" >&2
+  echo "error: the tests need PostgreSQL 13 or later: install Debian's package postgresql, or set FETTLE_POSTGRES_BIN to its bin directory" >&2
   exit 1
 fi
 
-# The package would make a cluster and start it; postgresql-common looks here before, and the file stays as it is.
+# By default the package creates and starts a database cluster. This file disables that; an existing file is kept.
 mkdir -p /etc/postgresql-common
 [ -e /etc/postgresql-common/createcluster.conf ] || echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs a command that fetches from the network, and again if it fails: after 5, 15 and 45 seconds.
+# Runs a command that uses the network and retries it after 5, 15 and 45 seconds if it fails.
 #
 #   hack/retry.sh COMMAND ARGUMENT...
 set -uo pipefail
-for pause in 5 15 45 ''; do
+for delay in 5 15 45 ''; do
   "$@" && exit
   code=$?
-  [ -n "$pause" ] || exit $code
-  echo "$1 failed with $code; again in $pause s" >&2
-  sleep "$pause"
+  [ -n "$delay" ] || exit $code
+  echo "$1 failed with exit code $code; retrying in $delay s" >&2
+  sleep "$delay"
 done

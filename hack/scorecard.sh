@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Runs operator-sdk's scorecard, suites basic and olm, on the cluster; fails unless every test passes.
+# Runs the suites basic and olm of operator-sdk's scorecard on the cluster and fails unless every test passes.
 set -euo pipefail
 # shellcheck source=hack/shell.sh
 source "$(dirname "${BASH_SOURCE[0]}")/shell.sh"
 
 ns=fettle-scorecard arguments=()
 if [ "${CLUSTER:-local}" != existing ]; then
-  # Only unpacks the bundle with tar; the default one is pinned by a digest that a local registry can't hold.
+  # This image unpacks the bundle. The default image is pinned by a digest, which a local registry cannot provide.
   arguments=(--untar-image quay.io/operator-framework/scorecard-untar:latest)
-  step "the image of the tests"
+  step "image of the scorecard tests"
   go -C hack run ./image stand-ins scorecard-test --registry "${REGISTRY:-172.30.0.1:5000}" --ca "$state/pki/ca.crt"
 fi
 mkdir -p dist/logs
@@ -20,5 +20,5 @@ ok=yes
 awk '/^Entrypoint:/ {test = $3; sub(/]$/, "", test)} /State:/ {printf "        %-28s %s\n", test, $2}' dist/logs/scorecard.log
 passed=$(grep -c 'State: pass' dist/logs/scorecard.log || true)
 kubectl delete namespace $ns >/dev/null
-[ $ok = yes ] || die "a test of the scorecard failed: see dist/logs/scorecard.log"
+[ $ok = yes ] || die "a scorecard test failed: see dist/logs/scorecard.log"
 step "scorecard: $passed tests passed"

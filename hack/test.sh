@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs every test that needs no cluster: unit tests, golden files, behaviour tests on an API server and etcd, faults, real
-# PostgreSQL servers, alerts in Prometheus, and the tests of hack/. Logs are kept in dist/logs.
-# With the arguments `race [PACKAGE...]`: with Go's race detector, those of them that test concurrent code.
+# Runs all tests that need no cluster: unit tests, golden files, controller tests on an API server and etcd, fault-injection
+# tests, tests with real PostgreSQL servers, alert tests with Prometheus, and the tests of hack/. Logs are in dist/logs.
+# With the arguments `race [PACKAGE...]` it runs the tests of concurrent code with Go's race detector.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-if [ -z "${FETTLE_TEST_SERVER:-}" ]; then # one API server for all, and nothing left behind
+if [ -z "${FETTLE_TEST_SERVER:-}" ]; then # all test packages share one API server, which stops at the end
   KUBEBUILDER_ASSETS=$(hack/tools/bin kubernetes)
   export KUBEBUILDER_ASSETS
   exec go run ./internal/testenv/shared-apiserver "hack/${BASH_SOURCE[0]##*/}" "$@"
@@ -12,7 +12,7 @@ fi
 mkdir -p dist/logs
 failed=''
 
-# suite NAME COMMAND...: runs a suite, keeps its log and goes on with the next one if it fails.
+# suite NAME COMMAND...: runs a suite with a log in dist/logs. A failure does not stop the following suites.
 suite() {
   local name=$1 started=$SECONDS
   shift
@@ -21,7 +21,7 @@ suite() {
   echo "--- $name: $((SECONDS - started)) s"
 }
 
-# finish prints the result.
+# finish: prints the result and exits with 1 after a failure.
 finish() {
   if [ -n "$failed" ]; then
     echo "FAILED:$failed (logs in dist/logs)"
@@ -34,19 +34,19 @@ hack/postgres.sh
 if [ "${1:-}" = race ]; then
   shift
   [ $# -gt 0 ] || set -- ./internal/... ./controllers/... ./test/ledger ./test/postgres
-  export CGO_ENABLED=1 # the detector is written in C
-  # The agents of test/postgres are processes of the same program: a race in one of them fails its test.
+  export CGO_ENABLED=1 # the race detector needs cgo
+  # test/postgres starts its agents from the same binary: a race in an agent fails the test.
   suite race go test -race -p 1 -count=1 -timeout 60m -parallel 4 "$@"
   finish
   exit
 fi
-# The end-to-end tests have a target of their own: make e2e.
+# make e2e runs the end-to-end tests.
 packages=$(go list ./... | grep -vE '/test/(e2e|postgres)$')
 
-# Most of the time is spent waiting for what must not happen, so more run at once than there are cores.
+# The tests mostly wait, so more packages run in parallel than there are cores.
 # shellcheck disable=SC2086 # a list of packages
 suite test go test -p 3 -count=1 -timeout 30m $packages
-# Failure detection by time: nothing else runs beside it.
+# These tests measure failure detection times, so no other test runs in parallel.
 suite test-postgres go test -count=1 -timeout 25m -parallel 4 ./test/postgres
 suite test-alerts go -C test/alerts test -count=1 -timeout 10m ./...
 suite test-hack go -C hack test -count=1 -timeout 15m ./...

@@ -31,19 +31,19 @@ func rootCommand() *cobra.Command {
 		Short: "A local Kubernetes cluster with OLM, without Docker",
 		Long: `A local Kubernetes cluster with OLM, without Docker.
 
-All of it is in /var/lib/fettle-cluster, or in $FETTLE_CLUSTER, and goes with "down". What was built stays in
-~/.cache/fettle, or in $FETTLE_CACHE.`,
+Its state is in /var/lib/fettle-cluster (or $FETTLE_CLUSTER); "down" deletes it. Built tools and images stay in
+~/.cache/fettle (or $FETTLE_CACHE).`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	root.AddCommand(upCommand(), downCommand(), statusCommand(), loadCommand(),
-		cableCommand("cut", "Cut a node off from all others and from the control plane", false),
-		cableCommand("join", "Join a node that was cut off", true),
+		linkCommand("disconnect", "cut", "Disconnect a node from the other nodes and the control plane", false),
+		linkCommand("reconnect", "join", "Reconnect a disconnected node", true),
 		storageCommand())
 	return root
 }
 
-// privileged runs do with the configuration, as root.
+// privileged checks for root, loads the configuration and runs do.
 func privileged(do func(*cobra.Command, cluster.Config, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := cluster.RequireRoot(cmd.Name()); err != nil {
@@ -62,31 +62,31 @@ func upCommand() *cobra.Command {
 	var images string
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Bring the cluster up, or repair it; can be run again at any time",
+		Short: "Create or repair the cluster; you can run it again at any time",
 		Args:  cobra.NoArgs,
 		RunE: privileged(func(cmd *cobra.Command, config cluster.Config, _ []string) error {
 			if value := os.Getenv("NODES"); value != "" && !cmd.Flags().Changed("nodes") {
 				var err error
 				if options.Nodes, err = strconv.Atoi(value); err != nil {
-					return fmt.Errorf("NODES=%s: it must be a number", value)
+					return fmt.Errorf("NODES=%s: must be a number", value)
 				}
 			}
 			if images != "all" && images != "cluster" {
-				return fmt.Errorf("--images=%s: it must be all or cluster", images)
+				return fmt.Errorf("--images=%s: must be all or cluster", images)
 			}
 			options.ClusterImages = images == "cluster"
 			return config.Up(cmd.Context(), options, cmd.OutOrStdout())
 		}),
 	}
-	cmd.Flags().IntVar(&options.Nodes, "nodes", 0, "at least that many nodes (default $NODES, or else as many as there are, or 1)")
-	cmd.Flags().StringVar(&images, "images", "all", "stand-in images to make: all, or cluster for those that Kubernetes, OLM and the demo need")
+	cmd.Flags().IntVar(&options.Nodes, "nodes", 0, "minimum number of nodes (default: $NODES, otherwise the current number, otherwise 1)")
+	cmd.Flags().StringVar(&images, "images", "all", "stand-in images to build: all, or cluster for only the images of Kubernetes, OLM and the demo")
 	return cmd
 }
 
 func downCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "down",
-		Short: "Remove the cluster and all that it has made, except the cache",
+		Short: "Delete the cluster and everything that it created, except the cache",
 		Args:  cobra.NoArgs,
 		RunE: privileged(func(cmd *cobra.Command, config cluster.Config, _ []string) error {
 			return config.Down(cmd.Context(), cmd.OutOrStdout())
@@ -97,7 +97,7 @@ func downCommand() *cobra.Command {
 func statusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "Show processes and nodes; ends with 1 when something is wrong",
+		Short: "Show daemons and nodes; exits with 1 if one of them failed",
 		Args:  cobra.NoArgs,
 		RunE: privileged(func(cmd *cobra.Command, config cluster.Config, _ []string) error {
 			return config.Status(cmd.Context(), cmd.OutOrStdout())
@@ -108,7 +108,7 @@ func statusCommand() *cobra.Command {
 func loadCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "load IMAGE...",
-		Short: "Put images (tar files of docker save, or names) into the cluster's registry",
+		Short: "Push images (tar files of docker save, or image names) to the cluster's registry",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: privileged(func(cmd *cobra.Command, config cluster.Config, args []string) error {
 			return config.LoadImages(cmd.Context(), args, cmd.OutOrStdout())
@@ -116,30 +116,31 @@ func loadCommand() *cobra.Command {
 	}
 }
 
-func cableCommand(use, short string, up bool) *cobra.Command {
+func linkCommand(use, alias, short string, up bool) *cobra.Command {
 	return &cobra.Command{
-		Use:   use + " NODE",
-		Short: short,
-		Args:  cobra.ExactArgs(1),
+		Use:     use + " NODE",
+		Aliases: []string{alias},
+		Short:   short,
+		Args:    cobra.ExactArgs(1),
 		RunE: privileged(func(cmd *cobra.Command, config cluster.Config, args []string) error {
-			return config.SetCable(cmd.Context(), args[0], up)
+			return config.SetLink(cmd.Context(), args[0], up)
 		}),
 	}
 }
 
-// storageCommand is the daemon that up starts; nobody types it.
+// storageCommand is the storage daemon, which up starts. It is hidden, because users do not run it.
 func storageCommand() *cobra.Command {
 	var kubeconfig, dir string
 	cmd := &cobra.Command{
 		Use:    "storage",
-		Short:  "Provision, grow and remove the cluster's volumes",
+		Short:  "Provision, expand and delete the cluster's volumes",
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return storage.Run(cmd.Context(), kubeconfig, dir)
 		},
 	}
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "how to reach the API server")
-	cmd.Flags().StringVar(&dir, "dir", "", "where the volumes' folders are made")
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the API server")
+	cmd.Flags().StringVar(&dir, "dir", "", "directory of the volumes")
 	return cmd
 }

@@ -35,25 +35,25 @@ func buildCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "build",
 		Short: "Build an image from static binaries and files",
-		Long: "Build an image from static binaries and files. The same input gives the same digest. The base holds what a static program\n" +
-			"may ask for: users, CA certificates and /tmp. One --binary for each architecture makes a multi-architecture image.",
+		Long: "Build an image from static binaries and files. The build is reproducible. The base \"static\" has users, CA certificates\n" +
+			"and /tmp. Repeat --binary once per architecture for a multi-architecture image.",
 		Example: "  image build --binary bin/fettle --name ghcr.io/fettle-dev/fettle:v0.0.1 --push 172.30.0.1:5000 --ca ca.crt",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return b.run(cmd) },
 	}
 	flags := cmd.Flags()
 	b.flags(cmd)
-	flags.StringArrayVar(&b.binaries, "binary", nil, "static program, put at / and run (again for another architecture)")
-	flags.BoolVar(&b.index, "index", false, "make an index of architectures even of one, as published images have")
-	flags.StringVar(&b.base, "base", "static", "static (users, CA certificates, /tmp), empty, or an image of the registry")
-	flags.StringArrayVar(&b.entrypoint, "entrypoint", nil, "entry point, a word for each flag (the binary by default)")
-	flags.StringArrayVar(&b.command, "cmd", nil, "default arguments, a word for each flag")
-	flags.StringVar(&b.user, "user", "65532:65532", "user and group that the image runs as")
-	flags.StringArrayVar(&b.files, "file", nil, "SOURCE:TARGET, a file to add")
-	flags.StringArrayVar(&b.dirs, "dir", nil, "SOURCE:TARGET, a folder to add")
-	flags.StringArrayVar(&b.labels, "label", nil, "KEY=VALUE")
-	flags.StringArrayVar(&b.env, "env", nil, "KEY=VALUE")
-	flags.StringVar(&b.caBundle, "ca-certificates", "/etc/ssl/certs/ca-certificates.crt", "CA certificates of the static base; empty for none")
+	flags.StringArrayVar(&b.binaries, "binary", nil, "static binary, copied to / and used as entrypoint (repeat for each architecture)")
+	flags.BoolVar(&b.index, "index", false, "create an image index even for one architecture, like published images")
+	flags.StringVar(&b.base, "base", "static", "base: static (users, CA certificates, /tmp), empty, or an image in the registry")
+	flags.StringArrayVar(&b.entrypoint, "entrypoint", nil, "entrypoint, one word per flag (default: the binary)")
+	flags.StringArrayVar(&b.command, "cmd", nil, "default arguments, one word per flag")
+	flags.StringVar(&b.user, "user", "65532:65532", "user and group of the image, as UID:GID")
+	flags.StringArrayVar(&b.files, "file", nil, "file to add, as SOURCE:TARGET")
+	flags.StringArrayVar(&b.dirs, "dir", nil, "directory to add, as SOURCE:TARGET")
+	flags.StringArrayVar(&b.labels, "label", nil, "label, as KEY=VALUE")
+	flags.StringArrayVar(&b.env, "env", nil, "environment variable, as KEY=VALUE")
+	flags.StringVar(&b.caBundle, "ca-certificates", "/etc/ssl/certs/ca-certificates.crt", "CA bundle of the static base; empty for none")
 	require(cmd, "binary")
 	return cmd
 }
@@ -76,11 +76,11 @@ func (b *build) image(cmd *cobra.Command, binary string) (v1.Image, error) {
 		return nil, err
 	}
 	var base v1.Image
-	ground := layer.Set{}
+	baseFiles := layer.Set{}
 	switch b.base {
 	case "empty":
 	case "static":
-		if ground, err = staticBase(b.caBundle); err != nil {
+		if baseFiles, err = staticBase(b.caBundle); err != nil {
 			return nil, err
 		}
 	default:
@@ -97,7 +97,7 @@ func (b *build) image(cmd *cobra.Command, binary string) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	return layer.Image(base, arch, func(c *v1.Config) { b.configure(c, program) }, ground, content)
+	return layer.Image(base, arch, func(c *v1.Config) { b.configure(c, program) }, baseFiles, content)
 }
 
 func (b *build) configure(c *v1.Config, program string) {
@@ -126,7 +126,7 @@ func (b *build) content(binary, program string) (layer.Set, error) {
 	for _, pair := range b.files {
 		source, target, ok := strings.Cut(pair, ":")
 		if !ok {
-			return nil, fmt.Errorf("--file %s: it is not SOURCE:TARGET", pair)
+			return nil, fmt.Errorf("--file %s: want SOURCE:TARGET", pair)
 		}
 		mode := int64(0o644)
 		if info, err := os.Stat(source); err == nil && info.Mode()&0o111 != 0 {
@@ -139,30 +139,31 @@ func (b *build) content(binary, program string) (layer.Set, error) {
 	for _, pair := range b.dirs {
 		source, target, ok := strings.Cut(pair, ":")
 		if !ok {
-			return nil, fmt.Errorf("--dir %s: it is not SOURCE:TARGET", pair)
+			return nil, fmt.Errorf("--dir %s: want SOURCE:TARGET", pair)
 		}
-		if err := content.AddTree(source, target, layer.Root, nil); err != nil {
+		if err := content.AddTree(source, target, layer.RootOwner, nil); err != nil {
 			return nil, fmt.Errorf("--dir %s: %w", pair, err)
 		}
 	}
 	return content, nil
 }
 
-// architecture reads for which processor a program was built, and refuses one that needs a dynamic linker: the base has none.
+// architecture returns the architecture of an ELF binary. It rejects dynamically linked binaries, because the base has no dynamic
+// linker.
 func architecture(binary string) (string, error) {
 	program, err := elf.Open(binary)
 	if format := (*elf.FormatError)(nil); errors.As(err, &format) {
-		return "", fmt.Errorf("--binary %s: it is no program for Linux: %w", binary, err)
+		return "", fmt.Errorf("--binary %s: not an ELF binary: %w", binary, err)
 	}
 	if err != nil {
 		return "", fmt.Errorf("--binary: %w", err)
 	}
-	if err := program.Close(); err != nil { // its headers are read already
+	if err := program.Close(); err != nil { // the headers are already read
 		return "", fmt.Errorf("--binary: %w", err)
 	}
 	for _, segment := range program.Progs {
 		if segment.Type == elf.PT_INTERP {
-			return "", fmt.Errorf("--binary %s: it is linked dynamically: build it with CGO_ENABLED=0", binary)
+			return "", fmt.Errorf("--binary %s: dynamically linked: build with CGO_ENABLED=0", binary)
 		}
 	}
 	switch program.Machine {
@@ -171,24 +172,24 @@ func architecture(binary string) (string, error) {
 	case elf.EM_AARCH64:
 		return "arm64", nil
 	default:
-		return "", fmt.Errorf("--binary %s: %s is neither amd64 nor arm64", binary, program.Machine)
+		return "", fmt.Errorf("--binary %s: unsupported architecture %s: want amd64 or arm64", binary, program.Machine)
 	}
 }
 
-// staticBase is what a static program may look for.
+// staticBase returns the files of the static base: users, groups, nsswitch.conf, /tmp, home directories and CA certificates.
 func staticBase(caBundle string) (layer.Set, error) {
 	const users = "root:x:0:0:root:/root:/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/sbin/nologin\n" +
 		"nonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\n"
 	const groups = "root:x:0:\nnobody:x:65534:\nnonroot:x:65532:\n"
-	home := layer.Folder("/home/nonroot", 0o700)
+	home := layer.Dir("/home/nonroot", 0o700)
 	home.UID, home.GID = 65532, 65532
 	base := layer.Set{}
 	base.Add(
 		layer.Text("/etc/passwd", users, 0o644),
 		layer.Text("/etc/group", groups, 0o644),
 		layer.Text("/etc/nsswitch.conf", "hosts: files dns\n", 0o644),
-		layer.Folder("/tmp", 0o1777),
-		layer.Folder("/root", 0o700),
+		layer.Dir("/tmp", 0o1777),
+		layer.Dir("/root", 0o700),
 		home,
 	)
 	if caBundle == "" {
@@ -196,7 +197,7 @@ func staticBase(caBundle string) (layer.Set, error) {
 	}
 	bundle, err := layer.File("/etc/ssl/certs/ca-certificates.crt", caBundle, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("%w (install ca-certificates, or give --ca-certificates= for an image without)", err)
+		return nil, fmt.Errorf("%w (install ca-certificates, or pass --ca-certificates= for an image without CA certificates)", err)
 	}
 	base.Add(bundle)
 	return base, nil

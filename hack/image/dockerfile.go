@@ -19,10 +19,10 @@ func dockerfileCommand() *cobra.Command {
 	builder := &dockerfile.Builder{}
 	cmd := &cobra.Command{
 		Use:   "dockerfile",
-		Short: "Build an image of data from a Dockerfile: a bundle, a catalog",
-		Long: "Build an image from a Dockerfile that only copies files and sets the configuration, such as bundle.Dockerfile. RUN is refused,\n" +
-			"but for the line of a catalog's Dockerfile that makes opm's cache, which is run with the opm of this machine. Base images\n" +
-			"are taken from the registry of --push.",
+		Short: "Build a bundle or catalog image from its Dockerfile",
+		Long: "Build an image from a Dockerfile that only copies files and sets the image configuration, such as bundle.Dockerfile. RUN is\n" +
+			"not supported, except for opm's cache command in a catalog's Dockerfile, which runs on the host. Base images are pulled from\n" +
+			"the registry of --push.",
 		Example: "  image dockerfile -f bundle.Dockerfile --context . --name ghcr.io/fettle-dev/fettle-bundle:v0.0.1 --push 172.30.0.1:5000 --ca ca.crt",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -45,16 +45,16 @@ func dockerfileCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	out.flags(cmd)
-	flags.StringVarP(&file, "file", "f", "Dockerfile", "the Dockerfile")
-	flags.StringVar(&builder.Context, "context", ".", "folder that COPY and ADD read from")
+	flags.StringVarP(&file, "file", "f", "Dockerfile", "path of the Dockerfile")
+	flags.StringVar(&builder.Context, "context", ".", "build context: the directory that COPY and ADD read from")
 	flags.StringVar(&builder.Arch, "arch", "amd64", "architecture of the image")
-	flags.StringVar(&opm, "opm", "opm", "the opm that makes a catalog's cache, of the version that will serve it")
+	flags.StringVar(&opm, "opm", "opm", "opm binary that builds a catalog's cache; must have the version of the catalog's base image")
 	return cmd
 }
 
 func pullBase(ctx context.Context, out *output, base string) (v1.Image, error) {
 	if out.push == "" {
-		return nil, fmt.Errorf("FROM %s: base images are taken from the registry of --push", base)
+		return nil, fmt.Errorf("FROM %s: base images need --push, the registry to pull from", base)
 	}
 	client, err := registry.NewClient(out.push, out.ca)
 	if err != nil {

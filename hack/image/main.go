@@ -1,7 +1,7 @@
-// Command image builds, stores and serves container images where there is no container engine and no registry to reach.
+// Command image builds, stores and serves container images without a container engine and without access to public registries.
 //
-// `image registry` is the local cluster's registry, `image build` and `image dockerfile` make images of the operator, its bundle and
-// its catalog, and `image stand-ins` makes images that take the place of public ones.
+// `image registry` is the local cluster's registry. `image build` and `image dockerfile` build the images of the operator, its bundle
+// and its catalog. `image stand-ins` builds replacements of public images.
 package main
 
 import (
@@ -26,6 +26,6 @@ func main() {
 	root.AddCommand(registryCommand(), buildCommand(), dockerfileCommand(), standInsCommand(), rootCommand())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintf(os.Stderr, "image: %v\n", err)
-		os.Exit(1) //nolint:gocritic // there is nothing left to defer
+		os.Exit(1) //nolint:gocritic // no deferred calls are pending
 	}
 }

@@ -18,44 +18,44 @@ import (
 	"github.com/fettle-dev/fettle/hack/image/registry"
 )
 
-// output says where an image goes; several places may be given.
+// output holds the destinations of an image; several can be set.
 type output struct {
 	names  []string
 	push   string
 	ca     string
 	output string
-	index  bool // an index even of one image
+	index  bool // create an index even for one image
 }
 
 func (o *output) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringArrayVar(&o.names, "name", nil, "the image's full name (again for another name of the same image)")
-	flags.StringVar(&o.push, "push", "", "push to the registry at this address, under the name without its host")
-	flags.StringVar(&o.ca, "ca", "", "file of the CA that the registry's certificate is checked with (the system's by default)")
-	flags.StringVar(&o.output, "output", "", "write to a file or folder: tar=FILE (as of docker save) or oci=FOLDER (OCI layout)")
+	flags.StringArrayVar(&o.names, "name", nil, "full name of the image (repeat for more names)")
+	flags.StringVar(&o.push, "push", "", "push to the registry at this address, under the image name without its host")
+	flags.StringVar(&o.ca, "ca", "", "CA file for the registry's certificate (default: the system's CAs)")
+	flags.StringVar(&o.output, "output", "", "write to tar=FILE (docker save format) or oci=DIR (OCI layout)")
 	require(cmd, "name")
 }
 
-// write stores one image, or an index if there are several or one is wanted, and prints the digest.
+// write stores an image, or an index for several images or with --index, and prints the digest.
 func (o *output) write(cmd *cobra.Command, images ...v1.Image) error {
 	if o.push == "" && o.output == "" {
-		return fmt.Errorf("nowhere to put the image: give --push REGISTRY or --output tar=FILE or oci=FOLDER")
+		return fmt.Errorf("no destination: pass --push REGISTRY, --output tar=FILE or --output oci=DIR")
 	}
-	var what registry.Pushable = images[0]
+	var artifact registry.Pushable = images[0]
 	if len(images) > 1 || o.index {
 		index, err := multiArch(images)
 		if err != nil {
 			return err
 		}
-		what = index
+		artifact = index
 	}
-	if err := o.pushTo(cmd.Context(), what); err != nil {
+	if err := o.pushTo(cmd.Context(), artifact); err != nil {
 		return err
 	}
-	if err := o.save(what, images[0]); err != nil {
+	if err := o.save(artifact, images[0]); err != nil {
 		return fmt.Errorf("write --output %s: %w", o.output, err)
 	}
-	digest, err := what.Digest()
+	digest, err := artifact.Digest()
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (o *output) write(cmd *cobra.Command, images ...v1.Image) error {
 	return nil
 }
 
-func (o *output) pushTo(ctx context.Context, what registry.Pushable) error {
+func (o *output) pushTo(ctx context.Context, artifact registry.Pushable) error {
 	if o.push == "" {
 		return nil
 	}
@@ -75,16 +75,16 @@ func (o *output) pushTo(ctx context.Context, what registry.Pushable) error {
 	if err != nil {
 		return err
 	}
-	_, err = client.Push(ctx, what, o.names...)
+	_, err = client.Push(ctx, artifact, o.names...)
 	return err
 }
 
-func (o *output) save(what registry.Pushable, first v1.Image) error {
+func (o *output) save(artifact registry.Pushable, first v1.Image) error {
 	kind, target, _ := strings.Cut(o.output, "=")
 	switch {
 	case o.output == "":
 		return nil
-	case kind == "tar" && target != "": // the format has no indexes: the first architecture
+	case kind == "tar" && target != "": // the format does not support indexes: write the first architecture
 		tags := map[name.Reference]v1.Image{}
 		for _, n := range o.names {
 			ref, err := name.ParseReference(n)
@@ -95,25 +95,25 @@ func (o *output) save(what registry.Pushable, first v1.Image) error {
 		}
 		return tarball.MultiRefWriteToFile(target, tags)
 	case kind == "oci" && target != "":
-		return saveLayout(target, o.names[0], what)
+		return saveLayout(target, o.names[0], artifact)
 	default:
-		return fmt.Errorf("it is neither tar=FILE nor oci=FOLDER")
+		return fmt.Errorf("want tar=FILE or oci=DIR")
 	}
 }
 
-func saveLayout(folder, ref string, what registry.Pushable) error {
-	if err := os.RemoveAll(folder); err != nil {
+func saveLayout(dir, ref string, artifact registry.Pushable) error {
+	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	path, err := layout.Write(folder, empty.Index)
+	path, err := layout.Write(dir, empty.Index)
 	if err != nil {
 		return err
 	}
 	named := layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": ref})
-	if index, ok := what.(v1.ImageIndex); ok {
+	if index, ok := artifact.(v1.ImageIndex); ok {
 		return path.AppendIndex(index, named)
 	}
-	return path.AppendImage(what.(v1.Image), named)
+	return path.AppendImage(artifact.(v1.Image), named)
 }
 
 func multiArch(images []v1.Image) (v1.ImageIndex, error) {

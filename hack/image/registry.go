@@ -18,7 +18,7 @@ func registryCommand() *cobra.Command {
 	var verbose bool
 	cmd := &cobra.Command{
 		Use:   "registry",
-		Short: "Serve an OCI registry over TLS, with all of its state in one folder",
+		Short: "Serve an OCI registry over TLS from one directory",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			logger := log.New(io.Discard, "", log.LstdFlags)
@@ -31,7 +31,7 @@ func registryCommand() *cobra.Command {
 			}
 			pair, err := tls.LoadX509KeyPair(cert, key)
 			if err != nil {
-				return fmt.Errorf("load the serving certificate: %w", err)
+				return fmt.Errorf("load the server certificate: %w", err)
 			}
 			listener, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", addr)
 			if err != nil {
@@ -42,16 +42,16 @@ func registryCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&dir, "dir", "", "folder of the blobs and manifests")
+	flags.StringVar(&dir, "dir", "", "directory of the blobs and manifests")
 	flags.StringVar(&addr, "addr", "127.0.0.1:5000", "address to listen on")
-	flags.StringVar(&cert, "cert", "", "file of the serving certificate")
-	flags.StringVar(&key, "key", "", "file of the certificate's key")
+	flags.StringVar(&cert, "cert", "", "file of the server certificate")
+	flags.StringVar(&key, "key", "", "file of the server key")
 	flags.BoolVar(&verbose, "verbose", false, "log every request")
 	require(cmd, "dir", "cert", "key")
 	return cmd
 }
 
-// require marks flags of the command as required. A name that isn't a flag is a mistake of the program.
+// require marks flags of the command as required. It panics if a flag does not exist.
 func require(cmd *cobra.Command, names ...string) {
 	for _, n := range names {
 		if err := cmd.MarkFlagRequired(n); err != nil {

@@ -18,10 +18,10 @@ func standInsCommand() *cobra.Command {
 	var cluster, list bool
 	cmd := &cobra.Command{
 		Use:   "stand-ins [NAME...]",
-		Short: "Build images that take the place of public ones, and push them to a registry",
-		Long: "Build images that take the place of public ones: same names, paths, users and entry points, made from Go modules and Debian\n" +
-			"packages. What was built before comes from the cache, and what the registry holds already is not pushed. Without names: all.\n" +
-			"A NAME is a short one (see --list) or an image's full name.",
+		Short: "Build replacements of public images and push them to a registry",
+		Long: "Build stand-in images, which replace public images: they have the same names, paths, users and entrypoints, and are built from\n" +
+			"Go modules and Debian packages. Cached images are not rebuilt, and images in the registry are not pushed again.\n" +
+			"NAME is a short name (see --list) or a full image name. Without NAME, all images are built.",
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if list {
 				return listStandIns(cmd.OutOrStdout(), cluster)
@@ -30,22 +30,22 @@ func standInsCommand() *cobra.Command {
 				names = standin.Names(cluster)
 			}
 			var err error
-			if cache, err = cacheFolder(cache); err != nil {
+			if cache, err = cacheDir(cache); err != nil {
 				return err
 			}
-			if hack, err = hackFolder(hack); err != nil {
+			if hack, err = hackDir(hack); err != nil {
 				return err
 			}
 			return pushStandIns(cmd.Context(), names, host, ca, cache, hack)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&host, "registry", "", "address of the registry; without it, images are only built")
-	flags.StringVar(&ca, "ca", "", "file of the CA that the registry's certificate is checked with (the system's by default)")
-	flags.StringVar(&cache, "cache", "", "folder of what was built before (by default images in ${FETTLE_CACHE:-$HOME/.cache/fettle})")
-	flags.StringVar(&hack, "hack", "", "the folder hack of the project ($FETTLE_HACK, or where this is run, or hack in it)")
-	flags.BoolVar(&cluster, "cluster", false, "only those that the local cluster needs to start")
-	flags.BoolVar(&list, "list", false, "list the stand-ins and the images that they stand for")
+	flags.StringVar(&host, "registry", "", "address of the registry; empty builds the images without a push")
+	flags.StringVar(&ca, "ca", "", "CA file for the registry's certificate (default: the system's CAs)")
+	flags.StringVar(&cache, "cache", "", "cache directory (default: ${FETTLE_CACHE:-$HOME/.cache/fettle}/images)")
+	flags.StringVar(&hack, "hack", "", "directory hack/ of the repository (default: $FETTLE_HACK, . or ./hack)")
+	flags.BoolVar(&cluster, "cluster", false, "only the images that the local cluster needs")
+	flags.BoolVar(&list, "list", false, "list the stand-in images and the image names that they replace")
 	return cmd
 }
 
@@ -77,8 +77,8 @@ func pushStandIns(ctx context.Context, names []string, host, ca, cache, hack str
 		return err
 	}
 	defer func() {
-		if closing := builder.Close(); err == nil {
-			err = closing
+		if closeErr := builder.Close(); err == nil {
+			err = closeErr
 		}
 	}()
 	for _, recipe := range recipes {
@@ -105,15 +105,15 @@ func findRecipes(names []string) ([]*standin.Recipe, error) {
 	for _, n := range names {
 		recipe, ok := standin.Find(n)
 		if !ok {
-			return nil, fmt.Errorf("there is no stand-in for %s (--list shows all)", n)
+			return nil, fmt.Errorf("no stand-in for %s (see --list)", n)
 		}
 		recipes = append(recipes, recipe)
 	}
 	return recipes, nil
 }
 
-// cacheFolder is where images are kept: outside the checkout, shared by all checkouts.
-func cacheFolder(given string) (string, error) {
+// cacheDir returns the cache directory, which all checkouts share.
+func cacheDir(given string) (string, error) {
 	if given != "" {
 		return filepath.Abs(given)
 	}
@@ -127,8 +127,8 @@ func cacheFolder(given string) (string, error) {
 	return filepath.Join(root, "fettle", "images"), nil
 }
 
-// hackFolder finds the source that stand-ins are built from.
-func hackFolder(given string) (string, error) {
+// hackDir returns the directory hack/, which has the sources of the stand-in images.
+func hackDir(given string) (string, error) {
 	if given == "" {
 		given = os.Getenv("FETTLE_HACK")
 	}
@@ -141,5 +141,5 @@ func hackFolder(given string) (string, error) {
 			return filepath.Abs(dir)
 		}
 	}
-	return "", fmt.Errorf("the project's folder hack is not at %q: run this in the project, or give --hack FOLDER", candidates[0])
+	return "", fmt.Errorf("%q is not the directory hack/: run the command in the repository, or pass --hack DIR", candidates[0])
 }

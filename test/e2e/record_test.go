@@ -20,15 +20,15 @@ const (
 	fettleKinds = "webapps.apps.fettle.dev,appconfigs.config.fettle.dev,voteconfigs.voting.fettle.dev,postgresqls.database.fettle.dev"
 	// otherKinds are what tells how these do. Secrets are left out.
 	otherKinds = "deployments,replicasets,statefulsets,pods,services,endpointslices,persistentvolumeclaims,leases,poddisruptionbudgets,configmaps,controllerrevisions"
-	// The essence of a failure has so many events, lines of the operator's log and lines of each pod's, cut at widest.
-	essentialEvents, essentialLines, essentialPodLines, widest = 12, 12, 4, 200
+	// failure-summary.txt holds at most this many events, lines of the operator's log, lines of each pod's log, and characters per line.
+	summaryEvents, summaryLines, summaryPodLines, summaryWidth = 12, 12, 4, 200
 )
 
-// essential are the lines of a log that a reader looks for first: of what went wrong, and of what was decided.
-var essential = regexp.MustCompile(`(?i)error|warn|taking a step|panic|fatal|decision|promoted|takes connections|configuration loaded|stopping`)
+// summaryPattern matches the log lines that failure-summary.txt holds: errors, warnings and decisions.
+var summaryPattern = regexp.MustCompile(`(?i)error|warn|taking a step|panic|fatal|decision|promoted|takes connections|configuration loaded|stopping`)
 
 // record keeps what tells why a spec failed, while its objects are still there: a folder for each below E2E_REPORT_DIR/e2e,
-// whose file essence.txt is for those who see nothing but the output of CI.
+// whose file failure-summary.txt is printed at the end of the CI output.
 func record(ctx SpecContext) {
 	spec, folder := CurrentSpecReport(), os.Getenv("E2E_REPORT_DIR")
 	if !spec.Failed() || folder == "" {
@@ -48,17 +48,17 @@ func record(ctx SpecContext) {
 	for _, name := range inUse {
 		r.namespace(ctx, namespaced{name}, spec.StartTime)
 	}
-	r.keep("essence.txt", r.essence.String())
+	r.keep("failure-summary.txt", r.failureSummary.String())
 	fmt.Fprintf(GinkgoWriter, "the record of the failure is in %s\n", r.folder)
 }
 
 // recorder writes one record. What can't be had is said in its place.
 type recorder struct {
-	folder  string
-	essence strings.Builder
+	folder         string
+	failureSummary strings.Builder
 }
 
-func (r *recorder) say(format string, args ...any) { fmt.Fprintf(&r.essence, format, args...) }
+func (r *recorder) say(format string, args ...any) { fmt.Fprintf(&r.failureSummary, format, args...) }
 
 func (r *recorder) keep(file, text string) {
 	if err := os.WriteFile(filepath.Join(r.folder, file), []byte(text), 0o644); err != nil {
@@ -104,7 +104,7 @@ func ofTrouble(text string) string {
 func (r *recorder) namespace(ctx context.Context, n namespaced, since time.Time) {
 	r.ask(ctx, n, n.name+"-objects.yaml", "get", fettleKinds+","+otherKinds, "-o", "yaml")
 	r.say("--- %s: pods\n%s", n.name, clipped(r.ask(ctx, n, n.name+"-pods.txt", "get", "pods", "-o", "wide", "--show-labels"), 20))
-	r.say("--- %s: events\n%s", n.name, lastLines(r.ask(ctx, n, n.name+"-events.txt", "get", "events", "--sort-by=.metadata.creationTimestamp"), essentialEvents))
+	r.say("--- %s: events\n%s", n.name, lastLines(r.ask(ctx, n, n.name+"-events.txt", "get", "events", "--sort-by=.metadata.creationTimestamp"), summaryEvents))
 	pods := &corev1.PodList{}
 	if err := k8s.List(ctx, pods, client.InNamespace(n.name)); err != nil {
 		r.say("pods: %s\n", err)
@@ -113,8 +113,8 @@ func (r *recorder) namespace(ctx context.Context, n namespaced, since time.Time)
 	for i := range pods.Items[:min(len(pods.Items), most)] {
 		name := pods.Items[i].Name
 		log := r.ask(ctx, n, n.name+"-"+name+".log", "logs", name, "--all-containers", "--prefix", "--timestamps", "--tail=4000", "--since-time="+since.UTC().Format(time.RFC3339))
-		if telling := linesOf(log, essential.MatchString); telling != "" {
-			r.say("--- %s: log\n%s", name, lastLines(telling, essentialPodLines))
+		if telling := linesOf(log, summaryPattern.MatchString); telling != "" {
+			r.say("--- %s: log\n%s", name, lastLines(telling, summaryPodLines))
 		}
 		for _, c := range pods.Items[i].Status.ContainerStatuses {
 			if c.RestartCount > 0 {
@@ -133,9 +133,9 @@ func (r *recorder) operator(ctx context.Context, since time.Time) {
 		for _, name := range inUse {
 			of = of || strings.Contains(line, name)
 		}
-		return of && essential.MatchString(line)
+		return of && summaryPattern.MatchString(line)
 	})
-	r.say("--- operator: log\n%s", lastLines(telling, essentialLines))
+	r.say("--- operator: log\n%s", lastLines(telling, summaryLines))
 	r.say("--- operator: pods\n%s", r.ask(ctx, n, "operator-pods.txt", "get", "pods", "-o", "wide"))
 	r.ask(ctx, n, "operator-objects.yaml", "get", "deployments,pods,leases,services,endpointslices,"+
 		"subscriptions.operators.coreos.com,installplans.operators.coreos.com,clusterserviceversions.operators.coreos.com,catalogsources.operators.coreos.com", "-o", "yaml")
@@ -167,7 +167,7 @@ func clipped(text string, most int) string {
 		if i == most {
 			break
 		}
-		out.WriteString(strings.ToValidUTF8(line[:min(len(line), widest)], "") + "\n")
+		out.WriteString(strings.ToValidUTF8(line[:min(len(line), summaryWidth)], "") + "\n")
 	}
 	return out.String()
 }

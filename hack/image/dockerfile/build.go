@@ -20,29 +20,29 @@ import (
 
 // Builder builds the last stage of a Dockerfile.
 type Builder struct {
-	// Context is the folder that COPY and ADD read from.
+	// Context is the build context: the directory that COPY and ADD read from.
 	Context string
 	// Arch is the image's architecture.
 	Arch string
-	// Pull finds base images.
+	// Pull pulls a base image.
 	Pull func(ctx context.Context, name string) (v1.Image, error)
-	// Opm is the program that makes a catalog's cache.
+	// Opm is the path of the opm binary that builds a catalog's cache.
 	Opm string
 
-	done map[string]*built
+	done map[string]*stageState
 }
 
-// built is a stage as far as it has been built: its base, what it added, and how that is to be run.
-type built struct {
-	base   v1.Image // nil is scratch
+// stageState is the state of a stage during the build: base image, added files and image configuration.
+type stageState struct {
+	base   v1.Image // nil means scratch
 	files  layer.Set
 	config v1.Config
 }
 
-// Build makes the image of the last stage. What a stage adds becomes one layer.
+// Build builds the image of the last stage. All files of a stage become one layer.
 func (b *Builder) Build(ctx context.Context, stages []Stage) (v1.Image, error) {
-	b.done = map[string]*built{}
-	var last *built
+	b.done = map[string]*stageState{}
+	var last *stageState
 	for i, stage := range stages {
 		s, err := b.from(ctx, stage.Base)
 		if err != nil {
@@ -62,12 +62,12 @@ func (b *Builder) Build(ctx context.Context, stages []Stage) (v1.Image, error) {
 	return layer.Image(last.base, b.Arch, func(c *v1.Config) { *c = last.config }, last.files)
 }
 
-func (b *Builder) from(ctx context.Context, base string) (*built, error) {
+func (b *Builder) from(ctx context.Context, base string) (*stageState, error) {
 	if base == "scratch" {
-		return &built{files: layer.Set{}}, nil
+		return &stageState{files: layer.Set{}}, nil
 	}
 	if earlier, ok := b.done[base]; ok {
-		return &built{base: earlier.base, files: earlier.files.Under("/", "/"), config: *earlier.config.DeepCopy()}, nil
+		return &stageState{base: earlier.base, files: earlier.files.Subtree("/", "/"), config: *earlier.config.DeepCopy()}, nil
 	}
 	image, err := b.Pull(ctx, base)
 	if err != nil {
@@ -77,24 +77,24 @@ func (b *Builder) from(ctx context.Context, base string) (*built, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration of %s: %w", base, err)
 	}
-	return &built{base: image, files: layer.Set{}, config: *file.Config.DeepCopy()}, nil
+	return &stageState{base: image, files: layer.Set{}, config: *file.Config.DeepCopy()}, nil
 }
 
-func (b *Builder) step(ctx context.Context, s *built, step Step) error {
+func (b *Builder) step(ctx context.Context, s *stageState, step Step) error {
 	switch step.Instruction {
 	case "COPY", "ADD":
 		return b.copy(s, step)
 	case "RUN":
-		return b.cache(ctx, s, step.Words)
+		return b.buildCache(ctx, s, step.Args)
 	case "LABEL", "ENV":
 		return setPairs(&s.config, step)
 	}
 	if len(step.Flags) > 0 {
 		return fmt.Errorf("%s is not supported", step.Flags[0])
 	}
-	command := step.Words
+	command := step.Args
 	if !step.Exec {
-		command = []string{"/bin/sh", "-c", strings.Join(step.Words, " ")}
+		command = []string{"/bin/sh", "-c", strings.Join(step.Args, " ")}
 	}
 	switch step.Instruction {
 	case "ENTRYPOINT":
@@ -102,19 +102,19 @@ func (b *Builder) step(ctx context.Context, s *built, step Step) error {
 	case "CMD":
 		s.config.Cmd = command
 	case "USER":
-		s.config.User = step.Words[0]
+		s.config.User = step.Args[0]
 	case "WORKDIR":
-		s.config.WorkingDir = path.Join("/", s.config.WorkingDir, step.Words[0])
-		if path.IsAbs(step.Words[0]) {
-			s.config.WorkingDir = path.Clean(step.Words[0])
+		s.config.WorkingDir = path.Join("/", s.config.WorkingDir, step.Args[0])
+		if path.IsAbs(step.Args[0]) {
+			s.config.WorkingDir = path.Clean(step.Args[0])
 		}
 	}
 	return nil
 }
 
 func setPairs(config *v1.Config, step Step) error {
-	pairs := step.Words
-	if !strings.Contains(pairs[0], "=") { // the old form: LABEL key the value
+	pairs := step.Args
+	if !strings.Contains(pairs[0], "=") { // legacy syntax: LABEL key value with spaces
 		pairs = []string{pairs[0] + "=" + strings.Join(pairs[1:], " ")}
 	}
 	for _, pair := range pairs {
@@ -135,36 +135,36 @@ func setPairs(config *v1.Config, step Step) error {
 	return nil
 }
 
-func (b *Builder) copy(s *built, step Step) error {
-	if len(step.Words) < 2 {
-		return fmt.Errorf("needs a source and a target")
+func (b *Builder) copy(s *stageState, step Step) error {
+	if len(step.Args) < 2 {
+		return fmt.Errorf("source or target is missing")
 	}
 	from, err := b.source(step.Flags)
 	if err != nil {
 		return err
 	}
-	sources, target := step.Words[:len(step.Words)-1], step.Words[len(step.Words)-1]
-	intoFolder := len(sources) > 1 || strings.HasSuffix(target, "/") || target == "."
+	sources, target := step.Args[:len(step.Args)-1], step.Args[len(step.Args)-1]
+	intoDir := len(sources) > 1 || strings.HasSuffix(target, "/") || target == "."
 	if !path.IsAbs(target) {
 		target = path.Join("/", s.config.WorkingDir, target)
 	}
 	for _, source := range sources {
-		found, isFolder, err := b.read(from, source)
+		found, isDir, err := b.read(from, source)
 		if err != nil {
 			return err
 		}
 		to := target
-		if !isFolder && intoFolder {
+		if !isDir && intoDir {
 			to = path.Join(target, path.Base(source))
 		}
-		for _, e := range found.Under("/", to) {
+		for _, e := range found.Subtree("/", to) {
 			s.files.Add(e)
 		}
 	}
 	return nil
 }
 
-// source is the stage that --from names; nil is the build context.
+// source returns the files of the stage in --from; nil means the build context.
 func (b *Builder) source(flags []string) (layer.Set, error) {
 	var from layer.Set
 	for _, flag := range flags {
@@ -174,19 +174,19 @@ func (b *Builder) source(flags []string) (layer.Set, error) {
 		}
 		stage, ok := b.done[name]
 		if !ok {
-			return nil, fmt.Errorf("--from: there is no stage %q before this one", name)
+			return nil, fmt.Errorf("--from: no earlier stage is named %q", name)
 		}
 		from = stage.files
 	}
 	return from, nil
 }
 
-// read finds what COPY names, with the source itself at /.
+// read returns the source of COPY as a set with the source at /, and whether the source is a directory.
 func (b *Builder) read(from layer.Set, source string) (layer.Set, bool, error) {
 	if from != nil {
-		found := from.Under(source, "/")
+		found := from.Subtree(source, "/")
 		if len(found) == 0 {
-			return nil, false, fmt.Errorf("the stage added no %s (files of its base image can't be copied)", source)
+			return nil, false, fmt.Errorf("the stage has no file %s (copying files of its base image is not supported)", source)
 		}
 		_, isFile := found["/"]
 		return found, !isFile || found["/"].Open == nil, nil
@@ -200,10 +200,10 @@ func (b *Builder) read(from layer.Set, source string) (layer.Set, bool, error) {
 		return nil, false, err
 	}
 	found := layer.Set{}
-	if err := found.AddTree(file, "/", layer.Root, nil); err != nil {
+	if err := found.AddTree(file, "/", layer.RootOwner, nil); err != nil {
 		return nil, false, err
 	}
-	for name, e := range found { // whatever the umask under which the context was checked out
+	for name, e := range found { // independent of the umask of the checkout
 		if e.Type == tar.TypeDir || e.Mode&0o111 != 0 {
 			e.Mode = 0o755
 		} else if e.Type != tar.TypeSymlink {
@@ -214,19 +214,19 @@ func (b *Builder) read(from layer.Set, source string) (layer.Set, bool, error) {
 	return found, info.IsDir(), nil
 }
 
-// cache runs opm on this machine, in a folder that stands for the stage's root. Modes are kept as they are, because opm's check of the
-// cache includes them.
-func (b *Builder) cache(ctx context.Context, s *built, words []string) error {
+// buildCache runs opm on the host, with a temporary directory as the stage's root. File modes are kept, because opm's cache digest
+// includes them.
+func (b *Builder) buildCache(ctx context.Context, s *stageState, args []string) error {
 	root, err := os.MkdirTemp("", "fettle-catalog-")
 	if err != nil {
 		return err
 	}
-	return errors.Join(b.cacheIn(ctx, root, s, words), os.RemoveAll(root))
+	return errors.Join(b.buildCacheIn(ctx, root, s, args), os.RemoveAll(root))
 }
 
-func (b *Builder) cacheIn(ctx context.Context, root string, s *built, words []string) error {
-	configs, cache := words[2], strings.TrimPrefix(words[3], "--cache-dir=")
-	if err := s.files.Under(configs, configs).Extract(root); err != nil {
+func (b *Builder) buildCacheIn(ctx context.Context, root string, s *stageState, args []string) error {
+	configs, cache := args[2], strings.TrimPrefix(args[3], "--cache-dir=")
+	if err := s.files.Subtree(configs, configs).Extract(root); err != nil {
 		return err
 	}
 	command := exec.CommandContext(ctx, b.Opm, "serve", filepath.Join(root, configs), "--cache-dir="+filepath.Join(root, cache),
@@ -234,15 +234,15 @@ func (b *Builder) cacheIn(ctx context.Context, root string, s *built, words []st
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, output)
 	}
-	made := layer.Set{}
-	if err := made.AddTree(filepath.Join(root, cache), cache, layer.Root, nil); err != nil {
+	cacheFiles := layer.Set{}
+	if err := cacheFiles.AddTree(filepath.Join(root, cache), cache, layer.RootOwner, nil); err != nil {
 		return err
 	}
-	if err := made.Load(); err != nil {
+	if err := cacheFiles.ReadAll(); err != nil {
 		return err
 	}
-	s.files.Add(layer.Folder("/tmp", 0o1777))
-	for _, e := range made {
+	s.files.Add(layer.Dir("/tmp", 0o1777))
+	for _, e := range cacheFiles {
 		s.files.Add(e)
 	}
 	return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/fettle-dev/fettle/hack/image/layer"
 )
 
-// buildFrom builds text in a folder with the given files, on the base "base".
+// buildFrom builds the Dockerfile text in a context with the given files. The base image is named "base".
 func buildFrom(t *testing.T, text string, files map[string]string) (v1.Image, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -36,7 +36,7 @@ func buildFrom(t *testing.T, text string, files map[string]string) (v1.Image, er
 	}
 	pull := func(_ context.Context, name string) (v1.Image, error) {
 		if name != "base" {
-			return nil, errors.New("there is no image " + name)
+			return nil, errors.New("no image " + name)
 		}
 		files := layer.Set{}
 		files.Add(layer.Text("/bin/opm", "#!", 0o755))
@@ -46,7 +46,7 @@ func buildFrom(t *testing.T, text string, files map[string]string) (v1.Image, er
 	return builder.Build(t.Context(), stages)
 }
 
-// contents are the regular files of an image with their content and mode.
+// contents returns the regular files of an image with their content and mode.
 func contents(t *testing.T, image v1.Image) map[string]string {
 	t.Helper()
 	files := mutate.Extract(image)
@@ -70,7 +70,7 @@ func contents(t *testing.T, image v1.Image) map[string]string {
 	}
 }
 
-func TestBuildBundle(t *testing.T) {
+func TestBuild_bundle(t *testing.T) {
 	image, err := buildFrom(t, `FROM scratch
 LABEL operators.operatorframework.io.bundle.mediatype.v1=registry+v1
 LABEL operators.operatorframework.io.bundle.channels.v1="candidate,stable"
@@ -109,7 +109,7 @@ COPY bundle/tests/config.yaml /tests/scorecard/renamed.yaml
 	}
 }
 
-func TestBuildStages(t *testing.T) {
+func TestBuild_stages(t *testing.T) {
 	image, err := buildFrom(t, `FROM base AS builder
 ADD catalog /configs
 ENTRYPOINT ["/of/the/builder"]
@@ -145,15 +145,15 @@ USER 1002
 	}
 }
 
-func TestBuildRefuses(t *testing.T) {
+func TestBuild_rejects(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"base":    {"FROM elsewhere", "there is no image elsewhere"},
+		"base":    {"FROM elsewhere", "no image elsewhere"},
 		"missing": {"FROM scratch\nCOPY absent /", "line 2: COPY: "},
 		"outside": {"FROM scratch\nCOPY ../secret /", "is outside the build context"},
-		"stage":   {"FROM scratch\nCOPY --from=later /a /a", `there is no stage "later"`},
+		"stage":   {"FROM scratch\nCOPY --from=later /a /a", `no earlier stage is named "later"`},
 		"flag":    {"FROM scratch\nCOPY --chown=1 a /a", "--chown=1 is not supported"},
 		"label":   {"FROM scratch\nLABEL a=1 b", `"b" is not key=value`},
-		"of base": {"FROM base AS one\nFROM scratch\nCOPY --from=one /bin/opm /opm", "the stage added no /bin/opm"},
+		"of base": {"FROM base AS one\nFROM scratch\nCOPY --from=one /bin/opm /opm", "the stage has no file /bin/opm"},
 	} {
 		_, err := buildFrom(t, c.text, nil)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -162,8 +162,8 @@ func TestBuildRefuses(t *testing.T) {
 	}
 }
 
-// A program that writes what opm would shows that the cache gets into the image with the modes that opm gave it.
-func TestBuildRunsOpm(t *testing.T) {
+// A fake opm writes a cache file. The image must have the file with the same mode.
+func TestBuild_runsOpm(t *testing.T) {
 	dir := t.TempDir()
 	opm := filepath.Join(dir, "opm")
 	script := `#!/bin/sh

@@ -1,4 +1,5 @@
-// Package dockerfile reads the part of the Dockerfile language that images of data need, and builds them without a container engine.
+// Package dockerfile builds images from Dockerfiles without a container engine. It supports only the instructions that bundle and
+// catalog images need.
 package dockerfile
 
 import (
@@ -11,9 +12,9 @@ import (
 	"strings"
 )
 
-// Stage is what follows one FROM.
+// Stage is a build stage: a FROM and its instructions.
 type Stage struct {
-	// Base is an image's name, the name of an earlier stage, or scratch.
+	// Base is an image name, the name of an earlier stage, or scratch.
 	Base string
 	// Name is empty if the stage has none.
 	Name  string
@@ -23,16 +24,16 @@ type Stage struct {
 // Step is one instruction.
 type Step struct {
 	Line        int
-	Instruction string   // in capitals
+	Instruction string   // in upper case
 	Flags       []string // --from=builder
-	Words       []string
-	// Exec says that the words came as a JSON array, so that no shell is meant.
+	Args        []string
+	// Exec is true for the exec form (a JSON array), which runs without a shell.
 	Exec bool
 }
 
-var known = []string{"LABEL", "COPY", "ADD", "ENTRYPOINT", "CMD", "USER", "ENV", "WORKDIR", "RUN"}
+var supported = []string{"LABEL", "COPY", "ADD", "ENTRYPOINT", "CMD", "USER", "ENV", "WORKDIR", "RUN"}
 
-// Parse reads a Dockerfile and refuses, with its line, whatever Build couldn't do.
+// Parse parses a Dockerfile. It returns an error with the line number for instructions that Build does not support.
 func Parse(r io.Reader) ([]Stage, error) {
 	var stages []Stage
 	scanner := bufio.NewScanner(r)
@@ -56,7 +57,7 @@ func Parse(r io.Reader) ([]Stage, error) {
 		return nil, err
 	}
 	if len(stages) == 0 {
-		return nil, fmt.Errorf("there is no FROM")
+		return nil, fmt.Errorf("no FROM instruction")
 	}
 	return stages, nil
 }
@@ -68,8 +69,8 @@ func appendLine(stages []Stage, line string, number int) ([]Stage, error) {
 		stage, err := parseFrom(rest)
 		return append(stages, stage), err
 	}
-	if !slices.Contains(known, instruction) {
-		return nil, fmt.Errorf("%s is not supported: only FROM, %s are", instruction, strings.Join(known, ", "))
+	if !slices.Contains(supported, instruction) {
+		return nil, fmt.Errorf("%s is not supported: use only FROM, %s", instruction, strings.Join(supported, ", "))
 	}
 	if len(stages) == 0 {
 		return nil, fmt.Errorf("%s before the first FROM", instruction)
@@ -85,14 +86,14 @@ func appendLine(stages []Stage, line string, number int) ([]Stage, error) {
 }
 
 func parseFrom(rest string) (Stage, error) {
-	words := strings.Fields(rest)
+	args := strings.Fields(rest)
 	switch {
-	case len(words) == 1:
-		return Stage{Base: words[0]}, nil
-	case len(words) == 3 && strings.EqualFold(words[1], "as"):
-		return Stage{Base: words[0], Name: words[2]}, nil
+	case len(args) == 1:
+		return Stage{Base: args[0]}, nil
+	case len(args) == 3 && strings.EqualFold(args[1], "as"):
+		return Stage{Base: args[0], Name: args[2]}, nil
 	default:
-		return Stage{}, fmt.Errorf("FROM needs an image's name and may have AS and a name, not %q", rest)
+		return Stage{}, fmt.Errorf("FROM: want IMAGE or IMAGE AS NAME, got %q", rest)
 	}
 }
 
@@ -102,60 +103,59 @@ func parseStep(instruction, rest string) (Step, error) {
 		flag, after, _ := strings.Cut(rest, " ")
 		step.Flags, rest = append(step.Flags, flag), strings.TrimSpace(after)
 	}
-	if strings.HasPrefix(rest, "[") && json.Unmarshal([]byte(rest), &step.Words) == nil {
+	if strings.HasPrefix(rest, "[") && json.Unmarshal([]byte(rest), &step.Args) == nil {
 		step.Exec = true
 	} else {
-		words, err := split(rest)
+		args, err := split(rest)
 		if err != nil {
 			return step, err
 		}
-		step.Words = words
+		step.Args = args
 	}
-	if len(step.Words) == 0 {
+	if len(step.Args) == 0 {
 		return step, fmt.Errorf("%s without arguments", instruction)
 	}
-	if instruction != "RUN" && slices.ContainsFunc(step.Words, func(w string) bool { return strings.Contains(w, "$") }) {
-		return step, fmt.Errorf("variables are not supported: write the value out")
+	if instruction != "RUN" && slices.ContainsFunc(step.Args, func(w string) bool { return strings.Contains(w, "$") }) {
+		return step, fmt.Errorf("variables are not supported: use the value")
 	}
-	if instruction == "RUN" && !isCacheLine(step.Words) {
-		return step, fmt.Errorf("RUN is not supported, but for `opm serve FOLDER --cache-dir=FOLDER --cache-only`: "+
-			"there is no container engine that could run %q", rest)
+	if instruction == "RUN" && !isCacheCommand(step.Args) {
+		return step, fmt.Errorf("RUN is not supported without a container engine, except `opm serve DIR --cache-dir=DIR --cache-only`: got %q", rest)
 	}
 	return step, nil
 }
 
-// isCacheLine recognises the command that `opm generate dockerfile` writes to prepare a catalog's cache.
-func isCacheLine(words []string) bool {
-	return len(words) == 5 && (words[0] == "/bin/opm" || words[0] == "opm") && words[1] == "serve" && strings.HasPrefix(words[2], "/") &&
-		strings.HasPrefix(words[3], "--cache-dir=/") && words[4] == "--cache-only"
+// isCacheCommand reports whether args are the command of `opm generate dockerfile` that builds a catalog's cache.
+func isCacheCommand(args []string) bool {
+	return len(args) == 5 && (args[0] == "/bin/opm" || args[0] == "opm") && args[1] == "serve" && strings.HasPrefix(args[2], "/") &&
+		strings.HasPrefix(args[3], "--cache-dir=/") && args[4] == "--cache-only"
 }
 
-// split cuts a line into words as a shell would: quotes keep spaces and are removed, a backslash keeps the next character.
+// split splits a line into words with shell rules: quotes preserve spaces, a backslash escapes the next character.
 func split(line string) ([]string, error) {
-	var words []string
+	var args []string
 	for rest := strings.TrimLeft(line, " \t"); rest != ""; rest = strings.TrimLeft(rest, " \t") {
-		word, after, err := firstWord(rest)
+		word, after, err := firstArg(rest)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %q", err, line)
 		}
-		words, rest = append(words, word), after
+		args, rest = append(args, word), after
 	}
-	return words, nil
+	return args, nil
 }
 
-// firstWord is the word that the text begins with, without its quotes, and what comes after it.
-func firstWord(text string) (word, rest string, err error) {
+// firstArg returns the first word of text without quotes, and the rest.
+func firstArg(text string) (word, rest string, err error) {
 	var b strings.Builder
 	for text != "" && text[0] != ' ' && text[0] != '\t' {
 		part, after := text[:1], text[1:]
 		switch text[0] {
 		case '\\':
 			if after == "" {
-				return "", "", errors.New("nothing follows the backslash")
+				return "", "", errors.New("the line ends with a backslash")
 			}
 			part, after = after[:1], after[1:]
 		case '"', '\'':
-			if part, after, err = quoted(text); err != nil {
+			if part, after, err = unquote(text); err != nil {
 				return "", "", err
 			}
 		}
@@ -165,9 +165,9 @@ func firstWord(text string) (word, rest string, err error) {
 	return b.String(), text, nil
 }
 
-// quoted is what stands between the quote that the text begins with and the next one, and what comes after that. Between double quotes,
-// a backslash keeps the next character.
-func quoted(text string) (content, rest string, err error) {
+// unquote returns the content of the quoted string at the start of text, and the rest. In double quotes a backslash escapes the next
+// character.
+func unquote(text string) (content, rest string, err error) {
 	var b strings.Builder
 	for i := 1; i < len(text); i++ {
 		switch {
@@ -178,5 +178,5 @@ func quoted(text string) (content, rest string, err error) {
 		}
 		b.WriteByte(text[i])
 	}
-	return "", "", errors.New("a quote is left open")
+	return "", "", errors.New("missing closing quote")
 }

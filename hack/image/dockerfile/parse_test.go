@@ -24,15 +24,15 @@ CMD serve
 `
 	want := []Stage{
 		{Base: "quay.io/operator-framework/opm:v1.73.0", Name: "builder", Steps: []Step{
-			{Line: 3, Instruction: "ADD", Words: []string{"catalog", "/configs"}},
-			{Line: 4, Instruction: "RUN", Exec: true, Words: []string{"/bin/opm", "serve", "/configs", "--cache-dir=/tmp/cache", "--cache-only"}},
+			{Line: 3, Instruction: "ADD", Args: []string{"catalog", "/configs"}},
+			{Line: 4, Instruction: "RUN", Exec: true, Args: []string{"/bin/opm", "serve", "/configs", "--cache-dir=/tmp/cache", "--cache-only"}},
 		}},
 		{Base: "scratch", Steps: []Step{
-			{Line: 7, Instruction: "COPY", Flags: []string{"--from=builder"}, Words: []string{"/configs", "/configs"}},
-			{Line: 8, Instruction: "LABEL", Words: []string{"a=1", "b=two words", `json={"a": 1}`, `single=it is \n`, "es caped=yes"}},
-			{Line: 11, Instruction: "LABEL", Words: []string{"c", "three", "words"}},
-			{Line: 12, Instruction: "ENTRYPOINT", Exec: true, Words: []string{"/bin/opm"}},
-			{Line: 13, Instruction: "CMD", Words: []string{"serve"}},
+			{Line: 7, Instruction: "COPY", Flags: []string{"--from=builder"}, Args: []string{"/configs", "/configs"}},
+			{Line: 8, Instruction: "LABEL", Args: []string{"a=1", "b=two words", `json={"a": 1}`, `single=it is \n`, "es caped=yes"}},
+			{Line: 11, Instruction: "LABEL", Args: []string{"c", "three", "words"}},
+			{Line: 12, Instruction: "ENTRYPOINT", Exec: true, Args: []string{"/bin/opm"}},
+			{Line: 13, Instruction: "CMD", Args: []string{"serve"}},
 		}},
 	}
 	got, err := Parse(strings.NewReader(text))
@@ -44,16 +44,16 @@ CMD serve
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParse_rejects(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"run":        {"FROM scratch\nRUN apt-get update", "line 2: RUN is not supported"},
 		"run as opm": {"FROM scratch\nRUN opm serve /configs --cache-dir=/tmp/cache --cache-only; rm -rf /", "line 2: RUN is not supported"},
 		"variable":   {"FROM scratch\nLABEL version=$VERSION", "line 2: variables are not supported"},
 		"unknown":    {"FROM scratch\n\nHEALTHCHECK NONE", "line 3: HEALTHCHECK is not supported"},
 		"no from":    {"LABEL a=1", "line 1: LABEL before the first FROM"},
-		"empty":      {"# nothing", "there is no FROM"},
-		"from":       {"FROM --platform=linux/amd64 scratch", "FROM needs an image's name"},
-		"quote":      {"FROM scratch\nLABEL a=\"open", "line 2: a quote is left open"},
+		"empty":      {"# nothing", "no FROM instruction"},
+		"from":       {"FROM --platform=linux/amd64 scratch", "FROM: want IMAGE"},
+		"quote":      {"FROM scratch\nLABEL a=\"open", "line 2: missing closing quote"},
 		"backslash":  {"FROM scratch\nLABEL a=\\ ", "line 2: "},
 		"no words":   {"FROM scratch\nCOPY", "COPY without arguments"},
 	} {

@@ -6,8 +6,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
-// Image appends the sets to base, one layer each, and sets the configuration. A nil base is the empty image. The image is for linux on
-// the given architecture (amd64, arm64).
+// Image appends the sets to base, one layer each, and sets the configuration. A nil base means scratch. The image's platform is linux
+// with the given architecture (amd64, arm64).
 func Image(base v1.Image, arch string, config func(*v1.Config), sets ...Set) (v1.Image, error) {
 	if base == nil {
 		base = empty.Image

@@ -1,5 +1,5 @@
-// Package layer makes image layers whose bytes depend on their content alone: entries are sorted, every time is the same,
-// and nothing of the machine that built them gets in.
+// Package layer builds reproducible image layers: entries are sorted, timestamps are fixed, and nothing depends on the build
+// machine.
 package layer
 
 import (
@@ -19,28 +19,28 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// Epoch is the time of every file and of every image.
+// Epoch is the timestamp of all files and images.
 var Epoch = time.Unix(0, 0).UTC()
 
-// Entry is one file, folder, symbolic link, hard link, or whiteout of a layer.
+// Entry is a file, directory, symbolic link, hard link or whiteout in a layer.
 type Entry struct {
 	// Path is absolute and clean.
 	Path string
 	// Type is a tar type flag; the zero value is a regular file.
 	Type byte
-	// Mode holds the permission bits, with 04000, 02000 and 01000 for setuid, setgid and sticky.
+	// Mode has the permission bits, and 04000, 02000 and 01000 for setuid, setgid and sticky.
 	Mode int64
 	UID  int
 	GID  int
 	// Link is the target of a symbolic or hard link.
 	Link string
-	// Size is the length of what Open reads.
+	// Size is the length of the content.
 	Size int64
-	// Open reads a regular file's content.
+	// Open opens the content of a regular file.
 	Open func() (io.ReadCloser, error)
 }
 
-// Set is the content of a layer by path. Folders above an entry need not be in it: they are made, owned by root, mode 0755.
+// Set is the content of a layer by path. Missing parent directories are added, owned by root, mode 0755.
 type Set map[string]Entry
 
 // Add puts entries into the set; a later one replaces an earlier one of the same path.
@@ -51,24 +51,24 @@ func (s Set) Add(entries ...Entry) {
 	}
 }
 
-// Folder is a folder owned by root.
-func Folder(name string, mode int64) Entry {
+// Dir returns a directory owned by root.
+func Dir(name string, mode int64) Entry {
 	return Entry{Path: name, Type: tar.TypeDir, Mode: mode}
 }
 
-// Text is a file owned by root with the given content.
+// Text returns a file owned by root with the given content.
 func Text(name, content string, mode int64) Entry {
 	return Entry{Path: name, Mode: mode, Size: int64(len(content)), Open: func() (io.ReadCloser, error) {
 		return io.NopCloser(strings.NewReader(content)), nil
 	}}
 }
 
-// Symlink is a symbolic link.
+// Symlink returns a symbolic link.
 func Symlink(name, target string) Entry {
 	return Entry{Path: name, Type: tar.TypeSymlink, Mode: 0o777, Link: target}
 }
 
-// File is a copy of a file of this machine, owned by root.
+// File returns a copy of a file on the host, owned by root.
 func File(name, source string, mode int64) (Entry, error) {
 	info, err := os.Stat(source)
 	if err != nil {
@@ -80,7 +80,7 @@ func File(name, source string, mode int64) (Entry, error) {
 	return Entry{Path: name, Mode: mode, Size: info.Size(), Open: func() (io.ReadCloser, error) { return os.Open(source) }}, nil
 }
 
-// Layer compresses the set into a layer. Files are read when the layer is, so they must stay until then.
+// Layer compresses the set into a layer. The files are read lazily, so they must exist until the layer is read.
 func (s Set) Layer() (v1.Layer, error) {
 	open := func() (io.ReadCloser, error) {
 		reader, writer := io.Pipe()
@@ -106,7 +106,7 @@ func (s Set) withParents() Set {
 	for name := range s {
 		for dir := path.Dir(name); dir != "/"; dir = path.Dir(dir) {
 			if _, ok := all[dir]; !ok {
-				all[dir] = Folder(dir, 0o755)
+				all[dir] = Dir(dir, 0o755)
 			}
 		}
 	}
@@ -152,7 +152,7 @@ func (e Entry) copyTo(out io.Writer) error {
 	return errors.Join(err, content.Close())
 }
 
-// modeBits translates permissions and the three special bits to those of tar.
+// modeBits converts permissions, setuid, setgid and sticky to tar's mode bits.
 func modeBits(mode fs.FileMode) int64 {
 	bits := int64(mode.Perm())
 	for bit, flag := range map[fs.FileMode]int64{fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000, fs.ModeSticky: 0o1000} {

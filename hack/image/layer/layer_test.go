@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// headers reads a set's layer back: path to header.
+// headers returns the tar headers of a set's layer by path.
 func headers(t *testing.T, set Set) map[string]*tar.Header {
 	t.Helper()
 	l, err := set.Layer()
@@ -54,7 +54,7 @@ func digest(t *testing.T, set Set) v1.Hash {
 	return hash
 }
 
-func TestSameContentSameDigest(t *testing.T) {
+func TestImage_sameContentSameDigest(t *testing.T) {
 	build := func(modified time.Time) v1.Hash {
 		dir := t.TempDir()
 		for _, name := range []string{"b", "a", "sub/c"} {
@@ -70,18 +70,18 @@ func TestSameContentSameDigest(t *testing.T) {
 			}
 		}
 		set := Set{}
-		if err := set.AddTree(dir, "/data", Root, nil); err != nil {
+		if err := set.AddTree(dir, "/data", RootOwner, nil); err != nil {
 			t.Fatal(err)
 		}
 		return digest(t, set)
 	}
 	first, second := build(time.Now()), build(time.Now().Add(-time.Hour))
 	if first != second {
-		t.Errorf("the same files at another time and place gave %s and %s", first, second)
+		t.Errorf("the same files in another directory and with other timestamps have the digests %s and %s", first, second)
 	}
 }
 
-func TestOtherContentOtherDigest(t *testing.T) {
+func TestImage_otherContentOtherDigest(t *testing.T) {
 	base := Set{}
 	base.Add(Text("/a", "one", 0o644))
 	want := digest(t, base)
@@ -94,14 +94,14 @@ func TestOtherContentOtherDigest(t *testing.T) {
 		set := Set{}
 		set.Add(base["/a"], change)
 		if digest(t, set) == want {
-			t.Errorf("%s: another image has the same digest", name)
+			t.Errorf("%s: the changed image has the same digest", name)
 		}
 	}
 }
 
-func TestParentsAreMadeOnce(t *testing.T) {
+func TestLayer_addsMissingParents(t *testing.T) {
 	set := Set{}
-	set.Add(Text("/a/b/c", "x", 0o600), Folder("/a", 0o1777), Symlink("/a/link", "b/c"))
+	set.Add(Text("/a/b/c", "x", 0o600), Dir("/a", 0o1777), Symlink("/a/link", "b/c"))
 	modes := map[string]int64{}
 	for name, header := range headers(t, set) {
 		modes[name] = header.Mode
@@ -112,7 +112,7 @@ func TestParentsAreMadeOnce(t *testing.T) {
 	}
 }
 
-func TestTreeKeepsLinksAndModes(t *testing.T) {
+func TestAddTree_keepsLinksAndModes(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, mode os.FileMode) {
 		file := filepath.Join(dir, name)
@@ -130,7 +130,7 @@ func TestTreeKeepsLinksAndModes(t *testing.T) {
 		t.Fatal(err)
 	}
 	set := Set{}
-	if err := set.AddTree(dir, "/x", Same, func(name string) bool { return name == "/x/skipped" }); err != nil {
+	if err := set.AddTree(dir, "/x", KeepOwner, func(name string) bool { return name == "/x/skipped" }); err != nil {
 		t.Fatal(err)
 	}
 	found := headers(t, set)
@@ -138,7 +138,7 @@ func TestTreeKeepsLinksAndModes(t *testing.T) {
 		t.Errorf("setuid program has mode %o", got)
 	}
 	if got := found["x/secret"]; got.Typeflag != tar.TypeLink || got.Linkname != "x/second" {
-		t.Errorf("the second name of a file is %c to %q, want a hard link to x/second", got.Typeflag, got.Linkname)
+		t.Errorf("x/secret has type %c and target %q, want a hard link to x/second", got.Typeflag, got.Linkname)
 	}
 	if got := found["x/secret"].Uid; got != os.Getuid() {
 		t.Errorf("owner is %d, want %d", got, os.Getuid())
@@ -150,9 +150,9 @@ func TestTreeKeepsLinksAndModes(t *testing.T) {
 	}
 }
 
-func TestWhiteouts(t *testing.T) {
+func TestAddTree_whiteouts(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("making a whiteout needs root")
+		t.Skip("creating a whiteout needs root")
 	}
 	dir := t.TempDir()
 	if err := unix.Mknod(filepath.Join(dir, "gone"), unix.S_IFCHR, 0); err != nil {
@@ -166,7 +166,7 @@ func TestWhiteouts(t *testing.T) {
 		t.Skipf("this file system has no trusted attributes: %v", err)
 	}
 	set := Set{}
-	if err := set.AddTree(dir, "/", Root, nil); err != nil {
+	if err := set.AddTree(dir, "/", RootOwner, nil); err != nil {
 		t.Fatal(err)
 	}
 	found := headers(t, set)
@@ -177,10 +177,10 @@ func TestWhiteouts(t *testing.T) {
 	}
 }
 
-func TestUnder(t *testing.T) {
+func TestSubtree(t *testing.T) {
 	set := Set{}
 	set.Add(Text("/configs/a", "1", 0o644), Text("/configs-other", "2", 0o644), Text("/configs/sub/b", "3", 0o644))
-	got := slices.Sorted(maps.Keys(set.Under("/configs", "/moved")))
+	got := slices.Sorted(maps.Keys(set.Subtree("/configs", "/moved")))
 	if diff := cmp.Diff([]string{"/moved/a", "/moved/sub/b"}, got); diff != "" {
 		t.Errorf("paths (-want +got):\n%s", diff)
 	}

@@ -15,20 +15,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Owner says who owns the files of a tree in the image.
+// Owner returns the owner of a file in the image.
 type Owner func(info fs.FileInfo) (uid, gid int)
 
-// Root gives everything to root.
-func Root(fs.FileInfo) (uid, gid int) { return 0, 0 }
+// RootOwner sets the owner of all files to root.
+func RootOwner(fs.FileInfo) (uid, gid int) { return 0, 0 }
 
-// Same keeps the owners that the files have on this machine.
-func Same(info fs.FileInfo) (uid, gid int) {
+// KeepOwner keeps the owners of the files on the host.
+func KeepOwner(info fs.FileInfo) (uid, gid int) {
 	stat := info.Sys().(*syscall.Stat_t)
 	return int(stat.Uid), int(stat.Gid)
 }
 
-// AddTree adds the folder at source, and all below it, as target. Paths for which skip is true (given as they will be in the image)
-// are left out with all below them; skip may be nil. Whiteouts and opaque folders of an overlay's upper folder become those of an image.
+// AddTree adds the directory source recursively as target. It skips paths in the image, and everything below them, for which skip
+// returns true; skip may be nil. It converts overlayfs whiteouts and opaque directories to those of image layers.
 func (s Set) AddTree(source, target string, owner Owner, skip func(name string) bool) error {
 	links := map[uint64]string{} // inode -> first path
 	return filepath.WalkDir(source, func(file string, d fs.DirEntry, err error) error {
@@ -50,7 +50,7 @@ func (s Set) AddTree(source, target string, owner Owner, skip func(name string) 
 		if err != nil {
 			return err
 		}
-		entries, err := treeEntries(file, name, info, links)
+		entries, err := entriesOf(file, name, info, links)
 		if err != nil {
 			return fmt.Errorf("read %s for the image: %w", file, err)
 		}
@@ -62,16 +62,16 @@ func (s Set) AddTree(source, target string, owner Owner, skip func(name string) 
 	})
 }
 
-func treeEntries(file, name string, info fs.FileInfo, links map[uint64]string) ([]Entry, error) {
+func entriesOf(file, name string, info fs.FileInfo, links map[uint64]string) ([]Entry, error) {
 	mode := modeBits(info.Mode())
 	stat := info.Sys().(*syscall.Stat_t)
 	switch info.Mode().Type() {
 	case fs.ModeDir:
-		folder := Folder(name, mode)
+		dir := Dir(name, mode)
 		if isOpaque(file) {
-			return []Entry{folder, {Path: path.Join(name, ".wh..wh..opq")}}, nil
+			return []Entry{dir, {Path: path.Join(name, ".wh..wh..opq")}}, nil
 		}
-		return []Entry{folder}, nil
+		return []Entry{dir}, nil
 	case fs.ModeSymlink:
 		target, err := os.Readlink(file)
 		return []Entry{Symlink(name, target)}, err
@@ -79,7 +79,7 @@ func treeEntries(file, name string, info fs.FileInfo, links map[uint64]string) (
 		if stat.Rdev == 0 {
 			return []Entry{{Path: path.Join(path.Dir(name), ".wh."+path.Base(name))}}, nil
 		}
-		return nil, nil // the container runtime makes devices
+		return nil, nil // the container runtime creates devices
 	case 0:
 		if first, ok := links[stat.Ino]; ok {
 			return []Entry{{Path: name, Type: tar.TypeLink, Mode: mode, Link: first}}, nil
@@ -90,18 +90,18 @@ func treeEntries(file, name string, info fs.FileInfo, links map[uint64]string) (
 		open := func() (io.ReadCloser, error) { return os.Open(file) }
 		return []Entry{{Path: name, Mode: mode, Size: info.Size(), Open: open}}, nil
 	default:
-		return nil, nil // sockets and pipes belong to running programs
+		return nil, nil // sockets and pipes of running processes
 	}
 }
 
-func isOpaque(folder string) bool {
+func isOpaque(dir string) bool {
 	value := make([]byte, 1)
-	n, err := unix.Lgetxattr(folder, "trusted.overlay.opaque", value)
+	n, err := unix.Lgetxattr(dir, "trusted.overlay.opaque", value)
 	return err == nil && n == 1 && value[0] == 'y'
 }
 
-// Under is the part of the set at prefix and below, moved to target.
-func (s Set) Under(prefix, target string) Set {
+// Subtree returns the entries at prefix and below, moved to target.
+func (s Set) Subtree(prefix, target string) Set {
 	prefix = path.Join("/", prefix)
 	moved := Set{}
 	for name, e := range s {
@@ -115,7 +115,7 @@ func (s Set) Under(prefix, target string) Set {
 	return moved
 }
 
-// Extract writes the set's folders and regular files below root, with their modes whatever the umask.
+// Extract writes the set's directories and regular files to root, with their modes independent of the umask.
 func (s Set) Extract(root string) error {
 	all := s.withParents()
 	for name, e := range all {
@@ -145,13 +145,13 @@ func extractFile(file string, e Entry) error {
 			return err
 		}
 	default:
-		return fmt.Errorf("links can't be extracted")
+		return fmt.Errorf("extracting links is not supported")
 	}
 	return os.Chmod(file, fs.FileMode(e.Mode&0o777))
 }
 
-// Load reads all files into memory, so that what they came from may go.
-func (s Set) Load() error {
+// ReadAll reads all files into memory. Afterwards their sources can be deleted.
+func (s Set) ReadAll() error {
 	for name, e := range s {
 		if e.Open == nil {
 			continue

@@ -15,14 +15,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
-// Client pushes to and pulls from a registry that mirrors others: an image keeps its name, without the host.
+// Client pushes to and pulls from a registry that mirrors other registries: the repository of an image is its name without the host.
 type Client struct {
 	host      string
 	transport http.RoundTripper
 }
 
-// NewClient talks to the registry at host (name:port) over TLS and trusts the certificates in caFile, or those of the system if
-// it is empty. No proxy is used.
+// NewClient returns a client of the registry at host (name:port). It uses TLS with the CAs in caFile, or the system's CAs if caFile is
+// empty. It does not use a proxy.
 func NewClient(host, caFile string) (*Client, error) {
 	direct := http.DefaultTransport.(*http.Transport).Clone()
 	direct.Proxy = nil
@@ -33,14 +33,14 @@ func NewClient(host, caFile string) (*Client, error) {
 		}
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s holds no certificate in PEM", caFile)
+			return nil, fmt.Errorf("%s has no PEM certificate", caFile)
 		}
 		direct.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
 	return &Client{host: host, transport: direct}, nil
 }
 
-// Mirrored is the name that an image has in the registry: ghcr.io/fettle-dev/fettle:v1 is stored as HOST/fettle-dev/fettle:v1.
+// Mirrored returns the name of an image in the registry: ghcr.io/fettle-dev/fettle:v1 becomes HOST/fettle-dev/fettle:v1.
 func (c *Client) Mirrored(image string) (name.Reference, error) {
 	original, err := name.ParseReference(image)
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *Client) Mirrored(image string) (name.Reference, error) {
 	return repository.Tag(original.Identifier()), nil
 }
 
-// Pull gets an image, lazily.
+// Pull returns an image. Its layers are pulled lazily.
 func (c *Client) Pull(ctx context.Context, image string) (v1.Image, error) {
 	ref, err := c.Mirrored(image)
 	if err != nil {
@@ -76,7 +76,7 @@ type Pushable interface {
 	Digest() (v1.Hash, error)
 }
 
-// Push stores an image or an index under each of the names, and says whether anything had to be sent.
+// Push pushes an image or an index under each of the names, and reports whether it pushed anything.
 func (c *Client) Push(ctx context.Context, image Pushable, names ...string) (bool, error) {
 	sent := false
 	for _, n := range names {
@@ -84,9 +84,9 @@ func (c *Client) Push(ctx context.Context, image Pushable, names ...string) (boo
 		if err != nil {
 			return sent, err
 		}
-		same, err := c.holds(ctx, ref, image)
+		same, err := c.has(ctx, ref, image)
 		if err != nil {
-			return sent, fmt.Errorf("look for %s in the registry at %s: %w", n, c.host, err)
+			return sent, fmt.Errorf("check %s in the registry at %s: %w", n, c.host, err)
 		}
 		if same {
 			continue
@@ -99,13 +99,13 @@ func (c *Client) Push(ctx context.Context, image Pushable, names ...string) (boo
 	return sent, nil
 }
 
-func (c *Client) holds(ctx context.Context, ref name.Reference, image Pushable) (bool, error) {
+func (c *Client) has(ctx context.Context, ref name.Reference, image Pushable) (bool, error) {
 	want, err := image.Digest()
 	if err != nil {
 		return false, err
 	}
 	found, err := remote.Head(ref, c.options(ctx)...)
-	if refused := (*transport.Error)(nil); errors.As(err, &refused) && refused.StatusCode == http.StatusNotFound {
+	if httpErr := (*transport.Error)(nil); errors.As(err, &httpErr) && httpErr.StatusCode == http.StatusNotFound {
 		return false, nil
 	}
 	if err != nil {

@@ -1,8 +1,8 @@
 // Package registry is an OCI registry whose blobs and manifests are on disk.
 //
-// It is go-containerregistry's registry, which keeps blobs on disk but manifests in memory: what it accepts is also written down
-// here, and given to it again at the next start. A complete registry (distribution, zot) would bring some sixty modules for a
-// feature of this size, and a configuration of its own.
+// It wraps go-containerregistry's registry, which stores blobs on disk but manifests in memory. This package saves accepted manifests to
+// disk and restores them at the next start. A complete registry (distribution, zot) would add some sixty modules and a configuration
+// file.
 package registry
 
 import (
@@ -27,38 +27,38 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-const maxManifest = 4 << 20 // the limit that registries commonly set
+const maxManifest = 4 << 20 // a common limit of registries
 
-// Handler serves the registry's API and keeps its state in one folder.
+// Handler serves the registry's API and stores its state in one directory.
 type Handler struct {
 	serve     http.Handler
 	manifests string
-	mu        sync.Mutex // orders the writes of manifests, in memory and on disk
+	mu        sync.Mutex // serializes writes of manifests, in memory and on disk
 }
 
-// saved is a manifest as it is on disk.
-type saved struct {
-	Path        string `json:"path"` // of the request, /v2/<repository>/manifests/<tag or digest>
+// savedManifest is the file format of a manifest.
+type savedManifest struct {
+	Path        string `json:"path"` // path of the request: /v2/<repository>/manifests/<tag or digest>
 	ContentType string `json:"contentType"`
 	Body        []byte `json:"body"`
 }
 
-// New opens the registry in folder, which is made if need be. Errors of requests go to logger.
-func New(folder string, logger *log.Logger) (*Handler, error) {
-	blobs, manifests := filepath.Join(folder, "blobs"), filepath.Join(folder, "manifests")
-	for _, dir := range []string{blobs, manifests} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return nil, fmt.Errorf("make the registry's folder: %w", err)
+// New opens the registry in dir and creates dir if it does not exist. Request errors are logged to logger.
+func New(dir string, logger *log.Logger) (*Handler, error) {
+	blobs, manifests := filepath.Join(dir, "blobs"), filepath.Join(dir, "manifests")
+	for _, subdir := range []string{blobs, manifests} {
+		if err := os.MkdirAll(subdir, 0o755); err != nil {
+			return nil, fmt.Errorf("create the registry's directory: %w", err)
 		}
 	}
 	h := &Handler{
 		serve:     upstream.New(upstream.Logger(logger), upstream.WithBlobHandler(upstream.NewDiskBlobHandler(blobs))),
 		manifests: manifests,
 	}
-	return h, h.replay()
+	return h, h.restore()
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP handles a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	isManifest := strings.HasPrefix(r.URL.Path, "/v2/") && strings.Contains(r.URL.Path, "/manifests/")
 	if !isManifest || r.Method != http.MethodPut && r.Method != http.MethodDelete {
@@ -73,27 +73,27 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	answer := httptest.NewRecorder()
-	h.serve.ServeHTTP(answer, r)
-	if err := h.record(r, body, answer.Result()); err != nil {
+	response := httptest.NewRecorder()
+	h.serve.ServeHTTP(response, r)
+	if err := h.persist(r, body, response.Result()); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	maps.Copy(w.Header(), answer.Header())
-	w.WriteHeader(answer.Code)
-	w.Write(answer.Body.Bytes()) //nolint:errcheck // a client that has gone needs no answer
+	maps.Copy(w.Header(), response.Header())
+	w.WriteHeader(response.Code)
+	w.Write(response.Body.Bytes()) //nolint:errcheck // the client may have disconnected
 }
 
-// record writes down what the request changed. A manifest is kept under its tag and under its digest, so that moving the tag loses
-// nothing that is pulled by digest.
-func (h *Handler) record(r *http.Request, body []byte, answer *http.Response) error {
+// persist saves the change of a request to disk. It saves a manifest under its tag and under its digest: after a change of the tag, the
+// old manifest can still be pulled by digest.
+func (h *Handler) persist(r *http.Request, body []byte, response *http.Response) error {
 	switch {
-	case r.Method == http.MethodDelete && answer.StatusCode == http.StatusAccepted:
+	case r.Method == http.MethodDelete && response.StatusCode == http.StatusAccepted:
 		return os.Remove(h.file(r.URL.Path))
-	case r.Method == http.MethodPut && answer.StatusCode == http.StatusCreated:
-		digest := r.URL.Path[:strings.LastIndex(r.URL.Path, "/")+1] + answer.Header.Get("Docker-Content-Digest")
+	case r.Method == http.MethodPut && response.StatusCode == http.StatusCreated:
+		digest := r.URL.Path[:strings.LastIndex(r.URL.Path, "/")+1] + response.Header.Get("Docker-Content-Digest")
 		for _, name := range []string{digest, r.URL.Path} {
-			if err := h.save(saved{Path: name, ContentType: r.Header.Get("Content-Type"), Body: body}); err != nil {
+			if err := h.save(savedManifest{Path: name, ContentType: r.Header.Get("Content-Type"), Body: body}); err != nil {
 				return fmt.Errorf("save the manifest: %w", err)
 			}
 		}
@@ -105,7 +105,7 @@ func (h *Handler) file(requestPath string) string {
 	return filepath.Join(h.manifests, url.QueryEscape(requestPath)+".json")
 }
 
-func (h *Handler) save(m saved) error {
+func (h *Handler) save(m savedManifest) error {
 	content, err := json.Marshal(m)
 	if err != nil {
 		return err
@@ -118,8 +118,9 @@ func (h *Handler) save(m saved) error {
 	return os.Rename(part, file)
 }
 
-// replay gives the saved manifests to the registry: images before the indexes that name them, and indexes until none is accepted.
-func (h *Handler) replay() error {
+// restore loads the saved manifests into the registry. It loads images before the indexes that refer to them, and retries indexes until
+// none is accepted.
+func (h *Handler) restore() error {
 	images, indexes, err := h.load()
 	if err != nil {
 		return fmt.Errorf("load the registry's manifests: %w", err)
@@ -134,7 +135,7 @@ func (h *Handler) replay() error {
 	return nil
 }
 
-func (h *Handler) load() (images, indexes []saved, err error) {
+func (h *Handler) load() (images, indexes []savedManifest, err error) {
 	entries, err := os.ReadDir(h.manifests)
 	if err != nil {
 		return nil, nil, err
@@ -151,9 +152,9 @@ func (h *Handler) load() (images, indexes []saved, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		var m saved
+		var m savedManifest
 		if err := json.Unmarshal(content, &m); err != nil {
-			return nil, nil, fmt.Errorf("%s is damaged, remove it and push its image again: %w", file, err)
+			return nil, nil, fmt.Errorf("%s is corrupt: remove the file and push its image again: %w", file, err)
 		}
 		if types.MediaType(m.ContentType).IsIndex() {
 			indexes = append(indexes, m)
@@ -164,11 +165,11 @@ func (h *Handler) load() (images, indexes []saved, err error) {
 	return images, indexes, nil
 }
 
-// put says whether the registry accepted the manifest.
-func (h *Handler) put(m saved) bool {
+// put uploads the manifest and reports whether the registry accepted it.
+func (h *Handler) put(m savedManifest) bool {
 	request := httptest.NewRequest(http.MethodPut, m.Path, bytes.NewReader(m.Body))
 	request.Header.Set("Content-Type", m.ContentType)
-	answer := httptest.NewRecorder()
-	h.serve.ServeHTTP(answer, request)
-	return answer.Code == http.StatusCreated
+	response := httptest.NewRecorder()
+	h.serve.ServeHTTP(response, request)
+	return response.Code == http.StatusCreated
 }

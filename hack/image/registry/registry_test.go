@@ -23,7 +23,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// start serves the registry in dir over TLS on a loopback port and returns a client that trusts it, and how to stop it.
+// start serves the registry in dir over TLS on a loopback port. It returns a client that trusts the registry, and a stop function.
 func start(t *testing.T, dir string) (*Client, func()) {
 	t.Helper()
 	handler, err := New(dir, log.New(io.Discard, "", 0))
@@ -81,9 +81,9 @@ func randomImage(t *testing.T) v1.Image {
 	return image
 }
 
-func push(t *testing.T, client *Client, what Pushable, names ...string) {
+func push(t *testing.T, client *Client, image Pushable, names ...string) {
 	t.Helper()
-	sent, err := client.Push(t.Context(), what, names...)
+	sent, err := client.Push(t.Context(), image, names...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func wantImage(t *testing.T, client *Client, name string, want Pushable) {
 	}
 }
 
-func TestRestartKeepsEverything(t *testing.T) {
+func TestHandler_keepsImagesAfterRestart(t *testing.T) {
 	dir := t.TempDir()
 	client, stop := start(t, dir)
 	first, second := randomImage(t), randomImage(t)
@@ -147,7 +147,7 @@ func TestRestartKeepsEverything(t *testing.T) {
 		t.Errorf("the index is %s after a restart", got)
 	}
 	if sent, err := client.Push(t.Context(), first, "nginx:1.27"); err != nil || sent {
-		t.Errorf("a push of what is there: sent=%t, err=%v", sent, err)
+		t.Errorf("a push of an existing image: sent=%t, err=%v", sent, err)
 	}
 
 	if err := remote.Delete(must(client.Mirrored("nginx:1.27")), client.options(t.Context())...); err != nil {
@@ -168,8 +168,8 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// Several layers at once, each larger than what a connection takes without being read.
-func TestLargeLayersAtOnce(t *testing.T) {
+// Several concurrent layers, each larger than the flow-control window of a connection.
+func TestServe_concurrentLargeLayers(t *testing.T) {
 	client, _ := start(t, t.TempDir())
 	image, err := random.Image(8<<20, 5)
 	if err != nil {
@@ -183,7 +183,7 @@ func TestLargeLayersAtOnce(t *testing.T) {
 	wantImage(t, client, "nginx:large", image)
 }
 
-func TestInterruptedWriteIsIgnored(t *testing.T) {
+func TestNew_ignoresInterruptedWrite(t *testing.T) {
 	dir := t.TempDir()
 	client, stop := start(t, dir)
 	image := randomImage(t)
@@ -196,18 +196,18 @@ func TestInterruptedWriteIsIgnored(t *testing.T) {
 	client, _ = start(t, dir)
 	wantImage(t, client, "nginx:latest", image)
 	if _, err := os.Stat(part); err == nil {
-		t.Error("the interrupted write is still there")
+		t.Error("the interrupted write was not removed")
 	}
 }
 
-func TestUntrustedCertificateIsRefused(t *testing.T) {
+func TestClient_rejectsUntrustedCertificate(t *testing.T) {
 	trusted, _ := start(t, t.TempDir())
 	client, err := NewClient(trusted.host, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := client.Push(t.Context(), randomImage(t), "nginx:latest"); err == nil {
-		t.Error("pushed to a server whose certificate nobody vouches for")
+		t.Error("the push to a server with an untrusted certificate succeeded")
 	}
 }
 

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// Serve answers over TLS until ctx ends, then gives running requests a moment to finish.
+// Serve serves over TLS until ctx is done, then waits up to 2 seconds for running requests.
 //
-// It speaks HTTP/1 only: uploads hold one lock while they are read, and on one HTTP/2 connection those that wait for the lock fill the
-// window that the one that has it needs.
+// It supports only HTTP/1. Uploads hold a lock while their body is read. With HTTP/2, uploads that wait for the lock would use up the
+// flow-control window of the shared connection, and the upload with the lock would block.
 func Serve(ctx context.Context, listener net.Listener, certificate tls.Certificate, handler http.Handler) error {
 	server := &http.Server{
 		Handler:           handler,
@@ -31,7 +31,7 @@ func Serve(ctx context.Context, listener net.Listener, certificate tls.Certifica
 		grace, done := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer done()
 		if server.Shutdown(grace) != nil {
-			_ = server.Close() // there is nobody left to tell
+			_ = server.Close() // an error on shutdown has no consequence
 		}
 	})
 	if err := server.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {

@@ -2,7 +2,7 @@ package standin
 
 import v1 "github.com/google/go-containerregistry/pkg/v1"
 
-// The releases of Debian that the images come from, and which version each of them has.
+// The Debian releases of the images, with the versions of their packages.
 const (
 	bullseye = "bullseye" // PostgreSQL 13
 	bookworm = "bookworm" // PostgreSQL 15, nginx 1.22, MariaDB 10.11, Redis 7.0
@@ -19,7 +19,7 @@ func debian(suite string) *Recipe {
 	}
 }
 
-// One nginx stands for all versions: what differs between them is not what Fettle's tests are about.
+// One nginx image replaces all versions: Fettle's tests do not depend on the version.
 func webServers() []*Recipe {
 	nginx := v1.Config{
 		Entrypoint: []string{"/docker-entrypoint.sh"}, Cmd: []string{"nginx", "-g", "daemon off;"}, StopSignal: "SIGQUIT",

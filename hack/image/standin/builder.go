@@ -20,54 +20,54 @@ import (
 	"github.com/fettle-dev/fettle/hack/image/layer"
 )
 
-// Builder makes images and keeps them.
+// Builder builds images and caches them.
 type Builder struct {
-	// Hack is the folder of this module's source.
+	// Hack is the directory of this module.
 	Hack string
-	// Progress gets a line for each step.
+	// Progress receives a line for each step.
 	Progress io.Writer
 
-	store *store
-	work  string
-	tools map[string]string   // family -> folder of its binaries
-	keys  map[string]string   // recipe -> key
-	roots map[string]string   // recipe -> extracted root
-	made  map[string]v1.Image // recipe -> image
+	store   *store
+	workDir string
+	tools   map[string]string   // family -> directory of its binaries
+	keys    map[string]string   // recipe -> key
+	roots   map[string]string   // recipe -> extracted root directory
+	images  map[string]v1.Image // recipe -> image
 }
 
-// New opens the cache in folder, waiting for another process that uses it. Close it.
+// New opens the cache directory and waits until no other process uses it. Call Close afterwards.
 func New(hack, cache string, progress io.Writer) (*Builder, error) {
 	opened, err := openStore(cache)
 	if err != nil {
 		return nil, err
 	}
-	// The folder has a fixed name: what a killed run left is removed by the next one, which the store's lock makes the only one.
-	work := filepath.Join(cache, "work")
-	if err := os.RemoveAll(work); err != nil {
-		return nil, fmt.Errorf("remove what an earlier build left: %w", err)
+	// The directory has a fixed name, so the next run removes the files of a killed run. The store's lock allows only one run.
+	workDir := filepath.Join(cache, "work")
+	if err := os.RemoveAll(workDir); err != nil {
+		return nil, fmt.Errorf("remove the files of an earlier build: %w", err)
 	}
 	return &Builder{
-		Hack: hack, Progress: progress, store: opened, work: work,
-		tools: map[string]string{}, keys: map[string]string{}, roots: map[string]string{}, made: map[string]v1.Image{},
+		Hack: hack, Progress: progress, store: opened, workDir: workDir,
+		tools: map[string]string{}, keys: map[string]string{}, roots: map[string]string{}, images: map[string]v1.Image{},
 	}, nil
 }
 
-// Close removes what was only needed while building, and lets others use the cache.
+// Close removes temporary files and unlocks the cache.
 func (b *Builder) Close() error {
-	if err := os.RemoveAll(b.work); err != nil {
+	if err := os.RemoveAll(b.workDir); err != nil {
 		return err
 	}
 	return b.store.close()
 }
 
-// Image is the recipe's image, from the cache if it was made before.
+// Image returns the recipe's image. It builds the image if it is not in the cache.
 func (b *Builder) Image(ctx context.Context, name string) (v1.Image, error) {
-	if image, ok := b.made[name]; ok {
+	if image, ok := b.images[name]; ok {
 		return image, nil
 	}
-	recipe, ok := find(name)
+	recipe, ok := findRecipe(name)
 	if !ok {
-		return nil, fmt.Errorf("there is no stand-in %q", name)
+		return nil, fmt.Errorf("no stand-in %q", name)
 	}
 	key, err := b.key(ctx, recipe)
 	if err != nil {
@@ -78,11 +78,11 @@ func (b *Builder) Image(ctx context.Context, name string) (v1.Image, error) {
 		return nil, fmt.Errorf("cached image of %s: %w (remove %s to build it again)", name, err, b.store.dir)
 	}
 	if image == nil {
-		if image, err = b.make(ctx, recipe, key); err != nil {
+		if image, err = b.build(ctx, recipe, key); err != nil {
 			return nil, fmt.Errorf("stand-in %s: %w", name, err)
 		}
 	}
-	b.made[name] = image
+	b.images[name] = image
 	return image, nil
 }
 
@@ -92,9 +92,9 @@ func (b *Builder) key(ctx context.Context, r *Recipe) (string, error) {
 	}
 	base := ""
 	if r.From != "" {
-		from, ok := find(r.From)
+		from, ok := findRecipe(r.From)
 		if !ok {
-			return "", fmt.Errorf("recipe %s: there is no base %q", r.Name, r.From)
+			return "", fmt.Errorf("recipe %s: no base %q", r.Name, r.From)
 		}
 		var err error
 		if base, err = b.key(ctx, from); err != nil {
@@ -103,11 +103,11 @@ func (b *Builder) key(ctx context.Context, r *Recipe) (string, error) {
 	}
 	versions := map[string]string{}
 	for tool := range r.Tools {
-		folder, err := b.toolFolder(ctx, tool)
+		dir, err := b.toolDir(ctx, tool)
 		if err != nil {
 			return "", err
 		}
-		versions[tool] = filepath.Base(folder)
+		versions[tool] = filepath.Base(dir)
 	}
 	for pkg := range r.Programs {
 		source, err := os.ReadFile(filepath.Join(b.Hack, pkg, "main.go"))
@@ -121,7 +121,7 @@ func (b *Builder) key(ctx context.Context, r *Recipe) (string, error) {
 	return key, err
 }
 
-func (b *Builder) make(ctx context.Context, r *Recipe, key string) (v1.Image, error) {
+func (b *Builder) build(ctx context.Context, r *Recipe, key string) (v1.Image, error) {
 	var base v1.Image
 	if r.From != "" {
 		var err error
@@ -130,8 +130,8 @@ func (b *Builder) make(ctx context.Context, r *Recipe, key string) (v1.Image, er
 		}
 	}
 	started := time.Now()
-	b.say("%s: building", r.Name)
-	sets, cleanup, err := b.patiently(ctx, r)
+	b.progressf("%s: building", r.Name)
+	sets, cleanup, err := b.contentWithRetry(ctx, r)
 	defer cleanup()
 	if err != nil {
 		return nil, err
@@ -147,37 +147,37 @@ func (b *Builder) make(ctx context.Context, r *Recipe, key string) (v1.Image, er
 	if err != nil {
 		return nil, err
 	}
-	b.say("%s: built in %.0f s, %.1f MB", r.Name, time.Since(started).Seconds(), float64(size)/1e6)
+	b.progressf("%s: built in %.0f s, %.1f MB", r.Name, time.Since(started).Seconds(), float64(size)/1e6)
 	return image, nil
 }
 
-// pauses are the times before another try where a recipe fetches from a mirror, which may fail.
-var pauses = []time.Duration{5 * time.Second, 15 * time.Second, 45 * time.Second}
+// retryDelays are the delays between attempts of recipes that download from a Debian mirror.
+var retryDelays = []time.Duration{5 * time.Second, 15 * time.Second, 45 * time.Second}
 
-// patiently is content, tried again where the network may be at fault.
-func (b *Builder) patiently(ctx context.Context, r *Recipe) (sets []layer.Set, cleanup func(), err error) {
+// contentWithRetry calls content and retries recipes that need the network.
+func (b *Builder) contentWithRetry(ctx context.Context, r *Recipe) (sets []layer.Set, cleanup func(), err error) {
 	sets, cleanup, err = b.content(ctx, r)
-	for _, pause := range pauses {
-		if err == nil || ctx.Err() != nil || !r.fetches() {
+	for _, delay := range retryDelays {
+		if err == nil || ctx.Err() != nil || !r.needsNetwork() {
 			break
 		}
 		cleanup()
-		b.say("%s: again in %s: %s", r.Name, pause, err)
+		b.progressf("%s: retrying in %s: %s", r.Name, delay, err)
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause):
+		case <-time.After(delay):
 		}
 		sets, cleanup, err = b.content(ctx, r)
 	}
 	return sets, cleanup, err
 }
 
-// say writes a line of progress. That nobody reads it is no reason to stop.
-func (b *Builder) say(format string, args ...any) {
+// progressf writes a progress line. It ignores write errors, because they must not stop the build.
+func (b *Builder) progressf(format string, args ...any) {
 	_, _ = fmt.Fprintf(b.Progress, "stand-ins: "+format+"\n", args...)
 }
 
-// content is the recipe's layers, lowest first. The files must be read before cleanup.
+// content returns the recipe's layers, lowest first. Read the files before calling cleanup.
 func (b *Builder) content(ctx context.Context, r *Recipe) (sets []layer.Set, cleanup func(), err error) {
 	cleanup = func() {}
 	if r.Suite != "" {
@@ -187,12 +187,12 @@ func (b *Builder) content(ctx context.Context, r *Recipe) (sets []layer.Set, cle
 		}
 		sets = append(sets, set)
 	}
-	own, err := r.own()
+	ownFiles, err := r.ownFiles()
 	if err != nil {
 		return nil, cleanup, err
 	}
 	if len(r.Packages) > 0 {
-		set, done, err := b.install(ctx, r, own)
+		set, done, err := b.install(ctx, r, ownFiles)
 		cleanup = done
 		if err != nil {
 			return nil, cleanup, err
@@ -200,31 +200,31 @@ func (b *Builder) content(ctx context.Context, r *Recipe) (sets []layer.Set, cle
 		return append(sets, set), cleanup, nil
 	}
 	if r.Busybox {
-		if err := b.busybox(ctx, own); err != nil {
+		if err := b.busybox(ctx, ownFiles); err != nil {
 			return nil, cleanup, err
 		}
 	}
-	if err := b.addPrograms(ctx, r, own); err != nil {
+	if err := b.addPrograms(ctx, r, ownFiles); err != nil {
 		return nil, cleanup, err
 	}
-	return append(sets, own), cleanup, nil
+	return append(sets, ownFiles), cleanup, nil
 }
 
 func (b *Builder) addPrograms(ctx context.Context, r *Recipe, set layer.Set) error {
 	for tool, target := range r.Tools {
-		folder, err := b.toolFolder(ctx, tool)
+		dir, err := b.toolDir(ctx, tool)
 		if err != nil {
 			return err
 		}
 		_, binary, _ := strings.Cut(tool, "/")
-		file, err := layer.File(target, filepath.Join(folder, binary), 0o755)
+		file, err := layer.File(target, filepath.Join(dir, binary), 0o755)
 		if err != nil {
 			return err
 		}
 		set.Add(file)
 	}
 	for _, pkg := range slices.Sorted(maps.Keys(r.Programs)) {
-		binary := filepath.Join(b.work, "programs", pkg)
+		binary := filepath.Join(b.workDir, "programs", pkg)
 		command := exec.CommandContext(ctx, "go", "-C", b.Hack, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", binary, "./"+pkg)
 		command.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if err := b.run(command); err != nil {
@@ -239,11 +239,11 @@ func (b *Builder) addPrograms(ctx context.Context, r *Recipe, set layer.Set) err
 	return nil
 }
 
-// toolFolder builds the family of FAMILY/BINARY if need be.
-func (b *Builder) toolFolder(ctx context.Context, tool string) (string, error) {
+// toolDir builds the family of FAMILY/BINARY if needed and returns the directory of its binaries.
+func (b *Builder) toolDir(ctx context.Context, tool string) (string, error) {
 	family, _, _ := strings.Cut(tool, "/")
-	if folder, ok := b.tools[family]; ok {
-		return folder, nil
+	if dir, ok := b.tools[family]; ok {
+		return dir, nil
 	}
 	command := exec.CommandContext(ctx, filepath.Join(b.Hack, "tools", "bin"), family)
 	command.Stderr = b.Progress
@@ -255,7 +255,7 @@ func (b *Builder) toolFolder(ctx context.Context, tool string) (string, error) {
 	return b.tools[family], nil
 }
 
-// run runs a command to its end, in a process group that dies with the context, and returns what it printed if it fails.
+// run runs a command in a process group that is killed when the context is done. The error includes the end of the output.
 func (b *Builder) run(command *exec.Cmd) error {
 	var output bytes.Buffer
 	command.Stdout, command.Stderr = &output, &output
@@ -266,14 +266,14 @@ func (b *Builder) run(command *exec.Cmd) error {
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 	command.WaitDelay = 5 * time.Second
 	if err := command.Run(); err != nil {
-		const most = 4000
+		const limit = 4000
 		text := output.Bytes()
-		return fmt.Errorf("%s: %w\n%s", command.Path, err, text[max(0, len(text)-most):])
+		return fmt.Errorf("%s: %w\n%s", command.Path, err, text[max(0, len(text)-limit):])
 	}
 	return nil
 }
 
-// Size is what a pull of the whole image transfers, in bytes.
+// Size returns the compressed size of all layers in bytes.
 func Size(image v1.Image) (int64, error) {
 	layers, err := image.Layers()
 	if err != nil {

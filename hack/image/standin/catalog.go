@@ -9,13 +9,13 @@ import (
 
 const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Recipes are all stand-ins, bases before what is made from them.
+// Recipes returns all recipes. A base comes before the recipes that use it.
 func Recipes() []*Recipe {
 	return slices.Concat(clusterImages(), webServers(), databases())
 }
 
-// Names are the short names of the recipes that make an image, but for those on demand; cluster leaves only those that the local cluster
-// needs to start.
+// Names returns the short names of the recipes with an image, without the on-demand ones. With cluster, it returns only the images that
+// the local cluster needs.
 func Names(cluster bool) []string {
 	var names []string
 	for _, r := range Recipes() {
@@ -26,7 +26,7 @@ func Names(cluster bool) []string {
 	return names
 }
 
-// Find gets a recipe by its short name or by the full name of one of its images.
+// Find returns a recipe by its short name or by the full name of one of its images.
 func Find(name string) (*Recipe, bool) {
 	for _, r := range Recipes() {
 		if len(r.Images) > 0 && (r.Name == name || slices.Contains(r.Images, name)) {
@@ -36,7 +36,7 @@ func Find(name string) (*Recipe, bool) {
 	return nil, false
 }
 
-func find(name string) (*Recipe, bool) {
+func findRecipe(name string) (*Recipe, bool) {
 	for _, r := range Recipes() {
 		if r.Name == name {
 			return r, true
@@ -60,7 +60,7 @@ func clusterImages() []*Recipe {
 			Config: v1.Config{User: "65532:65532", Entrypoint: []string{"/coredns"}, Env: []string{defaultPath}, WorkingDir: "/"},
 		},
 		{
-			Name: "busybox", Cluster: true, // the scorecard unpacks bundles with it
+			Name: "busybox", Cluster: true, // the scorecard unpacks bundles with this image
 			Images: []string{
 				"docker.io/library/busybox:1.36", "docker.io/library/busybox:latest",
 				"quay.io/operator-framework/scorecard-untar:latest", "quay.io/operator-framework/scorecard-storage:latest",
@@ -97,7 +97,7 @@ func clusterImages() []*Recipe {
 	}
 }
 
-// versions gives a repository's name each of the tags.
+// versions returns the image names of a repository with the tags.
 func versions(repository string, tags ...string) []string {
 	names := make([]string, 0, len(tags))
 	for _, tag := range tags {
@@ -106,7 +106,7 @@ func versions(repository string, tags ...string) []string {
 	return names
 }
 
-// systemUser is a script that makes a user with the id that the official image gives it.
+// systemUser returns a script that creates a user with the UID of the official image.
 func systemUser(name, id, home string) string {
 	return strings.NewReplacer("NAME", name, "ID", id, "HOME", home).Replace(
 		"groupadd -r -g ID NAME\nuseradd -r -u ID -g NAME -d HOME -s /bin/sh NAME\n")

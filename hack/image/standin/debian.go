@@ -17,7 +17,7 @@ import (
 	"github.com/fettle-dev/fettle/hack/image/layer"
 )
 
-// installScript runs isolated: what it mounts and starts goes when it ends.
+// installScript is run by runIsolated, so its mounts and processes are removed when it exits.
 const installScript = `set -eu
 lower=$1 upper=$2 scratch=$3 root=$4 before=$5 after=$6
 shift 6
@@ -38,28 +38,28 @@ rm -rf "$root/var/lib/apt/lists" "$root/var/cache/apt"
 mkdir -p "$root/var/lib/apt/lists/partial" "$root/var/cache/apt/archives/partial"
 `
 
-// isolated runs a shell script with arguments in mount and process namespaces of its own, and the kernel kills it when this process dies:
-// nothing that it mounted or started outlives either, however they end.
-func (b *Builder) isolated(ctx context.Context, script string, args ...string) error {
+// runIsolated runs a shell script in new mount and PID namespaces. The kernel kills the script when this process exits, and removes its
+// mounts and processes when the script exits.
+func (b *Builder) runIsolated(ctx context.Context, script string, args ...string) error {
 	if os.Geteuid() != 0 {
-		return errors.New("making Debian images needs root (chroot and mounts): run it with sudo")
+		return errors.New("building Debian images needs root (chroot and mounts): run the command with sudo")
 	}
 	command := exec.CommandContext(ctx, "/bin/sh", append([]string{"-c", script, "sh"}, args...)...)
 	command.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWPID, Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL,
 	}
-	runtime.LockOSThread() // the signal comes when the thread that started the script ends
+	runtime.LockOSThread() // Pdeathsig is sent when the thread that started the script exits
 	defer runtime.UnlockOSThread()
 	return b.run(command)
 }
 
-// debootstrap makes the root of a Debian release from the mirror that this machine uses.
+// debootstrap creates the root filesystem of a Debian release from the host's apt mirror.
 func (b *Builder) debootstrap(ctx context.Context, r *Recipe) (layer.Set, error) {
-	if err := b.need(ctx, "debootstrap", "debootstrap"); err != nil {
+	if err := b.ensureProgram(ctx, "debootstrap", "debootstrap"); err != nil {
 		return nil, err
 	}
-	root := filepath.Join(b.work, "root-"+r.Name)
-	if err := os.RemoveAll(root); err != nil { // of a try before
+	root := filepath.Join(b.workDir, "root-"+r.Name)
+	if err := os.RemoveAll(root); err != nil { // from an earlier attempt
 		return nil, err
 	}
 	if err := os.MkdirAll(root, 0o755); err != nil {
@@ -69,18 +69,18 @@ func (b *Builder) debootstrap(ctx context.Context, r *Recipe) (layer.Set, error)
 	if mirror := b.mirror(ctx); mirror != "" {
 		args = append(args, mirror)
 		if _, err := os.Stat("/usr/share/debootstrap/scripts/" + r.Suite); err != nil {
-			args = append(args, "sid") // a release that this machine's debootstrap does not know is made like the newest one
+			args = append(args, "sid") // use the script of sid for a release that the host's debootstrap does not know
 		}
 	}
-	if err := b.isolated(ctx, "mount -t proc proc /proc\nexec debootstrap --variant=minbase \"$@\"", args...); err != nil {
+	if err := b.runIsolated(ctx, "mount -t proc proc /proc\nexec debootstrap --variant=minbase \"$@\"", args...); err != nil {
 		return nil, err
 	}
 	b.roots[r.Name] = root
 	set := layer.Set{}
-	return set, set.AddTree(root, "/", layer.Same, r.skip)
+	return set, set.AddTree(root, "/", layer.KeepOwner, r.skip)
 }
 
-// mirror is where this machine's apt gets Debian from; debootstrap has a default if it is empty.
+// mirror returns the Debian mirror of the host's apt. If it is empty, debootstrap uses its default.
 func (b *Builder) mirror(ctx context.Context) string {
 	command := exec.CommandContext(ctx, "apt-get", "indextargets", "--format", "$(LABEL) $(COMPONENT) $(REPO_URI)", "Identifier: Packages")
 	out, err := command.Output()
@@ -95,12 +95,12 @@ func (b *Builder) mirror(ctx context.Context) string {
 	return ""
 }
 
-// need installs a Debian package of this machine unless the program is there.
-func (b *Builder) need(ctx context.Context, program, pkg string) error {
+// ensureProgram installs a Debian package on the host if the program is missing.
+func (b *Builder) ensureProgram(ctx context.Context, program, pkg string) error {
 	if _, err := exec.LookPath(program); err == nil {
 		return nil
 	}
-	b.say("installing %s", pkg)
+	b.progressf("installing %s", pkg)
 	script := `export DEBIAN_FRONTEND=noninteractive
 apt() { apt-get -q -y -o Acquire::Retries=5 -o DPkg::Lock::Timeout=300 --no-install-recommends "$@"; }
 apt install "$1" || { apt update && apt install "$1"; }`
@@ -110,36 +110,36 @@ apt install "$1" || { apt update && apt install "$1"; }`
 	return nil
 }
 
-// install adds packages to the recipe's base in an overlay, whose upper folder becomes the layer. The recipe's own files come last and
-// win.
-func (b *Builder) install(ctx context.Context, r *Recipe, own layer.Set) (layer.Set, func(), error) {
-	dir := filepath.Join(b.work, "install-"+r.Name)
-	cleanup := func() { _ = os.RemoveAll(dir) } // Close removes the folder above, and reports
+// install installs packages on the recipe's base in an overlay, whose upper directory becomes the layer. The recipe's own files
+// overwrite files of the packages.
+func (b *Builder) install(ctx context.Context, r *Recipe, ownFiles layer.Set) (layer.Set, func(), error) {
+	dir := filepath.Join(b.workDir, "install-"+r.Name)
+	cleanup := func() { _ = os.RemoveAll(dir) } // Close removes the parent directory and reports errors
 	lower, err := b.root(ctx, r.From)
 	if err != nil {
 		return nil, cleanup, err
 	}
 	upper, scratch, merged := filepath.Join(dir, "upper"), filepath.Join(dir, "scratch"), filepath.Join(dir, "root")
-	for _, folder := range []string{upper, scratch, merged} {
-		if err := os.MkdirAll(folder, 0o755); err != nil {
+	for _, subdir := range []string{upper, scratch, merged} {
+		if err := os.MkdirAll(subdir, 0o755); err != nil {
 			return nil, cleanup, err
 		}
 	}
 	args := append([]string{lower, upper, scratch, merged, r.Before, r.After}, r.Packages...)
-	if err := b.isolated(ctx, installScript, args...); err != nil {
+	if err := b.runIsolated(ctx, installScript, args...); err != nil {
 		return nil, cleanup, err
 	}
 	set := layer.Set{}
-	if err := set.AddTree(upper, "/", layer.Same, r.skip); err != nil {
+	if err := set.AddTree(upper, "/", layer.KeepOwner, r.skip); err != nil {
 		return nil, cleanup, err
 	}
-	for _, e := range own {
+	for _, e := range ownFiles {
 		set.Add(e)
 	}
 	return set, cleanup, nil
 }
 
-// root is a folder with the files of a recipe's image: the one it was made in, or the image extracted.
+// root returns a directory with the files of a recipe's image: its build directory, or the extracted image.
 func (b *Builder) root(ctx context.Context, name string) (string, error) {
 	if root, ok := b.roots[name]; ok {
 		return root, nil
@@ -151,7 +151,7 @@ func (b *Builder) root(ctx context.Context, name string) (string, error) {
 	if root, ok := b.roots[name]; ok {
 		return root, nil
 	}
-	root := filepath.Join(b.work, "root-"+name)
+	root := filepath.Join(b.workDir, "root-"+name)
 	if err := b.extract(ctx, image, root); err != nil {
 		return "", fmt.Errorf("extract the base %s: %w", name, err)
 	}
@@ -159,13 +159,13 @@ func (b *Builder) root(ctx context.Context, name string) (string, error) {
 	return root, nil
 }
 
-// Extract writes the files of a stand-in's image into a folder.
-func (b *Builder) Extract(ctx context.Context, name, folder string) error {
+// Extract extracts the files of a stand-in image to a directory.
+func (b *Builder) Extract(ctx context.Context, name, dir string) error {
 	image, err := b.Image(ctx, name)
 	if err != nil {
 		return err
 	}
-	return b.extract(ctx, image, folder)
+	return b.extract(ctx, image, dir)
 }
 
 func (b *Builder) extract(ctx context.Context, image v1.Image, root string) error {
@@ -178,9 +178,9 @@ func (b *Builder) extract(ctx context.Context, image v1.Image, root string) erro
 	return errors.Join(b.run(command), files.Close())
 }
 
-// busybox adds Debian's static busybox and a link for each of its applets.
+// busybox adds Debian's static busybox and a symbolic link for each applet.
 func (b *Builder) busybox(ctx context.Context, set layer.Set) error {
-	dir := filepath.Join(b.work, "busybox")
+	dir := filepath.Join(b.workDir, "busybox")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}

@@ -6,12 +6,12 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// postgres leaves out the just-in-time compiler, which is most of the packages' size.
+// postgres omits the JIT compiler, which is most of the packages' size.
 func postgres(version, suite string) *Recipe {
-	data, volume := postgresFolders(version)
+	data, volume := postgresDirs(version)
 	aliases := "-A /usr/share/locale/locale.alias "
 	if suite == forky {
-		aliases = "" // it has none any more
+		aliases = "" // forky does not have the file
 	}
 	return &Recipe{
 		Name: "postgres-" + version, From: "debian-" + suite,
@@ -41,17 +41,17 @@ grep -q "^listen_addresses = '\*'" /usr/share/postgresql/VERSION/postgresql.conf
 	}
 }
 
-// postgresFolders are the data directory and the volume of the official image, which moved in version 18.
-func postgresFolders(version string) (data, volume string) {
+// postgresDirs returns the data directory and the volume of the official image. Version 18 changed both.
+func postgresDirs(version string) (data, volume string) {
 	if len(version) == 2 && version >= "18" {
 		return "/var/lib/postgresql/" + version + "/docker", "/var/lib/postgresql"
 	}
 	return "/var/lib/postgresql/data", "/var/lib/postgresql/data"
 }
 
-// postgresAlpine has the layout of the official images of Alpine: user 70, the programs in /usr/local/bin, busybox in place of GNU's
-// programs, no locales but C, C.UTF-8 and ICU's, and nothing of Debian's own folders for PostgreSQL. The programs themselves are Debian's and run
-// with its C library, which finds what belongs to it by where it lies, so the links in /usr/local/bin lead to a folder below /usr/local.
+// postgresAlpine has the layout of the official Alpine images: UID 70, binaries in /usr/local/bin, busybox instead of GNU tools, only the
+// locales C, C.UTF-8 and ICU's, and none of Debian's PostgreSQL directories. The binaries are Debian's, with glibc. PostgreSQL finds its
+// libraries relative to its binaries, so the links in /usr/local/bin point to a directory below /usr/local.
 func postgresAlpine(version, suite string) *Recipe {
 	r := postgres(version, suite)
 	r.Name, r.From = "postgres-"+version+"-alpine", "postgres-"+version

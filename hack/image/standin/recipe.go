@@ -1,5 +1,6 @@
-// Package standin makes images that take the place of public ones where no registry can be reached: the same names, paths, users and
-// entry points, made from Go modules and Debian packages. They are for the local cluster, and labelled dev.fettle.stand-in=true.
+// Package standin builds stand-in images, which replace public images if no public registry is reachable. They have the same names,
+// paths, users and entrypoints, and are built from Go modules and Debian packages. They are for the local cluster only and have the
+// label dev.fettle.stand-in=true.
 package standin
 
 import (
@@ -17,26 +18,26 @@ import (
 	"github.com/fettle-dev/fettle/hack/image/layer"
 )
 
-// format is part of every key: raise it when the same recipe gives another image.
+// format is part of every cache key. Increase it when the same recipe builds another image.
 const format = 1
 
 //go:embed rootfs
 var rootfs embed.FS
 
-// Recipe says how one image is made. All that decides what is in the image is in here or in the folder rootfs, so that the key of a
-// recipe tells whether a cached image is still the right one.
+// Recipe describes how an image is built. The fields and the files in rootfs determine the image's content. Their hash is the cache
+// key, so a change of a field name, too, rebuilds the images.
 type Recipe struct {
-	// Name is short, and unique among the recipes.
+	// Name is a short, unique name.
 	Name string
-	// Images are the names that the image is pushed under. A recipe without any is a base of others.
+	// Images are the names to push the image under. A recipe without names is only a base of other recipes.
 	Images []string
-	// Cluster says that the local cluster needs the image to start.
+	// Cluster is true if the local cluster needs the image.
 	Cluster bool
-	// OnDemand is made only when it is asked for by name: its release of Debian may lose the packages any day.
+	// OnDemand images are built only by name, because their Debian release may remove the packages at any time.
 	OnDemand bool `json:"-"`
-	// From is the recipe that this one adds to; empty is scratch.
+	// From is the base recipe; empty means scratch.
 	From string
-	// Suite makes a Debian root of that release.
+	// Suite is the Debian release to bootstrap.
 	Suite string
 	// Busybox adds a static shell with its applets.
 	Busybox bool
@@ -44,27 +45,27 @@ type Recipe struct {
 	Tools map[string]string
 	// Programs are built from Go packages of this module: package to the path in the image.
 	Programs map[string]string
-	// Packages are installed by apt; needs a Debian base.
+	// Packages are Debian packages to install; they need a Debian base.
 	Packages []string
-	// Before and After are shell scripts that run inside the image, as root, around the installation.
+	// Before and After are shell scripts that run in the image as root, before and after the installation of Packages.
 	Before, After string
-	// Files are folders of rootfs that are copied to the root. Their *.sh and bin/* are executable.
+	// Files are directories in rootfs to copy to /. Their *.sh and bin/* are executable.
 	Files []string
 	// Links are symbolic links: path to target.
 	Links map[string]string
-	// Folders are made with these modes, owned by root.
+	// Folders are directories to create, with their modes, owned by root.
 	Folders map[string]int64
-	// Without are patterns (of path.Match) of what is left out of the image.
+	// Without are path.Match patterns of paths to exclude from the image.
 	Without []string
-	// Config is how the image is run. The base's is not inherited.
+	// Config is the image configuration. It is not inherited from the base.
 	Config v1.Config
 }
 
-// key identifies what the recipe makes. Versions are the folders of the tools that it uses, in which their pinned versions are hashed.
+// key returns the cache key of the image. base is the key of the base; versions are the versions of the tools and programs.
 func (r *Recipe) key(base string, versions map[string]string) (string, error) {
 	files := map[string]string{}
-	for _, folder := range r.Files {
-		err := fs.WalkDir(rootfs, path.Join("rootfs", folder), func(name string, d fs.DirEntry, err error) error {
+	for _, dir := range r.Files {
+		err := fs.WalkDir(rootfs, path.Join("rootfs", dir), func(name string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err
 			}
@@ -84,11 +85,11 @@ func (r *Recipe) key(base string, versions map[string]string) (string, error) {
 	return hex.EncodeToString(sum[:12]), nil
 }
 
-// own are the entries that need nothing but the recipe.
-func (r *Recipe) own() (layer.Set, error) {
+// ownFiles returns the entries of Files, Links and Folders.
+func (r *Recipe) ownFiles() (layer.Set, error) {
 	set := layer.Set{}
-	for _, folder := range r.Files {
-		root := path.Join("rootfs", folder)
+	for _, dir := range r.Files {
+		root := path.Join("rootfs", dir)
 		err := fs.WalkDir(rootfs, root, func(name string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err
@@ -109,13 +110,13 @@ func (r *Recipe) own() (layer.Set, error) {
 		set.Add(layer.Symlink(name, target))
 	}
 	for name, mode := range r.Folders {
-		set.Add(layer.Folder(name, mode))
+		set.Add(layer.Dir(name, mode))
 	}
 	return set, nil
 }
 
-// fetches says whether the recipe needs a mirror of Debian.
-func (r *Recipe) fetches() bool { return r.Suite != "" || len(r.Packages) > 0 || r.Busybox }
+// needsNetwork reports whether the recipe downloads from a Debian mirror.
+func (r *Recipe) needsNetwork() bool { return r.Suite != "" || len(r.Packages) > 0 || r.Busybox }
 
 func (r *Recipe) configure(c *v1.Config) {
 	*c = *r.Config.DeepCopy()
@@ -128,7 +129,7 @@ func (r *Recipe) configure(c *v1.Config) {
 	}
 }
 
-// skip says whether a path is left out: what no container reads, and what the recipe names.
+// skip reports whether a path is excluded: files that containers do not need, and the patterns in Without.
 func (r *Recipe) skip(name string) bool {
 	for _, dir := range []string{
 		"/dev", "/proc", "/sys", "/run", "/tmp", "/usr/share/doc", "/usr/share/man", "/usr/share/info", "/usr/share/locale",

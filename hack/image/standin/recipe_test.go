@@ -6,37 +6,37 @@ import (
 	"testing"
 )
 
-func TestRecipesAreSound(t *testing.T) {
+func TestRecipes_valid(t *testing.T) {
 	seen, debian := map[string]bool{}, map[string]bool{}
 	for _, r := range Recipes() {
 		debian[r.Name] = r.Suite != "" || debian[r.From]
 		if seen[r.Name] {
-			t.Errorf("two recipes are named %s", r.Name)
+			t.Errorf("duplicate recipe name %s", r.Name)
 		}
 		if r.From != "" && !seen[r.From] {
 			t.Errorf("%s: its base %q does not come before it", r.Name, r.From)
 		}
 		if len(r.Packages) > 0 && !debian[r.From] {
-			t.Errorf("%s installs packages, but not on Debian", r.Name)
+			t.Errorf("%s installs packages on a base that is not Debian", r.Name)
 		}
 		seen[r.Name] = true
 		for _, pattern := range r.Without {
 			if _, err := path.Match(pattern, "/"); err != nil {
-				t.Errorf("%s leaves out %q: %v", r.Name, pattern, err)
+				t.Errorf("%s excludes %q: %v", r.Name, pattern, err)
 			}
 		}
-		if _, err := r.own(); err != nil {
+		if _, err := r.ownFiles(); err != nil {
 			t.Errorf("%s: %v", r.Name, err)
 		}
 	}
 }
 
-func TestImagesHaveOneRecipe(t *testing.T) {
+func TestRecipes_uniqueImages(t *testing.T) {
 	owner := map[string]string{}
 	for _, r := range Recipes() {
 		for _, image := range r.Images {
 			if owner[image] != "" {
-				t.Errorf("%s and %s both stand for %s", r.Name, owner[image], image)
+				t.Errorf("%s and %s both replace %s", r.Name, owner[image], image)
 			}
 			owner[image] = r.Name
 		}
@@ -51,21 +51,21 @@ func TestFind(t *testing.T) {
 		}
 	}
 	if _, ok := Find("docker.io/library/nginx:0.1"); ok {
-		t.Error("an image without a stand-in was found")
+		t.Error("found a recipe for an unknown image")
 	}
 }
 
-// TestOnDemand says that what may be missing tomorrow is not made by whoever makes all of them, and can be asked for.
-func TestOnDemand(t *testing.T) {
+// An on-demand image is not built by default, but can be built by name.
+func TestNames_skipsOnDemand(t *testing.T) {
 	if slices.Contains(Names(false), "postgres-18") {
-		t.Error("postgres-18 is made by default, from a release of Debian that is none yet")
+		t.Error("postgres-18 is built by default, from an unreleased version of Debian")
 	}
 	if _, ok := Find("docker.io/library/postgres:18"); !ok {
-		t.Error("postgres-18 can't be asked for")
+		t.Error("postgres-18 was not found")
 	}
 }
 
-func TestKeyCoversEverything(t *testing.T) {
+func TestKey_dependsOnAllInputs(t *testing.T) {
 	key := func(change func(*Recipe), base string, versions map[string]string) string {
 		r := &Recipe{Name: "x", Packages: []string{"nginx"}, Files: []string{"gosu"}}
 		change(r)
@@ -90,7 +90,7 @@ func TestKeyCoversEverything(t *testing.T) {
 	}
 	for what, got := range others {
 		if got == want {
-			t.Errorf("another %s has the same key", what)
+			t.Errorf("a changed %s has the same key", what)
 		}
 	}
 }

@@ -15,18 +15,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// store keeps finished images by key. Images share their layers.
+// store stores built images by cache key. Images share layers.
 type store struct {
 	dir   string
 	blobs layout.Path
 	lock  *os.File
 }
 
-// openStore waits until no other process uses the store.
+// openStore opens the store and waits until no other process uses it.
 func openStore(dir string) (*store, error) {
 	keys := filepath.Join(dir, "keys")
 	if err := os.MkdirAll(keys, 0o755); err != nil {
-		return nil, fmt.Errorf("make the folder of cached images: %w", err)
+		return nil, fmt.Errorf("create the directory of cached images: %w", err)
 	}
 	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -35,7 +35,7 @@ func openStore(dir string) (*store, error) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		fmt.Fprintln(os.Stderr, "stand-ins: waiting for another build of images")
 		if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-			return nil, fmt.Errorf("lock the folder of cached images: %w", err)
+			return nil, fmt.Errorf("lock the directory of cached images: %w", err)
 		}
 	}
 	blobs, err := layout.FromPath(dir)
@@ -49,7 +49,7 @@ func (s *store) close() error { return s.lock.Close() }
 
 func (s *store) file(key string) string { return filepath.Join(s.dir, "keys", key) }
 
-// get is nil without an error if the image isn't there, or no longer.
+// get returns the image of a key; nil without an error if the image is not in the store.
 func (s *store) get(key string) (v1.Image, error) {
 	content, err := os.ReadFile(s.file(key))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -64,19 +64,19 @@ func (s *store) get(key string) (v1.Image, error) {
 	}
 	image, err := s.blobs.Image(digest)
 	if err != nil {
-		return nil, nil //nolint:nilerr // a key without its image is of no use: it is made again
+		return nil, nil //nolint:nilerr // a key without its image is ignored: the image is rebuilt
 	}
 	return image, nil
 }
 
-// put writes the image, its key last.
+// put stores the image, and then its key.
 func (s *store) put(key string, image v1.Image) (v1.Image, error) {
 	digest, err := image.Digest()
 	if err != nil {
 		return nil, err
 	}
 	if err := s.blobs.ReplaceImage(image, match.Digests(digest)); err != nil {
-		return nil, fmt.Errorf("keep the image: %w", err)
+		return nil, fmt.Errorf("store the image: %w", err)
 	}
 	part := s.file(key) + ".part"
 	if err := os.WriteFile(part, []byte(digest.String()+"\n"), 0o644); err != nil {

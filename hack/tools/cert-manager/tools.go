@@ -1,6 +1,6 @@
-// Command cert-manager runs cert-manager's controllers for certificates and for its CA and self-signed issuers, and its CA injector, in
-// one process. cert-manager publishes these packages as a module, and its own programs, which put them together, not. Issuers that need
-// somebody else, such as ACME, are left out, and so are its webhooks, which only refuse what is wrong.
+// Command cert-manager runs cert-manager's controllers for Certificates and for CA and self-signed issuers, and its CA injector, in one
+// process. cert-manager publishes these packages as a Go module, but not its commands. Issuers with external dependencies, such as ACME,
+// and the webhooks, which only validate, are omitted.
 //
 //	cert-manager KUBECONFIG
 package main
@@ -60,23 +60,23 @@ func main() {
 func run(ctx context.Context, kubeconfig string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ended := make(chan error)
-	running, err := startControllers(ctx, kubeconfig, ended)
+	exited := make(chan error)
+	running, err := startControllers(ctx, kubeconfig, exited)
 	if err != nil {
 		return err
 	}
 	running++
-	go func() { ended <- injectAuthorities(ctx, kubeconfig) }()
-	err = <-ended // all end with the context; one that ends before is missed
+	go func() { exited <- injectCAs(ctx, kubeconfig) }()
+	err = <-exited // all exit with the context; an earlier exit is an error
 	cancel()
 	for range running - 1 {
-		<-ended
+		<-exited
 	}
 	return err
 }
 
-// startControllers starts the controllers that are linked in. Each tells ended of its end; it returns how many there are.
-func startControllers(ctx context.Context, kubeconfig string, ended chan<- error) (int, error) {
+// startControllers starts all registered controllers and returns their number. Each sends its error to exited when it exits.
+func startControllers(ctx context.Context, kubeconfig string, exited chan<- error) (int, error) {
 	factory, err := controller.NewContextFactory(ctx, controller.ContextOptions{
 		Kubeconfig:         kubeconfig,
 		KubernetesAPIQPS:   20,
@@ -105,13 +105,13 @@ func startControllers(ctx context.Context, kubeconfig string, ended chan<- error
 	shared.SharedInformerFactory.Start(ctx.Done())
 	shared.KubeSharedInformerFactory.Start(ctx.Done())
 	for _, c := range controllers {
-		go func() { ended <- c.Run(2, ctx) }()
+		go func() { exited <- c.Run(2, ctx) }()
 	}
 	return len(controllers), nil
 }
 
-// injectAuthorities writes the authorities of certificates into the webhook configurations that ask for it, until ctx ends.
-func injectAuthorities(ctx context.Context, kubeconfig string) error {
+// injectCAs injects CA certificates into annotated webhook configurations until ctx is done.
+func injectCAs(ctx context.Context, kubeconfig string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err
@@ -124,10 +124,10 @@ func injectAuthorities(ctx context.Context, kubeconfig string) error {
 			return err
 		}
 	}
-	config = util.RestConfigWithUserAgent(config, "cainjector") // it applies under this name
+	config = util.RestConfigWithUserAgent(config, "cainjector") // the user agent is the field manager of its applies
 	manager, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
-		// It watches metadata of Secrets, which may come before a cache of their contents has changed.
+		// It watches only the metadata of Secrets, so a cache of their content may be older than the event.
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 	})
 	if err != nil {

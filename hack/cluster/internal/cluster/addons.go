@@ -20,14 +20,14 @@ import (
 	"github.com/fettle-dev/fettle/hack/cluster/internal/process"
 )
 
-// storageUser is whom the provisioner of volumes is to the API server.
+// storageUser is the provisioner's user name in the API server.
 const storageUser = "fettle-storage"
 
 //go:embed manifests/*.yaml
 var manifestFiles embed.FS
 
-// applied is the ConfigMap in kube-system that holds the digest of what was applied last, by the name of the add-on.
-const applied = "fettle-cluster"
+// digestConfigMap is a ConfigMap in kube-system. It holds the digest of the last applied manifests of each add-on.
+const digestConfigMap = "fettle-cluster"
 
 // readManifests concatenates the embedded manifests of an add-on.
 func readManifests(pattern string) ([]byte, error) {
@@ -46,8 +46,8 @@ func readManifests(pattern string) ([]byte, error) {
 	return bytes.Join(all, []byte("\n---\n")), nil
 }
 
-// applyOnce applies the objects of an add-on unless the same were applied before, and says whether it did.
-func (u *upRun) applyOnce(ctx context.Context, addOn string, objects []*unstructured.Unstructured) (bool, error) {
+// applyIfChanged applies the objects of an add-on if they changed since the last apply. It reports whether it applied them.
+func (u *upRun) applyIfChanged(ctx context.Context, addOn string, objects []*unstructured.Unstructured) (bool, error) {
 	h := sha256.New()
 	for _, o := range objects {
 		data, err := o.MarshalJSON()
@@ -58,25 +58,25 @@ func (u *upRun) applyOnce(ctx context.Context, addOn string, objects []*unstruct
 	}
 	digest := hex.EncodeToString(h.Sum(nil))
 	maps := u.client.CoreV1().ConfigMaps(metav1.NamespaceSystem)
-	journal, err := maps.Get(ctx, applied, metav1.GetOptions{})
+	digests, err := maps.Get(ctx, digestConfigMap, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		journal, err = maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: applied}}, metav1.CreateOptions{})
+		digests, err = maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: digestConfigMap}}, metav1.CreateOptions{})
 	}
 	if err != nil {
-		return false, fmt.Errorf("read what was applied: %w", err)
+		return false, fmt.Errorf("read the digests of the applied manifests: %w", err)
 	}
-	if journal.Data[addOn] == digest {
+	if digests.Data[addOn] == digest {
 		return false, nil
 	}
 	if err := u.client.Apply(ctx, objects); err != nil {
 		return false, err
 	}
-	if journal.Data == nil {
-		journal.Data = map[string]string{}
+	if digests.Data == nil {
+		digests.Data = map[string]string{}
 	}
-	journal.Data[addOn] = digest
-	if _, err := maps.Update(ctx, journal, metav1.UpdateOptions{}); err != nil {
-		return true, fmt.Errorf("write down what was applied: %w", err)
+	digests.Data[addOn] = digest
+	if _, err := maps.Update(ctx, digests, metav1.UpdateOptions{}); err != nil {
+		return true, fmt.Errorf("record the digest of the applied manifests: %w", err)
 	}
 	return true, nil
 }
@@ -90,18 +90,18 @@ func (u *upRun) applyEmbedded(ctx context.Context, addOn, pattern string) (strin
 	if err != nil {
 		return "", err
 	}
-	did, err := u.applyOnce(ctx, addOn, objects)
-	if did {
+	changed, err := u.applyIfChanged(ctx, addOn, objects)
+	if changed {
 		return "applied", err
 	}
-	return "there", err
+	return "unchanged", err
 }
 
-// startStorage provisions volumes for the default StorageClass. The provisioner runs on the host, where the volumes are.
-func (u *upRun) startStorage(ctx context.Context, say note) (string, error) {
+// startStorage installs the default StorageClass and starts its provisioner on the host, where the volumes are stored.
+func (u *upRun) startStorage(ctx context.Context, report reporter) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
 	defer cancel()
-	did, err := u.applyEmbedded(ctx, "storage", "storage*.yaml")
+	result, err := u.applyEmbedded(ctx, "storage", "storage*.yaml")
 	if err != nil {
 		return "", err
 	}
@@ -109,27 +109,27 @@ func (u *upRun) startStorage(ctx context.Context, say note) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	say("the provisioner")
+	report("the provisioner")
 	started, err := u.super.Ensure(ctx, process.Spec{Name: "storage", Path: program, Version: digest, Args: []string{
 		"storage", "--kubeconfig", u.Path("conf", "storage.kubeconfig"), "--dir", u.Path("volumes"),
 	}})
-	return fmt.Sprintf("StorageClass %s, provisioner %s", did, verb(started)), err
+	return fmt.Sprintf("StorageClass %s, provisioner %s", result, startState(started)), err
 }
 
-// startDNS runs CoreDNS and waits for an answer.
-func (u *upRun) startDNS(ctx context.Context, say note) (string, error) {
+// startDNS installs CoreDNS and waits until it answers a query.
+func (u *upRun) startDNS(ctx context.Context, report reporter) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	did, err := u.applyEmbedded(ctx, "coredns", "coredns*.yaml")
+	result, err := u.applyEmbedded(ctx, "coredns", "coredns*.yaml")
 	if err != nil {
 		return "", err
 	}
-	say("an answer of %s", network.DNSService)
-	if network.IsCut(u.nodes[0]) {
-		return did + ", not asked: " + u.nodes[0].Name + " is cut off", nil
+	report("an answer from %s", network.DNSService)
+	if network.IsDisconnected(u.nodes[0]) {
+		return result + ", not checked: " + u.nodes[0].Name + " is disconnected", nil
 	}
 	if err := waitDNS(ctx); err != nil {
-		return "", fmt.Errorf("cluster DNS does not answer (see kubectl -n kube-system get pods): %w", err)
+		return "", fmt.Errorf("cluster DNS does not respond (see kubectl -n kube-system get pods): %w", err)
 	}
-	return did + ", answers", nil
+	return result + ", responding", nil
 }

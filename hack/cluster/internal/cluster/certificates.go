@@ -9,14 +9,14 @@ import (
 	"github.com/fettle-dev/fettle/hack/cluster/internal/pki"
 )
 
-// certificates holds what the daemons on the host prove themselves with.
+// certificates holds the CA, and the certificates and keys of the daemons on the host.
 type certificates struct {
-	authority                                   *pki.Authority
+	ca                                          *pki.CA
 	apiServer, apiClient, etcd, proxy, registry pki.Pair
 	serviceAccountPrivate, serviceAccountPublic string
 }
 
-// user is a client of the API server with a kubeconfig of its own.
+// user is a client of the API server with its own kubeconfig.
 type user struct {
 	name, file string
 	groups     []string
@@ -32,16 +32,16 @@ func (c Config) users() []user {
 	}
 }
 
-// issueCertificates makes all certificates and kubeconfigs that are not there yet, except those of the nodes.
+// issueCertificates creates all missing certificates and kubeconfigs, except those of the nodes.
 func (c Config) issueCertificates() (*certificates, error) {
 	if err := os.MkdirAll(c.Path("conf"), 0o755); err != nil {
-		return nil, fmt.Errorf("make the folder of configurations: %w", err)
+		return nil, fmt.Errorf("create the configuration directory: %w", err)
 	}
-	authority, err := pki.Open(c.Path("pki"))
+	ca, err := pki.Open(c.Path("pki"))
 	if err != nil {
 		return nil, err
 	}
-	certs := &certificates{authority: authority}
+	certs := &certificates{ca: ca}
 	host, loopback := net.ParseIP(network.HostAddress), net.ParseIP("127.0.0.1")
 	for _, request := range []struct {
 		pair *pki.Pair
@@ -57,29 +57,29 @@ func (c Config) issueCertificates() (*certificates, error) {
 		{&certs.etcd, pki.Request{Name: "etcd", CommonName: "etcd", DNSNames: []string{"localhost"}, IPs: []net.IP{loopback}}},
 		{&certs.registry, pki.Request{Name: "registry", CommonName: "registry", DNSNames: []string{"localhost"}, IPs: []net.IP{host, loopback}}},
 	} {
-		if *request.pair, err = authority.Issue(request.Request); err != nil {
+		if *request.pair, err = ca.Issue(request.Request); err != nil {
 			return nil, err
 		}
 	}
-	if certs.serviceAccountPrivate, certs.serviceAccountPublic, err = authority.SigningKey("service-accounts"); err != nil {
+	if certs.serviceAccountPrivate, certs.serviceAccountPublic, err = ca.SigningKey("service-accounts"); err != nil {
 		return nil, err
 	}
 	for i, u := range c.users() {
-		pair, err := authority.Issue(pki.Request{Name: fmt.Sprintf("user-%d", i), CommonName: u.name, Groups: u.groups})
+		pair, err := ca.Issue(pki.Request{Name: fmt.Sprintf("user-%d", i), CommonName: u.name, Groups: u.groups})
 		if err != nil {
 			return nil, err
 		}
-		if err := authority.Kubeconfig(u.file, apiServer, u.name, pair); err != nil {
+		if err := ca.Kubeconfig(u.file, apiServer, u.name, pair); err != nil {
 			return nil, err
 		}
 	}
 	return certs, nil
 }
 
-// issueNode makes a node's certificate, for both sides of its kubelet, and its kubeconfig.
-func (c Config) issueNode(authority *pki.Authority, n network.Node) (pair pki.Pair, kubeconfig string, err error) {
+// issueNodeCertificate creates a node's kubeconfig and its certificate, which the kubelet uses as server and as client.
+func (c Config) issueNodeCertificate(ca *pki.CA, n network.Node) (pair pki.Pair, kubeconfig string, err error) {
 	name := "system:node:" + n.Name
-	pair, err = authority.Issue(pki.Request{
+	pair, err = ca.Issue(pki.Request{
 		Name: "node-" + n.Name, CommonName: name, Groups: []string{"system:nodes"},
 		DNSNames: []string{n.Name}, IPs: []net.IP{n.Address.AsSlice()},
 	})
@@ -87,5 +87,5 @@ func (c Config) issueNode(authority *pki.Authority, n network.Node) (pair pki.Pa
 		return pki.Pair{}, "", err
 	}
 	kubeconfig = c.Path("conf", n.Name+".kubeconfig")
-	return pair, kubeconfig, authority.Kubeconfig(kubeconfig, apiServer, name, pair)
+	return pair, kubeconfig, ca.Kubeconfig(kubeconfig, apiServer, name, pair)
 }

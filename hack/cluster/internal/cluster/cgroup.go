@@ -19,8 +19,7 @@ import (
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// hierarchies lists the folders in which cgroups are made: the one of version 2, or one for each mounted controller of
-// version 1.
+// hierarchies lists the roots of the cgroup hierarchies: one with cgroup v2, one per mounted controller with cgroup v1.
 func hierarchies(root string) []string {
 	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err == nil {
 		return []string{root}
@@ -31,7 +30,7 @@ func hierarchies(root string) []string {
 	}
 	var dirs []string
 	for _, e := range entries {
-		// Links such as cpu -> cpu,cpuacct lead to a folder that is listed too.
+		// Symbolic links such as cpu -> cpu,cpuacct point to a directory that is also in the list.
 		if e.IsDir() && e.Name() != "unified" {
 			dirs = append(dirs, filepath.Join(root, e.Name()))
 		}
@@ -39,7 +38,7 @@ func hierarchies(root string) []string {
 	return dirs
 }
 
-// makeCgroup makes a cgroup in all hierarchies, ready to have children with limits.
+// makeCgroup creates a cgroup in all hierarchies and enables limits for its children.
 func makeCgroup(path string) error {
 	for _, root := range hierarchies(cgroupRoot) {
 		at := root
@@ -47,9 +46,9 @@ func makeCgroup(path string) error {
 			parent := at
 			at = filepath.Join(at, part)
 			if err := os.Mkdir(at, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-				return fmt.Errorf("make the cgroup %s: %w", at, err)
+				return fmt.Errorf("create the cgroup %s: %w", at, err)
 			}
-			if err := passOn(parent, at); err != nil {
+			if err := inheritCgroup(parent, at); err != nil {
 				return fmt.Errorf("set up the cgroup %s: %w", at, err)
 			}
 		}
@@ -57,13 +56,13 @@ func makeCgroup(path string) error {
 	return nil
 }
 
-// passOn gives a new cgroup what it does not inherit: in version 1 the CPUs and memory nodes that it may use, in version
-// 2 its parent's controllers.
-func passOn(parent, child string) error {
+// inheritCgroup copies the settings that a new cgroup does not inherit: cpuset.cpus and cpuset.mems in cgroup v1, the
+// controllers in cgroup v2.
+func inheritCgroup(parent, child string) error {
 	for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
 		value, err := os.ReadFile(filepath.Join(parent, name))
 		if err != nil {
-			continue // another controller's hierarchy, or the root of version 2
+			continue // not the cpuset hierarchy, or the root of cgroup v2
 		}
 		have, err := os.ReadFile(filepath.Join(child, name))
 		if err != nil || len(bytes.TrimSpace(have)) > 0 {
@@ -75,37 +74,37 @@ func passOn(parent, child string) error {
 	}
 	controllers, err := os.ReadFile(filepath.Join(parent, "cgroup.controllers"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // version 1
+		return nil // cgroup v1
 	}
 	if err != nil {
 		return err
 	}
 	for name := range strings.FieldsSeq(string(controllers)) {
-		// One that can't be passed on is missed by kubelet, by name, if it needs it.
+		// The kubelet reports a missing controller that it needs, so errors are ignored here.
 		_ = os.WriteFile(filepath.Join(parent, "cgroup.subtree_control"), []byte("+"+name), 0o644)
 	}
 	return nil
 }
 
-// cgroupFolders finds the cluster's cgroups, children before parents.
-func (c Config) cgroupFolders() []string {
+// cgroupDirs finds the cluster's cgroups, children before parents.
+func (c Config) cgroupDirs() []string {
 	var dirs []string
 	for _, root := range append(hierarchies(cgroupRoot), filepath.Join(cgroupRoot, "unified")) {
 		_ = filepath.WalkDir(filepath.Join(root, c.Name), func(path string, entry fs.DirEntry, err error) error {
 			if err == nil && entry.IsDir() {
 				dirs = append(dirs, path)
 			}
-			return nil // one that vanishes meanwhile is what we want
+			return nil // a directory that vanished is already removed
 		})
 	}
 	slices.Reverse(dirs)
 	return dirs
 }
 
-// contained lists the processes of all containers.
-func (c Config) contained() []process.Identity {
+// containerProcesses lists the processes of all containers.
+func (c Config) containerProcesses() []process.Identity {
 	var found []process.Identity
-	for _, dir := range c.cgroupFolders() {
+	for _, dir := range c.cgroupDirs() {
 		data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		if err != nil {
 			continue
@@ -123,14 +122,14 @@ func (c Config) contained() []process.Identity {
 	return found
 }
 
-// removeCgroups removes the cluster's cgroups, which must be empty by now. The kernel needs a moment after the last
-// process has gone.
+// removeCgroups removes the cluster's cgroups, which must have no processes. It retries, because the kernel needs a moment
+// after the last process exited.
 func (c Config) removeCgroups(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	return kube.Poll(ctx, 100*time.Millisecond, func(context.Context) (bool, error) {
 		var err error
-		for _, dir := range c.cgroupFolders() {
+		for _, dir := range c.cgroupDirs() {
 			if e := os.Remove(dir); e != nil && !errors.Is(e, fs.ErrNotExist) {
 				err = fmt.Errorf("remove the cgroup: %w", e)
 			}

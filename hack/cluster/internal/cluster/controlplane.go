@@ -14,43 +14,43 @@ import (
 	"github.com/fettle-dev/fettle/hack/cluster/internal/process"
 )
 
-// startEtcd runs etcd. Data that it can't read (the machine lost power, for one) are thrown away together with all that
-// depends on them, and the cluster starts anew.
-func (u *upRun) startEtcd(ctx context.Context, say note) (string, error) {
+// startEtcd starts etcd. If etcd cannot read its data, for example after a power loss, startEtcd deletes the data and
+// everything that depends on it, and the cluster starts empty.
+func (u *upRun) startEtcd(ctx context.Context, report reporter) (string, error) {
 	certs := u.certs.etcd
 	cert, err := tls.LoadX509KeyPair(certs.Cert, certs.Key)
 	if err != nil {
 		return "", fmt.Errorf("read etcd's certificate: %w", err)
 	}
-	ca := u.certs.authority.CertFile()
+	ca := u.certs.ca.CertFile()
 	spec := process.Spec{Name: "etcd", Path: filepath.Join(u.bin, "etcd"), Args: []string{
 		"--data-dir=" + u.Path("etcd"),
 		"--listen-client-urls=" + etcdServer, "--advertise-client-urls=" + etcdServer,
-		"--listen-peer-urls=http://127.0.0.1:0", // any free port: it has no peers
+		"--listen-peer-urls=http://127.0.0.1:0", // any free port: there are no peers
 		"--cert-file=" + certs.Cert, "--key-file=" + certs.Key, "--client-cert-auth", "--trusted-ca-file=" + ca,
 		"--quota-backend-bytes=4294967296",
-		// The cluster is for tests: half of its time would go into waiting for the disk.
+		// The cluster is for tests: fsync would take about half of the time.
 		"--unsafe-no-fsync",
 	}}
 	ready := httpProbe(etcdServer+"/health", cert)
 	_, statErr := os.Stat(u.Path("etcd"))
 	started, err := ensure(ctx, u.super, spec, ready, 2*time.Minute)
-	if !errors.Is(err, errEnded) || statErr != nil || !dataAtFault(err.Error()) {
-		return verb(started), err
+	if !errors.Is(err, errExited) || statErr != nil || !isDataCorrupt(err.Error()) {
+		return startState(started), err
 	}
-	say("the removal of what depends on etcd's data, which can't be read")
-	if err := u.startAnew(ctx); err != nil {
+	report("the removal of unreadable etcd data")
+	if err := u.resetCluster(ctx); err != nil {
 		return "", err
 	}
 	if _, err := ensure(ctx, u.super, spec, ready, 2*time.Minute); err != nil {
 		return "", err
 	}
-	return "its data could not be read: the cluster starts anew", nil
+	return "started with empty data: the old data was unreadable", nil
 }
 
-// dataAtFault says whether etcd may have ended because of its data, going by the end of its log, and not because of
-// something that hurts a new etcd just as much.
-func dataAtFault(log string) bool {
+// isDataCorrupt reports whether etcd may have exited because of its data, judged by the end of its log. Errors that would
+// also stop an etcd without data do not count.
+func isDataCorrupt(log string) bool {
 	for _, other := range []string{"address already in use", "cannot assign requested address", "no space left on device", "permission denied", "too many open files"} {
 		if strings.Contains(log, other) {
 			return false
@@ -59,14 +59,14 @@ func dataAtFault(log string) bool {
 	return true
 }
 
-func (u *upRun) startAPIServer(ctx context.Context, _ note) (string, error) {
-	certs, ca := u.certs, u.certs.authority.CertFile()
+func (u *upRun) startAPIServer(ctx context.Context, _ reporter) (string, error) {
+	certs, ca := u.certs, u.certs.ca.CertFile()
 	policy, err := renderTo(u.Path("conf", "audit-policy.yaml"), "audit-policy.yaml", nil)
 	if err != nil {
 		return "", err
 	}
 	if err := os.MkdirAll(u.Path("audit"), 0o750); err != nil {
-		return "", fmt.Errorf("make the folder of the audit log: %w", err)
+		return "", fmt.Errorf("create the directory of the audit log: %w", err)
 	}
 	spec := process.Spec{Name: "kube-apiserver", Path: filepath.Join(u.bin, "kube-apiserver"), Version: policy, Args: []string{
 		"--bind-address=" + network.HostAddress, "--advertise-address=" + network.HostAddress, "--secure-port=6443",
@@ -92,10 +92,10 @@ func (u *upRun) startAPIServer(ctx context.Context, _ note) (string, error) {
 		return "", fmt.Errorf("read the API server's client certificate: %w", err)
 	}
 	started, err := ensure(ctx, u.super, spec, httpProbe(apiServer+"/readyz", admin), 4*time.Minute)
-	return verb(started), err
+	return startState(started), err
 }
 
-func (u *upRun) startControllers(ctx context.Context, say note) (string, error) {
+func (u *upRun) startControllers(ctx context.Context, report reporter) (string, error) {
 	ca := u.Path("pki", "ca")
 	kubeconfig := func(name string) []string {
 		file := u.Path("conf", name+".kubeconfig")
@@ -109,12 +109,12 @@ func (u *upRun) startControllers(ctx context.Context, say note) (string, error) 
 			"--use-service-account-credentials", "--service-cluster-ip-range="+network.ServiceCIDR,
 			"--allocate-node-cidrs", "--cluster-cidr="+network.PodRange, "--node-cidr-mask-size=24")}
 	scheduler := process.Spec{Name: "kube-scheduler", Path: filepath.Join(u.bin, "kube-scheduler"), Args: kubeconfig("kube-scheduler")}
-	say(manager.Name)
+	report(manager.Name)
 	first, err := ensure(ctx, u.super, manager, httpProbe("https://127.0.0.1:10257/healthz"), 4*time.Minute)
 	if err != nil {
 		return "", err
 	}
-	say(scheduler.Name)
+	report(scheduler.Name)
 	second, err := ensure(ctx, u.super, scheduler, httpProbe("https://127.0.0.1:10259/readyz"), 4*time.Minute)
-	return verb(first || second), err
+	return startState(first || second), err
 }

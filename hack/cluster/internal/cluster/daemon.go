@@ -13,24 +13,24 @@ import (
 	"github.com/fettle-dev/fettle/hack/cluster/internal/process"
 )
 
-// errEnded is the error of a daemon that ended instead of getting ready.
-var errEnded = errors.New("it has ended")
+// errExited is the error of a daemon that exited before it was ready.
+var errExited = errors.New("the process exited")
 
-// probe asks a daemon whether it is ready. The error says why not.
+// probe checks whether a daemon is ready. The error is the reason why it is not.
 type probe func(context.Context) error
 
-// ensure has the daemon run and waits until it is ready. One that ran before and does not answer is restarted, once.
-// The result says whether it was started.
-func ensure(ctx context.Context, s *process.Supervisor, spec process.Spec, ready probe, within time.Duration) (bool, error) {
+// ensure starts the daemon if it is not running and waits until it is ready. A running daemon that does not become ready is
+// restarted once. The result reports whether ensure started the daemon.
+func ensure(ctx context.Context, s *process.Supervisor, spec process.Spec, ready probe, timeout time.Duration) (bool, error) {
 	started, err := s.Ensure(ctx, spec)
 	if err != nil {
 		return false, err
 	}
-	patience := within
+	firstTimeout := timeout
 	if !started {
-		patience = min(within, 15*time.Second)
+		firstTimeout = min(timeout, 15*time.Second)
 	}
-	if err = await(ctx, s, spec.Name, ready, patience); err == nil {
+	if err = waitReady(ctx, s, spec.Name, ready, firstTimeout); err == nil {
 		return started, nil
 	}
 	if started || ctx.Err() != nil {
@@ -42,18 +42,18 @@ func ensure(ctx context.Context, s *process.Supervisor, spec process.Spec, ready
 	if _, err := s.Ensure(ctx, spec); err != nil {
 		return false, err
 	}
-	return true, await(ctx, s, spec.Name, ready, within)
+	return true, waitReady(ctx, s, spec.Name, ready, timeout)
 }
 
-func await(ctx context.Context, s *process.Supervisor, name string, ready probe, within time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
+func waitReady(ctx context.Context, s *process.Supervisor, name string, ready probe, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	begin := time.Now()
-	var ended bool
+	start := time.Now()
+	var exited bool
 	err := kube.Poll(ctx, 100*time.Millisecond, func(ctx context.Context) (bool, error) {
-		if ended = !s.State(name).Running; ended {
+		if exited = !s.State(name).Running; exited {
 			cancel()
-			return false, errEnded
+			return false, errExited
 		}
 		err := ready(ctx)
 		return err == nil, err
@@ -61,16 +61,16 @@ func await(ctx context.Context, s *process.Supervisor, name string, ready probe,
 	switch {
 	case err == nil:
 		return nil
-	case ended:
-		return fmt.Errorf("%s: %w; the end of %s:\n%s", name, errEnded, s.LogFile(name), tail(s.LogFile(name)))
+	case exited:
+		return fmt.Errorf("%s: %w; last lines of %s:\n%s", name, errExited, s.LogFile(name), tail(s.LogFile(name)))
 	default:
-		return fmt.Errorf("%s is not ready after %s: %w; the end of %s:\n%s",
-			name, time.Since(begin).Round(time.Second), err, s.LogFile(name), tail(s.LogFile(name)))
+		return fmt.Errorf("%s is not ready after %s: %w; last lines of %s:\n%s",
+			name, time.Since(start).Round(time.Second), err, s.LogFile(name), tail(s.LogFile(name)))
 	}
 }
 
-// httpProbe wants status 200 from a URL. It does not check the certificate of the server: it asks for health, and
-// sends nothing.
+// httpProbe expects status 200 from a URL. It does not verify the server's certificate: it reads only the health status and
+// sends no data.
 func httpProbe(url string, clientCerts ...tls.Certificate) probe {
 	client := &http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -88,14 +88,14 @@ func httpProbe(url string, clientCerts ...tls.Certificate) probe {
 		defer func() { _ = response.Body.Close() }()
 		_, _ = io.Copy(io.Discard, response.Body)
 		if response.StatusCode != http.StatusOK {
-			return fmt.Errorf("%s answers %s", url, response.Status)
+			return fmt.Errorf("%s returned %s", url, response.Status)
 		}
 		return nil
 	}
 }
 
-// verb says what ensure did.
-func verb(started bool) string {
+// startState describes the result of ensure.
+func startState(started bool) string {
 	if started {
 		return "started"
 	}

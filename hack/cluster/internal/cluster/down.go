@@ -17,31 +17,30 @@ import (
 	"github.com/fettle-dev/fettle/hack/cluster/internal/process"
 )
 
-// Down removes the cluster: processes, mounts, network, cgroups and files, whether they were made by this boot or not.
-// The cache stays.
+// Down removes the cluster's processes, mounts, network, cgroups and files, also after a reboot. It keeps the cache.
 func (c Config) Down(ctx context.Context, out io.Writer) error {
 	l, err := c.acquire()
 	if err != nil {
 		return err
 	}
 	defer l.release(true)
-	if there, err := c.exists(); err != nil || !there {
-		_, printErr := fmt.Fprintln(out, "There is no cluster in", c.State)
+	if found, err := c.exists(); err != nil || !found {
+		_, printErr := fmt.Fprintln(out, "No cluster found in", c.State)
 		return errors.Join(err, printErr)
 	}
 	p := &progress{out: out, start: time.Now()}
 	for _, step := range []struct {
 		name string
-		do   func(context.Context, note) (string, error)
+		do   func(context.Context, reporter) (string, error)
 	}{
 		{"processes", c.stopAll},
-		{"mounts", func(context.Context, note) (string, error) { return c.unmountAll() }},
+		{"mounts", func(context.Context, reporter) (string, error) { return c.unmountAll() }},
 		{"network", c.removeNetwork},
-		{"cgroups", func(ctx context.Context, _ note) (string, error) { return "removed", c.removeCgroups(ctx) }},
-		{"kernel", func(context.Context, note) (string, error) {
-			return "settings as before", restoreSysctls(c.Path("sysctls.json"), sysctlRoot)
+		{"cgroups", func(ctx context.Context, _ reporter) (string, error) { return "removed", c.removeCgroups(ctx) }},
+		{"kernel", func(context.Context, reporter) (string, error) {
+			return "settings restored", restoreSysctls(c.Path("sysctls.json"), sysctlRoot)
 		}},
-		{"files", func(context.Context, note) (string, error) { return c.removeFiles() }},
+		{"files", func(context.Context, reporter) (string, error) { return c.removeFiles() }},
 	} {
 		if err := p.step(ctx, step.name, step.do); err != nil {
 			return err
@@ -50,8 +49,8 @@ func (c Config) Down(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// exists says whether anything of the cluster is there. If not, down touches nothing: what it would take for kube-proxy's
-// rules could be those of another Kubernetes.
+// exists reports whether any part of the cluster exists. If not, Down changes nothing, because the iptables rules of
+// kube-proxy could belong to another Kubernetes.
 func (c Config) exists() (bool, error) {
 	for _, dir := range []string{c.State, c.Run} {
 		if _, err := os.Stat(dir); err == nil {
@@ -62,9 +61,9 @@ func (c Config) exists() (bool, error) {
 	return len(owned) > 0, err
 }
 
-// stopAll ends all processes of the cluster. Kubelets go first, so that none starts a container again.
-func (c Config) stopAll(ctx context.Context, say note) (string, error) {
-	count, err := c.stopNodes(ctx, say)
+// stopAll stops all processes of the cluster, kubelets first, because a kubelet would restart containers.
+func (c Config) stopAll(ctx context.Context, report reporter) (string, error) {
+	count, err := c.stopNodes(ctx, report)
 	if err != nil {
 		return "", err
 	}
@@ -73,12 +72,12 @@ func (c Config) stopAll(ctx context.Context, say note) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	say("the control plane to end")
+	report("the control plane to exit")
 	names, err := s.Names()
 	if err != nil {
 		return "", err
 	}
-	// etcd last: the others complain about it for long.
+	// etcd is stopped last: the other daemons block for long without it.
 	slices.SortFunc(names, func(a, b string) int { return strings.Compare(b, a) })
 	slices.SortStableFunc(names, func(a, b string) int { return boolOrder(a == "etcd") - boolOrder(b == "etcd") })
 	for _, name := range names {
@@ -86,11 +85,11 @@ func (c Config) stopAll(ctx context.Context, say note) (string, error) {
 			return "", err
 		}
 	}
-	return fmt.Sprintf("%d ended", count+len(owned)), process.Kill(ctx, identities(owned), time.Second)
+	return fmt.Sprintf("%d stopped", count+len(owned)), process.Kill(ctx, identities(owned), time.Second)
 }
 
-// stopNodes ends kubelets, containers and containerds.
-func (c Config) stopNodes(ctx context.Context, say note) (int, error) {
+// stopNodes stops kubelets, containers and containerds.
+func (c Config) stopNodes(ctx context.Context, report reporter) (int, error) {
 	s := c.supervisor()
 	owned, err := s.Owned()
 	if err != nil {
@@ -105,17 +104,17 @@ func (c Config) stopNodes(ctx context.Context, say note) (int, error) {
 			rest = append(rest, p.Identity)
 		}
 	}
-	say("kubelets to end")
+	report("kubelets to exit")
 	if err := process.Kill(ctx, kubelets, 3*time.Second); err != nil {
 		return 0, err
 	}
-	say("containers to end")
-	contained := c.contained()
-	if err := process.Kill(ctx, contained, 0); err != nil {
+	report("containers to exit")
+	containers := c.containerProcesses()
+	if err := process.Kill(ctx, containers, 0); err != nil {
 		return 0, err
 	}
-	say("containerd to end")
-	return len(kubelets) + len(rest) + len(contained), process.Kill(ctx, rest, 3*time.Second)
+	report("containerd to exit")
+	return len(kubelets) + len(rest) + len(containers), process.Kill(ctx, rest, 3*time.Second)
 }
 
 func identities(owned []process.Owned) []process.Identity {
@@ -133,7 +132,7 @@ func boolOrder(b bool) int {
 	return 0
 }
 
-// unmountAll unmounts what is mounted below the cluster's folders, the innermost first, except network namespaces.
+// unmountAll unmounts everything below the cluster's directories, innermost first.
 func (c Config) unmountAll() (string, error) {
 	data, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -148,7 +147,7 @@ func (c Config) unmountAll() (string, error) {
 	return fmt.Sprintf("%d unmounted", len(points)), nil
 }
 
-// mountPoints takes from a mountinfo the mount points below the folders, the last mounted first.
+// mountPoints returns the mount points of a mountinfo file that are below the directories, last mounted first.
 func mountPoints(mountinfo string, below ...string) []string {
 	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 	var points []string
@@ -168,8 +167,8 @@ func mountPoints(mountinfo string, below ...string) []string {
 	return points
 }
 
-func (c Config) removeNetwork(ctx context.Context, _ note) (string, error) {
-	all, err := places(network.MaxNodes)
+func (c Config) removeNetwork(ctx context.Context, _ reporter) (string, error) {
+	all, err := newNodes(network.MaxNodes)
 	if err != nil {
 		return "", err
 	}
@@ -178,14 +177,14 @@ func (c Config) removeNetwork(ctx context.Context, _ note) (string, error) {
 		return "", err
 	}
 	err = network.Remove(ctx, c.State, all, files)
-	if errors.Is(err, network.ErrForeign) {
-		return "another cluster's, left alone", nil
+	if errors.Is(err, network.ErrOtherCluster) {
+		return "kept: it belongs to another cluster", nil
 	}
 	return "removed", err
 }
 
-// startAnew removes what depends on etcd's data and can't be used without them: the nodes' pods and the volumes.
-func (u *upRun) startAnew(ctx context.Context) error {
+// resetCluster removes everything that depends on etcd's data: the nodes' pods and the volumes.
+func (u *upRun) resetCluster(ctx context.Context) error {
 	if _, err := u.stopNodes(ctx, func(string, ...any) {}); err != nil {
 		return err
 	}
@@ -199,12 +198,12 @@ func (u *upRun) startAnew(ctx context.Context) error {
 	}
 	for _, dir := range []string{u.Path("etcd"), u.Path("nodes"), u.Path("volumes")} {
 		if err := os.RemoveAll(dir); err != nil {
-			return fmt.Errorf("start anew: %w", err)
+			return fmt.Errorf("reset the cluster: %w", err)
 		}
 	}
-	if err := u.setNodes(len(u.nodes)); err != nil {
+	if err := u.setNodeCount(len(u.nodes)); err != nil {
 		return err
 	}
-	_, err := u.layNetwork(ctx, nil) // the namespaces were unmounted too
+	_, err := u.setUpNetwork(ctx, nil) // unmountAll also unmounted the network namespaces
 	return err
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// LoadImages puts images into the cluster's registry, under the names that manifests use. Each is the tar file of a
-// `docker save`, or a reference that is copied from its own registry.
+// LoadImages pushes images to the cluster's registry under the names that manifests use. An image is a tar file of
+// `docker save`, or a reference, which is copied from its registry.
 func (c Config) LoadImages(ctx context.Context, images []string, out io.Writer) error {
 	push, err := c.registryOptions(ctx)
 	if err != nil {
@@ -29,14 +29,14 @@ func (c Config) LoadImages(ctx context.Context, images []string, out io.Writer) 
 		if err != nil {
 			return fmt.Errorf("load %s: %w", image, err)
 		}
-		if _, err := fmt.Fprintf(out, "%s is in the cluster's registry as %s\n", image, strings.Join(names, ", ")); err != nil {
+		if _, err := fmt.Fprintf(out, "pushed %s as %s\n", image, strings.Join(names, ", ")); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// registryOptions reach the cluster's registry, whose certificate the cluster's own authority has signed.
+// registryOptions returns client options for the cluster's registry. They trust the cluster's CA.
 func (c Config) registryOptions(ctx context.Context) ([]remote.Option, error) {
 	ca, err := os.ReadFile(c.Path("pki", "ca.crt"))
 	if err != nil {
@@ -44,7 +44,7 @@ func (c Config) registryOptions(ctx context.Context) ([]remote.Option, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(ca) {
-		return nil, errors.New("the cluster's CA is no certificate: run up")
+		return nil, errors.New("the cluster's CA file has no valid certificate: run up")
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{RootCAs: pool}
@@ -57,11 +57,11 @@ func loadImage(ctx context.Context, image string, push []remote.Option) ([]strin
 	}
 	ref, err := name.ParseReference(image)
 	if err != nil {
-		return nil, fmt.Errorf("it is neither a file nor the name of an image: %w", err)
+		return nil, fmt.Errorf("neither a file nor an image name: %w", err)
 	}
 	descriptor, err := remote.Get(ref, remote.WithContext(ctx))
 	if err != nil {
-		return nil, fmt.Errorf("fetch it from its registry: %w", err)
+		return nil, fmt.Errorf("pull it from its registry: %w", err)
 	}
 	to, err := mirrored(ref)
 	if err != nil {
@@ -109,12 +109,12 @@ func loadTar(file string, push []remote.Option) ([]string, error) {
 		}
 	}
 	if len(names) == 0 {
-		return nil, errors.New("no image in it has a name (docker save NAME:TAG writes one that has)")
+		return nil, errors.New("the file has no tagged image (use docker save NAME:TAG)")
 	}
 	return names, nil
 }
 
-// mirrored is the name under which the cluster's registry stores an image, so that containerd's mirrors find it.
+// mirrored returns the name of an image in the cluster's registry, where containerd's mirror configuration finds it.
 func mirrored(ref name.Reference) (name.Reference, error) {
 	separator := ":"
 	if _, ok := ref.(name.Digest); ok {

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// redirect sends all requests to one server, whatever host they are for.
+// redirect sends the requests for all hosts to one server.
 type redirect struct {
 	to *url.URL
 }
@@ -26,7 +26,7 @@ func (r redirect) RoundTrip(request *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(request)
 }
 
-func TestLoadTar(t *testing.T) {
+func TestLoadImage_tar(t *testing.T) {
 	server := httptest.NewServer(registry.New())
 	t.Cleanup(server.Close)
 	to, err := url.Parse(server.URL)
@@ -56,24 +56,24 @@ func TestLoadTar(t *testing.T) {
 	}
 	want, _ := image.ConfigName()
 	if have, err := got.ConfigName(); err != nil || have != want {
-		t.Errorf("the registry has %v, %v, want %v", have, err, want)
+		t.Errorf("the registry has %v (error %v), want %v", have, err, want)
 	}
 }
 
-func TestLoadRefusesWhatIsNoImage(t *testing.T) {
+func TestLoadImage_rejectsInvalidReference(t *testing.T) {
 	if names, err := loadImage(t.Context(), "/no/such file", nil); err == nil {
 		t.Errorf("got %v", names)
 	}
 }
 
-func TestDataAtFault(t *testing.T) {
+func TestIsDataCorrupt(t *testing.T) {
 	for log, want := range map[string]bool{
 		`"error":"walpb: crc mismatch"`:                           true,
 		"listen tcp 127.0.0.1:2379: bind: address already in use": false,
 		"write /var/lib/etcd/member/wal: no space left on device": false,
 		"panic: freepages: failed to get all reachable pages":     true,
 	} {
-		if got := dataAtFault(log); got != want {
+		if got := isDataCorrupt(log); got != want {
 			t.Errorf("%s: got %v", log, got)
 		}
 	}

@@ -9,12 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock keeps two commands from changing the cluster at once. It lies outside the state folder, which goes with down.
+// lock prevents two commands from changing the cluster concurrently. Its file is outside the state directory, which down
+// removes.
 type lock struct {
 	file *os.File
 }
 
-// acquire takes the cluster's lock, or says who has it.
+// acquire takes the cluster's lock. If another process holds the lock, the error has its PID.
 func (c Config) acquire() (*lock, error) { return acquire(filepath.Join("/run", c.Name+".lock")) }
 
 func acquire(path string) (*lock, error) {
@@ -30,27 +31,28 @@ func acquire(path string) (*lock, error) {
 			if !errors.Is(err, unix.EWOULDBLOCK) {
 				return nil, fmt.Errorf("lock %s: %w", path, err)
 			}
-			return nil, fmt.Errorf("another up or down is at work (process %s): wait until it has ended", holder[:n])
+			return nil, fmt.Errorf("another up or down is running (process %s): wait until it exits", holder[:n])
 		}
-		if stillNamed(file, path) {
-			// Only for the message above: the lock is held whether it can be written or not.
+		if isCurrentFile(file, path) {
+			// The PID is only for the error message above, so write errors are ignored.
 			_ = file.Truncate(0)
 			_, _ = fmt.Fprint(file, os.Getpid())
 			return &lock{file}, nil
 		}
-		_ = file.Close() // a down removed it between open and flock
+		_ = file.Close() // another process removed the file between open and flock
 	}
 }
 
-// release gives the lock back. With remove, its file goes too.
+// release releases the lock. With remove, it also removes the lock file.
 func (l *lock) release(remove bool) {
 	if remove {
 		_ = os.Remove(l.file.Name())
 	}
-	_ = l.file.Close() // the kernel frees the lock with it
+	_ = l.file.Close() // closing the file releases the lock
 }
 
-func stillNamed(file *os.File, path string) bool {
+// isCurrentFile reports whether path still names the open file.
+func isCurrentFile(file *os.File, path string) bool {
 	open, err1 := file.Stat()
 	named, err2 := os.Stat(path)
 	return err1 == nil && err2 == nil && os.SameFile(open, named)

@@ -19,16 +19,16 @@ import (
 	"github.com/fettle-dev/fettle/hack/cluster/internal/process"
 )
 
-// startNode runs a node's containerd, kubelet and kube-proxy, and says whether one of them was started.
+// startNode starts a node's containerd, kubelet and kube-proxy, and reports whether it started one of them.
 func (u *upRun) startNode(ctx context.Context, n network.Node) (bool, error) {
 	if err := u.registerNode(ctx, n); err != nil {
 		return false, err
 	}
-	pair, kubeconfig, err := u.issueNode(u.certs.authority, n)
+	pair, kubeconfig, err := u.issueNodeCertificate(u.certs.ca, n)
 	if err != nil {
 		return false, err
 	}
-	cniBin, _ := cniFolder()
+	cniBin, _ := cniDir()
 	files := u.nodeFiles(n, pair.Cert, pair.Key, cniBin, resolvConf())
 	config, err := files.write()
 	if err != nil {
@@ -38,7 +38,7 @@ func (u *upRun) startNode(ctx context.Context, n network.Node) (bool, error) {
 		return false, err
 	}
 	if err := os.MkdirAll(files.RunDir, 0o711); err != nil {
-		return false, fmt.Errorf("make the run folder of %s: %w", n.Name, err)
+		return false, fmt.Errorf("create the run directory of %s: %w", n.Name, err)
 	}
 	netns := u.namespace(n)
 	containerd := process.Spec{Name: "containerd-" + n.Name, Path: "containerd", NetNS: netns, Version: config["containerd.toml"],
@@ -67,7 +67,7 @@ func (u *upRun) startNode(ctx context.Context, n network.Node) (bool, error) {
 	return first || second || third, err
 }
 
-// write renders the configuration files of a node, and returns their texts.
+// write renders the configuration files of a node and returns their contents.
 func (f nodeFiles) write() (map[string]string, error) {
 	texts := map[string]string{}
 	for name, file := range map[string]string{
@@ -84,8 +84,8 @@ func (f nodeFiles) write() (map[string]string, error) {
 	return texts, nil
 }
 
-// startProxy runs a kube-proxy. The host has one too, so that clients on it reach Services; it passes for node n1,
-// since it would wait half a minute for a node of its own.
+// startProxy starts a kube-proxy. The host also runs one, because clients on the host connect to Services. It uses the name
+// of node n1: without a Node object kube-proxy would wait for 30 seconds.
 func (u *upRun) startProxy(ctx context.Context, name, address, node, netns string) (bool, error) {
 	file := u.Path("conf", "kube-proxy-"+name+".yaml")
 	config, err := renderTo(file, "kube-proxy.yaml", u.proxyFile(address, node))
@@ -96,8 +96,8 @@ func (u *upRun) startProxy(ctx context.Context, name, address, node, netns strin
 		Version: config, Args: []string{"--config=" + file}})
 }
 
-// registerNode makes the Node before its kubelet does, so that it gets the pod range that is routed to it: the controller
-// manager would hand ranges out in the order in which nodes come.
+// registerNode creates the Node before its kubelet does, with the pod CIDR that is routed to the node. The controller manager
+// would assign the CIDRs in the order of registration.
 func (u *upRun) registerNode(ctx context.Context, n network.Node) error {
 	_, err := u.client.CoreV1().Nodes().Create(ctx, &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: map[string]string{corev1.LabelHostname: n.Name}},
@@ -116,9 +116,9 @@ func (u *upRun) registerNode(ctx context.Context, n network.Node) error {
 	if node.Spec.PodCIDR == n.Pods.String() {
 		return nil
 	}
-	// Somebody deleted the Node and its kubelet made it again. The range can't be changed, so the Node goes once more.
+	// The Node was deleted and its kubelet re-created it. podCIDR is immutable, so the Node is re-created once more.
 	if err := u.client.CoreV1().Nodes().Delete(ctx, n.Name, metav1.DeleteOptions{}); err != nil {
-		return fmt.Errorf("remove node %s, which has the pod range %s instead of %s: %w", n.Name, node.Spec.PodCIDR, n.Pods, err)
+		return fmt.Errorf("delete node %s, which has the pod CIDR %s instead of %s: %w", n.Name, node.Spec.PodCIDR, n.Pods, err)
 	}
 	if err := u.super.Stop(ctx, "kubelet-"+n.Name, 5*time.Second); err != nil {
 		return err
@@ -126,16 +126,16 @@ func (u *upRun) registerNode(ctx context.Context, n network.Node) error {
 	return u.registerNode(ctx, n)
 }
 
-// awaitNode waits until the node's kubelet has reported since it was started, and is Ready.
-func (u *upRun) awaitNode(ctx context.Context, n network.Node) error {
+// waitNodeReady waits until the node's kubelet renewed its Lease since its start, and the node is Ready.
+func (u *upRun) waitNodeReady(ctx context.Context, n network.Node) error {
 	name := "kubelet-" + n.Name
 	ready := func(ctx context.Context) error {
 		lease, err := u.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, n.Name, metav1.GetOptions{})
 		if err != nil {
-			return fmt.Errorf("it has not reported yet: %w", err)
+			return fmt.Errorf("the kubelet has no Lease yet: %w", err)
 		}
 		if since := u.super.State(name).Since; lease.Spec.RenewTime == nil || lease.Spec.RenewTime.Before(&metav1.MicroTime{Time: since}) {
-			return errors.New("it has not reported since it was started")
+			return errors.New("the kubelet has not renewed its Lease since its start")
 		}
 		node, err := u.client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
 		if err != nil {
@@ -143,10 +143,10 @@ func (u *upRun) awaitNode(ctx context.Context, n network.Node) error {
 		}
 		return nodeReady(node)
 	}
-	return await(ctx, u.super, name, ready, 6*time.Minute)
+	return waitReady(ctx, u.super, name, ready, 6*time.Minute)
 }
 
-// nodeReady is nil when the node is Ready, or else says why it is not.
+// nodeReady returns nil if the node is Ready, otherwise the reason why it is not.
 func nodeReady(node *corev1.Node) error {
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -156,36 +156,36 @@ func nodeReady(node *corev1.Node) error {
 			return fmt.Errorf("%s: %s", c.Reason, c.Message)
 		}
 	}
-	return errors.New("it has no Ready condition yet")
+	return errors.New("the node has no Ready condition yet")
 }
 
-func (u *upRun) startNodes(ctx context.Context, say note) (string, error) {
+func (u *upRun) startNodes(ctx context.Context, report reporter) (string, error) {
 	states := make([]string, len(u.nodes))
 	for i, n := range u.nodes {
-		say("containerd, kubelet and kube-proxy of %s", n.Name)
+		report("containerd, kubelet and kube-proxy of %s", n.Name)
 		started, err := u.startNode(ctx, n)
 		if err != nil {
 			return "", err
 		}
-		states[i] = n.Name + " " + verb(started)
+		states[i] = n.Name + " " + startState(started)
 	}
 	if _, err := u.startProxy(ctx, "host", network.HostAddress, u.nodes[0].Name, ""); err != nil {
 		return "", err
 	}
 	for i, n := range u.nodes {
-		if network.IsCut(n) {
-			states[i] = n.Name + " cut off"
+		if network.IsDisconnected(n) {
+			states[i] = n.Name + " disconnected"
 			continue
 		}
-		say("%s to be Ready", n.Name)
-		if err := u.awaitNode(ctx, n); err != nil {
+		report("%s to be Ready", n.Name)
+		if err := u.waitNodeReady(ctx, n); err != nil {
 			return "", err
 		}
 	}
 	return strings.Join(states, ", "), nil
 }
 
-// waitDNS waits until cluster DNS answers on its service address: then a node, a kube-proxy and CoreDNS work.
+// waitDNS waits until cluster DNS responds on its Service address. A response needs a node, kube-proxy and CoreDNS.
 func waitDNS(ctx context.Context) error {
 	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "udp", network.DNSService+":53")

@@ -21,7 +21,7 @@ import (
 
 const olmModule = "github.com/operator-framework/operator-lifecycle-manager"
 
-// Names that OLM's own manifests use upstream.
+// Namespaces of the upstream OLM manifests.
 const (
 	olmNamespace      = "olm"
 	operatorNamespace = "operators"
@@ -29,8 +29,8 @@ const (
 
 var clusterServiceVersion = schema.GroupVersionKind{Group: "operators.coreos.com", Version: "v1alpha1", Kind: "ClusterServiceVersion"}
 
-// installOLM applies OLM's chart and waits until its package server answers.
-func (u *upRun) installOLM(ctx context.Context, say note) (string, error) {
+// installOLM applies OLM's Helm chart and waits until its package server responds.
+func (u *upRun) installOLM(ctx context.Context, report reporter) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
 	defer cancel()
 	module, err := goModule(ctx, "olm", olmModule)
@@ -41,72 +41,73 @@ func (u *upRun) installOLM(ctx context.Context, say note) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	say("its manifests to be applied")
-	did, err := u.applyOnce(ctx, "olm", objects)
+	report("the apply of its manifests")
+	changed, err := u.applyIfChanged(ctx, "olm", objects)
 	if err != nil {
 		return "", err
 	}
-	if err := u.waitOLM(ctx, say); err != nil {
-		return "", fmt.Errorf("OLM is not up (see kubectl -n %s get pods,csv): %w", olmNamespace, err)
+	if err := u.waitOLM(ctx, report); err != nil {
+		return "", fmt.Errorf("OLM is not ready (see kubectl -n %s get pods,csv): %w", olmNamespace, err)
 	}
-	if did {
-		return module.Version + " applied, its package server answers", nil
+	if changed {
+		return module.Version + " applied, package server ready", nil
 	}
-	return module.Version + " there, its package server answers", nil
+	return module.Version + " unchanged, package server ready", nil
 }
 
-// waitOLM wants the package server to answer and its ClusterServiceVersion to be Succeeded. What the object says may date
-// from before a reboot, so the answer counts too.
+// waitOLM waits until the package server responds and its ClusterServiceVersion is Succeeded. The phase alone is not enough:
+// it may date from before a reboot.
 //
-// OLM looks at a ClusterServiceVersion when it changes. When the package server gets ready just after such a look, the
-// next one is minutes later; so it is changed, by an annotation, while it lags behind.
-func (u *upRun) waitOLM(ctx context.Context, say note) error {
-	nudge := time.Now().Add(olmNudge)
+// OLM reconciles a ClusterServiceVersion when it changes. If the package server becomes ready just after a reconcile, the
+// next reconcile comes minutes later. So waitOLM changes an annotation while the phase is stale.
+func (u *upRun) waitOLM(ctx context.Context, report reporter) error {
+	nextRequeue := time.Now().Add(olmRequeueInterval)
 	return kube.Poll(ctx, 500*time.Millisecond, func(ctx context.Context) (bool, error) {
-		lags, err := u.askOLM(ctx)
+		stale, err := u.checkOLM(ctx)
 		if err == nil {
 			return true, nil
 		}
-		say("its package server: %s", err)
-		if lags && time.Now().After(nudge) {
-			nudge = time.Now().Add(olmNudge)
+		report("its package server: %s", err)
+		if stale && time.Now().After(nextRequeue) {
+			nextRequeue = time.Now().Add(olmRequeueInterval)
 			err = errors.Join(err, u.client.Annotate(ctx, clusterServiceVersion, olmNamespace, "packageserver",
-				"fettle.dev/cluster-looked", time.Now().UTC().Format(time.RFC3339)))
+				"fettle.dev/reconcile-requested-at", time.Now().UTC().Format(time.RFC3339)))
 		}
 		return false, err
 	})
 }
 
-// olmNudge is how often the ClusterServiceVersion is changed.
-const olmNudge = 3 * time.Second
+// olmRequeueInterval is the minimum time between two changes of the annotation.
+const olmRequeueInterval = 3 * time.Second
 
-// askOLM is nil when OLM is up, or else says what is missing; lags when that is only OLM's notice of the package server.
-func (u *upRun) askOLM(ctx context.Context) (lags bool, err error) {
+// checkOLM returns nil if OLM is ready, otherwise the reason why it is not. stale is true if the package server is ready but
+// its ClusterServiceVersion does not show it yet.
+func (u *upRun) checkOLM(ctx context.Context) (stale bool, err error) {
 	csv, err := u.client.Get(ctx, clusterServiceVersion, olmNamespace, "packageserver")
 	if err != nil {
 		return false, err
 	}
 	if csv == nil {
-		return false, errors.New("there is no ClusterServiceVersion packageserver yet")
+		return false, errors.New("the ClusterServiceVersion packageserver does not exist yet")
 	}
 	if _, err := u.client.Discovery().ServerResourcesForGroupVersion("packages.operators.coreos.com/v1"); err != nil {
-		return false, fmt.Errorf("its API does not answer: %w", err)
+		return false, fmt.Errorf("its API is unavailable: %w", err)
 	}
 	if phase, _, _ := unstructured.NestedString(csv.Object, "status", "phase"); phase != "Succeeded" {
-		return true, fmt.Errorf("its ClusterServiceVersion is %q", phase)
+		return true, fmt.Errorf("its ClusterServiceVersion has the phase %q", phase)
 	}
 	return false, nil
 }
 
-// module is a Go module whose files are in Dir.
+// module is a Go module and the directory of its files.
 type module struct {
 	Version, Dir string
 }
 
-// goModule finds a module at the version that a family of hack/tools pins.
+// goModule downloads a module at the version that a family of hack/tools pins.
 func goModule(ctx context.Context, family, path string) (module, error) {
 	var m module
-	hack, err := checkout()
+	hack, err := findHackDir()
 	if err != nil {
 		return m, err
 	}
@@ -116,18 +117,18 @@ func goModule(ctx context.Context, family, path string) (module, error) {
 		cmd.Stderr = &stderr
 		out, err := cmd.Output()
 		if err != nil {
-			return m, fmt.Errorf("find the module %s: %w: %s", path, err, stderr.String())
+			return m, fmt.Errorf("download the module %s: %w: %s", path, err, stderr.String())
 		}
 		if args[0] == "list" {
 			if err := json.Unmarshal(out, &m); err != nil {
-				return m, fmt.Errorf("find the module %s: %w", path, err)
+				return m, fmt.Errorf("download the module %s: %w", path, err)
 			}
 		}
 	}
 	return m, nil
 }
 
-// olmValues are the chart's values: upstream's names, and images that the local registry has.
+// olmValues returns the values of the chart: upstream's namespaces, and images of the local registry.
 func olmValues(version string) map[string]any {
 	image := map[string]any{"ref": "quay.io/operator-framework/olm:" + version, "pullPolicy": "IfNotPresent"}
 	return map[string]any{
@@ -143,7 +144,7 @@ func olmValues(version string) map[string]any {
 	}
 }
 
-// olmObjects renders OLM's chart, without the catalog of operatorhub.io, which needs the internet.
+// olmObjects renders OLM's chart without the catalog of operatorhub.io, which needs internet access.
 func olmObjects(m module) ([]*unstructured.Unstructured, error) {
 	chart, err := loader.Load(filepath.Join(m.Dir, "deploy", "chart"))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestOLMObjects renders a chart that is laid out like OLM's.
+// This test renders a chart with the structure of OLM's chart.
 func TestOLMObjects(t *testing.T) {
 	dir := t.TempDir()
 	for file, content := range map[string]string{
@@ -53,13 +53,13 @@ metadata: {name: csvs}
 	}
 }
 
-func TestManifestsParse(t *testing.T) {
+func TestReadManifests(t *testing.T) {
 	for _, pattern := range []string{"coredns*.yaml", "storage*.yaml"} {
 		if data, err := readManifests(pattern); err != nil || len(data) == 0 {
 			t.Errorf("%s: %v", pattern, err)
 		}
 	}
 	if _, err := readManifests("none*.yaml"); err == nil {
-		t.Error("a pattern that matches nothing is no error")
+		t.Error("a pattern without a match returned no error")
 	}
 }

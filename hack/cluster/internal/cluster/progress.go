@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// patience is how long a step runs before it says what it waits for, and how often it says so again.
-const patience = 10 * time.Second
+// progressInterval is the time between two messages about what a step waits for.
+const progressInterval = 10 * time.Second
 
-// progress prints a line for each step, with the time since the start and what the step took.
+// progress prints a line for each step, with the time since the start and the step's duration.
 type progress struct {
 	out   io.Writer
 	start time.Time
 }
 
-// note tells what a step waits for now.
-type note func(format string, args ...any)
+// reporter records what a step currently waits for.
+type reporter func(format string, args ...any)
 
-// step runs do. Its result, a few words, ends the line.
-func (p *progress) step(ctx context.Context, name string, do func(context.Context, note) (string, error)) error {
+// step runs do and prints its result.
+func (p *progress) step(ctx context.Context, name string, do func(context.Context, reporter) (string, error)) error {
 	var mu sync.Mutex
 	waiting := name
-	begin := time.Now()
+	started := time.Now()
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		ticker := time.NewTicker(patience)
+		ticker := time.NewTicker(progressInterval)
 		defer ticker.Stop()
 		for {
 			select {
@@ -36,7 +36,7 @@ func (p *progress) step(ctx context.Context, name string, do func(context.Contex
 				return
 			case <-ticker.C:
 				mu.Lock()
-				p.line("  ... %s: waiting for %s (%s)", name, waiting, time.Since(begin).Round(time.Second))
+				p.line("  ... %s: waiting for %s (%s)", name, waiting, time.Since(started).Round(time.Second))
 				mu.Unlock()
 			}
 		}
@@ -51,11 +51,11 @@ func (p *progress) step(ctx context.Context, name string, do func(context.Contex
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	p.line("%-14s %s (%s)", name, result, time.Since(begin).Round(10*time.Millisecond))
+	p.line("%-14s %s (%s)", name, result, time.Since(started).Round(10*time.Millisecond))
 	return nil
 }
 
 func (p *progress) line(format string, args ...any) {
-	// The work goes on where nobody reads how far it is.
+	// A failure to print progress must not stop the work.
 	_, _ = fmt.Fprintf(p.out, "[%6.1fs] %s\n", time.Since(p.start).Seconds(), fmt.Sprintf(format, args...))
 }

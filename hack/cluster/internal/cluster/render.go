@@ -11,7 +11,7 @@ import (
 	"github.com/fettle-dev/fettle/hack/cluster/internal/network"
 )
 
-// pauseImage is the sandbox of every pod.
+// pauseImage is the sandbox image of every pod.
 const pauseImage = "registry.k8s.io/pause:3.10"
 
 //go:embed templates
@@ -19,7 +19,7 @@ var templateFiles embed.FS
 
 var templates = template.Must(template.New("").Option("missingkey=error").ParseFS(templateFiles, "templates/*"))
 
-// mirrors maps the registries that the local one stands for to their own servers.
+// mirrors maps the hosts that the local registry mirrors to their servers.
 var mirrors = map[string]string{
 	"docker.io":       "https://registry-1.docker.io",
 	"quay.io":         "https://quay.io",
@@ -28,19 +28,19 @@ var mirrors = map[string]string{
 	registryAddr:      "https://" + registryAddr,
 }
 
-// nodeFiles are the values of a node's configuration files.
+// nodeFiles holds the template values of a node's configuration files.
 type nodeFiles struct {
 	Dir, RunDir, Socket, CNIBin, CertsD, PauseImage string
 	CA, Cert, Key, CgroupRoot, DNS, ResolvConf      string
 	Network, Pods                                   string
 }
 
-// proxyFile are the values of kube-proxy's configuration.
+// proxyFile holds the template values of kube-proxy's configuration.
 type proxyFile struct {
 	Address, Kubeconfig, PodRange, NodeRange, Node string
 }
 
-// hostsFile are the values of containerd's configuration of one registry.
+// hostsFile holds the template values of containerd's configuration of one registry.
 type hostsFile struct {
 	Host, Server, Mirror, CA string
 }
@@ -68,8 +68,8 @@ func render(name string, values any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// renderTo renders a template into a file, whose folder it makes, and returns the text. A file that says the same is not
-// touched: kube-proxy ends when its file is written.
+// renderTo renders a template to a file, creates its directory and returns the content. It does not write an unchanged file,
+// because kube-proxy exits when its configuration file is written.
 func renderTo(file, name string, values any) (string, error) {
 	data, err := render(name, values)
 	if err != nil {
@@ -79,7 +79,7 @@ func renderTo(file, name string, values any) (string, error) {
 		return string(data), nil
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return "", fmt.Errorf("make the folder of %s: %w", file, err)
+		return "", fmt.Errorf("create the directory of %s: %w", file, err)
 	}
 	if err := os.WriteFile(file, data, 0o644); err != nil {
 		return "", fmt.Errorf("write %s: %w", file, err)
@@ -98,7 +98,7 @@ func (c Config) renderMirrors() error {
 	return nil
 }
 
-// resolvConf finds the file with the name servers that pods can reach: systemd-resolved's stub listens on the host only.
+// resolvConf returns a resolv.conf with name servers that pods can reach. systemd-resolved's stub listens only on the host.
 func resolvConf() string {
 	const resolved = "/run/systemd/resolve/resolv.conf"
 	if _, err := os.Stat(resolved); err == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/fettle-dev/fettle/hack/cluster/internal/network"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "update the golden files")
 
 func example(t *testing.T) (Config, network.Node) {
 	t.Helper()
@@ -49,14 +49,14 @@ func TestRenderedFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("%s (go test -update writes it anew):\n%s", golden, diff)
+				t.Errorf("%s (update it with go test -update):\n%s", golden, diff)
 			}
 		})
 	}
 }
 
-func TestRenderToLeavesEqualFilesAlone(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "folder", "policy.yaml")
+func TestRenderTo_keepsUnchangedFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "dir", "policy.yaml")
 	if _, err := renderTo(file, "audit-policy.yaml", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -75,6 +75,6 @@ func TestRenderToLeavesEqualFilesAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !after.ModTime().Before(before.ModTime()) {
-		t.Error("it was written: a running kube-proxy would have ended")
+		t.Error("the unchanged file was written: kube-proxy would exit")
 	}
 }

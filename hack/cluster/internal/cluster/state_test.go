@@ -32,18 +32,18 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-func TestLock(t *testing.T) {
+func TestLock_exclusive(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "lock")
 	first, err := acquire(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := acquire(file); err == nil || !strings.Contains(err.Error(), "another up or down") {
-		t.Errorf("a second holder: %v", err)
+		t.Errorf("second acquire: %v", err)
 	}
 	first.release(true)
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
-		t.Error("down leaves its lock")
+		t.Error("release did not remove the lock file")
 	}
 	second, err := acquire(file)
 	if err != nil {
@@ -65,8 +65,8 @@ func TestMountPoints(t *testing.T) {
 	}
 }
 
-// kernel makes a folder that looks like /proc/sys.
-func kernel(t *testing.T, settings map[string]string) string {
+// fakeProcSys creates a directory with the structure of /proc/sys.
+func fakeProcSys(t *testing.T, settings map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
 	for setting, value := range settings {
@@ -79,7 +79,7 @@ func kernel(t *testing.T, settings map[string]string) string {
 }
 
 func TestSysctls(t *testing.T) {
-	root := kernel(t, map[string]string{
+	root := fakeProcSys(t, map[string]string{
 		"kernel/random/boot_id": "one\n", "net/ipv4/ip_forward": "0\n", "fs/inotify/max_user_instances": "4096\n", "kernel/panic": "0\n",
 	})
 	file := filepath.Join(t.TempDir(), "sysctls.json")
@@ -103,45 +103,45 @@ func TestSysctls(t *testing.T) {
 		t.Fatal(err)
 	}
 	if value("net/ipv4/ip_forward") != "0" || value("kernel/panic") != "0" {
-		t.Errorf("not as before: ip_forward is %s, panic %s", value("net/ipv4/ip_forward"), value("kernel/panic"))
+		t.Errorf("not restored: ip_forward is %s, panic %s", value("net/ipv4/ip_forward"), value("kernel/panic"))
 	}
 }
 
-func TestSysctlsAfterReboot(t *testing.T) {
-	root := kernel(t, map[string]string{"kernel/random/boot_id": "one", "kernel/panic": "5"})
+func TestRestoreSysctls_afterReboot(t *testing.T) {
+	root := fakeProcSys(t, map[string]string{"kernel/random/boot_id": "one", "kernel/panic": "5"})
 	file := filepath.Join(t.TempDir(), "sysctls.json")
 	if err := saveSysctls(file, root); err != nil {
 		t.Fatal(err)
 	}
-	rebooted := kernel(t, map[string]string{"kernel/random/boot_id": "two", "kernel/panic": "0"})
+	rebooted := fakeProcSys(t, map[string]string{"kernel/random/boot_id": "two", "kernel/panic": "0"})
 	if err := restoreSysctls(file, rebooted); err != nil {
 		t.Fatal(err)
 	}
 	if data, _ := os.ReadFile(filepath.Join(rebooted, "kernel/panic")); string(data) != "0" {
-		t.Errorf("a setting of the boot before was put back: %s", data)
+		t.Errorf("a setting of the previous boot was restored: %s", data)
 	}
 }
 
-func TestPassOn(t *testing.T) {
-	parent := kernel(t, map[string]string{"cpuset.cpus": "0-1\n", "n1/cpuset.cpus": "\n", "n2/cpuset.cpus": "1\n"})
+func TestInheritCgroup(t *testing.T) {
+	parent := fakeProcSys(t, map[string]string{"cpuset.cpus": "0-1\n", "n1/cpuset.cpus": "\n", "n2/cpuset.cpus": "1\n"})
 	for child, want := range map[string]string{"n1": "0-1\n", "n2": "1\n"} {
-		if err := passOn(parent, filepath.Join(parent, child)); err != nil {
+		if err := inheritCgroup(parent, filepath.Join(parent, child)); err != nil {
 			t.Fatal(err)
 		}
 		if got, _ := os.ReadFile(filepath.Join(parent, child, "cpuset.cpus")); string(got) != want {
-			t.Errorf("%s may use the CPUs %q, want %q", child, got, want)
+			t.Errorf("cpuset.cpus of %s is %q, want %q", child, got, want)
 		}
 	}
 }
 
 func TestHierarchies(t *testing.T) {
-	one := kernel(t, map[string]string{"cpu/tasks": "", "memory/tasks": "", "unified/cgroup.procs": ""})
+	one := fakeProcSys(t, map[string]string{"cpu/tasks": "", "memory/tasks": "", "unified/cgroup.procs": ""})
 	if diff := cmp.Diff([]string{one + "/cpu", one + "/memory"}, hierarchies(one)); diff != "" {
-		t.Error("version 1:", diff)
+		t.Error("cgroup v1:", diff)
 	}
-	two := kernel(t, map[string]string{"cgroup.controllers": "cpu memory", "system.slice/cgroup.procs": ""})
+	two := fakeProcSys(t, map[string]string{"cgroup.controllers": "cpu memory", "system.slice/cgroup.procs": ""})
 	if diff := cmp.Diff([]string{two}, hierarchies(two)); diff != "" {
-		t.Error("version 2:", diff)
+		t.Error("cgroup v2:", diff)
 	}
 }
 
@@ -182,22 +182,22 @@ func TestInstall(t *testing.T) {
 	}
 	_, other, err := install(write("new", "two"), path)
 	if err != nil || other == first {
-		t.Errorf("another program has the same digest: %s, %v", other, err)
+		t.Errorf("a changed program has the same digest: %s, %v", other, err)
 	}
 	if data, _ := os.ReadFile(path); string(data) != "two" {
 		t.Errorf("installed: %s", data)
 	}
 }
 
-func TestStepReports(t *testing.T) {
+func TestStep_printsResult(t *testing.T) {
 	var out bytes.Buffer
 	p := &progress{out: &out, start: time.Now()}
-	err := p.step(t.Context(), "etcd", func(context.Context, note) (string, error) { return "started", nil })
+	err := p.step(t.Context(), "etcd", func(context.Context, reporter) (string, error) { return "started", nil })
 	if err != nil || !strings.Contains(out.String(), "etcd") || !strings.Contains(out.String(), "started") {
 		t.Errorf("%v: %s", err, out.String())
 	}
 	reason := errors.New("no disk")
-	err = p.step(t.Context(), "etcd", func(context.Context, note) (string, error) { return "", reason })
+	err = p.step(t.Context(), "etcd", func(context.Context, reporter) (string, error) { return "", reason })
 	if !errors.Is(err, reason) || !strings.HasPrefix(err.Error(), "etcd: ") {
 		t.Errorf("got %v", err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/fettle-dev/fettle/hack/cluster/internal/network"
 )
 
-// daemons are the names of all processes of a cluster with those nodes.
+// daemons returns the names of all daemons of a cluster with these nodes.
 func daemons(nodes []network.Node) []string {
 	names := []string{"registry", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "storage", "kube-proxy-host"}
 	for _, n := range nodes {
@@ -24,23 +24,23 @@ func daemons(nodes []network.Node) []string {
 	return names
 }
 
-// Status prints the processes and the nodes. The error tells how many of them are not as they should be.
+// Status prints the daemons and the nodes. The error has the number of failed ones.
 func (c Config) Status(ctx context.Context, out io.Writer) error {
-	count, err := c.nodes()
+	count, err := c.nodeCount()
 	if err != nil {
 		return err
 	}
 	if count == 0 {
-		return fmt.Errorf("there is no cluster in %s: make up", c.State)
+		return fmt.Errorf("no cluster found in %s: run `make up`", c.State)
 	}
-	nodes, err := places(count)
+	nodes, err := newNodes(count)
 	if err != nil {
 		return err
 	}
 	var text strings.Builder
-	wrong := c.processTable(&text, nodes)
+	problems := c.processTable(&text, nodes)
 	fmt.Fprintln(&text)
-	wrong += c.nodeTable(ctx, &text, nodes)
+	problems += c.nodeTable(ctx, &text, nodes)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if _, err := io.WriteString(table, text.String()); err != nil {
 		return err
@@ -48,49 +48,49 @@ func (c Config) Status(ctx context.Context, out io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	if wrong > 0 {
-		return fmt.Errorf("not as it should be: %d of the above; `up` repairs the cluster", wrong)
+	if problems > 0 {
+		return fmt.Errorf("%d problems found; `up` repairs the cluster", problems)
 	}
 	return nil
 }
 
-func (c Config) processTable(out *strings.Builder, nodes []network.Node) (wrong int) {
+func (c Config) processTable(out *strings.Builder, nodes []network.Node) (problems int) {
 	s := c.supervisor()
 	fmt.Fprintln(out, "PROCESS\tSTATE\tPID\tSINCE\tLOG")
 	for _, name := range daemons(nodes) {
 		state := s.State(name)
 		if !state.Running {
-			wrong++
+			problems++
 			fmt.Fprintf(out, "%s\tnot running\t-\t-\t%s\n", name, state.Log)
 			continue
 		}
 		fmt.Fprintf(out, "%s\trunning\t%d\t%s\t%s\n", name, state.PID, time.Since(state.Since).Round(time.Second), state.Log)
 	}
-	return wrong
+	return problems
 }
 
-func (c Config) nodeTable(ctx context.Context, out *strings.Builder, nodes []network.Node) (wrong int) {
-	fmt.Fprintln(out, "NODE\tSTATE\tADDRESS\tPODS\tCABLE")
+func (c Config) nodeTable(ctx context.Context, out *strings.Builder, nodes []network.Node) (problems int) {
+	fmt.Fprintln(out, "NODE\tSTATE\tADDRESS\tPODS\tLINK")
 	client, err := kube.New(c.Kubeconfig())
 	for _, n := range nodes {
-		cable, state := "joined", "Ready"
-		problem := errors.Join(err, readNode(ctx, client, n.Name))
+		link, state := "up", "Ready"
+		problem := errors.Join(err, checkNode(ctx, client, n.Name))
 		if problem != nil {
 			state = problem.Error()
 		}
-		cut := network.IsCut(n)
-		if cut {
-			cable = "cut"
+		disconnected := network.IsDisconnected(n)
+		if disconnected {
+			link = "down"
 		}
-		if cut || problem != nil {
-			wrong++
+		if disconnected || problem != nil {
+			problems++
 		}
-		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", n.Name, state, n.Address, n.Pods, cable)
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", n.Name, state, n.Address, n.Pods, link)
 	}
-	return wrong
+	return problems
 }
 
-func readNode(ctx context.Context, client *kube.Client, name string) error {
+func checkNode(ctx context.Context, client *kube.Client, name string) error {
 	if client == nil {
 		return nil
 	}
@@ -103,20 +103,20 @@ func readNode(ctx context.Context, client *kube.Client, name string) error {
 	return nodeReady(node)
 }
 
-// SetCable cuts a node off or joins it again.
-func (c Config) SetCable(ctx context.Context, name string, up bool) error {
-	count, err := c.nodes()
+// SetLink disconnects a node from the network (up false) or reconnects it.
+func (c Config) SetLink(ctx context.Context, name string, up bool) error {
+	count, err := c.nodeCount()
 	if err != nil {
 		return err
 	}
-	nodes, err := places(count)
+	nodes, err := newNodes(count)
 	if err != nil {
 		return err
 	}
 	for _, n := range nodes {
 		if n.Name == name {
-			return network.SetCable(ctx, n, up)
+			return network.SetLink(ctx, n, up)
 		}
 	}
-	return fmt.Errorf("there is no node %s: the cluster has n1 to n%d", name, count)
+	return fmt.Errorf("no node %s: the nodes are n1 to n%d", name, count)
 }

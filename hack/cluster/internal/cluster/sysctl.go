@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// sysctls are the kernel settings that the cluster changes; kubelet sets those without a value. down puts all of them
-// back as they were.
+// sysctls are the kernel settings that the cluster changes. The kubelet changes those with the value -1. `down` restores
+// all of them.
 var sysctls = map[string]int{
 	"net/ipv4/ip_forward":           1,
-	"fs/inotify/max_user_instances": 1024, // each container and each kubelet takes some
+	"fs/inotify/max_user_instances": 1024, // containers and kubelets use several each
 	"fs/inotify/max_user_watches":   65536,
 	"vm/overcommit_memory":          -1,
 	"vm/panic_on_oom":               -1,
@@ -25,12 +25,12 @@ var sysctls = map[string]int{
 
 const sysctlRoot = "/proc/sys"
 
-// saveSysctls writes down the settings as they are before the first start. A later call changes nothing, unless the
-// machine was booted since, for then they are fresh again.
+// saveSysctls saves the settings before the first start. Later calls change nothing until the machine reboots, which resets
+// the settings.
 func saveSysctls(file, root string) error {
 	boot, err := os.ReadFile(filepath.Join(root, "kernel/random/boot_id"))
 	if err != nil {
-		return fmt.Errorf("read the id of this boot: %w", err)
+		return fmt.Errorf("read the boot ID: %w", err)
 	}
 	saved, err := readSysctls(file)
 	if err == nil && saved["boot"] == string(boot) {
@@ -44,33 +44,33 @@ func saveSysctls(file, root string) error {
 	}
 	data, err := json.Marshal(saved)
 	if err != nil {
-		return fmt.Errorf("encode the kernel's settings: %w", err)
+		return fmt.Errorf("encode the kernel settings: %w", err)
 	}
 	if err := os.WriteFile(file, data, 0o644); err != nil {
-		return fmt.Errorf("save the kernel's settings: %w", err)
+		return fmt.Errorf("save the kernel settings: %w", err)
 	}
 	return nil
 }
 
-// setSysctls raises the settings that are too low.
+// setSysctls raises settings that are too low.
 func setSysctls(root string) error {
 	for name, want := range sysctls {
 		data, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
-			continue // this kernel has no such setting
+			continue // not available in this kernel
 		}
 		have, err := strconv.Atoi(strings.TrimSpace(string(data)))
 		if err != nil || have >= want {
 			continue
 		}
 		if err := os.WriteFile(filepath.Join(root, name), []byte(strconv.Itoa(want)), 0o644); err != nil {
-			return fmt.Errorf("set the kernel's %s to %d: %w", name, want, err)
+			return fmt.Errorf("set sysctl %s to %d: %w", name, want, err)
 		}
 	}
 	return nil
 }
 
-// restoreSysctls puts the settings back as saveSysctls found them. After a reboot there is nothing to put back.
+// restoreSysctls restores the settings that saveSysctls saved. After a reboot it does nothing.
 func restoreSysctls(file, root string) error {
 	saved, err := readSysctls(file)
 	if os.IsNotExist(err) {
@@ -81,7 +81,7 @@ func restoreSysctls(file, root string) error {
 	}
 	boot, err := os.ReadFile(filepath.Join(root, "kernel/random/boot_id"))
 	if err != nil {
-		return fmt.Errorf("read the id of this boot: %w", err)
+		return fmt.Errorf("read the boot ID: %w", err)
 	}
 	if string(boot) != saved["boot"] {
 		return nil
@@ -95,7 +95,7 @@ func restoreSysctls(file, root string) error {
 			continue
 		}
 		if err := os.WriteFile(filepath.Join(root, name), []byte(value), 0o644); err != nil {
-			return fmt.Errorf("put the kernel's %s back: %w", name, err)
+			return fmt.Errorf("restore sysctl %s: %w", name, err)
 		}
 	}
 	return nil
@@ -108,7 +108,7 @@ func readSysctls(file string) (map[string]string, error) {
 	}
 	saved := map[string]string{}
 	if err := json.Unmarshal(data, &saved); err != nil {
-		return nil, fmt.Errorf("read the saved settings of the kernel in %s: %w", file, err)
+		return nil, fmt.Errorf("read the saved kernel settings in %s: %w", file, err)
 	}
 	return saved, nil
 }

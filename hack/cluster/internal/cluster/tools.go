@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// checkout is the folder hack of the checkout that the command was started in.
-func checkout() (string, error) {
+// findHackDir returns the directory hack/ of the checkout that the working directory is in.
+func findHackDir() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", fmt.Errorf("find the checkout: %w", err)
@@ -27,15 +27,15 @@ func checkout() (string, error) {
 			}
 		}
 		if at == filepath.Dir(at) {
-			return "", fmt.Errorf("%s is not in a checkout of Fettle (no hack/tools/bin here or above): run the command from one", dir)
+			return "", fmt.Errorf("%s is not in a checkout of Fettle (no hack/tools/bin found): run the command in a checkout", dir)
 		}
 	}
 }
 
-// tools gives the folder with the binaries of a family of hack/tools, which are built if they are not in the cache. What
-// is being built is noted.
-func (c Config) tools(ctx context.Context, family string, say note) (string, error) {
-	hack, err := checkout()
+// tools returns the directory of the binaries of a family in hack/tools. It builds binaries that are not in the cache and
+// reports the progress.
+func (c Config) tools(ctx context.Context, family string, report reporter) (string, error) {
+	hack, err := findHackDir()
 	if err != nil {
 		return "", err
 	}
@@ -47,62 +47,62 @@ func (c Config) tools(ctx context.Context, family string, say note) (string, err
 	defer func() { _ = file.Close() }()
 	cmd := exec.CommandContext(ctx, filepath.Join(hack, "tools", "bin"), family)
 	cmd.Env = append(os.Environ(), "FETTLE_CACHE="+c.Cache)
-	cmd.Stderr = io.MultiWriter(file, lastLine{say})
+	cmd.Stderr = io.MultiWriter(file, lineReporter{report})
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("build the tools of %s: %w; the end of %s:\n%s", family, err, log, tail(log))
+		return "", fmt.Errorf("build the tools %s: %w; last lines of %s:\n%s", family, err, log, tail(log))
 	}
 	return strings.TrimSpace(string(out)), nil
 }
 
-// lastLine notes the last line that is written to it.
-type lastLine struct {
-	say note
+// lineReporter reports the last line of each write.
+type lineReporter struct {
+	report reporter
 }
 
-func (l lastLine) Write(data []byte) (int, error) {
+func (l lineReporter) Write(data []byte) (int, error) {
 	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
 	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
-		l.say("%s", last)
+		l.report("%s", last)
 	}
 	return len(data), nil
 }
 
-// buildImageTool compiles hack/image, which serves the registry and makes the stand-in images, and returns the program
-// and a digest of it.
+// buildImageTool builds hack/image, which serves the registry and builds the stand-in images. It returns the binary's path
+// and digest.
 func (c Config) buildImageTool(ctx context.Context) (path, digest string, err error) {
-	hack, err := checkout()
+	hack, err := findHackDir()
 	if err != nil {
 		return "", "", err
 	}
 	built := c.Path("bin", "image.new")
 	log := c.supervisor().LogFile("build-image")
-	err = logged(ctx, log, []string{"CGO_ENABLED=0"}, "go", "-C", hack, "build", "-trimpath", "-buildvcs=false", "-o", built, "./image")
+	err = runLogged(ctx, log, []string{"CGO_ENABLED=0"}, "go", "-C", hack, "build", "-trimpath", "-buildvcs=false", "-o", built, "./image")
 	if err != nil {
-		return "", "", fmt.Errorf("compile hack/image: %w", err)
+		return "", "", fmt.Errorf("build hack/image: %w", err)
 	}
 	return install(built, c.Path("bin", "image"))
 }
 
-// installSelf keeps a copy of this program for the daemon that it serves as: `go run` deletes the original.
+// installSelf copies this binary for the storage daemon, because `go run` deletes the original.
 func (c Config) installSelf() (path, digest string, err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return "", "", fmt.Errorf("find this program: %w", err)
+		return "", "", fmt.Errorf("find this binary: %w", err)
 	}
 	data, err := os.ReadFile(self)
 	if err != nil {
-		return "", "", fmt.Errorf("read this program: %w", err)
+		return "", "", fmt.Errorf("read this binary: %w", err)
 	}
 	copied := c.Path("bin", "cluster.new")
 	if err := os.WriteFile(copied, data, 0o755); err != nil {
-		return "", "", fmt.Errorf("copy this program: %w", err)
+		return "", "", fmt.Errorf("copy this binary: %w", err)
 	}
 	return install(copied, c.Path("bin", "cluster"))
 }
 
-// install renames a new program to its final path, unless the one there is the same, and returns its digest. A process
-// that runs the old one is not disturbed.
+// install renames a new binary to its final path, unless the existing binary is the same, and returns its digest. Processes
+// of the old binary keep running.
 func install(built, path string) (string, string, error) {
 	data, err := os.ReadFile(built)
 	if err != nil {

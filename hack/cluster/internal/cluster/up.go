@@ -16,25 +16,25 @@ import (
 	"github.com/fettle-dev/fettle/hack/cluster/internal/process"
 )
 
-// Options are what a user can choose.
+// Options are the options of Up.
 type Options struct {
-	Nodes int // at least that many; 0: as many as there are, or one
-	// ClusterImages leaves out the stand-in images of databases and the like: minutes less with a cold cache.
+	Nodes int // the minimum number of nodes; 0 keeps the current number, or creates one node
+	// ClusterImages skips the stand-in images of databases and other applications, which saves minutes with a cold cache.
 	ClusterImages bool
 }
 
-// upRun is one run of Up: what its steps find out for later steps.
+// upRun is one run of Up, with the results of its steps.
 type upRun struct {
 	Config
-	super  *process.Supervisor
-	nodes  []network.Node
-	small  bool   // without the images that the cluster does not need itself
-	bin    string // the folder with the Kubernetes binaries
-	certs  *certificates
-	client *kube.Client
+	super             *process.Supervisor
+	nodes             []network.Node
+	clusterImagesOnly bool   // skip the images that the cluster itself does not need
+	bin               string // the directory of the Kubernetes binaries
+	certs             *certificates
+	client            *kube.Client
 }
 
-// Up brings the cluster up, or repairs what is not as it should be. It can be stopped and run again at any time.
+// Up creates or repairs the cluster. You can interrupt it and run it again at any time.
 func (c Config) Up(ctx context.Context, options Options, out io.Writer) error {
 	l, err := c.acquire()
 	if err != nil {
@@ -42,67 +42,67 @@ func (c Config) Up(ctx context.Context, options Options, out io.Writer) error {
 	}
 	defer l.release(false)
 	p := &progress{out: out, start: time.Now()}
-	u := &upRun{Config: c, super: c.supervisor(), small: options.ClusterImages}
+	u := &upRun{Config: c, super: c.supervisor(), clusterImagesOnly: options.ClusterImages}
 	if err := u.prepare(options.Nodes, p); err != nil {
 		return err
 	}
 	for _, step := range []struct {
 		name string
-		do   func(context.Context, note) (string, error)
+		do   func(context.Context, reporter) (string, error)
 	}{
 		{"packages", u.installPackages},
 		{"kubernetes", u.buildKubernetes},
 		{"certificates", u.makeCertificates},
-		{"network", u.layNetwork},
+		{"network", u.setUpNetwork},
 		{"registry", u.startRegistry},
 		{"etcd", u.startEtcd},
 		{"API server", u.startAPIServer},
 		{"controllers", u.startControllers},
 		{"storage", u.startStorage},
 		{"nodes", u.startNodes},
-		{"own images", u.clusterImages},
+		{"cluster images", u.clusterImages},
 		{"DNS", u.startDNS},
 		{"OLM", u.installOLM},
-		{"other images", u.allImages},
+		{"other images", u.otherImages},
 	} {
 		if err := p.step(ctx, step.name, step.do); err != nil {
 			if errors.Is(ctx.Err(), context.Canceled) {
-				return errors.New("stopped; run it again to go on")
+				return errors.New("interrupted; run it again to continue")
 			}
 			return err
 		}
 	}
-	p.line("%-14s nodes: %d, Kubernetes and OLM are up. Type:", "done", len(u.nodes))
+	p.line("%-14s Kubernetes and OLM are ready, nodes: %d. Run:", "done", len(u.nodes))
 	_, err = fmt.Fprintf(out, "\n  export KUBECONFIG=%s PATH=%s:$PATH\n  kubectl get pods -A\n\n", c.Kubeconfig(), u.bin)
 	return err
 }
 
-// prepare makes the folders and settles the number of nodes.
+// prepare creates the directories and determines the number of nodes.
 func (u *upRun) prepare(nodes int, p *progress) error {
 	for _, dir := range []string{u.State, u.Path("log"), u.Path("bin"), u.Path("registry"), u.Run, u.Cache} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("make the cluster's folders: %w", err)
+			return fmt.Errorf("create the cluster's directories: %w", err)
 		}
 	}
-	has, err := u.Config.nodes()
+	current, err := u.nodeCount()
 	if err != nil {
 		return err
 	}
-	if nodes > 0 && nodes < has {
-		p.line("%-14s %d are asked for, the cluster has %d: it keeps them (`down` and `up` make a smaller one)", "nodes", nodes, has)
+	if nodes > 0 && nodes < current {
+		p.line("%-14s %d requested, but the cluster has %d and keeps them (run `down` and `up` for fewer nodes)", "nodes", nodes, current)
 	}
-	count := max(nodes, has, 1)
-	if u.nodes, err = places(count); err != nil {
+	count := max(nodes, current, 1)
+	if u.nodes, err = newNodes(count); err != nil {
 		return err
 	}
-	if err := u.setNodes(count); err != nil {
+	if err := u.setNodeCount(count); err != nil {
 		return fmt.Errorf("write the number of nodes: %w", err)
 	}
 	return saveSysctls(u.Path("sysctls.json"), sysctlRoot)
 }
 
-func (u *upRun) installPackages(ctx context.Context, say note) (string, error) {
-	say("apt-get")
+func (u *upRun) installPackages(ctx context.Context, report reporter) (string, error) {
+	report("apt-get")
 	log := u.super.LogFile("packages")
 	result, err := installPackages(ctx, log)
 	if err != nil {
@@ -114,13 +114,13 @@ func (u *upRun) installPackages(ctx context.Context, say note) (string, error) {
 	return result, setSysctls(sysctlRoot)
 }
 
-func (u *upRun) buildKubernetes(ctx context.Context, say note) (string, error) {
+func (u *upRun) buildKubernetes(ctx context.Context, report reporter) (string, error) {
 	var err error
-	u.bin, err = u.tools(ctx, "kubernetes", say)
+	u.bin, err = u.tools(ctx, "kubernetes", report)
 	return "built", err
 }
 
-func (u *upRun) makeCertificates(context.Context, note) (string, error) {
+func (u *upRun) makeCertificates(context.Context, reporter) (string, error) {
 	var err error
 	if u.certs, err = u.issueCertificates(); err != nil {
 		return "", err
@@ -129,7 +129,7 @@ func (u *upRun) makeCertificates(context.Context, note) (string, error) {
 	return "in " + u.Path("pki"), err
 }
 
-func (u *upRun) layNetwork(ctx context.Context, _ note) (string, error) {
+func (u *upRun) setUpNetwork(ctx context.Context, _ reporter) (string, error) {
 	if err := network.EnsureHost(ctx, u.State, u.nodes); err != nil {
 		return "", err
 	}

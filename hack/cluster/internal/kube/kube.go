@@ -1,4 +1,4 @@
-// Package kube applies the add-ons of the local cluster and waits for them.
+// Package kube is a client that applies the add-ons of the local cluster.
 package kube
 
 import (
@@ -28,14 +28,14 @@ import (
 
 const fieldOwner = "fettle-cluster"
 
-// Client reaches the cluster's API server.
+// Client is a client of the cluster's API server.
 type Client struct {
 	kubernetes.Interface
 	dynamic dynamic.Interface
 	mapper  *restmapper.DeferredDiscoveryRESTMapper
 }
 
-// New makes a client of a kubeconfig file.
+// New creates a client from a kubeconfig file.
 func New(kubeconfig string) (*Client, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -45,17 +45,17 @@ func New(kubeconfig string) (*Client, error) {
 	config.Timeout = 20 * time.Second
 	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("make a client: %w", err)
+		return nil, fmt.Errorf("create a client: %w", err)
 	}
 	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("make a client: %w", err)
+		return nil, fmt.Errorf("create a client: %w", err)
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(clients.Discovery()))
 	return &Client{Interface: clients, dynamic: objects, mapper: mapper}, nil
 }
 
-// Parse reads a stream of YAML documents. Empty ones are left out.
+// Parse parses a stream of YAML documents and skips empty ones.
 func Parse(manifests []byte) ([]*unstructured.Unstructured, error) {
 	reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(manifests)))
 	var objects []*unstructured.Unstructured
@@ -65,15 +65,15 @@ func Parse(manifests []byte) ([]*unstructured.Unstructured, error) {
 			return objects, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read a manifest: %w", err)
+			return nil, fmt.Errorf("read manifest: %w", err)
 		}
 		data, err := yaml.ToJSON(document)
 		if err != nil {
-			return nil, fmt.Errorf("parse a manifest: %w", err)
+			return nil, fmt.Errorf("parse manifest: %w", err)
 		}
 		object := &unstructured.Unstructured{}
 		if err := json.Unmarshal(data, &object.Object); err != nil {
-			return nil, fmt.Errorf("parse a manifest: %w", err)
+			return nil, fmt.Errorf("parse manifest: %w", err)
 		}
 		if object.GetKind() != "" {
 			objects = append(objects, object)
@@ -81,11 +81,11 @@ func Parse(manifests []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// Apply writes the objects by server-side apply: definitions of kinds first, namespaces next, then the others as they
-// come. Kinds that are not served yet, and webhooks that do not answer yet, are waited for until ctx ends.
+// Apply applies the objects with server-side apply: CRDs first, then namespaces, then the other objects in their order. It
+// retries until ctx is done, because a kind or a webhook may not be available yet.
 func (c *Client) Apply(ctx context.Context, objects []*unstructured.Unstructured) error {
 	ordered := slices.Clone(objects)
-	slices.SortStableFunc(ordered, func(a, b *unstructured.Unstructured) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(ordered, func(a, b *unstructured.Unstructured) int { return applyOrder(a) - applyOrder(b) })
 	for _, o := range ordered {
 		err := Poll(ctx, 500*time.Millisecond, func(ctx context.Context) (bool, error) {
 			err := c.apply(ctx, o)
@@ -102,7 +102,8 @@ func (c *Client) Apply(ctx context.Context, objects []*unstructured.Unstructured
 	return nil
 }
 
-func rank(o *unstructured.Unstructured) int {
+// applyOrder returns 0 for CRDs, 1 for namespaces and 2 for other objects.
+func applyOrder(o *unstructured.Unstructured) int {
 	switch o.GetKind() {
 	case "CustomResourceDefinition":
 		return 0
@@ -135,7 +136,7 @@ func (c *Client) resource(kind schema.GroupVersionKind, namespace string) (dynam
 	return c.dynamic.Resource(mapping.Resource).Namespace(namespace), nil
 }
 
-// Get reads one object. It is nil, without an error, when there is none.
+// Get reads one object. It returns nil without an error if the object does not exist.
 func (c *Client) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
 	resource, err := c.resource(kind, namespace)
 	if meta.IsNoMatchError(err) {
@@ -166,7 +167,8 @@ func (c *Client) Annotate(ctx context.Context, kind schema.GroupVersionKind, nam
 	return err
 }
 
-// Poll calls done until it says yes or ctx ends. Then the error is the last that done gave, or else that of ctx.
+// Poll calls done until it returns true or ctx is done. If ctx is done, Poll returns the last error of done, or the error of
+// ctx if there is none.
 func Poll(ctx context.Context, interval time.Duration, done func(context.Context) (bool, error)) error {
 	var last error
 	for {

@@ -17,11 +17,11 @@ func TestParse(t *testing.T) {
 		t.Errorf("got %v", objects)
 	}
 	if _, err := Parse([]byte("kind: [")); err == nil {
-		t.Error("a broken document is no error")
+		t.Error("an invalid document returned no error")
 	}
 }
 
-func TestPollGivesTheLastError(t *testing.T) {
+func TestPoll_returnsLastError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
@@ -36,7 +36,7 @@ func TestPollGivesTheLastError(t *testing.T) {
 	})
 }
 
-func TestPollEnds(t *testing.T) {
+func TestPoll_stopsWhenDone(t *testing.T) {
 	tries := 0
 	err := Poll(t.Context(), time.Millisecond, func(context.Context) (bool, error) {
 		tries++

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// run executes a program of iproute2 or iptables, in the network namespace of the file netns unless that is empty, and
-// returns its standard output. The error holds what it wrote to standard error.
+// run executes a command of iproute2 or iptables and returns its standard output. netns is the file of the network namespace
+// to run in; empty means the host's. The error includes the standard error.
 func run(ctx context.Context, netns, stdin, name string, args ...string) (string, error) {
 	full := append([]string{name}, args...)
 	if netns != "" {
@@ -24,7 +24,7 @@ func run(ctx context.Context, netns, stdin, name string, args ...string) (string
 	return stdout.String(), nil
 }
 
-// batch gives several commands to one ip(8).
+// batch runs several commands with one `ip -batch`.
 func batch(ctx context.Context, netns string, commands []string) error {
 	_, err := run(ctx, netns, strings.Join(commands, "\n")+"\n", "ip", "-batch", "-")
 	return err

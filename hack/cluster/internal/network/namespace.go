@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nsfsMagic is the file system type of a namespace that is bound to a file.
+// nsfsMagic is the file system type of a namespace that is mounted on a file.
 const nsfsMagic = 0x6e736673
 
-// IsNamespace says whether a namespace is bound to the file.
+// IsNamespace reports whether a namespace is mounted on the file.
 func IsNamespace(file string) bool {
 	var fs unix.Statfs_t
 	return unix.Statfs(file, &fs) == nil && fs.Type == nsfsMagic
 }
 
-// ensureNamespace binds a new network namespace to the file, unless one is bound to it. It does not use
-// `ip netns add`, which mounts /run/netns on itself and so pins the namespaces of all pods that exist by then.
+// ensureNamespace creates a network namespace and mounts it on the file, unless a namespace is mounted there. It does not use
+// `ip netns add`, which bind-mounts /run/netns on itself and so keeps the namespaces of deleted pods alive.
 func ensureNamespace(file string) error {
 	if IsNamespace(file) {
 		return nil
@@ -33,7 +33,7 @@ func ensureNamespace(file string) error {
 	}
 	done := make(chan error)
 	go func() {
-		// The thread is never unlocked: it ends with this goroutine, and no other code runs in the new namespace.
+		// The thread stays locked: it exits with this goroutine, so no other goroutine runs in the new namespace.
 		runtime.LockOSThread()
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			done <- fmt.Errorf("unshare: %w", err)

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// comment marks the host's rules that are the cluster's own.
-const comment = "fettle-cluster"
+// ruleComment marks the iptables rules of the cluster.
+const ruleComment = "fettle-cluster"
 
-// rule is an iptables rule: the table, the chain, and the rest of the command.
+// rule is an iptables rule: table, chain and rule specification.
 type rule struct {
 	table, chain string
 	spec         []string
 }
 
-// hostRules let nodes and pods reach beyond the machine, also where the host's policy is not to forward.
+// hostRules give nodes and pods access to other networks, even if the host's policy of FORWARD is DROP.
 func hostRules() []rule {
-	mark := []string{"-m", "comment", "--comment", comment}
+	mark := []string{"-m", "comment", "--comment", ruleComment}
 	return []rule{
 		{"filter", "FORWARD", append([]string{"-i", Bridge}, append(mark, "-j", "ACCEPT")...)},
 		{"filter", "FORWARD", append([]string{"-o", Bridge}, append(mark, "-j", "ACCEPT")...)},
@@ -26,38 +26,38 @@ func hostRules() []rule {
 	}
 }
 
-// nodeRules give pods the node's address towards everything but other pods, which see the pod's own address.
+// nodeRules masquerade traffic from pods to the node's address, except traffic to other pods.
 func nodeRules() []rule {
 	return []rule{{"nat", "POSTROUTING", []string{
-		"-s", PodRange, "!", "-d", PodRange, "-m", "comment", "--comment", comment, "-j", "MASQUERADE",
+		"-s", PodRange, "!", "-d", PodRange, "-m", "comment", "--comment", ruleComment, "-j", "MASQUERADE",
 	}}}
 }
 
 func ensureRules(ctx context.Context, netns string, rules []rule) error {
 	for _, r := range rules {
-		do := func(verb string) error {
-			args := append([]string{"-w", "5", "-t", r.table, verb, r.chain}, r.spec...)
+		iptables := func(operation string) error {
+			args := append([]string{"-w", "5", "-t", r.table, operation, r.chain}, r.spec...)
 			_, err := run(ctx, netns, "", "iptables", args...)
 			return err
 		}
-		if do("-C") == nil {
+		if iptables("-C") == nil {
 			continue
 		}
-		if err := do("-I"); err != nil {
+		if err := iptables("-I"); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// removeRules removes the cluster's own rules and those of kube-proxy from the host.
+// removeRules removes the rules of the cluster and of kube-proxy from the host.
 func removeRules(ctx context.Context) error {
 	for _, family := range []string{"iptables", "ip6tables"} {
 		saved, err := run(ctx, "", "", family+"-save")
 		if err != nil {
-			continue // not installed, or the kernel lacks it: then there are no rules either
+			continue // not installed or not supported by the kernel, so there are no rules
 		}
-		if input := removal(saved); input != "" {
+		if input := removalScript(saved); input != "" {
 			if _, err := run(ctx, "", input, family+"-restore", "--noflush", "-w", "5"); err != nil {
 				return fmt.Errorf("remove the cluster's %s rules: %w", family, err)
 			}
@@ -66,10 +66,10 @@ func removeRules(ctx context.Context) error {
 	return nil
 }
 
-// removal turns the output of iptables-save into the input of iptables-restore --noflush that removes kube-proxy's
-// chains (KUBE-*), all rules that jump to them, and the cluster's own rules. It is empty when there is nothing to
-// remove. Everything else is left as it is.
-func removal(saved string) string {
+// removalScript takes the output of iptables-save and returns input for iptables-restore --noflush. It removes kube-proxy's
+// chains (KUBE-*), all rules that jump to them, and the cluster's rules, and keeps all other rules. It returns an empty string
+// if there is nothing to remove.
+func removalScript(saved string) string {
 	var out strings.Builder
 	var table string
 	var deletes, flushes, drops []string
@@ -81,7 +81,7 @@ func removal(saved string) string {
 		case strings.HasPrefix(line, ":KUBE-"):
 			chain, _, _ := strings.Cut(line[1:], " ")
 			flushes, drops = append(flushes, "-F "+chain), append(drops, "-X "+chain)
-		case strings.HasPrefix(line, "-A ") && !strings.HasPrefix(line, "-A KUBE-") && isOurs(line):
+		case strings.HasPrefix(line, "-A ") && !strings.HasPrefix(line, "-A KUBE-") && isClusterRule(line):
 			deletes = append(deletes, "-D"+strings.TrimPrefix(line, "-A"))
 		case line == "COMMIT" && len(deletes)+len(flushes) > 0:
 			fmt.Fprintln(&out, table)
@@ -94,6 +94,6 @@ func removal(saved string) string {
 	return out.String()
 }
 
-func isOurs(line string) bool {
-	return strings.Contains(line, "-j KUBE-") || strings.Contains(line, "--comment "+comment)
+func isClusterRule(line string) bool {
+	return strings.Contains(line, "-j KUBE-") || strings.Contains(line, "--comment "+ruleComment)
 }

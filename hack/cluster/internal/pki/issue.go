@@ -13,10 +13,10 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Request describes a certificate. It serves both sides of a connection: as a server for DNSNames and IPs, as a client
-// for the user CommonName in Groups.
+// Request describes a certificate. The certificate is valid as a server certificate for DNSNames and IPs, and as a client
+// certificate for the user CommonName in Groups.
 type Request struct {
-	Name       string // of the files NAME.crt and NAME.key
+	Name       string // the file names are NAME.crt and NAME.key
 	CommonName string
 	Groups     []string
 	DNSNames   []string
@@ -28,11 +28,11 @@ type Pair struct {
 	Cert, Key string
 }
 
-// Issue makes the certificate of r, unless the folder already has one that says the same, is signed by this authority
-// and lasts. A new one is only seen by processes that start afterwards.
-func (a *Authority) Issue(r Request) (Pair, error) {
-	pair := Pair{Cert: a.file(r.Name + ".crt"), Key: a.file(r.Name + ".key")}
-	if cert, _, err := readPair(pair.Cert, pair.Key); err == nil && a.still(cert, r) {
+// Issue creates the certificate of r, unless the directory has a certificate with the same content that this CA signed and
+// that does not expire soon. Running processes must be restarted to load a new certificate.
+func (ca *CA) Issue(r Request) (Pair, error) {
+	pair := Pair{Cert: ca.file(r.Name + ".crt"), Key: ca.file(r.Name + ".key")}
+	if cert, _, err := readPair(pair.Cert, pair.Key); err == nil && ca.isValid(cert, r) {
 		return pair, nil
 	}
 	key, err := newKey()
@@ -46,16 +46,16 @@ func (a *Authority) Issue(r Request) (Pair, error) {
 	template.DNSNames, template.IPAddresses = r.DNSNames, r.IPs
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
-	cert, err := a.sign(template, key)
+	cert, err := ca.sign(template, key)
 	if err != nil {
 		return Pair{}, err
 	}
-	return pair, a.write(r.Name, cert, key)
+	return pair, ca.write(r.Name, cert, key)
 }
 
-// still says whether cert is what Issue would make for r today.
-func (a *Authority) still(cert *x509.Certificate, r Request) bool {
-	return cert.CheckSignatureFrom(a.cert) == nil &&
+// isValid reports whether Issue can keep cert for r.
+func (ca *CA) isValid(cert *x509.Certificate, r Request) bool {
+	return cert.CheckSignatureFrom(ca.cert) == nil &&
 		time.Until(cert.NotAfter) > renewBefore &&
 		cert.Subject.CommonName == r.CommonName &&
 		slices.Equal(cert.Subject.Organization, r.Groups) &&
@@ -63,9 +63,9 @@ func (a *Authority) still(cert *x509.Certificate, r Request) bool {
 		slices.EqualFunc(cert.IPAddresses, r.IPs, net.IP.Equal)
 }
 
-// SigningKey makes the key pair that signs service account tokens (NAME.key, NAME.pub), unless it is there.
-func (a *Authority) SigningKey(name string) (private, public string, err error) {
-	private, public = a.file(name+".key"), a.file(name+".pub")
+// SigningKey creates the key pair for service account tokens (NAME.key, NAME.pub), unless it exists.
+func (ca *CA) SigningKey(name string) (private, public string, err error) {
+	private, public = ca.file(name+".key"), ca.file(name+".pub")
 	if _, err := readPEM(private); err == nil {
 		if _, err := readPEM(public); err == nil {
 			return private, public, nil
@@ -75,26 +75,26 @@ func (a *Authority) SigningKey(name string) (private, public string, err error) 
 	if err != nil {
 		return "", "", err
 	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	privateDER, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		return "", "", fmt.Errorf("encode the key of service account tokens: %w", err)
 	}
-	open, err := x509.MarshalPKIXPublicKey(key.Public())
+	publicDER, err := x509.MarshalPKIXPublicKey(key.Public())
 	if err != nil {
 		return "", "", fmt.Errorf("encode the public key of service account tokens: %w", err)
 	}
-	if err := os.WriteFile(private, encode("PRIVATE KEY", secret), 0o600); err != nil {
+	if err := os.WriteFile(private, encode("PRIVATE KEY", privateDER), 0o600); err != nil {
 		return "", "", fmt.Errorf("write the key of service account tokens: %w", err)
 	}
-	if err := os.WriteFile(public, encode("PUBLIC KEY", open), 0o644); err != nil {
+	if err := os.WriteFile(public, encode("PUBLIC KEY", publicDER), 0o644); err != nil {
 		return "", "", fmt.Errorf("write the public key of service account tokens: %w", err)
 	}
 	return private, public, nil
 }
 
-// Kubeconfig writes a kubeconfig for the user that pair proves, with all certificates inside it, mode 0600.
-// A file that already says the same is left alone.
-func (a *Authority) Kubeconfig(file, server, user string, pair Pair) error {
+// Kubeconfig writes a kubeconfig with the user's client certificate and the CA embedded, mode 0600. It does not write an
+// unchanged file.
+func (ca *CA) Kubeconfig(file, server, user string, pair Pair) error {
 	cert, err := os.ReadFile(pair.Cert)
 	if err != nil {
 		return fmt.Errorf("read the certificate of %s: %w", user, err)
@@ -105,7 +105,7 @@ func (a *Authority) Kubeconfig(file, server, user string, pair Pair) error {
 	}
 	const cluster = "fettle"
 	config := clientcmdapi.NewConfig()
-	config.Clusters[cluster] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: a.Certificate()}
+	config.Clusters[cluster] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: ca.Certificate()}
 	config.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: cert, ClientKeyData: key}
 	config.Contexts[cluster] = &clientcmdapi.Context{Cluster: cluster, AuthInfo: user}
 	config.CurrentContext = cluster

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Owned is a process whose environment says that it belongs to the cluster.
+// Owned is a process of the cluster, recognized by its environment.
 type Owned struct {
 	Identity
-	Name   string // of the daemon that it is, or that started it
-	Leader bool   // it is the daemon itself
+	Name   string // name of its daemon
+	Leader bool   // the daemon itself, not one of its child processes
 }
 
-// Owned finds all processes of the cluster, with or without a record.
+// Owned lists all processes of the cluster, including those without a record.
 func (s *Supervisor) Owned() ([]Owned, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -31,9 +31,9 @@ func (s *Supervisor) Owned() ([]Owned, error) {
 		}
 		environment, err := os.ReadFile("/proc/" + e.Name() + "/environ")
 		if err != nil {
-			continue // it has ended
+			continue // the process exited
 		}
-		name, ok := s.daemon(environment)
+		name, ok := s.daemonName(environment)
 		if !ok {
 			continue
 		}
@@ -47,22 +47,22 @@ func (s *Supervisor) Owned() ([]Owned, error) {
 	return owned, nil
 }
 
-// daemon takes the name of the daemon from an environment as the kernel shows it, if it is one of this owner's.
-func (s *Supervisor) daemon(environment []byte) (string, bool) {
-	mine, name := false, ""
+// daemonName returns the name of the daemon from the content of /proc/PID/environ, and whether the owner is s.Owner.
+func (s *Supervisor) daemonName(environment []byte) (string, bool) {
+	owned, name := false, ""
 	for v := range bytes.SplitSeq(environment, []byte{0}) {
 		key, value, _ := strings.Cut(string(v), "=")
 		switch key {
 		case ownerVariable:
-			mine = value == s.Owner
+			owned = value == s.Owner
 		case nameVariable:
 			name = value
 		}
 	}
-	return name, mine
+	return name, owned
 }
 
-// isShim says whether the process is containerd's parent of a pod's containers. It leads a session of its own too.
+// isShim reports whether the process is a containerd-shim, the parent of a pod's containers. A shim is a session leader too.
 func isShim(pid int) bool {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	program, _, _ := bytes.Cut(line, []byte{0})

@@ -1,5 +1,5 @@
-// Package process runs the local cluster's daemons: started once, found again by a later command, never confused with
-// another process that got the same number.
+// Package process supervises the local cluster's daemons. Later commands find running daemons by their records, and are safe
+// against reused PIDs.
 package process
 
 import (
@@ -21,43 +21,43 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownerVariable is in the environment of every daemon, and of what it starts (containerd's shims, for one): by it a
-// process is known to belong to the cluster even when its record was lost.
+// ownerVariable is an environment variable of every daemon and of its child processes, such as containerd's shims. It
+// identifies processes of the cluster even if their record was lost.
 const (
 	ownerVariable = "FETTLE_CLUSTER_OWNER"
 	nameVariable  = "FETTLE_CLUSTER_PROCESS"
 )
 
-// maxLog is the size at which a log is put aside when its process starts.
-const maxLog = 64 << 20
+// maxLogSize is the size at which a log is rotated when its daemon starts.
+const maxLogSize = 64 << 20
 
 // Spec is a daemon to run.
 type Spec struct {
-	Name string // of its record and of its log
+	Name string // file name of its record and its log
 	Path string
 	Args []string
 	Env  []string // KEY=value, added to the environment
-	// NetNS is the file of the network namespace that it runs in; empty for the host's.
+	// NetNS is the file of the network namespace that the daemon runs in; empty means the host's.
 	NetNS string
-	// Version is anything whose change must restart the daemon, such as a digest of its configuration files.
+	// Version restarts the daemon when it changes. Usually it is the content of the configuration file.
 	Version string
 }
 
-// record is what is stored about a running daemon.
+// record is the stored state of a running daemon.
 type record struct {
 	Identity
 	Digest string `json:"digest"`
 }
 
-// Supervisor starts and stops daemons. Its folders hold a record (NAME.json) and a log (NAME.log) for each of them.
+// Supervisor starts and stops daemons. Its directories have a record (NAME.json) and a log (NAME.log) for each daemon.
 type Supervisor struct {
-	Owner   string // the cluster's state folder: two clusters on one machine leave each other alone
+	Owner   string // the cluster's state directory; it separates the clusters on one machine
 	Records string
 	Logs    string
 }
 
-// Ensure starts the daemon of spec unless it runs already. One that runs with other arguments, another Version or in
-// another network namespace is restarted. The result says whether it was started.
+// Ensure starts the daemon of spec unless it is running. It restarts a daemon with other arguments, another Version or another
+// network namespace. The result reports whether Ensure started the daemon.
 func (s *Supervisor) Ensure(ctx context.Context, spec Spec) (bool, error) {
 	digest := spec.digest()
 	if r, err := s.read(spec.Name); err == nil && r.Alive() && r.Digest == digest && sameNamespace(r.PID, spec.NetNS) {
@@ -71,16 +71,16 @@ func (s *Supervisor) Ensure(ctx context.Context, spec Spec) (bool, error) {
 
 func (s *Supervisor) start(spec Spec, digest string) error {
 	if err := errors.Join(os.MkdirAll(s.Records, 0o755), os.MkdirAll(s.Logs, 0o755)); err != nil {
-		return fmt.Errorf("make the folders of %s: %w", spec.Name, err)
+		return fmt.Errorf("create the directories of %s: %w", spec.Name, err)
 	}
 	log, err := openLog(s.LogFile(spec.Name))
 	if err != nil {
 		return fmt.Errorf("open the log of %s: %w", spec.Name, err)
 	}
-	defer func() { _ = log.Close() }() // the daemon has a descriptor of its own
+	defer func() { _ = log.Close() }() // the daemon has its own file descriptor
 	path, args := spec.Path, spec.Args
 	if spec.NetNS != "" {
-		// Not `ip netns exec`: it gives the daemon a new /sys, in which the cgroups are missing.
+		// Not `ip netns exec`: it mounts a new /sys without the cgroups.
 		path, args = "nsenter", append([]string{"--net=" + spec.NetNS, "--", spec.Path}, spec.Args...)
 	}
 	cmd := exec.Command(path, args...)
@@ -92,10 +92,10 @@ func (s *Supervisor) start(spec Spec, digest string) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", spec.Name, err)
 	}
-	go func() { _ = cmd.Wait() }() // reaps it if it ends while this command still runs; how it ended is in its log
+	go func() { _ = cmd.Wait() }() // reaps the daemon if it exits while this command runs
 	id, err := Identify(cmd.Process.Pid)
 	if err != nil {
-		return fmt.Errorf("start %s: it ended at once, see %s", spec.Name, s.LogFile(spec.Name))
+		return fmt.Errorf("start %s: the process exited immediately, see %s", spec.Name, s.LogFile(spec.Name))
 	}
 	data, err := json.Marshal(record{Identity: id, Digest: digest})
 	if err != nil {
@@ -107,7 +107,8 @@ func (s *Supervisor) start(spec Spec, digest string) error {
 	return nil
 }
 
-// Stop ends the daemon name, by SIGTERM and after grace by SIGKILL, and forgets it. It is no error if it does not run.
+// Stop stops the daemon name with SIGTERM, and with SIGKILL after grace, and removes its record. Stopping a daemon that is not
+// running is no error.
 func (s *Supervisor) Stop(ctx context.Context, name string, grace time.Duration) error {
 	var found []Identity
 	if r, err := s.read(name); err == nil && r.Alive() {
@@ -118,7 +119,7 @@ func (s *Supervisor) Stop(ctx context.Context, name string, grace time.Duration)
 		return err
 	}
 	for _, p := range owned {
-		// Not what it started itself: containers outlive a restart of containerd.
+		// Only the daemon itself: containers keep running while containerd restarts.
 		if p.Name == name && p.Leader && !slices.Contains(found, p.Identity) {
 			found = append(found, p.Identity)
 		}
@@ -127,12 +128,12 @@ func (s *Supervisor) Stop(ctx context.Context, name string, grace time.Duration)
 		return fmt.Errorf("stop %s: %w", name, err)
 	}
 	if err := os.Remove(s.recordFile(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("forget %s: %w", name, err)
+		return fmt.Errorf("remove the record of %s: %w", name, err)
 	}
 	return nil
 }
 
-// State is what is known about a daemon.
+// State is the state of a daemon.
 type State struct {
 	Name    string
 	Running bool
@@ -141,7 +142,7 @@ type State struct {
 	Log     string
 }
 
-// State tells how the daemon name is.
+// State returns the state of the daemon name.
 func (s *Supervisor) State(name string) State {
 	state := State{Name: name, Log: s.LogFile(name)}
 	if r, err := s.read(name); err == nil {
@@ -153,7 +154,7 @@ func (s *Supervisor) State(name string) State {
 	return state
 }
 
-// Names lists the daemons that have a record, running or not.
+// Names lists the daemons with a record, including stopped ones.
 func (s *Supervisor) Names() ([]string, error) {
 	files, err := filepath.Glob(s.recordFile("*"))
 	for i, f := range files {
@@ -162,7 +163,7 @@ func (s *Supervisor) Names() ([]string, error) {
 	return files, err
 }
 
-// LogFile is the path of the daemon's log.
+// LogFile returns the path of the daemon's log.
 func (s *Supervisor) LogFile(name string) string { return filepath.Join(s.Logs, name+".log") }
 
 func (s *Supervisor) recordFile(name string) string { return filepath.Join(s.Records, name+".json") }
@@ -181,8 +182,7 @@ func (spec Spec) digest() string {
 	return hex.EncodeToString(sum[:])[:16]
 }
 
-// sameNamespace says whether the process is in the network namespace whose file is given. The file may have been made
-// anew while the process stayed in the old one.
+// sameNamespace reports whether the process runs in the network namespace of the file. A re-created namespace is another one.
 func sameNamespace(pid int, file string) bool {
 	if file == "" {
 		return true
@@ -195,7 +195,7 @@ func sameNamespace(pid int, file string) bool {
 }
 
 func openLog(file string) (*os.File, error) {
-	if info, err := os.Stat(file); err == nil && info.Size() > maxLog {
+	if info, err := os.Stat(file); err == nil && info.Size() > maxLogSize {
 		if err := os.Rename(file, file+".old"); err != nil {
 			return nil, err
 		}

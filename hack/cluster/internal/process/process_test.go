@@ -20,8 +20,8 @@ func TestParseStat(t *testing.T) {
 		fails  bool
 	}{
 		"plain":                   {stat: "42 (etcd) S" + tail, start: 4711},
-		"blanks and brackets":     {stat: "42 (a b) R (c) S" + tail, start: 4711},
-		"ended, not yet reaped":   {stat: "42 (etcd) Z" + tail, start: 4711, zombie: true},
+		"spaces and brackets":     {stat: "42 (a b) R (c) S" + tail, start: 4711},
+		"zombie":                  {stat: "42 (etcd) Z" + tail, start: 4711, zombie: true},
 		"no name":                 {stat: "42 etcd S" + tail, fails: true},
 		"too short":               {stat: "42 (etcd) S 1 2 3", fails: true},
 		"start time not a number": {stat: "42 (etcd) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 x", fails: true},
@@ -44,13 +44,13 @@ func TestIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !self.Alive() {
-		t.Error("this process is said to be dead")
+		t.Error("this process is reported as exited")
 	}
 	other, rebooted := self, self
 	other.Start++
 	rebooted.Boot = "another"
 	if other.Alive() || rebooted.Alive() {
-		t.Error("a process that only has the same number is taken for the one that was recorded")
+		t.Error("a process with a reused PID is reported as the recorded process")
 	}
 }
 
@@ -72,7 +72,7 @@ func ensure(t *testing.T, s *Supervisor, spec Spec) (bool, int) {
 	}
 	state := s.State(spec.Name)
 	if !state.Running {
-		t.Fatal("it does not run")
+		t.Fatal("the daemon is not running")
 	}
 	return started, state.PID
 }
@@ -81,26 +81,26 @@ func TestEnsure(t *testing.T) {
 	s := newSupervisor(t)
 	spec := Spec{Name: "sleeper", Path: "sleep", Args: []string{"60"}}
 	if started, _ := ensure(t, s, spec); !started {
-		t.Error("the first call did not start it")
+		t.Error("the first call did not start the daemon")
 	}
 	_, first := ensure(t, s, spec)
 	if started, second := ensure(t, s, spec); started || second != first {
-		t.Error("a daemon that ran already was started again")
+		t.Error("a running daemon was restarted")
 	}
 	spec.Version = "2"
 	started, third := ensure(t, s, spec)
 	if !started || third == first {
-		t.Error("a daemon with another version was not restarted")
+		t.Error("a daemon with a new Version was not restarted")
 	}
 	if err := Kill(t.Context(), []Identity{mustIdentify(t, third)}, 0); err != nil {
 		t.Fatal(err)
 	}
 	if started, _ := ensure(t, s, spec); !started {
-		t.Error("a daemon that was killed was not started again")
+		t.Error("a killed daemon was not restarted")
 	}
 }
 
-func TestLostRecord(t *testing.T) {
+func TestEnsure_replacesDaemonWithoutRecord(t *testing.T) {
 	s := newSupervisor(t)
 	spec := Spec{Name: "sleeper", Path: "sleep", Args: []string{"60"}}
 	_, first := ensure(t, s, spec)
@@ -109,26 +109,26 @@ func TestLostRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, second := ensure(t, s, spec); second == first {
-		t.Error("a daemon without a record can't be told to be as it should be, and must be replaced")
+		t.Error("a daemon without a record was not replaced")
 	}
 	if lost.Alive() {
-		t.Error("two of it run now")
+		t.Error("the old daemon is still running")
 	}
 }
 
-func TestStopSparesOthers(t *testing.T) {
+func TestStop_ignoresReusedPID(t *testing.T) {
 	s := newSupervisor(t)
-	stranger := exec.Command("sleep", "60")
-	if err := stranger.Start(); err != nil {
+	unrelated := exec.Command("sleep", "60")
+	if err := unrelated.Start(); err != nil {
 		t.Fatal(err)
 	}
-	id := mustIdentify(t, stranger.Process.Pid)
+	id := mustIdentify(t, unrelated.Process.Pid)
 	t.Cleanup(func() {
-		_ = stranger.Process.Kill()
-		_ = stranger.Wait()
+		_ = unrelated.Process.Kill()
+		_ = unrelated.Wait()
 	})
 	stale := record{Identity: id}
-	stale.Start-- // the number was given to the stranger after the daemon had ended
+	stale.Start-- // the PID was reused after the daemon exited
 	data, err := json.Marshal(stale)
 	if err != nil {
 		t.Fatal(err)
@@ -140,52 +140,52 @@ func TestStopSparesOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !id.Alive() {
-		t.Error("a process that got the daemon's number was killed")
+		t.Error("an unrelated process with the daemon's PID was killed")
 	}
 }
 
-func TestKillStopsWithItsContext(t *testing.T) {
-	stubborn := exec.Command("sh", "-c", `trap "" TERM; echo ready; exec sleep 60`)
-	out, err := stubborn.StdoutPipe()
+func TestKill_respectsContext(t *testing.T) {
+	ignoresTerm := exec.Command("sh", "-c", `trap "" TERM; echo ready; exec sleep 60`)
+	out, err := ignoresTerm.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stubborn.Start(); err != nil {
+	if err := ignoresTerm.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = stubborn.Process.Kill()
-		_ = stubborn.Wait()
+		_ = ignoresTerm.Process.Kill()
+		_ = ignoresTerm.Wait()
 	})
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil { // the trap is set
 		t.Fatal(err)
 	}
-	id := mustIdentify(t, stubborn.Process.Pid)
+	id := mustIdentify(t, ignoresTerm.Process.Pid)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := Kill(ctx, []Identity{id}, time.Minute); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("error %v, want that of the context", err)
+		t.Errorf("error %v, want the error of the context", err)
 	}
 	if !id.Alive() {
-		t.Error("it was killed before its grace was over")
+		t.Error("the process was killed before the grace period expired")
 	}
 }
 
-func TestDaemon(t *testing.T) {
+func TestDaemonName(t *testing.T) {
 	s := &Supervisor{Owner: "/var/lib/one"}
 	for name, test := range map[string]struct {
 		environment string
-		mine        bool
+		owned       bool
 	}{
-		"mine":      {"A=1\x00FETTLE_CLUSTER_OWNER=/var/lib/one\x00FETTLE_CLUSTER_PROCESS=etcd\x00", true},
-		"another's": {"FETTLE_CLUSTER_OWNER=/var/lib/one-more\x00FETTLE_CLUSTER_PROCESS=etcd\x00", false},
-		"nobody's":  {"A=FETTLE_CLUSTER_OWNER=/var/lib/one\x00", false},
-		"empty":     {"", false},
+		"own":         {"A=1\x00FETTLE_CLUSTER_OWNER=/var/lib/one\x00FETTLE_CLUSTER_PROCESS=etcd\x00", true},
+		"other owner": {"FETTLE_CLUSTER_OWNER=/var/lib/one-more\x00FETTLE_CLUSTER_PROCESS=etcd\x00", false},
+		"no owner":    {"A=FETTLE_CLUSTER_OWNER=/var/lib/one\x00", false},
+		"empty":       {"", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			daemon, mine := s.daemon([]byte(test.environment))
-			if mine != test.mine || mine && daemon != "etcd" {
-				t.Errorf("got %q, %v", daemon, mine)
+			daemon, owned := s.daemonName([]byte(test.environment))
+			if owned != test.owned || owned && daemon != "etcd" {
+				t.Errorf("got %q, %v", daemon, owned)
 			}
 		})
 	}

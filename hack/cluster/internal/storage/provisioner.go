@@ -1,5 +1,5 @@
-// Package storage provisions the local cluster's volumes: a folder of the machine for each, tied to the node that its
-// first pod was scheduled to, so that a pod comes back to its data. Claims can grow; no limit on size is enforced.
+// Package storage provisions the local cluster's PersistentVolumes as directories on the host. Node affinity binds a volume
+// to the node of its first pod. PVCs can be expanded; the size is not enforced.
 package storage
 
 import (
@@ -17,18 +17,18 @@ import (
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"
 )
 
-// ProvisionerName is what StorageClasses name.
+// ProvisionerName is the provisioner of the StorageClass.
 const ProvisionerName = "fettle.dev/local-volumes"
 
-// provisioner makes and removes the folders.
+// provisioner creates and deletes the directories.
 type provisioner struct {
 	dir string
 }
 
-// Run provisions, expands and removes volumes, whose folders are in dir, until ctx ends.
+// Run provisions, expands and deletes volumes in dir until ctx is done.
 func Run(ctx context.Context, kubeconfig, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("make the folder of volumes: %w", err)
+		return fmt.Errorf("create the directory of volumes: %w", err)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -37,10 +37,10 @@ func Run(ctx context.Context, kubeconfig, dir string) error {
 	config.QPS, config.Burst = 50, 100
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("make a client: %w", err)
+		return fmt.Errorf("create a client: %w", err)
 	}
 	provisioning := controller.NewProvisionController(ctx, client, ProvisionerName, provisioner{dir},
-		controller.LeaderElection(false), // there is one machine
+		controller.LeaderElection(false), // only one provisioner runs
 		controller.FailedProvisionThreshold(0),
 		controller.FailedDeleteThreshold(0),
 		controller.RetryIntervalMax(maxRetry),
@@ -51,21 +51,21 @@ func Run(ctx context.Context, kubeconfig, dir string) error {
 	return nil
 }
 
-// Provision makes the folder of a volume. The kubelet gives it to the pod's fsGroup, as it would with a disk.
+// Provision creates the directory of a volume. The kubelet sets its group to the pod's fsGroup, as for a disk.
 func (p provisioner) Provision(_ context.Context, options controller.ProvisionOptions) (*corev1.PersistentVolume, controller.ProvisioningState, error) {
 	if mode := options.PVC.Spec.VolumeMode; mode != nil && *mode == corev1.PersistentVolumeBlock {
-		return nil, controller.ProvisioningFinished, errors.New("block volumes can't be had here: set volumeMode to Filesystem")
+		return nil, controller.ProvisioningFinished, errors.New("block volumes are not supported: set volumeMode to Filesystem")
 	}
 	node := options.SelectedNodeName
 	if node == "" {
-		return nil, controller.ProvisioningFinished, errors.New("no node was chosen: the StorageClass must have volumeBindingMode WaitForFirstConsumer")
+		return nil, controller.ProvisioningFinished, errors.New("no node selected: the StorageClass must have volumeBindingMode WaitForFirstConsumer")
 	}
 	path := p.path(options.PVName)
 	if err := os.MkdirAll(path, 0o755); err != nil {
-		return nil, controller.ProvisioningFinished, fmt.Errorf("make the volume's folder: %w", err)
+		return nil, controller.ProvisioningFinished, fmt.Errorf("create the volume's directory: %w", err)
 	}
-	if err := os.Chmod(path, 0o755); err != nil { // whatever the umask
-		return nil, controller.ProvisioningFinished, fmt.Errorf("set the mode of the volume's folder: %w", err)
+	if err := os.Chmod(path, 0o755); err != nil { // independent of the umask
+		return nil, controller.ProvisioningFinished, fmt.Errorf("set the mode of the volume's directory: %w", err)
 	}
 	policy := corev1.PersistentVolumeReclaimDelete
 	if options.StorageClass.ReclaimPolicy != nil {
@@ -85,14 +85,14 @@ func (p provisioner) Provision(_ context.Context, options controller.ProvisionOp
 	}, controller.ProvisioningFinished, nil
 }
 
-// Delete removes the folder of a volume, with all that is in it.
+// Delete deletes the directory of a volume with its content.
 func (p provisioner) Delete(_ context.Context, volume *corev1.PersistentVolume) error {
 	path := p.path(volume.Name)
 	if volume.Spec.Local == nil || volume.Spec.Local.Path != path {
-		return &controller.IgnoredError{Reason: "its folder is not in " + p.dir}
+		return &controller.IgnoredError{Reason: "its directory is not in " + p.dir}
 	}
 	if err := os.RemoveAll(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove the volume's folder: %w", err)
+		return fmt.Errorf("delete the volume's directory: %w", err)
 	}
 	return nil
 }

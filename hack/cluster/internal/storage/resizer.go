@@ -17,12 +17,12 @@ import (
 
 const maxRetry = 30 * time.Second
 
-// resizer grows volumes whose claims ask for more, as external-resizer does for CSI drivers: first the volume's capacity,
-// then the claim's.
+// resizer expands the volumes of PVCs that request more storage, like external-resizer does for CSI drivers. It sets the
+// capacity of the PersistentVolume first, then that of the PVC.
 type resizer struct {
 	client kubernetes.Interface
 	queue  workqueue.TypedRateLimitingInterface[cache.ObjectName]
-	claims cache.SharedIndexInformer
+	pvcs   cache.SharedIndexInformer
 	start  func(stop <-chan struct{})
 }
 
@@ -32,25 +32,25 @@ func newResizer(client kubernetes.Interface) *resizer {
 	r := &resizer{
 		client: client,
 		queue:  workqueue.NewTypedRateLimitingQueue[cache.ObjectName](limit),
-		claims: factory.Core().V1().PersistentVolumeClaims().Informer(),
+		pvcs:   factory.Core().V1().PersistentVolumeClaims().Informer(),
 		start:  factory.Start,
 	}
 	enqueue := func(object any) {
-		if claim, ok := object.(*corev1.PersistentVolumeClaim); ok && wanted(claim) != nil {
-			r.queue.Add(cache.MetaObjectToName(claim))
+		if pvc, ok := object.(*corev1.PersistentVolumeClaim); ok && requestedSize(pvc) != nil {
+			r.queue.Add(cache.MetaObjectToName(pvc))
 		}
 	}
 	handler := cache.ResourceEventHandlerFuncs{AddFunc: enqueue, UpdateFunc: func(_, object any) { enqueue(object) }}
-	if _, err := r.claims.AddEventHandler(handler); err != nil {
-		panic(err) // only an informer that was stopped refuses a handler
+	if _, err := r.pvcs.AddEventHandler(handler); err != nil {
+		panic(err) // only a stopped informer rejects a handler
 	}
 	return r
 }
 
-// run works until ctx ends.
+// run resizes volumes until ctx is done.
 func (r *resizer) run(ctx context.Context) {
 	r.start(ctx.Done())
-	if !cache.WaitForCacheSync(ctx.Done(), r.claims.HasSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), r.pvcs.HasSynced) {
 		return
 	}
 	context.AfterFunc(ctx, r.queue.ShutDown)
@@ -60,7 +60,7 @@ func (r *resizer) run(ctx context.Context) {
 			return
 		}
 		if err := r.resize(ctx, name); err != nil {
-			klog.FromContext(ctx).Error(err, "Claim not resized, trying again", "claim", name)
+			klog.FromContext(ctx).Error(err, "failed to resize volume", "pvc", name)
 			r.queue.AddRateLimited(name)
 		} else {
 			r.queue.Forget(name)
@@ -69,56 +69,56 @@ func (r *resizer) run(ctx context.Context) {
 	}
 }
 
-// wanted is the size that a bound claim asks for beyond what it has, or nil.
-func wanted(claim *corev1.PersistentVolumeClaim) *resource.Quantity {
-	asks := claim.Spec.Resources.Requests[corev1.ResourceStorage]
-	has := claim.Status.Capacity[corev1.ResourceStorage]
-	if claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName == "" || asks.Cmp(has) <= 0 {
+// requestedSize returns the requested size of a bound PVC if it is larger than the capacity, otherwise nil.
+func requestedSize(pvc *corev1.PersistentVolumeClaim) *resource.Quantity {
+	requested := pvc.Spec.Resources.Requests[corev1.ResourceStorage]
+	capacity := pvc.Status.Capacity[corev1.ResourceStorage]
+	if pvc.Status.Phase != corev1.ClaimBound || pvc.Spec.VolumeName == "" || requested.Cmp(capacity) <= 0 {
 		return nil
 	}
-	return &asks
+	return &requested
 }
 
 func (r *resizer) resize(ctx context.Context, name cache.ObjectName) error {
-	claim, err := r.client.CoreV1().PersistentVolumeClaims(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+	pvc, err := r.client.CoreV1().PersistentVolumeClaims(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("read the claim: %w", err)
+		return fmt.Errorf("read the PVC: %w", err)
 	}
-	size := wanted(claim)
+	size := requestedSize(pvc)
 	if size == nil {
 		return nil
 	}
-	volume, err := r.client.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
+	volume, err := r.client.CoreV1().PersistentVolumes().Get(ctx, pvc.Spec.VolumeName, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("read the volume: %w", err)
 	}
 	if volume.Annotations["pv.kubernetes.io/provisioned-by"] != ProvisionerName {
 		return nil
 	}
-	if has := volume.Spec.Capacity[corev1.ResourceStorage]; has.Cmp(*size) < 0 {
+	if capacity := volume.Spec.Capacity[corev1.ResourceStorage]; capacity.Cmp(*size) < 0 {
 		volume.Spec.Capacity[corev1.ResourceStorage] = *size
 		if _, err := r.client.CoreV1().PersistentVolumes().Update(ctx, volume, metav1.UpdateOptions{}); err != nil {
-			return fmt.Errorf("grow the volume: %w", err)
+			return fmt.Errorf("expand the volume: %w", err)
 		}
 	}
-	claim = grown(claim, *size)
-	if _, err := r.client.CoreV1().PersistentVolumeClaims(name.Namespace).UpdateStatus(ctx, claim, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("report the claim's new size: %w", err)
+	pvc = withCapacity(pvc, *size)
+	if _, err := r.client.CoreV1().PersistentVolumeClaims(name.Namespace).UpdateStatus(ctx, pvc, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("update the PVC's status: %w", err)
 	}
 	return nil
 }
 
-// grown is the claim with the status that says that it has grown to size.
-func grown(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *corev1.PersistentVolumeClaim {
-	claim = claim.DeepCopy()
-	if claim.Status.Capacity == nil {
-		claim.Status.Capacity = corev1.ResourceList{}
+// withCapacity returns the PVC with the status after an expansion to size.
+func withCapacity(pvc *corev1.PersistentVolumeClaim, size resource.Quantity) *corev1.PersistentVolumeClaim {
+	pvc = pvc.DeepCopy()
+	if pvc.Status.Capacity == nil {
+		pvc.Status.Capacity = corev1.ResourceList{}
 	}
-	claim.Status.Capacity[corev1.ResourceStorage] = size
-	claim.Status.AllocatedResources = corev1.ResourceList{corev1.ResourceStorage: size}
-	delete(claim.Status.AllocatedResourceStatuses, corev1.ResourceStorage)
+	pvc.Status.Capacity[corev1.ResourceStorage] = size
+	pvc.Status.AllocatedResources = corev1.ResourceList{corev1.ResourceStorage: size}
+	delete(pvc.Status.AllocatedResourceStatuses, corev1.ResourceStorage)
 	var keep []corev1.PersistentVolumeClaimCondition
-	for _, c := range claim.Status.Conditions {
+	for _, c := range pvc.Status.Conditions {
 		switch c.Type {
 		case corev1.PersistentVolumeClaimResizing, corev1.PersistentVolumeClaimFileSystemResizePending,
 			corev1.PersistentVolumeClaimControllerResizeError, corev1.PersistentVolumeClaimNodeResizeError:
@@ -126,6 +126,6 @@ func grown(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *corev1.
 			keep = append(keep, c)
 		}
 	}
-	claim.Status.Conditions = keep
-	return claim
+	pvc.Status.Conditions = keep
+	return pvc
 }

@@ -14,39 +14,39 @@ import (
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"
 )
 
-func claimOf(asks, has string) *corev1.PersistentVolumeClaim {
-	claim := &corev1.PersistentVolumeClaim{
+func newPVC(requested, has string) *corev1.PersistentVolumeClaim {
+	pvc := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: "data", Namespace: "default"},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			VolumeName:  "pv",
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources:   corev1.VolumeResourceRequirements{Requests: sized(asks)},
+			Resources:   corev1.VolumeResourceRequirements{Requests: storageSize(requested)},
 		},
 		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 	}
 	if has != "" {
-		claim.Status.Capacity = sized(has)
+		pvc.Status.Capacity = storageSize(has)
 	}
-	return claim
+	return pvc
 }
 
-func sized(size string) corev1.ResourceList {
+func storageSize(size string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
 }
 
 func TestProvisionAndDelete(t *testing.T) {
 	p := provisioner{t.TempDir()}
 	volume, state, err := p.Provision(t.Context(), controller.ProvisionOptions{
-		StorageClass: &storagev1.StorageClass{}, PVName: "pvc-1", PVC: claimOf("1Gi", ""), SelectedNodeName: "n2",
+		StorageClass: &storagev1.StorageClass{}, PVName: "pvc-1", PVC: newPVC("1Gi", ""), SelectedNodeName: "n2",
 	})
 	if err != nil || state != controller.ProvisioningFinished {
 		t.Fatal(state, err)
 	}
 	term := volume.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0]
 	if term.Key != corev1.LabelHostname || term.Values[0] != "n2" {
-		t.Errorf("the volume is tied to %v, not to its node", term)
+		t.Errorf("the volume's node affinity is %v, not its node", term)
 	}
-	data := filepath.Join(volume.Spec.Local.Path, "folder", "file")
+	data := filepath.Join(volume.Spec.Local.Path, "dir", "file")
 	if err := os.MkdirAll(filepath.Dir(data), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -54,17 +54,17 @@ func TestProvisionAndDelete(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(volume.Spec.Local.Path); !os.IsNotExist(err) {
-		t.Errorf("the folder is still there: %v", err)
+		t.Errorf("the directory still exists: %v", err)
 	}
 }
 
-func TestProvisionRefuses(t *testing.T) {
+func TestProvision_rejectsUnsupported(t *testing.T) {
 	p := provisioner{t.TempDir()}
-	block := claimOf("1Gi", "")
+	block := newPVC("1Gi", "")
 	block.Spec.VolumeMode = new(corev1.PersistentVolumeBlock)
 	for name, options := range map[string]controller.ProvisionOptions{
 		"a block volume": {StorageClass: &storagev1.StorageClass{}, PVName: "pv", PVC: block, SelectedNodeName: "n1"},
-		"no node":        {StorageClass: &storagev1.StorageClass{}, PVName: "pv", PVC: claimOf("1Gi", "")},
+		"no node":        {StorageClass: &storagev1.StorageClass{}, PVName: "pv", PVC: newPVC("1Gi", "")},
 	} {
 		if volume, _, err := p.Provision(t.Context(), options); err == nil {
 			t.Errorf("%s: got %v", name, volume)
@@ -72,7 +72,7 @@ func TestProvisionRefuses(t *testing.T) {
 	}
 }
 
-func TestDeleteSparesOthers(t *testing.T) {
+func TestDelete_ignoresForeignDirectory(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "pv")
 	if err := os.Mkdir(other, 0o755); err != nil {
 		t.Fatal(err)
@@ -80,36 +80,36 @@ func TestDeleteSparesOthers(t *testing.T) {
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}
 	volume.Spec.Local = &corev1.LocalVolumeSource{Path: other}
 	if err := (provisioner{t.TempDir()}).Delete(t.Context(), volume); err == nil {
-		t.Error("a volume elsewhere is said to be deleted")
+		t.Error("Delete of a volume in another directory returned no error")
 	}
 	if _, err := os.Stat(other); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestWanted(t *testing.T) {
-	pending := claimOf("2Gi", "1Gi")
+func TestRequestedSize(t *testing.T) {
+	pending := newPVC("2Gi", "1Gi")
 	pending.Status.Phase = corev1.ClaimPending
 	for name, test := range map[string]struct {
-		claim *corev1.PersistentVolumeClaim
-		want  bool
+		pvc  *corev1.PersistentVolumeClaim
+		want bool
 	}{
-		"more":        {claimOf("2Gi", "1Gi"), true},
-		"the same":    {claimOf("1Gi", "1024Mi"), false},
-		"less":        {claimOf("1Gi", "2Gi"), false},
+		"more":        {newPVC("2Gi", "1Gi"), true},
+		"the same":    {newPVC("1Gi", "1024Mi"), false},
+		"less":        {newPVC("1Gi", "2Gi"), false},
 		"not bound":   {pending, false},
-		"no size yet": {claimOf("1Gi", ""), true},
+		"no size yet": {newPVC("1Gi", ""), true},
 	} {
-		if got := wanted(test.claim); (got != nil) != test.want {
+		if got := requestedSize(test.pvc); (got != nil) != test.want {
 			t.Errorf("%s: got %v", name, got)
 		}
 	}
 }
 
-func TestGrownFromNothing(t *testing.T) {
-	claim := grown(claimOf("1Gi", ""), resource.MustParse("1Gi"))
-	if claim.Status.Capacity.Storage().String() != "1Gi" {
-		t.Errorf("got %v", claim.Status.Capacity)
+func TestWithCapacity_withoutCapacity(t *testing.T) {
+	pvc := withCapacity(newPVC("1Gi", ""), resource.MustParse("1Gi"))
+	if pvc.Status.Capacity.Storage().String() != "1Gi" {
+		t.Errorf("got %v", pvc.Status.Capacity)
 	}
 }
 
@@ -117,21 +117,21 @@ func TestResize(t *testing.T) {
 	for name, test := range map[string]struct {
 		provisioner, want string
 	}{
-		"ours":      {ProvisionerName, "2Gi"},
-		"another's": {"example.org/disks", "1Gi"},
+		"own":               {ProvisionerName, "2Gi"},
+		"other provisioner": {"example.org/disks", "1Gi"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
 				Name: "pv", Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": test.provisioner},
 			}}
-			volume.Spec.Capacity = sized("1Gi")
-			claim := claimOf("2Gi", "1Gi")
-			claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: corev1.PersistentVolumeClaimResizing}}
-			client := fake.NewClientset(volume, claim)
-			if err := newResizer(client).resize(t.Context(), cache.MetaObjectToName(claim)); err != nil {
+			volume.Spec.Capacity = storageSize("1Gi")
+			pvc := newPVC("2Gi", "1Gi")
+			pvc.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: corev1.PersistentVolumeClaimResizing}}
+			client := fake.NewClientset(volume, pvc)
+			if err := newResizer(client).resize(t.Context(), cache.MetaObjectToName(pvc)); err != nil {
 				t.Fatal(err)
 			}
-			claim, err := client.CoreV1().PersistentVolumeClaims("default").Get(t.Context(), "data", metav1.GetOptions{})
+			pvc, err := client.CoreV1().PersistentVolumeClaims("default").Get(t.Context(), "data", metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -140,11 +140,11 @@ func TestResize(t *testing.T) {
 				t.Fatal(err)
 			}
 			of := func(list corev1.ResourceList) string { return list.Storage().String() }
-			if of(claim.Status.Capacity) != test.want || of(volume.Spec.Capacity) != test.want {
-				t.Errorf("claim has %s, volume %s, want %s", of(claim.Status.Capacity), of(volume.Spec.Capacity), test.want)
+			if of(pvc.Status.Capacity) != test.want || of(volume.Spec.Capacity) != test.want {
+				t.Errorf("PVC has %s, volume has %s, want %s", of(pvc.Status.Capacity), of(volume.Spec.Capacity), test.want)
 			}
-			if done := len(claim.Status.Conditions) == 0; done != (test.want == "2Gi") {
-				t.Errorf("conditions %v", claim.Status.Conditions)
+			if done := len(pvc.Status.Conditions) == 0; done != (test.want == "2Gi") {
+				t.Errorf("conditions %v", pvc.Status.Conditions)
 			}
 		})
 	}

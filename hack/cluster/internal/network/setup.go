@@ -10,21 +10,21 @@ import (
 	"slices"
 )
 
-// EnsureHost makes the bridge, gives it its address, and routes all nodes' pods to it. The bridge bears its owner's name
-// (a cluster's state folder); that of another owner is refused.
+// EnsureHost creates the bridge with its address, and routes to the pods of all nodes. The alias of the bridge is its owner,
+// the state directory of a cluster. EnsureHost returns ErrOtherCluster if the bridge has another owner.
 func EnsureHost(ctx context.Context, owner string, nodes []Node) error {
 	if err := checkOwner(ctx, owner); err != nil {
 		return err
 	}
 	if _, err := net.InterfaceByName(Bridge); err != nil {
 		if _, err := run(ctx, "", "", "ip", "link", "add", Bridge, "type", "bridge"); err != nil {
-			return fmt.Errorf("make the bridge: %w", err)
+			return fmt.Errorf("create the bridge: %w", err)
 		}
 	}
 	commands := []string{
 		fmt.Sprintf("addr replace %s/24 dev %s", HostAddress, Bridge),
 		fmt.Sprintf("link set %s up alias %s", Bridge, owner),
-		// kube-proxy redirects what goes to a Service only after a route was found, and the machine may have no default one.
+		// kube-proxy's rules apply after routing, so Service addresses need a route. The machine may have no default route.
 		fmt.Sprintf("route replace %s dev %s src %s", ServiceCIDR, Bridge, HostAddress),
 	}
 	if err := batch(ctx, "", commands); err != nil {
@@ -36,33 +36,33 @@ func EnsureHost(ctx context.Context, owner string, nodes []Node) error {
 	return ensureRoutes(ctx, "", nodes, 0)
 }
 
-// ErrForeign is the error of a change to the network of another cluster.
-var ErrForeign = errors.New("the network (bridge " + Bridge + ") is that of the cluster")
+// ErrOtherCluster is the error of a change to the network of another cluster.
+var ErrOtherCluster = errors.New("bridge " + Bridge + " belongs to the cluster")
 
-// checkOwner refuses the bridge of another cluster in the same network namespace: the two have the same addresses.
+// checkOwner returns ErrOtherCluster if the bridge belongs to another cluster: both clusters use the same addresses.
 func checkOwner(ctx context.Context, owner string) error {
 	links, err := net.Interfaces()
 	if err != nil {
-		return fmt.Errorf("look for the bridge: %w", err)
+		return fmt.Errorf("list network interfaces: %w", err)
 	}
 	if !slices.ContainsFunc(links, func(l net.Interface) bool { return l.Name == Bridge }) {
 		return nil
 	}
 	out, err := run(ctx, "", "", "ip", "-json", "link", "show", Bridge)
 	if err != nil {
-		return fmt.Errorf("ask whose the bridge is: %w", err)
+		return fmt.Errorf("read the owner of the bridge: %w", err)
 	}
 	other, err := bridgeOwner(out)
 	if err != nil {
-		return fmt.Errorf("ask whose the bridge is: %w", err)
+		return fmt.Errorf("read the owner of the bridge: %w", err)
 	}
 	if other != "" && other != owner {
-		return fmt.Errorf("%w in %s: remove that one first (FETTLE_CLUSTER=%s make down), or use it", ErrForeign, other, other)
+		return fmt.Errorf("%w in %s: remove that cluster first (FETTLE_CLUSTER=%s make down), or use it", ErrOtherCluster, other, other)
 	}
 	return nil
 }
 
-// bridgeOwner takes the owner from what `ip -json link show` prints. It is empty for a bridge without one.
+// bridgeOwner parses the owner from the output of `ip -json link show`. It is empty for a bridge without an owner.
 func bridgeOwner(links string) (string, error) {
 	var parsed []struct {
 		Alias string `json:"ifalias"`
@@ -71,20 +71,20 @@ func bridgeOwner(links string) (string, error) {
 		return "", err
 	}
 	if len(parsed) != 1 {
-		return "", fmt.Errorf("%d links instead of one", len(parsed))
+		return "", fmt.Errorf("expected 1 link, got %d", len(parsed))
 	}
 	return parsed[0].Alias, nil
 }
 
-// EnsureNode makes the node's namespace (bound to the file netns) and cable, and routes the other nodes' pods.
-// A cable that was cut stays cut.
+// EnsureNode creates the node's network namespace (mounted on the file netns), its veth pair and the routes to the other nodes'
+// pods. A disconnected node stays disconnected.
 func EnsureNode(ctx context.Context, n Node, netns string, all []Node) error {
 	if err := ensureNamespace(netns); err != nil {
-		return fmt.Errorf("make the network namespace of %s: %w", n.Name, err)
+		return fmt.Errorf("create the network namespace of %s: %w", n.Name, err)
 	}
 	if _, err := run(ctx, netns, "", "ip", "link", "show", "eth0"); err != nil {
-		if err := cable(ctx, n, netns); err != nil {
-			return fmt.Errorf("join %s to the bridge: %w", n.Name, err)
+		if err := addVeth(ctx, n, netns); err != nil {
+			return fmt.Errorf("connect %s to the bridge: %w", n.Name, err)
 		}
 	}
 	commands := []string{
@@ -96,9 +96,9 @@ func EnsureNode(ctx context.Context, n Node, netns string, all []Node) error {
 	if err := batch(ctx, netns, commands); err != nil {
 		return fmt.Errorf("set up the network of %s: %w", n.Name, err)
 	}
-	// /proc/sys/net shows the namespace of the process that opens it.
+	// /proc/sys/net is the one of the network namespace of the process that opens it.
 	if _, err := run(ctx, netns, "1", "tee", "/proc/sys/net/ipv4/ip_forward"); err != nil {
-		return fmt.Errorf("let %s forward: %w", n.Name, err)
+		return fmt.Errorf("enable IP forwarding on %s: %w", n.Name, err)
 	}
 	if err := ensureRules(ctx, netns, nodeRules()); err != nil {
 		return fmt.Errorf("set the iptables rules of %s: %w", n.Name, err)
@@ -106,8 +106,8 @@ func EnsureNode(ctx context.Context, n Node, netns string, all []Node) error {
 	return ensureRoutes(ctx, netns, all, n.Number)
 }
 
-// cable joins a new namespace to the bridge. What is left of a former cable is removed first.
-func cable(ctx context.Context, n Node, netns string) error {
+// addVeth connects a new network namespace to the bridge. It first removes the remains of an earlier veth pair.
+func addVeth(ctx context.Context, n Node, netns string) error {
 	if _, err := net.InterfaceByName(n.Veth); err == nil {
 		if _, err := run(ctx, "", "", "ip", "link", "delete", n.Veth); err != nil {
 			return err
@@ -128,15 +128,15 @@ func ensureRoutes(ctx context.Context, netns string, nodes []Node, self int) err
 		return nil
 	}
 	if err := batch(ctx, netns, commands); err != nil {
-		return fmt.Errorf("route the pod ranges: %w", err)
+		return fmt.Errorf("set the routes to the pods: %w", err)
 	}
 	return nil
 }
 
-// SetCable cuts a node off (up false) or joins it again.
-func SetCable(ctx context.Context, n Node, up bool) error {
+// SetLink disconnects a node from the network (up false) or reconnects it.
+func SetLink(ctx context.Context, n Node, up bool) error {
 	if _, err := net.InterfaceByName(n.Veth); err != nil {
-		return fmt.Errorf("%s has no cable %s: is the cluster up, with that many nodes?", n.Name, n.Veth)
+		return fmt.Errorf("%s has no interface %s: does the cluster run, with this node?", n.Name, n.Veth)
 	}
 	state := "down"
 	if up {
@@ -146,15 +146,14 @@ func SetCable(ctx context.Context, n Node, up bool) error {
 	return err
 }
 
-// IsCut says whether the node's cable exists and is cut.
-func IsCut(n Node) bool {
+// IsDisconnected reports whether the node's veth interface exists and is down.
+func IsDisconnected(n Node) bool {
 	link, err := net.InterfaceByName(n.Veth)
 	return err == nil && link.Flags&net.FlagUp == 0
 }
 
-// Remove takes the network away: the namespaces (with all that is in them), the bridge, the host's rules. Routes go
-// with the bridge. kube-proxy's own rules on the host go too. Nothing of another owner's
-// network is touched: that is ErrForeign.
+// Remove removes the network namespaces, the bridge with its routes, and the host's iptables rules, including kube-proxy's.
+// It returns ErrOtherCluster, without a change, if the bridge has another owner.
 func Remove(ctx context.Context, owner string, nodes []Node, namespaces []string) error {
 	if err := checkOwner(ctx, owner); err != nil {
 		return err
@@ -166,7 +165,7 @@ func Remove(ctx context.Context, owner string, nodes []Node, namespaces []string
 	}
 	for _, n := range nodes {
 		if _, err := net.InterfaceByName(n.Veth); err == nil {
-			// Its other end goes with the namespace, but the kernel does that later.
+			// Deleting the namespace also deletes the veth pair, but asynchronously.
 			_, _ = run(ctx, "", "", "ip", "link", "delete", n.Veth)
 		}
 	}

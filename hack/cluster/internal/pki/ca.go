@@ -1,4 +1,4 @@
-// Package pki makes the local cluster's certificate authority, its certificates and its kubeconfigs.
+// Package pki creates the local cluster's CA, certificates and kubeconfigs.
 package pki
 
 import (
@@ -19,30 +19,30 @@ import (
 
 const (
 	lifetime = 10 * 365 * 24 * time.Hour
-	// renewBefore is how long before its end a certificate is made anew.
+	// renewBefore is the remaining lifetime at which a certificate is renewed.
 	renewBefore = 30 * 24 * time.Hour
 )
 
-// Authority signs the cluster's certificates. Its files are ca.crt and ca.key in one folder, beside all that it signs.
-type Authority struct {
+// CA signs the cluster's certificates. Its files ca.crt and ca.key are in one directory with all certificates that it signs.
+type CA struct {
 	dir  string
 	cert *x509.Certificate
 	key  crypto.Signer
 }
 
-// Open reads the authority in dir, and makes it (and dir) if there is none or if it is about to expire.
-// Certificates of an authority that was replaced are made anew by Issue.
-func Open(dir string) (*Authority, error) {
+// Open reads the CA in dir. It creates the CA (and dir) if the CA does not exist or expires soon. Issue then re-issues the
+// certificates of the old CA.
+func Open(dir string) (*CA, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("make the folder of certificates: %w", err)
+		return nil, fmt.Errorf("create the directory of certificates: %w", err)
 	}
-	a := &Authority{dir: dir}
-	cert, key, err := readPair(a.file("ca.crt"), a.file("ca.key"))
+	ca := &CA{dir: dir}
+	cert, key, err := readPair(ca.file("ca.crt"), ca.file("ca.key"))
 	if err == nil && time.Until(cert.NotAfter) > renewBefore {
-		a.cert, a.key = cert, key
-		return a, nil
+		ca.cert, ca.key = cert, key
+		return ca, nil
 	}
-	if a.key, err = newKey(); err != nil {
+	if ca.key, err = newKey(); err != nil {
 		return nil, err
 	}
 	template, err := newTemplate(pkix.Name{CommonName: "fettle-cluster-ca"})
@@ -51,39 +51,39 @@ func Open(dir string) (*Authority, error) {
 	}
 	template.IsCA, template.BasicConstraintsValid = true, true
 	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature
-	a.cert = template
-	if a.cert, err = a.sign(template, a.key); err != nil {
+	ca.cert = template
+	if ca.cert, err = ca.sign(template, ca.key); err != nil {
 		return nil, err
 	}
-	return a, a.write("ca", a.cert, a.key)
+	return ca, ca.write("ca", ca.cert, ca.key)
 }
 
-// CertFile is the path of the authority's own certificate.
-func (a *Authority) CertFile() string { return a.file("ca.crt") }
+// CertFile returns the path of the CA certificate.
+func (ca *CA) CertFile() string { return ca.file("ca.crt") }
 
-// Certificate is the authority's own certificate in PEM.
-func (a *Authority) Certificate() []byte { return encode("CERTIFICATE", a.cert.Raw) }
+// Certificate returns the CA certificate in PEM.
+func (ca *CA) Certificate() []byte { return encode("CERTIFICATE", ca.cert.Raw) }
 
-func (a *Authority) file(name string) string { return filepath.Join(a.dir, name) }
+func (ca *CA) file(name string) string { return filepath.Join(ca.dir, name) }
 
-func (a *Authority) sign(template *x509.Certificate, key crypto.Signer) (*x509.Certificate, error) {
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+func (ca *CA) sign(template *x509.Certificate, key crypto.Signer) (*x509.Certificate, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.cert, key.Public(), ca.key)
 	if err != nil {
 		return nil, fmt.Errorf("sign the certificate of %s: %w", template.Subject.CommonName, err)
 	}
 	return x509.ParseCertificate(der)
 }
 
-// write stores a pair as NAME.crt and NAME.key; the key is for its owner alone.
-func (a *Authority) write(name string, cert *x509.Certificate, key crypto.Signer) error {
+// write stores a certificate and its key as NAME.crt and NAME.key. Only the owner can read the key.
+func (ca *CA) write(name string, cert *x509.Certificate, key crypto.Signer) error {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		return fmt.Errorf("encode the key of %s: %w", name, err)
 	}
-	if err := os.WriteFile(a.file(name+".key"), encode("PRIVATE KEY", der), 0o600); err != nil {
+	if err := os.WriteFile(ca.file(name+".key"), encode("PRIVATE KEY", der), 0o600); err != nil {
 		return fmt.Errorf("write the key of %s: %w", name, err)
 	}
-	if err := os.WriteFile(a.file(name+".crt"), encode("CERTIFICATE", cert.Raw), 0o644); err != nil {
+	if err := os.WriteFile(ca.file(name+".crt"), encode("CERTIFICATE", cert.Raw), 0o644); err != nil {
 		return fmt.Errorf("write the certificate of %s: %w", name, err)
 	}
 	return nil
@@ -92,7 +92,7 @@ func (a *Authority) write(name string, cert *x509.Certificate, key crypto.Signer
 func newKey() (crypto.Signer, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("make a key: %w", err)
+		return nil, fmt.Errorf("generate a key: %w", err)
 	}
 	return key, nil
 }
@@ -100,7 +100,7 @@ func newKey() (crypto.Signer, error) {
 func newTemplate(subject pkix.Name) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
-		return nil, fmt.Errorf("make a serial number: %w", err)
+		return nil, fmt.Errorf("generate a serial number: %w", err)
 	}
 	now := time.Now()
 	return &x509.Certificate{SerialNumber: serial, Subject: subject, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(lifetime)}, nil
@@ -129,7 +129,7 @@ func readPair(certFile, keyFile string) (*x509.Certificate, crypto.Signer, error
 	}
 	key, ok := parsed.(*ecdsa.PrivateKey)
 	if !ok || !key.PublicKey.Equal(cert.PublicKey) {
-		return nil, nil, fmt.Errorf("%s is not the key of %s", keyFile, certFile)
+		return nil, nil, fmt.Errorf("%s does not match the certificate %s", keyFile, certFile)
 	}
 	return cert, key, nil
 }
@@ -141,7 +141,7 @@ func readPEM(file string) ([]byte, error) {
 	}
 	block, _ := pem.Decode(data)
 	if block == nil {
-		return nil, errors.New(file + " holds no PEM block")
+		return nil, errors.New(file + " has no PEM block")
 	}
 	return block.Bytes, nil
 }

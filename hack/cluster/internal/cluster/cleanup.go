@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// removeFiles removes the cluster's folders and what kubelet, containerd and CNI have put elsewhere on its behalf.
+// removeFiles removes the cluster's directories and the files that kubelet, containerd and CNI wrote elsewhere.
 func (c Config) removeFiles() (string, error) {
 	for _, dir := range []string{c.Run, c.State} {
 		if err := os.RemoveAll(dir); err != nil {
@@ -21,12 +21,12 @@ func (c Config) removeFiles() (string, error) {
 	}
 	if err := errors.Join(
 		c.removeLogLinks("/var/log/containers"),
-		c.removeResults("/var/lib/cni/results"),
+		c.removeCNIResults("/var/lib/cni/results"),
 		removeStaleSockets("/run/containerd/s", "/var/lib/kubelet/device-plugins"),
 	); err != nil {
 		return "", err
 	}
-	// Only those that are empty now, and so nobody's.
+	// Rmdir removes only empty directories, so directories in use by other software stay.
 	for _, dir := range []string{
 		"/var/log/containers", "/var/log/pods", "/var/lib/cni/results", "/var/lib/cni/networks", "/var/lib/cni",
 		"/run/containerd/s", "/run/containerd",
@@ -34,10 +34,10 @@ func (c Config) removeFiles() (string, error) {
 	} {
 		_ = unix.Rmdir(dir)
 	}
-	return "removed; " + c.Cache + " is kept", nil
+	return "removed; kept " + c.Cache, nil
 }
 
-// removeLogLinks removes the links that kubelet makes to the logs of its containers.
+// removeLogLinks removes the kubelets' symbolic links to container logs.
 func (c Config) removeLogLinks(dir string) error {
 	links, err := filepath.Glob(filepath.Join(dir, "*.log"))
 	if err != nil {
@@ -47,15 +47,15 @@ func (c Config) removeLogLinks(dir string) error {
 		target, err := os.Readlink(link)
 		if err == nil && strings.HasPrefix(target, c.State+"/") {
 			if err := os.Remove(link); err != nil {
-				return fmt.Errorf("remove the link to a log: %w", err)
+				return fmt.Errorf("remove the symbolic link to a log: %w", err)
 			}
 		}
 	}
 	return nil
 }
 
-// removeResults removes CNI's notes about pods of the cluster's network.
-func (c Config) removeResults(dir string) error {
+// removeCNIResults removes the cached CNI results of the cluster's pods.
+func (c Config) removeCNIResults(dir string) error {
 	files, err := filepath.Glob(filepath.Join(dir, c.Name+"-*"))
 	if err != nil {
 		return err
@@ -70,13 +70,13 @@ func (c Config) removeResults(dir string) error {
 			continue
 		}
 		if err := os.Remove(file); err != nil {
-			return fmt.Errorf("remove CNI's notes: %w", err)
+			return fmt.Errorf("remove the CNI results: %w", err)
 		}
 	}
 	return nil
 }
 
-// removeStaleSockets removes the sockets in the folders that nobody listens on any more.
+// removeStaleSockets removes the sockets in the directories that no process listens on.
 func removeStaleSockets(dirs ...string) error {
 	for _, dir := range dirs {
 		entries, err := os.ReadDir(dir)
