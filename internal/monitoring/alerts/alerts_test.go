@@ -128,7 +128,7 @@ func runbooks(t *testing.T) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, part := range []string{"# " + name + "\n", "\n## Impact\n", "\n## What to look at\n", "kubectl", "\n## What to do\n", "\n## When it is safe to ignore\n"} {
+		for _, part := range []string{"# " + name + "\n", "\n## Meaning\n", "\n## Impact\n", "\n## Diagnosis\n", "kubectl", "\n## Mitigation\n", "\n## When to ignore\n"} {
 			if !strings.Contains(string(page), part) {
 				t.Errorf("%s has no %q", path, strings.TrimSpace(part))
 			}
