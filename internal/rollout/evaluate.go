@@ -163,7 +163,7 @@ func (p *evaluation) renameUses(d *dependant) []use {
 // missing says what pods of d could not start without; "" if nothing.
 func (d *dependant) missing() string {
 	if !slices.ContainsFunc(d.uses, func(u use) bool { return u.referred || u.optional || u.object.Exists }) {
-		return "waits for the first contents"
+		return "pending: no contents are published yet"
 	}
 	for _, u := range d.uses {
 		switch _, found := u.object.Data[u.key]; {

@@ -40,9 +40,9 @@ type Progress struct {
 }
 
 const (
-	paused   = "is paused; its pods start anew when it is resumed"
-	onDelete = "has the update strategy OnDelete; delete its pods to start them anew"
-	held     = "has a partition that keeps all pods; lower it to start them anew"
+	paused   = "is paused; its pods restart when it is resumed"
+	onDelete = "has the update strategy OnDelete; delete its pods to restart them"
+	held     = "has a partition that excludes all pods; lower it to restart them"
 )
 
 // ofDeployment takes the word of the Deployment's controller for it that a rollout was completed: pods that fail later

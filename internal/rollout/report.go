@@ -32,7 +32,7 @@ func (r Report) Bounded() (listed []Dependent, more int) {
 	return listed[:MaxDependents], len(listed) - MaxDependents
 }
 
-// report tells what is the case once the plan is carried out, except for what was refused: by index, with the reason.
+// report describes the state after the plan was executed. rejected holds the reasons of rejected writes, by index.
 func (p *evaluation) report(out *plan, refused map[int]string) Report {
 	r := Report{RequeueAfter: out.requeueAfter, Dependents: make([]Dependent, 0, len(out.dependants))}
 	started := map[int]bool{}
@@ -55,7 +55,7 @@ func (p *evaluation) report(out *plan, refused map[int]string) Report {
 	return r
 }
 
-// stateOf is the state of one dependant, as if the plan had been carried out.
+// stateOf is the state of one dependant after the plan was executed.
 func (p *evaluation) stateOf(d *dependant, started bool, out *plan) Dependent {
 	s := Dependent{Kind: d.Kind, Name: d.Name, Hash: short(d.runs)}
 	switch {
@@ -79,7 +79,7 @@ func (p *evaluation) stateOf(d *dependant, started bool, out *plan) Dependent {
 	return s
 }
 
-// rolling is the state of a dependant that was told to run what is published.
+// rolling is the state of a dependant whose template refers to the published contents.
 func (p *evaluation) rolling(d *dependant) (State, string) {
 	switch {
 	case p.stuck(d):
@@ -109,25 +109,25 @@ func (d *dependant) failureMessage() string {
 	if d.Progress.Message != "" {
 		return d.Progress.Message
 	}
-	return "its pods were not replaced in time"
+	return "the rollout made no progress before its deadline"
 }
 
 func holdMessage(g hold) string {
 	switch g {
 	case holdDisabled:
-		return "runs what was published before; strategy None restarts nothing"
+		return "runs the previous contents; strategy None restarts nothing"
 	case holdFailed:
-		return "waits, as another restart failed"
+		return "pending: another restart failed"
 	case holdDebounce:
-		return "waits until nothing changes"
+		return "pending: debouncing changes"
 	case holdWindow:
-		return "waits for the window"
+		return "pending: outside the rollout window"
 	case holdNone:
 	}
-	return "waits for its turn"
+	return "pending: other restarts are in progress"
 }
 
-// condition sums up. The first trouble names the reason.
+// condition summarizes the dependents. The most severe problem sets the reason.
 func (p *evaluation) condition(out *plan, dependents []Dependent) metav1.Condition {
 	in := func(state State) []Dependent {
 		return slices.DeleteFunc(slices.Clone(dependents), func(d Dependent) bool { return d.State != state })
@@ -175,8 +175,8 @@ func (p *evaluation) pending(out *plan, pending []Dependent, progress string) me
 	}
 }
 
-// eventText is the text of the event for a wave of restarts that begins with this plan: nobody was restarted for what is
-// published yet.
+// eventText is the event's text when a wave of restarts begins with this plan: no workload was restarted for the published contents
+// yet.
 func (p *evaluation) eventText(out *plan) string {
 	waiting := 0
 	for i := range out.dependants {
@@ -196,9 +196,9 @@ func (p *evaluation) eventText(out *plan) string {
 
 func windowMessage(at time.Time) string {
 	if at.IsZero() {
-		return "the window of restarts never opens: correct its schedule"
+		return "the rollout window never opens: correct its schedule"
 	}
-	return "restarts begin in the window that opens at " + at.UTC().Format(time.RFC3339)
+	return "restarts begin when the rollout window opens at " + at.UTC().Format(time.RFC3339)
 }
 
 // names lists dependants for people.
