@@ -9,17 +9,17 @@ func (e *Engine) AllRunning(ctx context.Context, owner Owner, policy Policy, obj
 	if err != nil {
 		return false, false, err
 	}
-	known, noted = owner.known(found, object)
+	known, noted = owner.allRunning(found, object)
 	return known, noted, nil
 }
 
-func (o Owner) known(workloads []*Workload, object Object) (known, noted bool) {
-	known = true
+func (o Owner) allRunning(workloads []*Workload, object Object) (allRunning, noted bool) {
+	allRunning = true
 	for _, w := range workloads {
 		hash, n := o.runs(w)
 		noted = noted || n != nil
 		same := n != nil && n.Version == object.Version && isHash(hash) && hash[:useDigits] == useOf(o.usesOf(w, []Object{object}))
-		known = known && (same || w.deleting)
+		allRunning = allRunning && (same || w.deleting)
 	}
-	return known, noted
+	return allRunning, noted
 }

@@ -150,25 +150,25 @@ func (e *Engine) Roll(ctx context.Context, owner Owner, policy Policy, published
 	if !owner.plain() {
 		e.drift.recordIntact(owner, published, plan.dependants)
 	}
-	announce := p.eventText(&plan)
-	refused := map[int]string{}
-	err = e.execute(ctx, owner, &plan, refused)
-	report := p.report(&plan, refused)
+	event := p.eventText(&plan)
+	rejected := map[int]string{}
+	err = e.execute(ctx, owner, &plan, rejected)
+	report := p.report(&plan, rejected)
 	if report.Restarted = len(plan.restarts); report.Restarted > 0 {
-		report.Event = announce
+		report.Event = event
 	}
 	return report, err
 }
 
 // execute writes what is planned. What could not be written is taken out of the plan; what was refused is collected.
-func (e *Engine) execute(ctx context.Context, owner Owner, plan *plan, refused map[int]string) error {
+func (e *Engine) execute(ctx context.Context, owner Owner, plan *plan, rejected map[int]string) error {
 	for _, a := range plan.records {
 		switch err := e.writeRecord(ctx, owner, plan.dependants[a.at].Workload, a.record); {
 		case err == nil:
 		case stale(err):
 			requeue.Request(ctx)
 		case apply.Rejected(err):
-			e.recordRejection(plan, a.at, err, refused)
+			e.rejected(plan, a.at, err, rejected)
 		default:
 			plan.restarts = nil
 			return fmt.Errorf("note what runs: %w", err)
@@ -185,7 +185,7 @@ func (e *Engine) execute(ctx context.Context, owner Owner, plan *plan, refused m
 			requeue.Request(ctx)
 			return nil
 		case apply.Rejected(err):
-			e.recordRejection(plan, a.at, err, refused)
+			e.rejected(plan, a.at, err, rejected)
 			return nil
 		default:
 			return fmt.Errorf("restart: %w", err)
@@ -194,9 +194,9 @@ func (e *Engine) execute(ctx context.Context, owner Owner, plan *plan, refused m
 	return nil
 }
 
-// recordRejection notes why a write was refused, and has it tried again later.
-func (e *Engine) recordRejection(plan *plan, at int, err error, recordRejection map[int]string) {
-	recordRejection[at] = err.Error()
+// rejected notes why a write was refused, and has it tried again later.
+func (e *Engine) rejected(plan *plan, at int, err error, rejected map[int]string) {
+	rejected[at] = err.Error()
 	now := e.clock.Now()
 	plan.requeueAt(now, now.Add(e.writes.retryAfter(plan.dependants[at].Workload)))
 }

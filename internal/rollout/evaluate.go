@@ -250,8 +250,8 @@ func (d *dependant) restartedByOwner() bool {
 // inProgress reports whether d takes one of the places of Policy.MaxConcurrent. Where somebody removed the note of a restart,
 // the template's annotation has to do.
 func (p *evaluation) inProgress(d *dependant) bool {
-	unnoted := d.record == nil && d.runs != ""
-	return d.cacheBehind || ((d.restartedByOwner() || unnoted) && d.Progress.Phase == InProgress && p.now.Before(p.deadline(d)))
+	unrecorded := d.record == nil && d.runs != ""
+	return d.cacheBehind || ((d.restartedByOwner() || unrecorded) && d.Progress.Phase == InProgress && p.now.Before(p.deadline(d)))
 }
 
 // stuck reports whether the restart of d failed.
@@ -273,9 +273,9 @@ func (p *evaluation) deadline(d *dependant) time.Time {
 		return d.Progress.since.Add(each)
 	}
 	begun := d.record.restartedAt()
-	still := latest(begun, d.Progress.since).Add(each)
-	if all := begun.Add(each * time.Duration(max(1, d.Progress.Pods)+1)); all.Before(still) {
+	stalled := latest(begun, d.Progress.since).Add(each)
+	if all := begun.Add(each * time.Duration(max(1, d.Progress.Pods)+1)); all.Before(stalled) {
 		return all
 	}
-	return still
+	return stalled
 }

@@ -35,16 +35,16 @@ func rekeyed(a, b string) bool {
 	return isHash(a) && isHash(b) && a[:useDigits] == b[:useDigits] && a[hashDigits:] != b[hashDigits:]
 }
 
-// unknown is a hash for the same keys that no contents have: what pods run that may have been started with either of two.
-func unknown(h string) string {
+// unknownContents is a hash for the same keys that no contents have: what pods run that may have been started with either of two.
+func unknownContents(h string) string {
 	return h[:useDigits] + strings.Repeat("0", contentDigits) + h[hashDigits:]
 }
 
 // sameContent reports whether two hashes are of the same contents, under whatever names.
 func sameContent(a, b string) bool { return isHash(a) && isHash(b) && a[useDigits:] == b[useDigits:] }
 
-// short is what a status shows of a hash: of its contents.
-func short(h string) string {
+// shortHash is what a status shows of a hash: of its contents.
+func shortHash(h string) string {
 	if !isHash(h) {
 		return ""
 	}

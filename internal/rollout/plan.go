@@ -40,12 +40,12 @@ const (
 )
 
 // decide plans a pass over the dependants. remembered is what the memory holds of each.
-func (p *evaluation) decide(workloads []*Workload, remembered func(*Workload) lastWrite) plan {
+func (p *evaluation) decide(workloads []*Workload, lastWrite func(*Workload) lastWrite) plan {
 	workloads = slices.SortedFunc(slices.Values(workloads), compareWorkloads)
 	var out plan
 	for _, w := range workloads {
 		if !w.deleting {
-			out.dependants = append(out.dependants, p.evaluate(w, remembered(w)))
+			out.dependants = append(out.dependants, p.evaluate(w, lastWrite(w)))
 		}
 	}
 	if p.policy.Disabled {
@@ -77,8 +77,8 @@ func (p *evaluation) planRecords(out *plan) {
 			}
 			out.records = append(out.records, action{at: i, record: p.baseline(d, d.wanted)})
 		case p.beforeChange && p.mixedPods(d):
-			out.records = append(out.records, action{at: i, record: p.baseline(d, unknown(d.wanted))})
-		case d.Progress.forgets && d.restartedByOwner() && d.Progress.Phase == Complete:
+			out.records = append(out.records, action{at: i, record: p.baseline(d, unknownContents(d.wanted))})
+		case d.Progress.resetsOnPodFailure && d.restartedByOwner() && d.Progress.Phase == Complete:
 			out.records = append(out.records, action{at: i, record: d.record.withDone()})
 		}
 	}
@@ -100,7 +100,7 @@ func (p *evaluation) version() string {
 // user may have started them anew, or they crashed or moved. Then no contents are those that d runs, and a change back to
 // what is noted must not count as none.
 func (p *evaluation) mixedPods(d *dependant) bool {
-	if d.need != needRestart || len(d.renames) > 0 || (d.runs != "" && d.runs == unknown(d.runs)) {
+	if d.need != needRestart || len(d.renames) > 0 || (d.runs != "" && d.runs == unknownContents(d.runs)) {
 		return false
 	}
 	if at, ok := p.lastIntact.editedSince(d); ok {

@@ -33,16 +33,16 @@ type Progress struct {
 
 	// deadline is true where the workload's controller itself says that it is Stuck.
 	deadline bool
-	// forgets is true where a pod that fails later looks like a rollout that is not complete.
-	forgets bool
+	// resetsOnPodFailure is true where a pod that fails later looks like a rollout that is not complete.
+	resetsOnPodFailure bool
 	// since is when the workload's controller last reported anything.
 	since time.Time
 }
 
 const (
-	paused   = "is paused; its pods restart when it is resumed"
-	onDelete = "has the update strategy OnDelete; delete its pods to restart them"
-	held     = "has a partition that excludes all pods; lower it to restart them"
+	paused        = "is paused; its pods restart when it is resumed"
+	onDelete      = "has the update strategy OnDelete; delete its pods to restart them"
+	fullPartition = "has a partition that excludes all pods; lower it to restart them"
 )
 
 // ofDeployment takes the word of the Deployment's controller for it that a rollout was completed: pods that fail later
@@ -74,12 +74,12 @@ func ofDeployment(d *k8sappsv1.Deployment) Progress {
 func ofStatefulSet(s *k8sappsv1.StatefulSet) Progress {
 	p := Progress{Phase: InProgress, Pods: count(s.Spec.Replicas)}
 	partition := partitionOf(s)
-	p.forgets = partition > 0
+	p.resetsOnPodFailure = partition > 0
 	switch {
 	case s.Spec.UpdateStrategy.Type == k8sappsv1.OnDeleteStatefulSetStrategyType:
 		p.Manual = onDelete
 	case partition > 0 && partition >= p.Pods:
-		p.Manual = held
+		p.Manual = fullPartition
 	}
 	switch {
 	case s.Status.ObservedGeneration < s.Generation:
@@ -115,7 +115,7 @@ func partitionOf(s *k8sappsv1.StatefulSet) int32 {
 
 func ofDaemonSet(d *k8sappsv1.DaemonSet) Progress {
 	s := &d.Status
-	p := Progress{Phase: InProgress, Pods: s.DesiredNumberScheduled, forgets: true}
+	p := Progress{Phase: InProgress, Pods: s.DesiredNumberScheduled, resetsOnPodFailure: true}
 	if d.Spec.UpdateStrategy.Type == k8sappsv1.OnDeleteDaemonSetStrategyType {
 		p.Manual = onDelete
 	}

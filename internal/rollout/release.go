@@ -17,9 +17,9 @@ import (
 )
 
 // ownersIn returns the names of the owners of notes.
-func ownersIn(notes map[string]string, prefix string) []string {
+func ownersIn(records map[string]string, prefix string) []string {
 	var owners []string
-	for _, key := range slices.Sorted(maps.Keys(notes)) {
+	for _, key := range slices.Sorted(maps.Keys(records)) {
 		if name, ok := strings.CutPrefix(key, prefix+"/"); ok && key != UsesAnnotation {
 			owners = append(owners, strings.TrimSuffix(name, "_"))
 		}

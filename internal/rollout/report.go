@@ -33,7 +33,7 @@ func (r Report) Bounded() (listed []Dependent, more int) {
 }
 
 // report describes the state after the plan was executed. rejected holds the reasons of rejected writes, by index.
-func (p *evaluation) report(out *plan, refused map[int]string) Report {
+func (p *evaluation) report(out *plan, rejected map[int]string) Report {
 	r := Report{RequeueAfter: out.requeueAfter, Dependents: make([]Dependent, 0, len(out.dependants))}
 	started := map[int]bool{}
 	for _, a := range out.restarts {
@@ -42,7 +42,7 @@ func (p *evaluation) report(out *plan, refused map[int]string) Report {
 	for i := range out.dependants {
 		d := &out.dependants[i]
 		state := p.stateOf(d, started[i], out)
-		if reason, ok := refused[i]; ok {
+		if reason, ok := rejected[i]; ok {
 			state.State, state.Message = Failed, reason
 		}
 		r.Dependents = append(r.Dependents, state)
@@ -57,12 +57,12 @@ func (p *evaluation) report(out *plan, refused map[int]string) Report {
 
 // stateOf is the state of one dependant after the plan was executed.
 func (p *evaluation) stateOf(d *dependant, started bool, out *plan) Dependent {
-	s := Dependent{Kind: d.Kind, Name: d.Name, Hash: short(d.runs)}
+	s := Dependent{Kind: d.Kind, Name: d.Name, Hash: shortHash(d.runs)}
 	switch {
 	case d.cacheBehind:
-		s.State, s.Hash = Restarting, short(d.wanted)
+		s.State, s.Hash = Restarting, shortHash(d.wanted)
 	case started:
-		s.Hash = short(d.renamed)
+		s.Hash = shortHash(d.renamed)
 		s.State, s.Message = afterRestart(d)
 	case d.need == needContents:
 		s.State, s.Message = Pending, d.missingInput
@@ -71,7 +71,7 @@ func (p *evaluation) stateOf(d *dependant, started bool, out *plan) Dependent {
 	case d.need == needRecord:
 		s.State = UpToDate
 		if !p.policy.Disabled {
-			s.Hash = short(d.wanted)
+			s.Hash = shortHash(d.wanted)
 		}
 	default:
 		s.State, s.Message = p.rolling(d)

@@ -127,7 +127,7 @@ func (s workloads) dependants(ctx context.Context, owner Owner, policy Policy, o
 // refersTo reports whether the pod template refers to one of the objects.
 func (w *Workload) refersTo(objects []Object) bool {
 	return slices.ContainsFunc(w.References, func(ref Reference) bool {
-		return slices.ContainsFunc(objects, func(o Object) bool { return o.isMeantBy(ref) })
+		return slices.ContainsFunc(objects, func(o Object) bool { return o.matches(ref) })
 	})
 }
 

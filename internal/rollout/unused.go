@@ -30,13 +30,13 @@ type inUse struct {
 
 func newInUse(c clock.PassiveClock) *inUse { return &inUse{clock: c, until: map[string]time.Time{}} }
 
-func (u *inUse) known(id string) bool {
+func (u *inUse) contains(id string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.clock.Now().Before(u.until[id])
 }
 
-func (u *inUse) found(id string) {
+func (u *inUse) add(id string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	now := u.clock.Now()
@@ -58,7 +58,7 @@ func (e *Engine) Unused(ctx context.Context, namespace, kind string, names []str
 		if err := e.workloads.list(ctx, namespace, client.MatchingFields{indexUsed: kind + "/" + name}, found); err != nil {
 			return nil, err
 		}
-		if len(found) == 0 && !e.inUse.known(namespace+"/"+kind+"/"+name) {
+		if len(found) == 0 && !e.inUse.contains(namespace+"/"+kind+"/"+name) {
 			unused = append(unused, name)
 		}
 	}
@@ -74,7 +74,7 @@ func (e *Engine) Unused(ctx context.Context, namespace, kind string, names []str
 	}
 	return slices.DeleteFunc(unused, func(name string) bool {
 		if used[name] {
-			e.inUse.found(namespace + "/" + kind + "/" + name)
+			e.inUse.add(namespace + "/" + kind + "/" + name)
 		}
 		return used[name]
 	}), nil

@@ -82,7 +82,7 @@ func (o Owner) usesOf(w *Workload, objects []Object) []use {
 	var uses []use
 	for _, ref := range w.References {
 		for i := range objects {
-			if object := &objects[i]; object.isMeantBy(ref) {
+			if object := &objects[i]; object.matches(ref) {
 				uses = append(uses, use{object: object, name: ref.Name, key: ref.Key, referred: true, optional: ref.Optional})
 			}
 		}
@@ -99,8 +99,8 @@ func (o Owner) usesOf(w *Workload, objects []Object) []use {
 	return uses
 }
 
-// isMeantBy reports whether a reference leads to the object, or did so, or will.
-func (o *Object) isMeantBy(ref Reference) bool {
+// matches reports whether a reference leads to the object, or did so, or will.
+func (o *Object) matches(ref Reference) bool {
 	if ref.Kind != o.Kind {
 		return false
 	}
