@@ -33,7 +33,7 @@ finish() {
 hack/postgres.sh
 if [ "${1:-}" = race ]; then
   shift
-  [ $# -gt 0 ] || set -- ./internal/... ./controllers/... ./test/ledger ./test/postgres
+  [ $# -gt 0 ] || set -- ./internal/... ./controllers/... ./test/acks ./test/postgres
   export CGO_ENABLED=1 # the detector is written in C
   # The agents of test/postgres are processes of the same program: a race in one of them fails its test.
   suite race go test -race -p 1 -count=1 -timeout 60m -parallel 4 "$@"
