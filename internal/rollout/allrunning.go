@@ -2,8 +2,8 @@ package rollout
 
 import "context"
 
-// AllRunning reports whether every dependant is noted to run the contents that object, which Fettle does not publish, has in its Version:
-// there is nothing to roll out then, and the contents need not be read. noted is true where one is noted to run those of any version.
+// AllRunning reports whether the records of all dependants name the Version of object, which Fettle does not publish. If so, there is
+// nothing to roll out and the contents need not be read. recorded is true if any dependant has a record, of whatever version.
 func (e *Engine) AllRunning(ctx context.Context, owner Owner, policy Policy, object Object) (known, noted bool, err error) {
 	found, err := e.workloads.dependants(ctx, owner, policy, []Object{object})
 	if err != nil {

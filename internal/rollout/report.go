@@ -12,8 +12,8 @@ import (
 // maxNamed is how many workloads a message names.
 const maxNamed = 3
 
-// Bounded returns the dependants that a status lists, at most MaxDependents: those that are not up to date first. more is how
-// many it does not list.
+// Bounded returns the dependants that a status lists, at most MaxDependents: those that are not up to date first. more is the number of the
+// others.
 func (r Report) Bounded() (listed []Dependent, more int) {
 	if len(r.Dependents) <= MaxDependents {
 		return r.Dependents, 0
@@ -161,7 +161,7 @@ func no(reason, message string) metav1.Condition {
 	return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}
 }
 
-// pending is the condition while dependants wait and none is being restarted.
+// pending is the condition while dependants are pending and no restart is in progress.
 func (p *evaluation) pending(out *plan, pending []Dependent, progress string) metav1.Condition {
 	switch {
 	case !slices.ContainsFunc(out.dependants, func(d dependant) bool { return d.need == needRestart }):
@@ -175,8 +175,7 @@ func (p *evaluation) pending(out *plan, pending []Dependent, progress string) me
 	}
 }
 
-// eventText is the event's text when a wave of restarts begins with this plan: no workload was restarted for the published contents
-// yet.
+// eventText is the event's text when a wave of restarts begins with this plan: no workload was restarted for the published contents yet.
 func (p *evaluation) eventText(out *plan) string {
 	waiting := 0
 	for i := range out.dependants {
@@ -201,7 +200,7 @@ func windowMessage(at time.Time) string {
 	return "restarts begin when the rollout window opens at " + at.UTC().Format(time.RFC3339)
 }
 
-// names lists dependants for people.
+// names lists dependants in a message.
 func names(of []Dependent) string {
 	var text []string
 	for _, d := range of[:min(len(of), maxNamed)] {
