@@ -33,7 +33,7 @@ finish() {
 hack/postgres.sh
 if [ "${1:-}" = race ]; then
   shift
-  [ $# -gt 0 ] || set -- ./internal/... ./controllers/... ./test/ledger ./test/postgres
+  [ $# -gt 0 ] || set -- ./internal/... ./controllers/... ./test/acks ./test/postgres
   export CGO_ENABLED=1 # the race detector needs cgo
   # test/postgres starts its agents from the same binary: a race in an agent fails the test.
   suite race go test -race -p 1 -count=1 -timeout 60m -parallel 4 "$@"

@@ -15,9 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// made returns what was asked of the API server about this test's objects since the last call,
+// takeRequests returns what was asked of the API server about this test's objects since the last call,
 // as "VERB resource/name".
-func (f *fixture) made() []string {
+func (f *fixture) takeRequests() []string {
 	all := f.requests.in(f.name)
 	fresh := all[f.counted:]
 	f.counted = len(all)
@@ -36,7 +36,7 @@ func (f *fixture) made() []string {
 // expect checks the requests since the last call.
 func (f *fixture) expect(when string, want ...string) {
 	f.t.Helper()
-	if diff := cmp.Diff(want, f.made()); diff != "" {
+	if diff := cmp.Diff(want, f.takeRequests()); diff != "" {
 		f.t.Errorf("%s: requests (-want +got):\n%s", when, diff)
 	}
 }
@@ -101,8 +101,8 @@ func (f *fixture) get(obj client.Object) client.Object {
 	return obj
 }
 
-// disturb changes an object as somebody else would, and waits for the cache to see it.
-func disturb[T client.Object](f *fixture, obj T, change func(T)) {
+// editAsOther changes an object as somebody else would, and waits for the cache to see it.
+func editAsOther[T client.Object](f *fixture, obj T, change func(T)) {
 	f.t.Helper()
 	f.get(obj)
 	before := obj.DeepCopyObject().(client.Object)
@@ -110,12 +110,12 @@ func disturb[T client.Object](f *fixture, obj T, change func(T)) {
 	if err := f.admin.Patch(f.t.Context(), obj, client.MergeFrom(before), client.FieldOwner("somebody")); err != nil {
 		f.t.Fatal(err)
 	}
-	f.seen(obj)
+	f.waitForCache(obj)
 }
 
-// seen waits until the cache holds that version of obj, or a later one, or none if it does not
+// waitForCache waits until the cache holds that version of obj, or a later one, or none if it does not
 // select it.
-func (f *fixture) seen(obj client.Object) {
+func (f *fixture) waitForCache(obj client.Object) {
 	f.t.Helper()
 	f.eventually("the cache has caught up with the disturbance", func() bool {
 		cached := obj.DeepCopyObject().(client.Object)
@@ -165,7 +165,7 @@ var allChildren = []string{
 	"networkpolicies", "ingresses", "poddisruptionbudgets", "horizontalpodautoscalers",
 }
 
-func TestNothingIsWrittenThatChangesNothing(t *testing.T) {
+func TestApply_noRedundantWrites(t *testing.T) {
 	f := newFixture(t)
 	f.apply(f.children()...)
 	f.expect("creation", patches(allChildren...)...)

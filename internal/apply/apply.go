@@ -75,7 +75,7 @@ func (a *Applier) Apply(ctx context.Context, owner client.Object, desired ...run
 	if err != nil {
 		return err
 	}
-	var refused []error
+	var rejected []error
 	for _, config := range desired {
 		d, err := render(config, o, a.scheme)
 		if err != nil {
@@ -86,12 +86,12 @@ func (a *Applier) Apply(ctx context.Context, owner client.Object, desired ...run
 		switch {
 		case err == nil:
 		case errors.As(err, &conflict), Rejected(err):
-			refused = append(refused, err)
+			rejected = append(rejected, err)
 		default:
-			return errors.Join(append(refused, err)...)
+			return errors.Join(append(rejected, err)...)
 		}
 	}
-	return errors.Join(refused...)
+	return errors.Join(rejected...)
 }
 
 func (a *Applier) applyOne(ctx context.Context, o ownerRef, d *desiredObject) error {

@@ -22,7 +22,7 @@ func TestPrune(t *testing.T) {
 	unserved.SetAPIVersion("example.com/v1")
 	for name, target := range map[string]client.Object{"typed": typed, "unstructured": loose} {
 		f.apply(webService(f.name))
-		f.made()
+		f.takeRequests()
 		for range 3 { // the cache may or may not show the deletion by then
 			if err := f.Prune(t.Context(), f.owner, unserved, target); err != nil {
 				t.Fatal(err)
@@ -41,7 +41,7 @@ func TestPrune(t *testing.T) {
 }
 
 // Job's default is to leave its Pods behind.
-func TestPrunePropagates(t *testing.T) {
+func TestPrune_propagates(t *testing.T) {
 	f := newFixture(t)
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.name, Name: "web", Labels: testLabels()},
@@ -52,7 +52,7 @@ func TestPrunePropagates(t *testing.T) {
 	if err := f.Create(t.Context(), f.owner, job); err != nil {
 		t.Fatal(err)
 	}
-	f.seen(job)
+	f.waitForCache(job)
 	if err := f.Prune(t.Context(), f.owner, job); err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestPrunePropagates(t *testing.T) {
 	}
 }
 
-func TestCreateWritesOnce(t *testing.T) {
+func TestCreate_writesOnce(t *testing.T) {
 	f := newFixture(t)
 	secret := func(password string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{
@@ -70,7 +70,7 @@ func TestCreateWritesOnce(t *testing.T) {
 			Data:       map[string]string{"password": password},
 		}
 	}
-	goOn := f.lag()
+	goOn := f.freezeCache()
 	for range 2 {
 		if err := f.Create(t.Context(), f.owner, secret("first")); err != nil {
 			t.Fatal(err)
@@ -86,7 +86,7 @@ func TestCreateWritesOnce(t *testing.T) {
 	}
 	f.expect("after a restart with a cache that is behind", "POST(409) configmaps", "GET configmaps/web")
 	goOn()
-	f.seen(f.get(&corev1.ConfigMap{}))
+	f.waitForCache(f.get(&corev1.ConfigMap{}))
 	if err := f.Create(t.Context(), f.owner, secret("third")); err != nil {
 		t.Fatal(err)
 	}

@@ -114,7 +114,7 @@ func TestCustomKind(t *testing.T) {
 		f.run(tc.name, func(*testing.T) {
 			live := emptyRoute()
 			live.SetName("web")
-			disturb(f, live, tc.change)
+			editAsOther(f, live, tc.change)
 			f.apply(desired())
 			f.expect("repair", tc.want...)
 			f.apply(desired())

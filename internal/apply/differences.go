@@ -45,8 +45,8 @@ type differ struct {
 
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
-// differs notes the place, as a JSON pointer.
-func (d *differ) differs() {
+// record notes the place, as a JSON pointer.
+func (d *differ) record() {
 	var b strings.Builder
 	for _, segment := range d.at {
 		b.WriteByte('/')
@@ -61,7 +61,7 @@ func (d *differ) member(t schema.TypeRef, key string, want any, have value.Map) 
 	if live, ok := have.Get(key); ok {
 		d.walk(t, want, live)
 	} else if _, absent := want.(zero); !absent {
-		d.differs()
+		d.record()
 	}
 	d.at = d.at[:len(d.at)-1]
 }
@@ -70,13 +70,13 @@ func (d *differ) walk(t schema.TypeRef, want any, have value.Value) {
 	switch want := want.(type) {
 	case map[string]any:
 		if have.IsNull() || !have.IsMap() {
-			d.differs()
+			d.record()
 			return
 		}
 		d.walkMap(d.types.resolve(t).Map, want, have.AsMap())
 	case []any:
 		if have.IsNull() || !have.IsList() {
-			d.differs()
+			d.record()
 			return
 		}
 		d.walkList(d.types.resolve(t).List, want, have.AsList())
@@ -84,7 +84,7 @@ func (d *differ) walk(t schema.TypeRef, want any, have value.Value) {
 		d.walk(t, want.value, have)
 	default:
 		if !equalScalar(want, have) {
-			d.differs()
+			d.record()
 		}
 	}
 }
@@ -106,7 +106,7 @@ func (d *differ) walkMap(t *schema.Map, want map[string]any, have value.Map) {
 	have.Iterate(func(key string, v value.Value) bool {
 		if _, wanted := want[key]; !wanted && !isDefault(t, key, v) {
 			d.at = append(d.at, key)
-			d.differs()
+			d.record()
 			d.at = d.at[:len(d.at)-1]
 		}
 		return true
@@ -132,7 +132,7 @@ func (d *differ) walkList(t *schema.List, want []any, have value.List) {
 // walkItems compares lists whose order and length count.
 func (d *differ) walkItems(item schema.TypeRef, want []any, have value.List) {
 	if len(want) != have.Length() {
-		d.differs()
+		d.record()
 		return
 	}
 	for i, w := range want {
@@ -161,7 +161,7 @@ func (d *differ) walkKeyed(t *schema.List, want []any, have value.List) {
 		if v := live[k]; v != nil {
 			d.walk(t.ElementType, w, v)
 		} else {
-			d.differs()
+			d.record()
 		}
 		d.at = d.at[:len(d.at)-1]
 	}

@@ -20,12 +20,12 @@ func container(d *k8sappsv1.Deployment) *corev1.Container {
 }
 
 // Whatever somebody else changed in what is desired is put right by one write.
-func TestDriftIsRepaired(t *testing.T) {
+func TestDrift_isRepaired(t *testing.T) {
 	f := newFixture(t)
 	f.apply(f.children()...)
-	f.made()
+	f.takeRequests()
 	deployment := func(change func(*k8sappsv1.Deployment)) func() {
-		return func() { disturb(f, &k8sappsv1.Deployment{}, change) }
+		return func() { editAsOther(f, &k8sappsv1.Deployment{}, change) }
 	}
 	for _, tc := range []struct {
 		name    string
@@ -56,23 +56,23 @@ func TestDriftIsRepaired(t *testing.T) {
 			delete(d.Labels, "app.kubernetes.io/managed-by")
 		}), []string{"PATCH(409) deployments/web", "GET deployments/web", "PATCH deployments/web"}},
 		{"a selector", func() {
-			disturb(f, &corev1.Service{}, func(s *corev1.Service) { s.Spec.Selector["more"] = "x" })
+			editAsOther(f, &corev1.Service{}, func(s *corev1.Service) { s.Spec.Selector["more"] = "x" })
 		}, patches("services")},
 		{"a rule", func() {
-			disturb(f, &networkingv1.NetworkPolicy{}, func(p *networkingv1.NetworkPolicy) {
+			editAsOther(f, &networkingv1.NetworkPolicy{}, func(p *networkingv1.NetworkPolicy) {
 				p.Spec.Ingress = append(p.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{})
 			})
 		}, patches("networkpolicies")},
 		{"a wider selector of pods", func() {
-			disturb(f, &networkingv1.NetworkPolicy{}, func(p *networkingv1.NetworkPolicy) {
+			editAsOther(f, &networkingv1.NetworkPolicy{}, func(p *networkingv1.NetworkPolicy) {
 				p.Spec.Ingress[0].From = []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}
 			})
 		}, patches("networkpolicies")},
 		{"data", func() {
-			disturb(f, &corev1.ConfigMap{}, func(c *corev1.ConfigMap) { c.Data["a"] = "2" })
+			editAsOther(f, &corev1.ConfigMap{}, func(c *corev1.ConfigMap) { c.Data["a"] = "2" })
 		}, patches("configmaps")},
 		{"an autoscaler's bound", func() {
-			disturb(f, &autoscalingv2.HorizontalPodAutoscaler{}, func(h *autoscalingv2.HorizontalPodAutoscaler) { h.Spec.MaxReplicas = 50 })
+			editAsOther(f, &autoscalingv2.HorizontalPodAutoscaler{}, func(h *autoscalingv2.HorizontalPodAutoscaler) { h.Spec.MaxReplicas = 50 })
 		}, patches("horizontalpodautoscalers")},
 		{"a deleted child", func() { f.remove(&corev1.Service{}) }, patches("services")},
 		{"a deleted child with rules", func() { f.remove(&networkingv1.NetworkPolicy{}) }, patches("networkpolicies")},
@@ -88,7 +88,7 @@ func TestDriftIsRepaired(t *testing.T) {
 }
 
 // What others added or set is left alone, also by the write that repairs something else.
-func TestForeignAdditionsAreLeftAlone(t *testing.T) {
+func TestForeignAdditions_areKept(t *testing.T) {
 	f := newFixture(t)
 	scaled := func() *appsv1ac.DeploymentApplyConfiguration {
 		d := webDeployment(f.name)
@@ -98,7 +98,7 @@ func TestForeignAdditionsAreLeftAlone(t *testing.T) {
 	service := webService(f.name)
 	service.Spec.WithType(corev1.ServiceTypeLoadBalancer)
 	f.apply(scaled(), service)
-	f.made()
+	f.takeRequests()
 	addToDeployment := func(d *k8sappsv1.Deployment) {
 		d.Labels["theirs"] = "1"
 		d.Annotations["deployment.kubernetes.io/revision"] = "7"
@@ -120,8 +120,8 @@ func TestForeignAdditionsAreLeftAlone(t *testing.T) {
 		template.Spec.Volumes = append(template.Spec.Volumes, corev1.Volume{Name: "theirs"})
 		template.Spec.NodeSelector = map[string]string{"pool": "theirs"}
 	}
-	disturb(f, &k8sappsv1.Deployment{}, addToDeployment)
-	disturb(f, &corev1.Service{}, func(s *corev1.Service) {
+	editAsOther(f, &k8sappsv1.Deployment{}, addToDeployment)
+	editAsOther(f, &corev1.Service{}, func(s *corev1.Service) {
 		s.Annotations["lb.example.com/id"] = "x"
 		s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	})
@@ -131,14 +131,14 @@ func TestForeignAdditionsAreLeftAlone(t *testing.T) {
 	if err := f.admin.Status().Update(t.Context(), lb); err != nil {
 		t.Fatal(err)
 	}
-	f.seen(lb)
+	f.waitForCache(lb)
 	for range 2 {
 		f.apply(scaled(), service)
 		f.expect("with foreign additions")
 		f.restart()
 	}
 
-	disturb(f, &k8sappsv1.Deployment{}, func(d *k8sappsv1.Deployment) { d.Spec.Template.Spec.Containers[1].Image = "evil" })
+	editAsOther(f, &k8sappsv1.Deployment{}, func(d *k8sappsv1.Deployment) { d.Spec.Template.Spec.Containers[1].Image = "evil" })
 	f.apply(scaled(), service)
 	f.expect("with foreign additions and drift", patches("deployments")...)
 	got := f.get(&k8sappsv1.Deployment{}).(*k8sappsv1.Deployment)
@@ -150,10 +150,10 @@ func TestForeignAdditionsAreLeftAlone(t *testing.T) {
 }
 
 // What is no longer desired goes away: fields, items, keys, blocks.
-func TestRemovalIsApplied(t *testing.T) {
+func TestRemoval_isApplied(t *testing.T) {
 	f := newFixture(t)
 	f.apply(f.children()...)
-	f.made()
+	f.takeRequests()
 	deployment := webDeployment(f.name)
 	c := &deployment.Spec.Template.Spec.Containers[0]
 	c.Env = c.Env[1:]
@@ -194,14 +194,14 @@ func TestRemovalIsApplied(t *testing.T) {
 }
 
 // What the API server does not store, or admission changes, is not written again and again.
-func TestOverruledFieldsAreWrittenOnce(t *testing.T) {
+func TestMutatedFields_areWrittenOnce(t *testing.T) {
 	f := newFixture(t)
 	secret := corev1ac.Secret("web", f.name).WithLabels(testLabels()).WithStringData(map[string]string{"password": "hunter2"})
 	f.apply(secret)
 	f.expect("creation", patches("secrets")...)
 	f.apply(secret)
 	f.expect("again")
-	disturb(f, &corev1.Secret{}, func(s *corev1.Secret) { s.Labels["app"] = "other" })
+	editAsOther(f, &corev1.Secret{}, func(s *corev1.Secret) { s.Labels["app"] = "other" })
 	f.apply(secret)
 	f.expect("drift elsewhere in it", patches("secrets")...)
 	f.apply(secret)

@@ -22,7 +22,7 @@ func newTestMemory() (*expectations, *clocktesting.FakePassiveClock) {
 	return newExpectations(clock), clock
 }
 
-func TestMemoryCurrent(t *testing.T) {
+func TestExpectations_current(t *testing.T) {
 	written := write{uid: "u", version: "100"}
 	deleted := write{uid: "u", deleted: true}
 	for _, tc := range []struct {
@@ -63,7 +63,7 @@ func TestMemoryCurrent(t *testing.T) {
 	}
 }
 
-func TestMemoryPatience(t *testing.T) {
+func TestExpectations_timeout(t *testing.T) {
 	m, clock := newTestMemory()
 	m.wrote(types.NamespacedName{}, testID("web"), "u", "100")
 	clock.SetTime(clock.Now().Add(cacheSyncTimeout - time.Second))
@@ -76,7 +76,7 @@ func TestMemoryPatience(t *testing.T) {
 	}
 }
 
-func TestMemoryIsBounded(t *testing.T) {
+func TestExpectations_areBounded(t *testing.T) {
 	m, clock := newTestMemory()
 	const perSecond = 20
 	for s := range 500 {
@@ -95,7 +95,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-func TestMemoryOverruled(t *testing.T) {
+func TestExpectations_mutated(t *testing.T) {
 	m, _ := newTestMemory()
 	owner := types.NamespacedName{Namespace: testNamespace, Name: "web"}
 	m.recordMutation(owner, testID("web"), "h", []string{"/a", "/b"})
@@ -122,7 +122,7 @@ func TestMemoryOverruled(t *testing.T) {
 	}
 }
 
-func TestMemoryForget(t *testing.T) {
+func TestExpectations_forget(t *testing.T) {
 	m, _ := newTestMemory()
 	gone := types.NamespacedName{Namespace: testNamespace, Name: "gone"}
 	kept := types.NamespacedName{Namespace: testNamespace, Name: "kept"}

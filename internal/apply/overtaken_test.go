@@ -13,7 +13,7 @@ import (
 )
 
 // A write that was overtaken changes nothing, and the pass is repeated, as the watch need not tell.
-func TestOvertakenWritesAreRepeated(t *testing.T) {
+func TestConflictingWrites_areRepeated(t *testing.T) {
 	f := newFixture(t)
 	repeated := func(what string, do func(context.Context) error) bool {
 		t.Helper()
@@ -28,7 +28,7 @@ func TestOvertakenWritesAreRepeated(t *testing.T) {
 	apply := func(ctx context.Context) error { return f.Apply(ctx, f.owner, config(f.name, "2")) }
 	prune := func(ctx context.Context) error { return f.Prune(ctx, f.owner, reference(f.name)) }
 	f.apply(config(f.name, "1"))
-	goOn := f.lag()
+	goOn := f.freezeCache()
 	uncached(f, &corev1.ConfigMap{})
 	for what, do := range map[string]func(context.Context) error{"apply": apply, "prune": prune} {
 		if !repeated(what, do) {

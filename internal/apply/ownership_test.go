@@ -39,7 +39,7 @@ func foreignObjects(namespace string, other types.UID) map[string]metav1.ObjectM
 }
 
 // A foreign object is refused, named, and not touched: not by Apply, not by Create, not by Prune.
-func TestForeignObjectIsRefused(t *testing.T) {
+func TestForeignObject_isConflict(t *testing.T) {
 	f := newFixture(t)
 	other := newOwner(f.name, "other")
 	if err := f.admin.Create(t.Context(), other); err != nil {
@@ -51,7 +51,7 @@ func TestForeignObjectIsRefused(t *testing.T) {
 			if err := f.admin.Create(t.Context(), foreign); err != nil {
 				t.Fatal(err)
 			}
-			f.seen(foreign)
+			f.waitForCache(foreign)
 			config := corev1ac.ConfigMap("web", f.name).WithLabels(testLabels()).WithData(map[string]string{"theirs": "1"})
 			errs := map[string]error{
 				"Apply": f.Apply(t.Context(), f.owner, config),
@@ -93,7 +93,7 @@ func expectConflict(t *testing.T, verb string, err error, by string) {
 
 // What a former owner of the same name left behind is neither taken over nor reported: the garbage
 // collector, which this API server does not have, deletes it.
-func TestPredecessorsChildIsWaitedFor(t *testing.T) {
+func TestFormerOwnersChild_isWaitedFor(t *testing.T) {
 	f := newFixture(t)
 	f.apply(config(f.name, "1"))
 	left := f.get(&corev1.ConfigMap{})
@@ -104,13 +104,13 @@ func TestPredecessorsChildIsWaitedFor(t *testing.T) {
 	if err := f.admin.Create(t.Context(), f.owner); err != nil {
 		t.Fatal(err)
 	}
-	f.made()
+	f.takeRequests()
 	f.mustApply("2")
 	if err := f.Create(t.Context(), f.owner, reference(f.name)); err != nil {
 		t.Fatal(err)
 	}
 	f.expect("while it is there")
-	goOn := f.lag()
+	goOn := f.freezeCache()
 	f.cache = &laggingCache{Cache: f.cache}
 	if err := f.Apply(t.Context(), f.owner, config(f.name, "2")); !apierrors.IsConflict(err) {
 		t.Errorf("with a cache that does not hold it: %v, want to try again", err)
@@ -127,7 +127,7 @@ func TestPredecessorsChildIsWaitedFor(t *testing.T) {
 }
 
 // Owners are worked on at the same time.
-func TestOwnersAtTheSameTime(t *testing.T) {
+func TestApply_concurrentOwners(t *testing.T) {
 	f := newFixture(t)
 	var workers sync.WaitGroup
 	var want []string
@@ -148,7 +148,7 @@ func TestOwnersAtTheSameTime(t *testing.T) {
 		})
 	}
 	workers.Wait()
-	got := f.made()
+	got := f.takeRequests()
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
@@ -156,7 +156,7 @@ func TestOwnersAtTheSameTime(t *testing.T) {
 }
 
 // One foreign object does not keep the other children from being applied.
-func TestRefusedObjectDoesNotBlockOthers(t *testing.T) {
+func TestRejectedObject_doesNotBlockOthers(t *testing.T) {
 	f := newFixture(t)
 	if err := f.admin.Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.name, Name: "web"},
@@ -180,13 +180,13 @@ func TestRefusedObjectDoesNotBlockOthers(t *testing.T) {
 }
 
 // A change that the API server refuses is reported; nothing is deleted for its sake.
-func TestImmutableFieldIsReported(t *testing.T) {
+func TestImmutableField_isReported(t *testing.T) {
 	f := newFixture(t)
 	f.apply(webDeployment(f.name))
 	uid := f.get(&k8sappsv1.Deployment{}).GetUID()
 	changed := webDeployment(f.name)
 	changed.Spec.Selector.WithMatchLabels(map[string]string{"app": "web"})
-	f.made()
+	f.takeRequests()
 	err := f.Apply(t.Context(), f.owner, changed)
 	refused := &WriteError{}
 	if !errors.As(err, &refused) || refused.GVK.Kind != "Deployment" || refused.Name != "web" || !apierrors.IsInvalid(err) {
@@ -198,23 +198,23 @@ func TestImmutableFieldIsReported(t *testing.T) {
 	}
 }
 
-func TestDeletingObjectIsNotApplied(t *testing.T) {
+func TestDeletingObject_isNotApplied(t *testing.T) {
 	f := newFixture(t)
 	f.apply(webService(f.name))
-	disturb(f, &corev1.Service{}, func(s *corev1.Service) { s.Finalizers = []string{"example.com/wait"} })
+	editAsOther(f, &corev1.Service{}, func(s *corev1.Service) { s.Finalizers = []string{"example.com/wait"} })
 	service := f.get(&corev1.Service{})
 	if err := f.admin.Delete(t.Context(), service); err != nil {
 		t.Fatal(err)
 	}
-	f.seen(f.get(&corev1.Service{}))
-	f.made()
+	f.waitForCache(f.get(&corev1.Service{}))
+	f.takeRequests()
 	changed := webService(f.name).WithLabels(map[string]string{"more": "1"})
 	f.apply(changed)
 	if err := f.Prune(t.Context(), f.owner, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: f.name, Name: "web"}}); err != nil {
 		t.Fatal(err)
 	}
 	f.expect("while it is being deleted")
-	disturb(f, &corev1.Service{}, func(s *corev1.Service) { s.Finalizers = nil })
+	editAsOther(f, &corev1.Service{}, func(s *corev1.Service) { s.Finalizers = nil })
 	f.eventually("the cache has seen the end", func() bool {
 		return apierrors.IsNotFound(f.cache.Get(t.Context(), client.ObjectKeyFromObject(service), &corev1.Service{}))
 	})

@@ -15,17 +15,17 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// stranger adds to a live object what an owner does not care about: fields that it has not set,
+// foreignEditor adds to a live object what an owner does not care about: fields that it has not set,
 // keys of maps, items of lists with keys.
-type stranger struct {
+type foreignEditor struct {
 	rng   *rand.Rand
 	types objectType
 	count int
 }
 
-func (s *stranger) sometimes() bool { return s.rng.IntN(4) == 0 }
+func (s *foreignEditor) sometimes() bool { return s.rng.IntN(4) == 0 }
 
-func (s *stranger) disturb(ref smd.TypeRef, want, live any) any {
+func (s *foreignEditor) disturb(ref smd.TypeRef, want, live any) any {
 	atom := s.types.resolve(ref)
 	switch live := live.(type) {
 	case map[string]any:
@@ -57,7 +57,7 @@ func (s *stranger) disturb(ref smd.TypeRef, want, live any) any {
 	return live
 }
 
-func (s *stranger) addFields(t *smd.Map, want, live map[string]any) {
+func (s *foreignEditor) addFields(t *smd.Map, want, live map[string]any) {
 	if len(t.Fields) == 0 && s.sometimes() {
 		s.count++
 		live[fmt.Sprintf("stranger.example.com-%d", s.count)] = "1"
@@ -77,7 +77,7 @@ func (s *stranger) addFields(t *smd.Map, want, live map[string]any) {
 
 var foreignValues = map[smd.Scalar]any{smd.String: "stranger", smd.Numeric: int64(7), smd.Boolean: true}
 
-func (s *stranger) item(list *smd.List, keys itemKeys) any {
+func (s *foreignEditor) item(list *smd.List, keys itemKeys) any {
 	s.count++
 	if len(keys.names) == 0 {
 		return fmt.Sprintf("stranger-%d", s.count)
@@ -118,14 +118,14 @@ func forms(t *testing.T, d *desiredObject, live map[string]any) map[string]value
 }
 
 // What the API server stored contains what was desired, whatever strangers have added to it.
-func TestContainedWithDefaultsAndForeignAdditions(t *testing.T) {
+func TestDifferences_ignoreDefaultsAndForeignAdditions(t *testing.T) {
 	for _, config := range webChildren(testNamespace) {
 		d := mustRender(t, config, testOwner())
 		types := mustType(t, d.gvk)
 		typed, added := 0, 0
 		for seed := range uint64(300) {
 			live := stored(t, d)
-			s := &stranger{rng: rand.New(rand.NewPCG(seed, 1)), types: types}
+			s := &foreignEditor{rng: rand.New(rand.NewPCG(seed, 1)), types: types}
 			if seed > 0 {
 				for _, key := range slices.Sorted(maps.Keys(live)) {
 					live[key] = s.disturb(types.field(key), d.content[key], live[key])
@@ -211,7 +211,7 @@ func others(v any) []any {
 }
 
 // Any single change to what is desired, in the live object, is a difference.
-func TestEveryChangeIsFound(t *testing.T) {
+func TestDifferences_findEveryChange(t *testing.T) {
 	for _, config := range webChildren(testNamespace) {
 		d := mustRender(t, config, testOwner())
 		types := mustType(t, d.gvk)
@@ -233,7 +233,7 @@ func TestEveryChangeIsFound(t *testing.T) {
 
 // Where structured-merge-diff, by which the API server merges, sees something that apply would
 // change, so do we, and the reverse, except for defaults in atomic parts.
-func TestAgreesWithStructuredMergeDiff(t *testing.T) {
+func TestDifferences_agreeWithStructuredMergeDiff(t *testing.T) {
 	for _, config := range webChildren(testNamespace) {
 		d := mustRender(t, config, testOwner())
 		types := mustType(t, d.gvk)

@@ -21,7 +21,7 @@ import (
 )
 
 // The same input gives the same bytes, in whatever order its maps were filled.
-func TestRenderIsDeterministic(t *testing.T) {
+func TestRender_isDeterministic(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	keys := strings.Fields("a b c d e f g h i j k l m n o p")
 	var first []byte
@@ -45,7 +45,7 @@ func TestRenderIsDeterministic(t *testing.T) {
 	}
 }
 
-func TestRenderDoesNotChangeItsInput(t *testing.T) {
+func TestRender_keepsItsInput(t *testing.T) {
 	for _, config := range append(webChildren(testNamespace), client.ApplyConfigurationFromUnstructured(route(testNamespace))) {
 		before, err := json.Marshal(config)
 		if err != nil {
@@ -157,7 +157,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-func TestRenderRefuses(t *testing.T) {
+func TestRender_rejects(t *testing.T) {
 	foreign := metav1ac.OwnerReference().WithKind("Other").WithName("x").WithUID("y").WithController(true)
 	malformed := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "web", "namespace": testNamespace}, "data": "text",
@@ -185,7 +185,7 @@ func TestRenderRefuses(t *testing.T) {
 }
 
 // Other owners that the desired object names are kept beside the controller.
-func TestRenderKeepsOtherOwners(t *testing.T) {
+func TestRender_keepsOtherOwners(t *testing.T) {
 	other := metav1ac.OwnerReference().WithAPIVersion("v1").WithKind("Node").WithName("x").WithUID("y")
 	d := mustRender(t, corev1ac.ConfigMap("web", testNamespace).WithOwnerReferences(other), testOwner())
 	live := liveCopy(t, d)

@@ -48,9 +48,9 @@ type laggingIndexer struct {
 
 func (i laggingIndexer) LastStoreSyncResourceVersion() string { return i.store }
 
-// lag makes the cache stand still with what it holds of the ConfigMap now; the function that is
+// freezeCache makes the cache stand still with what it holds of the ConfigMap now; the function that is
 // returned lets it go on.
-func (f *fixture) lag() (goOn func()) {
+func (f *fixture) freezeCache() (goOn func()) {
 	f.t.Helper()
 	moving := f.cache
 	lagging := &laggingCache{Cache: moving}
@@ -91,9 +91,9 @@ func TestStoreVersionIsKnown(t *testing.T) {
 }
 
 // However often a controller runs before the cache has caught up, each change is one write.
-func TestOwnWritesAreWaitedFor(t *testing.T) {
+func TestOwnWrites_areWaitedFor(t *testing.T) {
 	f := newFixture(t)
-	goOn := f.lag()
+	goOn := f.freezeCache()
 	for range 3 {
 		f.mustApply("1")
 	}
@@ -102,7 +102,7 @@ func TestOwnWritesAreWaitedFor(t *testing.T) {
 	f.apply(config(f.name, "1"))
 	f.expect("when the cache has caught up")
 
-	goOn = f.lag()
+	goOn = f.freezeCache()
 	f.mustApply("2")
 	f.mustApply("2")
 	f.mustApply("3") // waits too: what the cache shows is older than "2"
@@ -117,7 +117,7 @@ func TestOwnWritesAreWaitedFor(t *testing.T) {
 }
 
 // Creating many children costs one write for each, although the cache catches up meanwhile.
-func TestCreationCostsOneWriteEach(t *testing.T) {
+func TestCreation_costsOneWriteEach(t *testing.T) {
 	f := newFixture(t)
 	for range 50 {
 		if err := f.Apply(t.Context(), f.owner, f.children()...); err != nil {
@@ -129,7 +129,7 @@ func TestCreationCostsOneWriteEach(t *testing.T) {
 
 func TestDeletedRightAfterCreation(t *testing.T) {
 	f := newFixture(t)
-	goOn := f.lag()
+	goOn := f.freezeCache()
 	f.mustApply("1")
 	goOn()
 	f.remove(&corev1.ConfigMap{})
@@ -141,13 +141,13 @@ func TestDeletedRightAfterCreation(t *testing.T) {
 }
 
 // A cache that is behind, in an operator that has just started, never causes harm.
-func TestStaleCacheAfterRestart(t *testing.T) {
+func TestStaleCache_afterRestart(t *testing.T) {
 	f := newFixture(t)
-	goOn := f.lag()
+	goOn := f.freezeCache()
 	f.mustApply("1")
 	f.restart()
 	f.cache = &laggingCache{Cache: f.cache, store: "1"}
-	f.made()
+	f.takeRequests()
 	f.mustApply("1")
 	f.expect("a child that the cache does not show yet", "PATCH(409) configmaps/web", "GET configmaps/web")
 	f.mustApply("1")
@@ -156,7 +156,7 @@ func TestStaleCacheAfterRestart(t *testing.T) {
 	f.settle(config(f.name, "1"))
 
 	f.run("deleted", func(t *testing.T) {
-		goOn := f.lag()
+		goOn := f.freezeCache()
 		defer goOn()
 		uncached(f, &corev1.ConfigMap{})
 		f.mustApply("2")
@@ -169,7 +169,7 @@ func TestStaleCacheAfterRestart(t *testing.T) {
 	})
 	f.apply(config(f.name, "1"))
 	f.run("replaced", func(t *testing.T) {
-		goOn := f.lag()
+		goOn := f.freezeCache()
 		defer goOn()
 		uncached(f, &corev1.ConfigMap{})
 		foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.name, Name: "web"}}
@@ -196,22 +196,22 @@ func uncached(f *fixture, obj client.Object) {
 }
 
 // What was judged by an old copy is not deleted.
-func TestPruneJudgesWhatItDeletes(t *testing.T) {
+func TestPrune_deletesOnlyCachedVersion(t *testing.T) {
 	f := newFixture(t)
 	f.apply(config(f.name, "1"))
-	goOn := f.lag()
+	goOn := f.freezeCache()
 	live := f.get(&corev1.ConfigMap{}).(*corev1.ConfigMap)
 	live.OwnerReferences = nil // given away
 	if err := f.admin.Update(t.Context(), live); err != nil {
 		t.Fatal(err)
 	}
-	f.made()
+	f.takeRequests()
 	if err := f.Prune(t.Context(), f.owner, reference(f.name)); err != nil {
 		t.Fatal(err)
 	}
 	f.expect("from an old copy", "DELETE(409) configmaps/web")
 	goOn()
-	f.seen(live)
+	f.waitForCache(live)
 	if err := f.Prune(t.Context(), f.owner, reference(f.name)); err != nil {
 		t.Fatal(err)
 	}
@@ -236,11 +236,11 @@ func reference(namespace string) client.Object {
 }
 
 // A deletion is waited for as well: one request, and no apply to what is gone.
-func TestOwnDeletionIsWaitedFor(t *testing.T) {
+func TestOwnDeletion_isWaitedFor(t *testing.T) {
 	f := newFixture(t)
 	f.apply(config(f.name, "1"))
-	f.made()
-	goOn := f.lag()
+	f.takeRequests()
+	goOn := f.freezeCache()
 	for range 2 {
 		if err := f.Prune(t.Context(), f.owner, reference(f.name)); err != nil {
 			t.Fatal(err)
@@ -255,7 +255,7 @@ func TestOwnDeletionIsWaitedFor(t *testing.T) {
 }
 
 // A controller that decides by what a child holds must not be shown one that is older than its own write.
-func TestGetTellsWhatTheCacheDoesNotShowYet(t *testing.T) {
+func TestGet_reportsCacheBehind(t *testing.T) {
 	f := newFixture(t)
 	get := func(when string, wantFound, wantCurrent bool, wantValue string) {
 		t.Helper()
@@ -266,13 +266,13 @@ func TestGetTellsWhatTheCacheDoesNotShowYet(t *testing.T) {
 		}
 	}
 	get("before", false, true, "")
-	goOn := f.lag()
+	goOn := f.freezeCache()
 	f.mustApply("1")
 	get("created, and the cache is behind", false, false, "")
 	goOn()
 	f.settle(config(f.name, "1"))
 	get("created", true, true, "1")
-	goOn = f.lag()
+	goOn = f.freezeCache()
 	f.mustApply("2")
 	get("updated, and the cache is behind", true, false, "1")
 	goOn()

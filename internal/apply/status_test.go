@@ -23,14 +23,14 @@ func newPod(f *fixture) *corev1.Pod {
 	if err := f.admin.Create(f.t.Context(), pod); err != nil {
 		f.t.Fatal(err)
 	}
-	f.seen(pod)
+	f.waitForCache(pod)
 	return pod
 }
 
 func TestPatchStatus(t *testing.T) {
 	f := newFixture(t)
 	pod := newPod(f)
-	f.made()
+	f.takeRequests()
 	before := pod.DeepCopy()
 	pod.Labels["more"] = "1" // not the status
 	patch := func(want bool) {

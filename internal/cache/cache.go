@@ -24,7 +24,7 @@ import (
 // Secrets by name only: they are then read from the API server each time, and can't be listed or watched.
 func New(watchSecrets bool) cache.NewCacheFunc {
 	return func(config *rest.Config, options cache.Options) (cache.Cache, error) {
-		contents := ofContents(options) // first: New fills in defaults
+		contents := contentsOptions(options) // first: New fills in defaults
 		main, err := cache.New(config, options)
 		if err != nil {
 			return nil, err
@@ -33,7 +33,7 @@ func New(watchSecrets bool) cache.NewCacheFunc {
 		if err != nil {
 			return nil, err
 		}
-		s := &split{Cache: main, contents: typed}
+		s := &splitCache{Cache: main, contents: typed}
 		if !watchSecrets {
 			s.live, err = client.New(config, client.Options{Scheme: options.Scheme, Mapper: options.Mapper, HTTPClient: options.HTTPClient})
 		}
@@ -41,14 +41,14 @@ func New(watchSecrets bool) cache.NewCacheFunc {
 	}
 }
 
-// split is a cache of metadata and children, and beside it one of the contents of Secrets and ConfigMaps of Fettle's own.
-type split struct {
+// splitCache is a cache of metadata and children, and beside it one of the contents of Secrets and ConfigMaps of Fettle's own.
+type splitCache struct {
 	cache.Cache
 	contents cache.Cache
 	live     client.Reader // nil where Secrets may be watched
 }
 
-func (s *split) of(obj runtime.Object) cache.Cache {
+func (s *splitCache) cacheFor(obj runtime.Object) cache.Cache {
 	switch obj.(type) {
 	case *corev1.Secret, *corev1.SecretList, *corev1.ConfigMap, *corev1.ConfigMapList:
 		return s.contents
@@ -56,8 +56,8 @@ func (s *split) of(obj runtime.Object) cache.Cache {
 	return s.Cache
 }
 
-// unwatched returns an error for what can't be listed or watched.
-func (s *split) unwatched(obj runtime.Object) error {
+// checkWatchable returns an error for what can't be listed or watched.
+func (s *splitCache) checkWatchable(obj runtime.Object) error {
 	switch obj.(type) {
 	case *corev1.Secret, *corev1.SecretList:
 		if s.live != nil {
@@ -68,31 +68,31 @@ func (s *split) unwatched(obj runtime.Object) error {
 }
 
 // Get implements client.Reader.
-func (s *split) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+func (s *splitCache) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	if _, ok := obj.(*corev1.Secret); ok && s.live != nil {
 		return s.live.Get(ctx, key, obj, opts...)
 	}
-	return s.of(obj).Get(ctx, key, obj, opts...)
+	return s.cacheFor(obj).Get(ctx, key, obj, opts...)
 }
 
 // List implements client.Reader.
-func (s *split) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	if err := s.unwatched(list); err != nil {
+func (s *splitCache) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if err := s.checkWatchable(list); err != nil {
 		return err
 	}
-	return s.of(list).List(ctx, list, opts...)
+	return s.cacheFor(list).List(ctx, list, opts...)
 }
 
 // GetInformer implements cache.Informers.
-func (s *split) GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
-	if err := s.unwatched(obj); err != nil {
+func (s *splitCache) GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
+	if err := s.checkWatchable(obj); err != nil {
 		return nil, err
 	}
-	return s.of(obj).GetInformer(ctx, obj, opts...)
+	return s.cacheFor(obj).GetInformer(ctx, obj, opts...)
 }
 
 // GetInformerForKind implements cache.Informers. The informers it makes are typed.
-func (s *split) GetInformerForKind(ctx context.Context, gvk schema.GroupVersionKind, opts ...cache.InformerGetOption) (cache.Informer, error) {
+func (s *splitCache) GetInformerForKind(ctx context.Context, gvk schema.GroupVersionKind, opts ...cache.InformerGetOption) (cache.Informer, error) {
 	switch gvk {
 	case corev1.SchemeGroupVersion.WithKind("Secret"):
 		return s.GetInformer(ctx, &corev1.Secret{}, opts...)
@@ -103,20 +103,20 @@ func (s *split) GetInformerForKind(ctx context.Context, gvk schema.GroupVersionK
 }
 
 // RemoveInformer implements cache.Informers.
-func (s *split) RemoveInformer(ctx context.Context, obj client.Object) error {
-	return s.of(obj).RemoveInformer(ctx, obj)
+func (s *splitCache) RemoveInformer(ctx context.Context, obj client.Object) error {
+	return s.cacheFor(obj).RemoveInformer(ctx, obj)
 }
 
 // IndexField implements client.FieldIndexer.
-func (s *split) IndexField(ctx context.Context, obj client.Object, field string, values client.IndexerFunc) error {
-	if err := s.unwatched(obj); err != nil {
+func (s *splitCache) IndexField(ctx context.Context, obj client.Object, field string, values client.IndexerFunc) error {
+	if err := s.checkWatchable(obj); err != nil {
 		return err
 	}
-	return s.of(obj).IndexField(ctx, obj, field, values)
+	return s.cacheFor(obj).IndexField(ctx, obj, field, values)
 }
 
 // Start implements cache.Informers: it runs until the context ends.
-func (s *split) Start(ctx context.Context) error {
+func (s *splitCache) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var running sync.WaitGroup
@@ -137,6 +137,6 @@ func (s *split) Start(ctx context.Context) error {
 }
 
 // WaitForCacheSync implements cache.Informers.
-func (s *split) WaitForCacheSync(ctx context.Context) bool {
+func (s *splitCache) WaitForCacheSync(ctx context.Context) bool {
 	return s.Cache.WaitForCacheSync(ctx) && s.contents.WaitForCacheSync(ctx)
 }

@@ -122,7 +122,7 @@ func TestTransforms(t *testing.T) {
 	}
 }
 
-func TestContentsOfSecretsNeverEnterTheCache(t *testing.T) {
+func TestCache_rejectsContentsOfSecrets(t *testing.T) {
 	for _, object := range []any{&corev1.Secret{}, &corev1.ConfigMap{}} {
 		if out, err := trimIdentity(object); err == nil {
 			t.Errorf("%T was accepted as %v", object, out)
@@ -167,20 +167,20 @@ func metadataOf(kind string) *metav1.PartialObjectMetadata {
 	return meta
 }
 
-// stage has objects that are ours and that are not in a namespace, and one that is ours in another.
-type stage struct {
+// fixture has objects that are ours and that are not in a namespace, and one that is ours in another.
+type fixture struct {
 	namespace    string
 	foreign, own *corev1.Secret
 }
 
-func newStage(t *testing.T) *stage {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	c, err := client.New(env.Admin, client.Options{Scheme: newScheme(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	namespace := env.Namespace(t)
-	s := &stage{namespace: namespace, foreign: newSecret(namespace, "foreign", nil), own: newSecret(namespace, "own", ownLabels)}
+	s := &fixture{namespace: namespace, foreign: newSecret(namespace, "foreign", nil), own: newSecret(namespace, "own", ownLabels)}
 	for _, object := range []client.Object{
 		newDeployment(namespace, "ours", ownLabels), newDeployment(namespace, "foreign", nil), s.foreign, s.own,
 		newSecret(env.Namespace(t), "own", ownLabels),
@@ -192,8 +192,8 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-func TestChildrenOfOthersAreNotCached(t *testing.T) {
-	mgr := startManager(t, []string{newStage(t).namespace}, true)
+func TestCache_ignoresForeignChildren(t *testing.T) {
+	mgr := startManager(t, []string{newFixture(t).namespace}, true)
 	list := &k8sappsv1.DeploymentList{}
 	err := mgr.GetClient().List(t.Context(), list)
 	if err != nil || len(list.Items) != 1 || list.Items[0].Name != "ours" || list.Items[0].ManagedFields != nil {
@@ -201,8 +201,8 @@ func TestChildrenOfOthersAreNotCached(t *testing.T) {
 	}
 }
 
-func TestSecretsOfOthersAreCachedByTheirIdentity(t *testing.T) {
-	s := newStage(t)
+func TestCache_holdsMetadataOfForeignSecrets(t *testing.T) {
+	s := newFixture(t)
 	mgr := startManager(t, []string{s.namespace}, true)
 	got := metadataOf("Secret")
 	err := mgr.GetClient().Get(t.Context(), client.ObjectKeyFromObject(s.foreign), got)
@@ -221,8 +221,8 @@ func TestSecretsOfOthersAreCachedByTheirIdentity(t *testing.T) {
 	}
 }
 
-func TestContentsOfOwnSecretsAreCached(t *testing.T) {
-	mgr := startManager(t, []string{newStage(t).namespace}, true)
+func TestCache_holdsOwnSecrets(t *testing.T) {
+	mgr := startManager(t, []string{newFixture(t).namespace}, true)
 	list := &corev1.SecretList{}
 	err := mgr.GetClient().List(t.Context(), list)
 	if err != nil || len(list.Items) != 1 || list.Items[0].Name != "own" || string(list.Items[0].Data["password"]) != "hunter2" {
@@ -233,8 +233,8 @@ func TestContentsOfOwnSecretsAreCached(t *testing.T) {
 	}
 }
 
-func TestSecretsThatMayNotBeWatchedAreReadByName(t *testing.T) {
-	s := newStage(t)
+func TestCache_readsUnwatchedSecretsByName(t *testing.T) {
+	s := newFixture(t)
 	mgr := startManager(t, nil, false)
 	got := &corev1.Secret{}
 	if err := mgr.GetClient().Get(t.Context(), client.ObjectKeyFromObject(s.own), got); err != nil || string(got.Data["password"]) != "hunter2" {
@@ -270,7 +270,7 @@ func newDeployment(namespace, name string, own map[string]string) *k8sappsv1.Dep
 	}
 }
 
-func TestEveryKindOfTheCacheHasARule(t *testing.T) {
+func TestCache_hasRuleForEveryKind(t *testing.T) {
 	scheme := newScheme(t)
 	for _, namespaces := range [][]string{nil, {"a", "b"}} {
 		options, err := Options(namespaces)

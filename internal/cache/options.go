@@ -23,8 +23,8 @@ import (
 // ownLabels are on every child that Fettle makes, and on their pods.
 var ownLabels = labels.Set{"app.kubernetes.io/managed-by": "fettle"}
 
-// children are the kinds of which only what Fettle made is watched.
-var children = []client.Object{
+// childKinds are the kinds of which only what Fettle made is watched.
+var childKinds = []client.Object{
 	&k8sappsv1.Deployment{}, &k8sappsv1.StatefulSet{}, &k8sappsv1.ControllerRevision{},
 	&corev1.Service{}, &corev1.ServiceAccount{}, &corev1.PersistentVolumeClaim{},
 	&rbacv1.Role{}, &rbacv1.RoleBinding{}, &coordinationv1.Lease{}, &batchv1.Job{}, &batchv1.CronJob{},
@@ -51,13 +51,13 @@ func Options(namespaces []string) (cache.Options, error) {
 			&autoscalingv1.HorizontalPodAutoscaler{}: {Transform: trimAutoscaler},
 		},
 	}
-	for _, kind := range children {
+	for _, kind := range childKinds {
 		options.ByObject[kind] = own
 	}
 	if len(namespaces) == 0 {
 		return options, nil
 	}
-	selector, err := named(namespaces)
+	selector, err := namespaceSelector(namespaces)
 	if err != nil {
 		return cache.Options{}, err
 	}
@@ -69,8 +69,8 @@ func Options(namespaces []string) (cache.Options, error) {
 	return options, nil
 }
 
-// ofContents are the options of the cache of Secrets and ConfigMaps that Fettle made, beside a cache of main.
-func ofContents(main cache.Options) cache.Options {
+// contentsOptions are the options of the cache of Secrets and ConfigMaps that Fettle made, beside a cache of main.
+func contentsOptions(main cache.Options) cache.Options {
 	own := cache.ByObject{Label: ownLabels.AsSelector()}
 	contents := main
 	own.Transform = trimToEdits
@@ -79,8 +79,8 @@ func ofContents(main cache.Options) cache.Options {
 	return contents
 }
 
-// named selects namespaces by the label with its name that each has.
-func named(namespaces []string) (labels.Selector, error) {
+// namespaceSelector selects namespaces by the label with its name that each has.
+func namespaceSelector(namespaces []string) (labels.Selector, error) {
 	in, err := labels.NewRequirement(corev1.LabelMetadataName, selection.In, namespaces)
 	if err != nil {
 		return nil, fmt.Errorf("--watch-namespaces: %w", err)

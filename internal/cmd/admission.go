@@ -60,10 +60,10 @@ func applyPolicies(ctx context.Context, definitions client.Client, live client.R
 		u.SetOwnerReferences([]metav1.OwnerReference{{
 			APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, UID: owner.UID,
 		}})
-		if err := sign(u); err != nil {
+		if err := setContentHash(u); err != nil {
 			return err
 		}
-		same, err := isThere(ctx, live, u)
+		same, err := isCurrent(ctx, live, u)
 		if err == nil && !same {
 			err = definitions.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("fettle"), client.ForceOwnership)
 		}
@@ -74,8 +74,8 @@ func applyPolicies(ctx context.Context, definitions client.Client, live client.R
 	return nil
 }
 
-// sign notes the digest of an object's contents on it: without, what a later release leaves out would be missed by isThere.
-func sign(u *unstructured.Unstructured) error {
+// setContentHash notes the digest of an object's contents on it: without, what a later release leaves out would be missed by isCurrent.
+func setContentHash(u *unstructured.Unstructured) error {
 	content, err := json.Marshal(u.Object)
 	if err != nil {
 		return fmt.Errorf("digest of %s %s: %w", u.GetKind(), u.GetName(), err)
@@ -89,8 +89,8 @@ func sign(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// isThere says whether all that u has is there already.
-func isThere(ctx context.Context, live client.Reader, u *unstructured.Unstructured) (bool, error) {
+// isCurrent says whether all that u has is there already.
+func isCurrent(ctx context.Context, live client.Reader, u *unstructured.Unstructured) (bool, error) {
 	there := &unstructured.Unstructured{}
 	there.SetGroupVersionKind(u.GroupVersionKind())
 	err := live.Get(ctx, client.ObjectKeyFromObject(u), there)

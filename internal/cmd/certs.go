@@ -75,7 +75,7 @@ func addCertificateFiles(mgr manager.Manager, secret types.NamespacedName, dir s
 	if err != nil {
 		return fmt.Errorf("watch Secret %s: %w", secret, err)
 	}
-	return mgr.Add(everywhere(func(ctx context.Context) error {
+	return mgr.Add(onEveryReplica(func(ctx context.Context) error {
 		informer, err := only.GetInformer(ctx, &corev1.Secret{}, cache.BlockUntilSynced(false))
 		if err != nil {
 			return fmt.Errorf("watch Secret %s: %w", secret, err)

@@ -105,12 +105,12 @@ func TestSelfSignedCertificates(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil || string(secret.Data["ca.crt"]) != authority {
 		t.Errorf("the authority changed with a restart (%v)", err)
 	}
-	loseAuthority(t, c, app)
+	loseCA(t, c, app)
 	again.stop(t)
 }
 
-// loseAuthority has someone empty the Secret, and an installer the webhook configuration: both are made good.
-func loseAuthority(t *testing.T, c client.Client, app *appsv1.WebApp) {
+// loseCA has someone empty the Secret, and an installer the webhook configuration: both are made good.
+func loseCA(t *testing.T, c client.Client, app *appsv1.WebApp) {
 	t.Helper()
 	secret := emptySecret(testenv.OperatorNamespace, certificateSecret)
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
@@ -136,7 +136,7 @@ func loseAuthority(t *testing.T, c client.Client, app *appsv1.WebApp) {
 	})
 }
 
-func TestReadinessWaitsForTheCertificate(t *testing.T) {
+func TestReadiness_waitsForCertificate(t *testing.T) {
 	// No Secret of this name is in the namespace, so that no certificate can come.
 	t.Setenv("POD_NAMESPACE", env.Namespace(t))
 	manager := startManager(t, "--webhook-certs=self-signed", "--webhook-cert-dir="+t.TempDir(), fmt.Sprintf("--webhook-port=%d", portOf(t, freeAddress(t))))

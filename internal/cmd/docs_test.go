@@ -20,8 +20,8 @@ func readFile(t *testing.T, path ...string) string {
 	return string(data)
 }
 
-// TestRightsAreExplained finds every resource of the operator's role in docs/security.md, on a row with its verbs.
-func TestRightsAreExplained(t *testing.T) {
+// TestPermissions_areDocumented finds every resource of the operator's role in docs/security.md, on a row with its verbs.
+func TestPermissions_areDocumented(t *testing.T) {
 	role := &rbacv1.ClusterRole{}
 	if err := yaml.UnmarshalStrict([]byte(readFile(t, "config", "rbac", "role.yaml")), role); err != nil {
 		t.Fatal(err)

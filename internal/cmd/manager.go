@@ -208,14 +208,14 @@ func (o *managerOptions) addWebhooks(ctx context.Context, mgr manager.Manager) (
 		default:
 			return errors.New("waiting for the certificate of the webhooks")
 		}
-	}, mgr.Add(everywhere(serve))
+	}, mgr.Add(onEveryReplica(serve))
 }
 
-// everywhere is a part of the manager that runs in standbys too.
-type everywhere func(context.Context) error
+// onEveryReplica is a part of the manager that runs in standbys too.
+type onEveryReplica func(context.Context) error
 
 // Start implements manager.Runnable.
-func (run everywhere) Start(ctx context.Context) error { return run(ctx) }
+func (run onEveryReplica) Start(ctx context.Context) error { return run(ctx) }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
-func (everywhere) NeedLeaderElection() bool { return false }
+func (onEveryReplica) NeedLeaderElection() bool { return false }

@@ -50,7 +50,7 @@ func hasDeployment(t *testing.T, c client.Client, app *appsv1.WebApp) func() err
 	return func() error { return c.Get(t.Context(), client.ObjectKeyFromObject(app), &k8sappsv1.Deployment{}) }
 }
 
-func TestStandbyIsReadyAndTakesOverAtOnce(t *testing.T) {
+func TestStandby_isReadyAndTakesOver(t *testing.T) {
 	c, namespace := newAdmin(t), env.Namespace(t)
 	elect := []string{"--webhooks=false", "--leader-elect", "--leader-elect-retry-period=500ms"}
 	leader := startManager(t, elect...)
@@ -89,9 +89,9 @@ func TestStandbyIsReadyAndTakesOverAtOnce(t *testing.T) {
 	}
 }
 
-// TestAgentsAreConfined holds that every installation has the policy that OLM's bundles can't hold, for as long as there are
+// TestAgentPolicy_isInstalled holds that every installation has the policy that OLM's bundles can't hold, for as long as there are
 // PostgreSQLs.
-func TestAgentsAreConfined(t *testing.T) {
+func TestAgentPolicy_isInstalled(t *testing.T) {
 	c := newAdmin(t)
 	startManager(t, "--webhooks=false").waitReady(t)
 	crd := &apiextensionsv1.CustomResourceDefinition{}
@@ -128,7 +128,7 @@ func TestAgentsAreConfined(t *testing.T) {
 	}
 }
 
-func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
+func TestMetrics_needAuthorization(t *testing.T) {
 	c, namespace := newAdmin(t), env.Namespace(t)
 	install(t, c, "rbac", "metrics_auth_role.yaml")
 	install(t, c, "rbac", "metrics_reader_role.yaml")
@@ -181,7 +181,7 @@ func token(t *testing.T, c client.Client, namespace, name string) string {
 	return request.Status.Token
 }
 
-func TestOnlyTheNamespacesOfTheFlag(t *testing.T) {
+func TestWatchNamespaces_limitsTheManager(t *testing.T) {
 	c, in, out := newAdmin(t), env.Namespace(t), env.Namespace(t)
 	manager := startManager(t, "--webhooks=false", "--watch-namespaces="+in)
 	manager.waitReady(t)
@@ -196,8 +196,8 @@ func TestOnlyTheNamespacesOfTheFlag(t *testing.T) {
 	manager.stop(t)
 }
 
-// TestSecretsAreNotWatched runs the manager in one namespace, so that the audit log tells its requests from others'.
-func TestSecretsAreNotWatched(t *testing.T) {
+// TestWatchSecrets_false runs the manager in one namespace, so that the audit log tells its requests from others'.
+func TestWatchSecrets_false(t *testing.T) {
 	for flag, want := range map[string]map[string]bool{
 		"--watch-secrets=false": {"get": true, "watch": false},
 		"--watch-secrets=true":  {"get": true, "watch": true},
@@ -242,7 +242,7 @@ func TestSecretsAreNotWatched(t *testing.T) {
 	}
 }
 
-func TestWebhooksWithoutACertificate(t *testing.T) {
+func TestWebhooks_withoutCertificate(t *testing.T) {
 	manager := startManager(t, "--webhook-cert-dir="+t.TempDir())
 	select {
 	case <-manager.ended:

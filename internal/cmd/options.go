@@ -24,8 +24,8 @@ const (
 // defaultCertDir is where OLM mounts the certificate.
 const defaultCertDir = "/tmp/k8s-webhook-server/serving-certs"
 
-// off is the address by which an endpoint is turned off.
-const off = "0"
+// disabled is the address by which an endpoint is turned off.
+const disabled = "0"
 
 // managerOptions are the flags of the manager; docs/operator.md lists them.
 type managerOptions struct {
@@ -64,7 +64,7 @@ func (o *managerOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.perObjectMetrics, "per-object-metrics", false,
 		"add fettle_resource_ready{kind,namespace,name}: one series for each object, so their number is unbounded")
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", `address that serves /healthz and /readyz; "0" turns it off`)
-	flags.StringVar(&o.pprofAddress, "pprof-bind-address", off,
+	flags.StringVar(&o.pprofAddress, "pprof-bind-address", disabled,
 		`address that serves Go profiles under /debug/pprof, without authentication, such as 127.0.0.1:6060; "0" turns it off`)
 
 	flags.BoolVar(&o.leaderElect, "leader-elect", false, "let one of several replicas work at a time; needed with more than one")

@@ -120,7 +120,7 @@ func TestKeys(t *testing.T) {
 	expect(t, fault(t, in), "files[app.yaml]", "config has a key of the same name")
 }
 
-func TestProblemsAreShort(t *testing.T) {
+func TestProblem_isShort(t *testing.T) {
 	in := Input{Config: map[string]string{"K": `{{ index .Values "` + strings.Repeat("ä", 1000) + `" }}`}}
 	f := fault(t, in)
 	if len(f.Problem) > MaxProblem || len(f.Problem) < MaxProblem-4 || !strings.HasSuffix(f.Problem, "ä ...") {

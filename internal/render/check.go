@@ -7,14 +7,14 @@ import (
 	"text/template/parse"
 )
 
-// reach says which values a template can see: directly, in a condition, or through something else.
-type reach struct {
+// visibleValues says which values a template can see: directly, in a condition, or through something else.
+type visibleValues struct {
 	all   bool
 	names map[string]bool
 }
 
 // secret reports whether one of the values that r holds is secret.
-func (r reach) secret(values map[string]Value) bool {
+func (r visibleValues) secret(values map[string]Value) bool {
 	for name, v := range values {
 		if v.Secret && (r.all || r.names[name]) {
 			return true
@@ -23,38 +23,38 @@ func (r reach) secret(values map[string]Value) bool {
 	return false
 }
 
-// checked is a template that holds nothing but what is allowed, and what it can see.
-type checked struct {
+// checkedTemplate is a template that holds nothing but what is allowed, and what it can see.
+type checkedTemplate struct {
 	root  *parse.ListNode
-	reach reach
+	reach visibleValues
 }
 
 // check parses text and refuses what is not in the subset. Its errors are *problem.
-func check(text string) (checked, error) {
+func check(text string) (checkedTemplate, error) {
 	if len(text) > MaxTemplate {
-		return checked{}, &problem{text: fmt.Sprintf("the template has %d bytes, at most %d are allowed", len(text), MaxTemplate)}
+		return checkedTemplate{}, &templateError{text: fmt.Sprintf("the template has %d bytes, at most %d are allowed", len(text), MaxTemplate)}
 	}
 	tree := parse.New(treeName)
 	tree.Mode = parse.SkipFuncCheck // functions are judged below, with a better message
 	set := map[string]*parse.Tree{}
 	if _, err := tree.Parse(text, "", "", set); err != nil {
-		return checked{}, parseFault(err)
+		return checkedTemplate{}, parseError(err)
 	}
 	if len(set) != 1 || set[treeName] != tree {
-		return checked{}, &problem{text: "define and block are not available"}
+		return checkedTemplate{}, &templateError{text: "define and block are not available"}
 	}
-	c := checker{rooted: true, reach: reach{names: map[string]bool{}}}
+	c := checker{atRoot: true, reach: visibleValues{names: map[string]bool{}}}
 	if err := c.list(tree.Root, 0); err != nil {
-		return checked{}, err
+		return checkedTemplate{}, err
 	}
-	return checked{root: tree.Root, reach: c.reach}, nil
+	return checkedTemplate{root: tree.Root, reach: c.reach}, nil
 }
 
 // checker walks over a template. Its methods refuse every node that they don't know.
 type checker struct {
-	rooted bool // dot is the whole context, not the value of a with or range
+	atRoot bool // dot is the whole context, not the value of a with or range
 	loop   bool // inside a range
-	reach  reach
+	reach  visibleValues
 }
 
 func (c *checker) list(l *parse.ListNode, depth int) error {
@@ -76,17 +76,17 @@ func (c *checker) node(n parse.Node, depth int) error {
 	case *parse.ActionNode:
 		return c.pipe(n.Pipe, depth)
 	case *parse.IfNode:
-		return c.branch(&n.BranchNode, depth, c.rooted, c.loop)
+		return c.branch(&n.BranchNode, depth, c.atRoot, c.loop)
 	case *parse.WithNode:
 		return c.branch(&n.BranchNode, depth, false, c.loop)
 	case *parse.RangeNode:
 		return c.rangeNode(n, depth)
 	case *parse.TemplateNode:
-		return wrong(n, "template is not available")
+		return errorAt(n, "template is not available")
 	case *parse.BreakNode, *parse.ContinueNode:
-		return wrong(n, "break and continue are not available")
+		return errorAt(n, "break and continue are not available")
 	default:
-		return wrong(n, "%s is not available", n)
+		return errorAt(n, "%s is not available", n)
 	}
 }
 
@@ -95,10 +95,10 @@ func (c *checker) branch(n *parse.BranchNode, depth int, rooted, loop bool) erro
 	if err := c.pipe(n.Pipe, depth); err != nil {
 		return err
 	}
-	outerRooted, outerLoop := c.rooted, c.loop
-	c.rooted, c.loop = rooted, loop
+	outerRooted, outerLoop := c.atRoot, c.loop
+	c.atRoot, c.loop = rooted, loop
 	err := c.list(n.List, depth+1)
-	c.rooted, c.loop = outerRooted, outerLoop
+	c.atRoot, c.loop = outerRooted, outerLoop
 	if err != nil {
 		return err
 	}
@@ -108,11 +108,11 @@ func (c *checker) branch(n *parse.BranchNode, depth int, rooted, loop bool) erro
 func (c *checker) rangeNode(n *parse.RangeNode, depth int) error {
 	switch {
 	case c.loop:
-		return wrong(n, "a range inside a range is not available")
+		return errorAt(n, "a range inside a range is not available")
 	case !isValues(n.Pipe):
-		return wrong(n.Pipe, "range goes over .Values (or $.Values) only")
+		return errorAt(n.Pipe, "range goes over .Values (or $.Values) only")
 	case n.Pipe.IsAssign:
-		return wrong(n.Pipe, "declare the variables of a range with :=")
+		return errorAt(n.Pipe, "declare the variables of a range with :=")
 	}
 	return c.branch(&n.BranchNode, depth, false, true)
 }
@@ -142,7 +142,7 @@ func fieldPath(n parse.Node) ([]string, bool) {
 // pipe checks a pipeline, which every block and every parenthesis has, so that it is the place to bound their depth.
 func (c *checker) pipe(p *parse.PipeNode, depth int) error {
 	if depth > MaxDepth {
-		return wrong(p, "the template nests deeper than %d", MaxDepth)
+		return errorAt(p, "the template nests deeper than %d", MaxDepth)
 	}
 	for i, cmd := range p.Cmds {
 		if err := c.command(cmd, i > 0, depth); err != nil {
@@ -157,7 +157,7 @@ func (c *checker) command(cmd *parse.CommandNode, piped bool, depth int) error {
 	name, ok := cmd.Args[0].(*parse.IdentifierNode)
 	if !ok {
 		if piped || len(cmd.Args) > 1 {
-			return wrong(cmd, "%s is no function and takes no argument", cmd.Args[0])
+			return errorAt(cmd, "%s is no function and takes no argument", cmd.Args[0])
 		}
 		return c.operand(cmd.Args[0], depth)
 	}
@@ -179,23 +179,23 @@ func (c *checker) command(cmd *parse.CommandNode, piped bool, depth int) error {
 // index checks index .Values "name". The name is a constant: one that a value gives would be shown when it is missing.
 func (c *checker) index(name *parse.IdentifierNode, args []parse.Node) error {
 	if len(args) != 2 {
-		return wrong(name, "index is called as index .Values \"name\"")
+		return errorAt(name, "index is called as index .Values \"name\"")
 	}
 	path, ok := fieldPath(args[0])
 	key, constant := args[1].(*parse.StringNode)
 	if !ok || !constant || !slices.Equal(path, []string{"Values"}) {
-		return wrong(name, "index is called as index .Values \"name\"")
+		return errorAt(name, "index is called as index .Values \"name\"")
 	}
-	if !c.named(args[0]) {
-		return wrong(args[0], "inside with and range, write $%s", args[0])
+	if !c.canNameField(args[0]) {
+		return errorAt(args[0], "inside with and range, write $%s", args[0])
 	}
 	c.reach.names[key.Text] = true
 	return nil
 }
 
-// named says whether fields can be named from n: inside with and range, only those of $.
-func (c *checker) named(n parse.Node) bool {
-	return c.rooted || n.Type() == parse.NodeVariable
+// canNameField says whether fields can be named from n: inside with and range, only those of $.
+func (c *checker) canNameField(n parse.Node) bool {
+	return c.atRoot || n.Type() == parse.NodeVariable
 }
 
 func (c *checker) operand(n parse.Node, depth int) error {
@@ -204,25 +204,25 @@ func (c *checker) operand(n parse.Node, depth int) error {
 		return nil
 	case *parse.NumberNode:
 		if !n.IsInt || strings.HasPrefix(n.Text, "'") {
-			return wrong(n, "write %s as a string: only whole numbers are available", n)
+			return errorAt(n, "write %s as a string: only whole numbers are available", n)
 		}
 		return nil
 	case *parse.DotNode:
-		if c.rooted {
-			return wrong(n, "the whole context is no value: name one of its fields, like .Values.x")
+		if c.atRoot {
+			return errorAt(n, "the whole context is no value: name one of its fields, like .Values.x")
 		}
 		return nil
 	case *parse.FieldNode, *parse.VariableNode:
 		return c.field(n)
 	case *parse.PipeNode:
 		if len(n.Decl) > 0 {
-			return wrong(n, "a variable can't be declared inside parentheses")
+			return errorAt(n, "a variable can't be declared inside parentheses")
 		}
 		return c.pipe(n, depth+1)
 	case *parse.IdentifierNode:
-		return wrong(n, "put the call of %s into parentheses", n)
+		return errorAt(n, "put the call of %s into parentheses", n)
 	default:
-		return wrong(n, "%s is not available", n)
+		return errorAt(n, "%s is not available", n)
 	}
 }
 
@@ -233,10 +233,10 @@ func (c *checker) field(n parse.Node) error {
 		if v, is := n.(*parse.VariableNode); is && len(v.Ident) == 1 {
 			return nil // what it holds was seen when it was set
 		}
-		return wrong(n, "%s: a variable holds a text, which has no fields", n)
+		return errorAt(n, "%s: a variable holds a text, which has no fields", n)
 	}
-	if !c.named(n) {
-		return wrong(n, "inside with and range, write $%s", n)
+	if !c.canNameField(n) {
+		return errorAt(n, "inside with and range, write $%s", n)
 	}
 	if err := checkPath(n, path); err != nil || path[0] != "Values" {
 		return err
@@ -253,13 +253,13 @@ func (c *checker) field(n parse.Node) error {
 func checkPath(n parse.Node, path []string) error {
 	switch {
 	case len(path) == 0:
-		return wrong(n, "the whole context is no value: name one of its fields, like $.Values.x")
+		return errorAt(n, "the whole context is no value: name one of its fields, like $.Values.x")
 	case path[0] == "Values" && len(path) <= 2:
 		return nil
 	case path[0] != "Values" && !slices.Contains(contextFields, path[0]):
-		return wrong(n, "there is no .%s: there are .%s and .Values", path[0], strings.Join(contextFields, ", ."))
+		return errorAt(n, "there is no .%s: there are .%s and .Values", path[0], strings.Join(contextFields, ", ."))
 	case len(path) > 1:
-		return wrong(n, "%s: values are texts, which have no fields; for a name with a dot write index .Values \"a.b\"", n)
+		return errorAt(n, "%s: values are texts, which have no fields; for a name with a dot write index .Values \"a.b\"", n)
 	}
 	return nil
 }

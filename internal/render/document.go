@@ -43,24 +43,24 @@ func format(name string) string {
 	return end
 }
 
-// flaw is what is wrong with a document.
-type flaw struct {
-	format string
-	line   int // 0 if not known
-	text   string
-	plain  bool // text quotes nothing of the document
+// formatError is what is wrong with a document.
+type formatError struct {
+	format        string
+	line          int // 0 if not known
+	text          string
+	quotesNothing bool // text quotes nothing of the document
 }
 
 // fault hides what the document holds if it is secret.
-func (f *flaw) fault(key string, secret bool) Fault {
+func (f *formatError) fault(key string, secret bool) Fault {
 	problem := "not valid " + f.format
-	if f.plain || !secret {
+	if f.quotesNothing || !secret {
 		problem += ": " + f.text
 	}
-	return Fault{Key: key, Line: f.line, Problem: cut(problem)}
+	return Fault{Key: key, Line: f.line, Problem: truncate(problem)}
 }
 
-func checkFormat(name, text string) *flaw {
+func checkFormat(name, text string) *formatError {
 	switch format(name) {
 	case "json":
 		return checkJSON(text)
@@ -74,12 +74,12 @@ func checkFormat(name, text string) *flaw {
 	}
 }
 
-func checkJSON(text string) *flaw {
+func checkJSON(text string) *formatError {
 	err := json.Unmarshal([]byte(text), new(json.RawMessage)) // takes no memory for what is in it
 	if err == nil {
 		return nil
 	}
-	f := &flaw{format: "JSON", text: err.Error()}
+	f := &formatError{format: "JSON", text: err.Error()}
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		f.line = strings.Count(text[:min(int(syntax.Offset), len(text))], "\n") + 1
 	}
@@ -87,7 +87,7 @@ func checkJSON(text string) *flaw {
 }
 
 // document returns the only document of a JSON or YAML file as encoding/json has it, with json.Number for numbers.
-func document(name, text string, room int) (any, *flaw) {
+func document(name, text string, room int) (any, *formatError) {
 	switch format(name) {
 	case "json":
 		if f := checkJSON(text); f != nil {
@@ -100,20 +100,20 @@ func document(name, text string, room int) (any, *flaw) {
 		case f != nil:
 			return nil, f
 		case len(docs) != 1:
-			return nil, &flaw{format: "for a schema", text: fmt.Sprintf("the file holds %d documents, a schema is for one", len(docs)), plain: true}
+			return nil, &formatError{format: "for a schema", text: fmt.Sprintf("the file holds %d documents, a schema is for one", len(docs)), quotesNothing: true}
 		}
 		return expandYAML(docs[0], room)
 	default:
-		return nil, &flaw{format: "for a schema", text: "its name must end in .json, .yaml or .yml", plain: true}
+		return nil, &formatError{format: "for a schema", text: "its name must end in .json, .yaml or .yml", quotesNothing: true}
 	}
 }
 
-func decodeJSON(text string) (any, *flaw) {
+func decodeJSON(text string) (any, *formatError) {
 	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
 	decoder.UseNumber()
 	var v any
 	if err := decoder.Decode(&v); err != nil {
-		return nil, &flaw{format: "JSON", text: err.Error()}
+		return nil, &formatError{format: "JSON", text: err.Error()}
 	}
 	return v, nil
 }
@@ -121,7 +121,7 @@ func decodeJSON(text string) (any, *flaw) {
 var unicodeEscape = regexp.MustCompile(`^[0-9a-fA-F]{4}`)
 
 // checkProperties says whether text is a file of Java properties: keys, each once, with escapes that are whole.
-func checkProperties(text string) *flaw {
+func checkProperties(text string) *formatError {
 	seen := map[string]bool{}
 	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
 	for i := 0; i < len(lines); i++ {
@@ -140,9 +140,9 @@ func checkProperties(text string) *flaw {
 		key, problem := property(logical.String())
 		switch {
 		case problem != "":
-			return &flaw{format: "properties", line: first, text: problem}
+			return &formatError{format: "properties", line: first, text: problem}
 		case seen[key]:
-			return &flaw{format: "properties", line: first, text: "the key " + strconv.Quote(key) + " occurs twice"}
+			return &formatError{format: "properties", line: first, text: "the key " + strconv.Quote(key) + " occurs twice"}
 		}
 		seen[key] = true
 	}

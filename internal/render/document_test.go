@@ -78,8 +78,8 @@ func oneFault(err error) (Fault, bool) {
 	return Fault{}, false
 }
 
-// TestCheckFormatsLeavesKeysAlone shows that only files have a format.
-func TestCheckFormatsLeavesKeysAlone(t *testing.T) {
+// TestCheckFormats_ignoresKeys shows that only files have a format.
+func TestCheckFormats_ignoresKeys(t *testing.T) {
 	if err := CheckFormats(Output{Data: map[string]string{"a.json": "{"}}); err != nil {
 		t.Error(err)
 	}

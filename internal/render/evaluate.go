@@ -47,7 +47,7 @@ func (v *values) get(name string) any {
 	if value, ok := v.all[name]; ok {
 		return value.Text
 	}
-	return missing{name}
+	return missingValue{name}
 }
 
 func (v *values) texts() map[string]string {
@@ -66,15 +66,15 @@ func (v *values) size() int {
 	return n
 }
 
-// missing is a value that is not there. Only default and required take it.
-type missing struct{ name string }
+// missingValue is a value that is not there. Only default and required take it.
+type missingValue struct{ name string }
 
-func (m missing) fault() error {
+func (m missingValue) fault() error {
 	return fmt.Errorf("the value %q is missing: set it, or give it a default: {{ .Values.x | default \"...\" }}", m.name)
 }
 
-// printed returns what v looks like in the output.
-func printed(v any) (string, error) {
+// toText returns what v looks like in the output.
+func toText(v any) (string, error) {
 	switch v := v.(type) {
 	case string:
 		return v, nil
@@ -82,15 +82,15 @@ func printed(v any) (string, error) {
 		return strconv.FormatBool(v), nil
 	case int:
 		return strconv.Itoa(v), nil
-	case missing:
+	case missingValue:
 		return "", v.fault()
 	default:
 		return "", errors.New(".Values is no text: name one value, or use toJson")
 	}
 }
 
-// truth says what v is as a condition: texts and .Values are true unless empty, numbers unless 0.
-func truth(v any) (bool, error) {
+// isTrue says what v is as a condition: texts and .Values are true unless empty, numbers unless 0.
+func isTrue(v any) (bool, error) {
 	switch v := v.(type) {
 	case string:
 		return v != "", nil
@@ -101,7 +101,7 @@ func truth(v any) (bool, error) {
 	case *values:
 		return len(v.all) > 0, nil
 	default:
-		_, err := printed(v)
+		_, err := toText(v)
 		return false, err
 	}
 }
@@ -113,21 +113,21 @@ type variable struct {
 
 // evaluator renders one template that check let pass.
 type evaluator struct {
-	in     *Input
-	values *values
-	budget *budget
-	room   int // bytes that the output may still have
-	out    strings.Builder
-	dot    any // inside with and range
-	vars   []variable
+	in        *Input
+	values    *values
+	budget    *budget
+	bytesLeft int // bytes that the output may still have
+	out       strings.Builder
+	dot       any // inside with and range
+	vars      []variable
 }
 
 // at gives err the place of n, unless it has one already.
 func at(n parse.Node, err error) error {
-	if _, ok := errors.AsType[*problem](err); err == nil || ok {
+	if _, ok := errors.AsType[*templateError](err); err == nil || ok {
 		return err
 	}
-	return &problem{at: n.Position(), text: err.Error()}
+	return &templateError{at: n.Position(), text: err.Error()}
 }
 
 func (e *evaluator) list(l *parse.ListNode) error {
@@ -158,15 +158,15 @@ func (e *evaluator) node(n parse.Node) error {
 	case *parse.RangeNode:
 		return e.loop(n)
 	default:
-		return unchecked(n)
+		return notAvailable(n)
 	}
 }
 
-// unchecked is for what check refuses.
-func unchecked(n parse.Node) error { return fmt.Errorf("%s is not available", n) }
+// notAvailable is for what check refuses.
+func notAvailable(n parse.Node) error { return fmt.Errorf("%s is not available", n) }
 
 func (e *evaluator) write(s string) error {
-	if e.room -= len(s); e.room < 0 {
+	if e.bytesLeft -= len(s); e.bytesLeft < 0 {
 		return fmt.Errorf("the text grows beyond %d bytes", MaxData)
 	}
 	e.out.WriteString(s)
@@ -178,7 +178,7 @@ func (e *evaluator) action(p *parse.PipeNode) error {
 	if err != nil || len(p.Decl) > 0 {
 		return err
 	}
-	s, err := printed(v)
+	s, err := toText(v)
 	if err != nil {
 		return at(p, err)
 	}
@@ -192,7 +192,7 @@ func (e *evaluator) branch(n *parse.BranchNode, with bool) error {
 	if err != nil {
 		return err
 	}
-	is, err := truth(v)
+	is, err := isTrue(v)
 	switch {
 	case err != nil:
 		return at(n.Pipe, err)
@@ -211,15 +211,15 @@ func (e *evaluator) loop(n *parse.RangeNode) error {
 		return e.list(n.ElseList)
 	}
 	for _, name := range e.values.names {
-		if err := e.turn(n, name); err != nil {
+		if err := e.iteration(n, name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// turn renders the body of a loop over values for one of them.
-func (e *evaluator) turn(n *parse.RangeNode, name string) error {
+// iteration renders the body of a loop over values for one of them.
+func (e *evaluator) iteration(n *parse.RangeNode, name string) error {
 	defer e.restore(e.dot, len(e.vars))
 	e.dot = e.values.get(name)
 	switch decl := n.Pipe.Decl; len(decl) {

@@ -54,7 +54,7 @@ func (e *Error) Error() string {
 type faults []Fault
 
 func (f *faults) add(key, format string, args ...any) {
-	*f = append(*f, Fault{Key: key, Problem: cut(fmt.Sprintf(format, args...))})
+	*f = append(*f, Fault{Key: key, Problem: truncate(fmt.Sprintf(format, args...))})
 }
 
 // err returns what was collected as an *Error, or nil; more is how many faults were found beside these.

@@ -16,8 +16,8 @@ import (
 const (
 	// maxIndent is how far indent and nindent go.
 	maxIndent = 100
-	// many is the number of arguments where there may be several.
-	many = 100
+	// variadic is the number of arguments where there may be several.
+	variadic = 100
 )
 
 // function is what a template can call. Arguments are string, bool, int, *values or missing.
@@ -29,40 +29,40 @@ type function struct {
 // functions are all that there are. The evaluator calls "and" and "or" itself, which look at an argument only if they
 // have to.
 var functions = map[string]function{
-	"and":      {1, many, nil},
-	"or":       {1, many, nil},
+	"and":      {1, variadic, nil},
+	"or":       {1, variadic, nil},
 	"not":      {1, 1, not},
-	"eq":       {2, many, equal},
-	"ne":       {2, 2, differ},
+	"eq":       {2, variadic, equal},
+	"ne":       {2, 2, notEqual},
 	"len":      {1, 1, length},
 	"index":    {2, 2, index},
-	"default":  {2, 2, defaulted},
+	"default":  {2, 2, defaultValue},
 	"required": {2, 2, required},
-	"upper":    {1, 1, text(strings.ToUpper)},
-	"lower":    {1, 1, text(strings.ToLower)},
-	"trim":     {1, 1, text(strings.TrimSpace)},
-	"quote":    {1, 1, text(func(s string) string { return asJSON(s) })},
-	"b64enc":   {1, 1, text(func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) })},
+	"upper":    {1, 1, textFunction(strings.ToUpper)},
+	"lower":    {1, 1, textFunction(strings.ToLower)},
+	"trim":     {1, 1, textFunction(strings.TrimSpace)},
+	"quote":    {1, 1, textFunction(func(s string) string { return asJSON(s) })},
+	"b64enc":   {1, 1, textFunction(func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) })},
 	"toJson":   {1, 1, toJSON},
-	"indent":   {2, 2, func(b *budget, args []any) (any, error) { return indented(b, args, "") }},
-	"nindent":  {2, 2, func(b *budget, args []any) (any, error) { return indented(b, args, "\n") }},
+	"indent":   {2, 2, func(b *budget, args []any) (any, error) { return indentLines(b, args, "") }},
+	"nindent":  {2, 2, func(b *budget, args []any) (any, error) { return indentLines(b, args, "\n") }},
 }
 
 // checkCall judges a call as far as that can be done without values.
 func checkCall(name *parse.IdentifierNode, args []parse.Node, piped bool) error {
 	f, ok := functions[name.Ident]
 	if !ok {
-		return wrong(name, "there is no function %s: there are %s", name, strings.Join(slices.Sorted(maps.Keys(functions)), ", "))
+		return errorAt(name, "there is no function %s: there are %s", name, strings.Join(slices.Sorted(maps.Keys(functions)), ", "))
 	}
 	n := len(args)
 	if piped {
 		n++
 	}
 	switch {
-	case n < f.min || f.max != many && n > f.max:
-		return wrong(name, "%s takes %s, not %d", name, f.arity(), n)
+	case n < f.min || f.max != variadic && n > f.max:
+		return errorAt(name, "%s takes %s, not %d", name, f.arity(), n)
 	case n > f.max:
-		return wrong(name, "%s takes at most %d arguments", name, f.max)
+		return errorAt(name, "%s takes at most %d arguments", name, f.max)
 	case len(args) == 0:
 		return checkFirst(name, nil)
 	default:
@@ -75,12 +75,12 @@ func checkFirst(name *parse.IdentifierNode, first parse.Node) error {
 	switch name.Ident {
 	case "required": // it is shown, so it must be no value
 		if _, ok := first.(*parse.StringNode); !ok {
-			return wrong(name, "the first argument of required is a text in quotes")
+			return errorAt(name, "the first argument of required is a text in quotes")
 		}
 	case "indent", "nindent":
 		number, ok := first.(*parse.NumberNode)
 		if !ok || !number.IsInt || number.Int64 < 0 || number.Int64 > maxIndent {
-			return wrong(name, "the first argument of %s is a number from 0 to %d", name, maxIndent)
+			return errorAt(name, "the first argument of %s is a number from 0 to %d", name, maxIndent)
 		}
 	}
 	return nil
@@ -97,10 +97,10 @@ func (f function) arity() string {
 	return count
 }
 
-// text makes a function of one argument from one of texts.
-func text(f func(string) string) func(*budget, []any) (any, error) {
+// textFunction makes a function of one argument from one of texts.
+func textFunction(f func(string) string) func(*budget, []any) (any, error) {
 	return func(b *budget, args []any) (any, error) {
-		s, err := printed(args[0])
+		s, err := toText(args[0])
 		if err != nil {
 			return nil, err
 		}
@@ -113,14 +113,14 @@ func text(f func(string) string) func(*budget, []any) (any, error) {
 }
 
 func not(_ *budget, args []any) (any, error) {
-	is, err := truth(args[0])
+	is, err := isTrue(args[0])
 	return !is, err
 }
 
 // equal says whether the first argument is one of the others.
 func equal(b *budget, args []any) (any, error) {
 	for _, other := range args[1:] {
-		if err := alike(args[0], other); err != nil {
+		if err := checkComparable(args[0], other); err != nil {
 			return nil, err
 		}
 		if s, ok := other.(string); ok {
@@ -135,15 +135,15 @@ func equal(b *budget, args []any) (any, error) {
 	return false, nil
 }
 
-func differ(b *budget, args []any) (any, error) {
+func notEqual(b *budget, args []any) (any, error) {
 	same, err := equal(b, args)
 	return same == false, err
 }
 
-// alike returns an error unless both are texts, both numbers or both booleans.
-func alike(a, b any) error {
+// checkComparable returns an error unless both are texts, both numbers or both booleans.
+func checkComparable(a, b any) error {
 	for _, v := range []any{a, b} {
-		if _, err := printed(v); err != nil {
+		if _, err := toText(v); err != nil {
 			return err
 		}
 	}
@@ -170,7 +170,7 @@ func length(_ *budget, args []any) (any, error) {
 		return len(v.all), nil
 	case string:
 		return len(v), nil
-	case missing:
+	case missingValue:
 		return nil, v.fault()
 	default:
 		return nil, fmt.Errorf("a %s has no length", typeName(v))
@@ -183,11 +183,11 @@ func index(_ *budget, args []any) (any, error) {
 	return all.get(name), nil
 }
 
-func defaulted(_ *budget, args []any) (any, error) {
-	if _, is := args[1].(missing); is {
+func defaultValue(_ *budget, args []any) (any, error) {
+	if _, is := args[1].(missingValue); is {
 		return args[0], nil
 	}
-	if is, err := truth(args[1]); err != nil || is {
+	if is, err := isTrue(args[1]); err != nil || is {
 		return args[1], err
 	}
 	return args[0], nil
@@ -195,14 +195,14 @@ func defaulted(_ *budget, args []any) (any, error) {
 
 func required(_ *budget, args []any) (any, error) {
 	message, _ := args[0].(string) // checkCall saw to that
-	if _, is := args[1].(missing); is || args[1] == "" {
+	if _, is := args[1].(missingValue); is || args[1] == "" {
 		return nil, errors.New(message)
 	}
 	return args[1], nil
 }
 
 func toJSON(b *budget, args []any) (any, error) {
-	if m, is := args[0].(missing); is {
+	if m, is := args[0].(missingValue); is {
 		return nil, m.fault()
 	}
 	document := args[0]
@@ -231,9 +231,9 @@ func asJSON(v any) string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// indented puts spaces before each line, as many as the first argument says.
-func indented(b *budget, args []any, before string) (any, error) {
-	s, err := printed(args[1])
+// indentLines puts spaces before each line, as many as the first argument says.
+func indentLines(b *budget, args []any, before string) (any, error) {
+	s, err := toText(args[1])
 	if err != nil {
 		return nil, err
 	}

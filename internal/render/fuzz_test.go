@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// mark is the text of a secret that is found nowhere else.
-const mark = "S3CRET-0f9a1c"
+// secretMarker is the text of a secret that is found nowhere else.
+const secretMarker = "S3CRET-0f9a1c"
 
 // FuzzRender renders any template: it must end, stay within its bounds, give the same twice, and keep secrets where
 // they belong.
@@ -20,23 +20,23 @@ func FuzzRender(f *testing.F) {
 	for _, c := range texts {
 		f.Add(strings.TrimPrefix(c.template, "secret:"), "value")
 	}
-	for _, c := range refused {
+	for _, c := range rejected {
 		f.Add(c.template, "")
 	}
 	for seed := range uint64(100) {
 		f.Add(randomTemplate(rand.New(rand.NewPCG(seed, 3))), "two\nlines")
 	}
 	f.Fuzz(func(t *testing.T, template, value string) {
-		if strings.Contains(template, mark) || strings.Contains(value, mark) {
+		if strings.Contains(template, secretMarker) || strings.Contains(value, secretMarker) {
 			t.Skip()
 		}
-		in := world(0)
+		in := randomInput(0)
 		in.Config = map[string]string{"KEY": template}
 		in.Values["a"], in.Values["value"] = Value{Text: value}, Value{Text: value}
-		in.Values["s1"] = Value{Text: mark, Secret: true}
+		in.Values["s1"] = Value{Text: secretMarker, Secret: true}
 		first, firstErr := Render(in)
-		judgeError(t, firstErr)
-		judgeOutput(t, first)
+		checkError(t, firstErr)
+		checkOutput(t, first)
 		again, againErr := Render(in)
 		if diff := cmp.Diff(first, again); diff != "" || fmt.Sprint(firstErr) != fmt.Sprint(againErr) {
 			t.Fatalf("%v, then %v\n%s", firstErr, againErr, diff)
@@ -49,8 +49,8 @@ func FuzzRender(f *testing.F) {
 	})
 }
 
-// judgeError looks for what must never be in an error.
-func judgeError(t *testing.T, err error) {
+// checkError looks for what must never be in an error.
+func checkError(t *testing.T, err error) {
 	t.Helper()
 	if err == nil {
 		return
@@ -60,17 +60,17 @@ func judgeError(t *testing.T, err error) {
 		t.Fatalf("%#v", err)
 	}
 	for _, fault := range failed.Faults {
-		if len(fault.Problem) > MaxProblem || fault.Problem == "" || strings.Contains(fault.Problem, mark) {
+		if len(fault.Problem) > MaxProblem || fault.Problem == "" || strings.Contains(fault.Problem, secretMarker) {
 			t.Fatalf("%v", fault)
 		}
 	}
 }
 
-// judgeOutput looks for what must never be rendered.
-func judgeOutput(t *testing.T, out Output) {
+// checkOutput looks for what must never be rendered.
+func checkOutput(t *testing.T, out Output) {
 	t.Helper()
 	for key, text := range out.Data {
-		if _, both := out.Secret[key]; both || strings.Contains(text, mark) {
+		if _, both := out.Secret[key]; both || strings.Contains(text, secretMarker) {
 			t.Fatalf("%s: %q", key, text)
 		}
 	}
@@ -88,28 +88,28 @@ func judgeOutput(t *testing.T, out Output) {
 // FuzzSchema compares any document with any schema, once in the open and once as a secret.
 func FuzzSchema(f *testing.F) {
 	for _, c := range schemas {
-		f.Add(c.schema, `{"a": [1, "`+mark+`"]}`)
+		f.Add(c.schema, `{"a": [1, "`+secretMarker+`"]}`)
 	}
 	for _, c := range formats {
-		f.Add(`{"required": ["a"], "additionalProperties": {"type": "integer"}}`, strings.ReplaceAll(c.text, "S3CRET", mark))
+		f.Add(`{"required": ["a"], "additionalProperties": {"type": "integer"}}`, strings.ReplaceAll(c.text, "S3CRET", secretMarker))
 	}
 	f.Add(`{"additionalProperties": {"minLength": 4}}`, billion(4))
 	f.Add(`{"uniqueItems": true, "items": {"multipleOf": 0.1}}`, "[1, 1.0, 1e3, 0x10]")
 	f.Fuzz(func(t *testing.T, schema, document string) {
-		if strings.Contains(schema, mark) {
+		if strings.Contains(schema, secretMarker) {
 			t.Skip()
 		}
 		usable := CheckSchema([]byte(schema))
-		judgeError(t, usable)
+		checkError(t, usable)
 		for _, name := range []string{"f.json", "f.yaml", "f.properties"} {
 			s := Schemas{Config: []byte(schema), Files: map[string][]byte{name: []byte(schema)}}
 			hidden := Output{Secret: map[string]string{name: document, "KEY": document}, Files: []string{name}}
 			if err := Validate(hidden, s); err != nil {
-				judgeError(t, err)
+				checkError(t, err)
 			} else if usable != nil && schema != "" {
 				t.Fatalf("valid, though its schema can't be used: %v", usable)
 			}
-			judgeError(t, CheckFormats(hidden))
+			checkError(t, CheckFormats(hidden))
 			open := Output{Data: hidden.Secret, Files: hidden.Files}
 			if openErr, hiddenErr := CheckFormats(open), CheckFormats(hidden); (openErr == nil) != (hiddenErr == nil) {
 				t.Fatalf("%v, as a secret: %v", openErr, hiddenErr)

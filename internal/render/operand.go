@@ -25,7 +25,7 @@ func (e *evaluator) pipe(p *parse.PipeNode) (any, error) {
 }
 
 func (e *evaluator) set(p *parse.PipeNode, v any) error {
-	if m, is := v.(missing); is {
+	if m, is := v.(missingValue); is {
 		return m.fault()
 	}
 	name := p.Decl[0].Ident[0]
@@ -56,7 +56,7 @@ func (e *evaluator) command(cmd *parse.CommandNode, piped []any) (any, error) {
 		return e.operand(cmd.Args[0])
 	}
 	if name.Ident == "and" || name.Ident == "or" {
-		return e.choose(name.Ident == "or", cmd.Args[1:], piped)
+		return e.shortCircuit(name.Ident == "or", cmd.Args[1:], piped)
 	}
 	args := make([]any, 0, len(cmd.Args))
 	for _, n := range cmd.Args[1:] {
@@ -69,22 +69,22 @@ func (e *evaluator) command(cmd *parse.CommandNode, piped []any) (any, error) {
 	return functions[name.Ident].call(e.budget, append(args, piped...))
 }
 
-// choose returns the first argument whose truth is want, and does not look at those behind it; else the last.
-func (e *evaluator) choose(want bool, args []parse.Node, piped []any) (any, error) {
+// shortCircuit returns the first argument whose truth is want, and does not look at those behind it; else the last.
+func (e *evaluator) shortCircuit(want bool, args []parse.Node, piped []any) (any, error) {
 	var v any
 	for _, n := range args {
 		var err error
 		if v, err = e.operand(n); err != nil {
 			return nil, at(n, err)
 		}
-		if is, err := truth(v); err != nil || is == want {
+		if is, err := isTrue(v); err != nil || is == want {
 			return v, at(n, err)
 		}
 	}
 	if len(piped) > 0 {
 		v = piped[0]
 	}
-	_, err := truth(v)
+	_, err := isTrue(v)
 	return v, err
 }
 
@@ -110,11 +110,11 @@ func (e *evaluator) operand(n parse.Node) (any, error) {
 		if i := e.find(n.Ident[0]); i >= 0 {
 			return e.vars[i].value, nil
 		}
-		return nil, unchecked(n)
+		return nil, notAvailable(n)
 	case *parse.PipeNode:
 		return e.pipe(n)
 	default:
-		return nil, unchecked(n)
+		return nil, notAvailable(n)
 	}
 }
 

@@ -19,7 +19,7 @@ func Render(in Input) (Output, error) {
 		in: &in, values: newValues(in.Values), budget: &budget{steps: MaxSteps, bytes: MaxWork},
 		out: Output{Data: map[string]string{}, Secret: map[string]string{}},
 	}
-	if r.judge(); len(r.faults) > 0 {
+	if r.checkInput(); len(r.faults) > 0 {
 		return Output{}, r.faults.err(0)
 	}
 	for _, key := range slices.Sorted(maps.Keys(in.Config)) {
@@ -47,8 +47,8 @@ type renderer struct {
 	full   bool
 }
 
-// judge looks at the names and sizes of templates.
-func (r *renderer) judge() {
+// checkInput looks at the names and sizes of templates.
+func (r *renderer) checkInput() {
 	if n := len(r.in.Config) + len(r.in.Files); n > MaxKeys {
 		r.faults.add("", "there are %d keys and files, at most %d are allowed", n, MaxKeys)
 		return
@@ -56,11 +56,11 @@ func (r *renderer) judge() {
 	size := 0
 	for key, template := range r.in.Config {
 		size += len(template)
-		r.judgeKey("config."+key, key)
+		r.checkKey("config."+key, key)
 	}
 	for key, template := range r.in.Files {
 		size += len(template)
-		r.judgeKey("files["+key+"]", key)
+		r.checkKey("files["+key+"]", key)
 		if _, both := r.in.Config[key]; both {
 			r.faults.add("files["+key+"]", "config has a key of the same name: rename one of them")
 		}
@@ -70,7 +70,7 @@ func (r *renderer) judge() {
 	}
 }
 
-func (r *renderer) judgeKey(where, key string) {
+func (r *renderer) checkKey(where, key string) {
 	for _, problem := range validation.IsConfigMapKey(key) {
 		r.faults.add(where, "not a valid name of a key in a ConfigMap: %s", problem)
 	}
@@ -82,7 +82,7 @@ func (r *renderer) render(where, key, template string) {
 		return
 	}
 	text, secret, err := r.text(template)
-	if problem, ok := errors.AsType[*problem](err); ok {
+	if problem, ok := errors.AsType[*templateError](err); ok {
 		r.faults = append(r.faults, problem.fault(where, template))
 		r.full = r.budget.steps < 0 || r.budget.bytes < 0
 		return
@@ -108,7 +108,7 @@ func (r *renderer) text(template string) (string, bool, error) {
 	if err != nil {
 		return "", false, err
 	}
-	e := evaluator{in: r.in, values: r.values, budget: r.budget, room: MaxData}
+	e := evaluator{in: r.in, values: r.values, budget: r.budget, bytesLeft: MaxData}
 	if err := e.list(t.root); err != nil {
 		return "", false, err
 	}

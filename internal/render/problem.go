@@ -8,36 +8,36 @@ import (
 	"unicode/utf8"
 )
 
-// problem is a fault in a template.
-type problem struct {
+// templateError is a fault in a template.
+type templateError struct {
 	at   parse.Pos // where, as an offset in bytes
 	line int       // where, if that is all that is known
 	text string
 }
 
-func (p *problem) Error() string { return p.text }
+func (p *templateError) Error() string { return p.text }
 
-func wrong(n parse.Node, format string, args ...any) error {
-	return &problem{at: n.Position(), text: fmt.Sprintf(format, args...)}
+func errorAt(n parse.Node, format string, args ...any) error {
+	return &templateError{at: n.Position(), text: fmt.Sprintf(format, args...)}
 }
 
 // treeName is what the parser calls each template in its errors.
 const treeName = "t"
 
-// parseFault takes the line out of an error of the parser, "template: t:3: unexpected ...".
-func parseFault(err error) error {
+// parseError takes the line out of an error of the parser, "template: t:3: unexpected ...".
+func parseError(err error) error {
 	text := strings.TrimPrefix(err.Error(), "template: "+treeName+":")
 	line, rest, ok := strings.Cut(text, ": ")
 	number, bad := strconv.Atoi(line)
 	if !ok || bad != nil {
-		return &problem{text: text}
+		return &templateError{text: text}
 	}
-	return &problem{line: number, text: rest}
+	return &templateError{line: number, text: rest}
 }
 
 // fault says where in template the problem is.
-func (p *problem) fault(key, template string) Fault {
-	f := Fault{Key: key, Line: p.line, Problem: cut(p.text)}
+func (p *templateError) fault(key, template string) Fault {
+	f := Fault{Key: key, Line: p.line, Problem: truncate(p.text)}
 	if p.line == 0 {
 		before := template[:min(int(p.at), len(template))]
 		f.Line = strings.Count(before, "\n") + 1
@@ -46,8 +46,8 @@ func (p *problem) fault(key, template string) Fault {
 	return f
 }
 
-// cut makes text no longer than MaxProblem, between two characters.
-func cut(text string) string {
+// truncate makes text no longer than MaxProblem, between two characters.
+func truncate(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= MaxProblem {
 		return text

@@ -144,8 +144,8 @@ func randomTemplate(r *rand.Rand) string {
 	return w.b.String()
 }
 
-// world returns what random templates see; the secrets' texts depend on n.
-func world(n int) Input {
+// randomInput returns what random templates see; the secrets' texts depend on n.
+func randomInput(n int) Input {
 	secrets := []string{"S3CRET-one", "", "S3CRET\ntwo", "A", "x"}
 	return Input{
 		Application: "app", Environment: "dev", Namespace: "ns", Name: "A",
@@ -156,16 +156,16 @@ func world(n int) Input {
 	}
 }
 
-// TestPropertySecretsStaySecret renders random templates with different secrets: what goes into the ConfigMap is always
+// TestProperty_secretsStaySecret renders random templates with different secrets: what goes into the ConfigMap is always
 // the same, and no error quotes a secret.
-func TestPropertySecretsStaySecret(t *testing.T) {
+func TestProperty_secretsStaySecret(t *testing.T) {
 	const templates = 6000
 	public, rendered := 0, 0
 	for seed := range uint64(templates) {
 		text := randomTemplate(rand.New(rand.NewPCG(seed, 1)))
 		var first *Output
 		for n := range 25 {
-			in := world(n)
+			in := randomInput(n)
 			in.Config = map[string]string{"K": text}
 			out, err := Render(in)
 			if err != nil {
@@ -189,13 +189,13 @@ func TestPropertySecretsStaySecret(t *testing.T) {
 	}
 }
 
-// TestPropertyMeansTheSame compares with text/template: what it renders is rendered alike, and what it can't, is not.
-func TestPropertyMeansTheSame(t *testing.T) {
+// TestProperty_sameAsTextTemplate compares with text/template: what it renders is rendered alike, and what it can't, is not.
+func TestProperty_sameAsTextTemplate(t *testing.T) {
 	same := 0
 	for seed := range uint64(10000) {
 		text := randomTemplate(rand.New(rand.NewPCG(seed, 2)))
 		text = strings.ReplaceAll(text, "nope", "a") // a missing key is where the two differ
-		in := world(0)
+		in := randomInput(0)
 		in.Config = map[string]string{"K": text}
 		got, gotErr := Render(in)
 		want, wantErr := reference(text, in)

@@ -88,7 +88,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-func TestRenderSeparatesFilesAndSecrets(t *testing.T) {
+func TestRender_separatesFilesAndSecrets(t *testing.T) {
 	in := shop()
 	in.Config = map[string]string{"HOST": "{{ .Values.host }}", "URL": "{{ .Values.host }}/{{ .Values.password }}"}
 	in.Files = map[string]string{"app.yaml": "host: {{ .Values.host | quote }}\n", "token": "{{ .Values.token }}"}
@@ -106,8 +106,8 @@ func TestRenderSeparatesFilesAndSecrets(t *testing.T) {
 	}
 }
 
-// TestRenderWithoutSecrets shows that .Values as a whole is no secret where no value is one.
-func TestRenderWithoutSecrets(t *testing.T) {
+// TestRender_withoutSecrets shows that .Values as a whole is no secret where no value is one.
+func TestRender_withoutSecrets(t *testing.T) {
 	in := Input{Values: map[string]Value{"b": {Text: "2"}, "a": {Text: "1"}}, Config: map[string]string{
 		"ALL": "{{ toJson .Values }}", "LOOP": "{{ range $k, $v := .Values }}{{ $k }}={{ $v }};{{ end }}",
 	}}
@@ -123,8 +123,8 @@ func TestRenderWithoutSecrets(t *testing.T) {
 	}
 }
 
-// refused are templates that can't be rendered, where, and why.
-var refused = []struct {
+// rejected are templates that can't be rendered, where, and why.
+var rejected = []struct {
 	template     string
 	line, column int
 	problem      string
@@ -203,8 +203,8 @@ var refused = []struct {
 	{"\xff{{ .Name }}", 0, 0, "the text is not UTF-8"},
 }
 
-func TestRenderRefuses(t *testing.T) {
-	for _, c := range refused {
+func TestRender_rejects(t *testing.T) {
+	for _, c := range rejected {
 		in := shop()
 		in.Config = map[string]string{"KEY": c.template}
 		out, err := Render(in)
@@ -223,7 +223,7 @@ func TestRenderRefuses(t *testing.T) {
 	}
 }
 
-func TestRenderReportsManyFaults(t *testing.T) {
+func TestRender_reportsManyFaults(t *testing.T) {
 	in := shop()
 	in.Config = map[string]string{}
 	for i := range MaxFaults + 5 {
@@ -243,7 +243,7 @@ func TestRenderReportsManyFaults(t *testing.T) {
 	}
 }
 
-func TestRenderChangesNothing(t *testing.T) {
+func TestRender_keepsItsInput(t *testing.T) {
 	in := shop()
 	in.Config = map[string]string{"KEY": "{{ range .Values }}{{ . }}{{ end }}"}
 	values := maps.Clone(in.Values)

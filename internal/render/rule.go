@@ -14,12 +14,12 @@ import (
 	"golang.org/x/text/message"
 )
 
-// leaves appends the rules that were broken to found. What is below a choice (anyOf, oneOf, not) is no rule of its own.
-func leaves(e *jsonschema.ValidationError, found []*jsonschema.ValidationError) []*jsonschema.ValidationError {
+// brokenRules appends the rules that were broken to found. What is below a choice (anyOf, oneOf, not) is no rule of its own.
+func brokenRules(e *jsonschema.ValidationError, found []*jsonschema.ValidationError) []*jsonschema.ValidationError {
 	switch e.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.AllOf:
 		for _, cause := range e.Causes {
-			found = leaves(cause, found)
+			found = brokenRules(cause, found)
 		}
 		return found
 	default:
@@ -27,8 +27,8 @@ func leaves(e *jsonschema.ValidationError, found []*jsonschema.ValidationError) 
 	}
 }
 
-// schemaProblem says what is wrong with a schema, in one line.
-func schemaProblem(err error) error {
+// schemaError says what is wrong with a schema, in one line.
+func schemaError(err error) error {
 	if of, is := errors.AsType[*jsonschema.SchemaValidationError](err); is {
 		err = of.Err
 	}
@@ -61,7 +61,7 @@ func ruleFault(where string, rule *jsonschema.ValidationError, secret bool) Faul
 	}
 	name := ruleName(rule)
 	if !quotable {
-		return Fault{Key: where, Problem: cut("breaks the rule " + name + " of its schema")}
+		return Fault{Key: where, Problem: truncate("breaks the rule " + name + " of its schema")}
 	}
 	if additional, ok := rule.ErrorKind.(*kind.AdditionalProperties); ok {
 		slices.Sort(additional.Properties)
@@ -70,7 +70,7 @@ func ruleFault(where string, rule *jsonschema.ValidationError, secret bool) Faul
 	if len(path) > 0 {
 		problem = "/" + strings.Join(path, "/") + ": " + problem
 	}
-	return Fault{Key: where, Problem: cut(fmt.Sprintf("%s (rule %s of its schema)", problem, name))}
+	return Fault{Key: where, Problem: truncate(fmt.Sprintf("%s (rule %s of its schema)", problem, name))}
 }
 
 // namesOnly says whether a rule about all keys tells nothing but their names and number.

@@ -19,7 +19,7 @@ import (
 // number of rules times the number of parts of the document. Its error is an *Error.
 func CheckSchema(schema []byte) error {
 	var found faults
-	if _, err := compile(schema, &matcher{}); err != nil {
+	if _, err := compile(schema, &patternMatcher{}); err != nil {
 		found.add("schema", "%s", err)
 	}
 	return found.err(0)
@@ -37,7 +37,7 @@ type compiled struct {
 	size   int // number of its parts, see weigh
 }
 
-func compile(schema []byte, regexps *matcher) (compiled, error) {
+func compile(schema []byte, regexps *patternMatcher) (compiled, error) {
 	if len(schema) > MaxSchema {
 		return compiled{}, fmt.Errorf("it has %d bytes, at most %d are allowed", len(schema), MaxSchema)
 	}
@@ -48,7 +48,7 @@ func compile(schema []byte, regexps *matcher) (compiled, error) {
 	if f != nil {
 		return compiled{}, errors.New(f.text)
 	}
-	size, err := weigh(root, isRule)
+	size, err := countParts(root, visitSchemaKey)
 	if err != nil {
 		return compiled{}, err
 	}
@@ -59,14 +59,14 @@ func compile(schema []byte, regexps *matcher) (compiled, error) {
 	}
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
-	compiler.UseLoader(noLoader{})
+	compiler.UseLoader(rejectingLoader{})
 	compiler.UseRegexpEngine(regexps.compile)
 	if err := compiler.AddResource(schemaURL, root); err != nil {
 		return compiled{}, err
 	}
 	result, err := compiler.Compile(schemaURL)
 	if err != nil {
-		return compiled{}, schemaProblem(err)
+		return compiled{}, schemaError(err)
 	}
 	return compiled{schema: result, size: size}, nil
 }
@@ -74,23 +74,23 @@ func compile(schema []byte, regexps *matcher) (compiled, error) {
 // schemaURL is what a schema is called while it is used; it is never fetched.
 const schemaURL = "schema:///schema"
 
-// noLoader loads no schema from anywhere.
-type noLoader struct{}
+// rejectingLoader loads no schema from anywhere.
+type rejectingLoader struct{}
 
-func (noLoader) Load(url string) (any, error) {
+func (rejectingLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("%s is not loaded: a schema stands for itself", url)
 }
 
 // workUnit is how many bytes of text count as one part of a document.
 const workUnit = 256
 
-// weigh returns the number of parts of a JSON value, or an error if it nests too deep or holds a number that is too long
+// countParts returns the number of parts of a JSON value, or an error if it nests too deep or holds a number that is too long
 // to calculate with. The function visit sees each key of an object, and says whether what is below it counts.
-func weigh(v any, visit func(key string) (bool, error)) (int, error) {
-	return weighAt(v, visit, 0)
+func countParts(v any, visit func(key string) (bool, error)) (int, error) {
+	return countPartsAt(v, visit, 0)
 }
 
-func weighAt(v any, visit func(string) (bool, error), depth int) (int, error) {
+func countPartsAt(v any, visit func(string) (bool, error), depth int) (int, error) {
 	if depth > maxNesting {
 		return 0, fmt.Errorf("it nests deeper than %d", maxNesting)
 	}
@@ -102,7 +102,7 @@ func weighAt(v any, visit func(string) (bool, error), depth int) (int, error) {
 	case []any:
 		size := 1
 		for _, item := range v {
-			n, err := weighAt(item, visit, depth+1)
+			n, err := countPartsAt(item, visit, depth+1)
 			if err != nil {
 				return 0, err
 			}
@@ -110,20 +110,20 @@ func weighAt(v any, visit func(string) (bool, error), depth int) (int, error) {
 		}
 		return size, nil
 	case map[string]any:
-		return weighObject(v, visit, depth)
+		return countObjectParts(v, visit, depth)
 	default:
 		return 1, nil
 	}
 }
 
-func weighObject(object map[string]any, visit func(string) (bool, error), depth int) (int, error) {
+func countObjectParts(object map[string]any, visit func(string) (bool, error), depth int) (int, error) {
 	size := 1
 	for _, key := range slices.Sorted(maps.Keys(object)) { // in order, so that the first error is always the same
 		counts, err := visit(key)
 		if err != nil {
 			return 0, err
 		}
-		n, err := weighAt(object[key], visit, depth+1)
+		n, err := countPartsAt(object[key], visit, depth+1)
 		if err != nil {
 			return 0, err
 		}
@@ -146,8 +146,8 @@ func checkNumber(number string) error {
 	return nil
 }
 
-// isRule refuses references, and says which keys of a schema are no rules but words about it.
-func isRule(key string) (bool, error) {
+// visitSchemaKey refuses references, and says which keys of a schema are no rules but words about it.
+func visitSchemaKey(key string) (bool, error) {
 	switch key {
 	case "$ref", "$dynamicRef", "$recursiveRef", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary":
 		return false, fmt.Errorf("%s is not available: write the rules where they hold", key)
@@ -157,20 +157,20 @@ func isRule(key string) (bool, error) {
 	return true, nil
 }
 
-func anyKey(string) (bool, error) { return true, nil }
+func visitAnyKey(string) (bool, error) { return true, nil }
 
-// matcher compiles the patterns of a schema, and bounds the time that they take.
-type matcher struct {
+// patternMatcher compiles the patterns of a schema, and bounds the time that they take.
+type patternMatcher struct {
 	left int // see MaxMatch
 }
 
 type pattern struct {
 	*regexp.Regexp
-	matcher *matcher
+	matcher *patternMatcher
 	steps   int // for each byte of a text, at most
 }
 
-func (m *matcher) compile(text string) (jsonschema.Regexp, error) {
+func (m *patternMatcher) compile(text string) (jsonschema.Regexp, error) {
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
 		return nil, err

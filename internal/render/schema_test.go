@@ -149,8 +149,8 @@ func TestValidateFiles(t *testing.T) {
 	}
 }
 
-// TestValidateIsBounded tries what takes long: large times large, and patterns that look at all of a text often.
-func TestValidateIsBounded(t *testing.T) {
+// TestValidate_isBounded tries what takes long: large times large, and patterns that look at all of a text often.
+func TestValidate_isBounded(t *testing.T) {
 	list := "[" + strings.Repeat(`"x",`, 5000) + `"x"]`
 	rules := `{"items": {"allOf": [` + strings.Repeat(`{"type": "integer"},`, 400) + `{}]}}`
 	text := strings.Repeat("a", 100000)
@@ -173,7 +173,7 @@ func TestValidateIsBounded(t *testing.T) {
 	}
 }
 
-func TestValidateReportsManyFaults(t *testing.T) {
+func TestValidate_reportsManyFaults(t *testing.T) {
 	out := Output{Data: map[string]string{}}
 	for i := range 100 {
 		out.Data[fmt.Sprintf("KEY_%02d", i)] = "x"

@@ -12,7 +12,7 @@ import (
 // Validate compares what was rendered with its schemas. Its error is an *Error that names keys and the rules that they
 // break; what a secret key holds is not in it.
 func Validate(out Output, s Schemas) error {
-	v := validator{out: out, regexps: &matcher{left: MaxMatch}}
+	v := validator{out: out, regexps: &patternMatcher{left: MaxMatch}}
 	if len(s.Config) > 0 {
 		v.config(s.Config)
 	}
@@ -28,7 +28,7 @@ func Validate(out Output, s Schemas) error {
 
 type validator struct {
 	out     Output
-	regexps *matcher
+	regexps *patternMatcher
 	faults  faults
 	more    int
 }
@@ -81,7 +81,7 @@ func (v *validator) compile(where string, schema []byte) (compiled, bool) {
 
 // compare adds a fault for each rule that doc breaks; secret says of which parts of doc nothing may be quoted.
 func (v *validator) compare(where string, c compiled, doc any, secret func(path []string) bool) {
-	size, err := weigh(doc, anyKey)
+	size, err := countParts(doc, visitAnyKey)
 	if err != nil {
 		v.faults.add(where, "%s", err)
 		return
@@ -99,7 +99,7 @@ func (v *validator) compare(where string, c compiled, doc any, secret func(path 
 	if !ok {
 		return
 	}
-	rules := leaves(broken, nil)
+	rules := brokenRules(broken, nil)
 	slices.SortFunc(rules, func(a, b *jsonschema.ValidationError) int {
 		return cmp.Or(slices.Compare(a.InstanceLocation, b.InstanceLocation), cmp.Compare(a.SchemaURL, b.SchemaURL),
 			slices.Compare(a.ErrorKind.KeywordPath(), b.ErrorKind.KeywordPath()))

@@ -16,7 +16,7 @@ import (
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
 // parseYAML returns the documents of text. Aliases are not followed.
-func parseYAML(text string) ([]*yaml.Node, *flaw) {
+func parseYAML(text string) ([]*yaml.Node, *formatError) {
 	var docs []*yaml.Node
 	decoder := yaml.NewDecoder(strings.NewReader(text))
 	for {
@@ -26,19 +26,19 @@ func parseYAML(text string) ([]*yaml.Node, *flaw) {
 		case errors.Is(err, io.EOF):
 			return docs, nil
 		case err != nil:
-			return nil, yamlFlaw(err)
+			return nil, yamlError(err)
 		}
 		if f := checkNode(&doc, 0); f != nil {
 			return nil, f
 		}
 		if docs = append(docs, &doc); len(docs) > maxDocuments {
-			return nil, &flaw{format: "YAML", text: fmt.Sprintf("more than %d documents", maxDocuments), plain: true}
+			return nil, &formatError{format: "YAML", text: fmt.Sprintf("more than %d documents", maxDocuments), quotesNothing: true}
 		}
 	}
 }
 
-func yamlFlaw(err error) *flaw {
-	f := &flaw{format: "YAML", text: strings.TrimPrefix(err.Error(), "yaml: ")}
+func yamlError(err error) *formatError {
+	f := &formatError{format: "YAML", text: strings.TrimPrefix(err.Error(), "yaml: ")}
 	if found := yamlLine.FindStringSubmatchIndex(f.text); found != nil {
 		f.line, _ = strconv.Atoi(f.text[found[2]:found[3]]) // digits
 		f.text = f.text[:found[0]] + f.text[found[1]:]
@@ -54,7 +54,7 @@ const (
 )
 
 // checkNode refuses what the parser lets pass: keys that occur twice or are no scalars, and endless depth.
-func checkNode(n *yaml.Node, depth int) *flaw {
+func checkNode(n *yaml.Node, depth int) *formatError {
 	if depth > maxNesting {
 		return tooDeep(n)
 	}
@@ -64,9 +64,9 @@ func checkNode(n *yaml.Node, depth int) *flaw {
 			key := n.Content[i]
 			switch id := key.ShortTag() + " " + key.Value; {
 			case key.Kind != yaml.ScalarNode:
-				return nodeFlaw(key, "a key is no text")
+				return nodeError(key, "a key is no text")
 			case seen[id]:
-				return nodeFlaw(key, "the key %q occurs twice", key.Value)
+				return nodeError(key, "the key %q occurs twice", key.Value)
 			default:
 				seen[id] = true
 			}
@@ -80,30 +80,30 @@ func checkNode(n *yaml.Node, depth int) *flaw {
 	return nil
 }
 
-func tooDeep(n *yaml.Node) *flaw {
-	return &flaw{format: "YAML", line: n.Line, text: fmt.Sprintf("it nests deeper than %d", maxNesting), plain: true}
+func tooDeep(n *yaml.Node) *formatError {
+	return &formatError{format: "YAML", line: n.Line, text: fmt.Sprintf("it nests deeper than %d", maxNesting), quotesNothing: true}
 }
 
-func nodeFlaw(n *yaml.Node, text string, args ...any) *flaw {
-	return &flaw{format: "YAML", line: n.Line, text: fmt.Sprintf(text, args...)}
+func nodeError(n *yaml.Node, text string, args ...any) *formatError {
+	return &formatError{format: "YAML", line: n.Line, text: fmt.Sprintf(text, args...)}
 }
 
 // expandYAML returns a document as encoding/json has it, with at most room nodes after aliases were followed.
-func expandYAML(doc *yaml.Node, room int) (any, *flaw) {
-	x := expander{room: room}
+func expandYAML(doc *yaml.Node, room int) (any, *formatError) {
+	x := expander{nodesLeft: room}
 	if len(doc.Content) == 0 {
 		return nil, nil
 	}
 	return x.value(doc.Content[0], 0)
 }
 
-type expander struct{ room int }
+type expander struct{ nodesLeft int }
 
-func (x *expander) value(n *yaml.Node, depth int) (any, *flaw) {
-	x.room -= 1 + len(n.Value)/workUnit
+func (x *expander) value(n *yaml.Node, depth int) (any, *formatError) {
+	x.nodesLeft -= 1 + len(n.Value)/workUnit
 	switch {
-	case x.room < 0:
-		return nil, &flaw{format: "for a schema", line: n.Line, text: "too large for it once aliases are followed", plain: true}
+	case x.nodesLeft < 0:
+		return nil, &formatError{format: "for a schema", line: n.Line, text: "too large for it once aliases are followed", quotesNothing: true}
 	case depth > maxNesting:
 		return nil, tooDeep(n)
 	}
@@ -129,7 +129,7 @@ func (x *expander) value(n *yaml.Node, depth int) (any, *flaw) {
 }
 
 // fill sets the keys of a mapping, and those of the mappings that it merges which it has not itself.
-func (x *expander) fill(object map[string]any, n *yaml.Node, depth int) *flaw {
+func (x *expander) fill(object map[string]any, n *yaml.Node, depth int) *formatError {
 	var merged []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, child := n.Content[i], n.Content[i+1]
@@ -141,7 +141,7 @@ func (x *expander) fill(object map[string]any, n *yaml.Node, depth int) *flaw {
 		if f != nil {
 			return f
 		}
-		x.room -= len(key.Value) / workUnit
+		x.nodesLeft -= len(key.Value) / workUnit
 		object[key.Value] = v
 	}
 	for _, from := range merged {
@@ -152,7 +152,7 @@ func (x *expander) fill(object map[string]any, n *yaml.Node, depth int) *flaw {
 	return nil
 }
 
-func (x *expander) merge(object map[string]any, from *yaml.Node, depth int) *flaw {
+func (x *expander) merge(object map[string]any, from *yaml.Node, depth int) *formatError {
 	v, f := x.value(from, depth)
 	if f != nil {
 		return f
@@ -164,7 +164,7 @@ func (x *expander) merge(object map[string]any, from *yaml.Node, depth int) *fla
 	for _, item := range list {
 		other, ok := item.(map[string]any)
 		if !ok {
-			return nodeFlaw(from, "only mappings can be merged")
+			return nodeError(from, "only mappings can be merged")
 		}
 		for key, v := range other {
 			if _, has := object[key]; !has {
@@ -175,18 +175,18 @@ func (x *expander) merge(object map[string]any, from *yaml.Node, depth int) *fla
 	return nil
 }
 
-func scalar(n *yaml.Node) (any, *flaw) {
+func scalar(n *yaml.Node) (any, *formatError) {
 	switch n.ShortTag() {
 	case "!!null":
 		return nil, nil
 	case "!!bool", "!!int", "!!float":
 		var v any
 		if err := n.Decode(&v); err != nil {
-			return nil, nodeFlaw(n, "%s", strings.TrimPrefix(err.Error(), "yaml: "))
+			return nil, nodeError(n, "%s", strings.TrimPrefix(err.Error(), "yaml: "))
 		}
 		if number, is := v.(float64); is {
 			if math.IsInf(number, 0) || math.IsNaN(number) {
-				return nil, nodeFlaw(n, "a schema knows no %s", n.Value)
+				return nil, nodeError(n, "a schema knows no %s", n.Value)
 			}
 			return json.Number(strconv.FormatFloat(number, 'g', -1, 64)), nil
 		}

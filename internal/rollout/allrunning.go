@@ -2,24 +2,24 @@ package rollout
 
 import "context"
 
-// AllRunning reports whether every dependant is noted to run the contents that object, which Fettle does not publish, has in its Version:
-// there is nothing to roll out then, and the contents need not be read. noted is true where one is noted to run those of any version.
+// AllRunning reports whether the records of all dependants name the Version of object, which Fettle does not publish. If so, there is
+// nothing to roll out and the contents need not be read. recorded is true if any dependant has a record, of whatever version.
 func (e *Engine) AllRunning(ctx context.Context, owner Owner, policy Policy, object Object) (known, noted bool, err error) {
 	found, err := e.workloads.dependants(ctx, owner, policy, []Object{object})
 	if err != nil {
 		return false, false, err
 	}
-	known, noted = owner.known(found, object)
+	known, noted = owner.allRunning(found, object)
 	return known, noted, nil
 }
 
-func (o Owner) known(workloads []*Workload, object Object) (known, noted bool) {
-	known = true
+func (o Owner) allRunning(workloads []*Workload, object Object) (allRunning, noted bool) {
+	allRunning = true
 	for _, w := range workloads {
 		hash, n := o.runs(w)
 		noted = noted || n != nil
 		same := n != nil && n.Version == object.Version && isHash(hash) && hash[:useDigits] == useOf(o.usesOf(w, []Object{object}))
-		known = known && (same || w.deleting)
+		allRunning = allRunning && (same || w.deleting)
 	}
-	return known, noted
+	return allRunning, noted
 }

@@ -12,7 +12,7 @@ import (
 // The ways in which others fail, each with the issue that tells of it.
 
 // stakater/Reloader#814, #640: a change is lost when the controller is down, or the leader changes.
-func TestChangeWhileTheOperatorIsDownIsFound(t *testing.T) {
+func TestDecide_findsChangeWhileOperatorWasDown(t *testing.T) {
 	w := user(Deployment, "x", rolled(published("1", "1"), start.Add(-time.Hour)))
 	// A process that has seen no event knows nothing but this:
 	got := decided(start, thePolicy, []Object{published("2", "1")}, w)
@@ -22,21 +22,21 @@ func TestChangeWhileTheOperatorIsDownIsFound(t *testing.T) {
 }
 
 // stakater/Reloader#166, #1089: a start or an upgrade of the controller restarts everything.
-func TestStartRestartsNobody(t *testing.T) {
+func TestStart_restartsNothing(t *testing.T) {
 	now := published("1", "1")
 	var workloads []*Workload
 	for i := range 50 {
-		workloads = append(workloads, user(Deployment, fmt.Sprint("noted-", i), noted(now)),
+		workloads = append(workloads, user(Deployment, fmt.Sprint("noted-", i), recorded(now)),
 			user(DaemonSet, fmt.Sprint("restarted-", i), rolled(now, start.Add(-time.Hour))), user(StatefulSet, fmt.Sprint("new-", i)))
 	}
 	got := decided(start, thePolicy, []Object{now}, workloads...)
-	if len(got.Restarts) != 0 || len(got.Notes) != 50 {
-		t.Errorf("%d restarts and %d notes, not 0 and 50", len(got.Restarts), len(got.Notes))
+	if len(got.Restarts) != 0 || len(got.Records) != 50 {
+		t.Errorf("%d restarts and %d notes, not 0 and 50", len(got.Restarts), len(got.Records))
 	}
 }
 
 // An upgrade must compute the same hashes, or it would restart everything.
-func TestHashesNeverChange(t *testing.T) {
+func TestHash_isStable(t *testing.T) {
 	objects := []Object{published("1", "x"), {Kind: Secret, Target: "shop-secret", Name: "shop-secret", Exists: true, Data: map[string][]byte{"k": []byte("v")}}}
 	w := user(Deployment, "x", references(
 		Reference{Kind: ConfigMap, Name: "shop-config", Key: "a"}, Reference{Kind: ConfigMap, Name: "shop-config", Key: "gone", Optional: true},
@@ -52,14 +52,14 @@ func TestHashesNeverChange(t *testing.T) {
 }
 
 // stakater/Reloader#507: a workload is restarted for keys that it does not use.
-func TestOnlyUsersOfTheKeyAreRestarted(t *testing.T) {
+func TestRestart_onlyUsersOfTheKey(t *testing.T) {
 	old, now := published("1", "1"), published("1", "2")
-	other := user(Deployment, "b", references(Reference{Kind: ConfigMap, Name: "shop-config", Key: "b"}), noted(old))
-	all := user(Deployment, "c", references(Reference{Kind: ConfigMap, Name: "shop-config"}), noted(old))
-	missing := user(Deployment, "d", references(Reference{Kind: ConfigMap, Name: "shop-config", Key: "new", Optional: true}), noted(old))
+	other := user(Deployment, "b", references(Reference{Kind: ConfigMap, Name: "shop-config", Key: "b"}), recorded(old))
+	all := user(Deployment, "c", references(Reference{Kind: ConfigMap, Name: "shop-config"}), recorded(old))
+	missing := user(Deployment, "d", references(Reference{Kind: ConfigMap, Name: "shop-config", Key: "new", Optional: true}), recorded(old))
 	policy := thePolicy
 	policy.MaxConcurrent = 10
-	got := decided(start, policy, []Object{now}, user(Deployment, "a", noted(old)), other, all, missing)
+	got := decided(start, policy, []Object{now}, user(Deployment, "a", recorded(old)), other, all, missing)
 	if diff := cmp.Diff([]string{"b", "c"}, got.Restarts); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -71,7 +71,7 @@ func TestOnlyUsersOfTheKeyAreRestarted(t *testing.T) {
 }
 
 // stakater/Reloader#508: a ConfigMap and a Secret that change together cause two restarts.
-func TestConfigMapAndSecretAreOneRestart(t *testing.T) {
+func TestRestart_onceForConfigMapAndSecret(t *testing.T) {
 	secret := func(v string) Object {
 		return Object{Kind: Secret, Target: "s", Name: "s", Exists: true, Data: map[string][]byte{"k": []byte(v)}}
 	}
@@ -89,34 +89,34 @@ func TestConfigMapAndSecretAreOneRestart(t *testing.T) {
 }
 
 // stakater/Reloader#110: several ConfigMaps that change together cause a restart each.
-func TestRestartForAnotherOwnerCounts(t *testing.T) {
+func TestRestart_forAnotherOwnerCounts(t *testing.T) {
 	now := stamped(published("2", "1"), start.Add(-10*time.Second))
 	for _, tc := range []struct {
 		at   time.Time
 		want []string
 	}{{start.Add(-5 * time.Second), nil}, {start.Add(-8 * time.Second), []string{"x"}}} {
-		w := user(Deployment, "x", noted(published("1", "1")))
+		w := user(Deployment, "x", recorded(published("1", "1")))
 		w.records["voting.fettle.dev/poll"], w.templates["voting.fettle.dev/poll"] = restartRecord("h", tc.at).String(), "h"
 		got := decided(start, thePolicy, []Object{now}, w)
 		if diff := cmp.Diff(tc.want, got.Restarts); diff != "" {
 			t.Errorf("restarted at %s (-want +got):\n%s", tc.at, diff)
 		}
-		if noted := len(got.Notes) == 1; noted == (tc.want != nil) {
+		if noted := len(got.Records) == 1; noted == (tc.want != nil) {
 			t.Errorf("restarted at %s: noted %v", tc.at, noted)
 		}
 	}
 }
 
 // stakater/Reloader#220, #1183: thousands of changes at once, or one after another, are not throttled: 80,000 ReplicaSets.
-func TestManyChangesAreTakenInTurn(t *testing.T) {
+func TestRestart_throttlesManyChanges(t *testing.T) {
 	var workloads []*Workload
 	for i := range 3000 {
-		workloads = append(workloads, user(Deployment, fmt.Sprintf("w%04d", i), noted(published("1", "1"))))
+		workloads = append(workloads, user(Deployment, fmt.Sprintf("w%04d", i), recorded(published("1", "1"))))
 	}
 	if got := decided(start, thePolicy, []Object{published("2", "1")}, workloads...); len(got.Restarts) != 1 {
 		t.Errorf("%d restarts at once", len(got.Restarts))
 	}
-	w, restarts := user(Deployment, "x", noted(published("0", "1"))), 0
+	w, restarts := user(Deployment, "x", recorded(published("0", "1"))), 0
 	for i := range 300 { // a change in each second
 		now := start.Add(time.Duration(i) * time.Second)
 		o := published(fmt.Sprint(i), "1")
@@ -131,7 +131,7 @@ func TestManyChangesAreTakenInTurn(t *testing.T) {
 }
 
 // stakater/Reloader#627, #333, #769: the controller and a GitOps tool undo each other's changes for ever.
-func TestTakingAnnotationsAwayRestartsNobody(t *testing.T) {
+func TestRemovedAnnotations_restartNothing(t *testing.T) {
 	old, now := published("1", "1"), published("2", "1")
 	for name, change := range map[string]func(*Workload){
 		"both are removed":               func(w *Workload) { delete(w.templates, theKey); delete(w.records, theKey) },
@@ -157,13 +157,13 @@ func TestTakingAnnotationsAwayRestartsNobody(t *testing.T) {
 	}
 	// No more often than it may be restarted.
 	w = user(Deployment, "x", rolled(now, start.Add(-10*time.Second)), func(w *Workload) { delete(w.templates, theKey) })
-	if diff := cmp.Diff(20*time.Second, decided(start, thePolicy, []Object{now}, w).Wake); diff != "" {
+	if diff := cmp.Diff(20*time.Second, decided(start, thePolicy, []Object{now}, w).RequeueAfter); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 // What was published while a restart was pending may run in some pods, so that a change back to what is noted is a change.
-func TestChangeBackWhileARestartWasPending(t *testing.T) {
+func TestRevert_whileRestartWasPending(t *testing.T) {
 	old, now := published("1", "1"), published("2", "1")
 	w := user(Deployment, "x", rolled(old, start.Add(-2*time.Hour)))
 	p := &evaluation{now: start, owner: theOwner, policy: thePolicy, published: []Object{now}, key: testKey, beforeChange: true}

@@ -20,7 +20,7 @@ func realistic(i int) *k8sappsv1.Deployment {
 		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl", Time: &metav1.Time{Time: start}, FieldsV1: metav1.NewFieldsV1(strings.Repeat("x", 4000))}},
 	}}
 	d.Spec.Selector, d.Spec.Template.Labels = &metav1.LabelSelector{MatchLabels: labels}, labels
-	d.Spec.Template.Annotations = map[string]string{theKey: unknown("0123456789abcdef")}
+	d.Spec.Template.Annotations = map[string]string{theKey: unknownContents("0123456789abcdef")}
 	for c := range 2 {
 		container := corev1.Container{Name: fmt.Sprint("c", c), Image: fmt.Sprint("registry.example.com/shop:", i)}
 		for e := range 10 {

@@ -8,11 +8,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A change that others make of what is published is repaired, and concerns only pods that were started before it was. When it was
-// made, the API server notes, for each who did, in managedFields: of the last change, to the second, and not at all of one that
-// only removed keys. So that time counts only where this process has seen in the pass before that all was as published.
+// Edits by other clients are reverted. They concern only pods that started before the revert. The API server records the time of each
+// client's last change in managedFields, to the second. It records nothing for a client that only removed keys. The times therefore count
+// only if this process found all objects intact in the previous reconcile.
 
-// TrimManagedFields reduces the managedFields of a published object to what [Edited] reads. It accepts what it returned before.
+// TrimManagedFields reduces the managedFields of a published object to the parts that [ForeignEditTime] reads. It accepts its own output.
 func TrimManagedFields(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	var kept []metav1.ManagedFieldsEntry
 	for i := range entries {
@@ -25,14 +25,14 @@ func TrimManagedFields(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFiel
 
 func ownsContents(e *metav1.ManagedFieldsEntry) bool {
 	if e.FieldsV1 == nil {
-		return true // reduced before
+		return true // already trimmed
 	}
 	raw := e.FieldsV1.GetRawBytes()
 	return bytes.Contains(raw, []byte(`"f:data":`)) || bytes.Contains(raw, []byte(`"f:binaryData":`))
 }
 
-// ForeignEditTime returns when somebody else than fieldOwner, who applies them, last changed the contents of an object, to the second, by
-// its managedFields; zero if nobody is known to have.
+// ForeignEditTime returns when a client other than fieldOwner, the owner's field manager, last changed the contents of an object. The time
+// is to the second, from managedFields; zero if no such change is known.
 func ForeignEditTime(entries []metav1.ManagedFieldsEntry, fieldOwner string) time.Time {
 	var last time.Time
 	for i := range entries {
@@ -45,29 +45,29 @@ func ForeignEditTime(entries []metav1.ManagedFieldsEntry, fieldOwner string) tim
 	return last
 }
 
-// objectID names an object that is published.
+// objectID names a published object.
 type objectID struct{ kind, name string }
 
-// objectState tells contents of an object from others, as far as its metadata does.
+// objectState identifies the contents of an object, as far as its metadata allows.
 type objectState struct {
 	publishedAt string
 	edited      time.Time
 }
 
-// intactState is what the last pass knew that found all as it was published.
+// intactState is the state of the last reconcile that found all objects as published.
 type intactState struct {
 	objects map[objectID]objectState
-	// runs has the hash of each dependant that ran what was published.
+	// runs has the hash of each dependant that ran the published contents.
 	runs map[workloadID]string
-	// edits are the first changes of others since, by object, and unseen is true where there was one of unknown time.
+	// edits are the first foreign edits since then, by object. untimedEdit is true if an edit left no time.
 	edits       map[objectID]time.Time
 	untimedEdit bool
-	// current is false once a pass has begun that has not come to look yet.
+	// current is false once a reconcile has begun and has not recorded its result yet.
 	current bool
 }
 
-// editedSince returns since when d may find something else than what it runs, because others changed what is published; false
-// where that is not known, or not why.
+// editedSince returns the time since when d may read contents other than those it runs, because of foreign edits. It returns false if the
+// time or the cause is not known.
 func (i *intactState) editedSince(d *dependant) (time.Time, bool) {
 	if i == nil || i.untimedEdit || d.runs == "" || i.runs[idOf(d.Workload)] != d.runs {
 		return time.Time{}, false
@@ -76,7 +76,7 @@ func (i *intactState) editedSince(d *dependant) (time.Time, bool) {
 	for _, u := range d.uses {
 		id := objectID{u.object.Kind, u.object.Name}
 		if i.objects[id].publishedAt != u.object.PublishedAt {
-			return time.Time{}, false // published anew since
+			return time.Time{}, false // published again since
 		}
 		if at, ok := i.edits[id]; ok && (first.IsZero() || at.Before(first)) {
 			first = at
@@ -85,7 +85,7 @@ func (i *intactState) editedSince(d *dependant) (time.Time, bool) {
 	return first, !first.IsZero()
 }
 
-// recordEdits takes down what others have changed by now.
+// recordEdits records the foreign edits so far.
 func (i *intactState) recordEdits(objects []Object) {
 	traced := false
 	for n := range objects {
@@ -101,7 +101,7 @@ func (i *intactState) recordEdits(objects []Object) {
 	i.untimedEdit = i.untimedEdit || !traced
 }
 
-// driftTracker holds for each owner what the last pass saw. Losing it costs a restart that may not have been needed.
+// driftTracker holds the state of the last reconcile of each owner. Losing it may cost one unnecessary restart.
 type driftTracker struct {
 	mu     sync.Mutex
 	owners map[Owner]*intactState
@@ -109,7 +109,7 @@ type driftTracker struct {
 
 func newDriftTracker() *driftTracker { return &driftTracker{owners: map[Owner]*intactState{}} }
 
-// begin notes that a pass begins. What the passes before saw counts only if the last of them came to look.
+// begin starts a reconcile. The state of earlier reconciles counts only if the last of them recorded its result.
 func (s *driftTracker) begin(owner Owner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +120,7 @@ func (s *driftTracker) begin(owner Owner) {
 	}
 }
 
-// recordIntact notes what a pass saw that found all as published.
+// recordIntact records the state of a reconcile that found all objects as published.
 func (s *driftTracker) recordIntact(owner Owner, objects []Object, dependants []dependant) {
 	i := &intactState{objects: map[objectID]objectState{}, runs: map[workloadID]string{}, edits: map[objectID]time.Time{}, current: true}
 	for n := range objects {
@@ -136,7 +136,7 @@ func (s *driftTracker) recordIntact(owner Owner, objects []Object, dependants []
 	s.owners[owner] = i
 }
 
-// recordDrift notes that what is published is not as it should be, and returns what is known of the time before; nil if nothing.
+// recordDrift records that published objects differ from their desired state. It returns the last intact state, or nil if there is none.
 func (s *driftTracker) recordDrift(owner Owner, objects []Object) *intactState {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,7 @@ func changedBy(manager string, operation metav1.ManagedFieldsOperationType, at t
 	}
 }
 
-func TestEdited(t *testing.T) {
+func TestForeignEditTime(t *testing.T) {
 	const (
 		update, apply = metav1.ManagedFieldsOperationUpdate, metav1.ManagedFieldsOperationApply
 		data          = `{"f:data":{"f:a":{}}}`
@@ -59,12 +59,12 @@ func rolledOut(s *driftTracker, o Object, w *Workload) {
 	s.recordIntact(theOwner, []Object{o}, p.decide([]*Workload{w}, func(*Workload) lastWrite { return lastWrite{} }).dependants)
 }
 
-// seenGood is a process that has seen all as published.
-func seenGood(s *driftTracker, good, _ Object, w *Workload) { rolledOut(s, good, w) }
+// sawIntact is a process that has seen all as published.
+func sawIntact(s *driftTracker, good, _ Object, w *Workload) { rolledOut(s, good, w) }
 
-// TestEditsOfOthers has somebody else edit what was published an hour ago, and asks which dependants are noted as running
+// TestForeignEdits has somebody else edit what was published an hour ago, and asks which dependants are noted as running
 // something that nobody knows: they are restarted when the edit is repaired, the others are not.
-func TestEditsOfOthers(t *testing.T) {
+func TestForeignEdits(t *testing.T) {
 	good := published("1", "1")
 	at := start.Add(-time.Second) // of the edit; it is noticed at start
 	editedAt := func(at time.Time) func(*Object) { return func(o *Object) { o.ForeignEdit = at } }
@@ -122,7 +122,7 @@ func TestEditsOfOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			edited := published("foreign", "1")
 			edited.ForeignEdit = at
-			w := user(Deployment, "x", noted(good))
+			w := user(Deployment, "x", recorded(good))
 			for _, f := range []func(*Workload){tc.user} {
 				if f != nil {
 					f(w)
@@ -132,7 +132,7 @@ func TestEditsOfOthers(t *testing.T) {
 				tc.edit(&edited)
 			}
 			if tc.history == nil {
-				tc.history = seenGood
+				tc.history = sawIntact
 			}
 			s := newDriftTracker()
 			tc.history(s, good, edited, w)
@@ -148,10 +148,10 @@ func TestEditsOfOthers(t *testing.T) {
 }
 
 // What is remembered goes with the owner, and with the next pass that finds all as published.
-func TestSightsAreBounded(t *testing.T) {
+func TestDriftTracker_isBounded(t *testing.T) {
 	s, good := newDriftTracker(), published("1", "1")
 	for _, name := range []string{"x", "y"} {
-		rolledOut(s, good, user(Deployment, name, noted(good)))
+		rolledOut(s, good, user(Deployment, name, recorded(good)))
 	}
 	if diff := cmp.Diff(1, len(s.owners[theOwner].runs)); diff != "" {
 		t.Errorf("workloads (-want +got):\n%s", diff)

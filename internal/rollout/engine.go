@@ -22,14 +22,14 @@ import (
 
 // Options of an Engine.
 type Options struct {
-	// Namespaces that are watched; none means all.
+	// Namespaces to watch; none means all.
 	Namespaces []string
-	// Keys has the key of digests.
+	// Keys has the key for digests.
 	Keys *digest.Keyring
 }
 
-// Engine finds and restarts dependants. One serves all controllers of a manager. It is safe for concurrent use, one call at
-// a time for each owner.
+// Engine finds and restarts dependants. All controllers of a manager share one. It is safe for concurrent use, with one call at a time per
+// owner.
 type Engine struct {
 	client    client.Client
 	live      client.Reader
@@ -54,13 +54,13 @@ func New(mgr manager.Manager, opts Options) (*Engine, error) {
 	}, nil
 }
 
-// Watch wakes the controller of b for every change of a workload that may concern its objects: interested says for which.
-// It is asked with the workload as it was and as it is, and must only read caches.
+// Watch wakes the controller of b for every change of a workload that may concern its objects. interested returns the requests. It is
+// called with the old and with the new workload, and must only read caches.
 func (e *Engine) Watch(b *builder.Builder, interested func(context.Context, *Workload) []reconcile.Request) *builder.Builder {
 	mapped := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
 		w, err := workloadOf(obj)
 		if err != nil {
-			log.FromContext(ctx).Error(err, "look at a workload that has changed")
+			log.FromContext(ctx).Error(err, "failed to read changed workload")
 			return nil
 		}
 		return interested(ctx, w)
@@ -71,8 +71,8 @@ func (e *Engine) Watch(b *builder.Builder, interested func(context.Context, *Wor
 	return b
 }
 
-// Owners returns the names of the AppConfigs (ConfigPrefix) or VoteConfigs (VotingPrefix) that are interested in w, whatever it
-// refers to: it names them, or has a note of theirs.
+// Owners returns the names of the AppConfigs (ConfigPrefix) or VoteConfigs (VotingPrefix) that w names or has a record of, whatever w
+// refers to.
 func (w *Workload) Owners(prefix string) []string {
 	owners := ownersIn(w.records, prefix)
 	for _, token := range w.uses {
@@ -101,12 +101,11 @@ func (e *Engine) lastWrites(owner Owner) func(*Workload) lastWrite {
 	return func(w *Workload) lastWrite { return e.writes.last(w, owner) }
 }
 
-// BeginReconcile says that a pass for the owner begins. It comes before all else, also in passes that then do nothing.
+// BeginReconcile starts a reconcile of the owner. Call it first, even in reconciles that then do nothing.
 func (e *Engine) BeginReconcile(owner Owner) { e.drift.begin(owner) }
 
-// RecordBaseline notes on all dependants that have no note yet that their pods run before: what is published, until the caller
-// changes it right after. It returns false when it could not find out about one; the caller then publishes nothing and
-// returns, since the pass is repeated (recheck).
+// RecordBaseline writes a record to each dependant without one: its pods run the contents in before, which the caller is about to replace.
+// It returns false if it could not decide for a dependant. The caller then publishes nothing and returns, because a requeue was requested.
 func (e *Engine) RecordBaseline(ctx context.Context, owner Owner, policy Policy, before []Object) (bool, error) {
 	if policy.Disabled {
 		return true, nil
@@ -124,19 +123,19 @@ func (e *Engine) RecordBaseline(ctx context.Context, owner Owner, policy Policy,
 	for _, a := range plan.records {
 		w := plan.dependants[a.at].Workload
 		switch err := e.writeRecord(ctx, owner, w, a.record); {
-		case err == nil, apply.Rejected(err): // nothing will ever be written to that one
+		case err == nil, apply.Rejected(err): // no write to this workload will ever succeed
 		case stale(err):
 			requeue.Request(ctx)
 			return false, nil
 		default:
-			return false, fmt.Errorf("note what runs: %w", err)
+			return false, fmt.Errorf("record running contents: %w", err)
 		}
 	}
 	return true, nil
 }
 
-// Roll notes what dependants run where that is not written down, restarts those that policy allows now, and reports. With an
-// error, the report tells what was done all the same.
+// Roll records the running contents of dependants without a record, restarts the dependants that policy allows now, and reports. The report
+// is valid even with an error.
 func (e *Engine) Roll(ctx context.Context, owner Owner, policy Policy, published []Object) (Report, error) {
 	found, err := e.workloads.dependants(ctx, owner, policy, published)
 	if err != nil {
@@ -150,28 +149,28 @@ func (e *Engine) Roll(ctx context.Context, owner Owner, policy Policy, published
 	if !owner.plain() {
 		e.drift.recordIntact(owner, published, plan.dependants)
 	}
-	announce := p.eventText(&plan)
-	refused := map[int]string{}
-	err = e.execute(ctx, owner, &plan, refused)
-	report := p.report(&plan, refused)
+	event := p.eventText(&plan)
+	rejected := map[int]string{}
+	err = e.execute(ctx, owner, &plan, rejected)
+	report := p.report(&plan, rejected)
 	if report.Restarted = len(plan.restarts); report.Restarted > 0 {
-		report.Event = announce
+		report.Event = event
 	}
 	return report, err
 }
 
-// execute writes what is planned. What could not be written is taken out of the plan; what was refused is collected.
-func (e *Engine) execute(ctx context.Context, owner Owner, plan *plan, refused map[int]string) error {
+// execute carries out the plan. It removes failed writes from the plan and collects rejected writes.
+func (e *Engine) execute(ctx context.Context, owner Owner, plan *plan, rejected map[int]string) error {
 	for _, a := range plan.records {
 		switch err := e.writeRecord(ctx, owner, plan.dependants[a.at].Workload, a.record); {
 		case err == nil:
 		case stale(err):
 			requeue.Request(ctx)
 		case apply.Rejected(err):
-			e.recordRejection(plan, a.at, err, refused)
+			e.rejected(plan, a.at, err, rejected)
 		default:
 			plan.restarts = nil
-			return fmt.Errorf("note what runs: %w", err)
+			return fmt.Errorf("record running contents: %w", err)
 		}
 	}
 	for i, a := range plan.restarts {
@@ -179,13 +178,13 @@ func (e *Engine) execute(ctx context.Context, owner Owner, plan *plan, refused m
 		if err == nil {
 			continue
 		}
-		plan.restarts = slices.Clip(plan.restarts[:i]) // in turn: none after this one
+		plan.restarts = slices.Clip(plan.restarts[:i]) // in order: none after this one
 		switch {
 		case stale(err):
 			requeue.Request(ctx)
 			return nil
 		case apply.Rejected(err):
-			e.recordRejection(plan, a.at, err, refused)
+			e.rejected(plan, a.at, err, rejected)
 			return nil
 		default:
 			return fmt.Errorf("restart: %w", err)
@@ -194,9 +193,9 @@ func (e *Engine) execute(ctx context.Context, owner Owner, plan *plan, refused m
 	return nil
 }
 
-// recordRejection notes why a write was refused, and has it tried again later.
-func (e *Engine) recordRejection(plan *plan, at int, err error, recordRejection map[int]string) {
-	recordRejection[at] = err.Error()
+// recordRejection records why a write was rejected, and schedules a retry.
+func (e *Engine) rejected(plan *plan, at int, err error, rejected map[int]string) {
+	rejected[at] = err.Error()
 	now := e.clock.Now()
 	plan.requeueAt(now, now.Add(e.writes.retryAfter(plan.dependants[at].Workload)))
 }

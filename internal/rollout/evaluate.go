@@ -10,28 +10,27 @@ import (
 )
 
 const (
-	// clockSkew is the span around a publication, or around a restart, in which the clocks and caches involved don't tell
-	// what came first.
+	// clockSkew is the span around a publication or a restart in which clocks and caches cannot tell the order of events.
 	clockSkew = 10 * time.Second
-	// startLag is how much later than a publication pods must be started to be sure to find it.
+	// startLag is how long after a publication pods must start to be sure to read it.
 	startLag = 3 * time.Second
-	// creationGrace is how long CreatedWithAnnotation counts: notes that somebody removes later are no reason for a restart.
+	// creationGrace is how long CreatedWithAnnotation counts. A record that another client removes later causes no restart.
 	creationGrace = time.Hour
-	// defaultDeadline is that of Policy.ProgressDeadline.
+	// defaultDeadline is the default of Policy.ProgressDeadline.
 	defaultDeadline = 10 * time.Minute
 )
 
-// evaluation is all that one decision is made from.
+// evaluation holds the inputs of one decision.
 type evaluation struct {
 	now       time.Time
 	owner     Owner
 	policy    Policy
 	published []Object
-	// key is that of digests; nil where no Secret is published.
+	// key is the key for digests; nil if no Secret is published.
 	key digest.Key
-	// beforeChange is true where published is about to be replaced. What is not noted then can never be known.
+	// beforeChange is true if published is about to be replaced. Running contents that are not recorded then are lost.
 	beforeChange bool
-	// lastIntact is what is known from before that; nil if nothing is.
+	// lastIntact is the last intact state; nil if there is none.
 	lastIntact *intactState
 }
 
@@ -40,45 +39,45 @@ type need int
 
 const (
 	needNothing need = iota
-	// needRecord: note what it runs.
+	// needRecord: record what it runs.
 	needRecord
-	// needRestart: its pods run something else, or that can't be excluded.
+	// needRestart: its pods run other contents, or may do so.
 	needRestart
-	// needContents: it needs what is not published.
+	// needContents: it needs contents that are not published.
 	needContents
 )
 
-// dependant is a workload that uses what is published, and what is known about it.
+// dependant is a workload that uses published objects, and its state.
 type dependant struct {
 	*Workload
 	uses []use
-	// wanted is the hash of what is published, under the names that the template has now and would have after a restart.
+	// wanted is the hash of the published contents under the names in the current template; renamed under the names after a restart.
 	wanted, renamed string
-	// renames are the names to replace, by kind and name; empty where all are right.
+	// renames are the names to replace, by kind and name; empty if all are right.
 	renames map[rename]string
-	// brokenRef is true where a reference leads nowhere because its version is gone, or never was.
+	// brokenRef is true if a reference names a version that does not exist.
 	brokenRef bool
-	// runs is the hash of what its pods are known to run, under the names that the template has now; "" if unknown.
+	// runs is the hash of the contents that its pods are known to run, under the names in the current template; "" if unknown.
 	runs   string
 	record *record
-	// rekeyed is true where runs is not known because it was noted with another digest key.
+	// rekeyed is true if runs is unknown because it was recorded with another digest key.
 	rekeyed bool
-	// recordedAt is when the last note was written, valid or not, and restarted when the last restart was, as far as is known.
+	// recordedAt is when the last record was written, valid or not. restartedAt is when the last known restart was written.
 	recordedAt, restartedAt time.Time
 	// ownWriteAt is when this process last wrote to it; zero if it did not.
 	ownWriteAt time.Time
-	// cacheBehind is true where the cache does not show this package's last write to it.
+	// cacheBehind is true if the cache does not show this package's last write to it.
 	cacheBehind bool
 
 	need need
-	// missingInput goes with wait.
+	// missingInput is set with needContents.
 	missingInput string
 }
 
 // rename is a name in the references of a pod template.
 type rename struct{ kind, name string }
 
-// evaluate finds out what w needs.
+// evaluate determines what w needs.
 func (p *evaluation) evaluate(w *Workload, r lastWrite) dependant {
 	d := dependant{Workload: w, cacheBehind: r.cacheBehind, recordedAt: r.recordedAt, ownWriteAt: r.recordedAt, uses: p.owner.usesOf(w, p.published)}
 	d.findRenames()
@@ -100,7 +99,7 @@ func (p *evaluation) evaluate(w *Workload, r lastWrite) dependant {
 	return d
 }
 
-// needOf of a dependant of which all else is known.
+// needOf returns what d needs. All other fields of d are set.
 func (p *evaluation) needOf(d *dependant) need {
 	switch missing := d.missing(); {
 	case d.current():
@@ -109,7 +108,7 @@ func (p *evaluation) needOf(d *dependant) need {
 		d.missingInput = missing
 		return needContents
 	case d.rekeyed && !d.refersToWrongName():
-		return needRecord // whatever that digest was of: neither an upgrade nor the loss of the key restarts anybody
+		return needRecord // whatever that digest was: an upgrade or the loss of the key restarts nothing
 	case len(d.renames) > 0 && (d.runs == "" || d.refersToWrongName()):
 		return needRestart
 	case p.restartedSince(d):
@@ -121,18 +120,18 @@ func (p *evaluation) needOf(d *dependant) need {
 	}
 }
 
-// current reports whether the pods are known to run what is published, under names that may stay.
+// current reports whether the pods are known to run the published contents under names that may stay.
 func (d *dependant) current() bool { return sameContent(d.runs, d.wanted) && !d.refersToWrongName() }
 
-// refersToWrongName reports whether a reference must not stay as it is, whatever it leads to: it leads nowhere, or it has a name of
-// the other mode.
+// refersToWrongName reports whether a reference must be replaced in any case: its version does not exist, or its name belongs to the other
+// mode.
 func (d *dependant) refersToWrongName() bool {
 	return d.brokenRef || slices.ContainsFunc(d.uses, func(u use) bool {
 		return u.referred && u.object.Exists && u.name != u.object.Name && (!u.object.Versioned || u.name == u.object.Target)
 	})
 }
 
-// findRenames compares the names in references with those of the current objects.
+// findRenames compares the names in references with the names of the current objects.
 func (d *dependant) findRenames() {
 	for _, u := range d.uses {
 		if !u.referred || u.name == u.object.Name || !u.object.Exists {
@@ -146,7 +145,7 @@ func (d *dependant) findRenames() {
 	}
 }
 
-// renameUses returns what d uses once it is renamed.
+// renameUses returns the uses of d after the renames.
 func (p *evaluation) renameUses(d *dependant) []use {
 	w := *d.Workload
 	w.References = nil
@@ -160,10 +159,10 @@ func (p *evaluation) renameUses(d *dependant) []use {
 	return p.owner.usesOf(&w, p.published)
 }
 
-// missing says what pods of d could not start without; "" if nothing.
+// missing describes the contents that pods of d cannot start without; "" if none are missing.
 func (d *dependant) missing() string {
 	if !slices.ContainsFunc(d.uses, func(u use) bool { return u.referred || u.optional || u.object.Exists }) {
-		return "waits for the first contents"
+		return "pending: no contents are published yet"
 	}
 	for _, u := range d.uses {
 		switch _, found := u.object.Data[u.key]; {
@@ -177,10 +176,9 @@ func (d *dependant) missing() string {
 	return ""
 }
 
-// uncertain reports whether d, of which nothing is known, was made or changed so close to a publication that its pods may
-// have found what was published before, or nothing where they can do without; or whether something was known, but somebody
-// removed the note of it and not the template's annotation, so that its pods went on. That its note is gone which was written
-// after the publication raises no doubt.
+// uncertain reports whether d may run older contents although it has no record. One case: it was created or changed so close to a
+// publication that its pods may have read the previous contents, or none if they are optional. The other: another client removed the record
+// but kept the template's annotation, so the pods went on. A record that was written after the publication and is gone now raises no doubt.
 func (p *evaluation) uncertain(d *dependant) bool {
 	if !d.ownWriteAt.IsZero() && !d.ownWriteAt.Before(p.publishedAt(d.uses)) {
 		return false
@@ -201,7 +199,7 @@ func (p *evaluation) uncertain(d *dependant) bool {
 	})
 }
 
-// createdWith is the version of the object with which d was created; "" where that is not known, long ago, or was noted since.
+// createdWith is the version of the object when d was created; "" if it is unknown, too long ago, or recorded since.
 func (p *evaluation) createdWith(d *dependant) string {
 	if !p.owner.plain() || p.now.Sub(d.created) > creationGrace || parseRecord(d.records[p.owner.annotation()]) != nil {
 		return ""
@@ -214,7 +212,7 @@ func (p *evaluation) createdWith(d *dependant) string {
 	return ""
 }
 
-// restartedSince reports whether d was restarted for another owner after all that it uses was published.
+// restartedSince reports whether d was restarted for another owner after all objects that it uses were published.
 func (p *evaluation) restartedSince(d *dependant) bool {
 	at := p.publishedAt(d.uses)
 	if at.IsZero() || len(d.renames) > 0 {
@@ -228,7 +226,7 @@ func (p *evaluation) restartedSince(d *dependant) bool {
 	return false
 }
 
-// publishedAt is when the last of the objects used was published.
+// publishedAt is when the last of the used objects was published.
 func (p *evaluation) publishedAt(uses []use) time.Time {
 	var last time.Time
 	for _, u := range uses {
@@ -238,8 +236,8 @@ func (p *evaluation) publishedAt(uses []use) time.Time {
 	return last
 }
 
-// restartedByOwner reports whether the rollout of d is one that this owner's restart began: nobody has changed the template since, and
-// it was not seen to be complete.
+// restartedByOwner reports whether this owner's restart began the current rollout of d: the template has not changed since, and no
+// reconcile saw the rollout complete.
 func (d *dependant) restartedByOwner() bool {
 	if d.record == nil || d.record.Done || d.record.template() == "" || d.record.restartedAt().IsZero() {
 		return false
@@ -247,11 +245,11 @@ func (d *dependant) restartedByOwner() bool {
 	return !d.changed.After(d.record.restartedAt().Add(clockSkew))
 }
 
-// inProgress reports whether d takes one of the places of Policy.MaxConcurrent. Where somebody removed the note of a restart,
-// the template's annotation has to do.
+// inProgress reports whether d takes a slot of Policy.MaxConcurrent. If another client removed the record of a restart, the template's
+// annotation decides.
 func (p *evaluation) inProgress(d *dependant) bool {
-	unnoted := d.record == nil && d.runs != ""
-	return d.cacheBehind || ((d.restartedByOwner() || unnoted) && d.Progress.Phase == InProgress && p.now.Before(p.deadline(d)))
+	unrecorded := d.record == nil && d.runs != ""
+	return d.cacheBehind || ((d.restartedByOwner() || unrecorded) && d.Progress.Phase == InProgress && p.now.Before(p.deadline(d)))
 }
 
 // stuck reports whether the restart of d failed.
@@ -259,8 +257,8 @@ func (p *evaluation) stuck(d *dependant) bool {
 	return !d.cacheBehind && d.restartedByOwner() && (d.Progress.Phase == Stuck || (d.Progress.Phase == InProgress && !p.now.Before(p.deadline(d))))
 }
 
-// deadline is when a rollout counts as failed whose controller never says so: when it has reported nothing for as long as a
-// pod may take, or at the latest when that time has passed for each pod. A Deployment has none here.
+// deadline is when a rollout counts as failed if the workload's controller never reports failure. It is reached after no report for as long
+// as one pod may take, and at the latest after that time for each pod. A Deployment has no deadline here.
 func (p *evaluation) deadline(d *dependant) time.Time {
 	if d.Progress.deadline {
 		return p.now.Add(defaultDeadline)
@@ -273,9 +271,9 @@ func (p *evaluation) deadline(d *dependant) time.Time {
 		return d.Progress.since.Add(each)
 	}
 	begun := d.record.restartedAt()
-	still := latest(begun, d.Progress.since).Add(each)
-	if all := begun.Add(each * time.Duration(max(1, d.Progress.Pods)+1)); all.Before(still) {
+	stalled := latest(begun, d.Progress.since).Add(each)
+	if all := begun.Add(each * time.Duration(max(1, d.Progress.Pods)+1)); all.Before(stalled) {
 		return all
 	}
-	return still
+	return stalled
 }

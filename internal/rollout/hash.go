@@ -12,59 +12,60 @@ import (
 	"github.com/fettle-dev/fettle/internal/digest"
 )
 
-// A hash says what is used (useDigits), what that contains (contentDigits), and, where contents of Secrets are among it, the
-// digest key that it was made with.
+// A hash identifies the used keys (useDigits) and their contents (contentDigits). If contents of Secrets are among them, it also identifies
+// the digest key.
 const (
 	useDigits     = 8
 	contentDigits = 24
 	hashDigits    = useDigits + contentDigits
-	// shownDigits is how much of a hash a status shows.
+	// shownDigits is how many digits of a hash a status shows.
 	shownDigits = 10
 )
 
 func isHash(h string) bool { return len(h) == hashDigits || len(h) == hashDigits+digest.IDDigits }
 
-// sameUse reports whether two hashes are of the same keys, and can be compared.
+// sameUse reports whether two hashes cover the same keys and can be compared.
 func sameUse(a, b string) bool {
 	return isHash(a) && isHash(b) && a[:useDigits] == b[:useDigits] && a[hashDigits:] == b[hashDigits:]
 }
 
-// rekeyed reports whether two hashes are of the same keys, but of two digest keys, or one of a release that had none: whether
-// they are of the same contents can't be known.
+// rekeyed reports whether two hashes cover the same keys with different digest keys, or with a release that had none. Their contents cannot
+// be compared.
 func rekeyed(a, b string) bool {
 	return isHash(a) && isHash(b) && a[:useDigits] == b[:useDigits] && a[hashDigits:] != b[hashDigits:]
 }
 
-// unknown is a hash for the same keys that no contents have: what pods run that may have been started with either of two.
-func unknown(h string) string {
+// unknownContents is a hash for the same keys that matches no contents. It stands for pods that may have started with either of two
+// versions.
+func unknownContents(h string) string {
 	return h[:useDigits] + strings.Repeat("0", contentDigits) + h[hashDigits:]
 }
 
-// sameContent reports whether two hashes are of the same contents, under whatever names.
+// sameContent reports whether two hashes cover the same contents, under whatever names.
 func sameContent(a, b string) bool { return isHash(a) && isHash(b) && a[useDigits:] == b[useDigits:] }
 
-// short is what a status shows of a hash: of its contents.
-func short(h string) string {
+// shortHash is the part of the content hash that a status shows.
+func shortHash(h string) string {
 	if !isHash(h) {
 		return ""
 	}
 	return h[useDigits : useDigits+shownDigits]
 }
 
-// use is what a workload uses of one object.
+// use is a workload's use of one object.
 type use struct {
 	object *Object
-	// name is the one that the reference gives; the object's target where there is none.
+	// name is the name in the reference; the object's target if there is no reference.
 	name string
 	// key is "" for all keys.
 	key string
-	// referred is false where the workload is a dependant for another reason than a reference.
+	// referred is false if the workload is a dependant for a reason other than a reference.
 	referred bool
 	optional bool
 }
 
-// hashOf covers the names and keys that are used, in the order given, and their contents. What comes from Secrets enters through a
-// digest with key. The owner and the target stand for the objects, and outlive them: one that is re-created restarts nobody.
+// hashOf covers the used names and keys, in the given order, and their contents. Contents of Secrets enter through a digest with key. The
+// owner and the target stand for the objects and outlive them: a re-created object restarts nothing.
 func hashOf(key digest.Key, owner Owner, uses []use) string {
 	plain, secret, id := sha256.New(), key.New(), ""
 	writeAll(secret, owner.Namespace)
@@ -82,7 +83,7 @@ func hashOf(key digest.Key, owner Owner, uses []use) string {
 	return useOf(uses) + hex.EncodeToString(plain.Sum(nil))[:contentDigits] + id
 }
 
-// useOf is the part of a hash that says what is used.
+// useOf is the part of a hash that identifies the used keys.
 func useOf(uses []use) string {
 	names := sha256.New()
 	for _, u := range uses {
@@ -91,7 +92,7 @@ func useOf(uses []use) string {
 	return hex.EncodeToString(names.Sum(nil))[:useDigits]
 }
 
-// writeContents tells missing keys from empty ones.
+// writeContents distinguishes missing keys from empty ones.
 func writeContents(into hash.Hash, u use) {
 	if u.key != "" {
 		value, found := u.object.Data[u.key]
@@ -104,7 +105,7 @@ func writeContents(into hash.Hash, u use) {
 	}
 }
 
-// writeAll writes texts so that no other texts give the same bytes.
+// writeAll writes texts in an unambiguous encoding.
 func writeAll(into hash.Hash, texts ...string) {
 	for _, t := range texts {
 		_, _ = fmt.Fprintf(into, "%d:%s", len(t), t)

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// VersionDigits of the hash of the contents end the name of a version, after a dash.
+// VersionDigits is how many digits of the content hash end a version's name, after a dash.
 const VersionDigits = 10
 
-// longestName is how long the name in an annotation may be.
+// longestName is the maximum length of the name in an annotation.
 const longestName = 63
 
-// VersionName is the name of the version of a target whose contents have that hash.
+// VersionName is the name of the version of target with that content hash.
 func VersionName(target, hash string) string {
 	return target + "-" + hash[:min(VersionDigits, len(hash))]
 }
 
-// BaseOf returns the target that name is a version of; false if it does not look like one.
+// BaseOf returns the target that name is a version of; false if name does not have the form of a version.
 func BaseOf(name string) (string, bool) {
 	at := len(name) - VersionDigits - 1
 	if at <= 0 || name[at] != '-' {
@@ -31,7 +31,7 @@ func BaseOf(name string) (string, bool) {
 	return name[:at], true
 }
 
-// annotation is the name of the owner's annotations. No owner's is UsesAnnotation: names of objects hold no underscore.
+// annotation is the name of the owner's annotations. It never equals UsesAnnotation: names of objects contain no underscore.
 func (o Owner) annotation() string {
 	name := o.Name
 	if len(name) > longestName {

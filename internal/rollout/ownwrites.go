@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// cacheSyncTimeout bounds how long the cache is waited for; a watch that is further behind is broken.
+	// cacheSyncTimeout bounds how long the engine waits for the cache. A watch that is further behind is broken.
 	cacheSyncTimeout = 30 * time.Second
-	// writeRetention bounds how long it is known who was written to. It is longer than any sensible Policy.MinInterval.
+	// writeRetention bounds how long a write is remembered. It is longer than any sensible Policy.MinInterval.
 	writeRetention = 10 * time.Minute
-	// firstRetry and lastRetry are when a write is tried again that the API server refused: quota and policies change.
+	// firstRetry and lastRetry bound the delay before a rejected write is retried: quotas and policies change.
 	firstRetry = 2 * time.Second
 	lastRetry  = 2 * time.Minute
-	// maxRejections bounds how many workloads are remembered for it.
+	// maxRejections bounds how many workloads have their rejections counted.
 	maxRejections = 10_000
 )
 
@@ -31,27 +31,27 @@ type ownWrite struct {
 	uid     types.UID
 	version string
 	at      time.Time
-	// records is when each owner's note was written, by annotation.
+	// records is when each owner's record was written, by annotation.
 	records map[string]time.Time
 }
 
-// lastWrite is what the memory holds of a workload.
+// lastWrite is the remembered write to a workload.
 type lastWrite struct {
-	// cacheBehind is true where the cache does not show the last write.
+	// cacheBehind is true if the cache does not show the last write.
 	cacheBehind bool
-	// recordedAt is when the owner's note was last written; zero if that is not known.
+	// recordedAt is when the owner's record was last written; zero if unknown.
 	recordedAt time.Time
 }
 
-// ownWrites holds this package's own writes until the cache shows them, and for a while longer, so that whoever removes notes is
-// not answered at once each time. Losing it does no harm.
+// ownWrites holds this package's writes until the cache shows them, and for a while longer. The engine therefore does not answer each
+// removal of a record at once. Losing it does no harm.
 type ownWrites struct {
 	clock clock.PassiveClock
 
 	mu     sync.Mutex
 	writes map[workloadID]ownWrite
 	swept  time.Time
-	// rejections counts, for each workload, the writes that were refused since the last that was not.
+	// rejections counts the writes to each workload that were rejected since its last successful write.
 	rejections map[workloadID]int
 }
 
@@ -59,7 +59,7 @@ func newOwnWrites(c clock.PassiveClock) *ownWrites {
 	return &ownWrites{clock: c, writes: map[workloadID]ownWrite{}, swept: c.Now(), rejections: map[workloadID]int{}}
 }
 
-// record remembers a write of the owner's note that led to that version.
+// record remembers a write of the owner's record and the resulting version.
 func (m *ownWrites) record(w *Workload, owner Owner, version string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -84,7 +84,7 @@ func (m *ownWrites) record(w *Workload, owner Owner, version string) {
 	}
 }
 
-// retryAfter returns how long to wait before a write to w is tried again that was refused: longer each time.
+// retryAfter returns the delay before a rejected write to w is retried. It doubles each time.
 func (m *ownWrites) retryAfter(w *Workload) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -96,7 +96,7 @@ func (m *ownWrites) retryAfter(w *Workload) time.Duration {
 	return min(firstRetry<<min(n, 10), lastRetry)
 }
 
-// last returns what is remembered of w, a copy from the cache.
+// last returns the last write to w, a copy from the cache.
 func (m *ownWrites) last(w *Workload, owner Owner) lastWrite {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -112,7 +112,7 @@ func (m *ownWrites) cacheBehind(last ownWrite, w *Workload) bool {
 	return err == nil && order < 0 && m.clock.Since(last.at) < cacheSyncTimeout
 }
 
-// unsynced returns the workloads of a namespace that the cache may not show as they were last written.
+// unsynced returns the workloads of a namespace whose last write the cache may not show.
 func (m *ownWrites) unsynced(namespace string) []workloadID {
 	m.mu.Lock()
 	defer m.mu.Unlock()

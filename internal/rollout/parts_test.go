@@ -15,7 +15,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/digest"
 )
 
-func TestStamp(t *testing.T) {
+func TestPublishedAt(t *testing.T) {
 	written := PublishedAt("", false, true, start)
 	for name, tc := range map[string]struct {
 		stamp string
@@ -36,7 +36,7 @@ func TestStamp(t *testing.T) {
 }
 
 // A Secret's contents must not be found by hashing guesses, nor two equal ones be known as equal.
-func TestHashOfSecret_isKeyedAndOfOneOwner(t *testing.T) {
+func TestHashOfSecret_isKeyedPerOwner(t *testing.T) {
 	secret := Object{Kind: Secret, Target: "s", Name: "s", Exists: true, Data: map[string][]byte{"k": []byte("hunter2")}}
 	w := user(Deployment, "x", references(Reference{Kind: Secret, Name: "s", Key: "k"}))
 	of := func(key digest.Key, owner Owner) string { return hashOf(key, owner, owner.usesOf(w, []Object{secret})) }
@@ -58,7 +58,7 @@ func TestHashOfSecret_isKeyedAndOfOneOwner(t *testing.T) {
 }
 
 // Neither an upgrade from a release without keys nor the loss of the key restarts anybody; the next change of contents does.
-func TestDigestOfAnotherKey_restartsNobody(t *testing.T) {
+func TestDigestOfAnotherKey_restartsNothing(t *testing.T) {
 	secret := func(value string) Object {
 		return Object{Kind: Secret, Target: "s", Name: "s", Exists: true, Data: map[string][]byte{"k": []byte(value)}, PublishedAt: PublishedAt("x", true, true, start.Add(-time.Hour))}
 	}
@@ -69,8 +69,8 @@ func TestDigestOfAnotherKey_restartsNobody(t *testing.T) {
 	} {
 		w.records[theKey], w.templates[theKey] = restartRecord(hash, start.Add(-2*time.Hour)).String(), hash
 		got := decided(start, thePolicy, []Object{secret("1")}, w)
-		if len(got.Restarts) != 0 || len(got.Notes) != 1 {
-			t.Errorf("%s: %d restarts and %d notes, not 0 and 1", name, len(got.Restarts), len(got.Notes))
+		if len(got.Restarts) != 0 || len(got.Records) != 1 {
+			t.Errorf("%s: %d restarts and %d notes, not 0 and 1", name, len(got.Restarts), len(got.Records))
 		}
 	}
 	w.records[theKey] = baselineRecord(hashFor(w, secret("1")), w.templates[theKey], time.Time{}, start.Add(-time.Hour)).String()
@@ -79,7 +79,7 @@ func TestDigestOfAnotherKey_restartsNobody(t *testing.T) {
 	}
 }
 
-func TestHashTellsWhatDiffers(t *testing.T) {
+func TestHash_differs(t *testing.T) {
 	base := published("1", "1")
 	all := references(Reference{Kind: ConfigMap, Name: "shop-config"})
 	seen := map[string]string{}
@@ -102,7 +102,7 @@ func TestHashTellsWhatDiffers(t *testing.T) {
 	}
 }
 
-func TestMemory(t *testing.T) {
+func TestOwnWrites(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(start)
 	m := newOwnWrites(clock)
 	w := user(Deployment, "x")
@@ -135,7 +135,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-func TestRefusedWritesAreTriedLessAndLessOften(t *testing.T) {
+func TestRetryAfter_backsOff(t *testing.T) {
 	m := newOwnWrites(clocktesting.NewFakePassiveClock(start))
 	w := user(Deployment, "x")
 	var waits []time.Duration
@@ -243,7 +243,7 @@ func TestBounded(t *testing.T) {
 }
 
 // An AppConfig may be called like another annotation of its prefix.
-func TestAnnotationOfAnOwnerCalledUses(t *testing.T) {
+func TestAnnotation_ofOwnerCalledUses(t *testing.T) {
 	owner := Owner{Prefix: ConfigPrefix, Name: "uses"}
 	if owner.annotation() == UsesAnnotation {
 		t.Fatal("the note of an AppConfig is in the place of UsesAnnotation")
@@ -259,7 +259,7 @@ func TestUsesAllKeysByAnnotation(t *testing.T) {
 	if diff := cmp.Diff([][]string{{"shop"}, {"vote"}}, [][]string{w.Owners(ConfigPrefix), w.Owners(VotingPrefix)}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	noted(published("1", "1"))(w)
+	recorded(published("1", "1"))(w)
 	if got := decided(start, thePolicy, []Object{published("1", "2")}, w); len(got.Restarts) != 1 {
 		t.Error("a change of any key must restart it")
 	}

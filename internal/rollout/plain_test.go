@@ -18,8 +18,8 @@ func planFor(owner Owner, o Object, workloads ...*Workload) plan {
 	return p.decide(workloads, func(*Workload) lastWrite { return lastWrite{} })
 }
 
-// take writes down what a plan comes to.
-func take(owner Owner, out plan) {
+// applyPlan writes down what a plan comes to.
+func applyPlan(owner Owner, out plan) {
 	for _, a := range out.records {
 		out.dependants[a.at].records[owner.annotation()] = a.record.String()
 	}
@@ -29,26 +29,26 @@ func take(owner Owner, out plan) {
 	}
 }
 
-func TestKnown(t *testing.T) {
+func TestAllRunning(t *testing.T) {
 	owner, one := settings("u/1", map[string][]byte{"a": []byte("1")})
 	w := user(Deployment, "x", references(Reference{Kind: ConfigMap, Name: "settings", Key: "a"}))
-	if known, noted := owner.known([]*Workload{w}, one); known || noted {
+	if known, noted := owner.allRunning([]*Workload{w}, one); known || noted {
 		t.Error("nothing is noted, and known")
 	}
-	take(owner, planFor(owner, one, w))
-	if known, noted := owner.known([]*Workload{w}, one); !known || !noted {
+	applyPlan(owner, planFor(owner, one, w))
+	if known, noted := owner.allRunning([]*Workload{w}, one); !known || !noted {
 		t.Error("what was noted is not known")
 	}
 	_, two := settings("u/2", one.Data)
-	if known, noted := owner.known([]*Workload{w}, two); known || !noted {
+	if known, noted := owner.allRunning([]*Workload{w}, two); known || !noted {
 		t.Error("another version is known to have the same contents")
 	}
 	w.References[0].Key = "b"
-	if known, _ := owner.known([]*Workload{w}, one); known {
+	if known, _ := owner.allRunning([]*Workload{w}, one); known {
 		t.Error("it is known what a key contains that was not used")
 	}
 	w.deleting = true
-	if known, _ := owner.known([]*Workload{w}, one); !known {
+	if known, _ := owner.allRunning([]*Workload{w}, one); !known {
 		t.Error("a workload that is being deleted counts")
 	}
 }
@@ -63,7 +63,7 @@ func TestPlainObject_restartsForItsContents(t *testing.T) {
 		if len(out.restarts) != restarts {
 			t.Errorf("%s: %d restarts, not %d", what, len(out.restarts), restarts)
 		}
-		take(owner, out)
+		applyPlan(owner, out)
 		w.records[owner.annotation()] = strings.ReplaceAll(w.records[owner.annotation()], start.Format(time.RFC3339), start.Add(-time.Hour).Format(time.RFC3339))
 	}
 	step(none, 0, "found without it")
@@ -77,12 +77,12 @@ func TestPlainObject_restartsForItsContents(t *testing.T) {
 }
 
 // Workloads that an earlier release restarted at once for contents have no note of the engine's, and were changed just after them.
-func TestUpgrade_restartsNobody(t *testing.T) {
+func TestUpgrade_restartsNothing(t *testing.T) {
 	changed := published("1", "1")
 	changed.PublishedAt = start.Add(-time.Hour).Format(time.RFC3339)
 	w := user(Deployment, "x", changedAt(start.Add(-time.Hour+time.Second)), func(w *Workload) { w.templates[FormerHashAnnotation] = "h" })
-	if got := decided(start, thePolicy, []Object{changed}, w); len(got.Restarts) != 0 || len(got.Notes) != 1 {
-		t.Errorf("%d restarts and %d notes, not 0 and 1", len(got.Restarts), len(got.Notes))
+	if got := decided(start, thePolicy, []Object{changed}, w); len(got.Restarts) != 0 || len(got.Records) != 1 {
+		t.Errorf("%d restarts and %d notes, not 0 and 1", len(got.Restarts), len(got.Records))
 	}
 	delete(w.templates, FormerHashAnnotation)
 	if got := decided(start, thePolicy, []Object{changed}, w); len(got.Restarts) != 1 {
@@ -99,7 +99,7 @@ func TestAnnotation_ofALongName(t *testing.T) {
 }
 
 // What the first pods of a workload run is known though the operator died before it was noted.
-func TestCreatedWith_tellsWhatTheFirstPodsRun(t *testing.T) {
+func TestCreatedWith_namesContentsOfFirstPods(t *testing.T) {
 	owner, o := settings("u/2", map[string][]byte{"a": []byte("2")})
 	o.PublishedAt = start.Add(-time.Second).Format(time.RFC3339)
 	for _, tc := range []struct {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// plan is what one pass does, and what it then reports.
+// plan is the set of writes of one reconcile, and the input of its report.
 type plan struct {
 	// records are written to the workload alone.
 	records []action
@@ -15,7 +15,7 @@ type plan struct {
 	dependants []dependant
 	// hold is why no restart may start; holdNone if one may.
 	hold hold
-	// until is when the gate opens by itself; zero if it never does.
+	// until is when the hold ends; zero if it ends only by a change.
 	until        time.Time
 	requeueAfter time.Duration
 }
@@ -24,11 +24,11 @@ type plan struct {
 type action struct {
 	at     int // index in plan.dependants
 	record record
-	// renames go with restarts.
+	// renames are set for restarts only.
 	renames map[rename]string
 }
 
-// hold says what keeps all restarts of an owner from starting.
+// hold is the reason why no restart of an owner may start.
 type hold int
 
 const (
@@ -39,13 +39,13 @@ const (
 	holdWindow
 )
 
-// decide plans a pass over the dependants. remembered is what the memory holds of each.
-func (p *evaluation) decide(workloads []*Workload, remembered func(*Workload) lastWrite) plan {
+// decide plans a reconcile of the dependants. lastWrite returns the remembered write to each.
+func (p *evaluation) decide(workloads []*Workload, lastWrite func(*Workload) lastWrite) plan {
 	workloads = slices.SortedFunc(slices.Values(workloads), compareWorkloads)
 	var out plan
 	for _, w := range workloads {
 		if !w.deleting {
-			out.dependants = append(out.dependants, p.evaluate(w, remembered(w)))
+			out.dependants = append(out.dependants, p.evaluate(w, lastWrite(w)))
 		}
 	}
 	if p.policy.Disabled {
@@ -63,8 +63,8 @@ func (p *evaluation) decide(workloads []*Workload, remembered func(*Workload) la
 	return out
 }
 
-// planRecords plans the notes of what is found, and of what was completed. Those of a workload that somebody keeps changing
-// are written no faster than it may be restarted.
+// planRecords plans the records of running contents and of completed restarts. If another client keeps changing a workload, its records are
+// written no faster than it may be restarted.
 func (p *evaluation) planRecords(out *plan) {
 	for i := range out.dependants {
 		d := &out.dependants[i]
@@ -77,8 +77,8 @@ func (p *evaluation) planRecords(out *plan) {
 			}
 			out.records = append(out.records, action{at: i, record: p.baseline(d, d.wanted)})
 		case p.beforeChange && p.mixedPods(d):
-			out.records = append(out.records, action{at: i, record: p.baseline(d, unknown(d.wanted))})
-		case d.Progress.forgets && d.restartedByOwner() && d.Progress.Phase == Complete:
+			out.records = append(out.records, action{at: i, record: p.baseline(d, unknownContents(d.wanted))})
+		case d.Progress.resetsOnPodFailure && d.restartedByOwner() && d.Progress.Phase == Complete:
 			out.records = append(out.records, action{at: i, record: d.record.withDone()})
 		}
 	}
@@ -88,7 +88,7 @@ func (p *evaluation) baseline(d *dependant, hash string) record {
 	return baselineRecord(hash, d.templates[p.owner.annotation()], d.restartedAt, p.now).withVersion(p.version())
 }
 
-// version is that of the one object which Fettle does not publish, and which is then all there is.
+// version is the version of the only object, which Fettle does not publish; "" otherwise.
 func (p *evaluation) version() string {
 	if len(p.published) != 1 {
 		return ""
@@ -96,11 +96,11 @@ func (p *evaluation) version() string {
 	return p.published[0].Version
 }
 
-// mixedPods reports whether some pods of d, which is to be restarted, may run what is published, and others what it replaced: a
-// user may have started them anew, or they crashed or moved. Then no contents are those that d runs, and a change back to
-// what is noted must not count as none.
+// mixedPods reports whether some pods of d, which needs a restart, may run the published contents and others the previous contents. A user
+// may have restarted some pods, or pods crashed or moved. No hash then describes the running contents, and a revert to the recorded
+// contents must count as a change.
 func (p *evaluation) mixedPods(d *dependant) bool {
-	if d.need != needRestart || len(d.renames) > 0 || (d.runs != "" && d.runs == unknown(d.runs)) {
+	if d.need != needRestart || len(d.renames) > 0 || (d.runs != "" && d.runs == unknownContents(d.runs)) {
 		return false
 	}
 	if at, ok := p.lastIntact.editedSince(d); ok {
@@ -110,14 +110,14 @@ func (p *evaluation) mixedPods(d *dependant) bool {
 	return d.runs == "" || !d.changed.Before(at) || p.now.Sub(at) > clockSkew
 }
 
-// startedSince reports whether pods of d may have been started since others changed what is published: all times but now are the
-// API server's, to the second. Where its clock says that this was long ago, or is yet to come, anything may have happened since.
+// startedSince reports whether pods of d may have started since a foreign edit. All times except now are the API server's, to the second.
+// An edit that its clock puts far in the past or in the future proves nothing, so the answer is true.
 func (p *evaluation) startedSince(d *dependant, at time.Time) bool {
 	rolling := d.Progress.Phase != Complete || !d.changed.Before(at) || d.Progress.since.After(at)
 	return rolling || p.now.Sub(at) > clockSkew || at.Sub(p.now) > startLag
 }
 
-// findHold finds what keeps all restarts from starting.
+// findHold sets the reason why no restart may start.
 func (p *evaluation) findHold(out *plan) {
 	if slices.ContainsFunc(out.dependants, func(d dependant) bool { return d.need == needNothing && p.stuck(&d) }) {
 		out.hold = holdFailed
@@ -141,7 +141,7 @@ func (p *evaluation) findHold(out *plan) {
 	}
 }
 
-// planRestarts chooses who is restarted now.
+// planRestarts chooses the workloads to restart now.
 func (p *evaluation) planRestarts(out *plan) {
 	candidates, slots := p.candidates(out)
 	for _, i := range candidates {
@@ -160,7 +160,7 @@ func (p *evaluation) planRestarts(out *plan) {
 	}
 }
 
-// candidates are those that are to be restarted, in the order in which they are, and how many places are left.
+// candidates returns the dependants to restart, in order, and the number of free slots.
 func (p *evaluation) candidates(out *plan) (candidates []int, slots int) {
 	slots = max(1, p.policy.MaxConcurrent)
 	for i := range out.dependants {
@@ -178,7 +178,7 @@ func (p *evaluation) candidates(out *plan) (candidates []int, slots int) {
 	return candidates, slots
 }
 
-// mayStart reports whether the gate and the interval let d be restarted now. If not, it asks for a pass when they do.
+// mayStart reports whether the hold and the interval allow a restart of d now. If not, it requests a reconcile for the time when they do.
 func (p *evaluation) mayStart(out *plan, d *dependant) bool {
 	next, early := p.within(d.restartedAt, p.policy.MinInterval)
 	switch {
@@ -195,13 +195,13 @@ func (p *evaluation) mayStart(out *plan, d *dependant) bool {
 	}
 }
 
-// needsSlot reports whether the restart of d takes one of the places of Policy.MaxConcurrent. One that can't start its pods,
-// or has none, or waits for a person, disturbs nobody.
+// needsSlot reports whether the restart of d takes a slot of Policy.MaxConcurrent. A workload that cannot start its pods, has none, or
+// waits for a person takes no slot.
 func (p *evaluation) needsSlot(d *dependant) bool {
 	return !d.brokenRef && d.Progress.Manual == "" && d.Progress.Pods > 0
 }
 
-// priority puts first what the change may cure, then what has its place already.
+// priority puts first the workloads that the change may repair, then the workloads that hold a slot.
 func (p *evaluation) priority(d *dependant) int {
 	switch {
 	case d.brokenRef:
@@ -215,14 +215,14 @@ func (p *evaluation) priority(d *dependant) int {
 	}
 }
 
-// within reports whether now is within span after that time, and when it ends. A time in the future is that of a clock which
-// is or was wrong: it must not hold anything back for long.
+// within reports whether now is within span after that time, and when the span ends. A time in the future comes from a wrong clock and must
+// not delay a restart for long.
 func (p *evaluation) within(at time.Time, span time.Duration) (time.Time, bool) {
 	end := at.Add(span)
 	return end, !at.IsZero() && p.now.Before(end) && at.Sub(p.now) <= clockSkew
 }
 
-// requeueAt asks for a pass at that time, if none is asked for before.
+// requeueAt requests a reconcile at that time, unless an earlier one is requested.
 func (out *plan) requeueAt(now, at time.Time) {
 	if wait := max(at.Sub(now), time.Millisecond); out.requeueAfter == 0 || wait < out.requeueAfter {
 		out.requeueAfter = wait

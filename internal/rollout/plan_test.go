@@ -53,8 +53,8 @@ func hashFor(w *Workload, o ...Object) string {
 	return hashOf(testKey, theOwner, theOwner.usesOf(w, o))
 }
 
-// noted has it noted that the workload was found to run o.
-func noted(o Object) func(*Workload) {
+// recorded has it noted that the workload was found to run o.
+func recorded(o Object) func(*Workload) {
 	return func(w *Workload) {
 		w.records[theKey] = baselineRecord(hashFor(w, o), w.templates[theKey], time.Time{}, start.Add(-2*time.Hour)).String()
 	}
@@ -75,10 +75,10 @@ func changedAt(at time.Time) func(*Workload) { return func(w *Workload) { w.chan
 
 // outcome is what a plan comes to.
 type outcome struct {
-	Notes, Restarts []string
-	States          map[string]State
-	Reason          string
-	Wake            time.Duration
+	Records, Restarts []string
+	States            map[string]State
+	Reason            string
+	RequeueAfter      time.Duration
 }
 
 func decided(now time.Time, policy Policy, objects []Object, workloads ...*Workload) outcome {
@@ -89,9 +89,9 @@ func decidedWith(r lastWrite, now time.Time, policy Policy, objects []Object, wo
 	p := &evaluation{now: now, owner: theOwner, policy: policy, published: objects, key: testKey}
 	plan := p.decide(workloads, func(*Workload) lastWrite { return r })
 	report := p.report(&plan, nil)
-	out := outcome{Reason: report.Condition.Reason, Wake: report.RequeueAfter}
+	out := outcome{Reason: report.Condition.Reason, RequeueAfter: report.RequeueAfter}
 	for _, a := range plan.records {
-		out.Notes = append(out.Notes, plan.dependants[a.at].Name)
+		out.Records = append(out.Records, plan.dependants[a.at].Name)
 	}
 	for _, a := range plan.restarts {
 		out.Restarts = append(out.Restarts, plan.dependants[a.at].Name)
@@ -125,25 +125,25 @@ func TestDecide(t *testing.T) {
 		"nobody uses it": {want: outcome{Reason: ReasonNoDependents}},
 		"one that was never seen is noted": {
 			workloads: []*Workload{user(Deployment, "x")},
-			want:      outcome{Notes: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
+			want:      outcome{Records: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
 		},
 		"one that runs what is published is left alone": {
-			workloads: []*Workload{user(Deployment, "x", noted(now)), user(Deployment, "y", rolled(now, start))},
+			workloads: []*Workload{user(Deployment, "x", recorded(now)), user(Deployment, "y", rolled(now, start))},
 			want:      outcome{States: map[string]State{"x": UpToDate, "y": UpToDate}, Reason: ReasonRolledOut},
 		},
 		"one that runs something else is restarted, in order": {
-			workloads: []*Workload{user(StatefulSet, "s", noted(old)), user(Deployment, "y", noted(old)), user(Deployment, "x", noted(old))},
+			workloads: []*Workload{user(StatefulSet, "s", recorded(old)), user(Deployment, "y", recorded(old)), user(Deployment, "x", recorded(old))},
 			want: outcome{
 				Restarts: []string{"x"}, States: map[string]State{"x": Restarting, "y": Pending, "s": Pending}, Reason: ReasonRollingOut,
 			},
 		},
 		"the next waits for the one before": {
-			workloads: []*Workload{user(Deployment, "x", rolled(now, start), phase(InProgress)), user(Deployment, "y", noted(old))},
+			workloads: []*Workload{user(Deployment, "x", rolled(now, start), phase(InProgress)), user(Deployment, "y", recorded(old))},
 			want:      outcome{States: map[string]State{"x": Restarting, "y": Pending}, Reason: ReasonRollingOut},
 		},
 		"two at once where two may": {
 			policy:    with(func(p *Policy) { p.MaxConcurrent = 2 }),
-			workloads: []*Workload{user(Deployment, "x", noted(old)), user(Deployment, "y", noted(old)), user(Deployment, "z", noted(old))},
+			workloads: []*Workload{user(Deployment, "x", recorded(old)), user(Deployment, "y", recorded(old)), user(Deployment, "z", recorded(old))},
 			want: outcome{
 				Restarts: []string{"x", "y"}, States: map[string]State{"x": Restarting, "y": Restarting, "z": Pending}, Reason: ReasonRollingOut,
 			},
@@ -151,58 +151,58 @@ func TestDecide(t *testing.T) {
 		"a rollout that somebody else began takes no place": {
 			workloads: []*Workload{
 				user(Deployment, "x", rolled(now, start.Add(-time.Hour)), phase(InProgress), changedAt(start.Add(-time.Minute))),
-				user(Deployment, "y", noted(old)),
+				user(Deployment, "y", recorded(old)),
 			},
 			want: outcome{Restarts: []string{"y"}, States: map[string]State{"x": UpToDate, "y": Restarting}, Reason: ReasonRollingOut},
 		},
 		"a restart that failed stops the next": {
-			workloads: []*Workload{user(Deployment, "x", rolled(now, start.Add(-time.Hour)), phase(Stuck)), user(Deployment, "y", noted(old))},
+			workloads: []*Workload{user(Deployment, "x", rolled(now, start.Add(-time.Hour)), phase(Stuck)), user(Deployment, "y", recorded(old))},
 			want:      outcome{States: map[string]State{"x": Failed, "y": Pending}, Reason: ReasonRolloutFailed},
 		},
 		"a rollout of somebody else that failed does not": {
 			workloads: []*Workload{
 				user(Deployment, "x", rolled(now, start.Add(-time.Hour)), phase(Stuck), changedAt(start.Add(-time.Minute))),
-				user(Deployment, "y", noted(old)),
+				user(Deployment, "y", recorded(old)),
 			},
 			want: outcome{Restarts: []string{"y"}, States: map[string]State{"x": UpToDate, "y": Restarting}, Reason: ReasonRollingOut},
 		},
 		"one whose restart failed is the first when there is a new change": {
-			workloads: []*Workload{user(Deployment, "x", noted(old)), user(Deployment, "y", rolled(old, start.Add(-time.Hour)), phase(Stuck))},
+			workloads: []*Workload{user(Deployment, "x", recorded(old)), user(Deployment, "y", rolled(old, start.Add(-time.Hour)), phase(Stuck))},
 			want:      outcome{Restarts: []string{"y"}, States: map[string]State{"x": Pending, "y": Restarting}, Reason: ReasonRollingOut},
 		},
 		"one that is still being restarted with the contents before goes first, in its own place": {
-			workloads: []*Workload{user(Deployment, "x", noted(old)), user(Deployment, "y", rolled(old, start.Add(-time.Hour)), phase(InProgress))},
+			workloads: []*Workload{user(Deployment, "x", recorded(old)), user(Deployment, "y", rolled(old, start.Add(-time.Hour)), phase(InProgress))},
 			want:      outcome{Restarts: []string{"y"}, States: map[string]State{"x": Pending, "y": Restarting}, Reason: ReasonRollingOut},
 		},
 		"within the minimum interval it waits": {
 			workloads: []*Workload{user(Deployment, "x", rolled(old, start.Add(-10*time.Second)))},
-			want:      outcome{States: map[string]State{"x": Pending}, Reason: ReasonRollingOut, Wake: 20 * time.Second},
+			want:      outcome{States: map[string]State{"x": Pending}, Reason: ReasonRollingOut, RequeueAfter: 20 * time.Second},
 		},
 		"after a change it waits until nothing changes": {
 			objects:   []Object{stamped(now, start.Add(-2*time.Second))},
-			workloads: []*Workload{user(Deployment, "x", noted(old))},
-			want:      outcome{States: map[string]State{"x": Pending}, Reason: ReasonDebouncing, Wake: 3 * time.Second},
+			workloads: []*Workload{user(Deployment, "x", recorded(old))},
+			want:      outcome{States: map[string]State{"x": Pending}, Reason: ReasonDebouncing, RequeueAfter: 3 * time.Second},
 		},
 		"a clock that was ahead holds nothing back": {
 			objects:   []Object{stamped(now, start.Add(time.Hour))},
-			workloads: []*Workload{user(Deployment, "x", noted(old))},
+			workloads: []*Workload{user(Deployment, "x", recorded(old))},
 			want:      outcome{Restarts: []string{"x"}, States: map[string]State{"x": Restarting}, Reason: ReasonRollingOut},
 		},
 		"it waits for the window": {
 			policy:    with(func(p *Policy) { p.Window = window }),
-			workloads: []*Workload{user(Deployment, "x", noted(old))},
-			want:      outcome{States: map[string]State{"x": Pending}, Reason: ReasonWaitingForWindow, Wake: 14 * time.Hour},
+			workloads: []*Workload{user(Deployment, "x", recorded(old))},
+			want:      outcome{States: map[string]State{"x": Pending}, Reason: ReasonWaitingForWindow, RequeueAfter: 14 * time.Hour},
 		},
 		"with strategy None nothing is written": {
 			policy:    with(func(p *Policy) { p.Disabled = true }),
-			workloads: []*Workload{user(Deployment, "x", noted(old)), user(Deployment, "y")},
+			workloads: []*Workload{user(Deployment, "x", recorded(old)), user(Deployment, "y")},
 			want:      outcome{States: map[string]State{"x": Pending, "y": UpToDate}, Reason: ReasonRestartsDisabled},
 		},
 		"paused ones and those without pods are annotated at once, and block nobody": {
 			workloads: []*Workload{
-				user(Deployment, "a", noted(old), func(w *Workload) { w.Progress.Manual = paused }),
-				user(Deployment, "b", noted(old), func(w *Workload) { w.Progress.Pods = 0 }),
-				user(Deployment, "c", noted(old)), user(Deployment, "d", noted(old)),
+				user(Deployment, "a", recorded(old), func(w *Workload) { w.Progress.Manual = paused }),
+				user(Deployment, "b", recorded(old), func(w *Workload) { w.Progress.Pods = 0 }),
+				user(Deployment, "c", recorded(old)), user(Deployment, "d", recorded(old)),
 			},
 			want: outcome{
 				Restarts: []string{"a", "b", "c"}, Reason: ReasonRollingOut,
@@ -221,7 +221,7 @@ func TestDecide(t *testing.T) {
 		},
 		"one that can do without is not": {
 			workloads: []*Workload{user(Deployment, "x", references(Reference{Kind: ConfigMap, Name: "shop-config", Key: "gone", Optional: true}))},
-			want:      outcome{Notes: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
+			want:      outcome{Records: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
 		},
 		"one that was made around a publication is restarted": {
 			objects:   []Object{stamped(now, start.Add(-8*time.Second))},
@@ -239,16 +239,16 @@ func TestDecide(t *testing.T) {
 				user(Deployment, "y", changedAt(start.Add(-9*time.Second)), references(Reference{Kind: ConfigMap, Name: "shop-config", Optional: true})),
 			},
 			want: outcome{
-				Notes: []string{"x"}, Restarts: []string{"y"}, States: map[string]State{"x": UpToDate, "y": Restarting}, Reason: ReasonRollingOut,
+				Records: []string{"x"}, Restarts: []string{"y"}, States: map[string]State{"x": UpToDate, "y": Restarting}, Reason: ReasonRollingOut,
 			},
 		},
 		"one that is being deleted is none": {
-			workloads: []*Workload{user(Deployment, "x", noted(old), func(w *Workload) { w.deleting = true })},
+			workloads: []*Workload{user(Deployment, "x", recorded(old), func(w *Workload) { w.deleting = true })},
 			want:      outcome{Reason: ReasonNoDependents},
 		},
 		"a StatefulSet that is not rolled out in time has failed": {
 			workloads: []*Workload{
-				user(StatefulSet, "x", rolled(now, start.Add(-11*time.Minute)), phase(InProgress)), user(StatefulSet, "y", noted(old)),
+				user(StatefulSet, "x", rolled(now, start.Add(-11*time.Minute)), phase(InProgress)), user(StatefulSet, "y", recorded(old)),
 			},
 			want: outcome{States: map[string]State{"x": Failed, "y": Pending}, Reason: ReasonRolloutFailed},
 		},
@@ -256,15 +256,15 @@ func TestDecide(t *testing.T) {
 			workloads: []*Workload{user(StatefulSet, "x", rolled(now, start.Add(-11*time.Minute)), phase(InProgress), func(w *Workload) {
 				w.Progress.since = start.Add(-time.Minute)
 			})},
-			want: outcome{States: map[string]State{"x": Restarting}, Reason: ReasonRollingOut, Wake: 9 * time.Minute},
+			want: outcome{States: map[string]State{"x": Restarting}, Reason: ReasonRollingOut, RequeueAfter: 9 * time.Minute},
 		},
 		"that a DaemonSet was rolled out is noted, since its status forgets": {
-			workloads: []*Workload{user(DaemonSet, "x", rolled(now, start.Add(-time.Minute)), func(w *Workload) { w.Progress.forgets = true })},
-			want:      outcome{Notes: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
+			workloads: []*Workload{user(DaemonSet, "x", rolled(now, start.Add(-time.Minute)), func(w *Workload) { w.Progress.resetsOnPodFailure = true })},
+			want:      outcome{Records: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
 		},
 		"and then a pod that fails later is no rollout": {
 			workloads: []*Workload{user(DaemonSet, "x", rolled(now, start.Add(-time.Hour)), phase(InProgress), func(w *Workload) {
-				w.Progress.forgets = true
+				w.Progress.resetsOnPodFailure = true
 				w.records[theKey] = restartRecord(hashFor(w, now), start.Add(-time.Hour)).withDone().String()
 			})},
 			want: outcome{States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},

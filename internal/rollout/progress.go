@@ -11,42 +11,41 @@ import (
 type Phase string
 
 const (
-	// Complete means that all pods are of the current template, and were available.
+	// Complete means that all pods have the current template and were available.
 	Complete Phase = "Complete"
 	// InProgress means that pods are being replaced.
 	InProgress Phase = "InProgress"
-	// Stuck means that there was no progress for too long, as the workload's controller says.
+	// Stuck means that the workload's controller reports no progress before its deadline.
 	Stuck Phase = "Stuck"
-	// Manual means that pods of the current template come only when a person acts.
+	// Manual means that pods are replaced only when a person acts.
 	Manual Phase = "Manual"
 )
 
 // Progress of the rollout of a workload's current template.
 type Progress struct {
 	Phase Phase
-	// Message says why it is Stuck.
+	// Message is why it is Stuck.
 	Message string
-	// Manual says why pods are replaced only when a person acts; "" where they are not.
+	// Manual is why pods are replaced only when a person acts; "" if they are replaced automatically.
 	Manual string
-	// Pods is how many there are to be.
+	// Pods is the desired number of pods.
 	Pods int32
 
-	// deadline is true where the workload's controller itself says that it is Stuck.
+	// deadline is true if the workload's controller reports that it is Stuck.
 	deadline bool
-	// forgets is true where a pod that fails later looks like a rollout that is not complete.
-	forgets bool
-	// since is when the workload's controller last reported anything.
+	// resetsOnPodFailure is true if a pod that fails later looks like an incomplete rollout.
+	resetsOnPodFailure bool
+	// since is when the workload's controller last reported a change.
 	since time.Time
 }
 
 const (
-	paused   = "is paused; its pods start anew when it is resumed"
-	onDelete = "has the update strategy OnDelete; delete its pods to start them anew"
-	held     = "has a partition that keeps all pods; lower it to start them anew"
+	paused        = "is paused; its pods restart when it is resumed"
+	onDelete      = "has the update strategy OnDelete; delete its pods to restart them"
+	fullPartition = "has a partition that excludes all pods; lower it to restart them"
 )
 
-// ofDeployment takes the word of the Deployment's controller for it that a rollout was completed: pods that fail later
-// don't undo that.
+// ofDeployment trusts the Deployment's controller that a rollout was completed. Pods that fail later do not change that.
 func ofDeployment(d *k8sappsv1.Deployment) Progress {
 	p := Progress{Phase: InProgress, Pods: count(d.Spec.Replicas), deadline: true}
 	s := &d.Status
@@ -74,12 +73,12 @@ func ofDeployment(d *k8sappsv1.Deployment) Progress {
 func ofStatefulSet(s *k8sappsv1.StatefulSet) Progress {
 	p := Progress{Phase: InProgress, Pods: count(s.Spec.Replicas)}
 	partition := partitionOf(s)
-	p.forgets = partition > 0
+	p.resetsOnPodFailure = partition > 0
 	switch {
 	case s.Spec.UpdateStrategy.Type == k8sappsv1.OnDeleteStatefulSetStrategyType:
 		p.Manual = onDelete
 	case partition > 0 && partition >= p.Pods:
-		p.Manual = held
+		p.Manual = fullPartition
 	}
 	switch {
 	case s.Status.ObservedGeneration < s.Generation:
@@ -91,8 +90,8 @@ func ofStatefulSet(s *k8sappsv1.StatefulSet) Progress {
 	return p
 }
 
-// statefulSetComplete goes by the revisions, which stay equal when pods fail later. With OnDelete, the controller never lets
-// them be equal again.
+// statefulSetComplete compares the revisions, which stay equal when pods fail later. With OnDelete, the controller never sets them equal
+// again.
 func statefulSetComplete(s *k8sappsv1.StatefulSet, p Progress, partition int32) bool {
 	switch {
 	case s.Status.CurrentRevision == s.Status.UpdateRevision, p.Pods == 0:
@@ -115,7 +114,7 @@ func partitionOf(s *k8sappsv1.StatefulSet) int32 {
 
 func ofDaemonSet(d *k8sappsv1.DaemonSet) Progress {
 	s := &d.Status
-	p := Progress{Phase: InProgress, Pods: s.DesiredNumberScheduled, forgets: true}
+	p := Progress{Phase: InProgress, Pods: s.DesiredNumberScheduled, resetsOnPodFailure: true}
 	if d.Spec.UpdateStrategy.Type == k8sappsv1.OnDeleteDaemonSetStrategyType {
 		p.Manual = onDelete
 	}
@@ -129,7 +128,7 @@ func ofDaemonSet(d *k8sappsv1.DaemonSet) Progress {
 	return p
 }
 
-// count is 1 where a field with that default is not set.
+// count returns the default 1 if the field is not set.
 func count(replicas *int32) int32 {
 	if replicas == nil {
 		return 1
@@ -137,7 +136,7 @@ func count(replicas *int32) int32 {
 	return *replicas
 }
 
-// progressingOnly keeps the one condition that counts.
+// progressingOnly keeps the only condition that counts.
 func progressingOnly(conditions []k8sappsv1.DeploymentCondition) []k8sappsv1.DeploymentCondition {
 	for _, c := range conditions {
 		if c.Type == k8sappsv1.DeploymentProgressing && c.Status != corev1.ConditionUnknown {

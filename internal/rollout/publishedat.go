@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// firstPublication ends the stamp of contents that replaced none.
+// firstPublication ends the annotation of contents that replaced none.
 const firstPublication = " first"
 
-// PublishedAt returns the PublishedAnnotation of contents that are about to be written. live is that of the object that they go to
-// (in versioned mode: of the version before), existed whether there is one, and changed whether the contents differ from its.
+// PublishedAt returns the PublishedAnnotation of contents that are about to be written. live is the annotation of the existing object (in
+// versioned mode: of the previous version), existed whether there is one, and changed whether the contents differ.
 func PublishedAt(live string, existed, changed bool, now time.Time) string {
 	at := now.UTC().Format(time.RFC3339)
 	switch {
@@ -22,7 +22,7 @@ func PublishedAt(live string, existed, changed bool, now time.Time) string {
 	}
 }
 
-// parsePublishedAt returns when contents were published, and whether they were the first. What can't be read is the zero time.
+// parsePublishedAt returns when contents were published, and whether they were the first. An invalid annotation gives the zero time.
 func parsePublishedAt(stamp string) (at time.Time, first bool) {
 	text, first := strings.CutSuffix(stamp, firstPublication)
 	at, err := time.Parse(time.RFC3339, text)

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// record is the owner's annotation of a workload: what its pods run.
+// record is the owner's annotation of a workload: the contents that its pods run.
 type record struct {
 	Hash string `json:"hash"`
-	// At is when the note was written, to the second.
+	// At is when the record was written, to the second.
 	At time.Time `json:"at"`
-	// Adopted tells the note of what was found from that of a restart, which sets the template's annotation to Hash.
+	// Adopted is true for a baseline record. The record of a restart sets the template's annotation to Hash.
 	Adopted bool `json:"adopted,omitempty"`
-	// Last is when the last restart was that came before an adoption.
+	// Last is when the last restart before a baseline record was written.
 	Last time.Time `json:"last,omitzero"`
-	// Done tells that the restart was seen to be complete. It is noted only where the workload's status can't tell later.
+	// Done means that the restart was seen to be complete. It is recorded only if the workload's status cannot show it later.
 	Done bool `json:"done,omitempty"`
-	// Version is that of the object, where it is one that Fettle does not publish.
+	// Version is the version of an object that Fettle does not publish.
 	Version string `json:"version,omitempty"`
-	// Template is what was found as the template's annotation.
+	// Template is the template's annotation at the time of a baseline record.
 	Template string `json:"template,omitempty"`
 }
 
@@ -32,7 +32,7 @@ func baselineRecord(hash, template string, last, now time.Time) record {
 	return record{Hash: hash, At: now.UTC().Truncate(time.Second), Adopted: true, Template: template, Last: last}
 }
 
-// restartedAt is when the owner last restarted the workload; zero if that is not known.
+// restartedAt is when the owner last restarted the workload; zero if unknown.
 func (n record) restartedAt() time.Time {
 	if n.Adopted {
 		return n.Last
@@ -50,7 +50,7 @@ func (n record) withDone() record {
 	return n
 }
 
-// template is the annotation that the pod template had when the note was written.
+// template is the annotation that the pod template had when the record was written.
 func (n record) template() string {
 	if n.Adopted {
 		return n.Template
@@ -61,12 +61,12 @@ func (n record) template() string {
 func (n record) String() string {
 	raw, err := json.Marshal(n)
 	if err != nil {
-		panic(fmt.Sprintf("a note has no JSON form: %v", err))
+		panic(fmt.Sprintf("encode record: %v", err))
 	}
 	return string(raw)
 }
 
-// parseRecord returns nil for what is no note.
+// parseRecord returns nil if text is not a record.
 func parseRecord(text string) *record {
 	var n record
 	if err := json.Unmarshal([]byte(text), &n); err != nil || n.Hash == "" {
@@ -75,9 +75,8 @@ func parseRecord(text string) *record {
 	return &n
 }
 
-// runs returns what the pods of w are known to run of the owner's configuration, and the note that says so. Without a valid
-// note, the template's annotation tells. hash is "" when nothing does: there is neither, or the template was changed since,
-// so that its pods were started anew.
+// runs returns the hash of the owner's contents that the pods of w are known to run, and the record that names it. Without a valid record,
+// the template's annotation decides. hash is "" if neither exists, or if the template changed since and its pods were restarted.
 func (o Owner) runs(w *Workload) (hash string, by *record) {
 	key := o.annotation()
 	template := w.templates[key]
@@ -92,8 +91,8 @@ func (o Owner) runs(w *Workload) (hash string, by *record) {
 	}
 }
 
-// LastRestart tells for whose change the pods of a workload were last restarted, by the annotations of the workload and of its pod
-// template: for example `ConfigMap "settings"`. It is "" where that is not known.
+// LastRestart names the object whose change last restarted the pods of a workload, for example `ConfigMap "settings"`. It reads the
+// annotations of the workload and of its pod template. It is "" if unknown.
 func LastRestart(workload, template map[string]string) string {
 	var what string
 	var last time.Time

@@ -7,11 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// referencesOf returns what a pod needs of ConfigMaps and Secrets, each once, in order. Pull secrets and volumes that only
-// their driver reads are none: no restart helps them.
+// referencesOf returns the pod's references to ConfigMaps and Secrets, each once, in order. Pull secrets and volumes that only their driver
+// reads are left out: a restart does not help them.
 func referencesOf(pod *corev1.PodSpec) []Reference {
 	var refs []Reference
-	stale := map[string]bool{} // volumes of which somebody has a file that is not refreshed
+	stale := map[string]bool{} // volumes with a file that a container mounts and the kubelet does not refresh
 	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
 		for i := range containers {
 			refs = append(refs, ofContainer(&containers[i])...)
@@ -29,8 +29,7 @@ func referencesOf(pod *corev1.PodSpec) []Reference {
 	return compact(refs)
 }
 
-// compact sorts, and makes one of duplicates: what is needed once is needed, though it be optional elsewhere, and what is read
-// once when a container starts is not only mounted.
+// compact sorts references and merges duplicates. A merged reference is optional only if all are, and mounted only if all are.
 func compact(refs []Reference) []Reference {
 	slices.SortFunc(refs, func(a, b Reference) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Key, b.Key))

@@ -16,10 +16,10 @@ import (
 	"github.com/fettle-dev/fettle/internal/requeue"
 )
 
-// ownersIn returns the names of the owners of notes.
-func ownersIn(notes map[string]string, prefix string) []string {
+// ownersIn returns the names of the owners of records.
+func ownersIn(records map[string]string, prefix string) []string {
 	var owners []string
-	for _, key := range slices.Sorted(maps.Keys(notes)) {
+	for _, key := range slices.Sorted(maps.Keys(records)) {
 		if name, ok := strings.CutPrefix(key, prefix+"/"); ok && key != UsesAnnotation {
 			owners = append(owners, strings.TrimSuffix(name, "_"))
 		}
@@ -27,9 +27,9 @@ func ownersIn(notes map[string]string, prefix string) []string {
 	return owners
 }
 
-// Release removes the owner's notes from all workloads, and leaves their pod templates alone. It does nothing in a namespace
-// that is being deleted. It returns false when it must be called again, since the cache is behind or a workload was not as it
-// shows it; it then has the pass repeated (recheck).
+// Release removes the owner's records from all workloads and keeps their pod templates. It does nothing in a namespace that is being
+// deleted. It returns false if it must be called again, because the cache is behind or a workload differs from the cache. It then requests
+// a requeue.
 func (e *Engine) Release(ctx context.Context, owner Owner) (bool, error) {
 	e.drift.forget(owner)
 	gone, err := e.terminating(ctx, owner.Namespace)
@@ -53,7 +53,7 @@ func (e *Engine) Release(ctx context.Context, owner Owner) (bool, error) {
 		case stale(err):
 			done = false
 		default:
-			return false, fmt.Errorf("remove the note: %w", err)
+			return false, fmt.Errorf("remove record: %w", err)
 		}
 	}
 	if !done {
@@ -62,7 +62,7 @@ func (e *Engine) Release(ctx context.Context, owner Owner) (bool, error) {
 	return done, nil
 }
 
-// caughtUp reports whether the cache shows all that was written lately.
+// caughtUp reports whether the cache shows all recent writes.
 func (e *Engine) caughtUp(ctx context.Context, owner Owner) (bool, error) {
 	for _, id := range e.writes.unsynced(owner.Namespace) {
 		w, err := e.workloads.get(ctx, id)
@@ -76,7 +76,7 @@ func (e *Engine) caughtUp(ctx context.Context, owner Owner) (bool, error) {
 	return true, nil
 }
 
-// terminating reports whether a namespace is being deleted, or gone.
+// terminating reports whether a namespace is being deleted or does not exist.
 func (e *Engine) terminating(ctx context.Context, name string) (bool, error) {
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))

@@ -19,14 +19,14 @@ type operation struct {
 
 const podSpecPath = "/spec/template/spec"
 
-// refersTo has the kind that a field of a pod spec refers to.
+// refersTo maps a field of a pod spec to the kind that it refers to.
 var refersTo = map[string]string{
 	"configMapRef": ConfigMap, "configMapKeyRef": ConfigMap, "configMap": ConfigMap,
 	"secretRef": Secret, "secretKeyRef": Secret, "secret": Secret,
 }
 
-// Rename gives the references to ConfigMaps and Secrets in the JSON form of a pod spec, or of what holds one, the names that to
-// returns. path is the JSON pointer (RFC 6901) of doc, to is called with that of each name.
+// Rename replaces the names of ConfigMaps and Secrets in the JSON form of a pod spec, or of an object that contains one, by those that to
+// returns. path is the JSON pointer (RFC 6901) of doc; to gets the pointer of each name.
 func Rename(doc any, path string, to func(path, kind, name string) string) {
 	switch v := doc.(type) {
 	case []any:

@@ -12,8 +12,8 @@ import (
 // maxNamed is how many workloads a message names.
 const maxNamed = 3
 
-// Bounded returns the dependants that a status lists, at most MaxDependents: those that are not up to date first. more is how
-// many it does not list.
+// Bounded returns the dependants that a status lists, at most MaxDependents: those that are not up to date first. more is the number of the
+// others.
 func (r Report) Bounded() (listed []Dependent, more int) {
 	if len(r.Dependents) <= MaxDependents {
 		return r.Dependents, 0
@@ -32,8 +32,8 @@ func (r Report) Bounded() (listed []Dependent, more int) {
 	return listed[:MaxDependents], len(listed) - MaxDependents
 }
 
-// report tells what is the case once the plan is carried out, except for what was refused: by index, with the reason.
-func (p *evaluation) report(out *plan, refused map[int]string) Report {
+// report describes the state after the plan was executed. rejected holds the reasons of rejected writes, by index.
+func (p *evaluation) report(out *plan, rejected map[int]string) Report {
 	r := Report{RequeueAfter: out.requeueAfter, Dependents: make([]Dependent, 0, len(out.dependants))}
 	started := map[int]bool{}
 	for _, a := range out.restarts {
@@ -42,7 +42,7 @@ func (p *evaluation) report(out *plan, refused map[int]string) Report {
 	for i := range out.dependants {
 		d := &out.dependants[i]
 		state := p.stateOf(d, started[i], out)
-		if reason, ok := refused[i]; ok {
+		if reason, ok := rejected[i]; ok {
 			state.State, state.Message = Failed, reason
 		}
 		r.Dependents = append(r.Dependents, state)
@@ -55,14 +55,14 @@ func (p *evaluation) report(out *plan, refused map[int]string) Report {
 	return r
 }
 
-// stateOf is the state of one dependant, as if the plan had been carried out.
+// stateOf is the state of one dependant after the plan was executed.
 func (p *evaluation) stateOf(d *dependant, started bool, out *plan) Dependent {
-	s := Dependent{Kind: d.Kind, Name: d.Name, Hash: short(d.runs)}
+	s := Dependent{Kind: d.Kind, Name: d.Name, Hash: shortHash(d.runs)}
 	switch {
 	case d.cacheBehind:
-		s.State, s.Hash = Restarting, short(d.wanted)
+		s.State, s.Hash = Restarting, shortHash(d.wanted)
 	case started:
-		s.Hash = short(d.renamed)
+		s.Hash = shortHash(d.renamed)
 		s.State, s.Message = afterRestart(d)
 	case d.need == needContents:
 		s.State, s.Message = Pending, d.missingInput
@@ -71,7 +71,7 @@ func (p *evaluation) stateOf(d *dependant, started bool, out *plan) Dependent {
 	case d.need == needRecord:
 		s.State = UpToDate
 		if !p.policy.Disabled {
-			s.Hash = short(d.wanted)
+			s.Hash = shortHash(d.wanted)
 		}
 	default:
 		s.State, s.Message = p.rolling(d)
@@ -79,7 +79,7 @@ func (p *evaluation) stateOf(d *dependant, started bool, out *plan) Dependent {
 	return s
 }
 
-// rolling is the state of a dependant that was told to run what is published.
+// rolling is the state of a dependant whose template refers to the published contents.
 func (p *evaluation) rolling(d *dependant) (State, string) {
 	switch {
 	case p.stuck(d):
@@ -109,25 +109,25 @@ func (d *dependant) failureMessage() string {
 	if d.Progress.Message != "" {
 		return d.Progress.Message
 	}
-	return "its pods were not replaced in time"
+	return "the rollout made no progress before its deadline"
 }
 
 func holdMessage(g hold) string {
 	switch g {
 	case holdDisabled:
-		return "runs what was published before; strategy None restarts nothing"
+		return "runs the previous contents; strategy None restarts nothing"
 	case holdFailed:
-		return "waits, as another restart failed"
+		return "pending: another restart failed"
 	case holdDebounce:
-		return "waits until nothing changes"
+		return "pending: debouncing changes"
 	case holdWindow:
-		return "waits for the window"
+		return "pending: outside the rollout window"
 	case holdNone:
 	}
-	return "waits for its turn"
+	return "pending: other restarts are in progress"
 }
 
-// condition sums up. The first trouble names the reason.
+// condition summarizes the dependents. The most severe problem sets the reason.
 func (p *evaluation) condition(out *plan, dependents []Dependent) metav1.Condition {
 	in := func(state State) []Dependent {
 		return slices.DeleteFunc(slices.Clone(dependents), func(d Dependent) bool { return d.State != state })
@@ -161,7 +161,7 @@ func no(reason, message string) metav1.Condition {
 	return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}
 }
 
-// pending is the condition while dependants wait and none is being restarted.
+// pending is the condition while dependants are pending and no restart is in progress.
 func (p *evaluation) pending(out *plan, pending []Dependent, progress string) metav1.Condition {
 	switch {
 	case !slices.ContainsFunc(out.dependants, func(d dependant) bool { return d.need == needRestart }):
@@ -175,8 +175,7 @@ func (p *evaluation) pending(out *plan, pending []Dependent, progress string) me
 	}
 }
 
-// eventText is the text of the event for a wave of restarts that begins with this plan: nobody was restarted for what is
-// published yet.
+// eventText is the event's text when a wave of restarts begins with this plan: no workload was restarted for the published contents yet.
 func (p *evaluation) eventText(out *plan) string {
 	waiting := 0
 	for i := range out.dependants {
@@ -196,12 +195,12 @@ func (p *evaluation) eventText(out *plan) string {
 
 func windowMessage(at time.Time) string {
 	if at.IsZero() {
-		return "the window of restarts never opens: correct its schedule"
+		return "the rollout window never opens: correct its schedule"
 	}
-	return "restarts begin in the window that opens at " + at.UTC().Format(time.RFC3339)
+	return "restarts begin when the rollout window opens at " + at.UTC().Format(time.RFC3339)
 }
 
-// names lists dependants for people.
+// names lists dependants in a message.
 func names(of []Dependent) string {
 	var text []string
 	for _, d := range of[:min(len(of), maxNamed)] {

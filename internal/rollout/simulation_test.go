@@ -10,7 +10,7 @@ import (
 
 // restart is a restart by the operator, and where the rules about restarts are checked.
 func (w *simulator) restart(s *simWorkload, a action) {
-	w.note("restart %s", s.Name)
+	w.logf("restart %s", s.Name)
 	w.restarts++
 	w.checkCause(s)
 	w.checkTime(s)
@@ -32,7 +32,7 @@ func (w *simulator) restart(s *simWorkload, a action) {
 // checkCause wants a restart to be needed. Two restarts are one too many, to be on the safe side: of what was changed around a
 // publication, and of what a user happened to start anew, without a change of its references, while its restart was pending.
 func (w *simulator) checkCause(s *simWorkload) {
-	if w.lags(s) {
+	if w.outdated(s) {
 		return
 	}
 	at, _ := parsePublishedAt(w.stamp)
@@ -40,7 +40,7 @@ func (w *simulator) checkCause(s *simWorkload) {
 		return
 	}
 	n := parseRecord(s.records[w.owner().annotation()])
-	if n != nil && s.changed.Before(n.At) && n.Hash != unknown(n.Hash) {
+	if n != nil && s.changed.Before(n.At) && n.Hash != unknownContents(n.Hash) {
 		w.fail("%s was restarted, though its pods run what is published: %v", s.Name, s.pods)
 	}
 }
@@ -58,8 +58,8 @@ func (w *simulator) checkTime(s *simWorkload) {
 	}
 }
 
-// happen is something that happens to the cluster: users, other controllers, GitOps tools.
-func (w *simulator) happen() {
+// randomEvent is something that happens to the cluster: users, other controllers, GitOps tools.
+func (w *simulator) randomEvent() {
 	names := w.names()
 	if len(names) == 0 || w.rng.IntN(12) == 0 && len(names) < 8 {
 		w.create()
@@ -68,7 +68,7 @@ func (w *simulator) happen() {
 	s := w.cluster[names[w.rng.IntN(len(names))]]
 	happenings := []func(*simWorkload){
 		w.change, w.change, w.remove, w.edit, func(s *simWorkload) { w.userRolls(s, "new image", func() {}) },
-		w.stripAll, w.stripTemplate, w.stripNote, w.fails, w.progress, w.progress, w.progress,
+		w.stripAll, w.stripTemplate, w.stripRecord, w.fails, w.progress, w.progress, w.progress,
 	}
 	happenings[w.rng.IntN(len(happenings))](s)
 }
@@ -77,11 +77,11 @@ func (w *simulator) change(*simWorkload) {
 	k := []string{"a", "b", "c"}[w.rng.IntN(3)]
 	w.desired = maps.Clone(w.desired)
 	w.desired[k] = fmt.Sprint(w.rng.IntN(3))
-	w.note("want %s=%s", k, w.desired[k])
+	w.logf("want %s=%s", k, w.desired[k])
 }
 
 func (w *simulator) remove(s *simWorkload) {
-	w.note("delete %s", s.Name)
+	w.logf("delete %s", s.Name)
 	delete(w.cluster, s.Name)
 }
 
@@ -101,10 +101,10 @@ func (w *simulator) stripTemplate(s *simWorkload) {
 	}
 }
 
-func (w *simulator) stripNote(s *simWorkload) {
+func (w *simulator) stripRecord(s *simWorkload) {
 	key := w.owner().annotation()
 	if n := parseRecord(s.records[key]); n != nil && !n.Adopted && n.Hash == s.templates[key] {
-		w.note("strip the note of %s", s.Name)
+		w.logf("strip the note of %s", s.Name)
 		delete(s.records, key)
 		s.ours = false // as far as anybody can tell
 		w.bump(s)
@@ -113,15 +113,15 @@ func (w *simulator) stripNote(s *simWorkload) {
 
 func (w *simulator) fails(s *simWorkload) {
 	if s.fails {
-		w.heal(s)
+		w.recover(s)
 	} else {
 		s.fails = true
 		w.bump(s)
 	}
 }
 
-// heal ends a failure. The rollout goes on, though it has given its place away.
-func (w *simulator) heal(s *simWorkload) {
+// recover ends a failure. The rollout goes on, though it has given its place away.
+func (w *simulator) recover(s *simWorkload) {
 	if s.fails {
 		s.fails, s.ours = false, false
 		w.bump(s)
@@ -130,7 +130,7 @@ func (w *simulator) heal(s *simWorkload) {
 
 // userRolls changes the template, which starts the pods anew.
 func (w *simulator) userRolls(s *simWorkload, why string, change func()) {
-	w.note("%s %s", why, s.Name)
+	w.logf("%s %s", why, s.Name)
 	change()
 	s.changed, s.ours = w.now, false
 	w.roll(s)
@@ -154,13 +154,13 @@ func (w *simulator) operate() plan {
 	if w.rng.IntN(6) == 0 {
 		w.budget = w.rng.IntN(4)
 	}
-	out, err := w.pass()
+	out, err := w.reconcile()
 	if err != nil {
-		w.note("the operator died and starts again")
+		w.logf("the operator died and starts again")
 		clear(w.writes)
 		w.sync()
 		w.budget = -1
-		if out, err = w.pass(); err != nil {
+		if out, err = w.reconcile(); err != nil {
 			w.fail("%v", err)
 		}
 	}
@@ -170,7 +170,7 @@ func (w *simulator) operate() plan {
 // settle lets time pass, with nothing else happening than what the operator does, until it has nothing left to do.
 func (w *simulator) settle() {
 	for _, s := range w.cluster {
-		w.heal(s)
+		w.recover(s)
 	}
 	for range 400 {
 		w.sync()
@@ -188,11 +188,11 @@ func (w *simulator) settle() {
 	w.fail("there is no end to it")
 }
 
-// live is one history: what happens, and an operator that is up most of the time.
-func (w *simulator) live() {
+// runHistory is one history: what happens, and an operator that is up most of the time.
+func (w *simulator) runHistory() {
 	up := true
 	for range 60 {
-		w.happen()
+		w.randomEvent()
 		w.timePasses()
 		if w.rng.IntN(10) == 0 {
 			if up = !up; up {
@@ -228,7 +228,7 @@ func TestSimulation(t *testing.T) {
 	restarts, workloads := 0, 0
 	for seed := range uint64(histories) {
 		w := newSimulator(t, seed)
-		w.live()
+		w.runHistory()
 		w.check(seed)
 		restarts += w.restarts
 		workloads += w.next
@@ -243,7 +243,7 @@ func TestSimulation(t *testing.T) {
 func (w *simulator) check(seed uint64) {
 	w.settle()
 	for _, name := range w.names() {
-		if s := w.cluster[name]; w.lags(s) {
+		if s := w.cluster[name]; w.outdated(s) {
 			w.fail("history %d: %s runs %v and not %v", seed, name, s.pods, w.data)
 		}
 	}
@@ -251,7 +251,7 @@ func (w *simulator) check(seed uint64) {
 	w.sync()
 	w.now = w.now.Add(time.Hour)
 	w.budget = -1
-	if out, err := w.pass(); err != nil || len(out.records)+len(out.restarts) > 0 {
+	if out, err := w.reconcile(); err != nil || len(out.records)+len(out.restarts) > 0 {
 		w.fail("history %d: an operator that starts again plans %d notes and %d restarts (%v)", seed, len(out.records), len(out.restarts), err)
 	}
 }

@@ -65,7 +65,7 @@ func newSimulator(t *testing.T, seed uint64) *simulator {
 	}
 }
 
-func (w *simulator) note(format string, args ...any) {
+func (w *simulator) logf(format string, args ...any) {
 	w.log = append(w.log, w.now.Format("15:04:05 ")+fmt.Sprintf(format, args...))
 }
 
@@ -122,8 +122,10 @@ func used(s *simWorkload, data map[string]string) map[string]string {
 	return values
 }
 
-// lags reports whether the pods of s run something else than is published.
-func (w *simulator) lags(s *simWorkload) bool { return !maps.Equal(used(s, s.pods), used(s, w.data)) }
+// outdated reports whether the pods of s run something else than is published.
+func (w *simulator) outdated(s *simWorkload) bool {
+	return !maps.Equal(used(s, s.pods), used(s, w.data))
+}
 
 func (w *simulator) names() []string { return slices.Sorted(maps.Keys(w.cluster)) }
 
@@ -136,11 +138,11 @@ func (w *simulator) create() {
 		records: map[string]string{}, templates: map[string]string{}, Progress: Progress{Pods: int32(w.rng.IntN(4))},
 	}}
 	s.UID = "uid-" + "w"
-	s.Progress.deadline, s.Progress.forgets = s.Kind == Deployment, s.Kind == DaemonSet
+	s.Progress.deadline, s.Progress.resetsOnPodFailure = s.Kind == Deployment, s.Kind == DaemonSet
 	w.cluster[s.Name] = s
 	w.roll(s)
 	w.bump(s)
-	w.note("create %s using %v", s.Name, s.References)
+	w.logf("create %s using %v", s.Name, s.References)
 }
 
 func (w *simulator) someReferences() []Reference {
@@ -193,7 +195,7 @@ func (w *simulator) write(name string, change func(*simWorkload)) (bool, error) 
 	return true, nil
 }
 
-func (w *simulator) remembered(cached *Workload) lastWrite {
+func (w *simulator) lastWrite(cached *Workload) lastWrite {
 	version, ok := w.writes[cached.Name]
 	return lastWrite{cacheBehind: ok && atoi(cached.ResourceVersion) < atoi(version)}
 }
@@ -211,8 +213,8 @@ func (w *simulator) users() []*Workload {
 	return slices.SortedFunc(maps.Values(w.cache), func(a, b *Workload) int { return cmp.Compare(b.Name, a.Name) })
 }
 
-// pass is what a controller does with the engine: adopt, publish, roll.
-func (w *simulator) pass() (plan, error) {
+// reconcile is what a controller does with the engine: adopt, publish, roll.
+func (w *simulator) reconcile() (plan, error) {
 	p := &evaluation{now: w.now, owner: w.owner(), policy: w.policy, published: []Object{w.object()}, key: testKey}
 	if !w.exists || !maps.Equal(w.data, w.desired) {
 		if ok, err := w.publish(*p); err != nil || !ok {
@@ -220,9 +222,9 @@ func (w *simulator) pass() (plan, error) {
 		}
 		p.published = []Object{w.object()}
 	}
-	out := p.decide(w.users(), w.remembered)
+	out := p.decide(w.users(), w.lastWrite)
 	for _, a := range out.records {
-		if _, err := w.writeNote(out, a); err != nil {
+		if _, err := w.writeRecord(out, a); err != nil {
 			return out, err
 		}
 	}
@@ -237,9 +239,9 @@ func (w *simulator) pass() (plan, error) {
 
 func (w *simulator) publish(before evaluation) (bool, error) {
 	before.beforeChange = true
-	adoption := before.decide(w.users(), w.remembered)
+	adoption := before.decide(w.users(), w.lastWrite)
 	for _, a := range adoption.records {
-		if ok, err := w.writeNote(adoption, a); err != nil || !ok {
+		if ok, err := w.writeRecord(adoption, a); err != nil || !ok {
 			return false, err
 		}
 	}
@@ -254,14 +256,14 @@ func (w *simulator) publish(before evaluation) (bool, error) {
 		}
 	}
 	w.data, w.exists = maps.Clone(w.desired), true
-	w.note("publish %v", w.data)
+	w.logf("publish %v", w.data)
 	return true, nil
 }
 
-func (w *simulator) writeNote(out plan, a action) (bool, error) {
+func (w *simulator) writeRecord(out plan, a action) (bool, error) {
 	name := out.dependants[a.at].Name
 	return w.write(name, func(s *simWorkload) {
-		w.note("note on %s: %s", name, a.record)
+		w.logf("note on %s: %s", name, a.record)
 		s.records[w.owner().annotation()] = a.record.String()
 	})
 }

@@ -16,16 +16,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// indexUsed finds workloads by what they use, see usedBy.
+// indexUsed finds workloads by the objects that they use, see usedBy.
 const indexUsed = "used"
 
-// workloads is a cache of all Deployments, StatefulSets and DaemonSets, Fettle's or not, reduced to what counts.
+// workloads is a cache of all Deployments, StatefulSets and DaemonSets, Fettle's or not, trimmed to the fields that the engine reads.
 type workloads struct{ cache.Cache }
 
-// GetCache has the manager start it with its own caches, before the controllers, in standbys too.
+// GetCache makes the manager start it with its own caches, before the controllers, in standbys too.
 func (s workloads) GetCache() cache.Cache { return s.Cache }
 
-// kinds are the kinds of workloads with empty objects of them.
+// kinds are the kinds of workloads, with empty objects and lists.
 var kinds = []struct {
 	kind   string
 	object client.Object
@@ -60,8 +60,8 @@ func newWorkloads(mgr manager.Manager, namespaces []string) (workloads, error) {
 	return workloads{c}, mgr.Add(workloads{c})
 }
 
-// usedBy returns the values of indexUsed: KIND/NAME of each object that is referred to, and of the target that it looks like a
-// version of, "uses NAME" for UsesAnnotation, and the annotation of each note.
+// usedBy returns the values of indexUsed: KIND/NAME of each referenced object and of the target that it looks like a version of, "uses
+// NAME" for UsesAnnotation, and the annotation of each record.
 func usedBy(obj client.Object) []string {
 	w, err := workloadOf(obj)
 	if err != nil {
@@ -85,7 +85,7 @@ func usedBy(obj client.Object) []string {
 
 func usesAll(token string) string { return "uses " + token }
 
-// Names are the name, and that of the target that it looks like a version of.
+// Names are the name, and the target that it looks like a version of.
 func (r Reference) Names() []string {
 	if base, ok := BaseOf(r.Name); ok {
 		return []string{r.Name, base}
@@ -93,7 +93,7 @@ func (r Reference) Names() []string {
 	return []string{r.Name}
 }
 
-// dependants finds the workloads that use the objects, as policy has them found, in no order.
+// dependants returns the workloads that use the objects according to policy, in no order.
 func (s workloads) dependants(ctx context.Context, owner Owner, policy Policy, objects []Object) ([]*Workload, error) {
 	found := map[workloadID]*Workload{}
 	for _, by := range discover(owner, policy, objects) {
@@ -127,11 +127,11 @@ func (s workloads) dependants(ctx context.Context, owner Owner, policy Policy, o
 // refersTo reports whether the pod template refers to one of the objects.
 func (w *Workload) refersTo(objects []Object) bool {
 	return slices.ContainsFunc(w.References, func(ref Reference) bool {
-		return slices.ContainsFunc(objects, func(o Object) bool { return o.isMeantBy(ref) })
+		return slices.ContainsFunc(objects, func(o Object) bool { return o.matches(ref) })
 	})
 }
 
-// discover returns what finds dependants.
+// discover returns the list options that find dependants.
 func discover(owner Owner, policy Policy, objects []Object) []client.ListOption {
 	by := []client.ListOption{client.MatchingFields{indexUsed: usesAll(owner.token())}}
 	switch policy.Discovery {
@@ -148,7 +148,7 @@ func discover(owner Owner, policy Policy, objects []Object) []client.ListOption 
 	return by
 }
 
-// list adds the workloads of a namespace that match.
+// list adds the matching workloads of a namespace.
 func (s workloads) list(ctx context.Context, namespace string, by client.ListOption, found map[workloadID]*Workload) error {
 	for _, k := range kinds {
 		list := k.list.DeepCopyObject().(client.ObjectList)

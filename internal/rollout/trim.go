@@ -10,16 +10,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// fieldOwner writes what this package writes.
+// fieldOwner is the field manager of this package's writes.
 const fieldOwner = "rollout"
 
-// Names that stand for managers in what is left of managedFields.
+// Names of managers in trimmed managedFields.
 const (
 	trimmedTemplate = "kept/template"
 	trimmedStatus   = "kept/status"
 )
 
-// trimWorkload is the transform of the cache: it keeps of a workload what [workloadOf] reads. It accepts what it returned before.
+// trimWorkload is the transform of the cache: it keeps the fields of a workload that [workloadOf] reads. It accepts its own output.
 func trimWorkload(in any) (any, error) {
 	switch o := in.(type) {
 	case *k8sappsv1.Deployment:
@@ -52,7 +52,7 @@ func trimWorkload(in any) (any, error) {
 			},
 		}, nil
 	default:
-		return in, nil // the mark of a deletion that was missed
+		return in, nil // a tombstone: the deletion was missed
 	}
 }
 
@@ -77,7 +77,7 @@ func fettleAnnotations(annotations map[string]string) map[string]string {
 	return kept
 }
 
-// trimManaged keeps when others last changed the pod template, at the latest, and when the status was last written.
+// trimManaged keeps the last time when other clients changed the pod template, and the last write of the status.
 func trimManaged(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	var template, status *metav1.Time
 	for _, e := range entries {
@@ -107,8 +107,8 @@ func later(a, b *metav1.Time) *metav1.Time {
 	return a
 }
 
-// trimTemplate keeps our annotations, the references, and where there are any the images: those of all containers in one, and
-// those of all volumes in one.
+// trimTemplate keeps Fettle's annotations, the references, and the images if there are references. It merges all containers into one and
+// all volumes into one.
 func trimTemplate(t *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 	out := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: fettleAnnotations(t.Annotations)}}
 	refs := referencesOf(&t.Spec)
@@ -131,7 +131,7 @@ func trimTemplate(t *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 	return out
 }
 
-// imagesOf returns the images of all containers, each once, in order. What trimTemplate made one of is taken apart again.
+// imagesOf returns the images of all containers, each once, in order. It splits the images that trimTemplate joined.
 func imagesOf(pod *corev1.PodSpec) []string {
 	var images []string
 	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
@@ -143,7 +143,7 @@ func imagesOf(pod *corev1.PodSpec) []string {
 	return slices.Compact(images)
 }
 
-// projectionOf is the part of a volume that refers in that way.
+// projectionOf is the part of a volume that holds the reference.
 func projectionOf(ref Reference) corev1.VolumeProjection {
 	name := corev1.LocalObjectReference{Name: ref.Name}
 	optional := (*bool)(nil)
@@ -160,7 +160,7 @@ func projectionOf(ref Reference) corev1.VolumeProjection {
 	return corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: name, Items: items, Optional: optional}}
 }
 
-// addReference adds the part of a container that refers in that way, in the form of an environment.
+// addReference adds the reference to a container's environment.
 func addReference(c *corev1.Container, ref Reference) {
 	optional := (*bool)(nil)
 	if ref.Optional {

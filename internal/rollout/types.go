@@ -9,33 +9,33 @@ import (
 )
 
 const (
-	// ConfigPrefix is that of the annotations for AppConfigs.
+	// ConfigPrefix is the prefix of the annotations for AppConfigs.
 	ConfigPrefix = "config.fettle.dev"
-	// VotingPrefix is that of the annotations for VoteConfigs.
+	// VotingPrefix is the prefix of the annotations for VoteConfigs.
 	VotingPrefix = "voting.fettle.dev"
-	// ConfigMapPrefix is that for ConfigMaps that Fettle does not publish.
+	// ConfigMapPrefix is the prefix for ConfigMaps that Fettle does not publish.
 	ConfigMapPrefix = "configmap.fettle.dev"
-	// SecretPrefix is that for Secrets that Fettle does not publish.
+	// SecretPrefix is the prefix for Secrets that Fettle does not publish.
 	SecretPrefix = "secret.fettle.dev"
-	// UsesAnnotation on a workload names AppConfigs, separated by commas, of which it uses all keys, whatever Policy.Discovery is.
+	// UsesAnnotation on a workload names AppConfigs, separated by commas. The workload uses all keys of each, whatever Policy.Discovery is.
 	// "VoteConfig/NAME" names a VoteConfig.
 	UsesAnnotation = "config.fettle.dev/uses"
-	// CreatedWithAnnotation on a workload has the versions that plain ConfigMaps and Secrets had just before it was created, as
-	// KIND/NAME=VERSION, separated by commas: what its first pods run is known before it is noted.
+	// CreatedWithAnnotation on a workload has the versions of plain ConfigMaps and Secrets just before it was created, as
+	// KIND/NAME=VERSION, separated by commas. It names the contents that the first pods run until a record is written.
 	CreatedWithAnnotation = "fettle.dev/created-with"
-	// FormerHashAnnotation is on pod templates that an earlier release restarted at once when contents changed.
+	// FormerHashAnnotation is on pod templates that an earlier release restarted immediately when contents changed.
 	FormerHashAnnotation = "fettle.dev/config-hash"
-	// PublishedAnnotation on a ConfigMap or Secret says since when its contents are published, see [Stamp].
+	// PublishedAnnotation on a ConfigMap or Secret is the time since when its contents are published, see [PublishedAt].
 	PublishedAnnotation = "config.fettle.dev/published"
 )
 
-// Kinds of objects that are published.
+// Kinds of published objects.
 const (
 	ConfigMap = "ConfigMap"
 	Secret    = "Secret"
 )
 
-// ownerKinds has the kind of the owners with each prefix.
+// ownerKinds maps a prefix to the kind of its owners.
 var ownerKinds = map[string]string{ConfigPrefix: "AppConfig", VotingPrefix: "VoteConfig", ConfigMapPrefix: ConfigMap, SecretPrefix: Secret}
 
 // Kinds of workloads.
@@ -57,28 +57,29 @@ type Owner struct {
 type Object struct {
 	// Kind is ConfigMap or Secret.
 	Kind string
-	// Target is the name that users give to a reference.
+	// Target is the name that users write into a reference.
 	Target string
-	// Versioned publishes each content under a name of its own, <target>-<10 hex digits>.
+	// Versioned publishes each content under its own name, <target>-<10 hex digits>.
 	Versioned bool
 	// Name of the object that holds the current contents: Target, or the current version.
 	Name string
-	// Versions are the names of all objects of this owner and target that exist, in either mode, Name included if it does.
-	// It may be nil unless there are, or were, versions.
+	// Versions are the names of all existing objects of this owner and target, in either mode, including Name if it exists. It may be nil
+	// if there are and were no versions.
 	Versions []string
-	// Exists is false where nothing is published under Name; Data and Stamp are then empty.
+	// Exists is false if no object of that Name is published; Data and PublishedAt are then empty.
 	Exists bool
-	// Data are the contents, of the live object. Of one that Fettle does not publish they may be digests of the values.
+	// Data are the contents of the live object. For an object that Fettle does not publish, the values may be digests.
 	Data map[string][]byte
-	// Version of an object that Fettle does not publish is its UID and resourceVersion; "" otherwise. Notes hold it, see [Engine.Known].
+	// Version of an object that Fettle does not publish is its UID and resourceVersion; "" otherwise. Records hold it, see
+	// [Engine.AllRunning].
 	Version string
-	// PublishedAt is the live object's PublishedAnnotation, or the time since when its contents are known to be as they are.
+	// PublishedAt is the live object's PublishedAnnotation, or the time since when its contents are known to be unchanged.
 	PublishedAt string
-	// ForeignEdit is when somebody else last changed the contents, see [Edited]; zero if that is not known.
+	// ForeignEdit is when another client last changed the contents, see [ForeignEditTime]; zero if unknown.
 	ForeignEdit time.Time
 }
 
-// Discovery says how dependants are found, besides Policy.Targets and UsesAnnotation.
+// Discovery is how dependants are found, besides Policy.Targets and UsesAnnotation.
 type Discovery string
 
 const (
@@ -97,45 +98,45 @@ type Target struct {
 	Name string
 }
 
-// Policy says which workloads are restarted, and when. The zero value of a field means what is written beside it.
+// Policy defines which workloads are restarted, and when. Each field documents its zero value.
 type Policy struct {
-	// Disabled is strategy None: nothing is written to any workload.
+	// Disabled is strategy None: the engine writes to no workload.
 	Disabled bool
 	// Discovery is References if empty.
 	Discovery Discovery
 	// Selector is for Discovery Selector; nil selects nothing.
 	Selector labels.Selector
-	// Targets are dependants whatever their pod template refers to. One that refers to nothing uses all keys.
+	// Targets are dependants whatever their pod template refers to. A target without references uses all keys.
 	Targets []Target
-	// IgnoreMounts leaves aside what is only mounted: a workload that uses nothing else is no dependant, unless it is one of
+	// IgnoreMounts ignores references by refreshed volumes. A workload with no other reference is no dependant, unless it is one of
 	// Targets.
 	IgnoreMounts bool
-	// Debounce is how long nothing must have changed before restarts begin; 0: not at all.
+	// Debounce is how long the contents must not change before restarts begin; 0 means no delay.
 	Debounce time.Duration
-	// MinInterval lies between two restarts of the same workload; 0: nothing does.
+	// MinInterval is the minimum time between two restarts of one workload; 0 means no limit.
 	MinInterval time.Duration
-	// MaxConcurrent is how many restarts may be under way; 1 if 0.
+	// MaxConcurrent is how many restarts may be in progress; 1 if 0.
 	MaxConcurrent int
-	// Window, if any, is when restarts may start.
+	// Window is when restarts may start; nil means always.
 	Window *Window
-	// ProgressDeadline is how long the next pod of a StatefulSet or DaemonSet may take; 10 minutes if 0. Deployments have
-	// their own deadline.
+	// ProgressDeadline is how long the next pod of a StatefulSet or DaemonSet may take; 10 minutes if 0. Deployments have their own
+	// deadline.
 	ProgressDeadline time.Duration
 }
 
-// Report is what one pass found and did.
+// Report is the result of one reconcile.
 type Report struct {
-	// Dependents are all of them, by kind and name. Status holds MaxDependents of them, see [Report.Bounded].
+	// Dependents are all dependants, by kind and name. A status holds MaxDependents of them, see [Report.Bounded].
 	Dependents []Dependent
 	// Condition has Status, Reason and Message of the condition RolledOut. The caller adds Type and ObservedGeneration.
 	Condition metav1.Condition
-	// RequeueAfter is when to come back at the latest, though nothing that is watched has changed; 0: never.
+	// RequeueAfter is the time until the next reconcile if no watched object changes; 0 means never.
 	RequeueAfter time.Duration
-	// Restarted counts the restarts that this pass wrote. Their time belongs into lastRolloutTime.
+	// Restarted counts the restarts that this reconcile wrote. Their time is the new lastRolloutTime.
 	Restarted int
-	// LastRestart is when a dependant was last restarted for this owner, as their annotations have it; zero if never.
+	// LastRestart is when a dependant was last restarted for this owner, according to annotations; zero if never.
 	LastRestart time.Time
-	// Event is the text of an event with reason EventRestarted, in the first pass of a wave of restarts; "" otherwise.
+	// Event is the text of an event with reason EventRestarted, in the first reconcile of a wave of restarts; "" otherwise.
 	Event string
 }
 
@@ -149,32 +150,32 @@ const MaxDependents = 100
 type State string
 
 const (
-	// UpToDate runs what is published.
+	// UpToDate runs the published contents.
 	UpToDate State = "UpToDate"
-	// Pending will be restarted; the message says what it waits for.
+	// Pending will be restarted; the message names what it waits for.
 	Pending State = "Pending"
-	// Restarting was restarted, and is not complete yet.
+	// Restarting was restarted and is not complete yet.
 	Restarting State = "Restarting"
-	// Failed was restarted, and made no progress for too long.
+	// Failed was restarted and made no progress before its deadline.
 	Failed State = "Failed"
-	// Paused was told to restart, and waits for a person: it is paused, or has the strategy OnDelete.
+	// Paused has a new template and waits for a person: the workload is paused, or has the strategy OnDelete.
 	Paused State = "Paused"
 )
 
-// Dependent is a workload that uses the configuration, as status reports it.
+// Dependent is a workload that uses the configuration, as a status reports it.
 type Dependent struct {
 	Kind string
 	Name string
-	// Hash of what its pods run, shortened; "" while that is not known.
+	// Hash of the contents that its pods run, shortened; "" if unknown.
 	Hash  string
 	State State
-	// Message says what it waits for or why it failed; "" if there is nothing to say.
+	// Message is what it waits for or why it failed; "" if neither applies.
 	Message string
 }
 
 // Reasons of the condition RolledOut.
 const (
-	// ReasonRolledOut (True) means that all dependants run what is published.
+	// ReasonRolledOut (True) means that all dependants run the published contents.
 	ReasonRolledOut = "RolledOut"
 	// ReasonNoDependents (True) means that no workload uses the configuration.
 	ReasonNoDependents = "NoDependents"
@@ -182,38 +183,39 @@ const (
 	ReasonRestartsDisabled = "RestartsDisabled"
 	// ReasonRollingOut (False) means that dependants are being restarted.
 	ReasonRollingOut = "RollingOut"
-	// ReasonDebouncing (False) means that restarts begin when nothing has changed for a while.
+	// ReasonDebouncing (False) means that restarts begin when the contents have not changed for the debounce time.
 	ReasonDebouncing = "Debouncing"
-	// ReasonWaitingForWindow (False) means that restarts begin in the next window.
+	// ReasonWaitingForWindow (False) means that restarts begin when the rollout window opens.
 	ReasonWaitingForWindow = "WaitingForWindow"
-	// ReasonKeyMissing (False) means that dependants need a key that is not published: their pods could not start.
+	// ReasonKeyMissing (False) means that dependants need a key that is not published. Their pods could not start.
 	ReasonKeyMissing = "KeyMissing"
 	// ReasonManualRestart (False) means that dependants wait for a person: they are paused or have the strategy OnDelete.
 	ReasonManualRestart = "ManualRestart"
-	// ReasonRolloutFailed (False) means that a restart failed. No other starts.
+	// ReasonRolloutFailed (False) means that a restart failed. No other restart starts.
 	ReasonRolloutFailed = "RolloutFailed"
 )
 
-// Workload is what counts of a Deployment, StatefulSet or DaemonSet. It must not be changed.
+// Workload holds the relevant fields of a Deployment, StatefulSet or DaemonSet. It must not be modified.
 type Workload struct {
 	Kind            string
 	Namespace       string
 	Name            string
 	UID             types.UID
 	ResourceVersion string
-	// Labels are the workload's own, not those of its pods.
+	// Labels are the labels of the workload, not of its pods.
 	Labels map[string]string
-	// References are those of the pod template to ConfigMaps and Secrets, without duplicates, in order.
+	// References are the references of the pod template to ConfigMaps and Secrets, without duplicates, in order.
 	References []Reference
-	// uses are the owners of UsesAnnotation.
+	// uses are the owners in UsesAnnotation.
 	uses []string
-	// Images of its containers, each once; empty for a workload that refers to nothing.
+	// Images of its containers, each once; empty for a workload without references.
 	Images []string
 	// Progress of its rollout.
 	Progress Progress
 
 	deleting bool
-	// created, and changed: when somebody but this package last changed the template, at the latest.
+	// created is when the workload was created; changed is the last time when a client other than this package may have changed the
+	// template.
 	created, changed time.Time
 	// records and templates are the annotations with Fettle's prefixes, of the workload and of its pod template.
 	records, templates map[string]string
@@ -225,8 +227,8 @@ type Reference struct {
 	Name string
 	// Key is "" for all keys.
 	Key string
-	// Optional references may lead nowhere.
+	// Optional references may name a missing object.
 	Optional bool
-	// Mounted is true where all that refers are volumes whose files the kubelet refreshes.
+	// Mounted is true if only volumes refer whose files the kubelet refreshes.
 	Mounted bool
 }

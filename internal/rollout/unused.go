@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// inUseFor is how long a version that an old ReplicaSet or ControllerRevision uses is not asked about again.
+	// inUseFor is how long a version in use by an old ReplicaSet or ControllerRevision is not checked again.
 	inUseFor = 5 * time.Minute
 	// page is how many objects one request lists.
 	page = 500
 )
 
-// inUse remembers versions that were found in use, to spare live reads: a version is deleted a little later for it.
+// inUse remembers versions that were found in use, to save live reads. The deletion of a version may therefore be a little late.
 type inUse struct {
 	clock clock.PassiveClock
 
@@ -30,13 +30,13 @@ type inUse struct {
 
 func newInUse(c clock.PassiveClock) *inUse { return &inUse{clock: c, until: map[string]time.Time{}} }
 
-func (u *inUse) known(id string) bool {
+func (u *inUse) contains(id string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.clock.Now().Before(u.until[id])
 }
 
-func (u *inUse) found(id string) {
+func (u *inUse) add(id string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	now := u.clock.Now()
@@ -48,9 +48,8 @@ func (u *inUse) found(id string) {
 	u.until[id] = now.Add(inUseFor)
 }
 
-// Unused returns those of the named versions of an object that no workload, no ReplicaSet that has or should have pods, and no
-// ControllerRevision refers to. It reads the API server when the cache does not know of a user, for a version that is in use
-// once in five minutes.
+// Unused returns the named versions of an object that no workload, no ReplicaSet with current or desired pods, and no ControllerRevision
+// refers to. It reads from the API server if the cache shows no user: for a version in use, once in five minutes.
 func (e *Engine) Unused(ctx context.Context, namespace, kind string, names []string) ([]string, error) {
 	var unused []string
 	for _, name := range names {
@@ -58,7 +57,7 @@ func (e *Engine) Unused(ctx context.Context, namespace, kind string, names []str
 		if err := e.workloads.list(ctx, namespace, client.MatchingFields{indexUsed: kind + "/" + name}, found); err != nil {
 			return nil, err
 		}
-		if len(found) == 0 && !e.inUse.known(namespace+"/"+kind+"/"+name) {
+		if len(found) == 0 && !e.inUse.contains(namespace+"/"+kind+"/"+name) {
 			unused = append(unused, name)
 		}
 	}
@@ -74,7 +73,7 @@ func (e *Engine) Unused(ctx context.Context, namespace, kind string, names []str
 	}
 	return slices.DeleteFunc(unused, func(name string) bool {
 		if used[name] {
-			e.inUse.found(namespace + "/" + kind + "/" + name)
+			e.inUse.add(namespace + "/" + kind + "/" + name)
 		}
 		return used[name]
 	}), nil
@@ -98,7 +97,7 @@ func (e *Engine) usedByReplicaSets(ctx context.Context, namespace, kind string, 
 	}
 }
 
-// usedByRevisions takes every mention of a name for a reference: who makes revisions decides on their form.
+// usedByRevisions counts every mention of a name as a reference, because the form of a revision depends on its controller.
 func (e *Engine) usedByRevisions(ctx context.Context, namespace string, names []string, used map[string]bool) error {
 	for list := (&k8sappsv1.ControllerRevisionList{}); ; {
 		if err := e.live.List(ctx, list, client.InNamespace(namespace), client.Limit(page), client.Continue(list.Continue)); err != nil {

@@ -50,31 +50,31 @@ func TestVersions(t *testing.T) {
 		},
 		"no faster than the interval, should somebody set it back each time": {
 			object: gone, w: user(Deployment, "x", keyOf(v2, "a"), rolled(gone, start.Add(-10*time.Second)), keyOf("shop-config", "a")),
-			want: outcome{States: map[string]State{"x": Pending}, Reason: ReasonDebouncing, Wake: 20 * time.Second},
+			want: outcome{States: map[string]State{"x": Pending}, Reason: ReasonDebouncing, RequeueAfter: 20 * time.Second},
 		},
 		"one of a version that exists waits": {
-			object: second, w: user(Deployment, "x", keyOf(v1, "a"), noted(first)),
-			want: outcome{States: map[string]State{"x": Pending}, Reason: ReasonDebouncing, Wake: time.Hour},
+			object: second, w: user(Deployment, "x", keyOf(v1, "a"), recorded(first)),
+			want: outcome{States: map[string]State{"x": Pending}, Reason: ReasonDebouncing, RequeueAfter: time.Hour},
 		},
 		"one whose keys did not change stays": {
-			object: second, w: user(Deployment, "x", keyOf(v1, "b"), noted(first)),
+			object: second, w: user(Deployment, "x", keyOf(v1, "b"), recorded(first)),
 			want: outcome{States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
 		},
 		"one of the current version is noted": {
 			object: second, w: user(Deployment, "x", keyOf(v2, "a")),
-			want: outcome{Notes: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
+			want: outcome{Records: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
 		},
 		"one that somebody moved to another version is moved back": {
 			object: second, w: user(Deployment, "x", keyOf(v2, "a"), rolled(second, start.Add(-time.Hour)), keyOf(v1, "a")),
-			want: outcome{States: map[string]State{"x": Pending}, Reason: ReasonDebouncing, Wake: time.Hour},
+			want: outcome{States: map[string]State{"x": Pending}, Reason: ReasonDebouncing, RequeueAfter: time.Hour},
 		},
 		"in place again, it gets the name of the target": {
 			object: inPlace, w: user(Deployment, "x", keyOf(v2, "a"), rolled(second, start.Add(-time.Hour))),
-			want: outcome{States: map[string]State{"x": Pending}, Reason: ReasonDebouncing, Wake: time.Hour},
+			want: outcome{States: map[string]State{"x": Pending}, Reason: ReasonDebouncing, RequeueAfter: time.Hour},
 		},
 		"in place, somebody else's object that looks like a version is none": {
 			object: published("2", "1"), w: user(Deployment, "x", keyOf(v1, "a")),
-			want: outcome{Notes: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
+			want: outcome{Records: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,8 +93,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestSwitchedOverIsUpToDate renames as a plan says, and finds that nothing is left to do.
-func TestSwitchedOverIsUpToDate(t *testing.T) {
+// TestRenames_leaveWorkloadUpToDate renames as a plan says, and finds that nothing is left to do.
+func TestRenames_leaveWorkloadUpToDate(t *testing.T) {
 	object := version(v2, "2", v1, v2)
 	w := user(Deployment, "x", references(
 		Reference{Kind: ConfigMap, Name: v1, Key: "a"}, Reference{Kind: ConfigMap, Name: "shop-config"}, Reference{Kind: ConfigMap, Name: v2, Key: "a"},
@@ -162,7 +162,7 @@ func TestReferencesOf(t *testing.T) {
 	}
 }
 
-func TestRenameInFindsEveryReference(t *testing.T) {
+func TestRenameIn_findsEveryReference(t *testing.T) {
 	ops, err := renameIn(podSpec(t, everyReference), map[rename]string{{ConfigMap, "c"}: "c2", {Secret, "s"}: "s2"})
 	if err != nil {
 		t.Fatal(err)

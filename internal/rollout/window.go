@@ -5,23 +5,23 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	_ "time/tzdata" // the image has no time zones of its own
+	_ "time/tzdata" // the image has no time zone database
 
 	"github.com/robfig/cron/v3"
 )
 
-// parser reads what a CronJob's schedule may be: five fields, and nothing else.
+// parser accepts the schedule format of a CronJob: exactly five fields.
 var parser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
 
-// Window is a span of time that comes again and again.
+// Window is a recurring span of time.
 type Window struct {
 	schedule cron.Schedule
 	duration time.Duration
 	location *time.Location
 }
 
-// ParseWindow reads a window that opens at the times of schedule (five fields, as of a CronJob), in timeZone (an IANA name;
-// UTC if empty), and stays open for duration.
+// ParseWindow parses a window that opens at the times of schedule (five fields, as of a CronJob) in timeZone (an IANA name; UTC if empty)
+// and stays open for duration.
 func ParseWindow(schedule string, duration time.Duration, timeZone string) (*Window, error) {
 	if strings.ContainsAny(schedule, "=@") { // time zones and descriptors: some make the parser panic
 		return nil, fmt.Errorf("schedule %q of the window: give five fields, as in \"0 2 * * *\", and the time zone in timeZone", schedule)
@@ -43,7 +43,7 @@ func ParseWindow(schedule string, duration time.Duration, timeZone string) (*Win
 	return &Window{schedule: parsed, duration: duration, location: location}, nil
 }
 
-// open reports whether now is inside the window, or else how long it takes to open; 0 if it never does.
+// open reports whether now is inside the window, and otherwise how long until it opens; 0 if it never does.
 func (w *Window) open(now time.Time) (bool, time.Duration) {
 	if w == nil {
 		return true, 0

@@ -39,7 +39,7 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-func TestParseWindowRefuses(t *testing.T) {
+func TestParseWindow_rejects(t *testing.T) {
 	for name, tc := range map[string]struct {
 		schedule, zone string
 		duration       time.Duration

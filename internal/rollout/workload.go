@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// workloadOf reads a reduced Deployment, StatefulSet or DaemonSet. It shares its maps.
+// workloadOf reads a trimmed Deployment, StatefulSet or DaemonSet. The result shares its maps.
 func workloadOf(obj client.Object) (*Workload, error) {
 	switch o := obj.(type) {
 	case *k8sappsv1.Deployment:
@@ -23,7 +23,7 @@ func workloadOf(obj client.Object) (*Workload, error) {
 	case *k8sappsv1.DaemonSet:
 		return newWorkload(DaemonSet, &o.ObjectMeta, &o.Spec.Template, ofDaemonSet(o)), nil
 	default:
-		return nil, fmt.Errorf("%T is no workload that can be restarted", obj)
+		return nil, fmt.Errorf("%T is not a workload that can be restarted", obj)
 	}
 }
 
@@ -62,27 +62,27 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// withoutMounts is the workload as if it had no volumes that the kubelet refreshes.
+// withoutMounts is the workload without volumes that the kubelet refreshes.
 func (w *Workload) withoutMounts() *Workload {
 	out := *w
 	out.References = slices.DeleteFunc(slices.Clone(w.References), func(r Reference) bool { return r.Mounted })
 	return &out
 }
 
-// String names the workload for people.
+// String names the workload in messages.
 func (w *Workload) String() string { return w.Kind + " " + w.Name }
 
 func compareWorkloads(a, b *Workload) int {
 	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 }
 
-// usesOf returns what w uses of the objects, in an order that does not depend on versions. A dependant that refers to none
-// of them uses all keys of all.
+// usesOf returns the objects and keys that w uses, in an order that does not depend on versions. A dependant without references to them
+// uses all keys of all objects.
 func (o Owner) usesOf(w *Workload, objects []Object) []use {
 	var uses []use
 	for _, ref := range w.References {
 		for i := range objects {
-			if object := &objects[i]; object.isMeantBy(ref) {
+			if object := &objects[i]; object.matches(ref) {
 				uses = append(uses, use{object: object, name: ref.Name, key: ref.Key, referred: true, optional: ref.Optional})
 			}
 		}
@@ -99,8 +99,8 @@ func (o Owner) usesOf(w *Workload, objects []Object) []use {
 	return uses
 }
 
-// isMeantBy reports whether a reference leads to the object, or did so, or will.
-func (o *Object) isMeantBy(ref Reference) bool {
+// matches reports whether a reference names the object, its target or one of its versions.
+func (o *Object) matches(ref Reference) bool {
 	if ref.Kind != o.Kind {
 		return false
 	}

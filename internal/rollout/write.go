@@ -13,19 +13,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// stale reports whether the workload that was judged is not the one that is there. The watch may tell, or not: see recheck.
+// stale reports whether the live workload differs from the evaluated one. The watch may not report the change, so callers request a
+// requeue.
 func stale(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }
 
 type annotations map[string]string
 
-// writeRecord writes the note alone, for the version of w that was judged.
+// writeRecord writes the record alone, for the evaluated version of w.
 func (e *Engine) writeRecord(ctx context.Context, owner Owner, w *Workload, n record) error {
 	return e.merge(ctx, owner, w, map[string]any{"metadata": map[string]any{
 		"resourceVersion": w.ResourceVersion, "annotations": annotations{owner.annotation(): n.String()},
 	}})
 }
 
-// restart writes the note and what restarts the pods, for the version of w that was judged.
+// restart writes the record and the template's annotation, for the evaluated version of w.
 func (e *Engine) restart(ctx context.Context, owner Owner, w *Workload, a action) error {
 	if len(a.renames) > 0 {
 		return e.restartWithRenames(ctx, owner, w, a)
@@ -47,7 +48,7 @@ func (e *Engine) merge(ctx context.Context, owner Owner, w *Workload, patch map[
 	return e.send(ctx, owner, w, client.RawPatch(types.MergePatchType, raw))
 }
 
-// restartWithRenames also renames the references. The cache does not hold where in the template they are.
+// restartWithRenames also renames the references. The cache does not hold their places in the template.
 func (e *Engine) restartWithRenames(ctx context.Context, owner Owner, w *Workload, a action) error {
 	live, err := emptyOf(w.Kind)
 	if err != nil {
@@ -62,7 +63,7 @@ func (e *Engine) restartWithRenames(ctx context.Context, owner Owner, w *Workloa
 	if err != nil {
 		return fmt.Errorf("rename references of %s: %w", w, err)
 	}
-	// Not a test operation: of one that fails the API server says that the request is invalid, not that it came too late.
+	// Not a test operation: the API server reports a failed test as an invalid request, not as a conflict.
 	ops := []operation{{"replace", "/metadata/resourceVersion", w.ResourceVersion}}
 	ops = append(ops, renames...)
 	ops = append(ops, annotate("/metadata/annotations", live.GetAnnotations(), key, a.record.String())...)
@@ -72,7 +73,7 @@ func (e *Engine) restartWithRenames(ctx context.Context, owner Owner, w *Workloa
 		return fmt.Errorf("patch of %s: %w", w, err)
 	}
 	if live.GetResourceVersion() != w.ResourceVersion || live.GetUID() != w.UID {
-		return apierrors.NewConflict(k8sappsv1.Resource(w.Kind), w.Name, fmt.Errorf("it has changed since it was judged"))
+		return apierrors.NewConflict(k8sappsv1.Resource(w.Kind), w.Name, fmt.Errorf("the workload has changed since it was evaluated"))
 	}
 	return e.send(ctx, owner, w, client.RawPatch(types.JSONPatchType, raw))
 }
@@ -90,7 +91,7 @@ func templateOf(obj client.Object) *corev1.PodTemplateSpec {
 	}
 }
 
-// send patches w and remembers that.
+// send patches w and remembers the write.
 func (e *Engine) send(ctx context.Context, owner Owner, w *Workload, patch client.Patch) error {
 	obj := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: w.Name}}
 	obj.SetGroupVersionKind(k8sappsv1.SchemeGroupVersion.WithKind(w.Kind))

@@ -100,8 +100,8 @@ func TestSummaryTable(t *testing.T) {
 	}
 }
 
-// TestScanFollowsRotation rotates the log twice between the mark and the reading, as the API server does it.
-func TestScanFollowsRotation(t *testing.T) {
+// TestScan_followsRotation rotates the log twice between the mark and the reading, as the API server does it.
+func TestScan_followsRotation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	write(t, path, "before\nmarked\n")
 	from, err := end(path)
@@ -134,7 +134,7 @@ func TestScanFollowsRotation(t *testing.T) {
 	}
 }
 
-func TestScanSaysWhenTheMarkIsGone(t *testing.T) {
+func TestScan_reportsLostMark(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	write(t, path, "1\n")
 	from := Position{inode: 1} // no file has it

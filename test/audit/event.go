@@ -40,8 +40,8 @@ type Request struct {
 	Forbidden bool
 }
 
-// Refused reports whether the API server turned the request down.
-func (r Request) Refused() bool { return r.Code >= 400 }
+// Rejected reports whether the API server turned the request down.
+func (r Request) Rejected() bool { return r.Code >= 400 }
 
 // line is the part of audit.k8s.io/v1 Event that is used.
 type line struct {

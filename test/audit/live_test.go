@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 	}}})
 }
 
-// TestJudgesARealServer does a known number of requests as the operator and as the user, and counts them.
-func TestJudgesARealServer(t *testing.T) {
+// TestRecorder_realServer does a known number of requests as the operator and as the user, and counts them.
+func TestRecorder_realServer(t *testing.T) {
 	namespace := env.Namespace(t)
 	recorder, err := audit.New(env.AuditLog, env.Admin)
 	must(t, err)
@@ -36,7 +36,7 @@ func TestJudgesARealServer(t *testing.T) {
 	position, err := recorder.Mark(t.Context())
 	must(t, err)
 
-	act(t, namespace, informer)
+	sendRequests(t, namespace, informer)
 	all, err := recorder.Since(t.Context(), position, audit.Filter{Namespace: namespace})
 	must(t, err)
 	mine, err := recorder.Since(t.Context(), position, audit.Filter{User: testenv.OperatorUser, Namespace: namespace})
@@ -56,8 +56,8 @@ func TestJudgesARealServer(t *testing.T) {
 	}
 }
 
-// act makes, as the operator, 4 writes (one refused, one without effect) and 1 live read; as the user, 1 write.
-func act(t *testing.T, namespace string, informer cache.Cache) {
+// sendRequests makes, as the operator, 4 writes (one refused, one without effect) and 1 live read; as the user, 1 write.
+func sendRequests(t *testing.T, namespace string, informer cache.Cache) {
 	t.Helper()
 	operator, user := newClient(t, true), newClient(t, false)
 	one := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "one"}}

@@ -40,7 +40,7 @@ func (s *Summary) add(r Request) {
 	key := Key{r.User, r.Class, r.Verb, r.Resource, r.Subresource, r.Namespace, r.Name}
 	count := s.Counts[key]
 	count.Requests++
-	if r.Refused() {
+	if r.Rejected() {
 		count.Refused++
 	}
 	s.Counts[key] = count

@@ -11,7 +11,7 @@ import (
 
 // compare runs all blocks and reports.
 func (b *bench) compare(ctx context.Context) error {
-	b.say("%d WebApps with %d children each, load %s, %d rounds, seed %d", b.options.n, b.options.children, b.options.load, b.options.rounds, b.options.seed)
+	b.logf("%d WebApps with %d children each, load %s, %d rounds, seed %d", b.options.n, b.options.children, b.options.load, b.options.rounds, b.options.seed)
 	concurrency, err := b.calibrate(ctx)
 	if err != nil {
 		return err
@@ -35,7 +35,7 @@ func (b *bench) compare(ctx context.Context) error {
 			}
 			result.Round = round
 			blocks = append(blocks, result)
-			b.say("round %d  %-10s %7.2f s  %6d writes  %6d live reads  %6.2f CPU-s  %4.0f MiB",
+			b.logf("round %d  %-10s %7.2f s  %6d writes  %6d live reads  %6.2f CPU-s  %4.0f MiB",
 				round, c.name, result.Seconds, result.Writes, result.LiveReads, result.CPUAfter, result.MaxRSS)
 		}
 	}
@@ -56,7 +56,7 @@ func (b *bench) calibrate(ctx context.Context) (int, error) {
 		if err != nil {
 			return 0, fmt.Errorf("calibrate: %w", err)
 		}
-		b.say("calibrate  %-10s %7.2f s with %d at once", rawName, result.Seconds, concurrency)
+		b.logf("calibrate  %-10s %7.2f s with %d at once", rawName, result.Seconds, concurrency)
 		if best == 0 || result.Seconds < seconds {
 			best, seconds = concurrency, result.Seconds
 		}
@@ -64,7 +64,7 @@ func (b *bench) calibrate(ctx context.Context) (int, error) {
 	return best, nil
 }
 
-// say prints progress, apart from the results.
-func (b *bench) say(format string, args ...any) {
+// logf prints progress, apart from the results.
+func (b *bench) logf(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+"\n", args...)
 }

@@ -161,7 +161,7 @@ func (r *changeRun) all(ctx context.Context, result *changeResult) error {
 
 // setUp measures the empty contender, and has it see all configurations and Deployments.
 func (r *changeRun) setUp(ctx context.Context, result *changeResult) error {
-	if err := sleep(ctx, warm); err != nil {
+	if err := sleep(ctx, settleTime); err != nil {
 		return err
 	}
 	used, err := r.process.usage()

@@ -24,7 +24,7 @@ func (r *changeRun) restart(ctx context.Context, result *changeResult) error {
 	requests, auditErr := r.audit.Since(ctx, mark, audit.Filter{User: r.contender.user})
 	result.RestartWrites, result.RestartReads = requests.Writes(), requests.LiveReads()
 	if result.RestartWrites > 0 {
-		r.say("after a restart %s sent:\n%s", r.contender.name, requests)
+		r.logf("after a restart %s sent:\n%s", r.contender.name, requests)
 	}
 	return errors.Join(err, auditErr, r.process.stop())
 }

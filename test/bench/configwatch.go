@@ -41,7 +41,7 @@ func (t *templates) follow(ctx context.Context, b *bench, namespace, version str
 			&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}})
 		if err != nil {
 			if ctx.Err() == nil {
-				b.say("watch Deployments: %v", err)
+				b.logf("watch Deployments: %v", err)
 			}
 			_ = sleep(ctx, time.Second)
 			continue

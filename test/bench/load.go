@@ -32,8 +32,8 @@ const (
 	loadBurst   = "burst"
 )
 
-// stall is for how long no WebApp may become Ready.
-const stall = time.Minute
+// stallTimeout is for how long no WebApp may become Ready.
+const stallTimeout = time.Minute
 
 // generators is how many clients create the WebApps.
 const generators = 16
@@ -84,7 +84,7 @@ type readiness struct{ first, last time.Time }
 func (b *bench) await(ctx context.Context, namespace string, n int, contending *process) (readiness, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stalled := time.AfterFunc(stall, func() { cancel(fmt.Errorf("no other for %s (log: %s)", stall, contending.log)) })
+	stalled := time.AfterFunc(stallTimeout, func() { cancel(fmt.Errorf("no other for %s (log: %s)", stallTimeout, contending.log)) })
 	defer stalled.Stop()
 	var when readiness
 	ready := map[string]bool{}
@@ -93,7 +93,7 @@ func (b *bench) await(ctx context.Context, namespace string, n int, contending *
 			return false
 		}
 		ready[app.Name] = true
-		stalled.Reset(stall)
+		stalled.Reset(stallTimeout)
 		when.last = time.Now()
 		if when.first.IsZero() {
 			when.first = when.last

@@ -10,8 +10,8 @@ import (
 	"github.com/fettle-dev/fettle/test/audit"
 )
 
-// warm is how long a manager that has nothing to do is left before it is looked at.
-const warm = 15 * time.Second
+// settleTime is how long a manager that has nothing to do is left before it is looked at.
+const settleTime = 15 * time.Second
 
 // memoryResult is what one contender uses when it has nothing to do.
 type memoryResult struct {
@@ -97,7 +97,7 @@ func (b *bench) fill(ctx context.Context, result *memoryResult, p *process) (str
 	if err := b.probe(ctx, p); err != nil {
 		return "", err
 	}
-	if err := sleep(ctx, warm); err != nil {
+	if err := sleep(ctx, settleTime); err != nil {
 		return "", err
 	}
 	used, err := p.usage()
@@ -111,7 +111,7 @@ func (b *bench) fill(ctx context.Context, result *memoryResult, p *process) (str
 	if _, err := b.await(ctx, namespace, b.options.n, p); err != nil {
 		return "", err
 	}
-	return namespace, sleep(ctx, warm)
+	return namespace, sleep(ctx, settleTime)
 }
 
 // idle watches a manager that has nothing to do.
@@ -146,7 +146,7 @@ func (b *bench) restarted(ctx context.Context, result *memoryResult, c contender
 	used, err := p.usage()
 	result.Restarted, result.RestartedMax, result.RestartFirstCPU = used.rss, used.maxRSS, used.cpu
 	if result.RestartWrites > 0 || result.RestartReads > 0 {
-		b.say("after a restart %s sent:\n%s", c.name, requests)
+		b.logf("after a restart %s sent:\n%s", c.name, requests)
 	}
 	return err
 }

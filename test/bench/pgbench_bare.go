@@ -95,7 +95,7 @@ func (b *bareServer) initialize(ctx context.Context, o pgbenchOptions, like *pgI
 	if err := os.WriteFile(secret, []byte(b.password), 0o600); err != nil {
 		return err
 	}
-	if err := b.own(b.folder, secret); err != nil {
+	if err := b.chown(b.folder, secret); err != nil {
 		return err
 	}
 	arguments := []string{
@@ -131,15 +131,15 @@ func (b *bareServer) configure(like *pgInstance) error {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			return err
 		}
-		if err := b.own(path); err != nil {
+		if err := b.chown(path); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// own gives files to the server's user.
-func (b *bareServer) own(paths ...string) error {
+// chown gives files to the server's user.
+func (b *bareServer) chown(paths ...string) error {
 	if b.credential == nil {
 		return nil
 	}

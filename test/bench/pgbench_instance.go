@@ -79,7 +79,7 @@ func newPgInstance(ctx context.Context, config *rest.Config, o pgbenchOptions) (
 	if err := in.locate(ctx); err != nil {
 		return in, err
 	}
-	return in, in.learn(ctx)
+	return in, in.readSettings(ctx)
 }
 
 func (in *pgInstance) await(ctx context.Context) error {
@@ -124,11 +124,11 @@ func (in *pgInstance) locate(ctx context.Context) error {
 	return nil
 }
 
-// learn asks the instance how its data were made.
-func (in *pgInstance) learn(ctx context.Context) error {
+// readSettings asks the instance how its data were made.
+func (in *pgInstance) readSettings(ctx context.Context) error {
 	in.facts = map[string]string{}
 	t := in.targets()[0]
-	return t.ask(ctx, func(conn *pgx.Conn) error {
+	return t.withConn(ctx, func(conn *pgx.Conn) error {
 		for name, question := range map[string]string{
 			"server_version":  "SHOW server_version",
 			"server_encoding": "SHOW server_encoding",

@@ -31,7 +31,7 @@ func (t *pgTarget) fill(ctx context.Context, o pgbenchOptions) error {
 
 // run starts from a checkpoint, so that each run has the same write-ahead log before it.
 func (t *pgTarget) run(ctx context.Context, o pgbenchOptions) (pgRun, error) {
-	err := t.ask(ctx, func(conn *pgx.Conn) error {
+	err := t.withConn(ctx, func(conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, "CHECKPOINT")
 		return err
 	})
@@ -85,8 +85,8 @@ func parsePgbench(output string) (run pgRun, err error) {
 	return run, nil
 }
 
-// ask opens a session, which ends with f.
-func (t *pgTarget) ask(ctx context.Context, f func(*pgx.Conn) error) error {
+// withConn opens a session, which ends with f.
+func (t *pgTarget) withConn(ctx context.Context, f func(*pgx.Conn) error) error {
 	config, err := pgx.ParseConfig(t.dsn())
 	if err != nil {
 		return fmt.Errorf("%s: %w", t.about, err)
@@ -113,7 +113,7 @@ var places = []string{
 // settings are all of the server, by name, but for places.
 func (t *pgTarget) settings(ctx context.Context, query string) (map[string]string, error) {
 	all := map[string]string{}
-	err := t.ask(ctx, func(conn *pgx.Conn) error {
+	err := t.withConn(ctx, func(conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, query, places)
 		if err != nil {
 			return err

@@ -47,7 +47,7 @@ type pgMemoryResults struct {
 // at once, and agents that answer to the operator over mTLS, renew their Leases, and tell of positions that change.
 func (b *bench) postgresMemory(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	plane, err := fakepg.Start(ctx, b.env.Admin, fakepg.Options{Log: func(err error) { b.say("%v", err) }})
+	plane, err := fakepg.Start(ctx, b.env.Admin, fakepg.Options{Log: func(err error) { b.logf("%v", err) }})
 	if err != nil {
 		cancel()
 		return err
@@ -60,7 +60,7 @@ func (b *bench) postgresMemory(ctx context.Context) (err error) {
 	}
 	r := &pgMemory{bench: b, namespace: namespace, ours: contenders(1)[0]}
 	r.results.Clusters, r.results.Idle, r.results.Contender = b.options.databases, b.options.idle.String(), oursName
-	plane.Update(r.moving)
+	plane.Update(r.varyMetrics)
 	if err := r.measure(ctx); err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (r *pgMemory) converge(ctx context.Context, p *process) (func(), error) {
 	if err := r.probe(ctx, p); err != nil {
 		return none, err
 	}
-	if err := sleep(ctx, warm); err != nil {
+	if err := sleep(ctx, settleTime); err != nil {
 		return none, err
 	}
 	used, err := p.usage()
@@ -133,7 +133,7 @@ func (r *pgMemory) converge(ctx context.Context, p *process) (func(), error) {
 	}
 	r.results.Seconds = time.Since(began).Seconds()
 	stop := r.renew(ctx)
-	return stop, sleep(ctx, warm)
+	return stop, sleep(ctx, settleTime)
 }
 
 func (r *pgMemory) name(i int) string { return fmt.Sprintf("db%02d", i) }
@@ -190,7 +190,7 @@ func (r *pgMemory) renew(ctx context.Context) (stop func()) {
 				if err == nil {
 					r.renewals.Add(1)
 				} else if ctx.Err() == nil {
-					r.say("renew Lease %s: %v", r.name(i), err)
+					r.logf("renew Lease %s: %v", r.name(i), err)
 				}
 			}
 		})
@@ -198,8 +198,8 @@ func (r *pgMemory) renew(ctx context.Context) (stop func()) {
 	return func() { cancel(); agents.Wait() }
 }
 
-// moving has agents tell of numbers that are others each time they are asked, as those of databases in use are.
-func (r *pgMemory) moving(plane *fakepg.Kubelet) {
+// varyMetrics has agents tell of numbers that are others each time they are asked, as those of databases in use are.
+func (r *pgMemory) varyMetrics(plane *fakepg.Kubelet) {
 	var position atomic.Uint64
 	for i := range r.results.Clusters {
 		for ordinal := range pgInstances {

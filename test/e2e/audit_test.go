@@ -39,7 +39,7 @@ func auditSpecs() {
 		BeforeAll(func(ctx SpecContext) {
 			log = auditLog()
 			ns = newNamespace(ctx, nil)
-			ns.isAlone(ctx)
+			ns.waitForOtherNamespaces(ctx)
 		}, NodeTimeout(20*time.Minute))
 
 		It("counts no more writes than children and one status for each", func(ctx SpecContext) {
@@ -50,7 +50,7 @@ func auditSpecs() {
 			createMany(ctx, ns)
 			Eventually(ctx, func() (int, error) { return ns.countReady(ctx) }).WithTimeout(2 * later).Should(Equal(many))
 			took := time.Since(start)
-			calm(ctx, log, 10*time.Second)
+			waitForNoRequests(ctx, log, 10*time.Second)
 			sent, err := log.Since(ctx, mark, audit.Filter{User: operatorUser, Namespace: ns.name})
 			Expect(err).NotTo(HaveOccurred())
 			// A status that tells of progress is held back for some seconds; a WebApp that takes longer costs one more write.
@@ -65,7 +65,7 @@ func auditSpecs() {
 		It("counts nothing while there is nothing to do", func(ctx SpecContext) {
 			mark, err := log.Mark(ctx)
 			Expect(err).NotTo(HaveOccurred())
-			settle(ctx, idleTime)
+			pauseFor(ctx, idleTime)
 			sent, err := log.Since(ctx, mark, operator)
 			Expect(err).NotTo(HaveOccurred())
 			report(fmt.Sprintf("%s idle with %d WebApps: %d writes, %d live reads\n%s", idleTime, many, sent.Writes(), sent.LiveReads(), sent))
@@ -74,13 +74,13 @@ func auditSpecs() {
 		}, SpecTimeout(15*time.Minute))
 
 		It("counts nothing when every WebApp, and a child of each, is touched by others", func(ctx SpecContext) {
-			calm(ctx, log, 5*time.Second)
+			waitForNoRequests(ctx, log, 5*time.Second)
 			mark, err := log.Mark(ctx)
 			Expect(err).NotTo(HaveOccurred())
 			for _, kind := range []string{"webapps", "deployments", "services"} {
 				ns.run(ctx, "label", kind, "--all", "e2e.example.com/touched=true")
 			}
-			settle(ctx, 10*time.Second)
+			pauseFor(ctx, 10*time.Second)
 			sent, err := log.Since(ctx, mark, operator)
 			Expect(err).NotTo(HaveOccurred())
 			report(fmt.Sprintf("labels of others on %d WebApps, Deployments and Services: %d writes, %d live reads\n%s", many, sent.Writes(), sent.LiveReads(), sent))
@@ -89,12 +89,12 @@ func auditSpecs() {
 		}, SpecTimeout(15*time.Minute))
 
 		It("counts nothing after a restart of the operator", func(ctx SpecContext) {
-			calm(ctx, log, 5*time.Second)
+			waitForNoRequests(ctx, log, 5*time.Second)
 			mark, err := log.Mark(ctx)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(k8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(operatorNamespace), operatorLabels)).To(Succeed())
 			operatorUp(ctx)
-			settle(ctx, 30*time.Second)
+			pauseFor(ctx, 30*time.Second)
 			sent, err := log.Since(ctx, mark, operator)
 			Expect(err).NotTo(HaveOccurred())
 			report(fmt.Sprintf("restart of both replicas with %d WebApps: %d writes, %d live reads\n%s", many, sent.Writes(), sent.LiveReads(), sent))
@@ -192,15 +192,15 @@ func watchUnready(ctx context.Context, n namespaced) func() int {
 	}
 }
 
-// calm waits until the operator has sent nothing for so long: all that was awaited before has come to its end.
-func calm(ctx context.Context, log *audit.Recorder, d time.Duration) {
+// waitForNoRequests waits until the operator has sent nothing for so long: all that was awaited before has come to its end.
+func waitForNoRequests(ctx context.Context, log *audit.Recorder, d time.Duration) {
 	GinkgoHelper()
 	Eventually(ctx, func(ctx context.Context) (string, error) {
 		mark, err := log.Mark(ctx)
 		if err != nil {
 			return "", err
 		}
-		settle(ctx, d)
+		pauseFor(ctx, d)
 		sent, err := log.Since(ctx, mark, audit.Filter{User: operatorUser})
 		if err != nil || sent.Writes()+sent.LiveReads() == 0 {
 			return "", err
@@ -209,8 +209,8 @@ func calm(ctx context.Context, log *audit.Recorder, d time.Duration) {
 	}).WithTimeout(later).Should(BeEmpty(), "the operator does not come to rest")
 }
 
-// isAlone waits until the namespaces of former specs are gone: what is deleted in them gives the operator something to do.
-func (n namespaced) isAlone(ctx context.Context) {
+// waitForOtherNamespaces waits until the namespaces of former specs are gone: what is deleted in them gives the operator something to do.
+func (n namespaced) waitForOtherNamespaces(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(ctx, func(ctx context.Context) ([]string, error) {
 		list := &corev1.NamespaceList{}
@@ -227,8 +227,8 @@ func (n namespaced) isAlone(ctx context.Context) {
 	}).WithTimeout(2*later).Should(BeEmpty(), "namespaces of former specs are still being deleted")
 }
 
-// settle lets time pass in which something could happen that should not.
-func settle(ctx context.Context, d time.Duration) {
+// pauseFor lets time pass in which something could happen that should not.
+func pauseFor(ctx context.Context, d time.Duration) {
 	GinkgoHelper()
 	select {
 	case <-ctx.Done():

@@ -34,18 +34,18 @@ func configAuditSpecs() {
 				ns.becomesReady(ctx, voteConfigKind, fmt.Sprintf("vote-%02d", i))
 			}
 			Expect(ns.recovered(ctx, idleDatabase).Status.ReadyInstances).To(Equal("3/3")) // its agents have written their labels by then
-			ns.isAlone(ctx)
-			calm(ctx, log, 10*time.Second)
+			ns.waitForOtherNamespaces(ctx)
+			waitForNoRequests(ctx, log, 10*time.Second)
 		}, NodeTimeout(30*time.Minute))
 
 		// nothing wants the operator to send neither a write nor a read while d passes after what f does.
 		nothing := func(ctx SpecContext, what string, d time.Duration, f func()) {
 			GinkgoHelper()
-			calm(ctx, log, 5*time.Second)
+			waitForNoRequests(ctx, log, 5*time.Second)
 			mark, err := log.Mark(ctx)
 			Expect(err).NotTo(HaveOccurred())
 			f()
-			settle(ctx, d)
+			pauseFor(ctx, d)
 			sent, err := log.Since(ctx, mark, audit.Filter{User: operatorUser})
 			Expect(err).NotTo(HaveOccurred())
 			report(fmt.Sprintf("%s with %d AppConfigs, %d VoteConfigs and a PostgreSQL: %d writes, %d live reads\n%s",

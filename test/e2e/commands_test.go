@@ -77,7 +77,7 @@ func commandSpecs() {
 		})
 
 		It("refuses what is wrong with a sentence", func(ctx SpecContext) {
-			output, err := ns.feed(ctx, webAppManifest("Wrong_Name", "{image: 'nginx:1.25'}"), "apply", "-f", "-")
+			output, err := ns.kubectlStdin(ctx, webAppManifest("Wrong_Name", "{image: 'nginx:1.25'}"), "apply", "-f", "-")
 			Expect(err).To(HaveOccurred())
 			Expect(output).To(ContainSubstring("metadata.name"))
 			output, err = ns.try(ctx, "patch", "webapp", "demo-app", "--type=merge", "-p", `{"spec":{"replicas":-1}}`)

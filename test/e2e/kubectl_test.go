@@ -45,46 +45,46 @@ var inUse []string
 
 // try runs kubectl and returns what it prints, errors and warnings included.
 func (n namespaced) try(ctx context.Context, args ...string) (string, error) {
-	return n.feed(ctx, "", args...)
+	return n.kubectlStdin(ctx, "", args...)
 }
 
 // run is try for commands that must succeed.
 func (n namespaced) run(ctx context.Context, args ...string) string {
 	GinkgoHelper()
-	return n.must(ctx, "", args...)
+	return n.retry(ctx, "", args...)
 }
 
 // apply types a manifest into kubectl apply.
 func (n namespaced) apply(ctx context.Context, manifest string) string {
 	GinkgoHelper()
-	return n.must(ctx, manifest, "apply", "-f", "-")
+	return n.retry(ctx, manifest, "apply", "-f", "-")
 }
 
-// must types a command again for as long as it does not get as far as to change anything.
-func (n namespaced) must(ctx context.Context, stdin string, args ...string) string {
+// retry types a command again for as long as it does not get as far as to change anything.
+func (n namespaced) retry(ctx context.Context, stdin string, args ...string) string {
 	GinkgoHelper()
 	for end := time.Now().Add(soon); ; {
-		output, err := n.feed(ctx, stdin, args...)
+		output, err := n.kubectlStdin(ctx, stdin, args...)
 		if err == nil {
 			return output
 		}
-		if !passing.MatchString(err.Error()) || time.Now().After(end) {
+		if !transientError.MatchString(err.Error()) || time.Now().After(end) {
 			Expect(err).NotTo(HaveOccurred())
 		}
-		settle(ctx, time.Second)
+		pauseFor(ctx, time.Second)
 	}
 }
 
-// passing are errors of requests that did nothing, and soon may: a Service still leads to a pod of the operator that has just
+// transientError are errors of requests that did nothing, and soon may: a Service still leads to a pod of the operator that has just
 // gone, or one of OLM's APIs is just being restarted.
-var passing = regexp.MustCompile(`failed calling webhook|the server is currently unable to handle the request|` +
+var transientError = regexp.MustCompile(`failed calling webhook|the server is currently unable to handle the request|` +
 	`unable to retrieve the complete list of server APIs|TLS handshake timeout|too many requests`)
 
-// chatter is what kubectl's libraries log beside what kubectl says.
-var chatter = regexp.MustCompile(`(?m)^[IWE]\d{4} \d\d:\d\d:\d\d\.\d+ .*\n?`)
+// klogLine is what kubectl's libraries log beside what kubectl says.
+var klogLine = regexp.MustCompile(`(?m)^[IWE]\d{4} \d\d:\d\d:\d\d\.\d+ .*\n?`)
 
-// feed is try with something to read.
-func (n namespaced) feed(ctx context.Context, stdin string, args ...string) (string, error) {
+// kubectlStdin is try with something to read.
+func (n namespaced) kubectlStdin(ctx context.Context, stdin string, args ...string) (string, error) {
 	output, err := n.kubectl(ctx, stdin, args...)
 	fmt.Fprintf(GinkgoWriter, "$ kubectl %s\n%s", strings.Join(args, " "), output)
 	return output, err
@@ -102,17 +102,17 @@ func (n namespaced) kubectl(ctx context.Context, stdin string, args ...string) (
 	command := exec.CommandContext(ctx, kubectlPath, args...)
 	command.Stdin = strings.NewReader(stdin)
 	output, err := command.CombinedOutput()
-	output = chatter.ReplaceAll(output, nil)
+	output = klogLine.ReplaceAll(output, nil)
 	if err != nil {
 		return string(output), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, output)
 	}
 	return string(output), nil
 }
 
-// refusal returns what kubectl says of a command that is refused.
-func (n namespaced) refusal(stdin string, args ...string) func(context.Context) string {
+// rejection returns what kubectl says of a command that is refused.
+func (n namespaced) rejection(stdin string, args ...string) func(context.Context) string {
 	return func(ctx context.Context) string {
-		if _, err := n.feed(ctx, stdin, args...); err != nil {
+		if _, err := n.kubectlStdin(ctx, stdin, args...); err != nil {
 			return err.Error()
 		}
 		return "admitted"

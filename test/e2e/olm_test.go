@@ -77,7 +77,7 @@ func olmSpecs() {
 		start := time.Now()
 		Expect(k8s.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: leader}})).To(Succeed())
 		Eventually(ctx, func() (string, error) { // the webhooks of a pod that ends may still be called for a moment
-			return ns.feed(ctx, webAppManifest("meanwhile", "{image: 'nginx:1.25', replicas: 0}"), "apply", "-f", "-")
+			return ns.kubectlStdin(ctx, webAppManifest("meanwhile", "{image: 'nginx:1.25', replicas: 0}"), "apply", "-f", "-")
 		}).WithTimeout(soon).Should(ContainSubstring("created"))
 		Eventually(ctx, ns.condition("meanwhile", "Ready")).WithTimeout(soon).Should(HavePrefix("True "))
 		Expect(leaderPod(ctx)).NotTo(Equal(leader))

@@ -24,7 +24,7 @@ func policySpecs() {
 		// refused waits until a request is: each replica of the operator learns of the policy on its own, and any may be asked.
 		refused := func(matcher OmegaMatcher, manifest string, args ...string) {
 			GinkgoHelper()
-			Eventually(ctx, ns.refusal(manifest, append(args, "--dry-run=server")...)).WithTimeout(soon).Should(matcher, "the webhook does not know the policy")
+			Eventually(ctx, ns.rejection(manifest, append(args, "--dry-run=server")...)).WithTimeout(soon).Should(matcher, "the webhook does not know the policy")
 		}
 		refused(ContainSubstring(sentence), webAppManifest("app", "{image: 'nginx:1.25', replicas: 3}"), "create", "-f", "-")
 		refused(And(ContainSubstring("spec.image"), ContainSubstring("docker.io/library/")),
@@ -43,7 +43,7 @@ func policySpecs() {
 			if output, err := ns.try(ctx, "delete", "webapp", "app", "--ignore-not-found"); err != nil {
 				return output, err
 			}
-			return ns.feed(ctx, webAppManifest("app", "{image: 'quay.io/other/nginx:1.25', replicas: 0}"), "create", "-f", "-")
+			return ns.kubectlStdin(ctx, webAppManifest("app", "{image: 'quay.io/other/nginx:1.25', replicas: 0}"), "create", "-f", "-")
 		}).WithTimeout(soon).Should(And(ContainSubstring("Warning: "), ContainSubstring("docker.io/library/"), ContainSubstring("created")))
 		ns.shows(ctx, And(HavePrefix("1 "), ContainSubstring(ns.name+"/app")),
 			"get", "webapppolicy", ns.name, "-o", "jsonpath={.status.violationCount} {.status.violations}")

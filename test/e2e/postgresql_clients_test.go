@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/fettle-dev/fettle/test/ledger"
+	"github.com/fettle-dev/fettle/test/acks"
 )
 
 const (
@@ -29,8 +29,8 @@ const (
 
 // clients write into one database.
 type clients struct {
-	target  ledger.Target
-	ledgers []*ledger.Ledger
+	target  acks.Target
+	ledgers []*acks.Writer
 	begun   time.Time
 }
 
@@ -43,17 +43,17 @@ func (n namespaced) startClients(ctx context.Context, cluster string) *clients {
 	}
 	roots := x509.NewCertPool()
 	Expect(roots.AppendCertsFromPEM(credentials.Data["ca.crt"])).To(BeTrue())
-	c := &clients{begun: time.Now(), target: ledger.Target{
+	c := &clients{begun: time.Now(), target: acks.Target{
 		Address: service.Spec.ClusterIP + ":5432",
 		User:    string(credentials.Data["user"]), Password: string(credentials.Data["password"]), Database: string(credentials.Data["dbname"]),
 		TLS: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, ServerName: string(credentials.Data["host"])},
 	}}
 	conn := connect(ctx, c.target)
-	Expect(ledger.Table(ctx, conn)).To(Succeed())
+	Expect(acks.CreateTables(ctx, conn)).To(Succeed())
 	Expect(conn.Close(ctx)).To(Succeed())
 	for i := range writers {
-		c.ledgers = append(c.ledgers, ledger.Start(context.WithoutCancel(ctx), ledger.Options{
-			Name: fmt.Sprint("client-", i), Pause: 10 * time.Millisecond, Patience: answerWithin, Dial: connectWithin, Retry: tryAgainAfter,
+		c.ledgers = append(c.ledgers, acks.Start(context.WithoutCancel(ctx), acks.Options{
+			Name: fmt.Sprint("client-", i), Pause: 10 * time.Millisecond, AnswerTimeout: answerWithin, DialTimeout: connectWithin, RetryPause: tryAgainAfter,
 			Connect: func(ctx context.Context) (*pgx.Conn, error) { return c.target.Connect(ctx) },
 		}))
 	}

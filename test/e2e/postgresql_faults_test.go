@@ -14,12 +14,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/fettle-dev/fettle/test/ledger"
+	"github.com/fettle-dev/fettle/test/acks"
 	"github.com/fettle-dev/fettle/test/localcluster"
 )
 
 // database is how a client on this machine reaches a PostgreSQL: through its Service, as the owner of its database.
-func (n namespaced) database(ctx context.Context, cluster string) ledger.Target {
+func (n namespaced) database(ctx context.Context, cluster string) acks.Target {
 	GinkgoHelper()
 	service, credentials := &corev1.Service{}, &corev1.Secret{}
 	for name, object := range map[string]client.Object{cluster: service, cluster + "-credentials": credentials} {
@@ -28,14 +28,14 @@ func (n namespaced) database(ctx context.Context, cluster string) ledger.Target 
 	roots := x509.NewCertPool()
 	Expect(roots.AppendCertsFromPEM(credentials.Data["ca.crt"])).To(BeTrue())
 	said := func(key string) string { return string(credentials.Data[key]) }
-	return ledger.Target{
+	return acks.Target{
 		Address: service.Spec.ClusterIP + ":5432", User: said("user"), Password: said("password"), Database: said("dbname"),
 		TLS: &tls.Config{RootCAs: roots, ServerName: said("host"), MinVersion: tls.VersionTLS12},
 	}
 }
 
 // connect opens a session as soon as there is one to be had.
-func connect(ctx context.Context, target ledger.Target) (conn *pgx.Conn) {
+func connect(ctx context.Context, target acks.Target) (conn *pgx.Conn) {
 	GinkgoHelper()
 	Eventually(ctx, func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -66,10 +66,10 @@ func (n namespaced) befallsPrimary(ctx context.Context, cluster string, happens 
 	before := n.recovered(ctx, cluster).Status.Primary
 	target := n.database(ctx, cluster)
 	conn := connect(ctx, target)
-	Expect(ledger.Table(ctx, conn)).To(Succeed())
+	Expect(acks.CreateTables(ctx, conn)).To(Succeed())
 	Expect(conn.Close(ctx)).To(Succeed())
 
-	l := ledger.Start(ctx, ledger.Options{Name: fmt.Sprint(time.Now().UnixNano()), Connect: target.Connect, Pause: 5 * time.Millisecond})
+	l := acks.Start(ctx, acks.Options{Name: fmt.Sprint(time.Now().UnixNano()), Connect: target.Connect, Pause: 5 * time.Millisecond})
 	defer l.End()
 	acknowledged := func(since time.Time) {
 		GinkgoHelper()
@@ -86,9 +86,9 @@ func (n namespaced) befallsPrimary(ctx context.Context, cluster string, happens 
 
 	conn = connect(ctx, target)
 	defer conn.Close(ctx)
-	found, err := ledger.Audit(ctx, conn, l)
+	found, err := acks.Compare(ctx, conn, l)
 	Expect(err).NotTo(HaveOccurred())
-	report(fmt.Sprintf("%.1f s without an acknowledged row; %d acknowledged, %d there", l.Gap(begun).Length().Seconds(), found.Acknowledged, found.There))
+	report(fmt.Sprintf("%.1f s without an acknowledged row; %d acknowledged, %d there", l.Gap(begun).Length().Seconds(), found.Acknowledged, found.Found))
 	Expect(found.Lost).To(BeZero(), "acknowledged rows were lost")
 	Expect(found.Duplicated).To(BeZero(), "rows are there twice")
 	Expect(found.Overlapping).To(BeZero(), "two primaries acknowledged rows at a time")

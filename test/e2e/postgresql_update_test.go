@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/test/ledger"
+	"github.com/fettle-dev/fettle/test/acks"
 )
 
 // postgresUpdateSpecs change everything around a database that can be changed, while clients write.
@@ -70,7 +70,7 @@ func postgresUpdateSpecs() {
 			before := ns.containers(ctx, "busy")
 			setOperatorImage(ctx, next)
 			operatorUp(ctx)
-			settle(ctx, 3*time.Second) // the new leader has looked at it by then
+			pauseFor(ctx, 3*time.Second) // the new leader has looked at it by then
 			Expect(ns.containers(ctx, "busy")).To(Equal(before))
 			pg = ns.databaseReady(ctx, "busy")
 			Expect(pg.Status.AgentImage).To(Equal(former))
@@ -96,7 +96,7 @@ func postgresUpdateSpecs() {
 			all.end()
 			conn := connect(ctx, all.target)
 			defer func() { _ = conn.Close(ctx) }() // all answers have been read
-			found, err := ledger.Audit(ctx, conn, all.ledgers...)
+			found, err := acks.Compare(ctx, conn, all.ledgers...)
 			Expect(err).NotTo(HaveOccurred())
 			report(fmt.Sprintf("%d clients wrote %d rows through two rolling updates and an upgrade of the operator: %d lost, %d twice, %d acknowledged by two primaries; "+
 				"%d first tries failed, %d second ones (errors); at most %.2f s without a row", writers, found.Acknowledged, found.Lost, found.Duplicated, found.Overlapping,

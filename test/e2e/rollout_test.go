@@ -56,7 +56,7 @@ func (n namespaced) replicaSets(ctx context.Context) ([]k8sappsv1.ReplicaSet, er
 	return list.Items, err
 }
 
-func awaySpecs() {
+func operatorDownSpecs() {
 	It("deletes and changes wait for nobody, and are picked up afterwards", func(ctx SpecContext) {
 		ns := newNamespace(ctx, nil)
 		ns.run(ctx, "create", "configmap", "settings", "--from-literal=greeting=hello")
@@ -70,7 +70,7 @@ func awaySpecs() {
 		ns.run(ctx, "patch", "configmap", "settings", "--type=merge", "-p", `{"data":{"greeting":"good day"}}`)
 		ns.run(ctx, "delete", "webapp", "unwanted")
 		ns.run(ctx, "wait", "--for=delete", "deployment/unwanted", "--timeout=300s")
-		_, err := ns.feed(ctx, webAppManifest("unchecked", "{image: 'nginx:1.25', replicas: 0}"), "apply", "-f", "-")
+		_, err := ns.kubectlStdin(ctx, webAppManifest("unchecked", "{image: 'nginx:1.25', replicas: 0}"), "apply", "-f", "-")
 		Expect(err).To(MatchError(ContainSubstring("webhook")), "a policy could be evaded while the operator is away")
 		ns.serves(ctx, "app", "nginx")
 		Expect(ns.replicaSets(ctx)).To(HaveLen(1))

@@ -35,8 +35,8 @@ func uninstallSpecs() {
 		Expect(k8s.Delete(ctx, subscription.DeepCopy())).To(Succeed())
 		Expect(k8s.Delete(ctx, csv)).To(Succeed())
 
-		Eventually(ctx, leftOver).WithTimeout(later).Should(BeEmpty(), "these are left of the operator")
-		settle(ctx, 5*time.Second)
+		Eventually(ctx, remainingObjects).WithTimeout(later).Should(BeEmpty(), "these are left of the operator")
+		pauseFor(ctx, 5*time.Second)
 		Expect(ns.identities(ctx)).To(Equal(before))
 		ns.serves(ctx, "app", "nginx")
 		ns.run(ctx, "patch", "webapp", "app", "--type=merge", "-p", `{"metadata":{"annotations":{"edited":"without the operator"}}}`)
@@ -45,7 +45,7 @@ func uninstallSpecs() {
 		reinstall(ctx, subscription)
 		report(fmt.Sprintf("reinstalled after %.0f s", time.Since(start).Seconds()))
 		ns.ready(ctx, "app")
-		settle(ctx, 15*time.Second)
+		pauseFor(ctx, 15*time.Second)
 		Expect(ns.identities(ctx)).To(Equal(before), "the new operator replaced something")
 		pods := &corev1.PodList{}
 		Expect(k8s.List(ctx, pods, client.InNamespace(ns.name))).To(Succeed())
@@ -74,9 +74,9 @@ func (n namespaced) identities(ctx context.Context) map[string]string {
 	return uids
 }
 
-// leftOver are the objects of the installation that are still there. The CRDs stay, as the users' objects would go with
+// remainingObjects are the objects of the installation that are still there. The CRDs stay, as the users' objects would go with
 // them, and so does the ClusterRole of the bundle that people bind to read metrics: OLM removes only those that it made itself.
-func leftOver(ctx context.Context) (left []string, err error) {
+func remainingObjects(ctx context.Context) (left []string, err error) {
 	keep := func(kind schema.GroupVersionKind, of func(metav1.PartialObjectMetadata) bool, opts ...client.ListOption) {
 		objects, failed := list(ctx, kind, opts...)
 		err = errors.Join(err, failed)

@@ -68,7 +68,7 @@ func voteSpecs() {
 		})
 
 		It("refuses what is wrong, all of it at once", func(ctx SpecContext) {
-			_, err := ns.feed(ctx, badVote, "apply", "-f", "-")
+			_, err := ns.kubectlStdin(ctx, badVote, "apply", "-f", "-")
 			Expect(err).To(MatchError(And(ContainSubstring("spec.options[0].color"), ContainSubstring("spec.options[0].id"),
 				ContainSubstring("spec.options[0].label"), ContainSubstring("should have at least 2 items"))))
 		})

@@ -22,14 +22,14 @@ type answer struct {
 	holdable bool
 	// possibleFor says which writes can be answered so; nil is all.
 	possibleFor func(Record) bool
-	// touches says that someone has just changed the object, as this answer implies: the watch tells of it.
-	touches bool
+	// modifiesObject says that someone has just changed the object, as this answer implies: the watch tells of it.
+	modifiesObject bool
 }
 
 // answers are those of F4. What the API server could not say in truth is left out: a controller may believe, for
 // example, that what it deletes is gone, or that an object is gone whose status it can't write.
 var answers = []answer{
-	{name: "conflict", code: http.StatusConflict, reason: metav1.StatusReasonConflict, touches: true,
+	{name: "conflict", code: http.StatusConflict, reason: metav1.StatusReasonConflict, modifiesObject: true,
 		message: "Operation cannot be fulfilled: the object has been modified; please apply your changes to the latest version and try again"},
 	{name: "exists", code: http.StatusConflict, reason: metav1.StatusReasonAlreadyExists, message: "the object already exists",
 		possibleFor: func(r Record) bool { return r.creates() }},

@@ -96,7 +96,7 @@ func tryConfig(ctx context.Context, w *Client, spec string) error {
 func cfgUser(name, key string) Step {
 	labels := map[string]string{"app": name}
 	return Step{
-		Name: "a Deployment that uses " + key, Converged: cfgNoted(name),
+		Name: "a Deployment that uses " + key, Converged: cfgRecorded(name),
 		Do: func(ctx context.Context, w *Client) error {
 			return w.Create(ctx, &k8sappsv1.Deployment{
 				ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.Namespace},
@@ -117,8 +117,8 @@ func cfgUser(name, key string) Step {
 	}
 }
 
-// cfgNoted holds when it is written down what the Deployment runs, it was rolled out, and the AppConfig is Ready.
-func cfgNoted(name string) func(View) error {
+// cfgRecorded holds when it is written down what the Deployment runs, it was rolled out, and the AppConfig is Ready.
+func cfgRecorded(name string) func(View) error {
 	return func(v View) error {
 		d := v.Get(cfgUsers, name)
 		if d == nil || d.GetAnnotations()[cfgNote] == "" {
@@ -153,7 +153,7 @@ func onlyRestarted(name string, others ...string) func(View) error {
 	}
 	return func(v View) error {
 		for _, each := range append(others, name) {
-			if err := cfgNoted(each)(v); err != nil {
+			if err := cfgRecorded(each)(v); err != nil {
 				return err
 			}
 		}

@@ -29,7 +29,7 @@ func (a *planRun) drift(ctx context.Context, deadline time.Time) error {
 				return fmt.Errorf("%s has not been made anew", key)
 			}
 		}
-		return a.asReference(view)
+		return a.matchesReference(view)
 	})
 	if err != nil {
 		a.violate("O1", "not repaired %v after %s: %v", a.options.ConvergeTimeout, a.plan.ID(), err)
@@ -56,7 +56,7 @@ func (a *planRun) deletedTogether(view View) map[Key]types.UID {
 }
 
 func (a *planRun) injectDrift(ctx context.Context) error {
-	client := a.judge.Resource(a.plan.Target.Resource).Namespace(a.namespace)
+	client := a.observer.Resource(a.plan.Target.Resource).Namespace(a.namespace)
 	if a.plan.Kind == Deleted {
 		return client.Delete(ctx, a.plan.Target.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
 	}
@@ -66,7 +66,7 @@ func (a *planRun) injectDrift(ctx context.Context) error {
 
 // touch changes an object and takes the change back, which leaves nothing but two newer versions.
 func (a *planRun) touch(ctx context.Context, key Key) error {
-	client := a.judge.Resource(key.Resource).Namespace(a.namespace)
+	client := a.observer.Resource(key.Resource).Namespace(a.namespace)
 	for _, value := range []string{`"touched"`, "null"} {
 		// a label, as an annotation of a Deployment would count as a new generation
 		patch := fmt.Appendf(nil, `{"metadata":{"labels":{"faults.fettle.dev/touch":%s}}}`, value)

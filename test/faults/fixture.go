@@ -27,7 +27,7 @@ type fixture struct {
 	scenario *Scenario
 	options  Options
 	mapper   meta.RESTMapper
-	judge    dynamic.Interface
+	observer dynamic.Interface
 	history  *history
 	plane    *testenv.DataPlane
 }
@@ -47,7 +47,7 @@ func newFixture(ctx context.Context, env *testenv.Env, scenario *Scenario, optio
 	}
 	options.ConvergeTimeout = cmp.Or(options.ConvergeTimeout, scenario.ConvergeTimeout, convergeTimeout)
 	options.LongQuiet = cmp.Or(options.LongQuiet, longQuiet)
-	s := &fixture{env: env, scenario: scenario, options: options, mapper: mapper, judge: judge}
+	s := &fixture{env: env, scenario: scenario, options: options, mapper: mapper, observer: judge}
 	if s.history, err = watchHistory(ctx, judge, append(slices.Clip(scenario.Children), scenario.Primary)); err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func (s *fixture) clean(namespace string) {
 	defer cancel()
 	for _, resource := range s.history.resources {
 		// What can't be deleted stays in a namespace that nothing looks at any more.
-		_ = s.judge.Resource(resource).Namespace(namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, metav1.ListOptions{})
+		_ = s.observer.Resource(resource).Namespace(namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, metav1.ListOptions{})
 	}
 	_ = s.env.DropNamespace(ctx, namespace) // likewise
 	s.history.close(namespace)

@@ -24,12 +24,12 @@ type history struct {
 	tidy      func(Kind, *unstructured.Unstructured) // may be nil
 
 	mu         sync.Mutex
-	namespaces map[string]*account
+	namespaces map[string]*namespaceLog
 	err        error
 }
 
-// account is what happened in the namespace of one plan.
-type account struct {
+// namespaceLog is what happened in the namespace of one plan.
+type namespaceLog struct {
 	live    map[Key]*unstructured.Unstructured
 	events  []event
 	changed chan struct{} // has an element after each event
@@ -44,7 +44,7 @@ type event struct {
 }
 
 func watchHistory(ctx context.Context, client dynamic.Interface, resources []schema.GroupVersionResource) (*history, error) {
-	l := &history{client: client, resources: resources, namespaces: map[string]*account{}}
+	l := &history{client: client, resources: resources, namespaces: map[string]*namespaceLog{}}
 	for _, resource := range resources {
 		list, err := client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
 		if err != nil {
@@ -86,7 +86,7 @@ func (l *history) follow(ctx context.Context, resource schema.GroupVersionResour
 	}
 }
 
-func (a *account) add(key Key, kind watch.EventType, object *unstructured.Unstructured) {
+func (a *namespaceLog) add(key Key, kind watch.EventType, object *unstructured.Unstructured) {
 	a.events = append(a.events, event{key, kind, object, a.live[key]})
 	if kind == watch.Deleted {
 		delete(a.live, key)
@@ -103,7 +103,7 @@ func (a *account) add(key Key, kind watch.EventType, object *unstructured.Unstru
 func (l *history) open(namespace string) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a := &account{live: map[Key]*unstructured.Unstructured{}, changed: make(chan struct{}, 1)}
+	a := &namespaceLog{live: map[Key]*unstructured.Unstructured{}, changed: make(chan struct{}, 1)}
 	l.namespaces[namespace] = a
 	return a.changed
 }

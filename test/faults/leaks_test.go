@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// TestLeaksAreSeen leaves goroutines behind until it ends.
-func TestLeaksAreSeen(t *testing.T) {
+// TestLeakDetection leaves goroutines behind until it ends.
+func TestLeakDetection(t *testing.T) {
 	before, _ := goroutines()
 	release := make(chan struct{})
 	defer close(release)
 	for range leakSlack + 10 {
-		go stay(release)
+		go blockUntil(release)
 	}
 	leaked, stacks := leakedSince(before)
 	if leaked < leakSlack || !strings.Contains(stacks, "faults.stay") {
@@ -19,4 +19,4 @@ func TestLeaksAreSeen(t *testing.T) {
 	}
 }
 
-func stay(release <-chan struct{}) { <-release }
+func blockUntil(release <-chan struct{}) { <-release }

@@ -107,7 +107,7 @@ var mutants = map[string]func(*demo){
 	"counts its passes": func(d *demo) {
 		d.desired = func(d *demo, parent *unstructured.Unstructured, item string) *corev1.ConfigMap {
 			child := demoDesired(d, parent, item)
-			child.Data["passes"] = fmt.Sprint(passes.Add(1))
+			child.Data["passes"] = fmt.Sprint(reconciles.Add(1))
 			return child
 		}
 	},
@@ -219,8 +219,8 @@ var mutants = map[string]func(*demo){
 	},
 }
 
-// passes outlives the controller, so that the mutant differs from run to run.
-var passes atomic.Int64
+// reconciles outlives the controller, so that the mutant differs from run to run.
+var reconciles atomic.Int64
 
 // TestMutants shows that the harness has teeth: each mutant must break an oracle.
 func TestMutants(t *testing.T) {

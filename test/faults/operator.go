@@ -42,7 +42,7 @@ func (l *operator) run(ctx context.Context) {
 	for number := 1; ctx.Err() == nil; number++ {
 		life, cancel := context.WithCancel(ctx)
 		i := &operatorProcess{tape: l.tape, number: number, die: cancel}
-		err := l.live(life, i)
+		err := l.runProcess(life, i)
 		cancel()
 		if err != nil && !i.dead.Load() && ctx.Err() == nil {
 			l.problem("the manager ended by itself: " + err.Error())
@@ -54,7 +54,7 @@ func (l *operator) run(ctx context.Context) {
 	}
 }
 
-func (l *operator) live(ctx context.Context, i *operatorProcess) error {
+func (l *operator) runProcess(ctx context.Context, i *operatorProcess) error {
 	clientConfig := rest.CopyConfig(l.config)
 	// Built-in kinds would be sent as protobuf, which the tape can't read.
 	clientConfig.ContentType, clientConfig.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
@@ -95,7 +95,7 @@ func (l *operator) logger(incarnation int, kind string) logr.Logger {
 	return funcr.New(func(prefix, args string) {
 		line := prefix + " " + args
 		if strings.Contains(line, `"Starting workers"`) && strings.Contains(line, working) {
-			l.tape.works(incarnation)
+			l.tape.workersStarted(incarnation)
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -119,7 +119,7 @@ func (l *operator) problem(text string) {
 	l.problems = append(l.problems, text)
 }
 
-func (l *operator) found() (problems, log []string) {
+func (l *operator) results() (problems, log []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.problems, l.log

@@ -15,30 +15,30 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// judgeAll applies the oracles that need no waiting, after the controller has stopped.
-func (a *planRun) judgeAll() {
+// checkAll applies the oracles that need no waiting, after the controller has stopped.
+func (a *planRun) checkAll() {
 	events := a.history.events(a.namespace)
 	a.counts, a.writes = counts(events), a.requests.written()
 	var when time.Time
 	a.fault, when = a.requests.fault()
 	a.triggered = !when.IsZero()
-	problems, log := a.operator.found()
+	problems, log := a.operator.results()
 	a.log = log
 	for _, problem := range problems {
 		a.violate("O5", "%s", problem)
 	}
-	a.judgeCounts()
-	a.judgeWrites()
-	a.judgeOwners(events)
-	a.judgeGenerations(events)
-	a.judgeChanges(events)
+	a.checkCounts()
+	a.checkWrites()
+	a.checkOwners(events)
+	a.checkGenerations(events)
+	a.checkChanges(events)
 	if a.reference == nil {
-		a.judgeNoOps()
+		a.checkNoOps()
 	}
 }
 
-// judgeCounts compares how often each object was created and deleted, and its pods restarted (O2).
-func (a *planRun) judgeCounts() {
+// checkCounts compares how often each object was created and deleted, and its pods restarted (O2).
+func (a *planRun) checkCounts() {
 	if a.reference == nil {
 		return
 	}
@@ -61,8 +61,8 @@ func (a *planRun) judgeCounts() {
 	}
 }
 
-// judgeWrites finds writes where the scenario's controller has none to make (O4).
-func (a *planRun) judgeWrites() {
+// checkWrites finds writes where the scenario's controller has none to make (O4).
+func (a *planRun) checkWrites() {
 	for _, r := range a.writes {
 		switch {
 		case r.Namespace != a.namespace:
@@ -83,8 +83,8 @@ func (a *planRun) judgeWrites() {
 	}
 }
 
-// judgeOwners wants exactly one controller reference, to an object that exists, on everything the controller made (O4).
-func (a *planRun) judgeOwners(events []event) {
+// checkOwners wants exactly one controller reference, to an object that exists, on everything the controller made (O4).
+func (a *planRun) checkOwners(events []event) {
 	if a.plan.Drift.pointer == ownerPointer {
 		return // the plan itself took the owner away
 	}
@@ -116,8 +116,8 @@ func (a *planRun) owned(key Key) bool {
 	return key.Resource != a.scenario.Primary && !a.user.made[key] && !unowned
 }
 
-// judgeGenerations follows the status of the custom resources through all their versions (O4).
-func (a *planRun) judgeGenerations(events []event) {
+// checkGenerations follows the status of the custom resources through all their versions (O4).
+func (a *planRun) checkGenerations(events []event) {
 	for _, e := range events {
 		if e.Key.Resource != a.scenario.Primary || e.Type == watch.Deleted {
 			continue
@@ -139,8 +139,8 @@ func (a *planRun) judgeGenerations(events []event) {
 	}
 }
 
-// judgeChanges follows each object through all its versions, by the scenario's own rules (O4).
-func (a *planRun) judgeChanges(events []event) {
+// checkChanges follows each object through all its versions, by the scenario's own rules (O4).
+func (a *planRun) checkChanges(events []event) {
 	if drifts := a.plan.Kind == Deleted || a.plan.Kind == Changed; a.scenario.History != nil && !drifts {
 		if err := a.scenario.History(events); err != nil {
 			a.violate("O4", "%v", err)
@@ -163,9 +163,9 @@ func sameStatus(a, b *unstructured.Unstructured) bool {
 	return apiequality.Semantic.DeepEqual(a.Object["status"], b.Object["status"])
 }
 
-// judgeNoOps finds writes of a fault-free run that made no new version of the object: their answer has the version that
+// checkNoOps finds writes of a fault-free run that made no new version of the object: their answer has the version that
 // was there before, or that another write led to (O3).
-func (a *planRun) judgeNoOps() {
+func (a *planRun) checkNoOps() {
 	led := map[string]int{}
 	for version, n := range a.user.rvs {
 		led[version] += n

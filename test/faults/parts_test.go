@@ -131,7 +131,7 @@ func TestMasks(t *testing.T) {
 	}
 }
 
-func TestDumpIsIndependentOfTheRun(t *testing.T) {
+func TestDump_sameForEveryRun(t *testing.T) {
 	state := func(namespace, uid, time, clusterIP string) View {
 		text := `
 metadata: {name: a, namespace: ` + namespace + `, uid: ` + uid + `, resourceVersion: "` + uid + `", labels: {a: b}}
@@ -157,7 +157,7 @@ status:
 	}
 }
 
-func TestDumpsCompareThatThereIsATime(t *testing.T) {
+func TestDump_comparesPresenceOfTimes(t *testing.T) {
 	state := func(annotation string) View {
 		object := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "uid-1", "annotations": map[string]any{"at": annotation}}}}
 		return View{objects: map[Key]*unstructured.Unstructured{{corev1.SchemeGroupVersion.WithResource("configmaps"), "a"}: object}}
@@ -207,8 +207,8 @@ func TestManagedLeaves(t *testing.T) {
 	}
 }
 
-// TestPlansCoverAllAnswers wants the short selection to use each F4 answer somewhere, and ids to be unique.
-func TestPlansCoverAllAnswers(t *testing.T) {
+// TestPlans_coverAllAnswers wants the short selection to use each F4 answer somewhere, and ids to be unique.
+func TestPlans_coverAllAnswers(t *testing.T) {
 	maps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	trace := []Record{{Verb: "apply", Resource: maps, Name: "a"}, {Verb: "apply", Resource: maps, Name: "b"},
 		{Verb: "apply", Resource: maps, Name: "c"}, {Verb: "patch", Resource: demos, Sub: "status"}}
@@ -235,24 +235,24 @@ func TestPlansCoverAllAnswers(t *testing.T) {
 	}
 }
 
-// TestAttended sees that a controller hears of things again only when the workers of its next incarnation have started.
-func TestAttended(t *testing.T) {
+// TestWorkersRunning sees that a controller hears of things again only when the workers of its next incarnation have started.
+func TestWorkersRunning(t *testing.T) {
 	tape := &requestLog{}
 	l := &operator{tape: tape}
 	starts := func(number int, kind string) {
 		l.logger(number, "Pod").Info("Starting workers", "controller", "x", "controllerKind", kind)
 	}
-	if starts(1, "Node"); tape.attended() == nil {
+	if starts(1, "Node"); tape.workersRunning() == nil {
 		t.Error("another controller works")
 	}
-	if starts(1, "Pod"); tape.attended() != nil {
+	if starts(1, "Pod"); tape.workersRunning() != nil {
 		t.Error("the first works")
 	}
 	(&operatorProcess{tape: tape, number: 1, die: func() {}}).crash()
-	if tape.attended() == nil {
+	if tape.workersRunning() == nil {
 		t.Error("the first has crashed")
 	}
-	if starts(2, "Pod"); tape.attended() != nil {
+	if starts(2, "Pod"); tape.workersRunning() != nil {
 		t.Error("the second works")
 	}
 }

@@ -155,8 +155,8 @@ func (s selection) unheard(trace []Record) []Plan {
 	return plans
 }
 
-// ofDay are the plans of one day where so many days share them; all of them without a rotation.
-func ofDay(plans []Plan, day, days int) []Plan {
+// plansOfDay are the plans of one day where so many days share them; all of them without a rotation.
+func plansOfDay(plans []Plan, day, days int) []Plan {
 	if days < 2 {
 		return plans
 	}
@@ -179,8 +179,8 @@ func spread[T any](all []T, n int) []T {
 	return picked
 }
 
-// mixed puts plans of different kinds next to each other, so that any mistake shows soon.
-func mixed(plans []Plan) []Plan {
+// interleave puts plans of different kinds next to each other, so that any mistake shows soon.
+func interleave(plans []Plan) []Plan {
 	rank, seen := map[string]int{}, map[Kind]int{}
 	for _, p := range plans {
 		rank[p.ID()] = seen[p.Kind]

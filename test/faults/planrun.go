@@ -89,7 +89,7 @@ func (s *fixture) run(ctx context.Context, plan Plan, reference *outcome) (*outc
 	if err != nil {
 		return nil, fmt.Errorf("plan %s: %w", plan.ID(), err)
 	}
-	a.judgeAll()
+	a.checkAll()
 	return a.outcome, s.history.failure()
 }
 
@@ -106,11 +106,11 @@ func (a *planRun) runSteps(ctx context.Context) error {
 			a.waitForPause(ctx, deadline)
 		}
 		if step.AfterRestart {
-			if err := a.waitUntil(ctx, deadline, a.requests.attended); err != nil {
+			if err := a.waitUntil(ctx, deadline, a.requests.workersRunning); err != nil {
 				return fmt.Errorf("before step %s: %w", step.Name, err)
 			}
 		}
-		a.requests.enter(i)
+		a.requests.beginStep(i)
 		if err := step.Do(ctx, a.client); err != nil {
 			return fmt.Errorf("step %s: %w", step.Name, err)
 		}
@@ -143,12 +143,12 @@ func (a *planRun) converged(step Step, last bool) error {
 	}
 	drifts := a.plan.Kind == Deleted || a.plan.Kind == Changed
 	if last && a.reference != nil && !drifts {
-		return a.asReference(view)
+		return a.matchesReference(view)
 	}
 	return nil
 }
 
-func (a *planRun) asReference(view View) error {
+func (a *planRun) matchesReference(view View) error {
 	if object := view.objects[a.plan.Target]; object != nil && a.plan.Kind == Changed {
 		view.objects[a.plan.Target] = a.plan.Drift.withoutForeign(object) // the view is a copy
 	}
@@ -188,7 +188,7 @@ func later(a, b time.Time) time.Time {
 }
 
 func (a *planRun) noWritesFor(want time.Duration) error {
-	if have := a.requests.quietFor(); have < want {
+	if have := a.requests.sinceLastWrite(); have < want {
 		writes := a.requests.written()
 		return fmt.Errorf("still writing, %d writes so far, the last ones: %s", len(writes), tail(writes, 5))
 	}

@@ -57,7 +57,7 @@ var (
 
 // TestPostgreSQL runs every scenario of a PostgreSQL. In all but the first only what follows the creation is disturbed.
 func TestPostgreSQL(t *testing.T) {
-	classThatGrows(t)
+	expandableStorageClass(t)
 	scenarios := map[string]struct {
 		rules Rules
 		steps []Step
@@ -68,11 +68,11 @@ func TestPostgreSQL(t *testing.T) {
 			pgStep("create", twoInstances, 2), replaces("another template", moreMemory), restarts("a parameter that needs a restart", moreSessions),
 		}},
 		"change": {changeRules(), []Step{
-			pgStep("create", twoInstances, 2), switches("another primary", pgName+"-1"), rotates("another password"), grows("larger volumes", moreStorage),
+			pgStep("create", twoInstances, 2), switches("another primary", pgName+"-1"), rotates("another password"), growsVolumes("larger volumes", moreStorage),
 		}},
 		"delete": {deletionRules(), []Step{
-			pgStep("create", goesWithData, 1), keepsData("keep what there is", oneInstance), deletes("delete", 2),
-			pgStep("create again", oneInstance, 1), dropsData("let data go too", goesWithData), deletes("delete again", 0),
+			pgStep("create", goesWithData, 1), keepsData("keep what there is", oneInstance), deletesPostgreSQL("delete", 2),
+			pgStep("create again", oneInstance, 1), dropsData("let data go too", goesWithData), deletesPostgreSQL("delete again", 0),
 		}},
 	}
 	before, _ := goroutines()
@@ -126,8 +126,8 @@ func runInstances(ctx context.Context, namespace string) (func(), error) {
 	}, nil
 }
 
-// planeOf is the fake of a plan.
-func planeOf(namespace string) *fakepg.Kubelet {
+// kubeletOf is the fake of a plan.
+func kubeletOf(namespace string) *fakepg.Kubelet {
 	plane, _ := instancesOf.Load(namespace)
 	return plane.(*fakepg.Kubelet)
 }

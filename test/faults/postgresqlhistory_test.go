@@ -17,15 +17,15 @@ import (
 
 // What must not be in the history of a PostgreSQL, whatever its end. Events of different kinds of objects have no order.
 
-func judged(histories []func([]event) error, events []event) (all error) {
+func checkHistories(histories []func([]event) error, events []event) (all error) {
 	for _, history := range histories {
 		all = errors.Join(all, history(events))
 	}
 	return all
 }
 
-// dataStay finds volumes and passwords that were deleted, where not both the deletion was asked for and the policy.
-func dataStay(events []event) error {
+// dataKept finds volumes and passwords that were deleted, where not both the deletion was asked for and the policy.
+func dataKept(events []event) error {
 	drop, deleted := false, false
 	for _, e := range events {
 		if e.Key.Resource != postgreSQLs {
@@ -51,7 +51,7 @@ func oneAtATime(events []event) error {
 			continue
 		}
 		there[e.Key.Name] = true
-		serves[e.Key.Name] = e.Type != watch.Deleted && podServes(e.Object)
+		serves[e.Key.Name] = e.Type != watch.Deleted && podReady(e.Object)
 		down := 0
 		for name := range there {
 			if !serves[name] {
@@ -66,7 +66,7 @@ func oneAtATime(events []event) error {
 	return nil
 }
 
-func podServes(object *unstructured.Unstructured) bool {
+func podReady(object *unstructured.Unstructured) bool {
 	pod := &corev1.Pod{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, pod); err != nil || pod.DeletionTimestamp != nil {
 		return false
@@ -76,8 +76,8 @@ func podServes(object *unstructured.Unstructured) bool {
 	})
 }
 
-// noPodGoes finds pods that were deleted, where nothing that was asked for needs it.
-func noPodGoes(events []event) error {
+// noPodDeleted finds pods that were deleted, where nothing that was asked for needs it.
+func noPodDeleted(events []event) error {
 	for _, e := range events {
 		if e.Key.Resource == pgPods && e.Type == watch.Deleted {
 			return fmt.Errorf("%s was deleted", e.Key)
@@ -103,16 +103,16 @@ func TestHistories(t *testing.T) {
 		events  []event
 		wrong   bool
 	}{
-		"a claim goes with its PostgreSQL":         {dataStay, []event{{pg, watch.Deleted, policy("Delete"), nil}, claim}, false},
-		"a claim goes that is to stay":             {dataStay, []event{{pg, watch.Deleted, policy("Retain"), nil}, claim}, true},
-		"a claim goes before anybody deleted":      {dataStay, []event{{pg, watch.Modified, policy("Delete"), nil}, claim}, true},
-		"a password goes that is to stay":          {dataStay, []event{{Key: Key{pgSecrets, "shop-credentials"}, Type: watch.Deleted}}, true},
-		"certificates may go":                      {dataStay, []event{{Key: Key{pgSecrets, "shop-server"}, Type: watch.Deleted}}, false},
+		"a claim goes with its PostgreSQL":         {dataKept, []event{{pg, watch.Deleted, policy("Delete"), nil}, claim}, false},
+		"a claim goes that is to stay":             {dataKept, []event{{pg, watch.Deleted, policy("Retain"), nil}, claim}, true},
+		"a claim goes before anybody deleted":      {dataKept, []event{{pg, watch.Modified, policy("Delete"), nil}, claim}, true},
+		"a password goes that is to stay":          {dataKept, []event{{Key: Key{pgSecrets, "shop-credentials"}, Type: watch.Deleted}}, true},
+		"certificates may go":                      {dataKept, []event{{Key: Key{pgSecrets, "shop-server"}, Type: watch.Deleted}}, false},
 		"both start":                               {oneAtATime, []event{pod("a", watch.Added, "False"), pod("b", watch.Added, "False")}, false},
 		"one after the other":                      {oneAtATime, append(slices.Clone(both), pod("a", watch.Modified, "False"), pod("a", watch.Modified, "True"), pod("b", watch.Deleted, "True")), false},
 		"the second before the first serves again": {oneAtATime, append(slices.Clone(both), pod("a", watch.Deleted, "True"), pod("a", watch.Added, "False"), pod("b", watch.Modified, "False")), true},
-		"no pod": {noPodGoes, both, false},
-		"a pod":  {noPodGoes, append(slices.Clone(both), pod("a", watch.Deleted, "True")), true},
+		"no pod": {noPodDeleted, both, false},
+		"a pod":  {noPodDeleted, append(slices.Clone(both), pod("a", watch.Deleted, "True")), true},
 	} {
 		if err := c.history(c.events); (err != nil) != c.wrong {
 			t.Errorf("%s: %v", name, err)
@@ -120,7 +120,7 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-func TestGeneratedAnew(t *testing.T) {
+func TestRegenerated(t *testing.T) {
 	secret := func(data map[string]any) *unstructured.Unstructured {
 		s := &unstructured.Unstructured{Object: map[string]any{"kind": "Secret", "data": data}}
 		s.SetCreationTimestamp(metav1.Time{})
@@ -137,7 +137,7 @@ func TestGeneratedAnew(t *testing.T) {
 		"without a rotation":   {map[string]any{"password": "a"}, map[string]any{"password": "b"}, true},
 		"it begins anew":       {map[string]any{"password": "a", "password-next": "b"}, map[string]any{"password": "a", "password-next": "c"}, true},
 	} {
-		if err := generatedAnew(secret(c.before), secret(c.after)); (err != nil) != c.wrong {
+		if err := regenerated(secret(c.before), secret(c.after)); (err != nil) != c.wrong {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -24,8 +24,8 @@ import (
 
 // What users do to a PostgreSQL that runs.
 
-// classThatGrows lets volumes grow.
-func classThatGrows(t *testing.T) {
+// expandableStorageClass lets volumes grow.
+func expandableStorageClass(t *testing.T) {
 	t.Helper()
 	c, err := client.New(env.Admin, client.Options{})
 	if err != nil {
@@ -57,7 +57,7 @@ func replaces(name, spec string) Step {
 // restarts has the agents ask for a restart, as they do when a parameter needs it, and waits until each had it once.
 func restarts(name, spec string) Step {
 	return Step{Name: name, Do: func(ctx context.Context, w *Client) error {
-		planeOf(w.Namespace).Update(func(p *fakepg.Kubelet) {
+		kubeletOf(w.Namespace).Update(func(p *fakepg.Kubelet) {
 			p.PendingRestart[pgName+"-0"], p.PendingRestart[pgName+"-1"] = []string{"max_connections"}, []string{"max_connections"}
 		})
 		return setsPostgreSQL(spec)(ctx, w)
@@ -66,7 +66,7 @@ func restarts(name, spec string) Step {
 			return err
 		}
 		var restarted []string
-		planeOf(v.Get(postgreSQLs, pgName).GetNamespace()).Update(func(p *fakepg.Kubelet) { restarted = slices.Sorted(slices.Values(p.Restarted)) })
+		kubeletOf(v.Get(postgreSQLs, pgName).GetNamespace()).Update(func(p *fakepg.Kubelet) { restarted = slices.Sorted(slices.Values(p.Restarted)) })
 		if want := []string{pgName + "-0", pgName + "-1"}; !slices.Equal(restarted, want) {
 			return fmt.Errorf("restarted are %v, not %v", restarted, want)
 		}
@@ -74,8 +74,8 @@ func restarts(name, spec string) Step {
 	}}
 }
 
-// grows waits until the claims, and those that will be made, have the new size.
-func grows(name, spec string) Step {
+// growsVolumes waits until the claims, and those that will be made, have the new size.
+func growsVolumes(name, spec string) Step {
 	return Step{Name: name, Do: setsPostgreSQL(spec), Converged: func(v View) error {
 		set := v.Get(pgSets, pgName)
 		if set == nil {
@@ -145,19 +145,19 @@ func rotates(name string) Step {
 		if s == nil || s.GetAnnotations()[databasev1alpha1.AnnotationRotated] != "1" {
 			return errors.New("the password was not rotated")
 		}
-		if err := serverKnows(s); err != nil {
+		if err := serverHasPassword(s); err != nil {
 			return err
 		}
 		return pgRuns(2)(v)
 	}}
 }
 
-// serverKnows is nil when the published login has the published password on the server, by what that was told last.
-func serverKnows(secret *unstructured.Unstructured) error {
+// serverHasPassword is nil when the published login has the published password on the server, by what that was told last.
+func serverHasPassword(secret *unstructured.Unstructured) error {
 	data, _, _ := unstructured.NestedStringMap(secret.Object, "data")
 	login, password := decoded(data["user"]), decoded(data["password"])
 	var told agentapi.Desired
-	planeOf(secret.GetNamespace()).Update(func(p *fakepg.Kubelet) {
+	kubeletOf(secret.GetNamespace()).Update(func(p *fakepg.Kubelet) {
 		if len(p.Applied) > 0 {
 			told = p.Applied[len(p.Applied)-1]
 		}
@@ -174,13 +174,13 @@ func serverKnows(secret *unstructured.Unstructured) error {
 }
 
 // keepsData changes the deletionPolicy, and waits until data would stay.
-func keepsData(name, spec string) Step { return belongs(name, spec, 0) }
+func keepsData(name, spec string) Step { return hasOwners(name, spec, 0) }
 
 // dropsData changes the deletionPolicy, and waits until data would go too.
-func dropsData(name, spec string) Step { return belongs(name, spec, 1) }
+func dropsData(name, spec string) Step { return hasOwners(name, spec, 1) }
 
-// belongs waits until passwords have so many owners. Claims have none ever: a garbage collector would delete them by an old spec.
-func belongs(name, spec string, owners int) Step {
+// hasOwners waits until passwords have so many owners. Claims have none ever: a garbage collector would delete them by an old spec.
+func hasOwners(name, spec string, owners int) Step {
 	return Step{Name: name, Do: setsPostgreSQL(spec), Converged: func(v View) error {
 		for key, object := range v.objects {
 			want := 0
@@ -197,8 +197,8 @@ func belongs(name, spec string, owners int) Step {
 	}}
 }
 
-// deletes waits until nothing is left but so many objects that outlive a PostgreSQL.
-func deletes(name string, left int) Step {
+// deletesPostgreSQL waits until nothing is left but so many objects that outlive a PostgreSQL.
+func deletesPostgreSQL(name string, left int) Step {
 	return Step{Name: name, AfterRestart: true, Do: func(ctx context.Context, w *Client) error {
 		return w.Delete(ctx, &databasev1alpha1.PostgreSQL{ObjectMeta: metav1.ObjectMeta{Name: pgName, Namespace: w.Namespace}})
 	}, Converged: func(v View) error {

@@ -28,7 +28,7 @@ func pgRules(creation bool, histories ...func([]event) error) Rules {
 		Impossible: func(p Plan) bool {
 			return p.Kind == Changed && unrepaired(p) || misled(p)
 		},
-		Normalize: tidyPostgreSQL,
+		Normalize: normalizePostgreSQL,
 		// A crash has all caches read anew, certificates take their time, and many plans share few processors.
 		ConvergeTimeout: 2 * time.Minute,
 		// Volumes and passwords outlive the PostgreSQL, and pods have no owner while their StatefulSet is made anew.
@@ -39,8 +39,8 @@ func pgRules(creation bool, histories ...func([]event) error) Rules {
 			}
 			return nil
 		},
-		InvalidChange: generatedAnew,
-		History:       func(events []event) error { return errors.Join(dataStay(events), judged(histories, events)) },
+		InvalidChange: regenerated,
+		History:       func(events []event) error { return errors.Join(dataKept(events), checkHistories(histories, events)) },
 	}
 }
 
@@ -60,7 +60,7 @@ func deletionRules() Rules {
 // changeRules leave out the deletion of the StatefulSet by others, which takes all pods with it: the primary is not the first one there, and
 // whoever is back first becomes it.
 func changeRules() Rules {
-	rules := pgRules(false, noPodGoes)
+	rules := pgRules(false, noPodDeleted)
 	never := rules.Impossible
 	rules.Impossible = func(p Plan) bool {
 		return never(p) || p.Kind == Deleted && p.Target.Resource == pgSets
@@ -96,8 +96,8 @@ func unrepaired(p Plan) bool {
 	return false
 }
 
-// tidyPostgreSQL names what is generated, and leaves out what the cluster around adds.
-func tidyPostgreSQL(kind Kind, o *unstructured.Unstructured) {
+// normalizePostgreSQL names what is generated, and leaves out what the cluster around adds.
+func normalizePostgreSQL(kind Kind, o *unstructured.Unstructured) {
 	switch o.GetKind() {
 	case "Pod":
 		delete(o.Object, "spec")
@@ -116,11 +116,11 @@ func tidyPostgreSQL(kind Kind, o *unstructured.Unstructured) {
 		if kind == Deleted || kind == Reply || kind == HeldReply {
 			unstructured.RemoveNestedField(o.Object, "metadata", "annotations", "fettle.dev/roots-since")
 		}
-		tidySecret(o)
+		normalizeSecret(o)
 	}
 }
 
-func tidySecret(o *unstructured.Unstructured) {
+func normalizeSecret(o *unstructured.Unstructured) {
 	data, _, _ := unstructured.NestedStringMap(o.Object, "data")
 	contents := map[string]any{}
 	password := decoded(data["password"])
@@ -161,8 +161,8 @@ func decoded(text string) string {
 	return string(raw)
 }
 
-// generatedAnew finds a secret that was made a second time, unless it was asked for.
-func generatedAnew(before, after *unstructured.Unstructured) error {
+// regenerated finds a secret that was made a second time, unless it was asked for.
+func regenerated(before, after *unstructured.Unstructured) error {
 	if after.GetKind() != "Secret" {
 		return nil
 	}

@@ -41,8 +41,8 @@ func (v Violation) String() string {
 	return text.String()
 }
 
-// shows is nil unless so few plans did something that the scenario shows nothing.
-func (r Report) shows() error {
+// checkCoverage is nil unless so few plans did something that the scenario shows nothing.
+func (r Report) checkCoverage() error {
 	switch {
 	case len(r.Violations) > 0: // learning may have ended there
 		return nil

@@ -2,18 +2,18 @@ package faults
 
 import "testing"
 
-// TestOfDay sees that the days of a rotation run every plan once, and that each has some.
-func TestOfDay(t *testing.T) {
+// TestPlansOfDay sees that the days of a rotation run every plan once, and that each has some.
+func TestPlansOfDay(t *testing.T) {
 	var all []Plan
 	for i := range 31 {
 		all = append(all, Plan{Kind: CrashBefore, Write: i + 1})
 	}
-	if got := ofDay(all, 3, 0); len(got) != len(all) {
+	if got := plansOfDay(all, 3, 0); len(got) != len(all) {
 		t.Errorf("without a rotation: %d plans", len(got))
 	}
 	runs := map[string]int{}
 	for day := range 14 {
-		plans := ofDay(all, day+14*100, 14)
+		plans := plansOfDay(all, day+14*100, 14)
 		if len(plans) < 2 {
 			t.Errorf("day %d: %d plans", day, len(plans))
 		}
@@ -28,8 +28,8 @@ func TestOfDay(t *testing.T) {
 	}
 }
 
-// TestShows sees that a scenario fails in which nothing was disturbed.
-func TestShows(t *testing.T) {
+// TestCheckCoverage sees that a scenario fails in which nothing was disturbed.
+func TestCheckCoverage(t *testing.T) {
 	for name, c := range map[string]struct {
 		report Report
 		wrong  bool
@@ -41,7 +41,7 @@ func TestShows(t *testing.T) {
 		"none":                      {Report{}, true},
 		"a fault-free run is wrong": {Report{Violations: []Violation{{}}}, false},
 	} {
-		if err := c.report.shows(); (err != nil) != c.wrong {
+		if err := c.report.checkCoverage(); (err != nil) != c.wrong {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -58,7 +58,7 @@ func Run(t *testing.T, env *testenv.Env, scenario Scenario) Report {
 	for _, violation := range report.Violations {
 		t.Errorf("%s", violation)
 	}
-	if err := report.shows(); err != nil {
+	if err := report.checkCoverage(); err != nil {
 		t.Error(err)
 	}
 	if !scenario.Parallel {
@@ -113,7 +113,7 @@ func Execute(ctx context.Context, env *testenv.Env, scenario Scenario, options O
 		return Report{}, fmt.Errorf("scenario %s: %w", scenario.Name, err)
 	}
 	report := Report{Scenario: scenario.Name}
-	reference, err := stage.learn(ctx, &report)
+	reference, err := stage.runReference(ctx, &report)
 	if err != nil || len(report.Violations) > 0 {
 		return report, err
 	}
@@ -135,8 +135,8 @@ func Execute(ctx context.Context, env *testenv.Env, scenario Scenario, options O
 	return report, err
 }
 
-// learn does the fault-free runs. They must be without violations and equal; the one with most writes is the reference.
-func (s *fixture) learn(ctx context.Context, report *Report) (*outcome, error) {
+// runReference does the fault-free runs. They must be without violations and equal; the one with most writes is the reference.
+func (s *fixture) runReference(ctx context.Context, report *Report) (*outcome, error) {
 	runs, failures := make([]*outcome, references), make([]error, references)
 	var players sync.WaitGroup
 	for i := range runs {
@@ -183,7 +183,7 @@ func (s *fixture) plans(ctx context.Context, reference *outcome, chosen selectio
 			continue
 		}
 		children = append(children, key)
-		found, err := findDrifts(ctx, s.judge, key, object)
+		found, err := findDrifts(ctx, s.observer, key, object)
 		if err != nil {
 			return nil, err
 		}
@@ -191,12 +191,12 @@ func (s *fixture) plans(ctx context.Context, reference *outcome, chosen selectio
 	}
 	slices.SortFunc(children, func(a, b Key) int { return cmp.Compare(a.String(), b.String()) })
 	plans := chosen.plans(reference.writes, children, drifts)
-	plans = slices.DeleteFunc(plans, func(p Plan) bool { return s.leaves(p, chosen) })
+	plans = slices.DeleteFunc(plans, func(p Plan) bool { return s.skips(p, chosen) })
 	if only == "" && chosen == shortRun {
-		plans = ofDay(plans, s.options.Day, s.scenario.Rotation)
+		plans = plansOfDay(plans, s.options.Day, s.scenario.Rotation)
 	}
 	if only == "" {
-		return mixed(plans), nil
+		return interleave(plans), nil
 	}
 	plans = slices.DeleteFunc(plans, func(p Plan) bool { return p.ID() != only })
 	if len(plans) == 0 {
@@ -205,8 +205,8 @@ func (s *fixture) plans(ctx context.Context, reference *outcome, chosen selectio
 	return plans, nil
 }
 
-// leaves is true for plans that the scenario does without.
-func (s *fixture) leaves(p Plan, chosen selection) bool {
+// skips is true for plans that the scenario does without.
+func (s *fixture) skips(p Plan, chosen selection) bool {
 	never := s.scenario.Impossible != nil && s.scenario.Impossible(p)
 	return never || chosen == shortRun && s.scenario.SkipByDefault != nil && s.scenario.SkipByDefault(p)
 }

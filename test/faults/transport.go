@@ -61,7 +61,7 @@ func (i *operatorProcess) RoundTrip(request *http.Request) (*http.Response, erro
 		i.crash()
 		return nil, ErrCrashed
 	case Reply, HeldReply, Unheard:
-		return i.refuse(request, record, at)
+		return i.respond(request, record, at)
 	}
 	response, err := i.next.RoundTrip(request)
 	switch {
@@ -70,18 +70,18 @@ func (i *operatorProcess) RoundTrip(request *http.Request) (*http.Response, erro
 	case err != nil:
 		return nil, err
 	case record.Write:
-		return i.wrote(response, at, fault)
+		return i.recordResponse(response, at, fault)
 	}
-	i.tape.answered(at, response.StatusCode)
+	i.tape.recordRead(at, response.StatusCode)
 	if record.Verb == "watch" {
 		response.Body = &watchBody{response.Body, i.tape, record.Resource, request.Context().Done()}
 	}
 	return response, nil
 }
 
-// refuse answers in place of the API server.
-func (i *operatorProcess) refuse(request *http.Request, record Record, at int) (*http.Response, error) {
-	if i.tape.plan.Answer.touches {
+// respond answers in place of the API server.
+func (i *operatorProcess) respond(request *http.Request, record Record, at int) (*http.Response, error) {
+	if i.tape.plan.Answer.modifiesObject {
 		if err := i.tape.touch(Key{record.Resource, record.Name}); err != nil {
 			return nil, err
 		}
@@ -91,8 +91,8 @@ func (i *operatorProcess) refuse(request *http.Request, record Record, at int) (
 	return response, nil
 }
 
-// wrote notes the API server's answer to a write, and hands it on if the fault lets it.
-func (i *operatorProcess) wrote(response *http.Response, at int, fault Kind) (*http.Response, error) {
+// recordResponse notes the API server's answer to a write, and hands it on if the fault lets it.
+func (i *operatorProcess) recordResponse(response *http.Response, at int, fault Kind) (*http.Response, error) {
 	data, err := io.ReadAll(response.Body)
 	if err := errors.Join(err, response.Body.Close()); err != nil {
 		return nil, err
@@ -126,15 +126,15 @@ func (i *operatorProcess) crash() {
 	i.die()
 }
 
-// works notes that an incarnation's controller of the primary kind hears of what happens from now on.
-func (t *requestLog) works(incarnation int) {
+// workersStarted notes that an incarnation's controller of the primary kind hears of what happens from now on.
+func (t *requestLog) workersStarted(incarnation int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.working = incarnation
 }
 
-// attended is nil once the incarnation that lives works.
-func (t *requestLog) attended() error {
+// workersRunning is nil once the incarnation that lives works.
+func (t *requestLog) workersRunning() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.working <= t.crashed {
@@ -162,7 +162,7 @@ func (t *requestLog) decide(r Record) Kind {
 	switch {
 	case t.plan.Write == 0 && t.plan.Call == "":
 		return None
-	case t.triggered.IsZero() && t.turn(r):
+	case t.triggered.IsZero() && t.isTarget(r):
 		t.triggered, t.target = time.Now(), r
 		if t.plan.Kind == Stale || t.plan.Kind == LostAndStale {
 			t.staleUntil = t.triggered.Add(staleFor)
@@ -175,8 +175,8 @@ func (t *requestLog) decide(r Record) Kind {
 	return None
 }
 
-// turn reports whether r is the write that the plan is about.
-func (t *requestLog) turn(r Record) bool {
+// isTarget reports whether r is the write that the plan is about.
+func (t *requestLog) isTarget(r Record) bool {
 	switch t.plan.Kind {
 	case Unheard:
 		return r.String() == t.plan.Call && r.Step == t.plan.Step && r.Before != ""
@@ -199,22 +199,22 @@ func (t *requestLog) finish(at, code int, body []byte) {
 	t.records[at].Code, t.records[at].RV = code, version
 }
 
-// answered notes what became of a read.
-func (t *requestLog) answered(at, code int) {
+// recordRead notes what became of a read.
+func (t *requestLog) recordRead(at, code int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.records[at].Code = code
 }
 
-// enter notes which step of the scenario the next writes belong to.
-func (t *requestLog) enter(step int) {
+// beginStep notes which step of the scenario the next writes belong to.
+func (t *requestLog) beginStep(step int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.step = step
 }
 
-// quietFor is the time since the last write.
-func (t *requestLog) quietFor() time.Duration {
+// sinceLastWrite is the time since the last write.
+func (t *requestLog) sinceLastWrite() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return time.Since(t.lastWrite)
@@ -242,8 +242,8 @@ func (t *requestLog) fault() (Record, time.Time) {
 	return t.target, t.triggered
 }
 
-// behind is how long the cache of a kind has to wait for its news.
-func (t *requestLog) behind(resource schema.GroupVersionResource) time.Duration {
+// cacheDelay is how long the cache of a kind has to wait for its news.
+func (t *requestLog) cacheDelay(resource schema.GroupVersionResource) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if resource != t.target.Resource {
@@ -263,7 +263,7 @@ type watchBody struct {
 
 func (w *watchBody) Read(into []byte) (int, error) {
 	n, err := w.ReadCloser.Read(into)
-	for late := w.tape.behind(w.resource); late > 0 && err == nil; late = w.tape.behind(w.resource) {
+	for late := w.tape.cacheDelay(w.resource); late > 0 && err == nil; late = w.tape.cacheDelay(w.resource) {
 		select {
 		case <-time.After(late):
 		case <-w.done:

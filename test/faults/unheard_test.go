@@ -71,13 +71,13 @@ func TestUnheardPlans(t *testing.T) {
 	}
 }
 
-// TestAnswersArePossible has the n-th write be one that can't be answered as the plan says: the next that can is.
-func TestAnswersArePossible(t *testing.T) {
+// TestAnswers_arePossible has the n-th write be one that can't be answered as the plan says: the next that can is.
+func TestAnswers_arePossible(t *testing.T) {
 	notFound := answers[slices.IndexFunc(answers, func(a answer) bool { return a.name == "notfound" })]
 	tape := &requestLog{plan: Plan{Kind: Reply, Write: 2, Answer: notFound}}
 	var got []bool
 	for k, verb := range []string{"apply", "patch", "apply"} {
-		got = append(got, tape.turn(Record{Verb: verb, K: k + 1}))
+		got = append(got, tape.isTarget(Record{Verb: verb, K: k + 1}))
 	}
 	if diff := cmp.Diff([]bool{false, false, true}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

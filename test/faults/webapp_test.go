@@ -120,7 +120,7 @@ func webScenario(t *testing.T, name string, steps []Step) Scenario {
 	haveKey(t)
 	return Scenario{
 		Name: name, Scheme: scheme, Primary: webApps, Children: webChildren, DataPlane: true, Steps: steps,
-		Cache: watched, NewCache: opcache.New(true), Rules: Rules{Normalize: tidyVersions},
+		Cache: watched, NewCache: opcache.New(true), Rules: Rules{Normalize: normalizeVersions},
 		Setup: func(mgr manager.Manager, namespace string) error {
 			return controllers.Setup(mgr, controllers.Options{Namespaces: []string{namespace}, Workers: 5, WatchSecrets: true, RestartDelay: time.Millisecond,
 				OperatorNamespace: metav1.NamespaceDefault})
@@ -128,9 +128,9 @@ func webScenario(t *testing.T, name string, steps []Step) Scenario {
 	}
 }
 
-// tidyVersions leaves out the annotations of a Deployment with the UID and resourceVersion of the ConfigMap, and its generation: it
+// normalizeVersions leaves out the annotations of a Deployment with the UID and resourceVersion of the ConfigMap, and its generation: it
 // counts the note of what the pods run, which is not written where the ConfigMap changes before that.
-func tidyVersions(_ Kind, o *unstructured.Unstructured) {
+func normalizeVersions(_ Kind, o *unstructured.Unstructured) {
 	annotations := o.GetAnnotations()
 	if annotations[rollout.CreatedWithAnnotation] != "" {
 		unstructured.RemoveNestedField(o.Object, "metadata", "generation")

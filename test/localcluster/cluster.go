@@ -38,11 +38,11 @@ func Open(ctx context.Context, folder string) (*Cluster, error) {
 // Kubeconfig is the administrator's.
 func (c *Cluster) Kubeconfig() string { return filepath.Join(c.state, "kubeconfig") }
 
-// Cut cuts a node off from all others and from the control plane.
-func (c *Cluster) Cut(ctx context.Context, node string) error { return c.run(ctx, "cut", node) }
+// Isolate cuts a node off from all others and from the control plane.
+func (c *Cluster) Isolate(ctx context.Context, node string) error { return c.run(ctx, "cut", node) }
 
-// Join ends a cut.
-func (c *Cluster) Join(ctx context.Context, node string) error { return c.run(ctx, "join", node) }
+// Reconnect ends a cut.
+func (c *Cluster) Reconnect(ctx context.Context, node string) error { return c.run(ctx, "join", node) }
 
 func (c *Cluster) run(ctx context.Context, args ...string) error {
 	if output, err := exec.CommandContext(ctx, c.program, args...).CombinedOutput(); err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // Every mutant of the lists can be made and tried: its text is in its file exactly once, and its package has a test of the name.
-func TestListsFitTheCode(t *testing.T) {
+func TestLists_fitTheCode(t *testing.T) {
 	root, err := moduleRoot()
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func testsOf(t *testing.T, folder string) (names []string) {
 	return names
 }
 
-func TestListsAreChecked(t *testing.T) {
+func TestLoad_validatesLists(t *testing.T) {
 	valid := `
 - {name: a, rule: r, file: code.txt, old: one, new: two, package: ./x, run: ^TestX$}
 `

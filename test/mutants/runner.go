@@ -35,8 +35,8 @@ type runner struct {
 	server  *testenv.Env // nil if no mutant needs one, or another process shares its own
 
 	mu sync.Mutex
-	// sound says whether tests pass without any mutant, by package and expression.
-	sound map[[2]string]func() error
+	// baselines says whether tests pass without any mutant, by package and expression.
+	baselines map[[2]string]func() error
 	// programs are the test programs without a mutant, by package.
 	programs map[string]func() (string, error)
 }
@@ -49,7 +49,7 @@ func newRunner(ctx context.Context, root string, mutants []mutant, verbose bool)
 	}
 	r := &runner{
 		root: root, dir: dir, verbose: verbose, env: os.Environ(),
-		sound: map[[2]string]func() error{}, programs: map[string]func() (string, error){},
+		baselines: map[[2]string]func() error{}, programs: map[string]func() (string, error){},
 	}
 	if !slices.ContainsFunc(mutants, func(m mutant) bool { return m.APIServer }) || os.Getenv(testenv.SharedVariable) != "" {
 		return r, nil
@@ -89,7 +89,7 @@ func (r *runner) try(ctx context.Context, m mutant) (by string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if err := r.checkSound(ctx, m); err != nil {
+	if err := r.checkBaseline(ctx, m); err != nil {
 		return "", err
 	}
 	program, err := r.build(ctx, m, changed)
@@ -132,8 +132,8 @@ func (r *runner) build(ctx context.Context, m mutant, changed []byte) (string, e
 	return program, nil
 }
 
-// checkSound makes sure, once, that m's tests exist and pass without m.
-func (r *runner) checkSound(ctx context.Context, m mutant) error {
+// checkBaseline makes sure, once, that m's tests exist and pass without m.
+func (r *runner) checkBaseline(ctx context.Context, m mutant) error {
 	r.mu.Lock()
 	program, ok := r.programs[m.Package]
 	if !ok {
@@ -142,10 +142,10 @@ func (r *runner) checkSound(ctx context.Context, m mutant) error {
 		r.programs[m.Package] = program
 	}
 	key := [2]string{m.Package, m.Run}
-	sound, ok := r.sound[key]
+	sound, ok := r.baselines[key]
 	if !ok {
 		sound = sync.OnceValue(func() error { return r.passesWithout(ctx, m, program) })
-		r.sound[key] = sound
+		r.baselines[key] = sound
 	}
 	r.mu.Unlock()
 	return sound()

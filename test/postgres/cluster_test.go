@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/test/ledger"
+	"github.com/fettle-dev/fettle/test/acks"
 )
 
 // synchronous has commits wait for one of the other instances.
@@ -17,7 +17,7 @@ func synchronous(pg *databasev1alpha1.PostgreSQL) {
 }
 
 // newClusterWithWriter is a cluster of three with a client that writes.
-func newClusterWithWriter(t *testing.T, change func(*databasev1alpha1.PostgreSQL)) (*cluster, *ledger.Ledger) {
+func newClusterWithWriter(t *testing.T, change func(*databasev1alpha1.PostgreSQL)) (*cluster, *acks.Writer) {
 	begun := time.Now()
 	c := newCluster(t, 3, change)
 	c.eventually("a primary", timeout, func() bool { return c.primary() != nil })
@@ -60,7 +60,7 @@ func (c *cluster) other(primary *instance) *instance {
 
 // injectFault does something to the primary, and waits until there are writes again and all is well. It returns the longest
 // time without an acknowledged row.
-func (c *cluster) injectFault(l *ledger.Ledger, what string, do func(primary *instance), undo func(primary *instance)) time.Duration {
+func (c *cluster) injectFault(l *acks.Writer, what string, do func(primary *instance), undo func(primary *instance)) time.Duration {
 	c.t.Helper()
 	primary := c.waitSettled()
 	c.waitForWrites(l, time.Now())
@@ -139,7 +139,7 @@ func replacePod(primary *instance) {
 	primary.start()
 }
 
-func (c *cluster) check(ledgers ...*ledger.Ledger) {
+func (c *cluster) check(ledgers ...*acks.Writer) {
 	c.t.Helper()
 	for _, l := range ledgers {
 		l.End()

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
-	"github.com/fettle-dev/fettle/test/ledger"
+	"github.com/fettle-dev/fettle/test/acks"
 )
 
 // role is who the ledgers are in the database; pg_hba lets it in by its certificate.
@@ -42,7 +42,7 @@ func (c *cluster) prepareLedger() {
 		return err == nil
 	})
 	defer conn.Close(c.t.Context())
-	if err := ledger.Table(c.t.Context(), conn); err != nil {
+	if err := acks.CreateTables(c.t.Context(), conn); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -59,18 +59,18 @@ func (c *cluster) connect(ctx context.Context, address string) (*pgx.Conn, error
 	if err != nil {
 		return nil, err
 	}
-	return ledger.Target{
+	return acks.Target{
 		Address: address, User: role, Database: role,
 		TLS: &tls.Config{RootCAs: roots, ServerName: "localhost", Certificates: []tls.Certificate{certificate}},
 	}.Connect(ctx)
 }
 
 // newLedger begins to write through an address, by default the Service's.
-func (c *cluster) newLedger(name, address string) *ledger.Ledger {
+func (c *cluster) newLedger(name, address string) *acks.Writer {
 	if address == "" {
 		address = c.serviceAddress()
 	}
-	l := ledger.Start(context.Background(), ledger.Options{
+	l := acks.Start(context.Background(), acks.Options{
 		Name: name, Connect: func(ctx context.Context) (*pgx.Conn, error) { return c.connect(ctx, address) },
 	})
 	c.t.Cleanup(l.End)
@@ -78,13 +78,13 @@ func (c *cluster) newLedger(name, address string) *ledger.Ledger {
 }
 
 // waitForWrites waits until rows are acknowledged again after at.
-func (c *cluster) waitForWrites(l *ledger.Ledger, at time.Time) {
+func (c *cluster) waitForWrites(l *acks.Writer, at time.Time) {
 	c.t.Helper()
 	c.eventually("writes through the Service", timeout, func() bool { return !l.FirstAfter(at).IsZero() })
 }
 
 // audit compares what was acknowledged with what is there, of ledgers that have ended.
-func (c *cluster) audit(t testing.TB, ledgers ...*ledger.Ledger) ledger.Report {
+func (c *cluster) audit(t testing.TB, ledgers ...*acks.Writer) acks.Report {
 	t.Helper()
 	var conn *pgx.Conn
 	c.eventually("a connection to count the rows", timeout, func() (ok bool) {
@@ -93,7 +93,7 @@ func (c *cluster) audit(t testing.TB, ledgers ...*ledger.Ledger) ledger.Report {
 		return err == nil
 	})
 	defer conn.Close(t.Context())
-	report, err := ledger.Audit(t.Context(), conn, ledgers...)
+	report, err := acks.Compare(t.Context(), conn, ledgers...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,18 +10,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// begin measures how long a new PostgreSQL takes until one of its instances, and until all of them are Ready. It is deleted
+// measureCreation measures how long a new PostgreSQL takes until one of its instances, and until all of them are Ready. It is deleted
 // then.
-func (s *suite) begin(ctx context.Context, r row, number int) ([]Result, error) {
+func (s *suite) measureCreation(ctx context.Context, r row, number int) ([]Result, error) {
 	pg, err := s.newDatabase(fmt.Sprintf("new-%d", number))
 	if err != nil {
 		return nil, err
 	}
-	s.later("delete "+pg.Name, func(ctx context.Context) error {
+	s.onCleanup("delete "+pg.Name, func(ctx context.Context) error {
 		if err := client.IgnoreNotFound(s.client.Delete(ctx, pg)); err != nil {
 			return err
 		}
-		return s.gone(ctx, pg)
+		return s.waitDeleted(ctx, pg)
 	})
 	first := Result{Row: r.name, Title: r.title, Operator: s.mode, Synchronous: s.Synchronous, Number: number, Limit: r.limit}
 	all := first
@@ -30,7 +30,7 @@ func (s *suite) begin(ctx context.Context, r row, number int) ([]Result, error) 
 	if err := s.client.Create(ctx, pg); err != nil {
 		return nil, err
 	}
-	err = until(ctx, settleTime, "instances that are ready", func(ctx context.Context) error {
+	err = waitFor(ctx, settleTime, "instances that are ready", func(ctx context.Context) error {
 		pods, err := s.pods(ctx, pg.Name)
 		count := 0
 		for _, pod := range pods {
@@ -50,9 +50,9 @@ func (s *suite) begin(ctx context.Context, r row, number int) ([]Result, error) 
 	return []Result{first, all}, err
 }
 
-// gone waits until nothing of a PostgreSQL is left that would get in the way of the next.
-func (s *suite) gone(ctx context.Context, pg client.Object) error {
-	return until(ctx, cleanUp, pg.GetName()+" to go", func(ctx context.Context) error {
+// waitDeleted waits until nothing of a PostgreSQL is left that would get in the way of the next.
+func (s *suite) waitDeleted(ctx context.Context, pg client.Object) error {
+	return waitFor(ctx, cleanupTimeout, pg.GetName()+" to go", func(ctx context.Context) error {
 		pods, err := s.pods(ctx, pg.GetName())
 		if err != nil || len(pods) > 0 {
 			return errors.Join(fmt.Errorf("%d pods are left", len(pods)), err)

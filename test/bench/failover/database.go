@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	"github.com/fettle-dev/fettle/test/ledger"
+	"github.com/fettle-dev/fettle/test/acks"
 )
 
 const (
@@ -25,8 +25,8 @@ const (
 	writer = "writer"
 	// settleTime is how long the cluster may take to be whole.
 	settleTime = 5 * time.Minute
-	// look is the time between two looks at something that is waited for.
-	look = 100 * time.Millisecond
+	// pollInterval is the time between two looks at something that is waited for.
+	pollInterval = 100 * time.Millisecond
 )
 
 // manifest is of a database as people run it: its share of the processors does not depend on who else is there.
@@ -64,12 +64,12 @@ func (s *suite) create(ctx context.Context) error {
 	if err := s.client.Create(ctx, namespace); err != nil {
 		return fmt.Errorf("make the namespace %s (-namespace names another): %w", s.Namespace, err)
 	}
-	s.later("delete the namespace", func(ctx context.Context) error {
+	s.onCleanup("delete the namespace", func(ctx context.Context) error {
 		err := errors.Join(client.IgnoreNotFound(s.client.Delete(ctx, s.database())), s.client.Delete(ctx, namespace))
 		if err != nil {
 			return err
 		}
-		return until(ctx, cleanUp, "the namespace to go", func(ctx context.Context) error {
+		return waitFor(ctx, cleanupTimeout, "the namespace to go", func(ctx context.Context) error {
 			err := s.client.Get(ctx, client.ObjectKeyFromObject(namespace), namespace)
 			if apierrors.IsNotFound(err) {
 				return nil
@@ -85,13 +85,13 @@ func (s *suite) create(ctx context.Context) error {
 	if err := s.client.Create(ctx, pg); err != nil {
 		return err
 	}
-	if err := until(ctx, settleTime, "the Service and its password", s.findService); err != nil {
+	if err := waitFor(ctx, settleTime, "the Service and its password", s.findService); err != nil {
 		return err
 	}
 	if err := s.waitHealthy(ctx); err != nil {
 		return err
 	}
-	s.say("the cluster is whole after %s", time.Since(begun).Round(time.Millisecond))
+	s.logf("the cluster is whole after %s", time.Since(begun).Round(time.Millisecond))
 	return nil
 }
 
@@ -107,7 +107,7 @@ func (s *suite) findService(ctx context.Context) error {
 	if !roots.AppendCertsFromPEM(authority.Data["ca.crt"]) {
 		return errors.New("the Secret of the authority has no certificate")
 	}
-	s.service = ledger.Target{
+	s.service = acks.Target{
 		Address: service.Spec.ClusterIP + ":5432", User: writer, Password: string(secret.Data["password"]), Database: writer,
 		TLS: &tls.Config{RootCAs: roots, ServerName: name + "." + s.Namespace + ".svc", MinVersion: tls.VersionTLS12},
 	}
@@ -118,18 +118,18 @@ func (s *suite) findService(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close(ctx) //nolint:errcheck // the process's next word to it would be the same
-	return ledger.Table(ctx, conn)
+	return acks.CreateTables(ctx, conn)
 }
 
-// next is the instance after one.
-func (s *suite) next(pod string) string {
+// nextInstance is the instance after one.
+func (s *suite) nextInstance(pod string) string {
 	var ordinal int
 	_, _ = fmt.Sscanf(pod, name+"-%d", &ordinal) // the pod is one of this PostgreSQL
 	return fmt.Sprintf("%s-%d", name, (ordinal+1)%instances)
 }
 
-// until waits for something that will be: for check to return nil.
-func until(ctx context.Context, limit time.Duration, what string, check func(ctx context.Context) error) error {
+// waitFor waits for something that will be: for check to return nil.
+func waitFor(ctx context.Context, limit time.Duration, what string, check func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var last error
@@ -144,7 +144,7 @@ func until(ctx context.Context, limit time.Duration, what string, check func(ctx
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("waited up to %s for %s: %w: %w", limit, what, ctx.Err(), errors.Join(last))
-		case <-time.After(look):
+		case <-time.After(pollInterval):
 		}
 	}
 }

@@ -29,7 +29,7 @@ func drain(ctx context.Context, s *suite, p primary) error {
 	ctx, cancel := context.WithTimeout(ctx, drainTime)
 	defer cancel()
 	name := p.pod.Spec.NodeName
-	s.later("uncordon "+name, func(ctx context.Context) error { return s.cordon(ctx, name, false) })
+	s.onCleanup("uncordon "+name, func(ctx context.Context) error { return s.cordon(ctx, name, false) })
 	if err := s.cordon(ctx, name, true); err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func drain(ctx context.Context, s *suite, p primary) error {
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("drain %s: %w", name, err)
 	}
-	s.say("%s is drained after %s", name, time.Since(begun).Round(time.Millisecond))
+	s.logf("%s is drained after %s", name, time.Since(begun).Round(time.Millisecond))
 	return nil
 }
 
@@ -78,7 +78,7 @@ func (s *suite) evict(ctx context.Context, pod *corev1.Pod) error {
 			return fmt.Errorf("evict %s/%s: the budget does not allow it: %w", pod.Namespace, pod.Name, err)
 		}
 	}
-	return until(ctx, drainTime, fmt.Sprintf("%s/%s to leave", pod.Namespace, pod.Name), func(ctx context.Context) error {
+	return waitFor(ctx, drainTime, fmt.Sprintf("%s/%s to leave", pod.Namespace, pod.Name), func(ctx context.Context) error {
 		now := &corev1.Pod{}
 		err := s.client.Get(ctx, client.ObjectKeyFromObject(pod), now)
 		switch {

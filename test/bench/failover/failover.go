@@ -23,7 +23,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 
 	"github.com/fettle-dev/fettle/api"
-	"github.com/fettle-dev/fettle/test/ledger"
+	"github.com/fettle-dev/fettle/test/acks"
 	"github.com/fettle-dev/fettle/test/localcluster"
 )
 
@@ -92,8 +92,8 @@ func (o Options) runs(row string) int {
 	return 0
 }
 
-// cleanUp is how long setting one thing right again may take.
-const cleanUp = 2 * time.Minute
+// cleanupTimeout is how long setting one thing right again may take.
+const cleanupTimeout = 2 * time.Minute
 
 // suite is a measurement that runs.
 type suite struct {
@@ -101,12 +101,12 @@ type suite struct {
 	client    client.WithWatch
 	clientset kubernetes.Interface
 	local     *localcluster.Cluster
-	service   ledger.Target
+	service   acks.Target
 	results   []Result
 	// mode is whether the operator runs now.
 	mode string
-	// undone are the steps that set right what was done, last first.
-	undone []step
+	// cleanups are the steps that set right what was done, last first.
+	cleanups []step
 }
 
 // step sets something right again.
@@ -115,18 +115,18 @@ type step struct {
 	do   func(ctx context.Context) error
 }
 
-// later has something set right at the end at the latest.
-func (s *suite) later(what string, do func(ctx context.Context) error) {
-	s.undone = append(s.undone, step{what, do})
+// onCleanup has something set right at the end at the latest.
+func (s *suite) onCleanup(what string, do func(ctx context.Context) error) {
+	s.cleanups = append(s.cleanups, step{what, do})
 }
 
-// setRight sets right what was done since there were only n steps. It does so even when the context has ended.
-func (s *suite) setRight(ctx context.Context, n int) error {
+// undo sets right what was done since there were only n steps. It does so even when the context has ended.
+func (s *suite) undo(ctx context.Context, n int) error {
 	var errs []error
-	for len(s.undone) > n {
-		last := s.undone[len(s.undone)-1]
-		s.undone = s.undone[:len(s.undone)-1]
-		each, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
+	for len(s.cleanups) > n {
+		last := s.cleanups[len(s.cleanups)-1]
+		s.cleanups = s.cleanups[:len(s.cleanups)-1]
+		each, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		if err := last.do(each); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", last.what, err))
 		}
@@ -161,7 +161,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() {
-		err = errors.Join(err, s.setRight(ctx, 0))
+		err = errors.Join(err, s.undo(ctx, 0))
 		_, failure := io.WriteString(o.Report, table(s.results))
 		err = errors.Join(err, failure, broken(s.results))
 	}()
@@ -180,8 +180,8 @@ func broken(results []Result) (all error) {
 
 func (s *suite) file() string { return filepath.Join(s.Folder, "postgres.jsonl") }
 
-// say logs a line.
-func (s *suite) say(format string, args ...any) {
+// logf logs a line.
+func (s *suite) logf(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.Log, time.Now().UTC().Format("15:04:05 ")+format+"\n", args...) // nothing can be done about it
 }
 
@@ -239,7 +239,7 @@ func (s *suite) rows() []row {
 // repeat measures one row.
 func (s *suite) repeat(ctx context.Context, r row) error {
 	for i := range s.runs(r.name) {
-		results, err := s.once(ctx, r, i)
+		results, err := s.measureOnce(ctx, r, i)
 		if err != nil {
 			return err
 		}
@@ -248,18 +248,18 @@ func (s *suite) repeat(ctx context.Context, r row) error {
 			return err
 		}
 		for _, result := range results {
-			s.say("%s", result)
+			s.logf("%s", result)
 		}
 	}
 	return nil
 }
 
-// once measures one run, and sets right what it did.
-func (s *suite) once(ctx context.Context, r row, number int) (results []Result, err error) {
-	n := len(s.undone)
-	defer func() { err = errors.Join(err, s.setRight(ctx, n)) }()
+// measureOnce measures one run, and sets right what it did.
+func (s *suite) measureOnce(ctx context.Context, r row, number int) (results []Result, err error) {
+	n := len(s.cleanups)
+	defer func() { err = errors.Join(err, s.undo(ctx, n)) }()
 	if r.begin {
-		return s.begin(ctx, r, number)
+		return s.measureCreation(ctx, r, number)
 	}
 	result, err := s.measureRun(ctx, r, number)
 	return []Result{result}, err

@@ -28,7 +28,7 @@ func (s *suite) pods(ctx context.Context, of string) ([]corev1.Pod, error) {
 
 // waitHealthy waits until all instances are ready, one of them is the primary, and all others stream from it.
 func (s *suite) waitHealthy(ctx context.Context) error {
-	return until(ctx, settleTime, "three instances that are ready and stream", func(ctx context.Context) error {
+	return waitFor(ctx, settleTime, "three instances that are ready and stream", func(ctx context.Context) error {
 		_, err := s.primary(ctx)
 		if err != nil {
 			return err

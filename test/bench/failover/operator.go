@@ -32,7 +32,7 @@ func (s *suite) removeOperator(ctx context.Context) error {
 	if r := csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Replicas; r != nil {
 		before = *r
 	}
-	s.later("bring the operator back", func(ctx context.Context) error { return s.scaleOperator(ctx, before) })
+	s.onCleanup("bring the operator back", func(ctx context.Context) error { return s.scaleOperator(ctx, before) })
 	return s.scaleOperator(ctx, 0)
 }
 
@@ -66,8 +66,8 @@ func (s *suite) scaleOperator(ctx context.Context, replicas int32) error {
 	if err := s.client.Patch(ctx, csv, client.RawPatch(types.JSONPatchType, patch)); err != nil {
 		return err
 	}
-	s.say("the operator gets %d replicas", replicas)
-	return until(ctx, operatorTime, fmt.Sprintf("%d replicas of the operator", replicas), func(ctx context.Context) error {
+	s.logf("the operator gets %d replicas", replicas)
+	return waitFor(ctx, operatorTime, fmt.Sprintf("%d replicas of the operator", replicas), func(ctx context.Context) error {
 		d, pods := &k8sappsv1.Deployment{}, &corev1.PodList{}
 		if err := s.client.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: operatorDeployment}, d); err != nil {
 			return err

@@ -41,58 +41,58 @@ type Result struct {
 	Errors  int `json:"errors"`
 	// Margin is the time from the last row that was acknowledged on an isolated node to the first of the new primary.
 	Margin time.Duration `json:"marginNanoseconds"`
-	// Whole is the time until all instances were ready and streaming again.
-	Whole time.Duration `json:"wholeNanoseconds"`
+	// HealthyAfter is the time until all instances were ready and streaming again.
+	HealthyAfter time.Duration `json:"wholeNanoseconds"`
 	// Stuck says that nobody took over in the time that was watched.
 	Stuck bool `json:"stuck"`
 }
 
 // Broken is what must not be, however long it took: empty if no promise about rows was broken.
 func (r Result) Broken() string {
-	var out sayings
-	out.say(r.Lost > 0 && r.Lossless, "%d rows lost", r.Lost)
-	out.say(r.Duplicated > 0, "%d rows twice", r.Duplicated)
-	out.say(r.Overlapping > 0, "%d rows acknowledged by two", r.Overlapping)
-	out.say(r.Margin < 0, "the isolated side acknowledged %s after the new primary's first", -r.Margin)
+	var out findings
+	out.add(r.Lost > 0 && r.Lossless, "%d rows lost", r.Lost)
+	out.add(r.Duplicated > 0, "%d rows twice", r.Duplicated)
+	out.add(r.Overlapping > 0, "%d rows acknowledged by two", r.Overlapping)
+	out.add(r.Margin < 0, "the isolated side acknowledged %s after the new primary's first", -r.Margin)
 	return out.String()
 }
 
-// Amiss says what is not as it should be; empty if all is.
-func (r Result) Amiss() string {
-	var out sayings
-	quiet, broken := slices.Contains(quiet, r.Row), r.Broken()
-	out.say(r.Stuck, "nobody took over")
-	out.say(r.Gap > r.Limit, "too slow")
-	out.say(broken != "", "%s", broken)
-	out.say(r.Changes > 1, "%d changes of the primary", r.Changes)
-	out.say(quiet && r.Changes > 0, "a failover")
-	out.say(quiet && r.Errors > 0, "%d errors", r.Errors)
+// Problems says what is not as it should be; empty if all is.
+func (r Result) Problems() string {
+	var out findings
+	quiet, broken := slices.Contains(withoutFailover, r.Row), r.Broken()
+	out.add(r.Stuck, "nobody took over")
+	out.add(r.Gap > r.Limit, "too slow")
+	out.add(broken != "", "%s", broken)
+	out.add(r.Changes > 1, "%d changes of the primary", r.Changes)
+	out.add(quiet && r.Changes > 0, "a failover")
+	out.add(quiet && r.Errors > 0, "%d errors", r.Errors)
 	return out.String()
 }
 
-// sayings are what was found.
-type sayings []string
+// findings are what was found.
+type findings []string
 
-func (s *sayings) say(wrong bool, format string, args ...any) {
+func (s *findings) add(wrong bool, format string, args ...any) {
 	if wrong {
 		*s = append(*s, fmt.Sprintf(format, args...))
 	}
 }
 
 // String puts them together.
-func (s sayings) String() string { return strings.Join(s, ", ") }
+func (s findings) String() string { return strings.Join(s, ", ") }
 
 // String is a line of the log.
 func (r Result) String() string {
 	text := fmt.Sprintf("%s %d, operator %s, primary on %s: %d ms; %d rows, %d lost, %d twice, %d by two, %d changes, %d errors, whole after %s", r.Row, r.Number, r.Operator,
-		cmp.Or(r.Node, "none"), r.Gap.Milliseconds(), r.Rows, r.Lost, r.Duplicated, r.Overlapping, r.Changes, r.Errors, r.Whole.Round(100*time.Millisecond))
+		cmp.Or(r.Node, "none"), r.Gap.Milliseconds(), r.Rows, r.Lost, r.Duplicated, r.Overlapping, r.Changes, r.Errors, r.HealthyAfter.Round(100*time.Millisecond))
 	if r.Margin != 0 {
 		text += fmt.Sprintf(", %d ms between the two sides", r.Margin.Milliseconds())
 	}
 	if !r.Synchronous {
 		text += fmt.Sprintf(", %d bytes lost, lag %d", r.LostBytes, r.LagBytes)
 	}
-	if amiss := r.Amiss(); amiss != "" {
+	if amiss := r.Problems(); amiss != "" {
 		text += "; AMISS: " + amiss
 	}
 	return text
@@ -174,10 +174,10 @@ func line(group []Result) string {
 	}
 	slices.Sort(gaps)
 	return fmt.Sprintf("| %s | %s | %s | %d | %.2f | %.2f | %.2f | %.0f | %d | %d | %d | %d | %d | %d |\n", first.Title, replication, first.Operator, len(group),
-		rank(gaps, 50).Seconds(), rank(gaps, 99).Seconds(), gaps[len(gaps)-1].Seconds(), first.Limit.Seconds(), rows, lost, twice, both, again, failures)
+		percentile(gaps, 50).Seconds(), percentile(gaps, 99).Seconds(), gaps[len(gaps)-1].Seconds(), first.Limit.Seconds(), rows, lost, twice, both, again, failures)
 }
 
-// rank is the smallest of the sorted values that at least so many of a hundred don't exceed.
-func rank(sorted []time.Duration, percent int) time.Duration {
+// percentile is the smallest of the sorted values that at least so many of a hundred don't exceed.
+func percentile(sorted []time.Duration, percent int) time.Duration {
 	return sorted[max(0, (len(sorted)*percent+99)/100-1)]
 }

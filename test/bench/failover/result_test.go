@@ -26,24 +26,24 @@ func TestTable(t *testing.T) {
 	}
 }
 
-func TestRank(t *testing.T) {
+func TestPercentile(t *testing.T) {
 	var sorted []time.Duration
 	for i := range 25 {
 		sorted = append(sorted, time.Duration(i+1))
 	}
 	for percent, want := range map[int]time.Duration{0: 1, 50: 13, 96: 24, 99: 25, 100: 25} {
-		if got := rank(sorted, percent); got != want {
+		if got := percentile(sorted, percent); got != want {
 			t.Errorf("rank %d of 25: %d, want %d", percent, got, want)
 		}
 	}
-	if got := rank(sorted[:1], 99); got != 1 {
+	if got := percentile(sorted[:1], 99); got != 1 {
 		t.Errorf("rank 99 of one: %d", got)
 	}
 }
 
-func TestAmiss(t *testing.T) {
+func TestProblems(t *testing.T) {
 	good := Result{Row: "node", Synchronous: true, Lossless: true, Gap: time.Second, Limit: time.Second, Changes: 1, Errors: 5, Margin: time.Millisecond}
-	if text := good.Amiss(); text != "" {
+	if text := good.Problems(); text != "" {
 		t.Error(text)
 	}
 	for want, change := range map[string]func(*Result){
@@ -58,8 +58,8 @@ func TestAmiss(t *testing.T) {
 		"5 errors":                 func(r *Result) { r.Row, r.Changes = "api", 0 },
 	} {
 		r := good
-		if change(&r); r.Amiss() != want {
-			t.Errorf("%q, want %q", r.Amiss(), want)
+		if change(&r); r.Problems() != want {
+			t.Errorf("%q, want %q", r.Problems(), want)
 		}
 	}
 	slow, twice := good, good
@@ -72,7 +72,7 @@ func TestAmiss(t *testing.T) {
 	}
 	lossy := good
 	lossy.Synchronous, lossy.Lossless, lossy.Lost = false, false, 3
-	if text := lossy.Amiss(); text != "" {
+	if text := lossy.Problems(); text != "" {
 		t.Errorf("asynchronous: %s", text)
 	}
 }

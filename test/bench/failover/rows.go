@@ -22,48 +22,48 @@ type row struct {
 	limit time.Duration
 	// only is when the row is measured: with the operator up, at zero, or both when empty.
 	only string
-	// do has it happen, and tells the suite how to set it right.
-	do func(ctx context.Context, s *suite, p primary) error
-	// inside has a second client stay with the primary, on its node.
-	inside bool
-	// lasting is how long it lasts when nobody has to take over; zero when somebody has to.
-	lasting time.Duration
+	// inject has it happen, and tells the suite how to set it right.
+	inject func(ctx context.Context, s *suite, p primary) error
+	// clientOnNode has a second client stay with the primary, on its node.
+	clientOnNode bool
+	// faultDuration is how long it lasts when nobody has to take over; zero when somebody has to.
+	faultDuration time.Duration
 	// prepare is done while clients write, before the time is taken; nil for nothing.
 	prepare func(ctx context.Context, s *suite, p primary) error
 	// asynchronous says that it is measured only where commits wait for no other instance at first. No row may be lost all the same.
 	asynchronous bool
-	// rest is how long the primary must have led before.
-	rest time.Duration
+	// minTenure is how long the primary must have led before.
+	minTenure time.Duration
 	// begin measures how long a new PostgreSQL takes to become Ready, and nothing befalls it.
 	begin bool
 }
 
-// quiet are the rows in which nobody has to take over, and clients see nothing.
-var quiet = []string{"api", "writes", "damage"}
+// withoutFailover are the rows in which nobody has to take over, and clients see nothing.
+var withoutFailover = []string{"api", "writes", "damage"}
 
 var allRows = []row{
 	// A primary that has only just become one makes no switchover.
-	{name: "switchover", title: "planned switchover", limit: time.Second, only: OperatorUp, do: switchOver, rest: 5 * time.Second},
-	{name: "drain", title: "primary's node drained", limit: time.Second, do: drain, rest: 5 * time.Second},
-	{name: "kill", title: "SIGKILL of the postmaster", limit: 3 * time.Second, do: killPostmaster},
-	{name: "delete", title: "pod deleted, grace 1 s", limit: 3 * time.Second, do: deletePod},
-	{name: "hang", title: "hung primary (SIGSTOP)", limit: 12 * time.Second, do: hang},
-	{name: "node", title: "node lost", limit: 12 * time.Second, do: loseNode},
-	{name: "cut", title: "node cut off, clients still on it", limit: 12 * time.Second, do: cutNode, inside: true},
-	{name: "api", title: "API server away for 20 s", limit: time.Second, do: stopAPIServer, lasting: 20 * time.Second},
-	{name: "writes", title: "API server refuses all writes for 60 s", limit: time.Second, do: refuseWrites, lasting: time.Minute},
+	{name: "switchover", title: "planned switchover", limit: time.Second, only: OperatorUp, inject: switchOver, minTenure: 5 * time.Second},
+	{name: "drain", title: "primary's node drained", limit: time.Second, inject: drain, minTenure: 5 * time.Second},
+	{name: "kill", title: "SIGKILL of the postmaster", limit: 3 * time.Second, inject: killPostmaster},
+	{name: "delete", title: "pod deleted, grace 1 s", limit: 3 * time.Second, inject: deletePod},
+	{name: "hang", title: "hung primary (SIGSTOP)", limit: 12 * time.Second, inject: hangPostgreSQL},
+	{name: "node", title: "node lost", limit: 12 * time.Second, inject: loseNode},
+	{name: "cut", title: "node cut off, clients still on it", limit: 12 * time.Second, inject: isolateNode, clientOnNode: true},
+	{name: "api", title: "API server away for 20 s", limit: time.Second, inject: stopAPIServer, faultDuration: 20 * time.Second},
+	{name: "writes", title: "API server refuses all writes for 60 s", limit: time.Second, inject: rejectWrites, faultDuration: time.Minute},
 	{
 		name: "behind", title: "planned switchover, one replica 200 MiB behind", limit: time.Second, only: OperatorUp,
-		prepare: leaveBehind, do: switchOver, rest: 5 * time.Second,
+		prepare: stallOneStandby, inject: switchOver, minTenure: 5 * time.Second,
 	},
-	{name: "damage", title: "replica damaged, and recloned", limit: time.Second, do: damage, lasting: 10 * time.Second},
+	{name: "damage", title: "replica damaged, and recloned", limit: time.Second, inject: damageStandby, faultDuration: 10 * time.Second},
 	{
 		name: "turned-on", title: "synchronous turned on, then node lost", limit: 12 * time.Second, only: OperatorUp, asynchronous: true,
-		prepare: turnOnSynchronous, do: loseNode,
+		prepare: enableSynchronous, inject: loseNode,
 	},
 	{
 		name: "stale", title: "pod deleted, both replicas 200 MiB behind", limit: time.Minute, asynchronous: true,
-		prepare: leaveAllBehind, do: stopInOrder,
+		prepare: stallAllStandbys, inject: deletePodGracefully,
 	},
 	{name: "start", title: "first instance Ready after apply", limit: 8 * time.Second, only: OperatorUp, begin: true},
 }
@@ -79,8 +79,8 @@ func Rows() []string {
 
 // switchOver asks for the next instance as the primary, and takes the wish back.
 func switchOver(ctx context.Context, s *suite, p primary) error {
-	s.later("take back the switchover", func(ctx context.Context) error { return s.annotate(ctx, "") })
-	return s.annotate(ctx, s.next(p.pod.Name))
+	s.onCleanup("take back the switchover", func(ctx context.Context) error { return s.annotate(ctx, "") })
+	return s.annotate(ctx, s.nextInstance(p.pod.Name))
 }
 
 // annotate asks for a switchover, or takes back what was asked for.
@@ -112,13 +112,13 @@ func killPostmaster(_ context.Context, _ *suite, p primary) error {
 	return server[0].Signal(syscall.SIGKILL)
 }
 
-// hang stops PostgreSQL, but not the agent: first what makes new processes, then all there are.
-func hang(_ context.Context, s *suite, p primary) error {
+// hangPostgreSQL stops PostgreSQL, but not the agent: first what makes new processes, then all there are.
+func hangPostgreSQL(_ context.Context, s *suite, p primary) error {
 	server, err := p.server()
 	if err != nil {
 		return err
 	}
-	s.later("let PostgreSQL go on", func(context.Context) error {
+	s.onCleanup("let PostgreSQL go on", func(context.Context) error {
 		all, err := p.server()
 		if err != nil {
 			return nil //nolint:nilerr // the container has ended
@@ -144,23 +144,23 @@ func loseNode(ctx context.Context, s *suite, p primary) error {
 	if err != nil {
 		return err
 	}
-	s.later("replace "+p.pod.Name, func(ctx context.Context) error { // a container that was killed before is started later each time
+	s.onCleanup("replace "+p.pod.Name, func(ctx context.Context) error { // a container that was killed before is started later each time
 		return client.IgnoreNotFound(s.client.Delete(ctx, &p.pod, client.GracePeriodSeconds(1), client.Preconditions{UID: &p.pod.UID}))
 	})
-	if err := cutNode(ctx, s, p); err != nil {
+	if err := isolateNode(ctx, s, p); err != nil {
 		return err
 	}
-	s.later("let the kubelet go on", func(context.Context) error { return kubelet.Signal(syscall.SIGCONT) })
+	s.onCleanup("let the kubelet go on", func(context.Context) error { return kubelet.Signal(syscall.SIGCONT) })
 	if err := kubelet.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
 	return signal(all, syscall.SIGKILL)
 }
 
-func cutNode(ctx context.Context, s *suite, p primary) error {
+func isolateNode(ctx context.Context, s *suite, p primary) error {
 	node := p.pod.Spec.NodeName
-	s.later("join "+node, func(ctx context.Context) error { return s.local.Join(ctx, node) })
-	return s.local.Cut(ctx, node)
+	s.onCleanup("join "+node, func(ctx context.Context) error { return s.local.Reconnect(ctx, node) })
+	return s.local.Isolate(ctx, node)
 }
 
 func stopAPIServer(_ context.Context, s *suite, _ primary) error {
@@ -168,7 +168,7 @@ func stopAPIServer(_ context.Context, s *suite, _ primary) error {
 	if err != nil {
 		return err
 	}
-	s.later("let the API server go on", func(context.Context) error { return server.Signal(syscall.SIGCONT) })
+	s.onCleanup("let the API server go on", func(context.Context) error { return server.Signal(syscall.SIGCONT) })
 	return server.Signal(syscall.SIGSTOP)
 }
 

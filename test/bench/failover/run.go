@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/fettle-dev/fettle/test/ledger"
+	"github.com/fettle-dev/fettle/test/acks"
 )
 
 const (
@@ -19,8 +19,8 @@ const (
 	steadyTime = 3 * time.Second
 	// failoverTimeout is how long somebody may take to take over before the run counts as failed.
 	failoverTimeout = 90 * time.Second
-	// renew is the time between two renewals of the Lease: each run begins at another moment between two.
-	renew = 2 * time.Second
+	// leaseRenewInterval is the time between two renewals of the Lease: each run begins at another moment between two.
+	leaseRenewInterval = 2 * time.Second
 )
 
 // run is one run of a row.
@@ -30,7 +30,7 @@ type run struct {
 	result Result
 	begun  time.Time
 	// client writes through the Service; inside is with the primary, nil in most rows.
-	client, inside *ledger.Ledger
+	client, onNode *acks.Writer
 }
 
 // measureRun has something happen to the primary, waits until the cluster is whole again, and counts.
@@ -46,7 +46,7 @@ func (s *suite) measureRun(ctx context.Context, r row, number int) (Result, erro
 	if err != nil {
 		return out.result, err
 	}
-	if err := sleep(ctx, r.rest+rand.N(renew)); err != nil { //nolint:gosec // nothing secret
+	if err := sleep(ctx, r.minTenure+rand.N(leaseRenewInterval)); err != nil { //nolint:gosec // nothing secret
 		return out.result, err
 	}
 	out.result.Node = p.pod.Spec.NodeName
@@ -54,17 +54,17 @@ func (s *suite) measureRun(ctx context.Context, r row, number int) (Result, erro
 	lag := s.watchLag(ctx, p)
 	err = out.measure(ctx, p)
 	out.result.LagBytes = lag(out.begun)
-	logs(ctx, err != nil || out.result.Amiss() != "")
+	logs(ctx, err != nil || out.result.Problems() != "")
 	return out.result, err
 }
 
 // measure is what clients see.
 func (r *run) measure(ctx context.Context, p primary) (err error) {
-	var clients []*ledger.Ledger
-	write := func(name string, target ledger.Target) *ledger.Ledger {
-		l := ledger.Start(ctx, ledger.Options{
+	var clients []*acks.Writer
+	write := func(name string, target acks.Target) *acks.Writer {
+		l := acks.Start(ctx, acks.Options{
 			Name: fmt.Sprintf("%s-%s-%s-%d", name, r.row.name, r.mode, time.Now().UnixNano()), Connect: target.Connect,
-			Pause: pause, Patience: clientTimeout, Dial: dial,
+			Pause: pause, AnswerTimeout: clientTimeout, DialTimeout: dial,
 		})
 		clients = append(clients, l)
 		return l
@@ -75,10 +75,10 @@ func (r *run) measure(ctx context.Context, p primary) (err error) {
 		}
 	}()
 	r.client = write("service", r.service)
-	if r.row.inside {
+	if r.row.clientOnNode {
 		target := r.service
 		target.Address, target.Dial = p.pod.Status.PodIP+":5432", r.local.Dialer(p.pod.Spec.NodeName)
-		r.inside = write("inside", target)
+		r.onNode = write("inside", target)
 	}
 	for _, l := range clients {
 		if err := written(ctx, l, time.Now()); err != nil {
@@ -88,7 +88,7 @@ func (r *run) measure(ctx context.Context, p primary) (err error) {
 	if err := sleep(ctx, time.Second); err != nil {
 		return err
 	}
-	if err := r.happen(ctx, p); err != nil {
+	if err := r.injectFault(ctx, p); err != nil {
 		return err
 	}
 	for _, l := range clients {
@@ -97,8 +97,8 @@ func (r *run) measure(ctx context.Context, p primary) (err error) {
 	return r.count(ctx, clients)
 }
 
-func written(ctx context.Context, l *ledger.Ledger, since time.Time) error {
-	return until(ctx, time.Minute, "an acknowledged row", func(context.Context) error {
+func written(ctx context.Context, l *acks.Writer, since time.Time) error {
+	return waitFor(ctx, time.Minute, "an acknowledged row", func(context.Context) error {
 		if l.FirstAfter(since).IsZero() {
 			return errors.New("there is none")
 		}
@@ -106,39 +106,39 @@ func written(ctx context.Context, l *ledger.Ledger, since time.Time) error {
 	})
 }
 
-// happen has it happen, and sets it right when somebody has taken over.
-func (r *run) happen(ctx context.Context, p primary) error {
-	n := len(r.undone)
+// injectFault has it happen, and sets it right when somebody has taken over.
+func (r *run) injectFault(ctx context.Context, p primary) error {
+	n := len(r.cleanups)
 	if r.row.prepare != nil {
 		if err := r.row.prepare(ctx, r.suite, p); err != nil {
 			return err
 		}
 	}
 	r.begun = time.Now()
-	if err := r.row.do(ctx, r.suite, p); err != nil {
+	if err := r.row.inject(ctx, r.suite, p); err != nil {
 		return err
 	}
-	if r.row.lasting > 0 {
-		if err := sleep(ctx, r.row.lasting); err != nil {
+	if r.row.faultDuration > 0 {
+		if err := sleep(ctx, r.row.faultDuration); err != nil {
 			return err
 		}
-	} else if err := until(ctx, failoverTimeout, "rows that are acknowledged again", r.recovered); err != nil {
+	} else if err := waitFor(ctx, failoverTimeout, "rows that are acknowledged again", r.recovered); err != nil {
 		if ctx.Err() != nil {
 			return err
 		}
 		r.result.Stuck = true
-		r.say("%s: %s", r.row.name, err)
+		r.logf("%s: %s", r.row.name, err)
 	}
-	if r.inside != nil && !r.result.Stuck {
-		r.result.Margin = r.client.Gap(r.begun).To.Answered.Sub(r.inside.Last())
+	if r.onNode != nil && !r.result.Stuck {
+		r.result.Margin = r.client.Gap(r.begun).To.Answered.Sub(r.onNode.Last())
 	}
-	if err := r.setRight(ctx, n); err != nil {
+	if err := r.undo(ctx, n); err != nil {
 		return err
 	}
 	if err := r.waitHealthy(ctx); err != nil {
 		return err
 	}
-	r.result.Whole = time.Since(r.begun)
+	r.result.HealthyAfter = time.Since(r.begun)
 	if err := written(ctx, r.client, time.Now()); err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (r *run) happen(ctx context.Context, p primary) error {
 
 // recovered is nil when something has gone wrong for the client, and nothing has for a while since.
 func (r *run) recovered(context.Context) error {
-	var before ledger.Server
+	var before acks.Server
 	var broken bool
 	var again time.Time
 	for _, e := range r.client.Entries() {
@@ -172,12 +172,12 @@ func (r *run) recovered(context.Context) error {
 }
 
 // count compares what the clients were told with what is there.
-func (r *run) count(ctx context.Context, clients []*ledger.Ledger) error {
+func (r *run) count(ctx context.Context, clients []*acks.Writer) error {
 	gap := r.client.Gap(r.begun)
 	r.result.Gap, r.result.Errors = gap.Length(), r.client.Failed(r.begun)
-	servers, _ := ledger.Overlap(r.client.Entries())
+	servers, _ := acks.Overlap(r.client.Entries())
 	r.result.Changes = len(servers) - 1
-	return until(ctx, time.Minute, "an answer to how many rows there are", func(ctx context.Context) error {
+	return waitFor(ctx, time.Minute, "an answer to how many rows there are", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 		defer cancel()
 		conn, err := r.service.Connect(ctx)
@@ -185,7 +185,7 @@ func (r *run) count(ctx context.Context, clients []*ledger.Ledger) error {
 			return err
 		}
 		defer conn.Close(ctx) //nolint:errcheck // nothing more is asked
-		report, err := ledger.Audit(ctx, conn, clients...)
+		report, err := acks.Compare(ctx, conn, clients...)
 		if err != nil {
 			return err
 		}

@@ -19,12 +19,12 @@ import (
 	"github.com/fettle-dev/fettle/test/localcluster"
 )
 
-// behindBytes is how much write-ahead log a replica lacks that is behind.
-const behindBytes = 200 << 20
+// standbyLagBytes is how much write-ahead log a replica lacks that is behind.
+const standbyLagBytes = 200 << 20
 
-// refuseWrites has the API server refuse every write, as a webhook that fails closed and cannot be reached does. Configurations of
+// rejectWrites has the API server refuse every write, as a webhook that fails closed and cannot be reached does. Configurations of
 // webhooks are no webhook's business, so this one can be removed.
-func refuseWrites(ctx context.Context, s *suite, _ primary) error {
+func rejectWrites(ctx context.Context, s *suite, _ primary) error {
 	nobody, fail, none := "https://127.0.0.1:1/", admissionv1.Fail, admissionv1.SideEffectClassNone
 	hook := &admissionv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "fettle-bench-refuses-writes"},
@@ -37,12 +37,12 @@ func refuseWrites(ctx context.Context, s *suite, _ primary) error {
 			}},
 		}},
 	}
-	s.later("accept writes", func(ctx context.Context) error { return client.IgnoreNotFound(s.client.Delete(ctx, hook)) })
+	s.onCleanup("accept writes", func(ctx context.Context) error { return client.IgnoreNotFound(s.client.Delete(ctx, hook)) })
 	return s.client.Create(ctx, hook)
 }
 
-// turnOnSynchronous changes a cluster that commits alone to one in which commits wait for another instance, and waits until they do.
-func turnOnSynchronous(ctx context.Context, s *suite, _ primary) error {
+// enableSynchronous changes a cluster that commits alone to one in which commits wait for another instance, and waits until they do.
+func enableSynchronous(ctx context.Context, s *suite, _ primary) error {
 	set := func(ctx context.Context, synchronous *databasev1alpha1.PostgreSQLSynchronous) error {
 		pg := s.database()
 		if err := s.client.Get(ctx, client.ObjectKeyFromObject(pg), pg); err != nil {
@@ -52,11 +52,11 @@ func turnOnSynchronous(ctx context.Context, s *suite, _ primary) error {
 		pg.Spec.Synchronous = synchronous
 		return s.client.Patch(ctx, pg, client.MergeFrom(before))
 	}
-	s.later("turn off synchronous", func(ctx context.Context) error { return set(ctx, nil) })
+	s.onCleanup("turn off synchronous", func(ctx context.Context) error { return set(ctx, nil) })
 	if err := set(ctx, &databasev1alpha1.PostgreSQLSynchronous{Method: "quorum", Number: 1}); err != nil {
 		return err
 	}
-	return until(ctx, time.Minute, "commits that wait for another instance", func(ctx context.Context) error {
+	return waitFor(ctx, time.Minute, "commits that wait for another instance", func(ctx context.Context) error {
 		_, waitedFor, err := s.replicas(ctx)
 		if err == nil && waitedFor == 0 {
 			err = errors.New("they wait for none")
@@ -65,22 +65,22 @@ func turnOnSynchronous(ctx context.Context, s *suite, _ primary) error {
 	})
 }
 
-// leaveBehind has the replica after the next primary receive nothing while clients write, until things are set right.
-func leaveBehind(ctx context.Context, s *suite, p primary) error {
-	if err := s.stopReceiving(ctx, s.next(s.next(p.pod.Name))); err != nil {
+// stallOneStandby has the replica after the next primary receive nothing while clients write, until things are set right.
+func stallOneStandby(ctx context.Context, s *suite, p primary) error {
+	if err := s.stopWALReceiver(ctx, s.nextInstance(s.nextInstance(p.pod.Name))); err != nil {
 		return err
 	}
-	return s.fill(ctx, behindBytes)
+	return s.fill(ctx, standbyLagBytes)
 }
 
-// leaveAllBehind has both replicas receive nothing, until things are set right.
-func leaveAllBehind(ctx context.Context, s *suite, p primary) error {
-	for pod := s.next(p.pod.Name); pod != p.pod.Name; pod = s.next(pod) {
-		if err := s.stopReceiving(ctx, pod); err != nil {
+// stallAllStandbys has both replicas receive nothing, until things are set right.
+func stallAllStandbys(ctx context.Context, s *suite, p primary) error {
+	for pod := s.nextInstance(p.pod.Name); pod != p.pod.Name; pod = s.nextInstance(pod) {
+		if err := s.stopWALReceiver(ctx, pod); err != nil {
 			return err
 		}
 	}
-	return s.fill(ctx, behindBytes)
+	return s.fill(ctx, standbyLagBytes)
 }
 
 // fill writes so many bytes of write-ahead log.
@@ -94,8 +94,8 @@ func (s *suite) fill(ctx context.Context, size int) error {
 	return err
 }
 
-// stopReceiving stops the process of a replica that receives write-ahead log.
-func (s *suite) stopReceiving(ctx context.Context, pod string) error {
+// stopWALReceiver stops the process of a replica that receives write-ahead log.
+func (s *suite) stopWALReceiver(ctx context.Context, pod string) error {
 	all, err := s.processes(ctx, pod)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func (s *suite) stopReceiving(ctx context.Context, pod string) error {
 		if err != nil || !bytes.Contains(title, []byte("walreceiver")) {
 			continue
 		}
-		s.later("let "+pod+" receive", func(context.Context) error {
+		s.onCleanup("let "+pod+" receive", func(context.Context) error {
 			return signal([]localcluster.Process{process}, syscall.SIGCONT)
 		})
 		return process.Signal(syscall.SIGSTOP)
@@ -127,12 +127,14 @@ func (s *suite) processes(ctx context.Context, name string) ([]localcluster.Proc
 	return nil, fmt.Errorf("there is no pod %s that runs", name)
 }
 
-// stopInOrder deletes the primary's pod with the grace period that it has.
-func stopInOrder(ctx context.Context, s *suite, p primary) error { return s.client.Delete(ctx, &p.pod) }
+// deletePodGracefully deletes the primary's pod with the grace period that it has.
+func deletePodGracefully(ctx context.Context, s *suite, p primary) error {
+	return s.client.Delete(ctx, &p.pod)
+}
 
-// damage takes from the next instance, a replica, a file without which PostgreSQL does not start, and kills it.
-func damage(ctx context.Context, s *suite, p primary) error {
-	all, err := s.processes(ctx, s.next(p.pod.Name))
+// damageStandby takes from the next instance, a replica, a file without which PostgreSQL does not start, and kills it.
+func damageStandby(ctx context.Context, s *suite, p primary) error {
+	all, err := s.processes(ctx, s.nextInstance(p.pod.Name))
 	if err != nil {
 		return err
 	}

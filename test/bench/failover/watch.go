@@ -84,10 +84,10 @@ func readLag(ctx context.Context, ip string) (most int64, err error) {
 func (s *suite) follow(ctx context.Context, folder string) func(ctx context.Context, keep bool) {
 	folder = filepath.Join(s.Folder, "postgres-logs", folder)
 	if err := os.RemoveAll(folder); err != nil {
-		s.say("logs: %s", err)
+		s.logf("logs: %s", err)
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		s.say("logs: %s", err)
+		s.logf("logs: %s", err)
 	}
 	begun := time.Now()
 	following, cancel := context.WithCancel(ctx)
@@ -116,7 +116,7 @@ func (s *suite) copyLog(ctx context.Context, pod, file string, options *corev1.P
 	options.Container = "postgres"
 	out, err := os.Create(file)
 	if err != nil {
-		s.say("logs: %s", err)
+		s.logf("logs: %s", err)
 		return
 	}
 	defer out.Close() //nolint:errcheck // a log that is cut short is said by its end

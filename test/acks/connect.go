@@ -1,4 +1,4 @@
-package ledger
+package acks
 
 import (
 	"context"
@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// reach is how long the first packet may take to be answered. What is sent while kube-proxy changes its rules gets lost, and
+// firstPacketTimeout is how long the first packet may take to be answered. What is sent while kube-proxy changes its rules gets lost, and
 // would only be sent again after a second.
-const reach = 150 * time.Millisecond
+const firstPacketTimeout = 150 * time.Millisecond
 
 // Target is a server, and who one is there. Sessions are always over TLS.
 type Target struct {
@@ -37,7 +37,7 @@ func (t Target) Connect(ctx context.Context) (*pgx.Conn, error) {
 	}
 	config.User, config.Password, config.Database = t.User, t.Password, t.Database
 	config.TLSConfig, config.Fallbacks, config.ConnectTimeout = t.TLS, nil, 0
-	config.DialFunc = (&net.Dialer{Timeout: reach}).DialContext
+	config.DialFunc = (&net.Dialer{Timeout: firstPacketTimeout}).DialContext
 	if t.Dial != nil {
 		config.DialFunc = t.Dial
 	}

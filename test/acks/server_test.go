@@ -1,4 +1,4 @@
-package ledger
+package acks
 
 import (
 	"context"
@@ -16,10 +16,10 @@ import (
 // twice, and found.
 func TestServer(t *testing.T) {
 	conn := connected(t, testpg.NewRunning(t, "ledger"))
-	if err := Table(t.Context(), conn); err != nil {
+	if err := CreateTables(t.Context(), conn); err != nil {
 		t.Fatal(err)
 	}
-	l := &Ledger{options: Options{Name: "x", Patience: time.Minute}}
+	l := &Writer{options: Options{Name: "x", AnswerTimeout: time.Minute}}
 	writes := func(row int64, known, heard bool) {
 		t.Helper()
 		answer, err := l.write(t.Context(), pgSession{conn}, row)
@@ -33,7 +33,7 @@ func TestServer(t *testing.T) {
 	}
 	holds := func(want Report) {
 		t.Helper()
-		got, err := Audit(t.Context(), conn, l)
+		got, err := Compare(t.Context(), conn, l)
 		if got.Servers = nil; err != nil {
 			t.Fatal(err)
 		}
@@ -45,13 +45,13 @@ func TestServer(t *testing.T) {
 	writes(1, false, false)
 	writes(1, true, false)
 	writes(1, true, true)
-	holds(Report{Acknowledged: 2, There: 2, Retried: 2, Known: 2})
+	holds(Report{Acknowledged: 2, Found: 2, Retried: 2, Known: 2})
 	writes(2, false, false)
 	if _, err := conn.Exec(t.Context(), "TRUNCATE ledger_keys"); err != nil {
 		t.Fatal(err)
 	}
 	writes(2, false, true)
-	holds(Report{Acknowledged: 3, There: 3, Retried: 3, Known: 2, Duplicated: 1})
+	holds(Report{Acknowledged: 3, Found: 3, Retried: 3, Known: 2, Duplicated: 1})
 }
 
 func connected(t *testing.T, i *testpg.Instance) *pgx.Conn {

@@ -1,7 +1,7 @@
 // Package ledger writes rows into a PostgreSQL as a client does, one after the other, notes what it was told about each, and
 // compares that with what is there. A row whose write got no answer is sent again until one comes, under a key by which the server
 // knows it: a row that was acknowledged must be there once, however often it was sent, and any other once or not at all.
-package ledger
+package acks
 
 import (
 	"context"
@@ -22,9 +22,9 @@ type Options struct {
 	Connect Connect
 	// Pause is the time between an answer and the next row, 2 ms by default.
 	Pause time.Duration
-	// Patience is how long an answer is waited for before the connection is given up, 2 s by default; Dial how long a new
+	// AnswerTimeout is how long an answer is waited for before the connection is given up, 2 s by default; Dial how long a new
 	// connection is, 1 s by default. Retry is the pause after a failure, 10 ms by default.
-	Patience, Dial, Retry time.Duration
+	AnswerTimeout, DialTimeout, RetryPause time.Duration
 }
 
 // Server is who acknowledged a row: an address on a timeline. A server that was promoted again counts as another one.
@@ -54,8 +54,8 @@ type Entry struct {
 	Err error
 }
 
-// Ledger is a client that writes.
-type Ledger struct {
+// Writer is a client that writes.
+type Writer struct {
 	options Options
 	open    func(context.Context) (session, error)
 	stop    context.CancelFunc
@@ -65,9 +65,9 @@ type Ledger struct {
 	entries []Entry
 }
 
-// Table makes the tables that all ledgers write into: the rows, without a unique index, so that one could be there twice, and the
+// CreateTables makes the tables that all ledgers write into: the rows, without a unique index, so that one could be there twice, and the
 // keys of those that are there.
-func Table(ctx context.Context, conn *pgx.Conn) error {
+func CreateTables(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, `CREATE TABLE IF NOT EXISTS ledger_rows (client text NOT NULL, row bigint NOT NULL);
 CREATE TABLE IF NOT EXISTS ledger_keys (client text NOT NULL, row bigint NOT NULL, sent int NOT NULL, PRIMARY KEY (client, row))`)
 	return err
@@ -101,7 +101,7 @@ func (s pgSession) write(ctx context.Context, client string, row int64) (a Answe
 func (s pgSession) drop() { _ = s.conn.PgConn().Conn().Close() }
 
 // Start begins to write, until the context ends or End is called.
-func Start(ctx context.Context, o Options) *Ledger {
+func Start(ctx context.Context, o Options) *Writer {
 	return start(ctx, o, func(ctx context.Context) (session, error) {
 		conn, err := o.Connect(ctx)
 		if err != nil {
@@ -111,30 +111,30 @@ func Start(ctx context.Context, o Options) *Ledger {
 	})
 }
 
-func start(ctx context.Context, o Options, open func(context.Context) (session, error)) *Ledger {
+func start(ctx context.Context, o Options, open func(context.Context) (session, error)) *Writer {
 	for at, value := range map[*time.Duration]time.Duration{
-		&o.Pause: 2 * time.Millisecond, &o.Patience: 2 * time.Second, &o.Dial: time.Second, &o.Retry: 10 * time.Millisecond,
+		&o.Pause: 2 * time.Millisecond, &o.AnswerTimeout: 2 * time.Second, &o.DialTimeout: time.Second, &o.RetryPause: 10 * time.Millisecond,
 	} {
 		if *at == 0 {
 			*at = value
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	l := &Ledger{options: o, open: open, stop: cancel, ended: make(chan struct{})}
+	l := &Writer{options: o, open: open, stop: cancel, ended: make(chan struct{})}
 	go l.run(ctx)
 	return l
 }
 
 // End stops writing and waits for the last answer. It may be called again.
-func (l *Ledger) End() {
+func (l *Writer) End() {
 	l.stop()
 	<-l.ended
 }
 
 // Name of this client.
-func (l *Ledger) Name() string { return l.options.Name }
+func (l *Writer) Name() string { return l.options.Name }
 
-func (l *Ledger) run(ctx context.Context) {
+func (l *Writer) run(ctx context.Context) {
 	defer close(l.ended)
 	var server session
 	for row := int64(0); ctx.Err() == nil; {
@@ -154,7 +154,7 @@ func (l *Ledger) run(ctx context.Context) {
 		if entry.Err == nil {
 			row++
 		} else {
-			wait = l.options.Retry
+			wait = l.options.RetryPause
 			drop(server)
 			server = nil
 		}
@@ -166,14 +166,14 @@ func (l *Ledger) run(ctx context.Context) {
 	drop(server)
 }
 
-func (l *Ledger) connect(ctx context.Context) (session, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.options.Dial)
+func (l *Writer) connect(ctx context.Context) (session, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.options.DialTimeout)
 	defer cancel()
 	return l.open(ctx)
 }
 
-func (l *Ledger) write(ctx context.Context, server session, row int64) (Answer, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.options.Patience) // the end is no failure
+func (l *Writer) write(ctx context.Context, server session, row int64) (Answer, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.options.AnswerTimeout) // the end is no failure
 	defer cancel()
 	return server.write(ctx, l.options.Name, row)
 }
@@ -185,7 +185,7 @@ func drop(s session) {
 }
 
 // Entries are all attempts so far, in their order.
-func (l *Ledger) Entries() []Entry {
+func (l *Writer) Entries() []Entry {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	return slices.Clone(l.entries)

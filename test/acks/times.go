@@ -1,4 +1,4 @@
-package ledger
+package acks
 
 import (
 	"slices"
@@ -6,7 +6,7 @@ import (
 )
 
 // Last is when a row was acknowledged last; zero if none was.
-func (l *Ledger) Last() time.Time {
+func (l *Writer) Last() time.Time {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	for _, e := range slices.Backward(l.entries) {
@@ -18,7 +18,7 @@ func (l *Ledger) Last() time.Time {
 }
 
 // FirstAfter is when a row was first acknowledged after at; zero if none was yet.
-func (l *Ledger) FirstAfter(at time.Time) time.Time {
+func (l *Writer) FirstAfter(at time.Time) time.Time {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	for _, e := range l.entries {
@@ -30,7 +30,7 @@ func (l *Ledger) FirstAfter(at time.Time) time.Time {
 }
 
 // Failed counts the attempts since then that got no answer.
-func (l *Ledger) Failed(since time.Time) int {
+func (l *Writer) Failed(since time.Time) int {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	n := 0
@@ -49,7 +49,7 @@ type Gap struct{ From, To Entry }
 func (g Gap) Length() time.Duration { return g.To.Answered.Sub(g.From.Answered) }
 
 // Gap is the longest that ended after since; zero if there is none.
-func (l *Ledger) Gap(since time.Time) Gap {
+func (l *Writer) Gap(since time.Time) Gap {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	return longest(l.entries, since)

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// troubleSpecs see that Ready says what is wrong, and that it heals.
-func troubleSpecs() {
+// failureSpecs see that Ready says what is wrong, and that it heals.
+func failureSpecs() {
 	var ns namespaced
 	BeforeEach(func(ctx SpecContext) { ns = newNamespace(ctx, nil) })
 	says := func(ctx context.Context, name, text string) {
@@ -29,7 +29,7 @@ func troubleSpecs() {
 
 	It("names a quota", func(ctx SpecContext) {
 		ns.run(ctx, "create", "quota", "none", "--hard=pods=0")
-		Eventually(ctx, ns.refusal("", "run", "probe", "--image="+pauseImage, "--dry-run=server")).WithTimeout(soon).Should(ContainSubstring("exceeded quota"))
+		Eventually(ctx, ns.rejection("", "run", "probe", "--image="+pauseImage, "--dry-run=server")).WithTimeout(soon).Should(ContainSubstring("exceeded quota"))
 		ns.webApp(ctx, "app", "{image: 'nginx:1.25'}")
 		says(ctx, "app", "QuotaExceeded: ")
 		ns.run(ctx, "delete", "quota", "none")

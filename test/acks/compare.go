@@ -1,4 +1,4 @@
-package ledger
+package acks
 
 import (
 	"cmp"
@@ -13,7 +13,7 @@ import (
 // Report is what was found when what clients were told was compared with what is there.
 type Report struct {
 	// Acknowledged rows, Unknown ones, and those that are There.
-	Acknowledged, Unknown, There int
+	Acknowledged, Unknown, Found int
 	// Retried are attempts that got no answer and were made again; Known are rows that were there already when one was: had the
 	// server not known them, they would be there twice.
 	Retried, Known int
@@ -30,8 +30,8 @@ type Report struct {
 	Servers []Server
 }
 
-// Audit counts the rows of all ledgers. They should have ended.
-func Audit(ctx context.Context, conn *pgx.Conn, ledgers ...*Ledger) (Report, error) {
+// Compare counts the rows of all ledgers. They should have ended.
+func Compare(ctx context.Context, conn *pgx.Conn, ledgers ...*Writer) (Report, error) {
 	var all []Entry
 	var out Report
 	for _, l := range ledgers {
@@ -40,7 +40,7 @@ func Audit(ctx context.Context, conn *pgx.Conn, ledgers ...*Ledger) (Report, err
 			return out, err
 		}
 		entries := l.Entries()
-		out.add(compare(entries, there))
+		out.add(compareRows(entries, there))
 		all = append(all, entries...)
 	}
 	out.Servers, out.Overlapping = Overlap(all)
@@ -66,7 +66,7 @@ func rows(ctx context.Context, conn *pgx.Conn, name string) (map[int64]int, erro
 func (r *Report) add(o Report) {
 	r.Acknowledged += o.Acknowledged
 	r.Unknown += o.Unknown
-	r.There += o.There
+	r.Found += o.Found
 	r.Retried += o.Retried
 	r.Known += o.Known
 	r.Lost += o.Lost
@@ -74,9 +74,9 @@ func (r *Report) add(o Report) {
 	r.Duplicated += o.Duplicated
 }
 
-// compare holds what one client was told against how often each row is there.
-func compare(entries []Entry, there map[int64]int) Report {
-	out := Report{Known: known(entries)}
+// compareRows holds what one client was told against how often each row is there.
+func compareRows(entries []Entry, there map[int64]int) Report {
+	out := Report{Known: countKnown(entries)}
 	var before *Entry // the last acknowledged row that is there
 	var lost int64    // of the server that is looked at
 	for i := range entries {
@@ -100,7 +100,7 @@ func compare(entries []Entry, there map[int64]int) Report {
 	}
 	out.LostBytes += lost
 	for _, n := range there {
-		out.There++
+		out.Found++
 		if n > 1 {
 			out.Duplicated++
 		}
@@ -108,7 +108,7 @@ func compare(entries []Entry, there map[int64]int) Report {
 	return out
 }
 
-func known(entries []Entry) (n int) {
+func countKnown(entries []Entry) (n int) {
 	for _, e := range entries {
 		if e.Known {
 			n++
@@ -118,7 +118,7 @@ func known(entries []Entry) (n int) {
 }
 
 // Servers that acknowledged rows after since, in the order of the first of each.
-func (l *Ledger) Servers(since time.Time) []Server {
+func (l *Writer) Servers(since time.Time) []Server {
 	servers, _ := Overlap(slices.DeleteFunc(l.Entries(), func(e Entry) bool { return !e.Answered.After(since) }))
 	return servers
 }
