@@ -80,6 +80,10 @@ manifests: ## Generate CRDs, the operator's ClusterRole and the webhook configur
 	$(call tool,kubebuilder)/controller-gen rbac:roleName=fettle-manager webhook \
 	  paths="{./controllers/...,./internal/...}" output:rbac:dir=config/rbac output:webhook:dir=config/webhook
 
+.PHONY: docs
+docs: ## Generate docs/reference from the CRDs and from the comments of reasons and codes
+	@go -C hack run ./docs
+
 .PHONY: fmt
 fmt: ## Format the code
 	@$(call tool,lint)/golangci-lint fmt ./...

@@ -2,7 +2,7 @@
 # Regenerates all generated files and fails if one of them changes. The bundle's createdAt does not count.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-generated=(api config bundle bundle.Dockerfile catalog)
+generated=(api config bundle bundle.Dockerfile catalog docs/reference)
 # content prints a checksum of each generated file, without createdAt.
 content() { find "${generated[@]}" -type f -print0 | sort -z | while IFS= read -r -d '' f; do echo "$(grep -v '^ *createdAt: ' "$f" | sha256sum) $f"; done; }
 
@@ -12,7 +12,7 @@ for module in . hack test/alerts; do
 done
 
 before=$(content)
-make generate manifests bundle catalog >/dev/null
+make generate manifests bundle catalog docs >/dev/null
 if ! changed=$(diff <(echo "$before") <(content)); then
   echo "$changed" | awk '/^[<>]/ {print "  " $4}' | sort -u
   echo "error: these generated files were out of date. They are regenerated: check 'git diff' and commit them" >&2

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -55,20 +54,4 @@ func explained(page, resource string, verbs []string) bool {
 		}
 	}
 	return false
-}
-
-// TestPolicyFieldsAreDocumented finds every field of a WebAppPolicy in docs/webapppolicy.md.
-func TestPolicyFieldsAreDocumented(t *testing.T) {
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	if err := yaml.UnmarshalStrict([]byte(readFile(t, "config", "crd", "bases", "apps.fettle.dev_webapppolicies.yaml")), crd); err != nil {
-		t.Fatal(err)
-	}
-	page := readFile(t, "docs", "webapppolicy.md")
-	for _, part := range []string{"spec", "status"} {
-		for field := range crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties[part].Properties {
-			if !strings.Contains(page, "| `"+field+"` |") {
-				t.Errorf("docs/webapppolicy.md has no row for %s.%s", part, field)
-			}
-		}
-	}
 }

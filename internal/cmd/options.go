@@ -27,7 +27,7 @@ const defaultCertDir = "/tmp/k8s-webhook-server/serving-certs"
 // disabled is the address by which an endpoint is turned off.
 const disabled = "0"
 
-// managerOptions are the flags of the manager; docs/operator.md lists them.
+// managerOptions are the flags of the manager; docs/configure.md lists them.
 type managerOptions struct {
 	metricsAddress   string
 	metricsSecure    bool

@@ -55,9 +55,9 @@ func TestWebhooksByEnvironment(t *testing.T) {
 	}
 }
 
-// TestFlagsAreDocumented finds each flag in docs/operator.md, with its default.
+// TestFlagsAreDocumented finds each flag in docs/configure.md, with its default.
 func TestFlagsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "operator.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "configure.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,12 +71,12 @@ func TestFlagsAreDocumented(t *testing.T) {
 		want, ok := rows[f.Name]
 		delete(rows, f.Name)
 		if fallback := strings.Trim(f.DefValue, "[]"); !ok {
-			t.Errorf("docs/operator.md has no row for --%s", f.Name)
+			t.Errorf("docs/configure.md has no row for --%s", f.Name)
 		} else if fallback != want {
-			t.Errorf("docs/operator.md says that --%s is %q by default, it is %q", f.Name, want, fallback)
+			t.Errorf("docs/configure.md says that --%s is %q by default, it is %q", f.Name, want, fallback)
 		}
 	})
 	for name := range rows {
-		t.Errorf("docs/operator.md tells of --%s, which is not a flag", name)
+		t.Errorf("docs/configure.md has a row for --%s, which is not a flag", name)
 	}
 }

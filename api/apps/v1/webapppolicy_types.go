@@ -117,13 +117,14 @@ type WebAppPolicyStatus struct {
 
 // Reasons of a WebAppPolicy's Ready condition.
 const (
-	// ReasonEnforced: WebApps that break the policy are refused.
+	// ReasonEnforced: WebApps that violate the policy are rejected.
 	ReasonEnforced = "Enforced"
-	// ReasonWarning: WebApps that break the policy are admitted with a warning.
+	// ReasonWarning: WebApps that violate the policy are admitted with a warning.
 	ReasonWarning = "Warning"
-	// ReasonNotEnforced: the operator serves no webhooks, or the API server is not configured to call them, so nothing is checked
-	// when WebApps change.
+	// ReasonNotEnforced: the operator serves no webhooks, or the API server does not call them, so WebApps are not checked on a
+	// change. What to do: set --webhooks=true, and check the ValidatingWebhookConfiguration.
 	ReasonNotEnforced = "NotEnforced"
-	// ReasonSelectorInvalid: namespaceSelector is invalid; the policy applies to all namespaces until it is corrected.
+	// ReasonSelectorInvalid: namespaceSelector is invalid, and the policy applies to all namespaces. What to do: correct the
+	// selector.
 	ReasonSelectorInvalid = "SelectorInvalid"
 )

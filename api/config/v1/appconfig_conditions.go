@@ -5,13 +5,21 @@ type AppConfigPhase string
 
 // Phases of an AppConfig.
 const (
-	PhasePending     AppConfigPhase = "Pending"
-	PhasePublishing  AppConfigPhase = "Publishing"
-	PhaseRollingOut  AppConfigPhase = "RollingOut"
-	PhaseRunning     AppConfigPhase = "Running"
-	PhaseDegraded    AppConfigPhase = "Degraded"
-	PhaseFailed      AppConfigPhase = "Failed"
-	PhasePaused      AppConfigPhase = "Paused"
+	// PhasePending: a ConfigMap or Secret of spec.valuesFrom does not exist.
+	PhasePending AppConfigPhase = "Pending"
+	// PhasePublishing: new contents are rendered and published.
+	PhasePublishing AppConfigPhase = "Publishing"
+	// PhaseRollingOut: dependents restart with the published contents.
+	PhaseRollingOut AppConfigPhase = "RollingOut"
+	// PhaseRunning: everything is as the spec asks.
+	PhaseRunning AppConfigPhase = "Running"
+	// PhaseDegraded: something needs attention. The condition Ready has the reason.
+	PhaseDegraded AppConfigPhase = "Degraded"
+	// PhaseFailed: a rollout failed. The condition Ready has the reason.
+	PhaseFailed AppConfigPhase = "Failed"
+	// PhasePaused: spec.paused is true, so Fettle changes nothing.
+	PhasePaused AppConfigPhase = "Paused"
+	// PhaseTerminating: the object is being deleted.
 	PhaseTerminating AppConfigPhase = "Terminating"
 )
 
@@ -20,74 +28,83 @@ type DependentState string
 
 // States of a dependent.
 const (
-	// DependentUpToDate: its pods run what is published.
+	// DependentUpToDate: the pods run the published contents.
 	DependentUpToDate DependentState = "UpToDate"
-	// DependentPending: it is to be restarted; the message says what it waits for.
+	// DependentPending: the workload will restart. The message says when.
 	DependentPending DependentState = "Pending"
-	// DependentRestarting: its pods are being replaced.
+	// DependentRestarting: the pods are being replaced.
 	DependentRestarting DependentState = "Restarting"
-	// DependentFailed: it was restarted and made no progress in time.
+	// DependentFailed: the workload was not ready in time after its restart.
 	DependentFailed DependentState = "Failed"
-	// DependentPaused: it was told to restart and waits for a person: it is paused, or has the strategy OnDelete.
+	// DependentPaused: the workload is paused or has the strategy OnDelete, so a person has to restart it.
 	DependentPaused DependentState = "Paused"
 )
 
 // Conditions of an AppConfig, in the order in which Ready sums them up.
 const (
-	// AppConfigRendered is True when all templates were rendered and satisfy the schema.
+	// AppConfigRendered is True when all templates are rendered and valid by the schema.
 	AppConfigRendered = "Rendered"
-	// AppConfigPublished is True when what is rendered is what is published.
+	// AppConfigPublished is True when the rendered contents are published.
 	AppConfigPublished = "Published"
-	// AppConfigRolledOut is True when all dependents run what is published.
+	// AppConfigRolledOut is True when all dependents run the published contents.
 	AppConfigRolledOut = "RolledOut"
 )
 
 // Reasons of an AppConfig's conditions, besides those of all kinds.
 const (
-	// ReasonRendered: all templates were rendered.
+	// ReasonRendered: all templates are rendered.
 	ReasonRendered = "Rendered"
-	// ReasonValuesMissing: a ConfigMap or Secret of spec.valuesFrom does not exist yet; it is waited for.
+	// ReasonValuesMissing: a ConfigMap or Secret of spec.valuesFrom does not exist. The published contents stay. What to do: create
+	// the object, or set optional on the reference.
 	ReasonValuesMissing = "ValuesMissing"
-	// ReasonCircularValues: the values come from what the AppConfig publishes itself, directly or through other AppConfigs.
+	// ReasonCircularValues: the values come from the contents that the AppConfig publishes, directly or through other AppConfigs.
+	// What to do: remove one of the references that the message names.
 	ReasonCircularValues = "CircularValues"
-	// ReasonTemplateError: a template could not be rendered; the message names its key.
+	// ReasonTemplateError: a template cannot be rendered. What to do: correct the key and line that the message names. Often a
+	// value is not set.
 	ReasonTemplateError = "TemplateError"
-	// ReasonSchemaViolation: what was rendered does not satisfy spec.schema.
+	// ReasonSchemaViolation: the rendered contents violate spec.schema. What to do: correct the value or the schema.
 	ReasonSchemaViolation = "SchemaViolation"
-	// ReasonInvalidSchema: spec.schema is not a JSON Schema that Fettle understands.
+	// ReasonInvalidSchema: spec.schema is not a JSON Schema that Fettle supports. What to do: correct the schema.
 	ReasonInvalidSchema = "InvalidSchema"
-	// ReasonMalformed: a file is not well-formed JSON, YAML or properties.
+	// ReasonMalformed: a file is not well-formed JSON, YAML or properties. What to do: correct the file. Quote strings with quote
+	// or toJson.
 	ReasonMalformed = "Malformed"
 
-	// ReasonPublished: what is rendered is what is published.
+	// ReasonPublished: the rendered contents are published.
 	ReasonPublished = "Published"
-	// ReasonThrottled: the contents change so often that publications are held back.
+	// ReasonThrottled: the contents change so often that Fettle delays publications. What to do: find the client that changes the
+	// sources or the published objects, and stop it.
 	ReasonThrottled = "Throttled"
-	// ReasonPreview: spec.preview is true, so that nothing is published.
+	// ReasonPreview: spec.preview is true, so Fettle publishes nothing. What to do: set spec.preview to false to publish.
 	ReasonPreview = "Preview"
-	// ReasonRolledBack: an earlier revision is published, because spec.rollback asks for it or a rollout failed.
+	// ReasonRolledBack: an earlier revision is published, because spec.rollback asks for it or a rollout failed. What to do:
+	// correct the configuration, or remove spec.rollback.
 	ReasonRolledBack = "RolledBack"
-	// ReasonRevisionMissing: the revision of spec.rollback is not kept.
+	// ReasonRevisionMissing: the revision of spec.rollback is no longer kept. What to do: choose another revision, or remove
+	// spec.rollback.
 	ReasonRevisionMissing = "RevisionMissing"
 
-	// ReasonRolledOut: all dependents run what is published.
+	// ReasonRolledOut: all dependents run the published contents.
 	ReasonRolledOut = "RolledOut"
-	// ReasonNoDependents: no workload uses what is published.
+	// ReasonNoDependents: no workload uses the published contents.
 	ReasonNoDependents = "NoDependents"
-	// ReasonRestartsDisabled: spec.rollout.strategy is None.
+	// ReasonRestartsDisabled: spec.rollout.strategy is None, so Fettle restarts nothing.
 	ReasonRestartsDisabled = "RestartsDisabled"
-	// ReasonRollingOut: dependents are being restarted.
+	// ReasonRollingOut: dependents restart. What to do: wait.
 	ReasonRollingOut = "RollingOut"
-	// ReasonDebouncing: restarts begin when nothing has changed for spec.rollout.debounce.
+	// ReasonDebouncing: restarts begin when nothing has changed for spec.rollout.debounce. What to do: wait.
 	ReasonDebouncing = "Debouncing"
-	// ReasonWaitingForWindow: restarts begin when the window of spec.rollout.window opens.
+	// ReasonWaitingForWindow: restarts begin when the window of spec.rollout.window opens. What to do: wait, or remove the window.
 	ReasonWaitingForWindow = "WaitingForWindow"
-	// ReasonKeyMissing: dependents need a key that is not published: their pods could not start.
+	// ReasonKeyMissing: a dependent needs a key that is not published, and its pods could not start. What to do: add the key to
+	// spec.config, or remove the reference.
 	ReasonKeyMissing = "KeyMissing"
-	// ReasonManualRestart: dependents wait for a person: they are paused or have the strategy OnDelete.
+	// ReasonManualRestart: a dependent is paused, or has the strategy OnDelete. What to do: resume it, or delete its pods.
 	ReasonManualRestart = "ManualRestart"
-	// ReasonRolloutFailed: a restart failed; the next ones are not started.
+	// ReasonRolloutFailed: a dependent was not ready in time after its restart. No other dependent restarts. What to do: check the
+	// pods of the workload that the message names, and correct the configuration.
 	ReasonRolloutFailed = "RolloutFailed"
-	// ReasonInvalidWindow: spec.rollout.window can't be understood; no restart is started.
+	// ReasonInvalidWindow: spec.rollout.window is invalid, and nothing restarts. What to do: correct the window.
 	ReasonInvalidWindow = "InvalidWindow"
 )

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -122,30 +121,5 @@ func TestUnknownFields(t *testing.T) {
 	err := try(t, newClient(t), object(t, "configs: {}"))
 	if err == nil || !strings.Contains(err.Error(), `unknown field "spec.configs"`) {
 		t.Error(err)
-	}
-}
-
-// TestEveryFieldIsDocumented looks for the path of each field, in backquotes, in the kind's page.
-func TestEveryFieldIsDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/appconfig.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	fields := 0
-	walk(schema(t), "", func(path string, _ *apiextensionsv1.JSONSchemaProps) {
-		field := strings.TrimPrefix(path, ".")
-		if strings.Count(field, ".") == 0 || strings.HasPrefix(field, "metadata") || strings.HasSuffix(field, "[]") ||
-			strings.HasPrefix(field, "status.conditions[]") || strings.HasPrefix(field, "spec.rollout.selector.") {
-			return
-		}
-		// The three environments have the same fields, which the page has once.
-		field = strings.NewReplacer("environments.staging.", "environments.dev.", "environments.prod.", "environments.dev.").Replace(field)
-		fields++
-		if !strings.Contains(string(page), "`"+field+"`") {
-			t.Errorf("docs/appconfig.md does not mention `%s`", field)
-		}
-	})
-	if fields < 60 {
-		t.Errorf("only %d fields found", fields)
 	}
 }

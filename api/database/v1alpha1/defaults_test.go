@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -154,28 +153,5 @@ func TestUnknownFields(t *testing.T) {
 	err := try(t, newClient(t), object(t, "replica: 3"))
 	if err == nil || !strings.Contains(err.Error(), `unknown field "spec.replica"`) {
 		t.Error(err)
-	}
-}
-
-// TestEveryFieldIsDocumented looks for the path of each field, in backquotes, in the kind's page.
-func TestEveryFieldIsDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/postgresql.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	fields := 0
-	walk(schema(t), "", func(path string, _ *apiextensionsv1.JSONSchemaProps) {
-		field := strings.TrimPrefix(path, ".")
-		if strings.Count(field, ".") == 0 || strings.HasPrefix(field, "metadata") || strings.HasPrefix(field, "status.conditions[]") ||
-			strings.HasPrefix(field, "spec.resources.") || strings.HasPrefix(field, "spec.networkPolicy.") && strings.Contains(field, "[].") || strings.HasSuffix(field, "[]") || strings.HasSuffix(field, "{}") {
-			return
-		}
-		fields++
-		if !strings.Contains(string(page), "`"+field+"`") {
-			t.Errorf("docs/postgresql.md does not mention `%s`", field)
-		}
-	})
-	if fields < 60 {
-		t.Errorf("only %d fields found", fields)
 	}
 }

@@ -9,24 +9,25 @@ const Ready = "Ready"
 
 // Reasons that every kind uses.
 const (
-	// ReasonReconciling means that the spec was accepted and is being carried out.
+	// ReasonReconciling: Fettle has accepted the spec and applies it. What to do: wait.
 	ReasonReconciling = "Reconciling"
-	// ReasonPaused means that spec.paused is true: nothing is changed until it is false.
+	// ReasonPaused: spec.paused is true, so Fettle changes nothing. What to do: set spec.paused to false.
 	ReasonPaused = "Paused"
-	// ReasonNameConflict means that an object that Fettle did not make has the name
-	// that a child needs. It is left alone; rename or remove one of the two.
+	// ReasonNameConflict: an object that Fettle did not create has the name of a child object. Fettle does not change it. What to
+	// do: rename or delete one of the two objects.
 	ReasonNameConflict = "NameConflict"
-	// ReasonInvalid means that the API server or its admission rejected a child; the
-	// message names the field or the policy. Fettle tries again, at the latest every 5 minutes.
+	// ReasonInvalid: the API server or an admission policy rejected a child object. What to do: correct the field, or the policy,
+	// that the message names. Fettle retries at least every 5 minutes.
 	ReasonInvalid = "Invalid"
-	// ReasonForbidden means that the API server did not allow a child: quota, a policy
-	// or missing rights. It is tried again.
+	// ReasonForbidden: a quota, a policy or missing permissions prevent a child object. What to do: raise the quota, or grant the
+	// permission that the message names. Fettle retries at least every 5 minutes.
 	ReasonForbidden = "Forbidden"
-	// ReasonTooLarge means that a child is larger than the API server accepts.
+	// ReasonTooLarge: a child object is larger than the API server accepts. What to do: reduce the contents, or split them into
+	// several objects.
 	ReasonTooLarge = "TooLarge"
-	// ReasonWriteFailed means that a child could not be written for another cause. It is
-	// tried again.
+	// ReasonWriteFailed: a child object cannot be written for another reason. What to do: read the message. Fettle retries at least
+	// every 5 minutes.
 	ReasonWriteFailed = "WriteFailed"
-	// ReasonTerminating means that the object is being deleted.
+	// ReasonTerminating: the object is being deleted. What to do: wait.
 	ReasonTerminating = "Terminating"
 )

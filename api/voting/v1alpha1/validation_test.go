@@ -3,7 +3,6 @@ package v1alpha1_test
 import (
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -220,28 +219,5 @@ func TestTheConfigMapKeepsItsName(t *testing.T) {
 		if err != nil && !strings.Contains(err.Error(), "target.configMapName: can't be changed") {
 			t.Errorf("%q to %q: refused with %q", tc.before, tc.after, err)
 		}
-	}
-}
-
-// TestEveryFieldIsDocumented looks for the path of each field, in backquotes, in the kind's page.
-func TestEveryFieldIsDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/voteconfig.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	fields := 0
-	walk(schemaOf(t), "", func(path string, _ *apiextensionsv1.JSONSchemaProps) {
-		field := strings.TrimPrefix(path, ".")
-		if strings.Count(field, ".") == 0 || strings.HasPrefix(field, "metadata") ||
-			strings.HasPrefix(field, "status.conditions[]") || strings.HasSuffix(field, "[]") {
-			return
-		}
-		fields++
-		if !strings.Contains(string(page), "`"+field+"`") {
-			t.Errorf("docs/voteconfig.md does not mention `%s`", field)
-		}
-	})
-	if fields < 20 {
-		t.Errorf("only %d fields found", fields)
 	}
 }

@@ -5,12 +5,19 @@ type VoteConfigPhase string
 
 // Phases of a VoteConfig.
 const (
-	PhasePending     VoteConfigPhase = "Pending"
-	PhaseRollingOut  VoteConfigPhase = "RollingOut"
-	PhaseRunning     VoteConfigPhase = "Running"
-	PhaseDegraded    VoteConfigPhase = "Degraded"
-	PhaseFailed      VoteConfigPhase = "Failed"
-	PhasePaused      VoteConfigPhase = "Paused"
+	// PhasePending: Fettle has not applied the spec yet.
+	PhasePending VoteConfigPhase = "Pending"
+	// PhaseRollingOut: workloads restart with the published options.
+	PhaseRollingOut VoteConfigPhase = "RollingOut"
+	// PhaseRunning: everything is as the spec asks.
+	PhaseRunning VoteConfigPhase = "Running"
+	// PhaseDegraded: something needs attention. The condition Ready has the reason.
+	PhaseDegraded VoteConfigPhase = "Degraded"
+	// PhaseFailed: a rollout failed. The condition Ready has the reason.
+	PhaseFailed VoteConfigPhase = "Failed"
+	// PhasePaused: spec.paused is true, so Fettle changes nothing.
+	PhasePaused VoteConfigPhase = "Paused"
+	// PhaseTerminating: the object is being deleted.
 	PhaseTerminating VoteConfigPhase = "Terminating"
 )
 
@@ -19,48 +26,51 @@ type DependentState string
 
 // States of a dependent.
 const (
-	// DependentUpToDate: all of its pods run with what is published.
+	// DependentUpToDate: all pods run with the published options.
 	DependentUpToDate DependentState = "UpToDate"
 	// DependentWaiting: it is to be restarted when its turn comes.
 	DependentWaiting DependentState = "Waiting"
-	// DependentRestarting: its pods are being replaced.
+	// DependentRestarting: the pods are being replaced.
 	DependentRestarting DependentState = "Restarting"
-	// DependentFailed: its rollout made no progress in time, or its template could not be changed.
+	// DependentFailed: the workload was not ready in time, or its template cannot be changed.
 	DependentFailed DependentState = "Failed"
-	// DependentPaused: its rollout is paused in its own spec.
+	// DependentPaused: the rollout of the workload is paused in its spec.
 	DependentPaused DependentState = "Paused"
 )
 
 // Conditions of a VoteConfig, in the order in which Ready sums them up.
 const (
-	// VoteConfigPublished is True when the ConfigMap holds what the spec asks for.
+	// VoteConfigPublished is True when the ConfigMap has the contents that the spec asks for.
 	VoteConfigPublished = "Published"
-	// VoteConfigRolledOut is True when every workload that reads the ConfigMap runs with its contents.
+	// VoteConfigRolledOut is True when every workload that uses the ConfigMap runs with its contents.
 	VoteConfigRolledOut = "RolledOut"
 )
 
 // Reasons of a VoteConfig's conditions, besides those of all kinds.
 const (
-	// ReasonPublished: the ConfigMap holds what the spec asks for.
+	// ReasonPublished: the ConfigMap has the contents that the spec asks for.
 	ReasonPublished = "Published"
 
-	// ReasonRolledOut: every workload that uses the ConfigMap runs with what is published.
+	// ReasonRolledOut: every workload that uses the ConfigMap runs with its contents.
 	ReasonRolledOut = "RolledOut"
 	// ReasonNoDependents: no workload uses the ConfigMap.
 	ReasonNoDependents = "NoDependents"
-	// ReasonRestartsDisabled: spec.target.mode is None.
+	// ReasonRestartsDisabled: spec.target.mode is None, so Fettle restarts nothing.
 	ReasonRestartsDisabled = "RestartsDisabled"
-	// ReasonDebouncing: workloads are restarted when nothing has changed for a moment.
+	// ReasonDebouncing: workloads restart when nothing has changed for a moment. What to do: wait.
 	ReasonDebouncing = "Debouncing"
-	// ReasonRollingOut: workloads are being restarted, one at a time.
+	// ReasonRollingOut: workloads restart, one at a time. What to do: wait.
 	ReasonRollingOut = "RollingOut"
-	// ReasonManualRestart: a workload waits for a person, since it is paused or has the strategy OnDelete.
+	// ReasonManualRestart: a workload is paused, or has the strategy OnDelete. What to do: resume it, or delete its pods.
 	ReasonManualRestart = "ManualRestart"
-	// ReasonKeyMissing: a workload needs a key that is not published; its pods could not start.
+	// ReasonKeyMissing: a workload needs a key that the ConfigMap does not have. What to do: add the option, or change the
+	// workload.
 	ReasonKeyMissing = "KeyMissing"
-	// ReasonRolloutFailed: a workload did not become ready with what is published; the next ones are not restarted.
+	// ReasonRolloutFailed: a workload was not ready after its restart. No other workload restarts. What to do: check the pods of
+	// the workload that the message names.
 	ReasonRolloutFailed = "RolloutFailed"
 
-	// ReasonOptionsNotShown is on Ready, which is True: a workload runs an image that shows only some of the options.
+	// ReasonOptionsNotShown: Ready is True, but a workload runs an image that shows only some of the options. What to do: use an
+	// image that supports all options.
 	ReasonOptionsNotShown = "OptionsNotShown"
 )
