@@ -16,7 +16,7 @@ var _ = Describe("An AppConfig", func() {
 	BeforeEach(func(ctx context.Context) { namespace = newConfigNamespace(ctx) })
 
 	It("renders its configuration into a ConfigMap, with one write for each child and one for the status", func(ctx context.Context) {
-		ledger := count(ctx, namespace)
+		ledger := countRequests(ctx, namespace)
 		cfg := newConfig(namespace, "shop")
 		createConfigReady(ctx, cfg)
 		Expect(dataOf(ctx, namespace, "shop-config")).To(Equal(map[string]string{"LOG_LEVEL": "debug", "URL": "http://shop.dev"}))

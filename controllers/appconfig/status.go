@@ -51,10 +51,10 @@ func setStatus(cfg *configv1.AppConfig, out rendered, p plan, found existing, se
 			st.LastRolloutTime = metav1.NewTime(last).Rfc3339Copy()
 		}
 	}
-	judge(cfg, out, p, found, seen)
-	put(cfg, configv1.AppConfigRendered, renderedVerdict(out))
-	put(cfg, configv1.AppConfigPublished, publication(cfg, p, seen))
-	put(cfg, configv1.AppConfigRolledOut, rolledOut(cfg, p, seen))
+	recordOutcome(cfg, out, p, found, seen)
+	put(cfg, configv1.AppConfigRendered, renderedState(out))
+	put(cfg, configv1.AppConfigPublished, publishedState(cfg, p, seen))
+	put(cfg, configv1.AppConfigRolledOut, rolledOutState(cfg, p, seen))
 	conditions.Summarize(&st.Conditions, cfg.Generation, summarized...)
 	st.Phase = phase(st.Conditions)
 }
@@ -84,8 +84,8 @@ func count(cfg *configv1.AppConfig, p plan, live *revision) {
 	}
 }
 
-// judge keeps the journal of good and of failed revisions.
-func judge(cfg *configv1.AppConfig, out rendered, p plan, found existing, seen observed) {
+// recordOutcome keeps the journal of good and of failed revisions.
+func recordOutcome(cfg *configv1.AppConfig, out rendered, p plan, found existing, seen observed) {
 	st := &cfg.Status
 	if out.problem == nil && st.FailedHash != "" && st.FailedHash != out.hash {
 		st.FailedHash, st.FailureMessage = "", ""
@@ -102,24 +102,24 @@ func judge(cfg *configv1.AppConfig, out rendered, p plan, found existing, seen o
 	}
 }
 
-func renderedVerdict(out rendered) verdict {
+func renderedState(out rendered) conditionState {
 	if out.problem != nil {
 		return *out.problem
 	}
 	return yes(configv1.ReasonRendered, fmt.Sprintf("%d keys", len(out.data)+len(out.secret)))
 }
 
-func publication(cfg *configv1.AppConfig, p plan, seen observed) verdict {
+func publishedState(cfg *configv1.AppConfig, p plan, seen observed) conditionState {
 	if seen.applyErr != nil {
 		return no(apply.Reason(seen.applyErr), seen.applyErr.Error())
 	}
 	if seen.throttled {
-		return throttled(cfg)
+		return throttledState(cfg)
 	}
 	return p.choice.published
 }
 
-func rolledOut(cfg *configv1.AppConfig, p plan, seen observed) verdict {
+func rolledOutState(cfg *configv1.AppConfig, p plan, seen observed) conditionState {
 	switch {
 	case seen.applyErr != nil:
 		return unknown(fettlev1.ReasonReconciling, "not known until all is published")
@@ -130,7 +130,7 @@ func rolledOut(cfg *configv1.AppConfig, p plan, seen observed) verdict {
 			cfg.Status.FailedHash, cfg.Status.FailureMessage, p.revision.number, seen.report.Condition.Message))
 	}
 	c := seen.report.Condition
-	return verdict{c.Status, c.Reason, c.Message}
+	return conditionState{c.Status, c.Reason, c.Message}
 }
 
 // preview says what publishing would change; nil where it is not asked for or nothing was rendered.
@@ -181,14 +181,14 @@ func setTerminating(cfg *configv1.AppConfig) {
 // setThrottled says that what was rendered is not published yet, since the contents change too often.
 func setThrottled(cfg *configv1.AppConfig, out rendered) {
 	cfg.Status.ObservedGeneration = cfg.Generation
-	put(cfg, configv1.AppConfigRendered, renderedVerdict(out))
-	put(cfg, configv1.AppConfigPublished, throttled(cfg))
+	put(cfg, configv1.AppConfigRendered, renderedState(out))
+	put(cfg, configv1.AppConfigPublished, throttledState(cfg))
 	conditions.Summarize(&cfg.Status.Conditions, cfg.Generation, summarized...)
 	cfg.Status.Phase = phase(cfg.Status.Conditions)
 }
 
 // setConflict says that nothing is published, since the name belongs to somebody else.
-func setConflict(cfg *configv1.AppConfig, v verdict) {
+func setConflict(cfg *configv1.AppConfig, v conditionState) {
 	cfg.Status = configv1.AppConfigStatus{ObservedGeneration: cfg.Generation, Conditions: cfg.Status.Conditions}
 	put(cfg, configv1.AppConfigRendered, unknown(fettlev1.ReasonReconciling, "not looked at while the name belongs to another"))
 	put(cfg, configv1.AppConfigPublished, v)
@@ -197,7 +197,7 @@ func setConflict(cfg *configv1.AppConfig, v verdict) {
 	cfg.Status.Phase = phase(cfg.Status.Conditions)
 }
 
-func put(cfg *configv1.AppConfig, conditionType string, v verdict) {
+func put(cfg *configv1.AppConfig, conditionType string, v conditionState) {
 	conditions.Set(&cfg.Status.Conditions, metav1.Condition{
 		Type: conditionType, Status: v.status, Reason: v.reason, Message: clip(v.message, maxMessage), ObservedGeneration: cfg.Generation,
 	})

@@ -109,7 +109,7 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			vc := vote()
-			setRefused(vc, tc.err)
+			setPublishFailed(vc, tc.err)
 			if got := said(vc); got != tc.want {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}
@@ -169,7 +169,7 @@ func TestUnseen(t *testing.T) {
 		"nothing":           {three, nil, ""},
 		"the result's page": {three, []string{"dockersamples/examplevotingapp_result"}, ""},
 	} {
-		got := unseen(beyondStock(tc.options), rollout.Dependent{Kind: "Deployment", Name: "vote"}, tc.images)
+		got := hiddenOptions(unsupportedOptions(tc.options), rollout.Dependent{Kind: "Deployment", Name: "vote"}, tc.images)
 		if (tc.want == "") != (got == "") || !strings.Contains(got, tc.want) {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}

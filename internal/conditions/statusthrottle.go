@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// countersEvery is how often a status is written of which only counters changed.
-	countersEvery = time.Second
+	// counterInterval is how often a status is written of which only counters changed.
+	counterInterval = time.Second
 	// minIdle is for how long at least an object that nobody asks about is remembered.
 	minIdle = time.Minute
 )
@@ -21,16 +21,16 @@ const (
 // What the user waits for is never held back. A creation that ends soon thus costs one status
 // write. Losing what a Pace remembers delays a report of progress by quiet, nothing more.
 type StatusThrottle struct {
-	quiet time.Duration
-	clock clock.PassiveClock
+	window time.Duration
+	clock  clock.PassiveClock
 
 	mu        sync.Mutex
-	objects   map[types.UID]*pacing
+	objects   map[types.UID]*throttleState
 	lastSwept time.Time
 }
 
-// pacing is what is remembered of one object.
-type pacing struct {
+// throttleState is what is remembered of one object.
+type throttleState struct {
 	generation int64
 	firstSeen  time.Time
 	wrote      time.Time
@@ -38,8 +38,8 @@ type pacing struct {
 }
 
 // NewStatusThrottle returns a Pace that remembers nothing yet.
-func NewStatusThrottle(quiet time.Duration, clock clock.PassiveClock) *StatusThrottle {
-	return &StatusThrottle{quiet: quiet, clock: clock, objects: map[types.UID]*pacing{}, lastSwept: clock.Now()}
+func NewStatusThrottle(window time.Duration, clock clock.PassiveClock) *StatusThrottle {
+	return &StatusThrottle{window: window, clock: clock, objects: map[types.UID]*throttleState{}, lastSwept: clock.Now()}
 }
 
 // Delay returns how long to wait before obj's status is written, 0 to write it now. onlyProgress
@@ -53,10 +53,10 @@ func (p *StatusThrottle) Delay(obj client.Object, onlyProgress, onlyCounters boo
 	o := p.object(obj, now)
 	var wait time.Duration
 	if onlyProgress {
-		wait = remaining(now, o.firstSeen, p.quiet)
+		wait = remaining(now, o.firstSeen, p.window)
 	}
 	if onlyCounters && !o.wrote.IsZero() {
-		wait = max(wait, remaining(now, o.wrote, countersEvery))
+		wait = max(wait, remaining(now, o.wrote, counterInterval))
 	}
 	return wait
 }
@@ -89,11 +89,11 @@ func (p *StatusThrottle) Forget(uid types.UID) {
 }
 
 // object returns what is remembered of obj, as of its present generation.
-func (p *StatusThrottle) object(obj client.Object, now time.Time) *pacing {
+func (p *StatusThrottle) object(obj client.Object, now time.Time) *throttleState {
 	p.sweep(now)
 	o, ok := p.objects[obj.GetUID()]
 	if !ok {
-		o = &pacing{generation: obj.GetGeneration(), firstSeen: now}
+		o = &throttleState{generation: obj.GetGeneration(), firstSeen: now}
 		p.objects[obj.GetUID()] = o
 	}
 	if o.generation != obj.GetGeneration() {
@@ -105,7 +105,7 @@ func (p *StatusThrottle) object(obj client.Object, now time.Time) *pacing {
 
 // sweep drops, now and then, the objects that nobody has asked about for long.
 func (p *StatusThrottle) sweep(now time.Time) {
-	idle := max(minIdle, 10*p.quiet)
+	idle := max(minIdle, 10*p.window)
 	if now.Sub(p.lastSwept) < idle {
 		return
 	}

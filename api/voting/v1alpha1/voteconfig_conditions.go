@@ -21,8 +21,8 @@ type DependentState string
 const (
 	// DependentUpToDate: all of its pods run with what is published.
 	DependentUpToDate DependentState = "UpToDate"
-	// DependentWaiting: it is to be restarted when its turn comes.
-	DependentWaiting DependentState = "Waiting"
+	// DependentPending: it is to be restarted when its turn comes.
+	DependentPending DependentState = "Waiting"
 	// DependentRestarting: its pods are being replaced.
 	DependentRestarting DependentState = "Restarting"
 	// DependentFailed: its rollout made no progress in time, or its template could not be changed.
