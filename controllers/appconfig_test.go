@@ -164,7 +164,7 @@ var _ = Describe("An AppConfig", func() {
 			s.Preview, s.Values["level"], s.Config["NEW"] = true, "info", "x"
 			delete(s.Config, "URL")
 		})
-		Eventually(configReady).WithContext(ctx).WithArguments(cfg).Should(Equal("False Preview"))
+		Eventually(configReady).WithContext(ctx).WithArguments(cfg).Should(Equal("True Preview"))
 		Expect(cfg.Status.Preview.Added).To(Equal([]string{"NEW"}))
 		Expect(cfg.Status.Preview.Changed).To(Equal([]string{"LOG_LEVEL"}))
 		Expect(cfg.Status.Preview.Removed).To(Equal([]string{"URL"}))

@@ -158,7 +158,7 @@ var _ = Describe("The restarts of a WebApp", func() {
 		noted(ctx, app, secretRestart)
 		rolls := rollsOf(ctx, namespace)
 		change(ctx, app, func(s *appsv1.WebAppSpec) { s.Paused = true })
-		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("Unknown Paused"))
+		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Paused"))
 		Expect(user.Update(ctx, secret(namespace, "2"))).To(Succeed())
 		Consistently(rolls, "7s").Should(BeNumerically("<=", 0))
 		change(ctx, app, func(s *appsv1.WebAppSpec) { s.Paused = false })

@@ -120,7 +120,7 @@ var _ = Describe("The life of a WebApp", func() {
 		app := newApp(namespace, "web")
 		createReady(ctx, app)
 		change(ctx, app, func(s *appsv1.WebAppSpec) { s.Paused, s.Image = true, "nginx:1.26" })
-		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("Unknown Paused"))
+		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Paused"))
 		Expect(app.Status.Phase).To(Equal(appsv1.PhasePaused))
 		service := child(app, &corev1.Service{})
 		Expect(user.Delete(ctx, service)).To(Succeed())

@@ -97,7 +97,7 @@ func previewed(out rendered, live *revision) choice {
 	case live != nil && live.hash == out.hash:
 		return choice{revision: live, published: yes(configv1.ReasonPublished, "publishing would change nothing")}
 	}
-	return choice{revision: live, published: no(configv1.ReasonPreview, "spec.preview is true: "+stillPublished(live)+"; status.preview says what would change")}
+	return choice{revision: live, published: yes(configv1.ReasonPreview, "spec.preview is true: "+stillPublished(live)+"; status.preview says what would change")}
 }
 
 // requestedRollback is the choice of spec.rollback.

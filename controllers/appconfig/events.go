@@ -31,10 +31,10 @@ func (r *Reconciler) emitEvents(cfg, before *configv1.AppConfig) {
 	was := meta.FindStatusCondition(before.Status.Conditions, fettlev1.Ready)
 	is := meta.FindStatusCondition(cfg.Status.Conditions, fettlev1.Ready)
 	switch {
-	case is == nil || (was != nil && was.Status == is.Status && was.Reason == is.Reason):
+	case is == nil || (was != nil && was.Status == is.Status && was.Reason == is.Reason), silentReason(is.Reason):
 	case is.Status == metav1.ConditionTrue:
 		r.emitReadyEvent(cfg, before)
-	case is.Status == metav1.ConditionFalse && !expectedReason(is.Reason):
+	case is.Status == metav1.ConditionFalse && !slices.Contains(progress, is.Reason):
 		r.events.Eventf(cfg, nil, corev1.EventTypeWarning, is.Reason, "Reconcile", "%s", is.Message)
 	}
 }
@@ -47,9 +47,9 @@ func (r *Reconciler) emitReadyEvent(cfg, before *configv1.AppConfig) {
 	}
 }
 
-// expectedReason are the reasons of what was asked for, and is not worth a warning.
-func expectedReason(reason string) bool {
-	return slices.Contains(progress, reason) || reason == fettlev1.ReasonTerminating || reason == configv1.ReasonPreview
+// silentReason reports whether the user asked for this state, so that it is worth no event.
+func silentReason(reason string) bool {
+	return slices.Contains([]string{fettlev1.ReasonPaused, fettlev1.ReasonTerminating, configv1.ReasonPreview}, reason)
 }
 
 // onlyProgress reports whether cfg's status says no more than that a rollout is under way.
@@ -64,7 +64,7 @@ func onlyDependents(cfg, before *configv1.AppConfig) bool {
 	a.Dependents, a.LastRolloutTime = before.Status.Dependents, before.Status.LastRolloutTime
 	if c := meta.FindStatusCondition(before.Status.Conditions, configv1.AppConfigRolledOut); c != nil {
 		for i := range a.Conditions {
-			if s := &a.Conditions[i]; (s.Type == configv1.AppConfigRolledOut || s.Type == fettlev1.Ready) && s.Status == metav1.ConditionFalse {
+			if s := &a.Conditions[i]; s.Type == fettlev1.Stalled || (s.Type == configv1.AppConfigRolledOut || s.Type == fettlev1.Ready) && s.Status == metav1.ConditionFalse {
 				s.Message = messageOf(before.Status.Conditions, s.Type)
 			}
 		}

@@ -49,11 +49,13 @@ func (r *Reconciler) emitEvents(vc, before *votingv1alpha1.VoteConfig) {
 // eventOf are the type and text of an event about Ready; no text where nobody needs to know.
 func eventOf(vc *votingv1alpha1.VoteConfig, ready *metav1.Condition) (eventType, note string) {
 	switch {
+	case ready.Reason == fettlev1.ReasonPaused, ready.Reason == fettlev1.ReasonTerminating:
+		return "", "" // as the user asked
 	case ready.Reason == votingv1alpha1.ReasonOptionsNotShown:
 		return corev1.EventTypeWarning, ready.Message
 	case ready.Status == metav1.ConditionTrue:
 		return corev1.EventTypeNormal, fmt.Sprintf("ConfigMap %q holds the options %s", vc.Status.ConfigMapName, vc.Status.OptionsSummary)
-	case ready.Status == metav1.ConditionFalse && !inProgress(ready) && ready.Reason != fettlev1.ReasonTerminating:
+	case ready.Status == metav1.ConditionFalse && !inProgress(ready):
 		return corev1.EventTypeWarning, ready.Message
 	default:
 		return "", ""

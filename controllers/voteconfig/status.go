@@ -71,18 +71,24 @@ func summarize(vc *votingv1alpha1.VoteConfig, hidden string) {
 		set(vc, fettlev1.Ready, metav1.ConditionTrue, votingv1alpha1.ReasonOptionsNotShown, hidden)
 	}
 	st.Phase = phase(st.Conditions)
+	conditions.SetStalled(&st.Conditions, vc.Generation, st.Phase == votingv1alpha1.PhaseFailed)
 }
 
-// setPaused says that nothing is looked at.
+// setPaused reports which options stay published.
 func setPaused(vc *votingv1alpha1.VoteConfig) {
 	vc.Status.ObservedGeneration, vc.Status.Phase = vc.Generation, votingv1alpha1.PhasePaused
-	set(vc, fettlev1.Ready, metav1.ConditionUnknown, fettlev1.ReasonPaused, "spec.paused is true: nothing is changed or looked at until it is false")
+	published := "nothing is published yet"
+	if vc.Status.ConfigMapName != "" {
+		published = fmt.Sprintf("ConfigMap %q keeps the options %s", vc.Status.ConfigMapName, vc.Status.OptionsSummary)
+	}
+	conditions.SetPaused(&vc.Status.Conditions, vc.Generation, "reconciliation is paused; "+published)
 }
 
-// setTerminating says that the VoteConfig waits for a finalizer.
+// setTerminating reports that the VoteConfig waits for a finalizer.
 func setTerminating(vc *votingv1alpha1.VoteConfig) {
 	vc.Status.ObservedGeneration, vc.Status.Phase = vc.Generation, votingv1alpha1.PhaseTerminating
 	set(vc, fettlev1.Ready, metav1.ConditionFalse, fettlev1.ReasonTerminating, "being deleted")
+	conditions.SetKstatus(&vc.Status.Conditions, vc.Generation, "", "", "")
 }
 
 func set(vc *votingv1alpha1.VoteConfig, conditionType string, status metav1.ConditionStatus, reason, message string) {

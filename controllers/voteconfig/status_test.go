@@ -142,7 +142,7 @@ func TestDependents(t *testing.T) {
 		{Kind: "StatefulSet", Name: "e", State: rollout.Paused},
 	}})
 	want := []votingv1alpha1.VoteConfigDependent{
-		{Kind: "Deployment", Name: "a", Hash: "1", State: "UpToDate"}, {Kind: "Deployment", Name: "b", State: "Waiting", Message: strings.Repeat("ä", 128)},
+		{Kind: "Deployment", Name: "a", Hash: "1", State: "UpToDate"}, {Kind: "Deployment", Name: "b", State: "Pending", Message: strings.Repeat("ä", 128)},
 		{Kind: "DaemonSet", Name: "c", State: "Restarting"}, {Kind: "StatefulSet", Name: "d", State: "Failed", Message: "why"},
 		{Kind: "StatefulSet", Name: "e", State: "Paused"},
 	}

@@ -145,8 +145,11 @@ func (r *Reconciler) reconcile(ctx context.Context, app *appsv1.WebApp) (reconci
 		setTerminating(app)
 		return reconcile.Result{}, nil // all that is owned is garbage-collected
 	case app.Spec.Paused:
-		setPaused(app)
-		return reconcile.Result{}, nil
+		seen, err := r.observePods(ctx, app)
+		if err == nil {
+			setPaused(app, seen)
+		}
+		return reconcile.Result{}, err
 	}
 	in, found, err := r.resolve(ctx, app)
 	if err != nil {
@@ -188,6 +191,16 @@ func (r *Reconciler) apply(ctx context.Context, app *appsv1.WebApp, p plan, foun
 }
 
 func (r *Reconciler) observe(ctx context.Context, app *appsv1.WebApp, missing map[string]bool) (observed, error) {
+	seen, err := r.observePods(ctx, app)
+	if err != nil {
+		return seen, err
+	}
+	seen.publication, err = r.observePublication(ctx, app, missing)
+	return seen, err
+}
+
+// observePods reads the Deployment and its pods from the cache.
+func (r *Reconciler) observePods(ctx context.Context, app *appsv1.WebApp) (observed, error) {
 	var seen observed
 	var err error
 	if seen.deployment, err = r.deployment(ctx, app); err != nil {
@@ -199,6 +212,5 @@ func (r *Reconciler) observe(ctx context.Context, app *appsv1.WebApp, missing ma
 		return seen, fmt.Errorf("list pods: %w", err)
 	}
 	seen.pods = pods.Items
-	seen.publication, err = r.observePublication(ctx, app, missing)
-	return seen, err
+	return seen, nil
 }

@@ -24,7 +24,7 @@ func (r *Reconciler) emitEvents(app, before *appsv1.WebApp) {
 	was := meta.FindStatusCondition(before.Status.Conditions, fettlev1.Ready)
 	is := meta.FindStatusCondition(app.Status.Conditions, fettlev1.Ready)
 	switch {
-	case is == nil || (was != nil && was.Status == is.Status && was.Reason == is.Reason):
+	case is == nil || (was != nil && was.Status == is.Status && was.Reason == is.Reason), is.Reason == fettlev1.ReasonPaused:
 	case is.Status == metav1.ConditionTrue:
 		r.emitReadyEvent(app, before)
 	case is.Status == metav1.ConditionFalse && !inProgress(is.Reason) && is.Reason != fettlev1.ReasonTerminating:

@@ -80,7 +80,11 @@ func setStatus(app *appsv1.WebApp, in inputs, p plan, seen observed) {
 	put(app, appsv1.WebAppMonitored, app.Spec.Monitoring != nil, monitored(in, seen))
 	conditions.Summarize(&st.Conditions, app.Generation, present(st.Conditions)...)
 	st.Phase = phase(st.Conditions, failed)
+	conditions.SetStalled(&st.Conditions, app.Generation, st.Phase == appsv1.PhaseFailed, terminal...)
 }
+
+// terminal are the reasons of Ready, besides those of all kinds, that only a change of the spec or of another object resolves.
+var terminal = []string{appsv1.ReasonAutoscalerConflict, appsv1.ReasonRolledBack}
 
 // summarized are the conditions that make up Ready, the first in trouble first.
 var summarized = []string{
@@ -95,18 +99,27 @@ func present(conds []metav1.Condition) []string {
 	})
 }
 
-// setPaused says that nothing is looked at.
-func setPaused(app *appsv1.WebApp) {
-	app.Status.ObservedGeneration = app.Generation
-	app.Status.Phase = appsv1.PhasePaused
-	put(app, fettlev1.Ready, true, unknown(fettlev1.ReasonPaused, "spec.paused is true: nothing is changed or looked at until it is false"))
+// setPaused reports whether the pods are available. The other conditions keep the state that was found before the pause, of
+// whatever generation.
+func setPaused(app *appsv1.WebApp, seen observed) {
+	st := &app.Status
+	st.ObservedGeneration, st.Phase = app.Generation, appsv1.PhasePaused
+	count(st, seen.deployment)
+	state := no(appsv1.ReasonUnavailable, "the Deployment does not exist, and Fettle does not create it while spec.paused is true")
+	if seen.deployment != nil {
+		state, _ = rolloutState(app, plan{autoscaled: scalingBounds(app, nil)}, seen)
+	}
+	put(app, appsv1.WebAppAvailable, true, state)
+	conditions.Summarize(&st.Conditions, 0, present(st.Conditions)...)
+	conditions.SetPaused(&st.Conditions, app.Generation, "reconciliation is paused; "+state.message)
 }
 
-// setTerminating says that the WebApp waits for its children, or for somebody's finalizer, to go.
+// setTerminating reports that the WebApp waits for the deletion of its children, or for a finalizer.
 func setTerminating(app *appsv1.WebApp) {
 	app.Status.ObservedGeneration = app.Generation
 	app.Status.Phase = appsv1.PhaseTerminating
 	put(app, fettlev1.Ready, true, no(fettlev1.ReasonTerminating, "being deleted"))
+	conditions.SetKstatus(&app.Status.Conditions, app.Generation, "", "", "")
 }
 
 // put sets the condition where it applies, and removes it where it doesn't.

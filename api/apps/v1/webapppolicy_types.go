@@ -21,9 +21,11 @@ const (
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=wap,scope=Cluster,categories=fettle
 // +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Action",type=string,JSONPath=`.spec.action`
 // +kubebuilder:printcolumn:name="Violations",type=integer,JSONPath=`.status.violationCount`
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +operator-sdk:csv:customresourcedefinitions:displayName="Web App Policy",order=2,resources={{WebApp,v1,""},{Event,v1,""}}
@@ -37,7 +39,7 @@ type WebAppPolicy struct {
 	Spec WebAppPolicySpec `json:"spec,omitzero"`
 	// status is what was observed.
 	// +optional
-	// +kubebuilder:default={conditions: {{type: "Ready", status: "Unknown", reason: "Reconciling", message: "waiting for the Fettle operator", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
+	// +kubebuilder:default={phase: "Pending", conditions: {{type: "Ready", status: "Unknown", reason: "Reconciling", message: "waiting for the Fettle operator", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status WebAppPolicyStatus `json:"status,omitzero"`
 }
 
@@ -89,12 +91,27 @@ type WebAppPolicySpec struct {
 	Action PolicyAction `json:"action,omitempty"`
 }
 
+// PolicyPhase sums up a WebAppPolicy's Ready condition.
+type PolicyPhase string
+
+// Phases of a WebAppPolicy.
+const (
+	PolicyPending  PolicyPhase = "Pending"
+	PolicyActive   PolicyPhase = "Active"
+	PolicyDegraded PolicyPhase = "Degraded"
+)
+
 // WebAppPolicyStatus is what was observed.
 type WebAppPolicyStatus struct {
 	// observedGeneration is the generation of the spec that this status speaks of.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Observed Generation"
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// phase sums up the conditions: Pending, Active (the API server calls the webhook for this policy) or Degraded.
+	// +optional
+	// +kubebuilder:validation:Enum=Pending;Active;Degraded
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Phase",xDescriptors={"urn:alm:descriptor:io.kubernetes.phase"}
+	Phase PolicyPhase `json:"phase,omitempty"`
 	// violationCount is the number of existing WebApps that break the policy.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Violations"

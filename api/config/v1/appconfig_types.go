@@ -11,12 +11,14 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:selectablefield:JSONPath=`.spec.application`
 // +kubebuilder:selectablefield:JSONPath=`.spec.environment`
-// +kubebuilder:printcolumn:name="Application",type=string,JSONPath=`.spec.application`
-// +kubebuilder:printcolumn:name="Environment",type=string,JSONPath=`.spec.environment`
-// +kubebuilder:printcolumn:name="ConfigMap",type=string,JSONPath=`.status.configMapName`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="ConfigMap",type=string,JSONPath=`.status.configMapName`
 // +kubebuilder:printcolumn:name="RolledOut",type=string,JSONPath=`.status.conditions[?(@.type=="RolledOut")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Application",type=string,priority=1,JSONPath=`.spec.application`
+// +kubebuilder:printcolumn:name="Environment",type=string,priority=1,JSONPath=`.spec.environment`
 // +kubebuilder:printcolumn:name="Hash",type=string,priority=1,JSONPath=`.status.hash`
 // +kubebuilder:printcolumn:name="Revision",type=integer,priority=1,JSONPath=`.status.revision`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`

@@ -22,7 +22,7 @@ const (
 	// DependentUpToDate: all of its pods run with what is published.
 	DependentUpToDate DependentState = "UpToDate"
 	// DependentPending: it is to be restarted when its turn comes.
-	DependentPending DependentState = "Waiting"
+	DependentPending DependentState = "Pending"
 	// DependentRestarting: its pods are being replaced.
 	DependentRestarting DependentState = "Restarting"
 	// DependentFailed: its rollout made no progress in time, or its template could not be changed.

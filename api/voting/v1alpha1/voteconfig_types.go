@@ -11,9 +11,11 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=vc,categories=fettle
 // +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Options",type=string,JSONPath=`.status.optionsSummary`
 // +kubebuilder:printcolumn:name="ConfigMap",type=string,JSONPath=`.status.configMapName`
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Updated",type=date,priority=1,JSONPath=`.status.lastUpdated`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
@@ -216,9 +218,9 @@ type VoteConfigDependent struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Hash string `json:"hash,omitempty"`
-	// state is UpToDate, Waiting (for its turn), Restarting, Failed or Paused.
+	// state is UpToDate, Pending (it restarts when its turn comes), Restarting, Failed or Paused.
 	// +optional
-	// +kubebuilder:validation:Enum=UpToDate;Waiting;Restarting;Failed;Paused
+	// +kubebuilder:validation:Enum=UpToDate;Pending;Restarting;Failed;Paused
 	State DependentState `json:"state,omitempty"`
 	// message says why, where the state is not UpToDate.
 	// +optional
