@@ -1,6 +1,6 @@
 package v1
 
-// AppConfigPhase sums up an AppConfig's conditions for people.
+// AppConfigPhase summarizes the conditions of an AppConfig.
 type AppConfigPhase string
 
 // Phases of an AppConfig.
@@ -15,79 +15,83 @@ const (
 	PhaseTerminating AppConfigPhase = "Terminating"
 )
 
-// DependentState says what a workload runs.
+// DependentState is the state of a workload that uses the configuration.
 type DependentState string
 
 // States of a dependent.
 const (
-	// DependentUpToDate: its pods run what is published.
+	// DependentUpToDate: its pods run the published contents.
 	DependentUpToDate DependentState = "UpToDate"
-	// DependentPending: it is to be restarted; the message says what it waits for.
+	// DependentPending: it will restart; the message says what it waits for.
 	DependentPending DependentState = "Pending"
 	// DependentRestarting: its pods are being replaced.
 	DependentRestarting DependentState = "Restarting"
-	// DependentFailed: it was restarted and made no progress in time.
+	// DependentFailed: it made no progress within the deadline after its restart.
 	DependentFailed DependentState = "Failed"
-	// DependentPaused: it was told to restart and waits for a person: it is paused, or has the strategy OnDelete.
+	// DependentPaused: its pod template is updated, and a person must replace its pods: it is paused, or its update strategy is
+	// OnDelete.
 	DependentPaused DependentState = "Paused"
 )
 
-// Conditions of an AppConfig, in the order in which Ready sums them up.
+// Conditions of an AppConfig, in the order in which Ready summarizes them.
 const (
-	// AppConfigRendered is True when all templates were rendered and satisfy the schema.
+	// AppConfigRendered is True if all templates were rendered and satisfy the schema.
 	AppConfigRendered = "Rendered"
-	// AppConfigPublished is True when what is rendered is what is published.
+	// AppConfigPublished is True if the rendered contents are published, or spec.preview is true.
 	AppConfigPublished = "Published"
-	// AppConfigRolledOut is True when all dependents run what is published.
+	// AppConfigRolledOut is True if all dependents run the published contents.
 	AppConfigRolledOut = "RolledOut"
 )
 
-// Reasons of an AppConfig's conditions, besides those of all kinds.
+// Reasons of an AppConfig's conditions, in addition to those of all kinds.
 const (
 	// ReasonRendered: all templates were rendered.
 	ReasonRendered = "Rendered"
-	// ReasonValuesMissing: a ConfigMap or Secret of spec.valuesFrom does not exist yet; it is waited for.
+	// ReasonValuesMissing: a ConfigMap or Secret of spec.valuesFrom does not exist. Create it, or mark the reference as optional.
 	ReasonValuesMissing = "ValuesMissing"
-	// ReasonCircularValues: the values come from what the AppConfig publishes itself, directly or through other AppConfigs.
+	// ReasonCircularValues: the values come from the AppConfig's own output, directly or through other AppConfigs. Remove one of the
+	// sources.
 	ReasonCircularValues = "CircularValues"
-	// ReasonTemplateError: a template could not be rendered; the message names its key.
+	// ReasonTemplateError: a template cannot be rendered. Correct the key in the message.
 	ReasonTemplateError = "TemplateError"
-	// ReasonSchemaViolation: what was rendered does not satisfy spec.schema.
+	// ReasonSchemaViolation: the rendered contents violate spec.schema. Correct the contents or the schema.
 	ReasonSchemaViolation = "SchemaViolation"
-	// ReasonInvalidSchema: spec.schema is not a JSON Schema that Fettle understands.
+	// ReasonInvalidSchema: spec.schema is not a valid JSON Schema. Correct it.
 	ReasonInvalidSchema = "InvalidSchema"
-	// ReasonMalformed: a file is not well-formed JSON, YAML or properties.
+	// ReasonMalformed: a file is not well-formed JSON, YAML or properties. Correct the file in the message.
 	ReasonMalformed = "Malformed"
 
-	// ReasonPublished: what is rendered is what is published.
+	// ReasonPublished: the rendered contents are published.
 	ReasonPublished = "Published"
-	// ReasonThrottled: the contents change so often that publications are held back.
+	// ReasonThrottled: the contents change so often that publications are delayed. Find out what changes the values.
 	ReasonThrottled = "Throttled"
-	// ReasonPreview: spec.preview is true, so that nothing is published.
+	// ReasonPreview: spec.preview is true, and the rendered contents are not published. status.preview lists the changes.
 	ReasonPreview = "Preview"
-	// ReasonRolledBack: an earlier revision is published, because spec.rollback asks for it or a rollout failed.
+	// ReasonRolledBack: an earlier revision is published, because spec.rollback is set or a rollout failed.
 	ReasonRolledBack = "RolledBack"
-	// ReasonRevisionMissing: the revision of spec.rollback is not kept.
+	// ReasonRevisionMissing: the revision of spec.rollback is not in the history. Choose one of the revisions in the message.
 	ReasonRevisionMissing = "RevisionMissing"
 
-	// ReasonRolledOut: all dependents run what is published.
+	// ReasonRolledOut: all dependents run the published contents.
 	ReasonRolledOut = "RolledOut"
-	// ReasonNoDependents: no workload uses what is published.
+	// ReasonNoDependents: no workload uses the published objects.
 	ReasonNoDependents = "NoDependents"
 	// ReasonRestartsDisabled: spec.rollout.strategy is None.
 	ReasonRestartsDisabled = "RestartsDisabled"
-	// ReasonRollingOut: dependents are being restarted.
+	// ReasonRollingOut: dependents are restarting.
 	ReasonRollingOut = "RollingOut"
 	// ReasonDebouncing: restarts begin when nothing has changed for spec.rollout.debounce.
 	ReasonDebouncing = "Debouncing"
 	// ReasonWaitingForWindow: restarts begin when the window of spec.rollout.window opens.
 	ReasonWaitingForWindow = "WaitingForWindow"
-	// ReasonKeyMissing: dependents need a key that is not published: their pods could not start.
+	// ReasonKeyMissing: dependents need a key that is not published, and their pods could not start. Add the key, or change the
+	// workload.
 	ReasonKeyMissing = "KeyMissing"
-	// ReasonManualRestart: dependents wait for a person: they are paused or have the strategy OnDelete.
+	// ReasonManualRestart: a person must restart dependents: they are paused, or their update strategy is OnDelete.
 	ReasonManualRestart = "ManualRestart"
-	// ReasonRolloutFailed: a restart failed; the next ones are not started.
+	// ReasonRolloutFailed: a dependent failed after its restart. No other dependent is restarted. Correct the contents or the
+	// workload.
 	ReasonRolloutFailed = "RolloutFailed"
-	// ReasonInvalidWindow: spec.rollout.window can't be understood; no restart is started.
+	// ReasonInvalidWindow: spec.rollout.window is invalid, and no dependent is restarted. Correct it.
 	ReasonInvalidWindow = "InvalidWindow"
 )

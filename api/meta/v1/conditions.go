@@ -1,40 +1,39 @@
-// Package v1 holds what all kinds of Fettle share: the types and reasons of
-// conditions, and references to objects of the same namespace.
+// Package v1 has the types that all kinds of Fettle share: the types and reasons of conditions, and references to objects of the same
+// namespace.
 package v1
 
-// Ready is on every kind. It is True when the object does all that its spec
-// asks for, False with the reason of the trouble, and Unknown while Fettle has
-// not found out yet. Conditions have positive polarity: none is bad when True.
+// Ready is on every kind. It is True if the object does all that its spec asks for, False with the reason of the problem, and Unknown
+// before Fettle has found out. A PostgreSQL is Ready while clients are served.
 const Ready = "Ready"
 
-// Conditions that kstatus, and so Flux and kubectl, understand beside Ready. Both are absent or True, and at most one is there.
+// Conditions that kstatus, and so Flux and kubectl, evaluate in addition to Ready. Each is True or absent, and at most one is present.
 const (
-	// Stalled is True while the object cannot become ready before a person changes something. It is absent otherwise.
+	// Stalled is True if the object cannot become ready until a person changes something.
 	Stalled = "Stalled"
-	// Reconciling is True while a change is rolled out and Ready stays True. It is absent otherwise.
+	// Reconciling is True while a change is rolled out and Ready stays True.
 	Reconciling = "Reconciling"
 )
 
-// Reasons that every kind uses.
+// Reasons of all kinds.
 const (
-	// ReasonReconciling means that the spec was accepted and is being carried out.
+	// ReasonReconciling: the spec was accepted and is being applied.
 	ReasonReconciling = "Reconciling"
-	// ReasonPaused means that spec.paused is true: nothing is changed until it is false.
+	// ReasonPaused: spec.paused is true, and Fettle changes nothing. Ready keeps the status that says whether the object works.
 	ReasonPaused = "Paused"
-	// ReasonNameConflict means that an object that Fettle did not make has the name
-	// that a child needs. It is left alone; rename or remove one of the two.
+	// ReasonNameConflict: another object, not created by Fettle, has the name of a child object. Fettle does not touch it. Rename or
+	// delete one of the two.
 	ReasonNameConflict = "NameConflict"
-	// ReasonInvalid means that the API server or its admission rejected a child; the
-	// message names the field or the policy. Fettle tries again, at the latest every 5 minutes.
+	// ReasonInvalid: the API server or an admission webhook rejected a child object. The message names the field or the policy.
+	// Correct the spec; Fettle retries at least every 5 minutes.
 	ReasonInvalid = "Invalid"
-	// ReasonForbidden means that the API server did not allow a child: quota, a policy
-	// or missing rights. It is tried again.
+	// ReasonForbidden: the API server did not permit a child object because of a quota, a policy or missing permissions. Fettle
+	// retries at least every 5 minutes.
 	ReasonForbidden = "Forbidden"
-	// ReasonTooLarge means that a child is larger than the API server accepts.
+	// ReasonTooLarge: a child object is larger than the API server accepts. Make the contents smaller.
 	ReasonTooLarge = "TooLarge"
-	// ReasonWriteFailed means that a child could not be written for another cause. It is
-	// tried again.
+	// ReasonWriteFailed: a child object could not be written for another reason, which the message has. Fettle retries at least every
+	// 5 minutes.
 	ReasonWriteFailed = "WriteFailed"
-	// ReasonTerminating means that the object is being deleted.
+	// ReasonTerminating: the object is being deleted.
 	ReasonTerminating = "Terminating"
 )

@@ -1,6 +1,6 @@
 package v1alpha1
 
-// VoteConfigPhase sums up a VoteConfig's conditions for people.
+// VoteConfigPhase summarizes the conditions of a VoteConfig.
 type VoteConfigPhase string
 
 // Phases of a VoteConfig.
@@ -14,53 +14,54 @@ const (
 	PhaseTerminating VoteConfigPhase = "Terminating"
 )
 
-// DependentState says what a workload runs.
+// DependentState is the state of a workload that uses the ConfigMap.
 type DependentState string
 
 // States of a dependent.
 const (
-	// DependentUpToDate: all of its pods run with what is published.
+	// DependentUpToDate: all of its pods run with the published data.
 	DependentUpToDate DependentState = "UpToDate"
-	// DependentPending: it is to be restarted when its turn comes.
+	// DependentPending: it restarts when the workloads before it are ready.
 	DependentPending DependentState = "Pending"
 	// DependentRestarting: its pods are being replaced.
 	DependentRestarting DependentState = "Restarting"
-	// DependentFailed: its rollout made no progress in time, or its template could not be changed.
+	// DependentFailed: it made no progress within the deadline, or its pod template cannot be changed.
 	DependentFailed DependentState = "Failed"
 	// DependentPaused: its rollout is paused in its own spec.
 	DependentPaused DependentState = "Paused"
 )
 
-// Conditions of a VoteConfig, in the order in which Ready sums them up.
+// Conditions of a VoteConfig, in the order in which Ready summarizes them.
 const (
-	// VoteConfigPublished is True when the ConfigMap holds what the spec asks for.
+	// VoteConfigPublished is True if the ConfigMap matches the spec.
 	VoteConfigPublished = "Published"
-	// VoteConfigRolledOut is True when every workload that reads the ConfigMap runs with its contents.
+	// VoteConfigRolledOut is True if every workload that uses the ConfigMap runs with the published data.
 	VoteConfigRolledOut = "RolledOut"
 )
 
-// Reasons of a VoteConfig's conditions, besides those of all kinds.
+// Reasons of a VoteConfig's conditions, in addition to those of all kinds.
 const (
-	// ReasonPublished: the ConfigMap holds what the spec asks for.
+	// ReasonPublished: the ConfigMap matches the spec.
 	ReasonPublished = "Published"
 
-	// ReasonRolledOut: every workload that uses the ConfigMap runs with what is published.
+	// ReasonRolledOut: every workload that uses the ConfigMap runs with the published data.
 	ReasonRolledOut = "RolledOut"
 	// ReasonNoDependents: no workload uses the ConfigMap.
 	ReasonNoDependents = "NoDependents"
 	// ReasonRestartsDisabled: spec.target.mode is None.
 	ReasonRestartsDisabled = "RestartsDisabled"
-	// ReasonDebouncing: workloads are restarted when nothing has changed for a moment.
+	// ReasonDebouncing: restarts begin when nothing has changed for a few seconds.
 	ReasonDebouncing = "Debouncing"
-	// ReasonRollingOut: workloads are being restarted, one at a time.
+	// ReasonRollingOut: workloads are restarting, one at a time.
 	ReasonRollingOut = "RollingOut"
-	// ReasonManualRestart: a workload waits for a person, since it is paused or has the strategy OnDelete.
+	// ReasonManualRestart: a person must restart a workload: it is paused, or its update strategy is OnDelete.
 	ReasonManualRestart = "ManualRestart"
-	// ReasonKeyMissing: a workload needs a key that is not published; its pods could not start.
+	// ReasonKeyMissing: a workload needs a key that is not published, and its pods could not start. Change the workload.
 	ReasonKeyMissing = "KeyMissing"
-	// ReasonRolloutFailed: a workload did not become ready with what is published; the next ones are not restarted.
+	// ReasonRolloutFailed: a workload failed after its restart. No other workload is restarted. Check the workload.
 	ReasonRolloutFailed = "RolloutFailed"
 
-	// ReasonOptionsNotShown is on Ready, which is True: a workload runs an image that shows only some of the options.
+	// ReasonOptionsNotShown is on Ready, which is True: a workload runs an image that shows only some of the options. Use another
+	// image.
 	ReasonOptionsNotShown = "OptionsNotShown"
 )
