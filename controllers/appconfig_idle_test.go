@@ -15,7 +15,7 @@ var _ = Describe("20 AppConfigs that are Ready", func() {
 		namespace := newConfigNamespace(ctx)
 		Expect(user.Create(ctx, configMap(namespace, "a"))).To(Succeed())
 		Expect(user.Create(ctx, secret(namespace, "b"))).To(Succeed())
-		ledger := count(ctx, namespace)
+		ledger := countRequests(ctx, namespace)
 		var cfgs []*configv1.AppConfig
 		children := 0
 		for i := range 20 {
@@ -58,7 +58,7 @@ var _ = Describe("20 AppConfigs that are Ready", func() {
 				patch(ctx, cfg, `{"metadata":{"annotations":{"fettle.dev/reconcile-at":%q}}}`, value)
 			}
 		}
-		everywhere := count(ctx, "")
+		everywhere := countRequests(ctx, "")
 		By("doing nothing")
 		settle(ctx)
 		everywhere.expectIdle(ctx)
@@ -67,8 +67,8 @@ var _ = Describe("20 AppConfigs that are Ready", func() {
 		settle(ctx)
 		everywhere.expectIdle(ctx)
 		By("restarting the operator")
-		everywhere = count(ctx, "")
-		subject.restart()
+		everywhere = countRequests(ctx, "")
+		runningOperator.restart()
 		settle(ctx)
 		everywhere.expectIdle(ctx)
 		By("touching each again")

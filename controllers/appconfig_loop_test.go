@@ -29,14 +29,14 @@ var _ = Describe("AppConfigs that take values from each other", func() {
 		Expect(dataOf(ctx, namespace, "b-config")["N"]).To(Equal("xx"))
 
 		By("closing the circle")
-		ledger := count(ctx, namespace)
+		ledger := countRequests(ctx, namespace)
 		Expect(user.Create(ctx, third)).To(Succeed())
 		Eventually(configReady).WithContext(ctx).WithArguments(third).Should(Equal("False CircularValues"))
 		Expect(configMessage(third, "Ready")).To(ContainSubstring("(c takes from b takes from a takes from c)"))
 		settle(ctx)
 		Expect([]string{configReady(ctx, first), configReady(ctx, second)}).To(HaveEach("True Ready"))
 		Expect(ledger.summary(ctx).Writes()).To(Equal(1), ledger.summary(ctx).String()) // the status
-		everywhere := count(ctx, "")
+		everywhere := countRequests(ctx, "")
 		everywhere.expectIdle(ctx)
 
 		By("opening it elsewhere, which changes no ConfigMap that the last one reads")
@@ -47,7 +47,7 @@ var _ = Describe("AppConfigs that take values from each other", func() {
 
 	It("do no harm where the circle leads through another controller", func(ctx context.Context) {
 		cfg := newConfig(namespace, "shop", growing("settings"))
-		start, ledger := time.Now(), count(ctx, namespace)
+		start, ledger := time.Now(), countRequests(ctx, namespace)
 		Expect(user.Create(ctx, cfg)).To(Succeed())
 		Expect(user.Create(ctx, mapNamed(namespace, "settings"))).To(Succeed())
 		echo := func() string { // what the other controller does

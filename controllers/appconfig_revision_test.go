@@ -79,10 +79,10 @@ var _ = Describe("The revisions of an AppConfig", func() {
 		publish(ctx, cfg, "good")
 		settle(ctx)
 		generation := mustRead(ctx, d).Generation
-		plane.Set(namespace, "web", testenv.Rollout{Waiting: "CrashLoopBackOff", DeadlineExceeded: true})
+		fakeKubelet.Set(namespace, "web", testenv.Rollout{Waiting: "CrashLoopBackOff", DeadlineExceeded: true})
 		changeConfig(ctx, cfg, level("bad"))
 		Eventually(func() string { _ = read(ctx, cfg); return cfg.Status.FailedHash }).WithContext(ctx).ShouldNot(BeEmpty())
-		plane.Set(namespace, "web", testenv.Rollout{})
+		fakeKubelet.Set(namespace, "web", testenv.Rollout{})
 		Eventually(published).WithContext(ctx).Should(Equal("good"))
 		Eventually(configReady).WithContext(ctx).WithArguments(cfg).Should(Equal("False RolledBack"))
 		Expect(configCondition(ctx, cfg, "RolledOut")).To(Equal("False RolledBack"))
@@ -92,8 +92,8 @@ var _ = Describe("The revisions of an AppConfig", func() {
 		Expect(mustRead(ctx, d).Generation).To(Equal(generation + 2)) // to the bad one and back
 
 		By("restarting the operator")
-		everywhere := count(ctx, "")
-		subject.restart()
+		everywhere := countRequests(ctx, "")
+		runningOperator.restart()
 		settle(ctx)
 		everywhere.expectIdle(ctx)
 
@@ -141,9 +141,9 @@ var _ = Describe("The revisions of an AppConfig", func() {
 		By("doing nothing, also after a restart")
 		Eventually(configReady).WithContext(ctx).WithArguments(cfg).Should(Equal("True Ready"))
 		settle(ctx)
-		everywhere := count(ctx, "")
+		everywhere := countRequests(ctx, "")
 		everywhere.expectIdle(ctx)
-		subject.restart()
+		runningOperator.restart()
 		settle(ctx)
 		everywhere.expectIdle(ctx)
 	})

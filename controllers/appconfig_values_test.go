@@ -28,7 +28,7 @@ var _ = Describe("The values of an AppConfig", func() {
 	BeforeEach(func(ctx context.Context) { namespace = newConfigNamespace(ctx) })
 
 	It("are waited for, and those of a Secret stay in a Secret", func(ctx context.Context) {
-		ledger := count(ctx, namespace)
+		ledger := countRequests(ctx, namespace)
 		cfg := newConfig(namespace, "shop", valuesFrom)
 		Expect(user.Create(ctx, cfg)).To(Succeed())
 		Eventually(configReady).WithContext(ctx).WithArguments(cfg).Should(Equal("False ValuesMissing"))
@@ -50,12 +50,12 @@ var _ = Describe("The values of an AppConfig", func() {
 		By("doing nothing")
 		settle(ctx)
 		Expect(ledger.summary(ctx).Writes()).To(Equal(4+3), ledger.summary(ctx).String()) // three statuses: waiting twice, and Ready
-		everywhere := count(ctx, "")
+		everywhere := countRequests(ctx, "")
 		everywhere.expectIdle(ctx)
 
 		By("restarting the operator")
-		everywhere = count(ctx, "")
-		subject.restart()
+		everywhere = countRequests(ctx, "")
+		runningOperator.restart()
 		settle(ctx)
 		everywhere.expectIdle(ctx)
 	})
@@ -68,7 +68,7 @@ var _ = Describe("The values of an AppConfig", func() {
 		settle(ctx)
 		hash := cfg.Status.Hash
 
-		ledger := count(ctx, namespace)
+		ledger := countRequests(ctx, namespace)
 		patch(ctx, configMap(namespace, ""), `{"metadata":{"labels":{"team":"a"}}}`)
 		patch(ctx, secret(namespace, ""), `{"metadata":{"labels":{"team":"a"}}}`)
 		settle(ctx)
@@ -115,13 +115,13 @@ var _ = Describe("The values of an AppConfig", func() {
 	})
 
 	It("are read from Secrets that are not watched", func(ctx context.Context) {
-		subject.stop()
-		subject.unwatched = true
-		subject.start()
+		runningOperator.stop()
+		runningOperator.unwatched = true
+		runningOperator.start()
 		DeferCleanup(func() {
-			subject.stop()
-			subject.unwatched = false
-			subject.start()
+			runningOperator.stop()
+			runningOperator.unwatched = false
+			runningOperator.start()
 		})
 		Expect(user.Create(ctx, configMap(namespace, "a"))).To(Succeed())
 		Expect(user.Create(ctx, secret(namespace, canary))).To(Succeed())
@@ -129,7 +129,7 @@ var _ = Describe("The values of an AppConfig", func() {
 		createConfigReady(ctx, cfg)
 		Expect(secretDataOf(ctx, namespace, "shop-config")).To(Equal(map[string]string{"URL": "postgres://app:" + canary + "@a"}))
 		settle(ctx)
-		ledger := count(ctx, namespace)
+		ledger := countRequests(ctx, namespace)
 		patch(ctx, cfg, `{"metadata":{"annotations":{"fettle.dev/reconcile-at":"1"}}}`)
 		settle(ctx)
 		Expect(ledger.summary(ctx).Writes()).To(BeZero(), ledger.summary(ctx).String())

@@ -106,8 +106,8 @@ var _ = Describe("A WebApp that uses an AppConfig", func() {
 			Expect(cfg.Status.Dependents[0].State).To(Equal(configv1.DependentUpToDate))
 
 			By("restarting the operator")
-			everywhere := count(ctx, "")
-			subject.restart()
+			everywhere := countRequests(ctx, "")
+			runningOperator.restart()
 			settle(ctx)
 			everywhere.expectIdle(ctx)
 		},
@@ -141,8 +141,8 @@ var _ = Describe("A WebApp that uses an AppConfig", func() {
 		Expect(rolls()).To(Equal(2))
 
 		By("doing nothing, also after a restart")
-		everywhere := count(ctx, "")
-		subject.restart()
+		everywhere := countRequests(ctx, "")
+		runningOperator.restart()
 		settle(ctx)
 		everywhere.expectIdle(ctx)
 	})

@@ -84,7 +84,7 @@ var _ = Describe("A drain of a node that has the volumes of a PostgreSQL", func(
 		createDatabase(ctx, pg)
 		Expect(pg.Status.Primary).To(Equal("local-0"))
 		Expect(away(pg)(ctx)).To(Equal(1))
-		ledger := count(ctx, namespace)
+		ledger := countRequests(ctx, namespace)
 
 		By("draining the node of two, the replica first")
 		closing(ctx, node, true)

@@ -45,7 +45,7 @@ func touchAll(ctx context.Context, namespace string) {
 var _ = Describe("20 PostgreSQLs that are Ready", func() {
 	It("cost nothing while idle, when touched, and after a restart", func(ctx context.Context) {
 		namespace, _ := newDatabases(ctx)
-		ledger := count(ctx, namespace)
+		ledger := countRequests(ctx, namespace)
 		var all []*databasev1alpha1.PostgreSQL
 		for i := range 20 {
 			pg := newPostgreSQL(namespace, fmt.Sprintf("db-%d", i), instances(3))
@@ -75,19 +75,19 @@ var _ = Describe("20 PostgreSQLs that are Ready", func() {
 		Expect(to(created, "secrets", "").LiveReads()).To(BeNumerically("<=", 2*len(all)+len(all)/4), created.String())
 
 		By("doing nothing")
-		everywhere := count(ctx, "")
+		everywhere := countRequests(ctx, "")
 		settle(ctx)
 		everywhere.expectIdle(ctx)
 
 		By("touching each, and all that belongs to it")
-		everywhere = count(ctx, "")
+		everywhere = countRequests(ctx, "")
 		touchAll(ctx, namespace)
 		settle(ctx)
 		everywhere.expectIdle(ctx)
 
 		By("restarting the operator")
-		everywhere = count(ctx, "")
-		subject.restart()
+		everywhere = countRequests(ctx, "")
+		runningOperator.restart()
 		settle(ctx)
 		everywhere.expectIdle(ctx)
 	})
@@ -99,7 +99,7 @@ var _ = Describe("What others write into the children of a PostgreSQL", func() {
 		pg := newPostgreSQL(namespace, "mutated", instances(2))
 		createDatabase(ctx, pg)
 		settle(ctx)
-		everywhere := count(ctx, "")
+		everywhere := countRequests(ctx, "")
 		By("adding labels, a sidecar, a volume, defaulted fields and the status of a load balancer")
 		patch(ctx, setOf(pg), `[
 			{"op":"add","path":"/spec/template/metadata/labels/mesh.example.com~1rev","value":"1"},
@@ -116,14 +116,14 @@ var _ = Describe("What others write into the children of a PostgreSQL", func() {
 		fake.Update(func(d *databases) { Expect(d.Replaced).To(BeEmpty()) })
 
 		By("changing one child, which costs that person's write and the operator's")
-		ledger := count(ctx, namespace)
+		ledger := countRequests(ctx, namespace)
 		patch(ctx, service, `{"spec":{"selector":{"fettle.dev/role":"replica"}}}`)
 		Eventually(field(service, func(s *corev1.Service) string { return s.Spec.Selector["fettle.dev/role"] })).WithContext(ctx).Should(Equal("primary"))
 		settle(ctx)
 		Expect(ledger.summary(ctx).Writes()).To(Equal(1), ledger.summary(ctx).String())
 
 		By("changing the spec in a way that changes one child, which costs that and the status")
-		ledger = count(ctx, namespace)
+		ledger = countRequests(ctx, namespace)
 		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) { pg.Spec.TLS.DNSNames = []string{"db.example.com"} })
 		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 		settle(ctx)

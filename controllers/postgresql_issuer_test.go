@@ -131,7 +131,7 @@ var _ = Describe("A PostgreSQL whose certificate an issuer makes", Serial, func(
 		Eventually(certified).WithContext(ctx).Should(Equal("True Certified"))
 		Expect(server.Data["tls.crt"]).To(Equal(own), "the agents' certificate has changed")
 		settle(ctx)
-		ledger := count(ctx, namespace)
+		ledger := countRequests(ctx, namespace)
 		settle(ctx)
 		ledger.expectIdle(ctx)
 

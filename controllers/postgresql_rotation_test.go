@@ -146,7 +146,7 @@ var _ = Describe("The passwords of a PostgreSQL", func() {
 				patch(ctx, secret, `{"metadata":{"annotations":{"fettle.dev/rotate":"%d"}}}`, n)
 			}
 			if n == 1 { // whatever the operator was about to do
-				subject.restart()
+				runningOperator.restart()
 			}
 			for role, secret := range secrets {
 				Eventually(field(secret, func(s *corev1.Secret) string { return s.Annotations["fettle.dev/rotated"] }), "60s").

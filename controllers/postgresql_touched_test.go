@@ -50,7 +50,7 @@ var _ = Describe("A Secret of a user's with the password of a role", func() {
 		recorded, before := pg.Status.DesiredHash, roleRows(ctx, server)
 
 		By("touching it as those do who copy it here again and again")
-		everywhere, base := count(ctx, ""), told()
+		everywhere, base := countRequests(ctx, ""), told()
 		for n, change := range []string{
 			`{"metadata":{"labels":{"example.com/n":"1"}}}`, `{"metadata":{"annotations":{"example.com/refreshed":"2"}}}`,
 			`{"stringData":{"password":"first","comment":"3"}}`, `{"metadata":{"annotations":{"example.com/refreshed":"4"}}}`,
@@ -66,8 +66,8 @@ var _ = Describe("A Secret of a user's with the password of a role", func() {
 		Expect(roleRows(ctx, server)).To(Equal(before), "the server changed a role")
 
 		By("restarting the operator, which tells once more what it has not written down")
-		everywhere = count(ctx, "")
-		subject.restart()
+		everywhere = countRequests(ctx, "")
+		runningOperator.restart()
 		Eventually(told).WithContext(ctx).Should(Equal(base + 5))
 		settle(ctx)
 		Expect(told()).To(Equal(base + 5))
@@ -77,7 +77,7 @@ var _ = Describe("A Secret of a user's with the password of a role", func() {
 		Expect(roleRows(ctx, server)).To(Equal(before), "the server changed a role")
 
 		By("changing the password")
-		everywhere = count(ctx, "")
+		everywhere = countRequests(ctx, "")
 		patch(ctx, secret, `{"stringData":{"password":"second"}}`)
 		Eventually(login).WithContext(ctx).WithArguments("reader", "second").Should(Succeed())
 		Expect(login(ctx, "reader", "first")).NotTo(Succeed())
@@ -87,8 +87,8 @@ var _ = Describe("A Secret of a user's with the password of a role", func() {
 		Expect(summary.Writes()).To(Equal(1), summary.String())
 
 		By("restarting the operator, which has written that down")
-		everywhere = count(ctx, "")
-		subject.restart()
+		everywhere = countRequests(ctx, "")
+		runningOperator.restart()
 		settle(ctx)
 		everywhere.expectIdle(ctx)
 	})

@@ -33,7 +33,7 @@ func pgSays(pg *databasev1alpha1.PostgreSQL, conditionType string) func(context.
 }
 
 // expectNothingDeleted asserts that the operator deleted nothing since the mark.
-func (l ledger) expectNothingDeleted(ctx context.Context) {
+func (l requestCounts) expectNothingDeleted(ctx context.Context) {
 	GinkgoHelper()
 	summary := l.summary(ctx)
 	Expect(summary.Where(func(k audit.Key) bool { return k.Verb == "delete" || k.Verb == "deletecollection" }).Writes()).To(BeZero(), summary.String())
@@ -44,7 +44,7 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 		func(ctx context.Context, conditionType, expected string, change func(*databases)) {
 			namespace, fake := newDatabases(ctx)
 			fake.Update(change)
-			ledger := count(ctx, namespace)
+			ledger := countRequests(ctx, namespace)
 			pg := newPostgreSQL(namespace, "ill", instances(2))
 			Expect(user.Create(ctx, pg)).To(Succeed())
 			Eventually(pgSays(pg, conditionType), "90s").WithContext(ctx).Should(MatchRegexp(expected))

@@ -86,13 +86,13 @@ var unused = map[audit.Right]string{
 }
 
 // sinceStart is what the operator asked of the API server since its first start.
-var sinceStart ledger
+var sinceStart requestCounts
 
 var _ = ReportAfterSuite("the operator uses every right that it has, and lacks none", func(ctx SpecContext, r Report) {
-	if !r.SuiteSucceeded || sinceStart == (ledger{}) {
+	if !r.SuiteSucceeded || sinceStart == (requestCounts{}) {
 		return
 	}
-	rights, err := judge.Rights(ctx, sinceStart.from, sinceStart.filter)
+	rights, err := auditRecorder.Rights(ctx, sinceStart.from, sinceStart.filter)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(slices.Sorted(maps.Keys(texts(rights.Refused)))).To(BeEmpty(), "the operator's role lacks rights")
 	if len(r.SuiteConfig.FocusStrings)+len(r.SuiteConfig.SkipStrings) > 0 {

@@ -45,11 +45,11 @@ const (
 )
 
 var (
-	env     *testenv.Env
-	user    client.WithWatch // what a user with all rights sees and does
-	plane   *testenv.DataPlane
-	judge   *audit.Recorder
-	subject *operator
+	env             *testenv.Env
+	user            client.WithWatch // what a user with all rights sees and does
+	fakeKubelet     *testenv.DataPlane
+	auditRecorder   *audit.Recorder
+	runningOperator *operator
 )
 
 func TestMain(m *testing.M) {
@@ -67,21 +67,21 @@ func TestControllers(t *testing.T) {
 }
 
 var _ = BeforeSuite(func() {
-	ctrl.SetLogger(zap.New(zap.WriteTo(io.MultiWriter(GinkgoWriter, told)), zap.UseDevMode(true)))
+	ctrl.SetLogger(zap.New(zap.WriteTo(io.MultiWriter(GinkgoWriter, operatorOutput)), zap.UseDevMode(true)))
 	ctx, cancel := context.WithCancel(context.Background())
 	DeferCleanup(cancel)
 	var err error
 	user, err = client.NewWithWatch(env.Admin, client.Options{Scheme: newScheme()})
 	Expect(err).NotTo(HaveOccurred())
-	plane, err = env.StartDataPlane(ctx)
+	fakeKubelet, err = env.StartDataPlane(ctx)
 	Expect(err).NotTo(HaveOccurred())
-	judge, err = audit.New(env.AuditLog, env.Admin)
+	auditRecorder, err = audit.New(env.AuditLog, env.Admin)
 	Expect(err).NotTo(HaveOccurred())
-	told.listen(ctx)
-	sinceStart = count(ctx, "")
-	subject = &operator{}
-	subject.start()
-	DeferCleanup(subject.stop)
+	operatorOutput.listen(ctx)
+	sinceStart = countRequests(ctx, "")
+	runningOperator = &operator{}
+	runningOperator.start()
+	DeferCleanup(runningOperator.stop)
 })
 
 var _ = ReportAfterSuite("no spec is skipped", func(r Report) {
@@ -118,7 +118,7 @@ func (o *operator) start() {
 	o.registry, o.lines = prometheus.NewRegistry(), &lineCounter{}
 	watched, err := cache.Options(nil)
 	Expect(err).NotTo(HaveOccurred())
-	mgr, err := ctrl.NewManager(refusing.wrap(env.Operator), ctrl.Options{
+	mgr, err := ctrl.NewManager(rejecting.wrap(env.Operator), ctrl.Options{
 		Scheme:   newScheme(),
 		Cache:    watched,
 		NewCache: cache.New(!o.unwatched),
@@ -162,7 +162,7 @@ func (l *lineCounter) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.count++
-	if _, err := told.Write(line); err != nil {
+	if _, err := operatorOutput.Write(line); err != nil {
 		return 0, err
 	}
 	return fmt.Fprint(GinkgoWriter, string(line))

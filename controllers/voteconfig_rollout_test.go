@@ -31,7 +31,7 @@ var _ = Describe("A change of a VoteConfig", func() {
 		}
 		Expect(mustRead(ctx, vc).Status.Dependents).To(HaveLen(4))
 
-		ledger := count(ctx, namespace)
+		ledger := countRequests(ctx, namespace)
 		changeVote(ctx, vc, func(s *votingv1alpha1.VoteConfigSpec) { s.Options[0].Label = "Apes" })
 		for _, d := range []*k8sappsv1.Deployment{all, one, named} {
 			Eventually(field(d, restarts("vote"))).WithContext(ctx).ShouldNot(BeEmpty(), d.Name)
@@ -48,8 +48,8 @@ var _ = Describe("A change of a VoteConfig", func() {
 		Expect(len(voteEvents(ctx, vc))).To(BeNumerically("<=", 3))
 
 		By("restarting the operator")
-		ledger = count(ctx, namespace)
-		subject.restart()
+		ledger = countRequests(ctx, namespace)
+		runningOperator.restart()
 		settle(ctx)
 		ledger.expectIdle(ctx)
 	})
@@ -61,9 +61,9 @@ var _ = Describe("A change of a VoteConfig", func() {
 		createRunning(ctx, d)
 		Eventually(field(d, noteOf("vote"))).WithContext(ctx).ShouldNot(BeEmpty())
 		generation := d.Generation
-		subject.stop()
+		runningOperator.stop()
 		changeVote(ctx, vc, func(s *votingv1alpha1.VoteConfigSpec) { s.Options[0].Label = "Apes" })
-		subject.start()
+		runningOperator.start()
 		Eventually(field(d, generationOf)).WithContext(ctx).Should(Equal(generation + 1))
 		Eventually(voteReady).WithContext(ctx).WithArguments(vc).Should(Equal("True Ready"))
 		Consistently(field(d, generationOf)).WithContext(ctx).Should(Equal(generation + 1))
@@ -125,7 +125,7 @@ var _ = Describe("A change of a VoteConfig", func() {
 var _ = Describe("20 VoteConfigs that are Ready", func() {
 	It("cost nothing while idle, when touched by anybody, and after a restart", func(ctx context.Context) {
 		namespace := newVoteNamespace(ctx)
-		created := count(ctx, namespace)
+		created := countRequests(ctx, namespace)
 		all := votes(namespace, 20)
 		for i, vc := range all {
 			if i%2 == 0 {
@@ -141,7 +141,7 @@ var _ = Describe("20 VoteConfigs that are Ready", func() {
 		// The ConfigMap and the status of each, and a note on each workload.
 		Expect(float64(sent.Writes())).To(BeNumerically("<=", 1.1*float64(2*20+10)), sent.String())
 
-		everywhere := count(ctx, namespace)
+		everywhere := countRequests(ctx, namespace)
 		everywhere.expectIdle(ctx)
 		By("touching each, and what they own and restart")
 		for i, vc := range all {
@@ -154,8 +154,8 @@ var _ = Describe("20 VoteConfigs that are Ready", func() {
 		settle(ctx)
 		everywhere.expectIdle(ctx)
 		By("restarting the operator")
-		everywhere = count(ctx, namespace)
-		subject.restart()
+		everywhere = countRequests(ctx, namespace)
+		runningOperator.restart()
 		settle(ctx)
 		everywhere.expectIdle(ctx)
 	})

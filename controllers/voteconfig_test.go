@@ -20,7 +20,7 @@ var _ = Describe("A VoteConfig", func() {
 	BeforeEach(func(ctx context.Context) { namespace = newVoteNamespace(ctx) })
 
 	It("publishes its options, with one write for the ConfigMap and one for the status", func(ctx context.Context) {
-		ledger := count(ctx, namespace)
+		ledger := countRequests(ctx, namespace)
 		vc := newVote(namespace, "vote", "Cats", "Dogs")
 		vc.Spec.Options[0].Color = "#FF6B6B"
 		createVoteReady(ctx, vc)
@@ -155,10 +155,10 @@ var _ = Describe("A VoteConfig", func() {
 		vc := newVote(namespace, "vote", "Cats", "Dogs")
 		createVoteReady(ctx, vc)
 		Eventually(field(d, noteOf("vote"))).WithContext(ctx).ShouldNot(BeEmpty())
-		subject.stop()
+		runningOperator.stop()
 		deleted := user.Delete(ctx, vc)
 		err := read(ctx, vc)
-		subject.start()
+		runningOperator.start()
 		Expect(deleted).To(Succeed())
 		Expect(err).To(Satisfy(apierrors.IsNotFound))
 		Eventually(field(d, noteOf("vote"))).WithContext(ctx).Should(BeEmpty())
@@ -169,9 +169,9 @@ var _ = Describe("A VoteConfig", func() {
 		vc.Finalizers, old.Finalizers = []string{"voting.fettle.dev/finalizer"}, []string{"voting.fettle.dev/finalizer"}
 		createVoteReady(ctx, vc)
 		Expect(vc.Finalizers).To(BeEmpty())
-		subject.stop()
+		runningOperator.stop()
 		deleted := errors.Join(user.Create(ctx, old), user.Delete(ctx, old))
-		subject.start()
+		runningOperator.start()
 		Expect(deleted).To(Succeed())
 		Eventually(func() error { return read(ctx, old) }).Should(Satisfy(apierrors.IsNotFound))
 	})

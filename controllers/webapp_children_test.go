@@ -75,7 +75,7 @@ var _ = Describe("The children of a WebApp", func() {
 			obj := child(app, kind)
 			Expect(read(ctx, obj)).To(Succeed())
 			was := obj.GetUID()
-			ledger := count(ctx, namespace)
+			ledger := countRequests(ctx, namespace)
 			Expect(user.Delete(ctx, obj)).To(Succeed())
 			Eventually(func() (types.UID, error) { err := read(ctx, obj); return obj.GetUID(), err }).ShouldNot(Equal(was))
 			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
@@ -110,10 +110,10 @@ var _ = Describe("The children of a WebApp", func() {
 			Expect(message(app, "Ready")).To(ContainSubstring(`"web" exists and is not controlled by this WebApp: rename the WebApp or remove`))
 			Expect(app.Status.Phase).To(Equal(appsv1.PhaseDegraded))
 			generation, before := obj.GetGeneration(), obj.GetUID()
-			ledger := count(ctx, namespace)
+			ledger := countRequests(ctx, namespace)
 			Consistently(func() error { return read(ctx, obj) }, "4s").Should(Succeed())
 			summary := ledger.summary(ctx)
-			Expect(summary.Writes()-refused(summary)).To(BeZero(), summary.String())
+			Expect(summary.Writes()-rejectedWrites(summary)).To(BeZero(), summary.String())
 			Expect([]any{obj.GetUID(), obj.GetGeneration(), obj.GetOwnerReferences(), obj.GetLabels()["app.kubernetes.io/managed-by"]}).
 				To(Equal([]any{before, generation, []metav1.OwnerReference(nil), ""}))
 			Expect(user.Delete(ctx, obj)).To(Succeed())
@@ -135,7 +135,7 @@ var _ = Describe("The children of a WebApp", func() {
 		app := newApp(namespace, "web", func(s *appsv1.WebAppSpec) { s.Service.Type = corev1.ServiceTypeLoadBalancer })
 		createReady(ctx, app)
 		settle(ctx)
-		ledger := count(ctx, namespace)
+		ledger := countRequests(ctx, namespace)
 		d := deploymentOf(app)
 		sidecar := []byte(`{"metadata":{"labels":{"team":"a"},"annotations":{"note":"b"}},"spec":{"template":{
 			"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"now"}},
@@ -150,7 +150,7 @@ var _ = Describe("The children of a WebApp", func() {
 		summary := ledger.summary(ctx)
 		// The sidecar makes the Deployment roll out, which the status may tell.
 		Expect(summary.Writes()-to(summary, "webapps.apps.fettle.dev", "status").Writes()).To(BeZero(), summary.String())
-		ledger = count(ctx, namespace)
+		ledger = countRequests(ctx, namespace)
 		patch(ctx, d, `{"metadata":{"labels":{"team":"c"}}}`)
 		patch(ctx, service, `{"metadata":{"labels":{"team":"c"}}}`)
 		ledger.expectIdle(ctx)
@@ -177,7 +177,7 @@ var _ = Describe("A WebApp with an autoscaler", func() {
 		settle(ctx)
 
 		By("scaling as the autoscaler does")
-		ledger := count(ctx, namespace)
+		ledger := countRequests(ctx, namespace)
 		scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 7}}
 		Expect(user.SubResource("scale").Update(ctx, d, client.WithSubResourceBody(scale))).To(Succeed())
 		touch(ctx, app, "1")
@@ -228,7 +228,7 @@ var _ = Describe("A HorizontalPodAutoscaler of somebody else", func() {
 		Expect(message(app, appsv1.WebAppApplied)).To(ContainSubstring(`"keda-hpa-web" sets the replicas of Deployment "web"`))
 		Consistently(replicas).WithContext(ctx).Should(Equal(int32(3)))
 		settle(ctx)
-		ledger := count(ctx, app.Namespace)
+		ledger := countRequests(ctx, app.Namespace)
 		foreign.Status.CurrentReplicas = 3 // what it writes down for itself is no news
 		Expect(user.Status().Update(ctx, foreign)).To(Succeed())
 		ledger.expectIdle(ctx)

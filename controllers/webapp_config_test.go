@@ -79,13 +79,13 @@ var _ = Describe("The configuration of a WebApp", func() {
 			Expect(d.Spec.Template.Annotations).NotTo(HaveKey(restart))
 
 			By("changing its labels only")
-			ledger := count(ctx, namespace)
+			ledger := countRequests(ctx, namespace)
 			patch(ctx, obj, `{"metadata":{"labels":{"team":"a"}}}`)
 			Consistently(ctx.Err, still).Should(Succeed())
 			Expect(ledger.summary(ctx).Writes()).To(BeZero(), ledger.summary(ctx).String())
 
 			By("changing its contents")
-			ledger = count(ctx, namespace)
+			ledger = countRequests(ctx, namespace)
 			changed := object(namespace, canary+"-changed")
 			Expect(user.Update(ctx, changed)).To(Succeed())
 			Eventually(func() map[string]string { return mustRead(ctx, d).Spec.Template.Annotations }).Should(HaveKey(restart))
@@ -104,8 +104,8 @@ var _ = Describe("The configuration of a WebApp", func() {
 			}
 
 			By("restarting the operator")
-			ledger = count(ctx, namespace)
-			subject.restart()
+			ledger = countRequests(ctx, namespace)
+			runningOperator.restart()
 			ledger.expectIdle(ctx)
 		},
 		Entry("ConfigMap", "ConfigMap", func(n, v string) client.Object { return configMap(n, v) }),

@@ -15,7 +15,7 @@ var _ = Describe("20 WebApps that are Ready", func() {
 		namespace := newNamespace(ctx)
 		Expect(user.Create(ctx, configMap(namespace, "a"))).To(Succeed())
 		Expect(user.Create(ctx, secret(namespace, "b"))).To(Succeed())
-		ledger := count(ctx, namespace)
+		ledger := countRequests(ctx, namespace)
 		var apps []*appsv1.WebApp
 		children := 0
 		for i := range 20 {
@@ -43,12 +43,12 @@ var _ = Describe("20 WebApps that are Ready", func() {
 		Expect(float64(created.Writes())).To(BeNumerically("<=", 1.1*float64(children+len(apps))), created.String())
 
 		By("doing nothing")
-		everywhere := count(ctx, "")
+		everywhere := countRequests(ctx, "")
 		settle(ctx)
 		everywhere.expectIdle(ctx)
 
 		By("touching each")
-		everywhere = count(ctx, "")
+		everywhere = countRequests(ctx, "")
 		for _, app := range apps {
 			touch(ctx, app, "1")
 		}
@@ -56,8 +56,8 @@ var _ = Describe("20 WebApps that are Ready", func() {
 		everywhere.expectIdle(ctx)
 
 		By("restarting the operator")
-		everywhere = count(ctx, "")
-		subject.restart()
+		everywhere = countRequests(ctx, "")
+		runningOperator.restart()
 		settle(ctx)
 		everywhere.expectIdle(ctx)
 

@@ -76,7 +76,7 @@ var _ = Describe("A WebApp that asks for APIs that the cluster lacks", Serial, f
 			}).Should(Equal(1))
 			if round == 0 {
 				settle(ctx)
-				ledger := count(ctx, namespace)
+				ledger := countRequests(ctx, namespace)
 				touch(ctx, app, "1")
 				ledger.expectIdle(ctx)
 			}
@@ -88,9 +88,9 @@ var _ = Describe("A WebApp that asks for APIs that the cluster lacks", Serial, f
 			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("False APIMissing"))
 		}
 		settle(ctx)
-		lines := subject.lines.lines()
+		lines := runningOperator.lines.lines()
 		settle(ctx)
-		Expect(subject.lines.lines()-lines).To(BeNumerically("<=", 2), "the operator logs without end")
+		Expect(runningOperator.lines.lines()-lines).To(BeNumerically("<=", 2), "the operator logs without end")
 		Expect(condition(ctx, app, appsv1.WebAppApplied)).To(Equal("True Applied"))
 	})
 

@@ -76,7 +76,7 @@ var _ = Describe("A WebApp that is published", func() {
 		Eventually(condition).WithContext(ctx).WithArguments(app, appsv1.WebAppPublished).Should(Equal("True Published"))
 		Expect(app.Status.URL).To(Equal("https://shop.example.com/"))
 		settle(ctx)
-		ledger := count(ctx, app.Namespace)
+		ledger := countRequests(ctx, app.Namespace)
 		touch(ctx, app, "1")
 		patch(ctx, secret, `{"metadata":{"labels":{"a":"b"}}}`)
 		ledger.expectIdle(ctx)
@@ -93,7 +93,7 @@ var _ = Describe("A WebApp that is published", func() {
 		url := func(ctx context.Context) string { _ = ready(ctx, app); return app.Status.URL }
 		Eventually(url).WithContext(ctx).Should(Equal("http://192.0.2.1"))
 		settle(ctx)
-		ledger := count(ctx, app.Namespace)
+		ledger := countRequests(ctx, app.Namespace)
 		touch(ctx, app, "1")
 		ledger.expectIdle(ctx)
 	})
@@ -127,7 +127,7 @@ var _ = Describe("A WebApp that is published", func() {
 		patch(ctx, gateway, `{"spec":{"listeners":[{"name":"tls","port":443,"protocol":"HTTPS"}]}}`)
 		Eventually(url).WithContext(ctx).Should(Equal("https://shop.example.com/"))
 		settle(ctx)
-		ledger := count(ctx, namespace)
+		ledger := countRequests(ctx, namespace)
 		say(ctx, gateway, `{"listeners":[{"name":"tls","attachedRoutes":7}]}`)
 		ledger.expectIdle(ctx)
 

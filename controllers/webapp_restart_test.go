@@ -131,7 +131,7 @@ var _ = Describe("The restarts of a WebApp", func() {
 			noted(ctx, app, secretRestart)
 			apps, before = append(apps, app), append(before, mustRead(ctx, deploymentOf(app)).Generation)
 		}
-		plane.Set(namespace, "web-0", testenv.Rollout{Delay: time.Second, DeadlineExceeded: true, Waiting: "CrashLoopBackOff"})
+		fakeKubelet.Set(namespace, "web-0", testenv.Rollout{Delay: time.Second, DeadlineExceeded: true, Waiting: "CrashLoopBackOff"})
 		Expect(user.Update(ctx, secret(namespace, "bad"))).To(Succeed())
 		Eventually(func() string {
 			_ = read(ctx, apps[0])
@@ -143,7 +143,7 @@ var _ = Describe("The restarts of a WebApp", func() {
 		}
 
 		By("correcting it")
-		plane.Set(namespace, "web-0", testenv.Rollout{})
+		fakeKubelet.Set(namespace, "web-0", testenv.Rollout{})
 		Expect(user.Update(ctx, secret(namespace, "better"))).To(Succeed())
 		for i, app := range apps {
 			Eventually(field(deploymentOf(app), generationOf), "90s").WithContext(ctx).Should(BeNumerically(">", before[i]))
@@ -158,7 +158,7 @@ var _ = Describe("The restarts of a WebApp", func() {
 		noted(ctx, app, secretRestart)
 		rolls := rollsOf(ctx, namespace)
 		change(ctx, app, func(s *appsv1.WebAppSpec) { s.Paused = true })
-		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("Unknown Paused"))
+		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Paused"))
 		Expect(user.Update(ctx, secret(namespace, "2"))).To(Succeed())
 		Consistently(rolls, "7s").Should(BeNumerically("<=", 0))
 		change(ctx, app, func(s *appsv1.WebAppSpec) { s.Paused = false })
@@ -174,10 +174,10 @@ var _ = Describe("The restarts of a WebApp", func() {
 		generation := mustRead(ctx, deploymentOf(app)).Generation
 		key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: digest.SecretName}}
 		lost := mustRead(ctx, key).UID
-		subject.stop()
+		runningOperator.stop()
 		Expect(user.Delete(ctx, key)).To(Succeed())
 		patch(ctx, secret(namespace, ""), `{"metadata":{"labels":{"team":"a"}}}`) // so that its contents are read
-		subject.start()
+		runningOperator.start()
 		Eventually(field(key, func(s *corev1.Secret) bool { return s.UID != lost })).WithContext(ctx).Should(BeTrue())
 		settle(ctx)
 		Expect(mustRead(ctx, deploymentOf(app)).Generation).To(Equal(generation))

@@ -58,7 +58,7 @@ var _ = Describe("A WebApp whose pods don't start", func() {
 	DescribeTable("says why",
 		func(ctx context.Context, reason, text string, status func(*k8sappsv1.DeploymentStatus), pod *corev1.PodStatus) {
 			namespace := newNamespace(ctx)
-			plane.Set(namespace, "web", byHand)
+			fakeKubelet.Set(namespace, "web", byHand)
 			app := newApp(namespace, "web")
 			Expect(user.Create(ctx, app)).To(Succeed())
 			report(ctx, app, status, pod)
@@ -66,7 +66,7 @@ var _ = Describe("A WebApp whose pods don't start", func() {
 			Expect(message(app, "Ready")).To(ContainSubstring(text))
 			Expect(app.Status.Phase).To(Equal(appsv1.PhaseDegraded))
 			Eventually(eventReasons).WithContext(ctx).WithArguments(app).Should(ContainElement("Warning " + reason))
-			plane.Set(namespace, "web", testenv.Rollout{})
+			fakeKubelet.Set(namespace, "web", testenv.Rollout{})
 			Expect(user.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.GracePeriodSeconds(0))).To(Succeed())
 			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
 		},
@@ -92,7 +92,7 @@ var _ = Describe("A WebApp whose pods don't start", func() {
 	It("fails when the rollout makes no progress", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		app := newApp(namespace, "web")
-		plane.Set(namespace, "web", testenv.Rollout{Waiting: "ImagePullBackOff", Message: "no such image", DeadlineExceeded: true})
+		fakeKubelet.Set(namespace, "web", testenv.Rollout{Waiting: "ImagePullBackOff", Message: "no such image", DeadlineExceeded: true})
 		Expect(user.Create(ctx, app)).To(Succeed())
 		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("False ImagePullBackOff"))
 		Expect(message(app, "Ready")).To(HavePrefix("no progress for 10m0s (spec.rollout.progressDeadline); "))
@@ -101,13 +101,13 @@ var _ = Describe("A WebApp whose pods don't start", func() {
 
 	It("writes no status for what changes with every attempt only", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
-		plane.Set(namespace, "web", byHand)
+		fakeKubelet.Set(namespace, "web", byHand)
 		app := newApp(namespace, "web")
 		Expect(user.Create(ctx, app)).To(Succeed())
 		report(ctx, app, nil, waiting("CrashLoopBackOff", "back-off 10s", 2))
 		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("False CrashLoopBackOff"))
 		settle(ctx)
-		ledger := count(ctx, namespace)
+		ledger := countRequests(ctx, namespace)
 		report(ctx, app, nil, waiting("CrashLoopBackOff", "back-off 20s", 3))
 		report(ctx, app, nil, waiting("CrashLoopBackOff", "back-off 40s", 4))
 		ledger.expectIdle(ctx)
@@ -128,11 +128,11 @@ var _ = Describe("A WebApp with rollout.autoRollback", func() {
 		Eventually(revisions).Should(Equal(1))
 
 		By("rolling out what never starts")
-		plane.Set(namespace, "web", testenv.Rollout{Delay: still, DeadlineExceeded: true, Waiting: "ImagePullBackOff"})
+		fakeKubelet.Set(namespace, "web", testenv.Rollout{Delay: still, DeadlineExceeded: true, Waiting: "ImagePullBackOff"})
 		change(ctx, app, func(s *appsv1.WebAppSpec) { s.Image = "nginx:broken" })
 		Eventually(field(d, imageOf)).WithContext(ctx).Should(Equal("nginx:broken"))
 		Eventually(field(d, imageOf)).WithContext(ctx).Should(Equal("nginx:1.25"))
-		plane.Set(namespace, "web", testenv.Rollout{})
+		fakeKubelet.Set(namespace, "web", testenv.Rollout{})
 		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("False RolledBack"))
 		Expect(message(app, "Ready")).To(HavePrefix(`image "nginx:broken" did not become ready (`))
 		Eventually(condition).WithContext(ctx).WithArguments(app, appsv1.WebAppAvailable).Should(Equal("True Available"))
@@ -142,8 +142,8 @@ var _ = Describe("A WebApp with rollout.autoRollback", func() {
 
 		By("restarting the operator")
 		generation := mustRead(ctx, d).Generation
-		ledger := count(ctx, namespace)
-		subject.restart()
+		ledger := countRequests(ctx, namespace)
+		runningOperator.restart()
 		touch(ctx, app, "1")
 		ledger.expectIdle(ctx)
 		Expect(mustRead(ctx, d).Generation).To(Equal(generation))

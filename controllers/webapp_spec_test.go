@@ -92,7 +92,7 @@ var _ = Describe("The spec of a WebApp", func() {
 		Expect(read(ctx, child(app, &corev1.Service{}))).To(Succeed(), "the other children are written")
 		Eventually(func() []string { return seriesOf(namespace) }).Should(ContainElement("webapp_errors_total"))
 		settle(ctx)
-		ledger := count(ctx, namespace)
+		ledger := countRequests(ctx, namespace)
 		ledger.expectIdle(ctx)
 		change(ctx, app, func(s *appsv1.WebAppSpec) { s.Env = nil })
 		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))

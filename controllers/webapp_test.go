@@ -46,7 +46,7 @@ var _ = Describe("The life of a WebApp", func() {
 	BeforeEach(func(ctx context.Context) { namespace = newNamespace(ctx) })
 
 	It("is created with a write for each child and one for the status", func(ctx context.Context) {
-		ledger := count(ctx, namespace)
+		ledger := countRequests(ctx, namespace)
 		app := newApp(namespace, "demo-app")
 		createReady(ctx, app)
 		settle(ctx)
@@ -68,7 +68,7 @@ var _ = Describe("The life of a WebApp", func() {
 	})
 
 	It("is created with everything for a write each", func(ctx context.Context) {
-		ledger := count(ctx, namespace)
+		ledger := countRequests(ctx, namespace)
 		app := newApp(namespace, "all", everything)
 		createReady(ctx, app)
 		settle(ctx)
@@ -80,7 +80,7 @@ var _ = Describe("The life of a WebApp", func() {
 	It("is scaled by its spec and by its scale subresource", func(ctx context.Context) {
 		app := newApp(namespace, "web")
 		createReady(ctx, app)
-		ledger := count(ctx, namespace)
+		ledger := countRequests(ctx, namespace)
 		change(ctx, app, func(s *appsv1.WebAppSpec) { s.Replicas = new(int32(5)) })
 		Eventually(field(deploymentOf(app), replicasOf)).WithContext(ctx).Should(Equal(int32(5)))
 		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
@@ -99,7 +99,7 @@ var _ = Describe("The life of a WebApp", func() {
 	It("is never Ready for a new generation before its pods are", func(ctx context.Context) {
 		app := newApp(namespace, "web")
 		createReady(ctx, app)
-		plane.Set(namespace, "web", testenv.Rollout{Delay: still + still/2})
+		fakeKubelet.Set(namespace, "web", testenv.Rollout{Delay: still + still/2})
 		change(ctx, app, func(s *appsv1.WebAppSpec) { s.Image = "nginx:1.26" })
 		Eventually(field(deploymentOf(app), imageOf)).WithContext(ctx).Should(Equal("nginx:1.26"))
 		Consistently(ready).WithContext(ctx).WithArguments(app).ShouldNot(HavePrefix("True"))
@@ -108,7 +108,7 @@ var _ = Describe("The life of a WebApp", func() {
 	})
 
 	It("says that it is rolling out when that takes longer", func(ctx context.Context) {
-		plane.Set(namespace, "slow", testenv.Rollout{Delay: 5 * still})
+		fakeKubelet.Set(namespace, "slow", testenv.Rollout{Delay: 5 * still})
 		app := newApp(namespace, "slow")
 		Expect(user.Create(ctx, app)).To(Succeed())
 		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("False RollingOut"))
@@ -120,7 +120,7 @@ var _ = Describe("The life of a WebApp", func() {
 		app := newApp(namespace, "web")
 		createReady(ctx, app)
 		change(ctx, app, func(s *appsv1.WebAppSpec) { s.Paused, s.Image = true, "nginx:1.26" })
-		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("Unknown Paused"))
+		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Paused"))
 		Expect(app.Status.Phase).To(Equal(appsv1.PhasePaused))
 		service := child(app, &corev1.Service{})
 		Expect(user.Delete(ctx, service)).To(Succeed())
@@ -142,7 +142,7 @@ var _ = Describe("The life of a WebApp", func() {
 		service := child(app, &corev1.Service{})
 		Expect(user.Delete(ctx, service)).To(Succeed()) // as the garbage collector would
 		Consistently(func() error { return read(ctx, service) }).Should(Satisfy(apierrors.IsNotFound))
-		ledger := count(ctx, namespace)
+		ledger := countRequests(ctx, namespace)
 		patch(ctx, app, `{"metadata":{"finalizers":null}}`)
 		ledger.expectIdle(ctx)
 	})
@@ -188,7 +188,7 @@ var _ = Describe("The metrics of WebApps", func() {
 // seriesOf are the names of the operator's metrics that speak of the namespace.
 func seriesOf(namespace string) []string {
 	GinkgoHelper()
-	families, err := subject.registry.Gather()
+	families, err := runningOperator.registry.Gather()
 	Expect(err).NotTo(HaveOccurred())
 	var names []string
 	for _, f := range families {

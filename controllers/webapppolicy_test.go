@@ -140,13 +140,13 @@ var _ = Describe("The status of a WebAppPolicy", func() {
 	It("is not written for every WebApp of many, and not at all when nothing changes", func(ctx context.Context) {
 		p := newPolicy(ctx, namespace)
 		Eventually(verdict).WithContext(ctx).WithArguments(p).Should(Equal("Enforced 0"))
-		writes := func(from ledger) audit.Summary {
+		writes := func(from requestCounts) audit.Summary {
 			return from.summary(ctx).Where(func(k audit.Key) bool {
 				return k.Resource == "webapppolicies.apps.fettle.dev" && k.Class == audit.Write
 			})
 		}
 		const many = 60
-		start, created := time.Now(), count(ctx, "")
+		start, created := time.Now(), countRequests(ctx, "")
 		for i := range many {
 			Expect(user.Create(ctx, newApp(namespace, fmt.Sprintf("web-%02d", i), func(s *appsv1.WebAppSpec) { s.Paused = true }))).To(Succeed())
 		}
@@ -155,7 +155,7 @@ var _ = Describe("The status of a WebAppPolicy", func() {
 		atMost := int(time.Since(start)/time.Second) + 2
 		Expect(writes(created).Writes()).To(And(BeNumerically(">=", 1), BeNumerically("<=", atMost)), writes(created).String())
 
-		idle := count(ctx, "")
+		idle := countRequests(ctx, "")
 		app := newApp(namespace, "web-00")
 		change(ctx, app, func(s *appsv1.WebAppSpec) { s.Replicas = new(int32(4)) }) // breaks the same rule
 		time.Sleep(still + time.Second)

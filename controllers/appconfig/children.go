@@ -64,18 +64,18 @@ func (r *Reconciler) secretOf(ctx context.Context, cfg *configv1.AppConfig, cm *
 }
 
 // conflict finds who else uses the name of what cfg publishes: an AppConfig that goes first, or an object of somebody else's.
-func (r *Reconciler) conflict(ctx context.Context, cfg *configv1.AppConfig) (*verdict, error) {
+func (r *Reconciler) conflict(ctx context.Context, cfg *configv1.AppConfig) (*conditionState, error) {
 	name := targetName(cfg)
 	first, holder, err := r.publisher(ctx, cfg.Namespace, name)
 	if err != nil {
 		return nil, err
 	}
 	if first != nil && first.UID != cfg.UID {
-		return new(inTheWay(name, first)), nil
+		return new(nameTaken(name, first)), nil
 	}
 	for _, kind := range r.names(cfg, holder) {
 		if foreign, err := r.foreign(ctx, cfg, kind, name); err != nil || foreign {
-			return new(occupied(kind, name)), err
+			return new(nameOccupied(kind, name)), err
 		}
 	}
 	return nil, nil //nolint:nilnil // none is an answer
@@ -182,8 +182,8 @@ func older(a, b *configv1.AppConfig) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
-// remember notes which objects p writes.
-func (r *Reconciler) remember(cfg *configv1.AppConfig, p plan) {
+// recordWrites notes which objects p writes.
+func (r *Reconciler) recordWrites(cfg *configv1.AppConfig, p plan) {
 	objects := make([]client.Object, 0, len(p.objects))
 	for _, o := range p.objects {
 		var obj client.Object
@@ -201,8 +201,8 @@ func (r *Reconciler) remember(cfg *configv1.AppConfig, p plan) {
 	r.wrote.Store(client.ObjectKeyFromObject(cfg), objects)
 }
 
-// shown reports whether the cache shows what was last written for cfg.
-func (r *Reconciler) shown(ctx context.Context, cfg *configv1.AppConfig) (bool, error) {
+// cacheCurrent reports whether the cache shows what was last written for cfg.
+func (r *Reconciler) cacheCurrent(ctx context.Context, cfg *configv1.AppConfig) (bool, error) {
 	objects, ok := r.wrote.Load(client.ObjectKeyFromObject(cfg))
 	if !ok {
 		return true, nil

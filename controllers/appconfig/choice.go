@@ -9,16 +9,20 @@ import (
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 )
 
-// verdict is the state of one condition.
-type verdict struct {
+// conditionState is the state of one condition.
+type conditionState struct {
 	status          metav1.ConditionStatus
 	reason, message string
 }
 
-func yes(reason, message string) verdict { return verdict{metav1.ConditionTrue, reason, message} }
-func no(reason, message string) verdict  { return verdict{metav1.ConditionFalse, reason, message} }
-func unknown(reason, message string) verdict {
-	return verdict{metav1.ConditionUnknown, reason, message}
+func yes(reason, message string) conditionState {
+	return conditionState{metav1.ConditionTrue, reason, message}
+}
+func no(reason, message string) conditionState {
+	return conditionState{metav1.ConditionFalse, reason, message}
+}
+func unknown(reason, message string) conditionState {
+	return conditionState{metav1.ConditionUnknown, reason, message}
 }
 
 // choice is which revision is published, and why.
@@ -28,7 +32,7 @@ type choice struct {
 	// fresh is true when it is what the spec renders to.
 	fresh bool
 	// published is the condition, should nothing go wrong.
-	published verdict
+	published conditionState
 	// rolledBack is true when the last good revision is published in place of one whose rollout failed.
 	rolledBack bool
 }
@@ -40,23 +44,23 @@ func choose(cfg *configv1.AppConfig, out rendered, found existing) choice {
 	case cfg.Spec.Preview:
 		return previewed(out, live)
 	case cfg.Spec.Rollback != nil:
-		return asked(cfg, out, found, live)
+		return requestedRollback(cfg, out, found, live)
 	case out.problem != nil:
-		return choice{revision: standing(found, live), published: unknown(out.problem.reason, stays(live))}
+		return choice{revision: liveOrCopy(found, live), published: unknown(out.problem.reason, stillPublished(live))}
 	}
-	if good := rollsBack(cfg, out, found); good != nil {
+	if good := rollbackTarget(cfg, out, found); good != nil {
 		return choice{revision: good, rolledBack: true, published: yes(configv1.ReasonRolledBack, fmt.Sprintf(
 			"revision %d is published again until something else is rendered", good.number))}
 	}
 	next := found.next(out)
-	next.number = journalled(cfg, next)
+	next.number = nextNumber(cfg, next)
 	next.name = copyName(cfg, next.hash)
 	return choice{revision: &next, fresh: true, published: yes(configv1.ReasonPublished, fmt.Sprintf("revision %d", next.number))}
 }
 
-// journalled is the number of the next revision, should what was published before be gone, or not in the cache yet: status tells
+// nextNumber is the number of the next revision, should what was published before be gone, or not in the cache yet: status tells
 // up to where numbers are taken.
-func journalled(cfg *configv1.AppConfig, next revision) int64 {
+func nextNumber(cfg *configv1.AppConfig, next revision) int64 {
 	taken := cfg.Status.Revision
 	switch {
 	case next.number > taken:
@@ -68,15 +72,15 @@ func journalled(cfg *configv1.AppConfig, next revision) int64 {
 	}
 }
 
-func stays(live *revision) string {
+func stillPublished(live *revision) string {
 	if live == nil {
 		return "nothing is published yet"
 	}
 	return fmt.Sprintf("revision %d stays published", live.number)
 }
 
-// standing is what is published already: the copy of it, if there is one, so that drift is repaired.
-func standing(found existing, live *revision) *revision {
+// liveOrCopy is what is published already: the copy of it, if there is one, so that drift is repaired.
+func liveOrCopy(found existing, live *revision) *revision {
 	if live == nil {
 		return nil
 	}
@@ -89,15 +93,15 @@ func standing(found existing, live *revision) *revision {
 func previewed(out rendered, live *revision) choice {
 	switch {
 	case out.problem != nil:
-		return choice{revision: live, published: unknown(out.problem.reason, stays(live))}
+		return choice{revision: live, published: unknown(out.problem.reason, stillPublished(live))}
 	case live != nil && live.hash == out.hash:
 		return choice{revision: live, published: yes(configv1.ReasonPublished, "publishing would change nothing")}
 	}
-	return choice{revision: live, published: no(configv1.ReasonPreview, "spec.preview is true: "+stays(live)+"; status.preview says what would change")}
+	return choice{revision: live, published: yes(configv1.ReasonPreview, "spec.preview is true: "+stillPublished(live)+"; status.preview says what would change")}
 }
 
-// asked is the choice of spec.rollback.
-func asked(cfg *configv1.AppConfig, out rendered, found existing, live *revision) choice {
+// requestedRollback is the choice of spec.rollback.
+func requestedRollback(cfg *configv1.AppConfig, out rendered, found existing, live *revision) choice {
 	var to *revision
 	number := cfg.Spec.Rollback.ToRevision
 	if number != 0 {
@@ -110,11 +114,11 @@ func asked(cfg *configv1.AppConfig, out rendered, found existing, live *revision
 		return choice{revision: to, published: yes(configv1.ReasonRolledBack, fmt.Sprintf(
 			"revision %d is published, as spec.rollback asks; remove it to publish what is rendered", to.number))}
 	case number != 0:
-		return choice{revision: standing(found, live), published: no(configv1.ReasonRevisionMissing, fmt.Sprintf(
-			"spec.rollback.toRevision: revision %d is not kept: %s; choose one of %v, or remove spec.rollback", number, stays(live), numbers(found)))}
+		return choice{revision: liveOrCopy(found, live), published: no(configv1.ReasonRevisionMissing, fmt.Sprintf(
+			"spec.rollback.toRevision: revision %d is not kept: %s; choose one of %v, or remove spec.rollback", number, stillPublished(live), numbers(found)))}
 	default:
-		return choice{revision: standing(found, live), published: no(configv1.ReasonRevisionMissing,
-			"spec.rollback: there is no earlier revision to go back to: "+stays(live)+"; remove spec.rollback")}
+		return choice{revision: liveOrCopy(found, live), published: no(configv1.ReasonRevisionMissing,
+			"spec.rollback: there is no earlier revision to go back to: "+stillPublished(live)+"; remove spec.rollback")}
 	}
 }
 
@@ -126,29 +130,29 @@ func numbers(found existing) []int64 {
 	return out
 }
 
-// rollsBack returns the last good revision when it is to be published in place of out, whose rollout failed before: status
+// rollbackTarget returns the last good revision when it is to be published in place of out, whose rollout failed before: status
 // remembers that until something else is rendered.
-func rollsBack(cfg *configv1.AppConfig, out rendered, found existing) *revision {
+func rollbackTarget(cfg *configv1.AppConfig, out rendered, found existing) *revision {
 	if !cfg.Spec.Rollout.AutoRollback || cfg.Status.FailedHash == "" || cfg.Status.FailedHash != out.hash {
 		return nil
 	}
 	return found.lastGood(cfg.Status.LastGoodRevision, out.hash)
 }
 
-// waiting is a rendering that waits for s to exist.
-func waiting(cfg *configv1.AppConfig, s source) rendered {
+// waitingForValues is a rendering that waits for s to exist.
+func waitingForValues(cfg *configv1.AppConfig, s source) rendered {
 	return rendered{problem: new(no(configv1.ReasonValuesMissing, fmt.Sprintf(
 		"spec.valuesFrom: %s %q does not exist in namespace %q: create it, or mark the reference optional", s.kind, s.name, cfg.Namespace)))}
 }
 
-// inTheWay says that another AppConfig publishes under the same name.
-func inTheWay(name string, holder *configv1.AppConfig) verdict {
+// nameTaken says that another AppConfig publishes under the same name.
+func nameTaken(name string, holder *configv1.AppConfig) conditionState {
 	return no(fettlev1.ReasonNameConflict, fmt.Sprintf(
 		"AppConfig %q publishes %q already: set another spec.target.name, or remove one of the two", holder.Name, name))
 }
 
-// occupied says that an object that no AppConfig owns has the name of what is to be published.
-func occupied(kind, name string) verdict {
+// nameOccupied says that an object that no AppConfig owns has the name of what is to be published.
+func nameOccupied(kind, name string) conditionState {
 	return no(fettlev1.ReasonNameConflict, fmt.Sprintf(
 		"%s %q exists and is not controlled by this AppConfig: set another spec.target.name, or remove the %s", kind, name, kind))
 }

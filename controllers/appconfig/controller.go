@@ -35,11 +35,11 @@ import (
 
 const (
 	controllerName = "appconfig"
-	// quiet is how long a status that only tells of progress is held back, so that a change which soon succeeds costs one
+	// coalescingWindow is how long a status that only tells of progress is held back, so that a change which soon succeeds costs one
 	// status write.
-	quiet = 3 * time.Second
-	// again is when to look at what was published, should no event tell of it.
-	again = time.Second
+	coalescingWindow = 3 * time.Second
+	// cacheWait is when to look at what was published, should no event tell of it.
+	cacheWait = time.Second
 )
 
 // +kubebuilder:rbac:groups=config.fettle.dev,resources=appconfigs,verbs=list;watch
@@ -66,16 +66,16 @@ type Options struct {
 }
 
 type Reconciler struct {
-	client  client.Client
-	applier *apply.Applier
-	pace    *conditions.StatusThrottle
-	clock   clock.PassiveClock
-	events  events.EventRecorder
-	metrics *monitoring.Metrics
-	engine  *rollout.Engine
-	sources *sourceReader
-	digests *digest.Keyring
-	memo    *memo
+	client         client.Client
+	applier        *apply.Applier
+	statusThrottle *conditions.StatusThrottle
+	clock          clock.PassiveClock
+	events         events.EventRecorder
+	metrics        *monitoring.Metrics
+	engine         *rollout.Engine
+	sources        *sourceReader
+	digests        *digest.Keyring
+	renderCache    *renderCache
 	// wrote has, by AppConfig, the objects of the last plan: nothing is decided before the cache shows them.
 	wrote sync.Map
 	// throttle holds back an AppConfig whose contents keep changing.
@@ -93,30 +93,30 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
 	r := &Reconciler{
-		client:  mgr.GetClient(),
-		applier: applier,
-		pace:    conditions.NewStatusThrottle(quiet, clock.RealClock{}),
-		clock:   clock.RealClock{},
-		events:  mgr.GetEventRecorder(controllerName),
-		metrics: opts.Metrics,
-		engine:  opts.Engine,
-		sources: newSourceReader(mgr, opts.WatchSecrets),
-		digests: opts.Keys,
-		memo:    newMemo(),
+		client:         mgr.GetClient(),
+		applier:        applier,
+		statusThrottle: conditions.NewStatusThrottle(coalescingWindow, clock.RealClock{}),
+		clock:          clock.RealClock{},
+		events:         mgr.GetEventRecorder(controllerName),
+		metrics:        opts.Metrics,
+		engine:         opts.Engine,
+		sources:        newSourceReader(mgr, opts.WatchSecrets),
+		digests:        opts.Keys,
+		renderCache:    newRenderCache(),
 	}
-	retried := requeue.WithBackoff(r.frame())
+	retried := requeue.WithBackoff(r.kindReconciler())
 	if err := r.watches(mgr, opts).WithOptions(retried.Options(opts.Workers)).Complete(retried); err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
 	return nil
 }
 
-// frame is the reconcile.Reconciler of the kind: a pass publishes what one AppConfig asks for, and
+// kindReconciler is the reconcile.Reconciler of the kind: a pass publishes what one AppConfig asks for, and
 // reports what it then observes.
-func (r *Reconciler) frame() *reconciler.Reconciler[configv1.AppConfig, *configv1.AppConfig] {
+func (r *Reconciler) kindReconciler() *reconciler.Reconciler[configv1.AppConfig, *configv1.AppConfig] {
 	return &reconciler.Reconciler[configv1.AppConfig, *configv1.AppConfig]{
-		Kind: monitoring.KindAppConfig, Client: r.client, Applier: r.applier, Pace: r.pace, Clock: r.clock, Metrics: r.metrics,
-		Act: r.reconcile, Hold: r.hold, Announce: r.announce, Gone: r.gone,
+		Kind: monitoring.KindAppConfig, Client: r.client, Applier: r.applier, Throttle: r.statusThrottle, Clock: r.clock, Metrics: r.metrics,
+		ReconcileObject: r.reconcile, StatusDelay: r.statusDelay, EmitEvents: r.emitEvents, OnDeleted: r.onDeleted,
 		Status: func(cfg *configv1.AppConfig) (any, bool) {
 			return cfg.Status, meta.IsStatusConditionTrue(cfg.Status.Conditions, fettlev1.Ready)
 		},
@@ -133,7 +133,7 @@ func (r *Reconciler) reconcile(ctx context.Context, cfg *configv1.AppConfig) (re
 		setPaused(cfg)
 		return reconcile.Result{}, nil
 	}
-	if shown, err := r.shown(ctx, cfg); err != nil || !shown {
+	if shown, err := r.cacheCurrent(ctx, cfg); err != nil || !shown {
 		return reconcile.Result{}, err // else the watch brings what was last written
 	}
 	r.engine.BeginReconcile(ownerOf(cfg))
@@ -163,17 +163,17 @@ func (r *Reconciler) publish(ctx context.Context, cfg *configv1.AppConfig) (reco
 		return reconcile.Result{}, err
 	}
 	key, now := client.ObjectKeyFromObject(cfg), r.clock.Now()
-	if p.changes && !r.throttle.admit(key, now) {
+	if p.changes && !r.throttle.allow(key, now) {
 		setThrottled(cfg, out)
 		return reconcile.Result{RequeueAfter: publishEvery}, nil
 	}
-	seen := observed{policyErr: policyErr, throttled: r.throttle.holds(key, now), applyErr: r.apply(ctx, cfg, p, found)}
+	seen := observed{policyErr: policyErr, throttled: r.throttle.limited(key, now), applyErr: r.apply(ctx, cfg, p, found)}
 	switch {
 	case apply.Transient(seen.applyErr):
 		return reconcile.Result{}, seen.applyErr
 	case seen.applyErr == nil && p.changes:
 		// Only what the cache shows is rolled out: an apply that met a newer object did nothing. The watch brings it.
-		return reconcile.Result{RequeueAfter: again}, nil
+		return reconcile.Result{RequeueAfter: cacheWait}, nil
 	case seen.applyErr == nil:
 		if seen.report, err = r.roll(ctx, cfg, policy, p); err != nil {
 			return reconcile.Result{}, err
@@ -208,7 +208,7 @@ func (r *Reconciler) roll(ctx context.Context, cfg *configv1.AppConfig, policy r
 
 // apply writes what is desired and deletes what is not.
 func (r *Reconciler) apply(ctx context.Context, cfg *configv1.AppConfig, p plan, found existing) error {
-	r.remember(cfg, p)
+	r.recordWrites(cfg, p)
 	if err := r.applier.Apply(ctx, cfg, p.objects...); err != nil {
 		return err
 	}
@@ -233,9 +233,9 @@ func (r *Reconciler) outcome(ctx context.Context, cfg *configv1.AppConfig, p pla
 	return reconcile.Result{RequeueAfter: reconciler.Sooner(reconciler.Sooner(wait, seen.report.RequeueAfter), r.sources.resync(cfg))}, nil
 }
 
-// gone forgets an AppConfig, and takes its notes from the workloads that it restarted: where that is not done, the engine has
+// onDeleted forgets an AppConfig, and takes its notes from the workloads that it restarted: where that is not done, the engine has
 // the pass repeated.
-func (r *Reconciler) gone(ctx context.Context, key types.NamespacedName) (done bool, err error) {
+func (r *Reconciler) onDeleted(ctx context.Context, key types.NamespacedName) (done bool, err error) {
 	done, err = r.engine.Release(ctx, rollout.Owner{Prefix: rollout.ConfigPrefix, Namespace: key.Namespace, Name: key.Name})
 	if err != nil {
 		return false, fmt.Errorf("take the notes of AppConfig %q from workloads: %w", key.Name, err)

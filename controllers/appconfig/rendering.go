@@ -46,7 +46,7 @@ type rendered struct {
 	// inputs names what the content was made of, where that is more than the spec; see inputsKey.
 	inputs   string
 	warnings []string
-	problem  *verdict
+	problem  *conditionState
 }
 
 // overrides are those of the spec's environment; empty where it has none.
@@ -101,23 +101,23 @@ func renderAll(cfg *configv1.AppConfig, sourced map[string]render.Value) rendere
 	in := renderInput(cfg, sourced)
 	schemas := schemasOf(cfg.Spec.Schema)
 	if err := checkSchemas(schemas, in.Files); err != nil {
-		return refused(configv1.ReasonInvalidSchema, err)
+		return rejected(configv1.ReasonInvalidSchema, err)
 	}
 	out, err := render.Render(in)
 	if err != nil {
-		return refused(reasonOf(err), err)
+		return rejected(reasonOf(err), err)
 	}
 	if err := render.CheckFormats(out); err != nil {
-		return refused(configv1.ReasonMalformed, err)
+		return rejected(configv1.ReasonMalformed, err)
 	}
 	if err := render.Validate(out, schemas); err != nil {
-		return refused(configv1.ReasonSchemaViolation, err)
+		return rejected(configv1.ReasonSchemaViolation, err)
 	}
 	c := content{data: out.Data, secret: out.Secret}
 	return rendered{content: c, warnings: warnings(c)}
 }
 
-func refused(reason string, err error) rendered {
+func rejected(reason string, err error) rendered {
 	return rendered{problem: new(no(reason, err.Error()))}
 }
 
@@ -166,14 +166,14 @@ func checkSchemas(s render.Schemas, files map[string]string) error {
 	return nil
 }
 
-// secretive matches keys whose value is probably meant to be secret.
-var secretive = regexp.MustCompile(`(?i)passw(or)?d|token|secret|api[_-]?key`)
+// secretName matches keys whose value is probably meant to be secret.
+var secretName = regexp.MustCompile(`(?i)passw(or)?d|token|secret|api[_-]?key`)
 
 // warnings name the keys of the ConfigMap whose value should perhaps come from a Secret.
 func warnings(c content) []string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(c.data)) {
-		if c.data[k] == "" || !secretive.MatchString(k) {
+		if c.data[k] == "" || !secretName.MatchString(k) {
 			continue
 		}
 		if len(out) == maxWarnings-1 {

@@ -51,12 +51,31 @@ func setStatus(cfg *configv1.AppConfig, out rendered, p plan, found existing, se
 			st.LastRolloutTime = metav1.NewTime(last).Rfc3339Copy()
 		}
 	}
-	judge(cfg, out, p, found, seen)
-	put(cfg, configv1.AppConfigRendered, renderedVerdict(out))
-	put(cfg, configv1.AppConfigPublished, publication(cfg, p, seen))
-	put(cfg, configv1.AppConfigRolledOut, rolledOut(cfg, p, seen))
+	recordOutcome(cfg, out, p, found, seen)
+	put(cfg, configv1.AppConfigRendered, renderedState(out))
+	put(cfg, configv1.AppConfigPublished, publishedState(cfg, p, seen))
+	put(cfg, configv1.AppConfigRolledOut, rolledOutState(cfg, p, seen))
+	summarize(cfg)
+}
+
+// terminal are the reasons of Ready, besides those of all kinds, that only a change of the spec, of its values or of a workload
+// resolves.
+var terminal = []string{
+	configv1.ReasonTemplateError, configv1.ReasonSchemaViolation, configv1.ReasonInvalidSchema, configv1.ReasonMalformed, configv1.ReasonCircularValues,
+	configv1.ReasonRevisionMissing, configv1.ReasonInvalidWindow, configv1.ReasonRolloutFailed, configv1.ReasonRolledBack,
+}
+
+// summarize sets Ready, the phase and Stalled from the other conditions.
+func summarize(cfg *configv1.AppConfig) {
+	st := &cfg.Status
+	st.ObservedGeneration = cfg.Generation
 	conditions.Summarize(&st.Conditions, cfg.Generation, summarized...)
+	published := meta.FindStatusCondition(st.Conditions, configv1.AppConfigPublished)
+	if meta.IsStatusConditionTrue(st.Conditions, fettlev1.Ready) && published.Reason == configv1.ReasonPreview {
+		put(cfg, fettlev1.Ready, yes(published.Reason, published.Message))
+	}
 	st.Phase = phase(st.Conditions)
+	conditions.SetStalled(&st.Conditions, cfg.Generation, false, terminal...)
 }
 
 // count says what is published.
@@ -84,8 +103,8 @@ func count(cfg *configv1.AppConfig, p plan, live *revision) {
 	}
 }
 
-// judge keeps the journal of good and of failed revisions.
-func judge(cfg *configv1.AppConfig, out rendered, p plan, found existing, seen observed) {
+// recordOutcome keeps the journal of good and of failed revisions.
+func recordOutcome(cfg *configv1.AppConfig, out rendered, p plan, found existing, seen observed) {
 	st := &cfg.Status
 	if out.problem == nil && st.FailedHash != "" && st.FailedHash != out.hash {
 		st.FailedHash, st.FailureMessage = "", ""
@@ -102,24 +121,24 @@ func judge(cfg *configv1.AppConfig, out rendered, p plan, found existing, seen o
 	}
 }
 
-func renderedVerdict(out rendered) verdict {
+func renderedState(out rendered) conditionState {
 	if out.problem != nil {
 		return *out.problem
 	}
 	return yes(configv1.ReasonRendered, fmt.Sprintf("%d keys", len(out.data)+len(out.secret)))
 }
 
-func publication(cfg *configv1.AppConfig, p plan, seen observed) verdict {
+func publishedState(cfg *configv1.AppConfig, p plan, seen observed) conditionState {
 	if seen.applyErr != nil {
 		return no(apply.Reason(seen.applyErr), seen.applyErr.Error())
 	}
 	if seen.throttled {
-		return throttled(cfg)
+		return throttledState(cfg)
 	}
 	return p.choice.published
 }
 
-func rolledOut(cfg *configv1.AppConfig, p plan, seen observed) verdict {
+func rolledOutState(cfg *configv1.AppConfig, p plan, seen observed) conditionState {
 	switch {
 	case seen.applyErr != nil:
 		return unknown(fettlev1.ReasonReconciling, "not known until all is published")
@@ -130,7 +149,7 @@ func rolledOut(cfg *configv1.AppConfig, p plan, seen observed) verdict {
 			cfg.Status.FailedHash, cfg.Status.FailureMessage, p.revision.number, seen.report.Condition.Message))
 	}
 	c := seen.report.Condition
-	return verdict{c.Status, c.Reason, c.Message}
+	return conditionState{c.Status, c.Reason, c.Message}
 }
 
 // preview says what publishing would change; nil where it is not asked for or nothing was rendered.
@@ -164,40 +183,41 @@ func preview(cfg *configv1.AppConfig, out rendered, found existing) *configv1.Ap
 	return pv
 }
 
-// setPaused says that nothing is looked at.
+// setPaused reports which revision stays published.
 func setPaused(cfg *configv1.AppConfig) {
-	cfg.Status.ObservedGeneration = cfg.Generation
-	cfg.Status.Phase = configv1.PhasePaused
-	put(cfg, fettlev1.Ready, unknown(fettlev1.ReasonPaused, "spec.paused is true: nothing is changed or looked at until it is false"))
+	cfg.Status.ObservedGeneration, cfg.Status.Phase = cfg.Generation, configv1.PhasePaused
+	published := "nothing is published yet"
+	if cfg.Status.Revision > 0 {
+		published = fmt.Sprintf("revision %d stays published", cfg.Status.Revision)
+	}
+	conditions.SetPaused(&cfg.Status.Conditions, cfg.Generation, "reconciliation is paused; "+published)
 }
 
-// setTerminating says that the AppConfig waits for somebody's finalizer.
+// setTerminating reports that the AppConfig waits for a finalizer.
 func setTerminating(cfg *configv1.AppConfig) {
 	cfg.Status.ObservedGeneration = cfg.Generation
 	cfg.Status.Phase = configv1.PhaseTerminating
 	put(cfg, fettlev1.Ready, no(fettlev1.ReasonTerminating, "being deleted"))
+	conditions.SetKstatus(&cfg.Status.Conditions, cfg.Generation, "", "", "")
 }
 
-// setThrottled says that what was rendered is not published yet, since the contents change too often.
+// setThrottled reports that the rendered contents are not published yet, since they change too often.
 func setThrottled(cfg *configv1.AppConfig, out rendered) {
-	cfg.Status.ObservedGeneration = cfg.Generation
-	put(cfg, configv1.AppConfigRendered, renderedVerdict(out))
-	put(cfg, configv1.AppConfigPublished, throttled(cfg))
-	conditions.Summarize(&cfg.Status.Conditions, cfg.Generation, summarized...)
-	cfg.Status.Phase = phase(cfg.Status.Conditions)
+	put(cfg, configv1.AppConfigRendered, renderedState(out))
+	put(cfg, configv1.AppConfigPublished, throttledState(cfg))
+	summarize(cfg)
 }
 
-// setConflict says that nothing is published, since the name belongs to somebody else.
-func setConflict(cfg *configv1.AppConfig, v verdict) {
+// setConflict reports that nothing is published, since another object has the name.
+func setConflict(cfg *configv1.AppConfig, v conditionState) {
 	cfg.Status = configv1.AppConfigStatus{ObservedGeneration: cfg.Generation, Conditions: cfg.Status.Conditions}
-	put(cfg, configv1.AppConfigRendered, unknown(fettlev1.ReasonReconciling, "not looked at while the name belongs to another"))
+	put(cfg, configv1.AppConfigRendered, unknown(fettlev1.ReasonReconciling, "not rendered while another object has the name of the target"))
 	put(cfg, configv1.AppConfigPublished, v)
 	put(cfg, configv1.AppConfigRolledOut, unknown(fettlev1.ReasonReconciling, "nothing is published"))
-	conditions.Summarize(&cfg.Status.Conditions, cfg.Generation, summarized...)
-	cfg.Status.Phase = phase(cfg.Status.Conditions)
+	summarize(cfg)
 }
 
-func put(cfg *configv1.AppConfig, conditionType string, v verdict) {
+func put(cfg *configv1.AppConfig, conditionType string, v conditionState) {
 	conditions.Set(&cfg.Status.Conditions, metav1.Condition{
 		Type: conditionType, Status: v.status, Reason: v.reason, Message: clip(v.message, maxMessage), ObservedGeneration: cfg.Generation,
 	})

@@ -52,7 +52,7 @@ func TestSetStatus(t *testing.T) {
 		{"failed", config(), outOf("b"), history, failed, "False RolloutFailed", configv1.PhaseFailed, 0, ""},
 		{"failed, to be rolled back", config(auto), outOf("b"), history, failed, "False RolloutFailed", configv1.PhaseFailed, 0, hashOf("b")},
 		{"failed, with nothing to go back to", config(auto), outOf("a"), targeted(a, a), failed, "False RolloutFailed", configv1.PhaseFailed, 0, ""},
-		{"nothing rendered", config(), waiting(config(), source{kind: kindSecret, name: "s"}), existing{}, done, "False ValuesMissing", configv1.PhasePending, 0, ""},
+		{"nothing rendered", config(), waitingForValues(config(), source{kind: kindSecret, name: "s"}), existing{}, done, "False ValuesMissing", configv1.PhasePending, 0, ""},
 		{"foreign object", config(), outOf("a"), existing{}, observed{applyErr: &apply.ConflictError{}}, "False NameConflict", configv1.PhaseDegraded, 0, ""},
 		{"refused", config(), outOf("a"), existing{}, observed{applyErr: apierrors.NewInvalid(schema.GroupKind{}, "a", nil)}, "False Invalid", configv1.PhaseDegraded, 0, ""},
 		{"forbidden", config(), outOf("a"), existing{}, observed{applyErr: apierrors.NewForbidden(gr, "a", nil)}, "False Forbidden", configv1.PhaseDegraded, 0, ""},

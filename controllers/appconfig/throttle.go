@@ -31,8 +31,8 @@ type publications struct {
 	held bool
 }
 
-// admit reports whether an AppConfig may publish at a time, and counts that as a publication.
-func (t *throttle) admit(key client.ObjectKey, at time.Time) bool {
+// allow reports whether an AppConfig may publish at a time, and counts that as a publication.
+func (t *throttle) allow(key client.ObjectKey, at time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p, ok := t.seen[key]
@@ -48,9 +48,9 @@ func (t *throttle) admit(key client.ObjectKey, at time.Time) bool {
 	return admitted
 }
 
-// holds reports whether an AppConfig has published too often lately. While that is so it holds of every reconcile, or the status
+// limited reports whether an AppConfig has published too often lately. While that is so it holds of every reconcile, or the status
 // would change with each of them.
-func (t *throttle) holds(key client.ObjectKey, at time.Time) bool {
+func (t *throttle) limited(key client.ObjectKey, at time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p, ok := t.seen[key]
@@ -66,8 +66,8 @@ func (t *throttle) forget(key client.ObjectKey) {
 	delete(t.seen, key)
 }
 
-// throttled is the condition Published of an AppConfig that has published too often.
-func throttled(cfg *configv1.AppConfig) verdict {
+// throttledState is the condition Published of an AppConfig that has published too often.
+func throttledState(cfg *configv1.AppConfig) conditionState {
 	return no(configv1.ReasonThrottled, fmt.Sprintf(
 		"the contents changed more than %d times in short order and are now published every %s: find who keeps changing the objects of spec.valuesFrom, or what is published as %q",
 		publishBurst, publishEvery, targetName(cfg)))

@@ -40,13 +40,13 @@ func (r *Reconciler) watches(mgr ctrl.Manager, opts Options) *builder.Builder {
 		Named(controllerName).
 		For(&configv1.AppConfig{}).
 		Owns(&corev1.ConfigMap{}).
-		Watches(&configv1.AppConfig{}, handler.EnqueueRequestsFromMapFunc(r.affected), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.using(kindConfigMap))).
-		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.named), gone)
+		Watches(&configv1.AppConfig{}, handler.EnqueueRequestsFromMapFunc(r.appConfigsOfWorkload), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.appConfigsUsing(kindConfigMap))).
+		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.appConfigsNamed), gone)
 	if opts.WatchSecrets {
 		b.Owns(&corev1.Secret{}).
-			WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.using(kindSecret))).
-			WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.named), gone)
+			WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.appConfigsUsing(kindSecret))).
+			WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.appConfigsNamed), gone)
 	}
 	return r.engine.Watch(b, func(ctx context.Context, w *rollout.Workload) []reconcile.Request {
 		return requests(r.interested(ctx, w))
@@ -93,21 +93,21 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// using returns the AppConfigs that take values from an object.
-func (r *Reconciler) using(kind string) handler.MapFunc {
+// appConfigsUsing returns the AppConfigs that take values from an object.
+func (r *Reconciler) appConfigsUsing(kind string) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
 		return requests(r.keys(ctx, client.InNamespace(obj.GetNamespace()), client.MatchingFields{indexValues: kind + "/" + obj.GetName()}))
 	}
 }
 
-// named returns the AppConfigs that want an object's name.
-func (r *Reconciler) named(ctx context.Context, obj client.Object) []reconcile.Request {
+// appConfigsNamed returns the AppConfigs that want an object's name.
+func (r *Reconciler) appConfigsNamed(ctx context.Context, obj client.Object) []reconcile.Request {
 	return requests(r.keys(ctx, client.InNamespace(obj.GetNamespace()), client.MatchingFields{indexTarget: obj.GetName()}))
 }
 
-// affected returns the AppConfigs that want the name that another one has, and those that take values from it, also through others:
+// appConfigsOfWorkload returns the AppConfigs that want the name that another one has, and those that take values from it, also through others:
 // a circle may have closed or opened.
-func (r *Reconciler) affected(ctx context.Context, obj client.Object) []reconcile.Request {
+func (r *Reconciler) appConfigsOfWorkload(ctx context.Context, obj client.Object) []reconcile.Request {
 	namespace := client.InNamespace(obj.GetNamespace())
 	names := []string{targetName(obj.(*configv1.AppConfig))}
 	keys := r.keys(ctx, namespace, client.MatchingFields{indexTarget: names[0]})

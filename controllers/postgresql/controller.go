@@ -131,8 +131,8 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 // its spec asks for, takes at most one step towards it that interrupts an instance, and reports what it observes.
 func (r *Reconciler) frame() *reconciler.Reconciler[databasev1alpha1.PostgreSQL, *databasev1alpha1.PostgreSQL] {
 	return &reconciler.Reconciler[databasev1alpha1.PostgreSQL, *databasev1alpha1.PostgreSQL]{
-		Kind: monitoring.KindPostgreSQL, Client: r.client, Applier: r.applier, Pace: r.pace, Clock: r.clock, Metrics: r.metrics,
-		Act: r.reconcile, Hold: r.hold, Announce: r.announce, Gone: r.gone,
+		Kind: monitoring.KindPostgreSQL, Client: r.client, Applier: r.applier, Throttle: r.pace, Clock: r.clock, Metrics: r.metrics,
+		ReconcileObject: r.reconcile, StatusDelay: r.hold, EmitEvents: r.announce, OnDeleted: r.gone,
 		Status: func(pg *databasev1alpha1.PostgreSQL) (any, bool) { return pg.Status, pg.Status.Ready },
 	}
 }

@@ -32,9 +32,9 @@ import (
 const (
 	controllerName = "voteconfig"
 
-	// quiet is how long a status that only tells of progress is held back, so that a change which soon succeeds costs one
+	// coalescingWindow is how long a status that only tells of progress is held back, so that a change which soon succeeds costs one
 	// status write.
-	quiet = 3 * time.Second
+	coalescingWindow = 3 * time.Second
 )
 
 // +kubebuilder:rbac:groups=voting.fettle.dev,resources=voteconfigs,verbs=list;watch;patch
@@ -54,13 +54,13 @@ type Options struct {
 }
 
 type Reconciler struct {
-	client  client.Client
-	applier *apply.Applier
-	engine  *rollout.Engine
-	pace    *conditions.StatusThrottle
-	clock   clock.PassiveClock
-	events  events.EventRecorder
-	metrics *monitoring.Metrics
+	client         client.Client
+	applier        *apply.Applier
+	engine         *rollout.Engine
+	statusThrottle *conditions.StatusThrottle
+	clock          clock.PassiveClock
+	events         events.EventRecorder
+	metrics        *monitoring.Metrics
 }
 
 // Setup registers the controller with the manager.
@@ -74,27 +74,27 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
 	r := &Reconciler{
-		client:  mgr.GetClient(),
-		applier: applier,
-		engine:  opts.Engine,
-		pace:    conditions.NewStatusThrottle(quiet, clock.RealClock{}),
-		clock:   clock.RealClock{},
-		events:  mgr.GetEventRecorder(controllerName),
-		metrics: opts.Metrics,
+		client:         mgr.GetClient(),
+		applier:        applier,
+		engine:         opts.Engine,
+		statusThrottle: conditions.NewStatusThrottle(coalescingWindow, clock.RealClock{}),
+		clock:          clock.RealClock{},
+		events:         mgr.GetEventRecorder(controllerName),
+		metrics:        opts.Metrics,
 	}
-	retried := requeue.WithBackoff(r.frame())
+	retried := requeue.WithBackoff(r.kindReconciler())
 	if err := r.watches(mgr).WithOptions(retried.Options(opts.Workers)).Complete(retried); err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
 	return nil
 }
 
-// frame is the reconcile.Reconciler of the kind: a pass publishes the options of one VoteConfig,
+// kindReconciler is the reconcile.Reconciler of the kind: a pass publishes the options of one VoteConfig,
 // restarts what uses them, and reports what it then observes.
-func (r *Reconciler) frame() *reconciler.Reconciler[votingv1alpha1.VoteConfig, *votingv1alpha1.VoteConfig] {
+func (r *Reconciler) kindReconciler() *reconciler.Reconciler[votingv1alpha1.VoteConfig, *votingv1alpha1.VoteConfig] {
 	return &reconciler.Reconciler[votingv1alpha1.VoteConfig, *votingv1alpha1.VoteConfig]{
-		Kind: monitoring.KindVoteConfig, Client: r.client, Applier: r.applier, Pace: r.pace, Clock: r.clock, Metrics: r.metrics,
-		Act: r.reconcile, Hold: r.hold, Announce: r.announce, Gone: r.gone,
+		Kind: monitoring.KindVoteConfig, Client: r.client, Applier: r.applier, Throttle: r.statusThrottle, Clock: r.clock, Metrics: r.metrics,
+		ReconcileObject: r.reconcile, StatusDelay: r.statusDelay, EmitEvents: r.emitEvents, OnDeleted: r.onDeleted,
 		Status: func(vc *votingv1alpha1.VoteConfig) (any, bool) {
 			return vc.Status, meta.IsStatusConditionTrue(vc.Status.Conditions, fettlev1.Ready)
 		},
@@ -119,7 +119,7 @@ func (r *Reconciler) reconcile(ctx context.Context, vc *votingv1alpha1.VoteConfi
 	case apply.Transient(publishErr), publishErr == nil && live == nil:
 		return reconcile.Result{}, publishErr // or the watch brings what was written
 	case publishErr != nil:
-		setRefused(vc, publishErr)
+		setPublishFailed(vc, publishErr)
 		return reconcile.Result{}, publishErr
 	}
 	report, err := r.engine.Roll(ctx, owner(vc), policy(vc), []rollout.Object{object(vc, live)})
@@ -136,9 +136,9 @@ func (r *Reconciler) reconcile(ctx context.Context, vc *votingv1alpha1.VoteConfi
 	return reconcile.Result{RequeueAfter: report.RequeueAfter}, nil
 }
 
-// gone takes the notes of a VoteConfig that is no more from the workloads that it restarted. The owner reference has the ConfigMap
+// onDeleted takes the notes of a VoteConfig that is no more from the workloads that it restarted. The owner reference has the ConfigMap
 // deleted. There is no finalizer: notes that stay when Fettle does not run have no effect, and go when it does.
-func (r *Reconciler) gone(ctx context.Context, key types.NamespacedName) (done bool, err error) {
+func (r *Reconciler) onDeleted(ctx context.Context, key types.NamespacedName) (done bool, err error) {
 	done, err = r.engine.Release(ctx, rollout.Owner{Prefix: rollout.VotingPrefix, Namespace: key.Namespace, Name: key.Name})
 	if err != nil {
 		return false, fmt.Errorf("take the notes of VoteConfig %q from workloads: %w", key.Name, err)
@@ -162,12 +162,12 @@ func (r *Reconciler) publish(ctx context.Context, vc *votingv1alpha1.VoteConfig)
 	if err := r.applier.Apply(ctx, vc, configMap(vc, data, live, r.clock.Now())); err != nil {
 		return nil, err
 	}
-	return r.arrived(ctx, vc, live, differs)
+	return r.cacheCurrent(ctx, vc, live, differs)
 }
 
-// arrived returns the ConfigMap once the cache shows what was applied; before is the one that was there, and differs says
+// cacheCurrent returns the ConfigMap once the cache shows what was applied; before is the one that was there, and differs says
 // whether it had other data.
-func (r *Reconciler) arrived(ctx context.Context, vc *votingv1alpha1.VoteConfig, before *corev1.ConfigMap, differs bool) (*corev1.ConfigMap, error) {
+func (r *Reconciler) cacheCurrent(ctx context.Context, vc *votingv1alpha1.VoteConfig, before *corev1.ConfigMap, differs bool) (*corev1.ConfigMap, error) {
 	shown, current, err := r.look(ctx, vc)
 	if err != nil {
 		return nil, err
@@ -216,7 +216,7 @@ func (r *Reconciler) look(ctx context.Context, vc *votingv1alpha1.VoteConfig) (*
 
 // hidden says which options a dependant does not show; "" if all show all.
 func (r *Reconciler) hidden(ctx context.Context, vc *votingv1alpha1.VoteConfig, report rollout.Report) (string, error) {
-	ids := beyondStock(vc.Spec.Options)
+	ids := unsupportedOptions(vc.Spec.Options)
 	if len(ids) == 0 {
 		return "", nil
 	}
@@ -225,7 +225,7 @@ func (r *Reconciler) hidden(ctx context.Context, vc *votingv1alpha1.VoteConfig, 
 		if err != nil {
 			return "", fmt.Errorf("read the images of what uses ConfigMap %q: %w", configMapName(vc), err)
 		}
-		if text := unseen(ids, d, images); text != "" {
+		if text := hiddenOptions(ids, d, images); text != "" {
 			return text, nil
 		}
 	}

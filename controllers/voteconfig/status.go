@@ -51,8 +51,8 @@ func updated(live *corev1.ConfigMap) metav1.Time {
 	return metav1.NewTime(at)
 }
 
-// setRefused says why the options could not be published.
-func setRefused(vc *votingv1alpha1.VoteConfig, err error) {
+// setPublishFailed says why the options could not be published.
+func setPublishFailed(vc *votingv1alpha1.VoteConfig, err error) {
 	reason, message := apply.Reason(err), err.Error()
 	if reason == fettlev1.ReasonNameConflict {
 		message += ", or choose another name in spec.target.configMapName of a new VoteConfig"
@@ -71,18 +71,24 @@ func summarize(vc *votingv1alpha1.VoteConfig, hidden string) {
 		set(vc, fettlev1.Ready, metav1.ConditionTrue, votingv1alpha1.ReasonOptionsNotShown, hidden)
 	}
 	st.Phase = phase(st.Conditions)
+	conditions.SetStalled(&st.Conditions, vc.Generation, st.Phase == votingv1alpha1.PhaseFailed)
 }
 
-// setPaused says that nothing is looked at.
+// setPaused reports which options stay published.
 func setPaused(vc *votingv1alpha1.VoteConfig) {
 	vc.Status.ObservedGeneration, vc.Status.Phase = vc.Generation, votingv1alpha1.PhasePaused
-	set(vc, fettlev1.Ready, metav1.ConditionUnknown, fettlev1.ReasonPaused, "spec.paused is true: nothing is changed or looked at until it is false")
+	published := "nothing is published yet"
+	if vc.Status.ConfigMapName != "" {
+		published = fmt.Sprintf("ConfigMap %q keeps the options %s", vc.Status.ConfigMapName, vc.Status.OptionsSummary)
+	}
+	conditions.SetPaused(&vc.Status.Conditions, vc.Generation, "reconciliation is paused; "+published)
 }
 
-// setTerminating says that the VoteConfig waits for a finalizer.
+// setTerminating reports that the VoteConfig waits for a finalizer.
 func setTerminating(vc *votingv1alpha1.VoteConfig) {
 	vc.Status.ObservedGeneration, vc.Status.Phase = vc.Generation, votingv1alpha1.PhaseTerminating
 	set(vc, fettlev1.Ready, metav1.ConditionFalse, fettlev1.ReasonTerminating, "being deleted")
+	conditions.SetKstatus(&vc.Status.Conditions, vc.Generation, "", "", "")
 }
 
 func set(vc *votingv1alpha1.VoteConfig, conditionType string, status metav1.ConditionStatus, reason, message string) {
@@ -97,7 +103,7 @@ func phase(conds []metav1.Condition) votingv1alpha1.VoteConfigPhase {
 		return votingv1alpha1.PhaseRunning
 	case ready.Status == metav1.ConditionUnknown:
 		return votingv1alpha1.PhasePending
-	case onTheWay(ready):
+	case inProgress(ready):
 		return votingv1alpha1.PhaseRollingOut
 	case ready.Reason == votingv1alpha1.ReasonRolloutFailed:
 		return votingv1alpha1.PhaseFailed
@@ -106,15 +112,15 @@ func phase(conds []metav1.Condition) votingv1alpha1.VoteConfigPhase {
 	}
 }
 
-// onTheWay reports whether Ready is not True for no other reason than that it takes its time.
-func onTheWay(ready *metav1.Condition) bool {
+// inProgress reports whether Ready is not True for no other reason than that it takes its time.
+func inProgress(ready *metav1.Condition) bool {
 	return ready.Reason == votingv1alpha1.ReasonRollingOut || ready.Reason == votingv1alpha1.ReasonDebouncing
 }
 
 // states are how status calls what the engine says of a workload.
 var states = map[rollout.State]votingv1alpha1.DependentState{
 	rollout.UpToDate:   votingv1alpha1.DependentUpToDate,
-	rollout.Pending:    votingv1alpha1.DependentWaiting,
+	rollout.Pending:    votingv1alpha1.DependentPending,
 	rollout.Restarting: votingv1alpha1.DependentRestarting,
 	rollout.Failed:     votingv1alpha1.DependentFailed,
 	rollout.Paused:     votingv1alpha1.DependentPaused,
@@ -134,8 +140,8 @@ func dependents(report rollout.Report) []votingv1alpha1.VoteConfigDependent {
 // stockImage is the repository of an image that reads only OPTION_A and OPTION_B.
 const stockImage = "dockersamples/examplevotingapp_vote"
 
-// beyondStock are the ids of the options that the stock image does not show.
-func beyondStock(options []votingv1alpha1.VoteOption) []string {
+// unsupportedOptions are the ids of the options that the stock image does not show.
+func unsupportedOptions(options []votingv1alpha1.VoteOption) []string {
 	var ids []string
 	for _, o := range options {
 		if o.ID != "a" && o.ID != "b" {
@@ -145,8 +151,8 @@ func beyondStock(options []votingv1alpha1.VoteOption) []string {
 	return ids
 }
 
-// unseen says that d, which has these images, does not show the options with these ids; "" if it does.
-func unseen(ids []string, d rollout.Dependent, images []string) string {
+// hiddenOptions says that d, which has these images, does not show the options with these ids; "" if it does.
+func hiddenOptions(ids []string, d rollout.Dependent, images []string) string {
 	i := slices.IndexFunc(images, isStock)
 	if i < 0 || len(ids) == 0 {
 		return ""

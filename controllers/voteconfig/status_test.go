@@ -109,7 +109,7 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			vc := vote()
-			setRefused(vc, tc.err)
+			setPublishFailed(vc, tc.err)
 			if got := said(vc); got != tc.want {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}
@@ -142,7 +142,7 @@ func TestDependents(t *testing.T) {
 		{Kind: "StatefulSet", Name: "e", State: rollout.Paused},
 	}})
 	want := []votingv1alpha1.VoteConfigDependent{
-		{Kind: "Deployment", Name: "a", Hash: "1", State: "UpToDate"}, {Kind: "Deployment", Name: "b", State: "Waiting", Message: strings.Repeat("ä", 128)},
+		{Kind: "Deployment", Name: "a", Hash: "1", State: "UpToDate"}, {Kind: "Deployment", Name: "b", State: "Pending", Message: strings.Repeat("ä", 128)},
 		{Kind: "DaemonSet", Name: "c", State: "Restarting"}, {Kind: "StatefulSet", Name: "d", State: "Failed", Message: "why"},
 		{Kind: "StatefulSet", Name: "e", State: "Paused"},
 	}
@@ -169,7 +169,7 @@ func TestUnseen(t *testing.T) {
 		"nothing":           {three, nil, ""},
 		"the result's page": {three, []string{"dockersamples/examplevotingapp_result"}, ""},
 	} {
-		got := unseen(beyondStock(tc.options), rollout.Dependent{Kind: "Deployment", Name: "vote"}, tc.images)
+		got := hiddenOptions(unsupportedOptions(tc.options), rollout.Dependent{Kind: "Deployment", Name: "vote"}, tc.images)
 		if (tc.want == "") != (got == "") || !strings.Contains(got, tc.want) {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}

@@ -34,8 +34,8 @@ const (
 	secretResync = 10 * time.Minute
 )
 
-// configState is what was found of one of spec.configRefs.
-type configState struct {
+// refState is what was found of one of spec.configRefs.
+type refState struct {
 	ref   appsv1.ConfigRef
 	found bool
 	// publisher is the AppConfig or VoteConfig that it is or that publishes it, as rollout.UsesAnnotation names it, and whose rollout
@@ -48,7 +48,7 @@ type configState struct {
 func refKey(ref appsv1.ConfigRef) string { return ref.Kind + "/" + ref.Name }
 
 // configMissing returns the first reference that is needed and does not exist.
-func configMissing(config []configState) *appsv1.ConfigRef {
+func configMissing(config []refState) *appsv1.ConfigRef {
 	for i := range config {
 		if !config[i].found && !config[i].ref.Optional {
 			return &config[i].ref
@@ -58,7 +58,7 @@ func configMissing(config []configState) *appsv1.ConfigRef {
 }
 
 // publishers are those of all references, sorted and separated by commas.
-func publishers(config []configState) string {
+func publishers(config []refState) string {
 	var names []string
 	for _, c := range config {
 		if c.publisher != "" {
@@ -70,7 +70,7 @@ func publishers(config []configState) string {
 }
 
 // createdWith has the versions of plain ConfigMaps and Secrets for rollout.CreatedWithAnnotation.
-func createdWith(config []configState) string {
+func createdWith(config []refState) string {
 	var entries []string
 	for _, c := range config {
 		if c.found && c.publisher == "" {
@@ -127,11 +127,11 @@ func (c *configReader) resync(app *appsv1.WebApp) time.Duration {
 }
 
 // read returns the state of each reference, in the order of the spec.
-func (c *configReader) read(ctx context.Context, app *appsv1.WebApp) ([]configState, error) {
-	var states []configState
+func (c *configReader) read(ctx context.Context, app *appsv1.WebApp) ([]refState, error) {
+	var states []refState
 	for _, ref := range app.Spec.ConfigRefs {
 		key := client.ObjectKey{Namespace: app.Namespace, Name: ref.Name}
-		s := configState{ref: ref}
+		s := refState{ref: ref}
 		if ref.Kind == kindAppConfig {
 			cfg := &configv1.AppConfig{}
 			if err := c.cached.Get(ctx, key, cfg); client.IgnoreNotFound(err) != nil {
@@ -139,7 +139,7 @@ func (c *configReader) read(ctx context.Context, app *appsv1.WebApp) ([]configSt
 			}
 			s.found, s.publisher = cfg.Status.ConfigMapName != "", ref.Name
 		} else {
-			version, publisher, err := c.look(ctx, ref.Kind, key)
+			version, publisher, err := c.find(ctx, ref.Kind, key)
 			if err != nil {
 				return nil, err
 			}
@@ -150,8 +150,8 @@ func (c *configReader) read(ctx context.Context, app *appsv1.WebApp) ([]configSt
 	return states, nil
 }
 
-// look returns the version of a ConfigMap or Secret, "" while there is none, and what publishes it.
-func (c *configReader) look(ctx context.Context, kind string, key client.ObjectKey) (version, publisher string, err error) {
+// find returns the version of a ConfigMap or Secret, "" while there is none, and what publishes it.
+func (c *configReader) find(ctx context.Context, kind string, key client.ObjectKey) (version, publisher string, err error) {
 	if kind == kindSecret && !c.watchSecrets {
 		known, err := c.unwatched(ctx, key)
 		return known.version, known.publisher, err
@@ -174,13 +174,13 @@ func (c *configReader) look(ctx context.Context, kind string, key client.ObjectK
 
 // unwatched is what was read of a Secret within secretResync.
 func (c *configReader) unwatched(ctx context.Context, key client.ObjectKey) (contents, error) {
-	if known := c.known(kindSecret, key); !known.readAt.IsZero() && time.Since(known.readAt) < secretResync {
+	if known := c.lastRead(kindSecret, key); !known.readAt.IsZero() && time.Since(known.readAt) < secretResync {
 		return known, nil
 	}
 	return c.readLive(ctx, kindSecret, key, false)
 }
 
-func (c *configReader) known(kind string, key client.ObjectKey) contents {
+func (c *configReader) lastRead(kind string, key client.ObjectKey) contents {
 	last, _ := c.contents.Get(kind + "/" + key.String())
 	known, _ := last.(contents)
 	return known
@@ -189,7 +189,7 @@ func (c *configReader) known(kind string, key client.ObjectKey) contents {
 // contentsOf returns the contents of an object that has that version, or a later one. changed tells that workloads run those of
 // another version.
 func (c *configReader) contentsOf(ctx context.Context, kind string, key client.ObjectKey, version string, changed bool) (contents, error) {
-	if known := c.known(kind, key); version == "" || known.version == version {
+	if known := c.lastRead(kind, key); version == "" || known.version == version {
 		known.version = version
 		return known, nil
 	}
@@ -201,7 +201,7 @@ func (c *configReader) readLive(ctx context.Context, kind string, key client.Obj
 	if err := c.live.Get(ctx, key, obj); client.IgnoreNotFound(err) != nil {
 		return contents{}, fmt.Errorf("read %s %q: %w", kind, key.Name, err)
 	}
-	last := c.known(kind, key)
+	last := c.lastRead(kind, key)
 	now := contents{readAt: time.Now(), changedAt: last.changedAt, values: digestsOf(obj)}
 	if obj.GetUID() != "" {
 		now.version, now.publisher = versionOf(obj), publisherOf(obj)

@@ -12,8 +12,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
-func state(kind, name string, found bool) configState {
-	return configState{ref: appsv1.ConfigRef{Kind: kind, Name: name}, found: found}
+func state(kind, name string, found bool) refState {
+	return refState{ref: appsv1.ConfigRef{Kind: kind, Name: name}, found: found}
 }
 
 func TestDigestsOf_tellValuesAndRevealNone(t *testing.T) {
@@ -35,26 +35,26 @@ func TestDigestsOf_tellValuesAndRevealNone(t *testing.T) {
 func TestConfigMissing(t *testing.T) {
 	optional := state(kindSecret, "a", false)
 	optional.ref.Optional = true
-	if got := configMissing([]configState{optional, state(kindConfigMap, "b", true)}); got != nil {
+	if got := configMissing([]refState{optional, state(kindConfigMap, "b", true)}); got != nil {
 		t.Errorf("%v is waited for", got)
 	}
-	if got := configMissing([]configState{optional, state(kindConfigMap, "b", false)}); got == nil || got.Name != "b" {
+	if got := configMissing([]refState{optional, state(kindConfigMap, "b", false)}); got == nil || got.Name != "b" {
 		t.Errorf("%v is waited for, want b", got)
 	}
 }
 
 func TestPublishers(t *testing.T) {
-	published := func(kind, name, by string) configState {
-		return configState{ref: appsv1.ConfigRef{Kind: kind, Name: name}, found: true, publisher: by}
+	published := func(kind, name, by string) refState {
+		return refState{ref: appsv1.ConfigRef{Kind: kind, Name: name}, found: true, publisher: by}
 	}
-	got := publishers([]configState{
+	got := publishers([]refState{
 		published(kindAppConfig, "shop", "shop"), state(kindConfigMap, "plain", true), published(kindConfigMap, "pay-config", "pay"),
 		published(kindSecret, "shop-config", "shop"), published(kindConfigMap, "vote-config", "VoteConfig/vote"),
 	})
 	if got != "VoteConfig/vote,pay,shop" {
 		t.Errorf("uses %q", got)
 	}
-	if got := publishers([]configState{state(kindConfigMap, "plain", true)}); got != "" {
+	if got := publishers([]refState{state(kindConfigMap, "plain", true)}); got != "" {
 		t.Errorf("a plain ConfigMap is published by %q", got)
 	}
 }
@@ -62,14 +62,14 @@ func TestPublishers(t *testing.T) {
 func TestUsesAnnotation(t *testing.T) {
 	c := readCase(t, "testdata/everything.yaml")
 	in := c.inputs()
-	in.config = []configState{{ref: appsv1.ConfigRef{Kind: kindAppConfig, Name: "shop"}, found: true, publisher: "shop"}}
+	in.config = []refState{{ref: appsv1.ConfigRef{Kind: kindAppConfig, Name: "shop"}, found: true, publisher: "shop"}}
 	p := desired(&c.App, in)
 	d := deployment(&c.App, in, p)
 	if got := d.Annotations[rollout.UsesAnnotation]; got != "shop" {
 		t.Errorf("uses %q", got)
 	}
 	moved := in
-	moved.moved = map[string]string{"ConfigMap/settings": "settings-0123456789"}
+	moved.versionedNames = map[string]string{"ConfigMap/settings": "settings-0123456789"}
 	if a, b := d.Spec.Template.Annotations[annotationRevision], deployment(&c.App, moved, desired(&c.App, moved)).Spec.Template.Annotations[annotationRevision]; a != b {
 		t.Error("a move of the rollout's is a new revision of the WebApp")
 	}
@@ -77,7 +77,7 @@ func TestUsesAnnotation(t *testing.T) {
 
 func TestMissingAppConfig(t *testing.T) {
 	app := &appsv1.WebApp{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
-	v := configResolved(app, inputs{config: []configState{{ref: appsv1.ConfigRef{Kind: kindAppConfig, Name: "shop"}, publisher: "shop"}}})
+	v := configResolved(app, inputs{config: []refState{{ref: appsv1.ConfigRef{Kind: kindAppConfig, Name: "shop"}, publisher: "shop"}}})
 	if v.reason != appsv1.ReasonConfigMissing || !strings.Contains(v.message, `AppConfig "shop" does not exist in namespace "shop", or has published nothing yet`) {
 		t.Errorf("%+v", v)
 	}

@@ -54,7 +54,7 @@ func pullPolicy(image string) corev1.PullPolicy {
 // volume says its defaults: left to the API server, they would stay behind when the source of the volume changes, and a
 // volume with two sources is refused.
 func volume(v *appsv1.WebAppVolume) *corev1ac.VolumeApplyConfiguration {
-	ac := mirror[corev1ac.VolumeApplyConfiguration](v)
+	ac := convert[corev1ac.VolumeApplyConfiguration](v)
 	switch {
 	case ac.ConfigMap != nil && ac.ConfigMap.DefaultMode == nil:
 		ac.ConfigMap.WithDefaultMode(fileMode)

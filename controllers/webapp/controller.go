@@ -37,12 +37,12 @@ import (
 
 const (
 	controllerName = "webapp"
-	// handoverOwner holds spec.replicas of a Deployment between the spec and an autoscaler.
-	handoverOwner = "webapp-handover"
+	// replicasHandover holds spec.replicas of a Deployment between the spec and an autoscaler.
+	replicasHandover = "webapp-handover"
 
-	// quiet is how long a status that only tells of progress is held back, so that a creation or a change which
+	// coalescingWindow is how long a status that only tells of progress is held back, so that a creation or a change which
 	// soon succeeds costs one status write.
-	quiet = 3 * time.Second
+	coalescingWindow = 3 * time.Second
 )
 
 // +kubebuilder:rbac:groups=apps.fettle.dev,resources=webapps,verbs=list;watch
@@ -79,15 +79,15 @@ type Options struct {
 }
 
 type Reconciler struct {
-	client  client.Client
-	live    client.Reader
-	applier *apply.Applier
-	pace    *conditions.StatusThrottle
-	clock   clock.PassiveClock
-	events  events.EventRecorder
-	metrics *monitoring.Metrics
-	config  *configReader
-	apis    *optionalAPIs
+	client         client.Client
+	live           client.Reader
+	applier        *apply.Applier
+	statusThrottle *conditions.StatusThrottle
+	clock          clock.PassiveClock
+	events         events.EventRecorder
+	metrics        *monitoring.Metrics
+	config         *configReader
+	apis           *optionalAPIs
 }
 
 // Setup registers the controller with the manager.
@@ -101,22 +101,22 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
 	r := &Reconciler{
-		client:  mgr.GetClient(),
-		live:    mgr.GetAPIReader(),
-		applier: applier,
-		pace:    conditions.NewStatusThrottle(quiet, clock.RealClock{}),
-		clock:   clock.RealClock{},
-		events:  mgr.GetEventRecorder(controllerName),
-		metrics: opts.Metrics,
-		config:  newConfigReader(mgr, opts.WatchSecrets),
+		client:         mgr.GetClient(),
+		live:           mgr.GetAPIReader(),
+		applier:        applier,
+		statusThrottle: conditions.NewStatusThrottle(coalescingWindow, clock.RealClock{}),
+		clock:          clock.RealClock{},
+		events:         mgr.GetEventRecorder(controllerName),
+		metrics:        opts.Metrics,
+		config:         newConfigReader(mgr, opts.WatchSecrets),
 	}
-	retried := requeue.WithBackoff(r.frame())
+	retried := requeue.WithBackoff(r.kindReconciler())
 	c, err := r.watches(mgr, opts).WithOptions(retried.Options(opts.Workers)).Build(retried)
 	if err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
 	r.apis = newOptionalAPIs(mgr, c, map[string]handler.TypedMapFunc[*unstructured.Unstructured, reconcile.Request]{
-		kindGateway: r.behind, kindCertificate: r.withCertificate,
+		kindGateway: r.webAppsOfGateway, kindCertificate: r.webAppsOfCertificate,
 	})
 	restarts := &restarter{client: r.client, config: r.config, engine: opts.Engine, metrics: r.metrics, debounce: cmp.Or(opts.RestartDelay, debounce)}
 	retried = requeue.WithBackoff(restarts)
@@ -127,12 +127,12 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	return nil
 }
 
-// frame is the reconcile.Reconciler of the kind: a pass makes the children of one WebApp be what its
+// kindReconciler is the reconcile.Reconciler of the kind: a pass makes the children of one WebApp be what its
 // spec asks for, and reports what it then observes.
-func (r *Reconciler) frame() *reconciler.Reconciler[appsv1.WebApp, *appsv1.WebApp] {
+func (r *Reconciler) kindReconciler() *reconciler.Reconciler[appsv1.WebApp, *appsv1.WebApp] {
 	return &reconciler.Reconciler[appsv1.WebApp, *appsv1.WebApp]{
-		Kind: monitoring.KindWebApp, Client: r.client, Applier: r.applier, Pace: r.pace, Clock: r.clock, Metrics: r.metrics,
-		Act: r.reconcile, Hold: r.hold, Announce: r.announce,
+		Kind: monitoring.KindWebApp, Client: r.client, Applier: r.applier, Throttle: r.statusThrottle, Clock: r.clock, Metrics: r.metrics,
+		ReconcileObject: r.reconcile, StatusDelay: r.statusDelay, EmitEvents: r.emitEvents,
 		Status: func(app *appsv1.WebApp) (any, bool) {
 			return app.Status, meta.IsStatusConditionTrue(app.Status.Conditions, fettlev1.Ready)
 		},
@@ -145,8 +145,11 @@ func (r *Reconciler) reconcile(ctx context.Context, app *appsv1.WebApp) (reconci
 		setTerminating(app)
 		return reconcile.Result{}, nil // all that is owned is garbage-collected
 	case app.Spec.Paused:
-		setPaused(app)
-		return reconcile.Result{}, nil
+		seen, err := r.observePods(ctx, app)
+		if err == nil {
+			setPaused(app, seen)
+		}
+		return reconcile.Result{}, err
 	}
 	in, found, err := r.resolve(ctx, app)
 	if err != nil {
@@ -172,7 +175,7 @@ func (r *Reconciler) reconcile(ctx context.Context, app *appsv1.WebApp) (reconci
 
 // apply writes what is desired and deletes what is not. A child that is refused keeps no other from being written or deleted.
 func (r *Reconciler) apply(ctx context.Context, app *appsv1.WebApp, p plan, found existing) error {
-	if err := r.scale(ctx, app, p, found.deployment); err != nil {
+	if err := r.holdReplicasForHPA(ctx, app, p, found.deployment); err != nil {
 		return err
 	}
 	applyErr := r.applier.Apply(ctx, app, p.objects...)
@@ -184,21 +187,30 @@ func (r *Reconciler) apply(ctx context.Context, app *appsv1.WebApp, p plan, foun
 			return cmp.Or(err, errPortsTaken)
 		}
 	}
-	return cmp.Or(applyErr, r.applier.Prune(ctx, app, superfluous(app, p, found)...))
+	return cmp.Or(applyErr, r.applier.Prune(ctx, app, toPrune(app, p, found)...))
 }
 
 func (r *Reconciler) observe(ctx context.Context, app *appsv1.WebApp, missing map[string]bool) (observed, error) {
+	seen, err := r.observePods(ctx, app)
+	if err != nil {
+		return seen, err
+	}
+	seen.publication, err = r.observePublication(ctx, app, missing)
+	return seen, err
+}
+
+// observePods reads the Deployment and its pods from the cache.
+func (r *Reconciler) observePods(ctx context.Context, app *appsv1.WebApp) (observed, error) {
 	var seen observed
 	var err error
 	if seen.deployment, err = r.deployment(ctx, app); err != nil {
 		return seen, err
 	}
-	seen.behind = seen.deployment != nil && !r.applier.Current(seen.deployment)
+	seen.stale = seen.deployment != nil && !r.applier.Current(seen.deployment)
 	pods := &corev1.PodList{}
 	if err := r.client.List(ctx, pods, client.InNamespace(app.Namespace), client.MatchingFields{indexOwner: app.Name}); err != nil {
 		return seen, fmt.Errorf("list pods: %w", err)
 	}
 	seen.pods = pods.Items
-	seen.publication, err = r.lookAtPublication(ctx, app, missing)
-	return seen, err
+	return seen, nil
 }

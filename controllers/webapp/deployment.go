@@ -53,7 +53,7 @@ func deadlineExceeded(d *k8sappsv1.Deployment) bool {
 }
 
 // replicaFailure says why pods can't be created; nil when they can.
-func replicaFailure(d *k8sappsv1.Deployment) *verdict {
+func replicaFailure(d *k8sappsv1.Deployment) *conditionState {
 	c := deploymentCondition(d, k8sappsv1.DeploymentReplicaFailure)
 	if c == nil || c.Status != corev1.ConditionTrue {
 		return nil

@@ -73,8 +73,8 @@ func tlsSecret(app *appsv1.WebApp) string {
 	return app.Spec.Ingress.TLSSecretName
 }
 
-// isolated reports whether a NetworkPolicy is wanted.
-func isolated(app *appsv1.WebApp) bool {
+// wantsNetworkPolicy reports whether a NetworkPolicy is wanted.
+func wantsNetworkPolicy(app *appsv1.WebApp) bool {
 	n := app.Spec.NetworkPolicy
 	return n != nil && (n.Enabled == nil || *n.Enabled)
 }
@@ -86,7 +86,7 @@ func networkPolicy(app *appsv1.WebApp) *networkingv1ac.NetworkPolicyApplyConfigu
 	}
 	from := app.Spec.NetworkPolicy.From
 	for _, peer := range from {
-		rule.WithFrom(mirror[networkingv1ac.NetworkPolicyPeerApplyConfiguration](peer))
+		rule.WithFrom(convert[networkingv1ac.NetworkPolicyPeerApplyConfiguration](peer))
 	}
 	if len(from) == 0 {
 		rule.WithFrom(networkingv1ac.NetworkPolicyPeer().WithPodSelector(metav1ac.LabelSelector()))

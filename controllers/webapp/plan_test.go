@@ -20,7 +20,7 @@ import (
 )
 
 func TestReplicasBelongToTheAutoscaler(t *testing.T) {
-	s := newScene(nil)
+	s := newFixture(nil)
 	find := func() *appsv1ac.DeploymentApplyConfiguration {
 		return desired(s.app, s.in).objects[0].(*appsv1ac.DeploymentApplyConfiguration)
 	}
@@ -37,7 +37,7 @@ func TestReplicasBelongToTheAutoscaler(t *testing.T) {
 	}
 }
 
-// foreignScaler scales the Deployment of a newScene between 2 and 9 pods.
+// foreignScaler scales the Deployment of a newFixture between 2 and 9 pods.
 func foreignScaler(name string) *autoscalingv1.HorizontalPodAutoscaler {
 	return &autoscalingv1.HorizontalPodAutoscaler{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name},
@@ -70,7 +70,7 @@ func TestScales(t *testing.T) {
 	} {
 		a := foreignScaler("mine")
 		tc.change(a)
-		if got := scales(a); got != tc.want {
+		if got := scaledDeployment(a); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}
@@ -78,18 +78,18 @@ func TestScales(t *testing.T) {
 
 // Where a foreign autoscaler may go above one pod, evictions are bounded as under the WebApp's own.
 func TestBudgetUnderForeignAutoscaler(t *testing.T) {
-	s := newScene(func(s *scene) { s.app.Spec.Replicas, s.in.foreign = new(int32(1)), foreignScaler("mine") })
-	if !budgeted(s.app, desired(s.app, s.in)) {
+	s := newFixture(func(s *fixture) { s.app.Spec.Replicas, s.in.foreign = new(int32(1)), foreignScaler("mine") })
+	if !wantsPDB(s.app, desired(s.app, s.in)) {
 		t.Error("no PodDisruptionBudget under an autoscaler of up to 9 pods")
 	}
 	s.in.foreign.Spec.MaxReplicas = 1
-	if budgeted(s.app, desired(s.app, s.in)) {
+	if wantsPDB(s.app, desired(s.app, s.in)) {
 		t.Error("a PodDisruptionBudget for a single pod")
 	}
 }
 
 func TestSelectorIsUnique(t *testing.T) {
-	s := newScene(nil)
+	s := newFixture(nil)
 	want := map[string]string{"fettle.dev/owner-kind": "WebApp", "fettle.dev/owner-name": "web"}
 	d := desired(s.app, s.in).objects[0].(*appsv1ac.DeploymentApplyConfiguration)
 	if diff := cmp.Diff(want, d.Spec.Selector.MatchLabels); diff != "" {
@@ -103,11 +103,11 @@ func TestSelectorIsUnique(t *testing.T) {
 }
 
 func TestConfiguration_isWaitedFor(t *testing.T) {
-	s := newScene(nil)
+	s := newFixture(nil)
 	s.app.Spec.ConfigRefs = []appsv1.ConfigRef{{Kind: kindConfigMap, Name: "a"}}
-	s.in.config = []configState{state(kindConfigMap, "a", false)}
+	s.in.config = []refState{state(kindConfigMap, "a", false)}
 	p := desired(s.app, s.in)
-	if _, first := p.objects[0].(*appsv1ac.DeploymentApplyConfiguration); first || !p.held {
+	if _, first := p.objects[0].(*appsv1ac.DeploymentApplyConfiguration); first || !p.waitingForRefs {
 		t.Error("the Deployment is written without its configuration")
 	}
 }
@@ -131,26 +131,26 @@ func TestScaledTo(t *testing.T) {
 		"an autoscaler scales":                         {autoscaling: autoscaling, spec: 1, live: 3},
 		"an autoscaler scales, a reference is missing": {held: true, specOwns: true, autoscaling: autoscaling, spec: 1, live: 3},
 	} {
-		s := newScene(nil)
+		s := newFixture(nil)
 		s.app.Spec.Replicas, s.app.Spec.Autoscaling = &tc.spec, tc.autoscaling
 		d := s.seen.deployment
 		d.Spec.Replicas, d.Annotations = &tc.live, nil
 		if tc.specOwns {
 			d.Annotations = map[string]string{annotationReplicas: "spec"}
 		}
-		if diff := cmp.Diff(tc.want, scaledTo(s.app, plan{held: tc.held, scaled: scalingBounds(s.app, tc.foreign)}, d)); diff != "" {
+		if diff := cmp.Diff(tc.want, scaledTo(s.app, plan{waitingForRefs: tc.held, autoscaled: scalingBounds(s.app, tc.foreign)}, d)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	if scaledTo(newScene(nil).app, plan{held: true}, nil) != nil {
+	if scaledTo(newFixture(nil).app, plan{waitingForRefs: true}, nil) != nil {
 		t.Error("a Deployment that does not exist is scaled")
 	}
 }
 
 func TestSuperfluous(t *testing.T) {
-	kinds := func(s scene, found existing) []string {
+	kinds := func(s fixture, found existing) []string {
 		var out []string
-		for _, o := range superfluous(s.app, desired(s.app, s.in), found) {
+		for _, o := range toPrune(s.app, desired(s.app, s.in), found) {
 			kind := o.GetObjectKind().GroupVersionKind().Kind
 			if kind == "" {
 				kind = o.GetName()
@@ -160,7 +160,7 @@ func TestSuperfluous(t *testing.T) {
 		slices.Sort(out)
 		return out
 	}
-	s := newScene(nil)
+	s := newFixture(nil)
 	record := k8sappsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "web-old"}}
 	got := kinds(s, existing{revisions: []k8sappsv1.ControllerRevision{record}, apis: served{missing: map[string]bool{kindHTTPRoute: true}}})
 	// Ingress, NetworkPolicy and HorizontalPodAutoscaler by their name; the HTTPRoute can't exist.
@@ -186,7 +186,7 @@ func TestPullPolicy(t *testing.T) {
 }
 
 func TestPortsPatch(t *testing.T) {
-	s := newScene(nil)
+	s := newFixture(nil)
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7"}}
 	service.Spec.Ports = []corev1.ServicePort{{Name: "theirs", Port: 1}, {Name: mainPort, Port: 81}}
 	want := `[{"op":"test","path":"/metadata/resourceVersion","value":"7"},{"op":"replace","path":"/spec/ports/1/port","value":80}]`
@@ -226,7 +226,7 @@ func TestPortTaken(t *testing.T) {
 // TestReadyIsRecorded: a template that became ready after the children were decided on is not called ready before
 // it can be rolled back to.
 func TestReadyIsRecorded(t *testing.T) {
-	s := newScene(func(s *scene) { s.app.Spec.Rollout.AutoRollback = true })
+	s := newFixture(func(s *fixture) { s.app.Spec.Rollout.AutoRollback = true })
 	p := desired(s.app, s.in)
 	if v, _ := available(s.app, s.in, p, s.seen); v.reason != appsv1.ReasonRollingOut {
 		t.Errorf("%+v before the record, want %s", v, appsv1.ReasonRollingOut)

@@ -55,10 +55,10 @@ func placement(app *appsv1.WebApp, spec *corev1ac.PodSpecApplyConfiguration) {
 	}
 	spec.WithNodeSelector(s.NodeSelector)
 	for _, t := range s.Tolerations {
-		spec.WithTolerations(mirror[corev1ac.TolerationApplyConfiguration](t))
+		spec.WithTolerations(convert[corev1ac.TolerationApplyConfiguration](t))
 	}
 	if s.Affinity != nil {
-		spec.WithAffinity(mirror[corev1ac.AffinityApplyConfiguration](s.Affinity))
+		spec.WithAffinity(convert[corev1ac.AffinityApplyConfiguration](s.Affinity))
 	}
 	if s.TopologySpread == nil || *s.TopologySpread {
 		for _, key := range []string{corev1.LabelHostname, corev1.LabelTopologyZone} {
@@ -85,16 +85,16 @@ func container(app *appsv1.WebApp, level appsv1.SecurityProfile) *corev1ac.Conta
 		c.WithPorts(corev1ac.ContainerPort().WithName(p.name).WithProtocol("TCP").WithContainerPort(p.number))
 	}
 	for _, e := range s.Env {
-		c.WithEnv(mirror[corev1ac.EnvVarApplyConfiguration](e))
+		c.WithEnv(convert[corev1ac.EnvVarApplyConfiguration](e))
 	}
 	for _, e := range s.EnvFrom {
-		c.WithEnvFrom(mirror[corev1ac.EnvFromSourceApplyConfiguration](e))
+		c.WithEnvFrom(convert[corev1ac.EnvFromSourceApplyConfiguration](e))
 	}
 	if s.Resources.Requests != nil || s.Resources.Limits != nil || s.Resources.Claims != nil {
-		c.WithResources(mirror[corev1ac.ResourceRequirementsApplyConfiguration](s.Resources))
+		c.WithResources(convert[corev1ac.ResourceRequirementsApplyConfiguration](s.Resources))
 	}
 	for _, m := range s.VolumeMounts {
-		c.WithVolumeMounts(mirror[corev1ac.VolumeMountApplyConfiguration](m))
+		c.WithVolumeMounts(convert[corev1ac.VolumeMountApplyConfiguration](m))
 	}
 	if needsTmp(app, level) {
 		c.WithVolumeMounts(corev1ac.VolumeMount().WithName(tmpVolume).WithMountPath(tmpPath))
@@ -163,7 +163,7 @@ func podSecurity(app *appsv1.WebApp, level appsv1.SecurityProfile) *corev1ac.Pod
 		}
 	}
 	if app.Spec.PodSecurityContext != nil {
-		overlay(sc, app.Spec.PodSecurityContext)
+		mergeInto(sc, app.Spec.PodSecurityContext)
 	}
 	return sc
 }
@@ -184,7 +184,7 @@ func containerSecurity(app *appsv1.WebApp, level appsv1.SecurityProfile) *corev1
 		}
 	}
 	if app.Spec.SecurityContext != nil {
-		overlay(sc, app.Spec.SecurityContext)
+		mergeInto(sc, app.Spec.SecurityContext)
 	}
 	return sc
 }

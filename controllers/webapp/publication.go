@@ -15,37 +15,37 @@ import (
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 )
 
-// lookAtPublication reads, from the cache, what the spec asks for.
-func (r *Reconciler) lookAtPublication(ctx context.Context, app *appsv1.WebApp, missing map[string]bool) (publication, error) {
+// observePublication reads, from the cache, what the spec asks for.
+func (r *Reconciler) observePublication(ctx context.Context, app *appsv1.WebApp, missing map[string]bool) (publication, error) {
 	var p publication
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}
 	found, current, err := r.applier.Get(ctx, service)
 	if err != nil {
 		return p, fmt.Errorf("get Service: %w", err)
 	}
-	if reached(app, service, found, current) {
+	if serviceExists(app, service, found, current) {
 		p.service = service
 	}
 	if app.Spec.Ingress != nil {
-		if err := r.lookAtIngress(ctx, app, missing, &p); err != nil {
+		if err := r.observeIngress(ctx, app, missing, &p); err != nil {
 			return p, err
 		}
 	}
 	if app.Spec.Gateway != nil && !missing[kindHTTPRoute] {
-		if err := r.lookAtRoute(ctx, app, missing, &p); err != nil {
+		if err := r.observeRoute(ctx, app, missing, &p); err != nil {
 			return p, err
 		}
 	}
 	return p, nil
 }
 
-// reached reports whether the Service is there and app's. One that was just written counts, though the cache does not show it yet: a
+// serviceExists reports whether the Service is there and app's. One that was just written counts, though the cache does not show it yet: a
 // status without it would cost another one.
-func reached(app *appsv1.WebApp, service *corev1.Service, found, current bool) bool {
+func serviceExists(app *appsv1.WebApp, service *corev1.Service, found, current bool) bool {
 	return !current || found && owned(app, service)
 }
 
-func (r *Reconciler) lookAtIngress(ctx context.Context, app *appsv1.WebApp, missing map[string]bool, p *publication) error {
+func (r *Reconciler) observeIngress(ctx context.Context, app *appsv1.WebApp, missing map[string]bool, p *publication) error {
 	ingress := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}
 	found, _, err := r.applier.Get(ctx, ingress)
 	if err != nil {
@@ -65,19 +65,19 @@ func (r *Reconciler) lookAtIngress(ctx context.Context, app *appsv1.WebApp, miss
 		p.classMissing = err != nil
 	}
 	if want.TLSSecretName != "" && r.config.watchSecrets { // its contents are of no interest, and else it would have to be read with them
-		version, _, err := r.config.look(ctx, kindSecret, client.ObjectKey{Namespace: app.Namespace, Name: want.TLSSecretName})
+		version, _, err := r.config.find(ctx, kindSecret, client.ObjectKey{Namespace: app.Namespace, Name: want.TLSSecretName})
 		if err != nil {
 			return err
 		}
 		p.secretMissing = version == ""
 	}
 	if want.CertIssuer != nil && !missing[kindCertificate] {
-		return r.lookAtCertificate(ctx, app, p)
+		return r.observeCertificate(ctx, app, p)
 	}
 	return nil
 }
 
-func (r *Reconciler) lookAtCertificate(ctx context.Context, app *appsv1.WebApp, p *publication) error {
+func (r *Reconciler) observeCertificate(ctx context.Context, app *appsv1.WebApp, p *publication) error {
 	u := named(certificateGVK, app)
 	u.SetName(tlsSecret(app)) // as cert-manager's ingress-shim names it
 	if err := r.apis.cache.Get(ctx, client.ObjectKeyFromObject(u), u, client.UnsafeDisableDeepCopy); apierrors.IsNotFound(err) {
@@ -86,18 +86,18 @@ func (r *Reconciler) lookAtCertificate(ctx context.Context, app *appsv1.WebApp, 
 		return fmt.Errorf("get Certificate %q: %w", u.GetName(), err)
 	}
 	p.certificate = &certificate{}
-	return as(u, p.certificate)
+	return decode(u, p.certificate)
 }
 
-// as reads u as a type that has as much of its kind as is needed.
-func as(u *unstructured.Unstructured, out any) error {
+// decode reads u as a type that has as much of its kind as is needed.
+func decode(u *unstructured.Unstructured, out any) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, out); err != nil {
 		return fmt.Errorf("read %s %q: %w", u.GetKind(), u.GetName(), err)
 	}
 	return nil
 }
 
-func (r *Reconciler) lookAtRoute(ctx context.Context, app *appsv1.WebApp, missing map[string]bool, p *publication) error {
+func (r *Reconciler) observeRoute(ctx context.Context, app *appsv1.WebApp, missing map[string]bool, p *publication) error {
 	u := named(httpRouteGVK, app)
 	found, current, err := r.applier.Get(ctx, u)
 	if err != nil {
@@ -105,7 +105,7 @@ func (r *Reconciler) lookAtRoute(ctx context.Context, app *appsv1.WebApp, missin
 	}
 	if found && current && owned(app, u) {
 		p.route = &route{}
-		if err := as(u, p.route); err != nil {
+		if err := decode(u, p.route); err != nil {
 			return err
 		}
 	}
@@ -119,11 +119,11 @@ func (r *Reconciler) lookAtRoute(ctx context.Context, app *appsv1.WebApp, missin
 		return fmt.Errorf("list Gateways: %w", err)
 	}
 	for i := range list.Items {
-		if !names(app, &list.Items[i]) {
+		if !namesGateway(app, &list.Items[i]) {
 			continue
 		}
 		var g gateway
-		if err := as(&list.Items[i], &g); err != nil {
+		if err := decode(&list.Items[i], &g); err != nil {
 			return err
 		}
 		p.gateways = append(p.gateways, g)
@@ -131,8 +131,8 @@ func (r *Reconciler) lookAtRoute(ctx context.Context, app *appsv1.WebApp, missin
 	return nil
 }
 
-// names reports whether app's route names the Gateway.
-func names(app *appsv1.WebApp, g client.Object) bool {
+// namesGateway reports whether app's route names the Gateway.
+func namesGateway(app *appsv1.WebApp, g client.Object) bool {
 	for _, ref := range app.Spec.Gateway.ParentRefs {
 		if sameGateway(app, appsv1.GatewayRef{Name: ref.Name, Namespace: ref.Namespace}, appsv1.GatewayRef{Name: g.GetName(), Namespace: g.GetNamespace()}) {
 			return true

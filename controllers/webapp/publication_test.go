@@ -25,7 +25,7 @@ func TestReached(t *testing.T) {
 		"not written":       {&corev1.Service{}, false, true, false},
 		"written once more": {own, true, false, true},
 	} {
-		if got := reached(app, c.service, c.found, c.current); got != c.want {
+		if got := serviceExists(app, c.service, c.found, c.current); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

@@ -48,7 +48,7 @@ func (r *restarter) Reconcile(ctx context.Context, req reconcile.Request) (recon
 	if kind == kindSecret {
 		owner.Prefix = rollout.SecretPrefix
 	}
-	version, publisher, err := r.config.look(ctx, kind, key) // before policy, which leaves out who lacks it
+	version, publisher, err := r.config.find(ctx, kind, key) // before policy, which leaves out who lacks it
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -77,7 +77,7 @@ func (r *restarter) Reconcile(ctx context.Context, req reconcile.Request) (recon
 // not start. Its Selector is nil where there is none.
 func (r *restarter) policy(ctx context.Context, req reconcile.Request) (p rollout.Policy, resync time.Duration, err error) {
 	p = rollout.Policy{Discovery: rollout.Selector, Debounce: r.debounce, MinInterval: minInterval, MaxConcurrent: 1}
-	apps, err := r.naming(ctx, req.Namespace, req.Name)
+	apps, err := r.webAppsNaming(ctx, req.Namespace, req.Name)
 	if err != nil {
 		return p, 0, err
 	}
@@ -141,10 +141,10 @@ func (r *restarter) watches(mgr ctrl.Manager, watchSecrets bool) *builder.Builde
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName+"-config").
 		Watches(&appsv1.WebApp{}, handler.EnqueueRequestsFromMapFunc(refsOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&configv1.AppConfig{}, handler.EnqueueRequestsFromMapFunc(r.using(kindAppConfig)), builder.WithPredicates(publishedChanged)).
-		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.using(kindConfigMap)))
+		Watches(&configv1.AppConfig{}, handler.EnqueueRequestsFromMapFunc(r.webAppsUsing(kindAppConfig)), builder.WithPredicates(publishedChanged)).
+		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.webAppsUsing(kindConfigMap)))
 	if watchSecrets {
-		b.WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.using(kindSecret)))
+		b.WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.webAppsUsing(kindSecret)))
 	}
 	return r.engine.Watch(b, func(ctx context.Context, w *rollout.Workload) []reconcile.Request {
 		if w.Kind != rollout.Deployment || w.Labels[labelOwnerKind] != ownerKind {
@@ -158,10 +158,10 @@ func (r *restarter) watches(mgr ctrl.Manager, watchSecrets bool) *builder.Builde
 	})
 }
 
-// using are the requests for all that WebApps name which name an object: what one of them lacks holds up its restarts for the others.
-func (r *restarter) using(kind string) handler.MapFunc {
+// webAppsUsing are the requests for all that WebApps name which name an object: what one of them lacks holds up its restarts for the others.
+func (r *restarter) webAppsUsing(kind string) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
-		apps, err := r.naming(ctx, obj.GetNamespace(), kind+"/"+obj.GetName())
+		apps, err := r.webAppsNaming(ctx, obj.GetNamespace(), kind+"/"+obj.GetName())
 		if err != nil {
 			log.FromContext(ctx).Error(err, "failed to find what an event concerns")
 		}
@@ -173,8 +173,8 @@ func (r *restarter) using(kind string) handler.MapFunc {
 	}
 }
 
-// naming returns the WebApps that name an object in spec.configRefs. It reads the cache, which fails only while it is stopped.
-func (r *restarter) naming(ctx context.Context, namespace, ref string) ([]appsv1.WebApp, error) {
+// webAppsNaming returns the WebApps that name an object in spec.configRefs. It reads the cache, which fails only while it is stopped.
+func (r *restarter) webAppsNaming(ctx context.Context, namespace, ref string) ([]appsv1.WebApp, error) {
 	apps := &appsv1.WebAppList{}
 	err := r.client.List(ctx, apps, client.InNamespace(namespace), client.MatchingFields{indexConfigRefs: ref}, client.UnsafeDisableDeepCopy)
 	if err != nil {

@@ -54,9 +54,9 @@ func ownRevision(app *appsv1.WebApp, in inputs) revision {
 	return revisionOf(app, podTemplate(app, in))
 }
 
-// stamped is the template with its hash as an annotation, by which the pods of each revision are known.
-func (r revision) stamped() *corev1ac.PodTemplateSpecApplyConfiguration {
-	t := mirror[corev1ac.PodTemplateSpecApplyConfiguration](r.template)
+// annotated is the template with its hash as an annotation, by which the pods of each revision are known.
+func (r revision) annotated() *corev1ac.PodTemplateSpecApplyConfiguration {
+	t := convert[corev1ac.PodTemplateSpecApplyConfiguration](r.template)
 	return t.WithAnnotations(map[string]string{annotationRevision: r.hash})
 }
 

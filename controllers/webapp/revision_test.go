@@ -18,8 +18,8 @@ import (
 )
 
 // rolling is a WebApp with automatic rollback of image, after good became ready.
-func rolling(image string, good *revision) scene {
-	return newScene(func(s *scene) {
+func rolling(image string, good *revision) fixture {
+	return newFixture(func(s *fixture) {
 		s.app.Spec.Rollout.AutoRollback = true
 		s.app.Spec.Image = image
 		s.in.good = good
@@ -41,7 +41,7 @@ func TestRollbackIsWrittenDownFirst(t *testing.T) {
 	if first.running.hash != first.own.hash {
 		t.Fatal("rolls back before the failure is in status")
 	}
-	status := s.judge()
+	status := s.status()
 	if status.FailedRevision != first.own.hash || status.FailureMessage == "" {
 		t.Fatalf("the journal has %q (%q), want %q", status.FailedRevision, status.FailureMessage, first.own.hash)
 	}
@@ -53,11 +53,11 @@ func TestRollbackIsWrittenDownFirst(t *testing.T) {
 	s.seen.deployment.Spec.Template.Annotations[annotationRevision] = good.hash
 	s.seen.deployment.Status.Conditions = nil
 	s.seen.deployment.Status.AvailableReplicas = 3
-	if status = s.judge(); status.FailedRevision == "" || status.Phase != appsv1.PhaseDegraded {
+	if status = s.status(); status.FailedRevision == "" || status.Phase != appsv1.PhaseDegraded {
 		t.Errorf("after the rollback: failedRevision %q, phase %s", status.FailedRevision, status.Phase)
 	}
 	s.app.Spec.Image = "nginx:next"
-	if status = s.judge(); status.FailedRevision != "" || desired(s.app, s.in).running.image != "nginx:next" {
+	if status = s.status(); status.FailedRevision != "" || desired(s.app, s.in).running.image != "nginx:next" {
 		t.Error("the next image is not tried")
 	}
 }
@@ -65,26 +65,26 @@ func TestRollbackIsWrittenDownFirst(t *testing.T) {
 func TestRollbackSurvivesAMissingReference(t *testing.T) {
 	s := rolling("nginx:bad", goodRevisionOf("nginx:good"))
 	s.app.Spec.ConfigRefs = []appsv1.ConfigRef{{Kind: kindConfigMap, Name: "a"}}
-	s.in.config = []configState{{ref: s.app.Spec.ConfigRefs[0], found: true}}
+	s.in.config = []refState{{ref: s.app.Spec.ConfigRefs[0], found: true}}
 	failed := desired(s.app, s.in).own.hash
 	s.app.Status.FailedRevision = failed
 	s.in.config[0].found = false
-	if got := s.judge().FailedRevision; got != failed {
+	if got := s.status().FailedRevision; got != failed {
 		t.Errorf("while the reference is missing failedRevision is %q, want %q", got, failed)
 	}
 }
 
 func TestNoRollback(t *testing.T) {
-	for name, change := range map[string]func(*scene){
-		"not asked for": func(s *scene) { s.app.Spec.Rollout.AutoRollback = false },
-		"nothing good":  func(s *scene) { s.in.good = nil },
-		"itself good":   func(s *scene) { s.in.good = goodRevisionOf("nginx:bad") },
-		"not failed":    func(s *scene) { s.seen.deployment.Status.Conditions = nil },
+	for name, change := range map[string]func(*fixture){
+		"not asked for": func(s *fixture) { s.app.Spec.Rollout.AutoRollback = false },
+		"nothing good":  func(s *fixture) { s.in.good = nil },
+		"itself good":   func(s *fixture) { s.in.good = goodRevisionOf("nginx:bad") },
+		"not failed":    func(s *fixture) { s.seen.deployment.Status.Conditions = nil },
 	} {
 		s := rolling("nginx:bad", goodRevisionOf("nginx:good"))
 		exceeded(s.seen.deployment)
 		change(&s)
-		if status := s.judge(); status.FailedRevision != "" {
+		if status := s.status(); status.FailedRevision != "" {
 			t.Errorf("%s: failedRevision %q", name, status.FailedRevision)
 		}
 	}
@@ -92,7 +92,7 @@ func TestNoRollback(t *testing.T) {
 
 func TestRecordOfTheGoodTemplate(t *testing.T) {
 	good := goodRevisionOf("nginx:good")
-	recorded := func(s scene) (images []string) {
+	recorded := func(s fixture) (images []string) {
 		for _, o := range desired(s.app, s.in).objects {
 			if r, ok := o.(*appsv1ac.ControllerRevisionApplyConfiguration); ok {
 				images = append(images, lastGood([]k8sappsv1.ControllerRevision{stored(r)}).image)
@@ -152,13 +152,13 @@ func TestReadyRevision(t *testing.T) {
 		"not available":  {func(d *k8sappsv1.Deployment) { d.Status.AvailableReplicas-- }, false},
 		"none is wanted": {func(d *k8sappsv1.Deployment) { d.Spec.Replicas, d.Status.Replicas = new(int32), 0 }, false},
 	} {
-		d := newScene(nil).seen.deployment
+		d := newFixture(nil).seen.deployment
 		c.change(d)
 		if got := readyRevision(d); (got != "") != c.want {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
-	if got := current([]corev1.Pod{{}}, newScene(nil).seen.deployment); len(got) != 0 {
+	if got := current([]corev1.Pod{{}}, newFixture(nil).seen.deployment); len(got) != 0 {
 		t.Errorf("pods of another template count: %v", got)
 	}
 }
@@ -178,7 +178,7 @@ func TestUpgrade_startsNoPods(t *testing.T) {
 	in.live = former.Spec.Template.Annotations
 	templateOf := func() *corev1.PodTemplateSpec {
 		p := desired(&c.App, in)
-		return mirror[corev1.PodTemplateSpec](deployment(&c.App, in, p).Spec.Template)
+		return convert[corev1.PodTemplateSpec](deployment(&c.App, in, p).Spec.Template)
 	}
 	if diff := cmp.Diff(&former.Spec.Template, templateOf()); diff != "" {
 		t.Errorf("the upgrade changes the pod template (-former +now):\n%s", diff)

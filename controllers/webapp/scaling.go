@@ -52,8 +52,8 @@ func (r *Reconciler) foreignAutoscaler(ctx context.Context, app *appsv1.WebApp) 
 	return &first, nil
 }
 
-// scales is the name of the Deployment that a HorizontalPodAutoscaler scales which no WebApp made; "" if there is none.
-func scales(scaler *autoscalingv1.HorizontalPodAutoscaler) string {
+// scaledDeployment is the name of the Deployment that a HorizontalPodAutoscaler scales which no WebApp made; "" if there is none.
+func scaledDeployment(scaler *autoscalingv1.HorizontalPodAutoscaler) string {
 	target := scaler.Spec.ScaleTargetRef
 	group, err := schema.ParseGroupVersion(target.APIVersion)
 	if err != nil || group.Group != k8sappsv1.GroupName || target.Kind != "Deployment" {
@@ -67,9 +67,9 @@ func scales(scaler *autoscalingv1.HorizontalPodAutoscaler) string {
 	return target.Name
 }
 
-// scaledBy wakes the WebApp whose Deployment a HorizontalPodAutoscaler scales.
-func scaledBy(_ context.Context, scaler client.Object) []reconcile.Request {
-	name := scales(scaler.(*autoscalingv1.HorizontalPodAutoscaler))
+// webAppOfScaler wakes the WebApp whose Deployment a HorizontalPodAutoscaler scales.
+func webAppOfScaler(_ context.Context, scaler client.Object) []reconcile.Request {
+	name := scaledDeployment(scaler.(*autoscalingv1.HorizontalPodAutoscaler))
 	if name == "" {
 		return nil
 	}
@@ -102,15 +102,15 @@ func autoscaler(app *appsv1.WebApp) *autoscalingv2ac.HorizontalPodAutoscalerAppl
 					WithAverageUtilization(*m.target))))
 	}
 	if a.Behavior != nil {
-		spec.WithBehavior(mirror[autoscalingv2ac.HorizontalPodAutoscalerBehaviorApplyConfiguration](a.Behavior))
+		spec.WithBehavior(convert[autoscalingv2ac.HorizontalPodAutoscalerBehaviorApplyConfiguration](a.Behavior))
 	}
 	return autoscalingv2ac.HorizontalPodAutoscaler(app.Name, app.Namespace).
 		WithLabels(labels(app)).
 		WithSpec(spec)
 }
 
-// budgeted reports whether a PodDisruptionBudget is wanted: never by default for a single pod, which it could only get in the way of.
-func budgeted(app *appsv1.WebApp, p plan) bool {
+// wantsPDB reports whether a PodDisruptionBudget is wanted: never by default for a single pod, which it could only get in the way of.
+func wantsPDB(app *appsv1.WebApp, p plan) bool {
 	d := app.Spec.Disruption
 	if d != nil && d.Enabled != nil && !*d.Enabled {
 		return false
@@ -118,8 +118,8 @@ func budgeted(app *appsv1.WebApp, p plan) bool {
 	if d != nil && (d.MinAvailable != nil || d.MaxUnavailable != nil) {
 		return true
 	}
-	if p.scaled != nil {
-		return p.scaled.most > 1
+	if p.autoscaled != nil {
+		return p.autoscaled.most > 1
 	}
 	return replicas(app) > 1
 }

@@ -29,25 +29,29 @@ const (
 type observed struct {
 	// deployment is nil while there is none.
 	deployment *k8sappsv1.Deployment
-	// behind is true while deployment is older than what was last written.
-	behind bool
-	pods   []corev1.Pod
+	// stale is true while deployment is older than what was last written.
+	stale bool
+	pods  []corev1.Pod
 	// publication is how the application can be reached.
 	publication publication
 	// applyErr is why a child could not be written.
 	applyErr error
 }
 
-// verdict is the state of one condition.
-type verdict struct {
+// conditionState is the state of one condition.
+type conditionState struct {
 	status          metav1.ConditionStatus
 	reason, message string
 }
 
-func yes(reason, message string) verdict { return verdict{metav1.ConditionTrue, reason, message} }
-func no(reason, message string) verdict  { return verdict{metav1.ConditionFalse, reason, message} }
-func unknown(reason, message string) verdict {
-	return verdict{metav1.ConditionUnknown, reason, message}
+func yes(reason, message string) conditionState {
+	return conditionState{metav1.ConditionTrue, reason, message}
+}
+func no(reason, message string) conditionState {
+	return conditionState{metav1.ConditionFalse, reason, message}
+}
+func unknown(reason, message string) conditionState {
+	return conditionState{metav1.ConditionUnknown, reason, message}
 }
 
 // setStatus writes into app's status what was observed.
@@ -76,7 +80,11 @@ func setStatus(app *appsv1.WebApp, in inputs, p plan, seen observed) {
 	put(app, appsv1.WebAppMonitored, app.Spec.Monitoring != nil, monitored(in, seen))
 	conditions.Summarize(&st.Conditions, app.Generation, present(st.Conditions)...)
 	st.Phase = phase(st.Conditions, failed)
+	conditions.SetStalled(&st.Conditions, app.Generation, st.Phase == appsv1.PhaseFailed, terminal...)
 }
+
+// terminal are the reasons of Ready, besides those of all kinds, that only a change of the spec or of another object resolves.
+var terminal = []string{appsv1.ReasonAutoscalerConflict, appsv1.ReasonRolledBack}
 
 // summarized are the conditions that make up Ready, the first in trouble first.
 var summarized = []string{
@@ -91,22 +99,31 @@ func present(conds []metav1.Condition) []string {
 	})
 }
 
-// setPaused says that nothing is looked at.
-func setPaused(app *appsv1.WebApp) {
-	app.Status.ObservedGeneration = app.Generation
-	app.Status.Phase = appsv1.PhasePaused
-	put(app, fettlev1.Ready, true, unknown(fettlev1.ReasonPaused, "spec.paused is true: nothing is changed or looked at until it is false"))
+// setPaused reports whether the pods are available. The other conditions keep the state that was found before the pause, of
+// whatever generation.
+func setPaused(app *appsv1.WebApp, seen observed) {
+	st := &app.Status
+	st.ObservedGeneration, st.Phase = app.Generation, appsv1.PhasePaused
+	count(st, seen.deployment)
+	state := no(appsv1.ReasonUnavailable, "the Deployment does not exist, and Fettle does not create it while spec.paused is true")
+	if seen.deployment != nil {
+		state, _ = rolloutState(app, plan{autoscaled: scalingBounds(app, nil)}, seen)
+	}
+	put(app, appsv1.WebAppAvailable, true, state)
+	conditions.Summarize(&st.Conditions, 0, present(st.Conditions)...)
+	conditions.SetPaused(&st.Conditions, app.Generation, "reconciliation is paused; "+state.message)
 }
 
-// setTerminating says that the WebApp waits for its children, or for somebody's finalizer, to go.
+// setTerminating reports that the WebApp waits for the deletion of its children, or for a finalizer.
 func setTerminating(app *appsv1.WebApp) {
 	app.Status.ObservedGeneration = app.Generation
 	app.Status.Phase = appsv1.PhaseTerminating
 	put(app, fettlev1.Ready, true, no(fettlev1.ReasonTerminating, "being deleted"))
+	conditions.SetKstatus(&app.Status.Conditions, app.Generation, "", "", "")
 }
 
 // put sets the condition where it applies, and removes it where it doesn't.
-func put(app *appsv1.WebApp, conditionType string, applies bool, v verdict) {
+func put(app *appsv1.WebApp, conditionType string, applies bool, v conditionState) {
 	if !applies {
 		meta.RemoveStatusCondition(&app.Status.Conditions, conditionType)
 		return
@@ -134,7 +151,7 @@ func count(st *appsv1.WebAppStatus, d *k8sappsv1.Deployment) {
 	}
 }
 
-func configResolved(app *appsv1.WebApp, in inputs) verdict {
+func configResolved(app *appsv1.WebApp, in inputs) conditionState {
 	ref := configMissing(in.config)
 	if ref != nil && ref.Kind == kindAppConfig {
 		return no(appsv1.ReasonConfigMissing, fmt.Sprintf(
@@ -148,7 +165,7 @@ func configResolved(app *appsv1.WebApp, in inputs) verdict {
 	return yes(appsv1.ReasonResolved, "all references exist")
 }
 
-func applied(app *appsv1.WebApp, in inputs, p plan, seen observed) verdict {
+func applied(app *appsv1.WebApp, in inputs, p plan, seen observed) conditionState {
 	if seen.applyErr != nil {
 		return no(apply.Reason(seen.applyErr), seen.applyErr.Error())
 	}
@@ -156,7 +173,7 @@ func applied(app *appsv1.WebApp, in inputs, p plan, seen observed) verdict {
 		return no(appsv1.ReasonRolledBack, fmt.Sprintf("image %q did not become ready (%s); image %q runs again until the spec changes",
 			p.own.image, app.Status.FailureMessage, p.running.image))
 	}
-	if p.held {
+	if p.waitingForRefs {
 		return unknown(appsv1.ReasonConfigMissing, "the pods keep their template until all references exist; their number follows spec.replicas")
 	}
 	if in.foreign != nil && app.Spec.Autoscaling != nil {
@@ -172,21 +189,21 @@ func applied(app *appsv1.WebApp, in inputs, p plan, seen observed) verdict {
 }
 
 // available judges the Deployment; failed is true when its rollout is over and did not succeed.
-func available(app *appsv1.WebApp, in inputs, p plan, seen observed) (v verdict, failed bool) {
+func available(app *appsv1.WebApp, in inputs, p plan, seen observed) (v conditionState, failed bool) {
 	d := seen.deployment
 	switch {
-	case d == nil && p.held:
+	case d == nil && p.waitingForRefs:
 		return unknown(appsv1.ReasonConfigMissing, "no pod is started until all references exist"), false
 	case d == nil && seen.applyErr != nil:
 		return unknown(fettlev1.ReasonReconciling, "the Deployment does not exist"), false
-	case d == nil || seen.behind || d.Status.ObservedGeneration < d.Generation ||
-		(!p.held && d.Spec.Template.Annotations[annotationRevision] != p.running.hash):
+	case d == nil || seen.stale || d.Status.ObservedGeneration < d.Generation ||
+		(!p.waitingForRefs && d.Spec.Template.Annotations[annotationRevision] != p.running.hash):
 		return no(appsv1.ReasonRollingOut, "pods of the current template are being started"), false
 	}
-	if unrecorded(app, in, d) {
+	if revisionUnrecorded(app, in, d) {
 		return no(appsv1.ReasonRollingOut, "the current template is about to be recorded for a rollback"), false
 	}
-	if v, failed = judge(app, p, seen); failed && in.good != nil && in.good.hash == p.running.hash {
+	if v, failed = rolloutState(app, p, seen); failed && in.good != nil && in.good.hash == p.running.hash {
 		v.message += configFailed(d)
 	}
 	return v, failed
@@ -202,25 +219,25 @@ func configFailed(d *k8sappsv1.Deployment) string {
 		"Until then no other workload is restarted for it. autoRollback does not restore contents; spec.rollback of an AppConfig does", changed)
 }
 
-// unrecorded reports whether d became ready after the children were decided on: the template is recorded in the pass that
+// revisionUnrecorded reports whether d became ready after the children were decided on: the template is recorded in the pass that
 // follows. Who sees Ready may rely on a rollback to it.
-func unrecorded(app *appsv1.WebApp, in inputs, d *k8sappsv1.Deployment) bool {
+func revisionUnrecorded(app *appsv1.WebApp, in inputs, d *k8sappsv1.Deployment) bool {
 	now := readyRevision(d)
 	return app.Spec.Rollout.AutoRollback && now != "" && now != in.ready
 }
 
-// judge says how the Deployment does, whose status is about the template that should run.
-func judge(app *appsv1.WebApp, p plan, seen observed) (v verdict, failed bool) {
+// rolloutState says how the Deployment does, whose status is about the template that should run.
+func rolloutState(app *appsv1.WebApp, p plan, seen observed) (v conditionState, failed bool) {
 	d := seen.deployment
-	bad := podTrouble(current(seen.pods, d))
+	bad := worstPodProblem(current(seen.pods, d))
 	switch {
 	case deadlineExceeded(d):
-		return overdue(app, bad), true
+		return deadlineExceededState(app, bad), true
 	case wanted(d) == 0 && complete(d):
 		return yes(appsv1.ReasonScaledToZero, "no pod is wanted"), false
 	case complete(d):
 		return yes(appsv1.ReasonAvailable, "all pods run the current template and serve"), false
-	case p.scaled != nil && scaling(d, p.scaled.least):
+	case p.autoscaled != nil && scaling(d, p.autoscaled.least):
 		return yes(appsv1.ReasonAvailable, "the least number of pods, or more, run the current template and serve; the autoscaler changes it"), false
 	case replicaFailure(d) != nil:
 		return *replicaFailure(d), false
@@ -233,8 +250,8 @@ func judge(app *appsv1.WebApp, p plan, seen observed) (v verdict, failed bool) {
 	}
 }
 
-// overdue is the verdict on a rollout that took too long, by the trouble of its pods if they have one.
-func overdue(app *appsv1.WebApp, bad *trouble) verdict {
+// deadlineExceededState is the verdict on a rollout that took too long, by the trouble of its pods if they have one.
+func deadlineExceededState(app *appsv1.WebApp, bad *podProblem) conditionState {
 	message := fmt.Sprintf("no progress for %s (spec.rollout.progressDeadline)", app.Spec.Rollout.ProgressDeadline.Duration)
 	if bad != nil {
 		return no(bad.reason, message+"; "+bad.message)
@@ -242,7 +259,7 @@ func overdue(app *appsv1.WebApp, bad *trouble) verdict {
 	return no(appsv1.ReasonProgressDeadlineExceeded, message)
 }
 
-func monitored(in inputs, seen observed) verdict {
+func monitored(in inputs, seen observed) conditionState {
 	switch {
 	case in.missing[kindServiceMonitor]:
 		return no(appsv1.ReasonAPIMissing, "spec.monitoring: the cluster has no ServiceMonitor API (monitoring.coreos.com/v1): install the Prometheus Operator, or remove the field")
@@ -266,7 +283,7 @@ func phase(conds []metav1.Condition, failed bool) appsv1.WebAppPhase {
 		return appsv1.PhaseFailed
 	case ready.Reason == appsv1.ReasonConfigMissing:
 		return appsv1.PhasePending
-	case progress(ready.Reason), ready.Status == metav1.ConditionUnknown:
+	case inProgress(ready.Reason), ready.Status == metav1.ConditionUnknown:
 		return appsv1.PhaseDeploying
 	default:
 		return appsv1.PhaseDegraded

@@ -19,15 +19,15 @@ import (
 	"github.com/fettle-dev/fettle/internal/apply"
 )
 
-// scene is a WebApp and what was observed of it.
-type scene struct {
+// fixture is a WebApp and what was observed of it.
+type fixture struct {
 	app  *appsv1.WebApp
 	in   inputs
 	seen observed
 }
 
-// newScene is a WebApp of three pods, all of which serve, as change leaves it.
-func newScene(change func(*scene)) scene {
+// newFixture is a WebApp of three pods, all of which serve, as change leaves it.
+func newFixture(change func(*fixture)) fixture {
 	app := &appsv1.WebApp{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Generation: 2},
 		Spec: appsv1.WebAppSpec{
@@ -35,7 +35,7 @@ func newScene(change func(*scene)) scene {
 			Rollout: appsv1.WebAppRollout{ProgressDeadline: metav1.Duration{Duration: 10 * time.Minute}},
 		},
 	}
-	s := scene{app: app, in: inputs{missing: map[string]bool{}}}
+	s := fixture{app: app, in: inputs{missing: map[string]bool{}}}
 	d := &k8sappsv1.Deployment{}
 	d.Generation, d.Status.ObservedGeneration = 5, 5
 	d.Spec.Replicas = new(int32(3))
@@ -52,7 +52,7 @@ func newScene(change func(*scene)) scene {
 	return s
 }
 
-func (s scene) judge() appsv1.WebAppStatus {
+func (s fixture) status() appsv1.WebAppStatus {
 	setStatus(s.app, s.in, desired(s.app, s.in), s.seen)
 	return s.app.Status
 }
@@ -71,91 +71,91 @@ var services = schema.GroupResource{Resource: "services"}
 // scenes are the states that a WebApp can be in, and what its status must say.
 var scenes = []struct {
 	name   string
-	change func(*scene)
+	change func(*fixture)
 	// ready is the status and reason of Ready.
 	ready string
 	phase appsv1.WebAppPhase
 	text  string
 }{
 	{"all well", nil, "True Ready", appsv1.PhaseRunning, ""},
-	{"no Deployment yet", func(s *scene) { s.seen.deployment = nil }, "False RollingOut", appsv1.PhaseDeploying, "being started"},
-	{"own write not seen yet", func(s *scene) { s.seen.behind = true }, "False RollingOut", appsv1.PhaseDeploying, ""},
-	{"Deployment not observed yet", func(s *scene) { s.seen.deployment.Generation++ }, "False RollingOut", appsv1.PhaseDeploying, ""},
-	{"another template", func(s *scene) {
+	{"no Deployment yet", func(s *fixture) { s.seen.deployment = nil }, "False RollingOut", appsv1.PhaseDeploying, "being started"},
+	{"own write not seen yet", func(s *fixture) { s.seen.stale = true }, "False RollingOut", appsv1.PhaseDeploying, ""},
+	{"Deployment not observed yet", func(s *fixture) { s.seen.deployment.Generation++ }, "False RollingOut", appsv1.PhaseDeploying, ""},
+	{"another template", func(s *fixture) {
 		s.seen.deployment.Spec.Template.Annotations = map[string]string{annotationRevision: "old"}
 	}, "False RollingOut", appsv1.PhaseDeploying, ""},
-	{"an old pod is left", func(s *scene) { s.seen.deployment.Status.Replicas = 4 }, "False RollingOut", appsv1.PhaseDeploying, ""},
-	{"pods went down", func(s *scene) {
+	{"an old pod is left", func(s *fixture) { s.seen.deployment.Status.Replicas = 4 }, "False RollingOut", appsv1.PhaseDeploying, ""},
+	{"pods went down", func(s *fixture) {
 		down(s.seen.deployment)
 		s.seen.pods = []corev1.Pod{wasReady("web-1")}
 	}, "False Unavailable", appsv1.PhaseDegraded, "no longer are"},
-	{"deadline", func(s *scene) { exceeded(s.seen.deployment) }, "False ProgressDeadlineExceeded", appsv1.PhaseFailed, "no progress for 10m0s"},
-	{"deadline of the template before", func(s *scene) {
+	{"deadline", func(s *fixture) { exceeded(s.seen.deployment) }, "False ProgressDeadlineExceeded", appsv1.PhaseFailed, "no progress for 10m0s"},
+	{"deadline of the template before", func(s *fixture) {
 		exceeded(s.seen.deployment)
 		s.seen.deployment.Generation++
 	}, "False RollingOut", appsv1.PhaseDeploying, ""},
-	{"quota", func(s *scene) {
+	{"quota", func(s *fixture) {
 		down(s.seen.deployment)
 		s.seen.deployment.Status.Conditions = []k8sappsv1.DeploymentCondition{{
 			Type: k8sappsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "exceeded quota: small",
 		}}
 	}, "False QuotaExceeded", appsv1.PhaseDegraded, "exceeded quota: small"},
-	{"pods forbidden", func(s *scene) {
+	{"pods forbidden", func(s *fixture) {
 		down(s.seen.deployment)
 		s.seen.deployment.Status.Conditions = []k8sappsv1.DeploymentCondition{{
 			Type: k8sappsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "violates PodSecurity",
 		}}
 	}, "False ReplicaFailure", appsv1.PhaseDegraded, "violates PodSecurity"},
-	{"zero, all gone", func(s *scene) {
+	{"zero, all gone", func(s *fixture) {
 		s.app.Spec.Replicas, s.seen.deployment.Spec.Replicas = new(int32), new(int32)
 		s.seen.deployment.Status = k8sappsv1.DeploymentStatus{ObservedGeneration: 5}
 	}, "True Ready", appsv1.PhaseRunning, ""},
-	{"zero, one left", func(s *scene) {
+	{"zero, one left", func(s *fixture) {
 		s.app.Spec.Replicas, s.seen.deployment.Spec.Replicas = new(int32), new(int32)
 		s.seen.deployment.Status = k8sappsv1.DeploymentStatus{ObservedGeneration: 5, Replicas: 1, UpdatedReplicas: 1}
 	}, "False RollingOut", appsv1.PhaseDeploying, ""},
-	{"autoscaler adds pods", func(s *scene) {
+	{"autoscaler adds pods", func(s *fixture) {
 		s.app.Spec.Autoscaling = &appsv1.WebAppAutoscaling{MinReplicas: 2, MaxReplicas: 9}
 		s.seen.deployment.Spec.Replicas = new(int32(7))
 		s.seen.deployment.Status.Replicas, s.seen.deployment.Status.UpdatedReplicas = 7, 7
 	}, "True Ready", appsv1.PhaseRunning, ""},
-	{"autoscaled, too few serve", func(s *scene) {
+	{"autoscaled, too few serve", func(s *fixture) {
 		s.app.Spec.Autoscaling = &appsv1.WebAppAutoscaling{MinReplicas: 2, MaxReplicas: 9}
 		s.seen.deployment.Status.AvailableReplicas = 1
 	}, "False RollingOut", appsv1.PhaseDeploying, ""},
-	{"a foreign autoscaler adds pods", func(s *scene) {
+	{"a foreign autoscaler adds pods", func(s *fixture) {
 		s.in.foreign = foreignScaler("mine")
 		s.seen.deployment.Spec.Replicas = new(int32(7))
 		s.seen.deployment.Status.Replicas, s.seen.deployment.Status.UpdatedReplicas = 7, 7
 	}, "True Ready", appsv1.PhaseRunning, ""},
-	{"a foreign autoscaler beside the own", func(s *scene) {
+	{"a foreign autoscaler beside the own", func(s *fixture) {
 		s.app.Spec.Autoscaling, s.in.foreign = &appsv1.WebAppAutoscaling{MinReplicas: 2, MaxReplicas: 9}, foreignScaler("mine")
 	}, "False AutoscalerConflict", appsv1.PhaseDegraded, `spec.autoscaling and HorizontalPodAutoscaler "mine" both scale Deployment "web"`},
-	{"reference missing", func(s *scene) {
+	{"reference missing", func(s *fixture) {
 		s.app.Spec.ConfigRefs = []appsv1.ConfigRef{{Kind: kindSecret, Name: "db"}}
-		s.in.config = []configState{{ref: s.app.Spec.ConfigRefs[0]}}
+		s.in.config = []refState{{ref: s.app.Spec.ConfigRefs[0]}}
 	}, "False ConfigMissing", appsv1.PhasePending, `Secret "db" does not exist in namespace "shop"`},
-	{"a change of its configuration fails", func(s *scene) {
+	{"a change of its configuration fails", func(s *fixture) {
 		s.app.Spec.Rollout.AutoRollback = true
 		s.in.good = new(desired(s.app, s.in).own)
 		exceeded(s.seen.deployment)
 		s.seen.deployment.Annotations = map[string]string{"configmap.fettle.dev/settings": `{"hash":"h","at":"2026-11-20T12:00:00Z"}`}
 		s.seen.deployment.Spec.Template.Annotations = map[string]string{annotationRevision: s.in.good.hash, "configmap.fettle.dev/settings": "h"}
 	}, "False ProgressDeadlineExceeded", appsv1.PhaseFailed, `restarted for a change of ConfigMap "settings", and were ready before: correct it`},
-	{"foreign Service", func(s *scene) {
+	{"foreign Service", func(s *fixture) {
 		s.seen.applyErr = &apply.ConflictError{OwnerKind: "WebApp", GVK: corev1.SchemeGroupVersion.WithKind("Service"), Name: "web"}
 	}, "False NameConflict", appsv1.PhaseDegraded, `Service "web" exists`},
-	{"refused", func(s *scene) { s.seen.applyErr = apierrors.NewBadRequest("spec.x is wrong") }, "False Invalid", appsv1.PhaseDegraded, "spec.x is wrong"},
-	{"not allowed", func(s *scene) { s.seen.applyErr = apierrors.NewForbidden(services, "web", errors.New("policy")) }, "False Forbidden", appsv1.PhaseDegraded, "policy"},
-	{"not written", func(s *scene) { s.seen.applyErr = errors.New("etcd is full") }, "False WriteFailed", appsv1.PhaseDegraded, "etcd is full"},
-	{"no Gateway API", func(s *scene) {
+	{"refused", func(s *fixture) { s.seen.applyErr = apierrors.NewBadRequest("spec.x is wrong") }, "False Invalid", appsv1.PhaseDegraded, "spec.x is wrong"},
+	{"not allowed", func(s *fixture) { s.seen.applyErr = apierrors.NewForbidden(services, "web", errors.New("policy")) }, "False Forbidden", appsv1.PhaseDegraded, "policy"},
+	{"not written", func(s *fixture) { s.seen.applyErr = errors.New("etcd is full") }, "False WriteFailed", appsv1.PhaseDegraded, "etcd is full"},
+	{"no Gateway API", func(s *fixture) {
 		s.app.Spec.Gateway, s.in.missing = &appsv1.WebAppGateway{}, map[string]bool{kindHTTPRoute: true}
 	}, "False APIMissing", appsv1.PhaseDegraded, "install the Gateway API"},
-	{"no cert-manager", func(s *scene) {
+	{"no cert-manager", func(s *fixture) {
 		s.app.Spec.Ingress = &appsv1.WebAppIngress{Host: "a", CertIssuer: &appsv1.CertIssuer{Name: "a"}}
 		s.in.missing = map[string]bool{kindCertificate: true}
 	}, "False APIMissing", appsv1.PhaseDegraded, "install it, or set tlsSecretName"},
-	{"no Prometheus Operator", func(s *scene) {
+	{"no Prometheus Operator", func(s *fixture) {
 		s.app.Spec.Monitoring, s.in.missing = &appsv1.WebAppMonitoring{}, map[string]bool{kindServiceMonitor: true}
 	}, "False APIMissing", appsv1.PhaseDegraded, "install the Prometheus Operator"},
 }
@@ -163,7 +163,7 @@ var scenes = []struct {
 func TestStatus(t *testing.T) {
 	for _, c := range scenes {
 		t.Run(c.name, func(t *testing.T) {
-			status := newScene(c.change).judge()
+			status := newFixture(c.change).status()
 			ready := meta.FindStatusCondition(status.Conditions, "Ready")
 			if got := string(ready.Status) + " " + ready.Reason; got != c.ready || status.Phase != c.phase || !strings.Contains(ready.Message, c.text) {
 				t.Errorf("Ready %s, phase %s, %q; want %s, %s, %q", got, status.Phase, ready.Message, c.ready, c.phase, c.text)
@@ -184,9 +184,9 @@ func TestStatus(t *testing.T) {
 // rollbacks and the last success remember.
 func TestStatusDependsOnNoStatus(t *testing.T) {
 	for _, c := range scenes {
-		once := newScene(c.change)
-		want := once.judge()
-		again := newScene(c.change)
+		once := newFixture(c.change)
+		want := once.status()
+		again := newFixture(c.change)
 		again.app.Status = appsv1.WebAppStatus{
 			Phase: appsv1.PhaseFailed, Replicas: 9, AvailableReplicas: 9, Image: "x", CurrentRevision: "x", URL: "x", Selector: "x",
 			Conditions: []metav1.Condition{
@@ -194,7 +194,7 @@ func TestStatusDependsOnNoStatus(t *testing.T) {
 				{Type: appsv1.WebAppConfigResolved, Status: metav1.ConditionFalse}, {Type: "Ready", Status: metav1.ConditionFalse},
 			},
 		}
-		got := again.judge()
+		got := again.status()
 		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime"),
 			cmpopts.SortSlices(func(a, b metav1.Condition) bool { return a.Type < b.Type })); diff != "" {
 			t.Errorf("%s: status depends on the one before (-from nothing +from nonsense):\n%s", c.name, diff)
@@ -203,7 +203,7 @@ func TestStatusDependsOnNoStatus(t *testing.T) {
 }
 
 func TestForeignAutoscalerIsNamed(t *testing.T) {
-	status := newScene(func(s *scene) { s.in.foreign = foreignScaler("mine") }).judge()
+	status := newFixture(func(s *fixture) { s.in.foreign = foreignScaler("mine") }).status()
 	applied := meta.FindStatusCondition(status.Conditions, appsv1.WebAppApplied)
 	if applied.Status != metav1.ConditionTrue || applied.Reason != appsv1.ReasonForeignAutoscaler ||
 		!strings.Contains(applied.Message, `HorizontalPodAutoscaler "mine"`) || !strings.Contains(applied.Message, "kind WebApp, name web") {

@@ -9,28 +9,28 @@ import (
 )
 
 func TestURLOfServiceAndIngress(t *testing.T) {
-	balanced := func(s *scene) { s.app.Spec.Service.Type = corev1.ServiceTypeLoadBalancer }
-	at := func(port int32, balancer corev1.LoadBalancerIngress) func(*scene) {
-		return func(s *scene) {
+	balanced := func(s *fixture) { s.app.Spec.Service.Type = corev1.ServiceTypeLoadBalancer }
+	at := func(port int32, balancer corev1.LoadBalancerIngress) func(*fixture) {
+		return func(s *fixture) {
 			balanced(s)
 			s.app.Spec.Port = port
 			s.seen.publication.service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{}, balancer}
 		}
 	}
-	ask := func(ingress appsv1.WebAppIngress, host, path string) func(*scene) {
-		return func(s *scene) {
+	ask := func(ingress appsv1.WebAppIngress, host, path string) func(*fixture) {
+		return func(s *fixture) {
 			withIngress(ingress, "192.0.2.1")(s)
 			s.app.Spec.Ingress.Host, s.app.Spec.Ingress.Path = host, path
 		}
 	}
 	for _, c := range []struct {
 		name, want string
-		change     func(*scene)
+		change     func(*fixture)
 	}{
 		{"Service", "http://web.shop.svc", nil},
-		{"Service, port", "http://web.shop.svc:8080", func(s *scene) { s.app.Spec.Port = 8080 }},
-		{"no Service", "", func(s *scene) { s.seen.publication.service = nil }},
-		{"NodePort", "http://web.shop.svc", func(s *scene) { s.app.Spec.Service.Type = corev1.ServiceTypeNodePort }},
+		{"Service, port", "http://web.shop.svc:8080", func(s *fixture) { s.app.Spec.Port = 8080 }},
+		{"no Service", "", func(s *fixture) { s.seen.publication.service = nil }},
+		{"NodePort", "http://web.shop.svc", func(s *fixture) { s.app.Spec.Service.Type = corev1.ServiceTypeNodePort }},
 		{"LoadBalancer without an address", "", balanced},
 		{"LoadBalancer, IP", "http://192.0.2.1:8080", at(8080, corev1.LoadBalancerIngress{IP: "192.0.2.1"})},
 		{"LoadBalancer, IPv6", "http://[2001:db8::1]", at(80, corev1.LoadBalancerIngress{IP: "2001:db8::1"})},
@@ -39,8 +39,8 @@ func TestURLOfServiceAndIngress(t *testing.T) {
 		{"Ingress, TLS", "https://a.example.com/", ask(appsv1.WebAppIngress{TLSSecretName: "t"}, "a.example.com", "/")},
 		{"Ingress, wildcard", "", ask(appsv1.WebAppIngress{}, "*.example.com", "/")},
 	} {
-		s := newScene(c.change)
-		if got := s.judge().URL; got != c.want {
+		s := newFixture(c.change)
+		if got := s.status().URL; got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
@@ -72,7 +72,7 @@ func TestURLOfGateway(t *testing.T) {
 		{"the Gateway's address", "http://192.0.2.1/x", plain, func(g *appsv1.WebAppGateway) { g.Hostnames = nil }},
 		{"another protocol", "", "{port: 5432, protocol: TCP}", nil},
 	} {
-		s := newScene(withRoute(t, parent("name: public", accepted)))
+		s := newFixture(withRoute(t, parent("name: public", accepted)))
 		s.in.namespaceLabels = map[string]string{"team": "a"}
 		g := s.app.Spec.Gateway
 		g.ParentRefs, g.Path = []appsv1.GatewayRef{{Name: "public"}}, "/x"
@@ -82,14 +82,14 @@ func TestURLOfGateway(t *testing.T) {
 		s.seen.publication.route.Status.Parents[0].ParentRef = g.ParentRefs[0]
 		s.seen.publication.gateways = []gateway{*observedAs[gateway](t,
 			"{metadata: {name: public, namespace: shop}, spec: {listeners: ["+c.listeners+"]}, status: {addresses: [{type: IPAddress, value: 192.0.2.1}]}}")}
-		if got := s.judge().URL; got != c.want {
+		if got := s.status().URL; got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
-	s := newScene(withRoute(t, parent(public, accepted)))
+	s := newFixture(withRoute(t, parent(public, accepted)))
 	s.app.Spec.Gateway.ParentRefs = s.app.Spec.Gateway.ParentRefs[:1]
 	s.seen.publication.gateways = []gateway{*observedAs[gateway](t, "{metadata: {name: public, namespace: infra}, spec: {listeners: ["+plain+"]}}")}
-	if got := s.judge().URL; got != "" {
+	if got := s.status().URL; got != "" {
 		t.Errorf("%q by a listener that serves routes of its own namespace alone", got)
 	}
 }

@@ -11,17 +11,17 @@ import (
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
-// moved returns, for the names in the spec that are the target of an AppConfig with versions, the version that the Deployment
+// versionedNames returns, for the names in the spec that are the target of an AppConfig with versions, the version that the Deployment
 // was moved to: that is the AppConfig's rollout's to change. A version always has a ConfigMap, also where its Secret is meant.
-func (c *configReader) moved(ctx context.Context, app *appsv1.WebApp, d *k8sappsv1.Deployment) (map[string]string, error) {
+func (c *configReader) versionedNames(ctx context.Context, app *appsv1.WebApp, d *k8sappsv1.Deployment) (map[string]string, error) {
 	if d == nil || !refers(app) {
 		return nil, nil //nolint:nilnil // none is an answer
 	}
 	moved := map[string]string{}
 	var failed error
-	rollout.Rename(document(d.Spec.Template), "", func(_, kind, name string) string {
+	rollout.Rename(toMap(d.Spec.Template), "", func(_, kind, name string) string {
 		if base, ok := rollout.BaseOf(name); ok && failed == nil {
-			_, publisher, err := c.look(ctx, kindConfigMap, client.ObjectKey{Namespace: app.Namespace, Name: name})
+			_, publisher, err := c.find(ctx, kindConfigMap, client.ObjectKey{Namespace: app.Namespace, Name: name})
 			if failed = err; publisher != "" {
 				moved[kind+"/"+base] = name
 			}
@@ -41,20 +41,20 @@ func refers(app *appsv1.WebApp) bool {
 	return len(app.Spec.EnvFrom) > 0 || len(app.Spec.Volumes) > 0
 }
 
-// movedTo gives the references of a template the names that the Deployment was moved to.
-func movedTo(t *corev1ac.PodTemplateSpecApplyConfiguration, moved map[string]string) *corev1ac.PodTemplateSpecApplyConfiguration {
+// withVersions gives the references of a template the names that the Deployment was moved to.
+func withVersions(t *corev1ac.PodTemplateSpecApplyConfiguration, moved map[string]string) *corev1ac.PodTemplateSpecApplyConfiguration {
 	if len(moved) == 0 {
 		return t
 	}
-	doc := document(t)
+	doc := toMap(t)
 	rollout.Rename(doc, "", func(_, kind, name string) string {
 		if to, ok := moved[kind+"/"+name]; ok {
 			return to
 		}
 		return name
 	})
-	return mirror[corev1ac.PodTemplateSpecApplyConfiguration](doc)
+	return convert[corev1ac.PodTemplateSpecApplyConfiguration](doc)
 }
 
-// document is the JSON form of v.
-func document(v any) map[string]any { return *mirror[map[string]any](v) }
+// toMap is the JSON form of v.
+func toMap(v any) map[string]any { return *convert[map[string]any](v) }

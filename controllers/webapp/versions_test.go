@@ -40,11 +40,11 @@ func template() corev1.PodTemplateSpec {
 }
 
 func TestMovedTo(t *testing.T) {
-	ac := mirror[corev1ac.PodTemplateSpecApplyConfiguration](template())
-	if movedTo(ac, nil) != ac {
+	ac := convert[corev1ac.PodTemplateSpecApplyConfiguration](template())
+	if withVersions(ac, nil) != ac {
 		t.Error("a template without moved references is another one")
 	}
-	got := mirror[corev1.PodTemplateSpec](movedTo(ac, map[string]string{"ConfigMap/c2": "c2-0123456789", "Secret/s3": "s3-0123456789", "Secret/c1": "never"}))
+	got := convert[corev1.PodTemplateSpec](withVersions(ac, map[string]string{"ConfigMap/c2": "c2-0123456789", "Secret/s3": "s3-0123456789", "Secret/c1": "never"}))
 	want := template()
 	want.Spec.Containers[0].Env[0].ValueFrom.ConfigMapKeyRef.Name = "c2-0123456789"
 	want.Spec.Volumes[1].Secret.SecretName = "s3-0123456789"

@@ -52,18 +52,18 @@ func (r *Reconciler) watches(mgr ctrl.Manager, opts Options) *builder.Builder {
 		Owns(&networkingv1.NetworkPolicy{}).
 		Owns(&autoscalingv2.HorizontalPodAutoscaler{}).
 		Owns(&policyv1.PodDisruptionBudget{}).
-		Watches(&autoscalingv1.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(scaledBy), builder.WithPredicates(scalingChanged)).
+		Watches(&autoscalingv1.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(webAppOfScaler), builder.WithPredicates(scalingChanged)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ownerOfPod)).
-		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.using(kindConfigMap))).
-		Watches(&configv1.AppConfig{}, handler.EnqueueRequestsFromMapFunc(r.using(kindAppConfig)), builder.WithPredicates(publishedChanged)).
-		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace),
+		WatchesMetadata(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.webAppsUsing(kindConfigMap))).
+		Watches(&configv1.AppConfig{}, handler.EnqueueRequestsFromMapFunc(r.webAppsUsing(kindAppConfig)), builder.WithPredicates(publishedChanged)).
+		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.webAppsInNamespace),
 			builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		WatchesMetadata(&networkingv1.IngressClass{}, handler.EnqueueRequestsFromMapFunc(r.ofClass), builder.WithPredicates(comesOrGoes)).
-		WatchesMetadata(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.needing),
+		WatchesMetadata(&networkingv1.IngressClass{}, handler.EnqueueRequestsFromMapFunc(r.webAppsOfClass), builder.WithPredicates(comesOrGoes)).
+		WatchesMetadata(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.webAppsNeedingAPI),
 			builder.WithPredicates(predicate.NewPredicateFuncs(isOptionalCRD), predicate.GenerationChangedPredicate{}))
 	if opts.WatchSecrets {
-		b.WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.using(kindSecret)))
-		b.WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.withTLS), builder.WithPredicates(comesOrGoes))
+		b.WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.webAppsUsing(kindSecret)))
+		b.WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.webAppsWithTLS), builder.WithPredicates(comesOrGoes))
 	}
 	return b
 }
@@ -101,7 +101,7 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 			return []string{o.GetLabels()[labelOwnerName]}
 		}},
 		{&autoscalingv1.HorizontalPodAutoscaler{}, indexScales, func(o client.Object) []string {
-			if name := scales(o.(*autoscalingv1.HorizontalPodAutoscaler)); name != "" {
+			if name := scaledDeployment(o.(*autoscalingv1.HorizontalPodAutoscaler)); name != "" {
 				return []string{name}
 			}
 			return nil
@@ -148,35 +148,35 @@ func ownerOfPod(_ context.Context, pod client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: l[labelOwnerName]}}}
 }
 
-func (r *Reconciler) using(kind string) handler.MapFunc {
+func (r *Reconciler) webAppsUsing(kind string) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
 		return r.list(ctx, client.InNamespace(obj.GetNamespace()), client.MatchingFields{indexConfigRefs: kind + "/" + obj.GetName()})
 	}
 }
 
-func (r *Reconciler) ofClass(ctx context.Context, class client.Object) []reconcile.Request {
+func (r *Reconciler) webAppsOfClass(ctx context.Context, class client.Object) []reconcile.Request {
 	return r.list(ctx, client.MatchingFields{indexClass: class.GetName()})
 }
 
-func (r *Reconciler) withTLS(ctx context.Context, secret client.Object) []reconcile.Request {
+func (r *Reconciler) webAppsWithTLS(ctx context.Context, secret client.Object) []reconcile.Request {
 	return r.list(ctx, client.InNamespace(secret.GetNamespace()), client.MatchingFields{indexTLS: secret.GetName()})
 }
 
-// withCertificate goes by the name of the Secret, which is that of the Certificate.
-func (r *Reconciler) withCertificate(ctx context.Context, certificate *unstructured.Unstructured) []reconcile.Request {
-	return r.withTLS(ctx, certificate)
+// webAppsOfCertificate goes by the name of the Secret, which is that of the Certificate.
+func (r *Reconciler) webAppsOfCertificate(ctx context.Context, certificate *unstructured.Unstructured) []reconcile.Request {
+	return r.webAppsWithTLS(ctx, certificate)
 }
 
-func (r *Reconciler) behind(ctx context.Context, gateway *unstructured.Unstructured) []reconcile.Request {
+func (r *Reconciler) webAppsOfGateway(ctx context.Context, gateway *unstructured.Unstructured) []reconcile.Request {
 	return r.list(ctx, client.MatchingFields{indexGateways: gateway.GetNamespace() + "/" + gateway.GetName()})
 }
 
-func (r *Reconciler) inNamespace(ctx context.Context, ns client.Object) []reconcile.Request {
+func (r *Reconciler) webAppsInNamespace(ctx context.Context, ns client.Object) []reconcile.Request {
 	return r.list(ctx, client.InNamespace(ns.GetName()))
 }
 
-// needing also stops the watch of an API that is gone, though no WebApp asks for it.
-func (r *Reconciler) needing(ctx context.Context, crd client.Object) []reconcile.Request {
+// webAppsNeedingAPI also stops the watch of an API that is gone, though no WebApp asks for it.
+func (r *Reconciler) webAppsNeedingAPI(ctx context.Context, crd client.Object) []reconcile.Request {
 	if err := r.apis.dropGone(ctx); err != nil {
 		log.FromContext(ctx).Error(err, "stop watching optional APIs that are gone")
 	}

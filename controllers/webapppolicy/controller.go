@@ -58,12 +58,12 @@ type Options struct {
 }
 
 type Reconciler struct {
-	client   client.Client
-	applier  *apply.Applier
-	events   events.EventRecorder
-	metrics  *monitoring.Metrics
-	pace     *conditions.StatusThrottle
-	webhooks bool
+	client         client.Client
+	applier        *apply.Applier
+	events         events.EventRecorder
+	metrics        *monitoring.Metrics
+	statusThrottle *conditions.StatusThrottle
+	webhooks       bool
 }
 
 // Setup registers the controller with the manager.
@@ -73,14 +73,14 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
 	r := &Reconciler{
-		client:   mgr.GetClient(),
-		applier:  applier,
-		events:   mgr.GetEventRecorder(controllerName),
-		metrics:  opts.Metrics,
-		pace:     conditions.NewStatusThrottle(0, clock.RealClock{}),
-		webhooks: opts.Webhooks,
+		client:         mgr.GetClient(),
+		applier:        applier,
+		events:         mgr.GetEventRecorder(controllerName),
+		metrics:        opts.Metrics,
+		statusThrottle: conditions.NewStatusThrottle(0, clock.RealClock{}),
+		webhooks:       opts.Webhooks,
 	}
-	retried := requeue.WithBackoff(r.frame())
+	retried := requeue.WithBackoff(r.kindReconciler())
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&appsv1.WebAppPolicy{}).
@@ -95,12 +95,12 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	return nil
 }
 
-// frame is the reconcile.Reconciler of the kind: a pass finds the WebApps that break one policy,
+// kindReconciler is the reconcile.Reconciler of the kind: a pass finds the WebApps that break one policy,
 // and writes its status where that has changed.
-func (r *Reconciler) frame() *reconciler.Reconciler[appsv1.WebAppPolicy, *appsv1.WebAppPolicy] {
+func (r *Reconciler) kindReconciler() *reconciler.Reconciler[appsv1.WebAppPolicy, *appsv1.WebAppPolicy] {
 	return &reconciler.Reconciler[appsv1.WebAppPolicy, *appsv1.WebAppPolicy]{
-		Kind: monitoring.KindWebAppPolicy, Client: r.client, Applier: r.applier, Pace: r.pace, Clock: clock.RealClock{}, Metrics: r.metrics,
-		Act: r.reconcile, Hold: r.hold, Announce: r.announce,
+		Kind: monitoring.KindWebAppPolicy, Client: r.client, Applier: r.applier, Throttle: r.statusThrottle, Clock: clock.RealClock{}, Metrics: r.metrics,
+		ReconcileObject: r.reconcile, StatusDelay: r.statusDelay, EmitEvents: r.emitEvents,
 		Status: func(p *appsv1.WebAppPolicy) (any, bool) { return p.Status, readyOf(p).Status == metav1.ConditionTrue },
 	}
 }
@@ -147,15 +147,15 @@ func calls(c admissionv1.ValidatingWebhookConfiguration) bool {
 	return slices.ContainsFunc(c.Webhooks, func(w admissionv1.ValidatingWebhook) bool { return w.Name == policy.WebhookName })
 }
 
-// hold returns how long the status is to wait: where only the violations differ, which are counted anew with every WebApp of
+// statusDelay returns how long the status is to wait: where only the violations differ, which are counted anew with every WebApp of
 // many.
-func (r *Reconciler) hold(p, before *appsv1.WebAppPolicy) time.Duration {
+func (r *Reconciler) statusDelay(p, before *appsv1.WebAppPolicy) time.Duration {
 	onlyCounted := p.Status.ObservedGeneration == before.Status.ObservedGeneration && readyOf(p) == readyOf(before)
-	return r.pace.Delay(p, false, onlyCounted)
+	return r.statusThrottle.Delay(p, false, onlyCounted)
 }
 
-// announce emits an event when something else has become true of the policy.
-func (r *Reconciler) announce(p, before *appsv1.WebAppPolicy) {
+// emitEvents emits an event when something else has become true of the policy.
+func (r *Reconciler) emitEvents(p, before *appsv1.WebAppPolicy) {
 	ready, was := readyOf(p), readyOf(before)
 	if ready.Reason == was.Reason {
 		return

@@ -74,7 +74,13 @@ func setStatus(p *appsv1.WebAppPolicy, seen observed) {
 	p.Status.ObservedGeneration = p.Generation
 	p.Status.ViolationCount = int32(len(seen.violations))
 	p.Status.Violations = slices.Clone(seen.violations[:min(len(seen.violations), listedViolations)])
-	conditions.Set(&p.Status.Conditions, ready(p, seen))
+	c := ready(p, seen)
+	conditions.Set(&p.Status.Conditions, c)
+	p.Status.Phase = appsv1.PolicyActive
+	if c.Status != metav1.ConditionTrue {
+		p.Status.Phase = appsv1.PolicyDegraded
+	}
+	conditions.SetStalled(&p.Status.Conditions, p.Generation, c.Reason == appsv1.ReasonSelectorInvalid)
 }
 
 func ready(p *appsv1.WebAppPolicy, seen observed) metav1.Condition {

@@ -1,11 +1,13 @@
 // Package conditions sets conditions, sums them up into Ready, and decides when a status is
 // worth a write.
 //
-// Conditions have positive polarity: none is bad when True. What is not known is Unknown: a
-// condition that is missing, or that was found for an older generation of the object.
+// Conditions have positive polarity: True is good. Stalled is the exception, since kstatus asks
+// for it. The state of a condition is Unknown if the condition is missing or describes an older
+// generation of the object.
 package conditions
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -48,15 +50,56 @@ func Summarize(conds *[]metav1.Condition, generation int64, types ...string) {
 		Reason:             fettlev1.Ready,
 		ObservedGeneration: generation,
 	}
-	if c := worst(*conds, generation, types); c.Status != metav1.ConditionTrue {
+	if c := Worst(*conds, generation, types); c.Status != metav1.ConditionTrue {
 		ready.Status, ready.Reason, ready.Message = c.Status, c.Reason, c.Message
 	}
 	Set(conds, ready)
 }
 
-// worst returns the first condition that is False, else the first that is not True, else one
+// SetKstatus sets the condition of the given type, fettlev1.Stalled or fettlev1.Reconciling, to True and removes the other one. It
+// removes both if the type is "".
+func SetKstatus(conds *[]metav1.Condition, generation int64, conditionType, reason, message string) {
+	for _, t := range []string{fettlev1.Stalled, fettlev1.Reconciling} {
+		if t != conditionType {
+			meta.RemoveStatusCondition(conds, t)
+			continue
+		}
+		Set(conds, metav1.Condition{Type: t, Status: metav1.ConditionTrue, Reason: reason, Message: message, ObservedGeneration: generation})
+	}
+}
+
+// terminal are the reasons of Ready that only a person can resolve, for every kind.
+var terminal = []string{fettlev1.ReasonInvalid, fettlev1.ReasonNameConflict, fettlev1.ReasonTooLarge}
+
+// SetStalled sets Stalled, with the reason and message of Ready, if a person must change something before the object can become
+// ready: if failed is true, or if Ready's reason is terminal for all kinds or one of more. Otherwise it removes Stalled and
+// Reconciling. Call it after Ready was set.
+func SetStalled(conds *[]metav1.Condition, generation int64, failed bool, more ...string) {
+	ready := meta.FindStatusCondition(*conds, fettlev1.Ready)
+	if ready == nil || !failed && !slices.Contains(terminal, ready.Reason) && !slices.Contains(more, ready.Reason) {
+		SetKstatus(conds, generation, "", "", "")
+		return
+	}
+	SetKstatus(conds, generation, fettlev1.Stalled, ready.Reason, ready.Message)
+}
+
+// SetPaused gives Ready the reason Paused and keeps its status: an object that was ready when it was paused still is. It removes
+// Stalled and Reconciling.
+func SetPaused(conds *[]metav1.Condition, generation int64, message string) {
+	status := metav1.ConditionUnknown
+	if ready := meta.FindStatusCondition(*conds, fettlev1.Ready); ready != nil {
+		status = ready.Status
+	}
+	Set(conds, metav1.Condition{
+		Type: fettlev1.Ready, Status: status, Reason: fettlev1.ReasonPaused,
+		Message: "spec.paused is true: " + message, ObservedGeneration: generation,
+	})
+	SetKstatus(conds, generation, "", "", "")
+}
+
+// Worst returns the first condition that is False, else the first that is not True, else one
 // that is.
-func worst(conds []metav1.Condition, generation int64, types []string) metav1.Condition {
+func Worst(conds []metav1.Condition, generation int64, types []string) metav1.Condition {
 	found := unknown("the state")
 	for i, t := range types {
 		c := known(conds, generation, t)

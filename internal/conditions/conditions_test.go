@@ -175,3 +175,74 @@ func TestSummarizeProperties(t *testing.T) {
 		}
 	}
 }
+
+func TestSetKstatus_keepsAtMostOne(t *testing.T) {
+	conds := []metav1.Condition{{Type: fettlev1.Ready, Status: metav1.ConditionTrue, Reason: fettlev1.Ready}}
+	for _, want := range []string{fettlev1.Stalled, fettlev1.Reconciling, ""} {
+		SetKstatus(&conds, 3, want, "Because", "of this")
+		for _, other := range []string{fettlev1.Stalled, fettlev1.Reconciling} {
+			c := meta.FindStatusCondition(conds, other)
+			if (c != nil) != (other == want) {
+				t.Errorf("%q: %s is %+v", want, other, c)
+			}
+			if c != nil && (c.Status != metav1.ConditionTrue || c.Reason != "Because" || c.Message != "of this" || c.ObservedGeneration != 3) {
+				t.Errorf("%q: %+v", want, c)
+			}
+		}
+	}
+	if len(conds) != 1 {
+		t.Errorf("%+v", conds)
+	}
+}
+
+func TestSetStalled_terminalReasonsAlone(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		ready   metav1.Condition
+		failed  bool
+		stalled bool
+	}{
+		{"not ready yet", condition("Ready", metav1.ConditionFalse, 3), false, false},
+		{"rejected", metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: fettlev1.ReasonInvalid, Message: "why Ready"}, false, true},
+		{"a reason of the kind", metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "RolledBack", Message: "why Ready"}, false, true},
+		{"failed", condition("Ready", metav1.ConditionFalse, 3), true, true},
+		{"ready, and a change is rejected", metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: fettlev1.ReasonInvalid, Message: "why Ready"}, false, true},
+	} {
+		conds := []metav1.Condition{tc.ready}
+		SetKstatus(&conds, 3, fettlev1.Reconciling, "Because", "of this")
+		SetStalled(&conds, 3, tc.failed, "RolledBack")
+		c := meta.FindStatusCondition(conds, fettlev1.Stalled)
+		if (c != nil) != tc.stalled || meta.FindStatusCondition(conds, fettlev1.Reconciling) != nil {
+			t.Errorf("%s: %+v", tc.name, conds)
+		}
+		if c != nil && (c.Reason != tc.ready.Reason || c.Message != "why Ready" || c.ObservedGeneration != 3) {
+			t.Errorf("%s: Stalled is %+v", tc.name, c)
+		}
+	}
+	conds := []metav1.Condition{}
+	if SetStalled(&conds, 1, true); len(conds) > 0 {
+		t.Errorf("without Ready: %+v", conds)
+	}
+}
+
+func TestSetPaused_keepsStatusAndTransitionTime(t *testing.T) {
+	long := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	for _, status := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown} {
+		ready := condition("Ready", status, 3)
+		ready.LastTransitionTime = long
+		conds := []metav1.Condition{ready}
+		SetKstatus(&conds, 3, fettlev1.Stalled, "Because", "of this")
+		SetPaused(&conds, 4, "revision 2 stays published")
+		want := []metav1.Condition{{
+			Type: "Ready", Status: status, Reason: "Paused", Message: "spec.paused is true: revision 2 stays published",
+			ObservedGeneration: 4, LastTransitionTime: long,
+		}}
+		if diff := cmp.Diff(want, conds); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", status, diff)
+		}
+	}
+	var conds []metav1.Condition
+	if SetPaused(&conds, 1, "x"); conds[0].Status != metav1.ConditionUnknown {
+		t.Errorf("without Ready: %+v", conds)
+	}
+}

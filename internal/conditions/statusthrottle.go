@@ -10,42 +10,43 @@ import (
 )
 
 const (
-	// countersEvery is how often a status is written of which only counters changed.
-	countersEvery = time.Second
-	// minIdle is for how long at least an object that nobody asks about is remembered.
+	// counterInterval is the least time between two writes of a status in which only counters changed.
+	counterInterval = time.Second
+	// minIdle is the least time for which the state of an unused object is kept.
 	minIdle = time.Minute
 )
 
-// StatusThrottle holds back statuses that report only progress until quiet has passed since that
-// generation of the object was first seen, and changes of counters alone to one per second.
-// What the user waits for is never held back. A creation that ends soon thus costs one status
-// write. Losing what a Pace remembers delays a report of progress by quiet, nothing more.
+// StatusThrottle coalesces status writes. A status that reports only progress waits until the
+// coalescing window has passed since this generation of the object was first seen. A change of
+// counters alone is written at most once per second. A result is written at once. A creation that
+// succeeds within the window costs one status write. A restart of the operator loses the
+// throttle's state, which delays a report of progress by one window.
 type StatusThrottle struct {
-	quiet time.Duration
-	clock clock.PassiveClock
+	window time.Duration
+	clock  clock.PassiveClock
 
 	mu        sync.Mutex
-	objects   map[types.UID]*pacing
+	objects   map[types.UID]*throttleState
 	lastSwept time.Time
 }
 
-// pacing is what is remembered of one object.
-type pacing struct {
+// throttleState is the state of one object.
+type throttleState struct {
 	generation int64
 	firstSeen  time.Time
 	wrote      time.Time
 	lastAsked  time.Time
 }
 
-// NewStatusThrottle returns a Pace that remembers nothing yet.
-func NewStatusThrottle(quiet time.Duration, clock clock.PassiveClock) *StatusThrottle {
-	return &StatusThrottle{quiet: quiet, clock: clock, objects: map[types.UID]*pacing{}, lastSwept: clock.Now()}
+// NewStatusThrottle returns a StatusThrottle with this coalescing window.
+func NewStatusThrottle(window time.Duration, clock clock.PassiveClock) *StatusThrottle {
+	return &StatusThrottle{window: window, clock: clock, objects: map[types.UID]*throttleState{}, lastSwept: clock.Now()}
 }
 
 // Delay returns how long to wait before obj's status is written, 0 to write it now. onlyProgress
-// says that the status reports nothing definite, onlyCounters that nothing but counters differs
-// from what was written last. Call it for each status that differs, with neither as well: that
-// is when a generation is first seen.
+// says that the status reports no result, onlyCounters that only counters differ from the written
+// status. Call it for each status that differs, also with neither: the first call for a
+// generation starts its window.
 func (p *StatusThrottle) Delay(obj client.Object, onlyProgress, onlyCounters bool) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,10 +54,10 @@ func (p *StatusThrottle) Delay(obj client.Object, onlyProgress, onlyCounters boo
 	o := p.object(obj, now)
 	var wait time.Duration
 	if onlyProgress {
-		wait = remaining(now, o.firstSeen, p.quiet)
+		wait = remaining(now, o.firstSeen, p.window)
 	}
 	if onlyCounters && !o.wrote.IsZero() {
-		wait = max(wait, remaining(now, o.wrote, countersEvery))
+		wait = max(wait, remaining(now, o.wrote, counterInterval))
 	}
 	return wait
 }
@@ -89,11 +90,11 @@ func (p *StatusThrottle) Forget(uid types.UID) {
 }
 
 // object returns what is remembered of obj, as of its present generation.
-func (p *StatusThrottle) object(obj client.Object, now time.Time) *pacing {
+func (p *StatusThrottle) object(obj client.Object, now time.Time) *throttleState {
 	p.sweep(now)
 	o, ok := p.objects[obj.GetUID()]
 	if !ok {
-		o = &pacing{generation: obj.GetGeneration(), firstSeen: now}
+		o = &throttleState{generation: obj.GetGeneration(), firstSeen: now}
 		p.objects[obj.GetUID()] = o
 	}
 	if o.generation != obj.GetGeneration() {
@@ -105,7 +106,7 @@ func (p *StatusThrottle) object(obj client.Object, now time.Time) *pacing {
 
 // sweep drops, now and then, the objects that nobody has asked about for long.
 func (p *StatusThrottle) sweep(now time.Time) {
-	idle := max(minIdle, 10*p.quiet)
+	idle := max(minIdle, 10*p.window)
 	if now.Sub(p.lastSwept) < idle {
 		return
 	}

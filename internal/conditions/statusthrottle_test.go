@@ -19,7 +19,7 @@ func object(uid string, generation int64) client.Object {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Generation: generation}}
 }
 
-func newTestPace() (*StatusThrottle, *clocktesting.FakePassiveClock) {
+func newTestThrottle() (*StatusThrottle, *clocktesting.FakePassiveClock) {
 	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	return NewStatusThrottle(quiet, clock), clock
 }
@@ -29,7 +29,7 @@ func pass(clock *clocktesting.FakePassiveClock, d time.Duration) {
 }
 
 func TestHoldProgress(t *testing.T) {
-	p, clock := newTestPace()
+	p, clock := newTestThrottle()
 	expect := func(when string, obj client.Object, onlyProgress bool, want time.Duration) {
 		t.Helper()
 		if got := p.Delay(obj, onlyProgress, false); got != want {
@@ -52,33 +52,33 @@ func TestHoldProgress(t *testing.T) {
 }
 
 func TestHoldCounters(t *testing.T) {
-	p, clock := newTestPace()
+	p, clock := newTestThrottle()
 	obj := object("a", 1)
 	if wait := p.Delay(obj, false, true); wait != 0 {
 		t.Errorf("never written: wait %v", wait)
 	}
 	p.Wrote(obj)
-	if wait := p.Delay(obj, false, true); wait != countersEvery {
-		t.Errorf("just written: wait %v, want %v", wait, countersEvery)
+	if wait := p.Delay(obj, false, true); wait != counterInterval {
+		t.Errorf("just written: wait %v, want %v", wait, counterInterval)
 	}
 	if wait := p.Delay(obj, false, false); wait != 0 {
 		t.Errorf("more than counters: wait %v", wait)
 	}
-	pass(clock, countersEvery/4)
-	if wait := p.Delay(obj, false, true); wait != countersEvery*3/4 {
-		t.Errorf("written lately: wait %v, want %v", wait, countersEvery*3/4)
+	pass(clock, counterInterval/4)
+	if wait := p.Delay(obj, false, true); wait != counterInterval*3/4 {
+		t.Errorf("written lately: wait %v, want %v", wait, counterInterval*3/4)
 	}
-	if wait := p.Delay(obj, true, true); wait != quiet-countersEvery/4 {
+	if wait := p.Delay(obj, true, true); wait != quiet-counterInterval/4 {
 		t.Errorf("progress and counters: wait %v, want the longer one", wait)
 	}
-	pass(clock, countersEvery)
+	pass(clock, counterInterval)
 	if wait := p.Delay(obj, false, true); wait != 0 {
 		t.Errorf("written a while ago: wait %v", wait)
 	}
 }
 
 func TestRest(t *testing.T) {
-	p, clock := newTestPace()
+	p, clock := newTestThrottle()
 	obj := object("a", 1)
 	p.Delay(obj, true, false)
 	if wait := p.Remaining(obj, time.Minute); wait != 0 {
@@ -97,7 +97,7 @@ func TestRest(t *testing.T) {
 }
 
 func TestHoldClockGoesBack(t *testing.T) {
-	p, clock := newTestPace()
+	p, clock := newTestThrottle()
 	p.Delay(object("a", 1), true, false)
 	p.Wrote(object("a", 1))
 	pass(clock, -time.Hour)
@@ -111,7 +111,7 @@ func TestHoldClockGoesBack(t *testing.T) {
 func TestPaceWrites(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for round := range 500 {
-		p, clock := newTestPace()
+		p, clock := newTestThrottle()
 		obj := object("a", 1)
 		end := time.Duration(rng.Int64N(int64(quiet)))
 		start := clock.Now()
@@ -134,7 +134,7 @@ func TestPaceWrites(t *testing.T) {
 }
 
 func TestPaceMemoryIsBounded(t *testing.T) {
-	p, clock := newTestPace()
+	p, clock := newTestThrottle()
 	const perSecond, seconds = 10, 1000
 	for s := range seconds {
 		for i := range perSecond {

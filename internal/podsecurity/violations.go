@@ -59,10 +59,10 @@ func confined(app *appsv1.WebApp, want appsv1.SecurityProfile) (*corev1.PodSpec,
 		pod.RunAsNonRoot = new(true)
 		container.Capabilities = &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}
 	}
-	if err := overlay(pod, app.Spec.PodSecurityContext); err != nil {
+	if err := mergeInto(pod, app.Spec.PodSecurityContext); err != nil {
 		return nil, err
 	}
-	if err := overlay(container, app.Spec.SecurityContext); err != nil {
+	if err := mergeInto(container, app.Spec.SecurityContext); err != nil {
 		return nil, err
 	}
 	return &corev1.PodSpec{
@@ -71,8 +71,8 @@ func confined(app *appsv1.WebApp, want appsv1.SecurityProfile) (*corev1.PodSpec,
 	}, nil
 }
 
-// overlay sets in base what over sets, which may be nil.
-func overlay[T any](base, over *T) error {
+// mergeInto sets in base what over sets, which may be nil.
+func mergeInto[T any](base, over *T) error {
 	if over == nil {
 		return nil
 	}

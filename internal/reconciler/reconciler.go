@@ -32,25 +32,25 @@ type Object[T any] interface {
 // Reconciler is a reconcile.Reconciler of the objects of one kind. Only Metrics and Gone may be nil.
 type Reconciler[T any, O Object[T]] struct {
 	// Kind is what metrics and errors call the kind.
-	Kind    string
-	Client  client.Reader
-	Applier *apply.Applier
-	Pace    *conditions.StatusThrottle
-	Clock   clock.PassiveClock
-	Metrics *monitoring.Metrics
+	Kind     string
+	Client   client.Reader
+	Applier  *apply.Applier
+	Throttle *conditions.StatusThrottle
+	Clock    clock.PassiveClock
+	Metrics  *monitoring.Metrics
 
-	// Act makes the children of obj be what its spec asks for, and sets obj's status, in memory alone. The status is written also
+	// ReconcileObject makes the children of obj be what its spec asks for, and sets obj's status, in memory alone. The status is written also
 	// where Act ends with an error.
-	Act func(ctx context.Context, obj O) (reconcile.Result, error)
+	ReconcileObject func(ctx context.Context, obj O) (reconcile.Result, error)
 	// Status returns obj's status, and whether it says that obj is Ready.
 	Status func(obj O) (status any, ready bool)
-	// Hold returns how long the status of obj, which is not that of before, is to wait until it is written; 0 for now.
-	Hold func(obj, before O) time.Duration
-	// Announce tells people what has become true, once it has been written.
-	Announce func(obj, before O)
-	// Gone drops what the controller remembers of an object that is no more. Where it is not done, whatever it waits for brings
+	// StatusDelay returns how long the status of obj, which is not that of before, is to wait until it is written; 0 for now.
+	StatusDelay func(obj, before O) time.Duration
+	// EmitEvents tells people what has become true, once it has been written.
+	EmitEvents func(obj, before O)
+	// OnDeleted drops what the controller remembers of an object that is no more. Where it is not done, whatever it waits for brings
 	// another pass.
-	Gone func(ctx context.Context, key types.NamespacedName) (done bool, err error)
+	OnDeleted func(ctx context.Context, key types.NamespacedName) (done bool, err error)
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -65,8 +65,8 @@ func (f *Reconciler[T, O]) Reconcile(ctx context.Context, req reconcile.Request)
 		return reconcile.Result{}, nil // the watch brings what was last written
 	}
 	start, before := f.Clock.Now(), O(obj.DeepCopy())
-	result, err := f.Act(ctx, obj)
-	err = failure(ctx, err)
+	result, err := f.ReconcileObject(ctx, obj)
+	err = retryable(ctx, err)
 	wait, patchErr := f.report(ctx, obj, before)
 	err = cmp.Or(patchErr, err)
 	f.Metrics.Observe(f.Kind, req.NamespacedName, f.Clock.Since(start), err)
@@ -83,7 +83,7 @@ func (f *Reconciler[T, O]) report(ctx context.Context, obj, before O) (time.Dura
 	is, ready := f.Status(obj)
 	was, _ := f.Status(before)
 	if !equality.Semantic.DeepEqual(is, was) {
-		if wait := f.Hold(obj, before); wait > 0 {
+		if wait := f.StatusDelay(obj, before); wait > 0 {
 			return wait, nil
 		}
 		wrote, err := f.Applier.PatchStatus(ctx, obj, before)
@@ -96,16 +96,16 @@ func (f *Reconciler[T, O]) report(ctx context.Context, obj, before O) (time.Dura
 		case !wrote:
 			return 0, nil
 		}
-		f.Pace.Wrote(obj)
-		f.Announce(obj, before)
+		f.Throttle.Wrote(obj)
+		f.EmitEvents(obj, before)
 	}
 	f.Metrics.Ready(f.Kind, client.ObjectKeyFromObject(obj), ready)
 	return 0, nil
 }
 
-// failure returns err, unless it is no fault of Fettle: an object of somebody else is in the way, which is looked for again, or the
+// retryable returns err, unless it is no fault of Fettle: an object of somebody else is in the way, which is looked for again, or the
 // namespace is being deleted, and the object with it.
-func failure(ctx context.Context, err error) error {
+func retryable(ctx context.Context, err error) error {
 	if _, conflict := errors.AsType[*apply.ConflictError](err); conflict {
 		requeue.Request(ctx)
 		return nil
@@ -117,8 +117,8 @@ func failure(ctx context.Context, err error) error {
 }
 
 func (f *Reconciler[T, O]) forget(ctx context.Context, key types.NamespacedName) error {
-	if f.Gone != nil {
-		if done, err := f.Gone(ctx, key); err != nil || !done {
+	if f.OnDeleted != nil {
+		if done, err := f.OnDeleted(ctx, key); err != nil || !done {
 			return err
 		}
 	}

@@ -22,22 +22,22 @@ import (
 )
 
 const (
-	// first is the delay of the first retry. The delay doubles with each retry up to last.
-	first = time.Second
-	last  = 5 * time.Minute
+	// firstDelay is the delay of the first retry. The delay doubles with each retry up to last.
+	firstDelay = time.Second
+	maxDelay   = 5 * time.Minute
 	// jitter is the largest share of a delay that is added at random, so that objects that failed together retry apart.
 	jitter = 0.1
 	// maxDoublings is more than it takes to get to last.
 	maxDoublings = 10
 )
 
-// askedKey is that of the context's value, an *atomic.Bool.
-type askedKey struct{}
+// requestedKey is that of the context's value, an *atomic.Bool.
+type requestedKey struct{}
 
 // Request has the pass that ctx belongs to repeated soon, unless the watch brings one before. It does nothing in a context that is
 // not one of [Wrap].
 func Request(ctx context.Context) {
-	if asked, ok := ctx.Value(askedKey{}).(*atomic.Bool); ok {
+	if asked, ok := ctx.Value(requestedKey{}).(*atomic.Bool); ok {
 		asked.Store(true)
 	}
 }
@@ -71,7 +71,7 @@ func (b *Backoff) Options(workers int) controller.Options {
 // Reconcile implements reconcile.Reconciler.
 func (b *Backoff) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	asked := &atomic.Bool{}
-	result, err := b.next.Reconcile(context.WithValue(ctx, askedKey{}, asked), req)
+	result, err := b.next.Reconcile(context.WithValue(ctx, requestedKey{}, asked), req)
 	switch {
 	case err != nil: // the queue asks for the delay
 	case asked.Load():
@@ -93,9 +93,9 @@ func (b *Backoff) When(req reconcile.Request) time.Duration {
 	if left := r.due.Sub(at); left > 0 {
 		return left
 	}
-	delay := last
+	delay := maxDelay
 	if r.count < maxDoublings {
-		delay = min(first<<r.count, last)
+		delay = min(firstDelay<<r.count, maxDelay)
 	}
 	delay = wait.Jitter(delay, jitter)
 	b.retries[req] = retry{count: r.count + 1, due: at.Add(delay)}

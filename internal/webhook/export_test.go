@@ -8,5 +8,5 @@ import (
 
 // NamespaceLabels is judge.namespaceLabels, for the tests.
 func NamespaceLabels(ctx context.Context, cached, live client.Reader, name string) (map[string]string, error) {
-	return (&judge{cached: cached, live: live}).namespaceLabels(ctx, name)
+	return (&evaluator{cached: cached, live: live}).namespaceLabels(ctx, name)
 }

@@ -21,7 +21,7 @@ import (
 // postgreSQLValidator refuses what PostgreSQL would refuse, or would not be safe, and what the schema can't hold: parameters,
 // names that SQL takes only in quotes, memberships in roles that nobody makes, copies of itself, and annotations that name no
 // instance.
-type postgreSQLValidator struct{ judge *judge }
+type postgreSQLValidator struct{ evaluator *evaluator }
 
 var _ admission.Validator[*databasev1alpha1.PostgreSQL] = &postgreSQLValidator{}
 
@@ -31,7 +31,7 @@ func (v *postgreSQLValidator) ValidateCreate(ctx context.Context, pg *databasev1
 	if err != nil {
 		return nil, err
 	}
-	return v.ask(ctx, nil, pg, slices.Concat(parameterErrors(major, pg), nameErrors(pg), memberErrors(major, pg), copyErrors(pg), annotationErrors(pg, nil)))
+	return v.evaluate(ctx, nil, pg, slices.Concat(parameterErrors(major, pg), nameErrors(pg), memberErrors(major, pg), copyErrors(pg), annotationErrors(pg, nil)))
 }
 
 // ValidateUpdate lets one stay that was there before: parameters are checked when they change, or what they are checked against
@@ -56,13 +56,13 @@ func (v *postgreSQLValidator) ValidateUpdate(ctx context.Context, old, pg *datab
 			errs = append(errs, e)
 		}
 	}
-	return v.ask(ctx, old, pg, errs)
+	return v.evaluate(ctx, old, pg, errs)
 }
 
-// ask holds the image to the policies of the namespace, unless an update leaves it as it was.
-func (v *postgreSQLValidator) ask(ctx context.Context, old, pg *databasev1alpha1.PostgreSQL, refused field.ErrorList) (admission.Warnings, error) {
+// evaluate holds the image to the policies of the namespace, unless an update leaves it as it was.
+func (v *postgreSQLValidator) evaluate(ctx context.Context, old, pg *databasev1alpha1.PostgreSQL, refused field.ErrorList) (admission.Warnings, error) {
 	kind, path := databasev1alpha1.GroupVersion.WithKind("PostgreSQL").GroupKind(), field.NewPath("spec", "image")
-	return v.judge.ask(ctx, kind, key(ctx, pg), refused, func(p *appsv1.WebAppPolicy, _ map[string]string) ([]policy.Violation, error) {
+	return v.evaluator.evaluate(ctx, kind, key(ctx, pg), refused, func(p *appsv1.WebAppPolicy, _ map[string]string) ([]policy.Violation, error) {
 		if old != nil && old.Spec.EffectiveImage() == pg.Spec.EffectiveImage() {
 			return nil, nil
 		}

@@ -182,5 +182,5 @@ func TestAnnotationsNameInstances(t *testing.T) {
 func newPostgreSQLValidator() *postgreSQLValidator {
 	scheme := runtime.NewScheme()
 	_ = appsv1.AddToScheme(scheme)
-	return &postgreSQLValidator{judge: &judge{cached: fake.NewClientBuilder().WithScheme(scheme).Build()}}
+	return &postgreSQLValidator{evaluator: &evaluator{cached: fake.NewClientBuilder().WithScheme(scheme).Build()}}
 }

@@ -21,12 +21,12 @@ const scalePath = "/validate-apps-fettle-dev-v1-webapp-scale"
 
 // scaleHandler holds `kubectl scale` and autoscalers to maxReplicas. They write a Scale, which is no WebApp.
 type scaleHandler struct {
-	judge   *judge
-	decoder admission.Decoder
+	evaluator *evaluator
+	decoder   admission.Decoder
 }
 
-func newScaleHandler(scheme *runtime.Scheme, judge *judge) *scaleHandler {
-	return &scaleHandler{judge: judge, decoder: admission.NewDecoder(scheme)}
+func newScaleHandler(scheme *runtime.Scheme, evaluator *evaluator) *scaleHandler {
+	return &scaleHandler{evaluator: evaluator, decoder: admission.NewDecoder(scheme)}
 }
 
 // Handle implements admission.Handler.
@@ -43,7 +43,7 @@ func (h *scaleHandler) Handle(ctx context.Context, request admission.Request) ad
 	}
 	kind := appsv1.GroupVersion.WithKind("WebApp").GroupKind()
 	path := field.NewPath("spec", "replicas")
-	warnings, err := h.judge.ask(ctx, kind, key(ctx, scale), nil, func(p *appsv1.WebAppPolicy, _ map[string]string) ([]policy.Violation, error) {
+	warnings, err := h.evaluator.evaluate(ctx, kind, key(ctx, scale), nil, func(p *appsv1.WebAppPolicy, _ map[string]string) ([]policy.Violation, error) {
 		return policy.New(policy.CheckReplicas(p, path, old.Spec.Replicas), policy.CheckReplicas(p, path, scale.Spec.Replicas)), nil
 	})
 	return answer(warnings, err)

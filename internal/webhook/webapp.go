@@ -16,7 +16,7 @@ import (
 
 // webAppValidator holds WebApps to their security profile and to the policies of their namespace.
 type webAppValidator struct {
-	judge *judge
+	evaluator *evaluator
 }
 
 var _ admission.Validator[*appsv1.WebApp] = &webAppValidator{}
@@ -48,7 +48,7 @@ func (v *webAppValidator) validate(ctx context.Context, old, app *appsv1.WebApp)
 	}
 	var refused field.ErrorList
 	if app.Spec.SecurityContext != nil || app.Spec.PodSecurityContext != nil {
-		namespace, err := v.judge.namespaceLabels(ctx, key.Namespace)
+		namespace, err := v.evaluator.namespaceLabels(ctx, key.Namespace)
 		if err != nil {
 			return nil, err
 		}
@@ -61,7 +61,7 @@ func (v *webAppValidator) validate(ctx context.Context, old, app *appsv1.WebApp)
 		}
 	}
 	kind := appsv1.GroupVersion.WithKind("WebApp").GroupKind()
-	return v.judge.ask(ctx, kind, key, refused, func(p *appsv1.WebAppPolicy, namespace map[string]string) ([]policy.Violation, error) {
+	return v.evaluator.evaluate(ctx, kind, key, refused, func(p *appsv1.WebAppPolicy, namespace map[string]string) ([]policy.Violation, error) {
 		return introduced(func(a *appsv1.WebApp) ([]policy.Violation, error) { return policy.Check(p, a, namespace) })
 	})
 }

@@ -30,9 +30,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager) error {
 			return fmt.Errorf("watch %T: %w", read, err)
 		}
 	}
-	judge := &judge{cached: mgr.GetCache(), live: mgr.GetAPIReader()}
+	judge := &evaluator{cached: mgr.GetCache(), live: mgr.GetAPIReader()}
 	err := ctrl.NewWebhookManagedBy(mgr, &appsv1.WebApp{}).
-		WithValidator(&webAppValidator{judge: judge}).
+		WithValidator(&webAppValidator{evaluator: judge}).
 		Complete()
 	if err != nil {
 		return fmt.Errorf("webhook of WebApps: %w", err)
@@ -44,7 +44,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager) error {
 		return fmt.Errorf("webhook of WebAppPolicies: %w", err)
 	}
 	err = ctrl.NewWebhookManagedBy(mgr, &databasev1alpha1.PostgreSQL{}).
-		WithValidator(&postgreSQLValidator{judge: judge}).
+		WithValidator(&postgreSQLValidator{evaluator: judge}).
 		Complete()
 	if err != nil {
 		return fmt.Errorf("webhook of PostgreSQLs: %w", err)

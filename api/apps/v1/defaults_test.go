@@ -156,6 +156,8 @@ func TestSamples(t *testing.T) {
 		}
 		if u.GetKind() == webApp {
 			u.SetNamespace("default")
+		} else if action, _, _ := unstructured.NestedString(u.Object, "spec", "action"); action != string(appsv1.ActionWarn) {
+			t.Errorf("%s: action %q: a policy that is created by a click must reject nothing", file, action)
 		}
 		if err := try(t, newClient(t), u); err != nil {
 			t.Errorf("%s: %v", file, err)

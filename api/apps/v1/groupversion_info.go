@@ -1,5 +1,4 @@
-// Package v1 is the API of web applications: WebApp, and WebAppPolicy that
-// platform teams use to bound what WebApps may ask for.
+// Package v1 is the API of web applications: WebApp, and WebAppPolicy, by which platform teams limit WebApps.
 // +kubebuilder:object:generate=true
 // +groupName=apps.fettle.dev
 package v1

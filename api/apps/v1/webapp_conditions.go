@@ -1,6 +1,6 @@
 package v1
 
-// WebAppPhase sums up a WebApp's conditions for people.
+// WebAppPhase summarizes the conditions of a WebApp.
 type WebAppPhase string
 
 // Phases of a WebApp.
@@ -21,7 +21,7 @@ const (
 	PhaseTerminating WebAppPhase = "Terminating"
 )
 
-// Conditions of a WebApp, in the order in which Ready sums them up.
+// Conditions of a WebApp, in the order in which Ready summarizes them.
 const (
 	// WebAppConfigResolved is True when all objects of spec.configRefs exist.
 	WebAppConfigResolved = "ConfigResolved"
@@ -36,8 +36,8 @@ const (
 	WebAppMonitored = "Monitored"
 )
 
-// Reasons of a WebApp's conditions, besides those of all kinds and the ones that
-// the kubelet and the scheduler give for a pod (ImagePullBackOff, CrashLoopBackOff, Unschedulable, …).
+// Reasons of a WebApp's conditions, in addition to those of all kinds and those of the kubelet and the scheduler for a pod
+// (ImagePullBackOff, CrashLoopBackOff, Unschedulable, …).
 const (
 	// ReasonResolved: all referenced objects exist.
 	ReasonResolved = "Resolved"
@@ -52,11 +52,11 @@ const (
 	// ReasonAutoscalerConflict: spec.autoscaling and another HorizontalPodAutoscaler scale the same pods. What to do: remove
 	// spec.autoscaling, or delete the other HorizontalPodAutoscaler.
 	ReasonAutoscalerConflict = "AutoscalerConflict"
-	// ReasonAvailable: all pods run the current template and are ready.
+	// ReasonAvailable: all desired run the current template pod and are are available.
 	ReasonAvailable = "Available"
 	// ReasonScaledToZero: spec.replicas is 0, so there is no pod.
 	ReasonScaledToZero = "ScaledToZero"
-	// ReasonRollingOut: pods of the current template start. What to do: wait.
+	// ReasonRollingOut: pods of the current pod start. What to do: wait.
 	ReasonRollingOut = "RollingOut"
 	// ReasonProgressDeadlineExceeded: the rollout made no progress for spec.rollout.progressDeadline. What to do: correct the image
 	// or the configuration. The pods of the last template keep running.

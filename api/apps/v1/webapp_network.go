@@ -5,23 +5,23 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 )
 
-// WebAppService shapes the Service.
+// WebAppService configures the Service.
 type WebAppService struct {
-	// type of the Service, ClusterIP by default.
+	// type of the Service. Defaults to ClusterIP.
 	// +optional
 	// +kubebuilder:default=ClusterIP
 	// +kubebuilder:validation:Enum=ClusterIP;NodePort;LoadBalancer
 	Type corev1.ServiceType `json:"type,omitempty"`
-	// port of the Service, spec.port by default.
+	// port of the Service. Defaults to spec.port.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port,omitempty"`
-	// annotations of the Service, for example for a cloud's load balancer.
+	// annotations of the Service, for example for a cloud load balancer.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=50
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// extraPorts are further ports of the Service and the container.
+	// extraPorts are additional ports of the Service and the container.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -30,7 +30,7 @@ type WebAppService struct {
 	ExtraPorts []WebAppPort `json:"extraPorts,omitempty"`
 }
 
-// WebAppPort is a further TCP port.
+// WebAppPort is an additional TCP port.
 type WebAppPort struct {
 	// name of the port, for example "metrics".
 	// +required
@@ -43,81 +43,81 @@ type WebAppPort struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port"`
-	// targetPort of the container, port by default.
+	// targetPort is the port of the container. Defaults to port.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	TargetPort int32 `json:"targetPort,omitempty"`
 }
 
-// WebAppIngress publishes the application through an Ingress.
+// WebAppIngress publishes the application by an Ingress.
 // +kubebuilder:validation:XValidation:rule="!has(self.tlsSecretName) || !has(self.certIssuer)",message="tlsSecretName, certIssuer: set one of the two"
 type WebAppIngress struct {
-	// host name, for example "shop.example.com".
+	// host is the host name, for example "shop.example.com".
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([*][.])?[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="host: must be a DNS name in lower case, optionally starting with '*.'"
 	Host string `json:"host"`
-	// path prefix, "/" by default.
+	// path is the path prefix. Defaults to "/".
 	// +optional
 	// +kubebuilder:default="/"
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="self.matches('^/[-a-zA-Z0-9._~%!$&()*+,=:@/]*$')",message="path: must start with '/' and hold only characters of a URL path"
 	Path string `json:"path,omitempty"`
-	// pathType, Prefix by default.
+	// pathType is Prefix, Exact or ImplementationSpecific. Defaults to Prefix.
 	// +optional
 	// +kubebuilder:default=Prefix
 	// +kubebuilder:validation:Enum=Exact;Prefix;ImplementationSpecific
 	PathType networkingv1.PathType `json:"pathType,omitempty"`
-	// className of the ingress controller, the cluster's default by default.
+	// className is the IngressClass. Defaults to the default class of the cluster.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ClassName string `json:"className,omitempty"`
-	// tlsSecretName names a Secret of type kubernetes.io/tls.
+	// tlsSecretName is the Secret of type kubernetes.io/tls with the certificate of the host.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	TLSSecretName string `json:"tlsSecretName,omitempty"`
-	// certIssuer has cert-manager issue the certificate, into the Secret "<name>-tls".
+	// certIssuer makes cert-manager issue the certificate into the Secret "<name>-tls".
 	// +optional
 	CertIssuer *CertIssuer `json:"certIssuer,omitempty"`
-	// annotations of the Ingress. Those that inject configuration into the ingress controller are refused.
+	// annotations of the Ingress. Annotations that inject configuration into the ingress controller are rejected.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=50
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.endsWith('-snippet') && !k.endsWith('-snippets'))",message="annotations: snippets inject configuration into the ingress controller and are refused"
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// CertIssuer names an issuer of cert-manager.
+// CertIssuer refers to an issuer of cert-manager.
 type CertIssuer struct {
 	// name of the issuer.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// kind of the issuer: Issuer (by default) or ClusterIssuer.
+	// kind of the issuer: Issuer or ClusterIssuer. Defaults to Issuer.
 	// +optional
 	// +kubebuilder:default=Issuer
 	// +kubebuilder:validation:Enum=Issuer;ClusterIssuer
 	Kind string `json:"kind,omitempty"`
 }
 
-// WebAppGateway publishes the application through an HTTPRoute.
+// WebAppGateway publishes the application by an HTTPRoute.
 type WebAppGateway struct {
-	// parentRefs are the Gateways that should serve the route.
+	// parentRefs are the Gateways that the route attaches to.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=10
 	ParentRefs []GatewayRef `json:"parentRefs"`
-	// hostnames that the route answers to; all of the Gateway's by default.
+	// hostnames are the host names of the route. Defaults to all host names of the Gateway.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=253
 	// +kubebuilder:validation:items:Pattern=`^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	Hostnames []string `json:"hostnames,omitempty"`
-	// path prefix, "/" by default.
+	// path is the path prefix. Defaults to "/".
 	// +optional
 	// +kubebuilder:default="/"
 	// +kubebuilder:validation:MaxLength=1024
@@ -125,57 +125,57 @@ type WebAppGateway struct {
 	Path string `json:"path,omitempty"`
 }
 
-// GatewayRef names a Gateway.
+// GatewayRef refers to a Gateway.
 type GatewayRef struct {
 	// name of the Gateway.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// namespace of the Gateway, the WebApp's by default. The Gateway decides which namespaces it serves.
+	// namespace of the Gateway. Defaults to that of the WebApp. The Gateway decides which namespaces may attach routes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace,omitempty"`
-	// sectionName is a listener of the Gateway, all by default.
+	// sectionName is the listener of the Gateway. Defaults to all listeners.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	SectionName string `json:"sectionName,omitempty"`
 }
 
-// WebAppNetworkPolicy admits traffic only from where it says.
+// WebAppNetworkPolicy restricts the traffic to the pods.
 type WebAppNetworkPolicy struct {
-	// enabled is false to have no NetworkPolicy; true by default.
+	// enabled creates the NetworkPolicy. Defaults to true.
 	// +optional
 	// +kubebuilder:default=true
 	Enabled *bool `json:"enabled,omitempty"`
-	// from are the peers that may connect to the pods; by default the pods of the same namespace. An ingress
-	// controller, a gateway or Prometheus in another namespace has to be named here.
+	// from lists the peers that may connect to the pods. Defaults to the pods of the same namespace. Add the ingress controller, the
+	// gateway or Prometheus if it runs in another namespace.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
 	From []networkingv1.NetworkPolicyPeer `json:"from,omitempty"`
 }
 
-// WebAppMonitoring makes a ServiceMonitor.
+// WebAppMonitoring creates a ServiceMonitor.
 type WebAppMonitoring struct {
-	// port is the name of the Service's port that serves metrics, "http" (the main port) by default.
+	// port is the name of the Service port with the metrics. Defaults to "http", the main port.
 	// +optional
 	// +kubebuilder:default=http
 	// +kubebuilder:validation:MaxLength=15
 	Port string `json:"port,omitempty"`
-	// path of the metrics, "/metrics" by default.
+	// path is the HTTP path of the metrics. Defaults to "/metrics".
 	// +optional
 	// +kubebuilder:default="/metrics"
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^/`
 	Path string `json:"path,omitempty"`
-	// interval between two scrapes, "30s" by default.
+	// interval between two scrapes. Defaults to "30s".
 	// +optional
 	// +kubebuilder:default="30s"
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:Pattern=`^[1-9][0-9]*(ms|s|m|h)$`
 	Interval string `json:"interval,omitempty"`
-	// labels of the ServiceMonitor, where Prometheus selects by them.
+	// labels of the ServiceMonitor, for a Prometheus that selects by labels.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=50
 	Labels map[string]string `json:"labels,omitempty"`

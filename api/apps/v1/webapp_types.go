@@ -7,20 +7,20 @@ import (
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 )
 
-// WebApp runs a stateless web application: a Deployment and a Service, and where
-// asked for an Ingress or HTTPRoute, a HorizontalPodAutoscaler, a
-// PodDisruptionBudget, a NetworkPolicy and a ServiceMonitor.
+// WebApp runs a stateless web application: a Deployment and a Service. On request it adds an Ingress or HTTPRoute, a
+// HorizontalPodAutoscaler, a PodDisruptionBudget, a NetworkPolicy and a ServiceMonitor.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=wa,categories=fettle
 // +kubebuilder:subresource:status
 // +kubebuilder:selectablefield:JSONPath=`.spec.image`
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
-// +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`
-// +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.spec.replicas`
-// +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableReplicas`
-// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.status.replicas`
+// +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableReplicas`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Image",type=string,priority=1,JSONPath=`.spec.image`
 // +kubebuilder:printcolumn:name="URL",type=string,priority=1,JSONPath=`.status.url`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: must be a DNS label of at most 63 characters (lower-case letters, digits and '-', starting with a letter), since a Service of this name is made"
@@ -30,10 +30,10 @@ type WebApp struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is what should run.
+	// spec is the desired state.
 	// +required
 	Spec WebAppSpec `json:"spec,omitzero"`
-	// status is what was observed.
+	// status is the observed state.
 	// +optional
 	// +kubebuilder:default={phase: "Pending", conditions: {{type: "Ready", status: "Unknown", reason: "Reconciling", message: "waiting for the Fettle operator", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status WebAppStatus `json:"status,omitzero"`
@@ -47,20 +47,20 @@ type WebAppList struct {
 	Items           []WebApp `json:"items"`
 }
 
-// SecurityProfile says how strictly the pods are confined.
+// SecurityProfile is a set of defaults for the security contexts of the pods.
 // +kubebuilder:validation:Enum=Baseline;Restricted;Custom
 type SecurityProfile string
 
 const (
-	// ProfileBaseline drops no capability that ordinary images need: nginx listens on port 80 as root.
+	// ProfileBaseline keeps the capabilities that common images need: nginx can listen on port 80 as root.
 	ProfileBaseline SecurityProfile = "Baseline"
-	// ProfileRestricted passes Pod Security "restricted", with a read-only root filesystem.
+	// ProfileRestricted satisfies the Pod Security level restricted and mounts the root filesystem read-only.
 	ProfileRestricted SecurityProfile = "Restricted"
-	// ProfileCustom sets nothing but what spec.securityContext and spec.podSecurityContext say.
+	// ProfileCustom sets only the fields of spec.securityContext and spec.podSecurityContext.
 	ProfileCustom SecurityProfile = "Custom"
 )
 
-// WebAppSpec is what should run.
+// WebAppSpec is the desired state.
 // +kubebuilder:validation:XValidation:rule="!has(self.volumeMounts) || self.volumeMounts.all(m, has(self.volumes) && self.volumes.exists(v, v.name == m.name))",message="volumeMounts: each name must be the name of one of spec.volumes"
 // +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.autoscaling.targetCPUUtilizationPercentage) || (has(self.resources) && ((has(self.resources.requests) && 'cpu' in self.resources.requests) || (has(self.resources.limits) && 'cpu' in self.resources.limits)))",message="autoscaling.targetCPUUtilizationPercentage: is a percentage of resources.requests.cpu, which must be set"
 // +kubebuilder:validation:XValidation:rule="!has(self.autoscaling) || !has(self.autoscaling.targetMemoryUtilizationPercentage) || (has(self.resources) && ((has(self.resources.requests) && 'memory' in self.resources.requests) || (has(self.resources.limits) && 'memory' in self.resources.limits)))",message="autoscaling.targetMemoryUtilizationPercentage: is a percentage of resources.requests.memory, which must be set"
@@ -69,7 +69,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.securityContext) || !has(self.securityContext.privileged) || !self.securityContext.privileged",message="securityContext.privileged: a WebApp is never privileged; remove the field"
 // +kubebuilder:validation:XValidation:rule="!has(self.securityProfile) || self.securityProfile != 'Restricted' || !has(self.securityContext) || (!(has(self.securityContext.allowPrivilegeEscalation) && self.securityContext.allowPrivilegeEscalation) && !(has(self.securityContext.capabilities) && has(self.securityContext.capabilities.add) && self.securityContext.capabilities.add.exists(c, c != 'NET_BIND_SERVICE')) && !(has(self.securityContext.runAsUser) && self.securityContext.runAsUser == 0) && !(has(self.securityContext.runAsNonRoot) && !self.securityContext.runAsNonRoot))",message="securityContext: weakens the Restricted profile (privilege escalation, an added capability or root); use securityProfile Custom or remove the field"
 type WebAppSpec struct {
-	// image is the container image to run, for example "nginx:1.25".
+	// image is the container image, for example "nginx:1.25". A change starts a rollout.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
@@ -77,7 +77,8 @@ type WebAppSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Image",order=1
 	Image string `json:"image"`
 
-	// replicas is the number of pods, 1 by default; 0 stops the application. It is ignored while autoscaling is set, or another autoscaler scales the Deployment.
+	// replicas is the number of pods. Defaults to 1; 0 stops the application. It is ignored while spec.autoscaling is set or another
+	// autoscaler scales the Deployment.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
@@ -85,7 +86,7 @@ type WebAppSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Replicas",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:podCount"},order=2
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// port is the TCP port on which the container listens, and by default that of the Service; 80 by default.
+	// port is the TCP port on which the container listens, and the default port of the Service. Defaults to 80.
 	// +optional
 	// +kubebuilder:default=80
 	// +kubebuilder:validation:Minimum=1
@@ -93,18 +94,20 @@ type WebAppSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Port",order=3
 	Port int32 `json:"port,omitempty"`
 
-	// paused stops Fettle from changing anything of this WebApp until it is false again.
+	// paused stops reconciliation: Fettle changes no child object of this WebApp. Ready keeps reporting whether the pods are
+	// available. Defaults to false.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Paused",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	Paused bool `json:"paused,omitempty"`
 
-	// imagePullPolicy says when the image is pulled; by default Always for the tag latest, else IfNotPresent.
+	// imagePullPolicy says when the kubelet pulls the image: Always, IfNotPresent or Never. Defaults to Always for the tag latest,
+	// otherwise to IfNotPresent.
 	// +optional
 	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Image Pull Policy",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:imagePullPolicy"}
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
 
-	// imagePullSecrets name Secrets with the credentials of the image's registry.
+	// imagePullSecrets are Secrets with the credentials of the image's registry.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -112,7 +115,7 @@ type WebAppSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Image Pull Secrets"
 	ImagePullSecrets []fettlev1.LocalReference `json:"imagePullSecrets,omitempty"`
 
-	// command replaces the entry point of the image. It is not run in a shell.
+	// command replaces the entry point of the image. It does not run in a shell.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
@@ -120,7 +123,7 @@ type WebAppSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Command"
 	Command []string `json:"command,omitempty"`
 
-	// args replace the arguments of the image.
+	// args replaces the arguments of the image.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=200
@@ -128,7 +131,7 @@ type WebAppSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Arguments"
 	Args []string `json:"args,omitempty"`
 
-	// env are environment variables of the container.
+	// env is the list of environment variables of the container.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -136,138 +139,140 @@ type WebAppSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Environment"
 	Env []WebAppEnvVar `json:"env,omitempty"`
 
-	// envFrom takes all keys of ConfigMaps or Secrets as environment variables. List them in configRefs too, to restart the pods when they change.
+	// envFrom adds all keys of ConfigMaps or Secrets as environment variables. List the objects in spec.configRefs too, so that the
+	// pods restart when they change.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Environment From"
 	EnvFrom []corev1.EnvFromSource `json:"envFrom,omitempty"`
 
-	// resources are the requests and limits of the container.
+	// resources are the CPU and memory requests and limits of the container.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || ['cpu', 'memory', 'ephemeral-storage'].all(k, !(k in self.requests) || !(k in self.limits) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",message="resources: no request may be above its limit"
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Resources",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:resourceRequirements"}
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 
-	// probes say how the health of a pod is found out; by default it is ready when its port accepts connections.
+	// probes are the health checks of the container. By default a pod is ready when its port accepts connections.
 	// +optional
 	// +kubebuilder:default={}
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Probes"
 	Probes WebAppProbes `json:"probes,omitzero"`
 
-	// securityProfile is Baseline, Restricted (passes Pod Security "restricted") or Custom. By default Restricted
-	// where the namespace enforces Pod Security "restricted", else Baseline.
+	// securityProfile is Baseline, Restricted (satisfies the Pod Security level restricted) or Custom. Defaults to Restricted in a
+	// namespace that enforces that level, otherwise to Baseline.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Security Profile",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:Baseline","urn:alm:descriptor:com.tectonic.ui:select:Restricted","urn:alm:descriptor:com.tectonic.ui:select:Custom"}
 	SecurityProfile SecurityProfile `json:"securityProfile,omitempty"`
 
-	// securityContext of the container; its fields win over those of the profile.
+	// securityContext sets fields of the container's security context. They override those of the profile.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Security Context"
 	SecurityContext *corev1.SecurityContext `json:"securityContext,omitempty"`
 
-	// podSecurityContext of the pod; its fields win over those of the profile.
+	// podSecurityContext sets fields of the pod's security context. They override those of the profile.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Pod Security Context"
 	PodSecurityContext *corev1.PodSecurityContext `json:"podSecurityContext,omitempty"`
 
-	// serviceAccountName is the ServiceAccount of the pods; "default" by default.
+	// serviceAccountName is the ServiceAccount of the pods. Defaults to "default".
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$`
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Service Account",xDescriptors={"urn:alm:descriptor:io.kubernetes:ServiceAccount"}
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 
-	// automountServiceAccountToken mounts a token for the Kubernetes API into the pods; false by default.
+	// automountServiceAccountToken mounts a token for the Kubernetes API into the pods. Defaults to false.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Mount API Token",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	AutomountServiceAccountToken bool `json:"automountServiceAccountToken,omitempty"`
 
-	// service shapes the Service.
+	// service configures the Service.
 	// +optional
 	// +kubebuilder:default={}
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Service"
 	Service WebAppService `json:"service,omitzero"`
 
-	// ingress publishes the application through an Ingress.
+	// ingress publishes the application by an Ingress.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Ingress"
 	Ingress *WebAppIngress `json:"ingress,omitempty"`
 
-	// gateway publishes the application through an HTTPRoute of the Gateway API.
+	// gateway publishes the application by an HTTPRoute of the Gateway API.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Gateway"
 	Gateway *WebAppGateway `json:"gateway,omitempty"`
 
-	// autoscaling makes a HorizontalPodAutoscaler; replicas is then ignored.
+	// autoscaling creates a HorizontalPodAutoscaler. spec.replicas is ignored while it is set.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Autoscaling"
 	Autoscaling *WebAppAutoscaling `json:"autoscaling,omitempty"`
 
-	// disruption bounds voluntary evictions (node drains); by default at most one pod at a time where there is more than one.
+	// disruption limits voluntary evictions, such as node drains, by a PodDisruptionBudget. By default, an application with more than
+	// one pod loses at most one pod at a time.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Disruption"
 	Disruption *WebAppDisruption `json:"disruption,omitempty"`
 
-	// networkPolicy admits traffic to the pods only from where it says.
+	// networkPolicy restricts the traffic to the pods by a NetworkPolicy. By default there is none.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Network Policy"
 	NetworkPolicy *WebAppNetworkPolicy `json:"networkPolicy,omitempty"`
 
-	// monitoring makes a ServiceMonitor where the Prometheus Operator is installed.
+	// monitoring creates a ServiceMonitor. It requires the Prometheus Operator.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Monitoring"
 	Monitoring *WebAppMonitoring `json:"monitoring,omitempty"`
 
-	// strategy says how pods are replaced; by default a rolling update.
+	// strategy says how a rollout replaces pods. Defaults to a rolling update.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Strategy"
 	Strategy *WebAppStrategy `json:"strategy,omitempty"`
 
-	// rollout bounds the time of a rollout and says what happens when it fails.
+	// rollout sets the deadline of a rollout and whether a failed rollout is rolled back.
 	// +optional
 	// +kubebuilder:default={}
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Rollout"
 	Rollout WebAppRollout `json:"rollout,omitzero"`
 
-	// terminationGracePeriodSeconds is how long a pod may take to stop; 30 by default.
+	// terminationGracePeriodSeconds is the time in seconds that a pod may take to stop. Defaults to 30.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Termination Grace Period"
 	TerminationGracePeriodSeconds *int64 `json:"terminationGracePeriodSeconds,omitempty"`
 
-	// topologySpread spreads the pods over nodes and zones where it can; true by default.
+	// topologySpread spreads the pods over nodes and zones if possible. Defaults to true.
 	// +optional
 	// +kubebuilder:default=true
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Topology Spread",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	TopologySpread *bool `json:"topologySpread,omitempty"`
 
-	// nodeSelector are labels that a node must have.
+	// nodeSelector are the labels that a node must have to run the pods.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=50
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Node Selector"
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
-	// tolerations of the pods.
+	// tolerations are the node taints that the pods tolerate.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Tolerations"
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
-	// affinity of the pods.
+	// affinity are the scheduling rules of the pods.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Affinity"
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
 
-	// priorityClassName of the pods.
+	// priorityClassName is the PriorityClass of the pods.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Priority Class"
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 
-	// volumes that volumeMounts can name.
+	// volumes is the list of volumes for spec.volumeMounts.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -275,7 +280,7 @@ type WebAppSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Volumes"
 	Volumes []WebAppVolume `json:"volumes,omitempty"`
 
-	// volumeMounts say where the container sees the volumes.
+	// volumeMounts says where the container mounts the volumes.
 	// +optional
 	// +listType=map
 	// +listMapKey=mountPath
@@ -283,7 +288,9 @@ type WebAppSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Volume Mounts"
 	VolumeMounts []corev1.VolumeMount `json:"volumeMounts,omitempty"`
 
-	// configRefs name ConfigMaps, Secrets and AppConfigs. The pods restart once when contents that they use have changed and stayed for 5 seconds, at most every 30 seconds, and one WebApp after another. A missing object is waited for.
+	// configRefs lists the ConfigMaps, Secrets and AppConfigs that the pods use. A changed ConfigMap or Secret restarts the pods 5
+	// seconds after its last change, at most every 30 seconds, and one WebApp at a time. The rollout waits for a missing object unless
+	// the reference is optional.
 	// +optional
 	// +listType=map
 	// +listMapKey=kind
@@ -293,22 +300,22 @@ type WebAppSpec struct {
 	ConfigRefs []ConfigRef `json:"configRefs,omitempty"`
 }
 
-// WebAppStatus is what was observed.
+// WebAppStatus is the observed state.
 type WebAppStatus struct {
-	// observedGeneration is the generation of the spec that this status speaks of.
+	// observedGeneration is the generation of the spec that this status describes.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Observed Generation"
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// phase sums up the conditions for people: Pending, Deploying, Running, Degraded, Failed, Paused or Terminating.
+	// phase summarizes the conditions: Pending, Deploying, Running, Degraded, Failed, Paused or Terminating.
 	// +optional
 	// +kubebuilder:validation:Enum=Pending;Deploying;Running;Degraded;Failed;Paused;Terminating
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Phase",xDescriptors={"urn:alm:descriptor:io.kubernetes.phase"}
 	Phase WebAppPhase `json:"phase,omitempty"`
-	// replicas is the number of pods that exist.
+	// replicas is the number of pods, also under an autoscaler.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Replicas",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:podCount"}
 	Replicas int32 `json:"replicas"`
-	// updatedReplicas is the number of pods that run the current template.
+	// updatedReplicas is the number of pods with the current pod template.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Updated Replicas"
 	UpdatedReplicas int32 `json:"updatedReplicas"`
@@ -316,47 +323,49 @@ type WebAppStatus struct {
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Ready Replicas"
 	ReadyReplicas int32 `json:"readyReplicas"`
-	// availableReplicas is the number of pods that serve.
+	// availableReplicas is the number of pods that are available to clients.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Available Replicas"
 	AvailableReplicas int32 `json:"availableReplicas"`
-	// selector of the pods, as the scale subresource needs it.
+	// selector is the label selector of the pods, for the scale subresource.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Selector"
 	Selector string `json:"selector,omitempty"`
-	// url at which the application can be reached: that of the Ingress or route once Published is True, else that of the load balancer or of
-	// the Service inside the cluster. Empty while it is not known.
+	// url is the address of the application: that of the Ingress or route once Published is True, otherwise that of the load balancer
+	// or of the Service inside the cluster. Empty while it is unknown.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="URL",xDescriptors={"urn:alm:descriptor:org.w3:link"}
 	URL string `json:"url,omitempty"`
-	// image that the Deployment runs; it differs from the spec's after a rollback.
+	// image is the image of the Deployment. It differs from spec.image after a rollback.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Image"
 	Image string `json:"image,omitempty"`
-	// currentRevision is the hash of the pod template that the Deployment runs.
+	// currentRevision is the hash of the pod template of the Deployment.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Current Revision"
 	CurrentRevision string `json:"currentRevision,omitempty"`
-	// lastGoodImage is the image of the last rollout that became ready.
+	// lastGoodImage is the image of the last successful rollout.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Last Good Image"
 	LastGoodImage string `json:"lastGoodImage,omitempty"`
-	// failedRevision is the hash of the pod template whose rollout failed and was rolled back. It is not tried again until the template changes.
+	// failedRevision is the hash of the pod template that failed and was rolled back. Fettle does not retry it until the pod template
+	// changes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Failed Revision"
 	FailedRevision string `json:"failedRevision,omitempty"`
-	// failureMessage says why failedRevision was rolled back.
+	// failureMessage is the reason for the rollback of failedRevision.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Failure Message"
 	FailureMessage string `json:"failureMessage,omitempty"`
-	// conditions: Ready, and the ones that it sums up: ConfigResolved, Applied, Available, Published, Monitored.
+	// conditions are Ready, the conditions that it summarizes (ConfigResolved, Applied, Available, Published, Monitored), and Stalled
+	// if only a change by a person can make the WebApp ready.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

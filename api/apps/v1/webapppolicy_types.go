@@ -4,26 +4,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PolicyAction says what happens to a WebApp that breaks a policy.
+// PolicyAction says what happens to a WebApp that violates a policy.
 // +kubebuilder:validation:Enum=Enforce;Warn
 type PolicyAction string
 
 const (
-	// ActionEnforce refuses the WebApp.
+	// ActionEnforce rejects the WebApp.
 	ActionEnforce PolicyAction = "Enforce"
-	// ActionWarn admits the WebApp with a warning to its author.
+	// ActionWarn admits the WebApp and warns its author.
 	ActionWarn PolicyAction = "Warn"
 )
 
-// WebAppPolicy bounds what the WebApps of the selected namespaces may ask for. It
-// is checked when a WebApp is created, when its spec changes and when it is scaled; never
-// when it is deleted.
+// WebAppPolicy limits the WebApps of the selected namespaces. A webhook checks it when a WebApp is created, changed or scaled, never
+// when it is deleted. On an update it reports only new violations.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=wap,scope=Cluster,categories=fettle
 // +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Action",type=string,JSONPath=`.spec.action`
 // +kubebuilder:printcolumn:name="Violations",type=integer,JSONPath=`.status.violationCount`
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +operator-sdk:csv:customresourcedefinitions:displayName="Web App Policy",order=2,resources={{WebApp,v1,""},{Event,v1,""}}
@@ -32,12 +33,12 @@ type WebAppPolicy struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is what the policy asks for.
+	// spec is the desired state.
 	// +required
 	Spec WebAppPolicySpec `json:"spec,omitzero"`
-	// status is what was observed.
+	// status is the observed state.
 	// +optional
-	// +kubebuilder:default={conditions: {{type: "Ready", status: "Unknown", reason: "Reconciling", message: "waiting for the Fettle operator", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
+	// +kubebuilder:default={phase: "Pending", conditions: {{type: "Ready", status: "Unknown", reason: "Reconciling", message: "waiting for the Fettle operator", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status WebAppPolicyStatus `json:"status,omitzero"`
 }
 
@@ -49,15 +50,15 @@ type WebAppPolicyList struct {
 	Items           []WebAppPolicy `json:"items"`
 }
 
-// WebAppPolicySpec is what the policy asks for.
+// WebAppPolicySpec is the desired state.
 // +kubebuilder:validation:XValidation:rule="has(self.allowedRegistries) || has(self.maxReplicas) || (has(self.requireLimits) && self.requireLimits) || has(self.requireSecurityProfile)",message="spec: a policy needs at least one of allowedRegistries, maxReplicas, requireLimits and requireSecurityProfile"
 type WebAppPolicySpec struct {
-	// namespaceSelector selects the namespaces by their labels; an empty one ({}) selects all.
+	// namespaceSelector selects namespaces by their labels. An empty selector ({}) selects all namespaces.
 	// +required
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Namespace Selector"
 	NamespaceSelector metav1.LabelSelector `json:"namespaceSelector"`
-	// allowedRegistries are prefixes, each ending in "/", of which an image must have one. An image without a registry
-	// counts as one of docker.io, for example "docker.io/library/nginx:1.25".
+	// allowedRegistries are the allowed prefixes of images, each with a "/" at its end. An image without a registry belongs to
+	// docker.io, for example "docker.io/library/nginx:1.25".
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -67,46 +68,61 @@ type WebAppPolicySpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(r, r.endsWith('/') && !r.contains('://'))",message="allowedRegistries: each must end with '/' and have no scheme, for example registry.example.com/"
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Allowed Registries"
 	AllowedRegistries []string `json:"allowedRegistries,omitempty"`
-	// maxReplicas is the greatest number of pods, with and without autoscaling.
+	// maxReplicas is the largest number of pods, with and without autoscaling.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Maximum Replicas"
 	MaxReplicas *int32 `json:"maxReplicas,omitempty"`
-	// requireLimits asks for limits of CPU and memory.
+	// requireLimits requires limits of CPU and memory. Defaults to false.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Require Limits",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	RequireLimits bool `json:"requireLimits,omitempty"`
-	// requireSecurityProfile asks for this profile; Restricted satisfies Baseline.
+	// requireSecurityProfile requires this security profile. Restricted satisfies Baseline.
 	// +optional
 	// +kubebuilder:validation:Enum=Baseline;Restricted
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Required Security Profile"
 	RequireSecurityProfile SecurityProfile `json:"requireSecurityProfile,omitempty"`
-	// action is Warn (by default) or Enforce.
+	// action is Warn (admit with a warning) or Enforce (reject). Defaults to Warn.
 	// +optional
 	// +kubebuilder:default=Warn
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Action",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:Enforce","urn:alm:descriptor:com.tectonic.ui:select:Warn"}
 	Action PolicyAction `json:"action,omitempty"`
 }
 
-// WebAppPolicyStatus is what was observed.
+// PolicyPhase summarizes the conditions of a WebAppPolicy.
+type PolicyPhase string
+
+// Phases of a WebAppPolicy.
+const (
+	PolicyPending  PolicyPhase = "Pending"
+	PolicyActive   PolicyPhase = "Active"
+	PolicyDegraded PolicyPhase = "Degraded"
+)
+
+// WebAppPolicyStatus is the observed state.
 type WebAppPolicyStatus struct {
-	// observedGeneration is the generation of the spec that this status speaks of.
+	// observedGeneration is the generation of the spec that this status describes.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Observed Generation"
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// violationCount is the number of existing WebApps that break the policy.
+	// phase summarizes the conditions: Pending, Active (WebApps are checked) or Degraded.
+	// +optional
+	// +kubebuilder:validation:Enum=Pending;Active;Degraded
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Phase",xDescriptors={"urn:alm:descriptor:io.kubernetes.phase"}
+	Phase PolicyPhase `json:"phase,omitempty"`
+	// violationCount is the number of existing WebApps that violate the policy.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Violations"
 	ViolationCount int32 `json:"violationCount"`
-	// violations are the first of them, at most 20, as "namespace/name: rule".
+	// violations lists the first 20 of them, as "namespace/name: rule".
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=20
 	// +kubebuilder:validation:items:MaxLength=1024
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="First Violations"
 	Violations []string `json:"violations,omitempty"`
-	// conditions: Ready.
+	// conditions are Ready, and Stalled if only a change by a person can make the policy ready.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -117,9 +133,9 @@ type WebAppPolicyStatus struct {
 
 // Reasons of a WebAppPolicy's Ready condition.
 const (
-	// ReasonEnforced: WebApps that violate the policy are rejected.
+	// ReasonEnforced: the webhook rejects WebApps that violate the policy.
 	ReasonEnforced = "Enforced"
-	// ReasonWarning: WebApps that violate the policy are admitted with a warning.
+	// ReasonWarning: the webhook admits WebApps that violate the policy with a warning.
 	ReasonWarning = "Warning"
 	// ReasonNotEnforced: the operator serves no webhooks, or the API server does not call them, so WebApps are not checked on a
 	// change. What to do: set --webhooks=true, and check the ValidatingWebhookConfiguration.

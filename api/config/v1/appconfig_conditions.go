@@ -1,6 +1,6 @@
 package v1
 
-// AppConfigPhase sums up an AppConfig's conditions for people.
+// AppConfigPhase summarizes the conditions of an AppConfig.
 type AppConfigPhase string
 
 // Phases of an AppConfig.
@@ -23,7 +23,7 @@ const (
 	PhaseTerminating AppConfigPhase = "Terminating"
 )
 
-// DependentState says what a workload runs.
+// DependentState is the state of a workload that uses the configuration.
 type DependentState string
 
 // States of a dependent.
@@ -40,17 +40,17 @@ const (
 	DependentPaused DependentState = "Paused"
 )
 
-// Conditions of an AppConfig, in the order in which Ready sums them up.
+// Conditions of an AppConfig, in the order in which Ready summarizes them.
 const (
-	// AppConfigRendered is True when all templates are rendered and valid by the schema.
+	// AppConfigRendered is True if all templates are rendered and valid by the schema.
 	AppConfigRendered = "Rendered"
-	// AppConfigPublished is True when the rendered contents are published.
+	// AppConfigPublished is True if the rendered contents are published, or spec.preview is true.
 	AppConfigPublished = "Published"
-	// AppConfigRolledOut is True when all dependents run the published contents.
+	// AppConfigRolledOut is True if all dependents run the published contents.
 	AppConfigRolledOut = "RolledOut"
 )
 
-// Reasons of an AppConfig's conditions, besides those of all kinds.
+// Reasons of an AppConfig's conditions, in addition to those of all kinds.
 const (
 	// ReasonRendered: all templates are rendered.
 	ReasonRendered = "Rendered"

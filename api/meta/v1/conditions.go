@@ -1,13 +1,20 @@
-// Package v1 holds what all kinds of Fettle share: the types and reasons of
-// conditions, and references to objects of the same namespace.
+// Package v1 has the types that all kinds of Fettle share: the types and reasons of conditions, and references to objects of the same
+// namespace.
 package v1
 
-// Ready is on every kind. It is True when the object does all that its spec
-// asks for, False with the reason of the trouble, and Unknown while Fettle has
-// not found out yet. Conditions have positive polarity: none is bad when True.
+// Ready is on every kind. It is True if the object does all that its spec asks for, False with the reason of the problem, and Unknown
+// before Fettle has found out. A PostgreSQL is Ready while clients are served.
 const Ready = "Ready"
 
-// Reasons that every kind uses.
+// Conditions that kstatus, and so Flux and kubectl, evaluate in addition to Ready. Each is True or absent, and at most one is present.
+const (
+	// Stalled is True if the object cannot become ready until a person changes something.
+	Stalled = "Stalled"
+	// Reconciling is True while a change is rolled out and Ready stays True.
+	Reconciling = "Reconciling"
+)
+
+// Reasons of all kinds.
 const (
 	// ReasonReconciling: Fettle has accepted the spec and applies it. What to do: wait.
 	ReasonReconciling = "Reconciling"

@@ -1,6 +1,6 @@
 package v1
 
-// LocalReference names an object of the same namespace.
+// LocalReference refers to an object of the same namespace.
 // +kubebuilder:object:generate=true
 type LocalReference struct {
 	// name of the object, in the namespace of the object that refers to it.

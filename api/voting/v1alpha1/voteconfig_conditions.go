@@ -1,6 +1,6 @@
 package v1alpha1
 
-// VoteConfigPhase sums up a VoteConfig's conditions for people.
+// VoteConfigPhase summarizes the conditions of a VoteConfig.
 type VoteConfigPhase string
 
 // Phases of a VoteConfig.
@@ -21,32 +21,32 @@ const (
 	PhaseTerminating VoteConfigPhase = "Terminating"
 )
 
-// DependentState says what a workload runs.
+// DependentState is the state of a workload that uses the ConfigMap.
 type DependentState string
 
 // States of a dependent.
 const (
-	// DependentUpToDate: all pods run with the published options.
+	// DependentUpToDate: all pods run with the data options.
 	DependentUpToDate DependentState = "UpToDate"
-	// DependentWaiting: it is to be restarted when its turn comes.
-	DependentWaiting DependentState = "Waiting"
+	// DependentPending: it restarts when the workloads before it are ready.
+	DependentPending DependentState = "Pending"
 	// DependentRestarting: the pods are being replaced.
 	DependentRestarting DependentState = "Restarting"
-	// DependentFailed: the workload was not ready in time, or its template cannot be changed.
+	// DependentFailed: the workload was cannot ready the deadline, or it pod cannot be changed.
 	DependentFailed DependentState = "Failed"
 	// DependentPaused: the rollout of the workload is paused in its spec.
 	DependentPaused DependentState = "Paused"
 )
 
-// Conditions of a VoteConfig, in the order in which Ready sums them up.
+// Conditions of a VoteConfig, in the order in which Ready summarizes them.
 const (
 	// VoteConfigPublished is True when the ConfigMap has the contents that the spec asks for.
 	VoteConfigPublished = "Published"
-	// VoteConfigRolledOut is True when every workload that uses the ConfigMap runs with its contents.
+	// VoteConfigRolledOut is True if every workload that uses the ConfigMap runs with the published data.
 	VoteConfigRolledOut = "RolledOut"
 )
 
-// Reasons of a VoteConfig's conditions, besides those of all kinds.
+// Reasons of a VoteConfig's conditions, in addition to those of all kinds.
 const (
 	// ReasonPublished: the ConfigMap has the contents that the spec asks for.
 	ReasonPublished = "Published"
@@ -57,7 +57,7 @@ const (
 	ReasonNoDependents = "NoDependents"
 	// ReasonRestartsDisabled: spec.target.mode is None, so Fettle restarts nothing.
 	ReasonRestartsDisabled = "RestartsDisabled"
-	// ReasonDebouncing: workloads restart when nothing has changed for a moment. What to do: wait.
+	// ReasonDebouncing: restarts restart nothing has changed for a few seconds. What to do: wait.
 	ReasonDebouncing = "Debouncing"
 	// ReasonRollingOut: workloads restart, one at a time. What to do: wait.
 	ReasonRollingOut = "RollingOut"

@@ -6,14 +6,16 @@ import (
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 )
 
-// VoteConfig publishes the options of a vote in a ConfigMap, under all the keys that vote applications read, and restarts
-// what uses them when they change.
+// VoteConfig publishes the options of a vote in a ConfigMap, with all keys that vote applications read. It restarts the workloads that
+// use the ConfigMap when the options change.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=vc,categories=fettle
 // +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Options",type=string,JSONPath=`.status.optionsSummary`
 // +kubebuilder:printcolumn:name="ConfigMap",type=string,JSONPath=`.status.configMapName`
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Updated",type=date,priority=1,JSONPath=`.status.lastUpdated`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
@@ -25,10 +27,10 @@ type VoteConfig struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is what is voted on.
+	// spec is the desired state.
 	// +required
 	Spec VoteConfigSpec `json:"spec,omitzero"`
-	// status is what was observed.
+	// status is the observed state.
 	// +optional
 	// +kubebuilder:default={phase: "Pending", conditions: {{type: "Ready", status: "Unknown", reason: "Reconciling", message: "waiting for the Fettle operator", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status VoteConfigStatus `json:"status,omitzero"`
@@ -42,9 +44,9 @@ type VoteConfigList struct {
 	Items           []VoteConfig `json:"items"`
 }
 
-// VoteConfigSpec is what is voted on.
+// VoteConfigSpec is the desired state.
 type VoteConfigSpec struct {
-	// title of the page on which people vote.
+	// title of the voting page. Defaults to "Vote Now!".
 	// +optional
 	// +kubebuilder:default="Vote Now!"
 	// +kubebuilder:validation:MinLength=1
@@ -52,7 +54,7 @@ type VoteConfigSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('[^\\\\p{Z}\\\\p{C}]') && !self.matches('[\\\\p{Cc}\\\\p{Zl}\\\\p{Zp}]')",message="title: must have a visible character, and no line break or other control character"
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Title"
 	Title string `json:"title,omitempty"`
-	// resultsTitle is the title of the page that shows the results.
+	// resultsTitle is the title of the results page. Defaults to "Results".
 	// +optional
 	// +kubebuilder:default="Results"
 	// +kubebuilder:validation:MinLength=1
@@ -60,7 +62,7 @@ type VoteConfigSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('[^\\\\p{Z}\\\\p{C}]') && !self.matches('[\\\\p{Cc}\\\\p{Zl}\\\\p{Zp}]')",message="resultsTitle: must have a visible character, and no line break or other control character"
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Results Title"
 	ResultsTitle string `json:"resultsTitle,omitempty"`
-	// options that people can choose from, in the order in which they are shown; each id may be used once.
+	// options of the vote, 2 to 10, in the order of their display. Each id is unique.
 	// +required
 	// +listType=map
 	// +listMapKey=id
@@ -68,39 +70,39 @@ type VoteConfigSpec struct {
 	// +kubebuilder:validation:MaxItems=10
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Options"
 	Options []VoteOption `json:"options"`
-	// maxVotesPerUser is how often one person may vote; the application decides when it is not set.
+	// maxVotesPerUser is the number of votes of one person. The application decides if it is not set.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Maximum Votes per User"
 	MaxVotesPerUser *int32 `json:"maxVotesPerUser,omitempty"`
-	// target says where the options go, and what is restarted when they change.
+	// target is the ConfigMap, and the workloads to restart.
 	// +optional
 	// +kubebuilder:default={}
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Target"
 	Target VoteTarget `json:"target,omitzero"`
-	// paused is true to leave the ConfigMap and the workloads alone.
+	// paused stops reconciliation: Fettle changes neither the ConfigMap nor the workloads. Defaults to false.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Paused",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	Paused bool `json:"paused,omitempty"`
 }
 
-// VoteOption is something that people can vote for.
+// VoteOption is one option of the vote.
 type VoteOption struct {
-	// id is one lower-case letter, by which votes are counted.
+	// id is one lower-case letter. Votes are counted by it.
 	// +required
 	// +kubebuilder:validation:MaxLength=1
 	// +kubebuilder:validation:Pattern=`^[a-z]$`
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="ID"
 	ID string `json:"id"`
-	// label that people read, of 1 to 50 characters.
+	// label is the text of the option, of 1 to 50 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=50
 	// +kubebuilder:validation:XValidation:rule="self.matches('[^\\\\p{Z}\\\\p{C}]') && !self.matches('[\\\\p{Cc}\\\\p{Zl}\\\\p{Zp}]')",message="label: must have a visible character, and no line break or other control character"
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Label"
 	Label string `json:"label"`
-	// color of the option, such as "#FF6B6B"; the application chooses when it is not set.
+	// color of the option, for example "#FF6B6B". The application chooses if it is not set.
 	// +optional
 	// +kubebuilder:validation:MaxLength=7
 	// +kubebuilder:validation:Pattern=`^#[0-9A-Fa-f]{6}$`
@@ -108,30 +110,30 @@ type VoteOption struct {
 	Color string `json:"color,omitempty"`
 }
 
-// RestartMode says which of the workloads that read the options are restarted when these change.
+// RestartMode says which workloads restart when the options change.
 // +kubebuilder:validation:Enum=Env;Mount;None
 type RestartMode string
 
 const (
-	// RestartEnv restarts all, however they read the ConfigMap.
+	// RestartEnv restarts all workloads that use the ConfigMap.
 	RestartEnv RestartMode = "Env"
-	// RestartMount leaves those alone that only mount the ConfigMap, since the kubelet refreshes their files.
+	// RestartMount restarts no workload that only mounts the ConfigMap, since the kubelet updates its files.
 	RestartMount RestartMode = "Mount"
-	// RestartNone restarts none.
+	// RestartNone restarts nothing.
 	RestartNone RestartMode = "None"
 )
 
-// VoteTarget says where the options go, and what is restarted when they change.
+// VoteTarget is the ConfigMap, and the workloads to restart.
 type VoteTarget struct {
-	// configMapName is the name of the ConfigMap, "<name>-config" by default. It can't be changed.
+	// configMapName is the name of the ConfigMap. Defaults to "<name>-config". Immutable.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="ConfigMap Name",xDescriptors={"urn:alm:descriptor:io.kubernetes:ConfigMap"}
 	ConfigMapName string `json:"configMapName,omitempty"`
-	// deployments of the namespace to restart besides those whose pod templates refer to the ConfigMap, for example because they read it by
-	// the Kubernetes API.
+	// deployments are Deployments to restart in addition to those whose pod templates refer to the ConfigMap, for example because they
+	// read it by the Kubernetes API.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=50
@@ -139,26 +141,26 @@ type VoteTarget struct {
 	// +kubebuilder:validation:items:MaxLength=253
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Deployments"
 	Deployments []string `json:"deployments,omitempty"`
-	// mode says what is restarted when the options change: Env (by default) restarts every workload that uses a key that changed, Mount leaves
-	// those alone that only mount the ConfigMap, since the kubelet refreshes their files, and None restarts nothing.
+	// mode says which workloads restart when the options change: Env (all that use a changed key), Mount (not those that only mount
+	// the ConfigMap, since the kubelet updates their files) or None. Defaults to Env.
 	// +optional
 	// +kubebuilder:default=Env
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Mode",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:Env","urn:alm:descriptor:com.tectonic.ui:select:Mount","urn:alm:descriptor:com.tectonic.ui:select:None"}
 	Mode RestartMode `json:"mode,omitempty"`
 }
 
-// VoteConfigStatus is what was observed.
+// VoteConfigStatus is the observed state.
 type VoteConfigStatus struct {
-	// observedGeneration is the generation of the spec that this status speaks of.
+	// observedGeneration is the generation of the spec that this status describes.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Observed Generation"
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// phase sums up the conditions for people: Pending, RollingOut, Running, Degraded, Failed, Paused or Terminating.
+	// phase summarizes the conditions: Pending, RollingOut, Running, Degraded, Failed, Paused or Terminating.
 	// +optional
 	// +kubebuilder:validation:Enum=Pending;RollingOut;Running;Degraded;Failed;Paused;Terminating
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Phase",xDescriptors={"urn:alm:descriptor:io.kubernetes.phase"}
 	Phase VoteConfigPhase `json:"phase,omitempty"`
-	// optionsSummary are the labels of the published options, such as "Cats,Dogs".
+	// optionsSummary lists the labels of the published options, for example "Cats,Dogs".
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Options"
@@ -167,7 +169,7 @@ type VoteConfigStatus struct {
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Number of Options"
 	OptionCount int32 `json:"optionCount,omitempty"`
-	// configMapName is the name of the ConfigMap; empty until it is published.
+	// configMapName is the name of the ConfigMap. Empty before the first publication.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="ConfigMap",xDescriptors={"urn:alm:descriptor:io.kubernetes:ConfigMap"}
@@ -181,11 +183,11 @@ type VoteConfigStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Hash"
 	Hash string `json:"hash,omitempty"`
-	// lastUpdated is when the published data last changed.
+	// lastUpdated is the time of the last change of the published data.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Last Updated"
 	LastUpdated metav1.Time `json:"lastUpdated,omitzero"`
-	// dependents are the workloads that use the ConfigMap, and whether they run with what is published; those in trouble first, at most 100.
+	// dependents are the workloads that use the ConfigMap, with their state. Those with problems come first; at most 100 are listed.
 	// +optional
 	// +listType=map
 	// +listMapKey=kind
@@ -193,7 +195,8 @@ type VoteConfigStatus struct {
 	// +kubebuilder:validation:MaxItems=100
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Dependents"
 	Dependents []VoteConfigDependent `json:"dependents,omitempty"`
-	// conditions: Ready, and the ones that it sums up: Published, RolledOut.
+	// conditions are Ready, the conditions that it summarizes (Published, RolledOut), and Stalled if only a change by a person can
+	// make the VoteConfig ready.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -212,15 +215,15 @@ type VoteConfigDependent struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// hash of the keys that it uses, as its pod template has them.
+	// hash of the keys that the workload uses, in its pod template.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Hash string `json:"hash,omitempty"`
-	// state is UpToDate, Waiting (for its turn), Restarting, Failed or Paused.
+	// state is UpToDate, Pending (it waits for the workloads before it), Restarting, Failed or Paused.
 	// +optional
-	// +kubebuilder:validation:Enum=UpToDate;Waiting;Restarting;Failed;Paused
+	// +kubebuilder:validation:Enum=UpToDate;Pending;Restarting;Failed;Paused
 	State DependentState `json:"state,omitempty"`
-	// message says why, where the state is not UpToDate.
+	// message is the reason for a state other than UpToDate.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Message string `json:"message,omitempty"`

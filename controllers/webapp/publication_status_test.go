@@ -20,15 +20,15 @@ func observedAs[T any](t *testing.T, doc string) *T {
 	if err := yaml.Unmarshal([]byte(doc), &u.Object); err != nil {
 		t.Fatalf("%s: %v", doc, err)
 	}
-	if err := as(u, out); err != nil {
+	if err := decode(u, out); err != nil {
 		t.Fatal(err)
 	}
 	return out
 }
 
 // withIngress asks for an Ingress, of which the address is given.
-func withIngress(ask appsv1.WebAppIngress, address string) func(*scene) {
-	return func(s *scene) {
+func withIngress(ask appsv1.WebAppIngress, address string) func(*fixture) {
+	return func(s *fixture) {
 		ask.Host, ask.Path = "shop.example.com", "/"
 		s.app.Spec.Ingress, s.seen.publication.ingress = &ask, &networkingv1.Ingress{}
 		if address != "" {
@@ -38,8 +38,8 @@ func withIngress(ask appsv1.WebAppIngress, address string) func(*scene) {
 }
 
 // withRoute asks for a route by two Gateways, and has its status; none if parents is empty.
-func withRoute(t *testing.T, parents string) func(*scene) {
-	return func(s *scene) {
+func withRoute(t *testing.T, parents string) func(*fixture) {
+	return func(s *fixture) {
 		s.app.Spec.Gateway = &appsv1.WebAppGateway{
 			ParentRefs: []appsv1.GatewayRef{{Name: "public", Namespace: "infra"}, {Name: "inner"}}, Hostnames: []string{"shop.example.com"}, Path: "/",
 		}
@@ -65,12 +65,12 @@ const (
 
 func TestPublished(t *testing.T) {
 	certified := appsv1.WebAppIngress{CertIssuer: &appsv1.CertIssuer{Name: "ca"}}
-	secretMissing := func(s *scene) {
+	secretMissing := func(s *fixture) {
 		withIngress(appsv1.WebAppIngress{TLSSecretName: "tls"}, "192.0.2.1")(s)
 		s.seen.publication.secretMissing = true
 	}
-	certificateIs := func(conditions string) func(*scene) {
-		return func(s *scene) {
+	certificateIs := func(conditions string) func(*fixture) {
+		return func(s *fixture) {
 			withIngress(certified, "192.0.2.1")(s)
 			s.seen.publication.certificate = observedAs[certificate](t, "{status: {conditions: ["+conditions+"]}}")
 		}
@@ -78,7 +78,7 @@ func TestPublished(t *testing.T) {
 	const routed, ready = "http://shop.example.com/", "True Ready"
 	for _, c := range []struct {
 		name   string
-		change func(*scene)
+		change func(*fixture)
 		// published and ready are statuses and reasons, text is in the message of Published.
 		published, ready string
 		phase            appsv1.WebAppPhase
@@ -86,27 +86,27 @@ func TestPublished(t *testing.T) {
 	}{
 		{"address", withIngress(appsv1.WebAppIngress{}, "192.0.2.1"), "True Published", ready, appsv1.PhaseRunning, routed, ""},
 		{"no address", withIngress(appsv1.WebAppIngress{}, ""), "Unknown AddressPending", ready, appsv1.PhaseRunning, "", "set spec.ingress.className"},
-		{"no address, of a class", func(s *scene) {
+		{"no address, of a class", func(s *fixture) {
 			withIngress(appsv1.WebAppIngress{}, "")(s)
 			s.seen.publication.ingress.Spec.IngressClassName = new("nginx")
 		}, "Unknown AddressPending", ready, appsv1.PhaseRunning, "", `class "nginx"`},
-		{"not seen yet", func(s *scene) {
+		{"not seen yet", func(s *fixture) {
 			withIngress(appsv1.WebAppIngress{}, "")(s)
 			s.seen.publication.ingress = nil
 		}, "Unknown AddressPending", ready, appsv1.PhaseRunning, "", ""},
-		{"refused", func(s *scene) {
+		{"refused", func(s *fixture) {
 			withIngress(appsv1.WebAppIngress{}, "")(s)
 			s.seen.publication.ingress, s.seen.applyErr = nil, errors.New("host is taken")
 		}, "Unknown Reconciling", "False WriteFailed", appsv1.PhaseDegraded, "", ""},
-		{"another child is refused", func(s *scene) {
+		{"another child is refused", func(s *fixture) {
 			withIngress(appsv1.WebAppIngress{}, "192.0.2.1")(s)
 			s.seen.applyErr = errors.New("etcd is full")
 		}, "True Published", "False WriteFailed", appsv1.PhaseDegraded, routed, ""},
-		{"no class", func(s *scene) {
+		{"no class", func(s *fixture) {
 			withIngress(appsv1.WebAppIngress{ClassName: "nginx"}, "")(s)
 			s.seen.publication.classMissing = true
 		}, "False IngressClassMissing", "False IngressClassMissing", appsv1.PhaseDegraded, "", `IngressClass "nginx" does not exist`},
-		{"no class, but an address", func(s *scene) {
+		{"no class, but an address", func(s *fixture) {
 			withIngress(appsv1.WebAppIngress{ClassName: "contour"}, "192.0.2.1")(s)
 			s.seen.publication.classMissing = true
 		}, "True Published", ready, appsv1.PhaseRunning, routed, ""},
@@ -127,17 +127,17 @@ func TestPublished(t *testing.T) {
 			`Gateway "inner" in namespace "shop": Accepted is False (NotAllowedByListeners): no listener`},
 		{"no backend", withRoute(t, parent(public, unresolved)+parent(inner, accepted)), "False RouteNotAccepted", "False RouteNotAccepted", appsv1.PhaseDegraded, "", "no Service"},
 		{"another listener", withRoute(t, parent(public+", sectionName: web", accepted)+parent(inner, accepted)), "False RoutePending", "False RoutePending", appsv1.PhaseDeploying, "", ""},
-		{"a route beside an Ingress without an address", func(s *scene) {
+		{"a route beside an Ingress without an address", func(s *fixture) {
 			withIngress(appsv1.WebAppIngress{}, "")(s)
 			withRoute(t, parent(public, rejected))(s)
 		}, "False RouteNotAccepted", "False RouteNotAccepted", appsv1.PhaseDegraded, "", ""},
-		{"pods come first", func(s *scene) {
+		{"pods come first", func(s *fixture) {
 			secretMissing(s)
 			exceeded(s.seen.deployment)
 		}, "False TLSSecretMissing", "False ProgressDeadlineExceeded", appsv1.PhaseFailed, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			status := newScene(c.change).judge()
+			status := newFixture(c.change).status()
 			is := func(conditionType string) (string, string) {
 				cond := meta.FindStatusCondition(status.Conditions, conditionType)
 				return string(cond.Status) + " " + cond.Reason, cond.Message
@@ -156,18 +156,18 @@ func TestPublished(t *testing.T) {
 
 // TestProgressIsNoNews holds that what is under way is neither an event nor a status write of its own at once.
 func TestProgressIsNoNews(t *testing.T) {
-	before := newScene(nil).app
-	for reason, change := range map[string]func(*scene){
+	before := newFixture(nil).app
+	for reason, change := range map[string]func(*fixture){
 		appsv1.ReasonRoutePending:       withRoute(t, ""),
 		appsv1.ReasonCertificatePending: withIngress(appsv1.WebAppIngress{CertIssuer: &appsv1.CertIssuer{Name: "ca"}}, ""),
 	} {
-		s := newScene(change)
-		s.judge()
+		s := newFixture(change)
+		s.status()
 		if !onlyProgress(s.app, before) {
 			t.Errorf("%s is more than progress", reason)
 		}
 	}
-	if s := newScene(withRoute(t, parent(public, rejected))); s.judge().Conditions == nil || onlyProgress(s.app, before) {
+	if s := newFixture(withRoute(t, parent(public, rejected))); s.status().Conditions == nil || onlyProgress(s.app, before) {
 		t.Error("a rejected route is progress")
 	}
 }

@@ -13,18 +13,18 @@ import (
 // of it means that the pod was ready once.
 const neverReadyWithin = 10 * time.Second
 
-// trouble is why pods don't serve, in the words of the kubelet or the scheduler.
-type trouble struct {
+// podProblem is why pods don't serve, in the words of the kubelet or the scheduler.
+type podProblem struct {
 	reason, message string
 }
 
-// podTrouble finds the worst trouble among pods that are not ready; nil when they are just starting. The message
+// worstPodProblem finds the worst trouble among pods that are not ready; nil when they are just starting. The message
 // depends on nothing that changes from one attempt to the next, so that status is not written with every back-off.
-func podTrouble(pods []corev1.Pod) *trouble {
+func worstPodProblem(pods []corev1.Pod) *podProblem {
 	byName := slices.SortedFunc(slices.Values(pods), func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range byName {
 		if p := &byName[i]; p.DeletionTimestamp == nil && !podReady(p) {
-			if t := troubleOf(p); t != nil {
+			if t := problemOf(p); t != nil {
 				return t
 			}
 		}
@@ -46,16 +46,16 @@ func starting(pods []corev1.Pod) bool {
 	return true
 }
 
-func troubleOf(p *corev1.Pod) *trouble {
+func problemOf(p *corev1.Pod) *podProblem {
 	if c := podCondition(p, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
-		return &trouble{c.Reason, fmt.Sprintf("pod %s can't be scheduled: %s", p.Name, c.Message)}
+		return &podProblem{c.Reason, fmt.Sprintf("pod %s can't be scheduled: %s", p.Name, c.Message)}
 	}
 	if p.Status.Phase == corev1.PodFailed && p.Status.Reason != "" {
-		return &trouble{p.Status.Reason, fmt.Sprintf("pod %s failed: %s", p.Name, p.Status.Message)}
+		return &podProblem{p.Status.Reason, fmt.Sprintf("pod %s failed: %s", p.Name, p.Status.Message)}
 	}
 	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 		for i := range list {
-			if t := containerTrouble(p, &list[i]); t != nil {
+			if t := containerProblem(p, &list[i]); t != nil {
 				return t
 			}
 		}
@@ -63,7 +63,7 @@ func troubleOf(p *corev1.Pod) *trouble {
 	return nil
 }
 
-func containerTrouble(p *corev1.Pod, c *corev1.ContainerStatus) *trouble {
+func containerProblem(p *corev1.Pod, c *corev1.ContainerStatus) *podProblem {
 	if c.Ready {
 		return nil
 	}
@@ -77,9 +77,9 @@ func containerTrouble(p *corev1.Pod, c *corev1.ContainerStatus) *trouble {
 			if reason == "ErrImagePull" {
 				reason = "ImagePullBackOff"
 			}
-			return &trouble{reason, fmt.Sprintf("pod %s can't pull image %q: check its name and tag, and the pull Secret", p.Name, c.Image)}
+			return &podProblem{reason, fmt.Sprintf("pod %s can't pull image %q: check its name and tag, and the pull Secret", p.Name, c.Image)}
 		default:
-			return &trouble{w.Reason, fmt.Sprintf("container %s of pod %s can't start: %s", c.Name, p.Name, w.Message)}
+			return &podProblem{w.Reason, fmt.Sprintf("container %s of pod %s can't start: %s", c.Name, p.Name, w.Message)}
 		}
 	}
 	last := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
@@ -90,7 +90,7 @@ func containerTrouble(p *corev1.Pod, c *corev1.ContainerStatus) *trouble {
 	if last.Reason == "OOMKilled" {
 		reason = last.Reason
 	}
-	return &trouble{reason, fmt.Sprintf("container %s of pod %s keeps ending (%s, exit code %d): see kubectl logs --previous %s",
+	return &podProblem{reason, fmt.Sprintf("container %s of pod %s keeps ending (%s, exit code %d): see kubectl logs --previous %s",
 		c.Name, p.Name, last.Reason, last.ExitCode, p.Name)}
 }
 

@@ -14,25 +14,25 @@ import (
 	"github.com/fettle-dev/fettle/internal/monitoring"
 )
 
-// hold returns how long the status is to wait.
-func (r *Reconciler) hold(app, before *appsv1.WebApp) time.Duration {
-	return r.pace.Delay(app, onlyProgress(app, before), onlyCounters(app, before))
+// statusDelay returns how long the status is to wait.
+func (r *Reconciler) statusDelay(app, before *appsv1.WebApp) time.Duration {
+	return r.statusThrottle.Delay(app, onlyProgress(app, before), onlyCounters(app, before))
 }
 
-// announce emits one event for a change of Ready that people should know of.
-func (r *Reconciler) announce(app, before *appsv1.WebApp) {
+// emitEvents emits one event for a change of Ready that people should know of.
+func (r *Reconciler) emitEvents(app, before *appsv1.WebApp) {
 	was := meta.FindStatusCondition(before.Status.Conditions, fettlev1.Ready)
 	is := meta.FindStatusCondition(app.Status.Conditions, fettlev1.Ready)
 	switch {
-	case is == nil || (was != nil && was.Status == is.Status && was.Reason == is.Reason):
+	case is == nil || (was != nil && was.Status == is.Status && was.Reason == is.Reason), is.Reason == fettlev1.ReasonPaused:
 	case is.Status == metav1.ConditionTrue:
-		r.announceReady(app, before)
-	case is.Status == metav1.ConditionFalse && !progress(is.Reason) && is.Reason != fettlev1.ReasonTerminating:
+		r.emitReadyEvent(app, before)
+	case is.Status == metav1.ConditionFalse && !inProgress(is.Reason) && is.Reason != fettlev1.ReasonTerminating:
 		r.events.Eventf(app, nil, corev1.EventTypeWarning, is.Reason, "Reconcile", "%s", is.Message)
 	}
 }
 
-func (r *Reconciler) announceReady(app, before *appsv1.WebApp) {
+func (r *Reconciler) emitReadyEvent(app, before *appsv1.WebApp) {
 	if app.Status.Replicas == 0 {
 		return // nothing runs, as the spec asks: no news
 	}
@@ -46,7 +46,7 @@ func (r *Reconciler) announceReady(app, before *appsv1.WebApp) {
 // onlyProgress reports whether app's status says no more than that a rollout, a certificate or a route is under way.
 func onlyProgress(app, before *appsv1.WebApp) bool {
 	is := meta.FindStatusCondition(app.Status.Conditions, fettlev1.Ready)
-	return is != nil && progress(is.Reason) && app.Status.FailedRevision == before.Status.FailedRevision
+	return is != nil && inProgress(is.Reason) && app.Status.FailedRevision == before.Status.FailedRevision
 }
 
 // onlyCounters reports whether nothing but numbers of pods changed.

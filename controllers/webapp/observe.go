@@ -51,7 +51,7 @@ func (r *Reconciler) resolve(ctx context.Context, app *appsv1.WebApp) (inputs, e
 		return in, found, err
 	}
 	in.missing = found.apis.missing
-	if in.moved, err = r.config.moved(ctx, app, found.deployment); err != nil {
+	if in.versionedNames, err = r.config.versionedNames(ctx, app, found.deployment); err != nil {
 		return in, found, err
 	}
 	if in.config, err = r.config.read(ctx, app); err != nil {
@@ -103,18 +103,18 @@ func (r *Reconciler) revisions(ctx context.Context, app *appsv1.WebApp) ([]k8sap
 	return mine, nil
 }
 
-// superfluous names the children that may exist and should not.
-func superfluous(app *appsv1.WebApp, p plan, found existing) []client.Object {
+// toPrune names the children that may exist and should not.
+func toPrune(app *appsv1.WebApp, p plan, found existing) []client.Object {
 	meta := metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name, Labels: selector(app)}
 	var out []client.Object
 	for _, child := range []struct {
 		wanted bool
 		object client.Object
 	}{
-		{budgeted(app, p), &policyv1.PodDisruptionBudget{ObjectMeta: meta}},
+		{wantsPDB(app, p), &policyv1.PodDisruptionBudget{ObjectMeta: meta}},
 		{app.Spec.Autoscaling != nil, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: meta}},
 		{app.Spec.Ingress != nil, &networkingv1.Ingress{ObjectMeta: meta}},
-		{isolated(app), &networkingv1.NetworkPolicy{ObjectMeta: meta}},
+		{wantsNetworkPolicy(app), &networkingv1.NetworkPolicy{ObjectMeta: meta}},
 		{app.Spec.Gateway != nil || found.apis.missing[kindHTTPRoute], named(httpRouteGVK, app)},
 		{app.Spec.Monitoring != nil || found.apis.missing[kindServiceMonitor], named(serviceMonitorGVK, app)},
 	} {
@@ -136,8 +136,8 @@ func superfluous(app *appsv1.WebApp, p plan, found existing) []client.Object {
 	return out
 }
 
-// scale writes the number of pods by itself, as another owner, where the Deployment is not applied as a whole or without it.
-func (r *Reconciler) scale(ctx context.Context, app *appsv1.WebApp, p plan, d *k8sappsv1.Deployment) error {
+// holdReplicasForHPA writes the number of pods by itself, as another owner, where the Deployment is not applied as a whole or without it.
+func (r *Reconciler) holdReplicasForHPA(ctx context.Context, app *appsv1.WebApp, p plan, d *k8sappsv1.Deployment) error {
 	n := scaledTo(app, p, d)
 	if n == nil || !r.applier.Current(d) {
 		return nil
@@ -145,7 +145,7 @@ func (r *Reconciler) scale(ctx context.Context, app *appsv1.WebApp, p plan, d *k
 	hold := appsv1ac.Deployment(d.Name, d.Namespace).
 		WithUID(d.UID).
 		WithSpec(appsv1ac.DeploymentSpec().WithReplicas(*n))
-	if err := r.client.Apply(ctx, hold, client.FieldOwner(handoverOwner), client.ForceOwnership); err != nil {
+	if err := r.client.Apply(ctx, hold, client.FieldOwner(replicasHandover), client.ForceOwnership); err != nil {
 		return fmt.Errorf("set the replicas of Deployment %q: %w", d.Name, err)
 	}
 	return nil
@@ -158,9 +158,9 @@ func scaledTo(app *appsv1.WebApp, p plan, d *k8sappsv1.Deployment) *int32 {
 	switch {
 	case d == nil:
 		return nil
-	case p.held && p.scaled == nil && wanted(d) != replicas(app):
+	case p.waitingForRefs && p.autoscaled == nil && wanted(d) != replicas(app):
 		return new(replicas(app))
-	case !p.held && p.scaled != nil && d.Annotations[annotationReplicas] != "":
+	case !p.waitingForRefs && p.autoscaled != nil && d.Annotations[annotationReplicas] != "":
 		return new(wanted(d))
 	default:
 		return nil

@@ -26,8 +26,8 @@ import (
 	canaries "github.com/fettle-dev/fettle/test/canary"
 )
 
-// tales are what the operator tells: its log, and what it writes into objects. No value of a Secret may be there, whoever made it.
-type tales struct {
+// outputs are what the operator tells: its log, and what it writes into objects. No value of a Secret may be there, whoever made it.
+type outputs struct {
 	secrets canaries.Values
 
 	mu  sync.Mutex
@@ -36,19 +36,19 @@ type tales struct {
 	said map[string]string
 }
 
-var told = &tales{said: map[string]string{}}
+var operatorOutput = &outputs{said: map[string]string{}}
 
 var secretsOf = corev1.SchemeGroupVersion.WithResource("secrets")
 
 // Write implements io.Writer, for logs.
-func (t *tales) Write(line []byte) (int, error) {
+func (t *outputs) Write(line []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.log.Write(line)
 }
 
 // listen takes down every Secret and every version of Fettle's objects until ctx ends.
-func (t *tales) listen(ctx context.Context) {
+func (t *outputs) listen(ctx context.Context) {
 	GinkgoHelper()
 	cluster, err := dynamic.NewForConfig(env.Admin)
 	Expect(err).NotTo(HaveOccurred())
@@ -72,7 +72,7 @@ func (t *tales) listen(ctx context.Context) {
 	}
 }
 
-func (t *tales) hear(resource schema.GroupVersionResource, object *unstructured.Unstructured) {
+func (t *outputs) hear(resource schema.GroupVersionResource, object *unstructured.Unstructured) {
 	where := resource.Resource + " " + object.GetNamespace() + "/" + object.GetName()
 	if resource == secretsOf {
 		secret := &corev1.Secret{}
@@ -110,7 +110,7 @@ func listable() []schema.GroupVersionResource {
 }
 
 // found says where which value is: in the log, in what was said, and in all objects that the operator wrote, but Secrets.
-func (t *tales) found(ctx context.Context) []string {
+func (t *outputs) found(ctx context.Context) []string {
 	GinkgoHelper()
 	cluster, err := dynamic.NewForConfig(env.Admin)
 	Expect(err).NotTo(HaveOccurred())
@@ -138,7 +138,7 @@ func (t *tales) found(ctx context.Context) []string {
 }
 
 // inTexts looks through the log and what was said.
-func (t *tales) inTexts() (out []string) {
+func (t *outputs) inTexts() (out []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	number := 0
@@ -177,8 +177,8 @@ var _ = ReportAfterSuite("no value of a Secret is in logs, events and objects", 
 	if user == nil {
 		return // BeforeSuite has failed
 	}
-	Expect(told.found(ctx)).To(BeEmpty())
-	AddReportEntry("secrets", fmt.Sprintf("%d values of Secrets, %d bytes of log", told.secrets.Len(), told.log.Len()))
+	Expect(operatorOutput.found(ctx)).To(BeEmpty())
+	AddReportEntry("secrets", fmt.Sprintf("%d values of Secrets, %d bytes of log", operatorOutput.secrets.Len(), operatorOutput.log.Len()))
 })
 
 // TestTales plants a value in each place that is looked at.
@@ -193,7 +193,7 @@ func TestTales(t *testing.T) {
 	const value = "planted-value"
 	apps := schema.GroupVersionResource{Group: "apps.fettle.dev", Resource: "webapps"}
 	status := map[string]any{"status": map[string]any{"message": "it is " + value}, "spec": map[string]any{"image": value}}
-	heard := &tales{said: map[string]string{}}
+	heard := &outputs{said: map[string]string{}}
 	heard.hear(secretsOf, object("Secret", "s", "user", map[string]any{"data": map[string]any{"password": "cGxhbnRlZC12YWx1ZQ=="}}))
 	heard.hear(apps, object("WebApp", "a", "webapp", status))
 	fmt.Fprintln(heard, `{"msg":"started"}`)

@@ -22,18 +22,18 @@ import (
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 )
 
-// refusals answers some of the operator's requests in place of the API server, which does not hear of them: so nothing changes,
+// rejections answers some of the operator's requests in place of the API server, which does not hear of them: so nothing changes,
 // and no event comes.
-type refusals struct {
+type rejections struct {
 	mu sync.Mutex
 	// next are the answers to the next requests, by method and the end of the path.
 	next map[string][]metav1.StatusReason
 }
 
-var refusing = &refusals{next: map[string][]metav1.StatusReason{}}
+var rejecting = &rejections{next: map[string][]metav1.StatusReason{}}
 
 // expect has the next requests refused, one for each reason. They must have come by the end of the spec.
-func (r *refusals) expect(method, path string, reasons ...metav1.StatusReason) {
+func (r *rejections) expect(method, path string, reasons ...metav1.StatusReason) {
 	GinkgoHelper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -46,12 +46,12 @@ func (r *refusals) expect(method, path string, reasons ...metav1.StatusReason) {
 }
 
 // wrap is for the operator's client.
-func (r *refusals) wrap(config *rest.Config) *rest.Config {
+func (r *rejections) wrap(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(request *http.Request) (*http.Response, error) {
 			if reason := r.take(request); reason != "" {
-				return refusal(request, reason), nil
+				return rejection(request, reason), nil
 			}
 			return next.RoundTrip(request)
 		})
@@ -64,7 +64,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
-func (r *refusals) take(request *http.Request) metav1.StatusReason {
+func (r *rejections) take(request *http.Request) metav1.StatusReason {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, reasons := range r.next {
@@ -80,7 +80,7 @@ func (r *refusals) take(request *http.Request) metav1.StatusReason {
 	return ""
 }
 
-func refusal(request *http.Request, reason metav1.StatusReason) *http.Response {
+func rejection(request *http.Request, reason metav1.StatusReason) *http.Response {
 	code := http.StatusConflict
 	if reason == metav1.StatusReasonNotFound {
 		code = http.StatusNotFound
@@ -104,28 +104,28 @@ var _ = Describe("A write that is refused as if the object had changed or gone, 
 		content := field(dashboards, func(m *corev1.ConfigMap) string { return m.Data["fettle-postgresql.json"] })
 		Eventually(content).WithContext(ctx).Should(ContainSubstring(`"title": "Fettle / PostgreSQL"`))
 		settle(ctx)
-		refusing.expect(http.MethodPatch, "/default/configmaps/fettle-dashboards", conflict, notFound)
+		rejecting.expect(http.MethodPatch, "/default/configmaps/fettle-dashboards", conflict, notFound)
 		patch(ctx, dashboards, `{"data":{"fettle-postgresql.json":"{}"}}`)
 		Eventually(content).WithContext(ctx).Should(ContainSubstring(`"title": "Fettle / PostgreSQL"`))
 	})
 
 	It("is made again: of the note on a workload, before and after its AppConfig is gone", func(ctx context.Context) {
 		namespace := newConfigNamespace(ctx)
-		refusing.expect(http.MethodPatch, namespace+"/deployments/web", conflict, notFound)
+		rejecting.expect(http.MethodPatch, namespace+"/deployments/web", conflict, notFound)
 		createRunning(ctx, consumer(namespace, "web", "shop-config"))
 		cfg := newConfig(namespace, "shop")
 		createConfigReady(ctx, cfg)
 		note := noteOn(consumer(namespace, "web", ""), "config.fettle.dev/shop")
 		Eventually(note).WithContext(ctx).ShouldNot(BeEmpty())
 		settle(ctx)
-		refusing.expect(http.MethodPatch, namespace+"/deployments/web", notFound, conflict)
+		rejecting.expect(http.MethodPatch, namespace+"/deployments/web", notFound, conflict)
 		Expect(user.Delete(ctx, cfg)).To(Succeed())
 		Eventually(note).WithContext(ctx).Should(BeEmpty())
 	})
 
 	It("is made again: of the finalizer of an old VoteConfig, and of the note on a workload", func(ctx context.Context) {
 		namespace := newVoteNamespace(ctx)
-		refusing.expect(http.MethodPatch, namespace+"/voteconfigs/vote", conflict, notFound)
+		rejecting.expect(http.MethodPatch, namespace+"/voteconfigs/vote", conflict, notFound)
 		createRunning(ctx, consumer(namespace, "app", "vote-config"))
 		vc := newVote(namespace, "vote", "Cats", "Dogs")
 		vc.Finalizers = []string{"voting.fettle.dev/finalizer"}
@@ -133,7 +133,7 @@ var _ = Describe("A write that is refused as if the object had changed or gone, 
 		note := noteOn(consumer(namespace, "app", ""), "voting.fettle.dev/vote")
 		Eventually(note).WithContext(ctx).ShouldNot(BeEmpty())
 		settle(ctx)
-		refusing.expect(http.MethodPatch, namespace+"/deployments/app", notFound, conflict)
+		rejecting.expect(http.MethodPatch, namespace+"/deployments/app", notFound, conflict)
 		Expect(user.Delete(ctx, vc)).To(Succeed())
 		Eventually(note).WithContext(ctx).Should(BeEmpty())
 	})
@@ -144,9 +144,9 @@ var _ = Describe("A write that is refused as if the object had changed or gone, 
 		Expect(user.Create(ctx, class)).To(Succeed())
 		pg := newPostgreSQL(namespace, "db", instances(2), func(s *databasev1alpha1.PostgreSQLSpec) { s.StorageClassName = &class.Name })
 		createDatabase(ctx, pg)
-		refusing.expect(http.MethodPatch, namespace+"/persistentvolumeclaims/data-db-1", conflict)
-		refusing.expect(http.MethodDelete, namespace+"/statefulsets/db", notFound)
-		refusing.expect(http.MethodDelete, namespace+"/pods/db-1", conflict)
+		rejecting.expect(http.MethodPatch, namespace+"/persistentvolumeclaims/data-db-1", conflict)
+		rejecting.expect(http.MethodDelete, namespace+"/statefulsets/db", notFound)
+		rejecting.expect(http.MethodDelete, namespace+"/pods/db-1", conflict)
 		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) {
 			pg.Spec.Storage = resource.MustParse("3Gi")
 			pg.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m")}

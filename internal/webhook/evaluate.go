@@ -17,8 +17,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/webhook/policy"
 )
 
-// judge applies the policies of a namespace.
-type judge struct {
+// evaluator applies the policies of a namespace.
+type evaluator struct {
 	cached client.Reader
 	live   client.Reader
 }
@@ -26,9 +26,9 @@ type judge struct {
 // check is what is asked of each policy that holds.
 type check func(p *appsv1.WebAppPolicy, namespaceLabels map[string]string) ([]policy.Violation, error)
 
-// ask runs check with every policy of the namespace. What violates an enforced policy becomes one error of the object, together
+// evaluate runs check with every policy of the namespace. What violates an enforced policy becomes one error of the object, together
 // with refused; the rest become warnings.
-func (j *judge) ask(ctx context.Context, kind schema.GroupKind, key client.ObjectKey, refused field.ErrorList, check check) (admission.Warnings, error) {
+func (j *evaluator) evaluate(ctx context.Context, kind schema.GroupKind, key client.ObjectKey, refused field.ErrorList, check check) (admission.Warnings, error) {
 	policies := &appsv1.WebAppPolicyList{}
 	if err := j.cached.List(ctx, policies); err != nil {
 		return nil, fmt.Errorf("list WebAppPolicies: %w", err)
@@ -68,7 +68,7 @@ func (j *judge) ask(ctx context.Context, kind schema.GroupKind, key client.Objec
 
 // namespaceLabels reads a namespace that was made a moment ago from the API server: not to know it yet must not free
 // its WebApps from policies.
-func (j *judge) namespaceLabels(ctx context.Context, name string) (map[string]string, error) {
+func (j *evaluator) namespaceLabels(ctx context.Context, name string) (map[string]string, error) {
 	namespace := namespaceMetadata(name)
 	err := j.cached.Get(ctx, client.ObjectKeyFromObject(namespace), namespace)
 	if apierrors.IsNotFound(err) {

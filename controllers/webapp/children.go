@@ -39,11 +39,11 @@ type inputs struct {
 	// namespaceLabels are those of the WebApp's namespace.
 	namespaceLabels map[string]string
 	// config has one entry for each of spec.configRefs, in their order.
-	config []configState
+	config []refState
 	// createdWith is what the Deployment was created with, or will be.
 	createdWith string
-	// moved are the versions to which AppConfigs moved the Deployment, by kind and name of the reference in the spec.
-	moved map[string]string
+	// versionedNames are the versions to which AppConfigs moved the Deployment, by kind and name of the reference in the spec.
+	versionedNames map[string]string
 	// good is the last template that became ready; nil when there is none or autoRollback is off.
 	good *revision
 	// ready is the revision that the Deployment runs, when its rollout is complete, and live has the annotations of its pod template.
@@ -60,35 +60,35 @@ type plan struct {
 	objects []runtime.ApplyConfiguration
 	// own is the revision of the spec's template, running that of the template which should run.
 	own, running revision
-	// held is true when the Deployment is left as it is because a reference is missing.
-	held bool
-	// scaled has the bounds of the autoscaler that decides on the number of pods; nil while spec.replicas does.
-	scaled *bounds
+	// waitingForRefs is true when the Deployment is left as it is because a reference is missing.
+	waitingForRefs bool
+	// autoscaled has the bounds of the autoscaler that decides on the number of pods; nil while spec.replicas does.
+	autoscaled *bounds
 }
 
 // desired returns what should exist for app, in the order in which it is applied.
 func desired(app *appsv1.WebApp, in inputs) plan {
-	p := plan{own: ownRevision(app, in), scaled: scalingBounds(app, in.foreign)}
+	p := plan{own: ownRevision(app, in), autoscaled: scalingBounds(app, in.foreign)}
 	p.running = p.own
 	if rolledBack(app, p.own, in.good) {
 		p.running = *in.good
 	}
-	p.held = configMissing(in.config) != nil
-	if !p.held {
+	p.waitingForRefs = configMissing(in.config) != nil
+	if !p.waitingForRefs {
 		p.objects = append(p.objects, deployment(app, in, p))
 	}
 	p.objects = append(p.objects, service(app))
-	p.objects = append(p.objects, asked(app, p, in.missing)...)
+	p.objects = append(p.objects, optionalChildren(app, p, in.missing)...)
 	if record := goodRevision(app, in, p.running); record != nil {
 		p.objects = append(p.objects, controllerRevision(app, *record))
 	}
 	return p
 }
 
-// asked returns the children that exist only where the spec asks for them and the cluster has their APIs.
-func asked(app *appsv1.WebApp, p plan, missing map[string]bool) []runtime.ApplyConfiguration {
+// optionalChildren returns the children that exist only where the spec asks for them and the cluster has their APIs.
+func optionalChildren(app *appsv1.WebApp, p plan, missing map[string]bool) []runtime.ApplyConfiguration {
 	var objects []runtime.ApplyConfiguration
-	if budgeted(app, p) {
+	if wantsPDB(app, p) {
 		objects = append(objects, disruptionBudget(app))
 	}
 	if app.Spec.Autoscaling != nil {
@@ -97,7 +97,7 @@ func asked(app *appsv1.WebApp, p plan, missing map[string]bool) []runtime.ApplyC
 	if app.Spec.Ingress != nil {
 		objects = append(objects, ingress(app))
 	}
-	if isolated(app) {
+	if wantsNetworkPolicy(app) {
 		objects = append(objects, networkPolicy(app))
 	}
 	if app.Spec.Gateway != nil && !missing[kindHTTPRoute] {
@@ -122,8 +122,8 @@ func deployment(app *appsv1.WebApp, in inputs, p plan) *appsv1ac.DeploymentApply
 		WithRevisionHistoryLimit(historyLimit).
 		WithProgressDeadlineSeconds(int32(app.Spec.Rollout.ProgressDeadline.Seconds())).
 		WithStrategy(strategy(app)).
-		WithTemplate(movedTo(p.running.stamped(), in.moved))
-	if p.scaled == nil {
+		WithTemplate(withVersions(p.running.annotated(), in.versionedNames))
+	if p.autoscaled == nil {
 		annotations[annotationReplicas] = "spec"
 		spec.WithReplicas(replicas(app))
 	}
@@ -199,16 +199,16 @@ func servicePort(app *appsv1.WebApp) int32 {
 	return app.Spec.Port
 }
 
-// mirror turns a typed value into the apply configuration of the same shape. Both have one JSON form, so
+// convert turns a typed value into the apply configuration of the same shape. Both have one JSON form, so
 // neither direction can fail other than by a mistake in this package.
-func mirror[T any](v any) *T {
+func convert[T any](v any) *T {
 	out := new(T)
-	overlay(out, v)
+	mergeInto(out, v)
 	return out
 }
 
-// overlay sets on ac those fields that v sets.
-func overlay(ac, v any) {
+// mergeInto sets on ac those fields that v sets.
+func mergeInto(ac, v any) {
 	raw, err := json.Marshal(v)
 	if err == nil {
 		err = json.Unmarshal(raw, ac)

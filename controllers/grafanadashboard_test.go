@@ -28,8 +28,8 @@ var _ = Describe("The operator", Serial, func() {
 
 		By("writing and asking nothing while nothing changes, also after a restart")
 		settle(ctx)
-		ledger := count(ctx, operatorNamespace)
-		subject.restart()
+		ledger := countRequests(ctx, operatorNamespace)
+		runningOperator.restart()
 		settle(ctx)
 		ledger.expectIdle(ctx)
 
@@ -51,13 +51,13 @@ var _ = Describe("The operator", Serial, func() {
 			WithContext(ctx).Should(ConsistOf(HaveField("UID", owner.UID)))
 
 		By("deleting them when they are not wanted")
-		subject.stop()
-		subject.plain = true
-		subject.start()
+		runningOperator.stop()
+		runningOperator.plain = true
+		runningOperator.start()
 		DeferCleanup(func() {
-			subject.stop()
-			subject.plain = false
-			subject.start()
+			runningOperator.stop()
+			runningOperator.plain = false
+			runningOperator.start()
 		})
 		Eventually(func() error { return read(ctx, dashboards) }).Should(Satisfy(apierrors.IsNotFound))
 
@@ -65,9 +65,9 @@ var _ = Describe("The operator", Serial, func() {
 		foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: "fettle-dashboards"}}
 		Expect(user.Create(ctx, foreign)).To(Succeed())
 		DeferCleanup(func(ctx context.Context) { Expect(user.Delete(ctx, foreign)).To(Succeed()) })
-		subject.stop()
-		subject.plain = false
-		subject.start()
+		runningOperator.stop()
+		runningOperator.plain = false
+		runningOperator.start()
 		settle(ctx)
 		Expect(read(ctx, foreign)).To(Succeed())
 		Expect(foreign.Labels).To(BeEmpty())

@@ -48,8 +48,8 @@ type route struct {
 }
 
 // published judges the Ingress and the HTTPRoute: the first that is in trouble, else the first that is not known to serve.
-func published(app *appsv1.WebApp, in inputs, seen observed) verdict {
-	var found []verdict
+func published(app *appsv1.WebApp, in inputs, seen observed) conditionState {
+	var found []conditionState
 	if app.Spec.Gateway != nil {
 		found = append(found, routePublished(app, in, seen))
 	}
@@ -57,7 +57,7 @@ func published(app *appsv1.WebApp, in inputs, seen observed) verdict {
 		found = append(found, ingressPublished(app, in, seen))
 	}
 	for _, status := range []metav1.ConditionStatus{metav1.ConditionFalse, metav1.ConditionUnknown} {
-		if i := slices.IndexFunc(found, func(v verdict) bool { return v.status == status }); i >= 0 {
+		if i := slices.IndexFunc(found, func(v conditionState) bool { return v.status == status }); i >= 0 {
 			return found[i]
 		}
 	}
@@ -66,7 +66,7 @@ func published(app *appsv1.WebApp, in inputs, seen observed) verdict {
 
 // ingressPublished goes by what the Ingress names before its address: an address stays while the certificate is missing. The
 // class is another matter: some controllers serve one of which there is no IngressClass, and give an address.
-func ingressPublished(app *appsv1.WebApp, in inputs, seen observed) verdict {
+func ingressPublished(app *appsv1.WebApp, in inputs, seen observed) conditionState {
 	want, is := app.Spec.Ingress, seen.publication
 	switch {
 	case want.CertIssuer != nil && in.missing[kindCertificate]:
@@ -77,8 +77,8 @@ func ingressPublished(app *appsv1.WebApp, in inputs, seen observed) verdict {
 		return no(appsv1.ReasonTLSSecretMissing, fmt.Sprintf(
 			"spec.ingress.tlsSecretName: Secret %q does not exist in namespace %q: create it (kubectl create secret tls), or set certIssuer",
 			want.TLSSecretName, app.Namespace))
-	case want.CertIssuer != nil && !usable(is.certificate):
-		return certificateTrouble(app, is.certificate)
+	case want.CertIssuer != nil && !certificateReady(is.certificate):
+		return certificateProblem(app, is.certificate)
 	case is.ingress != nil && addressOf(is.ingress) != "":
 		return yes(appsv1.ReasonPublished, "")
 	case is.classMissing:
@@ -100,12 +100,12 @@ func classAdvice(live *networkingv1.Ingress) string {
 	}
 }
 
-func usable(c *certificate) bool {
+func certificateReady(c *certificate) bool {
 	return c != nil && meta.IsStatusConditionTrue(c.Status.Conditions, "Ready")
 }
 
-// certificateTrouble says why a certificate can't be used: it is being issued, or that failed and is tried again by cert-manager later.
-func certificateTrouble(app *appsv1.WebApp, c *certificate) verdict {
+// certificateProblem says why a certificate can't be used: it is being issued, or that failed and is tried again by cert-manager later.
+func certificateProblem(app *appsv1.WebApp, c *certificate) conditionState {
 	name := tlsSecret(app)
 	if c == nil {
 		return no(appsv1.ReasonCertificatePending, fmt.Sprintf("cert-manager has not made Certificate %q yet: does its ingress-shim run?", name))
@@ -128,7 +128,7 @@ func addressOf(i *networkingv1.Ingress) string {
 	return ""
 }
 
-func routePublished(app *appsv1.WebApp, in inputs, seen observed) verdict {
+func routePublished(app *appsv1.WebApp, in inputs, seen observed) conditionState {
 	switch {
 	case in.missing[kindHTTPRoute]:
 		return no(appsv1.ReasonAPIMissing, "spec.gateway: the cluster has no HTTPRoute API (gateway.networking.k8s.io/v1): install the Gateway API, or use spec.ingress")
@@ -144,7 +144,7 @@ func routePublished(app *appsv1.WebApp, in inputs, seen observed) verdict {
 }
 
 // acceptedBy says what the Gateway's controllers make of the route; one that serves it is enough.
-func acceptedBy(app *appsv1.WebApp, r *route, ref appsv1.GatewayRef) verdict {
+func acceptedBy(app *appsv1.WebApp, r *route, ref appsv1.GatewayRef) conditionState {
 	gateway := fmt.Sprintf("Gateway %q in namespace %q", ref.Name, cmp.Or(ref.Namespace, app.Namespace))
 	pending := no(appsv1.ReasonRoutePending, fmt.Sprintf("%s has not answered the HTTPRoute yet: does it exist, and run the controller of its class?", gateway))
 	if r == nil {
@@ -188,7 +188,7 @@ func routeConditions(conds []metav1.Condition, generation int64) (accepted bool,
 	return accepted, nil
 }
 
-// progress reports whether a reason says no more than that something is under way.
-func progress(reason string) bool {
+// inProgress reports whether a reason says no more than that something is under way.
+func inProgress(reason string) bool {
 	return slices.Contains([]string{appsv1.ReasonRollingOut, appsv1.ReasonCertificatePending, appsv1.ReasonRoutePending}, reason)
 }

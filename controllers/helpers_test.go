@@ -146,22 +146,22 @@ func imageOf(d *k8sappsv1.Deployment) string {
 
 func generationOf(d *k8sappsv1.Deployment) int64 { return d.Generation }
 
-// ledger counts what the operator asked of the API server from now on, in one namespace or ("") everywhere.
-type ledger struct {
+// requestCounts counts what the operator asked of the API server from now on, in one namespace or ("") everywhere.
+type requestCounts struct {
 	from   audit.Position
 	filter audit.Filter
 }
 
-func count(ctx context.Context, namespace string) ledger {
+func countRequests(ctx context.Context, namespace string) requestCounts {
 	GinkgoHelper()
-	from, err := judge.Mark(ctx)
+	from, err := auditRecorder.Mark(ctx)
 	Expect(err).NotTo(HaveOccurred())
-	return ledger{from, audit.Filter{User: testenv.OperatorUser, Namespace: namespace}}
+	return requestCounts{from, audit.Filter{User: testenv.OperatorUser, Namespace: namespace}}
 }
 
-func (l ledger) summary(ctx context.Context) audit.Summary {
+func (l requestCounts) summary(ctx context.Context) audit.Summary {
 	GinkgoHelper()
-	summary, err := judge.Since(ctx, l.from, l.filter)
+	summary, err := auditRecorder.Since(ctx, l.from, l.filter)
 	Expect(err).NotTo(HaveOccurred())
 	return summary
 }
@@ -171,8 +171,8 @@ func to(summary audit.Summary, resource, subresource string) audit.Summary {
 	return summary.Where(func(k audit.Key) bool { return k.Resource == resource && k.Subresource == subresource })
 }
 
-// refused counts the writes that the API server turned down.
-func refused(summary audit.Summary) int {
+// rejectedWrites counts the writes that the API server turned down.
+func rejectedWrites(summary audit.Summary) int {
 	total := 0
 	for key, count := range summary.Counts {
 		if key.Class == audit.Write {
@@ -183,7 +183,7 @@ func refused(summary audit.Summary) int {
 }
 
 // expectIdle asserts that the operator neither writes nor reads, from the mark on until a while from now.
-func (l ledger) expectIdle(ctx context.Context) {
+func (l requestCounts) expectIdle(ctx context.Context) {
 	GinkgoHelper()
 	Consistently(ctx.Err, still, "500ms").Should(Succeed())
 	summary := l.summary(ctx)

@@ -11,21 +11,21 @@ import (
 // remembered bounds how many renderings are kept in memory that are not published: failed ones, previews.
 const remembered = 128
 
-// memo keeps the last rendering of AppConfigs that take values from other objects, while it is not published: so that those
+// renderCache keeps the last rendering of AppConfigs that take values from other objects, while it is not published: so that those
 // objects are not read again in each pass.
-type memo struct{ renderings *lru.Cache }
+type renderCache struct{ renderings *lru.Cache }
 
-func newMemo() *memo { return &memo{renderings: lru.New(remembered)} }
+func newRenderCache() *renderCache { return &renderCache{renderings: lru.New(remembered)} }
 
-func (m *memo) get(cfg *configv1.AppConfig, inputs string) (rendered, bool) {
+func (m *renderCache) get(cfg *configv1.AppConfig, inputs string) (rendered, bool) {
 	known, ok := m.renderings.Get(cfg.UID)
-	if !ok || known.(memoized).inputs != inputs {
+	if !ok || known.(cachedRendering).inputs != inputs {
 		return rendered{}, false
 	}
-	return known.(memoized).out, true
+	return known.(cachedRendering).out, true
 }
 
-type memoized struct {
+type cachedRendering struct {
 	inputs string
 	out    rendered
 }
@@ -39,15 +39,15 @@ func (r *Reconciler) render(ctx context.Context, cfg *configv1.AppConfig, found 
 	case len(sources) == 0:
 		return r.hashed(ctx, cfg, renderAll(cfg, nil), found)
 	}
-	circle, err := circleOf(cfg, func(name string) (*configv1.AppConfig, error) {
+	circle, err := cycleOf(cfg, func(name string) (*configv1.AppConfig, error) {
 		publisher, _, err := r.publisher(ctx, cfg.Namespace, name)
 		return publisher, err
 	})
 	if err != nil || circle != nil {
-		return circular(circle), err
+		return cyclicValues(circle), err
 	}
 	if s := missing(sources); s != nil {
-		return waiting(cfg, *s), nil
+		return waitingForValues(cfg, *s), nil
 	}
 	inputs := inputsKey(cfg, sources)
 	if out, ok, err := r.known(ctx, cfg, inputs, found); err != nil || ok {
@@ -58,14 +58,14 @@ func (r *Reconciler) render(ctx context.Context, cfg *configv1.AppConfig, found 
 		return rendered{}, err
 	}
 	if s := missing(sources); s != nil {
-		return waiting(cfg, *s), nil
+		return waitingForValues(cfg, *s), nil
 	}
 	out, err := r.hashed(ctx, cfg, renderAll(cfg, values), found)
 	if err != nil {
 		return rendered{}, err
 	}
 	out.inputs = inputsKey(cfg, sources) // of the versions that were read
-	r.memo.renderings.Add(cfg.UID, memoized{inputs: inputs, out: out})
+	r.renderCache.renderings.Add(cfg.UID, cachedRendering{inputs: inputs, out: out})
 	return out, nil
 }
 
@@ -77,11 +77,11 @@ func (r *Reconciler) known(ctx context.Context, cfg *configv1.AppConfig, inputs 
 			return rendered{}, false, err
 		}
 		if hash == rev.hash {
-			r.memo.renderings.Remove(cfg.UID)
+			r.renderCache.renderings.Remove(cfg.UID)
 			return rendered{content: rev.content, hash: hash, inputs: inputs, warnings: warnings(rev.content)}, true, nil
 		}
 	}
-	out, ok := r.memo.get(cfg, inputs)
+	out, ok := r.renderCache.get(cfg, inputs)
 	return out, ok, nil
 }
 

@@ -45,7 +45,7 @@ func TestCurrent_replacedPodsAreNoTrouble(t *testing.T) {
 			p.Status = corev1.PodStatus{Phase: phase, Reason: map[bool]string{true: "Evicted"}[phase == corev1.PodFailed]}
 		})
 	}
-	d := newScene(nil).seen.deployment
+	d := newFixture(nil).seen.deployment
 	d.Spec.Template.Annotations = map[string]string{annotationRevision: "now"}
 	evicted := pod("evicted", "now", 1000, corev1.PodFailed)
 	for name, tc := range map[string]struct {
@@ -60,7 +60,7 @@ func TestCurrent_replacedPodsAreNoTrouble(t *testing.T) {
 		"alone, as nothing can be": {[]corev1.Pod{evicted}, "Evicted"},
 	} {
 		got := ""
-		if bad := podTrouble(current(tc.pods, d)); bad != nil {
+		if bad := worstPodProblem(current(tc.pods, d)); bad != nil {
 			got = bad.reason
 		}
 		if got != tc.want {
@@ -96,7 +96,7 @@ func TestPodTrouble(t *testing.T) {
 		{"ready all the same", ready, "", ""},
 		{"going", going, "", ""},
 	} {
-		got := podTrouble([]corev1.Pod{c.pod})
+		got := worstPodProblem([]corev1.Pod{c.pod})
 		if (got == nil) != (c.reason == "") || (got != nil && (got.reason != c.reason || !strings.Contains(got.message, c.text))) {
 			t.Errorf("%s: %+v, want %s with %q", c.name, got, c.reason, c.text)
 		}
@@ -109,14 +109,14 @@ func TestTroubleIsStable(t *testing.T) {
 		{waitsFor("CrashLoopBackOff", "back-off 10s", 2), waitsFor("CrashLoopBackOff", "back-off 5m", 40)},
 		{waitsFor("ErrImagePull", "pull failed: x", 0), waitsFor("ImagePullBackOff", "back-off pulling", 0)},
 	} {
-		if diff := cmp.Diff(podTrouble(attempts[:1]), podTrouble(attempts[1:]), cmp.AllowUnexported(trouble{})); diff != "" {
+		if diff := cmp.Diff(worstPodProblem(attempts[:1]), worstPodProblem(attempts[1:]), cmp.AllowUnexported(podProblem{})); diff != "" {
 			t.Errorf("one attempt and the next: %s", diff)
 		}
 	}
 	a, b := waitsFor("ImagePullBackOff", "", 0), waitsFor("CrashLoopBackOff", "", 2)
 	b.Name = "web-2"
-	one, other := podTrouble([]corev1.Pod{a, b}), podTrouble([]corev1.Pod{b, a})
-	if diff := cmp.Diff(one, other, cmp.AllowUnexported(trouble{})); diff != "" {
+	one, other := worstPodProblem([]corev1.Pod{a, b}), worstPodProblem([]corev1.Pod{b, a})
+	if diff := cmp.Diff(one, other, cmp.AllowUnexported(podProblem{})); diff != "" {
 		t.Errorf("the order of pods counts: %s", diff)
 	}
 }

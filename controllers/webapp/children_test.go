@@ -30,7 +30,7 @@ func (c testCase) inputs() inputs {
 		in.missing[kind] = true
 	}
 	for i, found := range c.Config {
-		in.config = append(in.config, configState{ref: c.App.Spec.ConfigRefs[i], found: found})
+		in.config = append(in.config, refState{ref: c.App.Spec.ConfigRefs[i], found: found})
 	}
 	return in
 }

@@ -38,7 +38,7 @@ type fixture struct {
 	t       *testing.T
 	live    client.Client
 	request reconcile.Request
-	said    []string // resource versions of what was announced
+	emitted []string // resource versions of what was announced
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -61,23 +61,23 @@ func newFixture(t *testing.T) *fixture {
 	}
 	f := &fixture{t: t, live: live, request: reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)}}
 	f.Reconciler = &Reconciler[budget, *budget]{
-		Kind: "Budget", Client: live, Applier: applier, Pace: conditions.NewStatusThrottle(0, clock.RealClock{}), Clock: clock.RealClock{},
-		Act:      func(context.Context, *budget) (reconcile.Result, error) { return reconcile.Result{}, nil },
-		Status:   func(b *budget) (any, bool) { return b.Status, true },
-		Hold:     func(_, _ *budget) time.Duration { return 0 },
-		Announce: func(b, _ *budget) { f.said = append(f.said, b.ResourceVersion) },
+		Kind: "Budget", Client: live, Applier: applier, Throttle: conditions.NewStatusThrottle(0, clock.RealClock{}), Clock: clock.RealClock{},
+		ReconcileObject: func(context.Context, *budget) (reconcile.Result, error) { return reconcile.Result{}, nil },
+		Status:          func(b *budget) (any, bool) { return b.Status, true },
+		StatusDelay:     func(_, _ *budget) time.Duration { return 0 },
+		EmitEvents:      func(b, _ *budget) { f.emitted = append(f.emitted, b.ResourceVersion) },
 	}
 	return f
 }
 
-// stalled is a cache that stands still: once stands is set, it answers with what it answered first.
-type stalled struct {
+// frozenCache is a cache that stands still: once stands is set, it answers with what it answered first.
+type frozenCache struct {
 	client.Reader
 	first  *budget
 	stands bool
 }
 
-func (s *stalled) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+func (s *frozenCache) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
 	if s.stands {
 		s.first.DeepCopyInto(into.(*budget))
 		return nil
@@ -91,7 +91,7 @@ func (s *stalled) Get(ctx context.Context, key client.ObjectKey, into client.Obj
 
 // sets has the passes set the number of healthy pods, and end so.
 func (f *fixture) sets(healthy int32, after time.Duration, err error) {
-	f.Act = func(_ context.Context, b *budget) (reconcile.Result, error) {
+	f.ReconcileObject = func(_ context.Context, b *budget) (reconcile.Result, error) {
 		b.Status.CurrentHealthy = healthy
 		return reconcile.Result{RequeueAfter: after}, err
 	}
@@ -113,11 +113,11 @@ func (f *fixture) expectStored(what string, stored int32, announced int) {
 	if err := f.live.Get(f.t.Context(), f.request.NamespacedName, b); err != nil {
 		f.t.Fatal(err)
 	}
-	if b.Status.CurrentHealthy != stored || len(f.said) != announced {
-		f.t.Errorf("%s: %d is stored and was announced %d times, want %d and %d", what, b.Status.CurrentHealthy, len(f.said), stored, announced)
+	if b.Status.CurrentHealthy != stored || len(f.emitted) != announced {
+		f.t.Errorf("%s: %d is stored and was announced %d times, want %d and %d", what, b.Status.CurrentHealthy, len(f.emitted), stored, announced)
 	}
-	if n := len(f.said); n > 0 && announced == n && f.said[n-1] != b.ResourceVersion {
-		f.t.Errorf("%s: version %s was announced, %s is stored", what, f.said[n-1], b.ResourceVersion)
+	if n := len(f.emitted); n > 0 && announced == n && f.emitted[n-1] != b.ResourceVersion {
+		f.t.Errorf("%s: version %s was announced, %s is stored", what, f.emitted[n-1], b.ResourceVersion)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestStatusIsWrittenOnce(t *testing.T) {
 
 func TestStatusIsHeldBack(t *testing.T) {
 	f := newFixture(t)
-	f.Hold = func(is, was *budget) time.Duration {
+	f.StatusDelay = func(is, was *budget) time.Duration {
 		return time.Duration(is.Status.CurrentHealthy-was.Status.CurrentHealthy) * time.Second
 	}
 	f.sets(5, 0, nil)
@@ -172,7 +172,7 @@ func TestErrorsThatAreAnswered(t *testing.T) {
 
 func TestOvertakenStatusIsWrittenLater(t *testing.T) {
 	f := newFixture(t)
-	f.Act = func(ctx context.Context, b *budget) (reconcile.Result, error) {
+	f.ReconcileObject = func(ctx context.Context, b *budget) (reconcile.Result, error) {
 		rival := b.DeepCopy()
 		rival.Labels = map[string]string{"changed": "meanwhile"}
 		b.Status.CurrentHealthy = 1
@@ -185,7 +185,7 @@ func TestOvertakenStatusIsWrittenLater(t *testing.T) {
 
 func TestStaleIsLeftAlone(t *testing.T) {
 	f := newFixture(t)
-	stale := &stalled{Reader: f.Client}
+	stale := &frozenCache{Reader: f.Client}
 	f.Client = stale
 	f.sets(1, 0, nil)
 	f.expect("something new", 0, 1, 1)
@@ -215,7 +215,7 @@ func TestGone(t *testing.T) {
 			t.Errorf("%v: what was written is forgotten too soon", c)
 		}
 		var gone types.NamespacedName
-		f.Gone = func(_ context.Context, key types.NamespacedName) (bool, error) {
+		f.OnDeleted = func(_ context.Context, key types.NamespacedName) (bool, error) {
 			gone = key
 			return c.done, c.err
 		}
@@ -226,7 +226,7 @@ func TestGone(t *testing.T) {
 	if !f.Applier.Current(old) {
 		t.Error("what was written is not forgotten")
 	}
-	f.Gone = nil
+	f.OnDeleted = nil
 	if _, err := f.Reconcile(t.Context(), f.request); err != nil {
 		t.Error(err)
 	}

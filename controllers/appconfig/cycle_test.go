@@ -48,7 +48,7 @@ func TestCircleOf(t *testing.T) {
 			})
 		}
 		for _, cfg := range all {
-			got, err := circleOf(cfg, func(target string) (*configv1.AppConfig, error) { return all[target], nil })
+			got, err := cycleOf(cfg, func(target string) (*configv1.AppConfig, error) { return all[target], nil })
 			if err != nil || strings.Join(got, " ") != tc.want[cfg.Name] {
 				t.Errorf("%s: the circle of %s is %v, %v, want %q", name, cfg.Name, got, err, tc.want[cfg.Name])
 			}
@@ -58,7 +58,7 @@ func TestCircleOf(t *testing.T) {
 	cfg := config(func(cfg *configv1.AppConfig) {
 		cfg.Spec.ValuesFrom = []configv1.AppConfigValuesSource{{ConfigMapRef: &configv1.AppConfigObjectRef{Name: "a"}}}
 	})
-	if _, err := circleOf(cfg, func(string) (*configv1.AppConfig, error) { return nil, broken }); !errors.Is(err, broken) {
+	if _, err := cycleOf(cfg, func(string) (*configv1.AppConfig, error) { return nil, broken }); !errors.Is(err, broken) {
 		t.Errorf("the error of the cache is lost: %v", err)
 	}
 }
@@ -70,15 +70,15 @@ func TestThrottle(t *testing.T) {
 		t.Helper()
 		got := 0
 		for range 30 {
-			if limit.admit(key, now) {
+			if limit.allow(key, now) {
 				got++
 			}
 		}
-		if got != want || !limit.holds(key, now) {
-			t.Errorf("%s: %d of 30 publications, want %d; held back: %t", what, got, want, limit.holds(key, now))
+		if got != want || !limit.limited(key, now) {
+			t.Errorf("%s: %d of 30 publications, want %d; held back: %t", what, got, want, limit.limited(key, now))
 		}
 	}
-	if limit.holds(key, now) || !limit.admit(key, now) || limit.holds(key, now) {
+	if limit.limited(key, now) || !limit.allow(key, now) || limit.limited(key, now) {
 		t.Error("the first publication is held back")
 	}
 	admit(publishBurst-1, "at once")
@@ -86,10 +86,10 @@ func TestThrottle(t *testing.T) {
 	admit(0, "too soon")
 	now = now.Add(time.Millisecond)
 	admit(1, "when it is due")
-	if !limit.admit(client.ObjectKey{Name: "other"}, now) {
+	if !limit.allow(client.ObjectKey{Name: "other"}, now) {
 		t.Error("another AppConfig is held back")
 	}
-	if now = now.Add(publishEvery); limit.holds(key, now) {
+	if now = now.Add(publishEvery); limit.limited(key, now) {
 		t.Error("an AppConfig that has calmed down counts as one that changes too often")
 	}
 	limit.forget(key)

@@ -8,11 +8,11 @@ import (
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
 )
 
-// circleOf returns the AppConfigs through which cfg takes values from what cfg itself publishes, from cfg to cfg; nil where it does
+// cycleOf returns the AppConfigs through which cfg takes values from what cfg itself publishes, from cfg to cfg; nil where it does
 // not. publisher returns the AppConfig that publishes under a name, nil if none does.
 //
 // Of each circle only the newest AppConfig is refused, since no newer ones are followed: what published before goes on.
-func circleOf(cfg *configv1.AppConfig, publisher func(name string) (*configv1.AppConfig, error)) ([]string, error) {
+func cycleOf(cfg *configv1.AppConfig, publisher func(name string) (*configv1.AppConfig, error)) ([]string, error) {
 	ways := [][]*configv1.AppConfig{{cfg}}
 	seen := map[string]bool{}
 	for len(ways) > 0 {
@@ -43,8 +43,8 @@ func namesAlong(way []*configv1.AppConfig) []string {
 	return names
 }
 
-// circular is the rendering of an AppConfig that would change with each publication of its own.
-func circular(names []string) rendered {
+// cyclicValues is the rendering of an AppConfig that would change with each publication of its own.
+func cyclicValues(names []string) rendered {
 	return rendered{problem: new(no(configv1.ReasonCircularValues, fmt.Sprintf(
 		"spec.valuesFrom: the values come from what this AppConfig publishes (%s): each publication would change them; remove one of these references",
 		strings.Join(names, " takes from "))))}

@@ -15,10 +15,10 @@ import (
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
-// hold returns how long the status is to wait.
-func (r *Reconciler) hold(vc, _ *votingv1alpha1.VoteConfig) time.Duration {
+// statusDelay returns how long the status is to wait.
+func (r *Reconciler) statusDelay(vc, _ *votingv1alpha1.VoteConfig) time.Duration {
 	ready := meta.FindStatusCondition(vc.Status.Conditions, fettlev1.Ready)
-	return r.pace.Delay(vc, ready != nil && onTheWay(ready), false)
+	return r.statusThrottle.Delay(vc, ready != nil && inProgress(ready), false)
 }
 
 // count counts the restarts of a pass, and announces the first of them.
@@ -31,14 +31,14 @@ func (r *Reconciler) count(vc *votingv1alpha1.VoteConfig, report rollout.Report)
 	}
 }
 
-// announce emits one event for a change of Ready that people should know of, and counts a creation.
-func (r *Reconciler) announce(vc, before *votingv1alpha1.VoteConfig) {
+// emitEvents emits one event for a change of Ready that people should know of, and counts a creation.
+func (r *Reconciler) emitEvents(vc, before *votingv1alpha1.VoteConfig) {
 	was := meta.FindStatusCondition(before.Status.Conditions, fettlev1.Ready)
 	is := meta.FindStatusCondition(vc.Status.Conditions, fettlev1.Ready)
 	if is == nil || (was != nil && was.Status == is.Status && was.Reason == is.Reason) {
 		return
 	}
-	if eventType, note := news(vc, is); note != "" {
+	if eventType, note := eventOf(vc, is); note != "" {
 		r.events.Eventf(vc, nil, eventType, is.Reason, "Reconcile", "%s", note)
 	}
 	if before.Status.Hash == "" && is.Status == metav1.ConditionTrue {
@@ -46,14 +46,16 @@ func (r *Reconciler) announce(vc, before *votingv1alpha1.VoteConfig) {
 	}
 }
 
-// news are the type and text of an event about Ready; no text where nobody needs to know.
-func news(vc *votingv1alpha1.VoteConfig, ready *metav1.Condition) (eventType, note string) {
+// eventOf are the type and text of an event about Ready; no text where nobody needs to know.
+func eventOf(vc *votingv1alpha1.VoteConfig, ready *metav1.Condition) (eventType, note string) {
 	switch {
+	case ready.Reason == fettlev1.ReasonPaused, ready.Reason == fettlev1.ReasonTerminating:
+		return "", "" // as the user asked
 	case ready.Reason == votingv1alpha1.ReasonOptionsNotShown:
 		return corev1.EventTypeWarning, ready.Message
 	case ready.Status == metav1.ConditionTrue:
 		return corev1.EventTypeNormal, fmt.Sprintf("ConfigMap %q holds the options %s", vc.Status.ConfigMapName, vc.Status.OptionsSummary)
-	case ready.Status == metav1.ConditionFalse && !onTheWay(ready) && ready.Reason != fettlev1.ReasonTerminating:
+	case ready.Status == metav1.ConditionFalse && !inProgress(ready):
 		return corev1.EventTypeWarning, ready.Message
 	default:
 		return "", ""

@@ -18,28 +18,28 @@ import (
 // reasonLooksSecret is that of the event for keys that should perhaps come from a Secret.
 const reasonLooksSecret = "LooksLikeSecret"
 
-// hold returns how long the status is to wait.
-func (r *Reconciler) hold(cfg, before *configv1.AppConfig) time.Duration {
-	return r.pace.Delay(cfg, onlyProgress(cfg, before), onlyDependents(cfg, before))
+// statusDelay returns how long the status is to wait.
+func (r *Reconciler) statusDelay(cfg, before *configv1.AppConfig) time.Duration {
+	return r.statusThrottle.Delay(cfg, onlyProgress(cfg, before), onlyDependents(cfg, before))
 }
 
-// announce emits one event for a change of Ready that people should know of, and one for warnings that are new.
-func (r *Reconciler) announce(cfg, before *configv1.AppConfig) {
+// emitEvents emits one event for a change of Ready that people should know of, and one for warnings that are new.
+func (r *Reconciler) emitEvents(cfg, before *configv1.AppConfig) {
 	if len(cfg.Status.Warnings) > 0 && len(before.Status.Warnings) == 0 {
 		r.events.Eventf(cfg, nil, corev1.EventTypeWarning, reasonLooksSecret, "Reconcile", "%s", clip(describe(cfg.Status.Warnings), maxMessage))
 	}
 	was := meta.FindStatusCondition(before.Status.Conditions, fettlev1.Ready)
 	is := meta.FindStatusCondition(cfg.Status.Conditions, fettlev1.Ready)
 	switch {
-	case is == nil || (was != nil && was.Status == is.Status && was.Reason == is.Reason):
+	case is == nil || (was != nil && was.Status == is.Status && was.Reason == is.Reason), silentReason(is.Reason):
 	case is.Status == metav1.ConditionTrue:
-		r.announceReady(cfg, before)
-	case is.Status == metav1.ConditionFalse && !quietly(is.Reason):
+		r.emitReadyEvent(cfg, before)
+	case is.Status == metav1.ConditionFalse && !slices.Contains(progress, is.Reason):
 		r.events.Eventf(cfg, nil, corev1.EventTypeWarning, is.Reason, "Reconcile", "%s", is.Message)
 	}
 }
 
-func (r *Reconciler) announceReady(cfg, before *configv1.AppConfig) {
+func (r *Reconciler) emitReadyEvent(cfg, before *configv1.AppConfig) {
 	r.events.Eventf(cfg, nil, corev1.EventTypeNormal, fettlev1.Ready, "Reconcile",
 		"revision %d is published as %s, and all dependents run it", cfg.Status.Revision, cfg.Status.ConfigMapName)
 	if before.Status.LastGoodRevision == 0 {
@@ -47,9 +47,9 @@ func (r *Reconciler) announceReady(cfg, before *configv1.AppConfig) {
 	}
 }
 
-// quietly are the reasons of what was asked for, and is not worth a warning.
-func quietly(reason string) bool {
-	return slices.Contains(progress, reason) || reason == fettlev1.ReasonTerminating || reason == configv1.ReasonPreview
+// silentReason reports whether the user asked for this state, so that it is worth no event.
+func silentReason(reason string) bool {
+	return slices.Contains([]string{fettlev1.ReasonPaused, fettlev1.ReasonTerminating, configv1.ReasonPreview}, reason)
 }
 
 // onlyProgress reports whether cfg's status says no more than that a rollout is under way.
@@ -64,7 +64,7 @@ func onlyDependents(cfg, before *configv1.AppConfig) bool {
 	a.Dependents, a.LastRolloutTime = before.Status.Dependents, before.Status.LastRolloutTime
 	if c := meta.FindStatusCondition(before.Status.Conditions, configv1.AppConfigRolledOut); c != nil {
 		for i := range a.Conditions {
-			if s := &a.Conditions[i]; (s.Type == configv1.AppConfigRolledOut || s.Type == fettlev1.Ready) && s.Status == metav1.ConditionFalse {
+			if s := &a.Conditions[i]; s.Type == fettlev1.Stalled || (s.Type == configv1.AppConfigRolledOut || s.Type == fettlev1.Ready) && s.Status == metav1.ConditionFalse {
 				s.Message = messageOf(before.Status.Conditions, s.Type)
 			}
 		}
