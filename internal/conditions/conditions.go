@@ -54,6 +54,18 @@ func Summarize(conds *[]metav1.Condition, generation int64, types ...string) {
 	Set(conds, ready)
 }
 
+// SetKstatus sets the condition of the given type, fettlev1.Stalled or fettlev1.Reconciling, to True and removes the other one. It
+// removes both if the type is "".
+func SetKstatus(conds *[]metav1.Condition, generation int64, conditionType, reason, message string) {
+	for _, t := range []string{fettlev1.Stalled, fettlev1.Reconciling} {
+		if t != conditionType {
+			meta.RemoveStatusCondition(conds, t)
+			continue
+		}
+		Set(conds, metav1.Condition{Type: t, Status: metav1.ConditionTrue, Reason: reason, Message: message, ObservedGeneration: generation})
+	}
+}
+
 // worst returns the first condition that is False, else the first that is not True, else one
 // that is.
 func worst(conds []metav1.Condition, generation int64, types []string) metav1.Condition {

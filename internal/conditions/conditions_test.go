@@ -175,3 +175,22 @@ func TestSummarizeProperties(t *testing.T) {
 		}
 	}
 }
+
+func TestSetKstatus_keepsAtMostOne(t *testing.T) {
+	conds := []metav1.Condition{{Type: fettlev1.Ready, Status: metav1.ConditionTrue, Reason: fettlev1.Ready}}
+	for _, want := range []string{fettlev1.Stalled, fettlev1.Reconciling, ""} {
+		SetKstatus(&conds, 3, want, "Because", "of this")
+		for _, other := range []string{fettlev1.Stalled, fettlev1.Reconciling} {
+			c := meta.FindStatusCondition(conds, other)
+			if (c != nil) != (other == want) {
+				t.Errorf("%q: %s is %+v", want, other, c)
+			}
+			if c != nil && (c.Status != metav1.ConditionTrue || c.Reason != "Because" || c.Message != "of this" || c.ObservedGeneration != 3) {
+				t.Errorf("%q: %+v", want, c)
+			}
+		}
+	}
+	if len(conds) != 1 {
+		t.Errorf("%+v", conds)
+	}
+}

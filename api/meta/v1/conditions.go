@@ -7,6 +7,14 @@ package v1
 // not found out yet. Conditions have positive polarity: none is bad when True.
 const Ready = "Ready"
 
+// Conditions that kstatus, and so Flux and kubectl, understand beside Ready. Both are absent or True, and at most one is there.
+const (
+	// Stalled is True while the object cannot become ready before a person changes something. It is absent otherwise.
+	Stalled = "Stalled"
+	// Reconciling is True while a change is rolled out and Ready stays True. It is absent otherwise.
+	Reconciling = "Reconciling"
+)
+
 // Reasons that every kind uses.
 const (
 	// ReasonReconciling means that the spec was accepted and is being carried out.
