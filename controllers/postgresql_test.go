@@ -178,7 +178,7 @@ var _ = Describe("A PostgreSQL", func() {
 		pg := newPostgreSQL(namespace, "unpulled")
 		Expect(user.Create(ctx, pg)).To(Succeed())
 		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("False ImagePullBackOff"))
-		Expect(pg.Status.Instances).To(ConsistOf(HaveField("State", databasev1alpha1.InstanceFailed)))
+		Expect(pg.Status.InstanceStatuses).To(ConsistOf(HaveField("State", databasev1alpha1.InstanceFailed)))
 		fake.With(func(d *databases) {
 			Expect(d.Replaced).To(BeEmpty())
 			delete(d.Held, "unpulled-0")

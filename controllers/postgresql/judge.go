@@ -97,10 +97,10 @@ func takesWrites(pg *databasev1alpha1.PostgreSQL, c *cluster, primary *instance)
 		return no(primary.status.Reason, primary.status.Message)
 	case primary.status != nil && primary.status.Election.Distrusts != "":
 		wanted := primary.status.Election.Distrusts
-		return yes(databasev1alpha1.ReasonSwitchoverWaits, fmt.Sprintf(
+		return yes(databasev1alpha1.ReasonSwitchoverDeferred, fmt.Sprintf(
 			"%s; %s, which spec.primary names, stood still as the primary, and becomes it again when it has run for 10 minutes: to have it at once, set the annotation %s=%s",
 			text, wanted, databasev1alpha1.AnnotationSwitchover, wanted))
-	case primary.status == nil && was != nil && was.Reason == databasev1alpha1.ReasonSwitchoverWaits &&
+	case primary.status == nil && was != nil && was.Reason == databasev1alpha1.ReasonSwitchoverDeferred &&
 		was.ObservedGeneration == pg.Generation && strings.HasPrefix(was.Message, text):
 		return yes(was.Reason, was.Message)
 	}
@@ -214,7 +214,7 @@ func configured(pg *databasev1alpha1.PostgreSQL, seen *observed, settled bool) v
 		return no(databasev1alpha1.ReasonSecretMissing, fmt.Sprintf(
 			"spec.roles: Secret %q in namespace %q does not exist, or has no password under its key %q: create it, or remove passwordSecret", seen.secretMissing, pg.Namespace, keyPassword))
 	case seen.refused != "":
-		return no(databasev1alpha1.ReasonRefused, "PostgreSQL refused: "+seen.refused)
+		return no(databasev1alpha1.ReasonApplyRejected, "PostgreSQL refused: "+seen.refused)
 	case asleep(pg, c):
 		return yes(databasev1alpha1.ReasonHibernated, "all instances are stopped, as spec.hibernated asks")
 	case seen.tellErr != nil:

@@ -140,7 +140,7 @@ func TestTakenAway(t *testing.T) {
 // written once when it begins and once when it ends, whether the agent answers in between or not.
 func TestSwitchoverWaits(t *testing.T) {
 	pg := wanting(2)
-	pg.Generation, pg.Spec.Primary = 2, "pg-1"
+	pg.Generation, pg.Spec.PreferredPrimary = 2, "pg-1"
 	answers := func(distrusts string) *agentapi.Status {
 		s := &agentapi.Status{Ready: true, Generation: 2}
 		s.Election.Distrusts = distrusts
@@ -161,7 +161,7 @@ func TestSwitchoverWaits(t *testing.T) {
 		{"P R", answers("pg-1"), "SwitchoverWaits", false, nil},
 		{"R P", nil, "PrimaryReady", true, nil},
 		{"P R", answers("pg-1"), "SwitchoverWaits", true, nil},
-		{"P R", nil, "PrimaryReady", true, func() { pg.Generation, pg.Spec.Primary = 3, "" }},
+		{"P R", nil, "PrimaryReady", true, func() { pg.Generation, pg.Spec.PreferredPrimary = 3, "" }},
 	} {
 		seen := &observed{cluster: *picture(2, pass.words)}
 		for j := range seen.cluster.instances {

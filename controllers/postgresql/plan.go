@@ -167,7 +167,7 @@ func asked(pg *databasev1alpha1.PostgreSQL, c *cluster) step {
 		return wait(databasev1alpha1.ReasonSwitchover, "%s can't become primary, as the annotation %s asks, while the annotation %s stops it: remove one of the two",
 			to.name, databasev1alpha1.AnnotationSwitchover, databasev1alpha1.AnnotationFenced)
 	case primary != nil && primary.status != nil && primary.status.Election.CutOff == to.name:
-		return wait(databasev1alpha1.ReasonSwitchoverWaits,
+		return wait(databasev1alpha1.ReasonSwitchoverDeferred,
 			"the stop of %s for the switchover to %s took longer than spec.terminationGracePeriodSeconds allows and was cut off; %s is primary again: raise the field, then remove the annotation %s and set it again",
 			primary.name, to.name, primary.name, databasev1alpha1.AnnotationSwitchover)
 	}

@@ -68,6 +68,6 @@ func newTrouble(pg, before *databasev1alpha1.PostgreSQL) bool {
 // onlyInstances reports whether nothing but what is said of single instances has changed.
 func onlyInstances(pg, before *databasev1alpha1.PostgreSQL) bool {
 	was := before.Status
-	was.Instances = pg.Status.Instances
+	was.InstanceStatuses = pg.Status.InstanceStatuses
 	return equality.Semantic.DeepEqual(pg.Status, was)
 }

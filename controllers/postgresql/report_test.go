@@ -125,7 +125,7 @@ func play(t *testing.T, moments []moment) (writes []string) {
 		r.pace.Wrote(pg)
 		stored = pg
 		said := fmt.Sprintf("%d %s %s", m.second, pg.Status.Phase, meta.FindStatusCondition(pg.Status.Conditions, fettlev1.Ready).Reason)
-		for _, in := range pg.Status.Instances {
+		for _, in := range pg.Status.InstanceStatuses {
 			said += " " + string(in.Role[0])
 		}
 		writes = append(writes, said)
@@ -139,10 +139,10 @@ func TestInstancesAloneWait(t *testing.T) {
 	r := &Reconciler{clock: clock, pace: conditions.NewStatusThrottle(quiet, clock)}
 	before := wanting(2)
 	before.UID, before.Status.Phase, before.Status.Timeline = "pg", databasev1alpha1.PhaseRunning, 1
-	before.Status.Instances = []databasev1alpha1.PostgreSQLInstance{{Name: "pg-0", Role: databasev1alpha1.RoleUnknown}}
+	before.Status.InstanceStatuses = []databasev1alpha1.PostgreSQLInstance{{Name: "pg-0", Role: databasev1alpha1.RoleUnknown}}
 	r.pace.Wrote(before)
 	after := before.DeepCopy()
-	after.Status.Instances[0].Role = databasev1alpha1.RoleReplica
+	after.Status.InstanceStatuses[0].Role = databasev1alpha1.RoleReplica
 	if wait := r.hold(after, before); wait <= 0 {
 		t.Error("the role alone is written at once, after a write")
 	}

@@ -37,8 +37,8 @@ func TestWhatIsSaidOfTheSource(t *testing.T) {
 				t.Errorf("%s: %s: %s", c.reason, condition.Reason, condition.Message)
 			}
 		}
-		if pg.Status.Phase != c.phase || pg.Status.Instances[0].State != c.state || pg.Status.Instances[0].Message != c.status.Message {
-			t.Errorf("%s: phase %s, instance %+v", c.reason, pg.Status.Phase, pg.Status.Instances[0])
+		if pg.Status.Phase != c.phase || pg.Status.InstanceStatuses[0].State != c.state || pg.Status.InstanceStatuses[0].Message != c.status.Message {
+			t.Errorf("%s: phase %s, instance %+v", c.reason, pg.Status.Phase, pg.Status.InstanceStatuses[0])
 		}
 	}
 }

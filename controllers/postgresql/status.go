@@ -101,13 +101,13 @@ func describe(pg *databasev1alpha1.PostgreSQL, seen *observed) {
 		}
 	}
 	ready := 0
-	st.Instances = nil
+	st.InstanceStatuses = nil
 	for i := range c.instances {
 		one := describeOne(&c.instances[i])
 		if c.instances[i].ready() {
 			ready++
 		}
-		st.Instances = append(st.Instances, one)
+		st.InstanceStatuses = append(st.InstanceStatuses, one)
 	}
 	st.ReadyInstances = fmt.Sprintf("%d/%d", ready, replicas(pg))
 	st.CredentialsSecret = ownerSecret(pg)

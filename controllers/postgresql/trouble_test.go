@@ -91,7 +91,7 @@ func TestClaimOfAnotherClass(t *testing.T) {
 		c := claim("1Gi", "")
 		c.Spec.StorageClassName = &class
 		v := claimState(&instance{name: "pg-0", claim: c, pod: podOf("pg-0", 'N')}, growth{}, c.CreationTimestamp.Add(time.Hour))
-		if v == nil || v.reason != databasev1alpha1.ReasonVolumeUnbound || !strings.Contains(v.message, want) {
+		if v == nil || v.reason != databasev1alpha1.ReasonVolumeNotBound || !strings.Contains(v.message, want) {
 			t.Errorf("class %q: %v, want %s", class, v, want)
 		}
 	}

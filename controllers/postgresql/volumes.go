@@ -184,13 +184,13 @@ func claimState(i *instance, g growth, now time.Time) *verdict {
 	case claim == nil:
 		return nil // made with the pod
 	case claim.Status.Phase == corev1.ClaimLost:
-		return say(databasev1alpha1.ReasonVolumeUnbound, "claim %s lost its volume: restore the volume, or delete the claim and pod %s to have it cloned anew", claim.Name, i.name)
+		return say(databasev1alpha1.ReasonVolumeNotBound, "claim %s lost its volume: restore the volume, or delete the claim and pod %s to have it cloned anew", claim.Name, i.name)
 	case claim.Status.Phase != corev1.ClaimBound && !volumeHolds(i):
 		return new(unknown(databasev1alpha1.ReasonCreating, "claim "+claim.Name+" gets its volume when pod "+i.name+" is scheduled"))
 	case claim.Status.Phase != corev1.ClaimBound && now.Sub(claim.CreationTimestamp.Time) < bindTime:
 		return new(unknown(databasev1alpha1.ReasonCreating, "the volume of "+i.name+" is being made"))
 	case claim.Status.Phase != corev1.ClaimBound:
-		return say(databasev1alpha1.ReasonVolumeUnbound, "claim %s has no volume yet: see kubectl describe pvc %s; %s", claim.Name, claim.Name, classAdvice(claim))
+		return say(databasev1alpha1.ReasonVolumeNotBound, "claim %s has no volume yet: see kubectl describe pvc %s; %s", claim.Name, claim.Name, classAdvice(claim))
 	}
 	if why := resizeError(claim); why != "" {
 		return say(databasev1alpha1.ReasonVolumeStuck, "claim %s can't be made larger: %s", claim.Name, why)

@@ -61,7 +61,7 @@ func volumeSpecs() {
 				pg := ns.recovered(ctx, "disk")
 				// All nodes at once: the budget lets one go at a time, and the next when it is back.
 				var drains sync.WaitGroup
-				for _, instance := range pg.Status.Instances {
+				for _, instance := range pg.Status.InstanceStatuses {
 					drains.Go(func() {
 						defer GinkgoRecover()
 						ns.evict(ctx, instance.Name)

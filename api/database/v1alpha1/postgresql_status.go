@@ -41,7 +41,7 @@ type PostgreSQLStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Instances"
-	Instances []PostgreSQLInstance `json:"instances,omitempty"`
+	InstanceStatuses []PostgreSQLInstance `json:"instances,omitempty"`
 	// currentVersion is the version of the server that takes writes, for example "16.4".
 	// +optional
 	// +kubebuilder:validation:MaxLength=32

@@ -159,7 +159,7 @@ type PostgreSQLSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z]([-a-z0-9]*[a-z0-9])?-)?[0-8]$')",message="primary: must be the name of a pod, such as demo-1, or its number"
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Primary"
-	Primary string `json:"primary,omitempty"`
+	PreferredPrimary string `json:"primary,omitempty"`
 
 	// bootstrap says how the first instance makes the data directory. It can't be changed.
 	// +optional

@@ -58,7 +58,7 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL, kept bool) electi
 
 // target is the instance asked for as primary: by annotation, for the moment, else by the spec. A number stands for its pod.
 func target(cluster string, object *databasev1alpha1.PostgreSQL) (pod string, asked bool) {
-	for i, wanted := range []string{object.Annotations[databasev1alpha1.AnnotationSwitchover], object.Spec.Primary} {
+	for i, wanted := range []string{object.Annotations[databasev1alpha1.AnnotationSwitchover], object.Spec.PreferredPrimary} {
 		if ordinal, err := strconv.Atoi(wanted); err == nil && ordinal >= 0 {
 			return agentapi.Pod(cluster, ordinal), i == 0
 		}

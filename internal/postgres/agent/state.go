@@ -184,7 +184,7 @@ func (a *Agent) configure() {
 
 // wish returns when spec.primary became what it is, whatever annotations asked for since; 0 for before the agent started.
 func (a *Agent) wish(object *databasev1alpha1.PostgreSQL) time.Duration {
-	if a.spec != nil && a.spec.Spec.Primary != object.Spec.Primary {
+	if a.spec != nil && a.spec.Spec.PreferredPrimary != object.Spec.PreferredPrimary {
 		a.wishedAt = now()
 	}
 	return a.wishedAt

@@ -55,10 +55,10 @@ func TestConfigOf(t *testing.T) {
 		}, func(*election.Config) {}},
 		{"switchover", annotate(databasev1alpha1.AnnotationSwitchover, "db-2"), func(c *election.Config) { c.SwitchoverTarget, c.SwitchoverAsked = "db-2", true }},
 		{"switchover to a number", annotate(databasev1alpha1.AnnotationSwitchover, "0"), func(c *election.Config) { c.SwitchoverTarget, c.SwitchoverAsked = "db-0", true }},
-		{"a primary for good", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Primary = "2" }, func(c *election.Config) { c.SwitchoverTarget = "db-2" }},
+		{"a primary for good", func(o *databasev1alpha1.PostgreSQL) { o.Spec.PreferredPrimary = "2" }, func(c *election.Config) { c.SwitchoverTarget = "db-2" }},
 		{"a primary for good, and no instance for now", func(o *databasev1alpha1.PostgreSQL) {
 			o.Annotations = map[string]string{databasev1alpha1.AnnotationSwitchover: "any"}
-			o.Spec.Primary = "db-2"
+			o.Spec.PreferredPrimary = "db-2"
 		}, func(c *election.Config) { c.SwitchoverTarget = "db-2" }},
 		{"switchover to no instance", annotate(databasev1alpha1.AnnotationSwitchover, "other-2"), func(*election.Config) {}},
 		{"fenced", annotate(databasev1alpha1.AnnotationFenced, "db-0, db-1"), func(c *election.Config) { c.Fenced = true }},
@@ -101,14 +101,14 @@ func TestWish(t *testing.T) {
 		change func(*databasev1alpha1.PostgreSQL)
 		again  bool
 	}{
-		{"at the start", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Primary = "db-0" }, false},
-		{"something else", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Primary, o.Spec.Paused = "db-0", true }, false},
+		{"at the start", func(o *databasev1alpha1.PostgreSQL) { o.Spec.PreferredPrimary = "db-0" }, false},
+		{"something else", func(o *databasev1alpha1.PostgreSQL) { o.Spec.PreferredPrimary, o.Spec.Paused = "db-0", true }, false},
 		{"an annotation", func(o *databasev1alpha1.PostgreSQL) {
-			o.Spec.Primary, o.Annotations = "db-0", map[string]string{databasev1alpha1.AnnotationSwitchover: "db-2"}
+			o.Spec.PreferredPrimary, o.Annotations = "db-0", map[string]string{databasev1alpha1.AnnotationSwitchover: "db-2"}
 		}, false},
-		{"it is gone", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Primary = "db-0" }, false},
-		{"another one", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Primary = "db-1" }, true},
-		{"nothing", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Primary = "db-1" }, false},
+		{"it is gone", func(o *databasev1alpha1.PostgreSQL) { o.Spec.PreferredPrimary = "db-0" }, false},
+		{"another one", func(o *databasev1alpha1.PostgreSQL) { o.Spec.PreferredPrimary = "db-1" }, true},
+		{"nothing", func(o *databasev1alpha1.PostgreSQL) { o.Spec.PreferredPrimary = "db-1" }, false},
 	} {
 		object, before := newObject(c.change), a.wishedAt
 		if at := a.wish(object); (at != before) != c.again || at != a.wishedAt {
