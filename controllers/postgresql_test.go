@@ -163,7 +163,7 @@ var _ = Describe("A PostgreSQL", func() {
 		Expect(user.Create(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "reader"}, Data: map[string][]byte{"password": []byte("secret")},
 		})).To(Succeed())
-		Eventually(configured).WithContext(ctx).Should(Equal("False Refused"))
+		Eventually(configured).WithContext(ctx).Should(Equal("False ApplyRejected"))
 		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) {
 			pg.Spec.Parameters = map[string]databasev1alpha1.ParameterValue{"archive_command": "true"}
 		})

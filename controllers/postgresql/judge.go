@@ -87,7 +87,7 @@ func noPrimary(c *cluster) verdict {
 	return no(databasev1alpha1.ReasonNoPrimary, "no instance takes writes: the instances choose one among those that are healthy; see status.instances")
 }
 
-// takesWrites tells of the primary, and why it does not give way to the instance that spec.primary names. Where its agent does
+// takesWrites tells of the primary, and why it does not give way to the instance that spec.preferredPrimary names. Where its agent does
 // not answer, that stays as it was.
 func takesWrites(pg *databasev1alpha1.PostgreSQL, c *cluster, primary *instance) verdict {
 	text := primary.name + " takes writes"
@@ -98,7 +98,7 @@ func takesWrites(pg *databasev1alpha1.PostgreSQL, c *cluster, primary *instance)
 	case primary.status != nil && primary.status.Election.Distrusts != "":
 		wanted := primary.status.Election.Distrusts
 		return yes(databasev1alpha1.ReasonSwitchoverDeferred, fmt.Sprintf(
-			"%s; %s, which spec.primary names, stood still as the primary, and becomes it again when it has run for 10 minutes: to have it at once, set the annotation %s=%s",
+			"%s; %s, which spec.preferredPrimary names, stood still as the primary, and becomes it again when it has run for 10 minutes: to have it at once, set the annotation %s=%s",
 			text, wanted, databasev1alpha1.AnnotationSwitchover, wanted))
 	case primary.status == nil && was != nil && was.Reason == databasev1alpha1.ReasonSwitchoverDeferred &&
 		was.ObservedGeneration == pg.Generation && strings.HasPrefix(was.Message, text):

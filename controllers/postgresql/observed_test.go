@@ -108,7 +108,7 @@ func TestVolumesReady(t *testing.T) {
 		{"full and refused", claim("1Gi", "1Gi"), time.Hour, 96, fmt.Errorf("no"), "False DiskFull"},
 		{"refused", claim("1Gi", "1Gi"), time.Hour, 10, fmt.Errorf("no"), "False VolumeStuck"},
 		{"just made", claim("1Gi", ""), time.Second, 0, nil, "Unknown Creating"},
-		{"unbound", claim("1Gi", ""), time.Hour, 0, nil, "False VolumeUnbound"},
+		{"unbound", claim("1Gi", ""), time.Hour, 0, nil, "False VolumeNotBound"},
 		{"growing", claim("1Gi", "512Mi"), time.Hour, 10, nil, "False VolumeGrowing"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -175,7 +175,7 @@ func asked(pg *databasev1alpha1.PostgreSQL, c *cluster) step {
 }
 
 // settle removes the annotation for a switchover when all else is done. Until then it keeps the primary that the agents
-// would give up again for the one that spec.primary names.
+// would give up again for the one that spec.preferredPrimary names.
 func settle(pg *databasev1alpha1.PostgreSQL, c *cluster) step {
 	name := pg.Annotations[databasev1alpha1.AnnotationSwitchover]
 	if name == "" || (c.primary() == nil && c.named(name) != nil) {

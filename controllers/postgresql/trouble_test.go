@@ -71,7 +71,7 @@ func TestTroubleAtTheStart(t *testing.T) {
 		{"no room", time.Minute, instance{claim: pending(), pod: unschedulable("3 Insufficient cpu.")},
 			[]string{"Unknown Creating: claim data gets its volume when pod pg-0 is scheduled", noCPU, noCPU}},
 		{"no class", time.Minute, instance{claim: pending(), pod: unschedulable("pod has unbound immediate PersistentVolumeClaims")},
-			[]string{"False VolumeUnbound: claim data has no volume yet: see kubectl describe pvc data; check spec.storageClassName", noClass, noClass}},
+			[]string{"False VolumeNotBound: claim data has no volume yet: see kubectl describe pvc data; check spec.storageClassName", noClass, noClass}},
 		{"no memory", time.Minute, instance{pod: killed}, []string{volumes, noMemory, noMemory}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -85,7 +85,7 @@ func TestImport(t *testing.T) {
 	}
 	says("SecretMissing", `"old"`)
 	first.open(t, ca, "wrong")
-	says("SourceRefused", "passwordSecret")
+	says("SourceRejected", "passwordSecret")
 	before := f.Ask(t, "ledger", "SELECT max(id)::text FROM copied")
 	first.open(t, ca, foreignPassword)
 	if leader := c.settled(); leader != first {

@@ -105,7 +105,7 @@ const (
 	// ReasonVolumesReady: all volumes are bound and as large as they should be.
 	ReasonVolumesReady = "VolumesReady"
 	// ReasonVolumeNotBound: a claim has no volume yet.
-	ReasonVolumeNotBound = "VolumeUnbound"
+	ReasonVolumeNotBound = "VolumeNotBound"
 	// ReasonVolumeGrowing: a volume is being made larger.
 	ReasonVolumeGrowing = "VolumeGrowing"
 	// ReasonVolumeStuck: a volume can't be made larger; the message says why.
@@ -116,8 +116,8 @@ const (
 	ReasonDiskFull = "DiskFull"
 	// ReasonPrimaryReady: an instance takes writes.
 	ReasonPrimaryReady = "PrimaryReady"
-	// ReasonSwitchoverDeferred: an instance takes writes, and the one that spec.primary names stood still not long ago.
-	ReasonSwitchoverDeferred = "SwitchoverWaits"
+	// ReasonSwitchoverDeferred: an instance takes writes, and the one that spec.preferredPrimary names stood still not long ago.
+	ReasonSwitchoverDeferred = "SwitchoverDeferred"
 	// ReasonWritesRejected: the primary runs, and rejects writes: transaction IDs, memory or connections have run out, …
 	ReasonWritesRejected = "WritesRejected"
 	// ReasonNoPrimary: no instance takes writes; the agents are about to choose one.
@@ -137,7 +137,7 @@ const (
 	// ReasonSourceUnreachable: that server does not answer.
 	ReasonSourceUnreachable = "SourceUnreachable"
 	// ReasonSourceRejected: that server lets the user not in, or not replicate.
-	ReasonSourceRejected = "SourceRefused"
+	ReasonSourceRejected = "SourceRejected"
 	// ReasonSourceUntrusted: that server's certificate is not of the authority in caSecret, or not for its host.
 	ReasonSourceUntrusted = "SourceUntrusted"
 	// ReasonSourceUnsuitable: that server can't be copied: it is of another version, has tablespaces, …
@@ -163,7 +163,7 @@ const (
 	// ReasonSecretMissing: a Secret that the spec names does not exist, or lacks the key "password".
 	ReasonSecretMissing = "SecretMissing"
 	// ReasonApplyRejected: PostgreSQL refused a database, role or extension; the message has its words.
-	ReasonApplyRejected = "Refused"
+	ReasonApplyRejected = "ApplyRejected"
 	// ReasonMonitored: the PodMonitor and the PrometheusRule exist.
 	ReasonMonitored = "Monitored"
 	// ReasonCertified: clients are shown the certificate that spec.tls asks for.

@@ -22,7 +22,7 @@ import (
 // +kubebuilder:printcolumn:name="Instances",type=string,priority=1,JSONPath=`.status.readyInstances`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: must be a DNS label of at most 52 characters (lower-case letters, digits and '-', starting with a letter), since Services and pods are named after it"
-// +kubebuilder:validation:XValidation:rule="!has(self.spec.primary) || self.spec.primary.size() == 1 || (self.spec.primary.startsWith(self.metadata.name) && self.spec.primary.size() == self.metadata.name.size() + 2)",message="primary: must be the name of one of this object's pods, such as <name>-1, or its number"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.preferredPrimary) || self.spec.preferredPrimary.size() == 1 || (self.spec.preferredPrimary.startsWith(self.metadata.name) && self.spec.preferredPrimary.size() == self.metadata.name.size() + 2)",message="preferredPrimary: must be the name of a pod of this PostgreSQL, such as <name>-1, or its number"
 // +operator-sdk:csv:customresourcedefinitions:displayName="PostgreSQL",order=1,resources={{StatefulSet,v1,""},{Service,v1,""},{Secret,v1,""},{ServiceAccount,v1,""},{Role,v1,""},{RoleBinding,v1,""},{PodDisruptionBudget,v1,""},{NetworkPolicy,v1,""},{PersistentVolumeClaim,v1,""},{Pod,v1,""},{Event,v1,""}}
 type PostgreSQL struct {
 	metav1.TypeMeta `json:",inline"`
@@ -55,7 +55,7 @@ type Identifier string
 
 // PostgreSQLSpec is what should run.
 // +kubebuilder:validation:XValidation:rule="!has(self.synchronous) || self.synchronous.number < self.replicas",message="synchronous.number: must be below replicas, since the primary does not count: with 3 replicas at most 2"
-// +kubebuilder:validation:XValidation:rule="!has(self.primary) || int(self.primary.substring(self.primary.lastIndexOf('-') + 1)) < self.replicas",message="primary: there is no such instance; the highest number is replicas - 1"
+// +kubebuilder:validation:XValidation:rule="!has(self.preferredPrimary) || int(self.preferredPrimary.substring(self.preferredPrimary.lastIndexOf('-') + 1)) < self.replicas",message="preferredPrimary: there is no such instance; the highest number is replicas - 1"
 // +kubebuilder:validation:XValidation:rule="!has(self.databases) || !self.databases.exists(d, d.name == self.databaseName)",message="databases: must not list databaseName again; give its extensions in spec.extensions"
 // +kubebuilder:validation:XValidation:rule="!has(self.roles) || !self.roles.exists(r, r.name == self.databaseName)",message="roles: must not list the owner of databaseName, which has its name and is made by Fettle"
 // +kubebuilder:validation:XValidation:rule="!has(self.databases) || self.databases.all(d, !has(d.owner) || d.owner == self.databaseName || (has(self.roles) && self.roles.exists(r, r.name == d.owner)))",message="databases: each owner must be one of spec.roles, or the owner of databaseName, which has its name"
@@ -153,13 +153,15 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Synchronous Replication"
 	Synchronous *PostgreSQLSynchronous `json:"synchronous,omitempty"`
 
-	// primary is the instance that should take writes: the name of its pod, or its number. By default any.
+	// preferredPrimary is the pod, or its number, that should be the primary. Fettle switches over to this instance as soon as it is ready
+	// and has all data. It never causes data loss: where the instance lacks data, another one stays or becomes the primary. Unset by
+	// default: any instance may be the primary.
 	// +optional
 	// +kubebuilder:validation:MaxLength=54
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z]([-a-z0-9]*[a-z0-9])?-)?[0-8]$')",message="primary: must be the name of a pod, such as demo-1, or its number"
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Primary"
-	PreferredPrimary string `json:"primary,omitempty"`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z]([-a-z0-9]*[a-z0-9])?-)?[0-8]$')",message="preferredPrimary: must be the name of a pod, such as demo-1, or its number"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Preferred Primary"
+	PreferredPrimary string `json:"preferredPrimary,omitempty"`
 
 	// bootstrap says how the first instance makes the data directory. It can't be changed.
 	// +optional

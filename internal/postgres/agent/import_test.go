@@ -91,7 +91,7 @@ func TestOrigin(t *testing.T) {
 		t.Errorf("a trouble that is not of the source: %+v", a.origin)
 	}
 	a.obstructed(&server.ObstacleError{Kind: server.Refused, What: "the password"})
-	if a.origin != (originNews{"SourceRefused", "the password"}) || a.rest != 0 {
+	if a.origin != (originNews{"SourceRejected", "the password"}) || a.rest != 0 {
 		t.Errorf("%+v, rests until %s", a.origin, a.rest)
 	}
 	a.own.Work = election.Initializing // the next try

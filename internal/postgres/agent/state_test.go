@@ -93,7 +93,7 @@ func TestConfigOf_kept(t *testing.T) {
 	}
 }
 
-// TestWish has the object change: only another spec.primary is a new wish for good.
+// TestWish has the object change: only another spec.preferredPrimary is a new wish for good.
 func TestWish(t *testing.T) {
 	a := &Agent{options: options}
 	for _, c := range []struct {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// trying is pg-0, which leads, where spec.primary names pg-2, which stood still.
+// trying is pg-0, which leads, where spec.preferredPrimary names pg-2, which stood still.
 func trying() (Config, Input) {
 	c, in := leading()
 	c.SwitchoverTarget = "pg-2"
@@ -51,7 +51,7 @@ func TestSwitchoverToWhatStoodStill(t *testing.T) {
 	}
 }
 
-// 6. An instance that spec.primary names, and that stands still whenever it has led for a while, leads no more often than it is
+// 6. An instance that spec.preferredPrimary names, and that stands still whenever it has led for a while, leads no more often than it is
 // trusted; whoever asks for it has it at once.
 func TestModelStandsStillAgain(t *testing.T) {
 	for seed := range uint64(12) {

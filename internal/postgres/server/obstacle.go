@@ -11,7 +11,7 @@ type ObstacleKind string
 // The kinds of obstacles.
 const (
 	Unreachable ObstacleKind = "SourceUnreachable"
-	Refused     ObstacleKind = "SourceRefused"
+	Refused     ObstacleKind = "SourceRejected"
 	Untrusted   ObstacleKind = "SourceUntrusted"
 	Unsuitable  ObstacleKind = "SourceUnsuitable"
 	TooLarge    ObstacleKind = "SourceTooLarge"
