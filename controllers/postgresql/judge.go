@@ -116,7 +116,7 @@ func commitsWait(pg *databasev1alpha1.PostgreSQL, c *cluster) string {
 			follow++
 		}
 	}
-	if sync == nil || sync.Preferred || neverReady(pg) || follow >= int(sync.Number) {
+	if sync == nil || neverReady(pg) || follow >= int(sync.Number) {
 		return ""
 	}
 	return fmt.Sprintf(", but commits wait for other instances: spec.synchronous asks for %d, and %d are ready", sync.Number, follow)

@@ -168,7 +168,7 @@ func TestPlacement(t *testing.T) {
 
 // TestPrimaryOfADrain holds what is said of the primary, and of the configuration, while instances wait for nodes.
 func TestPrimaryOfADrain(t *testing.T) {
-	strict, preferred := &databasev1alpha1.PostgreSQLSynchronous{Number: 1}, &databasev1alpha1.PostgreSQLSynchronous{Number: 1, Preferred: true}
+	strict := &databasev1alpha1.PostgreSQLSynchronous{Number: 1}
 	const wait = ", but commits wait for other instances: spec.synchronous asks for 1, and 0 are ready"
 	for _, c := range []struct {
 		words string
@@ -178,7 +178,6 @@ func TestPrimaryOfADrain(t *testing.T) {
 	}{
 		{"P R Nc", strict, databasev1alpha1.PhaseRunning, "True PrimaryReady: pg-0 takes writes"},
 		{"P Nc Nc", strict, databasev1alpha1.PhaseDegraded, "True PrimaryReady: pg-0 takes writes" + wait},
-		{"P Nc Nc", preferred, databasev1alpha1.PhaseDegraded, "True PrimaryReady: pg-0 takes writes"},
 		{"P Nc Nc", nil, databasev1alpha1.PhaseDegraded, "True PrimaryReady: pg-0 takes writes"},
 		{"P N N", strict, databasev1alpha1.PhaseCreating, "True PrimaryReady: pg-0 takes writes"},
 		{"N Nc Nc", strict, databasev1alpha1.PhaseDegraded, "False NoPrimary: no instance takes writes: the instances choose"},

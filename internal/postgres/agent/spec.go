@@ -38,16 +38,16 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL, kept bool) electi
 		c.MaximumLag = uint64(bytes)
 	}
 	lease := object.Spec.Lease
-	c.Renew = cmp.Or(lease.Renew.Duration, c.Renew)
-	c.Lease = cmp.Or(lease.Duration.Duration, c.Lease)
-	c.Fence = cmp.Or(lease.Fence.Duration, c.Fence)
+	c.Renew = cmp.Or(seconds(lease.RetryPeriodSeconds), c.Renew)
+	c.Lease = cmp.Or(seconds(lease.LeaseDurationSeconds), c.Lease)
+	c.Fence = cmp.Or(seconds(lease.RenewDeadlineSeconds), c.Fence)
 	if grace := object.Spec.TerminationGracePeriodSeconds; grace != nil {
 		c.Stop = stopTime(c.Timing, time.Duration(*grace)*time.Second)
 	}
 	for ordinal := range size {
 		c.Instances = append(c.Instances, agentapi.Pod(o.Cluster, ordinal))
 	}
-	if s := object.Spec.Synchronous; s != nil && !s.Preferred {
+	if s := object.Spec.Synchronous; s != nil {
 		c.Synchronous = int(s.Number)
 	}
 	if !kept {
@@ -55,6 +55,8 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL, kept bool) electi
 	}
 	return c
 }
+
+func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
 
 // target is the instance asked for as primary: by annotation, for the moment, else by the spec. A number stands for its pod.
 func target(cluster string, object *databasev1alpha1.PostgreSQL) (pod string, asked bool) {

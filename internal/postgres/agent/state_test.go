@@ -50,9 +50,6 @@ func TestConfigOf(t *testing.T) {
 			o.Spec.Synchronous = &databasev1alpha1.PostgreSQLSynchronous{Number: 2}
 		},
 			func(c *election.Config) { c.Synchronous = 2 }},
-		{"preferred is asynchronous", func(o *databasev1alpha1.PostgreSQL) {
-			o.Spec.Synchronous = &databasev1alpha1.PostgreSQLSynchronous{Number: 1, Preferred: true}
-		}, func(*election.Config) {}},
 		{"switchover", annotate(databasev1alpha1.AnnotationSwitchover, "db-2"), func(c *election.Config) { c.SwitchoverTarget, c.SwitchoverAsked = "db-2", true }},
 		{"switchover to a number", annotate(databasev1alpha1.AnnotationSwitchover, "0"), func(c *election.Config) { c.SwitchoverTarget, c.SwitchoverAsked = "db-0", true }},
 		{"a primary for good", func(o *databasev1alpha1.PostgreSQL) { o.Spec.PreferredPrimary = "2" }, func(c *election.Config) { c.SwitchoverTarget = "db-2" }},
@@ -74,8 +71,11 @@ func TestConfigOf(t *testing.T) {
 		{"what may be lost", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Failover.MaximumLag = resource.MustParse("1Gi") },
 			func(c *election.Config) { c.MaximumLag = 1 << 30 }},
 		{"a loss is accepted", annotate(databasev1alpha1.AnnotationAcceptDataLoss, "db-0"), func(c *election.Config) { c.AcceptLoss = "db-0" }},
-		{"times", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Lease.Duration.Duration = 20 * time.Second },
-			func(c *election.Config) { c.Lease = 20 * time.Second }},
+		{"times", func(o *databasev1alpha1.PostgreSQL) {
+			o.Spec.Lease = databasev1alpha1.PostgreSQLLease{LeaseDurationSeconds: 20, RenewDeadlineSeconds: 15, RetryPeriodSeconds: 3}
+		}, func(c *election.Config) {
+			c.Lease, c.Fence, c.Renew = 20*time.Second, 15*time.Second, 3*time.Second
+		}},
 	} {
 		if diff := cmp.Diff(base(c.want), configOf(&options, newObject(c.object), false)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
