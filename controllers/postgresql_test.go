@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
@@ -95,7 +96,7 @@ var _ = Describe("A PostgreSQL", func() {
 			}
 		})
 		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) {
-			pg.Spec.Parameters = map[string]databasev1alpha1.ParameterValue{"max_connections": "50"}
+			pg.Spec.Parameters = map[string]intstr.IntOrString{"max_connections": intstr.FromString("50")}
 		})
 		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 		fake.With(func(d *databases) {
@@ -165,7 +166,7 @@ var _ = Describe("A PostgreSQL", func() {
 		})).To(Succeed())
 		Eventually(configured).WithContext(ctx).Should(Equal("False ApplyRejected"))
 		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) {
-			pg.Spec.Parameters = map[string]databasev1alpha1.ParameterValue{"archive_command": "true"}
+			pg.Spec.Parameters = map[string]intstr.IntOrString{"archive_command": intstr.FromString("true")}
 		})
 		Eventually(configured).WithContext(ctx).Should(Equal("False ParametersInvalid"))
 		Expect(meta.FindStatusCondition(pg.Status.Conditions, databasev1alpha1.PostgreSQLConfigured).Message).To(ContainSubstring("archive_command"))

@@ -57,7 +57,7 @@ type inputs struct {
 
 // resolve reads everything once, from the cache but for what it can't hold.
 func (r *Reconciler) resolve(ctx context.Context, pg *databasev1alpha1.PostgreSQL) (*inputs, error) {
-	in := &inputs{parameters: config.CheckParameters(major(pg), parameters(pg))}
+	in := &inputs{parameters: config.CheckParameters(major(pg), pg.Spec.ParameterValues())}
 	set, pods, claims, err := r.workload(ctx, pg)
 	if err != nil {
 		return nil, err
@@ -122,14 +122,6 @@ func calm(pg *databasev1alpha1.PostgreSQL, c *cluster) bool {
 		(volumes.Status == metav1.ConditionTrue || volumes.Reason == databasev1alpha1.ReasonOrphanedVolumes) // that may stay for days
 	return steady && c.set != nil && len(c.instances) == c.size() && c.primary() != nil &&
 		c.primary().name == pg.Status.Primary && pg.Annotations[databasev1alpha1.AnnotationSwitchover] == ""
-}
-
-func parameters(pg *databasev1alpha1.PostgreSQL) map[string]string {
-	out := make(map[string]string, len(pg.Spec.Parameters))
-	for name, value := range pg.Spec.Parameters {
-		out[name] = string(value)
-	}
-	return out
 }
 
 func (r *Reconciler) workload(

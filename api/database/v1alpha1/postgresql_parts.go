@@ -14,10 +14,14 @@ import (
 // +kubebuilder:validation:XValidation:rule="!(self in ['file_fdw', 'adminpack', 'plsh']) && !self.matches('(^|_)pl[a-z0-9]+u$')",message="extension: lets its users out of the database and is refused"
 type Extension string
 
-// ParameterValue is the value of a parameter, as text without quotes: "200", "64MB", "on".
-// +kubebuilder:validation:MaxLength=1024
-// +kubebuilder:validation:XValidation:rule="!self.contains('\\n') && !self.contains('\\r')",message="parameters: each value must be a single line"
-type ParameterValue string
+// ReplicaRecovery says what happens to a standby that cannot follow the primary.
+type ReplicaRecovery string
+
+// Values of ReplicaRecovery.
+const (
+	ReplicaRecoveryAutomatic ReplicaRecovery = "Automatic"
+	ReplicaRecoveryManual    ReplicaRecovery = "Manual"
+)
 
 // DeletionPolicy says what becomes of data when its object is deleted.
 type DeletionPolicy string

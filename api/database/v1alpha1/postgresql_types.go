@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 )
@@ -130,13 +131,15 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Roles"
 	Roles []PostgreSQLRole `json:"roles,omitempty"`
 
-	// parameters of postgresql.conf, for example {max_connections: "200"}. Those that Fettle sets itself, or that would break
-	// replication or leave the sandbox, are refused. Instances reload or restart as a change needs it.
+	// parameters are settings of postgresql.conf, for example {max_connections: 200, work_mem: 64MB}. A value is an integer or a string;
+	// quote on, off and decimals. Fettle rejects the parameters that it manages itself and those that break replication or let users
+	// out of the database. Instances reload, or restart one at a time if the parameter needs a restart.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=200
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[a-z_][a-z0-9_]{0,62}([.][a-z_][a-z0-9_]{0,62})?$'))",message="parameters: each name must be that of a parameter in lower case, such as work_mem or pg_stat_statements.max"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, type(self[k]) == int || self[k].size() <= 1024)",message="parameters: each value must have at most 1024 characters"
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Parameters"
-	Parameters map[string]ParameterValue `json:"parameters,omitempty"`
+	Parameters map[string]intstr.IntOrString `json:"parameters,omitempty"`
 
 	// pgHBA says who may connect, first match first; who matches none may not. By default every role may connect to every
 	// database from everywhere, over TLS with its password.
@@ -212,13 +215,15 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Failover"
 	Failover PostgreSQLFailover `json:"failover,omitzero"`
 
-	// autoReclone replaces the data of a standby by a new copy when the standby cannot follow the primary: pg_rewind failed, the
-	// primary has removed WAL that is needed next, PostgreSQL failed to start 5 times in a row, or nothing was received for 5 minutes
-	// while the primary was reachable. Defaults to true. If it is false, set the annotation fettle.dev/reclone.
+	// replicaRecovery says what happens to a standby that cannot follow the primary: pg_rewind failed, the primary has removed WAL that
+	// the standby needs, PostgreSQL failed to start 5 times in a row, or nothing was received for 5 minutes while the primary was
+	// reachable. Automatic, the default, replaces the standby's data with a new base backup. Manual waits until the annotation
+	// fettle.dev/reclone names the standby.
 	// +optional
-	// +kubebuilder:default=true
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Reclone Automatically",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
-	AutoReclone *bool `json:"autoReclone,omitempty"`
+	// +kubebuilder:default=Automatic
+	// +kubebuilder:validation:Enum=Automatic;Manual
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Replica Recovery",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:Automatic","urn:alm:descriptor:com.tectonic.ui:select:Manual"}
+	ReplicaRecovery ReplicaRecovery `json:"replicaRecovery,omitempty"`
 
 	// monitoring makes a PodMonitor and a PrometheusRule where the Prometheus Operator is installed.
 	// +optional

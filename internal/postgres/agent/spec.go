@@ -29,7 +29,7 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL, kept bool) electi
 		Fenced:           isNamed(object, databasev1alpha1.AnnotationFenced, o.Pod, "*"),
 		Paused:           object.Spec.Paused,
 		Failsafe:         true,
-		AutoReclone:      object.Spec.AutoReclone == nil || *object.Spec.AutoReclone,
+		AutoReclone:      object.Spec.ReplicaRecovery != databasev1alpha1.ReplicaRecoveryManual,
 		RecloneAsked:     isNamed(object, databasev1alpha1.AnnotationReclone, o.Pod),
 		MaximumLag:       32 << 20, // of an object from before there was the field
 		Timing:           election.DefaultTiming(),

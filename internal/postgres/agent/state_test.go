@@ -59,7 +59,7 @@ func TestConfigOf(t *testing.T) {
 		}, func(c *election.Config) { c.SwitchoverTarget = "db-2" }},
 		{"switchover to no instance", annotate(databasev1alpha1.AnnotationSwitchover, "other-2"), func(*election.Config) {}},
 		{"fenced", annotate(databasev1alpha1.AnnotationFenced, "db-0, db-1"), func(c *election.Config) { c.Fenced = true }},
-		{"no copy by itself", func(o *databasev1alpha1.PostgreSQL) { o.Spec.AutoReclone = new(false) }, func(c *election.Config) { c.AutoReclone = false }},
+		{"no copy by itself", func(o *databasev1alpha1.PostgreSQL) { o.Spec.ReplicaRecovery = databasev1alpha1.ReplicaRecoveryManual }, func(c *election.Config) { c.AutoReclone = false }},
 		{"a copy is asked for", annotate(databasev1alpha1.AnnotationReclone, "db-0, db-1"), func(c *election.Config) { c.RecloneAsked = true }},
 		{"a copy of others", annotate(databasev1alpha1.AnnotationReclone, "*,db-10,db-0"), func(*election.Config) {}},
 		{"others are fenced", annotate(databasev1alpha1.AnnotationFenced, "db-10,db-0"), func(*election.Config) {}},
