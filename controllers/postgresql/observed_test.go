@@ -31,7 +31,7 @@ func secretsOf(c certificates) (ca, server, replication *corev1.Secret) {
 	object := func(name string, certificate, key []byte) *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string][]byte{"tls.crt": certificate, "tls.key": key}}
 	}
-	return object("pg-ca", c.authority.Certificate, c.authority.Key), object("pg-server", c.server.Certificate, c.server.Key),
+	return object("pg-ca", c.ca.Certificate, c.ca.Key), object("pg-server", c.server.Certificate, c.server.Key),
 		object("pg-replication", c.client.Certificate, c.client.Key)
 }
 

@@ -23,7 +23,7 @@ func judged(pg *databasev1alpha1.PostgreSQL, in instance, at time.Time) []string
 	seen := &observed{at: at, cluster: *picture(1, "")}
 	seen.cluster.instances = []instance{in}
 	var out []string
-	for _, v := range []verdict{volumesReady(pg, &seen.cluster, growth{}, nil, at), primaryReady(pg, seen), instancesReady(pg, seen)} {
+	for _, v := range []conditionState{volumesReady(pg, &seen.cluster, growth{}, nil, at), primaryReady(pg, seen), instancesReady(pg, seen)} {
 		out = append(out, string(v.status)+" "+v.reason+": "+v.message)
 	}
 	return out
@@ -115,7 +115,7 @@ func TestUnheard(t *testing.T) {
 			"tell: %w", &url.Error{Op: "Put", URL: "https://pg-0/v1/desired", Err: authority}),
 		"the agent says no": errors.New("the agent says no"),
 	} {
-		if got := unheard(err); got != want {
+		if got := unreachableCause(err); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -159,7 +159,7 @@ func TestPlacement(t *testing.T) {
 	} {
 		pod := podOf("pg-0", 'N')
 		pod.Status.Conditions = append(pod.Status.Conditions, unscheduled(c.says))
-		bad := troubleOf(&instance{name: "pg-0", pod: pod, claim: c.claim})
+		bad := podProblemOf(&instance{name: "pg-0", pod: pod, claim: c.claim})
 		if diff := cmp.Diff("pod pg-0 can't be scheduled: "+c.want, bad.message); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
@@ -192,7 +192,7 @@ func TestPrimaryOfADrain(t *testing.T) {
 	}
 	pg := wanting(2)
 	for words, want := range map[string]string{"P Nc": "pg-0 is taking over the configuration", "Nc P": "pg-0 takes over the configuration when it starts; it waits for a node"} {
-		if v := inEffect(pg, picture(2, words), false); v.message != want {
+		if v := configurationState(pg, picture(2, words), false); v.message != want {
 			t.Errorf("%s: %s", words, v.message)
 		}
 	}

@@ -65,7 +65,7 @@ func TestWritesOfACreation(t *testing.T) {
 			}
 		}
 	}
-	refused := func(seen *observed) { seen.refused = "role app: no" }
+	refused := func(seen *observed) { seen.rejected = "role app: no" }
 	for _, c := range []struct {
 		name    string
 		moments []moment
@@ -107,7 +107,7 @@ func TestWritesOfACreation(t *testing.T) {
 func play(t *testing.T, moments []moment) (writes []string) {
 	t.Helper()
 	clock := clocktesting.NewFakePassiveClock(start)
-	r := &Reconciler{clock: clock, pace: conditions.NewStatusThrottle(quiet, clock)}
+	r := &Reconciler{clock: clock, throttle: conditions.NewStatusThrottle(coalescingWindow, clock)}
 	stored := wanting(int32(len(moments[0].words)/2 + 1))
 	stored.UID, stored.Generation, stored.CreationTimestamp = "pg", 1, metav1.NewTime(start)
 	stored.Status.Phase = databasev1alpha1.PhasePending
@@ -119,10 +119,10 @@ func play(t *testing.T, moments []moment) (writes []string) {
 			pg.Status.DesiredHash = "told"
 		}
 		setStatus(pg, seen)
-		if equality.Semantic.DeepEqual(pg.Status, stored.Status) || r.hold(pg, stored) > 0 {
+		if equality.Semantic.DeepEqual(pg.Status, stored.Status) || r.statusDelay(pg, stored) > 0 {
 			continue
 		}
-		r.pace.Wrote(pg)
+		r.throttle.Wrote(pg)
 		stored = pg
 		said := fmt.Sprintf("%d %s %s", m.second, pg.Status.Phase, meta.FindStatusCondition(pg.Status.Conditions, fettlev1.Ready).Reason)
 		for _, in := range pg.Status.InstanceStatuses {
@@ -136,18 +136,18 @@ func play(t *testing.T, moments []moment) (writes []string) {
 // TestInstancesAloneWait holds that roles which are known one after another are one write.
 func TestInstancesAloneWait(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	r := &Reconciler{clock: clock, pace: conditions.NewStatusThrottle(quiet, clock)}
+	r := &Reconciler{clock: clock, throttle: conditions.NewStatusThrottle(coalescingWindow, clock)}
 	before := wanting(2)
 	before.UID, before.Status.Phase, before.Status.Timeline = "pg", databasev1alpha1.PhaseRunning, 1
 	before.Status.InstanceStatuses = []databasev1alpha1.PostgreSQLInstance{{Name: "pg-0", Role: databasev1alpha1.RoleUnknown}}
-	r.pace.Wrote(before)
+	r.throttle.Wrote(before)
 	after := before.DeepCopy()
 	after.Status.InstanceStatuses[0].Role = databasev1alpha1.RoleReplica
-	if wait := r.hold(after, before); wait <= 0 {
+	if wait := r.statusDelay(after, before); wait <= 0 {
 		t.Error("the role alone is written at once, after a write")
 	}
 	after.Status.Primary = "pg-1"
-	if wait := r.hold(after, before); wait > 0 {
+	if wait := r.statusDelay(after, before); wait > 0 {
 		t.Errorf("another primary waits for %s", wait)
 	}
 }
@@ -155,23 +155,23 @@ func TestInstancesAloneWait(t *testing.T) {
 // TestToldOnce holds that the primary is not told again of what it has, though the status that says so was held back.
 func TestToldOnce(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	r := &Reconciler{clock: clock, memory: newMemory(clock), late: newLate(clock), live: unreachable{}}
+	r := &Reconciler{clock: clock, history: newHistory(clock), backoff: newApplyBackoff(clock), live: unreachable{}}
 	pg := wanting(1)
 	pg.Spec.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader", PasswordSecret: &fettlev1.LocalReference{Name: "reader"}}}
-	in := &inputs{wishesHash: "wishes", cluster: *picture(1, "P"), passwords: map[string]password{}}
+	in := &inputs{objectsHash: "wishes", cluster: *picture(1, "P"), passwords: map[string]password{}}
 	seen := &observed{}
-	if err := r.tell(t.Context(), pg, in, seen); !errors.Is(err, errUnreachable) {
+	if err := r.applyDatabaseObjects(t.Context(), pg, in, seen); !errors.Is(err, errUnreachable) {
 		t.Errorf("it was to be told, and the Secret to be read: %v", err)
 	}
-	r.memory.tell(client.ObjectKeyFromObject(pg), "wishes", 0)
-	if err := r.tell(t.Context(), pg, in, seen); err != nil {
+	r.history.recordApplied(client.ObjectKeyFromObject(pg), "wishes", 0)
+	if err := r.applyDatabaseObjects(t.Context(), pg, in, seen); err != nil {
 		t.Errorf("it is told again: %v", err)
 	}
 	if pg.Status.DesiredHash != "wishes" {
 		t.Errorf("status says %q", pg.Status.DesiredHash)
 	}
-	in.wishesHash = "others"
-	if err := r.tell(t.Context(), pg, in, seen); !errors.Is(err, errUnreachable) {
+	in.objectsHash = "others"
+	if err := r.applyDatabaseObjects(t.Context(), pg, in, seen); !errors.Is(err, errUnreachable) {
 		t.Errorf("it was to be told of others: %v", err)
 	}
 }
