@@ -7,6 +7,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,7 +32,7 @@ var _ = Describe("A PostgreSQL", func() {
 		Expect(pg.Status.Phase).To(Equal(databasev1alpha1.PhaseRunning))
 		Expect(pg.Status.Ready).To(BeTrue())
 		Expect(pg.Status.Primary).To(Equal("my-postgres-0"))
-		Expect(pg.Status.ReadyInstances).To(Equal("1/1"))
+		Expect(pg.Status.ReadyInstances).To(BeEquivalentTo(1))
 		Expect(pg.Status.Timeline).To(BeEquivalentTo(1))
 		Expect(pg.Status.ConnectionString).To(Equal(fmt.Sprintf("postgresql://myapp@my-postgres.%s.svc:5432/myapp?sslmode=verify-full", namespace)))
 		secret := secretOf(pg, "-credentials")
@@ -105,6 +106,20 @@ var _ = Describe("A PostgreSQL", func() {
 		})
 	})
 
+	It("is scaled by the scale subresource", func(ctx context.Context) {
+		namespace, _ := newDatabases(ctx)
+		pg := newPostgreSQL(namespace, "scale")
+		createDatabase(ctx, pg)
+		scale := &autoscalingv1.Scale{}
+		Expect(user.SubResource("scale").Get(ctx, pg, scale)).To(Succeed())
+		Expect(scale.Spec.Replicas).To(BeEquivalentTo(1))
+		Expect(scale.Status).To(Equal(autoscalingv1.ScaleStatus{Replicas: 1, Selector: "fettle.dev/owner-kind=PostgreSQL,fettle.dev/owner-name=scale"}))
+		scale.Spec.Replicas = 2
+		Expect(user.SubResource("scale").Update(ctx, pg, client.WithSubResourceBody(scale))).To(Succeed())
+		Eventually(field(pg, func(pg *databasev1alpha1.PostgreSQL) int32 { return pg.Status.ReadyInstances }), "60s").WithContext(ctx).Should(BeEquivalentTo(2))
+		Expect(pg.Status.Instances).To(BeEquivalentTo(2))
+	})
+
 	It("hands over before it takes the primary away, and keeps its volume", func(ctx context.Context) {
 		namespace, _ := newDatabases(ctx)
 		pg := newPostgreSQL(namespace, "scaling", instances(3))
@@ -116,7 +131,7 @@ var _ = Describe("A PostgreSQL", func() {
 		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) { pg.Spec.Replicas = new(int32(1)) })
 		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 		Expect(pg.Status.Primary).To(Equal("scaling-0"))
-		Expect(pg.Status.ReadyInstances).To(Equal("1/1"))
+		Expect(pg.Status.ReadyInstances).To(BeEquivalentTo(1))
 		claim := &corev1.PersistentVolumeClaim{}
 		Expect(user.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "data-scaling-2"}, claim)).To(Succeed())
 		Expect(claim.DeletionTimestamp).To(BeNil())

@@ -84,7 +84,7 @@ func noPrimary(c *cluster) conditionState {
 	if count, _ := c.unschedulable(); count > 0 && count == len(c.instances) {
 		return no(databasev1alpha1.ReasonNoPrimary, "no instance takes writes, as none has a node: "+podProblemOf(&c.instances[0]).message)
 	}
-	return no(databasev1alpha1.ReasonNoPrimary, "no instance takes writes: the instances choose one among those that are healthy; see status.instances")
+	return no(databasev1alpha1.ReasonNoPrimary, "no instance takes writes: the instances choose one among those that are healthy; see status.instanceStatuses")
 }
 
 // primaryState tells of the primary, and why it does not give way to the instance that spec.preferredPrimary names. Where its agent does

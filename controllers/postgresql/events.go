@@ -34,7 +34,7 @@ func (r *Reconciler) emitEvents(pg, before *databasev1alpha1.PostgreSQL) {
 	case is == nil || (was != nil && was.Status == is.Status && was.Reason == is.Reason):
 	case is.Status == metav1.ConditionTrue && pg.Status.Phase == databasev1alpha1.PhaseRunning:
 		r.events.Eventf(pg, nil, corev1.EventTypeNormal, fettlev1.Ready, "Reconcile",
-			"%s takes writes, %s instances are ready", pg.Status.Primary, pg.Status.ReadyInstances)
+			"%s is primary, %d of %d instances are ready", pg.Status.Primary, pg.Status.ReadyInstances, replicas(pg))
 		if neverReady(before) {
 			r.metrics.Created(monitoring.KindPostgreSQL, client.ObjectKeyFromObject(pg), r.clock.Since(pg.CreationTimestamp.Time))
 		}
@@ -68,6 +68,6 @@ func newProblem(pg, before *databasev1alpha1.PostgreSQL) bool {
 // onlyInstances reports whether nothing but what is said of single instances has changed.
 func onlyInstances(pg, before *databasev1alpha1.PostgreSQL) bool {
 	was := before.Status
-	was.InstanceStatuses = pg.Status.InstanceStatuses
+	was.InstanceStatuses, was.ReadyInstances = pg.Status.InstanceStatuses, pg.Status.ReadyInstances
 	return equality.Semantic.DeepEqual(pg.Status, was)
 }

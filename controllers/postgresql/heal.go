@@ -21,7 +21,7 @@ func waitFor(reason string, in *instance, what string) Step {
 	if in.copiesData() {
 		return wait(reason, "%s; %s", what, in.name+" is copying its data")
 	}
-	return wait(reason, "%s. If %s can't recover, repair it (see status.instances), or continue without it: add it to the annotation %s",
+	return wait(reason, "%s. If %s can't recover, repair it (see status.instanceStatuses), or continue without it: add it to the annotation %s",
 		what, in.name, databasev1alpha1.AnnotationFenced)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	k8slabels "k8s.io/apimachinery/pkg/labels"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
@@ -104,16 +105,15 @@ func describe(pg *databasev1alpha1.PostgreSQL, seen *observed) {
 			}
 		}
 	}
-	ready := 0
+	st.Instances, st.ReadyInstances, st.Selector = int32(c.size()), 0, k8slabels.FormatLabels(selector(pg)) //nolint:gosec // at most 9
 	st.InstanceStatuses = nil
 	for i := range c.instances {
 		one := describeOne(&c.instances[i])
 		if c.instances[i].ready() {
-			ready++
+			st.ReadyInstances++
 		}
 		st.InstanceStatuses = append(st.InstanceStatuses, one)
 	}
-	st.ReadyInstances = fmt.Sprintf("%d/%d", ready, replicas(pg))
 	st.CredentialsSecret = ownerSecret(pg)
 	st.ConnectionString = fmt.Sprintf("postgresql://%s@%s:%d/%s?sslmode=%s",
 		cmp.Or(seen.login, string(pg.Spec.DatabaseName)), host(pg), portPostgres, pg.Spec.DatabaseName, cmp.Or(seen.sslMode, "require"))

@@ -33,7 +33,7 @@ func configAuditSpecs() {
 				ns.becomesReady(ctx, appConfigKind, fmt.Sprintf("shop-%02d", i))
 				ns.becomesReady(ctx, voteConfigKind, fmt.Sprintf("vote-%02d", i))
 			}
-			Expect(ns.recovered(ctx, idleDatabase).Status.ReadyInstances).To(Equal("3/3")) // its agents have written their labels by then
+			Expect(ns.recovered(ctx, idleDatabase).Status.ReadyInstances).To(BeEquivalentTo(3)) // its agents have written their labels by then
 			ns.isAlone(ctx)
 			calm(ctx, log, 10*time.Second)
 		}, NodeTimeout(30*time.Minute))

@@ -68,7 +68,7 @@ func volumeSpecs() {
 					})
 				}
 				drains.Wait()
-				Expect(ns.recovered(ctx, "disk").Status.ReadyInstances).To(Equal(fmt.Sprintf("%[1]d/%[1]d", replicas)))
+				Expect(ns.recovered(ctx, "disk").Status.ReadyInstances).To(BeEquivalentTo(replicas))
 			}
 		}, SpecTimeout(30*time.Minute))
 

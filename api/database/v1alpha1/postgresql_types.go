@@ -9,18 +9,19 @@ import (
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 )
 
-// PostgreSQL runs a PostgreSQL server, or several of which one takes writes and
-// the others follow it and can take its place.
+// PostgreSQL runs a PostgreSQL cluster: one primary and optional standbys with automatic failover.
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:path=postgresqls,singular=postgresql,shortName=pg,categories=fettle
+// +kubebuilder:resource:path=postgresqls,singular=postgresql,shortName=fpg,categories=fettle
 // +kubebuilder:subresource:status
-// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.version`
-// +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.spec.replicas`
-// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
-// +kubebuilder:printcolumn:name="Ready",type=boolean,JSONPath=`.status.ready`
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.instances,selectorpath=.status.selector
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Primary",type=string,JSONPath=`.status.primary`
+// +kubebuilder:printcolumn:name="Instances",type=integer,JSONPath=`.status.instances`
+// +kubebuilder:printcolumn:name="Ready-Instances",type=integer,JSONPath=`.status.readyInstances`
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.currentVersion`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:printcolumn:name="Instances",type=string,priority=1,JSONPath=`.status.readyInstances`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: must be a DNS label of at most 52 characters (lower-case letters, digits and '-', starting with a letter), since Services and pods are named after it"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.preferredPrimary) || self.spec.preferredPrimary.size() == 1 || (self.spec.preferredPrimary.startsWith(self.metadata.name) && self.spec.preferredPrimary.size() == self.metadata.name.size() + 2)",message="preferredPrimary: must be the name of a pod of this PostgreSQL, such as <name>-1, or its number"
