@@ -23,7 +23,7 @@ var _ = Describe("What the agents of a PostgreSQL say", func() {
 		})
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "stale-1"}}
 		Expect(user.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
-		Eventually(field(pg, func(pg *databasev1alpha1.PostgreSQL) string { return pg.Status.Instances[1].Message })).
+		Eventually(field(pg, func(pg *databasev1alpha1.PostgreSQL) string { return pg.Status.InstanceStatuses[1].Message })).
 			WithContext(ctx).Should(ContainSubstring("still starting"))
 		Expect(pgReady(ctx, pg)).To(Equal("False InstanceNotReady"))
 		fake.Update(func(d *databases) { delete(d.ChangeStatus, "stale-1") })

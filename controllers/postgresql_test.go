@@ -7,12 +7,14 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
@@ -30,7 +32,7 @@ var _ = Describe("A PostgreSQL", func() {
 		Expect(pg.Status.Phase).To(Equal(databasev1alpha1.PhaseRunning))
 		Expect(pg.Status.Ready).To(BeTrue())
 		Expect(pg.Status.Primary).To(Equal("my-postgres-0"))
-		Expect(pg.Status.ReadyInstances).To(Equal("1/1"))
+		Expect(pg.Status.ReadyInstances).To(BeEquivalentTo(1))
 		Expect(pg.Status.Timeline).To(BeEquivalentTo(1))
 		Expect(pg.Status.ConnectionString).To(Equal(fmt.Sprintf("postgresql://myapp@my-postgres.%s.svc:5432/myapp?sslmode=verify-full", namespace)))
 		secret := secretOf(pg, "-credentials")
@@ -95,13 +97,27 @@ var _ = Describe("A PostgreSQL", func() {
 			}
 		})
 		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) {
-			pg.Spec.Parameters = map[string]databasev1alpha1.ParameterValue{"max_connections": "50"}
+			pg.Spec.Parameters = map[string]intstr.IntOrString{"max_connections": intstr.FromString("50")}
 		})
 		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 		fake.Update(func(d *databases) {
 			Expect(d.Restarted).To(Equal([]string{"restarting-1", "restarting-0"}))
 			Expect(d.Replaced).To(BeEmpty())
 		})
+	})
+
+	It("is scaled by the scale subresource", func(ctx context.Context) {
+		namespace, _ := newDatabases(ctx)
+		pg := newPostgreSQL(namespace, "scale")
+		createDatabase(ctx, pg)
+		scale := &autoscalingv1.Scale{}
+		Expect(user.SubResource("scale").Get(ctx, pg, scale)).To(Succeed())
+		Expect(scale.Spec.Replicas).To(BeEquivalentTo(1))
+		Expect(scale.Status).To(Equal(autoscalingv1.ScaleStatus{Replicas: 1, Selector: "fettle.dev/owner-kind=PostgreSQL,fettle.dev/owner-name=scale"}))
+		scale.Spec.Replicas = 2
+		Expect(user.SubResource("scale").Update(ctx, pg, client.WithSubResourceBody(scale))).To(Succeed())
+		Eventually(field(pg, func(pg *databasev1alpha1.PostgreSQL) int32 { return pg.Status.ReadyInstances }), "60s").WithContext(ctx).Should(BeEquivalentTo(2))
+		Expect(pg.Status.Instances).To(BeEquivalentTo(2))
 	})
 
 	It("hands over before it takes the primary away, and keeps its volume", func(ctx context.Context) {
@@ -115,7 +131,7 @@ var _ = Describe("A PostgreSQL", func() {
 		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) { pg.Spec.Replicas = new(int32(1)) })
 		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 		Expect(pg.Status.Primary).To(Equal("scaling-0"))
-		Expect(pg.Status.ReadyInstances).To(Equal("1/1"))
+		Expect(pg.Status.ReadyInstances).To(BeEquivalentTo(1))
 		claim := &corev1.PersistentVolumeClaim{}
 		Expect(user.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "data-scaling-2"}, claim)).To(Succeed())
 		Expect(claim.DeletionTimestamp).To(BeNil())
@@ -163,9 +179,9 @@ var _ = Describe("A PostgreSQL", func() {
 		Expect(user.Create(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "reader"}, Data: map[string][]byte{"password": []byte("secret")},
 		})).To(Succeed())
-		Eventually(configured).WithContext(ctx).Should(Equal("False Refused"))
+		Eventually(configured).WithContext(ctx).Should(Equal("False ApplyRejected"))
 		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) {
-			pg.Spec.Parameters = map[string]databasev1alpha1.ParameterValue{"archive_command": "true"}
+			pg.Spec.Parameters = map[string]intstr.IntOrString{"archive_command": intstr.FromString("true")}
 		})
 		Eventually(configured).WithContext(ctx).Should(Equal("False ParametersInvalid"))
 		Expect(meta.FindStatusCondition(pg.Status.Conditions, databasev1alpha1.PostgreSQLConfigured).Message).To(ContainSubstring("archive_command"))
@@ -178,7 +194,7 @@ var _ = Describe("A PostgreSQL", func() {
 		pg := newPostgreSQL(namespace, "unpulled")
 		Expect(user.Create(ctx, pg)).To(Succeed())
 		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("False ImagePullBackOff"))
-		Expect(pg.Status.Instances).To(ConsistOf(HaveField("State", databasev1alpha1.InstanceFailed)))
+		Expect(pg.Status.InstanceStatuses).To(ConsistOf(HaveField("State", databasev1alpha1.InstanceFailed)))
 		fake.Update(func(d *databases) {
 			Expect(d.Replaced).To(BeEmpty())
 			delete(d.NotReady, "unpulled-0")

@@ -14,74 +14,74 @@ import (
 	"github.com/fettle-dev/fettle/internal/requeue"
 )
 
-// act makes volumes larger before anything else, releases the Lease of a primary that is known to be dead, takes the step,
+// execute makes volumes larger before anything else, releases the Lease of a primary that is known to be dead, takes the step,
 // and tells the primary of databases and roles.
-func (r *Reconciler) act(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, seen *observed) (err error) {
+func (r *Reconciler) execute(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, seen *observed) (err error) {
 	if seen.growErr, err = r.resize(ctx, pg, in); err != nil {
 		return err
 	}
-	if err := r.lookAtLease(ctx, pg, &in.cluster); err != nil {
+	if err := r.reconcileLease(ctx, pg, &in.cluster); err != nil {
 		return err
 	}
-	if err := r.take(ctx, pg, in, seen.step); err != nil {
+	if err := r.executeStep(ctx, pg, in, seen.step); err != nil {
 		return err
 	}
-	return r.tell(ctx, pg, in, seen)
+	return r.applyDatabaseObjects(ctx, pg, in, seen)
 }
 
-// take takes one step, unless it was taken a short while ago: an accepted loss is forgotten each time. One whose object is not as it was judged is
+// executeStep takes one step, unless it was taken a short while ago: an accepted loss is forgotten each time. One whose object is not as it was judged is
 // judged anew.
-func (r *Reconciler) take(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, s step) error {
-	again := stepAgain
-	if s.verb == stepRestart {
-		again = restartAgain
+func (r *Reconciler) executeStep(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, s Step) error {
+	again := stepRetry
+	if s.Code == RestartServer {
+		again = restartRetry
 	}
-	key, what := client.ObjectKeyFromObject(pg), string(s.verb)+s.targetID()
-	if s.verb == stepNone || !r.memory.due(key, what, again) && s.verb != stepAccepted {
+	key, what := client.ObjectKeyFromObject(pg), string(s.Code)+s.targetID()
+	if s.Code == NoStep || !r.history.due(key, what, again) && s.Code != ClearAcceptDataLoss {
 		return nil
 	}
-	log.FromContext(ctx).Info("taking a step", "step", s.verb, "why", s.message)
-	err := r.carryOut(ctx, pg, in, s)
+	log.FromContext(ctx).Info("taking a step", "step", s.Code, "why", s.message)
+	err := r.runStep(ctx, pg, in, s)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		r.memory.undo(key, what)
+		r.history.undo(key, what)
 		requeue.Request(ctx)
 		return nil
 	}
 	return err
 }
 
-func (r *Reconciler) carryOut(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, s step) error {
-	switch s.verb {
-	case stepReplace:
+func (r *Reconciler) runStep(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, s Step) error {
+	switch s.Code {
+	case ReplacePod:
 		return r.replacePod(ctx, s.target.pod)
-	case stepRestart:
+	case RestartServer:
 		if err := in.certificates.restart(ctx, pg, s.target.pod); err != nil {
 			return fmt.Errorf("restart %s: %w", s.target.name, err)
 		}
 		r.agents.forget(client.ObjectKeyFromObject(pg))
 		return nil
-	case stepSwitchover:
+	case RequestSwitchover:
 		return r.annotate(ctx, pg, databasev1alpha1.AnnotationSwitchover, s.target.name)
-	case stepSettled:
+	case ClearSwitchover:
 		if name := pg.Annotations[databasev1alpha1.AnnotationSwitchover]; name != "any" && in.cluster.named(name) == nil {
 			r.events.Eventf(pg, nil, corev1.EventTypeWarning, databasev1alpha1.ReasonSwitchover, "Reconcile",
 				"the annotation %s names %q, which is no instance: it is removed", databasev1alpha1.AnnotationSwitchover, clip(name, maxInstanceMessage))
 		}
 		return r.annotate(ctx, pg, databasev1alpha1.AnnotationSwitchover, "")
-	case stepAccepted:
+	case ClearAcceptDataLoss:
 		err := r.annotate(ctx, pg, databasev1alpha1.AnnotationAcceptDataLoss, "")
 		if err == nil {
 			r.events.Eventf(pg, nil, corev1.EventTypeNormal, "DataLossAccepted", "Reconcile", "the annotation %s is removed: %s",
 				databasev1alpha1.AnnotationAcceptDataLoss, s.message)
 		}
 		return err
-	case stepRecloned:
+	case ClearReclone:
 		return r.annotate(ctx, pg, databasev1alpha1.AnnotationReclone, "")
 	}
 	return nil
 }
 
-func (s step) targetID() string {
+func (s Step) targetID() string {
 	if s.target == nil {
 		return ""
 	}
@@ -112,7 +112,7 @@ func (r *Reconciler) annotate(ctx context.Context, pg *databasev1alpha1.PostgreS
 	if value == "" {
 		delete(after.Annotations, key)
 	} else {
-		after.Annotations = merged(after.Annotations, map[string]string{key: value})
+		after.Annotations = mergeMaps(after.Annotations, map[string]string{key: value})
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	err := r.client.Patch(ctx, after, patch, client.FieldOwner(controllerName))
@@ -122,56 +122,56 @@ func (r *Reconciler) annotate(ctx context.Context, pg *databasev1alpha1.PostgreS
 	return nil
 }
 
-// untold reports whether there is something that the primary was not told, as far as status knows.
-func (in *inputs) untold(pg *databasev1alpha1.PostgreSQL) bool {
-	return in.wishesHash != "" && (in.wishesHash != pg.Status.DesiredHash || in.retell)
+// needsApply reports whether there is something that the primary was not told, as far as status knows.
+func (in *inputs) needsApply(pg *databasev1alpha1.PostgreSQL) bool {
+	return in.objectsHash != "" && (in.objectsHash != pg.Status.DesiredHash || in.reapply)
 }
 
-// answered takes over what became of the same wishes before, and reports whether they need not be told now.
-func (r *Reconciler) answered(key client.ObjectKey, pg *databasev1alpha1.PostgreSQL, in *inputs, seen *observed) bool {
-	if refused, known := r.memory.refused(key, in.wishesHash); known {
-		seen.refused = refused
+// alreadyAnswered takes over what became of the same wishes before, and reports whether they need not be told now.
+func (r *Reconciler) alreadyAnswered(key client.ObjectKey, pg *databasev1alpha1.PostgreSQL, in *inputs, seen *observed) bool {
+	if refused, known := r.history.rejected(key, in.objectsHash); known {
+		seen.rejected = refused
 		return true
 	}
-	if _, known := r.memory.told(key, in.wishesHash); known && !in.retell {
-		pg.Status.DesiredHash = in.wishesHash // the status that says so was held back
+	if _, known := r.history.applied(key, in.objectsHash); known && !in.reapply {
+		pg.Status.DesiredHash = in.objectsHash // the status that says so was held back
 		return true
 	}
-	seen.tellErr = r.late.err(key, in.wishesHash)
-	return seen.tellErr != nil
+	seen.objectsErr = r.backoff.err(key, in.objectsHash)
+	return seen.objectsErr != nil
 }
 
-// tell has the primary make databases, roles and extensions, when they or the primary have changed.
-func (r *Reconciler) tell(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, seen *observed) error {
+// applyDatabaseObjects has the primary make databases, roles and extensions, when they or the primary have changed.
+func (r *Reconciler) applyDatabaseObjects(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, seen *observed) error {
 	primary := in.cluster.primary()
-	if primary == nil || !in.untold(pg) {
+	if primary == nil || !in.needsApply(pg) {
 		return nil
 	}
 	key := client.ObjectKeyFromObject(pg)
-	if r.answered(key, pg, in, seen) {
+	if r.alreadyAnswered(key, pg, in, seen) {
 		return nil
 	}
-	if err := r.userPasswords(ctx, pg, in); err != nil {
+	if err := r.readUserPasswords(ctx, pg, in); err != nil {
 		return err
 	}
 	if seen.secretMissing = in.secretMissing; seen.secretMissing != "" {
 		return nil
 	}
-	d, err := wishes(pg, in.passwords, in.certificates.salt)
+	d, err := databaseObjects(pg, in.passwords, in.certificates.salt)
 	if err != nil {
 		return err
 	}
 	begun := r.clock.Now()
-	result, err := in.certificates.tell(ctx, pg, primary.pod, d)
-	r.late.note(key, in.wishesHash, err, r.clock.Since(begun))
+	result, err := in.certificates.applyDatabaseObjects(ctx, pg, primary.pod, d)
+	r.backoff.record(key, in.objectsHash, err, r.clock.Since(begun))
 	if err != nil {
-		seen.tellErr = err
+		seen.objectsErr = err
 		return nil //nolint:nilerr // told in status, and tried again soon
 	}
-	if seen.refused = refusals(result); seen.refused != "" {
-		r.memory.refuse(key, in.wishesHash, seen.refused)
+	if seen.rejected = rejections(result); seen.rejected != "" {
+		r.history.recordRejection(key, in.objectsHash, seen.rejected)
 		return nil
 	}
-	r.note(pg, in, result)
+	r.recordApplied(pg, in, result)
 	return nil
 }

@@ -21,10 +21,10 @@ const (
 	// agentCall bounds a question to an agent; desiredCall the making of roles and databases.
 	agentCall   = 2 * time.Second
 	desiredCall = 20 * time.Second
-	// askCalm is how old an answer may be while nothing happens: it tells of disks that fill up. askBusy while something does.
-	askCalm, askBusy = time.Minute, time.Second
-	// askSoon is when an API that is about to be served is looked for again.
-	askSoon = 3 * time.Second
+	// pollIdle is how old an answer may be while nothing happens: it tells of disks that fill up. pollActive while something does.
+	pollIdle, pollActive = time.Minute, time.Second
+	// pollAPI is when an API that is about to be served is looked for again.
+	pollAPI = 3 * time.Second
 )
 
 // agents asks the agents of all clusters how they are, and keeps what they said for a while. It asks no API server. It is
@@ -32,21 +32,21 @@ const (
 type agents struct {
 	clock clock.PassiveClock
 
-	mu    sync.Mutex
-	known map[types.NamespacedName]answers
+	mu     sync.Mutex
+	cached map[types.NamespacedName]answers
 }
 
 // answers are of one cluster.
 type answers struct {
 	at time.Time
-	// of are the answers by the UID of the pod.
-	of map[string]agentapi.Status
-	// asked are the pods that were asked, those that did not answer too.
-	asked map[string]bool
+	// byUID are the answers by the UID of the pod.
+	byUID map[string]agentapi.Status
+	// queried are the pods that were asked, those that did not answer too.
+	queried map[string]bool
 }
 
 func newAgents(c clock.PassiveClock) *agents {
-	return &agents{clock: c, known: map[types.NamespacedName]answers{}}
+	return &agents{clock: c, cached: map[types.NamespacedName]answers{}}
 }
 
 // statuses returns what the agents of the pods say, at most maxAge old; pods that were not there before are asked at once.
@@ -55,38 +55,38 @@ func (a *agents) statuses(
 ) map[string]agentapi.Status {
 	key := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
 	a.mu.Lock()
-	known := a.known[key]
+	known := a.cached[key]
 	a.mu.Unlock()
 	fresh := a.clock.Since(known.at) < maxAge
 	for i := range pods {
-		fresh = fresh && (!reachable(&pods[i]) || known.asked[string(pods[i].UID)])
+		fresh = fresh && (!reachable(&pods[i]) || known.queried[string(pods[i].UID)])
 	}
 	if fresh {
-		return known.of
+		return known.byUID
 	}
-	known = a.ask(ctx, pg, certs, pods)
+	known = a.queryAll(ctx, pg, certs, pods)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.known[key] = known
-	return known.of
+	a.cached[key] = known
+	return known.byUID
 }
 
 // last is what the agents of a cluster said when they were asked last; nil if they never were.
 func (a *agents) last(key types.NamespacedName) map[string]agentapi.Status {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.known[key].of
+	return a.cached[key].byUID
 }
 
 // forget drops what is known of a cluster; the next pass asks again.
 func (a *agents) forget(key types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.known, key)
+	delete(a.cached, key)
 }
 
-func (a *agents) ask(ctx context.Context, pg *databasev1alpha1.PostgreSQL, certs *certificates, pods []corev1.Pod) answers {
-	out := answers{at: a.clock.Now(), of: map[string]agentapi.Status{}, asked: map[string]bool{}}
+func (a *agents) queryAll(ctx context.Context, pg *databasev1alpha1.PostgreSQL, certs *certificates, pods []corev1.Pod) answers {
+	out := answers{at: a.clock.Now(), byUID: map[string]agentapi.Status{}, queried: map[string]bool{}}
 	var mu sync.Mutex
 	var calls sync.WaitGroup
 	ctx, cancel := context.WithTimeout(ctx, agentCall)
@@ -96,7 +96,7 @@ func (a *agents) ask(ctx context.Context, pg *databasev1alpha1.PostgreSQL, certs
 		if !reachable(pod) {
 			continue
 		}
-		out.asked[string(pod.UID)] = true
+		out.queried[string(pod.UID)] = true
 		calls.Go(func() {
 			client, err := certs.dial(pg, pod)
 			if err != nil {
@@ -109,7 +109,7 @@ func (a *agents) ask(ctx context.Context, pg *databasev1alpha1.PostgreSQL, certs
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			out.of[string(pod.UID)] = status
+			out.byUID[string(pod.UID)] = status
 		})
 	}
 	calls.Wait()
@@ -120,16 +120,16 @@ func reachable(pod *corev1.Pod) bool { return pod.Status.PodIP != "" && pod.Dele
 
 // dial returns a client of the agent in the pod.
 func (c *certificates) dial(pg *databasev1alpha1.PostgreSQL, pod *corev1.Pod) (*agentapi.Client, error) {
-	pair, err := c.authority.Client(pki.Operator, time.Now())
+	pair, err := c.ca.Client(pki.Operator, time.Now())
 	if err != nil {
 		return nil, fmt.Errorf("certificate of the operator: %w", err)
 	}
 	address := net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(agentapi.Port))
-	return agentapi.NewClient(agentapi.Host(pg.Name, pg.Namespace, pod.Name), address, pair, c.authority.Certificate)
+	return agentapi.NewClient(agentapi.Host(pg.Name, pg.Namespace, pod.Name), address, pair, c.ca.Certificate)
 }
 
-// tell has the primary's agent make what is desired.
-func (c *certificates) tell(ctx context.Context, pg *databasev1alpha1.PostgreSQL, pod *corev1.Pod, desired agentapi.Desired) (agentapi.Result, error) {
+// applyDatabaseObjects has the primary's agent make what is desired.
+func (c *certificates) applyDatabaseObjects(ctx context.Context, pg *databasev1alpha1.PostgreSQL, pod *corev1.Pod, desired agentapi.Desired) (agentapi.Result, error) {
 	client, err := c.dial(pg, pod)
 	if err != nil {
 		return agentapi.Result{}, err

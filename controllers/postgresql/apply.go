@@ -37,8 +37,8 @@ func desired(pg *databasev1alpha1.PostgreSQL, in *inputs, count int) []runtime.A
 		serviceAccount(pg), role(pg), roleBinding(pg),
 		service(pg, pg.Name, databasev1alpha1.LabelRolePrimary), service(pg, replicasService(pg), databasev1alpha1.LabelRoleReplica), headless(pg),
 	}
-	if budgeted(pg) {
-		objects = append(objects, disruptionBudget(pg, 1+in.stranded))
+	if wantsPDB(pg) {
+		objects = append(objects, disruptionBudget(pg, 1+in.extraDisruptions))
 	}
 	if in.issued != nil && in.certificateAPI && !in.issued.foreign {
 		objects = append(objects, certificateObject(pg))
@@ -50,20 +50,20 @@ func desired(pg *databasev1alpha1.PostgreSQL, in *inputs, count int) []runtime.A
 		return objects // it is deleted, its pods stay, and it is made anew when it is gone
 	}
 	objects = append(objects, statefulSet(pg, *in, count))
-	if isolated(pg) { // last: a policy of a user's that has its name is in the way of nothing else
+	if wantsNetworkPolicy(pg) { // last: a policy of a user's that has its name is in the way of nothing else
 		objects = append(objects, networkPolicy(pg, in.operatorNamespace))
 	}
 	return objects
 }
 
-// superfluous are children that may exist and should not.
-func superfluous(pg *databasev1alpha1.PostgreSQL, in *inputs) []client.Object {
+// toPrune are children that may exist and should not.
+func toPrune(pg *databasev1alpha1.PostgreSQL, in *inputs) []client.Object {
 	var objects []client.Object
 	meta := metav1.ObjectMeta{Name: pg.Name, Namespace: pg.Namespace}
-	if !isolated(pg) {
+	if !wantsNetworkPolicy(pg) {
 		objects = append(objects, &networkingv1.NetworkPolicy{ObjectMeta: meta})
 	}
-	if !budgeted(pg) {
+	if !wantsPDB(pg) {
 		objects = append(objects, &policyv1.PodDisruptionBudget{ObjectMeta: meta})
 	}
 	if in.issued == nil && in.certificateAPI {
@@ -78,14 +78,14 @@ func superfluous(pg *databasev1alpha1.PostgreSQL, in *inputs) []client.Object {
 // apply writes what is desired and deletes what is not. The Lease and the passwords come first.
 func (r *Reconciler) apply(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, count int) error {
 	if in.cluster.set == nil {
-		if err := r.makeLease(ctx, pg); err != nil {
+		if err := r.createLease(ctx, pg); err != nil {
 			return err
 		}
 	}
 	var refused error
 	for i := range in.credentials {
 		c := &in.credentials[i]
-		if err := r.keep(ctx, c.live, c.object(pg, in.certificates.serving.roots)); err != nil {
+		if err := r.ensureSecret(ctx, c.live, c.object(pg, in.certificates.serving.roots)); err != nil {
 			refused = cmp.Or(refused, err)
 		}
 	}
@@ -100,12 +100,12 @@ func (r *Reconciler) apply(ctx context.Context, pg *databasev1alpha1.PostgreSQL,
 	if err := r.applier.Apply(ctx, pg, desired(pg, in, count)...); err != nil {
 		return cmp.Or(refused, err)
 	}
-	return cmp.Or(refused, r.applier.Prune(ctx, pg, superfluous(pg, in)...))
+	return cmp.Or(refused, r.applier.Prune(ctx, pg, toPrune(pg, in)...))
 }
 
-// keep makes a Secret of credentials as it should be. It is not controlled where the deletion keeps it, which is
+// ensureSecret makes a Secret of credentials as it should be. It is not controlled where the deletion keeps it, which is
 // why the applier can't do it.
-func (r *Reconciler) keep(ctx context.Context, live, want *corev1.Secret) error {
+func (r *Reconciler) ensureSecret(ctx context.Context, live, want *corev1.Secret) error {
 	if live == nil {
 		if err := r.client.Create(ctx, want, client.FieldOwner(controllerName)); err != nil {
 			return fmt.Errorf("create Secret %q: %w", want.Name, err)
@@ -114,8 +114,8 @@ func (r *Reconciler) keep(ctx context.Context, live, want *corev1.Secret) error 
 	}
 	changed := live.DeepCopy()
 	changed.OwnerReferences, changed.Data = want.OwnerReferences, want.Data
-	changed.Labels = merged(live.Labels, want.Labels)
-	changed.Annotations = merged(live.Annotations, want.Annotations)
+	changed.Labels = mergeMaps(live.Labels, want.Labels)
+	changed.Annotations = mergeMaps(live.Annotations, want.Annotations)
 	if equality.Semantic.DeepEqual(live.ObjectMeta, changed.ObjectMeta) && equality.Semantic.DeepEqual(live.Data, changed.Data) {
 		return nil
 	}
@@ -126,7 +126,7 @@ func (r *Reconciler) keep(ctx context.Context, live, want *corev1.Secret) error 
 	return nil
 }
 
-func merged(have, want map[string]string) map[string]string {
+func mergeMaps(have, want map[string]string) map[string]string {
 	if len(want) == 0 {
 		return have
 	}
@@ -138,8 +138,8 @@ func merged(have, want map[string]string) map[string]string {
 	return out
 }
 
-// ours reports whether a Secret is of pg, or of one that had its name before.
-func ours(pg *databasev1alpha1.PostgreSQL, s *corev1.Secret) bool {
+// isOwn reports whether a Secret is of pg, or of one that had its name before.
+func isOwn(pg *databasev1alpha1.PostgreSQL, s *corev1.Secret) bool {
 	for key, value := range selector(pg) {
 		if s.Labels[key] != value {
 			return false
@@ -148,7 +148,7 @@ func ours(pg *databasev1alpha1.PostgreSQL, s *corev1.Secret) bool {
 	return true
 }
 
-func conflictWith(pg *databasev1alpha1.PostgreSQL, s *corev1.Secret) error {
+func secretConflict(pg *databasev1alpha1.PostgreSQL, s *corev1.Secret) error {
 	e := &apply.ConflictError{OwnerKind: ownerKind, GVK: corev1.SchemeGroupVersion.WithKind("Secret"), Namespace: pg.Namespace, Name: s.Name}
 	if ref := metav1.GetControllerOfNoCopy(s); ref != nil {
 		e.Controller = ref.Kind + " " + ref.Name
@@ -176,11 +176,11 @@ func (r *Reconciler) resize(ctx context.Context, pg *databasev1alpha1.PostgreSQL
 	if refused != nil || !in.growth.replaceSet {
 		return refused, nil
 	}
-	return nil, r.orphan(ctx, pg, in.cluster.set)
+	return nil, r.deleteKeepingPods(ctx, pg, in.cluster.set)
 }
 
-// orphan deletes the StatefulSet and leaves its pods, which the next one of its name takes over.
-func (r *Reconciler) orphan(ctx context.Context, pg *databasev1alpha1.PostgreSQL, set *k8sappsv1.StatefulSet) error {
+// deleteKeepingPods deletes the StatefulSet and leaves its pods, which the next one of its name takes over.
+func (r *Reconciler) deleteKeepingPods(ctx context.Context, pg *databasev1alpha1.PostgreSQL, set *k8sappsv1.StatefulSet) error {
 	if set.DeletionTimestamp != nil {
 		return nil
 	}

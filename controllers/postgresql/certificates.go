@@ -19,7 +19,7 @@ const keyAuthority = "ca.crt"
 
 // certificates are what the instances, and the operator as their client, prove themselves with.
 type certificates struct {
-	authority      *pki.CA
+	ca      *pki.CA
 	server, client pki.Pair
 	// serving is what clients are shown, and what they trust.
 	serving serving
@@ -27,25 +27,25 @@ type certificates struct {
 	renewAt time.Time
 }
 
-// certify keeps what is good of the Secrets' contents (nil for a Secret that is not there), and makes the rest.
-func certify(pg *databasev1alpha1.PostgreSQL, authority, server, client *corev1.Secret, now time.Time) (certificates, error) {
+// ensureCertificates keeps what is good of the Secrets' contents (nil for a Secret that is not there), and makes the rest.
+func ensureCertificates(pg *databasev1alpha1.PostgreSQL, authority, server, client *corev1.Secret, now time.Time) (certificates, error) {
 	c := certificates{server: pairOf(server), client: pairOf(client), serving: servingOf(server)}
 	var err error
-	if c.authority, err = authorityFor(pg, authority, now); err != nil {
+	if c.ca, err = caFor(pg, authority, now); err != nil {
 		return c, err
 	}
 	hosts := hostsOf(pg)
-	if due(c.server, c.authority, pki.Agent, hosts, now) {
-		if c.server, err = c.authority.Server(hosts, now); err != nil {
+	if needsRenewal(c.server, c.ca, pki.Agent, hosts, now) {
+		if c.server, err = c.ca.Server(hosts, now); err != nil {
 			return c, err
 		}
 	}
-	if due(c.client, c.authority, pki.Replication, nil, now) {
-		if c.client, err = c.authority.Client(pki.Replication, now); err != nil {
+	if needsRenewal(c.client, c.ca, pki.Replication, nil, now) {
+		if c.client, err = c.ca.Client(pki.Replication, now); err != nil {
 			return c, err
 		}
 	}
-	c.renewAt = pki.RenewalTime(c.authority.Certificate)
+	c.renewAt = pki.RenewalTime(c.ca.Certificate)
 	for _, pair := range []pki.Pair{c.server, c.client} {
 		if at := pki.RenewalTime(pair.Certificate); at.Before(c.renewAt) {
 			c.renewAt = at
@@ -54,14 +54,14 @@ func certify(pg *databasev1alpha1.PostgreSQL, authority, server, client *corev1.
 	return c, nil
 }
 
-// authorityFor never replaces the key of an authority that can be read: all others would be worth nothing.
-func authorityFor(pg *databasev1alpha1.PostgreSQL, live *corev1.Secret, now time.Time) (*pki.CA, error) {
+// caFor never replaces the key of an authority that can be read: all others would be worth nothing.
+func caFor(pg *databasev1alpha1.PostgreSQL, live *corev1.Secret, now time.Time) (*pki.CA, error) {
 	if live == nil {
 		return pki.NewCA(pg.Name+"."+pg.Namespace, now)
 	}
 	a, err := pki.ParseCA(pairOf(live))
 	if err != nil {
-		return nil, &authorityError{live.Name, err}
+		return nil, &caError{live.Name, err}
 	}
 	if pki.NeedsRenewal(a.Certificate, now) {
 		return a.Renew(now)
@@ -69,22 +69,22 @@ func authorityFor(pg *databasev1alpha1.PostgreSQL, live *corev1.Secret, now time
 	return a, nil
 }
 
-// authorityError is an authority that can't be read. Only people can put it right.
-type authorityError struct {
+// caError is an authority that can't be read. Only people can put it right.
+type caError struct {
 	secret string
 	err    error
 }
 
-func (e *authorityError) Error() string {
+func (e *caError) Error() string {
 	return fmt.Sprintf("secret %q holds no authority that can be read: %s: restore it, or delete it to have a new one made", e.secret, e.err)
 }
 
-func (e *authorityError) Unwrap() error { return e.err }
+func (e *caError) Unwrap() error { return e.err }
 
-// seal is a short hash of what a Secret holds, which changes with that alone. Status shows what is made of it, so it is keyed:
+// keyedHash is a short hash of what a Secret holds, which changes with that alone. Status shows what is made of it, so it is keyed:
 // nobody can try passwords on it.
-func (c *certificates) seal(s *corev1.Secret) string {
-	mac := hmac.New(sha256.New, c.authority.Key)
+func (c *certificates) keyedHash(s *corev1.Secret) string {
+	mac := hmac.New(sha256.New, c.ca.Key)
 	_, _ = mac.Write([]byte(hashOf(s.Data)))
 	return hex.EncodeToString(mac.Sum(nil)[:8])
 }
@@ -92,12 +92,12 @@ func (c *certificates) seal(s *corev1.Secret) string {
 // salt is that of a login's verifier. It is known to the authority alone until the server shows it, which it does to whoever
 // tries to log in: it is of the login and not of its password. That it stays the same has the server see that a password has.
 func (c *certificates) salt(login string) []byte {
-	mac := hmac.New(sha256.New, c.authority.Key)
+	mac := hmac.New(sha256.New, c.ca.Key)
 	_, _ = mac.Write([]byte("salt of " + login))
 	return mac.Sum(nil)[:scram.SaltSize]
 }
 
-func due(pair pki.Pair, authority *pki.CA, name string, hosts []string, now time.Time) bool {
+func needsRenewal(pair pki.Pair, authority *pki.CA, name string, hosts []string, now time.Time) bool {
 	return len(pair.Certificate) == 0 || pki.NeedsRenewal(pair.Certificate, now) || pki.Check(pair, authority.Certificate, name, hosts, now) != nil
 }
 
@@ -118,11 +118,11 @@ func (c *certificates) secrets(pg *databasev1alpha1.PostgreSQL) []*corev1ac.Secr
 				corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key, keyAuthority: authority,
 			})
 	}
-	own := c.authority.Certificate
+	own := c.ca.Certificate
 	server := object(serverSecret(pg), c.server, own).WithAnnotations(c.serving.annotations())
-	c.serving.into(server.Data)
+	c.serving.writeTo(server.Data)
 	// Standbys verify what the primary shows its clients.
 	return []*corev1ac.SecretApplyConfiguration{
-		object(authoritySecret(pg), c.authority.Pair, own), server, object(clientSecret(pg), c.client, c.serving.roots),
+		object(authoritySecret(pg), c.ca.Pair, own), server, object(clientSecret(pg), c.client, c.serving.roots),
 	}
 }

@@ -69,22 +69,22 @@ func (e *claimTerminatingError) Error() string {
 		"If it takes long, see kubectl describe pvc %s", e.name, e.name)
 }
 
-// dying reports whether a claim is being deleted, or is about to be because its owner is gone.
-func dying(pg *databasev1alpha1.PostgreSQL, claim *metav1.PartialObjectMetadata) bool {
+// isTerminating reports whether a claim is being deleted, or is about to be because its owner is gone.
+func isTerminating(pg *databasev1alpha1.PostgreSQL, claim *metav1.PartialObjectMetadata) bool {
 	return claim.DeletionTimestamp != nil || slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool {
 		return (o.Kind == ownerKind || o.Kind == "StatefulSet") && o.UID != pg.UID
 	})
 }
 
-// inherit takes stock of the claims that exist before the first instance: those that instances will use become Fettle's, and the
+// adoptExistingClaims takes stock of the claims that exist before the first instance: those that instances will use become Fettle's, and the
 // others are marked. It reports whether there are any.
-func (r *Reconciler) inherit(ctx context.Context, pg *databasev1alpha1.PostgreSQL) (found bool, err error) {
+func (r *Reconciler) adoptExistingClaims(ctx context.Context, pg *databasev1alpha1.PostgreSQL) (found bool, err error) {
 	claims, err := r.liveClaims(ctx, pg)
 	if err != nil {
 		return false, err
 	}
 	for i := range claims {
-		if dying(pg, &claims[i]) {
+		if isTerminating(pg, &claims[i]) {
 			return false, &claimTerminatingError{claims[i].Name}
 		}
 	}
@@ -105,10 +105,10 @@ func (r *Reconciler) inherit(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 // adopt gives a claim the labels by which the cache finds it, and the mark; an empty one is removed.
 func (r *Reconciler) adopt(ctx context.Context, pg *databasev1alpha1.PostgreSQL, claim *metav1.PartialObjectMetadata, mark string) error {
 	changed := claim.DeepCopy()
-	changed.Labels = merged(claim.Labels, labels(pg))
+	changed.Labels = mergeMaps(claim.Labels, labels(pg))
 	delete(changed.Annotations, databasev1alpha1.AnnotationUnusedBy)
 	if mark != "" {
-		changed.Annotations = merged(changed.Annotations, map[string]string{databasev1alpha1.AnnotationUnusedBy: mark})
+		changed.Annotations = mergeMaps(changed.Annotations, map[string]string{databasev1alpha1.AnnotationUnusedBy: mark})
 	}
 	if maps.Equal(claim.Labels, changed.Labels) && maps.Equal(claim.Annotations, changed.Annotations) {
 		return nil
@@ -121,10 +121,10 @@ func (r *Reconciler) adopt(ctx context.Context, pg *databasev1alpha1.PostgreSQL,
 	return nil
 }
 
-// claimLook is what memory knows a look at the claims by; claimLag is how long the cache may take to show the claim of a new pod.
+// checkClaims is what memory knows a look at the claims by; cacheLag is how long the cache may take to show the claim of a new pod.
 const (
-	claimLook = "claims"
-	claimLag  = 10 * time.Second
+	checkClaims = "claims"
+	cacheLag    = 10 * time.Second
 )
 
 // adoptClaims adopts the claims of running instances that lack Fettle's labels: somebody has made them by hand. A mark is removed
@@ -146,14 +146,14 @@ func (r *Reconciler) adoptUsed(ctx context.Context, pg *databasev1alpha1.Postgre
 		}
 		switch {
 		case in.claim == nil:
-			missing = missing || r.clock.Since(in.pod.CreationTimestamp.Time) > claimLag
+			missing = missing || r.clock.Since(in.pod.CreationTimestamp.Time) > cacheLag
 		case in.claim.Annotations[databasev1alpha1.AnnotationUnusedBy] != "":
 			if err := r.adopt(ctx, pg, &metav1.PartialObjectMetadata{ObjectMeta: in.claim.ObjectMeta}, ""); err != nil {
 				return err
 			}
 		}
 	}
-	if !missing || !r.memory.due(client.ObjectKeyFromObject(pg), claimLook, restartAgain) {
+	if !missing || !r.history.due(client.ObjectKeyFromObject(pg), checkClaims, restartRetry) {
 		return nil
 	}
 	return r.adoptUnseen(ctx, pg, c)

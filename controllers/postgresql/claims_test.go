@@ -92,7 +92,7 @@ func TestClaims_dying(t *testing.T) {
 		{"of this PostgreSQL", metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: ownerKind, UID: "new"}}}, false},
 		{"of a volume snapshot's restore", metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "Restore", UID: "old"}}}, false},
 	} {
-		if got := dying(pg, &metav1.PartialObjectMetadata{ObjectMeta: c.meta}); got != c.want {
+		if got := isTerminating(pg, &metav1.PartialObjectMetadata{ObjectMeta: c.meta}); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}

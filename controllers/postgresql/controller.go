@@ -30,9 +30,9 @@ import (
 const (
 	controllerName = "postgresql"
 
-	// quiet is how long a status that only tells of progress is held back, so that a creation or a change which
+	// coalescingWindow is how long a status that only tells of progress is held back, so that a creation or a change which
 	// soon succeeds costs one status write.
-	quiet = 3 * time.Second
+	coalescingWindow = 3 * time.Second
 )
 
 // +kubebuilder:rbac:groups=database.fettle.dev,resources=postgresqls,verbs=get;list;watch;patch
@@ -69,18 +69,18 @@ type Options struct {
 }
 
 type Reconciler struct {
-	client  client.Client
-	live    client.Reader
-	applier *apply.Applier
-	pace    *conditions.StatusThrottle
-	clock   clock.PassiveClock
-	events  events.EventRecorder
-	metrics *monitoring.Metrics
-	agents  *agents
-	memory  *memory
-	late    *late
-	nodes   *nodes
-	apis    *optionalAPIs
+	client   client.Client
+	live     client.Reader
+	applier  *apply.Applier
+	throttle *conditions.StatusThrottle
+	clock    clock.PassiveClock
+	events   events.EventRecorder
+	metrics  *monitoring.Metrics
+	agents   *agents
+	history  *history
+	backoff  *applyBackoff
+	nodes    *nodes
+	apis     *optionalAPIs
 
 	deletions *deletions
 
@@ -100,17 +100,17 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
 	r := &Reconciler{
-		client:  mgr.GetClient(),
-		live:    mgr.GetAPIReader(),
-		applier: applier,
-		pace:    conditions.NewStatusThrottle(quiet, clock.RealClock{}),
-		clock:   clock.RealClock{},
-		events:  mgr.GetEventRecorder(controllerName),
-		metrics: opts.Metrics,
-		agents:  newAgents(clock.RealClock{}),
-		memory:  newMemory(clock.RealClock{}),
-		late:    newLate(clock.RealClock{}),
-		nodes:   newNodes(mgr.GetAPIReader(), clock.RealClock{}),
+		client:   mgr.GetClient(),
+		live:     mgr.GetAPIReader(),
+		applier:  applier,
+		throttle: conditions.NewStatusThrottle(coalescingWindow, clock.RealClock{}),
+		clock:    clock.RealClock{},
+		events:   mgr.GetEventRecorder(controllerName),
+		metrics:  opts.Metrics,
+		agents:   newAgents(clock.RealClock{}),
+		history:  newHistory(clock.RealClock{}),
+		backoff:  newApplyBackoff(clock.RealClock{}),
+		nodes:    newNodes(mgr.GetAPIReader(), clock.RealClock{}),
 
 		deletions: newDeletions(),
 
@@ -118,7 +118,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		namespace:    opts.OperatorNamespace,
 		watchSecrets: opts.WatchSecrets,
 	}
-	retried := requeue.WithBackoff(r.frame())
+	retried := requeue.WithBackoff(r.newReconciler())
 	c, err := r.watches(mgr, opts).WithOptions(retried.Options(opts.Workers)).Build(retried)
 	if err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
@@ -127,12 +127,12 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	return nil
 }
 
-// frame is the reconcile.Reconciler of the kind: a pass makes the children of one PostgreSQL be what
+// newReconciler is the reconcile.Reconciler of the kind: a pass makes the children of one PostgreSQL be what
 // its spec asks for, takes at most one step towards it that interrupts an instance, and reports what it observes.
-func (r *Reconciler) frame() *reconciler.Reconciler[databasev1alpha1.PostgreSQL, *databasev1alpha1.PostgreSQL] {
+func (r *Reconciler) newReconciler() *reconciler.Reconciler[databasev1alpha1.PostgreSQL, *databasev1alpha1.PostgreSQL] {
 	return &reconciler.Reconciler[databasev1alpha1.PostgreSQL, *databasev1alpha1.PostgreSQL]{
-		Kind: monitoring.KindPostgreSQL, Client: r.client, Applier: r.applier, Throttle: r.pace, Clock: r.clock, Metrics: r.metrics,
-		ReconcileObject: r.reconcile, StatusDelay: r.hold, EmitEvents: r.announce, OnDeleted: r.gone,
+		Kind: monitoring.KindPostgreSQL, Client: r.client, Applier: r.applier, Throttle: r.throttle, Clock: r.clock, Metrics: r.metrics,
+		ReconcileObject: r.reconcile, StatusDelay: r.statusDelay, EmitEvents: r.emitEvents, OnDeleted: r.onDeleted,
 		Status: func(pg *databasev1alpha1.PostgreSQL) (any, bool) { return pg.Status, pg.Status.Ready },
 	}
 }
@@ -147,7 +147,7 @@ func (r *Reconciler) reconcile(ctx context.Context, pg *databasev1alpha1.Postgre
 	}
 	in, err := r.resolve(ctx, pg)
 	_, conflict := errors.AsType[*apply.ConflictError](err)
-	if _, unreadable := errors.AsType[*authorityError](err); conflict || unreadable {
+	if _, unreadable := errors.AsType[*caError](err); conflict || unreadable {
 		setBlocked(pg, err)
 	}
 	if err != nil {
@@ -157,8 +157,8 @@ func (r *Reconciler) reconcile(ctx context.Context, pg *databasev1alpha1.Postgre
 		r.deletions.take(pg)
 	}
 	seen := &observed{at: r.clock.Now(), cluster: in.cluster, growth: in.growth, monitoringMissing: in.monitoringMissing}
-	seen.parameters, seen.secretMissing, seen.waiting = in.parameters, in.secretMissing, in.waiting
-	seen.taken = in.taken
+	seen.parameters, seen.secretMissing, seen.rotationBlocked = in.parameters, in.secretMissing, in.rotationBlocked
+	seen.foreignSecrets = in.foreignSecrets
 	seen.login, seen.sslMode = in.credentials[0].login(in.credentials[0].role), in.credentials[0].sslMode
 	seen.issued, seen.serving = in.issued, in.certificates.serving
 	count, next := next(pg, &in.cluster)
@@ -167,41 +167,41 @@ func (r *Reconciler) reconcile(ctx context.Context, pg *databasev1alpha1.Postgre
 	if apply.Transient(seen.applyErr) {
 		return reconcile.Result{}, seen.applyErr
 	}
-	if err := r.act(ctx, pg, in, seen); err != nil {
+	if err := r.execute(ctx, pg, in, seen); err != nil {
 		return reconcile.Result{}, err
 	}
 	pg.Status.AgentImage = in.agentImage
 	setStatus(pg, seen)
-	return r.outcome(pg, in, seen)
+	return r.requeueAfter(pg, in, seen)
 }
 
-// outcome says when to look again. What is watched needs no time; agents are asked from time to time.
-func (r *Reconciler) outcome(pg *databasev1alpha1.PostgreSQL, in *inputs, seen *observed) (reconcile.Result, error) {
+// requeueAfter says when to look again. What is watched needs no time; agents are asked from time to time.
+func (r *Reconciler) requeueAfter(pg *databasev1alpha1.PostgreSQL, in *inputs, seen *observed) (reconcile.Result, error) {
 	if seen.applyErr != nil {
 		return reconcile.Result{}, seen.applyErr
 	}
-	wait := askCalm
+	wait := pollIdle
 	switch {
-	case in.soon:
-		wait = askSoon
-	case in.rotating && seen.refused == "" && seen.cluster.primary() != nil:
+	case in.apiPending:
+		wait = pollAPI
+	case in.rotating && seen.rejected == "" && seen.cluster.primary() != nil:
 		r.agents.forget(client.ObjectKeyFromObject(pg)) // how far replicas have replayed is to be known anew
-		wait = askBusy
-	case asleep(pg, &seen.cluster) && !in.issued.isMaking():
+		wait = pollActive
+	case isHibernated(pg, &seen.cluster) && !in.issued.isIssuing():
 		wait = in.certificates.renewAt.Sub(r.clock.Now())
-	case !calm(pg, &seen.cluster):
-		wait = askBusy
+	case !settled(pg, &seen.cluster):
+		wait = pollActive
 	}
-	return reconcile.Result{RequeueAfter: min(max(wait, askBusy), 24*time.Hour)}, nil
+	return reconcile.Result{RequeueAfter: min(max(wait, pollActive), 24*time.Hour)}, nil
 }
 
-func (r *Reconciler) gone(ctx context.Context, key types.NamespacedName) (done bool, err error) {
+func (r *Reconciler) onDeleted(ctx context.Context, key types.NamespacedName) (done bool, err error) {
 	if err := r.dropVolumes(ctx, key); err != nil {
 		return false, err
 	}
 	r.deletions.forget(key)
 	r.agents.forget(key)
-	r.memory.forget(key)
-	r.late.forget(key)
+	r.history.forget(key)
+	r.backoff.forget(key)
 	return true, nil
 }

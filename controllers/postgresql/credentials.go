@@ -88,8 +88,8 @@ func (c *credential) load(live *corev1.Secret, known bool) (err error) {
 	return err
 }
 
-// moved reports whether the Secret is about to be written.
-func (c *credential) moved() bool { return c.rotation != rotationOf(c.role, c.live) }
+// changed reports whether the Secret is about to be written.
+func (c *credential) changed() bool { return c.rotation != rotationOf(c.role, c.live) }
 
 // object is the Secret as it should be, with the authorities that clients trust. Where the PostgreSQL's deletion keeps it, it has
 // no owner.
@@ -142,34 +142,34 @@ func (c *credential) fields(pg *databasev1alpha1.PostgreSQL) map[string]string {
 	return fields
 }
 
-// known reports whether all servers that take connections have what the Secrets say. It is asked for while a password is
+// replayedEverywhere reports whether all servers that take connections have what the Secrets say. It is asked for while a password is
 // being rotated alone.
-func (r *Reconciler) known(pg *databasev1alpha1.PostgreSQL, in *inputs) bool {
-	if !in.rotating || in.wishesHash == "" || in.wishesHash != pg.Status.DesiredHash {
+func (r *Reconciler) replayedEverywhere(pg *databasev1alpha1.PostgreSQL, in *inputs) bool {
+	if !in.rotating || in.objectsHash == "" || in.objectsHash != pg.Status.DesiredHash {
 		return false
 	}
-	told, ok := r.memory.told(client.ObjectKeyFromObject(pg), in.wishesHash)
+	told, ok := r.history.applied(client.ObjectKeyFromObject(pg), in.objectsHash)
 	if !ok {
-		in.retell = true
+		in.reapply = true
 		return false
 	}
-	late := in.cluster.behind(told.inserted)
+	late := in.cluster.replayBehind(told.inserted)
 	if late != "" && r.clock.Since(told.at) > slowReplay {
-		in.waiting = fmt.Sprintf("a new password is published when %s has replayed it: its log says what holds it up", late)
+		in.rotationBlocked = fmt.Sprintf("a new password is published when %s has replayed it: its log says what holds it up", late)
 	}
 	return late == ""
 }
 
-// load takes over the contents of the Secrets with passwords that Fettle made. While one of them is about to be written the
+// loadCredentials takes over the contents of the Secrets with passwords that Fettle made. While one of them is about to be written the
 // primary is told of nothing: it learns of what is in the Secrets.
-func (in *inputs) load(lives []*corev1.Secret, known bool) error {
+func (in *inputs) loadCredentials(lives []*corev1.Secret, known bool) error {
 	for i := range in.credentials {
 		c := &in.credentials[i]
 		if err := c.load(lives[i], known); err != nil {
 			return fmt.Errorf("password of role %s: %w", c.role, err)
 		}
-		if c.moved() {
-			in.wishesHash = ""
+		if c.changed() {
+			in.objectsHash = ""
 			in.rotating = in.rotating || c.next != ""
 		}
 		if p, ok := in.passwords[c.role]; ok {

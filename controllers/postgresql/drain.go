@@ -17,11 +17,11 @@ import (
 // would wait for ever for the others. So those that can't come back are not counted while others are to leave their nodes
 // too. The primary is moved away from such a node first, if there is an instance elsewhere.
 
-// handoverTime is how long an eviction waits for the primary to be moved. It bounds what a switchover that can't succeed holds up.
-const handoverTime = 2 * time.Minute
+// handoverTimeout is how long an eviction waits for the primary to be moved. It bounds what a switchover that can't succeed holds up.
+const handoverTimeout = 2 * time.Minute
 
-// stranded is true for an instance that no node takes, although its volume is there: it has to wait for a node.
-func (i *instance) stranded() bool {
+// unschedulable is true for an instance that no node takes, although its volume is there: it has to wait for a node.
+func (i *instance) unschedulable() bool {
 	if i.pod == nil || i.terminating() || i.pod.Spec.NodeName != "" || i.claim == nil || i.claim.Status.Phase != corev1.ClaimBound {
 		return false
 	}
@@ -29,21 +29,21 @@ func (i *instance) stranded() bool {
 	if c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
 		return false
 	}
-	return keptOut(c.Message)
+	return nodesClosed(c.Message)
 }
 
-// keptOut is true where the scheduler says that nodes are closed, or that the volume is elsewhere. Some nodes have a taint all the
+// nodesClosed is true where the scheduler says that nodes are closed, or that the volume is elsewhere. Some nodes have a taint all the
 // time: where another one only lacks room, the instance waits for room.
-func keptOut(scheduler string) bool {
+func nodesClosed(scheduler string) bool {
 	said := strings.ToLower(scheduler)
 	return strings.Contains(said, "volume") || strings.Contains(said, "unschedulable") ||
 		strings.Contains(said, "untolerated taint") && !strings.Contains(said, "insufficient")
 }
 
-// stranded are the instances that wait for a node, and since when the last of them does.
-func (c *cluster) stranded() (count int, since time.Time) {
+// unschedulable are the instances that wait for a node, and since when the last of them does.
+func (c *cluster) unschedulable() (count int, since time.Time) {
 	for i := range c.instances {
-		if in := &c.instances[i]; in.stranded() {
+		if in := &c.instances[i]; in.unschedulable() {
 			count++
 			if at := podCondition(in.pod, corev1.PodScheduled).LastTransitionTime.Time; at.After(since) {
 				since = at
@@ -53,56 +53,56 @@ func (c *cluster) stranded() (count int, since time.Time) {
 	return count, since
 }
 
-// refuge is the instance that takes over from a primary that is to leave its node, which others did that can't come back; nil
+// failoverTarget is the instance that takes over from a primary that is to leave its node, which others did that can't come back; nil
 // where the primary may stay, or nobody could take over elsewhere.
-func (c *cluster) refuge() *instance {
+func (c *cluster) failoverTarget() *instance {
 	primary, to := c.primary(), c.successor(maxInstances)
-	if count, _ := c.stranded(); count == 0 || primary == nil || !primary.leaving || to == nil || to.leaving {
+	if count, _ := c.unschedulable(); count == 0 || primary == nil || !primary.onClosedNode || to == nil || to.onClosedNode {
 		return nil
 	}
 	return to
 }
 
-// refugeSoon is true while the primary is to leave its node, and an instance that may stay is on its way: after each change of the
+// failoverTargetStarting is true while the primary is to leave its node, and an instance that may stay is on its way: after each change of the
 // primary the others are not ready for a moment.
-func (c *cluster) refugeSoon() bool {
+func (c *cluster) failoverTargetStarting() bool {
 	primary := c.primary()
-	return primary != nil && primary.leaving && slices.ContainsFunc(c.instances, func(i instance) bool {
-		return i.pod != nil && i.pod.Spec.NodeName != "" && !i.terminating() && !i.ready() && !i.fenced && !i.leaving
+	return primary != nil && primary.onClosedNode && slices.ContainsFunc(c.instances, func(i instance) bool {
+		return i.pod != nil && i.pod.Spec.NodeName != "" && !i.terminating() && !i.ready() && !i.fenced && !i.onClosedNode
 	})
 }
 
-// leave moves the primary away from a node that is being drained.
-func leave(c *cluster) step {
-	to := c.refuge()
+// moveOffDrainingNode moves the primary away from a node that is being drained.
+func moveOffDrainingNode(c *cluster) Step {
+	to := c.failoverTarget()
 	if to == nil {
-		return step{}
+		return Step{}
 	}
 	return switchover(to, fmt.Sprintf("%s is to leave its node, and those that left one before can't come back yet", c.primary().name))
 }
 
-// uncounted is how many instances may be away beside the one that always may.
-func uncounted(c *cluster, now time.Time) int {
-	count, since := c.stranded()
+// extraDisruptions is how many instances may be away beside the one that always may.
+func extraDisruptions(c *cluster, now time.Time) int {
+	count, since := c.unschedulable()
 	leaving := false
 	for i := range c.instances {
-		leaving = leaving || c.instances[i].leaving && c.instances[i].ready()
+		leaving = leaving || c.instances[i].onClosedNode && c.instances[i].ready()
 	}
 	if !leaving {
 		return 0
 	}
-	if now.Sub(since) < handoverTime && (c.primary() == nil || c.refuge() != nil) {
+	if now.Sub(since) < handoverTimeout && (c.primary() == nil || c.failoverTarget() != nil) {
 		return 0
 	}
-	if now.Sub(since) < handoverTime && c.refugeSoon() {
+	if now.Sub(since) < handoverTimeout && c.failoverTargetStarting() {
 		return 0
 	}
 	return count
 }
 
-// lookAtNodes finds out which instances are to leave their nodes, while others can't come back.
-func (r *Reconciler) lookAtNodes(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
-	if count, _ := c.stranded(); count == 0 || !budgeted(pg) {
+// checkNodes finds out which instances are to leave their nodes, while others can't come back.
+func (r *Reconciler) checkNodes(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
+	if count, _ := c.unschedulable(); count == 0 || !wantsPDB(pg) {
 		return nil
 	}
 	for _, in := range c.running() {
@@ -111,7 +111,7 @@ func (r *Reconciler) lookAtNodes(ctx context.Context, pg *databasev1alpha1.Postg
 			if err != nil {
 				return err
 			}
-			in.leaving = closedTo(node, in.pod)
+			in.onClosedNode = closedTo(node, in.pod)
 		}
 	}
 	return nil

@@ -43,7 +43,7 @@ func TestStranded(t *testing.T) {
 		"its pod was not looked at":       {instance{pod: podOf("pg-0", 'N'), claim: bound}, false},
 		"its pod is yet to be made anew":  {instance{claim: bound}, false},
 	} {
-		if got := c.in.stranded(); got != c.want {
+		if got := c.in.unschedulable(); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -82,7 +82,7 @@ func TestUncounted(t *testing.T) {
 				conditions[j].LastTransitionTime = metav1.NewTime(now.Add(-c.ago))
 			}
 		}
-		if got := uncounted(cluster, now); got != c.want {
+		if got := extraDisruptions(cluster, now); got != c.want {
 			t.Errorf("%s: %s: %d, want %d", c.name, c.words, got, c.want)
 		}
 	}
@@ -105,15 +105,15 @@ func drainAll(size, primary, drained int) (end string, bad int) {
 	for range 10 * size {
 		// All that could not be scheduled were evicted just now.
 		c, now := picture(size, strings.Join(words, " ")), time.Time{}
-		if _, s := next(wanting(int32(size)), c); s.verb == stepSwitchover {
+		if _, s := next(wanting(int32(size)), c); s.Code == RequestSwitchover {
 			primary := slices.IndexFunc(words, func(w string) bool { return w[0] == 'P' })
 			words[primary] = "R" + words[primary][1:]
 			lead(s.target.ordinal)
 			continue
 		}
-		away, _ := c.stranded()
+		away, _ := c.unschedulable()
 		victim := slices.IndexFunc(words, func(w string) bool { return strings.HasSuffix(w, "l") })
-		if victim < 0 || away >= 1+uncounted(c, now) {
+		if victim < 0 || away >= 1+extraDisruptions(c, now) {
 			continue
 		}
 		wasPrimary, stays := words[victim][0] == 'P', slices.Index(words, "R")

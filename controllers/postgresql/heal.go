@@ -6,53 +6,53 @@ import (
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 )
 
-// heal waits for instances that don't serve, unless they can be cured.
-func heal(c *cluster) step {
-	waiting, pending := unserving(c)
+// waitForUnready waits for instances that don't serve, unless they can be cured.
+func waitForUnready(c *cluster) Step {
+	waiting, pending := firstUnready(c)
 	if waiting == nil || !pending {
-		return step{} // status tells of those that don't serve; nothing is to be done about them here
+		return Step{} // status tells of those that don't serve; nothing is to be done about them here
 	}
-	return orCure(c, waitsFor(databasev1alpha1.ReasonUpdating, waiting, fmt.Sprintf("the update continues when %s is ready", waiting.name)))
+	return replaceBrokenOutdated(c, waitFor(databasev1alpha1.ReasonUpdating, waiting, fmt.Sprintf("the update continues when %s is ready", waiting.name)))
 }
 
-// waitsFor says what waits for an instance, and how to go on without that instance if it is broken for good. One that copies data
+// waitFor says what waits for an instance, and how to go on without that instance if it is broken for good. One that copies data
 // would start again from zero if it were fenced.
-func waitsFor(reason string, in *instance, what string) step {
-	if in.copies() {
+func waitFor(reason string, in *instance, what string) Step {
+	if in.copiesData() {
 		return wait(reason, "%s; %s", what, in.name+" is copying its data")
 	}
-	return wait(reason, "%s. If %s can't recover, repair it (see status.instances), or continue without it: add it to the annotation %s",
+	return wait(reason, "%s. If %s can't recover, repair it (see status.instanceStatuses), or continue without it: add it to the annotation %s",
 		what, in.name, databasev1alpha1.AnnotationFenced)
 }
 
-// orCure replaces an instance of an old template that does not serve: it may never start, and the present template may be the
+// replaceBrokenOutdated replaces an instance of an old template that does not serve: it may never start, and the present template may be the
 // cure. Nothing may wait for it instead. It does s where there is none, and where s does something.
-func orCure(c *cluster, s step) step {
-	if s.verb != stepNone {
+func replaceBrokenOutdated(c *cluster, s Step) Step {
+	if s.Code != NoStep {
 		return s
 	}
-	var sick *instance
+	var broken *instance
 	for i := range min(c.size(), len(c.instances)) {
 		switch in := &c.instances[i]; {
 		case in.fenced:
-		case in.ready() && in.silent:
+		case in.ready() && in.unreachable:
 			return s // its server may be down
 		case in.ready():
-		case !in.outdated, in.pod == nil, in.terminating(), in.copies():
+		case !in.outdated, in.pod == nil, in.terminating(), in.copiesData():
 			return s // it is under way
-		case sick == nil:
-			sick = in
+		case broken == nil:
+			broken = in
 		}
 	}
-	if sick == nil {
+	if broken == nil {
 		return s
 	}
-	return replace(sick, "it does not serve, and the template has changed")
+	return replace(broken, "it does not serve, and the template has changed")
 }
 
-// unserving is an instance that does not serve, one of the present template if there is such a one, nil when all do; and
+// firstUnready is an instance that does not serve, one of the present template if there is such a one, nil when all do; and
 // whether anything is to be brought up to date.
-func unserving(c *cluster) (waiting *instance, pending bool) {
+func firstUnready(c *cluster) (waiting *instance, pending bool) {
 	for i := range c.instances {
 		in := &c.instances[i]
 		pending = pending || in.outdated || in.needsRestart()

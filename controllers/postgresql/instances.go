@@ -21,16 +21,16 @@ type instance struct {
 	claim   *corev1.PersistentVolumeClaim // nil while there is none
 	// status is what its agent said last; nil when it was not asked, or did not answer.
 	status *agentapi.Status
-	// silent is set when the agent was asked and did not answer: whether its server runs is known to the kubelet alone, and late.
-	silent bool
+	// unreachable is set when the agent was asked and did not answer: whether its server runs is known to the kubelet alone, and late.
+	unreachable bool
 	// fenced is set where people have stopped it by annotation.
 	fenced bool
-	// disowned is set when the API server refuses the pod's token, since the ServiceAccount that it was made for is gone.
-	disowned bool
+	// tokenRevoked is set when the API server refuses the pod's token, since the ServiceAccount that it was made for is gone.
+	tokenRevoked bool
 	// outdated is set when the pod is of another template than the present one.
 	outdated bool
-	// leaving is set when the pod serves on a node that is closed to it. It is known only while it matters, see drain.go.
-	leaving bool
+	// onClosedNode is set when the pod serves on a node that is closed to it. It is known only while it matters, see drain.go.
+	onClosedNode bool
 }
 
 func (i *instance) terminating() bool { return i.pod != nil && i.pod.DeletionTimestamp != nil }
@@ -40,9 +40,9 @@ func (i *instance) ready() bool {
 	return i.pod != nil && i.pod.DeletionTimestamp == nil && isTrue(i.pod, corev1.PodReady) && (i.status == nil || i.status.Ready)
 }
 
-// serves is true while a server runs, or may do so for all that is known: one whose agent does not answer counts for as long
+// mayRun is true while a server runs, or may do so for all that is known: one whose agent does not answer counts for as long
 // as the kubelet says that it is ready.
-func (i *instance) serves() bool {
+func (i *instance) mayRun() bool {
 	if i.status == nil {
 		return i.ready()
 	}
@@ -56,18 +56,18 @@ func (i *instance) labelled(role string) bool {
 // needsRestart is true when parameters wait for a restart.
 func (i *instance) needsRestart() bool { return i.status != nil && len(i.status.PendingRestart) > 0 }
 
-// copies is true while an instance gets its data, which may take hours and starts from zero in another pod. One that says what is
+// copiesData is true while an instance gets its data, which may take hours and starts from zero in another pod. One that says what is
 // in the way of the copy does not count.
-func (i *instance) copies() bool {
-	if i.status == nil || obstructed(i) {
+func (i *instance) copiesData() bool {
+	if i.status == nil || copyBlocked(i) {
 		return false
 	}
 	return i.status.Phase == agentapi.Cloning || i.status.Phase == agentapi.Rewinding || i.status.Phase == agentapi.Initializing
 }
 
-// leadsByExample is true when all that a primary waits for is a restart that no other can do in its place: a standby must
+// primaryRestartsFirst is true when all that a primary waits for is a restart that no other can do in its place: a standby must
 // not have less of some parameters than its primary, so it keeps what it has until the primary itself has come down.
-func (i *instance) leadsByExample() bool {
+func (i *instance) primaryRestartsFirst() bool {
 	return !i.outdated && i.needsRestart() && slices.ContainsFunc(config.StandbyMinimums(), func(name string) bool {
 		return slices.Contains(i.status.PendingRestart, name)
 	})
@@ -77,9 +77,9 @@ func (i *instance) leadsByExample() bool {
 type cluster struct {
 	set       *k8sappsv1.StatefulSet // nil while there is none
 	instances []instance
-	// unseen is true until the controller of StatefulSets has seen the present template: a pod that is deleted before may be made
+	// templateNotObserved is true until the controller of StatefulSets has seen the present template: a pod that is deleted before may be made
 	// anew from the last one.
-	unseen bool
+	templateNotObserved bool
 	// orphaned are the names of claims of a former PostgreSQL of this name that no instance uses, and that a person has to decide about.
 	orphaned []string
 }
@@ -102,8 +102,8 @@ func (c *cluster) primary() *instance {
 	return nil
 }
 
-// goes is an instance that the StatefulSet is about to take away; nil when there is none.
-func (c *cluster) goes() *instance {
+// terminatingInstance is an instance that the StatefulSet is about to take away; nil when there is none.
+func (c *cluster) terminatingInstance() *instance {
 	for _, in := range c.running() {
 		if c.set != nil && in.ordinal >= c.size() {
 			return in
@@ -123,16 +123,16 @@ func (c *cluster) running() []*instance {
 	return out
 }
 
-// losesData is true where rows would be lost that nobody has accepted to lose: by its election, or by what it has to give up.
-func (i *instance) losesData() bool {
+// risksDataLoss is true where rows would be lost that nobody has accepted to lose: by its election, or by what it has to give up.
+func (i *instance) risksDataLoss() bool {
 	return i.status != nil && i.status.Reason == databasev1alpha1.ReasonDataLossNotAccepted
 }
 
-// closest is the instance that has most of those which lack too much to become the primary; nil when there is none.
-func (c *cluster) closest() *instance {
+// mostAdvanced is the instance that has most of those which lack too much to become the primary; nil when there is none.
+func (c *cluster) mostAdvanced() *instance {
 	var best *instance
 	for i := range c.instances {
-		if in := &c.instances[i]; in.losesData() && (best == nil || in.status.Election.Position.Compare(best.status.Election.Position) > 0) {
+		if in := &c.instances[i]; in.risksDataLoss() && (best == nil || in.status.Election.Position.Compare(best.status.Election.Position) > 0) {
 			best = in
 		}
 	}
@@ -159,7 +159,7 @@ func (c *cluster) successor(limit int) *instance {
 		return nil
 	}
 	return slices.MinFunc(candidates, func(a, b *instance) int {
-		return cmp.Or(compareBool(a.silent, b.silent), compareBool(a.leaving, b.leaving), compareBool(a.outdated, b.outdated), compareBool(a.needsRestart(), b.needsRestart()), cmp.Compare(a.ordinal, b.ordinal))
+		return cmp.Or(compareBool(a.unreachable, b.unreachable), compareBool(a.onClosedNode, b.onClosedNode), compareBool(a.outdated, b.outdated), compareBool(a.needsRestart(), b.needsRestart()), cmp.Compare(a.ordinal, b.ordinal))
 	})
 }
 
@@ -195,7 +195,7 @@ func assemble(
 	pg *databasev1alpha1.PostgreSQL, set *k8sappsv1.StatefulSet, pods []corev1.Pod, claims []corev1.PersistentVolumeClaim,
 	statuses map[string]agentapi.Status, revision string,
 ) cluster {
-	c := cluster{set: set, unseen: unseen(set, revision)}
+	c := cluster{set: set, templateNotObserved: templateNotObserved(set, revision)}
 	count, isFenced := c.size(), fencedPods(pg)
 	if !pg.Spec.Hibernated {
 		count = max(count, replicas(pg))
@@ -212,7 +212,7 @@ func assemble(
 	for ordinal := range count {
 		in := instance{ordinal: ordinal, name: agentapi.Pod(pg.Name, ordinal), pod: podOf[ordinal]}
 		in.fenced = isFenced(in.name)
-		in.learn(statuses, revision)
+		in.observe(statuses, revision)
 		if i := slices.IndexFunc(claims, func(claim corev1.PersistentVolumeClaim) bool { return claim.Name == claimName(pg, ordinal) }); i >= 0 {
 			in.claim = &claims[i]
 		}
@@ -222,13 +222,13 @@ func assemble(
 	return c
 }
 
-func unseen(set *k8sappsv1.StatefulSet, revision string) bool {
+func templateNotObserved(set *k8sappsv1.StatefulSet, revision string) bool {
 	return set != nil && revision != "" &&
 		(set.Spec.Template.Annotations[annotationRevision] != revision || set.Status.ObservedGeneration < set.Generation)
 }
 
-// learn notes what its pod and its agent tell.
-func (i *instance) learn(statuses map[string]agentapi.Status, revision string) {
+// observe notes what its pod and its agent tell.
+func (i *instance) observe(statuses map[string]agentapi.Status, revision string) {
 	if i.pod == nil {
 		return
 	}
@@ -236,7 +236,7 @@ func (i *instance) learn(statuses map[string]agentapi.Status, revision string) {
 	if status, ok := statuses[string(i.pod.UID)]; ok {
 		i.status = &status
 	}
-	i.silent = i.status == nil && reachable(i.pod)
+	i.unreachable = i.status == nil && reachable(i.pod)
 }
 
 func isTrue(pod *corev1.Pod, condition corev1.PodConditionType) bool {

@@ -23,16 +23,16 @@ var certificateGVK = schema.GroupVersionKind{Group: "cert-manager.io", Version: 
 
 // +kubebuilder:rbac:groups=cert-manager.io,resources=certificates,verbs=get;list;watch;create;patch;delete
 
-// patience is how long cert-manager may be at work on a certificate before that is told as trouble. Most issuers take seconds.
-const patience = time.Minute
+// issueTimeout is how long cert-manager may be at work on a certificate before that is told as trouble. Most issuers take seconds.
+const issueTimeout = time.Minute
 
-// issued is what is known of the certificate that cert-manager is asked for.
-type issued struct {
+// issuedCertificate is what is known of the certificate that cert-manager is asked for.
+type issuedCertificate struct {
 	// missing is true where the cluster lacks cert-manager, foreign where somebody else's Secret has the name of its result.
 	missing, foreign bool
-	// making is true while cert-manager is at work and has not been for long; refused has its words when it can't issue.
-	making  bool
-	refused string
+	// issuing is true while cert-manager is at work and has not been for long; refused has its words when it can't issue.
+	issuing bool
+	failure string
 	// unusable is why its result can't be served.
 	unusable error
 	// candidate is the result; nil while there is none that can be served.
@@ -75,12 +75,12 @@ func hostsOf(pg *databasev1alpha1.PostgreSQL) []string {
 	return slices.Concat(pki.Hosts(pg.Name, pg.Namespace), pg.Spec.TLS.DNSNames)
 }
 
-// lookAtIssuer finds out what cert-manager has made; nil where it is not asked.
-func (r *Reconciler) lookAtIssuer(ctx context.Context, pg *databasev1alpha1.PostgreSQL, missing bool) (*issued, error) {
+// readIssuedCertificate finds out what cert-manager has made; nil where it is not asked.
+func (r *Reconciler) readIssuedCertificate(ctx context.Context, pg *databasev1alpha1.PostgreSQL, missing bool) (*issuedCertificate, error) {
 	if pg.Spec.TLS.IssuerRef == nil {
 		return nil, nil //nolint:nilnil // absence is an answer
 	}
-	i := &issued{missing: missing}
+	i := &issuedCertificate{missing: missing}
 	if missing {
 		return i, nil
 	}
@@ -91,7 +91,7 @@ func (r *Reconciler) lookAtIssuer(ctx context.Context, pg *databasev1alpha1.Post
 		return nil, fmt.Errorf("get Certificate %q: %w", key.Name, err)
 	}
 	if asked {
-		i.making, i.refused = progressOf(request, r.clock.Now())
+		i.issuing, i.failure = issuanceState(request, r.clock.Now())
 	}
 	secret := &corev1.Secret{}
 	err = r.client.Get(ctx, key, secret)
@@ -103,16 +103,16 @@ func (r *Reconciler) lookAtIssuer(ctx context.Context, pg *databasev1alpha1.Post
 		return i, nil
 	case err != nil:
 		return nil, fmt.Errorf("get Secret %q: %w", key.Name, err)
-	case !ours(pg, secret):
+	case !isOwn(pg, secret):
 		i.foreign = true
 		return i, nil
 	}
-	i.judge(pg, secret, r.clock.Now())
+	i.evaluate(pg, secret, r.clock.Now())
 	return i, nil
 }
 
-// judge decides whether what the Secret has can be served.
-func (i *issued) judge(pg *databasev1alpha1.PostgreSQL, secret *corev1.Secret, now time.Time) {
+// evaluate decides whether what the Secret has can be served.
+func (i *issuedCertificate) evaluate(pg *databasev1alpha1.PostgreSQL, secret *corev1.Secret, now time.Time) {
 	s := &serving{pair: pairOf(secret), authority: pki.Bundle(secret.Data[keyAuthority])}
 	if len(s.pair.Certificate) == 0 {
 		return // it is being filled
@@ -122,9 +122,9 @@ func (i *issued) judge(pg *databasev1alpha1.PostgreSQL, secret *corev1.Secret, n
 	}
 }
 
-// progressOf judges what cert-manager says of a Certificate that is not ready: that it is at work, and else why there is none, in
+// issuanceState judges what cert-manager says of a Certificate that is not ready: that it is at work, and else why there is none, in
 // its own words. What it waits for it says in another object.
-func progressOf(certificate *unstructured.Unstructured, now time.Time) (making bool, refused string) {
+func issuanceState(certificate *unstructured.Unstructured, now time.Time) (making bool, refused string) {
 	ready, issuing := conditionOf(certificate, "Ready"), conditionOf(certificate, "Issuing")
 	if ready["status"] != "False" {
 		return false, "" // it is, or nobody has looked at it yet
@@ -132,7 +132,7 @@ func progressOf(certificate *unstructured.Unstructured, now time.Time) (making b
 	switch {
 	case issuing["status"] == "True":
 		since, err := time.Parse(time.RFC3339, fmt.Sprint(issuing["lastTransitionTime"]))
-		if err == nil && now.Sub(since) < patience {
+		if err == nil && now.Sub(since) < issueTimeout {
 			return true, ""
 		}
 		return false, fmt.Sprintf("%v: %v; what it waits for is told by: kubectl -n %s describe certificaterequests -l %s=%s", ready["reason"],
@@ -154,11 +154,11 @@ func conditionOf(o *unstructured.Unstructured, kind string) map[string]any {
 	return nil
 }
 
-// isMaking reports whether it is to be looked at again though nothing may tell of a change.
-func (i *issued) isMaking() bool { return i != nil && i.making }
+// isIssuing reports whether it is to be looked at again though nothing may tell of a change.
+func (i *issuedCertificate) isIssuing() bool { return i != nil && i.issuing }
 
 // certified judges what clients are shown. In all cases but the first the instances go on with what they have.
-func certified(i *issued, served serving) verdict {
+func certified(i *issuedCertificate, served serving) conditionState {
 	const meanwhile = "; meanwhile the instances serve with the certificate that they have"
 	switch {
 	case i == nil:
@@ -167,12 +167,12 @@ func certified(i *issued, served serving) verdict {
 		return no(databasev1alpha1.ReasonAPIMissing, "spec.tls.issuerRef: the cluster has no Certificate (cert-manager.io/v1): install cert-manager, or remove the field"+meanwhile)
 	case i.foreign:
 		return no(fettlev1.ReasonNameConflict, "spec.tls.issuerRef: the Secret for its certificate exists and is not Fettle's: rename or delete it"+meanwhile)
-	case i.making && i.candidate == nil:
+	case i.issuing && i.candidate == nil:
 		return unknown(fettlev1.ReasonReconciling, "waiting for cert-manager to make the certificate"+meanwhile)
 	case i.unusable != nil:
 		return no(databasev1alpha1.ReasonCertificateUnusable, "spec.tls.issuerRef: what the issuer gave can't be served: "+i.unusable.Error()+meanwhile)
-	case i.refused != "":
-		return no(databasev1alpha1.ReasonIssuerNotReady, "spec.tls.issuerRef: cert-manager has issued no certificate: "+i.refused+meanwhile)
+	case i.failure != "":
+		return no(databasev1alpha1.ReasonIssuerNotReady, "spec.tls.issuerRef: cert-manager has issued no certificate: "+i.failure+meanwhile)
 	case i.candidate == nil:
 		return unknown(fettlev1.ReasonReconciling, "waiting for the certificate of the issuer"+meanwhile)
 	case !served.same(i.candidate.pair):

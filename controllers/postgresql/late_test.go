@@ -12,7 +12,7 @@ import (
 // TestSlowPrimaryIsLeftAlone holds that telling a primary that does not answer takes a third of a worker's time at most.
 func TestSlowPrimaryIsLeftAlone(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 11, 21, 4, 0, 0, 0, time.UTC))
-	l := newLate(clock)
+	l := newApplyBackoff(clock)
 	key, other := types.NamespacedName{Namespace: "shop", Name: "db"}, types.NamespacedName{Namespace: "shop", Name: "other"}
 	slow := errors.New("no answer in time")
 	expect := func(when string, key types.NamespacedName, hash string, want error) {
@@ -22,7 +22,7 @@ func TestSlowPrimaryIsLeftAlone(t *testing.T) {
 		}
 	}
 	expect("before anything", key, "a", nil)
-	l.note(key, "a", slow, 20*time.Second)
+	l.record(key, "a", slow, 20*time.Second)
 	expect("at once", key, "a", slow)
 	expect("other wishes, or another primary", key, "b", nil)
 	expect("another PostgreSQL", other, "a", nil)
@@ -31,12 +31,12 @@ func TestSlowPrimaryIsLeftAlone(t *testing.T) {
 	clock.SetTime(clock.Now().Add(time.Second))
 	expect("when it is time", key, "a", nil)
 
-	l.note(key, "a", slow, 0)
+	l.record(key, "a", slow, 0)
 	expect("one that refused at once", key, "a", nil)
-	l.note(key, "a", slow, time.Minute)
-	l.note(key, "a", nil, time.Second)
+	l.record(key, "a", slow, time.Minute)
+	l.record(key, "a", nil, time.Second)
 	expect("one that was told", key, "a", nil)
-	l.note(key, "a", slow, time.Minute)
+	l.record(key, "a", slow, time.Minute)
 	l.forget(key)
 	expect("one that is gone", key, "a", nil)
 }

@@ -21,8 +21,8 @@ import (
 // empty database.
 const annotationFresh = "fettle.dev/fresh"
 
-// leaseLook is what memory knows a look at the Lease by.
-const leaseLook = "lease"
+// checkLease is what memory knows a look at the Lease by.
+const checkLease = "lease"
 
 // newLease is the Lease that the agents elect by. It lacks the label of Fettle's children on purpose: it changes every two
 // seconds, and nobody but the agents has to know.
@@ -33,10 +33,10 @@ func newLease(pg *databasev1alpha1.PostgreSQL) *coordinationv1.Lease {
 	}}
 }
 
-// makeLease makes the Lease before the first instance is started: free, for whoever is first.
-func (r *Reconciler) makeLease(ctx context.Context, pg *databasev1alpha1.PostgreSQL) error {
+// createLease makes the Lease before the first instance is started: free, for whoever is first.
+func (r *Reconciler) createLease(ctx context.Context, pg *databasev1alpha1.PostgreSQL) error {
 	key := client.ObjectKeyFromObject(pg)
-	r.memory.due(key, leaseLook, leaseAgain) // it is not looked at again at once
+	r.history.due(key, checkLease, leaseInterval) // it is not looked at again at once
 	lease := &coordinationv1.Lease{}
 	err := r.live.Get(ctx, key, lease)
 	switch {
@@ -44,7 +44,7 @@ func (r *Reconciler) makeLease(ctx context.Context, pg *databasev1alpha1.Postgre
 		if err := r.dropVolumes(ctx, key); err != nil {
 			return err
 		}
-		inherited, err := r.inherit(ctx, pg)
+		inherited, err := r.adoptExistingClaims(ctx, pg)
 		if err != nil {
 			return err
 		}
@@ -73,11 +73,11 @@ func (leaseOfFormerError) Error() string { return "it belongs to a former Postgr
 
 var errLeaseOfFormer = leaseOfFormerError{}
 
-// lookAtLease re-creates the Lease if somebody deleted it, and releases it if its holder is proven dead, while there are instances
+// reconcileLease re-creates the Lease if somebody deleted it, and releases it if its holder is proven dead, while there are instances
 // and none is primary.
-func (r *Reconciler) lookAtLease(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
+func (r *Reconciler) reconcileLease(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
 	key := client.ObjectKeyFromObject(pg)
-	if c.set == nil || c.primary() != nil || len(c.running()) == 0 || !r.memory.due(key, leaseLook, leaseAgain) {
+	if c.set == nil || c.primary() != nil || len(c.running()) == 0 || !r.history.due(key, checkLease, leaseInterval) {
 		return nil
 	}
 	lease := &coordinationv1.Lease{}
@@ -117,12 +117,12 @@ func holderDead(lease *coordinationv1.Lease, c *cluster) bool {
 	if !found || in == nil || in.pod == nil || string(in.pod.UID) != uid {
 		return false // a pod that is gone proves nothing: it may have been deleted by force
 	}
-	ended := endOf(in.pod)
+	ended := containerExit(in.pod)
 	return !ended.IsZero() && ended.After(lease.Spec.RenewTime.Time)
 }
 
-// endOf is when the pod's PostgreSQL container ended; zero while it runs.
-func endOf(pod *corev1.Pod) time.Time {
+// containerExit is when the pod's PostgreSQL container ended; zero while it runs.
+func containerExit(pod *corev1.Pod) time.Time {
 	for i := range pod.Status.ContainerStatuses {
 		c := &pod.Status.ContainerStatuses[i]
 		if c.Name != mainContainer || c.State.Running != nil {

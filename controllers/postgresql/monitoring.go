@@ -50,7 +50,7 @@ func alertRules(pg *databasev1alpha1.PostgreSQL, rules []any) runtime.ApplyConfi
 func optional(pg *databasev1alpha1.PostgreSQL, gvk schema.GroupVersionKind, spec map[string]any) runtime.ApplyConfiguration {
 	u := emptyOf(gvk, pg)
 	all := maps.Clone(pg.Spec.Monitoring.Labels)
-	u.SetLabels(merged(all, labels(pg)))
+	u.SetLabels(mergeMaps(all, labels(pg)))
 	u.Object["spec"] = spec
 	return client.ApplyConfigurationFromUnstructured(u)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
-// isolated reports whether a NetworkPolicy is wanted.
-func isolated(pg *databasev1alpha1.PostgreSQL) bool {
+// wantsNetworkPolicy reports whether a NetworkPolicy is wanted.
+func wantsNetworkPolicy(pg *databasev1alpha1.PostgreSQL) bool {
 	return pg.Spec.NetworkPolicy.Enabled == nil || *pg.Spec.NetworkPolicy.Enabled
 }
 
@@ -42,7 +42,7 @@ func admit(port int32, from []networkingv1.NetworkPolicyPeer) *networkingv1ac.Ne
 	rule := networkingv1ac.NetworkPolicyIngressRule().
 		WithPorts(networkingv1ac.NetworkPolicyPort().WithProtocol("TCP").WithPort(intstr.FromInt32(port)))
 	for _, p := range from {
-		rule.WithFrom(mirror[networkingv1ac.NetworkPolicyPeerApplyConfiguration](p))
+		rule.WithFrom(convert[networkingv1ac.NetworkPolicyPeerApplyConfiguration](p))
 	}
 	return rule
 }

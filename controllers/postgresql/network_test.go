@@ -85,7 +85,7 @@ func TestNetworkPolicy_whoReachesWhat(t *testing.T) {
 	} {
 		pg := wanting(3)
 		pg.Spec.NetworkPolicy = c.spec
-		policy := mirror[networkingv1.NetworkPolicy](networkPolicy(pg, "fettle-system"))
+		policy := convert[networkingv1.NetworkPolicy](networkPolicy(pg, "fettle-system"))
 		if s := policy.Spec; !slices.Equal(s.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}) ||
 			!selects(t, "shop", networkingv1.NetworkPolicyPeer{PodSelector: &s.PodSelector}, from["instance"]) {
 			t.Errorf("%s: the policy is about %v, %v", name, s.PodSelector, s.PolicyTypes)

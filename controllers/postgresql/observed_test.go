@@ -31,7 +31,7 @@ func secretsOf(c certificates) (ca, server, replication *corev1.Secret) {
 	object := func(name string, certificate, key []byte) *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string][]byte{"tls.crt": certificate, "tls.key": key}}
 	}
-	return object("pg-ca", c.authority.Certificate, c.authority.Key), object("pg-server", c.server.Certificate, c.server.Key),
+	return object("pg-ca", c.ca.Certificate, c.ca.Key), object("pg-server", c.server.Certificate, c.server.Key),
 		object("pg-replication", c.client.Certificate, c.client.Key)
 }
 
@@ -108,7 +108,7 @@ func TestVolumesReady(t *testing.T) {
 		{"full and refused", claim("1Gi", "1Gi"), time.Hour, 96, fmt.Errorf("no"), "False DiskFull"},
 		{"refused", claim("1Gi", "1Gi"), time.Hour, 10, fmt.Errorf("no"), "False VolumeStuck"},
 		{"just made", claim("1Gi", ""), time.Second, 0, nil, "Unknown Creating"},
-		{"unbound", claim("1Gi", ""), time.Hour, 0, nil, "False VolumeUnbound"},
+		{"unbound", claim("1Gi", ""), time.Hour, 0, nil, "False VolumeNotBound"},
 		{"growing", claim("1Gi", "512Mi"), time.Hour, 10, nil, "False VolumeGrowing"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -28,17 +28,17 @@ func TestNothingUnwrittenIsTold(t *testing.T) {
 	}
 	live := made.object(pg, nil)
 	load := func() *inputs {
-		in := &inputs{wishesHash: "hash", credentials: credentialsOf(pg), passwords: map[string]password{"app": {version: "1"}}}
-		if err := in.load([]*corev1.Secret{live}, false); err != nil {
+		in := &inputs{objectsHash: "hash", credentials: credentialsOf(pg), passwords: map[string]password{"app": {version: "1"}}}
+		if err := in.loadCredentials([]*corev1.Secret{live}, false); err != nil {
 			t.Fatal(err)
 		}
 		return in
 	}
-	if in := load(); in.wishesHash == "" || in.rotating {
+	if in := load(); in.objectsHash == "" || in.rotating {
 		t.Error("a Secret that stays as it is keeps the primary from being told")
 	}
 	live.Annotations = map[string]string{databasev1alpha1.AnnotationRotate: "1"}
-	if in := load(); in.wishesHash != "" || !in.rotating {
+	if in := load(); in.objectsHash != "" || !in.rotating {
 		t.Error("a password is told before it is written")
 	}
 	next := made
@@ -47,8 +47,8 @@ func TestNothingUnwrittenIsTold(t *testing.T) {
 	}
 	live.Data = next.object(pg, nil).Data
 	in := load()
-	if p := in.passwords["app"]; in.wishesHash == "" || p.value != made.password || p.second != string(live.Data[keyNext]) {
-		t.Errorf("told %v, of the role %v", in.wishesHash != "", p.value == made.password)
+	if p := in.passwords["app"]; in.objectsHash == "" || p.value != made.password || p.second != string(live.Data[keyNext]) {
+		t.Errorf("told %v, of the role %v", in.objectsHash != "", p.value == made.password)
 	}
 }
 
@@ -93,11 +93,11 @@ func TestCredentials_sslMode(t *testing.T) {
 func TestCredentials_verify(t *testing.T) {
 	pg := wanting(1)
 	pg.Spec.DatabaseName = "app"
-	certificates, err := certify(pg, nil, nil, nil, time.Now())
+	certificates, err := ensureCertificates(pg, nil, nil, nil, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	roots := certificates.serving.next(certificates.authority.Certificate, nil, false, time.Now()).roots
+	roots := certificates.serving.next(certificates.ca.Certificate, nil, false, time.Now()).roots
 	c := credentialsOf(pg)[0]
 	if err := c.load(nil, true); err != nil {
 		t.Fatal(err)

@@ -34,13 +34,13 @@ func (r *Reconciler) reconcilePaused(ctx context.Context, pg *databasev1alpha1.P
 	if seen.growErr, err = r.resize(ctx, pg, in); err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := r.lookAtLease(ctx, pg, &in.cluster); err != nil {
+	if err := r.reconcileLease(ctx, pg, &in.cluster); err != nil {
 		return reconcile.Result{}, err
 	}
 	setPaused(pg, seen)
-	wait := askCalm
-	if asleep(pg, &in.cluster) {
-		wait = min(max(in.certificates.renewAt.Sub(r.clock.Now()), askBusy), 24*time.Hour)
+	wait := pollIdle
+	if isHibernated(pg, &in.cluster) {
+		wait = min(max(in.certificates.renewAt.Sub(r.clock.Now()), pollActive), 24*time.Hour)
 	}
 	return reconcile.Result{RequeueAfter: wait}, seen.applyErr
 }
@@ -53,7 +53,7 @@ func (r *Reconciler) applyCertificates(ctx context.Context, pg *databasev1alpha1
 			continue
 		}
 		c.rotation = rotationOf(c.role, c.live)
-		if err := r.keep(ctx, c.live, c.object(pg, in.certificates.serving.roots)); err != nil {
+		if err := r.ensureSecret(ctx, c.live, c.object(pg, in.certificates.serving.roots)); err != nil {
 			return err
 		}
 	}
@@ -64,25 +64,25 @@ func (r *Reconciler) applyCertificates(ctx context.Context, pg *databasev1alpha1
 func setPaused(pg *databasev1alpha1.PostgreSQL, seen *observed) {
 	paused := unknown(fettlev1.ReasonPaused, "spec.paused is true: nothing is compared with the spec")
 	pg.Status.ObservedGeneration = pg.Generation
-	put(pg, databasev1alpha1.PostgreSQLConfigured, true, paused)
-	put(pg, databasev1alpha1.PostgreSQLApplied, true, paused)
+	setCondition(pg, databasev1alpha1.PostgreSQLConfigured, true, paused)
+	setCondition(pg, databasev1alpha1.PostgreSQLApplied, true, paused)
 	if seen.applyErr != nil {
-		put(pg, databasev1alpha1.PostgreSQLApplied, true, applied(seen))
+		setCondition(pg, databasev1alpha1.PostgreSQLApplied, true, applied(seen))
 	}
 	if seen.cluster.set != nil {
 		describe(pg, seen)
-		put(pg, databasev1alpha1.PostgreSQLVolumesReady, true, volumesReady(pg, &seen.cluster, seen.growth, seen.growErr, seen.at))
-		put(pg, databasev1alpha1.PostgreSQLPrimaryReady, true, primaryReady(pg, seen))
-		put(pg, databasev1alpha1.PostgreSQLInstancesReady, true, pausedInstances(pg, seen))
-		put(pg, databasev1alpha1.PostgreSQLCertified, seen.issued != nil, certified(seen.issued, seen.serving))
+		setCondition(pg, databasev1alpha1.PostgreSQLVolumesReady, true, volumesReady(pg, &seen.cluster, seen.growth, seen.growErr, seen.at))
+		setCondition(pg, databasev1alpha1.PostgreSQLPrimaryReady, true, primaryReady(pg, seen))
+		setCondition(pg, databasev1alpha1.PostgreSQLInstancesReady, true, pausedInstances(pg, seen))
+		setCondition(pg, databasev1alpha1.PostgreSQLCertified, seen.issued != nil, certified(seen.issued, seen.serving))
 	}
-	put(pg, fettlev1.Ready, true, unknown(fettlev1.ReasonPaused,
+	setCondition(pg, fettlev1.Ready, true, unknown(fettlev1.ReasonPaused,
 		"spec.paused is true: the spec is not applied until it is false. Failover, the renewal of certificates and the growth of volumes continue"))
 	pg.Status.Phase, pg.Status.Ready = databasev1alpha1.PhasePaused, false
 }
 
 // pausedInstances does not take instances for up to date that wait for the end of the pause.
-func pausedInstances(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
+func pausedInstances(pg *databasev1alpha1.PostgreSQL, seen *observed) conditionState {
 	v := instancesReady(pg, seen)
 	for i := range seen.cluster.instances {
 		if in := &seen.cluster.instances[i]; v.status == metav1.ConditionTrue && (in.outdated || in.needsRestart()) {

@@ -30,7 +30,7 @@ func picture(size int, words string) *cluster {
 			in.pod = podOf(in.name, word[0])
 		}
 		in.outdated = strings.Contains(word, "!")
-		in.silent = strings.Contains(word, "q")
+		in.unreachable = strings.Contains(word, "q")
 		in.fenced = strings.Contains(word, "F")
 		if strings.Contains(word, "?") {
 			in.status = &agentapi.Status{Ready: word[0] != 'N', PendingRestart: []string{"shared_buffers"}}
@@ -51,11 +51,11 @@ func picture(size int, words string) *cluster {
 			in.pod.Status.Conditions = append(in.pod.Status.Conditions, unscheduled("1 node(s) were unschedulable"))
 			in.claim = claim("1Gi", "1Gi")
 		}
-		in.leaving = strings.Contains(word, "l")
+		in.onClosedNode = strings.Contains(word, "l")
 		if strings.Contains(word, "n") {
 			in.pod.Spec.NodeName = "n1"
 		}
-		in.disowned = strings.Contains(word, "u")
+		in.tokenRevoked = strings.Contains(word, "u")
 		c.instances = append(c.instances, in)
 	}
 	return c
@@ -80,8 +80,8 @@ func podOf(name string, letter byte) *corev1.Pod {
 func said(pg *databasev1alpha1.PostgreSQL, c *cluster) string {
 	count, s := next(pg, c)
 	out := fmt.Sprint(count)
-	if s.verb != stepNone {
-		out += " " + string(s.verb)
+	if s.Code != NoStep {
+		out += " " + string(s.Code)
 	}
 	if s.target != nil {
 		out += " " + s.target.name

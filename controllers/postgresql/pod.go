@@ -70,10 +70,10 @@ func placement(pg *databasev1alpha1.PostgreSQL, spec *corev1ac.PodSpecApplyConfi
 		spec.WithNodeSelector(pg.Spec.NodeSelector)
 	}
 	for _, t := range pg.Spec.Tolerations {
-		spec.WithTolerations(mirror[corev1ac.TolerationApplyConfiguration](t))
+		spec.WithTolerations(convert[corev1ac.TolerationApplyConfiguration](t))
 	}
 	if pg.Spec.Affinity != nil {
-		spec.WithAffinity(mirror[corev1ac.AffinityApplyConfiguration](pg.Spec.Affinity))
+		spec.WithAffinity(convert[corev1ac.AffinityApplyConfiguration](pg.Spec.Affinity))
 	}
 	if pg.Spec.TopologySpread != nil && *pg.Spec.TopologySpread {
 		spread(pg, spec)
@@ -145,7 +145,7 @@ func postgres(pg *databasev1alpha1.PostgreSQL) *corev1ac.ContainerApplyConfigura
 		c.WithVolumeMounts(mount(volumeSource, "/etc/fettle/source").WithReadOnly(true))
 	}
 	if len(pg.Spec.Resources.Limits)+len(pg.Spec.Resources.Requests)+len(pg.Spec.Resources.Claims) > 0 {
-		c.WithResources(mirror[corev1ac.ResourceRequirementsApplyConfiguration](pg.Spec.Resources))
+		c.WithResources(convert[corev1ac.ResourceRequirementsApplyConfiguration](pg.Spec.Resources))
 	}
 	if _, limited := pg.Spec.Resources.Limits[corev1.ResourceMemory]; limited {
 		c.WithEnv(corev1ac.EnvVar().WithName("MEMORY_LIMIT").WithValueFrom(corev1ac.EnvVarSource().WithResourceFieldRef(
@@ -174,7 +174,7 @@ func volumes(pg *databasev1alpha1.PostgreSQL) []*corev1ac.VolumeApplyConfigurati
 		secret(volumeServer, serverSecret(pg)), secret(volumeReplication, clientSecret(pg)),
 	}
 	if from := pg.Spec.Bootstrap.PgBasebackup; from != nil {
-		out = append(out, corev1ac.Volume().WithName(volumeSource).WithProjected(opens(from)))
+		out = append(out, corev1ac.Volume().WithName(volumeSource).WithProjected(sourceSecrets(from)))
 	}
 	return out
 }

@@ -26,63 +26,63 @@ type inputs struct {
 	operatorNamespace string
 	templateSize      resource.Quantity
 	cluster           cluster
-	// stranded are the instances that the PodDisruptionBudget does not count.
-	stranded     int
-	growth       growth
-	credentials  []credential
-	certificates certificates
+	// extraDisruptions are the instances that the PodDisruptionBudget does not count.
+	extraDisruptions int
+	growth           growth
+	credentials      []credential
+	certificates     certificates
 	// passwords are by role; those of users' own Secrets have no value until they are needed.
 	passwords map[string]password
 	// secretMissing names one of those Secrets that does not exist.
 	secretMissing string
-	// taken are the roles whose Secret is somebody else's.
-	taken []credential
-	// wishesHash is that of what the primary should be told; empty while there is none, or a password is missing.
-	wishesHash string
+	// foreignSecrets are the roles whose Secret is somebody else's.
+	foreignSecrets []credential
+	// objectsHash is that of what the primary should be told; empty while there is none, or a password is missing.
+	objectsHash string
 	// rotating is set while a password is being rotated; retell when it is not known how far replicas must have replayed for
 	// it, and the primary is to say it again.
-	rotating, retell bool
-	// waiting is why a rotation takes long.
-	waiting           string
+	rotating, reapply bool
+	// rotationBlocked is why a rotation takes long.
+	rotationBlocked   string
 	parameters        error
 	monitoringMissing bool
 	// alerts are the rules of the PrometheusRule.
 	alerts []any
 	// issued is what cert-manager has made; nil where it is not asked. certificateAPI is true where there is one to ask.
-	issued         *issued
+	issued         *issuedCertificate
 	certificateAPI bool
-	// soon is true while an API that is asked for is defined, and not served yet: nothing tells when it is.
-	soon bool
+	// apiPending is true while an API that is asked for is defined, and not served yet: nothing tells when it is.
+	apiPending bool
 }
 
 // resolve reads everything once, from the cache but for what it can't hold.
 func (r *Reconciler) resolve(ctx context.Context, pg *databasev1alpha1.PostgreSQL) (*inputs, error) {
-	in := &inputs{parameters: config.CheckParameters(major(pg), parameters(pg))}
+	in := &inputs{parameters: config.CheckParameters(major(pg), pg.Spec.ParameterValues())}
 	set, pods, claims, err := r.workload(ctx, pg)
 	if err != nil {
 		return nil, err
 	}
 	in.operatorNamespace = r.namespace
-	in.agentImage = pinned(pg, set, r.agentImage)
+	in.agentImage = agentImage(pg, set, r.agentImage)
 	if err := r.certify(ctx, pg, in); err != nil {
 		return nil, err
 	}
 	revision := revisionOf(pg, in.agentImage)
-	age := askCalm
-	if !pg.Spec.Paused && !calm(pg, new(assemble(pg, set, pods, claims, r.agents.last(client.ObjectKeyFromObject(pg)), revision))) {
-		age = askBusy // also while an agent's last answer was that it is not ready: it is not to be believed for a minute
+	age := pollIdle
+	if !pg.Spec.Paused && !settled(pg, new(assemble(pg, set, pods, claims, r.agents.last(client.ObjectKeyFromObject(pg)), revision))) {
+		age = pollActive // also while an agent's last answer was that it is not ready: it is not to be believed for a minute
 	}
 	in.cluster = assemble(pg, set, pods, claims, r.agents.statuses(ctx, pg, &in.certificates, pods, age), revision)
 	if err := r.adoptClaims(ctx, pg, &in.cluster); err != nil {
 		return nil, err
 	}
-	if err := r.lookAtTokens(ctx, pg, &in.cluster); err != nil {
+	if err := r.checkTokens(ctx, pg, &in.cluster); err != nil {
 		return nil, err
 	}
-	if err := r.lookAtNodes(ctx, pg, &in.cluster); err != nil {
+	if err := r.checkNodes(ctx, pg, &in.cluster); err != nil {
 		return nil, err
 	}
-	in.stranded = uncounted(&in.cluster, r.clock.Now())
+	in.extraDisruptions = extraDisruptions(&in.cluster, r.clock.Now())
 	in.growth = grow(pg, &in.cluster)
 	in.templateSize = in.growth.size
 	if size := templateSize(&in.cluster); size != nil {
@@ -91,11 +91,11 @@ func (r *Reconciler) resolve(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 	if err := r.passwords(ctx, pg, in); err != nil {
 		return nil, err
 	}
-	return in, r.optional(ctx, pg, in)
+	return in, r.resolveOptionalAPIs(ctx, pg, in)
 }
 
-// pinned is the image that the agents run: the one that they run already, unless an upgrade is asked for.
-func pinned(pg *databasev1alpha1.PostgreSQL, set *k8sappsv1.StatefulSet, own string) string {
+// agentImage is the image that the agents run: the one that they run already, unless an upgrade is asked for.
+func agentImage(pg *databasev1alpha1.PostgreSQL, set *k8sappsv1.StatefulSet, own string) string {
 	if pg.Annotations[databasev1alpha1.AnnotationUpgradeAgent] == "true" {
 		return own
 	}
@@ -110,26 +110,18 @@ func pinned(pg *databasev1alpha1.PostgreSQL, set *k8sappsv1.StatefulSet, own str
 	return cmp.Or(pg.Status.AgentImage, running, own)
 }
 
-// calm reports whether nothing is under way, so that agents are asked only now and then.
-func calm(pg *databasev1alpha1.PostgreSQL, c *cluster) bool {
+// settled reports whether nothing is under way, so that agents are asked only now and then.
+func settled(pg *databasev1alpha1.PostgreSQL, c *cluster) bool {
 	for i := range c.instances {
 		if in := &c.instances[i]; !in.ready() || in.outdated || in.needsRestart() {
 			return false
 		}
 	}
 	volumes := meta.FindStatusCondition(pg.Status.Conditions, databasev1alpha1.PostgreSQLVolumesReady)
-	steady := (configuredBefore(pg) || onlyTaken(pg)) && volumes != nil &&
+	steady := (configuredBefore(pg) || onlyForeignSecrets(pg)) && volumes != nil &&
 		(volumes.Status == metav1.ConditionTrue || volumes.Reason == databasev1alpha1.ReasonOrphanedVolumes) // that may stay for days
 	return steady && c.set != nil && len(c.instances) == c.size() && c.primary() != nil &&
 		c.primary().name == pg.Status.Primary && pg.Annotations[databasev1alpha1.AnnotationSwitchover] == ""
-}
-
-func parameters(pg *databasev1alpha1.PostgreSQL) map[string]string {
-	out := make(map[string]string, len(pg.Spec.Parameters))
-	for name, value := range pg.Spec.Parameters {
-		out[name] = string(value)
-	}
-	return out
 }
 
 func (r *Reconciler) workload(
@@ -168,7 +160,7 @@ func (r *Reconciler) certify(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 			return err
 		}
 	}
-	if in.certificates, err = certify(pg, have[0], have[1], have[2], r.clock.Now()); err != nil {
+	if in.certificates, err = ensureCertificates(pg, have[0], have[1], have[2], r.clock.Now()); err != nil {
 		return fmt.Errorf("certificates: %w", err)
 	}
 	return nil
@@ -197,8 +189,8 @@ func secretFrom(ctx context.Context, reader client.Reader, pg *databasev1alpha1.
 		return nil, nil //nolint:nilnil // absence is an answer
 	case err != nil:
 		return nil, fmt.Errorf("get Secret %q: %w", name, err)
-	case !ours(pg, s):
-		return nil, conflictWith(pg, s)
+	case !isOwn(pg, s):
+		return nil, secretConflict(pg, s)
 	}
 	return s, nil
 }
@@ -207,14 +199,14 @@ func secretFrom(ctx context.Context, reader client.Reader, pg *databasev1alpha1.
 // role's costs that role its password, and nothing else.
 func (r *Reconciler) passwords(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
 	in.passwords = map[string]password{}
-	if err := r.userVersions(ctx, pg, in); err != nil {
+	if err := r.readUserSecretVersions(ctx, pg, in); err != nil {
 		return err
 	}
 	var lives []*corev1.Secret
 	for i, c := range credentialsOf(pg) {
 		live, err := r.ownSecret(ctx, pg, c.secret)
 		if _, taken := errors.AsType[*apply.ConflictError](err); taken && i > 0 {
-			in.taken = append(in.taken, c)
+			in.foreignSecrets = append(in.foreignSecrets, c)
 			continue
 		}
 		if err != nil {
@@ -222,18 +214,18 @@ func (r *Reconciler) passwords(ctx context.Context, pg *databasev1alpha1.Postgre
 		}
 		in.credentials, lives = append(in.credentials, c), append(lives, live)
 		if live != nil {
-			in.passwords[c.role] = password{version: in.certificates.seal(live)}
+			in.passwords[c.role] = password{version: in.certificates.keyedHash(live)}
 			in.rotating = in.rotating || len(live.Data[keyNext]) > 0
 		}
 	}
 	if primary := in.cluster.primary(); primary != nil && in.secretMissing == "" {
-		in.wishesHash = r.memory.settled(client.ObjectKeyFromObject(pg), wishesHash(pg, in.passwords, primary.pod), pg.Status.DesiredHash)
+		in.objectsHash = r.history.recordedHash(client.ObjectKeyFromObject(pg), objectsHash(pg, in.passwords, primary.pod), pg.Status.DesiredHash)
 	}
-	return in.load(lives, r.known(pg, in))
+	return in.loadCredentials(lives, r.replayedEverywhere(pg, in))
 }
 
-// userVersions notes the versions of the Secrets that users gave, and one that is missing.
-func (r *Reconciler) userVersions(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
+// readUserSecretVersions notes the versions of the Secrets that users gave, and one that is missing.
+func (r *Reconciler) readUserSecretVersions(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
 	for i := range pg.Spec.Roles {
 		role := &pg.Spec.Roles[i]
 		if !logsIn(role) || role.PasswordSecret == nil {
@@ -267,8 +259,8 @@ func (r *Reconciler) secretVersion(ctx context.Context, pg *databasev1alpha1.Pos
 	return secret.ResourceVersion, nil
 }
 
-// userPasswords reads the passwords of users' own Secrets, by name, when they are to be told to the primary.
-func (r *Reconciler) userPasswords(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
+// readUserPasswords reads the passwords of users' own Secrets, by name, when they are to be told to the primary.
+func (r *Reconciler) readUserPasswords(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
 	for i := range pg.Spec.Roles {
 		role := &pg.Spec.Roles[i]
 		if !logsIn(role) || role.PasswordSecret == nil {

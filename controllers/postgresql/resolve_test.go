@@ -38,7 +38,7 @@ func TestPinned_keepsTheRunningAgent(t *testing.T) {
 		{"as status says, while the StatefulSet is re-created", wanting(1, noted), nil, "noted"},
 		{"as asked for", wanting(1, noted, upgrade), set, "own"},
 	} {
-		if got := pinned(c.pg, c.set, "own"); got != c.want {
+		if got := agentImage(c.pg, c.set, "own"); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
@@ -51,7 +51,7 @@ func TestWishes_ownersAndMemberships(t *testing.T) {
 	pg.Spec.DatabaseName = "app"
 	pg.Spec.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader", InRoles: []databasev1alpha1.ParentRole{"pg_monitor"}}, {Name: "writer"}}
 	pg.Spec.Databases = []databasev1alpha1.PostgreSQLDatabase{{Name: "reports"}, {Name: "archive", Owner: "writer"}}
-	d, err := wishes(pg, nil, nil)
+	d, err := databaseObjects(pg, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestTerminating_isNotReady(t *testing.T) {
 	pg := wanting(1)
 	pg.Generation = 3
 	pg.Status.Ready, pg.Status.Phase = true, databasev1alpha1.PhaseRunning
-	put(pg, fettlev1.Ready, true, yes(fettlev1.Ready, ""))
+	setCondition(pg, fettlev1.Ready, true, yes(fettlev1.Ready, ""))
 	setTerminating(pg)
 	c := meta.FindStatusCondition(pg.Status.Conditions, fettlev1.Ready)
 	if pg.Status.Ready || c.Status != metav1.ConditionFalse || c.Reason != fettlev1.ReasonTerminating ||
@@ -104,7 +104,7 @@ func TestAgents_areAskedAgain(t *testing.T) {
 	a, pg := newAgents(clock), wanting(1)
 	key := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
 	answered := func() {
-		a.known[key] = answers{at: clock.Now(), of: map[string]agentapi.Status{"pg-0": {}}, asked: map[string]bool{"pg-0": true}}
+		a.cached[key] = answers{at: clock.Now(), byUID: map[string]agentapi.Status{"pg-0": {}}, queried: map[string]bool{"pg-0": true}}
 	}
 	// No pod is within reach, so that whoever is asked anew does not answer.
 	believed := func() bool { return len(a.statuses(t.Context(), pg, nil, nil, time.Minute)) == 1 }
@@ -125,7 +125,7 @@ func TestAgents_areAskedAgain(t *testing.T) {
 
 // TestConfigured_nameOfAnotherSecret holds that somebody else's Secret costs one role its password, and that what is worse is told first.
 func TestConfigured_nameOfAnotherSecret(t *testing.T) {
-	seen := &observed{at: time.Now(), cluster: *picture(1, "P"), taken: []credential{{role: "reader", secret: "pg-role-reader"}}}
+	seen := &observed{at: time.Now(), cluster: *picture(1, "P"), foreignSecrets: []credential{{role: "reader", secret: "pg-role-reader"}}}
 	seen.cluster.instances[0].status = &agentapi.Status{Ready: true}
 	v := configured(wanting(1), seen, true)
 	if v.status != metav1.ConditionFalse || v.reason != fettlev1.ReasonNameConflict ||

@@ -62,11 +62,11 @@ func (c *testCase) render(t *testing.T) string {
 	t.Helper()
 	in := &inputs{agentImage: "ghcr.io/fettle-dev/fettle:v1", operatorNamespace: "fettle-system", templateSize: c.PG.Spec.Storage, monitoringMissing: c.MonitoringMissing}
 	// Keys and certificates differ each time, and have tests of their own.
-	in.certificates.authority = &pki.CA{Pair: pki.Pair{Certificate: []byte("authority"), Key: []byte("key")}}
+	in.certificates.ca = &pki.CA{Pair: pki.Pair{Certificate: []byte("authority"), Key: []byte("key")}}
 	in.certificates.serving = serving{roots: []byte("roots")}
 	in.certificateAPI = !c.CertManagerMissing
 	if c.PG.Spec.TLS.IssuerRef != nil {
-		in.issued = &issued{missing: c.CertManagerMissing}
+		in.issued = &issuedCertificate{missing: c.CertManagerMissing}
 	}
 	var err error
 	if in.alerts, err = rulesOf(&c.PG); err != nil {
@@ -81,7 +81,7 @@ func (c *testCase) render(t *testing.T) string {
 		}
 		docs = append(docs, string(raw))
 	}
-	for _, o := range superfluous(&c.PG, in) {
+	for _, o := range toPrune(&c.PG, in) {
 		docs = append(docs, "# must not exist: "+strings.TrimPrefix(strings.TrimPrefix(cmpKind(o), "*"), "v1.")+"\n")
 	}
 	return strings.Join(docs, "---\n")
@@ -120,7 +120,7 @@ func TestUser(t *testing.T) {
 func TestCertificates(t *testing.T) {
 	pg := wanting(3)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	first, err := certify(pg, nil, nil, nil, now)
+	first, err := ensureCertificates(pg, nil, nil, nil, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestCertificates(t *testing.T) {
 			if c.change != nil {
 				c.change(pg, ca, server)
 			}
-			then, err := certify(pg, ca, server, client, c.at)
+			then, err := ensureCertificates(pg, ca, server, client, c.at)
 			if got := renewed(first, then, err); !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
 				t.Errorf("new: %q, want %q", got, c.want)
 			}
@@ -162,7 +162,7 @@ func renewed(before, after certificates, err error) string {
 		name string
 		same bool
 	}{
-		{"authority", cmp.Equal(before.authority.Pair, after.authority.Pair)},
+		{"authority", cmp.Equal(before.ca.Pair, after.ca.Pair)},
 		{"server", cmp.Equal(before.server, after.server)}, {"client", cmp.Equal(before.client, after.client)},
 	} {
 		if !c.same {

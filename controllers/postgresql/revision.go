@@ -12,14 +12,14 @@ import (
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 )
 
-// asking is what people ask of a pod, and what it is replaced for when that changes. What an operator puts into the template of its
+// restartRequests is what people ask of a pod, and what it is replaced for when that changes. What an operator puts into the template of its
 // own is not in it: a new operator, whose template looks different, restarts no database. Pods that are made anew for another
 // reason get the new template, with the agent that they had: so a template has to suit the agents of earlier releases, and what
 // does not is asked for with the agent's image.
 //
 // What can't be changed is left out, as bootstrap is. The hash goes by the JSON form: so nothing is renamed here, and what is added
 // is left out where nobody asks for it.
-type asking struct {
+type restartRequests struct {
 	Agent                         string                      `json:"agent"`
 	Image                         string                      `json:"image"`
 	User                          int64                       `json:"user"`
@@ -38,7 +38,7 @@ type asking struct {
 // revisionOf is the hash of what pg asks of its pods, with that image of the agent.
 func revisionOf(pg *databasev1alpha1.PostgreSQL, agentImage string) string {
 	spec := &pg.Spec
-	return hashOf(asking{
+	return hashOf(restartRequests{
 		Agent: agentImage, Image: pg.Spec.EffectiveImage(), User: user(pg),
 		ImagePullPolicy: spec.ImagePullPolicy, ImagePullSecrets: spec.ImagePullSecrets, Resources: spec.Resources,
 		TerminationGracePeriodSeconds: *spec.TerminationGracePeriodSeconds,

@@ -97,17 +97,17 @@ func TestTemplateIsSeen(t *testing.T) {
 		"the new one is not seen":    {set("new", 2, 1), true},
 		"the new one is seen":        {set("new", 2, 2), false},
 	} {
-		if got := unseen(c.set, "new"); got != c.want {
+		if got := templateNotObserved(c.set, "new"); got != c.want {
 			t.Errorf("%s: unseen is %v", name, got)
 		}
 	}
 	late := picture(3, "P R! R")
-	late.unseen = true
+	late.templateNotObserved = true
 	if got := said(wanting(3), late); got != "3 (Updating)" {
 		t.Errorf("while the template is not seen: %s", got)
 	}
 	late = picture(3, "P? R R")
-	late.unseen = true
+	late.templateNotObserved = true
 	if got := said(wanting(3), late); got != "3 Switchover pg-1 (Switchover)" {
 		t.Errorf("what needs no new pod, while the template is not seen: %s", got)
 	}

@@ -76,8 +76,8 @@ func (r rotation) passwords() (role, second string) {
 	return r.password, r.next
 }
 
-// behind names an instance that takes connections and may not have replayed so far; "" when there is none.
-func (c *cluster) behind(at wal.LSN) string {
+// replayBehind names an instance that takes connections and may not have replayed so far; "" when there is none.
+func (c *cluster) replayBehind(at wal.LSN) string {
 	primary := c.primary()
 	for i := range c.instances {
 		in := &c.instances[i]

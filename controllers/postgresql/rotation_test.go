@@ -56,13 +56,13 @@ func TestBehind(t *testing.T) {
 				s.Replayed = 9
 			}
 		}
-		if got := c.behind(10); got != want {
+		if got := c.replayBehind(10); got != want {
 			t.Errorf("%s: %q, want %q", words, got, want)
 		}
 	}
 	c := picture(2, "P R")
 	c.instances[1].status = &agentapi.Status{Ready: true, Role: agentapi.Replica, Replayed: 10}
-	if late := c.behind(10); late != "" {
+	if late := c.replayBehind(10); late != "" {
 		t.Errorf("%s has it all", late)
 	}
 }
@@ -133,10 +133,10 @@ func (w *rotating) pass(writes int) {
 		w.t.Fatal(err)
 	}
 	switch {
-	case c.moved():
+	case c.changed():
 		if writes > 0 && w.seen == len(w.secrets)-1 { // else somebody has written since, and this write is refused
 			next := c.object(w.pg, nil)
-			next.Annotations = merged(live.Annotations, next.Annotations)
+			next.Annotations = mergeMaps(live.Annotations, next.Annotations)
 			w.note(next)
 		}
 	case !told || !noted && c.next != "":
@@ -209,7 +209,7 @@ func (w *rotating) failover() {
 func (w *rotating) ask() {
 	w.asked++
 	next := w.latest().DeepCopy()
-	next.Annotations = merged(next.Annotations, map[string]string{databasev1alpha1.AnnotationRotate: fmt.Sprint(w.asked)})
+	next.Annotations = mergeMaps(next.Annotations, map[string]string{databasev1alpha1.AnnotationRotate: fmt.Sprint(w.asked)})
 	w.note(next)
 }
 
@@ -283,7 +283,7 @@ func TestTold(t *testing.T) {
 	pg := wanting(1)
 	pg.Spec.DatabaseName = "app"
 	pg.Spec.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "own"}, {Name: "group", Login: new(false)}, {Name: "fresh"}}
-	d, err := wishes(pg, map[string]password{
+	d, err := databaseObjects(pg, map[string]password{
 		"app": {value: "a", second: "b"}, "own": {value: "c", own: true}, "group": {value: "d"}, "fresh": {second: "e"},
 	}, signed(t).salt)
 	if err != nil {

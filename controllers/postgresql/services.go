@@ -63,9 +63,9 @@ func roleBinding(pg *databasev1alpha1.PostgreSQL) *rbacv1ac.RoleBindingApplyConf
 		WithSubjects(rbacv1ac.Subject().WithKind(rbacv1.ServiceAccountKind).WithName(pg.Name).WithNamespace(pg.Namespace))
 }
 
-// budgeted tells whether evictions are bounded. One instance has no budget: it would block the drain of its node for
+// wantsPDB tells whether evictions are bounded. One instance has no budget: it would block the drain of its node for
 // ever. With more, one at a time may go; the agents hand over when the primary is asked to stop.
-func budgeted(pg *databasev1alpha1.PostgreSQL) bool { return replicas(pg) > 1 && !pg.Spec.Hibernated }
+func wantsPDB(pg *databasev1alpha1.PostgreSQL) bool { return replicas(pg) > 1 && !pg.Spec.Hibernated }
 
 // disruptionBudget lets so many instances be away at a time; see uncounted.
 func disruptionBudget(pg *databasev1alpha1.PostgreSQL, away int) *policyv1ac.PodDisruptionBudgetApplyConfiguration {

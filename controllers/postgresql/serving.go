@@ -65,7 +65,7 @@ func (s serving) next(own []byte, candidate *serving, wanted bool, now time.Time
 		}
 	case candidate != nil && (settled || bytes.Equal(s.authority, candidate.authority)):
 		s.pair, s.authority, s.since = candidate.pair, candidate.authority, now
-	case candidate == nil && (!wanted || over(s.pair, now)):
+	case candidate == nil && (!wanted || expired(s.pair, now)):
 		s.pair, s.authority, s.since = pki.Pair{}, nil, now
 	}
 	return s
@@ -94,14 +94,14 @@ func (s serving) same(pair pki.Pair) bool {
 	return bytes.Equal(s.pair.Certificate, pair.Certificate) && bytes.Equal(s.pair.Key, pair.Key)
 }
 
-// over reports whether the time of a certificate has passed, or it can't be read.
-func over(pair pki.Pair, now time.Time) bool {
+// expired reports whether the time of a certificate has passed, or it can't be read.
+func expired(pair pki.Pair, now time.Time) bool {
 	_, until, err := pki.Validity(pair.Certificate)
 	return err != nil || !now.Before(until)
 }
 
-// into adds what is published to the contents of the Secret <name>-server.
-func (s serving) into(data map[string][]byte) {
+// writeTo adds what is published to the contents of the Secret <name>-server.
+func (s serving) writeTo(data map[string][]byte) {
 	data[keyRoots] = s.roots
 	if len(s.pair.Certificate) > 0 {
 		data[keyServed], data[keyServedKey], data[keyServedAuthority] = s.pair.Certificate, s.pair.Key, s.authority

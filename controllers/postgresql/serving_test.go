@@ -102,7 +102,7 @@ func TestServingEnds(t *testing.T) {
 func TestServingIsKept(t *testing.T) {
 	s := serving{pair: pki.Pair{Certificate: []byte("c"), Key: []byte("k")}, authority: []byte("a"), roots: []byte("r"), since: newYear}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: s.annotations()}, Data: map[string][]byte{}}
-	s.into(secret.Data)
+	s.writeTo(secret.Data)
 	if got := servingOf(secret); !got.same(s.pair) || string(got.roots) != "r" || string(got.authority) != "a" || !got.since.Equal(s.since) {
 		t.Errorf("%+v", got)
 	}
@@ -139,22 +139,22 @@ func TestCertified(t *testing.T) {
 	candidate := &serving{pair: pair}
 	for _, c := range []struct {
 		name   string
-		issued *issued
+		issued *issuedCertificate
 		served serving
 		want   string
 	}{
 		{"not asked", nil, serving{}, "True Certified"},
-		{"no cert-manager", &issued{missing: true}, serving{}, "False APIMissing"},
-		{"a Secret in the way", &issued{foreign: true}, serving{}, "False NameConflict"},
-		{"cert-manager can't", &issued{refused: "Pending: no such issuer"}, serving{}, "False IssuerNotReady"},
-		{"cert-manager can't any more", &issued{refused: "Failed", candidate: candidate}, serving{pair: pair}, "False IssuerNotReady"},
-		{"of no use", &issued{unusable: errors.New("too few hosts")}, serving{pair: pair}, "False CertificateUnusable"},
-		{"soon", &issued{}, serving{}, "Unknown Reconciling"},
-		{"at work", &issued{making: true}, serving{}, "Unknown Reconciling"},
-		{"at work, for other names than before", &issued{making: true, unusable: errors.New("too few hosts")}, serving{pair: pair}, "Unknown Reconciling"},
-		{"at work, and served", &issued{making: true, candidate: candidate}, serving{pair: pair}, "True Certified"},
-		{"not everywhere yet", &issued{candidate: candidate}, serving{}, "Unknown Reconciling"},
-		{"served", &issued{candidate: candidate}, serving{pair: pair}, "True Certified"},
+		{"no cert-manager", &issuedCertificate{missing: true}, serving{}, "False APIMissing"},
+		{"a Secret in the way", &issuedCertificate{foreign: true}, serving{}, "False NameConflict"},
+		{"cert-manager can't", &issuedCertificate{failure: "Pending: no such issuer"}, serving{}, "False IssuerNotReady"},
+		{"cert-manager can't any more", &issuedCertificate{failure: "Failed", candidate: candidate}, serving{pair: pair}, "False IssuerNotReady"},
+		{"of no use", &issuedCertificate{unusable: errors.New("too few hosts")}, serving{pair: pair}, "False CertificateUnusable"},
+		{"soon", &issuedCertificate{}, serving{}, "Unknown Reconciling"},
+		{"at work", &issuedCertificate{issuing: true}, serving{}, "Unknown Reconciling"},
+		{"at work, for other names than before", &issuedCertificate{issuing: true, unusable: errors.New("too few hosts")}, serving{pair: pair}, "Unknown Reconciling"},
+		{"at work, and served", &issuedCertificate{issuing: true, candidate: candidate}, serving{pair: pair}, "True Certified"},
+		{"not everywhere yet", &issuedCertificate{candidate: candidate}, serving{}, "Unknown Reconciling"},
+		{"served", &issuedCertificate{candidate: candidate}, serving{pair: pair}, "True Certified"},
 	} {
 		got := certified(c.issued, c.served)
 		if is := string(got.status) + " " + got.reason; is != c.want {
@@ -186,8 +186,8 @@ func TestProgress(t *testing.T) {
 		{"not looked at", 0, nil, false, ""},
 		{"just asked", 0, []any{missing, working}, true, ""},
 		{"by a clock that is ahead", -time.Second, []any{missing, working}, true, ""},
-		{"still at work", patience - time.Second, []any{working, missing}, true, ""},
-		{"for too long", patience, []any{missing, working},
+		{"still at work", issueTimeout - time.Second, []any{working, missing}, true, ""},
+		{"for too long", issueTimeout, []any{missing, working},
 			false, told + "; what it waits for is told by: kubectl -n shop describe certificaterequests -l fettle.dev/owner-name=orders"},
 		{"not at work yet", 0, []any{missing}, false, told},
 		{"tried and failed", 0, []any{missing, failed}, false, "Failed: The certificate request has failed to complete and will be retried: names"},
@@ -205,7 +205,7 @@ func TestProgress(t *testing.T) {
 		if c.conditions != nil {
 			certificate.Object["status"] = map[string]any{"conditions": c.conditions}
 		}
-		if making, refused := progressOf(certificate, newYear.Add(c.after)); making != c.making || refused != c.refused {
+		if making, refused := issuanceState(certificate, newYear.Add(c.after)); making != c.making || refused != c.refused {
 			t.Errorf("%s: %t, %q, want %t, %q", c.name, making, refused, c.making, c.refused)
 		}
 	}

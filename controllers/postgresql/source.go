@@ -6,9 +6,9 @@ import (
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 )
 
-// opens is what opens the server that the first data are a copy of: the named keys of users' own Secrets and nothing else of
+// sourceSecrets is what opens the server that the first data are a copy of: the named keys of users' own Secrets and nothing else of
 // them. The kubelet reads them, so the operator need not. They may come later than the pod, and be gone when later pods start.
-func opens(from *databasev1alpha1.PostgreSQLPgBasebackup) *corev1ac.ProjectedVolumeSourceApplyConfiguration {
+func sourceSecrets(from *databasev1alpha1.PostgreSQLPgBasebackup) *corev1ac.ProjectedVolumeSourceApplyConfiguration {
 	out := corev1ac.ProjectedVolumeSource().WithDefaultMode(secretMode)
 	add := func(name string, keys ...[2]string) {
 		secret := corev1ac.SecretProjection().WithName(name).WithOptional(true)
@@ -29,15 +29,15 @@ func opens(from *databasev1alpha1.PostgreSQLPgBasebackup) *corev1ac.ProjectedVol
 	return out
 }
 
-// obstructed says that an instance can't copy the server that the first data are to be a copy of.
-func obstructed(in *instance) bool {
+// copyBlocked says that an instance can't copy the server that the first data are to be a copy of.
+func copyBlocked(in *instance) bool {
 	return in.status != nil && !in.status.Ready && in.status.Reason != "" && in.status.Reason != databasev1alpha1.ReasonCopying
 }
 
-// ofSource is what an instance says of that server; ok is false when it says nothing.
-func ofSource(pg *databasev1alpha1.PostgreSQL, in *instance) (v verdict, ok bool) {
+// copyState is what an instance says of that server; ok is false when it says nothing.
+func copyState(pg *databasev1alpha1.PostgreSQL, in *instance) (v conditionState, ok bool) {
 	switch {
-	case obstructed(in):
+	case copyBlocked(in):
 		return no(in.status.Reason, notReady(pg, in)), true
 	case in.status != nil && !in.status.Ready && in.status.Reason != "":
 		return no(in.status.Reason, in.name+" "+in.status.Message), true

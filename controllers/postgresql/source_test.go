@@ -20,7 +20,7 @@ func TestWhatIsSaidOfTheSource(t *testing.T) {
 		phase   databasev1alpha1.PostgreSQLPhase
 		state   databasev1alpha1.InstanceState
 	}{
-		{agentapi.Status{Reason: "SourceRefused", Message: "a:5432 refuses the password"}, "SourceRefused", "pg-0 does not serve: a:5432 refuses the password",
+		{agentapi.Status{Reason: "SourceRejected", Message: "a:5432 refuses the password"}, "SourceRejected", "pg-0 does not serve: a:5432 refuses the password",
 			databasev1alpha1.PhaseFailed, databasev1alpha1.InstanceFailed},
 		{agentapi.Status{Reason: "Copying", Message: "copies the data of a:5432"}, "Copying", "pg-0 copies the data of a:5432",
 			databasev1alpha1.PhaseCreating, databasev1alpha1.InstanceStarting},
@@ -37,8 +37,8 @@ func TestWhatIsSaidOfTheSource(t *testing.T) {
 				t.Errorf("%s: %s: %s", c.reason, condition.Reason, condition.Message)
 			}
 		}
-		if pg.Status.Phase != c.phase || pg.Status.Instances[0].State != c.state || pg.Status.Instances[0].Message != c.status.Message {
-			t.Errorf("%s: phase %s, instance %+v", c.reason, pg.Status.Phase, pg.Status.Instances[0])
+		if pg.Status.Phase != c.phase || pg.Status.InstanceStatuses[0].State != c.state || pg.Status.InstanceStatuses[0].Message != c.status.Message {
+			t.Errorf("%s: phase %s, instance %+v", c.reason, pg.Status.Phase, pg.Status.InstanceStatuses[0])
 		}
 	}
 }

@@ -48,9 +48,9 @@ func claimTemplate(pg *databasev1alpha1.PostgreSQL, size resource.Quantity) *cor
 	return claim.WithName(volumeData).WithLabels(labels(pg)).WithSpec(spec)
 }
 
-// mirror turns a typed value into the apply configuration of the same shape. Both have one JSON form, so
+// convert turns a typed value into the apply configuration of the same shape. Both have one JSON form, so
 // neither direction can fail other than by a mistake in this package.
-func mirror[T any](v any) *T {
+func convert[T any](v any) *T {
 	out := new(T)
 	raw, err := json.Marshal(v)
 	if err == nil {

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	k8slabels "k8s.io/apimachinery/pkg/labels"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
@@ -28,36 +29,40 @@ type observed struct {
 	at      time.Time
 	cluster cluster
 	growth  growth
-	step    step
+	step    Step
 	// applyErr is why a child could not be written, growErr why a volume could not be made larger.
 	applyErr, growErr error
 	// secretMissing names a Secret that the spec refers to and that does not exist; parameters is why they are refused.
 	secretMissing string
 	parameters    error
-	// taken are the roles whose Secret is somebody else's.
-	taken []credential
+	// foreignSecrets are the roles whose Secret is somebody else's.
+	foreignSecrets []credential
 	// login is whom the owner's Secret names; waiting is why a rotation takes long.
-	login, sslMode, waiting string
-	// refused is what PostgreSQL did not accept; tellErr is why it could not be told.
-	refused string
-	tellErr error
+	login, sslMode, rotationBlocked string
+	// rejected is what PostgreSQL did not accept; objectsErr is why it could not be told.
+	rejected   string
+	objectsErr error
 	// issued is what an issuer gave, nil where none is asked; serving is what clients are shown.
-	issued  *issued
+	issued  *issuedCertificate
 	serving serving
 	// monitoringMissing is true where the cluster lacks the Prometheus Operator.
 	monitoringMissing bool
 }
 
-// verdict is the state of one condition.
-type verdict struct {
+// conditionState is the state of one condition.
+type conditionState struct {
 	status          metav1.ConditionStatus
 	reason, message string
 }
 
-func yes(reason, message string) verdict { return verdict{metav1.ConditionTrue, reason, message} }
-func no(reason, message string) verdict  { return verdict{metav1.ConditionFalse, reason, message} }
-func unknown(reason, message string) verdict {
-	return verdict{metav1.ConditionUnknown, reason, message}
+func yes(reason, message string) conditionState {
+	return conditionState{metav1.ConditionTrue, reason, message}
+}
+func no(reason, message string) conditionState {
+	return conditionState{metav1.ConditionFalse, reason, message}
+}
+func unknown(reason, message string) conditionState {
+	return conditionState{metav1.ConditionUnknown, reason, message}
 }
 
 // summarized are the conditions that make up Ready, the first in trouble first.
@@ -73,13 +78,13 @@ func setStatus(pg *databasev1alpha1.PostgreSQL, seen *observed) {
 	settled := configuredBefore(pg)
 	st.ObservedGeneration = pg.Generation
 	describe(pg, seen)
-	put(pg, databasev1alpha1.PostgreSQLApplied, true, applied(seen))
-	put(pg, databasev1alpha1.PostgreSQLVolumesReady, true, volumesReady(pg, &seen.cluster, seen.growth, seen.growErr, seen.at))
-	put(pg, databasev1alpha1.PostgreSQLPrimaryReady, true, primaryReady(pg, seen))
-	put(pg, databasev1alpha1.PostgreSQLInstancesReady, true, instancesReady(pg, seen))
-	put(pg, databasev1alpha1.PostgreSQLConfigured, true, configured(pg, seen, settled))
-	put(pg, databasev1alpha1.PostgreSQLMonitored, pg.Spec.Monitoring.Enabled, monitored(seen))
-	put(pg, databasev1alpha1.PostgreSQLCertified, seen.issued != nil, certified(seen.issued, seen.serving))
+	setCondition(pg, databasev1alpha1.PostgreSQLApplied, true, applied(seen))
+	setCondition(pg, databasev1alpha1.PostgreSQLVolumesReady, true, volumesReady(pg, &seen.cluster, seen.growth, seen.growErr, seen.at))
+	setCondition(pg, databasev1alpha1.PostgreSQLPrimaryReady, true, primaryReady(pg, seen))
+	setCondition(pg, databasev1alpha1.PostgreSQLInstancesReady, true, instancesReady(pg, seen))
+	setCondition(pg, databasev1alpha1.PostgreSQLConfigured, true, configured(pg, seen, settled))
+	setCondition(pg, databasev1alpha1.PostgreSQLMonitored, pg.Spec.Monitoring.Enabled, monitored(seen))
+	setCondition(pg, databasev1alpha1.PostgreSQLCertified, seen.issued != nil, certified(seen.issued, seen.serving))
 	conditions.Summarize(&st.Conditions, pg.Generation, present(st.Conditions)...)
 	st.Ready = meta.IsStatusConditionTrue(st.Conditions, fettlev1.Ready)
 	st.Phase = phase(pg, seen)
@@ -100,16 +105,15 @@ func describe(pg *databasev1alpha1.PostgreSQL, seen *observed) {
 			}
 		}
 	}
-	ready := 0
-	st.Instances = nil
+	st.Instances, st.ReadyInstances, st.Selector = int32(c.size()), 0, k8slabels.FormatLabels(selector(pg)) //nolint:gosec // at most 9
+	st.InstanceStatuses = nil
 	for i := range c.instances {
 		one := describeOne(&c.instances[i])
 		if c.instances[i].ready() {
-			ready++
+			st.ReadyInstances++
 		}
-		st.Instances = append(st.Instances, one)
+		st.InstanceStatuses = append(st.InstanceStatuses, one)
 	}
-	st.ReadyInstances = fmt.Sprintf("%d/%d", ready, replicas(pg))
 	st.CredentialsSecret = ownerSecret(pg)
 	st.ConnectionString = fmt.Sprintf("postgresql://%s@%s:%d/%s?sslmode=%s",
 		cmp.Or(seen.login, string(pg.Spec.DatabaseName)), host(pg), portPostgres, pg.Spec.DatabaseName, cmp.Or(seen.sslMode, "require"))
@@ -121,8 +125,8 @@ func describeOne(in *instance) databasev1alpha1.PostgreSQLInstance {
 	case databasev1alpha1.InstanceStopped:
 		one.Role = databasev1alpha1.RoleUnknown
 	case databasev1alpha1.InstanceStarting, databasev1alpha1.InstanceFailed:
-		one.Message = told(in.status)
-		if bad := troubleOf(in); one.Message == "" && bad != nil {
+		one.Message = agentMessage(in.status)
+		if bad := podProblemOf(in); one.Message == "" && bad != nil {
 			one.Message = bad.message
 		}
 		one.Message = clip(one.Message, maxInstanceMessage)
@@ -141,7 +145,7 @@ func stateOf(in *instance) databasev1alpha1.InstanceState {
 		return databasev1alpha1.InstanceReady
 	case in.fenced:
 		return databasev1alpha1.InstanceFenced
-	case troubleOf(in) != nil, obstructed(in):
+	case podProblemOf(in) != nil, copyBlocked(in):
 		return databasev1alpha1.InstanceFailed
 	}
 	return databasev1alpha1.InstanceStarting
@@ -166,8 +170,8 @@ func configuredBefore(pg *databasev1alpha1.PostgreSQL) bool {
 		(instances == nil || !slices.Contains(updating, instances.Reason))
 }
 
-// onlyTaken reports whether the last pass found this generation in effect but for a role whose Secret is somebody else's.
-func onlyTaken(pg *databasev1alpha1.PostgreSQL) bool {
+// onlyForeignSecrets reports whether the last pass found this generation in effect but for a role whose Secret is somebody else's.
+func onlyForeignSecrets(pg *databasev1alpha1.PostgreSQL) bool {
 	c := meta.FindStatusCondition(pg.Status.Conditions, databasev1alpha1.PostgreSQLConfigured)
 	return c != nil && c.Reason == fettlev1.ReasonNameConflict && c.ObservedGeneration == pg.Generation
 }
@@ -180,7 +184,7 @@ func present(conds []metav1.Condition) []string {
 // setBlocked says that a Secret is in the way which is somebody else's, or of no use; nothing else was looked at.
 func setBlocked(pg *databasev1alpha1.PostgreSQL, err error) {
 	pg.Status.ObservedGeneration = pg.Generation
-	put(pg, databasev1alpha1.PostgreSQLApplied, true, applied(&observed{applyErr: err}))
+	setCondition(pg, databasev1alpha1.PostgreSQLApplied, true, applied(&observed{applyErr: err}))
 	conditions.Summarize(&pg.Status.Conditions, pg.Generation, databasev1alpha1.PostgreSQLApplied)
 	pg.Status.Ready, pg.Status.Phase = false, databasev1alpha1.PhaseFailed
 }
@@ -189,11 +193,11 @@ func setBlocked(pg *databasev1alpha1.PostgreSQL, err error) {
 func setTerminating(pg *databasev1alpha1.PostgreSQL) {
 	pg.Status.ObservedGeneration = pg.Generation
 	pg.Status.Phase, pg.Status.Ready = databasev1alpha1.PhaseTerminating, false
-	put(pg, fettlev1.Ready, true, no(fettlev1.ReasonTerminating, "being deleted"))
+	setCondition(pg, fettlev1.Ready, true, no(fettlev1.ReasonTerminating, "being deleted"))
 }
 
-// put sets the condition where it applies, and removes it where it doesn't.
-func put(pg *databasev1alpha1.PostgreSQL, conditionType string, applies bool, v verdict) {
+// setCondition sets the condition where it applies, and removes it where it doesn't.
+func setCondition(pg *databasev1alpha1.PostgreSQL, conditionType string, applies bool, v conditionState) {
 	if !applies {
 		meta.RemoveStatusCondition(&pg.Status.Conditions, conditionType)
 		return
@@ -203,18 +207,18 @@ func put(pg *databasev1alpha1.PostgreSQL, conditionType string, applies bool, v 
 	})
 }
 
-func applied(seen *observed) verdict {
+func applied(seen *observed) conditionState {
 	if seen.applyErr == nil {
 		return yes(databasev1alpha1.ReasonApplied, "all children are as the spec asks")
 	}
 	reason := apply.Reason(seen.applyErr)
-	if _, unreadable := errors.AsType[*authorityError](seen.applyErr); unreadable {
+	if _, unreadable := errors.AsType[*caError](seen.applyErr); unreadable {
 		reason = fettlev1.ReasonInvalid
 	}
 	return no(reason, seen.applyErr.Error())
 }
 
-func monitored(seen *observed) verdict {
+func monitored(seen *observed) conditionState {
 	switch {
 	case seen.monitoringMissing:
 		return no(databasev1alpha1.ReasonAPIMissing, "spec.monitoring: the cluster has no PodMonitor and PrometheusRule (monitoring.coreos.com/v1): install the Prometheus Operator, or remove the field")

@@ -12,9 +12,9 @@ import (
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 )
 
-// lookAtTokens notes the instances whose token is of a ServiceAccount that was deleted. The agent says that the API server
+// checkTokens notes the instances whose token is of a ServiceAccount that was deleted. The agent says that the API server
 // refuses it, which may pass; that the pod is older than the ServiceAccount, which is of the same name, says that it will not.
-func (r *Reconciler) lookAtTokens(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
+func (r *Reconciler) checkTokens(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
 	refused := func(i instance) bool { return i.pod != nil && i.status != nil && i.status.Unauthorized }
 	if !slices.ContainsFunc(c.instances, refused) {
 		return nil
@@ -28,18 +28,18 @@ func (r *Reconciler) lookAtTokens(ctx context.Context, pg *databasev1alpha1.Post
 	}
 	for i := range c.instances {
 		in := &c.instances[i]
-		in.disowned = refused(*in) && in.pod.CreationTimestamp.Before(&account.CreationTimestamp)
+		in.tokenRevoked = refused(*in) && in.pod.CreationTimestamp.Before(&account.CreationTimestamp)
 	}
 	return nil
 }
 
-// renew replaces an instance that can't serve with the token that it has: only a new pod gets one of the present ServiceAccount
+// replaceRevokedToken replaces an instance that can't serve with the token that it has: only a new pod gets one of the present ServiceAccount
 // at once. One that serves is left alone, as its end would be a failover that nobody asked for.
-func renew(c *cluster) step {
+func replaceRevokedToken(c *cluster) Step {
 	for i := range c.instances {
-		if in := &c.instances[i]; in.disowned && !in.ready() && !in.fenced && !in.terminating() {
+		if in := &c.instances[i]; in.tokenRevoked && !in.ready() && !in.fenced && !in.terminating() {
 			return replace(in, "its token is of a ServiceAccount that was deleted, and it does not serve")
 		}
 	}
-	return step{}
+	return Step{}
 }

@@ -25,9 +25,9 @@ import (
 // Only the primary's own verifier is compared with a user's password. No digest of the password is needed beside it, in status
 // or in memory: users choose weak ones, and even a slow, salted hash of those could be guessed by whoever reads status.
 
-// wishesHash changes with all that wishes depend on, and with the primary: a new one may lack what the last one was told.
+// objectsHash changes with all that wishes depend on, and with the primary: a new one may lack what the last one was told.
 // Of passwords it has the versions alone, since status shows it.
-func wishesHash(pg *databasev1alpha1.PostgreSQL, passwords map[string]password, primary *corev1.Pod) string {
+func objectsHash(pg *databasev1alpha1.PostgreSQL, passwords map[string]password, primary *corev1.Pod) string {
 	made, own := map[string]string{}, map[string]string{}
 	for role, p := range passwords {
 		if p.own {
@@ -46,14 +46,14 @@ func ownVersionsOnly(a, b string) bool {
 	return split && was == is && a != b
 }
 
-// note takes down that the primary has what it was told.
-func (r *Reconciler) note(pg *databasev1alpha1.PostgreSQL, in *inputs, result agentapi.Result) {
+// recordApplied takes down that the primary has what it was told.
+func (r *Reconciler) recordApplied(pg *databasev1alpha1.PostgreSQL, in *inputs, result agentapi.Result) {
 	key, recorded := client.ObjectKeyFromObject(pg), pg.Status.DesiredHash
 	changed := slices.ContainsFunc(result.Items, func(item agentapi.Item) bool { return item.Changed })
-	if ownVersionsOnly(recorded, in.wishesHash) && !changed {
-		r.memory.alike(key, in.wishesHash, recorded)
-		in.wishesHash = recorded
+	if ownVersionsOnly(recorded, in.objectsHash) && !changed {
+		r.history.recordEquivalent(key, in.objectsHash, recorded)
+		in.objectsHash = recorded
 	}
-	r.memory.tell(key, in.wishesHash, result.InsertLSN)
-	pg.Status.DesiredHash = in.wishesHash
+	r.history.recordApplied(key, in.objectsHash, result.InsertLSN)
+	pg.Status.DesiredHash = in.objectsHash
 }

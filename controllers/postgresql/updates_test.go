@@ -17,21 +17,21 @@ func updateAll(size, primary int) (replaced map[int]int, handovers int, end stri
 	replaced = map[int]int{}
 	for range 50 {
 		_, s := next(pg, picture(size, strings.Join(words, " ")))
-		switch s.verb {
-		case stepReplace:
+		switch s.Code {
+		case ReplacePod:
 			replaced[s.target.ordinal]++
 			words[s.target.ordinal] = "R"
 			if size == 1 {
 				words[0] = "P"
 			}
-		case stepSwitchover:
+		case RequestSwitchover:
 			handovers++
 			asks(s.target.name)(pg)
 			for i, word := range words {
 				words[i] = strings.Replace(word, "P", "R", 1)
 			}
 			words[s.target.ordinal] = strings.Replace(words[s.target.ordinal], "R", "P", 1)
-		case stepSettled:
+		case ClearSwitchover:
 			pg.Annotations = nil
 		}
 	}

@@ -134,7 +134,7 @@ func templateSize(c *cluster) *resource.Quantity {
 }
 
 // volumesReady judges the claims.
-func volumesReady(pg *databasev1alpha1.PostgreSQL, c *cluster, g growth, failed error, now time.Time) verdict {
+func volumesReady(pg *databasev1alpha1.PostgreSQL, c *cluster, g growth, failed error, now time.Time) conditionState {
 	for i := range c.instances {
 		in := &c.instances[i]
 		if full := in.status != nil && in.status.DiskFull; full || used(in.status) >= fullFrom {
@@ -142,7 +142,7 @@ func volumesReady(pg *databasev1alpha1.PostgreSQL, c *cluster, g growth, failed 
 			if full {
 				how = "full, and PostgreSQL can't write"
 			}
-			return no(databasev1alpha1.ReasonDiskFull, fmt.Sprintf("the volume of %s is %s: raise spec.storage, %s", in.name, how, hint(pg)))
+			return no(databasev1alpha1.ReasonDiskFull, fmt.Sprintf("the volume of %s is %s: raise spec.storage, %s", in.name, how, growthHint(pg)))
 		}
 	}
 	if failed != nil {
@@ -167,7 +167,7 @@ func orphanedVolumes(pg *databasev1alpha1.PostgreSQL, names []string) string {
 		"kubectl -n %s annotate pvc %s %s-", list, pg.Namespace, list, databasev1alpha1.AnnotationUnusedBy)
 }
 
-func hint(pg *databasev1alpha1.PostgreSQL) string {
+func growthHint(pg *databasev1alpha1.PostgreSQL) string {
 	if pg.Spec.AutoGrow == nil {
 		return "or set spec.autoGrow"
 	}
@@ -175,8 +175,8 @@ func hint(pg *databasev1alpha1.PostgreSQL) string {
 }
 
 // claimState says what is wrong with one claim; nil when nothing is.
-func claimState(i *instance, g growth, now time.Time) *verdict {
-	say := func(reason, format string, args ...any) *verdict {
+func claimState(i *instance, g growth, now time.Time) *conditionState {
+	say := func(reason, format string, args ...any) *conditionState {
 		return new(no(reason, fmt.Sprintf(format, args...)))
 	}
 	claim := i.claim
@@ -184,13 +184,13 @@ func claimState(i *instance, g growth, now time.Time) *verdict {
 	case claim == nil:
 		return nil // made with the pod
 	case claim.Status.Phase == corev1.ClaimLost:
-		return say(databasev1alpha1.ReasonVolumeUnbound, "claim %s lost its volume: restore the volume, or delete the claim and pod %s to have it cloned anew", claim.Name, i.name)
+		return say(databasev1alpha1.ReasonVolumeNotBound, "claim %s lost its volume: restore the volume, or delete the claim and pod %s to have it cloned anew", claim.Name, i.name)
 	case claim.Status.Phase != corev1.ClaimBound && !volumeHolds(i):
 		return new(unknown(databasev1alpha1.ReasonCreating, "claim "+claim.Name+" gets its volume when pod "+i.name+" is scheduled"))
 	case claim.Status.Phase != corev1.ClaimBound && now.Sub(claim.CreationTimestamp.Time) < bindTime:
 		return new(unknown(databasev1alpha1.ReasonCreating, "the volume of "+i.name+" is being made"))
 	case claim.Status.Phase != corev1.ClaimBound:
-		return say(databasev1alpha1.ReasonVolumeUnbound, "claim %s has no volume yet: see kubectl describe pvc %s; %s", claim.Name, claim.Name, classAdvice(claim))
+		return say(databasev1alpha1.ReasonVolumeNotBound, "claim %s has no volume yet: see kubectl describe pvc %s; %s", claim.Name, claim.Name, classAdvice(claim))
 	}
 	if why := resizeError(claim); why != "" {
 		return say(databasev1alpha1.ReasonVolumeStuck, "claim %s can't be made larger: %s", claim.Name, why)

@@ -45,11 +45,11 @@ func (r *Reconciler) watches(mgr ctrl.Manager, opts Options) *builder.Builder {
 		Watches(&databasev1alpha1.PostgreSQL{}, r.deletions.handler()).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ownerByLabel)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ownerByLabel)).
-		WatchesMetadata(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.asking),
+		WatchesMetadata(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.mapAPI),
 			builder.WithPredicates(predicate.NewPredicateFuncs(isOptionalCRD), predicate.GenerationChangedPredicate{}))
 	if opts.WatchSecrets {
 		b.Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(ownerByLabel)).
-			WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.using))
+			WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.mapSecret))
 	}
 	return b
 }
@@ -97,12 +97,12 @@ func ownerByLabel(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: l[labelOwnerName]}}}
 }
 
-func (r *Reconciler) using(ctx context.Context, secret client.Object) []reconcile.Request {
+func (r *Reconciler) mapSecret(ctx context.Context, secret client.Object) []reconcile.Request {
 	return r.list(ctx, client.InNamespace(secret.GetNamespace()), client.MatchingFields{indexPasswordSecrets: secret.GetName()})
 }
 
-// asking finds the PostgreSQLs that ask for optional APIs. It also stops the watch of an API that is gone, though no PostgreSQL asks for it.
-func (r *Reconciler) asking(ctx context.Context, _ client.Object) []reconcile.Request {
+// mapAPI finds the PostgreSQLs that ask for optional APIs. It also stops the watch of an API that is gone, though no PostgreSQL asks for it.
+func (r *Reconciler) mapAPI(ctx context.Context, _ client.Object) []reconcile.Request {
 	if err := r.apis.dropGone(ctx); err != nil {
 		log.FromContext(ctx).Error(err, "stop watching optional APIs that are gone")
 	}

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -21,7 +22,7 @@ func TestParametersOfAPostgreSQL(t *testing.T) {
 		return &databasev1alpha1.PostgreSQL{
 			ObjectMeta: metav1.ObjectMeta{Name: "demo"},
 			Spec: databasev1alpha1.PostgreSQLSpec{
-				Version: version, Parameters: map[string]databasev1alpha1.ParameterValue{name: databasev1alpha1.ParameterValue(value)},
+				Version: version, Parameters: map[string]intstr.IntOrString{name: intstr.FromString(value)},
 			},
 		}
 	}

@@ -14,10 +14,7 @@ import (
 
 // parameterErrors are about single parameters, and about those that a server would not start with beside each other.
 func parameterErrors(major int, pg *databasev1alpha1.PostgreSQL) (errs field.ErrorList) {
-	parameters := make(map[string]string, len(pg.Spec.Parameters))
-	for name, value := range pg.Spec.Parameters {
-		parameters[name] = string(value)
-	}
+	parameters := pg.Spec.ParameterValues()
 	all := []error{config.CheckParameters(major, parameters)}
 	if all[0] == nil {
 		all = append(all, config.CheckCombinations(major, parameters, int(pg.Spec.Bootstrap.Initdb.WALSegmentSizeMB)))

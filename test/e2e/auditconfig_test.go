@@ -33,7 +33,7 @@ func configAuditSpecs() {
 				ns.becomesReady(ctx, appConfigKind, fmt.Sprintf("shop-%02d", i))
 				ns.becomesReady(ctx, voteConfigKind, fmt.Sprintf("vote-%02d", i))
 			}
-			Expect(ns.recovered(ctx, idleDatabase).Status.ReadyInstances).To(Equal("3/3")) // its agents have written their labels by then
+			Expect(ns.recovered(ctx, idleDatabase).Status.ReadyInstances).To(BeEquivalentTo(3)) // its agents have written their labels by then
 			ns.waitForOtherNamespaces(ctx)
 			waitForNoRequests(ctx, log, 10*time.Second)
 		}, NodeTimeout(30*time.Minute))
@@ -82,7 +82,7 @@ func configAuditSpecs() {
 const (
 	idleDatabase = "calm"
 	// idleDatabaseSpec has a machine that is busy with other things for some seconds not count as a node that is lost.
-	idleDatabaseSpec = "replicas: 3, synchronous: {number: 1}, lease: {duration: 60s, fence: 40s, renew: 2s}"
+	idleDatabaseSpec = "replicas: 3, synchronous: {number: 1}, lease: {leaseDurationSeconds: 60, renewDeadlineSeconds: 40}"
 )
 
 // agentsOnlyRenew wants the agents to have written nothing since but the Lease, no more often than they are to.

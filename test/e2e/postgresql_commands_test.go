@@ -39,19 +39,19 @@ func postgresCommandSpecs() {
 	})
 
 	It("is listed by kubectl, and so is what belongs to it", func(ctx SpecContext) {
-		table(ctx, Equal([][]string{
-			{"NAME", "VERSION", "REPLICAS", "PHASE", "READY", "PRIMARY"},
-			{"my-postgres", nearestVersion, "1", "Running", "true", "my-postgres-0"},
-		}), "postgresqls")
-		table(ctx, HaveLen(2), "pg")
-		table(ctx, Equal([][]string{{"NAME", "READY"}, {"my-postgres", "1/1"}}), "statefulsets")
+		table(ctx, HaveExactElements(
+			HaveExactElements("NAME", "READY", "STATUS", "REASON", "PRIMARY", "INSTANCES", "READY-INSTANCES", "VERSION"),
+			HaveExactElements("my-postgres", "True", "Running", "Ready", MatchRegexp("^my-postgres-[0-2]$"), "3", "3", HavePrefix(nearestVersion+".")),
+		), "fpg")
+		table(ctx, HaveLen(2), "postgresqls.database.fettle.dev")
+		table(ctx, Equal([][]string{{"NAME", "READY"}, {"my-postgres", "3/3"}}), "statefulsets")
 		table(ctx, ConsistOf(
 			HaveExactElements("NAME", "TYPE", "CLUSTER-IP", "EXTERNAL-IP", "PORT(S)"),
 			HaveExactElements("my-postgres", "ClusterIP", MatchRegexp(`^[0-9.]+$`), "<none>", "5432/TCP"),
 			HaveExactElements("my-postgres-ro", "ClusterIP", MatchRegexp(`^[0-9.]+$`), "<none>", "5432/TCP"),
 			HaveExactElements("my-postgres-pods", "ClusterIP", "None", "<none>", HavePrefix("5432/TCP")),
 		), "services")
-		ns.shows(ctx, MatchRegexp(`(?m)^data-my-postgres-0 +Bound +\S+ +1Gi +RWO `), "get", "pvc")
+		ns.shows(ctx, MatchRegexp(`(?m)^data-my-postgres-2 +Bound +\S+ +1Gi +RWO `), "get", "pvc")
 	})
 
 	It("answers to psql, with the password of the Secret", func(ctx SpecContext) {
@@ -65,6 +65,8 @@ func postgresCommandSpecs() {
 		Eventually(ctx, func(ctx context.Context) ([]string, error) {
 			left, err := ns.try(ctx, "get", "statefulsets,pods,services,leases,pvc,secrets", "-l", "fettle.dev/owner-name=my-postgres", "-o", "name")
 			return strings.Fields(left), err
-		}).WithTimeout(later).Should(ConsistOf("persistentvolumeclaim/data-my-postgres-0", "secret/my-postgres-credentials"))
+		}).WithTimeout(later).Should(ConsistOf(
+			"persistentvolumeclaim/data-my-postgres-0", "persistentvolumeclaim/data-my-postgres-1", "persistentvolumeclaim/data-my-postgres-2",
+			"secret/my-postgres-credentials"))
 	})
 }

@@ -35,7 +35,7 @@ func postgresImportSpecs() {
 		ns.copyKey(ctx, "origin-replication", "key-of-origin")
 		ns.run(ctx, "delete", "pod", "copy-0") // a pod that runs sees a new Secret later
 		copied := ns.databaseReady(ctx, "copy")
-		Expect(copied.Status.ReadyInstances).To(Equal("2/2"))
+		Expect(copied.Status.ReadyInstances).To(BeEquivalentTo(2))
 		Eventually(ctx, func(ctx context.Context) (int64, error) {
 			_, err := ns.databaseState(ctx, "copy", copied)
 			return copied.Status.Timeline, err
@@ -47,7 +47,7 @@ func postgresImportSpecs() {
 
 		ns.run(ctx, "delete", "secret", "key-of-origin")
 		ns.run(ctx, "delete", "pod", "copy-0")
-		Expect(ns.recovered(ctx, "copy").Status.ReadyInstances).To(Equal("2/2"))
+		Expect(ns.recovered(ctx, "copy").Status.ReadyInstances).To(BeEquivalentTo(2))
 		ns.bothHave(ctx, "1001")
 	}, SpecTimeout(30*time.Minute))
 }

@@ -187,7 +187,7 @@ func postgresSpecs() {
 
 		It("becomes Ready, with two replicas", func(ctx SpecContext) {
 			pg = ns.databaseReady(ctx, "three")
-			Expect(pg.Status.ReadyInstances).To(Equal("3/3"))
+			Expect(pg.Status.ReadyInstances).To(BeEquivalentTo(3))
 			ns.shows(ctx, MatchRegexp(`^pod/\S+\npod/\S+\n$`), "get", "pods", "-l", "app=three,fettle.dev/role=replica", "-o", "name")
 			ns.answers(ctx, "client-0", "three", "create table if not exists ledger(id int primary key)", "")
 			write(ctx)
@@ -225,10 +225,10 @@ func postgresSpecs() {
 		It("scales down and up again", func(ctx SpecContext) {
 			ns.run(ctx, "patch", "postgresql", "three", "--type=merge", "-p", `{"spec":{"replicas":2}}`)
 			ns.run(ctx, "wait", "--for=delete", "pod/three-2", "--timeout=300s")
-			Expect(ns.databaseReady(ctx, "three").Status.ReadyInstances).To(Equal("2/2"))
+			Expect(ns.databaseReady(ctx, "three").Status.ReadyInstances).To(BeEquivalentTo(2))
 			write(ctx)
 			ns.run(ctx, "patch", "postgresql", "three", "--type=merge", "-p", `{"spec":{"replicas":3}}`)
-			Expect(ns.databaseReady(ctx, "three").Status.ReadyInstances).To(Equal("3/3"))
+			Expect(ns.databaseReady(ctx, "three").Status.ReadyInstances).To(BeEquivalentTo(3))
 			write(ctx)
 		})
 

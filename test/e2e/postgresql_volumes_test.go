@@ -61,14 +61,14 @@ func volumeSpecs() {
 				pg := ns.recovered(ctx, "disk")
 				// All nodes at once: the budget lets one go at a time, and the next when it is back.
 				var drains sync.WaitGroup
-				for _, instance := range pg.Status.Instances {
+				for _, instance := range pg.Status.InstanceStatuses {
 					drains.Go(func() {
 						defer GinkgoRecover()
 						ns.evict(ctx, instance.Name)
 					})
 				}
 				drains.Wait()
-				Expect(ns.recovered(ctx, "disk").Status.ReadyInstances).To(Equal(fmt.Sprintf("%[1]d/%[1]d", replicas)))
+				Expect(ns.recovered(ctx, "disk").Status.ReadyInstances).To(BeEquivalentTo(replicas))
 			}
 		}, SpecTimeout(30*time.Minute))
 

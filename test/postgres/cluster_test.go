@@ -13,7 +13,7 @@ import (
 
 // synchronous has commits wait for one of the other instances.
 func synchronous(pg *databasev1alpha1.PostgreSQL) {
-	pg.Spec.Synchronous = &databasev1alpha1.PostgreSQLSynchronous{Method: "quorum", Number: 1}
+	pg.Spec.Synchronous = &databasev1alpha1.PostgreSQLSynchronous{Number: 1}
 }
 
 // newClusterWithWriter is a cluster of three with a client that writes.

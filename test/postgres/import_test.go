@@ -85,7 +85,7 @@ func TestImport(t *testing.T) {
 	}
 	says("SecretMissing", `"old"`)
 	first.writeSourceSecrets(t, ca, "wrong")
-	says("SourceRefused", "passwordSecret")
+	says("SourceRejected", "passwordSecret")
 	before := f.QueryText(t, "ledger", "SELECT max(id)::text FROM copied")
 	first.writeSourceSecrets(t, ca, sourcePassword)
 	if primary := c.waitSettled(); primary != first {

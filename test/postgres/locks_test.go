@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
+
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
@@ -25,7 +27,7 @@ PREPARE TRANSACTION 'held'`
 // so does the next one, to which the prepared transaction comes along.
 func TestPrimary_userLocksDoNotStopIt(t *testing.T) {
 	c := newCluster(t, 2, func(pg *databasev1alpha1.PostgreSQL) {
-		pg.Spec.Parameters = map[string]databasev1alpha1.ParameterValue{"max_prepared_transactions": "5"}
+		pg.Spec.Parameters = map[string]intstr.IntOrString{"max_prepared_transactions": intstr.FromString("5")}
 	})
 	c.prepareLedger()
 	primary := c.waitSettled()

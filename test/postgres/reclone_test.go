@@ -41,7 +41,9 @@ func TestReclone_crashLoop(t *testing.T) {
 // TestReclone_onRequest has a standby that runs and cannot stream: it is recloned when a person asks for it.
 func TestReclone_onRequest(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 3, func(pg *databasev1alpha1.PostgreSQL) { pg.Spec.AutoReclone = new(false) })
+	c := newCluster(t, 3, func(pg *databasev1alpha1.PostgreSQL) {
+		pg.Spec.ReplicaRecovery = databasev1alpha1.ReplicaRecoveryManual
+	})
 	primary := c.waitSettled()
 	c.prepareLedger()
 	broken := c.other(primary)

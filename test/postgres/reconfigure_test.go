@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
+
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
@@ -98,7 +100,7 @@ func (c *cluster) wantQuorumInLease(t *testing.T, primary *instance) {
 	}
 }
 
-func (c *cluster) parameters(parameters map[string]databasev1alpha1.ParameterValue) (generation int64) {
+func (c *cluster) parameters(parameters map[string]intstr.IntOrString) (generation int64) {
 	c.t.Helper()
 	return c.change(func(spec *databasev1alpha1.PostgreSQLSpec) { spec.Parameters = parameters })
 }
@@ -110,9 +112,9 @@ func (c *cluster) setRejectedParameter(t *testing.T, primary *instance) {
 	setting := func(name, value string) func() bool {
 		return func() bool { return primary.queryOnce("SHOW "+name) == value }
 	}
-	c.parameters(map[string]databasev1alpha1.ParameterValue{"timezone": "Europe/Berlin"})
+	c.parameters(map[string]intstr.IntOrString{"timezone": intstr.FromString("Europe/Berlin")})
 	c.eventually("a time zone", timeout, setting("timezone", "Europe/Berlin"))
-	c.parameters(map[string]databasev1alpha1.ParameterValue{"timezone": "Europe/Nowhere", "work_mem": "5MB"})
+	c.parameters(map[string]intstr.IntOrString{"timezone": intstr.FromString("Europe/Nowhere"), "work_mem": intstr.FromString("5MB")})
 	c.eventually("the other parameter", timeout, setting("work_mem", "5MB"))
 	c.eventually("the state page to tell of it", timeout, primary.statusIs(func(s agentapi.Status) bool {
 		return containsAll(s.ConfigError, "TimeZone", "Europe/Nowhere")
@@ -132,7 +134,7 @@ func (c *cluster) setRestartParameter(t *testing.T, primary *instance) {
 	t.Helper()
 	standby := c.other(primary)
 	pending := func(s agentapi.Status) bool { return slices.Equal(s.PendingRestart, []string{"max_connections"}) }
-	said := primary.waitGeneration(c.parameters(map[string]databasev1alpha1.ParameterValue{"max_connections": "60"}))
+	said := primary.waitGeneration(c.parameters(map[string]intstr.IntOrString{"max_connections": intstr.FromString("60")}))
 	if !pending(said) {
 		t.Errorf("the parameter counts as loaded, and nothing as waiting for a restart: %+v", said)
 	}

@@ -135,7 +135,9 @@ func (c *cluster) interruptRejoin(t *testing.T) {
 // recloneOnRequest has data that can't be rewound wait for a person where spec.autoReclone is false.
 func (c *cluster) recloneOnRequest(t *testing.T) {
 	t.Helper()
-	c.change(func(spec *databasev1alpha1.PostgreSQLSpec) { spec.AutoReclone = new(false) })
+	c.change(func(spec *databasev1alpha1.PostgreSQLSpec) {
+		spec.ReplicaRecovery = databasev1alpha1.ReplicaRecoveryManual
+	})
 	former := c.diverge(t, "kept")
 	segments, err := filepath.Glob(filepath.Join(former.dir, "data", "pgdata", "pg_wal", "0*[0-9A-F]"))
 	if err != nil || len(segments) == 0 {

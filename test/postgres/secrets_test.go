@@ -9,6 +9,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
@@ -24,7 +25,7 @@ import (
 func (c *cluster) wantNoSecretsLeaked(t *testing.T, primary *instance) {
 	t.Helper()
 	const decoy = "CREATE TABLE decoy ()"
-	c.parameters(map[string]databasev1alpha1.ParameterValue{"log_statement": "ddl"})
+	c.parameters(map[string]intstr.IntOrString{"log_statement": intstr.FromString("ddl")})
 	c.eventually("the server to log statements", timeout, func() bool { return primary.queryOnce("SHOW log_statement") == "ddl" })
 	secrets := &canary.Values{}
 	verifier := func(name string) string {

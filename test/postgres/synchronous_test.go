@@ -21,7 +21,7 @@ func TestSynchronous_turnedOn(t *testing.T) {
 	c.prepareLedger()
 	next, other := c.instances[(first.ordinal+1)%3], c.instances[(first.ordinal+2)%3]
 	c.change(func(spec *databasev1alpha1.PostgreSQLSpec) {
-		spec.Synchronous = &databasev1alpha1.PostgreSQLSynchronous{Method: "quorum", Number: 2}
+		spec.Synchronous = &databasev1alpha1.PostgreSQLSynchronous{Number: 2}
 	})
 	c.eventually("the primary to wait for both standbys", timeout, func() bool { return strings.Contains(first.queryOnce(showSync), "ANY 2 (") })
 	for _, i := range []*instance{next, other} {

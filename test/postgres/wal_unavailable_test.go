@@ -9,13 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
+
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
 // retainLittleWAL has a primary keep as little of its log as it can for standbys that are away.
 func retainLittleWAL(pg *databasev1alpha1.PostgreSQL) {
-	pg.Spec.Parameters = map[string]databasev1alpha1.ParameterValue{"max_slot_wal_keep_size": "16MB", "wal_keep_size": "0"}
+	pg.Spec.Parameters = map[string]intstr.IntOrString{"max_slot_wal_keep_size": intstr.FromString("16MB"), "wal_keep_size": intstr.FromString("0")}
 }
 
 // TestWALUnavailable_reclones has the primary remove the log that a standby needs which was away: the standby is made anew by itself, or
@@ -35,7 +37,9 @@ func TestWALUnavailable_reclones(t *testing.T) {
 		t.Errorf("the log of %s does not say why it was made anew", away.pod)
 	}
 
-	c.change(func(spec *databasev1alpha1.PostgreSQLSpec) { spec.AutoReclone = new(false) })
+	c.change(func(spec *databasev1alpha1.PostgreSQLSpec) {
+		spec.ReplicaRecovery = databasev1alpha1.ReplicaRecoveryManual
+	})
 	c.removeNeededWAL(t, primary, away, "kept")
 	from := len(away.log.text())
 	away.start()

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
+
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
@@ -18,7 +20,7 @@ import (
 func TestWraparound_keepsPrimary(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2, func(pg *databasev1alpha1.PostgreSQL) {
-		pg.Spec.Parameters = map[string]databasev1alpha1.ParameterValue{"max_prepared_transactions": "10", "autovacuum_naptime": "1s"}
+		pg.Spec.Parameters = map[string]intstr.IntOrString{"max_prepared_transactions": intstr.FromString("10"), "autovacuum_naptime": intstr.FromString("1s")}
 	})
 	primary := c.waitSettled()
 	c.prepareLedger()

@@ -55,10 +55,10 @@ version: "16"
 storage: 1Gi
 replicas: 1
 databaseName: app
-autoReclone: true
+replicaRecovery: Automatic
 failover: {maximumLag: 32Mi}
 bootstrap: {initdb: {locale: C.UTF-8, walSegmentSizeMB: 16}}
-lease: {duration: 10s, fence: 7s, renew: 2s}
+lease: {leaseDurationSeconds: 10, renewDeadlineSeconds: 7, retryPeriodSeconds: 2}
 monitoring: {interval: 30s}
 networkPolicy: {enabled: true}
 tls: {}
@@ -77,16 +77,16 @@ replicas: 2
 roles: [{name: a}]
 databases: [{name: b}]
 pgHBA: [{}]
-lease: {duration: 30s}
+lease: {leaseDurationSeconds: 30}
 monitoring: {enabled: true}
 tls: {issuerRef: {name: a}}`, defaults + `
 autoGrow: {threshold: 80, step: 20%, max: 9Gi}
-synchronous: {method: quorum, number: 1}
+synchronous: {number: 1}
 replicas: 2
 roles: [{name: a, login: true, connectionLimit: -1}]
 databases: [{name: b}]
 pgHBA: [{method: scram-sha-256}]
-lease: {duration: 30s, fence: 7s, renew: 2s}
+lease: {leaseDurationSeconds: 30, renewDeadlineSeconds: 7, retryPeriodSeconds: 2}
 monitoring: {enabled: true, interval: 30s}
 tls: {issuerRef: {name: a, kind: Issuer, group: cert-manager.io}}`},
 	} {

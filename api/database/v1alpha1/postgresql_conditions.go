@@ -104,8 +104,8 @@ const (
 	ReasonApplied = "Applied"
 	// ReasonVolumesReady: all volumes are bound and as large as they should be.
 	ReasonVolumesReady = "VolumesReady"
-	// ReasonVolumeUnbound: a claim has no volume yet.
-	ReasonVolumeUnbound = "VolumeUnbound"
+	// ReasonVolumeNotBound: a claim has no volume yet.
+	ReasonVolumeNotBound = "VolumeNotBound"
 	// ReasonVolumeGrowing: a volume is being made larger.
 	ReasonVolumeGrowing = "VolumeGrowing"
 	// ReasonVolumeStuck: a volume can't be made larger; the message says why.
@@ -116,8 +116,8 @@ const (
 	ReasonDiskFull = "DiskFull"
 	// ReasonPrimaryReady: an instance takes writes.
 	ReasonPrimaryReady = "PrimaryReady"
-	// ReasonSwitchoverWaits: an instance takes writes, and the one that spec.primary names stood still not long ago.
-	ReasonSwitchoverWaits = "SwitchoverWaits"
+	// ReasonSwitchoverDeferred: an instance takes writes, and the one that spec.preferredPrimary names stood still not long ago.
+	ReasonSwitchoverDeferred = "SwitchoverDeferred"
 	// ReasonWritesRejected: the primary runs, and rejects writes: transaction IDs, memory or connections have run out, …
 	ReasonWritesRejected = "WritesRejected"
 	// ReasonNoPrimary: no instance takes writes; the agents are about to choose one.
@@ -136,8 +136,8 @@ const (
 	ReasonCopying = "Copying"
 	// ReasonSourceUnreachable: that server does not answer.
 	ReasonSourceUnreachable = "SourceUnreachable"
-	// ReasonSourceRefused: that server lets the user not in, or not replicate.
-	ReasonSourceRefused = "SourceRefused"
+	// ReasonSourceRejected: that server lets the user not in, or not replicate.
+	ReasonSourceRejected = "SourceRejected"
 	// ReasonSourceUntrusted: that server's certificate is not of the authority in caSecret, or not for its host.
 	ReasonSourceUntrusted = "SourceUntrusted"
 	// ReasonSourceUnsuitable: that server can't be copied: it is of another version, has tablespaces, …
@@ -162,8 +162,8 @@ const (
 	ReasonParametersInvalid = "ParametersInvalid"
 	// ReasonSecretMissing: a Secret that the spec names does not exist, or lacks the key "password".
 	ReasonSecretMissing = "SecretMissing"
-	// ReasonRefused: PostgreSQL refused a database, role or extension; the message has its words.
-	ReasonRefused = "Refused"
+	// ReasonApplyRejected: PostgreSQL refused a database, role or extension; the message has its words.
+	ReasonApplyRejected = "ApplyRejected"
 	// ReasonMonitored: the PodMonitor and the PrometheusRule exist.
 	ReasonMonitored = "Monitored"
 	// ReasonCertified: clients are shown the certificate that spec.tls asks for.

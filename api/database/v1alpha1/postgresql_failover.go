@@ -2,37 +2,35 @@ package v1alpha1
 
 import (
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PostgreSQLLease are the times of failure detection.
-// +kubebuilder:validation:XValidation:rule="(duration(self.fence) + duration('2s')).getMilliseconds() * 21 < duration(self.duration).getMilliseconds() * 19",message="lease.fence: with the 2s that the primary may need to stop, must be at least 10% below duration, since clocks differ: with a duration of 10s at most 7s"
-// +kubebuilder:validation:XValidation:rule="duration(self.renew) + duration(self.renew) + duration(self.renew) <= duration(self.fence)",message="lease.renew: must be at most a third of fence, so that one lost request does not stop the primary"
+// PostgreSQLLease sets the timing of failure detection, by the Lease that the primary renews.
+// +kubebuilder:validation:XValidation:rule="(self.renewDeadlineSeconds + 2) * 21 < self.leaseDurationSeconds * 19",message="lease.renewDeadlineSeconds: with the 2 s that a primary may need to stop, must be at least 10% below leaseDurationSeconds, because clocks differ: at most 7 for a duration of 10"
+// +kubebuilder:validation:XValidation:rule="self.retryPeriodSeconds * 3 <= self.renewDeadlineSeconds",message="lease.retryPeriodSeconds: must be at most a third of renewDeadlineSeconds, so that one lost request does not stop the primary"
 type PostgreSQLLease struct {
-	// duration after which an instance may take over from a primary that was not heard of; 10s by default.
+	// leaseDurationSeconds is how long, in seconds, the other instances wait after the last renewal before one of them becomes the primary.
+	// Defaults to 10. A shorter duration detects a failure earlier.
 	// +optional
-	// +kubebuilder:default="10s"
-	// +kubebuilder:validation:MaxLength=16
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:Format=duration
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('5s') && duration(self) <= duration('5m')",message="duration: must be from 5s to 5m"
-	Duration metav1.Duration `json:"duration,omitzero"`
-	// fence is how long after its last renewal a primary stops at once; 7s by default.
+	// +kubebuilder:default=10
+	// +kubebuilder:validation:Minimum=6
+	// +kubebuilder:validation:Maximum=300
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Lease Duration"
+	LeaseDurationSeconds int32 `json:"leaseDurationSeconds,omitempty"`
+	// renewDeadlineSeconds is how long, in seconds, a primary that cannot renew the Lease keeps running. After that it stops PostgreSQL at
+	// once, unless all other instances promise not to take over. Defaults to 7.
 	// +optional
-	// +kubebuilder:default="7s"
-	// +kubebuilder:validation:MaxLength=16
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:Format=duration
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('2s') && duration(self) <= duration('5m')",message="fence: must be from 2s to 5m"
-	Fence metav1.Duration `json:"fence,omitzero"`
-	// renew is how often the primary renews the Lease; 2s by default.
+	// +kubebuilder:default=7
+	// +kubebuilder:validation:Minimum=3
+	// +kubebuilder:validation:Maximum=300
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Renew Deadline"
+	RenewDeadlineSeconds int32 `json:"renewDeadlineSeconds,omitempty"`
+	// retryPeriodSeconds is the time, in seconds, between two renewals by the primary. Defaults to 2. A shorter period costs more requests.
 	// +optional
-	// +kubebuilder:default="2s"
-	// +kubebuilder:validation:MaxLength=16
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:Format=duration
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('500ms') && duration(self) <= duration('1m')",message="renew: must be from 500ms to 1m"
-	Renew metav1.Duration `json:"renew,omitzero"`
+	// +kubebuilder:default=2
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=60
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Retry Period"
+	RetryPeriodSeconds int32 `json:"retryPeriodSeconds,omitempty"`
 }
 
 // PostgreSQLFailover bounds what a failover may lose.

@@ -7,3 +7,12 @@ func (s *PostgreSQLSpec) EffectiveImage() string {
 	}
 	return "docker.io/library/postgres:" + s.Version
 }
+
+// ParameterValues returns the parameters as PostgreSQL reads them.
+func (s *PostgreSQLSpec) ParameterValues() map[string]string {
+	out := make(map[string]string, len(s.Parameters))
+	for name, value := range s.Parameters {
+		out[name] = value.String()
+	}
+	return out
+}

@@ -14,10 +14,14 @@ import (
 // +kubebuilder:validation:XValidation:rule="!(self in ['file_fdw', 'adminpack', 'plsh']) && !self.matches('(^|_)pl[a-z0-9]+u$')",message="extension: lets its users out of the database and is refused"
 type Extension string
 
-// ParameterValue is the value of a parameter, as text without quotes: "200", "64MB", "on".
-// +kubebuilder:validation:MaxLength=1024
-// +kubebuilder:validation:XValidation:rule="!self.contains('\\n') && !self.contains('\\r')",message="parameters: each value must be a single line"
-type ParameterValue string
+// ReplicaRecovery says what happens to a standby that cannot follow the primary.
+type ReplicaRecovery string
+
+// Values of ReplicaRecovery.
+const (
+	ReplicaRecoveryAutomatic ReplicaRecovery = "Automatic"
+	ReplicaRecoveryManual    ReplicaRecovery = "Manual"
+)
 
 // DeletionPolicy says what becomes of data when its object is deleted.
 type DeletionPolicy string
@@ -126,22 +130,16 @@ type PostgreSQLHBARule struct {
 	CIDR string `json:"cidr,omitempty"`
 }
 
-// PostgreSQLSynchronous has commits wait for other instances.
+// PostgreSQLSynchronous makes commits wait for standbys.
 type PostgreSQLSynchronous struct {
-	// method is quorum: any instances that are enough.
-	// +optional
-	// +kubebuilder:default=quorum
-	// +kubebuilder:validation:Enum=quorum
-	Method string `json:"method,omitempty"`
-	// number of instances besides the primary that must have a commit before it is acknowledged; 1 by default.
+	// number is how many standbys must confirm a commit before it returns to the client. Any standbys count. While fewer of them are
+	// ready, commits wait. Must be less than replicas; defaults to 1.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=8
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Number of Standbys"
 	Number int32 `json:"number,omitempty"`
-	// preferred has no commit wait: all is as without synchronous, and a failover may lose the last commits; false by default.
-	// +optional
-	Preferred bool `json:"preferred,omitempty"`
 }
 
 // PostgreSQLBootstrap says how the data directory is made.

@@ -21,11 +21,19 @@ type PostgreSQLStatus struct {
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Ready"
 	Ready bool `json:"ready"`
-	// readyInstances is how many instances are ready, of how many: "3/3".
+	// instances is the number of instances that the StatefulSet runs, the primary included. It is 0 while hibernated.
 	// +optional
-	// +kubebuilder:validation:MaxLength=16
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Instances"
+	Instances int32 `json:"instances"`
+	// readyInstances is the number of instances that are ready: the primary, and the standbys that follow it.
+	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Ready Instances"
-	ReadyInstances string `json:"readyInstances,omitempty"`
+	ReadyInstances int32 `json:"readyInstances"`
+	// selector is the label selector of the pods, for the scale subresource and autoscalers.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Selector"
+	Selector string `json:"selector,omitempty"`
 	// primary is the pod that takes writes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
@@ -35,13 +43,13 @@ type PostgreSQLStatus struct {
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Timeline"
 	Timeline int64 `json:"timeline,omitempty"`
-	// instances are the servers, by number.
+	// instanceStatuses lists the instances by number: role, state and what is wrong.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
-	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Instances"
-	Instances []PostgreSQLInstance `json:"instances,omitempty"`
+	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Instance Statuses"
+	InstanceStatuses []PostgreSQLInstance `json:"instanceStatuses,omitempty"`
 	// currentVersion is the version of the server that takes writes, for example "16.4".
 	// +optional
 	// +kubebuilder:validation:MaxLength=32

@@ -4,25 +4,27 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 )
 
-// PostgreSQL runs a PostgreSQL server, or several of which one takes writes and
-// the others follow it and can take its place.
+// PostgreSQL runs a PostgreSQL cluster: one primary and optional standbys with automatic failover.
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:path=postgresqls,singular=postgresql,shortName=pg,categories=fettle
+// +kubebuilder:resource:path=postgresqls,singular=postgresql,shortName=fpg,categories=fettle
 // +kubebuilder:subresource:status
-// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.version`
-// +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.spec.replicas`
-// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
-// +kubebuilder:printcolumn:name="Ready",type=boolean,JSONPath=`.status.ready`
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.instances,selectorpath=.status.selector
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Primary",type=string,JSONPath=`.status.primary`
+// +kubebuilder:printcolumn:name="Instances",type=integer,JSONPath=`.status.instances`
+// +kubebuilder:printcolumn:name="Ready-Instances",type=integer,JSONPath=`.status.readyInstances`
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.currentVersion`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:printcolumn:name="Instances",type=string,priority=1,JSONPath=`.status.readyInstances`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: must be a DNS label of at most 52 characters (lower-case letters, digits and '-', starting with a letter), since Services and pods are named after it"
-// +kubebuilder:validation:XValidation:rule="!has(self.spec.primary) || self.spec.primary.size() == 1 || (self.spec.primary.startsWith(self.metadata.name) && self.spec.primary.size() == self.metadata.name.size() + 2)",message="primary: must be the name of one of this object's pods, such as <name>-1, or its number"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.preferredPrimary) || self.spec.preferredPrimary.size() == 1 || (self.spec.preferredPrimary.startsWith(self.metadata.name) && self.spec.preferredPrimary.size() == self.metadata.name.size() + 2)",message="preferredPrimary: must be the name of a pod of this PostgreSQL, such as <name>-1, or its number"
 // +operator-sdk:csv:customresourcedefinitions:displayName="PostgreSQL",order=1,resources={{StatefulSet,v1,""},{Service,v1,""},{Secret,v1,""},{ServiceAccount,v1,""},{Role,v1,""},{RoleBinding,v1,""},{PodDisruptionBudget,v1,""},{NetworkPolicy,v1,""},{PersistentVolumeClaim,v1,""},{Pod,v1,""},{Event,v1,""}}
 type PostgreSQL struct {
 	metav1.TypeMeta `json:",inline"`
@@ -55,7 +57,7 @@ type Identifier string
 
 // PostgreSQLSpec is what should run.
 // +kubebuilder:validation:XValidation:rule="!has(self.synchronous) || self.synchronous.number < self.replicas",message="synchronous.number: must be below replicas, since the primary does not count: with 3 replicas at most 2"
-// +kubebuilder:validation:XValidation:rule="!has(self.primary) || int(self.primary.substring(self.primary.lastIndexOf('-') + 1)) < self.replicas",message="primary: there is no such instance; the highest number is replicas - 1"
+// +kubebuilder:validation:XValidation:rule="!has(self.preferredPrimary) || int(self.preferredPrimary.substring(self.preferredPrimary.lastIndexOf('-') + 1)) < self.replicas",message="preferredPrimary: there is no such instance; the highest number is replicas - 1"
 // +kubebuilder:validation:XValidation:rule="!has(self.databases) || !self.databases.exists(d, d.name == self.databaseName)",message="databases: must not list databaseName again; give its extensions in spec.extensions"
 // +kubebuilder:validation:XValidation:rule="!has(self.roles) || !self.roles.exists(r, r.name == self.databaseName)",message="roles: must not list the owner of databaseName, which has its name and is made by Fettle"
 // +kubebuilder:validation:XValidation:rule="!has(self.databases) || self.databases.all(d, !has(d.owner) || d.owner == self.databaseName || (has(self.roles) && self.roles.exists(r, r.name == d.owner)))",message="databases: each owner must be one of spec.roles, or the owner of databaseName, which has its name"
@@ -130,13 +132,15 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Roles"
 	Roles []PostgreSQLRole `json:"roles,omitempty"`
 
-	// parameters of postgresql.conf, for example {max_connections: "200"}. Those that Fettle sets itself, or that would break
-	// replication or leave the sandbox, are refused. Instances reload or restart as a change needs it.
+	// parameters are settings of postgresql.conf, for example {max_connections: 200, work_mem: 64MB}. A value is an integer or a string;
+	// quote on, off and decimals. Fettle rejects the parameters that it manages itself and those that break replication or let users
+	// out of the database. Instances reload, or restart one at a time if the parameter needs a restart.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=200
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[a-z_][a-z0-9_]{0,62}([.][a-z_][a-z0-9_]{0,62})?$'))",message="parameters: each name must be that of a parameter in lower case, such as work_mem or pg_stat_statements.max"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, type(self[k]) == int || self[k].size() <= 1024)",message="parameters: each value must have at most 1024 characters"
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Parameters"
-	Parameters map[string]ParameterValue `json:"parameters,omitempty"`
+	Parameters map[string]intstr.IntOrString `json:"parameters,omitempty"`
 
 	// pgHBA says who may connect, first match first; who matches none may not. By default every role may connect to every
 	// database from everywhere, over TLS with its password.
@@ -147,19 +151,21 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Client Authentication"
 	PgHBA []PostgreSQLHBARule `json:"pgHBA,omitempty"`
 
-	// synchronous has a commit wait until other instances have it; by default it does not wait, and a failover may lose the
-	// last commits.
+	// synchronous enables synchronous replication: a commit returns only after standbys have confirmed it, so a failover loses none.
+	// Unset by default: commits do not wait, and a failover can lose the last ones, see failover. A change restarts nothing.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Synchronous Replication"
 	Synchronous *PostgreSQLSynchronous `json:"synchronous,omitempty"`
 
-	// primary is the instance that should take writes: the name of its pod, or its number. By default any.
+	// preferredPrimary is the pod, or its number, that should be the primary. Fettle switches over to this instance as soon as it is ready
+	// and has all data. It never causes data loss: where the instance lacks data, another one stays or becomes the primary. Unset by
+	// default: any instance may be the primary.
 	// +optional
 	// +kubebuilder:validation:MaxLength=54
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z]([-a-z0-9]*[a-z0-9])?-)?[0-8]$')",message="primary: must be the name of a pod, such as demo-1, or its number"
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Primary"
-	Primary string `json:"primary,omitempty"`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z]([-a-z0-9]*[a-z0-9])?-)?[0-8]$')",message="preferredPrimary: must be the name of a pod, such as demo-1, or its number"
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Preferred Primary"
+	PreferredPrimary string `json:"preferredPrimary,omitempty"`
 
 	// bootstrap says how the first instance makes the data directory. It can't be changed.
 	// +optional
@@ -197,9 +203,10 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Resources",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:resourceRequirements"}
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 
-	// lease sets the times of failure detection. Shorter ones fail over faster and cost more requests.
+	// lease sets the timing of failure detection: with the defaults a standby becomes the primary 10 to 12 seconds after the last renewal
+	// of a primary that is lost. The fields are named as those of Kubernetes' leader election. A change restarts nothing.
 	// +optional
-	// +kubebuilder:default={duration: "10s", fence: "7s", renew: "2s"}
+	// +kubebuilder:default={leaseDurationSeconds: 10, renewDeadlineSeconds: 7, retryPeriodSeconds: 2}
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Lease"
 	Lease PostgreSQLLease `json:"lease,omitzero"`
 
@@ -209,13 +216,15 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Failover"
 	Failover PostgreSQLFailover `json:"failover,omitzero"`
 
-	// autoReclone replaces the data of a standby by a new copy when the standby cannot follow the primary: pg_rewind failed, the
-	// primary has removed WAL that is needed next, PostgreSQL failed to start 5 times in a row, or nothing was received for 5 minutes
-	// while the primary was reachable. Defaults to true. If it is false, set the annotation fettle.dev/reclone.
+	// replicaRecovery says what happens to a standby that cannot follow the primary: pg_rewind failed, the primary has removed WAL that
+	// the standby needs, PostgreSQL failed to start 5 times in a row, or nothing was received for 5 minutes while the primary was
+	// reachable. Automatic, the default, replaces the standby's data with a new base backup. Manual waits until the annotation
+	// fettle.dev/reclone names the standby.
 	// +optional
-	// +kubebuilder:default=true
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Reclone Automatically",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
-	AutoReclone *bool `json:"autoReclone,omitempty"`
+	// +kubebuilder:default=Automatic
+	// +kubebuilder:validation:Enum=Automatic;Manual
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Replica Recovery",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:Automatic","urn:alm:descriptor:com.tectonic.ui:select:Manual"}
+	ReplicaRecovery ReplicaRecovery `json:"replicaRecovery,omitempty"`
 
 	// monitoring makes a PodMonitor and a PrometheusRule where the Prometheus Operator is installed.
 	// +optional

@@ -91,7 +91,7 @@ func TestImport_status(t *testing.T) {
 		t.Errorf("a trouble that is not of the source: %+v", a.importStatus)
 	}
 	a.recordSourceError(&server.SourceError{Kind: server.Rejected, Message: "the password"})
-	if a.importStatus != (importStatus{"SourceRefused", "the password"}) || a.nextTaskAt != 0 {
+	if a.importStatus != (importStatus{"SourceRejected", "the password"}) || a.nextTaskAt != 0 {
 		t.Errorf("%+v, rests until %s", a.importStatus, a.nextTaskAt)
 	}
 	a.own.DataTask = election.Initializing // the next try

@@ -104,10 +104,7 @@ func (a *Agent) settings(object *databasev1alpha1.PostgreSQL, r rendering) confi
 		s.Upstream.Address = a.peers.IP(r.upstream)
 	}
 	if object != nil {
-		s.Parameters = map[string]string{}
-		for name, value := range object.Spec.Parameters {
-			s.Parameters[name] = string(value)
-		}
+		s.Parameters = object.Spec.ParameterValues()
 		s.HBA = rules(object.Spec.PgHBA)
 		s.WALSegment = int64(object.Spec.Bootstrap.Initdb.WALSegmentSizeMB) << 20
 	}

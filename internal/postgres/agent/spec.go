@@ -22,32 +22,32 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL, kept bool) electi
 	size = max(size, o.ordinal()+1)
 	wanted, asked := requestedPrimary(o.Cluster, object)
 	c := election.Config{
-		Self:                o.self(),
-		SwitchoverTarget:    wanted,
-		SwitchoverRequested: asked,
-		Hibernated:          object.Spec.Hibernated,
-		Fenced:              isNamed(object, databasev1alpha1.AnnotationFenced, o.Pod, "*"),
-		Paused:              object.Spec.Paused,
-		Failsafe:            true,
-		AutoReclone:         object.Spec.AutoReclone == nil || *object.Spec.AutoReclone,
-		RecloneRequested:    isNamed(object, databasev1alpha1.AnnotationReclone, o.Pod),
-		MaximumLag:          32 << 20, // of an object from before there was the field
-		Timing:              election.DefaultTiming(),
+		Self:             o.self(),
+		SwitchoverTarget: wanted,
+		SwitchoverRequested:  asked,
+		Hibernated:       object.Spec.Hibernated,
+		Fenced:           isNamed(object, databasev1alpha1.AnnotationFenced, o.Pod, "*"),
+		Paused:           object.Spec.Paused,
+		Failsafe:         true,
+		AutoReclone:      object.Spec.ReplicaRecovery != databasev1alpha1.ReplicaRecoveryManual,
+		RecloneRequested:     isNamed(object, databasev1alpha1.AnnotationReclone, o.Pod),
+		MaximumLag:       32 << 20, // of an object from before there was the field
+		Timing:           election.DefaultTiming(),
 	}
 	if bytes := object.Spec.Failover.MaximumLag.Value(); bytes > 0 {
 		c.MaximumLag = uint64(bytes)
 	}
 	lease := object.Spec.Lease
-	c.RenewInterval = cmp.Or(lease.Renew.Duration, c.RenewInterval)
-	c.LeaseDuration = cmp.Or(lease.Duration.Duration, c.LeaseDuration)
-	c.FenceDeadline = cmp.Or(lease.Fence.Duration, c.FenceDeadline)
+	c.RenewInterval = cmp.Or(seconds(lease.RetryPeriodSeconds), c.RenewInterval)
+	c.LeaseDuration = cmp.Or(seconds(lease.LeaseDurationSeconds), c.LeaseDuration)
+	c.FenceDeadline = cmp.Or(seconds(lease.RenewDeadlineSeconds), c.FenceDeadline)
 	if grace := object.Spec.TerminationGracePeriodSeconds; grace != nil {
 		c.StopTimeout = stopTime(c.Timing, time.Duration(*grace)*time.Second)
 	}
 	for ordinal := range size {
 		c.Instances = append(c.Instances, agentapi.Pod(o.Cluster, ordinal))
 	}
-	if s := object.Spec.Synchronous; s != nil && !s.Preferred {
+	if s := object.Spec.Synchronous; s != nil {
 		c.Synchronous = int(s.Number)
 	}
 	if !kept {
@@ -56,9 +56,11 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL, kept bool) electi
 	return c
 }
 
+func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
+
 // requestedPrimary is the instance asked for as primary: by annotation, for the moment, else by the spec. A number stands for its pod.
 func requestedPrimary(cluster string, object *databasev1alpha1.PostgreSQL) (pod string, asked bool) {
-	for i, wanted := range []string{object.Annotations[databasev1alpha1.AnnotationSwitchover], object.Spec.Primary} {
+	for i, wanted := range []string{object.Annotations[databasev1alpha1.AnnotationSwitchover], object.Spec.PreferredPrimary} {
 		if ordinal, err := strconv.Atoi(wanted); err == nil && ordinal >= 0 {
 			return agentapi.Pod(cluster, ordinal), i == 0
 		}

@@ -29,9 +29,9 @@ type state struct {
 	spec        *databasev1alpha1.PostgreSQL
 	config      election.Config
 	configError string
-	// preferenceChangedAt is when another spec.primary came; 0 if none did.
+	// preferenceChangedAt is when another spec.preferredPrimary came; 0 if none did.
 	preferenceChangedAt time.Duration
-	// targetChangedAt is when another primary was asked for last, by spec.primary or by annotation; 0 if none was.
+	// targetChangedAt is when another primary was asked for last, by spec.preferredPrimary or by annotation; 0 if none was.
 	targetChangedAt time.Duration
 	// lastValid is the last valid object, nil before; applied the generation whose files PostgreSQL has loaded, -1 for none; unread that it may
 	// not have loaded the files there are; retry when to try again.
@@ -182,9 +182,9 @@ func (a *Agent) configure() {
 	}
 }
 
-// trackPreference returns when spec.primary became what it is, whatever annotations asked for since; 0 for before the agent started.
+// trackPreference returns when spec.preferredPrimary became what it is, whatever annotations asked for since; 0 for before the agent started.
 func (a *Agent) trackPreference(object *databasev1alpha1.PostgreSQL) time.Duration {
-	if a.spec != nil && a.spec.Spec.Primary != object.Spec.Primary {
+	if a.spec != nil && a.spec.Spec.PreferredPrimary != object.Spec.PreferredPrimary {
 		a.preferenceChangedAt = now()
 	}
 	return a.preferenceChangedAt

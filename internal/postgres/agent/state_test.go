@@ -50,19 +50,16 @@ func TestConfigOf(t *testing.T) {
 			o.Spec.Synchronous = &databasev1alpha1.PostgreSQLSynchronous{Number: 2}
 		},
 			func(c *election.Config) { c.Synchronous = 2 }},
-		{"preferred is asynchronous", func(o *databasev1alpha1.PostgreSQL) {
-			o.Spec.Synchronous = &databasev1alpha1.PostgreSQLSynchronous{Number: 1, Preferred: true}
-		}, func(*election.Config) {}},
 		{"switchover", annotate(databasev1alpha1.AnnotationSwitchover, "db-2"), func(c *election.Config) { c.SwitchoverTarget, c.SwitchoverRequested = "db-2", true }},
 		{"switchover to a number", annotate(databasev1alpha1.AnnotationSwitchover, "0"), func(c *election.Config) { c.SwitchoverTarget, c.SwitchoverRequested = "db-0", true }},
-		{"a primary for good", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Primary = "2" }, func(c *election.Config) { c.SwitchoverTarget = "db-2" }},
+		{"a primary for good", func(o *databasev1alpha1.PostgreSQL) { o.Spec.PreferredPrimary = "2" }, func(c *election.Config) { c.SwitchoverTarget = "db-2" }},
 		{"a primary for good, and no instance for now", func(o *databasev1alpha1.PostgreSQL) {
 			o.Annotations = map[string]string{databasev1alpha1.AnnotationSwitchover: "any"}
-			o.Spec.Primary = "db-2"
+			o.Spec.PreferredPrimary = "db-2"
 		}, func(c *election.Config) { c.SwitchoverTarget = "db-2" }},
 		{"switchover to no instance", annotate(databasev1alpha1.AnnotationSwitchover, "other-2"), func(*election.Config) {}},
 		{"fenced", annotate(databasev1alpha1.AnnotationFenced, "db-0, db-1"), func(c *election.Config) { c.Fenced = true }},
-		{"no copy by itself", func(o *databasev1alpha1.PostgreSQL) { o.Spec.AutoReclone = new(false) }, func(c *election.Config) { c.AutoReclone = false }},
+		{"no copy by itself", func(o *databasev1alpha1.PostgreSQL) { o.Spec.ReplicaRecovery = databasev1alpha1.ReplicaRecoveryManual }, func(c *election.Config) { c.AutoReclone = false }},
 		{"a copy is asked for", annotate(databasev1alpha1.AnnotationReclone, "db-0, db-1"), func(c *election.Config) { c.RecloneRequested = true }},
 		{"a copy of others", annotate(databasev1alpha1.AnnotationReclone, "*,db-10,db-0"), func(*election.Config) {}},
 		{"others are fenced", annotate(databasev1alpha1.AnnotationFenced, "db-10,db-0"), func(*election.Config) {}},
@@ -74,8 +71,11 @@ func TestConfigOf(t *testing.T) {
 		{"what may be lost", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Failover.MaximumLag = resource.MustParse("1Gi") },
 			func(c *election.Config) { c.MaximumLag = 1 << 30 }},
 		{"a loss is accepted", annotate(databasev1alpha1.AnnotationAcceptDataLoss, "db-0"), func(c *election.Config) { c.AcceptDataLoss = "db-0" }},
-		{"times", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Lease.Duration.Duration = 20 * time.Second },
-			func(c *election.Config) { c.LeaseDuration = 20 * time.Second }},
+		{"times", func(o *databasev1alpha1.PostgreSQL) {
+			o.Spec.Lease = databasev1alpha1.PostgreSQLLease{LeaseDurationSeconds: 20, RenewDeadlineSeconds: 15, RetryPeriodSeconds: 3}
+		}, func(c *election.Config) {
+			c.LeaseDuration, c.FenceDeadline, c.RenewInterval = 20*time.Second, 15*time.Second, 3*time.Second
+		}},
 	} {
 		if diff := cmp.Diff(base(c.want), configOf(&options, newObject(c.object), false)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
@@ -93,7 +93,7 @@ func TestConfigOf_objectFromVolume(t *testing.T) {
 	}
 }
 
-// TestTrackPreference_changes has the object change: only another spec.primary is a new wish for good.
+// TestTrackPreference_changes has the object change: only another spec.preferredPrimary is a new wish for good.
 func TestTrackPreference_changes(t *testing.T) {
 	a := &Agent{options: options}
 	for _, c := range []struct {
@@ -101,14 +101,14 @@ func TestTrackPreference_changes(t *testing.T) {
 		change func(*databasev1alpha1.PostgreSQL)
 		again  bool
 	}{
-		{"at the start", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Primary = "db-0" }, false},
-		{"something else", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Primary, o.Spec.Paused = "db-0", true }, false},
+		{"at the start", func(o *databasev1alpha1.PostgreSQL) { o.Spec.PreferredPrimary = "db-0" }, false},
+		{"something else", func(o *databasev1alpha1.PostgreSQL) { o.Spec.PreferredPrimary, o.Spec.Paused = "db-0", true }, false},
 		{"an annotation", func(o *databasev1alpha1.PostgreSQL) {
-			o.Spec.Primary, o.Annotations = "db-0", map[string]string{databasev1alpha1.AnnotationSwitchover: "db-2"}
+			o.Spec.PreferredPrimary, o.Annotations = "db-0", map[string]string{databasev1alpha1.AnnotationSwitchover: "db-2"}
 		}, false},
-		{"it is gone", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Primary = "db-0" }, false},
-		{"another one", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Primary = "db-1" }, true},
-		{"nothing", func(o *databasev1alpha1.PostgreSQL) { o.Spec.Primary = "db-1" }, false},
+		{"it is gone", func(o *databasev1alpha1.PostgreSQL) { o.Spec.PreferredPrimary = "db-0" }, false},
+		{"another one", func(o *databasev1alpha1.PostgreSQL) { o.Spec.PreferredPrimary = "db-1" }, true},
+		{"nothing", func(o *databasev1alpha1.PostgreSQL) { o.Spec.PreferredPrimary = "db-1" }, false},
 	} {
 		object, before := newObject(c.change), a.preferenceChangedAt
 		if at := a.trackPreference(object); (at != before) != c.again || at != a.preferenceChangedAt {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// switchoverRequested is pg-0, which leads, where spec.primary names pg-2, which stood still.
+// switchoverRequested is pg-0, which leads, where spec.preferredPrimary names pg-2, which stood still.
 func switchoverRequested() (Config, Input) {
 	c, in := asPrimary()
 	c.SwitchoverTarget = "pg-2"
@@ -51,7 +51,7 @@ func TestSwitchover_targetOnProbation(t *testing.T) {
 	}
 }
 
-// 6. An instance that spec.primary names, and that stands still whenever it has led for a while, leads no more often than it is
+// 6. An instance that spec.preferredPrimary names, and that stands still whenever it has led for a while, leads no more often than it is
 // trusted; whoever asks for it has it at once.
 func TestModel_unresponsiveAgain(t *testing.T) {
 	for seed := range uint64(12) {

@@ -11,7 +11,7 @@ type SourceErrorKind string
 // The kinds of obstacles.
 const (
 	Unreachable   SourceErrorKind = "SourceUnreachable"
-	Rejected      SourceErrorKind = "SourceRefused"
+	Rejected      SourceErrorKind = "SourceRejected"
 	Untrusted     SourceErrorKind = "SourceUntrusted"
 	Unsuitable    SourceErrorKind = "SourceUnsuitable"
 	TooLarge      SourceErrorKind = "SourceTooLarge"

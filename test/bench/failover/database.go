@@ -49,7 +49,7 @@ func (s *suite) newDatabase(name string) (*databasev1alpha1.PostgreSQL, error) {
 	}
 	pg.Name, pg.Namespace = name, s.Namespace
 	if s.Synchronous {
-		pg.Spec.Synchronous = &databasev1alpha1.PostgreSQLSynchronous{Method: "quorum", Number: 1}
+		pg.Spec.Synchronous = &databasev1alpha1.PostgreSQLSynchronous{Number: 1}
 	}
 	return pg, nil
 }

@@ -53,7 +53,7 @@ func enableSynchronous(ctx context.Context, s *suite, _ primary) error {
 		return s.client.Patch(ctx, pg, client.MergeFrom(before))
 	}
 	s.onCleanup("turn off synchronous", func(ctx context.Context) error { return set(ctx, nil) })
-	if err := set(ctx, &databasev1alpha1.PostgreSQLSynchronous{Method: "quorum", Number: 1}); err != nil {
+	if err := set(ctx, &databasev1alpha1.PostgreSQLSynchronous{Number: 1}); err != nil {
 		return err
 	}
 	return waitFor(ctx, time.Minute, "commits that wait for another instance", func(ctx context.Context) error {

@@ -23,7 +23,7 @@ func judged(pg *databasev1alpha1.PostgreSQL, in instance, at time.Time) []string
 	seen := &observed{at: at, cluster: *picture(1, "")}
 	seen.cluster.instances = []instance{in}
 	var out []string
-	for _, v := range []verdict{volumesReady(pg, &seen.cluster, growth{}, nil, at), primaryReady(pg, seen), instancesReady(pg, seen)} {
+	for _, v := range []conditionState{volumesReady(pg, &seen.cluster, growth{}, nil, at), primaryReady(pg, seen), instancesReady(pg, seen)} {
 		out = append(out, string(v.status)+" "+v.reason+": "+v.message)
 	}
 	return out
@@ -71,7 +71,7 @@ func TestTroubleAtTheStart(t *testing.T) {
 		{"no room", time.Minute, instance{claim: pending(), pod: unschedulable("3 Insufficient cpu.")},
 			[]string{"Unknown Creating: claim data gets its volume when pod pg-0 is scheduled", noCPU, noCPU}},
 		{"no class", time.Minute, instance{claim: pending(), pod: unschedulable("pod has unbound immediate PersistentVolumeClaims")},
-			[]string{"False VolumeUnbound: claim data has no volume yet: see kubectl describe pvc data; check spec.storageClassName", noClass, noClass}},
+			[]string{"False VolumeNotBound: claim data has no volume yet: see kubectl describe pvc data; check spec.storageClassName", noClass, noClass}},
 		{"no memory", time.Minute, instance{pod: killed}, []string{volumes, noMemory, noMemory}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestClaimOfAnotherClass(t *testing.T) {
 		c := claim("1Gi", "")
 		c.Spec.StorageClassName = &class
 		v := claimState(&instance{name: "pg-0", claim: c, pod: podOf("pg-0", 'N')}, growth{}, c.CreationTimestamp.Add(time.Hour))
-		if v == nil || v.reason != databasev1alpha1.ReasonVolumeUnbound || !strings.Contains(v.message, want) {
+		if v == nil || v.reason != databasev1alpha1.ReasonVolumeNotBound || !strings.Contains(v.message, want) {
 			t.Errorf("class %q: %v, want %s", class, v, want)
 		}
 	}
@@ -115,7 +115,7 @@ func TestUnheard(t *testing.T) {
 			"tell: %w", &url.Error{Op: "Put", URL: "https://pg-0/v1/desired", Err: authority}),
 		"the agent says no": errors.New("the agent says no"),
 	} {
-		if got := unheard(err); got != want {
+		if got := unreachableCause(err); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -159,7 +159,7 @@ func TestPlacement(t *testing.T) {
 	} {
 		pod := podOf("pg-0", 'N')
 		pod.Status.Conditions = append(pod.Status.Conditions, unscheduled(c.says))
-		bad := troubleOf(&instance{name: "pg-0", pod: pod, claim: c.claim})
+		bad := podProblemOf(&instance{name: "pg-0", pod: pod, claim: c.claim})
 		if diff := cmp.Diff("pod pg-0 can't be scheduled: "+c.want, bad.message); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
@@ -168,7 +168,7 @@ func TestPlacement(t *testing.T) {
 
 // TestPrimaryOfADrain holds what is said of the primary, and of the configuration, while instances wait for nodes.
 func TestPrimaryOfADrain(t *testing.T) {
-	strict, preferred := &databasev1alpha1.PostgreSQLSynchronous{Number: 1}, &databasev1alpha1.PostgreSQLSynchronous{Number: 1, Preferred: true}
+	strict := &databasev1alpha1.PostgreSQLSynchronous{Number: 1}
 	const wait = ", but commits wait for other instances: spec.synchronous asks for 1, and 0 are ready"
 	for _, c := range []struct {
 		words string
@@ -178,7 +178,6 @@ func TestPrimaryOfADrain(t *testing.T) {
 	}{
 		{"P R Nc", strict, databasev1alpha1.PhaseRunning, "True PrimaryReady: pg-0 takes writes"},
 		{"P Nc Nc", strict, databasev1alpha1.PhaseDegraded, "True PrimaryReady: pg-0 takes writes" + wait},
-		{"P Nc Nc", preferred, databasev1alpha1.PhaseDegraded, "True PrimaryReady: pg-0 takes writes"},
 		{"P Nc Nc", nil, databasev1alpha1.PhaseDegraded, "True PrimaryReady: pg-0 takes writes"},
 		{"P N N", strict, databasev1alpha1.PhaseCreating, "True PrimaryReady: pg-0 takes writes"},
 		{"N Nc Nc", strict, databasev1alpha1.PhaseDegraded, "False NoPrimary: no instance takes writes: the instances choose"},
@@ -193,7 +192,7 @@ func TestPrimaryOfADrain(t *testing.T) {
 	}
 	pg := wanting(2)
 	for words, want := range map[string]string{"P Nc": "pg-0 is taking over the configuration", "Nc P": "pg-0 takes over the configuration when it starts; it waits for a node"} {
-		if v := inEffect(pg, picture(2, words), false); v.message != want {
+		if v := configurationState(pg, picture(2, words), false); v.message != want {
 			t.Errorf("%s: %s", words, v.message)
 		}
 	}

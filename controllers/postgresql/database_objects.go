@@ -19,9 +19,9 @@ type password struct {
 	own bool
 }
 
-// wishes are the roles, databases and extensions that the primary should have. salt is that of a login's verifier: with the
+// databaseObjects are the roles, databases and extensions that the primary should have. salt is that of a login's verifier: with the
 // same ones, the same passwords make the same wishes.
-func wishes(pg *databasev1alpha1.PostgreSQL, passwords map[string]password, salt func(login string) []byte) (agentapi.Desired, error) {
+func databaseObjects(pg *databasev1alpha1.PostgreSQL, passwords map[string]password, salt func(login string) []byte) (agentapi.Desired, error) {
 	var d agentapi.Desired
 	add := func(role agentapi.DesiredRole) error {
 		role.SecondLogin = &agentapi.DesiredLogin{}
@@ -88,8 +88,8 @@ func extensions(names []databasev1alpha1.Extension) []agentapi.DesiredExtension 
 	return out
 }
 
-// refusals are what PostgreSQL did not accept, in a sentence for each.
-func refusals(result agentapi.Result) string {
+// rejections are what PostgreSQL did not accept, in a sentence for each.
+func rejections(result agentapi.Result) string {
 	var out []string
 	for _, item := range result.Items {
 		if item.Error != "" {

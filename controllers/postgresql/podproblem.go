@@ -11,36 +11,36 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
-// trouble is why an instance doesn't serve, in the words of the kubelet, the scheduler or the agent, and what to do.
-type trouble struct {
+// podProblem is why an instance doesn't serve, in the words of the kubelet, the scheduler or the agent, and what to do.
+type podProblem struct {
 	reason, message string
 }
 
 // annotationSelectedNode is where the scheduler notes the node of the pod for which a volume is made first.
 const annotationSelectedNode = "volume.kubernetes.io/selected-node"
 
-// troubleOf says what is wrong with an instance that is not ready; nil when it is just starting. The message depends on
+// podProblemOf says what is wrong with an instance that is not ready; nil when it is just starting. The message depends on
 // nothing that changes from one attempt to the next, so that status is not written with every back-off.
-func troubleOf(in *instance) *trouble {
+func podProblemOf(in *instance) *podProblem {
 	if in.pod == nil || in.terminating() || in.ready() {
 		return nil
 	}
 	pod := in.pod
 	if c := podCondition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
-		return &trouble{c.Reason, fmt.Sprintf("pod %s can't be scheduled: %s", pod.Name, unplaced(in, c.Message))}
+		return &podProblem{c.Reason, fmt.Sprintf("pod %s can't be scheduled: %s", pod.Name, unschedulableMessage(in, c.Message))}
 	}
 	if pod.Status.Phase == corev1.PodFailed && pod.Status.Reason != "" {
-		return &trouble{pod.Status.Reason, fmt.Sprintf("pod %s failed: %s", pod.Name, pod.Status.Message)}
+		return &podProblem{pod.Status.Reason, fmt.Sprintf("pod %s failed: %s", pod.Name, pod.Status.Message)}
 	}
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		if t := containerTrouble(pod, &c); t != nil {
+		if t := containerProblem(pod, &c); t != nil {
 			return t
 		}
 	}
 	return nil
 }
 
-func containerTrouble(pod *corev1.Pod, c *corev1.ContainerStatus) *trouble {
+func containerProblem(pod *corev1.Pod, c *corev1.ContainerStatus) *podProblem {
 	if c.Ready {
 		return nil
 	}
@@ -54,9 +54,9 @@ func containerTrouble(pod *corev1.Pod, c *corev1.ContainerStatus) *trouble {
 			if reason == "ErrImagePull" {
 				reason = "ImagePullBackOff"
 			}
-			return &trouble{reason, fmt.Sprintf("pod %s can't pull image %q: check %s", pod.Name, c.Image, imageFrom(c.Name))}
+			return &podProblem{reason, fmt.Sprintf("pod %s can't pull image %q: check %s", pod.Name, c.Image, imageFrom(c.Name))}
 		default:
-			return &trouble{w.Reason, fmt.Sprintf("container %s of pod %s can't start: %s", c.Name, pod.Name, w.Message)}
+			return &podProblem{w.Reason, fmt.Sprintf("container %s of pod %s can't start: %s", c.Name, pod.Name, w.Message)}
 		}
 	}
 	last := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
@@ -64,20 +64,20 @@ func containerTrouble(pod *corev1.Pod, c *corev1.ContainerStatus) *trouble {
 		return nil
 	}
 	if last.Reason == "OOMKilled" {
-		return &trouble{last.Reason, fmt.Sprintf("container %s of pod %s needs more memory than its limit: raise spec.resources.limits.memory", c.Name, pod.Name)}
+		return &podProblem{last.Reason, fmt.Sprintf("container %s of pod %s needs more memory than its limit: raise spec.resources.limits.memory", c.Name, pod.Name)}
 	}
-	return &trouble{"CrashLoopBackOff", fmt.Sprintf("container %s of pod %s keeps ending (%s, exit code %d): see kubectl logs --previous %s",
+	return &podProblem{"CrashLoopBackOff", fmt.Sprintf("container %s of pod %s keeps ending (%s, exit code %d): see kubectl logs --previous %s",
 		c.Name, pod.Name, last.Reason, last.ExitCode, pod.Name)}
 }
 
-// unplaced says what keeps a pod from nodes, and what to do; what is wrong with volumes is told of the claim.
-func unplaced(in *instance, scheduler string) string {
+// unschedulableMessage says what keeps a pod from nodes, and what to do; what is wrong with volumes is told of the claim.
+func unschedulableMessage(in *instance, scheduler string) string {
 	// What follows tells why it would not help to evict others.
 	if first, _, more := strings.Cut(scheduler, ". "); more {
 		scheduler = first + "."
 	}
 	switch {
-	case in.stranded():
+	case in.unschedulable():
 		return fmt.Sprintf("no node that takes pods can use its volume%s. It starts when such a node takes pods again: see kubectl get nodes, "+
 			"and kubectl uncordon after a drain. The scheduler says: %s", madeFor(in.claim), scheduler)
 	case strings.Contains(strings.ToLower(scheduler), "volume"):
@@ -102,8 +102,8 @@ func imageFrom(container string) string {
 	return "spec.version, spec.image and spec.imagePullSecrets"
 }
 
-// told is what an agent says of an instance that does not serve; empty when it says nothing.
-func told(s *agentapi.Status) string {
+// agentMessage is what an agent says of an instance that does not serve; empty when it says nothing.
+func agentMessage(s *agentapi.Status) string {
 	if s == nil || s.Ready {
 		return ""
 	}

@@ -15,26 +15,26 @@ import (
 	"github.com/fettle-dev/fettle/internal/monitoring"
 )
 
-// hold returns how long the status is to wait. Of a creation, progress is told once, and then not before creationTime has passed,
+// statusDelay returns how long the status is to wait. Of a creation, progress is told once, and then not before creationTime has passed,
 // when what is not Ready is in trouble: instances that start one after another would be a write each.
-func (r *Reconciler) hold(pg, before *databasev1alpha1.PostgreSQL) time.Duration {
+func (r *Reconciler) statusDelay(pg, before *databasev1alpha1.PostgreSQL) time.Duration {
 	progress := onlyProgress(pg, before)
-	wait := r.pace.Delay(pg, progress, onlyInstances(pg, before))
+	wait := r.throttle.Delay(pg, progress, onlyInstances(pg, before))
 	if progress && neverReady(before) && before.Status.ObservedGeneration == pg.Generation {
-		wait = max(wait, r.pace.Remaining(pg, creationTime))
+		wait = max(wait, r.throttle.Remaining(pg, creationTime))
 	}
 	return wait
 }
 
-// announce emits one event for a change of Ready that people should know of.
-func (r *Reconciler) announce(pg, before *databasev1alpha1.PostgreSQL) {
+// emitEvents emits one event for a change of Ready that people should know of.
+func (r *Reconciler) emitEvents(pg, before *databasev1alpha1.PostgreSQL) {
 	was := meta.FindStatusCondition(before.Status.Conditions, fettlev1.Ready)
 	is := meta.FindStatusCondition(pg.Status.Conditions, fettlev1.Ready)
 	switch {
 	case is == nil || (was != nil && was.Status == is.Status && was.Reason == is.Reason):
 	case is.Status == metav1.ConditionTrue && pg.Status.Phase == databasev1alpha1.PhaseRunning:
 		r.events.Eventf(pg, nil, corev1.EventTypeNormal, fettlev1.Ready, "Reconcile",
-			"%s takes writes, %s instances are ready", pg.Status.Primary, pg.Status.ReadyInstances)
+			"%s is primary, %d of %d instances are ready", pg.Status.Primary, pg.Status.ReadyInstances, replicas(pg))
 		if neverReady(before) {
 			r.metrics.Created(monitoring.KindPostgreSQL, client.ObjectKeyFromObject(pg), r.clock.Since(pg.CreationTimestamp.Time))
 		}
@@ -51,13 +51,13 @@ var progress = append([]string{databasev1alpha1.ReasonCreating, databasev1alpha1
 // a creation both come soon before Ready.
 func onlyProgress(pg, before *databasev1alpha1.PostgreSQL) bool {
 	is := meta.FindStatusCondition(pg.Status.Conditions, fettlev1.Ready)
-	return is != nil && (is.Status == metav1.ConditionUnknown || slices.Contains(progress, is.Reason)) && !newTrouble(pg, before) &&
+	return is != nil && (is.Status == metav1.ConditionUnknown || slices.Contains(progress, is.Reason)) && !newProblem(pg, before) &&
 		(pg.Status.DesiredHash == before.Status.DesiredHash || neverReady(before) && before.Status.DesiredHash == "") &&
 		(pg.Status.Primary == before.Status.Primary || neverReady(before) && before.Status.Primary == "")
 }
 
-// newTrouble reports whether a condition tells of something wrong that it did not tell of before. Ready may be about another one.
-func newTrouble(pg, before *databasev1alpha1.PostgreSQL) bool {
+// newProblem reports whether a condition tells of something wrong that it did not tell of before. Ready may be about another one.
+func newProblem(pg, before *databasev1alpha1.PostgreSQL) bool {
 	return slices.ContainsFunc(pg.Status.Conditions, func(is metav1.Condition) bool {
 		was := meta.FindStatusCondition(before.Status.Conditions, is.Type)
 		return is.Status == metav1.ConditionFalse && !slices.Contains(progress, is.Reason) &&
@@ -68,6 +68,6 @@ func newTrouble(pg, before *databasev1alpha1.PostgreSQL) bool {
 // onlyInstances reports whether nothing but what is said of single instances has changed.
 func onlyInstances(pg, before *databasev1alpha1.PostgreSQL) bool {
 	was := before.Status
-	was.Instances = pg.Status.Instances
+	was.InstanceStatuses, was.ReadyInstances = pg.Status.InstanceStatuses, pg.Status.ReadyInstances
 	return equality.Semantic.DeepEqual(pg.Status, was)
 }

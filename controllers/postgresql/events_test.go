@@ -65,7 +65,7 @@ func TestWritesOfACreation(t *testing.T) {
 			}
 		}
 	}
-	refused := func(seen *observed) { seen.refused = "role app: no" }
+	refused := func(seen *observed) { seen.rejected = "role app: no" }
 	for _, c := range []struct {
 		name    string
 		moments []moment
@@ -83,9 +83,9 @@ func TestWritesOfACreation(t *testing.T) {
 			[]string{"4 Creating Creating U U", "5 Failed ImagePullBackOff U U"}},
 		{"no image from the start", []moment{{0, "N N", pulls(1)}}, []string{"0 Failed ImagePullBackOff U U"}},
 		{"trouble beside a start", []moment{{0, "N N", nil}, {4, "N N", nil}, {6, "P N", refused}, {7, "P R", refused}, {8, "P R", nil}},
-			[]string{"4 Creating Creating U U", "6 Creating Creating P U", "7 Degraded Refused P R", "8 Running Ready P R"}},
+			[]string{"4 Creating Creating U U", "6 Creating Creating P U", "7 Degraded ApplyRejected P R", "8 Running Ready P R"}},
 		{"a start that goes on beside trouble", []moment{{0, "N N N", nil}, {4, "N N N", nil}, {6, "P N N", refused}, {7, "P R N", refused}, {30, "P R R", refused}},
-			[]string{"4 Creating Creating U U U", "6 Creating Creating P U U", "30 Degraded Refused P R R"}},
+			[]string{"4 Creating Creating U U U", "6 Creating Creating P U U", "30 Degraded ApplyRejected P R R"}},
 		{"the first primary is lost again", []moment{{0, "N N", nil}, {4, "P N", nil}, {5, "N N", nil}},
 			[]string{"4 Creating Creating P U", "5 Creating Creating U U"}},
 		{"one that was Ready is in trouble", []moment{{0, "P R", nil}, {1, "P N", nil}, {2, "N N", nil}, {3, "P R", nil}},
@@ -107,7 +107,7 @@ func TestWritesOfACreation(t *testing.T) {
 func play(t *testing.T, moments []moment) (writes []string) {
 	t.Helper()
 	clock := clocktesting.NewFakePassiveClock(start)
-	r := &Reconciler{clock: clock, pace: conditions.NewStatusThrottle(quiet, clock)}
+	r := &Reconciler{clock: clock, throttle: conditions.NewStatusThrottle(coalescingWindow, clock)}
 	stored := wanting(int32(len(moments[0].words)/2 + 1))
 	stored.UID, stored.Generation, stored.CreationTimestamp = "pg", 1, metav1.NewTime(start)
 	stored.Status.Phase = databasev1alpha1.PhasePending
@@ -119,13 +119,13 @@ func play(t *testing.T, moments []moment) (writes []string) {
 			pg.Status.DesiredHash = "told"
 		}
 		setStatus(pg, seen)
-		if equality.Semantic.DeepEqual(pg.Status, stored.Status) || r.hold(pg, stored) > 0 {
+		if equality.Semantic.DeepEqual(pg.Status, stored.Status) || r.statusDelay(pg, stored) > 0 {
 			continue
 		}
-		r.pace.Wrote(pg)
+		r.throttle.Wrote(pg)
 		stored = pg
 		said := fmt.Sprintf("%d %s %s", m.second, pg.Status.Phase, meta.FindStatusCondition(pg.Status.Conditions, fettlev1.Ready).Reason)
-		for _, in := range pg.Status.Instances {
+		for _, in := range pg.Status.InstanceStatuses {
 			said += " " + string(in.Role[0])
 		}
 		writes = append(writes, said)
@@ -136,18 +136,18 @@ func play(t *testing.T, moments []moment) (writes []string) {
 // TestInstancesAloneWait holds that roles which are known one after another are one write.
 func TestInstancesAloneWait(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	r := &Reconciler{clock: clock, pace: conditions.NewStatusThrottle(quiet, clock)}
+	r := &Reconciler{clock: clock, throttle: conditions.NewStatusThrottle(coalescingWindow, clock)}
 	before := wanting(2)
 	before.UID, before.Status.Phase, before.Status.Timeline = "pg", databasev1alpha1.PhaseRunning, 1
-	before.Status.Instances = []databasev1alpha1.PostgreSQLInstance{{Name: "pg-0", Role: databasev1alpha1.RoleUnknown}}
-	r.pace.Wrote(before)
+	before.Status.InstanceStatuses = []databasev1alpha1.PostgreSQLInstance{{Name: "pg-0", Role: databasev1alpha1.RoleUnknown}}
+	r.throttle.Wrote(before)
 	after := before.DeepCopy()
-	after.Status.Instances[0].Role = databasev1alpha1.RoleReplica
-	if wait := r.hold(after, before); wait <= 0 {
+	after.Status.InstanceStatuses[0].Role = databasev1alpha1.RoleReplica
+	if wait := r.statusDelay(after, before); wait <= 0 {
 		t.Error("the role alone is written at once, after a write")
 	}
 	after.Status.Primary = "pg-1"
-	if wait := r.hold(after, before); wait > 0 {
+	if wait := r.statusDelay(after, before); wait > 0 {
 		t.Errorf("another primary waits for %s", wait)
 	}
 }
@@ -155,23 +155,23 @@ func TestInstancesAloneWait(t *testing.T) {
 // TestToldOnce holds that the primary is not told again of what it has, though the status that says so was held back.
 func TestToldOnce(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	r := &Reconciler{clock: clock, memory: newMemory(clock), late: newLate(clock), live: unreachable{}}
+	r := &Reconciler{clock: clock, history: newHistory(clock), backoff: newApplyBackoff(clock), live: unreachable{}}
 	pg := wanting(1)
 	pg.Spec.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader", PasswordSecret: &fettlev1.LocalReference{Name: "reader"}}}
-	in := &inputs{wishesHash: "wishes", cluster: *picture(1, "P"), passwords: map[string]password{}}
+	in := &inputs{objectsHash: "wishes", cluster: *picture(1, "P"), passwords: map[string]password{}}
 	seen := &observed{}
-	if err := r.tell(t.Context(), pg, in, seen); !errors.Is(err, errUnreachable) {
+	if err := r.applyDatabaseObjects(t.Context(), pg, in, seen); !errors.Is(err, errUnreachable) {
 		t.Errorf("it was to be told, and the Secret to be read: %v", err)
 	}
-	r.memory.tell(client.ObjectKeyFromObject(pg), "wishes", 0)
-	if err := r.tell(t.Context(), pg, in, seen); err != nil {
+	r.history.recordApplied(client.ObjectKeyFromObject(pg), "wishes", 0)
+	if err := r.applyDatabaseObjects(t.Context(), pg, in, seen); err != nil {
 		t.Errorf("it is told again: %v", err)
 	}
 	if pg.Status.DesiredHash != "wishes" {
 		t.Errorf("status says %q", pg.Status.DesiredHash)
 	}
-	in.wishesHash = "others"
-	if err := r.tell(t.Context(), pg, in, seen); !errors.Is(err, errUnreachable) {
+	in.objectsHash = "others"
+	if err := r.applyDatabaseObjects(t.Context(), pg, in, seen); !errors.Is(err, errUnreachable) {
 		t.Errorf("it was to be told of others: %v", err)
 	}
 }

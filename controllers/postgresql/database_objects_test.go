@@ -23,7 +23,7 @@ import (
 // signed are the certificates of a new PostgreSQL.
 func signed(t *testing.T) *certificates {
 	t.Helper()
-	c, err := certify(wanting(1), nil, nil, nil, time.Now())
+	c, err := ensureCertificates(wanting(1), nil, nil, nil, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,11 +35,11 @@ func TestSalts(t *testing.T) {
 	c, other := signed(t), signed(t)
 	pg, passwords := wanting(1), map[string]password{"app": {value: "a", second: "a"}}
 	pg.Spec.DatabaseName = "app"
-	d, err := wishes(pg, passwords, c.salt)
+	d, err := databaseObjects(pg, passwords, c.salt)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := wishes(pg, passwords, c.salt); err != nil || !cmp.Equal(d, again) {
+	if again, err := databaseObjects(pg, passwords, c.salt); err != nil || !cmp.Equal(d, again) {
 		t.Errorf("the same passwords are other wishes: %v", err)
 	}
 	if role := d.Roles[0]; role.Verifier == role.SecondLogin.Verifier || !testscram.Matches(role.SecondLogin.Verifier, "a") {
@@ -55,7 +55,7 @@ func TestWishesHash(t *testing.T) {
 	hash := func(own, made string, primary types.UID, roles ...databasev1alpha1.PostgreSQLRole) string {
 		pg, pod := wanting(1), &corev1.Pod{}
 		pg.Spec.Roles, pod.UID = roles, primary
-		return wishesHash(pg, map[string]password{"own": {version: own, own: true}, "app": {version: made}}, pod)
+		return objectsHash(pg, map[string]password{"own": {version: own, own: true}, "app": {version: made}}, pod)
 	}
 	is := hash("2", "a", "one")
 	for _, c := range []struct {
@@ -102,7 +102,7 @@ func (w *tellingWorld) say(format string, args ...any) {
 
 func (w *tellingWorld) restart() {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	w.r = &Reconciler{clock: clock, memory: newMemory(clock)}
+	w.r = &Reconciler{clock: clock, history: newHistory(clock)}
 	w.say("restart")
 }
 
@@ -118,12 +118,12 @@ func (w *tellingWorld) pass(end int) {
 	pod := &corev1.Pod{}
 	pod.UID = types.UID(fmt.Sprint(w.primary))
 	in := &inputs{passwords: map[string]password{"reader": {version: fmt.Sprint(w.seen), own: true}}}
-	in.wishesHash = w.r.memory.settled(key, wishesHash(w.pg, in.passwords, pod), recorded)
-	if !in.untold(w.pg) {
+	in.objectsHash = w.r.history.recordedHash(key, objectsHash(w.pg, in.passwords, pod), recorded)
+	if !in.needsApply(w.pg) {
 		return
 	}
-	if _, known := w.r.memory.told(key, in.wishesHash); known {
-		w.pg.Status.DesiredHash = in.wishesHash
+	if _, known := w.r.history.applied(key, in.objectsHash); known {
+		w.pg.Status.DesiredHash = in.objectsHash
 	} else {
 		changed := w.has != w.wish() // the Secret is read as it is now
 		if w.has = w.wish(); !changed {
@@ -133,7 +133,7 @@ func (w *tellingWorld) pass(end int) {
 		if end == 0 {
 			return
 		}
-		w.r.note(w.pg, in, agentapi.Result{Items: []agentapi.Item{{Kind: agentapi.KindRole, Name: "reader", Changed: changed}}})
+		w.r.recordApplied(w.pg, in, agentapi.Result{Items: []agentapi.Item{{Kind: agentapi.KindRole, Name: "reader", Changed: changed}}})
 	}
 	if end == 1 {
 		w.pg.Status.DesiredHash = recorded

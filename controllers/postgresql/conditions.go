@@ -16,8 +16,8 @@ import (
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 )
 
-// asleep is true when all instances are stopped, as the spec asks.
-func asleep(pg *databasev1alpha1.PostgreSQL, c *cluster) bool {
+// isHibernated is true when all instances are stopped, as the spec asks.
+func isHibernated(pg *databasev1alpha1.PostgreSQL, c *cluster) bool {
 	return pg.Spec.Hibernated && c.set != nil && c.size() == 0 && len(c.running()) == 0
 }
 
@@ -51,18 +51,18 @@ func beingCreated(pg *databasev1alpha1.PostgreSQL, c *cluster, in *instance, at 
 	return at.Sub(begun.Time) < creationTime
 }
 
-func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
+func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) conditionState {
 	c := &seen.cluster
 	switch primary := c.primary(); {
-	case asleep(pg, c):
+	case isHibernated(pg, c):
 		return yes(databasev1alpha1.ReasonHibernated, "all instances are stopped, as spec.hibernated asks")
 	case primary != nil:
-		return takesWrites(pg, c, primary)
+		return primaryState(pg, c, primary)
 	case pg.Spec.Hibernated:
 		return no(databasev1alpha1.ReasonScaling, "all instances are being stopped, as spec.hibernated asks")
 	}
 	for i := range c.instances {
-		if bad := troubleOf(&c.instances[i]); bad != nil && (len(c.instances) == 1 || neverReady(pg)) {
+		if bad := podProblemOf(&c.instances[i]); bad != nil && (len(c.instances) == 1 || neverReady(pg)) {
 			return no(bad.reason, bad.message)
 		}
 	}
@@ -73,23 +73,23 @@ func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 }
 
 // noPrimary tells of a primary that there was once.
-func noPrimary(c *cluster) verdict {
-	if best := c.closest(); best != nil {
+func noPrimary(c *cluster) conditionState {
+	if best := c.mostAdvanced(); best != nil {
 		return no(databasev1alpha1.ReasonDataLossNotAccepted, fmt.Sprintf("no instance takes writes: %s %s", best.name, best.status.Message))
 	}
 	if !slices.ContainsFunc(c.instances, func(i instance) bool { return !i.fenced }) && len(c.instances) > 0 {
 		return no(databasev1alpha1.ReasonInstanceFenced, fmt.Sprintf("no instance takes writes: the annotation %s stops all of them; remove it to start them again",
 			databasev1alpha1.AnnotationFenced))
 	}
-	if count, _ := c.stranded(); count > 0 && count == len(c.instances) {
-		return no(databasev1alpha1.ReasonNoPrimary, "no instance takes writes, as none has a node: "+troubleOf(&c.instances[0]).message)
+	if count, _ := c.unschedulable(); count > 0 && count == len(c.instances) {
+		return no(databasev1alpha1.ReasonNoPrimary, "no instance takes writes, as none has a node: "+podProblemOf(&c.instances[0]).message)
 	}
-	return no(databasev1alpha1.ReasonNoPrimary, "no instance takes writes: the instances choose one among those that are healthy; see status.instances")
+	return no(databasev1alpha1.ReasonNoPrimary, "no instance takes writes: the instances choose one among those that are healthy; see status.instanceStatuses")
 }
 
-// takesWrites tells of the primary, and why it does not give way to the instance that spec.primary names. Where its agent does
+// primaryState tells of the primary, and why it does not give way to the instance that spec.preferredPrimary names. Where its agent does
 // not answer, that stays as it was.
-func takesWrites(pg *databasev1alpha1.PostgreSQL, c *cluster, primary *instance) verdict {
+func primaryState(pg *databasev1alpha1.PostgreSQL, c *cluster, primary *instance) conditionState {
 	text := primary.name + " takes writes"
 	was := meta.FindStatusCondition(pg.Status.Conditions, databasev1alpha1.PostgreSQLPrimaryReady)
 	switch {
@@ -97,36 +97,36 @@ func takesWrites(pg *databasev1alpha1.PostgreSQL, c *cluster, primary *instance)
 		return no(primary.status.Reason, primary.status.Message)
 	case primary.status != nil && primary.status.Election.TargetOnProbation != "":
 		wanted := primary.status.Election.TargetOnProbation
-		return yes(databasev1alpha1.ReasonSwitchoverWaits, fmt.Sprintf(
-			"%s; %s, which spec.primary names, stood still as the primary, and becomes it again when it has run for 10 minutes: to have it at once, set the annotation %s=%s",
+		return yes(databasev1alpha1.ReasonSwitchoverDeferred, fmt.Sprintf(
+			"%s; %s, which spec.preferredPrimary names, stood still as the primary, and becomes it again when it has run for 10 minutes: to have it at once, set the annotation %s=%s",
 			text, wanted, databasev1alpha1.AnnotationSwitchover, wanted))
-	case primary.status == nil && was != nil && was.Reason == databasev1alpha1.ReasonSwitchoverWaits &&
+	case primary.status == nil && was != nil && was.Reason == databasev1alpha1.ReasonSwitchoverDeferred &&
 		was.ObservedGeneration == pg.Generation && strings.HasPrefix(was.Message, text):
 		return yes(was.Reason, was.Message)
 	}
-	return yes(databasev1alpha1.ReasonPrimaryReady, text+commitsWait(pg, c))
+	return yes(databasev1alpha1.ReasonPrimaryReady, text+missingStandbys(pg, c))
 }
 
-// commitsWait adds to what is said of a primary that it has too few replicas to acknowledge what is written; empty where it has
+// missingStandbys adds to what is said of a primary that it has too few replicas to acknowledge what is written; empty where it has
 // enough. Before the first instances have been copied nothing waits for them.
-func commitsWait(pg *databasev1alpha1.PostgreSQL, c *cluster) string {
+func missingStandbys(pg *databasev1alpha1.PostgreSQL, c *cluster) string {
 	sync, follow := pg.Spec.Synchronous, 0
 	for i := range c.instances {
 		if in := &c.instances[i]; in != c.primary() && in.ready() {
 			follow++
 		}
 	}
-	if sync == nil || sync.Preferred || neverReady(pg) || follow >= int(sync.Number) {
+	if sync == nil || neverReady(pg) || follow >= int(sync.Number) {
 		return ""
 	}
 	return fmt.Sprintf(", but commits wait for other instances: spec.synchronous asks for %d, and %d are ready", sync.Number, follow)
 }
 
 // firstReady tells of a primary that never was.
-func firstReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
+func firstReady(pg *databasev1alpha1.PostgreSQL, seen *observed) conditionState {
 	instances := seen.cluster.instances
 	for i := range instances {
-		if v, ok := ofSource(pg, &instances[i]); ok {
+		if v, ok := copyState(pg, &instances[i]); ok {
 			return v
 		}
 	}
@@ -137,17 +137,17 @@ func firstReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 	return no(databasev1alpha1.ReasonInstanceNotReady, notReady(pg, &instances[first]))
 }
 
-func instancesReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
+func instancesReady(pg *databasev1alpha1.PostgreSQL, seen *observed) conditionState {
 	c := &seen.cluster
 	switch {
-	case asleep(pg, c):
+	case isHibernated(pg, c):
 		return yes(databasev1alpha1.ReasonHibernated, "all instances are stopped, as spec.hibernated asks")
 	case c.set == nil && seen.applyErr != nil:
 		return unknown(fettlev1.ReasonReconciling, "the StatefulSet does not exist")
 	case seen.step.reason != "":
 		return no(seen.step.reason, seen.step.message)
 	}
-	if going := c.goes(); going != nil {
+	if going := c.terminatingInstance(); going != nil {
 		return no(databasev1alpha1.ReasonScaling, going.name+" is being stopped")
 	}
 	fenced := ""
@@ -157,7 +157,7 @@ func instancesReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 		case in.fenced:
 			fenced = in.name
 		default:
-			return missing(pg, c, in, seen.at)
+			return unreadyState(pg, c, in, seen.at)
 		}
 	}
 	if fenced != "" {
@@ -167,17 +167,17 @@ func instancesReady(pg *databasev1alpha1.PostgreSQL, seen *observed) verdict {
 	return yes(databasev1alpha1.ReasonInstancesReady, "all instances serve and run what the spec asks")
 }
 
-// missing says why an instance that should serve does not.
-func missing(pg *databasev1alpha1.PostgreSQL, c *cluster, in *instance, at time.Time) verdict {
-	if v, ok := ofSource(pg, in); ok && troubleOf(in) == nil {
+// unreadyState says why an instance that should serve does not.
+func unreadyState(pg *databasev1alpha1.PostgreSQL, c *cluster, in *instance, at time.Time) conditionState {
+	if v, ok := copyState(pg, in); ok && podProblemOf(in) == nil {
 		return v
 	}
-	switch bad := troubleOf(in); {
-	case in.stranded() && c.primary() != nil:
+	switch bad := podProblemOf(in); {
+	case in.unschedulable() && c.primary() != nil:
 		// Only where another instance has the data, and the agents judge by those that run.
 		return no(bad.reason, fmt.Sprintf("%s If the node is lost for good, delete the PVC and the pod: the instance is then recloned from %s (kubectl -n %s delete pvc/%s pod/%s)",
 			bad.message, c.primary().name, pg.Namespace, claimName(pg, in.ordinal), in.name))
-	case in.losesData():
+	case in.risksDataLoss():
 		return no(databasev1alpha1.ReasonDataLossNotAccepted, notReady(pg, in))
 	case in.status != nil && in.status.NeedsReclone:
 		return no(databasev1alpha1.ReasonRecloneNeeded, notReady(pg, in))
@@ -190,7 +190,7 @@ func missing(pg *databasev1alpha1.PostgreSQL, c *cluster, in *instance, at time.
 }
 
 func notReady(pg *databasev1alpha1.PostgreSQL, in *instance) string {
-	if text := told(in.status); text != "" {
+	if text := agentMessage(in.status); text != "" {
 		return in.name + " does not serve: " + text
 	}
 	if in.terminating() && in.pod.Spec.NodeName != "" {
@@ -205,7 +205,7 @@ func notReady(pg *databasev1alpha1.PostgreSQL, in *instance) string {
 
 // configured judges parameters, databases, roles and extensions. settled says that they were found in effect before; the
 // agents need not be asked then.
-func configured(pg *databasev1alpha1.PostgreSQL, seen *observed, settled bool) verdict {
+func configured(pg *databasev1alpha1.PostgreSQL, seen *observed, settled bool) conditionState {
 	c := &seen.cluster
 	switch {
 	case seen.parameters != nil:
@@ -213,20 +213,20 @@ func configured(pg *databasev1alpha1.PostgreSQL, seen *observed, settled bool) v
 	case seen.secretMissing != "":
 		return no(databasev1alpha1.ReasonSecretMissing, fmt.Sprintf(
 			"spec.roles: Secret %q in namespace %q does not exist, or has no password under its key %q: create it, or remove passwordSecret", seen.secretMissing, pg.Namespace, keyPassword))
-	case seen.refused != "":
-		return no(databasev1alpha1.ReasonRefused, "PostgreSQL refused: "+seen.refused)
-	case asleep(pg, c):
+	case seen.rejected != "":
+		return no(databasev1alpha1.ReasonApplyRejected, "PostgreSQL refused: "+seen.rejected)
+	case isHibernated(pg, c):
 		return yes(databasev1alpha1.ReasonHibernated, "all instances are stopped, as spec.hibernated asks")
-	case seen.tellErr != nil:
-		return unknown(fettlev1.ReasonReconciling, fmt.Sprintf("the agent of the primary can't be told of databases and roles: %s", unheard(seen.tellErr)))
+	case seen.objectsErr != nil:
+		return unknown(fettlev1.ReasonReconciling, fmt.Sprintf("the agent of the primary can't be told of databases and roles: %s", unreachableCause(seen.objectsErr)))
 	case c.primary() == nil:
 		return unknown(fettlev1.ReasonReconciling, "databases and roles are looked at when an instance takes writes")
-	case seen.waiting != "":
-		return unknown(fettlev1.ReasonReconciling, seen.waiting)
+	case seen.rotationBlocked != "":
+		return unknown(fettlev1.ReasonReconciling, seen.rotationBlocked)
 	}
-	v := inEffect(pg, c, settled)
-	if v.status == metav1.ConditionTrue && len(seen.taken) > 0 {
-		taken := seen.taken[0]
+	v := configurationState(pg, c, settled)
+	if v.status == metav1.ConditionTrue && len(seen.foreignSecrets) > 0 {
+		taken := seen.foreignSecrets[0]
 		return no(fettlev1.ReasonNameConflict, fmt.Sprintf(
 			"spec.roles: Secret %q, for the password of role %s, exists and is not Fettle's: rename or delete the Secret, or set passwordSecret. Until then Fettle sets no password for the role",
 			taken.secret, taken.role))
@@ -234,8 +234,8 @@ func configured(pg *databasev1alpha1.PostgreSQL, seen *observed, settled bool) v
 	return v
 }
 
-// unheard says why an agent could not be reached, for people.
-func unheard(err error) string {
+// unreachableCause says why an agent could not be reached, for people.
+func unreachableCause(err error) string {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return "its certificate is of another authority than that of this PostgreSQL; the kubelet brings it the present one within two minutes"
 	}
@@ -245,14 +245,14 @@ func unheard(err error) string {
 	return err.Error()
 }
 
-// inEffect judges whether the instances have taken over the configuration.
-func inEffect(pg *databasev1alpha1.PostgreSQL, c *cluster, settled bool) verdict {
+// configurationState judges whether the instances have taken over the configuration.
+func configurationState(pg *databasev1alpha1.PostgreSQL, c *cluster, settled bool) conditionState {
 	for _, in := range c.running() {
 		switch {
 		case in.fenced:
 		case in.status != nil && in.status.ConfigError != "":
 			return no(databasev1alpha1.ReasonParametersInvalid, fmt.Sprintf("%s can't take over the configuration: %s", in.name, in.status.ConfigError))
-		case in.status == nil && !settled && in.stranded():
+		case in.status == nil && !settled && in.unschedulable():
 			return unknown(fettlev1.ReasonReconciling, in.name+" takes over the configuration when it starts; it waits for a node")
 		case in.status == nil && !settled, in.status != nil && in.status.Generation < pg.Generation:
 			return unknown(fettlev1.ReasonReconciling, in.name+" is taking over the configuration")

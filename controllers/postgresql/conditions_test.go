@@ -136,11 +136,11 @@ func TestTakenAway(t *testing.T) {
 	}
 }
 
-// TestSwitchoverWaits holds that it is told why an instance is not made the primary that spec.primary names, and that this is
+// TestSwitchoverDeferred holds that it is told why an instance is not made the primary that spec.preferredPrimary names, and that this is
 // written once when it begins and once when it ends, whether the agent answers in between or not.
-func TestSwitchoverWaits(t *testing.T) {
+func TestSwitchoverDeferred(t *testing.T) {
 	pg := wanting(2)
-	pg.Generation, pg.Spec.Primary = 2, "pg-1"
+	pg.Generation, pg.Spec.PreferredPrimary = 2, "pg-1"
 	answers := func(distrusts string) *agentapi.Status {
 		s := &agentapi.Status{Ready: true, Generation: 2}
 		s.Election.TargetOnProbation = distrusts
@@ -155,13 +155,13 @@ func TestSwitchoverWaits(t *testing.T) {
 		change  func()
 	}{
 		{"P R", answers(""), "PrimaryReady", true, nil},
-		{"P R", answers("pg-1"), "SwitchoverWaits", true, nil},
-		{"P R", answers("pg-1"), "SwitchoverWaits", false, nil},
-		{"P R", nil, "SwitchoverWaits", false, nil},
-		{"P R", answers("pg-1"), "SwitchoverWaits", false, nil},
+		{"P R", answers("pg-1"), "SwitchoverDeferred", true, nil},
+		{"P R", answers("pg-1"), "SwitchoverDeferred", false, nil},
+		{"P R", nil, "SwitchoverDeferred", false, nil},
+		{"P R", answers("pg-1"), "SwitchoverDeferred", false, nil},
 		{"R P", nil, "PrimaryReady", true, nil},
-		{"P R", answers("pg-1"), "SwitchoverWaits", true, nil},
-		{"P R", nil, "PrimaryReady", true, func() { pg.Generation, pg.Spec.Primary = 3, "" }},
+		{"P R", answers("pg-1"), "SwitchoverDeferred", true, nil},
+		{"P R", nil, "PrimaryReady", true, func() { pg.Generation, pg.Spec.PreferredPrimary = 3, "" }},
 	} {
 		seen := &observed{cluster: *picture(2, pass.words)}
 		for j := range seen.cluster.instances {
@@ -177,7 +177,7 @@ func TestSwitchoverWaits(t *testing.T) {
 		if c.Status != metav1.ConditionTrue || c.Reason != pass.reason || (*c != before) != pass.changed {
 			t.Errorf("pass %d: %s %s: %s, changed %v", i, c.Status, c.Reason, c.Message, *c != before)
 		}
-		if waits := c.Reason == "SwitchoverWaits"; waits != strings.Contains(c.Message, "fettle.dev/switchover=pg-1") {
+		if waits := c.Reason == "SwitchoverDeferred"; waits != strings.Contains(c.Message, "fettle.dev/switchover=pg-1") {
 			t.Errorf("pass %d: it says %q", i, c.Message)
 		}
 		before = *c
