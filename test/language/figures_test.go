@@ -161,7 +161,7 @@ func (f *figures) prose(text string) {
 	f.semicolons += strings.Count(text, ";")
 	for _, s := range sentence.Split(text, -1) {
 		words := 0
-		for _, field := range strings.Fields(s) {
+		for field := range strings.FieldsSeq(s) {
 			if word.MatchString(field) {
 				words++
 			}
