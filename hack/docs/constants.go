@@ -172,13 +172,15 @@ func sorted(columns []string, rows map[string][][]string) string {
 	return table(columns, all)
 }
 
-// codesPage lists the constants of a type Code in the folders.
-func codesPage(root string, dirs []string) (string, error) {
+type codeDir struct{ path, title string }
+
+// codesPage lists the constants of a type Code in the packages.
+func codesPage(root string, dirs []codeDir) (string, error) {
 	out := &strings.Builder{}
 	out.WriteString("# Codes\n\nEach decision of an agent and each step of the operator for a PostgreSQL has a code. " +
 		"Log entries have it in the field `code`. Codes are stable, log messages are not.\n")
 	for _, dir := range dirs {
-		all, err := constants(filepath.Join(root, dir))
+		all, err := constants(filepath.Join(root, dir.path))
 		if err != nil {
 			return "", err
 		}
@@ -189,11 +191,8 @@ func codesPage(root string, dirs []string) (string, error) {
 			}
 		}
 		if len(rows) > 0 {
-			fmt.Fprintf(out, "\n## %s\n\n%s", titles[dir], sorted([]string{"Code", "Meaning", "What to do"}, rows))
+			fmt.Fprintf(out, "\n## %s\n\n%s", dir.title, sorted([]string{"Code", "Meaning", "What to do"}, rows))
 		}
 	}
 	return out.String(), nil
 }
-
-// titles are the headings of the folders' codes.
-var titles = map[string]string{"internal/postgres/election": "Decisions of an agent", "controllers/postgresql": "Steps of the operator"}

@@ -30,7 +30,7 @@ func TestConstants_commentsBecomeTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	codes, err := codesPage(root, []string{"steps"})
+	codes, err := codesPage(root, []codeDir{{"steps", "Steps"}})
 	if err != nil {
 		t.Fatal(err)
 	}

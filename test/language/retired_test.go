@@ -19,8 +19,8 @@ const root = "../.."
 
 // texts are the files that users read, besides the strings in Go.
 var texts = []string{
-	"*.md", "docs/*.md", "docs/*/*.md", "config/crd/bases/*.yaml", "config/manifests/bases/*.yaml", "config/samples/*.yaml",
-	"config/prometheus/*.yaml", "internal/monitoring/*/*.yaml", "internal/monitoring/*/*.json",
+	"*.md", "docs/*.md", "docs/runbooks/*.md", "docs/reference/reasons.md", "docs/reference/codes.md",
+	"config/crd/bases/*.yaml", "config/manifests/bases/*.yaml", "config/samples/*.yaml", "config/prometheus/*.yaml", "internal/monitoring/*/*.yaml", "internal/monitoring/*/*.json",
 }
 
 // code are the folders whose string literals become messages, logs, metrics and errors.
