@@ -14,8 +14,10 @@ import (
 	"strings"
 )
 
-// remedy starts the part of a comment that says what a person does about a reason.
-const remedy = "What to do:"
+// imperatives start the sentences of a comment that say what a person does.
+var imperatives = strings.Fields("Accept Add Annotate Ask Attach Bring Change Check Choose Correct Create Decide Delete Enable Find Fix Follow Free Give If " +
+	"Grant Grow Increase Install Look Lower Make Move Nothing Raise Read Reduce Remove Rename Repair Replace Restart Restore Resume Run Save " +
+	"See Set Split Start Stop Try Unset Upgrade Use Wait")
 
 // constant is a documented constant.
 type constant struct {
@@ -82,17 +84,25 @@ func ofGroup(group *ast.GenDecl) []constant {
 	return all
 }
 
-// explain takes the constant's name off its comment, and splits the comment into the meaning and what to do.
-func explain(name, text string) (meaning, what string) {
+// explain takes the constant's name off its comment, and splits the comment before the first sentence that is an imperative:
+// before it is the meaning, from there on what to do.
+func explain(name, text string) (meaning, remedy string) {
 	text = strings.TrimPrefix(text, name)
 	for _, prefix := range []string{":", " means that ", " means ", " is "} {
 		if after, ok := strings.CutPrefix(text, prefix); ok {
-			text = after
+			text = strings.ReplaceAll(after, ", and that ", ", and ")
 			break
 		}
 	}
-	meaning, what, _ = strings.Cut(strings.TrimSpace(text), remedy)
-	return capital(strings.TrimSpace(meaning)), capital(strings.TrimSpace(what))
+	sentences := strings.SplitAfter(capital(strings.TrimSpace(text)), ". ")
+	first := slices.IndexFunc(sentences[1:], func(sentence string) bool {
+		word, _, _ := strings.Cut(sentence, " ")
+		return slices.Contains(imperatives, strings.TrimRight(word, ".,:"))
+	})
+	if first < 0 {
+		first = len(sentences) - 1
+	}
+	return strings.TrimSpace(strings.Join(sentences[:first+1], "")), strings.Join(sentences[first+1:], "")
 }
 
 // capital makes the first letter of a text a capital, unless the first word is a name such as spec.image or cert-manager.

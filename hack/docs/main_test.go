@@ -24,7 +24,7 @@ func TestConstants_commentsBecomeTables(t *testing.T) {
 		"// Reasons that every kind uses.\nconst (\n\t// ReasonPaused means that spec.paused is true.\n\tReasonPaused = \"Paused\"\n)\n")
 	write("api/apps/v1/b.go", "package v1\n\n// Phases of a WebApp.\nconst (\n\tPhaseRunning WebAppPhase = \"Running\" // everything is ready\n)\n\n"+
 		"// Reasons of a WebApp's conditions, besides those of all kinds.\nconst (\n"+
-		"\t// ReasonFull: a volume is full\n\t// | nearly. What to do: raise spec.storage.\n\tReasonFull = \"Full\"\n)\n")
+		"\t// ReasonFull: a volume is full\n\t// | nearly. Raise spec.storage.\n\tReasonFull = \"Full\"\n)\n")
 	write("steps/c.go", "package steps\n\n// Codes of steps.\nconst (\n\t// CodeGone: it is gone.\n\tCodeGone Code = \"Gone\"\n\tother = \"x\"\n)\n")
 	reasons, err := reasonsPage(root)
 	if err != nil {
