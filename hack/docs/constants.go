@@ -128,14 +128,22 @@ func reasonsPage(root string) (string, error) {
 			if filepath.Base(filepath.Dir(dir)) == "meta" {
 				kind = "all"
 			}
+			var rows map[string][][]string
+			texts := []string{cell(c.meaning)}
 			switch {
 			case strings.HasPrefix(c.name, "Reason"):
-				add(reasons, c.value, kind, cell(c.meaning), cell(c.remedy))
+				rows, texts = reasons, append(texts, cell(c.remedy))
 			case strings.HasSuffix(c.typ, "Phase"):
-				add(phases, c.value, kind, cell(c.meaning))
+				rows = phases
 			case c.typ == "" && strings.Contains(c.text, "is True"):
-				add(conditions, c.value, kind, cell(c.meaning))
+				rows = conditions
+			default:
+				continue
 			}
+			if c.meaning == "" {
+				return fmt.Errorf("%s: %s has no comment, which users read in docs/reference", dir, c.name)
+			}
+			add(rows, c.value, kind, texts...)
 		}
 		return err
 	})
@@ -161,11 +169,8 @@ func add(rows map[string][][]string, name, kind string, texts ...string) {
 	rows[name] = append(rows[name], append([]string{kind}, texts...))
 }
 
-// kindOf reads the kind off the comment of the block, "Reasons of a WebApp's conditions", or off the type, WebAppPhase.
+// kindOf reads the kind off the comment of the block: "Reasons of a WebApp's conditions".
 func kindOf(c constant) string {
-	if kind, ok := strings.CutSuffix(c.typ, "Phase"); ok {
-		return kind
-	}
 	_, after, _ := strings.Cut(c.block, " of ")
 	after = strings.TrimPrefix(strings.TrimPrefix(after, "a "), "an ")
 	word, _, _ := strings.Cut(after, " ")
@@ -197,6 +202,9 @@ func codesPage(root string, dirs []codeDir) (string, error) {
 		rows := map[string][][]string{}
 		for _, c := range all {
 			if c.typ == "Code" {
+				if c.meaning == "" {
+					return "", fmt.Errorf("%s: %s has no comment, which users read in docs/reference", dir.path, c.name)
+				}
 				rows[c.value] = append(rows[c.value], []string{cell(c.meaning), cell(c.remedy)})
 			}
 		}
