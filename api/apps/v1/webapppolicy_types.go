@@ -95,8 +95,11 @@ type PolicyPhase string
 
 // Phases of a WebAppPolicy.
 const (
-	PolicyPending  PolicyPhase = "Pending"
-	PolicyActive   PolicyPhase = "Active"
+	// PolicyPending: Fettle has not checked the policy yet.
+	PolicyPending PolicyPhase = "Pending"
+	// PolicyActive: the API server calls the webhook for this policy.
+	PolicyActive PolicyPhase = "Active"
+	// PolicyDegraded: the policy is not enforced, or its selector is invalid.
 	PolicyDegraded PolicyPhase = "Degraded"
 )
 
@@ -133,14 +136,13 @@ type WebAppPolicyStatus struct {
 
 // Reasons of a WebAppPolicy's Ready condition.
 const (
-	// ReasonEnforced: the webhook rejects WebApps that violate the policy.
+	// ReasonEnforced: WebApps that violate the policy are rejected.
 	ReasonEnforced = "Enforced"
-	// ReasonWarning: the webhook admits WebApps that violate the policy with a warning.
+	// ReasonWarning: WebApps that violate the policy are admitted with a warning.
 	ReasonWarning = "Warning"
 	// ReasonNotEnforced: the operator serves no webhooks, or the API server does not call them, so WebApps are not checked on a
-	// change. What to do: set --webhooks=true, and check the ValidatingWebhookConfiguration.
+	// change. Set --webhooks=true, and check the ValidatingWebhookConfiguration.
 	ReasonNotEnforced = "NotEnforced"
-	// ReasonSelectorInvalid: namespaceSelector is invalid, and the policy applies to all namespaces. What to do: correct the
-	// selector.
+	// ReasonSelectorInvalid: namespaceSelector is invalid, and the policy applies to all namespaces. Correct the selector.
 	ReasonSelectorInvalid = "SelectorInvalid"
 )

@@ -42,11 +42,11 @@ const (
 
 // Conditions of an AppConfig, in the order in which Ready summarizes them.
 const (
-	// AppConfigRendered is True if all templates are rendered and valid by the schema.
+	// AppConfigRendered is True when all templates are rendered and valid by the schema.
 	AppConfigRendered = "Rendered"
-	// AppConfigPublished is True if the rendered contents are published, or spec.preview is true.
+	// AppConfigPublished is True when the rendered contents are published.
 	AppConfigPublished = "Published"
-	// AppConfigRolledOut is True if all dependents run the published contents.
+	// AppConfigRolledOut is True when all dependents run the published contents.
 	AppConfigRolledOut = "RolledOut"
 )
 
@@ -54,35 +54,33 @@ const (
 const (
 	// ReasonRendered: all templates are rendered.
 	ReasonRendered = "Rendered"
-	// ReasonValuesMissing: a ConfigMap or Secret of spec.valuesFrom does not exist. The published contents stay. What to do: create
-	// the object, or set optional on the reference.
+	// ReasonValuesMissing: a ConfigMap or Secret of spec.valuesFrom does not exist. The published contents stay. Create the object,
+	// or set optional on the reference.
 	ReasonValuesMissing = "ValuesMissing"
 	// ReasonCircularValues: the values come from the contents that the AppConfig publishes, directly or through other AppConfigs.
-	// What to do: remove one of the references that the message names.
+	// Remove one of the references that the message names.
 	ReasonCircularValues = "CircularValues"
-	// ReasonTemplateError: a template cannot be rendered. What to do: correct the key and line that the message names. Often a
-	// value is not set.
+	// ReasonTemplateError: a template cannot be rendered. Correct the key and line that the message names. Often a value is not
+	// set.
 	ReasonTemplateError = "TemplateError"
-	// ReasonSchemaViolation: the rendered contents violate spec.schema. What to do: correct the value or the schema.
+	// ReasonSchemaViolation: the rendered contents violate spec.schema. Correct the value or the schema.
 	ReasonSchemaViolation = "SchemaViolation"
-	// ReasonInvalidSchema: spec.schema is not a JSON Schema that Fettle supports. What to do: correct the schema.
+	// ReasonInvalidSchema: spec.schema is not a JSON Schema that Fettle supports. Correct the schema.
 	ReasonInvalidSchema = "InvalidSchema"
-	// ReasonMalformed: a file is not well-formed JSON, YAML or properties. What to do: correct the file. Quote strings with quote
-	// or toJson.
+	// ReasonMalformed: a file is not well-formed JSON, YAML or properties. Correct the file. Quote strings with quote or toJson.
 	ReasonMalformed = "Malformed"
 
 	// ReasonPublished: the rendered contents are published.
 	ReasonPublished = "Published"
-	// ReasonThrottled: the contents change so often that Fettle delays publications. What to do: find the client that changes the
-	// sources or the published objects, and stop it.
+	// ReasonThrottled: the contents change so often that Fettle delays publications. Find the client that changes the sources or
+	// the published objects, and stop it.
 	ReasonThrottled = "Throttled"
-	// ReasonPreview: spec.preview is true, so Fettle publishes nothing. What to do: set spec.preview to false to publish.
+	// ReasonPreview: spec.preview is true, so Fettle publishes nothing. Set spec.preview to false to publish.
 	ReasonPreview = "Preview"
-	// ReasonRolledBack: an earlier revision is published, because spec.rollback asks for it or a rollout failed. What to do:
-	// correct the configuration, or remove spec.rollback.
+	// ReasonRolledBack: an earlier revision is published, because spec.rollback asks for it or a rollout failed. Correct the
+	// configuration, or remove spec.rollback.
 	ReasonRolledBack = "RolledBack"
-	// ReasonRevisionMissing: the revision of spec.rollback is no longer kept. What to do: choose another revision, or remove
-	// spec.rollback.
+	// ReasonRevisionMissing: the revision of spec.rollback is no longer kept. Choose another revision, or remove spec.rollback.
 	ReasonRevisionMissing = "RevisionMissing"
 
 	// ReasonRolledOut: all dependents run the published contents.
@@ -91,20 +89,20 @@ const (
 	ReasonNoDependents = "NoDependents"
 	// ReasonRestartsDisabled: spec.rollout.strategy is None, so Fettle restarts nothing.
 	ReasonRestartsDisabled = "RestartsDisabled"
-	// ReasonRollingOut: dependents restart. What to do: wait.
+	// ReasonRollingOut: dependents restart. Wait.
 	ReasonRollingOut = "RollingOut"
-	// ReasonDebouncing: restarts begin when nothing has changed for spec.rollout.debounce. What to do: wait.
+	// ReasonDebouncing: restarts begin when nothing has changed for spec.rollout.debounce. Wait.
 	ReasonDebouncing = "Debouncing"
-	// ReasonWaitingForWindow: restarts begin when the window of spec.rollout.window opens. What to do: wait, or remove the window.
+	// ReasonWaitingForWindow: restarts begin when the window of spec.rollout.window opens. Wait, or remove the window.
 	ReasonWaitingForWindow = "WaitingForWindow"
-	// ReasonKeyMissing: a dependent needs a key that is not published, and its pods could not start. What to do: add the key to
-	// spec.config, or remove the reference.
+	// ReasonKeyMissing: a dependent needs a key that is not published, and its pods could not start. Add the key to spec.config, or
+	// remove the reference.
 	ReasonKeyMissing = "KeyMissing"
-	// ReasonManualRestart: a dependent is paused, or has the strategy OnDelete. What to do: resume it, or delete its pods.
+	// ReasonManualRestart: a dependent is paused, or has the strategy OnDelete. Resume it, or delete its pods.
 	ReasonManualRestart = "ManualRestart"
-	// ReasonRolloutFailed: a dependent was not ready in time after its restart. No other dependent restarts. What to do: check the
-	// pods of the workload that the message names, and correct the configuration.
+	// ReasonRolloutFailed: a dependent was not ready in time after its restart. No other dependent restarts. Check the pods of the
+	// workload that the message names, and correct the configuration.
 	ReasonRolloutFailed = "RolloutFailed"
-	// ReasonInvalidWindow: spec.rollout.window is invalid, and nothing restarts. What to do: correct the window.
+	// ReasonInvalidWindow: spec.rollout.window is invalid, and nothing restarts. Correct the window.
 	ReasonInvalidWindow = "InvalidWindow"
 )

@@ -5,14 +5,23 @@ type PostgreSQLPhase string
 
 // Phases of a PostgreSQL.
 const (
-	PhasePending     PostgreSQLPhase = "Pending"
-	PhaseCreating    PostgreSQLPhase = "Creating"
-	PhaseRunning     PostgreSQLPhase = "Running"
-	PhaseUpdating    PostgreSQLPhase = "Updating"
-	PhaseDegraded    PostgreSQLPhase = "Degraded"
-	PhaseFailed      PostgreSQLPhase = "Failed"
-	PhasePaused      PostgreSQLPhase = "Paused"
-	PhaseHibernated  PostgreSQLPhase = "Hibernated"
+	// PhasePending: Fettle has not applied the spec yet.
+	PhasePending PostgreSQLPhase = "Pending"
+	// PhaseCreating: the first instances start.
+	PhaseCreating PostgreSQLPhase = "Creating"
+	// PhaseRunning: an instance accepts writes, and everything is as the spec asks.
+	PhaseRunning PostgreSQLPhase = "Running"
+	// PhaseUpdating: instances are replaced or restarted, one at a time.
+	PhaseUpdating PostgreSQLPhase = "Updating"
+	// PhaseDegraded: something needs attention. The condition Ready has the reason.
+	PhaseDegraded PostgreSQLPhase = "Degraded"
+	// PhaseFailed: no instance accepts writes, and a person has to act. The condition Ready has the reason.
+	PhaseFailed PostgreSQLPhase = "Failed"
+	// PhasePaused: spec.paused is true, so Fettle changes nothing. Failover stays active.
+	PhasePaused PostgreSQLPhase = "Paused"
+	// PhaseHibernated: all instances are stopped, as spec.hibernated asks.
+	PhaseHibernated PostgreSQLPhase = "Hibernated"
+	// PhaseTerminating: the object is being deleted.
 	PhaseTerminating PostgreSQLPhase = "Terminating"
 )
 
@@ -31,17 +40,17 @@ type InstanceState string
 
 // States of an instance.
 const (
-	// InstanceReady: serves.
+	// InstanceReady: the instance is ready.
 	InstanceReady InstanceState = "Ready"
-	// InstanceStarting: starts, clones or rewinds.
+	// InstanceStarting: the instance starts, copies the primary or runs pg_rewind.
 	InstanceStarting InstanceState = "Starting"
-	// InstanceOutdated: serves, with an older template or parameters that need a restart; its turn will come.
+	// InstanceOutdated: the instance is ready, with an older template or parameters that need a restart. It will be updated.
 	InstanceOutdated InstanceState = "Outdated"
-	// InstanceFenced: stopped by the annotation fettle.dev/fenced.
+	// InstanceFenced: the annotation fettle.dev/fenced has stopped the instance.
 	InstanceFenced InstanceState = "Fenced"
-	// InstanceStopped: there is no pod, as the spec asks or until it is made anew.
+	// InstanceStopped: there is no pod, as the spec asks, or until the pod is re-created.
 	InstanceStopped InstanceState = "Stopped"
-	// InstanceFailed: can't start or serve; the message says why.
+	// InstanceFailed: the instance cannot start or is not ready. The message says why.
 	InstanceFailed InstanceState = "Failed"
 )
 
@@ -81,97 +90,114 @@ const (
 
 // Conditions of a PostgreSQL, in the order in which Ready sums them up.
 const (
-	// PostgreSQLApplied is True when all children are as the spec asks.
+	// PostgreSQLApplied is True when all child objects are as the spec asks.
 	PostgreSQLApplied = "Applied"
-	// PostgreSQLVolumesReady is True when all volumes are bound and as large as they should be.
+	// PostgreSQLVolumesReady is True when all volumes are bound, as large as the spec asks, and not full.
 	PostgreSQLVolumesReady = "VolumesReady"
-	// PostgreSQLPrimaryReady is True when an instance takes writes.
+	// PostgreSQLPrimaryReady is True when an instance accepts writes.
 	PostgreSQLPrimaryReady = "PrimaryReady"
-	// PostgreSQLInstancesReady is True when all instances serve and run what the spec asks.
+	// PostgreSQLInstancesReady is True when all instances are ready and run what the spec asks.
 	PostgreSQLInstancesReady = "InstancesReady"
 	// PostgreSQLConfigured is True when parameters, databases, roles, passwords and extensions are as the spec asks.
 	PostgreSQLConfigured = "Configured"
-	// PostgreSQLMonitored is True when the PodMonitor and the PrometheusRule exist. Absent where none is asked for.
+	// PostgreSQLMonitored is True when the PodMonitor and the PrometheusRule exist. Absent without spec.monitoring.enabled.
 	PostgreSQLMonitored = "Monitored"
-	// PostgreSQLCertified is True when clients are shown the certificate that spec.tls.issuerRef asks for. Absent where none is asked for.
+	// PostgreSQLCertified is True when the instances use the certificate of spec.tls.issuerRef. Absent without it.
 	PostgreSQLCertified = "Certified"
 )
 
 // Reasons of a PostgreSQL's conditions, besides those of all kinds and the ones that the kubelet and the scheduler give
 // for a pod (ImagePullBackOff, CrashLoopBackOff, Unschedulable, …).
 const (
-	// ReasonApplied: all children are as the spec asks.
+	// ReasonApplied: all child objects are as the spec asks.
 	ReasonApplied = "Applied"
-	// ReasonVolumesReady: all volumes are bound and as large as they should be.
+	// ReasonVolumesReady: all volumes are bound and as large as the spec asks.
 	ReasonVolumesReady = "VolumesReady"
-	// ReasonVolumeNotBound: a claim has no volume yet.
+	// ReasonVolumeNotBound: a PVC has no volume. Run kubectl describe pvc on the PVC that the message names, and check the
+	// StorageClass.
 	ReasonVolumeNotBound = "VolumeNotBound"
-	// ReasonVolumeGrowing: a volume is being made larger.
+	// ReasonVolumeGrowing: a volume is being expanded. Wait.
 	ReasonVolumeGrowing = "VolumeGrowing"
-	// ReasonVolumeStuck: a volume can't be made larger; the message says why.
+	// ReasonVolumeStuck: a volume cannot be expanded. Use a StorageClass with allowVolumeExpansion, or read the message.
 	ReasonVolumeStuck = "VolumeStuck"
-	// ReasonOrphanedVolumes: no instance uses a claim of an earlier PostgreSQL of this name, and the claim may have the latest data.
+	// ReasonOrphanedVolumes: no instance uses a PVC of an earlier PostgreSQL of this name, and the PVC may have the latest data.
+	// Raise spec.replicas to use it, delete the PVC, or remove its annotation fettle.dev/unused-by to keep it unused.
 	ReasonOrphanedVolumes = "OrphanedVolumes"
-	// ReasonDiskFull: a volume has no room left, or hardly any.
+	// ReasonDiskFull: a volume is full or nearly full. Raise spec.storage, or set spec.autoGrow.
 	ReasonDiskFull = "DiskFull"
-	// ReasonPrimaryReady: an instance takes writes.
+	// ReasonPrimaryReady: an instance accepts writes.
 	ReasonPrimaryReady = "PrimaryReady"
-	// ReasonSwitchoverDeferred: an instance takes writes, and the one that spec.preferredPrimary names stood still not long ago.
+	// ReasonSwitchoverDeferred: an instance accepts writes. The switchover to spec.preferredPrimary is deferred, because that
+	// instance was unresponsive as the primary. Wait until it has run for 10 minutes, or set the annotation fettle.dev/switchover.
 	ReasonSwitchoverDeferred = "SwitchoverDeferred"
-	// ReasonWritesRejected: the primary runs, and rejects writes: transaction IDs, memory or connections have run out, …
+	// ReasonWritesRejected: the primary runs and rejects writes, for example because transaction IDs, memory or connections ran
+	// out. Follow the runbook FettlePostgreSQLWritesRejected. The message has the SQLSTATE.
 	ReasonWritesRejected = "WritesRejected"
-	// ReasonNoPrimary: no instance takes writes; the agents are about to choose one.
+	// ReasonNoPrimary: no instance accepts writes. The agents elect a primary. If it lasts, read the messages in
+	// status.instanceStatuses.
 	ReasonNoPrimary = "NoPrimary"
-	// ReasonDataLossNotAccepted: more rows than spec.failover.maximumLag allows would be lost; the message says how many bytes, and what to do.
+	// ReasonDataLossNotAccepted: more WAL than spec.failover.maximumLag would be lost. The message says how many bytes. Bring back
+	// the instance that has the data. If it is lost, set the annotation fettle.dev/accept-data-loss to the pod that the message
+	// names.
 	ReasonDataLossNotAccepted = "DataLossNotAccepted"
-	// ReasonCreating: the first instances are being started.
+	// ReasonCreating: the first instances start. Wait.
 	ReasonCreating = "Creating"
-	// ReasonInstancesReady: all instances serve and run what the spec asks.
+	// ReasonInstancesReady: all instances are ready and run what the spec asks.
 	ReasonInstancesReady = "InstancesReady"
-	// ReasonInstanceNotReady: an instance does not serve.
+	// ReasonInstanceNotReady: an instance is not ready. Read the message, and the logs of the pod that it names.
 	ReasonInstanceNotReady = "InstanceNotReady"
-	// ReasonRecloneNeeded: an instance can't follow the primary, and waits for a person to have its data replaced.
+	// ReasonRecloneNeeded: a standby cannot follow the primary, and its data are not replaced automatically. Save what you need
+	// from its volume, then set the annotation fettle.dev/reclone to its name.
 	ReasonRecloneNeeded = "RecloneNeeded"
-	// ReasonCopying: the first instance copies the server of spec.bootstrap.pgBasebackup.
+	// ReasonCopying: the first instance copies the server of spec.bootstrap.pgBasebackup. Wait.
 	ReasonCopying = "Copying"
-	// ReasonSourceUnreachable: that server does not answer.
+	// ReasonSourceUnreachable: the server of spec.bootstrap.pgBasebackup does not answer. Check host, port, DNS, firewalls and
+	// NetworkPolicies.
 	ReasonSourceUnreachable = "SourceUnreachable"
-	// ReasonSourceRejected: that server lets the user not in, or not replicate.
+	// ReasonSourceRejected: that server rejects the login or the replication of the user. Change what the message names: the
+	// password, pg_hba.conf, the role, or max_wal_senders.
 	ReasonSourceRejected = "SourceRejected"
-	// ReasonSourceUntrusted: that server's certificate is not of the authority in caSecret, or not for its host.
+	// ReasonSourceUntrusted: the certificate of that server is not signed by the CA in caSecret, or not valid for host. Correct
+	// caSecret or host.
 	ReasonSourceUntrusted = "SourceUntrusted"
-	// ReasonSourceUnsuitable: that server can't be copied: it is of another version, has tablespaces, …
+	// ReasonSourceUnsuitable: that server cannot be copied, for example because of its version or of tablespaces. Read the message.
 	ReasonSourceUnsuitable = "SourceUnsuitable"
-	// ReasonSourceTooLarge: its data do not fit on the volume.
+	// ReasonSourceTooLarge: the data of that server do not fit on the volume. Raise spec.storage.
 	ReasonSourceTooLarge = "SourceTooLarge"
-	// ReasonCopyFailed: the copy of that server failed in another way; the message has PostgreSQL's words.
+	// ReasonCopyFailed: the copy of that server failed for another reason. Read the error of PostgreSQL in the message, and the
+	// logs of the pod.
 	ReasonCopyFailed = "CopyFailed"
-	// ReasonInstanceFenced: an instance is stopped by the annotation fettle.dev/fenced.
+	// ReasonInstanceFenced: the annotation fettle.dev/fenced has stopped an instance. Remove the annotation.
 	ReasonInstanceFenced = "InstanceFenced"
-	// ReasonUpdating: instances are being replaced or restarted, one at a time.
+	// ReasonUpdating: instances are replaced or restarted, one at a time. Wait.
 	ReasonUpdating = "Updating"
-	// ReasonScaling: instances are being added or removed.
+	// ReasonScaling: instances are added or removed. Wait.
 	ReasonScaling = "Scaling"
-	// ReasonSwitchover: the primary hands over to another instance.
+	// ReasonSwitchover: a switchover to another instance is in progress. Wait.
 	ReasonSwitchover = "Switchover"
 	// ReasonHibernated: all instances are stopped, as spec.hibernated asks.
 	ReasonHibernated = "Hibernated"
 	// ReasonConfigured: parameters, databases, roles, passwords and extensions are as the spec asks.
 	ReasonConfigured = "Configured"
-	// ReasonParametersInvalid: spec.parameters has one that is refused.
+	// ReasonParametersInvalid: a parameter in spec.parameters is rejected. Correct the parameter that the message names.
 	ReasonParametersInvalid = "ParametersInvalid"
-	// ReasonSecretMissing: a Secret that the spec names does not exist, or lacks the key "password".
+	// ReasonSecretMissing: a Secret that the spec refers to does not exist, or lacks the key. Create the Secret or the key that the
+	// message names.
 	ReasonSecretMissing = "SecretMissing"
-	// ReasonApplyRejected: PostgreSQL refused a database, role or extension; the message has its words.
+	// ReasonApplyRejected: PostgreSQL rejected a database, role or extension. Read the error of PostgreSQL in the message, and
+	// correct the spec or the database.
 	ReasonApplyRejected = "ApplyRejected"
 	// ReasonMonitored: the PodMonitor and the PrometheusRule exist.
 	ReasonMonitored = "Monitored"
-	// ReasonCertified: clients are shown the certificate that spec.tls asks for.
+	// ReasonCertified: the instances use the certificate that spec.tls asks for.
 	ReasonCertified = "Certified"
-	// ReasonIssuerNotReady: the issuer gives no certificate; the message has cert-manager's words.
+	// ReasonIssuerNotReady: the issuer of spec.tls.issuerRef does not issue a certificate. Run kubectl describe certificate, and
+	// correct the issuer.
 	ReasonIssuerNotReady = "IssuerNotReady"
-	// ReasonCertificateUnusable: what the issuer gave can't be served; the message says why.
+	// ReasonCertificateUnusable: the certificate of the issuer cannot be used. Correct what the message names. The certificate must
+	// be valid for all names and come with a ca.crt.
 	ReasonCertificateUnusable = "CertificateUnusable"
-	// ReasonAPIMissing: the API of an optional child is not installed in the cluster.
+	// ReasonAPIMissing: the API of an optional child object is not installed in the cluster. Install it, or remove the field.
+	// Fettle needs no restart.
 	ReasonAPIMissing = "APIMissing"
 )

@@ -16,25 +16,25 @@ const (
 
 // Reasons of all kinds.
 const (
-	// ReasonReconciling: Fettle has accepted the spec and applies it. What to do: wait.
+	// ReasonReconciling: Fettle has accepted the spec and applies it. Wait.
 	ReasonReconciling = "Reconciling"
-	// ReasonPaused: spec.paused is true, so Fettle changes nothing. What to do: set spec.paused to false.
+	// ReasonPaused: spec.paused is true, so Fettle changes nothing. Set spec.paused to false.
 	ReasonPaused = "Paused"
-	// ReasonNameConflict: an object that Fettle did not create has the name of a child object. Fettle does not change it. What to
-	// do: rename or delete one of the two objects.
+	// ReasonNameConflict: an object that Fettle did not create has the name of a child object. Fettle does not change it. Rename or
+	// delete one of the two objects.
 	ReasonNameConflict = "NameConflict"
-	// ReasonInvalid: the API server or an admission policy rejected a child object. What to do: correct the field, or the policy,
-	// that the message names. Fettle retries at least every 5 minutes.
+	// ReasonInvalid: the API server or an admission policy rejected a child object. Correct the field, or the policy, that the
+	// message names. Fettle retries at least every 5 minutes.
 	ReasonInvalid = "Invalid"
-	// ReasonForbidden: a quota, a policy or missing permissions prevent a child object. What to do: raise the quota, or grant the
-	// permission that the message names. Fettle retries at least every 5 minutes.
+	// ReasonForbidden: a quota, a policy or missing permissions prevent a child object. Raise the quota, or grant the permission
+	// that the message names. Fettle retries at least every 5 minutes.
 	ReasonForbidden = "Forbidden"
-	// ReasonTooLarge: a child object is larger than the API server accepts. What to do: reduce the contents, or split them into
-	// several objects.
+	// ReasonTooLarge: a child object is larger than the API server accepts. Reduce the contents, or split them into several
+	// objects.
 	ReasonTooLarge = "TooLarge"
-	// ReasonWriteFailed: a child object cannot be written for another reason. What to do: read the message. Fettle retries at least
-	// every 5 minutes.
+	// ReasonWriteFailed: a child object cannot be written for another reason. Read the message. Fettle retries at least every 5
+	// minutes.
 	ReasonWriteFailed = "WriteFailed"
-	// ReasonTerminating: the object is being deleted. What to do: wait.
+	// ReasonTerminating: the object is being deleted. Wait.
 	ReasonTerminating = "Terminating"
 )

@@ -26,13 +26,13 @@ type DependentState string
 
 // States of a dependent.
 const (
-	// DependentUpToDate: all pods run with the data options.
+	// DependentUpToDate: all pods run with the published options.
 	DependentUpToDate DependentState = "UpToDate"
-	// DependentPending: it restarts when the workloads before it are ready.
+	// DependentPending: the workload will restart.
 	DependentPending DependentState = "Pending"
 	// DependentRestarting: the pods are being replaced.
 	DependentRestarting DependentState = "Restarting"
-	// DependentFailed: the workload was cannot ready the deadline, or it pod cannot be changed.
+	// DependentFailed: the workload was not ready in time, or its template cannot be changed.
 	DependentFailed DependentState = "Failed"
 	// DependentPaused: the rollout of the workload is paused in its spec.
 	DependentPaused DependentState = "Paused"
@@ -42,7 +42,7 @@ const (
 const (
 	// VoteConfigPublished is True when the ConfigMap has the contents that the spec asks for.
 	VoteConfigPublished = "Published"
-	// VoteConfigRolledOut is True if every workload that uses the ConfigMap runs with the published data.
+	// VoteConfigRolledOut is True when every workload that uses the ConfigMap runs with its contents.
 	VoteConfigRolledOut = "RolledOut"
 )
 
@@ -57,20 +57,19 @@ const (
 	ReasonNoDependents = "NoDependents"
 	// ReasonRestartsDisabled: spec.target.mode is None, so Fettle restarts nothing.
 	ReasonRestartsDisabled = "RestartsDisabled"
-	// ReasonDebouncing: restarts restart nothing has changed for a few seconds. What to do: wait.
+	// ReasonDebouncing: workloads restart when nothing has changed for a moment. Wait.
 	ReasonDebouncing = "Debouncing"
-	// ReasonRollingOut: workloads restart, one at a time. What to do: wait.
+	// ReasonRollingOut: workloads restart, one at a time. Wait.
 	ReasonRollingOut = "RollingOut"
-	// ReasonManualRestart: a workload is paused, or has the strategy OnDelete. What to do: resume it, or delete its pods.
+	// ReasonManualRestart: a workload is paused, or has the strategy OnDelete. Resume it, or delete its pods.
 	ReasonManualRestart = "ManualRestart"
-	// ReasonKeyMissing: a workload needs a key that the ConfigMap does not have. What to do: add the option, or change the
-	// workload.
+	// ReasonKeyMissing: a workload needs a key that the ConfigMap does not have. Add the option, or change the workload.
 	ReasonKeyMissing = "KeyMissing"
-	// ReasonRolloutFailed: a workload was not ready after its restart. No other workload restarts. What to do: check the pods of
-	// the workload that the message names.
+	// ReasonRolloutFailed: a workload was not ready after its restart. No other workload restarts. Check the pods of the workload
+	// that the message names.
 	ReasonRolloutFailed = "RolloutFailed"
 
-	// ReasonOptionsNotShown: Ready is True, but a workload runs an image that shows only some of the options. What to do: use an
-	// image that supports all options.
+	// ReasonOptionsNotShown: Ready is True, but a workload runs an image that shows only some of the options. Use an image that
+	// supports all options.
 	ReasonOptionsNotShown = "OptionsNotShown"
 )
