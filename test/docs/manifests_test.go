@@ -98,7 +98,7 @@ func TestManifestsAreRejected(t *testing.T) {
 		"apiVersion: apps.fettle.dev/v1\nkind: WebApp\nmetadata: {name: a}\nspec: {image: nginx, replica: 3}":                                             `unknown field "spec.replica"`,
 		"apiVersion: apps.fettle.dev/v1\nkind: WebApp\nmetadata: {name: a}\nspec: {image: nginx, replicas: -3}":                                           "spec.replicas",
 		"apiVersion: database.fettle.dev/v1alpha1\nkind: PostgreSQL\nmetadata: {name: a}\nspec: {version: \"18\", storage: 1Gi, roles: [{name: select}]}": "rejected by the webhook",
-		"apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: a}":                                                                                   "no matches for kind",
+		"apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: a}":                                                                                   "no matches for",
 	} {
 		found := manifests(t, "page.md", "1. An item:\n\n   ```yaml\n   "+strings.ReplaceAll(text, "\n", "\n   ")+"\n   ```\n")
 		if len(found) != 1 || found[0].line != 4 {
