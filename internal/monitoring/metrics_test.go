@@ -109,7 +109,7 @@ func TestMetrics_perObjectSeriesEndWithObject(t *testing.T) {
 	m.Ready(KindWebApp, key("a", "one"), true)
 	m.Ready(KindWebApp, key("a", "two"), false)
 	m.Ready("WebAppPolicy", key("", "one"), true)
-	const want = `# HELP fettle_resource_ready 1 where the condition Ready of the object is True, else 0.
+	const want = `# HELP fettle_resource_ready 1 if the object's Ready condition is True, otherwise 0.
 # TYPE fettle_resource_ready gauge
 fettle_resource_ready{kind="WebApp",name="one",namespace="a"} 1
 fettle_resource_ready{kind="WebApp",name="two",namespace="a"} 0

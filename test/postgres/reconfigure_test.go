@@ -210,7 +210,7 @@ func (c *cluster) replaceCertificates(t *testing.T, primary *instance) {
 	}
 	primary.writeCertificate("server", ended)
 	c.eventually("the state page to tell of a certificate that has ended", timeout, primary.statusIs(func(s agentapi.Status) bool {
-		return s.Ready && containsAll(s.Message, "certificate in", "ended at", "renewed")
+		return s.Ready && containsAll(s.Message, "certificate in", "expired at", "renew")
 	}))
 	stranger, err := pki.NewCA(name, time.Now())
 	if err != nil {
@@ -222,7 +222,7 @@ func (c *cluster) replaceCertificates(t *testing.T, primary *instance) {
 	}
 	primary.writeCertificate("server", foreign)
 	c.eventually("the state page to tell of a stranger's certificate", timeout, primary.statusIs(func(s agentapi.Status) bool {
-		return s.Ready && containsAll(s.Message, "certificate in", "not of the authority")
+		return s.Ready && containsAll(s.Message, "certificate in", "not signed by the CA")
 	}))
 	if c.servedCertificate(t, primary) != shown {
 		t.Error("a certificate was taken that nobody would take")

@@ -188,7 +188,7 @@ func TestQueries_doNotOverlap(t *testing.T) {
 					}
 				}
 			}
-			if !seen[fmt.Sprint(describe("checkpoints_total", "Checkpoints, because of the time or of a request (such as max_wal_size).", "reason"))] {
+			if !seen[fmt.Sprint(describe("checkpoints_total", "Checkpoints, by reason: time (checkpoint_timeout) or requested (such as max_wal_size).", "reason"))] {
 				t.Errorf("version %d: nobody counts checkpoints", major)
 			}
 		}

@@ -52,11 +52,11 @@ func TestCheckServer(t *testing.T) {
 		{"over", good, foreign.Certificate, start.Add(Lifetime + time.Second), "expired"},
 		{"not yet", good, foreign.Certificate, start.Add(-2 * time.Hour), "not yet valid"},
 		{"another authority", good, other.Certificate, start, "unknown authority"},
-		{"no authority", good, nil, start, "no certificate"},
-		{"another key", Pair{good.Certificate, client.Key}, foreign.Certificate, start, "not of each other"},
+		{"no authority", good, nil, start, "no PEM certificate"},
+		{"another key", Pair{good.Certificate, client.Key}, foreign.Certificate, start, "do not match"},
 		{"a client's", client, foreign.Certificate, start, "incompatible key usage"},
-		{"too few hosts", must(t)(foreign.Server(hosts[:3], start)), foreign.Certificate, start, "not for host"},
-		{"nothing", Pair{}, foreign.Certificate, start, "damaged"},
+		{"too few hosts", must(t)(foreign.Server(hosts[:3], start)), foreign.Certificate, start, "not valid for host"},
+		{"nothing", Pair{}, foreign.Certificate, start, "invalid"},
 	} {
 		err := CheckServer(c.pair, c.ca, hosts, c.at)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

@@ -52,14 +52,14 @@ func TestCheck(t *testing.T) {
 		{"client", client, ca.Certificate, Replication, nil, start, ""},
 		{"another host", server, ca.Certificate, Agent, []string{"orders.bank.svc"}, start, "host orders.bank.svc"},
 		{"a client has no host", client, ca.Certificate, Replication, hosts[:1], start, "host orders"},
-		{"another name", client, ca.Certificate, Operator, nil, start, `not of "fettle-operator"`},
+		{"another name", client, ca.Certificate, Operator, nil, start, `not for "fettle-operator"`},
 		{"over", server, ca.Certificate, Agent, nil, start.Add(Lifetime + time.Second), "expired"},
 		{"another authority", server, other.Certificate, Agent, nil, start, "unknown authority"},
-		{"no authority", server, nil, Agent, nil, start, "no certificate"},
-		{"another key", Pair{server.Certificate, client.Key}, ca.Certificate, Agent, nil, start, "not of each other"},
-		{"no key", Pair{Certificate: server.Certificate}, ca.Certificate, Agent, nil, start, "the key is no block"},
-		{"no certificate", Pair{Key: server.Key}, ca.Certificate, Agent, nil, start, "the certificate is no block"},
-		{"cut", Pair{server.Certificate, server.Key[:60]}, ca.Certificate, Agent, nil, start, "the key is no block"},
+		{"no authority", server, nil, Agent, nil, start, "no PEM certificate"},
+		{"another key", Pair{server.Certificate, client.Key}, ca.Certificate, Agent, nil, start, "do not match"},
+		{"no key", Pair{Certificate: server.Certificate}, ca.Certificate, Agent, nil, start, "the key is not a PEM block"},
+		{"no certificate", Pair{Key: server.Key}, ca.Certificate, Agent, nil, start, "the certificate is not a PEM block"},
+		{"cut", Pair{server.Certificate, server.Key[:60]}, ca.Certificate, Agent, nil, start, "the key is not a PEM block"},
 	} {
 		err := Check(c.pair, c.ca, c.as, c.hosts, c.at)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

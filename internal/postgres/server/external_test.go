@@ -57,13 +57,13 @@ func TestPreflight_sourceErrors(t *testing.T) {
 		}, "", ""},
 		{"no certificate", func(e *server.External) { e.User = "certified" }, server.Rejected, "clientCertificateSecret"},
 		{"no name", func(e *server.External) { e.Host = "nowhere.invalid" }, server.Unreachable, "DNS"},
-		{"nobody listens", func(e *server.External) { e.Port = testpg.Port(t) }, server.Unreachable, "nobody takes connections"},
+		{"nobody listens", func(e *server.External) { e.Port = testpg.Port(t) }, server.Unreachable, "refused"},
 		{"another password", func(e *server.External) { e.Password = "wrong" }, server.Rejected, "passwordSecret"},
 		{"no password", func(e *server.External) { e.Password = "" }, server.Rejected, "passwordSecret"},
 		{"no such role", func(e *server.External) { e.User = "nobody" }, server.Rejected, "nobody"},
 		{"may not replicate", func(e *server.External) { e.User, e.Password = "reader", "x" }, server.Rejected, `ALTER ROLE "reader" REPLICATION`},
 		{"not let in", func(e *server.External) { e.User, e.Password = "stranger", "x" }, server.Rejected, "hostssl replication stranger"},
-		{"another authority", func(e *server.External) { e.CAFile = other.File("ca.crt") }, server.Untrusted, "authority"},
+		{"another authority", func(e *server.External) { e.CAFile = other.File("ca.crt") }, server.Untrusted, "CA in caSecret"},
 		{"no authority", func(e *server.External) { e.CAFile = "/nonexistent" }, server.Untrusted, "caSecret"},
 	} {
 		e := external(f, ca)

@@ -25,7 +25,7 @@ const ownerVariable = "FETTLE_TEST_OWNER"
 func TestOwnerProcess(t *testing.T) {
 	folders := strings.Split(os.Getenv(ownerVariable), ":")
 	if len(folders) != 2 {
-		t.Skip("only for TestServerDiesWithItsOwner")
+		t.Skip("only for TestServer_exitsWithOwner")
 	}
 	s, err := server.New(server.Options{Binaries: testpg.Binaries(t), Volume: folders[0], RunDir: folders[1], Credential: testpg.Credential(t)})
 	must(t, err)
@@ -40,7 +40,7 @@ func TestOwnerProcess(t *testing.T) {
 func TestServer_exitsWithOwner(t *testing.T) {
 	i := testpg.NewRunning(t, "owned-0")
 	i.Stop(t)
-	cmd := exec.CommandContext(bounded(t), os.Args[0], "-test.run=^TestOwner$")
+	cmd := exec.CommandContext(bounded(t), os.Args[0], "-test.run=^TestOwnerProcess$")
 	cmd.Env = append(os.Environ(), ownerVariable+"="+strings.TrimSuffix(i.DataDir(), "/pgdata")+":"+i.SocketDir())
 	output, err := cmd.StdoutPipe()
 	must(t, err)

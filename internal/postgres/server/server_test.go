@@ -30,7 +30,7 @@ func TestServer_lifecycle(t *testing.T) {
 	i := testpg.New(t, "life-0")
 	wantDataState(t, i, server.Empty)
 	_, err := i.Server.Start(ctx)
-	wantError(t, "start without data", err, "no data directory")
+	wantError(t, "start without data", err, "is empty")
 	// What an interrupted life left.
 	must(t, os.MkdirAll(filepath.Join(i.CloneDir(), "base"), 0o700))
 	must(t, i.Init(ctx, server.InitOptions{}))
@@ -111,7 +111,7 @@ func TestProcess_crashClosesDone(t *testing.T) {
 	case <-time.After(2 * time.Minute):
 		t.Fatal("nobody noticed")
 	}
-	if got := i.Process().Exit().String(); got != "ended by signal killed" {
+	if got := i.Process().Exit().String(); got != "was killed by signal killed" {
 		t.Error(got)
 	}
 }
@@ -156,8 +156,8 @@ func TestDataState_unusable(t *testing.T) {
 		content server.DataState
 		want    string
 	}{
-		"foreign files":      {map[string]string{"notes.txt": "x"}, server.Unrecognized, "is it the right volume"},
-		"another version":    {map[string]string{"PG_VERSION": "9\n"}, server.Unrecognized, "the data is of PostgreSQL 9"},
+		"foreign files":      {map[string]string{"notes.txt": "x"}, server.Unrecognized, "right volume is mounted"},
+		"another version":    {map[string]string{"PG_VERSION": "9\n"}, server.Unrecognized, "belongs to PostgreSQL 9"},
 		"no control file":    {map[string]string{"PG_VERSION": itoa(major) + "\n"}, server.Incomplete, "no control file"},
 		"empty control file": {map[string]string{"PG_VERSION": itoa(major) + "\n", "global/pg_control": ""}, server.Incomplete, "no control file"},
 	}
@@ -194,7 +194,7 @@ func TestStart_resetsAlterSystem(t *testing.T) {
 		t.Errorf("settings of elsewhere: %s", row.RawValues()[0])
 		return nil
 	}))
-	if !strings.Contains(i.Log.String(), "ALTER SYSTEM had set archive_command") {
+	if !strings.Contains(i.Log.String(), "removed archive_command from postgresql.auto.conf") {
 		t.Error("the log does not tell")
 	}
 }

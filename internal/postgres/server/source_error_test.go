@@ -20,11 +20,11 @@ func TestClassify(t *testing.T) {
 		what  string
 	}{
 		{`psql: error: could not translate host name "old" to address: Name or service not known`, Unreachable, "DNS"},
-		{`psql: error: could not connect to server: Connection refused`, Unreachable, "nobody takes connections at [fd00::7]:5433"},
+		{`psql: error: could not connect to server: Connection refused`, Unreachable, "connection to [fd00::7]:5433 refused"},
 		{`psql: error: connection to server at "old" (192.0.2.1), port 5432 failed: timeout expired`, Unreachable, "firewalls"},
 		{`psql: context deadline exceeded`, Unreachable, "firewalls"},
-		{`psql: error: FATAL:  the database system is starting up`, Unreachable, "ended the connection"},
-		{`pg_basebackup: error: could not receive data from WAL stream: server closed the connection unexpectedly`, Unreachable, "ended the connection"},
+		{`psql: error: FATAL:  the database system is starting up`, Unreachable, "closed the connection"},
+		{`pg_basebackup: error: could not receive data from WAL stream: server closed the connection unexpectedly`, Unreachable, "closed the connection"},
 		{`psql: error: FATAL:  password authentication failed for user "copier"`, Rejected, "the password of copier"},
 		{`psql: error: fe_sendauth: no password supplied`, Rejected, "passwordSecret"},
 		{`FATAL:  no pg_hba.conf entry for replication connection from host "192.0.2.9", user "copier", no encryption`, Rejected, "hostssl replication copier"},
@@ -32,15 +32,15 @@ func TestClassify(t *testing.T) {
 		{"FATAL:  permission denied to start WAL sender\nDETAIL:  Only roles with the REPLICATION attribute may start a WAL sender process.", Rejected, "REPLICATION"},
 		{`FATAL:  role "copier" is not permitted to log in`, Rejected, "check user"},
 		{`server does not support SSL, but SSL was required`, Rejected, "set ssl to on"},
-		{`FATAL:  number of requested standby connections exceeds max_wal_senders (currently 0)`, Rejected, "raise max_wal_senders"},
+		{`FATAL:  number of requested standby connections exceeds max_wal_senders (currently 0)`, Rejected, "increase max_wal_senders"},
 		{`could not load private key file "/run/fettle/source/tls.key": key values mismatch`, Rejected, "clientCertificateSecret"},
 		{`FATAL:  connection requires a valid client certificate`, Rejected, "clientCertificateSecret"},
-		{`SSL error: certificate verify failed`, Untrusted, "authority"},
-		{`server certificate for "db" (and 1 other name) does not match host name "old"`, Untrusted, "another name"},
+		{`SSL error: certificate verify failed`, Untrusted, "CA in caSecret"},
+		{`server certificate for "db" (and 1 other name) does not match host name "old"`, Untrusted, "another host name"},
 		{`root certificate file "/etc/fettle/source/ca.crt" does not exist`, Untrusted, "caSecret"},
 		{`pg_basebackup: error: can only write single tablespace to stdout, database has 2`, Unsuitable, "tablespaces"},
 		{`FATAL:  unsupported startup parameter: replication`, Unsuitable, "pooler"},
-		{`could not write to file "pgdata.clone/base/1/2": No space left on device`, TooLarge, "raise spec.storage"},
+		{`could not write to file "pgdata.clone/base/1/2": No space left on device`, TooLarge, "increase spec.storage"},
 		{"pg_basebackup: initiating base backup\npg_basebackup: error: something new", CopyFailed, "failed: pg_basebackup: error: something new"},
 	} {
 		words := errors.New(c.words)
@@ -83,8 +83,8 @@ func TestCheckSize(t *testing.T) {
 		says       string
 	}{
 		{2 * gib, 3 * gib, ""}, {2 * gib, 2*gib + copyReserve, ""}, {0, gib, ""},
-		{2 * gib, 2*gib + copyReserve - 1, "take 2 GiB, rounded up, and do not fit on the volume, which has 2 GiB free: raise spec.storage"},
-		{9*gib + 1, gib, "take 10 GiB"}, {10*gib - 1, gib, "take 10 GiB"},
+		{2 * gib, 2*gib + copyReserve - 1, "need 2 GiB (rounded up), but the volume has 2 GiB free: increase spec.storage"},
+		{9*gib + 1, gib, "need 10 GiB"}, {10*gib - 1, gib, "need 10 GiB"},
 	} {
 		err := checkSize(source, c.size, Disk{Free: c.free})
 		obstacle, ok := errors.AsType[*SourceError](err)
