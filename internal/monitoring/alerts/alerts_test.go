@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // TestRules compares rules with testdata/*.golden.yaml, which test/alerts evaluates.
 func TestRules(t *testing.T) {
