@@ -11,7 +11,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
-// TestReclone_crashLoop has a standby that cannot start: it is recloned without a person.
+// TestReclone_crashLoop: a standby that cannot start is recloned automatically.
 func TestReclone_crashLoop(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
@@ -38,7 +38,7 @@ func TestReclone_crashLoop(t *testing.T) {
 	}
 }
 
-// TestReclone_onRequest has a standby that runs and cannot stream: it is recloned when a person asks for it.
+// TestReclone_onRequest: a standby that runs but cannot stream is recloned when a person requests it.
 func TestReclone_onRequest(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, func(pg *databasev1alpha1.PostgreSQL) {

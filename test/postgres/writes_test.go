@@ -13,10 +13,10 @@ import (
 	"github.com/fettle-dev/fettle/test/acks"
 )
 
-// role is who the ledgers are in the database; pg_hba lets it in by its certificate.
+// role is the role of the writing clients. pg_hba.conf allows it by certificate.
 const role = "ledger"
 
-// prepareLedger makes the role and the table.
+// prepareLedger creates the role and the table.
 func (c *cluster) prepareLedger() {
 	c.t.Helper()
 	var primary *instance
@@ -47,7 +47,7 @@ func (c *cluster) prepareLedger() {
 	}
 }
 
-// connect opens a session as the ledger's role.
+// connect connects as the writing role.
 func (c *cluster) connect(ctx context.Context, address string) (*pgx.Conn, error) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(c.ca.Certificate)
@@ -65,7 +65,7 @@ func (c *cluster) connect(ctx context.Context, address string) (*pgx.Conn, error
 	}.Connect(ctx)
 }
 
-// newLedger begins to write through an address, by default the Service's.
+// newLedger starts to write through an address, by default the Service's.
 func (c *cluster) newLedger(name, address string) *acks.Writer {
 	if address == "" {
 		address = c.serviceAddress()
@@ -77,13 +77,13 @@ func (c *cluster) newLedger(name, address string) *acks.Writer {
 	return l
 }
 
-// waitForWrites waits until rows are acknowledged again after at.
+// waitForWrites waits until rows are acknowledged after a time.
 func (c *cluster) waitForWrites(l *acks.Writer, at time.Time) {
 	c.t.Helper()
 	c.eventually("writes through the Service", timeout, func() bool { return !l.FirstAfter(at).IsZero() })
 }
 
-// audit compares what was acknowledged with what is there, of ledgers that have ended.
+// audit compares the acknowledged rows with the rows in the table, after the writers stopped.
 func (c *cluster) audit(t testing.TB, ledgers ...*acks.Writer) acks.Report {
 	t.Helper()
 	var conn *pgx.Conn

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestClient_withoutDNS has the name lead nowhere after the agent was reached once: it is found again where it was.
+// TestClient_withoutDNS: when DNS fails, the last address of the agent is used.
 func TestClient_withoutDNS(t *testing.T) {
 	_, dir := newCA(t)
 	files := newFiles(t, dir)
@@ -34,7 +34,7 @@ func TestClient_withoutDNS(t *testing.T) {
 	}
 }
 
-// TestClient_addressReusedByAnotherAgent has an address become another agent's: it answers nothing that is meant for the first.
+// TestClient_addressReusedByAnotherAgent: an agent rejects requests for another agent.
 func TestClient_addressReusedByAnotherAgent(t *testing.T) {
 	_, dir := newCA(t)
 	files := newFiles(t, dir)

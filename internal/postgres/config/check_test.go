@@ -106,7 +106,7 @@ func TestCheckParameters_accepted(t *testing.T) {
 	}
 }
 
-// TestCheckParameters_version18 holds what came with it: that a slot is not given up too early, and what a pod's seccomp profile forbids.
+// TestCheckParameters_version18 checks the parameters that are new in version 18.
 func TestCheckParameters_version18(t *testing.T) {
 	for _, tc := range []struct{ name, value, want string }{
 		{"idle_replication_slot_timeout", "0", ""},
@@ -150,8 +150,8 @@ parameter "work_mem" is the same as "WORK_MEM": remove one of them`
 	}
 }
 
-// TestRestrictions_coverUnsafeParameters goes through all that servers know: whatever takes a file, a program or a library is refused,
-// so that a new version's are not forgotten.
+// TestRestrictions_coverUnsafeParameters checks all known parameters: those with a file, a program or a library are
+// rejected, so that a new version's are not forgotten.
 func TestRestrictions_coverUnsafeParameters(t *testing.T) {
 	suspicious := []string{"_command", "_file", "_librar", "_director", "_provider", "_path", "_conninfo", "ssl_", "debug_", "preload"}
 	harmless := map[string]bool{ // a list of known names; a number; a name of a method

@@ -143,7 +143,7 @@ func TestIsSlotName(t *testing.T) {
 	}
 }
 
-// TestConnInfo has libpq's own form: values in quotes, with quotes and backslashes escaped.
+// TestConnInfo checks libpq's format: quoted values, with escaped quotes and backslashes.
 func TestConnInfo(t *testing.T) {
 	u := &Upstream{Host: "::1", Port: 6000, CertFile: `/a 'b' \c`}
 	base := `host='::1' port='6000' user='streaming_replica' sslmode='verify-ca' sslcert='/a \'b\' \\c' gssencmode='disable' ` +
@@ -162,7 +162,7 @@ func TestConnInfo(t *testing.T) {
 	}
 }
 
-// TestConnInfo_upstreamAddress has libpq go to the address, and compare the certificate with the name.
+// TestConnInfo_upstreamAddress: libpq connects to the address and verifies the certificate for the host name.
 func TestConnInfo_upstreamAddress(t *testing.T) {
 	for _, c := range []struct{ host, address, want string }{
 		{"shop-0.shop-pods.shop.svc", "10.1.2.3", "host='shop-0.shop-pods.shop.svc' hostaddr='10.1.2.3' port='5432' "},

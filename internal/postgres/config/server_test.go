@@ -28,7 +28,7 @@ func superuser(t *testing.T, i *testpg.Instance) *pgx.Conn {
 	return conn
 }
 
-// TestParameters_matchServer compares the table of parameters with those of the server.
+// TestParameters_matchServer compares the table of parameters with the server's.
 func TestParameters_matchServer(t *testing.T) {
 	i := testpg.NewRunning(t, "table-0")
 	major := i.Settings.Major
@@ -71,7 +71,7 @@ SELECT name, concat_ws(E'\t', context, vartype, coalesce(unit, '-'), coalesce(mi
 
 type entry struct{ line, values string }
 
-// tableOf reads the table without the package's own means.
+// tableOf parses the table independently of the package.
 func tableOf(t *testing.T, major int) map[string]entry {
 	t.Helper()
 	content, err := os.ReadFile("parameters.tsv")
@@ -89,7 +89,7 @@ func tableOf(t *testing.T, major int) map[string]entry {
 	return found
 }
 
-// TestRender_loadedByServer reads each value back: what is quoted arrives as it was.
+// TestRender_loadedByServer reads each value back from the server.
 func TestRender_loadedByServer(t *testing.T) {
 	i := testpg.New(t, "quoted-0")
 	ca := testpg.NewCA(t)
@@ -129,7 +129,7 @@ func TestRender_loadedByServer(t *testing.T) {
 	}
 }
 
-// TestHBA_authentication tries all ways to get in.
+// TestHBA_authentication tries all authentication methods.
 func TestHBA_authentication(t *testing.T) {
 	ca := testpg.NewCA(t)
 	i := ca.Primary(t, "hba-0")

@@ -127,7 +127,7 @@ func TestParseCA(t *testing.T) {
 	}
 }
 
-// TestHandshake has two instances speak TLS with each other, as server and client.
+// TestHandshake connects two instances over TLS, as server and client.
 func TestHandshake(t *testing.T) {
 	ca := newCA(t, time.Now())
 	server := must(t)(ca.Server(Hosts("orders", "shop"), time.Now()))

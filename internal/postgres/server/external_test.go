@@ -15,7 +15,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-// external is a foreign server as its copier sees it.
+// external is the connection to an external server.
 func external(f *testpg.External, ca *testpg.CA) server.External {
 	return server.External{
 		External:        config.External{Host: "localhost", Port: f.Port, User: "copier", SSLMode: "verify-full", CAFile: ca.File("ca.crt")},
@@ -24,7 +24,7 @@ func external(f *testpg.External, ca *testpg.CA) server.External {
 	}
 }
 
-// newExternalServer is a server with all that must not come along.
+// newExternalServer starts a server with roles, slots and settings that must not be copied.
 func newExternalServer(t *testing.T, ca *testpg.CA) *testpg.External {
 	t.Helper()
 	f := testpg.NewExternal(t, ca, "synchronous_standby_names = 'nobody'\nsynchronous_commit = local\nmax_connections = 250\n")
@@ -36,7 +36,7 @@ func newExternalServer(t *testing.T, ca *testpg.CA) *testpg.External {
 	return f
 }
 
-// TestPreflight_sourceErrors has each thing go wrong that a user can put right, at a real server.
+// TestPreflight_sourceErrors triggers each error that users can fix, on a real server.
 func TestPreflight_sourceErrors(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
@@ -92,7 +92,8 @@ func wantSourceError(t *testing.T, name string, err error, kind server.SourceErr
 	}
 }
 
-// TestPreflight_rejectsTablespaces holds that a server with some is refused before anything is written, above all into them.
+// TestPreflight_rejectsTablespaces: a source with tablespaces is rejected before anything is written, in particular into
+// them.
 func TestPreflight_rejectsTablespaces(t *testing.T) {
 	ctx := bounded(t)
 	ca := testpg.NewCA(t)
@@ -107,8 +108,8 @@ func TestPreflight_rejectsTablespaces(t *testing.T) {
 	}
 }
 
-// TestImport copies a foreign server and has the copy be a primary of its own: on a timeline of its own, and with nothing of
-// how the source was run.
+// TestImport imports an external server and promotes the copy: it has a new timeline and none of the source's
+// configuration.
 func TestImport(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
@@ -141,7 +142,7 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// wantNoSourceConfig holds that a copy is that of a standby without slots and settings.
+// wantNoSourceConfig checks that a copy is a standby without slots and settings of the source.
 func wantNoSourceConfig(t *testing.T, i *testpg.Instance) {
 	t.Helper()
 	if standby, err := i.IsStandby(); err != nil || !standby {

@@ -18,10 +18,10 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-// ownerVariable has the test program run a server in the folder that it names, until it is killed.
+// ownerVariable makes the test program run a server in the directories that it names, until it is killed.
 const ownerVariable = "FETTLE_TEST_OWNER"
 
-// TestOwnerProcess is no test by itself: TestServer_exitsWithOwner starts it in another process.
+// TestOwnerProcess is not a test: TestServer_exitsWithOwner starts it in another process.
 func TestOwnerProcess(t *testing.T) {
 	folders := strings.Split(os.Getenv(ownerVariable), ":")
 	if len(folders) != 2 {
@@ -36,7 +36,7 @@ func TestOwnerProcess(t *testing.T) {
 	<-p.Done()
 }
 
-// TestServer_exitsWithOwner kills the process that started a server. Nobody is left to tell it to stop.
+// TestServer_exitsWithOwner kills the process that started a server: the kernel stops the server.
 func TestServer_exitsWithOwner(t *testing.T) {
 	i := testpg.NewRunning(t, "owned-0")
 	i.Stop(t)
@@ -57,7 +57,7 @@ func TestServer_exitsWithOwner(t *testing.T) {
 	waitFor(t, "the server to end", func() bool { return len(processesIn(t, i)) == 0 })
 }
 
-// TestReap has an orphan that nobody waits for.
+// TestReap checks that orphans are reaped.
 func TestReap(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -66,7 +66,7 @@ func TestReap(t *testing.T) {
 	startWriters(t, i)
 	pids := processesIn(t, i)
 	must(t, i.Process().Kill(bounded(t)))
-	waitFor(t, "the dead to be buried", func() bool {
+	waitFor(t, "the orphans to be reaped", func() bool {
 		for _, pid := range pids {
 			if _, err := os.Stat("/proc/" + pid); err == nil {
 				return false
@@ -74,7 +74,7 @@ func TestReap(t *testing.T) {
 		}
 		return true
 	})
-	// Those that are waited for are left alone.
+	// Children that are waited for are not reaped.
 	for range 20 {
 		if _, err := i.ControlData(bounded(t)); err != nil {
 			t.Fatal(err)
@@ -137,7 +137,7 @@ type writerFunc func(p []byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// TestLog_realServer reads what a real one writes, also with a user who tries to forge a line.
+// TestLog_realServer parses the log of a real server, with a user who tries to forge a line.
 func TestLog_realServer(t *testing.T) {
 	ctx := bounded(t)
 	var mu sync.Mutex

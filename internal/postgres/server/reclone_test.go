@@ -10,7 +10,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-// TestReclone replaces data by a copy, after failing to, and undoes what a crash at each point would leave.
+// TestReclone reclones an instance after a failed attempt, and recovers from a crash at each step.
 func TestReclone(t *testing.T) {
 	ctx := bounded(t)
 	ca := testpg.NewCA(t)

@@ -31,7 +31,7 @@ func TestServer_lifecycle(t *testing.T) {
 	wantDataState(t, i, server.Empty)
 	_, err := i.Server.Start(ctx)
 	wantError(t, "start without data", err, "is empty")
-	// What an interrupted life left.
+	// Left behind by an interrupted run.
 	must(t, os.MkdirAll(filepath.Join(i.CloneDir(), "base"), 0o700))
 	must(t, i.Init(ctx, server.InitOptions{}))
 	if _, err := os.Stat(i.CloneDir()); !errors.Is(err, os.ErrNotExist) {
@@ -87,7 +87,7 @@ func TestStop_modes(t *testing.T) {
 	if err := i.Process().Stop(ctx, "gently"); err == nil {
 		t.Error("an unknown mode was let through")
 	}
-	// A stopped postmaster can't stop itself; the fence kills it.
+	// A stopped postmaster does not react to a shutdown. Fence kills it.
 	must(t, syscall.Kill(i.Process().PID(), syscall.SIGSTOP))
 	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
@@ -98,7 +98,7 @@ func TestStop_modes(t *testing.T) {
 	if exit := i.Process().Exit(); exit.Signal != syscall.SIGKILL || exit.Code != -1 {
 		t.Errorf("after the fence: %+v", exit)
 	}
-	// Whatever it left behind, it starts again, also on a volume that was given to a group.
+	// It starts again after any crash, even on a volume with an fsGroup.
 	must(t, os.Chmod(i.DataDir(), os.ModeSetgid|0o770))
 	i.Start(t)
 }
@@ -213,7 +213,7 @@ func TestNew(t *testing.T) {
 func TestFindBinaries(t *testing.T) {
 	t.Cleanup(server.SetBinDirs(t.TempDir()))
 	t.Setenv("PATH", t.TempDir())
-	if _, err := server.FindBinaries(t.Context()); err == nil || !strings.Contains(err.Error(), "official image") {
+	if _, err := server.FindBinaries(t.Context()); err == nil || !strings.Contains(err.Error(), "official postgres image") {
 		t.Errorf("no installation: %v", err)
 	}
 	if _, err := server.BinariesIn(t.Context(), t.TempDir()); err == nil {

@@ -12,7 +12,7 @@ import (
 
 var source = External{External: config.External{Host: "fd00::7", Port: 5433, User: "copier"}}
 
-// TestClassify has what libpq and PostgreSQL of several versions say, and what a user is told of it.
+// TestClassify has messages of libpq and several PostgreSQL versions, and the resulting errors.
 func TestClassify(t *testing.T) {
 	for _, c := range []struct {
 		words string
@@ -75,7 +75,7 @@ func TestIdentity_checkVersion(t *testing.T) {
 	}
 }
 
-// TestCheckSize holds that nothing is copied that can't fit; and that what is said of it does not change while the source writes.
+// TestCheckSize: data that cannot fit are not copied, and the message does not change while the source writes.
 func TestCheckSize(t *testing.T) {
 	const gib = 1 << 30
 	for _, c := range []struct {
@@ -94,7 +94,7 @@ func TestCheckSize(t *testing.T) {
 	}
 }
 
-// TestSizeProbe holds that a backup which only shows its size ends as soon as it does, and not before it is known to have begun.
+// TestSizeProbe: the probe ends once the size is known, and not before the backup has started.
 func TestSizeProbe(t *testing.T) {
 	for _, c := range []struct {
 		name string

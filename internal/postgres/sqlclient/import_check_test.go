@@ -10,7 +10,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-// TestCheckImported holds that what a copy would bring along is found before it is promoted.
+// TestCheckImported: problems of a copy are found before it is promoted.
 func TestCheckImported(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

@@ -182,7 +182,7 @@ FROM pg_database WHERE datname LIKE 'shop%'`
 	}
 }
 
-// TestEnsureDatabase_extensions needs those that come with PostgreSQL.
+// TestEnsureDatabase_extensions needs PostgreSQL's contrib extensions.
 func TestEnsureDatabase_extensions(t *testing.T) {
 	ctx := bounded(t)
 	i := testpg.NewRunning(t, "extensions-0")

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// An answer is not death; silence is, and so is an error of the disk or of the data.
+// TestAsRejection: an error response means that the server is alive, a timeout or an error of disk or data does not.
 func TestAsRejection(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
