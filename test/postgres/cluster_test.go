@@ -27,8 +27,8 @@ func newClusterWithWriter(t *testing.T, change func(*databasev1alpha1.PostgreSQL
 		c.eventually("the probe "+path+" of the primary to pass", timeout, func() bool { return primary.probe(path) })
 	}
 	t.Logf("three instances Ready after %s", time.Since(begun).Round(time.Millisecond))
-	c.prepareLedger()
-	l := c.newLedger("service", "")
+	c.prepareWrites()
+	l := c.newWriter("service", "")
 	c.waitForWrites(l, begun)
 	return c, l
 }
@@ -139,12 +139,12 @@ func replacePod(primary *instance) {
 	primary.start()
 }
 
-func (c *cluster) check(ledgers ...*acks.Writer) {
+func (c *cluster) check(writers ...*acks.Writer) {
 	c.t.Helper()
-	for _, l := range ledgers {
+	for _, l := range writers {
 		l.End()
 	}
-	if report := c.audit(c.t, ledgers...); report.Lost > 0 {
+	if report := c.audit(c.t, writers...); report.Lost > 0 {
 		c.t.Errorf("%d acknowledged rows were lost", report.Lost)
 	}
 }

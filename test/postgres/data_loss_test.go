@@ -22,8 +22,8 @@ func TestAsynchronous_boundsLoss(t *testing.T) {
 		pg.Spec.Failover.MaximumLag = resource.MustParse("1Mi")
 	})
 	primary := c.waitSettled()
-	c.prepareLedger()
-	l := c.newLedger("service", "")
+	c.prepareWrites()
+	l := c.newWriter("service", "")
 	c.waitForWrites(l, time.Now())
 	other := c.other(primary)
 

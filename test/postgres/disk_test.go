@@ -68,7 +68,7 @@ func TestDiskFull_keepsPrimary(t *testing.T) {
 	c.eventually("a primary", timeout, func() bool { return c.primary() == full })
 	c.instances[1].start()
 	c.waitSettled()
-	c.prepareLedger()
+	c.prepareWrites()
 	full.exec(t, "INSERT INTO ledger_rows VALUES ('before', 1)")
 	full.exec(t, "CREATE TABLE large AS SELECT repeat(md5(n::text), 20) AS text FROM generate_series(1, 2000) n")
 	_, postmaster := full.pids()

@@ -61,7 +61,7 @@ func TestFailover_partition(t *testing.T) {
 	for name, change := range map[string]func(*databasev1alpha1.PostgreSQL){"synchronous": synchronous, "asynchronous": nil} {
 		t.Run(name, func(t *testing.T) {
 			c, l := newClusterWithWriter(t, change)
-			inside := c.newLedger("inside", c.waitSettled().address(0))
+			inside := c.newWriter("inside", c.waitSettled().address(0))
 			c.waitForWrites(inside, time.Now())
 			c.checkGap(limitUnreachable, c.injectFault(l, "partition", (*instance).partition, func(primary *instance) {
 				last := inside.Last()
@@ -118,8 +118,8 @@ func TestAPIServerDown_keepsPrimary(t *testing.T) {
 func TestSingleInstance_withoutAPIServer(t *testing.T) {
 	c := newCluster(t, 1, nil)
 	primary := c.waitSettled()
-	c.prepareLedger()
-	l := c.newLedger("service", "")
+	c.prepareWrites()
+	l := c.newWriter("service", "")
 	c.waitForWrites(l, time.Now())
 	if dogs := primary.watchdogs(); len(dogs) > 0 {
 		t.Errorf("there is no other instance, but watchdogs %v run", dogs)

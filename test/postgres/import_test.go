@@ -92,7 +92,7 @@ func TestImport(t *testing.T) {
 		t.Fatalf("%s is primary", primary.pod)
 	}
 	end()
-	c.prepareLedger()
+	c.prepareWrites()
 	c.wantImported(t, f, before)
 	c.wantNoSecondImport(t)
 }

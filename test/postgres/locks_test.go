@@ -29,7 +29,7 @@ func TestPrimary_userLocksDoNotStopIt(t *testing.T) {
 	c := newCluster(t, 2, func(pg *databasev1alpha1.PostgreSQL) {
 		pg.Spec.Parameters = map[string]intstr.IntOrString{"max_prepared_transactions": intstr.FromString("5")}
 	})
-	c.prepareLedger()
+	c.prepareWrites()
 	primary := c.waitSettled()
 	operator := primary.agentClient()
 	defer operator.Close()

@@ -16,7 +16,7 @@ func TestReclone_crashLoop(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
 	primary := c.waitSettled()
-	c.prepareLedger()
+	c.prepareWrites()
 	broken := c.other(primary)
 	broken.kill()
 	control := filepath.Join(broken.dir, "data", "pgdata", "global", "pg_control")
@@ -45,7 +45,7 @@ func TestReclone_onRequest(t *testing.T) {
 		pg.Spec.ReplicaRecovery = databasev1alpha1.ReplicaRecoveryManual
 	})
 	primary := c.waitSettled()
-	c.prepareLedger()
+	c.prepareWrites()
 	broken := c.other(primary)
 	broken.kill()
 	segments, err := filepath.Glob(filepath.Join(broken.dir, "data", "pgdata", "pg_wal", "0*[0-9A-F]"))

@@ -23,7 +23,7 @@ func TestCluster_reconfigure(t *testing.T) {
 		i.start()
 	}
 	primary := c.waitSettled()
-	c.prepareLedger()
+	c.prepareWrites()
 	c.scaleUp(t, primary)
 	c.scaleDown(t, primary)
 	c.setRejectedParameter(t, primary)

@@ -82,7 +82,7 @@ func TestRejoin(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
 	first := c.waitSettled()
-	c.prepareLedger()
+	c.prepareWrites()
 
 	c.annotate(databasev1alpha1.AnnotationSwitchover, c.other(first).pod)
 	c.eventually("the switchover", timeout, func() bool { primary := c.primary(); return primary != nil && primary != first })

@@ -56,11 +56,11 @@ func TestSwitchover_slowThird(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
 	primary := c.waitSettled()
-	c.prepareLedger()
+	c.prepareWrites()
 	target, slow := c.instances[(primary.ordinal+1)%3], c.instances[(primary.ordinal+2)%3]
 	slow.replication[primary.ordinal].rate.Store(2 << 20)
 	primary.exec(t, "CREATE TABLE bulk AS SELECT g, md5(g::text) a, md5((g+1)::text) b FROM generate_series(1, 1800000) g")
-	l := c.newLedger("service", "")
+	l := c.newWriter("service", "")
 	c.waitForWrites(l, time.Now())
 	lag := func(i *instance) uint64 {
 		a, _ := primary.status()

@@ -19,7 +19,7 @@ const showSync = "SELECT '<' || current_setting('synchronous_standby_names') || 
 func TestSynchronous_turnedOn(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	first := c.waitSettled()
-	c.prepareLedger()
+	c.prepareWrites()
 	next, other := c.instances[(first.ordinal+1)%3], c.instances[(first.ordinal+2)%3]
 	c.change(func(spec *databasev1alpha1.PostgreSQLSpec) {
 		spec.Synchronous = &databasev1alpha1.PostgreSQLSynchronous{Number: 2}

@@ -11,7 +11,7 @@ func TestWALUnavailable_bothStandbys(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, retainLittleWAL)
 	primary := c.waitSettled()
-	c.prepareLedger()
+	c.prepareWrites()
 	at := primary.superuser(t, "SELECT pg_walfile_name(pg_current_wal_lsn())")
 	var away []*instance
 	for _, i := range c.instances {

@@ -26,7 +26,7 @@ func TestWALUnavailable_reclones(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, retainLittleWAL)
 	primary := c.waitSettled()
-	c.prepareLedger()
+	c.prepareWrites()
 
 	away := c.other(primary)
 	c.removeNeededWAL(t, primary, away, "lost")

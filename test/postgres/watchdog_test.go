@@ -11,7 +11,7 @@ import (
 func TestWatchdog_agentStopped(t *testing.T) {
 	c, l := newClusterWithWriter(t, nil)
 	primary := c.waitSettled()
-	inside := c.newLedger("inside", primary.address(0))
+	inside := c.newWriter("inside", primary.address(0))
 	c.waitForWrites(inside, time.Now())
 	if dogs := primary.watchdogs(); len(dogs) != 1 {
 		t.Fatalf("%s has %d watchdogs, want 1", primary.pod, len(dogs))

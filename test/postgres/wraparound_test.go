@@ -23,7 +23,7 @@ func TestWraparound_keepsPrimary(t *testing.T) {
 		pg.Spec.Parameters = map[string]intstr.IntOrString{"max_prepared_transactions": intstr.FromString("10"), "autovacuum_naptime": intstr.FromString("1s")}
 	})
 	primary := c.waitSettled()
-	c.prepareLedger()
+	c.prepareWrites()
 	other := c.other(primary)
 	primary.exec(t, "BEGIN; INSERT INTO ledger_rows VALUES ('old', 1); PREPARE TRANSACTION 'forgotten'")
 	other.stop()

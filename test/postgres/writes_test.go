@@ -16,8 +16,8 @@ import (
 // role is the role of the writing clients. pg_hba.conf allows it by certificate.
 const role = "ledger"
 
-// prepareLedger creates the role and the table.
-func (c *cluster) prepareLedger() {
+// prepareWrites creates the role and the table.
+func (c *cluster) prepareWrites() {
 	c.t.Helper()
 	var primary *instance
 	c.eventually("a primary", timeout, func() bool { primary = c.primary(); return primary != nil })
@@ -65,8 +65,8 @@ func (c *cluster) connect(ctx context.Context, address string) (*pgx.Conn, error
 	}.Connect(ctx)
 }
 
-// newLedger starts to write through an address, by default the Service's.
-func (c *cluster) newLedger(name, address string) *acks.Writer {
+// newWriter starts to write through an address, by default the Service's.
+func (c *cluster) newWriter(name, address string) *acks.Writer {
 	if address == "" {
 		address = c.serviceAddress()
 	}
@@ -84,7 +84,7 @@ func (c *cluster) waitForWrites(l *acks.Writer, at time.Time) {
 }
 
 // audit compares the acknowledged rows with the rows in the table, after the writers stopped.
-func (c *cluster) audit(t testing.TB, ledgers ...*acks.Writer) acks.Report {
+func (c *cluster) audit(t testing.TB, writers ...*acks.Writer) acks.Report {
 	t.Helper()
 	var conn *pgx.Conn
 	c.eventually("a connection to count the rows", timeout, func() (ok bool) {
@@ -93,7 +93,7 @@ func (c *cluster) audit(t testing.TB, ledgers ...*acks.Writer) acks.Report {
 		return err == nil
 	})
 	defer conn.Close(t.Context())
-	report, err := acks.Compare(t.Context(), conn, ledgers...)
+	report, err := acks.Compare(t.Context(), conn, writers...)
 	if err != nil {
 		t.Fatal(err)
 	}
