@@ -58,7 +58,7 @@ func TestHibernation(t *testing.T) {
 			}
 			c.eventually("the Lease to be released and to record a clean shutdown", timeout, func() bool { // it is written after the last server stopped
 				holder, record := c.lease()
-				return holder == "" && record["whole"] == true
+				return holder == "" && record["cleanShutdown"] == true
 			})
 			for _, i := range c.instances { // the operator deletes the pods
 				i.stop()

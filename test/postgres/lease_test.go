@@ -36,7 +36,7 @@ func TestLease_deleted(t *testing.T) {
 		}
 		c.eventually("the Lease to be renewed", timeout, func() bool {
 			_, now := c.lease()
-			return now["remade"] == nil
+			return now["recreated"] == nil
 		})
 	}
 	c.waitForWrites(l, time.Now().Add(12*time.Second)) // longer than the Lease duration

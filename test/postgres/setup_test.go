@@ -74,7 +74,7 @@ func (c *cluster) checkRBAC(t testing.TB) (check func()) {
 			t.Error(err)
 		}
 		for right, times := range rights.Refused {
-			t.Errorf("the agents' role lacks the right to %s: %d requests were refused", right, times)
+			t.Errorf("the agents' role lacks the permission to %s: %d requests were forbidden", right, times)
 		}
 	}
 }

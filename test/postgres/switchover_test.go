@@ -31,7 +31,7 @@ func TestSwitchover_longCheckpoint(t *testing.T) {
 	begun := time.Now()
 	c.switchover(primary)
 	c.eventually("a checkpoint before the stop", timeout, func() bool { return strings.Contains(primary.logSince(from), "election.Checkpoint") })
-	time.Sleep(12 * time.Second) // longer than the former limit of 10 s
+	time.Sleep(12 * time.Second) // longer than a former limit of 10 s
 	if log := primary.logSince(from); strings.Contains(log, "election.Stop") || c.primary() != primary {
 		t.Errorf("%s was stopped before its checkpoint had ended", primary.pod)
 	}

@@ -30,7 +30,7 @@ func TestClient_withoutDNS(t *testing.T) {
 	located := files.NewClient(host, "no-such-agent.invalid:"+port)
 	located.SetIP("127.0.0.1")
 	if _, err := located.Status(t.Context()); err != nil {
-		t.Errorf("where somebody else says that it is: %v", err)
+		t.Errorf("at the address from SetIP: %v", err)
 	}
 }
 
@@ -46,7 +46,7 @@ func TestClient_addressReusedByAnotherAgent(t *testing.T) {
 	other := files.NewClient("orders-1.orders-pods.shop.svc", "no-such-agent.invalid:1")
 	other.lastAddress.Store(&address)
 	if _, err := other.Failsafe(t.Context(), FailsafeRequest{}); err == nil || !strings.Contains(err.Error(), "421") {
-		t.Errorf("another agent answered: %v", err)
+		t.Errorf("another agent responded: %v", err)
 	}
 	if other.IP() != "" {
 		t.Errorf("its address is still that of the other: %s", other.IP())

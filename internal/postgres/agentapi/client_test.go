@@ -144,7 +144,7 @@ func TestClient_rejectsOtherCertificates(t *testing.T) {
 	write(t, wrong, a, issue(t, a, pki.Operator))
 	_, err := newFiles(t, dir).NewClient(host, serve(t, newFiles(t, wrong))).Status(t.Context())
 	if err == nil {
-		t.Error("the operator's certificate was taken for an agent's")
+		t.Error("the operator's certificate was accepted as an agent's")
 	}
 }
 
@@ -160,7 +160,7 @@ func TestCertFiles_reload(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := client.Status(t.Context()); err == nil {
-		t.Error("new files were used before they were looked at")
+		t.Error("new files were used before the reload interval")
 	}
 	files.mutex.Lock()
 	files.checked = time.Now().Add(-reloadInterval)

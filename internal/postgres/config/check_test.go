@@ -140,7 +140,7 @@ func TestCheckParameters_reportsAll(t *testing.T) {
 parameter "port": cannot be set because clients connect through the Services that Fettle creates: remove it
 parameter "work_mem" is the same as "WORK_MEM": remove one of them`
 	if err == nil {
-		t.Fatal("nothing was refused")
+		t.Fatal("no error")
 	}
 	if diff := cmp.Diff(want, err.Error()); diff != "" {
 		t.Errorf("-want +got\n%s", diff)

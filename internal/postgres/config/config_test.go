@@ -67,7 +67,7 @@ func TestRender_rejects(t *testing.T) {
 		"relative folder":  {func(s *Settings) { s.DataDir = "pgdata" }, "absolute"},
 		"instance":         {func(s *Settings) { s.ClusterName = "a'b" }, "not a pod name"},
 		"standby":          {func(s *Settings) { s.Synchronous.Names = []string{`a","b`} }, "not a pod name"},
-		"nobody to wait":   {func(s *Settings) { s.Synchronous.Number = 0 }, "at least 1"},
+		"zero standbys":    {func(s *Settings) { s.Synchronous.Number = 0 }, "at least 1"},
 		"not acknowledged": {func(s *Settings) { s.Parameters = map[string]string{"synchronous_commit": "local"} }, "synchronous_commit"},
 		"slot":             {func(s *Settings) { s.Upstream.Slot = "a b" }, "not a slot name"},
 		"rule":             {func(s *Settings) { s.HBA = []Rule{{Auth: "trust"}} }, "invalid authentication method"},

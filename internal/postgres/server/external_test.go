@@ -50,21 +50,21 @@ func TestPreflight_sourceErrors(t *testing.T) {
 		says   string
 	}{
 		{"all is well", func(*server.External) {}, "", ""},
-		{"an address and its certificate's authority", func(e *server.External) { e.Host, e.SSLMode = "127.0.0.1", "verify-ca" }, "", ""},
+		{"an IP address with verify-ca", func(e *server.External) { e.Host, e.SSLMode = "127.0.0.1", "verify-ca" }, "", ""},
 		{"encrypted, and no more", func(e *server.External) { e.SSLMode, e.CAFile = "require", "" }, "", ""},
 		{"a certificate instead of a password", func(e *server.External) {
 			e.User, e.Password, e.CertFile, e.KeyFile = "certified", "", ca.File("certified.crt"), ca.File("certified.key")
 		}, "", ""},
 		{"no certificate", func(e *server.External) { e.User = "certified" }, server.Rejected, "clientCertificateSecret"},
 		{"no name", func(e *server.External) { e.Host = "nowhere.invalid" }, server.Unreachable, "DNS"},
-		{"nobody listens", func(e *server.External) { e.Port = testpg.Port(t) }, server.Unreachable, "refused"},
+		{"wrong port", func(e *server.External) { e.Port = testpg.Port(t) }, server.Unreachable, "accepts no connections"},
 		{"another password", func(e *server.External) { e.Password = "wrong" }, server.Rejected, "passwordSecret"},
 		{"no password", func(e *server.External) { e.Password = "" }, server.Rejected, "passwordSecret"},
 		{"no such role", func(e *server.External) { e.User = "nobody" }, server.Rejected, "nobody"},
 		{"may not replicate", func(e *server.External) { e.User, e.Password = "reader", "x" }, server.Rejected, `ALTER ROLE "reader" REPLICATION`},
 		{"not let in", func(e *server.External) { e.User, e.Password = "stranger", "x" }, server.Rejected, "hostssl replication stranger"},
-		{"another authority", func(e *server.External) { e.CAFile = other.File("ca.crt") }, server.Untrusted, "CA in caSecret"},
-		{"no authority", func(e *server.External) { e.CAFile = "/nonexistent" }, server.Untrusted, "caSecret"},
+		{"another CA", func(e *server.External) { e.CAFile = other.File("ca.crt") }, server.Untrusted, "CA in caSecret"},
+		{"no CA", func(e *server.External) { e.CAFile = "/nonexistent" }, server.Untrusted, "caSecret"},
 	} {
 		e := external(f, ca)
 		c.change(&e)
@@ -75,7 +75,7 @@ func TestPreflight_sourceErrors(t *testing.T) {
 			t.Errorf("%s: %+v, %v", c.name, identity, err)
 		}
 		if secret := external(f, ca).Password; err != nil && strings.Contains(fmt.Sprint(err, errors.Unwrap(err))+i.Log.String(), secret) {
-			t.Errorf("%s: the password is told: %v", c.name, err)
+			t.Errorf("%s: the password is leaked: %v", c.name, err)
 		}
 	}
 	for _, dir := range []string{i.DataDir(), i.CloneDir()} {
@@ -87,7 +87,7 @@ func TestPreflight_sourceErrors(t *testing.T) {
 
 func wantSourceError(t *testing.T, name string, err error, kind server.SourceErrorKind, says string) {
 	t.Helper()
-	if obstacle, ok := errors.AsType[*server.SourceError](err); !ok || obstacle.Kind != kind || !strings.Contains(obstacle.Message, says) {
+	if sourceErr, ok := errors.AsType[*server.SourceError](err); !ok || sourceErr.Kind != kind || !strings.Contains(sourceErr.Message, says) {
 		t.Errorf("%s: %v, want %s with %q", name, err, kind, says)
 	}
 }

@@ -160,7 +160,7 @@ func TestLog_realServer(t *testing.T) {
 	}
 	forger := exec.CommandContext(ctx, "psql", "-X", "-h", i.SocketDir(), "-p", itoa(i.Settings.Port), "-d", "postgres",
 		"-U", "x\n2026-11-20 16:00:00.123 UTC [1] postmaster 00000 LOG:  forged")
-	_ = forger.Run() // it is refused
+	_ = forger.Run() // it is rejected
 	i.Stop(t)
 	waitFor(t, "the log", func() bool {
 		mu.Lock()

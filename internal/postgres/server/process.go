@@ -64,7 +64,7 @@ func (s *Server) Start(ctx context.Context) (*Process, error) {
 	cmd := exec.Command(program, "-D", s.DataDir(), "-c", "config_file="+conf) //nolint:gosec,noctx // it outlives the context
 	cmd.Env, cmd.Dir = s.environment(), s.DataDir()
 	cmd.ExtraFiles = []*os.File{lock}
-	// On SIGQUIT the postmaster ends its children too. Each run is a session of its own: signals from a terminal do not
+	// On SIGQUIT the postmaster ends its children too. Each run is a separate session: signals from a terminal do not
 	// reach it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.options.Credential, Setsid: true, Pdeathsig: syscall.SIGQUIT}
 	output, err := s.outputPipe()

@@ -22,8 +22,8 @@ func TestReclone(t *testing.T) {
 	must(t, os.WriteFile(mark, nil, 0o600))
 	old := filepath.Join(filepath.Dir(i.DataDir()), "pgdata.old")
 
-	nobody := server.Source{Upstream: ca.Upstream(testpg.New(t, "shop-2")), ApplicationName: "shop-1"}
-	if err := i.Reclone(ctx, nobody, ""); err == nil || !marked() {
+	unreachable := server.Source{Upstream: ca.Upstream(testpg.New(t, "shop-2")), ApplicationName: "shop-1"}
+	if err := i.Reclone(ctx, unreachable, ""); err == nil || !marked() {
 		t.Errorf("the data are gone after a copy that failed: %v", err)
 	}
 	must(t, os.MkdirAll(filepath.Join(i.CloneDir(), "base"), 0o700)) // killed while it copied

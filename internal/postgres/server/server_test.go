@@ -109,7 +109,7 @@ func TestProcess_crashClosesDone(t *testing.T) {
 	select {
 	case <-i.Process().Done():
 	case <-time.After(2 * time.Minute):
-		t.Fatal("nobody noticed")
+		t.Fatal("Done was not closed")
 	}
 	if got := i.Process().Exit().String(); got != "was killed by signal killed" {
 		t.Error(got)

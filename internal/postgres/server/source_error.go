@@ -78,7 +78,7 @@ var sourceErrors = []struct {
 	{regexp.MustCompile(`could not translate host name`), Unreachable,
 		"the host name of {server} cannot be resolved by DNS: check host"},
 	{regexp.MustCompile(`Connection refused`), Unreachable,
-		"connection to {server} refused: check host and port, and listen_addresses of that server"},
+		"{server} accepts no connections: check host and port, and listen_addresses of that server"},
 	{regexp.MustCompile(`timeout expired|timed out|deadline exceeded|unreachable|No route to host`), Unreachable,
 		"connection to {server} timed out: check host and port, firewalls and NetworkPolicies"},
 	{regexp.MustCompile(`starting up|shutting down|not yet accepting|recovery mode|terminating|closed the connection|has been closed|Connection reset|could not receive data|unexpected eof|SSL SYSCALL`),

@@ -20,7 +20,7 @@ func TestClassify(t *testing.T) {
 		what  string
 	}{
 		{`psql: error: could not translate host name "old" to address: Name or service not known`, Unreachable, "DNS"},
-		{`psql: error: could not connect to server: Connection refused`, Unreachable, "connection to [fd00::7]:5433 refused"},
+		{`psql: error: could not connect to server: Connection refused`, Unreachable, "[fd00::7]:5433 accepts no connections"},
 		{`psql: error: connection to server at "old" (192.0.2.1), port 5432 failed: timeout expired`, Unreachable, "firewalls"},
 		{`psql: context deadline exceeded`, Unreachable, "firewalls"},
 		{`psql: error: FATAL:  the database system is starting up`, Unreachable, "closed the connection"},
@@ -44,9 +44,9 @@ func TestClassify(t *testing.T) {
 		{"pg_basebackup: initiating base backup\npg_basebackup: error: something new", CopyFailed, "failed: pg_basebackup: error: something new"},
 	} {
 		words := errors.New(c.words)
-		obstacle, ok := errors.AsType[*SourceError](source.classify(words))
-		if !ok || obstacle.Kind != c.kind || !strings.Contains(obstacle.Message, c.what) || !errors.Is(obstacle, words) || strings.ContainsAny(obstacle.Message, "{}%\n") {
-			t.Errorf("%s: %+v, want %s with %q", c.words, obstacle, c.kind, c.what)
+		sourceErr, ok := errors.AsType[*SourceError](source.classify(words))
+		if !ok || sourceErr.Kind != c.kind || !strings.Contains(sourceErr.Message, c.what) || !errors.Is(sourceErr, words) || strings.ContainsAny(sourceErr.Message, "{}%\n") {
+			t.Errorf("%s: %+v, want %s with %q", c.words, sourceErr, c.kind, c.what)
 		}
 	}
 }
@@ -68,9 +68,9 @@ func TestIdentity_checkVersion(t *testing.T) {
 		t.Error(err)
 	}
 	for _, other := range []Identity{{Major: 14, Version: "14.3"}, {Major: 9, Version: "9.6.24"}, {Major: 16, Version: "16.0"}} {
-		obstacle, ok := errors.AsType[*SourceError](other.checkVersion(source, 15))
-		if !ok || obstacle.Kind != Unsuitable || !strings.Contains(obstacle.Message, "runs PostgreSQL "+other.Version+",") {
-			t.Errorf("%s: %+v", other.Version, obstacle)
+		sourceErr, ok := errors.AsType[*SourceError](other.checkVersion(source, 15))
+		if !ok || sourceErr.Kind != Unsuitable || !strings.Contains(sourceErr.Message, "runs PostgreSQL "+other.Version+",") {
+			t.Errorf("%s: %+v", other.Version, sourceErr)
 		}
 	}
 }
@@ -87,8 +87,8 @@ func TestCheckSize(t *testing.T) {
 		{9*gib + 1, gib, "need 10 GiB"}, {10*gib - 1, gib, "need 10 GiB"},
 	} {
 		err := checkSize(source, c.size, Disk{Free: c.free})
-		obstacle, ok := errors.AsType[*SourceError](err)
-		if ok != (c.says != "") || ok && (obstacle.Kind != TooLarge || !obstacle.Expensive || !strings.Contains(obstacle.Message, c.says)) {
+		sourceErr, ok := errors.AsType[*SourceError](err)
+		if ok != (c.says != "") || ok && (sourceErr.Kind != TooLarge || !sourceErr.Expensive || !strings.Contains(sourceErr.Message, c.says)) {
 			t.Errorf("%d bytes, %d free: %v", c.size, c.free, err)
 		}
 	}

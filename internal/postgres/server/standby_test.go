@@ -191,7 +191,7 @@ func TestRewind_failureKeepsControlFile(t *testing.T) {
 	before, err := i.ControlData(ctx)
 	must(t, err)
 	if err := i.Rewind(ctx, ca.Source(testpg.New(t, "shop-1"), "shop-0")); err == nil {
-		t.Fatal("a rewind to nobody was a success")
+		t.Fatal("a rewind to an unreachable source succeeded")
 	}
 	after, err := i.ControlData(ctx)
 	if err != nil || after != before {

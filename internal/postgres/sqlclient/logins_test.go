@@ -150,7 +150,7 @@ func TestSyncLogins(t *testing.T) {
 		t.Errorf("a change is not in the WAL: %d, %d", before, after)
 	}
 	if conn, err := asClient(ctx, ca, i, "fettle_login_myapp", "second", "postgres"); err == nil {
-		t.Errorf("who is shut out came in as %s", fmt.Sprint(conn.Config().User))
+		t.Errorf("a disabled login connected as %s", fmt.Sprint(conn.Config().User))
 	}
 	for _, wrong := range []sqlclient.Login{{Role: "postgres", Allowed: true}, {Role: "myapp", Verifier: "secret", Allowed: true}, {Role: ""}} {
 		if _, err := c.EnsureLogin(ctx, wrong); err == nil {

@@ -126,7 +126,7 @@ func (p *Kubelet) syncInstance(ctx context.Context, w *fixture, name string) err
 		}
 		p.recordCreated(pod)
 		w.pods[name] = pod
-	case metav1.GetControllerOfNoCopy(pod) == nil: // the StatefulSet was made anew around it
+	case metav1.GetControllerOfNoCopy(pod) == nil: // the StatefulSet was re-created with orphaned pods
 		before := pod.DeepCopy()
 		if err := controllerutil.SetControllerReference(w.set, pod, p.client.Scheme()); err != nil {
 			return err
@@ -134,7 +134,7 @@ func (p *Kubelet) syncInstance(ctx context.Context, w *fixture, name string) err
 		if err := p.client.Patch(ctx, pod, client.MergeFrom(before)); err != nil {
 			return err
 		}
-	case !metav1.IsControlledBy(pod, w.set): // goes with the StatefulSet that was there before
+	case !metav1.IsControlledBy(pod, w.set): // it belongs to the previous StatefulSet
 		return client.IgnoreNotFound(p.client.Delete(ctx, pod, client.GracePeriodSeconds(0)))
 	}
 	return p.syncPod(ctx, w, pod)
