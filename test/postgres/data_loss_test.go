@@ -57,13 +57,13 @@ func TestAsynchronous_boundsLoss(t *testing.T) {
 		return s.Reason == databasev1alpha1.ReasonDataLossNotAccepted && containsAll(s.Message, "has", "bytes that "+other.pod+" lacks", "fettle.dev/accept-data-loss="+other.pod)
 	}))
 	if log := primary.log.text(); strings.Contains(log, "election.Rewind") || strings.Contains(log, "election.PutAside") {
-		t.Errorf("%s discards WAL that only it has, although nobody accepted the loss", primary.pod)
+		t.Errorf("%s discards WAL that only it has, although the loss was not accepted", primary.pod)
 	}
 	c.annotate(databasev1alpha1.AnnotationAcceptDataLoss, other.pod)
 	c.waitSettled()
 	kept, err := filepath.Glob(filepath.Join(primary.dir, "data", "pgdata.kept-*"))
 	if err != nil || len(kept) != 1 {
-		t.Fatalf("the former data of %s are not kept: %v, %v", primary.pod, kept, err)
+		t.Fatalf("the old data of %s are not kept: %v, %v", primary.pod, kept, err)
 	}
 	if _, err := os.Stat(filepath.Join(kept[0], "global", "pg_control")); err != nil {
 		t.Error(err)

@@ -76,8 +76,8 @@ func TestDiskFull_keepsPrimary(t *testing.T) {
 	free := full.fillVolume(t, 0)
 	c.eventually("a write to be rejected", timeout, func() bool {
 		_, err := full.openConn(t).Exec(t.Context(), "INSERT INTO large SELECT text FROM large LIMIT 200")
-		refusal, ok := errors.AsType[*pgconn.PgError](err)
-		return ok && refusal.Code == "53100"
+		rejection, ok := errors.AsType[*pgconn.PgError](err)
+		return ok && rejection.Code == "53100"
 	})
 	c.wantDiskFull(t, full)
 	c.eventually("a full volume to be read", timeout, func() bool {

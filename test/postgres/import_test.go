@@ -31,7 +31,7 @@ func newExternalServer(t *testing.T, ca *testpg.CA) *testpg.External {
 // writeSourceSecrets writes the files of the mounted Secrets for the source.
 func (i *instance) writeSourceSecrets(t *testing.T, ca *testpg.CA, password string) {
 	t.Helper()
-	authority, err := os.ReadFile(ca.File("ca.crt"))
+	caCert, err := os.ReadFile(ca.File("ca.crt"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func (i *instance) writeSourceSecrets(t *testing.T, ca *testpg.CA, password stri
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{"ca.crt": string(authority), "password": password + "\n"} {
+	for name, content := range map[string]string{"ca.crt": string(caCert), "password": password + "\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -133,7 +133,7 @@ func (c *cluster) interruptRejoin(t *testing.T) {
 	}
 }
 
-// recloneOnRequest: with spec.autoReclone false, data that cannot be rewound wait for a request.
+// recloneOnRequest: with spec.replicaRecovery Manual, data that cannot be rewound wait for a request.
 func (c *cluster) recloneOnRequest(t *testing.T) {
 	t.Helper()
 	c.change(func(spec *databasev1alpha1.PostgreSQLSpec) {
@@ -156,7 +156,7 @@ func (c *cluster) recloneOnRequest(t *testing.T) {
 	}))
 	time.Sleep(2 * time.Second)
 	if status, _ := former.status(); !status.NeedsReclone || strings.Contains(former.logSince(from), "election.Reclone") {
-		t.Errorf("%s was copied though nobody asked for it: %+v", former.pod, status)
+		t.Errorf("%s was recloned without a request: %+v", former.pod, status)
 	}
 	c.annotate(databasev1alpha1.AnnotationReclone, former.pod)
 	c.wantRejoined(t, former, "kept")

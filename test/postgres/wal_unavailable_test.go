@@ -21,7 +21,7 @@ func retainLittleWAL(pg *databasev1alpha1.PostgreSQL) {
 }
 
 // TestWALUnavailable_reclones: the primary removed WAL that a stopped standby needs. The standby is recloned automatically.
-// With spec.autoReclone false it keeps running and asks for a person.
+// With spec.replicaRecovery Manual it keeps running and asks for a person.
 func TestWALUnavailable_reclones(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, retainLittleWAL)
