@@ -1,5 +1,5 @@
-// Package monitoring holds the operator's own metrics, besides those of controller-runtime.
+// Package monitoring has the operator's own metrics, in addition to those of controller-runtime.
 //
-// Series are bounded by the number of namespaces that have objects, not by the number of objects, and go when the last
-// object of a namespace goes. Only the opt-in gauge fettle_resource_ready has a series for each object.
+// The number of series depends on the number of namespaces with objects, not on the number of objects. A namespace's series
+// are removed with its last object. Only the opt-in gauge fettle_resource_ready has a series for each object.
 package monitoring

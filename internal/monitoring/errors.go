@@ -18,7 +18,7 @@ const (
 	errorOther     = "other"
 )
 
-// ErrorType sorts an error into one of a few classes, so that it can be a label.
+// ErrorType classifies an error for use as a label.
 func ErrorType(err error) string {
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):

@@ -8,13 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Kinds, whose metrics start with their name in lower case.
+// Kinds. Their metrics start with the kind in lower case.
 const (
 	KindAppConfig  = "AppConfig"
 	KindPostgreSQL = "PostgreSQL"
 	KindWebApp     = "WebApp"
 	KindVoteConfig = "VoteConfig"
-	// KindWebAppPolicy is of the cluster: the label namespace of its metrics is empty.
+	// KindWebAppPolicy is cluster-scoped: the label namespace of its metrics is empty.
 	KindWebAppPolicy = "WebAppPolicy"
 )
 
@@ -24,8 +24,7 @@ const (
 	resultError   = "error"
 )
 
-// Metrics counts what the reconcilers do. Its methods may be called from several goroutines, and on nil, where they do
-// nothing.
+// Metrics counts what the reconcilers do. Its methods are safe for concurrent use, and do nothing on nil.
 type Metrics struct {
 	kinds         map[string]*kindMetrics
 	configChanges *prometheus.CounterVec
@@ -33,14 +32,14 @@ type Metrics struct {
 	ready         *prometheus.GaugeVec // nil unless series for each object were asked for
 
 	mu sync.Mutex
-	// tracked are the names of the objects that were counted, by namespace and kind: the last to go takes the
-	// namespace's series along.
+	// tracked are the names of the counted objects, by kind and namespace. The last object of a namespace removes its
+	// series.
 	tracked map[scope]map[string]struct{}
 }
 
 type scope struct{ kind, namespace string }
 
-// kindMetrics is what is counted for one kind; all its series have the label namespace.
+// kindMetrics are the metrics of one kind. All have the label namespace.
 type kindMetrics struct {
 	reconciles *prometheus.CounterVec
 	errors     *prometheus.CounterVec
@@ -48,8 +47,8 @@ type kindMetrics struct {
 	creation   *prometheus.HistogramVec
 }
 
-// New registers the metrics. With perObject there is also fettle_resource_ready{kind,namespace,name}, whose number of
-// series grows with the number of objects.
+// New registers the metrics. With perObject it adds fettle_resource_ready{kind,namespace,name}, which has a series for each
+// object.
 func New(reg prometheus.Registerer, perObject bool) *Metrics {
 	m := &Metrics{
 		kinds: map[string]*kindMetrics{
@@ -62,11 +61,11 @@ func New(reg prometheus.Registerer, perObject bool) *Metrics {
 		},
 		configChanges: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fettle_config_changes_total",
-			Help: "Rollouts that were started because the configuration changed that the pods use.",
+			Help: "Rollouts started because of a changed ConfigMap, Secret, AppConfig or VoteConfig.",
 		}, []string{"namespace"}),
 		appConfigs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "appconfig_changes_total",
-			Help: "Publications of an AppConfig that replaced other contents.",
+			Help: "AppConfig publications that replaced earlier contents.",
 		}, []string{"namespace"}),
 		tracked: map[scope]map[string]struct{}{},
 	}
@@ -77,7 +76,7 @@ func New(reg prometheus.Registerer, perObject bool) *Metrics {
 	if perObject {
 		m.ready = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "fettle_resource_ready",
-			Help: "1 where the condition Ready of the object is True, else 0.",
+			Help: "1 if the object's Ready condition is True, otherwise 0.",
 		}, []string{"kind", "namespace", "name"})
 		reg.MustRegister(m.ready)
 	}
@@ -88,26 +87,26 @@ func newKindMetrics(prefix, kind string) *kindMetrics {
 	return &kindMetrics{
 		reconciles: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "_reconcile_total",
-			Help: "Reconciliations of " + kind + "s; result is success or error.",
+			Help: "Reconciles of " + kind + " objects, by result (success or error).",
 		}, []string{"namespace", "result"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "_errors_total",
-			Help: "Reconciliations of " + kind + "s that failed; type is conflict, invalid, forbidden, throttled, timeout or other.",
+			Help: "Failed reconciles of " + kind + " objects, by error type (conflict, invalid, forbidden, throttled, timeout or other).",
 		}, []string{"namespace", "type"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    prefix + "_reconcile_duration_seconds",
-			Help:    "Time that one reconciliation of a " + kind + " took.",
+			Help:    "Duration of a reconcile of a " + kind + " object.",
 			Buckets: []float64{0.1, 0.5, 1, 2.5, 5, 10},
 		}, []string{"namespace"}),
 		creation: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    prefix + "_creation_duration_seconds",
-			Help:    "Time from the creation of a " + kind + " until it was Ready for the first time.",
+			Help:    "Time from the creation of a " + kind + " object until it was Ready for the first time.",
 			Buckets: []float64{1, 5, 10, 30, 60, 120, 300},
 		}, []string{"namespace"}),
 	}
 }
 
-// Observe counts one reconciliation of an object that exists, which took d and ended with err.
+// Observe counts one reconcile of an existing object, with its duration and error.
 func (m *Metrics) Observe(kind string, key types.NamespacedName, d time.Duration, err error) {
 	m.count(kind, key, func(f *kindMetrics) {
 		f.duration.WithLabelValues(key.Namespace).Observe(d.Seconds())
@@ -120,24 +119,24 @@ func (m *Metrics) Observe(kind string, key types.NamespacedName, d time.Duration
 	})
 }
 
-// Created counts an object that became Ready for the first time, d after its creation. Call it once for each object.
+// Created observes the time from creation to Ready. Call it once for each object.
 func (m *Metrics) Created(kind string, key types.NamespacedName, d time.Duration) {
 	m.count(kind, key, func(f *kindMetrics) {
 		f.creation.WithLabelValues(key.Namespace).Observe(d.Seconds())
 	})
 }
 
-// ConfigChanged counts a rollout that was started because something that the object refers to changed.
+// ConfigChanged counts a rollout that was started because a referenced object changed.
 func (m *Metrics) ConfigChanged(kind string, key types.NamespacedName) {
 	m.count(kind, key, func(*kindMetrics) { m.configChanges.WithLabelValues(key.Namespace).Inc() })
 }
 
-// AppConfigChanged counts a publication that replaced the contents of an earlier one.
+// AppConfigChanged counts a publication that replaced other contents.
 func (m *Metrics) AppConfigChanged(key types.NamespacedName) {
 	m.count(KindAppConfig, key, func(*kindMetrics) { m.appConfigs.WithLabelValues(key.Namespace).Inc() })
 }
 
-// Ready says whether the object is Ready. It does nothing unless series for each object were asked for.
+// Ready sets fettle_resource_ready. It does nothing unless perObject was set.
 func (m *Metrics) Ready(kind string, key types.NamespacedName, ready bool) {
 	if m == nil || m.ready == nil {
 		return
@@ -149,8 +148,8 @@ func (m *Metrics) Ready(kind string, key types.NamespacedName, ready bool) {
 	m.ready.WithLabelValues(kind, key.Namespace, key.Name).Set(value)
 }
 
-// Forget forgets an object. Call it from the reconciliation that does not find the object any more: the queue runs only
-// one reconciliation of an object at a time, so that no other brings its series back.
+// Forget removes an object. Call it from the reconcile that does not find the object any more. The queue runs only one
+// reconcile per object at a time, so no other one re-creates its series.
 func (m *Metrics) Forget(kind string, key types.NamespacedName) {
 	if m == nil {
 		return
@@ -181,8 +180,8 @@ func (m *Metrics) Forget(kind string, key types.NamespacedName) {
 	}
 }
 
-// count runs add with the metrics of the kind, if it has any, and remembers the object. The lock is held meanwhile, so
-// that a namespace's series are not dropped between the two.
+// count calls add with the metrics of the kind, and tracks the object. It holds the lock during add, so that the
+// namespace's series are not removed in between.
 func (m *Metrics) count(kind string, key types.NamespacedName, add func(*kindMetrics)) {
 	if m == nil {
 		return
@@ -201,7 +200,7 @@ func (m *Metrics) count(kind string, key types.NamespacedName, add func(*kindMet
 	add(f)
 }
 
-// tracks says whether any kind has objects in the namespace; the lock is held by the caller.
+// tracks returns whether any kind has objects in the namespace. The caller holds the lock.
 func (m *Metrics) tracks(namespace string) bool {
 	for kind := range m.kinds {
 		if len(m.tracked[scope{kind: kind, namespace: namespace}]) > 0 {

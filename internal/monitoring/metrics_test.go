@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// series lists the registered series as name{label=value,…}, one for a histogram, in the registry's order.
+// series lists the registered series as name{label=value,…}, one per histogram, in the registry's order.
 func series(t *testing.T, reg prometheus.Gatherer) []string {
 	t.Helper()
 	families, err := reg.Gather()
@@ -49,7 +49,7 @@ func TestMetrics_seriesEndWithNamespace(t *testing.T) {
 		m.Observe(KindWebApp, k, time.Second, context.DeadlineExceeded)
 		m.Created(KindWebApp, k, time.Minute)
 		m.ConfigChanged(KindWebApp, k)
-		m.Ready(KindWebApp, k, true) // no series for each object were asked for
+		m.Ready(KindWebApp, k, true) // without perObject there is no series per object
 	}
 	of := func(namespace string) []string {
 		return []string{
@@ -78,7 +78,7 @@ func TestMetrics_seriesEndWithNamespace(t *testing.T) {
 		t.Errorf("series without objects: %q", got)
 	}
 	if len(m.tracked) != 0 {
-		t.Errorf("objects are remembered after they went: %v", m.tracked)
+		t.Errorf("objects are tracked after they were deleted: %v", m.tracked)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestMetrics_boundedSeries(t *testing.T) {
 	for i := range 1000 {
 		k := key("a", fmt.Sprintf("app-%d", i))
 		m.Observe(KindWebApp, k, time.Second, fmt.Errorf("error number %d", i))
-		m.Observe("Dashboard", k, time.Second, nil) // a kind without metrics of its own
+		m.Observe("Dashboard", k, time.Second, nil) // a kind without metrics
 	}
 	want := []string{
 		"webapp_errors_total{namespace=a,type=other}",
@@ -109,7 +109,7 @@ func TestMetrics_perObjectSeriesEndWithObject(t *testing.T) {
 	m.Ready(KindWebApp, key("a", "one"), true)
 	m.Ready(KindWebApp, key("a", "two"), false)
 	m.Ready("WebAppPolicy", key("", "one"), true)
-	const want = `# HELP fettle_resource_ready 1 where the condition Ready of the object is True, else 0.
+	const want = `# HELP fettle_resource_ready 1 if the object's Ready condition is True, otherwise 0.
 # TYPE fettle_resource_ready gauge
 fettle_resource_ready{kind="WebApp",name="one",namespace="a"} 1
 fettle_resource_ready{kind="WebApp",name="two",namespace="a"} 0

@@ -19,22 +19,22 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Rollout is how the fake data plane treats a Deployment. The zero value is a rollout that succeeds at once.
+// Rollout is how the fake data plane rolls out a Deployment. The zero value succeeds at once.
 type Rollout struct {
-	// Delay passes between a change of the Deployment and the answer of the data plane.
+	// Delay is the time between a change of the Deployment and its status update.
 	Delay time.Duration
-	// Image limits all the rest to the time while the first container has this image.
+	// Image limits the other fields to Deployments whose first container has this image.
 	Image string
-	// Waiting is the reason that the pods' container waits for, such as ImagePullBackOff. Pods are made only for this.
+	// Waiting is the waiting reason of the pods' container, such as ImagePullBackOff. Pods are created only for this.
 	Waiting string
-	// Message goes with Waiting.
+	// Message is the message for Waiting.
 	Message string
-	// DeadlineExceeded reports that the rollout made no progress for too long.
+	// DeadlineExceeded reports that the rollout exceeded its progress deadline.
 	DeadlineExceeded bool
 }
 
-// DataPlane is a fake of the Deployment controller and of kubelet, good for status alone: it says that Deployments were
-// rolled out although nothing runs. It makes no ReplicaSets, and Pods only for a Rollout that waits.
+// DataPlane is a fake Deployment controller and kubelet. It only sets status: Deployments are reported as rolled out
+// although nothing runs. It creates no ReplicaSets, and Pods only for a Rollout with Waiting.
 type DataPlane struct {
 	client kubernetes.Interface
 	lister cache.Indexer
@@ -44,7 +44,7 @@ type DataPlane struct {
 	rollouts map[types.NamespacedName]Rollout
 }
 
-// StartDataPlane serves every namespace until ctx ends.
+// StartDataPlane serves all namespaces until ctx is done.
 func (e *Env) StartDataPlane(ctx context.Context) (*DataPlane, error) {
 	clientset, err := kubernetes.NewForConfig(e.DataPlane)
 	if err != nil {
@@ -73,7 +73,7 @@ func (e *Env) StartDataPlane(ctx context.Context) (*DataPlane, error) {
 	return dataPlane, nil
 }
 
-// Set decides how the named Deployment rolls out from now on; the zero Rollout heals it.
+// Set sets how a Deployment rolls out from now on. The zero Rollout makes it succeed.
 func (d *DataPlane) Set(namespace, name string, rollout Rollout) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	d.mu.Lock()
@@ -137,7 +137,7 @@ func (d *DataPlane) sync(ctx context.Context, key types.NamespacedName) error {
 	return err
 }
 
-// rolloutStatus is the status that the Deployment controller would report in the end.
+// rolloutStatus is the final status that the Deployment controller would set.
 func rolloutStatus(deployment *k8sappsv1.Deployment, rollout Rollout) k8sappsv1.DeploymentStatus {
 	replicas := int32(1)
 	if deployment.Spec.Replicas != nil {

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// syncPods makes one pod that waits, as its Deployment's rollout says, or removes it when nothing waits any more.
+// syncPods creates one waiting pod if the Deployment's rollout waits, and removes it otherwise.
 func (d *DataPlane) syncPods(ctx context.Context, deployment *k8sappsv1.Deployment, rollout Rollout) error {
 	pods := d.client.CoreV1().Pods(deployment.Namespace)
 	name := deployment.Name + "-fake-0"
@@ -47,7 +47,7 @@ func (d *DataPlane) syncPods(ctx context.Context, deployment *k8sappsv1.Deployme
 	return err
 }
 
-// hasRollout reports whether this Deployment was ever told to wait: only then can there be a pod.
+// hasRollout returns whether Set was called for this Deployment. Only then there can be a pod.
 func (d *DataPlane) hasRollout(key client.ObjectKey) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

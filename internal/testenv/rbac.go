@@ -21,7 +21,7 @@ import (
 // extraRole holds Options.Rules.
 const extraRole = "fettle-test-extra"
 
-// roleFiles are the roles that the operator ships with; the one made from markers must exist.
+// roleFiles are the operator's roles. The one generated from markers must exist.
 func roleFiles(root string) ([]string, error) {
 	role := filepath.Join(root, "config", "rbac", "role.yaml")
 	if _, err := os.Stat(role); err != nil {
@@ -39,7 +39,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// grant makes the roles and binds each to the operator.
+// grant creates the roles and binds them to the operator.
 func (e *Env) grant(ctx context.Context, files []string, rules []rbacv1.PolicyRule) error {
 	c, err := client.New(e.Admin, client.Options{})
 	if err != nil {
@@ -97,8 +97,8 @@ func readRoles(files []string) ([]*unstructured.Unstructured, error) {
 	return roles, nil
 }
 
-// Identity is another ordinary user with rights of its own, for a controller that is not the operator. It acts through
-// Admin by impersonation; the audit log and its judge know it by its name.
+// Identity creates another user with its own permissions, for a controller that is not the operator. It impersonates the
+// user through Admin. The audit log shows the user's name.
 func (e *Env) Identity(ctx context.Context, name string, rules []rbacv1.PolicyRule) (*rest.Config, error) {
 	c, err := client.New(e.Admin, client.Options{})
 	if err != nil {

@@ -11,17 +11,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// auditPolicy logs every request once it was answered, and the start of every watch, without bodies.
+// auditPolicy logs every completed request, and the start of every watch, without bodies.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules: [{level: Metadata}]
 `
 
-// MemoryVariable names the environment variable with the folder for data that tests keep in memory.
+// MemoryVariable is the environment variable with the directory for in-memory data of tests.
 const MemoryVariable = "FETTLE_TEST_MEMORY"
 
-// MemoryFolder returns a folder in memory, "" where there is none: MemoryVariable's, else the tmpfs of every Linux.
+// MemoryFolder returns an in-memory directory: MemoryVariable or /dev/shm. "" if there is none.
 func MemoryFolder() string {
 	for _, dir := range []string{os.Getenv(MemoryVariable), "/dev/shm"} {
 		if info, err := os.Stat(dir); err == nil && info.IsDir() {
@@ -31,7 +31,7 @@ func MemoryFolder() string {
 	return ""
 }
 
-// launch starts a private control plane with its files in a new temporary folder.
+// launch starts a private control plane with its files in a new temporary directory.
 func launch(options Options) (*Env, error) {
 	if err := assetsPresent(); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func launch(options Options) (*Env, error) {
 	}
 	dir, err := os.MkdirTemp(parent, "fettle-testenv-")
 	if err != nil {
-		return nil, fmt.Errorf("folder for the control plane: %w", err)
+		return nil, fmt.Errorf("create the directory of the control plane: %w", err)
 	}
 	control := &envtest.Environment{ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: 30 * time.Second}
 	log, err := configure(control, dir, options.Fast)
@@ -86,7 +86,7 @@ func configure(control *envtest.Environment, dir string, fast bool) (string, err
 	}
 	data := filepath.Join(dir, "etcd")
 	if err := os.Mkdir(data, 0o700); err != nil {
-		return "", fmt.Errorf("folder for etcd: %w", err)
+		return "", fmt.Errorf("create the directory of etcd: %w", err)
 	}
 	control.ControlPlane.Etcd = &envtest.Etcd{DataDir: data}
 	etcd := control.ControlPlane.Etcd.Configure()
@@ -99,7 +99,7 @@ func configure(control *envtest.Environment, dir string, fast bool) (string, err
 		Set("audit-log-path", log).
 		Set("audit-log-mode", "blocking").
 		Set("audit-log-maxsize", "1024").
-		// A test binary may make many thousands of Services; the default /24 has room for 254.
+		// A test binary may create thousands of Services. The default /24 has room for 254.
 		Set("service-cluster-ip-range", "10.96.0.0/12")
 	return log, nil
 }
@@ -109,11 +109,11 @@ func (e *Env) addUsers(control *envtest.Environment) error {
 		"system:serviceaccounts", "system:serviceaccounts:" + OperatorNamespace,
 	}}, nil)
 	if err != nil {
-		return fmt.Errorf("make the operator's identity: %w", err)
+		return fmt.Errorf("create the operator's user: %w", err)
 	}
 	dataPlane, err := control.AddUser(envtest.User{Name: "fettle-test:data-plane", Groups: []string{"system:masters"}}, nil)
 	if err != nil {
-		return fmt.Errorf("make the data plane's identity: %w", err)
+		return fmt.Errorf("create the data plane's user: %w", err)
 	}
 	e.Operator, e.DataPlane = operator.Config(), dataPlane.Config()
 	return nil

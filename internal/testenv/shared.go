@@ -12,10 +12,10 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// SharedVariable names the environment variable that points test binaries to a shared API server.
+// SharedVariable is the environment variable with the directory of a shared API server.
 const SharedVariable = "FETTLE_TEST_SERVER"
 
-// sharedFile is the file by which test binaries find an API server that another process started.
+// sharedFile is the file with the connection data of a shared API server.
 const sharedFile = "server.json"
 
 type sharedConfig struct {
@@ -25,12 +25,12 @@ type sharedConfig struct {
 	DataPlane []byte
 }
 
-// Share writes what other test binaries need to join e, and returns the value for SharedVariable. The folder holds
-// private keys: it is only readable by its owner, and goes with Stop.
+// Share writes the connection data for other test binaries, and returns the value of SharedVariable. The directory contains
+// private keys: only its owner can read it, and Stop removes it.
 func (e *Env) Share() (string, error) {
 	dir, err := os.MkdirTemp("", "fettle-test-server-")
 	if err != nil {
-		return "", fmt.Errorf("folder of the shared API server: %w", err)
+		return "", fmt.Errorf("create the directory of the shared API server: %w", err)
 	}
 	before := e.stop
 	e.stop = func() error { return errors.Join(before(), os.RemoveAll(dir)) }

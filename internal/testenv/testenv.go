@@ -1,7 +1,6 @@
 // Package testenv gives tests a real API server: kube-apiserver and etcd on loopback, Fettle's CustomResourceDefinitions,
-// an audit log, and the identity that the operator has in a cluster, with the permissions that it ships with and no others.
-// Nothing else of a cluster runs: there is no garbage collector, no Deployment controller and no kubelet. DataPlane is a
-// small fake of the last two.
+// an audit log, and the operator's user with exactly its shipped permissions. Nothing else of a cluster runs: no garbage
+// collector, no Deployment controller and no kubelet. DataPlane is a small fake of the last two.
 package testenv
 
 import (
@@ -24,46 +23,46 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// Identity of the operator in every cluster, and here.
+// Identity of the operator, as in a real cluster.
 const (
 	OperatorNamespace = "fettle-system"
 	OperatorAccount   = "fettle-controller-manager"
 	OperatorUser      = "system:serviceaccount:" + OperatorNamespace + ":" + OperatorAccount
 )
 
-// Options of an environment. The zero value serves Fettle's own CRDs and binds the operator to config/rbac.
+// Options of an environment. The zero value installs Fettle's CRDs and grants config/rbac to the operator.
 type Options struct {
-	// CRDPaths are folders or files with more CRDs. Relative paths start at the test's working directory.
+	// CRDPaths are directories or files with more CRDs. Relative paths start at the test's working directory.
 	CRDPaths []string
-	// NoProject leaves out the project's own CRDs and roles, for tests that bring their own.
+	// NoProject leaves out the project's CRDs and roles, for tests with their own.
 	NoProject bool
-	// Rules are granted to the operator cluster-wide in addition to config/rbac.
+	// Rules are granted to the operator cluster-wide, in addition to config/rbac.
 	Rules []rbacv1.PolicyRule
-	// Fast keeps etcd in memory, without fsync. For reliability tests only, never for a measurement of speed.
+	// Fast keeps etcd in memory without fsync. Do not use it for performance measurements.
 	Fast bool
-	// Private starts an API server of its own even where several test binaries share one: for tests of an operator that
-	// watches all namespaces, and for tests of rights.
+	// Private starts a separate API server even if test binaries share one. Use it for operators that watch all namespaces,
+	// and for tests of permissions.
 	Private bool
 	// Configure changes the control plane before it starts, for example to install webhooks. It implies Private.
 	Configure func(*envtest.Environment)
 }
 
-// Env is a running API server, ready for a test.
+// Env is a running API server for tests.
 type Env struct {
-	// Admin is exempt from authorisation. Use it for what users and test code do, never for the operator.
+	// Admin bypasses authorization. Use it for actions of users and test code, never for the operator.
 	Admin *rest.Config
-	// Operator is OperatorUser with the rights of config/rbac, without a client-side rate limit.
+	// Operator is OperatorUser with the permissions of config/rbac, without a client-side rate limit.
 	Operator *rest.Config
-	// DataPlane is who DataPlane writes as, so that the audit log tells it from the operator and from the test.
+	// DataPlane is the user of DataPlane, so that the audit log distinguishes it from the operator and the test.
 	DataPlane *rest.Config
-	// AuditLog is the path of the API server's audit log, level Metadata.
+	// AuditLog is the path of the API server's audit log (level Metadata).
 	AuditLog string
 
 	stop func() error
 	next atomic.Int64
 }
 
-// Start starts an API server, or joins the one that `testenv/shared-apiserver` started for several test binaries.
+// Start starts an API server, or joins the one of `testenv/shared-apiserver`.
 func Start(options Options) (*Env, error) {
 	env, err := startOrJoin(options)
 	if err != nil {
@@ -87,7 +86,7 @@ func startOrJoin(options Options) (*Env, error) {
 	return launch(options)
 }
 
-// Stop ends what Start started. A shared API server goes on.
+// Stop stops what Start started. A shared API server keeps running.
 func (e *Env) Stop() error {
 	if e == nil || e.stop == nil {
 		return nil
@@ -111,7 +110,7 @@ func Main(m *testing.M, env **Env, options Options) {
 	os.Exit(code)
 }
 
-// Namespace makes a namespace that no other test has. Nothing deletes it: no namespace controller runs here.
+// Namespace creates a unique namespace. It is not deleted: no namespace controller runs here.
 func (e *Env) Namespace(t testing.TB) string {
 	t.Helper()
 	name, err := e.NewNamespace(t.Context(), "test")
@@ -121,7 +120,7 @@ func (e *Env) Namespace(t testing.TB) string {
 	return name
 }
 
-// NewNamespace is Namespace for callers without a test; the name starts with prefix.
+// NewNamespace is Namespace for callers without a test. The name starts with prefix.
 func (e *Env) NewNamespace(ctx context.Context, prefix string) (string, error) {
 	c, err := client.New(e.Admin, client.Options{})
 	if err != nil {
@@ -135,8 +134,8 @@ func (e *Env) NewNamespace(ctx context.Context, prefix string) (string, error) {
 	return name, nil
 }
 
-// DropNamespace removes a namespace that was emptied, which the namespace controller would do elsewhere. A test that
-// makes thousands of them needs it: a controller may watch them all.
+// DropNamespace removes an empty namespace, like the namespace controller. Use it in tests that create thousands of
+// namespaces, because a controller may watch them all.
 func (e *Env) DropNamespace(ctx context.Context, name string) error {
 	namespaces, err := kubernetes.NewForConfig(e.Admin)
 	if err != nil {
@@ -147,7 +146,7 @@ func (e *Env) DropNamespace(ctx context.Context, name string) error {
 	}
 	_, err = namespaces.CoreV1().Namespaces().Finalize(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.UpdateOptions{})
 	if err != nil {
-		return fmt.Errorf("end namespace %s: %w", name, err)
+		return fmt.Errorf("finalize namespace %s: %w", name, err)
 	}
 	return nil
 }
@@ -174,7 +173,7 @@ func (e *Env) prepare(ctx context.Context, options Options) error {
 	return e.grant(ctx, roles, options.Rules)
 }
 
-// projectRoot walks up from the working directory, which `go test` sets to the package's folder.
+// projectRoot walks up from the working directory, which `go test` sets to the package's directory.
 func projectRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

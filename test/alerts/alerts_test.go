@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// scenario is what is scraped, and what comes of one rule.
+// scenario has scraped series and the expected alerts of one rule.
 type scenario struct {
 	rule   string // its name and severity
 	series []string
-	// quiet are times at which it does not fire; the last one is shortly before it does.
+	// quiet are times at which the alert does not fire. The last one is shortly before it fires.
 	quiet []time.Duration
-	// fires is when it does, and for what: the labels of each alert but job and namespace.
+	// fires is when it fires. want are the labels of each alert except job and namespace.
 	fires time.Duration
 	want  []string
 }
 
 const golden = "../../internal/monitoring/alerts/testdata/"
 
-// TestAlerts has every rule fire, and not fire, in the hands of Prometheus.
+// TestAlerts evaluates every rule with Prometheus, at times when it fires and when it does not.
 func TestAlerts(t *testing.T) {
 	all := map[string]rule{}
 	for _, path := range []string{golden + "growing.golden.yaml", golden + "fixed.golden.yaml", "../../config/prometheus/rules.yaml"} {
 		for _, r := range rulesOf(t, path) {
-			all[r.id()] = r // of two, that of the PostgreSQL whose volumes don't grow
+			all[r.id()] = r // of two, the one without spec.autoGrow
 		}
 	}
 	tested := map[string]bool{}
@@ -66,7 +66,7 @@ func (s *scenario) run(t *testing.T, r *rule) {
 	}
 }
 
-// templates finds each label that an annotation of the rule names among those of the alert.
+// templates checks that the alert has each label that an annotation uses.
 func templates(t *testing.T, r *rule, set map[string]string) {
 	t.Helper()
 	for name, text := range r.Annotations {
@@ -81,17 +81,17 @@ func templates(t *testing.T, r *rule, set map[string]string) {
 	}
 }
 
-// TestHibernated says that nothing is missed of a PostgreSQL that was told to stop.
+// TestHibernated: no alert fires for a hibernated PostgreSQL.
 func TestHibernated(t *testing.T) {
 	engine := newEngine(t)
 	for _, r := range rulesOf(t, golden+"hibernated.golden.yaml") {
-		if got := (world{}).firing(t, engine, &r, time.Hour); len(got) > 0 {
-			t.Errorf("%s fires though all instances are stopped: %v", r.Alert, got)
+		if got := (fixture{}).firing(t, engine, &r, time.Hour); len(got) > 0 {
+			t.Errorf("%s fires although the PostgreSQL is hibernated: %v", r.Alert, got)
 		}
 	}
 }
 
-// TestHealthy says that no alert fires for three instances that do well.
+// TestHealthy: no alert fires for three healthy instances.
 func TestHealthy(t *testing.T) {
 	lines := []string{
 		`fettle_agent_is_primary/orders-0 1x300`, `fettle_agent_is_primary/orders-1 0x300`, `fettle_agent_is_primary/orders-2 0x300`,

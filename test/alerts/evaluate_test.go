@@ -1,5 +1,5 @@
-// Package alerts evaluates Fettle's alerting rules and the queries of its dashboards with Prometheus's own engine. It is a
-// module of its own, so that Prometheus is no dependency of the operator.
+// Package alerts evaluates Fettle's alerting rules and dashboard queries with Prometheus's own engine. It is a separate
+// module, so that the operator does not depend on Prometheus.
 package alerts
 
 import (
@@ -23,15 +23,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// interval is the time between two scrapes, and between two evaluations.
+// interval is the scrape and evaluation interval.
 const interval = 30 * time.Second
 
 var promQL = parser.NewParser(parser.Options{})
 
-// begin is when the first scrape was; certificates are measured from it.
+// begin is the time of the first scrape. Certificate times are relative to it.
 var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// rule is one of a PrometheusRule.
+// rule is a rule of a PrometheusRule.
 type rule struct {
 	Alert       string            `json:"alert"`
 	Expr        string            `json:"expr"`
@@ -40,7 +40,7 @@ type rule struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// id tells rules apart that have one name.
+// id distinguishes rules with the same name.
 func (r *rule) id() string { return r.Alert + " " + r.Labels["severity"] }
 
 func (r *rule) after(t *testing.T) time.Duration {
@@ -58,7 +58,7 @@ type group struct {
 	} `json:"groups"`
 }
 
-// rulesOf reads a file of rules, or a PrometheusRule.
+// rulesOf reads a rule file or a PrometheusRule.
 func rulesOf(t *testing.T, path string) []rule {
 	t.Helper()
 	raw, err := os.ReadFile(path)
@@ -82,11 +82,11 @@ func rulesOf(t *testing.T, path string) []rule {
 	return all
 }
 
-// world is what Prometheus has scraped.
-type world []storage.Series
+// fixture has the scraped series.
+type fixture []storage.Series
 
-// series turns `up/orders-0/a="b" 1x9 0 _ 1+2x9` into one of an instance, with further labels and the values of its scrapes, in
-// the notation of promtool: 1x9 is ten times 1, 1+2x9 begins with 1 and grows by 2, nine times, _ is a scrape without it.
+// series converts `up/orders-0/a="b" 1x9 0 _ 1+2x9` to a series of an instance, with more labels and values in promtool's
+// notation: 1x9 is ten times 1, 1+2x9 starts with 1 and increases by 2 nine times, _ is a missing scrape.
 func series(line string) string {
 	name, values, _ := strings.Cut(line, " ")
 	parts := strings.SplitN(name, "/", 3)
@@ -100,9 +100,9 @@ func series(line string) string {
 	return fmt.Sprintf("%s{%s} %s", parts[0], set, values)
 }
 
-func scrape(t *testing.T, lines []string) world {
+func scrape(t *testing.T, lines []string) fixture {
 	t.Helper()
-	var w world
+	var w fixture
 	for _, line := range lines {
 		if !strings.Contains(line, "{") {
 			line = series(line)
@@ -123,7 +123,7 @@ func scrape(t *testing.T, lines []string) world {
 }
 
 // Querier implements storage.Queryable.
-func (w world) Querier(int64, int64) (storage.Querier, error) {
+func (w fixture) Querier(int64, int64) (storage.Querier, error) {
 	return &storage.MockQuerier{SelectMockFunction: func(_ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 		var found []storage.Series
 		for _, s := range w {
@@ -160,8 +160,8 @@ func newEngine(t *testing.T) *promql.Engine {
 	return engine
 }
 
-// evaluate returns what an expression says at a time, by its labels.
-func (w world) evaluate(ctx context.Context, t *testing.T, engine *promql.Engine, expr string, at time.Duration) map[string]labels.Labels {
+// evaluate returns the result of an expression at a time, by its labels.
+func (w fixture) evaluate(ctx context.Context, t *testing.T, engine *promql.Engine, expr string, at time.Duration) map[string]labels.Labels {
 	t.Helper()
 	query, err := engine.NewInstantQuery(ctx, w, nil, expr, begin.Add(at))
 	if err != nil {
@@ -180,9 +180,9 @@ func (w world) evaluate(ctx context.Context, t *testing.T, engine *promql.Engine
 	return out
 }
 
-// firing follows a rule from the first scrape on, and returns the alerts that fire at a time, as their labels without the
-// name of a metric.
-func (w world) firing(t *testing.T, engine *promql.Engine, r *rule, at time.Duration) []map[string]string {
+// firing evaluates a rule from the first scrape on, and returns the alerts that fire at a time, as labels without the
+// metric name.
+func (w fixture) firing(t *testing.T, engine *promql.Engine, r *rule, at time.Duration) []map[string]string {
 	t.Helper()
 	since := map[string]time.Duration{}
 	var now map[string]labels.Labels
@@ -206,7 +206,7 @@ func (w world) firing(t *testing.T, engine *promql.Engine, r *rule, at time.Dura
 	return out
 }
 
-// brief is a set of labels as text, without those that all series have.
+// brief formats labels, without those that all series have.
 func brief(set map[string]string) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(set)) {

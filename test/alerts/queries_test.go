@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// known are the metrics of docs/postgresql-metrics.md, which a test of the agent keeps true, and those of others.
+// known are the metrics of docs/postgresql-metrics.md, which a test of the agent keeps up to date, and other metrics.
 func known(t *testing.T) []string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/postgresql-metrics.md")
@@ -28,7 +28,7 @@ func known(t *testing.T) []string {
 	return names
 }
 
-// check parses a query, and finds every metric that it names.
+// check parses a query and checks that every metric exists.
 func check(t *testing.T, names []string, query string) {
 	t.Helper()
 	expr, err := promQL.ParseExpr(query)
@@ -44,7 +44,7 @@ func check(t *testing.T, names []string, query string) {
 				t.Errorf("%s: there is no metric %q", query, s.Name)
 			}
 			if len(s.LabelMatchers) < 2 && strings.HasPrefix(s.Name, "fettle_") {
-				t.Errorf("%s: %s is taken from all clusters", query, s.Name)
+				t.Errorf("%s: %s is not limited to one cluster", query, s.Name)
 			}
 		}
 		return nil
@@ -63,7 +63,7 @@ func TestRulesNameMetrics(t *testing.T) {
 	}
 }
 
-// TestDashboard parses the queries of the dashboard as Grafana would send them.
+// TestDashboard parses the queries of the dashboard as Grafana sends them.
 func TestDashboard(t *testing.T) {
 	raw, err := os.ReadFile("../../internal/monitoring/dashboards/postgresql.json")
 	if err != nil {
@@ -87,14 +87,14 @@ func TestDashboard(t *testing.T) {
 	for _, p := range board.Panels {
 		place := [2]int{p.GridPos.X, p.GridPos.Y}
 		if ids[p.ID] || places[place] || p.GridPos.X+p.GridPos.W > 24 || p.Title == "" {
-			t.Errorf("panel %d, %q, lies upon another or has no title", p.ID, p.Title)
+			t.Errorf("panel %d (%q) overlaps another one or has no title", p.ID, p.Title)
 		}
 		ids[p.ID], places[place] = true, true
 		for _, target := range p.Targets {
 			queries++
 			query := fill.Replace(target.Expr)
 			if strings.Contains(query, "$") {
-				t.Errorf("%s: a variable that the dashboard has not", query)
+				t.Errorf("%s: unknown variable", query)
 			}
 			check(t, names, query)
 		}

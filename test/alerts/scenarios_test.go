@@ -80,7 +80,7 @@ var ofReplication = []scenario{
 		[]string{`fettle_postgresql_receiver_streaming/orders-1 1x9 0x30`, `fettle_postgresql_receiver_streaming/orders-2 1x40`},
 		minutes(4, 9), 11 * minute, []string{"pod=orders-1"},
 	},
-	{ // its receiver begins again and again, and may be seen while it does
+	{ // its WAL receiver restarts repeatedly, and is sometimes scraped while it streams
 		"FettlePostgreSQLReplicaNotStreaming warning",
 		[]string{
 			`fettle_postgresql_receiver_streaming/orders-1 1x9 0x3 1 0x2 1 0x23`, `fettle_postgresql_receiver_streaming/orders-2 1x40`,
@@ -133,7 +133,7 @@ var ofVolumes = []scenario{
 	{
 		"FettlePostgreSQLDiskFillingSoon warning",
 		[]string{
-			// A hundred minutes take 20 % of it; of the other one too, half of which is free.
+			// 100 minutes fill 20 % of the first two volumes. Half of the second one is free.
 			`fettle_postgresql_volume_size_bytes/orders-0 100000x400`, `fettle_postgresql_volume_free_bytes/orders-0 49000-100x200`,
 			`fettle_postgresql_volume_size_bytes/orders-1 100000x400`, `fettle_postgresql_volume_free_bytes/orders-1 90000-100x200`,
 			`fettle_postgresql_volume_size_bytes/orders-2 100000x400`, `fettle_postgresql_volume_free_bytes/orders-2 30000x200`,
@@ -156,7 +156,7 @@ var ofVolumes = []scenario{
 	{
 		"FettlePostgreSQLAutoGrowExhausted warning",
 		[]string{
-			// At most 100 GiB, from 90 % on.
+			// The maximum is 100 GiB, the threshold 90 %.
 			`fettle_postgresql_volume_size_bytes/orders-0 100000000000x80`, `fettle_postgresql_volume_free_bytes/orders-0 20000000000x9 9900000000x70`,
 			`fettle_postgresql_volume_size_bytes/orders-1 50000000000x80`, `fettle_postgresql_volume_free_bytes/orders-1 4000000000x80`,
 			`fettle_postgresql_volume_size_bytes/orders-2 100000000000x80`, `fettle_postgresql_volume_free_bytes/orders-2 10100000000x80`,
@@ -201,7 +201,7 @@ var ofServers = []scenario{
 	{
 		"FettlePostgreSQLCertificateExpiring warning",
 		[]string{
-			// Of 90 days 15 % and 30 % are left.
+			// 15 % and 30 % of 90 days are left.
 			`fettle_agent_certificate_start_timestamp_seconds/orders-0/certificate="server" 1760616000x150`,
 			`fettle_agent_certificate_expiry_timestamp_seconds/orders-0/certificate="server" 1768392000x150`,
 			`fettle_agent_certificate_start_timestamp_seconds/orders-0/certificate="agent" 1761782400x150`,
@@ -212,7 +212,7 @@ var ofServers = []scenario{
 	{
 		"FettlePostgreSQLCertificateExpiring critical",
 		[]string{
-			// Of 90 days 4 % and 15 % are left.
+			// 4 % and 15 % of 90 days are left.
 			`fettle_agent_certificate_start_timestamp_seconds/orders-0/certificate="server" 1759760640x150`,
 			`fettle_agent_certificate_expiry_timestamp_seconds/orders-0/certificate="server" 1767536640x150`,
 			`fettle_agent_certificate_start_timestamp_seconds/orders-0/certificate="agent" 1760616000x150`,
@@ -223,7 +223,7 @@ var ofServers = []scenario{
 	{
 		"FettlePostgreSQLHeartbeatSlow warning",
 		[]string{
-			// Thirty in 30 s; on orders-0 they take from half a second to one, from then on.
+			// 30 heartbeats in 30 s. On orders-0 they start to take from 0.5 s to 1 s.
 			`fettle_agent_heartbeat_duration_seconds_bucket/orders-0/le="0.5" 0+30x20 600x60`, `fettle_agent_heartbeat_duration_seconds_bucket/orders-0/le="1" 0+30x80`,
 			`fettle_agent_heartbeat_duration_seconds_bucket/orders-0/le="+Inf" 0+30x80`, `fettle_agent_heartbeats_missed_total/orders-0 0x80`,
 			`fettle_agent_heartbeat_duration_seconds_bucket/orders-1/le="0.5" 0+30x80`, `fettle_agent_heartbeat_duration_seconds_bucket/orders-1/le="1" 0+30x80`,

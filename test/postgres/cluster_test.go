@@ -11,12 +11,12 @@ import (
 	"github.com/fettle-dev/fettle/test/acks"
 )
 
-// synchronous has commits wait for one of the other instances.
+// synchronous makes commits wait for one standby.
 func synchronous(pg *databasev1alpha1.PostgreSQL) {
 	pg.Spec.Synchronous = &databasev1alpha1.PostgreSQLSynchronous{Number: 1}
 }
 
-// newClusterWithWriter is a cluster of three with a client that writes.
+// newClusterWithWriter starts a cluster of three instances and a client that writes.
 func newClusterWithWriter(t *testing.T, change func(*databasev1alpha1.PostgreSQL)) (*cluster, *acks.Writer) {
 	begun := time.Now()
 	c := newCluster(t, 3, change)
@@ -27,13 +27,13 @@ func newClusterWithWriter(t *testing.T, change func(*databasev1alpha1.PostgreSQL
 		c.eventually("the probe "+path+" of the primary to pass", timeout, func() bool { return primary.probe(path) })
 	}
 	t.Logf("three instances Ready after %s", time.Since(begun).Round(time.Millisecond))
-	c.prepareLedger()
-	l := c.newLedger("service", "")
+	c.prepareWrites()
+	l := c.newWriter("service", "")
 	c.waitForWrites(l, begun)
 	return c, l
 }
 
-// annotate asks the cluster for something.
+// annotate sets an annotation of the PostgreSQL, or removes it if value is "".
 func (c *cluster) annotate(key, value string) {
 	c.t.Helper()
 	pg := &databasev1alpha1.PostgreSQL{}
@@ -53,20 +53,20 @@ func (c *cluster) annotate(key, value string) {
 	}
 }
 
-// other is an instance that is not leader.
+// other is an instance that is not the given one.
 func (c *cluster) other(primary *instance) *instance {
 	return c.instances[(primary.ordinal+1)%len(c.instances)]
 }
 
-// injectFault does something to the primary, and waits until there are writes again and all is well. It returns the longest
-// time without an acknowledged row.
+// injectFault injects a fault on the primary, and waits until writes succeed again and all instances are ready. It returns
+// the longest time without an acknowledged row.
 func (c *cluster) injectFault(l *acks.Writer, what string, do func(primary *instance), undo func(primary *instance)) time.Duration {
 	c.t.Helper()
 	primary := c.waitSettled()
 	c.waitForWrites(l, time.Now())
 	begun := time.Now()
 	do(primary)
-	c.eventually("another primary, or this one anew", timeout, func() bool {
+	c.eventually("another primary, or the same one after a restart", timeout, func() bool {
 		now := c.primary()
 		return now != nil && (now != primary || what != "switchover" && l.Failed(begun) > 0 && l.Last().After(begun.Add(time.Second)))
 	})
@@ -83,15 +83,15 @@ func (c *cluster) injectFault(l *acks.Writer, what string, do func(primary *inst
 	return gap
 }
 
-// Limits of the time without an acknowledged row, on a machine that may be busy. docs/postgresql-failover.md has what is
-// measured: 0.6 s, 0.6 s and 9 s.
+// Limits of the time without an acknowledged row, on a busy machine. docs/postgresql-failover.md has the measured times:
+// 0.6 s, 0.6 s and 9 s.
 const (
 	limitPlanned     = 3 * time.Second  // a switchover
 	limitCrash       = 5 * time.Second  // a process or a container that ends
 	limitUnreachable = 15 * time.Second // an instance that only its silence gives away: one Lease duration and the election
 )
 
-// checkGap holds that writes were possible again in time.
+// checkGap checks the time until writes were possible again.
 func (c *cluster) checkGap(limit, gap time.Duration) {
 	c.t.Helper()
 	if gap > limit {
@@ -111,7 +111,7 @@ func killServer(primary *instance) {
 	_ = syscall.Kill(postmaster, syscall.SIGKILL)
 }
 
-// killAgent kills the agent alone.
+// killAgent kills only the agent.
 func killAgent(primary *instance) {
 	agent, _ := primary.pids()
 	_ = syscall.Kill(agent, syscall.SIGKILL)
@@ -119,32 +119,32 @@ func killAgent(primary *instance) {
 	primary.start()
 }
 
-// killContainer kills all of the instance and starts it again, as when its container is killed.
+// killContainer kills all processes of the instance and starts it again.
 func killContainer(primary *instance) {
 	primary.kill()
 	primary.start()
 }
 
-// stopPostgreSQL stops PostgreSQL, but not the agent.
+// stopPostgreSQL stops the processes of PostgreSQL (SIGSTOP), but not the agent.
 func stopPostgreSQL(primary *instance) {
 	for _, pid := range primary.servers() {
 		_ = syscall.Kill(pid, syscall.SIGSTOP)
 	}
 }
 
-// replacePod has the agent end in order and be started in a new pod.
+// replacePod stops the agent and starts it in a new pod.
 func replacePod(primary *instance) {
 	primary.stop()
 	primary.recreatePod()
 	primary.start()
 }
 
-func (c *cluster) check(ledgers ...*acks.Writer) {
+func (c *cluster) check(writers ...*acks.Writer) {
 	c.t.Helper()
-	for _, l := range ledgers {
+	for _, l := range writers {
 		l.End()
 	}
-	if report := c.audit(c.t, ledgers...); report.Lost > 0 {
+	if report := c.audit(c.t, writers...); report.Lost > 0 {
 		c.t.Errorf("%d acknowledged rows were lost", report.Lost)
 	}
 }

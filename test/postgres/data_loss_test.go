@@ -13,16 +13,17 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
-// TestAsynchronous_boundsLoss has a standby lack more than spec.failover.maximumLag when the primary stops in order. It must not lead before the
-// primary is back, which then has all that was acknowledged, unless a person accepts the loss. What is lost then stays on its volume.
+// TestAsynchronous_boundsLoss: a standby that lags more than spec.failover.maximumLag must not become primary after the
+// primary stopped. The former primary becomes primary again without data loss, unless a person accepts the loss. Then its
+// old data stay on its volume.
 func TestAsynchronous_boundsLoss(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2, func(pg *databasev1alpha1.PostgreSQL) {
 		pg.Spec.Failover.MaximumLag = resource.MustParse("1Mi")
 	})
 	primary := c.waitSettled()
-	c.prepareLedger()
-	l := c.newLedger("service", "")
+	c.prepareWrites()
+	l := c.newWriter("service", "")
 	c.waitForWrites(l, time.Now())
 	other := c.other(primary)
 
@@ -33,12 +34,12 @@ func TestAsynchronous_boundsLoss(t *testing.T) {
 	c.eventually(other.pod+" to ask whether the loss is accepted", timeout, asks)
 	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if now := c.primary(); now != nil {
-			t.Fatalf("%s leads without what only %s has", now.pod, primary.pod)
+			t.Fatalf("%s is primary without WAL that only %s has", now.pod, primary.pod)
 		}
 	}
 	c.restartFormer(primary, other)
 	if now := c.waitSettled(); now != primary {
-		t.Errorf("%s leads, not %s, which has everything", now.pod, primary.pod)
+		t.Errorf("%s is primary, not %s, which has all WAL", now.pod, primary.pod)
 	}
 	c.waitForWrites(l, time.Now())
 	c.check(l)
@@ -48,29 +49,29 @@ func TestAsynchronous_boundsLoss(t *testing.T) {
 	c.annotate(databasev1alpha1.AnnotationAcceptDataLoss, primary.pod)
 	time.Sleep(2 * time.Second)
 	c.annotate(databasev1alpha1.AnnotationAcceptDataLoss, other.pod)
-	c.eventually(other.pod+" to lead", timeout, func() bool { return c.primary() == other })
+	c.eventually(other.pod+" to become primary", timeout, func() bool { return c.primary() == other })
 	c.annotate(databasev1alpha1.AnnotationAcceptDataLoss, "")
 
 	c.restartFormer(primary, other)
-	c.eventually(primary.pod+" to ask whether what it has may be given up", timeout, primary.statusIs(func(s agentapi.Status) bool {
+	c.eventually(primary.pod+" to ask whether its WAL may be discarded", timeout, primary.statusIs(func(s agentapi.Status) bool {
 		return s.Reason == databasev1alpha1.ReasonDataLossNotAccepted && containsAll(s.Message, "has", "bytes that "+other.pod+" lacks", "fettle.dev/accept-data-loss="+other.pod)
 	}))
 	if log := primary.log.text(); strings.Contains(log, "election.Rewind") || strings.Contains(log, "election.PutAside") {
-		t.Errorf("%s gives up what only it has, and nobody has accepted that", primary.pod)
+		t.Errorf("%s discards WAL that only it has, although the loss was not accepted", primary.pod)
 	}
 	c.annotate(databasev1alpha1.AnnotationAcceptDataLoss, other.pod)
 	c.waitSettled()
 	kept, err := filepath.Glob(filepath.Join(primary.dir, "data", "pgdata.kept-*"))
 	if err != nil || len(kept) != 1 {
-		t.Fatalf("the former data of %s are not kept: %v, %v", primary.pod, kept, err)
+		t.Fatalf("the old data of %s are not kept: %v, %v", primary.pod, kept, err)
 	}
 	if _, err := os.Stat(filepath.Join(kept[0], "global", "pg_control")); err != nil {
 		t.Error(err)
 	}
-	c.eventually("an event that names them", timeout, func() bool { return c.hasEvent("Recloned", primary.pod, filepath.Base(kept[0])) })
+	c.eventually("an event that names the kept data", timeout, func() bool { return c.hasEvent("Recloned", primary.pod, filepath.Base(kept[0])) })
 }
 
-// stopWithUnreplicatedWAL has the primary write more than 1 MiB that the other instance does not get, and stop in order.
+// stopWithUnreplicatedWAL writes more than 1 MiB on the primary that the standby does not receive, and stops the primary.
 func (c *cluster) stopWithUnreplicatedWAL(t *testing.T, primary, other *instance) {
 	t.Helper()
 	primary.disconnect("replication")
@@ -79,7 +80,7 @@ func (c *cluster) stopWithUnreplicatedWAL(t *testing.T, primary, other *instance
 	primary.stop()
 }
 
-// restartFormer has what was left behind be joined again.
+// restartFormer reconnects the instances and restarts the former primary.
 func (c *cluster) restartFormer(primary, other *instance) {
 	primary.reconnect()
 	other.reconnect()

@@ -15,15 +15,15 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
-// smallVolume is the size of the volume that is filled, in MiB.
+// smallVolume is the size of the volume to fill, in MiB.
 const smallVolume = 192
 
-// mountSmallVolume has the instance's volume be a file system of its own, which is taken away with the test.
+// mountSmallVolume mounts a separate file system as the instance's volume, and unmounts it after the test.
 func (i *instance) mountSmallVolume(t *testing.T) {
 	t.Helper()
 	volume := filepath.Join(i.dir, "data")
 	if err := syscall.Mount("tmpfs", volume, "tmpfs", 0, fmt.Sprintf("size=%dm,mode=0700", smallVolume)); err != nil {
-		t.Skipf("a volume can't be filled where nothing can be mounted: %s", err)
+		t.Skipf("mount is not permitted: %s", err)
 	}
 	t.Cleanup(func() {
 		i.kill()
@@ -34,7 +34,7 @@ func (i *instance) mountSmallVolume(t *testing.T) {
 	own(t, volume)
 }
 
-// fillVolume takes all space of the instance's volume but so many bytes; the returned function gives it back.
+// fillVolume fills the instance's volume except for some bytes. The returned function frees the space.
 func (i *instance) fillVolume(t *testing.T, but int64) (free func()) {
 	t.Helper()
 	path := filepath.Join(i.dir, "data", "ballast")
@@ -57,8 +57,8 @@ func (i *instance) fillVolume(t *testing.T, but int64) (free func()) {
 	}
 }
 
-// TestDiskFull_keepsPrimary fills the volume of a primary, twice: so that nothing can be added to tables, and so that PostgreSQL ends
-// because it can't add to its log. Nobody takes over, and it writes again as soon as there is space.
+// TestDiskFull_keepsPrimary fills the volume of a primary twice: first tables cannot grow, then PostgreSQL crashes because
+// it cannot write WAL. There is no failover, and writes succeed again once there is space.
 func TestDiskFull_keepsPrimary(t *testing.T) {
 	t.Parallel()
 	c := newStoppedCluster(t, 2, 2, nil)
@@ -68,16 +68,16 @@ func TestDiskFull_keepsPrimary(t *testing.T) {
 	c.eventually("a primary", timeout, func() bool { return c.primary() == full })
 	c.instances[1].start()
 	c.waitSettled()
-	c.prepareLedger()
+	c.prepareWrites()
 	full.exec(t, "INSERT INTO ledger_rows VALUES ('before', 1)")
 	full.exec(t, "CREATE TABLE large AS SELECT repeat(md5(n::text), 20) AS text FROM generate_series(1, 2000) n")
 	_, postmaster := full.pids()
 
 	free := full.fillVolume(t, 0)
-	c.eventually("a write to be refused", timeout, func() bool {
+	c.eventually("a write to be rejected", timeout, func() bool {
 		_, err := full.openConn(t).Exec(t.Context(), "INSERT INTO large SELECT text FROM large LIMIT 200")
-		refusal, ok := errors.AsType[*pgconn.PgError](err)
-		return ok && refusal.Code == "53100"
+		rejection, ok := errors.AsType[*pgconn.PgError](err)
+		return ok && rejection.Code == "53100"
 	})
 	c.wantDiskFull(t, full)
 	c.eventually("a full volume to be read", timeout, func() bool {
@@ -94,7 +94,7 @@ func TestDiskFull_keepsPrimary(t *testing.T) {
 	}
 }
 
-// crashOnDiskFull has PostgreSQL end because it can't add to its log.
+// crashOnDiskFull makes PostgreSQL crash because it cannot write WAL.
 func (c *cluster) crashOnDiskFull(t *testing.T, full *instance) {
 	t.Helper()
 	from := len(full.log.text())
@@ -118,10 +118,10 @@ func (c *cluster) crashOnDiskFull(t *testing.T, full *instance) {
 	c.waitWritable(t, full, "after")
 }
 
-// wantDiskFull holds that the state page tells of it, and that nobody has taken over.
+// wantDiskFull checks that the agent's status reports the full volume, and that there was no failover.
 func (c *cluster) wantDiskFull(t *testing.T, full *instance) {
 	t.Helper()
-	c.eventually("the state page to tell of the full volume", timeout, full.statusIs(func(s agentapi.Status) bool {
+	c.eventually("the agent to report the full volume", timeout, full.statusIs(func(s agentapi.Status) bool {
 		return s.DiskFull && containsAll(s.Message, full.pod, "full", "spec.storage")
 	}))
 	if holder, _ := c.lease(); holder != full.pod {
@@ -129,7 +129,7 @@ func (c *cluster) wantDiskFull(t *testing.T, full *instance) {
 	}
 }
 
-// waitWritable waits until rows can be written through the Service, to that instance.
+// waitWritable waits until writes through the Service reach that instance.
 func (c *cluster) waitWritable(t *testing.T, to *instance, row string) {
 	t.Helper()
 	c.eventually("writes", timeout, func() bool {
@@ -144,5 +144,5 @@ func (c *cluster) waitWritable(t *testing.T, to *instance, row string) {
 		_, err = conn.Exec(t.Context(), "INSERT INTO ledger_rows VALUES ('"+row+"', 1)")
 		return err == nil
 	})
-	c.eventually("no complaint any more", timeout, to.statusIs(func(s agentapi.Status) bool { return !s.DiskFull && s.Message == "" && s.Ready }))
+	c.eventually("no problem in the agent's status", timeout, to.statusIs(func(s agentapi.Status) bool { return !s.DiskFull && s.Message == "" && s.Ready }))
 }

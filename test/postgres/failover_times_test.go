@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// TestFailover_times measures how long a client gets no row acknowledged, by fault. It runs when FETTLE_PG_RUNS says how often.
+// TestFailover_times measures the time without an acknowledged row by fault. Set FETTLE_PG_RUNS to the number of runs.
 func TestFailover_times(t *testing.T) {
 	runs, err := strconv.Atoi(os.Getenv("FETTLE_PG_RUNS"))
 	if err != nil || runs < 1 {
-		t.Skip("nothing is measured: set FETTLE_PG_RUNS to the number of runs")
+		t.Skip("set FETTLE_PG_RUNS to the number of runs")
 	}
 	c, l := newClusterWithWriter(t, synchronous)
 	for _, fault := range []struct {

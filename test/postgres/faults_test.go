@@ -17,14 +17,14 @@ import (
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 )
 
-// partition cuts an instance off from everybody but the clients that are with it.
+// partition isolates an instance from the API server and all other instances. Clients on its side stay connected.
 func (i *instance) partition() { i.disconnect() }
 
-// stopProcesses stops the whole instance, thaw has it go on.
+// stopProcesses stops all processes of the instance (SIGSTOP), continueProcesses continues them.
 func stopProcesses(primary *instance)     { primary.signal(syscall.SIGSTOP) }
 func continueProcesses(primary *instance) { primary.signal(syscall.SIGCONT) }
 
-// crashNode has an instance end without a word to anybody, find starts it again.
+// crashNode makes an instance vanish, restartNode starts it again.
 func crashNode(primary *instance) {
 	primary.partition()
 	primary.kill()
@@ -50,18 +50,18 @@ func TestFailover_unresponsiveServer(t *testing.T) {
 	var former *instance
 	c.checkGap(limitUnreachable, c.injectFault(l, "SIGSTOP of PostgreSQL", stopPostgreSQL, func(primary *instance) { former = primary }))
 	if status, ok := former.status(); !ok || !status.Election.RecentlyUnresponsive {
-		t.Errorf("%s answers %v, and does not say that it stood still: %+v", former.pod, ok, status)
+		t.Errorf("%s responds: %v, and does not report that it was unresponsive: %+v", former.pod, ok, status)
 	}
 	c.check(l)
 }
 
-// TestFailover_partition cuts the primary off while a client stays with it: it must have acknowledged its last row before the new
-// primary acknowledges its first.
+// TestFailover_partition partitions the primary from the cluster, with a client on its side. The old primary must
+// acknowledge its last row before the new primary acknowledges its first.
 func TestFailover_partition(t *testing.T) {
 	for name, change := range map[string]func(*databasev1alpha1.PostgreSQL){"synchronous": synchronous, "asynchronous": nil} {
 		t.Run(name, func(t *testing.T) {
 			c, l := newClusterWithWriter(t, change)
-			inside := c.newLedger("inside", c.waitSettled().address(0))
+			inside := c.newWriter("inside", c.waitSettled().address(0))
 			c.waitForWrites(inside, time.Now())
 			c.checkGap(limitUnreachable, c.injectFault(l, "partition", (*instance).partition, func(primary *instance) {
 				last := inside.Last()
@@ -84,16 +84,16 @@ func TestFailover_partition(t *testing.T) {
 	}
 }
 
-// TestFailover_lostNode has the agent and its server go together, until another has taken over: as a machine that stands still, and as one
-// that is gone.
+// TestFailover_lostNode stops agent and server together until another instance is primary: once as a hung node, and once as
+// a lost node.
 func TestFailover_lostNode(t *testing.T) {
 	c, l := newClusterWithWriter(t, synchronous)
-	c.checkGap(limitUnreachable, c.injectFault(l, "the machine stands still", stopProcesses, continueProcesses))
-	c.checkGap(limitUnreachable, c.injectFault(l, "the machine is lost", crashNode, restartNode))
+	c.checkGap(limitUnreachable, c.injectFault(l, "the node hangs", stopProcesses, continueProcesses))
+	c.checkGap(limitUnreachable, c.injectFault(l, "the node is lost", crashNode, restartNode))
 	c.check(l)
 }
 
-// TestAPIServerDown_keepsPrimary takes the API server away from everybody.
+// TestAPIServerDown_keepsPrimary disconnects all instances from the API server.
 func TestAPIServerDown_keepsPrimary(t *testing.T) {
 	c, l := newClusterWithWriter(t, synchronous)
 	primary := c.waitSettled()
@@ -114,15 +114,15 @@ func TestAPIServerDown_keepsPrimary(t *testing.T) {
 	c.check(l)
 }
 
-// TestSingleInstance_withoutAPIServer has nobody to take over: it goes on without the API server, and starts again after a crash.
+// TestSingleInstance_withoutAPIServer: a single instance keeps running without the API server, and restarts after a crash.
 func TestSingleInstance_withoutAPIServer(t *testing.T) {
 	c := newCluster(t, 1, nil)
 	primary := c.waitSettled()
-	c.prepareLedger()
-	l := c.newLedger("service", "")
+	c.prepareWrites()
+	l := c.newWriter("service", "")
 	c.waitForWrites(l, time.Now())
 	if dogs := primary.watchdogs(); len(dogs) > 0 {
-		t.Errorf("nobody can take over, and watchdogs %v run", dogs)
+		t.Errorf("there is no other instance, but watchdogs %v run", dogs)
 	}
 	begun := time.Now()
 	primary.disconnect("api")
@@ -141,7 +141,8 @@ func TestSingleInstance_withoutAPIServer(t *testing.T) {
 	c.check(l)
 }
 
-// TestAPIServerDown_oneStandbyDown takes the API server away when an instance has been down for longer than the Lease.
+// TestAPIServerDown_oneStandbyDown disconnects the API server while a standby has been down for longer than the Lease
+// duration.
 func TestAPIServerDown_oneStandbyDown(t *testing.T) {
 	c, l := newClusterWithWriter(t, nil)
 	primary := c.waitSettled()
@@ -175,7 +176,8 @@ func TestAPIServerDown_oneStandbyDown(t *testing.T) {
 	c.check(l)
 }
 
-// TestAPIServerReadOnly_keepsPrimary has the API server answer reads and refuse all writes: a policy engine that is down, an etcd that is full.
+// TestAPIServerReadOnly_keepsPrimary: the API server serves reads but rejects all writes, as with a broken admission
+// webhook or a full etcd.
 func TestAPIServerReadOnly_keepsPrimary(t *testing.T) {
 	c, l := newClusterWithWriter(t, synchronous)
 	primary := c.waitSettled()
@@ -199,7 +201,7 @@ func TestAPIServerReadOnly_keepsPrimary(t *testing.T) {
 	c.check(l)
 }
 
-// refuseWrites has the API server refuse all writes in the cluster's namespace, until the function that it returns is called.
+// refuseWrites makes the API server reject all writes in the cluster's namespace until the returned function is called.
 func (c *cluster) refuseWrites() (end func()) {
 	c.t.Helper()
 	admin, err := client.New(env.Admin, client.Options{Scheme: clientgoscheme.Scheme})

@@ -38,11 +38,11 @@ type cluster struct {
 	namespace string
 	dir       string
 	network   int
-	// The ports of all instances; their addresses differ.
+	// The ports of all instances. Their addresses differ.
 	ports     [4]int
 	ca        *pki.CA
 	instances []*instance
-	// prepared are prepared, and not asked for.
+	// prepared instances are set up, but not part of spec.replicas.
 	prepared []*instance
 	service  *link
 	routedTo atomic.Int32 // ordinal that the Service routes to, -1 for none
@@ -50,7 +50,7 @@ type cluster struct {
 
 const name = "db"
 
-// logFile embeds no buffer: whoever copies into it would find the buffer's ReadFrom, which takes no lock.
+// logFile does not embed the buffer: io.Copy would use the buffer's ReadFrom, which takes no lock.
 type logFile struct {
 	mutex  sync.Mutex
 	buffer bytes.Buffer
@@ -68,7 +68,7 @@ func (l *logFile) text() string {
 	return l.buffer.String()
 }
 
-// newCluster makes the objects that the operator makes, and starts an agent for each instance.
+// newCluster creates the operator's objects, and starts an agent for each instance.
 func newCluster(t testing.TB, replicas int, change func(*databasev1alpha1.PostgreSQL)) *cluster {
 	t.Helper()
 	out := newStoppedCluster(t, replicas, replicas, change)
@@ -78,7 +78,7 @@ func newCluster(t testing.TB, replicas int, change func(*databasev1alpha1.Postgr
 	return out
 }
 
-// newStoppedCluster makes the objects, and prepares instances, of which there may be more than the PostgreSQL asks for.
+// newStoppedCluster creates the objects and prepares instances, possibly more than spec.replicas.
 func newStoppedCluster(t testing.TB, replicas, prepared int, change func(*databasev1alpha1.PostgreSQL)) *cluster {
 	t.Helper()
 	c := newClient(t)
@@ -115,7 +115,7 @@ func newStoppedCluster(t testing.TB, replicas, prepared int, change func(*databa
 	return out
 }
 
-// end ends all processes. The logs of the instances go to the folder of FETTLE_PG_LOGS.
+// end kills all processes. The logs of the instances are written to the directory FETTLE_PG_LOGS.
 func (c *cluster) end() {
 	for _, i := range slices.Concat(c.instances, c.prepared) {
 		i.kill()
@@ -143,7 +143,7 @@ func newClient(t testing.TB) client.Client {
 	return c
 }
 
-// fastDir is where data lie: in memory, unless FETTLE_PG_DIR says where else.
+// fastDir is the directory for data: in memory, or FETTLE_PG_DIR.
 func fastDir() string {
 	if dir := os.Getenv("FETTLE_PG_DIR"); dir != "" {
 		return dir
@@ -151,7 +151,7 @@ func fastDir() string {
 	return testenv.MemoryFolder()
 }
 
-// credential is whom PostgreSQL runs as: not root.
+// credential is the user that PostgreSQL runs as, which is not root.
 func credential() *syscall.Credential {
 	if os.Getuid() != 0 {
 		return nil
@@ -188,7 +188,7 @@ func (c *cluster) serviceAddress() string {
 	return fmt.Sprintf("127.%d.250.1:%d", c.network, c.ports[0])
 }
 
-// route follows the pods' labels, as Endpoints do.
+// route follows the pods' labels like Endpoints.
 func (c *cluster) route(ctx context.Context) {
 	for ctx.Err() == nil {
 		pods := &corev1.PodList{}
@@ -205,7 +205,7 @@ func (c *cluster) route(ctx context.Context) {
 	}
 }
 
-// lease reads the record of the Lease.
+// lease reads the Lease and its record.
 func (c *cluster) lease() (holder string, record map[string]any) {
 	c.t.Helper()
 	lease := &coordinationv1.Lease{}
@@ -219,10 +219,10 @@ func (c *cluster) lease() (holder string, record map[string]any) {
 	return holder, record
 }
 
-// timeout is how long a test waits for what usually takes some seconds.
+// timeout bounds waits that usually take some seconds.
 const timeout = 3 * time.Minute
 
-// eventually waits for something that will be.
+// eventually waits until a condition is true.
 func (c *cluster) eventually(what string, within time.Duration, is func() bool) {
 	c.t.Helper()
 	end := time.Now().Add(within)
@@ -240,12 +240,12 @@ func (c *cluster) describe() string {
 	fmt.Fprintf(&out, "Lease: %s %v\n", holder, record)
 	for _, i := range c.instances {
 		status, ok := i.status()
-		fmt.Fprintf(&out, "%s answers %v: %+v\n", i.pod, ok, status)
+		fmt.Fprintf(&out, "%s responds: %v, %+v\n", i.pod, ok, status)
 	}
 	return out.String()
 }
 
-// primary is the instance that serves as primary and is routed to, nil while there is none.
+// primary is the instance that is primary, ready, and routed to by the Service. nil if there is none.
 func (c *cluster) primary() *instance {
 	at := int(c.routedTo.Load())
 	if at < 0 {
@@ -258,13 +258,13 @@ func (c *cluster) primary() *instance {
 	return c.instances[at]
 }
 
-// wantStillPrimary holds that an instance is the primary. An agent that is late to answer tells nothing else.
+// wantStillPrimary checks that an instance is the primary. A late response of an agent does not count.
 func (c *cluster) wantStillPrimary(primary *instance) {
 	c.t.Helper()
-	c.eventually(primary.pod+" to be the primary still", timeout, func() bool { return c.primary() == primary })
+	c.eventually(primary.pod+" to still be primary", timeout, func() bool { return c.primary() == primary })
 }
 
-// waitSettled waits for a primary and for all others to follow it.
+// waitSettled waits for a primary and for all other instances to stream from it.
 func (c *cluster) waitSettled() *instance {
 	c.t.Helper()
 	var primary *instance

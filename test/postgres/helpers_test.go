@@ -12,7 +12,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
-// change changes the spec.
+// change patches the spec.
 func (c *cluster) change(change func(*databasev1alpha1.PostgreSQLSpec)) (generation int64) {
 	c.t.Helper()
 	pg := &databasev1alpha1.PostgreSQL{}
@@ -27,7 +27,7 @@ func (c *cluster) change(change func(*databasev1alpha1.PostgreSQLSpec)) (generat
 	return pg.Generation
 }
 
-// hasEvent says that an event with that reason names all the words.
+// hasEvent returns whether an event with that reason contains all words.
 func (c *cluster) hasEvent(reason string, words ...string) bool {
 	c.t.Helper()
 	events := &corev1.EventList{}
@@ -51,11 +51,11 @@ func containsAll(text string, words ...string) bool {
 	return true
 }
 
-// openConn is one with an instance, until the test ends.
+// openConn opens a connection to an instance until the test ends.
 func (i *instance) openConn(t testing.TB) *pgx.Conn {
 	t.Helper()
 	var conn *pgx.Conn
-	i.cluster.eventually("a session with "+i.pod, timeout, func() (ok bool) {
+	i.cluster.eventually("a connection to "+i.pod, timeout, func() (ok bool) {
 		var err error
 		conn, err = i.cluster.connect(t.Context(), i.address(0))
 		return err == nil
@@ -64,7 +64,7 @@ func (i *instance) openConn(t testing.TB) *pgx.Conn {
 	return conn
 }
 
-// queryOnce is one value that an instance tells; "" when it does not answer.
+// queryOnce returns one value from an instance. It is "" if the instance does not respond.
 func (i *instance) queryOnce(query string) string {
 	conn, err := i.cluster.connect(i.cluster.t.Context(), i.address(0))
 	if err != nil {
@@ -78,14 +78,14 @@ func (i *instance) queryOnce(query string) string {
 	return value
 }
 
-// queryUntil is read, when it does.
+// queryUntil repeats queryOnce until there is a value.
 func (i *instance) queryUntil(query string) (value string) {
 	i.cluster.t.Helper()
 	i.cluster.eventually(i.pod+" to answer to "+query, timeout, func() bool { value = i.queryOnce(query); return value != "" })
 	return value
 }
 
-// exec has an instance do something.
+// exec runs a statement on an instance.
 func (i *instance) exec(t testing.TB, statement string) {
 	t.Helper()
 	if _, err := i.openConn(t).Exec(t.Context(), statement); err != nil {
@@ -93,7 +93,7 @@ func (i *instance) exec(t testing.TB, statement string) {
 	}
 }
 
-// statusIs says that an agent's status is so.
+// statusIs returns whether an agent's status matches.
 func (i *instance) statusIs(is func(agentapi.Status) bool) func() bool {
 	return func() bool {
 		status, ok := i.status()
@@ -101,5 +101,5 @@ func (i *instance) statusIs(is func(agentapi.Status) bool) func() bool {
 	}
 }
 
-// logSince is what an instance has logged since there were that many bytes.
+// logSince is the log of an instance from an offset.
 func (i *instance) logSince(bytes int) string { return i.log.text()[bytes:] }

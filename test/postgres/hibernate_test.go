@@ -10,7 +10,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
-// hibernate writes spec.hibernated.
+// hibernate sets spec.hibernated.
 func (c *cluster) hibernate(yes bool) {
 	c.t.Helper()
 	pg := &databasev1alpha1.PostgreSQL{}
@@ -24,7 +24,7 @@ func (c *cluster) hibernate(yes bool) {
 	}
 }
 
-// waitHibernated waits until no server runs any more, and returns what the agents say then.
+// waitHibernated waits until all servers are stopped, and returns the agents' statuses.
 func (c *cluster) waitHibernated() []agentapi.Status {
 	c.t.Helper()
 	var all []agentapi.Status
@@ -42,8 +42,8 @@ func (c *cluster) waitHibernated() []agentapi.Status {
 	return all
 }
 
-// TestHibernation stops a cluster under a client that writes, and wakes it up without the instance that was the primary: all
-// have all of the log, so that nothing is lost even where no commit waits for another instance.
+// TestHibernation hibernates a cluster under write load, and resumes it without the former primary. All instances have all
+// WAL, so nothing is lost, even with asynchronous replication.
 func TestHibernation(t *testing.T) {
 	for name, change := range map[string]func(*databasev1alpha1.PostgreSQL){"synchronous": synchronous, "asynchronous": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -53,14 +53,14 @@ func TestHibernation(t *testing.T) {
 			all := c.waitHibernated()
 			for _, status := range all[1:] {
 				if status.Received != all[0].Received || status.Timeline != all[0].Timeline {
-					t.Errorf("%s has the log up to %d/%d, %s up to %d/%d", status.Pod, status.Timeline, status.Received, all[0].Pod, all[0].Timeline, all[0].Received)
+					t.Errorf("%s has WAL up to %d/%d, %s up to %d/%d", status.Pod, status.Timeline, status.Received, all[0].Pod, all[0].Timeline, all[0].Received)
 				}
 			}
-			c.eventually("the Lease to be free, and to say that all have all", timeout, func() bool { // it is written after the last server has stopped
+			c.eventually("the Lease to be released and to record a clean shutdown", timeout, func() bool { // it is written after the last server stopped
 				holder, record := c.lease()
-				return holder == "" && record["whole"] == true
+				return holder == "" && record["cleanShutdown"] == true
 			})
-			for _, i := range c.instances { // the operator takes the pods away
+			for _, i := range c.instances { // the operator deletes the pods
 				i.stop()
 				i.recreatePod()
 			}

@@ -15,10 +15,10 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-// sourcePassword is what the source wants to hear.
+// sourcePassword is the password for the source.
 const sourcePassword = "ours, 'not' theirs"
 
-// newExternalServer is a server with rows, that is run in a way of its own.
+// newExternalServer starts a server with data and its own configuration.
 func newExternalServer(t *testing.T, ca *testpg.CA) *testpg.External {
 	t.Helper()
 	f := testpg.NewExternal(t, ca, "synchronous_standby_names = 'nobody'\nsynchronous_commit = local\nmax_connections = 250\n")
@@ -28,10 +28,10 @@ func newExternalServer(t *testing.T, ca *testpg.CA) *testpg.External {
 	return f
 }
 
-// writeSourceSecrets gives an instance what opens the source: the files of its mounted Secrets.
+// writeSourceSecrets writes the files of the mounted Secrets for the source.
 func (i *instance) writeSourceSecrets(t *testing.T, ca *testpg.CA, password string) {
 	t.Helper()
-	authority, err := os.ReadFile(ca.File("ca.crt"))
+	caCert, err := os.ReadFile(ca.File("ca.crt"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,14 +39,14 @@ func (i *instance) writeSourceSecrets(t *testing.T, ca *testpg.CA, password stri
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{"ca.crt": string(authority), "password": password + "\n"} {
+	for name, content := range map[string]string{"ca.crt": string(caCert), "password": password + "\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// writeOn has the source take rows, each the one after the last, until what it returns is called.
+// writeOn inserts consecutive rows on the source until the returned function is called.
 func writeOn(t *testing.T, f *testpg.External) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -61,7 +61,7 @@ func writeOn(t *testing.T, f *testpg.External) (end func()) {
 	return func() { cancel(); <-ended }
 }
 
-// TestImport makes a cluster whose data are a copy of a server that goes on writing. Its password is wrong at first.
+// TestImport bootstraps a cluster with pg_basebackup from a server under write load. The password is wrong at first.
 func TestImport(t *testing.T) {
 	t.Parallel()
 	ca := testpg.NewCA(t)
@@ -89,15 +89,15 @@ func TestImport(t *testing.T) {
 	before := f.QueryText(t, "ledger", "SELECT max(id)::text FROM copied")
 	first.writeSourceSecrets(t, ca, sourcePassword)
 	if primary := c.waitSettled(); primary != first {
-		t.Fatalf("%s leads", primary.pod)
+		t.Fatalf("%s is primary", primary.pod)
 	}
 	end()
-	c.prepareLedger()
+	c.prepareWrites()
 	c.wantImported(t, f, before)
 	c.wantNoSecondImport(t)
 }
 
-// wantImported holds what a copy has to be.
+// wantImported checks the imported data.
 func (c *cluster) wantImported(t *testing.T, f *testpg.External, before string) {
 	t.Helper()
 	first := c.instances[0]
@@ -116,7 +116,7 @@ func (c *cluster) wantImported(t *testing.T, f *testpg.External, before string) 
 	c.wantImportReported(t, first, status.SystemID)
 }
 
-// wantImportReported holds what was said of it, and that the second instance copied the first.
+// wantImportReported checks the events, and that the second instance was cloned from the first.
 func (c *cluster) wantImportReported(t *testing.T, first *instance, systemID string) {
 	t.Helper()
 	if clone := fmt.Sprintf("election.Clone{Source:%s}", first.pod); !strings.Contains(c.instances[1].log.text(), clone) {
@@ -132,7 +132,7 @@ func (c *cluster) wantImportReported(t *testing.T, first *instance, systemID str
 	}
 }
 
-// wantConfiguredByFettle holds that the copy is configured by Fettle, and its roles and databases are what was asked for.
+// wantConfiguredByFettle checks that the copy has Fettle's configuration, roles and databases.
 func (i *instance) wantConfiguredByFettle(t *testing.T) {
 	t.Helper()
 	for question, want := range map[string]string{
@@ -148,7 +148,7 @@ func (i *instance) wantConfiguredByFettle(t *testing.T) {
 	}
 }
 
-// wantNoSecondImport takes away what opens the source, and starts all instances anew: nothing is copied again.
+// wantNoSecondImport removes the Secrets and restarts all instances: nothing is imported again.
 func (c *cluster) wantNoSecondImport(t *testing.T) {
 	t.Helper()
 	first := c.instances[0]

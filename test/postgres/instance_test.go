@@ -22,17 +22,17 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
 )
 
-// instance is a pod.
+// instance is a pod with its agent.
 type instance struct {
 	cluster *cluster
 	ordinal int
 	pod     string
 	uid     string
 	dir     string
-	// api, peers and replication are its ways out.
+	// api, peers and replication are the outgoing connections.
 	api                *link
 	peers, replication map[int]*link
-	// reached is the way in for clients.
+	// log is the output of the agent.
 	log *logFile
 
 	mutex   sync.Mutex
@@ -40,7 +40,7 @@ type instance struct {
 	ended   chan struct{}
 }
 
-// recreatePod makes the pod anew, with another UID.
+// recreatePod re-creates the pod, with another UID.
 func (i *instance) recreatePod() {
 	c := i.cluster
 	c.t.Helper()
@@ -56,7 +56,7 @@ func (i *instance) recreatePod() {
 	i.uid = string(pod.UID)
 }
 
-// start starts an agent, as the kubelet starts a container.
+// start starts an agent, like a kubelet.
 func (i *instance) start() {
 	i.cluster.t.Helper()
 	c := i.cluster
@@ -85,7 +85,7 @@ func (i *instance) start() {
 	i.command, i.ended = command, ended
 }
 
-// pids are the agent and the postmaster, 0 where there is none.
+// pids are the PIDs of agent and postmaster, 0 if there is none.
 func (i *instance) pids() (agent, postmaster int) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
@@ -97,7 +97,7 @@ func (i *instance) pids() (agent, postmaster int) {
 	return i.command.Process.Pid, postmaster
 }
 
-// watchdogs are the processes that the agent keeps beside it.
+// watchdogs are the watchdog processes of the agent.
 func (i *instance) watchdogs() (all []int) {
 	agent, _ := i.pids()
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", agent))
@@ -131,14 +131,14 @@ func (i *instance) allProcesses() []int {
 	return append(append([]int{agent}, i.watchdogs()...), i.servers()...)
 }
 
-// signal sends one to all processes of the instance.
+// signal signals all processes of the instance.
 func (i *instance) signal(signal syscall.Signal) {
 	for _, pid := range i.allProcesses() {
 		_ = syscall.Kill(pid, signal)
 	}
 }
 
-// kill ends all processes of the instance, as the loss of its node does.
+// kill kills all processes of the instance, like the loss of its node.
 func (i *instance) kill() {
 	if i.ended == nil {
 		return // it was never started
@@ -152,14 +152,14 @@ func (i *instance) kill() {
 	i.signal(syscall.SIGKILL)
 }
 
-// stop ends the agent in order, and waits.
+// stop stops the agent gracefully, and waits.
 func (i *instance) stop() {
 	agent, _ := i.pids()
 	_ = syscall.Kill(agent, syscall.SIGTERM)
 	<-i.ended
 }
 
-// disconnect cuts the instance off from the API server and all others, in both directions.
+// disconnect cuts connections from and to the instance, in both directions.
 func (i *instance) disconnect(from ...string) {
 	for _, l := range i.links(from...) {
 		l.Cut()
@@ -172,7 +172,7 @@ func (i *instance) reconnect() {
 	}
 }
 
-// links are the ways from and to an instance: "api", "peers", "replication"; all by default.
+// links are the connections from and to an instance: "api", "peers", "replication". Defaults to all.
 func (i *instance) links(kinds ...string) []*link {
 	has := func(kind string) bool { return len(kinds) == 0 || strings.Contains(strings.Join(kinds, " "), kind) }
 	var out []*link
@@ -193,7 +193,7 @@ func (i *instance) links(kinds ...string) []*link {
 	return out
 }
 
-// agentClient speaks to an agent as the operator does.
+// agentClient is a client for the agent with the operator's certificate.
 func (i *instance) agentClient() *agentapi.Client {
 	i.cluster.t.Helper()
 	pair, err := i.cluster.ca.Client(pki.Operator, time.Now())
@@ -207,7 +207,7 @@ func (i *instance) agentClient() *agentapi.Client {
 	return c
 }
 
-// status asks an agent; false when it does not answer.
+// status returns the agent's status. It is false if the agent does not respond.
 func (i *instance) status() (agentapi.Status, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
@@ -217,7 +217,7 @@ func (i *instance) status() (agentapi.Status, bool) {
 	return status, err == nil
 }
 
-// probe asks a probe.
+// probe returns whether a probe passes.
 func (i *instance) probe(path string) bool {
 	host, _, _ := net.SplitHostPort(i.address(0))
 	client := &http.Client{Timeout: 2 * time.Second}

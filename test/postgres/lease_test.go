@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestLease_deleted has somebody delete the Lease, three times: its holder makes it again, and clients see nothing of it.
+// TestLease_deleted deletes the Lease three times: its holder re-creates it without errors for clients.
 func TestLease_deleted(t *testing.T) {
 	c, l := newClusterWithWriter(t, synchronous)
 	primary := c.waitSettled()
@@ -26,20 +26,20 @@ func TestLease_deleted(t *testing.T) {
 		}
 		gone := time.Now()
 		after := &coordinationv1.Lease{}
-		c.eventually("the Lease, again", timeout, func() bool {
+		c.eventually("the Lease to be re-created", timeout, func() bool {
 			return c.client.Get(t.Context(), key, after) == nil && after.UID != before.UID
 		})
-		t.Logf("made again after %s", time.Since(gone).Round(time.Millisecond))
+		t.Logf("re-created after %s", time.Since(gone).Round(time.Millisecond))
 		holder, now := c.lease()
 		if holder != primary.pod || now["timeline"] != record["timeline"] || now["systemID"] != record["systemID"] {
-			t.Errorf("held by %s, want %s; the record was %v, and is %v", holder, primary.pod, record, now)
+			t.Errorf("held by %s, want %s. The record was %v, now %v", holder, primary.pod, record, now)
 		}
-		c.eventually("it is renewed", timeout, func() bool {
+		c.eventually("the Lease to be renewed", timeout, func() bool {
 			_, now := c.lease()
-			return now["remade"] == nil
+			return now["recreated"] == nil
 		})
 	}
-	c.waitForWrites(l, time.Now().Add(12*time.Second)) // longer than the last renewal before would have lasted
+	c.waitForWrites(l, time.Now().Add(12*time.Second)) // longer than the Lease duration
 	if failures := l.Failed(begun); failures > 0 {
 		t.Errorf("the client saw %d errors", failures)
 	}
@@ -47,8 +47,8 @@ func TestLease_deleted(t *testing.T) {
 	c.check(l)
 }
 
-// TestLease_deletedWithHolder has the Lease vanish together with its holder, and the operator make another that knows nothing: a new
-// primary uses a timeline that the old one can't have used, and the old one follows it.
+// TestLease_deletedWithHolder deletes the Lease together with its holder, and the operator creates an empty one. The new
+// primary uses a timeline that the old one cannot have used, and the old one follows it.
 func TestLease_deletedWithHolder(t *testing.T) {
 	c, l := newClusterWithWriter(t, synchronous)
 	lost := c.waitSettled()

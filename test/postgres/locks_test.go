@@ -10,8 +10,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
-// lockAll has the ledger's role lock all that it may in the database postgres, in a transaction that outlives its session and
-// the server.
+// lockAll locks everything that the writer's role may lock in the database postgres, in a prepared transaction that
+// outlives its session and the server.
 const lockAll = `SET SESSION AUTHORIZATION ` + role + `;
 DO $$ DECLARE r regclass; BEGIN
   FOR r IN SELECT oid FROM pg_class WHERE relkind IN ('r', 'p', 'm') AND relpersistence = 'p' LOOP
@@ -23,13 +23,13 @@ DO $$ DECLARE r regclass; BEGIN
 END $$;
 PREPARE TRANSACTION 'held'`
 
-// TestPrimary_userLocksDoNotStopIt has a role that may write all data hold every lock that it can get: the primary goes on, and
-// so does the next one, to which the prepared transaction comes along.
+// TestPrimary_userLocksDoNotStopIt: a role with pg_write_all_data holds every possible lock. The primary keeps running, and
+// so does the next one, which also has the prepared transaction.
 func TestPrimary_userLocksDoNotStopIt(t *testing.T) {
 	c := newCluster(t, 2, func(pg *databasev1alpha1.PostgreSQL) {
 		pg.Spec.Parameters = map[string]intstr.IntOrString{"max_prepared_transactions": intstr.FromString("5")}
 	})
-	c.prepareLedger()
+	c.prepareWrites()
 	primary := c.waitSettled()
 	operator := primary.agentClient()
 	defer operator.Close()
@@ -46,7 +46,7 @@ func TestPrimary_userLocksDoNotStopIt(t *testing.T) {
 
 	c.switchover(primary)
 	next := c.other(primary)
-	c.eventually(next.pod+" to take over", timeout, func() bool { return c.primary() == next })
+	c.eventually(next.pod+" to become primary", timeout, func() bool { return c.primary() == next })
 	c.switchedOver(primary)
 	if got := next.superuser(t, "SELECT count(*) FROM pg_prepared_xacts"); got != "1" {
 		t.Fatalf("%s prepared transactions: this shows nothing", got)
@@ -55,7 +55,8 @@ func TestPrimary_userLocksDoNotStopIt(t *testing.T) {
 	c.waitSettled()
 }
 
-// wantStaysPrimary holds that the Lease is not given up for longer than heartbeats may be missed, and rows can be written after that.
+// wantStaysPrimary checks that the primary keeps the Lease for longer than missed heartbeats are tolerated, and accepts
+// writes.
 func (c *cluster) wantStaysPrimary(t *testing.T, primary *instance) {
 	t.Helper()
 	for begun := time.Now(); time.Since(begun) < 6*time.Second; time.Sleep(50 * time.Millisecond) {

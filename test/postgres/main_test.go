@@ -1,6 +1,6 @@
-// Package postgres runs whole clusters on one machine: real PostgreSQL servers, each with an agent that is a process of its
-// own, against a real API server, with proxies between them that can be cut. Nothing of Kubernetes runs but the API server:
-// the tests stand for the operator and for the kubelet.
+// Package postgres runs complete clusters on one machine: real PostgreSQL servers, each with an agent as a separate
+// process, against a real API server, with proxies between them that can be cut. Only the API server of Kubernetes runs:
+// the tests act as operator and kubelet.
 package postgres
 
 import (
@@ -18,10 +18,10 @@ import (
 
 var (
 	env *testenv.Env
-	// program is a copy of the test binary that any user may run: with the argument "agent" it is an agent. FETTLE_PG_PROGRAM
-	// names another one, such as that of the image.
+	// program is a copy of the test binary that any user may run. With the argument "agent" it is an agent.
+	// FETTLE_PG_PROGRAM sets another program, such as that of the image.
 	program string
-	// networks counts the clusters of this process: each has loopback addresses of its own.
+	// networks counts the clusters of this process. Each has its own loopback addresses.
 	networks atomic.Int32
 )
 
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// runProgram is main of the program under test: the test binary itself, so that a change of it is a change of the test.
+// runProgram is main of the agent. The test binary itself is the program, so that it always has the current code.
 func runProgram() int {
 	if err := cmd.Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "fettle:", err)

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// TestMemory measures what the agents have resident while rows are written. It runs when FETTLE_PG_MEMORY says for how
-// long, such as 3m; FETTLE_PG_PROGRAM names the program to measure, since the test binary is larger than the shipped one.
+// TestMemory measures the resident memory of the agents during writes. Set FETTLE_PG_MEMORY to the duration, such as 3m.
+// Set FETTLE_PG_PROGRAM to the shipped program, because the test binary is larger.
 func TestMemory(t *testing.T) {
 	length, err := time.ParseDuration(os.Getenv("FETTLE_PG_MEMORY"))
 	if err != nil || length <= 0 {
-		t.Skip("nothing is measured: set FETTLE_PG_MEMORY to the time to write for")
+		t.Skip("set FETTLE_PG_MEMORY to the duration of the writes")
 	}
 	c, l := newClusterWithWriter(t, synchronous)
 	for end := time.Now().Add(length); ; {
@@ -28,8 +28,8 @@ func TestMemory(t *testing.T) {
 	c.check(l)
 }
 
-// memory is what the agents and the processes beside them have resident, in MiB: all of it, and what is their own alone (the rest are
-// pages of the program's file).
+// memory is the resident memory of the agents and their watchdogs in MiB: total, and private memory in brackets. The rest
+// are pages of the program file.
 func (c *cluster) memory() string {
 	var out []string
 	for _, i := range c.instances {
@@ -43,7 +43,7 @@ func (c *cluster) memory() string {
 	return strings.Join(out, ", ") + " MiB"
 }
 
-// resident is all that a process has, and in brackets what is its own alone, in MiB.
+// resident is the resident memory of a process in MiB, with its private memory in brackets.
 func resident(pid int) string {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// link is a TCP proxy between two parts of a cluster that can be cut: what is sent then vanishes, as it does when a node is
-// lost or cut off, and nobody is told.
+// link is a TCP proxy between two parts of a cluster that can be cut. During a cut, packets vanish without an error, as in
+// a network partition.
 type link struct {
 	target func() string
 
-	// rate is how many bytes a second go through; 0 for no limit.
+	// rate limits the bytes per second. 0 means no limit.
 	rate atomic.Int64
 
 	mutex sync.Mutex
 	cut   bool
 	conns map[net.Conn]bool
-	// connected is closed while the link is whole.
+	// connected is closed while the link is not cut.
 	connected chan struct{}
 }
 
-// newLink listens at address and forwards to what target says when a connection comes.
+// newLink listens on address and forwards connections to target.
 func newLink(t testing.TB, address string, target func() string) *link {
 	t.Helper()
 	listener, err := net.Listen("tcp", address)
@@ -49,7 +49,7 @@ func newLink(t testing.TB, address string, target func() string) *link {
 	return l
 }
 
-// Cut has everything vanish from now on, also on connections that are open.
+// Cut stops all traffic, including that of open connections.
 func (l *link) Cut() {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -58,7 +58,7 @@ func (l *link) Cut() {
 	}
 }
 
-// Join ends a cut. Connections that were open go on with what was not sent yet, as TCP does.
+// Join ends a cut. Open connections continue with pending data, like TCP.
 func (l *link) Join() {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -120,7 +120,7 @@ func (l *link) serve(client net.Conn) {
 	<-ended
 }
 
-// copy forwards in one direction. During a cut it holds what it has read.
+// copy forwards in one direction. During a cut it holds data back.
 func (l *link) copy(to io.Writer, from io.Reader) {
 	buffer := make([]byte, 64<<10)
 	for {

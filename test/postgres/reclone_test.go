@@ -11,12 +11,12 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
-// TestReclone_crashLoop has a standby that cannot start: it is recloned without a person.
+// TestReclone_crashLoop: a standby that cannot start is recloned automatically.
 func TestReclone_crashLoop(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
 	primary := c.waitSettled()
-	c.prepareLedger()
+	c.prepareWrites()
 	broken := c.other(primary)
 	broken.kill()
 	control := filepath.Join(broken.dir, "data", "pgdata", "global", "pg_control")
@@ -38,14 +38,14 @@ func TestReclone_crashLoop(t *testing.T) {
 	}
 }
 
-// TestReclone_onRequest has a standby that runs and cannot stream: it is recloned when a person asks for it.
+// TestReclone_onRequest: a standby that runs but cannot stream is recloned when a person requests it.
 func TestReclone_onRequest(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, func(pg *databasev1alpha1.PostgreSQL) {
 		pg.Spec.ReplicaRecovery = databasev1alpha1.ReplicaRecoveryManual
 	})
 	primary := c.waitSettled()
-	c.prepareLedger()
+	c.prepareWrites()
 	broken := c.other(primary)
 	broken.kill()
 	segments, err := filepath.Glob(filepath.Join(broken.dir, "data", "pgdata", "pg_wal", "0*[0-9A-F]"))

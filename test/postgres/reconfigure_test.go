@@ -15,7 +15,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
 )
 
-// TestCluster_reconfigure changes what a cluster is asked for while it runs: its size, parameters and certificates.
+// TestCluster_reconfigure changes replicas, parameters and certificates of a running cluster.
 func TestCluster_reconfigure(t *testing.T) {
 	t.Parallel()
 	c := newStoppedCluster(t, 2, 3, synchronous)
@@ -23,7 +23,7 @@ func TestCluster_reconfigure(t *testing.T) {
 		i.start()
 	}
 	primary := c.waitSettled()
-	c.prepareLedger()
+	c.prepareWrites()
 	c.scaleUp(t, primary)
 	c.scaleDown(t, primary)
 	c.setRejectedParameter(t, primary)
@@ -35,7 +35,7 @@ func TestCluster_reconfigure(t *testing.T) {
 	}
 }
 
-// scaleUp adds a third instance, which copies the one that is not the primary.
+// scaleUp adds a third instance, which is cloned from the standby.
 func (c *cluster) scaleUp(t *testing.T, primary *instance) {
 	t.Helper()
 	standby, added := c.other(primary), c.prepared[0]
@@ -46,14 +46,14 @@ func (c *cluster) scaleUp(t *testing.T, primary *instance) {
 	if !strings.Contains(added.log.text(), "election.Clone{Source:"+standby.pod+"}") {
 		t.Errorf("%s did not copy %s", added.pod, standby.pod)
 	}
-	c.eventually("commits to wait for any of both", timeout, primary.statusIs(func(s agentapi.Status) bool {
+	c.eventually("commits to wait for either standby", timeout, primary.statusIs(func(s agentapi.Status) bool {
 		return s.Sync != nil && s.Sync.Number == 1 && slices.Equal(s.Sync.Members, []string{standby.pod, added.pod})
 	}))
 }
 
 const slots = "SELECT coalesce(string_agg(slot_name, ',' ORDER BY slot_name), '-') FROM pg_replication_slots"
 
-// scaleDown takes it away again.
+// scaleDown removes it again.
 func (c *cluster) scaleDown(t *testing.T, primary *instance) {
 	t.Helper()
 	standby, gone := c.other(primary), c.instances[2]
@@ -61,15 +61,15 @@ func (c *cluster) scaleDown(t *testing.T, primary *instance) {
 	c.change(func(spec *databasev1alpha1.PostgreSQLSpec) { spec.Replicas = new(int32(2)) })
 	gone.stop()
 	c.instances, c.prepared = c.instances[:2], c.instances[2:]
-	c.eventually("commits to wait for the one that stays", timeout, primary.statusIs(func(s agentapi.Status) bool {
+	c.eventually("commits to wait for the remaining standby", timeout, primary.statusIs(func(s agentapi.Status) bool {
 		c.wantQuorumInLease(t, primary)
 		return s.Sync != nil && s.Sync.Number == 1 && slices.Equal(s.Sync.Members, []string{standby.pod})
 	}))
-	c.eventually("the slot to go", timeout, func() bool { now := primary.queryOnce(slots); return now != "" && !strings.Contains(now, ",") })
-	c.eventually("the record to have the new setting alone", timeout, func() bool { return len(c.quorums()) == 1 })
+	c.eventually("the slot to be dropped", timeout, func() bool { now := primary.queryOnce(slots); return now != "" && !strings.Contains(now, ",") })
+	c.eventually("the Lease to have only the new setting", timeout, func() bool { return len(c.quorums()) == 1 })
 }
 
-// quorums are the settings that a new primary has to satisfy, as the Lease has them.
+// quorums are the synchronous settings in the Lease, which a new primary has to satisfy.
 func (c *cluster) quorums() [][]string {
 	_, record := c.lease()
 	var out [][]string
@@ -85,7 +85,7 @@ func (c *cluster) quorums() [][]string {
 	return out
 }
 
-// wantQuorumInLease holds that the setting that is loaded is one that a new primary would have to satisfy.
+// wantQuorumInLease checks that the Lease has the synchronous setting that is in effect.
 func (c *cluster) wantQuorumInLease(t *testing.T, primary *instance) {
 	t.Helper()
 	before, ok := primary.status()
@@ -105,8 +105,8 @@ func (c *cluster) parameters(parameters map[string]intstr.IntOrString) (generati
 	return c.change(func(spec *databasev1alpha1.PostgreSQLSpec) { spec.Parameters = parameters })
 }
 
-// setRejectedParameter sets a value that only PostgreSQL itself knows to be wrong. The one before stays, also over a crash, and what else
-// was asked for is taken over.
+// setRejectedParameter sets a value that only PostgreSQL itself can reject. The previous value stays, even after a crash,
+// and other parameters are applied.
 func (c *cluster) setRejectedParameter(t *testing.T, primary *instance) {
 	t.Helper()
 	setting := func(name, value string) func() bool {
@@ -116,20 +116,20 @@ func (c *cluster) setRejectedParameter(t *testing.T, primary *instance) {
 	c.eventually("a time zone", timeout, setting("timezone", "Europe/Berlin"))
 	c.parameters(map[string]intstr.IntOrString{"timezone": intstr.FromString("Europe/Nowhere"), "work_mem": intstr.FromString("5MB")})
 	c.eventually("the other parameter", timeout, setting("work_mem", "5MB"))
-	c.eventually("the state page to tell of it", timeout, primary.statusIs(func(s agentapi.Status) bool {
+	c.eventually("the agent to report the parameter", timeout, primary.statusIs(func(s agentapi.Status) bool {
 		return containsAll(s.ConfigError, "TimeZone", "Europe/Nowhere")
 	}))
 	from := len(primary.log.text())
 	killServer(primary)
 	c.eventually("PostgreSQL to end", timeout, func() bool { return strings.Contains(primary.logSince(from), "PostgreSQL has ended") })
-	c.eventually("the time zone from before the one that is refused", timeout, setting("timezone", "Europe/Berlin"))
+	c.eventually("the previous time zone", timeout, setting("timezone", "Europe/Berlin"))
 	c.waitSettled()
 	c.parameters(nil)
-	c.eventually("no complaint any more", timeout, primary.statusIs(func(s agentapi.Status) bool { return s.ConfigError == "" }))
+	c.eventually("no problem in the agent's status", timeout, primary.statusIs(func(s agentapi.Status) bool { return s.ConfigError == "" }))
 	c.eventually("the default", timeout, setting("timezone", "UTC"))
 }
 
-// setRestartParameter has all take over a parameter that needs it, and that a standby must not have less of than its primary.
+// setRestartParameter sets a parameter that needs a restart, and that must not be lower on a standby than on its primary.
 func (c *cluster) setRestartParameter(t *testing.T, primary *instance) {
 	t.Helper()
 	standby := c.other(primary)
@@ -158,7 +158,7 @@ func (c *cluster) setRestartParameter(t *testing.T, primary *instance) {
 	}
 }
 
-// waitGeneration is what the agent says first of that generation. It is asked in quick succession.
+// waitGeneration polls for the first status of the agent with that generation.
 func (i *instance) waitGeneration(generation int64) (said agentapi.Status) {
 	i.cluster.t.Helper()
 	ctx, cancel := context.WithTimeout(i.cluster.t.Context(), timeout)
@@ -189,7 +189,7 @@ func (c *cluster) restart(t *testing.T, i *instance) {
 	c.waitSettled()
 }
 
-// replaceCertificates replaces those of the primary on its disk, by good ones and by ones that nobody would take.
+// replaceCertificates replaces the primary's certificate by a valid one, an expired one, and one of another CA.
 func (c *cluster) replaceCertificates(t *testing.T, primary *instance) {
 	t.Helper()
 	session := primary.openConn(t)
@@ -209,8 +209,8 @@ func (c *cluster) replaceCertificates(t *testing.T, primary *instance) {
 		t.Fatal(err)
 	}
 	primary.writeCertificate("server", ended)
-	c.eventually("the state page to tell of a certificate that has ended", timeout, primary.statusIs(func(s agentapi.Status) bool {
-		return s.Ready && containsAll(s.Message, "certificate in", "ended at", "renewed")
+	c.eventually("the agent to report an expired certificate", timeout, primary.statusIs(func(s agentapi.Status) bool {
+		return s.Ready && containsAll(s.Message, "certificate in", "expired at", "renew")
 	}))
 	stranger, err := pki.NewCA(name, time.Now())
 	if err != nil {
@@ -221,14 +221,14 @@ func (c *cluster) replaceCertificates(t *testing.T, primary *instance) {
 		t.Fatal(err)
 	}
 	primary.writeCertificate("server", foreign)
-	c.eventually("the state page to tell of a stranger's certificate", timeout, primary.statusIs(func(s agentapi.Status) bool {
-		return s.Ready && containsAll(s.Message, "certificate in", "not of the authority")
+	c.eventually("the agent to report a certificate of another CA", timeout, primary.statusIs(func(s agentapi.Status) bool {
+		return s.Ready && containsAll(s.Message, "certificate in", "not signed by the CA")
 	}))
 	if c.servedCertificate(t, primary) != shown {
-		t.Error("a certificate was taken that nobody would take")
+		t.Error("an unusable certificate was loaded")
 	}
 	primary.writeCertificate("server", renewed)
-	c.eventually("no complaint any more", timeout, primary.statusIs(func(s agentapi.Status) bool { return s.Message == "" }))
+	c.eventually("no problem in the agent's status", timeout, primary.statusIs(func(s agentapi.Status) bool { return s.Message == "" }))
 	if _, err := session.Exec(t.Context(), "SELECT 1"); err != nil {
 		t.Errorf("the session from before has ended: %s", err)
 	}
@@ -237,7 +237,7 @@ func (c *cluster) replaceCertificates(t *testing.T, primary *instance) {
 	}
 }
 
-// servedCertificate is the certificate that a new connection gets to see.
+// servedCertificate is the serial number of the certificate on a new connection.
 func (c *cluster) servedCertificate(t *testing.T, i *instance) string {
 	t.Helper()
 	conn, err := c.connect(t.Context(), i.address(0))

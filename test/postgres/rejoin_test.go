@@ -13,7 +13,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
-// diverge has the primary write a row that nobody else gets, and be lost. It returns it, with the new primary there.
+// diverge writes a row on the primary that no standby receives, and kills the primary. It returns the former primary once
+// there is a new one.
 func (c *cluster) diverge(t *testing.T, row string) (former *instance) {
 	t.Helper()
 	former = c.waitSettled()
@@ -27,7 +28,7 @@ func (c *cluster) diverge(t *testing.T, row string) (former *instance) {
 	return former
 }
 
-// wantRejoined waits for all to stream, and holds that a former primary has what the present one has, and nothing else.
+// wantRejoined waits for all standbys to stream, and checks that a former primary has exactly the rows of the new one.
 func (c *cluster) wantRejoined(t *testing.T, former *instance, row string) {
 	t.Helper()
 	primary := c.waitSettled()
@@ -43,7 +44,7 @@ func (c *cluster) wantRejoined(t *testing.T, former *instance, row string) {
 	}
 }
 
-// history is that of the instance's timeline.
+// history is the history file of the instance's timeline.
 func (c *cluster) history(t *testing.T, i *instance) string {
 	t.Helper()
 	status, ok := i.status()
@@ -57,7 +58,7 @@ func (c *cluster) history(t *testing.T, i *instance) string {
 	return string(content)
 }
 
-// killAt starts an instance and kills its agent as soon as a path of its volume is there.
+// killAt starts an instance and kills its agent as soon as a path exists on its volume.
 func (i *instance) killAt(what, path string) {
 	i.cluster.t.Helper()
 	i.start()
@@ -75,13 +76,13 @@ func (i *instance) killAt(what, path string) {
 	<-i.ended
 }
 
-// TestRejoin has former primaries come back: those that stopped in order, those that wrote what nobody else has, and those
-// whose data can't be rewound, with agents that are killed in the middle.
+// TestRejoin: former primaries rejoin after a clean shutdown, after they diverged, and when pg_rewind cannot repair them.
+// Agents are killed in between.
 func TestRejoin(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
 	first := c.waitSettled()
-	c.prepareLedger()
+	c.prepareWrites()
 
 	c.annotate(databasev1alpha1.AnnotationSwitchover, c.other(first).pod)
 	c.eventually("the switchover", timeout, func() bool { primary := c.primary(); return primary != nil && primary != first })
@@ -92,7 +93,7 @@ func TestRejoin(t *testing.T) {
 	}
 
 	const behind = "SELECT count(*)::text FROM pg_replication_slots WHERE restart_lsn > '0/0' AND pg_last_wal_replay_lsn() - restart_lsn < 1 << 20"
-	c.eventually("slots on a former primary, which move on", timeout, func() bool { return first.queryOnce(behind) == "2" })
+	c.eventually("slots on a former primary that advance", timeout, func() bool { return first.queryOnce(behind) == "2" })
 
 	former := c.diverge(t, "lost")
 	former.start()
@@ -109,7 +110,7 @@ func TestRejoin(t *testing.T) {
 	c.recloneOnRequest(t)
 }
 
-// interruptRejoin kills an agent in the middle of a rewind, and then in the middle of the copy that is to replace what it left.
+// interruptRejoin kills an agent during pg_rewind, and then during the base backup that replaces the data.
 func (c *cluster) interruptRejoin(t *testing.T) {
 	t.Helper()
 	former := c.diverge(t, "half")
@@ -132,7 +133,7 @@ func (c *cluster) interruptRejoin(t *testing.T) {
 	}
 }
 
-// recloneOnRequest has data that can't be rewound wait for a person where spec.autoReclone is false.
+// recloneOnRequest: with spec.replicaRecovery Manual, data that cannot be rewound wait for a request.
 func (c *cluster) recloneOnRequest(t *testing.T) {
 	t.Helper()
 	c.change(func(spec *databasev1alpha1.PostgreSQLSpec) {
@@ -150,12 +151,12 @@ func (c *cluster) recloneOnRequest(t *testing.T) {
 	}
 	from := len(former.log.text())
 	former.start()
-	c.eventually("the state page to ask for a person", timeout, former.statusIs(func(s agentapi.Status) bool {
+	c.eventually("the agent to ask for a person", timeout, former.statusIs(func(s agentapi.Status) bool {
 		return s.NeedsReclone && s.Phase == agentapi.Stopped && containsAll(s.Message, "spec.autoReclone is false", "fettle.dev/reclone="+former.pod)
 	}))
 	time.Sleep(2 * time.Second)
 	if status, _ := former.status(); !status.NeedsReclone || strings.Contains(former.logSince(from), "election.Reclone") {
-		t.Errorf("%s was copied though nobody asked for it: %+v", former.pod, status)
+		t.Errorf("%s was recloned without a request: %+v", former.pod, status)
 	}
 	c.annotate(databasev1alpha1.AnnotationReclone, former.pod)
 	c.wantRejoined(t, former, "kept")

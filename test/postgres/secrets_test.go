@@ -19,9 +19,9 @@ import (
 	"github.com/fettle-dev/fettle/test/canary"
 )
 
-// wantNoSecretsLeaked makes a role, rotates its password by a second login, and gives it the next, on a server that logs what roles are made by.
-// No password and no verifier may be in the log of an agent or its server, in what an agent answers, or in an object. What others can see
-// in the server itself is for internal/postgres/sqlclient.
+// wantNoSecretsLeaked creates a role, rotates its password with a second login, and sets the next password, on a server
+// that logs DDL. No password or verifier may be in the logs, in responses of an agent, or in an object.
+// internal/postgres/sqlclient tests what other database users can see.
 func (c *cluster) wantNoSecretsLeaked(t *testing.T, primary *instance) {
 	t.Helper()
 	const decoy = "CREATE TABLE decoy ()"
@@ -49,14 +49,14 @@ func (c *cluster) wantNoSecretsLeaked(t *testing.T, primary *instance) {
 	c.eventually("the server to have logged all until then", timeout, func() bool { return strings.Contains(primary.log.text(), decoy) })
 	for place, text := range c.outputs(t) {
 		for _, name := range secrets.In(text) {
-			t.Errorf("%s: %s is there", place, name)
+			t.Errorf("%s contains %s", place, name)
 		}
 	}
 	c.parameters(nil)
 	c.eventually("the default", timeout, func() bool { return primary.queryOnce("SHOW log_statement") == "none" })
 }
 
-// outputs are what agents and their servers have told: by place, such as the log of an instance.
+// outputs are all outputs of agents and servers, by place, such as the log of an instance.
 func (c *cluster) outputs(t *testing.T) map[string]string {
 	t.Helper()
 	places := map[string]string{}
@@ -83,7 +83,7 @@ func (c *cluster) outputs(t *testing.T) map[string]string {
 	return places
 }
 
-// applyRole has an agent make a role.
+// applyRole applies a role through an agent.
 func (c *cluster) applyRole(t *testing.T, primary *instance, role agentapi.DesiredRole) {
 	t.Helper()
 	operator := primary.agentClient()

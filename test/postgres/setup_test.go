@@ -25,7 +25,7 @@ import (
 	"github.com/fettle-dev/fettle/test/audit"
 )
 
-// createObjects makes the PostgreSQL, its Lease and pods, and the agents' role.
+// createObjects creates the PostgreSQL, its Lease and pods, and the agents' role.
 func (c *cluster) createObjects(replicas int, change func(*databasev1alpha1.PostgreSQL)) {
 	c.t.Helper()
 	installed, err := server.FindBinaries(c.t.Context()) // as the agents do
@@ -56,7 +56,7 @@ func (c *cluster) createObjects(replicas int, change func(*databasev1alpha1.Post
 	}
 }
 
-// checkRBAC holds, in the end, that the role of the agents, which is the one that the operator makes, has all that they ask for.
+// checkRBAC checks, at the end of the test, that no request of the agents was forbidden with the operator's role.
 func (c *cluster) checkRBAC(t testing.TB) (check func()) {
 	t.Helper()
 	recorder, err := audit.New(env.AuditLog, env.Admin)
@@ -74,7 +74,7 @@ func (c *cluster) checkRBAC(t testing.TB) (check func()) {
 			t.Error(err)
 		}
 		for right, times := range rights.Refused {
-			t.Errorf("the agents' role lacks the right to %s: %d requests were refused", right, times)
+			t.Errorf("the agents' role lacks the permission to %s: %d requests were forbidden", right, times)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func (c *cluster) add(ordinal, replicas int) {
 	i.writeKubeconfig()
 }
 
-// address is where an instance itself listens. Links ask for it at any time, also for one that is not there any more.
+// address is the address of an instance itself. Links use it even if the instance does not run.
 func (c *cluster) address(ordinal, port int) string {
 	return fmt.Sprintf("127.%d.200.%d:%d", c.network, ordinal+1, c.ports[port])
 }
@@ -137,7 +137,7 @@ func (i *instance) writeCertificate(folder string, pair pki.Pair) {
 	}
 }
 
-// writeKubeconfig has the agent be the ServiceAccount, over the link that can be cut.
+// writeKubeconfig configures the agent to act as the ServiceAccount, over the API server's link.
 func (i *instance) writeKubeconfig() {
 	i.cluster.t.Helper()
 	admin := env.Admin

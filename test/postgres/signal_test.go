@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestSecondSIGTERM_changesNothing: the kubelet may send SIGTERM again, as after a restart of its own. The stop goes on in order:
-// PostgreSQL writes its shutdown checkpoint, and the Lease is released.
+// TestSecondSIGTERM_changesNothing: the kubelet may send SIGTERM again, for example after its own restart. The shutdown
+// continues: PostgreSQL writes its shutdown checkpoint, and the Lease is released.
 func TestSecondSIGTERM_changesNothing(t *testing.T) {
 	t.Parallel()
 	c, l := newClusterWithWriter(t, synchronous)
@@ -17,7 +17,7 @@ func TestSecondSIGTERM_changesNothing(t *testing.T) {
 	agent, _ := primary.pids()
 	for range 3 {
 		if err := syscall.Kill(agent, syscall.SIGTERM); err != nil {
-			break // it has ended by now
+			break // it has exited
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

@@ -12,12 +12,12 @@ import (
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 )
 
-// maxSwitchoverGap is what a client may be without an acknowledged row during a switchover: about half a second, and what a busy machine
-// adds. Both faults of this file took it above 20 s.
+// maxSwitchoverGap limits the time without an acknowledged row during a switchover: half a second, and more on a busy
+// machine. The faults of this file used to increase it above 20 s.
 const maxSwitchoverGap = 8 * time.Second
 
-// TestSwitchover_longCheckpoint: clients are served while the primary writes out its memory, however long that takes, and no stop
-// is ordered before.
+// TestSwitchover_longCheckpoint: clients are served while the primary checkpoints, however long it takes. The server is not
+// stopped before.
 func TestSwitchover_longCheckpoint(t *testing.T) {
 	t.Parallel()
 	c, l := newClusterWithWriter(t, synchronous)
@@ -31,7 +31,7 @@ func TestSwitchover_longCheckpoint(t *testing.T) {
 	begun := time.Now()
 	c.switchover(primary)
 	c.eventually("a checkpoint before the stop", timeout, func() bool { return strings.Contains(primary.logSince(from), "election.Checkpoint") })
-	time.Sleep(12 * time.Second) // longer than the 10 s that it once had
+	time.Sleep(12 * time.Second) // longer than a former limit of 10 s
 	if log := primary.logSince(from); strings.Contains(log, "election.Stop") || c.primary() != primary {
 		t.Errorf("%s was stopped before its checkpoint had ended", primary.pod)
 	}
@@ -51,29 +51,29 @@ func TestSwitchover_longCheckpoint(t *testing.T) {
 	c.check(l)
 }
 
-// TestSwitchover_slowThird: the standby that leads next has everything, another one is 200 MiB behind. The stop does not wait for it.
+// TestSwitchover_slowThird: the target has all WAL, another standby lags 200 MiB behind. The shutdown does not wait for it.
 func TestSwitchover_slowThird(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
 	primary := c.waitSettled()
-	c.prepareLedger()
+	c.prepareWrites()
 	target, slow := c.instances[(primary.ordinal+1)%3], c.instances[(primary.ordinal+2)%3]
 	slow.replication[primary.ordinal].rate.Store(2 << 20)
 	primary.exec(t, "CREATE TABLE bulk AS SELECT g, md5(g::text) a, md5((g+1)::text) b FROM generate_series(1, 1800000) g")
-	l := c.newLedger("service", "")
+	l := c.newWriter("service", "")
 	c.waitForWrites(l, time.Now())
 	lag := func(i *instance) uint64 {
 		a, _ := primary.status()
 		b, _ := i.status()
 		return max(uint64(a.Received), uint64(b.Received)) - uint64(b.Received)
 	}
-	c.eventually("the target to have all", timeout, func() bool { return lag(target) < 1<<20 })
+	c.eventually("the target to have all WAL", timeout, func() bool { return lag(target) < 1<<20 })
 	if behind := lag(slow); behind < 100<<20 {
 		t.Fatalf("%s is only %d MiB behind: nothing would wait for it", slow.pod, behind>>20)
 	}
 	from, begun := len(primary.log.text()), time.Now()
 	c.annotate(databasev1alpha1.AnnotationSwitchover, target.pod)
-	c.eventually(target.pod+" to lead", timeout, func() bool { return c.primary() == target })
+	c.eventually(target.pod+" to become primary", timeout, func() bool { return c.primary() == target })
 	c.waitForWrites(l, time.Now())
 	behind := lag(slow)
 	t.Logf("%s without an acknowledged row, %s is %d MiB behind", l.Gap(begun).Length(), slow.pod, behind>>20)
@@ -89,7 +89,7 @@ func TestSwitchover_slowThird(t *testing.T) {
 	c.check(l)
 }
 
-// process is one of the instance's PostgreSQL, by its title; 0 if there is none.
+// process is the PID of a PostgreSQL process with a title, 0 if there is none.
 func (i *instance) process(title string) int {
 	for _, pid := range i.servers() {
 		line, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))

@@ -10,22 +10,23 @@ import (
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 )
 
-// showSync asks what a server's commits wait for.
+// showSync shows the synchronous standbys that commits wait for.
 const showSync = "SELECT '<' || current_setting('synchronous_standby_names') || '>'"
 
-// TestSynchronous_turnedOn turns synchronous replication on while the instances run. No standby that is promoted after that may acknowledge
-// a row that no other instance has, to a client that is with it from before its promotion. Then it is turned off.
+// TestSynchronous_turnedOn enables synchronous replication in a running cluster. A standby promoted afterwards must not
+// acknowledge a row that no other instance has, even to clients that were connected before the promotion. Then it disables
+// synchronous replication.
 func TestSynchronous_turnedOn(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	first := c.waitSettled()
-	c.prepareLedger()
+	c.prepareWrites()
 	next, other := c.instances[(first.ordinal+1)%3], c.instances[(first.ordinal+2)%3]
 	c.change(func(spec *databasev1alpha1.PostgreSQLSpec) {
 		spec.Synchronous = &databasev1alpha1.PostgreSQLSynchronous{Number: 2}
 	})
 	c.eventually("the primary to wait for both standbys", timeout, func() bool { return strings.Contains(first.queryOnce(showSync), "ANY 2 (") })
 	for _, i := range []*instance{next, other} {
-		c.eventually(i.pod+" to acknowledge nothing if it is promoted", timeout, func() bool { return len(i.queryOnce(showSync)) > len("<>") })
+		c.eventually(i.pod+" to require a standby if it is promoted", timeout, func() bool { return len(i.queryOnce(showSync)) > len("<>") })
 	}
 	acked := next.writeDirectly(t)
 	other.disconnect()
@@ -42,15 +43,15 @@ func TestSynchronous_turnedOn(t *testing.T) {
 	c.waitSettled()
 	c.change(func(spec *databasev1alpha1.PostgreSQLSpec) { spec.Synchronous = nil })
 	for _, i := range c.instances {
-		c.eventually(i.pod+" to wait for nobody", timeout, func() bool { return i.queryOnce(showSync) == "<>" })
+		c.eventually(i.pod+" to wait for no standby", timeout, func() bool { return i.queryOnce(showSync) == "<>" })
 	}
-	c.eventually("the Lease to tell that nobody confirms", timeout, func() bool {
+	c.eventually("the Lease to have no synchronous standbys", timeout, func() bool {
 		_, record := c.lease()
 		return record["sync"] == nil
 	})
 }
 
-// writeDirectly has a client write to an instance, be it a primary or not, until the test ends. It counts the rows that are acknowledged.
+// writeDirectly writes to an instance, primary or not, until the test ends. It counts the acknowledged rows.
 func (i *instance) writeDirectly(t *testing.T) *atomic.Int64 {
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// TestWALUnavailable_bothStandbys has the primary remove the log that both standbys need: they are made anew, one after the other, and no person
-// is asked.
+// TestWALUnavailable_bothStandbys: the primary removed WAL that both standbys need. They are recloned one after the other
+// without a person.
 func TestWALUnavailable_bothStandbys(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, retainLittleWAL)
 	primary := c.waitSettled()
-	c.prepareLedger()
+	c.prepareWrites()
 	at := primary.superuser(t, "SELECT pg_walfile_name(pg_current_wal_lsn())")
 	var away []*instance
 	for _, i := range c.instances {
@@ -24,7 +24,7 @@ func TestWALUnavailable_bothStandbys(t *testing.T) {
 		primary.superuser(t, "SELECT pg_switch_wal()")
 		primary.exec(t, "INSERT INTO ledger_rows VALUES ('"+row+"', 1)")
 	}
-	c.eventually("the log to be removed", time.Minute, func() bool {
+	c.eventually("the WAL to be removed", time.Minute, func() bool {
 		primary.superuser(t, "CHECKPOINT")
 		return primary.superuser(t, "SELECT count(*) FROM pg_ls_waldir() WHERE name = '"+at+"'") == "0"
 	})
@@ -32,7 +32,7 @@ func TestWALUnavailable_bothStandbys(t *testing.T) {
 		i.start()
 	}
 	for _, i := range away {
-		c.eventually(i.pod+" to be made anew", 3*time.Minute, func() bool { return c.hasEvent("Recloned", i.pod) })
+		c.eventually(i.pod+" to be recloned", 3*time.Minute, func() bool { return c.hasEvent("Recloned", i.pod) })
 	}
 	for _, i := range away {
 		c.wantSameRows(t, primary, i)

@@ -15,26 +15,26 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
-// retainLittleWAL has a primary keep as little of its log as it can for standbys that are away.
+// retainLittleWAL makes a primary retain as little WAL as possible for disconnected standbys.
 func retainLittleWAL(pg *databasev1alpha1.PostgreSQL) {
 	pg.Spec.Parameters = map[string]intstr.IntOrString{"max_slot_wal_keep_size": intstr.FromString("16MB"), "wal_keep_size": intstr.FromString("0")}
 }
 
-// TestWALUnavailable_reclones has the primary remove the log that a standby needs which was away: the standby is made anew by itself, or
-// where it must not be, goes on to run and asks for a person.
+// TestWALUnavailable_reclones: the primary removed WAL that a stopped standby needs. The standby is recloned automatically.
+// With spec.replicaRecovery Manual it keeps running and asks for a person.
 func TestWALUnavailable_reclones(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, retainLittleWAL)
 	primary := c.waitSettled()
-	c.prepareLedger()
+	c.prepareWrites()
 
 	away := c.other(primary)
 	c.removeNeededWAL(t, primary, away, "lost")
 	away.start()
-	c.eventually(away.pod+" to be made anew", 2*time.Minute, func() bool { return c.hasEvent("Recloned", away.pod) })
+	c.eventually(away.pod+" to be recloned", 2*time.Minute, func() bool { return c.hasEvent("Recloned", away.pod) })
 	c.wantSameRows(t, primary, away)
 	if log := away.log.text(); !strings.Contains(log, "the primary has removed WAL that is needed next") {
-		t.Errorf("the log of %s does not say why it was made anew", away.pod)
+		t.Errorf("the log of %s does not say why it was recloned", away.pod)
 	}
 
 	c.change(func(spec *databasev1alpha1.PostgreSQLSpec) {
@@ -43,11 +43,11 @@ func TestWALUnavailable_reclones(t *testing.T) {
 	c.removeNeededWAL(t, primary, away, "kept")
 	from := len(away.log.text())
 	away.start()
-	c.eventually("the state page to ask for a person", 2*time.Minute, away.statusIs(func(s agentapi.Status) bool {
+	c.eventually("the agent to ask for a person", 2*time.Minute, away.statusIs(func(s agentapi.Status) bool {
 		return s.NeedsReclone && s.Phase == agentapi.Running && !s.Ready && containsAll(s.Message, "has removed WAL", "spec.autoReclone is false", "fettle.dev/reclone="+away.pod)
 	}))
 	if strings.Contains(away.logSince(from), "election.Reclone") {
-		t.Errorf("%s was made anew though nobody asked for it", away.pod)
+		t.Errorf("%s was recloned without a request", away.pod)
 	}
 	if rows := away.queryOnce("SELECT count(*)::text FROM ledger_rows WHERE client = 'lost'"); rows != "1" {
 		t.Errorf("%s can't be read meanwhile: %q", away.pod, rows)
@@ -56,15 +56,15 @@ func TestWALUnavailable_reclones(t *testing.T) {
 	c.wantSameRows(t, primary, away)
 }
 
-// removeNeededWAL stops a standby, and has the primary write a row and remove the log that the standby needs next.
+// removeNeededWAL stops a standby, and makes the primary write a row and remove the WAL that the standby needs next.
 func (c *cluster) removeNeededWAL(t *testing.T, primary, away *instance, row string) {
 	t.Helper()
 	streams := func(i *instance) {
-		c.eventually(i.pod+" to have it", time.Minute, func() bool {
+		c.eventually(i.pod+" to have all WAL", time.Minute, func() bool {
 			return primary.superuser(t, "SELECT count(*) FROM pg_stat_replication WHERE application_name = '"+i.pod+"' AND flush_lsn >= pg_current_wal_lsn()") == "1"
 		})
 	}
-	// With so little log, a standby may lack some as soon as it was copied: it is recloned while the others run.
+	// With so little WAL, a standby may miss some right after its base backup: it is recloned while the others run.
 	for _, i := range c.instances {
 		if i != primary {
 			streams(i)
@@ -76,31 +76,31 @@ func (c *cluster) removeNeededWAL(t *testing.T, primary, away *instance, row str
 	for range 6 {
 		primary.superuser(t, "SELECT pg_switch_wal()")
 		primary.exec(t, "INSERT INTO ledger_rows VALUES ('more "+row+"', 1) ON CONFLICT DO NOTHING")
-		// The WAL that the other standby needs must stay. The WAL sender of the one that was stopped may still be listed.
+		// The WAL that the other standby needs must stay. The WAL sender of the stopped one may still be listed.
 		for _, i := range c.instances {
 			if i != primary && i != away {
 				streams(i)
 			}
 		}
 	}
-	c.eventually("the log to be removed", time.Minute, func() bool {
+	c.eventually("the WAL to be removed", time.Minute, func() bool {
 		primary.superuser(t, "CHECKPOINT")
 		return primary.superuser(t, "SELECT count(*) FROM pg_ls_waldir() WHERE name = '"+at+"'") == "0"
 	})
 }
 
-// wantSameRows waits for all to stream, and holds that a standby has the rows of the primary.
+// wantSameRows waits for all standbys to stream, and checks that a standby has the rows of the primary.
 func (c *cluster) wantSameRows(t *testing.T, primary, standby *instance) {
 	t.Helper()
 	if now := c.waitSettled(); now != primary {
-		t.Errorf("%s leads, not %s", now.pod, primary.pod)
+		t.Errorf("%s is primary, not %s", now.pod, primary.pod)
 	}
 	const rows = "SELECT string_agg(client, ',' ORDER BY client) FROM ledger_rows"
 	want := primary.queryOnce(rows)
 	c.eventually(standby.pod+" to have the primary's rows", time.Minute, func() bool { return want != "" && standby.queryOnce(rows) == want })
 }
 
-// superuser has an instance do something that its owner may not, and returns what it says.
+// superuser runs a statement as superuser, and returns its output.
 func (i *instance) superuser(t *testing.T, statement string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "psql", "-X", "-A", "-t", "-h", filepath.Join(i.dir, "run"), "-p", strconv.Itoa(i.cluster.ports[0]),

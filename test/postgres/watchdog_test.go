@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// TestWatchdog_agentStopped stops the agent of a primary alone, in asynchronous mode, while a client stays with its server: the
-// server is dead before another instance accepts its first row.
+// TestWatchdog_agentStopped stops only the agent of a primary (SIGSTOP), in asynchronous mode, with a client connected to
+// its server. The server is dead before another instance acknowledges its first row.
 func TestWatchdog_agentStopped(t *testing.T) {
 	c, l := newClusterWithWriter(t, nil)
 	primary := c.waitSettled()
-	inside := c.newLedger("inside", primary.address(0))
+	inside := c.newWriter("inside", primary.address(0))
 	c.waitForWrites(inside, time.Now())
 	if dogs := primary.watchdogs(); len(dogs) != 1 {
 		t.Fatalf("%s has %d watchdogs, want 1", primary.pod, len(dogs))
@@ -21,7 +21,7 @@ func TestWatchdog_agentStopped(t *testing.T) {
 		_ = syscall.Kill(agent, syscall.SIGSTOP)
 	}, func(*instance) {
 		if left := primary.servers(); len(left) > 0 {
-			t.Errorf("another one leads, and processes %v of %s still run", left, primary.pod)
+			t.Errorf("another instance is primary, but processes %v of %s still run", left, primary.pod)
 		}
 		last, first := inside.Last(), l.Gap(time.Time{}).To.Answered
 		t.Logf("inside %s, the last row was acknowledged %s before the new primary's first", primary.pod, first.Sub(last).Round(time.Millisecond))
@@ -33,8 +33,8 @@ func TestWatchdog_agentStopped(t *testing.T) {
 	c.eventually("a new watchdog", timeout, func() bool { return len(primary.watchdogs()) == 1 })
 }
 
-// TestWatchdog_isReplaced kills the watchdog of the primary, then stops it: nothing happens to the server, and there is
-// another one.
+// TestWatchdog_isReplaced kills the primary's watchdog, then stops it. The server is not affected, and a new watchdog is
+// started.
 func TestWatchdog_isReplaced(t *testing.T) {
 	c, l := newClusterWithWriter(t, synchronous)
 	primary := c.waitSettled()

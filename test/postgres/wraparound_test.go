@@ -15,21 +15,21 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
-// TestWraparound_keepsPrimary has a primary run out of transaction IDs. Each heartbeat is answered with SQLSTATE 54000: the primary
-// keeps running, so that it can be read and vacuumed, and says what to do. After that it takes writes again.
+// TestWraparound_keepsPrimary: a primary runs out of transaction IDs, and each heartbeat fails with SQLSTATE 54000. The
+// primary keeps running for reads and VACUUM, and reports what to do. Afterwards it accepts writes again.
 func TestWraparound_keepsPrimary(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2, func(pg *databasev1alpha1.PostgreSQL) {
 		pg.Spec.Parameters = map[string]intstr.IntOrString{"max_prepared_transactions": intstr.FromString("10"), "autovacuum_naptime": intstr.FromString("1s")}
 	})
 	primary := c.waitSettled()
-	c.prepareLedger()
+	c.prepareWrites()
 	other := c.other(primary)
 	primary.exec(t, "BEGIN; INSERT INTO ledger_rows VALUES ('old', 1); PREPARE TRANSACTION 'forgotten'")
 	other.stop()
 	primary.stop()
 	primary.exhaustTransactions(t)
-	for _, dir := range []string{"pgdata", "fettle"} { // it copies the primary anew
+	for _, dir := range []string{"pgdata", "fettle"} { // it is recloned from the primary
 		if err := os.RemoveAll(filepath.Join(other.dir, "data", dir)); err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +54,7 @@ func TestWraparound_keepsPrimary(t *testing.T) {
 	c.waitWritable(t, primary, "after") // autovacuum has frozen what is old by then
 }
 
-// exhaustTransactions has the next transaction ID of a server that is down be beyond the limit at which PostgreSQL takes no writes.
+// exhaustTransactions sets the next transaction ID of a stopped server beyond the wraparound limit.
 func (i *instance) exhaustTransactions(t *testing.T) {
 	t.Helper()
 	data := filepath.Join(i.dir, "data", "pgdata")

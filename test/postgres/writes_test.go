@@ -13,11 +13,11 @@ import (
 	"github.com/fettle-dev/fettle/test/acks"
 )
 
-// role is who the ledgers are in the database; pg_hba lets it in by its certificate.
+// role is the role of the writing clients. pg_hba.conf allows it by certificate.
 const role = "ledger"
 
-// prepareLedger makes the role and the table.
-func (c *cluster) prepareLedger() {
+// prepareWrites creates the role and the table.
+func (c *cluster) prepareWrites() {
 	c.t.Helper()
 	var primary *instance
 	c.eventually("a primary", timeout, func() bool { primary = c.primary(); return primary != nil })
@@ -47,7 +47,7 @@ func (c *cluster) prepareLedger() {
 	}
 }
 
-// connect opens a session as the ledger's role.
+// connect connects as the writing role.
 func (c *cluster) connect(ctx context.Context, address string) (*pgx.Conn, error) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(c.ca.Certificate)
@@ -65,8 +65,8 @@ func (c *cluster) connect(ctx context.Context, address string) (*pgx.Conn, error
 	}.Connect(ctx)
 }
 
-// newLedger begins to write through an address, by default the Service's.
-func (c *cluster) newLedger(name, address string) *acks.Writer {
+// newWriter starts to write through an address, by default the Service's.
+func (c *cluster) newWriter(name, address string) *acks.Writer {
 	if address == "" {
 		address = c.serviceAddress()
 	}
@@ -77,14 +77,14 @@ func (c *cluster) newLedger(name, address string) *acks.Writer {
 	return l
 }
 
-// waitForWrites waits until rows are acknowledged again after at.
+// waitForWrites waits until rows are acknowledged after a time.
 func (c *cluster) waitForWrites(l *acks.Writer, at time.Time) {
 	c.t.Helper()
 	c.eventually("writes through the Service", timeout, func() bool { return !l.FirstAfter(at).IsZero() })
 }
 
-// audit compares what was acknowledged with what is there, of ledgers that have ended.
-func (c *cluster) audit(t testing.TB, ledgers ...*acks.Writer) acks.Report {
+// audit compares the acknowledged rows with the rows in the table, after the writers stopped.
+func (c *cluster) audit(t testing.TB, writers ...*acks.Writer) acks.Report {
 	t.Helper()
 	var conn *pgx.Conn
 	c.eventually("a connection to count the rows", timeout, func() (ok bool) {
@@ -93,7 +93,7 @@ func (c *cluster) audit(t testing.TB, ledgers ...*acks.Writer) acks.Report {
 		return err == nil
 	})
 	defer conn.Close(t.Context())
-	report, err := acks.Compare(t.Context(), conn, ledgers...)
+	report, err := acks.Compare(t.Context(), conn, writers...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
-// Package alerts holds the alerting rules that are made at run time, for a Prometheus Operator. The rules about the operator
-// itself are in config/prometheus.
+// Package alerts has the alerting rules that the operator creates for each PostgreSQL, for the Prometheus Operator. The
+// rules for the operator itself are in config/prometheus.
 package alerts
 
 import (
@@ -13,19 +13,19 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// RunbookURL is the folder with a page for each alert, by its name.
+// RunbookURL is the directory of the runbooks. Each alert has a page of its name.
 const RunbookURL = "https://github.com/fettle-dev/fettle/blob/main/docs/runbooks/"
 
 //go:embed postgresql.yaml
 var postgresql []byte
 
-// Cluster is what the rules of one PostgreSQL depend on.
+// Cluster is the input for the rules of one PostgreSQL.
 type Cluster struct {
 	Namespace, Name string
 	Replicas        int
 	Hibernated      bool
-	// AutoGrowThreshold is the use of a volume, in percent, from which it grows by itself up to Max bytes. Both are 0 where it does
-	// not.
+	// AutoGrowThreshold is the volume usage in percent at which the volume grows, up to AutoGrowMax bytes. Both are 0 if
+	// spec.autoGrow is not set.
 	AutoGrowThreshold int
 	AutoGrowMax       int64
 }
@@ -44,11 +44,11 @@ type rule struct {
 // Values of rule.When.
 const (
 	always   = ""
-	running  = "awake"
-	autoGrow = "grows"
+	running  = "running"
+	autoGrow = "autoGrow"
 )
 
-// parsed are the rules, which are part of the program: that they can be read is tested.
+// parsed are the rules. They are embedded, and a test parses them.
 var parsed = sync.OnceValues(func() ([]rule, error) {
 	var rules []rule
 	if err := yaml.UnmarshalStrict(postgresql, &rules); err != nil {
@@ -95,10 +95,10 @@ func (c Cluster) conditions() []string {
 	return out
 }
 
-// replacer fills in what differs between PostgreSQLs. Names are DNS labels and can't break out of the quotes.
+// replacer replaces the variables of the rules. Names are DNS labels, so they cannot break out of the quotes.
 func (c Cluster) replacer() *strings.Replacer {
 	const low, lowest = 0.15, 0.05
-	free := 1 - float64(c.AutoGrowThreshold)/100 // a volume that is about to grow is no reason to wake anybody
+	free := 1 - float64(c.AutoGrowThreshold)/100 // do not page for a volume that is about to grow
 	return strings.NewReplacer(
 		"$cluster", fmt.Sprintf("job=%q", c.Namespace+"/"+c.Name),
 		"$namespace", c.Namespace, "$name", c.Name, "$replicas", strconv.Itoa(c.Replicas),

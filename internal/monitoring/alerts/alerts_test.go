@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
-// TestRules compares rules with testdata/*.golden.yaml, which test/alerts evaluates.
+// TestRules compares the rules with testdata/*.golden.yaml, which test/alerts evaluates.
 func TestRules(t *testing.T) {
 	for name, c := range map[string]Cluster{
 		"fixed":      {Namespace: "shop", Name: "orders", Replicas: 3},
@@ -45,13 +45,13 @@ func TestRules(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", path, diff)
 			}
 			if left := regexp.MustCompile(`\$[a-zA-Z]+`).FindAllString(strings.NewReplacer("$labels", "", "$value", "").Replace(string(got)), -1); len(left) > 0 {
-				t.Errorf("nothing was filled in for %q", left)
+				t.Errorf("unknown variables %q", left)
 			}
 		})
 	}
 }
 
-// ruleFile is a group of rules as Prometheus reads them.
+// ruleFile is a rule file of Prometheus.
 type ruleFile struct {
 	Groups []struct {
 		Rules []struct {
@@ -63,7 +63,7 @@ type ruleFile struct {
 	} `json:"groups"`
 }
 
-// published are the rules of a PostgreSQL and those about the operator.
+// published are the rules of a PostgreSQL and of the operator.
 func published(t *testing.T) ruleFile {
 	t.Helper()
 	rules, err := Rules(Cluster{Namespace: "shop", Name: "orders", Replicas: 3, AutoGrowThreshold: 80, AutoGrowMax: 1 << 30})
@@ -92,7 +92,7 @@ func published(t *testing.T) ruleFile {
 	return all
 }
 
-// TestRunbooks finds a page for each alert, with the sections that all have, and an alert for each page.
+// TestRunbooks checks that each alert has a runbook with the standard sections, and that each runbook has an alert.
 func TestRunbooks(t *testing.T) {
 	var alerts []string
 	for _, group := range published(t).Groups {
@@ -113,7 +113,7 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
-// runbooks are the names of the pages, each of which has the sections that all have.
+// runbooks are the names of the runbooks. It checks their sections.
 func runbooks(t *testing.T) []string {
 	t.Helper()
 	pages, err := filepath.Glob("../../../docs/runbooks/[^R]*.md") // README is none
@@ -137,8 +137,8 @@ func runbooks(t *testing.T) []string {
 	return found
 }
 
-// TestMetricsExist finds every metric of Fettle that a rule or a page names in docs/postgresql-metrics.md, which a test of the
-// agent keeps true.
+// TestMetricsExist checks that every metric in rules and docs is in docs/postgresql-metrics.md, which a test of the agent
+// keeps up to date.
 func TestMetricsExist(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/postgresql-metrics.md")
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package dashboards holds the dashboards that are made at run time, for Grafana.
+// Package dashboards has the Grafana dashboards that the operator creates.
 package dashboards
 
 import _ "embed" // the dashboards
 
-// PostgreSQL is one dashboard for all PostgreSQLs, which its variables choose from: JSON as Grafana imports it.
+// PostgreSQL is one dashboard for all PostgreSQL objects, selected by its variables, in Grafana's JSON format.
 //
 //go:embed postgresql.json
 var PostgreSQL string

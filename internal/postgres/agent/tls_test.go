@@ -41,11 +41,11 @@ func TestTLS_unusableCertificates(t *testing.T) {
 		pair, want      pki.Pair
 		changed         bool
 	}{
-		{"one that has ended is better than none", "ended at", ended, ended, true},
+		{"one that has ended is better than none", "expired at", ended, ended, true},
 		{"a good one", "", good, good, true},
 		{"again", "", good, good, false},
-		{"one that has ended", "ended at", ended, good, false},
-		{"a key of another", "not of each other", pki.Pair{Certificate: good.Certificate, Key: ended.Key}, good, false},
+		{"one that has ended", "expired at", ended, good, false},
+		{"a key of another", "do not match", pki.Pair{Certificate: good.Certificate, Key: ended.Key}, good, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			write(c.pair)

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Pod is the name of an instance's pod.
+// Pod is the pod name of an instance.
 func Pod(cluster string, ordinal int) string {
 	return cluster + "-" + strconv.Itoa(ordinal)
 }
 
-// Ordinal is the number at the end of a pod's name. It is false for a pod of something else.
+// Ordinal is the number at the end of a pod name. It is false for pods that are not instances of the cluster.
 func Ordinal(cluster, pod string) (int, bool) {
 	number, found := strings.CutPrefix(pod, cluster+"-")
 	ordinal, err := strconv.Atoi(number)
@@ -21,7 +21,7 @@ func Ordinal(cluster, pod string) (int, bool) {
 	return ordinal, true
 }
 
-// Host is the name of a pod in the cluster's DNS, and in the certificate that it serves with.
+// Host is the DNS name of a pod, which is also in its server certificate.
 func Host(cluster, namespace, pod string) string {
 	return fmt.Sprintf("%s.%s-pods.%s.svc", pod, cluster, namespace)
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestClient_withoutDNS has the name lead nowhere after the agent was reached once: it is found again where it was.
+// TestClient_withoutDNS: when DNS fails, the last address of the agent is used.
 func TestClient_withoutDNS(t *testing.T) {
 	_, dir := newCA(t)
 	files := newFiles(t, dir)
@@ -30,11 +30,11 @@ func TestClient_withoutDNS(t *testing.T) {
 	located := files.NewClient(host, "no-such-agent.invalid:"+port)
 	located.SetIP("127.0.0.1")
 	if _, err := located.Status(t.Context()); err != nil {
-		t.Errorf("where somebody else says that it is: %v", err)
+		t.Errorf("at the address from SetIP: %v", err)
 	}
 }
 
-// TestClient_addressReusedByAnotherAgent has an address become another agent's: it answers nothing that is meant for the first.
+// TestClient_addressReusedByAnotherAgent: an agent rejects requests for another agent.
 func TestClient_addressReusedByAnotherAgent(t *testing.T) {
 	_, dir := newCA(t)
 	files := newFiles(t, dir)
@@ -46,7 +46,7 @@ func TestClient_addressReusedByAnotherAgent(t *testing.T) {
 	other := files.NewClient("orders-1.orders-pods.shop.svc", "no-such-agent.invalid:1")
 	other.lastAddress.Store(&address)
 	if _, err := other.Failsafe(t.Context(), FailsafeRequest{}); err == nil || !strings.Contains(err.Error(), "421") {
-		t.Errorf("another agent answered: %v", err)
+		t.Errorf("another agent responded: %v", err)
 	}
 	if other.IP() != "" {
 		t.Errorf("its address is still that of the other: %s", other.IP())

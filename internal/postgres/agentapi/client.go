@@ -21,34 +21,33 @@ import (
 )
 
 const (
-	// maxBody bounds what is read of an answer.
+	// maxBody limits how much of a response is read.
 	maxBody = 1 << 20
-	// dialTimeout bounds the way to a connection; a call's own deadline may be shorter.
+	// dialTimeout bounds connecting. The deadline of a call may be shorter.
 	dialTimeout = 2 * time.Second
-	// dnsDialTimeout is what the way by name may take when the address is known from before: the cluster's DNS may be gone
-	// together with a node.
+	// dnsDialTimeout bounds connecting by DNS name if the last address is known: cluster DNS may be lost together with a
+	// node.
 	dnsDialTimeout = 400 * time.Millisecond
 )
 
-// Client speaks with one agent. It is safe for concurrent use; calls last no longer than their context.
+// Client calls the API of one agent. It is safe for concurrent use. Calls are bounded by their context.
 type Client struct {
 	base string
 	http *http.Client
-	// port is that of the agent.
+	// port is the port of the agent.
 	port string
-	// lastAddress is the address, with the port, at which the agent answered last, or that Locate was told.
+	// lastAddress is the IP address and port of the last successful call, or from SetIP.
 	lastAddress atomic.Pointer[string]
-	// unresolved says that DNS had no address at the last try to connect.
+	// unresolved is true if DNS had no address on the last dial.
 	unresolved atomic.Bool
 }
 
-// NewClient is for an agent that is known as host in its certificate and is reached at address (host:port). Nothing is
-// connected before the first call.
+// NewClient calls the agent with host in its certificate at address (host:port). It connects on the first call.
 func (f *CertFiles) NewClient(host, address string) *Client {
 	return newClient(host, address, f.current)
 }
 
-// NewClient is for the operator, which holds its certificate and the authority (PEM) in memory.
+// NewClient is for the operator, which has its certificate and the CA (PEM) in memory.
 func NewClient(host, address string, pair pki.Pair, ca []byte) (*Client, error) {
 	certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
 	if err != nil {
@@ -62,13 +61,13 @@ func NewClient(host, address string, pair pki.Pair, ca []byte) (*Client, error) 
 }
 
 func newClient(host, address string, current func() (*tls.Certificate, *x509.CertPool, error)) *Client {
-	_, port, _ := net.SplitHostPort(address) // without a port nothing is reached, and each call says so
+	_, port, _ := net.SplitHostPort(address) // without a port each call fails with an error that says so
 	c := &Client{base: "https://" + host, port: port}
 	c.http = &http.Client{
 		Transport: &http.Transport{
 			TLSClientConfig:     clientTLS(host, current),
 			TLSHandshakeTimeout: dialTimeout,
-			// Over HTTP/1.1 a call that times out takes its connection with it, and no call waits behind another.
+			// With HTTP/1.1, a timeout closes only the connection of that call, and no call waits for another.
 			MaxIdleConns: 2, IdleConnTimeout: 30 * time.Second,
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx, address) },
 		},
@@ -77,7 +76,7 @@ func newClient(host, address string, current func() (*tls.Certificate, *x509.Cer
 	return c
 }
 
-// dial goes by the name, and where that leads nowhere to the address that was good last. Who is there says its certificate.
+// dial connects by DNS name, or else to the last known address. The certificate proves the identity of the agent.
 func (c *Client) dial(ctx context.Context, address string) (net.Conn, error) {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 5 * time.Second}
 	known, byName := c.lastAddress.Load(), ctx
@@ -98,7 +97,7 @@ func (c *Client) dial(ctx context.Context, address string) (net.Conn, error) {
 	return nil, err
 }
 
-// recordAddress notes where the agent answered. An address that another agent has by now is forgotten.
+// recordAddress stores the address of the agent. An address that now belongs to another agent is dropped.
 func (c *Client) recordAddress(address string, code int) {
 	if code == http.StatusMisdirectedRequest {
 		c.lastAddress.Store(nil)
@@ -108,42 +107,42 @@ func (c *Client) recordAddress(address string, code int) {
 	}
 }
 
-// Unresolved reports whether DNS had no address for the agent at the last try to connect.
+// Unresolved returns whether DNS had no address for the agent on the last dial.
 func (c *Client) Unresolved() bool { return c.unresolved.Load() }
 
-// SetIP tells where the agent is, as somebody else than DNS knows it. Who is there says its certificate.
+// SetIP sets the agent's address from a source other than DNS. The certificate proves the identity of the agent.
 func (c *Client) SetIP(ip string) { c.lastAddress.Store(new(net.JoinHostPort(ip, c.port))) }
 
-// IP is the address at which the agent answered last, or that Locate was told; "" for none.
+// IP is the address of the last successful call, or from SetIP. "" if unknown.
 func (c *Client) IP() string {
 	known := c.lastAddress.Load()
 	if known == nil {
 		return ""
 	}
-	ip, _, _ := net.SplitHostPort(*known) // it was made by the standard library
+	ip, _, _ := net.SplitHostPort(*known) // JoinHostPort made it
 	return ip
 }
 
-// Close ends connections that no call uses.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Status asks how the instance is.
+// Status returns the status of the instance.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	return call[Status](ctx, c, http.MethodGet, PathStatus, nil)
 }
 
-// Failsafe asks for a promise not to acquire the Lease.
+// Failsafe asks the agent to promise not to acquire the Lease.
 func (c *Client) Failsafe(ctx context.Context, from FailsafeRequest) (election.Reply, error) {
 	return call[election.Reply](ctx, c, http.MethodPost, PathFailsafe, from)
 }
 
-// Restart has PostgreSQL restarted, so that parameters which need it take effect. It returns when the restart began.
+// Restart restarts PostgreSQL, so that parameters that need it take effect. It returns when the restart has begun.
 func (c *Client) Restart(ctx context.Context) error {
 	_, err := call[struct{}](ctx, c, http.MethodPost, PathRestart, struct{}{})
 	return err
 }
 
-// ApplyDesired has roles, databases and extensions made on a primary.
+// ApplyDesired applies roles, databases and extensions on a primary.
 func (c *Client) ApplyDesired(ctx context.Context, desired Desired) (Result, error) {
 	return call[Result](ctx, c, http.MethodPut, PathDesired, desired)
 }
@@ -185,14 +184,14 @@ func call[T any](ctx context.Context, c *Client, method, path string, in any) (o
 	return out, nil
 }
 
-// StatusError is an agent's refusal.
+// StatusError is a response of an agent with an error status.
 type StatusError struct {
 	Code    int
 	Message string
 }
 
 func (e *StatusError) Error() string {
-	return fmt.Sprintf("the agent answered %d: %s", e.Code, e.Message)
+	return fmt.Sprintf("agent responded with status %d: %s", e.Code, e.Message)
 }
 
 func firstLine(in []byte) string {

@@ -15,7 +15,7 @@ import (
 
 const host = "orders-0.orders-pods.shop.svc"
 
-// newCA makes one for a test, and a folder with the certificate of an agent.
+// newCA creates a CA and a directory with an agent's certificate.
 func newCA(t *testing.T) (*pki.CA, string) {
 	t.Helper()
 	a, err := pki.NewCA("orders", time.Now())
@@ -53,8 +53,8 @@ func write(t *testing.T, dir string, a *pki.CA, pair pki.Pair) {
 	}
 }
 
-// serve runs an agent's server on loopback: it says which pod it is to agents and the operator, takes wishes from the
-// operator alone, and returns its address.
+// serve runs an agent's server on loopback and returns its address. Agents and the operator may read the status, and only
+// the operator may apply desired objects.
 func serve(t *testing.T, files *CertFiles) string {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -137,18 +137,18 @@ func expect(t *testing.T, name string, err error, want string) {
 	}
 }
 
-// TestClient_rejectsOtherCertificates has a client meet a server with a certificate of the authority that is not an agent's.
+// TestClient_rejectsOtherCertificates: a server with another certificate of the CA is not accepted as an agent.
 func TestClient_rejectsOtherCertificates(t *testing.T) {
 	a, dir := newCA(t)
 	wrong := t.TempDir()
 	write(t, wrong, a, issue(t, a, pki.Operator))
 	_, err := newFiles(t, dir).NewClient(host, serve(t, newFiles(t, wrong))).Status(t.Context())
 	if err == nil {
-		t.Error("the operator's certificate was taken for an agent's")
+		t.Error("the operator's certificate was accepted as an agent's")
 	}
 }
 
-// TestCertFiles_reload replaces the certificates of both sides, as the renewal of a Secret does.
+// TestCertFiles_reload replaces the certificates of both sides, like the renewal of a Secret.
 func TestCertFiles_reload(t *testing.T) {
 	_, dir := newCA(t)
 	files := newFiles(t, dir)
@@ -160,7 +160,7 @@ func TestCertFiles_reload(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := client.Status(t.Context()); err == nil {
-		t.Error("new files were used before they were looked at")
+		t.Error("new files were used before the reload interval")
 	}
 	files.mutex.Lock()
 	files.checked = time.Now().Add(-reloadInterval)

@@ -1,6 +1,5 @@
-// Package peer is how the agents of a PostgreSQL cluster and the operator speak with an agent: JSON over HTTPS, where both
-// sides show a certificate of the cluster's own authority (see package pki). What is said here is never secret but for
-// the verifiers of roles.
+// Package agentapi is the API of the agents of a PostgreSQL cluster, used by the other agents and the operator: JSON over
+// HTTPS. Both sides present a certificate of the cluster's CA (see package pki). Only the verifiers of roles are secret.
 package agentapi
 
 import (
@@ -10,7 +9,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
-// Paths of the protocol.
+// Paths of the API.
 const (
 	PathStatus   = "/v1/status"
 	PathFailsafe = "/v1/failsafe"
@@ -18,19 +17,19 @@ const (
 	PathDesired  = "/v1/desired"
 )
 
-// Port that agents listen on.
+// Port of the agents.
 const Port = 8443
 
-// Role of an instance, as its PostgreSQL says.
+// Role of an instance, as reported by its PostgreSQL.
 type Role string
 
-// Roles. An instance whose PostgreSQL does not answer has none.
+// Roles. An instance whose PostgreSQL does not respond has none.
 const (
 	Primary Role = "primary"
 	Replica Role = "replica"
 )
 
-// Phase is what an agent does with its PostgreSQL.
+// Phase is the state of PostgreSQL as managed by the agent.
 type Phase string
 
 // Phases.
@@ -41,128 +40,128 @@ const (
 	Stopped   Phase = "Stopped"
 	Cloning   Phase = "Cloning"
 	Rewinding Phase = "Rewinding"
-	// Initializing is initdb or another way to get the cluster's first data.
+	// Initializing is initdb, or another way to create the cluster's first data.
 	Initializing Phase = "Initializing"
-	// Fenced is stopped because someone asked for it by annotation.
+	// Fenced means stopped because of an annotation.
 	Fenced Phase = "Fenced"
-	// Unresponsive is running without an answer.
+	// Unresponsive means that PostgreSQL runs but does not respond.
 	Unresponsive Phase = "Hung"
 )
 
-// Status is an instance as its agent sees it.
+// Status is the state of an instance as seen by its agent.
 type Status struct {
 	Pod    string `json:"pod"`
 	PodUID string `json:"podUID"`
-	// AgentVersion is the build of the agent, ServerVersion that of PostgreSQL such as 15.14, both for people.
+	// AgentVersion is the build of the agent, ServerVersion the version of PostgreSQL, such as 15.14. Both are for people.
 	AgentVersion  string `json:"agentVersion,omitempty"`
 	ServerVersion string `json:"serverVersion,omitempty"`
 
 	Phase Phase `json:"phase"`
 	Role  Role  `json:"role,omitempty"`
-	// Ready is what the readiness probe says.
+	// Ready is the result of the readiness probe.
 	Ready bool `json:"ready"`
-	// Message says what is wrong or waited for and what to do, in one sentence; empty if all is well.
+	// Message says what is wrong or pending and what to do. It is empty if all is well.
 	Message string `json:"message,omitempty"`
-	// Reason says it in one word, as a condition has it, where the message is about the server that the first data are a copy of.
+	// Reason is the reason for a condition, if Message is about the source of pg_basebackup.
 	Reason string `json:"reason,omitempty"`
 
-	// Data is true when there is a data directory; SystemID, Timeline and the positions are of it.
+	// Data is true if there is a data directory, which SystemID, Timeline and the positions describe.
 	Data     bool         `json:"data"`
 	SystemID string       `json:"systemID,omitempty"`
 	Timeline wal.Timeline `json:"timeline,omitempty"`
-	// Received is the end of the WAL that is safe on this instance's disk; Replayed is as far as it was replayed.
+	// Received is the end of the WAL on this instance's disk. Replayed is the replay position.
 	Received wal.LSN `json:"received,omitempty"`
 	Replayed wal.LSN `json:"replayed,omitempty"`
 	// Receiver is true while a WAL receiver streams.
 	Receiver bool `json:"receiver,omitempty"`
-	// ReplayLag is how old the last replayed commit is; 0 on a primary and where all that was received is replayed.
+	// ReplayLag is the age of the last replayed commit. It is 0 on a primary, and if all received WAL is replayed.
 	ReplayLag time.Duration `json:"replayLagNanoseconds,omitempty"`
 
-	// Election is what the agents elect by.
+	// Election is the state that the election uses.
 	Election election.State `json:"election,omitzero"`
 
-	// Checkpointed is true on a primary that has taken a checkpoint on its timeline: before, pg_rewind would take it for one
-	// on the timeline before.
+	// Checkpointed is true on a primary after the first checkpoint on its timeline. Before that, pg_rewind reads the
+	// previous timeline from the control file.
 	Checkpointed bool `json:"checkpointed,omitempty"`
 
-	// APIReachable is true when this agent's last try to read the Lease succeeded within its time.
+	// APIReachable is true if the agent's last attempt to read the Lease succeeded in time.
 	APIReachable bool `json:"apiReachable"`
-	// Unauthorized is true when the API server's last answer about the Lease was that it does not know whose token this is, as it
-	// does when the ServiceAccount was deleted. Another one of its name does not help: the token is of the former.
+	// Unauthorized is true if the API server rejected the agent's token in its last response about the Lease, as it does
+	// after the ServiceAccount was deleted. A new ServiceAccount of the same name does not help: the token belongs to the
+	// old one.
 	Unauthorized bool `json:"unauthorized,omitempty"`
 	// HoldsLease is true while this agent may run a primary.
 	HoldsLease bool `json:"holdsLease"`
 
-	// PendingRestart are the names of parameters that take effect after a restart.
+	// PendingRestart are the parameters that need a restart.
 	PendingRestart []string `json:"pendingRestart,omitempty"`
-	// Generation is the one of the PostgreSQL object whose configuration is in effect.
+	// Generation is the generation of the PostgreSQL object whose configuration is in effect.
 	Generation int64 `json:"generation,omitempty"`
-	// ConfigError says why the newest generation is not in effect.
+	// ConfigError says why the latest generation is not in effect.
 	ConfigError string `json:"configError,omitempty"`
-	// Sync is the quorum in effect on a primary; nil where there is none.
+	// Sync is the quorum in effect on a primary. nil if there is none.
 	Sync *Sync `json:"sync,omitempty"`
-	// NeedsReclone is true when the data can't follow the primary, and are not replaced unless a person asks for it.
+	// NeedsReclone is true if the data cannot follow the primary, and a person must request the reclone.
 	NeedsReclone bool `json:"needsReclone,omitempty"`
-	// DiskFull is true when PostgreSQL can't write, or was ended, for want of space.
+	// DiskFull is true if PostgreSQL cannot write or was stopped because no space is left.
 	DiskFull bool `json:"diskFull,omitempty"`
-	// DiskFree and DiskTotal are of the data volume, in bytes.
+	// DiskFree and DiskTotal are those of the data volume, in bytes.
 	DiskFree  uint64 `json:"diskFree,omitempty"`
 	DiskTotal uint64 `json:"diskTotal,omitempty"`
 }
 
-// Sync says whose acknowledgement a commit waits for: any Number of Members, which are pods.
+// Sync is a quorum of synchronous standbys: a commit waits for any Number of the Members, which are pod names.
 type Sync struct {
 	Number  int      `json:"number"`
 	Members []string `json:"members"`
 }
 
-// FailsafeRequest tells who asks: the holder of the Lease, when it can't renew it. The answer is an election.Reply.
+// FailsafeRequest is sent by the holder of the Lease when it cannot renew the Lease. The response is an election.Reply.
 type FailsafeRequest struct {
 	Pod    string `json:"pod"`
 	PodUID string `json:"podUID"`
-	// CanReadLease is true when the holder can read the Lease, so that the API server takes no writes but is not out of its reach.
+	// CanReadLease is true if the holder can read the Lease: the API server is reachable but rejects writes.
 	CanReadLease bool `json:"reads,omitempty"`
 }
 
-// Desired is what a primary should contain. It can be sent again at any time; what is there already is not touched.
-// What is not named is left alone.
+// Desired is the desired content of a primary. Applying it is idempotent. Anything that is not listed is left unchanged.
 type Desired struct {
 	Roles     []DesiredRole     `json:"roles,omitempty"`
 	Databases []DesiredDatabase `json:"databases,omitempty"`
 }
 
-// DesiredRole is a role. Zero values of the booleans withdraw what they stand for.
+// DesiredRole is a role. An attribute that is false is removed.
 type DesiredRole struct {
 	Name string `json:"name"`
-	// Verifier is SCRAM-SHA-256$...; empty leaves the password alone.
+	// Verifier is SCRAM-SHA-256$... If empty, the password is left unchanged.
 	Verifier string `json:"verifier,omitempty"`
 	Login    bool   `json:"login,omitempty"`
 	CreateDB bool   `json:"createDB,omitempty"`
-	// ConnectionLimit is how many sessions it may have; nil is no limit.
+	// ConnectionLimit is the maximum number of sessions. nil means no limit.
 	ConnectionLimit *int32 `json:"connectionLimit,omitempty"`
-	// MemberOf are the roles that it is in; nil (absent) leaves them alone, an empty list revokes all.
+	// MemberOf are the roles that it is a member of. nil (absent) leaves memberships unchanged, an empty list revokes all.
 	MemberOf []string `json:"memberOf"`
-	// SecondLogin is its second login, see config.SecondLogin; nil leaves that alone.
+	// SecondLogin is its second login, see config.SecondLogin. nil leaves it unchanged.
 	SecondLogin *DesiredLogin `json:"second,omitempty"`
 }
 
-// DesiredLogin is a second way in as a role, with a password of its own and the role's limit of connections.
+// DesiredLogin is a second login for a role, with its own password and the role's connection limit.
 type DesiredLogin struct {
-	// Verifier is SCRAM-SHA-256$...; empty leaves the password alone, and makes no login that is not there.
+	// Verifier is SCRAM-SHA-256$... If empty, the password is left unchanged and a missing login is not created.
 	Verifier string `json:"verifier,omitempty"`
-	// Allowed is false to keep everybody out.
+	// Allowed is false to disable the login.
 	Allowed bool `json:"allowed,omitempty"`
 }
 
 // DesiredDatabase is a database.
 type DesiredDatabase struct {
 	Name string `json:"name"`
-	// Owner is a role, made before.
+	// Owner is a role, created before the database.
 	Owner      string             `json:"owner,omitempty"`
 	Extensions []DesiredExtension `json:"extensions,omitempty"`
 }
 
-// DesiredExtension is an extension of a database, of whatever version is there.
+// DesiredExtension is an extension of a database, in the version that the image contains.
 type DesiredExtension struct {
 	Name string `json:"name"`
 }
@@ -174,20 +173,20 @@ const (
 	KindExtension = "Extension"
 )
 
-// Result answers PUT /v1/desired: one Item for each role, database and extension that was named.
+// Result is the response to PUT /v1/desired: one Item for each role, database and extension in the request.
 type Result struct {
 	Items []Item `json:"items"`
-	// InsertLSN is where the primary's log ended when all was done: who has replayed so far has it all.
+	// InsertLSN is the primary's WAL position after all changes. A standby that has replayed up to it has all changes.
 	InsertLSN wal.LSN `json:"inserted,omitempty"`
 }
 
-// Item is what became of one thing.
+// Item is the result for one object.
 type Item struct {
 	Kind string `json:"kind"`
-	// Name is that of the role or database; of an extension, database/extension.
+	// Name is the name of the role or database. For an extension it is database/extension.
 	Name string `json:"name"`
-	// Changed is true when something had to be done.
+	// Changed is true if the object was changed.
 	Changed bool `json:"changed,omitempty"`
-	// Error is empty when all is as desired, otherwise what is wrong and what to do.
+	// Error is empty on success. Otherwise it says what is wrong and what to do.
 	Error string `json:"error,omitempty"`
 }

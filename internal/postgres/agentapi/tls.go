@@ -15,11 +15,11 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
 )
 
-// reloadInterval is how often files are compared; kubelet takes up to a minute to change them.
+// reloadInterval is how often the files are checked. The kubelet takes up to a minute to update them.
 const reloadInterval = 10 * time.Second
 
-// CertFiles is a folder with tls.crt, tls.key and ca.crt: a mounted Secret. What changes in it is picked up without a restart.
-// It is safe for concurrent use.
+// CertFiles is a directory with tls.crt, tls.key and ca.crt: a mounted Secret. Changes are loaded without a restart. It is
+// safe for concurrent use.
 type CertFiles struct {
 	dir string
 
@@ -30,7 +30,7 @@ type CertFiles struct {
 	roots    *x509.CertPool
 }
 
-// NewCertFiles reads the folder once and returns why it can't be used.
+// NewCertFiles loads the directory, and returns an error if that fails.
 func NewCertFiles(dir string) (*CertFiles, error) {
 	f := &CertFiles{dir: dir}
 	_, _, err := f.current()
@@ -40,7 +40,7 @@ func NewCertFiles(dir string) (*CertFiles, error) {
 	return f, nil
 }
 
-// current returns the pair and the authorities. When new files are damaged, the last good ones stay in use.
+// current returns the key pair and the CAs. If new files are invalid, the last valid ones stay in use.
 func (f *CertFiles) current() (*tls.Certificate, *x509.CertPool, error) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -58,14 +58,14 @@ func (f *CertFiles) current() (*tls.Certificate, *x509.CertPool, error) {
 	return f.pair, f.roots, nil
 }
 
-// fileNames are those of the files: stamps and contents are in this order.
+// fileNames are the names of the files, in the order of modTimes.
 var fileNames = [3]string{"tls.crt", "tls.key", "ca.crt"}
 
 func (f *CertFiles) readModTimes() (modTimes [3]time.Time, err error) {
 	for i, name := range fileNames {
 		info, err := os.Stat(filepath.Join(f.dir, name))
 		if err != nil {
-			return modTimes, fmt.Errorf("certificates: %w", err)
+			return modTimes, fmt.Errorf("load certificates: %w", err)
 		}
 		modTimes[i] = info.ModTime()
 	}
@@ -77,7 +77,7 @@ func (f *CertFiles) load(modTimes [3]time.Time) error {
 	for i, name := range fileNames {
 		content, err := os.ReadFile(filepath.Join(f.dir, name))
 		if err != nil {
-			return fmt.Errorf("certificates: %w", err)
+			return fmt.Errorf("load certificates: %w", err)
 		}
 		contents[i] = content
 	}
@@ -89,7 +89,7 @@ func (f *CertFiles) load(modTimes [3]time.Time) error {
 	if err != nil {
 		return fmt.Errorf("ca.crt in %s: %w", f.dir, err)
 	}
-	// What others would not take does not replace what they do.
+	// An unusable certificate does not replace a usable one.
 	if err := pki.CheckUsable(pki.Pair{Certificate: contents[0], Key: contents[1]}, contents[2], time.Now()); err != nil && f.pair != nil {
 		return fmt.Errorf("certificate in %s: %w", f.dir, err)
 	}
@@ -97,7 +97,7 @@ func (f *CertFiles) load(modTimes [3]time.Time) error {
 	return nil
 }
 
-// ServerTLS asks every client for a certificate of the authority.
+// ServerTLS requires client certificates of the CA.
 func (f *CertFiles) ServerTLS() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
@@ -116,7 +116,7 @@ func (f *CertFiles) ServerTLS() *tls.Config {
 	}
 }
 
-// clientTLS expects the host's name in an agent's certificate, wherever it is dialled.
+// clientTLS verifies the agent's certificate for host, whatever address is dialed.
 func clientTLS(host string, current func() (*tls.Certificate, *x509.CertPool, error)) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
@@ -125,8 +125,8 @@ func clientTLS(host string, current func() (*tls.Certificate, *x509.CertPool, er
 			pair, _, err := current()
 			return pair, err
 		},
-		// The authority may change while a client lives, so it is looked up for each handshake instead of once.
-		InsecureSkipVerify: true, // VerifyConnection does what this leaves out
+		// The CA may change while a client lives, so it is read on each handshake.
+		InsecureSkipVerify: true, // VerifyConnection verifies instead
 		VerifyConnection: func(state tls.ConnectionState) error {
 			_, roots, err := current()
 			if err != nil {
@@ -139,7 +139,7 @@ func clientTLS(host string, current func() (*tls.Certificate, *x509.CertPool, er
 
 func verifyAgent(state tls.ConnectionState, host string, roots *x509.CertPool) error {
 	if len(state.PeerCertificates) == 0 {
-		return errors.New("the agent showed no certificate")
+		return errors.New("the agent presented no certificate")
 	}
 	leaf, intermediates := state.PeerCertificates[0], x509.NewCertPool()
 	for _, certificate := range state.PeerCertificates[1:] {
@@ -154,23 +154,23 @@ func verifyAgent(state tls.ConnectionState, host string, roots *x509.CertPool) e
 	return nil
 }
 
-// RequireCommonName lets only those in whose certificate has one of the names; others get 403.
+// RequireCommonName allows only client certificates with one of the common names. Others get 403.
 func RequireCommonName(next http.HandlerFunc, names ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || !slices.Contains(names, r.TLS.VerifiedChains[0][0].Subject.CommonName) {
-			http.Error(w, "this certificate does not allow it", http.StatusForbidden)
+			http.Error(w, "forbidden for this client certificate", http.StatusForbidden)
 			return
 		}
 		next(w, r)
 	}
 }
 
-// RequireHost answers only what is meant for the agent called host: all of a cluster's have the same certificate, and the
-// address of one that is gone may become another's. Others get 421.
+// RequireHost allows only requests for the agent with this host name. All agents of a cluster share one certificate, and
+// the IP address of a deleted pod may be reused by another. Others get 421.
 func RequireHost(host string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host != host {
-			http.Error(w, "this is "+host+", another agent was asked for", http.StatusMisdirectedRequest)
+			http.Error(w, "this is "+host+", not the requested host", http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -9,12 +9,11 @@ import (
 	"strings"
 )
 
-// extensionName is that of a parameter of an extension.
+// extensionName matches the name of an extension's parameter.
 var extensionName = regexp.MustCompile(`^([a-z_][a-z0-9_]{0,62})\.[a-z_][a-z0-9_]{0,62}$`)
 
-// CheckParameters says what is wrong with the parameters that a user wants for a version: unknown names, values that are
-// not of the parameter's type, and what Fettle owns or would not be safe. It names all of them, in order, and what to
-// use instead.
+// CheckParameters validates a user's parameters for a major version: unknown names, invalid values, and parameters that are
+// unsafe or managed by Fettle. The error lists all of them in order, with what to use instead.
 func CheckParameters(major int, wanted map[string]string) error {
 	if err := checkMajor(major); err != nil {
 		return err
@@ -24,7 +23,7 @@ func CheckParameters(major int, wanted map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		folded := strings.ToLower(name)
 		if other, twice := seen[folded]; twice {
-			errs = append(errs, fmt.Errorf("parameter %q is the same as %q: leave one of them out", name, other))
+			errs = append(errs, fmt.Errorf("parameter %q is the same as %q: remove one of them", name, other))
 			continue
 		}
 		seen[folded] = name
@@ -44,7 +43,7 @@ func checkMajor(major int) error {
 
 func checkParameter(major int, name, value string) error {
 	if why := restrictionReason(name); why != "" {
-		return errors.New("it can't be set: " + why)
+		return errors.New("cannot be set because " + why)
 	}
 	if strings.Contains(name, ".") {
 		return checkExtension(name, value)
@@ -54,7 +53,7 @@ func checkParameter(major int, name, value string) error {
 		return unknownParameter(major, name)
 	}
 	if p.context == "internal" {
-		return errors.New("it can't be set: the server only reports it")
+		return errors.New("cannot be set because it is read-only: remove it")
 	}
 	if err := p.check(value); err != nil {
 		return err
@@ -65,20 +64,19 @@ func checkParameter(major int, name, value string) error {
 	return nil
 }
 
-// checkExtension takes parameters of known extensions. What they mean is known to the extension alone, so only some are
-// let through: others could run code, such as plperl.on_init.
+// checkExtension accepts only parameters of known extensions. Others could run code, such as plperl.on_init.
 func checkExtension(name, value string) error {
 	match := extensionName.FindStringSubmatch(name)
 	if match == nil {
-		return errors.New("this is no name of a parameter of an extension")
+		return errors.New("invalid name of an extension parameter: use extension.parameter")
 	}
 	if !slices.Contains(extensionPrefixes, match[1]) {
-		return fmt.Errorf("the parameters of %s can't be set for the whole server: set it for a role or database, with ALTER ROLE or ALTER DATABASE", match[1])
+		return fmt.Errorf("parameters of %s cannot be set for the whole server: use ALTER ROLE or ALTER DATABASE", match[1])
 	}
 	return checkOneLine(value)
 }
 
-// unknownParameter tells a parameter of another version from a mistake.
+// unknownParameter distinguishes a parameter of another version from a mistake.
 func unknownParameter(major int, name string) error {
 	var versions []string
 	for m := MinMajor; m <= MaxMajor; m++ {
@@ -87,30 +85,30 @@ func unknownParameter(major int, name string) error {
 		}
 	}
 	if len(versions) > 0 {
-		return fmt.Errorf("PostgreSQL %d has no such parameter: it is one of %s", major, strings.Join(versions, ", "))
+		return fmt.Errorf("PostgreSQL %d has no such parameter: only versions %s have it", major, strings.Join(versions, ", "))
 	}
-	return fmt.Errorf("PostgreSQL %d has no such parameter", major)
+	return fmt.Errorf("PostgreSQL %d has no such parameter: check its name", major)
 }
 
-// CheckSynchronous says whether the parameters undo what synchronous replication promises: a commit that is acknowledged
-// by a standby before its client learns of it. Ask it when synchronous replication is wanted.
+// CheckSynchronous rejects a synchronous_commit with which commits wait for no standby. Call it if synchronous replication
+// is enabled.
 func CheckSynchronous(wanted map[string]string) error {
 	switch value := strings.ToLower(lowerNames(wanted)["synchronous_commit"]); value {
 	case "", "on", "remote_write", "remote_apply", "true", "yes", "1":
 		return nil
 	default:
-		return fmt.Errorf("parameter \"synchronous_commit\": with %q no standby has to acknowledge a commit: use on, or leave out the spec's synchronous", value)
+		return fmt.Errorf("parameter \"synchronous_commit\": with %q commits wait for no standby: set it to on, or remove spec.synchronous", value)
 	}
 }
 
-// CheckName says why a name can't be that of a role, database or extension: empty, longer than 63 bytes, or with
-// characters that are not printable.
+// CheckName validates the name of a role, database or extension: it must not be empty, longer than 63 bytes, or contain
+// control characters.
 func CheckName(name string) error {
 	if name == "" {
 		return errors.New("the name is empty")
 	}
 	if len(name) > 63 {
-		return fmt.Errorf("the name %q has %d bytes; at most 63 count", name, len(name))
+		return fmt.Errorf("the name %q has %d bytes: use at most 63", name, len(name))
 	}
 	return checkOneLine(name)
 }

@@ -10,33 +10,33 @@ import (
 func TestCheckParameters_rejected(t *testing.T) {
 	cases := []struct{ name, value, want string }{
 		{"shared_bufers", "1GB", "no such parameter"},
-		{"vacuum_buffer_usage_limit", "1MB", "it is one of 16, 17, 18"},
-		{"server_version", "16", "only reports it"},
-		{"archive_command", "cp %p /x", "runs a program"},
-		{"Archive_Command", "cp %p /x", "runs a program"},
-		{"archive_library", "x", "runs a program"},
-		{"archive_cleanup_command", "x", "runs a program"},
-		{"restore_command", "x", "runs a program"},
-		{"recovery_end_command", "x", "recovery is run by Fettle"},
-		{"recovery_target_time", "x", "recovery is run by Fettle"},
-		{"primary_conninfo", "host=x", "replication is run by Fettle"},
-		{"primary_slot_name", "x", "replication is run by Fettle"},
-		{"hot_standby", "off", "replication is run by Fettle"},
-		{"synchronous_standby_names", "*", "use the spec's synchronous"},
-		{"dynamic_library_path", "/tmp", "loads code"},
-		{"local_preload_libraries", "x", "loads code"},
-		{"jit_provider", "x", "loads code"},
-		{"data_directory", "/x", "keeps its files"},
-		{"hba_file", "/x", "keeps its files"},
-		{"ident_file", "/x", "keeps its files"},
-		{"config_file", "/x", "keeps its files"},
-		{"external_pid_file", "/x", "keeps its files"},
-		{"include", "/x", "keeps its files"},
-		{"include_dir", "/x", "keeps its files"},
-		{"include_if_exists", "/x", "keeps its files"},
-		{"ssl", "off", "use the spec's tls"},
-		{"ssl_key_file", "/x", "use the spec's tls"},
-		{"ssl_passphrase_command", "x", "use the spec's tls"},
+		{"vacuum_buffer_usage_limit", "1MB", "only versions 16, 17, 18"},
+		{"server_version", "16", "read-only"},
+		{"archive_command", "cp %p /x", "run a program"},
+		{"Archive_Command", "cp %p /x", "run a program"},
+		{"archive_library", "x", "run a program"},
+		{"archive_cleanup_command", "x", "run a program"},
+		{"restore_command", "x", "run a program"},
+		{"recovery_end_command", "x", "Fettle manages recovery"},
+		{"recovery_target_time", "x", "Fettle manages recovery"},
+		{"primary_conninfo", "host=x", "Fettle manages replication"},
+		{"primary_slot_name", "x", "Fettle manages replication"},
+		{"hot_standby", "off", "Fettle manages replication"},
+		{"synchronous_standby_names", "*", "use spec.synchronous"},
+		{"dynamic_library_path", "/tmp", "load arbitrary code"},
+		{"local_preload_libraries", "x", "load arbitrary code"},
+		{"jit_provider", "x", "load arbitrary code"},
+		{"data_directory", "/x", "manages the files"},
+		{"hba_file", "/x", "manages the files"},
+		{"ident_file", "/x", "manages the files"},
+		{"config_file", "/x", "manages the files"},
+		{"external_pid_file", "/x", "manages the files"},
+		{"include", "/x", "manages the files"},
+		{"include_dir", "/x", "manages the files"},
+		{"include_if_exists", "/x", "manages the files"},
+		{"ssl", "off", "use spec.tls"},
+		{"ssl_key_file", "/x", "use spec.tls"},
+		{"ssl_passphrase_command", "x", "use spec.tls"},
 		{"listen_addresses", "*", "the Services"},
 		{"port", "1", "the Services"},
 		{"unix_socket_directories", "/tmp", "the Services"},
@@ -46,41 +46,41 @@ func TestCheckParameters_rejected(t *testing.T) {
 		{"log_directory", "/x", "as JSON"},
 		{"log_line_prefix", "x", "as JSON"},
 		{"lc_messages", "de_DE", "as JSON"},
-		{"restart_after_crash", "on", "two primaries"},
-		{"wal_log_hints", "off", "rewound"},
+		{"restart_after_crash", "on", "split-brain"},
+		{"wal_log_hints", "off", "pg_rewind"},
 		{"password_encryption", "md5", "SCRAM"},
-		{"zero_damaged_pages", "on", "repair of PostgreSQL"},
+		{"zero_damaged_pages", "on", "developer option"},
 		{"session_replication_role", "replica", "ALTER ROLE"},
 		{"search_path", "x", "ALTER ROLE"},
-		{"wal_level", "minimal", "there could be no replicas"},
-		{"fsync", "off", "has to be on"},
-		{"fsync", "F", "has to be on"},
-		{"full_page_writes", "0", "has to be on"},
+		{"wal_level", "minimal", "standbys need replica or logical"},
+		{"fsync", "off", "must be on"},
+		{"fsync", "F", "must be on"},
+		{"full_page_writes", "0", "must be on"},
 		{"max_wal_senders", "2", "at least 12"},
 		{"max_slot_wal_keep_size", "-1", "fill the volume"},
 		{"wal_sender_timeout", "0", "at least 1000ms"},
 		{"wal_receiver_timeout", "500us", "at least 1000ms"},
-		{"shared_preload_libraries", "pg_stat_statements, /tmp/evil.so", `"/tmp/evil.so" is none of`},
-		{"session_preload_libraries", "$libdir/x", "is none of"},
+		{"shared_preload_libraries", "pg_stat_statements, /tmp/evil.so", `library "/tmp/evil.so" is not allowed`},
+		{"session_preload_libraries", "$libdir/x", "is not allowed"},
 		{"plperl.on_init", "system('x')", "ALTER ROLE"},
-		{"a.b.c", "x", "no name of a parameter"},
-		{"app.x\ny", "x", "no name of a parameter"},
+		{"a.b.c", "x", "invalid name of an extension parameter"},
+		{"app.x\ny", "x", "invalid name of an extension parameter"},
 		{"app.x", "a\nfsync = off", "control character"},
 		{"app.x", strings.Repeat("x", 1025), "at most 1024"},
 		{"application_name", "a\u2028b", "control character"},
 		{"application_name", "a\xff", "not UTF-8"},
-		{"work_mem", "lots", "is no number"},
-		{"work_mem", "0x10", "is no number"},
-		{"work_mem", "1kb", "has not one of the units"},
-		{"work_mem", "1", "not from 64 to 2147483647, in units of kB"},
+		{"work_mem", "lots", "is not a number"},
+		{"work_mem", "0x10", "is not a number"},
+		{"work_mem", "1kb", "has an invalid unit"},
+		{"work_mem", "1", "use 64 to 2147483647, in units of kB"},
 		{"work_mem", "16MB\n", "control character"},
 		{"max_connections", "10", "at least 20"},
-		{"max_connections", "100MB", "has none"},
-		{"statement_timeout", "5 fortnights", "units us, ms"},
-		{"autovacuum", "maybe", "not on or off"},
-		{"autovacuum", "o", "not on or off"},
-		{"synchronous_commit", "sometimes", "is none of local"},
-		{"random_page_cost", "-3", "not from 0"},
+		{"max_connections", "100MB", "the parameter has none"},
+		{"statement_timeout", "5 fortnights", "use us, ms"},
+		{"autovacuum", "maybe", "use on or off"},
+		{"autovacuum", "o", "use on or off"},
+		{"synchronous_commit", "sometimes", "use one of local"},
+		{"random_page_cost", "-3", "use 0 to"},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name+"="+tc.value, func(t *testing.T) {
@@ -106,22 +106,22 @@ func TestCheckParameters_accepted(t *testing.T) {
 	}
 }
 
-// TestCheckParameters_version18 holds what came with it: that a slot is not given up too early, and what a pod's seccomp profile forbids.
+// TestCheckParameters_version18 checks the parameters that are new in version 18.
 func TestCheckParameters_version18(t *testing.T) {
 	for _, tc := range []struct{ name, value, want string }{
 		{"idle_replication_slot_timeout", "0", ""},
 		{"idle_replication_slot_timeout", "0min", ""},
 		{"idle_replication_slot_timeout", "3600", ""},
 		{"idle_replication_slot_timeout", "1d", ""},
-		{"idle_replication_slot_timeout", "1", "0, or at least 3600s: a replica"},
-		{"idle_replication_slot_timeout", "59min", "0, or at least 3600s: a replica"},
-		{"idle_replication_slot_timeout", "soon", "is no number"},
+		{"idle_replication_slot_timeout", "1", "0 disables it, otherwise it must be at least 3600s: a standby"},
+		{"idle_replication_slot_timeout", "59min", "0 disables it, otherwise it must be at least 3600s: a standby"},
+		{"idle_replication_slot_timeout", "soon", "is not a number"},
 		{"io_method", "sync", ""},
 		{"io_method", "worker", ""},
-		{"io_method", "io_uring", "is none of sync, worker"},
+		{"io_method", "io_uring", "use one of sync, worker"},
 		{"log_connections", "receipt,authorization", ""},
-		{"ssl_groups", "X25519", "use the spec's tls"},
-		{"ssl_ecdh_curve", "prime256v1", "use the spec's tls"},
+		{"ssl_groups", "X25519", "use spec.tls"},
+		{"ssl_ecdh_curve", "prime256v1", "use spec.tls"},
 		{"md5_password_warnings", "off", ""},
 	} {
 		err := CheckParameters(18, map[string]string{tc.name: tc.value})
@@ -136,11 +136,11 @@ func TestCheckParameters_version18(t *testing.T) {
 
 func TestCheckParameters_reportsAll(t *testing.T) {
 	err := CheckParameters(15, map[string]string{"port": "1", "nonsense": "1", "work_mem": "8MB", "WORK_MEM": "9MB"})
-	want := `parameter "nonsense": PostgreSQL 15 has no such parameter
-parameter "port": it can't be set: clients reach the server through the Services that Fettle makes
-parameter "work_mem" is the same as "WORK_MEM": leave one of them out`
+	want := `parameter "nonsense": PostgreSQL 15 has no such parameter: check its name
+parameter "port": cannot be set because clients connect through the Services that Fettle creates: remove it
+parameter "work_mem" is the same as "WORK_MEM": remove one of them`
 	if err == nil {
-		t.Fatal("nothing was refused")
+		t.Fatal("no error")
 	}
 	if diff := cmp.Diff(want, err.Error()); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
@@ -150,8 +150,8 @@ parameter "work_mem" is the same as "WORK_MEM": leave one of them out`
 	}
 }
 
-// TestRestrictions_coverUnsafeParameters goes through all that servers know: whatever takes a file, a program or a library is refused,
-// so that a new version's are not forgotten.
+// TestRestrictions_coverUnsafeParameters checks all known parameters: those with a file, a program or a library are
+// rejected, so that a new version's are not forgotten.
 func TestRestrictions_coverUnsafeParameters(t *testing.T) {
 	suspicious := []string{"_command", "_file", "_librar", "_director", "_provider", "_path", "_conninfo", "ssl_", "debug_", "preload"}
 	harmless := map[string]bool{ // a list of known names; a number; a name of a method
@@ -178,15 +178,15 @@ func TestCheckRules(t *testing.T) {
 		rule Rule
 		want string
 	}{
-		"trust":           {Rule{Auth: "trust"}, "no way to authenticate"},
-		"nothing":         {Rule{}, "no way to authenticate"},
+		"trust":           {Rule{Auth: "trust"}, "invalid authentication method"},
+		"nothing":         {Rule{}, "invalid authentication method"},
 		"quote in a name": {Rule{Users: []string{`a" all all trust`}, Auth: Password}, "quote"},
-		"pattern":         {Rule{Databases: []string{"/.*"}, Auth: Password}, "begins with a slash"},
+		"pattern":         {Rule{Databases: []string{"/.*"}, Auth: Password}, "start with a slash"},
 		"line break":      {Rule{Users: []string{"a\nhost all all all trust"}, Auth: Password}, "control character"},
 		"empty name":      {Rule{Users: []string{""}, Auth: Password}, "empty"},
 		"long name":       {Rule{Users: []string{strings.Repeat("é", 32)}, Auth: Password}, "at most 63"},
-		"host name":       {Rule{Address: "example.org", Auth: Password}, "neither an address nor a network"},
-		"zone":            {Rule{Address: "fe80::1%eth0", Auth: Password}, "neither an address nor a network"},
+		"host name":       {Rule{Address: "example.org", Auth: Password}, "invalid address"},
+		"zone":            {Rule{Address: "fe80::1%eth0", Auth: Password}, "invalid address"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

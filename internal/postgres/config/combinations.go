@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// reservedConnections are the parameters that keep connections back, with the number where neither the user nor Fettle sets it.
+// reservedConnections are the parameters that reserve connections, with their defaults.
 var reservedConnections = map[string]float64{"superuser_reserved_connections": 5, "reserved_connections": 0}
 
-// CheckCombinations says which parameters a server would not start with beside each other, or with segments of its write-ahead log
-// of so many MiB; 0 is 16. It is asked after [CheckParameters]: it skips what is no number. A server that runs takes some of
-// these without a word, and fails at its next start.
+// CheckCombinations returns an error for parameters with which a server would not start in combination, or with a WAL
+// segment size in MiB. The size defaults to 16. Call it after [CheckParameters]: it skips invalid numbers. A running server
+// accepts some of them silently and fails at its next start.
 func CheckCombinations(major int, wanted map[string]string, segmentMiB int) error {
 	set := lowerNames(wanted)
 	var errs []error
@@ -20,19 +20,19 @@ func CheckCombinations(major int, wanted map[string]string, segmentMiB int) erro
 		reserved += numberOr(major, set, name, fallback)
 	}
 	if reserved >= most {
-		errs = append(errs, fmt.Errorf("parameter \"max_connections\": %s are not more than the %s that superuser_reserved_connections keeps back (5 by default): a server would not start",
+		errs = append(errs, fmt.Errorf("parameter \"max_connections\": %s must be more than the %s reserved by superuser_reserved_connections (default 5): increase max_connections",
 			formatNumber(most), formatNumber(reserved)))
 	}
 	least := minWALSize(segmentMiB)
 	for _, name := range []string{"max_wal_size", "min_wal_size"} {
 		if _, asked := set[name]; asked && numberOr(major, set, name, least) < least {
-			errs = append(errs, fmt.Errorf("parameter %q: at least %sMB, twice the size of a segment: a server would not start with less", name, formatNumber(least)))
+			errs = append(errs, fmt.Errorf("parameter %q: must be at least %sMB (two WAL segments)", name, formatNumber(least)))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// minWALSize is the least that min_wal_size and max_wal_size may be, in MiB.
+// minWALSize is the minimum of min_wal_size and max_wal_size, in MiB.
 func minWALSize(segmentMiB int) float64 {
 	if segmentMiB <= 0 {
 		segmentMiB = 16
@@ -40,7 +40,7 @@ func minWALSize(segmentMiB int) float64 {
 	return float64(2 * segmentMiB)
 }
 
-// numberOr reads a parameter in its own unit; usual where it is not set, or is no number.
+// numberOr returns a parameter in its own unit, or fallback if it is not set or not a number.
 func numberOr(major int, set map[string]string, name string, fallback float64) float64 {
 	value, ok := set[name]
 	p, known := lookup(major, name)
@@ -54,7 +54,7 @@ func numberOr(major int, set map[string]string, name string, fallback float64) f
 	return n
 }
 
-// reservedWords are those that SQL takes for a name only in quotes: pg_get_keywords() of categories R and T.
+// reservedWords are the keywords that SQL accepts as names only in quotes: pg_get_keywords() of categories R and T.
 var reservedWords = wordSet(`all analyse analyze and any array as asc asymmetric authorization binary both case cast check collate
 	collation column concurrently constraint create cross current_catalog current_date current_role current_schema current_time
 	current_timestamp current_user default deferrable desc distinct do else end except false fetch for foreign freeze from full grant
@@ -70,13 +70,13 @@ func wordSet(text string) map[string]bool {
 	return set
 }
 
-// IsReservedWord reports whether every client would have to quote the name of a role or database.
+// IsReservedWord returns whether clients would have to quote the name of a role or database.
 func IsReservedWord(name string) bool { return reservedWords[name] }
 
-// predefinedRoles are the versions from which on PostgreSQL has its own roles that others may be members of.
+// predefinedRoles are predefined roles and the first major version that has them.
 var predefinedRoles = map[string]int{
 	"pg_read_all_data": 14, "pg_write_all_data": 14, "pg_checkpoint": 15, "pg_use_reserved_connections": 16,
 }
 
-// PredefinedRoleSince is the first version that has one of PostgreSQL's own roles.
+// PredefinedRoleSince is the first supported major version with a predefined role.
 func PredefinedRoleSince(name string) int { return max(MinMajor, predefinedRoles[name]) }

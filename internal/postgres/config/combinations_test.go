@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestCheckCombinations holds what a server of each version would not start with, though each value alone is good.
+// TestCheckCombinations has valid values with which a server would not start in combination.
 func TestCheckCombinations(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -33,7 +33,7 @@ func TestCheckCombinations(t *testing.T) {
 	}
 }
 
-// TestRender_largeWALSegments holds that a server starts whose segments are large: PostgreSQL wants room for two of them.
+// TestRender_largeWALSegments: a server with large WAL segments needs room for two of them.
 func TestRender_largeWALSegments(t *testing.T) {
 	for _, c := range []struct {
 		segment   int64

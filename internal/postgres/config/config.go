@@ -1,6 +1,6 @@
-// Package config decides how a PostgreSQL server is configured: postgresql.conf, pg_hba.conf and pg_ident.conf, and which
-// parameters its users may set. It is pure. Nothing that a user writes is copied as it is: names are looked up, values
-// are quoted, and each takes one line.
+// Package config renders the configuration of a PostgreSQL server: postgresql.conf, pg_hba.conf and pg_ident.conf. It
+// defines which parameters users may set. It is pure. User input is never copied as is: names are looked up, values are
+// quoted, and each takes one line.
 package config
 
 import (
@@ -8,145 +8,145 @@ import (
 	"strings"
 )
 
-// The versions of PostgreSQL that are supported.
+// Supported versions of PostgreSQL.
 const (
 	MinMajor = 13
 	MaxMajor = 18
 )
 
-// The roles that Fettle makes for itself.
+// Roles that Fettle creates for itself.
 const (
-	// Superuser is whom the agent connects as, through the socket only.
+	// Superuser is the role of the agent, only through the socket.
 	Superuser = "postgres"
-	// ReplicationUser is whom the instances connect to each other as, with a client certificate of this common name.
+	// ReplicationUser is the role for connections between instances, with a client certificate of this common name.
 	ReplicationUser = "streaming_replica"
-	// MonitorUser reads the metrics, through the socket only. It is a member of pg_monitor.
+	// MonitorUser reads the metrics, only through the socket. It is a member of pg_monitor.
 	MonitorUser = "fettle_monitor"
 )
 
-// The names of the files that Render makes.
+// Names of the rendered files.
 const (
 	ConfFile  = "postgresql.conf"
 	HBAFile   = "pg_hba.conf"
 	IdentFile = "pg_ident.conf"
 )
 
-// identMap is the map in pg_ident.conf that says which users of the system may be which roles.
+// identMap is the map in pg_ident.conf from operating system users to roles.
 const identMap = "fettle"
 
-// Settings is all that the configuration of one instance is made of.
+// Settings are the input for the configuration of one instance.
 type Settings struct {
-	// Major is the version of the server, MinMajor to MaxMajor.
+	// Major is the major version of the server, MinMajor to MaxMajor.
 	Major int
-	// DataDir is the data directory, ConfigDir where the three files lie, and SocketDir where the socket is made.
-	// All are absolute.
+	// DataDir is the data directory, ConfigDir the directory of the three files, and SocketDir that of the socket. All are
+	// absolute paths.
 	DataDir, ConfigDir, SocketDir string
-	// Port is where the server listens, on all addresses of the pod; 0 is 5432. ListenAddresses is "*" when empty.
+	// Port is the port of the server on all addresses of the pod. Defaults to 5432. ListenAddresses defaults to "*".
 	Port            int
 	ListenAddresses string
-	// ClusterName tells the instance in its processes' titles, and is the application_name of its WAL receiver: by it
-	// the primary counts synchronous standbys. It is the name of the pod.
+	// ClusterName is the pod name. It is shown in process titles and is the application_name of the WAL receiver, by which
+	// the primary identifies synchronous standbys.
 	ClusterName string
-	// Instances is how many there are, for the number of slots and senders.
+	// Instances is the number of instances, for the number of slots and WAL senders.
 	Instances int
-	// MemoryLimit is that of the container in bytes; 0 when there is none.
+	// MemoryLimit is the memory limit of the container in bytes. 0 means no limit.
 	MemoryLimit int64
-	// VolumeSize is that of the data's volume in bytes: it bounds what slots may keep. 0 when it is not known.
+	// VolumeSize is the size of the data volume in bytes, which limits the WAL kept for slots. 0 means unknown.
 	VolumeSize int64
-	// WALSegment is the size of a segment of the write-ahead log in bytes; 0 is 16 MiB.
+	// WALSegment is the WAL segment size in bytes. 0 means 16 MiB.
 	WALSegment int64
-	// Parameters are the user's. Render checks them as CheckParameters does.
+	// Parameters are the user's parameters. Render validates them like CheckParameters.
 	Parameters map[string]string
-	// Minimums are what a standby must have at least: what its primary had, as the control file tells. Parameters below are
-	// raised. The zero value is for a primary.
+	// Minimums are the values that a standby needs at least: those of its primary, from the control file. Lower parameters
+	// are raised. A primary uses the zero value.
 	Minimums Minimums
-	// TLS says how clients connect. Without a certificate the server takes connections by its socket only.
+	// TLS is the server's TLS configuration. Without a certificate the server accepts only socket connections.
 	TLS TLS
-	// Upstream is whom the instance follows when it is a standby. nil is nobody, which also ends a WAL receiver.
+	// Upstream is the primary that a standby follows. Without it the WAL receiver stops.
 	Upstream *Upstream
-	// Synchronous says who has to acknowledge a commit. nil is nobody.
+	// Synchronous is the quorum that commits wait for. nil means none.
 	Synchronous *Synchronous
-	// ArchiveCommand and RestoreCommand are PostgreSQL's archive_command and restore_command; "" archives or restores nothing.
-	// The former is also given history files that only reserve a timeline (they have no line but a comment): where a file of that
-	// name exists already, it must keep that one and succeed, and a real history file must replace a reservation.
+	// ArchiveCommand and RestoreCommand are PostgreSQL's archive_command and restore_command. "" disables them.
+	// archive_command also receives history files that only reserve a timeline: they contain only a comment. If a file of
+	// that name exists, it must keep that file and succeed. A real history file must replace a reservation.
 	ArchiveCommand, RestoreCommand string
-	// HBA are the user's rules, in order, after Fettle's own. Whom none of them fits is refused. Without any, everybody gets in
-	// with a password, over TLS.
+	// HBA are the user's rules, in order, after Fettle's own. Clients without a matching rule are rejected. Without any
+	// rule, all roles can log in with a password over TLS.
 	HBA []Rule
-	// LogToken begins each line that the server logs, so that nobody can forge one by a user name with a line break. It is
-	// of letters and digits, and new in each life of the agent; see server.Log.
+	// LogToken starts each log line, so that a user name with a line break cannot forge one. It consists of letters and
+	// digits and is new for each run of the agent. See server.Log.
 	LogToken string
-	// SystemUsers are the names of the system's users that may be Superuser and MonitorUser through the socket.
+	// SystemUsers are the operating system users that may log in as Superuser and MonitorUser through the socket.
 	SystemUsers []string
 }
 
-// Minimums are parameters that a standby must have at least as high as its primary, or it stops replaying.
+// Minimums are parameters that must be at least as high on a standby as on its primary, or replay stops.
 type Minimums struct {
 	MaxConnections, MaxWorkerProcesses, MaxWALSenders, MaxPreparedTransactions, MaxLocksPerTransaction int
 }
 
-// TLS names the server's certificate and what it accepts.
+// TLS names the server's certificate and the CA of client certificates.
 type TLS struct {
-	// CertFile, KeyFile and CAFile are absolute; the CA is that of the client certificates.
+	// CertFile, KeyFile and CAFile are absolute paths. CAFile is the CA of client certificates.
 	CertFile, KeyFile, CAFile string
 }
 
-// Upstream is the primary as a standby sees it.
+// Upstream is how a standby connects to the primary.
 type Upstream struct {
 	Host string
 	Port int
-	// Address is the IP address at which Host is reached. Without it PostgreSQL looks Host up, and can't be interrupted while
-	// nobody answers: the cluster's DNS may be gone together with a node. "" for none.
+	// Address is the IP address of Host, or "". Without it PostgreSQL resolves Host, and cannot be interrupted if DNS does
+	// not respond: cluster DNS may be lost together with a node.
 	Address string
-	// Slot is the physical slot that the primary keeps for this instance; "" for none.
+	// Slot is the physical replication slot on the primary for this instance, or "".
 	Slot string
-	// CertFile, KeyFile and CAFile are this instance's client certificate, and the CA of the primary's. The primary's
-	// certificate must be for Host, unless that is an IP address: then only the CA counts. libpq refuses a KeyFile
-	// that others can read.
+	// CertFile, KeyFile and CAFile are this instance's client certificate and the CA of the primary's certificate. That
+	// certificate must be for Host. If Host is an IP address, only the CA is verified. libpq rejects a KeyFile that others
+	// can read.
 	CertFile, KeyFile, CAFile string
 }
 
-// Synchronous is who has to acknowledge a commit before its client learns of it: any Number of the Names.
+// Synchronous is the quorum of a commit: any Number of the standbys in Names must acknowledge it.
 type Synchronous struct {
 	Number int
-	// Names are ClusterNames of standbys. With none of them, nobody has to.
+	// Names are ClusterNames of standbys. If empty, commits do not wait.
 	Names []string
 }
 
-// Auth is how a client proves who it is.
+// Auth is an authentication method.
 type Auth string
 
-// The ways in. All need TLS.
+// Authentication methods. All require TLS.
 const (
-	// Password is by SCRAM-SHA-256.
+	// Password is SCRAM-SHA-256.
 	Password Auth = "scram-sha-256"
-	// Certificate is by a client certificate whose common name is the role.
+	// Certificate is a client certificate whose common name is the role.
 	Certificate Auth = "cert"
-	// Reject lets nobody in.
+	// Reject rejects the client.
 	Reject Auth = "reject"
 )
 
-// Rule lets clients in, or keeps them out. The first that fits counts.
+// Rule is a rule of pg_hba.conf. The first match counts.
 type Rule struct {
-	// Databases and Users name what it is about, each literally; none means all. Replication can't be named.
+	// Databases and Users are literal names. Empty means all. The keyword replication is not supported.
 	Databases, Users []string
-	// Address is a network such as 10.0.0.0/8, or an address; "" means all.
+	// Address is a network such as 10.0.0.0/8, or an IP address. "" means all.
 	Address string
 	Auth    Auth
 }
 
-// Files are the contents of the three files, by name: ConfFile, HBAFile and IdentFile.
+// Files are the contents of the three files by name: ConfFile, HBAFile and IdentFile.
 type Files map[string]string
 
-// slotPrefix begins the names of Fettle's slots.
+// slotPrefix is the prefix of Fettle's replication slots.
 const slotPrefix = "fettle_"
 
-// SlotName is the name of the physical slot that a primary keeps for the instance with the ordinal.
+// SlotName is the name of the physical slot for the instance with this ordinal.
 func SlotName(ordinal int) string {
 	return slotPrefix + strconv.Itoa(ordinal)
 }
 
-// IsSlotName says whether a slot is one of SlotName.
+// IsSlotName returns whether a slot is one of Fettle's.
 func IsSlotName(name string) bool {
 	ordinal, found := strings.CutPrefix(name, slotPrefix)
 	n, err := strconv.Atoi(ordinal)

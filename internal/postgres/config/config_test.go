@@ -65,12 +65,12 @@ func TestRender_rejects(t *testing.T) {
 		"version":          {func(s *Settings) { s.Major = 12 }, "PostgreSQL 12 is not supported"},
 		"parameter":        {func(s *Settings) { s.Parameters = map[string]string{"archive_command": "true"} }, "archive_command"},
 		"relative folder":  {func(s *Settings) { s.DataDir = "pgdata" }, "absolute"},
-		"instance":         {func(s *Settings) { s.ClusterName = "a'b" }, "no name of a pod"},
-		"standby":          {func(s *Settings) { s.Synchronous.Names = []string{`a","b`} }, "no name of a pod"},
-		"nobody to wait":   {func(s *Settings) { s.Synchronous.Number = 0 }, "at least 1"},
+		"instance":         {func(s *Settings) { s.ClusterName = "a'b" }, "not a pod name"},
+		"standby":          {func(s *Settings) { s.Synchronous.Names = []string{`a","b`} }, "not a pod name"},
+		"zero standbys":    {func(s *Settings) { s.Synchronous.Number = 0 }, "at least 1"},
 		"not acknowledged": {func(s *Settings) { s.Parameters = map[string]string{"synchronous_commit": "local"} }, "synchronous_commit"},
-		"slot":             {func(s *Settings) { s.Upstream.Slot = "a b" }, "no name of a slot"},
-		"rule":             {func(s *Settings) { s.HBA = []Rule{{Auth: "trust"}} }, "no way to authenticate"},
+		"slot":             {func(s *Settings) { s.Upstream.Slot = "a b" }, "not a slot name"},
+		"rule":             {func(s *Settings) { s.HBA = []Rule{{Auth: "trust"}} }, "invalid authentication method"},
 		"path":             {func(s *Settings) { s.TLS.CertFile = "/tls\nssl = off" }, "one line"},
 		"user of system":   {func(s *Settings) { s.SystemUsers = []string{`a" "b`} }, "quote"},
 		"token":            {func(s *Settings) { s.LogToken = "%u" }, "letters and digits"},
@@ -143,7 +143,7 @@ func TestIsSlotName(t *testing.T) {
 	}
 }
 
-// TestConnInfo has libpq's own form: values in quotes, with quotes and backslashes escaped.
+// TestConnInfo checks libpq's format: quoted values, with escaped quotes and backslashes.
 func TestConnInfo(t *testing.T) {
 	u := &Upstream{Host: "::1", Port: 6000, CertFile: `/a 'b' \c`}
 	base := `host='::1' port='6000' user='streaming_replica' sslmode='verify-ca' sslcert='/a \'b\' \\c' gssencmode='disable' ` +
@@ -162,7 +162,7 @@ func TestConnInfo(t *testing.T) {
 	}
 }
 
-// TestConnInfo_upstreamAddress has libpq go to the address, and compare the certificate with the name.
+// TestConnInfo_upstreamAddress: libpq connects to the address and verifies the certificate for the host name.
 func TestConnInfo_upstreamAddress(t *testing.T) {
 	for _, c := range []struct{ host, address, want string }{
 		{"shop-0.shop-pods.shop.svc", "10.1.2.3", "host='shop-0.shop-pods.shop.svc' hostaddr='10.1.2.3' port='5432' "},

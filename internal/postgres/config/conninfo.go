@@ -15,7 +15,7 @@ func (u *Upstream) slot() string {
 	return u.Slot
 }
 
-// ConnInfo is how a standby with a name reaches the server, in libpq's form; "" where there is none.
+// ConnInfo is primary_conninfo for a standby with this name, or "" without an upstream.
 func (u *Upstream) ConnInfo(name string) string {
 	if u == nil {
 		return ""
@@ -24,15 +24,15 @@ func (u *Upstream) ConnInfo(name string) string {
 		pair{"keepalives_idle", "5"}, pair{"keepalives_interval", "2"}, pair{"keepalives_count", "3"}, pair{"tcp_user_timeout", "10000"}))
 }
 
-// copySettings are libpq's settings for programs that copy data: unlike a standby, they do not notice a lost server at once but
-// outlast a slow disk and a short outage, as a copy that was cut off begins again from zero. The server has no timeout either.
+// copySettings are libpq settings for base backups and pg_rewind. They tolerate a slow disk and a short outage, because an
+// interrupted copy starts again from zero. The server has no timeout either.
 var copySettings = []pair{
 	{"options", "-c wal_sender_timeout=0"},
 	{"keepalives_idle", "30"}, {"keepalives_interval", "10"}, {"keepalives_count", "6"}, {"tcp_user_timeout", "120000"},
 }
 
-// CopyConnInfo is how a program with a name that copies data reaches the server, in libpq's form. dbname is left out when it
-// is empty, as replication requires.
+// CopyConnInfo is the connection string for base backups and pg_rewind. An empty dbname is left out, as replication
+// requires.
 func (u *Upstream) CopyConnInfo(name, dbname string) string {
 	return connString(slices.Concat(u.pairs(name), []pair{{"dbname", dbname}}, copySettings))
 }
@@ -49,10 +49,10 @@ func (u *Upstream) pairs(name string) []pair {
 	}
 }
 
-// pair is one of libpq's settings.
+// pair is a libpq setting.
 type pair struct{ key, value string }
 
-// connString leaves out the pairs without a value.
+// connString joins the pairs that have a value.
 func connString(pairs []pair) string {
 	var parts []string
 	for _, p := range pairs {

@@ -11,7 +11,7 @@ const (
 	giB = 1 << 30
 )
 
-// defaults are the settings that a user may change.
+// defaults are the default values that a user may override.
 func (s Settings) defaults() map[string]string {
 	slots := strconv.Itoa(max(16, 2*s.Instances+8))
 	values := map[string]string{
@@ -23,13 +23,13 @@ func (s Settings) defaults() map[string]string {
 		"wal_keep_size":                  "256MB",
 		"wal_sender_timeout":             "5s",
 		"wal_receiver_timeout":           "5s",
-		"wal_retrieve_retry_interval":    "200ms", // how long a standby that was too early for a new primary waits
+		"wal_retrieve_retry_interval":    "200ms", // the delay of a standby that connects before its new primary is ready
 		"hot_standby_feedback":           "off",
 		"tcp_keepalives_idle":            "30",
 		"tcp_keepalives_interval":        "10",
 		"tcp_keepalives_count":           "3",
 		"tcp_user_timeout":               "60000",
-		"huge_pages":                     "off", // a node with some would stop a pod that has not asked for them
+		"huge_pages":                     "off", // on nodes with huge pages a pod without a request for them would crash
 		"checkpoint_timeout":             "5min",
 		"checkpoint_completion_target":   "0.9",
 		"wal_compression":                "on",
@@ -49,8 +49,8 @@ func (s Settings) defaults() map[string]string {
 	return values
 }
 
-// memory shares the container's memory out: a quarter for the buffers, what is left over for sessions and for
-// maintenance, so that a usual load stays below the limit.
+// memory derives memory settings from the container's limit: a quarter for shared_buffers, the rest for sessions and
+// maintenance. Usual loads stay below the limit.
 func (s Settings) memory(values map[string]string) {
 	if s.MemoryLimit <= 0 {
 		values["shared_buffers"] = "128MB"
@@ -73,8 +73,7 @@ func (s Settings) connections() int64 {
 	return n
 }
 
-// volume bounds what the write-ahead log takes of the volume: a tenth in normal operation, a fifth more for a replica
-// that is gone.
+// volume limits WAL on the volume: a tenth in normal operation, and a fifth for the slot of a standby that is gone.
 func (s Settings) volume(values map[string]string) {
 	if s.VolumeSize <= 0 {
 		values["max_wal_size"], values["min_wal_size"] = "1GB", "80MB"

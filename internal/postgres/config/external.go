@@ -2,22 +2,21 @@ package config
 
 import "strconv"
 
-// External is a server that is none of the cluster's, as who copies it sees it.
+// External is the connection to an external server for a base backup.
 type External struct {
 	Host string
 	Port int
-	// User is one that may replicate.
+	// User is a role with the REPLICATION attribute.
 	User string
-	// SSLMode is one of libpq's that encrypts: require, verify-ca or verify-full.
+	// SSLMode is a libpq mode that encrypts: require, verify-ca or verify-full.
 	SSLMode string
-	// CAFile is the authority that the server's certificate must be of; "" where SSLMode does not ask for one.
+	// CAFile is the CA of the server's certificate. "" if SSLMode does not verify it.
 	CAFile string
-	// CertFile and KeyFile are the user's certificate; "" for none. libpq refuses a KeyFile that others can read.
+	// CertFile and KeyFile are the user's certificate, or "". libpq rejects a KeyFile that others can read.
 	CertFile, KeyFile string
 }
 
-// ConnInfo is how a client with a name reaches the server, in libpq's form, without a password. replication has it speak the
-// language of replication.
+// ConnInfo is the libpq connection string without password. With replication it opens a replication connection.
 func (e External) ConnInfo(name string, replication bool) string {
 	mode := ""
 	if replication {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// builtinRules are Fettle's own ways in. They come before the user's rules, so that none of those can close them.
+// builtinRules are Fettle's own rules. They precede the user's rules, which therefore cannot override them.
 var builtinRules = []string{
 	`local all "` + Superuser + `" peer map=` + identMap,
 	`local all "` + MonitorUser + `" peer map=` + identMap,
@@ -21,7 +21,8 @@ var builtinRules = []string{
 	`host replication all all reject`,
 }
 
-// defaultRule gets in with a password, over TLS, where the user has no rules. PostgreSQL refuses whom no rule fits.
+// defaultRule applies if the user has no rules: all roles log in with a password over TLS. PostgreSQL rejects clients
+// without a matching rule.
 const defaultRule = `hostssl all all all scram-sha-256`
 
 func renderHBA(rules []Rule) (string, error) {
@@ -38,12 +39,12 @@ func renderHBA(rules []Rule) (string, error) {
 	return strings.Join(lines, "\n") + "\n", nil
 }
 
-// CheckRules says what is wrong with a user's rules.
+// CheckRules validates the user's rules.
 func CheckRules(rules []Rule) error {
 	var errs []error
 	for i, rule := range rules {
 		if err := rule.check(); err != nil {
-			errs = append(errs, fmt.Errorf("rule %d of pg_hba: %w", i+1, err))
+			errs = append(errs, fmt.Errorf("spec.pgHBA[%d]: %w", i, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -55,13 +56,13 @@ func (r Rule) check() error {
 			return err
 		}
 		if strings.Contains(name, `"`) || strings.HasPrefix(name, "/") {
-			return fmt.Errorf("the name %q can't be in a rule: it has a quote, or begins with a slash", name)
+			return fmt.Errorf("the name %q must not contain a quote or start with a slash", name)
 		}
 	}
 	switch r.Auth {
 	case Password, Certificate, Reject:
 	default:
-		return fmt.Errorf("%q is no way to authenticate: use %s, %s or %s", r.Auth, Password, Certificate, Reject)
+		return fmt.Errorf("invalid authentication method %q: use %s, %s or %s", r.Auth, Password, Certificate, Reject)
 	}
 	if r.Address == "" {
 		return nil
@@ -69,13 +70,12 @@ func (r Rule) check() error {
 	_, errAddress := netip.ParseAddr(r.Address)
 	_, errNetwork := netip.ParsePrefix(r.Address)
 	if errAddress != nil && errNetwork != nil || strings.Contains(r.Address, "%") {
-		return fmt.Errorf("%q is neither an address nor a network such as 10.0.0.0/8", r.Address)
+		return fmt.Errorf("invalid address %q: use an IP address or a network such as 10.0.0.0/8", r.Address)
 	}
 	return nil
 }
 
-// line is the rule as PostgreSQL reads it. A name in quotes has no other meaning than itself. What rejects does so
-// whether or not there is TLS.
+// line formats the rule for pg_hba.conf. Quoted names are literal. Reject applies with and without TLS.
 func (r Rule) line() string {
 	kind := "hostssl"
 	if r.Auth == Reject {
@@ -104,15 +104,15 @@ func quoted(names []string) string {
 	return `"` + strings.Join(names, `","`) + `"`
 }
 
-// renderIdent lets users of the system be Fettle's roles, through the socket.
+// renderIdent maps operating system users to Fettle's roles on the socket.
 func renderIdent(users []string) (string, error) {
 	lines := []string{strings.TrimSuffix(header, "\n")}
 	for _, user := range users {
 		if err := CheckName(user); err != nil {
-			return "", fmt.Errorf("user of the system: %w", err)
+			return "", fmt.Errorf("operating system user: %w", err)
 		}
 		if strings.Contains(user, `"`) || strings.HasPrefix(user, "/") {
-			return "", fmt.Errorf("the user %q of the system has a quote in its name, or begins with a slash", user)
+			return "", fmt.Errorf("operating system user %q: the name must not contain a quote or start with a slash", user)
 		}
 		for _, role := range []string{Superuser, MonitorUser} {
 			lines = append(lines, identMap+` "`+user+`" "`+role+`"`)

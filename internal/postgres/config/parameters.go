@@ -8,30 +8,30 @@ import (
 	"sync"
 )
 
-// table lists what a server knows, a line for each parameter and run of versions in which it has the same limits. It was
-// made from pg_settings of a server of each version (13.23, 14.23, 15.18, 16.14, 17.10 and 18.4), plus the compression
-// methods that the official images are built with; TestParameters_matchServer compares it with whatever server is installed.
+// table lists the parameters of PostgreSQL, one line for each parameter and range of versions with the same limits. It was
+// generated from pg_settings of a server of each version (13.23, 14.23, 15.18, 16.14, 17.10 and 18.4), plus the compression
+// methods of the official images. TestParameters_matchServer compares it with the installed server.
 //
 //go:embed parameters.tsv
 var table string
 
-// parameter is one that a server knows.
+// parameter is a parameter of PostgreSQL.
 type parameter struct {
 	name string
-	// context says when it can be set: internal, postmaster, sighup, backend, superuser-backend, superuser or user.
+	// context is when it can be set: internal, postmaster, sighup, backend, superuser-backend, superuser or user.
 	context string
 	// kind is bool, integer, real, string or enum.
 	kind string
-	// unit is that of a number without one: B, kB, 8kB, MB, us, ms, s, min or "".
+	// unit applies to numbers without a unit: B, kB, 8kB, MB, us, ms, s, min or "".
 	unit     string
 	min, max float64
 	values   []string
 }
 
-// columns of the table.
+// columns is the number of columns in the table.
 const columns = 8
 
-// parameters are all of a version, by name in lower case.
+// parameters are the parameters of each version, by lower-case name.
 var parameters = sync.OnceValue(func() map[int]map[string]parameter {
 	all := map[int]map[string]parameter{}
 	for major := MinMajor; major <= MaxMajor; major++ {
@@ -49,8 +49,8 @@ var parameters = sync.OnceValue(func() map[int]map[string]parameter {
 	return all
 })
 
-// parseParameter reads a line of the table. The table is part of the program: a line that can't be read is a mistake in
-// it, and the tests find it.
+// parseParameter parses a line of the table. The table is part of the program, so it panics on errors, which the tests
+// find.
 func parseParameter(line string) (p parameter, first, last int) {
 	f := strings.Split(line, "\t")
 	if len(f) != columns {
@@ -80,13 +80,13 @@ func number(text string) float64 {
 	return n
 }
 
-// lookup finds a parameter of a version, whatever its case.
+// lookup finds a parameter of a version, ignoring case.
 func lookup(major int, name string) (parameter, bool) {
 	p, ok := parameters()[major][strings.ToLower(name)]
 	return p, ok
 }
 
-// lowerNames puts names into lower case, as PostgreSQL reads them.
+// lowerNames converts names to lower case, as PostgreSQL does.
 func lowerNames(set map[string]string) map[string]string {
 	folded := make(map[string]string, len(set))
 	for name, value := range set {
@@ -95,8 +95,8 @@ func lowerNames(set map[string]string) map[string]string {
 	return folded
 }
 
-// StandbyMinimums are the parameters that a standby must have at least as high as its primary, or it can't be one: raise
-// them on the standbys first, and lower them on the primary first.
+// StandbyMinimums are the parameters that must be at least as high on a standby as on its primary. Increase them on the
+// standbys first, and decrease them on the primary first.
 func StandbyMinimums() []string {
 	return []string{
 		"max_connections", "max_locks_per_transaction", "max_prepared_transactions", "max_wal_senders", "max_worker_processes",

@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-const header = "# Written by Fettle. Changes are overwritten: use the parameters of the PostgreSQL object.\n"
+const header = "# Written by Fettle. Changes are overwritten: use spec.parameters of the PostgreSQL object.\n"
 
-// logFields are what a line of the log begins with, after the token, each followed by a space and in this order: the
-// time, the process, the kind of process, the SQLSTATE, the user, the database and the client.
+// logFields start each log line, after the token and separated by spaces: time, PID, backend type, SQLSTATE, user, database
+// and client.
 const logFields = "%m [%p] %b %e"
 
-// Render makes the files. The error says which part of the settings is refused and why; a user's parameters are checked
-// as by CheckParameters.
+// Render renders the files. The error says which setting is invalid. The user's parameters are validated like
+// CheckParameters.
 func Render(s Settings) (Files, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ var (
 	slotName     = regexp.MustCompile(`^[a-z0-9_]{0,63}$`)
 )
 
-// check looks at what Fettle itself puts in; the user's part is checked where it is rendered.
+// check validates Fettle's own settings. The user's parts are validated where they are rendered.
 func (s Settings) check() error {
 	if err := CheckParameters(s.Major, s.Parameters); err != nil {
 		return err
@@ -56,17 +56,17 @@ func (s Settings) check() error {
 	}
 	for what, path := range map[string]string{"data": s.DataDir, "configuration": s.ConfigDir, "socket": s.SocketDir} {
 		if !filepath.IsAbs(path) {
-			return fmt.Errorf("the folder for the %s is %q: want an absolute path", what, path)
+			return fmt.Errorf("the %s directory %q must be an absolute path", what, path)
 		}
 	}
 	if !instanceName.MatchString(s.ClusterName) {
-		return fmt.Errorf("the instance's name %q is no name of a pod", s.ClusterName)
+		return fmt.Errorf("instance name %q is not a pod name", s.ClusterName)
 	}
 	if !logToken.MatchString(s.LogToken) {
-		return fmt.Errorf("the token of the log has other characters than letters and digits")
+		return fmt.Errorf("the log token must consist of letters and digits")
 	}
 	if s.Upstream != nil && !slotName.MatchString(s.Upstream.Slot) {
-		return fmt.Errorf("%q is no name of a slot", s.Upstream.Slot)
+		return fmt.Errorf("%q is not a slot name", s.Upstream.Slot)
 	}
 	return nil
 }
@@ -76,11 +76,11 @@ func (q Synchronous) check(wanted map[string]string) error {
 		return err
 	}
 	if q.Number < 1 {
-		return fmt.Errorf("synchronous replication waits for %d standbys: want at least 1", q.Number)
+		return fmt.Errorf("synchronous replication waits for %d standbys: use at least 1", q.Number)
 	}
 	for _, name := range q.Names {
 		if !instanceName.MatchString(name) {
-			return fmt.Errorf("the standby's name %q is no name of a pod", name)
+			return fmt.Errorf("standby name %q is not a pod name", name)
 		}
 	}
 	return nil
@@ -96,7 +96,7 @@ func renderConf(s Settings) (string, error) {
 	out.WriteString(header)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if _, known := lookup(s.Major, name); !known && !strings.Contains(name, ".") {
-			continue // Fettle's own setting of another version
+			continue // one of Fettle's settings, for another version
 		}
 		quoted, err := quote(values[name])
 		if err != nil {
@@ -107,7 +107,7 @@ func renderConf(s Settings) (string, error) {
 	return out.String(), nil
 }
 
-// raiseWALSizes raises what a server would not start with because its segments are large.
+// raiseWALSizes raises values with which a server with large WAL segments would not start.
 func (s Settings) raiseWALSizes(values map[string]string) {
 	least := minWALSize(int(s.WALSegment / miB))
 	for _, name := range []string{"max_wal_size", "min_wal_size"} {
@@ -117,7 +117,7 @@ func (s Settings) raiseWALSizes(values map[string]string) {
 	}
 }
 
-// raise puts values below the minimums up to them. One that is not set has the server's default.
+// raise raises values below the minimums. A missing value has the server's default.
 func (m Minimums) raise(values map[string]string) {
 	for _, p := range []struct {
 		name         string
@@ -136,15 +136,15 @@ func (m Minimums) raise(values map[string]string) {
 	}
 }
 
-// quote makes a text a value of postgresql.conf.
+// quote quotes a value for postgresql.conf.
 func quote(text string) (string, error) {
 	if strings.ContainsAny(text, "\n\r\x00") {
-		return "", fmt.Errorf("the value %q has a control character: write it in one line", text)
+		return "", fmt.Errorf("the value %q contains a control character: use one line", text)
 	}
 	return "'" + strings.NewReplacer(`'`, `''`, `\`, `\\`).Replace(text) + "'", nil
 }
 
-// fixedSettings are the settings that nobody but Fettle decides.
+// fixedSettings are the settings that only Fettle controls.
 func (s Settings) fixedSettings() map[string]string {
 	values := map[string]string{
 		"data_directory":               s.DataDir,
@@ -182,7 +182,7 @@ func (s Settings) fixedSettings() map[string]string {
 	return values
 }
 
-// logPrefix adds who was logged only where nobody can forge a line by it.
+// logPrefix includes user, database and client only if the token protects against forged lines.
 func (s Settings) logPrefix() string {
 	if s.LogToken == "" {
 		return logFields + " "

@@ -6,16 +6,16 @@ import (
 )
 
 const (
-	// loginPrefix begins the second login of a role. Users can't have roles whose names begin with "fettle".
+	// loginPrefix is the prefix of second logins. Users cannot create roles whose names start with "fettle".
 	loginPrefix = "fettle_login_"
-	// shortPrefix begins that of a role whose name is too long for the first prefix, so that none has the name of another.
+	// shortPrefix is the prefix for long role names. It keeps the names distinct.
 	shortPrefix = "fettle_hash_"
-	// maxName is how many bytes of a name PostgreSQL keeps.
+	// maxName is the maximum length of a name in PostgreSQL, in bytes.
 	maxName = 63
 )
 
-// SecondLogin is the name of the login that stands beside a role, for its password to be changed while the former one is
-// still valid. It is of at most 63 bytes, always the same for a role, and another one for each.
+// SecondLogin is the name of a role's second login, which allows the password to be changed while the old one is still
+// valid. It has at most 63 bytes, and is stable and unique for each role.
 func SecondLogin(role string) string {
 	if len(loginPrefix)+len(role) <= maxName {
 		return loginPrefix + role

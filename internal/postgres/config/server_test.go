@@ -28,7 +28,7 @@ func superuser(t *testing.T, i *testpg.Instance) *pgx.Conn {
 	return conn
 }
 
-// TestParameters_matchServer compares the table of parameters with those of the server.
+// TestParameters_matchServer compares the table of parameters with the server's.
 func TestParameters_matchServer(t *testing.T) {
 	i := testpg.NewRunning(t, "table-0")
 	major := i.Settings.Major
@@ -45,7 +45,7 @@ SELECT name, concat_ws(E'\t', context, vartype, coalesce(unit, '-'), coalesce(mi
 		known := strings.Split(table[name].values, ",")
 		for _, value := range values {
 			if value == "io_uring" {
-				continue // a pod may not: seccomp's default profile refuses its system calls
+				continue // seccomp's default profile blocks its system calls
 			}
 			if !slices.Contains(known, value) {
 				t.Errorf("%s takes %s, which the table does not have", name, value)
@@ -57,7 +57,7 @@ SELECT name, concat_ws(E'\t', context, vartype, coalesce(unit, '-'), coalesce(mi
 		t.Fatal(err)
 	}
 	delete(live, "extension_destdir")       // Debian's own
-	delete(live, "output_plugin_libraries") // came with minor versions, and names libraries: a user who sets it is told that there is none
+	delete(live, "output_plugin_libraries") // added in minor versions, names libraries: rejected as an unknown parameter
 	want := map[string]string{}
 	for name, entry := range table {
 		want[name] = entry.line
@@ -71,7 +71,7 @@ SELECT name, concat_ws(E'\t', context, vartype, coalesce(unit, '-'), coalesce(mi
 
 type entry struct{ line, values string }
 
-// tableOf reads the table without the package's own means.
+// tableOf parses the table independently of the package.
 func tableOf(t *testing.T, major int) map[string]entry {
 	t.Helper()
 	content, err := os.ReadFile("parameters.tsv")
@@ -89,7 +89,7 @@ func tableOf(t *testing.T, major int) map[string]entry {
 	return found
 }
 
-// TestRender_loadedByServer reads each value back: what is quoted arrives as it was.
+// TestRender_loadedByServer reads each value back from the server.
 func TestRender_loadedByServer(t *testing.T) {
 	i := testpg.New(t, "quoted-0")
 	ca := testpg.NewCA(t)
@@ -129,7 +129,7 @@ func TestRender_loadedByServer(t *testing.T) {
 	}
 }
 
-// TestHBA_authentication tries all ways to get in.
+// TestHBA_authentication tries all authentication methods.
 func TestHBA_authentication(t *testing.T) {
 	ca := testpg.NewCA(t)
 	i := ca.Primary(t, "hba-0")
@@ -150,10 +150,10 @@ func TestHBA_authentication(t *testing.T) {
 	i.Settings.HBA = []config.Rule{
 		{Users: []string{"robot"}, Databases: []string{"postgres"}, Address: "127.0.0.0/8", Auth: config.Certificate},
 		{Users: []string{"locked"}, Auth: config.Reject},
-		{Auth: config.Password, Databases: []string{"all"}}, // a database called all: nobody's
+		{Auth: config.Password, Databases: []string{"all"}}, // a database named all, which does not exist
 		{Users: []string{"app"}, Auth: config.Password},
 	}
-	i.Stop(t) // a reload would tell nobody when it is done
+	i.Stop(t) // a reload does not report when it is done
 	i.Start(t)
 	local, remote := fmt.Sprintf("host=%s", i.SocketDir()), "host=127.0.0.1 sslmode=verify-ca sslrootcert="+ca.File("ca.crt")
 	cases := []struct {

@@ -1,5 +1,5 @@
-// Package exporter gives the metrics of a PostgreSQL server to Prometheus. It reads them as config.MonitorUser, who is no
-// superuser, when they are asked for.
+// Package exporter exports the metrics of a PostgreSQL server to Prometheus. It queries them on each scrape as
+// config.MonitorUser, who is not a superuser.
 package exporter
 
 import (
@@ -15,13 +15,13 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/sqlclient"
 )
 
-// Options say which server is asked.
+// Options of a Collector.
 type Options struct {
-	// Connection names the socket. User is config.MonitorUser when empty.
+	// Connection identifies the socket. User defaults to config.MonitorUser.
 	Connection sqlclient.Options
-	// Timeout bounds a collection; 0 is 5 s.
+	// Timeout bounds a scrape. Defaults to 5 s.
 	Timeout time.Duration
-	// Disk measures the data's volume in bytes; nil leaves those metrics out.
+	// Disk returns size and free space of the data volume in bytes. nil leaves out those metrics.
 	Disk func() (size, free int64, err error)
 }
 
@@ -35,16 +35,16 @@ type Collector struct {
 const namespace = "fettle_postgresql_"
 
 var (
-	up         = describe("up", "1 if the server answered.")
-	volumeSize = describe("volume_size_bytes", "Size of the data's volume.")
-	volumeFree = describe("volume_free_bytes", "What is free of it.")
+	up         = describe("up", "1 if the server responded to the exporter, otherwise 0.")
+	volumeSize = describe("volume_size_bytes", "Size of the data volume in bytes.")
+	volumeFree = describe("volume_free_bytes", "Free space on the data volume in bytes.")
 )
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(namespace+name, help, labels, nil)
 }
 
-// New makes a collector to register.
+// New creates a collector to register.
 func New(o Options) *Collector {
 	o.Connection.User = cmp.Or(o.Connection.User, config.MonitorUser)
 	o.Connection.ApplicationName = cmp.Or(o.Connection.ApplicationName, "fettle-exporter")
@@ -53,7 +53,7 @@ func New(o Options) *Collector {
 	return &Collector{
 		options: o, client: sqlclient.New(o.Connection),
 		errors: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: namespace + "exporter_errors_total", Help: "Questions that the server did not answer while it was up.",
+			Name: namespace + "exporter_errors_total", Help: "Queries of the exporter that failed while the server was up.",
 		}),
 	}
 }
@@ -116,7 +116,7 @@ func (c *Collector) serverInfo(ctx context.Context) (version int, standby bool, 
 	return version, standby, err
 }
 
-// run turns each row of the answer into metrics. A value that is null is left out.
+// run converts each row of the result to metrics. NULL values are left out.
 func (c *Collector) run(ctx context.Context, q query, out chan<- prometheus.Metric) error {
 	return c.client.Query(ctx, q.sql, func(row pgx.CollectableRow) error {
 		labels, values := make([]string, len(q.labels)), make([]*float64, len(q.metrics))

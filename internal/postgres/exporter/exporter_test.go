@@ -17,7 +17,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-// gather gives the values by metric and labels, as "name{label=value}".
+// gather returns the values by metric and labels, as "name{label=value}".
 func gather(t *testing.T, c *Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -69,7 +69,7 @@ func TestCollector_metrics(t *testing.T) {
 	deadline := time.Now().Add(time.Minute)
 	c := collector(t, primary)
 	got := gather(t, c)
-	// Until version 15 the server's numbers come a moment after what they count.
+	// Until version 15 the server updates its statistics with a delay.
 	for (got["standby_streaming{standby=shop-1,sync_state=async}"] != 1 || got["checkpoints_total{reason=requested}"] == 0 ||
 		got["transactions_committed_total{database=postgres}"] == 0) && time.Now().Before(deadline) {
 		got = gather(t, c)
@@ -98,7 +98,7 @@ func TestCollector_metrics(t *testing.T) {
 	}
 }
 
-// TestCollector_synchronous has a commit wait for a standby that is not there, and then for one that is.
+// TestCollector_synchronous: a commit waits for a missing standby, and then for a streaming one.
 func TestCollector_synchronous(t *testing.T) {
 	ca := testpg.NewCA(t)
 	primary := ca.Primary(t, "shop-0")
@@ -155,7 +155,7 @@ func compare(t *testing.T, got, want map[string]float64, positive []string) {
 	}
 }
 
-// TestCollector_isNoSuperuser also says that it can read what it needs without being one.
+// TestCollector_isNoSuperuser also checks that it can read all metrics.
 func TestCollector_isNoSuperuser(t *testing.T) {
 	ca := testpg.NewCA(t)
 	i := ca.Primary(t, "shop-0")
@@ -174,7 +174,7 @@ func TestCollector_isNoSuperuser(t *testing.T) {
 	}
 }
 
-// TestQueries_doNotOverlap because a metric that comes twice is refused by Prometheus.
+// TestQueries_doNotOverlap: Prometheus rejects duplicate metrics.
 func TestQueries_doNotOverlap(t *testing.T) {
 	for major := config.MinMajor; major <= config.MaxMajor; major++ {
 		for _, standby := range []bool{true, false} {
@@ -188,8 +188,8 @@ func TestQueries_doNotOverlap(t *testing.T) {
 					}
 				}
 			}
-			if !seen[fmt.Sprint(describe("checkpoints_total", "Checkpoints, because of the time or of a request (such as max_wal_size).", "reason"))] {
-				t.Errorf("version %d: nobody counts checkpoints", major)
+			if !seen[fmt.Sprint(describe("checkpoints_total", "Checkpoints, by reason: time (checkpoint_timeout) or requested (such as max_wal_size).", "reason"))] {
+				t.Errorf("version %d: no checkpoints_total", major)
 			}
 		}
 	}

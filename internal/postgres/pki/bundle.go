@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Bundle joins certificates (PEM), in their order and each of them once.
+// Bundle joins certificates (PEM) in order, without duplicates.
 func Bundle(parts ...[]byte) []byte {
 	var all [][]byte
 	for _, part := range parts {
@@ -28,7 +28,7 @@ func Bundle(parts ...[]byte) []byte {
 	return out
 }
 
-// Contains reports whether a bundle has all certificates of a part (both PEM).
+// Contains returns whether a bundle contains all certificates of part (both PEM).
 func Contains(bundle, part []byte) bool {
 	have := certificateBlocks(bundle)
 	return !slices.ContainsFunc(certificateBlocks(part), func(block []byte) bool {
@@ -36,7 +36,7 @@ func Contains(bundle, part []byte) bool {
 	})
 }
 
-// certificateBlocks are the certificates of a bundle; what else is in it is passed over.
+// certificateBlocks are the certificates of a bundle. Other blocks are ignored.
 func certificateBlocks(bundle []byte) [][]byte {
 	var out [][]byte
 	for {
@@ -50,9 +50,9 @@ func certificateBlocks(bundle []byte) [][]byte {
 	}
 }
 
-// CheckServer returns why a server can't show a pair that another authority (PEM) has issued, or nil: it is damaged, key and
-// certificate are not of each other, the authority did not sign it, it lacks one of the hosts, or its time is over. The
-// certificate may be followed by those between it and the authority, and the key be of any kind.
+// CheckServer checks a server certificate that an external CA (PEM) issued. It returns an error if the pair is invalid,
+// does not match, is not signed by the CA, lacks one of the hosts, or has expired. Intermediate certificates may follow,
+// and the key can be of any kind.
 func CheckServer(pair Pair, ca []byte, hosts []string, now time.Time) error {
 	leaf, options, err := parseChain(pair, ca, now)
 	if err != nil {
@@ -60,39 +60,39 @@ func CheckServer(pair Pair, ca []byte, hosts []string, now time.Time) error {
 	}
 	options.KeyUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	if _, err := leaf.Verify(options); err != nil {
-		return fmt.Errorf("the certificate: %w", err)
+		return fmt.Errorf("verify the certificate: %w", err)
 	}
 	for _, host := range hosts {
 		if !coversHost(leaf, host) {
-			return fmt.Errorf("the certificate is not for host %s", host)
+			return fmt.Errorf("the certificate is not valid for host %s", host)
 		}
 	}
 	return nil
 }
 
-// CheckUsable returns why others could not rely on a pair at that time, or nil: it is damaged, key and certificate are not of each other,
-// none of the authorities (PEM) signed it, or its time is over. It takes the same pairs as CheckServer, for any use.
+// CheckUsable checks whether a pair is usable at a time. It returns an error if the pair is invalid, does not match, is not
+// signed by one of the CAs (PEM), or has expired. It accepts the same pairs as CheckServer, for any key usage.
 func CheckUsable(pair Pair, cas []byte, now time.Time) error {
 	leaf, options, err := parseChain(pair, cas, now)
 	if err != nil {
 		return err
 	}
 	if now.After(leaf.NotAfter) {
-		return fmt.Errorf("the certificate ended at %s: it has to be renewed", leaf.NotAfter.UTC().Format(time.RFC3339))
+		return fmt.Errorf("the certificate expired at %s: renew it", leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	options.KeyUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageAny}
 	if _, err := leaf.Verify(options); err != nil {
-		return fmt.Errorf("the certificate is not of the authority beside it: %w", err)
+		return fmt.Errorf("the certificate is not signed by the CA in ca.crt: %w", err)
 	}
 	return nil
 }
 
-// parseChain returns the certificate of a pair, and what it is verified with: the authorities and those between it and them.
+// parseChain returns the certificate of a pair and the options to verify it: CAs and intermediates.
 func parseChain(pair Pair, cas []byte, now time.Time) (*x509.Certificate, x509.VerifyOptions, error) {
 	options := x509.VerifyOptions{Intermediates: x509.NewCertPool(), CurrentTime: now}
 	chain, err := tls.X509KeyPair(pair.Certificate, pair.Key)
 	if err != nil {
-		return nil, options, errors.New("the certificate or its key is damaged, or they are not of each other") // the reason could quote the key
+		return nil, options, errors.New("the certificate or its key is invalid, or they do not match") // the reason could quote the key
 	}
 	for _, der := range chain.Certificate[1:] {
 		if certificate, err := x509.ParseCertificate(der); err == nil {

@@ -9,7 +9,7 @@ import (
 
 func TestBundle(t *testing.T) {
 	a, b := newCA(t, start), newCA(t, start)
-	noise := []byte("Subject: somebody\n")
+	noise := []byte("Subject: example\n")
 	both := Bundle(a.Certificate, append(noise, b.Certificate...), a.Certificate, nil)
 	if want := append(bytes.Clone(a.Certificate), b.Certificate...); !bytes.Equal(both, want) {
 		t.Errorf("%s, want %s", both, want)
@@ -31,7 +31,7 @@ func TestBundle(t *testing.T) {
 		}
 	}
 	if len(Bundle(a.Key)) > 0 {
-		t.Error("a key got into a bundle")
+		t.Error("a bundle contains a key")
 	}
 }
 
@@ -51,12 +51,12 @@ func TestCheckServer(t *testing.T) {
 		{"with more after it", Pair{append(bytes.Clone(good.Certificate), other.Certificate...), good.Key}, foreign.Certificate, start, ""},
 		{"over", good, foreign.Certificate, start.Add(Lifetime + time.Second), "expired"},
 		{"not yet", good, foreign.Certificate, start.Add(-2 * time.Hour), "not yet valid"},
-		{"another authority", good, other.Certificate, start, "unknown authority"},
-		{"no authority", good, nil, start, "no certificate"},
-		{"another key", Pair{good.Certificate, client.Key}, foreign.Certificate, start, "not of each other"},
+		{"another CA", good, other.Certificate, start, "unknown authority"},
+		{"no CA", good, nil, start, "no PEM certificate"},
+		{"another key", Pair{good.Certificate, client.Key}, foreign.Certificate, start, "do not match"},
 		{"a client's", client, foreign.Certificate, start, "incompatible key usage"},
-		{"too few hosts", must(t)(foreign.Server(hosts[:3], start)), foreign.Certificate, start, "not for host"},
-		{"nothing", Pair{}, foreign.Certificate, start, "damaged"},
+		{"too few hosts", must(t)(foreign.Server(hosts[:3], start)), foreign.Certificate, start, "not valid for host"},
+		{"nothing", Pair{}, foreign.Certificate, start, "invalid"},
 	} {
 		err := CheckServer(c.pair, c.ca, hosts, c.at)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

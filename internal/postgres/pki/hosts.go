@@ -2,8 +2,8 @@ package pki
 
 import "strings"
 
-// Hosts are the names that a cluster's instances serve under: its three Services, and every pod by a wildcard, so that
-// scaling needs no new certificate.
+// Hosts are the host names of a cluster's instances: its three Services, and a wildcard for the pods, so that scaling needs
+// no new certificate.
 func Hosts(cluster, namespace string) []string {
 	var hosts []string
 	for _, service := range []string{cluster, cluster + "-ro"} {
@@ -15,12 +15,12 @@ func Hosts(cluster, namespace string) []string {
 	return append(hosts, qualifiedNames("*."+pods)...)
 }
 
-// qualifiedNames names end in .svc, and in the cluster domain that nearly all clusters have.
+// qualifiedNames are the names with .svc and with the default cluster domain.
 func qualifiedNames(name string) []string {
 	return []string{name + ".svc", name + ".svc.cluster.local"}
 }
 
-// IsOwnHost says that a name leads to the cluster's own Services or pods, as it is written inside of the namespace or with it.
+// IsOwnHost returns whether a host name refers to the cluster's own Services or pods.
 func IsOwnHost(cluster, namespace, name string) bool {
 	pods := cluster + "-pods"
 	service, rest, _ := strings.Cut(strings.TrimSuffix(strings.ToLower(name), "."), ".")

@@ -1,6 +1,5 @@
-// Package pki makes the certificates of a PostgreSQL cluster: an authority of its own, the certificate that all its
-// instances serve and know each other by, and those of the clients that use no password. It has no I/O but the system's
-// random numbers, and no clock.
+// Package pki creates the certificates of a PostgreSQL cluster: its own CA, the certificate that all its instances share,
+// and those of clients without passwords. It has no clock and no I/O except random numbers.
 package pki
 
 import (
@@ -18,35 +17,34 @@ import (
 	"time"
 )
 
-// Common names of the cluster's certificates. They are what a server tells its clients apart by; any certificate of the
-// authority is of one of them.
+// Common names of the cluster's certificates. Servers identify their clients by them. The CA signs no other names.
 const (
-	// Agent is the name of the instances, as servers and to each other.
+	// Agent is the common name of the instances, as servers and as clients.
 	Agent = "fettle-agent"
-	// Operator is the name that the operator speaks to agents with.
+	// Operator is the common name of the operator as a client of agents.
 	Operator = "fettle-operator"
-	// Replication is the role of the database that standbys connect as; `cert` in pg_hba.conf compares it.
+	// Replication is the role that standbys connect as. `cert` in pg_hba.conf compares it with the common name.
 	Replication = "streaming_replica"
 )
 
 const (
-	// CALifetime is how long an authority is valid.
+	// CALifetime is the lifetime of a CA.
 	CALifetime = 10 * 365 * 24 * time.Hour
-	// Lifetime is how long all other certificates are valid.
+	// Lifetime is the lifetime of all other certificates.
 	Lifetime = 90 * 24 * time.Hour
-	// clockSkew certificates work on nodes whose clock is behind.
+	// clockSkew backdates certificates for nodes whose clock is behind.
 	clockSkew = time.Hour
-	// renewalFraction is the part of a lifetime that is left when a certificate is due: 1/renewed.
+	// renewalFraction is when a certificate is renewed: when 1/renewalFraction of its lifetime is left.
 	renewalFraction = 3
 
 	typeCertificate, typeKey = "CERTIFICATE", "PRIVATE KEY"
 )
 
-// Pair is a certificate and its key, both in PEM: what a Secret of type kubernetes.io/tls holds.
+// Pair is a certificate and its key, both in PEM, as in a Secret of type kubernetes.io/tls.
 type Pair struct {
-	// Certificate is one block CERTIFICATE.
+	// Certificate is one CERTIFICATE block.
 	Certificate []byte
-	// Key is one block PRIVATE KEY, PKCS #8.
+	// Key is one PRIVATE KEY block (PKCS #8).
 	Key []byte
 }
 
@@ -58,17 +56,17 @@ type CA struct {
 	key         crypto.Signer
 }
 
-// NewCA makes a self-signed authority with a new key. The name is for people.
+// NewCA creates a self-signed CA with a new key. The name is for people.
 func NewCA(name string, now time.Time) (*CA, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("make the authority's key: %w", err)
+		return nil, fmt.Errorf("generate the CA key: %w", err)
 	}
 	return selfSigned(name, key, now)
 }
 
-// Renew makes a certificate with a new lifetime for the same key and name. Whatever either of the two signed is good
-// under both, so nothing has to be exchanged at once.
+// Renew creates a CA certificate with a new lifetime for the same key and name. Certificates signed before and after are
+// valid under both, so nothing has to be replaced at the same time.
 func (a *CA) Renew(now time.Time) (*CA, error) {
 	return selfSigned(a.certificate.Subject.CommonName, a.key, now)
 }
@@ -90,25 +88,25 @@ func selfSigned(name string, key crypto.Signer, now time.Time) (*CA, error) {
 	return ParseCA(pair)
 }
 
-// ParseCA reads what a Secret holds, and refuses what is no authority.
+// ParseCA parses the contents of a Secret and rejects certificates that are not a CA.
 func ParseCA(pair Pair) (*CA, error) {
 	certificate, key, err := parse(pair)
 	if err != nil {
-		return nil, fmt.Errorf("authority: %w", err)
+		return nil, fmt.Errorf("CA: %w", err)
 	}
 	if !certificate.IsCA || certificate.KeyUsage&x509.KeyUsageCertSign == 0 {
-		return nil, errors.New("authority: its certificate may not sign others")
+		return nil, errors.New("CA: the certificate is not a CA certificate")
 	}
 	return &CA{Pair: pair, certificate: certificate, key: key}, nil
 }
 
-// Server makes the certificate that all instances of a cluster share. They serve with it under each of the hosts, which
-// are DNS names (`*.` stands for one label) or IP addresses, and are known by it to each other.
+// Server creates the certificate that all instances of a cluster share, as servers and as clients. hosts are DNS names
+// (`*.` stands for one label) or IP addresses.
 func (a *CA) Server(hosts []string, now time.Time) (Pair, error) {
 	return a.issue(Agent, hosts, now, x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth)
 }
 
-// Client makes a certificate that only opens connections; name is Operator or Replication.
+// Client creates a client certificate. name is Operator or Replication.
 func (a *CA) Client(name string, now time.Time) (Pair, error) {
 	return a.issue(name, nil, now, x509.ExtKeyUsageClientAuth)
 }
@@ -116,7 +114,7 @@ func (a *CA) Client(name string, now time.Time) (Pair, error) {
 func (a *CA) issue(name string, hosts []string, now time.Time, usage ...x509.ExtKeyUsage) (Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return Pair{}, fmt.Errorf("make a key for %s: %w", name, err)
+		return Pair{}, fmt.Errorf("generate a key for %s: %w", name, err)
 	}
 	until := now.Add(Lifetime)
 	if until.After(a.certificate.NotAfter) {
@@ -143,7 +141,7 @@ func (a *CA) issue(name string, hosts []string, now time.Time, usage ...x509.Ext
 func sign(template, parent *x509.Certificate, key, by crypto.Signer) (Pair, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
-		return Pair{}, fmt.Errorf("choose a serial number: %w", err)
+		return Pair{}, fmt.Errorf("generate a serial number: %w", err)
 	}
 	template.SerialNumber = serial.Add(serial, big.NewInt(1))
 	certificate, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), by)

@@ -52,14 +52,14 @@ func TestCheck(t *testing.T) {
 		{"client", client, ca.Certificate, Replication, nil, start, ""},
 		{"another host", server, ca.Certificate, Agent, []string{"orders.bank.svc"}, start, "host orders.bank.svc"},
 		{"a client has no host", client, ca.Certificate, Replication, hosts[:1], start, "host orders"},
-		{"another name", client, ca.Certificate, Operator, nil, start, `not of "fettle-operator"`},
+		{"another name", client, ca.Certificate, Operator, nil, start, `not for "fettle-operator"`},
 		{"over", server, ca.Certificate, Agent, nil, start.Add(Lifetime + time.Second), "expired"},
-		{"another authority", server, other.Certificate, Agent, nil, start, "unknown authority"},
-		{"no authority", server, nil, Agent, nil, start, "no certificate"},
-		{"another key", Pair{server.Certificate, client.Key}, ca.Certificate, Agent, nil, start, "not of each other"},
-		{"no key", Pair{Certificate: server.Certificate}, ca.Certificate, Agent, nil, start, "the key is no block"},
-		{"no certificate", Pair{Key: server.Key}, ca.Certificate, Agent, nil, start, "the certificate is no block"},
-		{"cut", Pair{server.Certificate, server.Key[:60]}, ca.Certificate, Agent, nil, start, "the key is no block"},
+		{"another CA", server, other.Certificate, Agent, nil, start, "unknown authority"},
+		{"no CA", server, nil, Agent, nil, start, "no PEM certificate"},
+		{"another key", Pair{server.Certificate, client.Key}, ca.Certificate, Agent, nil, start, "do not match"},
+		{"no key", Pair{Certificate: server.Certificate}, ca.Certificate, Agent, nil, start, "the key is not a PEM block"},
+		{"no certificate", Pair{Key: server.Key}, ca.Certificate, Agent, nil, start, "the certificate is not a PEM block"},
+		{"cut", Pair{server.Certificate, server.Key[:60]}, ca.Certificate, Agent, nil, start, "the key is not a PEM block"},
 	} {
 		err := Check(c.pair, c.ca, c.as, c.hosts, c.at)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
@@ -84,8 +84,8 @@ func TestNeedsRenewal(t *testing.T) {
 		{"31 days left", server.Certificate, start.Add(Lifetime - 31*24*time.Hour), false},
 		{"29 days left", server.Certificate, start.Add(Lifetime - 29*24*time.Hour), true},
 		{"damaged", []byte("x"), start, true},
-		{"authority, new", ca.Certificate, start, false},
-		{"authority, 3 years left", ca.Certificate, start.Add(CALifetime * 7 / 10), true},
+		{"CA, new", ca.Certificate, start, false},
+		{"CA, 3 years left", ca.Certificate, start.Add(CALifetime * 7 / 10), true},
 	} {
 		if got := NeedsRenewal(c.certificate, c.at); got != c.want {
 			t.Errorf("%s: due %v, want %v", c.name, got, c.want)
@@ -110,7 +110,7 @@ func TestCA_renew(t *testing.T) {
 	}
 	end := start.Add(CALifetime + time.Hour)
 	if Check(ofOld, renewed.Certificate, Operator, nil, end) == nil {
-		t.Error("a certificate outlives the authority that signed it")
+		t.Error("a certificate outlives the CA that signed it")
 	}
 	if err := Check(ofNew, renewed.Certificate, Operator, nil, end); err != nil {
 		t.Error(err)
@@ -123,11 +123,11 @@ func TestParseCA(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := ParseCA(must(t)(ca.Client(Operator, start))); err == nil {
-		t.Error("a client's certificate was taken for an authority")
+		t.Error("a client certificate was accepted as a CA")
 	}
 }
 
-// TestHandshake has two instances speak TLS with each other, as server and client.
+// TestHandshake connects two instances over TLS, as server and client.
 func TestHandshake(t *testing.T) {
 	ca := newCA(t, time.Now())
 	server := must(t)(ca.Server(Hosts("orders", "shop"), time.Now()))

@@ -1,5 +1,5 @@
-// Package proc finds and kills processes by what /proc tells of them. It imports next to nothing, as the watchdog lives on
-// it.
+// Package process finds and kills processes by their entries in /proc. It imports very little because the watchdog depends
+// on it.
 package process
 
 import (
@@ -17,13 +17,13 @@ import (
 // Process is an entry of /proc.
 type Process struct {
 	PID, Parent int
-	// State is one letter; "Z" has ended, and nobody has asked how.
+	// State is one letter. "Z" is a zombie: the process has exited, but its parent has not waited for it.
 	State string
-	// CPU is the time that it has run.
+	// CPU is the CPU time that the process has used.
 	CPU time.Duration
 }
 
-// List returns all that can be seen. Those that end meanwhile are left out.
+// List returns all visible processes. Processes that exit during the scan are left out.
 func List() []Process {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -42,13 +42,13 @@ func List() []Process {
 	return all
 }
 
-// Get returns one process; ok is false if there is none.
+// Get returns one process. ok is false if the process does not exist.
 func Get(pid int) (p Process, ok bool) {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return p, false
 	}
-	// pid (name) state parent ...; the name can have anything in it.
+	// Format: pid (name) state parent ... The name can contain any character.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	const state, parent, user, system = 0, 1, 11, 12
 	if len(fields) <= system {
@@ -62,21 +62,21 @@ func Get(pid int) (p Process, ok bool) {
 	return p, err == nil
 }
 
-// clockTick is the unit of times in /proc: USER_HZ is 100 on all machines that Go runs on.
+// clockTick is the unit of times in /proc. USER_HZ is 100 on all platforms that Go supports.
 const clockTick = 10 * time.Millisecond
 
-// Selector tells by what a process counts as a user of some data.
+// Selector matches the processes that use a data directory.
 type Selector struct {
-	// Dirs are the folders that it works in: one of them is its current one.
+	// Dirs are possible working directories of the processes.
 	Dirs []string
-	// LockFile is the file that it has open as LockFD.
+	// LockFile is the lock file that the processes hold open as LockFD.
 	LockFile string
 }
 
-// LockFD is the number of the lock's file in the processes of PostgreSQL: the first after the standard ones.
+// LockFD is the descriptor of the lock file in PostgreSQL processes: the first one after the standard ones.
 const LockFD = 3
 
-// PIDs are the processes that use the data, but for this one and the one that started it.
+// PIDs returns the matching processes, except this process and its parent.
 func (u Selector) PIDs() []int {
 	var pids []int
 	self, parent := os.Getpid(), os.Getppid()
@@ -97,8 +97,8 @@ func (u Selector) matches(pid int) bool {
 	return err == nil && held == u.LockFile
 }
 
-// Kill sends SIGKILL to all users, and returns how many there were. None is left only if there were none: a process that
-// is killed may have started another one, and may take a moment to end.
+// Kill sends SIGKILL to all matching processes and returns their number. Repeat it until the number is 0: a killed process
+// may have forked, and it may take a moment to exit.
 func (u Selector) Kill() (int, error) {
 	pids := u.PIDs()
 	for _, pid := range pids {

@@ -15,7 +15,7 @@ import (
 //go:embed rfc3454.txt
 var rfc3454 string
 
-// rfcTables are those of RFC 3454, by name.
+// rfcTables are the tables of RFC 3454, by name.
 var rfcTables = sync.OnceValue(func() map[string]*unicode.RangeTable {
 	all := map[string]*unicode.RangeTable{}
 	var table *unicode.RangeTable
@@ -40,13 +40,13 @@ var rfcTables = sync.OnceValue(func() map[string]*unicode.RangeTable {
 func codePoint(text string) uint32 {
 	n, err := strconv.ParseUint(text, 16, 32)
 	if err != nil {
-		panic(fmt.Sprintf("rfc3454.txt: %q is no code point", text))
+		panic(fmt.Sprintf("rfc3454.txt: %q is not a code point", text))
 	}
 	return uint32(n)
 }
 
-// saslPrep is what PostgreSQL and its clients do to a password before they compute with it: SASLprep (RFC 4013), and the
-// password as it is where SASLprep refuses it. Both sides have to do the same.
+// saslPrep prepares a password like PostgreSQL and its clients do: SASLprep (RFC 4013), or the unchanged password if
+// SASLprep rejects it.
 func saslPrep(password string) string {
 	if !utf8.ValidString(password) || strings.IndexFunc(password, func(r rune) bool { return r > unicode.MaxASCII }) < 0 {
 		return password
@@ -67,7 +67,7 @@ func saslPrep(password string) string {
 	return norm.NFKC.String(string(mapped))
 }
 
-// prohibited says whether SASLprep refuses a text.
+// prohibited returns whether SASLprep rejects a text.
 func prohibited(t map[string]*unicode.RangeTable, text []rune) bool {
 	rightToLeft, leftToRight := false, false
 	for _, r := range text {
@@ -77,6 +77,6 @@ func prohibited(t map[string]*unicode.RangeTable, text []rune) bool {
 		rightToLeft = rightToLeft || unicode.Is(t["D.1"], r)
 		leftToRight = leftToRight || unicode.Is(t["D.2"], r)
 	}
-	// A text that runs from right to left does so from its first to its last letter.
+	// Right-to-left text must start and end with a right-to-left character.
 	return rightToLeft && (leftToRight || !unicode.Is(t["D.1"], text[0]) || !unicode.Is(t["D.1"], text[len(text)-1]))
 }

@@ -1,5 +1,5 @@
-// Package scram makes what PostgreSQL stores instead of a password, so that no password is ever part of a statement, and
-// generates passwords.
+// Package scram computes SCRAM-SHA-256 verifiers, which PostgreSQL stores instead of passwords, so that no statement
+// contains a password. It also generates passwords.
 package scram
 
 import (
@@ -13,20 +13,20 @@ import (
 	"strings"
 )
 
-// SaltSize is how many bytes a salt has: as many as PostgreSQL's own.
+// SaltSize is the size of a salt in bytes, as in PostgreSQL.
 const SaltSize = 16
 
 const (
-	// iterations are those of PostgreSQL.
+	// iterations is PostgreSQL's default.
 	iterations = 4096
-	// maxPassword is how long a password can be for libpq.
+	// maxPassword is the maximum length of a password in libpq.
 	maxPassword = 1024
 	scheme      = "SCRAM-SHA-256"
 )
 
-// Verifier makes a SCRAM-SHA-256 verifier of a password and a salt of SaltSize bytes, in the form of pg_authid.rolpassword (RFC 5803).
-// The same password and salt make the same verifier. Servers show the salt to whoever tries to log in, so it must say nothing of the
-// password, and be of one login of one server.
+// Verifier computes a SCRAM-SHA-256 verifier from a password and a salt of SaltSize bytes, in the format of
+// pg_authid.rolpassword (RFC 5803). The result is deterministic. Servers reveal the salt to clients that try to log in, so
+// it must reveal nothing about the password, and must be unique for each login of each server.
 func Verifier(password string, salt []byte) (string, error) {
 	if len(salt) != SaltSize {
 		return "", fmt.Errorf("the salt has %d bytes: it must have %d", len(salt), SaltSize)
@@ -35,10 +35,10 @@ func Verifier(password string, salt []byte) (string, error) {
 		return "", errors.New("the password is empty")
 	}
 	if len(password) > maxPassword {
-		return "", fmt.Errorf("the password has %d bytes; clients of PostgreSQL send at most %d", len(password), maxPassword)
+		return "", fmt.Errorf("the password has %d bytes: PostgreSQL clients support at most %d", len(password), maxPassword)
 	}
 	if strings.ContainsRune(password, 0) {
-		return "", errors.New("the password has a zero byte")
+		return "", errors.New("the password contains a zero byte")
 	}
 	salted, err := pbkdf2.Key(sha256.New, saslPrep(password), salt, iterations, sha256.Size)
 	if err != nil {
@@ -55,14 +55,14 @@ func sign(key []byte, text string) []byte {
 	return mac.Sum(nil)
 }
 
-// alphabet has letters and digits, and what needs no escape in a URI. 64 of them: a byte's six bits choose one.
+// alphabet has 64 characters that need no escape in a URI: six bits of a byte select one.
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// passwordSize is for 192 bits.
+// passwordSize gives 192 bits.
 const passwordSize = 32
 
-// Generate makes a password of 32 letters and digits, "-" and "_". It begins with a letter, so that no program takes it for
-// an option. The error is that of the system's source of random numbers.
+// Generate generates a password of 32 letters, digits, "-" and "_". It starts with a letter, so that no program takes it
+// for an option.
 func Generate() (string, error) {
 	random := make([]byte, passwordSize)
 	if _, err := rand.Read(random); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-// TestVerifier_rfc7677 has the example of RFC 7677, in the form of RFC 5803; its keys were computed from the RFC's password, salt
-// and count by another implementation (Python's hashlib).
+// TestVerifier_rfc7677 has the example of RFC 7677 in the format of RFC 5803. Python's hashlib computed the keys from the
+// RFC's password, salt and count.
 func TestVerifier_rfc7677(t *testing.T) {
 	salt, err := base64.StdEncoding.DecodeString("W22ZaJ0SNY7soEsUEjb6gQ==")
 	must(t, err)
@@ -25,7 +25,7 @@ func TestVerifier_rfc7677(t *testing.T) {
 	}
 }
 
-// TestSASLPrep has the examples of RFC 4013 and some that it refuses: PostgreSQL takes those as they are.
+// TestSASLPrep has the examples of RFC 4013, and passwords that it rejects, which PostgreSQL uses unchanged.
 func TestSASLPrep(t *testing.T) {
 	cases := map[string]string{
 		"I\u00adX": "IX", "user": "user", "USER": "USER", "\u00aa": "a", "\u2168": "IX", "\u00e9\u00a0x": "\u00e9 x", "e\u0301": "\u00e9",
@@ -47,7 +47,7 @@ func TestVerifier_rejects(t *testing.T) {
 	}
 }
 
-// TestVerifier holds that a verifier with a given salt is the same each time, and of that password alone.
+// TestVerifier: a verifier depends only on password and salt.
 func TestVerifier(t *testing.T) {
 	salt := []byte("0123456789abcdef")
 	stored, err := Verifier("secret", salt)
@@ -86,7 +86,7 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
-// TestVerifier_acceptedByServer logs in at a real server, and compares with the verifiers that it makes itself.
+// TestVerifier_acceptedByServer logs in to a real server, and compares the verifiers with the server's own.
 func TestVerifier_acceptedByServer(t *testing.T) {
 	ca := testpg.NewCA(t)
 	i := ca.Primary(t, "scram-0")
@@ -112,7 +112,7 @@ func TestVerifier_acceptedByServer(t *testing.T) {
 	}
 	generated, err := Generate()
 	must(t, err)
-	// pgx itself prepares some other passwords in a way of its own (RFC 8265), so those are compared below.
+	// pgx prepares other passwords differently (RFC 8265), so those are compared below.
 	for _, password := range []string{generated, "with 'quotes' and \\", "pässwörd"} {
 		salt := make([]byte, SaltSize)
 		_, _ = cryptorand.Read(salt) // it never fails
@@ -138,7 +138,7 @@ func TestVerifier_acceptedByServer(t *testing.T) {
 	}
 }
 
-// passwords are random ones, of characters that are treated specially.
+// passwords are random passwords of characters with special treatment.
 func passwords() []string {
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same ones each time
 	special := []rune("aZ9 é\u00a0\u00ad\u200b\u2168ﬁ\u0627\u0628\u0031\u05d0\U0001f511\u0221\ue000\u0301\u1e9b\u0340\u2028ｱ㎏")

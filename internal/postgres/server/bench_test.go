@@ -14,7 +14,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-// report gives the median and the maximum of what was measured, in milliseconds.
+// report reports median and maximum in milliseconds.
 func report(b *testing.B, what string, times []time.Duration) {
 	b.Helper()
 	slices.Sort(times)
@@ -23,7 +23,7 @@ func report(b *testing.B, what string, times []time.Duration) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkInit makes a data directory and starts a server on it: go test -bench Init -benchtime 10x
+// BenchmarkInit measures initdb and server start: go test -bench Init -benchtime 10x
 func BenchmarkInit(b *testing.B) {
 	var inits, starts []time.Duration
 	for range b.N {
@@ -41,7 +41,7 @@ func BenchmarkInit(b *testing.B) {
 	report(b, "start", starts)
 }
 
-// BenchmarkPromote measures from the call to the first write that is committed, for two ways to ask for it, in turns.
+// BenchmarkPromote measures the time from the request to the first committed write, with two ways of promotion in turn.
 func BenchmarkPromote(b *testing.B) {
 	ways := []struct {
 		name string
@@ -84,7 +84,7 @@ func BenchmarkPromote(b *testing.B) {
 	}
 }
 
-// BenchmarkStop ends a server under load, in the ways that a fence and a switchover do.
+// BenchmarkStop stops a server under load, as fencing and switchover do.
 func BenchmarkStop(b *testing.B) {
 	ways := map[string]func(ctx context.Context, p *server.Process) error{
 		"fast":  func(ctx context.Context, p *server.Process) error { return p.Stop(ctx, server.Fast) },
@@ -115,7 +115,7 @@ func BenchmarkStop(b *testing.B) {
 	}
 }
 
-// load sends a statement, which may end with the server.
+// load runs a statement, which may end with the server.
 func load(b *testing.B, i *testpg.Instance, statement string) {
 	conn, err := pgx.Connect(b.Context(), "host="+i.SocketDir()+" port="+itoa(i.Settings.Port)+" user=postgres dbname=postgres")
 	if err == nil {
@@ -123,7 +123,7 @@ func load(b *testing.B, i *testpg.Instance, statement string) {
 	}
 }
 
-// waitForWriters waits until all four write, for a second.
+// waitForWriters waits until all four writers run, and one more second.
 func waitForWriters(b *testing.B, i *testpg.Instance) {
 	b.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -142,7 +142,7 @@ func waitForWriters(b *testing.B, i *testpg.Instance) {
 	}
 }
 
-// BenchmarkControlData measures what it takes to read the control file of a server that runs.
+// BenchmarkControlData measures reading the control file of a running server.
 func BenchmarkControlData(b *testing.B) {
 	i := testpg.NewRunning(b, "bench-0")
 	var times []time.Duration

@@ -13,19 +13,19 @@ import (
 	"strconv"
 )
 
-// Binaries are the programs of one installation of PostgreSQL.
+// Binaries are the programs of one PostgreSQL installation.
 type Binaries struct {
-	// Dir is the folder they lie in.
+	// Dir is the directory of the programs.
 	Dir string
-	// Major and Version are what `postgres --version` says: 15 and 15.18.
+	// Major and Version come from `postgres --version`, for example 15 and 15.18.
 	Major   int
 	Version string
 }
 
-// binDirs are where installations are found: Debian and its official image, the official image of Alpine, others.
+// binDirs are the directories of known installations: Debian and its official image, the official Alpine image, and others.
 var binDirs = []string{"/usr/lib/postgresql/*/bin", "/usr/local/bin", "/usr/pgsql-*/bin", "/usr/libexec/postgresql*"}
 
-// FindBinaries looks for the newest installation: in the folders of the official images, of Debian and in PATH.
+// FindBinaries returns the newest installation in binDirs and PATH.
 func FindBinaries(ctx context.Context) (Binaries, error) {
 	var candidates []string
 	for _, pattern := range binDirs {
@@ -47,35 +47,35 @@ func FindBinaries(ctx context.Context) (Binaries, error) {
 		found = append(found, b)
 	}
 	if len(found) == 0 {
-		return Binaries{}, fmt.Errorf("no programs of PostgreSQL in %v or PATH: use an official image of postgres", binDirs)
+		return Binaries{}, fmt.Errorf("PostgreSQL is not installed in %v or PATH: use an official postgres image", binDirs)
 	}
 	return slices.MaxFunc(found, func(a, b Binaries) int { return a.Major - b.Major }), nil
 }
 
 var versionPattern = regexp.MustCompile(`\) ((\d+)[.\w]*)`)
 
-// BinariesIn asks the programs in a folder for their version.
+// BinariesIn reads the version of the programs in a directory.
 func BinariesIn(ctx context.Context, dir string) (Binaries, error) {
 	path := filepath.Join(dir, "postgres")
 	cmd := exec.CommandContext(ctx, path, "--version") //nolint:gosec // a program of the image
 	var output bytes.Buffer
 	cmd.Stdout = &output
 	if err := runChild(cmd); err != nil {
-		return Binaries{}, fmt.Errorf("ask %s for its version: %w", path, err)
+		return Binaries{}, fmt.Errorf("read the version of %s: %w", path, err)
 	}
 	match := versionPattern.FindSubmatch(output.Bytes())
 	if match == nil {
-		return Binaries{}, fmt.Errorf("ask %s for its version: it says %q", path, output.String())
+		return Binaries{}, fmt.Errorf("read the version of %s: unexpected output %q", path, output.String())
 	}
 	major, err := strconv.Atoi(string(match[2]))
 	return Binaries{Dir: dir, Major: major, Version: string(match[1])}, err
 }
 
-// path is where a program lies. Some packages leave tools out.
+// path returns the path of a program. Some packages leave tools out.
 func (b Binaries) path(program string) (string, error) {
 	path := filepath.Join(b.Dir, program)
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("the image has no %s in %s: use an official image of postgres", program, b.Dir)
+		return "", fmt.Errorf("the image has no %s in %s: use an official postgres image", program, b.Dir)
 	}
 	return path, nil
 }

@@ -12,30 +12,30 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 )
 
-// Source is a running server to copy from, reached by TLS with a client certificate as config.ReplicationUser.
+// Source is a running server to clone. Connections use TLS with a client certificate for config.ReplicationUser.
 type Source struct {
 	config.Upstream
-	// ApplicationName is shown by the source.
+	// ApplicationName is the application_name on the source.
 	ApplicationName string
-	// MaxRate bounds a copy, in KiB/s; 0 does not.
+	// MaxRate limits the rate of a base backup in KiB/s. 0 means no limit.
 	MaxRate int
 }
 
-// Clone copies a running server into the data directory, which must be Empty. It is whole or not there: what an
-// interrupted one left is removed first. The new data directory is that of a standby, so that it can't be started as
-// anything else by mistake.
+// Clone copies a running server into the data directory, which must be Empty. The data directory is either complete or
+// absent: Clone first removes the remains of an interrupted copy. The new data directory is marked as a standby, so it
+// cannot start as a primary by mistake.
 func (s *Server) Clone(ctx context.Context, source Source) error {
 	return s.createDataDir(ctx, "clone "+source.Host, func() error { return s.baseBackup(ctx, source) })
 }
 
-// CheckSource says whether the source takes a connection for replication.
+// CheckSource returns an error if the source does not accept a replication connection.
 func (s *Server) CheckSource(ctx context.Context, source Source) error {
 	_, err := s.tool(ctx, toolOptions{quiet: true}, "psql", "--no-psqlrc", "--no-password", "--dbname="+source.CopyConnInfo(source.ApplicationName, "")+" replication=true",
 		"--command=IDENTIFY_SYSTEM")
 	return err
 }
 
-// baseBackup has pg_basebackup fill the folder for clones.
+// baseBackup runs pg_basebackup into the clone directory.
 func (s *Server) baseBackup(ctx context.Context, source Source) error {
 	arguments := []string{
 		"--pgdata=" + s.CloneDir(), "--format=plain", "--wal-method=stream", "--checkpoint=fast", "--no-password",
@@ -50,14 +50,14 @@ func (s *Server) baseBackup(ctx context.Context, source Source) error {
 	return s.write(filepath.Join(s.CloneDir(), standbySignal), nil)
 }
 
-// Rewind makes the data directory, of a stopped server, one that can follow source: everything after the point where
-// their histories part is undone. It is that of a standby then. If it fails, the data directory may not be usable any
-// more: try again, or Remove and Clone.
+// Rewind runs pg_rewind on the data directory of a stopped server, which becomes a standby that can follow source. WAL
+// after the point where the timelines diverged is discarded. If Rewind fails, the data directory may be unusable: try
+// again, or Remove and Clone.
 func (s *Server) Rewind(ctx context.Context, source Source) error {
 	if content, err := s.DataState(); err != nil {
 		return err
 	} else if content != Complete {
-		return fmt.Errorf("rewind to %s: there is no data directory", source.Host)
+		return fmt.Errorf("rewind to %s: the data directory is missing or empty", source.Host)
 	}
 	if err := s.shutDownCleanly(ctx); err != nil {
 		return fmt.Errorf("rewind to %s: %w", source.Host, err)
@@ -72,9 +72,9 @@ func (s *Server) Rewind(ctx context.Context, source Source) error {
 	return s.SetStandby(true)
 }
 
-// shutDownCleanly brings a data directory into the state that pg_rewind requires: shut down in order. A standby is started once more and
-// stopped. A primary that crashed recovers without taking connections, with its own configuration: pg_rewind would recover it
-// with that of initdb, which has no room for prepared transactions.
+// shutDownCleanly brings a data directory into the state that pg_rewind requires: a clean shutdown. A standby is started
+// and stopped. A crashed primary recovers in single-user mode with its own configuration. pg_rewind would use the initdb
+// configuration, which allows no prepared transactions.
 func (s *Server) shutDownCleanly(ctx context.Context) error {
 	control, err := s.ControlData(ctx)
 	if err != nil {
@@ -99,8 +99,8 @@ func (s *Server) shutDownCleanly(ctx context.Context) error {
 	return p.Stop(ctx, Fast)
 }
 
-// keepControlFile keeps a copy of the control file while do runs: pg_rewind that ends in the middle of writing it would
-// leave a data directory that not even pg_rewind could read.
+// keepControlFile backs up the control file while do runs. If pg_rewind is killed while writing it, even pg_rewind could
+// not read the data directory afterwards.
 func (s *Server) keepControlFile(do func() error) error {
 	path := filepath.Join(s.DataDir(), controlFile)
 	backup := filepath.Join(s.options.Volume, "pg_control.copy")

@@ -31,7 +31,7 @@ func TestClone_unreachableSourceLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestClone_interrupted ends a copy in its middle: the data directory is not there, and the next one is whole.
+// TestClone_interrupted cancels a base backup: there is no data directory, and the next clone is complete.
 func TestClone_interrupted(t *testing.T) {
 	ctx := bounded(t)
 	ca := testpg.NewCA(t)
@@ -56,7 +56,7 @@ func TestClone_interrupted(t *testing.T) {
 	if content, _ := i.DataState(); content != server.Empty {
 		t.Errorf("after an interrupted copy: %s", content)
 	}
-	// As a killed agent would have left it.
+	// As left behind by a killed agent.
 	must(t, os.MkdirAll(filepath.Join(i.CloneDir(), "base"), 0o700))
 	must(t, i.Clone(ctx, ca.Source(primary, "shop-1")))
 	if standby, err := i.IsStandby(); err != nil || !standby {
@@ -64,7 +64,7 @@ func TestClone_interrupted(t *testing.T) {
 	}
 }
 
-// TestClone_slowDisk stalls pg_basebackup for longer than the source's wal_sender_timeout.
+// TestClone_slowDisk stops pg_basebackup for longer than the source's wal_sender_timeout.
 func TestClone_slowDisk(t *testing.T) {
 	ctx := bounded(t)
 	ca := testpg.NewCA(t)
@@ -92,7 +92,7 @@ func TestClone_slowDisk(t *testing.T) {
 	must(t, <-result)
 }
 
-// processes are those with an argument.
+// processes are the PIDs of processes with an argument.
 func processes(t *testing.T, argument string) (pids []int) {
 	t.Helper()
 	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")

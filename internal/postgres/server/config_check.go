@@ -10,22 +10,22 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 )
 
-// InvalidConfigError is what PostgreSQL says of a configuration that it would not start with.
+// InvalidConfigError means that PostgreSQL would not start with a configuration.
 type InvalidConfigError struct {
-	// Parameters are the names that it does not like, as it spells them; it may have named none.
+	// Parameters are the invalid parameters as PostgreSQL spells them. It may have named none.
 	Parameters []string
 	Cause      error
 }
 
 func (e *InvalidConfigError) Error() string { return e.Cause.Error() }
 
-// checkDir is the folder, in that of the configuration, where one is put to be checked.
+// checkDir is the subdirectory of the configuration directory where a candidate configuration is checked.
 const checkDir = "check"
 
 var invalidParameter = regexp.MustCompile(`(?m)^.*LOG: .*parameter "([^"]+)"`)
 
-// CheckConfig asks the programs whether a server would start with the files, or take them over: they parse them as a
-// server does. The error is a *InvalidConfigError if not. A server that runs is not touched.
+// CheckConfig runs `postgres -C` to check whether a server would start with the files, or load them. The error is an
+// *InvalidConfigError if it would not. A running server is not affected.
 func (s *Server) CheckConfig(ctx context.Context, files config.Files) error {
 	dir := filepath.Join(s.ConfigDir(), checkDir)
 	if err := s.makeDir(dir); err != nil {
@@ -35,7 +35,7 @@ func (s *Server) CheckConfig(ctx context.Context, files config.Files) error {
 	if err := s.write(path, []byte(files[config.ConfFile])); err != nil {
 		return err
 	}
-	defer os.Remove(path) //nolint:errcheck // it is written anew the next time
+	defer os.Remove(path) //nolint:errcheck // the next check overwrites it
 	_, err := s.tool(ctx, toolOptions{quiet: true}, "postgres", "-D", s.DataDir(), "-C", "port", "-c", "config_file="+path)
 	if err == nil || ctx.Err() != nil {
 		return err

@@ -14,25 +14,25 @@ import (
 
 const controlFile = "global/pg_control"
 
-// ControlData is what pg_controldata tells.
+// ControlData is the output of pg_controldata.
 type ControlData struct {
 	SystemID string
-	// State is such as "in production", "shut down", "in archive recovery".
+	// State is, for example, "in production", "shut down" or "in archive recovery".
 	State string
-	// Timeline and Checkpoint are those of the last checkpoint; Redo is where recovery would begin.
+	// Timeline and Checkpoint are those of the last checkpoint. Redo is where recovery would start.
 	Timeline   wal.Timeline
 	Checkpoint wal.LSN
 	Redo       wal.LSN
-	// MinRecovery is how far a standby has to replay before it is consistent, and on which timeline.
+	// MinRecovery is the position on MinRecoveryTimeline that a standby must replay to be consistent.
 	MinRecovery         wal.LSN
 	MinRecoveryTimeline wal.Timeline
 	Checksums           bool
 	WALSegmentSize      int64
-	// Minimums are the parameters that the primary had, which a standby must not be below.
+	// Minimums are the primary's parameters. A standby needs at least these values.
 	Minimums config.Minimums
 }
 
-// ControlData reads the control file, of a running or a stopped server.
+// ControlData reads the control file of a running or stopped server.
 func (s *Server) ControlData(ctx context.Context) (ControlData, error) {
 	output, err := s.tool(ctx, toolOptions{quiet: true}, "pg_controldata", s.DataDir())
 	if err != nil {
@@ -69,7 +69,7 @@ func parseControlData(output string) (ControlData, error) {
 	return data, p.err
 }
 
-// controlParser reads fields, and remembers the first that is missing or of another form.
+// controlParser reads fields and keeps the first error: a missing or malformed field.
 type controlParser struct {
 	values map[string]string
 	err    error
@@ -78,7 +78,7 @@ type controlParser struct {
 func (p *controlParser) text(name string) string {
 	value, ok := p.values[name]
 	if !ok && p.err == nil {
-		p.err = fmt.Errorf("pg_controldata says no %q", name)
+		p.err = fmt.Errorf("pg_controldata: field %q is missing", name)
 	}
 	return value
 }
@@ -99,8 +99,8 @@ func (p *controlParser) lsn(name string) wal.LSN {
 	return at
 }
 
-// History reads the history of a timeline from the data directory. Timeline 1 has an empty one. The error is
-// os.ErrNotExist where the file is missing.
+// History reads the history of a timeline from the data directory. Timeline 1 has no history. The error is os.ErrNotExist
+// if the file is missing.
 func (s *Server) History(timeline wal.Timeline) (wal.History, error) {
 	if timeline <= 1 {
 		return nil, nil

@@ -10,22 +10,22 @@ import (
 	"strings"
 )
 
-// DataState says what a data directory holds.
+// DataState is the state of a data directory.
 type DataState string
 
-// What it may hold.
+// States of a data directory.
 const (
-	// Empty has no data directory, or an empty one.
+	// Empty means that there is no data directory, or an empty one.
 	Empty DataState = "Empty"
-	// Complete is a data directory that a server can start from.
+	// Complete means that a server can start from the data directory.
 	Complete DataState = "Complete"
-	// Incomplete is a data directory that lacks what a server needs to start. It is never removed without being asked.
+	// Incomplete means that a file is missing that a server needs to start. Only an explicit request removes such data.
 	Incomplete DataState = "Broken"
-	// Unrecognized can't be read, is no data directory, or that of another version.
+	// Unrecognized means that the directory is unreadable, contains other files, or belongs to another major version.
 	Unrecognized DataState = "Foreign"
 )
 
-// DataState looks at the data directory. The error says why it can't be used: it could not be read, is broken, or is of
+// DataState inspects the data directory. The error explains why it cannot be used: it is unreadable, incomplete, or of
 // another major version than the binaries.
 func (s *Server) DataState() (DataState, error) {
 	entries, err := os.ReadDir(s.DataDir())
@@ -33,35 +33,35 @@ func (s *Server) DataState() (DataState, error) {
 		return Empty, nil
 	}
 	if err != nil {
-		return Unrecognized, fmt.Errorf("look at the data directory: %w", err)
+		return Unrecognized, fmt.Errorf("read the data directory: %w", err)
 	}
 	versionFile, err := os.ReadFile(filepath.Join(s.DataDir(), "PG_VERSION"))
 	if errors.Is(err, os.ErrNotExist) {
-		return Unrecognized, fmt.Errorf("%s has files, but is no data directory of PostgreSQL: is it the right volume?", s.DataDir())
+		return Unrecognized, fmt.Errorf("%s contains files but no PG_VERSION: check that the right volume is mounted", s.DataDir())
 	}
 	if err != nil {
-		return Unrecognized, fmt.Errorf("look at the data directory: %w", err)
+		return Unrecognized, fmt.Errorf("read the data directory: %w", err)
 	}
 	if major := strings.TrimSpace(string(versionFile)); major != strconv.Itoa(s.options.Binaries.Major) {
-		return Unrecognized, fmt.Errorf("the data is of PostgreSQL %s, and the image has %s: use an image of version %s",
+		return Unrecognized, fmt.Errorf("the data directory belongs to PostgreSQL %s but the image has %s: use an image of version %s",
 			major, s.options.Binaries.Version, major)
 	}
 	control, err := os.Stat(filepath.Join(s.DataDir(), controlFile))
 	if err != nil || control.Size() == 0 {
-		return Incomplete, errors.Join(fmt.Errorf("the data directory %s has no control file: clone it again, or restore a backup", s.DataDir()), err)
+		return Incomplete, errors.Join(fmt.Errorf("the data directory %s has no control file: reclone the instance or restore a backup", s.DataDir()), err)
 	}
 	return Complete, nil
 }
 
-// InitOptions say how a new data directory is made.
+// InitOptions are options for initdb.
 type InitOptions struct {
-	// Locale is of the C library; C.UTF-8 when empty. With ICULocale the provider is ICU (from version 15).
+	// Locale is a libc locale. Defaults to C.UTF-8. With ICULocale, the locale provider is ICU (PostgreSQL 15 or later).
 	Locale, ICULocale string
-	// WALSegmentSize in MiB; 0 is 16.
+	// WALSegmentSize is in MiB. Defaults to 16.
 	WALSegmentSize int
 }
 
-// Init makes a data directory with checksums. It is whole or not there: an interrupted one is made again.
+// Init runs initdb with data checksums. The data directory is either complete or absent: an interrupted initdb is repeated.
 func (s *Server) Init(ctx context.Context, o InitOptions) error {
 	locale := o.Locale
 	if locale == "" {
@@ -76,25 +76,25 @@ func (s *Server) Init(ctx context.Context, o InitOptions) error {
 	}
 	if o.ICULocale != "" {
 		if s.options.Binaries.Major < 15 {
-			return fmt.Errorf("PostgreSQL %d has no ICU locales for whole servers: use version 15 or later", s.options.Binaries.Major)
+			return fmt.Errorf("PostgreSQL %d does not support icuLocale: use version 15 or later", s.options.Binaries.Major)
 		}
 		arguments = append(arguments, "--locale-provider=icu", "--icu-locale="+o.ICULocale)
 	}
 	if o.WALSegmentSize != 0 {
 		arguments = append(arguments, "--wal-segsize="+strconv.Itoa(o.WALSegmentSize))
 	}
-	return s.createDataDir(ctx, "make a data directory", func() error {
+	return s.createDataDir(ctx, "initialize the data directory", func() error {
 		_, err := s.tool(ctx, toolOptions{holdLock: true}, "initdb", arguments...)
 		return err
 	})
 }
 
-// createDataDir has fill make the folder for clones, and turns it into the data directory when that is whole.
+// createDataDir calls fill to populate the clone directory, then renames it to the data directory.
 func (s *Server) createDataDir(ctx context.Context, what string, fill func() error) error {
 	if content, err := s.DataState(); err != nil {
 		return err
 	} else if content != Empty {
-		return fmt.Errorf("%s: there is one in %s already", what, s.DataDir())
+		return fmt.Errorf("%s: %s already exists", what, s.DataDir())
 	}
 	err := s.requireIdle(ctx)
 	if err == nil {
@@ -112,7 +112,7 @@ func (s *Server) createDataDir(ctx context.Context, what string, fill func() err
 	return syncDir(s.options.Volume)
 }
 
-// requireIdle is an error as long as something uses the data directory.
+// requireIdle returns an error while a process uses the data directory.
 func (s *Server) requireIdle(ctx context.Context) error {
 	if idle, err := s.isIdle(); err != nil || idle {
 		return errors.Join(err, ctx.Err())
@@ -120,16 +120,16 @@ func (s *Server) requireIdle(ctx context.Context) error {
 	return fmt.Errorf("%w: stop PostgreSQL first", errInUse)
 }
 
-// removeClone removes a clone that did not become whole, to give its space back.
+// removeClone removes an incomplete clone to free its space.
 func (s *Server) removeClone() error {
 	if err := removeAll(s.CloneDir()); err != nil {
-		return fmt.Errorf("remove what is left: %w", err)
+		return fmt.Errorf("remove the incomplete clone: %w", err)
 	}
 	return nil
 }
 
-// Remove deletes the data directory of a stopped server, so that it can be cloned again. It is out of the way at once:
-// after a crash meanwhile, what is left is not taken for one.
+// Remove deletes the data directory of a stopped server, so the instance can be cloned again. It renames the directory
+// first: after a crash, the remains are not mistaken for a data directory.
 func (s *Server) Remove(ctx context.Context) error {
 	if err := s.requireIdle(ctx); err != nil {
 		return fmt.Errorf("remove the data directory: %w", err)

@@ -1,9 +1,9 @@
 package server
 
-// PID is that of the postmaster, for tests that signal it.
+// PID is the PID of the postmaster, for tests that signal it.
 func (p *Process) PID() int { return p.pid }
 
-// SetBinDirs changes where installations are looked for, and returns how to undo that.
+// SetBinDirs replaces binDirs, and returns a function that restores it.
 func SetBinDirs(patterns ...string) (undo func()) {
 	former := binDirs
 	binDirs = patterns

@@ -14,36 +14,36 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 )
 
-// External is a running server that is none of the cluster's, to copy from.
+// External is a running server outside of the cluster, to copy from.
 type External struct {
 	config.External
-	// Password is only in the environment of the programs that connect; "" for none.
+	// Password is passed only in the environment of the programs that connect. "" means none.
 	Password string
-	// ApplicationName is shown by the source.
+	// ApplicationName is the application_name on the source.
 	ApplicationName string
 }
 
-// Address is how people write it.
+// Address is host:port.
 func (e External) Address() string { return net.JoinHostPort(e.Host, strconv.Itoa(e.Port)) }
 
-// Identity is what a server tells of itself before it is copied.
+// Identity identifies a server before it is copied.
 type Identity struct {
 	SystemID string
-	// Major is 15 and Version 15.18, of that server.
+	// Major and Version are the version of the server, for example 15 and 15.18.
 	Major   int
 	Version string
-	// Checksums says that its pages have some.
+	// Checksums is true if data checksums are enabled.
 	Checksums bool
 }
 
 const (
-	// identifyTimeout bounds a few questions, preflightTimeout also a checkpoint of the source.
+	// identifyTimeout bounds a few queries. preflightTimeout also covers a checkpoint on the source.
 	identifyTimeout, preflightTimeout = 30 * time.Second, 15 * time.Minute
 )
 
-// Preflight says whether a server can be copied: that it lets the user in and replicate, is of the version of the binaries, has no
-// tablespaces, and that its data have room on the volume. Nothing is copied. The error is an *SourceError where the server is to
-// blame.
+// Preflight checks whether a server can be copied: the user can log in and replicate, the major version matches the
+// binaries, there are no tablespaces, and the data fit on the volume. It copies nothing. The error is a *SourceError if the
+// cause is on the server.
 func (s *Server) Preflight(ctx context.Context, e External) (Identity, error) {
 	identity, err := s.identify(ctx, e)
 	if err != nil {
@@ -63,28 +63,28 @@ func (s *Server) Preflight(ctx context.Context, e External) (Identity, error) {
 	return identity, checkSize(e, size, disk)
 }
 
-// checkVersion says that a server of another major version can't be copied.
+// checkVersion rejects a server of another major version.
 func (i Identity) checkVersion(e External, major int) error {
 	if i.Major == major {
 		return nil
 	}
 	return &SourceError{Kind: Unsuitable, Message: fmt.Sprintf(
-		"%s runs PostgreSQL %s, and a copy has to be of the same major version: make a PostgreSQL of version %d, or copy the data with pg_dump",
+		"%s runs PostgreSQL %s, but pg_basebackup needs the same major version: set spec.version to %d, or copy the data with pg_dump",
 		e.Address(), i.Version, i.Major)}
 }
 
-// checkSize says that the data, of a size in bytes, do not fit.
+// checkSize rejects data that do not fit on the volume. size is in bytes.
 func checkSize(e External, size int64, disk Disk) error {
 	const gib = 1 << 30
 	if size+copyReserve <= disk.Free {
 		return nil
 	}
 	return &SourceError{Kind: TooLarge, Expensive: true, Message: fmt.Sprintf(
-		"the data of %s take %d GiB, rounded up, and do not fit on the volume, which has %d GiB free: raise spec.storage",
+		"the data of %s need %d GiB (rounded up), but the volume has %d GiB free: increase spec.storage",
 		e.Address(), (size+gib-1)/gib, disk.Free/gib)}
 }
 
-// identify asks a server who it is, as one that replicates.
+// identify queries version and system identifier over a replication connection.
 func (s *Server) identify(ctx context.Context, e External) (Identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, identifyTimeout)
 	defer cancel()
@@ -97,25 +97,25 @@ func (s *Server) identify(ctx context.Context, e External) (Identity, error) {
 	return parseIdentity(output)
 }
 
-// parseIdentity reads the four answers, each in a line.
+// parseIdentity reads the four results, one per line.
 func parseIdentity(output string) (Identity, error) {
 	lines := strings.Split(strings.TrimSpace(output), "\n")
 	const answers = 4
 	if len(lines) != answers {
-		return Identity{}, fmt.Errorf("psql: %d lines where %d were asked for: %q", len(lines), answers, output)
+		return Identity{}, fmt.Errorf("psql: got %d lines, want %d: %q", len(lines), answers, output)
 	}
 	number, err := strconv.Atoi(lines[1])
 	if err != nil {
-		return Identity{}, fmt.Errorf("psql: the version %q is no number: %w", lines[1], err)
+		return Identity{}, fmt.Errorf("psql: invalid server_version_num %q: %w", lines[1], err)
 	}
 	id, _, _ := strings.Cut(lines[0], "|")
 	version, _, _ := strings.Cut(lines[2], " ") // a distribution's own name for it follows
 	return Identity{SystemID: id, Major: number / 10000, Version: version, Checksums: lines[3] == "on"}, nil
 }
 
-// Import copies a server that is none of the cluster's into the data directory, which must be Empty. It is whole or not there.
-// It is that of a standby that follows nobody: the server that starts from it has to be promoted, to a timeline of its own.
-// Nothing of what the source was told by its configuration stays.
+// Import copies an external server into the data directory, which must be Empty. The data directory is either complete or
+// absent. It is marked as a standby without upstream: the server must be promoted, which starts a new timeline. The
+// configuration of the source is not kept.
 func (s *Server) Import(ctx context.Context, e External) error {
 	return s.createDataDir(ctx, "copy "+e.Address(), func() error {
 		if _, err := s.tool(ctx, toolOptions{holdLock: true, password: e.Password}, "pg_basebackup",
@@ -127,11 +127,10 @@ func (s *Server) Import(ctx context.Context, e External) error {
 	})
 }
 
-// ignoredConfig is the content of the files in the data directory by which a server is configured that nobody runs like this one.
+// ignoredConfig replaces the configuration files in the data directory, which are not used.
 const ignoredConfig = "# Fettle does not use this file. Use the parameters of the PostgreSQL object.\n"
 
-// removeSourceConfig takes away from the copy what was the source's own affair: how it was configured, which programs of Debian and pg_rewind
-// would read, and whom it followed.
+// removeSourceConfig removes the source's own configuration from the copy. Debian's programs and pg_rewind would read it.
 func (s *Server) removeSourceConfig(e External) error {
 	dir := s.CloneDir()
 	if tablespaces, err := os.ReadDir(filepath.Join(dir, "pg_tblspc")); err != nil || len(tablespaces) > 0 {

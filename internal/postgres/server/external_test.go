@@ -15,7 +15,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-// external is a foreign server as its copier sees it.
+// external is the connection to an external server.
 func external(f *testpg.External, ca *testpg.CA) server.External {
 	return server.External{
 		External:        config.External{Host: "localhost", Port: f.Port, User: "copier", SSLMode: "verify-full", CAFile: ca.File("ca.crt")},
@@ -24,7 +24,7 @@ func external(f *testpg.External, ca *testpg.CA) server.External {
 	}
 }
 
-// newExternalServer is a server with all that must not come along.
+// newExternalServer starts a server with roles, slots and settings that must not be copied.
 func newExternalServer(t *testing.T, ca *testpg.CA) *testpg.External {
 	t.Helper()
 	f := testpg.NewExternal(t, ca, "synchronous_standby_names = 'nobody'\nsynchronous_commit = local\nmax_connections = 250\n")
@@ -36,7 +36,7 @@ func newExternalServer(t *testing.T, ca *testpg.CA) *testpg.External {
 	return f
 }
 
-// TestPreflight_sourceErrors has each thing go wrong that a user can put right, at a real server.
+// TestPreflight_sourceErrors triggers each error that users can fix, on a real server.
 func TestPreflight_sourceErrors(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
@@ -50,21 +50,21 @@ func TestPreflight_sourceErrors(t *testing.T) {
 		says   string
 	}{
 		{"all is well", func(*server.External) {}, "", ""},
-		{"an address and its certificate's authority", func(e *server.External) { e.Host, e.SSLMode = "127.0.0.1", "verify-ca" }, "", ""},
+		{"an IP address with verify-ca", func(e *server.External) { e.Host, e.SSLMode = "127.0.0.1", "verify-ca" }, "", ""},
 		{"encrypted, and no more", func(e *server.External) { e.SSLMode, e.CAFile = "require", "" }, "", ""},
 		{"a certificate instead of a password", func(e *server.External) {
 			e.User, e.Password, e.CertFile, e.KeyFile = "certified", "", ca.File("certified.crt"), ca.File("certified.key")
 		}, "", ""},
 		{"no certificate", func(e *server.External) { e.User = "certified" }, server.Rejected, "clientCertificateSecret"},
 		{"no name", func(e *server.External) { e.Host = "nowhere.invalid" }, server.Unreachable, "DNS"},
-		{"nobody listens", func(e *server.External) { e.Port = testpg.Port(t) }, server.Unreachable, "nobody takes connections"},
+		{"wrong port", func(e *server.External) { e.Port = testpg.Port(t) }, server.Unreachable, "accepts no connections"},
 		{"another password", func(e *server.External) { e.Password = "wrong" }, server.Rejected, "passwordSecret"},
 		{"no password", func(e *server.External) { e.Password = "" }, server.Rejected, "passwordSecret"},
 		{"no such role", func(e *server.External) { e.User = "nobody" }, server.Rejected, "nobody"},
 		{"may not replicate", func(e *server.External) { e.User, e.Password = "reader", "x" }, server.Rejected, `ALTER ROLE "reader" REPLICATION`},
 		{"not let in", func(e *server.External) { e.User, e.Password = "stranger", "x" }, server.Rejected, "hostssl replication stranger"},
-		{"another authority", func(e *server.External) { e.CAFile = other.File("ca.crt") }, server.Untrusted, "authority"},
-		{"no authority", func(e *server.External) { e.CAFile = "/nonexistent" }, server.Untrusted, "caSecret"},
+		{"another CA", func(e *server.External) { e.CAFile = other.File("ca.crt") }, server.Untrusted, "CA in caSecret"},
+		{"no CA", func(e *server.External) { e.CAFile = "/nonexistent" }, server.Untrusted, "caSecret"},
 	} {
 		e := external(f, ca)
 		c.change(&e)
@@ -75,7 +75,7 @@ func TestPreflight_sourceErrors(t *testing.T) {
 			t.Errorf("%s: %+v, %v", c.name, identity, err)
 		}
 		if secret := external(f, ca).Password; err != nil && strings.Contains(fmt.Sprint(err, errors.Unwrap(err))+i.Log.String(), secret) {
-			t.Errorf("%s: the password is told: %v", c.name, err)
+			t.Errorf("%s: the password is leaked: %v", c.name, err)
 		}
 	}
 	for _, dir := range []string{i.DataDir(), i.CloneDir()} {
@@ -87,12 +87,13 @@ func TestPreflight_sourceErrors(t *testing.T) {
 
 func wantSourceError(t *testing.T, name string, err error, kind server.SourceErrorKind, says string) {
 	t.Helper()
-	if obstacle, ok := errors.AsType[*server.SourceError](err); !ok || obstacle.Kind != kind || !strings.Contains(obstacle.Message, says) {
+	if sourceErr, ok := errors.AsType[*server.SourceError](err); !ok || sourceErr.Kind != kind || !strings.Contains(sourceErr.Message, says) {
 		t.Errorf("%s: %v, want %s with %q", name, err, kind, says)
 	}
 }
 
-// TestPreflight_rejectsTablespaces holds that a server with some is refused before anything is written, above all into them.
+// TestPreflight_rejectsTablespaces: a source with tablespaces is rejected before anything is written, in particular into
+// them.
 func TestPreflight_rejectsTablespaces(t *testing.T) {
 	ctx := bounded(t)
 	ca := testpg.NewCA(t)
@@ -107,8 +108,8 @@ func TestPreflight_rejectsTablespaces(t *testing.T) {
 	}
 }
 
-// TestImport copies a foreign server and has the copy be a primary of its own: on a timeline of its own, and with nothing of
-// how the source was run.
+// TestImport imports an external server and promotes the copy: it has a new timeline and none of the source's
+// configuration.
 func TestImport(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
@@ -141,7 +142,7 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// wantNoSourceConfig holds that a copy is that of a standby without slots and settings.
+// wantNoSourceConfig checks that a copy is a standby without slots and settings of the source.
 func wantNoSourceConfig(t *testing.T, i *testpg.Instance) {
 	t.Helper()
 	if standby, err := i.IsStandby(); err != nil || !standby {

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// chown gives a file to whom PostgreSQL runs as.
+// chown gives a file to the user that PostgreSQL runs as.
 func (s *Server) chown(path string) error {
 	if c := s.options.Credential; c != nil {
 		return os.Lchown(path, int(c.Uid), int(c.Gid))
@@ -14,11 +14,11 @@ func (s *Server) chown(path string) error {
 	return nil
 }
 
-// write replaces a file of PostgreSQL's, as WriteFile does.
+// write replaces a file owned by PostgreSQL's user. See WriteFile.
 func (s *Server) write(path string, content []byte) error { return replaceFile(path, content, s.chown) }
 
-// WriteFile replaces a file, so that after a crash of the machine either the old or the new content is there, whole. When it
-// returns without an error it is the new one. The folder is made where it is missing.
+// WriteFile atomically replaces a file: after a node crash it has either the old or the new content, complete. The new
+// content is durable when WriteFile returns without an error. Missing directories are created.
 func WriteFile(path string, content []byte) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -27,10 +27,10 @@ func WriteFile(path string, content []byte) error {
 	if err := replaceFile(path, content, func(string) error { return nil }); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(dir)) // the folder may be new, also if it was made by a process that ended before this
+	return syncDir(filepath.Dir(dir)) // the directory may be new, even if an earlier process created it
 }
 
-// RemoveFile removes a file, so that a crash of the machine does not bring it back. There may be none.
+// RemoveFile removes a file durably: a node crash does not bring it back. It is no error if the file is missing.
 func RemoveFile(path string) error {
 	if err := os.Remove(path); err != nil {
 		if errors.Is(err, os.ErrNotExist) {
@@ -41,8 +41,7 @@ func RemoveFile(path string) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// replaceFile writes the new content beside the old, and has own give it to whom it shall belong to. The name comes to mean
-// it only once it is on the disk.
+// replaceFile writes the new content to a temporary file, calls chown on it, and renames it once it is on disk.
 func replaceFile(path string, content []byte, chown func(path string) error) error {
 	temporary := path + ".new"
 	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -60,10 +59,10 @@ func replaceFile(path string, content []byte, chown func(path string) error) err
 	return syncDir(filepath.Dir(path))
 }
 
-// syncFile makes a file, or the names in a folder, survive a crash of the machine. Tests look at what it is called with.
+// syncFile flushes a file or directory to disk. Tests replace it.
 var syncFile = (*os.File).Sync
 
-// syncDir makes the names in a folder survive a crash of the machine.
+// syncDir flushes a directory to disk, which makes its entries durable.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -83,11 +82,11 @@ func exists(path string) (bool, error) {
 const (
 	standbySignal  = "standby.signal"
 	recoverySignal = "recovery.signal"
-	// autoConf is what ALTER SYSTEM writes.
+	// autoConf is the file that ALTER SYSTEM writes.
 	autoConf = "postgresql.auto.conf"
 )
 
-// SetStandby decides whether the server, when it is started, is a standby.
+// SetStandby sets whether the server starts as a standby.
 func (s *Server) SetStandby(standby bool) error {
 	path := filepath.Join(s.DataDir(), standbySignal)
 	marked, err := exists(path)
@@ -100,5 +99,5 @@ func (s *Server) SetStandby(standby bool) error {
 	return RemoveFile(path)
 }
 
-// IsStandby says whether the data directory is that of a standby.
+// IsStandby returns whether the server starts as a standby.
 func (s *Server) IsStandby() (bool, error) { return exists(filepath.Join(s.DataDir(), standbySignal)) }

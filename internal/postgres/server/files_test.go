@@ -8,8 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestWriteFile_syncOrder looks at what is made to be on the disk, and when: the content before the name means it, then the name,
-// then that of the folder.
+// TestWriteFile_syncOrder checks the order of flushes: the content before the rename, then the directory, then its parent.
 func TestWriteFile_syncOrder(t *testing.T) {
 	volume := t.TempDir()
 	folder := filepath.Join(volume, "fettle")

@@ -18,7 +18,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-// writer never comes to a point where it would notice that the postmaster is gone.
+// writer never reaches a point where it would notice the death of the postmaster.
 const writer = `DO $$ BEGIN
   LOOP
     INSERT INTO written VALUES (DEFAULT);
@@ -26,7 +26,7 @@ const writer = `DO $$ BEGIN
   END LOOP;
 END $$`
 
-// program is started by a backend, in a shell.
+// program is a shell that a backend starts.
 const program = `COPY (SELECT 1) TO PROGRAM 'while :; do echo x >> grows; sleep 0.01; done'`
 
 func openConn(t *testing.T, i *testpg.Instance) *pgx.Conn {
@@ -37,7 +37,7 @@ func openConn(t *testing.T, i *testpg.Instance) *pgx.Conn {
 	return conn
 }
 
-// fingerprint is that of all files of the data directory.
+// fingerprint is a checksum of all files of the data directory.
 func fingerprint(t *testing.T, dir string) string {
 	t.Helper()
 	sum := sha256.New()
@@ -55,7 +55,7 @@ func fingerprint(t *testing.T, dir string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// startWriters has sessions and a program write until they are killed.
+// startWriters starts sessions and a program that write until they are killed.
 func startWriters(t *testing.T, i *testpg.Instance) {
 	t.Helper()
 	if _, err := openConn(t, i).Exec(t.Context(), "CREATE TABLE written (n bigserial)"); err != nil {
@@ -88,7 +88,7 @@ func waitFor(t *testing.T, what string, yes func() bool) {
 	}
 }
 
-// processesIn are the processes whose working directory is the data directory, found without the package's own means.
+// processesIn are the processes whose working directory is the data directory, found independently of the package.
 func processesIn(t *testing.T, i *testpg.Instance) []string {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/cwd")
@@ -102,7 +102,7 @@ func processesIn(t *testing.T, i *testpg.Instance) []string {
 	return found
 }
 
-// TestKill_endsAllWriters kills a postmaster whose sessions are busy. They do not notice by themselves.
+// TestKill_endsAllWriters kills a postmaster with busy backends, which do not notice its death.
 func TestKill_endsAllWriters(t *testing.T) {
 	i := testpg.NewRunning(t, "kill-0")
 	startWriters(t, i)
@@ -121,7 +121,7 @@ func TestKill_endsAllWriters(t *testing.T) {
 	i.Start(t)
 }
 
-// TestKillLeftovers_ofPreviousAgent is what the next agent finds after its predecessor and the postmaster were killed.
+// TestKillLeftovers_ofPreviousAgent is what a new agent finds after the previous agent and the postmaster were killed.
 func TestKillLeftovers_ofPreviousAgent(t *testing.T) {
 	ctx := bounded(t)
 	i := testpg.NewRunning(t, "left-0")
@@ -133,10 +133,10 @@ func TestKillLeftovers_ofPreviousAgent(t *testing.T) {
 		t.Fatal("nothing outlived the postmaster: the test proves nothing")
 	}
 	if _, err := i.Server.Start(ctx); err == nil || !strings.Contains(err.Error(), "in use") {
-		t.Errorf("start beside them: %v", err)
+		t.Errorf("start while processes use the data directory: %v", err)
 	}
 	if err := i.Remove(ctx); err == nil {
-		t.Error("the data was removed under them")
+		t.Error("the data directory was removed while processes use it")
 	}
 	must(t, i.KillLeftovers(ctx))
 	if left := processesIn(t, i); len(left) > 0 {
@@ -145,7 +145,7 @@ func TestKillLeftovers_ofPreviousAgent(t *testing.T) {
 	i.Start(t)
 }
 
-// TestStart_reusedPID starts although postmaster.pid names a process that is alive, as in a new container.
+// TestStart_reusedPID starts although postmaster.pid names a running process, as in a new container.
 func TestStart_reusedPID(t *testing.T) {
 	i := testpg.NewRunning(t, "again-0")
 	must(t, i.Process().Kill(bounded(t)))
@@ -153,7 +153,7 @@ func TestStart_reusedPID(t *testing.T) {
 	content, err := os.ReadFile(path)
 	must(t, err)
 	_, rest, _ := strings.Cut(string(content), "\n")
-	// It has to be PostgreSQL's user's: another's is no server, PostgreSQL knows.
+	// The process must run as PostgreSQL's user: PostgreSQL ignores those of other users.
 	other := exec.CommandContext(bounded(t), "sleep", "60")
 	other.SysProcAttr = &syscall.SysProcAttr{Credential: testpg.Credential(t)}
 	must(t, other.Start())

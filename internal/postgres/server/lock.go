@@ -11,21 +11,21 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/process"
 )
 
-// errInUse means that processes are left that have the data directory open.
+// errInUse means that a process still uses the data directory.
 var errInUse = errors.New("the data directory is in use")
 
-// pollInterval is how often something is looked at that nobody announces.
+// pollInterval is the interval of polls for changes without notification.
 const pollInterval = 5 * time.Millisecond
 
-// lock takes the lock of the data directory. Whoever inherits the file holds it too. The error is errInUse while a process
-// of PostgreSQL is left, in this container or, on a shared volume, in another one of the same node.
+// lock locks the data directory. Processes that inherit the file hold the lock too. The error is errInUse while a
+// PostgreSQL process is left, in this container or, on a shared volume, in another container on the same node.
 func (s *Server) lock() (*os.File, error) {
 	f, err := os.OpenFile(s.lockFile(), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock the data directory: %w", err)
 	}
 	for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) //nolint:gosec // a descriptor is no large number
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) //nolint:gosec // descriptors are small numbers
 	}
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		err = errInUse
@@ -36,7 +36,7 @@ func (s *Server) lock() (*os.File, error) {
 	return f, nil
 }
 
-// isIdle says whether no process is left that could write to the data directory.
+// isIdle returns whether no process is left that could write to the data directory.
 func (s *Server) isIdle() (bool, error) {
 	f, err := s.lock()
 	if errors.Is(err, errInUse) {
@@ -48,12 +48,12 @@ func (s *Server) isIdle() (bool, error) {
 	return true, f.Close()
 }
 
-// waitIdle waits for it.
+// waitIdle waits until isIdle.
 func (s *Server) waitIdle(ctx context.Context) error {
 	return pollUntil(ctx, s.isIdle)
 }
 
-// pollUntil asks again and again, until the answer is yes, an error, or the context ends.
+// pollUntil polls a condition until it is true, fails, or the context is done.
 func pollUntil(ctx context.Context, condition func() (bool, error)) error {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -69,13 +69,14 @@ func pollUntil(ctx context.Context, condition func() (bool, error)) error {
 	}
 }
 
-// Processes is how the processes of PostgreSQL are known: they have the lock of the data directory open, or work in it.
+// Processes selects the PostgreSQL processes: they hold the lock of the data directory open, or their working directory is
+// in it.
 func (s *Server) Processes() process.Selector {
 	return process.Selector{Dirs: []string{s.DataDir(), s.CloneDir()}, LockFile: s.lockFile()}
 }
 
-// KillLeftovers ends processes of earlier lives that still use the data directory; call it before the first Start. It
-// returns when none is left, and an error if that can't be reached within the context.
+// KillLeftovers kills processes of earlier runs that still use the data directory. Call it before the first Start. It
+// returns nil once none is left, or an error when the context is done.
 func (s *Server) KillLeftovers(ctx context.Context) error {
 	err := pollUntil(ctx, func() (bool, error) {
 		pids, err := s.Processes().Kill()
@@ -89,7 +90,7 @@ func (s *Server) KillLeftovers(ctx context.Context) error {
 		return nil
 	}
 	if pids := s.Processes().PIDs(); len(pids) > 0 {
-		return fmt.Errorf("processes %v still use %s, and do not end: %w", pids, s.DataDir(), err)
+		return fmt.Errorf("processes %v still use %s after SIGKILL: %w", pids, s.DataDir(), err)
 	}
-	return fmt.Errorf("a process that can't be seen from here still uses %s: is the volume mounted elsewhere? %w", s.DataDir(), err)
+	return fmt.Errorf("a process in another container still uses %s: check where else the volume is mounted: %w", s.DataDir(), err)
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Log turns what PostgreSQL writes into lines of JSON. It is an Options.Output.
+// Log converts PostgreSQL's log lines to JSON. Use it as Options.Output.
 type Log struct {
 	token  string
 	format *regexp.Regexp
@@ -20,23 +20,23 @@ type Log struct {
 	out io.Writer
 }
 
-// NewLog writes to out, one call for each line.
+// NewLog writes to out, with one call per line.
 func NewLog(out io.Writer) *Log {
 	token := rand.Text()
 	return &Log{out: out, token: token, format: regexp.MustCompile(
 		`^` + token + ` (\S+ \S+) UTC \[(\d+)\] (.*?) ([0-9A-Z]{5}) (?:(.*)@(.*) (\S+) )?([A-Z]+[0-9]?):  (.*)$`)}
 }
 
-// Token is for config.Settings.LogToken. A line without it is no record of PostgreSQL's, whoever wrote it.
+// Token is the value for config.Settings.LogToken. A line without it does not come from PostgreSQL's logger.
 func (l *Log) Token() string { return l.token }
 
-// Record is a line of the log.
+// Record is a log line.
 type Record struct {
 	Level  string `json:"level"`
 	TS     string `json:"ts"`
 	Logger string `json:"logger"`
 	Msg    string `json:"msg"`
-	// The rest is what PostgreSQL knows of it; see its manual.
+	// The remaining fields are those of PostgreSQL's error reporting. See its manual.
 	Severity  string `json:"severity,omitempty"`
 	PID       string `json:"pid,omitempty"`
 	Backend   string `json:"backend,omitempty"`
@@ -53,7 +53,7 @@ type Record struct {
 	lastField *string
 }
 
-// Write takes whole lines.
+// Write takes complete lines.
 func (l *Log) Write(lines []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,7 +83,7 @@ func (l *Log) emit(r *Record) error {
 	return err
 }
 
-// appendLine adds a line to the record that it belongs to: a further line of a text, or one of the record's other texts.
+// appendLine adds a line to the record: a continuation line, or a field such as DETAIL or HINT.
 func (r *Record) appendLine(line string, format *regexp.Regexp) bool {
 	if r == nil || r.lastField == nil {
 		return false
@@ -104,7 +104,7 @@ func (r *Record) appendLine(line string, format *regexp.Regexp) bool {
 	return true
 }
 
-// field is one of the texts that follow a message.
+// field returns the field that follows a message, by its name.
 func (r *Record) field(name string) *string {
 	return map[string]*string{
 		"DETAIL": &r.Detail, "HINT": &r.Hint, "CONTEXT": &r.Context, "STATEMENT": &r.Statement, "QUERY": &r.Query, "LOCATION": &r.Location,
@@ -117,7 +117,7 @@ func (l *Log) parse(line string) *Record {
 	if f == nil {
 		r.Msg = strings.ReplaceAll(line, l.token+" ", "")
 		if strings.Contains(line, "FATAL:  ") || strings.Contains(line, "PANIC:  ") || strings.Contains(line, " error: ") {
-			r.Level = "error" // of a server that has not read its configuration yet, or of a tool
+			r.Level = "error" // from a server that has not loaded its configuration yet, or from a tool
 		}
 		return r
 	}

@@ -18,14 +18,14 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-// ownerVariable has the test program run a server in the folder that it names, until it is killed.
+// ownerVariable makes the test program run a server in the directories that it names, until it is killed.
 const ownerVariable = "FETTLE_TEST_OWNER"
 
-// TestOwnerProcess is no test by itself: TestServer_exitsWithOwner starts it in another process.
+// TestOwnerProcess is not a test: TestServer_exitsWithOwner starts it in another process.
 func TestOwnerProcess(t *testing.T) {
 	folders := strings.Split(os.Getenv(ownerVariable), ":")
 	if len(folders) != 2 {
-		t.Skip("only for TestServerDiesWithItsOwner")
+		t.Skip("only for TestServer_exitsWithOwner")
 	}
 	s, err := server.New(server.Options{Binaries: testpg.Binaries(t), Volume: folders[0], RunDir: folders[1], Credential: testpg.Credential(t)})
 	must(t, err)
@@ -36,11 +36,11 @@ func TestOwnerProcess(t *testing.T) {
 	<-p.Done()
 }
 
-// TestServer_exitsWithOwner kills the process that started a server. Nobody is left to tell it to stop.
+// TestServer_exitsWithOwner kills the process that started a server: the kernel stops the server.
 func TestServer_exitsWithOwner(t *testing.T) {
 	i := testpg.NewRunning(t, "owned-0")
 	i.Stop(t)
-	cmd := exec.CommandContext(bounded(t), os.Args[0], "-test.run=^TestOwner$")
+	cmd := exec.CommandContext(bounded(t), os.Args[0], "-test.run=^TestOwnerProcess$")
 	cmd.Env = append(os.Environ(), ownerVariable+"="+strings.TrimSuffix(i.DataDir(), "/pgdata")+":"+i.SocketDir())
 	output, err := cmd.StdoutPipe()
 	must(t, err)
@@ -57,7 +57,7 @@ func TestServer_exitsWithOwner(t *testing.T) {
 	waitFor(t, "the server to end", func() bool { return len(processesIn(t, i)) == 0 })
 }
 
-// TestReap has an orphan that nobody waits for.
+// TestReap checks that orphans are reaped.
 func TestReap(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -66,7 +66,7 @@ func TestReap(t *testing.T) {
 	startWriters(t, i)
 	pids := processesIn(t, i)
 	must(t, i.Process().Kill(bounded(t)))
-	waitFor(t, "the dead to be buried", func() bool {
+	waitFor(t, "the orphans to be reaped", func() bool {
 		for _, pid := range pids {
 			if _, err := os.Stat("/proc/" + pid); err == nil {
 				return false
@@ -74,7 +74,7 @@ func TestReap(t *testing.T) {
 		}
 		return true
 	})
-	// Those that are waited for are left alone.
+	// Children that are waited for are not reaped.
 	for range 20 {
 		if _, err := i.ControlData(bounded(t)); err != nil {
 			t.Fatal(err)
@@ -126,18 +126,18 @@ func TestLog(t *testing.T) {
 		{Level: "info", Logger: "postgres", Msg: "2026-11-20 16:00:00.123 UTC [1] postmaster 00000 LOG:  forged"},
 		{Level: "error", TS: ts, Logger: "postgres", Msg: "no space", Severity: "PANIC", PID: "42", Backend: "checkpointer", SQLState: "53100"},
 	}
-	if diff := cmp.Diff(want, lines, ignoreContinuing); diff != "" {
+	if diff := cmp.Diff(want, lines, ignoreLastField); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }
 
-var ignoreContinuing = cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".continuing" }, cmp.Ignore())
+var ignoreLastField = cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".lastField" }, cmp.Ignore())
 
 type writerFunc func(p []byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// TestLog_realServer reads what a real one writes, also with a user who tries to forge a line.
+// TestLog_realServer parses the log of a real server, with a user who tries to forge a line.
 func TestLog_realServer(t *testing.T) {
 	ctx := bounded(t)
 	var mu sync.Mutex
@@ -160,7 +160,7 @@ func TestLog_realServer(t *testing.T) {
 	}
 	forger := exec.CommandContext(ctx, "psql", "-X", "-h", i.SocketDir(), "-p", itoa(i.Settings.Port), "-d", "postgres",
 		"-U", "x\n2026-11-20 16:00:00.123 UTC [1] postmaster 00000 LOG:  forged")
-	_ = forger.Run() // it is refused
+	_ = forger.Run() // it is rejected
 	i.Stop(t)
 	waitFor(t, "the log", func() bool {
 		mu.Lock()
@@ -179,7 +179,7 @@ func TestLog_realServer(t *testing.T) {
 		Level: "error", TS: got.TS, Logger: "postgres", Msg: "division by zero", Severity: "ERROR", PID: got.PID, Backend: "client backend", SQLState: "22012",
 		User: config.Superuser, Database: "postgres", Client: "[local]", Statement: "SELECT 1 /\n 0",
 	}
-	if diff := cmp.Diff(want, got, ignoreContinuing); diff != "" {
+	if diff := cmp.Diff(want, got, ignoreLastField); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }

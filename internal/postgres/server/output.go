@@ -7,15 +7,15 @@ import (
 	"os"
 )
 
-// maxLine bounds what is kept of a line that does not end.
+// maxLine limits the buffer for a line without a line break.
 const maxLine = 64 << 10
 
-// outputPipe makes a file for a program to write to. What it writes arrives at Output in whole lines, as many at once as were
-// written at once. A file, and no pipe of package exec: that one would have Wait wait for all who inherit it.
+// outputPipe returns a pipe for the output of a program, which is copied to Options.Output in complete lines. It is a file
+// instead of a pipe of package exec: with that one, Wait would block until all processes that inherited it exit.
 func (s *Server) outputPipe() (*os.File, error) {
 	reader, writer, err := os.Pipe()
 	if err != nil {
-		return nil, fmt.Errorf("make a pipe for the log: %w", err)
+		return nil, fmt.Errorf("create the log pipe: %w", err)
 	}
 	go func() {
 		defer reader.Close() //nolint:errcheck // it was only read from
@@ -24,7 +24,7 @@ func (s *Server) outputPipe() (*os.File, error) {
 	return writer, nil
 }
 
-// copyLines goes on when the destination does not take what it is given: a program must never block on its log.
+// copyLines continues when a write fails: a program must never block on its log.
 func copyLines(to io.Writer, from io.Reader) {
 	buffer, filled := make([]byte, maxLine), 0
 	for {

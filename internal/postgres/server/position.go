@@ -15,9 +15,8 @@ import (
 
 var segmentName = regexp.MustCompile(`^([0-9A-F]{8})([0-9A-F]{8})([0-9A-F]{8})$`)
 
-// Position is how far the data directory of a stopped server has got: its timeline, and the end of the last whole record
-// on its disk, which it would recover to. It reads the write-ahead log since the last checkpoint; where the
-// context ends before, the next call goes on from there.
+// Position returns the timeline of a stopped server and the end of the last complete WAL record on disk, up to which it
+// would recover. It reads WAL from the last checkpoint. If the context is done first, the next call resumes the scan.
 func (s *Server) Position(ctx context.Context) (wal.Timeline, wal.LSN, error) {
 	control, err := s.ControlData(ctx)
 	if err != nil {
@@ -26,9 +25,9 @@ func (s *Server) Position(ctx context.Context) (wal.Timeline, wal.LSN, error) {
 	dir := filepath.Join(s.DataDir(), "pg_wal")
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return 0, 0, fmt.Errorf("look at the write-ahead log: %w", err)
+		return 0, 0, fmt.Errorf("read pg_wal: %w", err)
 	}
-	// The control file may not know of a timeline yet that a standby already received, or a new primary just began.
+	// A standby may have received a timeline, or a new primary started one, that is not in the control file yet.
 	timeline := max(control.Timeline, control.MinRecoveryTimeline)
 	for _, e := range entries {
 		if match := segmentName.FindStringSubmatch(e.Name()); match != nil {
@@ -62,12 +61,12 @@ func (s *Server) Position(ctx context.Context) (wal.Timeline, wal.LSN, error) {
 	return timeline, max(end, control.MinRecovery), nil
 }
 
-// OldestWAL is where the write-ahead log begins that is still on the disk; segmentSize is that of a segment in bytes. Segments
-// that are made ready for later are of no account. It fails where there is no segment.
+// OldestWAL returns the start of the oldest WAL segment on disk. segmentSize is in bytes. Recycled segments do not matter.
+// It is an error if there is no segment.
 func (s *Server) OldestWAL(segmentSize int64) (wal.LSN, error) {
 	entries, err := os.ReadDir(filepath.Join(s.DataDir(), "pg_wal"))
 	if err != nil {
-		return 0, fmt.Errorf("look at the write-ahead log: %w", err)
+		return 0, fmt.Errorf("read pg_wal: %w", err)
 	}
 	size := uint64(segmentSize) //nolint:gosec // above 0
 	oldest, found := uint64(0), false
@@ -83,7 +82,7 @@ func (s *Server) OldestWAL(segmentSize int64) (wal.LSN, error) {
 		}
 	}
 	if !found {
-		return 0, errors.New("look at the write-ahead log: it has no segment")
+		return 0, errors.New("read pg_wal: no WAL segment found")
 	}
 	return wal.LSN(oldest), nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-// TestPosition compares what is read from the files with what the server itself says, over many segments, a shutdown and
-// a crash.
+// TestPosition compares the position read from the files with that of the server, over many segments, a shutdown and a
+// crash.
 func TestPosition(t *testing.T) {
 	ctx := bounded(t)
 	i := testpg.NewRunning(t, "shop-0")
@@ -27,7 +27,7 @@ func TestPosition(t *testing.T) {
 		end := position(t, i)
 		var text string
 		must(t, conn.QueryRow(ctx, "SELECT pg_current_wal_flush_lsn()::text").Scan(&text))
-		// A server that runs may have written a little more meanwhile, by itself.
+		// A running server may have written more in the background.
 		if flushed := lsn(t, text); end+64<<10 < flushed {
 			t.Errorf("%s: read up to %s, and the server says %s", statement, end, flushed)
 		}
@@ -40,20 +40,20 @@ func TestPosition(t *testing.T) {
 	if match == nil {
 		t.Fatalf("no recovery: %s", i.Log)
 	}
-	// The last record may be as large as the message was.
+	// The last record may be as large as the message.
 	if last := lsn(t, match[1]); last >= end || end-last > 4<<20 {
 		t.Errorf("read up to %s, and recovery's last record is at %s", end, last)
 	}
 	i.Stop(t)
 	control, err := i.ControlData(ctx)
 	must(t, err)
-	// The record of the shutdown's checkpoint is the last one.
+	// The shutdown checkpoint is the last record.
 	if end := position(t, i); end <= control.Checkpoint || end-control.Checkpoint > 200 {
 		t.Errorf("read up to %s, and the last checkpoint is at %s", end, control.Checkpoint)
 	}
 }
 
-// wantResumedScan interrupts a look at the log shortly before its end: the next one has little left to read.
+// wantResumedScan interrupts a scan shortly before its end: the next one has little left to read.
 func wantResumedScan(t *testing.T, i *testpg.Instance, end wal.LSN) {
 	t.Helper()
 	const many = 1 << 30
@@ -71,7 +71,7 @@ func wantResumedScan(t *testing.T, i *testpg.Instance, end wal.LSN) {
 	}
 }
 
-// expiringContext is a context that ends after it was asked so often whether it has.
+// expiringContext is a context that is done after a number of calls of Err.
 type expiringContext struct {
 	context.Context
 

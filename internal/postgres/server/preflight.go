@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// sourceSize begins a backup to see how large it is and that it has no tablespaces, and ends it at once. It returns the size of the
-// data in bytes, without the log; 0 where the server does not tell. It costs the server a checkpoint.
+// sourceSize starts a base backup and cancels it as soon as the size is known. It returns the size of the data in bytes
+// without WAL, or 0 if the server does not report it. It costs the server a checkpoint.
 //
-// pg_basebackup would make tablespaces at the very paths that they have on the source. One that is to write to its standard
-// output refuses them before it writes anything.
+// pg_basebackup would create tablespaces at the same paths as on the source. With its standard output as target, it
+// rejects tablespaces before it writes anything.
 func (s *Server) sourceSize(ctx context.Context, e External) (int64, error) {
 	bounded, cancel := context.WithTimeout(ctx, preflightTimeout)
 	defer cancel()
@@ -28,7 +28,7 @@ func (s *Server) sourceSize(ctx context.Context, e External) (int64, error) {
 	return 0, e.classify(err)
 }
 
-// sizeProbe watches a backup begin, and ends it.
+// sizeProbe watches a base backup start, and cancels it.
 type sizeProbe struct {
 	cancel context.CancelFunc
 
@@ -39,7 +39,7 @@ type sizeProbe struct {
 	done     bool
 }
 
-// probeBytes is how many bytes of a backup are waited for that does not tell its size.
+// probeBytes is how many bytes to read before the probe stops if the backup reports no size.
 const probeBytes = 16 << 20
 
 // Write receives the backup.
@@ -51,7 +51,7 @@ func (b *sizeProbe) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// sizeProbeStderr receives what pg_basebackup says of it.
+// sizeProbeStderr receives the messages of pg_basebackup.
 type sizeProbeStderr sizeProbe
 
 func (e *sizeProbeStderr) Write(p []byte) (int, error) {
@@ -65,7 +65,7 @@ func (e *sizeProbeStderr) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// progressPattern is such as "1234/56789 kB (2%), 0/1 tablespace".
+// progressPattern matches, for example, "1234/56789 kB (2%), 0/1 tablespace".
 var progressPattern = regexp.MustCompile(`\d+/(\d+) kB \(`)
 
 func (b *sizeProbe) check() {
@@ -81,7 +81,7 @@ func (b *sizeProbe) check() {
 	}
 }
 
-// result is the size, and whether the backup began.
+// result returns the size and whether the backup started.
 func (b *sizeProbe) result() (int64, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

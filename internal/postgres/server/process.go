@@ -23,28 +23,28 @@ type Process struct {
 	exit   Exit
 }
 
-// Exit tells how a postmaster ended.
+// Exit is how a postmaster exited.
 type Exit struct {
-	// Code is its exit code, -1 if a signal ended it.
+	// Code is the exit code, or -1 if the process was killed by Signal.
 	Code   int
 	Signal syscall.Signal
 }
 
-// String says it for people.
+// String formats the exit status for logs and messages.
 func (e Exit) String() string {
 	if e.Code < 0 {
-		return "ended by signal " + e.Signal.String()
+		return "was killed by signal " + e.Signal.String()
 	}
 	return "exited with code " + strconv.Itoa(e.Code)
 }
 
-// Start starts the postmaster and returns at once. What an earlier life left behind (postmaster.pid, sockets) is removed;
-// nothing uses the data directory any more, or the error says so. The context only bounds the start.
+// Start starts the postmaster and returns at once. It removes stale files of earlier runs (postmaster.pid, sockets). It
+// fails if a process still uses the data directory. The context bounds only the start.
 func (s *Server) Start(ctx context.Context) (*Process, error) {
 	if content, err := s.DataState(); err != nil {
 		return nil, err
 	} else if content == Empty {
-		return nil, fmt.Errorf("there is no data directory %s yet: Init or Clone makes one", s.DataDir())
+		return nil, fmt.Errorf("the data directory %s is empty: initialize or clone it first", s.DataDir())
 	}
 	program, err := s.options.Binaries.path("postgres")
 	if err != nil {
@@ -55,8 +55,8 @@ func (s *Server) Start(ctx context.Context) (*Process, error) {
 		return nil, err
 	}
 	defer lock.Close() //nolint:errcheck // nothing is written to it
-	// Kubernetes may have given the volume to a group, with all that is in it; PostgreSQL refuses that.
-	chmodErr := os.Chmod(s.DataDir(), 0o700) //nolint:gosec // a folder needs to be entered
+	// An fsGroup may have made the volume group-writable, which PostgreSQL rejects.
+	chmodErr := os.Chmod(s.DataDir(), 0o700) //nolint:gosec // a directory needs the x bit
 	if err := errors.Join(ctx.Err(), chmodErr, s.removeStaleFiles(), s.resetAutoConf()); err != nil {
 		return nil, err
 	}
@@ -64,8 +64,8 @@ func (s *Server) Start(ctx context.Context) (*Process, error) {
 	cmd := exec.Command(program, "-D", s.DataDir(), "-c", "config_file="+conf) //nolint:gosec,noctx // it outlives the context
 	cmd.Env, cmd.Dir = s.environment(), s.DataDir()
 	cmd.ExtraFiles = []*os.File{lock}
-	// SIGQUIT has the postmaster end its children too. Each life of PostgreSQL is a session of its own, so that what is
-	// typed at a terminal does not reach it.
+	// On SIGQUIT the postmaster ends its children too. Each run is a separate session: signals from a terminal do not
+	// reach it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.options.Credential, Setsid: true, Pdeathsig: syscall.SIGQUIT}
 	output, err := s.outputPipe()
 	if err != nil {
@@ -76,8 +76,8 @@ func (s *Server) Start(ctx context.Context) (*Process, error) {
 	return s.launch(cmd)
 }
 
-// launch starts the postmaster from a thread that lives as long as it does: the kernel takes the end of that thread for
-// the death of the parent.
+// launch starts the postmaster from a thread that lives as long as the postmaster: Pdeathsig fires when the starting thread
+// exits.
 func (s *Server) launch(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{server: s, done: make(chan struct{})}
 	started := make(chan error)
@@ -92,7 +92,7 @@ func (s *Server) launch(cmd *exec.Cmd) (*Process, error) {
 		if err != nil {
 			return
 		}
-		_ = WaitChild(cmd) // the state tells how it ended
+		_ = WaitChild(cmd) // ProcessState has the exit status
 		p.exit = exitOf(cmd.ProcessState)
 		close(p.done)
 	}()
@@ -110,8 +110,8 @@ func exitOf(state *os.ProcessState) Exit {
 	return exit
 }
 
-// removeStaleFiles removes what a server that is gone left. PostgreSQL would compare the noted process with those of today,
-// and in a new container the numbers begin anew; the lock proves that it is gone.
+// removeStaleFiles removes the files of a server that is gone. PostgreSQL compares the noted PID with running processes,
+// and a new container reuses PIDs. The lock proves that the server is gone.
 func (s *Server) removeStaleFiles() error {
 	paths := []string{filepath.Join(s.DataDir(), "postmaster.pid")}
 	sockets, err := filepath.Glob(filepath.Join(s.SocketDir(), ".s.PGSQL.*"))
@@ -120,15 +120,15 @@ func (s *Server) removeStaleFiles() error {
 	}
 	for _, path := range append(paths, sockets...) {
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("remove what an earlier server left: %w", err)
+			return fmt.Errorf("remove stale files of an earlier server: %w", err)
 		}
 	}
 	return nil
 }
 
-// resetAutoConf takes away what ALTER SYSTEM wrote: it would win over the configuration. What it was is logged.
+// resetAutoConf removes settings of ALTER SYSTEM, which would override the configuration. The removed names are logged.
 func (s *Server) resetAutoConf() error {
-	const comment = "# Fettle does not use this file: ALTER SYSTEM has no lasting effect. Use the parameters of the PostgreSQL object.\n"
+	const comment = "# Fettle does not use this file: ALTER SYSTEM has no lasting effect. Use spec.parameters of the PostgreSQL object.\n"
 	path := filepath.Join(s.DataDir(), autoConf)
 	content, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -139,35 +139,35 @@ func (s *Server) resetAutoConf() error {
 	}
 	for line := range strings.Lines(string(content)) {
 		if name, _, found := strings.Cut(line, "="); found && !strings.HasPrefix(line, "#") {
-			s.logf("ALTER SYSTEM had set %s; that is undone: use the parameters of the PostgreSQL object", strings.TrimSpace(name))
+			s.logf("removed %s from postgresql.auto.conf (set by ALTER SYSTEM): use spec.parameters", strings.TrimSpace(name))
 		}
 	}
 	return s.write(path, []byte(comment))
 }
 
-// logf writes a line of the server package's own among those of PostgreSQL.
+// logf writes a line of this package to PostgreSQL's log.
 func (s *Server) logf(format string, arguments ...any) {
-	fmt.Fprintf(s.options.Output, "fettle: "+format+"\n", arguments...) //nolint:errcheck // there is nowhere else to say it
+	fmt.Fprintf(s.options.Output, "fettle: "+format+"\n", arguments...) //nolint:errcheck // there is no other place to report it
 }
 
-// environment is all that PostgreSQL gets of one.
+// environment is the complete environment of PostgreSQL.
 func (s *Server) environment() []string {
 	return []string{"PATH=" + s.options.Binaries.Dir + ":/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "PGSYSCONFDIR=" + s.options.RunDir, "HOME=" + s.options.RunDir, "TZ=UTC"}
 }
 
-// Done is closed when the postmaster has ended. Its children may outlive it for a moment: Kill waits for them too.
+// Done is closed when the postmaster has exited. Its children may outlive it for a moment. Kill waits for them too.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Exit tells how it ended; only after Done.
+// Exit returns how the process exited. Call it after Done is closed.
 func (p *Process) Exit() Exit { return p.exit }
 
-// WaitReady waits until the server takes connections: as a primary, or as a consistent standby. It ends early with an
-// error when the postmaster ends.
+// WaitReady waits until the server accepts connections, as a primary or as a consistent standby. It returns an error if the
+// postmaster exits first.
 func (p *Process) WaitReady(ctx context.Context) error {
 	return pollUntil(ctx, func() (bool, error) {
 		select {
 		case <-p.done:
-			return false, fmt.Errorf("PostgreSQL %s before it took connections: its log says why", p.exit)
+			return false, fmt.Errorf("PostgreSQL %s before it accepted connections: see its log", p.exit)
 		default:
 		}
 		pid, status := p.server.readPIDFile()
@@ -175,7 +175,7 @@ func (p *Process) WaitReady(ctx context.Context) error {
 	})
 }
 
-// readPIDFile reads what a postmaster tells about itself: its process and its state. They are 0 and "" when it says nothing.
+// readPIDFile returns PID and status from postmaster.pid, or 0 and "" if it has none.
 func (s *Server) readPIDFile() (pid int, status string) {
 	content, err := os.ReadFile(filepath.Join(s.DataDir(), "postmaster.pid"))
 	if err != nil {

@@ -16,13 +16,13 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/process"
 )
 
-// managed are the processes that somebody in this program waits for; all others that become its children are orphans.
+// managed are the children that this program waits for. All other children are orphans that Reap waits for.
 var managed = struct {
 	sync.Mutex
 	pids map[int]bool
 }{pids: map[int]bool{}}
 
-// StartChild starts a program that is waited for with Wait: then nobody else buries it.
+// StartChild starts a program. Use WaitChild to wait for it: Reap ignores it.
 func StartChild(cmd *exec.Cmd) error {
 	managed.Lock()
 	defer managed.Unlock()
@@ -33,7 +33,7 @@ func StartChild(cmd *exec.Cmd) error {
 	return nil
 }
 
-// WaitChild waits for a program that was started with Start, and tells how it ended.
+// WaitChild waits for a program that was started with StartChild.
 func WaitChild(cmd *exec.Cmd) error {
 	err := cmd.Wait()
 	managed.Lock()
@@ -42,7 +42,7 @@ func WaitChild(cmd *exec.Cmd) error {
 	return err
 }
 
-// runChild runs a program to its end, from a thread that lives as long: see Server.launch.
+// runChild runs a program until it exits, on a locked thread. See Server.launch.
 func runChild(cmd *exec.Cmd) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -52,17 +52,17 @@ func runChild(cmd *exec.Cmd) error {
 	return WaitChild(cmd)
 }
 
-// Reap buries the orphans that become children of this process, until the context ends: processes of a postmaster that
-// was killed, and of archive commands. Without it they would stay as zombies in a container whose first process this is.
-// Programs that are started other than by this package must not run meanwhile: it would bury them too.
+// Reap waits for orphaned processes that become children of this process, until the context is done. They come from killed
+// postmasters and from archive commands, and would stay zombies if this process is PID 1. While Reap runs, start programs
+// only with this package: it would reap other children too.
 func Reap(ctx context.Context) error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("become the parent of orphans: %w", err)
+		return fmt.Errorf("become a child subreaper: %w", err)
 	}
 	sigchld := make(chan os.Signal, 1)
 	signal.Notify(sigchld, syscall.SIGCHLD)
 	defer signal.Stop(sigchld)
-	// A signal can stand for more than one death, and one may come before this: look again now and then.
+	// One signal can stand for several exits, and a process may have exited before this point: poll as well.
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {
@@ -83,7 +83,7 @@ func reapOrphans() {
 	for _, p := range process.List() {
 		if p.Parent == self && p.State == "Z" && !managed.pids[p.PID] {
 			var status syscall.WaitStatus
-			_, _ = syscall.Wait4(p.PID, &status, syscall.WNOHANG, nil) // the next look finds it again
+			_, _ = syscall.Wait4(p.PID, &status, syscall.WNOHANG, nil) // the next poll finds it again
 		}
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Reclone replaces the data directory, of a stopped server, by a copy of a running one. Where the volume has room for both,
-// the old one is there until the new one is whole; where it has not, it is removed first. After a crash meanwhile Restore
-// has either the old data directory or the new one be there, whole, or none. With keep, the old one stays on the volume, in a folder
-// of that name; then a lack of room is an error.
+// Reclone replaces the data directory of a stopped server with a base backup of a running one. If the volume has room for
+// both, the old data stay until the copy is complete. Otherwise they are removed first. After a crash, RecoverReclone
+// restores either the old or the new data directory, complete, or leaves none. With keep, the old data stay on the volume
+// in a directory of that name, and a lack of room is an error.
 func (s *Server) Reclone(ctx context.Context, source Source, keep string) error {
 	what := "reclone " + source.Host
 	if err := s.requireIdle(ctx); err != nil {
@@ -25,9 +25,9 @@ func (s *Server) Reclone(ctx context.Context, source Source, keep string) error 
 	if both, err := s.hasRoomForCopy(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	} else if !both && keep != "" {
-		return fmt.Errorf("%s: the volume has no room for a copy beside the data that are to be kept: raise spec.storage", what)
+		return fmt.Errorf("%s: the volume has no room for a copy beside the old data: increase spec.storage", what)
 	} else if !both {
-		s.logf("the volume has no room for two copies of the data: those that can't follow the primary are removed first")
+		s.logf("the volume has no room for two copies of the data: removing the old data first")
 		if err := s.Remove(ctx); err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
@@ -42,11 +42,11 @@ func (s *Server) Reclone(ctx context.Context, source Source, keep string) error 
 	return nil
 }
 
-// KeptDirName is how a folder is called into which data are put aside at some time.
+// KeptDirName is the name of the directory for old data that are kept.
 func KeptDirName(at time.Time) string { return keptPrefix + at.UTC().Format("20060102T150405Z") }
 
-// swapDataDirs has the copy be the data directory, and removes what was, unless it is to be kept under a name. Between the two renames there is no
-// data directory.
+// swapDataDirs makes the copy the data directory and removes the old data, or keeps them under a name. Between the two
+// renames there is no data directory.
 func (s *Server) swapDataDirs(keep string) error {
 	if err := errors.Join(syncDir(s.CloneDir()), removeAll(s.oldDir())); err != nil {
 		return err
@@ -64,13 +64,13 @@ func (s *Server) swapDataDirs(keep string) error {
 	return errors.Join(syncDir(s.options.Volume), removeAll(s.oldDir()))
 }
 
-// RecoverReclone undoes what an earlier life did not end: a data directory that was put aside comes back where no other has taken
-// its place, and what else is left of copies goes. Nothing may use the volume.
+// RecoverReclone cleans up an interrupted Reclone: it puts the old data directory back if there is no new one, and removes
+// the remains of copies. No process may use the volume.
 func (s *Server) RecoverReclone(ctx context.Context) error {
 	if err := s.requireIdle(ctx); err != nil {
 		return err
 	}
-	content, _ := s.DataState() // what it says is told when the data directory is looked at
+	content, _ := s.DataState() // the next inspection of the data directory reports it
 	if content == Unrecognized {
 		return nil
 	}
@@ -78,18 +78,19 @@ func (s *Server) RecoverReclone(ctx context.Context) error {
 		return err
 	} else if aside && content == Empty {
 		if err := errors.Join(removeAll(s.DataDir()), os.Rename(s.oldDir(), s.DataDir()), syncDir(s.options.Volume)); err != nil {
-			return fmt.Errorf("bring the data directory back: %w", err)
+			return fmt.Errorf("restore the old data directory: %w", err)
 		}
 	}
 	if err := errors.Join(s.removeClone(), removeAll(s.oldDir())); err != nil {
-		return fmt.Errorf("remove what is left of a copy: %w", err)
+		return fmt.Errorf("remove the remains of a copy: %w", err)
 	}
 	return nil
 }
 
 func (s *Server) oldDir() string { return filepath.Join(s.options.Volume, oldName) }
 
-// hasRoomForCopy estimates whether a copy fits beside the data directory: it is about as large, and grows while it is made.
+// hasRoomForCopy estimates whether a copy fits beside the data directory. The copy has about the same size, and the source
+// grows during the copy.
 func (s *Server) hasRoomForCopy() (bool, error) {
 	disk, err := s.Disk()
 	if err != nil {
@@ -99,10 +100,10 @@ func (s *Server) hasRoomForCopy() (bool, error) {
 	return disk.Free > size+size/8+copyReserve, err
 }
 
-// copyReserve is what a copy may be larger by than its original: some segments of the write-ahead log.
+// copyReserve is the extra space for a copy: a few WAL segments.
 const copyReserve = 64 << 20
 
-// dataSize is what the data directory takes of the volume, in bytes.
+// dataSize is the size of the data directory on the volume, in bytes.
 func (s *Server) dataSize() (int64, error) {
 	total := int64(0)
 	err := filepath.WalkDir(s.DataDir(), func(_ string, entry fs.DirEntry, err error) error {

@@ -10,7 +10,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-// TestReclone replaces data by a copy, after failing to, and undoes what a crash at each point would leave.
+// TestReclone reclones an instance after a failed attempt, and recovers from a crash at each step.
 func TestReclone(t *testing.T) {
 	ctx := bounded(t)
 	ca := testpg.NewCA(t)
@@ -22,8 +22,8 @@ func TestReclone(t *testing.T) {
 	must(t, os.WriteFile(mark, nil, 0o600))
 	old := filepath.Join(filepath.Dir(i.DataDir()), "pgdata.old")
 
-	nobody := server.Source{Upstream: ca.Upstream(testpg.New(t, "shop-2")), ApplicationName: "shop-1"}
-	if err := i.Reclone(ctx, nobody, ""); err == nil || !marked() {
+	unreachable := server.Source{Upstream: ca.Upstream(testpg.New(t, "shop-2")), ApplicationName: "shop-1"}
+	if err := i.Reclone(ctx, unreachable, ""); err == nil || !marked() {
 		t.Errorf("the data are gone after a copy that failed: %v", err)
 	}
 	must(t, os.MkdirAll(filepath.Join(i.CloneDir(), "base"), 0o700)) // killed while it copied

@@ -10,14 +10,14 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/process"
 )
 
-// recoveryProcess are the processes that start a server which was not shut down in order, by their titles: the startup process makes the
-// files durable, replays the write-ahead log and promotes; the checkpointer writes what has changed before connections are taken.
+// recoveryProcess matches the process titles of crash recovery. The startup process flushes files, replays WAL and
+// promotes. The checkpointer writes changed pages before the server accepts connections.
 var recoveryProcess = regexp.MustCompile(`^postgres: (\S+: )?(startup|checkpointer)\b`)
 
-// RecoveryCPUTime is the CPU time that the processes have used which recover the data. It grows while recovery advances, whatever it
-// does, also when it waits for a slow disk most of the time. A disk that hangs lets nothing be done, and a standby that waits for
-// write-ahead log uses next to nothing. Nothing else tells so: there are no connections yet, the position in the title changes once
-// in a segment, and most of the phases have none. It may hang with the process that it asks for.
+// RecoveryCPUTime returns the CPU time of the recovery processes. It grows while recovery makes progress in any phase, even
+// on a slow disk. It does not grow on a disk that hangs, and very slowly on a standby that waits for WAL. There is no other
+// signal: the server accepts no connections yet, the WAL position in the process title changes once per segment, and most
+// phases show none. The call may hang together with the process.
 func (p *Process) RecoveryCPUTime() time.Duration {
 	var sum time.Duration
 	for _, child := range process.List() {

@@ -11,7 +11,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-// startupPID is the process that recovers; 0 if there is none.
+// startupPID is the PID of the startup process, 0 if there is none.
 func startupPID(t *testing.T, i *testpg.Instance) int {
 	t.Helper()
 	for _, text := range processesIn(t, i) {
@@ -23,7 +23,7 @@ func startupPID(t *testing.T, i *testpg.Instance) int {
 	return 0
 }
 
-// Recovery after a crash uses time while it advances, and none while it hangs.
+// TestRecoveryCPUTime: crash recovery uses CPU time while it makes progress, and none while it hangs.
 func TestRecoveryCPUTime(t *testing.T) {
 	ctx := bounded(t)
 	i := testpg.NewRunning(t, "startup-0")
@@ -49,13 +49,13 @@ func TestRecoveryCPUTime(t *testing.T) {
 	before := p.RecoveryCPUTime()
 	time.Sleep(time.Second)
 	if after := p.RecoveryCPUTime(); after-before > 20*time.Millisecond {
-		t.Errorf("%s were used while recovery stood still", after-before)
+		t.Errorf("%s were used while recovery was stopped", after-before)
 	}
 	must(t, syscall.Kill(pid, syscall.SIGCONT))
 	must(t, p.WaitReady(ctx))
 }
 
-// A standby that waits for write-ahead log does not advance.
+// TestRecoveryCPUTime_idleStandby: a standby that waits for WAL uses almost no CPU time.
 func TestRecoveryCPUTime_idleStandby(t *testing.T) {
 	ca := testpg.NewCA(t)
 	primary := ca.Primary(t, "shop-0")
@@ -65,7 +65,7 @@ func TestRecoveryCPUTime_idleStandby(t *testing.T) {
 	before := standby.Process().RecoveryCPUTime()
 	const watched = 8 * time.Second
 	time.Sleep(watched)
-	// 50 ms in a minute are taken for progress.
+	// The agent takes 50 ms per minute for progress.
 	if used := standby.Process().RecoveryCPUTime() - before; before == 0 || used > 20*time.Millisecond {
 		t.Errorf("%s were used in %s, after %s", used, watched, before)
 	}

@@ -1,9 +1,9 @@
 // Package server runs one PostgreSQL server: its programs, its data directory and its processes. It knows neither
-// Kubernetes nor who is primary; it does what it is told, bounded by the caller's context.
+// Kubernetes nor the election. Each operation is bounded by the caller's context.
 //
-// Nothing survives its owner: the postmaster is stopped when this process ends, and Kill ends with an error unless no
-// process is left that could write to the data directory. What proves it is a lock on a file of the volume: every
-// process of PostgreSQL inherits it from the postmaster, and the kernel lets go of it with the last of them.
+// The server never outlives this process: the kernel stops the postmaster when this process exits. Kill returns nil only
+// if no process is left that could write to the data directory. The proof is a lock on a file of the volume: every
+// PostgreSQL process inherits it from the postmaster, and the kernel releases it with the last of them.
 package server
 
 import (
@@ -19,24 +19,24 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
-// Options say where a server lives.
+// Options of a Server.
 type Options struct {
 	Binaries Binaries
-	// Volume is a folder for data only; the data directory is made in it.
+	// Volume is a directory for data only. The data directory is created in it.
 	Volume string
-	// RunDir is a folder for the socket and the configuration; it need not survive a restart.
+	// RunDir is a directory for the socket and the configuration. It need not survive a restart.
 	RunDir string
-	// Credential is whom PostgreSQL runs as; nil is the user of this process, who must not be root.
+	// Credential is the user that PostgreSQL runs as. nil means the user of this process, who must not be root.
 	Credential *syscall.Credential
-	// Output receives what PostgreSQL and its tools write, line by line; nil discards it. See Log.
+	// Output receives the output of PostgreSQL and its tools in complete lines. nil discards it. See Log.
 	Output io.Writer
 }
 
-// Server is a server that may or may not run.
+// Server is a PostgreSQL server, running or not.
 type Server struct {
 	options Options
 
-	// scan is one of the write-ahead log that was interrupted.
+	// scan is an interrupted WAL scan.
 	scanMutex sync.Mutex
 	scan      wal.Scan
 }
@@ -46,18 +46,18 @@ const (
 	dataName  = "pgdata"
 	cloneName = "pgdata.clone"
 	oldName   = "pgdata.old"
-	// keptPrefix begins the names of data that were put aside for people.
+	// keptPrefix is the prefix of directories with old data that are kept.
 	keptPrefix = "pgdata.kept-"
 	lockName   = "pgdata.lock"
 )
 
-// New makes the folders that are missing, with the permissions that PostgreSQL wants.
+// New creates missing directories with the permissions that PostgreSQL requires.
 func New(o Options) (*Server, error) {
 	if o.Credential == nil && os.Getuid() == 0 {
-		return nil, errors.New("PostgreSQL does not run as root: run as another user")
+		return nil, errors.New("PostgreSQL does not run as root: set runAsUser to another user")
 	}
 	if !filepath.IsAbs(o.Volume) || !filepath.IsAbs(o.RunDir) {
-		return nil, fmt.Errorf("the folders %q and %q: want absolute paths", o.Volume, o.RunDir)
+		return nil, fmt.Errorf("volume %q and run directory %q must be absolute paths", o.Volume, o.RunDir)
 	}
 	if o.Output == nil {
 		o.Output = io.Discard
@@ -84,19 +84,18 @@ func (s *Server) makeDir(dir string) error {
 // DataDir is PostgreSQL's data directory.
 func (s *Server) DataDir() string { return filepath.Join(s.options.Volume, dataName) }
 
-// CloneDir is what is to become the data directory. Without a Clone or Init under way it is a leftover.
+// CloneDir becomes the data directory when Clone or Init completes. At other times it is a leftover.
 func (s *Server) CloneDir() string { return filepath.Join(s.options.Volume, cloneName) }
 
-// SocketDir is where the socket is.
+// SocketDir is the directory of the socket.
 func (s *Server) SocketDir() string { return s.options.RunDir }
 
-// ConfigDir is where the configuration is.
+// ConfigDir is the directory of the configuration.
 func (s *Server) ConfigDir() string { return s.options.RunDir }
 
 func (s *Server) lockFile() string { return filepath.Join(s.options.Volume, lockName) }
 
-// Configure writes the files of the configuration that changed, and says whether any did. A running server knows after
-// Reload.
+// Configure writes the configuration files that changed and returns whether any did. Call Reload on a running server.
 func (s *Server) Configure(files config.Files) (bool, error) {
 	changed := false
 	for _, name := range []string{config.HBAFile, config.IdentFile, config.ConfFile} {
@@ -112,14 +111,14 @@ func (s *Server) Configure(files config.Files) (bool, error) {
 	return changed, nil
 }
 
-// Disk is the space of a volume in bytes, as an unprivileged user has it.
+// Disk is the space of a volume in bytes, as available to unprivileged users.
 type Disk struct{ Size, Free int64 }
 
-// Disk measures the data's volume.
+// Disk returns the space of the data volume.
 func (s *Server) Disk() (Disk, error) {
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(s.options.Volume, &stat); err != nil {
-		return Disk{}, fmt.Errorf("measure the volume: %w", err)
+		return Disk{}, fmt.Errorf("read the space of the volume: %w", err)
 	}
 	return Disk{Size: int64(stat.Blocks) * stat.Bsize, Free: int64(stat.Bavail) * stat.Bsize}, nil //nolint:gosec // no volume is that large
 }

@@ -30,8 +30,8 @@ func TestServer_lifecycle(t *testing.T) {
 	i := testpg.New(t, "life-0")
 	wantDataState(t, i, server.Empty)
 	_, err := i.Server.Start(ctx)
-	wantError(t, "start without data", err, "no data directory")
-	// What an interrupted life left.
+	wantError(t, "start without data", err, "is empty")
+	// Left behind by an interrupted run.
 	must(t, os.MkdirAll(filepath.Join(i.CloneDir(), "base"), 0o700))
 	must(t, i.Init(ctx, server.InitOptions{}))
 	if _, err := os.Stat(i.CloneDir()); !errors.Is(err, os.ErrNotExist) {
@@ -87,7 +87,7 @@ func TestStop_modes(t *testing.T) {
 	if err := i.Process().Stop(ctx, "gently"); err == nil {
 		t.Error("an unknown mode was let through")
 	}
-	// A stopped postmaster can't stop itself; the fence kills it.
+	// A stopped postmaster does not react to a shutdown. Fence kills it.
 	must(t, syscall.Kill(i.Process().PID(), syscall.SIGSTOP))
 	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
@@ -98,7 +98,7 @@ func TestStop_modes(t *testing.T) {
 	if exit := i.Process().Exit(); exit.Signal != syscall.SIGKILL || exit.Code != -1 {
 		t.Errorf("after the fence: %+v", exit)
 	}
-	// Whatever it left behind, it starts again, also on a volume that was given to a group.
+	// It starts again after any crash, even on a volume with an fsGroup.
 	must(t, os.Chmod(i.DataDir(), os.ModeSetgid|0o770))
 	i.Start(t)
 }
@@ -109,9 +109,9 @@ func TestProcess_crashClosesDone(t *testing.T) {
 	select {
 	case <-i.Process().Done():
 	case <-time.After(2 * time.Minute):
-		t.Fatal("nobody noticed")
+		t.Fatal("Done was not closed")
 	}
-	if got := i.Process().Exit().String(); got != "ended by signal killed" {
+	if got := i.Process().Exit().String(); got != "was killed by signal killed" {
 		t.Error(got)
 	}
 }
@@ -156,8 +156,8 @@ func TestDataState_unusable(t *testing.T) {
 		content server.DataState
 		want    string
 	}{
-		"foreign files":      {map[string]string{"notes.txt": "x"}, server.Unrecognized, "is it the right volume"},
-		"another version":    {map[string]string{"PG_VERSION": "9\n"}, server.Unrecognized, "the data is of PostgreSQL 9"},
+		"foreign files":      {map[string]string{"notes.txt": "x"}, server.Unrecognized, "right volume is mounted"},
+		"another version":    {map[string]string{"PG_VERSION": "9\n"}, server.Unrecognized, "belongs to PostgreSQL 9"},
 		"no control file":    {map[string]string{"PG_VERSION": itoa(major) + "\n"}, server.Incomplete, "no control file"},
 		"empty control file": {map[string]string{"PG_VERSION": itoa(major) + "\n", "global/pg_control": ""}, server.Incomplete, "no control file"},
 	}
@@ -194,7 +194,7 @@ func TestStart_resetsAlterSystem(t *testing.T) {
 		t.Errorf("settings of elsewhere: %s", row.RawValues()[0])
 		return nil
 	}))
-	if !strings.Contains(i.Log.String(), "ALTER SYSTEM had set archive_command") {
+	if !strings.Contains(i.Log.String(), "removed archive_command from postgresql.auto.conf") {
 		t.Error("the log does not tell")
 	}
 }
@@ -213,7 +213,7 @@ func TestNew(t *testing.T) {
 func TestFindBinaries(t *testing.T) {
 	t.Cleanup(server.SetBinDirs(t.TempDir()))
 	t.Setenv("PATH", t.TempDir())
-	if _, err := server.FindBinaries(t.Context()); err == nil || !strings.Contains(err.Error(), "official image") {
+	if _, err := server.FindBinaries(t.Context()); err == nil || !strings.Contains(err.Error(), "official postgres image") {
 		t.Errorf("no installation: %v", err)
 	}
 	if _, err := server.BinariesIn(t.Context(), t.TempDir()); err == nil {

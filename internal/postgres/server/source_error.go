@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// SourceErrorKind is what is in the way of a copy of an external server, in one word.
+// SourceErrorKind is why an external server cannot be copied. It is the reason of the condition.
 type SourceErrorKind string
 
-// The kinds of obstacles.
+// Kinds of source errors.
 const (
 	Unreachable   SourceErrorKind = "SourceUnreachable"
 	Rejected      SourceErrorKind = "SourceRejected"
@@ -19,76 +19,77 @@ const (
 	SecretMissing SourceErrorKind = "SecretMissing"
 )
 
-// SourceError is why an external server can't be copied.
+// SourceError explains why an external server cannot be copied.
 type SourceError struct {
 	Kind SourceErrorKind
-	// Message is wrong and what to do, in a sentence without what changes from one try to the next.
+	// Message says what is wrong and what to do. It does not change between retries.
 	Message string
-	// Expensive says that the source was put to some work to find it out.
+	// Expensive means that the attempt put load on the source: retry less often.
 	Expensive bool
-	// Cause are the program's own, for the log; nil for none.
+	// Cause is the output of the program, for the log. nil if there is none.
 	Cause error
 }
 
-// Error is What, and not the program's words.
+// Error returns Message without Cause.
 func (o *SourceError) Error() string { return o.Message }
 
 func (o *SourceError) Unwrap() error { return o.Cause }
 
-// tablespaceError refuses them.
+// tablespaceError rejects a source with tablespaces.
 func (e External) tablespaceError() *SourceError {
 	return &SourceError{Kind: Unsuitable, Expensive: true, Message: e.Address() +
-		" has tablespaces, and there is no place for them here: move what is in them into pg_default and drop them, or copy the data with pg_dump"}
+		" has tablespaces, which are not supported: move their objects to pg_default and drop them, or copy the data with pg_dump"}
 }
 
-// sourceErrors are what libpq and PostgreSQL say, and what that means; the first that fits counts. {server} and {user} stand for the address and the user.
+// sourceErrors are patterns of libpq and PostgreSQL messages. psql and pg_basebackup report no error codes. The first match
+// counts. {server} and {user} are replaced by address and user.
 var sourceErrors = []struct {
-	words *regexp.Regexp
-	kind  SourceErrorKind
-	what  string
+	pattern *regexp.Regexp
+	kind    SourceErrorKind
+	what    string
 }{
 	{regexp.MustCompile(`certificate for .* does not match host name`), Untrusted,
-		"{server} shows a certificate for another name: use that name as host, or sslMode verify-ca"},
+		"the certificate of {server} is for another host name: set host to that name, or sslMode to verify-ca"},
 	{regexp.MustCompile(`certificate verify failed|root certificate|could not get server's host name from server certificate`), Untrusted,
-		"{server} shows a certificate that is not of the authority in caSecret: put the certificate of the authority that signed it there"},
+		"the certificate of {server} is not signed by the CA in caSecret: put the certificate of the CA that signed it into caSecret"},
 	{regexp.MustCompile(`private key|could not (read|load|open) certificate file`), Rejected,
-		"the certificate in clientCertificateSecret is of no use: it needs tls.crt and the tls.key that belongs to it"},
+		"clientCertificateSecret is invalid: it needs tls.crt and the matching tls.key"},
 	{regexp.MustCompile(`does not support SSL`), Rejected,
-		"{server} takes no connections over TLS, and data and passwords are sent over nothing else: set ssl to on there"},
+		"{server} does not support TLS, which Fettle requires: set ssl to on on that server"},
 	{regexp.MustCompile(`password authentication failed|no password supplied|empty password`), Rejected,
-		"{server} refuses the password of {user}: correct it in passwordSecret"},
+		"{server} rejects the password of {user}: correct it in passwordSecret"},
 	{regexp.MustCompile(`(?i)certificate authentication failed|valid client certificate|certificate required|unknown ca`), Rejected,
-		"{server} refuses the certificate of {user}: check clientCertificateSecret, and that the name in it is the user's"},
+		"{server} rejects the client certificate of {user}: check clientCertificateSecret and that its common name is {user}"},
 	{regexp.MustCompile(`no pg_hba\.conf entry|pg_hba\.conf rejects`), Rejected,
-		"the pg_hba.conf of {server} does not let {user} replicate from here: add a line such as \"hostssl replication {user} <the pods' addresses> scram-sha-256\" and reload it"},
+		"pg_hba.conf of {server} does not allow replication by {user} from here: add a line such as \"hostssl replication {user} <pod CIDR> scram-sha-256\" and reload the server"},
 	{regexp.MustCompile(`replication role|permission denied to start WAL sender|REPLICATION attribute`), Rejected,
-		"the role {user} of {server} may not replicate: ALTER ROLE \"{user}\" REPLICATION"},
+		"the role {user} of {server} lacks the REPLICATION attribute: run ALTER ROLE \"{user}\" REPLICATION"},
 	{regexp.MustCompile(`role .* does not exist|not permitted to log in`), Rejected,
-		"{server} has no role {user} that may log in: check user"},
+		"{server} has no role {user} with LOGIN: check user"},
 	{regexp.MustCompile(`max_wal_senders \(|remaining connection slots|too many (clients|connections)|sorry, too many`), Rejected,
-		"{server} has no connections left, and a copy needs two that replicate: raise max_wal_senders or max_connections there"},
+		"{server} has no free connections, and pg_basebackup needs two WAL senders: increase max_wal_senders or max_connections on that server"},
 	{regexp.MustCompile(`can only write single tablespace`), Unsuitable, ""},
 	{regexp.MustCompile(`unsupported startup parameter|unrecognized configuration parameter "replication"`), Unsuitable,
-		"{server} is a connection pooler: name the server itself as host"},
+		"{server} is a connection pooler: set host to the PostgreSQL server itself"},
 	{regexp.MustCompile(`requires wal_level|requires "wal_level"`), Unsuitable,
-		"{server} writes too little into its log for a copy: set wal_level to replica there and restart it"},
+		"wal_level of {server} is too low for a base backup: set wal_level to replica and restart that server"},
 	{regexp.MustCompile(`No space left on device`), TooLarge,
-		"the copy of {server} filled the volume: raise spec.storage"},
+		"the volume was full before the copy of {server} was complete: increase spec.storage"},
 	{regexp.MustCompile(`could not translate host name`), Unreachable,
-		"the name of {server} is not known to DNS: check host"},
+		"the host name of {server} cannot be resolved by DNS: check host"},
 	{regexp.MustCompile(`Connection refused`), Unreachable,
-		"nobody takes connections at {server}: check host and port, and that the server listens on that address"},
+		"{server} accepts no connections: check host and port, and listen_addresses of that server"},
 	{regexp.MustCompile(`timeout expired|timed out|deadline exceeded|unreachable|No route to host`), Unreachable,
-		"{server} does not answer: check host and port, firewalls and NetworkPolicies"},
+		"connection to {server} timed out: check host and port, firewalls and NetworkPolicies"},
 	{regexp.MustCompile(`starting up|shutting down|not yet accepting|recovery mode|terminating|closed the connection|has been closed|Connection reset|could not receive data|unexpected eof|SSL SYSCALL`),
-		Unreachable, "{server} ended the connection: see its log"},
+		Unreachable, "{server} closed the connection: see its log"},
 }
 
-// classify says what a program's failure means.
+// classify converts the failure of a program to a *SourceError.
 func (e External) classify(err error) error {
 	text := err.Error()
 	for _, k := range sourceErrors {
-		if !k.words.MatchString(text) {
+		if !k.pattern.MatchString(text) {
 			continue
 		}
 		if k.what == "" {
@@ -99,10 +100,10 @@ func (e External) classify(err error) error {
 		message := strings.NewReplacer("{server}", e.Address(), "{user}", e.User).Replace(k.what)
 		return &SourceError{Kind: k.kind, Message: message, Expensive: k.kind == TooLarge, Cause: err}
 	}
-	return &SourceError{Kind: CopyFailed, Message: "the copy of " + e.Address() + " failed: " + lastLine(text), Cause: err}
+	return &SourceError{Kind: CopyFailed, Message: "copying " + e.Address() + " failed: " + lastLine(text), Cause: err}
 }
 
-// lastLine is what a program said last.
+// lastLine returns the last line of an output.
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
 	return text[strings.LastIndexByte(text, '\n')+1:]

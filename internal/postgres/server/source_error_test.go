@@ -12,7 +12,7 @@ import (
 
 var source = External{External: config.External{Host: "fd00::7", Port: 5433, User: "copier"}}
 
-// TestClassify has what libpq and PostgreSQL of several versions say, and what a user is told of it.
+// TestClassify has messages of libpq and several PostgreSQL versions, and the resulting errors.
 func TestClassify(t *testing.T) {
 	for _, c := range []struct {
 		words string
@@ -20,11 +20,11 @@ func TestClassify(t *testing.T) {
 		what  string
 	}{
 		{`psql: error: could not translate host name "old" to address: Name or service not known`, Unreachable, "DNS"},
-		{`psql: error: could not connect to server: Connection refused`, Unreachable, "nobody takes connections at [fd00::7]:5433"},
+		{`psql: error: could not connect to server: Connection refused`, Unreachable, "[fd00::7]:5433 accepts no connections"},
 		{`psql: error: connection to server at "old" (192.0.2.1), port 5432 failed: timeout expired`, Unreachable, "firewalls"},
 		{`psql: context deadline exceeded`, Unreachable, "firewalls"},
-		{`psql: error: FATAL:  the database system is starting up`, Unreachable, "ended the connection"},
-		{`pg_basebackup: error: could not receive data from WAL stream: server closed the connection unexpectedly`, Unreachable, "ended the connection"},
+		{`psql: error: FATAL:  the database system is starting up`, Unreachable, "closed the connection"},
+		{`pg_basebackup: error: could not receive data from WAL stream: server closed the connection unexpectedly`, Unreachable, "closed the connection"},
 		{`psql: error: FATAL:  password authentication failed for user "copier"`, Rejected, "the password of copier"},
 		{`psql: error: fe_sendauth: no password supplied`, Rejected, "passwordSecret"},
 		{`FATAL:  no pg_hba.conf entry for replication connection from host "192.0.2.9", user "copier", no encryption`, Rejected, "hostssl replication copier"},
@@ -32,21 +32,21 @@ func TestClassify(t *testing.T) {
 		{"FATAL:  permission denied to start WAL sender\nDETAIL:  Only roles with the REPLICATION attribute may start a WAL sender process.", Rejected, "REPLICATION"},
 		{`FATAL:  role "copier" is not permitted to log in`, Rejected, "check user"},
 		{`server does not support SSL, but SSL was required`, Rejected, "set ssl to on"},
-		{`FATAL:  number of requested standby connections exceeds max_wal_senders (currently 0)`, Rejected, "raise max_wal_senders"},
+		{`FATAL:  number of requested standby connections exceeds max_wal_senders (currently 0)`, Rejected, "increase max_wal_senders"},
 		{`could not load private key file "/run/fettle/source/tls.key": key values mismatch`, Rejected, "clientCertificateSecret"},
 		{`FATAL:  connection requires a valid client certificate`, Rejected, "clientCertificateSecret"},
-		{`SSL error: certificate verify failed`, Untrusted, "authority"},
-		{`server certificate for "db" (and 1 other name) does not match host name "old"`, Untrusted, "another name"},
+		{`SSL error: certificate verify failed`, Untrusted, "CA in caSecret"},
+		{`server certificate for "db" (and 1 other name) does not match host name "old"`, Untrusted, "another host name"},
 		{`root certificate file "/etc/fettle/source/ca.crt" does not exist`, Untrusted, "caSecret"},
 		{`pg_basebackup: error: can only write single tablespace to stdout, database has 2`, Unsuitable, "tablespaces"},
 		{`FATAL:  unsupported startup parameter: replication`, Unsuitable, "pooler"},
-		{`could not write to file "pgdata.clone/base/1/2": No space left on device`, TooLarge, "raise spec.storage"},
+		{`could not write to file "pgdata.clone/base/1/2": No space left on device`, TooLarge, "increase spec.storage"},
 		{"pg_basebackup: initiating base backup\npg_basebackup: error: something new", CopyFailed, "failed: pg_basebackup: error: something new"},
 	} {
 		words := errors.New(c.words)
-		obstacle, ok := errors.AsType[*SourceError](source.classify(words))
-		if !ok || obstacle.Kind != c.kind || !strings.Contains(obstacle.Message, c.what) || !errors.Is(obstacle, words) || strings.ContainsAny(obstacle.Message, "{}%\n") {
-			t.Errorf("%s: %+v, want %s with %q", c.words, obstacle, c.kind, c.what)
+		sourceErr, ok := errors.AsType[*SourceError](source.classify(words))
+		if !ok || sourceErr.Kind != c.kind || !strings.Contains(sourceErr.Message, c.what) || !errors.Is(sourceErr, words) || strings.ContainsAny(sourceErr.Message, "{}%\n") {
+			t.Errorf("%s: %+v, want %s with %q", c.words, sourceErr, c.kind, c.what)
 		}
 	}
 }
@@ -68,14 +68,14 @@ func TestIdentity_checkVersion(t *testing.T) {
 		t.Error(err)
 	}
 	for _, other := range []Identity{{Major: 14, Version: "14.3"}, {Major: 9, Version: "9.6.24"}, {Major: 16, Version: "16.0"}} {
-		obstacle, ok := errors.AsType[*SourceError](other.checkVersion(source, 15))
-		if !ok || obstacle.Kind != Unsuitable || !strings.Contains(obstacle.Message, "runs PostgreSQL "+other.Version+",") {
-			t.Errorf("%s: %+v", other.Version, obstacle)
+		sourceErr, ok := errors.AsType[*SourceError](other.checkVersion(source, 15))
+		if !ok || sourceErr.Kind != Unsuitable || !strings.Contains(sourceErr.Message, "runs PostgreSQL "+other.Version+",") {
+			t.Errorf("%s: %+v", other.Version, sourceErr)
 		}
 	}
 }
 
-// TestCheckSize holds that nothing is copied that can't fit; and that what is said of it does not change while the source writes.
+// TestCheckSize: data that cannot fit are not copied, and the message does not change while the source writes.
 func TestCheckSize(t *testing.T) {
 	const gib = 1 << 30
 	for _, c := range []struct {
@@ -83,18 +83,18 @@ func TestCheckSize(t *testing.T) {
 		says       string
 	}{
 		{2 * gib, 3 * gib, ""}, {2 * gib, 2*gib + copyReserve, ""}, {0, gib, ""},
-		{2 * gib, 2*gib + copyReserve - 1, "take 2 GiB, rounded up, and do not fit on the volume, which has 2 GiB free: raise spec.storage"},
-		{9*gib + 1, gib, "take 10 GiB"}, {10*gib - 1, gib, "take 10 GiB"},
+		{2 * gib, 2*gib + copyReserve - 1, "need 2 GiB (rounded up), but the volume has 2 GiB free: increase spec.storage"},
+		{9*gib + 1, gib, "need 10 GiB"}, {10*gib - 1, gib, "need 10 GiB"},
 	} {
 		err := checkSize(source, c.size, Disk{Free: c.free})
-		obstacle, ok := errors.AsType[*SourceError](err)
-		if ok != (c.says != "") || ok && (obstacle.Kind != TooLarge || !obstacle.Expensive || !strings.Contains(obstacle.Message, c.says)) {
+		sourceErr, ok := errors.AsType[*SourceError](err)
+		if ok != (c.says != "") || ok && (sourceErr.Kind != TooLarge || !sourceErr.Expensive || !strings.Contains(sourceErr.Message, c.says)) {
 			t.Errorf("%d bytes, %d free: %v", c.size, c.free, err)
 		}
 	}
 }
 
-// TestSizeProbe holds that a backup which only shows its size ends as soon as it does, and not before it is known to have begun.
+// TestSizeProbe: the probe ends once the size is known, and not before the backup has started.
 func TestSizeProbe(t *testing.T) {
 	for _, c := range []struct {
 		name string

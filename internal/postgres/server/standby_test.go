@@ -21,7 +21,7 @@ func status(t *testing.T, c *sqlclient.Client) sqlclient.Status {
 	return s
 }
 
-// TestFailover promotes a standby, writes on, and has the former primary, which wrote on by itself, follow.
+// TestFailover promotes a standby, and rewinds the former primary, which has diverged, to follow it.
 func TestFailover(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
@@ -37,7 +37,7 @@ func TestFailover(t *testing.T) {
 	waitStreaming(t, oldSession, "shop-1")
 	wantStreaming(t, nextSession)
 
-	// The old one is cut off, and writes on.
+	// The old primary is disconnected and continues to write.
 	next.Settings.Upstream = nil
 	next.Configure(t)
 	must(t, nextSession.TerminateWALReceiver(ctx))
@@ -60,12 +60,12 @@ func TestFailover(t *testing.T) {
 	if s := status(t, oldSession); s.Timeline != 2 || !s.InRecovery {
 		t.Errorf("status of the old primary: %+v", s)
 	}
-	// A standby that crashed can be rewound as well, although pg_rewind alone refuses it.
+	// A crashed standby can be rewound as well, although pg_rewind alone rejects it.
 	must(t, old.Process().Kill(ctx))
 	must(t, old.Rewind(ctx, ca.Source(next, "shop-0")))
 }
 
-// TestSlots_standby has a standby keep for others what they lack, and no more.
+// TestSlots_standby: a standby retains only the WAL that others need.
 func TestSlots_standby(t *testing.T) {
 	ctx := bounded(t)
 	ca := testpg.NewCA(t)
@@ -102,7 +102,7 @@ func TestSlots_standby(t *testing.T) {
 	must(t, err)
 }
 
-// wantStreaming says whether a standby's own status tells that it streams by its slot.
+// wantStreaming checks that a standby streams with its slot.
 func wantStreaming(t *testing.T, c *sqlclient.Client) {
 	t.Helper()
 	s, slot := status(t, c), ""
@@ -112,7 +112,7 @@ func wantStreaming(t *testing.T, c *sqlclient.Client) {
 	}
 }
 
-// waitStreaming waits until a standby has all of its primary's log.
+// waitStreaming waits until a standby has all WAL of its primary.
 func waitStreaming(t *testing.T, primary *sqlclient.Client, name string) {
 	t.Helper()
 	waitFor(t, "a standby that streams", func() bool {
@@ -121,7 +121,7 @@ func waitStreaming(t *testing.T, primary *sqlclient.Client, name string) {
 	})
 }
 
-// promote makes a standby a primary that others can rewind to.
+// promote promotes a standby, so that others can be rewound to it.
 func promote(t *testing.T, i *testpg.Instance, c *sqlclient.Client) {
 	t.Helper()
 	ctx := bounded(t)
@@ -134,7 +134,7 @@ func promote(t *testing.T, i *testpg.Instance, c *sqlclient.Client) {
 	must(t, c.Checkpoint(ctx))
 }
 
-// wantDiverged kills the old primary, and says whether it is known that it wrote on.
+// wantDiverged kills the old primary, and checks that its divergence is detected.
 func wantDiverged(t *testing.T, old, next *testpg.Instance) {
 	t.Helper()
 	ctx := bounded(t)
@@ -182,7 +182,7 @@ func TestRewind_preparedTransactions(t *testing.T) {
 	waitStreaming(t, next.Client(t), "shop-0")
 }
 
-// TestRewind_failureKeepsControlFile leaves a control file that can be read.
+// TestRewind_failureKeepsControlFile: the control file stays readable after a failed pg_rewind.
 func TestRewind_failureKeepsControlFile(t *testing.T) {
 	ctx := bounded(t)
 	ca := testpg.NewCA(t)
@@ -191,7 +191,7 @@ func TestRewind_failureKeepsControlFile(t *testing.T) {
 	before, err := i.ControlData(ctx)
 	must(t, err)
 	if err := i.Rewind(ctx, ca.Source(testpg.New(t, "shop-1"), "shop-0")); err == nil {
-		t.Fatal("a rewind to nobody was a success")
+		t.Fatal("a rewind to an unreachable source succeeded")
 	}
 	after, err := i.ControlData(ctx)
 	if err != nil || after != before {
@@ -207,7 +207,7 @@ func (l expiringContext) Err() error {
 	return nil
 }
 
-// TestStandby_minimums starts a standby that is to have fewer connections than its primary still has.
+// TestStandby_minimums starts a standby with a lower max_connections than its primary.
 func TestStandby_minimums(t *testing.T) {
 	ctx := bounded(t)
 	ca := testpg.NewCA(t)

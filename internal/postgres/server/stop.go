@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// StopMode is how a server is asked to stop.
+// StopMode is a shutdown mode.
 type StopMode string
 
-// The modes of PostgreSQL.
+// Shutdown modes of PostgreSQL.
 const (
-	// Fast rolls open transactions back, sends everything to the standbys and writes a checkpoint.
+	// Fast rolls back open transactions, sends all WAL to the standbys and writes a checkpoint.
 	Fast StopMode = "fast"
 	// Immediate stops without a checkpoint, as after a crash.
 	Immediate StopMode = "immediate"
@@ -23,11 +23,11 @@ const (
 
 var stopSignals = map[StopMode]syscall.Signal{Fast: syscall.SIGINT, Immediate: syscall.SIGQUIT}
 
-// signal sends one to the postmaster. One that is gone needs none.
+// signal sends a signal to the postmaster, unless it has exited.
 func (p *Process) signal(signal syscall.Signal) error {
 	select {
 	case <-p.done:
-		return nil // its number may belong to somebody else by now
+		return nil // another process may have the PID by now
 	default:
 	}
 	if err := syscall.Kill(p.pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
@@ -36,12 +36,12 @@ func (p *Process) signal(signal syscall.Signal) error {
 	return nil
 }
 
-// Stop asks the server to stop and waits until neither the postmaster nor a child of it is left. At the context's end it
-// returns its error, and the server may still be stopping: ask again in a harder mode, or Kill.
+// Stop stops the server and waits until the postmaster and all its children have exited. If the context is done first, the
+// server may still be stopping: call Stop with a harder mode, or Kill.
 func (p *Process) Stop(ctx context.Context, mode StopMode) error {
 	signal, ok := stopSignals[mode]
 	if !ok {
-		return fmt.Errorf("%q is no way to stop: use %s or %s", mode, Fast, Immediate)
+		return fmt.Errorf("invalid shutdown mode %q: use %s or %s", mode, Fast, Immediate)
 	}
 	if err := p.signal(signal); err != nil {
 		return err
@@ -52,7 +52,7 @@ func (p *Process) Stop(ctx context.Context, mode StopMode) error {
 	return nil
 }
 
-// waitExit waits until neither the postmaster nor a child of it is left.
+// waitExit waits until the postmaster and all its children have exited.
 func (p *Process) waitExit(ctx context.Context) error {
 	select {
 	case <-p.done:
@@ -62,8 +62,8 @@ func (p *Process) waitExit(ctx context.Context) error {
 	}
 }
 
-// Fence stops the server immediately, and kills what is left of it after grace. It returns nil only if nothing is left
-// that could write.
+// Fence stops the server immediately, and kills the remaining processes after grace. It returns nil only if no process is
+// left that could write.
 func (p *Process) Fence(ctx context.Context, grace time.Duration) error {
 	graceful, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
@@ -73,9 +73,9 @@ func (p *Process) Fence(ctx context.Context, grace time.Duration) error {
 	return p.Kill(ctx)
 }
 
-// Kill ends the postmaster and all its children at once. It returns nil only if nothing is left that could write.
+// Kill kills the postmaster and all its children at once. It returns nil only if no process is left that could write.
 func (p *Process) Kill(ctx context.Context) error {
-	// The postmaster first: without it there are no new children.
+	// Kill the postmaster first: only it creates children.
 	if err := p.signal(syscall.SIGKILL); err != nil {
 		return err
 	}
@@ -85,17 +85,16 @@ func (p *Process) Kill(ctx context.Context) error {
 	return p.waitExit(ctx)
 }
 
-// Reload has the server read its configuration again. sqlclient.Client.WaitSetting tells when it has.
+// Reload makes the server reload its configuration. sqlclient.Client.WaitSetting waits until it has.
 func (p *Process) Reload() error { return p.signal(syscall.SIGHUP) }
 
 // Promote asks a standby to become a primary and returns at once. sqlclient.Client.WaitPrimary waits until it is one.
 //
-// It does what pg_promote() does, without a session: one that stands still, or finds no room among max_connections, holds
-// no promotion up. Nor is it slower: from the call to the first commit BenchmarkPromote finds less time for it, as a
-// question more to a busy server takes its time.
+// It does what pg_promote() does, but without a connection: an unresponsive backend or exhausted max_connections cannot
+// delay the promotion. It is not slower either: BenchmarkPromote measures a shorter time until the first commit.
 func (p *Process) Promote() error {
 	path := filepath.Join(p.server.DataDir(), "promote")
-	// It need not survive a crash, so it is not flushed to disk: that would cost time.
+	// The file need not survive a crash. Without a flush to disk the promotion is faster.
 	if err := errors.Join(os.WriteFile(path, nil, 0o600), p.server.chown(path)); err != nil {
 		return fmt.Errorf("promote: %w", err)
 	}

@@ -14,21 +14,21 @@ import (
 	"time"
 )
 
-// toolOptions say how a tool runs.
+// toolOptions are options for running a tool.
 type toolOptions struct {
-	// holdLock has the tool and its children hold the lock of the data directory, so that they are found when they outlive
-	// this process.
+	// holdLock makes the tool and its children hold the lock of the data directory, so they are found if they outlive this
+	// process.
 	holdLock bool
 	// quiet keeps its output out of the log.
 	quiet bool
-	// password is in the environment of the program, and nowhere else; "" for none.
+	// password is passed only in the environment of the program. "" means none.
 	password string
-	// stdout receives what it writes to its standard output, instead of the caller; said what it says.
+	// stdout receives the standard output instead of the caller, and stderr a copy of the error output.
 	stdout, stderr io.Writer
 }
 
-// tool runs one of PostgreSQL's programs to its end, and gives what it wrote to its standard output. The error has the
-// end of what it said. When the context ends, it and all that it started is killed.
+// tool runs a PostgreSQL program and returns its standard output. The error contains the end of its error output. When the
+// context is done, the program and all its children are killed.
 func (s *Server) tool(ctx context.Context, o toolOptions, name string, arguments ...string) (string, error) {
 	program, err := s.options.Binaries.path(name)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Server) tool(ctx context.Context, o toolOptions, name string, arguments
 	return stdout.String(), nil
 }
 
-// outputTail keeps the end of what was written, and passes it on.
+// outputTail keeps the end of an output and passes the output on.
 type outputTail struct {
 	log io.Writer
 
@@ -76,7 +76,7 @@ type outputTail struct {
 	kept []byte
 }
 
-// maxTail bounds what an error quotes.
+// maxTail limits how much of the output an error quotes.
 const maxTail = 1 << 10
 
 func (t *outputTail) Write(p []byte) (int, error) {
@@ -84,7 +84,7 @@ func (t *outputTail) Write(p []byte) (int, error) {
 	defer t.mu.Unlock()
 	t.kept = append(t.kept, p...)
 	t.kept = t.kept[max(0, len(t.kept)-maxTail):]
-	_, _ = t.log.Write(p) // a tool must not fail by its log
+	_, _ = t.log.Write(p) // a tool must not fail because of its log
 	return len(p), nil
 }
 
@@ -97,7 +97,7 @@ func (t *outputTail) String() string {
 	return ""
 }
 
-// removeAll removes a folder that PostgreSQL may have made, and remembers that.
+// removeAll removes a directory durably.
 func removeAll(path string) error {
 	if err := os.RemoveAll(path); err != nil {
 		return err

@@ -13,19 +13,20 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/process"
 )
 
-// WALSenders are walsenders of a primary, by process. It ends only when each of them has sent everything, or is gone.
+// WALSenders are the WAL senders of a primary, by PID. A fast shutdown waits until each of them has sent all WAL or is
+// gone.
 type WALSenders struct {
-	// Awaited are those of the standbys of which one must have everything. None: the server waits for all.
+	// Awaited are the WAL senders of the standbys of which one must have all WAL. If empty, the server waits for all.
 	Awaited []int
-	// Lagging are those that could take long, Others all that are left.
+	// Lagging would take long to send all WAL. Others are the remaining ones.
 	Lagging, Others []int
 }
 
-// sendersGrace is how long the others may take after the first that was awaited has sent everything.
+// sendersGrace is how long the others may take after the first awaited sender has sent all WAL.
 const sendersGrace = 200 * time.Millisecond
 
-// StopAwaiting is a fast stop that waits for no more than one of the standbys that are awaited: the walsenders of those that are
-// behind are ended at once, the others a moment after the first that was awaited. They can't come back: the server takes no
+// StopAwaiting is a fast shutdown that waits for only one of the awaited standbys. It terminates lagging WAL senders at
+// once, and the others shortly after the first awaited one is done. They cannot reconnect: the server accepts no
 // connections any more.
 func (p *Process) StopAwaiting(ctx context.Context, senders WALSenders) error {
 	if len(senders.Awaited) == 0 {
@@ -43,16 +44,16 @@ func (p *Process) StopAwaiting(ctx context.Context, senders WALSenders) error {
 	return nil
 }
 
-// terminateSenders ends walsenders until over.
+// terminateSenders terminates WAL senders until stopped is closed.
 func (p *Process) terminateSenders(ctx context.Context, stopped chan struct{}, senders WALSenders) {
 	s := remainingSenders{WALSenders: senders}
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for last := (time.Time{}); ; {
 		if pids := s.toTerminate(time.Now(), p.isChild, p.server.isShutDown); time.Since(last) >= sendersGrace {
-			for _, pid := range pids { // one that waits for the network may need a second signal
+			for _, pid := range pids { // a sender that waits for the network may need a second signal
 				if p.isChild(pid) {
-					_ = syscall.Kill(pid, syscall.SIGTERM) // it may have ended just now
+					_ = syscall.Kill(pid, syscall.SIGTERM) // it may just have exited
 				}
 			}
 			last = time.Now()
@@ -67,17 +68,18 @@ func (p *Process) terminateSenders(ctx context.Context, stopped chan struct{}, s
 	}
 }
 
-// remainingSenders is what is known of the walsenders while a server stops.
+// remainingSenders tracks the WAL senders while a server stops.
 type remainingSenders struct {
 	WALSenders
 
-	// shutDown says that the server has written its last record, first when one of those that were awaited had sent it.
+	// shutDown is true once the server has written its last WAL record. firstSentAt is when the first awaited sender had
+	// sent it.
 	shutDown    bool
 	firstSentAt time.Time
 }
 
-// toTerminate returns the walsenders that are to be ended at now. Of those that are awaited only one that runs until the last record was
-// written, and ends then, has sent it: one that is lost before has not, and the others are waited for.
+// toTerminate returns the WAL senders to terminate now. An awaited sender has sent the last record only if it still runs
+// when the record is written and exits afterwards. If it exits earlier, the others are awaited.
 func (s *remainingSenders) toTerminate(now time.Time, runs func(pid int) bool, isShutDown func() bool) []int {
 	gone := func(pid int) bool { return !runs(pid) }
 	running := slices.DeleteFunc(slices.Clone(s.Awaited), gone)
@@ -93,14 +95,14 @@ func (s *remainingSenders) toTerminate(now time.Time, runs func(pid int) bool, i
 	return slices.Concat(s.Lagging, s.Others, s.Awaited)
 }
 
-// isShutDown says that the server has written the record of its shutdown: what follows is only to be sent.
+// isShutDown returns whether the server has written its shutdown checkpoint record. After that it only sends WAL.
 func (s *Server) isShutDown() bool {
-	const at, size, shutDown = 16, 4, 1 // the member state of ControlFileData, of all versions
+	const at, size, shutDown = 16, 4, 1 // the field state of ControlFileData, in all versions
 	control, err := os.ReadFile(filepath.Join(s.DataDir(), controlFile))
 	return err == nil && len(control) >= at+size && binary.NativeEndian.Uint32(control[at:]) == shutDown
 }
 
-// isChild says whether a process is one of this server's that runs.
+// isChild returns whether a process is a running child of this postmaster.
 func (p *Process) isChild(pid int) bool {
 	is, ok := process.Get(pid)
 	return ok && is.Parent == p.pid && is.State != "Z"

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// The others are ended a moment after one of those that are awaited has sent the last record, and not when one was lost before.
+// The others are terminated shortly after an awaited one has sent the last record, but not if an awaited one was lost
+// before.
 func TestRemainingSenders(t *testing.T) {
 	senders := WALSenders{Awaited: []int{1, 2}, Lagging: []int{3}, Others: []int{4}}
 	all := []int{3, 4, 1, 2}

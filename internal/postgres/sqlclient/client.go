@@ -1,5 +1,5 @@
-// Package session asks and tells a running PostgreSQL server, through its socket. search_path is pg_catalog from the
-// first message on, so that nothing a user creates is ever called by it.
+// Package sqlclient queries and administers a running PostgreSQL server through its Unix socket. search_path is pg_catalog
+// from the first message on, so that no object created by a user is ever called.
 package sqlclient
 
 import (
@@ -16,32 +16,32 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 )
 
-// Options say which server, and as whom.
+// Options say which server to connect to, and as which role.
 type Options struct {
-	// SocketDir and Port name the socket; port 0 is 5432.
+	// SocketDir and Port identify the socket. Port defaults to 5432.
 	SocketDir string
 	Port      int
-	// User is config.Superuser when empty, Database is "postgres" when empty.
+	// User defaults to config.Superuser, Database to "postgres".
 	User, Database string
-	// ApplicationName is shown in pg_stat_activity; "fettle-agent" when empty.
+	// ApplicationName is shown in pg_stat_activity. Defaults to "fettle-agent".
 	ApplicationName string
-	// LocalCommit has no commit of this session wait for a standby: for what is there before the first standby, and for
-	// what says that the server is alive.
+	// LocalCommit sets synchronous_commit to local, so that commits wait for no standby. Use it before the first standby
+	// exists, and for heartbeats.
 	LocalCommit bool
-	// StatementTimeout bounds each statement on the server too; 0 is 10 s.
+	// StatementTimeout also bounds each statement on the server. Defaults to 10 s.
 	StatementTimeout time.Duration
 }
 
-// Client is one connection, made when it is needed and again when it was lost. Calls wait for each other; each is bounded
-// by its context. Use one for each purpose that must not wait for another, such as the heartbeat.
+// Client is one connection, opened when it is needed and reopened when it was lost. Calls wait for each other, each bounded
+// by its context. Use a separate client for each purpose that must not wait for others, such as the heartbeat.
 type Client struct {
 	options Options
-	// sem is held by whoever uses the connection.
+	// sem is held by the user of the connection.
 	sem  chan struct{}
 	conn *pgx.Conn
 }
 
-// New connects to nothing yet.
+// New creates a client without connecting.
 func New(o Options) *Client {
 	o.User = cmp.Or(o.User, config.Superuser)
 	o.Database = cmp.Or(o.Database, "postgres")
@@ -51,7 +51,7 @@ func New(o Options) *Client {
 	return &Client{options: o, sem: make(chan struct{}, 1)}
 }
 
-// Close ends the connection. The client can be used again.
+// Close closes the connection. The client can be used again.
 func (c *Client) Close(ctx context.Context) {
 	select {
 	case c.sem <- struct{}{}:
@@ -64,12 +64,12 @@ func (c *Client) Close(ctx context.Context) {
 
 func (c *Client) closeConn(ctx context.Context) {
 	if c.conn != nil {
-		_ = c.conn.Close(ctx) // it is of no use any more
+		_ = c.conn.Close(ctx) // the connection is discarded
 	}
 	c.conn = nil
 }
 
-// withConn calls do with the connection, and once more with a new one if the old one turns out to be dead: all that this
+// withConn calls do with the connection, and once more with a new connection if the old one is dead. Everything that this
 // package sends can be sent twice.
 func (c *Client) withConn(ctx context.Context, do func(*pgx.Conn) error) error {
 	select {
@@ -101,26 +101,26 @@ func (c *Client) tryWithConn(ctx context.Context, do func(*pgx.Conn) error) erro
 	return err
 }
 
-// queryValue puts a question whose answer is one value.
+// queryValue runs a query that returns one value.
 func queryValue[T any](ctx context.Context, c *Client, query string) (value T, err error) {
 	err = c.withConn(ctx, func(conn *pgx.Conn) error { return conn.QueryRow(ctx, query).Scan(&value) })
 	return value, err
 }
 
-// noLogging keeps the statements of a superuser's session out of the server's log, pg_stat_activity, pg_stat_statements and
-// pgaudit, whatever the parameters of the cluster are: some of them have password verifiers. They have to be in effect before
-// the statement is sent: PostgreSQL decides about log_statement when a message arrives and about durations after its
-// transaction. Parameters of an extension that is not loaded have no effect.
+// noLogging keeps the statements of a superuser out of the server's log, pg_stat_activity, pg_stat_statements and pgaudit,
+// for all settings of the cluster. Some statements contain password verifiers. The parameters must be in effect before the
+// statement arrives: PostgreSQL evaluates log_statement on arrival, and durations after the transaction. Parameters of
+// extensions that are not loaded have no effect.
 var noLogging = map[string]string{
 	"log_statement": "none", "log_min_duration_statement": "-1", "log_min_duration_sample": "-1", "log_transaction_sample_rate": "0",
 	"log_min_error_statement": "panic", "track_activities": "off", "pg_stat_statements.track_utility": "off", "pgaudit.log": "none",
 }
 
-// connect takes everything from the options and nothing from the environment.
+// connect uses only the options, nothing from the environment.
 func (o Options) connect(ctx context.Context) (*pgx.Conn, error) {
 	cfg, err := pgx.ParseConfig("host=/ port=" + strconv.Itoa(o.Port) + " user=postgres dbname=postgres sslmode=disable passfile=/dev/null")
 	if err != nil {
-		return nil, fmt.Errorf("configure a session: %w", err)
+		return nil, fmt.Errorf("configure the connection: %w", err)
 	}
 	cfg.Host, cfg.User, cfg.Database, cfg.Password, cfg.Fallbacks = o.SocketDir, o.User, o.Database, "", nil
 	cfg.RuntimeParams = map[string]string{

@@ -24,7 +24,7 @@ func bounded(t *testing.T) context.Context {
 	return ctx
 }
 
-// superuser is a connection of its own, with which tests look and tamper.
+// superuser is a separate connection of the test.
 func superuser(t *testing.T, i *testpg.Instance, database string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), fmt.Sprintf("host=%s port=%d user=postgres dbname='%s'", i.SocketDir(), i.Settings.Port, database))
@@ -42,7 +42,7 @@ func exec(t *testing.T, conn *pgx.Conn, statements ...string) {
 	}
 }
 
-// value is the answer to a query of one text.
+// value returns the text result of a query.
 func value(t *testing.T, conn *pgx.Conn, query string) string {
 	t.Helper()
 	var text string
@@ -78,7 +78,7 @@ func TestHeartbeat(t *testing.T) {
 		}
 	}
 
-	// Nobody acknowledges: other commits wait, the heartbeat does not.
+	// No standby acknowledges: other commits wait, the heartbeat does not.
 	i.Settings.Synchronous = &config.Synchronous{Number: 1, Names: []string{"beat-1"}}
 	i.Configure(t)
 	must(t, c.WaitSetting(ctx, "synchronous_standby_names", `ANY 1 ("beat-1")`))
@@ -91,7 +91,7 @@ func TestHeartbeat(t *testing.T) {
 	wantError(t, "without a quorum", patient.Heartbeat(short), nil)
 }
 
-// TestHeartbeat_brokenServer also says that the client finds the server's next life by itself.
+// TestHeartbeat_brokenServer also checks that the client reconnects after a restart.
 func TestHeartbeat_brokenServer(t *testing.T) {
 	ctx := bounded(t)
 	i := testpg.NewRunning(t, "beat-0")
@@ -113,7 +113,7 @@ func TestHeartbeat_brokenServer(t *testing.T) {
 	wantError(t, "of a standby", c.Heartbeat(ctx), sqlclient.ErrReadOnly)
 }
 
-// stopBackend stops the process that serves the agent's session.
+// stopBackend stops the backend of the agent's connection (SIGSTOP).
 func stopBackend(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	pid, err := strconv.Atoi(value(t, conn, "SELECT pid::text FROM pg_stat_activity WHERE application_name = 'fettle-agent'"))
@@ -128,7 +128,7 @@ func wantError(t *testing.T, what string, got, want error) {
 	}
 }
 
-// TestClient_ignoresUserFunctions has a user who owns a function and an operator of the names that sessions use.
+// TestClient_ignoresUserFunctions has user functions and settings with the names that the package uses.
 func TestClient_ignoresUserFunctions(t *testing.T) {
 	ctx := bounded(t)
 	i := testpg.NewRunning(t, "trap-0")

@@ -9,10 +9,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// pollInterval is how often something is asked that nobody announces.
+// pollInterval is the interval of polls for changes without notification.
 const pollInterval = 5 * time.Millisecond
 
-// pollUntil asks again and again, until the answer is yes, an error, or the context ends.
+// pollUntil polls a condition until it is true, fails, or the context is done.
 func pollUntil(ctx context.Context, condition func() (bool, error)) error {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -28,15 +28,15 @@ func pollUntil(ctx context.Context, condition func() (bool, error)) error {
 	}
 }
 
-// heartbeat is one transaction, sent as one message: a record in the WAL and its commit, which the server flushes to its own
-// disk. It waits for no standby: a lost quorum is no reason to give up a healthy primary. It reads and writes no table, so
-// that no role can lock one to stop the primary; what only a superuser can lock, a system catalog, is ErrLocked before the
-// heartbeat counts as unanswered. A standby has no transaction IDs and refuses the first function.
+// heartbeat is one transaction in one message: a WAL record and its commit, which the server flushes to its own disk. It
+// waits for no standby: a lost quorum is no reason to fail over from a healthy primary. It accesses no table, so that no
+// role can block it with a lock. A superuser can lock a system catalog: then the error is ErrLocked before the heartbeat
+// times out. A standby has no transaction IDs and rejects the first function.
 const heartbeat = `SET LOCAL synchronous_commit TO local; SET LOCAL lock_timeout TO 1000;
 SELECT pg_current_xact_id(), pg_logical_emit_message(true, 'fettle', 'heartbeat')`
 
-// Heartbeat commits a record on a primary, on its own disk only. The error is one of the reasons above where it is known; it
-// is context.DeadlineExceeded when the server did not answer in time.
+// Heartbeat commits a WAL record on a primary, on its own disk only. The error is one of the errors above if the cause is
+// known. It is context.DeadlineExceeded if the server did not respond in time.
 func (c *Client) Heartbeat(ctx context.Context) error {
 	if err := c.withConn(ctx, func(conn *pgx.Conn) error { return execScript(ctx, conn, heartbeat) }); err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
@@ -44,13 +44,13 @@ func (c *Client) Heartbeat(ctx context.Context) error {
 	return nil
 }
 
-// execScript sends statements as one message; they are one transaction.
+// execScript sends statements as one message, which makes them one transaction.
 func execScript(ctx context.Context, conn *pgx.Conn, statements string) error {
 	_, err := conn.PgConn().Exec(ctx, statements).ReadAll()
 	return err
 }
 
-// WaitPrimary waits until the server is no standby any more.
+// WaitPrimary waits until the server is no longer a standby.
 func (c *Client) WaitPrimary(ctx context.Context) error {
 	return pollUntil(ctx, func() (bool, error) {
 		standby, err := c.InRecovery(ctx)
@@ -58,8 +58,8 @@ func (c *Client) WaitPrimary(ctx context.Context) error {
 	})
 }
 
-// Checkpoint writes a checkpoint, so that others can rewind to this server. Its duration is that of the disk, so it is
-// bounded by the context alone.
+// Checkpoint runs a checkpoint, so that others can run pg_rewind against this server. Its duration depends on the disk, so
+// only the context bounds it.
 func (c *Client) Checkpoint(ctx context.Context) error {
 	return c.withConn(ctx, func(conn *pgx.Conn) error {
 		return errors.Join(execScript(ctx, conn, "SET statement_timeout TO 0"), execScript(ctx, conn, "CHECKPOINT"), c.resetTimeout(ctx, conn))
@@ -73,8 +73,8 @@ func (c *Client) resetTimeout(ctx context.Context, conn *pgx.Conn) error {
 	return execScript(ctx, conn, fmt.Sprintf("SET statement_timeout TO %d", c.options.StatementTimeout.Milliseconds()))
 }
 
-// WaitSetting waits until a parameter has a value in effect, after a reload. Other processes of the server were told at
-// the same time as this session's, and are as quick: but none of them says so.
+// WaitSetting waits until a parameter has a value in this connection's backend after a reload. The other processes of the
+// server were signaled at the same time, but none of them reports it.
 func (c *Client) WaitSetting(ctx context.Context, name, value string) error {
 	var current string
 	err := pollUntil(ctx, func() (bool, error) {
@@ -84,46 +84,46 @@ func (c *Client) WaitSetting(ctx context.Context, name, value string) error {
 		return current == value, err
 	})
 	if err != nil {
-		return fmt.Errorf("wait for %s to become %q, which is %q: %w", name, value, current, err)
+		return fmt.Errorf("wait until %s is %q (currently %q): %w", name, value, current, err)
 	}
 	return nil
 }
 
-// Reload calls signal, which has the server read its configuration again, and waits until this session has: what it then
-// says of parameters, such as which of them wait for a restart, is true of the new configuration. A configuration that the
-// server can't read is never taken over.
+// Reload calls signal, which makes the server reload its configuration, and waits until this connection's backend has
+// loaded it. Afterwards pg_settings reports the new configuration, for example which parameters need a restart. A server
+// never loads a configuration that it cannot parse.
 func (c *Client) Reload(ctx context.Context, signal func() error) error {
 	before, err := c.configLoadTime(ctx)
 	if err != nil {
-		return fmt.Errorf("before the configuration is read: %w", err)
+		return fmt.Errorf("read the configuration load time: %w", err)
 	}
 	if err := signal(); err != nil {
-		return fmt.Errorf("have the configuration read: %w", err)
+		return fmt.Errorf("reload the configuration: %w", err)
 	}
 	err = pollUntil(ctx, func() (bool, error) {
 		now, err := c.configLoadTime(ctx)
 		return !now.Equal(before), err
 	})
 	if err != nil {
-		return fmt.Errorf("wait until the configuration is read: %w", err)
+		return fmt.Errorf("wait until the configuration is loaded: %w", err)
 	}
 	return nil
 }
 
-// configLoadTime is when the session's process has read the configuration.
+// configLoadTime is when the backend of this connection loaded the configuration.
 func (c *Client) configLoadTime(ctx context.Context) (time.Time, error) {
 	return queryValue[time.Time](ctx, c, "SELECT pg_conf_load_time()")
 }
 
-// TerminateWALReceiver ends the WAL receiver and waits until there is none. It comes back unless the configuration has no
-// upstream any more: reload that first.
+// TerminateWALReceiver terminates the WAL receiver and waits until there is none. The server restarts it if the
+// configuration still has an upstream: reload the configuration first.
 func (c *Client) TerminateWALReceiver(ctx context.Context) error {
 	err := pollUntil(ctx, func() (bool, error) {
 		receivers, err := queryValue[int](ctx, c, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE backend_type = 'walreceiver'`)
 		return receivers == 0, err
 	})
 	if err != nil {
-		return fmt.Errorf("end the WAL receiver: %w", err)
+		return fmt.Errorf("terminate the WAL receiver: %w", err)
 	}
 	return nil
 }

@@ -11,22 +11,22 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 )
 
-// Database is a database as it is wanted.
+// Database is a desired database.
 type Database struct {
 	Name string
-	// Owner is a role that exists; "" leaves it alone.
+	// Owner is an existing role. "" leaves the owner unchanged.
 	Owner string
-	// Extensions are names.
+	// Extensions are the names of extensions to create.
 	Extensions []string
 }
 
-// Check says what is wrong with a database.
+// Check validates a database.
 func (d Database) Check() error {
 	if err := config.CheckName(d.Name); err != nil {
 		return fmt.Errorf("database: %w", err)
 	}
 	if slices.Contains([]string{"postgres", "template0", "template1"}, d.Name) && d.Owner != "" {
-		return fmt.Errorf("database %q is PostgreSQL's own: use another name", d.Name)
+		return fmt.Errorf("database name %q is reserved by PostgreSQL: use another name", d.Name)
 	}
 	names := d.Extensions
 	if d.Owner != "" {
@@ -40,20 +40,20 @@ func (d Database) Check() error {
 	return nil
 }
 
-// EnsureDatabase makes a database, sets its owner and makes its extensions. It says what it changed, and sends no statement that
-// would change nothing. Extensions that are not named are left alone.
+// EnsureDatabase creates a database, sets its owner and creates its extensions. It returns what it changed, and sends only
+// statements that change something. Other extensions are left unchanged.
 func (c *Client) EnsureDatabase(ctx context.Context, d Database) ([]string, error) {
 	if err := d.Check(); err != nil {
 		return nil, err
 	}
 	changes, err := c.ensureDatabase(ctx, d)
 	if err != nil {
-		return changes, fmt.Errorf("make databases: %w", err)
+		return changes, fmt.Errorf("apply databases: %w", err)
 	}
 	made, err := c.ensureExtensions(ctx, d)
 	changes = append(changes, made...)
 	if err != nil {
-		return changes, fmt.Errorf("make extensions in database %q: %w", d.Name, err)
+		return changes, fmt.Errorf("create extensions in database %q: %w", d.Name, err)
 	}
 	return changes, nil
 }
@@ -82,7 +82,7 @@ WHERE d.datname = $1`, d.Name).Scan(&owner)
 	return changes, err
 }
 
-// statement makes the database, or gives it to its owner; "" when there is nothing to do.
+// statement creates the database or changes its owner. It is "" if nothing differs.
 func (d Database) statement(owner string, found bool) string {
 	if found {
 		if d.Owner == "" || d.Owner == owner {
@@ -107,7 +107,7 @@ func (c *Client) ensureExtensions(ctx context.Context, d Database) ([]string, er
 	if err != nil {
 		return nil, classify(ctx, err, true)
 	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // all was answered
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // all results were read
 	rows, err := conn.Query(ctx, "SELECT extname::text FROM pg_extension")
 	if err != nil {
 		return nil, classify(ctx, err, conn.IsClosed())
@@ -129,14 +129,14 @@ func (c *Client) ensureExtensions(ctx context.Context, d Database) ([]string, er
 	return changes, nil
 }
 
-// createExtension makes an extension in its own schema, or in public. Left to itself one without would go to pg_catalog, which is
-// first in this session's search_path.
+// createExtension creates an extension in its own schema, or in public. Without a schema it would use pg_catalog, the first
+// entry of this connection's search_path.
 func createExtension(ctx context.Context, conn *pgx.Conn, name string) error {
 	var own bool
 	err := conn.QueryRow(ctx, `SELECT bool_or(schema IS NOT NULL) FROM pg_available_extension_versions
 WHERE name = $1 HAVING count(*) > 0`, name).Scan(&own)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return errors.New("the image does not have it: use an image that does")
+		return errors.New("the image does not contain it: set spec.image to an image that does")
 	}
 	if err != nil {
 		return err

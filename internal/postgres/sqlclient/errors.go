@@ -9,25 +9,25 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Reasons why a server did not do what it was asked, for errors.Is.
+// Causes of failed statements, for errors.Is.
 var (
-	// ErrDiskFull means there is no space left. The server is alive: this is no reason to fail over.
-	ErrDiskFull = errors.New("no space left on the volume: grow it")
+	// ErrDiskFull means that no space is left. The server is alive, so this is no reason to fail over.
+	ErrDiskFull = errors.New("no space left on the volume: increase spec.storage")
 	// ErrReadOnly means that the server is a standby.
 	ErrReadOnly = errors.New("the server is read-only")
-	// ErrFilesystem means that the data can't be written: a read-only or failing filesystem.
-	ErrFilesystem = errors.New("the server can't write to its volume")
-	// ErrLocked means that another transaction has locked what is needed. The server is alive.
+	// ErrFilesystem means that the server cannot write its data: the filesystem is read-only or failing.
+	ErrFilesystem = errors.New("the server cannot write to its volume")
+	// ErrLocked means that another transaction holds a required lock. The server is alive.
 	ErrLocked = errors.New("locked by another transaction: end that transaction")
-	// ErrUnavailable means that the server takes no connections: it is down, starting or stopping.
-	ErrUnavailable = errors.New("the server takes no connections")
+	// ErrUnavailable means that the server accepts no connections: it is down, starting or stopping.
+	ErrUnavailable = errors.New("the server accepts no connections")
 )
 
-// errConnect marks what went wrong before there was a session.
+// errConnect marks errors before the connection was established.
 var errConnect = errors.New("connect")
 
-// classify adds why, where it is known; lost says that there is no connection any more. The context's own error comes first:
-// then it is not known what the server did.
+// classify adds the cause if it is known. lost is true if the connection is gone. An error of the context comes first: then
+// the outcome on the server is unknown.
 func classify(ctx context.Context, err error, lost bool) error {
 	if err == nil {
 		return nil
@@ -47,7 +47,7 @@ func classify(ctx context.Context, err error, lost bool) error {
 	return fmt.Errorf("%w: %w", known, err)
 }
 
-// bySQLState tells what an answer of the server means; nil when it is nothing of the above.
+// bySQLState returns the cause for a SQLSTATE, or nil.
 func bySQLState(serverError *pgconn.PgError) error {
 	switch serverError.Code {
 	case "53100": // disk_full
@@ -61,7 +61,8 @@ func bySQLState(serverError *pgconn.PgError) error {
 	case "57P01", "57P02", "57P03", "57P05": // admin_shutdown, crash_shutdown, cannot_connect_now, idle_session_timeout
 		return ErrUnavailable
 	}
-	// PostgreSQL calls it a lack of privileges. Its messages are in English: config sees to it.
+	// PostgreSQL reports EROFS with the SQLSTATE of missing privileges, so only the message tells. It is in English: config
+	// sets lc_messages.
 	if strings.HasSuffix(serverError.Message, "Read-only file system") {
 		return ErrFilesystem
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// TestClassify has what PostgreSQL answers when its disk is full or broken, which is hard to bring about.
+// TestClassify has the errors of PostgreSQL for a full or broken disk, which are hard to trigger.
 func TestClassify(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -12,8 +12,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-// TestHeartbeat_userLocksDoNotBlock has a role that may write all data lock whatever it can, also in a prepared transaction, which
-// no end of a session and no restart undoes.
+// TestHeartbeat_userLocksDoNotBlock: a role with pg_write_all_data locks everything that it can, also in a prepared
+// transaction, which survives the session and a restart.
 func TestHeartbeat_userLocksDoNotBlock(t *testing.T) {
 	ctx := bounded(t)
 	i := testpg.New(t, "locked-0")
@@ -44,13 +44,13 @@ func TestHeartbeat_userLocksDoNotBlock(t *testing.T) {
 	i.Start(t)
 	alive("after a restart")
 
-	// Only a superuser can lock what sessions begin with: that is no silence.
+	// Only a superuser can lock catalogs that new sessions need. This is not a timeout.
 	conn := superuser(t, i, "postgres")
 	exec(t, conn, "BEGIN", "LOCK TABLE pg_catalog.pg_proc IN ACCESS EXCLUSIVE MODE")
 	wantError(t, "beside a lock of the catalog", i.Client(t).Heartbeat(ctx), sqlclient.ErrLocked)
 }
 
-// lockAll locks all relations that the role may, in one transaction that stays open.
+// lockAll locks all relations that the role may lock, in one open transaction.
 func lockAll(t *testing.T, conn *pgx.Conn) int {
 	t.Helper()
 	rows, err := conn.Query(t.Context(), "SELECT oid::regclass::text FROM pg_class WHERE relkind IN ('r', 'p', 'm') AND relpersistence = 'p'")

@@ -12,8 +12,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 )
 
-// CheckImported says why data that are a copy of another server's must not become this cluster's, in a sentence; "" if they may. The
-// server may be a standby. The error says that it was not possible to ask.
+// CheckImported returns why a copy of an external server must not become this cluster's data, or "" if it may. The server
+// may be a standby. The error means that the check itself failed.
 func (c *Client) CheckImported(ctx context.Context) (string, error) {
 	var problem string
 	err := c.withConn(ctx, func(conn *pgx.Conn) error {
@@ -23,7 +23,7 @@ func (c *Client) CheckImported(ctx context.Context) (string, error) {
 	})
 	serverError, rejected := errors.AsType[*pgconn.PgError](err)
 	if rejected && errors.Is(err, errConnect) && !errors.Is(err, ErrUnavailable) {
-		return fmt.Sprintf("the copy does not let Fettle in, which needs the superuser %s and the database postgres: %s", config.Superuser, serverError.Message), nil
+		return fmt.Sprintf("cannot connect to the copy as superuser %s to database postgres: %s", config.Superuser, serverError.Message), nil
 	}
 	return problem, err
 }
@@ -37,9 +37,9 @@ func importProblem(ctx context.Context, conn *pgx.Conn) (string, error) {
 	case err != nil:
 		return "", err
 	case !super:
-		return fmt.Sprintf("the role %s of the source is no superuser, which Fettle needs it to be", config.Superuser), nil
+		return fmt.Sprintf("the role %s of the source is not a superuser, which Fettle requires", config.Superuser), nil
 	case len(subscriptions) > 0:
-		return fmt.Sprintf("the source has subscriptions that are enabled (%s): its copy would take from their publishers what the source is waiting for. They have to be disabled while it is copied",
+		return fmt.Sprintf("the source has enabled subscriptions (%s), and the copy would consume their changes from the publishers: disable them on the source during the copy",
 			strings.Join(subscriptions, ", ")), nil
 	}
 	return "", nil

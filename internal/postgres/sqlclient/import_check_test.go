@@ -10,7 +10,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-// TestCheckImported holds that what a copy would bring along is found before it is promoted.
+// TestCheckImported: problems of a copy are found before it is promoted.
 func TestCheckImported(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -21,8 +21,8 @@ func TestCheckImported(t *testing.T) {
 		user, want string
 	}{
 		{nil, "postgres", ""},
-		{nil, "nobody", "the superuser postgres and the database postgres"},
-		{nil, "app", "no superuser"},
+		{nil, "nobody", "as superuser postgres to database postgres"},
+		{nil, "app", "not a superuser"},
 		{[]string{"CREATE SUBSCRIPTION feed CONNECTION 'host=/nonexistent' PUBLICATION p WITH (connect = false)"}, "postgres", ""},
 		{[]string{"ALTER SUBSCRIPTION feed ENABLE"}, "postgres", "(feed)"},
 		{[]string{"ALTER SUBSCRIPTION feed DISABLE"}, "postgres", ""},

@@ -15,35 +15,35 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
-// Login is a second way in as a role, with a password of its own: config.SecondLogin names it. Its sessions are the role
-// from their first statement on, have the role's settings, and what they make is the role's.
+// Login is a second login for a role with its own password, named by config.SecondLogin. Its sessions act as the role from
+// their first statement on, have the role's settings, and the role owns the objects that they create.
 type Login struct {
-	// Role is the role.
+	// Role is the role that the login acts as.
 	Role string
-	// Verifier is what scram.Salted made. With "" the password is left alone, and a login that is not there is not made.
+	// Verifier comes from scram.Verifier. "" leaves the password unchanged, and does not create a missing login.
 	Verifier string
-	// Allowed is false to keep everybody out. It is not dropped then.
+	// Allowed is false to disable the login. It is not dropped.
 	Allowed bool
-	// ConnectionLimit is how many sessions it may have besides those of the role; nil is no limit.
+	// ConnectionLimit limits the login's sessions, in addition to those of the role. nil means no limit.
 	ConnectionLimit *int
 }
 
-// minMinorVersion are the first minor versions in which a login can act as a role in every way. Before, DISCARD ALL, which connection
-// pools send, made it itself again, and one version of each did not make it the role at all.
+// minMinorVersion are the first minor versions in which a login fully acts as a role. In earlier ones DISCARD ALL, which
+// connection poolers send, resets the role, and one release of each major version ignores the role setting.
 var minMinorVersion = map[int]int{13: 18, 14: 15, 15: 10, 16: 6, 17: 2}
 
-// checkVersion says what is wrong with a server_version_num.
+// checkVersion checks a server_version_num.
 func checkVersion(number int) error {
 	major, minor := number/10000, number%10000
 	if first, old := minMinorVersion[major]; old && minor < first {
-		return fmt.Errorf("PostgreSQL %d.%d can't have a login act as a role, which a rotation without failed logins needs: use version %d.%d or later",
+		return fmt.Errorf("PostgreSQL %d.%d does not support a second login, which password rotation without failed logins needs: use version %d.%d or later",
 			major, minor, major, first)
 	}
 	return nil
 }
 
-// EnsureLogin makes a second login, and gives it the settings that its role has. It says what it changed, and sends no
-// statement that would change nothing. The role must be there.
+// EnsureLogin creates a second login with the settings of its role. It returns what it changed, and sends only statements
+// that change something. The role must exist.
 func (c *Client) EnsureLogin(ctx context.Context, l Login) ([]string, error) {
 	role := Role{
 		Name: config.SecondLogin(l.Role), Verifier: l.Verifier, Login: l.Allowed, ConnectionLimit: l.ConnectionLimit, MemberOf: []string{l.Role},
@@ -89,7 +89,7 @@ func (c *Client) EnsureLogin(ctx context.Context, l Login) ([]string, error) {
 	return changes, nil
 }
 
-// SyncLogins gives all second logins the settings that their roles have by now. It says which it changed.
+// SyncLogins copies the current settings of the roles to their second logins. It returns what it changed.
 func (c *Client) SyncLogins(ctx context.Context) ([]string, error) {
 	var changes []string
 	err := c.withConn(ctx, func(conn *pgx.Conn) error {
@@ -126,15 +126,15 @@ JOIN pg_roles b ON b.oid = m.member WHERE b.rolname::text LIKE 'fettle\_%' GROUP
 		return nil
 	})
 	if err != nil {
-		return changes, fmt.Errorf("settings of logins: %w", err)
+		return changes, fmt.Errorf("sync settings of logins: %w", err)
 	}
 	return changes, nil
 }
 
-// settingKey is what a setting of a role is for: a parameter in one database, "" for all.
+// settingKey identifies a setting of a role: a parameter in one database, or in all if database is "".
 type settingKey struct{ database, name string }
 
-// readSettings returns what ALTER ROLE SET has noted, by role.
+// readSettings returns the settings of ALTER ROLE SET, by role.
 func readSettings(ctx context.Context, conn *pgx.Conn, roles []string) (map[string]map[settingKey]string, error) {
 	rows, err := conn.Query(ctx, `SELECT r.rolname::text, coalesce(d.datname::text, ''), s.setconfig FROM pg_db_role_setting s
 JOIN pg_roles r ON r.oid = s.setrole LEFT JOIN pg_database d ON d.oid = s.setdatabase WHERE r.rolname = ANY ($1::text[])`, roles)
@@ -158,7 +158,7 @@ JOIN pg_roles r ON r.oid = s.setrole LEFT JOIN pg_database d ON d.oid = s.setdat
 	return all, err
 }
 
-// settingStatements give the second login of a role the role's settings, and have its sessions be the role.
+// settingStatements copy the settings of a role to its second login, and make the login act as the role.
 func settingStatements(role string, all map[string]map[settingKey]string) []string {
 	login := config.SecondLogin(role)
 	is, wanted := all[login], maps.Clone(all[role])
@@ -196,15 +196,16 @@ func alterLogin(login string, at settingKey) string {
 	return statement
 }
 
-// parameter quotes the name of a parameter, which may have a class.
+// parameter quotes the name of a parameter, which may have a prefix.
 func parameter(name string) string { return pgx.Identifier(strings.Split(name, ".")).Sanitize() }
 
-// listParameters are the parameters that are lists of names: their values are noted with quotes where a name needs them.
+// listParameters are the parameters with lists of names. PostgreSQL stores their values with quotes where a name needs
+// them.
 var listParameters = []string{
 	"local_preload_libraries", "search_path", "session_preload_libraries", "shared_preload_libraries", "temp_tablespaces", "unix_socket_directories",
 }
 
-// settingValue is a noted value as a statement has it.
+// settingValue formats a stored value for a statement.
 func settingValue(name, value string) string {
 	if !slices.Contains(listParameters, strings.ToLower(name)) {
 		return literal(value)
@@ -216,7 +217,7 @@ func settingValue(name, value string) string {
 	return strings.Join(out, ", ")
 }
 
-// splitNames takes a list of names apart: what is in double quotes is a name as it stands, with two of them for one.
+// splitNames splits a list of names. A name in double quotes is literal, with "" for one double quote.
 func splitNames(list string) []string {
 	var names []string
 	var name strings.Builder
@@ -239,7 +240,7 @@ func splitNames(list string) []string {
 	return append(names, name.String())
 }
 
-// InsertLSN is where the server's log ends: what was committed before lies before it.
+// InsertLSN is the current WAL insert position. All earlier commits are before it.
 func (c *Client) InsertLSN(ctx context.Context) (wal.LSN, error) {
 	return queryValue[wal.LSN](ctx, c, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::int8")
 }

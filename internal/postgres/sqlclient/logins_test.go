@@ -18,7 +18,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testscram"
 )
 
-// asClient connects over TLS with a password, as an application does.
+// asClient connects over TLS with a password, like an application.
 func asClient(ctx context.Context, ca *testpg.CA, i *testpg.Instance, user, password, database string) (*pgx.Conn, error) {
 	cfg, err := pgx.ParseConfig("host=127.0.0.1 sslmode=disable passfile=/dev/null")
 	if err != nil {
@@ -36,7 +36,7 @@ func asClient(ctx context.Context, ca *testpg.CA, i *testpg.Instance, user, pass
 	return pgx.ConnectConfig(ctx, cfg)
 }
 
-// TestEnsureLogin holds that sessions of a second login are the role: they act as it, have its settings, and own nothing.
+// TestEnsureLogin: sessions of a second login act as the role, have its settings, and own nothing.
 func TestEnsureLogin(t *testing.T) {
 	ctx := bounded(t)
 	ca := testpg.NewCA(t)
@@ -91,7 +91,7 @@ func TestEnsureLogin(t *testing.T) {
 	}
 }
 
-// needsLogins skips a test with a server of a minor version that has no second logins.
+// needsLogins skips a test if the server's minor version does not support second logins.
 func needsLogins(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	var number int
@@ -101,7 +101,7 @@ func needsLogins(t *testing.T, conn *pgx.Conn) {
 	}
 }
 
-// TestSyncLogins holds that a login follows the settings of its role, and that who is shut out stays out.
+// TestSyncLogins: a login follows the settings of its role, and a disabled login stays disabled.
 func TestSyncLogins(t *testing.T) {
 	ctx := bounded(t)
 	ca := testpg.NewCA(t)
@@ -147,10 +147,10 @@ func TestSyncLogins(t *testing.T) {
 	after, err := c.InsertLSN(ctx)
 	must(t, err)
 	if after <= before {
-		t.Errorf("a change is not in the log: %d, %d", before, after)
+		t.Errorf("a change is not in the WAL: %d, %d", before, after)
 	}
 	if conn, err := asClient(ctx, ca, i, "fettle_login_myapp", "second", "postgres"); err == nil {
-		t.Errorf("who is shut out came in as %s", fmt.Sprint(conn.Config().User))
+		t.Errorf("a disabled login connected as %s", fmt.Sprint(conn.Config().User))
 	}
 	for _, wrong := range []sqlclient.Login{{Role: "postgres", Allowed: true}, {Role: "myapp", Verifier: "secret", Allowed: true}, {Role: ""}} {
 		if _, err := c.EnsureLogin(ctx, wrong); err == nil {

@@ -109,14 +109,14 @@ func TestEnsureRoles_rejects(t *testing.T) {
 		"no name":        {sqlclient.Role{}, "empty"},
 		"too long":       {sqlclient.Role{Name: strings.Repeat("x", 64)}, "at most 63"},
 		"a line break":   {sqlclient.Role{Name: "a\nb"}, "control character"},
-		"the superuser":  {sqlclient.Role{Name: "postgres"}, "taken"},
-		"replication":    {sqlclient.Role{Name: config.ReplicationUser}, "taken"},
-		"PostgreSQL's":   {sqlclient.Role{Name: "pg_mine"}, "taken"},
-		"plain password": {sqlclient.Role{Name: "app", Verifier: "secret"}, "no SCRAM-SHA-256 verifier"},
-		"injection":      {sqlclient.Role{Name: "app", Verifier: "SCRAM-SHA-256$4096:x' SUPERUSER --"}, "no SCRAM-SHA-256 verifier"},
-		"programs":       {sqlclient.Role{Name: "app", MemberOf: []string{"pg_execute_server_program"}}, "leave the database"},
-		"maintenance":    {sqlclient.Role{Name: "app", MemberOf: []string{"pg_maintain"}}, "stop the whole server"},
-		"to be postgres": {sqlclient.Role{Name: "app", MemberOf: []string{"postgres"}}, "leave the database"},
+		"the superuser":  {sqlclient.Role{Name: "postgres"}, "reserved"},
+		"replication":    {sqlclient.Role{Name: config.ReplicationUser}, "reserved"},
+		"PostgreSQL's":   {sqlclient.Role{Name: "pg_mine"}, "reserved"},
+		"plain password": {sqlclient.Role{Name: "app", Verifier: "secret"}, "not a SCRAM-SHA-256 verifier"},
+		"injection":      {sqlclient.Role{Name: "app", Verifier: "SCRAM-SHA-256$4096:x' SUPERUSER --"}, "not a SCRAM-SHA-256 verifier"},
+		"programs":       {sqlclient.Role{Name: "app", MemberOf: []string{"pg_execute_server_program"}}, "membership in"},
+		"maintenance":    {sqlclient.Role{Name: "app", MemberOf: []string{"pg_maintain"}}, "membership in pg_maintain"},
+		"to be postgres": {sqlclient.Role{Name: "app", MemberOf: []string{"postgres"}}, "membership in"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -174,7 +174,7 @@ FROM pg_database WHERE datname LIKE 'shop%'`
 		}
 	}
 	if _, err := c.EnsureDatabase(ctx, sqlclient.Database{Name: "shop", Extensions: []string{"no_such"}}); err == nil ||
-		!strings.Contains(err.Error(), "the image does not have it") || errors.Is(err, sqlclient.ErrUnavailable) {
+		!strings.Contains(err.Error(), "the image does not contain it") || errors.Is(err, sqlclient.ErrUnavailable) {
 		t.Errorf("an extension that is not there: %v", err)
 	}
 	if _, err := c.EnsureDatabase(ctx, sqlclient.Database{Name: "postgres", Owner: "app"}); err == nil {
@@ -182,7 +182,7 @@ FROM pg_database WHERE datname LIKE 'shop%'`
 	}
 }
 
-// TestEnsureDatabase_extensions needs those that come with PostgreSQL.
+// TestEnsureDatabase_extensions needs PostgreSQL's contrib extensions.
 func TestEnsureDatabase_extensions(t *testing.T) {
 	ctx := bounded(t)
 	i := testpg.NewRunning(t, "extensions-0")

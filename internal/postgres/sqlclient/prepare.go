@@ -9,7 +9,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 )
 
-// rewindFunctions are what pg_rewind calls on its source.
+// rewindFunctions are the functions that pg_rewind calls on its source.
 var rewindFunctions = []string{
 	"pg_ls_dir(text, boolean, boolean)", "pg_stat_file(text, boolean)",
 	"pg_read_binary_file(text)", "pg_read_binary_file(text, bigint, bigint, boolean)",
@@ -21,8 +21,8 @@ var ownRoles = []Role{
 	{Name: config.MonitorUser, Login: true, MemberOf: []string{"pg_monitor"}},
 }
 
-// Prepare makes what Fettle needs on a primary: its roles (see package config), with what pg_rewind needs. Nothing is
-// written when it is all there.
+// Prepare creates Fettle's roles on a primary (see package config), with the privileges that pg_rewind needs. It writes
+// nothing if they exist.
 func (c *Client) Prepare(ctx context.Context) error {
 	_, err := c.ensureRoles(ctx, ownRoles)
 	if err == nil {

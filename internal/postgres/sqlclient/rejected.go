@@ -8,16 +8,16 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Rejection is the answer of a server that lives, and does not do what it is asked.
+// Rejection is an error from a live server that rejects a statement.
 type Rejection struct {
-	// SQLState is the code of the error, Message its text.
+	// SQLState is the error code, Message its text.
 	SQLState, Message string
-	// Connecting says that there was no session: only the postmaster and a new process have answered.
+	// Connecting is true if the connection itself was rejected: only the postmaster and a new backend have responded.
 	Connecting bool
 }
 
-// AsRejection says whether err is the answer of a server that lives: another instance would not do better. Silence is no answer, nor is
-// an error of the server's disk, data or state: read-only, starting, stopping, no space.
+// AsRejection returns whether err comes from a live server, so that a failover would not help. Timeouts do not count, nor
+// do errors of disk, data or state: read-only, starting, stopping, disk full.
 func AsRejection(err error) (Rejection, bool) {
 	serverError, ok := errors.AsType[*pgconn.PgError](err)
 	switch {
@@ -31,15 +31,15 @@ func AsRejection(err error) (Rejection, bool) {
 	return Rejection{SQLState: serverError.Code, Message: serverError.Message, Connecting: errors.Is(err, errConnect)}, true
 }
 
-// Advice is what a person can do about it; "" where nothing is known.
+// Advice says what a person can do about the rejection. It is "" if unknown.
 func (r Rejection) Advice() string {
 	switch r.SQLState {
-	case "54000": // program_limit_exceeded: nothing else keeps a row of one table from being written
+	case "54000": // program_limit_exceeded: for a heartbeat this can only be wraparound
 		return "transaction IDs have run out: end old transactions, roll back prepared ones, drop unused replication slots, then run VACUUM in each database"
 	case "53200":
-		return "out of memory: end the transactions that hold many locks, raise max_locks_per_transaction, or raise the memory limit"
+		return "out of memory: end transactions that hold many locks, increase max_locks_per_transaction, or increase the memory limit"
 	case "53300":
-		return "out of connections: end some, use a connection pooler, or raise max_connections"
+		return "out of connections: end some, use a connection pooler, or increase max_connections"
 	}
 	return ""
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// An answer is not death; silence is, and so is an error of the disk or of the data.
+// TestAsRejection: an error response means that the server is alive, a timeout or an error of disk or data does not.
 func TestAsRejection(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -23,7 +23,7 @@ func TestAsRejection(t *testing.T) {
 		{"out of connections", "53300", t.Context(), true},
 		{"the table is gone", "42P01", t.Context(), true},
 		{"no privilege", "42501", t.Context(), true},
-		{"cancelled by somebody", "57014", t.Context(), true},
+		{"canceled by another client", "57014", t.Context(), true},
 		{"no answer in time", "57014", ended, false},
 		{"disk full", "53100", t.Context(), false},
 		{"read-only", "25006", t.Context(), false},

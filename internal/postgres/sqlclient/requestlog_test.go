@@ -15,13 +15,13 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-// requestLog records the statements that a client sends, whole, on their way to the server: its log never has them.
+// requestLog records the statements that a client sends, which the server's log does not show.
 type requestLog struct {
 	mu         sync.Mutex
 	statements []string
 }
 
-// newLoggedClient is a client of the server whose statements are recorded.
+// newLoggedClient is a client whose statements are recorded.
 func newLoggedClient(t *testing.T, i *testpg.Instance) (*sqlclient.Client, *requestLog) {
 	t.Helper()
 	tp, options := &requestLog{}, i.ClientOptions()
@@ -76,7 +76,7 @@ func (tp *requestLog) relay(t *testing.T, client net.Conn, address string) {
 	}
 }
 
-// record records a simple query, and what a prepared statement says each time that it is bound.
+// record records simple queries, and the text of prepared statements on each bind.
 func (tp *requestLog) record(kind byte, fields []string, prepared map[string]string) {
 	switch kind {
 	case 'P':
@@ -92,14 +92,14 @@ func (tp *requestLog) record(kind byte, fields []string, prepared map[string]str
 	}
 }
 
-// reset forgets what was recorded.
+// reset clears the record.
 func (tp *requestLog) reset() {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
 	tp.statements = nil
 }
 
-// writes are the messages that do more than look. A message of several statements is one, whatever it begins with.
+// writes are the messages that are not a single SELECT.
 func (tp *requestLog) writes() []string {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
@@ -113,7 +113,7 @@ func (tp *requestLog) writes() []string {
 	return found
 }
 
-// checkWrites says whether statements were sent although nothing differed.
+// checkWrites checks that statements were sent only if something changed.
 func (tp *requestLog) checkWrites(t *testing.T, changes []string) {
 	t.Helper()
 	got := tp.writes()

@@ -13,54 +13,54 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 )
 
-// Role is a role as it is wanted. It is never a superuser.
+// Role is a desired role. It is never a superuser.
 type Role struct {
 	Name string
-	// Verifier is what scram.Salted made; "" leaves the password alone.
+	// Verifier comes from scram.Verifier. "" leaves the password unchanged.
 	Verifier string
-	// Login, CreateDB and Replication are privileges. All others are taken away.
+	// Login, CreateDB and Replication are the attributes of the role. All other attributes are removed.
 	Login, CreateDB, Replication bool
-	// ConnectionLimit is how many sessions it may have; nil is no limit.
+	// ConnectionLimit is the maximum number of sessions. nil means no limit.
 	ConnectionLimit *int
-	// MemberOf are the roles that it is in; others are left alone when nil, and revoked otherwise.
+	// MemberOf are the roles that it is a member of. nil leaves memberships unchanged, otherwise others are revoked.
 	MemberOf []string
 }
 
-// reservedRoles are the roles that are Fettle's.
+// reservedRoles are used by Fettle.
 var reservedRoles = []string{config.Superuser, config.ReplicationUser, config.MonitorUser, "public", "none"}
 
-// privilegedRoles are the predefined roles whose members can leave the database: they read and write the server's files, run
-// programs as its user, or become its superuser by that. Members of pg_maintain can lock every table, with pg_authid, which
-// is read by each new session of every database: a prepared transaction would hold that lock across failovers.
+// privilegedRoles are predefined roles whose members can escape the database: they access the server's files, run programs
+// as its user, or can become superuser that way. Members of pg_maintain can lock every table, including pg_authid, which
+// every new session reads. A prepared transaction would hold that lock across failovers.
 var privilegedRoles = []string{
 	config.Superuser, config.ReplicationUser, "pg_execute_server_program", "pg_maintain", "pg_read_server_files", "pg_write_server_files",
 }
 
 var verifierForm = regexp.MustCompile(`^SCRAM-SHA-256\$[0-9]{1,9}:[A-Za-z0-9+/=]{4,128}\$[A-Za-z0-9+/=]{44}:[A-Za-z0-9+/=]{44}$`)
 
-// Check says what is wrong with a role.
+// Check validates a role.
 func (r Role) Check() error {
 	if err := config.CheckName(r.Name); err != nil {
 		return fmt.Errorf("role: %w", err)
 	}
 	if slices.Contains(reservedRoles, r.Name) || strings.HasPrefix(r.Name, "pg_") {
-		return fmt.Errorf("role %q: the name is taken by PostgreSQL or Fettle: use another one", r.Name)
+		return fmt.Errorf("role name %q is reserved by PostgreSQL or Fettle: use another name", r.Name)
 	}
 	if r.Verifier != "" && !verifierForm.MatchString(r.Verifier) {
-		return fmt.Errorf("role %q: the password is no SCRAM-SHA-256 verifier", r.Name)
+		return fmt.Errorf("role %q: the password is not a SCRAM-SHA-256 verifier", r.Name)
 	}
 	for _, other := range r.MemberOf {
 		if err := config.CheckName(other); err != nil {
 			return fmt.Errorf("role %q, member of: %w", r.Name, err)
 		}
 		if slices.Contains(privilegedRoles, other) {
-			return fmt.Errorf("role %q: members of %s could leave the database or stop the whole server: grant something narrower", r.Name, other)
+			return fmt.Errorf("role %q: membership in %s would allow access to files, programs or all locks of the server: grant a narrower role", r.Name, other)
 		}
 	}
 	return nil
 }
 
-// limit is the number that PostgreSQL has for it.
+// limit is rolconnlimit.
 func (r Role) limit() int {
 	if r.ConnectionLimit == nil {
 		return -1
@@ -68,8 +68,8 @@ func (r Role) limit() int {
 	return *r.ConnectionLimit
 }
 
-// EnsureRoles makes and changes roles, each in a transaction. It says which, and sends no statement that would change
-// nothing. Roles that are not named are left alone.
+// EnsureRoles creates and changes roles, each in a transaction. It returns what it changed, and sends only statements that
+// change something. Other roles are left unchanged.
 func (c *Client) EnsureRoles(ctx context.Context, wanted []Role) ([]string, error) {
 	var errs []error
 	for _, r := range wanted {
@@ -103,7 +103,7 @@ func (c *Client) ensureRoles(ctx context.Context, wanted []Role) ([]string, erro
 		return nil
 	})
 	if err != nil {
-		return changes, fmt.Errorf("make roles: %w", err)
+		return changes, fmt.Errorf("apply roles: %w", err)
 	}
 	return changes, nil
 }
@@ -115,10 +115,10 @@ func changeVerb(found bool) string {
 	return "created"
 }
 
-// currentRole is a role as it is.
+// currentRole is a role as it is in the server.
 type currentRole struct {
 	Role
-	// extraPrivileges says that it has privileges that no wanted role has, or does not inherit those of its groups.
+	// extraPrivileges is true if the role has attributes that desired roles never have, or NOINHERIT.
 	extraPrivileges bool
 	groups          []string
 }
@@ -148,7 +148,7 @@ FROM pg_authid a WHERE a.rolname = ANY ($1::text[])`, names)
 	return roles, err
 }
 
-// statements turn the role as it is into the one that is wanted; none when it is.
+// statements change the current role to the desired one. There are none if nothing differs.
 func (r Role) statements(is currentRole, found bool) []string {
 	name := identifier(r.Name)
 	var statements []string
@@ -188,8 +188,8 @@ func (r Role) options() string {
 		option(r.Login, "LOGIN"), option(r.CreateDB, "CREATEDB"), option(r.Replication, "REPLICATION"), r.limit())
 }
 
-// identifier quotes a name.
+// identifier quotes an identifier.
 func identifier(name string) string { return pgx.Identifier{name}.Sanitize() }
 
-// literal quotes a text. Backslashes mean themselves: standard_conforming_strings is on in every session of this package.
+// literal quotes a string. Backslashes are literal: standard_conforming_strings is on in every session of this package.
 func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }

@@ -15,8 +15,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testscram"
 )
 
-// TestVerifiers_leaveNoTrace has a server log and count all that its parameters let it, and looks for verifiers in everything that
-// others than its superuser can read. A decoy, which another session of the superuser sends, shows that it does log and count.
+// TestVerifiers_leaveNoTrace enables all logging and statistics, and searches for verifiers in everything that other roles
+// than superusers can read. A decoy, sent by another superuser session, shows that the logging works.
 func TestVerifiers_leaveNoTrace(t *testing.T) {
 	ctx := bounded(t)
 	i := testpg.New(t, "quiet-0")
@@ -71,8 +71,7 @@ func TestVerifiers_leaveNoTrace(t *testing.T) {
 	}
 }
 
-// serverLog is what the server has logged so far, once all of it has come through the pipe. It logs all statements of other sessions
-// than Fettle's: one that is sent now comes after those before, whoever sent them.
+// serverLog returns the server's log up to now. It logs a marker statement and waits for it.
 func serverLog(t *testing.T, i *testpg.Instance, conn *pgx.Conn) string {
 	t.Helper()
 	mark := rand.Text()

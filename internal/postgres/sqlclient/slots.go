@@ -15,17 +15,17 @@ import (
 // slot is a physical replication slot.
 type slot struct {
 	name string
-	// active is set while somebody uses it, lost when its segments were given up: it is of no use any more.
+	// active is true while a standby uses the slot, lost if required segments were removed: then the slot is useless.
 	active, lost bool
 }
 
-// EnsureSlots makes the physical slots that are missing or lost, with their segments reserved from now on, and drops those
-// of Fettle's (config.SlotName) that are not wanted, unless they are in use. It says what it changed. It works on standbys
-// too, where nobody uses the slots: without AdvanceSlots they keep segments for ever.
+// EnsureSlots creates the physical slots that are missing or lost, reserving WAL immediately, and drops Fettle's other
+// slots (config.SlotName) unless they are active. It returns what it changed. It works on standbys too, where no connection
+// uses the slots: without AdvanceSlots they retain WAL forever.
 func (c *Client) EnsureSlots(ctx context.Context, wanted []string) ([]string, error) {
 	for _, name := range wanted {
 		if !config.IsSlotName(name) {
-			return nil, fmt.Errorf("make replication slots: %q is no name of a slot of Fettle's", name)
+			return nil, fmt.Errorf("create replication slots: %q is not a slot name of Fettle", name)
 		}
 	}
 	var changes []string
@@ -58,12 +58,12 @@ FROM pg_replication_slots WHERE slot_type = 'physical' AND NOT temporary`)
 		return nil
 	})
 	if err != nil {
-		return changes, fmt.Errorf("make replication slots: %w", err)
+		return changes, fmt.Errorf("create replication slots: %w", err)
 	}
 	return changes, nil
 }
 
-// AdvanceSlots gives up the segments of a standby's slots before positions, by slot, and before what the standby has replayed.
+// AdvanceSlots advances a standby's slots to positions, by slot, but not beyond what the standby has replayed.
 func (c *Client) AdvanceSlots(ctx context.Context, positions map[string]wal.LSN) error {
 	err := c.withConn(ctx, func(conn *pgx.Conn) error {
 		for name, at := range positions {
@@ -81,7 +81,7 @@ FROM pg_replication_slots WHERE slot_name = $1 AND NOT active AND restart_lsn < 
 	return nil
 }
 
-// planSlots says which slots to drop, and then which to create.
+// planSlots returns which slots to drop, and then which to create.
 func planSlots(wanted []string, slots []slot) (drop, create []string) {
 	missing := map[string]bool{}
 	for _, name := range wanted {

@@ -11,22 +11,22 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
-// Status is what a server tells about itself.
+// Status is the state of a server.
 type Status struct {
 	SystemID   string
 	InRecovery bool
-	// Timeline is that of the primary, or the one a standby receives or replays, whichever is later.
+	// Timeline is the timeline of a primary. On a standby it is the received or replayed one, whichever is later.
 	Timeline wal.Timeline
-	// Written is a primary's own position, 0 on a standby. Received (flushed to disk) and Replayed are a standby's, 0 on a
-	// primary. Received is never before Replayed: after a restart nothing may have been received yet.
+	// Written is the WAL position of a primary, 0 on a standby. Received (flushed to disk) and Replayed are those of a
+	// standby, 0 on a primary. Received is never before Replayed: after a restart nothing may have been received yet.
 	Written, Received, Replayed wal.LSN
-	// LastReplay is when the last transaction that was replayed committed, by the primary's clock; zero for none.
+	// LastReplay is the commit time of the last replayed transaction, by the primary's clock. Zero if there is none.
 	LastReplay time.Time
-	// Receiver is the state of a standby's WAL receiver; nil without one.
+	// Receiver is the WAL receiver of a standby, or nil.
 	Receiver *Receiver
 	// Senders are the connected standbys, by name.
 	Senders []Sender
-	// PendingRestart names the parameters that wait for a restart.
+	// PendingRestart are the parameters that need a restart.
 	PendingRestart []string
 }
 
@@ -40,15 +40,15 @@ type Receiver struct {
 // Sender is a row of pg_stat_replication.
 type Sender struct {
 	PID int
-	// Name is the application_name: config.Settings.ClusterName of the standby.
+	// Name is the application_name, which is config.Settings.ClusterName of the standby.
 	Name string
 	// State is startup, catchup, streaming, backup or stopping.
 	State   string
 	Flushed wal.LSN
 }
 
-// The timeline of a primary is read from the name of the file it writes to: the control file tells it only after the
-// next checkpoint.
+// The timeline of a primary is read from the name of its current WAL file: the control file has it only after the next
+// checkpoint.
 const statusQuery = `
 SELECT s.system_identifier::text, r.standby,
   CASE WHEN r.standby
@@ -66,7 +66,7 @@ const sendersQuery = `
 SELECT pid, application_name, coalesce(state, ''), pg_wal_lsn_diff(coalesce(flush_lsn, '0/0'), '0/0')::int8
 FROM pg_stat_replication ORDER BY application_name, pid`
 
-// Status asks for all of it at once.
+// Status reads the state in one round trip.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	var status Status
 	err := c.withConn(ctx, func(conn *pgx.Conn) error {
@@ -79,7 +79,7 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 		return errors.Join(status.scan(results), results.Close())
 	})
 	if err != nil {
-		return Status{}, fmt.Errorf("ask for the server's status: %w", err)
+		return Status{}, fmt.Errorf("query the server status: %w", err)
 	}
 	return status, nil
 }
@@ -120,12 +120,12 @@ func scanSender(row pgx.CollectableRow) (Sender, error) {
 	return s, err
 }
 
-// InRecovery says whether the server is a standby.
+// InRecovery returns whether the server is a standby.
 func (c *Client) InRecovery(ctx context.Context) (bool, error) {
 	return queryValue[bool](ctx, c, "SELECT pg_is_in_recovery()")
 }
 
-// Query asks a question of the caller's own, and gives each row of the answer to scan.
+// Query runs a query and passes each row to scan.
 func (c *Client) Query(ctx context.Context, query string, scan func(pgx.CollectableRow) error) error {
 	return c.withConn(ctx, func(conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, query)

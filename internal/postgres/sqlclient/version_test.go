@@ -2,7 +2,7 @@ package sqlclient
 
 import "testing"
 
-// TestCheckVersion holds that no login is made that would not be its role.
+// TestCheckVersion rejects versions in which a second login would not act as its role.
 func TestCheckVersion(t *testing.T) {
 	for number, want := range map[int]bool{
 		130017: false, 130018: true, 140014: false, 140015: true, 150009: false, 150010: true, 160005: false, 160006: true,

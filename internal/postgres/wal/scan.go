@@ -10,24 +10,24 @@ import (
 	"os"
 )
 
-// The form of a write-ahead log, the same from version 13 to 18: pages with a header, and records across them.
+// Format of the WAL, the same from PostgreSQL 13 to 18: pages with a header, and records that may span pages.
 const (
 	pageSize        = 8192
 	shortHeader     = 24
-	longHeader      = 40 // of the first page of a segment
+	longHeader      = 40 // on the first page of a segment
 	recordHeader    = 24
 	infoOffset      = 16 // in the header of a record
 	rmgrOffset      = 17
 	crcOffset       = 20
 	infoMask        = 0xF0
-	infoSwitch      = 0x40 // of rmgrXLOG: what follows begins with the next segment
+	infoSwitch      = 0x40 // of rmgrXLOG: the next record is in the next segment
 	rmgrXLOG        = 0
 	maxRecord       = 1 << 30
-	flagContinued   = 0x0001 // the page begins with the rest of a record
-	flagOverwritten = 0x0008 // the page replaces the rest of a record that was never completed
+	flagContinued   = 0x0001 // the page starts with the rest of a record
+	flagOverwritten = 0x0008 // the page overwrites the rest of an incomplete record
 )
 
-// SegmentFile is the name of the file in pg_wal that holds a position.
+// SegmentFile is the name of the file in pg_wal that contains a position.
 func SegmentFile(timeline Timeline, at LSN, segmentSize int64) string {
 	size := LSN(segmentSize) //nolint:gosec // sizes are positive
 	perID := LSN(1<<32) / size
@@ -35,13 +35,13 @@ func SegmentFile(timeline Timeline, at LSN, segmentSize int64) string {
 	return fmt.Sprintf("%08X%08X%08X", uint32(timeline), uint32(number/perID), uint32(number%perID)) //nolint:gosec // by the form
 }
 
-// OpenSegment opens the file with a name, as of SegmentFile. It gives os.ErrNotExist where there is none.
+// OpenSegment opens a segment file by name (see SegmentFile). It returns os.ErrNotExist if there is none.
 type OpenSegment func(name string) (io.ReadCloser, error)
 
-// errEndOfWAL is the end of what can be read as records.
-var errEndOfWAL = errors.New("end of the log")
+// errEndOfWAL means that no further record can be read.
+var errEndOfWAL = errors.New("end of WAL")
 
-// Scan reads the records of a timeline from Start, which must be where one begins. A scan that was interrupted can be continued.
+// Scan reads the records of a timeline from Start, which must be the start of a record. An interrupted scan can be resumed.
 type Scan struct {
 	Timeline Timeline
 	Start    LSN
@@ -49,8 +49,8 @@ type Scan struct {
 	end, previous LSN
 }
 
-// End gives the end of the last record that is whole: it has its checksum, and follows the one before. That is how far a server
-// could recover by itself.
+// End returns the end of the last complete record, with a valid checksum and the right predecessor. Crash recovery would
+// stop there.
 func (s *Scan) End(ctx context.Context, segmentSize int64, open OpenSegment) (LSN, error) {
 	s.end = max(s.end, s.Start)
 	r := &reader{ctx: ctx, timeline: s.Timeline, segmentSize: LSN(segmentSize), open: open, page: make([]byte, pageSize)} //nolint:gosec // positive
@@ -61,7 +61,7 @@ func (s *Scan) End(ctx context.Context, segmentSize int64, open OpenSegment) (LS
 			return s.end, nil
 		}
 		if err != nil {
-			return 0, fmt.Errorf("read the write-ahead log at %s: %w", s.end, err)
+			return 0, fmt.Errorf("read WAL at %s: %w", s.end, err)
 		}
 		if at != 0 {
 			s.previous = at
@@ -78,7 +78,7 @@ type reader struct {
 	open        OpenSegment
 
 	file io.ReadCloser
-	// pageStart is where page begins; 0 before the first.
+	// pageStart is the position of page. It is 0 before the first page.
 	pageStart LSN
 	page      []byte
 	body      []byte
@@ -86,12 +86,12 @@ type reader struct {
 
 func (r *reader) close() {
 	if r.file != nil {
-		_ = r.file.Close() // it was only read from
+		_ = r.file.Close() // opened for reading
 	}
 	r.file = nil
 }
 
-// header is the size of that of the page at a position.
+// header is the size of the header of a page.
 func (r *reader) header(page LSN) LSN {
 	if page%r.segmentSize == 0 {
 		return longHeader
@@ -99,7 +99,7 @@ func (r *reader) header(page LSN) LSN {
 	return shortHeader
 }
 
-// load makes the page that begins at a position the current one.
+// load reads the page at a position.
 func (r *reader) load(page LSN) error {
 	if page == r.pageStart && r.pageStart != 0 {
 		return nil
@@ -123,12 +123,12 @@ func (r *reader) load(page LSN) error {
 		return endOfWAL(err)
 	}
 	if LSN(binary.NativeEndian.Uint64(r.page[8:])) != page {
-		return errEndOfWAL // of an earlier use of the file
+		return errEndOfWAL // a recycled segment
 	}
 	return nil
 }
 
-// endOfWAL takes a file that is too short for the end of the log.
+// endOfWAL converts the end of a file to errEndOfWAL.
 func endOfWAL(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errEndOfWAL
@@ -138,8 +138,8 @@ func endOfWAL(err error) error {
 
 func (r *reader) flags() uint16 { return binary.NativeEndian.Uint16(r.page[2:]) }
 
-// record reads the record at a position, after the one at previous (0 when that is not known), and gives where it really
-// begins and where it ends. at is 0 for one that was given up and replaced.
+// record reads the record at from, after the record at previous (0 if unknown). It returns where the record starts after
+// the page header, and where it ends. at is 0 for an overwritten record.
 func (r *reader) record(from, previous LSN) (at, next LSN, err error) {
 	at = from
 	if at%pageSize == 0 {
@@ -148,7 +148,7 @@ func (r *reader) record(from, previous LSN) (at, next LSN, err error) {
 	if err := r.load(at - at%pageSize); err != nil {
 		return 0, 0, err
 	}
-	// The length is never divided by the end of a page: records are aligned to eight bytes.
+	// The length never crosses the end of a page: records are aligned to eight bytes.
 	length := binary.NativeEndian.Uint32(r.page[at%pageSize:])
 	if length < recordHeader || length > maxRecord {
 		return 0, 0, errEndOfWAL
@@ -166,7 +166,7 @@ func (r *reader) record(from, previous LSN) (at, next LSN, err error) {
 	return at, next, nil
 }
 
-// collect puts the bytes of a record together.
+// collect joins the parts of a record.
 func (r *reader) collect(at LSN, length int) (next LSN, overwritten bool, err error) {
 	r.body = r.body[:0]
 	for {
@@ -192,7 +192,7 @@ func (r *reader) collect(at LSN, length int) (next LSN, overwritten bool, err er
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// verify compares the checksum of the record, and whether it follows the one before.
+// verify checks the checksum of the record and its link to the previous record.
 func (r *reader) verify(previous LSN) error {
 	sum := crc32.Update(0, castagnoli, r.body[recordHeader:])
 	sum = crc32.Update(sum, castagnoli, r.body[:crcOffset])

@@ -1,5 +1,4 @@
-// Package wal holds what is said about a write-ahead log: positions, timelines and the history that tells where one
-// timeline left another. It is pure: no files, no connections.
+// Package wal has types for WAL positions, timelines and timeline histories. It is pure: no files, no connections.
 package wal
 
 import (
@@ -10,40 +9,40 @@ import (
 	"strings"
 )
 
-// LSN is a position in the write-ahead log, in bytes from its beginning. 0 is no position.
+// LSN is a WAL position, in bytes. 0 means none.
 type LSN uint64
 
-// Timeline numbers a history of the write-ahead log; a promotion begins a new one. 0 is none.
+// Timeline is a timeline ID. Each promotion starts a new timeline. 0 means none.
 type Timeline uint32
 
-// ParseLSN reads a position as PostgreSQL writes it, such as "16/B374D848".
+// ParseLSN parses a position in PostgreSQL's format, such as "16/B374D848".
 func ParseLSN(text string) (LSN, error) {
 	high, low, found := strings.Cut(text, "/")
 	h, errHigh := strconv.ParseUint(high, 16, 32)
 	l, errLow := strconv.ParseUint(low, 16, 32)
 	if !found || errHigh != nil || errLow != nil {
-		return 0, fmt.Errorf("%q is no position in the write-ahead log: want two hexadecimal numbers, as in 16/B374D848", text)
+		return 0, fmt.Errorf("invalid LSN %q: want two hexadecimal numbers, as in 16/B374D848", text)
 	}
 	return LSN(h<<32 | l), nil
 }
 
-// String writes the position as PostgreSQL does.
+// String formats the position like PostgreSQL.
 func (l LSN) String() string {
 	return fmt.Sprintf("%X/%X", uint32(l>>32), uint32(l)) //nolint:gosec // the two halves are meant
 }
 
-// HistoryEntry says that a timeline ended, and where: what follows it began there.
+// HistoryEntry is a line of a timeline history: a timeline that ended, and where the next one starts.
 type HistoryEntry struct {
-	// Timeline is the one that ended.
+	// Timeline is the timeline that ended.
 	Timeline Timeline
-	// SwitchPoint is the first position that is no longer part of it.
+	// SwitchPoint is the first position that is no longer part of Timeline.
 	SwitchPoint LSN
 }
 
 // History lists the ancestors of a timeline, oldest first. Timeline 1 has none.
 type History []HistoryEntry
 
-// ParseHistory reads a timeline history file (NNNNNNNN.history in pg_wal).
+// ParseHistory parses a timeline history file (NNNNNNNN.history in pg_wal).
 func ParseHistory(content []byte) (History, error) {
 	var history History
 	lines := bufio.NewScanner(bytes.NewReader(content))
@@ -58,7 +57,7 @@ func ParseHistory(content []byte) (History, error) {
 		}
 		timeline, err := strconv.ParseUint(fields[0], 10, 32)
 		if err != nil {
-			return nil, fmt.Errorf("timeline history, line %d: %q is no timeline", n, fields[0])
+			return nil, fmt.Errorf("timeline history, line %d: %q is not a timeline", n, fields[0])
 		}
 		at, err := ParseLSN(fields[1])
 		if err != nil {

@@ -30,7 +30,7 @@ func TestHistory(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	for text, want := range map[string]string{"1": "line 1", "x\t0/1": "no timeline", "1\tx": "line 1", "2\t0/1\n1\t0/2": "line 2: timeline 1 does not follow 2"} {
+	for text, want := range map[string]string{"1": "line 1", "x\t0/1": "not a timeline", "1\tx": "line 1", "2\t0/1\n1\t0/2": "line 2: timeline 1 does not follow 2"} {
 		if _, err := ParseHistory([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: want an error with %q, got %v", text, want, err)
 		}

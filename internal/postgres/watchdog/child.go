@@ -12,29 +12,30 @@ import (
 )
 
 const (
-	// childName is the name under which the program is a watchdog. Its arguments are the lock and the folders of process.Selector.
+	// childName is argv[0] of a watchdog process. Its arguments are the lock file and the directories of a
+	// process.Selector.
 	childName = "fettle-watchdog"
 	// socketFD is the descriptor of the connection to the agent.
 	socketFD = 3
-	// exitKilled and failed are exit codes.
+	// Exit codes of the watchdog process.
 	exitKilled, exitFailed = 1, 2
-	// killRetryMillis is the time between two looks at what is being killed, in milliseconds.
+	// killRetryMillis is the interval of kill attempts, in milliseconds.
 	killRetryMillis = 5
 )
 
-// init makes a watchdog of a process that was started as one: here, so that what the agent needs is not set up for it.
+// init runs the watchdog if the process was started as one. It does so in init to skip the agent's own setup.
 func init() {
 	if len(os.Args) > 2 && os.Args[0] == childName {
-		os.Exit(child(process.Selector{LockFile: os.Args[1], Dirs: os.Args[2:]})) //nolint:forbidigo // it stands for main
+		os.Exit(child(process.Selector{LockFile: os.Args[1], Dirs: os.Args[2:]})) //nolint:forbidigo // it replaces main
 	}
 }
 
-// child watches until it has killed, or until there is nothing to watch. It returns the exit code.
+// child watches until it has killed the processes or has nothing to watch. It returns the exit code.
 func child(use process.Selector) int {
 	runtime.LockOSThread()
 	timer, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil || unix.SetNonblock(socketFD, true) != nil {
-		return exitFailed // nothing was confirmed: the agent goes by that
+		return exitFailed // no order was confirmed, which the agent takes into account
 	}
 	unix.CloseOnExec(socketFD)
 	var w childState
@@ -51,19 +52,19 @@ func child(use process.Selector) int {
 		}
 		if w.order != confirmed {
 			if err := arm(timer, w.order.deadline); err != nil {
-				kill(use) // whatever is running is not watched any more
+				kill(use) // PostgreSQL would run without a watchdog
 				return exitFailed
 			}
 			confirmed = w.order
 			message := confirmed.message()
-			_, _ = unix.Write(socketFD, message[:]) // an agent that does not read it goes by what was confirmed before
+			_, _ = unix.Write(socketFD, message[:]) // without it the agent uses the last confirmed deadline
 		}
-		poll := [...]unix.PollFd{{Fd: socketFD, Events: unix.POLLIN}, {Fd: int32(timer), Events: unix.POLLIN}} //nolint:gosec // a descriptor is no large number
+		poll := [...]unix.PollFd{{Fd: socketFD, Events: unix.POLLIN}, {Fd: int32(timer), Events: unix.POLLIN}} //nolint:gosec // descriptors are small numbers
 		_, _ = unix.Poll(poll[:], -1)
 	}
 }
 
-// drain takes all orders that have arrived.
+// drain reads all orders that have arrived.
 func (w childState) drain() childState {
 	var message [orderSize + 1]byte
 	for !w.agentExited {
@@ -81,14 +82,14 @@ func (w childState) drain() childState {
 	return w
 }
 
-// arm has the timer go off at an instant of CLOCK_BOOTTIME, never for 0.
+// arm sets the timer to a CLOCK_BOOTTIME instant. 0 disarms it.
 func arm(timer int, at time.Duration) error {
 	return unix.TimerfdSettime(timer, unix.TFD_TIMER_ABSTIME, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(at))}, nil)
 }
 
-// kill returns when nothing is left that uses the data.
+// kill returns when no process is left that uses the data.
 func kill(use process.Selector) {
-	_ = unix.Close(socketFD) // the agent knows that nobody watches
+	_ = unix.Close(socketFD) // tells the agent that there is no watchdog any more
 	debug.SetGCPercent(100)
 	for {
 		left, err := use.Kill()
@@ -99,7 +100,7 @@ func kill(use process.Selector) {
 	}
 }
 
-// Now is the time by CLOCK_BOOTTIME.
+// Now returns the time of CLOCK_BOOTTIME.
 func Now() time.Duration {
 	var at unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &at); err != nil {

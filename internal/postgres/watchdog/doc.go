@@ -1,30 +1,32 @@
-// Package watchdog ends a PostgreSQL whose time is over even if the agent does not: it is stopped (SIGSTOP, a debugger),
-// deadlocked or starved. It is a process of its own, which the agent starts and which is told a deadline with each renewal
-// of the Lease. When the deadline passes it kills the postmaster and all other processes that use the data.
+// Package watchdog kills PostgreSQL at its deadline even if the agent cannot: the agent may be stopped (SIGSTOP, a
+// debugger), deadlocked or starved. The watchdog is a separate process. The agent starts it and sends it a deadline with
+// each renewal of the Lease. When the deadline passes, the watchdog kills the postmaster and all other processes that use
+// the data.
 //
 // # Invariants
 //
-//  1. While PostgreSQL may be read-write and another instance could take the Lease, a watchdog lives which has a deadline
-//     that is not later than the one of package election: the last renewal that succeeded, as it was sent, plus fence and
-//     kill. It sends SIGKILL a moment before, see [Lead].
-//  2. The deadline that the agent itself goes by (its fence) moves later only when a watchdog that lives has confirmed the
-//     same one; it moves earlier at once. So a watchdog that died or hangs is noticed and replaced before the next renewal
-//     counts; if it can't be replaced, the fence ends PostgreSQL at the deadline that was confirmed last.
+//  1. While PostgreSQL may be read-write and another instance could acquire the Lease, there is a live watchdog. Its
+//     deadline is not later than the one of package election: the send time of the last successful renewal, plus fence
+//     and kill. It sends SIGKILL shortly before, see [KillLead].
+//  2. The agent's own deadline (its fence) moves later only after a live watchdog has confirmed the same deadline. It
+//     moves earlier at once. So a dead or hung watchdog is replaced before the next renewal counts. If it cannot be
+//     replaced, the fence stops PostgreSQL at the last confirmed deadline.
 //  3. PostgreSQL is started read-write, or promoted, only after a watchdog has confirmed the deadline.
-//  4. Nobody but the agent sets a deadline. If the agent ends while there is one, the watchdog kills at once.
-//  5. There is no deadline where nobody could take over: a cluster of one instance is never ended.
-//  6. A watchdog is dead before another takes its place, so that an old deadline ends nothing.
+//  4. Only the agent sets a deadline. If the agent exits while there is one, the watchdog kills at once.
+//  5. There is no deadline if no other instance could become primary: a single-instance cluster is never killed.
+//  6. A watchdog is dead before another one replaces it, so that an old deadline has no effect.
 //
-// What is left: the agent is stopped within the moment in which a watchdog that died is being replaced; and a machine that
-// stands still as a whole, where the watchdog does too. It kills as soon as it goes on, without waiting for the agent.
+// Two cases remain. The agent may be stopped in the moment in which a dead watchdog is replaced. And if the whole node
+// hangs, the watchdog hangs too. It kills as soon as it continues, without waiting for the agent.
 //
 // # The clock
 //
-// CLOCK_BOOTTIME, like the rest of the agent: the Lease is taken over by others while this machine sleeps, so the time that
-// it slept counts. CLOCK_MONOTONIC stands still meanwhile, and so do the timeouts of poll; hence a timer of CLOCK_BOOTTIME.
+// The clock is CLOCK_BOOTTIME, as in the rest of the agent: time in suspend counts, because other instances can acquire
+// the Lease meanwhile. CLOCK_MONOTONIC and the timeouts of poll stop in suspend, so the watchdog uses a timer of
+// CLOCK_BOOTTIME.
 //
 // # Size
 //
-// The process is the agent's own program, which becomes a watchdog in the init function of this package: before packages
-// that come later in the order of paths have been set up. It imports little for that reason, and collects no garbage.
+// The process is the agent's own program. It becomes a watchdog in the init function of this package, before packages
+// with later import paths are initialized. The package has few imports for that reason, and collects no garbage.
 package watchdog

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// order is what the agent tells the watchdog, which confirms it by sending it back.
+// order is a message from the agent to the watchdog, which confirms it by sending it back.
 type order struct {
-	// number grows with each order of the agent.
+	// number increases with each order.
 	number uint64
-	// deadline is the deadline by CLOCK_BOOTTIME; 0 for none.
+	// deadline is a CLOCK_BOOTTIME instant. 0 means none.
 	deadline time.Duration
 }
 
-// orderSize is the length of a message, in bytes: both numbers, in little endian.
+// orderSize is the length of a message in bytes: two little-endian integers.
 const orderSize = 16
 
 func (o order) message() [orderSize]byte {
@@ -23,7 +23,7 @@ func (o order) message() [orderSize]byte {
 	return out
 }
 
-// parse reads a message; ok is false if it is none.
+// parse parses a message. ok is false if it is invalid.
 func parse(message []byte) (o order, ok bool) {
 	if len(message) != orderSize {
 		return order{}, false
@@ -36,24 +36,23 @@ func parse(message []byte) (o order, ok bool) {
 type action int
 
 const (
-	// actionWait for the deadline, or for another order.
+	// actionWait waits for the deadline or another order.
 	actionWait action = iota
-	// actionKill PostgreSQL, and ends.
+	// actionKill kills PostgreSQL and exits.
 	actionKill
-	// actionExit, as there is nothing to watch.
+	// actionExit exits because there is nothing to watch.
 	actionExit
 )
 
-// childState is what a watchdog knows.
+// childState is the state of a watchdog process.
 type childState struct {
 	order order
-	// agentExited says that the agent has ended.
+	// agentExited is true once the agent has exited.
 	agentExited bool
 }
 
-// apply returns w after a message; nothing, or what is no order, comes from an agent that has ended. Only what is newer than
-// what is known counts. The watchdog takes all that has arrived before it judges: an order which it had no time to read was
-// sent by an agent that had renewed.
+// apply applies a message. An empty or invalid message means that the agent has exited. Only newer orders count. The
+// watchdog applies all pending messages before it decides: an unread order comes from an agent that has renewed the Lease.
 func (w childState) apply(message []byte) childState {
 	o, ok := parse(message)
 	switch {
@@ -65,7 +64,7 @@ func (w childState) apply(message []byte) childState {
 	return w
 }
 
-// next says what to do at an instant of CLOCK_BOOTTIME.
+// next returns what to do at a CLOCK_BOOTTIME instant.
 func (w childState) next(now time.Duration) action {
 	limited := w.order.deadline > 0
 	switch {

@@ -20,7 +20,8 @@ func TestOrder_message(t *testing.T) {
 	}
 }
 
-// TestChildState_next: the newest order counts, its deadline ends PostgreSQL, and so does the end of the agent while there is one.
+// TestChildState_next: the newest order counts. Its deadline kills PostgreSQL, and so does the exit of the agent while
+// there is a deadline.
 func TestChildState_next(t *testing.T) {
 	send := func(number uint64, at time.Duration) []byte {
 		message := order{number: number, deadline: at}.message()

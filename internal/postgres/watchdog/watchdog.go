@@ -17,42 +17,43 @@ import (
 )
 
 const (
-	// KillLead is how long before the deadline the watchdog kills, for the processes to be gone by then.
+	// KillLead is how long before the deadline the watchdog kills, so that the processes are gone by the deadline.
 	KillLead = 100 * time.Millisecond
-	// confirmTimeout is how long a watchdog may take to confirm an order before another takes its place.
+	// confirmTimeout is how long a watchdog may take to confirm an order before it is replaced.
 	confirmTimeout = 2500 * time.Millisecond
-	// restartDelay is the time between two tries to start one.
+	// restartDelay is the delay between attempts to start a watchdog.
 	restartDelay = 200 * time.Millisecond
 )
 
 // Options of a Watchdog.
 type Options struct {
-	// Processes is how the processes are known that are killed.
+	// Processes selects the processes to kill.
 	Processes process.Selector
 	Log       *slog.Logger
-	// Start starts a process, and Wait waits for its end.
+	// Start starts a process, and Wait waits for its exit.
 	Start, Wait func(*exec.Cmd) error
-	// Confirmed is called when a watchdog that lives has taken the deadline, Lost when none has any more.
+	// Confirmed is called when a live watchdog has confirmed the deadline. Lost is called when there is no watchdog any
+	// more.
 	Confirmed func(deadline time.Duration)
 	Lost      func()
 }
 
-// Watchdog is the agent's side: it keeps a watchdog running, and tells it the deadline.
+// Watchdog is the agent's side: it keeps a watchdog process running and sends it the deadline.
 type Watchdog struct {
 	options Options
 	wakeup  chan struct{}
 
 	mutex sync.Mutex
-	// needed is false until somebody could take over: then there is nothing to watch.
+	// needed is false while no other instance could take over. Then there is nothing to watch.
 	needed   bool
 	deadline time.Duration
 	order    order
 }
 
-// New returns a Watchdog that does nothing yet.
+// New returns an idle Watchdog.
 func New(o Options) *Watchdog { return &Watchdog{options: o, wakeup: make(chan struct{}, 1)} }
 
-// SetDeadline says when what is left of PostgreSQL must have been killed, by CLOCK_BOOTTIME; 0 is never. It waits for nobody:
+// SetDeadline sets the CLOCK_BOOTTIME instant by which PostgreSQL must have been killed. 0 means never. It does not block:
 // Confirmed is called later.
 func (w *Watchdog) SetDeadline(deadline time.Duration) {
 	w.mutex.Lock()
@@ -66,7 +67,7 @@ func (w *Watchdog) SetDeadline(deadline time.Duration) {
 	w.wake()
 }
 
-// Prepare starts a watchdog, so that one is there when there is a deadline.
+// Prepare starts a watchdog process before the first deadline.
 func (w *Watchdog) Prepare() {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -93,7 +94,8 @@ func (w *Watchdog) newestOrder() (order, time.Duration) {
 	return w.order, w.deadline
 }
 
-// Run keeps a watchdog running until the context ends: the watchdog then ends too, and kills if there is a deadline.
+// Run keeps a watchdog process running until the context is done. Then the watchdog exits too, and kills PostgreSQL if
+// there is a deadline.
 func (w *Watchdog) Run(ctx context.Context) {
 	for !w.isNeeded() {
 		select {
@@ -108,7 +110,7 @@ func (w *Watchdog) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		w.options.Log.Warn("the watchdog ended: starting another", "error", err.Error())
+		w.options.Log.Warn("watchdog exited, starting a new one", "error", err.Error())
 		select {
 		case <-ctx.Done():
 		case <-time.After(restartDelay):
@@ -116,7 +118,7 @@ func (w *Watchdog) Run(ctx context.Context) {
 	}
 }
 
-// runChild is that of one watchdog, from its start until it is dead.
+// runChild runs one watchdog process until it is dead.
 func (w *Watchdog) runChild(ctx context.Context) error {
 	running, err := w.start()
 	if err != nil {
@@ -143,13 +145,13 @@ func (w *Watchdog) runChild(ctx context.Context) error {
 			w.confirm(number)
 		case <-late.C:
 			if running.confirmed < running.sent {
-				return fmt.Errorf("it confirmed no deadline for %s", confirmTimeout)
+				return fmt.Errorf("no deadline confirmed for %s", confirmTimeout)
 			}
 		}
 	}
 }
 
-// sendOrder sends the newest order, unless it was sent. The first one that is not confirmed starts the clock of patience.
+// sendOrder sends the newest order if it was not sent yet. The first unconfirmed order starts the timer.
 func (w *Watchdog) sendOrder(d *childProcess, late *time.Timer) error {
 	wanted, _ := w.newestOrder()
 	if wanted.number <= d.sent {
@@ -162,45 +164,45 @@ func (w *Watchdog) sendOrder(d *childProcess, late *time.Timer) error {
 	return d.send(wanted)
 }
 
-// confirm passes on that the newest deadline was taken.
+// confirm reports that the newest deadline was confirmed.
 func (w *Watchdog) confirm(number uint64) {
 	if wanted, deadline := w.newestOrder(); wanted.number == number {
 		w.options.Confirmed(deadline)
 	}
 }
 
-// childProcess is a watchdog that runs.
+// childProcess is a running watchdog process.
 type childProcess struct {
 	socket *os.File
 	pid    int
-	// sent and heard are the last orders that were sent and confirmed.
+	// sent and confirmed are the numbers of the last orders that were sent and confirmed.
 	sent, confirmed uint64
 	exited          chan struct{}
-	// code is how it ended, once dead is closed.
+	// code is the exit code. It is valid once exited is closed.
 	code int
 }
 
 func (w *Watchdog) start() (*childProcess, error) {
-	// Each message is whole, and the end of either side is seen by the other.
+	// SOCK_SEQPACKET keeps message boundaries, and each side sees when the other one closes.
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
-		return nil, fmt.Errorf("connect to a watchdog: %w", err)
+		return nil, fmt.Errorf("create the watchdog socket: %w", err)
 	}
-	ours, theirs := os.NewFile(uintptr(pair[0]), "watchdog"), os.NewFile(uintptr(pair[1]), "agent") //nolint:gosec // a descriptor is above 0
-	defer theirs.Close()                                                                            //nolint:errcheck // the watchdog has its own
+	ours, theirs := os.NewFile(uintptr(pair[0]), "watchdog"), os.NewFile(uintptr(pair[1]), "agent") //nolint:gosec // descriptors are positive
+	defer theirs.Close()                                                                            //nolint:errcheck // the watchdog has its own descriptor
 	cmd := &exec.Cmd{
 		Path: "/proc/self/exe", Args: append([]string{childName, w.options.Processes.LockFile}, w.options.Processes.Dirs...),
-		// It keeps what it has: there is nothing to collect.
+		// GOGC=off: the process allocates almost nothing.
 		Env: []string{"GOGC=off", "GOMAXPROCS=1"}, Dir: "/", ExtraFiles: []*os.File{theirs},
-		// What is typed at a terminal does not reach it.
+		// Signals from a terminal do not reach it.
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
 	if err := w.options.Start(cmd); err != nil {
-		return nil, errors.Join(fmt.Errorf("start a watchdog: %w", err), ours.Close())
+		return nil, errors.Join(fmt.Errorf("start the watchdog: %w", err), ours.Close())
 	}
 	d := &childProcess{socket: ours, pid: cmd.Process.Pid, exited: make(chan struct{})}
 	go func() {
-		_ = w.options.Wait(cmd) // the code tells how it ended
+		_ = w.options.Wait(cmd) // ProcessState has the exit code
 		d.code = cmd.ProcessState.ExitCode()
 		close(d.exited)
 	}()
@@ -213,12 +215,12 @@ func (d *childProcess) send(o order) error {
 		return err
 	}
 	if _, err := d.socket.Write(message[:]); err != nil {
-		return fmt.Errorf("tell the watchdog its deadline: %w", err)
+		return fmt.Errorf("send the deadline to the watchdog: %w", err)
 	}
 	return nil
 }
 
-// read passes on what the watchdog confirms, until it ends.
+// read passes on confirmed orders until the watchdog exits.
 func (d *childProcess) read(confirmed chan<- uint64) {
 	defer close(confirmed)
 	var message [orderSize]byte
@@ -236,24 +238,24 @@ func (d *childProcess) read(confirmed chan<- uint64) {
 	}
 }
 
-// waitExit waits for a watchdog that has closed its connection: it may be killing. It returns why it did.
+// waitExit waits for a watchdog that has closed its connection, which may be killing PostgreSQL. It returns why it exited.
 func (d *childProcess) waitExit() error {
 	select {
 	case <-d.exited:
 		if d.code == exitKilled {
 			return errKilled
 		}
-		return fmt.Errorf("it ended with code %d", d.code)
+		return fmt.Errorf("exited with code %d", d.code)
 	case <-time.After(confirmTimeout):
-		return errors.New("it does not answer any more")
+		return errors.New("watchdog is unresponsive")
 	}
 }
 
 // errKilled means that the deadline has passed.
-var errKilled = errors.New("it has killed PostgreSQL, whose time was over")
+var errKilled = errors.New("killed PostgreSQL after its deadline")
 
-// close ends a watchdog: one that is to be replaced is killed first, so that it does not take that for the agent's end. At
-// the agent's end it is left to it what to do.
+// close ends a watchdog. A watchdog to be replaced is killed before its connection is closed, so that it does not mistake
+// this for the agent's exit. When the agent exits, the watchdog decides itself.
 func (d *childProcess) close(ctx context.Context) {
 	select {
 	case <-d.exited:

@@ -18,7 +18,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/process"
 )
 
-// agentVariable makes an agent of the test binary: it has the folder that is watched, and the deadline.
+// agentVariable makes the test binary act as an agent. It has the directory and the deadline.
 const agentVariable = "FETTLE_TEST_AGENT"
 
 func TestMain(m *testing.M) {
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runAgent sets one deadline, says so, and does nothing more.
+// runAgent sets one deadline, prints it, and does nothing more.
 func runAgent(folder, deadline string) {
 	after, err := time.ParseDuration(deadline)
 	if err != nil {
@@ -52,7 +52,7 @@ func options(folder string, confirmed func(time.Duration)) Options {
 	}
 }
 
-// fakeServer is a process that works in a folder, with a child that does too. ended is closed when neither is left.
+// fakeServer is a process with a child, both with the same working directory. ended is closed when both have exited.
 type fakeServer struct {
 	folder string
 	ended  chan struct{}
@@ -111,7 +111,7 @@ func waitFor(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// watchdogPIDs are the watchdogs of a folder that run.
+// watchdogPIDs are the watchdogs of a directory.
 func watchdogPIDs(folder string) (pids []int) {
 	entries, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, entry := range entries {
@@ -124,7 +124,7 @@ func watchdogPIDs(folder string) (pids []int) {
 	return pids
 }
 
-// TestWatchdog moves the deadline to later, then lets it pass.
+// TestWatchdog extends the deadline, then lets it pass.
 func TestWatchdog(t *testing.T) {
 	s := newServer(t)
 	waitFor(t, "two processes", s.runs)
@@ -150,7 +150,7 @@ func TestWatchdog(t *testing.T) {
 	last = Now() + 700*time.Millisecond
 	w.SetDeadline(last)
 	s.waitEnd(t)
-	// Nobody may write after the deadline: another instance is promoted then. A second is for a busy machine.
+	// No process may write after the deadline, because another instance is promoted then. One second is for a busy machine.
 	if early := last - Now(); early > KillLead || early < -time.Second {
 		t.Errorf("it was killed %s before its time", early)
 	}
@@ -171,7 +171,8 @@ func TestWatchdog_noDeadline(t *testing.T) {
 	}
 }
 
-// TestWatchdog_isReplaced kills the watchdog, then has it hang: each time another one confirms the deadline, and nothing else ends.
+// TestWatchdog_isReplaced kills and then stops the watchdog. Each time a new one confirms the deadline, and the server
+// keeps running.
 func TestWatchdog_isReplaced(t *testing.T) {
 	s := newServer(t)
 	waitFor(t, "two processes", s.runs)
@@ -212,7 +213,7 @@ func TestWatchdog_isReplaced(t *testing.T) {
 	<-ended
 }
 
-// TestWatchdog_agentStopped stops the agent alone, kills it, and kills it when there is no deadline.
+// TestWatchdog_agentStopped stops the agent, kills it, and kills it without a deadline.
 func TestWatchdog_agentStopped(t *testing.T) {
 	for _, c := range []struct {
 		name     string

@@ -24,7 +24,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
-// agent is that of one pod, on an address of its own on loopback.
+// agent is the fake agent of one pod, with its own loopback address.
 type agent struct {
 	server  *http.Server
 	address string
@@ -38,10 +38,10 @@ func (a *agent) addressOrEmpty() string {
 	return a.address
 }
 
-// addresses counts those that were given out by this process.
+// addresses counts the addresses used by this process.
 var addresses atomic.Uint32
 
-// serve starts the pod's agent, once, and returns its address.
+// serve starts the pod's agent once, and returns its address.
 func (p *Kubelet) serve(ctx context.Context, w *fixture, pod *corev1.Pod) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,7 +64,7 @@ func (p *Kubelet) serve(ctx context.Context, w *fixture, pod *corev1.Pod) (strin
 	return address, nil
 }
 
-// listen finds an address that no other process has.
+// listen finds an address that no other process uses.
 func listen(ctx context.Context) (net.Listener, string, error) {
 	var last error
 	for range 100 {
@@ -79,7 +79,7 @@ func listen(ctx context.Context) (net.Listener, string, error) {
 	return nil, "", fmt.Errorf("no address for an agent: %w", last)
 }
 
-// dropAgents ends the agents of pods that are gone.
+// dropAgents stops the agents of deleted pods.
 func (p *Kubelet) dropAgents(w *fixture) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,7 +90,7 @@ func (p *Kubelet) dropAgents(w *fixture) {
 		}
 	}
 	for uid, a := range p.agents {
-		// One that the cache does not show yet is not gone: its name is known to have this UID.
+		// A pod that the cache does not show yet is not deleted: its UID is the latest one for its name.
 		if a.key == w.key && !alive[uid] && !p.isNewest(uid) {
 			_ = a.server.Close()
 			delete(p.agents, uid)
@@ -100,7 +100,7 @@ func (p *Kubelet) dropAgents(w *fixture) {
 	}
 }
 
-// isNewest reports whether no later pod of its name was made than the one with the UID.
+// isNewest returns whether no later pod of this name was created than the one with the UID.
 func (p *Kubelet) isNewest(uid types.UID) bool {
 	for _, known := range p.uids {
 		if known == uid {
@@ -110,7 +110,7 @@ func (p *Kubelet) isNewest(uid types.UID) bool {
 	return false
 }
 
-// certificate is what the operator made last.
+// certificate reads the server certificate that the operator created.
 func (p *Kubelet) certificate(ctx context.Context, key types.NamespacedName) (*tls.Config, error) {
 	secret := &corev1.Secret{}
 	if err := p.cache.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: key.Name + "-server"}, secret); err != nil {
@@ -193,7 +193,7 @@ func (p *Kubelet) status(pg *databasev1alpha1.PostgreSQL, claim *corev1.Persiste
 	return status
 }
 
-// role is what the pod's label says, which is what the fake makes a primary by. A server that runs and is none follows.
+// role returns the role according to the pod's label. A running server that is not primary is a standby.
 func (p *Kubelet) role(ctx context.Context, key types.NamespacedName) agentapi.Role {
 	pod := &corev1.Pod{}
 	if found, err := p.get(ctx, key, pod); err == nil && found && pod.Labels[databasev1alpha1.LabelRole] == databasev1alpha1.LabelRolePrimary {
@@ -208,7 +208,7 @@ func (p *Kubelet) applyFunc() func(context.Context, agentapi.Desired) (agentapi.
 	return p.Apply
 }
 
-// recordApplied notes what a primary is told. A role that is not refused is as it was told last.
+// recordApplied records a request with desired objects. A role that is not rejected is stored.
 func (p *Kubelet) recordApplied(key types.NamespacedName, desired agentapi.Desired) (result agentapi.Result) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -227,5 +227,5 @@ func (p *Kubelet) recordApplied(key types.NamespacedName, desired agentapi.Desir
 	return result
 }
 
-// writeJSON writes JSON; the reader notices an answer that was cut.
+// writeJSON writes JSON. The reader notices truncated responses.
 func writeJSON(w http.ResponseWriter, v any) { _ = json.NewEncoder(w).Encode(v) }

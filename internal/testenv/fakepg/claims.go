@@ -37,7 +37,7 @@ func (p *Kubelet) syncClaim(ctx context.Context, w *fixture, pod string) error {
 	return p.client.Status().Update(ctx, claim)
 }
 
-// syncClaimOwner makes the claim belong to the StatefulSet where it is to go with it.
+// syncClaimOwner makes the StatefulSet the owner of the claim if the retention policy is Delete.
 func (p *Kubelet) syncClaimOwner(ctx context.Context, set *k8sappsv1.StatefulSet, claim *corev1.PersistentVolumeClaim) error {
 	policy := set.Spec.PersistentVolumeClaimRetentionPolicy
 	before := claim.DeepCopy()
@@ -53,7 +53,7 @@ func (p *Kubelet) syncClaimOwner(ctx context.Context, set *k8sappsv1.StatefulSet
 	return p.client.Patch(ctx, claim, client.MergeFrom(before))
 }
 
-// provision gives a claim its volume, as large as it asks for.
+// provision binds a claim and sets its capacity to the request.
 func (p *Kubelet) provision(claim *corev1.PersistentVolumeClaim, pod string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// owned are the kinds that a PostgreSQL may own, and then what a StatefulSet may.
+// owned are the kinds that a PostgreSQL or a StatefulSet may own.
 var owned = []schema.GroupVersionKind{
 	k8sappsv1.SchemeGroupVersion.WithKind("StatefulSet"), coordinationv1.SchemeGroupVersion.WithKind("Lease"),
 	corev1.SchemeGroupVersion.WithKind("Service"), corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
@@ -25,7 +25,7 @@ var owned = []schema.GroupVersionKind{
 	networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"), corev1.SchemeGroupVersion.WithKind("Pod"), corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"),
 }
 
-// collectGarbage deletes what belongs to a PostgreSQL or a StatefulSet that is gone. Nothing is looked at while both are there.
+// collectGarbage deletes the dependents of a deleted PostgreSQL or StatefulSet. It does nothing while both exist.
 func (p *Kubelet) collectGarbage(ctx context.Context, w *fixture) error {
 	var alive []types.UID
 	if w.pg != nil {
@@ -48,7 +48,7 @@ func (p *Kubelet) collectGarbage(ctx context.Context, w *fixture) error {
 func (p *Kubelet) collectKind(ctx context.Context, w *fixture, kind schema.GroupVersionKind, alive []types.UID) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	// From the API server: a cache that is behind would have the children of one owner go with those of the last.
+	// List from the API server: a stale cache would delete the children of a new owner with those of the old one.
 	if err := p.client.List(ctx, list, client.InNamespace(w.key.Namespace), client.MatchingLabels{labelOwner: w.key.Name}); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (p *Kubelet) collectKind(ctx context.Context, w *fixture, kind schema.Group
 	return nil
 }
 
-// exists asks the API server whether the owner of an object is there, since the cache may not have it yet.
+// exists asks the API server whether the owner of an object exists, because the cache may be stale.
 func (p *Kubelet) exists(ctx context.Context, object *metav1.PartialObjectMetadata) bool {
 	for _, o := range object.OwnerReferences {
 		owner := &metav1.PartialObjectMetadata{}
@@ -86,7 +86,8 @@ func (p *Kubelet) exists(ctx context.Context, object *metav1.PartialObjectMetada
 	return false
 }
 
-// orphanDependents lets a StatefulSet go that is deleted without its pods and claims, which belong to nobody then.
+// orphanDependents finishes the deletion of a StatefulSet with propagation policy Orphan: its pods and claims lose their
+// owner.
 func (p *Kubelet) orphanDependents(ctx context.Context, w *fixture) error {
 	if !slices.Contains(w.set.Finalizers, metav1.FinalizerOrphanDependents) {
 		return nil

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// terminationTime is how long a pod stays Terminating after its deletion. A real one stays up to its grace period.
+	// terminationTime is how long a pod stays Terminating. A real pod can take up to its grace period.
 	terminationTime = 300 * time.Millisecond
-	// loadTime is how long an agent runs with the former spec after a change. A real one learns of the change by a watch.
+	// loadTime is how long an agent keeps the previous spec after a change. A real agent watches the object.
 	loadTime = 100 * time.Millisecond
-	// finalizer keeps a pod until terminationTime has passed, as its kubelet does.
+	// finalizer keeps a pod until terminationTime has passed, like a kubelet.
 	finalizer = "fettle.dev/fake-kubelet"
 )
 
-// removeTerminated removes the pods whose termination is over.
+// removeTerminated removes the pods whose termination is complete.
 func (p *Kubelet) removeTerminated(ctx context.Context, w *fixture) error {
 	for _, pod := range w.terminating {
 		if wait := p.terminationLeft(pod.UID); wait > 0 {
@@ -30,7 +30,7 @@ func (p *Kubelet) removeTerminated(ctx context.Context, w *fixture) error {
 		if err := p.client.Patch(ctx, pod.DeepCopy(), patch); client.IgnoreNotFound(err) != nil {
 			return err
 		}
-		// A pod with a node is also kept by its grace period.
+		// A pod with a node is also kept for its grace period.
 		err := p.client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
 		if client.IgnoreNotFound(err) != nil {
 			return err
@@ -42,7 +42,7 @@ func (p *Kubelet) removeTerminated(ctx context.Context, w *fixture) error {
 	return nil
 }
 
-// removeReleasedClaims removes deleted claims that no pod uses, as the controller for their protection does.
+// removeReleasedClaims removes deleted claims that no pod uses, like the PVC protection controller.
 func (p *Kubelet) removeReleasedClaims(ctx context.Context, w *fixture) error {
 	claims := &corev1.PersistentVolumeClaimList{}
 	if err := p.cache.List(ctx, claims, client.InNamespace(w.key.Namespace), client.MatchingLabels{labelOwner: w.key.Name}); err != nil {
@@ -71,13 +71,14 @@ func (p *Kubelet) terminationLeft(uid types.UID) time.Duration {
 	return terminationTime - time.Since(p.deletedAt[uid])
 }
 
-// generations are the one that an agent runs with, and a newer one that it is about to load.
+// generations are the generation that an agent has loaded, and a newer one that it will load.
 type generations struct {
 	loaded, next int64
 	since        time.Time
 }
 
-// generation is the one that the agent of a pod runs with. It starts with the latest. The caller holds the lock.
+// generation returns the generation that the agent of a pod has loaded. It starts with the latest. The caller holds the
+// lock.
 func (p *Kubelet) generation(uid types.UID, latest int64) int64 {
 	g, known := p.loaded[uid]
 	switch {

@@ -14,7 +14,7 @@ import (
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 )
 
-// elect labels one pod primary, and the others replicas. Without a Lease nobody is.
+// elect labels one pod primary and the others replica. Without a Lease there is no primary.
 func (p *Kubelet) elect(ctx context.Context, w *fixture) error {
 	if w.pg == nil {
 		return nil
@@ -46,8 +46,8 @@ func (p *Kubelet) elect(ctx context.Context, w *fixture) error {
 	return nil
 }
 
-// choosePrimary is the pod that should be primary: the one that is asked for, else the one that is, also while its server is
-// restarted, else the lowest that is ready.
+// choosePrimary returns the pod that should be primary: the requested one, or the current one (also while its server
+// restarts), or the lowest ready one.
 func (p *Kubelet) choosePrimary(w *fixture, names []string) (primary string) {
 	if wanted := w.pg.Annotations[databasev1alpha1.AnnotationSwitchover]; isReady(w.pods[wanted]) {
 		return wanted
@@ -64,7 +64,7 @@ func (p *Kubelet) choosePrimary(w *fixture, names []string) (primary string) {
 	return primary
 }
 
-// writeHolder writes who is primary into the Lease, once.
+// writeHolder writes the primary into the Lease once.
 func (p *Kubelet) writeHolder(ctx context.Context, lease *coordinationv1.Lease, pod *corev1.Pod) error {
 	holder := pod.Name + "/" + string(pod.UID)
 	if lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity == holder {
@@ -76,7 +76,7 @@ func (p *Kubelet) writeHolder(ctx context.Context, lease *coordinationv1.Lease, 
 	return p.client.Patch(ctx, lease, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// isReady reports whether a pod exists and is ready.
+// isReady returns whether a pod exists and is Ready.
 func isReady(pod *corev1.Pod) bool {
 	return pod != nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue

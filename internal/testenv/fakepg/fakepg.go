@@ -1,6 +1,6 @@
-// Package fakepg is a fake of what is around the operator's PostgreSQLs: the StatefulSet controller, the kubelet, the
-// provisioner of volumes, the garbage collector, and the agents with their protocol and their Lease. Nothing of it runs
-// PostgreSQL: it makes pods and claims, labels the pods, and answers with what a spec says. The real ones are tested elsewhere.
+// Package fakepg fakes the environment of the operator's PostgreSQLs: the StatefulSet controller, the kubelet, the volume
+// provisioner, the garbage collector, and the agents with their API and Lease. It does not run PostgreSQL: it creates pods
+// and claims, labels the pods, and responds according to the spec. Other tests use the real components.
 package fakepg
 
 import (
@@ -26,45 +26,46 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
-// labelOwner is on all that belongs to a PostgreSQL, with its name.
+// labelOwner is on all objects of a PostgreSQL, with its name.
 const labelOwner = "fettle.dev/owner-name"
 
-// Options of a Plane.
+// Options of a Kubelet.
 type Options struct {
-	// Namespace is the only one that is served; all of them if it is empty.
+	// Namespace limits the fake to one namespace. Empty means all.
 	Namespace string
-	// Start is how long an instance takes to serve after its pod was made, and after a restart in place.
+	// Start is how long an instance takes to become Ready after its pod was created, and after a restart in place.
 	Start time.Duration
-	// Log is called with what went wrong and is tried again; nil drops it.
+	// Log is called with errors that are retried. nil discards them.
 	Log func(error)
 }
 
-// Kubelet serves PostgreSQLs. The exported fields say what it does and note what it did; With reads and changes them.
+// Kubelet is the fake. The exported fields configure it and record what it did. Use Update to read and change them.
 type Kubelet struct {
-	// NotReady pods do not become Ready, by name; the value is the reason that their container waits for.
+	// NotReady are pods that do not become Ready, by name. The value is the waiting reason of their container.
 	NotReady map[string]string
-	// Unschedulable pods stay without a node; the value is what the scheduler says.
+	// Unschedulable are pods that get no node, by name. The value is the message of the scheduler.
 	Unschedulable map[string]string
-	// VolumeNodes are where pods have their volumes, by pod: they run there or nowhere. Those that are not here have no node.
+	// VolumeNodes are the nodes of the pods' volumes, by pod: the pods run there or nowhere. Other pods get no node.
 	VolumeNodes map[string]string
-	// MissingPods pods are not made at all, as where a quota refuses them.
+	// MissingPods are pods that are not created, for example because of a quota.
 	MissingPods map[string]bool
-	// UnboundClaims claims get no volume, by the name of their pod. Stuck ones don't grow; the value is what Kubernetes says.
+	// UnboundClaims are pods whose claims get no volume. ResizeErrors are pods whose claims do not grow. The value is the
+	// message of Kubernetes.
 	UnboundClaims map[string]bool
 	ResizeErrors  map[string]string
-	// PendingRestart parameters are reported by agents until they are told to restart, by pod.
+	// PendingRestart are parameters that agents report until they are restarted, by pod.
 	PendingRestart map[string][]string
-	// UsedPercent is how full a volume is, in percent of spec.storage, by pod.
+	// UsedPercent is the used space of a volume, in percent of spec.storage, by pod.
 	UsedPercent map[string]int
-	// ChangeStatus changes what the agent of a pod says of itself.
+	// ChangeStatus changes the status of a pod's agent.
 	ChangeStatus map[string]func(*agentapi.Status)
-	// ApplyErrors is the error that is answered for each wish of that name.
+	// ApplyErrors are errors for desired objects, by name.
 	ApplyErrors map[string]string
-	// Apply carries out what a primary is told; nil does nothing.
+	// Apply applies the desired objects. nil does nothing.
 	Apply func(context.Context, agentapi.Desired) (agentapi.Result, error)
-	// Timeline is what the agents say they are on.
+	// Timeline is the timeline that the agents report.
 	Timeline int
-	// Applied is what primaries were asked to have, Restarted and Replaced are pods; all in order.
+	// Applied are the desired objects sent to primaries. Restarted and Replaced are pods. All are in order.
 	Applied             []agentapi.Desired
 	Restarted, Replaced []string
 
@@ -84,7 +85,7 @@ type Kubelet struct {
 	roles     map[types.NamespacedName]map[string]agentapi.DesiredRole
 }
 
-// Start serves until ctx ends. The caller's identity needs all rights.
+// Start runs the fake until ctx is done. The client needs all permissions.
 func Start(ctx context.Context, config *rest.Config, options Options) (*Kubelet, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, databasev1alpha1.AddToScheme} {
@@ -127,7 +128,7 @@ func newKubelet(options Options, seen cache.Cache, writer client.Client) *Kubele
 	}
 }
 
-// watch has every change of what belongs to a PostgreSQL looked at.
+// watch reconciles on every change of objects that belong to a PostgreSQL.
 func (p *Kubelet) watch(ctx context.Context) error {
 	for _, kind := range []client.Object{
 		&databasev1alpha1.PostgreSQL{}, &k8sappsv1.StatefulSet{}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &coordinationv1.Lease{}, &corev1.Secret{},
@@ -177,10 +178,10 @@ func (p *Kubelet) run(ctx context.Context) {
 	})
 }
 
-// Wait returns when all has ended, after the context of Start has.
+// Wait waits until everything has stopped, after the context of Start is done.
 func (p *Kubelet) Wait() { p.goroutines.Wait() }
 
-// Update changes what the fake does from now on, or reads what it did.
+// Update reads or changes the exported fields, and reconciles everything.
 func (p *Kubelet) Update(f func(*Kubelet)) {
 	p.mu.Lock()
 	f(p)
@@ -208,7 +209,7 @@ func (p *Kubelet) statefulSets() []*k8sappsv1.StatefulSet {
 func (p *Kubelet) logError(ctx context.Context, err error) {
 	ordinary := apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) // the cache is behind
 	if err != nil && ctx.Err() == nil && !ordinary && p.options.Log != nil {
-		p.options.Log(fmt.Errorf("fake of PostgreSQL: %w", err))
+		p.options.Log(fmt.Errorf("fakepg: %w", err))
 	}
 }
 
@@ -228,7 +229,7 @@ func (p *Kubelet) work(ctx context.Context) {
 	}
 }
 
-// get reads from memory; it is false for what does not exist.
+// get reads from the cache. It is false if the object does not exist.
 func (p *Kubelet) get(ctx context.Context, key types.NamespacedName, obj client.Object) (bool, error) {
 	err := p.cache.Get(ctx, key, obj)
 	return err == nil, client.IgnoreNotFound(err)

@@ -21,7 +21,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
-// fixture is what there is of one PostgreSQL; nil is what there is not.
+// fixture has the objects of one PostgreSQL. nil means that an object does not exist.
 type fixture struct {
 	key   types.NamespacedName
 	pg    *databasev1alpha1.PostgreSQL
@@ -99,7 +99,7 @@ func (p *Kubelet) sync(ctx context.Context, key types.NamespacedName) error {
 	return p.elect(ctx, w)
 }
 
-// setObservedGeneration tells that this generation of the StatefulSet is known.
+// setObservedGeneration reports the generation of the StatefulSet as observed.
 func (p *Kubelet) setObservedGeneration(ctx context.Context, set *k8sappsv1.StatefulSet) error {
 	if set.Status.ObservedGeneration == set.Generation {
 		return nil
@@ -126,7 +126,7 @@ func (p *Kubelet) syncInstance(ctx context.Context, w *fixture, name string) err
 		}
 		p.recordCreated(pod)
 		w.pods[name] = pod
-	case metav1.GetControllerOfNoCopy(pod) == nil: // the StatefulSet was made anew around it
+	case metav1.GetControllerOfNoCopy(pod) == nil: // the StatefulSet was re-created with orphaned pods
 		before := pod.DeepCopy()
 		if err := controllerutil.SetControllerReference(w.set, pod, p.client.Scheme()); err != nil {
 			return err
@@ -134,13 +134,13 @@ func (p *Kubelet) syncInstance(ctx context.Context, w *fixture, name string) err
 		if err := p.client.Patch(ctx, pod, client.MergeFrom(before)); err != nil {
 			return err
 		}
-	case !metav1.IsControlledBy(pod, w.set): // goes with the StatefulSet that was there before
+	case !metav1.IsControlledBy(pod, w.set): // it belongs to the previous StatefulSet
 		return client.IgnoreNotFound(p.client.Delete(ctx, pod, client.GracePeriodSeconds(0)))
 	}
 	return p.syncPod(ctx, w, pod)
 }
 
-// recordCreated notes that a pod was replaced, if there was one of its name.
+// recordCreated records that a pod was replaced, if there was one of its name.
 func (p *Kubelet) recordCreated(pod *corev1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,7 +171,7 @@ func podOf(set *k8sappsv1.StatefulSet, name string) *corev1.Pod {
 	return pod
 }
 
-// syncPod starts the pod's agent, and says how the pod is.
+// syncPod starts the pod's agent and updates the pod's status.
 func (p *Kubelet) syncPod(ctx context.Context, w *fixture, pod *corev1.Pod) error {
 	address, err := p.serve(ctx, w, pod)
 	if err != nil {
@@ -202,14 +202,14 @@ func (p *Kubelet) syncPod(ctx context.Context, w *fixture, pod *corev1.Pod) erro
 	return nil
 }
 
-// startupLeft is how much longer the instance of a pod takes to serve.
+// startupLeft is the remaining time until the instance of a pod is Ready.
 func (p *Kubelet) startupLeft(uid types.UID) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.startupLeftLocked(uid)
 }
 
-// startupLeftLocked is starting, for those who hold the lock. The time begins when it is asked for first.
+// startupLeftLocked is startupLeft for callers that hold the lock. The time starts with the first call.
 func (p *Kubelet) startupLeftLocked(uid types.UID) time.Duration {
 	if p.startedAt[uid].IsZero() {
 		p.startedAt[uid] = time.Now()
@@ -230,7 +230,7 @@ func (p *Kubelet) statusOf(w *fixture, pod *corev1.Pod, address, closed string) 
 	if p.startupLeftLocked(pod.UID) > 0 {
 		waiting, held = "ContainerCreating", true
 	}
-	// Who can't find the Lease stops being primary.
+	// An instance that cannot find the Lease stops being primary.
 	lost := w.lease == nil && pod.Labels[databasev1alpha1.LabelRole] == databasev1alpha1.LabelRolePrimary
 	container := corev1.ContainerStatus{Name: "postgres", Ready: !held && !lost, Image: pod.Spec.Containers[0].Image}
 	ready := corev1.ConditionTrue

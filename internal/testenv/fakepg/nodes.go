@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// schedule brings a pod to the node that has its volume, or says as the scheduler does why that takes none.
+// schedule binds a pod to the node of its volume, or returns the scheduler's message why that node is not possible.
 func (p *Kubelet) schedule(ctx context.Context, pod *corev1.Pod) (closed string, err error) {
 	p.mu.Lock()
 	name := p.VolumeNodes[pod.Name]
@@ -42,18 +42,18 @@ func (p *Kubelet) schedule(ctx context.Context, pod *corev1.Pod) (closed string,
 	return "", p.client.Get(ctx, client.ObjectKeyFromObject(pod), pod)
 }
 
-// tainted reports whether a node has a taint that pods don't tolerate. No kubelet tells here that a node is ready, so that each
-// has the one that says it is not, from the API server.
+// tainted returns whether a node has a taint that pods do not tolerate. The API server adds a not-ready taint to each node,
+// which no kubelet removes here: it does not count.
 func tainted(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
 		return t.Key != corev1.TaintNodeNotReady && t.Effect != corev1.TaintEffectPreferNoSchedule
 	})
 }
 
-// Evict does to a pod what a drain does. An error for which apierrors.IsTooManyRequests holds says that the budget does not allow
-// it yet. The pod is evicted only as the version that was passed.
+// Evict evicts a pod like a drain. apierrors.IsTooManyRequests means that the PodDisruptionBudget does not allow it yet.
+// The precondition is the version of the pod that was passed.
 func (p *Kubelet) Evict(ctx context.Context, pod *corev1.Pod) error {
-	// The client itself repeats what was refused, for longer than the judgement holds.
+	// The client retries rejected requests for longer than the budget's status is valid.
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	allowed, err := p.syncBudget(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[labelOwner]})
@@ -71,7 +71,8 @@ func (p *Kubelet) Evict(ctx context.Context, pod *corev1.Pod) error {
 	})
 }
 
-// syncBudget counts, as the controller of PodDisruptionBudgets does, how many pods may be evicted now, and reports whether any may.
+// syncBudget computes the status of the PodDisruptionBudget like its controller, and returns whether an eviction is
+// allowed.
 func (p *Kubelet) syncBudget(ctx context.Context, key types.NamespacedName) (allowed bool, err error) {
 	budget := &policyv1.PodDisruptionBudget{}
 	if err := p.client.Get(ctx, key, budget); err != nil {

@@ -16,24 +16,24 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv"
 )
 
-// segments are the POSIX shared memory of PostgreSQL servers; one that is killed leaves its segments behind.
+// segments are the POSIX shared memory segments of PostgreSQL servers. A killed server leaves its segments behind.
 const segments = "/dev/shm/PostgreSQL.*"
 
-// reapTime is how long a process that was adopted and has ended may seem to run.
+// reapTime is the interval for reaping adopted zombies.
 const reapTime = 20 * time.Millisecond
 
-// prepareCleanUp makes this process the parent of every process below it that loses its own, and gives tests a folder in
-// memory. The function that it returns ends those processes, and removes the folder and the segments that nobody maps.
+// prepareCleanUp makes this process a child subreaper, and creates an in-memory directory for tests. The returned function
+// kills orphaned processes, and removes the directory and the shared memory segments that no process maps.
 func prepareCleanUp() (func() error, error) {
-	started := time.Now().Add(-time.Second) // the times of files come from a coarser clock
+	started := time.Now().Add(-time.Second) // file times have a coarser clock
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return nil, fmt.Errorf("adopt orphaned processes: %w", err)
+		return nil, fmt.Errorf("become a child subreaper: %w", err)
 	}
 	dir, err := os.MkdirTemp(testenv.MemoryFolder(), "fettle-test-")
 	if err != nil {
-		return nil, fmt.Errorf("folder in memory: %w", err)
+		return nil, fmt.Errorf("create the in-memory directory: %w", err)
 	}
-	// PostgreSQL runs as another user than root, and its data lie below.
+	// PostgreSQL runs as another user than root, with its data below this directory.
 	if err := errors.Join(os.Chmod(dir, 0o711), os.Setenv(testenv.MemoryVariable, dir)); err != nil {
 		return nil, err
 	}
@@ -41,13 +41,13 @@ func prepareCleanUp() (func() error, error) {
 		ended := endOrphans()
 		removed := removeSegments(started)
 		if ended > 0 || removed > 0 {
-			fmt.Fprintf(os.Stderr, "shared-apiserver: ended %d processes and removed %d segments of shared memory that tests left behind\n", ended, removed)
+			fmt.Fprintf(os.Stderr, "shared-apiserver: killed %d processes and removed %d shared memory segments left behind by tests\n", ended, removed)
 		}
 		return os.RemoveAll(dir)
 	}, nil
 }
 
-// children are the processes of which this one is the parent.
+// children are the child processes of this process.
 func children() []int {
 	var pids []int
 	tasks, _ := filepath.Glob("/proc/self/task/*/children") // any thread may be a parent
@@ -62,8 +62,8 @@ func children() []int {
 	return pids
 }
 
-// reapOrphans waits for children that were adopted since, when they have ended, until the function that it returns is called. A process that
-// has ended and that nobody has waited for seems to run: PostgreSQL does not start over the lock file of one.
+// reapOrphans waits for adopted children that have exited, until the returned function is called. A zombie seems to run:
+// PostgreSQL does not start if its lock file names one.
 func reapOrphans() (stop func()) {
 	own, done, ended := children(), make(chan struct{}), make(chan struct{})
 	go func() {
@@ -76,7 +76,7 @@ func reapOrphans() (stop func()) {
 			case <-ticker.C:
 			}
 			for _, pid := range children() {
-				if !slices.Contains(own, pid) { // who started those waits for them
+				if !slices.Contains(own, pid) { // os/exec waits for the others
 					_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
 				}
 			}
@@ -88,7 +88,7 @@ func reapOrphans() (stop func()) {
 	}
 }
 
-// endOrphans kills the children of this process until there are none: the children of each become its own in turn.
+// endOrphans kills the children of this process until there are none. The children of each become its own children.
 func endOrphans() int {
 	ended := 0
 	for {
@@ -98,7 +98,7 @@ func endOrphans() int {
 		}
 		for _, pid := range left {
 			if reaped, _ := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); reaped == pid {
-				continue // it had ended already
+				continue // it had exited already
 			}
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 			_, _ = syscall.Wait4(pid, nil, 0, nil)
@@ -107,8 +107,8 @@ func endOrphans() int {
 	}
 }
 
-// removeSegments removes segments that were made since a time and that no process maps. Servers of others stay whole: a
-// postmaster maps its control segment for as long as it runs.
+// removeSegments removes segments created since a time that no process maps. Running servers are not affected: a postmaster
+// maps its control segment while it runs.
 func removeSegments(since time.Time) int {
 	used := map[string]bool{}
 	maps, _ := filepath.Glob("/proc/[0-9]*/maps")

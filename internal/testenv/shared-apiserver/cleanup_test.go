@@ -13,7 +13,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv"
 )
 
-// An orphan that has ended is gone, and not only over.
+// TestReapOrphans: an orphan that exits does not stay a zombie.
 func TestReapOrphans(t *testing.T) {
 	t.Setenv(testenv.MemoryVariable, "")
 	clean, err := prepareCleanUp()
@@ -41,7 +41,7 @@ func TestReapOrphans(t *testing.T) {
 	}
 }
 
-// A command that leaves a process and a segment of shared memory behind: both go, and so does the folder in memory.
+// TestCleanUp: a process and a shared memory segment that a command leaves behind are removed with the in-memory directory.
 func TestCleanUp(t *testing.T) {
 	t.Setenv(testenv.MemoryVariable, "")
 	clean, err := prepareCleanUp()

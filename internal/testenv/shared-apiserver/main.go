@@ -26,7 +26,7 @@ func main() {
 
 func run(command []string) (code int, err error) {
 	if len(command) == 0 {
-		return 2, errors.New("say what to run: with COMMAND [ARGUMENT...]")
+		return 2, errors.New("usage: shared-apiserver COMMAND [ARGUMENT...]")
 	}
 	clean, err := prepareCleanUp()
 	if err != nil {
@@ -45,7 +45,7 @@ func run(command []string) (code int, err error) {
 	child := exec.Command(command[0], command[1:]...)
 	child.Env = append(os.Environ(), testenv.SharedVariable+"="+dir)
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
-	// An interrupt from the terminal reaches the command by itself; stay until it has ended, to clean up.
+	// The terminal sends an interrupt to the command too: wait until the command exits, then clean up.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	if err := child.Start(); err != nil {

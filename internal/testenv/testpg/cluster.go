@@ -25,7 +25,7 @@ type CA struct {
 	key  *ecdsa.PrivateKey
 }
 
-// NewCA makes one, with the certificates of a server at 127.0.0.1, or localhost, and of config.ReplicationUser.
+// NewCA creates a CA with certificates for a server at 127.0.0.1 or localhost, and for config.ReplicationUser.
 func NewCA(t testing.TB) *CA {
 	t.Helper()
 	ca := &CA{dir: Dir(t)}
@@ -39,7 +39,7 @@ func NewCA(t testing.TB) *CA {
 	return ca
 }
 
-// ClientCert makes the certificate of a role, in the files role.crt and role.key.
+// ClientCert creates the certificate of a role, in the files role.crt and role.key.
 func (ca *CA) ClientCert(t testing.TB, role string) {
 	t.Helper()
 	ca.sign(t, role, &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, Subject: pkix.Name{CommonName: role}})
@@ -92,12 +92,12 @@ func (ca *CA) write(t testing.TB, name, kind string, der []byte) {
 	}
 }
 
-// EnableTLS has an instance use the CA.
+// EnableTLS configures an instance with certificates of the CA.
 func (ca *CA) EnableTLS(i *Instance) {
 	i.Settings.TLS = config.TLS{CertFile: ca.File("server.crt"), KeyFile: ca.File("server.key"), CAFile: ca.File("ca.crt")}
 }
 
-// Upstream is an instance as another sees it.
+// Upstream is the connection to an instance for a standby.
 func (ca *CA) Upstream(i *Instance) config.Upstream {
 	return config.Upstream{
 		Host: "127.0.0.1", Port: i.Settings.Port,
@@ -105,12 +105,12 @@ func (ca *CA) Upstream(i *Instance) config.Upstream {
 	}
 }
 
-// Source is an instance to copy from.
+// Source is the connection to an instance for a base backup.
 func (ca *CA) Source(i *Instance, name string) server.Source {
 	return server.Source{Upstream: ca.Upstream(i), ApplicationName: name}
 }
 
-// Primary is a new primary with TLS and all that Fettle needs in it.
+// Primary starts a new primary with TLS and Fettle's roles.
 func (ca *CA) Primary(t testing.TB, name string) *Instance {
 	t.Helper()
 	i := New(t, name)
@@ -125,7 +125,7 @@ func (ca *CA) Primary(t testing.TB, name string) *Instance {
 	return i
 }
 
-// Standby is a new standby of a primary, which streams.
+// Standby starts a new standby that streams from a primary.
 func (ca *CA) Standby(t testing.TB, name string, primary *Instance) *Instance {
 	t.Helper()
 	i := New(t, name)

@@ -16,31 +16,31 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// External is a server that somebody else runs, in their own way. It takes connections over TLS, and ends with the test.
+// External is a server that Fettle does not manage. It accepts TLS connections and stops with the test.
 type External struct {
 	Port int
-	// Log is what it wrote.
+	// Log is the output of the server.
 	Log *Log
 
 	dir string
 	ca  *CA
 }
 
-// externalHBA lets everybody replicate with a password but for the role stranger.
+// externalHBA allows replication with a password, except for the role stranger.
 const externalHBA = `local all all trust
 hostssl replication stranger all reject
 hostssl replication certified all cert
 hostssl replication all all scram-sha-256
 `
 
-// NewExternal makes a server without checksums, with the superuser postgres, and settings as lines of postgresql.conf. Its
+// NewExternal starts a server without checksums, with the superuser postgres and settings as lines of postgresql.conf. Its
 // certificate is for localhost.
 func NewExternal(t testing.TB, ca *CA, settings string) *External {
 	t.Helper()
 	f := &External{Port: Port(t), Log: &Log{}, dir: Dir(t), ca: ca}
 	arguments := []string{"--pgdata=" + f.Data(), "--username=postgres", "--encoding=UTF8", "--locale=C.UTF-8", "--auth=trust", "--wal-segsize=1"}
 	if Binaries(t).Major >= 18 {
-		arguments = append(arguments, "--no-data-checksums") // as they all did before
+		arguments = append(arguments, "--no-data-checksums") // the default of earlier versions
 	}
 	f.run(t, "initdb", arguments...)
 	conf := fmt.Sprintf(`listen_addresses = '127.0.0.1'
@@ -60,7 +60,7 @@ fsync = off
 	return f
 }
 
-// SocketDir is where its socket is, by which everybody gets in.
+// SocketDir is the directory of its socket, which requires no authentication.
 func (f *External) SocketDir() string { return f.dir }
 
 // Data is its data directory.
@@ -88,7 +88,7 @@ func (f *External) run(t testing.TB, program string, arguments ...string) {
 	}
 }
 
-// start starts the server from a thread that lives as long as it does, since it would end with that thread.
+// start starts the server from a thread that lives as long as the server, because of Pdeathsig.
 func (f *External) start(t testing.TB) {
 	t.Helper()
 	cmd := f.command(t, "postgres", "-D", f.Data())
@@ -111,7 +111,7 @@ func (f *External) start(t testing.TB) {
 		_ = cmd.Process.Signal(syscall.SIGQUIT)
 		<-ended
 		if t.Failed() {
-			t.Logf("log of the foreign server:\n%s", f.Log)
+			t.Logf("log of the external server:\n%s", f.Log)
 		}
 	})
 	for end := time.Now().Add(timeout); ; time.Sleep(20 * time.Millisecond) {
@@ -121,7 +121,7 @@ func (f *External) start(t testing.TB) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("the foreign server does not start: %v\n%s", err, f.Log)
+			t.Fatalf("the external server does not start: %v\n%s", err, f.Log)
 		}
 	}
 }
@@ -130,14 +130,14 @@ func (f *External) connect(ctx context.Context, database string) (*pgx.Conn, err
 	return pgx.Connect(ctx, fmt.Sprintf("host=%s port=%d user=postgres dbname=%s", f.dir, f.Port, database))
 }
 
-// SQL has the superuser run statements, each on its own.
+// SQL runs statements as superuser, each in its own transaction.
 func (f *External) SQL(t testing.TB, database string, statements ...string) {
 	t.Helper()
 	conn, err := f.connect(t.Context(), database)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(t.Context()) //nolint:errcheck // all was answered
+	defer conn.Close(t.Context()) //nolint:errcheck // all results were read
 	for _, statement := range statements {
 		if _, err := conn.Exec(t.Context(), statement); err != nil {
 			t.Fatalf("%s: %v", strings.TrimSpace(statement), err)
@@ -145,14 +145,14 @@ func (f *External) SQL(t testing.TB, database string, statements ...string) {
 	}
 }
 
-// QueryText has the superuser ask for one text.
+// QueryText runs a query that returns one text as superuser.
 func (f *External) QueryText(t testing.TB, database, query string) (value string) {
 	t.Helper()
 	conn, err := f.connect(t.Context(), database)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(t.Context()) //nolint:errcheck // all was answered
+	defer conn.Close(t.Context()) //nolint:errcheck // all results were read
 	if err := conn.QueryRow(t.Context(), query).Scan(&value); err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}

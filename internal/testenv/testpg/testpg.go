@@ -1,4 +1,4 @@
-// Package testpg runs real PostgreSQL servers for tests, each in folders of its own and on the loopback address only.
+// Package testpg runs real PostgreSQL servers for tests, each in its own directories and only on loopback.
 package testpg
 
 import (
@@ -19,13 +19,14 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/sqlclient"
 )
 
-// BinariesVariable names the folder of other programs than those of the newest version that is installed.
+// BinariesVariable is the environment variable with the directory of the PostgreSQL programs. The default is the newest
+// installed version.
 const BinariesVariable = "FETTLE_POSTGRES_BIN"
 
-// timeout bounds what a test waits for.
+// timeout bounds waits in tests.
 const timeout = 2 * time.Minute
 
-// Binaries are the programs that tests use.
+// Binaries are the PostgreSQL programs for tests.
 func Binaries(t testing.TB) server.Binaries {
 	t.Helper()
 	var b server.Binaries
@@ -41,7 +42,7 @@ func Binaries(t testing.TB) server.Binaries {
 	return b
 }
 
-// Credential is an unprivileged user where the tests run as root, and nil where they do not.
+// Credential is an unprivileged user if the tests run as root, otherwise nil.
 func Credential(t testing.TB) *syscall.Credential {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -59,7 +60,7 @@ func Credential(t testing.TB) *syscall.Credential {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
-// Dir is a folder that PostgreSQL's user may use, with a path that is short enough for a socket.
+// Dir creates a directory for PostgreSQL's user, with a path that is short enough for a socket.
 func Dir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "pg") //nolint:usetesting // its path would be too long for a socket, and its parents are closed to others
@@ -79,7 +80,7 @@ func Dir(t testing.TB) string {
 	return dir
 }
 
-// Port is one that is free on the loopback address.
+// Port returns a free port on loopback.
 func Port(t testing.TB) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed at once
@@ -93,15 +94,15 @@ func Port(t testing.TB) int {
 // Instance is a server of a test. It is killed when the test ends.
 type Instance struct {
 	*server.Server
-	// Settings can be changed; Configure or Start put them into effect.
+	// Settings can be changed. Configure or Start apply them.
 	Settings config.Settings
-	// Log is what it wrote; nil after Logging.
+	// Log is the output of the server. nil after NewWithOutput.
 	Log *Log
 
 	process *server.Process
 }
 
-// New prepares an instance; it has no data yet.
+// New prepares an instance without data.
 func New(t testing.TB, name string) *Instance {
 	t.Helper()
 	log := &Log{}
@@ -115,7 +116,7 @@ func New(t testing.TB, name string) *Instance {
 	return i
 }
 
-// NewWithOutput is like New, for an instance whose output goes to log.
+// NewWithOutput is New with another log.
 func NewWithOutput(t testing.TB, name string, log io.Writer) *Instance {
 	t.Helper()
 	dir := Dir(t)
@@ -147,7 +148,7 @@ func NewWithOutput(t testing.TB, name string, log io.Writer) *Instance {
 	return i
 }
 
-// NewRunning is a new primary, ready for sessions.
+// NewRunning starts a new primary.
 func NewRunning(t testing.TB, name string) *Instance {
 	t.Helper()
 	i := New(t, name)
@@ -158,7 +159,7 @@ func NewRunning(t testing.TB, name string) *Instance {
 	return i
 }
 
-// Configure writes the settings, and reloads a server that runs.
+// Configure writes the settings, and reloads a running server.
 func (i *Instance) Configure(t testing.TB) {
 	t.Helper()
 	files, err := config.Render(i.Settings)
@@ -176,7 +177,7 @@ func (i *Instance) Configure(t testing.TB) {
 	}
 }
 
-// Start writes the settings, and starts the server and waits until it is ready.
+// Start writes the settings, starts the server and waits until it is ready.
 func (i *Instance) Start(t testing.TB) *server.Process {
 	t.Helper()
 	i.process = nil
@@ -194,10 +195,10 @@ func (i *Instance) Start(t testing.TB) *server.Process {
 	return p
 }
 
-// Process is the one that was started last.
+// Process is the process that was started last.
 func (i *Instance) Process() *server.Process { return i.process }
 
-// Stop stops the server fast.
+// Stop stops the server with a fast shutdown.
 func (i *Instance) Stop(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
@@ -207,7 +208,7 @@ func (i *Instance) Stop(t testing.TB) {
 	}
 }
 
-// Client is a client of the server, as its superuser.
+// Client connects to the server as its superuser.
 func (i *Instance) Client(t testing.TB) *sqlclient.Client {
 	t.Helper()
 	c := sqlclient.New(i.ClientOptions())
@@ -215,12 +216,12 @@ func (i *Instance) Client(t testing.TB) *sqlclient.Client {
 	return c
 }
 
-// ClientOptions name the server's socket.
+// ClientOptions are the connection options of the server.
 func (i *Instance) ClientOptions() sqlclient.Options {
 	return sqlclient.Options{SocketDir: i.SocketDir(), Port: i.Settings.Port, StatementTimeout: timeout}
 }
 
-// Log keeps what a server writes.
+// Log keeps the output of a server.
 type Log struct {
 	mu   sync.Mutex
 	text []byte
@@ -234,7 +235,7 @@ func (l *Log) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is all of it.
+// String returns the complete output.
 func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

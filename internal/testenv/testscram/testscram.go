@@ -1,4 +1,4 @@
-// Package testscram makes and compares SCRAM-SHA-256 verifiers for tests.
+// Package testscram computes and compares SCRAM-SHA-256 verifiers in tests.
 package testscram
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/scram"
 )
 
-// Verifier makes a verifier of a password, with a new salt.
+// Verifier computes the verifier of a password with a new salt.
 func Verifier(t testing.TB, password string) string {
 	t.Helper()
 	salt := make([]byte, scram.SaltSize)
@@ -22,7 +22,7 @@ func Verifier(t testing.TB, password string) string {
 	return text
 }
 
-// Matches says whether a verifier was made from a password. Anything that is no verifier matches nothing.
+// Matches returns whether a verifier belongs to a password. It is false for invalid verifiers.
 func Matches(stored, password string) bool {
 	_, rest, _ := strings.Cut(stored, ":")
 	encoded, _, _ := strings.Cut(rest, "$")
