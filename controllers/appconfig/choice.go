@@ -50,7 +50,7 @@ func choose(cfg *configv1.AppConfig, out rendered, found existing) choice {
 	}
 	if good := rollbackTarget(cfg, out, found); good != nil {
 		return choice{revision: good, rolledBack: true, published: yes(configv1.ReasonRolledBack, fmt.Sprintf(
-			"revision %d is published again until something else is rendered", good.number))}
+			"revision %d is published again until the rendered contents change", good.number))}
 	}
 	next := found.next(out)
 	next.number = nextNumber(cfg, next)
@@ -97,7 +97,7 @@ func previewed(out rendered, live *revision) choice {
 	case live != nil && live.hash == out.hash:
 		return choice{revision: live, published: yes(configv1.ReasonPublished, "publishing would change nothing")}
 	}
-	return choice{revision: live, published: yes(configv1.ReasonPreview, "spec.preview is true: "+stillPublished(live)+"; status.preview says what would change")}
+	return choice{revision: live, published: yes(configv1.ReasonPreview, "spec.preview is true: "+stillPublished(live)+"; status.preview lists the changes")}
 }
 
 // requestedRollback is the choice of spec.rollback.
@@ -118,7 +118,7 @@ func requestedRollback(cfg *configv1.AppConfig, out rendered, found existing, li
 			"spec.rollback.toRevision: revision %d is not kept: %s; choose one of %v, or remove spec.rollback", number, stillPublished(live), numbers(found)))}
 	default:
 		return choice{revision: liveOrCopy(found, live), published: no(configv1.ReasonRevisionMissing,
-			"spec.rollback: there is no earlier revision to go back to: "+stillPublished(live)+"; remove spec.rollback")}
+			"spec.rollback: there is no earlier revision: "+stillPublished(live)+"; remove spec.rollback")}
 	}
 }
 

@@ -141,11 +141,11 @@ func publishedState(cfg *configv1.AppConfig, p plan, seen observed) conditionSta
 func rolledOutState(cfg *configv1.AppConfig, p plan, seen observed) conditionState {
 	switch {
 	case seen.applyErr != nil:
-		return unknown(fettlev1.ReasonReconciling, "not known until all is published")
+		return unknown(fettlev1.ReasonReconciling, "unknown until the contents are published")
 	case seen.policyErr != nil:
-		return no(configv1.ReasonInvalidWindow, seen.policyErr.Error()+": no workload is restarted")
+		return no(configv1.ReasonInvalidWindow, seen.policyErr.Error()+": no workload restarts until it is corrected")
 	case p.rolledBack:
-		return no(configv1.ReasonRolledBack, fmt.Sprintf("the rollout of hash %s failed (%s); revision %d is published until something else is rendered. %s",
+		return no(configv1.ReasonRolledBack, fmt.Sprintf("the rollout of hash %s failed (%s); revision %d is published until the rendered contents change. %s",
 			cfg.Status.FailedHash, cfg.Status.FailureMessage, p.revision.number, seen.report.Condition.Message))
 	}
 	c := seen.report.Condition

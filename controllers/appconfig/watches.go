@@ -139,7 +139,7 @@ func (r *Reconciler) keys(ctx context.Context, opts ...client.ListOption) []clie
 func (r *Reconciler) list(ctx context.Context, opts ...client.ListOption) []configv1.AppConfig {
 	list := &configv1.AppConfigList{}
 	if err := r.client.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
-		log.FromContext(ctx).Error(err, "list AppConfigs that an event concerns")
+		log.FromContext(ctx).Error(err, "failed to list the AppConfigs of an event")
 	}
 	return list.Items
 }

@@ -120,7 +120,7 @@ func (r *Reconciler) create(ctx context.Context, namespace string) (reconcile.Re
 	err = r.client.Create(ctx, want, client.FieldOwner(controllerName))
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		log.FromContext(ctx).Info("another ConfigMap has the name of the dashboards, or it was just made: it is left alone", "name", name)
+		log.FromContext(ctx).Info("the ConfigMap of the dashboards belongs to another owner or was just created; leaving it unchanged", "name", name)
 		return reconcile.Result{RequeueAfter: retry}, nil
 	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return reconcile.Result{RequeueAfter: retry}, nil // the operator runs outside of the cluster, or its namespace goes

@@ -58,7 +58,7 @@ func setPublishFailed(vc *votingv1alpha1.VoteConfig, err error) {
 		message += ", or choose another name in spec.target.configMapName of a new VoteConfig"
 	}
 	set(vc, votingv1alpha1.VoteConfigPublished, metav1.ConditionFalse, reason, message)
-	set(vc, votingv1alpha1.VoteConfigRolledOut, metav1.ConditionUnknown, fettlev1.ReasonReconciling, "not known until the options are published")
+	set(vc, votingv1alpha1.VoteConfigRolledOut, metav1.ConditionUnknown, fettlev1.ReasonReconciling, "unknown until the options are published")
 	summarize(vc, "")
 }
 

@@ -77,7 +77,7 @@ func (r *Reconciler) usedBy(ctx context.Context, w *rollout.Workload) []reconcil
 func (r *Reconciler) list(ctx context.Context, namespace, field, value string) []reconcile.Request {
 	list := &votingv1alpha1.VoteConfigList{}
 	if err := r.client.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{field: value}, client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "list VoteConfigs", "namespace", namespace, "field", field, "value", value)
+		log.FromContext(ctx).Error(err, "failed to list VoteConfigs", "namespace", namespace, "field", field, "value", value)
 		return nil
 	}
 	requests := make([]reconcile.Request, len(list.Items))

@@ -77,7 +77,7 @@ func containerProblem(p *corev1.Pod, c *corev1.ContainerStatus) *podProblem {
 			if reason == "ErrImagePull" {
 				reason = "ImagePullBackOff"
 			}
-			return &podProblem{reason, fmt.Sprintf("pod %s can't pull image %q: check its name and tag, and the pull Secret", p.Name, c.Image)}
+			return &podProblem{reason, fmt.Sprintf("pod %s can't pull image %q: check its name, its tag and the pull Secret", p.Name, c.Image)}
 		default:
 			return &podProblem{w.Reason, fmt.Sprintf("container %s of pod %s can't start: %s", c.Name, p.Name, w.Message)}
 		}
@@ -90,7 +90,7 @@ func containerProblem(p *corev1.Pod, c *corev1.ContainerStatus) *podProblem {
 	if last.Reason == "OOMKilled" {
 		reason = last.Reason
 	}
-	return &podProblem{reason, fmt.Sprintf("container %s of pod %s keeps ending (%s, exit code %d): see kubectl logs --previous %s",
+	return &podProblem{reason, fmt.Sprintf("container %s of pod %s keeps exiting (%s, exit code %d): check kubectl logs --previous %s",
 		c.Name, p.Name, last.Reason, last.ExitCode, p.Name)}
 }
 

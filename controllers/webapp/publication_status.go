@@ -61,7 +61,7 @@ func published(app *appsv1.WebApp, in inputs, seen observed) conditionState {
 			return found[i]
 		}
 	}
-	return yes(appsv1.ReasonPublished, "the Ingress has an address, and the Gateways accept the route, of those that the spec asks for")
+	return yes(appsv1.ReasonPublished, "published by all of spec.ingress and spec.gateway")
 }
 
 // ingressPublished goes by what the Ingress names before its address: an address stays while the certificate is missing. The
@@ -85,8 +85,8 @@ func ingressPublished(app *appsv1.WebApp, in inputs, seen observed) conditionSta
 		return no(appsv1.ReasonIngressClassMissing, fmt.Sprintf(
 			"spec.ingress.className: IngressClass %q does not exist: use one of kubectl get ingressclass, or install its ingress controller", want.ClassName))
 	}
-	return unknown(appsv1.ReasonAddressPending, fmt.Sprintf("no ingress controller has given Ingress %q an address%s. "+
-		"Ready does not wait for it, since some never do; status.url does", app.Name, classAdvice(is.ingress)))
+	return unknown(appsv1.ReasonAddressPending, fmt.Sprintf("no ingress controller has set the address of Ingress %q%s. "+
+		"Ready does not wait for it, since some controllers never set it; status.url does", app.Name, classAdvice(is.ingress)))
 }
 
 func classAdvice(live *networkingv1.Ingress) string {
@@ -94,9 +94,9 @@ func classAdvice(live *networkingv1.Ingress) string {
 	case live == nil:
 		return ""
 	case live.Spec.IngressClassName != nil:
-		return fmt.Sprintf(": does that of class %q run, and publish its address?", *live.Spec.IngressClassName)
+		return fmt.Sprintf(": check that the controller of class %q runs and publishes its address", *live.Spec.IngressClassName)
 	default:
-		return ": it has no class, and the cluster no default; set spec.ingress.className unless your controller serves those without"
+		return ": it has no class, and the cluster has no default class; set spec.ingress.className unless your controller accepts an Ingress without a class"
 	}
 }
 
@@ -108,14 +108,14 @@ func certificateReady(c *certificate) bool {
 func certificateProblem(app *appsv1.WebApp, c *certificate) conditionState {
 	name := tlsSecret(app)
 	if c == nil {
-		return no(appsv1.ReasonCertificatePending, fmt.Sprintf("cert-manager has not made Certificate %q yet: does its ingress-shim run?", name))
+		return no(appsv1.ReasonCertificatePending, fmt.Sprintf("cert-manager has not created Certificate %q yet: check that its ingress-shim runs", name))
 	}
 	ready := meta.FindStatusCondition(c.Status.Conditions, "Ready")
 	issuing := cmp.Or(meta.FindStatusCondition(c.Status.Conditions, "Issuing"), &metav1.Condition{})
 	if ready == nil || issuing.Status == metav1.ConditionTrue {
-		return no(appsv1.ReasonCertificatePending, fmt.Sprintf("Certificate %q is being issued: %s; see kubectl describe certificate %s", name, issuing.Message, name))
+		return no(appsv1.ReasonCertificatePending, fmt.Sprintf("Certificate %q is being issued: %s; check kubectl describe certificate %s", name, issuing.Message, name))
 	}
-	return no(appsv1.ReasonCertificateFailed, fmt.Sprintf("Certificate %q: %s %s; see kubectl describe certificate %s", name, ready.Message, issuing.Message, name))
+	return no(appsv1.ReasonCertificateFailed, fmt.Sprintf("Certificate %q: %s %s; check kubectl describe certificate %s", name, ready.Message, issuing.Message, name))
 }
 
 // addressOf is the first address that an ingress controller has given; "" while there is none.
@@ -146,7 +146,7 @@ func routePublished(app *appsv1.WebApp, in inputs, seen observed) conditionState
 // acceptedBy says what the Gateway's controllers make of the route; one that serves it is enough.
 func acceptedBy(app *appsv1.WebApp, r *route, ref appsv1.GatewayRef) conditionState {
 	gateway := fmt.Sprintf("Gateway %q in namespace %q", ref.Name, cmp.Or(ref.Namespace, app.Namespace))
-	pending := no(appsv1.ReasonRoutePending, fmt.Sprintf("%s has not answered the HTTPRoute yet: does it exist, and run the controller of its class?", gateway))
+	pending := no(appsv1.ReasonRoutePending, fmt.Sprintf("%s has not accepted the HTTPRoute yet: check that the Gateway exists and that the controller of its class runs", gateway))
 	if r == nil {
 		return pending
 	}

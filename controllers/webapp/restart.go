@@ -163,7 +163,7 @@ func (r *restarter) webAppsUsing(kind string) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
 		apps, err := r.webAppsNaming(ctx, obj.GetNamespace(), kind+"/"+obj.GetName())
 		if err != nil {
-			log.FromContext(ctx).Error(err, "failed to find what an event concerns")
+			log.FromContext(ctx).Error(err, "failed to find the WebApps of an event")
 		}
 		var requests []reconcile.Request
 		for i := range apps {

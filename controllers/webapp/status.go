@@ -174,18 +174,18 @@ func applied(app *appsv1.WebApp, in inputs, p plan, seen observed) conditionStat
 			p.own.image, app.Status.FailureMessage, p.running.image))
 	}
 	if p.waitingForRefs {
-		return unknown(appsv1.ReasonConfigMissing, "the pods keep their template until all references exist; their number follows spec.replicas")
+		return unknown(appsv1.ReasonConfigMissing, "the pod template does not change until all references exist; the number of pods follows spec.replicas")
 	}
 	if in.foreign != nil && app.Spec.Autoscaling != nil {
-		return no(appsv1.ReasonAutoscalerConflict, fmt.Sprintf("spec.autoscaling and HorizontalPodAutoscaler %q both scale Deployment %q, and Kubernetes follows neither: remove one of the two",
+		return no(appsv1.ReasonAutoscalerConflict, fmt.Sprintf("spec.autoscaling and HorizontalPodAutoscaler %q both scale Deployment %q, and Kubernetes ignores both: remove one of the two",
 			in.foreign.Name, app.Name))
 	}
 	if in.foreign != nil {
 		return yes(appsv1.ReasonForeignAutoscaler, fmt.Sprintf("HorizontalPodAutoscaler %q sets the replicas of Deployment %q, and spec.replicas is ignored: "+
-			"use spec.autoscaling in its place, or let it scale the WebApp (scaleTargetRef: apiVersion %s, kind WebApp, name %s)",
+			"use spec.autoscaling instead, or let it scale the WebApp (scaleTargetRef: apiVersion %s, kind WebApp, name %s)",
 			in.foreign.Name, app.Name, appsv1.GroupVersion, app.Name))
 	}
-	return yes(appsv1.ReasonApplied, "all children are as the spec asks")
+	return yes(appsv1.ReasonApplied, "all child objects match the spec")
 }
 
 // available judges the Deployment; failed is true when its rollout is over and did not succeed.
@@ -193,15 +193,15 @@ func available(app *appsv1.WebApp, in inputs, p plan, seen observed) (v conditio
 	d := seen.deployment
 	switch {
 	case d == nil && p.waitingForRefs:
-		return unknown(appsv1.ReasonConfigMissing, "no pod is started until all references exist"), false
+		return unknown(appsv1.ReasonConfigMissing, "no pod starts until all references exist"), false
 	case d == nil && seen.applyErr != nil:
 		return unknown(fettlev1.ReasonReconciling, "the Deployment does not exist"), false
 	case d == nil || seen.stale || d.Status.ObservedGeneration < d.Generation ||
 		(!p.waitingForRefs && d.Spec.Template.Annotations[annotationRevision] != p.running.hash):
-		return no(appsv1.ReasonRollingOut, "pods of the current template are being started"), false
+		return no(appsv1.ReasonRollingOut, "pods of the current pod template are starting"), false
 	}
 	if revisionUnrecorded(app, in, d) {
-		return no(appsv1.ReasonRollingOut, "the current template is about to be recorded for a rollback"), false
+		return no(appsv1.ReasonRollingOut, "recording the current pod template for a rollback"), false
 	}
 	if v, failed = rolloutState(app, p, seen); failed && in.good != nil && in.good.hash == p.running.hash {
 		v.message += configFailed(d)
@@ -215,8 +215,8 @@ func configFailed(d *k8sappsv1.Deployment) string {
 	if changed == "" {
 		return ""
 	}
-	return fmt.Sprintf("; these pods were restarted for a change of %s, and were ready before: correct it, and they are restarted again. "+
-		"Until then no other workload is restarted for it. autoRollback does not restore contents; spec.rollback of an AppConfig does", changed)
+	return fmt.Sprintf("; these pods were ready before they restarted for a change of %s: correct it, and they restart again. "+
+		"No other workload restarts for it until then. autoRollback does not restore contents; use spec.rollback of an AppConfig", changed)
 }
 
 // revisionUnrecorded reports whether d became ready after the children were decided on: the template is recorded in the pass that
@@ -234,19 +234,19 @@ func rolloutState(app *appsv1.WebApp, p plan, seen observed) (v conditionState, 
 	case deadlineExceeded(d):
 		return deadlineExceededState(app, bad), true
 	case wanted(d) == 0 && complete(d):
-		return yes(appsv1.ReasonScaledToZero, "no pod is wanted"), false
+		return yes(appsv1.ReasonScaledToZero, "the desired number of pods is 0"), false
 	case complete(d):
-		return yes(appsv1.ReasonAvailable, "all pods run the current template and serve"), false
+		return yes(appsv1.ReasonAvailable, "all pods run the current pod template and are available"), false
 	case p.autoscaled != nil && scaling(d, p.autoscaled.least):
-		return yes(appsv1.ReasonAvailable, "the least number of pods, or more, run the current template and serve; the autoscaler changes it"), false
+		return yes(appsv1.ReasonAvailable, "at least minReplicas pods run the current pod template and are available; the autoscaler sets their number"), false
 	case replicaFailure(d) != nil:
 		return *replicaFailure(d), false
 	case bad != nil:
 		return no(bad.reason, bad.message), false
 	case replacing(d) || starting(seen.pods):
-		return no(appsv1.ReasonRollingOut, "pods of the current template are being started"), false
+		return no(appsv1.ReasonRollingOut, "pods of the current pod template are starting"), false
 	default:
-		return no(appsv1.ReasonUnavailable, "pods that were ready no longer are: see kubectl describe pod -l app="+app.Name), false
+		return no(appsv1.ReasonUnavailable, "pods that were ready no longer are: check kubectl describe pod -l app="+app.Name), false
 	}
 }
 
@@ -264,7 +264,7 @@ func monitored(in inputs, seen observed) conditionState {
 	case in.missing[kindServiceMonitor]:
 		return no(appsv1.ReasonAPIMissing, "spec.monitoring: the cluster has no ServiceMonitor API (monitoring.coreos.com/v1): install the Prometheus Operator, or remove the field")
 	case seen.applyErr != nil:
-		return unknown(fettlev1.ReasonReconciling, "not known until all children are applied")
+		return unknown(fettlev1.ReasonReconciling, "unknown until all child objects are applied")
 	}
 	return yes(appsv1.ReasonMonitored, "the ServiceMonitor exists")
 }

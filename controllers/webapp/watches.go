@@ -178,7 +178,7 @@ func (r *Reconciler) webAppsInNamespace(ctx context.Context, ns client.Object) [
 // webAppsNeedingAPI also stops the watch of an API that is gone, though no WebApp asks for it.
 func (r *Reconciler) webAppsNeedingAPI(ctx context.Context, crd client.Object) []reconcile.Request {
 	if err := r.apis.dropGone(ctx); err != nil {
-		log.FromContext(ctx).Error(err, "stop watching optional APIs that are gone")
+		log.FromContext(ctx).Error(err, "failed to stop watching removed APIs")
 	}
 	return r.list(ctx, client.MatchingFields{indexOptional: optionalCRDs[crd.GetName()].Kind})
 }
@@ -187,7 +187,7 @@ func (r *Reconciler) webAppsNeedingAPI(ctx context.Context, crd client.Object) [
 func (r *Reconciler) list(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
 	apps := &appsv1.WebAppList{}
 	if err := r.client.List(ctx, apps, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
-		log.FromContext(ctx).Error(err, "list WebApps that an event concerns")
+		log.FromContext(ctx).Error(err, "failed to list the WebApps of an event")
 		return nil
 	}
 	requests := make([]reconcile.Request, 0, len(apps.Items))

@@ -173,7 +173,7 @@ func (r *Reconciler) allPolicies() handler.EventHandler {
 	enqueue := func(ctx context.Context, q queue) {
 		policies := &appsv1.WebAppPolicyList{}
 		if err := r.client.List(ctx, policies, client.UnsafeDisableDeepCopy); err != nil {
-			log.FromContext(ctx).Error(err, "list WebAppPolicies")
+			log.FromContext(ctx).Error(err, "failed to list WebAppPolicies")
 			return
 		}
 		for i := range policies.Items {

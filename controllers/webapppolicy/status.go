@@ -93,19 +93,19 @@ func ready(p *appsv1.WebAppPolicy, seen observed) metav1.Condition {
 	case !seen.called:
 		c.Status, c.Reason = metav1.ConditionFalse, appsv1.ReasonNotEnforced
 		c.Message = "no ValidatingWebhookConfiguration has the webhook " + policy.WebhookName +
-			": WebApps are only counted here; install the operator again (make deploy, or OLM)"
+			": WebApps are not checked; install the operator again (make deploy, or OLM)"
 		return c
 	case !seen.served:
 		c.Status, c.Reason = metav1.ConditionFalse, appsv1.ReasonNotEnforced
-		c.Message = "the operator runs with --webhooks=false: WebApps are not checked when they change, only counted here"
+		c.Message = "the operator runs with --webhooks=false: WebApps are not checked"
 		return c
 	case p.Spec.Action == appsv1.ActionEnforce:
-		c.Reason, c.Message = appsv1.ReasonEnforced, "WebApps that break the policy are refused"
+		c.Reason, c.Message = appsv1.ReasonEnforced, "WebApps that violate the policy are rejected"
 	default:
-		c.Reason, c.Message = appsv1.ReasonWarning, "WebApps that break the policy are admitted with a warning"
+		c.Reason, c.Message = appsv1.ReasonWarning, "WebApps that violate the policy are admitted with a warning"
 	}
 	if len(seen.selected) == 0 {
-		c.Message += "; no namespace matches namespaceSelector now"
+		c.Message += "; no namespace matches namespaceSelector"
 	}
 	return c
 }

@@ -1,5 +1,5 @@
-// Package pass is the frame in which every controller passes over an object: it reads it, has the controller decide and act, and
-// then writes the status once, if it says something new.
+// Package reconciler is the generic reconciler of all kinds. It reads the object, calls the controller of the kind, and writes
+// the status at most once, if it changed.
 package reconciler
 
 import (
@@ -29,7 +29,7 @@ type Object[T any] interface {
 	DeepCopy() *T
 }
 
-// Reconciler is a reconcile.Reconciler of the objects of one kind. Only Metrics and Gone may be nil.
+// Reconciler is a reconcile.Reconciler of the objects of one kind. Only Metrics and OnDeleted may be nil.
 type Reconciler[T any, O Object[T]] struct {
 	// Kind is what metrics and errors call the kind.
 	Kind     string
@@ -39,17 +39,17 @@ type Reconciler[T any, O Object[T]] struct {
 	Clock    clock.PassiveClock
 	Metrics  *monitoring.Metrics
 
-	// ReconcileObject makes the children of obj be what its spec asks for, and sets obj's status, in memory alone. The status is written also
-	// where Act ends with an error.
+	// ReconcileObject applies the children of obj and sets obj's status in memory. The status is written also if ReconcileObject
+	// returns an error.
 	ReconcileObject func(ctx context.Context, obj O) (reconcile.Result, error)
 	// Status returns obj's status, and whether it says that obj is Ready.
 	Status func(obj O) (status any, ready bool)
-	// StatusDelay returns how long the status of obj, which is not that of before, is to wait until it is written; 0 for now.
+	// StatusDelay returns how long to wait before the changed status of obj is written; 0 writes it now.
 	StatusDelay func(obj, before O) time.Duration
-	// EmitEvents tells people what has become true, once it has been written.
+	// EmitEvents emits the events of a status that was just written.
 	EmitEvents func(obj, before O)
-	// OnDeleted drops what the controller remembers of an object that is no more. Where it is not done, whatever it waits for brings
-	// another pass.
+	// OnDeleted drops the controller's state of a deleted object. If it returns false, the event that it waits for triggers another
+	// reconcile.
 	OnDeleted func(ctx context.Context, key types.NamespacedName) (done bool, err error)
 }
 

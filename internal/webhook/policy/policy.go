@@ -108,7 +108,7 @@ func checkLimits(p *appsv1.WebAppPolicy, path *field.Path, app *appsv1.WebApp) [
 	for _, resource := range limited {
 		if limit := app.Spec.Resources.Limits[resource]; limit.IsZero() { // zero means no limit
 			violations = append(violations, broken(RuleRequireLimits, field.Required(path.Child(string(resource)),
-				named(p, RuleRequireLimits)+" asks for a limit; set one")))
+				named(p, RuleRequireLimits)+" requires a limit; set one")))
 		}
 	}
 	return violations
@@ -119,10 +119,10 @@ func checkProfile(p *appsv1.WebAppPolicy, spec *field.Path, app *appsv1.WebApp, 
 	has := podsecurity.Effective(app, namespaceLabels)
 	if !podsecurity.Satisfies(has, want) {
 		return []Violation{broken(RuleRequireSecurityProfile, field.Invalid(spec.Child("securityProfile"), string(has),
-			fmt.Sprintf("%s asks for %s; set it", named(p, RuleRequireSecurityProfile), want)))}, nil
+			fmt.Sprintf("%s requires %s; set it", named(p, RuleRequireSecurityProfile), want)))}, nil
 	}
 	return weakened(app, want, RuleRequireSecurityProfile, fmt.Sprintf(
-		"%s asks for %s, from which this takes away: %%s; remove it here or in spec.podSecurityContext", named(p, RuleRequireSecurityProfile), want))
+		"%s requires %s, which this violates: %%s; remove it here or in spec.podSecurityContext", named(p, RuleRequireSecurityProfile), want))
 }
 
 // CheckProfile returns what spec.securityContext and spec.podSecurityContext take away from the WebApp's own profile.
@@ -130,7 +130,7 @@ func checkProfile(p *appsv1.WebAppPolicy, spec *field.Path, app *appsv1.WebApp, 
 func CheckProfile(app *appsv1.WebApp, namespaceLabels map[string]string) ([]Violation, error) {
 	has := podsecurity.Effective(app, namespaceLabels)
 	return weakened(app, has, RuleSecurityProfile, fmt.Sprintf(
-		"takes away from the security profile %s: %%s; remove it here or in spec.podSecurityContext, or set securityProfile: Custom", has))
+		"violates the security profile %s: %%s; remove it here or in spec.podSecurityContext, or set securityProfile: Custom", has))
 }
 
 // weakened makes a violation of each sentence of [podsecurity.Violations], which it puts into a format.
