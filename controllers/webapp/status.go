@@ -20,21 +20,21 @@ import (
 
 const (
 	maxMessage = 1024
-	// quotaText is in the message of the API server that refuses a pod over a quota.
+	// quotaText is in the message of the API server that rejects a pod because of a quota.
 	quotaText     = "exceeded quota"
 	quotaExceeded = "QuotaExceeded"
 )
 
-// observed is what was found of the children after they were applied.
+// observed is the state of the children after they were applied.
 type observed struct {
-	// deployment is nil while there is none.
+	// deployment is nil if there is none.
 	deployment *k8sappsv1.Deployment
-	// stale is true while deployment is older than what was last written.
+	// stale is true if deployment is older than the last write.
 	stale bool
 	pods  []corev1.Pod
-	// publication is how the application can be reached.
+	// publication is the state of the Service, the Ingress and the HTTPRoute.
 	publication publication
-	// applyErr is why a child could not be written.
+	// applyErr is the reason why a child could not be written.
 	applyErr error
 }
 
@@ -54,7 +54,7 @@ func unknown(reason, message string) conditionState {
 	return conditionState{metav1.ConditionUnknown, reason, message}
 }
 
-// setStatus writes into app's status what was observed.
+// setStatus sets app's status from the observed state.
 func setStatus(app *appsv1.WebApp, in inputs, p plan, seen observed) {
 	st := &app.Status
 	st.ObservedGeneration = app.Generation
@@ -86,12 +86,12 @@ func setStatus(app *appsv1.WebApp, in inputs, p plan, seen observed) {
 // terminal are the reasons of Ready, besides those of all kinds, that only a change of the spec or of another object resolves.
 var terminal = []string{appsv1.ReasonAutoscalerConflict, appsv1.ReasonRolledBack}
 
-// summarized are the conditions that make up Ready, the first in trouble first.
+// summarized are the conditions that Ready summarizes, the most important first.
 var summarized = []string{
 	appsv1.WebAppConfigResolved, appsv1.WebAppApplied, appsv1.WebAppAvailable, appsv1.WebAppPublished, appsv1.WebAppMonitored,
 }
 
-// present leaves out the conditions that do not apply to the WebApp, and an address that is awaited: some controllers never tell theirs.
+// present omits the conditions that do not apply to the WebApp, and a pending address: some controllers never set one.
 func present(conds []metav1.Condition) []string {
 	return slices.DeleteFunc(slices.Clone(summarized), func(t string) bool {
 		c := meta.FindStatusCondition(conds, t)
@@ -122,7 +122,7 @@ func setTerminating(app *appsv1.WebApp) {
 	conditions.SetKstatus(&app.Status.Conditions, app.Generation, "", "", "")
 }
 
-// put sets the condition where it applies, and removes it where it doesn't.
+// put sets the condition if it applies, and removes it otherwise.
 func put(app *appsv1.WebApp, conditionType string, applies bool, v conditionState) {
 	if !applies {
 		meta.RemoveStatusCondition(&app.Status.Conditions, conditionType)
@@ -188,7 +188,7 @@ func applied(app *appsv1.WebApp, in inputs, p plan, seen observed) conditionStat
 	return yes(appsv1.ReasonApplied, "all child objects match the spec")
 }
 
-// available judges the Deployment; failed is true when its rollout is over and did not succeed.
+// available returns the state of the Deployment. failed is true if its rollout has ended without success.
 func available(app *appsv1.WebApp, in inputs, p plan, seen observed) (v conditionState, failed bool) {
 	d := seen.deployment
 	switch {
@@ -209,7 +209,7 @@ func available(app *appsv1.WebApp, in inputs, p plan, seen observed) (v conditio
 	return v, failed
 }
 
-// configFailed says what helps where the pods became ready with this template before: no other template does.
+// configFailed returns advice for pods that were ready with this pod template before: no other template helps.
 func configFailed(d *k8sappsv1.Deployment) string {
 	changed := rollout.LastRestart(d.Annotations, d.Spec.Template.Annotations)
 	if changed == "" {
@@ -219,14 +219,14 @@ func configFailed(d *k8sappsv1.Deployment) string {
 		"No other workload restarts for it until then. autoRollback does not restore contents; use spec.rollback of an AppConfig", changed)
 }
 
-// revisionUnrecorded reports whether d became ready after the children were decided on: the template is recorded in the pass that
-// follows. Who sees Ready may rely on a rollback to it.
+// revisionUnrecorded reports whether d became ready after the children were computed. The next reconcile records its pod template.
+// Ready promises that a rollback to it is possible.
 func revisionUnrecorded(app *appsv1.WebApp, in inputs, d *k8sappsv1.Deployment) bool {
 	now := readyRevision(d)
 	return app.Spec.Rollout.AutoRollback && now != "" && now != in.ready
 }
 
-// rolloutState says how the Deployment does, whose status is about the template that should run.
+// rolloutState returns the state of a Deployment whose status describes the desired pod template.
 func rolloutState(app *appsv1.WebApp, p plan, seen observed) (v conditionState, failed bool) {
 	d := seen.deployment
 	bad := worstPodProblem(current(seen.pods, d))
@@ -250,7 +250,7 @@ func rolloutState(app *appsv1.WebApp, p plan, seen observed) (v conditionState, 
 	}
 }
 
-// deadlineExceededState is the verdict on a rollout that took too long, by the trouble of its pods if they have one.
+// deadlineExceededState is the state of a rollout that exceeded its deadline, with the problem of its pods if there is one.
 func deadlineExceededState(app *appsv1.WebApp, bad *podProblem) conditionState {
 	message := fmt.Sprintf("no progress for %s (spec.rollout.progressDeadline)", app.Spec.Rollout.ProgressDeadline.Duration)
 	if bad != nil {
@@ -269,7 +269,7 @@ func monitored(in inputs, seen observed) conditionState {
 	return yes(appsv1.ReasonMonitored, "the ServiceMonitor exists")
 }
 
-// canRollBack reports whether own failed and there is another template to go back to.
+// canRollBack reports whether own failed and another pod template can replace it.
 func canRollBack(app *appsv1.WebApp, in inputs, p plan) bool {
 	return app.Spec.Rollout.AutoRollback && in.good != nil && in.good.hash != p.own.hash && p.running.hash == p.own.hash
 }
