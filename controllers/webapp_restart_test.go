@@ -136,7 +136,7 @@ var _ = Describe("The restarts of a WebApp", func() {
 		Eventually(func() string {
 			_ = read(ctx, apps[0])
 			return string(apps[0].Status.Phase) + ": " + message(apps[0], "Ready")
-		}).Should(And(HavePrefix("Failed: "), ContainSubstring(`restarted for a change of Secret "settings", and were ready before: correct it`)))
+		}).Should(And(HavePrefix("Failed: "), ContainSubstring(`restarted for a change of Secret "settings": correct it`)))
 		settle(ctx)
 		for i, restarts := range []int64{1, 0, 0} {
 			Expect(mustRead(ctx, deploymentOf(apps[i])).Generation).To(Equal(before[i]+restarts), apps[i].Name)
