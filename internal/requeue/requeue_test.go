@@ -11,14 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// pass is what a reconciler does once.
+// pass is the result of one reconcile.
 type pass struct {
 	asks   bool
 	result time.Duration
 	err    error
 }
 
-// waits runs passes for one object as a controller does, and returns how long each comes to wait.
+// waits reconciles one object as a controller does, and returns the waiting time of each reconcile.
 func waits(t *testing.T, b *Backoff, name string, n int) []time.Duration {
 	t.Helper()
 	var got []time.Duration
@@ -65,7 +65,7 @@ func TestWaits(t *testing.T) {
 		passes []pass
 		want   []time.Duration
 	}{
-		"nobody asks":            {[]pass{{}, {result: 5 * s}}, []time.Duration{0, 5 * s}},
+		"no request":             {[]pass{{}, {result: 5 * s}}, []time.Duration{0, 5 * s}},
 		"asked":                  {[]pass{asks, {}}, []time.Duration{s, 0}},
 		"sooner than it wants":   {[]pass{{asks: true, result: time.Minute}}, []time.Duration{s}},
 		"not later than it asks": {[]pass{{asks: true, result: 200 * time.Millisecond}}, []time.Duration{200 * time.Millisecond}},
@@ -140,5 +140,5 @@ func TestOptions(t *testing.T) {
 }
 
 func TestAskElsewhere(t *testing.T) {
-	Request(t.Context()) // of no pass: nothing happens
+	Request(t.Context()) // without a reconcile: nothing happens
 }
