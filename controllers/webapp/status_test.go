@@ -180,9 +180,9 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestStatusDependsOnNoStatus holds that a status that was wiped is found out again, except for what the journal of
+// TestStatus_independentOfOldStatus holds that a status that was wiped is found out again, except for what the journal of
 // rollbacks and the last success remember.
-func TestStatusDependsOnNoStatus(t *testing.T) {
+func TestStatus_independentOfOldStatus(t *testing.T) {
 	for _, c := range scenes {
 		once := newFixture(c.change)
 		want := once.status()
@@ -202,7 +202,7 @@ func TestStatusDependsOnNoStatus(t *testing.T) {
 	}
 }
 
-func TestForeignAutoscalerIsNamed(t *testing.T) {
+func TestStatus_namesForeignAutoscaler(t *testing.T) {
 	status := newFixture(func(s *fixture) { s.in.foreign = foreignScaler("mine") }).status()
 	applied := meta.FindStatusCondition(status.Conditions, appsv1.WebAppApplied)
 	if applied.Status != metav1.ConditionTrue || applied.Reason != appsv1.ReasonForeignAutoscaler ||

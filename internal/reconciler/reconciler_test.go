@@ -121,7 +121,7 @@ func (f *fixture) expectStored(what string, stored int32, announced int) {
 	}
 }
 
-func TestStatusIsWrittenOnce(t *testing.T) {
+func TestStatus_writtenOnce(t *testing.T) {
 	f := newFixture(t)
 	f.expect("nothing new", 0, 0, 0)
 	f.sets(1, time.Minute, nil)
@@ -129,7 +129,7 @@ func TestStatusIsWrittenOnce(t *testing.T) {
 	f.expect("the same again", time.Minute, 1, 1)
 }
 
-func TestStatusIsHeldBack(t *testing.T) {
+func TestStatus_delayed(t *testing.T) {
 	f := newFixture(t)
 	f.StatusDelay = func(is, was *budget) time.Duration {
 		return time.Duration(is.Status.CurrentHealthy-was.Status.CurrentHealthy) * time.Second
@@ -142,7 +142,7 @@ func TestStatusIsHeldBack(t *testing.T) {
 	f.expect("held back for less than the controller waits", 5*time.Second, 0, 0)
 }
 
-func TestStatusOfAnErrorIsWritten(t *testing.T) {
+func TestStatus_writtenAfterError(t *testing.T) {
 	f := newFixture(t)
 	broken := errors.New("refused")
 	f.sets(1, 0, broken)
@@ -160,7 +160,7 @@ func TestStatusOfAnErrorIsWritten(t *testing.T) {
 }
 
 // Some errors are only reported in the status: a foreign object is checked again later, and a terminating namespace deletes the object.
-func TestErrorsThatAreAnswered(t *testing.T) {
+func TestErrors_reportedInStatusOnly(t *testing.T) {
 	f := newFixture(t)
 	f.sets(1, 0, fmt.Errorf("apply: %w", &apply.ConflictError{Name: "web"}))
 	f.expect("a foreign object", time.Second, 1, 1)
@@ -170,7 +170,7 @@ func TestErrorsThatAreAnswered(t *testing.T) {
 	f.expect("a namespace that goes", 0, 1, 1)
 }
 
-func TestOvertakenStatusIsWrittenLater(t *testing.T) {
+func TestStatus_conflictIsRetried(t *testing.T) {
 	f := newFixture(t)
 	f.ReconcileObject = func(ctx context.Context, b *budget) (reconcile.Result, error) {
 		rival := b.DeepCopy()
@@ -183,7 +183,7 @@ func TestOvertakenStatusIsWrittenLater(t *testing.T) {
 	f.expect("the next pass", 0, 1, 1)
 }
 
-func TestStaleIsLeftAlone(t *testing.T) {
+func TestReconcile_ignoresStaleObject(t *testing.T) {
 	f := newFixture(t)
 	stale := &frozenCache{Reader: f.Client}
 	f.Client = stale
@@ -196,7 +196,7 @@ func TestStaleIsLeftAlone(t *testing.T) {
 	f.expect("the new copy", time.Minute, 2, 2)
 }
 
-func TestGone(t *testing.T) {
+func TestOnDeleted(t *testing.T) {
 	f := newFixture(t)
 	old := &budget{}
 	if err := f.live.Get(t.Context(), f.request.NamespacedName, old); err != nil {
