@@ -94,7 +94,7 @@ func secretNamed(namespace, name string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 }
 
-// dataOf reads a ConfigMap's contents anew at each call; nil while there is none.
+// dataOf reads a ConfigMap's contents at each call; nil while there is none.
 func dataOf(ctx context.Context, namespace, name string) map[string]string {
 	cm := mapNamed(namespace, name)
 	if read(ctx, cm) != nil {
@@ -103,7 +103,7 @@ func dataOf(ctx context.Context, namespace, name string) map[string]string {
 	return cm.Data
 }
 
-// secretDataOf reads a Secret's contents anew at each call; nil while there is none.
+// secretDataOf reads a Secret's contents at each call; nil while there is none.
 func secretDataOf(ctx context.Context, namespace, name string) map[string]string {
 	s := secretNamed(namespace, name)
 	if read(ctx, s) != nil {
@@ -129,7 +129,7 @@ func configMaps(ctx context.Context, namespace string) []string {
 	return names
 }
 
-// consumer is a Deployment of somebody else's that takes all keys of a ConfigMap.
+// consumer is a Deployment of another owner that takes all keys of a ConfigMap.
 func consumer(namespace, name, configMap string) *k8sappsv1.Deployment {
 	labels := map[string]string{"app": name}
 	return &k8sappsv1.Deployment{

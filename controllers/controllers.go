@@ -1,4 +1,4 @@
-// Package controllers is the operator's table of contents.
+// Package controllers registers the controllers of all kinds.
 package controllers
 
 import (
@@ -21,18 +21,19 @@ import (
 type Options struct {
 	// Workers is how many objects of each kind are reconciled at once.
 	Workers int
-	// Namespaces that are watched; none means all.
+	// Namespaces to watch; none means all.
 	Namespaces []string
-	// WatchSecrets is false where the role does not allow to watch the metadata of Secrets.
+	// WatchSecrets is false if the role does not permit watching the metadata of Secrets.
 	WatchSecrets bool
-	// Webhooks is false where the operator serves none, so that policies are not enforced.
+	// Webhooks is false if the operator serves no webhooks, and policies are not enforced.
 	Webhooks bool
-	// RestartDelay is how long a ConfigMap or Secret that WebApps name must not have changed before their pods are restarted; 5 seconds if 0.
+	// RestartDelay is the time without a further change of a ConfigMap or Secret after which the pods of WebApps restart; 5 seconds
+	// if 0.
 	RestartDelay time.Duration
-	// AgentImage is the image that new database instances get their agent from: the operator's own.
+	// AgentImage is the image with the agent of new PostgreSQL instances: the operator's own.
 	AgentImage string
-	// Dashboards for Grafana are kept in OperatorNamespace, the operator's own; where that is empty nothing is done about them. It has
-	// the key of digests too.
+	// Dashboards creates the Grafana dashboards in OperatorNamespace, the operator's own namespace. Nothing is created if it is
+	// empty. It also has the key for digests.
 	Dashboards        bool
 	OperatorNamespace string
 	Metrics           *monitoring.Metrics

@@ -115,7 +115,7 @@ var _ = Describe("A child that a policy of the cluster denies", func() {
 		}),
 	)
 
-	It("is no different where it is the status of a WebAppPolicy", func(ctx context.Context) {
+	It("applies to the status of a WebAppPolicy too", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		callWebhook(ctx)
 		lift := deny(ctx, namespace, rule("apps.fettle.dev", "webapppolicies/status", admissionv1.Update, "policy-"+namespace))

@@ -11,7 +11,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
-var _ = Describe("What somebody changes in a published ConfigMap", func() {
+var _ = Describe("A change of a published ConfigMap by another client", func() {
 	// expectRepaired changes a key of a ConfigMap that was published long ago, and wants it back without a restart.
 	expectRepaired := func(ctx context.Context, d *k8sappsv1.Deployment, configMap, key, note string) {
 		GinkgoHelper()
@@ -31,7 +31,7 @@ var _ = Describe("What somebody changes in a published ConfigMap", func() {
 		Expect(d.Spec.Template.Annotations).NotTo(HaveKey(note))
 	}
 
-	It("is put right without a restart of pods that were started before: of an AppConfig", func(ctx context.Context) {
+	It("is reverted without a restart of the pods: of an AppConfig", func(ctx context.Context) {
 		namespace := newConfigNamespace(ctx)
 		createConfigReady(ctx, newConfig(namespace, "shop"))
 		d := consumer(namespace, "web", "shop-config")
@@ -39,7 +39,7 @@ var _ = Describe("What somebody changes in a published ConfigMap", func() {
 		expectRepaired(ctx, d, "shop-config", "LOG_LEVEL", "config.fettle.dev/shop")
 	})
 
-	It("is put right without a restart of pods that were started before: of a VoteConfig", func(ctx context.Context) {
+	It("is reverted without a restart of the pods: of a VoteConfig", func(ctx context.Context) {
 		namespace := newVoteNamespace(ctx)
 		createVoteReady(ctx, newVote(namespace, "vote", "Cats", "Dogs"))
 		d := consumer(namespace, "app", "vote-config")

@@ -14,26 +14,26 @@ import (
 
 // Serial, as there is one for the operator, which is restarted with other flags.
 var _ = Describe("The operator", Serial, func() {
-	It("keeps dashboards for Grafana in its namespace, unless it is told not to", func(ctx context.Context) {
+	It("keeps dashboards for Grafana in its namespace, unless a flag disables them", func(ctx context.Context) {
 		dashboards := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: "fettle-dashboards"}}
 		content := field(dashboards, func(m *corev1.ConfigMap) string { return m.Data["fettle-postgresql.json"] })
 		Eventually(content).WithContext(ctx).Should(ContainSubstring(`"title": "Fettle / PostgreSQL"`))
 		Expect(dashboards.Labels).To(HaveKeyWithValue("grafana_dashboard", "1"))
 		Expect(json.Valid([]byte(dashboards.Data["fettle-postgresql.json"]))).To(BeTrue())
 
-		By("bringing back what somebody changed, and leaving alone what somebody added")
+		By("reverting changes, and keeping additions")
 		patch(ctx, dashboards, `{"data":{"fettle-postgresql.json":"{}"},"metadata":{"annotations":{"grafana_folder":"Databases"}}}`)
 		Eventually(content).WithContext(ctx).Should(ContainSubstring(`"title": "Fettle / PostgreSQL"`))
 		Expect(dashboards.Annotations).To(HaveKeyWithValue("grafana_folder", "Databases"))
 
-		By("writing and asking nothing while nothing changes, also after a restart")
+		By("making no requests while nothing changes, also after a restart")
 		settle(ctx)
 		ledger := countRequests(ctx, operatorNamespace)
 		runningOperator.restart()
 		settle(ctx)
 		ledger.expectIdle(ctx)
 
-		By("making them anew, as the Deployment's")
+		By("re-creating them, owned by the Deployment")
 		owner := &k8sappsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: "fettle-controller-manager"},
 			Spec: k8sappsv1.DeploymentSpec{
@@ -61,7 +61,7 @@ var _ = Describe("The operator", Serial, func() {
 		})
 		Eventually(func() error { return read(ctx, dashboards) }).Should(Satisfy(apierrors.IsNotFound))
 
-		By("leaving alone a ConfigMap of somebody else")
+		By("not touching a ConfigMap of another owner")
 		foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: "fettle-dashboards"}}
 		Expect(user.Create(ctx, foreign)).To(Succeed())
 		DeferCleanup(func(ctx context.Context) { Expect(user.Delete(ctx, foreign)).To(Succeed()) })

@@ -75,7 +75,7 @@ func message(app *appsv1.WebApp, conditionType string) string {
 	return ""
 }
 
-// read reads an object anew: what it has no longer is not left in it.
+// read reads an object into an empty one, so that removed fields do not stay.
 func read(ctx context.Context, obj client.Object) error {
 	fresh := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(client.Object)
 	fresh.GetObjectKind().SetGroupVersionKind(obj.GetObjectKind().GroupVersionKind())
@@ -86,7 +86,7 @@ func read(ctx context.Context, obj client.Object) error {
 	return nil
 }
 
-// field reads obj anew at each call and returns what get says of it.
+// field reads obj at each call and returns what get says of it.
 func field[T any, O client.Object](obj O, get func(O) T) func(context.Context) (T, error) {
 	return func(ctx context.Context) (T, error) {
 		err := read(ctx, obj)
@@ -171,7 +171,7 @@ func to(summary audit.Summary, resource, subresource string) audit.Summary {
 	return summary.Where(func(k audit.Key) bool { return k.Resource == resource && k.Subresource == subresource })
 }
 
-// rejectedWrites counts the writes that the API server turned down.
+// rejectedWrites counts the writes that the API server rejected.
 func rejectedWrites(summary audit.Summary) int {
 	total := 0
 	for key, count := range summary.Counts {

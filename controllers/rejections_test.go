@@ -22,7 +22,7 @@ import (
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 )
 
-// rejections answers some of the operator's requests in place of the API server, which does not hear of them: so nothing changes,
+// rejections answers some of the operator's requests instead of the API server, which does not receive them: nothing changes,
 // and no event comes.
 type rejections struct {
 	mu sync.Mutex
@@ -32,7 +32,7 @@ type rejections struct {
 
 var rejecting = &rejections{next: map[string][]metav1.StatusReason{}}
 
-// expect has the next requests refused, one for each reason. They must have come by the end of the spec.
+// expect rejects the next requests, one for each reason. They must have come by the end of the spec.
 func (r *rejections) expect(method, path string, reasons ...metav1.StatusReason) {
 	GinkgoHelper()
 	r.mu.Lock()
@@ -96,10 +96,10 @@ func rejection(request *http.Request, reason metav1.StatusReason) *http.Response
 	}
 }
 
-var _ = Describe("A write that is refused as if the object had changed or gone, though it has not,", func() {
+var _ = Describe("A write that is rejected with a conflict although nothing changed", func() {
 	const conflict, notFound = metav1.StatusReasonConflict, metav1.StatusReasonNotFound
 
-	It("is made again: of the dashboards", Serial, func(ctx context.Context) {
+	It("is retried: of the dashboards", Serial, func(ctx context.Context) {
 		dashboards := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: "fettle-dashboards"}}
 		content := field(dashboards, func(m *corev1.ConfigMap) string { return m.Data["fettle-postgresql.json"] })
 		Eventually(content).WithContext(ctx).Should(ContainSubstring(`"title": "Fettle / PostgreSQL"`))
@@ -109,7 +109,7 @@ var _ = Describe("A write that is refused as if the object had changed or gone, 
 		Eventually(content).WithContext(ctx).Should(ContainSubstring(`"title": "Fettle / PostgreSQL"`))
 	})
 
-	It("is made again: of the note on a workload, before and after its AppConfig is gone", func(ctx context.Context) {
+	It("is retried: of the annotation on a workload, before and after its AppConfig is gone", func(ctx context.Context) {
 		namespace := newConfigNamespace(ctx)
 		rejecting.expect(http.MethodPatch, namespace+"/deployments/web", conflict, notFound)
 		createRunning(ctx, consumer(namespace, "web", "shop-config"))
@@ -123,7 +123,7 @@ var _ = Describe("A write that is refused as if the object had changed or gone, 
 		Eventually(note).WithContext(ctx).Should(BeEmpty())
 	})
 
-	It("is made again: of the finalizer of an old VoteConfig, and of the note on a workload", func(ctx context.Context) {
+	It("is retried: of the finalizer of an old VoteConfig, and of the annotation on a workload", func(ctx context.Context) {
 		namespace := newVoteNamespace(ctx)
 		rejecting.expect(http.MethodPatch, namespace+"/voteconfigs/vote", conflict, notFound)
 		createRunning(ctx, consumer(namespace, "app", "vote-config"))
@@ -138,7 +138,7 @@ var _ = Describe("A write that is refused as if the object had changed or gone, 
 		Eventually(note).WithContext(ctx).Should(BeEmpty())
 	})
 
-	It("is made again: of the volumes of a PostgreSQL, of its StatefulSet, and of its pods", func(ctx context.Context) {
+	It("is retried: of the volumes of a PostgreSQL, of its StatefulSet, and of its pods", func(ctx context.Context) {
 		namespace, fake := newDatabases(ctx)
 		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Provisioner: "example.com/fake", AllowVolumeExpansion: new(true)}
 		Expect(user.Create(ctx, class)).To(Succeed())
@@ -160,7 +160,7 @@ var _ = Describe("A write that is refused as if the object had changed or gone, 
 	})
 })
 
-// noteOn reads an annotation of a workload anew at each call.
+// noteOn reads an annotation of a workload at each call.
 func noteOn(d *k8sappsv1.Deployment, key string) func(context.Context) (string, error) {
 	return field(d, func(d *k8sappsv1.Deployment) string { return d.Annotations[key] })
 }

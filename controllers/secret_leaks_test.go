@@ -26,7 +26,7 @@ import (
 	canaries "github.com/fettle-dev/fettle/test/canary"
 )
 
-// outputs are what the operator tells: its log, and what it writes into objects. No value of a Secret may be there, whoever made it.
+// outputs are the operator's log and the objects that it writes. They must contain no value of any Secret.
 type outputs struct {
 	secrets canaries.Values
 
@@ -109,7 +109,7 @@ func listable() []schema.GroupVersionResource {
 	return out
 }
 
-// found says where which value is: in the log, in what was said, and in all objects that the operator wrote, but Secrets.
+// found returns where a value was found: in the log, in statuses and annotations, and in all written objects except Secrets.
 func (t *outputs) found(ctx context.Context) []string {
 	GinkgoHelper()
 	cluster, err := dynamic.NewForConfig(env.Admin)
@@ -181,8 +181,8 @@ var _ = ReportAfterSuite("no value of a Secret is in logs, events and objects", 
 	AddReportEntry("secrets", fmt.Sprintf("%d values of Secrets, %d bytes of log", operatorOutput.secrets.Len(), operatorOutput.log.Len()))
 })
 
-// TestTales plants a value in each place that is looked at.
-func TestTales(t *testing.T) {
+// TestOutputs plants a value in each place that is searched.
+func TestOutputs(t *testing.T) {
 	object := func(kind, key, manager string, content map[string]any) *unstructured.Unstructured {
 		o := &unstructured.Unstructured{Object: content}
 		o.SetKind(kind)

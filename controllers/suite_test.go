@@ -33,7 +33,7 @@ import (
 
 const (
 	// soon is how long a change may take to arrive on a busy machine; a held-back status included. It is shorter than the minute
-	// after which databases are looked at though nothing happened.
+	// after which databases are reconciled without an event.
 	soon = 45 * time.Second
 	poll = 50 * time.Millisecond
 	// still is how long nothing must happen for a test to believe that nothing does.
@@ -103,7 +103,7 @@ func newScheme() *runtime.Scheme {
 	return scheme
 }
 
-// operator is one life after another of the manager with all controllers.
+// operator is the manager with all controllers, which can be restarted.
 type operator struct {
 	unwatched bool // --watch-secrets=false
 	plain     bool // --grafana-dashboards=false

@@ -120,7 +120,7 @@ func voteEvents(ctx context.Context, vc *votingv1alpha1.VoteConfig) []string {
 	return reasons
 }
 
-// freezeDeployments has an admission policy refuse every update of the Deployments of a namespace.
+// freezeDeployments has an admission policy reject every update of the Deployments of a namespace.
 func freezeDeployments(ctx context.Context, namespace string) {
 	GinkgoHelper()
 	DeferCleanup(deny(ctx, namespace, rule("apps", "deployments", admissionv1.Update)))

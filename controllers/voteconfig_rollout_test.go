@@ -123,7 +123,7 @@ var _ = Describe("A change of a VoteConfig", func() {
 })
 
 var _ = Describe("20 VoteConfigs that are Ready", func() {
-	It("cost nothing while idle, when touched by anybody, and after a restart", func(ctx context.Context) {
+	It("cost nothing while idle, when touched by any client, and after a restart", func(ctx context.Context) {
 		namespace := newVoteNamespace(ctx)
 		created := countRequests(ctx, namespace)
 		all := votes(namespace, 20)

@@ -42,7 +42,7 @@ var _ = Describe("A VoteConfig", func() {
 		Expect(voteEvents(ctx, vc)).To(ConsistOf("Normal Ready"))
 	})
 
-	It("says when the data last changed, and not when they were looked at", func(ctx context.Context) {
+	It("reports when the data changed, not when they were reconciled", func(ctx context.Context) {
 		vc := newVote(namespace, "vote", "Cats", "Dogs")
 		createVoteReady(ctx, vc)
 		updated, hash := vc.Status.LastUpdated, vc.Status.Hash
@@ -61,7 +61,7 @@ var _ = Describe("A VoteConfig", func() {
 		Eventually(field(vc, func(v *votingv1alpha1.VoteConfig) bool { return v.Status.LastUpdated.After(updated.Time) })).WithContext(ctx).Should(BeTrue())
 	})
 
-	It("makes its ConfigMap again when somebody deletes it, and its status when somebody wipes it", func(ctx context.Context) {
+	It("re-creates a deleted ConfigMap and a removed status", func(ctx context.Context) {
 		vc := newVote(namespace, "vote", "Cats", "Dogs")
 		createVoteReady(ctx, vc)
 		want := dataOf(ctx, namespace, "vote-config")
@@ -75,7 +75,7 @@ var _ = Describe("A VoteConfig", func() {
 		Expect(vc.Status.OptionsSummary).To(Equal("Cats,Dogs"))
 	})
 
-	It("leaves a foreign ConfigMap alone, and goes on when it is gone", func(ctx context.Context) {
+	It("does not touch a foreign ConfigMap, and continues after its deletion", func(ctx context.Context) {
 		foreign := mapNamed(namespace, "vote-config")
 		foreign.Data = map[string]string{"mine": "1"}
 		Expect(user.Create(ctx, foreign)).To(Succeed())
@@ -110,7 +110,7 @@ var _ = Describe("A VoteConfig", func() {
 		Eventually(voteReady).WithContext(ctx).WithArguments(second).Should(Equal("True Ready"))
 	})
 
-	It("writes nothing while it is paused, and catches up", func(ctx context.Context) {
+	It("writes nothing while it is paused, and applies the spec afterwards", func(ctx context.Context) {
 		vc := newVote(namespace, "vote", "Cats", "Dogs")
 		vc.Spec.Paused = true
 		Expect(user.Create(ctx, vc)).To(Succeed())
@@ -120,7 +120,7 @@ var _ = Describe("A VoteConfig", func() {
 		Eventually(voteReady).WithContext(ctx).WithArguments(vc).Should(Equal("True Ready"))
 	})
 
-	It("goes when it is deleted, and takes its notes along, but not the pods' annotations", func(ctx context.Context) {
+	It("removes its annotations from workloads when it is deleted, but not those of pods", func(ctx context.Context) {
 		d := consumer(namespace, "app", "vote-config")
 		createRunning(ctx, d)
 		vc := newVote(namespace, "vote", "Cats", "Dogs")
@@ -137,7 +137,7 @@ var _ = Describe("A VoteConfig", func() {
 		Expect(mustRead(ctx, mapNamed(namespace, "vote-config")).OwnerReferences).To(HaveLen(1)) // the garbage collector's
 	})
 
-	It("goes although the API server refuses to let go of the notes", func(ctx context.Context) {
+	It("is deleted although the API server rejects the removal of its annotations", func(ctx context.Context) {
 		d := consumer(namespace, "app", "vote-config")
 		createRunning(ctx, d)
 		vc := newVote(namespace, "vote", "Cats", "Dogs")
@@ -149,7 +149,7 @@ var _ = Describe("A VoteConfig", func() {
 		Expect(noteOf("vote")(mustRead(ctx, d))).NotTo(BeEmpty())
 	})
 
-	It("goes while the operator is away, and its notes go when that is back", func(ctx context.Context) {
+	It("is deleted without the operator, which removes its annotations when it runs again", func(ctx context.Context) {
 		d := consumer(namespace, "app", "vote-config")
 		createRunning(ctx, d)
 		vc := newVote(namespace, "vote", "Cats", "Dogs")
@@ -176,7 +176,7 @@ var _ = Describe("A VoteConfig", func() {
 		Eventually(func() error { return read(ctx, old) }).Should(Satisfy(apierrors.IsNotFound))
 	})
 
-	It("waits for nobody in a namespace that is being deleted", func(ctx context.Context) {
+	It("blocks nothing in a namespace that is being deleted", func(ctx context.Context) {
 		vc := newVote(namespace, "vote", "Cats", "Dogs")
 		createVoteReady(ctx, vc)
 		Expect(user.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())

@@ -24,7 +24,7 @@ var _ = Describe("The children of a WebApp", func() {
 	var namespace string
 	BeforeEach(func(ctx context.Context) { namespace = newNamespace(ctx) })
 
-	DescribeTable("are put right when somebody changes them",
+	DescribeTable("are repaired after a change by another client",
 		func(ctx context.Context, kind client.Object, wrong string, right func(client.Object) bool) {
 			app := newApp(namespace, "web", everything)
 			createReady(ctx, app)
@@ -67,7 +67,7 @@ var _ = Describe("The children of a WebApp", func() {
 		}),
 	)
 
-	It("come back when somebody deletes them, with a write each", func(ctx context.Context) {
+	It("are re-created after a deletion, with one write each", func(ctx context.Context) {
 		app := newApp(namespace, "web", everything)
 		createReady(ctx, app)
 		settle(ctx)
@@ -84,7 +84,7 @@ var _ = Describe("The children of a WebApp", func() {
 		}
 	})
 
-	It("go when the spec no longer asks for them", func(ctx context.Context) {
+	It("are deleted when the spec no longer asks for them", func(ctx context.Context) {
 		app := newApp(namespace, "web", everything)
 		createReady(ctx, app)
 		change(ctx, app, func(s *appsv1.WebAppSpec) {
@@ -98,7 +98,7 @@ var _ = Describe("The children of a WebApp", func() {
 		Expect(condition(ctx, app, appsv1.WebAppPublished)).To(Equal("none"))
 	})
 
-	DescribeTable("are not taken from others",
+	DescribeTable("are not taken over from other owners",
 		func(ctx context.Context, foreign client.Object) {
 			obj := foreign.DeepCopyObject().(client.Object)
 			obj.SetNamespace(namespace)
@@ -131,7 +131,7 @@ var _ = Describe("The children of a WebApp", func() {
 		Entry("PodDisruptionBudget", &policyv1.PodDisruptionBudget{}),
 	)
 
-	It("keep what others add, at no write and no rollout", func(ctx context.Context) {
+	It("keep what other clients add, without a write or a rollout", func(ctx context.Context) {
 		app := newApp(namespace, "web", func(s *appsv1.WebAppSpec) { s.Service.Type = corev1.ServiceTypeLoadBalancer })
 		createReady(ctx, app)
 		settle(ctx)
@@ -162,7 +162,7 @@ var _ = Describe("The children of a WebApp", func() {
 })
 
 var _ = Describe("A WebApp with an autoscaler", func() {
-	It("keeps the number of pods that it has, leaves it to the autoscaler, and takes it back", func(ctx context.Context) {
+	It("keeps its number of pods, leaves it to the autoscaler, and takes it over again", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		app := newApp(namespace, "web")
 		createReady(ctx, app)
@@ -199,7 +199,7 @@ var _ = Describe("A WebApp with an autoscaler", func() {
 	})
 })
 
-var _ = Describe("A HorizontalPodAutoscaler of somebody else", func() {
+var _ = Describe("A HorizontalPodAutoscaler of another owner", func() {
 	autoscaler := func(app *appsv1.WebApp, apiVersion, kind string) *autoscalingv2.HorizontalPodAutoscaler {
 		return &autoscalingv2.HorizontalPodAutoscaler{
 			ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: "keda-hpa-" + app.Name},
@@ -215,7 +215,7 @@ var _ = Describe("A HorizontalPodAutoscaler of somebody else", func() {
 		Expect(user.SubResource("scale").Update(ctx, obj, client.WithSubResourceBody(scale))).To(Succeed())
 	}
 
-	It("scales the Deployment undisturbed, is named in a condition, and gives the number back when it goes", func(ctx context.Context) {
+	It("scales the Deployment, is named in a condition, and returns the number of pods when it is deleted", func(ctx context.Context) {
 		app := newApp(newNamespace(ctx), "web")
 		createReady(ctx, app)
 		d := deploymentOf(app)

@@ -39,7 +39,7 @@ func uninstall(ctx context.Context) {
 
 // Serial, as it changes what the API server serves.
 var _ = Describe("A WebApp that asks for APIs that the cluster lacks", Serial, func() {
-	It("says so, and heals when they are installed, removed and installed again", func(ctx context.Context) {
+	It("reports it, and recovers when they are installed, removed and installed again", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		app := newApp(namespace, "web", func(s *appsv1.WebAppSpec) {
 			s.Gateway = &appsv1.WebAppGateway{ParentRefs: []appsv1.GatewayRef{{Name: "main"}}, Hostnames: []string{"shop.example.com"}}

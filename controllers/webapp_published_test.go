@@ -45,7 +45,7 @@ func certify(ctx context.Context, app *appsv1.WebApp) {
 }
 
 var _ = Describe("A WebApp that is published", func() {
-	It("says what its Ingress lacks, and where it can be reached once it has it", func(ctx context.Context) {
+	It("reports what its Ingress lacks, and its URL afterwards", func(ctx context.Context) {
 		app := newApp(newNamespace(ctx), "web", func(s *appsv1.WebAppSpec) {
 			s.Ingress = &appsv1.WebAppIngress{Host: "shop.example.com", TLSSecretName: "shop-tls"}
 		})

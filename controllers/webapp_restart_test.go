@@ -32,7 +32,7 @@ var _ = Describe("The restarts of a WebApp", func() {
 	var namespace string
 	BeforeEach(func(ctx context.Context) { namespace = newNamespace(ctx) })
 
-	It("gather changes that come together", func(ctx context.Context) {
+	It("coalesce changes", func(ctx context.Context) {
 		Expect(user.Create(ctx, configMap(namespace, "0"))).To(Succeed())
 		app := newApp(namespace, "web", using(appsv1.ConfigRef{Kind: "ConfigMap", Name: "settings"}))
 		createReady(ctx, app)
@@ -136,7 +136,7 @@ var _ = Describe("The restarts of a WebApp", func() {
 		Eventually(func() string {
 			_ = read(ctx, apps[0])
 			return string(apps[0].Status.Phase) + ": " + message(apps[0], "Ready")
-		}).Should(And(HavePrefix("Failed: "), ContainSubstring(`restarted for a change of Secret "settings", and were ready before: correct it`)))
+		}).Should(And(HavePrefix("Failed: "), ContainSubstring(`restarted for a change of Secret "settings": correct it`)))
 		settle(ctx)
 		for i, restarts := range []int64{1, 0, 0} {
 			Expect(mustRead(ctx, deploymentOf(apps[i])).Generation).To(Equal(before[i]+restarts), apps[i].Name)
@@ -151,7 +151,7 @@ var _ = Describe("The restarts of a WebApp", func() {
 		}
 	})
 
-	It("do not come while it is paused, and afterwards once", func(ctx context.Context) {
+	It("wait for the end of a pause, and come once", func(ctx context.Context) {
 		Expect(user.Create(ctx, secret(namespace, "1"))).To(Succeed())
 		app := newApp(namespace, "web", using(secretRef()))
 		createReady(ctx, app)

@@ -105,7 +105,7 @@ var _ = Describe("The status of a WebAppPolicy", func() {
 		Eventually(verdict).WithContext(ctx).WithArguments(p).Should(Equal("Warning 0"))
 	})
 
-	It("says what is wrong with a selector that no webhook refused", func(ctx context.Context) {
+	It("reports an invalid selector that no webhook rejected", func(ctx context.Context) {
 		Expect(user.Create(ctx, newApp(namespace, "web"))).To(Succeed())
 		p := newPolicy(ctx, namespace)
 		Eventually(verdict).WithContext(ctx).WithArguments(p).Should(HavePrefix("Enforced 1"))
@@ -162,7 +162,7 @@ var _ = Describe("The status of a WebAppPolicy", func() {
 		Expect(writes(idle).Writes()).To(BeZero(), writes(idle).String())
 	})
 
-	It("repairs a status that somebody else wrote", func(ctx context.Context) {
+	It("repairs a status that another client wrote", func(ctx context.Context) {
 		p := newPolicy(ctx, namespace)
 		Eventually(verdict).WithContext(ctx).WithArguments(p).Should(Equal("Enforced 0"))
 		before := p.DeepCopy()

@@ -1,6 +1,7 @@
 package crd_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,7 +23,7 @@ func version() apiextensionsv1.CustomResourceDefinitionVersion {
 	conditions.XListType, conditions.XListMapKeys = new("map"), []string{"type"}
 	return apiextensionsv1.CustomResourceDefinitionVersion{
 		Subresources:             &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
-		AdditionalPrinterColumns: []apiextensionsv1.CustomResourceColumnDefinition{{Name: "Ready"}},
+		AdditionalPrinterColumns: slices.Clone(commonColumns),
 		Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
 			Description: "a kind.",
 			Properties: map[string]apiextensionsv1.JSONSchemaProps{
@@ -61,8 +62,9 @@ func TestRulesNoticeWhatBreaksThem(t *testing.T) {
 			s.MaxLength, s.Enum = nil, []apiextensionsv1.JSON{{Raw: []byte(`"a"`)}}
 		})},
 		"no status subresource": {func(v *apiextensionsv1.CustomResourceDefinitionVersion) { v.Subresources = nil }, "not a subresource"},
-		"no column Ready":       {func(v *apiextensionsv1.CustomResourceDefinitionVersion) { v.AdditionalPrinterColumns[0].Name = "Age" }, "no column Ready"},
-		"Ready only when wide":  {func(v *apiextensionsv1.CustomResourceDefinitionVersion) { v.AdditionalPrinterColumns[0].Priority = 1 }, "no column Ready"},
+		"no column Ready":       {func(v *apiextensionsv1.CustomResourceDefinitionVersion) { v.AdditionalPrinterColumns[0].Name = "Age" }, "not Ready, Status and Reason"},
+		"Ready only when wide":  {func(v *apiextensionsv1.CustomResourceDefinitionVersion) { v.AdditionalPrinterColumns[0].Priority = 1 }, "not Ready, Status and Reason"},
+		"no column Message":     {func(v *apiextensionsv1.CustomResourceDefinitionVersion) { v.AdditionalPrinterColumns[3].Name = "Age" }, "no column Message"},
 		"kind undescribed":      {func(v *apiextensionsv1.CustomResourceDefinitionVersion) { v.Schema.OpenAPIV3Schema.Description = "" }, "no description"},
 		"conditions without key": {func(v *apiextensionsv1.CustomResourceDefinitionVersion) {
 			status := v.Schema.OpenAPIV3Schema.Properties["status"].Properties

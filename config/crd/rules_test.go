@@ -103,11 +103,7 @@ func (w *walker) version(v apiextensionsv1.CustomResourceDefinitionVersion) {
 	if v.Subresources == nil || v.Subresources.Status == nil {
 		w.note("status", "is not a subresource; add +kubebuilder:subresource:status")
 	}
-	if !slices.ContainsFunc(v.AdditionalPrinterColumns, func(c apiextensionsv1.CustomResourceColumnDefinition) bool {
-		return c.Name == "Ready" && c.Priority == 0
-	}) {
-		w.note("", "`kubectl get` has no column Ready; add +kubebuilder:printcolumn")
-	}
+	w.columns(v.AdditionalPrinterColumns)
 	root := v.Schema.OpenAPIV3Schema
 	if root.Description == "" {
 		w.note("", "has no description")
@@ -121,6 +117,24 @@ func (w *walker) version(v apiextensionsv1.CustomResourceDefinitionVersion) {
 		w.field(part, schema)
 	}
 	w.conditions(root.Properties["status"].Properties["conditions"])
+}
+
+// commonColumns are the first columns of every kind, and the one for -o wide.
+var commonColumns = []apiextensionsv1.CustomResourceColumnDefinition{
+	{Name: "Ready", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].status`},
+	{Name: "Status", Type: "string", JSONPath: ".status.phase"},
+	{Name: "Reason", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].reason`},
+	{Name: "Message", Type: "string", Priority: 1, JSONPath: `.status.conditions[?(@.type=="Ready")].message`},
+}
+
+// columns holds that `kubectl get` of every kind starts with the same columns, and has the message with -o wide.
+func (w *walker) columns(columns []apiextensionsv1.CustomResourceColumnDefinition) {
+	if n := len(commonColumns) - 1; len(columns) < n || !slices.Equal(columns[:n], commonColumns[:n]) {
+		w.note("", "the first columns of `kubectl get` are not Ready, Status and Reason; see +kubebuilder:printcolumn of the other kinds")
+	}
+	if !slices.Contains(columns, commonColumns[len(commonColumns)-1]) {
+		w.note("", "`kubectl get -o wide` has no column Message; add +kubebuilder:printcolumn")
+	}
 }
 
 func (w *walker) conditions(schema apiextensionsv1.JSONSchemaProps) {

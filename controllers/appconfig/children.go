@@ -15,7 +15,7 @@ import (
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
 )
 
-// find reads what cfg has published and kept.
+// find reads the published objects and the history of cfg.
 func (r *Reconciler) find(ctx context.Context, cfg *configv1.AppConfig) (existing, error) {
 	var found existing
 	maps := &corev1.ConfigMapList{}
@@ -45,7 +45,7 @@ func (r *Reconciler) find(ctx context.Context, cfg *configv1.AppConfig) (existin
 	return found, nil
 }
 
-// secretOf returns the Secret that belongs to cm; nil where none does or it is missing.
+// secretOf returns the Secret that belongs to cm; nil if there is none or it is missing.
 func (r *Reconciler) secretOf(ctx context.Context, cfg *configv1.AppConfig, cm *corev1.ConfigMap) (*corev1.Secret, error) {
 	if cm.Annotations[annotationSecret] == "" {
 		return nil, nil //nolint:nilnil // none is an answer
@@ -63,7 +63,7 @@ func (r *Reconciler) secretOf(ctx context.Context, cfg *configv1.AppConfig, cm *
 	return secret, nil
 }
 
-// conflict finds who else uses the name of what cfg publishes: an AppConfig that goes first, or an object of somebody else's.
+// conflict returns the other user of the target's name: an AppConfig with precedence, or an object of another owner.
 func (r *Reconciler) conflict(ctx context.Context, cfg *configv1.AppConfig) (*conditionState, error) {
 	name := targetName(cfg)
 	first, holder, err := r.publisher(ctx, cfg.Namespace, name)
@@ -81,8 +81,8 @@ func (r *Reconciler) conflict(ctx context.Context, cfg *configv1.AppConfig) (*co
 	return nil, nil //nolint:nilnil // none is an answer
 }
 
-// publisher returns the AppConfig that publishes under a name, nil if none does, and the ConfigMap of that name, empty if there is
-// none.
+// publisher returns the AppConfig that publishes under a name, nil if there is none, and the ConfigMap of that name, empty if there
+// is none.
 func (r *Reconciler) publisher(ctx context.Context, namespace, name string) (*configv1.AppConfig, *corev1.ConfigMap, error) {
 	rivals := &configv1.AppConfigList{}
 	if err := r.client.List(ctx, rivals, client.InNamespace(namespace), client.MatchingFields{indexTarget: name}, client.UnsafeDisableDeepCopy); err != nil {
@@ -95,7 +95,7 @@ func (r *Reconciler) publisher(ctx context.Context, namespace, name string) (*co
 	return firstOf(rivals.Items, holder), holder, nil
 }
 
-// names are the kinds of objects of the target's name that cfg may write, besides the ConfigMap holder if it has that already.
+// names are the kinds of objects of the target's name that cfg may write, without the ConfigMap holder if it has that already.
 func (r *Reconciler) names(cfg *configv1.AppConfig, holder *corev1.ConfigMap) []string {
 	var kinds []string
 	if versioned(cfg) {
@@ -110,8 +110,8 @@ func (r *Reconciler) names(cfg *configv1.AppConfig, holder *corev1.ConfigMap) []
 	return kinds
 }
 
-// foreign reports whether an object exists that cfg does not control. One that only the cache of metadata shows may be gone,
-// or not yet in the cache of Fettle's own: that is asked of the API server.
+// foreign reports whether an object exists that cfg does not control. If only the metadata cache shows it, it may be deleted, or not
+// yet be in the cache of Fettle's own objects; the API server decides.
 func (r *Reconciler) foreign(ctx context.Context, cfg *configv1.AppConfig, kind, name string) (bool, error) {
 	key := client.ObjectKey{Namespace: cfg.Namespace, Name: name}
 	for _, look := range []struct {
@@ -134,8 +134,8 @@ func (r *Reconciler) foreign(ctx context.Context, cfg *configv1.AppConfig, kind,
 	return true, nil
 }
 
-// belongs reports whether obj is cfg's to write, or soon is: one of a former AppConfig of the name is about to be deleted by the
-// garbage collector, which Apply waits for; one that lost its owner reference is taken back if it bears the mark of its making.
+// belongs reports whether cfg may write obj, or will soon. The garbage collector is about to delete an object of a former AppConfig
+// of the same name, and Apply waits for that. An object that lost its owner reference is adopted again if it has Fettle's label.
 func belongs(cfg *configv1.AppConfig, obj metav1.Object) bool {
 	if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {
 		return ref.UID == cfg.UID || (ref.Kind == ownerKind && ref.Name == cfg.Name)
@@ -160,8 +160,8 @@ func emptyObject(kind string) client.Object {
 	return &corev1.ConfigMap{}
 }
 
-// firstOf is the AppConfig that may publish under a name which all of rivals ask for: the one that controls what is there, else
-// one that says that it has published, else the oldest. Those that are paused or being deleted keep what they have.
+// firstOf is the one of rivals, all of which want the same name, that may publish: the controller of the existing objects, otherwise
+// one whose status says that it published, otherwise the oldest. A paused or deleted AppConfig keeps what it has.
 func firstOf(rivals []configv1.AppConfig, there *corev1.ConfigMap) *configv1.AppConfig {
 	if len(rivals) == 0 {
 		return nil
@@ -177,12 +177,12 @@ func firstOf(rivals []configv1.AppConfig, there *corev1.ConfigMap) *configv1.App
 	return &first
 }
 
-// older compares the ages of two AppConfigs of a namespace; the older one is less.
+// older compares the ages of two AppConfigs of a namespace. The older one is less.
 func older(a, b *configv1.AppConfig) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
-// recordWrites notes which objects p writes.
+// recordWrites records the objects that p writes.
 func (r *Reconciler) recordWrites(cfg *configv1.AppConfig, p plan) {
 	objects := make([]client.Object, 0, len(p.objects))
 	for _, o := range p.objects {
@@ -201,7 +201,7 @@ func (r *Reconciler) recordWrites(cfg *configv1.AppConfig, p plan) {
 	r.wrote.Store(client.ObjectKeyFromObject(cfg), objects)
 }
 
-// cacheCurrent reports whether the cache shows what was last written for cfg.
+// cacheCurrent reports whether the cache shows the last write for cfg.
 func (r *Reconciler) cacheCurrent(ctx context.Context, cfg *configv1.AppConfig) (bool, error) {
 	objects, ok := r.wrote.Load(client.ObjectKeyFromObject(cfg))
 	if !ok {
@@ -215,8 +215,8 @@ func (r *Reconciler) cacheCurrent(ctx context.Context, cfg *configv1.AppConfig) 
 	return r.listed(ctx, cfg)
 }
 
-// listed reports whether the cache lacks nothing of what status says is published. A cache of several namespaces does not tell
-// how far it has come, so that what it lacks may be gone or not yet there: that is asked of the API server.
+// listed reports whether the cache shows everything that status says is published. A cache of several namespaces does not say how
+// far it has progressed. What it lacks may be deleted or not yet in the cache; the API server decides.
 func (r *Reconciler) listed(ctx context.Context, cfg *configv1.AppConfig) (bool, error) {
 	if cfg.Status.ConfigMapName == "" {
 		return true, nil
@@ -229,11 +229,11 @@ func (r *Reconciler) listed(ctx context.Context, cfg *configv1.AppConfig) (bool,
 	if err := r.sources.live.Get(ctx, key, live); client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("look for ConfigMap %q: %w", key.Name, err)
 	}
-	// One that is not marked as Fettle's never comes into the cache: Apply mends it.
+	// An object without Fettle's label never enters the cache. Apply restores the label.
 	return live.GetUID() == "" || live.GetLabels()[labelManagedBy] != managedByFettle, nil
 }
 
-// prune deletes what is not published any longer, and in mode InPlace the copies that are too many: nothing refers to them.
+// prune deletes objects that are no longer published and, in mode InPlace, surplus copies. Nothing refers to them.
 func (r *Reconciler) prune(ctx context.Context, cfg *configv1.AppConfig, p plan) error {
 	meta := metav1.ObjectMeta{Namespace: cfg.Namespace, Name: targetName(cfg)}
 	var objects []client.Object

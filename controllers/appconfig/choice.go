@@ -25,19 +25,19 @@ func unknown(reason, message string) conditionState {
 	return conditionState{metav1.ConditionUnknown, reason, message}
 }
 
-// choice is which revision is published, and why.
+// choice is the revision to publish, and the reason.
 type choice struct {
-	// revision is nil where nothing is, and nothing can be.
+	// revision is nil if nothing is published and nothing can be.
 	revision *revision
-	// fresh is true when it is what the spec renders to.
+	// fresh is true if the revision is what the spec renders to.
 	fresh bool
-	// published is the condition, should nothing go wrong.
+	// published is the condition, unless publishing fails.
 	published conditionState
-	// rolledBack is true when the last good revision is published in place of one whose rollout failed.
+	// rolledBack is true if the last good revision replaces one whose rollout failed.
 	rolledBack bool
 }
 
-// choose decides what to publish: what is rendered, what a rollback asks for, or what is published already.
+// choose decides what to publish: the rendered contents, the revision of a rollback, or what is already published.
 func choose(cfg *configv1.AppConfig, out rendered, found existing) choice {
 	live := found.live(cfg.Spec.Target.Mode)
 	switch {
@@ -50,7 +50,7 @@ func choose(cfg *configv1.AppConfig, out rendered, found existing) choice {
 	}
 	if good := rollbackTarget(cfg, out, found); good != nil {
 		return choice{revision: good, rolledBack: true, published: yes(configv1.ReasonRolledBack, fmt.Sprintf(
-			"revision %d is published again until something else is rendered", good.number))}
+			"revision %d is published again until the rendered contents change", good.number))}
 	}
 	next := found.next(out)
 	next.number = nextNumber(cfg, next)
@@ -58,8 +58,8 @@ func choose(cfg *configv1.AppConfig, out rendered, found existing) choice {
 	return choice{revision: &next, fresh: true, published: yes(configv1.ReasonPublished, fmt.Sprintf("revision %d", next.number))}
 }
 
-// nextNumber is the number of the next revision, should what was published before be gone, or not in the cache yet: status tells
-// up to where numbers are taken.
+// nextNumber is the number of the next revision. status records the used numbers, in case the published objects were deleted or are
+// not in the cache yet.
 func nextNumber(cfg *configv1.AppConfig, next revision) int64 {
 	taken := cfg.Status.Revision
 	switch {
@@ -79,7 +79,7 @@ func stillPublished(live *revision) string {
 	return fmt.Sprintf("revision %d stays published", live.number)
 }
 
-// liveOrCopy is what is published already: the copy of it, if there is one, so that drift is repaired.
+// liveOrCopy is the published revision: its copy if there is one, so that drift is repaired.
 func liveOrCopy(found existing, live *revision) *revision {
 	if live == nil {
 		return nil
@@ -97,7 +97,7 @@ func previewed(out rendered, live *revision) choice {
 	case live != nil && live.hash == out.hash:
 		return choice{revision: live, published: yes(configv1.ReasonPublished, "publishing would change nothing")}
 	}
-	return choice{revision: live, published: yes(configv1.ReasonPreview, "spec.preview is true: "+stillPublished(live)+"; status.preview says what would change")}
+	return choice{revision: live, published: yes(configv1.ReasonPreview, "spec.preview is true: "+stillPublished(live)+"; status.preview lists the changes")}
 }
 
 // requestedRollback is the choice of spec.rollback.
@@ -118,7 +118,7 @@ func requestedRollback(cfg *configv1.AppConfig, out rendered, found existing, li
 			"spec.rollback.toRevision: revision %d is not kept: %s; choose one of %v, or remove spec.rollback", number, stillPublished(live), numbers(found)))}
 	default:
 		return choice{revision: liveOrCopy(found, live), published: no(configv1.ReasonRevisionMissing,
-			"spec.rollback: there is no earlier revision to go back to: "+stillPublished(live)+"; remove spec.rollback")}
+			"spec.rollback: there is no earlier revision: "+stillPublished(live)+"; remove spec.rollback")}
 	}
 }
 
@@ -130,8 +130,8 @@ func numbers(found existing) []int64 {
 	return out
 }
 
-// rollbackTarget returns the last good revision when it is to be published in place of out, whose rollout failed before: status
-// remembers that until something else is rendered.
+// rollbackTarget returns the last good revision if it is to replace out, whose rollout failed before. status remembers that until
+// the rendered contents change.
 func rollbackTarget(cfg *configv1.AppConfig, out rendered, found existing) *revision {
 	if !cfg.Spec.Rollout.AutoRollback || cfg.Status.FailedHash == "" || cfg.Status.FailedHash != out.hash {
 		return nil
@@ -145,13 +145,13 @@ func waitingForValues(cfg *configv1.AppConfig, s source) rendered {
 		"spec.valuesFrom: %s %q does not exist in namespace %q: create it, or mark the reference optional", s.kind, s.name, cfg.Namespace)))}
 }
 
-// nameTaken says that another AppConfig publishes under the same name.
+// nameTaken reports that another AppConfig publishes under the same name.
 func nameTaken(name string, holder *configv1.AppConfig) conditionState {
 	return no(fettlev1.ReasonNameConflict, fmt.Sprintf(
 		"AppConfig %q publishes %q already: set another spec.target.name, or remove one of the two", holder.Name, name))
 }
 
-// nameOccupied says that an object that no AppConfig owns has the name of what is to be published.
+// nameOccupied reports that an object without an AppConfig has the name of the target.
 func nameOccupied(kind, name string) conditionState {
 	return no(fettlev1.ReasonNameConflict, fmt.Sprintf(
 		"%s %q exists and is not controlled by this AppConfig: set another spec.target.name, or remove the %s", kind, name, kind))

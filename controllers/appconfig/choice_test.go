@@ -105,7 +105,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-func TestARollbackNeedsTheSecretToo(t *testing.T) {
+func TestChoose_rollbackNeedsTheSecret(t *testing.T) {
 	incomplete := rev(1, "a")
 	incomplete.withSecret, incomplete.complete = true, false
 	found := targeted(rev(2, "b"), rev(2, "b"), incomplete)
@@ -117,7 +117,7 @@ func TestARollbackNeedsTheSecretToo(t *testing.T) {
 	}
 }
 
-func TestLiveVersionIsTheOnePublishedLast(t *testing.T) {
+func TestLive_lastPublishedVersion(t *testing.T) {
 	old, back := rev(2, "b"), rev(1, "a")
 	old.stamp, back.stamp = "2026-01-02T03:04:05Z first", "2026-01-02T03:04:06Z"
 	e := existing{kept: []revision{old, back}}
@@ -157,7 +157,7 @@ func TestSurplus(t *testing.T) {
 }
 
 // Where what is published has no copy, its contents may be somebody else's by now: they are not made Fettle's own.
-func TestDriftIsNotAdopted(t *testing.T) {
+func TestChoose_ignoresDrift(t *testing.T) {
 	cfg := config(func(cfg *configv1.AppConfig) { cfg.Spec.Target.HistoryLimit = new(int32(0)) })
 	problem := rendered{problem: new(no(configv1.ReasonTemplateError, "wrong"))}
 	found := targeted(rev(1, "a"))

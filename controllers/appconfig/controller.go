@@ -1,10 +1,9 @@
-// Package appconfig renders an AppConfig and publishes the result: as a ConfigMap, and as a Secret what comes from Secrets. It
-// keeps earlier revisions as immutable copies, and has the engine of internal/rollout restart the workloads that use what
-// changed.
+// Package appconfig renders an AppConfig and publishes the result as a ConfigMap, and as a Secret for values from Secrets. It keeps
+// earlier revisions as immutable copies. internal/rollout restarts the workloads that use a changed key.
 //
-// It owns those ConfigMaps and Secrets. Of workloads it changes annotations only, and in mode Versioned the names by which
-// they refer to what is published. There is no finalizer: what is owned is garbage-collected, and the notes that stay on
-// workloads when Fettle does not run during a deletion have no effect, and are right again for an AppConfig of the same name.
+// It owns these ConfigMaps and Secrets. Of workloads it changes only annotations and, in mode Versioned, the names of the published
+// objects. There is no finalizer: the owned objects are garbage-collected. Annotations that stay on workloads if Fettle does not run
+// during a deletion have no effect, and are correct again for an AppConfig of the same name.
 package appconfig
 
 import (
@@ -35,10 +34,10 @@ import (
 
 const (
 	controllerName = "appconfig"
-	// coalescingWindow is how long a status that only tells of progress is held back, so that a change which soon succeeds costs one
-	// status write.
+	// coalescingWindow is how long a status that reports only progress is delayed. A change that succeeds within it costs one status
+	// write.
 	coalescingWindow = 3 * time.Second
-	// cacheWait is when to look at what was published, should no event tell of it.
+	// cacheWait is when to check the published objects again if no event comes.
 	cacheWait = time.Second
 )
 
@@ -56,7 +55,7 @@ const (
 type Options struct {
 	// Workers is how many AppConfigs are reconciled at once.
 	Workers int
-	// WatchSecrets is false where the role does not allow it: Secrets are then read again from time to time.
+	// WatchSecrets is false if the role does not permit it. Secrets are then read periodically.
 	WatchSecrets bool
 	Metrics      *monitoring.Metrics
 	// Engine restarts dependents.
@@ -76,9 +75,9 @@ type Reconciler struct {
 	sources        *sourceReader
 	digests        *digest.Keyring
 	renderCache    *renderCache
-	// wrote has, by AppConfig, the objects of the last plan: nothing is decided before the cache shows them.
+	// wrote has the objects of the last plan, by AppConfig. Nothing is decided before the cache shows them.
 	wrote sync.Map
-	// throttle holds back an AppConfig whose contents keep changing.
+	// throttle limits an AppConfig whose contents keep changing.
 	throttle throttle
 }
 
@@ -111,8 +110,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	return nil
 }
 
-// kindReconciler is the reconcile.Reconciler of the kind: a pass publishes what one AppConfig asks for, and
-// reports what it then observes.
+// kindReconciler is the reconciler of the kind.
 func (r *Reconciler) kindReconciler() *reconciler.Reconciler[configv1.AppConfig, *configv1.AppConfig] {
 	return &reconciler.Reconciler[configv1.AppConfig, *configv1.AppConfig]{
 		Kind: monitoring.KindAppConfig, Client: r.client, Applier: r.applier, Throttle: r.statusThrottle, Clock: r.clock, Metrics: r.metrics,
@@ -147,7 +145,7 @@ func (r *Reconciler) reconcile(ctx context.Context, cfg *configv1.AppConfig) (re
 	return r.publish(ctx, cfg)
 }
 
-// publish carries out all of the spec: nobody else has the name.
+// publish applies the spec of an AppConfig that has the name of its target.
 func (r *Reconciler) publish(ctx context.Context, cfg *configv1.AppConfig) (reconcile.Result, error) {
 	found, err := r.find(ctx, cfg)
 	if err != nil {
@@ -172,7 +170,8 @@ func (r *Reconciler) publish(ctx context.Context, cfg *configv1.AppConfig) (reco
 	case apply.Transient(seen.applyErr):
 		return reconcile.Result{}, seen.applyErr
 	case seen.applyErr == nil && p.changes:
-		// Only what the cache shows is rolled out: an apply that met a newer object did nothing. The watch brings it.
+		// Only what the cache shows is rolled out: an apply that met a newer object changed nothing. The watch triggers the next
+		// reconcile.
 		return reconcile.Result{RequeueAfter: cacheWait}, nil
 	case seen.applyErr == nil:
 		if seen.report, err = r.roll(ctx, cfg, policy, p); err != nil {
@@ -183,7 +182,7 @@ func (r *Reconciler) publish(ctx context.Context, cfg *configv1.AppConfig) (reco
 	return r.outcome(ctx, cfg, p, seen)
 }
 
-// adopt has the engine note what the pods of dependents run, before that is replaced. It returns false when it is too early.
+// adopt makes the engine record what the pods of dependents run, before it is replaced. It returns false if it is too early.
 func (r *Reconciler) adopt(ctx context.Context, cfg *configv1.AppConfig, policy rollout.Policy, p plan, found existing) (bool, error) {
 	if !p.changes {
 		return true, nil
@@ -206,7 +205,7 @@ func (r *Reconciler) roll(ctx context.Context, cfg *configv1.AppConfig, policy r
 	return report, nil
 }
 
-// apply writes what is desired and deletes what is not.
+// apply writes the desired objects and deletes the others.
 func (r *Reconciler) apply(ctx context.Context, cfg *configv1.AppConfig, p plan, found existing) error {
 	r.recordWrites(cfg, p)
 	if err := r.applier.Apply(ctx, cfg, p.objects...); err != nil {
@@ -218,7 +217,7 @@ func (r *Reconciler) apply(ctx context.Context, cfg *configv1.AppConfig, p plan,
 	return r.prune(ctx, cfg, p)
 }
 
-// outcome says when to look again. What is watched needs no time.
+// outcome says when to reconcile again. Watched objects need no requeue.
 func (r *Reconciler) outcome(ctx context.Context, cfg *configv1.AppConfig, p plan, seen observed) (reconcile.Result, error) {
 	if seen.applyErr != nil {
 		return reconcile.Result{}, seen.applyErr
@@ -233,8 +232,8 @@ func (r *Reconciler) outcome(ctx context.Context, cfg *configv1.AppConfig, p pla
 	return reconcile.Result{RequeueAfter: reconciler.Sooner(reconciler.Sooner(wait, seen.report.RequeueAfter), r.sources.resync(cfg))}, nil
 }
 
-// onDeleted forgets an AppConfig, and takes its notes from the workloads that it restarted: where that is not done, the engine has
-// the pass repeated.
+// onDeleted drops the state of an AppConfig and removes its annotations from the workloads that it restarted. If that is not
+// possible yet, the engine triggers another reconcile.
 func (r *Reconciler) onDeleted(ctx context.Context, key types.NamespacedName) (done bool, err error) {
 	done, err = r.engine.Release(ctx, rollout.Owner{Prefix: rollout.ConfigPrefix, Namespace: key.Namespace, Name: key.Name})
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
 )
 
-// cycleOf returns the AppConfigs through which cfg takes values from what cfg itself publishes, from cfg to cfg; nil where it does
-// not. publisher returns the AppConfig that publishes under a name, nil if none does.
+// cycleOf returns the AppConfigs through which cfg uses its own output as values, from cfg to cfg; nil if there is no cycle.
+// publisher returns the AppConfig that publishes under a name, nil if there is none.
 //
-// Of each circle only the newest AppConfig is refused, since no newer ones are followed: what published before goes on.
+// Only the newest AppConfig of each cycle is rejected, since newer ones are not followed. The others keep publishing.
 func cycleOf(cfg *configv1.AppConfig, publisher func(name string) (*configv1.AppConfig, error)) ([]string, error) {
 	ways := [][]*configv1.AppConfig{{cfg}}
 	seen := map[string]bool{}
@@ -43,7 +43,7 @@ func namesAlong(way []*configv1.AppConfig) []string {
 	return names
 }
 
-// cyclicValues is the rendering of an AppConfig that would change with each publication of its own.
+// cyclicValues is the rendering of an AppConfig that would change with each of its own publications.
 func cyclicValues(names []string) rendered {
 	return rendered{problem: new(no(configv1.ReasonCircularValues, fmt.Sprintf(
 		"spec.valuesFrom: the values come from what this AppConfig publishes (%s): each publication would change them; remove one of these references",

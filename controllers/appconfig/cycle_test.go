@@ -14,7 +14,7 @@ import (
 
 // Each case has AppConfigs from the oldest to the newest, "name < sources"; a source is the name of an AppConfig or, with a "!", of a
 // Secret of its target's name.
-func TestCircleOf(t *testing.T) {
+func TestCycleOf(t *testing.T) {
 	for name, tc := range map[string]struct {
 		configs []string
 		want    map[string]string // of those in a circle: the way from each to itself

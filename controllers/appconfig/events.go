@@ -15,15 +15,15 @@ import (
 	"github.com/fettle-dev/fettle/internal/monitoring"
 )
 
-// reasonLooksSecret is that of the event for keys that should perhaps come from a Secret.
+// reasonLooksSecret is the reason of the event for keys that should perhaps come from a Secret.
 const reasonLooksSecret = "LooksLikeSecret"
 
-// statusDelay returns how long the status is to wait.
+// statusDelay returns how long to delay the status write.
 func (r *Reconciler) statusDelay(cfg, before *configv1.AppConfig) time.Duration {
 	return r.statusThrottle.Delay(cfg, onlyProgress(cfg, before), onlyDependents(cfg, before))
 }
 
-// emitEvents emits one event for a change of Ready that people should know of, and one for warnings that are new.
+// emitEvents emits one event for a change of Ready that a person should see, and one for new warnings.
 func (r *Reconciler) emitEvents(cfg, before *configv1.AppConfig) {
 	if len(cfg.Status.Warnings) > 0 && len(before.Status.Warnings) == 0 {
 		r.events.Eventf(cfg, nil, corev1.EventTypeWarning, reasonLooksSecret, "Reconcile", "%s", clip(describe(cfg.Status.Warnings), maxMessage))
@@ -47,18 +47,18 @@ func (r *Reconciler) emitReadyEvent(cfg, before *configv1.AppConfig) {
 	}
 }
 
-// silentReason reports whether the user asked for this state, so that it is worth no event.
+// silentReason reports whether the user asked for this state, so that it needs no event.
 func silentReason(reason string) bool {
 	return slices.Contains([]string{fettlev1.ReasonPaused, fettlev1.ReasonTerminating, configv1.ReasonPreview}, reason)
 }
 
-// onlyProgress reports whether cfg's status says no more than that a rollout is under way.
+// onlyProgress reports whether cfg's status reports only a rollout in progress.
 func onlyProgress(cfg, before *configv1.AppConfig) bool {
 	is := meta.FindStatusCondition(cfg.Status.Conditions, fettlev1.Ready)
 	return is != nil && slices.Contains(progress, is.Reason) && cfg.Status.FailedHash == before.Status.FailedHash
 }
 
-// onlyDependents reports whether nothing but the states of dependents changed.
+// onlyDependents reports whether only the states of dependents changed.
 func onlyDependents(cfg, before *configv1.AppConfig) bool {
 	a := cfg.Status.DeepCopy()
 	a.Dependents, a.LastRolloutTime = before.Status.Dependents, before.Status.LastRolloutTime

@@ -18,11 +18,11 @@ import (
 
 const (
 	hashDigits = 32
-	// renderVersion is raised when the same inputs are rendered to something else than in an earlier release.
+	// renderVersion is increased when the same inputs render to different contents than in an earlier release.
 	renderVersion = "1"
 )
 
-// contentHash is the hash of all that c publishes. Secret values enter through a digest of the owner's, since people see the hash who may
+// contentHash is the hash of the contents of c. Secret values enter through a keyed digest, since people can see the hash who may
 // not read Secrets.
 func contentHash(key digest.Key, owner types.UID, c content) string {
 	sum := sha256.New()
@@ -36,7 +36,7 @@ func contentHash(key digest.Key, owner types.UID, c content) string {
 	return hex.EncodeToString(sum.Sum(nil))[:hashDigits]
 }
 
-// hash returns the hash of a content, with the key of the installation.
+// hash returns the hash of the contents, with the key of the installation.
 func (r *Reconciler) hash(ctx context.Context, owner types.UID, c content) (string, error) {
 	if len(c.secret) == 0 {
 		return contentHash(nil, owner, c), nil
@@ -45,8 +45,8 @@ func (r *Reconciler) hash(ctx context.Context, owner types.UID, c content) (stri
 	return contentHash(key, owner, c), err
 }
 
-// hashOfKept returns the hash that the copy of a content has, if there is one: with another key, or from a release that had none, it
-// is no new revision. "" where there is none. What is published does not tell, since others may have edited it.
+// hashOfKept returns the hash of the existing copy of the contents: a copy with another key, or from a release without one, is not a
+// new revision. "" if there is none. The published objects are no proof, since other clients may have edited them.
 func (e existing) hashOfKept(c content) string {
 	for _, known := range e.kept {
 		if known.complete && same(known.content, c) {
@@ -63,8 +63,8 @@ func writeMap(w io.Writer, m map[string]string) {
 	}
 }
 
-// inputsKey names all that the content of cfg is rendered from: the parts of the spec, and the versions of the objects of
-// spec.valuesFrom. What was published carries it, so that those need not be read again to know that nothing changed.
+// inputsKey identifies everything that the contents of cfg are rendered from: the parts of the spec, and the versions of the objects
+// of spec.valuesFrom. The published objects carry it. The sources need not be read again to know that nothing changed.
 func inputsKey(cfg *configv1.AppConfig, sources []source) string {
 	versions := make([]string, 0, len(sources))
 	for _, s := range sources {

@@ -8,11 +8,11 @@ import (
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
 )
 
-// remembered bounds how many renderings are kept in memory that are not published: failed ones, previews.
+// remembered limits the number of cached renderings that are not published: failed ones and previews.
 const remembered = 128
 
-// renderCache keeps the last rendering of AppConfigs that take values from other objects, while it is not published: so that those
-// objects are not read again in each pass.
+// renderCache keeps the last unpublished rendering of AppConfigs with values from other objects. These objects are not read again in
+// each reconcile.
 type renderCache struct{ renderings *lru.Cache }
 
 func newRenderCache() *renderCache { return &renderCache{renderings: lru.New(remembered)} }
@@ -30,7 +30,7 @@ type cachedRendering struct {
 	out    rendered
 }
 
-// render returns what cfg asks to publish. What its values come from is read only if it is not known already what becomes of it.
+// render returns the contents that cfg should publish. It reads the sources of the values only if the rendering is unknown.
 func (r *Reconciler) render(ctx context.Context, cfg *configv1.AppConfig, found existing) (rendered, error) {
 	sources, err := r.sources.look(ctx, cfg)
 	switch {
@@ -69,7 +69,7 @@ func (r *Reconciler) render(ctx context.Context, cfg *configv1.AppConfig, found 
 	return out, nil
 }
 
-// known returns what was rendered from inputs before, if that is known: from the last pass, or because it is published or kept.
+// known returns the earlier rendering of inputs: from the last reconcile, or because it is published or in the history.
 func (r *Reconciler) known(ctx context.Context, cfg *configv1.AppConfig, inputs string, found existing) (rendered, bool, error) {
 	for _, rev := range found.renderedFrom(inputs) {
 		hash, err := r.hash(ctx, cfg.UID, rev.content)

@@ -19,13 +19,13 @@ const (
 	maxWarning  = 512
 )
 
-// content is what one revision publishes. No key is in both maps.
+// content is the contents of one revision. No key is in both maps.
 type content struct {
 	// data goes into the ConfigMap, secret into the Secret.
 	data, secret map[string]string
 }
 
-// keys are the names in both, sorted.
+// keys are the names of both maps, sorted.
 func (c content) keys() []string {
 	return slices.Sorted(func(yield func(string) bool) {
 		for _, m := range []map[string]string{c.data, c.secret} {
@@ -38,18 +38,18 @@ func (c content) keys() []string {
 	})
 }
 
-// rendered is what a spec asks to publish, or why it can't be.
+// rendered is the result of rendering a spec, or the reason why it failed.
 type rendered struct {
 	content
-	// hash of the content; "" where problem is set.
+	// hash of the content; "" if problem is set.
 	hash string
-	// inputs names what the content was made of, where that is more than the spec; see inputsKey.
+	// inputs identifies the sources of the content, if there are more than the spec; see inputsKey.
 	inputs   string
 	warnings []string
 	problem  *conditionState
 }
 
-// overrides are those of the spec's environment; empty where it has none.
+// overrides are those of the spec's environment; empty if there are none.
 func overrides(spec *configv1.AppConfigSpec) configv1.AppConfigOverrides {
 	var o *configv1.AppConfigOverrides
 	if e := spec.Environments; e != nil {
@@ -65,7 +65,7 @@ func overrides(spec *configv1.AppConfigSpec) configv1.AppConfigOverrides {
 	return *cmp.Or(o, &configv1.AppConfigOverrides{})
 }
 
-// merged is base with over's entries in place of its own.
+// merged is base, overridden by over.
 func merged(base, over map[string]string) map[string]string {
 	out := maps.Clone(base)
 	if out == nil {
@@ -75,7 +75,7 @@ func merged(base, over map[string]string) map[string]string {
 	return out
 }
 
-// renderInput is what the templates of cfg are rendered from. Later wins: sourced, spec.values, the environment's values.
+// renderInput is the input of the templates of cfg. Later ones win: sources, spec.values, the values of the environment.
 func renderInput(cfg *configv1.AppConfig, sourced map[string]render.Value) render.Input {
 	over := overrides(&cfg.Spec)
 	values := maps.Clone(sourced)
@@ -96,7 +96,7 @@ func renderInput(cfg *configv1.AppConfig, sourced map[string]render.Value) rende
 	}
 }
 
-// renderAll renders and checks all of cfg.
+// renderAll renders and validates cfg.
 func renderAll(cfg *configv1.AppConfig, sourced map[string]render.Value) rendered {
 	in := renderInput(cfg, sourced)
 	schemas := schemasOf(cfg.Spec.Schema)
@@ -121,7 +121,7 @@ func rejected(reason string, err error) rendered {
 	return rendered{problem: new(no(reason, err.Error()))}
 }
 
-// reasonOf tells a result that is too large from a template that is wrong: by its words, which name the bound.
+// reasonOf distinguishes a result that is too large from an invalid template by its text, which contains the limit.
 func reasonOf(err error) string {
 	var faults *render.Error
 	if errors.As(err, &faults) && slices.ContainsFunc(faults.Faults, func(f render.Fault) bool {
@@ -166,10 +166,10 @@ func checkSchemas(s render.Schemas, files map[string]string) error {
 	return nil
 }
 
-// secretName matches keys whose value is probably meant to be secret.
+// secretName matches keys whose value is probably secret.
 var secretName = regexp.MustCompile(`(?i)passw(or)?d|token|secret|api[_-]?key`)
 
-// warnings name the keys of the ConfigMap whose value should perhaps come from a Secret.
+// warnings lists the keys of the ConfigMap whose value should perhaps come from a Secret.
 func warnings(c content) []string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(c.data)) {
@@ -188,7 +188,7 @@ func warnings(c content) []string {
 // describe is one line for an event.
 func describe(warnings []string) string { return strings.Join(warnings, "; ") }
 
-// value returns the text of a key, of either map.
+// value returns the text of a key of either map.
 func (c content) value(key string) (string, bool) {
 	if v, ok := c.data[key]; ok {
 		return v, true

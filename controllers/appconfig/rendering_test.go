@@ -13,7 +13,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/render"
 )
 
-func TestLaterValuesWin(t *testing.T) {
+func TestRenderInput_laterValuesWin(t *testing.T) {
 	cfg := config(func(cfg *configv1.AppConfig) {
 		cfg.Spec.Environment = configv1.EnvironmentProd
 		cfg.Spec.Values = map[string]string{"b": "spec", "c": "spec"}
@@ -32,7 +32,7 @@ func TestLaterValuesWin(t *testing.T) {
 	}
 }
 
-func TestRenderAllSaysWhatIsWrong(t *testing.T) {
+func TestRenderAll_reasons(t *testing.T) {
 	schemaOf := func(text string) *configv1.AppConfigSchema {
 		s := &configv1.AppConfigSchema{Config: &configv1.JSONSchema{}}
 		s.Config.Raw = []byte(text)

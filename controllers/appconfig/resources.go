@@ -14,7 +14,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
-// Labels and annotations of what is published.
+// Labels and annotations of the published objects.
 const (
 	labelOwnerKind = "fettle.dev/owner-kind"
 	labelOwnerName = "fettle.dev/owner-name"
@@ -28,27 +28,27 @@ const (
 	annotationHash = "config.fettle.dev/hash"
 	// annotationRevision is the number of the revision.
 	annotationRevision = "config.fettle.dev/revision"
-	// annotationInputs names what the contents were rendered from, so that a restarted operator need not read it again.
+	// annotationInputs identifies the inputs of the contents. A restarted operator need not read them again.
 	annotationInputs = "config.fettle.dev/rendered-from"
-	// annotationSecret, on the ConfigMap, is there when a Secret of the same name belongs to it.
+	// annotationSecret, on the ConfigMap, is present if a Secret of the same name belongs to it.
 	annotationSecret = "config.fettle.dev/with-secret"
 )
 
-// plan is what should be published.
+// plan is the desired state.
 type plan struct {
 	choice
 	objects []runtime.ApplyConfiguration
-	// surplus are revisions that are not kept any longer, if nothing uses them.
+	// surplus are revisions beyond the history limit. They are deleted if nothing uses them.
 	surplus []revision
-	// dropSecret is true when the target has a Secret no longer.
+	// dropSecret is true if the target no longer has a Secret.
 	dropSecret bool
-	// published are the objects that workloads refer to, as they are when objects are applied.
+	// published are the objects that workloads refer to, in the state in which objects are applied.
 	published []rollout.Object
-	// changes is true when what workloads refer to is about to change.
+	// changes is true if the objects that workloads refer to will change.
 	changes bool
 }
 
-// targetName is the name that users refer to.
+// targetName is the name to which users refer.
 func targetName(cfg *configv1.AppConfig) string {
 	if cfg.Spec.Target.Name != "" {
 		return cfg.Spec.Target.Name
@@ -56,7 +56,7 @@ func targetName(cfg *configv1.AppConfig) string {
 	return cfg.Spec.Application + "-config"
 }
 
-// copyName is that of the immutable copies of a revision.
+// copyName is the name of the immutable copies of a revision.
 func copyName(cfg *configv1.AppConfig, hash string) string {
 	return rollout.VersionName(targetName(cfg), hash)
 }
@@ -70,8 +70,8 @@ func historyLimit(cfg *configv1.AppConfig) int {
 	return int(*cfg.Spec.Target.HistoryLimit)
 }
 
-// desired returns what should be published for c, at the time now, in the order in which it is applied: first what is kept,
-// then what workloads read. Where what is published has no copy, and nothing else is to be, it is left as it is.
+// desired returns the objects to publish for c at the time now, in the order in which they are applied: first the history, then what
+// workloads read. Published objects without a copy stay as they are if nothing else is to be published.
 func desired(cfg *configv1.AppConfig, c choice, found existing, now time.Time) plan {
 	p := plan{choice: c}
 	live := found.live(cfg.Spec.Target.Mode)
@@ -98,8 +98,8 @@ func desired(cfg *configv1.AppConfig, c choice, found existing, now time.Time) p
 	return p
 }
 
-// stamped notes in r since when each half of it is published, in the place of live; nil where nothing is. existed says whether
-// anything was.
+// stamped sets in r since when each half of it is published, in place of live; nil if nothing is. existed says whether anything was
+// published.
 func stamped(r *revision, live *revision, existed bool, now time.Time) {
 	was := revision{}
 	if live != nil {
@@ -111,7 +111,7 @@ func stamped(r *revision, live *revision, existed bool, now time.Time) {
 	}
 }
 
-// keeps names the copies that history does not count: what is published, and what a failing rollout goes back to.
+// keeps are the copies that do not count for the history limit: the published one, and the target of a rollback.
 func keeps(cfg *configv1.AppConfig, found existing, r revision) map[string]bool {
 	keep := map[string]bool{copyName(cfg, r.hash): true}
 	if historyLimit(cfg) == 0 {
@@ -123,14 +123,14 @@ func keeps(cfg *configv1.AppConfig, found existing, r revision) map[string]bool 
 	return keep
 }
 
-// kept is r without what only published objects have.
+// kept is r without the attributes of published objects.
 func kept(r revision) revision {
 	r.stamp, r.secretStamp = "", ""
 	return r
 }
 
-// published returns the Secret, if there is one, and the ConfigMap of a revision. The ConfigMap comes last: it says that the
-// Secret is complete.
+// published returns the Secret, if there is one, and the ConfigMap of a revision. The ConfigMap comes last: it marks the Secret as
+// complete.
 func published(cfg *configv1.AppConfig, r revision, name string, immutable bool) []runtime.ApplyConfiguration {
 	var objects []runtime.ApplyConfiguration
 	if r.withSecret {
@@ -200,7 +200,7 @@ func bytesOf(m map[string]string) map[string][]byte {
 	return out
 }
 
-// objectsOf tells the rollout engine what is published: r, or nothing if r is nil.
+// objectsOf returns the published objects for the rollout engine: r, or nothing if r is nil.
 func objectsOf(cfg *configv1.AppConfig, r *revision, found existing) []rollout.Object {
 	cm := rollout.Object{Kind: rollout.ConfigMap, Target: targetName(cfg), Versioned: versioned(cfg), Name: targetName(cfg)}
 	secret := cm

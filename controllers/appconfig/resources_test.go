@@ -138,7 +138,7 @@ func after(cfg *configv1.AppConfig, p plan) existing {
 }
 
 // What was just published is neither published again nor changed, whatever the time.
-func TestPublishingAgainChangesNothing(t *testing.T) {
+func TestDesired_idempotent(t *testing.T) {
 	for _, name := range []string{"minimal", "secrets", "versioned", "no-history"} {
 		c := readCase(t, name)
 		first := desired(&c.App, choose(&c.App, c.out(t), existing{}), existing{}, now)
@@ -175,7 +175,7 @@ func TestStamps(t *testing.T) {
 	}
 }
 
-func TestSecretsStayInSecrets(t *testing.T) {
+func TestDesired_secretsStayInSecrets(t *testing.T) {
 	for _, name := range []string{"secrets", "versioned"} {
 		c := readCase(t, name)
 		p := desired(&c.App, choose(&c.App, c.out(t), existing{}), existing{}, now)
@@ -187,7 +187,7 @@ func TestSecretsStayInSecrets(t *testing.T) {
 	}
 }
 
-func TestObjectsOfTellsTheEngineOfBothKinds(t *testing.T) {
+func TestObjectsOf_configMapAndSecret(t *testing.T) {
 	c := readCase(t, "versioned")
 	p := desired(&c.App, choose(&c.App, c.out(t), existing{}), existing{}, now)
 	if len(p.published) != 2 {

@@ -13,33 +13,33 @@ import (
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
-// revision is one content that is or was published, as its objects hold it.
+// revision is one content that is or was published, as its objects have it.
 type revision struct {
 	content
-	// hash of the content, number of the revision, and what it was rendered from, as the ConfigMap's annotations say.
+	// hash of the content, number of the revision, and its inputs, from the annotations of the ConfigMap.
 	hash   string
 	number int64
 	inputs string
 	// name of the ConfigMap, and of the Secret if withSecret.
 	name       string
 	withSecret bool
-	// complete is false while the Secret that belongs to it is missing.
+	// complete is false if the Secret that belongs to it is missing.
 	complete bool
 	// stamp and secretStamp are rollout.PublishedAnnotation of the two.
 	stamp, secretStamp string
-	// edited and secretEdited are when others changed the contents of the two, see rollout.ForeignEdit.
+	// edited and secretEdited are the times when other clients changed the contents of the two, see rollout.ForeignEdit.
 	edited, secretEdited time.Time
 }
 
-// existing is what was found of the children before they are written.
+// existing are the children that were found before they are written.
 type existing struct {
-	// target is what InPlace publishes; nil while there is none, and in mode Versioned.
+	// target is the published revision in mode InPlace; nil if there is none, and in mode Versioned.
 	target *revision
-	// kept are the immutable copies, the newest first.
+	// kept are the immutable copies, newest first.
 	kept []revision
 }
 
-// revisionOf reads a revision from its objects; secret is nil where there is none.
+// revisionOf reads a revision from its objects. secret is nil if there is none.
 func revisionOf(cm *corev1.ConfigMap, secret *corev1.Secret) revision {
 	number, err := strconv.ParseInt(cm.Annotations[annotationRevision], 10, 64)
 	if err != nil {
@@ -62,7 +62,7 @@ func revisionOf(cm *corev1.ConfigMap, secret *corev1.Secret) revision {
 	return r
 }
 
-// live is what is published now; nil while nothing is. In mode Versioned it is the version that was published last.
+// live is the published revision; nil if there is none. In mode Versioned it is the version that was published last.
 func (e existing) live(mode configv1.TargetMode) *revision {
 	if mode != configv1.TargetVersioned {
 		return e.target
@@ -77,7 +77,7 @@ func (e existing) live(mode configv1.TargetMode) *revision {
 	return &last
 }
 
-// instant is the time of a stamp, which sorts as text.
+// instant is the time of a stamp in a form that sorts as text.
 func instant(stamp string) string {
 	const digits = len("2006-01-02T15:04:05Z")
 	return stamp[:min(len(stamp), digits)]
@@ -91,7 +91,7 @@ func (e existing) all() []revision {
 	return append(slices.Clone(e.kept), *e.target)
 }
 
-// newest is the greatest number of a revision; 0 when there is none.
+// newest is the largest number of a revision; 0 if there is none.
 func (e existing) newest() int64 {
 	var n int64
 	for _, r := range e.all() {
@@ -100,7 +100,7 @@ func (e existing) newest() int64 {
 	return n
 }
 
-// next is the revision that out would be: the newest one if that has the same content, else one after it.
+// next is the revision for out: the newest one if it has the same content, otherwise a new one.
 func (e existing) next(out rendered) revision {
 	r := revision{
 		content: out.content, hash: out.hash, inputs: out.inputs, number: e.newest() + 1,
@@ -120,7 +120,7 @@ func (e existing) next(out rendered) revision {
 	return r
 }
 
-// find returns the copy with that number that can be published; nil when it is not kept.
+// find returns the complete copy with that number; nil if it is not in the history.
 func (e existing) find(number int64) *revision {
 	for i := range e.kept {
 		if e.kept[i].number == number && e.kept[i].complete {
@@ -130,8 +130,8 @@ func (e existing) find(number int64) *revision {
 	return nil
 }
 
-// lastGood is the revision to go back to from the content with that hash: the one that status remembers, else the newest
-// one before; nil when there is none.
+// lastGood is the revision to restore instead of the content with that hash: the one in status, otherwise the newest earlier one;
+// nil if there is none.
 func (e existing) lastGood(remembered int64, hash string) *revision {
 	if r := e.find(remembered); r != nil && r.hash != hash {
 		return r
@@ -150,7 +150,7 @@ func (e existing) lastGood(remembered int64, hash string) *revision {
 	return nil
 }
 
-// copyOf returns the copy of a revision; nil when there is none that is complete.
+// copyOf returns the complete copy of a revision; nil if there is none.
 func (e existing) copyOf(r *revision) *revision {
 	for i := range e.kept {
 		if e.kept[i].hash == r.hash && e.kept[i].complete {
@@ -165,10 +165,10 @@ func (e existing) renderedFrom(inputs string) []revision {
 	return slices.DeleteFunc(e.all(), func(r revision) bool { return r.inputs != inputs || !r.complete })
 }
 
-// same reports whether a and b publish the same.
+// same reports whether a and b have the same contents.
 func same(a, b content) bool { return maps.Equal(a.data, b.data) && maps.Equal(a.secret, b.secret) }
 
-// surplus are the copies beyond limit, besides those in keep.
+// surplus are the copies beyond limit, except those in keep.
 func (e existing) surplus(limit int, keep map[string]bool) []revision {
 	var out []revision
 	earlier := 0

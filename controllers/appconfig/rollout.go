@@ -13,14 +13,14 @@ import (
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
-// collectAgain is when versions that something still used are looked at again, should the end of that go unnoticed.
+// collectAgain is when to check again whether used versions are still in use, if no event comes.
 const collectAgain = 10 * time.Minute
 
 func ownerOf(cfg *configv1.AppConfig) rollout.Owner {
 	return rollout.Owner{Prefix: rollout.ConfigPrefix, Namespace: cfg.Namespace, Name: cfg.Name}
 }
 
-// policyOf is spec.rollout for the engine. Where its window can't be understood, the policy lets nothing restart.
+// policyOf converts spec.rollout for the engine. If the window is invalid, the policy restarts nothing.
 func policyOf(cfg *configv1.AppConfig) (rollout.Policy, error) {
 	s := &cfg.Spec.Rollout
 	p := rollout.Policy{
@@ -71,8 +71,7 @@ func dependents(report rollout.Report) []configv1.AppConfigDependent {
 	return out
 }
 
-// collect deletes, in mode Versioned, the versions that are too many and that nothing uses any longer. It returns when to look
-// again at those that something does.
+// collect deletes, in mode Versioned, surplus versions that nothing uses. It returns when to check those in use again.
 func (r *Reconciler) collect(ctx context.Context, cfg *configv1.AppConfig, p plan, seen observed) (time.Duration, error) {
 	if !versioned(cfg) || len(p.surplus) == 0 {
 		return 0, nil
@@ -101,7 +100,7 @@ func (r *Reconciler) collect(ctx context.Context, cfg *configv1.AppConfig, p pla
 	return wait, r.applier.Prune(ctx, cfg, objectsNamed(cfg, free)...)
 }
 
-// unusedOf returns the revisions none of whose objects is used.
+// unusedOf returns the revisions whose objects nothing uses.
 func unusedOf(revisions []revision, unused map[string]bool) []revision {
 	return slices.DeleteFunc(slices.Clone(revisions), func(rev revision) bool {
 		return !unused[rollout.ConfigMap+"/"+rev.name] || (rev.withSecret && !unused[rollout.Secret+"/"+rev.name])
@@ -118,13 +117,13 @@ func namesOf(revisions []revision, kind string) []string {
 	return names
 }
 
-// restarted reports whether no dependent is about to be restarted.
+// restarted reports whether no dependent is waiting for a restart.
 func restarted(seen observed) bool {
 	return seen.applyErr == nil && seen.report.Condition.Status == metav1.ConditionTrue
 }
 
-// interested returns the AppConfigs that w may concern: those whose target its pod template refers to, those that it names or
-// that left a note on it, and those that name it or choose workloads by their labels.
+// interested returns the AppConfigs that w may concern: those whose target its pod template refers to, those in its annotations, and
+// those that list it or select workloads by labels.
 func (r *Reconciler) interested(ctx context.Context, w *rollout.Workload) []client.ObjectKey {
 	var keys []client.ObjectKey
 	for _, name := range w.Owners(rollout.ConfigPrefix) {

@@ -21,17 +21,17 @@ const (
 	kindConfigMap = "ConfigMap"
 	kindSecret    = "Secret"
 
-	// secretResync is how often Secrets are read again where they are not watched.
+	// secretResync is the interval at which unwatched Secrets are read again.
 	secretResync = 10 * time.Minute
-	// secretsSeen bounds the memory of when an unwatched Secret was read.
+	// secretsSeen limits the number of recorded reads of unwatched Secrets.
 	secretsSeen = 10_000
 )
 
-// source is what is known of one of spec.valuesFrom.
+// source is the state of one entry of spec.valuesFrom.
 type source struct {
 	kind, name, prefix string
 	optional           bool
-	// version is the UID and resourceVersion of the object; "" while it does not exist.
+	// version is the UID and resourceVersion of the object; "" if it does not exist.
 	version string
 }
 
@@ -48,7 +48,7 @@ func sourcesOf(cfg *configv1.AppConfig) []source {
 	return out
 }
 
-// missing returns the first source that is needed and does not exist.
+// missing returns the first required source that does not exist.
 func missing(sources []source) *source {
 	for i := range sources {
 		if sources[i].version == "" && !sources[i].optional {
@@ -58,7 +58,7 @@ func missing(sources []source) *source {
 	return nil
 }
 
-// sourceReader finds the objects of spec.valuesFrom: their versions from the metadata that is cached, their contents by name.
+// sourceReader reads the objects of spec.valuesFrom: their versions from the metadata cache, their contents by name.
 type sourceReader struct {
 	cached       client.Reader
 	live         client.Reader
@@ -77,7 +77,7 @@ func newSourceReader(mgr ctrl.Manager, watchSecrets bool) *sourceReader {
 	}
 }
 
-// resync is when to look again at what is not watched; 0 when all of it is.
+// resync returns when to read unwatched objects again; 0 if all are watched.
 func (r *sourceReader) resync(cfg *configv1.AppConfig) time.Duration {
 	if r.watchSecrets {
 		return 0
@@ -121,7 +121,7 @@ func (r *sourceReader) version(ctx context.Context, namespace string, s source) 
 	return versionOf(meta), nil
 }
 
-// values reads the contents of all sources, whose versions it sets to those that it read. Later sources win.
+// values reads the contents of all sources and sets their versions to those that it read. Later sources win.
 func (r *sourceReader) values(ctx context.Context, namespace string, sources []source) (map[string]render.Value, error) {
 	values := map[string]render.Value{}
 	for i := range sources {
@@ -141,7 +141,7 @@ func (r *sourceReader) values(ctx context.Context, namespace string, sources []s
 	return values, nil
 }
 
-// read returns the contents and the version of an object; the version is "" when it does not exist.
+// read returns the contents and the version of an object. The version is "" if it does not exist.
 func (r *sourceReader) read(ctx context.Context, key client.ObjectKey, kind string) (map[string]string, string, error) {
 	data := map[string]string{}
 	var obj client.Object = &corev1.ConfigMap{}

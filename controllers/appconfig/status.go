@@ -22,22 +22,22 @@ const (
 	maxKeys             = 600
 )
 
-// observed is what was found after what is desired was applied.
+// observed is the state after the plan was applied.
 type observed struct {
-	// report of the rollout; without meaning while applyErr is set.
+	// report of the rollout; unset if applyErr is set.
 	report rollout.Report
-	// applyErr is why something could not be published.
+	// applyErr is the reason why an object could not be published.
 	applyErr error
-	// throttled is true while the AppConfig has published too often.
+	// throttled is true if the AppConfig has published too often.
 	throttled bool
-	// policyErr is why spec.rollout can't be carried out.
+	// policyErr is the reason why spec.rollout is invalid.
 	policyErr error
 }
 
-// summarized are the conditions that make up Ready, the first in trouble first.
+// summarized are the conditions that Ready summarizes, the most important first.
 var summarized = []string{configv1.AppConfigRendered, configv1.AppConfigPublished, configv1.AppConfigRolledOut}
 
-// setStatus writes into cfg's status what was observed.
+// setStatus sets cfg's status from the observed state.
 func setStatus(cfg *configv1.AppConfig, out rendered, p plan, found existing, seen observed) {
 	st := &cfg.Status
 	st.ObservedGeneration = cfg.Generation
@@ -78,7 +78,7 @@ func summarize(cfg *configv1.AppConfig) {
 	conditions.SetStalled(&st.Conditions, cfg.Generation, false, terminal...)
 }
 
-// count says what is published.
+// count sets the fields that describe the published revision.
 func count(cfg *configv1.AppConfig, p plan, live *revision) {
 	st := &cfg.Status
 	st.ConfigMapName, st.SecretName, st.Hash, st.Revision, st.Keys = "", "", "", 0, nil
@@ -103,7 +103,7 @@ func count(cfg *configv1.AppConfig, p plan, live *revision) {
 	}
 }
 
-// recordOutcome keeps the journal of good and of failed revisions.
+// recordOutcome records the last good and the failed revision.
 func recordOutcome(cfg *configv1.AppConfig, out rendered, p plan, found existing, seen observed) {
 	st := &cfg.Status
 	if out.problem == nil && st.FailedHash != "" && st.FailedHash != out.hash {
@@ -141,18 +141,18 @@ func publishedState(cfg *configv1.AppConfig, p plan, seen observed) conditionSta
 func rolledOutState(cfg *configv1.AppConfig, p plan, seen observed) conditionState {
 	switch {
 	case seen.applyErr != nil:
-		return unknown(fettlev1.ReasonReconciling, "not known until all is published")
+		return unknown(fettlev1.ReasonReconciling, "unknown until the contents are published")
 	case seen.policyErr != nil:
-		return no(configv1.ReasonInvalidWindow, seen.policyErr.Error()+": no workload is restarted")
+		return no(configv1.ReasonInvalidWindow, seen.policyErr.Error()+": no workload restarts until it is corrected")
 	case p.rolledBack:
-		return no(configv1.ReasonRolledBack, fmt.Sprintf("the rollout of hash %s failed (%s); revision %d is published until something else is rendered. %s",
+		return no(configv1.ReasonRolledBack, fmt.Sprintf("the rollout of hash %s failed (%s); revision %d is published until the rendered contents change. %s",
 			cfg.Status.FailedHash, cfg.Status.FailureMessage, p.revision.number, seen.report.Condition.Message))
 	}
 	c := seen.report.Condition
 	return conditionState{c.Status, c.Reason, c.Message}
 }
 
-// preview says what publishing would change; nil where it is not asked for or nothing was rendered.
+// preview lists the changes that publishing would make; nil if it is not requested or the rendering failed.
 func preview(cfg *configv1.AppConfig, out rendered, found existing) *configv1.AppConfigPreview {
 	if !cfg.Spec.Preview || out.problem != nil {
 		return nil
@@ -223,7 +223,7 @@ func put(cfg *configv1.AppConfig, conditionType string, v conditionState) {
 	})
 }
 
-// progress are the reasons of a rollout that is under way.
+// progress are the reasons of a rollout in progress.
 var progress = []string{configv1.ReasonRollingOut, configv1.ReasonDebouncing, configv1.ReasonWaitingForWindow}
 
 func phase(conds []metav1.Condition) configv1.AppConfigPhase {

@@ -92,7 +92,7 @@ func TestAutomaticRollback(t *testing.T) {
 	}
 }
 
-func TestWhatFailedIsForgottenWhenSomethingElseIsRendered(t *testing.T) {
+func TestAutomaticRollback_endsWithOtherContents(t *testing.T) {
 	a, b := rev(1, "a"), rev(2, "b")
 	cfg := config(func(cfg *configv1.AppConfig) {
 		cfg.Spec.Rollout.AutoRollback, cfg.Status.LastGoodRevision, cfg.Status.FailedHash = true, 1, hashOf("b")
@@ -107,7 +107,7 @@ func TestWhatFailedIsForgottenWhenSomethingElseIsRendered(t *testing.T) {
 	}
 }
 
-func TestPreviewNamesKeys(t *testing.T) {
+func TestPreview_namesKeys(t *testing.T) {
 	cfg := config(func(cfg *configv1.AppConfig) { cfg.Spec.Preview = true })
 	live := revision{content: content{data: map[string]string{"same": "1", "other": "1", "gone": "1", "moved": "1"}}, hash: hashOf("a"), number: 1, complete: true}
 	out := rendered{content: content{data: map[string]string{"same": "1", "other": "2", "new": "1"}, secret: map[string]string{"moved": "1"}}, hash: hashOf("b")}
@@ -144,7 +144,7 @@ func TestPolicyOf(t *testing.T) {
 	}
 }
 
-func TestOnlyDependentsIsWhatCanWait(t *testing.T) {
+func TestOnlyDependents(t *testing.T) {
 	before := decide(config(), outOf("a"), existing{}, reported(metav1.ConditionFalse, rollout.ReasonRollingOut))
 	after := before.DeepCopy()
 	after.Status.Dependents = []configv1.AppConfigDependent{{Kind: "Deployment", Name: "web"}}

@@ -11,27 +11,27 @@ import (
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
 )
 
-// An AppConfig publishes publishBurst times at once, and then every publishEvery: a loop that leads through other controllers can't
-// be seen in advance, and costs no more than that.
+// An AppConfig publishes publishBurst times at once, and then every publishEvery. This bounds the cost of a loop through other
+// controllers, which cannot be detected in advance.
 const (
 	publishBurst = 10
 	publishEvery = 5 * time.Second
 )
 
-// throttle limits how often AppConfigs publish. The zero value has seen no publication.
+// throttle limits how often AppConfigs publish. The zero value is ready for use.
 type throttle struct {
 	mu   sync.Mutex
 	seen map[client.ObjectKey]*publications
 }
 
-// publications are those of one AppConfig.
+// publications are the publications of one AppConfig.
 type publications struct {
 	*rate.Limiter
-	// held is true from the first publication that had to wait until there is a reserve again.
+	// held is true from the first delayed publication until the budget has recovered.
 	held bool
 }
 
-// allow reports whether an AppConfig may publish at a time, and counts that as a publication.
+// allow reports whether an AppConfig may publish now, and counts it as a publication.
 func (t *throttle) allow(key client.ObjectKey, at time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -48,8 +48,8 @@ func (t *throttle) allow(key client.ObjectKey, at time.Time) bool {
 	return admitted
 }
 
-// limited reports whether an AppConfig has published too often lately. While that is so it holds of every reconcile, or the status
-// would change with each of them.
+// limited reports whether an AppConfig has published too often lately. It holds for every reconcile during that time, so that the
+// status does not alternate.
 func (t *throttle) limited(key client.ObjectKey, at time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -18,19 +18,19 @@ import (
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
-// Indexes by which the AppConfigs that an event concerns, and their children, are found without looking at all of them.
+// Indexes of the AppConfigs that an event concerns, and of their children.
 const (
 	indexValues    = "spec.valuesFrom"
 	indexTarget    = "target"
 	indexDiscovery = "discovery"
 	indexOwner     = "appConfigOwner"
 
-	// bySelector is the value of indexDiscovery of those that choose workloads by their labels.
+	// bySelector is the value of indexDiscovery of AppConfigs that select workloads by labels.
 	bySelector = "selector"
 )
 
-// watches says what wakes the controller. What is owned has no predicate, and neither has the AppConfig itself: a status that
-// somebody wiped is written again.
+// watches sets the triggers of the controller. Neither the owned objects nor the AppConfig have a predicate: a status that another
+// client removed is written again.
 func (r *Reconciler) watches(mgr ctrl.Manager, opts Options) *builder.Builder {
 	gone := builder.WithPredicates(predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
@@ -105,8 +105,8 @@ func (r *Reconciler) appConfigsNamed(ctx context.Context, obj client.Object) []r
 	return requests(r.keys(ctx, client.InNamespace(obj.GetNamespace()), client.MatchingFields{indexTarget: obj.GetName()}))
 }
 
-// appConfigsOfWorkload returns the AppConfigs that want the name that another one has, and those that take values from it, also through others:
-// a circle may have closed or opened.
+// appConfigsOfWorkload returns the AppConfigs that want the name of another one, and those that take values from it, also
+// indirectly: a cycle may have closed or opened.
 func (r *Reconciler) appConfigsOfWorkload(ctx context.Context, obj client.Object) []reconcile.Request {
 	namespace := client.InNamespace(obj.GetNamespace())
 	names := []string{targetName(obj.(*configv1.AppConfig))}
@@ -125,7 +125,7 @@ func (r *Reconciler) appConfigsOfWorkload(ctx context.Context, obj client.Object
 	return requests(keys)
 }
 
-// keys names the AppConfigs that match.
+// keys returns requests for the matching AppConfigs.
 func (r *Reconciler) keys(ctx context.Context, opts ...client.ListOption) []client.ObjectKey {
 	found := r.list(ctx, opts...)
 	keys := make([]client.ObjectKey, 0, len(found))
@@ -135,11 +135,11 @@ func (r *Reconciler) keys(ctx context.Context, opts ...client.ListOption) []clie
 	return keys
 }
 
-// list returns the AppConfigs that match, shared with the cache. It reads the cache, which fails only while it is stopped.
+// list returns the matching AppConfigs, shared with the cache. It reads the cache, which fails only while it is stopped.
 func (r *Reconciler) list(ctx context.Context, opts ...client.ListOption) []configv1.AppConfig {
 	list := &configv1.AppConfigList{}
 	if err := r.client.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
-		log.FromContext(ctx).Error(err, "list AppConfigs that an event concerns")
+		log.FromContext(ctx).Error(err, "failed to list the AppConfigs of an event")
 	}
 	return list.Items
 }

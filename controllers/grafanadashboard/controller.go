@@ -1,7 +1,7 @@
-// Package dashboard keeps one ConfigMap in the operator's own namespace, with the dashboards of Fettle's kinds. Grafana's sidecar
-// finds it by its label. One is enough for all objects, since the dashboards have variables to choose by.
+// Package grafanadashboard maintains one ConfigMap in the operator's namespace with the dashboards of all kinds. Grafana's sidecar
+// finds it by its label. One ConfigMap serves all objects, since the dashboards have variables.
 //
-// It is owned by the operator's Deployment, where there is one, and goes with it.
+// The operator's Deployment owns it, if there is one, and it is deleted with the Deployment.
 package grafanadashboard
 
 import (
@@ -34,9 +34,9 @@ const (
 	controllerName = "dashboard"
 	// name of the ConfigMap.
 	name = "fettle-dashboards"
-	// deployment is the operator's.
+	// deployment is the name of the operator's Deployment.
 	deployment = "fettle-controller-manager"
-	// retry is when something that is in the way is looked for again.
+	// retry is the delay before the next check of an object that is in the way.
 	retry = 10 * time.Minute
 )
 
@@ -45,11 +45,11 @@ const (
 
 // Options of the controller.
 type Options struct {
-	// Namespace is the operator's own. Nothing is done where it is empty, or not one of Namespaces.
+	// Namespace is the operator's own. Nothing is created if it is empty or not one of Namespaces.
 	Namespace string
-	// Namespaces that are watched; none means all.
+	// Namespaces to watch; none means all.
 	Namespaces []string
-	// Wanted is false where there should be no dashboards; those of an earlier life are deleted.
+	// Wanted is false to create no dashboards, and to delete those of an earlier version.
 	Wanted bool
 }
 
@@ -66,7 +66,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	}
 	key := types.NamespacedName{Namespace: opts.Namespace, Name: name}
 	ours := predicate.NewPredicateFuncs(func(o client.Object) bool { return client.ObjectKeyFromObject(o) == key })
-	// The ConfigMap may not be there to wake the controller.
+	// No event triggers a reconcile while the ConfigMap does not exist.
 	first := source.TypedFunc[reconcile.Request](func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		queue.Add(reconcile.Request{NamespacedName: key})
 		return nil
@@ -84,7 +84,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	return nil
 }
 
-// Reconcile makes the ConfigMap be as it should. It writes and asks nothing where it is.
+// Reconcile creates or repairs the ConfigMap. It makes no request if the ConfigMap is as it should be.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	live := &corev1.ConfigMap{}
 	err := r.client.Get(ctx, req.NamespacedName, live)
@@ -104,7 +104,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{}, r.repair(ctx, live)
 }
 
-// create makes the ConfigMap, and leaves one of somebody else alone.
+// create creates the ConfigMap, unless another owner has the name.
 func (r *Reconciler) create(ctx context.Context, namespace string) (reconcile.Result, error) {
 	want := configMap(namespace)
 	owner := &k8sappsv1.Deployment{}
@@ -120,7 +120,7 @@ func (r *Reconciler) create(ctx context.Context, namespace string) (reconcile.Re
 	err = r.client.Create(ctx, want, client.FieldOwner(controllerName))
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		log.FromContext(ctx).Info("another ConfigMap has the name of the dashboards, or it was just made: it is left alone", "name", name)
+		log.FromContext(ctx).Info("the ConfigMap of the dashboards belongs to another owner or was just created; leaving it unchanged", "name", name)
 		return reconcile.Result{RequeueAfter: retry}, nil
 	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return reconcile.Result{RequeueAfter: retry}, nil // the operator runs outside of the cluster, or its namespace goes
@@ -130,7 +130,7 @@ func (r *Reconciler) create(ctx context.Context, namespace string) (reconcile.Re
 	return reconcile.Result{}, nil
 }
 
-// repair brings back what somebody or an older version wrote, and leaves alone what others added.
+// repair reverts changes to the dashboards by users and older versions, and keeps what others added.
 func (r *Reconciler) repair(ctx context.Context, live *corev1.ConfigMap) error {
 	want, changed := configMap(live.Namespace), live.DeepCopy()
 	changed.Data = want.Data
@@ -153,7 +153,7 @@ func (r *Reconciler) repair(ctx context.Context, live *corev1.ConfigMap) error {
 	return nil
 }
 
-// configMap has a file for each dashboard.
+// configMap has one file for each dashboard.
 func configMap(namespace string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{

@@ -25,11 +25,11 @@ const (
 	labelOwnerName = "fettle.dev/owner-name"
 	ownerKind      = "VoteConfig"
 
-	// annotationHash, on the ConfigMap, is the hash of the data that was last published.
+	// annotationHash, on the ConfigMap, is the hash of the data that was published last.
 	annotationHash = "voting.fettle.dev/hash"
 )
 
-// Keys of the ConfigMap, besides those that have an option's letter in them.
+// Keys of the ConfigMap, in addition to those with the letter of an option.
 const (
 	keyText            = "options.txt"
 	keyJSON            = "options.json"
@@ -45,7 +45,7 @@ const (
 	prefixEnvOption    = "OPTION_"
 )
 
-// colon stands for a label's ':' in options.txt, so that every line has three fields, whoever splits it.
+// colon replaces ':' in a label in options.txt, so that every line has three fields for every parser.
 const colon = "\uff1a"
 
 // configMapName is the name of the ConfigMap that vc publishes.
@@ -53,7 +53,7 @@ func configMapName(vc *votingv1alpha1.VoteConfig) string {
 	return cmp.Or(vc.Spec.Target.ConfigMapName, vc.Name+"-config")
 }
 
-// configMap is the ConfigMap that should exist for vc with that data; live is the one that does, nil for none.
+// configMap is the desired ConfigMap of vc with that data. live is the existing one, nil if there is none.
 func configMap(vc *votingv1alpha1.VoteConfig, data map[string]string, live *corev1.ConfigMap, now time.Time) *corev1ac.ConfigMapApplyConfiguration {
 	hash, stamp, changed := hashOf(data), "", false
 	if live != nil {
@@ -68,7 +68,7 @@ func configMap(vc *votingv1alpha1.VoteConfig, data map[string]string, live *core
 		WithData(data)
 }
 
-// owned reports whether live is vc's, or was and has lost its owner reference.
+// owned reports whether live belongs to vc, or did before it lost its owner reference.
 func owned(vc *votingv1alpha1.VoteConfig, live *corev1.ConfigMap) bool {
 	if metav1.GetControllerOfNoCopy(live) != nil {
 		return metav1.IsControlledBy(live, vc)
@@ -76,7 +76,7 @@ func owned(vc *votingv1alpha1.VoteConfig, live *corev1.ConfigMap) bool {
 	return live.Labels[labelOwnerKind] == ownerKind && live.Labels[labelOwnerName] == vc.Name
 }
 
-// changes reports whether live does not hold data. What others added does not count, and a key that goes shows in options.txt or
+// changes reports whether live lacks data. Keys that other clients added do not count. A removed key shows in options.txt or
 // options.json.
 func changes(live *corev1.ConfigMap, data map[string]string) bool {
 	for key, value := range data {
@@ -87,7 +87,7 @@ func changes(live *corev1.ConfigMap, data map[string]string) bool {
 	return false
 }
 
-// holds reports whether live was published with data, and stays.
+// holds reports whether live was published with data and is not being deleted.
 func holds(live *corev1.ConfigMap, data map[string]string) bool {
 	return live != nil && live.DeletionTimestamp == nil && live.Annotations[annotationHash] == hashOf(data)
 }
@@ -103,7 +103,7 @@ func labels(vc *votingv1alpha1.VoteConfig) map[string]string {
 	}
 }
 
-// published returns the contents of the ConfigMap: the options under all the keys that vote applications read.
+// published returns the data of the ConfigMap: the options under all keys that vote applications read.
 func published(spec *votingv1alpha1.VoteConfigSpec) map[string]string {
 	data := map[string]string{
 		keyText:  optionsText(spec.Options),
@@ -127,7 +127,7 @@ func published(spec *votingv1alpha1.VoteConfigSpec) map[string]string {
 	return data
 }
 
-// optionsText has a line "id:label:color" for each option; the third field is empty where no color is given.
+// optionsText has a line "id:label:color" for each option. The third field is empty without a color.
 func optionsText(options []votingv1alpha1.VoteOption) string {
 	var b strings.Builder
 	for _, o := range options {
@@ -164,7 +164,7 @@ func optionsJSON(spec *votingv1alpha1.VoteConfigSpec) string {
 	return b.String()
 }
 
-// hashOf is the same for the same data, and else differs.
+// hashOf is equal for equal data only.
 func hashOf(data map[string]string) string {
 	raw, err := json.Marshal(data) // sorts the keys
 	if err != nil {
@@ -174,7 +174,7 @@ func hashOf(data map[string]string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// summary are the labels, as `kubectl get` shows them.
+// summary lists the labels for `kubectl get`.
 func summary(options []votingv1alpha1.VoteOption) string {
 	texts := make([]string, len(options))
 	for i, o := range options {

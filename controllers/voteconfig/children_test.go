@@ -82,7 +82,7 @@ func options(labels ...string) []votingv1alpha1.VoteOption {
 	return out
 }
 
-func TestOptionsTextHasThreeFields(t *testing.T) {
+func TestOptionsText_threeFields(t *testing.T) {
 	got := optionsText([]votingv1alpha1.VoteOption{
 		{ID: "a", Label: "Cats", Color: "#FF6B6B"}, {ID: "b", Label: "Dogs"}, {ID: "c", Label: "1:0 for: us", Color: "#000000"},
 	})
@@ -130,7 +130,7 @@ func checkReaders(t *testing.T, label, color string) {
 	}
 }
 
-func TestPublishedHasNothingElse(t *testing.T) {
+func TestPublished_noOtherKeys(t *testing.T) {
 	spec := votingv1alpha1.VoteConfigSpec{Title: "T", ResultsTitle: "R", Options: options("Cats", "Dogs"), MaxVotesPerUser: new(int32(3))}
 	want := map[string]string{
 		"options.txt":  "a:Cats:\nb:Dogs:\n",

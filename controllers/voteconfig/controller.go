@@ -1,7 +1,7 @@
-// Package voteconfig publishes the options of a VoteConfig in a ConfigMap, and restarts what uses them.
+// Package voteconfig publishes the options of a VoteConfig in a ConfigMap, and restarts the workloads that use it.
 //
-// It owns the ConfigMap. The workloads that use it belong to others: they are read and restarted by internal/rollout, which
-// leaves notes on them, which go when the VoteConfig is gone.
+// It owns the ConfigMap. The workloads have other owners: internal/rollout reads and restarts them. It leaves annotations on them,
+// which are removed after the VoteConfig is deleted.
 package voteconfig
 
 import (
@@ -32,8 +32,8 @@ import (
 const (
 	controllerName = "voteconfig"
 
-	// coalescingWindow is how long a status that only tells of progress is held back, so that a change which soon succeeds costs one
-	// status write.
+	// coalescingWindow is how long a status that reports only progress is delayed. A change that succeeds within it costs one status
+	// write.
 	coalescingWindow = 3 * time.Second
 )
 
@@ -89,8 +89,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	return nil
 }
 
-// kindReconciler is the reconcile.Reconciler of the kind: a pass publishes the options of one VoteConfig,
-// restarts what uses them, and reports what it then observes.
+// kindReconciler is the reconciler of the kind.
 func (r *Reconciler) kindReconciler() *reconciler.Reconciler[votingv1alpha1.VoteConfig, *votingv1alpha1.VoteConfig] {
 	return &reconciler.Reconciler[votingv1alpha1.VoteConfig, *votingv1alpha1.VoteConfig]{
 		Kind: monitoring.KindVoteConfig, Client: r.client, Applier: r.applier, Throttle: r.statusThrottle, Clock: r.clock, Metrics: r.metrics,
@@ -136,8 +135,9 @@ func (r *Reconciler) reconcile(ctx context.Context, vc *votingv1alpha1.VoteConfi
 	return reconcile.Result{RequeueAfter: report.RequeueAfter}, nil
 }
 
-// onDeleted takes the notes of a VoteConfig that is no more from the workloads that it restarted. The owner reference has the ConfigMap
-// deleted. There is no finalizer: notes that stay when Fettle does not run have no effect, and go when it does.
+// onDeleted removes the annotations of a deleted VoteConfig from the workloads that it restarted. The ConfigMap is deleted by its
+// owner reference. There is no finalizer: annotations that stay while Fettle does not run have no effect, and are removed when it
+// runs.
 func (r *Reconciler) onDeleted(ctx context.Context, key types.NamespacedName) (done bool, err error) {
 	done, err = r.engine.Release(ctx, rollout.Owner{Prefix: rollout.VotingPrefix, Namespace: key.Namespace, Name: key.Name})
 	if err != nil {
@@ -146,7 +146,7 @@ func (r *Reconciler) onDeleted(ctx context.Context, key types.NamespacedName) (d
 	return done, nil
 }
 
-// publish makes the ConfigMap be what the spec asks for, and returns it; nil while the cache does not show it yet.
+// publish applies the ConfigMap and returns it; nil if the cache does not show it yet.
 func (r *Reconciler) publish(ctx context.Context, vc *votingv1alpha1.VoteConfig) (*corev1.ConfigMap, error) {
 	live, current, err := r.look(ctx, vc)
 	if err != nil || !current {
@@ -165,8 +165,8 @@ func (r *Reconciler) publish(ctx context.Context, vc *votingv1alpha1.VoteConfig)
 	return r.cacheCurrent(ctx, vc, live, differs)
 }
 
-// cacheCurrent returns the ConfigMap once the cache shows what was applied; before is the one that was there, and differs says
-// whether it had other data.
+// cacheCurrent returns the ConfigMap once the cache shows what was applied. before is the previous one, and differs says whether it
+// had other data.
 func (r *Reconciler) cacheCurrent(ctx context.Context, vc *votingv1alpha1.VoteConfig, before *corev1.ConfigMap, differs bool) (*corev1.ConfigMap, error) {
 	shown, current, err := r.look(ctx, vc)
 	if err != nil {
@@ -182,7 +182,7 @@ func (r *Reconciler) cacheCurrent(ctx context.Context, vc *votingv1alpha1.VoteCo
 	return shown, nil
 }
 
-// adopt has the engine note what runs with live, which is about to change; nil where there is none yet.
+// adopt makes the engine record what runs with live, which is about to change; nil if there is none yet.
 func (r *Reconciler) adopt(ctx context.Context, vc *votingv1alpha1.VoteConfig, live *corev1.ConfigMap) (bool, error) {
 	ok, err := r.engine.RecordBaseline(ctx, owner(vc), policy(vc), []rollout.Object{object(vc, live)})
 	if err != nil {
@@ -191,7 +191,7 @@ func (r *Reconciler) adopt(ctx context.Context, vc *votingv1alpha1.VoteConfig, l
 	return ok, nil
 }
 
-// operation is what was done to the ConfigMap, by what was there before.
+// operation names the change of the ConfigMap, for the log.
 func operation(before *corev1.ConfigMap) string {
 	if before == nil {
 		return "created"
@@ -199,8 +199,8 @@ func operation(before *corev1.ConfigMap) string {
 	return "updated"
 }
 
-// look returns the VoteConfig's ConfigMap from the cache, nil while there is none of its own, and whether the cache has caught
-// up with the last write to it.
+// look returns the VoteConfig's ConfigMap from the cache, nil if there is none of its own, and whether the cache shows the last
+// write to it.
 func (r *Reconciler) look(ctx context.Context, vc *votingv1alpha1.VoteConfig) (*corev1.ConfigMap, bool, error) {
 	live := &corev1.ConfigMap{}
 	live.Namespace, live.Name = vc.Namespace, configMapName(vc)
@@ -214,7 +214,7 @@ func (r *Reconciler) look(ctx context.Context, vc *votingv1alpha1.VoteConfig) (*
 	return live, current, nil
 }
 
-// hidden says which options a dependant does not show; "" if all show all.
+// hidden says which options a dependent does not show; "" if all show all.
 func (r *Reconciler) hidden(ctx context.Context, vc *votingv1alpha1.VoteConfig, report rollout.Report) (string, error) {
 	ids := unsupportedOptions(vc.Spec.Options)
 	if len(ids) == 0 {

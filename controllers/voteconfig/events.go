@@ -15,13 +15,13 @@ import (
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
-// statusDelay returns how long the status is to wait.
+// statusDelay returns how long to delay the status write.
 func (r *Reconciler) statusDelay(vc, _ *votingv1alpha1.VoteConfig) time.Duration {
 	ready := meta.FindStatusCondition(vc.Status.Conditions, fettlev1.Ready)
 	return r.statusThrottle.Delay(vc, ready != nil && inProgress(ready), false)
 }
 
-// count counts the restarts of a pass, and announces the first of them.
+// count counts the restarts of a reconcile, and emits an event for the first of them.
 func (r *Reconciler) count(vc *votingv1alpha1.VoteConfig, report rollout.Report) {
 	for range report.Restarted {
 		r.metrics.ConfigChanged(monitoring.KindVoteConfig, client.ObjectKeyFromObject(vc))
@@ -31,7 +31,7 @@ func (r *Reconciler) count(vc *votingv1alpha1.VoteConfig, report rollout.Report)
 	}
 }
 
-// emitEvents emits one event for a change of Ready that people should know of, and counts a creation.
+// emitEvents emits one event for a change of Ready that a person should see, and counts a creation.
 func (r *Reconciler) emitEvents(vc, before *votingv1alpha1.VoteConfig) {
 	was := meta.FindStatusCondition(before.Status.Conditions, fettlev1.Ready)
 	is := meta.FindStatusCondition(vc.Status.Conditions, fettlev1.Ready)
@@ -46,7 +46,7 @@ func (r *Reconciler) emitEvents(vc, before *votingv1alpha1.VoteConfig) {
 	}
 }
 
-// eventOf are the type and text of an event about Ready; no text where nobody needs to know.
+// eventOf returns the type and text of an event about Ready; no text for no event.
 func eventOf(vc *votingv1alpha1.VoteConfig, ready *metav1.Condition) (eventType, note string) {
 	switch {
 	case ready.Reason == fettlev1.ReasonPaused, ready.Reason == fettlev1.ReasonTerminating:

@@ -12,10 +12,10 @@ import (
 	"github.com/fettle-dev/fettle/internal/requeue"
 )
 
-// formerFinalizer is what development versions set. Without the operator, it kept VoteConfigs and their namespaces from going.
+// formerFinalizer is set by development versions. Without the operator, it blocked the deletion of VoteConfigs and their namespaces.
 const formerFinalizer = "voting.fettle.dev/finalizer"
 
-// release removes the finalizer of development versions, and reports whether vc was without it.
+// release removes the finalizer of development versions, and reports whether vc did not have it.
 func (r *Reconciler) release(ctx context.Context, vc *votingv1alpha1.VoteConfig) (bool, error) {
 	without := vc.DeepCopy()
 	if !controllerutil.RemoveFinalizer(without, formerFinalizer) {

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// debounce gathers changes that come together into one restart.
+	// debounce coalesces changes into one restart.
 	debounce = 2 * time.Second
-	// minInterval lies between two restarts of the same workload.
+	// minInterval is the shortest time between two restarts of the same workload.
 	minInterval = 10 * time.Second
 )
 
-// owner is how the engine knows vc.
+// owner identifies vc for the engine.
 func owner(vc *votingv1alpha1.VoteConfig) rollout.Owner {
 	return rollout.Owner{Prefix: rollout.VotingPrefix, Namespace: vc.Namespace, Name: vc.Name}
 }
@@ -33,7 +33,7 @@ func policy(vc *votingv1alpha1.VoteConfig) rollout.Policy {
 	return p
 }
 
-// object is the ConfigMap as the engine wants to know it; live is nil while there is none.
+// object is the ConfigMap for the engine. live is nil if there is none.
 func object(vc *votingv1alpha1.VoteConfig, live *corev1.ConfigMap) rollout.Object {
 	name := configMapName(vc)
 	o := rollout.Object{Kind: rollout.ConfigMap, Target: name, Name: name}

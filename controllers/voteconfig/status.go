@@ -22,11 +22,11 @@ const (
 	maxDependentMessage = 256
 )
 
-// summarized are the conditions that make up Ready, the first in trouble first.
+// summarized are the conditions that Ready summarizes, the most important first.
 var summarized = []string{votingv1alpha1.VoteConfigPublished, votingv1alpha1.VoteConfigRolledOut}
 
-// setStatus writes into vc's status that the options are published in live, and how the workloads do that use it. hidden says
-// which options are not shown; "" if all are.
+// setStatus reports that the options are published in live, and the state of the workloads that use it. hidden says which options
+// are not shown; "" if all are.
 func setStatus(vc *votingv1alpha1.VoteConfig, live *corev1.ConfigMap, report rollout.Report, hidden string) {
 	st := &vc.Status
 	st.OptionsSummary, st.OptionCount = summary(vc.Spec.Options), int32(len(vc.Spec.Options))
@@ -41,7 +41,7 @@ func setStatus(vc *votingv1alpha1.VoteConfig, live *corev1.ConfigMap, report rol
 	summarize(vc, hidden)
 }
 
-// updated is when live's data were last changed, by the engine's annotation.
+// updated is the time of the last change of live's data, from the engine's annotation.
 func updated(live *corev1.ConfigMap) metav1.Time {
 	text, _, _ := strings.Cut(live.Annotations[rollout.PublishedAnnotation], " ")
 	at, err := time.Parse(time.RFC3339, text)
@@ -51,18 +51,18 @@ func updated(live *corev1.ConfigMap) metav1.Time {
 	return metav1.NewTime(at)
 }
 
-// setPublishFailed says why the options could not be published.
+// setPublishFailed reports why the options could not be published.
 func setPublishFailed(vc *votingv1alpha1.VoteConfig, err error) {
 	reason, message := apply.Reason(err), err.Error()
 	if reason == fettlev1.ReasonNameConflict {
 		message += ", or choose another name in spec.target.configMapName of a new VoteConfig"
 	}
 	set(vc, votingv1alpha1.VoteConfigPublished, metav1.ConditionFalse, reason, message)
-	set(vc, votingv1alpha1.VoteConfigRolledOut, metav1.ConditionUnknown, fettlev1.ReasonReconciling, "not known until the options are published")
+	set(vc, votingv1alpha1.VoteConfigRolledOut, metav1.ConditionUnknown, fettlev1.ReasonReconciling, "unknown until the options are published")
 	summarize(vc, "")
 }
 
-// summarize sets Ready and what follows from it. hidden says which options are not seen where; "" if none.
+// summarize sets Ready, the phase and Stalled. hidden says which options are not shown; "" if all are.
 func summarize(vc *votingv1alpha1.VoteConfig, hidden string) {
 	st := &vc.Status
 	st.ObservedGeneration = vc.Generation
@@ -112,12 +112,12 @@ func phase(conds []metav1.Condition) votingv1alpha1.VoteConfigPhase {
 	}
 }
 
-// inProgress reports whether Ready is not True for no other reason than that it takes its time.
+// inProgress reports whether Ready is not True only because a rollout is in progress.
 func inProgress(ready *metav1.Condition) bool {
 	return ready.Reason == votingv1alpha1.ReasonRollingOut || ready.Reason == votingv1alpha1.ReasonDebouncing
 }
 
-// states are how status calls what the engine says of a workload.
+// states maps the states of the engine to those of the API.
 var states = map[rollout.State]votingv1alpha1.DependentState{
 	rollout.UpToDate:   votingv1alpha1.DependentUpToDate,
 	rollout.Pending:    votingv1alpha1.DependentPending,
@@ -151,7 +151,7 @@ func unsupportedOptions(options []votingv1alpha1.VoteOption) []string {
 	return ids
 }
 
-// hiddenOptions says that d, which has these images, does not show the options with these ids; "" if it does.
+// hiddenOptions says that d, with these images, does not show the options with these ids; "" if it does.
 func hiddenOptions(ids []string, d rollout.Dependent, images []string) string {
 	i := slices.IndexFunc(images, isStock)
 	if i < 0 || len(ids) == 0 {
@@ -161,7 +161,7 @@ func hiddenOptions(ids []string, d rollout.Dependent, images []string) string {
 		d.Kind, d.Name, images[i], strings.Join(ids, ", "))
 }
 
-// isStock reports whether an image reference names the stock image, in whatever registry.
+// isStock reports whether an image reference names the stock image, in any registry.
 func isStock(image string) bool {
 	repository, _, _ := strings.Cut(image, "@")
 	if at := strings.LastIndex(repository, ":"); at > strings.LastIndex(repository, "/") {

@@ -93,7 +93,7 @@ func TestLastUpdated(t *testing.T) {
 	}
 }
 
-func TestRefused(t *testing.T) {
+func TestSetPublishFailed(t *testing.T) {
 	resource := schema.GroupResource{Resource: "configmaps"}
 	for name, tc := range map[string]struct {
 		err           error
@@ -151,7 +151,7 @@ func TestDependents(t *testing.T) {
 	}
 }
 
-func TestUnseen(t *testing.T) {
+func TestHiddenOptions(t *testing.T) {
 	two, three := options("Cats", "Dogs"), options("Cats", "Dogs", "Birds")
 	for name, tc := range map[string]struct {
 		options []votingv1alpha1.VoteOption

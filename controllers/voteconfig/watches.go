@@ -18,14 +18,14 @@ import (
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
-// Indexes by which the VoteConfigs that an event concerns are found without looking at all of them.
+// Indexes of the VoteConfigs that an event concerns.
 const (
 	indexConfigMap   = "spec.target.configMapName"
 	indexDeployments = "spec.target.deployments"
 )
 
-// watches says what wakes the controller. The VoteConfig itself has no predicate, so that a status that somebody wiped is
-// written again. Of the ConfigMaps of others only the end is of interest: it makes their names free.
+// watches sets the triggers of the controller. The VoteConfig has no predicate: a status that another client removed is written
+// again. Of foreign ConfigMaps only the deletion matters, since it frees their names.
 func (r *Reconciler) watches(mgr ctrl.Manager) *builder.Builder {
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
@@ -52,12 +52,12 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// publishing are the VoteConfigs that want a ConfigMap of that name.
+// publishing returns the VoteConfigs that want a ConfigMap of that name.
 func (r *Reconciler) publishing(ctx context.Context, configMap client.Object) []reconcile.Request {
 	return r.list(ctx, configMap.GetNamespace(), indexConfigMap, configMap.GetName())
 }
 
-// usedBy are the VoteConfigs that a change of the workload may concern.
+// usedBy returns the VoteConfigs that a change of the workload may concern.
 func (r *Reconciler) usedBy(ctx context.Context, w *rollout.Workload) []reconcile.Request {
 	var requests []reconcile.Request
 	for _, ref := range w.References {
@@ -77,7 +77,7 @@ func (r *Reconciler) usedBy(ctx context.Context, w *rollout.Workload) []reconcil
 func (r *Reconciler) list(ctx context.Context, namespace, field, value string) []reconcile.Request {
 	list := &votingv1alpha1.VoteConfigList{}
 	if err := r.client.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{field: value}, client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "list VoteConfigs", "namespace", namespace, "field", field, "value", value)
+		log.FromContext(ctx).Error(err, "failed to list VoteConfigs", "namespace", namespace, "field", field, "value", value)
 		return nil
 	}
 	requests := make([]reconcile.Request, len(list.Items))

@@ -26,7 +26,7 @@ const (
 
 	// annotationRevision, on the pod template, is the hash of the template.
 	annotationRevision = "fettle.dev/revision"
-	// annotationReplicas, on the Deployment, is there while spec.replicas decides and not an autoscaler.
+	// annotationReplicas, on the Deployment, is present while spec.replicas sets the number of pods, not an autoscaler.
 	annotationReplicas = "fettle.dev/replicas"
 
 	mainContainer = "app"
@@ -34,39 +34,39 @@ const (
 	historyLimit  = 5
 )
 
-// inputs is all that was read to decide what a WebApp's children should be.
+// inputs are the observed objects that determine the children of a WebApp.
 type inputs struct {
-	// namespaceLabels are those of the WebApp's namespace.
+	// namespaceLabels are the labels of the WebApp's namespace.
 	namespaceLabels map[string]string
 	// config has one entry for each of spec.configRefs, in their order.
 	config []refState
-	// createdWith is what the Deployment was created with, or will be.
+	// createdWith are the versions of ConfigMaps and Secrets with which the Deployment was created, or will be.
 	createdWith string
-	// versionedNames are the versions to which AppConfigs moved the Deployment, by kind and name of the reference in the spec.
+	// versionedNames are the versions that AppConfigs rolled out to the Deployment, by kind and name of the reference in the spec.
 	versionedNames map[string]string
-	// good is the last template that became ready; nil when there is none or autoRollback is off.
+	// good is the pod template of the last successful rollout; nil if there is none or autoRollback is off.
 	good *revision
-	// ready is the revision that the Deployment runs, when its rollout is complete, and live has the annotations of its pod template.
+	// ready is the revision of the Deployment if its rollout is complete. live are the annotations of its pod template.
 	ready string
 	live  map[string]string
 	// missing are the optional APIs that the cluster lacks, by child kind.
 	missing map[string]bool
-	// foreign is a HorizontalPodAutoscaler of somebody else that scales the Deployment; nil when there is none.
+	// foreign is another owner's HorizontalPodAutoscaler of the Deployment; nil if there is none.
 	foreign *autoscalingv1.HorizontalPodAutoscaler
 }
 
-// plan is what should be: the desired children and what status says of them.
+// plan is the desired state: the children, and what the status needs to know about them.
 type plan struct {
 	objects []runtime.ApplyConfiguration
-	// own is the revision of the spec's template, running that of the template which should run.
+	// own is the revision of the spec, running is the revision that the pods should run.
 	own, running revision
-	// waitingForRefs is true when the Deployment is left as it is because a reference is missing.
+	// waitingForRefs is true if the Deployment does not change because a reference is missing.
 	waitingForRefs bool
-	// autoscaled has the bounds of the autoscaler that decides on the number of pods; nil while spec.replicas does.
+	// autoscaled has the bounds of the autoscaler that sets the number of pods; nil while spec.replicas does.
 	autoscaled *bounds
 }
 
-// desired returns what should exist for app, in the order in which it is applied.
+// desired returns the desired children of app, in the order in which they are applied.
 func desired(app *appsv1.WebApp, in inputs) plan {
 	p := plan{own: ownRevision(app, in), autoscaled: scalingBounds(app, in.foreign)}
 	p.running = p.own
@@ -85,7 +85,7 @@ func desired(app *appsv1.WebApp, in inputs) plan {
 	return p
 }
 
-// optionalChildren returns the children that exist only where the spec asks for them and the cluster has their APIs.
+// optionalChildren returns the children that exist only if the spec asks for them and the cluster has their APIs.
 func optionalChildren(app *appsv1.WebApp, p plan, missing map[string]bool) []runtime.ApplyConfiguration {
 	var objects []runtime.ApplyConfiguration
 	if wantsPDB(app, p) {
@@ -133,8 +133,8 @@ func deployment(app *appsv1.WebApp, in inputs, p plan) *appsv1ac.DeploymentApply
 		WithSpec(spec)
 }
 
-// strategy says Kubernetes' defaults: left to the API server, they would stay behind when the type becomes Recreate,
-// which has none of them.
+// strategy sets Kubernetes' defaults explicitly. Defaults that the API server sets would stay when the type becomes Recreate, which
+// has none of them.
 func strategy(app *appsv1.WebApp) *appsv1ac.DeploymentStrategyApplyConfiguration {
 	s := app.Spec.Strategy
 	if s == nil {
@@ -167,7 +167,7 @@ func service(app *appsv1.WebApp) *corev1ac.ServiceApplyConfiguration {
 		WithSpec(spec)
 }
 
-// labels of every child. "app" is there for the people who select by it; nothing of Fettle's does.
+// labels of every child. "app" is for people who select by it; Fettle does not use it.
 func labels(app *appsv1.WebApp) map[string]string {
 	l := map[string]string{
 		"app":                          app.Name,
@@ -180,7 +180,7 @@ func labels(app *appsv1.WebApp) map[string]string {
 	return l
 }
 
-// selector of the pods: unique to the WebApp, and never changed since a Deployment's can't be.
+// selector of the pods. It is unique to the WebApp and never changes, since the selector of a Deployment is immutable.
 func selector(app *appsv1.WebApp) map[string]string {
 	return map[string]string{labelOwnerKind: ownerKind, labelOwnerName: app.Name}
 }
@@ -199,15 +199,15 @@ func servicePort(app *appsv1.WebApp) int32 {
 	return app.Spec.Port
 }
 
-// convert turns a typed value into the apply configuration of the same shape. Both have one JSON form, so
-// neither direction can fail other than by a mistake in this package.
+// convert converts a typed value into the apply configuration of the same shape, or back. Both have the same JSON form, so that only
+// a mistake in this package can make it fail.
 func convert[T any](v any) *T {
 	out := new(T)
 	mergeInto(out, v)
 	return out
 }
 
-// mergeInto sets on ac those fields that v sets.
+// mergeInto sets in ac the fields that v sets.
 func mergeInto(ac, v any) {
 	raw, err := json.Marshal(v)
 	if err == nil {

@@ -28,26 +28,26 @@ const (
 	kindAppConfig  = "AppConfig"
 	kindVoteConfig = "VoteConfig"
 
-	// contentsKept bounds the memory of contents; what was dropped is read again.
+	// contentsKept limits the number of cached contents. Evicted ones are read again.
 	contentsKept = 10_000
-	// secretResync is how often Secrets are read again where they are not watched.
+	// secretResync is the interval at which unwatched Secrets are read again.
 	secretResync = 10 * time.Minute
 )
 
-// refState is what was found of one of spec.configRefs.
+// refState is the observed state of one entry of spec.configRefs.
 type refState struct {
 	ref   appsv1.ConfigRef
 	found bool
-	// publisher is the AppConfig or VoteConfig that it is or that publishes it, as rollout.UsesAnnotation names it, and whose rollout
-	// restarts the pods; "" of a plain ConfigMap or Secret.
+	// publisher is the AppConfig or VoteConfig that it is or that publishes it, as in rollout.UsesAnnotation. Its rollout restarts
+	// the pods. Empty for a plain ConfigMap or Secret.
 	publisher string
-	// version is its UID and resourceVersion, where it is a plain one.
+	// version is the UID and resourceVersion of a plain ConfigMap or Secret.
 	version string
 }
 
 func refKey(ref appsv1.ConfigRef) string { return ref.Kind + "/" + ref.Name }
 
-// configMissing returns the first reference that is needed and does not exist.
+// configMissing returns the first required reference whose object does not exist.
 func configMissing(config []refState) *appsv1.ConfigRef {
 	for i := range config {
 		if !config[i].found && !config[i].ref.Optional {
@@ -57,7 +57,7 @@ func configMissing(config []refState) *appsv1.ConfigRef {
 	return nil
 }
 
-// publishers are those of all references, sorted and separated by commas.
+// publishers returns the publishers of all references, sorted and separated by commas.
 func publishers(config []refState) string {
 	var names []string
 	for _, c := range config {
@@ -69,7 +69,7 @@ func publishers(config []refState) string {
 	return strings.Join(slices.Compact(names), ",")
 }
 
-// createdWith has the versions of plain ConfigMaps and Secrets for rollout.CreatedWithAnnotation.
+// createdWith returns the versions of plain ConfigMaps and Secrets for rollout.CreatedWithAnnotation.
 func createdWith(config []refState) string {
 	var entries []string
 	for _, c := range config {
@@ -80,7 +80,7 @@ func createdWith(config []refState) string {
 	return strings.Join(entries, ",")
 }
 
-// publisherOf returns the AppConfig or VoteConfig that controls obj, as rollout.UsesAnnotation names it; "" when none does.
+// publisherOf returns the AppConfig or VoteConfig that controls obj, as in rollout.UsesAnnotation; "" if there is none.
 func publisherOf(obj metav1.Object) string {
 	ref := metav1.GetControllerOfNoCopy(obj)
 	switch {
@@ -95,8 +95,8 @@ func publisherOf(obj metav1.Object) string {
 	}
 }
 
-// configReader finds what spec.configRefs name. The contents of an object are read only when somebody asks for those of a version
-// that is not in memory.
+// configReader reads the objects of spec.configRefs. It reads contents only when a caller needs those of a version that is not
+// cached.
 type configReader struct {
 	cached       client.Reader
 	live         client.Reader
@@ -104,13 +104,14 @@ type configReader struct {
 	contents     *lru.Cache
 }
 
-// contents is what is remembered of an object: of its values digests alone.
+// contents is the cached state of an object. Of its values it has only digests.
 type contents struct {
-	// version is its UID and resourceVersion; "" while it does not exist.
+	// version is its UID and resourceVersion; "" if it does not exist.
 	version   string
 	publisher string
 	values    map[string][]byte
-	// readAt is when it was read, changedAt when it was found to have these values in place of others; zero if none are known.
+	// readAt is the time of the read, changedAt the time when it had different values than before; zero if no earlier values are
+	// known.
 	readAt, changedAt time.Time
 }
 
@@ -118,7 +119,7 @@ func newConfigReader(mgr ctrl.Manager, watchSecrets bool) *configReader {
 	return &configReader{cached: mgr.GetClient(), live: mgr.GetAPIReader(), watchSecrets: watchSecrets, contents: lru.New(contentsKept)}
 }
 
-// resync is when to look again at what is not watched; 0 when all of it is.
+// resync returns when to read unwatched objects again; 0 if all are watched.
 func (c *configReader) resync(app *appsv1.WebApp) time.Duration {
 	if !c.watchSecrets && slices.ContainsFunc(app.Spec.ConfigRefs, func(ref appsv1.ConfigRef) bool { return ref.Kind == kindSecret }) {
 		return secretResync
@@ -150,7 +151,7 @@ func (c *configReader) read(ctx context.Context, app *appsv1.WebApp) ([]refState
 	return states, nil
 }
 
-// find returns the version of a ConfigMap or Secret, "" while there is none, and what publishes it.
+// find returns the version of a ConfigMap or Secret, "" if it does not exist, and its publisher.
 func (c *configReader) find(ctx context.Context, kind string, key client.ObjectKey) (version, publisher string, err error) {
 	if kind == kindSecret && !c.watchSecrets {
 		known, err := c.unwatched(ctx, key)
@@ -172,7 +173,7 @@ func (c *configReader) find(ctx context.Context, kind string, key client.ObjectK
 	return versionOf(meta), "", nil
 }
 
-// unwatched is what was read of a Secret within secretResync.
+// unwatched returns the contents of a Secret that were read within secretResync.
 func (c *configReader) unwatched(ctx context.Context, key client.ObjectKey) (contents, error) {
 	if known := c.lastRead(kindSecret, key); !known.readAt.IsZero() && time.Since(known.readAt) < secretResync {
 		return known, nil
@@ -186,8 +187,7 @@ func (c *configReader) lastRead(kind string, key client.ObjectKey) contents {
 	return known
 }
 
-// contentsOf returns the contents of an object that has that version, or a later one. changed tells that workloads run those of
-// another version.
+// contentsOf returns the contents of an object at that version or a later one. changed is true if workloads run another version.
 func (c *configReader) contentsOf(ctx context.Context, kind string, key client.ObjectKey, version string, changed bool) (contents, error) {
 	if known := c.lastRead(kind, key); version == "" || known.version == version {
 		known.version = version
@@ -216,7 +216,7 @@ func (c *configReader) readLive(ctx context.Context, kind string, key client.Obj
 	return now, nil
 }
 
-// digestsOf tells the values of an object from others. They stay in memory.
+// digestsOf returns the digests of an object's values. They stay in memory.
 func digestsOf(obj client.Object) map[string][]byte {
 	values := map[string][]byte{}
 	add := func(key string, value []byte) {

@@ -16,7 +16,7 @@ func state(kind, name string, found bool) refState {
 	return refState{ref: appsv1.ConfigRef{Kind: kind, Name: name}, found: found}
 }
 
-func TestDigestsOf_tellValuesAndRevealNone(t *testing.T) {
+func TestDigestsOf_distinguishAndHideValues(t *testing.T) {
 	cm := &corev1.ConfigMap{Data: map[string]string{"a": "1", "b": "2"}, BinaryData: map[string][]byte{"c": {3}}}
 	labelled := cm.DeepCopy()
 	labelled.Labels = map[string]string{"x": "y"}

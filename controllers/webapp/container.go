@@ -11,7 +11,7 @@ import (
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 )
 
-// fileMode is what Kubernetes gives files of ConfigMaps and Secrets by default.
+// fileMode is Kubernetes' default mode for files of ConfigMaps and Secrets.
 const fileMode int32 = 0o644
 
 // namedPort is a port of the container.
@@ -20,7 +20,7 @@ type namedPort struct {
 	number int32
 }
 
-// containerPorts are the main port and the extra ones, each number once: a container can't list one twice.
+// containerPorts are the main port and the extra ports, each number once: a container can't list a number twice.
 func containerPorts(app *appsv1.WebApp) []namedPort {
 	ports := []namedPort{{mainPort, app.Spec.Port}}
 	for _, p := range app.Spec.Service.ExtraPorts {
@@ -32,7 +32,7 @@ func containerPorts(app *appsv1.WebApp) []namedPort {
 	return ports
 }
 
-// targetPort is the name of the container's port that an extra port of the Service leads to.
+// targetPort is the name of the container port of an extra port of the Service.
 func targetPort(app *appsv1.WebApp, p appsv1.WebAppPort) string {
 	number := cmp.Or(p.TargetPort, p.Port)
 	ports := containerPorts(app)
@@ -51,8 +51,8 @@ func pullPolicy(image string) corev1.PullPolicy {
 	return corev1.PullIfNotPresent
 }
 
-// volume says its defaults: left to the API server, they would stay behind when the source of the volume changes, and a
-// volume with two sources is refused.
+// volume sets its defaults explicitly. Defaults that the API server sets would stay when the source of the volume changes, and a
+// volume with two sources is rejected.
 func volume(v *appsv1.WebAppVolume) *corev1ac.VolumeApplyConfiguration {
 	ac := convert[corev1ac.VolumeApplyConfiguration](v)
 	switch {

@@ -1,11 +1,9 @@
-// Package webapp runs a WebApp as a Deployment and a Service, and as an Ingress or
-// HTTPRoute, HorizontalPodAutoscaler, PodDisruptionBudget, NetworkPolicy, ServiceMonitor and
-// ControllerRevision where its spec asks for them.
+// Package webapp runs a WebApp as a Deployment and a Service and, if its spec asks for them, an Ingress or HTTPRoute, a
+// HorizontalPodAutoscaler, a PodDisruptionBudget, a NetworkPolicy, a ServiceMonitor and a ControllerRevision.
 //
-// It owns those objects. It reads the pods to say why they don't serve, the labels of the namespace for the
-// security profile, and the ConfigMaps and Secrets of spec.configRefs: their metadata from the cache, their contents
-// by name and only when they have changed. The engine of internal/rollout restarts the pods for them; what an AppConfig or VoteConfig
-// publishes is rolled out by these.
+// It owns these objects. It reads the pods to report why they are not available, the labels of the namespace for the security
+// profile, and the ConfigMaps and Secrets of spec.configRefs: their metadata from the cache, their contents by name and only after a
+// change. internal/rollout restarts the pods for them. An AppConfig or VoteConfig rolls out what it publishes itself.
 package webapp
 
 import (
@@ -37,11 +35,11 @@ import (
 
 const (
 	controllerName = "webapp"
-	// replicasHandover holds spec.replicas of a Deployment between the spec and an autoscaler.
+	// replicasHandover is the field owner of spec.replicas of a Deployment while an autoscaler takes over from the spec.
 	replicasHandover = "webapp-handover"
 
-	// coalescingWindow is how long a status that only tells of progress is held back, so that a creation or a change which
-	// soon succeeds costs one status write.
+	// coalescingWindow is how long a status that reports only progress is delayed. A creation or a change that succeeds within it
+	// costs one status write.
 	coalescingWindow = 3 * time.Second
 )
 
@@ -69,9 +67,9 @@ const (
 type Options struct {
 	// Workers is how many WebApps are reconciled at once.
 	Workers int
-	// WatchSecrets is false where the role does not allow it: Secrets are then read again from time to time.
+	// WatchSecrets is false if the role does not permit it. Secrets are then read periodically.
 	WatchSecrets bool
-	// RestartDelay is how long a ConfigMap or Secret must not have changed before the first pods are restarted; 5 seconds if 0.
+	// RestartDelay is the time without a further change of a ConfigMap or Secret after which the first pods restart; 5 seconds if 0.
 	RestartDelay time.Duration
 	Metrics      *monitoring.Metrics
 	// Engine restarts pods.
@@ -127,8 +125,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	return nil
 }
 
-// kindReconciler is the reconcile.Reconciler of the kind: a pass makes the children of one WebApp be what its
-// spec asks for, and reports what it then observes.
+// kindReconciler is the reconciler of the kind.
 func (r *Reconciler) kindReconciler() *reconciler.Reconciler[appsv1.WebApp, *appsv1.WebApp] {
 	return &reconciler.Reconciler[appsv1.WebApp, *appsv1.WebApp]{
 		Kind: monitoring.KindWebApp, Client: r.client, Applier: r.applier, Throttle: r.statusThrottle, Clock: r.clock, Metrics: r.metrics,
@@ -169,11 +166,11 @@ func (r *Reconciler) reconcile(ctx context.Context, app *appsv1.WebApp) (reconci
 	}
 	seen.applyErr = applyErr
 	setStatus(app, in, p, seen)
-	// What is watched needs no time.
+	// Watched objects need no requeue.
 	return reconcile.Result{RequeueAfter: cmp.Or(found.apis.retry, r.config.resync(app))}, applyErr
 }
 
-// apply writes what is desired and deletes what is not. A child that is refused keeps no other from being written or deleted.
+// apply writes the desired children and deletes the others. A rejected child does not keep others from being written or deleted.
 func (r *Reconciler) apply(ctx context.Context, app *appsv1.WebApp, p plan, found existing) error {
 	if err := r.holdReplicasForHPA(ctx, app, p, found.deployment); err != nil {
 		return err

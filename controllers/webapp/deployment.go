@@ -12,7 +12,7 @@ import (
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 )
 
-// wanted is the number of pods that the Deployment should have.
+// wanted is the desired number of pods of the Deployment.
 func wanted(d *k8sappsv1.Deployment) int32 {
 	if d.Spec.Replicas == nil {
 		return 1
@@ -20,26 +20,27 @@ func wanted(d *k8sappsv1.Deployment) int32 {
 	return *d.Spec.Replicas
 }
 
-// complete reports whether the Deployment has seen its spec, and all of its pods are of the current template and serve.
+// complete reports whether the Deployment controller has observed the spec, and all pods run the current pod template and are
+// available.
 func complete(d *k8sappsv1.Deployment) bool {
 	n := wanted(d)
 	return d.Status.ObservedGeneration >= d.Generation &&
 		d.Status.UpdatedReplicas == n && d.Status.Replicas == n && d.Status.AvailableReplicas == n
 }
 
-// replacing reports whether pods of the current template are still to be made, or others to go.
+// replacing reports whether pods of the current pod template are missing, or older pods still exist.
 func replacing(d *k8sappsv1.Deployment) bool {
 	return d.Status.UpdatedReplicas < wanted(d) || d.Status.Replicas > d.Status.UpdatedReplicas
 }
 
-// scaling reports whether d has rolled its template out, and at least as many pods serve as an autoscaler may go down
-// to: the ones that it has just asked for may still be starting.
+// scaling reports whether d has rolled out its pod template, and at least as many pods are available as the autoscaler's minimum.
+// Pods that it just requested may still be starting.
 func scaling(d *k8sappsv1.Deployment, least int32) bool {
 	return d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas == d.Status.Replicas &&
 		d.Status.AvailableReplicas >= min(least, wanted(d))
 }
 
-// readyRevision is the revision that d runs with all of its pods; "" while it is rolling out or has none.
+// readyRevision is the revision of d if its rollout is complete, otherwise "".
 func readyRevision(d *k8sappsv1.Deployment) string {
 	if d == nil || wanted(d) == 0 || !complete(d) {
 		return ""
@@ -52,7 +53,7 @@ func deadlineExceeded(d *k8sappsv1.Deployment) bool {
 	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == "ProgressDeadlineExceeded"
 }
 
-// replicaFailure says why pods can't be created; nil when they can.
+// replicaFailure says why pods can't be created; nil if they can.
 func replicaFailure(d *k8sappsv1.Deployment) *conditionState {
 	c := deploymentCondition(d, k8sappsv1.DeploymentReplicaFailure)
 	if c == nil || c.Status != corev1.ConditionTrue {
@@ -75,8 +76,8 @@ func deploymentCondition(d *k8sappsv1.Deployment, t k8sappsv1.DeploymentConditio
 	return nil
 }
 
-// current returns the pods of the template that d runs now, without those that failed (evicted, or ended with their node) and were
-// replaced: Kubernetes keeps them for a look.
+// current returns the pods of d's current pod template, without the failed ones (evicted, or lost with their node) that were
+// replaced. Kubernetes keeps those for inspection.
 func current(pods []corev1.Pod, d *k8sappsv1.Deployment) []corev1.Pod {
 	hash := d.Spec.Template.Annotations[annotationRevision]
 	var out []corev1.Pod

@@ -14,12 +14,12 @@ import (
 	"github.com/fettle-dev/fettle/internal/monitoring"
 )
 
-// statusDelay returns how long the status is to wait.
+// statusDelay returns how long to delay the status write.
 func (r *Reconciler) statusDelay(app, before *appsv1.WebApp) time.Duration {
 	return r.statusThrottle.Delay(app, onlyProgress(app, before), onlyCounters(app, before))
 }
 
-// emitEvents emits one event for a change of Ready that people should know of.
+// emitEvents emits one event for a change of Ready that a person should see.
 func (r *Reconciler) emitEvents(app, before *appsv1.WebApp) {
 	was := meta.FindStatusCondition(before.Status.Conditions, fettlev1.Ready)
 	is := meta.FindStatusCondition(app.Status.Conditions, fettlev1.Ready)
@@ -43,13 +43,13 @@ func (r *Reconciler) emitReadyEvent(app, before *appsv1.WebApp) {
 	}
 }
 
-// onlyProgress reports whether app's status says no more than that a rollout, a certificate or a route is under way.
+// onlyProgress reports whether app's status reports only a rollout, a certificate or a route in progress.
 func onlyProgress(app, before *appsv1.WebApp) bool {
 	is := meta.FindStatusCondition(app.Status.Conditions, fettlev1.Ready)
 	return is != nil && inProgress(is.Reason) && app.Status.FailedRevision == before.Status.FailedRevision
 }
 
-// onlyCounters reports whether nothing but numbers of pods changed.
+// onlyCounters reports whether only numbers of pods changed.
 func onlyCounters(app, before *appsv1.WebApp) bool {
 	a := app.Status.DeepCopy()
 	a.Replicas, a.UpdatedReplicas, a.ReadyReplicas, a.AvailableReplicas = before.Status.Replicas,

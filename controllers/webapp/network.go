@@ -58,7 +58,7 @@ func ingress(app *appsv1.WebApp) *networkingv1ac.IngressApplyConfiguration {
 		WithSpec(spec)
 }
 
-// issuerAnnotation is the one by which cert-manager's ingress-shim finds the issuer.
+// issuerAnnotation is the annotation by which cert-manager's ingress-shim finds the issuer.
 func issuerAnnotation(kind string) string {
 	if kind == "ClusterIssuer" {
 		return "cert-manager.io/cluster-issuer"
@@ -141,7 +141,7 @@ func serviceMonitor(app *appsv1.WebApp) runtime.ApplyConfiguration {
 	})
 }
 
-// optional is a child of an API that the cluster may lack, and that has no Go type here. Fettle's labels win over extra.
+// optional returns a child whose API may be missing in the cluster and has no Go type here. Fettle's labels override extra.
 func optional(app *appsv1.WebApp, gvk schema.GroupVersionKind, extra map[string]string, spec map[string]any) runtime.ApplyConfiguration {
 	u := named(gvk, app)
 	all := map[string]string{}

@@ -18,15 +18,15 @@ import (
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
-// existing is what was found of the children before they are written.
+// existing are the children that were found before they are written.
 type existing struct {
-	// deployment is nil while there is none, or a foreign one.
+	// deployment is nil if there is none, or if another owner has it.
 	deployment *k8sappsv1.Deployment
 	revisions  []k8sappsv1.ControllerRevision
 	apis       served
 }
 
-// resolve reads, once, all that decides what the children should be.
+// resolve reads everything that determines the desired children, once.
 func (r *Reconciler) resolve(ctx context.Context, app *appsv1.WebApp) (inputs, existing, error) {
 	var in inputs
 	var found existing
@@ -66,7 +66,7 @@ func (r *Reconciler) resolve(ctx context.Context, app *appsv1.WebApp) (inputs, e
 	return in, found, nil
 }
 
-// deployment is app's; nil while there is none, or a foreign one.
+// deployment returns app's Deployment; nil if there is none, or if another owner has it.
 func (r *Reconciler) deployment(ctx context.Context, app *appsv1.WebApp) (*k8sappsv1.Deployment, error) {
 	d := &k8sappsv1.Deployment{}
 	if err := r.client.Get(ctx, client.ObjectKeyFromObject(app), d); apierrors.IsNotFound(err) {
@@ -103,7 +103,7 @@ func (r *Reconciler) revisions(ctx context.Context, app *appsv1.WebApp) ([]k8sap
 	return mine, nil
 }
 
-// toPrune names the children that may exist and should not.
+// toPrune returns the children that may exist and are not desired.
 func toPrune(app *appsv1.WebApp, p plan, found existing) []client.Object {
 	meta := metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name, Labels: selector(app)}
 	var out []client.Object
@@ -136,7 +136,8 @@ func toPrune(app *appsv1.WebApp, p plan, found existing) []client.Object {
 	return out
 }
 
-// holdReplicasForHPA writes the number of pods by itself, as another owner, where the Deployment is not applied as a whole or without it.
+// holdReplicasForHPA writes only the number of pods, as another field owner, if the Deployment is not applied or is applied without
+// it.
 func (r *Reconciler) holdReplicasForHPA(ctx context.Context, app *appsv1.WebApp, p plan, d *k8sappsv1.Deployment) error {
 	n := scaledTo(app, p, d)
 	if n == nil || !r.applier.Current(d) {
@@ -151,9 +152,9 @@ func (r *Reconciler) holdReplicasForHPA(ctx context.Context, app *appsv1.WebApp,
 	return nil
 }
 
-// scaledTo is the number of pods to write by itself; nil if none. When an autoscaler takes over, that is the number there is: a field
-// that nobody applies any more falls back to its default, one pod. While a reference is missing, which keeps the template as
-// it is, it is the number that the spec asks for.
+// scaledTo returns the number of pods that holdReplicasForHPA writes; nil for none. When an autoscaler takes over, it is the current
+// number: a field without an owner would fall back to its default of one pod. While a reference is missing and the pod template does
+// not change, it is the number in the spec.
 func scaledTo(app *appsv1.WebApp, p plan, d *k8sappsv1.Deployment) *int32 {
 	switch {
 	case d == nil:

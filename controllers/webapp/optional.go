@@ -27,7 +27,7 @@ import (
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 )
 
-// optionalCRDs are the APIs that a cluster may lack, by the name of their definition.
+// optionalCRDs are the APIs that a cluster may lack, by the name of their CustomResourceDefinition.
 var optionalCRDs = map[string]schema.GroupVersionKind{
 	"httproutes.gateway.networking.k8s.io":  httpRouteGVK,
 	"servicemonitors.monitoring.coreos.com": serviceMonitorGVK,
@@ -35,7 +35,7 @@ var optionalCRDs = map[string]schema.GroupVersionKind{
 	"gateways.gateway.networking.k8s.io":    gatewayGVK,
 }
 
-// ownedOptional are those of them that a WebApp has children of. The others are watched where a WebApp asks for them.
+// ownedOptional are the optional APIs of which a WebApp has children. The others are only watched.
 var ownedOptional = []schema.GroupVersionKind{httpRouteGVK, serviceMonitorGVK}
 
 func isOptionalCRD(o client.Object) bool {
@@ -43,7 +43,7 @@ func isOptionalCRD(o client.Object) bool {
 	return ok
 }
 
-// optionalKinds are the kinds of optional APIs that app asks for.
+// optionalKinds are the kinds of optional APIs that app uses.
 func optionalKinds(app *appsv1.WebApp) []string {
 	var kinds []string
 	if app.Spec.Gateway != nil {
@@ -58,14 +58,13 @@ func optionalKinds(app *appsv1.WebApp) []string {
 	return kinds
 }
 
-// optionalAPIs knows which optional APIs the cluster serves, from the definitions in the cache, and watches
-// the children of those that it does.
+// optionalAPIs finds out which optional APIs the cluster serves, from the cached definitions, and watches their objects.
 type optionalAPIs struct {
 	reader     client.Reader
 	cache      cache.Cache
 	controller controller.Controller
 	mgr        ctrl.Manager
-	// concerned says which WebApps an object concerns that is no child of theirs, by its kind.
+	// concerned maps an object that is no child of a WebApp to the WebApps that depend on it, by kind.
 	concerned map[string]handler.TypedMapFunc[*unstructured.Unstructured, reconcile.Request]
 
 	mu      sync.Mutex
@@ -85,11 +84,11 @@ func newOptionalAPIs(
 type served struct {
 	// missing are the kinds that the cluster does not serve.
 	missing map[string]bool
-	// retry is when to look again for one of them that is defined but not served; 0 when there is none such.
+	// retry is the delay before the next check of an API that is defined but not served; 0 if there is none.
 	retry time.Duration
 }
 
-// find returns which optional APIs are served; retry is only about the needed kinds.
+// find returns which optional APIs are served. retry concerns only the needed kinds.
 func (a *optionalAPIs) find(ctx context.Context, needed []string) (served, error) {
 	found := served{missing: map[string]bool{}}
 	for name, gvk := range optionalCRDs {
@@ -112,7 +111,7 @@ func (a *optionalAPIs) find(ctx context.Context, needed []string) (served, error
 	return found, a.unwatch(ctx, found.missing)
 }
 
-// definition reads the definition of an API. One that is being deleted counts as not found.
+// definition reads the definition of an API. A definition that is being deleted counts as not found.
 func (a *optionalAPIs) definition(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
 	crd := &metav1.PartialObjectMetadata{}
 	crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
@@ -123,8 +122,8 @@ func (a *optionalAPIs) definition(ctx context.Context, name string) (*metav1.Par
 	return crd, err
 }
 
-// dropGone stops the watches of APIs whose definition is gone. It starts none: an event handler must not, since the
-// controller waits for its handlers before it takes on further watches.
+// dropGone stops the watches of APIs whose definition was deleted. It starts no watch: the controller waits for its event handlers
+// before it accepts further watches.
 func (a *optionalAPIs) dropGone(ctx context.Context) error {
 	missing := map[string]bool{}
 	for name, gvk := range optionalCRDs {
@@ -137,13 +136,13 @@ func (a *optionalAPIs) dropGone(ctx context.Context) error {
 	return a.unwatch(ctx, missing)
 }
 
-// retryServed is soon after the definition was made, when the API server is about to serve it, and later ever more seldom:
-// it may have the wrong version.
+// retryServed returns a short delay just after the definition was created, and growing delays later, since the definition may have
+// the wrong version.
 func retryServed(age time.Duration) time.Duration {
 	return min(max(age, time.Second), 10*time.Minute)
 }
 
-// watch starts to watch the objects of an API, once.
+// watch starts watching the objects of an API, once.
 func (a *optionalAPIs) watch(gvk schema.GroupVersionKind) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -167,7 +166,7 @@ func (a *optionalAPIs) watch(gvk schema.GroupVersionKind) error {
 	return nil
 }
 
-// servingChanged drops what a Gateway says of the routes of others, whose number is in its status.
+// servingChanged drops updates of a Gateway that only change the number of attached routes in its status.
 func servingChanged(kind string) []predicate.TypedPredicate[*unstructured.Unstructured] {
 	if kind != kindGateway {
 		return nil
@@ -181,19 +180,19 @@ func servingChanged(kind string) []predicate.TypedPredicate[*unstructured.Unstru
 	}}
 }
 
-// unwatch stops the watches of APIs that are gone, which would else be tried for ever; those too that a pass has started
-// which still took the API for present.
+// unwatch stops the watches of deleted APIs, which would otherwise be retried forever. It includes watches that a reconcile started
+// while it still saw the API.
 func (a *optionalAPIs) unwatch(ctx context.Context, missing map[string]bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, gvk := range optionalCRDs {
-		// A kind of no children has a watch that others share: it is stopped only if it was started here.
+		// Other controllers share the watch of a kind that is no child: it is stopped only if it was started here.
 		if !missing[gvk.Kind] || (!slices.Contains(ownedOptional, gvk) && !a.watched[gvk]) {
 			continue
 		}
 		obj := &unstructured.Unstructured{}
 		obj.SetGroupVersionKind(gvk)
-		// A cache of chosen namespaces asks for the API first, and finds it gone.
+		// A cache that is restricted to namespaces asks for the API first, and does not find it.
 		if err := a.cache.RemoveInformer(ctx, obj); err != nil && !meta.IsNoMatchError(err) {
 			return fmt.Errorf("stop watching %s: %w", gvk.Kind, err)
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/apply"
 )
 
-func TestReplicasBelongToTheAutoscaler(t *testing.T) {
+func TestDesired_autoscalerOwnsReplicas(t *testing.T) {
 	s := newFixture(nil)
 	find := func() *appsv1ac.DeploymentApplyConfiguration {
 		return desired(s.app, s.in).objects[0].(*appsv1ac.DeploymentApplyConfiguration)
@@ -48,7 +48,7 @@ func foreignScaler(name string) *autoscalingv1.HorizontalPodAutoscaler {
 	}
 }
 
-func TestScales(t *testing.T) {
+func TestScaledDeployment(t *testing.T) {
 	controlledBy := func(apiVersion, kind string) func(*autoscalingv1.HorizontalPodAutoscaler) {
 		return func(a *autoscalingv1.HorizontalPodAutoscaler) {
 			a.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Controller: new(true)}}
@@ -77,7 +77,7 @@ func TestScales(t *testing.T) {
 }
 
 // Where a foreign autoscaler may go above one pod, evictions are bounded as under the WebApp's own.
-func TestBudgetUnderForeignAutoscaler(t *testing.T) {
+func TestWantsPDB_foreignAutoscaler(t *testing.T) {
 	s := newFixture(func(s *fixture) { s.app.Spec.Replicas, s.in.foreign = new(int32(1)), foreignScaler("mine") })
 	if !wantsPDB(s.app, desired(s.app, s.in)) {
 		t.Error("no PodDisruptionBudget under an autoscaler of up to 9 pods")
@@ -88,7 +88,7 @@ func TestBudgetUnderForeignAutoscaler(t *testing.T) {
 	}
 }
 
-func TestSelectorIsUnique(t *testing.T) {
+func TestSelector_unique(t *testing.T) {
 	s := newFixture(nil)
 	want := map[string]string{"fettle.dev/owner-kind": "WebApp", "fettle.dev/owner-name": "web"}
 	d := desired(s.app, s.in).objects[0].(*appsv1ac.DeploymentApplyConfiguration)
@@ -102,7 +102,7 @@ func TestSelectorIsUnique(t *testing.T) {
 	}
 }
 
-func TestConfiguration_isWaitedFor(t *testing.T) {
+func TestDesired_waitsForConfiguration(t *testing.T) {
 	s := newFixture(nil)
 	s.app.Spec.ConfigRefs = []appsv1.ConfigRef{{Kind: kindConfigMap, Name: "a"}}
 	s.in.config = []refState{state(kindConfigMap, "a", false)}
@@ -147,7 +147,7 @@ func TestScaledTo(t *testing.T) {
 	}
 }
 
-func TestSuperfluous(t *testing.T) {
+func TestToPrune(t *testing.T) {
 	kinds := func(s fixture, found existing) []string {
 		var out []string
 		for _, o := range toPrune(s.app, desired(s.app, s.in), found) {
@@ -223,9 +223,9 @@ func TestPortTaken(t *testing.T) {
 	}
 }
 
-// TestReadyIsRecorded: a template that became ready after the children were decided on is not called ready before
+// TestReady_revisionIsRecorded: a template that became ready after the children were decided on is not called ready before
 // it can be rolled back to.
-func TestReadyIsRecorded(t *testing.T) {
+func TestReady_revisionIsRecorded(t *testing.T) {
 	s := newFixture(func(s *fixture) { s.app.Spec.Rollout.AutoRollback = true })
 	p := desired(s.app, s.in)
 	if v, _ := available(s.app, s.in, p, s.seen); v.reason != appsv1.ReasonRollingOut {

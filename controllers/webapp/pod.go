@@ -17,11 +17,11 @@ import (
 const (
 	tmpVolume = "fettle-tmp"
 	tmpPath   = "/tmp"
-	// firstUnprivilegedPort is where ports begin that any user may listen on.
+	// firstUnprivilegedPort is the first port on which any user may listen.
 	firstUnprivilegedPort = 1024
 )
 
-// podTemplate is the template that the spec asks for, without its revision.
+// podTemplate is the pod template of the spec, without its revision.
 func podTemplate(app *appsv1.WebApp, in inputs) *corev1ac.PodTemplateSpecApplyConfiguration {
 	s := &app.Spec
 	level := podsecurity.Effective(app, in.namespaceLabels)
@@ -45,7 +45,7 @@ func podTemplate(app *appsv1.WebApp, in inputs) *corev1ac.PodTemplateSpecApplyCo
 
 func placement(app *appsv1.WebApp, spec *corev1ac.PodSpecApplyConfiguration) {
 	s := &app.Spec
-	// Always said: the API server keeps a copy in a field of its own, which would bring a name back that was removed.
+	// Always set: the API server copies it to a deprecated field, which would restore a removed name.
 	spec.WithServiceAccountName(cmp.Or(s.ServiceAccountName, "default"))
 	if s.PriorityClassName != "" {
 		spec.WithPriorityClassName(s.PriorityClassName)
@@ -79,7 +79,7 @@ func container(app *appsv1.WebApp, level appsv1.SecurityProfile) *corev1ac.Conta
 		WithImage(s.Image).
 		WithCommand(s.Command...).
 		WithArgs(s.Args...).
-		// Always said: the default of the first image would else stay when the tag changes.
+		// Always set: otherwise the default for the first image would stay when the tag changes.
 		WithImagePullPolicy(cmp.Or(s.ImagePullPolicy, pullPolicy(s.Image)))
 	for _, p := range containerPorts(app) {
 		c.WithPorts(corev1ac.ContainerPort().WithName(p.name).WithProtocol("TCP").WithContainerPort(p.number))
@@ -112,9 +112,9 @@ func container(app *appsv1.WebApp, level appsv1.SecurityProfile) *corev1ac.Conta
 	return c
 }
 
-// probe returns nil where none is wanted. A gRPC probe needs a number, the others follow the name of the main port.
-// Defaults inside a probe's action are written out: left to the API server, they would stay behind when the type of the
-// probe changes, and a probe with two actions is refused.
+// probe returns nil for no probe. A gRPC probe needs a port number, the others use the name of the main port. Defaults inside a
+// probe's action are set explicitly: defaults that the API server sets would stay when the type of the probe changes, and a probe
+// with two actions is rejected.
 func probe(p *appsv1.WebAppProbe, mainPortNumber int32) *corev1ac.ProbeApplyConfiguration {
 	if p == nil || p.Type == "None" {
 		return nil
@@ -149,7 +149,7 @@ func probe(p *appsv1.WebAppProbe, mainPortNumber int32) *corev1ac.ProbeApplyConf
 	return ac
 }
 
-// podSecurity is the profile's security context of the pod, under the user's.
+// podSecurity is the pod's security context of the profile, overridden by the user's fields.
 func podSecurity(app *appsv1.WebApp, level appsv1.SecurityProfile) *corev1ac.PodSecurityContextApplyConfiguration {
 	sc := corev1ac.PodSecurityContext()
 	if level != appsv1.ProfileCustom {
@@ -158,7 +158,7 @@ func podSecurity(app *appsv1.WebApp, level appsv1.SecurityProfile) *corev1ac.Pod
 	if level == appsv1.ProfileRestricted {
 		sc.WithRunAsNonRoot(true)
 		if privilegedPort(app) {
-			// A safe sysctl, which "restricted" allows: who isn't root can listen on port 80 too.
+			// A safe sysctl, which the level restricted allows: a non-root user can listen on port 80.
 			sc.WithSysctls(corev1ac.Sysctl().WithName("net.ipv4.ip_unprivileged_port_start").WithValue("0"))
 		}
 	}
@@ -168,7 +168,7 @@ func podSecurity(app *appsv1.WebApp, level appsv1.SecurityProfile) *corev1ac.Pod
 	return sc
 }
 
-// containerSecurity is the profile's security context of the container, under the user's.
+// containerSecurity is the container's security context of the profile, overridden by the user's fields.
 func containerSecurity(app *appsv1.WebApp, level appsv1.SecurityProfile) *corev1ac.SecurityContextApplyConfiguration {
 	sc := corev1ac.SecurityContext()
 	switch level {
@@ -193,7 +193,7 @@ func privilegedPort(app *appsv1.WebApp) bool {
 	return slices.ContainsFunc(containerPorts(app), func(p namedPort) bool { return p.number < firstUnprivilegedPort })
 }
 
-// needsTmp reports whether /tmp has to be made writable under a read-only root filesystem.
+// needsTmp reports whether the pod needs a writable /tmp because its root filesystem is read-only.
 func needsTmp(app *appsv1.WebApp, level appsv1.SecurityProfile) bool {
 	return level == appsv1.ProfileRestricted && !slices.ContainsFunc(app.Spec.VolumeMounts,
 		func(m corev1.VolumeMount) bool { return m.MountPath == tmpPath })

@@ -9,17 +9,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// neverReadyWithin is how soon after a pod's creation its Ready condition is first written: a later change
-// of it means that the pod was ready once.
+// neverReadyWithin is the time after a pod's creation within which its Ready condition is first written. A later transition means
+// that the pod was ready once.
 const neverReadyWithin = 10 * time.Second
 
-// podProblem is why pods don't serve, in the words of the kubelet or the scheduler.
+// podProblem is the reason why a pod is not ready, as the kubelet or the scheduler reports it.
 type podProblem struct {
 	reason, message string
 }
 
-// worstPodProblem finds the worst trouble among pods that are not ready; nil when they are just starting. The message
-// depends on nothing that changes from one attempt to the next, so that status is not written with every back-off.
+// worstPodProblem returns the worst problem of pods that are not ready; nil if they are just starting. The message does not change
+// from one attempt to the next, so that a back-off does not cause status writes.
 func worstPodProblem(pods []corev1.Pod) *podProblem {
 	byName := slices.SortedFunc(slices.Values(pods), func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range byName {
@@ -32,7 +32,7 @@ func worstPodProblem(pods []corev1.Pod) *podProblem {
 	return nil
 }
 
-// starting reports whether all pods that are not ready never were.
+// starting reports whether no unready pod was ever ready.
 func starting(pods []corev1.Pod) bool {
 	for i := range pods {
 		c := podCondition(&pods[i], corev1.PodReady)
@@ -70,14 +70,14 @@ func containerProblem(p *corev1.Pod, c *corev1.ContainerStatus) *podProblem {
 	if w := c.State.Waiting; w != nil {
 		switch w.Reason {
 		case "", "ContainerCreating", "PodInitializing", "CrashLoopBackOff":
-			// The first three are ordinary; a crash loop is told below, where its exit code is known.
+			// The first three are normal. A crash loop is reported below, where its exit code is known.
 		case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull":
-			// The kubelet goes back and forth between the attempt and the wait for the next one.
+			// The kubelet alternates between the attempt and the wait for the next one.
 			reason := w.Reason
 			if reason == "ErrImagePull" {
 				reason = "ImagePullBackOff"
 			}
-			return &podProblem{reason, fmt.Sprintf("pod %s can't pull image %q: check its name and tag, and the pull Secret", p.Name, c.Image)}
+			return &podProblem{reason, fmt.Sprintf("pod %s can't pull image %q: check its name, its tag and the pull Secret", p.Name, c.Image)}
 		default:
 			return &podProblem{w.Reason, fmt.Sprintf("container %s of pod %s can't start: %s", c.Name, p.Name, w.Message)}
 		}
@@ -90,7 +90,7 @@ func containerProblem(p *corev1.Pod, c *corev1.ContainerStatus) *podProblem {
 	if last.Reason == "OOMKilled" {
 		reason = last.Reason
 	}
-	return &podProblem{reason, fmt.Sprintf("container %s of pod %s keeps ending (%s, exit code %d): see kubectl logs --previous %s",
+	return &podProblem{reason, fmt.Sprintf("container %s of pod %s keeps exiting (%s, exit code %d): check kubectl logs --previous %s",
 		c.Name, p.Name, last.Reason, last.ExitCode, p.Name)}
 }
 

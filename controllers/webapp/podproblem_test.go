@@ -37,7 +37,7 @@ func waitsFor(reason, message string, restarts int32) corev1.Pod {
 }
 
 // Kubernetes keeps pods that were evicted or ended with their node. The ReplicaSet has replaced them.
-func TestCurrent_replacedPodsAreNoTrouble(t *testing.T) {
+func TestCurrent_ignoresReplacedPods(t *testing.T) {
 	pod := func(name, revision string, created int64, phase corev1.PodPhase) corev1.Pod {
 		return podWith(name, func(p *corev1.Pod) {
 			p.Annotations = map[string]string{annotationRevision: revision}
@@ -69,7 +69,7 @@ func TestCurrent_replacedPodsAreNoTrouble(t *testing.T) {
 	}
 }
 
-func TestPodTrouble(t *testing.T) {
+func TestWorstPodProblem(t *testing.T) {
 	killed := waitsFor("CrashLoopBackOff", "", 1)
 	killed.Status.ContainerStatuses[0].LastTerminationState.Terminated.Reason = "OOMKilled"
 	ready := waitsFor("ImagePullBackOff", "", 0)
@@ -103,8 +103,8 @@ func TestPodTrouble(t *testing.T) {
 	}
 }
 
-// TestTroubleIsStable holds that the next attempt, and another order of pods, change nothing.
-func TestTroubleIsStable(t *testing.T) {
+// TestWorstPodProblem_stableMessage holds that the next attempt, and another order of pods, change nothing.
+func TestWorstPodProblem_stableMessage(t *testing.T) {
 	for _, attempts := range [][]corev1.Pod{
 		{waitsFor("CrashLoopBackOff", "back-off 10s", 2), waitsFor("CrashLoopBackOff", "back-off 5m", 40)},
 		{waitsFor("ErrImagePull", "pull failed: x", 0), waitsFor("ImagePullBackOff", "back-off pulling", 0)},

@@ -19,14 +19,14 @@ import (
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 )
 
-// errPortsTaken ends a pass that has just renumbered ports; the watch brings the next one.
+// errPortsTaken ends a reconcile that just renumbered ports. The watch triggers the next one.
 var errPortsTaken = errors.New("ports were renumbered")
 
-// Ports are known to server-side apply by their number and protocol. Where somebody changed one of these, the apply would
-// add the right port beside it, and be refused since both have the same name. They are then put right first.
+// Server-side apply identifies ports by number and protocol. If a user changed one of these, the apply would add the desired port
+// next to the changed one and be rejected, since both have the same name. These ports are corrected first.
 
-// portTaken reports whether an apply was refused since two ports had the same name, and for nothing else: ports that are put right by
-// themselves start pods of their own.
+// portTaken reports whether an apply was rejected only because two ports have the same name. Correcting ports for another reason
+// would restart pods.
 func portTaken(err error) bool {
 	var several interface{ Unwrap() []error }
 	if errors.As(err, &several) {
@@ -35,7 +35,7 @@ func portTaken(err error) bool {
 	return apierrors.HasStatusCause(err, metav1.CauseTypeFieldValueDuplicate)
 }
 
-// renumberPorts puts the ports of the children right, and reports whether any was wrong.
+// renumberPorts corrects the ports of the children, and reports whether any was wrong.
 func (r *Reconciler) renumberPorts(ctx context.Context, app *appsv1.WebApp, p plan) (bool, error) {
 	renumbered := false
 	for _, o := range p.objects {
@@ -72,7 +72,7 @@ type operation struct {
 	Value any    `json:"value"`
 }
 
-// portsPatch is the JSON patch that gives each named port of live its number and protocol; nil when they have them.
+// portsPatch is the JSON patch that sets number and protocol of each named port of live; nil if they are correct.
 func portsPatch(app *appsv1.WebApp, live client.Object) []byte {
 	patch := []operation{{"test", "/metadata/resourceVersion", live.GetResourceVersion()}}
 	switch live := live.(type) {
@@ -103,7 +103,7 @@ func portsPatch(app *appsv1.WebApp, live client.Object) []byte {
 	return raw
 }
 
-// renumber puts right the port live at path, whose number is in the field of that name. One that nobody wants stays.
+// renumber corrects the port live at path, whose number is in the given field. A port that is not desired stays.
 func renumber(live namedPort, protocol corev1.Protocol, path, field string, wanted []namedPort) []operation {
 	i := slices.IndexFunc(wanted, func(p namedPort) bool { return p.name == live.name })
 	if i < 0 {

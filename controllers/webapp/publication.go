@@ -15,7 +15,7 @@ import (
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 )
 
-// observePublication reads, from the cache, what the spec asks for.
+// observePublication reads the objects of spec.ingress and spec.gateway from the cache.
 func (r *Reconciler) observePublication(ctx context.Context, app *appsv1.WebApp, missing map[string]bool) (publication, error) {
 	var p publication
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}
@@ -39,8 +39,8 @@ func (r *Reconciler) observePublication(ctx context.Context, app *appsv1.WebApp,
 	return p, nil
 }
 
-// serviceExists reports whether the Service is there and app's. One that was just written counts, though the cache does not show it yet: a
-// status without it would cost another one.
+// serviceExists reports whether the Service exists and belongs to app. A Service that was just written counts although the cache
+// does not show it yet. A status without it would cost another write.
 func serviceExists(app *appsv1.WebApp, service *corev1.Service, found, current bool) bool {
 	return !current || found && owned(app, service)
 }
@@ -89,7 +89,7 @@ func (r *Reconciler) observeCertificate(ctx context.Context, app *appsv1.WebApp,
 	return decode(u, p.certificate)
 }
 
-// decode reads u as a type that has as much of its kind as is needed.
+// decode converts u into a type with the needed part of its kind.
 func decode(u *unstructured.Unstructured, out any) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, out); err != nil {
 		return fmt.Errorf("read %s %q: %w", u.GetKind(), u.GetName(), err)
@@ -112,7 +112,7 @@ func (r *Reconciler) observeRoute(ctx context.Context, app *appsv1.WebApp, missi
 	if missing[kindGateway] {
 		return nil
 	}
-	// Listed, since a cache of chosen namespaces has an error for a name in another one.
+	// Listed, since a cache that is restricted to namespaces returns an error for a name in another namespace.
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(gatewayGVK)
 	if err := r.apis.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {

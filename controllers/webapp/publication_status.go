@@ -14,29 +14,29 @@ import (
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 )
 
-// publication is what was observed of the ways by which the application is reached.
+// publication is the observed state of the Service, the Ingress and the HTTPRoute.
 type publication struct {
-	// service and ingress are nil while there is none, or a foreign one.
+	// service and ingress are nil if there is none, or if another owner has it.
 	service *corev1.Service
 	ingress *networkingv1.Ingress
-	// classMissing and secretMissing tell that what spec.ingress.className or tlsSecretName names does not exist.
+	// classMissing and secretMissing are true if the object of spec.ingress.className or tlsSecretName does not exist.
 	classMissing, secretMissing bool
-	// certificate is that of spec.ingress.certIssuer; nil while cert-manager has made none.
+	// certificate is that of spec.ingress.certIssuer; nil before cert-manager created it.
 	certificate *certificate
-	// route is nil while there is none, a foreign one, or one older than what was last written.
+	// route is nil if there is none, if another owner has it, or if it is older than the last write.
 	route *route
-	// gateways are those that spec.gateway names and that exist where Fettle may look.
+	// gateways are the existing Gateways of spec.gateway in watched namespaces.
 	gateways []gateway
 }
 
-// certificate is as much of a Certificate of cert-manager as tells whether it can be used.
+// certificate is the part of cert-manager's Certificate that says whether it can be used.
 type certificate struct {
 	Status struct {
 		Conditions []metav1.Condition `json:"conditions"`
 	} `json:"status"`
 }
 
-// route is as much of an HTTPRoute as tells what the Gateways make of it.
+// route is the part of an HTTPRoute with the answers of the Gateways.
 type route struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
 	Status   struct {
@@ -47,7 +47,7 @@ type route struct {
 	} `json:"status"`
 }
 
-// published judges the Ingress and the HTTPRoute: the first that is in trouble, else the first that is not known to serve.
+// published returns the state of the Ingress and the HTTPRoute: the first that is False, otherwise the first that is Unknown.
 func published(app *appsv1.WebApp, in inputs, seen observed) conditionState {
 	var found []conditionState
 	if app.Spec.Gateway != nil {
@@ -61,11 +61,11 @@ func published(app *appsv1.WebApp, in inputs, seen observed) conditionState {
 			return found[i]
 		}
 	}
-	return yes(appsv1.ReasonPublished, "the Ingress has an address, and the Gateways accept the route, of those that the spec asks for")
+	return yes(appsv1.ReasonPublished, "published by all of spec.ingress and spec.gateway")
 }
 
-// ingressPublished goes by what the Ingress names before its address: an address stays while the certificate is missing. The
-// class is another matter: some controllers serve one of which there is no IngressClass, and give an address.
+// ingressPublished checks the references of the Ingress before its address, since an address stays while the certificate is missing.
+// It checks the class after the address: some controllers accept a class without an IngressClass.
 func ingressPublished(app *appsv1.WebApp, in inputs, seen observed) conditionState {
 	want, is := app.Spec.Ingress, seen.publication
 	switch {
@@ -85,8 +85,8 @@ func ingressPublished(app *appsv1.WebApp, in inputs, seen observed) conditionSta
 		return no(appsv1.ReasonIngressClassMissing, fmt.Sprintf(
 			"spec.ingress.className: IngressClass %q does not exist: use one of kubectl get ingressclass, or install its ingress controller", want.ClassName))
 	}
-	return unknown(appsv1.ReasonAddressPending, fmt.Sprintf("no ingress controller has given Ingress %q an address%s. "+
-		"Ready does not wait for it, since some never do; status.url does", app.Name, classAdvice(is.ingress)))
+	return unknown(appsv1.ReasonAddressPending, fmt.Sprintf("no ingress controller has set the address of Ingress %q%s. "+
+		"Ready does not wait for it, since some controllers never set it; status.url does", app.Name, classAdvice(is.ingress)))
 }
 
 func classAdvice(live *networkingv1.Ingress) string {
@@ -94,9 +94,9 @@ func classAdvice(live *networkingv1.Ingress) string {
 	case live == nil:
 		return ""
 	case live.Spec.IngressClassName != nil:
-		return fmt.Sprintf(": does that of class %q run, and publish its address?", *live.Spec.IngressClassName)
+		return fmt.Sprintf(": check that the controller of class %q runs and publishes its address", *live.Spec.IngressClassName)
 	default:
-		return ": it has no class, and the cluster no default; set spec.ingress.className unless your controller serves those without"
+		return ": it has no class, and the cluster has no default class; set spec.ingress.className unless your controller accepts an Ingress without a class"
 	}
 }
 
@@ -104,21 +104,21 @@ func certificateReady(c *certificate) bool {
 	return c != nil && meta.IsStatusConditionTrue(c.Status.Conditions, "Ready")
 }
 
-// certificateProblem says why a certificate can't be used: it is being issued, or that failed and is tried again by cert-manager later.
+// certificateProblem says why a certificate can't be used: cert-manager is issuing it, or failed and will retry.
 func certificateProblem(app *appsv1.WebApp, c *certificate) conditionState {
 	name := tlsSecret(app)
 	if c == nil {
-		return no(appsv1.ReasonCertificatePending, fmt.Sprintf("cert-manager has not made Certificate %q yet: does its ingress-shim run?", name))
+		return no(appsv1.ReasonCertificatePending, fmt.Sprintf("cert-manager has not created Certificate %q yet: check that its ingress-shim runs", name))
 	}
 	ready := meta.FindStatusCondition(c.Status.Conditions, "Ready")
 	issuing := cmp.Or(meta.FindStatusCondition(c.Status.Conditions, "Issuing"), &metav1.Condition{})
 	if ready == nil || issuing.Status == metav1.ConditionTrue {
-		return no(appsv1.ReasonCertificatePending, fmt.Sprintf("Certificate %q is being issued: %s; see kubectl describe certificate %s", name, issuing.Message, name))
+		return no(appsv1.ReasonCertificatePending, fmt.Sprintf("Certificate %q is being issued: %s; check kubectl describe certificate %s", name, issuing.Message, name))
 	}
-	return no(appsv1.ReasonCertificateFailed, fmt.Sprintf("Certificate %q: %s %s; see kubectl describe certificate %s", name, ready.Message, issuing.Message, name))
+	return no(appsv1.ReasonCertificateFailed, fmt.Sprintf("Certificate %q: %s %s; check kubectl describe certificate %s", name, ready.Message, issuing.Message, name))
 }
 
-// addressOf is the first address that an ingress controller has given; "" while there is none.
+// addressOf is the first address that an ingress controller has set; "" if there is none.
 func addressOf(i *networkingv1.Ingress) string {
 	for _, a := range i.Status.LoadBalancer.Ingress {
 		if address := cmp.Or(a.Hostname, a.IP); address != "" {
@@ -143,10 +143,10 @@ func routePublished(app *appsv1.WebApp, in inputs, seen observed) conditionState
 	return yes(appsv1.ReasonPublished, "")
 }
 
-// acceptedBy says what the Gateway's controllers make of the route; one that serves it is enough.
+// acceptedBy is the answer of a Gateway's controllers to the route. One controller that accepts it is enough.
 func acceptedBy(app *appsv1.WebApp, r *route, ref appsv1.GatewayRef) conditionState {
 	gateway := fmt.Sprintf("Gateway %q in namespace %q", ref.Name, cmp.Or(ref.Namespace, app.Namespace))
-	pending := no(appsv1.ReasonRoutePending, fmt.Sprintf("%s has not answered the HTTPRoute yet: does it exist, and run the controller of its class?", gateway))
+	pending := no(appsv1.ReasonRoutePending, fmt.Sprintf("%s has not accepted the HTTPRoute yet: check that the Gateway exists and that the controller of its class runs", gateway))
 	if r == nil {
 		return pending
 	}
@@ -170,8 +170,8 @@ func sameGateway(app *appsv1.WebApp, a, b appsv1.GatewayRef) bool {
 	return a.Name == b.Name && a.SectionName == b.SectionName && cmp.Or(a.Namespace, app.Namespace) == cmp.Or(b.Namespace, app.Namespace)
 }
 
-// routeConditions reports whether a route of that generation is accepted, and the condition that says that it is not, or that what it names
-// is missing. Conditions of an earlier generation say nothing.
+// routeConditions reports whether a route of that generation is accepted, and the condition that says that it is not or that a
+// reference is not resolved. Conditions of an earlier generation are ignored.
 func routeConditions(conds []metav1.Condition, generation int64) (accepted bool, bad *metav1.Condition) {
 	for i := range conds {
 		c := &conds[i]
@@ -188,7 +188,7 @@ func routeConditions(conds []metav1.Condition, generation int64) (accepted bool,
 	return accepted, nil
 }
 
-// inProgress reports whether a reason says no more than that something is under way.
+// inProgress reports whether a reason only means that something is in progress.
 func inProgress(reason string) bool {
 	return slices.Contains([]string{appsv1.ReasonRollingOut, appsv1.ReasonCertificatePending, appsv1.ReasonRoutePending}, reason)
 }

@@ -154,8 +154,8 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// TestProgressIsNoNews holds that what is under way is neither an event nor a status write of its own at once.
-func TestProgressIsNoNews(t *testing.T) {
+// TestInProgress_noEvent holds that what is under way is neither an event nor a status write of its own at once.
+func TestInProgress_noEvent(t *testing.T) {
 	before := newFixture(nil).app
 	for reason, change := range map[string]func(*fixture){
 		appsv1.ReasonRoutePending:       withRoute(t, ""),

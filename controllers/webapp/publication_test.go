@@ -9,8 +9,8 @@ import (
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 )
 
-// TestReached: the first status tells the URL of a Service that the cache does not show yet, and never that of another one's Service.
-func TestReached(t *testing.T) {
+// TestServiceExists: the first status tells the URL of a Service that the cache does not show yet, and never that of another one's Service.
+func TestServiceExists(t *testing.T) {
 	app := &appsv1.WebApp{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "1"}}
 	own, foreign := &corev1.Service{}, &corev1.Service{}
 	own.OwnerReferences = []metav1.OwnerReference{{UID: app.UID, Controller: new(true)}}

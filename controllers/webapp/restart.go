@@ -24,13 +24,13 @@ import (
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
-// Restarts for plain ConfigMaps and Secrets, with the defaults of an AppConfig's.
+// Restarts for plain ConfigMaps and Secrets, with the defaults of an AppConfig.
 const (
 	debounce    = 5 * time.Second
 	minInterval = 30 * time.Second
 )
 
-// restarter has the engine restart the WebApps that name a plain ConfigMap or Secret in spec.configRefs. A request is for one such
+// restarter restarts the WebApps that list a plain ConfigMap or Secret in spec.configRefs, by the engine. A request is for one such
 // object: its name is KIND/NAME.
 type restarter struct {
 	client   client.Client
@@ -73,8 +73,8 @@ func (r *restarter) Reconcile(ctx context.Context, req reconcile.Request) (recon
 	return reconcile.Result{RequeueAfter: reconciler.Sooner(report.RequeueAfter, resync)}, nil
 }
 
-// policy chooses the Deployments of the WebApps that name the object, are not paused and lack no other reference: their pods could
-// not start. Its Selector is nil where there is none.
+// policy selects the Deployments of the WebApps that refer to the object, are not paused and lack no other reference: without it
+// their pods could not start. Its Selector is nil if there are none.
 func (r *restarter) policy(ctx context.Context, req reconcile.Request) (p rollout.Policy, resync time.Duration, err error) {
 	p = rollout.Policy{Discovery: rollout.Selector, Debounce: r.debounce, MinInterval: minInterval, MaxConcurrent: 1}
 	apps, err := r.webAppsNaming(ctx, req.Namespace, req.Name)
@@ -107,7 +107,7 @@ func (r *restarter) policy(ctx context.Context, req reconcile.Request) (p rollou
 	return p, resync, nil
 }
 
-// object is the ConfigMap or Secret as the engine wants to know it; nil where all run what it contains, or the cache is behind.
+// object is the ConfigMap or Secret for the engine; nil if all pods run its contents, or the cache is out of date.
 func (r *restarter) object(ctx context.Context, owner rollout.Owner, policy rollout.Policy, kind string, key client.ObjectKey, version string) (*rollout.Object, error) {
 	known, noted, err := r.engine.AllRunning(ctx, owner, policy, rollout.Object{Kind: kind, Target: key.Name, Name: key.Name, Version: version})
 	if err != nil || known {
@@ -120,8 +120,8 @@ func (r *restarter) object(ctx context.Context, owner rollout.Owner, policy roll
 	return objectOf(kind, key.Name, version, found), nil
 }
 
-// objectOf is what was found of an object that the cache has in a version, "" where it does not; nil where the cache does not show yet
-// that Fettle publishes the object, or that it was deleted: nobody's pods are restarted without what they need.
+// objectOf returns an object that the cache has at a version, "" if it does not exist. It is nil if the cache does not show yet that
+// Fettle publishes the object, or that it was deleted: pods do not restart without what they need.
 func objectOf(kind, name, version string, found contents) *rollout.Object {
 	if found.publisher != "" || version != "" && found.version == "" {
 		return nil
@@ -136,7 +136,7 @@ func objectOf(kind, name, version string, found contents) *rollout.Object {
 	return o
 }
 
-// watches says what wakes the restarter: a change of an object, of a WebApp that names it, and of a Deployment of one.
+// watches triggers the restarter by changes of an object, of a WebApp that refers to it, and of its Deployment.
 func (r *restarter) watches(mgr ctrl.Manager, watchSecrets bool) *builder.Builder {
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName+"-config").
@@ -158,12 +158,13 @@ func (r *restarter) watches(mgr ctrl.Manager, watchSecrets bool) *builder.Builde
 	})
 }
 
-// webAppsUsing are the requests for all that WebApps name which name an object: what one of them lacks holds up its restarts for the others.
+// webAppsUsing returns requests for all references of the WebApps that refer to an object: a missing one delays the restarts for the
+// others.
 func (r *restarter) webAppsUsing(kind string) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
 		apps, err := r.webAppsNaming(ctx, obj.GetNamespace(), kind+"/"+obj.GetName())
 		if err != nil {
-			log.FromContext(ctx).Error(err, "failed to find what an event concerns")
+			log.FromContext(ctx).Error(err, "failed to find the WebApps of an event")
 		}
 		var requests []reconcile.Request
 		for i := range apps {
@@ -173,7 +174,8 @@ func (r *restarter) webAppsUsing(kind string) handler.MapFunc {
 	}
 }
 
-// webAppsNaming returns the WebApps that name an object in spec.configRefs. It reads the cache, which fails only while it is stopped.
+// webAppsNaming returns the WebApps that list an object in spec.configRefs. It reads the cache, which fails only while it is
+// stopped.
 func (r *restarter) webAppsNaming(ctx context.Context, namespace, ref string) ([]appsv1.WebApp, error) {
 	apps := &appsv1.WebAppList{}
 	err := r.client.List(ctx, apps, client.InNamespace(namespace), client.MatchingFields{indexConfigRefs: ref}, client.UnsafeDisableDeepCopy)
@@ -183,7 +185,7 @@ func (r *restarter) webAppsNaming(ctx context.Context, namespace, ref string) ([
 	return apps.Items, nil
 }
 
-// refsOf are the requests for the ConfigMaps and Secrets that a WebApp names.
+// refsOf returns requests for the ConfigMaps and Secrets of a WebApp.
 func refsOf(_ context.Context, app client.Object) []reconcile.Request {
 	var requests []reconcile.Request
 	for _, ref := range app.(*appsv1.WebApp).Spec.ConfigRefs {

@@ -17,17 +17,17 @@ import (
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
-// revisionDigits of the hash are enough: they tell apart the few templates that one WebApp has.
+// revisionDigits is the length of the hash: enough to distinguish the few pod templates of one WebApp.
 const revisionDigits = 16
 
-// revision is a pod template and the hash of it.
+// revision is a pod template and its hash.
 type revision struct {
 	hash     string
 	image    string
 	template *corev1ac.PodTemplateSpecApplyConfiguration
 }
 
-// revisionRecord is the data of a ControllerRevision: a template that became ready.
+// revisionRecord is the data of a ControllerRevision: the pod template of a successful rollout.
 type revisionRecord struct {
 	Image    string                                      `json:"image"`
 	Template *corev1ac.PodTemplateSpecApplyConfiguration `json:"template"`
@@ -42,8 +42,8 @@ func revisionOf(app *appsv1.WebApp, template *corev1ac.PodTemplateSpecApplyConfi
 	return revision{hash: hex.EncodeToString(sum[:])[:revisionDigits], image: app.Spec.Image, template: template}
 }
 
-// ownRevision is that of the template which the spec asks for. An earlier release put a hash of what spec.configRefs name into it: that
-// stays until something else of the template changes, so that an upgrade starts no pod, and tries no template again that failed.
+// ownRevision is the revision of the spec. An earlier release included a hash of the objects of spec.configRefs. That hash stays
+// until another part of the pod template changes. An upgrade thus starts no pods, and does not retry a failed pod template.
 func ownRevision(app *appsv1.WebApp, in inputs) revision {
 	if hash := in.live[rollout.FormerHashAnnotation]; hash != "" {
 		former := revisionOf(app, podTemplate(app, in).WithAnnotations(map[string]string{rollout.FormerHashAnnotation: hash}))
@@ -54,20 +54,20 @@ func ownRevision(app *appsv1.WebApp, in inputs) revision {
 	return revisionOf(app, podTemplate(app, in))
 }
 
-// annotated is the template with its hash as an annotation, by which the pods of each revision are known.
+// annotated is the pod template with its hash as an annotation, which identifies the pods of each revision.
 func (r revision) annotated() *corev1ac.PodTemplateSpecApplyConfiguration {
 	t := convert[corev1ac.PodTemplateSpecApplyConfiguration](r.template)
 	return t.WithAnnotations(map[string]string{annotationRevision: r.hash})
 }
 
-// rolledBack reports whether the last good template runs in place of own: own's rollout failed before, which
-// status remembers, and neither the spec nor its configuration has changed since.
+// rolledBack reports whether the last good pod template runs instead of own: status records that own's rollout failed, and neither
+// the spec nor its configuration has changed since.
 func rolledBack(app *appsv1.WebApp, own revision, good *revision) bool {
 	return app.Spec.Rollout.AutoRollback && good != nil && good.hash != own.hash &&
 		app.Status.FailedRevision == own.hash
 }
 
-// goodRevision is the template to keep for a rollback: the running one once it is ready, until then the one before.
+// goodRevision is the pod template to keep for a rollback: the running one once it is ready, until then the previous one.
 func goodRevision(app *appsv1.WebApp, in inputs, running revision) *revision {
 	switch {
 	case !app.Spec.Rollout.AutoRollback:
@@ -81,7 +81,7 @@ func goodRevision(app *appsv1.WebApp, in inputs, running revision) *revision {
 
 func revisionName(app *appsv1.WebApp, hash string) string { return app.Name + "-" + hash }
 
-// controllerRevision records a good template. Its name holds the hash of the template, so it never changes.
+// controllerRevision records a good pod template. Its name contains the hash of the template, so it never changes.
 func controllerRevision(app *appsv1.WebApp, r revision) *appsv1ac.ControllerRevisionApplyConfiguration {
 	raw, err := json.Marshal(revisionRecord{Image: r.image, Template: r.template})
 	if err != nil {
@@ -94,7 +94,7 @@ func controllerRevision(app *appsv1.WebApp, r revision) *appsv1ac.ControllerRevi
 		WithData(runtime.RawExtension{Raw: raw})
 }
 
-// lastGood is the newest of the recorded revisions that can be read; nil when there is none.
+// lastGood is the newest recorded revision that can be read; nil if there is none.
 func lastGood(records []k8sappsv1.ControllerRevision) *revision {
 	newestFirst := slices.SortedFunc(slices.Values(records), func(a, b k8sappsv1.ControllerRevision) int {
 		if c := b.CreationTimestamp.Compare(a.CreationTimestamp.Time); c != 0 {

@@ -32,7 +32,7 @@ func goodRevisionOf(image string) *revision {
 	return &r
 }
 
-func TestRollbackIsWrittenDownFirst(t *testing.T) {
+func TestRollback_recordedFirst(t *testing.T) {
 	good := goodRevisionOf("nginx:good")
 	s := rolling("nginx:bad", good)
 	exceeded(s.seen.deployment)
@@ -62,7 +62,7 @@ func TestRollbackIsWrittenDownFirst(t *testing.T) {
 	}
 }
 
-func TestRollbackSurvivesAMissingReference(t *testing.T) {
+func TestRollback_missingReference(t *testing.T) {
 	s := rolling("nginx:bad", goodRevisionOf("nginx:good"))
 	s.app.Spec.ConfigRefs = []appsv1.ConfigRef{{Kind: kindConfigMap, Name: "a"}}
 	s.in.config = []refState{{ref: s.app.Spec.ConfigRefs[0], found: true}}
@@ -90,7 +90,7 @@ func TestNoRollback(t *testing.T) {
 	}
 }
 
-func TestRecordOfTheGoodTemplate(t *testing.T) {
+func TestGoodRevision(t *testing.T) {
 	good := goodRevisionOf("nginx:good")
 	recorded := func(s fixture) (images []string) {
 		for _, o := range desired(s.app, s.in).objects {

@@ -24,10 +24,11 @@ import (
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 )
 
-// bounds are the least and the greatest number of pods under an autoscaler.
+// bounds are the minimum and the maximum number of pods under an autoscaler.
 type bounds struct{ least, most int32 }
 
-// scalingBounds are those of the WebApp's own autoscaler, else of the foreign one; nil while spec.replicas decides.
+// scalingBounds are the bounds of the WebApp's own autoscaler, otherwise of the foreign one; nil while spec.replicas sets the
+// number.
 func scalingBounds(app *appsv1.WebApp, foreign *autoscalingv1.HorizontalPodAutoscaler) *bounds {
 	switch a := app.Spec.Autoscaling; {
 	case a != nil:
@@ -38,8 +39,8 @@ func scalingBounds(app *appsv1.WebApp, foreign *autoscalingv1.HorizontalPodAutos
 	return nil
 }
 
-// foreignAutoscaler finds a HorizontalPodAutoscaler of somebody else that scales app's Deployment, the first by name. KEDA makes one for each
-// ScaledObject. Those that scale the WebApp itself are no matter: they write spec.replicas.
+// foreignAutoscaler returns another owner's HorizontalPodAutoscaler that scales app's Deployment, the first by name. KEDA creates
+// one for each ScaledObject. An autoscaler of the WebApp itself writes spec.replicas, and is not included.
 func (r *Reconciler) foreignAutoscaler(ctx context.Context, app *appsv1.WebApp) (*autoscalingv1.HorizontalPodAutoscaler, error) {
 	list := &autoscalingv1.HorizontalPodAutoscalerList{}
 	if err := r.client.List(ctx, list, client.InNamespace(app.Namespace), client.MatchingFields{indexScales: app.Name}); err != nil {
@@ -52,7 +53,7 @@ func (r *Reconciler) foreignAutoscaler(ctx context.Context, app *appsv1.WebApp) 
 	return &first, nil
 }
 
-// scaledDeployment is the name of the Deployment that a HorizontalPodAutoscaler scales which no WebApp made; "" if there is none.
+// scaledDeployment is the name of the Deployment that another owner's HorizontalPodAutoscaler scales; "" if there is none.
 func scaledDeployment(scaler *autoscalingv1.HorizontalPodAutoscaler) string {
 	target := scaler.Spec.ScaleTargetRef
 	group, err := schema.ParseGroupVersion(target.APIVersion)
@@ -67,7 +68,7 @@ func scaledDeployment(scaler *autoscalingv1.HorizontalPodAutoscaler) string {
 	return target.Name
 }
 
-// webAppOfScaler wakes the WebApp whose Deployment a HorizontalPodAutoscaler scales.
+// webAppOfScaler returns a request for the WebApp whose Deployment a HorizontalPodAutoscaler scales.
 func webAppOfScaler(_ context.Context, scaler client.Object) []reconcile.Request {
 	name := scaledDeployment(scaler.(*autoscalingv1.HorizontalPodAutoscaler))
 	if name == "" {
@@ -109,7 +110,7 @@ func autoscaler(app *appsv1.WebApp) *autoscalingv2ac.HorizontalPodAutoscalerAppl
 		WithSpec(spec)
 }
 
-// wantsPDB reports whether a PodDisruptionBudget is wanted: never by default for a single pod, which it could only get in the way of.
+// wantsPDB reports whether a PodDisruptionBudget is desired. By default a single pod has none, since it would block node drains.
 func wantsPDB(app *appsv1.WebApp, p plan) bool {
 	d := app.Spec.Disruption
 	if d != nil && d.Enabled != nil && !*d.Enabled {
@@ -127,7 +128,7 @@ func wantsPDB(app *appsv1.WebApp, p plan) bool {
 func disruptionBudget(app *appsv1.WebApp) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
 	spec := policyv1ac.PodDisruptionBudgetSpec().
 		WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(app))).
-		// A pod that doesn't serve anyway never blocks the drain of a node.
+		// An unready pod never blocks a node drain.
 		WithUnhealthyPodEvictionPolicy(policyv1.AlwaysAllow)
 	switch d := app.Spec.Disruption; {
 	case d != nil && d.MinAvailable != nil:

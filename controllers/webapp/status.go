@@ -20,21 +20,21 @@ import (
 
 const (
 	maxMessage = 1024
-	// quotaText is in the message of the API server that refuses a pod over a quota.
+	// quotaText is in the message of the API server that rejects a pod because of a quota.
 	quotaText     = "exceeded quota"
 	quotaExceeded = "QuotaExceeded"
 )
 
-// observed is what was found of the children after they were applied.
+// observed is the state of the children after they were applied.
 type observed struct {
-	// deployment is nil while there is none.
+	// deployment is nil if there is none.
 	deployment *k8sappsv1.Deployment
-	// stale is true while deployment is older than what was last written.
+	// stale is true if deployment is older than the last write.
 	stale bool
 	pods  []corev1.Pod
-	// publication is how the application can be reached.
+	// publication is the state of the Service, the Ingress and the HTTPRoute.
 	publication publication
-	// applyErr is why a child could not be written.
+	// applyErr is the reason why a child could not be written.
 	applyErr error
 }
 
@@ -54,7 +54,7 @@ func unknown(reason, message string) conditionState {
 	return conditionState{metav1.ConditionUnknown, reason, message}
 }
 
-// setStatus writes into app's status what was observed.
+// setStatus sets app's status from the observed state.
 func setStatus(app *appsv1.WebApp, in inputs, p plan, seen observed) {
 	st := &app.Status
 	st.ObservedGeneration = app.Generation
@@ -86,12 +86,12 @@ func setStatus(app *appsv1.WebApp, in inputs, p plan, seen observed) {
 // terminal are the reasons of Ready, besides those of all kinds, that only a change of the spec or of another object resolves.
 var terminal = []string{appsv1.ReasonAutoscalerConflict, appsv1.ReasonRolledBack}
 
-// summarized are the conditions that make up Ready, the first in trouble first.
+// summarized are the conditions that Ready summarizes, the most important first.
 var summarized = []string{
 	appsv1.WebAppConfigResolved, appsv1.WebAppApplied, appsv1.WebAppAvailable, appsv1.WebAppPublished, appsv1.WebAppMonitored,
 }
 
-// present leaves out the conditions that do not apply to the WebApp, and an address that is awaited: some controllers never tell theirs.
+// present omits the conditions that do not apply to the WebApp, and a pending address: some controllers never set one.
 func present(conds []metav1.Condition) []string {
 	return slices.DeleteFunc(slices.Clone(summarized), func(t string) bool {
 		c := meta.FindStatusCondition(conds, t)
@@ -122,7 +122,7 @@ func setTerminating(app *appsv1.WebApp) {
 	conditions.SetKstatus(&app.Status.Conditions, app.Generation, "", "", "")
 }
 
-// put sets the condition where it applies, and removes it where it doesn't.
+// put sets the condition if it applies, and removes it otherwise.
 func put(app *appsv1.WebApp, conditionType string, applies bool, v conditionState) {
 	if !applies {
 		meta.RemoveStatusCondition(&app.Status.Conditions, conditionType)
@@ -174,34 +174,34 @@ func applied(app *appsv1.WebApp, in inputs, p plan, seen observed) conditionStat
 			p.own.image, app.Status.FailureMessage, p.running.image))
 	}
 	if p.waitingForRefs {
-		return unknown(appsv1.ReasonConfigMissing, "the pods keep their template until all references exist; their number follows spec.replicas")
+		return unknown(appsv1.ReasonConfigMissing, "the pod template does not change until all references exist; the number of pods follows spec.replicas")
 	}
 	if in.foreign != nil && app.Spec.Autoscaling != nil {
-		return no(appsv1.ReasonAutoscalerConflict, fmt.Sprintf("spec.autoscaling and HorizontalPodAutoscaler %q both scale Deployment %q, and Kubernetes follows neither: remove one of the two",
+		return no(appsv1.ReasonAutoscalerConflict, fmt.Sprintf("spec.autoscaling and HorizontalPodAutoscaler %q both scale Deployment %q, and Kubernetes ignores both: remove one of the two",
 			in.foreign.Name, app.Name))
 	}
 	if in.foreign != nil {
 		return yes(appsv1.ReasonForeignAutoscaler, fmt.Sprintf("HorizontalPodAutoscaler %q sets the replicas of Deployment %q, and spec.replicas is ignored: "+
-			"use spec.autoscaling in its place, or let it scale the WebApp (scaleTargetRef: apiVersion %s, kind WebApp, name %s)",
+			"use spec.autoscaling instead, or let it scale the WebApp (scaleTargetRef: apiVersion %s, kind WebApp, name %s)",
 			in.foreign.Name, app.Name, appsv1.GroupVersion, app.Name))
 	}
-	return yes(appsv1.ReasonApplied, "all children are as the spec asks")
+	return yes(appsv1.ReasonApplied, "all child objects match the spec")
 }
 
-// available judges the Deployment; failed is true when its rollout is over and did not succeed.
+// available returns the state of the Deployment. failed is true if its rollout has ended without success.
 func available(app *appsv1.WebApp, in inputs, p plan, seen observed) (v conditionState, failed bool) {
 	d := seen.deployment
 	switch {
 	case d == nil && p.waitingForRefs:
-		return unknown(appsv1.ReasonConfigMissing, "no pod is started until all references exist"), false
+		return unknown(appsv1.ReasonConfigMissing, "no pod starts until all references exist"), false
 	case d == nil && seen.applyErr != nil:
 		return unknown(fettlev1.ReasonReconciling, "the Deployment does not exist"), false
 	case d == nil || seen.stale || d.Status.ObservedGeneration < d.Generation ||
 		(!p.waitingForRefs && d.Spec.Template.Annotations[annotationRevision] != p.running.hash):
-		return no(appsv1.ReasonRollingOut, "pods of the current template are being started"), false
+		return no(appsv1.ReasonRollingOut, "pods of the current pod template are starting"), false
 	}
 	if revisionUnrecorded(app, in, d) {
-		return no(appsv1.ReasonRollingOut, "the current template is about to be recorded for a rollback"), false
+		return no(appsv1.ReasonRollingOut, "recording the current pod template for a rollback"), false
 	}
 	if v, failed = rolloutState(app, p, seen); failed && in.good != nil && in.good.hash == p.running.hash {
 		v.message += configFailed(d)
@@ -209,24 +209,24 @@ func available(app *appsv1.WebApp, in inputs, p plan, seen observed) (v conditio
 	return v, failed
 }
 
-// configFailed says what helps where the pods became ready with this template before: no other template does.
+// configFailed returns advice for pods that were ready with this pod template before: no other template helps.
 func configFailed(d *k8sappsv1.Deployment) string {
 	changed := rollout.LastRestart(d.Annotations, d.Spec.Template.Annotations)
 	if changed == "" {
 		return ""
 	}
-	return fmt.Sprintf("; these pods were restarted for a change of %s, and were ready before: correct it, and they are restarted again. "+
-		"Until then no other workload is restarted for it. autoRollback does not restore contents; spec.rollback of an AppConfig does", changed)
+	return fmt.Sprintf("; these pods were ready before they restarted for a change of %s: correct it, and they restart again. "+
+		"No other workload restarts for it until then. autoRollback does not restore contents; use spec.rollback of an AppConfig", changed)
 }
 
-// revisionUnrecorded reports whether d became ready after the children were decided on: the template is recorded in the pass that
-// follows. Who sees Ready may rely on a rollback to it.
+// revisionUnrecorded reports whether d became ready after the children were computed. The next reconcile records its pod template.
+// Ready promises that a rollback to it is possible.
 func revisionUnrecorded(app *appsv1.WebApp, in inputs, d *k8sappsv1.Deployment) bool {
 	now := readyRevision(d)
 	return app.Spec.Rollout.AutoRollback && now != "" && now != in.ready
 }
 
-// rolloutState says how the Deployment does, whose status is about the template that should run.
+// rolloutState returns the state of a Deployment whose status describes the desired pod template.
 func rolloutState(app *appsv1.WebApp, p plan, seen observed) (v conditionState, failed bool) {
 	d := seen.deployment
 	bad := worstPodProblem(current(seen.pods, d))
@@ -234,23 +234,23 @@ func rolloutState(app *appsv1.WebApp, p plan, seen observed) (v conditionState, 
 	case deadlineExceeded(d):
 		return deadlineExceededState(app, bad), true
 	case wanted(d) == 0 && complete(d):
-		return yes(appsv1.ReasonScaledToZero, "no pod is wanted"), false
+		return yes(appsv1.ReasonScaledToZero, "the desired number of pods is 0"), false
 	case complete(d):
-		return yes(appsv1.ReasonAvailable, "all pods run the current template and serve"), false
+		return yes(appsv1.ReasonAvailable, "all pods run the current pod template and are available"), false
 	case p.autoscaled != nil && scaling(d, p.autoscaled.least):
-		return yes(appsv1.ReasonAvailable, "the least number of pods, or more, run the current template and serve; the autoscaler changes it"), false
+		return yes(appsv1.ReasonAvailable, "at least minReplicas pods run the current pod template and are available; the autoscaler sets their number"), false
 	case replicaFailure(d) != nil:
 		return *replicaFailure(d), false
 	case bad != nil:
 		return no(bad.reason, bad.message), false
 	case replacing(d) || starting(seen.pods):
-		return no(appsv1.ReasonRollingOut, "pods of the current template are being started"), false
+		return no(appsv1.ReasonRollingOut, "pods of the current pod template are starting"), false
 	default:
-		return no(appsv1.ReasonUnavailable, "pods that were ready no longer are: see kubectl describe pod -l app="+app.Name), false
+		return no(appsv1.ReasonUnavailable, "pods that were ready no longer are: check kubectl describe pod -l app="+app.Name), false
 	}
 }
 
-// deadlineExceededState is the verdict on a rollout that took too long, by the trouble of its pods if they have one.
+// deadlineExceededState is the state of a rollout that exceeded its deadline, with the problem of its pods if there is one.
 func deadlineExceededState(app *appsv1.WebApp, bad *podProblem) conditionState {
 	message := fmt.Sprintf("no progress for %s (spec.rollout.progressDeadline)", app.Spec.Rollout.ProgressDeadline.Duration)
 	if bad != nil {
@@ -264,12 +264,12 @@ func monitored(in inputs, seen observed) conditionState {
 	case in.missing[kindServiceMonitor]:
 		return no(appsv1.ReasonAPIMissing, "spec.monitoring: the cluster has no ServiceMonitor API (monitoring.coreos.com/v1): install the Prometheus Operator, or remove the field")
 	case seen.applyErr != nil:
-		return unknown(fettlev1.ReasonReconciling, "not known until all children are applied")
+		return unknown(fettlev1.ReasonReconciling, "unknown until all child objects are applied")
 	}
 	return yes(appsv1.ReasonMonitored, "the ServiceMonitor exists")
 }
 
-// canRollBack reports whether own failed and there is another template to go back to.
+// canRollBack reports whether own failed and another pod template can replace it.
 func canRollBack(app *appsv1.WebApp, in inputs, p plan) bool {
 	return app.Spec.Rollout.AutoRollback && in.good != nil && in.good.hash != p.own.hash && p.running.hash == p.own.hash
 }

@@ -78,7 +78,7 @@ var scenes = []struct {
 	text  string
 }{
 	{"all well", nil, "True Ready", appsv1.PhaseRunning, ""},
-	{"no Deployment yet", func(s *fixture) { s.seen.deployment = nil }, "False RollingOut", appsv1.PhaseDeploying, "being started"},
+	{"no Deployment yet", func(s *fixture) { s.seen.deployment = nil }, "False RollingOut", appsv1.PhaseDeploying, "are starting"},
 	{"own write not seen yet", func(s *fixture) { s.seen.stale = true }, "False RollingOut", appsv1.PhaseDeploying, ""},
 	{"Deployment not observed yet", func(s *fixture) { s.seen.deployment.Generation++ }, "False RollingOut", appsv1.PhaseDeploying, ""},
 	{"another template", func(s *fixture) {
@@ -141,7 +141,7 @@ var scenes = []struct {
 		exceeded(s.seen.deployment)
 		s.seen.deployment.Annotations = map[string]string{"configmap.fettle.dev/settings": `{"hash":"h","at":"2026-11-20T12:00:00Z"}`}
 		s.seen.deployment.Spec.Template.Annotations = map[string]string{annotationRevision: s.in.good.hash, "configmap.fettle.dev/settings": "h"}
-	}, "False ProgressDeadlineExceeded", appsv1.PhaseFailed, `restarted for a change of ConfigMap "settings", and were ready before: correct it`},
+	}, "False ProgressDeadlineExceeded", appsv1.PhaseFailed, `restarted for a change of ConfigMap "settings": correct it`},
 	{"foreign Service", func(s *fixture) {
 		s.seen.applyErr = &apply.ConflictError{OwnerKind: "WebApp", GVK: corev1.SchemeGroupVersion.WithKind("Service"), Name: "web"}
 	}, "False NameConflict", appsv1.PhaseDegraded, `Service "web" exists`},
@@ -180,9 +180,9 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestStatusDependsOnNoStatus holds that a status that was wiped is found out again, except for what the journal of
+// TestStatus_independentOfOldStatus holds that a status that was wiped is found out again, except for what the journal of
 // rollbacks and the last success remember.
-func TestStatusDependsOnNoStatus(t *testing.T) {
+func TestStatus_independentOfOldStatus(t *testing.T) {
 	for _, c := range scenes {
 		once := newFixture(c.change)
 		want := once.status()
@@ -202,7 +202,7 @@ func TestStatusDependsOnNoStatus(t *testing.T) {
 	}
 }
 
-func TestForeignAutoscalerIsNamed(t *testing.T) {
+func TestStatus_namesForeignAutoscaler(t *testing.T) {
 	status := newFixture(func(s *fixture) { s.in.foreign = foreignScaler("mine") }).status()
 	applied := meta.FindStatusCondition(status.Conditions, appsv1.WebAppApplied)
 	if applied.Status != metav1.ConditionTrue || applied.Reason != appsv1.ReasonForeignAutoscaler ||

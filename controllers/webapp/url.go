@@ -14,7 +14,7 @@ import (
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 )
 
-// gateway is as much of a Gateway as tells the URL of a route.
+// gateway is the part of a Gateway that determines the URL of a route.
 type gateway struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
 	Spec     struct {
@@ -42,7 +42,7 @@ type listener struct {
 
 const schemeHTTP, schemeHTTPS = "http", "https"
 
-// url is where the application can be reached; "" where that is not known.
+// url is the address of the application; "" if it is unknown.
 func url(app *appsv1.WebApp, in inputs, seen observed) string {
 	if app.Spec.Ingress == nil && app.Spec.Gateway == nil {
 		return serviceURL(app, seen.publication.service)
@@ -68,7 +68,7 @@ func url(app *appsv1.WebApp, in inputs, seen observed) string {
 	return ""
 }
 
-// serviceURL is that of the load balancer where the spec asks for one, else the one inside the cluster.
+// serviceURL is the URL of the load balancer if the spec asks for one, otherwise the URL inside the cluster.
 func serviceURL(app *appsv1.WebApp, s *corev1.Service) string {
 	switch {
 	case s == nil:
@@ -84,7 +84,7 @@ func serviceURL(app *appsv1.WebApp, s *corev1.Service) string {
 	return ""
 }
 
-// gatewayURL is that of the first listener of the scheme that serves the route under a name or address of its own.
+// gatewayURL is the URL of the first listener of the scheme that serves the route by a specific name or address.
 func gatewayURL(app *appsv1.WebApp, in inputs, gateways []gateway, scheme string) string {
 	for _, ref := range app.Spec.Gateway.ParentRefs {
 		for _, g := range gateways {
@@ -117,7 +117,7 @@ func admits(g gateway, l listener, app *appsv1.WebApp, namespace map[string]stri
 	}
 }
 
-// hostOf is a name that both the route and the listener serve; without any names it is the Gateway's address.
+// hostOf is a name that both the route and the listener serve. Without names it is the Gateway's address.
 func hostOf(hostnames []string, g gateway, l listener) string {
 	for _, h := range hostnames {
 		if name := shared(h, l.Hostname); name != "" {
@@ -135,7 +135,8 @@ func hostOf(hostnames []string, g gateway, l listener) string {
 	return ""
 }
 
-// shared is the name that both the route's and the listener's stand for; "" if there is none, or no single one. No name of the listener is any.
+// shared is the name that both the route and the listener accept; "" if there is none, or not a single one. A listener without a
+// name accepts any.
 func shared(ofRoute, ofListener string) string {
 	switch {
 	case !wildcard(ofRoute) && (ofListener == "" || covers(ofListener, ofRoute)):
@@ -148,7 +149,7 @@ func shared(ofRoute, ofListener string) string {
 
 func wildcard(host string) bool { return strings.HasPrefix(host, "*") }
 
-// covers reports whether host is pattern, or below it where that is a wildcard.
+// covers reports whether host equals pattern, or is below it if pattern is a wildcard.
 func covers(pattern, host string) bool {
 	if suffix, ok := strings.CutPrefix(pattern, "*"); ok {
 		return strings.HasSuffix(host, suffix) && host != suffix
@@ -156,7 +157,7 @@ func covers(pattern, host string) bool {
 	return pattern == host
 }
 
-// address is a URL without a path; the port is left out where it is 0 or that of the scheme.
+// address is a URL without a path, and without the port if it is 0 or the default of the scheme.
 func address(scheme, host string, port int32) string {
 	if port != 0 && port != map[string]int32{schemeHTTP: 80, schemeHTTPS: 443}[scheme] {
 		return scheme + "://" + net.JoinHostPort(host, strconv.Itoa(int(port)))

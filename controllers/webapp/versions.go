@@ -11,8 +11,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
-// versionedNames returns, for the names in the spec that are the target of an AppConfig with versions, the version that the Deployment
-// was moved to: that is the AppConfig's rollout's to change. A version always has a ConfigMap, also where its Secret is meant.
+// versionedNames returns the version that the Deployment uses of each name in the spec that is the target of an AppConfig with
+// versions. The AppConfig's rollout changes it. A version always has a ConfigMap, also if its Secret is meant.
 func (c *configReader) versionedNames(ctx context.Context, app *appsv1.WebApp, d *k8sappsv1.Deployment) (map[string]string, error) {
 	if d == nil || !refers(app) {
 		return nil, nil //nolint:nilnil // none is an answer
@@ -31,7 +31,7 @@ func (c *configReader) versionedNames(ctx context.Context, app *appsv1.WebApp, d
 	return moved, failed
 }
 
-// refers reports whether the pods of app take anything from ConfigMaps or Secrets.
+// refers reports whether the pods of app use ConfigMaps or Secrets.
 func refers(app *appsv1.WebApp) bool {
 	for i := range app.Spec.Env {
 		if app.Spec.Env[i].ValueFrom != nil {
@@ -41,7 +41,7 @@ func refers(app *appsv1.WebApp) bool {
 	return len(app.Spec.EnvFrom) > 0 || len(app.Spec.Volumes) > 0
 }
 
-// withVersions gives the references of a template the names that the Deployment was moved to.
+// withVersions replaces the names in a pod template by the versions that the Deployment uses.
 func withVersions(t *corev1ac.PodTemplateSpecApplyConfiguration, moved map[string]string) *corev1ac.PodTemplateSpecApplyConfiguration {
 	if len(moved) == 0 {
 		return t

@@ -39,7 +39,7 @@ func template() corev1.PodTemplateSpec {
 	}
 }
 
-func TestMovedTo(t *testing.T) {
+func TestWithVersions(t *testing.T) {
 	ac := convert[corev1ac.PodTemplateSpecApplyConfiguration](template())
 	if withVersions(ac, nil) != ac {
 		t.Error("a template without moved references is another one")

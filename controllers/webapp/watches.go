@@ -28,7 +28,7 @@ import (
 	configv1 "github.com/fettle-dev/fettle/api/config/v1"
 )
 
-// Indexes by which the WebApps that an event concerns are found without looking at all of them.
+// Indexes of the WebApps that an event concerns.
 const (
 	indexConfigRefs = "spec.configRefs"
 	indexOptional   = "optionalAPIs"
@@ -39,8 +39,8 @@ const (
 	indexGateways   = "spec.gateway.parentRefs"
 )
 
-// watches says what wakes the controller. What is owned has no predicate: readiness lives in status. Neither has
-// the WebApp itself: a status that somebody wiped is written again, and one pass after an own write changes nothing.
+// watches sets the triggers of the controller. Owned objects have no predicate, since readiness is in their status. The WebApp has
+// none either: a status that another client removed is written again, and the reconcile after Fettle's own write changes nothing.
 func (r *Reconciler) watches(mgr ctrl.Manager, opts Options) *builder.Builder {
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
@@ -114,7 +114,7 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// ofIngress indexes WebApps by what their Ingress names.
+// ofIngress indexes WebApps by the references of their Ingress.
 func ofIngress(name func(*appsv1.WebApp) string) client.IndexerFunc {
 	return func(o client.Object) []string {
 		app := o.(*appsv1.WebApp)
@@ -125,16 +125,16 @@ func ofIngress(name func(*appsv1.WebApp) string) client.IndexerFunc {
 	}
 }
 
-// comesOrGoes is for what is only asked whether it exists.
+// comesOrGoes is for objects of which only the existence matters.
 var comesOrGoes = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 
-// scalingChanged drops what an autoscaler writes down for itself every few seconds.
+// scalingChanged drops the bookkeeping of an autoscaler, which changes every few seconds.
 var scalingChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	was, is := e.ObjectOld.(*autoscalingv1.HorizontalPodAutoscaler), e.ObjectNew.(*autoscalingv1.HorizontalPodAutoscaler)
 	return !equality.Semantic.DeepEqual(was.Spec, is.Spec) || !equality.Semantic.DeepEqual(was.OwnerReferences, is.OwnerReferences)
 }}
 
-// publishedChanged lets an AppConfig wake those that wait for it to publish something.
+// publishedChanged passes the updates of an AppConfig that publish something.
 var publishedChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	was, is := e.ObjectOld.(*configv1.AppConfig), e.ObjectNew.(*configv1.AppConfig)
 	return (was.Status.ConfigMapName == "") != (is.Status.ConfigMapName == "")
@@ -162,7 +162,7 @@ func (r *Reconciler) webAppsWithTLS(ctx context.Context, secret client.Object) [
 	return r.list(ctx, client.InNamespace(secret.GetNamespace()), client.MatchingFields{indexTLS: secret.GetName()})
 }
 
-// webAppsOfCertificate goes by the name of the Secret, which is that of the Certificate.
+// webAppsOfCertificate uses the name of the Secret, which is that of the Certificate.
 func (r *Reconciler) webAppsOfCertificate(ctx context.Context, certificate *unstructured.Unstructured) []reconcile.Request {
 	return r.webAppsWithTLS(ctx, certificate)
 }
@@ -175,19 +175,19 @@ func (r *Reconciler) webAppsInNamespace(ctx context.Context, ns client.Object) [
 	return r.list(ctx, client.InNamespace(ns.GetName()))
 }
 
-// webAppsNeedingAPI also stops the watch of an API that is gone, though no WebApp asks for it.
+// webAppsNeedingAPI also stops the watch of a deleted API, even if no WebApp uses it.
 func (r *Reconciler) webAppsNeedingAPI(ctx context.Context, crd client.Object) []reconcile.Request {
 	if err := r.apis.dropGone(ctx); err != nil {
-		log.FromContext(ctx).Error(err, "stop watching optional APIs that are gone")
+		log.FromContext(ctx).Error(err, "failed to stop watching removed APIs")
 	}
 	return r.list(ctx, client.MatchingFields{indexOptional: optionalCRDs[crd.GetName()].Kind})
 }
 
-// list turns the WebApps that match into requests. It reads the cache, which fails only while it is stopped.
+// list returns requests for the matching WebApps. It reads the cache, which fails only while it is stopped.
 func (r *Reconciler) list(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
 	apps := &appsv1.WebAppList{}
 	if err := r.client.List(ctx, apps, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
-		log.FromContext(ctx).Error(err, "list WebApps that an event concerns")
+		log.FromContext(ctx).Error(err, "failed to list the WebApps of an event")
 		return nil
 	}
 	requests := make([]reconcile.Request, 0, len(apps.Items))

@@ -1,7 +1,6 @@
-// Package webapppolicy says in the status of a WebAppPolicy which of the WebApps that exist break it. That new ones keep
-// to it is up to the webhook.
+// Package webapppolicy reports in the status of a WebAppPolicy which existing WebApps violate it. The webhook checks new ones.
 //
-// It owns nothing. It reads WebApps, the names and labels of namespaces, and whether a configuration has the API server call the
+// It owns nothing. It reads WebApps, the names and labels of namespaces, and whether the API server is configured to call the
 // webhook.
 package webapppolicy
 
@@ -38,7 +37,7 @@ import (
 const (
 	controllerName = "webapppolicy"
 
-	// debounce gathers changes of WebApps and namespaces: 1,000 that come together are looked at once.
+	// debounce coalesces changes of WebApps and namespaces: 1,000 changes cause one reconcile.
 	debounce = time.Second
 )
 
@@ -50,9 +49,9 @@ const (
 
 // Options of the controller.
 type Options struct {
-	// Workers is how many policies are looked at at once.
+	// Workers is how many policies are reconciled at once.
 	Workers int
-	// Webhooks is false where the operator serves none, so that nothing is refused.
+	// Webhooks is false if the operator serves no webhooks, so that nothing is rejected.
 	Webhooks bool
 	Metrics  *monitoring.Metrics
 }
@@ -95,8 +94,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	return nil
 }
 
-// kindReconciler is the reconcile.Reconciler of the kind: a pass finds the WebApps that break one policy,
-// and writes its status where that has changed.
+// kindReconciler is the reconciler of the kind.
 func (r *Reconciler) kindReconciler() *reconciler.Reconciler[appsv1.WebAppPolicy, *appsv1.WebAppPolicy] {
 	return &reconciler.Reconciler[appsv1.WebAppPolicy, *appsv1.WebAppPolicy]{
 		Kind: monitoring.KindWebAppPolicy, Client: r.client, Applier: r.applier, Throttle: r.statusThrottle, Clock: clock.RealClock{}, Metrics: r.metrics,
@@ -125,7 +123,7 @@ func (r *Reconciler) observe(ctx context.Context, p *appsv1.WebAppPolicy) (obser
 	seen.called = slices.ContainsFunc(configurations.Items, calls)
 	namespaces := &metav1.PartialObjectMetadataList{}
 	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
-	// Shared with the cache, so read and never written to: a copy of 10,000 WebApps takes long.
+	// Shared with the cache, and read only: a copy of 10,000 WebApps takes long.
 	if err := r.client.List(ctx, namespaces, client.UnsafeDisableDeepCopy); err != nil {
 		return seen, fmt.Errorf("list namespaces: %w", err)
 	}
@@ -142,19 +140,18 @@ func (r *Reconciler) observe(ctx context.Context, p *appsv1.WebAppPolicy) (obser
 	return seen, err
 }
 
-// calls reports whether a configuration has the API server call the webhook for WebApps.
+// calls reports whether a configuration makes the API server call the webhook for WebApps.
 func calls(c admissionv1.ValidatingWebhookConfiguration) bool {
 	return slices.ContainsFunc(c.Webhooks, func(w admissionv1.ValidatingWebhook) bool { return w.Name == policy.WebhookName })
 }
 
-// statusDelay returns how long the status is to wait: where only the violations differ, which are counted anew with every WebApp of
-// many.
+// statusDelay delays the status write if only the violations changed, since each of many WebApps can change them.
 func (r *Reconciler) statusDelay(p, before *appsv1.WebAppPolicy) time.Duration {
 	onlyCounted := p.Status.ObservedGeneration == before.Status.ObservedGeneration && readyOf(p) == readyOf(before)
 	return r.statusThrottle.Delay(p, false, onlyCounted)
 }
 
-// emitEvents emits an event when something else has become true of the policy.
+// emitEvents emits an event for a new reason of Ready.
 func (r *Reconciler) emitEvents(p, before *appsv1.WebAppPolicy) {
 	ready, was := readyOf(p), readyOf(before)
 	if ready.Reason == was.Reason {
@@ -167,13 +164,13 @@ func (r *Reconciler) emitEvents(p, before *appsv1.WebAppPolicy) {
 	r.events.Eventf(p, nil, eventType, ready.Reason, "Reconcile", "%s", ready.Message)
 }
 
-// allPolicies enqueues every policy a moment later, and once for all that changes until then.
+// allPolicies enqueues every policy after the debounce time, once for all changes until then.
 func (r *Reconciler) allPolicies() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	enqueue := func(ctx context.Context, q queue) {
 		policies := &appsv1.WebAppPolicyList{}
 		if err := r.client.List(ctx, policies, client.UnsafeDisableDeepCopy); err != nil {
-			log.FromContext(ctx).Error(err, "list WebAppPolicies")
+			log.FromContext(ctx).Error(err, "failed to list WebAppPolicies")
 			return
 		}
 		for i := range policies.Items {

@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// listedViolations is how many WebApps status.violations names.
+	// listedViolations is the number of WebApps in status.violations.
 	listedViolations = 20
 )
 
-// observed is what was found about a policy.
+// observed is the observed state of a policy.
 type observed struct {
-	// served says that the operator serves webhooks, called that the API server is configured to call them.
+	// served is true if the operator serves webhooks, called if the API server is configured to call them.
 	served, called bool
 	selectorErr    error
-	// selected are the labels of the namespaces for which the policy holds.
+	// selected are the labels of the selected namespaces, by name.
 	selected map[string]map[string]string
-	// violations are sorted, one for each WebApp that breaks the policy: "namespace/name: rule, rule".
+	// violations has one entry for each WebApp that violates the policy, sorted: "namespace/name: rule, rule".
 	violations []string
 }
 
@@ -43,7 +43,7 @@ func selectedBy(p *appsv1.WebAppPolicy, namespaces []metav1.PartialObjectMetadat
 	return selected, err
 }
 
-// violationsOf lists the WebApps in the selected namespaces that break the policy. Those that are being deleted don't count.
+// violationsOf lists the WebApps in the selected namespaces that violate the policy, without those that are being deleted.
 func violationsOf(p *appsv1.WebAppPolicy, selected map[string]map[string]string, apps []appsv1.WebApp) ([]string, error) {
 	var lines []string
 	for i := range apps {
@@ -93,19 +93,19 @@ func ready(p *appsv1.WebAppPolicy, seen observed) metav1.Condition {
 	case !seen.called:
 		c.Status, c.Reason = metav1.ConditionFalse, appsv1.ReasonNotEnforced
 		c.Message = "no ValidatingWebhookConfiguration has the webhook " + policy.WebhookName +
-			": WebApps are only counted here; install the operator again (make deploy, or OLM)"
+			": WebApps are not checked; install the operator again (make deploy, or OLM)"
 		return c
 	case !seen.served:
 		c.Status, c.Reason = metav1.ConditionFalse, appsv1.ReasonNotEnforced
-		c.Message = "the operator runs with --webhooks=false: WebApps are not checked when they change, only counted here"
+		c.Message = "the operator runs with --webhooks=false: WebApps are not checked"
 		return c
 	case p.Spec.Action == appsv1.ActionEnforce:
-		c.Reason, c.Message = appsv1.ReasonEnforced, "WebApps that break the policy are refused"
+		c.Reason, c.Message = appsv1.ReasonEnforced, "WebApps that violate the policy are rejected"
 	default:
-		c.Reason, c.Message = appsv1.ReasonWarning, "WebApps that break the policy are admitted with a warning"
+		c.Reason, c.Message = appsv1.ReasonWarning, "WebApps that violate the policy are admitted with a warning"
 	}
 	if len(seen.selected) == 0 {
-		c.Message += "; no namespace matches namespaceSelector now"
+		c.Message += "; no namespace matches namespaceSelector"
 	}
 	return c
 }

@@ -78,28 +78,28 @@ func TestSetStatus(t *testing.T) {
 	}{
 		{
 			"enforced", appsv1.ActionEnforce, observed{served: true, called: true, selected: somewhere, violations: many[:1]},
-			metav1.Condition{Status: "True", Reason: "Enforced", Message: "WebApps that break the policy are refused"}, 1,
+			metav1.Condition{Status: "True", Reason: "Enforced", Message: "WebApps that violate the policy are rejected"}, 1,
 		},
 		{
 			"warning", appsv1.ActionWarn, observed{served: true, called: true, selected: somewhere, violations: many},
-			metav1.Condition{Status: "True", Reason: "Warning", Message: "WebApps that break the policy are admitted with a warning"}, 25,
+			metav1.Condition{Status: "True", Reason: "Warning", Message: "WebApps that violate the policy are admitted with a warning"}, 25,
 		},
 		{
 			"nowhere", appsv1.ActionEnforce, observed{served: true, called: true},
-			metav1.Condition{Status: "True", Reason: "Enforced", Message: "WebApps that break the policy are refused; no namespace matches namespaceSelector now"}, 0,
+			metav1.Condition{Status: "True", Reason: "Enforced", Message: "WebApps that violate the policy are rejected; no namespace matches namespaceSelector"}, 0,
 		},
 		{
 			"no webhooks", appsv1.ActionEnforce, observed{called: true, selected: somewhere, violations: many[:2]},
 			metav1.Condition{
 				Status: "False", Reason: "NotEnforced",
-				Message: "the operator runs with --webhooks=false: WebApps are not checked when they change, only counted here",
+				Message: "the operator runs with --webhooks=false: WebApps are not checked",
 			}, 2,
 		},
 		{
 			"no configuration", appsv1.ActionEnforce, observed{served: true, selected: somewhere},
 			metav1.Condition{
 				Status: "False", Reason: "NotEnforced",
-				Message: "no ValidatingWebhookConfiguration has the webhook webapps.apps.fettle.dev: WebApps are only counted here; " +
+				Message: "no ValidatingWebhookConfiguration has the webhook webapps.apps.fettle.dev: WebApps are not checked; " +
 					"install the operator again (make deploy, or OLM)",
 			}, 0,
 		},

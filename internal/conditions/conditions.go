@@ -1,5 +1,4 @@
-// Package conditions sets conditions, sums them up into Ready, and decides when a status is
-// worth a write.
+// Package conditions sets conditions, summarizes them into Ready, and decides when a status is written.
 //
 // Conditions have positive polarity: True is good. Stalled is the exception, since kstatus asks
 // for it. The state of a condition is Unknown if the condition is missing or describes an older
@@ -17,12 +16,11 @@ import (
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 )
 
-// maxMessage is the length in bytes that the API allows a condition's message.
+// maxMessage is the largest length of a condition's message in bytes that the API accepts.
 const maxMessage = 32768
 
-// Set puts cond in the place of the condition of its type. lastTransitionTime is when the
-// status changed: it is kept when the status is the same. A message that the API server would
-// refuse as too long is cut.
+// Set replaces the condition of cond's type. It keeps lastTransitionTime if the status is the same, and truncates a message that the
+// API server would reject as too long.
 func Set(conds *[]metav1.Condition, cond metav1.Condition) {
 	cond.Message = cut(cond.Message)
 	meta.SetStatusCondition(conds, cond)
@@ -40,9 +38,9 @@ func cut(message string) string {
 	return strings.ToValidUTF8(message[:n], "") + end
 }
 
-// Summarize sets Ready from the conditions of the given types, in the order of their
-// importance: the first that is False, else the first that is not True, gives its status,
-// reason and message. Ready is True when all of them are, and Unknown when none are given.
+// Summarize sets Ready from the conditions of the given types, the most important first. Ready takes its status, reason and message
+// from the first condition that is False, otherwise from the first that is not True. It is True if all of them are, and Unknown if
+// no type is given.
 func Summarize(conds *[]metav1.Condition, generation int64, types ...string) {
 	ready := metav1.Condition{
 		Type:               fettlev1.Ready,
@@ -97,8 +95,7 @@ func SetPaused(conds *[]metav1.Condition, generation int64, message string) {
 	SetKstatus(conds, generation, "", "", "")
 }
 
-// Worst returns the first condition that is False, else the first that is not True, else one
-// that is.
+// Worst returns the first condition that is False, otherwise the first that is not True, otherwise one that is True.
 func Worst(conds []metav1.Condition, generation int64, types []string) metav1.Condition {
 	found := unknown("the state")
 	for i, t := range types {
@@ -113,7 +110,7 @@ func Worst(conds []metav1.Condition, generation int64, types []string) metav1.Co
 	return found
 }
 
-// known returns the condition of type t if it is about this generation, and Unknown otherwise.
+// known returns the condition of type t if it describes this generation, otherwise Unknown.
 func known(conds []metav1.Condition, generation int64, t string) metav1.Condition {
 	c := meta.FindStatusCondition(conds, t)
 	if c == nil || c.ObservedGeneration < generation {

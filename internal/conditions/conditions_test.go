@@ -21,7 +21,7 @@ func condition(t string, status metav1.ConditionStatus, generation int64) metav1
 	}
 }
 
-func TestSetKeepsTransitionTime(t *testing.T) {
+func TestSet_keepsTransitionTime(t *testing.T) {
 	long := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	before := condition("Available", metav1.ConditionTrue, 1)
 	before.LastTransitionTime = long
@@ -51,7 +51,7 @@ func TestSetKeepsTransitionTime(t *testing.T) {
 	}
 }
 
-func TestSetCutsLongMessages(t *testing.T) {
+func TestSet_truncatesLongMessages(t *testing.T) {
 	for _, message := range []string{
 		strings.Repeat("x", maxMessage+1),
 		strings.Repeat("ü", maxMessage), // two bytes each, so a cut may hit the middle of one
@@ -144,7 +144,7 @@ func TestSummarize(t *testing.T) {
 
 // Ready is True exactly if all are, False exactly if one is, whatever the order; and summing up
 // again changes nothing.
-func TestSummarizeProperties(t *testing.T) {
+func TestSummarize_properties(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	statuses := []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown}
 	for range 5000 {

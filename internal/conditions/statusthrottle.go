@@ -62,7 +62,7 @@ func (p *StatusThrottle) Delay(obj client.Object, onlyProgress, onlyCounters boo
 	return wait
 }
 
-// Wrote notes that obj's status was written.
+// Wrote records that obj's status was written.
 func (p *StatusThrottle) Wrote(obj client.Object) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,7 +70,7 @@ func (p *StatusThrottle) Wrote(obj client.Object) {
 	p.object(obj, now).wrote = now
 }
 
-// Remaining returns what is left of d since obj's status was written last; 0 where no write is remembered.
+// Remaining returns how much of d is left since obj's status was written last; 0 if no write is recorded.
 func (p *StatusThrottle) Remaining(obj client.Object, d time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,14 +82,14 @@ func (p *StatusThrottle) Remaining(obj client.Object, d time.Duration) time.Dura
 	return remaining(now, o.wrote, d)
 }
 
-// Forget drops what is remembered about an object that is gone.
+// Forget drops the state of a deleted object.
 func (p *StatusThrottle) Forget(uid types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.objects, uid)
 }
 
-// object returns what is remembered of obj, as of its present generation.
+// object returns the state of obj, for its current generation.
 func (p *StatusThrottle) object(obj client.Object, now time.Time) *throttleState {
 	p.sweep(now)
 	o, ok := p.objects[obj.GetUID()]
@@ -104,7 +104,7 @@ func (p *StatusThrottle) object(obj client.Object, now time.Time) *throttleState
 	return o
 }
 
-// sweep drops, now and then, the objects that nobody has asked about for long.
+// sweep drops the state of objects that were not used for a long time.
 func (p *StatusThrottle) sweep(now time.Time) {
 	idle := max(minIdle, 10*p.window)
 	if now.Sub(p.lastSwept) < idle {
@@ -118,8 +118,7 @@ func (p *StatusThrottle) sweep(now time.Time) {
 	}
 }
 
-// remaining returns how much of d is left of the time that began at since; all of it at most,
-// should the clock have gone back.
+// remaining returns how much of d is left since the given time; at most d, even if the clock was set back.
 func remaining(now, since time.Time, d time.Duration) time.Duration {
 	return min(max(d-now.Sub(since), 0), d)
 }

@@ -28,7 +28,7 @@ func pass(clock *clocktesting.FakePassiveClock, d time.Duration) {
 	clock.SetTime(clock.Now().Add(d))
 }
 
-func TestHoldProgress(t *testing.T) {
+func TestDelay_progress(t *testing.T) {
 	p, clock := newTestThrottle()
 	expect := func(when string, obj client.Object, onlyProgress bool, want time.Duration) {
 		t.Helper()
@@ -51,7 +51,7 @@ func TestHoldProgress(t *testing.T) {
 	expect("forgotten", object("a", 2), true, quiet)
 }
 
-func TestHoldCounters(t *testing.T) {
+func TestDelay_counters(t *testing.T) {
 	p, clock := newTestThrottle()
 	obj := object("a", 1)
 	if wait := p.Delay(obj, false, true); wait != 0 {
@@ -77,7 +77,7 @@ func TestHoldCounters(t *testing.T) {
 	}
 }
 
-func TestRest(t *testing.T) {
+func TestRemaining(t *testing.T) {
 	p, clock := newTestThrottle()
 	obj := object("a", 1)
 	p.Delay(obj, true, false)
@@ -96,7 +96,7 @@ func TestRest(t *testing.T) {
 	}
 }
 
-func TestHoldClockGoesBack(t *testing.T) {
+func TestDelay_clockSetBack(t *testing.T) {
 	p, clock := newTestThrottle()
 	p.Delay(object("a", 1), true, false)
 	p.Wrote(object("a", 1))
@@ -108,7 +108,7 @@ func TestHoldClockGoesBack(t *testing.T) {
 
 // One creation that ends within quiet costs one write, however many reports of progress come
 // before; and waiting as told always ends in a write.
-func TestPaceWrites(t *testing.T) {
+func TestStatusThrottle_writes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for round := range 500 {
 		p, clock := newTestThrottle()
@@ -133,7 +133,7 @@ func TestPaceWrites(t *testing.T) {
 	}
 }
 
-func TestPaceMemoryIsBounded(t *testing.T) {
+func TestStatusThrottle_memoryIsBounded(t *testing.T) {
 	p, clock := newTestThrottle()
 	const perSecond, seconds = 10, 1000
 	for s := range seconds {

@@ -1,19 +1,19 @@
-// Package profile says how strictly the pods of a WebApp are confined: which security profile holds for it, and whether
-// its own security contexts keep what the profile promises.
+// Package podsecurity decides which security profile applies to a WebApp, and whether the WebApp's own security contexts comply with
+// it.
 package podsecurity
 
 import (
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 )
 
-// enforceLabel is the label by which a namespace asks Pod Security admission to refuse pods below a level.
+// enforceLabel is the namespace label that makes Pod Security admission reject pods below a level.
 const (
 	enforceLabel    = "pod-security.kubernetes.io/enforce"
 	levelRestricted = "restricted"
 )
 
-// Effective returns the profile that holds for app: spec.securityProfile, else Restricted where the namespace enforces
-// Pod Security "restricted", else Baseline. namespaceLabels are the labels of app's namespace.
+// Effective returns the profile of app: spec.securityProfile, otherwise Restricted if the namespace enforces the Pod Security level
+// restricted, otherwise Baseline. namespaceLabels are the labels of app's namespace.
 func Effective(app *appsv1.WebApp, namespaceLabels map[string]string) appsv1.SecurityProfile {
 	switch {
 	case app.Spec.SecurityProfile != "":
@@ -25,7 +25,7 @@ func Effective(app *appsv1.WebApp, namespaceLabels map[string]string) appsv1.Sec
 	}
 }
 
-// Satisfies reports whether profile has is at least as strict as want. Custom promises nothing, so it satisfies none.
+// Satisfies reports whether the profile has is at least as strict as want. Custom satisfies no profile.
 func Satisfies(has, want appsv1.SecurityProfile) bool {
 	switch want {
 	case appsv1.ProfileRestricted:

@@ -50,7 +50,7 @@ func TestSatisfies(t *testing.T) {
 	}
 }
 
-func TestWeakened(t *testing.T) {
+func TestViolations(t *testing.T) {
 	unconfined := &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}
 	for _, c := range []struct {
 		name      string

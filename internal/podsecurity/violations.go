@@ -13,14 +13,13 @@ import (
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 )
 
-// evaluator is what Pod Security admission itself decides with.
+// evaluator is the evaluator of Pod Security admission.
 var evaluator = sync.OnceValues(func() (policy.Evaluator, error) {
 	return policy.NewEvaluator(policy.DefaultChecks(), nil)
 })
 
-// Violations returns, one sentence each, what in spec.securityContext and spec.podSecurityContext keeps the pods of app
-// from passing the Pod Security level of the profile want, under which the profile's own values lie. It is empty where
-// want asks for nothing.
+// Violations returns the violations of the Pod Security level of the profile want by spec.securityContext and
+// spec.podSecurityContext, one sentence each, on top of the values of the profile itself. It is empty if want requires nothing.
 func Violations(app *appsv1.WebApp, want appsv1.SecurityProfile) ([]string, error) {
 	level := api.LevelBaseline
 	switch want {
@@ -51,7 +50,7 @@ func Violations(app *appsv1.WebApp, want appsv1.SecurityProfile) ([]string, erro
 	return sentences, nil
 }
 
-// confined is as much of app's pod as Pod Security looks at: what want asks for, overlaid with the fields that app sets.
+// confined returns the part of app's pod that Pod Security checks: the values of the profile want, overridden by the fields of app.
 func confined(app *appsv1.WebApp, want appsv1.SecurityProfile) (*corev1.PodSpec, error) {
 	pod := &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}
 	container := &corev1.SecurityContext{AllowPrivilegeEscalation: new(false)}
@@ -71,7 +70,7 @@ func confined(app *appsv1.WebApp, want appsv1.SecurityProfile) (*corev1.PodSpec,
 	}, nil
 }
 
-// mergeInto sets in base what over sets, which may be nil.
+// mergeInto sets in base the fields of over, which may be nil.
 func mergeInto[T any](base, over *T) error {
 	if over == nil {
 		return nil

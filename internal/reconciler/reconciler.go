@@ -1,5 +1,5 @@
-// Package pass is the frame in which every controller passes over an object: it reads it, has the controller decide and act, and
-// then writes the status once, if it says something new.
+// Package reconciler is the generic reconciler of all kinds. It reads the object, calls the controller of the kind, and writes
+// the status at most once, if it changed.
 package reconciler
 
 import (
@@ -29,9 +29,9 @@ type Object[T any] interface {
 	DeepCopy() *T
 }
 
-// Reconciler is a reconcile.Reconciler of the objects of one kind. Only Metrics and Gone may be nil.
+// Reconciler is a reconcile.Reconciler of the objects of one kind. Only Metrics and OnDeleted may be nil.
 type Reconciler[T any, O Object[T]] struct {
-	// Kind is what metrics and errors call the kind.
+	// Kind is the name of the kind in metrics and errors.
 	Kind     string
 	Client   client.Reader
 	Applier  *apply.Applier
@@ -39,17 +39,17 @@ type Reconciler[T any, O Object[T]] struct {
 	Clock    clock.PassiveClock
 	Metrics  *monitoring.Metrics
 
-	// ReconcileObject makes the children of obj be what its spec asks for, and sets obj's status, in memory alone. The status is written also
-	// where Act ends with an error.
+	// ReconcileObject applies the children of obj and sets obj's status in memory. The status is written also if ReconcileObject
+	// returns an error.
 	ReconcileObject func(ctx context.Context, obj O) (reconcile.Result, error)
-	// Status returns obj's status, and whether it says that obj is Ready.
+	// Status returns obj's status, and whether obj is Ready.
 	Status func(obj O) (status any, ready bool)
-	// StatusDelay returns how long the status of obj, which is not that of before, is to wait until it is written; 0 for now.
+	// StatusDelay returns how long to wait before the changed status of obj is written; 0 writes it now.
 	StatusDelay func(obj, before O) time.Duration
-	// EmitEvents tells people what has become true, once it has been written.
+	// EmitEvents emits the events of a status that was just written.
 	EmitEvents func(obj, before O)
-	// OnDeleted drops what the controller remembers of an object that is no more. Where it is not done, whatever it waits for brings
-	// another pass.
+	// OnDeleted drops the controller's state of a deleted object. If it returns false, the event that it waits for triggers another
+	// reconcile.
 	OnDeleted func(ctx context.Context, key types.NamespacedName) (done bool, err error)
 }
 
@@ -77,8 +77,8 @@ func (f *Reconciler[T, O]) Reconcile(ctx context.Context, req reconcile.Request)
 	return result, nil
 }
 
-// report writes the status if it says something new, and then the events and metrics that go with it. It returns how long to wait
-// where the status is held back.
+// report writes the status if it changed, and then emits its events and metrics. It returns how long to wait if the status is
+// delayed.
 func (f *Reconciler[T, O]) report(ctx context.Context, obj, before O) (time.Duration, error) {
 	is, ready := f.Status(obj)
 	was, _ := f.Status(before)
@@ -103,8 +103,8 @@ func (f *Reconciler[T, O]) report(ctx context.Context, obj, before O) (time.Dura
 	return 0, nil
 }
 
-// retryable returns err, unless it is no fault of Fettle: an object of somebody else is in the way, which is looked for again, or the
-// namespace is being deleted, and the object with it.
+// retryable returns err, except for an error that only another client can resolve: an object with the name of a child, which is
+// checked again later, or a namespace that is being deleted.
 func retryable(ctx context.Context, err error) error {
 	if _, conflict := errors.AsType[*apply.ConflictError](err); conflict {
 		requeue.Request(ctx)
@@ -127,7 +127,7 @@ func (f *Reconciler[T, O]) forget(ctx context.Context, key types.NamespacedName)
 	return nil
 }
 
-// Sooner is the shorter of two times to wait, where 0 is never.
+// Sooner returns the shorter of two waiting times, where 0 is never.
 func Sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
 		return max(a, b)

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 
 type budget = policyv1.PodDisruptionBudget
 
-// fixture is a budget on the API server, and a frame whose passes set the number of healthy pods in its status.
+// fixture is a PodDisruptionBudget on the API server, and a reconciler that sets the number of healthy pods in its status.
 type fixture struct {
 	*Reconciler[budget, *budget]
 	t       *testing.T
@@ -70,7 +70,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// frozenCache is a cache that stands still: once stands is set, it answers with what it answered first.
+// frozenCache is a cache that hangs: once stands is set, it repeats its first answer.
 type frozenCache struct {
 	client.Reader
 	first  *budget
@@ -89,7 +89,7 @@ func (s *frozenCache) Get(ctx context.Context, key client.ObjectKey, into client
 	return err
 }
 
-// sets has the passes set the number of healthy pods, and end so.
+// sets makes each reconcile set the number of healthy pods and return this result.
 func (f *fixture) sets(healthy int32, after time.Duration, err error) {
 	f.ReconcileObject = func(_ context.Context, b *budget) (reconcile.Result, error) {
 		b.Status.CurrentHealthy = healthy
@@ -97,7 +97,7 @@ func (f *fixture) sets(healthy int32, after time.Duration, err error) {
 	}
 }
 
-// expect passes once, and compares how long it comes to wait, the status that is stored, and how often it was announced.
+// expect reconciles once, and compares the waiting time, the stored status and the number of emitted events.
 func (f *fixture) expect(what string, wait time.Duration, stored int32, announced int) {
 	f.t.Helper()
 	result, err := requeue.WithBackoff(f.Reconciler).Reconcile(f.t.Context(), f.request)
@@ -121,7 +121,7 @@ func (f *fixture) expectStored(what string, stored int32, announced int) {
 	}
 }
 
-func TestStatusIsWrittenOnce(t *testing.T) {
+func TestStatus_writtenOnce(t *testing.T) {
 	f := newFixture(t)
 	f.expect("nothing new", 0, 0, 0)
 	f.sets(1, time.Minute, nil)
@@ -129,7 +129,7 @@ func TestStatusIsWrittenOnce(t *testing.T) {
 	f.expect("the same again", time.Minute, 1, 1)
 }
 
-func TestStatusIsHeldBack(t *testing.T) {
+func TestStatus_delayed(t *testing.T) {
 	f := newFixture(t)
 	f.StatusDelay = func(is, was *budget) time.Duration {
 		return time.Duration(is.Status.CurrentHealthy-was.Status.CurrentHealthy) * time.Second
@@ -142,7 +142,7 @@ func TestStatusIsHeldBack(t *testing.T) {
 	f.expect("held back for less than the controller waits", 5*time.Second, 0, 0)
 }
 
-func TestStatusOfAnErrorIsWritten(t *testing.T) {
+func TestStatus_writtenAfterError(t *testing.T) {
 	f := newFixture(t)
 	broken := errors.New("refused")
 	f.sets(1, 0, broken)
@@ -151,7 +151,7 @@ func TestStatusOfAnErrorIsWritten(t *testing.T) {
 	}
 	f.expectStored("an error", 1, 1)
 
-	f.sets(-1, 0, broken) // the API server refuses it
+	f.sets(-1, 0, broken) // the API server rejects it
 	_, err := f.Reconcile(t.Context(), f.request)
 	if !apierrors.IsInvalid(errors.Unwrap(err)) {
 		t.Errorf("the pass whose status is refused ends with %v, want the refusal", err)
@@ -159,8 +159,8 @@ func TestStatusOfAnErrorIsWritten(t *testing.T) {
 	f.expectStored("a refused status", 1, 1)
 }
 
-// Of some errors the status says all: a foreign object is looked for again, a namespace that goes takes the object with it.
-func TestErrorsThatAreAnswered(t *testing.T) {
+// Some errors are only reported in the status: a foreign object is checked again later, and a terminating namespace deletes the object.
+func TestErrors_reportedInStatusOnly(t *testing.T) {
 	f := newFixture(t)
 	f.sets(1, 0, fmt.Errorf("apply: %w", &apply.ConflictError{Name: "web"}))
 	f.expect("a foreign object", time.Second, 1, 1)
@@ -170,7 +170,7 @@ func TestErrorsThatAreAnswered(t *testing.T) {
 	f.expect("a namespace that goes", 0, 1, 1)
 }
 
-func TestOvertakenStatusIsWrittenLater(t *testing.T) {
+func TestStatus_conflictIsRetried(t *testing.T) {
 	f := newFixture(t)
 	f.ReconcileObject = func(ctx context.Context, b *budget) (reconcile.Result, error) {
 		rival := b.DeepCopy()
@@ -183,7 +183,7 @@ func TestOvertakenStatusIsWrittenLater(t *testing.T) {
 	f.expect("the next pass", 0, 1, 1)
 }
 
-func TestStaleIsLeftAlone(t *testing.T) {
+func TestReconcile_ignoresStaleObject(t *testing.T) {
 	f := newFixture(t)
 	stale := &frozenCache{Reader: f.Client}
 	f.Client = stale
@@ -196,7 +196,7 @@ func TestStaleIsLeftAlone(t *testing.T) {
 	f.expect("the new copy", time.Minute, 2, 2)
 }
 
-func TestGone(t *testing.T) {
+func TestOnDeleted(t *testing.T) {
 	f := newFixture(t)
 	old := &budget{}
 	if err := f.live.Get(t.Context(), f.request.NamespacedName, old); err != nil {

@@ -1,13 +1,12 @@
-// Package recheck is the back-off of every controller. It retries a reconcile that ended with an error, and a reconcile whose
-// decision was overtaken although no event may come.
+// Package requeue is the back-off of every controller. It retries a reconcile that returned an error, and a reconcile that asked
+// for a retry because its decision was out of date and an event may not come.
 //
-// The API server answers a write with Conflict or NotFound when the object that was judged is not the one that is there. Most
-// often somebody has changed or deleted it, and the watch brings a new pass. But the same answers come where nothing changed: from
-// an admission webhook, an aggregated API or a proxy, or for an object that was deleted and made anew before the cache knew of
-// either. A controller that only waits for an event then stands still for good.
+// The API server answers a write with Conflict or NotFound if the stored object is not the one that the controller read. Usually
+// another client changed or deleted it, and the watch triggers a new reconcile. But admission webhooks, aggregated APIs and proxies
+// give the same answers, and so does an object that was deleted and re-created before the cache showed either. A controller that
+// only waits for an event would then hang.
 //
-// No error is final. What admission refuses today it may accept tomorrow, and the API server does not tell admission's answers from
-// its own.
+// No error is final: admission may accept tomorrow what it rejects today, and the API server's own answers look the same.
 package requeue
 
 import (
@@ -22,23 +21,23 @@ import (
 )
 
 const (
-	// firstDelay is the delay of the first retry. The delay doubles with each retry up to last.
+	// firstDelay is the delay of the first retry. The delay doubles with each retry, up to maxDelay.
 	firstDelay = time.Second
 	maxDelay   = 5 * time.Minute
-	// jitter is the largest share of a delay that is added at random, so that objects that failed together retry apart.
+	// jitter is the largest share of a delay that is added at random: objects that failed together retry at different times.
 	jitter = 0.1
-	// maxDoublings is more than it takes to get to last.
+	// maxDoublings is more than it takes to reach maxDelay.
 	maxDoublings = 10
 )
 
-// requestedKey is that of the context's value, an *atomic.Bool.
+// requestedKey is the key of the context's value, an *atomic.Bool.
 type requestedKey struct{}
 
-// Request has the pass that ctx belongs to repeated soon, unless the watch brings one before. It does nothing in a context that is
-// not one of [Wrap].
+// Request asks for a retry of the reconcile that ctx belongs to, unless the watch triggers one before. It does nothing if ctx is not
+// a context of [WithBackoff].
 func Request(ctx context.Context) {
-	if asked, ok := ctx.Value(requestedKey{}).(*atomic.Bool); ok {
-		asked.Store(true)
+	if requested, ok := ctx.Value(requestedKey{}).(*atomic.Bool); ok {
+		requested.Store(true)
 	}
 }
 
@@ -51,14 +50,14 @@ type Backoff struct {
 	retries map[reconcile.Request]retry
 }
 
-// retry is what is known of an object whose last reconcile failed or asked.
+// retry is the state of an object whose last reconcile failed or requested a retry.
 type retry struct {
-	count int // of delays in a row
+	count int // consecutive delays
 	due   time.Time
 }
 
-// WithBackoff makes a reconciler whose errors are retried, and those of its passes that [Ask]: after a second, then after twice as long
-// each time, up to 5 minutes, until one does neither. A pass that asked and comes to wait for less is left alone.
+// WithBackoff returns a reconciler that retries errors and requests: after a second, then after twice the delay each time, up to 5
+// minutes, until a reconcile returns neither. A shorter RequeueAfter of a reconcile that requested a retry is kept.
 func WithBackoff(next reconcile.Reconciler) *Backoff {
 	return &Backoff{next: next, now: time.Now, retries: map[reconcile.Request]retry{}}
 }
@@ -70,11 +69,11 @@ func (b *Backoff) Options(workers int) controller.Options {
 
 // Reconcile implements reconcile.Reconciler.
 func (b *Backoff) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	asked := &atomic.Bool{}
-	result, err := b.next.Reconcile(context.WithValue(ctx, requestedKey{}, asked), req)
+	requested := &atomic.Bool{}
+	result, err := b.next.Reconcile(context.WithValue(ctx, requestedKey{}, requested), req)
 	switch {
-	case err != nil: // the queue asks for the delay
-	case asked.Load():
+	case err != nil: // the queue calls When
+	case requested.Load():
 		if delay := b.When(req); result.RequeueAfter == 0 || delay < result.RequeueAfter {
 			result.RequeueAfter = delay
 		}
@@ -84,8 +83,8 @@ func (b *Backoff) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	return result, err
 }
 
-// When implements workqueue.TypedRateLimiter: the delay of the next retry. Reconciles that events bring before it is due do not put it
-// off: an outage of seconds in which many objects change would end in waits of minutes.
+// When implements workqueue.TypedRateLimiter: the delay of the next retry. Reconciles that events trigger before it is due do not
+// postpone it. Otherwise, a short outage in which many objects change would cause delays of minutes.
 func (b *Backoff) When(req reconcile.Request) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,7 +107,8 @@ func (b *Backoff) succeeded(req reconcile.Request) {
 	delete(b.retries, req)
 }
 
-// Forget implements workqueue.TypedRateLimiter. It does nothing: the queue also calls it after a reconcile that asked.
+// Forget implements workqueue.TypedRateLimiter. It does nothing, since the queue also calls it after a reconcile that requested a
+// retry.
 func (b *Backoff) Forget(reconcile.Request) {}
 
 // NumRequeues implements workqueue.TypedRateLimiter.

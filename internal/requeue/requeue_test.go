@@ -11,14 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// pass is what a reconciler does once.
-type pass struct {
+// attempt is the result of one reconcile.
+type attempt struct {
 	asks   bool
 	result time.Duration
 	err    error
 }
 
-// waits runs passes for one object as a controller does, and returns how long each comes to wait.
+// waits reconciles one object as a controller does, and returns the waiting time of each reconcile.
 func waits(t *testing.T, b *Backoff, name string, n int) []time.Duration {
 	t.Helper()
 	var got []time.Duration
@@ -43,7 +43,7 @@ func requestFor(name string) reconcile.Request {
 }
 
 // does makes a reconciler that does one thing after the other, for whatever object.
-func does(passes ...pass) *Backoff {
+func does(passes ...attempt) *Backoff {
 	next := 0
 	return WithBackoff(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 		p := passes[next]
@@ -60,22 +60,22 @@ var withJitter = cmp.Comparer(func(a, b time.Duration) bool { return 10*max(a, b
 
 func TestWaits(t *testing.T) {
 	const s = time.Second
-	asks, fails := pass{asks: true}, pass{err: errors.New("refused")}
+	asks, fails := attempt{asks: true}, attempt{err: errors.New("refused")}
 	for name, tc := range map[string]struct {
-		passes []pass
+		passes []attempt
 		want   []time.Duration
 	}{
-		"nobody asks":            {[]pass{{}, {result: 5 * s}}, []time.Duration{0, 5 * s}},
-		"asked":                  {[]pass{asks, {}}, []time.Duration{s, 0}},
-		"sooner than it wants":   {[]pass{{asks: true, result: time.Minute}}, []time.Duration{s}},
-		"not later than it asks": {[]pass{{asks: true, result: 200 * time.Millisecond}}, []time.Duration{200 * time.Millisecond}},
-		"an error":               {[]pass{fails, {}}, []time.Duration{s, 0}},
-		"an error, asked":        {[]pass{{asks: true, err: errors.New("refused")}}, []time.Duration{s}},
+		"no request":             {[]attempt{{}, {result: 5 * s}}, []time.Duration{0, 5 * s}},
+		"asked":                  {[]attempt{asks, {}}, []time.Duration{s, 0}},
+		"sooner than it wants":   {[]attempt{{asks: true, result: time.Minute}}, []time.Duration{s}},
+		"not later than it asks": {[]attempt{{asks: true, result: 200 * time.Millisecond}}, []time.Duration{200 * time.Millisecond}},
+		"an error":               {[]attempt{fails, {}}, []time.Duration{s, 0}},
+		"an error, asked":        {[]attempt{{asks: true, err: errors.New("refused")}}, []time.Duration{s}},
 		"it goes on": {
-			[]pass{asks, fails, asks, fails, fails, fails, fails, fails, fails, fails, asks},
+			[]attempt{asks, fails, asks, fails, fails, fails, fails, fails, fails, fails, asks},
 			[]time.Duration{s, 2 * s, 4 * s, 8 * s, 16 * s, 32 * s, 64 * s, 128 * s, 256 * s, 300 * s, 300 * s},
 		},
-		"it went on, and was over": {[]pass{asks, fails, {result: s}, asks}, []time.Duration{s, 2 * s, s, s}},
+		"it went on, and was over": {[]attempt{asks, fails, {result: s}, asks}, []time.Duration{s, 2 * s, s, s}},
 	} {
 		if diff := cmp.Diff(tc.want, waits(t, does(tc.passes...), "shop", len(tc.passes)), withJitter); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -115,8 +115,8 @@ func TestWaits_differ(t *testing.T) {
 }
 
 // One object does not make another wait longer, and nothing is kept of those that succeeded.
-func TestObjectsAreApart(t *testing.T) {
-	b := does(pass{asks: true}, pass{asks: true}, pass{asks: true}, pass{}, pass{})
+func TestBackoff_objectsAreIndependent(t *testing.T) {
+	b := does(attempt{asks: true}, attempt{asks: true}, attempt{asks: true}, attempt{}, attempt{})
 	got := append(waits(t, b, "a", 2), waits(t, b, "b", 1)...)
 	if diff := cmp.Diff([]time.Duration{time.Second, 2 * time.Second, time.Second}, got, withJitter); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -139,6 +139,6 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-func TestAskElsewhere(t *testing.T) {
-	Request(t.Context()) // of no pass: nothing happens
+func TestRequest_withoutBackoff(t *testing.T) {
+	Request(t.Context()) // without a reconcile: nothing happens
 }

@@ -23,11 +23,11 @@ type evaluator struct {
 	live   client.Reader
 }
 
-// check is what is asked of each policy that holds.
+// check returns the violations of one policy.
 type check func(p *appsv1.WebAppPolicy, namespaceLabels map[string]string) ([]policy.Violation, error)
 
-// evaluate runs check with every policy of the namespace. What violates an enforced policy becomes one error of the object, together
-// with refused; the rest become warnings.
+// evaluate runs check with every policy of the namespace. The violations of enforced policies become one error of the object,
+// together with the given errors. The others become warnings.
 func (j *evaluator) evaluate(ctx context.Context, kind schema.GroupKind, key client.ObjectKey, refused field.ErrorList, check check) (admission.Warnings, error) {
 	policies := &appsv1.WebAppPolicyList{}
 	if err := j.cached.List(ctx, policies); err != nil {
@@ -44,7 +44,7 @@ func (j *evaluator) evaluate(ctx context.Context, kind schema.GroupKind, key cli
 	var warnings admission.Warnings
 	for i := range policies.Items {
 		p := &policies.Items[i]
-		// The policy's status says what is wrong with a selector that can't be read.
+		// The policy's status reports an invalid selector.
 		if selector, _ := policy.Selector(p); !selector.Matches(namespace) {
 			continue
 		}
@@ -66,8 +66,8 @@ func (j *evaluator) evaluate(ctx context.Context, kind schema.GroupKind, key cli
 	return warnings, nil
 }
 
-// namespaceLabels reads a namespace that was made a moment ago from the API server: not to know it yet must not free
-// its WebApps from policies.
+// namespaceLabels reads a namespace from the API server if the cache does not have it yet. Otherwise a new namespace would be exempt
+// from its policies.
 func (j *evaluator) namespaceLabels(ctx context.Context, name string) (map[string]string, error) {
 	namespace := namespaceMetadata(name)
 	err := j.cached.Get(ctx, client.ObjectKeyFromObject(namespace), namespace)

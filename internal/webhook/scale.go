@@ -19,7 +19,7 @@ import (
 
 const scalePath = "/validate-apps-fettle-dev-v1-webapp-scale"
 
-// scaleHandler holds `kubectl scale` and autoscalers to maxReplicas. They write a Scale, which is no WebApp.
+// scaleHandler enforces maxReplicas for `kubectl scale` and autoscalers, which write a Scale instead of a WebApp.
 type scaleHandler struct {
 	evaluator *evaluator
 	decoder   admission.Decoder
@@ -49,7 +49,7 @@ func (h *scaleHandler) Handle(ctx context.Context, request admission.Request) ad
 	return answer(warnings, err)
 }
 
-// answer refuses with the API server's own form of an error where there is one.
+// answer rejects with the API server's own form of an error, if err has one.
 func answer(warnings admission.Warnings, err error) admission.Response {
 	if err == nil {
 		return admission.Allowed("").WithWarnings(warnings...)

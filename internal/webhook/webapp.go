@@ -14,20 +14,20 @@ import (
 
 // +kubebuilder:webhook:path=/validate-apps-fettle-dev-v1-webapp,mutating=false,failurePolicy=fail,sideEffects=None,groups=apps.fettle.dev,resources=webapps,verbs=create;update,versions=v1,name=webapps.apps.fettle.dev,admissionReviewVersions=v1,timeoutSeconds=5
 
-// webAppValidator holds WebApps to their security profile and to the policies of their namespace.
+// webAppValidator checks WebApps against their security profile and the policies of their namespace.
 type webAppValidator struct {
 	evaluator *evaluator
 }
 
 var _ admission.Validator[*appsv1.WebApp] = &webAppValidator{}
 
-// ValidateCreate holds a new WebApp to its security profile and to the policies.
+// ValidateCreate checks a new WebApp against its security profile and the policies.
 func (v *webAppValidator) ValidateCreate(ctx context.Context, app *appsv1.WebApp) (admission.Warnings, error) {
 	return v.validate(ctx, nil, app)
 }
 
-// ValidateUpdate refuses only what an update introduces or makes worse: a WebApp that was there before a policy can be paused,
-// scaled down and mended step by step.
+// ValidateUpdate rejects only violations that the update introduces or makes worse. A WebApp that is older than a policy can be
+// paused, scaled down and corrected step by step.
 func (v *webAppValidator) ValidateUpdate(ctx context.Context, old, app *appsv1.WebApp) (admission.Warnings, error) {
 	if app.DeletionTimestamp != nil || equality.Semantic.DeepEqual(old.Spec, app.Spec) {
 		return nil, nil
@@ -66,7 +66,7 @@ func (v *webAppValidator) validate(ctx context.Context, old, app *appsv1.WebApp)
 	})
 }
 
-// ValidateDelete is never asked for.
+// ValidateDelete is never called.
 func (v *webAppValidator) ValidateDelete(context.Context, *appsv1.WebApp) (admission.Warnings, error) {
 	return nil, nil
 }

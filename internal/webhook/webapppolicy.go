@@ -14,7 +14,7 @@ import (
 
 // +kubebuilder:webhook:path=/validate-apps-fettle-dev-v1-webapppolicy,mutating=false,failurePolicy=fail,sideEffects=None,groups=apps.fettle.dev,resources=webapppolicies,verbs=create;update,versions=v1,name=webapppolicies.apps.fettle.dev,admissionReviewVersions=v1,timeoutSeconds=5
 
-// webAppPolicyValidator refuses selectors that nothing can match, which the schema of selectors lets through.
+// webAppPolicyValidator rejects selectors that are valid by their schema but can match nothing.
 type webAppPolicyValidator struct{}
 
 var _ admission.Validator[*appsv1.WebAppPolicy] = webAppPolicyValidator{}
@@ -37,7 +37,7 @@ func (v webAppPolicyValidator) ValidateUpdate(ctx context.Context, old, p *appsv
 	return v.ValidateCreate(ctx, p)
 }
 
-// ValidateDelete is never asked for.
+// ValidateDelete is never called.
 func (webAppPolicyValidator) ValidateDelete(context.Context, *appsv1.WebAppPolicy) (admission.Warnings, error) {
 	return nil, nil
 }

@@ -1,7 +1,7 @@
-// Package webhook admits WebApps, WebAppPolicies and PostgreSQLs: it holds WebApps and the images of PostgreSQLs to the policies
-// of their namespace, and checks what the schemas of these kinds can't see.
+// Package webhook validates WebApps, WebAppPolicies and PostgreSQLs. It checks WebApps and the images of PostgreSQLs against the
+// policies of their namespace, and rules of these kinds that their schemas cannot express.
 //
-// It never gets in the way of a deletion: there is no rule for DELETE, and an object that is being deleted may change.
+// It never blocks a deletion: there is no rule for DELETE, and an object that is being deleted may change.
 package webhook
 
 import (
@@ -22,8 +22,7 @@ import (
 // +kubebuilder:rbac:groups=apps.fettle.dev,resources=webapppolicies,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 
-// Setup registers the webhooks with the manager, and has what they read cached from the start. The manager may have been
-// started already.
+// Setup registers the webhooks with the manager and starts the caches that they read. The manager may be running already.
 func Setup(ctx context.Context, mgr ctrl.Manager) error {
 	for _, read := range []client.Object{&appsv1.WebAppPolicy{}, namespaceMetadata("")} {
 		if _, err := mgr.GetCache().GetInformer(ctx, read, cache.BlockUntilSynced(false)); err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/webhook"
 )
 
-func TestEnforceRefusesAllAtOnce(t *testing.T) {
+func TestEnforce_rejectsWithAllViolations(t *testing.T) {
 	u, namespace := newUser(t), env.Namespace(t)
 	p := newPolicy(t, u, namespace, seedRules())
 	app := newApp(namespace, "web")
@@ -50,7 +50,7 @@ func TestEnforceRefusesAllAtOnce(t *testing.T) {
 	}
 }
 
-func TestWarnAdmitsWithWarnings(t *testing.T) {
+func TestWarn_admitsWithWarnings(t *testing.T) {
 	u, namespace := newUser(t), env.Namespace(t)
 	rules := seedRules()
 	rules.Action = appsv1.ActionWarn
@@ -170,7 +170,7 @@ func TestPostgreSQL_imageIsHeldToAllowedRegistries(t *testing.T) {
 	}
 }
 
-func TestDeletionIsNeverHindered(t *testing.T) {
+func TestDeletion_neverBlocked(t *testing.T) {
 	u, namespace := newUser(t), env.Namespace(t)
 	app := newApp(namespace, "web")
 	app.Finalizers = []string{"test.fettle.dev/hold"}
@@ -192,7 +192,7 @@ func TestDeletionIsNeverHindered(t *testing.T) {
 	}
 }
 
-func TestScaleIsHeldToMaxReplicas(t *testing.T) {
+func TestScale_maxReplicas(t *testing.T) {
 	u, namespace := newUser(t), env.Namespace(t)
 	app := newApp(namespace, "web")
 	eventually(t, "create without a policy", func() error { return u.Create(t.Context(), app) })
@@ -218,9 +218,9 @@ func TestScaleIsHeldToMaxReplicas(t *testing.T) {
 	}
 }
 
-// TestNamespaceThatIsNotCachedYetIsNotFree asks with a cache that knows no namespace, as one does for a moment after a
+// TestNamespace_notCachedYet asks with a cache that knows no namespace, as one does for a moment after a
 // namespace was made.
-func TestNamespaceThatIsNotCachedYetIsNotFree(t *testing.T) {
+func TestNamespace_notCachedYet(t *testing.T) {
 	u := newUser(t)
 	behind, err := cache.New(env.Operator, cache.Options{Scheme: newScheme(), ByObject: map[client.Object]cache.ByObject{
 		&corev1.Namespace{}: {Label: labels.SelectorFromSet(labels.Set{"no-namespace": "has-this"})},
@@ -242,7 +242,7 @@ func TestNamespaceThatIsNotCachedYetIsNotFree(t *testing.T) {
 	}
 }
 
-func TestSelectorsOfPolicies(t *testing.T) {
+func TestPolicy_invalidSelectors(t *testing.T) {
 	u := newUser(t)
 	for _, c := range []struct {
 		name     string

@@ -30,7 +30,7 @@ func commandSpecs() {
 		})
 
 		It("shows image, replicas and what is available", func(ctx SpecContext) {
-			ns.shows(ctx, MatchRegexp(`^NAME +IMAGE +REPLICAS +AVAILABLE .*\ndemo-app +nginx:1\.25 +3 +3 .*\n$`), "get", "webapps")
+			ns.shows(ctx, MatchRegexp(`^NAME +READY +STATUS +REASON +REPLICAS +AVAILABLE +AGE *\ndemo-app +True +Running +Ready +3 +3 +\S+ *\n$`), "get", "webapps")
 			ns.shows(ctx, MatchRegexp(`(?m)^demo-app +3/3 +3 +3 `), "get", "deployments")
 			ns.shows(ctx, MatchRegexp(`(?m)^demo-app +ClusterIP +\S+ +<none> +80/TCP`), "get", "services")
 			ns.shows(ctx, MatchRegexp(`^(\S+ +1/1 .*\n){3}$`), "get", "pods", "-l", "app=demo-app", "--no-headers")

@@ -84,7 +84,7 @@ type WebAppIngress struct {
 	// annotations of the Ingress. Annotations that inject configuration into the ingress controller are rejected.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=50
-	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.endsWith('-snippet') && !k.endsWith('-snippets'))",message="annotations: snippets inject configuration into the ingress controller and are refused"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.endsWith('-snippet') && !k.endsWith('-snippets'))",message="annotations: snippets inject configuration into the ingress controller; remove them"
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 

@@ -69,7 +69,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.securityContext) || !has(self.securityContext.privileged) || !self.securityContext.privileged",message="securityContext.privileged: a WebApp is never privileged; remove the field"
 // +kubebuilder:validation:XValidation:rule="!has(self.securityProfile) || self.securityProfile != 'Restricted' || !has(self.securityContext) || (!(has(self.securityContext.allowPrivilegeEscalation) && self.securityContext.allowPrivilegeEscalation) && !(has(self.securityContext.capabilities) && has(self.securityContext.capabilities.add) && self.securityContext.capabilities.add.exists(c, c != 'NET_BIND_SERVICE')) && !(has(self.securityContext.runAsUser) && self.securityContext.runAsUser == 0) && !(has(self.securityContext.runAsNonRoot) && !self.securityContext.runAsNonRoot))",message="securityContext: weakens the Restricted profile (privilege escalation, an added capability or root); use securityProfile Custom or remove the field"
 type WebAppSpec struct {
-	// image is the container image, for example "nginx:1.25". A change starts a rollout.
+	// image is the container image to run, for example "nginx:1.25". A change starts a rollout.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024

@@ -1,5 +1,5 @@
-// Package policy decides whether a WebApp complies with a WebAppPolicy, and with the security profile that it names. It is
-// pure: the webhook asks before a WebApp changes, and the controller of WebAppPolicies about those that exist.
+// Package policy decides whether a WebApp complies with a WebAppPolicy and with its own security profile. It is pure: the webhook
+// uses it for changes of WebApps, the controller of WebAppPolicies for existing ones.
 package policy
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/podsecurity"
 )
 
-// WebhookName is the name that the webhook for WebApps has in every ValidatingWebhookConfiguration.
+// WebhookName is the name of the webhook for WebApps in every ValidatingWebhookConfiguration.
 const WebhookName = "webapps.apps.fettle.dev"
 
 // Rules of a policy, by the names of their fields.
@@ -28,11 +28,10 @@ const (
 	RuleSecurityProfile = "securityProfile"
 )
 
-// limited are the resources of which requireLimits asks for a limit.
+// limited are the resources that requireLimits covers.
 var limited = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
-// Violation is one rule that one field of a WebApp breaks. Its text names the field, the rule and the policy, and says
-// what to do.
+// Violation is a rule that a field of a WebApp violates. Its text names the field, the rule and the policy, and says what to do.
 type Violation struct {
 	Rule string
 	*field.Error
@@ -54,8 +53,8 @@ func worse(was, is Violation) bool {
 	return was.Field != is.Field || was.BadValue != is.BadValue || was.Detail != is.Detail
 }
 
-// Selector returns spec.namespaceSelector in a form that can be asked many times. The error says what is wrong with it; the
-// selector then matches every namespace: a mistake in a policy must not switch it off.
+// Selector returns spec.namespaceSelector as a compiled selector. If it is invalid, the error says why, and the selector matches
+// every namespace: a mistake in a policy must not disable it.
 func Selector(p *appsv1.WebAppPolicy) (labels.Selector, error) {
 	selector, err := metav1.LabelSelectorAsSelector(&p.Spec.NamespaceSelector)
 	if err != nil {
@@ -64,8 +63,8 @@ func Selector(p *appsv1.WebAppPolicy) (labels.Selector, error) {
 	return selector, nil
 }
 
-// Check returns all rules of the policy that app breaks. It does not look at namespaceSelector; namespaceLabels are the
-// labels of app's namespace.
+// Check returns all rules of the policy that app violates. It ignores namespaceSelector; namespaceLabels are the labels of app's
+// namespace.
 func Check(p *appsv1.WebAppPolicy, app *appsv1.WebApp, namespaceLabels map[string]string) ([]Violation, error) {
 	spec := field.NewPath("spec")
 	violations := CheckRegistry(p, spec.Child("image"), app.Spec.Image)
@@ -82,7 +81,7 @@ func Check(p *appsv1.WebAppPolicy, app *appsv1.WebApp, namespaceLabels map[strin
 	return append(violations, confinement...), nil
 }
 
-// CheckReplicas holds a number of pods to maxReplicas.
+// CheckReplicas checks a number of pods against maxReplicas.
 func CheckReplicas(p *appsv1.WebAppPolicy, path *field.Path, replicas int32) []Violation {
 	if p.Spec.MaxReplicas == nil || replicas <= *p.Spec.MaxReplicas {
 		return nil
@@ -91,7 +90,7 @@ func CheckReplicas(p *appsv1.WebAppPolicy, path *field.Path, replicas int32) []V
 		fmt.Sprintf("%s allows at most %d; lower it", named(p, RuleMaxReplicas), *p.Spec.MaxReplicas)))}
 }
 
-// CheckRegistry holds an image to allowedRegistries.
+// CheckRegistry checks an image against allowedRegistries.
 func CheckRegistry(p *appsv1.WebAppPolicy, path *field.Path, image string) []Violation {
 	if len(p.Spec.AllowedRegistries) == 0 || allowedBy(p.Spec.AllowedRegistries, image) {
 		return nil
@@ -108,7 +107,7 @@ func checkLimits(p *appsv1.WebAppPolicy, path *field.Path, app *appsv1.WebApp) [
 	for _, resource := range limited {
 		if limit := app.Spec.Resources.Limits[resource]; limit.IsZero() { // zero means no limit
 			violations = append(violations, broken(RuleRequireLimits, field.Required(path.Child(string(resource)),
-				named(p, RuleRequireLimits)+" asks for a limit; set one")))
+				named(p, RuleRequireLimits)+" requires a limit; set one")))
 		}
 	}
 	return violations
@@ -119,21 +118,21 @@ func checkProfile(p *appsv1.WebAppPolicy, spec *field.Path, app *appsv1.WebApp, 
 	has := podsecurity.Effective(app, namespaceLabels)
 	if !podsecurity.Satisfies(has, want) {
 		return []Violation{broken(RuleRequireSecurityProfile, field.Invalid(spec.Child("securityProfile"), string(has),
-			fmt.Sprintf("%s asks for %s; set it", named(p, RuleRequireSecurityProfile), want)))}, nil
+			fmt.Sprintf("%s requires %s; set it", named(p, RuleRequireSecurityProfile), want)))}, nil
 	}
 	return weakened(app, want, RuleRequireSecurityProfile, fmt.Sprintf(
-		"%s asks for %s, from which this takes away: %%s; remove it here or in spec.podSecurityContext", named(p, RuleRequireSecurityProfile), want))
+		"%s requires %s, which this violates: %%s; remove it here or in spec.podSecurityContext", named(p, RuleRequireSecurityProfile), want))
 }
 
-// CheckProfile returns what spec.securityContext and spec.podSecurityContext take away from the WebApp's own profile.
+// CheckProfile returns the violations of the WebApp's own profile by spec.securityContext and spec.podSecurityContext.
 // namespaceLabels are the labels of app's namespace.
 func CheckProfile(app *appsv1.WebApp, namespaceLabels map[string]string) ([]Violation, error) {
 	has := podsecurity.Effective(app, namespaceLabels)
 	return weakened(app, has, RuleSecurityProfile, fmt.Sprintf(
-		"takes away from the security profile %s: %%s; remove it here or in spec.podSecurityContext, or set securityProfile: Custom", has))
+		"violates the security profile %s: %%s; remove it here or in spec.podSecurityContext, or set securityProfile: Custom", has))
 }
 
-// weakened makes a violation of each sentence of [podsecurity.Violations], which it puts into a format.
+// weakened makes a violation of each sentence of [podsecurity.Violations], formatted by format.
 func weakened(app *appsv1.WebApp, want appsv1.SecurityProfile, rule, format string) ([]Violation, error) {
 	sentences, err := podsecurity.Violations(app, want)
 	if err != nil {

@@ -81,8 +81,8 @@ func TestCheck(t *testing.T) {
 		{
 			name: "no limits", policy: limited, app: func(*appsv1.WebAppSpec) {},
 			want: []string{
-				`spec.resources.limits.cpu: Required value: requireLimits of WebAppPolicy "production" asks for a limit; set one`,
-				`spec.resources.limits.memory: Required value: requireLimits of WebAppPolicy "production" asks for a limit; set one`,
+				`spec.resources.limits.cpu: Required value: requireLimits of WebAppPolicy "production" requires a limit; set one`,
+				`spec.resources.limits.memory: Required value: requireLimits of WebAppPolicy "production" requires a limit; set one`,
 			},
 		},
 		{
@@ -90,12 +90,12 @@ func TestCheck(t *testing.T) {
 			app: func(s *appsv1.WebAppSpec) {
 				s.Resources.Limits, s.Resources.Requests = limits("cpu", "1"), limits("memory", "1Gi")
 			},
-			want: []string{`spec.resources.limits.memory: Required value: requireLimits of WebAppPolicy "production" asks for a limit; set one`},
+			want: []string{`spec.resources.limits.memory: Required value: requireLimits of WebAppPolicy "production" requires a limit; set one`},
 		},
 		{
 			name: "a limit of zero is none", policy: limited,
 			app:  func(s *appsv1.WebAppSpec) { s.Resources.Limits = limits("cpu", "0", "memory", "1Gi") },
-			want: []string{`spec.resources.limits.cpu: Required value: requireLimits of WebAppPolicy "production" asks for a limit; set one`},
+			want: []string{`spec.resources.limits.cpu: Required value: requireLimits of WebAppPolicy "production" requires a limit; set one`},
 		},
 		{
 			name: "limits", policy: limited,
@@ -108,11 +108,11 @@ func TestCheck(t *testing.T) {
 		},
 		{
 			name: "not restricted", policy: restricted, app: func(*appsv1.WebAppSpec) {},
-			want: []string{`spec.securityProfile: Invalid value: "Baseline": requireSecurityProfile of WebAppPolicy "production" asks for Restricted; set it`},
+			want: []string{`spec.securityProfile: Invalid value: "Baseline": requireSecurityProfile of WebAppPolicy "production" requires Restricted; set it`},
 		},
 		{
 			name: "custom", policy: baseline, app: func(s *appsv1.WebAppSpec) { s.SecurityProfile = appsv1.ProfileCustom },
-			want: []string{`spec.securityProfile: Invalid value: "Custom": requireSecurityProfile of WebAppPolicy "production" asks for Baseline; set it`},
+			want: []string{`spec.securityProfile: Invalid value: "Custom": requireSecurityProfile of WebAppPolicy "production" requires Baseline; set it`},
 		},
 		{
 			name: "restricted but for one field", policy: restricted,
@@ -120,8 +120,8 @@ func TestCheck(t *testing.T) {
 				s.SecurityProfile = appsv1.ProfileRestricted
 				s.PodSecurityContext = &corev1.PodSecurityContext{RunAsUser: new(int64(0))}
 			},
-			want: []string{`spec.securityContext: Forbidden: requireSecurityProfile of WebAppPolicy "production" asks for Restricted, ` +
-				`from which this takes away: runAsUser=0: pod must not set runAsUser=0; remove it here or in spec.podSecurityContext`},
+			want: []string{`spec.securityContext: Forbidden: requireSecurityProfile of WebAppPolicy "production" requires Restricted, ` +
+				`which this violates: runAsUser=0: pod must not set runAsUser=0; remove it here or in spec.podSecurityContext`},
 		},
 		{
 			name: "all at once",
