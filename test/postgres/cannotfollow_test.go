@@ -33,7 +33,7 @@ func TestReclone_crashLoop(t *testing.T) {
 	broken.start()
 	c.eventually(broken.pod+" to be recloned", 4*time.Minute, func() bool { return c.told("Recloned", broken.pod) })
 	c.same(t, leader, broken)
-	if ends := strings.Count(broken.since(from), "PostgreSQL has ended"); ends > 6 {
+	if ends := strings.Count(broken.since(from), "PostgreSQL exited"); ends > 6 {
 		t.Errorf("PostgreSQL ended %d times", ends)
 	}
 }
@@ -61,7 +61,7 @@ func TestReclone_asked(t *testing.T) {
 	c.annotate(databasev1alpha1.AnnotationReclone, broken.pod)
 	c.eventually(broken.pod+" to be recloned", 3*time.Minute, func() bool { return c.told("Recloned", broken.pod) })
 	c.same(t, leader, broken)
-	if strings.Count(broken.log.text(), "election.Reclone") != 1 {
+	if strings.Count(broken.log.text(), `"action":"reclone"`) != 1 {
 		t.Errorf("%s was recloned more than once for one request", broken.pod)
 	}
 }

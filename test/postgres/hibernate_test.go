@@ -58,7 +58,7 @@ func TestHibernation(t *testing.T) {
 			}
 			c.eventually("the Lease to be free, and to say that all have all", patience, func() bool { // it is written after the last server has stopped
 				holder, record := c.lease()
-				return holder == "" && record["whole"] == true
+				return holder == "" && record["cleanShutdown"] == true
 			})
 			for _, i := range c.instances { // the operator takes the pods away
 				i.stop()

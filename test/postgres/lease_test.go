@@ -36,7 +36,7 @@ func TestDeletedLease(t *testing.T) {
 		}
 		c.eventually("it is renewed", patience, func() bool {
 			_, now := c.lease()
-			return now["remade"] == nil
+			return now["recreated"] == nil
 		})
 	}
 	c.flows(l, time.Now().Add(12*time.Second)) // longer than the last renewal before would have lasted

@@ -41,7 +41,7 @@ func (c *cluster) grows(t *testing.T, leader *instance) {
 	c.change(func(spec *databasev1alpha1.PostgreSQLSpec) { spec.Replicas = new(int32(3)) })
 	added.start()
 	c.settled()
-	if !strings.Contains(added.log.text(), "election.Clone{Source:"+replica.pod+"}") {
+	if !strings.Contains(added.log.text(), `"action":"clone","source":"`+replica.pod+`"`) {
 		t.Errorf("%s did not copy %s", added.pod, replica.pod)
 	}
 	c.eventually("commits to wait for any of both", patience, leader.says(func(s agentapi.Status) bool {
@@ -119,7 +119,7 @@ func (c *cluster) refused(t *testing.T, leader *instance) {
 	}))
 	from := len(leader.log.text())
 	killServer(leader)
-	c.eventually("PostgreSQL to end", patience, func() bool { return strings.Contains(leader.since(from), "PostgreSQL has ended") })
+	c.eventually("PostgreSQL to end", patience, func() bool { return strings.Contains(leader.since(from), "PostgreSQL exited") })
 	c.eventually("the time zone from before the one that is refused", patience, setting("timezone", "Europe/Berlin"))
 	c.settled()
 	c.parameters(nil)
@@ -143,7 +143,7 @@ func (c *cluster) restarts(t *testing.T, leader *instance) {
 	_, before := leader.pids()
 	from := len(leader.log.text())
 	c.restart(t, leader)
-	if _, now := leader.pids(); now == before || strings.Count(leader.since(from), "PostgreSQL has ended") != 1 {
+	if _, now := leader.pids(); now == before || strings.Count(leader.since(from), "PostgreSQL exited") != 1 {
 		t.Errorf("the primary was not restarted once: %s", leader.since(from))
 	}
 	if got := leader.answer("SHOW max_connections"); got != "60" {

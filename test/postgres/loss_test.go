@@ -53,9 +53,9 @@ func TestAsynchronous_boundsLoss(t *testing.T) {
 
 	c.comesBack(leader, other)
 	c.eventually(leader.pod+" to ask whether what it has may be given up", patience, leader.says(func(s agentapi.Status) bool {
-		return s.Reason == databasev1alpha1.ReasonDataLossNotAccepted && all(s.Message, "has", "bytes that "+other.pod+" lacks", "fettle.dev/accept-data-loss="+other.pod)
+		return s.Reason == databasev1alpha1.ReasonDataLossNotAccepted && all(s.Message, "has", "bytes of WAL that "+other.pod+" lacks", "fettle.dev/accept-data-loss="+other.pod)
 	}))
-	if log := leader.log.text(); strings.Contains(log, "election.Rewind") || strings.Contains(log, "election.PutAside") {
+	if log := leader.log.text(); strings.Contains(log, `"action":"rewind"`) || strings.Contains(log, `"action":"reclone-keeping-data"`) {
 		t.Errorf("%s gives up what only it has, and nobody has accepted that", leader.pod)
 	}
 	c.annotate(databasev1alpha1.AnnotationAcceptDataLoss, other.pod)

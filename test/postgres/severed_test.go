@@ -31,7 +31,7 @@ func TestSevered(t *testing.T) {
 	away.start()
 	c.eventually(away.pod+" to be made anew", 2*time.Minute, func() bool { return c.told("Recloned", away.pod) })
 	c.same(t, leader, away)
-	if log := away.log.text(); !strings.Contains(log, "the primary has removed WAL that is needed next") {
+	if log := away.log.text(); !strings.Contains(log, "required WAL has been removed from the primary") {
 		t.Errorf("the log of %s does not say why it was made anew", away.pod)
 	}
 
@@ -40,9 +40,9 @@ func TestSevered(t *testing.T) {
 	from := len(away.log.text())
 	away.start()
 	c.eventually("the state page to ask for a person", 2*time.Minute, away.says(func(s agentapi.Status) bool {
-		return s.NeedsReclone && s.Phase == agentapi.Running && !s.Ready && all(s.Message, "has removed WAL", "spec.autoReclone is false", "fettle.dev/reclone="+away.pod)
+		return s.NeedsReclone && s.Phase == agentapi.Running && !s.Ready && all(s.Message, "required WAL has been removed", "spec.replicaRecovery is Manual", "fettle.dev/reclone="+away.pod)
 	}))
-	if strings.Contains(away.since(from), "election.Reclone") {
+	if strings.Contains(away.since(from), `"action":"reclone"`) {
 		t.Errorf("%s was made anew though nobody asked for it", away.pod)
 	}
 	if rows := away.read("SELECT count(*)::text FROM ledger_rows WHERE client = 'lost'"); rows != "1" {

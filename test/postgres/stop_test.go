@@ -30,9 +30,9 @@ func TestSwitchover_longCheckpoint(t *testing.T) {
 	}
 	begun := time.Now()
 	c.switchover(leader)
-	c.eventually("a checkpoint before the stop", patience, func() bool { return strings.Contains(leader.since(from), "election.Checkpoint") })
+	c.eventually("a checkpoint before the stop", patience, func() bool { return strings.Contains(leader.since(from), `"action":"checkpoint"`) })
 	time.Sleep(12 * time.Second) // longer than the 10 s that it once had
-	if log := leader.since(from); strings.Contains(log, "election.Stop") || c.leader() != leader {
+	if log := leader.since(from); strings.Contains(log, `"action":"stop"`) || c.leader() != leader {
 		t.Errorf("%s was stopped before its checkpoint had ended", leader.pod)
 	}
 	c.flows(l, time.Now())
@@ -80,7 +80,7 @@ func TestSwitchover_slowThird(t *testing.T) {
 	if gap := l.Gap(begun).Length(); gap > stopGap {
 		t.Errorf("%s without an acknowledged row", gap)
 	}
-	if strings.Contains(leader.since(from), "election.Stop{Mode:2") || !strings.Contains(leader.since(from), "database system is shut down") {
+	if strings.Contains(leader.since(from), `"mode":"immediate"`) || !strings.Contains(leader.since(from), "database system is shut down") {
 		t.Errorf("%s did not stop in order", leader.pod)
 	}
 	slow.replication[leader.ordinal].rate.Store(0)

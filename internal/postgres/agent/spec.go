@@ -12,8 +12,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 )
 
-// configOf is what an object asks of an instance. An instance beyond the number of replicas still knows itself as one:
-// it is about to be removed. kept: the object is as an earlier process left it, and may be old.
+// configOf returns the election's configuration from an object. An instance beyond the number of replicas still counts as an
+// instance: it is about to be removed. kept means that the object was loaded from the volume, and may be old.
 func configOf(o *Options, object *databasev1alpha1.PostgreSQL, kept bool) election.Config {
 	size := 1
 	if object.Spec.Replicas != nil {
@@ -31,7 +31,7 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL, kept bool) electi
 		Failsafe:            true,
 		AutoReclone:         object.Spec.AutoReclone == nil || *object.Spec.AutoReclone,
 		RecloneRequested:    isNamed(object, databasev1alpha1.AnnotationReclone, o.Pod),
-		MaximumLag:          32 << 20, // of an object from before there was the field
+		MaximumLag:          32 << 20, // default for an object without the field
 		Timing:              election.DefaultTiming(),
 	}
 	if bytes := object.Spec.Failover.MaximumLag.Value(); bytes > 0 {
@@ -56,7 +56,8 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL, kept bool) electi
 	return c
 }
 
-// requestedPrimary is the instance asked for as primary: by annotation, for the moment, else by the spec. A number stands for its pod.
+// requestedPrimary is the instance requested as the primary: temporarily by annotation, otherwise by the spec. A number stands
+// for its pod.
 func requestedPrimary(cluster string, object *databasev1alpha1.PostgreSQL) (pod string, asked bool) {
 	for i, wanted := range []string{object.Annotations[databasev1alpha1.AnnotationSwitchover], object.Spec.Primary} {
 		if ordinal, err := strconv.Atoi(wanted); err == nil && ordinal >= 0 {
@@ -69,7 +70,7 @@ func requestedPrimary(cluster string, object *databasev1alpha1.PostgreSQL) (pod 
 	return "", false
 }
 
-// isNamed says that an annotation, a list of pods, has one of the names.
+// isNamed reports that an annotation, a list of pods, contains one of the names.
 func isNamed(object *databasev1alpha1.PostgreSQL, annotation string, names ...string) bool {
 	for name := range strings.SplitSeq(object.Annotations[annotation], ",") {
 		if slices.Contains(names, strings.TrimSpace(name)) {
