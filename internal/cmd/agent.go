@@ -20,7 +20,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
-// agentOptions are the flags of the agent. What names the instance comes from the environment of its pod.
+// agentOptions are the flags of the agent. The environment of the pod names the instance.
 type agentOptions struct {
 	agent.Options
 
@@ -46,14 +46,14 @@ func (o *agentOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Volume, "volume", "/data", "folder of the data's volume")
 	flags.StringVar(&o.Run, "run-dir", "/run/fettle", "folder for sockets and rendered files")
 	flags.StringVar(&o.TLS, "tls-dir", "/etc/fettle/tls", "folder with the certificates: server/ and replication/")
-	flags.StringVar(&o.Source, "source-dir", "/etc/fettle/source", "folder with what opens the server that the first data are copied from")
+	flags.StringVar(&o.Source, "source-dir", "/etc/fettle/source", "folder with the credentials of the server to import data from")
 	flags.StringVar(&o.Bind, "bind-address", "", "address to listen on; all by default")
 	flags.IntVar(&o.PostgresPort, "postgres-port", 5432, "port of PostgreSQL, of all instances")
 	flags.IntVar(&o.PeerPort, "peer-port", agentapi.Port, "port of the agents, of all instances")
 	flags.IntVar(&o.ProbePort, "probe-port", 8080, "port of the probes")
 	flags.IntVar(&o.MetricsPort, "metrics-port", 9187, "port of the metrics")
 	flags.StringVar(&o.PeerHost, "peer-host", "",
-		"where instances are reached, with {pod} or {ordinal} in it; by default their names in the cluster's DNS")
+		"host of an instance, with {pod} or {ordinal} as a variable; by default its name in the cluster's DNS")
 	flags.BoolVar(&o.debug, "debug", false, "log every decision")
 }
 
@@ -78,13 +78,13 @@ func (o *agentOptions) run(c *cobra.Command) error {
 	defer end()
 	go func() {
 		if err := server.Reap(life); err != nil && life.Err() == nil {
-			o.Log.Error("bury orphans", "error", err.Error())
+			o.Log.Error("failed to reap child processes", "error", err.Error())
 		}
 	}()
 	return agent.Run(c.Context(), o.Options)
 }
 
-// installCommand copies the program itself into a folder, from which another container of the pod runs it.
+// installCommand copies this program into a folder, from which another container of the pod runs it.
 func installCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "install DIR",
@@ -100,7 +100,7 @@ func installCommand() *cobra.Command {
 	}
 }
 
-// copyProgram copies a program. Whoever looks at the copy sees all of it or nothing.
+// copyProgram copies a program atomically.
 func copyProgram(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {

@@ -54,9 +54,9 @@ func TestAsynchronous_boundsLoss(t *testing.T) {
 
 	c.restartFormer(primary, other)
 	c.eventually(primary.pod+" to ask whether its WAL may be discarded", timeout, primary.statusIs(func(s agentapi.Status) bool {
-		return s.Reason == databasev1alpha1.ReasonDataLossNotAccepted && containsAll(s.Message, "has", "bytes that "+other.pod+" lacks", "fettle.dev/accept-data-loss="+other.pod)
+		return s.Reason == databasev1alpha1.ReasonDataLossNotAccepted && containsAll(s.Message, "has", "bytes of WAL that "+other.pod+" lacks", "fettle.dev/accept-data-loss="+other.pod)
 	}))
-	if log := primary.log.text(); strings.Contains(log, "election.Rewind") || strings.Contains(log, "election.PutAside") {
+	if log := primary.log.text(); strings.Contains(log, `"action":"rewind"`) || strings.Contains(log, `"action":"reclone-keeping-data"`) {
 		t.Errorf("%s discards WAL that only it has, although the loss was not accepted", primary.pod)
 	}
 	c.annotate(databasev1alpha1.AnnotationAcceptDataLoss, other.pod)

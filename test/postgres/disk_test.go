@@ -102,15 +102,15 @@ func (c *cluster) crashOnDiskFull(t *testing.T, full *instance) {
 	c.eventually("PostgreSQL to end", timeout, func() bool {
 		conn, err := c.connect(t.Context(), full.address(0))
 		if err != nil {
-			return strings.Contains(full.logSince(from), "PostgreSQL has ended")
+			return strings.Contains(full.logSince(from), "PostgreSQL exited")
 		}
 		defer conn.Close(t.Context())
 		_, err = conn.Exec(t.Context(), "SELECT pg_logical_emit_message(true, 'test', repeat('m', 8000000))")
-		return err != nil && strings.Contains(full.logSince(from), "PostgreSQL has ended")
+		return err != nil && strings.Contains(full.logSince(from), "PostgreSQL exited")
 	})
 	c.wantDiskFull(t, full)
 	time.Sleep(8 * time.Second)
-	if ends := strings.Count(full.logSince(from), "PostgreSQL has ended"); ends > 2 {
+	if ends := strings.Count(full.logSince(from), "PostgreSQL exited"); ends > 2 {
 		t.Errorf("PostgreSQL was started and ended %d times on a full volume", ends)
 	}
 	c.wantDiskFull(t, full)

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -119,7 +118,7 @@ func (c *cluster) wantImported(t *testing.T, f *testpg.External, before string) 
 // wantImportReported checks the events, and that the second instance was cloned from the first.
 func (c *cluster) wantImportReported(t *testing.T, first *instance, systemID string) {
 	t.Helper()
-	if clone := fmt.Sprintf("election.Clone{Source:%s}", first.pod); !strings.Contains(c.instances[1].log.text(), clone) {
+	if clone := `"action":"clone","source":"` + first.pod + `"`; !strings.Contains(c.instances[1].log.text(), clone) {
 		t.Errorf("%s did not copy %s", c.instances[1].pod, first.pod)
 	}
 	if !c.hasEvent("Copied", first.pod, systemID) || !c.hasEvent("NoChecksums") {

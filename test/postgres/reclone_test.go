@@ -33,7 +33,7 @@ func TestReclone_crashLoop(t *testing.T) {
 	broken.start()
 	c.eventually(broken.pod+" to be recloned", 4*time.Minute, func() bool { return c.hasEvent("Recloned", broken.pod) })
 	c.wantSameRows(t, primary, broken)
-	if ends := strings.Count(broken.logSince(from), "PostgreSQL has ended"); ends > 6 {
+	if ends := strings.Count(broken.logSince(from), "PostgreSQL exited"); ends > 6 {
 		t.Errorf("PostgreSQL ended %d times", ends)
 	}
 }
@@ -63,7 +63,7 @@ func TestReclone_onRequest(t *testing.T) {
 	c.annotate(databasev1alpha1.AnnotationReclone, broken.pod)
 	c.eventually(broken.pod+" to be recloned", 3*time.Minute, func() bool { return c.hasEvent("Recloned", broken.pod) })
 	c.wantSameRows(t, primary, broken)
-	if strings.Count(broken.log.text(), "election.Reclone") != 1 {
+	if strings.Count(broken.log.text(), `"action":"reclone"`) != 1 {
 		t.Errorf("%s was recloned more than once for one request", broken.pod)
 	}
 }

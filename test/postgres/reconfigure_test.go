@@ -43,7 +43,7 @@ func (c *cluster) scaleUp(t *testing.T, primary *instance) {
 	c.change(func(spec *databasev1alpha1.PostgreSQLSpec) { spec.Replicas = new(int32(3)) })
 	added.start()
 	c.waitSettled()
-	if !strings.Contains(added.log.text(), "election.Clone{Source:"+standby.pod+"}") {
+	if !strings.Contains(added.log.text(), `"action":"clone","source":"`+standby.pod+`"`) {
 		t.Errorf("%s did not copy %s", added.pod, standby.pod)
 	}
 	c.eventually("commits to wait for either standby", timeout, primary.statusIs(func(s agentapi.Status) bool {
@@ -121,7 +121,7 @@ func (c *cluster) setRejectedParameter(t *testing.T, primary *instance) {
 	}))
 	from := len(primary.log.text())
 	killServer(primary)
-	c.eventually("PostgreSQL to end", timeout, func() bool { return strings.Contains(primary.logSince(from), "PostgreSQL has ended") })
+	c.eventually("PostgreSQL to end", timeout, func() bool { return strings.Contains(primary.logSince(from), "PostgreSQL exited") })
 	c.eventually("the previous time zone", timeout, setting("timezone", "Europe/Berlin"))
 	c.waitSettled()
 	c.parameters(nil)
@@ -145,7 +145,7 @@ func (c *cluster) setRestartParameter(t *testing.T, primary *instance) {
 	_, before := primary.pids()
 	from := len(primary.log.text())
 	c.restart(t, primary)
-	if _, now := primary.pids(); now == before || strings.Count(primary.logSince(from), "PostgreSQL has ended") != 1 {
+	if _, now := primary.pids(); now == before || strings.Count(primary.logSince(from), "PostgreSQL exited") != 1 {
 		t.Errorf("the primary was not restarted once: %s", primary.logSince(from))
 	}
 	if got := primary.queryUntil("SHOW max_connections"); got != "60" {

@@ -88,7 +88,7 @@ func TestRejoin(t *testing.T) {
 	c.eventually("the switchover", timeout, func() bool { primary := c.primary(); return primary != nil && primary != first })
 	c.annotate(databasev1alpha1.AnnotationSwitchover, "")
 	c.waitSettled()
-	if strings.Contains(first.log.text(), `"work":"rewind"`) {
+	if strings.Contains(first.log.text(), `"task":"rewind"`) {
 		t.Errorf("%s stopped in order, and was rewound", first.pod)
 	}
 
@@ -99,10 +99,10 @@ func TestRejoin(t *testing.T) {
 	former.start()
 	c.wantRejoined(t, former, "lost")
 	c.eventually("an event to say that "+former.pod+" was rewound", timeout, func() bool { return c.hasEvent("Rewound", former.pod) })
-	if !strings.Contains(former.log.text(), "has left the history of") {
+	if !strings.Contains(former.log.text(), "timeline diverged from") {
 		t.Errorf("no log says that %s was rewound", former.pod)
 	}
-	if strings.Contains(former.log.text(), "election.Reclone") {
+	if strings.Contains(former.log.text(), `"action":"reclone"`) {
 		t.Errorf("%s was copied, though it could be rewound", former.pod)
 	}
 
@@ -115,18 +115,18 @@ func (c *cluster) interruptRejoin(t *testing.T) {
 	t.Helper()
 	former := c.diverge(t, "half")
 	from := len(former.log.text())
-	former.killAt("a rewind to begin", "fettle/unfit")
+	former.killAt("a rewind to begin", "fettle/needs-reclone")
 	former.killAt("a copy to begin", "pgdata.clone/base")
 	if _, err := os.Stat(filepath.Join(former.dir, "data", "pgdata", "PG_VERSION")); err != nil {
 		t.Errorf("the old data of %s were removed before there were new ones: %s", former.pod, err)
 	}
-	if strings.Contains(former.logSince(from), "PostgreSQL takes connections") {
+	if strings.Contains(former.logSince(from), "PostgreSQL accepts connections") {
 		t.Errorf("%s was started with data that were half rewound", former.pod)
 	}
 	former.start()
 	c.wantRejoined(t, former, "half")
 	c.eventually("an event to say that "+former.pod+" was copied", timeout, func() bool { return c.hasEvent("Recloned", former.pod) })
-	for _, left := range []string{"pgdata.clone", "pgdata.old", "fettle/unfit"} {
+	for _, left := range []string{"pgdata.clone", "pgdata.old", "fettle/needs-reclone"} {
 		if _, err := os.Stat(filepath.Join(former.dir, "data", left)); err == nil {
 			t.Errorf("%s is left", left)
 		}
@@ -152,10 +152,10 @@ func (c *cluster) recloneOnRequest(t *testing.T) {
 	from := len(former.log.text())
 	former.start()
 	c.eventually("the agent to ask for a person", timeout, former.statusIs(func(s agentapi.Status) bool {
-		return s.NeedsReclone && s.Phase == agentapi.Stopped && containsAll(s.Message, "spec.autoReclone is false", "fettle.dev/reclone="+former.pod)
+		return s.NeedsReclone && s.Phase == agentapi.Stopped && containsAll(s.Message, "spec.replicaRecovery is Manual", "fettle.dev/reclone="+former.pod)
 	}))
 	time.Sleep(2 * time.Second)
-	if status, _ := former.status(); !status.NeedsReclone || strings.Contains(former.logSince(from), "election.Reclone") {
+	if status, _ := former.status(); !status.NeedsReclone || strings.Contains(former.logSince(from), `"action":"reclone"`) {
 		t.Errorf("%s was recloned without a request: %+v", former.pod, status)
 	}
 	c.annotate(databasev1alpha1.AnnotationReclone, former.pod)

@@ -23,7 +23,7 @@ func TestSecondSIGTERM_changesNothing(t *testing.T) {
 	}
 	<-primary.ended
 	log := primary.logSince(from)
-	for _, want := range []string{"database system is shut down", "election.Release"} {
+	for _, want := range []string{"database system is shut down", `"action":"release-lease"`} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the log of %s does not say %q", primary.pod, want)
 		}

@@ -30,9 +30,9 @@ func TestSwitchover_longCheckpoint(t *testing.T) {
 	}
 	begun := time.Now()
 	c.switchover(primary)
-	c.eventually("a checkpoint before the stop", timeout, func() bool { return strings.Contains(primary.logSince(from), "election.Checkpoint") })
+	c.eventually("a checkpoint before the stop", timeout, func() bool { return strings.Contains(primary.logSince(from), `"action":"checkpoint"`) })
 	time.Sleep(12 * time.Second) // longer than a former limit of 10 s
-	if log := primary.logSince(from); strings.Contains(log, "election.Stop") || c.primary() != primary {
+	if log := primary.logSince(from); strings.Contains(log, `"action":"stop"`) || c.primary() != primary {
 		t.Errorf("%s was stopped before its checkpoint had ended", primary.pod)
 	}
 	c.waitForWrites(l, time.Now())
@@ -80,7 +80,7 @@ func TestSwitchover_slowThird(t *testing.T) {
 	if gap := l.Gap(begun).Length(); gap > maxSwitchoverGap {
 		t.Errorf("%s without an acknowledged row", gap)
 	}
-	if strings.Contains(primary.logSince(from), "election.Stop{Mode:2") || !strings.Contains(primary.logSince(from), "database system is shut down") {
+	if strings.Contains(primary.logSince(from), `"mode":"immediate"`) || !strings.Contains(primary.logSince(from), "database system is shut down") {
 		t.Errorf("%s did not stop in order", primary.pod)
 	}
 	slow.replication[primary.ordinal].rate.Store(0)

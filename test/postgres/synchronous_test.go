@@ -32,7 +32,7 @@ func TestSynchronous_turnedOn(t *testing.T) {
 	other.disconnect()
 	first.partition()
 	first.kill()
-	c.eventually(next.pod+" to be promoted", timeout, func() bool { return strings.Contains(next.log.text(), `"promoted"`) })
+	c.eventually(next.pod+" to be promoted", timeout, func() bool { return strings.Contains(next.log.text(), `"promoted to primary"`) })
 	time.Sleep(3 * time.Second)
 	if rows := acked.Load(); rows > 0 {
 		t.Errorf("%s acknowledged %d rows that no other instance has", next.pod, rows)

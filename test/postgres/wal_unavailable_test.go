@@ -33,7 +33,7 @@ func TestWALUnavailable_reclones(t *testing.T) {
 	away.start()
 	c.eventually(away.pod+" to be recloned", 2*time.Minute, func() bool { return c.hasEvent("Recloned", away.pod) })
 	c.wantSameRows(t, primary, away)
-	if log := away.log.text(); !strings.Contains(log, "the primary has removed WAL that is needed next") {
+	if log := away.log.text(); !strings.Contains(log, "required WAL has been removed from the primary") {
 		t.Errorf("the log of %s does not say why it was recloned", away.pod)
 	}
 
@@ -44,9 +44,9 @@ func TestWALUnavailable_reclones(t *testing.T) {
 	from := len(away.log.text())
 	away.start()
 	c.eventually("the agent to ask for a person", 2*time.Minute, away.statusIs(func(s agentapi.Status) bool {
-		return s.NeedsReclone && s.Phase == agentapi.Running && !s.Ready && containsAll(s.Message, "has removed WAL", "spec.autoReclone is false", "fettle.dev/reclone="+away.pod)
+		return s.NeedsReclone && s.Phase == agentapi.Running && !s.Ready && containsAll(s.Message, "required WAL has been removed", "spec.replicaRecovery is Manual", "fettle.dev/reclone="+away.pod)
 	}))
-	if strings.Contains(away.logSince(from), "election.Reclone") {
+	if strings.Contains(away.logSince(from), `"action":"reclone"`) {
 		t.Errorf("%s was recloned without a request", away.pod)
 	}
 	if rows := away.queryOnce("SELECT count(*)::text FROM ledger_rows WHERE client = 'lost'"); rows != "1" {

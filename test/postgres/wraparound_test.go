@@ -44,7 +44,7 @@ func TestWraparound_keepsPrimary(t *testing.T) {
 		t.Error("the primary can't be read")
 	}
 	time.Sleep(15 * time.Second) // longer than a Lease and a fence
-	if log := primary.logSince(from); strings.Contains(log, "election.Stop") || strings.Count(log, "PostgreSQL takes connections") != 1 {
+	if log := primary.logSince(from); strings.Contains(log, `"action":"stop"`) || strings.Count(log, "PostgreSQL accepts connections") != 1 {
 		t.Errorf("%s was stopped for the errors that it answers", primary.pod)
 	}
 	if holder, _ := c.lease(); holder != primary.pod || !primary.probe("/readyz") {

@@ -1,17 +1,15 @@
-// Package agent runs one PostgreSQL of a cluster: it is the first process of the pod, starts and stops the server, and
+// Package agent runs one PostgreSQL instance of a cluster. It is the first process of the pod, starts and stops the server, and
 // elects the primary together with its peers through the cluster's Lease.
 //
-// One goroutine, the loop, owns all that decisions are made of. It never waits: whatever takes time runs beside it and
-// posts its result into the loop's inbox, as a function that the loop calls. Package election decides; this package
-// observes and acts. The fence runs beside the loop, so that a primary is stopped in time even if the loop is stuck.
+// One goroutine, the loop, owns all state that decisions are made of. It never waits: everything that takes time runs beside it
+// and enqueues its result into the loop's inbox, as a function that the loop calls. Package election decides, this package
+// observes and acts. The fence runs beside the loop, so a primary is stopped in time even if the loop is stuck.
 package agent
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -25,11 +23,11 @@ import (
 )
 
 const (
-	// applyName is the session that makes what people asked for, which waits for standbys like any other.
+	// applyName is the session that applies databases and roles. Its commits wait for standbys like any other.
 	applyName = "fettle-desired"
 	// tickInterval is the longest time between two decisions.
 	tickInterval = 250 * time.Millisecond
-	// livenessTimeout is how long the loop may take for one turn before the liveness probe fails.
+	// livenessTimeout is how long the loop may take for one tick before the liveness probe fails.
 	livenessTimeout = 10 * time.Second
 )
 
@@ -48,25 +46,25 @@ type Agent struct {
 	tls       *tlsFiles
 	fence     *fence
 	validator *configValidator
-	// watchdog is the process that does what the fence does when this one stands still.
+	// watchdog is the process that does what the fence does when this process hangs.
 	watchdog *watchdog.Watchdog
 
 	// Connections to the server, one for each purpose that must not wait for another.
 	statusConn, heartbeatConn, adminConn, maintenanceConn, applyConn, checkpointConn *sqlclient.Client
 
-	// token begins each line of PostgreSQL's log; users are who may connect through the socket.
+	// token starts each line of PostgreSQL's log. users may connect through the socket.
 	token string
 	users []string
 
 	inbox chan func()
-	// ctx ends when the agent does; end ends it.
+	// ctx ends when the agent exits; cancel ends it.
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	tickedAt        atomic.Int64 // when the loop last began a turn, in nanoseconds of now
-	statusRequested atomic.Bool  // somebody asked for the status
+	tickedAt        atomic.Int64 // when the loop last started a tick, in nanoseconds of now
+	statusRequested atomic.Bool  // a client requested the status
 	published       atomic.Pointer[agentapi.Status]
-	// unreadyReason is why the instance should get no connections; renewed when the Lease was last renewed.
+	// unreadyReason is why the instance should get no connections. renewedAt is when the lease was last renewed.
 	unreadyReason  atomic.Pointer[string]
 	renewedAt      atomic.Int64
 	counts         counts
@@ -75,7 +73,7 @@ type Agent struct {
 	state // owned by the loop
 }
 
-// Run looks after the instance until the context ends and the server has stopped, or until it can't go on.
+// Run runs the instance until the context ends and the server has stopped, or until it cannot continue.
 func Run(ctx context.Context, options Options) error {
 	if err := options.check(); err != nil {
 		return err
@@ -133,7 +131,7 @@ func newAgent(ctx context.Context, options Options) (*Agent, error) {
 		if !a.tls.has(folderServer) || !a.tls.has(folderReplication) {
 			return nil, err
 		}
-		a.log.Error("certificates", "error", err.Error()) // told, and looked at again soon
+		a.log.Error("failed to copy certificates", "error", err.Error()) // reported, and retried soon
 	}
 	if err := a.setUpServer(ctx); err != nil {
 		return nil, err
@@ -149,7 +147,7 @@ func newAgent(ctx context.Context, options Options) (*Agent, error) {
 	return a, a.object.Load()
 }
 
-// setUpServer looks for the programs, and prepares the connections to the server.
+// setUpServer finds the PostgreSQL programs and prepares the connections to the server.
 func (a *Agent) setUpServer(ctx context.Context) error {
 	binaries, err := server.FindBinaries(ctx)
 	if err != nil {
@@ -174,7 +172,7 @@ func (a *Agent) setUpServer(ctx context.Context) error {
 	return nil
 }
 
-// enqueue has the loop call f. It waits only while the inbox is full.
+// enqueue makes the loop call f. It waits only while the inbox is full.
 func (a *Agent) enqueue(f func()) {
 	select {
 	case a.inbox <- f:
@@ -182,7 +180,7 @@ func (a *Agent) enqueue(f func()) {
 	}
 }
 
-// wake has the loop decide again soon; it never waits.
+// wake makes the loop decide again soon. It never waits.
 func (a *Agent) wake() {
 	select {
 	case a.inbox <- func() {}:
@@ -190,7 +188,7 @@ func (a *Agent) wake() {
 	}
 }
 
-// loop decides until there is nothing left to do after the context has ended.
+// loop decides until nothing is left to do after the context has ended.
 func (a *Agent) loop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -202,7 +200,7 @@ func (a *Agent) loop(ctx context.Context) {
 		case <-timer.C:
 		case <-stop:
 			a.stopping, stop = true, nil
-			a.log.Info("stopping")
+			a.log.Info("stopping the agent")
 		}
 		for len(a.inbox) > 0 {
 			(<-a.inbox)()
@@ -218,7 +216,7 @@ func (a *Agent) tick() time.Duration {
 	a.configure()
 	a.observe(at)
 	if !a.booted || !a.configured {
-		a.publish(election.Decision{Reason: a.waitReason()}, election.Input{Now: at})
+		a.publish(a.undecided(), election.Input{Now: at})
 		return tickInterval
 	}
 	in := a.input(at)
@@ -238,7 +236,7 @@ func (a *Agent) tick() time.Duration {
 	return min(tickInterval, max(decision.Until-at, time.Millisecond))
 }
 
-// updateFence tells the fence the deadline of what the agent knows now.
+// updateFence gives the fence the deadline of what the agent knows now.
 func (a *Agent) updateFence(in election.Input) {
 	at, kill, limited := election.Deadline(a.config, in)
 	if limited && in.Tenure.Confirmed.Sent == 0 {
@@ -248,43 +246,5 @@ func (a *Agent) updateFence(in election.Input) {
 	a.fence.Set(at, kill, limited)
 }
 
-// waitReason says why nothing can be decided yet.
-func (a *Agent) waitReason() string {
-	switch {
-	case !a.booted && a.lastError != "":
-		return "waits for an earlier life to end: " + a.lastError
-	case !a.booted:
-		return "looking at the data directory"
-	}
-	return fmt.Sprintf("waiting for PostgreSQL %s from the API server", a.options.Cluster)
-}
-
-// logDecision logs a decision that differs from the last, once it is acted upon.
-func (a *Agent) logDecision(d election.Decision, at time.Duration) {
-	text := fmt.Sprintf("%T %s", d.Action, d.Reason)
-	if text == a.lastDecision || a.isDeferred(d.Action, at) {
-		return
-	}
-	a.lastDecision = text
-	switch d.Action.(type) {
-	case election.Wait:
-		a.log.Log(a.ctx, a.waitLevel(d.Reason), "decision", "action", fmt.Sprintf("%T", d.Action), "reason", d.Reason)
-	case election.Renew:
-		a.log.Debug("decision", "action", fmt.Sprintf("%T", d.Action), "reason", d.Reason)
-	default:
-		a.recentWaits = nil
-		a.log.Info("decision", "action", fmt.Sprintf("%T%+v", d.Action, d.Action), "reason", d.Reason)
-	}
-}
-
-// waitLevel is how much a reason to wait is worth telling: a primary has the same two or three of them at each renewal.
-func (a *Agent) waitLevel(reason string) slog.Level {
-	if slices.Contains(a.recentWaits, reason) {
-		return slog.LevelDebug
-	}
-	a.recentWaits = append(a.recentWaits[max(0, len(a.recentWaits)-3):], reason)
-	return slog.LevelInfo
-}
-
-// now is the time since the machine started, sleep included. It never steps; only its rate is trusted.
+// now is the time since the machine started, sleep included. It never jumps. Only its rate is trusted.
 func now() time.Duration { return watchdog.Now() }

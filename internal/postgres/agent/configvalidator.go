@@ -16,20 +16,20 @@ import (
 
 const validateTimeout = 10 * time.Second
 
-// configValidator has PostgreSQL itself say what it takes of a user's parameters, before a server reads them: one value that it does not
-// like, such as the name of a time zone, would have it refuse all changes, and not start any more. The value that was
-// taken before stays, else the default. It is safe for concurrent use.
+// configValidator makes PostgreSQL itself validate a user's parameters, before a server reads them. With one invalid value, such
+// as the name of a time zone, it would reject all changes, and no longer start. The value that was accepted before stays, or else
+// the default. It is safe for concurrent use.
 type configValidator struct {
 	check func(ctx context.Context, files config.Files) error
 
 	mutex sync.Mutex
-	// requested are the parameters that were looked at last, taken what came of them; nil before.
+	// requested are the parameters of the last validation, accepted its result; nil before.
 	requested, accepted map[string]string
 	// rejected is read by the loop, which never waits.
 	rejected atomic.Pointer[string]
 }
 
-// Filter returns the settings with parameters that PostgreSQL takes.
+// Filter returns the settings with the parameters that PostgreSQL accepts.
 func (v *configValidator) Filter(ctx context.Context, settings config.Settings) (config.Settings, error) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
@@ -45,7 +45,7 @@ func (v *configValidator) Filter(ctx context.Context, settings config.Settings) 
 	return settings, nil
 }
 
-// Rejected is what was not taken, for people; "" when all was.
+// Rejected returns which parameters were rejected, for people; "" if none was.
 func (v *configValidator) Rejected() string {
 	if complaint := v.rejected.Load(); complaint != nil {
 		return *complaint
@@ -53,7 +53,7 @@ func (v *configValidator) Rejected() string {
 	return ""
 }
 
-// validate takes out what PostgreSQL refuses until it takes the rest.
+// validate removes parameters that PostgreSQL rejects until it accepts the rest.
 func (v *configValidator) validate(ctx context.Context, settings config.Settings) (taken map[string]string, complaint string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, validateTimeout)
 	defer cancel()
@@ -71,12 +71,12 @@ func (v *configValidator) validate(ctx context.Context, settings config.Settings
 		if !ok || !v.replace(settings.Parameters, refused.Parameters) {
 			return nil, "", fmt.Errorf("check the configuration: %w", err)
 		}
-		complaint = fmt.Sprintf("PostgreSQL refuses the parameters %s; what they were before stays in effect: %s",
+		complaint = fmt.Sprintf("PostgreSQL rejects the parameters %s; their previous values stay in effect: %s",
 			strings.Join(refused.Parameters, ", "), oneLine(err.Error()))
 	}
 }
 
-// replace puts what was taken before in the place of parameters, or removes them. It is false if that changes nothing.
+// replace restores the accepted values of parameters, or removes them. It returns false if that changes nothing.
 func (v *configValidator) replace(parameters map[string]string, names []string) (changed bool) {
 	for _, refused := range names {
 		for name, value := range parameters {

@@ -10,7 +10,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/sqlclient"
 )
 
-// ApplyDesired carries out what is desired, on a primary.
+// ApplyDesired applies the desired databases and roles, on a primary.
 func (a *Agent) ApplyDesired(ctx context.Context, desired agentapi.Desired) (agentapi.Result, error) {
 	if shown := a.published.Load(); shown == nil || shown.Role != agentapi.Primary {
 		return agentapi.Result{}, fmt.Errorf("%w: %s is not the primary", errNotNow, a.options.Pod)
@@ -18,26 +18,26 @@ func (a *Agent) ApplyDesired(ctx context.Context, desired agentapi.Desired) (age
 	return Apply(ctx, a.applyConn, desired)
 }
 
-// Apply makes roles, then databases and their extensions on a primary. Each item has its own outcome, and one that fails keeps
-// no other from being tried.
+// Apply creates and updates roles, then databases and their extensions on a primary. Each item has its own outcome, and a failed
+// item does not keep others from being applied.
 func Apply(ctx context.Context, primary *sqlclient.Client, desired agentapi.Desired) (agentapi.Result, error) {
 	w := &databaseObjects{session: primary}
 	w.roles(ctx, desired.Roles)
 	w.databases(ctx, desired.Databases)
 	var err error
 	if w.result.InsertLSN, err = primary.InsertLSN(ctx); err != nil {
-		return agentapi.Result{}, fmt.Errorf("the end of the log: %w", err)
+		return agentapi.Result{}, fmt.Errorf("read the WAL insert position: %w", err)
 	}
 	return w.result, nil
 }
 
-// Restart stops the server; the loop starts it again, as what it was.
+// Restart stops the server; the loop starts it again in the same role.
 func (a *Agent) Restart(ctx context.Context) error {
 	err, ok := inLoop(ctx, a, func() error {
 		if a.own.Process != election.Up || a.own.Checkpointing || a.task != nil {
 			return fmt.Errorf("%w: PostgreSQL is %s", errNotNow, a.phase())
 		}
-		a.log.Info("restart: it was asked for")
+		a.log.Info("restarting PostgreSQL on request")
 		stop := func() { a.stop(election.Stop{Mode: election.Fast}, now()) }
 		if a.own.Role == election.Primary {
 			a.checkpoint(stop)
@@ -78,7 +78,7 @@ func (w *databaseObjects) roles(ctx context.Context, roles []agentapi.DesiredRol
 		changes, err := w.session.EnsureRoles(ctx, []sqlclient.Role{role})
 		w.record(agentapi.KindRole, r.Name, changes, err)
 	}
-	// Once all are there, their memberships and second logins.
+	// Memberships and second logins need all roles to exist.
 	for _, r := range roles {
 		role := roleOf(r)
 		if r.MemberOf != nil {
@@ -95,18 +95,18 @@ func (w *databaseObjects) roles(ctx context.Context, roles []agentapi.DesiredRol
 	}
 }
 
-// syncLogins gives second logins the settings of their roles. A failure is only said: a setting of a user may be refused.
+// syncLogins gives second logins the settings of their roles. A failure is only logged: PostgreSQL may reject a user's setting.
 func (a *Agent) syncLogins(ctx context.Context) {
 	changed, err := a.maintenanceConn.SyncLogins(ctx)
 	if err != nil {
-		a.log.Warn("logins", "error", err.Error())
+		a.log.Warn("failed to synchronize second logins", "error", err.Error())
 	}
 	if len(changed) > 0 {
-		a.log.Info("logins", "changed", changed)
+		a.log.Info("synchronized second logins", "changed", changed)
 	}
 }
 
-// roleOf leaves out the password and the memberships.
+// roleOf converts a role without its password and memberships.
 func roleOf(r agentapi.DesiredRole) sqlclient.Role {
 	role := sqlclient.Role{Name: r.Name, Login: r.Login, CreateDB: r.CreateDB}
 	if r.ConnectionLimit != nil && *r.ConnectionLimit >= 0 {
@@ -121,7 +121,7 @@ func (w *databaseObjects) databases(ctx context.Context, databases []agentapi.De
 		w.record(agentapi.KindDatabase, d.Name, changes, err)
 		for _, e := range d.Extensions {
 			if err != nil {
-				w.record(agentapi.KindExtension, d.Name+"/"+e.Name, nil, fmt.Errorf("database %s is not there", d.Name))
+				w.record(agentapi.KindExtension, d.Name+"/"+e.Name, nil, fmt.Errorf("database %s does not exist", d.Name))
 				continue
 			}
 			changes, failure := w.session.EnsureDatabase(ctx, sqlclient.Database{Name: d.Name, Extensions: []string{e.Name}})

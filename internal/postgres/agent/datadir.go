@@ -17,15 +17,16 @@ import (
 )
 
 const (
-	// inspectTimeout bounds a look at the data directory, inspectTimeoutLong one more after looks that took too long, as on a disk that hangs.
+	// inspectTimeout bounds an inspection of the data directory. inspectTimeoutLong bounds it after inspections that timed out,
+	// as on a disk that hangs.
 	inspectTimeout, inspectTimeoutLong = 5 * time.Second, 2 * time.Minute
-	// inspectGrace is how long a look may take to notice that its time is over.
+	// inspectGrace is how long an inspection may take to notice that its time is over.
 	inspectGrace = time.Second
-	// needsRecloneFile, on the volume, is there from the beginning of a rewind until its success.
-	needsRecloneFile = "unfit"
+	// needsRecloneFile is on the volume from the start of a rewind until its success.
+	needsRecloneFile = "needs-reclone"
 )
 
-// dataDirState is what a look at a stopped server's data directory showed.
+// dataDirState is the state of a stopped server's data directory.
 type dataDirState struct {
 	data     election.Data
 	role     election.Role
@@ -36,7 +37,7 @@ type dataDirState struct {
 	history      []election.TimelineSwitch
 	// highest is the highest timeline that has a history.
 	highest uint32
-	// disk is the space of the volume, segment what the log needs of it at once.
+	// disk is the space of the volume, segment the size of a WAL segment.
 	disk    server.Disk
 	segment int64
 	// minimums is nil if the control file could not be read.
@@ -44,22 +45,23 @@ type dataDirState struct {
 	err      error
 }
 
-// lacksSpace says that the volume lacks the space that a server needs to go on: it makes segments of its log whole in advance.
+// lacksSpace reports that the volume lacks the space that a server needs to start: it creates WAL segments in advance.
 func (f dataDirState) lacksSpace() bool {
 	return lowSpace(f.disk, cmp.Or(f.segment, defaultWALSegment)+fullDisk)
 }
 
-// errVolumeTimeout means that a look at the volume took too long.
-var errVolumeTimeout = errors.New("the volume does not answer")
+// errVolumeTimeout means that an inspection of the volume took too long.
+var errVolumeTimeout = errors.New("volume does not respond")
 
-// inspectUntilDone looks until there is a result, or the context ends: data that nobody has seen would pass for such as to be rewound.
+// inspectUntilDone inspects until there is a result, or the context ends. Data that was never inspected would count as data that
+// has to be rewound.
 func (a *Agent) inspectUntilDone(ctx context.Context) dataDirState {
 	for limit := inspectTimeout; ; limit = min(2*limit, inspectTimeoutLong) {
 		result := a.inspect(a.ctx, limit)
 		if !errors.Is(result.err, errVolumeTimeout) || ctx.Err() != nil {
 			return result
 		}
-		a.log.Warn("data directory", "error", result.err.Error(), "within", limit.String())
+		a.log.Warn("failed to inspect data directory", "error", result.err.Error(), "timeout", limit.String())
 		a.enqueue(func() { a.lastError = result.err.Error() })
 	}
 }
@@ -73,7 +75,7 @@ func (a *Agent) inspect(ctx context.Context, limit time.Duration) dataDirState {
 	return out
 }
 
-// inspectPartly is like look, but tells all but the end of the log where that took too long to read.
+// inspectPartly is like inspect, but returns everything except the end of the WAL if that took too long to read.
 func (a *Agent) inspectPartly(ctx context.Context, limit time.Duration) dataDirState {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -105,7 +107,7 @@ func dataOf(content server.DataState) election.Data {
 func (a *Agent) inspectOnce(ctx context.Context) dataDirState {
 	disk, err := a.server.Disk()
 	if err != nil {
-		a.log.Warn("volume", "error", err.Error())
+		a.log.Warn("failed to read volume usage", "error", err.Error())
 	}
 	content, err := a.server.DataState()
 	if data := dataOf(content); data != election.Usable {
@@ -151,7 +153,7 @@ func (a *Agent) inspectOnce(ctx context.Context) dataDirState {
 	return out
 }
 
-// offHistory returns how far a standby has replayed if that is no part of the history of the latest timeline on its disk: it has
+// offHistory returns how far a standby has replayed if that is not part of the history of the latest timeline on its disk: it has
 // received from a primary that it could not follow, and will not start.
 func offHistory(control server.ControlData, timeline wal.Timeline, history []election.TimelineSwitch) (election.Position, bool) {
 	at := position(control.MinRecoveryTimeline, control.MinRecovery)
@@ -189,7 +191,7 @@ func position(timeline wal.Timeline, at wal.LSN) election.Position {
 func (a *Agent) recordDataDir(f dataDirState) {
 	if f.err != nil {
 		a.lastError = f.err.Error()
-		a.log.Warn("data directory", "error", a.lastError)
+		a.log.Warn("failed to inspect data directory", "error", a.lastError)
 	} else {
 		a.lastError = ""
 	}
@@ -199,7 +201,7 @@ func (a *Agent) recordDataDir(f dataDirState) {
 	a.own.Data, a.own.FullDisk, a.walSegmentSize = f.data, f.lacksSpace(), f.segment
 	a.own.OldestWAL, a.own.SampledAt, a.minimums = 0, 0, f.minimums
 	a.own.Exact, a.own.CleanShutdown = f.exact, f.clean
-	usable := f.data == election.Usable // then what could not be read is as it was
+	usable := f.data == election.Usable // then values that could not be read stay as they were
 	if usable {
 		a.own.HighestTimeline = f.highest
 	}
@@ -214,7 +216,7 @@ func (a *Agent) recordDataDir(f dataDirState) {
 	}
 }
 
-// waitForExit waits for a server to end, sees to it that nothing is left of it, and has the loop know.
+// waitForExit waits until a server exits, kills its remaining processes, and informs the loop.
 func (a *Agent) waitForExit(p *server.Process) {
 	<-p.Done()
 	for a.ctx.Err() == nil {
@@ -224,7 +226,7 @@ func (a *Agent) waitForExit(p *server.Process) {
 		if err == nil {
 			break
 		}
-		a.log.Error("end what is left of PostgreSQL", "error", err.Error())
+		a.log.Error("failed to kill remaining processes", "error", err.Error())
 	}
 	a.fence.Clear(p)
 	left := a.inspect(a.ctx, inspectTimeout)
@@ -238,7 +240,7 @@ func (a *Agent) waitForExit(p *server.Process) {
 func (a *Agent) processExited(exit server.Exit, left dataDirState) {
 	at := now()
 	ordered := a.own.Process == election.Stopping
-	a.log.Info("PostgreSQL has ended", "how", exit.String(), "ordered", ordered)
+	a.log.Info("PostgreSQL exited", "status", exit.String(), "ordered", ordered)
 	a.process = nil
 	a.recordUnresponsive(at)
 	a.newEpoch()
@@ -253,8 +255,8 @@ func (a *Agent) processExited(exit server.Exit, left dataDirState) {
 	}
 }
 
-// recordCrash notes that the server has ended, or did not start, without being told to. What happens for want of space says
-// nothing about the server: it does not count towards a second crash.
+// recordCrash records that the server exited, or did not start, without an order. A crash for lack of space says nothing about
+// the server: it does not count towards a second crash.
 func (a *Agent) recordCrash(at time.Duration, how string) {
 	a.own.PreviousCrashAt, a.own.CrashedAt, a.own.ProcessSince = a.own.CrashedAt, at, at
 	if a.own.FullDisk {
@@ -263,18 +265,19 @@ func (a *Agent) recordCrash(at time.Duration, how string) {
 		a.own.Failures++
 	}
 	a.counts.crashes.Add(1)
-	a.lastError = fmt.Sprintf("PostgreSQL %s: its log says why", how)
+	a.lastError = fmt.Sprintf("PostgreSQL %s: see its log", how)
 }
 
-// needsReclonePath is a file that says that the data directory can't be relied on.
+// needsReclonePath is a file which says that the data directory is unusable.
 func (a *Agent) needsReclonePath() string {
 	return filepath.Join(a.options.Volume, "fettle", needsRecloneFile)
 }
 
-// markNeedsReclone notes on the volume that the data directory can't be relied on, before anything of it is changed; unmark that it can, once the data
-// are gone, or whole on the disk. Both outlast a crash of the machine, which may leave a mark on good data, but no bad data without one.
+// markNeedsReclone marks the data directory as unusable on the volume, before anything in it changes. clearNeedsReclone removes
+// the mark once the data is gone, or complete on the disk. Both survive a crash of the machine, which may leave a mark on good
+// data, but never bad data without one.
 func (a *Agent) markNeedsReclone() error {
-	return server.WriteFile(a.needsReclonePath(), []byte("a rewind did not end\n"))
+	return server.WriteFile(a.needsReclonePath(), []byte("a rewind did not finish\n"))
 }
 
 func (a *Agent) clearNeedsReclone() error { return server.RemoveFile(a.needsReclonePath()) }

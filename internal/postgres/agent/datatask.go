@@ -12,17 +12,17 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
-// rewindTries is how often a rewind is begun before the data counts as unfit; its source may just be starting.
+// rewindTries is how often a rewind is tried before the data counts as unusable. Its source may be starting.
 const rewindTries = 3
 
-// checkpointWait is how long a new primary may take for its first checkpoint before it is looked at anew who to rewind to.
+// checkpointWait is how long a new primary may take for its first checkpoint before the next decision on the source of a rewind.
 const checkpointWait = 10 * time.Second
 
-// runDataTask runs a task on the data directory of a server that is down. One that fails again and again is begun more and more
-// seldom: each may copy all of the data. done, where it is not empty, is told in an event.
+// runDataTask runs a task on the data directory of a server that is down. A task that fails repeatedly is retried less and less
+// often, because each try may copy all of the data. done, if it is not empty, is the text of an event.
 func (a *Agent) runDataTask(kind election.DataTask, done string, do func(ctx context.Context) error) {
 	a.own.DataTask = kind
-	a.log.Info("begin", "work", string(kind))
+	a.log.Debug("data task started", "task", string(kind))
 	begun := now()
 	a.startTask(string(kind), func(ctx context.Context) func() {
 		err := do(ctx)
@@ -33,7 +33,7 @@ func (a *Agent) runDataTask(kind election.DataTask, done string, do func(ctx con
 			if err != nil {
 				a.counts.failed(kind)
 				a.lastError = oneLine(err.Error())
-				a.log.Error(string(kind), "error", err.Error())
+				a.log.Error("data task failed", "task", string(kind), "error", err.Error())
 				a.nextTaskAt, a.failures = now()+backOff(a.failures), a.failures+1
 				a.recordSourceError(err)
 				return
@@ -43,12 +43,12 @@ func (a *Agent) runDataTask(kind election.DataTask, done string, do func(ctx con
 			if done != "" {
 				a.events.Normal(eventReasons[kind], done)
 			}
-			a.log.Info("done", "work", string(kind), "after", (now() - begun).Round(time.Millisecond).String())
+			a.log.Info("data task finished", "task", string(kind), "duration", (now() - begun).Round(time.Millisecond).String())
 		}
 	})
 }
 
-// clone copies the source. replace: there are data already, which are kept under that name if one is given.
+// clone copies the source. replace means that there is data already, which is kept under the name keep if that is not empty.
 func (a *Agent) clone(ctx context.Context, source string, replace bool, keep string) error {
 	copied := a.server.Clone
 	if replace {
@@ -60,9 +60,10 @@ func (a *Agent) clone(ctx context.Context, source string, replace bool, keep str
 	return a.clearNeedsReclone()
 }
 
-// inspectAgain reads what a server left once more, as long as that takes: the look that follows its end has little time.
+// inspectAgain inspects the data directory once more, for as long as that takes. The inspection after the exit of a server has
+// little time.
 func (a *Agent) inspectAgain() {
-	a.startTask("look at the data directory", func(ctx context.Context) func() {
+	a.startTask("inspect the data directory", func(ctx context.Context) func() {
 		left := a.inspect(ctx, inspectTimeoutLong)
 		return func() {
 			a.recordDataDir(left)
@@ -77,8 +78,8 @@ var eventReasons = map[election.DataTask]string{election.Cloning: "Recloned", el
 
 func backOff(failures int) time.Duration { return min(retryPause<<min(failures, 6), time.Minute) }
 
-// rewind marks the data as unfit for as long as it is being changed. What did not stop in good order is started for a moment,
-// by a configuration that a new pod does not have yet.
+// rewind marks the data as unusable for as long as it changes. A server that did not shut down cleanly is started for a moment,
+// with a configuration that a new pod does not have yet.
 func (a *Agent) rewind(ctx context.Context, source string, render func() (bool, error)) error {
 	if err := a.waitForCheckpoint(ctx, source); err != nil {
 		return err
@@ -96,8 +97,8 @@ func (a *Agent) rewind(ctx context.Context, source string, render func() (bool, 
 	return err
 }
 
-// retryRewind tries a rewind a few times. untouched says that it changed nothing: no try got further than to the connection. The last one alone
-// says nothing, as an earlier one may have lost its source in the middle.
+// retryRewind tries a rewind a few times. untouched means that it changed nothing: no try connected to the source. The last try
+// alone proves nothing, because an earlier one may have lost its source in the middle.
 func retryRewind(ctx context.Context, rewind func() error) (untouched bool, err error) {
 	untouched = true
 	for try := range rewindTries {
@@ -121,8 +122,8 @@ func (a *Agent) waitForCheckpoint(ctx context.Context, source string) error {
 			return nil
 		}
 	}
-	return errors.Join(ctx.Err(), fmt.Errorf("%s has taken no checkpoint yet that one could rewind to", source))
+	return errors.Join(ctx.Err(), fmt.Errorf("%s has not taken a checkpoint since its promotion", source))
 }
 
-// connectFailed is what pg_rewind says when it can't connect to its source. It does so before it changes anything.
+// connectFailed matches the errors of pg_rewind when it cannot connect to its source. They occur before it changes anything.
 var connectFailed = regexp.MustCompile(`could not connect to server|connection to server (at|on) .* failed:`)

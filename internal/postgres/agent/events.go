@@ -20,7 +20,7 @@ const (
 	eventTries = 4
 )
 
-// recorder writes events about the PostgreSQL object. They are few, and nothing waits for them.
+// recorder creates events about the PostgreSQL object. They are few, and nothing waits for them.
 type recorder struct {
 	api     coreclient.EventInterface
 	options *Options
@@ -53,7 +53,7 @@ func (r *recorder) record(kind, reason, message string) {
 	select {
 	case r.events <- event:
 	default:
-		r.log.Warn("event left out", "reason", reason, "message", message)
+		r.log.Warn("dropped event: too many are pending", "reason", reason, "message", message)
 	}
 }
 
@@ -68,16 +68,16 @@ func (r *recorder) Run(ctx context.Context) {
 	}
 }
 
-// write tries a few times: each event tells of something that happens once.
+// write retries a few times, because each event reports something that happens once.
 func (r *recorder) write(ctx context.Context, event *corev1.Event) {
 	for try := range eventTries {
 		each, cancel := context.WithTimeout(ctx, apiTimeout)
 		_, err := r.api.Create(each, event, metav1.CreateOptions{})
 		cancel()
-		if err == nil || apierrors.IsAlreadyExists(err) { // an earlier try came through, without an answer
+		if err == nil || apierrors.IsAlreadyExists(err) { // an earlier try succeeded without an answer
 			return
 		}
-		r.log.Warn("event", "reason", event.Reason, "message", event.Message, "error", err.Error())
+		r.log.Warn("failed to create event", "reason", event.Reason, "message", event.Message, "error", err.Error())
 		if ctx.Err() != nil {
 			return
 		}

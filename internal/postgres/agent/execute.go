@@ -9,7 +9,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
-// execute begins what was decided. What takes time goes on beside the loop, and the state says that it does.
+// execute starts the decided action. Long actions continue beside the loop, and the state says so.
 func (a *Agent) execute(d election.Decision, at time.Duration) {
 	switch action := d.Action.(type) {
 	case election.Acquire:
@@ -33,7 +33,7 @@ func (a *Agent) execute(d election.Decision, at time.Duration) {
 	}
 }
 
-// isDeferred says that an action is not begun now: a task is under way, or one has failed just before.
+// isDeferred reports that an action does not start now: a task is running, or one has just failed.
 func (a *Agent) isDeferred(action election.Action, at time.Duration) bool {
 	switch action.(type) {
 	case election.Wait, election.Acquire, election.Renew, election.Release, election.RequestPromises, election.Checkpoint, election.Stop, election.Exit:
@@ -59,25 +59,25 @@ func (a *Agent) startChange(action election.Action, at time.Duration) {
 	case election.Clone:
 		a.runDataTask(election.Cloning, "", func(ctx context.Context) error { return a.clone(ctx, action.Source, false, "") })
 	case election.Reclone:
-		a.events.Warn("Reclone", "the data of "+a.options.Pod+" can't follow the primary and is replaced by a copy of "+action.Source)
+		a.events.Warn("Reclone", a.options.Pod+" cannot follow the primary: recloning its data from "+action.Source)
 		a.counts.reclones.Add(1)
-		a.runDataTask(election.Cloning, "the data of "+a.options.Pod+" is a copy of "+action.Source+" now", func(ctx context.Context) error { return a.clone(ctx, action.Source, true, "") })
+		a.runDataTask(election.Cloning, "recloned "+a.options.Pod+" from "+action.Source, func(ctx context.Context) error { return a.clone(ctx, action.Source, true, "") })
 	case election.RecloneKeepingData:
 		kept := server.KeptDirName(time.Now())
-		a.events.Warn("Reclone", "the data of "+a.options.Pod+" hold what "+action.Source+" lacks, which was accepted: they are kept as "+kept+" on its volume, and replaced by a copy")
+		a.events.Warn("Reclone", "data loss is accepted: recloning "+a.options.Pod+" from "+action.Source+" and keeping its former data as "+kept+" on its volume")
 		a.counts.reclones.Add(1)
-		a.runDataTask(election.Cloning, "the data of "+a.options.Pod+" is a copy of "+action.Source+" now; what it had is kept on its volume as "+kept+": remove that folder when it is not needed any more",
+		a.runDataTask(election.Cloning, "recloned "+a.options.Pod+" from "+action.Source+"; its former data is kept on its volume as "+kept+": remove that folder when you no longer need it",
 			func(ctx context.Context) error { return a.clone(ctx, action.Source, true, kept) })
 	case election.InspectWAL:
 		a.inspectAgain()
 	case election.Rewind:
 		a.counts.rewinds.Add(1)
 		render := a.renderer(rendering{standby: true})
-		a.runDataTask(election.Rewinding, a.options.Pod+" had left the history of "+action.Source+" and was rewound to it: what it had written since is gone", func(ctx context.Context) error { return a.rewind(ctx, action.Source, render) })
+		a.runDataTask(election.Rewinding, "rewound "+a.options.Pod+" to "+action.Source+": WAL that it had written since their timelines diverged is discarded", func(ctx context.Context) error { return a.rewind(ctx, action.Source, render) })
 	}
 }
 
-// startTask runs do beside the loop; the loop calls what it returns when the task is over, nil for nothing.
+// startTask runs do beside the loop. The loop calls the returned function at the end of the task; nil means none.
 func (a *Agent) startTask(name string, do func(ctx context.Context) func()) {
 	ctx, cancel := context.WithCancel(a.ctx)
 	t := &task{name: name, cancel: cancel}
@@ -117,7 +117,8 @@ func (a *Agent) requestPromises(names []string, at time.Duration) {
 	a.probeLease(at)
 }
 
-// probeLease finds out whether the Lease can be read while writes fail. What was read is not looked at: a write may be under way.
+// probeLease finds out whether the Lease can be read while writes fail. The content is ignored, because a write may be in
+// progress.
 func (a *Agent) probeLease(at time.Duration) {
 	if !a.leaseProbe.due(at) {
 		return
@@ -135,7 +136,7 @@ func (a *Agent) probeLease(at time.Duration) {
 	}()
 }
 
-// exit ends the loop: the server is down.
+// exit ends the loop. The server is down.
 func (a *Agent) exit() {
 	if a.task != nil {
 		a.task.cancel()

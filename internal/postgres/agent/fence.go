@@ -12,48 +12,49 @@ import (
 
 const fenceTick = 50 * time.Millisecond
 
-// Reasons against a primary.
+// Reasons why a server must not become a primary.
 var (
-	// errLeaseExpired means that the Lease does not allow one, or not any more.
-	errLeaseExpired = errors.New("the Lease allows no primary now")
-	// errNoWatchdog means that nobody would end one if this process stood still.
-	errNoWatchdog = errors.New("no watchdog has confirmed the deadline of a primary")
+	// errLeaseExpired means that the lease does not allow a primary, or no longer does.
+	errLeaseExpired = errors.New("lease does not allow a primary")
+	// errNoWatchdog means that no other process would stop a primary if this one hung.
+	errNoWatchdog = errors.New("watchdog has not confirmed the deadline")
 )
 
-// watchdogTime is how long a watchdog that is just starting is waited for.
+// watchdogTime is how long the fence waits for a watchdog that is starting.
 const watchdogTime = 2 * time.Second
 
-// fenceable is what can be stopped: *server.Process.
+// fenceable is a server that can be stopped: *server.Process.
 type fenceable interface {
-	// Fence stops it at once, and kills what is left after grace. nil means that nothing is left.
+	// Fence stops it immediately, and kills the remaining processes after grace. nil means that no process is left.
 	Fence(ctx context.Context, grace time.Duration) error
 }
 
-// fence stops a server that may be read-write when the time that the Lease granted is over. It takes no lock that is held across anything
-// slow, and runs on a thread of its own. A watchdog does the same when this process stands still, and the fence allows no more time than
-// that one knows of: see the invariants of package watchdog.
+// fence stops a server that may be read-write when the time that the lease granted is over. It holds no lock across slow
+// operations, and runs on its own thread. A watchdog does the same when this process hangs. The fence allows no more time than
+// the watchdog knows of: see the invariants of package watchdog.
 type fence struct {
 	log *slog.Logger
 	now func() time.Duration
-	// setWatchdog passes a deadline on to the watchdog, 0 for none; it waits for nobody.
+	// setWatchdog passes a deadline to the watchdog, 0 for none. It does not wait.
 	setWatchdog func(time.Duration)
-	// stopped counts the servers that the deadline ended.
+	// stopped counts the servers that the deadline stopped.
 	stopped atomic.Int64
 
 	mutex sync.Mutex
-	// limited is false while no deadline applies; then the deadlines mean nothing.
+	// limited is false while no deadline applies. Then the deadlines mean nothing.
 	limited bool
-	// deadline is in force, wanted will be when the watchdog has confirmed it; watched says that it has confirmed deadline.
+	// deadline is in force. requested will be when the watchdog has confirmed it. confirmed means that the watchdog has confirmed
+	// deadline.
 	deadline, requested deadline
 	confirmed           bool
 	guarded             fenceable
 }
 
-// deadline is when a server is told to stop, and when what is left of it is killed.
+// deadline is when a server is stopped, and when its remaining processes are killed.
 type deadline struct{ at, kill time.Duration }
 
-// Set replaces the deadline: an earlier one at once, a later one when the watchdog has confirmed it. The first one is in
-// force at once too, as nothing is read-write yet: see Allow. Without a limit the server may run on.
+// Set replaces the deadline: with an earlier one at once, with a later one when the watchdog has confirmed it. The first deadline
+// is in force at once too, because nothing is read-write yet: see Allow. Without a limit the server may keep running.
 func (f *fence) Set(at, kill time.Duration, limited bool) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -71,7 +72,7 @@ func (f *fence) Set(at, kill time.Duration, limited bool) {
 	f.setWatchdog(kill)
 }
 
-// Shorten is Set for a server that has no time left: it never moves the deadline to later.
+// Shorten is Set for a server that has no time left. It never moves the deadline to later.
 func (f *fence) Shorten(at, kill time.Duration) {
 	f.mutex.Lock()
 	if f.limited {
@@ -81,7 +82,7 @@ func (f *fence) Shorten(at, kill time.Duration) {
 	f.Set(at, kill, true)
 }
 
-// Confirmed is called when the watchdog kills at that time.
+// Confirmed is called when the watchdog has confirmed the time at which it kills.
 func (f *fence) Confirmed(kill time.Duration) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -90,7 +91,7 @@ func (f *fence) Confirmed(kill time.Duration) {
 	}
 }
 
-// Lost is called when there is no watchdog any more.
+// Lost is called when the watchdog is gone.
 func (f *fence) Lost() {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -118,7 +119,7 @@ func (f *fence) isConfirmed() bool {
 	return !f.limited || f.confirmed
 }
 
-// Clear ends the watch over a server of which nothing is left.
+// Clear ends the guard over a server that has exited completely.
 func (f *fence) Clear(server fenceable) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -127,14 +128,14 @@ func (f *fence) Clear(server fenceable) {
 	}
 }
 
-// Guard watches over a server from now on, until Clear. Call it before the server can become read-write.
+// Guard guards a server from now on, until Clear. Call it before the server can become read-write.
 func (f *fence) Guard(server fenceable) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	f.guarded = server
 }
 
-// Check is errLeaseExpired when the time is over: nothing may become read-write.
+// Check returns errLeaseExpired when the time is over: nothing may become read-write.
 func (f *fence) Check() error {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -161,7 +162,7 @@ func (f *fence) Run(ctx context.Context) {
 	}
 }
 
-// overdue returns what has to be stopped and how long that may take.
+// overdue returns the server that has to be stopped, and how long that may take.
 func (f *fence) overdue() (fenceable, time.Duration) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -175,11 +176,11 @@ func (f *fence) overdue() (fenceable, time.Duration) {
 func (f *fence) stop(ctx context.Context, server fenceable, grace time.Duration) {
 	begun := f.now()
 	f.stopped.Add(1)
-	f.log.Warn("the Lease was not renewed in time: stopping PostgreSQL at once")
+	f.log.Warn("lease was not renewed in time: fencing PostgreSQL")
 	if err := server.Fence(ctx, grace); err != nil {
-		f.log.Error("PostgreSQL could not be stopped; trying again", "error", err.Error())
+		f.log.Error("failed to stop PostgreSQL: retrying", "error", err.Error())
 		return
 	}
 	f.Clear(server)
-	f.log.Warn("PostgreSQL was stopped", "after", (f.now() - begun).Round(time.Millisecond).String())
+	f.log.Warn("PostgreSQL is fenced", "duration", (f.now() - begun).Round(time.Millisecond).String())
 }

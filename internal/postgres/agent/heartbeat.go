@@ -13,20 +13,20 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/sqlclient"
 )
 
-// reportAfter is how many heartbeats in a row are rejected before a person is told: one can fail for a query that somebody cancels.
+// reportAfter is how many heartbeats in a row are rejected before it is reported: one can fail because its query was cancelled.
 const reportAfter = 3
 
-// heartbeatState is what the heartbeats of a primary have told so far.
+// heartbeatState is the outcome of the last heartbeats of a primary.
 type heartbeatState struct {
-	// silent says that the last heartbeat that reached a session got no answer.
+	// silent means that the last heartbeat that reached a session got no answer.
 	silent bool
-	// rejection is the last answer that was an error, and rejected how many there were in a row.
+	// rejection is the last answer that was an error, and rejected the number of such answers in a row.
 	rejection sqlclient.Rejection
 	rejected  int
 }
 
-// next returns p after a heartbeat that ended with err, and whether that is an answer, see [sqlclient.AsRejection]. An error before there is a
-// session is none of a server that was silent: clients that hang with its disk take all connections.
+// next returns p after a heartbeat that ended with err, and whether that is an answer, see [sqlclient.AsRejection]. For a server
+// that was silent, an error before a session exists is no answer: clients that hang with its disk take all connections.
 func (p heartbeatState) next(err error) (heartbeatState, bool) {
 	if err == nil {
 		return heartbeatState{}, true
@@ -41,7 +41,7 @@ func (p heartbeatState) failed(rejection sqlclient.Rejection, rejected bool) (he
 	return heartbeatState{silent: true}, false
 }
 
-// level is how much a heartbeat that failed is worth telling: a rejection that goes on is told once.
+// level is the log level of a failed heartbeat. A repeated rejection is logged once.
 func (p heartbeatState) level() slog.Level {
 	if p.rejected > 1 {
 		return slog.LevelDebug
@@ -61,7 +61,7 @@ func (p heartbeatState) message(pod string) string {
 	return text + ": see the log of the pod"
 }
 
-// sendHeartbeat has a primary write and commit, which tells that it is alive; an error that it answers does as well.
+// sendHeartbeat makes a primary write and commit, which proves that it is alive. An error as an answer proves that too.
 func (a *Agent) sendHeartbeat(epoch int, prepared bool) {
 	var err error
 	if !prepared {
@@ -102,16 +102,16 @@ func (a *Agent) sendHeartbeat(epoch int, prepared bool) {
 			return
 		}
 		a.counts.heartbeatFailures.Add(1)
-		a.log.Log(a.ctx, pulse.level(), "heartbeat", "error", err.Error(), "answered", answered, "after", (now() - sent).Round(time.Millisecond).String())
+		a.log.Log(a.ctx, pulse.level(), "heartbeat failed", "error", err.Error(), "answered", answered, "duration", (now() - sent).Round(time.Millisecond).String())
 	})
 }
 
-// removeStaleLabels has a new primary be the only one that is labelled so.
+// removeStaleLabels makes a new primary the only pod with the label of a primary.
 func (a *Agent) removeStaleLabels(epoch int, instances []string) {
 	others := slices.DeleteFunc(instances, func(name string) bool { return name == a.options.Pod })
 	err := a.labels.RemoveStalePrimary(a.ctx, others)
 	if err != nil {
-		a.log.Warn("labels", "error", err.Error())
+		a.log.Warn("failed to remove stale primary labels", "error", err.Error())
 	}
 	a.enqueue(func() {
 		if epoch == a.epoch && err == nil {
@@ -123,13 +123,14 @@ func (a *Agent) removeStaleLabels(epoch int, instances []string) {
 }
 
 const (
-	// recoveryPause is the time between two looks at a recovery, the first of which comes after recoveryFirst.
+	// recoveryPause is the time between two checks of a recovery, the first of which happens after recoveryFirst.
 	recoveryPause, recoveryFirst = 2 * time.Second, 5 * time.Second
 	// recoveryStep is the CPU time that counts as progress: a process that only waits uses less within [election.Timing.Start].
 	recoveryStep = 50 * time.Millisecond
 )
 
-// watchRecovery notes that a server which starts or is promoted advances: its recovery takes as long as there is to recover.
+// watchRecovery records that a starting or promoting server makes progress. Its recovery takes as long as the amount of WAL
+// requires.
 func (a *Agent) watchRecovery(at time.Duration) {
 	recovering := a.own.Process == election.Starting || a.own.Process == election.Promoting
 	if !recovering || a.process == nil || at < a.own.ProcessSince+recoveryFirst || !a.recoveryCheck.due(at) {
@@ -146,7 +147,7 @@ func (a *Agent) watchRecovery(at time.Duration) {
 	}(a.process, a.epoch)
 }
 
-// recordRecovery notes how much time a recovery has used at an instant.
+// recordRecovery records how much CPU time a recovery has used at an instant.
 func (a *Agent) recordRecovery(used, at time.Duration) {
 	switch {
 	case used < a.recoveryCPU: // another process does it now

@@ -16,7 +16,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
-// createData makes the data of a new cluster, empty or a copy of a server, only with programs of the version in the object.
+// createData creates the data of a new cluster, empty or imported from a server, only with programs of the version in the object.
 func (a *Agent) createData(object *databasev1alpha1.PostgreSQL) func(context.Context) error {
 	initdb := object.Spec.Bootstrap.Initdb
 	options := server.InitOptions{Locale: initdb.Locale, ICULocale: initdb.ICULocale, WALSegmentSize: int(initdb.WALSegmentSizeMB)}
@@ -35,7 +35,8 @@ func (a *Agent) createData(object *databasev1alpha1.PostgreSQL) func(context.Con
 	}
 }
 
-// sameMajor says that the image is of another major version than the object, whose parameters are judged by its version.
+// sameMajor returns an error if the image has another major version than the object, whose parameters are validated for its
+// version.
 func (a *Agent) sameMajor(object *databasev1alpha1.PostgreSQL) error {
 	first, _, _ := strings.Cut(object.Spec.Version, ".")
 	if object.Spec.Version == "" || first == strconv.Itoa(a.major) {
@@ -45,20 +46,20 @@ func (a *Agent) sameMajor(object *databasev1alpha1.PostgreSQL) error {
 }
 
 const (
-	// expensivePause is the time between two tries that put the source to some work, or that will hardly succeed.
+	// expensivePause is the time between two tries that cost the source some work, or that will hardly succeed.
 	expensivePause = 2 * time.Minute
-	// importCheckTimeout bounds a look at a copy before it is promoted.
+	// importCheckTimeout bounds the check of imported data before it is promoted.
 	importCheckTimeout = 5 * time.Second
 )
 
-// importStatus is what the operator is told of the server that the first data are a copy of: a reason, and a sentence.
+// importStatus is the state of the import of the cluster's first data, for the operator: a reason, and a sentence.
 type importStatus struct{ reason, message string }
 
-// importData makes the data directory of a new cluster a copy of the server that the object names. It becomes that of a standby
-// without an upstream, which the election then has promoted: so the cluster is on a timeline of its own.
+// importData makes the data directory of a new cluster a copy of the server that the object names. The result is the data of a
+// standby without an upstream, which the election promotes: so the cluster has its own timeline.
 func (a *Agent) importData(ctx context.Context, from *databasev1alpha1.PostgreSQLPgBasebackup) error {
 	if pki.IsOwnHost(a.options.Cluster, a.options.Namespace, from.Host) {
-		return &server.SourceError{Kind: server.Unsuitable, Message: from.Host + " is this PostgreSQL itself: name the server to copy as host"}
+		return &server.SourceError{Kind: server.Unsuitable, Message: from.Host + " is this PostgreSQL itself: set host to the server to import from"}
 	}
 	source, done, err := a.external(from)
 	if err != nil {
@@ -68,17 +69,18 @@ func (a *Agent) importData(ctx context.Context, from *databasev1alpha1.PostgreSQ
 	return a.importFrom(ctx, source)
 }
 
-// importFrom copies a source and says when it begins. Until then the status keeps what the last try met, and does not flap.
+// importFrom copies a source and reports when it starts. Until then the status keeps the outcome of the last try, so it does not
+// flap.
 func (a *Agent) importFrom(ctx context.Context, source server.External) error {
 	identity, err := a.server.Preflight(ctx, source)
 	if err != nil {
 		return err
 	}
 	what := fmt.Sprintf("%s (PostgreSQL %s, system identifier %s)", source.Address(), identity.Version, identity.SystemID)
-	a.log.Info("copy", "source", what)
+	a.log.Info("importing data", "source", what)
 	a.enqueue(func() {
 		a.lastError = ""
-		a.importStatus = importStatus{databasev1alpha1.ReasonCopying, "copies the data of " + source.Address()}
+		a.importStatus = importStatus{databasev1alpha1.ReasonCopying, "importing the data of " + source.Address()}
 	})
 	if err := a.clearNeedsReclone(); err != nil {
 		return err
@@ -87,17 +89,17 @@ func (a *Agent) importFrom(ctx context.Context, source server.External) error {
 		return err
 	}
 	a.enqueue(func() {
-		a.importStatus.message = "starts with the data of " + source.Address()
-		a.events.Normal("Copied", "the data of "+a.options.Pod+" are a copy of "+what)
+		a.importStatus.message = "starting with the data of " + source.Address()
+		a.events.Normal("Copied", "imported the data of "+a.options.Pod+" from "+what)
 		if !identity.Checksums {
-			a.events.Warn("NoChecksums", "the data of "+source.Address()+
-				" have no checksums, and so has their copy: damage of the volumes may go unnoticed; data that are moved by pg_dump have them")
+			a.events.Warn("NoChecksums", source.Address()+
+				" has no data checksums, so the imported data has none: corruption may go unnoticed; use pg_dump to get data checksums")
 		}
 	})
 	return nil
 }
 
-// recordSourceError notes what is in the way of the cluster's first data.
+// recordSourceError records why the cluster's first data cannot be imported.
 func (a *Agent) recordSourceError(err error) {
 	obstacle, ok := errors.AsType[*server.SourceError](err)
 	if !ok {
@@ -105,14 +107,14 @@ func (a *Agent) recordSourceError(err error) {
 	}
 	a.importStatus = importStatus{string(obstacle.Kind), oneLine(obstacle.Message)}
 	if obstacle.Cause != nil {
-		a.log.Warn("source", "reason", a.importStatus.reason, "error", oneLine(obstacle.Cause.Error()))
+		a.log.Warn("failed to import data", "reason", a.importStatus.reason, "error", oneLine(obstacle.Cause.Error()))
 	}
 	if obstacle.Expensive {
 		a.nextTaskAt = max(a.nextTaskAt, now()+expensivePause)
 	}
 }
 
-// external is the source with what opens it, which done takes away.
+// external is the source with its credentials, which done removes.
 func (a *Agent) external(from *databasev1alpha1.PostgreSQLPgBasebackup) (source server.External, done func(), err error) {
 	source = server.External{
 		External:        config.External{Host: from.Host, Port: int(from.Port), User: from.User, SSLMode: from.SSLMode},
@@ -131,7 +133,7 @@ func (a *Agent) external(from *databasev1alpha1.PostgreSQLPgBasebackup) (source 
 		source.Password = strings.TrimRight(string(password), "\r\n") // of a file, of which the last line ends
 	}
 	if ref := from.ClientCertificateSecret; ref != nil && err == nil {
-		// A mounted Secret belongs to root and its group may read it, which older versions of libpq refuse for a key.
+		// A mounted Secret belongs to root and its group may read it. Older versions of libpq reject such a key.
 		source.CertFile, source.KeyFile = filepath.Join(keys, "tls.crt"), filepath.Join(keys, "tls.key")
 		for _, name := range []string{"tls.crt", "tls.key"} {
 			content, failure := a.secret(name, ref.Name, name)
@@ -147,7 +149,7 @@ func (a *Agent) external(from *databasev1alpha1.PostgreSQLPgBasebackup) (source 
 	return source, done, err
 }
 
-// secret reads what is mounted of a Secret, which may not be there yet.
+// secret reads the mounted file of a Secret, which may not exist yet.
 func (a *Agent) secret(file, name, key string) ([]byte, error) {
 	content, err := os.ReadFile(filepath.Join(a.options.Source, file))
 	if err == nil && len(content) > 0 {
@@ -160,7 +162,7 @@ func (a *Agent) secret(file, name, key string) ([]byte, error) {
 		"spec.bootstrap.pgBasebackup: Secret %q does not exist, or has nothing under its key %q: create it; the pod sees it after a minute or two", name, key)}
 }
 
-// checkImported looks at a copy before it is promoted for the first time, if the cluster had no primary: afterwards it is too late.
+// checkImported checks imported data before its first promotion, if the cluster never had a primary: afterwards it is too late.
 func (a *Agent) checkImported() func(context.Context) error {
 	if a.spec == nil || a.spec.Spec.Bootstrap.PgBasebackup == nil || a.observation.Lease.Primary != "" {
 		return func(context.Context) error { return nil }
@@ -170,11 +172,11 @@ func (a *Agent) checkImported() func(context.Context) error {
 		defer cancel()
 		unfit, err := a.adminConn.CheckImported(ctx)
 		if err != nil {
-			return fmt.Errorf("look at the copy: %w", err)
+			return fmt.Errorf("check the imported data: %w", err)
 		}
 		if unfit != "" {
 			return &server.SourceError{Kind: server.Unsuitable, Expensive: true, Message: unfit +
-				". Put that right on the source, then delete this PostgreSQL with its claims and make it again"}
+				". Fix this on the source, then delete this PostgreSQL with its PVCs and create it again"}
 		}
 		return nil
 	}

@@ -95,10 +95,10 @@ func TestImport_status(t *testing.T) {
 		t.Errorf("%+v, rests until %s", a.importStatus, a.nextTaskAt)
 	}
 	a.own.DataTask = election.Initializing // the next try
-	if said := a.message(election.Decision{Reason: "waits for initdb"}); said != "the password" {
+	if _, said := a.problem(election.Decision{Reason: "waits for initdb"}); said != "the password" {
 		t.Errorf("during the next try: %s", said)
 	}
-	if said := a.message(election.Decision{Reason: "somebody has to do something", ManualIntervention: true}); said != "somebody has to do something" {
+	if _, said := a.problem(election.Decision{Reason: "somebody has to do something", ManualIntervention: true}); said != "somebody has to do something" {
 		t.Errorf("of something else: %s", said)
 	}
 	before := now()

@@ -25,17 +25,17 @@ import (
 )
 
 const (
-	// apiDialTimeout bounds the way to a connection with the API server.
+	// apiDialTimeout bounds the connection to the API server.
 	apiDialTimeout = 2 * time.Second
 	// apiTimeout bounds a request that is not about the Lease.
 	apiTimeout = 5 * time.Second
 )
 
-// kube is the API server. What is about the Lease goes over connections of its own: over HTTP/1.1 a request that times out
-// takes its connection with it, so the next one never waits for a peer that is gone.
+// kube is the API server. Requests about the Lease have their own connections: over HTTP/1.1 a request that times out closes its
+// connection, so the next request never waits for a peer that is gone.
 type kube struct {
 	lease rest.Interface
-	// leaseWatch may hang without harm: it only saves time.
+	// leaseWatch may hang without harm, because it only saves time.
 	leaseWatch rest.Interface
 	core       coreclient.CoreV1Interface
 	database   rest.Interface
@@ -78,7 +78,8 @@ func databaseClient(config *rest.Config, client *http.Client) (rest.Interface, e
 	return rest.RESTClientForConfigAndClient(config, client)
 }
 
-// watchOne calls seen with each event of one object, until that says no, the context ends or the API server closes the watch.
+// watchOne calls seen with each event of one object, until seen returns false, the context ends or the API server closes the
+// watch.
 func watchOne(ctx context.Context, all *rest.Request, name, version string, seen func(watch.Event) bool) error {
 	events, err := all.
 		Param("watch", "true").
@@ -98,7 +99,7 @@ func watchOne(ctx context.Context, all *rest.Request, name, version string, seen
 	return nil
 }
 
-// httpClient has a transport that nobody shares.
+// httpClient has its own transport.
 func httpClient(config *rest.Config) (*http.Client, error) {
 	tlsConfig, err := rest.TLSConfigFor(config)
 	if err != nil {
@@ -121,8 +122,8 @@ func httpClient(config *rest.Config) (*http.Client, error) {
 	return &http.Client{Transport: transport}, nil
 }
 
-// PolicyRules are what the agents of a cluster may do in its namespace, by name where that is possible. What of a pod they may change is bounded
-// further by config/admission/agents.yaml.
+// PolicyRules are the permissions of the agents of a cluster in its namespace, by name where possible.
+// config/admission/agents.yaml bounds further what they may change in a pod.
 func PolicyRules(cluster string, instances int) []rbacv1.PolicyRule {
 	pods := make([]string, instances)
 	for i := range pods {
@@ -130,7 +131,7 @@ func PolicyRules(cluster string, instances int) []rbacv1.PolicyRule {
 	}
 	own := []string{cluster}
 	return []rbacv1.PolicyRule{
-		{ // the holder makes it again if somebody deletes it
+		{ // the holder creates the Lease again after a deletion
 			APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"}, ResourceNames: own,
 			Verbs: []string{"get", "watch", "update", "create"},
 		},
@@ -139,7 +140,7 @@ func PolicyRules(cluster string, instances int) []rbacv1.PolicyRule {
 			APIGroups: []string{databasev1alpha1.GroupVersion.Group}, Resources: []string{"postgresqls"}, ResourceNames: own,
 			Verbs: []string{"get", "watch"},
 		},
-		// What is made anew has no name by which it could be allowed.
+		// RBAC cannot restrict the creation of objects by name.
 		{APIGroups: []string{corev1.GroupName}, Resources: []string{"events"}, Verbs: []string{"create"}},
 	}
 }

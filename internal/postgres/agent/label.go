@@ -20,21 +20,21 @@ import (
 const (
 	// labelRetry is the time between two tries to write the label.
 	labelRetry = 500 * time.Millisecond
-	// labelCheck is how often somebody else's change of it is looked for.
+	// labelCheck is how often the label is checked for changes by other clients.
 	labelCheck = time.Minute
 )
 
-// labeler keeps the label with the instance's role on its own pod. Services route by it; safety does not depend on it.
+// labeler maintains the label with the instance's role on its own pod. Services route by it. Safety does not depend on it.
 type labeler struct {
 	pods     coreclient.PodInterface
 	pod, uid string
 	log      *slog.Logger
-	// wanted is nil until there was a decision; poke says that it changed.
+	// wanted is nil before the first decision. wake signals that it changed.
 	wanted atomic.Pointer[string]
 	wake   chan struct{}
 }
 
-// Set has the label written; an empty one is removed. It waits for nothing.
+// Set requests a value of the label; "" removes it. It does not wait.
 func (l *labeler) Set(role string) {
 	if before := l.wanted.Swap(&role); before != nil && *before == role {
 		return
@@ -62,7 +62,7 @@ func (l *labeler) Run(ctx context.Context) {
 	}
 }
 
-// reconcile writes the label until it is what is wanted, and returns what it is.
+// reconcile writes the label until it has the wanted value, and returns the value.
 func (l *labeler) reconcile(ctx context.Context, current string, known bool) (string, bool) {
 	for ctx.Err() == nil {
 		wanted := l.wanted.Load()
@@ -85,7 +85,7 @@ func (l *labeler) read(ctx context.Context) (string, bool) {
 	defer cancel()
 	pod, err := l.pods.Get(ctx, l.pod, metav1.GetOptions{})
 	if err != nil {
-		l.log.Debug("read the pod's label", "error", err.Error())
+		l.log.Debug("failed to read the role label", "error", err.Error())
 		return "", false
 	}
 	return pod.Labels[databasev1alpha1.LabelRole], true
@@ -95,14 +95,15 @@ func (l *labeler) write(ctx context.Context, role string) bool {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	if err := l.patch(ctx, l.pod, l.uid, role, ""); err != nil {
-		l.log.Warn("label the pod with its role", "role", role, "error", err.Error())
+		l.log.Warn("failed to write the role label", "role", role, "error", err.Error())
 		return false
 	}
 	return true
 }
 
-// RemoveStalePrimary takes the label of a primary from the pods of the other instances: one that was lost can't do so itself, and clients
-// would still be sent to it. Only the holder of the Lease calls it. A pod that changes meanwhile is left alone, with an error.
+// RemoveStalePrimary removes the label of a primary from the pods of the other instances. A lost primary cannot do so itself, and
+// clients would still be routed to it. Only the holder of the lease calls it. A pod that changes meanwhile is left alone, with an
+// error.
 func (l *labeler) RemoveStalePrimary(ctx context.Context, others []string) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
@@ -129,13 +130,13 @@ func (l *labeler) removePrimaryLabel(ctx context.Context, name string) error {
 		return nil
 	}
 	if err := l.patch(ctx, name, string(pod.UID), "", pod.ResourceVersion); err != nil {
-		return fmt.Errorf("take the label of a primary from pod %s: %w", name, err)
+		return fmt.Errorf("remove the primary label from pod %s: %w", name, err)
 	}
-	l.log.Info("took the label of a primary", "pod", name)
+	l.log.Info("removed a stale primary label", "pod", name)
 	return nil
 }
 
-// patch is refused by the API server if the pod of that name is another one, or has another version.
+// patch is rejected by the API server if the pod of that name is another one, or has another version.
 func (l *labeler) patch(ctx context.Context, name, uid, role, version string) error {
 	labels := map[string]any{databasev1alpha1.LabelRole: nil}
 	if role != "" {

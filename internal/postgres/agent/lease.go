@@ -22,19 +22,19 @@ import (
 
 // Annotations of the Lease.
 const (
-	// AnnotationRecord is an election.LeaseDuration in JSON. The holder itself is in spec.holderIdentity.
+	// AnnotationRecord is an election.Lease in JSON. The holder itself is in spec.holderIdentity.
 	AnnotationRecord = "fettle.dev/record"
-	// AnnotationFresh is "true" on the Lease of a cluster that was made when none of its volumes existed; only the
-	// operator sets it, when it creates the Lease. Then there can't be data that initdb would compete with.
+	// AnnotationFresh is "true" on the Lease of a cluster that was created when none of its volumes existed. Only the operator
+	// sets it, when it creates the Lease. Then no existing data can conflict with initdb.
 	AnnotationFresh = "fettle.dev/fresh"
 )
 
 // Outcomes of a write that did not succeed, for errors.Is.
 var (
-	// errRejected: it was certainly not applied. Somebody else wrote in between, or the API server refused it.
-	errRejected = errors.New("the write of the Lease was refused")
-	// errIndeterminate: there was no answer, or one that says nothing. It may have been applied.
-	errIndeterminate = errors.New("whether the Lease was written is not known")
+	// errRejected means that the write was certainly not applied: another client wrote in between, or the API server rejected it.
+	errRejected = errors.New("update was rejected")
+	// errIndeterminate means that there was no answer, or one that proves nothing. The write may have been applied.
+	errIndeterminate = errors.New("outcome is unknown")
 )
 
 // leaseRecord is the Lease as it was read. Its Version is "" if there is none.
@@ -52,16 +52,16 @@ type leaseClient struct {
 	api             rest.Interface
 	watched         rest.Interface
 	namespace, name string
-	// lastRead is what the Lease was when it was read last; nil before.
+	// lastRead is the Lease as of the last read; nil before.
 	lastRead atomic.Pointer[coordinationv1.Lease]
 }
 
-// request is sent once: the loop decides about another try.
+// request is sent once. The loop decides about another try.
 func (c *leaseClient) request(verb string) *rest.Request {
 	return c.api.Verb(verb).Namespace(c.namespace).Resource("leases").Name(c.name).MaxRetries(0)
 }
 
-// Read reads the Lease. errRejected means that the API server answered, though not with the Lease.
+// Read reads the Lease. errRejected means that the API server answered, but not with the Lease.
 func (c *leaseClient) Read(ctx context.Context) (*leaseRecord, error) {
 	object := &coordinationv1.Lease{}
 	err := c.request(http.MethodGet).Do(ctx).Into(object)
@@ -75,27 +75,28 @@ func (c *leaseClient) Read(ctx context.Context) (*leaseRecord, error) {
 	return recordOf(object)
 }
 
-// isAbsent tells an answer about this very Lease from one of a server that does not know of Leases.
+// isAbsent distinguishes an answer about this Lease from one of a server that does not know Leases.
 func (c *leaseClient) isAbsent(err error) bool {
 	refusal, ok := errors.AsType[*apierrors.StatusError](err)
 	return ok && apierrors.IsNotFound(err) && refusal.ErrStatus.Details != nil && refusal.ErrStatus.Details.Name == c.name &&
 		c.lastRead.Load() != nil
 }
 
-// recreation is what is sent to make a Lease again that is gone: what it was, as a new object of the same owner.
+// recreation is the object that creates a deleted Lease again: its former content, as a new object of the same owner.
 func recreation(object *coordinationv1.Lease) *coordinationv1.Lease {
 	out := &coordinationv1.Lease{TypeMeta: object.TypeMeta, Spec: *object.Spec.DeepCopy()}
 	out.Name, out.Namespace, out.Labels, out.Annotations = object.Name, object.Namespace, maps.Clone(object.Labels), maps.Clone(object.Annotations)
 	delete(out.Annotations, AnnotationFresh)
 	for _, owner := range object.OwnerReferences {
-		owner.BlockOwnerDeletion = nil // only who may change the owner may say that
+		owner.BlockOwnerDeletion = nil // setting it requires permission to change the owner
 		out.OwnerReferences = append(out.OwnerReferences, owner)
 	}
 	return out
 }
 
-// Write replaces the Lease that was read, if nobody wrote in between; one that is absent it makes, if nobody else has. Both
-// are a PUT, which the API server takes for a creation where there is no such Lease: unlike a POST it can be allowed by name.
+// Write replaces the Lease that was read, if no other client wrote in between. A Lease that is absent is created, if no other
+// client created it. Both are a PUT, which the API server treats as a creation if there is no such Lease: unlike a POST, RBAC can
+// allow it by name.
 func (c *leaseClient) Write(ctx context.Context, read *leaseRecord, lease election.Lease, valid time.Duration) (*leaseRecord, error) {
 	object := read.object.DeepCopy()
 	if err := fill(object, lease, valid, metav1.NowMicro()); err != nil {
@@ -112,7 +113,7 @@ func (c *leaseClient) Write(ctx context.Context, read *leaseRecord, lease electi
 	return record, nil
 }
 
-// explain tells an answer from silence. What the API server's storage could not do may still happen.
+// explain distinguishes an answer from silence. What the API server's storage could not do may still happen.
 func (c *leaseClient) explain(what string, err error) error {
 	kind := errIndeterminate
 	if refusal, ok := errors.AsType[*apierrors.StatusError](err); ok {
@@ -124,7 +125,7 @@ func (c *leaseClient) explain(what string, err error) error {
 	return fmt.Errorf("%s Lease %s: %w: %w", what, c.name, kind, err)
 }
 
-// Watch calls changed whenever the Lease may have changed or, with true, is deleted. It only saves time: what counts is read.
+// Watch calls changed whenever the Lease may have changed, with true if it was deleted. It only saves time: only reads count.
 func (c *leaseClient) Watch(ctx context.Context, changed func(deleted bool)) error {
 	return watchOne(ctx, c.watched.Get().Namespace(c.namespace).Resource("leases"), c.name, "0", func(event watch.Event) bool {
 		changed(event.Type == watch.Deleted)
@@ -139,8 +140,8 @@ func recordOf(object *coordinationv1.Lease) (*leaseRecord, error) {
 			return nil, fmt.Errorf("annotation %s of Lease %s: %w", AnnotationRecord, object.Name, err)
 		}
 	}
-	// The operator takes out a holder that is proven dead, and leaves the record. A Lease that was made anew has none; one
-	// that its holder made again may have come late, so that the death of that holder proves nothing about the next one.
+	// The operator removes a holder that is proven dead, and leaves the record. A re-created Lease has no record. If its holder re-created
+	// it, the write may have arrived late, and the death of that holder proves nothing about the next one.
 	out.Released = out.Released || object.Annotations[AnnotationRecord] != "" && !out.Recreated
 	out.Holder = election.Holder{}
 	if object.Spec.HolderIdentity != nil && *object.Spec.HolderIdentity != "" {

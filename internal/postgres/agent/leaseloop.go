@@ -11,16 +11,16 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 )
 
-// leaseUrgent is the time between two reads of the Lease when nobody holds it or its holder is late.
+// leaseUrgent is the time between two reads of the Lease when it has no holder or its holder is late.
 const leaseUrgent = 500 * time.Millisecond
 
-// leaseOp is a request that is under way. A write replaces a read, and nothing a write.
+// leaseOp is a request in progress. A write replaces a read, and nothing replaces a write.
 type leaseOp struct {
 	write  bool
 	cancel context.CancelFunc
 }
 
-// watchLease has the Lease read as soon as it changes.
+// watchLease triggers a read of the Lease as soon as it changes.
 func (a *Agent) watchLease() {
 	for a.ctx.Err() == nil {
 		err := a.lease.Watch(a.ctx, func(deleted bool) {
@@ -31,13 +31,13 @@ func (a *Agent) watchLease() {
 			})
 		})
 		if err != nil && a.ctx.Err() == nil {
-			a.log.Debug("watch", "error", err.Error())
+			a.log.Debug("failed to watch lease", "error", err.Error())
 			sleep(a.ctx, time.Second)
 		}
 	}
 }
 
-// pollLease reads the Lease when it has not been seen for long enough.
+// pollLease reads the Lease when the last read is old enough.
 func (a *Agent) pollLease(at time.Duration) {
 	pause := a.config.RenewInterval
 	late := at-a.observation.UnchangedSince > pause+pause/2
@@ -73,7 +73,7 @@ func (a *Agent) readLease(at time.Duration) {
 			a.ops.lease = nil
 			a.recordLease(record, err, now())
 			if err != nil {
-				a.log.Debug("lease", "error", err.Error(), "after", (now() - at).String())
+				a.log.Debug("failed to read lease", "error", err.Error(), "duration", (now() - at).String())
 			}
 		})
 	}()
@@ -109,31 +109,32 @@ func (a *Agent) writeLease(lease election.Lease, at time.Duration) {
 			a.ops.lease = nil
 			a.recordWrite(written, err, now())
 			if a.stopping && lease.Released && isPermanent(err) {
-				a.log.Info("ends without giving the Lease back: it, or the right to write it, is gone")
+				a.log.Info("exiting without releasing the lease: lease or permission is gone")
 				a.exit()
 			}
 		})
 	}()
 }
 
-// isPermanent reports whether no write of the Lease will succeed: the PostgreSQL is being deleted, and what it owns has gone first.
+// isPermanent reports that no write of the Lease will succeed: the PostgreSQL is being deleted, and its dependents were deleted
+// first.
 func isPermanent(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err)
 }
 
-// recordWrite notes the outcome of a write. A refusal is followed by a read.
+// recordWrite records the outcome of a write. A read follows a rejected write.
 func (a *Agent) recordWrite(written *leaseRecord, err error, at time.Duration) {
 	switch {
 	case err == nil:
 		a.tenure = a.tenure.Applied()
 		a.recordLease(written, nil, at)
 	case errors.Is(err, errRejected):
-		a.log.Info("lease", "error", err.Error())
+		a.log.Info("lease update was rejected: reading the lease again", "error", err.Error())
 		a.tenure = a.tenure.Rejected()
-		a.record = nil // no other write of it until it was read: the next would be refused too, and would end the read
+		a.record = nil // no other write before a read: the next write would be rejected too, and would cancel the read
 		a.readLease(at)
 	default:
-		a.log.Warn("lease", "error", err.Error())
+		a.log.Warn("failed to update lease", "error", err.Error())
 		a.counts.leaseErrors.Add(1)
 		a.tenure = a.tenure.Unknown()
 		a.observation = a.observation.Failed(at)

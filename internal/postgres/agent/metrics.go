@@ -17,10 +17,10 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/sqlclient"
 )
 
-// counts are what the agent has done since it started.
+// counts are the counters of the agent since its start.
 type counts struct {
 	promotions, crashes, reclones, rewinds, heartbeats, heartbeatFailures, leaseErrors, promiseRequests, promises atomic.Int64
-	// initFailures, copyFailures and rewindFailures are of work on the data directory.
+	// initFailures, copyFailures and rewindFailures count failed tasks on the data directory.
 	initFailures, copyFailures, rewindFailures atomic.Int64
 }
 
@@ -62,7 +62,7 @@ const (
 func newHeartbeatTimes() prometheus.Histogram {
 	return prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "heartbeat_duration_seconds",
-		Help: "Time that a write took which told that the primary is alive.", Buckets: []float64{.005, .02, .05, .1, .25, .5, 1, 2},
+		Help: "Duration of the heartbeat, a write and commit on the primary.", Buckets: []float64{.005, .02, .05, .1, .25, .5, 1, 2},
 	})
 }
 
@@ -82,21 +82,21 @@ func (a *Agent) counters() []prometheus.Collector {
 		name, help string
 		value      *atomic.Int64
 	}{
-		{"promotions_total", "Times this instance became the primary.", &a.counts.promotions},
-		{"crashes_total", "Times PostgreSQL ended or failed to start without being told to end.", &a.counts.crashes},
-		{"fences_total", "Times PostgreSQL was stopped because the Lease was not renewed in time.", &a.fence.stopped},
-		{"rewinds_total", "Times the data was rewound to follow another primary.", &a.counts.rewinds},
-		{"reclones_total", "Times the data was replaced because it could not follow the primary.", &a.counts.reclones},
-		{"heartbeats_total", "Writes that told that the primary is alive.", &a.counts.heartbeats},
-		{"heartbeats_missed_total", "Writes that failed or were not answered in time.", &a.counts.heartbeatFailures},
-		{"lease_errors_total", "Writes of the Lease without an answer.", &a.counts.leaseErrors},
-		{"failsafe_questions_total", "Rounds of questions to the peers while the Lease could not be renewed.", &a.counts.promiseRequests},
-		{"failsafe_promises_total", "Promises given to a primary that could not renew its Lease.", &a.counts.promises},
+		{"promotions_total", "Promotions of this instance to primary.", &a.counts.promotions},
+		{"crashes_total", "Times PostgreSQL exited unexpectedly or failed to start.", &a.counts.crashes},
+		{"fences_total", "Times PostgreSQL was fenced because the lease was not renewed in time.", &a.fence.stopped},
+		{"rewinds_total", "Times pg_rewind was started to follow another primary.", &a.counts.rewinds},
+		{"reclones_total", "Times the data was recloned because it could not follow the primary.", &a.counts.reclones},
+		{"heartbeats_total", "Successful heartbeats of the primary.", &a.counts.heartbeats},
+		{"heartbeats_missed_total", "Heartbeats of the primary that failed or timed out.", &a.counts.heartbeatFailures},
+		{"lease_errors_total", "Updates of the lease that failed or timed out.", &a.counts.leaseErrors},
+		{"failsafe_questions_total", "Rounds of requests for promises from the peers while the lease could not be renewed.", &a.counts.promiseRequests},
+		{"failsafe_promises_total", "Promises granted to a primary that could not renew its lease.", &a.counts.promises},
 	} {
 		add(c.name, c.help, nil, c.value)
 	}
 	for work, count := range a.counts.failures() {
-		add("work_failures_total", "Work on the data directory that failed: making it, copying it from another instance, rewinding it.",
+		add("work_failures_total", "Failed tasks on the data directory: initdb, clone or rewind.",
 			prometheus.Labels{"work": string(work)}, count)
 	}
 	return all
@@ -113,14 +113,14 @@ func (a *Agent) gauges() []prometheus.Collector {
 	add("ready", "1 while the instance is ready.", nil, func(s agentapi.Status) float64 { return one(s.Ready) })
 	add("api_reachable", "1 while the API server answers.", nil, func(s agentapi.Status) float64 { return one(s.APIReachable) })
 	add("wal_unavailable", "1 while the primary has removed WAL that this standby needs next.", nil, func(s agentapi.Status) float64 { return one(s.Election.WALGone) })
-	add("writes_rejected", "1 while PostgreSQL answers the heartbeats of the primary with an error.", nil, func(s agentapi.Status) float64 { return one(s.Reason == databasev1alpha1.ReasonWritesRejected) })
+	add("writes_rejected", "1 while PostgreSQL rejects the heartbeats of the primary with an error.", nil, func(s agentapi.Status) float64 { return one(s.Reason == databasev1alpha1.ReasonWritesRejected) })
 	add("timeline", "Timeline of the data.", nil, func(s agentapi.Status) float64 { return float64(s.Timeline) })
-	add("pending_restart", "Number of parameters that take effect after a restart.", nil, func(s agentapi.Status) float64 { return float64(len(s.PendingRestart)) })
+	add("pending_restart", "Number of parameters that need a restart to take effect.", nil, func(s agentapi.Status) float64 { return float64(len(s.PendingRestart)) })
 	for _, phase := range phases {
-		add("phase", "1 for what the agent does with its server now, 0 for all else that it could do.",
+		add("phase", "1 for the current phase of the instance, 0 for all other phases.",
 			prometheus.Labels{"phase": string(phase)}, func(s agentapi.Status) float64 { return one(s.Phase == phase) })
 	}
-	add("lease_age_seconds", "Seconds since the last renewal of the Lease by this instance that succeeded was sent; 0 while it does not hold the Lease.",
+	add("lease_age_seconds", "Seconds since this instance sent its last successful renewal of the lease; 0 while it does not hold the lease.",
 		nil, func(s agentapi.Status) float64 {
 			renewed := a.renewedAt.Load()
 			if renewed == 0 || !s.HoldsLease {

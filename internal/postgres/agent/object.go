@@ -21,36 +21,38 @@ import (
 
 const (
 	resourcePostgreSQL = "postgresqls"
-	// objectPause is the time between two tries to read the object, objectWatch how long one watch lasts.
+	// objectPause is the time between two tries to read the object, objectWatch the duration of one watch.
 	objectPause, objectWatch = 2 * time.Second, 10 * time.Minute
 )
 
-// objectStore follows the PostgreSQL object, and keeps the last good one for a start without the API server. It may be used concurrently.
+// objectStore watches the PostgreSQL object, and keeps the last valid one for a start without the API server. It is safe for
+// concurrent use.
 type objectStore struct {
 	api             rest.Interface
 	namespace, name string
 	file            string
 	log             *slog.Logger
-	// valid says why an object can't be followed: then it is not kept. changed is called when there is a new version.
+	// valid returns why an object is invalid: then it is not saved. changed is called when there is a new version.
 	valid   func(*databasev1alpha1.PostgreSQL) error
 	changed func()
 
 	mutex  sync.Mutex
 	object *databasev1alpha1.PostgreSQL
-	// fromVolume says that object is as the volume has it: the API server may have a newer one.
+	// fromVolume means that object was loaded from the volume: the API server may have a newer one.
 	fromVolume bool
 	saved      []byte
 }
 
-// Get returns the object, nil before it was ever seen, and whether it is only known from the volume. It must not be changed.
+// Get returns the object, nil before it was ever seen, and whether it is only known from the volume. The caller must not change
+// it.
 func (s *objectStore) Get() (object *databasev1alpha1.PostgreSQL, kept bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	return s.object, s.fromVolume
 }
 
-// Load reads what was kept on the volume; there may be nothing. What can't be read counts as nothing, so that a damaged file
-// keeps no instance down: the API server has the object. It fails if what is there is of another PostgreSQL.
+// Load reads the object from the volume; there may be none. An unreadable file counts as none, so a damaged file keeps no
+// instance down: the API server has the object. Load fails if the file belongs to another PostgreSQL.
 func (s *objectStore) Load() error {
 	content, err := os.ReadFile(s.file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -61,7 +63,7 @@ func (s *objectStore) Load() error {
 		err = json.Unmarshal(content, object)
 	}
 	if err != nil {
-		s.log.Warn("the last known PostgreSQL object can't be read; waits for the API server", "file", s.file, "error", err.Error())
+		s.log.Warn("failed to load PostgreSQL object from the volume: waiting for the API server", "file", s.file, "error", err.Error())
 		return nil
 	}
 	if object.Name != s.name {
@@ -78,7 +80,7 @@ func (s *objectStore) Load() error {
 func (s *objectStore) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := s.follow(ctx); err != nil && ctx.Err() == nil {
-			s.log.Debug("PostgreSQL object", "error", err.Error())
+			s.log.Debug("failed to read PostgreSQL object", "error", err.Error())
 		}
 		sleep(ctx, objectPause)
 	}
@@ -99,19 +101,19 @@ func (s *objectStore) follow(ctx context.Context) error {
 	return watchOne(each, all, s.name, object.ResourceVersion, func(event watch.Event) bool {
 		seen, ok := event.Object.(*databasev1alpha1.PostgreSQL)
 		if !ok || event.Type == watch.Deleted {
-			return false // what is wrong shows when it is read again
+			return false // the next read shows what is wrong
 		}
 		s.store(seen)
 		return true
 	})
 }
 
-// store keeps the object, and writes it to the volume if what matters here has changed.
+// store keeps the object, and saves it on the volume if a relevant part has changed.
 func (s *objectStore) store(object *databasev1alpha1.PostgreSQL) {
 	object = trim(object)
 	content, err := json.Marshal(object)
 	if err != nil {
-		s.log.Error("PostgreSQL object", "error", err.Error())
+		s.log.Error("failed to encode PostgreSQL object", "error", err.Error())
 		return
 	}
 	s.mutex.Lock()
@@ -126,11 +128,11 @@ func (s *objectStore) store(object *databasev1alpha1.PostgreSQL) {
 		return
 	}
 	if err := server.WriteFile(s.file, content); err != nil {
-		s.log.Warn("keep the PostgreSQL object for a start without the API server", "error", err.Error())
+		s.log.Warn("failed to save PostgreSQL object on the volume", "error", err.Error())
 	}
 }
 
-// trim leaves what an instance is made of.
+// trim removes everything that an instance does not depend on.
 func trim(in *databasev1alpha1.PostgreSQL) *databasev1alpha1.PostgreSQL {
 	out := &databasev1alpha1.PostgreSQL{
 		ObjectMeta: metav1.ObjectMeta{Name: in.Name, Namespace: in.Namespace, UID: in.UID, Generation: in.Generation},
@@ -144,7 +146,7 @@ func trim(in *databasev1alpha1.PostgreSQL) *databasev1alpha1.PostgreSQL {
 	return out
 }
 
-// sleep waits, or until the context ends.
+// sleep waits for d, or until the context ends.
 func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

@@ -12,20 +12,21 @@ import (
 )
 
 const (
-	// heartbeatPause is between two heartbeats, sampleInterval and sampleIntervalUrgent between two looks at the server.
+	// heartbeatPause is the time between two heartbeats. sampleInterval and sampleIntervalUrgent are the times between two
+	// samples of the server.
 	heartbeatPause                       = time.Second
 	sampleInterval, sampleIntervalUrgent = time.Second, 100 * time.Millisecond
-	// sampleIntervalRequested is the time between two looks at the server when somebody asks for its status.
+	// sampleIntervalRequested is the time between two samples while a client requests the status.
 	sampleIntervalRequested = 25 * time.Millisecond
-	// urgentTime is how long it stays urgent: what has not been settled by then waits for something else.
+	// urgentTime is how long a state stays urgent. What has not settled by then waits for something else.
 	urgentTime = time.Minute
-	// sampleTime bounds a look at the server.
+	// sampleTime bounds a sample of the server.
 	sampleTime = 2 * time.Second
-	// prepareTime bounds what a new primary is given once.
+	// prepareTime bounds the preparation of a new primary.
 	prepareTime = 20 * time.Second
-	// maintenanceInterval is the time between two looks at what a primary keeps for the others.
+	// maintenanceInterval is the time between two checks of what a primary keeps for its standbys.
 	maintenanceInterval = 30 * time.Second
-	// reachAfter is how long a standby may receive nothing before the primary is asked for a connection, each reachPause.
+	// reachAfter is how long a standby may receive nothing before it opens a test connection to the primary, every reachPause.
 	reachAfter, reachPause = 3 * time.Second, 5 * time.Second
 )
 
@@ -36,7 +37,7 @@ type sample struct {
 	asked   time.Duration
 }
 
-// observe begins what is due, beside the loop.
+// observe starts observations that are due, beside the loop.
 func (a *Agent) observe(at time.Duration) {
 	a.pollLease(at)
 	a.peers.SetUrgent(a.urgent(at))
@@ -77,15 +78,15 @@ func (a *Agent) observe(at time.Duration) {
 	}
 }
 
-// trackUpstreamAddress has the configuration made again when the upstream is reached at another address than before.
+// trackUpstreamAddress renders the configuration again when the address of the upstream has changed.
 func (a *Agent) trackUpstreamAddress() {
 	if ip := a.peers.IP(a.own.Upstream); ip != "" && ip != a.upstreamIP {
 		a.upstreamIP, a.loadedGeneration = ip, -1
 	}
 }
 
-// urgent tells that there may be something to decide soon, so that all is looked at more often: there is no primary that
-// serves, this instance is on its way to or from being one, or it has lost or does not have what it follows.
+// urgent reports that a decision may be due soon, so everything is sampled more often: there is no ready primary, this instance
+// is about to become one or to stop being one, or it has lost or does not have its upstream.
 func (a *Agent) urgent(at time.Duration) bool {
 	calm := a.own.Process == election.Up && a.own.Role == election.Primary && a.tenure.Confirmed.Sent > 0 && a.allStandbysStreaming() ||
 		a.own.Process == election.Up && a.own.Role == election.Standby && a.observation.Lease.Holder != (election.Holder{}) &&
@@ -100,7 +101,7 @@ func (a *Agent) urgent(at time.Duration) bool {
 	return at-a.urgentSince < urgentTime
 }
 
-// allStandbysStreaming tells that every other instance streams from this one.
+// allStandbysStreaming reports that every other instance streams from this one.
 func (a *Agent) allStandbysStreaming() bool {
 	streaming := 0
 	for _, f := range a.standbys {
@@ -111,7 +112,7 @@ func (a *Agent) allStandbysStreaming() bool {
 	return streaming >= len(a.config.Instances)-1
 }
 
-// status asks the server how it is, with the history of its timeline.
+// status queries the server's status, with the history of its timeline.
 func (a *Agent) status(ctx context.Context, client *sqlclient.Client) (sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, sampleTime)
 	defer cancel()
@@ -136,20 +137,20 @@ func (a *Agent) sampleServer(epoch int) {
 			return
 		}
 		if err != nil {
-			a.log.Debug("status", "error", err.Error())
+			a.log.Debug("failed to query PostgreSQL status", "error", err.Error())
 			return
 		}
 		a.recordSample(s)
 	})
 }
 
-// recordSample notes what the server said in this epoch, unless it has said something newer.
+// recordSample records a status of this epoch, unless a newer one was recorded.
 func (a *Agent) recordSample(s sample) {
 	if s.asked < a.sample.asked {
 		return
 	}
 	a.sample, a.own.SystemID, a.own.SampledAt = s, s.SystemID, s.asked
-	// A standby without a receiver may name an older timeline than the one that it has received from; it never goes back.
+	// A standby without a WAL receiver may report an older timeline than the one that it has received from. It never goes back.
 	at := position(max(s.Timeline, wal.Timeline(a.own.Position.Timeline)), max(s.Received, s.Replayed))
 	if !s.InRecovery {
 		at = position(s.Timeline, s.Written)
@@ -167,7 +168,7 @@ func (a *Agent) recordSample(s sample) {
 			a.replayed, a.own.StalledSince = s.Replayed, 0
 		}
 	}
-	// What was on the disk before the start is received too, though the server may not have replayed it yet.
+	// WAL that was on the disk before the start counts as received, although the server may not have replayed it yet.
 	if at.Compare(a.own.Position) > 0 {
 		if at.Timeline > a.own.Position.Timeline {
 			a.own.History = s.history
@@ -177,7 +178,7 @@ func (a *Agent) recordSample(s sample) {
 	a.own.CleanShutdown = false
 }
 
-// recordStreaming notes that a WAL receiver says that it streams: it does so before the primary tells it that the WAL is gone.
+// recordStreaming records that a WAL receiver reports streaming. It does so before the primary reports that the WAL is gone.
 func (a *Agent) recordStreaming(pid int, at time.Duration) {
 	if a.own.WALGoneSince == 0 {
 		a.own.Exact, a.streamedAt = true, at
@@ -185,12 +186,13 @@ func (a *Agent) recordStreaming(pid int, at time.Duration) {
 	if a.receiver.pid != pid {
 		a.receiver.pid, a.receiver.since = pid, at
 	}
-	if at-a.receiver.since >= sampleInterval/2 { // it does follow: what went wrong before does not count any more
+	if at-a.receiver.since >= sampleInterval/2 { // it follows: earlier failures no longer count
 		a.own.StalledSince, a.own.Failures, a.own.ClonedSinceFollowing = 0, 0, false
 	}
 }
 
-// checkReachable asks the primary for a replication connection: if a standby that receives nothing gets one, its data are the cause.
+// checkReachable opens a replication connection to the primary. If a standby that receives nothing gets one, its data is the
+// cause.
 func (a *Agent) checkReachable(upstream string) {
 	sent := now()
 	ctx, cancel := context.WithTimeout(a.ctx, reachPause)
@@ -199,14 +201,15 @@ func (a *Agent) checkReachable(upstream string) {
 	a.enqueue(func() {
 		a.reachCheck.over(now() + reachPause)
 		if err != nil {
-			a.log.Debug("the primary takes no connection for replication", "error", oneLine(err.Error()))
+			a.log.Debug("failed to open a replication connection to the primary", "error", oneLine(err.Error()))
 		} else if a.own.Upstream == upstream {
 			a.own.PrimaryReachedAt = sent
 		}
 	})
 }
 
-// maintainSlots does what a primary owes the others: a slot for each, and after a promotion a checkpoint, which pg_rewind needs.
+// maintainSlots does what a primary owes its standbys: a slot for each, and after a promotion a checkpoint, which pg_rewind
+// needs.
 func (a *Agent) maintainSlots(epoch int, slots []string, checkpointed bool) {
 	ctx, cancel := context.WithTimeout(a.ctx, time.Minute)
 	defer cancel()
@@ -217,14 +220,14 @@ func (a *Agent) maintainSlots(epoch int, slots []string, checkpointed bool) {
 	}
 	changed, failure := a.maintenanceConn.EnsureSlots(ctx, slots)
 	if len(changed) > 0 {
-		a.log.Info("slots", "changed", changed)
+		a.log.Info("updated replication slots", "changed", changed)
 	}
 	a.syncLogins(ctx)
 	err = errors.Join(err, failure)
 	a.enqueue(func() {
 		wait := maintenanceInterval
 		if err != nil {
-			a.log.Warn("look after the standbys", "error", err.Error())
+			a.log.Warn("failed to maintain replication slots", "error", err.Error())
 			wait = retryPause
 		}
 		a.maintenance.over(now() + wait)
@@ -234,7 +237,7 @@ func (a *Agent) maintainSlots(epoch int, slots []string, checkpointed bool) {
 	})
 }
 
-// expediteSlots has the slots looked at soon when instances were added or removed.
+// expediteSlots schedules the maintenance of slots soon after instances were added or removed.
 func (a *Agent) expediteSlots() {
 	if a.own.Process == election.Up && a.own.Role == election.Primary && !slices.Equal(a.slots, a.slotsOfOthers()) && a.maintenance.next > now()+retryPause {
 		a.maintenance.next = 0

@@ -13,30 +13,30 @@ import (
 )
 
 const (
-	// peerTimeout bounds a question to another agent.
+	// peerTimeout bounds a request to another agent.
 	peerTimeout = time.Second
-	// peerInterval and peerIntervalUrgent are the times between two questions to each, with a known primary and without.
+	// peerInterval and peerIntervalUrgent are the times between two requests to each peer, with a known primary and without.
 	peerInterval, peerIntervalUrgent = 2 * time.Second, 50 * time.Millisecond
 )
 
-// peerAnswer is what another agent said last.
+// peerAnswer is the last answer of another agent.
 type peerAnswer struct {
 	agentapi.Status
 
-	// At is when the question was sent; 0 if there was never an answer.
+	// At is when the request was sent; 0 if there was never an answer.
 	At time.Duration
-	// Err is why the last question was not answered.
+	// Err is why the last request failed.
 	Err error
 }
 
-// peers asks the other agents of the cluster how they are. It is safe for concurrent use.
+// peers requests the status of the other agents of the cluster. It is safe for concurrent use.
 type peers struct {
 	files *agentapi.CertFiles
 	self  string
 	// host and address are of the agent in a pod.
 	host, address func(pod string) string
 	pods          coreclient.PodInterface
-	// changed is called when an answer differs in what matters for a decision, or fails.
+	// changed is called when an answer differs in a way that matters for a decision, or fails.
 	changed func()
 
 	mutex   sync.Mutex
@@ -51,7 +51,7 @@ type member struct {
 	stop   context.CancelFunc
 }
 
-// SetInstances begins to ask those in pods and ends asking others.
+// SetInstances starts to poll the agents in pods, and stops polling others.
 func (p *peers) SetInstances(ctx context.Context, pods []string) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -72,7 +72,7 @@ func (p *peers) SetInstances(ctx context.Context, pods []string) {
 	}
 }
 
-// SetUrgent asks more often, beginning now.
+// SetUrgent polls more often, starting now.
 func (p *peers) SetUrgent(urgent bool) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -98,7 +98,7 @@ func (p *peers) Answers() map[string]peerAnswer {
 	return out
 }
 
-// IP is the address at which the agent of a pod answered last, or where the API server says that it is; "" for none.
+// IP is the address at which the agent of a pod last answered, or which the API server reports; "" for none.
 func (p *peers) IP(pod string) string {
 	if m := p.member(pod); m != nil {
 		return m.client.IP()
@@ -160,7 +160,7 @@ func (p *peers) ask(ctx context.Context, m *member) error {
 	return err
 }
 
-// find has the API server say where the agent of a pod is.
+// find looks up the address of a pod's agent in the API server.
 func (p *peers) find(ctx context.Context, pod string, m *member) {
 	ctx, cancel := context.WithTimeout(ctx, peerTimeout)
 	defer cancel()
@@ -175,8 +175,8 @@ func matters(before, after peerAnswer) bool {
 		a.Writable != b.Writable || a.Candidate != b.Candidate || a.WALReceiverStoppedFor != b.WALReceiverStoppedFor || a.Position.Timeline != b.Position.Timeline
 }
 
-// Failsafe asks the agents of pods, each beside the others, for a promise not to take the Lease. It calls granted with
-// each one that promised, and returns when all have answered or the context has ended.
+// Failsafe asks the agents of pods in parallel for a promise not to take the lease. It calls granted for each promise, and
+// returns when all have answered or the context has ended.
 func (p *peers) Failsafe(ctx context.Context, self agentapi.FailsafeRequest, pods []string, granted func(pod string)) {
 	var asked sync.WaitGroup
 	for _, pod := range pods {

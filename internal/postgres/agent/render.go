@@ -15,18 +15,18 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
-// rendering is what of the configuration depends on the election.
+// rendering is the part of the configuration that depends on the election.
 type rendering struct {
-	// standby: it has at least what the primary had of some parameters. upstream is the pod that it follows; "" for nobody.
+	// standby: it has at least the primary's values of some parameters. upstream is the pod that it follows; "" for none.
 	standby  bool
 	upstream string
 	sync     *election.Quorum
-	// looked: the control file need not be read again for what the primary had. It was when the server ended; what has come
-	// from the primary since counts at the next start, and a server that runs takes none of it from its files.
-	looked bool
+	// minimumsKnown: the control file need not be read again for the primary's values. It was read when the server exited. Values
+	// that came from the primary since count at the next start, and a running server takes none of them from its files.
+	minimumsKnown bool
 }
 
-// renderer returns a function that writes the configuration and says whether it changed. It may run beside the loop.
+// renderer returns a function that writes the configuration and reports whether it changed. It may run beside the loop.
 func (a *Agent) renderer(r rendering) func() (bool, error) {
 	settings := a.settings(a.lastValid, r)
 	settings.VolumeSize = a.disk.Size
@@ -34,7 +34,7 @@ func (a *Agent) renderer(r rendering) func() (bool, error) {
 		settings.WALSegment = a.walSegmentSize
 	}
 	var known *config.Minimums
-	if r.looked {
+	if r.minimumsKnown {
 		known = a.minimums
 	}
 	return func() (bool, error) {
@@ -53,8 +53,8 @@ func (a *Agent) renderer(r rendering) func() (bool, error) {
 	}
 }
 
-// raiseStandbyMinimums has a standby start with at least what the primary has of some parameters, where the spec asks for less: the
-// primary has to take that over first. It is noted, since then the files have to be made again.
+// raiseStandbyMinimums makes a standby start with at least the primary's values of some parameters, if the spec has lower ones:
+// the primary has to apply those first. It is recorded, because the files have to be rendered again then.
 func (a *Agent) raiseStandbyMinimums(settings config.Settings, known *config.Minimums, asked config.Files) (config.Files, error) {
 	if known == nil {
 		ctx, cancel := context.WithTimeout(a.ctx, sampleTime)
@@ -72,7 +72,7 @@ func (a *Agent) raiseStandbyMinimums(settings config.Settings, known *config.Min
 	return files, err
 }
 
-// valid says what is wrong with an object's parameters and rules. It may be called beside the loop.
+// valid returns what is wrong with an object's parameters and rules. It may be called beside the loop.
 func (a *Agent) valid(object *databasev1alpha1.PostgreSQL) error {
 	if err := a.sameMajor(object); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (a *Agent) valid(object *databasev1alpha1.PostgreSQL) error {
 	return err
 }
 
-// settings are those of this instance. Without an object they have none of a user's wishes.
+// settings are those of this instance. Without an object they contain no settings of the user.
 func (a *Agent) settings(object *databasev1alpha1.PostgreSQL, r rendering) config.Settings {
 	o := &a.options
 	s := config.Settings{
@@ -111,10 +111,10 @@ func (a *Agent) settings(object *databasev1alpha1.PostgreSQL, r rendering) confi
 	return s
 }
 
-// maxInstances sizes what a change would need a restart for: spec.replicas can't be larger.
+// maxInstances sizes parameters whose change would need a restart: spec.replicas cannot be larger.
 const maxInstances = 9
 
-// systemUsers are who the agent and its tools run as: the images have names for their users, other systems may not.
+// systemUsers are the system users of the agent and its tools. The images have names for their users, other systems may not.
 func systemUsers() []string {
 	current, err := user.Current()
 	if err != nil {
@@ -141,7 +141,7 @@ func rules(in []databasev1alpha1.PostgreSQLHBARule) []config.Rule {
 	return out
 }
 
-// synchronous turns a quorum into a setting. Names that no instance has fill up one with too few, which acknowledges nothing.
+// synchronous turns a quorum into a setting. Names that no instance has fill up a quorum with too few, so no commit returns.
 func synchronous(q *election.Quorum) *config.Synchronous {
 	if q == nil {
 		return nil
@@ -153,7 +153,7 @@ func synchronous(q *election.Quorum) *config.Synchronous {
 	return &config.Synchronous{Number: q.Number, Names: names}
 }
 
-// synchronousNames is the value of synchronous_standby_names that a quorum becomes.
+// synchronousNames is the value of synchronous_standby_names for a quorum.
 func synchronousNames(q *election.Quorum) string { return synchronous(q).String() }
 
 func (a *Agent) source(pod string) server.Source {
@@ -173,10 +173,10 @@ func (a *Agent) slotsOfOthers() []string {
 	return out
 }
 
-// loadConfig loads a configuration that changed into a server that runs, when nothing else is being done.
+// loadConfig loads a changed configuration into a running server, when no task is running.
 func (a *Agent) loadConfig(at time.Duration) {
 	generation := a.generation()
-	// What was raised for the primary's sake is looked at now and then: it may have come down there.
+	// Raised values are checked now and then: the primary's values may be lower by now.
 	again := a.minimumsRaised && a.own.Role == election.Standby
 	if a.task != nil || a.own.Process != election.Up || at < a.reloadAt || a.loadedGeneration == generation && !again {
 		return
@@ -193,21 +193,21 @@ func (a *Agent) loadConfig(at time.Duration) {
 			case a.process != process || a.own.Process != election.Up:
 				return
 			case err != nil:
-				a.log.Warn("configure", "error", err.Error())
+				a.log.Warn("failed to load configuration", "error", err.Error())
 				a.reloadAt, a.reloadPending = now()+retryPause, unread || changed
 				return
 			}
-			// Together: which parameters wait for a restart must be known by the time that the generation counts as applied.
+			// Together: the parameters that need a restart must be known when the generation counts as loaded.
 			a.loadedGeneration, a.reloadPending = generation, false
 			a.recordSample(s)
 			if changed {
-				a.log.Info("configuration loaded", "generation", generation)
+				a.log.Info("loaded configuration", "generation", generation)
 			}
 		}
 	})
 }
 
-// writeAndReload writes the files, has the server read them if it may not have, and returns what it says after that.
+// writeAndReload writes the files, makes the server reload them if it may not have, and returns its status after that.
 func (a *Agent) writeAndReload(ctx context.Context, process *server.Process, unread bool, render func() (bool, error)) (changed bool, s sample, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sampleTime)
 	defer cancel()

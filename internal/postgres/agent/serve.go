@@ -20,11 +20,11 @@ import (
 
 const (
 	maxRequest = 1 << 20
-	// applyTimeout bounds what a primary does for one list of wishes.
+	// applyTimeout bounds how long a primary applies one request.
 	applyTimeout = 30 * time.Second
 )
 
-// peerHandler serves the protocol of package peer. Agents and the operator may ask; only the operator may wish.
+// peerHandler serves the API of package agentapi. Agents and the operator may read. Only the operator may change something.
 func (a *Agent) peerHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+agentapi.PathStatus, agentapi.RequireCommonName(func(w http.ResponseWriter, _ *http.Request) {
@@ -61,7 +61,7 @@ func decode[T any](w http.ResponseWriter, r *http.Request) (in T, ok bool) {
 	return in, true
 }
 
-// errNotNow means that the instance is in no state for what was asked.
+// errNotNow means that the state of the instance does not allow the request.
 var errNotNow = errors.New("not now")
 
 func answer(w http.ResponseWriter, out any, err error) {
@@ -74,7 +74,7 @@ func answer(w http.ResponseWriter, out any, err error) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(out) // the asker may have gone
+	_ = json.NewEncoder(w).Encode(out) // the client may have disconnected
 }
 
 func (a *Agent) probeHandler() http.Handler {
@@ -91,7 +91,7 @@ func (a *Agent) probeHandler() http.Handler {
 	return mux
 }
 
-// listen serves until the context ends, with files by TLS, else a bounded number of connections. Later failures are logged.
+// listen serves until the context ends: with files by TLS, otherwise a bounded number of connections. Later failures are logged.
 func listen(ctx context.Context, log *slog.Logger, address string, handler http.Handler, files *agentapi.CertFiles) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -113,7 +113,7 @@ func listen(ctx context.Context, log *slog.Logger, address string, handler http.
 	}
 	go func() {
 		if err := serve(); err != nil && !errors.Is(err, http.ErrServerClosed) {
-			log.Error("server ended", "address", address, "error", err.Error())
+			log.Error("HTTP server failed", "address", address, "error", err.Error())
 		}
 	}()
 	context.AfterFunc(ctx, func() { _ = server.Close() })
@@ -129,17 +129,17 @@ func (a *Agent) listen() error {
 	)
 }
 
-// Limits of the ports that everybody may reach. The process that serves them renews the Lease.
+// Limits of the ports that any client may reach. The process that serves them renews the lease.
 const (
-	// maxConnections is for all clients of a port, maxEach for those of one address: nobody takes the kubelet's place.
+	// maxConnections is for all clients of a port, maxEach for those of one address, so the kubelet always gets a connection.
 	maxConnections, maxEach = 128, 8
-	// maxScrapes is how many scrapes are answered at a time; others are refused.
+	// maxScrapes is how many scrapes are answered at a time. Others are rejected.
 	maxScrapes = 4
-	// scrapePause is how old the metrics may be: the server is asked no more often.
+	// scrapePause is how old the metrics may be. The server is not queried more often.
 	scrapePause = time.Second
 )
 
-// limitedListener closes connections beyond its limits at once, so that what it has accepted is served.
+// limitedListener immediately closes connections beyond its limits, so the accepted ones are served.
 type limitedListener struct {
 	net.Listener
 
@@ -157,13 +157,13 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
 		if err != nil {
-			return nil, err //nolint:wrapcheck // net/http knows it by its kind
+			return nil, err //nolint:wrapcheck // net/http needs the unwrapped error
 		}
 		host, _, err := net.SplitHostPort(conn.RemoteAddr().String())
 		if err == nil && l.take(host) {
 			return &limitedConn{Conn: conn, release: sync.OnceFunc(func() { l.release(host) })}, nil
 		}
-		_ = conn.Close() // nothing was sent
+		_ = conn.Close() // no data was exchanged
 	}
 }
 
@@ -195,10 +195,10 @@ type limitedConn struct {
 
 func (c *limitedConn) Close() error {
 	defer c.release()
-	return c.Conn.Close() //nolint:wrapcheck // as of the connection itself
+	return c.Conn.Close() //nolint:wrapcheck // a transparent wrapper
 }
 
-// cachedGatherer gathers metrics no more often than once in a pause; who asks meanwhile gets those of the last time.
+// cachedGatherer gathers metrics at most once per pause. Scrapes in between get the previous ones.
 type cachedGatherer struct {
 	prometheus.Gatherer
 

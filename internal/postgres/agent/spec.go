@@ -12,8 +12,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 )
 
-// configOf is what an object asks of an instance. An instance beyond the number of replicas still knows itself as one:
-// it is about to be removed. kept: the object is as an earlier process left it, and may be old.
+// configOf returns the election's configuration from an object. An instance beyond the number of replicas still counts as an
+// instance: it is about to be removed. kept means that the object was loaded from the volume, and may be old.
 func configOf(o *Options, object *databasev1alpha1.PostgreSQL, kept bool) election.Config {
 	size := 1
 	if object.Spec.Replicas != nil {
@@ -22,17 +22,17 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL, kept bool) electi
 	size = max(size, o.ordinal()+1)
 	wanted, asked := requestedPrimary(o.Cluster, object)
 	c := election.Config{
-		Self:             o.self(),
-		SwitchoverTarget: wanted,
-		SwitchoverRequested:  asked,
-		Hibernated:       object.Spec.Hibernated,
-		Fenced:           isNamed(object, databasev1alpha1.AnnotationFenced, o.Pod, "*"),
-		Paused:           object.Spec.Paused,
-		Failsafe:         true,
-		AutoReclone:      object.Spec.ReplicaRecovery != databasev1alpha1.ReplicaRecoveryManual,
-		RecloneRequested:     isNamed(object, databasev1alpha1.AnnotationReclone, o.Pod),
-		MaximumLag:       32 << 20, // of an object from before there was the field
-		Timing:           election.DefaultTiming(),
+		Self:                o.self(),
+		SwitchoverTarget:    wanted,
+		SwitchoverRequested: asked,
+		Hibernated:          object.Spec.Hibernated,
+		Fenced:              isNamed(object, databasev1alpha1.AnnotationFenced, o.Pod, "*"),
+		Paused:              object.Spec.Paused,
+		Failsafe:            true,
+		AutoReclone:         object.Spec.ReplicaRecovery != databasev1alpha1.ReplicaRecoveryManual,
+		RecloneRequested:    isNamed(object, databasev1alpha1.AnnotationReclone, o.Pod),
+		MaximumLag:          32 << 20, // default for an object without the field
+		Timing:              election.DefaultTiming(),
 	}
 	if bytes := object.Spec.Failover.MaximumLag.Value(); bytes > 0 {
 		c.MaximumLag = uint64(bytes)
@@ -58,7 +58,8 @@ func configOf(o *Options, object *databasev1alpha1.PostgreSQL, kept bool) electi
 
 func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
 
-// requestedPrimary is the instance asked for as primary: by annotation, for the moment, else by the spec. A number stands for its pod.
+// requestedPrimary is the instance requested as the primary: temporarily by annotation, otherwise by the spec. A number stands
+// for its pod.
 func requestedPrimary(cluster string, object *databasev1alpha1.PostgreSQL) (pod string, asked bool) {
 	for i, wanted := range []string{object.Annotations[databasev1alpha1.AnnotationSwitchover], object.Spec.PreferredPrimary} {
 		if ordinal, err := strconv.Atoi(wanted); err == nil && ordinal >= 0 {
@@ -71,7 +72,7 @@ func requestedPrimary(cluster string, object *databasev1alpha1.PostgreSQL) (pod 
 	return "", false
 }
 
-// isNamed says that an annotation, a list of pods, has one of the names.
+// isNamed reports that an annotation, a list of pods, contains one of the names.
 func isNamed(object *databasev1alpha1.PostgreSQL, annotation string, names ...string) bool {
 	for name := range strings.SplitSeq(object.Annotations[annotation], ",") {
 		if slices.Contains(names, strings.TrimSpace(name)) {

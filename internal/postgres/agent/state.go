@@ -15,96 +15,97 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
-// state is what the loop knows. Nobody else touches it.
+// state is what the loop knows. No other goroutine accesses it.
 type state struct {
-	// booted: the data directory was looked at. configured: config is valid. done: the loop ends.
+	// booted: the data directory was inspected. configured: config is valid. exiting: the loop ends.
 	booted, configured, exiting bool
 	stopping                    bool
 	version                     string
 	lastDecision                string
-	// recentWaits are the last reasons to wait that were logged since something was done.
+	// recentWaits are the last reasons to wait that were logged since the last action.
 	recentWaits []string
 
-	// spec is the object that config was made of, configError why the newest one is not in effect.
+	// spec is the object of config. configError is why the newest object is not in effect.
 	spec        *databasev1alpha1.PostgreSQL
 	config      election.Config
 	configError string
-	// preferenceChangedAt is when another spec.preferredPrimary came; 0 if none did.
+	// preferenceChangedAt is when the preferred preferredPrimary of the spec changed; 0 if it never did.
 	preferenceChangedAt time.Duration
-	// targetChangedAt is when another primary was asked for last, by spec.preferredPrimary or by annotation; 0 if none was.
+	// targetChangedAt is when the requested preferredPrimary last changed, by the spec or by annotation; 0 if it never did.
 	targetChangedAt time.Duration
-	// lastValid is the last valid object, nil before; applied the generation whose files PostgreSQL has loaded, -1 for none; unread that it may
-	// not have loaded the files there are; retry when to try again.
+	// lastValid is the last valid object, nil before. loadedGeneration is the generation whose files PostgreSQL has loaded, -1
+	// for none. reloadPending means that PostgreSQL may not have loaded the current files. reloadAt is when to retry.
 	lastValid        *databasev1alpha1.PostgreSQL
 	loadedGeneration int64
 	reloadPending    bool
-	// minimumsRaised says that the files have more of some parameters than the spec asks for.
+	// minimumsRaised means that the files have higher values of some parameters than the spec.
 	minimumsRaised bool
-	// minimums are what the control file had when the server ended; nil when it could not be read.
+	// minimums are the values in the control file when the server exited; nil if it could not be read.
 	minimums *config.Minimums
 	reloadAt time.Duration
 
-	// What the election is told of this instance, the Lease and its own writes.
+	// The input of the election: this instance, the Lease and its own writes to it.
 	own                election.Server
 	observation        election.Observation
 	tenure             election.Tenure
 	record             *leaseRecord
 	promisedUntil      time.Duration
 	requestingPromises bool
-	// leaseReadableAt is when the question was sent that showed last that the Lease can be read although it can't be written; 0 for never.
+	// leaseReadableAt is when the last request was sent which showed that the Lease can be read although it cannot be written; 0
+	// for never.
 	leaseReadableAt time.Duration
-	// unauthorized says that the API server refused the token when the Lease was read last.
+	// unauthorized means that the API server rejected the token at the last read of the Lease.
 	unauthorized bool
 
-	// process is the postmaster, nil without one. epoch changes when answers that were asked for before mean nothing any more.
+	// process is the postmaster, nil without one. epoch changes when the answers to earlier requests no longer mean anything.
 	process *server.Process
 	epoch   int
-	// sample is what the server last said, streamed when its receiver was last seen to stream.
+	// sample is the last status of the server. streamedAt is when its WAL receiver was last seen streaming.
 	sample     sample
 	streamedAt time.Duration
-	// receiver is the process that streams, and since when; replayed is up to where.
+	// receiver is the process that streams, and since when. replayed is the replayed position.
 	receiver struct {
 		pid   int
 		since time.Duration
 	}
 	replayed wal.LSN
-	// upstreamIP is where what this instance follows was last reached.
+	// upstreamIP is the address at which the upstream was last reached.
 	upstreamIP string
-	// rolesPrepared is set when Fettle's roles are there, slots are those that were made sure of.
+	// rolesPrepared means that Fettle's roles exist. slots are those that were ensured.
 	rolesPrepared, checkpointed, staleLabelsRemoved bool
 	slots                                           []string
-	// gapsReservedTo is the timeline below which all that were left out are reserved.
+	// gapsReservedTo is the timeline below which all skipped timelines are reserved.
 	gapsReservedTo uint32
 	standbys       map[string]election.StandbyStatus
-	// heartbeatState is what the heartbeats have told in this epoch.
+	// heartbeatState is the outcome of the heartbeats of this epoch.
 	heartbeatState heartbeatState
 	disk           server.Disk
-	// recoveryCPU is how much time on a CPU the recovery had used when it last advanced.
+	// recoveryCPU is how much CPU time the recovery had used when it last made progress.
 	recoveryCPU time.Duration
-	// urgentSince is since when something may be decided soon; 0 when nothing is.
+	// urgentSince is since when a decision may be due soon; 0 if none is.
 	urgentSince time.Duration
 	lastError   string
-	// importStatus is what becomes of the copy that the cluster's first data are; zero when there is nothing to say.
+	// importStatus is the state of the import of the cluster's first data; zero if there is nothing to report.
 	importStatus importStatus
 	// tlsError is what is wrong with the certificates.
 	tlsError string
-	// walSegmentSize is what PostgreSQL's log takes of the volume at once, in bytes; 0 when that is not known.
+	// walSegmentSize is the size of a WAL segment in bytes; 0 while it is unknown.
 	walSegmentSize int64
 
 	ops
 }
 
-// ops are what runs beside the loop.
+// ops are the operations that run beside the loop.
 type ops struct {
-	// task changes the server or its data; there is one at a time.
+	// task changes the server or its data. There is one at a time.
 	task *task
-	// nextTaskAt is until when no task begins, after one that failed.
+	// nextTaskAt is until when no task starts, after a task that failed.
 	nextTaskAt time.Duration
-	// failures counts the tasks on the data directory that failed one after the other.
+	// failures counts the consecutive failures of tasks on the data directory.
 	failures int
-	// lease is a read or write of the Lease.
+	// lease is a read or a write of the Lease.
 	lease *leaseOp
-	// The rest is asked at intervals.
+	// The rest runs periodically.
 	sampling, heartbeat, maintenance, volumeCheck, leaseProbe, reachCheck, recoveryCheck periodic
 }
 
@@ -113,13 +114,13 @@ type task struct {
 	cancel context.CancelFunc
 }
 
-// periodic is something that is done again and again, one at a time.
+// periodic is an operation that is repeated, one run at a time.
 type periodic struct {
 	running bool
 	next    time.Duration
 }
 
-// due tells whether it is time, and notes that it begins.
+// due reports whether it is time, and records the start.
 func (p *periodic) due(at time.Duration) bool {
 	if p.running || at < p.next {
 		return false
@@ -128,11 +129,12 @@ func (p *periodic) due(at time.Duration) bool {
 	return true
 }
 
-// over notes that it ended, and when it is due again.
+// over records the end, and when it is due again.
 func (p *periodic) over(next time.Duration) { p.running, p.next = false, next }
 
-// input is what the election decides by. An agent that has not looked at its data yet tells nothing of them: it is as one that does
-// not answer, or its silence about them would pass for an empty volume, and another could make an empty database beside it.
+// input is the input of the election. An agent that has not inspected its data yet says nothing about it, and counts as one that
+// does not answer. Otherwise its silence would pass for an empty volume, and another instance could initialize an empty database
+// beside it.
 func (a *Agent) input(at time.Duration) election.Input {
 	answers := map[string]election.Answer{}
 	for pod, answer := range a.peers.Answers() {
@@ -146,7 +148,7 @@ func (a *Agent) input(at time.Duration) election.Input {
 	}
 }
 
-// configure takes over a new version of the object. One that is not valid leaves the last good one in effect.
+// configure applies a new version of the object. An invalid version leaves the last valid one in effect.
 func (a *Agent) configure() {
 	object, kept := a.object.Get()
 	if object == nil || object == a.spec {
@@ -158,7 +160,7 @@ func (a *Agent) configure() {
 	}
 	c.PreferenceChangedAt = a.trackPreference(object)
 	if c.RecloneRequested && !a.config.RecloneRequested {
-		a.own.ClonedSinceFollowing = false // a person may ask for another copy than the last
+		a.own.ClonedSinceFollowing = false // a person may request another copy
 	}
 	if a.configured && (c.SwitchoverTarget != a.config.SwitchoverTarget || c.SwitchoverRequested != a.config.SwitchoverRequested) {
 		a.targetChangedAt = now()
@@ -182,7 +184,8 @@ func (a *Agent) configure() {
 	}
 }
 
-// trackPreference returns when spec.preferredPrimary became what it is, whatever annotations asked for since; 0 for before the agent started.
+// trackPreference returns when the preferred preferredPrimary of the spec last changed, whatever annotations requested since; 0 for before
+// the agent started.
 func (a *Agent) trackPreference(object *databasev1alpha1.PostgreSQL) time.Duration {
 	if a.spec != nil && a.spec.Spec.PreferredPrimary != object.Spec.PreferredPrimary {
 		a.preferenceChangedAt = now()
@@ -192,7 +195,7 @@ func (a *Agent) trackPreference(object *databasev1alpha1.PostgreSQL) time.Durati
 
 func (a *Agent) rejectObject(err error) {
 	a.configError = oneLine(err.Error())
-	a.log.Error("the PostgreSQL object can't be followed; the last good one stays in effect", "error", a.configError)
+	a.log.Error("PostgreSQL object is invalid: the last valid one stays in effect", "error", a.configError)
 }
 
 // generation is that of the configuration that should be in effect; 0 without an object.
@@ -209,7 +212,7 @@ func (a *Agent) setProcess(process election.Process, at time.Duration) {
 	}
 }
 
-// newEpoch begins an epoch: what was asked of the server before is not listened to any more.
+// newEpoch starts an epoch: answers to earlier queries of the server are ignored.
 func (a *Agent) newEpoch() {
 	a.epoch++
 	a.staleLabelsRemoved, a.heartbeatState, a.recoveryCPU = false, heartbeatState{}, 0

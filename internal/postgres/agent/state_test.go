@@ -271,7 +271,7 @@ func TestSample_walGoneIsNotStreaming(t *testing.T) {
 	if a.streamedAt != time.Second || a.own.SampledAt != 13*time.Second || a.own.WALGoneSince == 0 {
 		t.Errorf("it streamed at %s, was looked at at %s, severed since %s", a.streamedAt, a.own.SampledAt, a.own.WALGoneSince)
 	}
-	if why := a.unready(election.Input{Now: 13 * time.Second}); why != "the primary has removed the log that the replica needs next" {
+	if why := a.unready(election.Input{Now: 13 * time.Second}); why != "required WAL has been removed from the primary" {
 		t.Errorf("it is not ready because %q", why)
 	}
 	a.recordSample(receiving(14*time.Second, 101))

@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// readyGap is how long a replica stays ready without a stream, as in a failover; readyLag how many bytes it may lack.
+	// readyGap is how long a standby stays ready without a stream, as in a failover. readyLag is how many bytes it may lack.
 	readyGap = 30 * time.Second
 	readyLag = 256 << 20
-	// maxErrorText bounds what is quoted behind a reason.
+	// maxErrorText bounds the error that is quoted behind a reason.
 	maxErrorText = 300
-	// tokenRejected is what is wrong when the API server does not know the pod's token.
-	tokenRejected = "the API server refuses the token of the pod, as after its ServiceAccount was deleted; a new pod has a new one: delete the pod"
-	// replyTime bounds a question that the loop has to answer.
+	// tokenRejected is the message while the API server does not accept the pod's token.
+	tokenRejected = "API server rejects the pod's token, probably because its ServiceAccount was deleted: delete the pod to get a new token"
+	// replyTime bounds a request that the loop has to answer.
 	replyTime = time.Second
 )
 
-// publish shows others what the loop knows.
+// publish makes the state of the loop available to others.
 func (a *Agent) publish(d election.Decision, in election.Input) {
 	own, s := &a.own, &a.sample
 	status := &agentapi.Status{
@@ -37,11 +37,8 @@ func (a *Agent) publish(d election.Decision, in election.Input) {
 		Generation: max(a.loadedGeneration, 0), ConfigError: cmp.Or(a.configError, a.validator.Rejected()),
 		NeedsReclone: d.NeedsRecloneConsent, DiskFull: own.FullDisk,
 		DiskFree: uint64(max(a.disk.Free, 0)), DiskTotal: uint64(max(a.disk.Size, 0)), //nolint:gosec // not below 0
-		Message: a.message(d),
 	}
-	if a.importStatus.message != "" && status.Message == a.importStatus.message {
-		status.Reason = a.importStatus.reason
-	}
+	status.Reason, status.Message = a.problem(d)
 	if a.heartbeatState.message(a.options.Pod) != "" {
 		status.Reason = databasev1alpha1.ReasonWritesRejected
 	}
@@ -49,7 +46,7 @@ func (a *Agent) publish(d election.Decision, in election.Input) {
 		status.Reason = databasev1alpha1.ReasonDataLossNotAccepted
 	}
 	if status.Unauthorized = a.unauthorized; status.Unauthorized {
-		status.Message = tokenRejected // whatever else is wrong, it can't be mended before
+		status.Message = tokenRejected // nothing else can be fixed before this
 	}
 	if own.Process == election.Up {
 		status.Role, status.Replayed, status.Receiver, status.PendingRestart = agentapi.Replica, s.Replayed, own.Receiving, s.PendingRestart
@@ -107,78 +104,77 @@ func (a *Agent) unresponsive() bool {
 	return now()-max(a.own.HeartbeatAt, a.own.ProcessSince) > a.config.HeartbeatTimeout && !a.own.FullDisk
 }
 
-func (a *Agent) message(d election.Decision) string {
+// problem returns what to show people about the instance: a reason of the condition, if there is one for it, and a message.
+func (a *Agent) problem(d election.Decision) (reason, message string) {
 	switch {
 	case d.ManualIntervention && a.own.Process != election.Up && a.lastError != "":
-		return d.Reason + " (" + a.lastError[:min(len(a.lastError), maxErrorText)] + ")"
+		return "", d.Reason + " (" + a.lastError[:min(len(a.lastError), maxErrorText)] + ")"
 	case d.ManualIntervention, a.own.WALGoneSince > 0, a.own.AwaitingRecloneSince > 0:
-		return d.Reason
+		return "", d.Reason
 	case a.importStatus.message != "":
-		return a.importStatus.message
+		return a.importStatus.reason, a.importStatus.message
 	case a.own.FullDisk:
-		return "the volume of " + a.options.Pod + " is full: raise spec.storage, or make space on it"
+		return "", "the volume of " + a.options.Pod + " is full: raise spec.storage, or free space on it"
 	case a.heartbeatState.message(a.options.Pod) != "":
-		return a.heartbeatState.message(a.options.Pod)
+		return "", a.heartbeatState.message(a.options.Pod)
 	case a.own.Process != election.Up && a.lastError != "":
-		return a.lastError
+		return "", a.lastError
 	case a.own.Process != election.Up:
-		return d.Reason
-	case a.tlsError != "":
-		return a.tlsError
+		return "", d.Reason
 	}
-	return ""
+	return "", a.tlsError
 }
 
 func (a *Agent) unready(in election.Input) string {
 	switch {
 	case a.own.Process != election.Up:
-		return "PostgreSQL does not run"
+		return "PostgreSQL is not running"
 	case a.own.Role != election.Primary:
 		return a.unreadyStandby(in)
-	case a.own.HeartbeatAt == 0 && !a.own.FullDisk: // of a full one there is something to read
-		return "the primary has not written yet"
+	case a.own.HeartbeatAt == 0 && !a.own.FullDisk: // a primary with a full disk can be read
+		return "primary has not written yet"
 	case a.unresponsive():
-		return "PostgreSQL does not answer"
+		return "PostgreSQL does not respond"
 	}
 	return ""
 }
 
-// unreadyStandby returns why a standby that runs should get no connections; "" when it should.
+// unreadyStandby returns why a running standby should get no connections; "" when it should.
 func (a *Agent) unreadyStandby(in election.Input) string {
 	switch {
 	case a.own.WALGoneSince > 0 && in.Now-a.own.WALGoneSince > a.config.CatchUpWait:
-		return "the primary has removed the log that the replica needs next"
+		return "required WAL has been removed from the primary"
 	case a.own.StalledSince > 0 && in.Now-a.own.StalledSince > readyGap:
-		return "the replica receives nothing from the primary"
+		return "standby receives no WAL from the primary"
 	case a.streamedAt == 0 || in.Now-a.streamedAt > readyGap:
-		return "the replica follows no primary"
+		return "standby does not follow a primary"
 	}
-	recent := in.Now - 3*a.config.RenewInterval // as the election has it: a primary that is dead says nothing newer
+	recent := in.Now - 3*a.config.RenewInterval // as in the election: a dead primary sends no newer answer
 	for _, p := range in.Peers {
 		if p.RequestedAt >= recent && p.State.Writable && p.State.Position.LSN > a.own.Position.LSN+readyLag {
-			return "the replica is far behind the primary"
+			return "standby is far behind the primary"
 		}
 	}
 	return ""
 }
 
-// Live fails when the loop is stuck. The API server and the peers play no part in it.
+// Live fails when the loop is stuck. It does not depend on the API server and the peers.
 func (a *Agent) Live() error {
 	if late := now() - time.Duration(a.tickedAt.Load()); late > livenessTimeout {
-		return fmt.Errorf("the agent's loop has been stuck for %s", late.Round(time.Second))
+		return fmt.Errorf("agent's loop has been stuck for %s", late.Round(time.Second))
 	}
 	return nil
 }
 
-// Started fails until the agent's loop turns. It may take minutes until there is a decision: the write-ahead log is read first.
+// Started fails until the agent's loop runs. The first decision may take minutes, because the WAL is read first.
 func (a *Agent) Started() error {
 	if a.tickedAt.Load() == 0 {
-		return errors.New("the agent's loop has not turned yet")
+		return errors.New("agent's loop has not started")
 	}
 	return nil
 }
 
-// Ready says why the instance should get no connections.
+// Ready returns why the instance should get no connections.
 func (a *Agent) Ready() error {
 	if err := a.Live(); err != nil {
 		return err
@@ -192,17 +188,18 @@ func (a *Agent) Ready() error {
 	return nil
 }
 
-// CurrentStatus is what the loop knows now; a loop that is late knows nothing. The server is looked at anew, for the next question.
+// CurrentStatus is the status as the loop knows it now; a loop that is late knows nothing. The server is sampled again, for the
+// next request.
 func (a *Agent) CurrentStatus() (agentapi.Status, error) {
 	if late := now() - time.Duration(a.tickedAt.Load()); late > replyTime {
-		return agentapi.Status{}, fmt.Errorf("%w: the agent's loop has not turned for %s", errNotNow, late.Round(time.Millisecond))
+		return agentapi.Status{}, fmt.Errorf("%w: agent's loop has been stuck for %s", errNotNow, late.Round(time.Millisecond))
 	}
 	a.statusRequested.Store(true)
 	a.wake()
 	return a.Status(), nil
 }
 
-// Status is what the loop knew at its last turn.
+// Status is the status as of the last tick of the loop.
 func (a *Agent) Status() agentapi.Status {
 	shown := a.published.Load()
 	if shown == nil {
@@ -211,7 +208,7 @@ func (a *Agent) Status() agentapi.Status {
 	return *shown
 }
 
-// Promise answers a holder of the Lease that can't renew it. What is promised is noted before it is said.
+// Promise answers a holder of the lease that cannot renew it. A promise is recorded before it is sent.
 func (a *Agent) Promise(from agentapi.FailsafeRequest) election.Reply {
 	reply, ok := inLoop(a.ctx, a, func() election.Reply {
 		reply := election.Promise(a.config, a.input(now()), election.Holder{Name: from.Pod, UID: from.PodUID}, from.CanReadLease)
@@ -222,12 +219,12 @@ func (a *Agent) Promise(from agentapi.FailsafeRequest) election.Reply {
 		return reply
 	})
 	if !ok {
-		return election.Reply{Reason: "the agent is busy"}
+		return election.Reply{Reason: "agent is busy"}
 	}
 	return reply
 }
 
-// inLoop has the loop call f unless nobody waits for that any more. ok is false if there was no answer in time.
+// inLoop makes the loop call f, unless the caller has stopped waiting. ok is false if there was no answer in time.
 func inLoop[T any](ctx context.Context, a *Agent, f func() T) (answer T, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, replyTime)
 	defer cancel()

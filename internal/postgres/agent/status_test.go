@@ -10,7 +10,7 @@ import (
 // TestReady_farBehind is about a replica that lacks much of what a primary has, which counts while that primary says so.
 func TestReady_farBehind(t *testing.T) {
 	const at = time.Minute
-	behind := "the replica is far behind the primary"
+	behind := "standby is far behind the primary"
 	for _, c := range []struct {
 		name     string
 		sent     time.Duration

@@ -11,13 +11,14 @@ import (
 )
 
 const (
-	// checkpoints are taken before a planned stop until one takes less than checkpointShort: each leaves what was written meanwhile.
+	// checkpoints are taken before a planned stop until one takes less than checkpointShort: each leaves what was written during
+	// it.
 	checkpoints     = 3
 	checkpointShort = time.Second
-	// sendersAsked bounds the question who follows, just before a stop.
+	// sendersAsked bounds the query for the standbys, just before a stop.
 	sendersAsked = 500 * time.Millisecond
-	// margin is how many times of Kill, and of Renew, the grace period of the pod has left when a fast stop becomes an
-	// immediate one: for that one, for SIGKILL, and for the release of the Lease.
+	// marginKills and marginRenewals are how many times KillGrace and RenewInterval the grace period of the pod has left when a
+	// fast stop becomes an immediate one: for that stop, for SIGKILL, and for the release of the lease.
 	marginKills, marginRenewals = 2, 2
 )
 
@@ -26,8 +27,8 @@ func stopTime(t election.Timing, grace time.Duration) time.Duration {
 	return max(grace-marginKills*t.KillGrace-marginRenewals*t.RenewInterval, grace/2)
 }
 
-// checkpoint has the primary write out its memory, beside the loop and everything else; then, if there is one, is called after it.
-// It may take as long as it takes: clients are served meanwhile. It is no loss if it fails.
+// checkpoint makes the primary take a checkpoint, beside the loop and everything else; then, if there is one, is called after it.
+// It may take any time, because clients are served meanwhile. A failure is harmless.
 func (a *Agent) checkpoint(then func()) {
 	process := a.process
 	if process == nil || a.own.Checkpointing {
@@ -42,7 +43,7 @@ func (a *Agent) checkpoint(then func()) {
 				return
 			}
 			a.own.Checkpointing, a.own.CheckpointedAt = false, now()
-			a.log.Info("checkpoint before a stop", "took", (now() - begun).Round(time.Millisecond).String(), "error", errorText(err))
+			a.log.Info("checkpoint before the stop finished", "duration", (now() - begun).Round(time.Millisecond).String(), "error", errorText(err))
 			if then != nil {
 				then()
 			}
@@ -70,7 +71,7 @@ func (a *Agent) checkpointUntilShort(process *server.Process) error {
 	return nil
 }
 
-// stop orders the server to stop, or to stop harder. Nothing is waited for: a task is cancelled, orders run beside each other.
+// stop orders the server to stop, or to stop harder. It does not wait: a task is cancelled, and orders run in parallel.
 func (a *Agent) stop(order election.Stop, at time.Duration) {
 	if a.task != nil {
 		a.task.cancel()
@@ -80,7 +81,7 @@ func (a *Agent) stop(order election.Stop, at time.Duration) {
 	}
 	a.recordUnresponsive(at)
 	if a.own.Process == election.Starting && a.own.Role == election.Standby && !a.stopping {
-		a.own.Failures++ // it is given up
+		a.own.Failures++ // this start is given up
 	}
 	successors := election.Successors(a.config, a.input(at))
 	a.own = a.own.AfterStopOrder(at, order)
@@ -90,16 +91,16 @@ func (a *Agent) stop(order election.Stop, at time.Duration) {
 		ctx, cancel := context.WithTimeout(a.ctx, limit)
 		defer cancel()
 		if err := a.stopProcess(ctx, process, order.Mode, successors); err != nil {
-			a.log.Warn("stop", "error", err.Error())
+			a.log.Warn("failed to stop PostgreSQL", "error", err.Error())
 		}
 	}()
 }
 
-// recordUnresponsive notes that a primary that is to stop, or has ended, stood still.
+// recordUnresponsive records that a primary that is stopped, or has exited, was unresponsive.
 func (a *Agent) recordUnresponsive(at time.Duration) {
 	if election.Unresponsive(a.config, election.Input{Now: at, Server: a.own}) {
 		a.own.UnresponsiveAt = at
-		a.log.Warn("PostgreSQL stood still", "answered", (at-a.own.HeartbeatAt).Round(time.Millisecond).String()+" ago")
+		a.log.Warn("PostgreSQL was unresponsive", "lastHeartbeat", (at-a.own.HeartbeatAt).Round(time.Millisecond).String()+" ago")
 	}
 }
 
@@ -113,7 +114,7 @@ func (a *Agent) stopProcess(ctx context.Context, process *server.Process, mode e
 	return process.StopAwaiting(ctx, a.senders(ctx, successors))
 }
 
-// senders are the walsenders of a primary that is about to stop; none unless it has to wait for one of the successors alone.
+// senders are the walsenders of a primary that is about to stop; none unless it has to wait only for one of the successors.
 func (a *Agent) senders(ctx context.Context, successors []string) server.WALSenders {
 	if len(successors) == 0 {
 		return server.WALSenders{}
@@ -122,13 +123,13 @@ func (a *Agent) senders(ctx context.Context, successors []string) server.WALSend
 	defer cancel()
 	status, err := a.statusConn.Status(ctx)
 	if err != nil {
-		a.log.Warn("failed to query the standbys before the stop", "error", err.Error())
+		a.log.Warn("failed to query standbys before the stop", "error", err.Error())
 		return server.WALSenders{}
 	}
 	return sendersOf(status, successors)
 }
 
-// sendersOf tells the walsenders of the successors from those that are behind and from all others.
+// sendersOf distinguishes the walsenders of the successors from those that are behind and from all others.
 func sendersOf(status sqlclient.Status, successors []string) server.WALSenders {
 	var out server.WALSenders
 	for _, s := range status.Senders {

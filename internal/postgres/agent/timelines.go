@@ -17,8 +17,8 @@ import (
 // reservation is the content of a history file that only keeps a timeline from being used.
 const reservation = "# left out: another instance may have used this timeline\n"
 
-// reserveSkippedTimelines has the next promotion of the server in data use a timeline above after: PostgreSQL takes the first for which
-// it finds no history. The files name no ancestor, so no server that runs ever follows them.
+// reserveSkippedTimelines makes the next promotion of the server in data use a timeline above after: PostgreSQL takes the first
+// timeline without a history file. The files name no ancestor, so no running server ever follows them.
 func reserveSkippedTimelines(data string, current, after uint32) error {
 	return reserveTimelines(data, skippedTimelines(current, after+1, nil))
 }
@@ -52,10 +52,10 @@ func reserveTimelines(data string, timelines []uint32) error {
 	return nil
 }
 
-// fillGaps reserves the timelines that the primary and its predecessors have left out, on each primary: a standby that is behind
-// asks for the history of every timeline, one after the other, and follows no further while one is missing. It has those that
-// this primary left out archived, once its own history is: recovery to "latest" probes timeline after timeline, and ends at the
-// first that is missing. done says that nothing is left to do for this timeline.
+// fillGaps reserves the timelines that the primary and its predecessors have skipped, on each primary. A standby that is behind
+// requests the history of every timeline, one after the other, and stops following at a missing one. fillGaps also archives the
+// timelines that this primary skipped, once its own history is archived: recovery to "latest" probes timeline after timeline, and
+// ends at the first missing one. done means that nothing is left to do for this timeline.
 func fillGaps(data string, timeline uint32, history []election.TimelineSwitch) (done bool, err error) {
 	if err := reserveTimelines(data, skippedTimelines(1, timeline, history)); err != nil {
 		return false, err
@@ -86,8 +86,8 @@ func fillGaps(data string, timeline uint32, history []election.TimelineSwitch) (
 	return true, nil
 }
 
-// removeReservations removes the reservations of a server that is down above all timelines that were used, and returns the highest of those: a standby
-// that starts would take one for the history that it has to recover to.
+// removeReservations removes the reservations of a stopped server above all timelines that were used, and returns the highest of
+// those. A standby that starts would take a reservation for the history that it has to recover to.
 func removeReservations(data string) (highest uint32, err error) {
 	paths, err := filepath.Glob(filepath.Join(data, "pg_wal", "*.history"))
 	if err != nil {
@@ -120,6 +120,7 @@ func removeReservations(data string) (highest uint32, err error) {
 	return highest, nil
 }
 
+// reserveGaps reserves and archives skipped timelines on a primary.
 func (a *Agent) reserveGaps(timeline uint32, history []election.TimelineSwitch) {
 	done, err := fillGaps(a.server.DataDir(), timeline, history)
 	if err != nil {

@@ -21,11 +21,11 @@ const (
 	folderReplication = "replication"
 )
 
-// tlsFiles copies the certificates: a mounted Secret's key can be read by its group, which older versions of libpq refuse.
+// tlsFiles copies the certificates: the key of a mounted Secret is readable by its group, which older versions of libpq reject.
 type tlsFiles struct{ from, to string }
 
-// Copy brings the copies up to date. All files of a folder are read before the first is written. What nobody could rely on is taken only
-// where there is none yet. The error also says what is wrong with those that are in use.
+// Copy updates the copies. It reads all files of a folder before it writes the first. An unusable certificate is copied only if
+// there is none yet. The error also reports what is wrong with the certificates in use.
 func (t *tlsFiles) Copy() (changed bool, err error) {
 	for _, folder := range []string{folderServer, folderReplication} {
 		one, failure := t.folder(folder)
@@ -37,7 +37,7 @@ func (t *tlsFiles) Copy() (changed bool, err error) {
 	return changed, err
 }
 
-// has says whether PostgreSQL has all files of a folder.
+// has reports whether PostgreSQL has all files of a folder.
 func (t *tlsFiles) has(folder string) bool {
 	for _, name := range tlsNames {
 		if _, err := os.Stat(t.path(folder, name)); err != nil {
@@ -87,7 +87,8 @@ func (t *tlsFiles) write(folder string, contents map[string][]byte) (changed boo
 	return changed, nil
 }
 
-// serve has PostgreSQL show its clients an issuer's certificate where there is one. Instances know each other by their own.
+// serve makes PostgreSQL present an issuer's certificate to its clients if there is one. Instances authenticate each other by
+// their own.
 func (t *tlsFiles) serve(folder string, contents map[string][]byte) error {
 	for name, served := range map[string]string{"tls.crt": "served.crt", "tls.key": "served.key"} {
 		content, err := os.ReadFile(filepath.Join(t.from, folder, served))
@@ -110,7 +111,7 @@ func (t *tlsFiles) server() config.TLS {
 	}
 }
 
-// upstream is an instance as a standby connects to it.
+// upstream is the connection of a standby to an instance.
 func (t *tlsFiles) upstream(host string, port int, slot string) config.Upstream {
 	return config.Upstream{
 		Host: host, Port: port, Slot: slot,
@@ -118,18 +119,18 @@ func (t *tlsFiles) upstream(host string, port int, slot string) config.Upstream 
 	}
 }
 
-// certificateCollector collects when certificates begin and end. One that can't be read has no series.
+// certificateCollector collects the validity of certificates. A certificate that cannot be read has no series.
 type certificateCollector map[string]string // paths by the name of the certificate
 
 var (
 	certificateStart = prometheus.NewDesc("fettle_agent_certificate_start_timestamp_seconds",
 		"When the certificate became valid, in seconds since 1970.", []string{"certificate"}, nil)
 	certificateExpiry = prometheus.NewDesc("fettle_agent_certificate_expiry_timestamp_seconds",
-		"When the certificate ends, in seconds since 1970.", []string{"certificate"}, nil)
+		"When the certificate expires, in seconds since 1970.", []string{"certificate"}, nil)
 )
 
-// certificateFiles are the certificates of an instance: what PostgreSQL shows its clients, what the agents know each other
-// by, what standbys connect with, and the authority of the last two.
+// certificateFiles are the certificates of an instance: the one that PostgreSQL presents to its clients, the one of the agents'
+// API, the one of replication connections, and the CA of the last two.
 func (a *Agent) certificateFiles() map[string]string {
 	from, to := a.options.TLS, a.options.Run
 	return map[string]string{

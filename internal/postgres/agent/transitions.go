@@ -11,13 +11,14 @@ import (
 )
 
 const (
-	// commandTimeout bounds what is asked of a server that runs: to take over a setting, to end its receiver.
+	// commandTimeout bounds a command to a running server: to load a setting, to stop its WAL receiver.
 	commandTimeout = 10 * time.Second
-	// walsenderReloadTime is what walsenders get to load a setting after a session has: until then they acknowledge by the one before.
+	// walsenderReloadTime is how long walsenders get to load a setting after a session has loaded it. Until then they confirm by
+	// the previous one.
 	walsenderReloadTime = 250 * time.Millisecond
-	// reloadTime is how long after one process of the server all others have taken over a setting.
+	// reloadTime is how long after one process of the server all others have loaded a setting.
 	reloadTime = 20 * time.Millisecond
-	// slotsTimeout bounds the making of slots beside a promotion.
+	// slotsTimeout bounds the creation of slots beside a promotion.
 	slotsTimeout = 500 * time.Millisecond
 	// retryPause is the time between two tries.
 	retryPause = time.Second
@@ -25,10 +26,10 @@ const (
 
 func (a *Agent) startStandby(upstream string, at time.Duration) {
 	a.own.Role, a.own.Upstream, a.own.Sync = election.Standby, upstream, election.StandbySync(a.config, a.input(at))
-	a.startServer("start as a standby", at, true, rendering{standby: true, upstream: upstream, sync: a.own.Sync, looked: true})
+	a.startServer("start as a standby", at, true, rendering{standby: true, upstream: upstream, sync: a.own.Sync, minimumsKnown: true})
 }
 
-// startPrimary starts the server without standby.signal, under the eyes of the fence.
+// startPrimary starts the server without standby.signal, guarded by the fence.
 func (a *Agent) startPrimary(at time.Duration) {
 	a.own.Role, a.own.Upstream, a.own.Sync = election.Primary, "", election.StandbySync(a.config, a.input(at))
 	a.startServer("start as the primary", at, false, rendering{sync: a.own.Sync})
@@ -50,20 +51,20 @@ func (a *Agent) startServer(name string, at time.Duration, standby bool, r rende
 			go a.waitForExit(process)
 		})
 		if err := process.WaitReady(ctx); err != nil {
-			return nil // it has ended, or is being stopped
+			return nil // it has exited, or is being stopped
 		}
 		return func() {
 			if a.process == process && a.own.Process == election.Starting {
 				a.setProcess(election.Up, now())
 				a.maintenance.next = 0
 				a.loadedGeneration, a.reloadPending, a.checkpointed = generation, false, true // recovery ends with a checkpoint
-				a.log.Info("PostgreSQL takes connections", "role", string(a.own.Role))
+				a.log.Info("PostgreSQL accepts connections", "role", string(a.own.Role))
 			}
 		}
 	})
 }
 
-// launch starts the server. A primary is under the eyes of the fence from its first moment on.
+// launch starts the server. The fence guards a primary from its first moment on.
 func (a *Agent) launch(ctx context.Context, standby bool, render func() (bool, error)) (*server.Process, error) {
 	if _, err := render(); err != nil {
 		return nil, err
@@ -85,16 +86,16 @@ func (a *Agent) launch(ctx context.Context, standby bool, render func() (bool, e
 
 func (a *Agent) startFailed(err error) {
 	at := now()
-	a.log.Error("start PostgreSQL", "error", err.Error())
+	a.log.Error("failed to start PostgreSQL", "error", err.Error())
 	a.setProcess(election.Down, at)
 	a.nextTaskAt = at + retryPause
 	a.own.Upstream, a.own.Sync = "", nil
 	if !errors.Is(err, errLeaseExpired) && !errors.Is(err, errNoWatchdog) && !errors.Is(err, context.Canceled) {
-		a.recordCrash(at, "did not start: "+oneLine(err.Error()))
+		a.recordCrash(at, "failed to start: "+oneLine(err.Error()))
 	}
 }
 
-// promote ends recovery, if the Lease still allows it.
+// promote ends recovery, if the lease still allows it.
 func (a *Agent) promote(after uint32, at time.Duration) {
 	process, timeline, vet := a.process, a.own.Position.Timeline, a.checkImported()
 	slots := a.slotsOfOthers()
@@ -119,7 +120,7 @@ func (a *Agent) promote(after uint32, at time.Duration) {
 			return func() { a.promoteFailed(err) }
 		}
 		if err := a.retryUntil(ctx, process.Done(), a.adminConn.WaitPrimary); err != nil {
-			return nil // it has ended, or is being stopped
+			return nil // it has exited, or is being stopped
 		}
 		<-made
 		status, err := a.status(ctx, a.adminConn)
@@ -127,7 +128,8 @@ func (a *Agent) promote(after uint32, at time.Duration) {
 	})
 }
 
-// retryUntil repeats a query that waits for something, until it succeeds, the server ends or the task does: a failure says nothing.
+// retryUntil repeats a query that waits for something, until it succeeds, the server exits or the task ends. A failure means
+// nothing.
 func (a *Agent) retryUntil(ctx context.Context, ended <-chan struct{}, query func(context.Context) error) error {
 	for {
 		bounded, cancel := context.WithTimeout(ctx, commandTimeout)
@@ -142,13 +144,13 @@ func (a *Agent) retryUntil(ctx context.Context, ended <-chan struct{}, query fun
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(retryPause / 4):
-			a.log.Debug("trying again", "error", err.Error())
+			a.log.Debug("retrying", "error", err.Error())
 		}
 	}
 }
 
-// ensureSlots makes the slots of the others beside the promotion: they follow from the moment on that the Lease is held, and
-// who finds no slot tries again only later. What fails is looked at again. The channel is closed when it is over.
+// ensureSlots creates the slots of the other instances beside the promotion. They follow as soon as the lease is held, and an
+// instance that finds no slot retries only later. The maintenance retries what fails. The channel is closed at the end.
 func (a *Agent) ensureSlots(ctx context.Context, slots []string) <-chan struct{} {
 	over := make(chan struct{})
 	go func() {
@@ -156,14 +158,14 @@ func (a *Agent) ensureSlots(ctx context.Context, slots []string) <-chan struct{}
 		ctx, cancel := context.WithTimeout(ctx, slotsTimeout)
 		defer cancel()
 		if _, err := a.maintenanceConn.EnsureSlots(ctx, slots); err != nil {
-			a.log.Warn("slots", "error", err.Error())
+			a.log.Warn("failed to create replication slots", "error", err.Error())
 		}
 	}()
 	return over
 }
 
 func (a *Agent) promoteFailed(err error) {
-	a.log.Error("promote", "error", err.Error())
+	a.log.Error("failed to promote", "error", err.Error())
 	a.nextTaskAt = now() + retryPause
 	a.recordSourceError(err)
 	if a.own.Process == election.Promoting {
@@ -183,32 +185,32 @@ func (a *Agent) promoted(process *server.Process, status sample, err error, afte
 	a.importStatus = importStatus{}
 	if err == nil {
 		a.recordSample(status)
-		a.log.Info("promoted", "timeline", a.own.Position.Timeline)
+		a.log.Info("promoted to primary", "timeline", a.own.Position.Timeline)
 	}
 	if a.own.Position.Timeline <= after {
-		a.log.Error("the new timeline was used before", "timeline", a.own.Position.Timeline, "after", after)
+		a.log.Error("new timeline was used before", "timeline", a.own.Position.Timeline, "after", after)
 	}
 	a.own.Upstream, a.own.Receiving = "", false
 	a.checkpointed, a.maintenance.next, a.heartbeat.next = false, 0, 0
 	a.loadedGeneration, a.reloadAt = 0, 0 // the configuration still names the old primary
-	a.events.Normal("Promoted", fmt.Sprintf("%s is the primary now, on timeline %d", a.options.Pod, a.own.Position.Timeline))
+	a.events.Normal("Promoted", fmt.Sprintf("promoted %s to primary on timeline %d", a.options.Pod, a.own.Position.Timeline))
 }
 
-// setUpstream has a standby follow somebody else, or nobody.
+// setUpstream makes a standby follow another instance, or none.
 func (a *Agent) setUpstream(upstream string) {
 	process := a.process
 	if process == nil {
 		return
 	}
-	render, before := a.renderer(rendering{standby: true, upstream: upstream, sync: a.own.Sync, looked: true}), a.own.Upstream
+	render, before := a.renderer(rendering{standby: true, upstream: upstream, sync: a.own.Sync, minimumsKnown: true}), a.own.Upstream
 	if upstream != "" {
-		a.own.Upstream = upstream // from now on nobody may count on it to receive nothing
+		a.own.Upstream = upstream // from now on no instance may rely on it to receive nothing
 	}
 	a.reloadPending = true
 	a.startTask("follow", func(ctx context.Context) func() {
 		ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 		defer cancel()
-		if upstream == "" { // while there is a receiver, it tells the timeline
+		if upstream == "" { // a running WAL receiver has the timeline
 			if last, err := a.status(ctx, a.adminConn); err == nil {
 				a.enqueue(func() {
 					if a.process == process && a.own.Process == election.Up {
@@ -223,19 +225,19 @@ func (a *Agent) setUpstream(upstream string) {
 		}
 		status, failure := a.status(ctx, a.adminConn)
 		if err == nil && upstream == "" {
-			err = failure // what was received is known only from a sample that was taken after the receiver ended
+			err = failure // what was received is known only from a sample taken after the WAL receiver stopped
 		}
 		return func() {
 			if a.process != process || a.own.Process != election.Up {
 				return
 			}
 			if err != nil {
-				a.log.Warn("follow", "upstream", upstream, "error", err.Error())
+				a.log.Warn("failed to change upstream", "upstream", upstream, "error", err.Error())
 				a.own.Upstream = before
 				a.nextTaskAt = now() + retryPause/4
 				return
 			}
-			a.newEpoch() // what was sampled before says nothing any more
+			a.newEpoch() // earlier samples mean nothing any more
 			a.own.Upstream = upstream
 			if failure == nil {
 				a.recordSample(status)
@@ -250,7 +252,7 @@ func (a *Agent) setSync(quorum *election.Quorum) {
 		return
 	}
 	standby := a.own.Role == election.Standby
-	render, value := a.renderer(rendering{standby: standby, upstream: a.own.Upstream, sync: quorum, looked: standby}), synchronousNames(quorum)
+	render, value := a.renderer(rendering{standby: standby, upstream: a.own.Upstream, sync: quorum, minimumsKnown: standby}), synchronousNames(quorum)
 	a.reloadPending = true
 	a.startTask("set synchronous replication", func(ctx context.Context) func() {
 		ctx, cancel := context.WithTimeout(ctx, commandTimeout)
@@ -261,20 +263,20 @@ func (a *Agent) setSync(quorum *election.Quorum) {
 		}
 		var s sample
 		if err == nil {
-			// The processes that send to standbys, and count who has a commit, got the same signal in the same moment.
+			// The walsenders, which count the confirmed commits, got the same signal at the same moment.
 			sleep(ctx, reloadTime)
 			sleep(ctx, walsenderReloadTime)
 			s, err = a.status(ctx, a.adminConn)
 		}
 		return func() {
 			if err != nil {
-				a.log.Warn("set synchronous replication", "error", err.Error())
+				a.log.Warn("failed to change synchronous standbys", "error", err.Error())
 				a.nextTaskAt = now() + retryPause/4
 				return
 			}
 			if a.process == process {
 				a.own.Sync, a.own.SyncLSN = quorum, uint64(s.Written)
-				a.log.Info("synchronous replication", "setting", value)
+				a.log.Info("changed synchronous standbys", "synchronous_standby_names", value)
 			}
 		}
 	})

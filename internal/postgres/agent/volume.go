@@ -14,29 +14,29 @@ import (
 )
 
 const (
-	// volumeInterval is the time between two looks at the volume and the certificates.
+	// volumeInterval is the time between two checks of the volume and the certificates.
 	volumeInterval = 10 * time.Second
-	// volumeIntervalFull is that while the volume is full.
+	// volumeIntervalFull is the same while the volume is full.
 	volumeIntervalFull = time.Second
-	// fullDisk is what is left of a volume, in bytes, when it counts as full: PostgreSQL stops before it is zero.
+	// fullDisk is how many bytes a volume has left when it counts as full. PostgreSQL stops before 0.
 	fullDisk = 1 << 20
-	// defaultWALSegment is what a segment of the log has in bytes unless it was made otherwise.
+	// defaultWALSegment is the default size of a WAL segment in bytes.
 	defaultWALSegment = 16 << 20
 )
 
-// lowSpace says that a volume that was measured has less than that many bytes left.
+// lowSpace reports that a measured volume has less than that many bytes left.
 func lowSpace(disk server.Disk, bytes int64) bool { return disk.Size > 0 && disk.Free < bytes }
 
-// checkVolume looks at the volume, and at where the log on it begins, and takes over certificates that were renewed.
+// checkVolume measures the volume, finds where its WAL begins, and loads renewed certificates.
 func (a *Agent) checkVolume(epoch int, segment int64) {
 	disk, err := a.server.Disk()
 	var oldest wal.LSN
 	if segment > 0 {
-		oldest, _ = a.server.OldestWAL(segment) // there may be no log yet, or none any more
+		oldest, _ = a.server.OldestWAL(segment) // there may be no WAL
 	}
 	renewed, failure := a.tls.Copy()
 	if err := errors.Join(err, failure); err != nil {
-		a.log.Warn("volume and certificates", "error", err.Error())
+		a.log.Warn("failed to check volume and certificates", "error", err.Error())
 	}
 	useless := ""
 	if failure != nil {
@@ -52,16 +52,16 @@ func (a *Agent) checkVolume(epoch int, segment int64) {
 		a.recordVolume()
 		a.tlsError = useless
 		if renewed && a.process != nil {
-			a.log.Info("certificates were renewed")
+			a.log.Info("loaded renewed certificates")
 			if err := a.process.Reload(); err != nil {
-				a.log.Warn("reload", "error", err.Error())
+				a.log.Warn("failed to reload configuration", "error", err.Error())
 			}
 		}
 	})
 }
 
-// maintainStandbySlots has a standby keep what the other instances need if it becomes the primary: a slot for each, at what that instance
-// has. max_slot_wal_keep_size bounds what is kept for one that says nothing.
+// maintainStandbySlots makes a standby keep the WAL that the other instances need if it becomes the primary: a slot for each, at
+// the position of that instance. max_slot_wal_keep_size bounds what is kept for an instance that does not answer.
 func (a *Agent) maintainStandbySlots(wanted []string, positions map[string]wal.LSN) {
 	ctx, cancel := context.WithTimeout(a.ctx, commandTimeout)
 	defer cancel()
@@ -70,21 +70,21 @@ func (a *Agent) maintainStandbySlots(wanted []string, positions map[string]wal.L
 		err = a.maintenanceConn.AdvanceSlots(ctx, positions)
 	}
 	if err != nil {
-		a.log.Debug("slots of a standby", "error", err.Error())
+		a.log.Debug("failed to maintain replication slots", "error", err.Error())
 	}
 	if len(changed) > 0 {
-		a.log.Info("slots", "changed", changed)
+		a.log.Info("updated replication slots", "changed", changed)
 	}
 	a.enqueue(func() {
 		wait := maintenanceInterval
-		if a.own.Role == election.Primary { // by now: it has others to look after
+		if a.own.Role == election.Primary { // it has been promoted meanwhile: its standbys need slots now
 			wait = 0
 		}
 		a.maintenance.over(now() + wait)
 	})
 }
 
-// slotPositions is what each other instance has, by its slot. One on another timeline may have to come back to less.
+// slotPositions are the positions of the other instances, by slot. An instance on another timeline may have to go back further.
 func slotPositions(cluster string, own *election.Server, peers map[string]election.Answer) map[string]wal.LSN {
 	out := map[string]wal.LSN{}
 	for name, p := range peers {
@@ -96,7 +96,7 @@ func slotPositions(cluster string, own *election.Server, peers map[string]electi
 	return out
 }
 
-// recordVolume notes whether the volume is full. Of a primary that runs, its heartbeat tells.
+// recordVolume records whether the volume is full. For a running primary its heartbeat reports that.
 func (a *Agent) recordVolume() {
 	switch {
 	case a.own.Process == election.Down:

@@ -2,10 +2,10 @@ package election
 
 import "time"
 
-// Action is what to do next: one of the types below.
+// Action is what the agent does next: one of the types below.
 type Action interface{ action() }
 
-// StopMode is how PostgreSQL is stopped; a higher one is harder.
+// StopMode is how PostgreSQL is stopped. A higher mode is harder.
 type StopMode int
 
 // Values of [StopMode].
@@ -19,47 +19,52 @@ const (
 	Kill
 )
 
+// String returns the word for logs.
+func (m StopMode) String() string {
+	return [...]string{"none", "fast", "immediate", "kill"}[m]
+}
+
 type (
 	// Wait does nothing.
 	Wait struct{}
-	// Acquire writes Lease to take, or take back, the Lease.
+	// Acquire writes Lease to take the lease, or to take it back.
 	Acquire struct{ Lease Lease }
-	// Renew writes Lease as its holder; also to publish what changed.
+	// Renew writes Lease as its holder. It also publishes changes.
 	Renew struct{ Lease Lease }
-	// Release writes Lease to give it back.
+	// Release writes Lease to give the lease up.
 	Release struct{ Lease Lease }
-	// RequestPromises asks each of Peers for a promise ([Promise]) and puts those that are granted into Input.Holding.
+	// RequestPromises asks each of Peers for a [Promise], and records the granted ones in Input.Tenure.
 	RequestPromises struct{ Peers []string }
-	// StartStandby starts with standby.signal, following Upstream; "" follows nobody.
+	// StartStandby starts PostgreSQL with standby.signal and follows Upstream. With "" it follows no instance.
 	StartStandby struct{ Upstream string }
-	// Follow makes a standby that runs follow Upstream; "" ends its WAL receiver.
+	// Follow makes a running standby follow Upstream. With "" it stops the WAL receiver.
 	Follow struct{ Upstream string }
 	// StartPrimary starts without standby.signal.
 	StartPrimary struct{}
-	// Promote ends recovery. The new timeline is After + 1, and must be that one, which nobody else has used: PostgreSQL
-	// takes the one after the highest of which it finds a history file, so there has to be one of After.
+	// Promote ends recovery. The new timeline must be After + 1, which no other instance has used. PostgreSQL takes the timeline
+	// above the highest one that has a history file, so a history file of After has to exist.
 	Promote struct{ After uint32 }
-	// Checkpoint writes out what is only in memory, while clients are served: the stop that follows is short then.
+	// Checkpoint writes dirty buffers to disk while clients are served. It makes the stop that follows short.
 	Checkpoint struct{}
-	// Stop stops PostgreSQL, or makes an ordered stop harder. Planned says that it could go on as the primary: it stops for a
-	// switchover, or as the cluster is hibernated. See [Successors] for whom it waits.
+	// Stop stops PostgreSQL, or makes a running stop harder. Planned means that PostgreSQL could stay the primary, and stops for
+	// a switchover or for hibernation. [Successors] says which standbys the stop waits for.
 	Stop struct {
 		Mode    StopMode
 		Planned bool
 	}
-	// SetSync loads another setting of synchronous replication; nil is none.
+	// SetSync loads another setting of synchronous replication. nil turns it off.
 	SetSync struct{ Quorum *Quorum }
-	// InitDB makes a new cluster, removing what an interrupted one left.
+	// InitDB initializes a new cluster. It removes the remains of an interrupted initdb.
 	InitDB struct{}
-	// Clone copies Source into a data directory that holds nothing of worth.
+	// Clone copies Source into a data directory without usable data.
 	Clone struct{ Source string }
 	// Rewind runs pg_rewind against Source, then leaves standby.signal.
 	Rewind struct{ Source string }
 	// Reclone removes the data and copies Source.
 	Reclone struct{ Source string }
-	// RecloneKeepingData copies Source as well, and keeps the data under another name.
+	// RecloneKeepingData copies Source and keeps the former data under another name.
 	RecloneKeepingData struct{ Source string }
-	// InspectWAL reads the log of a server that is down to its end, so that Server.Position is exact.
+	// InspectWAL reads the WAL of a stopped server to its end, which makes Server.Position exact.
 	InspectWAL struct{}
 	// Exit ends the agent.
 	Exit struct{}
@@ -85,7 +90,7 @@ func (RecloneKeepingData) action() {}
 func (InspectWAL) action()         {}
 func (Exit) action()               {}
 
-// Label is the value of the pod's label fettle.dev/role: Services select by it, safety never depends on it.
+// Label is the value of the pod label fettle.dev/role. Services select pods by it. Safety never depends on it.
 type Label string
 
 // Values of [Label].
@@ -95,19 +100,21 @@ const (
 	LabelReplica Label = "replica"
 )
 
-// Decision is what to do next and why.
+// Decision is what to do next, and why.
 type Decision struct {
 	Action Action
-	// Reason is for the log, and for people: why this, or what is waited for.
+	// Code names the decision, for logs, dashboards and runbooks.
+	Code Code
+	// Reason says why the action is taken, or what the instance waits for. It is for people alone.
 	Reason string
-	// ManualIntervention says that a person has to do something: Reason says what. The operator makes a condition of it.
+	// ManualIntervention means that a person has to act. Reason says how. The operator turns it into a condition.
 	ManualIntervention bool
-	// NeedsRecloneConsent says that the person is asked for a new copy of the data.
+	// NeedsRecloneConsent means that the person has to request a new copy of the data.
 	NeedsRecloneConsent bool
-	// NeedsDataLossConsent says that the person is asked to accept that rows are lost.
+	// NeedsDataLossConsent means that the person has to accept the loss of data.
 	NeedsDataLossConsent bool
 	// Until is when to decide again at the latest.
 	Until time.Duration
-	// Label is what the pod's label shall be.
+	// Label is the value that the pod label should have.
 	Label Label
 }

@@ -7,80 +7,88 @@ import (
 	"time"
 )
 
-// Config is what the agent is told to do. It changes while the agent runs.
+// Config is the configuration of one agent. It can change while the agent runs.
 type Config struct {
-	// Self is the instance this agent looks after: the name and the UID of its pod.
+	// Self is this instance: the name and the UID of its pod.
 	Self Holder
-	// Instances are the names of all instances by ordinal, with Self.
+	// Instances are the names of all instances, Self included, by ordinal.
 	Instances []string
-	// SystemID is the system identifier the cluster is known to have (status of the object); "" while it has none.
+	// SystemID is the system identifier of the cluster from the status of the object; "" while it is unknown.
 	SystemID string
-	// MayInitialize says that no volume of the cluster can hold data: each was made for this very cluster. Without it
-	// initdb waits until each peer has answered that it has none. It is false of a Lease that was made anew.
+	// MayInitialize means that no volume of the cluster can hold data, because each was created for this cluster. Without it,
+	// initdb waits until each peer has confirmed that it has no data. It is false for a re-created Lease.
 	MayInitialize bool
-	// Synchronous is how many standbys confirm each commit; 0 is asynchronous, also for what is called preferred.
+	// Synchronous is how many standbys confirm each commit; 0 is asynchronous.
 	Synchronous int
-	// Generation is that of the object this Config was made of; 0 while it is only known from before this process, and of any age.
+	// Generation is that of the object of this Config. It is 0 while the object is known only from a previous process, and may be
+	// old.
 	Generation int64
-	// Failsafe allows the holder to outlast an outage of the API server while every instance in Lease.Instances promises not to take over.
+	// Failsafe allows the holder to outlast an outage of the API server while every instance in Lease.Instances promises not to
+	// take the lease.
 	Failsafe bool
-	// SwitchoverTarget is the instance that shall be the primary; "" leaves that to the election.
+	// SwitchoverTarget is the instance that should be the primary; "" leaves the choice to the election.
 	SwitchoverTarget string
-	// SwitchoverRequested says that this is asked for at the moment. Else it stands for good: it was seen to change at PreferenceChangedAt; 0 for never.
+	// SwitchoverRequested means that the target comes from a current request. Otherwise it is a permanent preference, which last
+	// changed at PreferenceChangedAt; 0 means that it never changed.
 	SwitchoverRequested bool
 	PreferenceChangedAt time.Duration
-	// TargetChangedAt is when the agent saw SwitchoverTarget or SwitchoverRequested change; 0 if it never did.
+	// TargetChangedAt is when the agent saw SwitchoverTarget or SwitchoverRequested change; 0 means never.
 	TargetChangedAt time.Duration
-	// Fenced keeps PostgreSQL down here.
+	// Fenced keeps PostgreSQL down on this instance.
 	Fenced bool
-	// Hibernated keeps PostgreSQL down everywhere. The primary stops first, while the others still follow it: a server that
-	// stops in order ends when all that follow it have all of its log. They stop when it has given the Lease back.
+	// Hibernated keeps PostgreSQL down on all instances. The primary stops first, while the standbys still follow it: a clean
+	// shutdown waits until its standbys have all WAL. The standbys stop after it has released the lease.
 	Hibernated bool
-	// Paused forbids switchovers, rewinds and reclones. Failover goes on.
+	// Paused forbids switchovers, rewinds and reclones. Failover stays active.
 	Paused bool
-	// AutoReclone allows replacing the data of an instance that can't follow the primary any more.
+	// AutoReclone allows to replace the data of an instance that can no longer follow the primary.
 	AutoReclone bool
-	// RecloneRequested says that a person asked for that: it is done at the first sign, even if the primary has the only other copy.
+	// RecloneRequested means that a person requested a reclone. It is done at the first sign of a defect, even if the primary has
+	// the only other copy.
 	RecloneRequested bool
-	// MaximumLag is how many bytes of the log may be lost without a person's word, where commits wait for nobody.
+	// MaximumLag is how many bytes of WAL an asynchronous cluster may lose without consent.
 	MaximumLag uint64
-	// AcceptDataLoss is the instance that a person accepts as the primary whatever it lacks; "" for none. It is not kept across processes.
+	// AcceptDataLoss is the instance that a person accepts as the primary whatever it lacks; "" for none. A new process does not
+	// remember it.
 	AcceptDataLoss string
 
 	Timing
 }
 
-// Timing has the limits in time.
+// Timing holds the time limits.
 type Timing struct {
-	// RenewInterval is the time between two renewals, and the limit of one request to the API server.
+	// RenewInterval is the time between two renewals of the lease, and the timeout of one request to the API server.
 	RenewInterval time.Duration
-	// LeaseDuration is how long a taker must have seen the same record.
+	// LeaseDuration is how long a candidate must have seen the same record before it takes the lease.
 	LeaseDuration time.Duration
-	// FenceDeadline is how long after sending its last renewal the holder stops PostgreSQL at once.
+	// FenceDeadline is how long after sending its last successful renewal the holder stops PostgreSQL immediately.
 	FenceDeadline time.Duration
-	// KillGrace is how long after that it ends what is left of it.
+	// KillGrace is how long after FenceDeadline the remaining processes are killed.
 	KillGrace time.Duration
-	// CandidateStagger is how long a candidate leaves to each better one, and how long silent peers are waited for.
+	// CandidateStagger is how long a candidate waits for each better candidate, and for silent peers.
 	CandidateStagger time.Duration
-	// HeartbeatTimeout is how old the last answered heartbeat may be for PostgreSQL to count as alive.
+	// HeartbeatTimeout is how old the last answered heartbeat may be while PostgreSQL counts as alive.
 	HeartbeatTimeout time.Duration
-	// StartTimeout is how long starting, recovering and promoting may go on without progress before somebody else shall have the Lease.
+	// StartTimeout is how long start, recovery and promotion may last without progress before another instance should get the
+	// lease.
 	StartTimeout time.Duration
-	// StopTimeout is how long a fast stop may take before it becomes an immediate one.
+	// StopTimeout is how long a fast stop may last before it becomes an immediate one.
 	StopTimeout time.Duration
-	// CrashLoopWindow is how long after a crash the next one is again repaired by a restart in place.
+	// CrashLoopWindow is how long after a crash another crash counts as the second one in a row.
 	CrashLoopWindow time.Duration
-	// CatchUpWait is how long a candidate that lacks some of what the last primary wrote waits for one that has it all.
+	// CatchUpWait is how long a candidate that lacks WAL of the last primary waits for a candidate that has it all.
 	CatchUpWait time.Duration
-	// LastPrimaryWait is the same where the last primary stopped in order, so that the rest of the log is on its volume: how long its return is waited for.
+	// LastPrimaryWait is the same after a clean shutdown of the last primary: the missing WAL is on its volume, so its return is
+	// awaited.
 	LastPrimaryWait time.Duration
-	// ProbationPeriod is how long PostgreSQL has to run after it stood still before it ranks like the others again.
+	// ProbationPeriod is how long PostgreSQL has to run after it was unresponsive before it ranks like other candidates.
 	ProbationPeriod time.Duration
-	// StallTimeout is how long a standby that the primary takes connections from may receive nothing before its data count as damaged.
+	// StallTimeout is how long a standby may receive nothing, although the primary accepts its connections, before its data
+	// counts as damaged.
 	StallTimeout time.Duration
 }
 
-// DefaultTiming returns the times of the design: renewed every 2 s, valid for 10 s, fenced at 7 s, killed at 9 s.
+// DefaultTiming returns the default times: renew every 2 s, lease duration 10 s, fence after 7 s, kill after 9 s.
 func DefaultTiming() Timing {
 	return Timing{
 		RenewInterval:    2 * time.Second,
@@ -99,8 +107,8 @@ func DefaultTiming() Timing {
 	}
 }
 
-// Validate says why c is not safe to run with: the old primary must be dead before the Lease can be taken even when
-// the two clocks differ by 5 %, and at least two renewals must fit before the deadline.
+// Validate returns why c is not safe. The old primary must be dead before the lease can be taken, even if two clocks differ by 5
+// %. At least two renewals must fit before the deadline.
 func (c Config) Validate() error {
 	switch {
 	case c.Self.Name == "" || c.Self.UID == "":

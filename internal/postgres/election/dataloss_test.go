@@ -29,7 +29,7 @@ func TestDataLoss_election(t *testing.T) {
 	old.Position = Position{2, 99999}
 	test(t, freeLease, []decision{
 		{"as much as may be lost", behind(900), "Acquire", ""},
-		{"more", behind(899), "Wait{}", "lacks 101 bytes of what pg-1 wrote last, and spec.failover.maximumLag is 100"},
+		{"more", behind(899), "Wait{}", "lacks 101 bytes of WAL of pg-1, spec.failover.maximumLag is 100"},
 		{"a person accepts it", and(behind(1), func(c *Config, _ *Input) { c.AcceptDataLoss = "pg-0" }), "Acquire", ""},
 		{"of another instance", and(behind(899), func(c *Config, _ *Input) { c.AcceptDataLoss = "pg-2" }), "Wait{}", "accept-data-loss=pg-0"},
 		{"a wish for a primary is no word", and(behind(899), func(c *Config, _ *Input) { c.SwitchoverTarget, c.SwitchoverRequested = "pg-0", true }), "Wait{}", "lacks"},
@@ -42,7 +42,7 @@ func TestDataLoss_election(t *testing.T) {
 			in.Peers = map[string]Answer{"pg-2": {RequestedAt: now, State: p}}
 		}), "Acquire", ""},
 		{"stopped in order: what has all of it leads", stopped(1000, 11*second), "Acquire", ""},
-		{"what lacks a little waits for the one that stopped", stopped(999, 299*second), "Wait{}", "before it stopped in order: waits 5m0s"},
+		{"what lacks a little waits for the one that stopped", stopped(999, 299*second), "Wait{}", "from the clean shutdown of pg-1: waiting 5m0s"},
 		{"for minutes", stopped(999, 302*second), "Acquire", ""},
 		{"what lacks much waits for a person", stopped(899, time.Hour), "Wait{}", "lacks 101 bytes"},
 		{"who accepts it", and(stopped(1, 11*second), func(c *Config, _ *Input) { c.AcceptDataLoss = "pg-0" }), "Acquire", ""},
@@ -87,8 +87,8 @@ func TestDataLoss_rewind(t *testing.T) {
 	}
 	test(t, asStandby, []decision{
 		{"as much as may be lost", has(600), "Rewind{pg-1}", ""},
-		{"more", has(601), "Wait{}", "has 101 bytes that pg-1 lacks, and spec.failover.maximumLag is 100"},
-		{"a person accepts it", and(601, accepts("pg-1")), "PutAside{pg-2}", ""},
+		{"more", has(601), "Wait{}", "has 101 bytes of WAL that pg-1 lacks, spec.failover.maximumLag is 100"},
+		{"a person accepts it", and(601, accepts("pg-1")), "RecloneKeepingData{pg-2}", ""},
 		{"for a primary that is not the primary", and(601, accepts("pg-0")), "Wait{}", "accept-data-loss=pg-1"},
 		{"a little is rewound as ever", and(600, accepts("pg-1")), "Rewind{pg-1}", ""},
 		{"9: where commits wait for standbys", and(601, func(c *Config, in *Input) {
@@ -97,10 +97,10 @@ func TestDataLoss_rewind(t *testing.T) {
 		{"a standby that runs goes on", func(c *Config, in *Input) { c.MaximumLag, in.Server.Position = 100, Position{2, 601} }, "Wait{}", "101 bytes"},
 		{"till a person accepts it", func(c *Config, in *Input) {
 			c.MaximumLag, c.AcceptDataLoss, in.Server.Position = 100, "pg-1", Position{2, 601}
-		}, "Stop{1 false}", ""},
-		{"a log that was not read to its end is read first", and(500, func(_ *Config, in *Input) { in.Server.Exact = false }), "Look{}", "reads its log"},
-		{"unless a person has accepted the loss", and(500, func(c *Config, in *Input) { c.AcceptDataLoss, in.Server.Exact = "pg-1", false }), "PutAside{pg-2}", ""},
-		{"of a timeline that nobody knows", and(500, func(_ *Config, in *Input) { in.Lease.Lease.History = nil }), "Wait{}", "not known how much"},
+		}, "Stop{fast false}", ""},
+		{"a log that was not read to its end is read first", and(500, func(_ *Config, in *Input) { in.Server.Exact = false }), "InspectWAL{}", "ReadingWAL"},
+		{"unless a person has accepted the loss", and(500, func(c *Config, in *Input) { c.AcceptDataLoss, in.Server.Exact = "pg-1", false }), "RecloneKeepingData{pg-2}", ""},
+		{"of a timeline that nobody knows", and(500, func(_ *Config, in *Input) { in.Lease.Lease.History = nil }), "Wait{}", "unknown: "},
 		{"of one of its own, as far as the fork", and(600, func(_ *Config, in *Input) {
 			in.Server.Position, in.Server.History = Position{7, 600}, []TimelineSwitch{{1, 100}, {2, 499}}
 			in.Lease.Lease.Timeline, in.Lease.Lease.End.Timeline = 9, 9

@@ -116,8 +116,8 @@ func alter(in *Input, name string, change func(*State)) {
 type decision struct {
 	name   string
 	change func(c *Config, in *Input)
-	want   string // the action, as in "Stop{2 false}", or its type alone
-	reason string // part of it
+	want   string // the action, as in "Stop{immediate false}", or its type alone
+	reason string // its code, or part of its text
 }
 
 func test(t *testing.T, start func() (Config, Input), cases []decision) {
@@ -133,8 +133,8 @@ func test(t *testing.T, start func() (Config, Input), cases []decision) {
 			if !strings.Contains(tc.want, "{") {
 				got, _, _ = strings.Cut(got, "{")
 			}
-			if got != tc.want || !strings.Contains(d.Reason, tc.reason) {
-				t.Errorf("got %s because %q, want %s because %q", got, d.Reason, tc.want, tc.reason)
+			if got != tc.want || d.Code == "" || string(d.Code) != tc.reason && !strings.Contains(d.Reason, tc.reason) {
+				t.Errorf("got %s because %s (%q), want %s because %q", got, d.Code, d.Reason, tc.want, tc.reason)
 			}
 			if d.Until <= in.Now {
 				t.Errorf("decides again at %s, which is over", d.Until)
@@ -146,45 +146,45 @@ func test(t *testing.T, start func() (Config, Input), cases []decision) {
 // 1. Read-write only with the Lease.
 func TestDecide_readWriteOnlyWithLease(t *testing.T) {
 	test(t, asPrimary, []decision{
-		{"serves while it holds the Lease", nil, "Wait{}", "serves"},
+		{"serves while it holds the Lease", nil, "Wait{}", "PrimaryReady"},
 		{"stops at once when another has it", func(_ *Config, in *Input) {
 			in.Lease.Lease.Holder = Holder{Name: "pg-1", UID: "b"}
-		}, "Stop{2 false}", "not held"},
+		}, "Stop{immediate false}", "LeaseLost"},
 		{"stops at once when its name has it, in another pod", func(_ *Config, in *Input) {
 			in.Lease.Lease.Holder.UID = "new"
-		}, "Stop{2 false}", "not held"},
+		}, "Stop{immediate false}", "LeaseLost"},
 		{"stops at once when somebody released it", func(_ *Config, in *Input) {
 			in.Lease.Lease.Holder, in.Lease.Lease.Released = Holder{}, true
-		}, "Stop{2 false}", "not held"},
+		}, "Stop{immediate false}", "LeaseLost"},
 		{"writes itself into a Lease that was made anew", func(_ *Config, in *Input) {
 			in.Lease.Lease = Lease{Version: "1"}
 		}, "Renew", ""},
-		{"stops what it has no write for", func(_ *Config, in *Input) { in.Tenure = Tenure{} }, "Stop{2 false}", ""},
+		{"stops what it has no write for", func(_ *Config, in *Input) { in.Tenure = Tenure{} }, "Stop{immediate false}", ""},
 		{"stops what is starting without it", func(_ *Config, in *Input) {
 			in.Tenure, in.Server.Process = Tenure{}, Starting
-		}, "Stop{2 false}", ""},
+		}, "Stop{immediate false}", ""},
 		{"starts with it", func(_ *Config, in *Input) { down(in) }, "StartPrimary{}", ""},
 		{"takes it back first after a release without answer", func(_ *Config, in *Input) {
 			down(in)
 			in.Tenure.Indeterminate = []Write{{Sent: now - second, Lease: Lease{Version: "7", Released: true}}}
-		}, "Acquire", "its own"},
+		}, "Acquire", "ReacquiringLease"},
 	})
 	test(t, asStandby, []decision{
 		{"starts as a standby without it", func(_ *Config, in *Input) { down(in) }, "StartStandby{pg-1}", ""},
 		{"was the primary, and stays down until there is another", func(_ *Config, in *Input) {
 			down(in)
 			in.Server.Role, in.Lease.Lease.Primary = Primary, "pg-0"
-		}, "Wait{}", "waits for the next one"},
+		}, "Wait{}", "WaitingForPrimary"},
 		{"was the primary, and waits for its old pod's Lease to lapse", func(_ *Config, in *Input) {
 			down(in)
 			ownLease(in)
 			in.Server.Role, in.Lease.Lease.Holder.UID = Primary, "old"
-		}, "Wait{}", "waits for the next one"},
+		}, "Wait{}", "WaitingForPrimary"},
 		{"takes its own back first", func(_ *Config, in *Input) {
 			down(in)
 			ownLease(in)
 			in.Server.Role = Primary
-		}, "Acquire", "its own"},
+		}, "Acquire", "ReacquiringLease"},
 	})
 }
 
@@ -197,45 +197,45 @@ func TestDeadline_limits(t *testing.T) {
 		}
 	}
 	test(t, asPrimary, []decision{
-		{"serves before it", sent(6900 * time.Millisecond), "AskPeers", ""},
-		{"stops at it", sent(7 * second), "Stop{2 false}", "not renewed in time"},
+		{"serves before it", sent(6900 * time.Millisecond), "RequestPromises", ""},
+		{"stops at it", sent(7 * second), "Stop{immediate false}", "not renewed in time"},
 		{"kills 2 s later", func(c *Config, in *Input) {
 			sent(9*second)(c, in)
 			in.Server.Process, in.Server.StopMode, in.Server.ProcessSince = Stopping, Immediate, now-2*second
-		}, "Stop{3 false}", ""},
+		}, "Stop{kill false}", ""},
 		{"waits in between", func(c *Config, in *Input) {
 			sent(8*second)(c, in)
 			in.Server.Process, in.Server.StopMode, in.Server.ProcessSince = Stopping, Immediate, now-second
-		}, "Wait{}", "to end"},
-		{"kills at once if it is that late", sent(20 * second), "Stop{3 false}", ""},
+		}, "Wait{}", "WaitingForExit"},
+		{"kills at once if it is that late", sent(20 * second), "Stop{kill false}", ""},
 		{"hardens a stop that is under way", func(c *Config, in *Input) {
 			sent(8*second)(c, in)
 			in.Server.Process, in.Server.StopMode, in.Server.ProcessSince = Stopping, Fast, now-second
-		}, "Stop{2 false}", ""},
+		}, "Stop{immediate false}", ""},
 		{"a write without answer secures nothing", func(c *Config, in *Input) {
 			sent(7*second)(c, in)
 			in.Tenure.Indeterminate = []Write{{Sent: now - second, Lease: in.Lease.Lease}}
-		}, "Stop{2 false}", ""},
+		}, "Stop{immediate false}", ""},
 		{"nor does one under way", func(c *Config, in *Input) {
 			sent(7*second)(c, in)
 			in.Tenure.Pending = &Write{Sent: now - second, Lease: in.Lease.Lease}
-		}, "Stop{2 false}", ""},
+		}, "Stop{immediate false}", ""},
 		{"a single instance has none", func(c *Config, in *Input) {
 			sent(time.Minute)(c, in)
 			c.Instances = c.Instances[:1]
 			in.Lease.Lease.Instances = c.Instances
 			in.Tenure.Confirmed.Lease.Instances = c.Instances
-		}, "Wait{}", "serves"},
+		}, "Wait{}", "PrimaryReady"},
 		{"one that grows has it from the write that may tell the others", func(c *Config, in *Input) {
 			sent(time.Minute)(c, in)
 			in.Tenure.Confirmed.Lease.Instances = c.Instances[:1]
 			in.Tenure.Indeterminate = []Write{{Sent: now - 8*second, Lease: Lease{Holder: c.Self, Instances: c.Instances}}}
-		}, "Stop{2 false}", ""},
+		}, "Stop{immediate false}", ""},
 		{"and not before", func(c *Config, in *Input) {
 			sent(time.Minute)(c, in)
 			in.Tenure.Confirmed.Lease.Instances = c.Instances[:1]
 			in.Tenure.Indeterminate = []Write{{Sent: now - 6*second, Lease: Lease{Holder: c.Self, Instances: c.Instances}}}
-		}, "AskPeers", ""},
+		}, "RequestPromises", ""},
 	})
 	c, in := asPrimary()
 	fence, kill, ok := Deadline(c, in)
@@ -251,7 +251,7 @@ func TestDeadline_limits(t *testing.T) {
 // 3. A taker has seen the same record for 10 s, or sees it released.
 func TestAcquire_conditions(t *testing.T) {
 	test(t, freeLease, []decision{
-		{"takes it after 10 s", nil, "Acquire", "free"},
+		{"takes it after 10 s", nil, "Acquire", "AcquiringLease"},
 		{"not before", func(_ *Config, in *Input) { in.Lease.UnchangedSince = now - 9900*time.Millisecond }, "Follow{pg-1}", ""},
 		{"released: at once", func(_ *Config, in *Input) {
 			in.Lease.UnchangedSince, in.Lease.Lease.Released, in.Lease.Lease.Holder = now, true, Holder{}

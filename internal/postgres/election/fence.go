@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// deadlineBase returns the instant that the deadline counts from: when the last renewal that succeeded was sent, or the
-// question that every peer granted last. bounded is false while the Lease names nobody who could take it. (2, 7)
+// deadlineBase returns the instant that the deadline counts from: when the last successful renewal was sent, or the last request
+// for a promise that every peer granted. bounded is false while the Lease lists no instance that could take it. (2, 7)
 func deadlineBase(c Config, in Input) (at time.Duration, bounded bool) {
 	h := in.Tenure
 	var peers []string
@@ -23,7 +23,7 @@ func deadlineBase(c Config, in Input) (at time.Duration, bounded bool) {
 	return at, bounded
 }
 
-// possibleRecords returns the writes that may be the record that the others see: one whose answer is missing counts.
+// possibleRecords returns the writes that may be the record that peers see. A write without an answer counts.
 func possibleRecords(h Tenure) []Write {
 	out := append([]Write{h.Confirmed}, h.Indeterminate...)
 	if h.Pending != nil {
@@ -32,7 +32,7 @@ func possibleRecords(h Tenure) []Write {
 	return out
 }
 
-// oldestPromise returns when the oldest question was sent that a peer granted last; 0 unless each granted one.
+// oldestPromise returns the oldest of the peers' last granted requests; 0 unless each peer granted one.
 func oldestPromise(h Tenure, peers []string) time.Duration {
 	var oldest time.Duration
 	for i, p := range peers {
@@ -51,8 +51,8 @@ func without(names []string, these ...string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(these, n) })
 }
 
-// Deadline returns when the holder must have stopped PostgreSQL, and must end what is left of it. ok is false if it never must. A watchdog
-// beside the loop enforces both.
+// Deadline returns when the holder must have stopped PostgreSQL, and when it must kill the remaining processes. ok is false if
+// there is no deadline. A watchdog beside the loop enforces both.
 func Deadline(c Config, in Input) (fence, kill time.Duration, ok bool) {
 	at, bounded := deadlineBase(c, in)
 	switch {
@@ -64,7 +64,7 @@ func Deadline(c Config, in Input) (fence, kill time.Duration, ok bool) {
 	return at + c.FenceDeadline, at + c.FenceDeadline + c.KillGrace, true
 }
 
-// fence stops a PostgreSQL that may be read-write without the Lease: at once, and hard. (1, 2)
+// fence immediately stops a PostgreSQL that may be read-write without the lease. (1, 2)
 func fence(v *decider) *Decision {
 	if !v.server.mayWrite() || v.holdsLease() {
 		return nil
@@ -74,13 +74,12 @@ func fence(v *decider) *Decision {
 		mode = Kill
 	}
 	if v.server.StopMode >= mode {
-		return wait("waits for PostgreSQL to end")
+		return wait(CodeWaitingForExit, "waiting for PostgreSQL to exit")
 	}
-	reason := "the Lease was not renewed in time"
 	if !v.recordNamesSelf() {
-		reason = "the Lease is not held any more"
+		return do(Stop{Mode: mode}, CodeLeaseLost, "lease is no longer held: stopping PostgreSQL")
 	}
-	return do(Stop{Mode: mode}, reason)
+	return do(Stop{Mode: mode}, CodeLeaseNotRenewed, "lease was not renewed in time: stopping PostgreSQL")
 }
 
 func (v *decider) stopTimedOut(mode StopMode, d time.Duration) bool {
@@ -91,18 +90,18 @@ func (v *decider) stopTimedOut(mode StopMode, d time.Duration) bool {
 	return v.in.Now >= v.server.ProcessSince+d
 }
 
-// escalateStop makes a stop that lasts too long a harder one. (8)
+// escalateStop makes a stop that lasts too long harder. (8)
 func escalateStop(v *decider) *Decision {
 	switch {
 	case v.stopTimedOut(Fast, v.StopTimeout):
-		return do(Stop{Mode: Immediate}, "the fast stop takes too long")
+		return do(Stop{Mode: Immediate}, CodeFastStopTimedOut, "fast stop took too long: stopping immediately")
 	case v.stopTimedOut(Immediate, v.KillGrace):
-		return do(Stop{Mode: Kill}, "the immediate stop takes too long")
+		return do(Stop{Mode: Kill}, CodeImmediateStopTimedOut, "immediate stop took too long: killing PostgreSQL")
 	}
 	return nil
 }
 
-// renewLease writes the Lease while PostgreSQL is alive, or to publish what others rely on. (2, 4)
+// renewLease writes the lease while PostgreSQL is alive, or to publish what other instances rely on. (2, 4)
 func renewLease(v *decider) *Decision {
 	h := v.in.Tenure
 	if !v.holdsLease() || h.Pending != nil || v.server.Process == Down && v.in.ShuttingDown || !v.makesProgress() {
@@ -115,16 +114,17 @@ func renewLease(v *decider) *Decision {
 	}
 	switch {
 	case v.in.Now >= due:
-		return do(Renew{Lease: next}, "renews the Lease")
+		return do(Renew{Lease: next}, CodeRenewingLease, "renewing the lease")
 	case urgent && h.TriedAt == h.Confirmed.Sent:
-		return do(Renew{Lease: next}, "publishes what changed")
+		return do(Renew{Lease: next}, CodePublishingRecord, "publishing changes in the lease")
 	}
 	v.wake(due)
 	return nil
 }
 
-// makesProgress says that PostgreSQL answers, or is within the time that starting and stopping may take. Nobody else could do
-// better on a full disk, or without data: a primary that is silent goes on when its disk does, and a crash would not help. (4, 12)
+// makesProgress reports that PostgreSQL answers, or is within the time that starting and stopping may take. On a full disk, or
+// without a successor, a silent primary keeps the lease: another instance could not do better, and a crash would not help. (4,
+// 12)
 func (v *decider) makesProgress() bool {
 	s := v.server
 	switch {
@@ -138,9 +138,9 @@ func (v *decider) makesProgress() bool {
 	return v.in.Now-max(s.ProcessSince, s.RecoveryAdvancedAt, v.in.Tenure.AcquiredAt) <= v.StartTimeout || !v.hasSuccessor()
 }
 
-// Unresponsive says that a primary has not answered for longer than heartbeats and a stop take, or that one that starts, or is
-// promoted, has not advanced for longer than it may: its disk hangs, or it was stopped. The loop asks it of the moment in which it carries out an order to stop, and when the server ends without one,
-// and notes that in Server.UnresponsiveAt.
+// Unresponsive reports that a primary has not answered for longer than a heartbeat and a stop may take, or that a starting or
+// promoting primary has made no progress for too long: its disk hangs, or it was suspended. The loop calls it when it carries out
+// an order to stop, and when the server exits without one, and records the result in Server.UnresponsiveAt.
 func Unresponsive(c Config, in Input) bool {
 	s := in.Server
 	switch {
@@ -152,19 +152,20 @@ func Unresponsive(c Config, in Input) bool {
 	return s.Process == Up && in.Now-max(s.HeartbeatAt, s.ProcessSince) > c.HeartbeatTimeout+c.KillGrace
 }
 
-// recentlyUnresponsive says that PostgreSQL stood still here, and has not run for long since. Its disk may hang again, so another that has as much shall
-// lead. A standby whose disk hangs falls behind, which ranks it last by itself. (4, 6)
+// recentlyUnresponsive reports that PostgreSQL was unresponsive here and has not run for long since. Its disk may hang again, so
+// another candidate with the same WAL is preferred. A standby with a hanging disk falls behind, which already ranks it last. (4,
+// 6)
 func (v *decider) recentlyUnresponsive() bool {
 	s := v.server
 	return s.UnresponsiveAt > 0 && (s.Process != Up || v.in.Now-max(s.ProcessSince, s.UnresponsiveAt) < v.ProbationPeriod)
 }
 
-// leaseWritable says that the API server takes writes of the Lease: it answered last, and no write is without an answer.
+// leaseWritable reports that the API server accepts writes of the Lease: it answered last, and no write is without an answer.
 func (v *decider) leaseWritable() bool {
 	return v.in.Lease.Reachable() && len(v.in.Tenure.Indeterminate) == 0
 }
 
-// requestPromises asks the peers for a promise while the Lease can't be renewed. (7)
+// requestPromises asks the peers for a promise while the lease cannot be renewed. (7)
 func requestPromises(v *decider) *Decision {
 	h := v.in.Tenure
 	if !v.Failsafe || !v.holdsLease() || !v.server.mayWrite() || v.leaseWritable() || v.in.RequestingPromises || !v.makesProgress() {
@@ -182,5 +183,5 @@ func requestPromises(v *decider) *Decision {
 		v.wake(due)
 		return nil
 	}
-	return do(RequestPromises{Peers: peers}, "the Lease can't be renewed: asks the peers for time")
+	return do(RequestPromises{Peers: peers}, CodeRequestingPromises, "cannot renew the lease: requesting promises from peers")
 }

@@ -2,24 +2,24 @@ package election
 
 import "time"
 
-// Data is what the data directory holds.
+// Data is the state of the data directory.
 type Data string
 
 // Values of [Data].
 const (
-	// Empty has nothing in it.
+	// Empty means that it has no files.
 	Empty Data = ""
-	// Incomplete was left by an initdb or a clone that did not end.
+	// Incomplete means that an initdb or a clone did not finish.
 	Incomplete Data = "incomplete"
-	// Usable can be started.
+	// Usable means that PostgreSQL can start.
 	Usable Data = "usable"
-	// NeedsReclone can't be started or followed with, and a rewind has failed.
+	// NeedsReclone means that PostgreSQL cannot start or follow with the data, because a rewind failed.
 	NeedsReclone Data = "needsReclone"
-	// Unrecognized is not of this PostgreSQL, or of another version of it: only a person removes it.
+	// Unrecognized means that the data does not belong to this cluster or PostgreSQL version. Only a person removes it.
 	Unrecognized Data = "unrecognized"
 )
 
-// Role is what a server is when it runs; on disk it is told by standby.signal.
+// Role is the role of a running server. On disk, standby.signal marks a standby.
 type Role string
 
 // Values of [Role].
@@ -35,8 +35,8 @@ type Process string
 const (
 	Down      Process = ""
 	Starting  Process = "starting"
-	Up        Process = "up"        // answers connections, or did until it hung
-	Promoting Process = "promoting" // pg_promote was called; not yet out of recovery
+	Up        Process = "up"        // accepts connections, or did until it became unresponsive
+	Promoting Process = "promoting" // pg_promote was called, and recovery has not ended
 	Stopping  Process = "stopping"
 )
 
@@ -44,58 +44,63 @@ const (
 type Server struct {
 	Data    Data
 	Process Process
-	// Role is that on disk while it is down, else that it was started as; Primary from the call of pg_promote on.
+	// Role is the role on disk while PostgreSQL is down, and otherwise the role that it started with. It is Primary from the call
+	// of pg_promote on.
 	Role Role
-	// ProcessSince is when Process or Stop took its present value; the start of the agent, to begin with.
+	// ProcessSince is when Process or StopMode last changed; initially the start of the agent.
 	ProcessSince time.Duration
-	// StopMode is the hardest stop that was ordered; NoStop unless Stopping.
+	// StopMode is the hardest stop that was ordered; NoStop unless Process is Stopping.
 	StopMode StopMode
-	// DataTask is a task on the data directory that runs now: initdb, clone, rewind; "" for none.
+	// DataTask is the task that runs on the data directory now: initdb, clone or rewind; "" for none.
 	DataTask DataTask
-	// CleanShutdown says that it was shut down in order: Position is its shutdown checkpoint, and nothing comes after.
+	// CleanShutdown means that PostgreSQL shut down cleanly: Position is its shutdown checkpoint, and no WAL follows.
 	CleanShutdown bool
-	// SystemID and Position are as of pg_control while it is down. Position is the end of what was received, or
-	// written; never what was replayed. Exact says that nothing that is on disk lies beyond it.
+	// SystemID and Position are those of pg_control while PostgreSQL is down. Position is the end of what was received or
+	// written, never of what was replayed. Exact means that no WAL on disk lies beyond it.
 	SystemID string
 	Position Position
 	Exact    bool
-	// History is that of the server's own timeline, oldest first.
+	// History is the history of the server's own timeline, oldest first.
 	History []TimelineSwitch
-	// HighestTimeline is the highest timeline that a history file in pg_wal is of: PostgreSQL promotes to a higher one.
+	// HighestTimeline is the highest timeline with a history file in pg_wal. PostgreSQL promotes to a higher one.
 	HighestTimeline uint32
-	// Upstream is the instance that a standby is told to follow; Receiving says that its WAL receiver lives.
+	// Upstream is the instance that a standby should follow. Receiving means that its WAL receiver runs.
 	Upstream  string
 	Receiving bool
-	// OldestWAL is where the log that is still there begins; 0 when that is not known. It never goes back.
+	// OldestWAL is where the WAL on disk begins; 0 while that is unknown. It never decreases.
 	OldestWAL uint64
-	// SampledAt is when its Position was asked for. Reached is when the primary last took a connection for replication from it.
+	// SampledAt is when Position was last queried. PrimaryReachedAt is when the primary last accepted a replication connection
+	// from this standby.
 	SampledAt, PrimaryReachedAt time.Duration
-	// Since when, see [Track]; 0 for not. Severed: the primary has removed what this standby needs next. Stalled: it has received nothing
-	// although the primary serves. Awaits: it waits for its turn to be recloned.
+	// These times are 0 if the state does not apply, see [Track]. WALGoneSince: the primary has removed WAL that this standby
+	// needs next. StalledSince: the standby receives nothing although the primary is ready. AwaitingRecloneSince: it waits for
+	// its turn to be recloned.
 	WALGoneSince, StalledSince, AwaitingRecloneSince time.Duration
-	// Failures is how often a standby has ended without being told to, or was given up while it started, since it last followed.
+	// Failures is how often a standby exited unexpectedly, or was given up while it started, since it last followed a primary.
 	Failures int
-	// ClonedSinceFollowing says that the data were copied since this instance last followed.
+	// ClonedSinceFollowing means that the data was copied since this instance last followed a primary.
 	ClonedSinceFollowing bool
-	// HeartbeatAt is when a write of the heartbeat was last answered: it succeeded, or failed for a reason that is not the disk.
+	// HeartbeatAt is when a write of the heartbeat was last answered: it succeeded, or failed for another reason than the disk.
 	HeartbeatAt time.Duration
-	// FullDisk says that the volume is full; of a server that is down, that it lacks the space to go on. PreviousCrashAt is 0 then.
+	// FullDisk means that the volume is full, or for a stopped server that it lacks the space to start. PreviousCrashAt is 0
+	// then.
 	FullDisk bool
-	// CrashedAt and PreviousCrashAt are the last two times that the server ended, or failed to start, without being told to end.
+	// CrashedAt and PreviousCrashAt are the last two times that the server exited unexpectedly or failed to start.
 	CrashedAt, PreviousCrashAt time.Duration
-	// UnresponsiveAt is when it was last ordered to stop while [Unresponsive] held; 0 for never.
+	// UnresponsiveAt is when PostgreSQL was last stopped or exited while [Unresponsive] was true; 0 means never.
 	UnresponsiveAt time.Duration
-	// Checkpointing says that a checkpoint runs that [Checkpoint] ordered, Checkpointed when the last one ended; 0 for none.
+	// Checkpointing means that a checkpoint of the action [Checkpoint] runs. CheckpointedAt is when the last one finished; 0
+	// means never.
 	Checkpointing  bool
 	CheckpointedAt time.Duration
-	// RecoveryAdvancedAt is when the recovery of a server that starts, or is promoted, was last seen to have advanced; 0 for never.
+	// RecoveryAdvancedAt is when the recovery of a starting or promoting server last made progress; 0 means never.
 	RecoveryAdvancedAt time.Duration
-	// Planned is as in the order to stop. Forced is when a planned stop was last made harder; 0 for never.
+	// Planned is Planned of the order to stop. EscalatedAt is when a planned stop was last made harder; 0 means never.
 	Planned     bool
 	EscalatedAt time.Duration
-	// Sync is the setting of synchronous replication that is loaded; nil is none. It starts, and is promoted, with [Blocked].
+	// Sync is the loaded setting of synchronous replication; nil is none. A server starts and is promoted with [StandbySync].
 	Sync *Quorum
-	// SyncLSN is where the log ended when Sync was loaded, or later.
+	// SyncLSN is the end of WAL when Sync was loaded, or later.
 	SyncLSN uint64
 }
 
@@ -110,7 +115,7 @@ const (
 	Rewinding    DataTask = "rewind"
 )
 
-// TimelineSwitch is the end of a timeline: the next one in the history begins there.
+// TimelineSwitch is the end of a timeline, where the next timeline of the history begins.
 type TimelineSwitch struct {
 	Timeline uint32 `json:"timeline"`
 	LSN      uint64 `json:"lsn"`
@@ -118,22 +123,22 @@ type TimelineSwitch struct {
 
 // StandbyStatus is a row of the primary's pg_stat_replication whose application_name is an instance.
 type StandbyStatus struct {
-	// Streaming and CaughtUp: in state "streaming", and without a lag that a commit would wait long for.
+	// Streaming means that the state is "streaming". CaughtUp means that a commit would not wait long for this standby.
 	Streaming, CaughtUp bool
 	// FlushLSN is its flush_lsn.
 	FlushLSN uint64
-	// StreamingAt is when it was streaming the last time.
+	// StreamingAt is when it last was streaming.
 	StreamingAt time.Duration
 }
 
-// Answer is what a peer said last.
+// Answer is the last answer of a peer.
 type Answer struct {
-	// RequestedAt is when the question was sent.
+	// RequestedAt is when the request was sent.
 	RequestedAt time.Duration
 	State       State
 }
 
-// State is what an agent tells others about its instance, made by [Report].
+// State is what an agent reports to others about its instance. [Report] creates it.
 type State struct {
 	Name     string   `json:"name"`
 	UID      string   `json:"uid"`
@@ -144,44 +149,48 @@ type State struct {
 	DataTask DataTask `json:"dataTask,omitempty"`
 	Position Position `json:"position,omitzero"`
 	Exact    bool     `json:"exact,omitempty"`
-	// Upstream is whom it follows.
+	// Upstream is the instance that it follows.
 	Upstream string `json:"upstream,omitempty"`
-	// OldestWAL is where the log begins that a primary can still send.
+	// OldestWAL is where the WAL begins that a primary can still send.
 	OldestWAL uint64 `json:"oldestWAL,omitempty"`
-	// WALGone: the primary has removed what this standby needs next. Awaits: it waits for its turn to be recloned.
+	// WALGone: the primary has removed WAL that this standby needs next. AwaitingReclone: it waits for its turn to be recloned.
 	WALGone         bool `json:"walGone,omitempty"`
 	AwaitingReclone bool `json:"awaitingReclone,omitempty"`
-	// Writable: it holds the Lease and its PostgreSQL accepts writes.
+	// Writable: it holds the lease and its PostgreSQL accepts writes.
 	Writable bool `json:"writable,omitempty"`
-	// Candidate: it would take the Lease when it is free; after FirstIn (below 0: by now) if it were the only one.
+	// Candidate: it would take an available lease, after FirstIn if it were the only candidate. A FirstIn below 0 means now.
 	Candidate bool          `json:"candidate,omitempty"`
 	FirstIn   time.Duration `json:"firstIn,omitempty"`
-	// WALReceiverStoppedFor is the version of the Lease that it saw free: it receives nothing until it has seen a newer one.
+	// WALReceiverStoppedFor is the version of the available lease for which it stopped its WAL receiver. It receives nothing
+	// until it has seen a newer version.
 	WALReceiverStoppedFor string `json:"walReceiverStoppedFor,omitempty"`
-	// RecentlyUnresponsive: it stood still as a primary, and has not run for long since. Others that have as much come first.
+	// RecentlyUnresponsive: it was unresponsive as the primary, and has not run for long since. Others with the same WAL rank
+	// before it.
 	RecentlyUnresponsive bool `json:"recentlyUnresponsive,omitempty"`
-	// TargetOnProbation is the instance that shall lead, of a primary that does not give way to it yet, as it stood still.
+	// TargetOnProbation is the requested primary to which this primary does not switch over yet, because that instance was
+	// unresponsive.
 	TargetOnProbation string `json:"targetOnProbation,omitempty"`
-	// SwitchoverTimedOut is the instance that shall lead, of a primary whose stop for it took too long: see [Server.Ordered].
+	// SwitchoverTimedOut is the requested primary of a switchover in which this primary took too long to stop: see
+	// [Server.AfterStopOrder].
 	SwitchoverTimedOut string `json:"switchoverTimedOut,omitempty"`
-	// API says that it reaches the API server.
+	// API means that it reaches the API server.
 	API bool `json:"api,omitempty"`
 }
 
 // Input is what an agent observes.
 type Input struct {
 	Now time.Duration
-	// ShuttingDown says that the agent shall end (SIGTERM).
+	// ShuttingDown means that the agent should exit (SIGTERM).
 	ShuttingDown bool
-	// Lease is what it knows of the Lease, Holding what it knows of its own writes of it.
+	// Lease is what the agent knows of the Lease, Tenure what it knows of its own writes to it.
 	Lease  Observation
 	Tenure Tenure
-	// RequestingPromises says that a round of questions of [RequestPromises] is under way.
+	// RequestingPromises means that a round of [RequestPromises] is in progress.
 	RequestingPromises bool
-	// PromisedUntil is until when a promise forbids this agent to take the Lease or to become read-write; see [Promise].
+	// PromisedUntil is when a promise ends that forbids this agent to take the lease or to become read-write; see [Promise].
 	PromisedUntil time.Duration
 	Server        Server
-	// Peers are the last answers of the other instances, Followers the standbys of a primary, both by instance.
+	// Peers are the last answers of the other instances, Standbys the standbys of a primary, both by instance.
 	Peers    map[string]Answer
 	Standbys map[string]StandbyStatus
 }

@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// Holder is a pod: a new pod of the same name is somebody else.
+// Holder is a pod. A new pod of the same name is another holder.
 type Holder struct {
 	Name string `json:"name"`
 	UID  string `json:"uid"`
 }
 
-// Position is a place in the write-ahead log.
+// Position is a position in the WAL.
 type Position struct {
+	// Timeline is the highest timeline that a promotion may have used. A new promotion uses a higher one.
 	Timeline uint32 `json:"timeline"`
 	LSN      uint64 `json:"lsn"`
 }
@@ -23,66 +24,68 @@ func (p Position) Compare(q Position) int {
 	return cmp.Or(cmp.Compare(p.Timeline, q.Timeline), cmp.Compare(p.LSN, q.LSN))
 }
 
-// Quorum is the setting "ANY Number (Names)" of synchronous_standby_names. With fewer names nothing can be acknowledged.
+// Quorum is the setting "ANY Number (Names)" of synchronous_standby_names. With fewer names than Number no commit returns.
 type Quorum struct {
 	Number int      `json:"number"`
 	Names  []string `json:"names"` // sorted
 }
 
-// Equal says whether q and r are the same setting.
+// Equal reports whether q and r are the same setting.
 func (q Quorum) Equal(r Quorum) bool { return q.Number == r.Number && slices.Equal(q.Names, r.Names) }
 
-// Lease is the content of the cluster's Lease. The object is made by the operator with no holder.
+// Lease is the content of the cluster's Lease. The operator creates the object without a holder.
 type Lease struct {
-	// Version is the resourceVersion it was read at, or that the last write returned.
+	// Version is the resourceVersion of the last read or write.
 	Version string `json:"-"`
-	// Holder has the Lease; zero if nobody has.
+	// Holder holds the lease; zero means that no instance does.
 	Holder Holder `json:"holder"`
-	// Released says that the last holder gave it back after its PostgreSQL was down. A record without holder that was
-	// not released (a Lease made anew) is taken only after it has been seen unchanged like that of a lost holder.
+	// Released means that the last holder released the lease after its PostgreSQL had stopped. A record without a holder that was
+	// not released (of a re-created Lease) can be taken only after it was seen unchanged for as long as the record of a lost
+	// holder.
 	Released bool `json:"released,omitempty"`
-	// Recreated says that the holder made the Lease again after somebody deleted it, and has not renewed it since. Unlike an
-	// update such a write may arrive at any later time: it proves nothing about who holds the Lease when it is read.
+	// Recreated means that the holder created the Lease again after a deletion, and has not renewed it since. Unlike an update,
+	// such a write can arrive at any later time: it proves nothing about the current holder.
 	Recreated bool `json:"recreated,omitempty"`
 	// Preferred wins between equal candidates.
 	Preferred string `json:"preferred,omitempty"`
-	// SystemID is that of the cluster, "" before initdb.
+	// SystemID is the system identifier of the cluster; "" before initdb.
 	SystemID string `json:"systemID,omitempty"`
 	// Timeline is the highest that any promotion may have used: a new one uses a higher one.
 	Timeline uint32 `json:"timeline,omitempty"`
 	// Primary is the pod that was read-write last.
 	Primary string `json:"primary,omitempty"`
-	// End is where the log of Primary ended when it last wrote this record, History that of End's timeline (the last 16 forks). Whole says
-	// that Primary stopped there in order: nothing comes after.
+	// End is where the WAL of Primary ended when it last wrote this record. History is the history of End's timeline (the last 16
+	// switches). CleanShutdown means that Primary shut down cleanly at End: no WAL follows.
 	End           Position         `json:"end,omitzero"`
 	History       []TimelineSwitch `json:"history,omitempty"`
 	CleanShutdown bool             `json:"cleanShutdown,omitempty"`
-	// Sync are the settings of synchronous replication that may be in force, or may have been while rows were
-	// acknowledged that are not yet covered by the last: a new primary satisfies each of them. None is asynchronous.
+	// Sync lists the settings of synchronous replication that may be in force, or under which commits were confirmed that the
+	// last setting does not cover yet. A new primary satisfies each of them. An empty list means asynchronous.
 	Sync []Quorum `json:"sync,omitempty"`
-	// Generation is the newest one of the object by which a holder wrote Sync; 0 if that is not known, as agents of releases before wrote none.
+	// Generation is the newest generation of the object with which a holder wrote Sync; 0 if it is unknown.
 	Generation int64 `json:"generation,omitempty"`
-	// Instances are those whose promise a holder needs that can't renew, and the only ones that may take the Lease
-	// from a holder that did not release it: those that it has heard of lately. Empty: nobody ever held it.
+	// Instances are the only instances that may take the lease from a holder that did not release it. A holder that cannot renew
+	// needs the promise of each. It lists the instances that it has recently heard from. An empty list means that the lease never
+	// had a holder.
 	Instances []string `json:"instances,omitempty"`
 }
 
-// Observation is what an agent knows of the Lease. The zero value has not read it yet.
+// Observation is what an agent knows of the Lease. The zero value means that the Lease was not read yet.
 type Observation struct {
-	// Lease is as last read; Lease.Version is "" until then, and while there is no Lease.
+	// Lease is the content of the last read. Lease.Version is "" before the first read, and while there is no Lease.
 	Lease Lease
-	// UnchangedSince is when this very record was seen for the first time, or the first read after reads had failed.
+	// UnchangedSince is when this record was seen for the first time, or the first read after reads had failed.
 	UnchangedSince time.Duration
 	// ReadAt is when the last successful read was answered.
 	ReadAt time.Duration
-	// FailedAt is when a request to the API server failed the last time.
+	// FailedAt is when a request to the API server last failed.
 	FailedAt time.Duration
-	// HolderActive says that this process has seen the record change, and that no request has failed since: somebody writes it.
+	// HolderActive means that this process has seen the record change, and that no request has failed since: a holder writes it.
 	HolderActive bool
 }
 
-// Read returns o after a read that was answered at now; l is zero if there is no Lease. Reads come in order. A pause above gap, three times
-// [Timing.Renew], counts as unobserved.
+// Read returns o after a read that was answered at now; l is zero if there is no Lease. Reads come in order. A pause longer than
+// gap, three times [Timing.RenewInterval], counts as unobserved.
 func (o Observation) Read(now, gap time.Duration, l Lease) Observation {
 	switch {
 	case o.Lease.Version != l.Version:
@@ -94,19 +97,19 @@ func (o Observation) Read(now, gap time.Duration, l Lease) Observation {
 	return o
 }
 
-// Failed returns o after a request that failed, or was given up, at now. A refused update is no failure: read the Lease.
+// Failed returns o after a request that failed or timed out at now. A rejected update is not a failure: read the Lease.
 func (o Observation) Failed(now time.Duration) Observation {
 	o.FailedAt, o.HolderActive = max(now, o.FailedAt), false
 	return o
 }
 
-// Reachable says whether the last request to the API server was answered.
+// Reachable reports whether the last request to the API server was answered.
 func (o Observation) Reachable() bool { return o.ReadAt > o.FailedAt }
 
-// withoutHolder says that nobody holds l, and that nobody gave it back either.
+// withoutHolder reports whether l has no holder, and was not released either.
 func (l Lease) withoutHolder() bool { return l.Holder == (Holder{}) && !l.Released }
 
-// sharedUpTo returns up to where the log at p is that of the last primary; ok is false if that isn't known.
+// sharedUpTo returns up to which LSN the WAL at p is that of the last primary; ok is false if that is unknown.
 func (l Lease) sharedUpTo(p Position) (lsn uint64, ok bool) {
 	if p.Timeline == l.End.Timeline {
 		return p.LSN, true
@@ -119,7 +122,7 @@ func (l Lease) sharedUpTo(p Position) (lsn uint64, ok bool) {
 	return 0, false
 }
 
-// diverged says that the log at p has something that the last primary's does not.
+// diverged reports whether the WAL at p contains something that the last primary's WAL does not.
 func (l Lease) diverged(p Position) bool {
 	if l.End == (Position{}) || p.Timeline > l.End.Timeline { // a promotion that is not published yet
 		return false
@@ -128,8 +131,8 @@ func (l Lease) diverged(p Position) bool {
 	return !ok || lsn < p.LSN
 }
 
-// missing returns how many bytes known to be written by the last primary the log at p lacks; ok as of common. A timeline that the record
-// does not know of is that of a primary whose record was lost.
+// missing returns how many bytes the WAL at p lacks of what the last primary is known to have written; ok as of sharedUpTo. A
+// timeline that the record does not contain belongs to a primary whose record was lost.
 func (l Lease) missing(p Position) (bytes uint64, ok bool) {
 	switch {
 	case l.End == (Position{}):

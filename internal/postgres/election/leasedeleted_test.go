@@ -88,17 +88,17 @@ func TestDecide_recordLost(t *testing.T) {
 		return c, in
 	}
 	test(t, lost, []decision{
-		{"starts as a standby", nil, "StartStandby{}", "to be compared"},
-		{"one that stopped in order too, as nobody else can count it", func(_ *Config, in *Input) { in.Server.CleanShutdown = true }, "StartStandby{}", "to be compared"},
+		{"starts as a standby", nil, "StartStandby{}", "StartingAsCandidate"},
+		{"one that stopped in order too, as nobody else can count it", func(_ *Config, in *Input) { in.Server.CleanShutdown = true }, "StartStandby{}", "StartingAsCandidate"},
 		{"also after somebody took it who was lost before it was a primary", func(_ *Config, in *Input) {
 			in.Lease.Lease.Recreated, in.Lease.Lease.Timeline = false, 1040
 			in.Lease.Lease.Sync = []Quorum{{Number: 2, Names: config().Instances}}
-		}, "StartStandby{}", "to be compared"},
+		}, "StartStandby{}", "StartingAsCandidate"},
 		{"not before the others had their time", func(_ *Config, in *Input) { in.Lease.UnchangedSince += 2 * second }, "Wait{}", "only 0 of"},
 		{"not while a crash is young", func(_ *Config, in *Input) {
 			in.Server.CrashedAt, in.Server.ProcessSince = in.Now-second, in.Now-second
 		}, "Wait{}", "after a crash"},
-		{"13: asynchronous: who does not answer may have more", func(c *Config, _ *Input) { c.Synchronous = 0 }, "Wait{}", "not known how much"},
+		{"13: asynchronous: who does not answer may have more", func(c *Config, _ *Input) { c.Synchronous = 0 }, "Wait{}", "unknown: "},
 		{"13: asynchronous: a person accepts the loss", func(c *Config, _ *Input) { c.Synchronous, c.AcceptDataLoss = 0, "pg-0" }, "Acquire", ""},
 		{"not while the Lease tells who was the last one", func(_ *Config, in *Input) {
 			in.Lease.Lease.Primary, in.Lease.Lease.Recreated = "pg-0", false
@@ -108,7 +108,7 @@ func TestDecide_recordLost(t *testing.T) {
 		}, "Wait{}", "only 1 of"},
 		{"3: its own, late perhaps, is not given back in a hurry", func(c *Config, in *Input) {
 			in.Lease.Lease.Holder, in.ShuttingDown = c.Self, true
-		}, "Exit{}", "told to end"},
+		}, "Exit{}", "AgentStopping"},
 	})
 }
 

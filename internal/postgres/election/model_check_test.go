@@ -2,7 +2,6 @@ package election
 
 import (
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -259,7 +258,7 @@ func (w *simulation) needsPerson() bool {
 			continue
 		}
 		data++
-		if d := Decide(n.config, w.input(n)); d.ManualIntervention && strings.Contains(d.Reason, "can be read") {
+		if d := Decide(n.config, w.input(n)); d.ManualIntervention && d.Code == CodeSyncStandbysUnreadable {
 			told++
 		}
 	}

@@ -16,19 +16,19 @@ func TestPlannedStop_checkpointFirst(t *testing.T) {
 	}
 	test(t, switching, []decision{
 		{"checkpoint first", nil, "Checkpoint{}", "pg-2"},
-		{"waits for it", func(_ *Config, in *Input) { in.Server.Checkpointing = true }, "Wait{}", "takes a checkpoint"},
-		{"then stops", func(_ *Config, in *Input) { in.Server.CheckpointedAt = now - second/10 }, "Stop{1 true}", "pg-2"},
+		{"waits for it", func(_ *Config, in *Input) { in.Server.Checkpointing = true }, "Wait{}", "CheckpointBeforeStop"},
+		{"then stops", func(_ *Config, in *Input) { in.Server.CheckpointedAt = now - second/10 }, "Stop{fast true}", "pg-2"},
 		{"not after one that was taken long ago", func(_ *Config, in *Input) { in.Server.CheckpointedAt = now - 5*second }, "Checkpoint{}", ""},
-		{"SIGTERM waits for none", func(_ *Config, in *Input) { in.ShuttingDown, in.Server.Checkpointing = true, true }, "Stop{1 false}", "told to end"},
+		{"SIGTERM waits for none", func(_ *Config, in *Input) { in.ShuttingDown, in.Server.Checkpointing = true, true }, "Stop{fast false}", "AgentStopping"},
 		{"hibernated", func(c *Config, in *Input) {
 			c.Hibernated, in.Peers = true, nil
 		}, "Checkpoint{}", "hibernated"},
 		{"hibernated, after it", func(c *Config, in *Input) {
 			c.Hibernated, in.Server.CheckpointedAt, in.Peers = true, now-second/10, nil
-		}, "Stop{1 true}", "hibernated"},
-		{"8: not again after it was cut off", func(_ *Config, in *Input) { in.Server.EscalatedAt = now - second }, "Wait{}", "cut off"},
+		}, "Stop{fast true}", "hibernated"},
+		{"8: not again after it was cut off", func(_ *Config, in *Input) { in.Server.EscalatedAt = now - second }, "Wait{}", "did not stop within"},
 		{"8: again when somebody asks again", func(_ *Config, in *Input) { in.Server.EscalatedAt = now - 11*second }, "Checkpoint{}", ""},
-		{"8: SIGTERM is obeyed", func(_ *Config, in *Input) { in.ShuttingDown, in.Server.EscalatedAt = true, now-second }, "Stop{1 false}", "told to end"},
+		{"8: SIGTERM is obeyed", func(_ *Config, in *Input) { in.ShuttingDown, in.Server.EscalatedAt = true, now-second }, "Stop{fast false}", "AgentStopping"},
 	})
 	c, in := switching()
 	for _, label := range []func(){func() {}, func() { in.Server.Checkpointing = true }} {

@@ -12,7 +12,7 @@ func TestRank(t *testing.T) {
 		{"the peer has more: waits", func(_ *Config, in *Input) {
 			in.Lease.UnchangedSince = now - 10100*time.Millisecond
 			alter(in, "pg-2", func(s *State) { s.Position.LSN++ })
-		}, "Wait{}", "pg-2, which comes first"},
+		}, "Wait{}", "pg-2, the better candidate"},
 		{"one step only", func(_ *Config, in *Input) {
 			in.Lease.UnchangedSince = now - 10500*time.Millisecond
 			alter(in, "pg-2", func(s *State) { s.Position.LSN++ })
@@ -52,13 +52,13 @@ func TestRank(t *testing.T) {
 		}, "Acquire", ""},
 		{"of a timeline that was lost with its record: needs a person", func(_ *Config, in *Input) {
 			in.Server.Position, in.Lease.UnchangedSince = Position{1040, 900}, now-time.Hour
-		}, "Wait{}", "not known how much"},
+		}, "Wait{}", "unknown: "},
 		{"a wish for a primary is no word", func(c *Config, in *Input) {
 			c.SwitchoverTarget, in.Server.Position, in.Lease.Lease.History, in.Lease.UnchangedSince = "pg-0", Position{2, 500}, nil, now-time.Hour
-		}, "Wait{}", "not known how much"},
+		}, "Wait{}", "unknown: "},
 		{"from before the last primary's time: needs a person", func(_ *Config, in *Input) {
 			in.Server.Position, in.Lease.Lease.History, in.Lease.UnchangedSince = Position{2, 500}, nil, now-time.Hour
-		}, "Wait{}", "not known how much"},
+		}, "Wait{}", "unknown: "},
 	})
 	test(t, asPrimary, []decision{
 		{"switchover: stops first", func(c *Config, _ *Input) { c.SwitchoverTarget = "pg-2" }, "Checkpoint{}", "pg-2"},
@@ -72,8 +72,8 @@ func TestRank(t *testing.T) {
 		{"not while paused", func(c *Config, _ *Input) { c.SwitchoverTarget, c.Paused = "pg-2", true }, "Wait{}", "paused"},
 		{"not while the Lease can't be released", func(c *Config, in *Input) {
 			c.SwitchoverTarget, in.Lease.FailedAt, in.Tenure.PromisesRequestedAt = "pg-2", now, now
-		}, "Wait{}", "can't be written"},
-		{"then releases", func(c *Config, in *Input) { c.SwitchoverTarget = "pg-2"; down(in) }, "Release", "switches over"},
+		}, "Wait{}", "cannot be written"},
+		{"then releases", func(c *Config, in *Input) { c.SwitchoverTarget = "pg-2"; down(in) }, "Release", "Switchover"},
 		{"not if the target lacks some", func(c *Config, in *Input) {
 			c.SwitchoverTarget = "pg-2"
 			down(in)

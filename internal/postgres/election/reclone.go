@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// A standby cannot follow when its data could not be rewound, when the primary has removed WAL that it needs next, when its
-// PostgreSQL ends again and again, or when it receives nothing for long. Only a new copy of the data repairs that. The rules:
+// A standby cannot follow if pg_rewind failed, if the primary has removed WAL that it needs next, if its PostgreSQL exits repeatedly, or if
+// it receives nothing for long. Only a new copy of the data repairs that. The rules:
 //
-//   - The data are whole until proven otherwise: the standby keeps running, can be read and can be elected until its turn.
-//   - A primary that is restarting or cannot be reached is no evidence against the data of a standby. [Server.Reached] is.
-//   - A standby is recloned only while a primary serves, one at a time, the lowest ordinal first, and only if an instance
-//     other than the primary keeps a copy, or a person asked for it. Each instance tells the others that it waits for its
-//     turn for longer than an answer counts, so two cannot begin at once.
+//   - The data counts as good until proven otherwise: the standby keeps running, can be read and can be elected until its turn.
+//   - A primary that is restarting or unreachable is no evidence against the data of a standby. [Server.PrimaryReachedAt] is.
+//   - A standby is recloned only while a primary is ready, one at a time, the lowest ordinal first, and only if an instance other than
+//     the primary has a copy, or a person requested it. Each instance announces that it waits for its turn for longer than an answer
+//     counts as current, so two cannot start at once.
 //   - A new copy that cannot follow either is not replaced again: the cause is not the data.
 
-// maxFailures is how often PostgreSQL may end in a row before the data count as damaged.
+// maxFailures is how often in a row PostgreSQL may exit before the data counts as damaged.
 const maxFailures = 5
 
 // Track returns the server with the times since which it cannot follow. The loop calls it before each decision.
@@ -38,21 +38,21 @@ func Track(c Config, in Input) Server {
 	return *s
 }
 
-// walMissing says that the primary has removed what this standby needs next, as far as both are known.
+// walMissing reports that the primary has removed WAL that this standby needs next, as far as both positions are known.
 func (v *decider) walMissing() bool {
 	s, h := v.server, v.holder()
 	p, _ := v.peer(h, v.freshSince())
 	return v.isStandbyOf(h) && s.Exact && s.Position.LSN < p.OldestWAL
 }
 
-// isStandbyOf says that the primary serves, and that this is a standby of it with data, which runs, stops, or is down.
+// isStandbyOf reports that h is a ready primary, and that this is its standby with data, which runs, stops or is down.
 func (v *decider) isStandbyOf(h string) bool {
 	s := v.server
 	return s.Role == Standby && s.Data == Usable && s.Process != Starting && (s.Process != Up || s.Upstream == h) &&
 		v.isReadyPrimary(h) && v.lease.Primary == h && !v.hasDiverged(h)
 }
 
-// walGone says that it is certain that the primary has removed what is needed next: neither side's word was just out of date.
+// walGone reports that the primary has certainly removed WAL that is needed next: neither position was just outdated.
 func (v *decider) walGone() bool {
 	s := v.server
 	switch {
@@ -65,8 +65,8 @@ func (v *decider) walGone() bool {
 	return s.SampledAt >= s.WALGoneSince+v.CatchUpWait
 }
 
-// stalled says that this standby has received nothing for so long, although the primary takes connections from it. Once it waits for its turn that
-// stays so when it stops for that; one that hung and is down now starts first.
+// stalled reports that this standby has received nothing for longer than limit, although the primary accepts its connections.
+// While it waits for its turn to be recloned, that stays true when it stops. A standby that hung and is down starts first.
 func (v *decider) stalled(limit time.Duration) bool {
 	s := v.server
 	if s.StalledSince == 0 || s.PrimaryReachedAt < s.StalledSince {
@@ -76,91 +76,95 @@ func (v *decider) stalled(limit time.Duration) bool {
 	return v.in.Now >= s.StalledSince+limit && (s.Process != Up && s.AwaitingRecloneSince > 0 || v.in.Now < s.PrimaryReachedAt+v.LeaseDuration+v.CatchUpWait)
 }
 
-// defect says why the data here cannot follow the primary; "" if they can. When a person asks, the first sign is enough.
-func (v *decider) defect() string {
+// defect returns why the data here cannot follow the primary; zero if it can. If a person requested a reclone, the first sign is
+// enough.
+func (v *decider) defect() cause {
 	s, failures, limit := v.server, maxFailures, v.StallTimeout
 	if v.RecloneRequested {
 		failures, limit = 1, v.CatchUpWait
 	}
 	switch {
 	case s.Data == NeedsReclone:
-		return "rewinding failed"
+		return cause{CodeRewindFailed, "pg_rewind failed"}
 	case s.Data != Usable || s.Role != Standby:
-		return ""
+		return cause{}
 	case v.walGone():
-		return "the primary has removed WAL that is needed next"
+		return cause{CodeWALGone, "required WAL has been removed from the primary"}
 	case s.Failures >= failures:
-		return "PostgreSQL ended again and again before it could follow"
+		return cause{CodeStandbyCrashLooping, "PostgreSQL exited repeatedly before it could follow the primary"}
 	case v.RecloneRequested && s.Process == Starting && v.in.Now >= s.ProcessSince+limit:
-		return "PostgreSQL does not become ready"
+		return cause{CodeStandbyNotReady, "PostgreSQL does not become ready"}
 	case v.stalled(limit):
-		return "nothing is received from the primary although it is reachable"
+		return cause{CodeStandbyStalled, "nothing is received from the primary although it is reachable"}
 	}
-	return ""
+	return cause{}
 }
 
-// awaitingReclone says that this instance is to be recloned, and only waits for its turn.
+// awaitingReclone reports that this instance should be recloned, and only waits for its turn.
 func (v *decider) awaitingReclone() bool {
 	h := v.holder()
-	return v.defect() != "" && !v.Paused && !v.server.alreadyRecloned() && v.isReadyPrimary(h) && (v.RecloneRequested || v.AutoReclone && v.otherCopy(h) != "")
+	return v.defect() != cause{} && !v.Paused && !v.server.alreadyRecloned() && v.isReadyPrimary(h) && (v.RecloneRequested || v.AutoReclone && v.otherCopy(h) != "")
 }
 
-// alreadyRecloned says that the data that cannot follow are a new copy already.
+// alreadyRecloned reports that the data that cannot follow is already a new copy.
 func (s Server) alreadyRecloned() bool {
 	return s.ClonedSinceFollowing && s.Data == Usable && s.WALGoneSince == 0
 }
 
 // reclone replaces data that cannot follow, with care. It stops PostgreSQL first. (10)
 func (v *decider) reclone(h string) *Decision {
-	s, why := v.server, "cannot follow the primary: "+v.defect()
+	s, defect := v.server, v.defect()
+	why := defect.text
 	switch first := v.recloneAhead(); {
 	case v.Paused:
-		return needsHuman(why + "; it is not recloned while the cluster is paused: set spec.paused to false")
+		return needsHuman(CodeReclonePaused, why+"; not recloned while the cluster is paused: set spec.paused to false")
 	case s.alreadyRecloned():
-		return needsHuman(why + ", not even with a new copy of the data: the log of PostgreSQL says why")
+		return needsHuman(CodeRecloneDidNotHelp, why+"; a new copy of the data did not help: see the PostgreSQL log")
 	case !v.AutoReclone && !v.RecloneRequested:
-		return v.askForReclone(why + "; it is not recloned, as spec.autoReclone is false")
+		return v.askForReclone(CodeRecloneNeedsConsent, why+"; not recloned, because spec.replicaRecovery is Manual")
 	case !v.isReadyPrimary(h):
-		return wait("waits for " + h + " to serve, to be recloned")
+		return wait(CodeWaitingForReadyPrimary, "waiting until "+h+" is ready to be recloned")
 	case s.Data == Usable && v.hasDiverged(h) && v.protectDivergedData(h) != nil:
 		return v.protectDivergedData(h)
 	case first != "":
-		return wait(why + "; waits for " + first + " to be recloned first")
+		return wait(CodeWaitingForRecloneTurn, why+"; waiting until "+first+" is recloned")
 	case v.otherCopy(h) == "" && !v.RecloneRequested:
 		return v.waitForOtherCopy(h, why)
 	case s.AwaitingRecloneSince == 0 || v.in.Now < s.AwaitingRecloneSince+v.announceTime():
-		return v.waitUntil(s.AwaitingRecloneSince+v.announceTime(), why+"; tells the others that it is to be recloned")
+		return v.waitUntil(s.AwaitingRecloneSince+v.announceTime(), defect.code, why+"; waiting to be recloned")
 	case s.Process != Down:
-		return do(Stop{Mode: Fast}, why+"; stops to be recloned")
+		return do(Stop{Mode: Fast}, defect.code, why+"; stopping to be recloned")
 	}
-	return do(Reclone{Source: v.cloneSource(h)}, why)
+	return do(Reclone{Source: v.cloneSource(h)}, defect.code, why+"; recloning")
 }
 
-// announceTime is how long an instance announces its turn to be recloned: two that count on each other's copy hear of each other.
+// announceTime is how long an instance announces its turn to be recloned, so two instances that rely on each other's copy learn
+// of each other.
 func (v *decider) announceTime() time.Duration { return 7 * v.RenewInterval }
 
-// waitForOtherCopy waits for another copy than the primary's, or asks a person if none is being made.
+// waitForOtherCopy waits for another copy than the primary's, or asks a person if no copy is in progress.
 func (v *decider) waitForOtherCopy(h, why string) *Decision {
 	if name := v.findPeer(func(name string, p State) bool { return name != h && (p.Data == Empty || p.Data == Incomplete) }); name != "" {
-		return wait(why + "; waits for " + name + " to have a copy first")
+		return wait(CodeWaitingForRecloneTurn, why+"; waiting until "+name+" has a copy")
 	}
-	return v.askForReclone(why + "; it is not recloned, as " + h + " has the only other copy")
+	return v.askForReclone(CodeOnlyOtherCopy, why+"; not recloned, because "+h+" has the only other copy")
 }
 
-// otherCopy returns an instance other than h that keeps a copy of the data; "" if there is none.
+// otherCopy returns an instance other than h that has a copy of the data; "" if there is none.
 func (v *decider) otherCopy(h string) string {
 	return v.findPeer(func(name string, p State) bool {
 		return name != h && p.Data == Usable && p.DataTask == NoDataTask && v.sameSystemID(p.SystemID)
 	})
 }
 
-func (v *decider) askForReclone(why string) *Decision {
-	d := needsHuman(fmt.Sprintf("%s: save what is needed of its data, then annotate the PostgreSQL with fettle.dev/reclone=%s", why, v.Self.Name))
+// askForReclone asks a person to request a reclone.
+func (v *decider) askForReclone(code Code, why string) *Decision {
+	d := needsHuman(code, fmt.Sprintf("%s: save what you need of its data, then annotate the PostgreSQL with fettle.dev/reclone=%s", why, v.Self.Name))
 	d.NeedsRecloneConsent = true
 	return d
 }
 
-// recloneAhead returns which instance is being recloned, or comes before this one.
+// recloneAhead returns which instance is being recloned, or has its turn before this one.
 func (v *decider) recloneAhead() string {
 	return v.findPeer(func(name string, p State) bool {
 		return p.DataTask == Cloning || p.AwaitingReclone && slices.Index(v.Instances, name) < slices.Index(v.Instances, v.Self.Name)

@@ -45,10 +45,10 @@ func guards(while string) []decision {
 		{"paused", func(c *Config, _ *Input) { c.Paused, c.RecloneRequested = true, true }, while, "paused"},
 		{"off", func(c *Config, _ *Input) { c.AutoReclone = false }, while, "fettle.dev/reclone=pg-0"},
 		{"the only other copy", func(_ *Config, in *Input) { delete(in.Peers, "pg-2") }, while, "fettle.dev/reclone=pg-0"},
-		{"the other is being recloned", changePeer(func(s *State) { s.DataTask = Cloning }), while, "pg-2 to be recloned first"},
-		{"the other has no copy yet", changePeer(func(s *State) { s.Data = Incomplete }), while, "pg-2 to have a copy first"},
+		{"the other is being recloned", changePeer(func(s *State) { s.DataTask = Cloning }), while, "until pg-2 is recloned"},
+		{"the other has no copy yet", changePeer(func(s *State) { s.Data = Incomplete }), while, "until pg-2 has a copy"},
 		{"the other is of another cluster", changePeer(func(s *State) { s.SystemID = "other" }), while, "only other copy"},
-		{"the others may not know yet", func(_ *Config, in *Input) { in.Server.AwaitingRecloneSince = now - 13*second }, "Wait{}", "tells the others"},
+		{"the others may not know yet", func(_ *Config, in *Input) { in.Server.AwaitingRecloneSince = now - 13*second }, "Wait{}", "waiting to be recloned"},
 		{"the other waits too, and comes later", changePeer(func(s *State) { s.AwaitingReclone = true }), "", ""},
 		{"the other cannot follow either", changePeer(func(s *State) { s.WALGone = true }), "", ""},
 		{"off, and a person asked", func(c *Config, _ *Input) { c.AutoReclone, c.RecloneRequested = false, true }, "", ""},
@@ -65,13 +65,13 @@ func guarded(t *testing.T, start func() (Config, Input), while, done string) {
 			cases[i].want = done
 		}
 	}
-	test(t, start, append(cases, decision{"as it is", nil, done, "cannot follow the primary"}))
+	test(t, start, append(cases, decision{"as it is", nil, done, "reclon"}))
 }
 
 // 10. A standby that cannot follow is recloned, with the same guards whatever the reason.
 func TestReclone_guards(t *testing.T) {
-	guarded(t, withWALGone, "Wait{}", "Stop{1 false}")
-	guarded(t, stalled, "Wait{}", "Stop{1 false}")
+	guarded(t, withWALGone, "Wait{}", "Stop{fast false}")
+	guarded(t, stalled, "Wait{}", "Stop{fast false}")
 	guarded(t, crashedPrimary, "Wait{}", "Reclone")
 	guarded(t, func() (Config, Input) {
 		c, in := asStandby()
@@ -85,25 +85,25 @@ func TestReclone_guards(t *testing.T) {
 // 10. What counts as a standby that cannot follow.
 func TestReclone_reasons(t *testing.T) {
 	test(t, withWALGone, []decision{
-		{"stopped: recloned", func(_ *Config, in *Input) { down(in) }, "Reclone{pg-2}", "removed WAL"},
+		{"stopped: recloned", func(_ *Config, in *Input) { down(in) }, "Reclone{pg-2}", "WALGone"},
 		{"not from one that is severed too", func(_ *Config, in *Input) { down(in); alter(in, "pg-2", func(s *State) { s.WALGone = true }) }, "Reclone{pg-1}", ""},
 		{"nor from one that will be found so", func(_ *Config, in *Input) { down(in); alter(in, "pg-2", func(s *State) { s.Position.LSN = 1999 }) }, "Reclone{pg-1}", ""},
-		{"not while it may be on its way", func(_ *Config, in *Input) { in.Server.SampledAt = now - 1001*time.Millisecond }, "Wait{}", "follows"},
-		{"follows what has not removed it", func(_ *Config, in *Input) { alter(in, "pg-1", func(s *State) { s.OldestWAL = 1000 }) }, "Wait{}", "follows"},
+		{"not while it may be on its way", func(_ *Config, in *Input) { in.Server.SampledAt = now - 1001*time.Millisecond }, "Wait{}", "Following"},
+		{"follows what has not removed it", func(_ *Config, in *Input) { alter(in, "pg-1", func(s *State) { s.OldestWAL = 1000 }) }, "Wait{}", "Following"},
 		{"off: is started", func(c *Config, in *Input) { down(in); c.AutoReclone = false }, "StartStandby{pg-1}", ""},
 		{"no primary serves: runs on", func(_ *Config, in *Input) { alter(in, "pg-1", func(s *State) { s.Writable = false }) }, "Wait{}", ""},
 		{"no primary serves: is started", func(_ *Config, in *Input) { down(in); delete(in.Peers, "pg-1") }, "StartStandby{pg-1}", ""},
 		{"one that has left the history is rewound", func(_ *Config, in *Input) { down(in); in.Server.Position = Position{2, 501} }, "Rewind{pg-1}", ""},
 	})
 	test(t, stalled, []decision{
-		{"not for long", func(_ *Config, in *Input) { in.Server.StalledSince = now - 29*second }, "Wait{}", "follows"},
-		{"the primary takes no connections", func(_ *Config, in *Input) { in.Server.PrimaryReachedAt = 0 }, "Wait{}", "follows"},
-		{"it took one long ago", func(_ *Config, in *Input) { in.Server.PrimaryReachedAt = now - 21*second }, "Wait{}", "follows"},
+		{"not for long", func(_ *Config, in *Input) { in.Server.StalledSince = now - 29*second }, "Wait{}", "Following"},
+		{"the primary takes no connections", func(_ *Config, in *Input) { in.Server.PrimaryReachedAt = 0 }, "Wait{}", "Following"},
+		{"it took one long ago", func(_ *Config, in *Input) { in.Server.PrimaryReachedAt = now - 21*second }, "Wait{}", "Following"},
 		{"not for long, and a person asked", func(c *Config, in *Input) {
 			in.Server.StalledSince, in.Server.PrimaryReachedAt, c.RecloneRequested = now-11*second, now-second, true
-		}, "Stop{1 false}", ""},
-		{"for a moment, and a person asked", func(c *Config, in *Input) { in.Server.StalledSince, c.RecloneRequested = now-second, true }, "Wait{}", "follows"},
-		{"a new copy is not replaced again", func(_ *Config, in *Input) { in.Server.ClonedSinceFollowing = true }, "Wait{}", "not even with a new copy"},
+		}, "Stop{fast false}", ""},
+		{"for a moment, and a person asked", func(c *Config, in *Input) { in.Server.StalledSince, c.RecloneRequested = now-second, true }, "Wait{}", "Following"},
+		{"a new copy is not replaced again", func(_ *Config, in *Input) { in.Server.ClonedSinceFollowing = true }, "Wait{}", "RecloneDidNotHelp"},
 		{"stopped: recloned", func(_ *Config, in *Input) { down(in) }, "Reclone{pg-2}", "reachable"},
 		{"stopped, and the primary took no connections", func(_ *Config, in *Input) { down(in); in.Server.PrimaryReachedAt = 0 }, "StartStandby{pg-1}", ""},
 		{"it hung, and is down now: starts first", func(_ *Config, in *Input) {
@@ -116,9 +116,9 @@ func TestReclone_reasons(t *testing.T) {
 		}, "Reclone{pg-2}", ""},
 	})
 	test(t, crashedPrimary, []decision{
-		{"four times", func(_ *Config, in *Input) { in.Server.Failures = maxFailures - 1 }, "Wait{}", "to start again"},
+		{"four times", func(_ *Config, in *Input) { in.Server.Failures = maxFailures - 1 }, "Wait{}", "CrashBackOff"},
 		{"once, and a person asked", func(c *Config, in *Input) { in.Server.Failures, c.RecloneRequested = 1, true }, "Reclone{pg-2}", ""},
-		{"a new copy is not replaced again", func(_ *Config, in *Input) { in.Server.ClonedSinceFollowing = true }, "Wait{}", "not even with a new copy"},
+		{"a new copy is not replaced again", func(_ *Config, in *Input) { in.Server.ClonedSinceFollowing = true }, "Wait{}", "RecloneDidNotHelp"},
 		{"off: tries again now and then", func(c *Config, in *Input) {
 			in.Server.CrashedAt, in.Server.ProcessSince, c.AutoReclone = now-time.Minute, now-time.Minute, false
 		}, "StartStandby{pg-1}", ""},
@@ -138,13 +138,13 @@ func TestReclone_reasons(t *testing.T) {
 		{"not if nobody else has a copy", func(_ *Config, in *Input) {
 			down(in)
 			in.Server.Role, in.Server.Failures, in.Peers = Standby, maxFailures, nil
-		}, "StartStandby{}", "promoted"},
+		}, "StartStandby{}", "StartingForPromotion"},
 	})
 	test(t, asStandby, []decision{
 		{"starts for long, and a person asked", func(c *Config, in *Input) {
 			in.Server.Process, in.Server.ProcessSince, in.Server.AwaitingRecloneSince, c.RecloneRequested = Starting, now-time.Minute, now-15*second, true
-		}, "Stop{1 false}", "does not become ready"},
-		{"follows, and a person asked", func(c *Config, _ *Input) { c.RecloneRequested = true }, "Wait{}", "follows"},
+		}, "Stop{fast false}", "does not become ready"},
+		{"follows, and a person asked", func(c *Config, _ *Input) { c.RecloneRequested = true }, "Wait{}", "Following"},
 	})
 	test(t, freeLease, []decision{
 		{"it can be elected", func(_ *Config, in *Input) {
@@ -163,8 +163,8 @@ func TestReclone_oneAtATime(t *testing.T) {
 		delete(in.Peers, "pg-2")
 		return c, in
 	}, []decision{
-		{"the first waits too", func(_ *Config, in *Input) { alter(in, "pg-0", func(s *State) { s.AwaitingReclone = true }) }, "Wait{}", "pg-0 to be recloned first"},
-		{"the first waits for a person", func(_ *Config, in *Input) { alter(in, "pg-0", func(s *State) { s.WALGone = true }) }, "Stop{1 false}", ""},
+		{"the first waits too", func(_ *Config, in *Input) { alter(in, "pg-0", func(s *State) { s.AwaitingReclone = true }) }, "Wait{}", "until pg-0 is recloned"},
+		{"the first waits for a person", func(_ *Config, in *Input) { alter(in, "pg-0", func(s *State) { s.WALGone = true }) }, "Stop{fast false}", ""},
 	})
 }
 

@@ -6,26 +6,28 @@ import (
 )
 
 const (
-	// maxHistory is how many forks a record carries.
+	// maxHistory is how many timeline switches a record holds.
 	maxHistory = 16
-	// timelinesPerInstance is how many promotions may follow by an instance that took a Lease without a record, before timelines may collide.
+	// timelinesPerInstance is how many promotions may follow by an instance that took a lease without a record, before timelines
+	// may collide.
 	timelinesPerInstance = 16
 )
 
-// recordLost says that what the Lease told was lost with it: somebody deleted it, and its holder did not make it again.
+// recordLost reports that the content of the Lease was lost: it was deleted, and its holder did not create it again.
 func (v *decider) recordLost() bool {
 	return v.lease.Primary == "" && v.lease.Timeline == 0 && (v.lease.Recreated || !v.MayInitialize)
 }
 
-// ownTimeline returns one after used from a range that belongs to this instance alone, for when the record was lost.
+// ownTimeline returns a timeline above used from a range that belongs to this instance alone, for a lost record.
 func (v *decider) ownTimeline(used uint32) uint32 {
 	own := uint32(slices.Index(v.Instances, v.Self.Name)) //nolint:gosec // there are few, and this is one of them
 	round := uint32(timelinesPerInstance * 64)
 	return (used/round+1)*round + own*timelinesPerInstance
 }
 
-// acquisitionRecord returns the record that takes the Lease. It claims a timeline that nobody has used, unless the instance was the primary and goes on
-// with its own. The rest stays that of the last primary; where the record was lost, Sync says what has to be assumed.
+// acquisitionRecord returns the record that takes the lease. It claims a timeline that no instance has used, unless this instance
+// was the primary and continues on its own timeline. The rest is copied from the last primary. If the record was lost, Sync holds
+// what has to be assumed.
 func (v *decider) acquisitionRecord() Lease {
 	l := v.lease
 	l.Holder, l.Released, l.Recreated, l.Preferred, l.CleanShutdown = v.Self, false, false, "", false
@@ -44,12 +46,13 @@ func (v *decider) acquisitionRecord() Lease {
 	return l
 }
 
-// timelineClaimed says that the Lease claims a timeline that this standby can be promoted to: a crash may hide that it was already.
+// timelineClaimed reports that the Lease claims a timeline that this standby can be promoted to. After a crash it may be in use
+// already.
 func (v *decider) timelineClaimed() bool {
 	return v.lease.Timeline > max(v.server.Position.Timeline, v.server.HighestTimeline)
 }
 
-// renewalRecord returns what the holder publishes with its next renewal. urgent says that others wait for it.
+// renewalRecord returns what the holder publishes with its next renewal. urgent means that other instances wait for it.
 func (v *decider) renewalRecord() (next Lease, urgent bool) {
 	l, have := v.lease, v.lease
 	l.Holder, l.Released, l.Recreated, l.Preferred = v.Self, false, v.leaseAbsent(), ""
@@ -71,9 +74,10 @@ func (v *decider) renewalRecord() (next Lease, urgent bool) {
 		l.SystemID != have.SystemID || l.differs(have)
 }
 
-// eligibleInstances returns the instances that may take the Lease from this holder, and that it asks for a promise: all heard of, by an answer or a
-// stream, within the last length of a Lease. One that is down for longer must not stop the primary when the API server is away too. The
-// last ones left stay listed: somebody has to be able to take over when this holder is lost. (3, 7)
+// eligibleInstances returns the instances that may take the lease from this holder, and that it asks for a promise: all that it
+// has heard from, by an answer or a stream, within the last lease duration. An instance that is down for longer must not stop the
+// primary when the API server is down too. The last ones stay listed, because some instance has to be able to take over when this
+// holder is lost. (3, 7)
 func (v *decider) eligibleInstances() []string {
 	silent := func(name string) bool {
 		heard := max(v.in.Peers[name].RequestedAt, v.in.Standbys[name].StreamingAt, v.in.Tenure.AcquiredAt)
@@ -85,13 +89,14 @@ func (v *decider) eligibleInstances() []string {
 	return slices.DeleteFunc(slices.Clone(v.Instances), func(name string) bool { return !slices.Contains(v.lease.Instances, name) })
 }
 
-// differs says whether the lists of l and m differ that others wait for, or how they were written. Instances can wait for the next renewal.
+// differs reports whether the lists of l and m differ that other instances wait for, or how they were written. Instances can wait
+// for the next renewal.
 func (l Lease) differs(m Lease) bool {
 	return l.Recreated != m.Recreated || !slices.Equal(l.History, m.History) || !slices.EqualFunc(l.Sync, m.Sync, Quorum.Equal)
 }
 
-// wantedSync returns the synchronous setting that shall be in force: the standbys that have caught up, and those in it that have not been away
-// for long. It never has too few members for having lost one: then commits wait. (9)
+// wantedSync returns the synchronous setting that should be in force: the standbys that have caught up, and those in it that have
+// been missing only briefly. It never shrinks below the required number because a standby was lost: then commits wait. (9)
 func (v *decider) wantedSync() *Quorum {
 	if v.Synchronous == 0 {
 		return nil
@@ -120,8 +125,8 @@ func (v *decider) wantedSync() *Quorum {
 	return &Quorum{Number: v.Synchronous, Names: names}
 }
 
-// syncToPublish returns the settings that may be in force from now on: a new one is added before it is loaded, and the others
-// are dropped once everything acknowledged under them is also where the new one needs it. (9)
+// syncToPublish returns the settings that may be in force from now on. A new setting is added before it is loaded. The others are
+// removed once everything that was confirmed under them is also where the new setting needs it. (9)
 func (v *decider) syncToPublish() []Quorum {
 	want := v.wantedSync()
 	switch {
@@ -135,9 +140,10 @@ func (v *decider) syncToPublish() []Quorum {
 	return v.lease.Sync
 }
 
+// satisfiable reports that q has enough names for a commit to return.
 func (q Quorum) satisfiable() bool { return len(q.Names) >= q.Number }
 
-// syncEffective says that enough members of q have everything from before q was loaded.
+// syncEffective reports that enough members of q have all WAL from before q was loaded.
 func (v *decider) syncEffective(q Quorum) bool {
 	n := 0
 	for _, name := range q.Names {
@@ -148,7 +154,7 @@ func (v *decider) syncEffective(q Quorum) bool {
 	return n >= q.Number
 }
 
-// nextSync returns the setting to load, once the others know of it. (9)
+// nextSync returns the setting to load, once peers can read it in the Lease. (9)
 func (v *decider) nextSync() (*Quorum, bool) {
 	want, have := v.wantedSync(), v.server.Sync
 	switch {
@@ -162,7 +168,7 @@ func (v *decider) nextSync() (*Quorum, bool) {
 	return want, v.recordNamesSelf() && v.lease.Primary == v.Self.Name && v.isPublished(*want)
 }
 
-// isPublished says that q is in the Lease, whatever became of the writes that have no answer yet.
+// isPublished reports that q is in the Lease, whatever the outcome of the writes without an answer.
 func (v *decider) isPublished(q Quorum) bool {
 	writes := v.in.Tenure.Indeterminate
 	if p := v.in.Tenure.Pending; p != nil {

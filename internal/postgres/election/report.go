@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Report returns what this agent tells its peers and the operator about its instance.
+// Report returns what this agent reports to its peers and the operator about its instance.
 func Report(c Config, in Input) State {
 	v, s := newDecider(c, in), in.Server
 	out := State{
@@ -36,16 +36,16 @@ func Report(c Config, in Input) State {
 // Reply answers a holder that asks for a promise.
 type Reply struct {
 	Granted bool `json:"granted"`
-	// Reason says why it was not.
+	// Reason says why the promise was not granted.
 	Reason string `json:"reason,omitempty"`
-	// Until is on the clock of the one who promises: it goes into Input.Promised before the answer is sent.
+	// Until is on the clock of the promising agent. It is stored in Input.PromisedUntil before the answer is sent.
 	Until time.Duration `json:"-"`
 }
 
-// Promise answers asker, which has the Lease and can't renew it: no listed instance may take the Lease while each has promised not to. A
-// peer refuses that may have the Lease, or knows of another holder, or of none. It also refuses if it reaches the API server and the asker
-// does not even read the Lease: one that is cut off alone should give way. A new process needs no memory of promises: it has to observe the
-// record for as long again. (7)
+// Promise answers asker, which holds the lease and cannot renew it: no listed instance may take the lease while each has promised
+// not to. A peer rejects the request if it may hold the lease itself, or knows of another holder or of none. It also rejects it
+// if it reaches the API server and the asker cannot even read the Lease: an instance that is partitioned alone should give way. A
+// new process needs no memory of promises, because it has to observe the record for as long again. (7)
 func Promise(c Config, in Input, asker Holder, reads bool) Reply {
 	l, h := in.Lease.Lease, in.Tenure
 	switch {
@@ -61,7 +61,7 @@ func Promise(c Config, in Input, asker Holder, reads bool) Reply {
 	return Reply{Granted: true, Until: in.Now + c.LeaseDuration}
 }
 
-// StandbySync is the synchronous setting under which nothing is acknowledged, of starting servers and standbys; nil if asynchronous.
+// StandbySync is the synchronous setting of starting servers and standbys, under which no commit returns; nil if asynchronous.
 func StandbySync(c Config, in Input) *Quorum { return newDecider(c, in).standbySync() }
 
 func (v *decider) standbySync() *Quorum {
@@ -71,11 +71,12 @@ func (v *decider) standbySync() *Quorum {
 	return &Quorum{Number: v.Synchronous}
 }
 
-// loadStandbySync has a standby that runs load the setting of Blocked, where the mode was turned on or off since it started: before it can take the
-// Lease or be promoted. Else it would acknowledge by itself what nobody has, until it loads its first setting as a primary. (9)
+// loadStandbySync makes a running standby load StandbySync if the mode was turned on or off since it started, before it can take
+// the lease or be promoted. Otherwise it would confirm commits that no standby has, until it loads its first setting as a
+// primary. (9)
 func loadStandbySync(v *decider) *Decision {
 	if want := v.standbySync(); v.server.isStandby() && (want == nil) != (v.server.Sync == nil) {
-		return do(SetSync{Quorum: want}, "synchronous replication was turned on or off: loads the setting of a standby")
+		return do(SetSync{Quorum: want}, CodeSyncModeChanged, "synchronous replication was turned on or off: loading the setting")
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 func TestRenew_onlyWhileAlive(t *testing.T) {
 	due := func(in *Input) { in.Tenure.Confirmed.Sent, in.Tenure.TriedAt = now-2*second, now-2*second }
 	test(t, asPrimary, []decision{
-		{"renewed when it answers", func(_ *Config, in *Input) { due(in) }, "Renew", "renews"},
+		{"renewed when it answers", func(_ *Config, in *Input) { due(in) }, "Renew", "RenewingLease"},
 		{"not before it is due", nil, "Wait{}", ""},
 		{"not while a write is under way", func(_ *Config, in *Input) {
 			due(in)
@@ -68,17 +68,17 @@ func TestRenew_onlyWhileAlive(t *testing.T) {
 			crash(in)
 			in.Server.CrashedAt, in.Server.UnresponsiveAt = 0, now-3*second
 			in.Tenure.Confirmed.Sent = now - 10*second
-		}, "Release", "did not answer"},
+		}, "Release", "Unresponsive"},
 		{"taken back where it hung before it was taken", func(_ *Config, in *Input) {
 			crash(in)
 			in.Server.CrashedAt, in.Server.UnresponsiveAt = 0, now-11*second
 			in.Tenure.Confirmed.Sent = now - 10*second
-		}, "Acquire", "its own"},
+		}, "Acquire", "ReacquiringLease"},
 		{"taken back when only the API server was missing", func(_ *Config, in *Input) {
 			crash(in)
 			in.Server.CrashedAt = 0
 			in.Tenure.Confirmed.Sent = now - 10*second
-		}, "Acquire", "its own"},
+		}, "Acquire", "ReacquiringLease"},
 	})
 	test(t, freeLease, []decision{
 		{"renewed once more before a promotion", func(_ *Config, in *Input) {
@@ -92,7 +92,7 @@ func TestRenew_onlyWhileAlive(t *testing.T) {
 			in.Lease.Lease.Timeline = 4
 			in.Tenure.Confirmed, in.Tenure.AcquiredAt = Write{Sent: now - second, Lease: in.Lease.Lease}, now-second
 			in.Tenure.TriedAt = now - second
-		}, "Promote{3}", "won"},
+		}, "Promote{3}", "Promoting"},
 	})
 }
 
@@ -108,7 +108,7 @@ func candidates(in *Input, yes bool) {
 // 5. The Lease is released when PostgreSQL is down, not before.
 func TestRelease_onlyWhenStopped(t *testing.T) {
 	test(t, asPrimary, []decision{
-		{"told to end: stops first", func(_ *Config, in *Input) { in.ShuttingDown = true }, "Stop{1 false}", ""},
+		{"told to end: stops first", func(_ *Config, in *Input) { in.ShuttingDown = true }, "Stop{fast false}", ""},
 		{"waits for that", func(_ *Config, in *Input) {
 			in.ShuttingDown = true
 			in.Server.Process, in.Server.StopMode, in.Server.ProcessSince = Stopping, Fast, now-second
@@ -116,7 +116,7 @@ func TestRelease_onlyWhenStopped(t *testing.T) {
 		{"stops harder when that takes too long", func(_ *Config, in *Input) {
 			in.ShuttingDown = true
 			in.Server.Process, in.Server.StopMode, in.Server.ProcessSince = Stopping, Fast, now-31*second
-		}, "Stop{2 false}", "too long"},
+		}, "Stop{immediate false}", "too long"},
 		{"then releases", func(_ *Config, in *Input) { in.ShuttingDown = true; down(in) }, "Release", ""},
 		{"then exits", func(_ *Config, in *Input) {
 			in.ShuttingDown = true
@@ -152,7 +152,7 @@ func TestRelease_onlyWhenStopped(t *testing.T) {
 		{"12: not on a full disk", func(_ *Config, in *Input) {
 			crash(in)
 			in.Server.PreviousCrashAt, in.Server.FullDisk = now-50*second, true
-		}, "Wait{}", "start again"},
+		}, "Wait{}", "VolumeFull"},
 		{"12: tries again now and then", func(_ *Config, in *Input) {
 			crash(in)
 			in.Server.FullDisk, in.Server.ProcessSince, in.Server.CrashedAt = true, now-61*second, now-61*second
@@ -167,7 +167,7 @@ func TestRelease_onlyWhenStopped(t *testing.T) {
 			in.Server.PreviousCrashAt = now - 50*second
 			in.Tenure.AcquiredAt = now
 		}, "StartPrimary{}", ""},
-		{"lost its data: releases", func(_ *Config, in *Input) { crash(in); in.Server.Data = NeedsReclone }, "Release", "no data"},
+		{"lost its data: releases", func(_ *Config, in *Input) { crash(in); in.Server.Data = NeedsReclone }, "Release", "NoUsableData"},
 	})
 	c, in := asPrimary()
 	down(&in)
@@ -191,13 +191,13 @@ func TestDecide_requestsPromises(t *testing.T) {
 		{"asks every peer", func(_ *Config, in *Input) {
 			late(in)
 			in.Tenure.PromisesRequestedAt = now - 2*second
-		}, "AskPeers{[pg-1 pg-2]}", ""},
+		}, "RequestPromises{[pg-1 pg-2]}", ""},
 		{"goes on without one of an instance that the Lease does not name", func(_ *Config, in *Input) {
 			late(in)
 			delete(in.Tenure.Promises, "pg-2")
 			in.Lease.Lease.Instances = []string{"pg-0", "pg-1"}
 			in.Tenure.Confirmed.Lease = in.Lease.Lease
-		}, "Wait{}", "serves"},
+		}, "Wait{}", "PrimaryReady"},
 		{"not while an unanswered write may name it again", func(_ *Config, in *Input) {
 			late(in)
 			delete(in.Tenure.Promises, "pg-2")
@@ -209,8 +209,8 @@ func TestDecide_requestsPromises(t *testing.T) {
 			late(in)
 			in.Tenure.PromisesRequestedAt, in.Lease.ReadAt, in.Lease.FailedAt = now-2*second, now, now-second
 			in.Tenure.Indeterminate = []Write{{Sent: now - 3*second, Lease: in.Lease.Lease}}
-		}, "AskPeers{[pg-1 pg-2]}", ""},
-		{"goes on with every promise", func(_ *Config, in *Input) { late(in) }, "Wait{}", "serves"},
+		}, "RequestPromises{[pg-1 pg-2]}", ""},
+		{"goes on with every promise", func(_ *Config, in *Input) { late(in) }, "Wait{}", "PrimaryReady"},
 		{"not with an old one", func(_ *Config, in *Input) {
 			late(in)
 			in.Tenure.Promises["pg-1"] = now - 7*second
@@ -224,7 +224,7 @@ func TestDecide_requestsPromises(t *testing.T) {
 		{"not if it is off", func(c *Config, in *Input) { late(in); c.Failsafe = false }, "Stop", ""},
 	})
 	test(t, freeLease, []decision{
-		{"a promise keeps it from taking the Lease: it follows on", func(_ *Config, in *Input) { in.PromisedUntil = now + second }, "Follow{pg-1}", "has the Lease"},
+		{"a promise keeps it from taking the Lease: it follows on", func(_ *Config, in *Input) { in.PromisedUntil = now + second }, "Follow{pg-1}", "FollowingNewPrimary"},
 		{"and from taking one that was released", func(_ *Config, in *Input) {
 			in.Lease.Lease.Holder, in.Lease.Lease.Released, in.PromisedUntil = Holder{}, true, now+second
 		}, "Wait{}", "promised"},

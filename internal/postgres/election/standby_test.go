@@ -19,7 +19,7 @@ func TestStandby_rejoins(t *testing.T) {
 		in.Server.Data, in.Server.AwaitingRecloneSince = NeedsReclone, now-time.Minute
 	}
 	test(t, asStandby, []decision{
-		{"follows", nil, "Wait{}", "follows pg-1"},
+		{"follows", nil, "Wait{}", "following pg-1"},
 		{"follows the new primary", func(_ *Config, in *Input) { in.Server.Upstream = "pg-2" }, "Follow{pg-1}", ""},
 		{"not one that it has not seen writing", func(_ *Config, in *Input) {
 			in.Server.Upstream, in.Lease.HolderActive = "", false
@@ -30,10 +30,10 @@ func TestStandby_rejoins(t *testing.T) {
 		}, "Wait{}", "starting"},
 		{"one that starts for long follows the holder", func(_ *Config, in *Input) {
 			in.Server.Process, in.Server.ProcessSince, in.Server.Upstream = Starting, now-2*second, ""
-		}, "Stop{1 false}", "starts anew"},
+		}, "Stop{fast false}", "RestartingToFollow"},
 		{"not another one than the holder", func(_ *Config, in *Input) {
 			in.Server.Process, in.Server.ProcessSince, in.Server.Upstream = Starting, now-2*second, "pg-2"
-		}, "Stop{1 false}", "starts anew"},
+		}, "Stop{fast false}", "RestartingToFollow"},
 		{"and starts on if it does", func(_ *Config, in *Input) {
 			in.Server.Process, in.Server.ProcessSince, in.Server.Upstream = Starting, now-30*second, "pg-1"
 		}, "Wait{}", "starting"},
@@ -44,19 +44,19 @@ func TestStandby_rejoins(t *testing.T) {
 		{"not before the other serves", func(_ *Config, in *Input) {
 			exPrimary(in)
 			alter(in, "pg-1", func(s *State) { s.Writable = false })
-		}, "Wait{}", "to serve"},
+		}, "Wait{}", "WaitingForReadyPrimary"},
 		{"not while paused", func(c *Config, in *Input) { exPrimary(in); c.Paused = true }, "Wait{}", "paused"},
 		{"was the primary, and stopped before the fork", func(_ *Config, in *Input) {
 			exPrimary(in)
 			in.Server.CleanShutdown, in.Server.Position = true, Position{2, 500}
-		}, "StartStandby{pg-1}", "before the fork"},
+		}, "StartStandby{pg-1}", "before the timeline switch"},
 		{"stopped after it", func(_ *Config, in *Input) {
 			exPrimary(in)
 			in.Server.CleanShutdown, in.Server.Position = true, Position{2, 501}
 		}, "Rewind{pg-1}", ""},
-		{"a standby beyond the fork stops", func(_ *Config, in *Input) { in.Server.Position = Position{2, 501} }, "Stop{1 false}", "left the history"},
+		{"a standby beyond the fork stops", func(_ *Config, in *Input) { in.Server.Position = Position{2, 501} }, "Stop{fast false}", "TimelineDiverged"},
 		{"and is rewound", func(_ *Config, in *Input) { down(in); in.Server.Position = Position{2, 501} }, "Rewind{pg-1}", ""},
-		{"one at the fork goes on", func(_ *Config, in *Input) { in.Server.Position = Position{2, 500} }, "Wait{}", "follows"},
+		{"one at the fork goes on", func(_ *Config, in *Input) { in.Server.Position = Position{2, 500} }, "Wait{}", "Following"},
 		{"one of an unknown timeline is rewound", func(_ *Config, in *Input) {
 			down(in)
 			in.Server.Position, in.Server.History = Position{1025, 600}, []TimelineSwitch{{1, 100}, {2, 400}}
@@ -67,24 +67,24 @@ func TestStandby_rejoins(t *testing.T) {
 		{"leaves the others a moment to answer", func(_ *Config, in *Input) {
 			in.Server = Server{ProcessSince: now - 100*time.Millisecond}
 			delete(in.Peers, "pg-2")
-		}, "Wait{}", "waits for the others"},
+		}, "Wait{}", "WaitingForPeers"},
 		{"or the primary", func(_ *Config, in *Input) { in.Server = Server{Data: Incomplete}; delete(in.Peers, "pg-2") }, "Clone{pg-1}", ""},
 		{"9: the primary, if it had confirmed commits", func(_ *Config, in *Input) {
 			in.Server, in.Lease.Lease.Sync = Server{}, []Quorum{quorum("pg-0", "pg-2")}
 		}, "Clone{pg-1}", ""},
-		{"no data and no primary", func(_ *Config, in *Input) { in.Server, in.Peers = Server{}, nil }, "Wait{}", "no data"},
+		{"no data and no primary", func(_ *Config, in *Input) { in.Server, in.Peers = Server{}, nil }, "Wait{}", "WaitingForPrimaryToClone"},
 		{"unfit: made anew", func(_ *Config, in *Input) { unfit(in) }, "Reclone{pg-2}", ""},
-		{"not if it is off", func(c *Config, in *Input) { unfit(in); c.AutoReclone = false }, "Wait{}", "it is not recloned"},
+		{"not if it is off", func(c *Config, in *Input) { unfit(in); c.AutoReclone = false }, "Wait{}", "not recloned"},
 		{"unless a person asked for it", func(c *Config, in *Input) { unfit(in); c.AutoReclone, c.RecloneRequested = false, true }, "Reclone{pg-2}", ""},
 		{"nobody asks while paused", func(c *Config, in *Input) { unfit(in); c.Paused, c.RecloneRequested = true, true }, "Wait{}", "paused"},
-		{"nor without a primary", func(c *Config, in *Input) { unfit(in); c.RecloneRequested = true; delete(in.Peers, "pg-1") }, "Wait{}", "to serve"},
-		{"something else is left alone", func(c *Config, in *Input) { unfit(in); in.Server.Data, c.RecloneRequested = Unrecognized, true }, "Wait{}", "left alone"},
+		{"nor without a primary", func(c *Config, in *Input) { unfit(in); c.RecloneRequested = true; delete(in.Peers, "pg-1") }, "Wait{}", "WaitingForReadyPrimary"},
+		{"something else is left alone", func(c *Config, in *Input) { unfit(in); in.Server.Data, c.RecloneRequested = Unrecognized, true }, "Wait{}", "UnrecognizedData"},
 		{"12: no fast loop on a full disk", func(_ *Config, in *Input) {
 			crash(in)
 			in.Server.FullDisk, in.Server.ProcessSince, in.Server.CrashedAt = true, now-10*second, now-10*second
 		}, "Wait{}", "full"},
-		{"not while paused, either", func(c *Config, in *Input) { unfit(in); c.Paused = true }, "Wait{}", "it is not recloned"},
-		{"not without a primary", func(_ *Config, in *Input) { unfit(in); delete(in.Peers, "pg-1") }, "Wait{}", "to serve"},
+		{"not while paused, either", func(c *Config, in *Input) { unfit(in); c.Paused = true }, "Wait{}", "not recloned"},
+		{"not without a primary", func(_ *Config, in *Input) { unfit(in); delete(in.Peers, "pg-1") }, "Wait{}", "WaitingForReadyPrimary"},
 		{"not the only other copy", func(_ *Config, in *Input) { unfit(in); delete(in.Peers, "pg-2") }, "Wait{}", "only other copy"},
 		{"unless a person asked for it", func(c *Config, in *Input) {
 			unfit(in)
@@ -94,7 +94,7 @@ func TestStandby_rejoins(t *testing.T) {
 		{"one at a time", func(_ *Config, in *Input) {
 			unfit(in)
 			alter(in, "pg-2", func(s *State) { s.DataTask = Cloning })
-		}, "Wait{}", "pg-2 to be recloned"},
+		}, "Wait{}", "until pg-2 is recloned"},
 		{"waits for what runs", func(_ *Config, in *Input) { down(in); in.Server.DataTask = Rewinding }, "Wait{}", "rewind"},
 	})
 	test(t, freeLease, []decision{
@@ -126,23 +126,23 @@ func TestDecide_bootstrap(t *testing.T) {
 		{"publishes before it starts", func(_ *Config, in *Input) {
 			hold(in)
 			in.Server = Server{Data: Usable, Role: Primary, SystemID: "s", Position: Position{1, 10}, CleanShutdown: true}
-		}, "Renew", "publishes"},
+		}, "Renew", "PublishingRecord"},
 		{"and starts only then", func(_ *Config, in *Input) {
 			hold(in)
 			in.Server = Server{Data: Usable, Role: Primary, SystemID: "s", Position: Position{1, 10}, CleanShutdown: true}
 			in.Tenure.TriedAt = now + 1 // just sent again
-		}, "Wait{}", "to say"},
-		{"not the second instance", func(c *Config, _ *Input) { c.Self.Name = "pg-1" }, "Wait{}", "pg-0 to make"},
+		}, "Wait{}", "WaitingForLeaseRecord"},
+		{"not the second instance", func(c *Config, _ *Input) { c.Self.Name = "pg-1" }, "Wait{}", "waiting for pg-0 to initialize"},
 		{"not when another has data", func(c *Config, in *Input) {
 			c.MayInitialize = true
 			alter(in, "pg-2", func(s *State) { s.Data = Usable })
 		}, "Wait{}", "pg-2 has data"},
-		{"not when another is silent", func(_ *Config, in *Input) { delete(in.Peers, "pg-2") }, "Wait{}", "pg-2 to say"},
+		{"not when another is silent", func(_ *Config, in *Input) { delete(in.Peers, "pg-2") }, "Wait{}", "waiting for pg-2 to confirm"},
 		{"unless its volume is new", func(c *Config, in *Input) { c.MayInitialize = true; delete(in.Peers, "pg-2") }, "Acquire", ""},
-		{"not when the cluster has had data", func(c *Config, _ *Input) { c.SystemID = "s" }, "Wait{}", "primary to copy"},
-		{"not when the Lease says so", func(_ *Config, in *Input) { in.Lease.Lease.SystemID = "s" }, "Wait{}", "primary to copy"},
+		{"not when the cluster has had data", func(c *Config, _ *Input) { c.SystemID = "s" }, "Wait{}", "WaitingForPrimaryToClone"},
+		{"not when the Lease says so", func(_ *Config, in *Input) { in.Lease.Lease.SystemID = "s" }, "Wait{}", "WaitingForPrimaryToClone"},
 		{"not with a Lease that another holds", func(_ *Config, in *Input) { in.Lease.Lease.Holder.Name = "pg-1" }, "Wait{}", ""},
-		{"lost the volume with the Lease: gives it up", func(c *Config, in *Input) { hold(in); c.SystemID = "s" }, "Release", "no data"},
+		{"lost the volume with the Lease: gives it up", func(c *Config, in *Input) { hold(in); c.SystemID = "s" }, "Release", "NoUsableData"},
 	})
 }
 

@@ -16,13 +16,13 @@ func switchoverRequested() (Config, Input) {
 // 6. A wish that was there before its instance stood still waits.
 func TestSwitchover_targetOnProbation(t *testing.T) {
 	test(t, switchoverRequested, []decision{
-		{"waits", nil, "Wait{}", "pg-2 stood still"},
+		{"waits", nil, "Wait{}", "pg-2 was unresponsive"},
 		{"not for ever", func(_ *Config, in *Input) { alter(in, "pg-2", func(s *State) { s.RecentlyUnresponsive = false }) }, "Checkpoint{}", "pg-2"},
 		{"asked for now", func(c *Config, _ *Input) { c.SwitchoverRequested = true }, "Checkpoint{}", "pg-2"},
-		{"wished before this one led", func(c *Config, in *Input) { c.PreferenceChangedAt = in.Tenure.AcquiredAt - second }, "Wait{}", "pg-2 stood still"},
+		{"wished before this one led", func(c *Config, in *Input) { c.PreferenceChangedAt = in.Tenure.AcquiredAt - second }, "Wait{}", "pg-2 was unresponsive"},
 		{"wished since", func(c *Config, in *Input) { c.PreferenceChangedAt = in.Tenure.AcquiredAt + second }, "Checkpoint{}", "pg-2"},
 		{"not when this one has ended for another reason", func(_ *Config, in *Input) { down(in) }, "StartPrimary{}", ""},
-		{"asked for, and this one has ended", func(c *Config, in *Input) { down(in); c.SwitchoverRequested = true }, "Release", "switches over"},
+		{"asked for, and this one has ended", func(c *Config, in *Input) { down(in); c.SwitchoverRequested = true }, "Release", "Switchover"},
 	})
 	c, in := switchoverRequested()
 	if got := Report(c, in).TargetOnProbation; got != "pg-2" {

@@ -24,14 +24,14 @@ func synchronousCampaign() (Config, Input) {
 // 8. The WAL receiver is ended before anything is compared.
 func TestQuorum_receiverStillRunning(t *testing.T) {
 	test(t, freeLease, []decision{
-		{"ends it", func(_ *Config, in *Input) { in.Server.Upstream, in.Server.Receiving = "pg-1", true }, "Follow{}", "ends the WAL receiver"},
+		{"ends it", func(_ *Config, in *Input) { in.Server.Upstream, in.Server.Receiving = "pg-1", true }, "Follow{}", "StoppingWALReceiver"},
 		{"waits until it has ended", func(_ *Config, in *Input) { in.Server.Receiving = true }, "Wait{}", "WAL receiver"},
 		{"also before a promotion", func(_ *Config, in *Input) {
 			ownLease(in)
 			in.Tenure.Confirmed, in.Tenure.AcquiredAt = Write{Sent: now - second, Lease: in.Lease.Lease}, now-second
 			in.Tenure.TriedAt, in.Lease.Lease.Timeline = now-second, 4
 			in.Server.Upstream, in.Server.Receiving = "pg-1", true
-		}, "Follow{}", "ends the WAL receiver"},
+		}, "Follow{}", "StoppingWALReceiver"},
 		{"does not follow again until somebody wrote", func(c *Config, in *Input) {
 			in.Lease = in.Lease.Failed(now).Read(now+1, 6*second, in.Lease.Lease)
 			in.Now = now + 1
@@ -142,8 +142,8 @@ func TestDecide_standbyLoadsSyncMode(t *testing.T) {
 	on := func(c *Config, in *Input) { c.Synchronous, in.Server.Sync = 1, nil }
 	test(t, asStandby, []decision{
 		{"a standby without the setting loads it", on, "SetSync", "turned on"},
-		{"one that has it does not", func(c *Config, in *Input) { on(c, in); in.Server.Sync = StandbySync(*c, *in) }, "Wait{}", "follows"},
-		{"one of an asynchronous cluster has none", nil, "Wait{}", "follows"},
+		{"one that has it does not", func(c *Config, in *Input) { on(c, in); in.Server.Sync = StandbySync(*c, *in) }, "Wait{}", "Following"},
+		{"one of an asynchronous cluster has none", nil, "Wait{}", "Following"},
 		{"turned off: it goes", func(_ *Config, in *Input) { in.Server.Sync = &Quorum{Number: 1} }, "SetSync{<nil>}", ""},
 	})
 	test(t, freeLease, []decision{

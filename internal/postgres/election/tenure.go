@@ -8,29 +8,29 @@ import (
 
 // Write is one update of the Lease.
 type Write struct {
-	// Sent is when it was sent; Lease what it wrote.
+	// Sent is when it was sent, Lease its content.
 	Sent  time.Duration
 	Lease Lease
 }
 
-// Tenure is what an agent knows of its own writes of the Lease. Each write is announced by Begin before it is sent and
-// ended by exactly one of Applied, Refused and Unknown.
+// Tenure is what an agent knows of its own writes to the Lease. Begin announces each write before it is sent. Exactly one of
+// Applied, Rejected and Unknown ends it.
 type Tenure struct {
-	// Confirmed is the last write as a holder that succeeded; zero while this process does not hold the Lease.
+	// Confirmed is the last successful write as a holder; zero while this process does not hold the lease.
 	Confirmed Write
-	// LastRecord is the record of this holder as it was last read, or as the last write that succeeded left it.
+	// LastRecord is the record of this holder as of its last read or its last successful write.
 	LastRecord Lease
-	// Recreated says that the Lease was deleted, or made anew, since.
+	// Recreated means that the Lease was deleted, or re-created, since.
 	Recreated bool
-	// AcquiredAt is when the first write of this holding was sent.
+	// AcquiredAt is when the first write of this tenure was sent.
 	AcquiredAt time.Duration
-	// Pending is the write under way; nil if none is.
+	// Pending is the write in progress; nil if there is none.
 	Pending *Write
-	// Indeterminate are writes whose outcome is not known: any of them may have been applied, or still be. No two are alike.
+	// Indeterminate are writes with unknown outcome: each may have been applied, or may still be. No two are equivalent.
 	Indeterminate []Write
-	// Promises are when the question was sent that a peer granted last.
+	// Promises are, by peer, when the last granted request was sent.
 	Promises map[string]time.Duration
-	// TriedAt is when the last write was sent, PromisesRequestedAt when the last round of questions was.
+	// TriedAt is when the last write was sent, PromisesRequestedAt when the last round of requests for promises was.
 	TriedAt, PromisesRequestedAt time.Duration
 }
 
@@ -40,7 +40,7 @@ func (h Tenure) Begin(now time.Duration, l Lease) Tenure {
 	return h
 }
 
-// Applied returns h after the pending write succeeded; the caller observes the record it returned as a read.
+// Applied returns h after the pending write succeeded. The caller observes the returned record like a read.
 func (h Tenure) Applied() Tenure {
 	w := *h.Pending
 	h.Pending, h.Indeterminate = nil, nil
@@ -60,8 +60,8 @@ func (h Tenure) Rejected() Tenure {
 	return h
 }
 
-// Unknown returns h after the pending write was given up without an answer. Of several that say the same the first one stands for all, so
-// that what is kept, and gone through in each turn of the loop, does not grow with the length of an outage.
+// Unknown returns h after the pending write timed out. The first of several equivalent writes stands for all, so the list does
+// not grow during a long outage.
 func (h Tenure) Unknown() Tenure {
 	if w := *h.Pending; !slices.ContainsFunc(h.Indeterminate, w.equivalent) {
 		h.Indeterminate = append(slices.Clone(h.Indeterminate), w)
@@ -70,15 +70,16 @@ func (h Tenure) Unknown() Tenure {
 	return h
 }
 
-// equivalent says that it makes no difference which of two unsettled writes is applied: both replace the same record, and tell the same.
+// equivalent reports whether it makes no difference which of two indeterminate writes is applied: both replace the same record
+// with the same content.
 func (w Write) equivalent(other Write) bool {
 	l, m := w.Lease, other.Lease
 	return l.Version == m.Version && l.Holder == m.Holder && slices.Equal(l.Instances, m.Instances) &&
 		slices.EqualFunc(l.Sync, m.Sync, Quorum.Equal)
 }
 
-// Read returns h after a read of the Lease that was sent when no write was under way; l is zero if there is no Lease. A
-// record without holder that nobody released is a Lease made anew: the holder writes itself into it, or makes it again.
+// Read returns h after a read of the Lease that was sent while no write was in progress; l is zero if there is no Lease. A record
+// that has no holder and was not released is a re-created Lease: the holder writes itself into it, or creates it again.
 func (h Tenure) Read(self Holder, l Lease) Tenure {
 	switch {
 	case l.Holder == self:
@@ -96,15 +97,15 @@ func (h Tenure) Read(self Holder, l Lease) Tenure {
 	}
 }
 
-// lastRecordAt is what this holder left, as the content of a Lease that was taken away, or made anew, since: the settings of
-// synchronous replication that are in force are in it, as none is loaded before it was read.
+// lastRecordAt returns the last record of this holder as the content of a Lease that was deleted or re-created since. It contains
+// the current settings of synchronous replication, because no setting is loaded before its record was read.
 func (h Tenure) lastRecordAt(version string) Lease {
 	l := h.LastRecord
 	l.Version, l.Holder = version, Holder{}
 	return l
 }
 
-// Granted returns h after peer granted the question that was sent at sent.
+// Granted returns h after peer granted the request that was sent at sent.
 func (h Tenure) Granted(peer string, sent time.Duration) Tenure {
 	h.Promises = maps.Clone(h.Promises)
 	if h.Promises == nil {

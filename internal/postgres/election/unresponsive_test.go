@@ -64,7 +64,7 @@ func TestRank_recentlyUnresponsiveLast(t *testing.T) {
 	test(t, freeLease, []decision{
 		{"stood still: one that has as much comes first", func(_ *Config, in *Input) {
 			in.Lease.UnchangedSince, in.Server.UnresponsiveAt = now-11900*time.Millisecond, now-time.Minute
-		}, "Wait{}", "pg-2, which comes first"},
+		}, "Wait{}", "pg-2, the better candidate"},
 		{"stood still: not for ever", func(_ *Config, in *Input) {
 			in.Lease.UnchangedSince, in.Server.UnresponsiveAt = now-12*second, now-time.Minute
 		}, "Acquire", ""},

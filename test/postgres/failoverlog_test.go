@@ -1,0 +1,52 @@
+package postgres
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// maxFailoverLog is how many lines at level info and above the three agents may log for one failover.
+const maxFailoverLog = 40
+
+// agentLines returns the lines of the agent itself at level info and above, without those of PostgreSQL.
+func agentLines(log string) []string {
+	var out []string
+	for line := range strings.Lines(log) {
+		var fields struct{ Logger, Level string }
+		if json.Unmarshal([]byte(line), &fields) == nil && fields.Logger == "agent" && fields.Level != "debug" {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// TestFailover_logIsShort loses the node of the primary, waits for a new primary, and brings the node back. FETTLE_FAILOVER_LOG names a file
+// for the log.
+func TestFailover_logIsShort(t *testing.T) {
+	c, l := newClusterWithWriter(t, synchronous)
+	before := map[*instance]int{}
+	for _, i := range c.instances {
+		before[i] = len(i.log.text())
+	}
+	c.checkGap(limitUnreachable, c.injectFault(l, "the node is lost", crashNode, restartNode))
+	var lines []string
+	for _, i := range c.instances {
+		for _, line := range agentLines(i.logSince(before[i])) {
+			lines = append(lines, strings.TrimSuffix(line, "}\n")+`,"pod":"`+i.pod+"\"}\n")
+		}
+	}
+	slices.Sort(lines) // by their times
+	text := strings.Join(lines, "")
+	if file := os.Getenv("FETTLE_FAILOVER_LOG"); file != "" {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(lines) > maxFailoverLog {
+		t.Errorf("the agents logged %d lines for a failover, of which %d are allowed:\n%s", len(lines), maxFailoverLog, text)
+	}
+	c.check(l)
+}
