@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestLeakDetection leaves goroutines behind until it ends.
+// TestLeakDetection leaks goroutines until it ends.
 func TestLeakDetection(t *testing.T) {
 	before, _ := goroutines()
 	release := make(chan struct{})
@@ -15,7 +15,7 @@ func TestLeakDetection(t *testing.T) {
 	}
 	leaked, stacks := leakedSince(before)
 	if leaked < leakSlack || !strings.Contains(stacks, "faults.stay") {
-		t.Errorf("saw %d goroutines too many, at\n%s", leaked, stacks)
+		t.Errorf("found %d leaked goroutines at\n%s", leaked, stacks)
 	}
 }
 
