@@ -14,7 +14,7 @@ func TestLeakDetection(t *testing.T) {
 		go blockUntil(release)
 	}
 	leaked, stacks := leakedSince(before)
-	if leaked < leakSlack || !strings.Contains(stacks, "faults.stay") {
+	if leaked < leakSlack || !strings.Contains(stacks, "faults.blockUntil") {
 		t.Errorf("found %d leaked goroutines at\n%s", leaked, stacks)
 	}
 }
