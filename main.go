@@ -1,4 +1,4 @@
-// Command fettle is the operator and, as its sub-commands, all else that runs in a cluster.
+// Command fettle is the operator and, as sub-commands, all other programs that run in a cluster.
 package main
 
 import (

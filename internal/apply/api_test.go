@@ -15,8 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// takeRequests returns what was asked of the API server about this test's objects since the last call,
-// as "VERB resource/name".
+// takeRequests returns the requests for this test's objects since the last call, as "VERB resource/name".
 func (f *fixture) takeRequests() []string {
 	all := f.requests.in(f.name)
 	fresh := all[f.counted:]
@@ -51,7 +50,7 @@ func (f *fixture) run(name string, test func(t *testing.T)) {
 	})
 }
 
-// apply applies once and waits for the cache to show what was written.
+// apply applies once and waits for the cache to show the writes.
 func (f *fixture) apply(desired ...runtime.ApplyConfiguration) {
 	f.t.Helper()
 	if err := f.Apply(f.t.Context(), f.owner, desired...); err != nil {
@@ -84,7 +83,7 @@ func (f *fixture) render(config runtime.ApplyConfiguration) *desiredObject {
 	return d
 }
 
-// get reads an object from the API server; nil when there is none.
+// get reads an object from the API server; nil if it does not exist.
 func (f *fixture) get(obj client.Object) client.Object {
 	f.t.Helper()
 	key := types.NamespacedName{Namespace: f.name, Name: "web"}
@@ -101,7 +100,7 @@ func (f *fixture) get(obj client.Object) client.Object {
 	return obj
 }
 
-// editAsOther changes an object as somebody else would, and waits for the cache to see it.
+// editAsOther changes an object as another client, and waits for the cache to show the change.
 func editAsOther[T client.Object](f *fixture, obj T, change func(T)) {
 	f.t.Helper()
 	f.get(obj)
@@ -113,11 +112,10 @@ func editAsOther[T client.Object](f *fixture, obj T, change func(T)) {
 	f.waitForCache(obj)
 }
 
-// waitForCache waits until the cache holds that version of obj, or a later one, or none if it does not
-// select it.
+// waitForCache waits until the cache holds that version of obj, or a later one, or none if the cache does not select it.
 func (f *fixture) waitForCache(obj client.Object) {
 	f.t.Helper()
-	f.eventually("the cache has caught up with the disturbance", func() bool {
+	f.eventually("the cache shows the edit", func() bool {
 		cached := obj.DeepCopyObject().(client.Object)
 		err := f.cache.Get(f.t.Context(), client.ObjectKeyFromObject(obj), cached)
 		if apierrors.IsNotFound(err) {
@@ -127,7 +125,7 @@ func (f *fixture) waitForCache(obj client.Object) {
 	})
 }
 
-// remove deletes an object as somebody else would, and waits for the cache to see it.
+// remove deletes an object as another client, and waits for the cache to show the deletion.
 func (f *fixture) remove(obj client.Object) {
 	f.t.Helper()
 	obj.SetNamespace(f.name)
@@ -135,7 +133,7 @@ func (f *fixture) remove(obj client.Object) {
 	if err := f.admin.Delete(f.t.Context(), obj); err != nil {
 		f.t.Fatal(err)
 	}
-	f.eventually("the cache has seen the deletion", func() bool {
+	f.eventually("the cache shows the deletion", func() bool {
 		return apierrors.IsNotFound(f.cache.Get(f.t.Context(), client.ObjectKeyFromObject(obj), obj))
 	})
 }
@@ -144,7 +142,7 @@ func (f *fixture) eventually(what string, ok func() bool) {
 	f.t.Helper()
 	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			f.t.Fatalf("not so within 10 s: %s", what)
+			f.t.Fatalf("timed out after 10 s: %s", what)
 		}
 	}
 }
@@ -177,5 +175,5 @@ func TestApply_noRedundantWrites(t *testing.T) {
 	f.apply(webDeployment(f.name).WithLabels(map[string]string{"more": "1"}))
 	f.expect("a change", patches("deployments")...)
 	f.apply(webDeployment(f.name).WithLabels(map[string]string{"more": "1"}))
-	f.expect("the changed object again")
+	f.expect("the changed object once more")
 }

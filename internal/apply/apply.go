@@ -23,12 +23,12 @@ import (
 	"github.com/fettle-dev/fettle/internal/requeue"
 )
 
-// createOnly is a resourceVersion that no object has. An apply that carries it creates the
-// object or fails with a conflict: it never changes one that exists.
+// createOnly is a resourceVersion that no object has. An apply with this version creates the object or fails with a conflict. It never
+// changes an existing object.
 const createOnly = "1"
 
-// Applier writes the objects that one controller owns. It is safe for concurrent use by the
-// workers of that controller, one at a time for each owner.
+// Applier writes the objects that one controller owns. It is safe for concurrent use by the workers of that controller, with one worker at
+// a time per owner.
 type Applier struct {
 	client       client.Client
 	cache        cache.Cache
@@ -41,12 +41,11 @@ type Applier struct {
 	types map[schema.GroupVersionKind]objectType
 }
 
-// New returns an Applier that writes as fieldOwner. It reads the live children from mgr's
-// cache, and single objects through mgr.GetAPIReader() only to say who owns an object that is
-// in the way.
+// New returns an Applier that writes as fieldOwner. It reads the live children from mgr's cache. It uses mgr.GetAPIReader() only to find
+// the owner of a conflicting object.
 func New(mgr manager.Manager, fieldOwner string) (*Applier, error) {
 	if fieldOwner == "" {
-		return nil, errors.New("apply needs a field owner, such as the controller's name")
+		return nil, errors.New("apply requires a field owner, such as the controller's name")
 	}
 	if _, err := builtin(); err != nil {
 		return nil, err
@@ -62,13 +61,11 @@ func New(mgr manager.Manager, fieldOwner string) (*Applier, error) {
 	}, nil
 }
 
-// Apply makes each desired object so, in order, controlled by owner. Objects that would not
-// change are skipped, and so are those whose last write the cache does not show yet and those
-// that are being deleted, or soon will be because they belong to a former object of owner's
-// name: in these cases the watch wakes the controller.
+// Apply creates or updates the desired objects, in order, with owner as their controller. It skips objects that would not change and
+// objects that are being deleted. It also skips objects whose last write the cache does not show yet, and objects of a former owner of the
+// same name, which are about to be deleted. The watch wakes the controller in these cases.
 //
-// An object that is refused (a [ConflictError], or an error that is [Rejected]) does not keep the ones
-// after it from being applied; the errors are joined. Any
+// A rejected object (a [ConflictError], or an error that is [Rejected]) does not block the objects after it; the errors are joined. Any
 // other error ends the call.
 func (a *Applier) Apply(ctx context.Context, owner client.Object, desired ...runtime.ApplyConfiguration) error {
 	o, err := ownerOf(owner, a.scheme)
@@ -120,8 +117,8 @@ func (a *Applier) applyOne(ctx context.Context, o ownerRef, d *desiredObject) er
 	return a.update(ctx, o, d, t, live)
 }
 
-// isOrphan reports whether live is a child that has lost its owner reference: nothing controls
-// it, and it carries the mark and the labels that Apply gave it.
+// isOrphan reports whether live is a child that has lost its owner reference: it has no controller, and it carries the hash annotation and
+// the labels that Apply set.
 func isOrphan(live client.Object, labels map[string]string) bool {
 	return metav1.GetControllerOfNoCopy(live) == nil && live.GetAnnotations()[HashAnnotation] != "" &&
 		len(labels) > 0 && hasLabels(live, labels)
@@ -144,7 +141,7 @@ func compare(d *desiredObject, live client.Object, t objectType) ([]string, erro
 	return differences(d.content, v, t), nil
 }
 
-// valueOf makes obj readable by the names of its fields, without a copy.
+// valueOf makes the fields of obj readable by name, without a copy.
 func valueOf(obj client.Object) (value.Value, error) {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		return value.NewValueInterface(u.Object), nil
@@ -163,30 +160,30 @@ func (a *Applier) create(ctx context.Context, o ownerRef, d *desiredObject, t ob
 	case readErr != nil:
 		return readErr
 	case live == nil:
-		return err // gone again: try again
+		return err // deleted again: retry
 	case hasLabels(live, d.labels()):
-		// Ours, and the cache will show it.
+		// It is ours, and the cache will show it.
 		a.expectations.wrote(o.name, d.id(), live.UID, live.ResourceVersion)
 		return nil
 	case live.DeletionTimestamp != nil:
-		return err // ours, but the cache will not show its end: try again
+		return err // ours, but the cache will not show its deletion: retry
 	default:
 		return a.write(ctx, o, d, t, precondition{uid: live.UID, version: live.ResourceVersion}, client.ForceOwnership)
 	}
 }
 
-// update applies an object that the cache holds and that differs.
+// update applies an object that differs from the cached copy.
 func (a *Applier) update(ctx context.Context, o ownerRef, d *desiredObject, t objectType, live client.Object) error {
 	err := a.write(ctx, o, d, t, precondition{uid: live.GetUID(), cachedVersion: live.GetResourceVersion()}, client.ForceOwnership)
 	if isStale(err) {
-		requeue.Request(ctx) // replaced, gone or changed since, of which the watch may tell
+		requeue.Request(ctx) // replaced, deleted or changed; the watch may not report it
 		return nil
 	}
 	return err
 }
 
-// isStale reports whether the API server refused a write because it was meant for another
-// object or another version. Of an object that was replaced it says that its UID is immutable.
+// isStale reports whether the API server rejected a write because the object was replaced or has another version. For a replaced object the
+// API server reports that its UID is immutable.
 func isStale(err error) bool {
 	if apierrors.IsConflict(err) {
 		return true
@@ -200,15 +197,15 @@ func isStale(err error) bool {
 	})
 }
 
-// precondition says which object an apply is meant for.
+// precondition identifies the object that an apply is meant for.
 type precondition struct {
 	uid     types.UID
 	version string
-	// cachedVersion is the version that the cache holds. It is not sent.
+	// cachedVersion is the version in the cache. It is not sent.
 	cachedVersion string
 }
 
-// write applies d, remembers the write, and whether the API server stored something else.
+// write applies d and records the write, and whether the API server stored different values.
 func (a *Applier) write(
 	ctx context.Context, o ownerRef, d *desiredObject, t objectType, pre precondition, opts ...client.ApplyOption,
 ) error {

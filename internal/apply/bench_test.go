@@ -9,7 +9,7 @@ import (
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
-// BenchmarkUnchanged is what a pass costs for a Deployment that is as it should be.
+// BenchmarkUnchanged measures a reconcile of a Deployment that is up to date.
 func BenchmarkUnchanged(b *testing.B) {
 	owner := testOwner()
 	gvk := k8sappsv1.SchemeGroupVersion.WithKind("Deployment")
@@ -29,7 +29,7 @@ func BenchmarkUnchanged(b *testing.B) {
 	}
 }
 
-// BenchmarkRender is the part of it that does not look at the live object.
+// BenchmarkRender measures the part of it without the live object.
 func BenchmarkRender(b *testing.B) {
 	owner := testOwner()
 	config := webDeployment(testNamespace)
@@ -41,7 +41,7 @@ func BenchmarkRender(b *testing.B) {
 	}
 }
 
-// BenchmarkCompare is the part of it that looks at the live object.
+// BenchmarkCompare measures the comparison with the live object.
 func BenchmarkCompare(b *testing.B) {
 	d := mustRender(b, webDeployment(testNamespace), testOwner())
 	live := liveCopy(b, d)
@@ -64,7 +64,7 @@ func mustType(tb testing.TB, gvk schema.GroupVersionKind) objectType {
 	return t
 }
 
-// BenchmarkSameStatus is what a pass costs for a status that does not change.
+// BenchmarkSameStatus measures a reconcile of a status that does not change.
 func BenchmarkSameStatus(b *testing.B) {
 	d := mustRender(b, webDeployment(testNamespace), testOwner())
 	obj := liveCopy(b, d).(*k8sappsv1.Deployment)

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// cached returns the cached copy of an object, nil when there is none, and whether the cache has
-// caught up with the last write to it. The copy is shared: it must not be changed.
+// cached returns the cached copy of an object, nil if there is none, and whether the cache shows the last write to it. The copy is shared:
+// it must not be modified.
 func (a *Applier) cached(ctx context.Context, gvk schema.GroupVersionKind, id objectID) (client.Object, bool, error) {
 	obj, err := a.newObject(gvk)
 	if err != nil {
@@ -23,7 +23,7 @@ func (a *Applier) cached(ctx context.Context, gvk schema.GroupVersionKind, id ob
 	}
 	var s cacheState
 	if a.expectations.pending(id) {
-		// Before the copy: if the store is past a version now, then so is what Get returns.
+		// Before the copy: if the store is past a version now, so is the copy that Get returns.
 		if s.store, err = a.storeVersion(ctx, obj); err != nil {
 			return nil, false, err
 		}
@@ -33,15 +33,15 @@ func (a *Applier) cached(ctx context.Context, gvk schema.GroupVersionKind, id ob
 		return nil, a.expectations.current(id, s), nil
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("read from the cache: %w", err)
+		return nil, false, fmt.Errorf("read from cache: %w", err)
 	}
 	s.uid, s.version = obj.GetUID(), obj.GetResourceVersion()
 	return obj, a.expectations.current(id, s), nil
 }
 
-// Get reads obj, of which namespace and name are given, from the cache, for controllers that decide by what a child holds. found
-// is false where there is none, whoever owns it. current is false while the cache has not caught up with the last write to it:
-// the controller then returns, without an error, since the watch will wake it.
+// Get reads obj by namespace and name from the cache, for controllers whose decisions depend on the contents of a child. found is false if
+// the object does not exist, whoever owns it. current is false while the cache does not show the last write to it. The controller then
+// returns without an error, because the watch will wake it.
 func (a *Applier) Get(ctx context.Context, obj client.Object) (found, current bool, err error) {
 	gvk, err := apiutil.GVKForObject(obj, a.scheme)
 	if err != nil {
@@ -51,14 +51,14 @@ func (a *Applier) Get(ctx context.Context, obj client.Object) (found, current bo
 	if err != nil || live == nil {
 		return false, current, err
 	}
-	// The same copy or a newer one: what look found current does not become outdated.
+	// The same copy or a newer one: a current copy does not become outdated.
 	if err := a.cache.Get(ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
 		return false, current, client.IgnoreNotFound(err)
 	}
 	return true, current, nil
 }
 
-// newObject returns an empty object of the kind, in the form that controllers watch it.
+// newObject returns an empty object of the kind, in the form in which controllers watch it.
 func (a *Applier) newObject(gvk schema.GroupVersionKind) (client.Object, error) {
 	if !a.scheme.Recognizes(gvk) {
 		u := &unstructured.Unstructured{}
@@ -76,9 +76,8 @@ func (a *Applier) newObject(gvk schema.GroupVersionKind) (client.Object, error) 
 	return o, nil
 }
 
-// storeVersion returns the version that the cache's store of obj's kind has reached, "" when
-// the cache does not tell (one that is limited to several namespaces does not, nor one that reads
-// the kind from the API server each time because it may not be watched).
+// storeVersion returns the version of the cache's store for obj's kind, "" if unknown. A cache that is limited to several namespaces does
+// not report a version. Neither does one that reads the kind from the API server each time because watches are forbidden.
 func (a *Applier) storeVersion(ctx context.Context, obj client.Object) (string, error) {
 	informer, err := a.cache.GetInformer(ctx, obj)
 	if apierrors.IsForbidden(err) {
@@ -93,8 +92,8 @@ func (a *Applier) storeVersion(ctx context.Context, obj client.Object) (string, 
 	return "", nil
 }
 
-// conflictingObject reads, from the API server, the metadata of an object that exists although the
-// cache does not hold it: nil when it is gone or soon will be, a ConflictError when o does not control it.
+// conflictingObject reads, from the API server, the metadata of an object that exists but is not in the cache. It returns nil if the object
+// is deleted or about to be deleted, and a ConflictError if o does not control it.
 func (a *Applier) conflictingObject(
 	ctx context.Context, o ownerRef, gvk schema.GroupVersionKind, name types.NamespacedName,
 ) (*metav1.PartialObjectMetadata, error) {
@@ -103,11 +102,11 @@ func (a *Applier) conflictingObject(
 	err := a.live.Get(ctx, name, live)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil // absence is an answer
+		return nil, nil // not found is a valid result
 	case err != nil:
-		return nil, fmt.Errorf("read the owner of %s %q: %w", gvk.Kind, name.Name, err)
+		return nil, fmt.Errorf("read owner of %s %q: %w", gvk.Kind, name.Name, err)
 	case o.isFormerOwners(live):
-		return nil, nil // as good as gone
+		return nil, nil // about to be deleted
 	case !o.controls(live):
 		return nil, o.conflict(gvk, live)
 	}

@@ -14,10 +14,9 @@ import (
 	"github.com/fettle-dev/fettle/internal/requeue"
 )
 
-// Create creates obj once, controlled by owner, if it does not exist: for what must not be
-// written twice, such as password Secrets, Jobs and ControllerRevisions. It never updates. An
-// object of that name that owner does not control is a [ConflictError]. obj gets the owner
-// reference, and the API server's answer when it is created.
+// Create creates obj, controlled by owner, if it does not exist. Use it for objects that must not be written twice, such as password
+// Secrets, Jobs and ControllerRevisions. It never updates. An existing object that owner does not control is a [ConflictError]. obj gets
+// the owner reference, and after a creation the API server's response.
 func (a *Applier) Create(ctx context.Context, owner, obj client.Object) error {
 	o, err := ownerOf(owner, a.scheme)
 	if err != nil {
@@ -64,15 +63,14 @@ func (a *Applier) createOnce(ctx context.Context, o ownerRef, gvk schema.GroupVe
 		if live != nil {
 			a.expectations.wrote(o.name, id, live.UID, live.ResourceVersion)
 			return nil
-		} // else gone again: try again
+		} // else deleted again: retry
 	}
 	return &WriteError{Verb: "create", GVK: gvk, Namespace: id.name.Namespace, Name: id.name.Name, Err: err}
 }
 
-// Prune deletes the named objects if they exist and are controlled by owner, on condition that
-// they still are what the cache shows. objs carry only type, namespace and name, typed or
-// unstructured, and labels if an object that Apply gave them goes too when it has lost its owner reference. An object that the cache does not hold, or whose kind the API server does not
-// serve, costs no request.
+// Prune deletes the named objects if they exist, are controlled by owner and have not changed since the cached copy. objs carry only type,
+// namespace and name, typed or unstructured. With labels, Prune also deletes an object that Apply labelled so and that has lost its owner
+// reference. An object that the cache does not hold, or whose kind the API server does not serve, costs no request.
 func (a *Applier) Prune(ctx context.Context, owner client.Object, objs ...client.Object) error {
 	o, err := ownerOf(owner, a.scheme)
 	if err != nil {
@@ -107,10 +105,10 @@ func (a *Applier) pruneOne(ctx context.Context, o ownerRef, obj client.Object) e
 	target.SetGroupVersionKind(gvk)
 	err = a.client.Delete(ctx, target,
 		client.Preconditions{UID: &uid, ResourceVersion: &version},
-		client.PropagationPolicy(metav1.DeletePropagationBackground)) // Jobs would leave their Pods
+		client.PropagationPolicy(metav1.DeletePropagationBackground)) // the default for Jobs leaves their Pods behind
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		requeue.Request(ctx) // gone or changed since, of which the watch may tell
+		requeue.Request(ctx) // deleted or changed; the watch may not report it
 		return nil
 	case err != nil:
 		return &WriteError{Verb: "delete", GVK: gvk, Namespace: id.name.Namespace, Name: id.name.Name, Err: err}

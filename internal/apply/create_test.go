@@ -35,12 +35,12 @@ func TestPrune(t *testing.T) {
 		}
 		f.expect(name + ", absent")
 		if f.get(&corev1.Service{}) != nil {
-			t.Errorf("%s: still there", name)
+			t.Errorf("%s: not deleted", name)
 		}
 	}
 }
 
-// Job's default is to leave its Pods behind.
+// The default for Jobs leaves their Pods behind.
 func TestPrune_propagates(t *testing.T) {
 	f := newFixture(t)
 	job := &batchv1.Job{
@@ -58,7 +58,7 @@ func TestPrune_propagates(t *testing.T) {
 	}
 	if after := f.get(&batchv1.Job{}); after != nil && len(after.GetFinalizers()) > 0 &&
 		after.GetFinalizers()[0] == metav1.FinalizerOrphanDependents {
-		t.Error("the Job's Pods are left behind")
+		t.Error("the Pods of the Job are left behind")
 	}
 }
 
@@ -99,5 +99,5 @@ func TestCreate_writesOnce(t *testing.T) {
 	if err := f.Create(t.Context(), f.owner, secret("fourth")); err != nil {
 		t.Fatal(err)
 	}
-	f.expect("after it was deleted", "POST configmaps")
+	f.expect("after its deletion", "POST configmaps")
 }

@@ -106,7 +106,7 @@ func TestCustomKind(t *testing.T) {
 		}, nil},
 		{"a defaulted field", set("some", "spec", "mode"), nil},
 		{"a defaulted field of an item", set([]any{map[string]any{"name": "public", "kind": "Other"}}, "spec", "parents"), nil},
-		{"an item more", set([]any{"shop.example.com", "other.example.com"}, "spec", "hostnames"), []string{write}},
+		{"an additional item", set([]any{"shop.example.com", "other.example.com"}, "spec", "hostnames"), []string{write}},
 		{"another item", set([]any{"other.example.com"}, "spec", "hostnames"), []string{write}},
 		{"a number", set([]any{map[string]any{"name": "web", "weight": 2.5}}, "spec", "backends"), []string{write}},
 		{"the owner", func(u *unstructured.Unstructured) { u.SetOwnerReferences(nil) }, []string{write}},

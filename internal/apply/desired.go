@@ -15,16 +15,16 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// HashAnnotation is on each applied object. It holds the hash of what was applied, by which a
-// restarted operator knows that nothing has been left out since.
+// HashAnnotation is on each applied object. It holds the hash of the applied object. A restarted operator compares it to find fields that
+// are no longer desired.
 const HashAnnotation = "fettle.dev/applied-hash"
 
-// desiredObject is an object as it is to be applied.
+// desiredObject is an object in the form in which it is applied.
 type desiredObject struct {
 	gvk  schema.GroupVersionKind
 	name types.NamespacedName
-	// content is the JSON that is sent: canonical, with the owner reference and the hash. Scalars
-	// that the kind's Go type would leave out are of type zero.
+	// content is the JSON that is sent: canonical, with the owner reference and the hash. Scalars that the kind's Go type would omit have
+	// type zero.
 	content map[string]any
 	hash    string
 }
@@ -33,7 +33,7 @@ func (d *desiredObject) id() objectID {
 	return objectID{kind: d.gvk.GroupKind(), name: d.name}
 }
 
-// labels returns the labels that the object is to have.
+// labels returns the desired labels of the object.
 func (d *desiredObject) labels() map[string]string {
 	metadata, _ := d.content["metadata"].(map[string]any)
 	labels, _ := metadata["labels"].(map[string]any)
@@ -44,7 +44,7 @@ func (d *desiredObject) labels() map[string]string {
 	return out
 }
 
-// render makes config the desired child of owner: the same bytes for the same input.
+// render makes config the desired child of owner. The same input gives the same bytes.
 func render(config runtime.ApplyConfiguration, owner ownerRef, scheme *runtime.Scheme) (*desiredObject, error) {
 	raw, err := json.Marshal(config)
 	if err != nil {
@@ -75,7 +75,7 @@ func render(config runtime.ApplyConfiguration, owner ownerRef, scheme *runtime.S
 	return d, d.seal()
 }
 
-// seal writes the hash of the content into it.
+// seal adds the hash of the content.
 func (d *desiredObject) seal() error {
 	unstructured.RemoveNestedField(d.content, "metadata", "annotations", HashAnnotation)
 	raw, err := json.Marshal(d.content) // sorts the keys
@@ -87,8 +87,7 @@ func (d *desiredObject) seal() error {
 	return unstructured.SetNestedField(d.content, d.hash, "metadata", "annotations", HashAnnotation)
 }
 
-// zero is a scalar that is desired and that the kind's Go type leaves out, such as
-// hostNetwork: false. The live object does not have it, or has the same.
+// zero is a desired scalar that the kind's Go type omits, such as hostNetwork: false. The live object has the same value or none.
 type zero struct {
 	value any // "", false, int64(0) or float64(0)
 }
@@ -96,7 +95,7 @@ type zero struct {
 // MarshalJSON writes the scalar.
 func (z zero) MarshalJSON() ([]byte, error) { return json.Marshal(z.value) }
 
-// plain returns a copy of JSON content in which each zero is its scalar.
+// plain returns a copy of JSON content with a scalar in place of each zero.
 func plain(content any) any {
 	switch content := content.(type) {
 	case map[string]any:
@@ -118,9 +117,8 @@ func plain(content any) any {
 	}
 }
 
-// canonical returns content as the Go type of its kind would write it: quantities in their
-// canonical form, empty lists and maps that the type omits dropped, and nothing added. Kinds
-// without a Go type are left as they are.
+// canonical returns content as the Go type of its kind would encode it: quantities in canonical form, without the empty lists and maps that
+// the type omits, and with no additions. Content of kinds without a Go type is unchanged.
 func canonical(content map[string]any, gvk schema.GroupVersionKind, scheme *runtime.Scheme) (map[string]any, error) {
 	if !scheme.Recognizes(gvk) {
 		return content, nil
@@ -139,7 +137,7 @@ func canonical(content map[string]any, gvk schema.GroupVersionKind, scheme *runt
 	return projectMap(content, form.AsMap()), nil
 }
 
-// project returns what form, the Go value, has for the places that content mentions.
+// project returns the values of form, the Go value, at the places that content mentions.
 func project(content any, form value.Value) any {
 	switch content := content.(type) {
 	case map[string]any:
@@ -163,7 +161,7 @@ func projectMap(content map[string]any, form value.Map) map[string]any {
 	out := make(map[string]any, len(content))
 	for key, c := range content {
 		if c == nil {
-			continue // null says nothing in an apply configuration
+			continue // null has no meaning in an apply configuration
 		}
 		if f, ok := form.Get(key); ok {
 			out[key] = project(c, f)

@@ -10,16 +10,14 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// differences returns the paths at which have lacks what want says, sorted; none when have
-// contains want. want is canonical JSON (maps, slices, strings, bools, int64, float64, and zero),
-// have is the live object, t the type of both.
+// differences returns the paths at which have does not contain want, sorted; none if it contains all of want. want is canonical JSON (maps,
+// slices, strings, bools, int64, float64, and zero), have is the live object, t the type of both.
 //
-// Whatever want does not mention is left to others, with one exception: what the schema calls
-// atomic belongs to one owner as a whole. There, additions count as differences unless they
-// are defaults, because an added rule or selector term changes what the object means.
+// Fields that want does not mention belong to other owners, with one exception: an atomic value has one owner as a whole. There, additions
+// count as differences unless they are defaults, because an added rule or selector term changes the meaning of the object.
 //
-// Without a schema (a kind that only its CRD describes) maps may have additions, and lists
-// must have as many items, each of which contains the desired one.
+// Without a schema (a kind that only its CRD describes), maps may have additions. Lists must have the same number of items, each of which
+// contains the desired one.
 func differences(want map[string]any, have value.Value, t objectType) []string {
 	d := differ{types: t, at: make([]string, 0, 16)}
 	root := have.AsMap()
@@ -33,19 +31,19 @@ func differences(want map[string]any, have value.Value, t objectType) []string {
 	return d.paths
 }
 
-// differ walks the desired object and notes where the live one differs.
+// differ walks the desired object and records where the live one differs.
 type differ struct {
 	types objectType
-	// at is the way from the root to where the walk is.
+	// at is the path from the root to the current place.
 	at    []string
 	paths []string
-	// atomic is set inside what the schema calls atomic.
+	// atomic is true inside an atomic value of the schema.
 	atomic bool
 }
 
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
-// record notes the place, as a JSON pointer.
+// record adds the current place, as a JSON pointer.
 func (d *differ) record() {
 	var b strings.Builder
 	for _, segment := range d.at {
@@ -55,7 +53,7 @@ func (d *differ) record() {
 	d.paths = append(d.paths, b.String())
 }
 
-// member compares what want has under key with what the live map has there.
+// member compares the desired value of key with the value in the live map.
 func (d *differ) member(t schema.TypeRef, key string, want any, have value.Map) {
 	d.at = append(d.at, key)
 	if live, ok := have.Get(key); ok {
@@ -142,8 +140,8 @@ func (d *differ) walkItems(item schema.TypeRef, want []any, have value.List) {
 	}
 }
 
-// walkKeyed compares lists whose items have keys, or are keys (a set): each desired item must
-// be there exactly once, in any place. Twice differs, as the other one may be the one that counts.
+// walkKeyed compares lists whose items have keys, or are keys (a set). Each desired item must be there exactly once, in any place. A
+// duplicate is a difference, because the other item may be the effective one.
 func (d *differ) walkKeyed(t *schema.List, want []any, have value.List) {
 	keys := d.types.keys(t)
 	live := make(map[string]value.Value, have.Length())
@@ -167,13 +165,13 @@ func (d *differ) walkKeyed(t *schema.List, want []any, have value.List) {
 	}
 }
 
-// itemKeys tells the items of one list apart.
+// itemKeys identifies the items of a list.
 type itemKeys struct {
 	names    []string
 	defaults []any
 }
 
-// of returns the key of an item: its key fields, with the schema's defaults, or the item itself.
+// of returns the key of an item: its key fields with the schema's defaults, or the item itself.
 func (k itemKeys) of(item value.Value) string {
 	if len(k.names) == 0 || !item.IsMap() {
 		return scalarText(item)
@@ -243,7 +241,7 @@ func equalScalar(want any, have value.Value) bool {
 	}
 }
 
-// equalNumber compares as whole numbers if have is one, so that large ones are compared exactly.
+// equalNumber compares as integers if have is one, so large values are compared exactly.
 func equalNumber(want float64, have value.Value, asInt func() bool) bool {
 	if have.IsInt() {
 		return asInt()
@@ -251,9 +249,8 @@ func equalNumber(want float64, have value.Value, asInt func() bool) bool {
 	return have.IsFloat() && have.AsFloat() == want
 }
 
-// defaults are the values that the API server fills in inside atomic parts of built-in kinds,
-// by field. Outside of them additions are no difference anyway. A default that is missing
-// here costs one write without effect for each start of the operator, see [memory.hopeless].
+// defaults are the values that the API server sets inside atomic parts of built-in kinds, by field. Elsewhere additions are not
+// differences. A default that is missing here costs one redundant write per start of the operator, see [expectations.alwaysMutated].
 var defaults = map[string][]any{
 	"apiGroup":          {"rbac.authorization.k8s.io"}, // RoleBinding.roleRef
 	"apiVersion":        {"v1"},                        // fieldRef; volumeClaimTemplates
@@ -266,14 +263,13 @@ var defaults = map[string][]any{
 	"volumeMode":        {"Filesystem"},                // volumeClaimTemplates
 }
 
-// isDefault reports whether a field of an atomic struct is one that nobody has set. Keys of a
-// map (labels, a selector) have no defaults.
+// isDefault reports whether a field of an atomic struct was set by the API server. Keys of a map (labels, a selector) have no defaults.
 func isDefault(t *schema.Map, key string, v value.Value) bool {
 	return len(t.Fields) > 0 && isUnset(key, v)
 }
 
-// isUnset reports whether v is the default of key, a zero value that its Go type writes although
-// nothing is set, or a struct of nothing but such.
+// isUnset reports whether v is the default of key, a zero value that its Go type encodes although it is unset, or a struct with only such
+// fields.
 func isUnset(key string, v value.Value) bool {
 	switch {
 	case v.IsNull():

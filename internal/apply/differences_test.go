@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// TestDifferences has the cases that somebody thought of; the property tests have the others.
+// TestDifferences has hand-written cases; the property tests cover the others.
 func TestDifferences(t *testing.T) {
 	deployment := func(change func(*k8sappsv1.Deployment)) func(runtime.Object) {
 		return func(o runtime.Object) { change(o.(*k8sappsv1.Deployment)) }
@@ -34,7 +34,7 @@ func TestDifferences(t *testing.T) {
 		want    []string
 	}{
 		{"nothing", webDeployment(testNamespace), deployment(func(*k8sappsv1.Deployment) {}), nil},
-		{"a quantity in other words", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
+		{"a quantity in another form", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
 			container(d).Resources.Limits["cpu"] = resource.MustParse("1000m")
 		}), nil},
 		{"a quantity", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
@@ -52,7 +52,7 @@ func TestDifferences(t *testing.T) {
 		{"another value than the default", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
 			container(d).Env[2].ValueFrom.FieldRef.APIVersion = "v2"
 		}), []string{c + "/env/POD/valueFrom/fieldRef/apiVersion"}},
-		{"a variable twice", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
+		{"a duplicate variable", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
 			container(d).Env = append(container(d).Env, corev1.EnvVar{Name: "MODE", Value: "debug"})
 		}), []string{c + "/env/MODE"}},
 		{"a port of another protocol", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
@@ -61,7 +61,7 @@ func TestDifferences(t *testing.T) {
 		{"another source of a volume", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
 			d.Spec.Template.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}
 		}), []string{pod + "/volumes/tmp/emptyDir"}},
-		{"two at once", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
+		{"two differences", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
 			d.Spec.Replicas = new(int32(9))
 			container(d).Image = "x"
 		}), []string{"/spec/replicas", c + "/image"}},
@@ -71,7 +71,7 @@ func TestDifferences(t *testing.T) {
 		{"host network", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
 			d.Spec.Template.Spec.HostNetwork = true
 		}), []string{pod + "/hostNetwork"}},
-		{"a selector with more", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
+		{"a selector with more terms", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
 			d.Spec.Selector.MatchLabels["more"] = ""
 		}), []string{"/spec/selector/matchLabels/more"}},
 		{"a selector with another kind of term", webDeployment(testNamespace), deployment(func(d *k8sappsv1.Deployment) {
@@ -85,13 +85,13 @@ func TestDifferences(t *testing.T) {
 		{"a target port as text", webService(testNamespace), service(func(s *corev1.Service) {
 			s.Spec.Ports[0].TargetPort.Type, s.Spec.Ports[0].TargetPort.StrVal = 1, "8080"
 		}), []string{"/spec/ports/80,TCP/targetPort"}},
-		{"a selector that is one label wider", webService(testNamespace), service(func(s *corev1.Service) {
+		{"a selector with an additional label", webService(testNamespace), service(func(s *corev1.Service) {
 			s.Spec.Selector["more"] = "x"
 		}), []string{"/spec/selector/more"}},
 		{"a default inside a rule", webNetworkPolicy(testNamespace), policy(func(p *networkingv1.NetworkPolicy) {
 			p.Spec.Ingress[0].Ports[0].Protocol = new(corev1.ProtocolTCP)
 		}), nil},
-		{"a rule more", webNetworkPolicy(testNamespace), policy(func(p *networkingv1.NetworkPolicy) {
+		{"an additional rule", webNetworkPolicy(testNamespace), policy(func(p *networkingv1.NetworkPolicy) {
 			p.Spec.Ingress = append(p.Spec.Ingress, networkingv1.NetworkPolicyIngressRule{})
 		}), []string{"/spec/ingress"}},
 		{"a range of ports", webNetworkPolicy(testNamespace), policy(func(p *networkingv1.NetworkPolicy) {

@@ -19,7 +19,7 @@ func container(d *k8sappsv1.Deployment) *corev1.Container {
 	return &d.Spec.Template.Spec.Containers[0]
 }
 
-// Whatever somebody else changed in what is desired is put right by one write.
+// One write reverts each change that another client makes to a desired field.
 func TestDrift_isRepaired(t *testing.T) {
 	f := newFixture(t)
 	f.apply(f.children()...)
@@ -87,7 +87,7 @@ func TestDrift_isRepaired(t *testing.T) {
 	}
 }
 
-// What others added or set is left alone, also by the write that repairs something else.
+// Additions by other clients are kept, also by the write that repairs another field.
 func TestForeignAdditions_areKept(t *testing.T) {
 	f := newFixture(t)
 	scaled := func() *appsv1ac.DeploymentApplyConfiguration {
@@ -145,11 +145,11 @@ func TestForeignAdditions_areKept(t *testing.T) {
 	names := []string{got.Spec.Template.Spec.Containers[0].Name, got.Spec.Template.Spec.Containers[1].Name}
 	if got.Labels["theirs"] != "1" || *got.Spec.Replicas != 5 || len(got.Spec.Template.Spec.InitContainers) != 1 ||
 		len(got.Spec.Template.Spec.Volumes) != 2 || len(got.OwnerReferences) != 2 {
-		t.Errorf("the repair took away what others had added: containers %v, %v", names, got)
+		t.Errorf("the repair removed foreign additions: containers %v, %v", names, got)
 	}
 }
 
-// What is no longer desired goes away: fields, items, keys, blocks.
+// Fields, items, keys and blocks that are no longer desired are removed.
 func TestRemoval_isApplied(t *testing.T) {
 	f := newFixture(t)
 	f.apply(f.children()...)
@@ -193,7 +193,7 @@ func TestRemoval_isApplied(t *testing.T) {
 	f.expect("afterwards")
 }
 
-// What the API server does not store, or admission changes, is not written again and again.
+// A field that the API server does not store, or that admission mutates, is written once.
 func TestMutatedFields_areWrittenOnce(t *testing.T) {
 	f := newFixture(t)
 	secret := corev1ac.Secret("web", f.name).WithLabels(testLabels()).WithStringData(map[string]string{"password": "hunter2"})
@@ -203,12 +203,12 @@ func TestMutatedFields_areWrittenOnce(t *testing.T) {
 	f.expect("again")
 	editAsOther(f, &corev1.Secret{}, func(s *corev1.Secret) { s.Labels["app"] = "other" })
 	f.apply(secret)
-	f.expect("drift elsewhere in it", patches("secrets")...)
+	f.expect("drift in another field", patches("secrets")...)
 	f.apply(secret)
 	f.expect("afterwards")
 	f.restart()
 	f.apply(secret)
 	f.expect("after a restart", patches("secrets")...)
 	f.apply(secret)
-	f.expect("and again")
+	f.expect("once more")
 }

@@ -12,20 +12,19 @@ import (
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 )
 
-// ConflictError says that an object which the owner does not control has the name that one of
-// its children needs. The object was not changed.
+// ConflictError reports that an object which the owner does not control has the name of one of its children. The object was not changed.
 type ConflictError struct {
-	// OwnerKind is the kind of the object that wanted the child.
+	// OwnerKind is the kind of the owner of the child.
 	OwnerKind string
-	// GVK, Namespace and Name say which object is in the way.
+	// GVK, Namespace and Name identify the conflicting object.
 	GVK       schema.GroupVersionKind
 	Namespace string
 	Name      string
-	// Controller is the kind and name of what controls it, "" when nothing does.
+	// Controller is the kind and name of its controller, "" if it has none.
 	Controller string
 }
 
-// Error says which object is in the way and what to do about it.
+// Error names the conflicting object and the remedy.
 func (e *ConflictError) Error() string {
 	by := ""
 	if e.Controller != "" {
@@ -35,8 +34,8 @@ func (e *ConflictError) Error() string {
 		e.GVK.Kind, e.Name, e.OwnerKind, by)
 }
 
-// WriteError says which write the API server did not carry out. Unwrap gives its error, so
-// that apierrors.IsInvalid and the like work on a WriteError.
+// WriteError names the write that the API server rejected. Unwrap returns the API server's error, so apierrors.IsInvalid and similar
+// functions work on a WriteError.
 type WriteError struct {
 	// Verb is "apply", "create" or "delete".
 	Verb      string
@@ -54,15 +53,14 @@ func (e *WriteError) Error() string {
 // Unwrap returns the API server's error.
 func (e *WriteError) Unwrap() error { return e.Err }
 
-// Rejected reports whether err concerns only the object that was written, as validation, admission, quota and missing rights do:
-// others may still be written. Anything else (no connection, no time left) concerns them too. Nothing tells a rejection by
-// admission from one by validation: a ValidatingAdmissionPolicy answers Invalid too, and a webhook may give any answer.
+// Rejected reports whether err concerns only the written object, as validation, admission, quota and missing permissions do. Other objects
+// may still be written. Any other error (no connection, timeout) concerns them too. A rejection by admission looks like one by validation:
+// a ValidatingAdmissionPolicy also answers Invalid, and a webhook may return any status.
 func Rejected(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// Transient reports whether the status has nothing to say of err: the next try succeeds, or the namespace is going and the owner
-// with it.
+// Transient reports whether err needs no condition: the retry succeeds, or the namespace is being deleted together with the owner.
 func Transient(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) ||
 		apierrors.IsTimeout(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || NamespaceTerminates(err)
@@ -73,7 +71,7 @@ func NamespaceTerminates(err error) bool {
 	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// Reason returns the reason of a condition that is False because of err, a child that could not be written.
+// Reason returns the reason of a condition that is False because of err, a failed write of a child.
 func Reason(err error) string {
 	_, conflict := errors.AsType[*ConflictError](err)
 	switch {

@@ -15,15 +15,15 @@ import (
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 )
 
-// answered is an answer of the API server to a write of a child.
+// answered is the API server's response to a write of a child.
 func answered(code int32, reason metav1.StatusReason, causes ...metav1.StatusCause) error {
 	return &WriteError{Verb: "apply", Name: "web", Err: &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: code, Reason: reason, Details: &metav1.StatusDetails{Causes: causes},
 	}}}
 }
 
-// Each answer has one meaning for all kinds: none is final, the question is what a person is told and whether other children are
-// still written.
+// Each response has one meaning for all kinds. None is final: the test covers the reported reason, and whether other children are still
+// written.
 func TestErrors(t *testing.T) {
 	secret := schema.GroupResource{Resource: "secrets"}
 	for name, tc := range map[string]struct {
@@ -32,21 +32,21 @@ func TestErrors(t *testing.T) {
 		rejected  bool
 		reason    string
 	}{
-		"a policy of the cluster":       {answered(422, metav1.StatusReasonInvalid, metav1.StatusCause{Message: "denied"}), false, true, fettlev1.ReasonInvalid},
-		"a webhook without a code":      {answered(400, ""), false, true, fettlev1.ReasonInvalid},
-		"a webhook with a code":         {answered(403, metav1.StatusReasonForbidden), false, true, fettlev1.ReasonForbidden},
-		"an immutable field":            {answered(422, metav1.StatusReasonInvalid, metav1.StatusCause{Field: "spec.selector"}), false, true, fettlev1.ReasonInvalid},
-		"a quota or a missing right":    {apierrors.NewForbidden(secret, "web", errors.New("exceeded quota")), false, true, fettlev1.ReasonForbidden},
-		"too large":                     {apierrors.NewRequestEntityTooLargeError("limit is 3145728"), false, true, fettlev1.ReasonTooLarge},
-		"a foreign object":              {fmt.Errorf("apply: %w", &ConflictError{Name: "web"}), false, false, fettlev1.ReasonNameConflict},
-		"a foreign object, and a quota": {errors.Join(answered(403, metav1.StatusReasonForbidden), &ConflictError{}), false, true, fettlev1.ReasonNameConflict},
-		"a webhook that is away":        {answered(500, metav1.StatusReasonInternalError), false, false, fettlev1.ReasonWriteFailed},
-		"no connection":                 {errors.New("connection refused"), false, false, fettlev1.ReasonWriteFailed},
-		"changed meanwhile":             {answered(409, metav1.StatusReasonConflict), true, false, fettlev1.ReasonWriteFailed},
-		"created meanwhile":             {answered(409, metav1.StatusReasonAlreadyExists), true, false, fettlev1.ReasonWriteFailed},
-		"throttled":                     {answered(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests), true, false, fettlev1.ReasonWriteFailed},
-		"no time left":                  {fmt.Errorf("apply: %w", context.DeadlineExceeded), true, false, fettlev1.ReasonWriteFailed},
-		"the namespace is going": {answered(403, metav1.StatusReasonForbidden, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause}),
+		"an admission policy":             {answered(422, metav1.StatusReasonInvalid, metav1.StatusCause{Message: "denied"}), false, true, fettlev1.ReasonInvalid},
+		"a webhook without a code":        {answered(400, ""), false, true, fettlev1.ReasonInvalid},
+		"a webhook with a code":           {answered(403, metav1.StatusReasonForbidden), false, true, fettlev1.ReasonForbidden},
+		"an immutable field":              {answered(422, metav1.StatusReasonInvalid, metav1.StatusCause{Field: "spec.selector"}), false, true, fettlev1.ReasonInvalid},
+		"a quota or a missing permission": {apierrors.NewForbidden(secret, "web", errors.New("exceeded quota")), false, true, fettlev1.ReasonForbidden},
+		"too large":                       {apierrors.NewRequestEntityTooLargeError("limit is 3145728"), false, true, fettlev1.ReasonTooLarge},
+		"a foreign object":                {fmt.Errorf("apply: %w", &ConflictError{Name: "web"}), false, false, fettlev1.ReasonNameConflict},
+		"a foreign object, and a quota":   {errors.Join(answered(403, metav1.StatusReasonForbidden), &ConflictError{}), false, true, fettlev1.ReasonNameConflict},
+		"an unreachable webhook":          {answered(500, metav1.StatusReasonInternalError), false, false, fettlev1.ReasonWriteFailed},
+		"no connection":                   {errors.New("connection refused"), false, false, fettlev1.ReasonWriteFailed},
+		"a concurrent change":             {answered(409, metav1.StatusReasonConflict), true, false, fettlev1.ReasonWriteFailed},
+		"a concurrent creation":           {answered(409, metav1.StatusReasonAlreadyExists), true, false, fettlev1.ReasonWriteFailed},
+		"throttled":                       {answered(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests), true, false, fettlev1.ReasonWriteFailed},
+		"a timeout":                       {fmt.Errorf("apply: %w", context.DeadlineExceeded), true, false, fettlev1.ReasonWriteFailed},
+		"a terminating namespace": {answered(403, metav1.StatusReasonForbidden, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause}),
 			true, true, fettlev1.ReasonForbidden},
 	} {
 		if got := Transient(tc.err); got != tc.transient {
@@ -60,6 +60,6 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	if Transient(nil) || Rejected(nil) {
-		t.Error("no error is one")
+		t.Error("nil counts as an error")
 	}
 }

@@ -11,11 +11,10 @@ import (
 )
 
 const (
-	// cacheSyncTimeout bounds how long an object waits for the cache to show its last write. A watch
-	// that is further behind is broken, and so is one whose versions went back (a restored etcd).
+	// cacheSyncTimeout bounds how long an object waits for the cache to show its last write. A watch that is further behind is broken, and
+	// so is one whose versions went back (a restored etcd).
 	cacheSyncTimeout = 30 * time.Second
-	// maxMutations bounds how many objects are remembered that admission changes as they are
-	// written. Forgetting one costs a write without effect.
+	// maxMutations bounds how many objects are remembered whose fields admission mutates. Forgetting one costs a redundant write.
 	maxMutations = 4096
 )
 
@@ -25,13 +24,12 @@ type objectID struct {
 	name types.NamespacedName
 }
 
-// cacheState is what the cache knows about an object. The zero value is an absent object in a
-// cache that does not tell how far it has come.
+// cacheState is the cache's state of an object. The zero value is an absent object in a cache without a store version.
 type cacheState struct {
-	// uid and version are those of the cached copy; "" when there is none.
+	// uid and version belong to the cached copy; "" if there is none.
 	uid     types.UID
 	version string
-	// store is the version that the whole store has reached, read before the copy was looked up.
+	// store is the version of the whole store, read before the copy.
 	store string
 }
 
@@ -44,15 +42,14 @@ type write struct {
 	at      time.Time
 }
 
-// mutation is what the API server did not store as it was applied.
+// mutation lists the fields that the API server did not store as applied.
 type mutation struct {
 	owner types.NamespacedName
 	hash  string
 	paths map[string]bool
 }
 
-// expectations holds what an Applier knows and the cache does not: the last write to each object
-// until the cache shows it, and what admission insists on. Losing it never does harm.
+// expectations holds the last write to each object until the cache shows it, and the fields that admission mutates. Losing it does no harm.
 type expectations struct {
 	clock clock.PassiveClock
 
@@ -73,12 +70,12 @@ func newExpectations(c clock.PassiveClock) *expectations {
 	}
 }
 
-// wrote remembers that id now has the given uid and version.
+// wrote records that id now has the given uid and version.
 func (m *expectations) wrote(owner types.NamespacedName, id objectID, uid types.UID, version string) {
 	m.record(id, write{owner: owner, uid: uid, version: version})
 }
 
-// deleted remembers that the object with that uid was deleted.
+// deleted records that the object with that uid was deleted.
 func (m *expectations) deleted(owner types.NamespacedName, id objectID, uid types.UID) {
 	m.record(id, write{owner: owner, uid: uid, deleted: true})
 }
@@ -99,7 +96,7 @@ func (m *expectations) record(id objectID, w write) {
 	}
 }
 
-// pending reports whether a write to id is remembered that the cache may not show yet.
+// pending reports whether the cache may not show a recorded write to id yet.
 func (m *expectations) pending(id objectID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -107,8 +104,7 @@ func (m *expectations) pending(id objectID) bool {
 	return ok
 }
 
-// current reports whether s is at least as new as the last write to id, and forgets that write
-// if so.
+// current reports whether s is at least as new as the last write to id. If so, it forgets the write.
 func (m *expectations) current(id objectID, s cacheState) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,7 +119,7 @@ func (m *expectations) current(id objectID, s cacheState) bool {
 	return true
 }
 
-// shownBy reports whether a cache that shows s has seen w.
+// shownBy reports whether a cache in state s has seen w.
 func (w write) shownBy(s cacheState) bool {
 	switch {
 	case w.deleted:
@@ -131,20 +127,20 @@ func (w write) shownBy(s cacheState) bool {
 	case s.uid != "":
 		return !older(s.version, w.version)
 	default:
-		// Absent from a store that has passed the write: deleted since. A store that does not
-		// tell how far it has come can't hold the object back, or it might never come back.
+		// Absent from a store that is past the write: deleted since. Without a store version the answer is true as well, because the object
+		// might never come back.
 		return s.store == "" || !older(s.store, w.version)
 	}
 }
 
-// older reports whether version a is known to come before b.
+// older reports whether version a is known to precede b.
 func older(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order < 0
 }
 
-// recordMutation remembers the paths at which the API server stored something else than what was
-// applied with that hash; no paths: it stored everything.
+// recordMutation records the paths at which the API server stored different values than were applied with that hash. No paths means that it
+// stored all values.
 func (m *expectations) recordMutation(owner types.NamespacedName, id objectID, hash string, paths []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -165,8 +161,7 @@ func (m *expectations) recordMutation(owner types.NamespacedName, id objectID, h
 	m.mutated[id] = mutation{owner: owner, hash: hash, paths: set}
 }
 
-// alwaysMutated reports whether applying the object with that hash is known not to change any of
-// the paths.
+// alwaysMutated reports whether applying the object with that hash is known to change none of the paths.
 func (m *expectations) alwaysMutated(id objectID, hash string, paths []string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -182,7 +177,7 @@ func (m *expectations) alwaysMutated(id objectID, hash string, paths []string) b
 	return true
 }
 
-// forget drops everything about the owner's objects and about the owner itself.
+// forget drops all records of the owner and of its objects.
 func (m *expectations) forget(owner types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -36,16 +36,16 @@ func TestExpectations_current(t *testing.T) {
 		{"the same", written, cacheState{uid: "u", version: "100"}, true},
 		{"newer", written, cacheState{uid: "u", version: "101"}, true},
 		{"newer, with more digits", written, cacheState{uid: "u", version: "1000"}, true},
-		{"the one before it", written, cacheState{uid: "t", version: "99"}, false},
-		{"the one after it", written, cacheState{uid: "v", version: "101"}, true},
+		{"the previous one", written, cacheState{uid: "t", version: "99"}, false},
+		{"the next one", written, cacheState{uid: "v", version: "101"}, true},
 		{"absent from an older store", written, cacheState{store: "99"}, false},
 		{"absent from a store of that version", written, cacheState{store: "100"}, true},
 		{"absent from a newer store", written, cacheState{store: "101"}, true},
-		{"absent from a store that does not tell", written, cacheState{}, true},
-		{"a version that is no number", written, cacheState{uid: "u", version: "abc"}, true},
+		{"absent from a store without a version", written, cacheState{}, true},
+		{"a version that is not a number", written, cacheState{uid: "u", version: "abc"}, true},
 		{"deleted, still there", deleted, cacheState{uid: "u", version: "101"}, false},
 		{"deleted and gone", deleted, cacheState{store: "1"}, true},
-		{"deleted, and another one is there", deleted, cacheState{uid: "v", version: "99"}, true},
+		{"deleted, and re-created", deleted, cacheState{uid: "v", version: "99"}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m, _ := newTestMemory()
@@ -54,7 +54,7 @@ func TestExpectations_current(t *testing.T) {
 				t.Fatalf("current: %v, want %v", got, tc.want)
 			}
 			if m.pending(testID("web")) == tc.want {
-				t.Error("a write is remembered exactly until the cache shows it: it is not so")
+				t.Error("a write must be remembered exactly until the cache shows it")
 			}
 			if !m.current(testID("other"), tc.seen) {
 				t.Error("an object that was never written is not current")
@@ -68,11 +68,11 @@ func TestExpectations_timeout(t *testing.T) {
 	m.wrote(types.NamespacedName{}, testID("web"), "u", "100")
 	clock.SetTime(clock.Now().Add(cacheSyncTimeout - time.Second))
 	if m.current(testID("web"), cacheState{uid: "u", version: "99"}) {
-		t.Error("patience ends early")
+		t.Error("the timeout passes too early")
 	}
 	clock.SetTime(clock.Now().Add(time.Second))
 	if !m.current(testID("web"), cacheState{uid: "u", version: "99"}) {
-		t.Error("patience does not end")
+		t.Error("the timeout never passes")
 	}
 }
 
@@ -91,7 +91,7 @@ func TestExpectations_areBounded(t *testing.T) {
 		t.Errorf("%d writes are remembered, want at most %d", len(m.writes), bound)
 	}
 	if len(m.mutated) > maxMutations {
-		t.Errorf("%d objects are remembered as overruled, want at most %d", len(m.mutated), maxMutations)
+		t.Errorf("%d objects are remembered as mutated, want at most %d", len(m.mutated), maxMutations)
 	}
 }
 
@@ -113,12 +113,12 @@ func TestExpectations_mutated(t *testing.T) {
 		{"another object", testID("other"), "h", []string{"/a"}, false},
 	} {
 		if got := m.alwaysMutated(tc.id, tc.hash, tc.paths); got != tc.want {
-			t.Errorf("%s: hopeless %v, want %v", tc.name, got, tc.want)
+			t.Errorf("%s: always mutated %v, want %v", tc.name, got, tc.want)
 		}
 	}
 	m.recordMutation(owner, testID("web"), "h", nil)
 	if m.alwaysMutated(testID("web"), "h", []string{"/a"}) {
-		t.Error("still hopeless after a write that was stored as it was")
+		t.Error("still always mutated after a write that was stored as applied")
 	}
 }
 
@@ -132,9 +132,9 @@ func TestExpectations_forget(t *testing.T) {
 	}
 	m.forget(gone)
 	if m.pending(testID("gone")) || m.alwaysMutated(testID("gone"), "h", []string{"/a"}) {
-		t.Error("something is remembered of the owner that is gone")
+		t.Error("the deleted owner is still remembered")
 	}
 	if !m.pending(testID("kept")) || !m.alwaysMutated(testID("kept"), "h", []string{"/a"}) {
-		t.Error("something of another owner was forgotten")
+		t.Error("another owner was forgotten")
 	}
 }

@@ -37,8 +37,7 @@ func testLabels() map[string]string {
 	}
 }
 
-// webDeployment is about as large as a WebApp's Deployment gets, and deliberately not in the
-// form in which the API server stores it.
+// webDeployment is about as large as a WebApp's Deployment gets. Its form deliberately differs from the form that the API server stores.
 func webDeployment(namespace string) *appsv1ac.DeploymentApplyConfiguration {
 	container := corev1ac.Container().WithName("web").WithImage("nginx:1.29").
 		WithPorts(corev1ac.ContainerPort().WithName("http").WithContainerPort(8080)).
@@ -84,7 +83,7 @@ func webNetworkPolicy(namespace string) *networkingv1ac.NetworkPolicyApplyConfig
 			WithPodSelector(metav1ac.LabelSelector().WithMatchLabels(map[string]string{"fettle.dev/owner-name": "web"})).
 			WithPolicyTypes("Ingress").
 			WithIngress(networkingv1ac.NetworkPolicyIngressRule().
-				WithPorts(networkingv1ac.NetworkPolicyPort().WithPort(intstr.FromInt32(8080))))) // protocol is filled in
+				WithPorts(networkingv1ac.NetworkPolicyPort().WithPort(intstr.FromInt32(8080))))) // the protocol is defaulted
 }
 
 func webIngress(namespace string) *networkingv1ac.IngressApplyConfiguration {
@@ -112,7 +111,7 @@ func webAutoscaler(namespace string) *autoscalingv2ac.HorizontalPodAutoscalerApp
 					WithTarget(autoscalingv2ac.MetricTarget().WithType("Utilization").WithAverageUtilization(80)))))
 }
 
-// webChildren are children of every kind that has something particular about it.
+// webChildren are children of every kind with special behaviour.
 func webChildren(namespace string) []runtime.ApplyConfiguration {
 	return []runtime.ApplyConfiguration{
 		corev1ac.ServiceAccount("web", namespace).WithLabels(testLabels()).WithAutomountServiceAccountToken(false),
@@ -133,7 +132,7 @@ func mustRender(tb testing.TB, config runtime.ApplyConfiguration, owner ownerRef
 	return d
 }
 
-// liveCopy returns what is desired as a typed object, as a cache holds it.
+// liveCopy returns the desired object as a typed object, as a cache holds it.
 func liveCopy(tb testing.TB, d *desiredObject) client.Object {
 	tb.Helper()
 	if !clientscheme.Scheme.Recognizes(d.gvk) {

@@ -47,8 +47,7 @@ func TestRenderGolden(t *testing.T) {
 	}
 }
 
-// TestStoredGolden records what the API server makes of the desired objects: the property tests
-// need its defaults.
+// TestStoredGolden records the desired objects as the API server stores them: the property tests need its defaults.
 func TestStoredGolden(t *testing.T) {
 	f := newFixture(t)
 	f.apply(f.children()...)
@@ -64,7 +63,7 @@ func TestStoredGolden(t *testing.T) {
 			unstructured.RemoveNestedField(live.Object, "spec", volatile)
 		}
 		live.SetNamespace(testNamespace)
-		// The owner, and with it the hash, is another one in each run.
+		// The owner, and therefore the hash, differs in each run.
 		ours := mustRender(t, withNamespace(t, d), testOwner())
 		annotations := live.GetAnnotations()
 		annotations[HashAnnotation] = ours.hash

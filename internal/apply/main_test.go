@@ -21,7 +21,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv"
 )
 
-// fieldOwner is what the tests write as.
+// fieldOwner is the field manager of the tests.
 const fieldOwner = "webapp"
 
 var stopServer = func() error { return nil }
@@ -45,7 +45,7 @@ var apiServer = sync.OnceValues(func() (*rest.Config, error) {
 	return env.Admin, nil
 })
 
-// world is what the tests of this package share: a running manager whose requests are recorded.
+// world is the shared state of this package's tests: a running manager whose requests are recorded.
 type world struct {
 	config   *rest.Config
 	manager  manager.Manager
@@ -97,7 +97,7 @@ var theWorld = sync.OnceValues(func() (*world, error) {
 	return w, nil
 })
 
-// fixture is one test's part of the world: a namespace, an owner in it, and an Applier.
+// fixture is the state of one test: a namespace, an owner in it, and an Applier.
 type fixture struct {
 	*world
 	*Applier
@@ -128,7 +128,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// newOwner returns an object that does nothing.
+// newOwner returns an object without behaviour.
 func newOwner(namespace, name string) client.Object {
 	return &corev1.PodTemplate{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -138,7 +138,7 @@ func newOwner(namespace, name string) client.Object {
 	}
 }
 
-// restart replaces the Applier by one that remembers nothing.
+// restart replaces the Applier by one without expectations.
 func (f *fixture) restart() {
 	f.t.Helper()
 	a, err := New(f.manager, fieldOwner)

@@ -12,7 +12,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/requeue"
 )
 
-// A write that was overtaken changes nothing, and the pass is repeated, as the watch need not tell.
+// A write that conflicts with another client's write changes nothing. The reconcile is repeated, because the watch may not report the other
+// write.
 func TestConflictingWrites_areRepeated(t *testing.T) {
 	f := newFixture(t)
 	repeated := func(what string, do func(context.Context) error) bool {
@@ -32,16 +33,16 @@ func TestConflictingWrites_areRepeated(t *testing.T) {
 	uncached(f, &corev1.ConfigMap{})
 	for what, do := range map[string]func(context.Context) error{"apply": apply, "prune": prune} {
 		if !repeated(what, do) {
-			t.Errorf("%s to an object that is gone: no other pass comes", what)
+			t.Errorf("%s to a deleted object: no requeue", what)
 		}
 	}
 	goOn()
-	f.eventually("the cache has seen the deletion", func() bool {
+	f.eventually("the cache shows the deletion", func() bool {
 		return apierrors.IsNotFound(f.cache.Get(t.Context(), client.ObjectKey{Namespace: f.name, Name: "web"}, &corev1.ConfigMap{}))
 	})
 	for _, do := range []func(context.Context) error{apply, prune} {
-		if repeated("what goes well", do) {
-			t.Error("a pass is repeated whose writes went well")
+		if repeated("successful writes", do) {
+			t.Error("a requeue after successful writes")
 		}
 		f.settle(config(f.name, "2"))
 	}

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// ownerRef says who controls the children.
+// ownerRef is the controller of the children.
 type ownerRef struct {
 	gvk  schema.GroupVersionKind
 	name types.NamespacedName
@@ -22,7 +22,7 @@ type ownerRef struct {
 func ownerOf(owner client.Object, scheme *runtime.Scheme) (ownerRef, error) {
 	gvk, err := apiutil.GVKForObject(owner, scheme)
 	if err != nil {
-		return ownerRef{}, fmt.Errorf("kind of the owner %q: %w", owner.GetName(), err)
+		return ownerRef{}, fmt.Errorf("kind of owner %q: %w", owner.GetName(), err)
 	}
 	if owner.GetUID() == "" {
 		return ownerRef{}, fmt.Errorf("%s %q has no UID: only an object that was read from the API server can own others",
@@ -31,7 +31,7 @@ func ownerOf(owner client.Object, scheme *runtime.Scheme) (ownerRef, error) {
 	return ownerRef{gvk: gvk, name: client.ObjectKeyFromObject(owner), uid: owner.GetUID()}, nil
 }
 
-// check refuses a child that the garbage collector would take for an orphan.
+// check rejects a child that the garbage collector would delete as an orphan.
 func (o ownerRef) check(gvk schema.GroupVersionKind, child types.NamespacedName) error {
 	if o.name.Namespace != "" && o.name.Namespace != child.Namespace {
 		return fmt.Errorf("%s %q is in namespace %q, its owner %s %q in %q: they must be in the same one",
@@ -40,7 +40,7 @@ func (o ownerRef) check(gvk schema.GroupVersionKind, child types.NamespacedName)
 	return nil
 }
 
-// addTo makes content, a desired object, controlled by o.
+// addTo makes o the controller of content, a desired object.
 func (o ownerRef) addTo(content map[string]any) error {
 	metadata, ok := content["metadata"].(map[string]any)
 	if !ok {
@@ -63,7 +63,7 @@ func (o ownerRef) addTo(content map[string]any) error {
 	return nil
 }
 
-// reference returns the owner reference for an object that is created.
+// reference returns the owner reference for a created object.
 func (o ownerRef) reference() metav1.OwnerReference {
 	return metav1.OwnerReference{
 		APIVersion:         o.gvk.GroupVersion().String(),
@@ -75,7 +75,7 @@ func (o ownerRef) reference() metav1.OwnerReference {
 	}
 }
 
-// adopt makes o the controller of obj, unless that has one, and reports whether it is the controller now.
+// adopt makes o the controller of obj unless it has another one, and reports whether o is the controller now.
 func (o ownerRef) adopt(obj metav1.Object) bool {
 	if metav1.GetControllerOfNoCopy(obj) == nil {
 		obj.SetOwnerReferences(append(obj.GetOwnerReferences(), o.reference()))
@@ -88,8 +88,8 @@ func (o ownerRef) controls(obj metav1.Object) bool {
 	return ref != nil && ref.UID == o.uid
 }
 
-// isFormerOwners reports whether obj is controlled by an object that o took the place of, one of the
-// same kind and name that is gone. The garbage collector is about to delete obj.
+// isFormerOwners reports whether the controller of obj is a deleted object of o's kind and name. The garbage collector is about to delete
+// obj.
 func (o ownerRef) isFormerOwners(obj metav1.Object) bool {
 	ref := metav1.GetControllerOfNoCopy(obj)
 	if ref == nil || ref.UID == o.uid || ref.Kind != o.gvk.Kind || ref.Name != o.name.Name {
@@ -99,7 +99,7 @@ func (o ownerRef) isFormerOwners(obj metav1.Object) bool {
 	return err == nil && gv.Group == o.gvk.Group
 }
 
-// conflict describes obj, which is in the way of a child of o.
+// conflict describes obj, which has the name of a child of o.
 func (o ownerRef) conflict(gvk schema.GroupVersionKind, obj metav1.Object) *ConflictError {
 	e := &ConflictError{OwnerKind: o.gvk.Kind, GVK: gvk, Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {

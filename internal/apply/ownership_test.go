@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// foreignObjects are objects in the way, each of which must stay as it is.
+// foreignObjects are conflicting objects, each of which must stay unchanged.
 func foreignObjects(namespace string, other types.UID) map[string]metav1.ObjectMeta {
 	controlled := []metav1.OwnerReference{{
 		APIVersion: "v1", Kind: "PodTemplate", Name: "other", UID: other, Controller: new(true),
@@ -28,17 +28,17 @@ func foreignObjects(namespace string, other types.UID) map[string]metav1.ObjectM
 	mark := map[string]string{HashAnnotation: "0123"}
 	ours := map[string]string{"app.kubernetes.io/managed-by": "fettle"}
 	return map[string]metav1.ObjectMeta{
-		"that the cache does not hold":                          meta(nil, nil, nil),
-		"of another controller, that the cache does not hold":   meta(nil, mark, controlled),
-		"with the label":                                        meta(ours, nil, nil),
-		"with the label, of another controller":                 meta(ours, mark, controlled),
-		"with all labels":                                       meta(testLabels(), nil, nil),
-		"with all labels and the mark, of another controller":   meta(testLabels(), mark, controlled),
-		"with the mark, and the labels of another of our kinds": meta(ours, mark, nil),
+		"not in the cache":                        meta(nil, nil, nil),
+		"of another controller, not in the cache": meta(nil, mark, controlled),
+		"with the label":                          meta(ours, nil, nil),
+		"with the label, of another controller":   meta(ours, mark, controlled),
+		"with all labels":                         meta(testLabels(), nil, nil),
+		"with all labels and the hash annotation, of another controller": meta(testLabels(), mark, controlled),
+		"with the hash annotation, and the labels of another owner kind": meta(ours, mark, nil),
 	}
 }
 
-// A foreign object is refused, named, and not touched: not by Apply, not by Create, not by Prune.
+// A foreign object is rejected, named, and not changed by Apply, Create or Prune.
 func TestForeignObject_isConflict(t *testing.T) {
 	f := newFixture(t)
 	other := newOwner(f.name, "other")
@@ -78,7 +78,7 @@ func TestForeignObject_isConflict(t *testing.T) {
 	}
 	f.apply(corev1ac.ConfigMap("web", f.name).WithLabels(testLabels()))
 	if f.get(&corev1.ConfigMap{}) == nil {
-		t.Error("not created after the foreign object was gone")
+		t.Error("not created after the foreign object was deleted")
 	}
 }
 
@@ -91,8 +91,8 @@ func expectConflict(t *testing.T, verb string, err error, by string) {
 	}
 }
 
-// What a former owner of the same name left behind is neither taken over nor reported: the garbage
-// collector, which this API server does not have, deletes it.
+// A child of a former owner of the same name is neither adopted nor reported. The garbage collector, which this API server does not have,
+// deletes it.
 func TestFormerOwnersChild_isWaitedFor(t *testing.T) {
 	f := newFixture(t)
 	f.apply(config(f.name, "1"))
@@ -109,11 +109,11 @@ func TestFormerOwnersChild_isWaitedFor(t *testing.T) {
 	if err := f.Create(t.Context(), f.owner, reference(f.name)); err != nil {
 		t.Fatal(err)
 	}
-	f.expect("while it is there")
+	f.expect("while it exists")
 	goOn := f.freezeCache()
 	f.cache = &laggingCache{Cache: f.cache}
 	if err := f.Apply(t.Context(), f.owner, config(f.name, "2")); !apierrors.IsConflict(err) {
-		t.Errorf("with a cache that does not hold it: %v, want to try again", err)
+		t.Errorf("with a cache that does not hold it: %v, want a retry", err)
 	}
 	goOn()
 	if after := f.get(&corev1.ConfigMap{}); after.GetResourceVersion() != left.GetResourceVersion() {
@@ -122,11 +122,11 @@ func TestFormerOwnersChild_isWaitedFor(t *testing.T) {
 	f.remove(&corev1.ConfigMap{})
 	f.apply(config(f.name, "2"))
 	if !metav1.IsControlledBy(f.get(&corev1.ConfigMap{}), f.owner) {
-		t.Error("the new owner has not got its own")
+		t.Error("the new owner has no child")
 	}
 }
 
-// Owners are worked on at the same time.
+// Several owners are reconciled concurrently.
 func TestApply_concurrentOwners(t *testing.T) {
 	f := newFixture(t)
 	var workers sync.WaitGroup
@@ -155,7 +155,7 @@ func TestApply_concurrentOwners(t *testing.T) {
 	}
 }
 
-// One foreign object does not keep the other children from being applied.
+// A foreign object does not block the other children.
 func TestRejectedObject_doesNotBlockOthers(t *testing.T) {
 	f := newFixture(t)
 	if err := f.admin.Create(t.Context(), &corev1.Service{
@@ -175,11 +175,11 @@ func TestRejectedObject_doesNotBlockOthers(t *testing.T) {
 		t.Error("the ConfigMap was not applied")
 	}
 	if refused.GVK.Kind != "Deployment" || refused.Name != "web" || refused.Verb != "apply" {
-		t.Errorf("the refused object is %+v", refused)
+		t.Errorf("the rejected object is %+v", refused)
 	}
 }
 
-// A change that the API server refuses is reported; nothing is deleted for its sake.
+// A change that the API server rejects is reported. No object is deleted because of it.
 func TestImmutableField_isReported(t *testing.T) {
 	f := newFixture(t)
 	f.apply(webDeployment(f.name))
@@ -215,9 +215,9 @@ func TestDeletingObject_isNotApplied(t *testing.T) {
 	}
 	f.expect("while it is being deleted")
 	editAsOther(f, &corev1.Service{}, func(s *corev1.Service) { s.Finalizers = nil })
-	f.eventually("the cache has seen the end", func() bool {
+	f.eventually("the cache shows the deletion", func() bool {
 		return apierrors.IsNotFound(f.cache.Get(t.Context(), client.ObjectKeyFromObject(service), &corev1.Service{}))
 	})
 	f.apply(changed)
-	f.expect("when it is gone", patches("services")...)
+	f.expect("after its deletion", patches("services")...)
 }

@@ -15,8 +15,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// foreignEditor adds to a live object what an owner does not care about: fields that it has not set,
-// keys of maps, items of lists with keys.
+// foreignEditor adds to a live object what an owner ignores: fields that it has not set, keys of maps, items of lists with keys.
 type foreignEditor struct {
 	rng   *rand.Rand
 	types objectType
@@ -98,7 +97,7 @@ func (s *foreignEditor) item(list *smd.List, keys itemKeys) any {
 	return item
 }
 
-// forms returns a live object as JSON and, if it can be, as its Go type.
+// forms returns a live object as JSON and, if possible, as its Go type.
 func forms(t *testing.T, d *desiredObject, live map[string]any) map[string]value.Value {
 	t.Helper()
 	out := map[string]value.Value{"JSON": value.NewValueInterface(live)}
@@ -117,7 +116,7 @@ func forms(t *testing.T, d *desiredObject, live map[string]any) map[string]value
 	return out
 }
 
-// What the API server stored contains what was desired, whatever strangers have added to it.
+// The stored object contains the desired one, whatever other clients have added.
 func TestDifferences_ignoreDefaultsAndForeignAdditions(t *testing.T) {
 	for _, config := range webChildren(testNamespace) {
 		d := mustRender(t, config, testOwner())
@@ -142,13 +141,13 @@ func TestDifferences_ignoreDefaultsAndForeignAdditions(t *testing.T) {
 			}
 		}
 		if typed < 100 || added < 100 {
-			t.Errorf("%s: %d rounds with its Go type and %d additions are too few to say anything", d.gvk.Kind, typed, added)
+			t.Errorf("%s: %d rounds with its Go type and %d additions are too few", d.gvk.Kind, typed, added)
 		}
 	}
 }
 
-// everyChange calls f with a copy of root for each place in it, once with the value there
-// changed and once without it, except in the names of list items.
+// everyChange calls f with a copy of root for each place in it, once with the value there changed and once without it, except in the names
+// of list items.
 func everyChange(root map[string]any, f func(place string, changed map[string]any)) {
 	var visit func(place []string, v any, set func(any))
 	again := func(place []string, set func(any), v any) {
@@ -210,7 +209,7 @@ func others(v any) []any {
 	}
 }
 
-// Any single change to what is desired, in the live object, is a difference.
+// Any single change to a desired value in the live object is a difference.
 func TestDifferences_findEveryChange(t *testing.T) {
 	for _, config := range webChildren(testNamespace) {
 		d := mustRender(t, config, testOwner())
@@ -231,8 +230,8 @@ func TestDifferences_findEveryChange(t *testing.T) {
 	}
 }
 
-// Where structured-merge-diff, by which the API server merges, sees something that apply would
-// change, so do we, and the reverse, except for defaults in atomic parts.
+// The API server merges by structured-merge-diff. Where that library sees a change by apply, so do we, and the reverse, except for defaults
+// in atomic parts.
 func TestDifferences_agreeWithStructuredMergeDiff(t *testing.T) {
 	for _, config := range webChildren(testNamespace) {
 		d := mustRender(t, config, testOwner())

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The same input gives the same bytes, in whatever order its maps were filled.
+// The same input gives the same bytes, whatever the order in which its maps were filled.
 func TestRender_isDeterministic(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	keys := strings.Fields("a b c d e f g h i j k l m n o p")
@@ -62,7 +62,7 @@ func TestRender_keepsItsInput(t *testing.T) {
 	}
 }
 
-// Whatever way it is written in, the desired object is what its Go type would write, and no more.
+// Whatever its form, the desired object has the encoding of its Go type, without additions.
 func TestCanonical(t *testing.T) {
 	fields := func(container map[string]any, pod map[string]any) *unstructured.Unstructured {
 		container["name"] = "web"
@@ -84,7 +84,7 @@ func TestCanonical(t *testing.T) {
 		{"fractions", limits("0.1", "1.5Gi"), none, limits("100m", "1536Mi"), none},
 		{"quantities that are numbers", limits(int64(2), int64(1024)), none, limits("2", "1024"), none},
 		{"empty lists and maps", map[string]any{"env": []any{}, "args": []any{}}, map[string]any{"nodeSelector": none}, none, none},
-		{"empty structs that mean something",
+		{"empty structs with a meaning",
 			none, map[string]any{"volumes": []any{map[string]any{"name": "a", "emptyDir": map[string]any{}}}},
 			none, map[string]any{"volumes": []any{map[string]any{"name": "a", "emptyDir": map[string]any{}}}}},
 		{"null", map[string]any{"image": nil}, map[string]any{"securityContext": nil}, none, none},
@@ -92,7 +92,7 @@ func TestCanonical(t *testing.T) {
 		{"zero values that are stored",
 			map[string]any{"securityContext": map[string]any{"privileged": false}}, map[string]any{"priority": int64(0)},
 			map[string]any{"securityContext": map[string]any{"privileged": false}}, map[string]any{"priority": int64(0)}},
-		{"zero values that are not",
+		{"zero values that are not stored",
 			map[string]any{"tty": false, "image": ""}, map[string]any{"hostNetwork": false},
 			map[string]any{"tty": zero{false}, "image": zero{""}}, map[string]any{"hostNetwork": zero{false}}},
 	} {
@@ -107,7 +107,7 @@ func TestCanonical(t *testing.T) {
 	}
 }
 
-// The hash tells what is different and only that.
+// The hash changes with the content and only with the content.
 func TestHash(t *testing.T) {
 	hash := func(change func(*appsv1ac.DeploymentApplyConfiguration)) string {
 		d := webDeployment(testNamespace)
@@ -130,7 +130,7 @@ func TestHash(t *testing.T) {
 		},
 	} {
 		if got := hash(change); got != base {
-			t.Errorf("%s: written in another way, the hash changes", name)
+			t.Errorf("%s: another form of the same content changes the hash", name)
 		}
 	}
 	seen := map[string]string{base: "the original"}
@@ -184,7 +184,7 @@ func TestRender_rejects(t *testing.T) {
 	}
 }
 
-// Other owners that the desired object names are kept beside the controller.
+// Other owners of the desired object are kept beside the controller.
 func TestRender_keepsOtherOwners(t *testing.T) {
 	other := metav1ac.OwnerReference().WithAPIVersion("v1").WithKind("Node").WithName("x").WithUID("y")
 	d := mustRender(t, corev1ac.ConfigMap("web", testNamespace).WithOwnerReferences(other), testOwner())

@@ -7,8 +7,7 @@ import (
 	"sync"
 )
 
-// requests records what the manager asks of the API server, watches and the lists before them
-// excepted.
+// requests records the manager's requests to the API server, except watches and their first lists.
 type requests struct {
 	mu  sync.Mutex
 	all []request
@@ -42,7 +41,7 @@ func (rs *requests) transport(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// in returns what was asked of the objects of one namespace.
+// in returns the requests for the objects of one namespace.
 func (rs *requests) in(namespace string) []request {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

@@ -13,10 +13,10 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// objectType is what is known of the structure of a kind.
+// objectType describes the structure of a kind.
 type objectType struct {
 	schema *smd.Schema
-	// root is the type of the object; the zero value when only metadata is known.
+	// root is the type of the object; the zero value if only metadata is known.
 	root smd.TypeRef
 	// metadata is the type of metadata, the same for all kinds.
 	metadata smd.TypeRef
@@ -33,7 +33,7 @@ func (t objectType) field(key string) smd.TypeRef {
 	return fieldType(m, key)
 }
 
-// resolve returns what ref refers to; nothing for the zero reference.
+// resolve returns the atom that ref refers to; an empty atom for the zero reference.
 func (t objectType) resolve(ref smd.TypeRef) smd.Atom {
 	if ref.NamedType == nil && ref.Inlined == (smd.Atom{}) {
 		return smd.Atom{}
@@ -42,7 +42,7 @@ func (t objectType) resolve(ref smd.TypeRef) smd.Atom {
 	return atom
 }
 
-// keys returns what tells the items of an associative list apart.
+// keys returns the item keys of an associative list.
 func (t objectType) keys(list *smd.List) itemKeys {
 	k := itemKeys{names: list.Keys, defaults: make([]any, len(list.Keys))}
 	item := t.resolve(list.ElementType).Map
@@ -64,7 +64,7 @@ func fieldType(m *smd.Map, key string) smd.TypeRef {
 	return m.ElementType
 }
 
-// builtin reads the schema that client-go carries, once: it takes some time and memory.
+// builtin reads client-go's schema once, because that takes time and memory.
 var builtin = sync.OnceValues(func() (objectType, error) {
 	return builtinType(corev1.SchemeGroupVersion.WithKind("ConfigMap"), &corev1.ConfigMap{})
 })
@@ -77,15 +77,14 @@ func builtinType(gvk schema.GroupVersionKind, obj runtime.Object) (objectType, e
 	obj.GetObjectKind().SetGroupVersionKind(gvk)
 	typed, err := converter().ObjectToTyped(obj)
 	if err != nil {
-		return objectType{}, fmt.Errorf("read the schema of %s: %w", gvk, err)
+		return objectType{}, fmt.Errorf("read schema of %s: %w", gvk, err)
 	}
 	t := objectType{schema: typed.Schema(), root: typed.TypeRef()}
 	t.metadata = fieldType(t.resolve(t.root).Map, "metadata")
 	return t, nil
 }
 
-// typeOf returns the type of a kind, of which obj is an empty object; a kind that is not built
-// in has the type of its metadata only.
+// typeOf returns the type of a kind; obj is an empty object of it. For a kind that is not built in, only the type of its metadata is known.
 func typeOf(gvk schema.GroupVersionKind, obj runtime.Object) (objectType, error) {
 	if clientscheme.Scheme.Recognizes(gvk) {
 		return builtinType(gvk, obj)

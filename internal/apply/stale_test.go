@@ -14,10 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// laggingCache is a cache that has not seen anything since it was made.
+// laggingCache is a cache that has seen no event since it was created.
 type laggingCache struct {
 	cache.Cache
-	// frozen is what it holds for every ConfigMap, nil for none.
+	// frozen is its copy of every ConfigMap, nil for none.
 	frozen *corev1.ConfigMap
 	store  string
 }
@@ -48,8 +48,7 @@ type laggingIndexer struct {
 
 func (i laggingIndexer) LastStoreSyncResourceVersion() string { return i.store }
 
-// freezeCache makes the cache stand still with what it holds of the ConfigMap now; the function that is
-// returned lets it go on.
+// freezeCache stops the cache at the current state of the ConfigMap. The returned function resumes it.
 func (f *fixture) freezeCache() (goOn func()) {
 	f.t.Helper()
 	moving := f.cache
@@ -90,7 +89,7 @@ func TestStoreVersionIsKnown(t *testing.T) {
 	}
 }
 
-// However often a controller runs before the cache has caught up, each change is one write.
+// However often a controller reconciles before the cache has caught up, each change is one write.
 func TestOwnWrites_areWaitedFor(t *testing.T) {
 	f := newFixture(t)
 	goOn := f.freezeCache()
@@ -105,7 +104,7 @@ func TestOwnWrites_areWaitedFor(t *testing.T) {
 	goOn = f.freezeCache()
 	f.mustApply("2")
 	f.mustApply("2")
-	f.mustApply("3") // waits too: what the cache shows is older than "2"
+	f.mustApply("3") // also waits: the cache shows an older version than "2"
 	f.expect("update", patches("configmaps")...)
 	goOn()
 	f.settle(config(f.name, "3"))
@@ -116,7 +115,7 @@ func TestOwnWrites_areWaitedFor(t *testing.T) {
 	}
 }
 
-// Creating many children costs one write for each, although the cache catches up meanwhile.
+// Creating many children costs one write each, although the cache catches up meanwhile.
 func TestCreation_costsOneWriteEach(t *testing.T) {
 	f := newFixture(t)
 	for range 50 {
@@ -133,11 +132,11 @@ func TestDeletedRightAfterCreation(t *testing.T) {
 	f.mustApply("1")
 	goOn()
 	f.remove(&corev1.ConfigMap{})
-	f.eventually("it is there again", func() bool {
+	f.eventually("it exists again", func() bool {
 		f.mustApply("1")
 		return f.get(&corev1.ConfigMap{}) != nil
 	})
-	f.expect("creation and creation", patches("configmaps", "configmaps")...)
+	f.expect("two creations", patches("configmaps", "configmaps")...)
 }
 
 // A cache that is behind, in an operator that has just started, never causes harm.
@@ -161,10 +160,10 @@ func TestStaleCache_afterRestart(t *testing.T) {
 		uncached(f, &corev1.ConfigMap{})
 		f.mustApply("2")
 		if got := f.get(&corev1.ConfigMap{}); got != nil {
-			t.Errorf("an object that was deleted was written from a stale copy: %v", got)
+			t.Errorf("a deleted object was written from a stale copy: %v", got)
 		}
 	})
-	f.eventually("the cache has seen the deletion", func() bool {
+	f.eventually("the cache shows the deletion", func() bool {
 		return apierrors.IsNotFound(f.cache.Get(t.Context(), client.ObjectKey{Namespace: f.name, Name: "web"}, &corev1.ConfigMap{}))
 	})
 	f.apply(config(f.name, "1"))
@@ -182,7 +181,7 @@ func TestStaleCache_afterRestart(t *testing.T) {
 		}
 		got := f.get(&corev1.ConfigMap{})
 		if got == nil || got.GetResourceVersion() != foreign.ResourceVersion {
-			t.Errorf("an object that took the place of ours was changed: %v", got)
+			t.Errorf("an object that replaced ours was changed: %v", got)
 		}
 	})
 }
@@ -195,13 +194,13 @@ func uncached(f *fixture, obj client.Object) {
 	}
 }
 
-// What was judged by an old copy is not deleted.
+// An object that changed since the cached copy is not deleted.
 func TestPrune_deletesOnlyCachedVersion(t *testing.T) {
 	f := newFixture(t)
 	f.apply(config(f.name, "1"))
 	goOn := f.freezeCache()
 	live := f.get(&corev1.ConfigMap{}).(*corev1.ConfigMap)
-	live.OwnerReferences = nil // given away
+	live.OwnerReferences = nil // given to another owner
 	if err := f.admin.Update(t.Context(), live); err != nil {
 		t.Fatal(err)
 	}
@@ -228,14 +227,14 @@ func TestPrune_deletesOnlyCachedVersion(t *testing.T) {
 	if err := f.Prune(t.Context(), f.owner, other); err != nil {
 		t.Fatal(err)
 	}
-	f.expect("an orphan, known by its labels", "DELETE configmaps/web")
+	f.expect("an orphan, identified by its labels", "DELETE configmaps/web")
 }
 
 func reference(namespace string) client.Object {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
 }
 
-// A deletion is waited for as well: one request, and no apply to what is gone.
+// A deletion is waited for as well: one request, and no apply to the deleted object.
 func TestOwnDeletion_isWaitedFor(t *testing.T) {
 	f := newFixture(t)
 	f.apply(config(f.name, "1"))
@@ -254,7 +253,7 @@ func TestOwnDeletion_isWaitedFor(t *testing.T) {
 	f.expect("creation after it", patches("configmaps")...)
 }
 
-// A controller that decides by what a child holds must not be shown one that is older than its own write.
+// A controller that decides by the contents of a child must not see a copy from before its own write.
 func TestGet_reportsCacheBehind(t *testing.T) {
 	f := newFixture(t)
 	get := func(when string, wantFound, wantCurrent bool, wantValue string) {
@@ -279,5 +278,5 @@ func TestGet_reportsCacheBehind(t *testing.T) {
 	f.settle(config(f.name, "2"))
 	get("updated", true, true, "2")
 	f.remove(&corev1.ConfigMap{})
-	get("deleted by somebody", false, true, "")
+	get("deleted by another client", false, true, "")
 }

@@ -11,9 +11,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// Current reports whether obj, a copy from the cache, is at least as new as the last write that
-// this Applier made to it. A controller returns at once, without an error, when its object is
-// not current: the watch will wake it.
+// Current reports whether obj, a copy from the cache, is at least as new as this Applier's last write to it. A controller returns
+// immediately, without an error, if its object is not current: the watch will wake it.
 func (a *Applier) Current(obj client.Object) bool {
 	id, err := a.idOf(obj)
 	if err != nil {
@@ -22,33 +21,32 @@ func (a *Applier) Current(obj client.Object) bool {
 	return a.expectations.current(id, cacheState{uid: obj.GetUID(), version: obj.GetResourceVersion()})
 }
 
-// PatchStatus writes obj's status if it differs from before's, in one merge patch that fails
-// with a conflict when the object has changed since before was read, and reports whether it
-// wrote. obj then holds the API server's answer.
+// PatchStatus writes obj's status if it differs from before's. It sends one merge patch, which fails with a conflict if the object has
+// changed since before was read, and reports whether it wrote. obj then holds the API server's response.
 func (a *Applier) PatchStatus(ctx context.Context, obj, before client.Object) (bool, error) {
 	id, err := a.idOf(obj)
 	if err != nil {
-		return false, fmt.Errorf("patch the status of %q: %w", obj.GetName(), err)
+		return false, fmt.Errorf("patch status of %q: %w", obj.GetName(), err)
 	}
 	if sameStatus(obj, before) {
 		return false, nil
 	}
 	patch, err := statusPatch(obj, before)
 	if err != nil {
-		return false, fmt.Errorf("compare the status of %s %q: %w", id.kind.Kind, id.name.Name, err)
+		return false, fmt.Errorf("compare status of %s %q: %w", id.kind.Kind, id.name.Name, err)
 	}
 	if patch == nil {
 		return false, nil
 	}
 	if err := a.client.Status().Patch(ctx, obj, patch, client.FieldOwner(a.fieldOwner)); err != nil {
-		return false, fmt.Errorf("patch the status of %s %q: %w", id.kind.Kind, id.name.Name, err)
+		return false, fmt.Errorf("patch status of %s %q: %w", id.kind.Kind, id.name.Name, err)
 	}
 	a.expectations.wrote(id.name, id, obj.GetUID(), obj.GetResourceVersion())
 	return true, nil
 }
 
-// sameStatus reports whether the two are known to have the same status. It takes a fraction of
-// the time of making a patch, which decides when they are not.
+// sameStatus reports whether the two are known to have the same status. It is much faster than computing a patch, which decides if they are
+// not.
 func sameStatus(obj, before client.Object) bool {
 	statusOf := func(o client.Object) (value.Value, bool) {
 		v, err := valueOf(o)
@@ -62,9 +60,8 @@ func sameStatus(obj, before client.Object) bool {
 	return ok && okBefore && value.Equals(a, b)
 }
 
-// statusPatch returns the merge patch that makes before's status obj's, for before's version of
-// the object only; nil when they are equal. It has nothing else in it: some kinds let labels
-// change with the status.
+// statusPatch returns the merge patch from before's status to obj's, for before's version of the object; nil if they are equal. It contains
+// no other field, because some kinds let labels change with the status.
 func statusPatch(obj, before client.Object) (client.Patch, error) {
 	raw, err := client.MergeFrom(before).Data(obj)
 	if err != nil {
@@ -80,7 +77,7 @@ func statusPatch(obj, before client.Object) (client.Patch, error) {
 		return nil, err
 	}
 	if patch.Status == nil {
-		return nil, nil // nothing to write is an answer
+		return nil, nil // nil means no change
 	}
 	patch.Metadata.ResourceVersion = before.GetResourceVersion()
 	if raw, err = json.Marshal(patch); err != nil {
@@ -89,8 +86,7 @@ func statusPatch(obj, before client.Object) (client.Patch, error) {
 	return client.RawPatch(types.MergePatchType, raw), nil
 }
 
-// Forget drops what is remembered about the objects of an owner that is gone. Not calling it
-// does no harm: what is remembered is bounded in time and number.
+// Forget drops the records of the objects of a deleted owner. Not calling it does no harm: the records are bounded in time and number.
 func (a *Applier) Forget(owner client.ObjectKey) {
 	a.expectations.forget(owner)
 }

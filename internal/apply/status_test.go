@@ -103,6 +103,6 @@ func TestCurrent(t *testing.T) {
 	}
 	f.Forget(client.ObjectKeyFromObject(pod))
 	if !f.Current(old) {
-		t.Error("something is remembered of an owner that was forgotten")
+		t.Error("a forgotten owner is still remembered")
 	}
 }

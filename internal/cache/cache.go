@@ -1,7 +1,7 @@
-// Package cache is what the operator watches and keeps in memory.
+// Package cache defines the objects that the operator watches and keeps in memory.
 //
-// It holds children that Fettle made, pods of theirs reduced to what tells how they are, and of the Secrets and ConfigMaps
-// that others made the metadata: their contents are read by name from the API server (manager.GetAPIReader) and never kept.
+// The cache holds Fettle's children, and their pods trimmed to the status. It holds only the metadata of the Secrets and ConfigMaps of
+// other clients. Their contents are read by name from the API server (manager.GetAPIReader) and never kept.
 package cache
 
 import (
@@ -19,12 +19,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// New makes the manager's cache (manager.Options.NewCache). Whoever asks for a typed Secret or ConfigMap gets those that
-// Fettle made; whoever asks for their metadata gets that of all. Where watchSecrets is false, the role allows to read
-// Secrets by name only: they are then read from the API server each time, and can't be listed or watched.
+// New makes the manager's cache (manager.Options.NewCache). Reads of a typed Secret or ConfigMap return Fettle's own; reads of their
+// metadata return all. If watchSecrets is false, the role allows only reads of Secrets by name. The cache then reads them from the API
+// server each time, and rejects lists and watches.
 func New(watchSecrets bool) cache.NewCacheFunc {
 	return func(config *rest.Config, options cache.Options) (cache.Cache, error) {
-		contents := contentsOptions(options) // first: New fills in defaults
+		contents := contentsOptions(options) // first: New sets defaults
 		main, err := cache.New(config, options)
 		if err != nil {
 			return nil, err
@@ -41,11 +41,11 @@ func New(watchSecrets bool) cache.NewCacheFunc {
 	}
 }
 
-// splitCache is a cache of metadata and children, and beside it one of the contents of Secrets and ConfigMaps of Fettle's own.
+// splitCache is a cache of metadata and children, and a second cache for the contents of Fettle's own Secrets and ConfigMaps.
 type splitCache struct {
 	cache.Cache
 	contents cache.Cache
-	live     client.Reader // nil where Secrets may be watched
+	live     client.Reader // nil if Secrets may be watched
 }
 
 func (s *splitCache) cacheFor(obj runtime.Object) cache.Cache {
@@ -56,12 +56,12 @@ func (s *splitCache) cacheFor(obj runtime.Object) cache.Cache {
 	return s.Cache
 }
 
-// checkWatchable returns an error for what can't be listed or watched.
+// checkWatchable returns an error for objects that cannot be listed or watched.
 func (s *splitCache) checkWatchable(obj runtime.Object) error {
 	switch obj.(type) {
 	case *corev1.Secret, *corev1.SecretList:
 		if s.live != nil {
-			return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("--watch-secrets=false: they are only read by name"))
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("--watch-secrets=false: Secrets can only be read by name"))
 		}
 	}
 	return nil
@@ -91,7 +91,7 @@ func (s *splitCache) GetInformer(ctx context.Context, obj client.Object, opts ..
 	return s.cacheFor(obj).GetInformer(ctx, obj, opts...)
 }
 
-// GetInformerForKind implements cache.Informers. The informers it makes are typed.
+// GetInformerForKind implements cache.Informers. Its informers are typed.
 func (s *splitCache) GetInformerForKind(ctx context.Context, gvk schema.GroupVersionKind, opts ...cache.InformerGetOption) (cache.Informer, error) {
 	switch gvk {
 	case corev1.SchemeGroupVersion.WithKind("Secret"):
@@ -115,7 +115,7 @@ func (s *splitCache) IndexField(ctx context.Context, obj client.Object, field st
 	return s.cacheFor(obj).IndexField(ctx, obj, field, values)
 }
 
-// Start implements cache.Informers: it runs until the context ends.
+// Start implements cache.Informers: it runs until the context is cancelled.
 func (s *splitCache) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

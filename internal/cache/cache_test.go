@@ -39,7 +39,7 @@ func fullMeta() metav1.ObjectMeta {
 	}
 }
 
-// twice applies a transform two times, as the cache may do.
+// twice applies a transform twice, as the cache may do.
 func twice(t *testing.T, transform toolscache.TransformFunc, in any) any {
 	t.Helper()
 	for range 2 {
@@ -167,7 +167,7 @@ func metadataOf(kind string) *metav1.PartialObjectMetadata {
 	return meta
 }
 
-// fixture has objects that are ours and that are not in a namespace, and one that is ours in another.
+// fixture has own and foreign objects in a namespace, and an own one in another.
 type fixture struct {
 	namespace    string
 	foreign, own *corev1.Secret
@@ -197,7 +197,7 @@ func TestCache_ignoresForeignChildren(t *testing.T) {
 	list := &k8sappsv1.DeploymentList{}
 	err := mgr.GetClient().List(t.Context(), list)
 	if err != nil || len(list.Items) != 1 || list.Items[0].Name != "ours" || list.Items[0].ManagedFields != nil {
-		t.Errorf("cached Deployments: %v, %v; want ours alone, without managedFields", list.Items, err)
+		t.Errorf("cached Deployments: %v, %v; want only our own, without managedFields", list.Items, err)
 	}
 }
 
@@ -226,7 +226,7 @@ func TestCache_holdsOwnSecrets(t *testing.T) {
 	list := &corev1.SecretList{}
 	err := mgr.GetClient().List(t.Context(), list)
 	if err != nil || len(list.Items) != 1 || list.Items[0].Name != "own" || string(list.Items[0].Data["password"]) != "hunter2" {
-		t.Errorf("cached Secrets: %v, %v; want the own one of the watched namespace alone", list.Items, err)
+		t.Errorf("cached Secrets: %v, %v; want only our own in the watched namespace", list.Items, err)
 	}
 	if _, err := mgr.GetCache().GetInformerForKind(t.Context(), corev1.SchemeGroupVersion.WithKind("Secret")); err != nil {
 		t.Errorf("informer by kind: %v", err)
@@ -282,11 +282,11 @@ func TestCache_hasRuleForEveryKind(t *testing.T) {
 				t.Errorf("%T is not in the scheme: %v", object, err)
 			}
 			if rule.Label == nil && rule.Transform == nil {
-				t.Errorf("%T is cached whole", object)
+				t.Errorf("%T is cached completely", object)
 			}
 		}
 	}
 	if _, err := Options([]string{"not a name"}); err == nil {
-		t.Error("a namespace that can't exist was accepted")
+		t.Error("a namespace with an invalid name was accepted")
 	}
 }

@@ -20,10 +20,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ownLabels are on every child that Fettle makes, and on their pods.
+// ownLabels are on every child of Fettle, and on the children's pods.
 var ownLabels = labels.Set{"app.kubernetes.io/managed-by": "fettle"}
 
-// childKinds are the kinds of which only what Fettle made is watched.
+// childKinds are the kinds of which only Fettle's own objects are watched.
 var childKinds = []client.Object{
 	&k8sappsv1.Deployment{}, &k8sappsv1.StatefulSet{}, &k8sappsv1.ControllerRevision{},
 	&corev1.Service{}, &corev1.ServiceAccount{}, &corev1.PersistentVolumeClaim{},
@@ -32,9 +32,9 @@ var childKinds = []client.Object{
 	&autoscalingv2.HorizontalPodAutoscaler{}, &policyv1.PodDisruptionBudget{},
 }
 
-// Options bound what is watched and kept in memory: of the kinds of children those that Fettle made; of namespaces, CRDs,
-// IngressClasses and the Secrets and ConfigMaps of others the metadata; of all HorizontalPodAutoscalers, in version v1, what they scale.
-// No namespaces means all.
+// Options limits what is watched and kept in memory. Of childKinds the cache holds Fettle's own objects. It holds only the metadata of
+// namespaces, CRDs, IngressClasses and foreign Secrets and ConfigMaps. Of all HorizontalPodAutoscalers, in version v1, it holds the scale
+// target. No namespaces means all.
 func Options(namespaces []string) (cache.Options, error) {
 	own := cache.ByObject{Label: ownLabels.AsSelector()}
 	namespace := &corev1.Namespace{}
@@ -47,7 +47,7 @@ func Options(namespaces []string) (cache.Options, error) {
 			namespace:           {Transform: trimToLabels},
 			&apiextensionsv1.CustomResourceDefinition{}: {Transform: trimIdentity},
 			&networkingv1.IngressClass{}:                {Transform: trimIdentity},
-			// In version v2 they are children: a version has a watch of its own.
+			// In version v2 they are children: each version has its own watch.
 			&autoscalingv1.HorizontalPodAutoscaler{}: {Transform: trimAutoscaler},
 		},
 	}
@@ -69,7 +69,7 @@ func Options(namespaces []string) (cache.Options, error) {
 	return options, nil
 }
 
-// contentsOptions are the options of the cache of Secrets and ConfigMaps that Fettle made, beside a cache of main.
+// contentsOptions are the options of the cache of Fettle's own Secrets and ConfigMaps, beside a cache with the options main.
 func contentsOptions(main cache.Options) cache.Options {
 	own := cache.ByObject{Label: ownLabels.AsSelector()}
 	contents := main
@@ -79,7 +79,7 @@ func contentsOptions(main cache.Options) cache.Options {
 	return contents
 }
 
-// namespaceSelector selects namespaces by the label with its name that each has.
+// namespaceSelector selects namespaces by the label with the namespace's name.
 func namespaceSelector(namespaces []string) (labels.Selector, error) {
 	in, err := labels.NewRequirement(corev1.LabelMetadataName, selection.In, namespaces)
 	if err != nil {

@@ -12,14 +12,13 @@ import (
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
-// ownPrefix is that of Fettle's own annotations.
+// ownPrefix is the prefix of Fettle's own annotations.
 const ownPrefix = "fettle.dev/"
 
-// Transforms run on every object that enters the cache; what they drop costs no memory. They must accept what they
-// returned before.
+// Transforms run on every object that enters the cache; dropped fields cost no memory. They must accept their own output.
 
-// trimBookkeeping drops what clients write down for themselves, which is often larger than the object. Nothing may write
-// an object of the cache back as a whole, or it would be lost: changes are patches.
+// trimBookkeeping drops the bookkeeping of clients, which is often larger than the object. A full update from a cached object would delete
+// it on the server: all changes must be patches.
 func trimBookkeeping(in any) (any, error) {
 	object, ok := in.(metav1.Object)
 	if !ok {
@@ -32,7 +31,7 @@ func trimBookkeeping(in any) (any, error) {
 	return in, nil
 }
 
-// trimToEdits keeps of the bookkeeping who changed the contents when.
+// trimToEdits keeps the managers and times of changes of the contents.
 func trimToEdits(in any) (any, error) {
 	object, ok := in.(metav1.Object)
 	if !ok {
@@ -44,7 +43,7 @@ func trimToEdits(in any) (any, error) {
 	return out, err
 }
 
-// trimIdentity keeps what says which object it is, and that it has changed.
+// trimIdentity keeps the identity and the resourceVersion of the object.
 func trimIdentity(in any) (any, error) {
 	object, err := metadataOnly(in)
 	if err != nil || object == nil {
@@ -66,8 +65,8 @@ func trimToLabels(in any) (any, error) {
 	return object, nil
 }
 
-// metadataOnly refuses whole objects of kinds whose contents are not to be cached. It returns nil for what is not an
-// object, such as the mark of a deletion that was missed.
+// metadataOnly rejects complete objects of kinds whose contents must not be cached. It returns nil for a tombstone or another value that is
+// not an object.
 func metadataOnly(in any) (*metav1.PartialObjectMetadata, error) {
 	if object, ok := in.(*metav1.PartialObjectMetadata); ok {
 		return object, nil
@@ -85,8 +84,7 @@ func identity(m metav1.ObjectMeta) metav1.ObjectMeta {
 	}
 }
 
-// trimPod keeps what tells how a pod of ours is: of whom it is, of which template, where it runs and its agent can be asked,
-// and what the kubelet says of it.
+// trimPod keeps the status of one of our pods: its owner, its template, its node and address, and the kubelet's report.
 func trimPod(in any) (any, error) {
 	pod, ok := in.(*corev1.Pod)
 	if !ok {
@@ -110,7 +108,7 @@ func trimPod(in any) (any, error) {
 	return pod, nil
 }
 
-// trimAutoscaler keeps whose it is, what it scales, and between which numbers.
+// trimAutoscaler keeps the owner, the scale target, and the limits.
 func trimAutoscaler(in any) (any, error) {
 	scaler, ok := in.(*autoscalingv1.HorizontalPodAutoscaler)
 	if !ok {

@@ -21,31 +21,31 @@ import (
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,verbs=create
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=fettle-agents,verbs=get;patch
 
-// policyOwner is the definition whose objects the policies are about: they go when it goes, and outlive the operator with it.
+// policyOwner is the CRD that owns the policies: they are deleted with it, and otherwise outlive the operator.
 const policyOwner = "postgresqls.database.fettle.dev"
 
-// contentAnnotation has the digest of what was applied.
+// contentAnnotation has the digest of the applied object.
 const contentAnnotation = "fettle.dev/content"
 
-// addPolicies has the leader apply the admission policies once, when it starts: OLM's bundles can't hold them.
+// addPolicies makes the leader apply the admission policies once, when it starts: OLM's bundles cannot contain them.
 func addPolicies(mgr manager.Manager) error {
 	err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		_ = wait.PollUntilContextCancel(ctx, time.Minute, true, func(ctx context.Context) (bool, error) { // the end is no error
+		_ = wait.PollUntilContextCancel(ctx, time.Minute, true, func(ctx context.Context) (bool, error) { // shutdown is not an error
 			err := applyPolicies(ctx, mgr.GetClient(), mgr.GetAPIReader())
 			if err != nil {
-				mgr.GetLogger().Error(err, "agents are not confined: apply config/admission/agents.yaml, or let the operator do so")
+				mgr.GetLogger().Error(err, "agents are not confined: apply config/admission/agents.yaml, or grant the operator permission to do so")
 			}
 			return err == nil, nil
 		})
 		return nil
 	}))
 	if err != nil {
-		return fmt.Errorf("set up the admission policies: %w", err)
+		return fmt.Errorf("set up admission policies: %w", err)
 	}
 	return nil
 }
 
-// applyPolicies writes those policies that differ from what is there. definitions reads CustomResourceDefinitions from the cache.
+// applyPolicies applies the policies that differ from the live ones. definitions reads CustomResourceDefinitions from the cache.
 func applyPolicies(ctx context.Context, definitions client.Client, live client.Reader) error {
 	objects, err := admission.Objects()
 	if err != nil {
@@ -54,7 +54,7 @@ func applyPolicies(ctx context.Context, definitions client.Client, live client.R
 	owner := &metav1.PartialObjectMetadata{}
 	owner.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
 	if err := definitions.Get(ctx, client.ObjectKey{Name: policyOwner}, owner); err != nil {
-		return fmt.Errorf("owner of the admission policies: %w", err)
+		return fmt.Errorf("owner of admission policies: %w", err)
 	}
 	for _, u := range objects {
 		u.SetOwnerReferences([]metav1.OwnerReference{{
@@ -74,7 +74,7 @@ func applyPolicies(ctx context.Context, definitions client.Client, live client.R
 	return nil
 }
 
-// setContentHash notes the digest of an object's contents on it: without, what a later release leaves out would be missed by isCurrent.
+// setContentHash adds the digest of the object's contents. Without it, isCurrent would miss fields that a later release removes.
 func setContentHash(u *unstructured.Unstructured) error {
 	content, err := json.Marshal(u.Object)
 	if err != nil {
@@ -89,7 +89,7 @@ func setContentHash(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// isCurrent says whether all that u has is there already.
+// isCurrent reports whether the live object contains all of u.
 func isCurrent(ctx context.Context, live client.Reader, u *unstructured.Unstructured) (bool, error) {
 	there := &unstructured.Unstructured{}
 	there.SetGroupVersionKind(u.GroupVersionKind())

@@ -18,21 +18,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// Objects of the installation that --webhook-certs=self-signed works with; config/default has them.
+// Objects of the installation for --webhook-certs=self-signed; config/default contains them.
 const (
 	certificateSecret    = "fettle-webhook-cert"
 	webhookService       = "fettle-controller-manager-service"
 	webhookConfiguration = "fettle-validating-webhooks"
 )
 
-// certificateFiles are the keys of the Secret that become files for the webhook server. The certificate comes last: where
-// it is, the key is too.
+// certificateFiles are the keys of the Secret that become files for the webhook server. The certificate is last: when it exists, the key
+// exists too.
 var certificateFiles = []string{"tls.key", "tls.crt"}
 
-// addCertificates makes the operator its own certificate authority: the authority and the certificate of the webhooks
-// are made, kept in a Secret, renewed 90 days before they end, and written to dir; the authority is written into the
-// webhook configuration. Every replica does so, and the Secret's resourceVersion decides who was first. The channel is
-// closed when the certificate is in dir and the API server knows its authority.
+// addCertificates makes the operator its own CA. It creates the CA and the webhooks' certificate, keeps them in a Secret, and renews them
+// 90 days before they expire. It writes the certificate to dir and the CA into the webhook configuration. Every replica does so; the
+// Secret's resourceVersion decides which one is first. The channel is closed when the certificate is in dir and the webhook configuration
+// has the CA.
 func addCertificates(mgr manager.Manager, namespace, dir string) (<-chan struct{}, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("folder of --webhook-cert-dir, mount an emptyDir there: %w", err)
@@ -53,7 +53,7 @@ func addCertificates(mgr manager.Manager, namespace, dir string) (<-chan struct{
 		IsReady:              ready,
 		Webhooks:             []rotator.WebhookInfo{{Name: webhookConfiguration, Type: rotator.Validating}},
 		FieldOwner:           "fettle-certificates",
-		EnableReadinessCheck: true, // the API server trusts the new authority once there is a certificate from it
+		EnableReadinessCheck: true, // the API server trusts the new CA after its first certificate exists
 	})
 	if err != nil {
 		return nil, fmt.Errorf("certificate rotation: %w", err)
@@ -61,8 +61,8 @@ func addCertificates(mgr manager.Manager, namespace, dir string) (<-chan struct{
 	return ready, nil
 }
 
-// addCertificateFiles keeps dir like the Secret. Mounting the Secret would do the same a minute later, and would need
-// it to hold a certificate before the first start.
+// addCertificateFiles writes the Secret to dir. A mount of the Secret would be up to a minute late, and would require a certificate before
+// the first start.
 func addCertificateFiles(mgr manager.Manager, secret types.NamespacedName, dir string) error {
 	only, err := cache.New(mgr.GetConfig(), cache.Options{
 		Scheme: mgr.GetScheme(),
@@ -86,7 +86,7 @@ func addCertificateFiles(mgr manager.Manager, secret types.NamespacedName, dir s
 				return
 			}
 			if err := writeCertificate(found, dir); err != nil {
-				mgr.GetLogger().Error(err, "the webhooks' certificate can't be used", "secret", secret, "folder", dir)
+				mgr.GetLogger().Error(err, "cannot use the webhooks' certificate", "secret", secret, "folder", dir)
 			}
 		}
 		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
@@ -100,8 +100,8 @@ func addCertificateFiles(mgr manager.Manager, secret types.NamespacedName, dir s
 	}))
 }
 
-// writeCertificate does nothing while the Secret is empty, or the files are as they should be. Each file is replaced
-// at once; the webhook server tries again when it sees a certificate that does not go with the key.
+// writeCertificate does nothing if the Secret is empty or the files are up to date. It replaces each file atomically. The webhook server
+// retries if the certificate does not match the key.
 func writeCertificate(secret *corev1.Secret, dir string) error {
 	var errs []error
 	for _, name := range certificateFiles {

@@ -71,7 +71,7 @@ func TestSelfSignedCertificates(t *testing.T) {
 	createAll(t, c, p)
 	app := &appsv1.WebApp{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}, Spec: appsv1.WebAppSpec{Image: "nginx"}}
 	if err := c.Create(t.Context(), app.DeepCopy()); !apierrors.IsInternalError(err) {
-		t.Fatalf("create while nothing serves the webhook: %v, want an internal error", err)
+		t.Fatalf("create without a webhook server: %v, want an internal error", err)
 	}
 
 	flags := []string{"--webhook-certs=self-signed", "--webhook-cert-dir=" + dir, fmt.Sprintf("--webhook-port=%d", portOf(t, address))}
@@ -79,7 +79,7 @@ func TestSelfSignedCertificates(t *testing.T) {
 	manager.waitReady(t)
 	eventually(t, "the API server trusts the webhook", func() error {
 		if err := c.Create(t.Context(), app.DeepCopy()); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), p.Name) {
-			return fmt.Errorf("create: %w, want that it is refused by the policy", err)
+			return fmt.Errorf("create: %w, want a rejection by the policy", err)
 		}
 		return nil
 	})
@@ -99,17 +99,17 @@ func TestSelfSignedCertificates(t *testing.T) {
 	authority := string(secret.Data["ca.crt"])
 	manager.stop(t)
 
-	// A second start, as after an upgrade: the same authority, and ready without a new certificate.
+	// A second start, as after an upgrade: the same CA, and ready without a new certificate.
 	again := startManager(t, flags...)
 	again.waitReady(t)
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil || string(secret.Data["ca.crt"]) != authority {
-		t.Errorf("the authority changed with a restart (%v)", err)
+		t.Errorf("the CA changed with a restart (%v)", err)
 	}
 	loseCA(t, c, app)
 	again.stop(t)
 }
 
-// loseCA has someone empty the Secret, and an installer the webhook configuration: both are made good.
+// loseCA empties the Secret and the webhook configuration as another client: both are restored.
 func loseCA(t *testing.T, c client.Client, app *appsv1.WebApp) {
 	t.Helper()
 	secret := emptySecret(testenv.OperatorNamespace, certificateSecret)
@@ -137,13 +137,13 @@ func loseCA(t *testing.T, c client.Client, app *appsv1.WebApp) {
 }
 
 func TestReadiness_waitsForCertificate(t *testing.T) {
-	// No Secret of this name is in the namespace, so that no certificate can come.
+	// The namespace has no Secret of this name, so no certificate can be created.
 	t.Setenv("POD_NAMESPACE", env.Namespace(t))
 	manager := startManager(t, "--webhook-certs=self-signed", "--webhook-cert-dir="+t.TempDir(), fmt.Sprintf("--webhook-port=%d", portOf(t, freeAddress(t))))
 	select {
 	case <-manager.ended:
 		if manager.err == nil {
-			t.Error("the manager ended well without a certificate")
+			t.Error("the manager exited without an error and without a certificate")
 		}
 	case <-time.After(patience):
 		if err := get(t, "http://"+manager.health+"/readyz", "", http.StatusOK); err == nil {

@@ -13,8 +13,8 @@ import (
 // Version of the build, such as v1.2.3; set by the linker for releases.
 var Version string
 
-// Execute runs the command line of this process. Its context ends with the first SIGTERM or SIGINT; further ones change nothing:
-// the kubelet may send SIGTERM again, and an agent that exited then would crash PostgreSQL in the middle of its orderly stop.
+// Execute runs the command line of this process. The first SIGTERM or SIGINT cancels its context; further signals do nothing. The kubelet
+// may send SIGTERM again, and an agent that exited then would crash PostgreSQL during its shutdown.
 func Execute() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT) //nolint:forbidigo // a process has no caller
 	defer stop()
@@ -34,7 +34,7 @@ func New() *cobra.Command {
 	return root
 }
 
-// version falls back to what the go command knows: the module's version or the commit.
+// version falls back to the go command's information: the module's version or the commit.
 func version() string {
 	if Version != "" {
 		return Version

@@ -36,11 +36,11 @@ const (
 	leaderElectionID = "fettle.fettle.dev"
 	// shutdownTimeout bounds how long all parts may take to stop; the pod's grace period is 30 s.
 	shutdownTimeout = 20 * time.Second
-	// reconcileTimeout keeps a call that hangs from taking a worker away for good.
+	// reconcileTimeout bounds a call that hangs, which would block a worker forever.
 	reconcileTimeout = time.Minute
 )
 
-// command is the operator: it runs all controllers and serves the webhooks until it is told to end.
+// command is the operator: it runs all controllers and serves the webhooks until it is stopped.
 func (o *managerOptions) command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "manager",
@@ -72,7 +72,7 @@ func (o *managerOptions) run(ctx context.Context, cluster *rest.Config) error {
 	}
 	mgr, err := ctrl.NewManager(cluster, options)
 	if err != nil {
-		return fmt.Errorf("set up the manager: %w", err)
+		return fmt.Errorf("set up manager: %w", err)
 	}
 	if err := o.addChecks(ctx, mgr); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (o *managerOptions) run(ctx context.Context, cluster *rest.Config) error {
 	}
 	mgr.GetLogger().Info("starting", "version", version(), "webhooks", o.webhooks, "workers", o.workers)
 	if err := mgr.Start(ctx); err != nil {
-		return fmt.Errorf("run the manager: %w", err)
+		return fmt.Errorf("run manager: %w", err)
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ func (o *managerOptions) managerOptions() (ctrl.Options, error) {
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              leaderElectionID,
 		LeaderElectionNamespace:       operatorNamespace(),
-		LeaderElectionReleaseOnCancel: true, // safe, as the process ends when the manager does
+		LeaderElectionReleaseOnCancel: true, // safe, because the process exits with the manager
 		LeaseDuration:                 &o.leaseDuration,
 		RenewDeadline:                 &o.renewDeadline,
 		RetryPeriod:                   &o.retryPeriod,
@@ -132,7 +132,7 @@ func (o *managerOptions) managerOptions() (ctrl.Options, error) {
 		Controller: config.Controller{
 			MaxConcurrentReconciles: o.workers,
 			ReconciliationTimeout:   reconcileTimeout,
-			EnableWarmup:            new(true), // a standby has full caches when it takes over
+			EnableWarmup:            new(true), // a standby has full caches when it becomes leader
 		},
 		WebhookServer: ctrlwebhook.NewServer(ctrlwebhook.Options{
 			Host: o.webhookHost, Port: o.webhookPort, CertDir: o.webhookCertDir,
@@ -146,25 +146,24 @@ func newScheme() (*runtime.Scheme, error) {
 		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, api.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
-			return nil, fmt.Errorf("set up the scheme: %w", err)
+			return nil, fmt.Errorf("set up scheme: %w", err)
 		}
 	}
 	return scheme, nil
 }
 
-// operatorNamespace is where the operator's own Lease and certificate are.
+// operatorNamespace is the namespace of the operator's Lease and certificate.
 func operatorNamespace() string {
 	return cmp.Or(os.Getenv("POD_NAMESPACE"), "fettle-system")
 }
 
-// addChecks sets up the webhooks, and the checks by which Kubernetes knows that the process lives, and that it can be
-// asked. A standby is as ready as the leader: it serves the webhooks too.
+// addChecks sets up the webhooks, and the liveness and readiness checks. A standby is ready too, because it also serves the webhooks.
 func (o *managerOptions) addChecks(ctx context.Context, mgr manager.Manager) error {
 	ready := healthz.Ping
 	if o.webhooks {
 		served, err := o.addWebhooks(ctx, mgr)
 		if err != nil {
-			return fmt.Errorf("set up the webhooks: %w", err)
+			return fmt.Errorf("set up webhooks: %w", err)
 		}
 		ready = served
 	}
@@ -177,7 +176,7 @@ func (o *managerOptions) addChecks(ctx context.Context, mgr manager.Manager) err
 	return nil
 }
 
-// addWebhooks returns the check that tells when they can be called.
+// addWebhooks returns the readiness check of the webhooks.
 func (o *managerOptions) addWebhooks(ctx context.Context, mgr manager.Manager) (healthz.Checker, error) {
 	if o.webhookCerts == certsProvided {
 		return mgr.GetWebhookServer().StartedChecker(), webhook.Setup(ctx, mgr)
@@ -186,7 +185,7 @@ func (o *managerOptions) addWebhooks(ctx context.Context, mgr manager.Manager) (
 	if err != nil {
 		return nil, err
 	}
-	// The server can't start before there is a certificate, so it joins the manager when there is one.
+	// The server cannot start without a certificate, so it is added to the manager when one exists.
 	served := make(chan struct{})
 	serve := func(ctx context.Context) error {
 		select {
@@ -195,7 +194,7 @@ func (o *managerOptions) addWebhooks(ctx context.Context, mgr manager.Manager) (
 		case <-issued:
 		}
 		if err := webhook.Setup(ctx, mgr); err != nil {
-			return fmt.Errorf("set up the webhooks: %w", err)
+			return fmt.Errorf("set up webhooks: %w", err)
 		}
 		close(served)
 		<-ctx.Done()
@@ -206,7 +205,7 @@ func (o *managerOptions) addWebhooks(ctx context.Context, mgr manager.Manager) (
 		case <-served:
 			return mgr.GetWebhookServer().StartedChecker()(request)
 		default:
-			return errors.New("waiting for the certificate of the webhooks")
+			return errors.New("waiting for the webhooks' certificate")
 		}
 	}, mgr.Add(onEveryReplica(serve))
 }

@@ -35,7 +35,7 @@ func createAll(t *testing.T, c client.Client, objects ...client.Object) {
 	}
 }
 
-// create makes a WebApp.
+// create creates a WebApp.
 func create(t *testing.T, c client.Client, namespace, name string) *appsv1.WebApp {
 	t.Helper()
 	app := &appsv1.WebApp{
@@ -58,7 +58,7 @@ func TestStandby_isReadyAndTakesOver(t *testing.T) {
 	if err := get(t, "http://"+leader.health+"/healthz", "", http.StatusOK); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "the leader works", hasDeployment(t, c, create(t, c, namespace, "first")))
+	eventually(t, "the leader reconciles", hasDeployment(t, c, create(t, c, namespace, "first")))
 
 	standby := startManager(t, elect...)
 	standby.waitReady(t)
@@ -68,29 +68,29 @@ func TestStandby_isReadyAndTakesOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	if held := *lease.Spec.LeaseDurationSeconds; held != 15 {
-		t.Errorf("the lease lasts %d s, want 15", held)
+		t.Errorf("the lease duration is %d s, want 15", held)
 	}
 	holder := *lease.Spec.HolderIdentity
 
 	start := time.Now()
 	if took := leader.stop(t); took > 10*time.Second {
-		t.Errorf("the leader took %s to end", took)
+		t.Errorf("the leader took %s to exit", took)
 	}
-	eventually(t, "the standby works", hasDeployment(t, c, create(t, c, namespace, "second")))
+	eventually(t, "the standby reconciles", hasDeployment(t, c, create(t, c, namespace, "second")))
 	if took := time.Since(start); took > 13*time.Second {
-		t.Errorf("the standby took over after %s: the lease of 15 s was not given back", took)
+		t.Errorf("the standby became leader after %s: the lease of 15 s was not released", took)
 	}
 	if err := c.Get(t.Context(), key, lease); err != nil || *lease.Spec.HolderIdentity == holder {
 		t.Errorf("the lease is still held by %s (%v)", holder, err)
 	}
 	standby.stop(t)
 	if strings.Contains(standby.log.String(), "panic") {
-		t.Error("the log tells of a panic")
+		t.Error("the log contains a panic")
 	}
 }
 
-// TestAgentPolicy_isInstalled holds that every installation has the policy that OLM's bundles can't hold, for as long as there are
-// PostgreSQLs.
+// TestAgentPolicy_isInstalled checks that every installation has the policy that OLM's bundles cannot contain, as long as PostgreSQLs
+// exist.
 func TestAgentPolicy_isInstalled(t *testing.T) {
 	c := newAdmin(t)
 	startManager(t, "--webhooks=false").waitReady(t)
@@ -103,7 +103,7 @@ func TestAgentPolicy_isInstalled(t *testing.T) {
 	} {
 		eventually(t, "the policy and its binding", func() error { return c.Get(t.Context(), client.ObjectKey{Name: "fettle-agents"}, object) })
 		if owners := object.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != crd.UID {
-			t.Errorf("%T belongs to %v", object, owners)
+			t.Errorf("%T is owned by %v", object, owners)
 		}
 	}
 	applied := 0
@@ -114,7 +114,7 @@ func TestAgentPolicy_isInstalled(t *testing.T) {
 		},
 	})
 	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "fettle-agents"}}
-	for what, want := range map[string]int{"nothing differs": 0, "somebody has weakened it": 1} {
+	for what, want := range map[string]int{"nothing differs": 0, "another client has weakened it": 1} {
 		if want > 0 {
 			patch := client.RawPatch(types.JSONPatchType, []byte(`[{"op": "replace", "path": "/spec/validations", "value": [{"expression": "true"}]}]`))
 			if err := c.Patch(t.Context(), policy, patch); err != nil {
@@ -142,9 +142,9 @@ func TestMetrics_needAuthorization(t *testing.T) {
 	createAll(t, c, binding)
 	manager := startManager(t, "--webhooks=false", "--per-object-metrics")
 	manager.waitReady(t)
-	eventually(t, "the manager works", hasDeployment(t, c, create(t, c, namespace, "web")))
+	eventually(t, "the manager reconciles", hasDeployment(t, c, create(t, c, namespace, "web")))
 	url := "https://" + manager.metrics + "/metrics"
-	eventually(t, "who may read reads", func() error {
+	eventually(t, "an authorized user reads metrics", func() error {
 		return get(t, url, reader, http.StatusOK,
 			`webapp_reconcile_total{namespace="`+namespace+`",result="success"}`,
 			`webapp_reconcile_duration_seconds_bucket{namespace="`+namespace+`",le="0.1"}`,
@@ -160,7 +160,7 @@ func TestMetrics_needAuthorization(t *testing.T) {
 	if err := c.Delete(t.Context(), &appsv1.WebApp{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the series go with the WebApp", func() error {
+	eventually(t, "the series are deleted with the WebApp", func() error {
 		if get(t, url, reader, http.StatusOK, `namespace="`+namespace+`"`) == nil {
 			return errStillThere
 		}
@@ -169,7 +169,7 @@ func TestMetrics_needAuthorization(t *testing.T) {
 	manager.stop(t)
 }
 
-// token makes a ServiceAccount and returns a token of it.
+// token creates a ServiceAccount and returns a token for it.
 func token(t *testing.T, c client.Client, namespace, name string) string {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -186,9 +186,9 @@ func TestWatchNamespaces_limitsTheManager(t *testing.T) {
 	manager := startManager(t, "--webhooks=false", "--watch-namespaces="+in)
 	manager.waitReady(t)
 	outside := create(t, c, out, "outside")
-	eventually(t, "the manager works in its namespace", hasDeployment(t, c, create(t, c, in, "inside")))
+	eventually(t, "the manager reconciles in its namespace", hasDeployment(t, c, create(t, c, in, "inside")))
 	if hasDeployment(t, c, outside)() == nil {
-		t.Error("the manager worked in a namespace that is not of --watch-namespaces")
+		t.Error("the manager reconciled in a namespace that is not in --watch-namespaces")
 	}
 	if strings.Contains(manager.log.String(), `"level":"error"`) {
 		t.Error("the log has errors")
@@ -196,7 +196,7 @@ func TestWatchNamespaces_limitsTheManager(t *testing.T) {
 	manager.stop(t)
 }
 
-// TestWatchSecrets_false runs the manager in one namespace, so that the audit log tells its requests from others'.
+// TestWatchSecrets_false runs the manager in one namespace, so the audit log identifies its requests.
 func TestWatchSecrets_false(t *testing.T) {
 	for flag, want := range map[string]map[string]bool{
 		"--watch-secrets=false": {"get": true, "watch": false},
@@ -247,9 +247,9 @@ func TestWebhooks_withoutCertificate(t *testing.T) {
 	select {
 	case <-manager.ended:
 		if manager.err == nil || !strings.Contains(manager.log.String(), "tls.crt") {
-			t.Errorf("ended with %v; want an error that names the file", manager.err)
+			t.Errorf("exited with %v; want an error that names the file", manager.err)
 		}
 	case <-time.After(patience):
-		t.Fatal("the manager runs on without the certificate that it was promised")
+		t.Fatal("the manager keeps running without the provided certificate")
 	}
 }

@@ -24,7 +24,7 @@ const (
 // defaultCertDir is where OLM mounts the certificate.
 const defaultCertDir = "/tmp/k8s-webhook-server/serving-certs"
 
-// disabled is the address by which an endpoint is turned off.
+// disabled is the address that disables an endpoint.
 const disabled = "0"
 
 // managerOptions are the flags of the manager; docs/configure.md lists them.
@@ -58,51 +58,51 @@ type managerOptions struct {
 }
 
 func (o *managerOptions) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", `address that serves /metrics; "0" turns it off`)
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", `address that serves /metrics; "0" disables it`)
 	flags.BoolVar(&o.metricsSecure, "metrics-secure", true,
-		"serve metrics over HTTPS, only to those whom the API server authenticates and allows to get /metrics")
+		"serve metrics over HTTPS, only to clients that the API server authenticates and authorizes to get /metrics")
 	flags.BoolVar(&o.perObjectMetrics, "per-object-metrics", false,
-		"add fettle_resource_ready{kind,namespace,name}: one series for each object, so their number is unbounded")
-	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", `address that serves /healthz and /readyz; "0" turns it off`)
+		"add fettle_resource_ready{kind,namespace,name}: one series per object, so their number is unbounded")
+	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", `address that serves /healthz and /readyz; "0" disables it`)
 	flags.StringVar(&o.pprofAddress, "pprof-bind-address", disabled,
-		`address that serves Go profiles under /debug/pprof, without authentication, such as 127.0.0.1:6060; "0" turns it off`)
+		`address that serves Go profiles under /debug/pprof, without authentication, such as 127.0.0.1:6060; "0" disables it`)
 
-	flags.BoolVar(&o.leaderElect, "leader-elect", false, "let one of several replicas work at a time; needed with more than one")
+	flags.BoolVar(&o.leaderElect, "leader-elect", false, "elect one of several replicas as the leader; required with more than one")
 	flags.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 15*time.Second,
-		"time after which another replica takes over from a leader that went silent")
+		"time after which another replica takes over from an unresponsive leader")
 	flags.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", 10*time.Second,
-		"time for which the leader tries to renew its lease before it gives up and exits; below the lease duration")
-	flags.DurationVar(&o.retryPeriod, "leader-elect-retry-period", 2*time.Second, "time between two tries to get or renew the lease")
+		"time for which the leader retries to renew its lease before it exits; less than the lease duration")
+	flags.DurationVar(&o.retryPeriod, "leader-elect-retry-period", 2*time.Second, "time between two attempts to get or renew the lease")
 
-	flags.IntVar(&o.workers, "workers", 5, "number of objects of a kind that are worked on at once")
+	flags.IntVar(&o.workers, "workers", 5, "number of objects of a kind that are reconciled concurrently")
 	flags.BoolVar(&o.watchSecrets, "watch-secrets", true,
-		"watch the metadata of Secrets; false needs no right to list and watch them, and looks at those that are referenced every 10m")
-	flags.StringSliceVar(&o.watchNamespaces, "watch-namespaces", nil, "namespaces to work in, separated by commas; all by default")
+		"watch the metadata of Secrets; false requires no permission to list and watch them, and reads referenced Secrets every 10m")
+	flags.StringSliceVar(&o.watchNamespaces, "watch-namespaces", nil, "namespaces to watch, separated by commas; all by default")
 	flags.StringVar(&o.agentImage, "agent-image", cmp.Or(os.Getenv("OPERATOR_IMAGE"), "ghcr.io/fettle-dev/fettle:v0.0.1"),
-		"image that new database instances get Fettle's agent from: the operator's own; by default that of the environment variable OPERATOR_IMAGE")
+		"image of Fettle's agent for new database instances, the operator's own image; defaults to the environment variable OPERATOR_IMAGE")
 	flags.BoolVar(&o.dashboards, "grafana-dashboards", true,
-		"keep a ConfigMap with dashboards in the operator's namespace, labelled grafana_dashboard=1 for Grafana's sidecar; false deletes it")
+		"keep a ConfigMap with dashboards in the operator's namespace, with the label grafana_dashboard=1 for Grafana's sidecar; false deletes it")
 	flags.Float32Var(&o.qps, "kube-api-qps", -1,
-		"requests a second to the API server; not positive means no limit of our own, since the server's priority and fairness limits us")
-	flags.IntVar(&o.burst, "kube-api-burst", 60, "requests that may exceed --kube-api-qps for a moment; ignored while there is no such limit")
+		"requests per second to the API server; 0 or less means no client-side limit, because the API server's priority and fairness limits the operator")
+	flags.IntVar(&o.burst, "kube-api-burst", 60, "requests that may briefly exceed --kube-api-qps; ignored without that limit")
 
 	flags.BoolVar(&o.webhooks, "webhooks", os.Getenv("ENABLE_WEBHOOKS") != "false",
-		"serve the admission webhooks, which enforce WebAppPolicies; false by default where the environment has ENABLE_WEBHOOKS=false")
+		"serve the admission webhooks, which enforce WebAppPolicies; defaults to false if the environment has ENABLE_WEBHOOKS=false")
 	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "TCP port of the webhooks")
 	flags.StringVar(&o.webhookCertDir, "webhook-cert-dir", defaultCertDir,
 		"folder with tls.crt and tls.key of the webhooks; must be writable with --webhook-certs=self-signed")
 	flags.StringVar(&o.webhookCerts, "webhook-certs", certsProvided,
-		"where the certificate comes from: provided (by OLM or cert-manager) or self-signed (made, installed and rotated by the operator)")
+		"source of the certificate: provided (by OLM or cert-manager) or self-signed (created, installed and rotated by the operator)")
 
 	goFlags := flag.NewFlagSet("", flag.ContinueOnError)
 	config.RegisterFlags(goFlags)
 	o.log.TimeEncoder = zapcore.RFC3339TimeEncoder
-	o.log.StacktraceLevel = zapcore.PanicLevel // an error's text says where it comes from
+	o.log.StacktraceLevel = zapcore.PanicLevel // the error's text names the source
 	o.log.BindFlags(goFlags)
 	flags.AddGoFlagSet(goFlags)
 }
 
-// validate names the flags that do not make sense together, all at once.
+// validate reports all invalid flags and combinations of flags at once.
 func (o *managerOptions) validate() error {
 	var errs []error
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -120,7 +120,7 @@ func (o *managerOptions) validate() error {
 	}
 	for _, namespace := range o.watchNamespaces {
 		if strings.TrimSpace(namespace) == "" {
-			refuse("--watch-namespaces: has an empty name; leave the flag out to work in all namespaces")
+			refuse("--watch-namespaces: has an empty name; omit the flag to watch all namespaces")
 			break
 		}
 	}

@@ -31,7 +31,7 @@ import (
 )
 
 const (
-	// asManager makes the test binary the manager, so that tests can run several and end them by signals.
+	// asManager makes the test binary the manager, so tests can run several and stop them with signals.
 	asManager = "FETTLE_TEST_AS_MANAGER"
 	loopback  = "127.0.0.1"
 	patience  = 30 * time.Second
@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 	testenv.Main(m, &env, testenv.Options{Fast: true, Private: true})
 }
 
-// process is a manager of its own process.
+// process is a manager in its own process.
 type process struct {
 	*exec.Cmd
 	health  string // address
@@ -79,7 +79,7 @@ func (b *buffer) String() string {
 	return b.all.String()
 }
 
-// startManager runs the manager as the operator, and shows its log where the test fails.
+// startManager runs the manager as the operator, and shows its log if the test fails.
 func startManager(t *testing.T, args ...string) *process {
 	t.Helper()
 	p := &process{health: freeAddress(t), metrics: freeAddress(t), log: &buffer{}, ended: make(chan struct{})}
@@ -100,7 +100,7 @@ func startManager(t *testing.T, args ...string) *process {
 		close(p.ended)
 	}()
 	t.Cleanup(func() {
-		_ = p.Process.Kill() // an error says that it has ended already
+		_ = p.Process.Kill() // an error means that it has exited already
 		<-p.ended
 		if t.Failed() {
 			t.Logf("log of the manager %q:\n%s", args, p.log)
@@ -109,7 +109,7 @@ func startManager(t *testing.T, args ...string) *process {
 	return p
 }
 
-// stop sends SIGTERM and returns how long the manager took to end well.
+// stop sends SIGTERM and returns how long the manager took to exit without an error.
 func (p *process) stop(t *testing.T) time.Duration {
 	t.Helper()
 	start := time.Now()
@@ -119,10 +119,10 @@ func (p *process) stop(t *testing.T) time.Duration {
 	select {
 	case <-p.ended:
 		if p.err != nil {
-			t.Errorf("the manager ended with %v", p.err)
+			t.Errorf("the manager exited with %v", p.err)
 		}
 	case <-time.After(patience):
-		t.Fatalf("the manager did not end %s after SIGTERM", patience)
+		t.Fatalf("the manager did not exit %s after SIGTERM", patience)
 	}
 	return time.Since(start)
 }
@@ -132,7 +132,7 @@ func (p *process) waitReady(t *testing.T) {
 	eventually(t, "the manager is ready", func() error { return get(t, "http://"+p.health+"/readyz", "", http.StatusOK) })
 }
 
-// get fetches a page with a bearer token, if any, and returns an error where the answer is not as wanted.
+// get fetches a page with a bearer token, if any, and returns an error if the response differs from the wanted one.
 func get(t *testing.T, url, token string, want int, contains ...string) error {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)

@@ -1,12 +1,12 @@
-// Package digest makes digests of the contents of Secrets that nobody can find the contents of by guessing: they are keyed with a
-// random key of the installation (HMAC-SHA256, RFC 2104), which only those may read who may read the Secrets of the operator's
-// namespace. Digests are visible to everybody who may read workloads, ConfigMaps or status.
+// Package digest makes digests of the contents of Secrets. The digests are keyed with a random key of the installation (HMAC-SHA256, RFC
+// 2104), so the contents cannot be found by guessing. The key can be read only with permission to read the Secrets of the operator's
+// namespace. Digests can be read by every user who may read workloads, ConfigMaps or status.
 //
 // # Invariants
 //
-//  1. All replicas use one key. It is created once, stays over restarts and upgrades, and is never replaced while its Secret exists.
-//  2. Digests of two keys can't be compared, and are known by [Key.ID]. Whoever compares digests takes one of another key, and one
-//     of an earlier release that had none, for a digest of the present contents: the loss of a key restarts no workload.
+//  1. All replicas use one key. It is created once, survives restarts and upgrades, and is never replaced while its Secret exists.
+//  2. Digests with different keys cannot be compared; [Key.ID] identifies the key. A digest with another key, or of an earlier release
+//     without keys, counts as the digest of the present contents. The loss of a key restarts no workload.
 package digest
 
 import (
@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// SecretName is that of the Secret with the key, in the operator's namespace.
+	// SecretName is the name of the Secret with the key, in the operator's namespace.
 	SecretName = "fettle-digest-key" //nolint:gosec // a name
 	dataKey    = "key"
 	keySize    = 32
@@ -43,14 +43,14 @@ type Key []byte
 // New returns a hash whose sums are the digests.
 func (k Key) New() hash.Hash { return hmac.New(sha256.New, k) }
 
-// ID tells the key from others and reveals nothing of it: IDDigits hexadecimal digits.
+// ID identifies the key and reveals nothing of it: IDDigits hexadecimal digits.
 func (k Key) ID() string {
 	h := k.New()
 	_, _ = h.Write([]byte("id"))
 	return hex.EncodeToString(h.Sum(nil))[:IDDigits]
 }
 
-// Keyring reads the key when it is first needed, and creates it if there is none. It is safe for concurrent use.
+// Keyring reads the key on first use, and creates it if it does not exist. It is safe for concurrent use.
 type Keyring struct {
 	client client.Client
 	live   client.Reader
@@ -60,12 +60,12 @@ type Keyring struct {
 	key Key
 }
 
-// NewKeyring returns the keyring of an operator that runs in namespace.
+// NewKeyring returns the keyring of an operator in namespace.
 func NewKeyring(mgr ctrl.Manager, namespace string) *Keyring {
 	return &Keyring{client: mgr.GetClient(), live: mgr.GetAPIReader(), name: client.ObjectKey{Namespace: namespace, Name: SecretName}}
 }
 
-// Key returns the key. The process keeps it: a Secret that is deleted counts from the next start on.
+// Key returns the key. The process keeps it: the deletion of the Secret takes effect at the next start.
 func (r *Keyring) Key(ctx context.Context) (Key, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,17 +77,17 @@ func (r *Keyring) Key(ctx context.Context) (Key, error) {
 		secret, err = r.create(ctx)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("key of digests in Secret %s: %w", r.name, err)
+		return nil, fmt.Errorf("digest key in Secret %s: %w", r.name, err)
 	}
 	if len(secret.Data[dataKey]) != keySize {
-		return nil, fmt.Errorf("key of digests in Secret %s: %q does not have %d bytes: restore the Secret, or delete it (no workload restarts)",
+		return nil, fmt.Errorf("digest key in Secret %s: %q does not have %d bytes: restore the Secret, or delete it (no workload restarts)",
 			r.name, dataKey, keySize)
 	}
 	r.key = secret.Data[dataKey]
 	return r.key, nil
 }
 
-// find asks the cache first, which may not hold the operator's namespace.
+// find reads the cache first, which may not hold the operator's namespace.
 func (r *Keyring) find(ctx context.Context) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	if r.client.Get(ctx, r.name, secret) == nil {

@@ -33,7 +33,7 @@ func TestBoundOfDoubling(t *testing.T) {
 	expect(t, fault(t, in), "config.K", "functions read and produce")
 }
 
-// TestBoundOfResults makes one result that is much longer than what it is made of.
+// TestBoundOfResults produces one result that is much longer than its inputs.
 func TestBoundOfResults(t *testing.T) {
 	in := Input{Config: map[string]string{"K": "{{ if quote .Values.big }}{{ end }}"}}
 	in.Values = map[string]Value{"big": {Text: strings.Repeat(`"`, MaxWork/2)}}
@@ -58,7 +58,7 @@ func TestBoundOfSteps(t *testing.T) {
 	}
 	_, err := Render(in)
 	failed, _ := errors.AsType[*Error](err)
-	if failed == nil || len(failed.Faults) != 1 { // nothing is rendered after the budget is spent
+	if failed == nil || len(failed.Faults) != 1 { // no key is rendered after the budget is spent
 		t.Fatalf("%v", err)
 	}
 	expect(t, failed.Faults[0], "config.K", "more than 1000000 steps")
@@ -111,11 +111,11 @@ func TestBoundOfTemplates(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	in := Input{Config: map[string]string{"a b": ""}}
-	expect(t, fault(t, in), "config.a b", "not a valid name of a key")
+	expect(t, fault(t, in), "config.a b", "not a valid ConfigMap key")
 	in.Config = map[string]string{"..": ""}
-	expect(t, fault(t, in), "config...", "not a valid name of a key")
+	expect(t, fault(t, in), "config...", "not a valid ConfigMap key")
 	in = Input{Files: map[string]string{"conf/app.yaml": ""}}
-	expect(t, fault(t, in), "files[conf/app.yaml]", "not a valid name of a key")
+	expect(t, fault(t, in), "files[conf/app.yaml]", "not a valid ConfigMap key")
 	in = Input{Config: map[string]string{"app.yaml": ""}, Files: map[string]string{"app.yaml": ""}}
 	expect(t, fault(t, in), "files[app.yaml]", "config has a key of the same name")
 }

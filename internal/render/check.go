@@ -7,13 +7,13 @@ import (
 	"text/template/parse"
 )
 
-// visibleValues says which values a template can see: directly, in a condition, or through something else.
+// visibleValues is the set of values that a template can see: directly, in a condition, or through another value.
 type visibleValues struct {
 	all   bool
 	names map[string]bool
 }
 
-// secret reports whether one of the values that r holds is secret.
+// secret reports whether one of the visible values is secret.
 func (r visibleValues) secret(values map[string]Value) bool {
 	for name, v := range values {
 		if v.Secret && (r.all || r.names[name]) {
@@ -23,19 +23,19 @@ func (r visibleValues) secret(values map[string]Value) bool {
 	return false
 }
 
-// checkedTemplate is a template that holds nothing but what is allowed, and what it can see.
+// checkedTemplate is a template of the allowed subset, and the values that it can see.
 type checkedTemplate struct {
 	root  *parse.ListNode
 	reach visibleValues
 }
 
-// check parses text and refuses what is not in the subset. Its errors are *problem.
+// check parses text and rejects templates outside the subset. Its errors are *templateError.
 func check(text string) (checkedTemplate, error) {
 	if len(text) > MaxTemplate {
 		return checkedTemplate{}, &templateError{text: fmt.Sprintf("the template has %d bytes, at most %d are allowed", len(text), MaxTemplate)}
 	}
 	tree := parse.New(treeName)
-	tree.Mode = parse.SkipFuncCheck // functions are judged below, with a better message
+	tree.Mode = parse.SkipFuncCheck // functions are checked below, with a better message
 	set := map[string]*parse.Tree{}
 	if _, err := tree.Parse(text, "", "", set); err != nil {
 		return checkedTemplate{}, parseError(err)
@@ -50,7 +50,7 @@ func check(text string) (checkedTemplate, error) {
 	return checkedTemplate{root: tree.Root, reach: c.reach}, nil
 }
 
-// checker walks over a template. Its methods refuse every node that they don't know.
+// checker walks a template. Its methods reject every unknown node.
 type checker struct {
 	atRoot bool // dot is the whole context, not the value of a with or range
 	loop   bool // inside a range
@@ -90,7 +90,7 @@ func (c *checker) node(n parse.Node, depth int) error {
 	}
 }
 
-// branch checks an if, with or range; rooted and loop hold for its body. In its else, all is as outside.
+// branch checks an if, with or range. rooted and loop apply to its body, but not to its else.
 func (c *checker) branch(n *parse.BranchNode, depth int, rooted, loop bool) error {
 	if err := c.pipe(n.Pipe, depth); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (c *checker) rangeNode(n *parse.RangeNode, depth int) error {
 	return c.branch(&n.BranchNode, depth, false, true)
 }
 
-// isValues says whether p is .Values or $.Values, and nothing else.
+// isValues reports whether p is exactly .Values or $.Values.
 func isValues(p *parse.PipeNode) bool {
 	if len(p.Cmds) != 1 || len(p.Cmds[0].Args) != 1 {
 		return false
@@ -126,7 +126,7 @@ func isValues(p *parse.PipeNode) bool {
 	return ok && slices.Equal(path, []string{"Values"})
 }
 
-// fieldPath returns the fields that n names from the whole context: .Values.x and $.Values.x are [Values x].
+// fieldPath returns the fields that n names in the whole context: .Values.x and $.Values.x are [Values x].
 func fieldPath(n parse.Node) ([]string, bool) {
 	switch n := n.(type) {
 	case *parse.FieldNode:
@@ -139,7 +139,7 @@ func fieldPath(n parse.Node) ([]string, bool) {
 	return nil, false
 }
 
-// pipe checks a pipeline, which every block and every parenthesis has, so that it is the place to bound their depth.
+// pipe checks a pipeline. Every block and every parenthesis has one, so the depth is checked here.
 func (c *checker) pipe(p *parse.PipeNode, depth int) error {
 	if depth > MaxDepth {
 		return errorAt(p, "the template nests deeper than %d", MaxDepth)
@@ -152,12 +152,12 @@ func (c *checker) pipe(p *parse.PipeNode, depth int) error {
 	return nil
 }
 
-// command checks one stage of a pipeline; piped stages get one argument more.
+// command checks one stage of a pipeline. A piped stage gets one more argument.
 func (c *checker) command(cmd *parse.CommandNode, piped bool, depth int) error {
 	name, ok := cmd.Args[0].(*parse.IdentifierNode)
 	if !ok {
 		if piped || len(cmd.Args) > 1 {
-			return errorAt(cmd, "%s is no function and takes no argument", cmd.Args[0])
+			return errorAt(cmd, "%s is not a function and takes no argument", cmd.Args[0])
 		}
 		return c.operand(cmd.Args[0], depth)
 	}
@@ -176,7 +176,8 @@ func (c *checker) command(cmd *parse.CommandNode, piped bool, depth int) error {
 	return nil
 }
 
-// index checks index .Values "name". The name is a constant: one that a value gives would be shown when it is missing.
+// index checks index .Values "name". The name must be a constant: the error for a missing value shows the name, so it must not come from a
+// value.
 func (c *checker) index(name *parse.IdentifierNode, args []parse.Node) error {
 	if len(args) != 2 {
 		return errorAt(name, "index is called as index .Values \"name\"")
@@ -193,7 +194,7 @@ func (c *checker) index(name *parse.IdentifierNode, args []parse.Node) error {
 	return nil
 }
 
-// canNameField says whether fields can be named from n: inside with and range, only those of $.
+// canNameField reports whether n may name a field: inside with and range, only $ may.
 func (c *checker) canNameField(n parse.Node) bool {
 	return c.atRoot || n.Type() == parse.NodeVariable
 }
@@ -209,7 +210,7 @@ func (c *checker) operand(n parse.Node, depth int) error {
 		return nil
 	case *parse.DotNode:
 		if c.atRoot {
-			return errorAt(n, "the whole context is no value: name one of its fields, like .Values.x")
+			return errorAt(n, "the whole context is not a value: name one of its fields, like .Values.x")
 		}
 		return nil
 	case *parse.FieldNode, *parse.VariableNode:
@@ -226,14 +227,14 @@ func (c *checker) operand(n parse.Node, depth int) error {
 	}
 }
 
-// field checks .x, .Values.x, $.Values.x and $x, and notes which values they see.
+// field checks .x, .Values.x, $.Values.x and $x, and records which values they see.
 func (c *checker) field(n parse.Node) error {
 	path, ok := fieldPath(n)
 	if !ok {
 		if v, is := n.(*parse.VariableNode); is && len(v.Ident) == 1 {
-			return nil // what it holds was seen when it was set
+			return nil // the values were recorded when the variable was set
 		}
-		return errorAt(n, "%s: a variable holds a text, which has no fields", n)
+		return errorAt(n, "%s: a variable holds text, which has no fields", n)
 	}
 	if !c.canNameField(n) {
 		return errorAt(n, "inside with and range, write $%s", n)
@@ -249,11 +250,11 @@ func (c *checker) field(n parse.Node) error {
 	return nil
 }
 
-// checkPath says whether there is such a field.
+// checkPath reports whether the field exists.
 func checkPath(n parse.Node, path []string) error {
 	switch {
 	case len(path) == 0:
-		return errorAt(n, "the whole context is no value: name one of its fields, like $.Values.x")
+		return errorAt(n, "the whole context is not a value: name one of its fields, like $.Values.x")
 	case path[0] == "Values" && len(path) <= 2:
 		return nil
 	case path[0] != "Values" && !slices.Contains(contextFields, path[0]):
@@ -264,5 +265,5 @@ func checkPath(n parse.Node, path []string) error {
 	return nil
 }
 
-// contextFields are the fields of the whole context beside Values.
+// contextFields are the fields of the whole context besides Values.
 var contextFields = []string{"Application", "Environment", "Namespace", "Name"}

@@ -12,9 +12,8 @@ import (
 	"strings"
 )
 
-// CheckFormats says whether those files of out can be parsed whose name ends in .json, .yaml, .yml or .properties. Keys
-// must not occur twice in a YAML mapping or in properties. Its error is an *Error; of a file in out.Secret it says no
-// more than the line.
+// CheckFormats parses the files of out whose name ends in .json, .yaml, .yml or .properties. Keys must not occur twice in a YAML mapping or
+// in properties. Its error is an *Error. For a file in out.Secret the error names only the line.
 func CheckFormats(out Output) error {
 	var found faults
 	for _, name := range out.Files {
@@ -26,7 +25,7 @@ func CheckFormats(out Output) error {
 	return found.err(0)
 }
 
-// text returns what was rendered for a key, and whether it is secret.
+// text returns the rendered text of a key, and whether it is secret.
 func (o Output) text(key string) (string, bool) {
 	if text, secret := o.Secret[key]; secret {
 		return text, true
@@ -34,7 +33,7 @@ func (o Output) text(key string) (string, bool) {
 	return o.Data[key], false
 }
 
-// format is the language of a file, by the end of its name: json, yaml, properties or another.
+// format is the language of a file, by its extension: json, yaml, properties or another.
 func format(name string) string {
 	end := strings.TrimPrefix(strings.ToLower(path.Ext(name)), ".")
 	if end == "yml" {
@@ -43,15 +42,15 @@ func format(name string) string {
 	return end
 }
 
-// formatError is what is wrong with a document.
+// formatError describes an invalid document.
 type formatError struct {
 	format        string
-	line          int // 0 if not known
+	line          int // 0 if unknown
 	text          string
 	quotesNothing bool // text quotes nothing of the document
 }
 
-// fault hides what the document holds if it is secret.
+// fault hides the document's contents if they are secret.
 func (f *formatError) fault(key string, secret bool) Fault {
 	problem := "not valid " + f.format
 	if f.quotesNothing || !secret {
@@ -75,7 +74,7 @@ func checkFormat(name, text string) *formatError {
 }
 
 func checkJSON(text string) *formatError {
-	err := json.Unmarshal([]byte(text), new(json.RawMessage)) // takes no memory for what is in it
+	err := json.Unmarshal([]byte(text), new(json.RawMessage)) // allocates no memory for the contents
 	if err == nil {
 		return nil
 	}
@@ -86,7 +85,7 @@ func checkJSON(text string) *formatError {
 	return f
 }
 
-// document returns the only document of a JSON or YAML file as encoding/json has it, with json.Number for numbers.
+// document returns the only document of a JSON or YAML file in the form of encoding/json, with json.Number for numbers.
 func document(name, text string, room int) (any, *formatError) {
 	switch format(name) {
 	case "json":
@@ -120,7 +119,7 @@ func decodeJSON(text string) (any, *formatError) {
 
 var unicodeEscape = regexp.MustCompile(`^[0-9a-fA-F]{4}`)
 
-// checkProperties says whether text is a file of Java properties: keys, each once, with escapes that are whole.
+// checkProperties checks that text is a Java properties file: keys, each once, with complete escapes.
 func checkProperties(text string) *formatError {
 	seen := map[string]bool{}
 	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
@@ -149,12 +148,12 @@ func checkProperties(text string) *formatError {
 	return nil
 }
 
-// continued says whether the next line belongs to this one: it ends in an odd number of backslashes.
+// continued reports whether the next line belongs to this one: it ends in an odd number of backslashes.
 func continued(line string) bool {
 	return (len(line)-len(strings.TrimRight(line, `\`)))%2 == 1
 }
 
-// property returns the key of a line, as it is written, or what is wrong with the line.
+// property returns the key of a line, as written, or the problem of the line.
 func property(line string) (key, problem string) {
 	end := len(line)
 	for i := 0; i < len(line); i++ {

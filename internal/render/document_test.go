@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// formats are files, and what is wrong with them: "" if nothing.
+// formats are files and the expected errors; "" if none.
 var formats = []struct {
 	name, text string
 	line       int
@@ -26,7 +26,7 @@ var formats = []struct {
 	{"a.yaml", "a: 1\nb: 2\na: S3CRET\n", 3, `not valid YAML: the key "a" occurs twice`},
 	{"a.yaml", "x: {a: 1, S3CRET: 2, S3CRET: 3}", 1, `the key "S3CRET" occurs twice`},
 	{"a.yaml", "a: 1\n\"1\": x\n1: y\n", 0, ""},
-	{"a.yaml", "? [S3CRET]\n: x\n", 1, "a key is no text"},
+	{"a.yaml", "? [S3CRET]\n: x\n", 1, "a key is not text"},
 	{"a.yaml", "a: 1\nb: 2\n  c: S3CRET\n", 3, "mapping values are not allowed"},
 	{"a.yaml", "a: *S3CRET", 0, "unknown anchor 'S3CRET' referenced"},
 	{"a.yaml", strings.Repeat("[", 101) + strings.Repeat("]", 101), 1, "nests deeper than 100"},
@@ -55,7 +55,7 @@ func TestCheckFormats(t *testing.T) {
 			t.Errorf("%s: %.60q: %v", c.name, c.text, f)
 		}
 		if diff := cmp.Diff(f.Line, hiddenLine(t, CheckFormats(hidden))); diff != "" {
-			t.Errorf("%s: %.60q: a secret file has another line: %s", c.name, c.text, diff)
+			t.Errorf("%s: %.60q: the error of a secret file has another line: %s", c.name, c.text, diff)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func hiddenLine(t *testing.T, err error) int {
 	t.Helper()
 	f, ok := oneFault(err)
 	if !ok || strings.Contains(f.String(), "S3CRET") || !strings.HasPrefix(f.Problem, "not valid ") {
-		t.Errorf("a secret file says %v", err)
+		t.Errorf("the error of a secret file is %v", err)
 	}
 	return f.Line
 }
@@ -103,16 +103,16 @@ several: {<<: [{a: 1}, {a: 2, b: 2}]}
 		t.Errorf("-want +got\n%s", diff)
 	}
 	for _, c := range []struct{ name, text, problem string }{
-		{"a.yaml", "a: .inf", "a schema knows no .inf"},
+		{"a.yaml", "a: .inf", "a schema cannot validate .inf"},
 		{"a.yaml", "a: !!int x", "cannot decode"},
 		{"a.yaml", "a: {<<: x}", "only mappings can be merged"},
 		{"a.yaml", "a: &a [*a]", "deeper than 100"},
 		{"a.yaml", "a\n---\nb", "the file holds 2 documents"},
 		{"a.toml", "a", "must end in .json, .yaml or .yml"},
 		{"a.json", "{", "unexpected end"},
-		{"a.yaml", billion(10), "too large for it once aliases are followed"},
-		{"a.yaml", "a: &a " + strings.Repeat("x", 10000) + "\nb: [" + strings.Repeat("*a,", 100) + "]", "too large for it"},
-		{"a.yaml", "a: &a {" + strings.Repeat("x", 1000) + ": 1}\nb: [" + strings.Repeat("*a,", 300) + "]", "too large for it"},
+		{"a.yaml", billion(10), "too large after aliases are expanded"},
+		{"a.yaml", "a: &a " + strings.Repeat("x", 10000) + "\nb: [" + strings.Repeat("*a,", 100) + "]", "too large after aliases"},
+		{"a.yaml", "a: &a {" + strings.Repeat("x", 1000) + ": 1}\nb: [" + strings.Repeat("*a,", 300) + "]", "too large after aliases"},
 	} {
 		if v, f := document(c.name, c.text, 1000); f == nil || !strings.Contains(f.text, c.problem) {
 			t.Errorf("%.40q: %v %+v", c.text, v, f)
@@ -126,7 +126,7 @@ several: {<<: [{a: 1}, {a: 2, b: 2}]}
 	}
 }
 
-// billion returns a document of n levels, each of which has ten times the last.
+// billion returns a document of n levels; each is ten times as large as the previous one.
 func billion(n int) string {
 	var b strings.Builder
 	b.WriteString("a0: &a0 x\n")

@@ -10,7 +10,7 @@ import (
 	"text/template/parse"
 )
 
-// budget is what a rendering may still do.
+// budget is the remaining work of a rendering.
 type budget struct{ steps, bytes int }
 
 var (
@@ -35,14 +35,14 @@ func (b *budget) work(n int) error {
 // values is .Values.
 type values struct {
 	all   map[string]Value
-	names []string // in order
+	names []string // sorted
 }
 
 func newValues(all map[string]Value) *values {
 	return &values{all: all, names: slices.Sorted(maps.Keys(all))}
 }
 
-// get returns the text of a value, or missing.
+// get returns the text of a value, or missingValue.
 func (v *values) get(name string) any {
 	if value, ok := v.all[name]; ok {
 		return value.Text
@@ -66,14 +66,14 @@ func (v *values) size() int {
 	return n
 }
 
-// missingValue is a value that is not there. Only default and required take it.
+// missingValue is a value that does not exist. Only default and required accept it.
 type missingValue struct{ name string }
 
 func (m missingValue) fault() error {
 	return fmt.Errorf("the value %q is missing: set it, or give it a default: {{ .Values.x | default \"...\" }}", m.name)
 }
 
-// toText returns what v looks like in the output.
+// toText returns v as it appears in the output.
 func toText(v any) (string, error) {
 	switch v := v.(type) {
 	case string:
@@ -85,11 +85,11 @@ func toText(v any) (string, error) {
 	case missingValue:
 		return "", v.fault()
 	default:
-		return "", errors.New(".Values is no text: name one value, or use toJson")
+		return "", errors.New(".Values is not text: name one value, or use toJson")
 	}
 }
 
-// isTrue says what v is as a condition: texts and .Values are true unless empty, numbers unless 0.
+// isTrue returns v as a condition: texts and .Values are true unless empty, numbers unless 0.
 func isTrue(v any) (bool, error) {
 	switch v := v.(type) {
 	case string:
@@ -111,7 +111,7 @@ type variable struct {
 	value any
 }
 
-// evaluator renders one template that check let pass.
+// evaluator renders one checked template.
 type evaluator struct {
 	in        *Input
 	values    *values
@@ -122,7 +122,7 @@ type evaluator struct {
 	vars      []variable
 }
 
-// at gives err the place of n, unless it has one already.
+// at adds the position of n to err, unless err has one.
 func at(n parse.Node, err error) error {
 	if _, ok := errors.AsType[*templateError](err); err == nil || ok {
 		return err
@@ -162,7 +162,7 @@ func (e *evaluator) node(n parse.Node) error {
 	}
 }
 
-// notAvailable is for what check refuses.
+// notAvailable is the error for nodes that check rejects.
 func notAvailable(n parse.Node) error { return fmt.Errorf("%s is not available", n) }
 
 func (e *evaluator) write(s string) error {
@@ -185,7 +185,7 @@ func (e *evaluator) action(p *parse.PipeNode) error {
 	return e.write(s)
 }
 
-// branch renders an if, or a with, which changes what dot is.
+// branch renders an if, or a with, which changes dot.
 func (e *evaluator) branch(n *parse.BranchNode, with bool) error {
 	defer e.restore(e.dot, len(e.vars))
 	v, err := e.pipe(n.Pipe)
@@ -218,7 +218,7 @@ func (e *evaluator) loop(n *parse.RangeNode) error {
 	return nil
 }
 
-// iteration renders the body of a loop over values for one of them.
+// iteration renders the body of a loop over values for one value.
 func (e *evaluator) iteration(n *parse.RangeNode, name string) error {
 	defer e.restore(e.dot, len(e.vars))
 	e.dot = e.values.get(name)

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Fault is one thing that is wrong with a configuration.
+// Fault is one error in a configuration.
 type Fault struct {
-	// Key says where: "config.DB_URL", "files[app.yaml]", "schema.config", "schema.files[app.yaml]"; empty for the whole.
+	// Key is the place: "config.DB_URL", "files[app.yaml]", "schema.config", "schema.files[app.yaml]"; empty for the whole.
 	Key string
-	// Line and Column are the place in the template, or in a rendered file, from 1; 0 if not known. Columns are in bytes.
+	// Line and Column are the position in the template, or in a rendered file, from 1; 0 if unknown. Columns are in bytes.
 	Line, Column int
-	// Problem says what is wrong and what to do. It never holds the text of a secret value.
+	// Problem describes the error and the remedy. It never contains the text of a secret value.
 	Problem string
 }
 
@@ -31,11 +31,11 @@ func (f Fault) String() string {
 	return where + ": " + f.Problem
 }
 
-// Error is what the functions of this package return: the faults they found, ordered by key and place.
+// Error holds the faults that a function of this package found, ordered by key and position.
 type Error struct {
-	// Faults are at most MaxFaults, at least one.
+	// Faults has at least one and at most MaxFaults entries.
 	Faults []Fault
-	// More is how many others were found.
+	// More is the number of further faults.
 	More int
 }
 
@@ -50,14 +50,14 @@ func (e *Error) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// faults collects what is wrong.
+// faults collects faults.
 type faults []Fault
 
 func (f *faults) add(key, format string, args ...any) {
 	*f = append(*f, Fault{Key: key, Problem: truncate(fmt.Sprintf(format, args...))})
 }
 
-// err returns what was collected as an *Error, or nil; more is how many faults were found beside these.
+// err returns the collected faults as an *Error, or nil. more is the number of faults found besides these.
 func (f faults) err(more int) error {
 	if len(f) == 0 {
 		return nil

@@ -14,20 +14,19 @@ import (
 )
 
 const (
-	// maxIndent is how far indent and nindent go.
+	// maxIndent is the maximum width of indent and nindent.
 	maxIndent = 100
-	// variadic is the number of arguments where there may be several.
+	// variadic is the maximum number of arguments of a variadic function.
 	variadic = 100
 )
 
-// function is what a template can call. Arguments are string, bool, int, *values or missing.
+// function is a template function. Arguments are string, bool, int, *values or missingValue.
 type function struct {
-	min, max int // number of arguments, the piped one counted
+	min, max int // number of arguments, including the piped one
 	call     func(b *budget, args []any) (any, error)
 }
 
-// functions are all that there are. The evaluator calls "and" and "or" itself, which look at an argument only if they
-// have to.
+// functions are all available functions. The evaluator itself calls "and" and "or", which evaluate an argument only if necessary.
 var functions = map[string]function{
 	"and":      {1, variadic, nil},
 	"or":       {1, variadic, nil},
@@ -48,7 +47,7 @@ var functions = map[string]function{
 	"nindent":  {2, 2, func(b *budget, args []any) (any, error) { return indentLines(b, args, "\n") }},
 }
 
-// checkCall judges a call as far as that can be done without values.
+// checkCall checks a call as far as possible without values.
 func checkCall(name *parse.IdentifierNode, args []parse.Node, piped bool) error {
 	f, ok := functions[name.Ident]
 	if !ok {
@@ -70,10 +69,10 @@ func checkCall(name *parse.IdentifierNode, args []parse.Node, piped bool) error 
 	}
 }
 
-// checkFirst judges the first argument of a call where that must be a constant; it is nil if the only one is piped.
+// checkFirst checks the first argument of a call if it must be a constant; it is nil if the only argument is piped.
 func checkFirst(name *parse.IdentifierNode, first parse.Node) error {
 	switch name.Ident {
-	case "required": // it is shown, so it must be no value
+	case "required": // the message is shown, so it must not be a value
 		if _, ok := first.(*parse.StringNode); !ok {
 			return errorAt(name, "the first argument of required is a text in quotes")
 		}
@@ -97,7 +96,7 @@ func (f function) arity() string {
 	return count
 }
 
-// textFunction makes a function of one argument from one of texts.
+// textFunction makes a template function from a function of one text.
 func textFunction(f func(string) string) func(*budget, []any) (any, error) {
 	return func(b *budget, args []any) (any, error) {
 		s, err := toText(args[0])
@@ -117,7 +116,7 @@ func not(_ *budget, args []any) (any, error) {
 	return !is, err
 }
 
-// equal says whether the first argument is one of the others.
+// equal reports whether the first argument equals one of the others.
 func equal(b *budget, args []any) (any, error) {
 	for _, other := range args[1:] {
 		if err := checkComparable(args[0], other); err != nil {
@@ -178,7 +177,7 @@ func length(_ *budget, args []any) (any, error) {
 }
 
 func index(_ *budget, args []any) (any, error) {
-	all, _ := args[0].(*values) // check saw to both
+	all, _ := args[0].(*values) // check has verified both types
 	name, _ := args[1].(string)
 	return all.get(name), nil
 }
@@ -194,7 +193,7 @@ func defaultValue(_ *budget, args []any) (any, error) {
 }
 
 func required(_ *budget, args []any) (any, error) {
-	message, _ := args[0].(string) // checkCall saw to that
+	message, _ := args[0].(string) // checkCall has verified the type
 	if _, is := args[1].(missingValue); is || args[1] == "" {
 		return nil, errors.New(message)
 	}
@@ -220,24 +219,24 @@ func toJSON(b *budget, args []any) (any, error) {
 	return s, b.work(len(s))
 }
 
-// asJSON returns v as JSON on one line, with keys in order and without the escapes for HTML.
+// asJSON returns v as JSON on one line, with sorted keys and without HTML escapes.
 func asJSON(v any) string {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(v); err != nil {
-		panic(err) // texts, numbers, booleans and maps of texts have JSON
+		panic(err) // texts, numbers, booleans and maps of texts always encode
 	}
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// indentLines puts spaces before each line, as many as the first argument says.
+// indentLines puts spaces before each line; the first argument is their number.
 func indentLines(b *budget, args []any, before string) (any, error) {
 	s, err := toText(args[1])
 	if err != nil {
 		return nil, err
 	}
-	width, _ := args[0].(int) // checkCall saw to that
+	width, _ := args[0].(int) // checkCall has verified the type
 	lines := strings.Count(s, "\n") + 1
 	if err := b.work(2*len(s) + lines*width + len(before)); err != nil {
 		return nil, err

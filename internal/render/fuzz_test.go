@@ -11,11 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// secretMarker is the text of a secret that is found nowhere else.
+// secretMarker is the text of a secret that occurs nowhere else.
 const secretMarker = "S3CRET-0f9a1c"
 
-// FuzzRender renders any template: it must end, stay within its bounds, give the same twice, and keep secrets where
-// they belong.
+// FuzzRender renders any template. The rendering must end, stay within its limits, be deterministic, and keep secrets in the Secret.
 func FuzzRender(f *testing.F) {
 	for _, c := range texts {
 		f.Add(strings.TrimPrefix(c.template, "secret:"), "value")
@@ -49,7 +48,7 @@ func FuzzRender(f *testing.F) {
 	})
 }
 
-// checkError looks for what must never be in an error.
+// checkError fails if an error contains a forbidden text.
 func checkError(t *testing.T, err error) {
 	t.Helper()
 	if err == nil {
@@ -66,7 +65,7 @@ func checkError(t *testing.T, err error) {
 	}
 }
 
-// checkOutput looks for what must never be rendered.
+// checkOutput fails if the output contains a forbidden text.
 func checkOutput(t *testing.T, out Output) {
 	t.Helper()
 	for key, text := range out.Data {
@@ -85,7 +84,7 @@ func checkOutput(t *testing.T, out Output) {
 	}
 }
 
-// FuzzSchema compares any document with any schema, once in the open and once as a secret.
+// FuzzSchema validates any document against any schema, once as a public file and once as a secret.
 func FuzzSchema(f *testing.F) {
 	for _, c := range schemas {
 		f.Add(c.schema, `{"a": [1, "`+secretMarker+`"]}`)
@@ -107,7 +106,7 @@ func FuzzSchema(f *testing.F) {
 			if err := Validate(hidden, s); err != nil {
 				checkError(t, err)
 			} else if usable != nil && schema != "" {
-				t.Fatalf("valid, though its schema can't be used: %v", usable)
+				t.Fatalf("valid, although its schema is not usable: %v", usable)
 			}
 			checkError(t, CheckFormats(hidden))
 			open := Output{Data: hidden.Secret, Files: hidden.Files}

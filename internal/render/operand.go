@@ -39,7 +39,7 @@ func (e *evaluator) set(p *parse.PipeNode, v any) error {
 	return nil
 }
 
-// find returns where the innermost variable of that name is, or -1.
+// find returns the index of the innermost variable of that name, or -1.
 func (e *evaluator) find(name string) int {
 	for i, v := range slices.Backward(e.vars) {
 		if v.name == name {
@@ -49,7 +49,7 @@ func (e *evaluator) find(name string) int {
 	return -1
 }
 
-// command evaluates one stage of a pipeline; piped holds the result of the one before.
+// command evaluates one stage of a pipeline; piped holds the result of the previous stage.
 func (e *evaluator) command(cmd *parse.CommandNode, piped []any) (any, error) {
 	name, ok := cmd.Args[0].(*parse.IdentifierNode)
 	if !ok {
@@ -69,7 +69,7 @@ func (e *evaluator) command(cmd *parse.CommandNode, piped []any) (any, error) {
 	return functions[name.Ident].call(e.budget, append(args, piped...))
 }
 
-// shortCircuit returns the first argument whose truth is want, and does not look at those behind it; else the last.
+// shortCircuit returns the first argument whose truth is want, without evaluating the following ones; else the last.
 func (e *evaluator) shortCircuit(want bool, args []parse.Node, piped []any) (any, error) {
 	var v any
 	for _, n := range args {
@@ -118,7 +118,7 @@ func (e *evaluator) operand(n parse.Node) (any, error) {
 	}
 }
 
-// field returns what the fields of path hold.
+// field returns the value of the field at path.
 func (e *evaluator) field(path []string) (any, error) {
 	switch path[0] {
 	case "Application":

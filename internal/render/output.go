@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Render renders every template of in, or returns an *Error with a fault for each that can't be.
+// Render renders every template of in, or returns an *Error with a fault for each template that fails.
 //
-// A key is put into Output.Secret if its template mentions a secret value anywhere, also in a condition or in a part
-// that is not rendered, or mentions .Values as a whole while any value is secret. So Output.Data stays the same whatever
-// the secret values are.
+// A key goes into Output.Secret if its template mentions a secret value anywhere, also in a condition or in a part that is not rendered. It
+// also does if the template mentions .Values as a whole while any value is secret. Output.Data therefore does not depend on the secret
+// values.
 func Render(in Input) (Output, error) {
 	r := renderer{
 		in: &in, values: newValues(in.Values), budget: &budget{steps: MaxSteps, bytes: MaxWork},
@@ -47,7 +47,7 @@ type renderer struct {
 	full   bool
 }
 
-// checkInput looks at the names and sizes of templates.
+// checkInput checks the names and sizes of templates.
 func (r *renderer) checkInput() {
 	if n := len(r.in.Config) + len(r.in.Files); n > MaxKeys {
 		r.faults.add("", "there are %d keys and files, at most %d are allowed", n, MaxKeys)
@@ -72,11 +72,11 @@ func (r *renderer) checkInput() {
 
 func (r *renderer) checkKey(where, key string) {
 	for _, problem := range validation.IsConfigMapKey(key) {
-		r.faults.add(where, "not a valid name of a key in a ConfigMap: %s", problem)
+		r.faults.add(where, "not a valid ConfigMap key: %s", problem)
 	}
 }
 
-// render renders one template into the half where it belongs.
+// render renders one template into Data or Secret.
 func (r *renderer) render(where, key, template string) {
 	if r.full {
 		return
@@ -93,7 +93,7 @@ func (r *renderer) render(where, key, template string) {
 	}
 	switch *size += len(key) + len(text); {
 	case *size > MaxData:
-		r.full = true // what follows would only say the same
+		r.full = true // further keys would only repeat the error
 		r.faults.add(where, "with it, the %s has more than %d bytes: split the configuration", kind, MaxData)
 	case !secret && !utf8.ValidString(text):
 		r.faults.add(where, "the text is not UTF-8, which a ConfigMap can't hold: use b64enc")
@@ -102,7 +102,7 @@ func (r *renderer) render(where, key, template string) {
 	}
 }
 
-// text renders one template, and says whether it can see a secret value. Its error is a *problem.
+// text renders one template, and reports whether it can see a secret value. Its error is a *templateError.
 func (r *renderer) text(template string) (string, bool, error) {
 	t, err := check(template)
 	if err != nil {

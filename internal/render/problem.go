@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// templateError is a fault in a template.
+// templateError is an error in a template.
 type templateError struct {
-	at   parse.Pos // where, as an offset in bytes
-	line int       // where, if that is all that is known
+	at   parse.Pos // position, as an offset in bytes
+	line int       // position, if only the line is known
 	text string
 }
 
@@ -21,10 +21,10 @@ func errorAt(n parse.Node, format string, args ...any) error {
 	return &templateError{at: n.Position(), text: fmt.Sprintf(format, args...)}
 }
 
-// treeName is what the parser calls each template in its errors.
+// treeName is the parser's name of each template in its errors.
 const treeName = "t"
 
-// parseError takes the line out of an error of the parser, "template: t:3: unexpected ...".
+// parseError extracts the line from an error of the parser, "template: t:3: unexpected ...".
 func parseError(err error) error {
 	text := strings.TrimPrefix(err.Error(), "template: "+treeName+":")
 	line, rest, ok := strings.Cut(text, ": ")
@@ -35,7 +35,7 @@ func parseError(err error) error {
 	return &templateError{line: number, text: rest}
 }
 
-// fault says where in template the problem is.
+// fault adds the position in template.
 func (p *templateError) fault(key, template string) Fault {
 	f := Fault{Key: key, Line: p.line, Problem: truncate(p.text)}
 	if p.line == 0 {
@@ -46,7 +46,7 @@ func (p *templateError) fault(key, template string) Fault {
 	return f
 }
 
-// truncate makes text no longer than MaxProblem, between two characters.
+// truncate shortens text to MaxProblem bytes, between two characters.
 func truncate(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= MaxProblem {

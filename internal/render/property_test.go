@@ -20,15 +20,15 @@ type writer struct {
 	b     strings.Builder
 	vars  int  // how many of $v0, $v1, ... are declared here
 	loop  bool // inside a range
-	inner bool // dot is a text
+	inner bool // dot is text
 }
 
 func (w *writer) pick(texts ...string) string { return texts[w.IntN(len(texts))] }
 
-// names are values; of them, s1 and s2 are secret, and nope is missing.
+// names are values. s1 and s2 are secret; nope is missing.
 var names = []string{"a", "b", "empty", "s1", "s2", "nope"}
 
-// operand writes a text, mostly.
+// operand writes a text in most cases.
 func (w *writer) operand(depth int) string {
 	switch w.IntN(8) {
 	case 0:
@@ -50,7 +50,7 @@ func (w *writer) operand(depth int) string {
 	}
 }
 
-// value writes how a value is named, or dot.
+// value writes a reference to a value, or dot.
 func (w *writer) value(name string) string {
 	if w.inner {
 		return w.pick(".", "$.Values."+name, "$.Values."+name, `(index $.Values "`+name+`")`)
@@ -93,7 +93,7 @@ func (w *writer) list(depth int) {
 		case 0, 1, 2:
 			w.b.WriteString(w.pick("text", " ", "\n", "-"))
 		case 3:
-			which := w.IntN(w.vars + 1) // one that is there is hidden until the end of the block
+			which := w.IntN(w.vars + 1) // an existing variable is hidden until the end of the block
 			fmt.Fprintf(&w.b, "{{ $v%d := %s }}", which, w.pipe(2))
 			w.vars = max(w.vars, which+1)
 		case 4:
@@ -144,7 +144,7 @@ func randomTemplate(r *rand.Rand) string {
 	return w.b.String()
 }
 
-// randomInput returns what random templates see; the secrets' texts depend on n.
+// randomInput returns the context of random templates; the secrets' texts depend on n.
 func randomInput(n int) Input {
 	secrets := []string{"S3CRET-one", "", "S3CRET\ntwo", "A", "x"}
 	return Input{
@@ -156,8 +156,8 @@ func randomInput(n int) Input {
 	}
 }
 
-// TestProperty_secretsStaySecret renders random templates with different secrets: what goes into the ConfigMap is always
-// the same, and no error quotes a secret.
+// TestProperty_secretsStaySecret renders random templates with different secrets. The ConfigMap must be the same, and no error may quote a
+// secret.
 func TestProperty_secretsStaySecret(t *testing.T) {
 	const templates = 6000
 	public, rendered := 0, 0
@@ -170,7 +170,7 @@ func TestProperty_secretsStaySecret(t *testing.T) {
 			out, err := Render(in)
 			if err != nil {
 				if strings.Contains(err.Error(), "S3CRET") {
-					t.Fatalf("seed %d: %s\nthe error holds a secret: %v", seed, text, err)
+					t.Fatalf("seed %d: %s\nthe error contains a secret: %v", seed, text, err)
 				}
 				continue
 			}
@@ -185,16 +185,16 @@ func TestProperty_secretsStaySecret(t *testing.T) {
 		}
 	}
 	if public < templates/20 || rendered-public < templates/20 {
-		t.Errorf("of %d templates, %d were rendered and %d are public: too few to show anything", templates, rendered, public)
+		t.Errorf("of %d templates, %d were rendered and %d are public: too few", templates, rendered, public)
 	}
 }
 
-// TestProperty_sameAsTextTemplate compares with text/template: what it renders is rendered alike, and what it can't, is not.
+// TestProperty_sameAsTextTemplate compares the output and the errors with those of text/template.
 func TestProperty_sameAsTextTemplate(t *testing.T) {
 	same := 0
 	for seed := range uint64(10000) {
 		text := randomTemplate(rand.New(rand.NewPCG(seed, 2)))
-		text = strings.ReplaceAll(text, "nope", "a") // a missing key is where the two differ
+		text = strings.ReplaceAll(text, "nope", "a") // missing keys are the only difference
 		in := randomInput(0)
 		in.Config = map[string]string{"K": text}
 		got, gotErr := Render(in)

@@ -1,39 +1,38 @@
-// Package render turns the templates of a configuration into texts. It is pure: no input or output, no clock, no
-// environment; the same input gives the same bytes. Templates have the syntax of Go's text/template, of which a small
-// subset is allowed, so that every rendering ends within known bounds.
+// Package render renders the templates of a configuration. It is pure: no I/O, no clock, no environment. The same input gives the same
+// bytes. Templates use a small subset of Go's text/template, so every rendering ends within known limits.
 package render
 
 // Value is one variable of a configuration.
 type Value struct {
-	// Text is what the template sees; any bytes.
+	// Text is the value in the template; any bytes.
 	Text string
-	// Secret says that Text comes from a Secret, and must not be seen outside one.
+	// Secret means that Text comes from a Secret, and must not appear outside one.
 	Secret bool
 }
 
-// Input is what a rendering depends on, all of it.
+// Input is the complete input of a rendering.
 type Input struct {
-	// Application, Environment, Namespace and Name are what templates see under these names.
+	// Application, Environment, Namespace and Name are available to templates under these names.
 	Application, Environment, Namespace, Name string
-	// Values is what templates see as .Values.
+	// Values are available to templates as .Values.
 	Values map[string]Value
-	// Config has a template for each key, Files one for each file name.
+	// Config has a template for each key, Files a template for each file name.
 	Config, Files map[string]string
 }
 
-// Output is what was rendered: the text of each key and file. No key is in both maps.
+// Output is the rendered text of each key and file. No key is in both maps.
 type Output struct {
-	// Data holds what depends on no secret value.
+	// Data holds the texts that depend on no secret value.
 	Data map[string]string
-	// Secret holds what may depend on one: the text, or whether a part of it is there.
+	// Secret holds the texts that may depend on a secret value, including texts that only contain a part conditionally.
 	Secret map[string]string
-	// Files are the keys that came from Input.Files, in order.
+	// Files are the keys that came from Input.Files, sorted.
 	Files []string
 }
 
-// Schemas are JSON Schemas, as JSON, of what was rendered.
+// Schemas are JSON Schemas, as JSON, for the rendered texts.
 type Schemas struct {
-	// Config is the schema of the object {key: text} of all keys that are no files; empty means any.
+	// Config is the schema of the object {key: text} of all keys that are not files; empty means any.
 	Config []byte
 	// Files has the schema of the document in a file, by file name.
 	Files map[string][]byte

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// shop is what templates of these tests see; the texts of secrets are found nowhere else.
+// shop is the context of these tests' templates; the texts of its secrets occur nowhere else.
 func shop() Input {
 	return Input{
 		Application: "shop", Environment: "prod", Namespace: "team-a", Name: "web",
@@ -23,7 +23,7 @@ func shop() Input {
 	}
 }
 
-// texts are templates and what they give; those that can see a secret are marked with "secret:".
+// texts are templates and their output. Templates that can see a secret are marked with "secret:".
 var texts = []struct{ template, want string }{
 	{"", ""},
 	{"plain } text {", "plain } text {"},
@@ -32,7 +32,7 @@ var texts = []struct{ template, want string }{
 	{`{{ index .Values "a.b" }} {{ index $.Values "host" }}`, "dotted db.local"},
 	{"a {{- .Values.host -}} b", "adb.localb"},
 	{"{{/* nothing */}}x", "x"},
-	// Braces that stay, as docs/config-templates.md has them: files of Prometheus, Grafana and others.
+	// Literal braces, as in docs/config-templates.md: files of Prometheus, Grafana and others.
 	{`{{ "{{" }} $labels.instance }} is down`, "{{ $labels.instance }} is down"},
 	{"{{ `{{ $labels.instance }} of {{ $labels.job }}` }}", "{{ $labels.instance }} of {{ $labels.job }}"},
 	// A missing key and a default: https://github.com/external-secrets/external-secrets/issues/3480, 3843
@@ -106,7 +106,7 @@ func TestRender_separatesFilesAndSecrets(t *testing.T) {
 	}
 }
 
-// TestRender_withoutSecrets shows that .Values as a whole is no secret where no value is one.
+// TestRender_withoutSecrets shows that .Values as a whole is not secret if no value is.
 func TestRender_withoutSecrets(t *testing.T) {
 	in := Input{Values: map[string]Value{"b": {Text: "2"}, "a": {Text: "1"}}, Config: map[string]string{
 		"ALL": "{{ toJson .Values }}", "LOOP": "{{ range $k, $v := .Values }}{{ $k }}={{ $v }};{{ end }}",
@@ -123,7 +123,7 @@ func TestRender_withoutSecrets(t *testing.T) {
 	}
 }
 
-// rejected are templates that can't be rendered, where, and why.
+// rejected are invalid templates with the place and the text of the error.
 var rejected = []struct {
 	template     string
 	line, column int
@@ -142,21 +142,21 @@ var rejected = []struct {
 	{`{{ default .Values.other .Values.nope }}`, 1, 4, `the value "other" is missing`},
 	{`{{ required "set nope, please" .Values.nope }}`, 1, 4, "set nope, please"},
 	{`{{ .Values.empty | required "set empty, please" }}`, 1, 20, "set empty, please"},
-	{"{{ .Values }}", 1, 4, ".Values is no text"},
-	{"{{ upper .Values }}", 1, 4, ".Values is no text"},
+	{"{{ .Values }}", 1, 4, ".Values is not text"},
+	{"{{ upper .Values }}", 1, 4, ".Values is not text"},
 	{`{{ eq 1 "1" }}`, 1, 4, "a number can't be compared with a text"},
 	{`{{ ne true "1" }}`, 1, 4, "a boolean can't be compared with a text"},
-	{`{{ eq .Values .Values }}`, 1, 4, ".Values is no text"},
+	{`{{ eq .Values .Values }}`, 1, 4, ".Values is not text"},
 	{`{{ len 5 }}`, 1, 4, "a number has no length"},
 	{"a\n{{ if }}", 2, 0, "missing value for if"},
 	{"{{ $x }}", 1, 0, `undefined variable "$x"`},
 	{"{{ .Foo }}", 1, 4, "there is no .Foo"},
 	{"{{ .Application.x }}", 1, 16, "values are texts"},
 	{"{{ .Values.host.name }}", 1, 11, "values are texts"},
-	{"{{ $x := .Name }}{{ $x.y }}", 1, 23, "a variable holds a text"},
-	{"{{ . }}", 1, 4, "the whole context is no value"},
-	{"{{ $ }}", 1, 4, "the whole context is no value"},
-	{"{{ toJson $ }}", 1, 11, "the whole context is no value"},
+	{"{{ $x := .Name }}{{ $x.y }}", 1, 23, "a variable holds text"},
+	{"{{ . }}", 1, 4, "the whole context is not a value"},
+	{"{{ $ }}", 1, 4, "the whole context is not a value"},
+	{"{{ toJson $ }}", 1, 11, "the whole context is not a value"},
 	{"{{ with .Name }}{{ .Values.host }}{{ end }}", 1, 27, "write $.Values.host"},
 	{`{{ with .Name }}{{ index .Values "host" }}{{ end }}`, 1, 26, "write $.Values"},
 	{`{{ index .Values .Name }}`, 1, 4, "index is called as"},
@@ -175,8 +175,8 @@ var rejected = []struct {
 	{`{{ "x" | indent "2" }}`, 1, 10, "the first argument of indent is a number from 0 to 100"},
 	{`{{ indent -1 "x" }}`, 1, 4, "the first argument of indent is a number from 0 to 100"},
 	{`{{ nindent 101 "x" }}`, 1, 4, "the first argument of nindent is a number from 0 to 100"},
-	{`{{ .Name "x" }}`, 1, 4, "is no function"},
-	{`{{ "x" | .Name }}`, 1, 10, "is no function"},
+	{`{{ .Name "x" }}`, 1, 4, "is not a function"},
+	{`{{ "x" | .Name }}`, 1, 10, "is not a function"},
 	{`{{ upper lower }}`, 1, 10, "put the call of lower into parentheses"},
 	{`{{ upper ($x := "a") }}`, 1, 11, "can't be declared inside parentheses"},
 	{"{{ 1.5 }}", 1, 4, "only whole numbers"},
@@ -218,7 +218,7 @@ func TestRender_rejects(t *testing.T) {
 			t.Errorf("%.80s: %v", c.template, f)
 		}
 		if strings.Contains(err.Error(), "S3CRET") {
-			t.Errorf("%.80s: the error holds a secret: %v", c.template, err)
+			t.Errorf("%.80s: the error contains a secret: %v", c.template, err)
 		}
 	}
 }

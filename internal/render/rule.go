@@ -14,7 +14,7 @@ import (
 	"golang.org/x/text/message"
 )
 
-// brokenRules appends the rules that were broken to found. What is below a choice (anyOf, oneOf, not) is no rule of its own.
+// brokenRules appends the broken rules to found. The parts of a choice (anyOf, oneOf, not) are not separate rules.
 func brokenRules(e *jsonschema.ValidationError, found []*jsonschema.ValidationError) []*jsonschema.ValidationError {
 	switch e.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.AllOf:
@@ -27,7 +27,7 @@ func brokenRules(e *jsonschema.ValidationError, found []*jsonschema.ValidationEr
 	}
 }
 
-// schemaError says what is wrong with a schema, in one line.
+// schemaError describes an invalid schema in one line.
 func schemaError(err error) error {
 	if of, is := errors.AsType[*jsonschema.SchemaValidationError](err); is {
 		err = of.Err
@@ -36,7 +36,7 @@ func schemaError(err error) error {
 	if !ok {
 		return errors.New(strings.ReplaceAll(err.Error(), schemaURL, ""))
 	}
-	for len(invalid.Causes) > 0 { // the first is enough
+	for len(invalid.Causes) > 0 { // report only the first cause
 		invalid = slices.MinFunc(invalid.Causes, func(a, b *jsonschema.ValidationError) int {
 			return cmp.Or(slices.Compare(a.InstanceLocation, b.InstanceLocation), cmp.Compare(a.SchemaURL, b.SchemaURL))
 		})
@@ -45,10 +45,10 @@ func schemaError(err error) error {
 	if format, is := invalid.ErrorKind.(*kind.Format); is { // a long pattern would leave no room for the reason
 		problem = "not a valid " + format.Want + ": " + format.Err.Error()
 	}
-	return fmt.Errorf("it is no JSON Schema: /%s: %s", strings.Join(invalid.InstanceLocation, "/"), problem)
+	return fmt.Errorf("not a JSON Schema: /%s: %s", strings.Join(invalid.InstanceLocation, "/"), problem)
 }
 
-// ruleFault says which rule was broken where, and how, unless what was compared is secret.
+// ruleFault names the broken rule and its place. It quotes the value unless the value is secret.
 func ruleFault(where string, rule *jsonschema.ValidationError, secret bool) Fault {
 	path := rule.InstanceLocation
 	quotable := !secret
@@ -73,7 +73,7 @@ func ruleFault(where string, rule *jsonschema.ValidationError, secret bool) Faul
 	return Fault{Key: where, Problem: truncate(fmt.Sprintf("%s (rule %s of its schema)", problem, name))}
 }
 
-// namesOnly says whether a rule about all keys tells nothing but their names and number.
+// namesOnly reports whether the error of a rule about all keys contains only their names and number.
 func namesOnly(k jsonschema.ErrorKind) bool {
 	switch k.(type) {
 	case *kind.Required, *kind.AdditionalProperties, *kind.PropertyNames, *kind.MinProperties, *kind.MaxProperties,
@@ -84,7 +84,7 @@ func namesOnly(k jsonschema.ErrorKind) bool {
 	}
 }
 
-// ruleName is where a rule stands in its schema, as a JSON pointer.
+// ruleName is the position of a rule in its schema, as a JSON pointer.
 func ruleName(rule *jsonschema.ValidationError) string {
 	_, pointer, _ := strings.Cut(rule.SchemaURL, "#")
 	if plain, err := url.PathUnescape(pointer); err == nil {

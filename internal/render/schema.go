@@ -14,9 +14,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// CheckSchema says whether schema, JSON Schema as JSON, can be used: drafts 2020-12, 2019-09 and 7, 2020-12 if it does
-// not say. It must not refer to anything ($ref and its like), so that checking a document takes no more steps than the
-// number of rules times the number of parts of the document. Its error is an *Error.
+// CheckSchema checks that schema, a JSON Schema as JSON, is usable. Supported drafts are 2020-12 (the default), 2019-09 and 7. It must not
+// contain references ($ref and similar). The validation of a document therefore takes at most the number of rules times the number of parts
+// of the document. Its error is an *Error.
 func CheckSchema(schema []byte) error {
 	var found faults
 	if _, err := compile(schema, &patternMatcher{}); err != nil {
@@ -25,16 +25,16 @@ func CheckSchema(schema []byte) error {
 	return found.err(0)
 }
 
-// drafts are what $schema may say.
+// drafts are the allowed values of $schema.
 var drafts = []string{
 	"https://json-schema.org/draft/2020-12/schema", "https://json-schema.org/draft/2019-09/schema",
 	"http://json-schema.org/draft-07/schema#", "http://json-schema.org/draft-07/schema",
 }
 
-// compiled is a schema that can be used.
+// compiled is a usable schema.
 type compiled struct {
 	schema *jsonschema.Schema
-	size   int // number of its parts, see weigh
+	size   int // number of its parts, see countParts
 }
 
 func compile(schema []byte, regexps *patternMatcher) (compiled, error) {
@@ -71,21 +71,21 @@ func compile(schema []byte, regexps *patternMatcher) (compiled, error) {
 	return compiled{schema: result, size: size}, nil
 }
 
-// schemaURL is what a schema is called while it is used; it is never fetched.
+// schemaURL is the name of a schema during validation; it is never fetched.
 const schemaURL = "schema:///schema"
 
-// rejectingLoader loads no schema from anywhere.
+// rejectingLoader rejects references to other schemas.
 type rejectingLoader struct{}
 
 func (rejectingLoader) Load(url string) (any, error) {
-	return nil, fmt.Errorf("%s is not loaded: a schema stands for itself", url)
+	return nil, fmt.Errorf("%s is not loaded: a schema must be self-contained", url)
 }
 
 // workUnit is how many bytes of text count as one part of a document.
 const workUnit = 256
 
-// countParts returns the number of parts of a JSON value, or an error if it nests too deep or holds a number that is too long
-// to calculate with. The function visit sees each key of an object, and says whether what is below it counts.
+// countParts returns the number of parts of a JSON value. It returns an error if the value nests too deeply or contains a number that is
+// too expensive to compute with. visit gets each key of an object, and returns whether the value counts.
 func countParts(v any, visit func(key string) (bool, error)) (int, error) {
 	return countPartsAt(v, visit, 0)
 }
@@ -118,7 +118,7 @@ func countPartsAt(v any, visit func(string) (bool, error), depth int) (int, erro
 
 func countObjectParts(object map[string]any, visit func(string) (bool, error), depth int) (int, error) {
 	size := 1
-	for _, key := range slices.Sorted(maps.Keys(object)) { // in order, so that the first error is always the same
+	for _, key := range slices.Sorted(maps.Keys(object)) { // sorted, so the first error is deterministic
 		counts, err := visit(key)
 		if err != nil {
 			return 0, err
@@ -134,7 +134,7 @@ func countObjectParts(object map[string]any, visit func(string) (bool, error), d
 	return size, nil
 }
 
-// checkNumber refuses what takes long to calculate with: 1e999999999 has a billion digits.
+// checkNumber rejects numbers that are expensive to compute with: 1e999999999 has a billion digits.
 func checkNumber(number string) error {
 	if len(number) > 64 {
 		return errors.New("a number has more than 64 characters")
@@ -146,11 +146,11 @@ func checkNumber(number string) error {
 	return nil
 }
 
-// visitSchemaKey refuses references, and says which keys of a schema are no rules but words about it.
+// visitSchemaKey rejects references, and returns false for keys of a schema that are annotations, not rules.
 func visitSchemaKey(key string) (bool, error) {
 	switch key {
 	case "$ref", "$dynamicRef", "$recursiveRef", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary":
-		return false, fmt.Errorf("%s is not available: write the rules where they hold", key)
+		return false, fmt.Errorf("%s is not available: write the rules where they apply", key)
 	case "title", "description", "$comment", "examples", "default":
 		return false, nil
 	}
@@ -159,7 +159,7 @@ func visitSchemaKey(key string) (bool, error) {
 
 func visitAnyKey(string) (bool, error) { return true, nil }
 
-// patternMatcher compiles the patterns of a schema, and bounds the time that they take.
+// patternMatcher compiles the patterns of a schema, and bounds their cost.
 type patternMatcher struct {
 	left int // see MaxMatch
 }
@@ -167,7 +167,7 @@ type patternMatcher struct {
 type pattern struct {
 	*regexp.Regexp
 	matcher *patternMatcher
-	steps   int // for each byte of a text, at most
+	steps   int // per byte of a text, at most
 }
 
 func (m *patternMatcher) compile(text string) (jsonschema.Regexp, error) {
@@ -189,7 +189,7 @@ func (m *patternMatcher) compile(text string) (jsonschema.Regexp, error) {
 	return pattern{Regexp: compiled, matcher: m, steps: len(program.Inst)}, nil
 }
 
-// MatchString does not look at text any more once the time is up; Validate then refuses the whole.
+// MatchString matches nothing once the budget is spent; Validate then rejects the document.
 func (p pattern) MatchString(text string) bool {
 	if p.matcher.left -= p.steps * (len(text) + 1); p.matcher.left < 0 {
 		return false

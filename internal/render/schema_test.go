@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// schemas are schemas and what is wrong with them: "" if nothing.
+// schemas are schemas and the expected errors; "" if none.
 var schemas = []struct{ schema, problem string }{
 	{`{}`, ""},
 	{`true`, ""},
@@ -18,10 +18,10 @@ var schemas = []struct{ schema, problem string }{
 	{`{"$comment": "x", "if": {"minProperties": 1}, "then": {"anyOf": [{}, {"not": {}}]}}`, ""},
 	{``, "not valid JSON"},
 	{`{"a": 1,}`, "not valid JSON: line 1"},
-	{`5`, "it is no JSON Schema: /: got number, want boolean or object"},
-	{`{"type": "text"}`, "it is no JSON Schema: /type: "},
-	{`{"pattern": "("}`, "it is no JSON Schema: /pattern: "},
-	{`{"minLength": -1}`, "it is no JSON Schema: /minLength: "},
+	{`5`, "not a JSON Schema: /: got number, want boolean or object"},
+	{`{"type": "text"}`, "not a JSON Schema: /type: "},
+	{`{"pattern": "("}`, "not a JSON Schema: /pattern: "},
+	{`{"minLength": -1}`, "not a JSON Schema: /minLength: "},
 	{`{"$schema": "http://json-schema.org/draft-04/schema#"}`, "$schema is not one of"},
 	{`{"$schema": "https://example.com/schema"}`, "$schema is not one of"},
 	{`{"$schema": 5}`, "$schema is not one of"},
@@ -73,7 +73,7 @@ func TestValidateConfig(t *testing.T) {
 		schema string
 		want   []string
 	}{
-		{`{"minProperties": 5, "maxProperties": 5, "required": ["PORT", "PASSWORD"]}`, nil}, // files are no keys
+		{`{"minProperties": 5, "maxProperties": 5, "required": ["PORT", "PASSWORD"]}`, nil}, // files are not keys
 		{`{"properties": {"PORT": {"pattern": "^[0-9]+$"}}}`,
 			[]string{"config.PORT: '80a' does not match pattern '^[0-9]+$' (rule /properties/PORT/pattern of its schema)"}},
 		{`{"properties": {"PASSWORD": {"pattern": "^[0-9]+$", "maxLength": 2}}}`, []string{
@@ -99,7 +99,7 @@ func TestValidateConfig(t *testing.T) {
 		{`{"dependentRequired": {"Z": ["Y"]}}`,
 			[]string{"config: properties 'Y' required, if 'Z' exists (rule /dependentRequired/Z of its schema)"}},
 		{`false`, []string{"config: breaks the rule / of its schema"}},
-		{`{"type": "x"}`, []string{`schema.config: it is no JSON Schema: /type: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'`}},
+		{`{"type": "x"}`, []string{`schema.config: not a JSON Schema: /type: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'`}},
 	} {
 		if diff := cmp.Diff(c.want, validated(out, Schemas{Config: []byte(c.schema)})); diff != "" {
 			t.Errorf("%s: -want +got\n%s", c.schema, diff)
@@ -149,7 +149,7 @@ func TestValidateFiles(t *testing.T) {
 	}
 }
 
-// TestValidate_isBounded tries what takes long: large times large, and patterns that look at all of a text often.
+// TestValidate_isBounded validates expensive combinations: large times large, and patterns that read a whole text many times.
 func TestValidate_isBounded(t *testing.T) {
 	list := "[" + strings.Repeat(`"x",`, 5000) + `"x"]`
 	rules := `{"items": {"allOf": [` + strings.Repeat(`{"type": "integer"},`, 400) + `{}]}}`
@@ -165,7 +165,7 @@ func TestValidate_isBounded(t *testing.T) {
 			t.Errorf("%.200q", got)
 		}
 	}
-	// Words about the rules are no rules.
+	// Annotations of a schema are not rules.
 	words := `{"title": "` + strings.Repeat("x", 60000) + `", "examples": [` + strings.Repeat("1,", 1000) + `1], "type": "array"}`
 	out := Output{Data: map[string]string{"a.json": list}, Files: []string{"a.json"}}
 	if got := validated(out, Schemas{Files: map[string][]byte{"a.json": []byte(words)}}); got != nil {

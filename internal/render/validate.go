@@ -9,8 +9,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Validate compares what was rendered with its schemas. Its error is an *Error that names keys and the rules that they
-// break; what a secret key holds is not in it.
+// Validate validates the rendered texts against their schemas. Its error is an *Error that names keys and the rules that they break. It
+// never contains the text of a secret key.
 func Validate(out Output, s Schemas) error {
 	v := validator{out: out, regexps: &patternMatcher{left: MaxMatch}}
 	if len(s.Config) > 0 {
@@ -33,7 +33,7 @@ type validator struct {
 	more    int
 }
 
-// config compares the keys that are no files with their schema.
+// config validates the keys that are not files against their schema.
 func (v *validator) config(schema []byte) {
 	c, ok := v.compile("schema.config", schema)
 	if !ok {
@@ -79,7 +79,7 @@ func (v *validator) compile(where string, schema []byte) (compiled, bool) {
 	return c, err == nil
 }
 
-// compare adds a fault for each rule that doc breaks; secret says of which parts of doc nothing may be quoted.
+// compare adds a fault for each rule that doc breaks; secret reports whether the value at a path must not be quoted.
 func (v *validator) compare(where string, c compiled, doc any, secret func(path []string) bool) {
 	size, err := countParts(doc, visitAnyKey)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
-// parseYAML returns the documents of text. Aliases are not followed.
+// parseYAML returns the documents of text. Aliases are not expanded.
 func parseYAML(text string) ([]*yaml.Node, *formatError) {
 	var docs []*yaml.Node
 	decoder := yaml.NewDecoder(strings.NewReader(text))
@@ -47,13 +47,13 @@ func yamlError(err error) *formatError {
 }
 
 const (
-	// maxNesting is how deep a document may nest.
+	// maxNesting is the maximum depth of a document.
 	maxNesting = 100
-	// maxDocuments is how many documents a file may hold.
+	// maxDocuments is the maximum number of documents in a file.
 	maxDocuments = 1000
 )
 
-// checkNode refuses what the parser lets pass: keys that occur twice or are no scalars, and endless depth.
+// checkNode rejects documents that the parser accepts: duplicate keys, keys that are not scalars, and excessive depth.
 func checkNode(n *yaml.Node, depth int) *formatError {
 	if depth > maxNesting {
 		return tooDeep(n)
@@ -64,7 +64,7 @@ func checkNode(n *yaml.Node, depth int) *formatError {
 			key := n.Content[i]
 			switch id := key.ShortTag() + " " + key.Value; {
 			case key.Kind != yaml.ScalarNode:
-				return nodeError(key, "a key is no text")
+				return nodeError(key, "a key is not text")
 			case seen[id]:
 				return nodeError(key, "the key %q occurs twice", key.Value)
 			default:
@@ -88,7 +88,7 @@ func nodeError(n *yaml.Node, text string, args ...any) *formatError {
 	return &formatError{format: "YAML", line: n.Line, text: fmt.Sprintf(text, args...)}
 }
 
-// expandYAML returns a document as encoding/json has it, with at most room nodes after aliases were followed.
+// expandYAML returns a document in the form of encoding/json, with at most room nodes after the expansion of aliases.
 func expandYAML(doc *yaml.Node, room int) (any, *formatError) {
 	x := expander{nodesLeft: room}
 	if len(doc.Content) == 0 {
@@ -103,7 +103,7 @@ func (x *expander) value(n *yaml.Node, depth int) (any, *formatError) {
 	x.nodesLeft -= 1 + len(n.Value)/workUnit
 	switch {
 	case x.nodesLeft < 0:
-		return nil, &formatError{format: "for a schema", line: n.Line, text: "too large for it once aliases are followed", quotesNothing: true}
+		return nil, &formatError{format: "for a schema", line: n.Line, text: "too large after aliases are expanded", quotesNothing: true}
 	case depth > maxNesting:
 		return nil, tooDeep(n)
 	}
@@ -128,7 +128,7 @@ func (x *expander) value(n *yaml.Node, depth int) (any, *formatError) {
 	}
 }
 
-// fill sets the keys of a mapping, and those of the mappings that it merges which it has not itself.
+// fill sets the keys of a mapping, and those keys of merged mappings that the mapping does not set.
 func (x *expander) fill(object map[string]any, n *yaml.Node, depth int) *formatError {
 	var merged []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -186,7 +186,7 @@ func scalar(n *yaml.Node) (any, *formatError) {
 		}
 		if number, is := v.(float64); is {
 			if math.IsInf(number, 0) || math.IsNaN(number) {
-				return nil, nodeError(n, "a schema knows no %s", n.Value)
+				return nil, nodeError(n, "a schema cannot validate %s", n.Value)
 			}
 			return json.Number(strconv.FormatFloat(number, 'g', -1, 64)), nil
 		}
@@ -194,7 +194,7 @@ func scalar(n *yaml.Node) (any, *formatError) {
 			return truth, nil
 		}
 		return json.Number(fmt.Sprint(v)), nil
-	default: // dates and binaries are the texts that they are written as
+	default: // dates and binaries are kept as written
 		return n.Value, nil
 	}
 }

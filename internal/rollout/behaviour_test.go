@@ -9,12 +9,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The ways in which others fail, each with the issue that tells of it.
+// Known failures of other controllers, each with the issue that reports it.
 
-// stakater/Reloader#814, #640: a change is lost when the controller is down, or the leader changes.
+// stakater/Reloader#814, #640: a change is lost while the controller is down or the leader changes.
 func TestDecide_findsChangeWhileOperatorWasDown(t *testing.T) {
 	w := user(Deployment, "x", rolled(published("1", "1"), start.Add(-time.Hour)))
-	// A process that has seen no event knows nothing but this:
+	// A process that has seen no event knows only the annotations:
 	got := decided(start, thePolicy, []Object{published("2", "1")}, w)
 	if diff := cmp.Diff([]string{"x"}, got.Restarts); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -31,11 +31,11 @@ func TestStart_restartsNothing(t *testing.T) {
 	}
 	got := decided(start, thePolicy, []Object{now}, workloads...)
 	if len(got.Restarts) != 0 || len(got.Records) != 50 {
-		t.Errorf("%d restarts and %d notes, not 0 and 50", len(got.Restarts), len(got.Records))
+		t.Errorf("%d restarts and %d records, not 0 and 50", len(got.Restarts), len(got.Records))
 	}
 }
 
-// An upgrade must compute the same hashes, or it would restart everything.
+// An upgrade must compute the same hashes; otherwise it would restart everything.
 func TestHash_isStable(t *testing.T) {
 	objects := []Object{published("1", "x"), {Kind: Secret, Target: "shop-secret", Name: "shop-secret", Exists: true, Data: map[string][]byte{"k": []byte("v")}}}
 	w := user(Deployment, "x", references(
@@ -63,7 +63,7 @@ func TestRestart_onlyUsersOfTheKey(t *testing.T) {
 	if diff := cmp.Diff([]string{"b", "c"}, got.Restarts); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	now.Data["new"] = []byte{} // there, though empty
+	now.Data["new"] = []byte{} // present but empty
 	got = decided(start, policy, []Object{now}, missing)
 	if diff := cmp.Diff([]string{"d"}, got.Restarts); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -88,7 +88,7 @@ func TestRestart_onceForConfigMapAndSecret(t *testing.T) {
 	}
 }
 
-// stakater/Reloader#110: several ConfigMaps that change together cause a restart each.
+// stakater/Reloader#110: several ConfigMaps that change together cause one restart each.
 func TestRestart_forAnotherOwnerCounts(t *testing.T) {
 	now := stamped(published("2", "1"), start.Add(-10*time.Second))
 	for _, tc := range []struct {
@@ -102,12 +102,12 @@ func TestRestart_forAnotherOwnerCounts(t *testing.T) {
 			t.Errorf("restarted at %s (-want +got):\n%s", tc.at, diff)
 		}
 		if noted := len(got.Records) == 1; noted == (tc.want != nil) {
-			t.Errorf("restarted at %s: noted %v", tc.at, noted)
+			t.Errorf("restarted at %s: recorded %v", tc.at, noted)
 		}
 	}
 }
 
-// stakater/Reloader#220, #1183: thousands of changes at once, or one after another, are not throttled: 80,000 ReplicaSets.
+// stakater/Reloader#220, #1183: thousands of changes, concurrent or sequential, are not throttled: 80,000 ReplicaSets.
 func TestRestart_throttlesManyChanges(t *testing.T) {
 	var workloads []*Workload
 	for i := range 3000 {
@@ -117,7 +117,7 @@ func TestRestart_throttlesManyChanges(t *testing.T) {
 		t.Errorf("%d restarts at once", len(got.Restarts))
 	}
 	w, restarts := user(Deployment, "x", recorded(published("0", "1"))), 0
-	for i := range 300 { // a change in each second
+	for i := range 300 { // one change per second
 		now := start.Add(time.Duration(i) * time.Second)
 		o := published(fmt.Sprint(i), "1")
 		if got := decided(now, Policy{MinInterval: 30 * time.Second}, []Object{o}, w); len(got.Restarts) > 0 {
@@ -130,16 +130,16 @@ func TestRestart_throttlesManyChanges(t *testing.T) {
 	}
 }
 
-// stakater/Reloader#627, #333, #769: the controller and a GitOps tool undo each other's changes for ever.
+// stakater/Reloader#627, #333, #769: the controller and a GitOps tool revert each other's changes forever.
 func TestRemovedAnnotations_restartNothing(t *testing.T) {
 	old, now := published("1", "1"), published("2", "1")
 	for name, change := range map[string]func(*Workload){
-		"both are removed":               func(w *Workload) { delete(w.templates, theKey); delete(w.records, theKey) },
-		"the template's is removed":      func(w *Workload) { delete(w.templates, theKey) },
-		"the template's is set back":     func(w *Workload) { w.templates[theKey] = hashFor(w, old) },
-		"the note is removed":            func(w *Workload) { delete(w.records, theKey) },
-		"the note is scribbled over":     func(w *Workload) { w.records[theKey] = "{" },
-		"other keys are used henceforth": references(Reference{Kind: ConfigMap, Name: "shop-config", Key: "b"}),
+		"both are removed":                       func(w *Workload) { delete(w.templates, theKey); delete(w.records, theKey) },
+		"the template's is removed":              func(w *Workload) { delete(w.templates, theKey) },
+		"the template's is set to the old value": func(w *Workload) { w.templates[theKey] = hashFor(w, old) },
+		"the record is removed":                  func(w *Workload) { delete(w.records, theKey) },
+		"the record is overwritten":              func(w *Workload) { w.records[theKey] = "{" },
+		"the template uses other keys":           references(Reference{Kind: ConfigMap, Name: "shop-config", Key: "b"}),
 	} {
 		w := user(Deployment, "x", rolled(now, start.Add(-time.Hour)), change)
 		got := decided(start, thePolicy, []Object{now}, w)
@@ -147,29 +147,29 @@ func TestRemovedAnnotations_restartNothing(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	// Not even if it was made around the publication, unless the operator died since.
+	// Also if it was created around the publication, unless the operator crashed since.
 	w := user(Deployment, "x", changedAt(start.Add(-70*time.Second)))
 	late := []Object{stamped(now, start.Add(-65*time.Second))}
 	for noted, want := range map[time.Time]int{start.Add(-time.Minute): 0, start.Add(-70 * time.Second): 1, {}: 1} {
 		if got := decidedWith(lastWrite{recordedAt: noted}, start, thePolicy, late, w); len(got.Restarts) != want {
-			t.Errorf("noted at %s: %+v", noted, got)
+			t.Errorf("recorded at %s: %+v", noted, got)
 		}
 	}
-	// No more often than it may be restarted.
+	// No more often than MinInterval allows a restart.
 	w = user(Deployment, "x", rolled(now, start.Add(-10*time.Second)), func(w *Workload) { delete(w.templates, theKey) })
 	if diff := cmp.Diff(20*time.Second, decided(start, thePolicy, []Object{now}, w).RequeueAfter); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// What was published while a restart was pending may run in some pods, so that a change back to what is noted is a change.
+// Some pods may run contents that were published while a restart was pending. A revert to the recorded contents is therefore a change.
 func TestRevert_whileRestartWasPending(t *testing.T) {
 	old, now := published("1", "1"), published("2", "1")
 	w := user(Deployment, "x", rolled(old, start.Add(-2*time.Hour)))
 	p := &evaluation{now: start, owner: theOwner, policy: thePolicy, published: []Object{now}, key: testKey, beforeChange: true}
 	plan := p.decide([]*Workload{w}, func(*Workload) lastWrite { return lastWrite{} })
 	if len(plan.records) != 1 {
-		t.Fatalf("%d notes, not 1", len(plan.records))
+		t.Fatalf("%d records, not 1", len(plan.records))
 	}
 	w.records[theKey] = plan.records[0].record.String()
 	if got := decided(start, thePolicy, []Object{old}, w); !slices.Equal(got.Restarts, []string{"x"}) {

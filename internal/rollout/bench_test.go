@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// realistic is a Deployment with two containers, 24 variables of which 4 refer to something, and three volumes.
+// realistic is a Deployment with two containers, 24 variables, of which 4 are references, and three volumes.
 func realistic(i int) *k8sappsv1.Deployment {
 	labels := map[string]string{"app.kubernetes.io/name": "shop", "app.kubernetes.io/instance": fmt.Sprint("shop-", i), "team": "web"}
 	d := &k8sappsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
@@ -40,7 +40,7 @@ func realistic(i int) *k8sappsv1.Deployment {
 	return d
 }
 
-// BenchmarkMemory measures what the cache keeps of a Deployment.
+// BenchmarkMemory measures the cache's memory for a Deployment.
 func BenchmarkMemory(b *testing.B) {
 	const many = 10_000
 	for b.Loop() {
@@ -58,7 +58,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkDecide measures a pass over 50 dependants that are up to date.
+// BenchmarkDecide measures a reconcile of 50 dependants that are up to date.
 func BenchmarkDecide(b *testing.B) {
 	var workloads []*Workload
 	now := published("1", "1")

@@ -27,18 +27,18 @@ func TestForeignEditTime(t *testing.T) {
 		entries []metav1.ManagedFieldsEntry
 		want    time.Time
 	}{
-		"nobody":                            {nil, time.Time{}},
-		"its owner alone":                   {[]metav1.ManagedFieldsEntry{ours}, time.Time{}},
-		"somebody, values":                  {[]metav1.ManagedFieldsEntry{ours, changedBy("kubectl", update, start.Add(1), data)}, start.Add(1)},
-		"somebody, binary values":           {[]metav1.ManagedFieldsEntry{changedBy("kubectl", update, start, binary)}, start},
-		"somebody, labels":                  {[]metav1.ManagedFieldsEntry{changedBy("kubectl", update, start, labels)}, time.Time{}},
-		"the last of two":                   {[]metav1.ManagedFieldsEntry{changedBy("b", update, start.Add(9), data), changedBy("a", apply, start.Add(5), data)}, start.Add(9)},
-		"who has the owner's name":          {[]metav1.ManagedFieldsEntry{changedBy("appconfig", update, start, data)}, start},
-		"at no time":                        {[]metav1.ManagedFieldsEntry{{Manager: "kubectl", Operation: update, FieldsV1: metav1.NewFieldsV1(data)}}, time.Time{}},
-		"another controller of the project": {[]metav1.ManagedFieldsEntry{changedBy("voteconfig", apply, start, data)}, start},
+		"nobody":                                  {nil, time.Time{}},
+		"its owner alone":                         {[]metav1.ManagedFieldsEntry{ours}, time.Time{}},
+		"another client, values":                  {[]metav1.ManagedFieldsEntry{ours, changedBy("kubectl", update, start.Add(1), data)}, start.Add(1)},
+		"another client, binary values":           {[]metav1.ManagedFieldsEntry{changedBy("kubectl", update, start, binary)}, start},
+		"another client, labels":                  {[]metav1.ManagedFieldsEntry{changedBy("kubectl", update, start, labels)}, time.Time{}},
+		"the last of two":                         {[]metav1.ManagedFieldsEntry{changedBy("b", update, start.Add(9), data), changedBy("a", apply, start.Add(5), data)}, start.Add(9)},
+		"another operation with the owner's name": {[]metav1.ManagedFieldsEntry{changedBy("appconfig", update, start, data)}, start},
+		"no time":                                 {[]metav1.ManagedFieldsEntry{{Manager: "kubectl", Operation: update, FieldsV1: metav1.NewFieldsV1(data)}}, time.Time{}},
+		"another controller of the project":       {[]metav1.ManagedFieldsEntry{changedBy("voteconfig", apply, start, data)}, start},
 	} {
 		kept := TrimManagedFields(TrimManagedFields(tc.entries))
-		for form, entries := range map[string][]metav1.ManagedFieldsEntry{"as it is": tc.entries, "as it is cached": kept} {
+		for form, entries := range map[string][]metav1.ManagedFieldsEntry{"as stored": tc.entries, "as cached": kept} {
 			if got := ForeignEditTime(entries, "appconfig"); !got.Equal(tc.want) {
 				t.Errorf("%s, %s: %s, want %s", name, form, got, tc.want)
 			}
@@ -49,24 +49,24 @@ func TestForeignEditTime(t *testing.T) {
 	}
 }
 
-// history is what happened to what is published until Adopt is called, in passes of the owner.
+// history is the sequence of reconciles before RecordBaseline is called.
 type history func(s *driftTracker, good, edited Object, w *Workload)
 
-// rolledOut is a pass that found all as published.
+// rolledOut is a reconcile that found all objects intact.
 func rolledOut(s *driftTracker, o Object, w *Workload) {
 	s.begin(theOwner)
 	p := &evaluation{now: start, owner: theOwner, policy: thePolicy, published: []Object{o}, key: testKey}
 	s.recordIntact(theOwner, []Object{o}, p.decide([]*Workload{w}, func(*Workload) lastWrite { return lastWrite{} }).dependants)
 }
 
-// sawIntact is a process that has seen all as published.
+// sawIntact is a process that has seen all objects intact.
 func sawIntact(s *driftTracker, good, _ Object, w *Workload) { rolledOut(s, good, w) }
 
-// TestForeignEdits has somebody else edit what was published an hour ago, and asks which dependants are noted as running
-// something that nobody knows: they are restarted when the edit is repaired, the others are not.
+// TestForeignEdits edits published objects as another client, an hour ago. It checks which dependants are recorded with unknown contents:
+// they are restarted when the edit is reverted, the others are not.
 func TestForeignEdits(t *testing.T) {
 	good := published("1", "1")
-	at := start.Add(-time.Second) // of the edit; it is noticed at start
+	at := start.Add(-time.Second) // time of the edit; it is noticed at start
 	editedAt := func(at time.Time) func(*Object) { return func(o *Object) { o.ForeignEdit = at } }
 	since := func(at time.Time) func(*Workload) { return func(w *Workload) { w.Progress.since = at } }
 	for name, tc := range map[string]struct {
@@ -75,26 +75,26 @@ func TestForeignEdits(t *testing.T) {
 		history history
 		mixed   bool
 	}{
-		"nothing was started since":                 {},
-		"noticed nearly too late":                   {edit: editedAt(start.Add(-clockSkew))},
-		"noticed too late":                          {edit: editedAt(start.Add(-clockSkew - time.Second)), mixed: true},
-		"by a clock that is ahead a little":         {edit: editedAt(start.Add(startLag))},
-		"by a clock that is far ahead":              {edit: editedAt(start.Add(startLag + time.Second)), mixed: true},
-		"at a time that is not known":               {edit: editedAt(time.Time{}), mixed: true},
-		"pods are being started":                    {user: phase(InProgress), mixed: true},
-		"the template was changed in that second":   {user: changedAt(at), mixed: true},
-		"the template was changed after it":         {user: changedAt(start), mixed: true},
-		"the template was changed before it":        {user: changedAt(at.Add(-time.Second))},
-		"its state was reported in that second":     {user: since(at)},
-		"its state was reported after it":           {user: since(at.Add(time.Second)), mixed: true},
-		"a process that has seen nothing":           {history: func(*driftTracker, Object, Object, *Workload) {}, mixed: true},
-		"the owner was paused meanwhile, two edits": {history: func(s *driftTracker, good, _ Object, w *Workload) { rolledOut(s, good, w); s.begin(theOwner) }, mixed: true},
-		"it was waiting for a restart": {history: func(s *driftTracker, good, _ Object, w *Workload) {
+		"no pod started since":                        {},
+		"noticed just in time":                        {edit: editedAt(start.Add(-clockSkew))},
+		"noticed too late":                            {edit: editedAt(start.Add(-clockSkew - time.Second)), mixed: true},
+		"by a clock slightly ahead":                   {edit: editedAt(start.Add(startLag))},
+		"by a clock far ahead":                        {edit: editedAt(start.Add(startLag + time.Second)), mixed: true},
+		"at an unknown time":                          {edit: editedAt(time.Time{}), mixed: true},
+		"pods are starting":                           {user: phase(InProgress), mixed: true},
+		"the template was changed in the same second": {user: changedAt(at), mixed: true},
+		"the template was changed after it":           {user: changedAt(start), mixed: true},
+		"the template was changed before it":          {user: changedAt(at.Add(-time.Second))},
+		"its status was reported in the same second":  {user: since(at)},
+		"its status was reported after it":            {user: since(at.Add(time.Second)), mixed: true},
+		"a process without earlier reconciles":        {history: func(*driftTracker, Object, Object, *Workload) {}, mixed: true},
+		"the owner was paused meanwhile, two edits":   {history: func(s *driftTracker, good, _ Object, w *Workload) { rolledOut(s, good, w); s.begin(theOwner) }, mixed: true},
+		"a restart was pending": {history: func(s *driftTracker, good, _ Object, w *Workload) {
 			other := published("0", "1")
 			other.PublishedAt = good.PublishedAt
 			rolledOut(s, other, w)
 		}, mixed: true},
-		"published anew since": {history: func(s *driftTracker, good, _ Object, w *Workload) {
+		"published again since": {history: func(s *driftTracker, good, _ Object, w *Workload) {
 			rolledOut(s, stamped(good, start.Add(-2*time.Hour)), w)
 		}, mixed: true},
 		"edited before, and again": {history: func(s *driftTracker, good, edited Object, w *Workload) {
@@ -103,21 +103,21 @@ func TestForeignEdits(t *testing.T) {
 			edited.ForeignEdit = start.Add(-time.Minute)
 			s.recordDrift(theOwner, []Object{edited})
 		}, mixed: true},
-		"noticed before, and not repaired yet": {history: func(s *driftTracker, good, edited Object, w *Workload) {
+		"noticed before, and not reverted yet": {history: func(s *driftTracker, good, edited Object, w *Workload) {
 			rolledOut(s, good, w)
 			s.begin(theOwner)
 			s.recordDrift(theOwner, []Object{edited})
 		}},
-		"a key was removed before, of which there is no trace": {history: func(s *driftTracker, good, _ Object, w *Workload) {
+		"a key was removed before, without a trace": {history: func(s *driftTracker, good, _ Object, w *Workload) {
 			rolledOut(s, good, w)
 			s.begin(theOwner)
 			s.recordDrift(theOwner, []Object{good})
 		}, mixed: true},
-		"somebody had a part in it before": {history: func(s *driftTracker, good, edited Object, w *Workload) {
+		"another client managed a field before": {history: func(s *driftTracker, good, edited Object, w *Workload) {
 			good.ForeignEdit = edited.ForeignEdit
 			rolledOut(s, good, w)
 		}, mixed: true},
-		"the owner is gone": {history: func(s *driftTracker, good, _ Object, w *Workload) { rolledOut(s, good, w); s.forget(theOwner) }, mixed: true},
+		"the owner is deleted": {history: func(s *driftTracker, good, _ Object, w *Workload) { rolledOut(s, good, w); s.forget(theOwner) }, mixed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			edited := published("foreign", "1")
@@ -141,13 +141,13 @@ func TestForeignEdits(t *testing.T) {
 			p.lastIntact = s.recordDrift(theOwner, []Object{edited})
 			plan := p.decide([]*Workload{w}, func(*Workload) lastWrite { return lastWrite{} })
 			if mixed := len(plan.records) == 1; mixed != tc.mixed {
-				t.Errorf("noted as unknown: %v, want %v", mixed, tc.mixed)
+				t.Errorf("recorded as unknown: %v, want %v", mixed, tc.mixed)
 			}
 		})
 	}
 }
 
-// What is remembered goes with the owner, and with the next pass that finds all as published.
+// The state is dropped with the owner, and with the next reconcile that finds all objects intact.
 func TestDriftTracker_isBounded(t *testing.T) {
 	s, good := newDriftTracker(), published("1", "1")
 	for _, name := range []string{"x", "y"} {

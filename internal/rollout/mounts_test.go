@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// reducedDeployment is what the cache holds of a Deployment with that pod spec.
+// reducedDeployment is the cached form of a Deployment with that pod spec.
 func reducedDeployment(t *testing.T, podSpec string) *Workload {
 	t.Helper()
 	d := &k8sappsv1.Deployment{}
@@ -17,7 +17,7 @@ func reducedDeployment(t *testing.T, podSpec string) *Workload {
 		t.Fatal(err)
 	}
 	var obj any = d
-	for range 2 { // the cache may do it again
+	for range 2 { // the cache may transform an object twice
 		var err error
 		if obj, err = trimWorkload(obj); err != nil {
 			t.Fatal(err)
@@ -43,9 +43,9 @@ func TestMountedReferences(t *testing.T) {
 		"different keys": {`{volumes: [{name: v, configMap: {name: c, items: [{key: k1, path: p}], optional: true}}],
 			containers: [{name: a, env: [{name: Y, valueFrom: {configMapKeyRef: {name: c, key: k2}}}]}]}`,
 			[]Reference{{Kind: ConfigMap, Name: "c", Key: "k1", Optional: true, Mounted: true}, {Kind: ConfigMap, Name: "c", Key: "k2"}}},
-		"a path inside a volume": {`{volumes: [{name: v, configMap: {name: c}}], containers: [{name: a, volumeMounts: [{name: v, mountPath: /x, subPath: x}]}]}`,
+		"a subPath of a volume": {`{volumes: [{name: v, configMap: {name: c}}], containers: [{name: a, volumeMounts: [{name: v, mountPath: /x, subPath: x}]}]}`,
 			[]Reference{{Kind: ConfigMap, Name: "c"}}},
-		"one of two volumes by a path": {`{volumes: [{name: v, configMap: {name: c}}, {name: w, projected: {sources: [{secret: {name: s}}]}}],
+		"one of two volumes by a subPath": {`{volumes: [{name: v, configMap: {name: c}}, {name: w, projected: {sources: [{secret: {name: s}}]}}],
 			initContainers: [{name: i, volumeMounts: [{name: v, mountPath: /x, subPathExpr: $(X)}, {name: w, mountPath: /w}]}], containers: [{name: a}]}`,
 			[]Reference{{Kind: ConfigMap, Name: "c"}, {Kind: Secret, Name: "s", Mounted: true}}},
 	} {
@@ -64,7 +64,7 @@ func TestWithoutMounts(t *testing.T) {
 	}
 	objects := []Object{{Kind: ConfigMap, Target: "c", Name: "c"}}
 	if !w.refersTo(objects) || w.withoutMounts().refersTo(objects) {
-		t.Error("a mount counts as a reference unless mounts are left aside")
+		t.Error("a mount counts as a reference unless mounts are ignored")
 	}
 }
 
@@ -74,9 +74,9 @@ func TestImages(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if w := reducedDeployment(t, `{containers: [{name: a, image: vote:v1}]}`); w.Images != nil {
-		t.Errorf("a workload that refers to nothing takes memory for %v", w.Images)
+		t.Errorf("a workload without references takes memory for %v", w.Images)
 	}
 	if images := imagesOf(&corev1.PodSpec{}); images != nil {
-		t.Errorf("of no container: %v", images)
+		t.Errorf("without containers: %v", images)
 	}
 }

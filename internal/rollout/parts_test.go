@@ -22,11 +22,11 @@ func TestPublishedAt(t *testing.T) {
 		at    time.Time
 		first bool
 	}{
-		"the first contents":         {written, start, true},
-		"unchanged contents":         {PublishedAt(written, true, false, start.Add(time.Hour)), start, true},
-		"changed contents":           {PublishedAt(written, true, true, start.Add(time.Hour)), start.Add(time.Hour), false},
-		"of an object without stamp": {PublishedAt("", true, false, start), start, false},
-		"what is no stamp":           {"yesterday", time.Time{}, false},
+		"the first contents":                  {written, start, true},
+		"unchanged contents":                  {PublishedAt(written, true, false, start.Add(time.Hour)), start, true},
+		"changed contents":                    {PublishedAt(written, true, true, start.Add(time.Hour)), start.Add(time.Hour), false},
+		"of an object without the annotation": {PublishedAt("", true, false, start), start, false},
+		"an invalid annotation":               {"yesterday", time.Time{}, false},
 	} {
 		at, first := parsePublishedAt(tc.stamp)
 		if !at.Equal(tc.at) || first != tc.first {
@@ -35,7 +35,7 @@ func TestPublishedAt(t *testing.T) {
 	}
 }
 
-// A Secret's contents must not be found by hashing guesses, nor two equal ones be known as equal.
+// It must be impossible to find a Secret's contents by hashing guesses, or to see that two Secrets are equal.
 func TestHashOfSecret_isKeyedPerOwner(t *testing.T) {
 	secret := Object{Kind: Secret, Target: "s", Name: "s", Exists: true, Data: map[string][]byte{"k": []byte("hunter2")}}
 	w := user(Deployment, "x", references(Reference{Kind: Secret, Name: "s", Key: "k"}))
@@ -53,11 +53,11 @@ func TestHashOfSecret_isKeyedPerOwner(t *testing.T) {
 		t.Errorf("hashes with two keys are comparable: %s and %s", one, lost)
 	}
 	if rekeyed(one, of(testKey, other)) || rekeyed(one, "") {
-		t.Error("hashes with one key, or what is none, are taken for some with two")
+		t.Error("hashes with one key, or invalid hashes, count as hashes with two keys")
 	}
 }
 
-// Neither an upgrade from a release without keys nor the loss of the key restarts anybody; the next change of contents does.
+// An upgrade from a release without keys and the loss of the key restart nothing. The next change of contents restarts.
 func TestDigestOfAnotherKey_restartsNothing(t *testing.T) {
 	secret := func(value string) Object {
 		return Object{Kind: Secret, Target: "s", Name: "s", Exists: true, Data: map[string][]byte{"k": []byte(value)}, PublishedAt: PublishedAt("x", true, true, start.Add(-time.Hour))}
@@ -65,17 +65,17 @@ func TestDigestOfAnotherKey_restartsNothing(t *testing.T) {
 	w := user(Deployment, "x", references(Reference{Kind: Secret, Name: "s", Key: "k"}), changedAt(start.Add(-time.Hour)))
 	use := hashFor(w, secret("1"))[:useDigits]
 	for name, hash := range map[string]string{
-		"of a release without keys": use + "0123456789abcdef01234567", "with a key that is lost": use + "0123456789abcdef0123456789abcdef",
+		"of a release without keys": use + "0123456789abcdef01234567", "with a lost key": use + "0123456789abcdef0123456789abcdef",
 	} {
 		w.records[theKey], w.templates[theKey] = restartRecord(hash, start.Add(-2*time.Hour)).String(), hash
 		got := decided(start, thePolicy, []Object{secret("1")}, w)
 		if len(got.Restarts) != 0 || len(got.Records) != 1 {
-			t.Errorf("%s: %d restarts and %d notes, not 0 and 1", name, len(got.Restarts), len(got.Records))
+			t.Errorf("%s: %d restarts and %d records, not 0 and 1", name, len(got.Restarts), len(got.Records))
 		}
 	}
 	w.records[theKey] = baselineRecord(hashFor(w, secret("1")), w.templates[theKey], time.Time{}, start.Add(-time.Hour)).String()
 	if got := decided(start, thePolicy, []Object{secret("2")}, w); len(got.Restarts) != 1 {
-		t.Error("a change after that restarts nobody")
+		t.Error("a change after that restarts nothing")
 	}
 }
 
@@ -84,11 +84,11 @@ func TestHash_differs(t *testing.T) {
 	all := references(Reference{Kind: ConfigMap, Name: "shop-config"})
 	seen := map[string]string{}
 	for name, o := range map[string]Object{
-		"base": base, "another value": published("2", "1"), "values exchanged": published("1", "2"),
-		"a key less": func() Object { o := published("1", "1"); delete(o.Data, "b"); return o }(),
-		"no keys":    func() Object { o := published("1", "1"); o.Data = nil; return o }(),
-		"no object":  {Kind: ConfigMap, Target: "shop-config", Name: "shop-config"},
-		"run together": func() Object {
+		"base": base, "another value": published("2", "1"), "swapped values": published("1", "2"),
+		"one key less": func() Object { o := published("1", "1"); delete(o.Data, "b"); return o }(),
+		"no keys":      func() Object { o := published("1", "1"); o.Data = nil; return o }(),
+		"no object":    {Kind: ConfigMap, Target: "shop-config", Name: "shop-config"},
+		"concatenated": func() Object {
 			o := published("1", "1")
 			o.Data = map[string][]byte{"a": []byte("1" + "1:b" + "1:1")}
 			return o
@@ -112,21 +112,21 @@ func TestOwnWrites(t *testing.T) {
 		t.Errorf("right after a write: %+v", got)
 	}
 	if other := (Owner{Prefix: VotingPrefix, Name: "shop"}); !m.last(w, other).recordedAt.IsZero() {
-		t.Error("one owner's note counts for another")
+		t.Error("one owner's record counts for another")
 	}
 	anew := *w
 	anew.UID = "v"
 	if got := m.last(&anew, theOwner); got != (lastWrite{}) {
-		t.Errorf("another object of the name: %+v", got)
+		t.Errorf("another object of the same name: %+v", got)
 	}
 	w.ResourceVersion = "12"
 	if m.last(w, theOwner).cacheBehind {
-		t.Error("behind though the write is shown")
+		t.Error("behind although the cache shows the write")
 	}
 	w.ResourceVersion = "11"
 	clock.SetTime(start.Add(cacheSyncTimeout))
 	if m.last(w, theOwner).cacheBehind {
-		t.Error("a cache that never shows a write is waited for without end")
+		t.Error("the wait for the cache never ends")
 	}
 	clock.SetTime(start.Add(writeRetention))
 	m.record(user(Deployment, "y"), theOwner, "13")
@@ -147,7 +147,7 @@ func TestRetryAfter_backsOff(t *testing.T) {
 	}
 	m.record(w, theOwner, "12")
 	if m.retryAfter(w) != firstRetry {
-		t.Error("a write that went through is forgotten")
+		t.Error("a successful write is forgotten")
 	}
 }
 
@@ -187,38 +187,38 @@ func TestProgress(t *testing.T) {
 	pausedDeployment.Spec.Paused = true
 	got := map[string]Phase{}
 	for name, p := range map[string]Progress{
-		"Deployment not seen":            ofDeployment(deployment(1, 2, 2, 2, "NewReplicaSetAvailable")),
-		"Deployment half":                ofDeployment(deployment(2, 3, 1, 2, "ReplicaSetUpdated")),
-		"Deployment done":                ofDeployment(deployment(2, 2, 2, 2, "NewReplicaSetAvailable")),
-		"Deployment done, a pod is gone": ofDeployment(deployment(2, 2, 2, 1, "NewReplicaSetAvailable")),
-		"Deployment without deadline":    ofDeployment(deployment(2, 2, 2, 2, "")),
-		"Deployment not available":       ofDeployment(deployment(2, 2, 2, 1, "ReplicaSetUpdated")),
-		"Deployment stuck":               ofDeployment(deployment(2, 3, 1, 2, "ProgressDeadlineExceeded")),
-		"Deployment paused":              ofDeployment(pausedDeployment),
-		"StatefulSet not seen":           ofStatefulSet(statefulSet(1, 2, 2, "1", "")),
-		"StatefulSet half":               ofStatefulSet(statefulSet(2, 1, 2, "2", "")),
-		"StatefulSet done":               ofStatefulSet(statefulSet(2, 2, 2, "1", "")),
-		"StatefulSet done, a pod fails":  ofStatefulSet(statefulSet(2, 2, 1, "1", "")),
-		"StatefulSet OnDelete":           ofStatefulSet(statefulSet(2, 1, 2, "2", "OnDelete")),
-		"StatefulSet OnDelete, deleted":  ofStatefulSet(statefulSet(2, 2, 2, "2", "OnDelete")),
-		"StatefulSet to its partition":   ofStatefulSet(statefulSet(2, 1, 2, "2", "1")),
-		"StatefulSet not to it yet":      ofStatefulSet(statefulSet(2, 0, 2, "2", "1")),
-		"StatefulSet all partitioned":    ofStatefulSet(statefulSet(2, 0, 2, "2", "2")),
-		"DaemonSet not seen":             ofDaemonSet(daemonSet(1, 2, 2, "")),
-		"DaemonSet half":                 ofDaemonSet(daemonSet(2, 1, 2, "")),
-		"DaemonSet done":                 ofDaemonSet(daemonSet(2, 2, 2, "")),
-		"DaemonSet not available":        ofDaemonSet(daemonSet(2, 2, 1, "")),
-		"DaemonSet OnDelete":             ofDaemonSet(daemonSet(2, 1, 2, k8sappsv1.OnDeleteDaemonSetStrategyType)),
+		"Deployment not observed":          ofDeployment(deployment(1, 2, 2, 2, "NewReplicaSetAvailable")),
+		"Deployment half":                  ofDeployment(deployment(2, 3, 1, 2, "ReplicaSetUpdated")),
+		"Deployment done":                  ofDeployment(deployment(2, 2, 2, 2, "NewReplicaSetAvailable")),
+		"Deployment done, a pod deleted":   ofDeployment(deployment(2, 2, 2, 1, "NewReplicaSetAvailable")),
+		"Deployment without deadline":      ofDeployment(deployment(2, 2, 2, 2, "")),
+		"Deployment not available":         ofDeployment(deployment(2, 2, 2, 1, "ReplicaSetUpdated")),
+		"Deployment stuck":                 ofDeployment(deployment(2, 3, 1, 2, "ProgressDeadlineExceeded")),
+		"Deployment paused":                ofDeployment(pausedDeployment),
+		"StatefulSet not observed":         ofStatefulSet(statefulSet(1, 2, 2, "1", "")),
+		"StatefulSet half":                 ofStatefulSet(statefulSet(2, 1, 2, "2", "")),
+		"StatefulSet done":                 ofStatefulSet(statefulSet(2, 2, 2, "1", "")),
+		"StatefulSet done, a pod fails":    ofStatefulSet(statefulSet(2, 2, 1, "1", "")),
+		"StatefulSet OnDelete":             ofStatefulSet(statefulSet(2, 1, 2, "2", "OnDelete")),
+		"StatefulSet OnDelete, deleted":    ofStatefulSet(statefulSet(2, 2, 2, "2", "OnDelete")),
+		"StatefulSet at its partition":     ofStatefulSet(statefulSet(2, 1, 2, "2", "1")),
+		"StatefulSet before its partition": ofStatefulSet(statefulSet(2, 0, 2, "2", "1")),
+		"StatefulSet fully partitioned":    ofStatefulSet(statefulSet(2, 0, 2, "2", "2")),
+		"DaemonSet not observed":           ofDaemonSet(daemonSet(1, 2, 2, "")),
+		"DaemonSet half":                   ofDaemonSet(daemonSet(2, 1, 2, "")),
+		"DaemonSet done":                   ofDaemonSet(daemonSet(2, 2, 2, "")),
+		"DaemonSet not available":          ofDaemonSet(daemonSet(2, 2, 1, "")),
+		"DaemonSet OnDelete":               ofDaemonSet(daemonSet(2, 1, 2, k8sappsv1.OnDeleteDaemonSetStrategyType)),
 	} {
 		got[name] = p.Phase
 	}
 	want := map[string]Phase{}
 	for phase, names := range map[Phase]string{
-		Complete: "Deployment done;Deployment done, a pod is gone;Deployment without deadline;StatefulSet done;StatefulSet done, a pod fails;" +
-			"StatefulSet OnDelete, deleted;StatefulSet to its partition;DaemonSet done",
-		InProgress: "Deployment not seen;Deployment half;Deployment not available;StatefulSet not seen;StatefulSet half;StatefulSet not to it yet;" +
-			"DaemonSet not seen;DaemonSet half;DaemonSet not available",
-		Manual: "Deployment paused;StatefulSet OnDelete;StatefulSet all partitioned;DaemonSet OnDelete",
+		Complete: "Deployment done;Deployment done, a pod deleted;Deployment without deadline;StatefulSet done;StatefulSet done, a pod fails;" +
+			"StatefulSet OnDelete, deleted;StatefulSet at its partition;DaemonSet done",
+		InProgress: "Deployment not observed;Deployment half;Deployment not available;StatefulSet not observed;StatefulSet half;StatefulSet before its partition;" +
+			"DaemonSet not observed;DaemonSet half;DaemonSet not available",
+		Manual: "Deployment paused;StatefulSet OnDelete;StatefulSet fully partitioned;DaemonSet OnDelete",
 		Stuck:  "Deployment stuck",
 	} {
 		for name := range strings.SplitSeq(names, ";") {
@@ -242,11 +242,11 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// An AppConfig may be called like another annotation of its prefix.
+// An AppConfig may have the name of another annotation with its prefix.
 func TestAnnotation_ofOwnerCalledUses(t *testing.T) {
 	owner := Owner{Prefix: ConfigPrefix, Name: "uses"}
 	if owner.annotation() == UsesAnnotation {
-		t.Fatal("the note of an AppConfig is in the place of UsesAnnotation")
+		t.Fatal("the record of an AppConfig overwrites UsesAnnotation")
 	}
 	w := user(Deployment, "x", func(w *Workload) { w.records[owner.annotation()], w.records[UsesAnnotation] = "n", "other" })
 	if diff := cmp.Diff([]string{"uses"}, w.Owners(ConfigPrefix)); diff != "" {

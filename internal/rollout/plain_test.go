@@ -18,7 +18,7 @@ func planFor(owner Owner, o Object, workloads ...*Workload) plan {
 	return p.decide(workloads, func(*Workload) lastWrite { return lastWrite{} })
 }
 
-// applyPlan writes down what a plan comes to.
+// applyPlan applies the plan's records and restarts to the workloads.
 func applyPlan(owner Owner, out plan) {
 	for _, a := range out.records {
 		out.dependants[a.at].records[owner.annotation()] = a.record.String()
@@ -33,19 +33,19 @@ func TestAllRunning(t *testing.T) {
 	owner, one := settings("u/1", map[string][]byte{"a": []byte("1")})
 	w := user(Deployment, "x", references(Reference{Kind: ConfigMap, Name: "settings", Key: "a"}))
 	if known, noted := owner.allRunning([]*Workload{w}, one); known || noted {
-		t.Error("nothing is noted, and known")
+		t.Error("without a record, but running")
 	}
 	applyPlan(owner, planFor(owner, one, w))
 	if known, noted := owner.allRunning([]*Workload{w}, one); !known || !noted {
-		t.Error("what was noted is not known")
+		t.Error("recorded, but not running")
 	}
 	_, two := settings("u/2", one.Data)
 	if known, noted := owner.allRunning([]*Workload{w}, two); known || !noted {
-		t.Error("another version is known to have the same contents")
+		t.Error("another version counts as the same contents")
 	}
 	w.References[0].Key = "b"
 	if known, _ := owner.allRunning([]*Workload{w}, one); known {
-		t.Error("it is known what a key contains that was not used")
+		t.Error("the contents of a key that was not used count as known")
 	}
 	w.deleting = true
 	if known, _ := owner.allRunning([]*Workload{w}, one); !known {
@@ -53,7 +53,7 @@ func TestAllRunning(t *testing.T) {
 	}
 }
 
-// An optional object that comes, changes and goes restarts who can do without it; one that is re-created restarts nobody.
+// An optional object that is created, changed or deleted restarts its users. A re-created object restarts nothing.
 func TestPlainObject_restartsForItsContents(t *testing.T) {
 	owner, none := settings("", nil)
 	w := user(Deployment, "x", references())
@@ -68,25 +68,25 @@ func TestPlainObject_restartsForItsContents(t *testing.T) {
 	}
 	step(none, 0, "found without it")
 	_, o := settings("u/1", map[string][]byte{"a": []byte("1")})
-	step(o, 1, "it comes")
+	step(o, 1, "created")
 	_, o = settings("v/9", o.Data)
 	step(o, 0, "re-created")
 	_, o = settings("v/10", map[string][]byte{"a": []byte("1"), "b": nil})
 	step(o, 1, "another key, where all are used")
-	step(none, 1, "it goes")
+	step(none, 1, "deleted")
 }
 
-// Workloads that an earlier release restarted at once for contents have no note of the engine's, and were changed just after them.
+// Workloads that an earlier release restarted immediately have no record of the engine. They were changed just after the contents.
 func TestUpgrade_restartsNothing(t *testing.T) {
 	changed := published("1", "1")
 	changed.PublishedAt = start.Add(-time.Hour).Format(time.RFC3339)
 	w := user(Deployment, "x", changedAt(start.Add(-time.Hour+time.Second)), func(w *Workload) { w.templates[FormerHashAnnotation] = "h" })
 	if got := decided(start, thePolicy, []Object{changed}, w); len(got.Restarts) != 0 || len(got.Records) != 1 {
-		t.Errorf("%d restarts and %d notes, not 0 and 1", len(got.Restarts), len(got.Records))
+		t.Errorf("%d restarts and %d records, not 0 and 1", len(got.Restarts), len(got.Records))
 	}
 	delete(w.templates, FormerHashAnnotation)
 	if got := decided(start, thePolicy, []Object{changed}, w); len(got.Restarts) != 1 {
-		t.Error("who may have been started with other contents is not restarted")
+		t.Error("a workload that may have started with other contents is not restarted")
 	}
 }
 
@@ -98,7 +98,7 @@ func TestAnnotation_ofALongName(t *testing.T) {
 	}
 }
 
-// What the first pods of a workload run is known though the operator died before it was noted.
+// The contents of a workload's first pods are known although the operator died before it recorded them.
 func TestCreatedWith_namesContentsOfFirstPods(t *testing.T) {
 	owner, o := settings("u/2", map[string][]byte{"a": []byte("2")})
 	o.PublishedAt = start.Add(-time.Second).Format(time.RFC3339)
@@ -115,13 +115,13 @@ func TestCreatedWith_namesContentsOfFirstPods(t *testing.T) {
 		w := user(Deployment, "x", references(), changedAt(start.Add(-tc.age)))
 		w.created, w.records[CreatedWithAnnotation] = start.Add(-tc.age), tc.with
 		if out := planFor(owner, o, w); out.dependants[0].need != map[int]need{0: needRecord, 1: needRestart}[tc.restarts] {
-			t.Errorf("created %v ago with %s: verdict %v", tc.age, tc.with, out.dependants[0].need)
+			t.Errorf("created %v ago with %s: need %v", tc.age, tc.with, out.dependants[0].need)
 		}
-		if tc.restarts == 1 { // pods of a template that was changed since run what is there
+		if tc.restarts == 1 { // pods of a template that was changed since run the current contents
 			w.records[owner.annotation()] = baselineRecord(strings.Repeat("0", hashDigits), "", time.Time{}, start).String()
 			o.PublishedAt = ""
 			if out := planFor(owner, o, w); out.dependants[0].need != needRecord {
-				t.Errorf("what it was created with counts when it uses other keys: verdict %v", out.dependants[0].need)
+				t.Errorf("CreatedWithAnnotation counts for other keys: need %v", out.dependants[0].need)
 			}
 		}
 	}

@@ -30,7 +30,7 @@ func stamped(o Object, at time.Time) Object {
 	return o
 }
 
-// user is a workload of long ago that uses key a, has run to its end, and of which nothing is known.
+// user is an old workload that uses key a, is completely rolled out, and has no record.
 func user(kind, name string, change ...func(*Workload)) *Workload {
 	w := &Workload{
 		Kind: kind, Namespace: "web", Name: name, UID: "u", ResourceVersion: "1",
@@ -45,22 +45,22 @@ func user(kind, name string, change ...func(*Workload)) *Workload {
 	return w
 }
 
-// testKey is that of the digests in tests.
+// testKey is the key for digests in tests.
 var testKey = digest.Key("key of the tests")
 
-// hashFor is what w runs when o is published.
+// hashFor is the hash of what w runs if o is published.
 func hashFor(w *Workload, o ...Object) string {
 	return hashOf(testKey, theOwner, theOwner.usesOf(w, o))
 }
 
-// recorded has it noted that the workload was found to run o.
+// recorded adds a baseline record that names o.
 func recorded(o Object) func(*Workload) {
 	return func(w *Workload) {
 		w.records[theKey] = baselineRecord(hashFor(w, o), w.templates[theKey], time.Time{}, start.Add(-2*time.Hour)).String()
 	}
 }
 
-// rolled has it restarted by the engine with o at that time.
+// rolled adds the record of a restart by the engine with o at that time.
 func rolled(o Object, at time.Time) func(*Workload) {
 	return func(w *Workload) {
 		w.records[theKey], w.templates[theKey] = restartRecord(hashFor(w, o), at).String(), hashFor(w, o)
@@ -73,7 +73,7 @@ func references(refs ...Reference) func(*Workload) { return func(w *Workload) { 
 
 func changedAt(at time.Time) func(*Workload) { return func(w *Workload) { w.changed = at } }
 
-// outcome is what a plan comes to.
+// outcome summarizes a plan.
 type outcome struct {
 	Records, Restarts []string
 	States            map[string]State
@@ -122,63 +122,63 @@ func TestDecide(t *testing.T) {
 		workloads []*Workload
 		want      outcome
 	}{
-		"nobody uses it": {want: outcome{Reason: ReasonNoDependents}},
-		"one that was never seen is noted": {
+		"no users": {want: outcome{Reason: ReasonNoDependents}},
+		"a new workload is recorded": {
 			workloads: []*Workload{user(Deployment, "x")},
 			want:      outcome{Records: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
 		},
-		"one that runs what is published is left alone": {
+		"a workload that runs the published contents is not changed": {
 			workloads: []*Workload{user(Deployment, "x", recorded(now)), user(Deployment, "y", rolled(now, start))},
 			want:      outcome{States: map[string]State{"x": UpToDate, "y": UpToDate}, Reason: ReasonRolledOut},
 		},
-		"one that runs something else is restarted, in order": {
+		"outdated workloads are restarted, in order": {
 			workloads: []*Workload{user(StatefulSet, "s", recorded(old)), user(Deployment, "y", recorded(old)), user(Deployment, "x", recorded(old))},
 			want: outcome{
 				Restarts: []string{"x"}, States: map[string]State{"x": Restarting, "y": Pending, "s": Pending}, Reason: ReasonRollingOut,
 			},
 		},
-		"the next waits for the one before": {
+		"the next restart waits for the previous one": {
 			workloads: []*Workload{user(Deployment, "x", rolled(now, start), phase(InProgress)), user(Deployment, "y", recorded(old))},
 			want:      outcome{States: map[string]State{"x": Restarting, "y": Pending}, Reason: ReasonRollingOut},
 		},
-		"two at once where two may": {
+		"two restarts if two are allowed": {
 			policy:    with(func(p *Policy) { p.MaxConcurrent = 2 }),
 			workloads: []*Workload{user(Deployment, "x", recorded(old)), user(Deployment, "y", recorded(old)), user(Deployment, "z", recorded(old))},
 			want: outcome{
 				Restarts: []string{"x", "y"}, States: map[string]State{"x": Restarting, "y": Restarting, "z": Pending}, Reason: ReasonRollingOut,
 			},
 		},
-		"a rollout that somebody else began takes no place": {
+		"a rollout by another client takes no slot": {
 			workloads: []*Workload{
 				user(Deployment, "x", rolled(now, start.Add(-time.Hour)), phase(InProgress), changedAt(start.Add(-time.Minute))),
 				user(Deployment, "y", recorded(old)),
 			},
 			want: outcome{Restarts: []string{"y"}, States: map[string]State{"x": UpToDate, "y": Restarting}, Reason: ReasonRollingOut},
 		},
-		"a restart that failed stops the next": {
+		"a failed restart stops the next": {
 			workloads: []*Workload{user(Deployment, "x", rolled(now, start.Add(-time.Hour)), phase(Stuck)), user(Deployment, "y", recorded(old))},
 			want:      outcome{States: map[string]State{"x": Failed, "y": Pending}, Reason: ReasonRolloutFailed},
 		},
-		"a rollout of somebody else that failed does not": {
+		"a failed rollout by another client does not": {
 			workloads: []*Workload{
 				user(Deployment, "x", rolled(now, start.Add(-time.Hour)), phase(Stuck), changedAt(start.Add(-time.Minute))),
 				user(Deployment, "y", recorded(old)),
 			},
 			want: outcome{Restarts: []string{"y"}, States: map[string]State{"x": UpToDate, "y": Restarting}, Reason: ReasonRollingOut},
 		},
-		"one whose restart failed is the first when there is a new change": {
+		"a failed restart is retried first after a new change": {
 			workloads: []*Workload{user(Deployment, "x", recorded(old)), user(Deployment, "y", rolled(old, start.Add(-time.Hour)), phase(Stuck))},
 			want:      outcome{Restarts: []string{"y"}, States: map[string]State{"x": Pending, "y": Restarting}, Reason: ReasonRollingOut},
 		},
-		"one that is still being restarted with the contents before goes first, in its own place": {
+		"a restart in progress with the previous contents is repeated first, in its own slot": {
 			workloads: []*Workload{user(Deployment, "x", recorded(old)), user(Deployment, "y", rolled(old, start.Add(-time.Hour)), phase(InProgress))},
 			want:      outcome{Restarts: []string{"y"}, States: map[string]State{"x": Pending, "y": Restarting}, Reason: ReasonRollingOut},
 		},
-		"within the minimum interval it waits": {
+		"pending within the minimum interval": {
 			workloads: []*Workload{user(Deployment, "x", rolled(old, start.Add(-10*time.Second)))},
 			want:      outcome{States: map[string]State{"x": Pending}, Reason: ReasonRollingOut, RequeueAfter: 20 * time.Second},
 		},
-		"after a change it waits until nothing changes": {
+		"pending within the debounce": {
 			objects:   []Object{stamped(now, start.Add(-2*time.Second))},
 			workloads: []*Workload{user(Deployment, "x", recorded(old))},
 			want:      outcome{States: map[string]State{"x": Pending}, Reason: ReasonDebouncing, RequeueAfter: 3 * time.Second},
@@ -188,17 +188,17 @@ func TestDecide(t *testing.T) {
 			workloads: []*Workload{user(Deployment, "x", recorded(old))},
 			want:      outcome{Restarts: []string{"x"}, States: map[string]State{"x": Restarting}, Reason: ReasonRollingOut},
 		},
-		"it waits for the window": {
+		"pending outside the window": {
 			policy:    with(func(p *Policy) { p.Window = window }),
 			workloads: []*Workload{user(Deployment, "x", recorded(old))},
 			want:      outcome{States: map[string]State{"x": Pending}, Reason: ReasonWaitingForWindow, RequeueAfter: 14 * time.Hour},
 		},
-		"with strategy None nothing is written": {
+		"strategy None writes nothing": {
 			policy:    with(func(p *Policy) { p.Disabled = true }),
 			workloads: []*Workload{user(Deployment, "x", recorded(old)), user(Deployment, "y")},
 			want:      outcome{States: map[string]State{"x": Pending, "y": UpToDate}, Reason: ReasonRestartsDisabled},
 		},
-		"paused ones and those without pods are annotated at once, and block nobody": {
+		"paused workloads and those without pods are annotated at once, and block no other": {
 			workloads: []*Workload{
 				user(Deployment, "a", recorded(old), func(w *Workload) { w.Progress.Manual = paused }),
 				user(Deployment, "b", recorded(old), func(w *Workload) { w.Progress.Pods = 0 }),
@@ -209,26 +209,26 @@ func TestDecide(t *testing.T) {
 				States: map[string]State{"a": Paused, "b": UpToDate, "c": Restarting, "d": Pending},
 			},
 		},
-		"one that waits for a person is reported, and blocks nobody": {
+		"a workload that waits for a person is reported, and blocks no other": {
 			workloads: []*Workload{
 				user(StatefulSet, "x", rolled(now, start.Add(-time.Hour)), phase(Manual), func(w *Workload) { w.Progress.Manual = onDelete }),
 			},
 			want: outcome{States: map[string]State{"x": Paused}, Reason: ReasonManualRestart},
 		},
-		"one whose pods could not start is left alone": {
+		"a workload whose pods could not start is not changed": {
 			workloads: []*Workload{user(Deployment, "x", references(Reference{Kind: ConfigMap, Name: "shop-config", Key: "gone"}))},
 			want:      outcome{States: map[string]State{"x": Pending}, Reason: ReasonKeyMissing},
 		},
-		"one that can do without is not": {
+		"a workload with optional references is restarted": {
 			workloads: []*Workload{user(Deployment, "x", references(Reference{Kind: ConfigMap, Name: "shop-config", Key: "gone", Optional: true}))},
 			want:      outcome{Records: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
 		},
-		"one that was made around a publication is restarted": {
+		"a workload that was created around a publication is restarted": {
 			objects:   []Object{stamped(now, start.Add(-8*time.Second))},
 			workloads: []*Workload{user(Deployment, "x", changedAt(start.Add(-9*time.Second)))},
 			want:      outcome{Restarts: []string{"x"}, States: map[string]State{"x": Restarting}, Reason: ReasonRollingOut},
 		},
-		"not around the first one, unless it can do without": {
+		"not around the first publication, unless the reference is optional": {
 			objects: []Object{func() Object {
 				o := now
 				o.PublishedAt = PublishedAt("", false, true, start.Add(-8*time.Second))
@@ -242,27 +242,27 @@ func TestDecide(t *testing.T) {
 				Records: []string{"x"}, Restarts: []string{"y"}, States: map[string]State{"x": UpToDate, "y": Restarting}, Reason: ReasonRollingOut,
 			},
 		},
-		"one that is being deleted is none": {
+		"a workload that is being deleted is no dependant": {
 			workloads: []*Workload{user(Deployment, "x", recorded(old), func(w *Workload) { w.deleting = true })},
 			want:      outcome{Reason: ReasonNoDependents},
 		},
-		"a StatefulSet that is not rolled out in time has failed": {
+		"a StatefulSet that misses its deadline has failed": {
 			workloads: []*Workload{
 				user(StatefulSet, "x", rolled(now, start.Add(-11*time.Minute)), phase(InProgress)), user(StatefulSet, "y", recorded(old)),
 			},
 			want: outcome{States: map[string]State{"x": Failed, "y": Pending}, Reason: ReasonRolloutFailed},
 		},
-		"but one that still makes progress has not": {
+		"but not if it still makes progress": {
 			workloads: []*Workload{user(StatefulSet, "x", rolled(now, start.Add(-11*time.Minute)), phase(InProgress), func(w *Workload) {
 				w.Progress.since = start.Add(-time.Minute)
 			})},
 			want: outcome{States: map[string]State{"x": Restarting}, Reason: ReasonRollingOut, RequeueAfter: 9 * time.Minute},
 		},
-		"that a DaemonSet was rolled out is noted, since its status forgets": {
+		"a DaemonSet's complete rollout is recorded, because its status resets": {
 			workloads: []*Workload{user(DaemonSet, "x", rolled(now, start.Add(-time.Minute)), func(w *Workload) { w.Progress.resetsOnPodFailure = true })},
 			want:      outcome{Records: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
 		},
-		"and then a pod that fails later is no rollout": {
+		"and a pod that fails later is no rollout": {
 			workloads: []*Workload{user(DaemonSet, "x", rolled(now, start.Add(-time.Hour)), phase(InProgress), func(w *Workload) {
 				w.Progress.resetsOnPodFailure = true
 				w.records[theKey] = restartRecord(hashFor(w, now), start.Add(-time.Hour)).withDone().String()

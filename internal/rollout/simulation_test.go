@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// restart is a restart by the operator, and where the rules about restarts are checked.
+// restart is a restart by the operator. It checks the rules about restarts.
 func (w *simulator) restart(s *simWorkload, a action) {
 	w.logf("restart %s", s.Name)
 	w.restarts++
@@ -25,12 +25,13 @@ func (w *simulator) restart(s *simWorkload, a action) {
 		}
 	}
 	if inFlight > w.policy.MaxConcurrent {
-		w.fail("%d restarts are under way, %d are allowed", inFlight, w.policy.MaxConcurrent)
+		w.fail("%d restarts are in progress, %d are allowed", inFlight, w.policy.MaxConcurrent)
 	}
 }
 
-// checkCause wants a restart to be needed. Two restarts are one too many, to be on the safe side: of what was changed around a
-// publication, and of what a user happened to start anew, without a change of its references, while its restart was pending.
+// checkCause requires a reason for a restart. Two kinds of unnecessary restarts are allowed, to be safe. One follows a change of the
+// workload around a publication. The other follows a user's restart, without a change of references, while the operator's restart was
+// pending.
 func (w *simulator) checkCause(s *simWorkload) {
 	if w.outdated(s) {
 		return
@@ -41,11 +42,11 @@ func (w *simulator) checkCause(s *simWorkload) {
 	}
 	n := parseRecord(s.records[w.owner().annotation()])
 	if n != nil && s.changed.Before(n.At) && n.Hash != unknownContents(n.Hash) {
-		w.fail("%s was restarted, though its pods run what is published: %v", s.Name, s.pods)
+		w.fail("%s was restarted although its pods run the published contents: %v", s.Name, s.pods)
 	}
 }
 
-// checkTime wants a restart to come neither too soon after a change nor after the one before.
+// checkTime requires that a restart comes neither too soon after a change nor too soon after the previous restart.
 func (w *simulator) checkTime(s *simWorkload) {
 	at, first := parsePublishedAt(w.stamp)
 	if !first && w.now.Before(at.Add(w.policy.Debounce)) {
@@ -58,7 +59,7 @@ func (w *simulator) checkTime(s *simWorkload) {
 	}
 }
 
-// randomEvent is something that happens to the cluster: users, other controllers, GitOps tools.
+// randomEvent is a change in the cluster by users, other controllers or GitOps tools.
 func (w *simulator) randomEvent() {
 	names := w.names()
 	if len(names) == 0 || w.rng.IntN(12) == 0 && len(names) < 8 {
@@ -104,9 +105,9 @@ func (w *simulator) stripTemplate(s *simWorkload) {
 func (w *simulator) stripRecord(s *simWorkload) {
 	key := w.owner().annotation()
 	if n := parseRecord(s.records[key]); n != nil && !n.Adopted && n.Hash == s.templates[key] {
-		w.logf("strip the note of %s", s.Name)
+		w.logf("strip the record of %s", s.Name)
 		delete(s.records, key)
-		s.ours = false // as far as anybody can tell
+		s.ours = false // as far as the operator can know
 		w.bump(s)
 	}
 }
@@ -120,7 +121,7 @@ func (w *simulator) fails(s *simWorkload) {
 	}
 }
 
-// recover ends a failure. The rollout goes on, though it has given its place away.
+// recover ends a failure. The rollout continues, although it has lost its slot.
 func (w *simulator) recover(s *simWorkload) {
 	if s.fails {
 		s.fails, s.ours = false, false
@@ -128,7 +129,7 @@ func (w *simulator) recover(s *simWorkload) {
 	}
 }
 
-// userRolls changes the template, which starts the pods anew.
+// userRolls changes the template, which restarts the pods.
 func (w *simulator) userRolls(s *simWorkload, why string, change func()) {
 	w.logf("%s %s", why, s.Name)
 	change()
@@ -136,11 +137,11 @@ func (w *simulator) userRolls(s *simWorkload, why string, change func()) {
 	w.roll(s)
 	w.bump(s)
 	if at, _ := parsePublishedAt(w.stamp); w.now.Sub(at) <= clockSkew {
-		w.cache[s.Name] = copyOf(s) // see the limits in the package's documentation
+		w.cache[s.Name] = copyOf(s) // see the known limits in the package's documentation
 	}
 }
 
-// progress lets the rollout of s go on.
+// progress advances the rollout of s.
 func (w *simulator) progress(s *simWorkload) {
 	if s.left > 0 && !s.fails {
 		s.left--
@@ -148,7 +149,7 @@ func (w *simulator) progress(s *simWorkload) {
 	}
 }
 
-// operate lets the operator work, and die and start again if it has to.
+// operate runs the operator, which may crash and restart.
 func (w *simulator) operate() plan {
 	w.budget = -1
 	if w.rng.IntN(6) == 0 {
@@ -156,7 +157,7 @@ func (w *simulator) operate() plan {
 	}
 	out, err := w.reconcile()
 	if err != nil {
-		w.logf("the operator died and starts again")
+		w.logf("the operator crashed and restarts")
 		clear(w.writes)
 		w.sync()
 		w.budget = -1
@@ -167,7 +168,7 @@ func (w *simulator) operate() plan {
 	return out
 }
 
-// settle lets time pass, with nothing else happening than what the operator does, until it has nothing left to do.
+// settle advances time without other events until the operator has no work left.
 func (w *simulator) settle() {
 	for _, s := range w.cluster {
 		w.recover(s)
@@ -185,10 +186,10 @@ func (w *simulator) settle() {
 		}
 		w.now = w.now.Add(max(time.Second, min(out.requeueAfter, 31*time.Second)))
 	}
-	w.fail("there is no end to it")
+	w.fail("the operator never comes to rest")
 }
 
-// runHistory is one history: what happens, and an operator that is up most of the time.
+// runHistory is one history: random events, and an operator that runs most of the time.
 func (w *simulator) runHistory() {
 	up := true
 	for range 60 {
@@ -234,12 +235,12 @@ func TestSimulation(t *testing.T) {
 		workloads += w.next
 	}
 	if restarts < histories {
-		t.Fatalf("only %d restarts in %d histories: this shows nothing", restarts, histories)
+		t.Fatalf("only %d restarts in %d histories: too few", restarts, histories)
 	}
 	t.Logf("%d histories with %d workloads and %d restarts", histories, workloads, restarts)
 }
 
-// check ends a history: all run what is published, and another start of the operator does nothing.
+// check ends a history: all workloads run the published contents, and another start of the operator does nothing.
 func (w *simulator) check(seed uint64) {
 	w.settle()
 	for _, name := range w.names() {
@@ -252,6 +253,6 @@ func (w *simulator) check(seed uint64) {
 	w.now = w.now.Add(time.Hour)
 	w.budget = -1
 	if out, err := w.reconcile(); err != nil || len(out.records)+len(out.restarts) > 0 {
-		w.fail("history %d: an operator that starts again plans %d notes and %d restarts (%v)", seed, len(out.records), len(out.restarts), err)
+		w.fail("history %d: a restarted operator plans %d records and %d restarts (%v)", seed, len(out.records), len(out.restarts), err)
 	}
 }

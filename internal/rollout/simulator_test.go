@@ -11,25 +11,25 @@ import (
 	"time"
 )
 
-// A simulated cluster: workloads whose pods remember what they were started with, a published ConfigMap, and an operator that
-// sees the workloads late, dies at any write and does what the controllers of this package do.
+// A simulated cluster. Its workloads' pods remember the contents that they started with. The operator sees the workloads late, may crash at
+// any write, and calls the engine as the controllers do.
 
-var errCrash = errors.New("the operator died")
+var errCrash = errors.New("the operator crashed")
 
-// start is when all simulations and tables begin.
+// start is the start time of all simulations and tables.
 var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// simWorkload is a workload as the API server holds it, with what its pods run.
+// simWorkload is a workload in the API server, with the contents that its pods run.
 type simWorkload struct {
 	Workload
 	version int
-	// pods is what the newest pods found as they were started.
+	// pods is the contents that the newest pods started with.
 	pods map[string]string
-	// left is how many steps its rollout takes; 0 when it is complete.
+	// left is how many steps its rollout takes; 0 if it is complete.
 	left int
-	// fails is true while its rollouts get nowhere.
+	// fails is true while its rollouts make no progress.
 	fails bool
-	// ours is true while its rollout is one that the operator began.
+	// ours is true while the operator began its current rollout.
 	ours     bool
 	lastRoll time.Time
 }
@@ -48,7 +48,7 @@ type simulator struct {
 	cache    map[string]*Workload
 	synced   time.Time
 	writes   map[string]string // versions that the operator wrote, which the cache may not show
-	budget   int               // writes before the operator dies; negative: it does not
+	budget   int               // writes before the operator crashes; negative: never
 	restarts int
 	next     int
 	log      []string
@@ -87,7 +87,7 @@ func (w *simulator) object() Object {
 
 func (w *simulator) owner() Owner { return Owner{Prefix: ConfigPrefix, Namespace: "web", Name: "shop"} }
 
-// roll starts the pods of s anew with what is published.
+// roll restarts the pods of s with the published contents.
 func (w *simulator) roll(s *simWorkload) {
 	s.pods = maps.Clone(w.data)
 	s.left = 1 + w.rng.IntN(3)
@@ -106,12 +106,12 @@ func (w *simulator) bump(s *simWorkload) {
 	if s.left > 0 {
 		s.Progress.Phase = InProgress
 		if s.fails {
-			s.Progress.Phase, s.Progress.Message = Stuck, "it does not start"
+			s.Progress.Phase, s.Progress.Message = Stuck, "the pods cannot start"
 		}
 	}
 }
 
-// used are the values of the keys that s refers to.
+// used returns the values of the keys that s refers to.
 func used(s *simWorkload, data map[string]string) map[string]string {
 	values := map[string]string{}
 	for _, ref := range s.References {
@@ -122,14 +122,14 @@ func used(s *simWorkload, data map[string]string) map[string]string {
 	return values
 }
 
-// outdated reports whether the pods of s run something else than is published.
+// outdated reports whether the pods of s run other contents than the published ones.
 func (w *simulator) outdated(s *simWorkload) bool {
 	return !maps.Equal(used(s, s.pods), used(s, w.data))
 }
 
 func (w *simulator) names() []string { return slices.Sorted(maps.Keys(w.cluster)) }
 
-// create makes a workload that uses one or two of the keys.
+// create creates a workload that uses one or two of the keys.
 func (w *simulator) create() {
 	w.next++
 	s := &simWorkload{Workload: Workload{
@@ -158,7 +158,7 @@ func (w *simulator) someReferences() []Reference {
 	return refs
 }
 
-// copyOf is what the cache holds of s.
+// copyOf is the cached copy of s.
 func copyOf(s *simWorkload) *Workload {
 	out := s.Workload
 	out.records, out.templates = maps.Clone(s.records), maps.Clone(s.templates)
@@ -175,8 +175,8 @@ func (w *simulator) sync() {
 	}
 }
 
-// write is one write of the operator to a workload, for the version that its cache holds. The operator may die before or
-// after it. It returns false for a conflict.
+// write is one write of the operator to a workload, for the version in its cache. The operator may crash before or after it. It returns
+// false for a conflict.
 func (w *simulator) write(name string, change func(*simWorkload)) (bool, error) {
 	if w.budget == 0 {
 		return false, errCrash
@@ -213,7 +213,7 @@ func (w *simulator) users() []*Workload {
 	return slices.SortedFunc(maps.Values(w.cache), func(a, b *Workload) int { return cmp.Compare(b.Name, a.Name) })
 }
 
-// reconcile is what a controller does with the engine: adopt, publish, roll.
+// reconcile calls the engine as a controller does: record the baseline, publish, roll.
 func (w *simulator) reconcile() (plan, error) {
 	p := &evaluation{now: w.now, owner: w.owner(), policy: w.policy, published: []Object{w.object()}, key: testKey}
 	if !w.exists || !maps.Equal(w.data, w.desired) {
@@ -263,7 +263,7 @@ func (w *simulator) publish(before evaluation) (bool, error) {
 func (w *simulator) writeRecord(out plan, a action) (bool, error) {
 	name := out.dependants[a.at].Name
 	return w.write(name, func(s *simWorkload) {
-		w.logf("note on %s: %s", name, a.record)
+		w.logf("record on %s: %s", name, a.record)
 		s.records[w.owner().annotation()] = a.record.String()
 	})
 }

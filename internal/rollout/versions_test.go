@@ -14,7 +14,7 @@ const (
 	v2 = "shop-config-2222222222"
 )
 
-// version is a version of the ConfigMap that is the current one.
+// version is the current version of the ConfigMap.
 func version(name, a string, versions ...string) Object {
 	o := published(a, "1")
 	o.Versioned, o.Name, o.Versions = true, name, versions
@@ -38,41 +38,41 @@ func TestVersions(t *testing.T) {
 		want    outcome
 		renames map[rename]string
 	}{
-		"a new one is switched at once": {
+		"a new workload is switched at once": {
 			object: second, w: user(Deployment, "x", keyOf("shop-config", "a")),
 			want:    outcome{Restarts: []string{"x"}, States: map[string]State{"x": Restarting}, Reason: ReasonRollingOut},
 			renames: map[rename]string{{ConfigMap, "shop-config"}: v2},
 		},
-		"one whose version is gone is switched at once": {
+		"a workload whose version is deleted is switched at once": {
 			object: gone, w: user(Deployment, "x", keyOf(v1, "a")),
 			want:    outcome{Restarts: []string{"x"}, States: map[string]State{"x": Restarting}, Reason: ReasonRollingOut},
 			renames: map[rename]string{{ConfigMap, v1}: v2},
 		},
-		"no faster than the interval, should somebody set it back each time": {
+		"no faster than the interval, if another client reverts it each time": {
 			object: gone, w: user(Deployment, "x", keyOf(v2, "a"), rolled(gone, start.Add(-10*time.Second)), keyOf("shop-config", "a")),
 			want: outcome{States: map[string]State{"x": Pending}, Reason: ReasonDebouncing, RequeueAfter: 20 * time.Second},
 		},
-		"one of a version that exists waits": {
+		"a workload with an existing version waits": {
 			object: second, w: user(Deployment, "x", keyOf(v1, "a"), recorded(first)),
 			want: outcome{States: map[string]State{"x": Pending}, Reason: ReasonDebouncing, RequeueAfter: time.Hour},
 		},
-		"one whose keys did not change stays": {
+		"a workload whose keys did not change stays": {
 			object: second, w: user(Deployment, "x", keyOf(v1, "b"), recorded(first)),
 			want: outcome{States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
 		},
-		"one of the current version is noted": {
+		"a workload with the current version is recorded": {
 			object: second, w: user(Deployment, "x", keyOf(v2, "a")),
 			want: outcome{Records: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
 		},
-		"one that somebody moved to another version is moved back": {
+		"a workload that a user moved to another version is moved back": {
 			object: second, w: user(Deployment, "x", keyOf(v2, "a"), rolled(second, start.Add(-time.Hour)), keyOf(v1, "a")),
 			want: outcome{States: map[string]State{"x": Pending}, Reason: ReasonDebouncing, RequeueAfter: time.Hour},
 		},
-		"in place again, it gets the name of the target": {
+		"in place again, the workload gets the name of the target": {
 			object: inPlace, w: user(Deployment, "x", keyOf(v2, "a"), rolled(second, start.Add(-time.Hour))),
 			want: outcome{States: map[string]State{"x": Pending}, Reason: ReasonDebouncing, RequeueAfter: time.Hour},
 		},
-		"in place, somebody else's object that looks like a version is none": {
+		"in place, a foreign object that looks like a version is none": {
 			object: published("2", "1"), w: user(Deployment, "x", keyOf(v1, "a")),
 			want: outcome{Records: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
 		},
@@ -93,7 +93,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestRenames_leaveWorkloadUpToDate renames as a plan says, and finds that nothing is left to do.
+// TestRenames_leaveWorkloadUpToDate renames as planned, and finds nothing left to do.
 func TestRenames_leaveWorkloadUpToDate(t *testing.T) {
 	object := version(v2, "2", v1, v2)
 	w := user(Deployment, "x", references(

@@ -14,9 +14,9 @@ func TestWindow(t *testing.T) {
 		wait           time.Duration
 	}{
 		"before":               {"0 2 * * *", "", time.Hour, "2026-11-20T01:30:00Z", false, 30 * time.Minute},
-		"as it opens":          {"0 2 * * *", "", time.Hour, "2026-11-20T02:00:00Z", true, 0},
+		"when it opens":        {"0 2 * * *", "", time.Hour, "2026-11-20T02:00:00Z", true, 0},
 		"inside":               {"0 2 * * *", "", time.Hour, "2026-11-20T02:59:59Z", true, 0},
-		"as it closes":         {"0 2 * * *", "", time.Hour, "2026-11-20T03:00:00Z", false, 23 * time.Hour},
+		"when it closes":       {"0 2 * * *", "", time.Hour, "2026-11-20T03:00:00Z", false, 23 * time.Hour},
 		"in another zone":      {"0 2 * * *", "Europe/Berlin", time.Hour, "2026-11-20T01:30:00Z", true, 0},
 		"longer than a period": {"0 * * * *", "", 90 * time.Minute, "2026-11-20T01:45:00Z", true, 0},
 		"over midnight":        {"0 23 * * 5", "", 4 * time.Hour, "2026-11-21T02:30:00Z", true, 0},
@@ -35,7 +35,7 @@ func TestWindow(t *testing.T) {
 		}
 	}
 	if open, _ := (*Window)(nil).open(start); !open {
-		t.Error("no window must always be open")
+		t.Error("without a window, restarts must always be allowed")
 	}
 }
 
@@ -46,7 +46,7 @@ func TestParseWindow_rejects(t *testing.T) {
 	}{
 		"a zone in the schedule": {"TZ=0", "", time.Hour}, "another": {"CRON_TZ=UTC * * * * *", "", time.Hour},
 		"a descriptor": {"@daily", "", time.Hour}, "six fields": {"0 0 2 * * *", "", time.Hour}, "none": {"", "", time.Hour},
-		"no duration": {"0 2 * * *", "", 0}, "a zone that is none": {"0 2 * * *", "Berlin", time.Hour}, "the machine's zone": {"0 2 * * *", "Local", time.Hour},
+		"no duration": {"0 2 * * *", "", 0}, "an unknown zone": {"0 2 * * *", "Berlin", time.Hour}, "the machine's zone": {"0 2 * * *", "Local", time.Hour},
 	} {
 		if _, err := ParseWindow(tc.schedule, tc.duration, tc.zone); err == nil {
 			t.Errorf("%s was accepted", name)
@@ -54,7 +54,7 @@ func TestParseWindow_rejects(t *testing.T) {
 	}
 }
 
-// FuzzParseWindow wants no schedule to end the process.
+// FuzzParseWindow checks that no schedule makes the parser panic.
 func FuzzParseWindow(f *testing.F) {
 	f.Add("0 2 * * *")
 	f.Add("TZ=0")

@@ -10,27 +10,26 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Report is what was found when what clients were told was compared with what is there.
+// Report is the result of comparing acknowledged rows with the rows in the database.
 type Report struct {
-	// Acknowledged rows, Unknown ones, and those that are There.
+	// Acknowledged rows, Unknown ones, and rows Found in the database.
 	Acknowledged, Unknown, Found int
-	// Retried are attempts that got no answer and were made again; Known are rows that were there already when one was: had the
-	// server not known them, they would be there twice.
+	// Retried are attempts without an answer that were sent again. Known are retries of rows that were already in the database. Without
+	// their keys these rows would be duplicated.
 	Retried, Known int
-	// Lost were acknowledged and are not there; LostBytes is how far apart in the log the first and the last of them are,
-	// with the row before them.
+	// Lost were acknowledged and are missing; LostBytes is the distance in the WAL from the row before the first of them to the last.
 	Lost      int
 	LostBytes int64
-	// Duplicated are there more than once.
+	// Duplicated occur more than once.
 	Duplicated int
-	// Overlapping were acknowledged by a server after another one had acknowledged its first, which was later than the
-	// first of that server: two primaries at a time.
+	// Overlapping were acknowledged by one server after another server, which began later, had acknowledged its first row: two primaries at
+	// a time.
 	Overlapping int
-	// Servers acknowledged rows, in the order of the first of each.
+	// Servers acknowledged rows, in the order of their first row.
 	Servers []Server
 }
 
-// Compare counts the rows of all ledgers. They should have ended.
+// Compare counts the rows of all writers. They should have ended.
 func Compare(ctx context.Context, conn *pgx.Conn, ledgers ...*Writer) (Report, error) {
 	var all []Entry
 	var out Report
@@ -74,15 +73,15 @@ func (r *Report) add(o Report) {
 	r.Duplicated += o.Duplicated
 }
 
-// compareRows holds what one client was told against how often each row is there.
+// compareRows compares the entries of one client with the number of occurrences of each row.
 func compareRows(entries []Entry, there map[int64]int) Report {
 	out := Report{Known: countKnown(entries)}
-	var before *Entry // the last acknowledged row that is there
-	var lost int64    // of the server that is looked at
+	var before *Entry // the last acknowledged row that was found
+	var lost int64    // of the current server
 	for i := range entries {
 		e := &entries[i]
 		switch {
-		case !e.Acknowledged && i+1 < len(entries): // the next one is of the same row
+		case !e.Acknowledged && i+1 < len(entries): // the next entry is for the same row
 			out.Retried++
 		case !e.Acknowledged:
 			out.Unknown++
@@ -117,14 +116,13 @@ func countKnown(entries []Entry) (n int) {
 	return n
 }
 
-// Servers that acknowledged rows after since, in the order of the first of each.
+// Servers returns the servers that acknowledged rows after since, in the order of their first row.
 func (l *Writer) Servers(since time.Time) []Server {
 	servers, _ := Overlap(slices.DeleteFunc(l.Entries(), func(e Entry) bool { return !e.Answered.After(since) }))
 	return servers
 }
 
-// Overlap orders the servers by their first acknowledgement, and counts those rows that one of them acknowledged after a
-// later one had begun.
+// Overlap orders the servers by their first acknowledgement. It counts the rows that a server acknowledged after a later server had begun.
 func Overlap(entries []Entry) (servers []Server, overlapping int) {
 	acknowledged := slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return !e.Acknowledged })
 	slices.SortStableFunc(acknowledged, func(a, b Entry) int {

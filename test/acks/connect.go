@@ -11,21 +11,21 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// firstPacketTimeout is how long the first packet may take to be answered. What is sent while kube-proxy changes its rules gets lost, and
-// would only be sent again after a second.
+// firstPacketTimeout bounds the wait for the answer to the first packet. Packets sent while kube-proxy changes its rules are lost, and
+// would be sent again only after a second.
 const firstPacketTimeout = 150 * time.Millisecond
 
-// Target is a server, and who one is there. Sessions are always over TLS.
+// Target is a server, and the user's login. Sessions always use TLS.
 type Target struct {
 	// Address is host:port.
 	Address                  string
 	User, Password, Database string
 	TLS                      *tls.Config
-	// Dial opens the connection; nil for that of this process's network.
+	// Dial opens the connection; nil means this process's network.
 	Dial pgconn.DialFunc
 }
 
-// Connect opens a session. The context bounds it.
+// Connect opens a session, bounded by the context.
 func (t Target) Connect(ctx context.Context) (*pgx.Conn, error) {
 	host, port, err := net.SplitHostPort(t.Address)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
 
-// TestServer sends rows again to a real server that lost its answer, and sees that it knows them; without its keys they are there
-// twice, and found.
+// TestServer sends rows again to a real server that lost its answer. With their keys the rows are known. Without the keys they are
+// duplicated, and reported.
 func TestServer(t *testing.T) {
 	conn := connected(t, testpg.NewRunning(t, "ledger"))
 	if err := CreateTables(t.Context(), conn); err != nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Last is when a row was acknowledged last; zero if none was.
+// Last is when the last row was acknowledged; zero if none was.
 func (l *Writer) Last() time.Time {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -17,7 +17,7 @@ func (l *Writer) Last() time.Time {
 	return time.Time{}
 }
 
-// FirstAfter is when a row was first acknowledged after at; zero if none was yet.
+// FirstAfter is when the first row after at was acknowledged; zero if none was yet.
 func (l *Writer) FirstAfter(at time.Time) time.Time {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -29,7 +29,7 @@ func (l *Writer) FirstAfter(at time.Time) time.Time {
 	return time.Time{}
 }
 
-// Failed counts the attempts since then that got no answer.
+// Failed counts the attempts since then without an answer.
 func (l *Writer) Failed(since time.Time) int {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -48,7 +48,7 @@ type Gap struct{ From, To Entry }
 // Length of the gap.
 func (g Gap) Length() time.Duration { return g.To.Answered.Sub(g.From.Answered) }
 
-// Gap is the longest that ended after since; zero if there is none.
+// Gap returns the longest gap that ended after since; zero if there is none.
 func (l *Writer) Gap(since time.Time) Gap {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

@@ -1,6 +1,6 @@
-// Package ledger writes rows into a PostgreSQL as a client does, one after the other, notes what it was told about each, and
-// compares that with what is there. A row whose write got no answer is sent again until one comes, under a key by which the server
-// knows it: a row that was acknowledged must be there once, however often it was sent, and any other once or not at all.
+// Package acks writes rows into a PostgreSQL as a client does, one after another. It records which rows were acknowledged, and compares
+// them with the rows in the database. A row without an answer is sent again until it has one, with a key that identifies it. An
+// acknowledged row must be there exactly once, however often it was sent; any other row at most once.
 package acks
 
 import (
@@ -12,49 +12,49 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Connect opens a session with the right to write into the ledger's table.
+// Connect opens a session with permission to write into the writers' tables.
 type Connect func(ctx context.Context) (*pgx.Conn, error)
 
-// Options of a ledger. Of the times, those that are zero take the defaults.
+// Options of a writer. Zero times take the defaults.
 type Options struct {
-	// Name tells this client's rows from those of others in the same table.
+	// Name distinguishes this client's rows from those of other clients in the same table.
 	Name    string
 	Connect Connect
 	// Pause is the time between an answer and the next row, 2 ms by default.
 	Pause time.Duration
-	// AnswerTimeout is how long an answer is waited for before the connection is given up, 2 s by default; Dial how long a new
-	// connection is, 1 s by default. Retry is the pause after a failure, 10 ms by default.
+	// AnswerTimeout is how long to wait for an answer before the connection is dropped, 2 s by default. DialTimeout bounds a new
+	// connection, 1 s by default. RetryPause is the pause after a failure, 10 ms by default.
 	AnswerTimeout, DialTimeout, RetryPause time.Duration
 }
 
-// Server is who acknowledged a row: an address on a timeline. A server that was promoted again counts as another one.
+// Server acknowledged a row: an address on a timeline. A server that was promoted again counts as another one.
 type Server struct {
 	Address  string
 	Timeline string
 }
 
-// Answer is what a server says of a row that it has.
+// Answer is a server's acknowledgement of a row.
 type Answer struct {
-	// Server is who says so, and Position how far its log is, in bytes.
+	// Server acknowledged the row; Position is its WAL position in bytes.
 	Server   Server
 	Position int64
-	// Known says that the row was there before: an attempt without an answer had taken effect.
+	// Known means that the row was there before: an attempt without an answer had taken effect.
 	Known bool
 }
 
-// Entry is what became of a row, or of one of several attempts to write it: all but the last have no answer.
+// Entry is the result of a row, or of one of several attempts to write it: all but the last have no answer.
 type Entry struct {
 	Row int64
-	// Sent is when the row was sent, or the connection for it was begun; Answered when the outcome was known.
+	// Sent is when the row was sent, or when its connection was started. Answered is when the outcome was known.
 	Sent, Answered time.Time
-	// Acknowledged says that the server has it. Otherwise it is not known whether it has.
+	// Acknowledged means that the server has it. Otherwise that is unknown.
 	Acknowledged bool
 	Answer
 	// Err is why it was not acknowledged.
 	Err error
 }
 
-// Writer is a client that writes.
+// Writer is a client that writes rows.
 type Writer struct {
 	options Options
 	open    func(context.Context) (session, error)
@@ -65,17 +65,16 @@ type Writer struct {
 	entries []Entry
 }
 
-// CreateTables makes the tables that all ledgers write into: the rows, without a unique index, so that one could be there twice, and the
-// keys of those that are there.
+// CreateTables creates the tables of all writers: the rows, without a unique index, so duplicates are possible, and the keys of the rows
+// that were written.
 func CreateTables(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, `CREATE TABLE IF NOT EXISTS ledger_rows (client text NOT NULL, row bigint NOT NULL);
 CREATE TABLE IF NOT EXISTS ledger_keys (client text NOT NULL, row bigint NOT NULL, sent int NOT NULL, PRIMARY KEY (client, row))`)
 	return err
 }
 
-// insert writes a row unless its key is there, and returns who acknowledges it: a server that takes writes names its timeline by its
-// file of the log. A row that is known is counted, since a commit that writes nothing does not wait for the standbys: the first
-// attempt may have been committed here alone.
+// insert writes a row unless its key exists, and returns the acknowledging server: a primary names its timeline by its WAL file. A known
+// row is counted, because a commit without a write does not wait for the standbys: the first attempt may have been committed only here.
 const insert = `WITH key AS (
 	INSERT INTO ledger_keys AS known VALUES ($1, $2, 1) ON CONFLICT (client, row) DO UPDATE SET sent = known.sent + 1 RETURNING sent
 ), added AS (
@@ -84,10 +83,10 @@ const insert = `WITH key AS (
 SELECT coalesce(host(inet_server_addr()), 'here'), substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8),
 	pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint, sent > 1 FROM key`
 
-// session is a connection to the server. Tests have others.
+// session is a connection to the server. Tests use fakes.
 type session interface {
 	write(ctx context.Context, client string, row int64) (Answer, error)
-	// drop closes it without a word: the other side may not be there to hear it.
+	// drop closes it without a message: the other side may not be reachable.
 	drop()
 }
 
@@ -100,7 +99,7 @@ func (s pgSession) write(ctx context.Context, client string, row int64) (a Answe
 
 func (s pgSession) drop() { _ = s.conn.PgConn().Conn().Close() }
 
-// Start begins to write, until the context ends or End is called.
+// Start writes until the context ends or End is called.
 func Start(ctx context.Context, o Options) *Writer {
 	return start(ctx, o, func(ctx context.Context) (session, error) {
 		conn, err := o.Connect(ctx)
@@ -125,7 +124,7 @@ func start(ctx context.Context, o Options, open func(context.Context) (session, 
 	return l
 }
 
-// End stops writing and waits for the last answer. It may be called again.
+// End stops writing and waits for the last answer. It may be called repeatedly.
 func (l *Writer) End() {
 	l.stop()
 	<-l.ended
@@ -173,7 +172,7 @@ func (l *Writer) connect(ctx context.Context) (session, error) {
 }
 
 func (l *Writer) write(ctx context.Context, server session, row int64) (Answer, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.options.AnswerTimeout) // the end is no failure
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.options.AnswerTimeout) // the end of the writer is not a failure
 	defer cancel()
 	return server.write(ctx, l.options.Name, row)
 }
@@ -184,7 +183,7 @@ func drop(s session) {
 	}
 }
 
-// Entries are all attempts so far, in their order.
+// Entries returns all attempts so far, in order.
 func (l *Writer) Entries() []Entry {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

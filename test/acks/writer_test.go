@@ -28,7 +28,7 @@ func unanswered(row int64, second int) Entry {
 	return e
 }
 
-// known is a row of which the server said that it was there.
+// known is a row that the server already had.
 func known(row int64, second int, by Server) Entry {
 	e := acknowledged(row, second, by)
 	e.Known = true
@@ -41,10 +41,10 @@ func TestCompare(t *testing.T) {
 		there   map[int64]int
 		want    Report
 	}{
-		"all is there": {
+		"all rows are there": {
 			[]Entry{acknowledged(0, 0, first), acknowledged(1, 1, first)}, map[int64]int{0: 1, 1: 1}, Report{Acknowledged: 2, Found: 2},
 		},
-		"what nobody was told of may be there": {
+		"unacknowledged rows may be there": {
 			[]Entry{acknowledged(0, 0, first), unanswered(1, 1)}, map[int64]int{0: 1, 1: 1}, Report{Acknowledged: 1, Unknown: 1, Found: 2},
 		},
 		"or not": {
@@ -54,10 +54,10 @@ func TestCompare(t *testing.T) {
 			[]Entry{unanswered(0, 0), unanswered(0, 1), acknowledged(0, 2, first), unanswered(1, 3), known(1, 4, second)}, map[int64]int{0: 1, 1: 1},
 			Report{Acknowledged: 2, Retried: 3, Known: 1, Found: 2},
 		},
-		"sent again, and there twice": {
+		"sent again, and duplicated": {
 			[]Entry{unanswered(0, 0), acknowledged(0, 1, first)}, map[int64]int{0: 2}, Report{Acknowledged: 1, Retried: 1, Found: 1, Duplicated: 1},
 		},
-		"the end of one primary is lost": {
+		"the last rows of one primary are lost": {
 			[]Entry{acknowledged(0, 0, first), acknowledged(1, 1, first), acknowledged(2, 2, first), unanswered(3, 3), acknowledged(3, 9, second)}, map[int64]int{0: 1, 3: 1},
 			Report{Acknowledged: 4, Retried: 1, Found: 2, Lost: 2, LostBytes: 200},
 		},
@@ -82,8 +82,8 @@ func TestOverlap(t *testing.T) {
 		want    int
 	}{
 		"one after the other":               {[]Entry{acknowledged(0, 0, first), acknowledged(1, 1, second), acknowledged(2, 2, second)}, 0},
-		"unknown rows are nobody's":         {[]Entry{acknowledged(0, 0, first), acknowledged(1, 1, second), unanswered(2, 2)}, 0},
-		"the old one goes on":               {[]Entry{acknowledged(0, 0, first), acknowledged(1, 1, second), acknowledged(2, 2, first), acknowledged(3, 3, first)}, 2},
+		"unknown rows belong to no server":  {[]Entry{acknowledged(0, 0, first), acknowledged(1, 1, second), unanswered(2, 2)}, 0},
+		"the old primary continues":         {[]Entry{acknowledged(0, 0, first), acknowledged(1, 1, second), acknowledged(2, 2, first), acknowledged(3, 3, first)}, 2},
 		"two clients, not in order of time": {[]Entry{acknowledged(0, 0, first), acknowledged(1, 5, first), acknowledged(0, 3, second)}, 1},
 		"the same address, promoted again":  {[]Entry{acknowledged(0, 0, first), acknowledged(1, 1, second), acknowledged(2, 2, Server{first.Address, "00000003"})}, 0},
 	} {
@@ -115,7 +115,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestWriter_withoutServer sees that a ledger without a server notes each attempt, and ends when it is told to.
+// TestWriter_withoutServer checks that a writer without a server records each attempt, and ends when it is stopped.
 func TestWriter_withoutServer(t *testing.T) {
 	refused := errors.New("refused")
 	tries := make(chan struct{}, 1000)
@@ -139,7 +139,7 @@ func TestWriter_withoutServer(t *testing.T) {
 	}
 }
 
-// TestEnd_waitsForLastAnswer sees that the end waits for the answer to what is under way.
+// TestEnd_waitsForLastAnswer checks that End waits for the answer to the row in progress.
 func TestEnd_waitsForLastAnswer(t *testing.T) {
 	begun, answer := make(chan struct{}), make(chan struct{})
 	l := Start(t.Context(), Options{Name: "x", DialTimeout: time.Minute, Connect: func(ctx context.Context) (*pgx.Conn, error) {
@@ -156,12 +156,12 @@ func TestEnd_waitsForLastAnswer(t *testing.T) {
 	}
 	for _, e := range l.Entries() {
 		if errors.Is(e.Err, context.Canceled) {
-			t.Error("what was under way was broken off")
+			t.Error("the row in progress was aborted")
 		}
 	}
 }
 
-// lossyServer is a server whose every third answer gets lost, after the commit.
+// lossyServer is a server that loses every third answer, after the commit.
 type lossyServer struct {
 	keyless bool // it writes every row, known or not
 	writes  int
@@ -182,7 +182,7 @@ func (f *lossyServer) write(_ context.Context, _ string, row int64) (Answer, err
 
 func (f *lossyServer) drop() {}
 
-// TestLostAnswer_isSentAgain sees that a row is sent again after its answer was lost, and that one that is applied twice is found.
+// TestLostAnswer_isSentAgain checks that a row is sent again after a lost answer, and that a duplicate is found.
 func TestLostAnswer_isSentAgain(t *testing.T) {
 	for name, keyless := range map[string]bool{"known by its key": false, "applied twice": true} {
 		t.Run(name, func(t *testing.T) {
@@ -201,9 +201,9 @@ func TestLostAnswer_isSentAgain(t *testing.T) {
 			if report.Retried < 4 || report.Known < 3 || report.Lost > 0 || report.Acknowledged+report.Unknown != report.Found {
 				t.Errorf("%+v", report)
 			}
-			// The last attempt may be the one whose answer was lost.
+			// The last attempt may be the one with the lost answer.
 			if twice := report.Duplicated; !keyless && twice > 0 || keyless && twice < report.Known {
-				t.Errorf("%d rows are there twice, of %d that were sent again", twice, report.Known)
+				t.Errorf("%d rows are duplicated, of %d that were sent again", twice, report.Known)
 			}
 		})
 	}

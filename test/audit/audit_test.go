@@ -15,7 +15,7 @@ import (
 
 const operator = "system:serviceaccount:fettle-system:fettle-controller-manager"
 
-// TestParse reads lines of a real log. Those that must not be counted are missing from want.
+// TestParse reads lines of a real log. Lines that must not be counted are missing from want.
 func TestParse(t *testing.T) {
 	data, err := os.ReadFile("testdata/audit.log")
 	if err != nil {
@@ -100,7 +100,7 @@ func TestSummaryTable(t *testing.T) {
 	}
 }
 
-// TestScan_followsRotation rotates the log twice between the mark and the reading, as the API server does it.
+// TestScan_followsRotation rotates the log twice between the mark and the read, as the API server does.
 func TestScan_followsRotation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	write(t, path, "before\nmarked\n")
@@ -126,7 +126,7 @@ func TestScan_followsRotation(t *testing.T) {
 	}
 	stopped, err := scan(path, from, func([]byte) error { return errStop })
 	if err != nil || stopped == at {
-		t.Errorf("a scan that was stopped returned the end: %+v, %v", stopped, err)
+		t.Errorf("a stopped scan returned the end: %+v, %v", stopped, err)
 	}
 	wrong := errors.New("wrong")
 	if _, err := scan(path, from, func([]byte) error { return wrong }); !errors.Is(err, wrong) {
@@ -137,7 +137,7 @@ func TestScan_followsRotation(t *testing.T) {
 func TestScan_reportsLostMark(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	write(t, path, "1\n")
-	from := Position{inode: 1} // no file has it
+	from := Position{inode: 1} // no file contains it
 	if _, err := scan(path, from, func([]byte) error { return nil }); err == nil || !strings.Contains(err.Error(), "rotation") {
 		t.Errorf("want an error about rotation, got %v", err)
 	}

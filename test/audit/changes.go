@@ -13,11 +13,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Object names an object as the audit log does.
+// Object identifies an object as the audit log does.
 type Object struct{ Resource, Namespace, Name string }
 
-// Changes counts the versions that objects went through. A write that was accepted and made no version changed
-// nothing; the log alone can't tell, since it holds no resourceVersions at level Metadata.
+// Changes counts the versions of objects. An accepted write without a new version changed nothing. The log alone cannot show this, because
+// it has no resourceVersions at level Metadata.
 type Changes struct {
 	watched map[string]bool // resources
 
@@ -26,7 +26,7 @@ type Changes struct {
 	err    error
 }
 
-// WatchChanges counts from now until ctx ends. The watches are made as config's user.
+// WatchChanges counts from now until ctx ends. The watches use config's user.
 func WatchChanges(ctx context.Context, config *rest.Config, resources ...schema.GroupVersionResource) (*Changes, error) {
 	client, err := metadata.NewForConfig(config)
 	if err != nil {
@@ -38,7 +38,7 @@ func WatchChanges(ctx context.Context, config *rest.Config, resources ...schema.
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", resource.Resource, err)
 		}
-		// From an exact version on: no first events for what exists, and nothing missed.
+		// From an exact version: no initial events for existing objects, and no missed events.
 		events, err := client.Resource(resource).Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
 		if err != nil {
 			return nil, fmt.Errorf("watch %s: %w", resource.Resource, err)
@@ -67,11 +67,11 @@ func (c *Changes) count(ctx context.Context, resource string, events watch.Inter
 	}
 }
 
-// NoOps counts, for each object, the accepted writes in all (a summary of every user's requests over the same time)
-// that made no new version. Creates with a name chosen by the server are left out. Objects that shut down in steps,
-// like pods, make more versions than there were writes, and so may hide a write that changed nothing.
+// NoOps counts, for each object, the accepted writes without a new version. all is a summary of every user's requests over the same time.
+// Creations with a generated name are left out. Objects that shut down in steps, such as pods, have more versions than writes, which may
+// hide a redundant write.
 func (c *Changes) NoOps(ctx context.Context, all Summary) (map[Object]int, error) {
-	select { // the events of the last writes are on their way
+	select { // the events of the last writes may be late
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-time.After(200 * time.Millisecond):

@@ -1,6 +1,6 @@
-// Package audit judges a controller by what the API server wrote down about it, not by what the controller says of
-// itself. A Recorder marks a place in the API server's audit log (JSON lines, level Metadata) and later counts the
-// requests since, by user, kind of request and object. It reads the log of a test's API server and of the local cluster.
+// Package audit measures a controller by the API server's audit log, not by the controller's own reports. A Recorder marks a position in
+// the log (JSON lines, level Metadata) and later counts the requests since, by user, kind of request and object. It reads the log of a
+// test's API server and of the local cluster.
 package audit
 
 import (
@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// Class says what a request costs, and whether an idle controller may send it.
+// Class is the cost of a request, and whether an idle controller may send it.
 type Class string
 
-// Classes of requests. Leases and events are apart because they have budgets of their own.
+// Classes of requests. Leases and events are separate because they have their own budgets.
 const (
-	Write     Class = "write"      // creates, updates, patches, deletes, also those that were refused
+	Write     Class = "write"      // creates, updates, patches, deletes, including rejected ones
 	LiveRead  Class = "live read"  // get and list that a cache could have answered, and dry runs
 	WatchList Class = "watch-list" // an informer's first list, in either of its forms
 	Watch     Class = "watch"      // an informer's watch
 	Lease     Class = "lease"      // any request for a Lease
 	Event     Class = "event"      // writing an Event
-	Review    Class = "review"     // questions about tokens and access, which create nothing
-	Discovery Class = "discovery"  // requests outside of resources: discovery, OpenAPI, health
+	Review    Class = "review"     // reviews of tokens and access, which create nothing
+	Discovery Class = "discovery"  // non-resource requests: discovery, OpenAPI, health
 )
 
 // Request is one answered request, or a watch that started.
@@ -36,14 +36,14 @@ type Request struct {
 	Namespace   string
 	Name        string
 	Code        int
-	// Forbidden says that who asked lacks the right. An admission policy may refuse with the same code.
+	// Forbidden means that the user lacks permission. An admission policy may reject with the same code.
 	Forbidden bool
 }
 
-// Rejected reports whether the API server turned the request down.
+// Rejected reports whether the API server rejected the request.
 func (r Request) Rejected() bool { return r.Code >= 400 }
 
-// line is the part of audit.k8s.io/v1 Event that is used.
+// line is the used part of audit.k8s.io/v1 Event.
 type line struct {
 	AuditID    string `json:"auditID"`
 	Stage      string `json:"stage"`
@@ -69,8 +69,8 @@ type user struct {
 	Username string `json:"username"`
 }
 
-// counts is true for one line of each request: a watch counts when it starts, as it may end long after, and anything else
-// when it was answered.
+// counts is true for one line per request: for a watch when it starts, because it may end much later, and for others when they are
+// answered.
 func (l line) counts() bool {
 	switch {
 	case l.Verb != "watch" || l.Object == nil:
@@ -81,7 +81,7 @@ func (l line) counts() bool {
 	return l.Stage == "ResponseStarted"
 }
 
-// parse returns false for lines that repeat a request that another line stands for.
+// parse returns false for lines that repeat a request of another line.
 func parse(data []byte) (Request, bool, error) {
 	var l line
 	if err := json.Unmarshal(data, &l); err != nil {

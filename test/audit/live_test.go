@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	}}})
 }
 
-// TestRecorder_realServer does a known number of requests as the operator and as the user, and counts them.
+// TestRecorder_realServer sends a known number of requests as the operator and as the user, and counts them.
 func TestRecorder_realServer(t *testing.T) {
 	namespace := env.Namespace(t)
 	recorder, err := audit.New(env.AuditLog, env.Admin)
@@ -47,7 +47,7 @@ func TestRecorder_realServer(t *testing.T) {
 	}
 	refused := mine.Counts[audit.Key{User: testenv.OperatorUser, Class: audit.Write, Verb: "create", Resource: "secrets", Namespace: namespace}]
 	if refused.Refused != 1 {
-		t.Errorf("the refused Secret was counted as %+v", refused)
+		t.Errorf("the rejected Secret was counted as %+v", refused)
 	}
 	noOps, err := changes.NoOps(t.Context(), all)
 	want := map[audit.Object]int{{Resource: "configmaps", Namespace: namespace, Name: "one"}: 1}
@@ -56,7 +56,7 @@ func TestRecorder_realServer(t *testing.T) {
 	}
 }
 
-// sendRequests makes, as the operator, 4 writes (one refused, one without effect) and 1 live read; as the user, 1 write.
+// sendRequests sends 4 writes (one rejected, one redundant) and 1 live read as the operator, and 1 write as the user.
 func sendRequests(t *testing.T, namespace string, informer cache.Cache) {
 	t.Helper()
 	operator, user := newClient(t, true), newClient(t, false)
@@ -75,7 +75,7 @@ func sendRequests(t *testing.T, namespace string, informer cache.Cache) {
 	must(t, user.Create(t.Context(), secret.DeepCopy()))
 }
 
-// TestInformerStart shows that a cache's first list is neither a live read nor unseen.
+// TestInformerStart checks that a cache's first list is counted, and not as a live read.
 func TestInformerStart(t *testing.T) {
 	namespace := env.Namespace(t)
 	recorder, err := audit.New(env.AuditLog, env.Admin)
@@ -111,7 +111,7 @@ func startInformer(t *testing.T, namespace string) cache.Cache {
 			t.Error(err)
 		}
 	})
-	// Listing waits for the informer, so that it counts before the test goes on.
+	// The list waits for the informer, so its requests count before the test continues.
 	must(t, informer.List(t.Context(), &corev1.ConfigMapList{}))
 	return informer
 }

@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// Position is a place in the log that survives the log's rotation.
+// Position is a position in the log. It remains valid across rotations.
 type Position struct {
 	inode  uint64
 	offset int64
@@ -22,7 +22,7 @@ type Position struct {
 // errStop ends a scan early.
 var errStop = errors.New("stop")
 
-// end is the position after all that the log holds now.
+// end is the position after the current end of the log.
 func end(path string) (Position, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -38,8 +38,8 @@ func inode(info os.FileInfo) uint64 {
 	return 0
 }
 
-// scan calls visit with each whole line from a position on, through rotated files to the end of the current one, and
-// returns the position after the last line that was visited.
+// scan calls visit with each complete line from a position on, through rotated files to the end of the current one. It returns the position
+// after the last visited line.
 func scan(path string, from Position, visit func(line []byte) error) (Position, error) {
 	files, err := filesFrom(path, from)
 	if err != nil {
@@ -58,7 +58,7 @@ func scan(path string, from Position, visit func(line []byte) error) (Position, 
 	return at, nil
 }
 
-// filesFrom lists the file that holds from and all newer ones. Rotation renames audit.log to audit-<time>.log.
+// filesFrom returns the file of from and all newer ones. Rotation renames audit.log to audit-<time>.log.
 func filesFrom(path string, from Position) ([]string, error) {
 	extension := filepath.Ext(path)
 	files, err := filepath.Glob(strings.TrimSuffix(path, extension) + "-*" + extension)
@@ -70,7 +70,7 @@ func filesFrom(path string, from Position) ([]string, error) {
 	for i, file := range files {
 		info, err := os.Stat(file)
 		if errors.Is(err, os.ErrNotExist) {
-			continue // rotated away while we looked
+			continue // rotated away meanwhile
 		}
 		if err != nil {
 			return nil, err
@@ -79,7 +79,7 @@ func filesFrom(path string, from Position) ([]string, error) {
 			return files[i:], nil
 		}
 	}
-	return nil, fmt.Errorf("audit log %s: the file that was marked has been deleted by rotation: keep more of them, or judge sooner", path)
+	return nil, fmt.Errorf("audit log %s: rotation has deleted the marked file: keep more files, or read the log sooner", path)
 }
 
 func scanFile(file string, from Position, visit func([]byte) error) (Position, error) {
@@ -103,7 +103,7 @@ func scanFile(file string, from Position, visit func([]byte) error) (Position, e
 	for {
 		data, err := reader.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return at, nil // a line without its end is still being written
+			return at, nil // a line without a newline is still being written
 		}
 		if err != nil {
 			return at, err

@@ -14,10 +14,10 @@ import (
 // flushTimeout is how long the API server may take to write a request to its log.
 const flushTimeout = 30 * time.Second
 
-// markerAgent sends the recorder's own requests, which no summary counts.
+// markerAgent is the user agent of the recorder's own requests, which no summary counts.
 const markerAgent = "fettle-audit-marker"
 
-// Filter chooses requests. Empty fields choose all.
+// Filter selects requests. Empty fields match all.
 type Filter struct {
 	User      string
 	UserAgent string // prefix
@@ -36,8 +36,8 @@ type Recorder struct {
 	marker string // URL
 }
 
-// New reads the log at path. With config it asks the API server that writes this log for a request which it can
-// recognise, so as to know that the log is complete up to it; any identity that the log includes will do.
+// New reads the log at path. The recorder sends marker requests to the API server of this log with config. A logged marker proves that the
+// log is complete up to it. Any identity that the log includes will do.
 func New(path string, config *rest.Config) (*Recorder, error) {
 	config = rest.CopyConfig(config)
 	config.UserAgent = markerAgent
@@ -65,7 +65,7 @@ func (r *Recorder) Mark(ctx context.Context) (Position, error) {
 	return r.await(ctx, from, id, nil)
 }
 
-// Since counts the requests after from that filter chooses, and waits until all answered before the call are logged.
+// Since counts the requests after from that match filter. It waits until all requests that were answered before the call are logged.
 func (r *Recorder) Since(ctx context.Context, from Position, filter Filter) (Summary, error) {
 	id, err := r.sendMarker(ctx)
 	if err != nil {
@@ -94,7 +94,7 @@ func (r *Recorder) sendMarker(ctx context.Context) (string, error) {
 	return id, response.Body.Close()
 }
 
-// await visits the requests from a position on until the one with this id, and waits for that one to be logged.
+// await visits the requests from a position up to the one with this ID, and waits for that one to be logged.
 func (r *Recorder) await(ctx context.Context, from Position, id string, visit func(Request)) (Position, error) {
 	deadline := time.Now().Add(flushTimeout)
 	for at := from; ; {
@@ -115,7 +115,7 @@ func (r *Recorder) await(ctx context.Context, from Position, id string, visit fu
 	}
 }
 
-// read visits the requests that are logged by now, up to the one with this id.
+// read visits the requests that are logged so far, up to the one with this ID.
 func (r *Recorder) read(from Position, id string, visit func(Request)) (at Position, found bool, err error) {
 	at, err = scan(r.path, from, func(data []byte) error {
 		request, counted, err := parse(data)

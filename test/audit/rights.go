@@ -12,7 +12,7 @@ type Right struct {
 	Subresource string
 }
 
-// String is short: it goes into reports.
+// String is short, for reports.
 func (r Right) String() string {
 	if r.Subresource != "" {
 		return r.Verb + " " + r.Resource + "/" + r.Subresource
@@ -20,13 +20,13 @@ func (r Right) String() string {
 	return r.Verb + " " + r.Resource
 }
 
-// Rights are those that requests used, and how many requests were refused for the lack of each.
+// Rights are the permissions that requests used, with the number of requests that were rejected for lack of each.
 type Rights struct {
 	Used    map[Right]int
 	Refused map[Right]int
 }
 
-// Rights finds those that were used after from by whom filter chooses.
+// Rights returns the permissions that the matching requests after from used.
 func (r *Recorder) Rights(ctx context.Context, from Position, filter Filter) (Rights, error) {
 	rights := Rights{Used: map[Right]int{}, Refused: map[Right]int{}}
 	id, err := r.sendMarker(ctx)
@@ -42,14 +42,14 @@ func (r *Recorder) Rights(ctx context.Context, from Position, filter Filter) (Ri
 }
 
 func (r Rights) add(request Request) {
-	verb, _, _ := strings.Cut(request.Verb, " ") // a dry run needs the same right
+	verb, _, _ := strings.Cut(request.Verb, " ") // a dry run needs the same permission
 	right := Right{verb, request.Resource, request.Subresource}
 	if request.Forbidden {
 		r.Refused[right]++
 		return
 	}
 	r.Used[right]++
-	if verb == "patch" && request.Code == 201 { // an apply that makes the object needs both
+	if verb == "patch" && request.Code == 201 { // an apply that creates the object needs both
 		right.Verb = "create"
 		r.Used[right]++
 	}

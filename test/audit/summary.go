@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 )
 
-// Key is what requests are counted by.
+// Key is the group in which requests are counted.
 type Key struct {
 	User        string
 	Class       Class
@@ -21,13 +21,13 @@ type Key struct {
 	Name        string
 }
 
-// Count of requests, and how many of them the API server turned down.
+// Count is the number of requests, and of rejected ones.
 type Count struct {
 	Requests int
 	Refused  int
 }
 
-// Summary is what a Recorder counted.
+// Summary is the result of a Recorder.
 type Summary struct {
 	Filter Filter
 	Counts map[Key]Count
@@ -57,13 +57,13 @@ func (s Summary) Of(classes ...Class) int {
 	return total
 }
 
-// Writes are all that changed something or tried to, without leases and events.
+// Writes counts all changes and attempted changes, without leases and events.
 func (s Summary) Writes() int { return s.Of(Write) }
 
-// LiveReads are gets and lists that went past the cache.
+// LiveReads counts gets and lists that bypassed the cache.
 func (s Summary) LiveReads() int { return s.Of(LiveRead) }
 
-// Where keeps the requests that keep wants.
+// Where returns the requests for which keep is true.
 func (s Summary) Where(keep func(Key) bool) Summary {
 	chosen := Summary{Filter: s.Filter, Counts: map[Key]Count{}}
 	for key, count := range s.Counts {
@@ -103,7 +103,7 @@ func (s Summary) String() string {
 		lines = append(lines, fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%d\t%s", at.user, at.class, at.verb, at.resource,
 			rows[at].Requests, rows[at].Refused, abbreviate(names[at])))
 	}
-	_, _ = io.WriteString(table, strings.Join(lines, "\n")+"\n") // a strings.Builder takes everything
+	_, _ = io.WriteString(table, strings.Join(lines, "\n")+"\n") // a strings.Builder returns no errors
 	_ = table.Flush()
 	return text.String()
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/fettle-dev/fettle/test/audit"
 )
 
-// block is one contender's turn.
+// block is one run of one contender.
 type block struct {
 	Round     int     `json:"round"`
 	Contender string  `json:"contender"`
@@ -68,7 +68,7 @@ func (b *bench) block(ctx context.Context, c contender, n int) (result block, er
 	return result, errors.Join(b.check(ctx, namespace, n), b.clear(ctx, namespace))
 }
 
-// measure waits until all is Ready, and then for the requests that follow.
+// measure waits until all are Ready, and then for the following requests.
 func (b *bench) measure(ctx context.Context, namespace string, n int, contending *process) (result block, err error) {
 	started := contending.started
 	if b.options.load == loadBurst {
@@ -99,7 +99,7 @@ func (b *bench) measure(ctx context.Context, namespace string, n int, contending
 	return result, err
 }
 
-// probe waits until the contender works: a WebApp of another namespace becomes Ready.
+// probe waits until the contender works: a WebApp in another namespace becomes Ready.
 func (b *bench) probe(ctx context.Context, contending *process) error {
 	namespace, err := b.env.NewNamespace(ctx, "probe")
 	if err != nil {

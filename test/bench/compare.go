@@ -43,7 +43,7 @@ func (b *bench) compare(ctx context.Context) error {
 	return b.report(contenders(concurrency), blocks)
 }
 
-// calibrate finds the concurrency at which the raw client is fastest, which also warms up the API server.
+// calibrate finds the concurrency at which the raw client is fastest. It also warms up the API server.
 func (b *bench) calibrate(ctx context.Context) (int, error) {
 	best, seconds := 0, 0.0
 	for _, concurrency := range concurrencies {
@@ -56,7 +56,7 @@ func (b *bench) calibrate(ctx context.Context) (int, error) {
 		if err != nil {
 			return 0, fmt.Errorf("calibrate: %w", err)
 		}
-		b.logf("calibrate  %-10s %7.2f s with %d at once", rawName, result.Seconds, concurrency)
+		b.logf("calibrate  %-10s %7.2f s with %d concurrent writes", rawName, result.Seconds, concurrency)
 		if best == 0 || result.Seconds < seconds {
 			best, seconds = concurrency, result.Seconds
 		}
@@ -64,7 +64,7 @@ func (b *bench) calibrate(ctx context.Context) (int, error) {
 	return best, nil
 }
 
-// logf prints progress, apart from the results.
+// logf prints progress, separate from the results.
 func (b *bench) logf(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+"\n", args...)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/fettle-dev/fettle/test/audit"
 )
 
-// changeResult is how one contender brings changes of configuration to the workloads that use them.
+// changeResult is the result of one contender that rolls configuration changes out to workloads.
 type changeResult struct {
 	Contender     string  `json:"contender"`
 	Empty         float64 `json:"emptyRSSMiB"`
@@ -29,8 +29,8 @@ type changeResult struct {
 	Outage        changes `json:"outage"` // while the contender was stopped; the times are from its start
 }
 
-// changes are the times in seconds from a change that the API server accepted until the pod template was changed, as a
-// watcher was told, and what the contender sent meanwhile and until it was quiet.
+// changes are the times in seconds from a change that the API server accepted to the watch event of the pod template's change. They include
+// the contender's requests until it was idle.
 type changes struct {
 	Changes    int     `json:"changes"`
 	Unanswered int     `json:"unanswered"` // within the limit
@@ -51,7 +51,7 @@ type changeResults struct {
 	Results []changeResult `json:"results"`
 }
 
-// configChanges measures Fettle without and with its delays, and the peer if there is one, one after the other.
+// configChanges measures Fettle without and with its delays, and the peer if there is one, one after another.
 func (b *bench) configChanges(ctx context.Context) error {
 	all := changeResults{N: b.options.n, Rate: b.options.rate}
 	for _, c := range configContenders(b.options.peer) {
@@ -118,7 +118,7 @@ func (b *bench) changesOf(ctx context.Context, c configContender) (result change
 	return result, run.clear(ctx)
 }
 
-// changeRun is one contender at work in one namespace.
+// changeRun is the run of one contender in one namespace.
 type changeRun struct {
 	*bench
 	contender configContender
@@ -159,7 +159,7 @@ func (r *changeRun) all(ctx context.Context, result *changeResult) error {
 	return err
 }
 
-// setUp measures the empty contender, and has it see all configurations and Deployments.
+// setUp measures the idle contender, and waits until it has seen all configurations and Deployments.
 func (r *changeRun) setUp(ctx context.Context, result *changeResult) error {
 	if err := sleep(ctx, settleTime); err != nil {
 		return err
@@ -186,10 +186,10 @@ func (r *changeRun) setUp(ctx context.Context, result *changeResult) error {
 	return err
 }
 
-// quietFor is how long a contender must send no write to count as done.
+// quietFor is how long a contender must send no write to count as idle.
 const quietFor = 12 * time.Second
 
-// quiet waits until the contender writes nothing any more, and returns what it sent since mark.
+// quiet waits until the contender sends no more writes, and returns its requests since mark.
 func (r *changeRun) quiet(ctx context.Context, mark audit.Position) (audit.Summary, error) {
 	deadline := time.Now().Add(r.options.limit)
 	filter := audit.Filter{User: r.contender.user}

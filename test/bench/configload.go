@@ -17,12 +17,12 @@ import (
 // deploymentName is the name of the Deployment that uses the i-th configuration.
 const deploymentName = "app-%05d"
 
-// configContender is one of those that bring changes of configuration to Deployments.
+// configContender is a contender that rolls configuration changes out to Deployments.
 type configContender struct {
 	contender
-	plain     bool // there is a ConfigMap in place of an AppConfig
+	plain     bool // it uses a ConfigMap instead of an AppConfig
 	immediate bool // without Fettle's delays
-	// pause is between the two phases, so that no delay of the first reaches into the second.
+	// pause is the time between the two phases, so a delay of the first does not affect the second.
 	pause time.Duration
 }
 
@@ -40,15 +40,15 @@ func configContenders(peer string) []configContender {
 	return all
 }
 
-// peerName is a program that restarts what uses a ConfigMap by annotations of stakater/Reloader.
+// peerName is a program that restarts users of a ConfigMap by annotations of stakater/Reloader.
 const peerName = "reloader"
 
-// create makes one configuration and the Deployment that uses two of its three keys.
+// create creates one configuration and the Deployment that uses two of its three keys.
 func (r *changeRun) create(ctx context.Context, i int) error {
 	return errors.Join(r.admin.Create(ctx, r.contender.source(r.namespace, i)), r.admin.Create(ctx, r.contender.deployment(r.namespace, i)))
 }
 
-// source is what a user writes: an AppConfig, or a ConfigMap with the same keys.
+// source is the user's object: an AppConfig, or a ConfigMap with the same keys.
 func (c configContender) source(namespace string, i int) client.Object {
 	name := fmt.Sprintf(deploymentName, i)
 	if c.plain {
@@ -99,7 +99,7 @@ func (c configContender) deployment(namespace string, i int) *k8sappsv1.Deployme
 	return d
 }
 
-// change gives one configuration another level.
+// change sets another level in one configuration.
 func (c configContender) change(ctx context.Context, r *changeRun, i int, level string) error {
 	object := c.source(r.namespace, i)
 	patch := fmt.Appendf(nil, `{"spec":{"values":{"level":%q}}}`, level)
@@ -109,7 +109,7 @@ func (c configContender) change(ctx context.Context, r *changeRun, i int, level 
 	return r.admin.Patch(ctx, object, client.RawPatch("application/merge-patch+json", patch))
 }
 
-// clear deletes what a run left, as no garbage collector runs here.
+// clear deletes the objects of a run, because no garbage collector runs here.
 func (r *changeRun) clear(ctx context.Context) error {
 	var errs []error
 	for _, kind := range []client.Object{

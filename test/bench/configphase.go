@@ -58,7 +58,7 @@ func (r *changeRun) awaitTemplates(ctx context.Context, which []int, before map[
 			return r.process.failure()
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), errLimit) {
-				return nil // those that are left are reported
+				return nil // the others are reported
 			}
 			return ctx.Err()
 		case <-time.After(50 * time.Millisecond):
@@ -68,7 +68,7 @@ func (r *changeRun) awaitTemplates(ctx context.Context, which []int, before map[
 
 var errLimit = errors.New("the limit of the phase")
 
-// each calls do for each index, as many at once as there are generators, or at a steady rate.
+// each calls do for each index, concurrently or at a steady rate.
 func (r *changeRun) each(ctx context.Context, which []int, rate float64, do func(context.Context, int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -109,7 +109,7 @@ func (r *changeRun) everyIndex() []int {
 	return all
 }
 
-// summarize fills in the times of the changes that were answered.
+// summarize sets the times of the answered changes.
 func (c *changes) summarize(seconds []float64) {
 	if len(seconds) == 0 {
 		return

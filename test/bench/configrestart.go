@@ -8,10 +8,10 @@ import (
 	"github.com/fettle-dev/fettle/test/audit"
 )
 
-// outageLimit is how long changes that were made while the contender was stopped may take.
+// outageLimit is how long changes made while the contender was stopped may take.
 const outageLimit = 2 * time.Minute
 
-// restart counts what the contender sends after a start with all that it has to do done.
+// restart counts the contender's requests after a start without work.
 func (r *changeRun) restart(ctx context.Context, result *changeResult) error {
 	mark, err := r.audit.Mark(ctx)
 	if err != nil {
@@ -29,7 +29,7 @@ func (r *changeRun) restart(ctx context.Context, result *changeResult) error {
 	return errors.Join(err, auditErr, r.process.stop())
 }
 
-// outage makes changes while no contender runs, and looks which of them it brings to the workloads once it is started.
+// outage makes changes while no contender runs, and counts the changes that it rolls out after its start.
 func (r *changeRun) outage(ctx context.Context, result *changeResult) error {
 	which := r.everyIndex()[:min(r.options.singles, r.options.n)]
 	before := r.templates.counts()

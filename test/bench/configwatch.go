@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// templates counts the changes of the Deployments of a namespace: their generation rises when a contender changes the
-// pod template, and nobody changes another field of the spec.
+// templates counts the changes of the Deployments of a namespace. Their generation rises when a contender changes the pod template; no
+// client changes another field of the spec.
 type templates struct {
 	stop context.CancelFunc
 
@@ -34,7 +34,7 @@ func (b *bench) watchTemplates(ctx context.Context, namespace string) (*template
 	return t, nil
 }
 
-// follow watches until ctx ends; a watch that ends is begun anew where it was.
+// follow watches until ctx ends, and resumes an ended watch.
 func (t *templates) follow(ctx context.Context, b *bench, namespace, version string) {
 	for ctx.Err() == nil {
 		events, err := b.admin.Watch(ctx, &k8sappsv1.DeploymentList{}, client.InNamespace(namespace),
@@ -81,7 +81,7 @@ func (t *templates) counts() map[int]int {
 	return all
 }
 
-// since compares when changes were accepted with when the templates then changed for the first time.
+// since compares the times of accepted changes with those of the first template changes after them.
 func (t *templates) since(before map[int]int, accepted map[int]time.Time, started time.Time) changes {
 	t.mu.Lock()
 	changed := maps.Clone(t.changed)
@@ -94,7 +94,7 @@ func (t *templates) since(before map[int]int, accepted map[int]time.Time, starte
 			continue
 		}
 		seen := changed[i][before[i]]
-		seconds = append(seconds, max(0, seen.Sub(at).Seconds())) // the watcher may hear of it before the client of its own request
+		seconds = append(seconds, max(0, seen.Sub(at).Seconds())) // the event may arrive before the response of the request
 		result.Total = max(result.Total, seen.Sub(started).Seconds())
 	}
 	result.summarize(seconds)

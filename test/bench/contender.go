@@ -20,10 +20,10 @@ import (
 	"github.com/fettle-dev/fettle/test/bench/raw"
 )
 
-// contendCommand is the sub-command by which the benchmark runs a contender as a process of its own.
+// contendCommand is the sub-command that runs a contender in its own process.
 const contendCommand = "contend"
 
-// contender is one of those that are compared.
+// contender is one of the compared programs.
 type contender struct {
 	name, about string
 	user        string
@@ -36,7 +36,7 @@ const (
 	rawName  = "raw"
 )
 
-// contenders are all; the raw client's concurrency is found out at the beginning.
+// contenders returns all contenders; calibrate determines the raw client's concurrency.
 func contenders(concurrency int) []contender {
 	naiveContender := func(name, about string, arguments ...string) contender {
 		return contender{name: name, about: about, user: naiveUser, arguments: append([]string{"naive"}, arguments...)}
@@ -47,13 +47,13 @@ func contenders(concurrency int) []contender {
 			name: rawName, about: fmt.Sprintf("raw client, %d at once (best of %v)", concurrency, concurrencies),
 			user: rawUser, arguments: []string{"raw", "-workers", strconv.Itoa(concurrency)},
 		},
-		naiveContender("naive", "naive controller as it is without options, 1 worker", "-workers", "1"),
+		naiveContender("naive", "naive controller with default options, 1 worker", "-workers", "1"),
 		naiveContender("naive-5", "naive controller, 5 workers", "-workers", "5"),
 		naiveContender("careful-5", "naive controller that compares before it writes, 5 workers", "-workers", "5", "-careful"),
 	}
 }
 
-// concurrencies of which the raw client uses the fastest.
+// concurrencies from which the raw client uses the fastest.
 var concurrencies = []int{1, 4, 8, 16, 32}
 
 func names() []string {
@@ -64,7 +64,7 @@ func names() []string {
 	return all
 }
 
-// contend is the process of a contender. It uses KUBECONFIG and ends by SIGTERM.
+// contend runs a contender. It uses KUBECONFIG and exits on SIGTERM.
 func contend(ctx context.Context, args []string) error {
 	if args[0] == "ours" {
 		fettle := cmd.New()
@@ -74,8 +74,8 @@ func contend(ctx context.Context, args []string) error {
 		return fettle.ExecuteContext(ctx)
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
-	workers := flags.Int("workers", 1, "objects that are worked on at once")
-	careful := flags.Bool("careful", false, "write only what differs")
+	workers := flags.Int("workers", 1, "number of concurrently reconciled objects")
+	careful := flags.Bool("careful", false, "write only differences")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func scheme() *runtime.Scheme {
 	return s
 }
 
-// usage is what a process has used so far.
+// usage is the resource usage of a process so far.
 type usage struct {
 	cpu    float64 // seconds, in user mode and in the kernel
 	rss    float64 // MiB, now
@@ -111,13 +111,13 @@ type usage struct {
 // clockTick is the unit of times in /proc, the same on every Linux that Go runs on.
 const clockTick = 100
 
-// usageOf reads /proc: getrusage of a child that was made by fork starts with the memory of its parent.
+// usageOf reads /proc: getrusage of a forked child starts with the memory of its parent.
 func usageOf(pid int) (usage, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return usage{}, err
 	}
-	_, after, _ := strings.Cut(string(stat), ") ") // the name before it may hold blanks
+	_, after, _ := strings.Cut(string(stat), ") ") // the name before it may contain blanks
 	fields := strings.Fields(after)
 	var u usage
 	for _, at := range []int{11, 12} { // utime and stime

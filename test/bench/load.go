@@ -32,7 +32,7 @@ const (
 	loadBurst   = "burst"
 )
 
-// stallTimeout is for how long no WebApp may become Ready.
+// stallTimeout is the maximum time without another Ready WebApp.
 const stallTimeout = time.Minute
 
 // generators is how many clients create the WebApps.
@@ -77,7 +77,7 @@ func (b *bench) generate(ctx context.Context, namespace string, n int) error {
 	return nil
 }
 
-// readiness is when the WebApps of a namespace became Ready, as the API server told a watcher.
+// readiness is when the WebApps of a namespace became Ready, according to watch events.
 type readiness struct{ first, last time.Time }
 
 // await returns when n WebApps of the namespace are Ready.
@@ -111,7 +111,7 @@ func (b *bench) await(ctx context.Context, namespace string, n int, contending *
 	}
 }
 
-// watch lists and then watches until see returns true; false when the watch has to be begun anew.
+// watch lists and then watches until see returns true; false if the watch must be started again.
 func (b *bench) watch(ctx context.Context, namespace string, contending *process, see func(*appsv1.WebApp) bool) (bool, error) {
 	list := &appsv1.WebAppList{}
 	if err := b.admin.List(ctx, list, client.InNamespace(namespace)); err != nil {
@@ -146,14 +146,14 @@ func (b *bench) watch(ctx context.Context, namespace string, contending *process
 	}
 }
 
-// kinds that a contender makes, and of which each WebApp has one.
+// kinds of children, of which each WebApp has one.
 func (b *bench) kinds() []client.Object {
 	return []client.Object{
 		&k8sappsv1.Deployment{}, &corev1.Service{}, &policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{},
 	}[:b.options.children]
 }
 
-// check refuses a block whose contender left out a child, or wrote others than the contenders before it.
+// check rejects a block whose contender omitted a child, or wrote other children than earlier contenders.
 func (b *bench) check(ctx context.Context, namespace string, n int) error {
 	var written strings.Builder
 	for _, kind := range b.kinds() {
@@ -171,7 +171,7 @@ func (b *bench) check(ctx context.Context, namespace string, n int) error {
 		}
 		slices.SortFunc(list.Items, func(a, b unstructured.Unstructured) int { return cmp.Compare(a.GetName(), b.GetName()) })
 		spec := list.Items[0].Object["spec"].(map[string]any)
-		for _, fields := range [][]string{{"clusterIP"}, {"clusterIPs"}, {"template", "metadata", "annotations"}} { // what is not wanted of everybody
+		for _, fields := range [][]string{{"clusterIP"}, {"clusterIPs"}, {"template", "metadata", "annotations"}} { // fields that may differ
 			unstructured.RemoveNestedField(spec, fields...)
 		}
 		if err := json.NewEncoder(&written).Encode([]any{gvk.Kind, list.Items[0].GetLabels(), spec}); err != nil {
@@ -187,7 +187,7 @@ func (b *bench) check(ctx context.Context, namespace string, n int) error {
 	return nil
 }
 
-// clear deletes what a block left, as no garbage collector runs here.
+// clear deletes the objects of a block, because no garbage collector runs here.
 func (b *bench) clear(ctx context.Context, namespace string) error {
 	var errs []error
 	for _, kind := range append(b.kinds(), &appsv1.WebApp{}) {

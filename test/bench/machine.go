@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// machine says where and of what the figures are.
+// machine describes the machine of the measurement.
 type machine struct {
 	CPU        string            `json:"cpu"`
 	Cores      int               `json:"cores"`
@@ -63,7 +63,7 @@ func cpuModel() string {
 	return "unknown"
 }
 
-// load is the number of processes that ran or waited, averaged over 1, 5 and 15 minutes.
+// load is the number of running or waiting processes, averaged over 1, 5 and 15 minutes.
 func load() string {
 	data, err := os.ReadFile("/proc/loadavg")
 	fields := strings.Fields(string(data))
@@ -90,7 +90,7 @@ func etcdVersion() string {
 	return strings.TrimPrefix(first, "etcd Version: ")
 }
 
-// fdatasync is the median time in milliseconds to write 2 KiB and have it on the disk.
+// fdatasync is the median time in milliseconds to write 2 KiB to the disk.
 func fdatasync(path string) (float64, error) {
 	f, err := os.Create(path)
 	if err != nil {

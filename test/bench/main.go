@@ -121,15 +121,15 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.mode, "mode", modeCompare, "compare; memory: the manager's memory with n WebApps, and what it sends when idle and "+
 		"after a restart; config: the time from a change of each of n AppConfigs until the Deployment that uses it restarts; "+
 		"pgbench: an instance on the cluster of KUBECONFIG beside a bare server; postgres: the time without an acknowledged row "+
-		"when something befalls the primary of a PostgreSQL on the local cluster")
-	flags.StringVar(&o.contenders, "contenders", strings.Join(names(), ","), "whom to compare")
+		"during a fault of the primary of a PostgreSQL on the local cluster")
+	flags.StringVar(&o.contenders, "contenders", strings.Join(names(), ","), "contenders to compare")
 	flags.DurationVar(&o.settle, "settle", 4*time.Second, "how long to count requests after the last WebApp is Ready")
 	flags.DurationVar(&o.idle, "idle", time.Minute, "how long to watch the idle manager, with -mode memory and config")
 	flags.IntVar(&o.singles, "singles", 200, "number of AppConfigs that are changed one by one, with -mode config")
-	flags.Float64Var(&o.rate, "rate", 10, "how many of them in a second")
-	flags.DurationVar(&o.limit, "limit", 10*time.Minute, "how long to wait for the answers to changes, with -mode config")
-	flags.StringVar(&o.peer, "peer", "", "path of a program that understands the annotations of stakater/Reloader, to compare with, with -mode config")
-	flags.Uint64Var(&o.seed, "seed", rand.Uint64(), "of the order of the blocks")
+	flags.Float64Var(&o.rate, "rate", 10, "number of changes per second")
+	flags.DurationVar(&o.limit, "limit", 10*time.Minute, "how long to wait for the rollouts, with -mode config")
+	flags.StringVar(&o.peer, "peer", "", "path of a program that supports the annotations of stakater/Reloader, to compare with, with -mode config")
+	flags.Uint64Var(&o.seed, "seed", rand.Uint64(), "seed of the order of the blocks")
 	flags.StringVar(&o.out, "out", "dist/bench", "folder for the results and the contenders' logs")
 	o.pgbench.register(flags)
 	flags.IntVar(&o.databases, "databases", 50, "number of PostgreSQLs of three instances each, with -mode postgres-memory")
@@ -149,17 +149,17 @@ func (o *options) postgresFlags(flags *flag.FlagSet) {
 	p := &o.postgres
 	p.Log, p.Report = os.Stderr, os.Stdout
 	flags.IntVar(&p.Runs, "runs", 10, "how often each row is measured, with -mode postgres")
-	flags.Func("rows", "which, and how often, such as kill=25,node, with -mode postgres: of "+strings.Join(failover.Rows(), ","), func(value string) error {
+	flags.Func("rows", "rows, and how often, such as kill=25,node, with -mode postgres: of "+strings.Join(failover.Rows(), ","), func(value string) error {
 		p.Rows = strings.Split(value, ",")
 		return nil
 	})
-	flags.BoolVar(&p.Synchronous, "synchronous", true, "have commits wait for one of the other instances, with -mode postgres")
-	flags.StringVar(&p.Operator, "operator", failover.OperatorUp, "up, zero or both: whether the operator runs meanwhile, with -mode postgres")
-	flags.StringVar(&p.Namespace, "namespace", "fettle-bench-postgres", "namespace that is made and deleted, with -mode postgres")
-	flags.BoolVar(&p.Continue, "continue", false, "add to the results that the folder has already, with -mode postgres")
+	flags.BoolVar(&p.Synchronous, "synchronous", true, "enable synchronous replication with one standby, with -mode postgres")
+	flags.StringVar(&p.Operator, "operator", failover.OperatorUp, "up, zero or both: whether the operator runs, with -mode postgres")
+	flags.StringVar(&p.Namespace, "namespace", "fettle-bench-postgres", "namespace that is created and deleted, with -mode postgres")
+	flags.BoolVar(&p.Continue, "continue", false, "add to the existing results in the folder, with -mode postgres")
 }
 
-// validate names everything that is wrong with the flags.
+// validate reports all invalid flags.
 func (o options) validate() error {
 	var errs []error
 	if o.children != 2 && o.children != 4 {

@@ -10,10 +10,10 @@ import (
 	"github.com/fettle-dev/fettle/test/audit"
 )
 
-// settleTime is how long a manager that has nothing to do is left before it is looked at.
+// settleTime is the idle time of a manager before a measurement.
 const settleTime = 15 * time.Second
 
-// memoryResult is what one contender uses when it has nothing to do.
+// memoryResult is the resource usage of one idle contender.
 type memoryResult struct {
 	Contender       string  `json:"contender"`
 	Empty           float64 `json:"emptyRSSMiB"`
@@ -37,7 +37,7 @@ type memoryResults struct {
 	Results  []memoryResult `json:"results"`
 }
 
-// memory measures Fettle and the naive controller, one after the other.
+// memory measures Fettle and the naive controller, one after another.
 func (b *bench) memory(ctx context.Context) error {
 	all := memoryResults{N: b.options.n, Children: b.options.children, Idle: b.options.idle.String()}
 	for _, c := range contenders(1) {
@@ -50,7 +50,7 @@ func (b *bench) memory(ctx context.Context) error {
 		}
 		all.Results = append(all.Results, result)
 		fmt.Printf("%s: %.0f MiB empty; with %d WebApps and %d children each %.0f MiB after %s idle (at most %.0f), "+
-			"after a restart %.0f (at most %.0f), which is %.1f KiB for each WebApp\n", c.name, result.Empty, b.options.n, b.options.children,
+			"after a restart %.0f (at most %.0f), which is %.1f KiB per WebApp\n", c.name, result.Empty, b.options.n, b.options.children,
 			result.Converged, b.options.idle, result.ConvergedMax, result.Restarted, result.RestartedMax, result.PerWebApp)
 		fmt.Printf("  idle for %s: %d writes, %d live reads; from a restart until %s later: %d writes, %d live reads, %.1f CPU-s\n",
 			b.options.idle, result.IdleWrites, result.IdleLiveReads, b.options.idle, result.RestartWrites, result.RestartReads, result.RestartFirstCPU)
@@ -88,7 +88,7 @@ func (b *bench) memoryOf(ctx context.Context, c contender) (result memoryResult,
 	return result, errors.Join(err, second.stop(), b.clear(ctx, namespace))
 }
 
-// fill measures the empty manager and has it bring up n WebApps.
+// fill measures the empty manager, and lets it reconcile n WebApps.
 func (b *bench) fill(ctx context.Context, result *memoryResult, p *process) (string, error) {
 	namespace, err := b.env.NewNamespace(ctx, "memory")
 	if err != nil {
@@ -114,7 +114,7 @@ func (b *bench) fill(ctx context.Context, result *memoryResult, p *process) (str
 	return namespace, sleep(ctx, settleTime)
 }
 
-// idle watches a manager that has nothing to do.
+// idle measures an idle manager.
 func (b *bench) idle(ctx context.Context, result *memoryResult, c contender, p *process) error {
 	mark, err := b.audit.Mark(ctx)
 	if err != nil {
@@ -133,7 +133,7 @@ func (b *bench) idle(ctx context.Context, result *memoryResult, c contender, p *
 	return err
 }
 
-// restarted watches a manager from its start, with all that it has to do done.
+// restarted measures a manager from its start, without work.
 func (b *bench) restarted(ctx context.Context, result *memoryResult, c contender, p *process, mark audit.Position) error {
 	if err := sleep(ctx, b.options.idle); err != nil {
 		return err

@@ -31,14 +31,14 @@ func (o *pgbenchOptions) register(flags *flag.FlagSet) {
 	flags.DurationVar(&o.each, "pg-each", time.Minute, "how long each run of pgbench lasts")
 	flags.StringVar(&o.version, "pg-version", "15", "version of the PostgreSQL; the programs in -pg-binaries must be of the same minor version")
 	flags.StringVar(&o.binaries, "pg-binaries", "/usr/lib/postgresql/15/bin", "folder of postgres, initdb and pgbench")
-	flags.StringVar(&o.folder, "pg-folder", os.TempDir(), "where the bare server's data lie: on the filesystem of the instance's volume")
-	flags.StringVar(&o.targets, "pg-targets", strings.Join(pgTargets, ","), "what pgbench runs against, in this order in each round")
+	flags.StringVar(&o.folder, "pg-folder", os.TempDir(), "data folder of the bare server: on the filesystem of the instance's volume")
+	flags.StringVar(&o.targets, "pg-targets", strings.Join(pgTargets, ","), "targets of pgbench, in the order of each round")
 	flags.StringVar(&o.storage, "pg-storage", "5Gi", "storage of the PostgreSQL")
-	flags.StringVar(&o.requests, "pg-cpu", "1", "CPU that the instance requests; without, any other process of the machine comes before it")
-	flags.BoolVar(&o.share, "pg-share", true, "give the bare servers the same share of the processors as the instance's pod has, by its cgroup; needs root")
+	flags.StringVar(&o.requests, "pg-cpu", "1", "CPU request of the instance; without it, any other process of the machine has priority")
+	flags.BoolVar(&o.share, "pg-share", true, "give the bare servers the CPU share of the instance's pod, by its cgroup; needs root")
 }
 
-// What pgbench can run against.
+// Targets of pgbench.
 const (
 	targetService = "service"
 	targetPod     = "pod"
@@ -49,7 +49,7 @@ const (
 
 var pgTargets = []string{targetService, targetPod, targetBarePod, targetBareTLS, targetBare}
 
-// pgTarget is a way to a server. All servers are asked by the role bench, which owns the database bench.
+// pgTarget is an address of a server. The role bench, which owns the database bench, is used on all servers.
 type pgTarget struct {
 	name, about string
 	host, port  string
@@ -60,7 +60,7 @@ type pgTarget struct {
 // pgRole is the name of pgbench's role and of its database.
 const pgRole = "bench"
 
-// dsn is how libpq and pgx reach the target; the password is not part of it.
+// dsn is the connection string for libpq and pgx, without the password.
 func (t *pgTarget) dsn() string {
 	mode := "disable"
 	if t.tls {
@@ -69,16 +69,16 @@ func (t *pgTarget) dsn() string {
 	return fmt.Sprintf("host=%s port=%s user=%s dbname=%s sslmode=%s", t.host, t.port, pgRole, pgRole, mode)
 }
 
-// pgbenchResults is what is written down.
+// pgbenchResults is the content of the result file.
 type pgbenchResults struct {
 	Machine  machine            `json:"machine"`
 	Version  string             `json:"serverVersion"`
 	Scale    int                `json:"scale"`
 	Clients  int                `json:"clients"`
 	Each     string             `json:"each"`
-	Settings map[string]string  `json:"settings"` // those that are not PostgreSQL's defaults, the same on both servers
+	Settings map[string]string  `json:"settings"` // settings that differ from PostgreSQL's defaults, equal on both servers
 	Volume   string             `json:"volume"`
-	Share    string             `json:"share"` // of the processors
+	Share    string             `json:"share"` // of the CPU
 	Runs     map[string][]pgRun `json:"runs"`
 	Medians  map[string]float64 `json:"medianTPS"`
 	Ratios   []ratio            `json:"ratios"`
@@ -86,15 +86,14 @@ type pgbenchResults struct {
 	Spread   map[string]float64 `json:"coefficientsOfVariation"`
 }
 
-// comparePgbench runs pgbench against one instance of Fettle on the cluster of KUBECONFIG, and against servers that run
-// beside it with the same program, settings and filesystem, interleaved.
+// comparePgbench runs pgbench against one instance of Fettle on the cluster of KUBECONFIG. It also runs it against bare servers beside the
+// instance, with the same program, settings and filesystem, interleaved.
 //
-// Two things make a server in any pod slower than one that somebody starts in a shell of the same machine, whoever runs the
-// pod: its cgroup and its network. Where all processors are busy, all pods of a node together have the weight of a few
-// ordinary processes, while each process of a bare server has that of one; and a row to a pod passes two virtual cables, the
-// bridge's filter and the rules of the node. So the bare servers get the pod's share of the processors (-pg-share), and
-// bare-pod is one that runs in the network of the pod: what the instance is slower than bare-pod is what Fettle costs. The
-// others, reached by the loopback, show what the network costs besides, and -pg-share=false what the cgroup does.
+// Two properties of any pod make a server slower than one in a shell of the same machine: its cgroup and its network. If all processors are
+// busy, all pods of a node together have the weight of a few ordinary processes, while each process of a bare server has the weight of one.
+// A row to a pod passes two virtual cables, the bridge's filter and the rules of the node. The bare servers therefore get the pod's CPU
+// share (-pg-share), and bare-pod runs in the pod's network. The difference to bare-pod is the cost of Fettle. The other servers, on the
+// loopback, show the cost of the network, and -pg-share=false the cost of the cgroup.
 func comparePgbench(ctx context.Context, o options) (err error) {
 	config, err := ctrl.GetConfig()
 	if err != nil {
@@ -116,7 +115,7 @@ func comparePgbench(ctx context.Context, o options) (err error) {
 		return err
 	}
 	servers := [][]pgTarget{instance.targets()}
-	results.Version, results.Share = instance.facts["server_version"], "as any process has"
+	results.Version, results.Share = instance.facts["server_version"], "unlimited, like any process"
 	for _, place := range places {
 		bare, err := newBareServer(ctx, o.pgbench, instance, place)
 		if bare != nil {
@@ -129,7 +128,7 @@ func comparePgbench(ctx context.Context, o options) (err error) {
 			return err
 		}
 		if bare.group != "" {
-			results.Share = "as the pod has"
+			results.Share = "equal to the pod's"
 		}
 		results.Settings = bare.settings
 		servers = append(servers, bare.targets())
@@ -137,7 +136,7 @@ func comparePgbench(ctx context.Context, o options) (err error) {
 	return results.take(ctx, o, servers)
 }
 
-// take runs the rounds, prints what they tell, and writes it to a file.
+// take runs the rounds, prints the results, and writes them to a file.
 func (r *pgbenchResults) take(ctx context.Context, o options, servers [][]pgTarget) error {
 	if err := runRounds(ctx, o, r, servers); err != nil {
 		return err
@@ -171,13 +170,13 @@ func runRounds(ctx context.Context, o options, results *pgbenchResults, servers 
 				return fmt.Errorf("round %d, %s: %w", round+1, t.name, err)
 			}
 			results.Runs[name] = append(results.Runs[name], run)
-			fmt.Printf("round %d, %-8s: %.0f transactions a second, latency %.2f ms (load of the machine %s)\n", round+1, name, run.TPS, run.Latency, run.Load)
+			fmt.Printf("round %d, %-8s: %.0f transactions per second, latency %.2f ms (load of the machine %s)\n", round+1, name, run.TPS, run.Latency, run.Load)
 		}
 	}
 	return nil
 }
 
-// summarize compares each of Fettle's targets with each of the bare server's.
+// summarize compares each of Fettle's targets with each bare target.
 func (r *pgbenchResults) summarize() {
 	r.Medians, r.Quotient, r.Spread = map[string]float64{}, map[string]float64{}, map[string]float64{}
 	tps := map[string][]float64{}
@@ -204,10 +203,10 @@ func (r *pgbenchResults) summarize() {
 }
 
 func (r *pgbenchResults) print() {
-	fmt.Printf("PostgreSQL %s, %d clients, %s each; volumes: %s; share of the processors: %s\n", r.Version, r.Clients, r.Each, r.Volume, r.Share)
+	fmt.Printf("PostgreSQL %s, %d clients, %s each; volumes: %s; CPU share: %s\n", r.Version, r.Clients, r.Each, r.Volume, r.Share)
 	for _, name := range pgTargets {
 		if len(r.Runs[name]) > 0 {
-			fmt.Printf("  %-8s median %.0f transactions a second (variation %.1f %%)\n", name, r.Medians[name], 100*r.Spread[name])
+			fmt.Printf("  %-8s median %.0f transactions per second (variation %.1f %%)\n", name, r.Medians[name], 100*r.Spread[name])
 		}
 	}
 	for _, one := range r.Ratios {
@@ -215,7 +214,7 @@ func (r *pgbenchResults) print() {
 	}
 }
 
-// validate names what is wrong with the flags of -mode pgbench.
+// validate reports the invalid flags of -mode pgbench.
 func (o pgbenchOptions) validate() error {
 	var errs []error
 	if min(o.scale, o.clients) < 1 || o.each < time.Second {

@@ -20,11 +20,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// bareServer is a postgres as anybody may start it on this machine, with the settings of an instance.
+// bareServer is a postgres process on this machine, with the settings of an instance.
 type bareServer struct {
 	place        place
 	folder, port string
-	// group is the cgroup that it runs in, beside the one of the instance's container; empty for none.
+	// group is its cgroup, beside the cgroup of the instance's container; empty for none.
 	group      string
 	password   string
 	settings   map[string]string
@@ -33,7 +33,7 @@ type bareServer struct {
 	ended      chan struct{}
 }
 
-// newBareServer makes and starts it. What it returns has to be removed, also when there is an error.
+// newBareServer creates and starts it. The result must be removed, also after an error.
 func newBareServer(ctx context.Context, o pgbenchOptions, like *pgInstance, where place) (*bareServer, error) {
 	b := &bareServer{place: where, password: rand.Text(), ended: make(chan struct{})}
 	var err error
@@ -63,10 +63,10 @@ func newBareServer(ctx context.Context, o pgbenchOptions, like *pgInstance, wher
 	return b, nil
 }
 
-// unprivileged is the user of Debian's package where this runs as root, since postgres refuses to.
+// unprivileged is the user of Debian's package if this runs as root, because postgres refuses to run as root.
 func unprivileged() (*syscall.Credential, error) {
 	if os.Getuid() != 0 {
-		return nil, nil //nolint:nilnil // nobody else has to be
+		return nil, nil //nolint:nilnil // not root: no other user is necessary
 	}
 	u, err := user.Lookup("postgres")
 	if err != nil {
@@ -82,14 +82,14 @@ func freePort(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = l.Close() }() // nothing was sent
+	defer func() { _ = l.Close() }() // no request was sent
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	return port, err
 }
 
 func (b *bareServer) data() string { return filepath.Join(b.folder, "data") }
 
-// initialize makes the data directory in the way that the instance's was made.
+// initialize creates the data directory with the options of the instance's.
 func (b *bareServer) initialize(ctx context.Context, o pgbenchOptions, like *pgInstance) error {
 	secret := filepath.Join(b.folder, "password")
 	if err := os.WriteFile(secret, []byte(b.password), 0o600); err != nil {
@@ -113,7 +113,7 @@ func (b *bareServer) initialize(ctx context.Context, o pgbenchOptions, like *pgI
 	return nil
 }
 
-// configure writes the instance's settings, and its certificate, so that TLS costs the same.
+// configure writes the instance's settings and its certificate, so TLS has the same cost.
 func (b *bareServer) configure(like *pgInstance) error {
 	var conf strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(b.settings)) {
@@ -138,7 +138,7 @@ func (b *bareServer) configure(like *pgInstance) error {
 	return nil
 }
 
-// chown gives files to the server's user.
+// chown makes the server's user the owner of files.
 func (b *bareServer) chown(paths ...string) error {
 	if b.credential == nil {
 		return nil
@@ -167,7 +167,7 @@ func (b *bareServer) start(o pgbenchOptions) error {
 	return nil
 }
 
-// prepare waits until the server answers, and makes the role and the database.
+// prepare waits until the server responds, and creates the role and the database.
 func (b *bareServer) prepare(ctx context.Context) error {
 	config, err := pgx.ParseConfig(fmt.Sprintf("host=%s port=%s user=postgres dbname=postgres sslmode=require", b.place.address, b.port))
 	if err != nil {
@@ -181,15 +181,15 @@ func (b *bareServer) prepare(ctx context.Context) error {
 		}
 		select {
 		case <-b.ended:
-			text, _ := os.ReadFile(filepath.Join(b.folder, "log")) // the error beside it says enough
-			return fmt.Errorf("it ended: %w: %s", err, text)
+			text, _ := os.ReadFile(filepath.Join(b.folder, "log")) // the error beside it is sufficient
+			return fmt.Errorf("the server exited: %w: %s", err, text)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close(ctx) }() // all answers have been read
+	defer func() { _ = conn.Close(ctx) }() // all results have been read
 	for _, statement := range []string{
 		"CREATE ROLE " + pgRole + " LOGIN PASSWORD '" + b.password + "'",
 		"GRANT pg_checkpoint, pg_read_all_settings TO " + pgRole,

@@ -21,26 +21,26 @@ import (
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 )
 
-// pgInstance is a PostgreSQL of one instance on the cluster.
+// pgInstance is a PostgreSQL with one instance on the cluster.
 type pgInstance struct {
 	client client.Client
 	pg     *databasev1alpha1.PostgreSQL
 	// service and pod are addresses.
 	service, pod string
-	// container is the id of the pod's, as its status says it.
+	// container is the container ID in the pod's status.
 	container   string
 	password    string
 	certificate map[string][]byte
-	// volume is the folder of its volume where that is one of this machine, otherwise empty.
+	// volume is the folder of its volume if that is on this machine; otherwise empty.
 	volume string
-	// facts are what initdb decided.
+	// facts are the settings chosen by initdb.
 	facts map[string]string
 }
 
 // instanceReady bounds the time until the instance is Ready.
 const instanceReady = 5 * time.Minute
 
-// newPgInstance makes it in a namespace of its own. What it returns has to be removed, also when there is an error.
+// newPgInstance creates it in its own namespace. The result must be removed, also after an error.
 func newPgInstance(ctx context.Context, config *rest.Config, o pgbenchOptions) (*pgInstance, error) {
 	c, err := client.New(config, client.Options{Scheme: scheme()})
 	if err != nil {
@@ -96,7 +96,7 @@ func (in *pgInstance) await(ctx context.Context) error {
 	return nil
 }
 
-// locate finds out how to reach the instance, and where its data lie.
+// locate finds the addresses and the volume of the instance.
 func (in *pgInstance) locate(ctx context.Context) error {
 	get := func(name string, o client.Object) error {
 		if err := in.client.Get(ctx, client.ObjectKey{Namespace: in.pg.Namespace, Name: name}, o); err != nil {
@@ -124,7 +124,7 @@ func (in *pgInstance) locate(ctx context.Context) error {
 	return nil
 }
 
-// readSettings asks the instance how its data were made.
+// readSettings reads how the instance's data directory was created.
 func (in *pgInstance) readSettings(ctx context.Context) error {
 	in.facts = map[string]string{}
 	t := in.targets()[0]
@@ -159,17 +159,17 @@ func (in *pgInstance) remove(ctx context.Context) error {
 	return client.IgnoreNotFound(in.client.Delete(ctx, namespace))
 }
 
-// sameFilesystem says on what both servers keep their data. It is an error if they are known to be on different ones.
+// sameFilesystem describes the filesystem of both servers' data. It returns an error if they are known to be on different ones.
 func sameFilesystem(volume, folder string) (string, error) {
 	var a, b syscall.Statfs_t
 	if err := syscall.Statfs(folder, &b); err != nil {
 		return "", fmt.Errorf("filesystem of %s: %w", folder, err)
 	}
 	if volume == "" {
-		return "not of this machine, so the filesystems can't be compared", nil
+		return "on another machine, so the filesystems cannot be compared", nil
 	}
 	if err := syscall.Statfs(volume, &a); errors.Is(err, fs.ErrNotExist) {
-		return "not of this machine, so the filesystems can't be compared", nil
+		return "on another machine, so the filesystems cannot be compared", nil
 	} else if err != nil {
 		return "", fmt.Errorf("filesystem of %s: %w", volume, err)
 	}

@@ -16,14 +16,14 @@ import (
 	"github.com/fettle-dev/fettle/test/localcluster"
 )
 
-// place is where a bare server runs.
+// place is the environment of a bare server.
 type place struct {
 	address string
-	// network is the file of the network namespace; empty for that of this program.
+	// network is the file of the network namespace; empty for the namespace of this program.
 	network string
 }
 
-// places are those that the targets need.
+// places returns the places that the targets need.
 func (o pgbenchOptions) places(in *pgInstance) ([]place, error) {
 	targets := strings.Split(o.targets, ",")
 	var out []place
@@ -40,7 +40,7 @@ func (o pgbenchOptions) places(in *pgInstance) ([]place, error) {
 	return out, nil
 }
 
-// process is the first of the instance's PostgreSQL.
+// process returns the first process of the instance's PostgreSQL.
 func (in *pgInstance) process() (localcluster.Process, error) {
 	all, err := localcluster.Container(in.container)
 	if err != nil {
@@ -53,19 +53,19 @@ func (in *pgInstance) process() (localcluster.Process, error) {
 	return server[0], nil
 }
 
-// run starts a process in the place, and closes ended when it has ended. The thread that started it lives as long as it
-// does, since the kernel takes the thread's end for that of the parent (Pdeathsig).
+// run starts a process in the place, and closes ended when it has exited. The thread that started it must live as long as the process,
+// because the kernel treats the thread's end as the parent's (Pdeathsig).
 func (p place) run(process *exec.Cmd, ended chan<- struct{}) error {
 	started := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: nothing else may run in the other network
+		runtime.LockOSThread() // and never unlocked: no other code may run in the other network
 		err := p.enter()
 		if err == nil {
 			err = process.Start()
 		}
 		started <- err
 		if err == nil {
-			_ = process.Wait() // its log says why
+			_ = process.Wait() // its log has the reason
 			close(ended)
 		}
 	}()
@@ -88,14 +88,14 @@ func (p place) enter() error {
 	return nil
 }
 
-// share moves the server into a cgroup beside that of the instance's container, with the same weight. The instance is idle
-// while pgbench runs against the server, so each has the pod's share of the processors for itself.
+// share moves the server into a cgroup beside that of the instance's container, with the same weight. The instance is idle while pgbench
+// runs against the server, so each has the pod's CPU share alone.
 func (b *bareServer) share(o pgbenchOptions, like *pgInstance) error {
 	if !o.share {
 		return nil
 	}
 	if err := b.enterGroup(like); err != nil {
-		return fmt.Errorf("give it the pod's share of the processors (root on the pod's machine can; -pg-share=false goes without): %w", err)
+		return fmt.Errorf("set the pod's CPU share (needs root on the pod's machine; -pg-share=false skips it): %w", err)
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (b *bareServer) enterGroup(like *pgInstance) error {
 	if err := os.WriteFile(filepath.Join(group, file), weight, 0o644); err != nil {
 		return err
 	}
-	// What it has started before has to be moved one by one; what it starts later is where it is.
+	// Existing child processes must be moved one by one; later ones inherit the cgroup.
 	server := b.process.Process.Pid
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", server, server))
 	if err != nil {
@@ -136,15 +136,15 @@ func (b *bareServer) enterGroup(like *pgInstance) error {
 	return nil
 }
 
-// cpuGroup is the folder of the cgroup by which a process has its share of the processors, and the name of the file that says
-// how large the share is. groups is what /proc/PID/cgroup has.
+// cpuGroup returns the folder of the cgroup with the CPU share of a process, and the name of the file with the weight. groups is the
+// content of /proc/PID/cgroup.
 func cpuGroup(groups string) (folder, weight string) {
 	for line := range strings.Lines(groups) {
 		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(fields) != 3 {
 			continue
 		}
-		if slices.Contains(strings.Split(fields[1], ","), "cpu") { // version 1 goes first where there are both
+		if slices.Contains(strings.Split(fields[1], ","), "cpu") { // version 1 takes precedence if there are both
 			return filepath.Join("/sys/fs/cgroup", fields[1], fields[2]), "cpu.shares"
 		}
 		if fields[0] == "0" {

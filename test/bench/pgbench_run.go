@@ -23,13 +23,13 @@ type pgRun struct {
 	Load    string  `json:"load"`
 }
 
-// fill makes and fills pgbench's tables.
+// fill creates and fills pgbench's tables.
 func (t *pgTarget) fill(ctx context.Context, o pgbenchOptions) error {
 	_, err := t.pgbench(ctx, o, "--initialize", "--quiet", "--scale="+strconv.Itoa(o.scale))
 	return err
 }
 
-// run starts from a checkpoint, so that each run has the same write-ahead log before it.
+// run starts from a checkpoint, so each run starts with the same amount of WAL.
 func (t *pgTarget) run(ctx context.Context, o pgbenchOptions) (pgRun, error) {
 	err := t.withConn(ctx, func(conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, "CHECKPOINT")
@@ -63,7 +63,7 @@ var (
 	failedLine  = regexp.MustCompile(`(?m)^number of failed transactions: ([0-9]+) `)
 )
 
-// parsePgbench reads what pgbench says at its end.
+// parsePgbench parses the summary of pgbench.
 func parsePgbench(output string) (run pgRun, err error) {
 	for _, field := range []struct {
 		line *regexp.Regexp
@@ -71,15 +71,15 @@ func parsePgbench(output string) (run pgRun, err error) {
 	}{{tpsLine, &run.TPS}, {latencyLine, &run.Latency}} {
 		found := field.line.FindStringSubmatch(output)
 		if found == nil {
-			return run, fmt.Errorf("pgbench's answer has no line %s:\n%s", field.line, output)
+			return run, fmt.Errorf("pgbench's output has no line %s:\n%s", field.line, output)
 		}
 		if *field.to, err = strconv.ParseFloat(found[1], 64); err != nil {
-			return run, fmt.Errorf("pgbench's answer %q: %w", found[0], err)
+			return run, fmt.Errorf("pgbench's output %q: %w", found[0], err)
 		}
 	}
 	if found := failedLine.FindStringSubmatch(output); found != nil { // from version 15 on
 		if run.Failed, err = strconv.Atoi(found[1]); err != nil {
-			return run, fmt.Errorf("pgbench's answer %q: %w", found[0], err)
+			return run, fmt.Errorf("pgbench's output %q: %w", found[0], err)
 		}
 	}
 	return run, nil
@@ -96,21 +96,21 @@ func (t *pgTarget) withConn(ctx context.Context, f func(*pgx.Conn) error) error 
 	if err != nil {
 		return fmt.Errorf("%s: %w", t.about, err)
 	}
-	defer func() { _ = conn.Close(ctx) }() // all answers have been read
+	defer func() { _ = conn.Close(ctx) }() // all results have been read
 	if err := f(conn); err != nil {
 		return fmt.Errorf("%s: %w", t.about, err)
 	}
 	return nil
 }
 
-// places are settings that say where a server is and what it is called; all others have to be the same.
+// places are settings with the address and the name of a server; all others must be equal.
 var places = []string{
 	"archive_command", "cluster_name", "config_file", "data_directory", "external_pid_file", "hba_file", "ident_file", "listen_addresses", "port",
 	"primary_conninfo", "ssl_ca_file", "ssl_cert_file", "ssl_crl_dir", "ssl_crl_file", "ssl_key_file", "unix_socket_directories", "unix_socket_group",
 	"unix_socket_permissions", "application_name", "log_line_prefix",
 }
 
-// settings are all of the server, by name, but for places.
+// settings returns all settings of the server by name, except places.
 func (t *pgTarget) settings(ctx context.Context, query string) (map[string]string, error) {
 	all := map[string]string{}
 	err := t.withConn(ctx, func(conn *pgx.Conn) error {
@@ -133,7 +133,7 @@ const (
 	writtenSettings = "SELECT name, current_setting(name) FROM pg_settings WHERE source = 'configuration file' AND name <> ALL ($1)"
 )
 
-// sameSettings is an error that names the settings in which two servers differ.
+// sameSettings returns an error that names the settings in which two servers differ.
 func sameSettings(ctx context.Context, a, b pgTarget) error {
 	ofA, err := a.settings(ctx, everySetting)
 	if err != nil {
@@ -144,12 +144,12 @@ func sameSettings(ctx context.Context, a, b pgTarget) error {
 		return err
 	}
 	if different := differences(ofA, ofB); len(different) > 0 {
-		return fmt.Errorf("%s and %s can't be compared, since their settings differ: %s", a.about, b.about, strings.Join(different, "; "))
+		return fmt.Errorf("%s and %s cannot be compared, because their settings differ: %s", a.about, b.about, strings.Join(different, "; "))
 	}
 	return nil
 }
 
-// differences names the keys of which the values are not the same.
+// differences names the keys with different values.
 func differences(a, b map[string]string) []string {
 	names := maps.Clone(a)
 	maps.Copy(names, b)

@@ -31,7 +31,7 @@ func TestParsePgbench(t *testing.T) {
 		t.Error(diff)
 	}
 	if _, err := parsePgbench("pgbench: error: connection refused"); err == nil {
-		t.Error("an answer without figures is taken for one")
+		t.Error("an output without figures is accepted")
 	}
 }
 

@@ -32,7 +32,7 @@ const (
 	renewEvery = 2 * time.Second
 )
 
-// pgMemoryResults are those of -mode postgres-memory.
+// pgMemoryResults are the results of -mode postgres-memory.
 type pgMemoryResults struct {
 	Machine machine `json:"machine"`
 	memoryResult
@@ -40,11 +40,11 @@ type pgMemoryResults struct {
 	Seconds  float64 `json:"secondsUntilAllReady"`
 	Idle     string  `json:"idle"`
 	IdleCPU  float64 `json:"idleCPUSeconds"`
-	Renewals int64   `json:"leaseRenewalsMeanwhile"` // of the agents; they are not the operator's
+	Renewals int64   `json:"leaseRenewalsMeanwhile"` // of the agents; not part of the operator's
 }
 
-// postgresMemory measures the manager with PostgreSQLs of which everything but the operator is a fake: pods that are Ready
-// at once, and agents that answer to the operator over mTLS, renew their Leases, and tell of positions that change.
+// postgresMemory measures the manager with PostgreSQLs whose environment is a fake: pods that are Ready at once, and agents that answer to
+// the operator over mTLS, renew their Leases, and report changing positions.
 func (b *bench) postgresMemory(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	plane, err := fakepg.Start(ctx, b.env.Admin, fakepg.Options{Log: func(err error) { b.logf("%v", err) }})
@@ -107,8 +107,8 @@ func (r *pgMemory) measure(ctx context.Context) error {
 	return errors.Join(err, second.stop())
 }
 
-// converge measures the empty manager and has it bring up all PostgreSQLs. From then on their Leases are renewed, until
-// the function that it returns is called.
+// converge measures the empty manager and lets it create all PostgreSQLs. From then on their Leases are renewed, until the returned
+// function is called.
 func (r *pgMemory) converge(ctx context.Context, p *process) (func(), error) {
 	none := func() {}
 	if err := r.probe(ctx, p); err != nil {
@@ -174,7 +174,7 @@ func (r *pgMemory) awaitReady(ctx context.Context, p *process) error {
 	return nil
 }
 
-// renew does what the agents of all primaries do, until the function that it returns is called.
+// renew acts as the agents of all primaries, until the returned function is called.
 func (r *pgMemory) renew(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var agents sync.WaitGroup
@@ -198,7 +198,7 @@ func (r *pgMemory) renew(ctx context.Context) (stop func()) {
 	return func() { cancel(); agents.Wait() }
 }
 
-// varyMetrics has agents tell of numbers that are others each time they are asked, as those of databases in use are.
+// varyMetrics makes agents report different numbers each time, like those of databases in use.
 func (r *pgMemory) varyMetrics(plane *fakepg.Kubelet) {
 	var position atomic.Uint64
 	for i := range r.results.Clusters {
@@ -213,7 +213,7 @@ func (r *pgMemory) varyMetrics(plane *fakepg.Kubelet) {
 	}
 }
 
-// watchIdle watches the manager while nothing but the Leases and positions changes.
+// watchIdle measures the manager while only the Leases and positions change.
 func (r *pgMemory) watchIdle(ctx context.Context, p *process) error {
 	before, err := p.usage()
 	if err != nil {
@@ -244,7 +244,7 @@ func (r *pgMemory) watchIdle(ctx context.Context, p *process) error {
 func (r *pgMemory) print() {
 	s := &r.results
 	fmt.Printf("%.0f MiB empty; with %d PostgreSQLs of %d instances, Ready after %.1f s, %.0f MiB after %s idle (at most %.0f), "+
-		"after a restart %.0f (at most %.0f), which is %.0f KiB for each PostgreSQL\n", s.Empty, s.Clusters, pgInstances, s.Seconds, s.Converged, s.Idle,
+		"after a restart %.0f (at most %.0f), which is %.0f KiB per PostgreSQL\n", s.Empty, s.Clusters, pgInstances, s.Seconds, s.Converged, s.Idle,
 		s.ConvergedMax, s.Restarted, s.RestartedMax, s.PerWebApp)
 	fmt.Printf("idle for %s: %d writes, %d live reads, %.1f CPU-s (the agents renewed Leases %d times meanwhile)\n", s.Idle, s.IdleWrites, s.IdleLiveReads, s.IdleCPU, s.Renewals)
 	fmt.Printf("from a restart until %s later: %d writes, %d live reads, %.1f CPU-s\n", s.Idle, s.RestartWrites, s.RestartReads, s.RestartFirstCPU)

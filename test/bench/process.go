@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// process is a contender that runs.
+// process is a running contender.
 type process struct {
 	command *exec.Cmd
 	log     string
@@ -23,7 +23,7 @@ type process struct {
 	err     error // once done is closed
 }
 
-// start runs a contender; its log is appended to one of its own.
+// start runs a contender; its output is appended to its own log.
 func (b *bench) start(c contender) (*process, error) {
 	binary, arguments, err := c.commandLine()
 	if err != nil {
@@ -49,7 +49,7 @@ func (b *bench) start(c contender) (*process, error) {
 	return p, nil
 }
 
-// commandLine is how the contender is started: a sub-command of this program, unless it is another.
+// commandLine is the contender's command: a sub-command of this program, or another program.
 func (c contender) commandLine() (string, []string, error) {
 	if c.binary != "" {
 		return c.binary, c.arguments, nil
@@ -58,7 +58,7 @@ func (c contender) commandLine() (string, []string, error) {
 	return binary, append([]string{contendCommand}, c.arguments...), err
 }
 
-// stop ends the process, and returns an error if it had ended by itself.
+// stop stops the process, and returns an error if it had exited already.
 func (p *process) stop() error {
 	select {
 	case <-p.done:
@@ -79,14 +79,14 @@ func (p *process) stop() error {
 	return nil
 }
 
-// failure says why the process ended by itself; call it once done is closed.
+// failure is why the process exited early; call it after done is closed.
 func (p *process) failure() error {
-	return fmt.Errorf("the contender ended early (log: %s): %w", p.log, cmp.Or(p.err, errors.New("exit code 0")))
+	return fmt.Errorf("the contender exited early (log: %s): %w", p.log, cmp.Or(p.err, errors.New("exit code 0")))
 }
 
 func (p *process) usage() (usage, error) { return usageOf(p.command.Process.Pid) }
 
-// serverUsage is the CPU time in seconds of the kube-apiserver and etcd that this process started.
+// serverUsage is the CPU time in seconds of the kube-apiserver and etcd of this process.
 func serverUsage() (float64, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -100,7 +100,7 @@ func serverUsage() (float64, error) {
 		}
 		stat, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "stat"))
 		if err != nil {
-			continue // it has ended
+			continue // it has exited
 		}
 		before, after, _ := strings.Cut(string(stat), ") ")
 		_, name, _ := strings.Cut(before, "(")

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// row is what is known of one contender after all rounds: medians, as spreads say how far they can be trusted.
+// row is the result of one contender after all rounds: medians, and spreads that show their reliability.
 type row struct {
 	Contender string  `json:"contender"`
 	About     string  `json:"about"`
@@ -97,7 +97,7 @@ func of(blocks []block, name string, get func(block) float64) []float64 {
 	return values
 }
 
-// ratios are Fettle's speed divided by that of each other in the same round, and its CPU time divided by theirs.
+// ratios are Fettle's speed divided by that of each other contender in the same round, and its CPU time divided by theirs.
 func ratios(blocks []block) []ratio {
 	seconds, cpu := func(k block) float64 { return k.Seconds }, func(k block) float64 { return k.CPUAfter }
 	var all []ratio
@@ -145,17 +145,17 @@ func (r results) String() string {
 	for _, w := range r.Rows {
 		fmt.Fprintf(&text, "%s: %s\n", w.Contender, w.About)
 		if w.Contender == rawName && w.Spread > 0.05 {
-			fmt.Fprintf(&text, "  its times vary by %.0f %%: the machine was not quiet, so trust only what the intervals leave\n", 100*w.Spread)
+			fmt.Fprintf(&text, "  its times vary by %.0f %%: the machine was busy, so only trust the intervals\n", 100*w.Spread)
 		}
 	}
 	return text.String()
 }
 
-// align puts the cells of a table, which tabs end, below each other.
+// align aligns the cells of a table, which are separated by tabs.
 func align(table string, flags uint) string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', flags)
-	_, _ = w.Write([]byte(table)) // a strings.Builder takes everything
+	_, _ = w.Write([]byte(table)) // a strings.Builder returns no errors
 	_ = w.Flush()
 	return text.String()
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/fettle-dev/fettle/test/audit"
 )
 
-// Users of the contenders: ordinary ServiceAccounts, to which the API server's priority and fairness applies.
+// Users of the contenders: ordinary ServiceAccounts, which the API server's priority and fairness limits.
 const (
 	oursUser       = testenv.OperatorUser
 	benchNamespace = "fettle-bench"
@@ -28,7 +28,7 @@ const (
 	peerUser       = "system:serviceaccount:" + benchNamespace + ":peer"
 )
 
-// bench is an API server and what is needed to compare contenders on it.
+// bench is an API server with the fixtures to compare contenders on it.
 type bench struct {
 	options     options
 	env         *testenv.Env
@@ -43,7 +43,7 @@ type bench struct {
 
 func newBench(ctx context.Context, o options) (*bench, error) {
 	if os.Getenv(testenv.SharedVariable) != "" {
-		return nil, fmt.Errorf("%s is set: a benchmark needs an API server of its own, with fsync", testenv.SharedVariable)
+		return nil, fmt.Errorf("%s is set: a benchmark needs its own API server, with fsync", testenv.SharedVariable)
 	}
 	var control *envtest.Environment
 	env, err := testenv.Start(testenv.Options{Configure: func(e *envtest.Environment) { control = e }})
@@ -68,7 +68,7 @@ func (b *bench) prepare(ctx context.Context, control *envtest.Environment) (err 
 	if b.admin, err = client.NewWithWatch(b.env.Admin, client.Options{Scheme: scheme()}); err != nil {
 		return err
 	}
-	// Fettle calls a WebApp Ready when the Deployment controller has seen its Deployment, so there has to be one.
+	// Fettle requires a Deployment controller that has seen the Deployment before a WebApp is Ready.
 	ctx, b.cancel = context.WithCancel(ctx)
 	if _, err = b.env.StartDataPlane(ctx); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (b *bench) prepare(ctx context.Context, control *envtest.Environment) (err 
 			"system:serviceaccounts", "system:serviceaccounts:" + benchNamespace,
 		}}, nil)
 		if err != nil {
-			return fmt.Errorf("make user %s: %w", user, err)
+			return fmt.Errorf("create user %s: %w", user, err)
 		}
 		if err := b.writeKubeconfig(user, made.Config()); err != nil {
 			return err
@@ -106,7 +106,7 @@ func (b *bench) writeKubeconfig(user string, config *rest.Config) error {
 	return nil
 }
 
-// grant gives the contenders that are not Fettle what they need.
+// grant grants permissions to the contenders except Fettle.
 func (b *bench) grant(ctx context.Context) error {
 	verbs := []string{"get", "list", "watch", "create", "update", "patch"}
 	role := &rbacv1.ClusterRole{
@@ -130,7 +130,7 @@ func (b *bench) grant(ctx context.Context) error {
 	return errors.Join(b.admin.Create(ctx, role), b.admin.Create(ctx, binding), b.grantPeer(ctx))
 }
 
-// grantPeer gives the peer of -mode config what it needs.
+// grantPeer grants permissions to the peer of -mode config.
 func (b *bench) grantPeer(ctx context.Context) error {
 	role := &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: benchNamespace + "-peer"},

@@ -41,7 +41,7 @@ type ratio struct {
 
 func newRatio(of string, perRound []float64) ratio {
 	const samples = 10_000
-	random := rand.New(rand.NewPCG(1, 2)) // the same rounds give the same interval
+	random := rand.New(rand.NewPCG(1, 2)) // deterministic for the same rounds
 	medians, sample := make([]float64, samples), make([]float64, len(perRound))
 	for i := range medians {
 		for j := range sample {

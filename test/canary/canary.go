@@ -1,5 +1,5 @@
-// Package canary finds values that must stay secret in texts where they must not be: logs, events, objects. What it says of a find
-// names the value and never holds it.
+// Package canary searches texts such as logs, events and objects for values that must stay secret. Its reports name a value and never
+// contain it.
 package canary
 
 import (
@@ -12,25 +12,25 @@ import (
 	"sync"
 )
 
-// Shortest is the length in bytes of the shortest value that is looked for: shorter ones are in a text by chance.
+// Shortest is the minimum length of a value in bytes: shorter ones occur in texts by chance.
 const Shortest = 8
 
-// public are the keys of Secrets whose values are no secret.
+// public are the keys of Secrets whose values are not secret.
 var public = []string{
 	"ca.crt", "tls.crt", "host", "port", "user", "username", "dbname", "sslmode", "POSTGRES_HOST", "POSTGRES_PORT", "POSTGRES_USER", "POSTGRES_DB",
 }
 
-// Values are what is looked for. The zero value is ready; it is safe for concurrent use.
+// Values are the values to search for. The zero value is ready to use; it is safe for concurrent use.
 type Values struct {
 	mu    sync.Mutex
 	known map[string]bool
-	// forms are how a value may be written, by the first bytes of each: a text is looked through once for all of them.
+	// forms are the encodings of the values, by their first bytes, so a text is searched once for all of them.
 	forms map[string][]form
 }
 
 type form struct{ text, name string }
 
-// AddSecret has the values of a Secret be looked for, but those that are public or too short.
+// AddSecret adds the values of a Secret, except public and short ones.
 func (v *Values) AddSecret(name string, data map[string][]byte) {
 	for key, value := range data {
 		if !slices.Contains(public, key) && !strings.HasPrefix(string(value), "-----BEGIN CERTIFICATE") {
@@ -39,7 +39,7 @@ func (v *Values) AddSecret(name string, data map[string][]byte) {
 	}
 }
 
-// Add has a value be looked for, under a name by which it is reported.
+// Add adds a value under a name for reports.
 func (v *Values) Add(name, value string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -62,7 +62,7 @@ func (v *Values) Len() int {
 	return len(v.known)
 }
 
-// formsOf are the ways in which a value may be written into a text: as it is, as JSON escapes it, and in base64, alone or as a part.
+// formsOf returns the encodings of a value in a text: raw, JSON-escaped, and in base64, alone or as a part.
 func formsOf(value string) []string {
 	forms := map[string]bool{value: true}
 	if escaped, err := json.Marshal(value); err == nil {
@@ -70,14 +70,14 @@ func formsOf(value string) []string {
 	}
 	for before := range 3 { // bytes before it that share a group of four characters with it
 		bits := base64.RawStdEncoding.EncodeToString([]byte(strings.Repeat("\x00", before) + value))
-		whole := (before + len(value)) / 3 * 4 // what follows the value may change what is after that
+		whole := (before + len(value)) / 3 * 4 // the text after the value may change the rest
 		forms[bits[(before*8+5)/6:whole]] = true
 	}
 	maps.DeleteFunc(forms, func(text string, _ bool) bool { return len(text) < Shortest })
 	return slices.Sorted(maps.Keys(forms))
 }
 
-// In returns the names of the values that a text holds, each once.
+// In returns the names of the values in a text, each once.
 func (v *Values) In(text string) []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -92,7 +92,7 @@ func (v *Values) In(text string) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// InObject returns where in an object, as JSON is decoded, which value is: a line for each.
+// InObject returns a line for each value in an object (decoded JSON), with its path.
 func (v *Values) InObject(object any) []string {
 	var found []string
 	v.walk("", object, &found)
@@ -115,7 +115,7 @@ func (v *Values) walk(path string, at any, found *[]string) {
 		}
 	case map[string]any:
 		for key, item := range at {
-			if names := v.In(key); len(names) > 0 { // the path must not hold it
+			if names := v.In(key); len(names) > 0 { // the path must not contain it
 				say(path+", as a key", key)
 				key = "…"
 			}

@@ -21,7 +21,7 @@ func values() *Values {
 	return v
 }
 
-// TestIn plants a value in each way in which it may get into a text.
+// TestIn plants a value in each possible encoding.
 func TestIn(t *testing.T) {
 	escaped, err := json.Marshal(map[string]string{"msg": "rendered " + planted})
 	if err != nil {
@@ -42,8 +42,8 @@ func TestIn(t *testing.T) {
 		}
 	}
 	for name, text := range map[string]string{
-		"nothing": "", "another": strings.ToUpper(planted), "the beginning alone": planted[:len(planted)-1],
-		"what is public": "application -----BEGIN CERTIFICATE-----\nMIIB -----BEGIN CERTIFICATE-----\nMIIC", "what is short": "1234567",
+		"nothing": "", "another": strings.ToUpper(planted), "only the beginning": planted[:len(planted)-1],
+		"a public value": "application -----BEGIN CERTIFICATE-----\nMIIB -----BEGIN CERTIFICATE-----\nMIIC", "a short value": "1234567",
 	} {
 		if found := values().In(text); len(found) > 0 {
 			t.Errorf("%s: found %q", name, found)
@@ -51,7 +51,7 @@ func TestIn(t *testing.T) {
 	}
 }
 
-// TestInObject sees that a find says where it is, without the value.
+// TestInObject checks that a report names the path of a value without the value.
 func TestInObject(t *testing.T) {
 	object := map[string]any{
 		"status":   map[string]any{"conditions": []any{map[string]any{"message": "fine"}, map[string]any{"message": "no login with " + planted}}},

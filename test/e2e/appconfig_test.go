@@ -16,7 +16,7 @@ import (
 // fleet is how many Deployments share one AppConfig.
 const fleet = 50
 
-// shopConfig is one manifest for every environment: nothing but the word in its place differs.
+// shopConfig is one manifest for every environment: only the environment's name differs.
 const shopConfig = `
 apiVersion: config.fettle.dev/v1
 kind: AppConfig
@@ -35,7 +35,7 @@ spec:
   rollout: {debounce: 1s, minInterval: 0s}
 `
 
-// Ways to use the AppConfig, for deploy.
+// Environments of the Deployments, for deploy.
 const (
 	useAll   = "envFrom: [{configMapRef: {name: shop-config}}]"
 	useLevel = "env: [{name: LOG_LEVEL, valueFrom: {configMapKeyRef: {name: shop-config, key: LOG_LEVEL}}}]"
@@ -59,7 +59,7 @@ func configSpecs() {
 		ns.becomesReady(ctx, appConfigKind, "shop")
 	}
 
-	It("serves dev, staging and prod from one manifest", func(ctx SpecContext) {
+	It("renders dev, staging and prod from one manifest", func(ctx SpecContext) {
 		for environment, want := range map[string]map[string]string{
 			"dev":     {"LOG_LEVEL": "debug", "DB_URL": "postgres://localhost/shop-dev", "MODE": "good"},
 			"staging": {"LOG_LEVEL": "info", "DB_URL": "postgres://db.staging.example.com/shop-staging", "MODE": "good"},
@@ -73,7 +73,7 @@ func configSpecs() {
 		}
 	})
 
-	It("rolls exactly the workloads that use the key that changed, once", func(ctx SpecContext) {
+	It("restarts exactly the workloads that use the changed key, once", func(ctx SpecContext) {
 		publish(ctx)
 		ns.deploy(ctx, useAll, "all")
 		ns.deploy(ctx, useLevel, "level-1", "level-2")
@@ -91,7 +91,7 @@ func configSpecs() {
 		Consistently(ctx, ns.rollouts).WithTimeout(5 * time.Second).Should(Equal(want))
 	}, SpecTimeout(20*time.Minute))
 
-	It("stops when a rollout fails, and goes back when it is told to", func(ctx SpecContext) {
+	It("stops after a failed rollout, and rolls back on request", func(ctx SpecContext) {
 		publish(ctx)
 		ns.deploy(ctx, failing, "app-1", "app-2", "app-3")
 		for _, name := range []string{"app-1", "app-2", "app-3"} {
@@ -104,7 +104,7 @@ func configSpecs() {
 		Expect(err).NotTo(HaveOccurred())
 		set(ctx, `{"mode":"bad"}`)
 		Eventually(ctx, ns.state(appConfigKind, "shop", "RolledOut")).WithTimeout(later).Should(HavePrefix("False RolloutFailed: "))
-		Consistently(ctx, func() (int, error) { return ns.started(ctx, before) }).WithTimeout(5*time.Second).Should(Equal(1), "more than one workload was given the bad value")
+		Consistently(ctx, func() (int, error) { return ns.started(ctx, before) }).WithTimeout(5*time.Second).Should(Equal(1), "more than one workload got the bad value")
 
 		ns.run(ctx, "patch", "appconfig", "shop", "--type=merge", "-p", `{"spec":{"rollback":{}}}`)
 		Eventually(ctx, ns.data("shop-config")).WithTimeout(soon).Should(HaveKeyWithValue("MODE", "good"))
@@ -115,7 +115,7 @@ func configSpecs() {
 		ns.becomesReady(ctx, appConfigKind, "shop")
 	}, SpecTimeout(25*time.Minute))
 
-	It("rolls 50 Deployments one at a time, and none when the operator restarts", func(ctx SpecContext) {
+	It("restarts 50 Deployments one at a time, and none after a restart of the operator", func(ctx SpecContext) {
 		publish(ctx)
 		var names []string
 		for i := range fleet {
@@ -136,7 +136,7 @@ func configSpecs() {
 			most, done = max(most, inFlight), complete
 			return done, err
 		}).WithTimeout(15 * time.Minute).WithPolling(100 * time.Millisecond).Should(Equal(fleet))
-		report(fmt.Sprintf("%d Deployments rolled out one after another in %.0f s; most in flight at once: %d", fleet, time.Since(start).Seconds(), most))
+		report(fmt.Sprintf("%d Deployments rolled out one after another in %.0f s; most in progress at once: %d", fleet, time.Since(start).Seconds(), most))
 		Expect(most).To(Equal(1))
 		ns.becomesReady(ctx, appConfigKind, "shop")
 		after, err := ns.rollouts(ctx)
@@ -150,7 +150,7 @@ func configSpecs() {
 		Consistently(ctx, ns.rollouts).WithTimeout(10 * time.Second).Should(Equal(after))
 	}, SpecTimeout(30*time.Minute))
 
-	It("rolls out what changed while the operator was away, and a VoteConfig goes without it", func(ctx SpecContext) {
+	It("rolls out changes made while the operator was down, and deletes the children of a VoteConfig", func(ctx SpecContext) {
 		publish(ctx)
 		ns.deploy(ctx, useAll, "all")
 		ns.deploy(ctx, useURL, "url")
@@ -173,7 +173,7 @@ func configSpecs() {
 	}, SpecTimeout(30*time.Minute))
 }
 
-// started counts the Deployments that have had more pod templates than before.
+// started counts the Deployments with more pod templates than before.
 func (n namespaced) started(ctx context.Context, before map[string]int) (int, error) {
 	now, err := n.rollouts(ctx)
 	count := 0
@@ -185,7 +185,7 @@ func (n namespaced) started(ctx context.Context, before map[string]int) (int, er
 	return count, err
 }
 
-// inFlight counts the Deployments whose restart for the AppConfig "shop" is not complete, and those whose is.
+// inFlight counts the Deployments whose restart for the AppConfig "shop" is not complete, and those whose restart is.
 func (n namespaced) inFlight(ctx context.Context) (running, done int, err error) {
 	all, err := n.deployments(ctx)
 	for i := range all {

@@ -22,14 +22,14 @@ import (
 )
 
 const (
-	// many WebApps are there while the operator is watched; some of them have a pod.
+	// many is the number of WebApps during the measurement; running of them have a pod.
 	many, running = 100, 3
-	// webAppChildren are those of each: a Deployment and a Service.
+	// webAppChildren is the number of children of each: a Deployment and a Service.
 	webAppChildren = 2
 	idleTime       = time.Minute
 )
 
-// auditSpecs let the API server say what the operator sends.
+// auditSpecs count the operator's requests in the API server's audit log.
 func auditSpecs() {
 	Describe("with 100 WebApps", Ordered, func() {
 		var ns namespaced
@@ -42,7 +42,7 @@ func auditSpecs() {
 			ns.waitForOtherNamespaces(ctx)
 		}, NodeTimeout(20*time.Minute))
 
-		It("counts no more writes than children and one status for each", func(ctx SpecContext) {
+		It("sends no more writes than children and one status for each", func(ctx SpecContext) {
 			mark, err := log.Mark(ctx)
 			Expect(err).NotTo(HaveOccurred())
 			start := time.Now()
@@ -53,7 +53,7 @@ func auditSpecs() {
 			waitForNoRequests(ctx, log, 10*time.Second)
 			sent, err := log.Since(ctx, mark, audit.Filter{User: operatorUser, Namespace: ns.name})
 			Expect(err).NotTo(HaveOccurred())
-			// A status that tells of progress is held back for some seconds; a WebApp that takes longer costs one more write.
+			// A progress status is delayed by some seconds; a WebApp that takes longer costs one more write.
 			early := unready()
 			necessary := many*(webAppChildren+1) + early
 			report(fmt.Sprintf("creation of %d WebApps, Ready after %.1f s, %d of them with an earlier status: %d writes for %d necessary ones, %d live reads, %d events\n%s",
@@ -62,7 +62,7 @@ func auditSpecs() {
 			Expect(sent.LiveReads()).To(BeZero(), sent.String())
 		})
 
-		It("counts nothing while there is nothing to do", func(ctx SpecContext) {
+		It("sends nothing while idle", func(ctx SpecContext) {
 			mark, err := log.Mark(ctx)
 			Expect(err).NotTo(HaveOccurred())
 			pauseFor(ctx, idleTime)
@@ -73,7 +73,7 @@ func auditSpecs() {
 			Expect(sent.LiveReads()).To(BeZero(), sent.String())
 		}, SpecTimeout(15*time.Minute))
 
-		It("counts nothing when every WebApp, and a child of each, is touched by others", func(ctx SpecContext) {
+		It("sends nothing when other clients change labels of every WebApp and a child of each", func(ctx SpecContext) {
 			waitForNoRequests(ctx, log, 5*time.Second)
 			mark, err := log.Mark(ctx)
 			Expect(err).NotTo(HaveOccurred())
@@ -83,12 +83,12 @@ func auditSpecs() {
 			pauseFor(ctx, 10*time.Second)
 			sent, err := log.Since(ctx, mark, operator)
 			Expect(err).NotTo(HaveOccurred())
-			report(fmt.Sprintf("labels of others on %d WebApps, Deployments and Services: %d writes, %d live reads\n%s", many, sent.Writes(), sent.LiveReads(), sent))
+			report(fmt.Sprintf("foreign labels on %d WebApps, Deployments and Services: %d writes, %d live reads\n%s", many, sent.Writes(), sent.LiveReads(), sent))
 			Expect(sent.Writes()).To(BeZero(), sent.String())
 			Expect(sent.LiveReads()).To(BeZero(), sent.String())
 		}, SpecTimeout(15*time.Minute))
 
-		It("counts nothing after a restart of the operator", func(ctx SpecContext) {
+		It("sends nothing after a restart of the operator", func(ctx SpecContext) {
 			waitForNoRequests(ctx, log, 5*time.Second)
 			mark, err := log.Mark(ctx)
 			Expect(err).NotTo(HaveOccurred())
@@ -104,25 +104,25 @@ func auditSpecs() {
 	})
 }
 
-// afterStart is what was sent without the reads of the admission policies, of which each leader reads both once.
+// afterStart removes the reads of the admission policies: each leader reads both once.
 func afterStart(sent audit.Summary) audit.Summary {
 	return sent.Where(func(key audit.Key) bool {
 		return key.Class != audit.LiveRead || !strings.HasPrefix(key.Resource, "validatingadmissionpolic") || sent.Counts[key].Requests > 2
 	})
 }
 
-// auditLog reads the API server's audit log, which only the local cluster lets one do.
+// auditLog reads the API server's audit log, which is only possible on the local cluster.
 func auditLog() *audit.Recorder {
 	GinkgoHelper()
 	if !local {
-		Skip("the audit log of the cluster of KUBECONFIG can't be read")
+		Skip("cannot read the audit log of the cluster of KUBECONFIG")
 	}
 	log, err := audit.New(filepath.Join(localFolder(), "audit", "audit.log"), config)
 	Expect(err).NotTo(HaveOccurred())
 	return log
 }
 
-// localFolder has all of the local cluster's files.
+// localFolder contains all files of the local cluster.
 func localFolder() string {
 	if folder := os.Getenv("FETTLE_CLUSTER"); folder != "" {
 		return folder
@@ -130,7 +130,7 @@ func localFolder() string {
 	return "/var/lib/fettle-cluster"
 }
 
-// report shows a measurement however the spec ends.
+// report shows a measurement whether the spec passes or fails.
 func report(text string) {
 	AddReportEntry("measured", ReportEntryVisibilityAlways, text)
 }
@@ -169,7 +169,7 @@ func (n namespaced) countReady(ctx context.Context) (int, error) {
 	return ready, err
 }
 
-// watchUnready returns a function that says to how many WebApps the operator has given a status without their being Ready since.
+// watchUnready returns a function that counts the WebApps with a status that have not been Ready since.
 func watchUnready(ctx context.Context, n namespaced) func() int {
 	GinkgoHelper()
 	watcher, err := client.NewWithWatch(config, client.Options{Scheme: k8s.Scheme()})
@@ -192,7 +192,7 @@ func watchUnready(ctx context.Context, n namespaced) func() int {
 	}
 }
 
-// waitForNoRequests waits until the operator has sent nothing for so long: all that was awaited before has come to its end.
+// waitForNoRequests waits until the operator has sent no request for that time, so all earlier work is complete.
 func waitForNoRequests(ctx context.Context, log *audit.Recorder, d time.Duration) {
 	GinkgoHelper()
 	Eventually(ctx, func(ctx context.Context) (string, error) {
@@ -206,10 +206,10 @@ func waitForNoRequests(ctx context.Context, log *audit.Recorder, d time.Duration
 			return "", err
 		}
 		return sent.String(), nil
-	}).WithTimeout(later).Should(BeEmpty(), "the operator does not come to rest")
+	}).WithTimeout(later).Should(BeEmpty(), "the operator never becomes idle")
 }
 
-// waitForOtherNamespaces waits until the namespaces of former specs are gone: what is deleted in them gives the operator something to do.
+// waitForOtherNamespaces waits until the namespaces of former specs are deleted: their deletion causes requests of the operator.
 func (n namespaced) waitForOtherNamespaces(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(ctx, func(ctx context.Context) ([]string, error) {
@@ -227,7 +227,7 @@ func (n namespaced) waitForOtherNamespaces(ctx context.Context) {
 	}).WithTimeout(2*later).Should(BeEmpty(), "namespaces of former specs are still being deleted")
 }
 
-// pauseFor lets time pass in which something could happen that should not.
+// pauseFor waits for a time in which nothing must happen.
 func pauseFor(ctx context.Context, d time.Duration) {
 	GinkgoHelper()
 	select {

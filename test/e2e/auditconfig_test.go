@@ -14,11 +14,11 @@ import (
 	"github.com/fettle-dev/fettle/test/audit"
 )
 
-// some are the objects of each kind of configuration that are there while the operator is watched.
+// some is the number of objects of each configuration kind during the measurement.
 const some = 20
 
-// configAuditSpecs let the API server say what the operator sends for AppConfigs, VoteConfigs and a PostgreSQL, and what the
-// agents of that send.
+// configAuditSpecs count the requests of the operator for AppConfigs, VoteConfigs and a PostgreSQL, and the requests of the PostgreSQL's
+// agents.
 func configAuditSpecs() {
 	Describe("with 20 AppConfigs, 20 VoteConfigs, the Deployments that use them and a PostgreSQL of three instances", Ordered, func() {
 		var ns namespaced
@@ -38,7 +38,7 @@ func configAuditSpecs() {
 			waitForNoRequests(ctx, log, 10*time.Second)
 		}, NodeTimeout(30*time.Minute))
 
-		// nothing wants the operator to send neither a write nor a read while d passes after what f does.
+		// nothing requires that the operator sends no write and no read for d after f.
 		nothing := func(ctx SpecContext, what string, d time.Duration, f func()) {
 			GinkgoHelper()
 			waitForNoRequests(ctx, log, 5*time.Second)
@@ -54,7 +54,7 @@ func configAuditSpecs() {
 			Expect(afterStart(sent).LiveReads()).To(BeZero(), sent.String())
 		}
 
-		It("counts nothing while there is nothing to do", func(ctx SpecContext) {
+		It("sends nothing while idle", func(ctx SpecContext) {
 			since, err := log.Mark(ctx)
 			Expect(err).NotTo(HaveOccurred())
 			begun := time.Now()
@@ -62,15 +62,15 @@ func configAuditSpecs() {
 			ns.agentsOnlyRenew(ctx, log, since, begun)
 		}, SpecTimeout(15*time.Minute))
 
-		It("counts nothing when all of them, and what belongs to them, is touched by others", func(ctx SpecContext) {
-			nothing(ctx, "labels of others", 10*time.Second, func() {
+		It("sends nothing when other clients change labels of all of them and their children", func(ctx SpecContext) {
+			nothing(ctx, "foreign labels", 10*time.Second, func() {
 				for _, kind := range []string{"appconfigs", "voteconfigs", "configmaps", "deployments"} {
 					ns.run(ctx, "label", kind, "--all", "e2e.example.com/touched=true")
 				}
 			})
 		}, SpecTimeout(15*time.Minute))
 
-		It("counts nothing after a restart of the operator", func(ctx SpecContext) {
+		It("sends nothing after a restart of the operator", func(ctx SpecContext) {
 			nothing(ctx, "restart of both replicas", 30*time.Second, func() {
 				Expect(k8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(operatorNamespace), operatorLabels)).To(Succeed())
 				operatorUp(ctx)
@@ -81,16 +81,16 @@ func configAuditSpecs() {
 
 const (
 	idleDatabase = "calm"
-	// idleDatabaseSpec has a machine that is busy with other things for some seconds not count as a node that is lost.
+	// With idleDatabaseSpec, a machine that is busy for some seconds does not count as a lost node.
 	idleDatabaseSpec = "replicas: 3, synchronous: {number: 1}, lease: {leaseDurationSeconds: 60, renewDeadlineSeconds: 40}"
 )
 
-// agentsOnlyRenew wants the agents to have written nothing since but the Lease, no more often than they are to.
+// agentsOnlyRenew requires that the agents have only written the Lease, no more often than configured.
 func (n namespaced) agentsOnlyRenew(ctx context.Context, log *audit.Recorder, since audit.Position, begun time.Time) {
 	GinkgoHelper()
 	sent, err := log.Since(ctx, since, audit.Filter{User: "system:serviceaccount:" + n.name + ":" + idleDatabase})
 	Expect(err).NotTo(HaveOccurred())
-	most := int(time.Since(begun)/(2*time.Second)) + 5 // some may be on their way at either end, or sent twice
+	most := int(time.Since(begun)/(2*time.Second)) + 5 // some may be late at either end, or sent twice
 	renewals, reads := 0, 0
 	for key, count := range sent.Counts {
 		switch {

@@ -7,7 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// commandSpecs are what a reader of the documentation types, one after the other.
+// commandSpecs are the commands of the documentation, one after another.
 func commandSpecs() {
 	Describe("on the sample", Ordered, ContinueOnFailure, func() {
 		var ns namespaced
@@ -29,7 +29,7 @@ func commandSpecs() {
 			ns.run(ctx, "wait", "--for=condition=Ready", "webapp/demo-app", "--timeout=300s")
 		})
 
-		It("shows image, replicas and what is available", func(ctx SpecContext) {
+		It("shows the state and the replicas", func(ctx SpecContext) {
 			ns.shows(ctx, MatchRegexp(`^NAME +READY +STATUS +REASON +REPLICAS +AVAILABLE +AGE *\ndemo-app +True +Running +Ready +3 +3 +\S+ *\n$`), "get", "webapps")
 			ns.shows(ctx, MatchRegexp(`(?m)^demo-app +3/3 +3 +3 `), "get", "deployments")
 			ns.shows(ctx, MatchRegexp(`(?m)^demo-app +ClusterIP +\S+ +<none> +80/TCP`), "get", "services")
@@ -44,20 +44,20 @@ func commandSpecs() {
 			Eventually(ctx, func() (string, error) { return ns.page(ctx, "demo-app") }).WithTimeout(soon).Should(ContainSubstring("nginx"))
 		})
 
-		It("scales by a patch", func(ctx SpecContext) {
+		It("scales with kubectl patch", func(ctx SpecContext) {
 			ns.run(ctx, "patch", "webapp", "demo-app", "--type=merge", "-p", `{"spec":{"replicas":2}}`)
 			deployment(ctx, ".spec.replicas", "2")
 			ns.ready(ctx, "demo-app")
 		})
 
-		It("scales by kubectl scale", func(ctx SpecContext) {
+		It("scales with kubectl scale", func(ctx SpecContext) {
 			ns.run(ctx, "scale", "webapp", "demo-app", "--replicas=1")
 			deployment(ctx, ".spec.replicas", "1")
 			deployment(ctx, ".status.replicas", "1")
 			ns.shows(ctx, ContainSubstring("demo-app-"), "get", "pods", "-l", "app=demo-app", "--field-selector=status.phase=Running", "--no-headers")
 		})
 
-		It("follows a change of the image", func(ctx SpecContext) {
+		It("rolls out a change of the image", func(ctx SpecContext) {
 			ns.run(ctx, "patch", "webapp", "demo-app", "--type=merge", "-p", `{"spec":{"image":"nginx:1.26"}}`)
 			deployment(ctx, ".spec.template.spec.containers[0].image", "nginx:1.26")
 			ns.run(ctx, "rollout", "status", "deployment/demo-app", "--timeout=300s")
@@ -76,7 +76,7 @@ func commandSpecs() {
 			ns.ready(ctx, "demo-app")
 		})
 
-		It("refuses what is wrong with a sentence", func(ctx SpecContext) {
+		It("rejects invalid fields with a message", func(ctx SpecContext) {
 			output, err := ns.kubectlStdin(ctx, webAppManifest("Wrong_Name", "{image: 'nginx:1.25'}"), "apply", "-f", "-")
 			Expect(err).To(HaveOccurred())
 			Expect(output).To(ContainSubstring("metadata.name"))
@@ -85,7 +85,7 @@ func commandSpecs() {
 			Expect(output).To(And(ContainSubstring("spec.replicas"), ContainSubstring("should be greater than or equal to 0")))
 		})
 
-		It("deletes everything with the WebApp", func(ctx SpecContext) {
+		It("deletes all children with the WebApp", func(ctx SpecContext) {
 			ns.run(ctx, "delete", "webapp", "demo-app")
 			ns.run(ctx, "wait", "--for=delete", "deployment/demo-app", "--timeout=300s")
 			Eventually(ctx, func() (string, error) {

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// failureSpecs see that Ready says what is wrong, and that it heals.
+// failureSpecs check that Ready names the problem, and becomes True after its repair.
 func failureSpecs() {
 	var ns namespaced
 	BeforeEach(func(ctx SpecContext) { ns = newNamespace(ctx, nil) })
@@ -19,7 +19,7 @@ func failureSpecs() {
 		Eventually(ctx, ns.condition(name, "Ready")).WithTimeout(later).Should(HavePrefix("False " + text))
 	}
 
-	It("names an image that can't be pulled", func(ctx SpecContext) {
+	It("reports an image that cannot be pulled", func(ctx SpecContext) {
 		ns.webApp(ctx, "app", "{image: 'nginx:no-such-tag'}")
 		says(ctx, "app", "ImagePullBackOff: ")
 		Expect(ns.run(ctx, "get", "webapp", "app", "-o", "wide")).To(ContainSubstring("nginx:no-such-tag"))
@@ -27,23 +27,23 @@ func failureSpecs() {
 		ns.ready(ctx, "app")
 	})
 
-	It("names a quota", func(ctx SpecContext) {
+	It("reports an exceeded quota", func(ctx SpecContext) {
 		ns.run(ctx, "create", "quota", "none", "--hard=pods=0")
 		Eventually(ctx, ns.rejection("", "run", "probe", "--image="+pauseImage, "--dry-run=server")).WithTimeout(soon).Should(ContainSubstring("exceeded quota"))
 		ns.webApp(ctx, "app", "{image: 'nginx:1.25'}")
 		says(ctx, "app", "QuotaExceeded: ")
 		ns.run(ctx, "delete", "quota", "none")
-		ns.ready(ctx, "app") // the ReplicaSet tries again after as long as it has tried for
+		ns.ready(ctx, "app") // the delay of the ReplicaSet's next try equals the time that it has tried for
 	})
 
-	It("names pods that no node takes", func(ctx SpecContext) {
+	It("reports pods that cannot be scheduled", func(ctx SpecContext) {
 		ns.webApp(ctx, "app", "{image: 'nginx:1.25', nodeSelector: {e2e.example.com/nowhere: 'true'}}")
 		says(ctx, "app", "Unschedulable: ")
 		ns.run(ctx, "patch", "webapp", "app", "--type=merge", "-p", `{"spec":{"nodeSelector":null}}`)
 		ns.ready(ctx, "app")
 	})
 
-	It("leaves a foreign Deployment alone", func(ctx SpecContext) {
+	It("does not change a foreign Deployment", func(ctx SpecContext) {
 		ns.run(ctx, "create", "deployment", "taken", "--image=nginx:1.27", "--replicas=0")
 		foreign, key := &k8sappsv1.Deployment{}, client.ObjectKey{Namespace: ns.name, Name: "taken"}
 		Expect(k8s.Get(ctx, key, foreign)).To(Succeed())
@@ -56,7 +56,7 @@ func failureSpecs() {
 		Expect(now.OwnerReferences).To(BeEmpty())
 		Expect(now.Labels).To(Equal(foreign.Labels))
 		ns.run(ctx, "delete", "deployment", "taken")
-		ns.ready(ctx, "taken") // it is looked for again after a minute
+		ns.ready(ctx, "taken") // it is checked again after a minute
 	})
 
 	It("waits for a ConfigMap", func(ctx SpecContext) {
@@ -64,7 +64,7 @@ func failureSpecs() {
 		says(ctx, "app", "ConfigMissing: ")
 		Expect(ns.run(ctx, "get", "webapp", "app", "-o", "wide")).To(ContainSubstring("settings"))
 		err := k8s.Get(ctx, client.ObjectKey{Namespace: ns.name, Name: "app"}, &k8sappsv1.Deployment{})
-		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "a Deployment is there without its ConfigMap: %v", err)
+		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "the Deployment exists without its ConfigMap: %v", err)
 		ns.run(ctx, "create", "configmap", "settings", "--from-literal=a=1")
 		ns.ready(ctx, "app")
 	})

@@ -24,10 +24,10 @@ import (
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 )
 
-// namespaced types kubectl commands into one namespace.
+// namespaced runs kubectl commands in one namespace.
 type namespaced struct{ name string }
 
-// newNamespace makes a namespace that goes with the spec or container.
+// newNamespace creates a namespace that is deleted with the spec or container.
 func newNamespace(ctx context.Context, labels map[string]string) namespaced {
 	GinkgoHelper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-", Labels: labels}}
@@ -40,10 +40,10 @@ func newNamespace(ctx context.Context, labels map[string]string) namespaced {
 	return namespaced{ns.Name}
 }
 
-// inUse are the namespaces of the specs that run.
+// inUse are the namespaces of the running specs.
 var inUse []string
 
-// try runs kubectl and returns what it prints, errors and warnings included.
+// try runs kubectl and returns its output, including errors and warnings.
 func (n namespaced) try(ctx context.Context, args ...string) (string, error) {
 	return n.kubectlStdin(ctx, "", args...)
 }
@@ -54,13 +54,13 @@ func (n namespaced) run(ctx context.Context, args ...string) string {
 	return n.retry(ctx, "", args...)
 }
 
-// apply types a manifest into kubectl apply.
+// apply pipes a manifest into kubectl apply.
 func (n namespaced) apply(ctx context.Context, manifest string) string {
 	GinkgoHelper()
 	return n.retry(ctx, manifest, "apply", "-f", "-")
 }
 
-// retry types a command again for as long as it does not get as far as to change anything.
+// retry repeats a command while it fails before it changes anything.
 func (n namespaced) retry(ctx context.Context, stdin string, args ...string) string {
 	GinkgoHelper()
 	for end := time.Now().Add(soon); ; {
@@ -75,22 +75,22 @@ func (n namespaced) retry(ctx context.Context, stdin string, args ...string) str
 	}
 }
 
-// transientError are errors of requests that did nothing, and soon may: a Service still leads to a pod of the operator that has just
-// gone, or one of OLM's APIs is just being restarted.
+// transientError matches errors of requests that had no effect and may succeed soon. For example, a Service still routes to a deleted pod
+// of the operator, or one of OLM's APIs is restarting.
 var transientError = regexp.MustCompile(`failed calling webhook|the server is currently unable to handle the request|` +
 	`unable to retrieve the complete list of server APIs|TLS handshake timeout|too many requests`)
 
-// klogLine is what kubectl's libraries log beside what kubectl says.
+// klogLine matches the log lines of kubectl's libraries.
 var klogLine = regexp.MustCompile(`(?m)^[IWE]\d{4} \d\d:\d\d:\d\d\.\d+ .*\n?`)
 
-// kubectlStdin is try with something to read.
+// kubectlStdin is try with standard input.
 func (n namespaced) kubectlStdin(ctx context.Context, stdin string, args ...string) (string, error) {
 	output, err := n.kubectl(ctx, stdin, args...)
 	fmt.Fprintf(GinkgoWriter, "$ kubectl %s\n%s", strings.Join(args, " "), output)
 	return output, err
 }
 
-// quietly is try without a word in the report.
+// quietly is try without output in the report.
 func (n namespaced) quietly(ctx context.Context, args ...string) (string, error) {
 	return n.kubectl(ctx, "", args...)
 }
@@ -109,7 +109,7 @@ func (n namespaced) kubectl(ctx context.Context, stdin string, args ...string) (
 	return string(output), nil
 }
 
-// rejection returns what kubectl says of a command that is refused.
+// rejection returns kubectl's error for a rejected command.
 func (n namespaced) rejection(stdin string, args ...string) func(context.Context) string {
 	return func(ctx context.Context) string {
 		if _, err := n.kubectlStdin(ctx, stdin, args...); err != nil {
@@ -119,7 +119,7 @@ func (n namespaced) rejection(stdin string, args ...string) func(context.Context
 	}
 }
 
-// webApp applies a WebApp of which spec is what comes under "spec:", as YAML in one line.
+// webApp applies a WebApp; spec is the content of "spec:" as YAML in one line.
 func (n namespaced) webApp(ctx context.Context, name, spec string) string {
 	GinkgoHelper()
 	return n.apply(ctx, webAppManifest(name, spec))
@@ -129,13 +129,13 @@ func webAppManifest(name, spec string) string {
 	return fmt.Sprintf("apiVersion: apps.fettle.dev/v1\nkind: WebApp\nmetadata: {name: %s}\nspec: %s\n", name, spec)
 }
 
-// ready waits until the WebApp is Ready at its present generation.
+// ready waits until the WebApp is Ready at its current generation.
 func (n namespaced) ready(ctx context.Context, name string) {
 	GinkgoHelper()
 	Eventually(ctx, n.condition(name, fettlev1.Ready)).WithTimeout(2*later).Should(HavePrefix("True "), "WebApp %s", name)
 }
 
-// condition returns a condition of a WebApp as "Status Reason: Message"; one of a former generation is "outdated".
+// condition returns a condition of a WebApp as "Status Reason: Message"; "outdated" for one of an older generation.
 func (n namespaced) condition(name, kind string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		app := &appsv1.WebApp{}
@@ -150,7 +150,7 @@ func (n namespaced) condition(name, kind string) func(context.Context) (string, 
 	}
 }
 
-// page fetches / through a Service, such as that of a WebApp.
+// page fetches / through a Service, such as a WebApp's.
 func (n namespaced) page(ctx context.Context, name string) (string, error) {
 	url, stop, err := n.reach(ctx, name)
 	if err != nil {
@@ -164,13 +164,13 @@ func (n namespaced) page(ctx context.Context, name string) (string, error) {
 	return body, err
 }
 
-// serves waits until a page is served that has a text in it: Endpoints and kube-proxy come after the pods.
+// serves waits until the page contains a text: Endpoints and kube-proxy are later than the pods.
 func (n namespaced) serves(ctx context.Context, name, text string) {
 	GinkgoHelper()
 	Eventually(ctx, func(ctx context.Context) (string, error) { return n.page(ctx, name) }).WithTimeout(soon).Should(ContainSubstring(text))
 }
 
-// shows waits until kubectl prints what matches. What one controller says of a change, another may say later.
+// shows waits until kubectl's output matches. Different controllers report a change at different times.
 func (n namespaced) shows(ctx context.Context, matcher OmegaMatcher, args ...string) {
 	GinkgoHelper()
 	Eventually(ctx, func(ctx context.Context) (string, error) { return n.try(ctx, args...) }).WithTimeout(soon).Should(matcher)
@@ -206,7 +206,7 @@ func fetch(ctx context.Context, c *http.Client, url, token string) (status int, 
 	return response.StatusCode, string(data), err
 }
 
-// forward forwards a port of this machine, which it returns, to one of an object.
+// forward forwards a port of this machine, which it returns, to a port of an object.
 func (n namespaced) forward(ctx context.Context, object, port string) (string, func(), error) {
 	ctx, cancel := context.WithCancel(ctx)
 	command := exec.CommandContext(ctx, kubectlPath, "--namespace="+n.name, "port-forward", object, ":"+port)
@@ -221,13 +221,13 @@ func (n namespaced) forward(ctx context.Context, object, port string) (string, f
 		cancel()
 		return "", nil, err
 	}
-	stop := func() { cancel(); _ = command.Wait() } // it ends by being killed
+	stop := func() { cancel(); _ = command.Wait() } // it is stopped by a signal
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
 		fmt.Fprintln(GinkgoWriter, lines.Text())
 		if _, after, ok := strings.Cut(lines.Text(), "127.0.0.1:"); ok {
 			bound, _, _ := strings.Cut(after, " ")
-			go func() { _, _ = io.Copy(io.Discard, stdout) }() // it says so for each connection
+			go func() { _, _ = io.Copy(io.Discard, stdout) }() // it prints this for each connection
 			return bound, stop, nil
 		}
 	}

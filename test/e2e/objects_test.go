@@ -23,7 +23,7 @@ var (
 	voteConfigKind = votingv1alpha1.GroupVersion.WithKind("VoteConfig")
 )
 
-// pauseImage runs forever in a few hundred KiB, and ends at once when it is told to.
+// pauseImage runs forever in a few hundred KiB, and exits at once when it is stopped.
 const pauseImage = "registry.k8s.io/pause:3.10"
 
 func voteImage() string {
@@ -33,7 +33,7 @@ func voteImage() string {
 	return "ghcr.io/fettle-dev/voteapp:test"
 }
 
-// state returns a condition of an object of any kind as "Status Reason: Message"; one of a former generation is "outdated".
+// state returns a condition of an object of any kind as "Status Reason: Message"; "outdated" for one of an older generation.
 func (n namespaced) state(kind schema.GroupVersionKind, name, condition string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		u := &unstructured.Unstructured{}
@@ -57,7 +57,7 @@ func (n namespaced) state(kind schema.GroupVersionKind, name, condition string) 
 	}
 }
 
-// becomesReady waits until an object of any kind is Ready at its present generation.
+// becomesReady waits until an object of any kind is Ready at its current generation.
 func (n namespaced) becomesReady(ctx context.Context, kind schema.GroupVersionKind, name string) {
 	GinkgoHelper()
 	Eventually(ctx, n.state(kind, name, "Ready")).WithTimeout(later).Should(HavePrefix("True "), "%s %s", kind.Kind, name)
@@ -72,7 +72,7 @@ func (n namespaced) data(name string) func(context.Context) (map[string]string, 
 	}
 }
 
-// rollouts counts the pod templates that each Deployment of the namespace ever had.
+// rollouts counts the pod templates that each Deployment of the namespace has had.
 func (n namespaced) rollouts(ctx context.Context) (map[string]int, error) {
 	sets, err := n.replicaSets(ctx)
 	counts := map[string]int{}
@@ -84,7 +84,7 @@ func (n namespaced) rollouts(ctx context.Context) (map[string]int, error) {
 	return counts, err
 }
 
-// deploy creates Deployments of one pause container each, whose environment is what comes under "env" or "envFrom" as YAML.
+// deploy creates Deployments of one pause container each; environment is its "env" or "envFrom" as YAML.
 func (n namespaced) deploy(ctx context.Context, environment string, names ...string) {
 	GinkgoHelper()
 	var manifests []string
@@ -112,7 +112,7 @@ spec:
 	n.apply(ctx, strings.Join(manifests, "---\n"))
 }
 
-// complete reports whether a Deployment runs its present template, and nothing else.
+// complete reports whether a Deployment only runs its current template.
 func complete(d *k8sappsv1.Deployment) bool {
 	want := int32(1)
 	if d.Spec.Replicas != nil {
@@ -121,14 +121,14 @@ func complete(d *k8sappsv1.Deployment) bool {
 	return d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas == want && d.Status.Replicas == want && d.Status.AvailableReplicas == want
 }
 
-// deployments are those of the namespace.
+// deployments returns the Deployments of the namespace.
 func (n namespaced) deployments(ctx context.Context) ([]k8sappsv1.Deployment, error) {
 	list := &k8sappsv1.DeploymentList{}
 	err := k8s.List(ctx, list, client.InNamespace(n.name))
 	return list.Items, err
 }
 
-// allComplete waits until every Deployment of the namespace runs its present template.
+// allComplete waits until every Deployment of the namespace runs its current template.
 func (n namespaced) allComplete(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(ctx, func() ([]string, error) {

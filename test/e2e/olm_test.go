@@ -42,7 +42,7 @@ func olmSpecs() {
 		Expect(csv.Spec.InstallModes).To(ContainElement(operatorsv1alpha1.InstallMode{Type: operatorsv1alpha1.InstallModeTypeAllNamespaces, Supported: true}))
 	})
 
-	It("runs two replicas that avoid each other's node and are not evicted together", func(ctx SpecContext) {
+	It("runs two replicas on different nodes, with a PodDisruptionBudget", func(ctx SpecContext) {
 		operatorUp(ctx)
 		operator := &k8sappsv1.Deployment{}
 		Expect(k8s.Get(ctx, operatorKey, operator)).To(Succeed())
@@ -55,7 +55,7 @@ func olmSpecs() {
 		Eventually(ctx, func() (int32, error) {
 			err := k8s.Get(ctx, operatorKey, budget)
 			return budget.Status.DisruptionsAllowed, err
-		}).WithTimeout(soon).Should(BeEquivalentTo(1), "the budget does not select the operator's pods")
+		}).WithTimeout(soon).Should(BeEquivalentTo(1), "the PodDisruptionBudget does not select the operator's pods")
 	})
 
 	It("passes Pod Security restricted", func(ctx SpecContext) {
@@ -68,28 +68,28 @@ func olmSpecs() {
 			return k8s.Create(ctx, pod.DeepCopy(), client.DryRunAll)
 		}).WithTimeout(soon).Should(Succeed())
 		pod.Spec.Containers[0].SecurityContext = nil
-		Expect(k8s.Create(ctx, pod, client.DryRunAll)).To(MatchError(ContainSubstring("violates PodSecurity")), "the namespace does not judge pods")
+		Expect(k8s.Create(ctx, pod, client.DryRunAll)).To(MatchError(ContainSubstring("violates PodSecurity")), "the namespace does not check pods")
 	})
 
-	It("hands over the lead within seconds when the leader's pod is deleted", func(ctx SpecContext) {
+	It("elects a new leader within seconds when the leader's pod is deleted", func(ctx SpecContext) {
 		ns := newNamespace(ctx, nil)
 		leader := leaderPod(ctx)
 		start := time.Now()
 		Expect(k8s.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: leader}})).To(Succeed())
-		Eventually(ctx, func() (string, error) { // the webhooks of a pod that ends may still be called for a moment
+		Eventually(ctx, func() (string, error) { // the webhooks of a terminating pod may still be called for a moment
 			return ns.kubectlStdin(ctx, webAppManifest("meanwhile", "{image: 'nginx:1.25', replicas: 0}"), "apply", "-f", "-")
 		}).WithTimeout(soon).Should(ContainSubstring("created"))
 		Eventually(ctx, ns.condition("meanwhile", "Ready")).WithTimeout(soon).Should(HavePrefix("True "))
 		Expect(leaderPod(ctx)).NotTo(Equal(leader))
 		took := time.Since(start)
 		AddReportEntry("leader deleted until the other made a new WebApp Ready", took.Round(100*time.Millisecond).String())
-		fmt.Fprintf(GinkgoWriter, "measured: %.1f s from the deletion of the leader until a WebApp created meanwhile was Ready and another led\n", took.Seconds())
+		fmt.Fprintf(GinkgoWriter, "measured: %.1f s from the deletion of the leader until a WebApp created meanwhile was Ready under the new leader\n", took.Seconds())
 		operatorUp(ctx)
 	})
 }
 
-// leaderPod is the name of the pod that holds the Lease, once that is one which stays: after an installation the Lease
-// may be that of a pod of the one before.
+// leaderPod returns the name of the pod that holds the Lease, once it is a pod that stays: after an installation the Lease may belong to a
+// pod of the previous one.
 func leaderPod(ctx context.Context) string {
 	GinkgoHelper()
 	var name string
@@ -100,26 +100,26 @@ func leaderPod(ctx context.Context) string {
 	return name
 }
 
-// leader is the name of the pod that holds the Lease; an error while none does that stays.
+// leader returns the name of the pod that holds the Lease; an error if no remaining pod does.
 func leader(ctx context.Context) (string, error) {
 	lease, pod := &coordinationv1.Lease{}, &corev1.Pod{}
 	if err := k8s.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: leaseName}, lease); err != nil {
 		return "", err
 	}
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
-		return "", errors.New("nobody leads")
+		return "", errors.New("there is no leader")
 	}
 	name, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
 	if err := k8s.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: name}, pod); err != nil {
-		return "", fmt.Errorf("the leader: %w", err)
+		return "", fmt.Errorf("get leader: %w", err)
 	}
 	if pod.DeletionTimestamp != nil {
-		return "", fmt.Errorf("the leader %s is about to end", name)
+		return "", fmt.Errorf("the leader %s is about to exit", name)
 	}
 	return name, nil
 }
 
-// operatorUp waits until both replicas are ready, no third is left, and one of them leads.
+// operatorUp waits until both replicas are ready, no third is left, and one of them is the leader.
 func operatorUp(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(ctx, func(g Gomega) {
@@ -138,7 +138,7 @@ func operatorUp(ctx context.Context) {
 	}).WithTimeout(later).Should(Succeed())
 }
 
-// scaleOperator changes the number of replicas where OLM reads it, since OLM puts back what is changed elsewhere.
+// scaleOperator changes the number of replicas in OLM's object, because OLM reverts changes elsewhere.
 func scaleOperator(ctx context.Context, replicas int32) {
 	GinkgoHelper()
 	csv, err := installedCSV(ctx)

@@ -9,7 +9,7 @@ import (
 
 func policySpecs() {
 	var ns namespaced
-	// policy makes one that holds in the spec's namespace alone.
+	// policy creates a policy for the spec's namespace only.
 	policy := func(ctx SpecContext, action string) {
 		GinkgoHelper()
 		ns.apply(ctx, fmt.Sprintf(`{apiVersion: apps.fettle.dev/v1, kind: WebAppPolicy, metadata: {name: %[1]s}, spec: {action: %[2]s, maxReplicas: 2,
@@ -18,13 +18,14 @@ func policySpecs() {
 	}
 	BeforeEach(func(ctx SpecContext) { ns = newNamespace(ctx, nil) })
 
-	It("refuses with a sentence where it is enforced", func(ctx SpecContext) {
+	It("rejects violations where it is enforced, with a message", func(ctx SpecContext) {
 		policy(ctx, "Enforce")
 		sentence := fmt.Sprintf("maxReplicas of WebAppPolicy %q allows at most 2; lower it", ns.name)
-		// refused waits until a request is: each replica of the operator learns of the policy on its own, and any may be asked.
+		// refused waits until a request is rejected: each replica of the operator sees the policy at its own time, and any replica may be
+		// called.
 		refused := func(matcher OmegaMatcher, manifest string, args ...string) {
 			GinkgoHelper()
-			Eventually(ctx, ns.rejection(manifest, append(args, "--dry-run=server")...)).WithTimeout(soon).Should(matcher, "the webhook does not know the policy")
+			Eventually(ctx, ns.rejection(manifest, append(args, "--dry-run=server")...)).WithTimeout(soon).Should(matcher, "the webhook has not seen the policy")
 		}
 		refused(ContainSubstring(sentence), webAppManifest("app", "{image: 'nginx:1.25', replicas: 3}"), "create", "-f", "-")
 		refused(And(ContainSubstring("spec.image"), ContainSubstring("docker.io/library/")),
@@ -37,9 +38,9 @@ func policySpecs() {
 		ns.run(ctx, "delete", "webapp", "app")
 	})
 
-	It("warns where it only warns, and counts", func(ctx SpecContext) {
+	It("warns and counts violations where it only warns", func(ctx SpecContext) {
 		policy(ctx, "Warn")
-		Eventually(ctx, func() (string, error) { // until the replica of the operator that is asked knows the policy
+		Eventually(ctx, func() (string, error) { // until the replica of the operator that is called has seen the policy
 			if output, err := ns.try(ctx, "delete", "webapp", "app", "--ignore-not-found"); err != nil {
 				return output, err
 			}

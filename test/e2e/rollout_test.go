@@ -18,7 +18,7 @@ func rolloutSpecs() {
 	var ns namespaced
 	BeforeEach(func(ctx SpecContext) { ns = newNamespace(ctx, nil) })
 
-	It("goes back to the last good template when it fails", func(ctx SpecContext) {
+	It("rolls back to the last good template after a failure", func(ctx SpecContext) {
 		ns.webApp(ctx, "app", "{image: 'nginx:1.25', rollout: {autoRollback: true, progressDeadline: 15s}}")
 		ns.ready(ctx, "app")
 		start := time.Now()
@@ -27,14 +27,14 @@ func rolloutSpecs() {
 			HavePrefix("False RolledBack: "), ContainSubstring("nginx:no-such-tag"), ContainSubstring("nginx:1.25")))
 		AddReportEntry("bad image until the rollback was reported, with a deadline of 15 s", time.Since(start).Round(time.Second).String())
 		ns.run(ctx, "wait", "--for=jsonpath={.spec.template.spec.containers[0].image}=nginx:1.25", "deployment/app", "--timeout=300s")
-		ns.allComplete(ctx) // kubectl rollout status would end where the failed rollout is still the last that is told of
+		ns.allComplete(ctx) // kubectl rollout status would end while the failed rollout is still the last reported one
 		ns.serves(ctx, "app", "nginx")
 		ns.run(ctx, "patch", "webapp", "app", "--type=merge", "-p", `{"spec":{"image":"nginx:1.26"}}`)
 		ns.ready(ctx, "app")
 		Expect(ns.run(ctx, "get", "deployment", "app", "-o", "wide")).To(ContainSubstring("nginx:1.26"))
 	})
 
-	It("follows a ConfigMap, once for each change of its contents", func(ctx SpecContext) {
+	It("restarts for a ConfigMap, once per change of its contents", func(ctx SpecContext) {
 		ns.run(ctx, "create", "configmap", "settings", "--from-literal=greeting=hello")
 		ns.webApp(ctx, "app", configured)
 		ns.ready(ctx, "app")
@@ -45,11 +45,11 @@ func rolloutSpecs() {
 		Eventually(ctx, ns.replicaSets).WithTimeout(soon).Should(HaveLen(2))
 		ns.ready(ctx, "app")
 		Consistently(ctx, ns.replicaSets).WithTimeout(5 * time.Second).Should(HaveLen(2))
-		ns.shows(ctx, ContainSubstring("good day"), "exec", "deployment/app", "--", "printenv", "greeting") // Ready may be from before, and a pod that ends be chosen
+		ns.shows(ctx, ContainSubstring("good day"), "exec", "deployment/app", "--", "printenv", "greeting") // Ready may be outdated, and a terminating pod may be selected
 	})
 }
 
-// replicaSets are all that the Deployments of the namespace ever rolled out.
+// replicaSets are all ReplicaSets of the namespace's Deployments.
 func (n namespaced) replicaSets(ctx context.Context) ([]k8sappsv1.ReplicaSet, error) {
 	list := &k8sappsv1.ReplicaSetList{}
 	err := k8s.List(ctx, list, client.InNamespace(n.name))
@@ -57,7 +57,7 @@ func (n namespaced) replicaSets(ctx context.Context) ([]k8sappsv1.ReplicaSet, er
 }
 
 func operatorDownSpecs() {
-	It("deletes and changes wait for nobody, and are picked up afterwards", func(ctx SpecContext) {
+	It("deletes and changes succeed while the operator is down, and are reconciled afterwards", func(ctx SpecContext) {
 		ns := newNamespace(ctx, nil)
 		ns.run(ctx, "create", "configmap", "settings", "--from-literal=greeting=hello")
 		ns.webApp(ctx, "app", configured)
@@ -71,7 +71,7 @@ func operatorDownSpecs() {
 		ns.run(ctx, "delete", "webapp", "unwanted")
 		ns.run(ctx, "wait", "--for=delete", "deployment/unwanted", "--timeout=300s")
 		_, err := ns.kubectlStdin(ctx, webAppManifest("unchecked", "{image: 'nginx:1.25', replicas: 0}"), "apply", "-f", "-")
-		Expect(err).To(MatchError(ContainSubstring("webhook")), "a policy could be evaded while the operator is away")
+		Expect(err).To(MatchError(ContainSubstring("webhook")), "a policy could be evaded while the operator is down")
 		ns.serves(ctx, "app", "nginx")
 		Expect(ns.replicaSets(ctx)).To(HaveLen(1))
 

@@ -15,7 +15,7 @@ func securitySpecs() {
 	It("runs WebApps in a namespace that enforces Pod Security restricted", func(ctx SpecContext) {
 		ns := newNamespace(ctx, restricted)
 		ns.webApp(ctx, "high", "{image: '"+unprivileged+"', port: 8080}")
-		// Whoever isn't root may listen on port 80 too.
+		// A user other than root may listen on port 80 too.
 		ns.run(ctx, "create", "configmap", "on-80",
 			"--from-literal=default.conf=server { listen 80; location / { root /usr/share/nginx/html; index index.html; } }")
 		ns.webApp(ctx, "low", "{image: '"+unprivileged+"', port: 80, volumes: [{name: conf, configMap: {name: on-80}}], "+
@@ -31,7 +31,7 @@ func securitySpecs() {
 }
 
 func metricsSpecs() {
-	It("are given to those who may read them, and to nobody else", func(ctx SpecContext) {
+	It("are available to authorized users only", func(ctx SpecContext) {
 		ns := newNamespace(ctx, nil)
 		ns.webApp(ctx, "counted", "{image: 'nginx:1.25'}")
 		ns.ready(ctx, "counted")
@@ -45,10 +45,10 @@ func metricsSpecs() {
 		port, stop, err := namespaced{operatorNamespace}.forward(ctx, "pod/"+leaderPod(ctx), "8443")
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(stop)
-		insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // its certificate is its own
+		insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // its certificate is self-signed
 		get := func(token string, status int, text ...OmegaMatcher) {
 			GinkgoHelper()
-			Eventually(ctx, func(g Gomega) { // rights are known a moment after they were given, and metrics after the status
+			Eventually(ctx, func(g Gomega) { // permissions take effect a moment after they were granted, and metrics follow the status
 				got, body, err := fetch(ctx, insecure, "https://127.0.0.1:"+port+"/metrics", token)
 				g.Expect(err).NotTo(HaveOccurred())
 				g.Expect(got).To(Equal(status))

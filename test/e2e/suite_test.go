@@ -1,5 +1,5 @@
-// Package e2e tests Fettle as users have it: on a cluster, installed by OLM through a Subscription, by the commands that
-// people type. Run it by `make e2e`. The specs share one installation, and the last ones remove it and bring it back.
+// Package e2e tests Fettle as users install it: on a cluster, by OLM through a Subscription, with the commands that people use. Run it with
+// `make e2e`. The specs share one installation; the last ones remove and restore it.
 package e2e
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/fettle-dev/fettle/api"
 )
 
-// The installation that is tested; config/subscription makes it.
+// The tested installation; config/subscription creates it.
 const (
 	operatorNamespace = "fettle-system"
 	operatorName      = "fettle-controller-manager"
@@ -35,11 +35,11 @@ const (
 )
 
 const (
-	// soon is for what needs no pod to start. It and later are ten times what is seen, on a machine that may be busy.
+	// soon is the timeout of a change without a new pod. It and later are ten times the usual duration, because the machine may be busy.
 	soon = 90 * time.Second
-	// later is for what does.
+	// later is the timeout of a change with a new pod.
 	later = 5 * time.Minute
-	// poll is how often Eventually looks.
+	// poll is the interval of Eventually.
 	poll = 500 * time.Millisecond
 )
 
@@ -47,7 +47,7 @@ var (
 	config      *rest.Config
 	k8s         client.Client
 	kubectlPath string
-	// local is true on the cluster of `make up`: its Services are reachable from here, and its audit log can be read.
+	// local is true on the cluster of `make up`: its Services are reachable from here, and its audit log is readable.
 	local = os.Getenv("CLUSTER") != "existing"
 )
 
@@ -66,20 +66,20 @@ func TestE2E(t *testing.T) {
 	RunSpecs(t, "Fettle on a cluster", suite, reporter)
 }
 
-// One container, so that the specs run in this order.
+// One container, so the specs run in this order.
 var _ = Describe("Fettle", func() {
 	JustAfterEach(record, NodeTimeout(3*time.Minute))
 
 	Describe("installed by OLM", olmSpecs)
 	Describe("a user's commands", commandSpecs)
-	Describe("a WebApp in trouble", failureSpecs)
+	Describe("a failing WebApp", failureSpecs)
 	Describe("a rollout", rolloutSpecs)
 	Describe("security", securitySpecs)
 	Describe("a WebAppPolicy", policySpecs)
 	Describe("a VoteConfig", voteSpecs)
 	Describe("an AppConfig", configSpecs)
 	Describe("a PostgreSQL", postgresSpecs)
-	Describe("while the operator is away", operatorDownSpecs)
+	Describe("while the operator is down", operatorDownSpecs)
 	Describe("metrics", metricsSpecs)
 	Describe("the API server's audit log", auditSpecs)
 	Describe("the API server's audit log of configuration", configAuditSpecs)
@@ -88,11 +88,11 @@ var _ = Describe("Fettle", func() {
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	tools, err := exec.CommandContext(ctx, "../../hack/tools/bin", "kubernetes").Output()
-	Expect(err).NotTo(HaveOccurred(), "kubectl can't be built: see `hack/tools/bin kubernetes`")
+	Expect(err).NotTo(HaveOccurred(), "cannot build kubectl: see `hack/tools/bin kubernetes`")
 	kubectlPath = filepath.Join(strings.TrimSpace(string(tools)), "kubectl")
 
 	config, err = clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
-	Expect(err).NotTo(HaveOccurred(), "KUBECONFIG=%s can't be used: run `make up`", os.Getenv("KUBECONFIG"))
+	Expect(err).NotTo(HaveOccurred(), "cannot use KUBECONFIG=%s: run `make up`", os.Getenv("KUBECONFIG"))
 	config.QPS = -1
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -110,7 +110,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		"OLM has not installed Fettle: run `make olm-install`")
 }, NodeTimeout(10*time.Minute))
 
-// On the local cluster there is nothing that a spec would have to do without.
+// On the local cluster every spec can run.
 var _ = ReportAfterSuite("no spec is skipped", func(r Report) {
 	chosen := len(r.SuiteConfig.FocusStrings)+len(r.SuiteConfig.SkipStrings) > 0
 	for _, spec := range r.SpecReports {

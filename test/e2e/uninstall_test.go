@@ -20,7 +20,7 @@ import (
 )
 
 func uninstallSpecs() {
-	It("leaves nothing of the operator and all of the users, and comes back without a restart of a pod", func(ctx SpecContext) {
+	It("removes the operator's objects, keeps the users' objects, and is reinstalled without a restart of a pod", func(ctx SpecContext) {
 		ns := newNamespace(ctx, nil)
 		ns.webApp(ctx, "app", "{image: 'nginx:1.25', replicas: 2}")
 		ns.ready(ctx, "app")
@@ -35,7 +35,7 @@ func uninstallSpecs() {
 		Expect(k8s.Delete(ctx, subscription.DeepCopy())).To(Succeed())
 		Expect(k8s.Delete(ctx, csv)).To(Succeed())
 
-		Eventually(ctx, remainingObjects).WithTimeout(later).Should(BeEmpty(), "these are left of the operator")
+		Eventually(ctx, remainingObjects).WithTimeout(later).Should(BeEmpty(), "these objects of the operator are left")
 		pauseFor(ctx, 5*time.Second)
 		Expect(ns.identities(ctx)).To(Equal(before))
 		ns.serves(ctx, "app", "nginx")
@@ -46,7 +46,7 @@ func uninstallSpecs() {
 		report(fmt.Sprintf("reinstalled after %.0f s", time.Since(start).Seconds()))
 		ns.ready(ctx, "app")
 		pauseFor(ctx, 15*time.Second)
-		Expect(ns.identities(ctx)).To(Equal(before), "the new operator replaced something")
+		Expect(ns.identities(ctx)).To(Equal(before), "the new operator replaced an object")
 		pods := &corev1.PodList{}
 		Expect(k8s.List(ctx, pods, client.InNamespace(ns.name))).To(Succeed())
 		for _, pod := range pods.Items {
@@ -57,7 +57,7 @@ func uninstallSpecs() {
 	}, SpecTimeout(40*time.Minute))
 }
 
-// identities are the UIDs of what a user has in the namespace.
+// identities are the UIDs of the user's objects in the namespace.
 func (n namespaced) identities(ctx context.Context) map[string]string {
 	GinkgoHelper()
 	uids := map[string]string{}
@@ -74,8 +74,8 @@ func (n namespaced) identities(ctx context.Context) map[string]string {
 	return uids
 }
 
-// remainingObjects are the objects of the installation that are still there. The CRDs stay, as the users' objects would go with
-// them, and so does the ClusterRole of the bundle that people bind to read metrics: OLM removes only those that it made itself.
+// remainingObjects returns the objects of the installation that still exist. The CRDs stay, because the users' objects would be deleted
+// with them. The bundle's ClusterRole for reading metrics stays too: OLM only removes roles that it created itself.
 func remainingObjects(ctx context.Context) (left []string, err error) {
 	keep := func(kind schema.GroupVersionKind, of func(metav1.PartialObjectMetadata) bool, opts ...client.ListOption) {
 		objects, failed := list(ctx, kind, opts...)
@@ -96,7 +96,7 @@ func remainingObjects(ctx context.Context) (left []string, err error) {
 		{Group: "apps", Version: "v1", Kind: "Deployment"}, {Version: "v1", Kind: "Pod"}, {Version: "v1", Kind: "Service"},
 		{Version: "v1", Kind: "ServiceAccount"}, {Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
 		{Group: rbacv1.GroupName, Version: "v1", Kind: "Role"}, {Group: rbacv1.GroupName, Version: "v1", Kind: "RoleBinding"},
-		{Group: "operators.coreos.com", Version: "v1alpha1", Kind: "ClusterServiceVersion"}, // OLM installs none beside one that is going
+		{Group: "operators.coreos.com", Version: "v1alpha1", Kind: "ClusterServiceVersion"}, // OLM installs none beside one that is being deleted
 	} {
 		keep(kind, named, client.InNamespace(operatorNamespace))
 	}
@@ -116,7 +116,7 @@ func list(ctx context.Context, kind schema.GroupVersionKind, opts ...client.List
 	return objects.Items, err
 }
 
-// reinstall brings the Subscription back, if it is not there, and waits for the operator.
+// reinstall restores the Subscription, if it is deleted, and waits for the operator.
 func reinstall(ctx context.Context, old *operatorsv1alpha1.Subscription) {
 	GinkgoHelper()
 	fresh := &operatorsv1alpha1.Subscription{

@@ -43,7 +43,7 @@ func voteSpecs() {
 			ns.shows(ctx, MatchRegexp(`(?m)^NAME .* UPDATED +MESSAGE`), "get", "vc", "-o", "wide")
 		})
 
-		It("shows every option on the pages of an application, and new ones after a change", func(ctx SpecContext) {
+		It("shows every option on the pages of an application, and new options after a change", func(ctx SpecContext) {
 			ns.apply(ctx, voteApp("cats-vs-dogs-config"))
 			Eventually(ctx, func() (string, error) { return ns.page(ctx, "vote") }).WithTimeout(later).Should(And(
 				ContainSubstring("Cats vs Dogs!"), ContainSubstring(">Cats</button>"), ContainSubstring(">Dogs</button>"), ContainSubstring("border-color: #FF6B6B")))
@@ -55,25 +55,25 @@ func voteSpecs() {
 			report(fmt.Sprintf("a third option was on the page %.1f s after the change", time.Since(start).Seconds()))
 			ns.becomesReady(ctx, voteConfigKind, "cats-vs-dogs")
 			Expect(ns.rollouts(ctx)).To(Equal(map[string]int{"vote": 2}))
-			Eventually(ctx, func() (string, error) { return ns.vote(ctx, "vote", "c") }).WithTimeout(soon).Should( // the pod before may still be asked
+			Eventually(ctx, func() (string, error) { return ns.vote(ctx, "vote", "c") }).WithTimeout(soon).Should( // a request may still reach the previous pod
 				ContainSubstring(`value="c" aria-pressed="true"`))
 			Expect(ns.run(ctx, "get", "vc", "cats-vs-dogs", "-o", "jsonpath={.status.dependents[*].state}")).To(Equal("UpToDate"))
 		})
 
-		It("logs what it did", func(ctx SpecContext) {
-			for _, operation := range []string{"created", "updated"} { // by whoever led then
+		It("logs its operations", func(ctx SpecContext) {
+			for _, operation := range []string{"created", "updated"} { // by the leader at that time
 				namespaced{operatorNamespace}.shows(ctx, MatchRegexp(`ConfigMap reconciled.*`+ns.name+`.*"operation": ?"`+operation+`"`),
 					"logs", "-l", "app.kubernetes.io/component=manager", "--tail=-1")
 			}
 		})
 
-		It("refuses what is wrong, all of it at once", func(ctx SpecContext) {
+		It("rejects an invalid object, with all errors at once", func(ctx SpecContext) {
 			_, err := ns.kubectlStdin(ctx, badVote, "apply", "-f", "-")
 			Expect(err).To(MatchError(And(ContainSubstring("spec.options[0].color"), ContainSubstring("spec.options[0].id"),
 				ContainSubstring("spec.options[0].label"), ContainSubstring("should have at least 2 items"))))
 		})
 
-		It("puts right what somebody changes", func(ctx SpecContext) {
+		It("reverts changes by other clients", func(ctx SpecContext) {
 			ns.run(ctx, "patch", "configmap", "cats-vs-dogs-config", "--type=merge", "-p", `{"data":{"OPTION_A":"wrong"}}`)
 			Eventually(ctx, ns.data("cats-vs-dogs-config")).WithTimeout(soon).Should(HaveKeyWithValue("OPTION_A", "Cats"))
 			ns.run(ctx, "delete", "configmap", "cats-vs-dogs-config")
@@ -81,7 +81,7 @@ func voteSpecs() {
 		})
 
 		It("deletes the ConfigMap with it, and restarts nothing", func(ctx SpecContext) {
-			before := ns.rolledOut(ctx, "cats-vs-dogs") // what was put right may have restarted those that might have read it
+			before := ns.rolledOut(ctx, "cats-vs-dogs") // the reverted change may have restarted workloads that might have read it
 			ns.run(ctx, "delete", "vc", "cats-vs-dogs", "--timeout=300s")
 			ns.run(ctx, "wait", "--for=delete", "configmap/cats-vs-dogs-config", "--timeout=300s")
 			Expect(ns.run(ctx, "get", "deployment", "vote", "-o", "jsonpath={.metadata.annotations}")).NotTo(ContainSubstring("voting.fettle.dev"))
@@ -90,8 +90,8 @@ func voteSpecs() {
 	})
 }
 
-// rolledOut waits until a VoteConfig has been Ready for longer than a restart is put off without a word, and nothing was
-// rolled out meanwhile. It returns what was before.
+// rolledOut waits until a VoteConfig has been Ready for longer than a restart may be delayed silently, without any rollout. It returns the
+// counts of rollouts.
 func (n namespaced) rolledOut(ctx context.Context, name string) (seen map[string]int) {
 	GinkgoHelper()
 	since := time.Now()
@@ -109,7 +109,7 @@ func (n namespaced) rolledOut(ctx context.Context, name string) (seen map[string
 	return seen
 }
 
-// voteApp is a Deployment and a Service of the vote application, which take their options from a ConfigMap.
+// voteApp is a Deployment and a Service of the vote application, which takes its options from a ConfigMap.
 func voteApp(configMap string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
@@ -143,7 +143,7 @@ spec:
 `, voteImage(), configMap)
 }
 
-// vote votes through the Service of an application, and returns the page that answers.
+// vote votes through the Service of an application, and returns the response page.
 func (n namespaced) vote(ctx context.Context, service, option string) (string, error) {
 	base, stop, err := n.reach(ctx, service)
 	if err != nil {

@@ -11,23 +11,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// answer is an error that an API server may give to a write instead of doing it.
+// answer is an error with which an API server may reject a write.
 type answer struct {
 	name       string
 	code       int
 	reason     metav1.StatusReason
 	message    string
 	retryAfter time.Duration
-	// holdable answers may go on for a time; the others are about one moment.
+	// holdable answers may be repeated for a time; the others concern one moment.
 	holdable bool
-	// possibleFor says which writes can be answered so; nil is all.
+	// possibleFor reports which writes may get this answer; nil means all.
 	possibleFor func(Record) bool
-	// modifiesObject says that someone has just changed the object, as this answer implies: the watch tells of it.
+	// modifiesObject means that another client has just changed the object, as this answer implies. The watch reports the change.
 	modifiesObject bool
 }
 
-// answers are those of F4. What the API server could not say in truth is left out: a controller may believe, for
-// example, that what it deletes is gone, or that an object is gone whose status it can't write.
+// answers are the answers of F4. Answers that would be false are left out: a controller may, for example, believe that an object is gone
+// when its deletion or status update reports NotFound.
 var answers = []answer{
 	{name: "conflict", code: http.StatusConflict, reason: metav1.StatusReasonConflict, modifiesObject: true,
 		message: "Operation cannot be fulfilled: the object has been modified; please apply your changes to the latest version and try again"},
@@ -53,7 +53,7 @@ var answers = []answer{
 		message: `admission webhook "policy.example.com" denied the request: not now`},
 }
 
-// unheardAnswers are those of F4-unheard. Admission webhooks, proxies and aggregated APIs give them too, for reasons of their own.
+// unheardAnswers are the answers of F4-unheard. Admission webhooks, proxies and aggregated APIs return them too, for other reasons.
 var unheardAnswers = []answer{
 	{name: "notfound", code: http.StatusNotFound, reason: metav1.StatusReasonNotFound, message: "the object was not found",
 		possibleFor: func(r Record) bool { return r.Sub == "" && r.Verb != "delete" }},
@@ -63,7 +63,7 @@ var unheardAnswers = []answer{
 
 func (a answer) possible(r Record) bool { return a.possibleFor == nil || a.possibleFor(r) }
 
-// response is what the client sees.
+// response is the HTTP response that the client receives.
 func (a answer) response(request *http.Request) *http.Response {
 	status := metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,

@@ -45,7 +45,7 @@ func TestAppConfig(t *testing.T) {
 		"rollout": {
 			cfgStep("create", plainConfig),
 			cfgUser("uses-level", "LEVEL"), cfgUser("uses-url", "URL"),
-			{Name: "change what one of them uses", Converged: onlyRestarted("uses-level", "uses-url"), Do: setsConfig(changedConfig)},
+			{Name: "change a key that one of them uses", Converged: onlyRestarted("uses-level", "uses-url"), Do: setsConfig(changedConfig)},
 		},
 		"versioned": {
 			cfgStep("create", versioned), cfgUser("uses-level", "LEVEL"),
@@ -92,7 +92,7 @@ func tryConfig(ctx context.Context, w *Client, spec string) error {
 	return w.Update(ctx, cfg)
 }
 
-// cfgUser creates a Deployment of the user's that takes one key, and waits until it is known what it runs.
+// cfgUser creates a user's Deployment that takes one key, and waits until its contents are recorded.
 func cfgUser(name, key string) Step {
 	labels := map[string]string{"app": name}
 	return Step{
@@ -117,12 +117,12 @@ func cfgUser(name, key string) Step {
 	}
 }
 
-// cfgRecorded holds when it is written down what the Deployment runs, it was rolled out, and the AppConfig is Ready.
+// cfgRecorded requires a record of the contents that the Deployment runs, a complete rollout, and a Ready AppConfig.
 func cfgRecorded(name string) func(View) error {
 	return func(v View) error {
 		d := v.Get(cfgUsers, name)
 		if d == nil || d.GetAnnotations()[cfgNote] == "" {
-			return errors.New("nothing is noted on the Deployment")
+			return errors.New("the Deployment has no record")
 		}
 		if observed, _, _ := unstructured.NestedInt64(d.Object, "status", "observedGeneration"); observed != d.GetGeneration() {
 			return errors.New("the Deployment was not rolled out yet")
@@ -131,7 +131,7 @@ func cfgRecorded(name string) func(View) error {
 	}
 }
 
-// cfgListed holds when the AppConfig is Ready and says that the Deployment runs it.
+// cfgListed requires a Ready AppConfig that lists the Deployment as up to date.
 func cfgListed(v View, name string) error {
 	if err := Ready(appConfigs, cfgName)(v); err != nil {
 		return err
@@ -145,7 +145,7 @@ func cfgListed(v View, name string) error {
 	return fmt.Errorf("the AppConfig does not list %s as up to date: %v", name, dependents)
 }
 
-// onlyRestarted holds when the first Deployment was restarted, all run what is published, and no other was restarted.
+// onlyRestarted requires that the first Deployment was restarted, that all run the published contents, and that no other was restarted.
 func onlyRestarted(name string, others ...string) func(View) error {
 	hash := func(v View, name string) string {
 		text, _, _ := unstructured.NestedString(v.Get(cfgUsers, name).Object, "spec", "template", "metadata", "annotations", cfgNote)
@@ -163,7 +163,7 @@ func onlyRestarted(name string, others ...string) func(View) error {
 		}
 		for _, other := range others {
 			if hash(v, other) != "" {
-				return fmt.Errorf("%s was restarted, though it uses nothing that changed", other)
+				return fmt.Errorf("%s was restarted although it uses no changed key", other)
 			}
 		}
 		return nil

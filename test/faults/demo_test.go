@@ -31,8 +31,8 @@ var demoRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch", "create", "update", "delete"}},
 }
 
-// demo is a small controller without a known mistake: a Demo has a ConfigMap for each of its items, and a status. The
-// mutants replace its parts, to show that the harness notices.
+// demo is a small controller without a known bug: a Demo has a ConfigMap for each of its items, and a status. The mutants replace its parts
+// to show that the harness detects them.
 type demo struct {
 	client.Client
 	desired   func(*demo, *unstructured.Unstructured, string) *corev1.ConfigMap
@@ -159,7 +159,7 @@ func writeDemoStatus(ctx context.Context, d *demo, parent *unstructured.Unstruct
 	return d.Status().Update(ctx, next)
 }
 
-// demoScenario creates a Demo and then changes it so that one child is made, one changed and one removed.
+// demoScenario creates a Demo, and then changes it: one child is created, one changed and one removed.
 func demoScenario(name string, build func() *demo) Scenario {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -186,7 +186,7 @@ func demoScenario(name string, build func() *demo) Scenario {
 			Do: func(ctx context.Context, w *Client) error {
 				object := newDemoObject()
 				if err := w.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: "shop"}, object); err != nil {
-					return fmt.Errorf("read the Demo: %w", err)
+					return fmt.Errorf("read Demo: %w", err)
 				}
 				before := object.DeepCopy()
 				if err := set(object, "two", "b", "c"); err != nil {

@@ -17,21 +17,20 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// Names under which the harness itself writes; what others manage belongs to the controller.
+// Field managers of the harness. Fields of other managers belong to the controller.
 const (
 	agentUser  = "faults-user"
 	agentDrift = "faults-drift"
 )
 
-// ownerPointer is removed as a whole: a child that lost its owner would outlive it.
+// ownerPointer is removed as a whole: a child without its owner would outlive it.
 const ownerPointer = "/metadata/ownerReferences"
 
-// drift is a change by someone else of a field that the controller manages.
+// drift is a change by another client of a field that the controller manages.
 type drift struct {
 	pointer string // JSON pointer
 	value   any    // nil removes the field
-	// key is true for a field by which the elements of a list are known. Changing it is to remove one element and to add
-	// another, foreign one, and what is foreign may stay.
+	// key is true for a key field of list elements. Its change removes one element and adds another, foreign one, which may stay.
 	key bool
 }
 
@@ -47,8 +46,8 @@ func (d drift) patch() []byte {
 	return data
 }
 
-// findDrifts lists a change for each scalar that the controller manages in an object, that the API server would let others
-// make and that makes a difference.
+// findDrifts returns a change for each scalar that the controller manages in an object, if the API server allows other clients to change it
+// and the change has an effect.
 func findDrifts(ctx context.Context, client dynamic.Interface, key Key, object *unstructured.Unstructured) ([]drift, error) {
 	leaves, err := managedLeaves(object)
 	if err != nil {
@@ -71,7 +70,7 @@ func findDrifts(ctx context.Context, client dynamic.Interface, key Key, object *
 	return found, ctx.Err()
 }
 
-// takesEffect tries a change without making it.
+// takesEffect tries a change in a dry run.
 func takesEffect(ctx context.Context, client dynamic.Interface, key Key, object *unstructured.Unstructured, d drift) bool {
 	changed, err := client.Resource(key.Resource).Namespace(object.GetNamespace()).Patch(ctx, object.GetName(), types.JSONPatchType, d.patch(),
 		metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: agentDrift})
@@ -87,7 +86,7 @@ func takesEffect(ctx context.Context, client dynamic.Interface, key Key, object 
 	return !apiequality.Semantic.DeepEqual(before, after)
 }
 
-// withoutForeign takes the list element out of an object that a change of its key left behind.
+// withoutForeign removes the list element that a change of its key left behind.
 func (d drift) withoutForeign(object *unstructured.Unstructured) *unstructured.Unstructured {
 	element, field, _ := cutLast(d.pointer)
 	list, _, ok := cutLast(element)
@@ -125,14 +124,13 @@ func cutLast(pointer string) (rest, last string, ok bool) {
 
 func unescape(step string) string { return strings.NewReplacer("~1", "/", "~0", "~").Replace(step) }
 
-// leaf is a scalar that a field manager owns.
+// leaf is a scalar with a field manager.
 type leaf struct {
 	pointer string
-	key     bool // the list that it is in knows its elements by it
+	key     bool // it is a key of the elements of its list
 }
 
-// managedLeaves are the leaves under spec, data, labels and annotations that field managers other than the harness
-// own, in a fixed order.
+// managedLeaves returns the leaves under spec, data, labels and annotations whose field manager is not the harness, in a fixed order.
 func managedLeaves(object *unstructured.Unstructured) ([]leaf, error) {
 	var leaves []leaf
 	for _, entry := range object.GetManagedFields() {
@@ -161,7 +159,7 @@ func isKey(path fieldpath.Path) bool {
 	return slices.ContainsFunc(*path[len(path)-2].Key, func(f value.Field) bool { return f.Name == *path[len(path)-1].FieldName })
 }
 
-// pointerTo resolves list elements that are chosen by key to their index. Elements of sets have no pointer of their own.
+// pointerTo resolves list elements with a key to their index. Elements of sets have no pointer.
 func pointerTo(value any, path fieldpath.Path) (string, bool) {
 	var text strings.Builder
 	for _, element := range path {
@@ -222,8 +220,8 @@ func resolve(value any, pointer string) (any, bool) {
 	return value, true
 }
 
-// candidates are other values for a field, the likeliest to be valid first. Labels and annotations are also removed,
-// every second one by its length, so that both happen.
+// candidates are other values for a field, the likeliest to be valid first. Labels and annotations are also removed, selected by the parity
+// of their length, so both kinds of change occur.
 func candidates(pointer string, value any) []drift {
 	var values []any
 	switch v := value.(type) {

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What others than the controller and the user do during a plan.
+// Changes by clients other than the controller and the user during a plan.
 
-// drift deletes or changes a child as someone else would, and waits until it was seen and undone.
+// drift deletes or changes a child as another client, and waits until the change was seen and reverted.
 func (a *planRun) drift(ctx context.Context, deadline time.Time) error {
 	before, gone := len(a.history.events(a.namespace)), a.deletedTogether(a.history.view(a.namespace))
 	if err := a.injectDrift(ctx); err != nil {
@@ -26,7 +26,7 @@ func (a *planRun) drift(ctx context.Context, deadline time.Time) error {
 		view := a.history.view(a.namespace)
 		for key, uid := range gone {
 			if object := view.objects[key]; object == nil || object.GetUID() == uid {
-				return fmt.Errorf("%s has not been made anew", key)
+				return fmt.Errorf("%s has not been re-created", key)
 			}
 		}
 		return a.matchesReference(view)
@@ -37,7 +37,7 @@ func (a *planRun) drift(ctx context.Context, deadline time.Time) error {
 	return nil
 }
 
-// deletedTogether are the objects that the plan deletes, with those that go along.
+// deletedTogether returns the objects that the plan deletes, and the objects that are deleted with them.
 func (a *planRun) deletedTogether(view View) map[Key]types.UID {
 	if a.plan.Kind != Deleted {
 		return nil
@@ -64,11 +64,11 @@ func (a *planRun) injectDrift(ctx context.Context) error {
 	return err
 }
 
-// touch changes an object and takes the change back, which leaves nothing but two newer versions.
+// touch changes an object and reverts the change, which only creates two newer versions.
 func (a *planRun) touch(ctx context.Context, key Key) error {
 	client := a.observer.Resource(key.Resource).Namespace(a.namespace)
 	for _, value := range []string{`"touched"`, "null"} {
-		// a label, as an annotation of a Deployment would count as a new generation
+		// a label, because an annotation of a Deployment would count as a new generation
 		patch := fmt.Appendf(nil, `{"metadata":{"labels":{"faults.fettle.dev/touch":%s}}}`, value)
 		_, err := client.Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: agentDrift})
 		if apierrors.IsNotFound(err) {

@@ -16,7 +16,7 @@ import (
 //go:embed masks.txt
 var masksText string
 
-// mask is a path that is left out of comparisons.
+// mask is a path that comparisons ignore.
 type mask struct {
 	path     []string // "[]" is each element of a list
 	resource string
@@ -84,11 +84,11 @@ func remove(value any, path []string) {
 	}
 }
 
-// times are what a controller notes as text, in annotations too. That there is one is compared.
+// times are timestamps in texts, including annotations. Only their presence is compared.
 var times = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 
-// dump is the state of a namespace in a form in which two runs of the same scenario are equal: YAML by object, without
-// what is masked for this kind of plan, with names in place of the namespace, of known UIDs and of times.
+// dump is the state of a namespace in a form that is equal for two runs of one scenario: YAML by object, without the paths masked for this
+// kind of plan. Placeholders replace the namespace, known UIDs and times.
 func dump(v View, namespace string, kind Kind) map[string]string {
 	replace := []string{namespace, "NAMESPACE"}
 	for key, object := range v.objects {

@@ -21,7 +21,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv"
 )
 
-// fixture is what all plans of a scenario share.
+// fixture is shared by all plans of a scenario.
 type fixture struct {
 	env      *testenv.Env
 	scenario *Scenario
@@ -35,7 +35,7 @@ type fixture struct {
 func newFixture(ctx context.Context, env *testenv.Env, scenario *Scenario, options Options) (*fixture, error) {
 	judge, err := dynamic.NewForConfig(as(env.Admin, "faults-judge"))
 	if err != nil {
-		return nil, fmt.Errorf("client of the judge: %w", err)
+		return nil, fmt.Errorf("client of the observer: %w", err)
 	}
 	httpClient, err := rest.HTTPClientFor(env.Admin)
 	if err != nil {
@@ -60,21 +60,21 @@ func newFixture(ctx context.Context, env *testenv.Env, scenario *Scenario, optio
 	return s, nil
 }
 
-// as gives a configuration its own user agent, from which the API server takes the name of a field manager.
+// as sets the user agent of a configuration, from which the API server takes the name of the field manager.
 func as(config *rest.Config, agent string) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.UserAgent = agent
 	return config
 }
 
-// user is the transport of what a plan's user does: it notes what was made, and the versions to wait for.
+// user is the transport of a plan's user: it records the created objects and the versions to wait for.
 type user struct {
 	next http.RoundTripper
 
 	mu    sync.Mutex
 	made  map[Key]bool
 	wrote map[Key]string // resourceVersion
-	rvs   map[string]int // writes by the version that they led to
+	rvs   map[string]int // writes by the resulting version
 }
 
 func (u *user) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -94,7 +94,7 @@ func (u *user) RoundTrip(request *http.Request) (*http.Response, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	key := Key{record.Resource, record.Name}
-	if request.Method == http.MethodDelete { // that it is gone is for the step to say
+	if request.Method == http.MethodDelete { // the step itself checks the deletion
 		delete(u.made, key)
 		delete(u.wrote, key)
 		return response, nil
@@ -109,7 +109,7 @@ func (u *user) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// seen reports whether a view shows all that the user wrote to kinds that the ledger follows.
+// seen reports whether a view shows all writes of the user to the kinds that the history watches.
 func (u *user) seen(v View, follows func(Key) bool) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -140,12 +140,12 @@ func (s *fixture) newUser(namespace string) (*user, *Client, error) {
 	return u, &Client{Client: client.NewNamespacedClient(c, namespace), Namespace: namespace, DataPlane: s.plane}, nil
 }
 
-// clean deletes what a plan left, so that thousands of plans fit into one etcd.
+// clean deletes the objects of a plan, so thousands of plans fit into one etcd.
 func (s *fixture) clean(namespace string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	for _, resource := range s.history.resources {
-		// What can't be deleted stays in a namespace that nothing looks at any more.
+		// An object that cannot be deleted stays in a namespace that is no longer used.
 		_ = s.observer.Resource(resource).Namespace(namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, metav1.ListOptions{})
 	}
 	_ = s.env.DropNamespace(ctx, namespace) // likewise

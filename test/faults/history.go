@@ -17,7 +17,7 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// history is an independent witness: it sees each version of every object of the scenario's kinds, in all namespaces.
+// history independently records each version of every object of the scenario's kinds, in all namespaces.
 type history struct {
 	client    dynamic.Interface
 	resources []schema.GroupVersionResource
@@ -28,14 +28,14 @@ type history struct {
 	err        error
 }
 
-// namespaceLog is what happened in the namespace of one plan.
+// namespaceLog holds the events in the namespace of one plan.
 type namespaceLog struct {
 	live    map[Key]*unstructured.Unstructured
 	events  []event
 	changed chan struct{} // has an element after each event
 }
 
-// event is a version of an object, or its end.
+// event is a version of an object, or its deletion.
 type event struct {
 	Key    Key
 	Type   watch.EventType
@@ -99,7 +99,7 @@ func (a *namespaceLog) add(key Key, kind watch.EventType, object *unstructured.U
 	}
 }
 
-// open begins the account of a namespace that is still empty. The channel tells of changes.
+// open starts the log of a namespace that is still empty. The channel receives an element after each event.
 func (l *history) open(namespace string) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,7 +130,7 @@ func (l *history) version(namespace string, key Key) string {
 	return ""
 }
 
-// events returns all that was seen in a namespace; the slice must not be changed.
+// events returns all events of a namespace; the slice must not be modified.
 func (l *history) events(namespace string) []event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,7 +143,7 @@ func (l *history) failure() error {
 	return l.err
 }
 
-// current reports whether the ledger has seen everything that a list returns now.
+// current reports whether the history contains all objects that a list returns now.
 func (l *history) current(ctx context.Context, namespace string) (bool, error) {
 	seen := l.view(namespace)
 	total := 0
@@ -174,7 +174,7 @@ func (v View) reached(key Key, resourceVersion string) bool {
 	return err1 == nil && err2 == nil && have >= want
 }
 
-// counts of creates, deletes and changes of the pod template of each object.
+// counts returns the number of creations, deletions and pod template changes of each object.
 func counts(events []event) map[string]int {
 	total := map[string]int{}
 	for _, e := range events {

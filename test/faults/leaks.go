@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// knownLeak is a goroutine of each watch in controller-runtime's cache that may outlive the manager: it wants to hand over
-// an event that nobody takes any more.
+// knownLeak is a goroutine of each watch in controller-runtime's cache that may outlive the manager: it blocks on an event without a
+// receiver.
 const knownLeak = "watch.(*filteredWatch).loop"
 
-// leakSlack is for connections that are kept open.
+// leakSlack allows for connections that are kept open.
 const leakSlack = 30
 
-// leakedSince waits for connections and watches to end, and returns how many goroutines are left over, and where.
+// leakedSince waits for connections and watches to end, and returns the number and the stacks of the remaining goroutines.
 func leakedSince(before int) (leaked int, stacks string) {
 	for range 50 {
 		if leaked, stacks = goroutines(); leaked <= before+leakSlack {
@@ -28,7 +28,7 @@ func leakedSince(before int) (leaked int, stacks string) {
 
 var stackHeader = regexp.MustCompile(`(?m)^(\d+) @`)
 
-// goroutines counts those that are not known to leak, and returns the stacks that most of them share.
+// goroutines counts the goroutines that are not known to leak, and returns the most frequent stacks.
 func goroutines() (total int, stacks string) {
 	var profile strings.Builder
 	if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {

@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// mutants are the demo controller with one mistake each, of kinds that were found in published operators.
+// mutants are variants of the demo controller with one bug each, of kinds that were found in published operators.
 var mutants = map[string]func(*demo){
-	"writes the status only in the pass that created something": func(d *demo) {
+	"writes the status only in the reconcile that created a child": func(d *demo) {
 		ensure, report := d.ensure, d.report
 		var created bool
 		d.ensure = func(ctx context.Context, d *demo, parent *unstructured.Unstructured, want *corev1.ConfigMap) error {
@@ -50,7 +50,7 @@ var mutants = map[string]func(*demo){
 		}
 		d.prune = func(context.Context, *demo, *unstructured.Unstructured, []string) error { return nil }
 	},
-	"deletes by name what it finds in its way": func(d *demo) {
+	"deletes conflicting objects by name": func(d *demo) {
 		d.ensure = func(ctx context.Context, d *demo, parent *unstructured.Unstructured, want *corev1.ConfigMap) error {
 			err := demoEnsure(ctx, d, parent, want.DeepCopy())
 			if !apierrors.IsAlreadyExists(err) {
@@ -62,7 +62,7 @@ var mutants = map[string]func(*demo){
 			return d.Create(ctx, want)
 		}
 	},
-	"believes its own status about what exists": func(d *demo) {
+	"trusts its own status about existing children": func(d *demo) {
 		d.ensure = func(ctx context.Context, d *demo, parent *unstructured.Unstructured, want *corev1.ConfigMap) error {
 			observed, _, _ := unstructured.NestedInt64(parent.Object, "status", "observedGeneration")
 			if observed == parent.GetGeneration() {
@@ -71,7 +71,7 @@ var mutants = map[string]func(*demo){
 			return demoEnsure(ctx, d, parent, want)
 		}
 	},
-	"records the step as done before it does it": func(d *demo) {
+	"records the step as done before it executes the step": func(d *demo) {
 		d.reconcile = func(ctx context.Context, d *demo, parent *unstructured.Unstructured) (ctrl.Result, error) {
 			observed, _, _ := unstructured.NestedInt64(parent.Object, "status", "observedGeneration")
 			if observed == parent.GetGeneration() {
@@ -95,7 +95,7 @@ var mutants = map[string]func(*demo){
 			return child
 		}
 	},
-	"looks only whether a child exists": func(d *demo) {
+	"only checks whether a child exists": func(d *demo) {
 		d.ensure = func(ctx context.Context, d *demo, parent *unstructured.Unstructured, want *corev1.ConfigMap) error {
 			if d.Get(ctx, client.ObjectKeyFromObject(want), &corev1.ConfigMap{}) == nil {
 				return nil
@@ -104,14 +104,14 @@ var mutants = map[string]func(*demo){
 		}
 	},
 	"does not watch its children": func(d *demo) { d.blind = true },
-	"counts its passes": func(d *demo) {
+	"counts its reconciles": func(d *demo) {
 		d.desired = func(d *demo, parent *unstructured.Unstructured, item string) *corev1.ConfigMap {
 			child := demoDesired(d, parent, item)
 			child.Data["passes"] = fmt.Sprint(reconciles.Add(1))
 			return child
 		}
 	},
-	"writes the time of each pass into the status": func(d *demo) {
+	"writes the time of each reconcile into the status": func(d *demo) {
 		d.report = func(ctx context.Context, d *demo, parent *unstructured.Unstructured) error {
 			return writeDemoStatus(ctx, d, parent, map[string]any{
 				"observedGeneration": parent.GetGeneration(), "checked": time.Now().Format(time.RFC3339Nano),
@@ -131,7 +131,7 @@ var mutants = map[string]func(*demo){
 			return d.Status().Update(ctx, parent.DeepCopy())
 		}
 	},
-	"makes up a password in each life": func(d *demo) {
+	"generates a new password in each process": func(d *demo) {
 		password := rand.String(12)
 		d.desired = func(d *demo, parent *unstructured.Unstructured, item string) *corev1.ConfigMap {
 			child := demoDesired(d, parent, item)
@@ -145,7 +145,7 @@ var mutants = map[string]func(*demo){
 			return nil
 		}
 	},
-	"does not mind when the status can't be written": func(d *demo) {
+	"ignores an error of the status write": func(d *demo) {
 		d.report = func(ctx context.Context, d *demo, parent *unstructured.Unstructured) error {
 			_ = demoReport(ctx, d, parent)
 			return nil
@@ -160,7 +160,7 @@ var mutants = map[string]func(*demo){
 			return result, err
 		}
 	},
-	"waits for an event after it is told that an object is gone": func(d *demo) {
+	"waits for an event after a NotFound error": func(d *demo) {
 		d.reconcile = func(ctx context.Context, d *demo, parent *unstructured.Unstructured) (ctrl.Result, error) {
 			result, err := demoReconcile(ctx, d, parent)
 			if apierrors.IsNotFound(err) {
@@ -169,7 +169,7 @@ var mutants = map[string]func(*demo){
 			return result, err
 		}
 	},
-	"remembers in memory what to remove": func(d *demo) {
+	"keeps the objects to remove in memory": func(d *demo) {
 		d.prune = func(ctx context.Context, d *demo, parent *unstructured.Unstructured, wanted []string) error {
 			for name := range strings.FieldsSeq(d.memory[parent.GetName()]) {
 				child := &corev1.ConfigMap{}
@@ -209,7 +209,7 @@ var mutants = map[string]func(*demo){
 			return demoEnsure(ctx, d, parent, want)
 		}
 	},
-	"is not allowed what it does": func(d *demo) {
+	"lacks permissions for its writes": func(d *demo) {
 		d.ensure = func(ctx context.Context, d *demo, parent *unstructured.Unstructured, want *corev1.ConfigMap) error {
 			secret := &corev1.Secret{}
 			secret.Namespace, secret.Name = want.Namespace, want.Name
@@ -219,13 +219,13 @@ var mutants = map[string]func(*demo){
 	},
 }
 
-// reconciles outlives the controller, so that the mutant differs from run to run.
+// reconciles outlives the controller, so the mutant differs from run to run.
 var reconciles atomic.Int64
 
-// TestMutants shows that the harness has teeth: each mutant must break an oracle.
+// TestMutants shows that the harness detects bugs: each mutant must violate an oracle.
 func TestMutants(t *testing.T) {
 	identity := demoIdentity(t)
-	const together = 6 // they mostly wait, so more than there are processors
+	const together = 6 // they mostly wait, so run more than there are processors
 	slots := make(chan struct{}, together)
 	var caught atomic.Int64
 	var running sync.WaitGroup

@@ -21,10 +21,10 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// shutdownLimit is how long a controller may take to end its work once it is told to stop, on a machine that is busy.
+// shutdownLimit is how long a controller may take to stop on a busy machine.
 const shutdownLimit = 20 * time.Second
 
-// operator runs one incarnation of the controller after the other, until ctx ends.
+// operator runs the controller's processes one after another until ctx ends.
 type operator struct {
 	scenario  *Scenario
 	config    *rest.Config
@@ -37,7 +37,7 @@ type operator struct {
 	log      []string // last lines
 }
 
-// run returns when the last incarnation has ended.
+// run returns when the last process has ended.
 func (l *operator) run(ctx context.Context) {
 	for number := 1; ctx.Err() == nil; number++ {
 		life, cancel := context.WithCancel(ctx)
@@ -45,18 +45,18 @@ func (l *operator) run(ctx context.Context) {
 		err := l.runProcess(life, i)
 		cancel()
 		if err != nil && !i.dead.Load() && ctx.Err() == nil {
-			l.problem("the manager ended by itself: " + err.Error())
+			l.problem("the manager exited: " + err.Error())
 			return
 		}
 		if err != nil && strings.Contains(err.Error(), "grace period") {
-			l.problem("still working " + shutdownLimit.String() + " after it was told to stop: " + err.Error())
+			l.problem("still running " + shutdownLimit.String() + " after it was stopped: " + err.Error())
 		}
 	}
 }
 
 func (l *operator) runProcess(ctx context.Context, i *operatorProcess) error {
 	clientConfig := rest.CopyConfig(l.config)
-	// Built-in kinds would be sent as protobuf, which the tape can't read.
+	// The default for built-in kinds is protobuf, which requestLog cannot read.
 	clientConfig.ContentType, clientConfig.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	clientConfig.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		i.next = next
@@ -64,7 +64,7 @@ func (l *operator) runProcess(ctx context.Context, i *operatorProcess) error {
 	})
 	options := l.scenario.Cache
 	options.DefaultNamespaces = map[string]cache.Config{l.namespace: {}}
-	options.ByObject = maps.Clone(options.ByObject) // the manager fills in defaults
+	options.ByObject = maps.Clone(options.ByObject) // the manager sets defaults
 	kind, err := l.mapper.KindFor(l.scenario.Primary)
 	if err != nil {
 		return fmt.Errorf("kind of the scenario: %w", err)
@@ -78,10 +78,10 @@ func (l *operator) runProcess(ctx context.Context, i *operatorProcess) error {
 		GracefulShutdownTimeout: new(shutdownLimit),
 	})
 	if err != nil {
-		return fmt.Errorf("make the manager: %w", err)
+		return fmt.Errorf("create manager: %w", err)
 	}
 	if err := l.scenario.Setup(mgr, l.namespace); err != nil {
-		return fmt.Errorf("set up the controllers: %w", err)
+		return fmt.Errorf("set up controllers: %w", err)
 	}
 	if err := mgr.Start(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return err
@@ -89,7 +89,8 @@ func (l *operator) runProcess(ctx context.Context, i *operatorProcess) error {
 	return nil
 }
 
-// logger keeps the last lines for a report, and notes panics, which the controller's workers recover from, and when those of a kind start.
+// logger keeps the last lines for a report. It records panics, from which the controller's workers recover, and the start of the workers of
+// a kind.
 func (l *operator) logger(incarnation int, kind string) logr.Logger {
 	working := fmt.Sprintf(`"controllerKind"=%q`, kind)
 	return funcr.New(func(prefix, args string) {

@@ -37,13 +37,13 @@ func (a *planRun) checkAll() {
 	}
 }
 
-// checkCounts compares how often each object was created and deleted, and its pods restarted (O2).
+// checkCounts compares how often each object was created, deleted and rolled out (O2).
 func (a *planRun) checkCounts() {
 	if a.reference == nil {
 		return
 	}
 	want := maps.Clone(a.reference.counts)
-	if a.plan.Kind == Deleted { // by us, and made again by the controller
+	if a.plan.Kind == Deleted { // deleted by the plan, and re-created by the controller
 		targets := []Key{a.plan.Target}
 		if a.scenario.DeletedWith != nil {
 			targets = append(targets, a.scenario.DeletedWith(a.reference.state, a.plan.Target)...)
@@ -53,7 +53,7 @@ func (a *planRun) checkCounts() {
 			want["create "+target.String()]++
 		}
 	}
-	if a.plan.Kind == Changed && strings.HasPrefix(a.plan.Drift.pointer, "/spec/template/") { // by us, and back
+	if a.plan.Kind == Changed && strings.HasPrefix(a.plan.Drift.pointer, "/spec/template/") { // changed by the plan, and reverted
 		want["rollout "+a.plan.Target.String()] += 2
 	}
 	if diff := cmp.Diff(want, a.counts); diff != "" {
@@ -61,7 +61,7 @@ func (a *planRun) checkCounts() {
 	}
 }
 
-// checkWrites finds writes where the scenario's controller has none to make (O4).
+// checkWrites finds writes outside the scenario's namespace and kinds (O4).
 func (a *planRun) checkWrites() {
 	for _, r := range a.writes {
 		switch {
@@ -83,10 +83,10 @@ func (a *planRun) checkWrites() {
 	}
 }
 
-// checkOwners wants exactly one controller reference, to an object that exists, on everything the controller made (O4).
+// checkOwners requires exactly one controller reference, to an existing object, on each object that the controller created (O4).
 func (a *planRun) checkOwners(events []event) {
 	if a.plan.Drift.pointer == ownerPointer {
-		return // the plan itself took the owner away
+		return // the plan itself removed the owner
 	}
 	alive := map[types.UID]Key{}
 	for _, e := range events {
@@ -110,13 +110,13 @@ func (a *planRun) checkOwners(events []event) {
 	}
 }
 
-// owned is true for what must have a controller.
+// owned reports whether an object must have a controller.
 func (a *planRun) owned(key Key) bool {
 	unowned := a.scenario.Unowned != nil && a.scenario.Unowned(key)
 	return key.Resource != a.scenario.Primary && !a.user.made[key] && !unowned
 }
 
-// checkGenerations follows the status of the custom resources through all their versions (O4).
+// checkGenerations checks the status of the custom resources in all their versions (O4).
 func (a *planRun) checkGenerations(events []event) {
 	for _, e := range events {
 		if e.Key.Resource != a.scenario.Primary || e.Type == watch.Deleted {
@@ -132,14 +132,14 @@ func (a *planRun) checkGenerations(events []event) {
 		if _, before := readyOf(e.Before); observed < before {
 			a.violate("O4", "%s: observedGeneration went back from %d to %d", e.Key, before, observed)
 		}
-		// A new spec makes an old Ready=True outdated, which is fine; writing an outdated one is not.
+		// A new spec makes an old Ready=True outdated, which is allowed; writing an outdated one is not.
 		if ready == "True" && observed != e.Object.GetGeneration() && !sameStatus(e.Before, e.Object) {
 			a.violate("O4", "%s: Ready=True was written for generation %d while generation %d existed", e.Key, observed, e.Object.GetGeneration())
 		}
 	}
 }
 
-// checkChanges follows each object through all its versions, by the scenario's own rules (O4).
+// checkChanges checks each object in all its versions, by the scenario's own rules (O4).
 func (a *planRun) checkChanges(events []event) {
 	if drifts := a.plan.Kind == Deleted || a.plan.Kind == Changed; a.scenario.History != nil && !drifts {
 		if err := a.scenario.History(events); err != nil {
@@ -163,8 +163,8 @@ func sameStatus(a, b *unstructured.Unstructured) bool {
 	return apiequality.Semantic.DeepEqual(a.Object["status"], b.Object["status"])
 }
 
-// checkNoOps finds writes of a fault-free run that made no new version of the object: their answer has the version that
-// was there before, or that another write led to (O3).
+// checkNoOps finds redundant writes of a fault-free run: the response has a version that existed before, or that another write created
+// (O3).
 func (a *planRun) checkNoOps() {
 	led := map[string]int{}
 	for version, n := range a.user.rvs {

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestTransport does each fault to the second of three writes, against a server that counts what it was sent.
+// TestTransport applies each fault to the second of three writes, against a server that counts its requests.
 func TestTransport(t *testing.T) {
 	internal := answers[slices.IndexFunc(answers, func(a answer) bool { return a.name == "internal" })]
 	type result struct {
@@ -55,7 +55,7 @@ func TestTransport(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if crashes := kind == CrashBefore || kind == CrashAfter; crashes != (died == 1) {
-				t.Errorf("the manager was ended %d times", died)
+				t.Errorf("the manager was stopped %d times", died)
 			}
 			first := tape.written()[0]
 			if first.String() != "apply configmaps/a" || first.K != 1 || first.RV != "7" || first.Before != "6" || first.Code != 200 {
@@ -114,7 +114,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// TestMasks holds the list of masks to its limits.
+// TestMasks limits the list of masks.
 func TestMasks(t *testing.T) {
 	if len(masks) > 15 {
 		t.Errorf("%d masks, at most 15", len(masks))
@@ -123,7 +123,7 @@ func TestMasks(t *testing.T) {
 	for _, m := range masks {
 		path := strings.Join(m.path, ".")
 		if m.path[0] != "metadata" && m.path[0] != "status" && !slices.Contains(allowed, path) {
-			t.Errorf("%s is part of what the controller decides and must be compared", path)
+			t.Errorf("%s is decided by the controller and must be compared", path)
 		}
 	}
 	if got := splitPath("metadata.annotations[fettle.dev/applied-hash]"); !slices.Equal(got, []string{"metadata", "annotations", "fettle.dev/applied-hash"}) {
@@ -193,7 +193,7 @@ func TestManagedLeaves(t *testing.T) {
 	for _, l := range got {
 		value, ok := resolve(object.Object, l.pointer)
 		if !ok || len(candidates(l.pointer, value)) == 0 {
-			t.Errorf("%s: value %v, nothing to change it to", l.pointer, value)
+			t.Errorf("%s: value %v, no other value", l.pointer, value)
 		}
 	}
 	left := drift{pointer: "/spec/containers/0/name", value: "y", key: true}.withoutForeign(object)
@@ -207,7 +207,7 @@ func TestManagedLeaves(t *testing.T) {
 	}
 }
 
-// TestPlans_coverAllAnswers wants the short selection to use each F4 answer somewhere, and ids to be unique.
+// TestPlans_coverAllAnswers requires that the short selection uses each F4 answer, and that IDs are unique.
 func TestPlans_coverAllAnswers(t *testing.T) {
 	maps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	trace := []Record{{Verb: "apply", Resource: maps, Name: "a"}, {Verb: "apply", Resource: maps, Name: "b"},
@@ -235,7 +235,7 @@ func TestPlans_coverAllAnswers(t *testing.T) {
 	}
 }
 
-// TestWorkersRunning sees that a controller hears of things again only when the workers of its next incarnation have started.
+// TestWorkersRunning checks that a controller receives events again only after the workers of its next process have started.
 func TestWorkersRunning(t *testing.T) {
 	tape := &requestLog{}
 	l := &operator{tape: tape}
@@ -243,16 +243,16 @@ func TestWorkersRunning(t *testing.T) {
 		l.logger(number, "Pod").Info("Starting workers", "controller", "x", "controllerKind", kind)
 	}
 	if starts(1, "Node"); tape.workersRunning() == nil {
-		t.Error("another controller works")
+		t.Error("another controller runs")
 	}
 	if starts(1, "Pod"); tape.workersRunning() != nil {
-		t.Error("the first works")
+		t.Error("the first process runs")
 	}
 	(&operatorProcess{tape: tape, number: 1, die: func() {}}).crash()
 	if tape.workersRunning() == nil {
-		t.Error("the first has crashed")
+		t.Error("the first process has crashed")
 	}
 	if starts(2, "Pod"); tape.workersRunning() != nil {
-		t.Error("the second works")
+		t.Error("the second process runs")
 	}
 }

@@ -10,27 +10,27 @@ import (
 // Kind of fault, with the identifiers of the project's fault catalogue.
 type Kind string
 
-// Kinds of faults. A crash ends everything of the running controller at once; a new one starts.
+// Kinds of faults. A crash ends the running controller at once; a new process starts.
 const (
 	None         Kind = ""
 	CrashBefore  Kind = "F1"         // crash instead of sending a write
-	CrashAfter   Kind = "F2"         // crash after a write took effect, before its answer
+	CrashAfter   Kind = "F2"         // crash after a write took effect, before its response
 	LostResponse Kind = "F3"         // a write took effect, the controller sees a connection reset
-	LostAndStale Kind = "F3-stale"   // and its cache does not see the write either, for a time
+	LostAndStale Kind = "F3-stale"   // as above, and its cache does not see the write for a time
 	Reply        Kind = "F4"         // a write is answered with an error and not sent
-	HeldReply    Kind = "F4-held"    // and so is every later write of the same kind to the same object, for a time
-	Unheard      Kind = "F4-unheard" // a write to an object that is there is answered as if it were not that one, and no event comes
+	HeldReply    Kind = "F4-held"    // as above, and so is every later write of the same kind to the same object, for a time
+	Unheard      Kind = "F4-unheard" // a write to an existing object is answered as if the object were missing or changed, and no event follows
 	Stale        Kind = "F5"         // a write succeeds, but the cache of its kind does not see it for a time
-	Deleted      Kind = "F11-delete" // a child is deleted by someone else
-	Changed      Kind = "F11-change" // a child is changed by someone else
+	Deleted      Kind = "F11-delete" // another client deletes a child
+	Changed      Kind = "F11-change" // another client changes a child
 )
 
 // Plan is one run with one fault.
 type Plan struct {
 	Kind   Kind
 	Write  int    // of F1 to F5: the number of the write, from 1
-	Object Key    // of F1 to F5: what is written
-	Call   string // of F4-unheard, instead: the write, as a Record names it; the first in the step to an object that exists
+	Object Key    // of F1 to F5: the object that is written
+	Call   string // of F4-unheard, instead: the write, as a Record names it; the first one in the step to an existing object
 	Answer answer // of F4
 	Target Key    // of F11
 	Drift  drift  // of F11-change
@@ -73,9 +73,9 @@ const (
 
 // selection bounds the number of plans. Every F1, F2, F3, F5 and F11-delete is among them.
 type selection struct {
-	answersPerWrite int // F4 answers at each write; the rest are spread over the other writes
-	heldPerAnswer   int // writes at which each F4 answer is held
-	unheardPerCall  int // answers of F4-unheard to each of the different writes of a step
+	answersPerWrite int // F4 answers per write; the others are spread over the other writes
+	heldPerAnswer   int // writes with each F4 answer held
+	unheardPerCall  int // answers of F4-unheard per distinct write of a step
 	driftsPerChild  int
 }
 
@@ -84,7 +84,7 @@ var (
 	fullRun  = selection{answersPerWrite: 100, heldPerAnswer: 100, unheardPerCall: 100, driftsPerChild: 100}
 )
 
-// plans enumerates the faults for a trace of a fault-free run, always in the same order.
+// plans returns the plans for a trace of a fault-free run, in a fixed order.
 func (s selection) plans(trace []Record, children []Key, drifts map[Key][]drift) []Plan {
 	var plans []Plan
 	for i, record := range trace {
@@ -93,7 +93,7 @@ func (s selection) plans(trace []Record, children []Key, drifts map[Key][]drift)
 		}
 		taken := 0
 		for n := range answers {
-			// Each write starts at another answer, so that few answers for each still cover all of them.
+			// Each write starts at another answer, so a few answers per write still cover all answers.
 			a := answers[(n+i*s.answersPerWrite)%len(answers)]
 			if a.possible(record) && taken < s.answersPerWrite {
 				taken++
@@ -112,7 +112,7 @@ func (s selection) plans(trace []Record, children []Key, drifts map[Key][]drift)
 	return plans
 }
 
-// held enumerates the answers that go on for a time.
+// held returns the plans with answers that last for a time.
 func (s selection) held(trace []Record) []Plan {
 	var plans []Plan
 	for n, a := range answers {
@@ -130,7 +130,7 @@ func (s selection) held(trace []Record) []Plan {
 	return plans
 }
 
-// unheard enumerates the answers to the writes to objects that exist.
+// unheard returns the plans with answers to writes to existing objects.
 func (s selection) unheard(trace []Record) []Plan {
 	var plans []Plan
 	calls := map[string]bool{}
@@ -141,7 +141,7 @@ func (s selection) unheard(trace []Record) []Plan {
 		}
 		var possible []answer
 		for i := range unheardAnswers {
-			// Each call starts at another answer, so that one for each still covers all of them.
+			// Each call starts at another answer, so one answer per call still covers all answers.
 			a := unheardAnswers[(i+len(calls))%len(unheardAnswers)]
 			if a.possible(record) && len(possible) < s.unheardPerCall {
 				possible = append(possible, a)
@@ -155,7 +155,7 @@ func (s selection) unheard(trace []Record) []Plan {
 	return plans
 }
 
-// plansOfDay are the plans of one day where so many days share them; all of them without a rotation.
+// plansOfDay returns the plans of one day of a rotation; all plans without a rotation.
 func plansOfDay(plans []Plan, day, days int) []Plan {
 	if days < 2 {
 		return plans
@@ -167,7 +167,7 @@ func plansOfDay(plans []Plan, day, days int) []Plan {
 	return chosen
 }
 
-// spread picks n of all at even distances.
+// spread picks n elements at even distances.
 func spread[T any](all []T, n int) []T {
 	if len(all) <= n {
 		return all
@@ -179,7 +179,7 @@ func spread[T any](all []T, n int) []T {
 	return picked
 }
 
-// interleave puts plans of different kinds next to each other, so that any mistake shows soon.
+// interleave puts plans of different kinds next to each other, so a bug shows early.
 func interleave(plans []Plan) []Plan {
 	rank, seen := map[string]int{}, map[Kind]int{}
 	for _, p := range plans {

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// Times of a plan. All are real time: the API server has no other.
+// Times of a plan, in real time: the API server has no other clock.
 const (
 	settleFor       = 150 * time.Millisecond // without writes, between two steps
 	quietFor        = 700 * time.Millisecond // without writes, at the end of a plan
 	longQuiet       = 3 * time.Second        // without writes, at the end of a fault-free run
-	convergeTimeout = 40 * time.Second       // beyond the fault-free time and the fault's own: a busy machine is no fault
+	convergeTimeout = 40 * time.Second       // beyond the fault-free time and the fault's own: a busy machine is not a fault
 	firstRun        = 2 * time.Minute        // for a fault-free run, whose time is not known yet
 	pollInterval    = 20 * time.Millisecond
 	catchUpTime     = time.Minute
 )
 
-// outcome is what one plan led to.
+// outcome is the result of one plan.
 type outcome struct {
 	plan       Plan
 	namespace  string
@@ -39,7 +39,7 @@ func (o *outcome) violate(oracle, format string, args ...any) {
 	o.violations = append(o.violations, oracle+": "+fmt.Sprintf(format, args...))
 }
 
-// planRun is a plan being played.
+// planRun is a plan in progress.
 type planRun struct {
 	*fixture
 	*outcome
@@ -51,7 +51,7 @@ type planRun struct {
 	changed   <-chan struct{}
 }
 
-// run runs a plan from an empty namespace to the verdict.
+// run runs a plan from an empty namespace and checks the result.
 func (s *fixture) run(ctx context.Context, plan Plan, reference *outcome) (*outcome, error) {
 	namespace, err := s.env.NewNamespace(ctx, "faults")
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *fixture) run(ctx context.Context, plan Plan, reference *outcome) (*outc
 	stop()
 	<-ended
 	around()
-	if err == nil { // only now nothing is written any more
+	if err == nil { // no writes happen from here on
 		err = a.recordFinalState(ctx)
 	}
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *fixture) run(ctx context.Context, plan Plan, reference *outcome) (*outc
 	return a.outcome, s.history.failure()
 }
 
-// runSteps does the steps, the drift if there is one, and waits for the end.
+// runSteps runs the steps, the drift if there is one, and waits for the end.
 func (a *planRun) runSteps(ctx context.Context) error {
 	limit := firstRun
 	if a.reference != nil {
@@ -132,7 +132,7 @@ func (a *planRun) runSteps(ctx context.Context) error {
 	return nil
 }
 
-// converged is nil once the step had its effect and, at the end, the world looks as without a fault.
+// converged is nil once the step has had its effect and, at the end, the state equals the fault-free one.
 func (a *planRun) converged(step Step, last bool) error {
 	view := a.history.view(a.namespace)
 	if !a.user.seen(view, a.follows) {
@@ -175,7 +175,7 @@ func (a *planRun) waitForNoWrites(ctx context.Context, deadline time.Time) {
 	}
 }
 
-// waitForPause waits for a pause before the next disturbance. Where there is none, waitForNoWrites will say so.
+// waitForPause waits for a pause before the next fault. Without a pause, waitForNoWrites will report it.
 func (a *planRun) waitForPause(ctx context.Context, deadline time.Time) {
 	_ = a.waitUntil(ctx, deadline, func() error { return a.noWritesFor(settleFor) })
 }
@@ -203,7 +203,7 @@ func tail(writes []Record, n int) string {
 	return strings.Join(names, ", ")
 }
 
-// recordFinalState takes down the final state, once the ledger has seen all of it.
+// recordFinalState records the final state, once the history contains all of it.
 func (a *planRun) recordFinalState(ctx context.Context) error {
 	deadline := time.Now().Add(catchUpTime)
 	for {
@@ -215,7 +215,7 @@ func (a *planRun) recordFinalState(ctx context.Context) error {
 			break
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("the ledger of %s does not catch up with the API server", a.namespace)
+			return fmt.Errorf("the history of %s does not catch up with the API server", a.namespace)
 		}
 		time.Sleep(pollInterval)
 	}
@@ -224,7 +224,7 @@ func (a *planRun) recordFinalState(ctx context.Context) error {
 	return nil
 }
 
-// waitUntil calls done after each change, and often enough to see time pass. It returns done's last error.
+// waitUntil calls done after each change, and periodically. It returns done's last error.
 func (a *planRun) waitUntil(ctx context.Context, deadline time.Time, done func() error) error {
 	for {
 		err := done()

@@ -55,7 +55,7 @@ var (
 	}
 )
 
-// TestPostgreSQL runs every scenario of a PostgreSQL. In all but the first only what follows the creation is disturbed.
+// TestPostgreSQL runs every scenario of a PostgreSQL. Only the first scenario injects faults into the creation.
 func TestPostgreSQL(t *testing.T) {
 	expandableStorageClass(t)
 	scenarios := map[string]struct {
@@ -71,8 +71,8 @@ func TestPostgreSQL(t *testing.T) {
 			pgStep("create", twoInstances, 2), switches("another primary", pgName+"-1"), rotates("another password"), growsVolumes("larger volumes", moreStorage),
 		}},
 		"delete": {deletionRules(), []Step{
-			pgStep("create", goesWithData, 1), keepsData("keep what there is", oneInstance), deletesPostgreSQL("delete", 2),
-			pgStep("create again", oneInstance, 1), dropsData("let data go too", goesWithData), deletesPostgreSQL("delete again", 0),
+			pgStep("create", goesWithData, 1), keepsData("keep the data", oneInstance), deletesPostgreSQL("delete", 2),
+			pgStep("create again", oneInstance, 1), dropsData("delete the data too", goesWithData), deletesPostgreSQL("delete again", 0),
 		}},
 	}
 	before, _ := goroutines()
@@ -107,13 +107,13 @@ func pgScenario(t *testing.T, name string, rules Rules, steps []Step) Scenario {
 	return scenario
 }
 
-// instancesOf are the fakes of the plans that are being played, by namespace.
+// instancesOf are the fake kubelets of the running plans, by namespace.
 var instancesOf sync.Map
 
-// startTime is how long an instance takes to serve: long enough for a controller that does not wait for it to be seen.
+// startTime is how long an instance takes to become ready: long enough to detect a controller that does not wait for it.
 const startTime = 150 * time.Millisecond
 
-// runInstances runs the fake of what is around the instances of one plan.
+// runInstances runs the fake environment of the instances of one plan.
 func runInstances(ctx context.Context, namespace string) (func(), error) {
 	plane, err := fakepg.Start(ctx, env.DataPlane, fakepg.Options{Namespace: namespace, Start: startTime})
 	if err != nil {
@@ -126,13 +126,13 @@ func runInstances(ctx context.Context, namespace string) (func(), error) {
 	}, nil
 }
 
-// kubeletOf is the fake of a plan.
+// kubeletOf is the fake kubelet of a plan.
 func kubeletOf(namespace string) *fakepg.Kubelet {
 	plane, _ := instancesOf.Load(namespace)
 	return plane.(*fakepg.Kubelet)
 }
 
-// pgStep creates the PostgreSQL or replaces its spec, and waits until all instances are as it asks.
+// pgStep creates the PostgreSQL or replaces its spec, and waits until all instances match it.
 func pgStep(name, spec string, instances int) Step {
 	return Step{Name: name, Converged: pgRuns(instances), Do: setsPostgreSQL(spec)}
 }
@@ -158,7 +158,7 @@ func setsPostgreSQL(spec string) func(context.Context, *Client) error {
 	}
 }
 
-// changes is what a user does, who does not mind that the operator writes meanwhile.
+// changes is a change by a user, which is retried after a conflict with the operator's write.
 func changes(ctx context.Context, w *Client, f func(*databasev1alpha1.PostgreSQL) error) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		pg := &databasev1alpha1.PostgreSQL{ObjectMeta: metav1.ObjectMeta{Name: pgName, Namespace: w.Namespace}}

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// What must not be in the history of a PostgreSQL, whatever its end. Events of different kinds of objects have no order.
+// Forbidden events in the history of a PostgreSQL, whatever its final state. Events of different kinds of objects have no order.
 
 func checkHistories(histories []func([]event) error, events []event) (all error) {
 	for _, history := range histories {
@@ -24,7 +24,7 @@ func checkHistories(histories []func([]event) error, events []event) (all error)
 	return all
 }
 
-// dataKept finds volumes and passwords that were deleted, where not both the deletion was asked for and the policy.
+// dataKept finds volumes and passwords that were deleted without both a deletion request and the policy.
 func dataKept(events []event) error {
 	drop, deleted := false, false
 	for _, e := range events {
@@ -43,7 +43,7 @@ func dataKept(events []event) error {
 	return nil
 }
 
-// oneAtATime finds more than one instance that does not serve at the same time, after all had served.
+// oneAtATime finds more than one instance that is not ready at the same time, after all were ready.
 func oneAtATime(events []event) error {
 	there, serves, all := map[string]bool{}, map[string]bool{}, false
 	for _, e := range events {
@@ -58,9 +58,9 @@ func oneAtATime(events []event) error {
 				down++
 			}
 		}
-		// The first that serves may do so before the others are made.
+		// The first instance may be ready before the others are created.
 		if all = all || down == 0 && len(there) > 1; all && down > 1 {
-			return fmt.Errorf("%d of %v did not serve at the same time", down, slices.Sorted(maps.Keys(there)))
+			return fmt.Errorf("%d of %v were not ready at the same time", down, slices.Sorted(maps.Keys(there)))
 		}
 	}
 	return nil
@@ -76,7 +76,7 @@ func podReady(object *unstructured.Unstructured) bool {
 	})
 }
 
-// noPodDeleted finds pods that were deleted, where nothing that was asked for needs it.
+// noPodDeleted finds pods that were deleted although no request requires it.
 func noPodDeleted(events []event) error {
 	for _, e := range events {
 		if e.Key.Resource == pgPods && e.Type == watch.Deleted {
@@ -103,14 +103,14 @@ func TestHistories(t *testing.T) {
 		events  []event
 		wrong   bool
 	}{
-		"a claim goes with its PostgreSQL":         {dataKept, []event{{pg, watch.Deleted, policy("Delete"), nil}, claim}, false},
-		"a claim goes that is to stay":             {dataKept, []event{{pg, watch.Deleted, policy("Retain"), nil}, claim}, true},
-		"a claim goes before anybody deleted":      {dataKept, []event{{pg, watch.Modified, policy("Delete"), nil}, claim}, true},
-		"a password goes that is to stay":          {dataKept, []event{{Key: Key{pgSecrets, "shop-credentials"}, Type: watch.Deleted}}, true},
-		"certificates may go":                      {dataKept, []event{{Key: Key{pgSecrets, "shop-server"}, Type: watch.Deleted}}, false},
-		"both start":                               {oneAtATime, []event{pod("a", watch.Added, "False"), pod("b", watch.Added, "False")}, false},
-		"one after the other":                      {oneAtATime, append(slices.Clone(both), pod("a", watch.Modified, "False"), pod("a", watch.Modified, "True"), pod("b", watch.Deleted, "True")), false},
-		"the second before the first serves again": {oneAtATime, append(slices.Clone(both), pod("a", watch.Deleted, "True"), pod("a", watch.Added, "False"), pod("b", watch.Modified, "False")), true},
+		"a PVC is deleted with its PostgreSQL":       {dataKept, []event{{pg, watch.Deleted, policy("Delete"), nil}, claim}, false},
+		"a PVC is deleted that must stay":            {dataKept, []event{{pg, watch.Deleted, policy("Retain"), nil}, claim}, true},
+		"a PVC is deleted before the PostgreSQL":     {dataKept, []event{{pg, watch.Modified, policy("Delete"), nil}, claim}, true},
+		"a password is deleted that must stay":       {dataKept, []event{{Key: Key{pgSecrets, "shop-credentials"}, Type: watch.Deleted}}, true},
+		"certificates may be deleted":                {dataKept, []event{{Key: Key{pgSecrets, "shop-server"}, Type: watch.Deleted}}, false},
+		"both start":                                 {oneAtATime, []event{pod("a", watch.Added, "False"), pod("b", watch.Added, "False")}, false},
+		"one after the other":                        {oneAtATime, append(slices.Clone(both), pod("a", watch.Modified, "False"), pod("a", watch.Modified, "True"), pod("b", watch.Deleted, "True")), false},
+		"the second before the first is ready again": {oneAtATime, append(slices.Clone(both), pod("a", watch.Deleted, "True"), pod("a", watch.Added, "False"), pod("b", watch.Modified, "False")), true},
 		"no pod": {noPodDeleted, both, false},
 		"a pod":  {noPodDeleted, append(slices.Clone(both), pod("a", watch.Deleted, "True")), true},
 	} {
@@ -130,12 +130,12 @@ func TestRegenerated(t *testing.T) {
 		before, after map[string]any
 		wrong         bool
 	}{
-		"nothing":              {map[string]any{"password": "a"}, map[string]any{"password": "a"}, false},
-		"a rotation begins":    {map[string]any{"password": "a"}, map[string]any{"password": "a", "password-next": "b"}, false},
-		"it is done":           {map[string]any{"password": "a", "password-next": "b"}, map[string]any{"password": "b"}, false},
-		"another is published": {map[string]any{"password": "a", "password-next": "b"}, map[string]any{"password": "c"}, true},
-		"without a rotation":   {map[string]any{"password": "a"}, map[string]any{"password": "b"}, true},
-		"it begins anew":       {map[string]any{"password": "a", "password-next": "b"}, map[string]any{"password": "a", "password-next": "c"}, true},
+		"nothing":                       {map[string]any{"password": "a"}, map[string]any{"password": "a"}, false},
+		"a rotation begins":             {map[string]any{"password": "a"}, map[string]any{"password": "a", "password-next": "b"}, false},
+		"it is done":                    {map[string]any{"password": "a", "password-next": "b"}, map[string]any{"password": "b"}, false},
+		"another password is published": {map[string]any{"password": "a", "password-next": "b"}, map[string]any{"password": "c"}, true},
+		"without a rotation":            {map[string]any{"password": "a"}, map[string]any{"password": "b"}, true},
+		"it starts again":               {map[string]any{"password": "a", "password-next": "b"}, map[string]any{"password": "a", "password-next": "c"}, true},
 	} {
 		if err := regenerated(secret(c.before), secret(c.after)); (err != nil) != c.wrong {
 			t.Errorf("%s: %v", name, err)

@@ -22,9 +22,9 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv/testscram"
 )
 
-// What users do to a PostgreSQL that runs.
+// Changes by users to a running PostgreSQL.
 
-// expandableStorageClass lets volumes grow.
+// expandableStorageClass creates a storage class that allows expansion.
 func expandableStorageClass(t *testing.T) {
 	t.Helper()
 	c, err := client.New(env.Admin, client.Options{})
@@ -37,7 +37,7 @@ func expandableStorageClass(t *testing.T) {
 	}
 }
 
-// replaces gives the pods another template, and waits until each was made anew from it.
+// replaces gives the pods another template, and waits until each was re-created from it.
 func replaces(name, spec string) Step {
 	return Step{Name: name, Do: setsPostgreSQL(spec), Converged: func(v View) error {
 		if err := pgRuns(2)(v); err != nil {
@@ -47,14 +47,14 @@ func replaces(name, spec string) Step {
 		wanted, _, _ := unstructured.NestedString(v.Get(pgSets, pgName).Object, "spec", "template", "metadata", "annotations", at)
 		for _, key := range v.Keys(pgPods) {
 			if is := v.objects[key].GetAnnotations()[at]; is != wanted {
-				return fmt.Errorf("%s is of template %q, not %q", key, is, wanted)
+				return fmt.Errorf("%s has template %q, not %q", key, is, wanted)
 			}
 		}
 		return nil
 	}}
 }
 
-// restarts has the agents ask for a restart, as they do when a parameter needs it, and waits until each had it once.
+// restarts makes the agents request a restart, as for a parameter that needs it, and waits until each was restarted once.
 func restarts(name, spec string) Step {
 	return Step{Name: name, Do: func(ctx context.Context, w *Client) error {
 		kubeletOf(w.Namespace).Update(func(p *fakepg.Kubelet) {
@@ -74,7 +74,7 @@ func restarts(name, spec string) Step {
 	}}
 }
 
-// growsVolumes waits until the claims, and those that will be made, have the new size.
+// growsVolumes waits until all PVCs, including future ones, have the new size.
 func growsVolumes(name, spec string) Step {
 	return Step{Name: name, Do: setsPostgreSQL(spec), Converged: func(v View) error {
 		set := v.Get(pgSets, pgName)
@@ -83,7 +83,7 @@ func growsVolumes(name, spec string) Step {
 		}
 		templates, _, _ := unstructured.NestedSlice(set.Object, "spec", "volumeClaimTemplates")
 		if size, _, _ := unstructured.NestedString(templates[0].(map[string]any), "spec", "resources", "requests", "storage"); size != "2Gi" {
-			return errors.New("new claims would ask for " + size)
+			return errors.New("new PVCs would request " + size)
 		}
 		for _, key := range v.Keys(pgClaims) {
 			if size, _, _ := unstructured.NestedString(v.objects[key].Object, "status", "capacity", "storage"); size != "2Gi" {
@@ -92,14 +92,14 @@ func growsVolumes(name, spec string) Step {
 		}
 		for _, key := range v.Keys(pgPods) {
 			if metav1.GetControllerOfNoCopy(v.objects[key]) == nil {
-				return fmt.Errorf("%s belongs to no StatefulSet", key)
+				return fmt.Errorf("%s is owned by no StatefulSet", key)
 			}
 		}
 		return pgRuns(2)(v)
 	}}
 }
 
-// switches asks for any other primary.
+// switches requests another primary.
 func switches(name, primary string) Step {
 	return Step{Name: name, Converged: primaryIs(primary), Do: func(ctx context.Context, w *Client) error {
 		return changes(ctx, w, func(pg *databasev1alpha1.PostgreSQL) error {
@@ -128,7 +128,7 @@ func primaryIs(pod string) func(View) error {
 	}
 }
 
-// rotates asks for a new password, and waits until one is published that the server was told of.
+// rotates requests a new password, and waits until the server has the published password.
 func rotates(name string) Step {
 	const secret = pgName + "-credentials"
 	return Step{Name: name, Do: func(ctx context.Context, w *Client) error {
@@ -152,7 +152,7 @@ func rotates(name string) Step {
 	}}
 }
 
-// serverHasPassword is nil when the published login has the published password on the server, by what that was told last.
+// serverHasPassword is nil if the server has the published password, according to the last applied objects.
 func serverHasPassword(secret *unstructured.Unstructured) error {
 	data, _, _ := unstructured.NestedStringMap(secret.Object, "data")
 	login, password := decoded(data["user"]), decoded(data["password"])
@@ -170,16 +170,17 @@ func serverHasPassword(secret *unstructured.Unstructured) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the server does not know the published password of %s", login)
+	return fmt.Errorf("the server does not have the published password of %s", login)
 }
 
-// keepsData changes the deletionPolicy, and waits until data would stay.
+// keepsData changes the deletionPolicy, and waits until data would be kept.
 func keepsData(name, spec string) Step { return hasOwners(name, spec, 0) }
 
-// dropsData changes the deletionPolicy, and waits until data would go too.
+// dropsData changes the deletionPolicy, and waits until data would be deleted.
 func dropsData(name, spec string) Step { return hasOwners(name, spec, 1) }
 
-// hasOwners waits until passwords have so many owners. Claims have none ever: a garbage collector would delete them by an old spec.
+// hasOwners waits until passwords have that number of owners. PVCs never have an owner: the garbage collector would delete them by an old
+// spec.
 func hasOwners(name, spec string, owners int) Step {
 	return Step{Name: name, Do: setsPostgreSQL(spec), Converged: func(v View) error {
 		for key, object := range v.objects {
@@ -197,7 +198,7 @@ func hasOwners(name, spec string, owners int) Step {
 	}}
 }
 
-// deletesPostgreSQL waits until nothing is left but so many objects that outlive a PostgreSQL.
+// deletesPostgreSQL waits until only that number of objects is left, which outlive a PostgreSQL.
 func deletesPostgreSQL(name string, left int) Step {
 	return Step{Name: name, AfterRestart: true, Do: func(ctx context.Context, w *Client) error {
 		return w.Delete(ctx, &databasev1alpha1.PostgreSQL{ObjectMeta: metav1.ObjectMeta{Name: pgName, Namespace: w.Namespace}})

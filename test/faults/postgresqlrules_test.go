@@ -16,8 +16,7 @@ import (
 // rotation is over how many days the plans of PostgreSQLs are spread: there are too many for one run of the tests.
 const rotation = 14
 
-// pgRules compare PostgreSQLs modulo what is generated for each. creation says that the first step is disturbed; the other scenarios leave
-// it to that one.
+// pgRules compare PostgreSQLs without generated values. creation injects faults into the first step; the other scenarios skip it.
 func pgRules(creation bool, histories ...func([]event) error) Rules {
 	return Rules{
 		SkipByDefault: func(p Plan) bool {
@@ -29,9 +28,9 @@ func pgRules(creation bool, histories ...func([]event) error) Rules {
 			return p.Kind == Changed && unrepaired(p) || misled(p)
 		},
 		Normalize: normalizePostgreSQL,
-		// A crash has all caches read anew, certificates take their time, and many plans share few processors.
+		// After a crash all caches are read again, certificates take time, and many plans share few processors.
 		ConvergeTimeout: 2 * time.Minute,
-		// Volumes and passwords outlive the PostgreSQL, and pods have no owner while their StatefulSet is made anew.
+		// Volumes and passwords outlive the PostgreSQL, and pods have no owner while their StatefulSet is re-created.
 		Unowned: func(k Key) bool { return k.Resource == pgClaims || k.Resource == pgPods || k.Resource == pgSecrets },
 		DeletedWith: func(v View, k Key) []Key {
 			if k.Resource == pgSets {
@@ -44,9 +43,9 @@ func pgRules(creation bool, histories ...func([]event) error) Rules {
 	}
 }
 
-// deletionRules leave out an operator that ends before it deletes the volumes of a deleted PostgreSQL: they stay then, since nothing
-// but the event of the deletion tells by which spec it was deleted. And one that does not hear of the deletion for a while: it makes again
-// what the garbage collector takes, which takes that too.
+// deletionRules skip a crash of the operator before it deletes the volumes of a deleted PostgreSQL. The volumes then stay, because only the
+// event of the deletion has the spec. They also skip an operator that sees the deletion late: it re-creates objects that the garbage
+// collector deletes again.
 func deletionRules() Rules {
 	rules := pgRules(false)
 	never := rules.Impossible
@@ -57,8 +56,8 @@ func deletionRules() Rules {
 	return rules
 }
 
-// changeRules leave out the deletion of the StatefulSet by others, which takes all pods with it: the primary is not the first one there, and
-// whoever is back first becomes it.
+// changeRules skip the deletion of the StatefulSet by another client, which deletes all pods. The primary is not the first pod there, so
+// the pod that returns first becomes primary.
 func changeRules() Rules {
 	rules := pgRules(false, noPodDeleted)
 	never := rules.Impossible
@@ -68,8 +67,8 @@ func changeRules() Rules {
 	return rules
 }
 
-// updateRules run one kind of crash at every second write, each day, unless all plans are asked for: on a busy machine the readiness of two
-// pods overlaps even without a fault, so the others are not known to tell anything.
+// updateRules run one kind of crash at every second write, each day, unless all plans are requested. On a busy machine the readiness of two
+// pods overlaps even without a fault, so the other plans prove nothing.
 func updateRules() Rules {
 	rules := pgRules(false, oneAtATime)
 	rules.Rotation = 0
@@ -79,10 +78,10 @@ func updateRules() Rules {
 	return rules
 }
 
-// misled are answers that no API server gives to a Lease that is not there: it counts as that of a former cluster then, whose data are to come.
+// misled are answers that no API server gives to a missing Lease: the Lease then counts as that of a former cluster whose data are missing.
 func misled(p Plan) bool { return p.Answer.name == "exists" && p.Object.Resource == pgLeases }
 
-// unrepaired are changes that are not put right, or not in a way that has one outcome.
+// unrepaired are changes that are not reverted, or not with a deterministic result.
 func unrepaired(p Plan) bool {
 	switch p.Target.Resource {
 	case pgLeases:
@@ -90,13 +89,13 @@ func unrepaired(p Plan) bool {
 	case pgSets:
 		return p.Drift.pointer == "/spec/replicas" // the StatefulSet controller may be faster
 	case pgSecrets:
-		// An authority that can't be read is people's to restore: all certificates hang on it.
+		// Only a person can restore an unreadable CA: all certificates depend on it.
 		return strings.HasSuffix(p.Target.Name, "-ca") && strings.HasPrefix(p.Drift.pointer, "/data/")
 	}
 	return false
 }
 
-// normalizePostgreSQL names what is generated, and leaves out what the cluster around adds.
+// normalizePostgreSQL replaces generated values, and removes additions by the cluster.
 func normalizePostgreSQL(kind Kind, o *unstructured.Unstructured) {
 	switch o.GetKind() {
 	case "Pod":
@@ -104,7 +103,7 @@ func normalizePostgreSQL(kind Kind, o *unstructured.Unstructured) {
 		delete(o.Object, "status")
 	case "Lease":
 		unstructured.RemoveNestedField(o.Object, "spec", "renewTime")
-		if kind == Deleted { // one that is made anew is not of an empty cluster
+		if kind == Deleted { // a re-created one does not belong to an empty cluster
 			unstructured.RemoveNestedField(o.Object, "metadata", "annotations")
 		}
 	case "PostgreSQL":
@@ -112,7 +111,7 @@ func normalizePostgreSQL(kind Kind, o *unstructured.Unstructured) {
 			_ = unstructured.SetNestedField(o.Object, "HASH", "status", "desiredHash") // it was found there
 		}
 	case "Secret":
-		// Clients trust the authority from before for a while: it was deleted, or could not be kept when it had already signed.
+		// Clients trust the previous CA for a while: it was deleted, or could not be kept after it had signed.
 		if kind == Deleted || kind == Reply || kind == HeldReply {
 			unstructured.RemoveNestedField(o.Object, "metadata", "annotations", "fettle.dev/roots-since")
 		}
@@ -137,7 +136,7 @@ func normalizeSecret(o *unstructured.Unstructured) {
 	o.Object["data"] = contents
 }
 
-// certified says what a certificate is for, and whether it and its key belong to each other and to the authority.
+// certified describes a certificate's purpose, and whether it, its key and the CA match.
 func certified(data map[string]string) []any {
 	pair, err := tls.X509KeyPair([]byte(decoded(data["tls.crt"])), []byte(decoded(data["tls.key"])))
 	if err != nil {
@@ -161,7 +160,7 @@ func decoded(text string) string {
 	return string(raw)
 }
 
-// regenerated finds a secret that was made a second time, unless it was asked for.
+// regenerated finds a secret that was generated again without a request.
 func regenerated(before, after *unstructured.Unstructured) error {
 	if after.GetKind() != "Secret" {
 		return nil
@@ -169,13 +168,13 @@ func regenerated(before, after *unstructured.Unstructured) error {
 	was, _, _ := unstructured.NestedStringMap(before.Object, "data")
 	is, _, _ := unstructured.NestedStringMap(after.Object, "data")
 	if strings.HasSuffix(after.GetName(), "-ca") && !bytes.Equal([]byte(was["tls.key"]), []byte(is["tls.key"])) {
-		return fmt.Errorf("the key of the authority was generated anew")
+		return fmt.Errorf("the key of the CA was regenerated")
 	}
 	if was["password"] != is["password"] && is["password"] != was["password-next"] {
-		return fmt.Errorf("the password was generated anew")
+		return fmt.Errorf("the password was regenerated")
 	}
 	if is["password-next"] != "" && was["password-next"] != "" && was["password-next"] != is["password-next"] {
-		return fmt.Errorf("the password of a rotation was generated anew")
+		return fmt.Errorf("the password of a rotation was regenerated")
 	}
 	return nil
 }

@@ -12,8 +12,8 @@ import (
 type Report struct {
 	Scenario   string
 	Plans      int    // with a fault; the fault-free runs come on top
-	Missed     int    // plans whose write never came, as another run had more writes
-	Day        string // which of the days of a rotation, empty where all plans are run
+	Missed     int    // plans whose write never happened, because the reference run had more writes
+	Day        string // the day of a rotation; empty if all plans are run
 	Kinds      map[Kind]int
 	Writes     []string // of a fault-free run
 	Orders     int      // different orders of writes among the fault-free runs
@@ -21,15 +21,15 @@ type Report struct {
 	Took       time.Duration
 }
 
-// Violation is a plan that broke at least one oracle.
+// Violation is a plan that violated at least one oracle.
 type Violation struct {
 	Plan    string // scenario/plan
-	At      string // the write or the child that the fault was about
+	At      string // the write or the child with the fault
 	Broken  []string
 	LogTail []string
 }
 
-// String says what broke and how to see it again.
+// String describes the violation and how to reproduce it.
 func (v Violation) String() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s (%s)\n", v.Plan, v.At)
@@ -41,20 +41,20 @@ func (v Violation) String() string {
 	return text.String()
 }
 
-// checkCoverage is nil unless so few plans did something that the scenario shows nothing.
+// checkCoverage returns an error if so few plans injected their fault that the scenario proves nothing.
 func (r Report) checkCoverage() error {
 	switch {
-	case len(r.Violations) > 0: // learning may have ended there
+	case len(r.Violations) > 0: // the reference run may have failed
 		return nil
 	case r.Plans == 0:
-		return fmt.Errorf("scenario %s: this shows nothing: no plan was run", r.Scenario)
-	case r.Missed*2 > r.Plans: // some are, where a busy machine has a status written once more in a fault-free run
-		return fmt.Errorf("scenario %s: this shows nothing: in %d of %d plans the write that was to fail never came", r.Scenario, r.Missed, r.Plans)
+		return fmt.Errorf("scenario %s: no plan was run", r.Scenario)
+	case r.Missed*2 > r.Plans: // a few misses are allowed: on a busy machine a fault-free run may write a status once more
+		return fmt.Errorf("scenario %s: in %d of %d plans the write that should fail never happened", r.Scenario, r.Missed, r.Plans)
 	}
 	return nil
 }
 
-// add takes an outcome into the report.
+// add adds an outcome to the report.
 func (r *Report) add(scenario *Scenario, run *outcome) {
 	p := run.plan
 	at := p.Target.String()
@@ -62,7 +62,7 @@ func (r *Report) add(scenario *Scenario, run *outcome) {
 		at = run.fault.String()
 		if !run.triggered {
 			r.Missed++
-			at = "its write never came"
+			at = "its write never happened"
 		}
 	} else if p.Kind == None {
 		at = "without a fault"

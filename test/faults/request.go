@@ -24,15 +24,15 @@ type Record struct {
 	Namespace   string
 	Name        string
 	Write       bool
-	K           int // this is the k-th write, from 1; 0 if it is none
+	K           int // this is the k-th write, from 1; 0 if it is not a write
 	Step        int // of the scenario, from 0
 	Code        int
-	Fault       Kind   // what was done to it
-	Before      string // the object's resourceVersion when the write began, as far as the judge had seen
-	RV          string // and in its answer
+	Fault       Kind   // the injected fault
+	Before      string // the object's resourceVersion when the write began, as far as the observer had seen
+	RV          string // and in its response
 }
 
-// String is short: it goes into reports.
+// String is short, for reports.
 func (r Record) String() string {
 	name := r.Resource.Resource + "/" + r.Name
 	if r.Sub != "" {
@@ -43,7 +43,7 @@ func (r Record) String() string {
 
 func (r Record) object() Key { return Key{r.Resource, r.Name} }
 
-// creates reports whether the write may have to make the object.
+// creates reports whether the write may create the object.
 func (r Record) creates() bool { return r.Sub == "" && (r.Verb == "create" || r.Verb == "apply") }
 
 var requestInfo = apirequest.RequestInfoFactory{
@@ -55,13 +55,13 @@ var (
 	uncounted  = sets.New("events", "authorization.k8s.io", "authentication.k8s.io") // resources and groups
 )
 
-// counts is true for verbs and resources of which the writes are counted.
+// counts reports whether a request counts as a write, by verb and resource.
 func (r Record) counts() bool {
 	renewal := r.Resource.Resource == "leases" && r.Verb == "update"
 	return writeVerbs.Has(r.Verb) && !uncounted.Has(r.Resource.Resource) && !uncounted.Has(r.Resource.Group) && !renewal
 }
 
-// describe tells what a request is for. Events and renewals of Leases are no writes: they come at times of their own.
+// describe parses a request. Events and renewals of Leases are not writes: their times are unrelated.
 func describe(request *http.Request) (Record, error) {
 	info, err := requestInfo.NewRequestInfo(request)
 	if err != nil {
@@ -92,7 +92,7 @@ func nameInBody(request *http.Request) (string, error) {
 	return name, nil
 }
 
-// identity reads the metadata of an object in JSON; empty strings stand for what is missing.
+// identity reads the metadata of an object in JSON; empty strings if it is missing.
 func identity(data []byte) (name, resourceVersion string) {
 	var object struct {
 		Metadata struct{ Name, ResourceVersion string }

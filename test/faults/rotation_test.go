@@ -2,7 +2,7 @@ package faults
 
 import "testing"
 
-// TestPlansOfDay sees that the days of a rotation run every plan once, and that each has some.
+// TestPlansOfDay checks that the days of a rotation run every plan once, and that each day has plans.
 func TestPlansOfDay(t *testing.T) {
 	var all []Plan
 	for i := range 31 {
@@ -28,18 +28,18 @@ func TestPlansOfDay(t *testing.T) {
 	}
 }
 
-// TestCheckCoverage sees that a scenario fails in which nothing was disturbed.
+// TestCheckCoverage checks that a scenario without faults fails.
 func TestCheckCoverage(t *testing.T) {
 	for name, c := range map[string]struct {
 		report Report
 		wrong  bool
 	}{
-		"all":                       {Report{Plans: 30}, false},
-		"some missed":               {Report{Plans: 30, Missed: 15}, false},
-		"many missed":               {Report{Plans: 30, Missed: 16}, true},
-		"the only one missed":       {Report{Plans: 1, Missed: 1}, true},
-		"none":                      {Report{}, true},
-		"a fault-free run is wrong": {Report{Violations: []Violation{{}}}, false},
+		"all":                    {Report{Plans: 30}, false},
+		"some missed":            {Report{Plans: 30, Missed: 15}, false},
+		"many missed":            {Report{Plans: 30, Missed: 16}, true},
+		"the only one missed":    {Report{Plans: 1, Missed: 1}, true},
+		"none":                   {Report{}, true},
+		"a fault-free run fails": {Report{Violations: []Violation{{}}}, false},
 	} {
 		if err := c.report.checkCoverage(); (err != nil) != c.wrong {
 			t.Errorf("%s: %v", name, err)

@@ -22,28 +22,27 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv"
 )
 
-// Environment variables that choose what Run runs.
+// Environment variables that choose the plans of Run.
 const (
-	// VariableAmount set to "all" runs every plan; otherwise each write gets some of the F4 answers, and each child
-	// some of the changes.
+	// VariableAmount set to "all" runs every plan; otherwise each write gets some of the F4 answers, and each child some of the changes.
 	VariableAmount = "FAULTS"
-	// VariablePlan is the id of the one plan to run, as a report names it: scenario/plan.
+	// VariablePlan is the ID of the only plan to run, as in a report: scenario/plan.
 	VariablePlan = "FAULTS_PLAN"
-	// VariableDay is the day, from 0, whose plans are run of a scenario that runs some each day: today's if it is empty.
+	// VariableDay is the day, from 0, whose plans are run in a scenario with a rotation; today if empty.
 	VariableDay = "FAULTS_DAY"
-	// VariableParallel is the number of plans at a time.
+	// VariableParallel is the number of concurrent plans.
 	VariableParallel = "FAULTS_PARALLEL"
 )
 
-// references is the number of fault-free runs, from which a scenario's writes and its nondeterminism are learned.
+// references is the number of fault-free runs. They determine a scenario's writes and its nondeterminism.
 const references = 3
 
-// Run plays all plans of a scenario, or those that the environment asks for, and fails the test for each violation.
+// Run runs all plans of a scenario, or those that the environment selects, and fails the test for each violation.
 func Run(t *testing.T, env *testenv.Env, scenario Scenario) Report {
 	t.Helper()
 	options := Options{Only: strings.TrimPrefix(os.Getenv(VariablePlan), scenario.Name+"/"), All: os.Getenv(VariableAmount) == "all"}
 	options.Day = day(t)
-	options.Parallel, _ = strconv.Atoi(os.Getenv(VariableParallel)) // zero chooses for itself
+	options.Parallel, _ = strconv.Atoi(os.Getenv(VariableParallel)) // zero selects the default
 	if scenario.Parallel {
 		options.Parallel = cmp.Or(options.Parallel, defaultParallel/2)
 	}
@@ -70,7 +69,7 @@ func Run(t *testing.T, env *testenv.Env, scenario Scenario) Report {
 	return report
 }
 
-// day of a rotation: what the environment asks for, or today.
+// day of a rotation: from the environment, or today.
 func day(t *testing.T) int {
 	t.Helper()
 	asked := os.Getenv(VariableDay)
@@ -86,12 +85,12 @@ func day(t *testing.T) int {
 
 // Options of Execute.
 type Options struct {
-	Only     string // id of the only plan, without the scenario
+	Only     string // ID of the only plan, without the scenario
 	Day      int    // of a rotation
 	All      bool   // every plan instead of a selection
-	Parallel int    // plans at a time, 0 for the default
+	Parallel int    // concurrent plans, 0 for the default
 	FailFast bool   // stop at the first violation
-	// ConvergeTimeout is how much longer than without the fault, and than the fault itself lasts, a plan may take.
+	// ConvergeTimeout is how long a plan may take beyond the fault-free time and the fault's own duration.
 	ConvergeTimeout time.Duration
 	// LongQuiet is how long a fault-free run must be without writes at its end.
 	LongQuiet time.Duration
@@ -99,9 +98,9 @@ type Options struct {
 
 var quietLogs sync.Once
 
-// Execute plays the plans of a scenario. An error means that the harness could not judge.
+// Execute runs the plans of a scenario. An error means that the harness itself failed.
 func Execute(ctx context.Context, env *testenv.Env, scenario Scenario, options Options) (Report, error) {
-	quietLogs.Do(func() { // crashed connections are not worth a line each
+	quietLogs.Do(func() { // crashed connections would log one line each
 		klog.SetLogger(logr.Discard())
 		ctrl.SetLogger(logr.Discard())
 	})
@@ -135,7 +134,7 @@ func Execute(ctx context.Context, env *testenv.Env, scenario Scenario, options O
 	return report, err
 }
 
-// runReference does the fault-free runs. They must be without violations and equal; the one with most writes is the reference.
+// runReference does the fault-free runs. They must be equal and without violations; the run with most writes is the reference.
 func (s *fixture) runReference(ctx context.Context, report *Report) (*outcome, error) {
 	runs, failures := make([]*outcome, references), make([]error, references)
 	var players sync.WaitGroup
@@ -169,7 +168,7 @@ func (s *fixture) runReference(ctx context.Context, report *Report) (*outcome, e
 	return reference, nil
 }
 
-// plans enumerates, while the objects of the reference still exist.
+// plans returns the plans, while the objects of the reference still exist.
 func (s *fixture) plans(ctx context.Context, reference *outcome, chosen selection, only string) ([]Plan, error) {
 	var children []Key
 	drifts := map[Key][]drift{}
@@ -178,7 +177,7 @@ func (s *fixture) plans(ctx context.Context, reference *outcome, chosen selectio
 		made[Key{r.Resource, r.Name}] = true
 	}
 	for key, object := range reference.state.objects {
-		// What it does not control, such as a workload that it restarts, is not the controller's to put right.
+		// The controller does not repair objects that it does not control, such as a workload that it restarts.
 		if key.Resource == s.scenario.Primary || !made[key] || metav1.GetControllerOfNoCopy(object) == nil {
 			continue
 		}
@@ -205,7 +204,7 @@ func (s *fixture) plans(ctx context.Context, reference *outcome, chosen selectio
 	return plans, nil
 }
 
-// skips is true for plans that the scenario does without.
+// skips reports whether the scenario skips a plan.
 func (s *fixture) skips(p Plan, chosen selection) bool {
 	never := s.scenario.Impossible != nil && s.scenario.Impossible(p)
 	return never || chosen == shortRun && s.scenario.SkipByDefault != nil && s.scenario.SkipByDefault(p)

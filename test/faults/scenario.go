@@ -1,8 +1,8 @@
-// Package faults runs a controller against a real API server while requests fail, answers get lost, the controller
-// crashes and its objects change behind its back: one fault a run (a plan), at every write that a fault-free run makes.
-// Afterwards the world must look as if nothing had happened, and as much must have been created and deleted on the way.
+// Package faults tests a controller against a real API server under faults. Requests fail, responses get lost, the controller crashes, and
+// other clients change its objects. Each run (a plan) has one fault, at one write of a fault-free run. The final state must equal the
+// fault-free one, with as many creations and deletions.
 //
-// A Scenario says what controller to run and what a user does; Run does the rest. Nothing here knows a kind.
+// A Scenario defines the controller and the user's steps; Run does the rest. No code here depends on a kind.
 package faults
 
 import (
@@ -21,83 +21,83 @@ import (
 	"github.com/fettle-dev/fettle/internal/testenv"
 )
 
-// Scenario is a piece of an object's life that a controller must bring to its end whatever happens.
+// Scenario is a sequence of steps that a controller must complete under every fault.
 type Scenario struct {
 	Name   string
 	Scheme *runtime.Scheme
-	// Setup registers the controllers, as the operator's main function does where it watches one namespace: the plan's.
+	// Setup registers the controllers, as the operator's main function does when it watches one namespace, the plan's.
 	Setup func(mgr manager.Manager, namespace string) error
 	// Cache is the operator's own cache configuration. The harness limits it to the plan's namespace.
 	Cache cache.Options
-	// NewCache makes the operator's cache; controller-runtime's own if nil.
+	// NewCache makes the operator's cache; nil means controller-runtime's default.
 	NewCache cache.NewCacheFunc
-	// Primary is the kind that the controller is for, Children are the kinds that it may write.
+	// Primary is the controller's kind, Children are the kinds that it may write.
 	Primary  schema.GroupVersionResource
 	Children []schema.GroupVersionResource
-	// DataPlane asks for the fake of testenv, which reports Deployments as rolled out.
+	// DataPlane starts testenv's fake, which reports Deployments as rolled out.
 	DataPlane bool
-	// Identity is whom the controller acts as, the operator by default.
+	// Identity is the controller's identity, the operator by default.
 	Identity *rest.Config
 	Steps    []Step
-	// Background starts what else lives in a plan's namespace, until ctx ends; the function that it returns waits for that end.
+	// Background starts other processes in a plan's namespace until ctx ends; the returned function waits for their end.
 	Background func(ctx context.Context, namespace string) (wait func(), err error)
 	Rules
 }
 
-// Rules are what holds of a scenario's kinds alone. Each may be left out.
+// Rules are special to the kinds of a scenario. Each is optional.
 type Rules struct {
-	// Parallel is set where other scenarios run at the same time. Who starts them looks for leaks.
+	// Parallel is set if other scenarios run at the same time. The caller then checks for leaks.
 	Parallel bool
-	// ConvergeTimeout is Options.Patience for this scenario.
+	// ConvergeTimeout is Options.ConvergeTimeout for this scenario.
 	ConvergeTimeout time.Duration
-	// Rotation is over how many days the plans are spread, where not all are asked for; 0 and 1 run all of them each day.
+	// Rotation is over how many days the plans are spread, unless all are requested; 0 and 1 run all of them each day.
 	Rotation int
-	// SkipByDefault is true for plans that are left out unless all are asked for.
+	// SkipByDefault is true for plans that run only if all are requested.
 	SkipByDefault func(Plan) bool
 	// Impossible is true for plans that make no sense, with the reason in a comment.
 	Impossible func(Plan) bool
-	// Normalize takes out of a copy of an object what differs from run to run, such as what is generated at random.
+	// Normalize removes from a copy of an object the values that differ from run to run, such as random ones.
 	Normalize func(Kind, *unstructured.Unstructured)
-	// Unowned is true for objects that have no controller on purpose.
+	// Unowned is true for objects without a controller by design.
 	Unowned func(Key) bool
-	// DeletedWith are the objects that are deleted with one, and made again after it.
+	// DeletedWith are the objects that are deleted and re-created together with an object.
 	DeletedWith func(View, Key) []Key
-	// InvalidChange says what must not happen to an object from one version to the next.
+	// InvalidChange returns an error for a forbidden change of an object from one version to the next.
 	InvalidChange func(before, after *unstructured.Unstructured) error
-	// History says what must not be in all that happened, unless someone else deleted or changed a child.
+	// History returns an error for a forbidden sequence of events, unless another client deleted or changed a child.
 	History func([]event) error
 }
 
-// Step is something a user does, and what it must lead to.
+// Step is a user's action, and its required result.
 type Step struct {
 	Name string
 	Do   func(context.Context, *Client) error
-	// AfterRestart says that the user waits until the controller works, after a crash: of this it hears then, or never.
+	// AfterRestart makes the user wait after a crash until the controller runs: it would otherwise never see the action.
 	AfterRestart bool
-	// Converged is nil once the step has had its effect, or says what is missing. It sees no state older than Do.
+	// Converged is nil once the step has had its effect; otherwise the error names the missing part. It sees no state older than Do.
 	Converged func(View) error
 }
 
-// Client is what the user of a plan acts on.
+// Client acts as the user of a plan.
 type Client struct {
 	client.Client
 	Namespace string
-	DataPlane *testenv.DataPlane // nil unless the scenario asked for it
+	DataPlane *testenv.DataPlane // nil unless the scenario requests it
 }
 
-// View is the state of a plan's namespace, as far as the scenario's kinds go.
+// View is the state of a plan's namespace, limited to the scenario's kinds.
 type View struct {
 	objects map[Key]*unstructured.Unstructured
 	tidy    func(Kind, *unstructured.Unstructured)
 }
 
-// Key names an object within a plan's namespace.
+// Key identifies an object within a plan's namespace.
 type Key struct {
 	Resource schema.GroupVersionResource
 	Name     string
 }
 
-// String names the object as kubectl does, with its group if it has one.
+// String names the object as kubectl does, including its group.
 func (k Key) String() string { return k.Resource.GroupResource().String() + "/" + k.Name }
 
 // Keys lists the objects of a kind.
@@ -111,7 +111,7 @@ func (v View) Keys(resource schema.GroupVersionResource) []Key {
 	return keys
 }
 
-// Get returns nil for an object that does not exist. The result must not be changed.
+// Get returns nil for an object that does not exist. The result must not be modified.
 func (v View) Get(resource schema.GroupVersionResource, name string) *unstructured.Unstructured {
 	return v.objects[Key{resource, name}]
 }

@@ -15,14 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ErrCrashed is what every request of a crashed controller ends with.
+// ErrCrashed is the error of every request of a crashed controller.
 var ErrCrashed = errors.New("the controller has crashed")
 
-// requestLog records what all incarnations of a plan's controller do, and does the plan's fault.
+// requestLog records the requests of all processes of a plan's controller, and injects the plan's fault.
 type requestLog struct {
 	plan    Plan
-	version func(Key) string // the resourceVersion of an object that the judge has seen last
-	touch   func(Key) error  // changes an object, if it exists, and takes the change back
+	version func(Key) string // the last resourceVersion of an object that the observer has seen
+	touch   func(Key) error  // changes an object, if it exists, and reverts the change
 
 	mu        sync.Mutex
 	records   []Record
@@ -30,23 +30,23 @@ type requestLog struct {
 	step      int
 	lastWrite time.Time
 	triggered time.Time // zero until the fault happened
-	target    Record    // the write that the fault happened to
+	target    Record    // the write with the fault
 
 	staleUntil time.Time // for the target's kind
-	crashed    int       // the number of the last incarnation that has
+	crashed    int       // the number of the last process that has crashed
 	working    int       // and of the last whose workers started
 }
 
-// operatorProcess is the transport of one life of the controller.
+// operatorProcess is the transport of one process of the controller.
 type operatorProcess struct {
 	tape   *requestLog
 	number int
 	next   http.RoundTripper
 	dead   atomic.Bool
-	die    func() // ends the manager
+	die    func() // stops the manager
 }
 
-// RoundTrip records the request and does the plan's fault to it, if it is its turn.
+// RoundTrip records the request, and injects the plan's fault if the request is its target.
 func (i *operatorProcess) RoundTrip(request *http.Request) (*http.Response, error) {
 	if i.dead.Load() {
 		return nil, ErrCrashed
@@ -91,7 +91,7 @@ func (i *operatorProcess) respond(request *http.Request, record Record, at int) 
 	return response, nil
 }
 
-// recordResponse notes the API server's answer to a write, and hands it on if the fault lets it.
+// recordResponse records the API server's response to a write, and returns it if the fault allows.
 func (i *operatorProcess) recordResponse(response *http.Response, at int, fault Kind) (*http.Response, error) {
 	data, err := io.ReadAll(response.Body)
 	if err := errors.Join(err, response.Body.Close()); err != nil {
@@ -126,24 +126,24 @@ func (i *operatorProcess) crash() {
 	i.die()
 }
 
-// workersStarted notes that an incarnation's controller of the primary kind hears of what happens from now on.
+// workersStarted records that a process's controller of the primary kind receives events from now on.
 func (t *requestLog) workersStarted(incarnation int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.working = incarnation
 }
 
-// workersRunning is nil once the incarnation that lives works.
+// workersRunning is nil once the workers of the current process run.
 func (t *requestLog) workersRunning() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.working <= t.crashed {
-		return errors.New("the controller does not work yet")
+		return errors.New("the controller's workers do not run yet")
 	}
 	return nil
 }
 
-// begin records a request and decides what happens to it.
+// begin records a request and decides about its fault.
 func (t *requestLog) begin(r Record, incarnation int) (at int, fault Kind) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -175,16 +175,16 @@ func (t *requestLog) decide(r Record) Kind {
 	return None
 }
 
-// isTarget reports whether r is the write that the plan is about.
+// isTarget reports whether r is the write of the plan.
 func (t *requestLog) isTarget(r Record) bool {
 	switch t.plan.Kind {
 	case Unheard:
 		return r.String() == t.plan.Call && r.Step == t.plan.Step && r.Before != ""
 	case Reply, HeldReply:
-		// In another order of writes this one may be none that can be answered so.
+		// In another order of writes, this answer may be impossible for this one.
 		return r.K >= t.plan.Write && t.plan.Answer.possible(r)
 	case Stale, LostAndStale:
-		// Rules leave such plans out by the object.
+		// Rules skip such plans by the object.
 		return r.K >= t.plan.Write && r.object() == t.plan.Object
 	default:
 		return r.K == t.plan.Write
@@ -199,14 +199,14 @@ func (t *requestLog) finish(at, code int, body []byte) {
 	t.records[at].Code, t.records[at].RV = code, version
 }
 
-// recordRead notes what became of a read.
+// recordRead records the result of a read.
 func (t *requestLog) recordRead(at, code int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.records[at].Code = code
 }
 
-// beginStep notes which step of the scenario the next writes belong to.
+// beginStep records the scenario's step that the next writes belong to.
 func (t *requestLog) beginStep(step int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -220,7 +220,7 @@ func (t *requestLog) sinceLastWrite() time.Duration {
 	return time.Since(t.lastWrite)
 }
 
-// written copies the writes so far, in the order in which they began.
+// written returns the writes so far, in the order in which they began.
 func (t *requestLog) written() []Record { return t.recorded(func(r Record) bool { return r.Write }) }
 
 func (t *requestLog) recorded(want func(Record) bool) []Record {
@@ -235,14 +235,14 @@ func (t *requestLog) recorded(want func(Record) bool) []Record {
 	return chosen
 }
 
-// fault returns the write that the fault happened to, and when: never is the zero time.
+// fault returns the write with the fault, and its time; zero if it has not happened.
 func (t *requestLog) fault() (Record, time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.target, t.triggered
 }
 
-// cacheDelay is how long the cache of a kind has to wait for its news.
+// cacheDelay is how long the events of a kind are delayed.
 func (t *requestLog) cacheDelay(resource schema.GroupVersionResource) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -252,7 +252,7 @@ func (t *requestLog) cacheDelay(resource schema.GroupVersionResource) time.Durat
 	return time.Until(t.staleUntil)
 }
 
-// watchBody is the stream of a watch, which arrives late while the plan keeps the cache stale.
+// watchBody is the stream of a watch. It is delayed while the plan keeps the cache stale.
 type watchBody struct {
 	io.ReadCloser
 

@@ -11,17 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestUnheardTransport answers the first of three equal writes that is to an object which exists, in its step.
+// TestUnheardTransport answers the first of three equal writes to an existing object, in its step.
 func TestUnheardTransport(t *testing.T) {
 	for name, tc := range map[string]struct {
 		plan     Plan
 		versions []string // before each of the writes
 		want     []string
 	}{
-		"the first":                 {Plan{Call: "apply configmaps/a"}, []string{"6", "6", "7"}, []string{"500", "200", "200"}},
-		"not the one that makes it": {Plan{Call: "apply configmaps/a"}, []string{"", "6", "7"}, []string{"200", "500", "200"}},
-		"another write":             {Plan{Call: "apply configmaps/b"}, []string{"6", "6", "7"}, []string{"200", "200", "200"}},
-		"another step":              {Plan{Call: "apply configmaps/a", Step: 1}, []string{"6", "6", "7"}, []string{"200", "200", "200"}},
+		"the first":                     {Plan{Call: "apply configmaps/a"}, []string{"6", "6", "7"}, []string{"500", "200", "200"}},
+		"not the write that creates it": {Plan{Call: "apply configmaps/a"}, []string{"", "6", "7"}, []string{"200", "500", "200"}},
+		"another write":                 {Plan{Call: "apply configmaps/b"}, []string{"6", "6", "7"}, []string{"200", "200", "200"}},
+		"another step":                  {Plan{Call: "apply configmaps/a", Step: 1}, []string{"6", "6", "7"}, []string{"200", "200", "200"}},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, `{"metadata":{"name":"a","resourceVersion":"7"}}`) // the client is this test
@@ -46,7 +46,7 @@ func TestUnheardTransport(t *testing.T) {
 	}
 }
 
-// TestUnheardPlans wants each different write of a step to an object that exists to be answered in each way that it can be.
+// TestUnheardPlans requires every possible answer for each distinct write of a step to an existing object.
 func TestUnheardPlans(t *testing.T) {
 	maps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	made := Record{Verb: "apply", Resource: maps, Name: "a"}
@@ -71,7 +71,7 @@ func TestUnheardPlans(t *testing.T) {
 	}
 }
 
-// TestAnswers_arePossible has the n-th write be one that can't be answered as the plan says: the next that can is.
+// TestAnswers_arePossible makes the plan's answer impossible for the n-th write. The next possible write gets the answer.
 func TestAnswers_arePossible(t *testing.T) {
 	notFound := answers[slices.IndexFunc(answers, func(a answer) bool { return a.name == "notfound" })]
 	tape := &requestLog{plan: Plan{Kind: Reply, Write: 2, Answer: notFound}}

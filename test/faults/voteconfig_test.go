@@ -42,7 +42,7 @@ func TestVoteConfig(t *testing.T) {
 		"create": {voteStep("create", twoOptions)},
 		"update": {voteStep("create", twoOptions), voteStep("other options", threeOptions)},
 		"rollout": {
-			// Its pods can't start before the ConfigMap is there, so that there is one restart: for the change.
+			// Its pods cannot start before the ConfigMap exists, so there is one restart: for the change.
 			{Name: "a Deployment that needs the ConfigMap", Converged: runs, Do: func(ctx context.Context, w *Client) error { return w.Create(ctx, voter(w.Namespace)) }},
 			voteStep("create", twoOptions),
 			{Name: "other options", Converged: restarted, Do: func(ctx context.Context, w *Client) error { return setVote(ctx, w, threeOptionsByEnv) }},
@@ -67,7 +67,7 @@ func voteStep(name, spec string) Step {
 	return Step{Name: name, Converged: Ready(voteConfigs, voteName), Do: func(ctx context.Context, w *Client) error { return setVote(ctx, w, spec) }}
 }
 
-// setVote is what a user does, who does not mind that the operator writes the status meanwhile.
+// setVote is a change by a user, which is retried after a conflict with the operator's write.
 func setVote(ctx context.Context, w *Client, spec string) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		vc := &votingv1alpha1.VoteConfig{ObjectMeta: metav1.ObjectMeta{Name: voteName, Namespace: w.Namespace}}
@@ -87,7 +87,7 @@ func setVote(ctx context.Context, w *Client, spec string) error {
 	})
 }
 
-// voter is a Deployment of the user's that takes the options from its environment.
+// voter is a user's Deployment that takes the options from its environment.
 func voter(namespace string) *k8sappsv1.Deployment {
 	labels := map[string]string{"app": voterName}
 	return &k8sappsv1.Deployment{
@@ -125,7 +125,7 @@ func runs(v View) error {
 	return nil
 }
 
-// restarted holds when the pods have the annotation of a restart, and the VoteConfig says that they run.
+// restarted requires that the pods have the annotation of a restart, and that the VoteConfig reports them as up to date.
 func restarted(v View) error {
 	d, err := voterIn(v)
 	if err != nil {

@@ -86,7 +86,7 @@ func TestWebApp(t *testing.T) {
 		"minimal":  {webStep("create", minimalSpec)},
 		"update":   {webStep("create", minimalSpec), webStep("new image and replicas", updatedSpec)},
 		"full":     {fullStep()},
-		"shrink":   {fullStep(), webStep("remove all that is optional", updatedSpec)},
+		"shrink":   {fullStep(), webStep("remove all optional fields", updatedSpec)},
 		"scale":    {webStep("create", updatedSpec), webStep("autoscaling", scaledSpec), webStep("to zero", stoppedSpec)},
 		"config":   configSteps(),
 		"rollback": rollbackSteps(),
@@ -95,7 +95,7 @@ func TestWebApp(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(scenarios)) {
 		t.Run(name, func(t *testing.T) {
 			scenario := webScenario(t, "webapp-"+name, scenarios[name])
-			scenario.Impossible = func(p Plan) bool { // one that is re-created runs the changed ConfigMap without a restart
+			scenario.Impossible = func(p Plan) bool { // a re-created ConfigMap runs with the changed contents without a restart
 				return name == "config" && p.Kind == Deleted && p.Target.Resource == webChildren[0]
 			}
 			report := Run(t, env, scenario)
@@ -128,8 +128,8 @@ func webScenario(t *testing.T, name string, steps []Step) Scenario {
 	}
 }
 
-// normalizeVersions leaves out the annotations of a Deployment with the UID and resourceVersion of the ConfigMap, and its generation: it
-// counts the note of what the pods run, which is not written where the ConfigMap changes before that.
+// normalizeVersions removes the annotations of a Deployment with the UID and resourceVersion of the ConfigMap, and its generation. The
+// generation counts the record of the running contents, which is not written if the ConfigMap changes first.
 func normalizeVersions(_ Kind, o *unstructured.Unstructured) {
 	annotations := o.GetAnnotations()
 	if annotations[rollout.CreatedWithAnnotation] != "" {
@@ -141,7 +141,7 @@ func normalizeVersions(_ Kind, o *unstructured.Unstructured) {
 	o.SetAnnotations(annotations)
 }
 
-// haveKey creates the key of digests, as an operator before did: no request for it is part of a scenario.
+// haveKey creates the digest key, as an earlier operator process did: its request is not part of a scenario.
 func haveKey(t *testing.T) {
 	t.Helper()
 	admin, err := client.New(env.Admin, client.Options{})
@@ -164,7 +164,8 @@ func webStep(name, spec string) Step {
 	return Step{Name: name, Converged: Ready(webApps, webName), Do: func(ctx context.Context, w *Client) error { return setWebApp(ctx, w, spec) }}
 }
 
-// fullStep creates a WebApp with all that it can have. Its pods serve, and no Gateway and no certificate does: nobody plays these.
+// fullStep creates a WebApp with all optional fields. Its pods become ready. Gateway and certificate do not, because nothing simulates
+// them.
 func fullStep() Step {
 	return Step{
 		Name: "create", Do: func(ctx context.Context, w *Client) error { return setWebApp(ctx, w, fullSpec) },
@@ -174,14 +175,14 @@ func fullStep() Step {
 				return err
 			}
 			if !meta.IsStatusConditionTrue(app.Status.Conditions, appsv1.WebAppAvailable) || !meta.IsStatusConditionTrue(app.Status.Conditions, appsv1.WebAppMonitored) {
-				return fmt.Errorf("the pods do not serve: %+v", app.Status.Conditions)
+				return fmt.Errorf("the pods are not ready: %+v", app.Status.Conditions)
 			}
 			return waitsFor(appsv1.ReasonRoutePending)(v)
 		},
 	}
 }
 
-// setWebApp is what a user does, who does not mind that the operator writes the status meanwhile.
+// setWebApp is a change by a user, which is retried after a conflict with the operator's write.
 func setWebApp(ctx context.Context, w *Client, spec string) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error { return tryWebApp(ctx, w, spec) })
 }
@@ -203,7 +204,7 @@ func tryWebApp(ctx context.Context, w *Client, spec string) error {
 	return w.Update(ctx, app)
 }
 
-// configSteps has a WebApp wait for its ConfigMap, start when it comes, and restart once when it changes.
+// configSteps create a WebApp that waits for its ConfigMap, starts when the ConfigMap exists, and restarts once when it changes.
 func configSteps() []Step {
 	return []Step{{
 		Name: "create without the ConfigMap", Converged: waitsFor(appsv1.ReasonConfigMissing),
@@ -247,7 +248,7 @@ func webAppIn(v View) (*appsv1.WebApp, error) {
 	return app, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, app)
 }
 
-// restartedWithConfig holds when the pods have another template than the one they started with.
+// restartedWithConfig requires another pod template than the first one.
 func restartedWithConfig() func(View) error {
 	return func(v View) error {
 		deployment := v.Get(webChildren[0], webName)
@@ -262,7 +263,7 @@ func restartedWithConfig() func(View) error {
 	}
 }
 
-// rollbackSteps has an image that never starts, and then one that does.
+// rollbackSteps set an image that never starts, and then one that does.
 func rollbackSteps() []Step {
 	return []Step{webStep("create", goodSpec), {
 		Name: "an image that can't be pulled", Converged: rolledBack,

@@ -13,16 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cluster is the one of `make up`.
+// Cluster is the local cluster of `make up`.
 type Cluster struct {
 	state   string // its folder
 	program string // hack/cluster, built
 }
 
-// Open finds the cluster, and builds the program that moves its cables into a folder. It runs in the project's root.
+// Open finds the cluster, and builds into a folder the program that moves its cables. It must run in the project's root.
 func Open(ctx context.Context, folder string) (*Cluster, error) {
 	if os.Getuid() != 0 {
-		return nil, fmt.Errorf("only root can do things to the local cluster's nodes, this is user %d", os.Getuid())
+		return nil, fmt.Errorf("the local cluster's nodes can only be changed as root, this is user %d", os.Getuid())
 	}
 	c := &Cluster{state: os.Getenv("FETTLE_CLUSTER"), program: filepath.Join(folder, "cluster")}
 	if c.state == "" {
@@ -35,13 +35,13 @@ func Open(ctx context.Context, folder string) (*Cluster, error) {
 	return c, nil
 }
 
-// Kubeconfig is the administrator's.
+// Kubeconfig is the administrator's kubeconfig.
 func (c *Cluster) Kubeconfig() string { return filepath.Join(c.state, "kubeconfig") }
 
-// Isolate cuts a node off from all others and from the control plane.
+// Isolate disconnects a node from all others and from the control plane.
 func (c *Cluster) Isolate(ctx context.Context, node string) error { return c.run(ctx, "cut", node) }
 
-// Reconnect ends a cut.
+// Reconnect reverts Isolate.
 func (c *Cluster) Reconnect(ctx context.Context, node string) error { return c.run(ctx, "join", node) }
 
 func (c *Cluster) run(ctx context.Context, args ...string) error {
@@ -51,7 +51,7 @@ func (c *Cluster) run(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// Daemon finds a process of the cluster itself, such as kube-apiserver or kubelet-n1.
+// Daemon returns a process of the cluster itself, such as kube-apiserver or kubelet-n1.
 func (c *Cluster) Daemon(name string) (Process, error) {
 	content, err := os.ReadFile(filepath.Join(c.state, "run", name+".json"))
 	if err != nil {
@@ -66,12 +66,12 @@ func (c *Cluster) Daemon(name string) (Process, error) {
 	}
 	p, err := read(record.PID)
 	if err != nil || p.Start != record.Start {
-		return Process{}, fmt.Errorf("%s does not run: see `make status`", name)
+		return Process{}, fmt.Errorf("%s is not running: see `make status`", name)
 	}
 	return p, nil
 }
 
-// Dialer opens connections from inside a node, which is cut off together with what it reaches.
+// Dialer opens connections from inside a node. They break when the node is isolated.
 func (c *Cluster) Dialer(node string) func(ctx context.Context, network, address string) (net.Conn, error) {
 	file := filepath.Join("/run", filepath.Base(c.state), "netns", node)
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -81,8 +81,8 @@ func (c *Cluster) Dialer(node string) func(ctx context.Context, network, address
 		}
 		done := make(chan result, 1)
 		go func() {
-			// The thread is never unlocked: it ends with this goroutine, and nothing else runs in the namespace. A socket stays
-			// in the one that it was made in.
+			// The thread is never unlocked: it ends with this goroutine, so no other code runs in the namespace. A socket stays in the
+			// namespace that created it.
 			runtime.LockOSThread()
 			conn, err := dialIn(ctx, file, network, address)
 			done <- result{conn, err}

@@ -1,5 +1,5 @@
-// Package localcluster does to the cluster of `make up` what befalls machines: processes are killed or stand still, a node
-// loses its network. All nodes are network namespaces of this machine, so their processes are processes here.
+// Package localcluster injects machine faults into the cluster of `make up`: it kills or stops processes, and isolates nodes. All nodes are
+// network namespaces of this machine, so their processes are processes here.
 package localcluster
 
 import (
@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// Process is one that runs on this machine. Its number alone may be given to another one later; with its start it is not.
+// Process is a process on this machine. Its PID alone may be reused; together with its start time it is unique.
 type Process struct {
 	PID, Parent int
 	// Start is in clock ticks after boot.
@@ -20,9 +20,9 @@ type Process struct {
 	Name string
 }
 
-// Signal sends a signal to that very process. It is an error if it has ended.
+// Signal sends a signal to exactly that process. It returns an error if the process has exited.
 func (p Process) Signal(signal syscall.Signal) error {
-	held, err := os.FindProcess(p.PID) // holds on to whatever process has the number now
+	held, err := os.FindProcess(p.PID) // refers to whatever process has the PID now
 	if err != nil {
 		return fmt.Errorf("process %d: %w", p.PID, err)
 	}
@@ -45,7 +45,7 @@ func read(pid int) (Process, error) {
 	return parse(pid, string(stat))
 }
 
-// parse reads /proc/PID/stat. The name of the program is in brackets and may hold blanks and brackets itself.
+// parse reads /proc/PID/stat. The program's name is in brackets and may contain blanks and brackets.
 func parse(pid int, stat string) (Process, error) {
 	begin, end := strings.IndexByte(stat, '('), strings.LastIndexByte(stat, ')')
 	if begin < 0 || end < begin {
@@ -67,11 +67,11 @@ func parse(pid int, stat string) (Process, error) {
 	return p, nil
 }
 
-// Container finds the processes of a container by its cgroup. id is as the pod's status says it: containerd://...
+// Container returns the processes of a container, by its cgroup. id is the container ID in the pod's status: containerd://...
 func Container(id string) ([]Process, error) {
 	_, id, _ = strings.Cut(id, "://")
 	if len(id) < 32 {
-		return nil, fmt.Errorf("container %q: it has no id yet", id)
+		return nil, fmt.Errorf("container %q: it has no ID yet", id)
 	}
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -85,19 +85,19 @@ func Container(id string) ([]Process, error) {
 		}
 		groups, err := os.ReadFile("/proc/" + entry.Name() + "/cgroup")
 		if err != nil || !inContainer(string(groups), id) {
-			continue // it has ended, or is another's
+			continue // it has exited, or belongs to another user
 		}
 		if p, err := read(pid); err == nil {
 			all = append(all, p)
 		}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("container %s: no process of it runs on this machine", id)
+		return nil, fmt.Errorf("container %s: it has no process on this machine", id)
 	}
 	return all, nil
 }
 
-// inContainer says that one of the cgroups, as in /proc/PID/cgroup, is that of a container.
+// inContainer reports whether one of the cgroups, as in /proc/PID/cgroup, belongs to the container.
 func inContainer(groups, id string) bool {
 	for line := range strings.Lines(groups) {
 		if strings.HasSuffix(strings.TrimSpace(line), "/"+id) {
@@ -107,7 +107,7 @@ func inContainer(groups, id string) bool {
 	return false
 }
 
-// PostgreSQL sorts the processes of a container: those of PostgreSQL, its first process before all others.
+// PostgreSQL returns the PostgreSQL processes of a container, its first process first.
 func PostgreSQL(all []Process) []Process {
 	server := slices.DeleteFunc(slices.Clone(all), func(p Process) bool { return p.Name != "postgres" })
 	child := func(p Process) bool {

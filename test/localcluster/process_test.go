@@ -57,7 +57,7 @@ func TestPostgreSQL(t *testing.T) {
 	}
 }
 
-// TestSignal sees that a number that was given to another process is left alone.
+// TestSignal checks that a process with a reused PID gets no signal.
 func TestSignal(t *testing.T) {
 	child := exec.Command("sleep", "60")
 	if err := child.Start(); err != nil {
@@ -73,7 +73,7 @@ func TestSignal(t *testing.T) {
 	other := p
 	other.Start++
 	if err := other.Signal(syscall.SIGKILL); !errors.Is(err, os.ErrProcessDone) {
-		t.Errorf("a process of another start: %v", err)
+		t.Errorf("a process with another start time: %v", err)
 	}
 	if err := p.Signal(syscall.SIGKILL); err != nil {
 		t.Error(err)
@@ -82,6 +82,6 @@ func TestSignal(t *testing.T) {
 		t.Error("it was not killed")
 	}
 	if err := p.Signal(syscall.SIGKILL); err == nil {
-		t.Error("one that has ended was signalled")
+		t.Error("a process that has exited was signalled")
 	}
 }

@@ -1,12 +1,11 @@
-// Mutants proves that the tests would notice: for each rule that matters it builds the code with
-// one deliberate mistake and expects the tests of that rule to fail.
+// Mutants checks that the tests detect bugs. For each important rule it builds the code with one deliberate bug and expects the tests of
+// that rule to fail.
 //
 //	go run ./test/mutants [-run REGEXP] [-since COMMIT] [-for TIME] [-p N] [-v] [FILE...]
 //
-// With -since only mutants of files that have changed since a commit are tried; with -for none is begun after that time.
-// The mistakes are in test/mutants/*.yaml, each the exchange of a text that occurs exactly once
-// in a file. They are compiled through an overlay: the tree is never changed. A mutant that is not
-// found, does not compile, or whose tests fail without it as well, is an error of the list.
+// With -since it only tries mutants of files that have changed since a commit. With -for it starts none after that time. The bugs are in
+// test/mutants/*.yaml. Each replaces a text that occurs exactly once in a file. They are compiled through an overlay: the tree is never
+// changed. A mutant that is not detected, does not compile, or whose tests fail without it as well, is an error of the list.
 package main
 
 import (
@@ -41,8 +40,8 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	only := flags.String("run", "", "only mutants whose name matches this regular `expression`")
 	since := flags.String("since", "", "only mutants of files that changed since this `commit`")
-	limit := flags.Duration("for", 0, "begin no mutant after this `time`; 0 is no limit")
-	atOnce := flags.Int("p", runtime.NumCPU(), "how many mutants are tried at once")
+	limit := flags.Duration("for", 0, "start no mutant after this `time`; 0 means no limit")
+	atOnce := flags.Int("p", runtime.NumCPU(), "how many mutants to try concurrently")
 	verbose := flags.Bool("v", false, "print the output of the tests")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -70,7 +69,7 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	if *limit > 0 { // over many runs, each gets its turn
+	if *limit > 0 { // random order, so over many runs each mutant is tried
 		rand.Shuffle(len(mutants), func(i, j int) { mutants[i], mutants[j] = mutants[j], mutants[i] })
 	}
 	r, err := newRunner(ctx, root, mutants, *verbose)
@@ -96,7 +95,7 @@ func changedSince(ctx context.Context, root string, mutants []mutant, commit str
 	return slices.DeleteFunc(mutants, func(m mutant) bool { return !changed[m.File] }), nil
 }
 
-// result is what became of one mutant.
+// result is the result of one mutant.
 type result struct {
 	mutant
 	by   string
@@ -104,7 +103,7 @@ type result struct {
 	took time.Duration
 }
 
-// report tries mutants, several at a time and none begun after the limit, and says how many were caught.
+// report tries mutants, several at a time and none after the limit, and reports how many were caught.
 func report(ctx context.Context, r *runner, mutants []mutant, atOnce int, limit time.Duration) error {
 	begun := time.Now()
 	todo := make(chan mutant)

@@ -11,21 +11,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// mutant is one deliberate mistake.
+// mutant is one deliberate bug.
 type mutant struct {
 	// Name is unique, such as apply/no-hash.
 	Name string `json:"name"`
-	// Rule is the sentence that the mistake breaks.
+	// Rule is the sentence that the bug violates.
 	Rule string `json:"rule"`
 	// File is the file to change, from the module's root.
 	File string `json:"file"`
 	// Old occurs exactly once in File and is replaced by New.
 	Old string `json:"old"`
 	New string `json:"new"`
-	// Package has the tests, such as ./internal/apply; Run says which of them must fail.
+	// Package has the tests, such as ./internal/apply; Run selects the tests that must fail.
 	Package string `json:"package"`
 	Run     string `json:"run"`
-	// APIServer says that those tests need an API server.
+	// APIServer means that those tests need an API server.
 	APIServer bool `json:"apiServer,omitempty"`
 }
 
@@ -50,7 +50,7 @@ func (m mutant) validate() error {
 	return nil
 }
 
-// mutate returns the text of m's file with the mistake.
+// mutate returns the text of m's file with the bug.
 func (m mutant) mutate(root string) ([]byte, error) {
 	raw, err := os.ReadFile(filepath.Join(root, m.File))
 	if err != nil {
@@ -84,7 +84,7 @@ func load(files []string, pattern *regexp.Regexp) ([]mutant, error) {
 				return nil, fmt.Errorf("%s: %w", file, err)
 			}
 			if other, ok := seen[m.Name]; ok {
-				return nil, fmt.Errorf("%s: mutant %q is in %s as well", file, m.Name, other)
+				return nil, fmt.Errorf("%s: mutant %q is also in %s", file, m.Name, other)
 			}
 			seen[m.Name] = file
 			if pattern.MatchString(m.Name) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Every mutant of the lists can be made and tried: its text is in its file exactly once, and its package has a test of the name.
+// Every mutant of the lists can be built and tried: its text occurs exactly once in its file, and its package has a matching test.
 func TestLists_fitTheCode(t *testing.T) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -36,7 +36,7 @@ func TestLists_fitTheCode(t *testing.T) {
 
 var testName = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 
-// testsOf are the names of the tests in a folder.
+// testsOf returns the names of the tests in a folder.
 func testsOf(t *testing.T, folder string) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
@@ -61,7 +61,7 @@ func TestLoad_validatesLists(t *testing.T) {
 `
 	for name, tc := range map[string]struct{ list, want string }{
 		"valid":            {valid, ""},
-		"twice":            {valid + valid, `mutant "a" is in`},
+		"twice":            {valid + valid, `mutant "a" is also in`},
 		"unknown field":    {strings.Replace(valid, "rule:", "rules:", 1), "unknown field"},
 		"no rule":          {strings.Replace(valid, "rule: r, ", "", 1), `mutant "a" has no rule`},
 		"no change":        {strings.Replace(valid, "two", "one", 1), `mutant "a" changes nothing`},

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// testTimeout ends a test program that a mutant makes hang.
+	// testTimeout stops a test program that hangs because of a mutant.
 	testTimeout = 2 * time.Minute
-	// cancelAfter is for how long a test program may go on after it was interrupted.
+	// cancelAfter is how long a test program may run after it was interrupted.
 	cancelAfter = 5 * time.Second
 )
 
@@ -35,13 +35,13 @@ type runner struct {
 	server  *testenv.Env // nil if no mutant needs one, or another process shares its own
 
 	mu sync.Mutex
-	// baselines says whether tests pass without any mutant, by package and expression.
+	// baselines reports whether tests pass without any mutant, by package and expression.
 	baselines map[[2]string]func() error
 	// programs are the test programs without a mutant, by package.
 	programs map[string]func() (string, error)
 }
 
-// newRunner starts an API server if one of the mutants needs it.
+// newRunner starts an API server if a mutant needs it.
 func newRunner(ctx context.Context, root string, mutants []mutant, verbose bool) (*runner, error) {
 	dir, err := os.MkdirTemp("", "mutants-")
 	if err != nil {
@@ -132,7 +132,7 @@ func (r *runner) build(ctx context.Context, m mutant, changed []byte) (string, e
 	return program, nil
 }
 
-// checkBaseline makes sure, once, that m's tests exist and pass without m.
+// checkBaseline checks, once, that m's tests exist and pass without m.
 func (r *runner) checkBaseline(ctx context.Context, m mutant) error {
 	r.mu.Lock()
 	program, ok := r.programs[m.Package]
@@ -169,7 +169,7 @@ func (r *runner) passesWithout(ctx context.Context, m mutant, program func() (st
 }
 
 func (r *runner) compile(ctx context.Context, pkg, program string, flags ...string) error {
-	args := append([]string{"test", "-c", "-ldflags=-s -w", "-o", program}, flags...) // links in half the time
+	args := append([]string{"test", "-c", "-ldflags=-s -w", "-o", program}, flags...) // halves the link time
 	cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)
 	cmd.Dir = r.root
 	if output, err := cmd.CombinedOutput(); err != nil {

@@ -1,6 +1,5 @@
-// Package children holds the manifests that the contenders without a renderer of their own write for a WebApp: the
-// labels and specs that Fettle applies for the WebApps of the benchmark. The benchmark fails when Fettle writes
-// others, so that all contenders write the same.
+// Package children holds the manifests that contenders without their own renderer write for a WebApp: the same labels and specs as
+// Fettle's. The benchmark fails if Fettle writes others, so all contenders write the same.
 package children
 
 import (
@@ -29,7 +28,7 @@ func All(app *appsv1.WebApp) []client.Object {
 	return objects
 }
 
-// Status returns the status of an app whose children are written and that wants no pods.
+// Status returns the status of an app whose children are written and that has no replicas.
 func Status(app *appsv1.WebApp, now metav1.Time) appsv1.WebAppStatus {
 	condition := func(kind, reason, message string) metav1.Condition {
 		return metav1.Condition{

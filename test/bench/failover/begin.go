@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// measureCreation measures how long a new PostgreSQL takes until one of its instances, and until all of them are Ready. It is deleted
-// then.
+// measureCreation measures how long a new PostgreSQL takes until its first instance is Ready, and until all are Ready. It then deletes the
+// PostgreSQL.
 func (s *suite) measureCreation(ctx context.Context, r row, number int) ([]Result, error) {
 	pg, err := s.newDatabase(fmt.Sprintf("new-%d", number))
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *suite) measureCreation(ctx context.Context, r row, number int) ([]Resul
 	if err := s.client.Create(ctx, pg); err != nil {
 		return nil, err
 	}
-	err = waitFor(ctx, settleTime, "instances that are ready", func(ctx context.Context) error {
+	err = waitFor(ctx, settleTime, "ready instances", func(ctx context.Context) error {
 		pods, err := s.pods(ctx, pg.Name)
 		count := 0
 		for _, pod := range pods {
@@ -50,7 +50,7 @@ func (s *suite) measureCreation(ctx context.Context, r row, number int) ([]Resul
 	return []Result{first, all}, err
 }
 
-// waitDeleted waits until nothing of a PostgreSQL is left that would get in the way of the next.
+// waitDeleted waits until no object of a PostgreSQL is left that would conflict with the next one.
 func (s *suite) waitDeleted(ctx context.Context, pg client.Object) error {
 	return waitFor(ctx, cleanupTimeout, pg.GetName()+" to go", func(ctx context.Context) error {
 		pods, err := s.pods(ctx, pg.GetName())
@@ -58,7 +58,7 @@ func (s *suite) waitDeleted(ctx context.Context, pg client.Object) error {
 			return errors.Join(fmt.Errorf("%d pods are left", len(pods)), err)
 		}
 		if err := s.client.Get(ctx, client.ObjectKeyFromObject(pg), pg); !apierrors.IsNotFound(err) {
-			return errors.Join(errors.New("it is still there"), err)
+			return errors.Join(errors.New("the PostgreSQL is still there"), err)
 		}
 		return nil
 	})

@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	// name of the PostgreSQL, and instances how many it has.
+	// name of the PostgreSQL, and its number of instances.
 	name, instances = "db", 3
-	// writer is the role, and the database, of the clients.
+	// writer is the clients' role and database.
 	writer = "writer"
-	// settleTime is how long the cluster may take to be whole.
+	// settleTime is how long the cluster may take to become healthy.
 	settleTime = 5 * time.Minute
-	// pollInterval is the time between two looks at something that is waited for.
+	// pollInterval is the time between two checks of a condition.
 	pollInterval = 100 * time.Millisecond
 )
 
-// manifest is of a database as people run it: its share of the processors does not depend on who else is there.
+// manifest is a typical database: its share of the CPU does not depend on other processes.
 const manifest = `
 spec:
   version: "15"
@@ -41,7 +41,7 @@ spec:
   resources: {requests: {cpu: 250m, memory: 256Mi}}
 `
 
-// newDatabase is a PostgreSQL of three instances.
+// newDatabase returns a PostgreSQL with three instances.
 func (s *suite) newDatabase(name string) (*databasev1alpha1.PostgreSQL, error) {
 	pg := &databasev1alpha1.PostgreSQL{}
 	if err := yaml.UnmarshalStrict([]byte(manifest), pg); err != nil {
@@ -58,23 +58,23 @@ func (s *suite) database() *databasev1alpha1.PostgreSQL {
 	return &databasev1alpha1.PostgreSQL{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Namespace}}
 }
 
-// create makes the namespace and, unless only beginnings are measured, the PostgreSQL with the clients' table.
+// create creates the namespace and, unless only creations are measured, the PostgreSQL with the clients' table.
 func (s *suite) create(ctx context.Context) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
 	if err := s.client.Create(ctx, namespace); err != nil {
-		return fmt.Errorf("make the namespace %s (-namespace names another): %w", s.Namespace, err)
+		return fmt.Errorf("create namespace %s (-namespace selects another): %w", s.Namespace, err)
 	}
 	s.onCleanup("delete the namespace", func(ctx context.Context) error {
 		err := errors.Join(client.IgnoreNotFound(s.client.Delete(ctx, s.database())), s.client.Delete(ctx, namespace))
 		if err != nil {
 			return err
 		}
-		return waitFor(ctx, cleanupTimeout, "the namespace to go", func(ctx context.Context) error {
+		return waitFor(ctx, cleanupTimeout, "deletion of the namespace", func(ctx context.Context) error {
 			err := s.client.Get(ctx, client.ObjectKeyFromObject(namespace), namespace)
 			if apierrors.IsNotFound(err) {
 				return nil
 			}
-			return errors.Join(errors.New("it is still there"), err)
+			return errors.Join(errors.New("the namespace is still there"), err)
 		})
 	})
 	pg, err := s.newDatabase(name)
@@ -91,11 +91,11 @@ func (s *suite) create(ctx context.Context) error {
 	if err := s.waitHealthy(ctx); err != nil {
 		return err
 	}
-	s.logf("the cluster is whole after %s", time.Since(begun).Round(time.Millisecond))
+	s.logf("the cluster is healthy after %s", time.Since(begun).Round(time.Millisecond))
 	return nil
 }
 
-// findService learns how to write through the Service, and makes the table.
+// findService reads the Service and its password, and creates the table.
 func (s *suite) findService(ctx context.Context) error {
 	service, secret, authority := &corev1.Service{}, &corev1.Secret{}, &corev1.Secret{}
 	for key, object := range map[string]client.Object{name: service, name + "-role-" + writer: secret, name + "-ca": authority} {
@@ -105,7 +105,7 @@ func (s *suite) findService(ctx context.Context) error {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(authority.Data["ca.crt"]) {
-		return errors.New("the Secret of the authority has no certificate")
+		return errors.New("the CA Secret has no certificate")
 	}
 	s.service = acks.Target{
 		Address: service.Spec.ClusterIP + ":5432", User: writer, Password: string(secret.Data["password"]), Database: writer,
@@ -121,14 +121,14 @@ func (s *suite) findService(ctx context.Context) error {
 	return acks.CreateTables(ctx, conn)
 }
 
-// nextInstance is the instance after one.
+// nextInstance is the instance after pod.
 func (s *suite) nextInstance(pod string) string {
 	var ordinal int
 	_, _ = fmt.Sscanf(pod, name+"-%d", &ordinal) // the pod is one of this PostgreSQL
 	return fmt.Sprintf("%s-%d", name, (ordinal+1)%instances)
 }
 
-// waitFor waits for something that will be: for check to return nil.
+// waitFor waits until check returns nil.
 func waitFor(ctx context.Context, limit time.Duration, what string, check func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

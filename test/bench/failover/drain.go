@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// drainTime is how long a drain may take, evictPause the time between two tries of an eviction that the budget refuses, as
-	// kubectl drain has it.
+	// drainTime is how long a drain may take. evictPause is the time between two attempts of an eviction that the budget rejects, as in
+	// kubectl drain.
 	drainTime, evictPause = 3 * time.Minute, 5 * time.Second
 )
 
-// drain does to the primary's node what kubectl drain --ignore-daemonsets --delete-emptydir-data does, and opens it again at the
-// end: also OLM, the cluster's DNS and the operator leave it, where they are there. Pods that nobody would make again stay.
+// drain does the same to the primary's node as kubectl drain --ignore-daemonsets --delete-emptydir-data, and uncordons it at the end. It
+// also evicts OLM, the cluster's DNS and the operator if they are there. Pods without a controller stay.
 func drain(ctx context.Context, s *suite, p primary) error {
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, drainTime)
@@ -53,14 +53,14 @@ func drain(ctx context.Context, s *suite, p primary) error {
 	return nil
 }
 
-// cordon has a node take no pods, or take them again.
+// cordon cordons or uncordons a node.
 func (s *suite) cordon(ctx context.Context, name string, closed bool) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	patch := fmt.Sprintf(`{"spec":{"unschedulable":%t}}`, closed)
 	return s.client.Patch(ctx, node, client.RawPatch(types.MergePatchType, []byte(patch)))
 }
 
-// evict asks until the pod may be evicted, and waits until it is gone.
+// evict retries until the pod may be evicted, and waits until it is gone.
 func (s *suite) evict(ctx context.Context, pod *corev1.Pod) error {
 	eviction := &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
@@ -78,13 +78,13 @@ func (s *suite) evict(ctx context.Context, pod *corev1.Pod) error {
 			return fmt.Errorf("evict %s/%s: the budget does not allow it: %w", pod.Namespace, pod.Name, err)
 		}
 	}
-	return waitFor(ctx, drainTime, fmt.Sprintf("%s/%s to leave", pod.Namespace, pod.Name), func(ctx context.Context) error {
+	return waitFor(ctx, drainTime, fmt.Sprintf("the deletion of %s/%s", pod.Namespace, pod.Name), func(ctx context.Context) error {
 		now := &corev1.Pod{}
 		err := s.client.Get(ctx, client.ObjectKeyFromObject(pod), now)
 		switch {
 		case apierrors.IsNotFound(err), err == nil && now.UID != pod.UID:
 			return nil
 		}
-		return errors.Join(errors.New("it is still there"), err)
+		return errors.Join(errors.New("the pod is still there"), err)
 	})
 }

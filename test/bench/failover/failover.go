@@ -1,5 +1,5 @@
-// Package failover measures how long clients of a PostgreSQL on the local cluster are without an acknowledged row when
-// something befalls its primary, and counts what they lose.
+// Package failover injects faults into the primary of a PostgreSQL on the local cluster. It measures how long clients have no acknowledged
+// row, and counts lost rows.
 package failover
 
 import (
@@ -29,20 +29,19 @@ import (
 
 // Options of a measurement.
 type Options struct {
-	// Runs is how often each row is measured; Rows which, all by default. A row may have a number of its own, as in kill=25.
+	// Runs is how often each row is measured. Rows selects rows, all by default. A row may have its own number, as in kill=25.
 	Runs int
 	Rows []string
-	// Synchronous has commits wait for one of the other instances.
+	// Synchronous enables synchronous replication with one standby.
 	Synchronous bool
-	// Operator is up, zero or both: whether Fettle's operator runs meanwhile.
+	// Operator is up, zero or both: whether Fettle's operator runs during the measurement.
 	Operator string
-	// Namespace that is made for it, and deleted at the end.
+	// Namespace is created for the measurement, and deleted at the end.
 	Namespace string
-	// Folder for the results and, of runs that were not as they should be, the agents' logs. With Continue the results
-	// that it has already are kept and counted.
+	// Folder for the results, and for the agents' logs of runs with problems. With Continue the existing results are kept and counted.
 	Folder   string
 	Continue bool
-	// Log is told what happens, Report gets the table.
+	// Log gets the progress, Report the table.
 	Log, Report io.Writer
 }
 
@@ -53,7 +52,7 @@ const (
 	operatorBoth = "both"
 )
 
-// Validate names everything that is wrong.
+// Validate reports all invalid options.
 func (o Options) Validate() error {
 	var errs []error
 	if o.Runs < 1 || o.Runs > 1000 {
@@ -74,7 +73,7 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// runs is how often a row is measured; 0 for one that nobody asked for.
+// runs is how often a row is measured; 0 if it is not selected.
 func (o Options) runs(row string) int {
 	if len(o.Rows) == 0 {
 		return o.Runs
@@ -92,10 +91,10 @@ func (o Options) runs(row string) int {
 	return 0
 }
 
-// cleanupTimeout is how long setting one thing right again may take.
+// cleanupTimeout bounds one cleanup step.
 const cleanupTimeout = 2 * time.Minute
 
-// suite is a measurement that runs.
+// suite is a running measurement.
 type suite struct {
 	Options
 	client    client.WithWatch
@@ -105,22 +104,22 @@ type suite struct {
 	results   []Result
 	// mode is whether the operator runs now.
 	mode string
-	// cleanups are the steps that set right what was done, last first.
+	// cleanups are the steps that revert the changes so far, last first.
 	cleanups []step
 }
 
-// step sets something right again.
+// step reverts one change.
 type step struct {
 	what string
 	do   func(ctx context.Context) error
 }
 
-// onCleanup has something set right at the end at the latest.
+// onCleanup registers a cleanup step, which runs at the end at the latest.
 func (s *suite) onCleanup(what string, do func(ctx context.Context) error) {
 	s.cleanups = append(s.cleanups, step{what, do})
 }
 
-// undo sets right what was done since there were only n steps. It does so even when the context has ended.
+// undo runs the cleanup steps beyond the first n, even if the context has ended.
 func (s *suite) undo(ctx context.Context, n int) error {
 	var errs []error
 	for len(s.cleanups) > n {
@@ -135,7 +134,7 @@ func (s *suite) undo(ctx context.Context, n int) error {
 	return errors.Join(errs...)
 }
 
-// Run measures, and writes the table even when it is interrupted. Broken promises about rows are an error, figures are not.
+// Run measures, and writes the table even if it is interrupted. Broken promises about rows are an error, slow times are not.
 func Run(ctx context.Context, o Options) (err error) {
 	if err := o.Validate(); err != nil {
 		return err
@@ -182,14 +181,14 @@ func (s *suite) file() string { return filepath.Join(s.Folder, "postgres.jsonl")
 
 // logf logs a line.
 func (s *suite) logf(format string, args ...any) {
-	_, _ = fmt.Fprintf(s.Log, time.Now().UTC().Format("15:04:05 ")+format+"\n", args...) // nothing can be done about it
+	_, _ = fmt.Fprintf(s.Log, time.Now().UTC().Format("15:04:05 ")+format+"\n", args...) // an error of the log is ignored
 }
 
-// connect makes the clients.
+// connect creates the clients.
 func (s *suite) connect() error {
 	config, err := clientcmd.BuildConfigFromFlags("", s.local.Kubeconfig())
 	if err != nil {
-		return fmt.Errorf("the local cluster does not run (make up): %w", err)
+		return fmt.Errorf("the local cluster is not running (make up): %w", err)
 	}
 	config.QPS = -1
 	scheme := runtime.NewScheme()
@@ -205,7 +204,7 @@ func (s *suite) connect() error {
 	return err
 }
 
-// measureAll makes the cluster and measures all rows, with the operator up and without.
+// measureAll creates the cluster and measures all rows, with and without the operator.
 func (s *suite) measureAll(ctx context.Context) error {
 	if err := s.create(ctx); err != nil {
 		return err
@@ -229,7 +228,7 @@ func (s *suite) measureAll(ctx context.Context) error {
 	return nil
 }
 
-// rows are those that were asked for and make sense now.
+// rows are the selected rows that are possible now.
 func (s *suite) rows() []row {
 	return slices.DeleteFunc(slices.Clone(allRows), func(r row) bool {
 		return s.runs(r.name) == 0 || r.only != "" && r.only != s.mode || r.asynchronous && s.Synchronous
@@ -254,7 +253,7 @@ func (s *suite) repeat(ctx context.Context, r row) error {
 	return nil
 }
 
-// measureOnce measures one run, and sets right what it did.
+// measureOnce measures one run, and reverts its changes.
 func (s *suite) measureOnce(ctx context.Context, r row, number int) (results []Result, err error) {
 	n := len(s.cleanups)
 	defer func() { err = errors.Join(err, s.undo(ctx, n)) }()

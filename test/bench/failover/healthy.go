@@ -11,7 +11,7 @@ import (
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 )
 
-// primary is the instance that something befalls.
+// primary is the instance with the fault.
 type primary struct {
 	pod       corev1.Pod
 	container string
@@ -28,7 +28,7 @@ func (s *suite) pods(ctx context.Context, of string) ([]corev1.Pod, error) {
 
 // waitHealthy waits until all instances are ready, one of them is the primary, and all others stream from it.
 func (s *suite) waitHealthy(ctx context.Context) error {
-	return waitFor(ctx, settleTime, "three instances that are ready and stream", func(ctx context.Context) error {
+	return waitFor(ctx, settleTime, "three ready instances that stream", func(ctx context.Context) error {
 		_, err := s.primary(ctx)
 		if err != nil {
 			return err
@@ -37,7 +37,7 @@ func (s *suite) waitHealthy(ctx context.Context) error {
 	})
 }
 
-// primary finds the primary of a cluster of which every instance is ready.
+// primary returns the primary of a cluster with only ready instances.
 func (s *suite) primary(ctx context.Context) (primary, error) {
 	pods, err := s.pods(ctx, name)
 	if err != nil {
@@ -67,16 +67,16 @@ func ready(pod *corev1.Pod) bool {
 	return false
 }
 
-// streaming is nil when both other instances stream from the primary, and in synchronous mode count for commits.
+// streaming is nil if both other instances stream from the primary, and in synchronous mode confirm commits.
 func (s *suite) streaming(ctx context.Context) error {
 	stream, count, err := s.replicas(ctx)
 	if err == nil && (stream != instances-1 || s.Synchronous && count != instances-1) {
-		err = fmt.Errorf("%d instances stream from the primary, and %d count for commits", stream, count)
+		err = fmt.Errorf("%d instances stream from the primary, and %d confirm commits", stream, count)
 	}
 	return err
 }
 
-// replicas asks the primary how many stream from it, and how many of them a commit may wait for.
+// replicas queries the primary for the number of streaming standbys, and of those that commits may wait for.
 func (s *suite) replicas(ctx context.Context) (stream, waitedFor int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Where OLM has installed the operator; config/subscription says so.
+// The installation of the operator by OLM, as in config/subscription.
 const (
 	operatorNamespace  = "fettle-system"
 	operatorDeployment = "fettle-controller-manager"
@@ -22,7 +22,8 @@ const (
 	operatorTime       = 3 * time.Minute
 )
 
-// removeOperator scales the operator to zero until the end, through the installation of OLM, which would else bring it back.
+// removeOperator scales the operator to zero until the end. It changes OLM's installation, because OLM would revert a change of the
+// Deployment.
 func (s *suite) removeOperator(ctx context.Context) error {
 	csv, err := s.installed(ctx)
 	if err != nil {
@@ -32,7 +33,7 @@ func (s *suite) removeOperator(ctx context.Context) error {
 	if r := csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Replicas; r != nil {
 		before = *r
 	}
-	s.onCleanup("bring the operator back", func(ctx context.Context) error { return s.scaleOperator(ctx, before) })
+	s.onCleanup("scale the operator up", func(ctx context.Context) error { return s.scaleOperator(ctx, before) })
 	return s.scaleOperator(ctx, 0)
 }
 
@@ -51,7 +52,7 @@ func (s *suite) installed(ctx context.Context) (*operatorsv1alpha1.ClusterServic
 	return csv, nil
 }
 
-// scaleOperator waits until there are as many replicas, and all are ready.
+// scaleOperator waits until that number of replicas is there and ready.
 func (s *suite) scaleOperator(ctx context.Context, replicas int32) error {
 	csv, err := s.installed(ctx)
 	if err != nil {
@@ -66,7 +67,7 @@ func (s *suite) scaleOperator(ctx context.Context, replicas int32) error {
 	if err := s.client.Patch(ctx, csv, client.RawPatch(types.JSONPatchType, patch)); err != nil {
 		return err
 	}
-	s.logf("the operator gets %d replicas", replicas)
+	s.logf("scaling the operator to %d replicas", replicas)
 	return waitFor(ctx, operatorTime, fmt.Sprintf("%d replicas of the operator", replicas), func(ctx context.Context) error {
 		d, pods := &k8sappsv1.Deployment{}, &corev1.PodList{}
 		if err := s.client.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: operatorDeployment}, d); err != nil {
@@ -77,7 +78,7 @@ func (s *suite) scaleOperator(ctx context.Context, replicas int32) error {
 		}
 		switch {
 		case d.Spec.Replicas == nil || *d.Spec.Replicas != replicas || d.Status.ObservedGeneration != d.Generation:
-			return errors.New("OLM has not passed it on")
+			return errors.New("OLM has not applied it yet")
 		case len(pods.Items) != int(replicas) || d.Status.ReadyReplicas != replicas:
 			return fmt.Errorf("there are %d pods, %d ready", len(pods.Items), d.Status.ReadyReplicas)
 		}

@@ -14,40 +14,40 @@ import (
 	"time"
 )
 
-// Result is what one run measured.
+// Result is the result of one run.
 type Result struct {
 	Row         string `json:"row"`
 	Title       string `json:"title"`
 	Operator    string `json:"operator"`
 	Synchronous bool   `json:"synchronous"`
-	// Lossless says that no acknowledged row may be lost.
+	// Lossless means that no acknowledged row may be lost.
 	Lossless bool `json:"lossless"`
 	Number   int  `json:"number"`
-	// Node that the primary was on.
+	// Node of the primary.
 	Node string `json:"node"`
-	// Gap is the longest time without an acknowledged row, or until a new PostgreSQL was Ready; Limit what it may be.
+	// Gap is the longest time without an acknowledged row, or until a new PostgreSQL was Ready; Limit is its maximum.
 	Gap   time.Duration `json:"gapNanoseconds"`
 	Limit time.Duration `json:"limitNanoseconds"`
-	// Rows were acknowledged. Lost, Duplicated and Overlapping are as in ledger.Report.
+	// Rows is the number of acknowledged rows. Lost, Duplicated and Overlapping are as in acks.Report.
 	Rows        int   `json:"rows"`
 	Lost        int   `json:"lost"`
 	LostBytes   int64 `json:"lostBytes"`
 	Duplicated  int   `json:"duplicated"`
 	Overlapping int   `json:"overlapping"`
-	// LagBytes is the most that the primary's metrics reported in the seconds before, in asynchronous mode.
+	// LagBytes is the maximum lag in the primary's metrics in the seconds before the fault, in asynchronous mode.
 	LagBytes int64 `json:"lagBytes"`
-	// Changes of the server that acknowledges, and Errors that the client through the Service saw.
+	// Changes of the acknowledging server, and Errors of the client of the Service.
 	Changes int `json:"changes"`
 	Errors  int `json:"errors"`
-	// Margin is the time from the last row that was acknowledged on an isolated node to the first of the new primary.
+	// Margin is the time from the last row that an isolated node acknowledged to the first row of the new primary.
 	Margin time.Duration `json:"marginNanoseconds"`
 	// HealthyAfter is the time until all instances were ready and streaming again.
 	HealthyAfter time.Duration `json:"wholeNanoseconds"`
-	// Stuck says that nobody took over in the time that was watched.
+	// Stuck means that no instance took over in time.
 	Stuck bool `json:"stuck"`
 }
 
-// Broken is what must not be, however long it took: empty if no promise about rows was broken.
+// Broken names the broken promises about rows; empty if none.
 func (r Result) Broken() string {
 	var out findings
 	out.add(r.Lost > 0 && r.Lossless, "%d rows lost", r.Lost)
@@ -57,20 +57,20 @@ func (r Result) Broken() string {
 	return out.String()
 }
 
-// Problems says what is not as it should be; empty if all is.
+// Problems names everything unexpected; empty if none.
 func (r Result) Problems() string {
 	var out findings
 	quiet, broken := slices.Contains(withoutFailover, r.Row), r.Broken()
-	out.add(r.Stuck, "nobody took over")
+	out.add(r.Stuck, "no failover")
 	out.add(r.Gap > r.Limit, "too slow")
 	out.add(broken != "", "%s", broken)
 	out.add(r.Changes > 1, "%d changes of the primary", r.Changes)
-	out.add(quiet && r.Changes > 0, "a failover")
+	out.add(quiet && r.Changes > 0, "unexpected failover")
 	out.add(quiet && r.Errors > 0, "%d errors", r.Errors)
 	return out.String()
 }
 
-// findings are what was found.
+// findings are the problems of a run.
 type findings []string
 
 func (s *findings) add(wrong bool, format string, args ...any) {
@@ -79,12 +79,12 @@ func (s *findings) add(wrong bool, format string, args ...any) {
 	}
 }
 
-// String puts them together.
+// String joins them.
 func (s findings) String() string { return strings.Join(s, ", ") }
 
 // String is a line of the log.
 func (r Result) String() string {
-	text := fmt.Sprintf("%s %d, operator %s, primary on %s: %d ms; %d rows, %d lost, %d twice, %d by two, %d changes, %d errors, whole after %s", r.Row, r.Number, r.Operator,
+	text := fmt.Sprintf("%s %d, operator %s, primary on %s: %d ms; %d rows, %d lost, %d twice, %d by two, %d changes, %d errors, healthy after %s", r.Row, r.Number, r.Operator,
 		cmp.Or(r.Node, "none"), r.Gap.Milliseconds(), r.Rows, r.Lost, r.Duplicated, r.Overlapping, r.Changes, r.Errors, r.HealthyAfter.Round(100*time.Millisecond))
 	if r.Margin != 0 {
 		text += fmt.Sprintf(", %d ms between the two sides", r.Margin.Milliseconds())
@@ -93,12 +93,12 @@ func (r Result) String() string {
 		text += fmt.Sprintf(", %d bytes lost, lag %d", r.LostBytes, r.LagBytes)
 	}
 	if amiss := r.Problems(); amiss != "" {
-		text += "; AMISS: " + amiss
+		text += "; PROBLEMS: " + amiss
 	}
 	return text
 }
 
-// store replaces a file with results, one in a line.
+// store replaces a file with results, one per line.
 func store(file string, results []Result) error {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -110,7 +110,7 @@ func store(file string, results []Result) error {
 	return os.WriteFile(file, out.Bytes(), 0o644)
 }
 
-// load reads a file of results; one that does not exist has none.
+// load reads a file of results; a missing file has none.
 func load(file string) ([]Result, error) {
 	content, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -131,7 +131,7 @@ func load(file string) ([]Result, error) {
 	return out, lines.Err()
 }
 
-// table is in Markdown, a line for each fault, mode of replication and state of the operator.
+// table is a Markdown table with a line per fault, replication mode and state of the operator.
 func table(results []Result) string {
 	var out strings.Builder
 	out.WriteString("| Fault | Replication | Operator | Runs | p50 s | p99 s | Max s | Limit s | Rows | Lost | Twice | By two primaries | Leader changed twice | Errors |\n")
@@ -142,7 +142,7 @@ func table(results []Result) string {
 	return out.String()
 }
 
-// groups puts together the runs that make a line, in the order of the first of each.
+// groups returns the runs of each line, in the order of their first run.
 func groups(results []Result) [][]Result {
 	same := func(a, b Result) bool {
 		return a.Title == b.Title && a.Operator == b.Operator && a.Synchronous == b.Synchronous
@@ -177,7 +177,7 @@ func line(group []Result) string {
 		percentile(gaps, 50).Seconds(), percentile(gaps, 99).Seconds(), gaps[len(gaps)-1].Seconds(), first.Limit.Seconds(), rows, lost, twice, both, again, failures)
 }
 
-// percentile is the smallest of the sorted values that at least so many of a hundred don't exceed.
+// percentile is the smallest of the sorted values that is not exceeded by that percentage of them.
 func percentile(sorted []time.Duration, percent int) time.Duration {
 	return sorted[max(0, (len(sorted)*percent+99)/100-1)]
 }

@@ -47,14 +47,14 @@ func TestProblems(t *testing.T) {
 		t.Error(text)
 	}
 	for want, change := range map[string]func(*Result){
-		"nobody took over":           func(r *Result) { r.Stuck = true },
+		"no failover":                func(r *Result) { r.Stuck = true },
 		"too slow":                   func(r *Result) { r.Gap++ },
 		"3 rows lost":                func(r *Result) { r.Lost = 3 },
 		"2 rows twice":               func(r *Result) { r.Duplicated = 2 },
 		"1 rows acknowledged by two": func(r *Result) { r.Overlapping = 1 },
 		"the isolated side acknowledged 1ms after the new primary's first": func(r *Result) { r.Margin = -time.Millisecond },
 		"2 changes of the primary": func(r *Result) { r.Changes = 2 },
-		"a failover":               func(r *Result) { r.Row, r.Errors = "api", 0 },
+		"unexpected failover":      func(r *Result) { r.Row, r.Errors = "api", 0 },
 		"5 errors":                 func(r *Result) { r.Row, r.Changes = "api", 0 },
 	} {
 		r := good
@@ -65,10 +65,10 @@ func TestProblems(t *testing.T) {
 	slow, twice := good, good
 	slow.Gap, slow.Stuck, twice.Duplicated = time.Hour, true, 1
 	if err := broken([]Result{good, slow}); err != nil {
-		t.Errorf("figures alone are an error: %v", err)
+		t.Errorf("slow times alone are an error: %v", err)
 	}
 	if broken([]Result{good, twice}) == nil {
-		t.Error("rows that are there twice are no error")
+		t.Error("duplicated rows are no error")
 	}
 	lossy := good
 	lossy.Synchronous, lossy.Lossless, lossy.Lost = false, false, 3
@@ -116,7 +116,7 @@ func TestValidate(t *testing.T) {
 func TestRuns(t *testing.T) {
 	o := Options{Runs: 3}
 	if n := o.runs("kill"); n != 3 {
-		t.Errorf("without a choice: %d", n)
+		t.Errorf("without a selection: %d", n)
 	}
 	o.Rows = []string{"kill=25", "node"}
 	for row, want := range map[string]int{"kill": 25, "node": 3, "cut": 0} {

@@ -15,60 +15,60 @@ import (
 	"github.com/fettle-dev/fettle/test/localcluster"
 )
 
-// row is a line of the table: something that befalls the primary.
+// row is a line of the table: a fault of the primary.
 type row struct {
 	name, title string
-	// limit is what a client may be without an acknowledged row.
+	// limit is the maximum time without an acknowledged row.
 	limit time.Duration
-	// only is when the row is measured: with the operator up, at zero, or both when empty.
+	// only is when the row is measured: with the operator up, at zero, or both if empty.
 	only string
-	// inject has it happen, and tells the suite how to set it right.
+	// inject injects the fault, and registers its cleanup with the suite.
 	inject func(ctx context.Context, s *suite, p primary) error
-	// clientOnNode has a second client stay with the primary, on its node.
+	// clientOnNode adds a second client on the primary's node.
 	clientOnNode bool
-	// faultDuration is how long it lasts when nobody has to take over; zero when somebody has to.
+	// faultDuration is how long the fault lasts if no failover is expected; zero otherwise.
 	faultDuration time.Duration
-	// prepare is done while clients write, before the time is taken; nil for nothing.
+	// prepare runs while clients write, before the measurement; nil for nothing.
 	prepare func(ctx context.Context, s *suite, p primary) error
-	// asynchronous says that it is measured only where commits wait for no other instance at first. No row may be lost all the same.
+	// asynchronous means that the row is measured only without synchronous replication at first. No row may be lost all the same.
 	asynchronous bool
-	// minTenure is how long the primary must have led before.
+	// minTenure is how long the primary must have been primary before.
 	minTenure time.Duration
-	// begin measures how long a new PostgreSQL takes to become Ready, and nothing befalls it.
+	// begin measures how long a new PostgreSQL takes to become Ready, without a fault.
 	begin bool
 }
 
-// withoutFailover are the rows in which nobody has to take over, and clients see nothing.
+// withoutFailover are the rows without a failover, which clients do not notice.
 var withoutFailover = []string{"api", "writes", "damage"}
 
 var allRows = []row{
-	// A primary that has only just become one makes no switchover.
+	// A new primary rejects a switchover at first.
 	{name: "switchover", title: "planned switchover", limit: time.Second, only: OperatorUp, inject: switchOver, minTenure: 5 * time.Second},
 	{name: "drain", title: "primary's node drained", limit: time.Second, inject: drain, minTenure: 5 * time.Second},
 	{name: "kill", title: "SIGKILL of the postmaster", limit: 3 * time.Second, inject: killPostmaster},
 	{name: "delete", title: "pod deleted, grace 1 s", limit: 3 * time.Second, inject: deletePod},
 	{name: "hang", title: "hung primary (SIGSTOP)", limit: 12 * time.Second, inject: hangPostgreSQL},
 	{name: "node", title: "node lost", limit: 12 * time.Second, inject: loseNode},
-	{name: "cut", title: "node cut off, clients still on it", limit: 12 * time.Second, inject: isolateNode, clientOnNode: true},
-	{name: "api", title: "API server away for 20 s", limit: time.Second, inject: stopAPIServer, faultDuration: 20 * time.Second},
-	{name: "writes", title: "API server refuses all writes for 60 s", limit: time.Second, inject: rejectWrites, faultDuration: time.Minute},
+	{name: "cut", title: "node isolated, clients still on it", limit: 12 * time.Second, inject: isolateNode, clientOnNode: true},
+	{name: "api", title: "API server down for 20 s", limit: time.Second, inject: stopAPIServer, faultDuration: 20 * time.Second},
+	{name: "writes", title: "API server rejects all writes for 60 s", limit: time.Second, inject: rejectWrites, faultDuration: time.Minute},
 	{
-		name: "behind", title: "planned switchover, one replica 200 MiB behind", limit: time.Second, only: OperatorUp,
+		name: "behind", title: "planned switchover, one standby 200 MiB behind", limit: time.Second, only: OperatorUp,
 		prepare: stallOneStandby, inject: switchOver, minTenure: 5 * time.Second,
 	},
-	{name: "damage", title: "replica damaged, and recloned", limit: time.Second, inject: damageStandby, faultDuration: 10 * time.Second},
+	{name: "damage", title: "standby damaged, and recloned", limit: time.Second, inject: damageStandby, faultDuration: 10 * time.Second},
 	{
-		name: "turned-on", title: "synchronous turned on, then node lost", limit: 12 * time.Second, only: OperatorUp, asynchronous: true,
+		name: "turned-on", title: "synchronous enabled, then node lost", limit: 12 * time.Second, only: OperatorUp, asynchronous: true,
 		prepare: enableSynchronous, inject: loseNode,
 	},
 	{
-		name: "stale", title: "pod deleted, both replicas 200 MiB behind", limit: time.Minute, asynchronous: true,
+		name: "stale", title: "pod deleted, both standbys 200 MiB behind", limit: time.Minute, asynchronous: true,
 		prepare: stallAllStandbys, inject: deletePodGracefully,
 	},
 	{name: "start", title: "first instance Ready after apply", limit: 8 * time.Second, only: OperatorUp, begin: true},
 }
 
-// Rows are the names of all rows.
+// Rows returns the names of all rows.
 func Rows() []string {
 	names := make([]string, len(allRows))
 	for i, r := range allRows {
@@ -77,13 +77,13 @@ func Rows() []string {
 	return names
 }
 
-// switchOver asks for the next instance as the primary, and takes the wish back.
+// switchOver requests the next instance as the primary, and withdraws the request.
 func switchOver(ctx context.Context, s *suite, p primary) error {
-	s.onCleanup("take back the switchover", func(ctx context.Context) error { return s.annotate(ctx, "") })
+	s.onCleanup("withdraw the switchover", func(ctx context.Context) error { return s.annotate(ctx, "") })
 	return s.annotate(ctx, s.nextInstance(p.pod.Name))
 }
 
-// annotate asks for a switchover, or takes back what was asked for.
+// annotate requests a switchover, or withdraws the request.
 func (s *suite) annotate(ctx context.Context, to string) error {
 	pg := s.database()
 	if err := s.client.Get(ctx, client.ObjectKeyFromObject(pg), pg); err != nil {
@@ -112,16 +112,16 @@ func killPostmaster(_ context.Context, _ *suite, p primary) error {
 	return server[0].Signal(syscall.SIGKILL)
 }
 
-// hangPostgreSQL stops PostgreSQL, but not the agent: first what makes new processes, then all there are.
+// hangPostgreSQL stops PostgreSQL, but not the agent: first the process that forks new ones, then all others.
 func hangPostgreSQL(_ context.Context, s *suite, p primary) error {
 	server, err := p.server()
 	if err != nil {
 		return err
 	}
-	s.onCleanup("let PostgreSQL go on", func(context.Context) error {
+	s.onCleanup("resume PostgreSQL", func(context.Context) error {
 		all, err := p.server()
 		if err != nil {
-			return nil //nolint:nilerr // the container has ended
+			return nil //nolint:nilerr // the container has exited
 		}
 		return signal(all, syscall.SIGCONT)
 	})
@@ -134,7 +134,7 @@ func hangPostgreSQL(_ context.Context, s *suite, p primary) error {
 	return signal(server, syscall.SIGSTOP)
 }
 
-// loseNode cuts the primary's node off, stops its kubelet and kills the pod: nobody is told.
+// loseNode isolates the primary's node, stops its kubelet and kills the pod, without notice.
 func loseNode(ctx context.Context, s *suite, p primary) error {
 	kubelet, err := s.local.Daemon("kubelet-" + p.pod.Spec.NodeName)
 	if err != nil {
@@ -144,13 +144,13 @@ func loseNode(ctx context.Context, s *suite, p primary) error {
 	if err != nil {
 		return err
 	}
-	s.onCleanup("replace "+p.pod.Name, func(ctx context.Context) error { // a container that was killed before is started later each time
+	s.onCleanup("replace "+p.pod.Name, func(ctx context.Context) error { // the restart of a container that was killed before is delayed longer each time
 		return client.IgnoreNotFound(s.client.Delete(ctx, &p.pod, client.GracePeriodSeconds(1), client.Preconditions{UID: &p.pod.UID}))
 	})
 	if err := isolateNode(ctx, s, p); err != nil {
 		return err
 	}
-	s.onCleanup("let the kubelet go on", func(context.Context) error { return kubelet.Signal(syscall.SIGCONT) })
+	s.onCleanup("resume the kubelet", func(context.Context) error { return kubelet.Signal(syscall.SIGCONT) })
 	if err := kubelet.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
@@ -168,11 +168,11 @@ func stopAPIServer(_ context.Context, s *suite, _ primary) error {
 	if err != nil {
 		return err
 	}
-	s.onCleanup("let the API server go on", func(context.Context) error { return server.Signal(syscall.SIGCONT) })
+	s.onCleanup("resume the API server", func(context.Context) error { return server.Signal(syscall.SIGCONT) })
 	return server.Signal(syscall.SIGSTOP)
 }
 
-// server are the processes of the primary's PostgreSQL.
+// server returns the processes of the primary's PostgreSQL.
 func (p primary) server() ([]localcluster.Process, error) {
 	all, err := localcluster.Container(p.container)
 	if err != nil {
@@ -185,7 +185,7 @@ func (p primary) server() ([]localcluster.Process, error) {
 	return server, nil
 }
 
-// signal sends a signal to all processes that are still there.
+// signal sends a signal to all processes that still exist.
 func signal(all []localcluster.Process, signal syscall.Signal) error {
 	var errs []error
 	for _, p := range all {

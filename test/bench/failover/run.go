@@ -15,11 +15,11 @@ const (
 	pause = 5 * time.Millisecond
 	// clientTimeout is how long a client waits for an answer, dial how long for a connection.
 	clientTimeout, dial = time.Second, 500 * time.Millisecond
-	// steadyTime is how long rows must be acknowledged again before a run is over.
+	// steadyTime is how long rows must be acknowledged again before a run ends.
 	steadyTime = 3 * time.Second
-	// failoverTimeout is how long somebody may take to take over before the run counts as failed.
+	// failoverTimeout is how long a failover may take before the run counts as failed.
 	failoverTimeout = 90 * time.Second
-	// leaseRenewInterval is the time between two renewals of the Lease: each run begins at another moment between two.
+	// leaseRenewInterval is the time between two renewals of the Lease: each run starts at another moment of it.
 	leaseRenewInterval = 2 * time.Second
 )
 
@@ -29,11 +29,11 @@ type run struct {
 	row    row
 	result Result
 	begun  time.Time
-	// client writes through the Service; inside is with the primary, nil in most rows.
+	// client writes through the Service; onNode connects to the primary on its node, nil in most rows.
 	client, onNode *acks.Writer
 }
 
-// measureRun has something happen to the primary, waits until the cluster is whole again, and counts.
+// measureRun injects the fault, waits until the cluster is healthy again, and counts.
 func (s *suite) measureRun(ctx context.Context, r row, number int) (Result, error) {
 	out := run{suite: s, row: r, result: Result{
 		Row: r.name, Title: r.title, Operator: s.mode, Synchronous: s.Synchronous, Lossless: s.Synchronous || r.asynchronous,
@@ -58,7 +58,7 @@ func (s *suite) measureRun(ctx context.Context, r row, number int) (Result, erro
 	return out.result, err
 }
 
-// measure is what clients see.
+// measure measures the clients' view.
 func (r *run) measure(ctx context.Context, p primary) (err error) {
 	var clients []*acks.Writer
 	write := func(name string, target acks.Target) *acks.Writer {
@@ -100,13 +100,13 @@ func (r *run) measure(ctx context.Context, p primary) (err error) {
 func written(ctx context.Context, l *acks.Writer, since time.Time) error {
 	return waitFor(ctx, time.Minute, "an acknowledged row", func(context.Context) error {
 		if l.FirstAfter(since).IsZero() {
-			return errors.New("there is none")
+			return errors.New("no row is acknowledged yet")
 		}
 		return nil
 	})
 }
 
-// injectFault has it happen, and sets it right when somebody has taken over.
+// injectFault injects the fault, and reverts it after the failover.
 func (r *run) injectFault(ctx context.Context, p primary) error {
 	n := len(r.cleanups)
 	if r.row.prepare != nil {
@@ -145,7 +145,7 @@ func (r *run) injectFault(ctx context.Context, p primary) error {
 	return sleep(ctx, time.Second)
 }
 
-// recovered is nil when something has gone wrong for the client, and nothing has for a while since.
+// recovered is nil if the client had a failure, and none for a while since.
 func (r *run) recovered(context.Context) error {
 	var before acks.Server
 	var broken bool
@@ -162,22 +162,22 @@ func (r *run) recovered(context.Context) error {
 	}
 	switch {
 	case !broken:
-		return errors.New("the client has noticed nothing")
+		return errors.New("the client had no failure")
 	case again.IsZero():
 		return errors.New("no row is acknowledged")
 	case time.Since(again) < steadyTime:
-		return errors.New("rows have only just been acknowledged again")
+		return errors.New("rows were only just acknowledged again")
 	}
 	return nil
 }
 
-// count compares what the clients were told with what is there.
+// count compares the acknowledged rows with the rows in the database.
 func (r *run) count(ctx context.Context, clients []*acks.Writer) error {
 	gap := r.client.Gap(r.begun)
 	r.result.Gap, r.result.Errors = gap.Length(), r.client.Failed(r.begun)
 	servers, _ := acks.Overlap(r.client.Entries())
 	r.result.Changes = len(servers) - 1
-	return waitFor(ctx, time.Minute, "an answer to how many rows there are", func(ctx context.Context) error {
+	return waitFor(ctx, time.Minute, "the number of rows", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 		defer cancel()
 		conn, err := r.service.Connect(ctx)

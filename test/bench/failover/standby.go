@@ -19,11 +19,11 @@ import (
 	"github.com/fettle-dev/fettle/test/localcluster"
 )
 
-// standbyLagBytes is how much write-ahead log a replica lacks that is behind.
+// standbyLagBytes is how much WAL a lagging standby lacks.
 const standbyLagBytes = 200 << 20
 
-// rejectWrites has the API server refuse every write, as a webhook that fails closed and cannot be reached does. Configurations of
-// webhooks are no webhook's business, so this one can be removed.
+// rejectWrites makes the API server reject every write, like an unreachable webhook that fails closed. Webhooks do not apply to webhook
+// configurations, so this one can be removed.
 func rejectWrites(ctx context.Context, s *suite, _ primary) error {
 	nobody, fail, none := "https://127.0.0.1:1/", admissionv1.Fail, admissionv1.SideEffectClassNone
 	hook := &admissionv1.ValidatingWebhookConfiguration{
@@ -41,7 +41,7 @@ func rejectWrites(ctx context.Context, s *suite, _ primary) error {
 	return s.client.Create(ctx, hook)
 }
 
-// enableSynchronous changes a cluster that commits alone to one in which commits wait for another instance, and waits until they do.
+// enableSynchronous enables synchronous replication in a cluster without it, and waits until commits wait for a standby.
 func enableSynchronous(ctx context.Context, s *suite, _ primary) error {
 	set := func(ctx context.Context, synchronous *databasev1alpha1.PostgreSQLSynchronous) error {
 		pg := s.database()
@@ -52,20 +52,20 @@ func enableSynchronous(ctx context.Context, s *suite, _ primary) error {
 		pg.Spec.Synchronous = synchronous
 		return s.client.Patch(ctx, pg, client.MergeFrom(before))
 	}
-	s.onCleanup("turn off synchronous", func(ctx context.Context) error { return set(ctx, nil) })
+	s.onCleanup("disable synchronous", func(ctx context.Context) error { return set(ctx, nil) })
 	if err := set(ctx, &databasev1alpha1.PostgreSQLSynchronous{Number: 1}); err != nil {
 		return err
 	}
-	return waitFor(ctx, time.Minute, "commits that wait for another instance", func(ctx context.Context) error {
+	return waitFor(ctx, time.Minute, "commits that wait for a standby", func(ctx context.Context) error {
 		_, waitedFor, err := s.replicas(ctx)
 		if err == nil && waitedFor == 0 {
-			err = errors.New("they wait for none")
+			err = errors.New("commits wait for no standby")
 		}
 		return err
 	})
 }
 
-// stallOneStandby has the replica after the next primary receive nothing while clients write, until things are set right.
+// stallOneStandby stops the WAL receiver of the standby after the next primary, while clients write, until cleanup.
 func stallOneStandby(ctx context.Context, s *suite, p primary) error {
 	if err := s.stopWALReceiver(ctx, s.nextInstance(s.nextInstance(p.pod.Name))); err != nil {
 		return err
@@ -73,7 +73,7 @@ func stallOneStandby(ctx context.Context, s *suite, p primary) error {
 	return s.fill(ctx, standbyLagBytes)
 }
 
-// stallAllStandbys has both replicas receive nothing, until things are set right.
+// stallAllStandbys stops the WAL receivers of both standbys until cleanup.
 func stallAllStandbys(ctx context.Context, s *suite, p primary) error {
 	for pod := s.nextInstance(p.pod.Name); pod != p.pod.Name; pod = s.nextInstance(pod) {
 		if err := s.stopWALReceiver(ctx, pod); err != nil {
@@ -83,7 +83,7 @@ func stallAllStandbys(ctx context.Context, s *suite, p primary) error {
 	return s.fill(ctx, standbyLagBytes)
 }
 
-// fill writes so many bytes of write-ahead log.
+// fill writes that many bytes of WAL.
 func (s *suite) fill(ctx context.Context, size int) error {
 	conn, err := s.service.Connect(ctx)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *suite) fill(ctx context.Context, size int) error {
 	return err
 }
 
-// stopWALReceiver stops the process of a replica that receives write-ahead log.
+// stopWALReceiver stops the WAL receiver process of a standby.
 func (s *suite) stopWALReceiver(ctx context.Context, pod string) error {
 	all, err := s.processes(ctx, pod)
 	if err != nil {
@@ -110,10 +110,10 @@ func (s *suite) stopWALReceiver(ctx context.Context, pod string) error {
 		})
 		return process.Signal(syscall.SIGSTOP)
 	}
-	return fmt.Errorf("%s has no process that receives", pod)
+	return fmt.Errorf("%s has no WAL receiver", pod)
 }
 
-// processes are those of an instance's PostgreSQL.
+// processes returns the PostgreSQL processes of an instance.
 func (s *suite) processes(ctx context.Context, name string) ([]localcluster.Process, error) {
 	pods, err := s.pods(ctx, s.database().Name)
 	if err != nil {
@@ -124,15 +124,15 @@ func (s *suite) processes(ctx context.Context, name string) ([]localcluster.Proc
 			return primary{pod: pod, container: pod.Status.ContainerStatuses[0].ContainerID}.server()
 		}
 	}
-	return nil, fmt.Errorf("there is no pod %s that runs", name)
+	return nil, fmt.Errorf("no running pod %s", name)
 }
 
-// deletePodGracefully deletes the primary's pod with the grace period that it has.
+// deletePodGracefully deletes the primary's pod with its own grace period.
 func deletePodGracefully(ctx context.Context, s *suite, p primary) error {
 	return s.client.Delete(ctx, &p.pod)
 }
 
-// damageStandby takes from the next instance, a replica, a file without which PostgreSQL does not start, and kills it.
+// damageStandby removes from the next instance, a standby, a file that PostgreSQL needs to start, and kills it.
 func damageStandby(ctx context.Context, s *suite, p primary) error {
 	all, err := s.processes(ctx, s.nextInstance(p.pod.Name))
 	if err != nil {

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// lagPause is the time between two looks at the lag, lagAge how old a report may be when something happens.
+	// lagPause is the time between two reads of the lag, lagAge the maximum age of a report at the time of the fault.
 	lagPause, lagAge = 250 * time.Millisecond, 5 * time.Second
 	lagMetric        = "fettle_postgresql_standby_flush_lag_bytes"
 )
 
-// watchLag reads the lag that the primary's metrics report, in asynchronous mode. What it returns ends that, and is the most
-// that was reported in the seconds before at.
+// watchLag reads the lag in the primary's metrics, in asynchronous mode. The returned function stops it, and returns the maximum in the
+// seconds before at.
 func (s *suite) watchLag(ctx context.Context, p primary) func(at time.Time) int64 {
 	if s.Synchronous {
 		return func(time.Time) int64 { return 0 }
@@ -54,7 +54,7 @@ func (s *suite) watchLag(ctx context.Context, p primary) func(at time.Time) int6
 	}
 }
 
-// readLag asks an agent; the result is that of the standby that lags most.
+// readLag reads an agent's metrics; the result is the lag of the slowest standby.
 func readLag(ctx context.Context, ip string) (most int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -80,7 +80,7 @@ func readLag(ctx context.Context, ip string) (most int64, err error) {
 	return most, nil
 }
 
-// follow writes the agents' logs into a folder. What it returns ends that, and removes them unless they are to be kept.
+// follow writes the agents' logs into a folder. The returned function stops it, and removes the logs unless keep is true.
 func (s *suite) follow(ctx context.Context, folder string) func(ctx context.Context, keep bool) {
 	folder = filepath.Join(s.Folder, "postgres-logs", folder)
 	if err := os.RemoveAll(folder); err != nil {
@@ -102,10 +102,10 @@ func (s *suite) follow(ctx context.Context, folder string) func(ctx context.Cont
 		cancel()
 		group.Wait()
 		if !keep {
-			_ = os.RemoveAll(folder) // it is only in the way
+			_ = os.RemoveAll(folder) // it only takes space
 			return
 		}
-		for i := range instances { // a pod or container may be another one by now
+		for i := range instances { // a pod or container may have been replaced
 			pod := fmt.Sprintf("%s-%d", name, i)
 			s.copyLog(ctx, pod, filepath.Join(folder, pod+"-now.log"), &corev1.PodLogOptions{SinceSeconds: new(int64(time.Since(begun).Seconds() + 1))})
 		}
@@ -119,7 +119,7 @@ func (s *suite) copyLog(ctx context.Context, pod, file string, options *corev1.P
 		s.logf("logs: %s", err)
 		return
 	}
-	defer out.Close() //nolint:errcheck // a log that is cut short is said by its end
+	defer out.Close() //nolint:errcheck // the end of a truncated log shows it
 	in, err := s.clientset.CoreV1().Pods(s.Namespace).GetLogs(pod, options).Stream(ctx)
 	if err != nil {
 		_, _ = fmt.Fprintln(out, err)

@@ -1,5 +1,5 @@
-// Package naive is a controller for WebApps as tutorials write them: Get, CreateOrUpdate for each child,
-// Status().Update. It is a measure for Fettle and stays as it is.
+// Package naive is a controller for WebApps in the style of tutorials: Get, CreateOrUpdate for each child, Status().Update. It is a
+// baseline for Fettle and must not be optimized.
 package naive
 
 import (
@@ -27,9 +27,9 @@ import (
 
 // Options of the controller.
 type Options struct {
-	// Workers is MaxConcurrentReconciles: 1 is what a controller has that does not set it.
+	// Workers is MaxConcurrentReconciles; the default of controllers is 1.
 	Workers int
-	// Careful leaves alone a child that already has all that is wanted, and a status that would not change.
+	// Careful skips the write of a child or status that would not change.
 	Careful bool
 }
 
@@ -92,7 +92,7 @@ func (r *reconciler) createOrUpdate(ctx context.Context, app *appsv1.WebApp, wan
 	return err
 }
 
-// setSpec overwrites the spec, with all that the API server has filled in.
+// setSpec overwrites the spec, including all defaults of the API server.
 func (r *reconciler) setSpec(live, want client.Object) {
 	switch live := live.(type) {
 	case *k8sappsv1.Deployment:

@@ -1,5 +1,5 @@
-// Package raw is the least that anything could send to bring up WebApps: each child once, and the status once. It
-// compares nothing, repairs nothing and remembers nothing; its speed is what the API server gives.
+// Package raw sends the minimum of requests to create the children of WebApps: each child once, and the status once. It compares, repairs
+// and remembers nothing. Its speed is the API server's.
 package raw
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/fettle-dev/fettle/test/bench/children"
 )
 
-// Run lists and watches WebApps, and writes for each that is new, by so many at once, until ctx ends.
+// Run lists and watches WebApps, and writes the children of each new one, concurrently, until ctx ends.
 func Run(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, concurrency int) error {
 	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
 	if err != nil {
