@@ -171,6 +171,7 @@ func (r *Reconciler) reconcile(ctx context.Context, pg *databasev1alpha1.Postgre
 		return reconcile.Result{}, err
 	}
 	pg.Status.AgentImage = in.agentImage
+	r.metrics.AgentOutdated(client.ObjectKeyFromObject(pg), in.cluster.outdatedAgents(r.agentImage))
 	setStatus(pg, seen)
 	return r.requeueAfter(pg, in, seen)
 }

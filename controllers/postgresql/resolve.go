@@ -67,12 +67,15 @@ func (r *Reconciler) resolve(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 	if err := r.certify(ctx, pg, in); err != nil {
 		return nil, err
 	}
-	revision := revisionOf(pg, in.agentImage)
+	want := podVersion{revision: revisionOf(pg)}
+	if rollsAgent(pg) {
+		want.agentImage = in.agentImage
+	}
 	age := pollIdle
-	if !pg.Spec.Paused && !settled(pg, new(assemble(pg, set, pods, claims, r.agents.last(client.ObjectKeyFromObject(pg)), revision))) {
+	if !pg.Spec.Paused && !settled(pg, new(assemble(pg, set, pods, claims, r.agents.last(client.ObjectKeyFromObject(pg)), want))) {
 		age = pollActive // also while an agent's last answer was that it is not ready: it is not to be believed for a minute
 	}
-	in.cluster = assemble(pg, set, pods, claims, r.agents.statuses(ctx, pg, &in.certificates, pods, age), revision)
+	in.cluster = assemble(pg, set, pods, claims, r.agents.statuses(ctx, pg, &in.certificates, pods, age), want)
 	if err := r.adoptClaims(ctx, pg, &in.cluster); err != nil {
 		return nil, err
 	}
@@ -94,20 +97,22 @@ func (r *Reconciler) resolve(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 	return in, r.resolveOptionalAPIs(ctx, pg, in)
 }
 
-// agentImage is the image that the agents run: the one that they run already, unless an upgrade is asked for.
+// agentImage is the image that new pods get their agent from: the operator's own, or where agents are updated by hand alone the one
+// that the template has.
 func agentImage(pg *databasev1alpha1.PostgreSQL, set *k8sappsv1.StatefulSet, own string) string {
-	if pg.Annotations[databasev1alpha1.AnnotationUpgradeAgent] == "true" {
+	if rollsAgent(pg) || pg.Spec.AgentUpdatePolicy != databasev1alpha1.AgentUpdateManual {
 		return own
 	}
-	running := ""
+	template := ""
 	if set != nil {
-		for i := range set.Spec.Template.Spec.InitContainers {
-			if c := &set.Spec.Template.Spec.InitContainers[i]; c.Name == initContainer {
-				running = c.Image
-			}
-		}
+		template = set.Spec.Template.Annotations[annotationAgentImage]
 	}
-	return cmp.Or(pg.Status.AgentImage, running, own)
+	return cmp.Or(template, pg.Status.AgentImage, own)
+}
+
+// rollsAgent reports whether pods with another agent than that of the template are replaced.
+func rollsAgent(pg *databasev1alpha1.PostgreSQL) bool {
+	return pg.Spec.AgentUpdatePolicy == databasev1alpha1.AgentUpdateAutomatic || pg.Annotations[databasev1alpha1.AnnotationUpgradeAgent] == "true"
 }
 
 // settled reports whether nothing is under way, so that agents are asked only now and then.

@@ -14,6 +14,19 @@ import (
 // +kubebuilder:validation:XValidation:rule="!(self in ['file_fdw', 'adminpack', 'plsh']) && !self.matches('(^|_)pl[a-z0-9]+u$')",message="extension: lets its users out of the database and is refused"
 type Extension string
 
+// AgentUpdatePolicy says when an instance gets the agent of an upgraded operator.
+type AgentUpdatePolicy string
+
+// Values of AgentUpdatePolicy.
+const (
+	// AgentUpdateOnRestart: whenever the pod is re-created for any reason.
+	AgentUpdateOnRestart AgentUpdatePolicy = "OnRestart"
+	// AgentUpdateManual: only while the annotation fettle.dev/upgrade-agent is "true".
+	AgentUpdateManual AgentUpdatePolicy = "Manual"
+	// AgentUpdateAutomatic: by a rolling update after each upgrade of the operator.
+	AgentUpdateAutomatic AgentUpdatePolicy = "Automatic"
+)
+
 // ReplicaRecovery says what happens to a standby that cannot follow the primary.
 type ReplicaRecovery string
 

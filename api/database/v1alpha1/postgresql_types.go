@@ -245,11 +245,24 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="TLS"
 	TLS PostgreSQLTLS `json:"tls,omitzero"`
 
-	// topologySpread spreads the instances over nodes and zones where it can; true by default.
+	// agentUpdatePolicy says when an instance gets the Fettle agent of an upgraded operator. OnRestart, the default: whenever the pod is
+	// re-created for any reason; the upgrade itself restarts nothing. Manual: only while the annotation fettle.dev/upgrade-agent is "true".
+	// Automatic: at once, by a rolling update with the primary last. A change of this field alone restarts pods only if it is set to
+	// Automatic. The metric fettle_postgresql_agent_outdated counts the instances with another agent than the operator's.
 	// +optional
-	// +kubebuilder:default=true
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Topology Spread",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
-	TopologySpread *bool `json:"topologySpread,omitempty"`
+	// +kubebuilder:default=OnRestart
+	// +kubebuilder:validation:Enum=OnRestart;Manual;Automatic
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Agent Update Policy",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:OnRestart","urn:alm:descriptor:com.tectonic.ui:select:Manual","urn:alm:descriptor:com.tectonic.ui:select:Automatic"}
+	AgentUpdatePolicy AgentUpdatePolicy `json:"agentUpdatePolicy,omitempty"`
+
+	// topologySpreadConstraints of the pods. Unset by default: instances are spread over nodes and then zones as far as there are some,
+	// and no pod is kept from a node. An empty list spreads nothing. A constraint without labelSelector selects the pods of this
+	// PostgreSQL. A change replaces the pods one at a time.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Topology Spread Constraints"
+	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitzero"`
 
 	// nodeSelector are labels that a node must have.
 	// +optional

@@ -64,6 +64,7 @@ var rules = []rule{
 		"spec.parameters", "parameters: each name must be that of a parameter"},
 	{`parameters: {max_connections: 200, log_line_prefix: "%m [%p] 'x'"}`, []string{"parameters: {work_mem: \"" + strings.Repeat("1", 1025) + "\"}"},
 		"spec.parameters", "parameters: each value must have at most 1024 characters"},
+	{`agentUpdatePolicy: Automatic`, []string{`agentUpdatePolicy: Never`}, "spec.agentUpdatePolicy", "Unsupported value"},
 	{`replicaRecovery: Manual`, []string{`replicaRecovery: Never`}, "spec.replicaRecovery", "Unsupported value"},
 	{`image: registry.example.com:5000/postgres:16-alpine@sha256:0123`, []string{`image: "postgres 16"`, `image: -x`},
 		"spec.image", "image: must be an image reference"},

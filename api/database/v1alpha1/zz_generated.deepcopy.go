@@ -435,10 +435,12 @@ func (in *PostgreSQLSpec) DeepCopyInto(out *PostgreSQLSpec) {
 	in.Monitoring.DeepCopyInto(&out.Monitoring)
 	in.NetworkPolicy.DeepCopyInto(&out.NetworkPolicy)
 	in.TLS.DeepCopyInto(&out.TLS)
-	if in.TopologySpread != nil {
-		in, out := &in.TopologySpread, &out.TopologySpread
-		*out = new(bool)
-		**out = **in
+	if in.TopologySpreadConstraints != nil {
+		in, out := &in.TopologySpreadConstraints, &out.TopologySpreadConstraints
+		*out = make([]corev1.TopologySpreadConstraint, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
 	}
 	if in.NodeSelector != nil {
 		in, out := &in.NodeSelector, &out.NodeSelector
