@@ -132,7 +132,7 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "reader"}, StringData: map[string]string{"pass": "typo"}}
 		Expect(user.Create(ctx, secret)).To(Succeed())
 		pg := newPostgreSQL(namespace, "keyless", func(s *databasev1alpha1.PostgreSQLSpec) {
-			s.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader", PasswordSecret: &fettlev1.LocalReference{Name: "reader"}}}
+			s.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader", PasswordSecret: &fettlev1.SecretKeyReference{Name: "reader"}}}
 		})
 		Expect(user.Create(ctx, pg)).To(Succeed())
 		Eventually(pgSays(pg, databasev1alpha1.PostgreSQLConfigured)).WithContext(ctx).Should(

@@ -211,8 +211,7 @@ func configured(pg *databasev1alpha1.PostgreSQL, seen *observed, settled bool) c
 	case seen.parameters != nil:
 		return no(databasev1alpha1.ReasonParametersInvalid, "spec.parameters: "+seen.parameters.Error())
 	case seen.secretMissing != "":
-		return no(databasev1alpha1.ReasonSecretMissing, fmt.Sprintf(
-			"spec.roles: Secret %q in namespace %q does not exist, or has no password under its key %q: create it, or remove passwordSecret", seen.secretMissing, pg.Namespace, keyPassword))
+		return no(databasev1alpha1.ReasonSecretMissing, seen.secretMissing)
 	case seen.rejected != "":
 		return no(databasev1alpha1.ReasonApplyRejected, "PostgreSQL refused: "+seen.rejected)
 	case isHibernated(pg, c):

@@ -157,7 +157,7 @@ func TestToldOnce(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	r := &Reconciler{clock: clock, history: newHistory(clock), backoff: newApplyBackoff(clock), live: unreachable{}}
 	pg := wanting(1)
-	pg.Spec.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader", PasswordSecret: &fettlev1.LocalReference{Name: "reader"}}}
+	pg.Spec.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader", PasswordSecret: &fettlev1.SecretKeyReference{Name: "reader"}}}
 	in := &inputs{objectsHash: "wishes", cluster: *picture(1, "P"), passwords: map[string]password{}}
 	seen := &observed{}
 	if err := r.applyDatabaseObjects(t.Context(), pg, in, seen); !errors.Is(err, errUnreachable) {

@@ -52,7 +52,7 @@ func (r *Reconciler) applyCertificates(ctx context.Context, pg *databasev1alpha1
 		if c.live == nil {
 			continue
 		}
-		c.rotation = rotationOf(c.role, c.live)
+		c.rotation, c.copiedFrom = rotationOf(c.role, c.live), c.live.Annotations[annotationCopiedFrom]
 		if err := r.ensureSecret(ctx, c.live, c.object(pg, in.certificates.serving.roots)); err != nil {
 			return err
 		}

@@ -217,8 +217,13 @@ func (r *Reconciler) passwords(ctx context.Context, pg *databasev1alpha1.Postgre
 		if err != nil {
 			return err
 		}
+		if c.source != nil {
+			if err := r.copyPassword(ctx, pg, in, &c, live); err != nil {
+				return err
+			}
+		}
 		in.credentials, lives = append(in.credentials, c), append(lives, live)
-		if live != nil {
+		if live != nil && c.source == nil {
 			in.passwords[c.role] = password{version: in.certificates.keyedHash(live)}
 			in.rotating = in.rotating || len(live.Data[keyNext]) > 0
 		}
@@ -231,20 +236,16 @@ func (r *Reconciler) passwords(ctx context.Context, pg *databasev1alpha1.Postgre
 
 // readUserSecretVersions notes the versions of the Secrets that users gave, and one that is missing.
 func (r *Reconciler) readUserSecretVersions(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
-	for i := range pg.Spec.Roles {
-		role := &pg.Spec.Roles[i]
-		if !logsIn(role) || role.PasswordSecret == nil {
-			continue
-		}
-		version, err := r.secretVersion(ctx, pg, role.PasswordSecret.Name)
+	for _, u := range userSecretsOf(pg) {
+		version, err := r.secretVersion(ctx, pg, u.ref.Name)
 		if err != nil {
 			return err
 		}
 		if version == "" {
-			in.secretMissing = role.PasswordSecret.Name
+			in.secretMissing = u.missing(pg)
 			continue
 		}
-		in.passwords[string(role.Name)] = password{version: version, own: true}
+		in.passwords[u.role] = password{version: version, own: true}
 	}
 	return nil
 }
@@ -264,25 +265,20 @@ func (r *Reconciler) secretVersion(ctx context.Context, pg *databasev1alpha1.Pos
 	return secret.ResourceVersion, nil
 }
 
-// readUserPasswords reads the passwords of users' own Secrets, by name, when they are to be told to the primary.
+// readUserPasswords reads the passwords of users' own Secrets, by name, when they are applied to the primary.
 func (r *Reconciler) readUserPasswords(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
-	for i := range pg.Spec.Roles {
-		role := &pg.Spec.Roles[i]
-		if !logsIn(role) || role.PasswordSecret == nil {
+	for _, u := range userSecretsOf(pg) {
+		value, err := r.userPassword(ctx, pg, u.ref)
+		if err != nil {
+			return err
+		}
+		if value == "" {
+			in.secretMissing = u.missing(pg)
 			continue
 		}
-		s := &corev1.Secret{}
-		err := r.live.Get(ctx, client.ObjectKey{Namespace: pg.Namespace, Name: role.PasswordSecret.Name}, s)
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("get Secret %q: %w", role.PasswordSecret.Name, err)
-		}
-		if err != nil || len(s.Data[keyPassword]) == 0 {
-			in.secretMissing = role.PasswordSecret.Name
-			continue
-		}
-		p := in.passwords[string(role.Name)]
-		p.value = string(s.Data[keyPassword])
-		in.passwords[string(role.Name)] = p
+		p := in.passwords[u.role]
+		p.value = value
+		in.passwords[u.role] = p
 	}
 	return nil
 }

@@ -116,7 +116,7 @@ func describe(pg *databasev1alpha1.PostgreSQL, seen *observed) {
 	}
 	st.CredentialsSecret = ownerSecret(pg)
 	st.ConnectionString = fmt.Sprintf("postgresql://%s@%s:%d/%s?sslmode=%s",
-		cmp.Or(seen.login, string(pg.Spec.DatabaseName)), host(pg), portPostgres, pg.Spec.DatabaseName, cmp.Or(seen.sslMode, "require"))
+		cmp.Or(seen.login, string(pg.Spec.OwnerName())), host(pg), portPostgres, pg.Spec.DatabaseName, cmp.Or(seen.sslMode, "require"))
 }
 
 func describeOne(in *instance) databasev1alpha1.PostgreSQLInstance {
