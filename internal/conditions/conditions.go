@@ -48,7 +48,7 @@ func Summarize(conds *[]metav1.Condition, generation int64, types ...string) {
 		Reason:             fettlev1.Ready,
 		ObservedGeneration: generation,
 	}
-	if c := worst(*conds, generation, types); c.Status != metav1.ConditionTrue {
+	if c := Worst(*conds, generation, types...); c.Status != metav1.ConditionTrue {
 		ready.Status, ready.Reason, ready.Message = c.Status, c.Reason, c.Message
 	}
 	Set(conds, ready)
@@ -66,9 +66,9 @@ func SetKstatus(conds *[]metav1.Condition, generation int64, conditionType, reas
 	}
 }
 
-// worst returns the first condition that is False, else the first that is not True, else one
+// Worst returns the first condition that is False, else the first that is not True, else one
 // that is.
-func worst(conds []metav1.Condition, generation int64, types []string) metav1.Condition {
+func Worst(conds []metav1.Condition, generation int64, types ...string) metav1.Condition {
 	found := unknown("the state")
 	for i, t := range types {
 		c := known(conds, generation, t)
