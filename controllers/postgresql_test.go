@@ -253,7 +253,7 @@ var _ = Describe("A PostgreSQL", func() {
 			pg.Spec.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader"}}
 			pg.Annotations = map[string]string{databasev1alpha1.AnnotationSwitchover: "paused-1"} // the agents follow it
 		})
-		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("Unknown Paused"))
+		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Paused"))
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "data-paused-1"}}
 		Eventually(field(claim, func(c *corev1.PersistentVolumeClaim) string { return c.Status.Capacity.Storage().String() })).
 			WithContext(ctx).Should(Equal("2Gi"))

@@ -83,13 +83,13 @@ func TestDataLossNotAccepted(t *testing.T) {
 	seen := picture(3, "N R R")
 	seen.instances[1].status, seen.instances[2].status = asks("lacks 9 bytes", 1), asks("lacks 7 bytes", 3)
 	v := primaryReady(pg, &observed{cluster: *seen})
-	if v.status != metav1.ConditionFalse || v.reason != "DataLossNotAccepted" || v.message != "no instance takes writes: pg-2 lacks 7 bytes" {
+	if v.status != metav1.ConditionFalse || v.reason != "DataLossNotAccepted" || v.message != "no primary: pg-2 lacks 7 bytes" {
 		t.Errorf("got %s %s: %s", v.status, v.reason, v.message)
 	}
 	seen = picture(2, "P N")
 	seen.instances[1].status = asks("has 7 bytes", 1)
 	v = instancesReady(wanting(2), &observed{cluster: *seen})
-	if v.status != metav1.ConditionFalse || v.reason != "DataLossNotAccepted" || !strings.Contains(v.message, "pg-1 does not serve: has 7 bytes") {
+	if v.status != metav1.ConditionFalse || v.reason != "DataLossNotAccepted" || !strings.Contains(v.message, "pg-1 is not ready: has 7 bytes") {
 		t.Errorf("got %s %s: %s", v.status, v.reason, v.message)
 	}
 	if v := primaryReady(wanting(2), &observed{cluster: *seen}); v.status != metav1.ConditionTrue {

@@ -167,7 +167,7 @@ func (r *Reconciler) replayedEverywhere(pg *databasev1alpha1.PostgreSQL, in *inp
 	}
 	late := in.cluster.replayBehind(told.inserted)
 	if late != "" && r.clock.Since(told.at) > slowReplay {
-		in.rotationBlocked = fmt.Sprintf("a new password is published when %s has replayed it: its log says what holds it up", late)
+		in.rotationBlocked = fmt.Sprintf("the new password is published when %s has replayed it; see the log of that pod", late)
 	}
 	return late == ""
 }

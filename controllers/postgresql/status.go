@@ -30,6 +30,8 @@ type observed struct {
 	cluster cluster
 	growth  growth
 	step    Step
+	// formerPrimary is the pod that status named as the primary before.
+	formerPrimary string
 	// applyErr is why a child could not be written, growErr why a volume could not be made larger.
 	applyErr, growErr error
 	// secretMissing names a Secret that the spec refers to and that does not exist; parameters is why they are refused.
@@ -102,9 +104,8 @@ func summarize(pg *databasev1alpha1.PostgreSQL) (problem metav1.Condition) {
 	}
 	primary := meta.FindStatusCondition(st.Conditions, databasev1alpha1.PostgreSQLPrimaryReady)
 	switch {
-	case primary == nil:
-	case primary.Status == metav1.ConditionTrue && st.ConnectionString == "":
-		ready.Status = problem.Status // no database yet
+	case primary == nil, primary.Status == metav1.ConditionTrue && st.ConnectionString == "":
+		ready.Status = problem.Status // no instance or no database yet
 	default:
 		ready.Status = primary.Status
 	}
@@ -137,7 +138,7 @@ var stalled = []string{
 // describe lists the instances, and says how to reach the database.
 func describe(pg *databasev1alpha1.PostgreSQL, seen *observed) {
 	st, c := &pg.Status, &seen.cluster
-	st.Primary = ""
+	seen.formerPrimary, st.Primary = st.Primary, ""
 	if primary := c.primary(); primary != nil {
 		st.Primary = primary.name
 		if s := primary.status; s != nil {
@@ -263,7 +264,7 @@ func setCondition(pg *databasev1alpha1.PostgreSQL, conditionType string, applies
 
 func applied(seen *observed) conditionState {
 	if seen.applyErr == nil {
-		return yes(databasev1alpha1.ReasonApplied, "all children are as the spec asks")
+		return yes(databasev1alpha1.ReasonApplied, "all children match the spec")
 	}
 	reason := apply.Reason(seen.applyErr)
 	if _, unreadable := errors.AsType[*caError](seen.applyErr); unreadable {
@@ -277,7 +278,7 @@ func monitored(seen *observed) conditionState {
 	case seen.monitoringMissing:
 		return no(databasev1alpha1.ReasonAPIMissing, "spec.monitoring: the cluster has no PodMonitor and PrometheusRule (monitoring.coreos.com/v1): install the Prometheus Operator, or remove the field")
 	case seen.applyErr != nil:
-		return unknown(fettlev1.ReasonReconciling, "not known until all children are applied")
+		return unknown(fettlev1.ReasonReconciling, "unknown until all children are applied")
 	}
 	return yes(databasev1alpha1.ReasonMonitored, "the PodMonitor and the PrometheusRule exist")
 }
