@@ -92,14 +92,14 @@ var _ = Describe("A drain of a node that has the volumes of a PostgreSQL", func(
 		Expect(evicted(ctx, fake, namespace, "local-0")).To(Equal(databasev1alpha1.LabelRoleReplica), "it was evicted as the primary")
 		Eventually(field(pg, func(pg *databasev1alpha1.PostgreSQL) string { return pg.Status.Primary })).WithContext(ctx).Should(Equal("local-2"))
 		Eventually(pgSays(pg, databasev1alpha1.PostgreSQLInstancesReady)).WithContext(ctx).
-			Should(MatchRegexp("^False Unschedulable: pod local-[01] can't be scheduled: no node that takes pods can use its volume. It starts when .* kubectl uncordon"))
+			Should(MatchRegexp("^False Unschedulable: pod local-[01] cannot be scheduled: no node that takes pods can use its volume. It starts when .* kubectl uncordon"))
 		Eventually(away(pg), "60s").WithContext(ctx).Should(Equal(1), "nobody is to leave any more")
 
 		By("draining the other node too")
 		closing(ctx, other, true)
 		evicted(ctx, fake, namespace, "local-2")
 		Eventually(pgSays(pg, databasev1alpha1.PostgreSQLPrimaryReady)).WithContext(ctx).
-			Should(HavePrefix("False NoPrimary: no instance takes writes, as none has a node: pod local-0 can't be scheduled"))
+			Should(HavePrefix("False NoPrimary: no primary, because no instance has a node: pod local-0 cannot be scheduled"))
 		ledger.expectNothingDeleted(ctx)
 
 		By("opening both again")

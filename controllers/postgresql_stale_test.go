@@ -25,7 +25,7 @@ var _ = Describe("What the agents of a PostgreSQL say", func() {
 		Expect(user.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
 		Eventually(field(pg, func(pg *databasev1alpha1.PostgreSQL) string { return pg.Status.InstanceStatuses[1].Message })).
 			WithContext(ctx).Should(ContainSubstring("still starting"))
-		Expect(pgReady(ctx, pg)).To(Equal("False InstanceNotReady"))
+		Expect(pgReady(ctx, pg)).To(Equal("True InstanceNotReady"))
 		fake.Update(func(d *databases) { delete(d.ChangeStatus, "stale-1") })
 		// An answer is believed for a minute while nothing happens.
 		Eventually(pgReady, "40s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))

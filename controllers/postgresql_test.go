@@ -106,6 +106,42 @@ var _ = Describe("A PostgreSQL", func() {
 		})
 	})
 
+	It("gives the owner another name, and the password of the user's own Secret", func(ctx context.Context) {
+		namespace, fake := newDatabases(ctx)
+		pg := newPostgreSQL(namespace, "owned", func(s *databasev1alpha1.PostgreSQLSpec) {
+			s.Owner = databasev1alpha1.PostgreSQLOwner{Name: "shop_owner", PasswordSecret: &fettlev1.SecretKeyReference{Name: "mine", Key: "pw"}}
+		})
+		Expect(user.Create(ctx, pg)).To(Succeed())
+		configured := func() string { return pgCondition(ctx, pg, databasev1alpha1.PostgreSQLConfigured) }
+		Eventually(configured, "60s").WithContext(ctx).Should(Equal("False SecretMissing"))
+		Expect(meta.FindStatusCondition(pg.Status.Conditions, databasev1alpha1.PostgreSQLConfigured).Message).To(HavePrefix(`spec.owner: Secret "mine"`))
+		Expect(apierrors.IsNotFound(read(ctx, secretOf(pg, "-credentials")))).To(BeTrue(), "a password was generated")
+
+		mine := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"}, Data: map[string][]byte{"pw": []byte("first")}}
+		Expect(user.Create(ctx, mine)).To(Succeed())
+		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
+		secret := secretOf(pg, "-credentials")
+		Expect(read(ctx, secret)).To(Succeed())
+		Expect(secret.Data).To(And(HaveKeyWithValue("user", []byte("shop_owner")), HaveKeyWithValue("dbname", []byte("app")), HaveKeyWithValue("password", []byte("first"))))
+		verifier := func() (v string) {
+			fake.With(func(d *databases) {
+				last := d.Told[len(d.Told)-1]
+				Expect(last.Roles[0].Name).To(Equal("shop_owner"))
+				Expect(last.Databases[0]).To(And(HaveField("Name", "app"), HaveField("Owner", "shop_owner")))
+				v = last.Roles[0].Verifier
+			})
+			return v
+		}
+		former := verifier()
+
+		By("changing the password")
+		mine.Data["pw"] = []byte("second")
+		Expect(user.Update(ctx, mine)).To(Succeed())
+		Eventually(verifier, "30s").WithContext(ctx).ShouldNot(Equal(former))
+		Expect(read(ctx, secret)).To(Succeed())
+		Expect(secret.Data).To(HaveKeyWithValue("password", []byte("second")))
+	})
+
 	It("is scaled by the scale subresource", func(ctx context.Context) {
 		namespace, _ := newDatabases(ctx)
 		pg := newPostgreSQL(namespace, "scale")
@@ -170,7 +206,7 @@ var _ = Describe("A PostgreSQL", func() {
 	It("says which parameter, Secret or wish is wrong, and goes on without", func(ctx context.Context) {
 		namespace, fake := newDatabases(ctx)
 		pg := newPostgreSQL(namespace, "wrong", func(s *databasev1alpha1.PostgreSQLSpec) {
-			s.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader", PasswordSecret: &fettlev1.LocalReference{Name: "reader"}}}
+			s.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader", PasswordSecret: &fettlev1.SecretKeyReference{Name: "reader"}}}
 		})
 		fake.Update(func(d *databases) { d.ApplyErrors["reader"] = "no such thing" })
 		Expect(user.Create(ctx, pg)).To(Succeed())
@@ -217,7 +253,7 @@ var _ = Describe("A PostgreSQL", func() {
 			pg.Spec.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader"}}
 			pg.Annotations = map[string]string{databasev1alpha1.AnnotationSwitchover: "paused-1"} // the agents follow it
 		})
-		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("Unknown Paused"))
+		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Paused"))
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "data-paused-1"}}
 		Eventually(field(claim, func(c *corev1.PersistentVolumeClaim) string { return c.Status.Capacity.Storage().String() })).
 			WithContext(ctx).Should(Equal("2Gi"))

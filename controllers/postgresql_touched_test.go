@@ -39,7 +39,7 @@ var _ = Describe("A Secret of a user's with the password of a role", func() {
 		Expect(user.Create(ctx, secret)).To(Succeed())
 		pg := newPostgreSQL(namespace, "touched", func(s *databasev1alpha1.PostgreSQLSpec) {
 			s.Roles = []databasev1alpha1.PostgreSQLRole{
-				{Name: "reader", PasswordSecret: &fettlev1.LocalReference{Name: secret.Name}}, {Name: "writer"},
+				{Name: "reader", PasswordSecret: &fettlev1.SecretKeyReference{Name: secret.Name}}, {Name: "writer"},
 			}
 		})
 		createDatabase(ctx, pg)

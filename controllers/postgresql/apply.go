@@ -85,6 +85,9 @@ func (r *Reconciler) apply(ctx context.Context, pg *databasev1alpha1.PostgreSQL,
 	var refused error
 	for i := range in.credentials {
 		c := &in.credentials[i]
+		if c.password == "" {
+			continue // the user's Secret is missing
+		}
 		if err := r.ensureSecret(ctx, c.live, c.object(pg, in.certificates.serving.roots)); err != nil {
 			refused = cmp.Or(refused, err)
 		}

@@ -76,7 +76,7 @@ type caError struct {
 }
 
 func (e *caError) Error() string {
-	return fmt.Sprintf("secret %q holds no authority that can be read: %s: restore it, or delete it to have a new one made", e.secret, e.err)
+	return fmt.Sprintf("secret %q holds no readable CA: %s: restore it, or delete it to get a new CA", e.secret, e.err)
 }
 
 func (e *caError) Unwrap() error { return e.err }

@@ -61,7 +61,7 @@ func TestOrphanedVolumes_stayUntilDecided(t *testing.T) {
 			Name: "data-other-1", Annotations: map[string]string{databasev1alpha1.AnnotationUnusedBy: "new"},
 		}}}, "[]"},
 	} {
-		seen := assemble(c.pg, c.set, c.pods, c.claims, nil, "")
+		seen := assemble(c.pg, c.set, c.pods, c.claims, nil, podVersion{})
 		if got := fmt.Sprint(seen.orphaned); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
@@ -70,7 +70,7 @@ func TestOrphanedVolumes_stayUntilDecided(t *testing.T) {
 			t.Errorf("%s: %+v", c.name, v)
 		}
 	}
-	seen := assemble(wanting(1, uid), set(1), nil, claimsOf("new", 1), nil, "")
+	seen := assemble(wanting(1, uid), set(1), nil, claimsOf("new", 1), nil, podVersion{})
 	v := volumesReady(wanting(1, uid), &seen, growth{}, nil, time.Now())
 	if want := "kubectl -n shop annotate pvc data-pg-1 fettle.dev/unused-by-"; v.status != metav1.ConditionFalse || !strings.HasSuffix(v.message, want) {
 		t.Errorf("%s %q: want False, and at the end %q", v.status, v.message, want)

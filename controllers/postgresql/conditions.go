@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -55,11 +54,11 @@ func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) conditionStat
 	c := &seen.cluster
 	switch primary := c.primary(); {
 	case isHibernated(pg, c):
-		return yes(databasev1alpha1.ReasonHibernated, "all instances are stopped, as spec.hibernated asks")
+		return yes(databasev1alpha1.ReasonHibernated, "all instances are stopped because spec.hibernated is true")
 	case primary != nil:
-		return primaryState(pg, c, primary)
+		return primaryState(pg, seen, primary)
 	case pg.Spec.Hibernated:
-		return no(databasev1alpha1.ReasonScaling, "all instances are being stopped, as spec.hibernated asks")
+		return no(databasev1alpha1.ReasonScaling, "all instances are being stopped because spec.hibernated is true")
 	}
 	for i := range c.instances {
 		if bad := podProblemOf(&c.instances[i]); bad != nil && (len(c.instances) == 1 || neverReady(pg)) {
@@ -75,22 +74,22 @@ func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) conditionStat
 // noPrimary tells of a primary that there was once.
 func noPrimary(c *cluster) conditionState {
 	if best := c.mostAdvanced(); best != nil {
-		return no(databasev1alpha1.ReasonDataLossNotAccepted, fmt.Sprintf("no instance takes writes: %s %s", best.name, best.status.Message))
+		return no(databasev1alpha1.ReasonDataLossNotAccepted, fmt.Sprintf("no primary: %s %s", best.name, best.status.Message))
 	}
 	if !slices.ContainsFunc(c.instances, func(i instance) bool { return !i.fenced }) && len(c.instances) > 0 {
-		return no(databasev1alpha1.ReasonInstanceFenced, fmt.Sprintf("no instance takes writes: the annotation %s stops all of them; remove it to start them again",
+		return no(databasev1alpha1.ReasonInstanceFenced, fmt.Sprintf("no primary: the annotation %s stops all of them; remove it to start them again",
 			databasev1alpha1.AnnotationFenced))
 	}
 	if count, _ := c.unschedulable(); count > 0 && count == len(c.instances) {
-		return no(databasev1alpha1.ReasonNoPrimary, "no instance takes writes, as none has a node: "+podProblemOf(&c.instances[0]).message)
+		return no(databasev1alpha1.ReasonNoPrimary, "no primary, because no instance has a node: "+podProblemOf(&c.instances[0]).message)
 	}
-	return no(databasev1alpha1.ReasonNoPrimary, "no instance takes writes: the instances choose one among those that are healthy; see status.instanceStatuses")
+	return no(databasev1alpha1.ReasonNoPrimary, "no primary: the instances elect one among those that are healthy; see status.instanceStatuses")
 }
 
 // primaryState tells of the primary, and why it does not give way to the instance that spec.preferredPrimary names. Where its agent does
 // not answer, that stays as it was.
-func primaryState(pg *databasev1alpha1.PostgreSQL, c *cluster, primary *instance) conditionState {
-	text := primary.name + " takes writes"
+func primaryState(pg *databasev1alpha1.PostgreSQL, seen *observed, primary *instance) conditionState {
+	text := primary.name + " is primary"
 	was := meta.FindStatusCondition(pg.Status.Conditions, databasev1alpha1.PostgreSQLPrimaryReady)
 	switch {
 	case primary.status != nil && primary.status.Reason == databasev1alpha1.ReasonWritesRejected:
@@ -98,13 +97,13 @@ func primaryState(pg *databasev1alpha1.PostgreSQL, c *cluster, primary *instance
 	case primary.status != nil && primary.status.Election.TargetOnProbation != "":
 		wanted := primary.status.Election.TargetOnProbation
 		return yes(databasev1alpha1.ReasonSwitchoverDeferred, fmt.Sprintf(
-			"%s; %s, which spec.preferredPrimary names, stood still as the primary, and becomes it again when it has run for 10 minutes: to have it at once, set the annotation %s=%s",
+			"%s; %s (spec.preferredPrimary) was unresponsive as primary and is eligible again after 10 minutes: to switch over now, set the annotation %s=%s",
 			text, wanted, databasev1alpha1.AnnotationSwitchover, wanted))
 	case primary.status == nil && was != nil && was.Reason == databasev1alpha1.ReasonSwitchoverDeferred &&
-		was.ObservedGeneration == pg.Generation && strings.HasPrefix(was.Message, text):
+		was.ObservedGeneration == pg.Generation && seen.formerPrimary == primary.name:
 		return yes(was.Reason, was.Message)
 	}
-	return yes(databasev1alpha1.ReasonPrimaryReady, text+missingStandbys(pg, c))
+	return yes(databasev1alpha1.ReasonPrimaryReady, text+missingStandbys(pg, &seen.cluster))
 }
 
 // missingStandbys adds to what is said of a primary that it has too few replicas to acknowledge what is written; empty where it has
@@ -119,7 +118,7 @@ func missingStandbys(pg *databasev1alpha1.PostgreSQL, c *cluster) string {
 	if sync == nil || neverReady(pg) || follow >= int(sync.Number) {
 		return ""
 	}
-	return fmt.Sprintf(", but commits wait for other instances: spec.synchronous asks for %d, and %d are ready", sync.Number, follow)
+	return fmt.Sprintf(", but commits wait for standbys: spec.synchronous.number is %d, and %d are ready", sync.Number, follow)
 }
 
 // firstReady tells of a primary that never was.
@@ -141,7 +140,7 @@ func instancesReady(pg *databasev1alpha1.PostgreSQL, seen *observed) conditionSt
 	c := &seen.cluster
 	switch {
 	case isHibernated(pg, c):
-		return yes(databasev1alpha1.ReasonHibernated, "all instances are stopped, as spec.hibernated asks")
+		return yes(databasev1alpha1.ReasonHibernated, "all instances are stopped because spec.hibernated is true")
 	case c.set == nil && seen.applyErr != nil:
 		return unknown(fettlev1.ReasonReconciling, "the StatefulSet does not exist")
 	case seen.step.reason != "":
@@ -164,7 +163,7 @@ func instancesReady(pg *databasev1alpha1.PostgreSQL, seen *observed) conditionSt
 		return no(databasev1alpha1.ReasonInstanceFenced, fmt.Sprintf("%s is stopped by the annotation %s: remove it to start the instance again",
 			fenced, databasev1alpha1.AnnotationFenced))
 	}
-	return yes(databasev1alpha1.ReasonInstancesReady, "all instances serve and run what the spec asks")
+	return yes(databasev1alpha1.ReasonInstancesReady, "all instances are ready and up to date")
 }
 
 // unreadyState says why an instance that should serve does not.
@@ -191,7 +190,7 @@ func unreadyState(pg *databasev1alpha1.PostgreSQL, c *cluster, in *instance, at 
 
 func notReady(pg *databasev1alpha1.PostgreSQL, in *instance) string {
 	if text := agentMessage(in.status); text != "" {
-		return in.name + " does not serve: " + text
+		return in.name + " is not ready: " + text
 	}
 	if in.terminating() && in.pod.Spec.NodeName != "" {
 		return fmt.Sprintf("%s is being stopped on node %s. If that node is lost for good, kubectl delete node %s releases the pod",
@@ -200,7 +199,7 @@ func notReady(pg *databasev1alpha1.PostgreSQL, in *instance) string {
 	if in.pod == nil {
 		return fmt.Sprintf("%s has no pod yet: if it gets none, kubectl describe statefulset %s says why", in.name, pg.Name)
 	}
-	return fmt.Sprintf("%s does not serve: see kubectl logs %s", in.name, in.name)
+	return fmt.Sprintf("%s is not ready: see kubectl logs %s", in.name, in.name)
 }
 
 // configured judges parameters, databases, roles and extensions. settled says that they were found in effect before; the
@@ -211,16 +210,15 @@ func configured(pg *databasev1alpha1.PostgreSQL, seen *observed, settled bool) c
 	case seen.parameters != nil:
 		return no(databasev1alpha1.ReasonParametersInvalid, "spec.parameters: "+seen.parameters.Error())
 	case seen.secretMissing != "":
-		return no(databasev1alpha1.ReasonSecretMissing, fmt.Sprintf(
-			"spec.roles: Secret %q in namespace %q does not exist, or has no password under its key %q: create it, or remove passwordSecret", seen.secretMissing, pg.Namespace, keyPassword))
+		return no(databasev1alpha1.ReasonSecretMissing, seen.secretMissing)
 	case seen.rejected != "":
-		return no(databasev1alpha1.ReasonApplyRejected, "PostgreSQL refused: "+seen.rejected)
+		return no(databasev1alpha1.ReasonApplyRejected, "PostgreSQL rejected: "+seen.rejected)
 	case isHibernated(pg, c):
-		return yes(databasev1alpha1.ReasonHibernated, "all instances are stopped, as spec.hibernated asks")
+		return yes(databasev1alpha1.ReasonHibernated, "all instances are stopped because spec.hibernated is true")
 	case seen.objectsErr != nil:
-		return unknown(fettlev1.ReasonReconciling, fmt.Sprintf("the agent of the primary can't be told of databases and roles: %s", unreachableCause(seen.objectsErr)))
+		return unknown(fettlev1.ReasonReconciling, fmt.Sprintf("cannot apply databases and roles: primary agent unreachable: %s", unreachableCause(seen.objectsErr)))
 	case c.primary() == nil:
-		return unknown(fettlev1.ReasonReconciling, "databases and roles are looked at when an instance takes writes")
+		return unknown(fettlev1.ReasonReconciling, "databases and roles are looked at when an instance is primary")
 	case seen.rotationBlocked != "":
 		return unknown(fettlev1.ReasonReconciling, seen.rotationBlocked)
 	}
@@ -228,7 +226,7 @@ func configured(pg *databasev1alpha1.PostgreSQL, seen *observed, settled bool) c
 	if v.status == metav1.ConditionTrue && len(seen.foreignSecrets) > 0 {
 		taken := seen.foreignSecrets[0]
 		return no(fettlev1.ReasonNameConflict, fmt.Sprintf(
-			"spec.roles: Secret %q, for the password of role %s, exists and is not Fettle's: rename or delete the Secret, or set passwordSecret. Until then Fettle sets no password for the role",
+			"spec.roles: Secret %q, for the password of role %s, exists and does not belong to Fettle: rename or delete the Secret, or set passwordSecret. Until then Fettle sets no password for the role",
 			taken.secret, taken.role))
 	}
 	return v
@@ -237,7 +235,7 @@ func configured(pg *databasev1alpha1.PostgreSQL, seen *observed, settled bool) c
 // unreachableCause says why an agent could not be reached, for people.
 func unreachableCause(err error) string {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return "its certificate is of another authority than that of this PostgreSQL; the kubelet brings it the present one within two minutes"
+		return "certificate signed by an unexpected CA; the kubelet updates it within two minutes"
 	}
 	if request, ok := errors.AsType[*url.Error](err); ok {
 		return request.Err.Error()
@@ -251,12 +249,12 @@ func configurationState(pg *databasev1alpha1.PostgreSQL, c *cluster, settled boo
 		switch {
 		case in.fenced:
 		case in.status != nil && in.status.ConfigError != "":
-			return no(databasev1alpha1.ReasonParametersInvalid, fmt.Sprintf("%s can't take over the configuration: %s", in.name, in.status.ConfigError))
+			return no(databasev1alpha1.ReasonParametersInvalid, fmt.Sprintf("%s cannot apply the configuration: %s", in.name, in.status.ConfigError))
 		case in.status == nil && !settled && in.unschedulable():
-			return unknown(fettlev1.ReasonReconciling, in.name+" takes over the configuration when it starts; it waits for a node")
+			return unknown(fettlev1.ReasonReconciling, in.name+" applies the configuration when it starts; it waits for a node")
 		case in.status == nil && !settled, in.status != nil && in.status.Generation < pg.Generation:
-			return unknown(fettlev1.ReasonReconciling, in.name+" is taking over the configuration")
+			return unknown(fettlev1.ReasonReconciling, in.name+" is applying the configuration")
 		}
 	}
-	return yes(databasev1alpha1.ReasonConfigured, "parameters, databases, roles, passwords and extensions are as the spec asks")
+	return yes(databasev1alpha1.ReasonConfigured, "parameters, databases, roles, passwords and extensions match the spec")
 }

@@ -1,6 +1,7 @@
 package postgresql
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
+	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 )
@@ -81,13 +83,13 @@ func TestDataLossNotAccepted(t *testing.T) {
 	seen := picture(3, "N R R")
 	seen.instances[1].status, seen.instances[2].status = asks("lacks 9 bytes", 1), asks("lacks 7 bytes", 3)
 	v := primaryReady(pg, &observed{cluster: *seen})
-	if v.status != metav1.ConditionFalse || v.reason != "DataLossNotAccepted" || v.message != "no instance takes writes: pg-2 lacks 7 bytes" {
+	if v.status != metav1.ConditionFalse || v.reason != "DataLossNotAccepted" || v.message != "no primary: pg-2 lacks 7 bytes" {
 		t.Errorf("got %s %s: %s", v.status, v.reason, v.message)
 	}
 	seen = picture(2, "P N")
 	seen.instances[1].status = asks("has 7 bytes", 1)
 	v = instancesReady(wanting(2), &observed{cluster: *seen})
-	if v.status != metav1.ConditionFalse || v.reason != "DataLossNotAccepted" || !strings.Contains(v.message, "pg-1 does not serve: has 7 bytes") {
+	if v.status != metav1.ConditionFalse || v.reason != "DataLossNotAccepted" || !strings.Contains(v.message, "pg-1 is not ready: has 7 bytes") {
 		t.Errorf("got %s %s: %s", v.status, v.reason, v.message)
 	}
 	if v := primaryReady(wanting(2), &observed{cluster: *seen}); v.status != metav1.ConditionTrue {
@@ -181,5 +183,62 @@ func TestSwitchoverDeferred(t *testing.T) {
 			t.Errorf("pass %d: it says %q", i, c.Message)
 		}
 		before = *c
+	}
+}
+
+// TestReady_whetherClientsAreServed: Ready is True while an instance accepts writes, and names the most important problem either way.
+// kstatus learns from two further conditions what only a person can resolve, and what is rolled out.
+func TestReady_whetherClientsAreServed(t *testing.T) {
+	for name, c := range map[string]struct {
+		words   string
+		created bool
+		change  func(*databasev1alpha1.PostgreSQL, *observed)
+		want    string
+	}{
+		"all is well":                 {"P R", true, nil, "True Ready"},
+		"a standby is not ready":      {"P N", true, nil, "True InstanceNotReady"},
+		"no primary":                  {"N R", true, nil, "False NoPrimary"},
+		"the database does not exist": {"P R", false, func(_ *databasev1alpha1.PostgreSQL, seen *observed) { seen.objectsErr = errors.New("no") }, "Unknown Reconciling"},
+		"an update goes on": {"P R!", true, func(pg *databasev1alpha1.PostgreSQL, seen *observed) { _, seen.step = next(pg, &seen.cluster) },
+			"True Updating Reconciling"},
+		"databases are not known":   {"P R", true, func(_ *databasev1alpha1.PostgreSQL, seen *observed) { seen.objectsErr = errors.New("no") }, "True Reconciling Reconciling"},
+		"a parameter is rejected":   {"P R", true, func(_ *databasev1alpha1.PostgreSQL, seen *observed) { seen.parameters = errors.New("no") }, "True ParametersInvalid Stalled"},
+		"a Secret is missing":       {"P R", true, func(_ *databasev1alpha1.PostgreSQL, seen *observed) { seen.secretMissing = "a" }, "True SecretMissing"},
+		"paused":                    {"P R", true, func(pg *databasev1alpha1.PostgreSQL, _ *observed) { pg.Spec.Paused = true }, "True Paused"},
+		"paused, without a primary": {"N R", true, func(pg *databasev1alpha1.PostgreSQL, _ *observed) { pg.Spec.Paused = true }, "False NoPrimary"},
+		"blocked":                   {"P R", true, func(_ *databasev1alpha1.PostgreSQL, seen *observed) { seen.applyErr = &apply.ConflictError{} }, "True NameConflict Stalled"},
+	} {
+		pg := wanting(2)
+		pg.Status.Timeline, pg.Status.Phase = 1, databasev1alpha1.PhaseRunning
+		if c.created {
+			pg.Status.ConnectionString = "postgresql://"
+		}
+		seen := &observed{cluster: *picture(2, c.words)}
+		for i := range seen.cluster.instances {
+			if in := &seen.cluster.instances[i]; in.ready() {
+				in.status = &agentapi.Status{Ready: true}
+			}
+		}
+		if c.change != nil {
+			c.change(pg, seen)
+		}
+		switch {
+		case pg.Spec.Paused:
+			setPaused(pg, seen)
+		case name == "blocked":
+			setBlocked(pg, seen)
+		default:
+			setStatus(pg, seen)
+		}
+		ready := meta.FindStatusCondition(pg.Status.Conditions, fettlev1.Ready)
+		got := string(ready.Status) + " " + ready.Reason
+		for _, kstatus := range []string{fettlev1.Stalled, fettlev1.Reconciling} {
+			if meta.IsStatusConditionTrue(pg.Status.Conditions, kstatus) {
+				got += " " + kstatus
+			}
+		}
+		if got != c.want || pg.Status.Ready != (ready.Status == metav1.ConditionTrue) {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
 	}
 }

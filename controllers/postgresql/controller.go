@@ -148,7 +148,9 @@ func (r *Reconciler) reconcile(ctx context.Context, pg *databasev1alpha1.Postgre
 	in, err := r.resolve(ctx, pg)
 	_, conflict := errors.AsType[*apply.ConflictError](err)
 	if _, unreadable := errors.AsType[*caError](err); conflict || unreadable {
-		setBlocked(pg, err)
+		if err := r.reportBlocked(ctx, pg, err); err != nil {
+			return reconcile.Result{}, err
+		}
 	}
 	if err != nil {
 		return reconcile.Result{}, err
@@ -171,8 +173,19 @@ func (r *Reconciler) reconcile(ctx context.Context, pg *databasev1alpha1.Postgre
 		return reconcile.Result{}, err
 	}
 	pg.Status.AgentImage = in.agentImage
+	r.metrics.AgentOutdated(client.ObjectKeyFromObject(pg), in.cluster.outdatedAgents(r.agentImage))
 	setStatus(pg, seen)
 	return r.requeueAfter(pg, in, seen)
+}
+
+// reportBlocked reports why nothing is applied, and whether the instances serve clients meanwhile.
+func (r *Reconciler) reportBlocked(ctx context.Context, pg *databasev1alpha1.PostgreSQL, why error) error {
+	set, pods, claims, err := r.workload(ctx, pg)
+	if err != nil {
+		return err
+	}
+	setBlocked(pg, &observed{at: r.clock.Now(), applyErr: why, cluster: assemble(pg, set, pods, claims, nil, podVersion{})})
+	return nil
 }
 
 // requeueAfter says when to look again. What is watched needs no time; agents are asked from time to time.

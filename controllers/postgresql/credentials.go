@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/postgres/scram"
 )
 
@@ -31,10 +32,14 @@ const (
 // sslModes are those that keep connections private; the first is that of new Secrets.
 var sslModes = []string{"verify-full", "verify-ca", "require"}
 
-// credential is a role that logs in with a password that Fettle made.
+// credential is a Secret that Fettle writes with the password of a role.
 type credential struct {
 	role, database string
 	secret         string
+	// source is the user's own Secret that the password is copied from; nil where Fettle generates it.
+	source *fettlev1.SecretKeyReference
+	// copiedFrom says which version of the source the password is from; "" where it is generated.
+	copiedFrom string
 	// live is the Secret as it is; nil while there is none.
 	live *corev1.Secret
 	// sslMode is one of sslModes; empty where the Secret has none and is to stay so.
@@ -43,10 +48,11 @@ type credential struct {
 	rotation
 }
 
-// credentialsOf lists the roles whose passwords Fettle makes, the owner of the database first.
+// credentialsOf lists the Secrets with passwords that Fettle writes, that of the owner first.
 func credentialsOf(pg *databasev1alpha1.PostgreSQL) []credential {
-	name := string(pg.Spec.DatabaseName)
-	out := []credential{{role: name, database: name, secret: ownerSecret(pg)}}
+	out := []credential{{
+		role: string(pg.Spec.OwnerName()), database: string(pg.Spec.DatabaseName), secret: ownerSecret(pg), source: pg.Spec.Owner.PasswordSecret,
+	}}
 	for i := range pg.Spec.Roles {
 		r := &pg.Spec.Roles[i]
 		if !logsIn(r) || r.PasswordSecret != nil {
@@ -77,6 +83,9 @@ func (c *credential) load(live *corev1.Secret, known bool) (err error) {
 			c.sslMode = string(chosen)
 		}
 	}
+	if c.source != nil {
+		return nil // see copyPassword
+	}
 	asked := ""
 	if live != nil {
 		asked = live.Annotations[databasev1alpha1.AnnotationRotate]
@@ -101,6 +110,9 @@ func (c *credential) object(pg *databasev1alpha1.PostgreSQL, roots []byte) *core
 	}
 	if c.done != "" {
 		s.Annotations = map[string]string{databasev1alpha1.AnnotationRotated: c.done}
+	}
+	if c.copiedFrom != "" || c.live != nil && c.live.Annotations[annotationCopiedFrom] != "" {
+		s.Annotations = mergeMaps(s.Annotations, map[string]string{annotationCopiedFrom: c.copiedFrom})
 	}
 	if pg.Spec.DeletionPolicy == databasev1alpha1.DeletionDelete {
 		s.OwnerReferences = []metav1.OwnerReference{
@@ -155,7 +167,7 @@ func (r *Reconciler) replayedEverywhere(pg *databasev1alpha1.PostgreSQL, in *inp
 	}
 	late := in.cluster.replayBehind(told.inserted)
 	if late != "" && r.clock.Since(told.at) > slowReplay {
-		in.rotationBlocked = fmt.Sprintf("a new password is published when %s has replayed it: its log says what holds it up", late)
+		in.rotationBlocked = fmt.Sprintf("the new password is published when %s has replayed it; see the log of that pod", late)
 	}
 	return late == ""
 }
@@ -165,6 +177,9 @@ func (r *Reconciler) replayedEverywhere(pg *databasev1alpha1.PostgreSQL, in *inp
 func (in *inputs) loadCredentials(lives []*corev1.Secret, known bool) error {
 	for i := range in.credentials {
 		c := &in.credentials[i]
+		if c.source != nil && c.password == "" {
+			continue // the user's Secret is missing
+		}
 		if err := c.load(lives[i], known); err != nil {
 			return fmt.Errorf("password of role %s: %w", c.role, err)
 		}

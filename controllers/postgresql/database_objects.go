@@ -37,7 +37,7 @@ func databaseObjects(pg *databasev1alpha1.PostgreSQL, passwords map[string]passw
 		d.Roles = append(d.Roles, role)
 		return nil
 	}
-	owner := string(pg.Spec.DatabaseName)
+	owner := string(pg.Spec.OwnerName())
 	if err := add(agentapi.DesiredRole{Name: owner, Login: true}); err != nil {
 		return d, err
 	}
@@ -52,7 +52,7 @@ func databaseObjects(pg *databasev1alpha1.PostgreSQL, passwords map[string]passw
 			return d, err
 		}
 	}
-	d.Databases = append(d.Databases, agentapi.DesiredDatabase{Name: owner, Owner: owner, Extensions: extensions(pg.Spec.Extensions)})
+	d.Databases = append(d.Databases, agentapi.DesiredDatabase{Name: string(pg.Spec.DatabaseName), Owner: owner, Extensions: extensions(pg.Spec.Extensions)})
 	for i := range pg.Spec.Databases {
 		db := &pg.Spec.Databases[i]
 		wish := agentapi.DesiredDatabase{Name: string(db.Name), Owner: string(db.Owner), Extensions: extensions(db.Extensions)}

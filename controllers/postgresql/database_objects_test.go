@@ -183,7 +183,7 @@ func TestTouchesAreNotWritten(t *testing.T) {
 	for seed := range uint64(1000) {
 		pg := wanting(1)
 		pg.Spec.Roles = []databasev1alpha1.PostgreSQLRole{
-			{Name: "reader", ConnectionLimit: new(int32(1)), PasswordSecret: &fettlev1.LocalReference{Name: "reader"}},
+			{Name: "reader", ConnectionLimit: new(int32(1)), PasswordSecret: &fettlev1.SecretKeyReference{Name: "reader"}},
 		}
 		w := &tellingWorld{t: t, random: rand.New(rand.NewPCG(seed, 2)), pg: pg, secrets: []string{"a"}}
 		w.restart()

@@ -78,7 +78,7 @@ func moveOffDrainingNode(c *cluster) Step {
 	if to == nil {
 		return Step{}
 	}
-	return switchover(to, fmt.Sprintf("%s is to leave its node, and those that left one before can't come back yet", c.primary().name))
+	return switchover(to, fmt.Sprintf("the node of %s is being drained, and the instances evicted before cannot be scheduled yet", c.primary().name))
 }
 
 // extraDisruptions is how many instances may be away beside the one that always may.

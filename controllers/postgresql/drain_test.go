@@ -72,7 +72,7 @@ func TestUncounted(t *testing.T) {
 		{"only one that is not ready is to leave", "P Nnl Nc", 0, 0},
 		{"the primary is to leave, the other two have", "Pl Nc Nc", 0, 2},
 		{"nobody takes writes yet", "R Rl Nc", 0, 0},
-		{"nobody takes writes", "R Rl Nc", 3 * time.Minute, 1},
+		{"nobody is primary", "R Rl Nc", 3 * time.Minute, 1},
 		{"all have left", "Nc Nc Nc", time.Hour, 0},
 	} {
 		cluster := picture(3, c.words)

@@ -38,9 +38,17 @@ func (r *Reconciler) emitEvents(pg, before *databasev1alpha1.PostgreSQL) {
 		if neverReady(before) {
 			r.metrics.Created(monitoring.KindPostgreSQL, client.ObjectKeyFromObject(pg), r.clock.Since(pg.CreationTimestamp.Time))
 		}
-	case is.Status == metav1.ConditionFalse && !slices.Contains(progress, is.Reason) && is.Reason != fettlev1.ReasonTerminating:
+	case !inProgress(is.Reason) && !slices.Contains(uneventful, is.Reason):
 		r.events.Eventf(pg, nil, corev1.EventTypeWarning, is.Reason, "Reconcile", "%s", is.Message)
 	}
+}
+
+// uneventful are the reasons of Ready that are no problem, or that a person has asked for.
+var uneventful = []string{fettlev1.Ready, fettlev1.ReasonPaused, fettlev1.ReasonTerminating}
+
+// inProgress reports whether a reason tells of nothing but work that goes on.
+func inProgress(reason string) bool {
+	return slices.Contains(progress, reason) || reason == fettlev1.ReasonReconciling
 }
 
 // progress are the reasons that tell of nothing but work under way.
@@ -51,7 +59,9 @@ var progress = append([]string{databasev1alpha1.ReasonCreating, databasev1alpha1
 // a creation both come soon before Ready.
 func onlyProgress(pg, before *databasev1alpha1.PostgreSQL) bool {
 	is := meta.FindStatusCondition(pg.Status.Conditions, fettlev1.Ready)
-	return is != nil && (is.Status == metav1.ConditionUnknown || slices.Contains(progress, is.Reason)) && !newProblem(pg, before) &&
+	was := meta.FindStatusCondition(before.Status.Conditions, fettlev1.Ready)
+	becameReady := pg.Status.Ready && (was == nil || was.Status != metav1.ConditionTrue)
+	return is != nil && (is.Status == metav1.ConditionUnknown || inProgress(is.Reason)) && !becameReady && !newProblem(pg, before) &&
 		(pg.Status.DesiredHash == before.Status.DesiredHash || neverReady(before) && before.Status.DesiredHash == "") &&
 		(pg.Status.Primary == before.Status.Primary || neverReady(before) && before.Status.Primary == "")
 }

@@ -73,10 +73,10 @@ func TestWritesOfACreation(t *testing.T) {
 	}{
 		{"fast", []moment{{0, "- - -", nil}, {1, "N N N", nil}, {2, "P R R", nil}}, []string{"2 Running Ready P R R"}},
 		{"slow", []moment{{0, "- - -", nil}, {4, "N N N", nil}, {6, "P N N", nil}, {9, "P R N", nil}, {20, "P R N", nil}, {40, "P R R", nil}, {41, "P R R", nil}},
-			[]string{"4 Creating Creating U U U", "40 Running Ready P R R"}},
+			[]string{"4 Creating Creating U U U", "6 Creating Creating P U U", "40 Running Ready P R R"}},
 		{"labels come later", []moment{{0, "N N N", nil}, {2, "P U U", nil}, {3, "P R U", nil}, {4, "P R R", nil}}, []string{"2 Running Ready P R R"}},
 		{"a replica does not come", []moment{{0, "N N", nil}, {4, "N N", nil}, {10, "P N", nil}, {44, "P N", nil}, {46, "P N", nil}},
-			[]string{"4 Creating Creating U U", "46 Degraded InstanceNotReady P U"}},
+			[]string{"4 Creating Creating U U", "10 Creating Creating P U", "46 Degraded InstanceNotReady P U"}},
 		{"pods come late", []moment{{0, "- -", nil}, {4, "- -", nil}, {44, "N N", madeAt(40)}, {60, "P N", madeAt(40)}, {90, "P N", madeAt(40)}},
 			[]string{"4 Creating Creating U U", "60 Creating Creating P U", "90 Degraded InstanceNotReady P U"}},
 		{"no image", []moment{{0, "N N", nil}, {4, "N N", nil}, {5, "N N", pulls(0)}},
@@ -93,7 +93,7 @@ func TestWritesOfACreation(t *testing.T) {
 		{"only what is said of an instance", []moment{{0, "P R N", nil}, {60, "P R N", nil}, {61, "P U N", func(seen *observed) {
 			seen.cluster.instances[2].status = &agentapi.Status{}
 			seen.cluster.instances[1].status.Role = ""
-		}}}, []string{"60 Degraded InstanceNotReady P R U", "61 Degraded InstanceNotReady P U U"}},
+		}}}, []string{"0 Creating Creating P R U", "60 Degraded InstanceNotReady P R U", "61 Degraded InstanceNotReady P U U"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, play(t, c.moments)); diff != "" {
@@ -157,7 +157,7 @@ func TestToldOnce(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	r := &Reconciler{clock: clock, history: newHistory(clock), backoff: newApplyBackoff(clock), live: unreachable{}}
 	pg := wanting(1)
-	pg.Spec.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader", PasswordSecret: &fettlev1.LocalReference{Name: "reader"}}}
+	pg.Spec.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader", PasswordSecret: &fettlev1.SecretKeyReference{Name: "reader"}}}
 	in := &inputs{objectsHash: "wishes", cluster: *picture(1, "P"), passwords: map[string]password{}}
 	seen := &observed{}
 	if err := r.applyDatabaseObjects(t.Context(), pg, in, seen); !errors.Is(err, errUnreachable) {

@@ -25,7 +25,7 @@ func waitFor(reason string, in *instance, what string) Step {
 		what, in.name, databasev1alpha1.AnnotationFenced)
 }
 
-// replaceBrokenOutdated replaces an instance of an old template that does not serve: it may never start, and the present template may be the
+// replaceBrokenOutdated replaces an instance of an old template that is not ready: it may never start, and the present template may be the
 // cure. Nothing may wait for it instead. It does s where there is none, and where s does something.
 func replaceBrokenOutdated(c *cluster, s Step) Step {
 	if s.Code != NoStep {
@@ -47,7 +47,7 @@ func replaceBrokenOutdated(c *cluster, s Step) Step {
 	if broken == nil {
 		return s
 	}
-	return replace(broken, "it does not serve, and the template has changed")
+	return replace(broken, "it is not ready, and the template has changed")
 }
 
 // firstUnready is an instance that does not serve, one of the present template if there is such a one, nil when all do; and

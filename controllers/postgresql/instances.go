@@ -193,9 +193,9 @@ func fencedPods(pg *databasev1alpha1.PostgreSQL) func(name string) bool {
 // assemble puts together what was read. Pods and claims of other names than the StatefulSet gives are left out.
 func assemble(
 	pg *databasev1alpha1.PostgreSQL, set *k8sappsv1.StatefulSet, pods []corev1.Pod, claims []corev1.PersistentVolumeClaim,
-	statuses map[string]agentapi.Status, revision string,
+	statuses map[string]agentapi.Status, want podVersion,
 ) cluster {
-	c := cluster{set: set, templateNotObserved: templateNotObserved(set, revision)}
+	c := cluster{set: set, templateNotObserved: templateNotObserved(set, want)}
 	count, isFenced := c.size(), fencedPods(pg)
 	if !pg.Spec.Hibernated {
 		count = max(count, replicas(pg))
@@ -212,7 +212,7 @@ func assemble(
 	for ordinal := range count {
 		in := instance{ordinal: ordinal, name: agentapi.Pod(pg.Name, ordinal), pod: podOf[ordinal]}
 		in.fenced = isFenced(in.name)
-		in.observe(statuses, revision)
+		in.observe(statuses, want)
 		if i := slices.IndexFunc(claims, func(claim corev1.PersistentVolumeClaim) bool { return claim.Name == claimName(pg, ordinal) }); i >= 0 {
 			in.claim = &claims[i]
 		}
@@ -222,17 +222,36 @@ func assemble(
 	return c
 }
 
-func templateNotObserved(set *k8sappsv1.StatefulSet, revision string) bool {
-	return set != nil && revision != "" &&
-		(set.Spec.Template.Annotations[annotationRevision] != revision || set.Status.ObservedGeneration < set.Generation)
+// podVersion is what a pod has to be made from. An empty agentImage accepts every agent.
+type podVersion struct{ revision, agentImage string }
+
+// outdated reports whether a pod or a template with these annotations is of another version.
+func (v podVersion) outdated(annotations map[string]string) bool {
+	return v.revision != "" && annotations[annotationRevision] != v.revision ||
+		v.agentImage != "" && annotations[annotationAgentImage] != v.agentImage
+}
+
+func templateNotObserved(set *k8sappsv1.StatefulSet, want podVersion) bool {
+	return set != nil && want.revision != "" &&
+		(want.outdated(set.Spec.Template.Annotations) || set.Status.ObservedGeneration < set.Generation)
+}
+
+// outdatedAgents counts the pods whose agent is of another image than the operator's.
+func (c *cluster) outdatedAgents(own string) (count int) {
+	for _, in := range c.running() {
+		if in.pod.Annotations[annotationAgentImage] != own {
+			count++
+		}
+	}
+	return count
 }
 
 // observe notes what its pod and its agent tell.
-func (i *instance) observe(statuses map[string]agentapi.Status, revision string) {
+func (i *instance) observe(statuses map[string]agentapi.Status, want podVersion) {
 	if i.pod == nil {
 		return
 	}
-	i.outdated = revision != "" && i.pod.Annotations[annotationRevision] != revision
+	i.outdated = want.outdated(i.pod.Annotations)
 	if status, ok := statuses[string(i.pod.UID)]; ok {
 		i.status = &status
 	}

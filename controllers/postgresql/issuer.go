@@ -135,7 +135,7 @@ func issuanceState(certificate *unstructured.Unstructured, now time.Time) (makin
 		if err == nil && now.Sub(since) < issueTimeout {
 			return true, ""
 		}
-		return false, fmt.Sprintf("%v: %v; what it waits for is told by: kubectl -n %s describe certificaterequests -l %s=%s", ready["reason"],
+		return false, fmt.Sprintf("%v: %v; see: kubectl -n %s describe certificaterequests -l %s=%s", ready["reason"],
 			ready["message"], certificate.GetNamespace(), labelOwnerName, certificate.GetLabels()[labelOwnerName])
 	case issuing["status"] == "False" && issuing["reason"] != "Issued":
 		return false, fmt.Sprintf("%v: %v", issuing["reason"], issuing["message"]) // why the last try failed
@@ -159,24 +159,24 @@ func (i *issuedCertificate) isIssuing() bool { return i != nil && i.issuing }
 
 // certified judges what clients are shown. In all cases but the first the instances go on with what they have.
 func certified(i *issuedCertificate, served serving) conditionState {
-	const meanwhile = "; meanwhile the instances serve with the certificate that they have"
+	const meanwhile = "; meanwhile the instances use their present certificate"
 	switch {
 	case i == nil:
-		return yes(databasev1alpha1.ReasonCertified, "the instances serve with Fettle's own certificate")
+		return yes(databasev1alpha1.ReasonCertified, "the instances use Fettle's own certificate")
 	case i.missing:
 		return no(databasev1alpha1.ReasonAPIMissing, "spec.tls.issuerRef: the cluster has no Certificate (cert-manager.io/v1): install cert-manager, or remove the field"+meanwhile)
 	case i.foreign:
-		return no(fettlev1.ReasonNameConflict, "spec.tls.issuerRef: the Secret for its certificate exists and is not Fettle's: rename or delete it"+meanwhile)
+		return no(fettlev1.ReasonNameConflict, "spec.tls.issuerRef: the Secret for its certificate exists and does not belong to Fettle: rename or delete it"+meanwhile)
 	case i.issuing && i.candidate == nil:
 		return unknown(fettlev1.ReasonReconciling, "waiting for cert-manager to make the certificate"+meanwhile)
 	case i.unusable != nil:
-		return no(databasev1alpha1.ReasonCertificateUnusable, "spec.tls.issuerRef: what the issuer gave can't be served: "+i.unusable.Error()+meanwhile)
+		return no(databasev1alpha1.ReasonCertificateUnusable, "spec.tls.issuerRef: the issued certificate cannot be used: "+i.unusable.Error()+meanwhile)
 	case i.failure != "":
 		return no(databasev1alpha1.ReasonIssuerNotReady, "spec.tls.issuerRef: cert-manager has issued no certificate: "+i.failure+meanwhile)
 	case i.candidate == nil:
 		return unknown(fettlev1.ReasonReconciling, "waiting for the certificate of the issuer"+meanwhile)
 	case !served.same(i.candidate.pair):
-		return unknown(fettlev1.ReasonReconciling, "the issuer's authority is made known to clients and replicas before its certificate is served")
+		return unknown(fettlev1.ReasonReconciling, "the issuer's CA is distributed to clients and standbys before its certificate is used")
 	}
-	return yes(databasev1alpha1.ReasonCertified, "the instances serve with the certificate of the issuer")
+	return yes(databasev1alpha1.ReasonCertified, "the instances use the certificate of the issuer")
 }

@@ -97,7 +97,7 @@ func (r *Reconciler) reconcileLease(ctx context.Context, pg *databasev1alpha1.Po
 	if !holderDead(lease, c) {
 		return nil
 	}
-	log.FromContext(ctx).Info("releasing the Lease of an instance whose container has ended", "holder", *lease.Spec.HolderIdentity)
+	log.FromContext(ctx).Info("releasing the Lease of an instance whose container has exited", "holder", *lease.Spec.HolderIdentity)
 	lease.Spec.HolderIdentity = nil
 	// With the version that was read: a holder that lives has written since, or writes and finds that it lost.
 	if err := r.client.Update(ctx, lease, client.FieldOwner(controllerName)); err != nil && !apierrors.IsConflict(err) {

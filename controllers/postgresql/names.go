@@ -17,6 +17,11 @@ const (
 
 	// annotationRevision, on the pod template, is the hash of the template: a pod with another one is outdated.
 	annotationRevision = "fettle.dev/revision"
+	// annotationAgentImage, on the pod template, is the image of the agent. The image of a container may be rewritten by admission.
+	annotationAgentImage = "fettle.dev/agent-image"
+
+	// annotationCopiedFrom, on a Secret of credentials, is the user's Secret, key and version that the password was copied from.
+	annotationCopiedFrom = "fettle.dev/password-copied-from"
 
 	// maxInstances is how many instances there can be; the agents' Role names their pods.
 	maxInstances = 9

@@ -52,7 +52,7 @@ func (r *Reconciler) applyCertificates(ctx context.Context, pg *databasev1alpha1
 		if c.live == nil {
 			continue
 		}
-		c.rotation = rotationOf(c.role, c.live)
+		c.rotation, c.copiedFrom = rotationOf(c.role, c.live), c.live.Annotations[annotationCopiedFrom]
 		if err := r.ensureSecret(ctx, c.live, c.object(pg, in.certificates.serving.roots)); err != nil {
 			return err
 		}
@@ -60,9 +60,10 @@ func (r *Reconciler) applyCertificates(ctx context.Context, pg *databasev1alpha1
 	return r.applier.Apply(ctx, pg, certificateSecrets(pg, in)...)
 }
 
-// setPaused says what the instances do, and that nothing is compared with the spec.
+// setPaused reports what the instances do. Ready says whether clients are served.
 func setPaused(pg *databasev1alpha1.PostgreSQL, seen *observed) {
-	paused := unknown(fettlev1.ReasonPaused, "spec.paused is true: nothing is compared with the spec")
+	paused := unknown(fettlev1.ReasonPaused,
+		"spec.paused is true: the spec is not applied until it is false. Failover, the renewal of certificates and the growth of volumes continue")
 	pg.Status.ObservedGeneration = pg.Generation
 	setCondition(pg, databasev1alpha1.PostgreSQLConfigured, true, paused)
 	setCondition(pg, databasev1alpha1.PostgreSQLApplied, true, paused)
@@ -76,9 +77,8 @@ func setPaused(pg *databasev1alpha1.PostgreSQL, seen *observed) {
 		setCondition(pg, databasev1alpha1.PostgreSQLInstancesReady, true, pausedInstances(pg, seen))
 		setCondition(pg, databasev1alpha1.PostgreSQLCertified, seen.issued != nil, certified(seen.issued, seen.serving))
 	}
-	setCondition(pg, fettlev1.Ready, true, unknown(fettlev1.ReasonPaused,
-		"spec.paused is true: the spec is not applied until it is false. Failover, the renewal of certificates and the growth of volumes continue"))
-	pg.Status.Phase, pg.Status.Ready = databasev1alpha1.PhasePaused, false
+	summarize(pg)
+	pg.Status.Phase = databasev1alpha1.PhasePaused
 }
 
 // pausedInstances does not take instances for up to date that wait for the end of the pause.

@@ -51,7 +51,7 @@ func restart(i *instance) Step {
 }
 
 func switchover(to *instance, why string) Step {
-	return Step{RequestSwitchover, to, databasev1alpha1.ReasonSwitchover, fmt.Sprintf("%s is to become primary: %s", to.name, why)}
+	return Step{RequestSwitchover, to, databasev1alpha1.ReasonSwitchover, fmt.Sprintf("switching over to %s: %s", to.name, why)}
 }
 
 // next decides how many instances the StatefulSet should have now, and the one step to take. It never promotes: who is
@@ -59,7 +59,7 @@ func switchover(to *instance, why string) Step {
 func next(pg *databasev1alpha1.PostgreSQL, c *cluster) (count int, s Step) {
 	count, s = nextUnfiltered(pg, c)
 	if s.Code == ReplacePod && c.templateNotObserved {
-		return count, wait(databasev1alpha1.ReasonUpdating, "the update goes on when Kubernetes has seen the new template of the StatefulSet")
+		return count, wait(databasev1alpha1.ReasonUpdating, "the update continues when Kubernetes has observed the new template of the StatefulSet")
 	}
 	return count, s
 }
@@ -98,7 +98,7 @@ func scale(pg *databasev1alpha1.PostgreSQL, c *cluster) (int, Step) {
 	case size == 0:
 		return want, Step{} // after hibernation all start at once: who was primary is known to the agents
 	case size < want && size == 1 && c.primary() == nil:
-		return 1, wait(databasev1alpha1.ReasonScaling, "the other instances are started when %s takes writes", c.instances[0].name)
+		return 1, wait(databasev1alpha1.ReasonScaling, "the other instances are started when %s is primary", c.instances[0].name)
 	case size < want:
 		return want, Step{}
 	}
@@ -113,7 +113,7 @@ func hibernate(c *cluster) (int, Step) {
 	}
 	for _, in := range c.running() {
 		if c.size() > 0 && in.mayRun() {
-			return c.size(), wait(databasev1alpha1.ReasonScaling, "%s is being stopped; the primary is the first, so that all instances have all that it wrote", in.name)
+			return c.size(), wait(databasev1alpha1.ReasonScaling, "%s is being stopped; the primary stops first, so that the standbys receive all of its WAL", in.name)
 		}
 	}
 	return 0, wait(databasev1alpha1.ReasonScaling, "all instances are being stopped")
@@ -130,18 +130,18 @@ func shrink(c *cluster, want int) (int, Step) {
 	stays := slices.IndexFunc(c.instances[:min(want, len(c.instances))], func(i instance) bool { return !i.ready() && !i.fenced })
 	switch {
 	case primary == nil:
-		return size, wait(databasev1alpha1.ReasonScaling, "instances are taken away when one of those that stay takes writes")
+		return size, wait(databasev1alpha1.ReasonScaling, "instances are taken away when one of those that stay is primary")
 	case primary.ordinal < size-1 && stays >= 0 && c.instances[size-1].ready():
 		return size, waitFor(databasev1alpha1.ReasonScaling, &c.instances[stays], fmt.Sprintf(
 			"%s is removed when %s is ready: a StatefulSet removes the highest number first", c.instances[size-1].name, c.instances[stays].name))
 	case primary.ordinal < size-1:
-		return size - 1, wait(databasev1alpha1.ReasonScaling, "instances are being taken away, one at a time")
+		return size - 1, wait(databasev1alpha1.ReasonScaling, "instances are being removed, one at a time")
 	}
 	to := c.successor(want)
 	if to == nil {
-		return size, wait(databasev1alpha1.ReasonScaling, "%s is the primary and can't be taken away before one of the others is ready", primary.name)
+		return size, wait(databasev1alpha1.ReasonScaling, "%s is primary and cannot be removed before another instance is ready", primary.name)
 	}
-	return size, switchover(to, primary.name+" is to be taken away")
+	return size, switchover(to, primary.name+" is to be removed")
 }
 
 // requestedSwitchover carries the annotation for a switchover, which people or an earlier step have set, to its end.
@@ -153,7 +153,7 @@ func requestedSwitchover(pg *databasev1alpha1.PostgreSQL, c *cluster) Step {
 	primary := c.primary()
 	if name == "any" && len(c.instances) > 1 {
 		if to := c.successor(maxInstances); to != nil && primary != nil {
-			return switchover(to, "the annotation asks for any other primary")
+			return switchover(to, "the annotation requests any other primary")
 		}
 		return wait(databasev1alpha1.ReasonSwitchover, "the annotation %s waits for an instance that is ready to take over", databasev1alpha1.AnnotationSwitchover)
 	}
@@ -162,16 +162,16 @@ func requestedSwitchover(pg *databasev1alpha1.PostgreSQL, c *cluster) Step {
 	case to == nil, to == primary, len(c.instances) < 2:
 		return Step{} // over; see settle
 	case to.name != name:
-		return switchover(to, "the annotation asks for it")
+		return switchover(to, "the annotation requests it")
 	case to.fenced:
-		return wait(databasev1alpha1.ReasonSwitchover, "%s can't become primary, as the annotation %s asks, while the annotation %s stops it: remove one of the two",
+		return wait(databasev1alpha1.ReasonSwitchover, "%s cannot become primary as the annotation %s requests, because the annotation %s stops it: remove one of the two",
 			to.name, databasev1alpha1.AnnotationSwitchover, databasev1alpha1.AnnotationFenced)
 	case primary != nil && primary.status != nil && primary.status.Election.SwitchoverTimedOut == to.name:
 		return wait(databasev1alpha1.ReasonSwitchoverDeferred,
 			"the stop of %s for the switchover to %s took longer than spec.terminationGracePeriodSeconds allows and was cut off; %s is primary again: raise the field, then remove the annotation %s and set it again",
 			primary.name, to.name, primary.name, databasev1alpha1.AnnotationSwitchover)
 	}
-	return wait(databasev1alpha1.ReasonSwitchover, "%s is to become primary, as the annotation %s asks", to.name, databasev1alpha1.AnnotationSwitchover)
+	return wait(databasev1alpha1.ReasonSwitchover, "switching over to %s, as the annotation %s requests", to.name, databasev1alpha1.AnnotationSwitchover)
 }
 
 // clearSwitchover removes the annotation for a switchover when all else is done. Until then it keeps the primary that the agents
@@ -240,10 +240,10 @@ func roll(c *cluster) Step {
 // rollPrimary brings the primary up to date, when all others are.
 func rollPrimary(c *cluster, primary *instance) Step {
 	if to := c.successor(maxInstances); to != nil && !to.outdated && !primary.primaryRestartsFirst() {
-		return switchover(to, primary.name+" has to be brought up to date")
+		return switchover(to, primary.name+" must be updated")
 	}
 	if primary.outdated {
-		return replace(primary, "the template has changed, and there is nobody to hand over to")
+		return replace(primary, "the template has changed, and no standby can take over")
 	}
 	return restart(primary)
 }

@@ -141,7 +141,7 @@ func TestNext(t *testing.T) {
 		{"the highest is the primary", wanting(1), 3, "R R P", "3 Switchover pg-0 (Switchover)"},
 		{"the highest is the primary, and the one to stay is not ready", wanting(1), 3, "N R P", "3 (Scaling)"},
 		{"the highest is the primary, and two stay", wanting(2), 3, "N R P", "3 Switchover pg-1 (Switchover)"},
-		{"fewer are wanted, and nobody takes writes", wanting(1), 3, "R R N", "3 (Scaling)"},
+		{"fewer are wanted, and nobody is primary", wanting(1), 3, "R R N", "3 (Scaling)"},
 
 		{"fewer are wanted, and the one to go is the only one that follows", wanting(2), 3, "P N R", "3 (Scaling)"},
 		{"fewer are wanted, and the one to go does not serve either", wanting(2), 3, "P N N", "2 (Scaling)"},
@@ -186,7 +186,7 @@ func TestNext(t *testing.T) {
 		{"none serves, and no agent answers", wanting(3), 3, "N!q N!q N!q", "3 Replace pg-0 (Updating)"},
 		{"there is one alone", wanting(1), 1, "P!", "1 Replace pg-0 (Updating)"},
 		{"there is one alone, which does not serve", wanting(1), 1, "N!", "1 Replace pg-0 (Updating)"},
-		{"nobody takes writes", wanting(3), 3, "R! R! R!", "3 Replace pg-2 (Updating)"},
+		{"nobody is primary", wanting(3), 3, "R! R! R!", "3 Replace pg-2 (Updating)"},
 		{"one does not serve, and nothing is to be done", wanting(3), 3, "P R N", "3"},
 
 		{"replicas restart first", wanting(3), 3, "P? R? R?", "3 Restart pg-2 (Updating)"},

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
@@ -75,8 +76,14 @@ func placement(pg *databasev1alpha1.PostgreSQL, spec *corev1ac.PodSpecApplyConfi
 	if pg.Spec.Affinity != nil {
 		spec.WithAffinity(convert[corev1ac.AffinityApplyConfiguration](pg.Spec.Affinity))
 	}
-	if pg.Spec.TopologySpread != nil && *pg.Spec.TopologySpread {
+	if pg.Spec.TopologySpreadConstraints == nil {
 		spread(pg, spec)
+	}
+	for _, c := range pg.Spec.TopologySpreadConstraints {
+		if c.LabelSelector == nil {
+			c.LabelSelector = &metav1.LabelSelector{MatchLabels: selector(pg)}
+		}
+		spec.WithTopologySpreadConstraints(convert[corev1ac.TopologySpreadConstraintApplyConfiguration](c))
 	}
 }
 

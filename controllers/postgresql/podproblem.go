@@ -27,7 +27,7 @@ func podProblemOf(in *instance) *podProblem {
 	}
 	pod := in.pod
 	if c := podCondition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
-		return &podProblem{c.Reason, fmt.Sprintf("pod %s can't be scheduled: %s", pod.Name, unschedulableMessage(in, c.Message))}
+		return &podProblem{c.Reason, fmt.Sprintf("pod %s cannot be scheduled: %s", pod.Name, unschedulableMessage(in, c.Message))}
 	}
 	if pod.Status.Phase == corev1.PodFailed && pod.Status.Reason != "" {
 		return &podProblem{pod.Status.Reason, fmt.Sprintf("pod %s failed: %s", pod.Name, pod.Status.Message)}
@@ -54,9 +54,9 @@ func containerProblem(pod *corev1.Pod, c *corev1.ContainerStatus) *podProblem {
 			if reason == "ErrImagePull" {
 				reason = "ImagePullBackOff"
 			}
-			return &podProblem{reason, fmt.Sprintf("pod %s can't pull image %q: check %s", pod.Name, c.Image, imageFrom(c.Name))}
+			return &podProblem{reason, fmt.Sprintf("pod %s cannot pull image %q: check %s", pod.Name, c.Image, imageFrom(c.Name))}
 		default:
-			return &podProblem{w.Reason, fmt.Sprintf("container %s of pod %s can't start: %s", c.Name, pod.Name, w.Message)}
+			return &podProblem{w.Reason, fmt.Sprintf("container %s of pod %s cannot start: %s", c.Name, pod.Name, w.Message)}
 		}
 	}
 	last := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
@@ -66,7 +66,7 @@ func containerProblem(pod *corev1.Pod, c *corev1.ContainerStatus) *podProblem {
 	if last.Reason == "OOMKilled" {
 		return &podProblem{last.Reason, fmt.Sprintf("container %s of pod %s needs more memory than its limit: raise spec.resources.limits.memory", c.Name, pod.Name)}
 	}
-	return &podProblem{"CrashLoopBackOff", fmt.Sprintf("container %s of pod %s keeps ending (%s, exit code %d): see kubectl logs --previous %s",
+	return &podProblem{"CrashLoopBackOff", fmt.Sprintf("container %s of pod %s keeps exiting (%s, exit code %d): see kubectl logs --previous %s",
 		c.Name, pod.Name, last.Reason, last.ExitCode, pod.Name)}
 }
 

@@ -35,11 +35,11 @@ func TestTroubleAtTheStart(t *testing.T) {
 	const (
 		starting = "False Creating: the first instance is being started"
 		itself   = "False Creating: pg-0 is being started"
-		volumes  = "True VolumesReady: all volumes are bound and as large as they should be"
+		volumes  = "True VolumesReady: all volumes are bound and have the requested size"
 		noPod    = "False InstanceNotReady: pg-0 has no pod yet: if it gets none, kubectl describe statefulset pg says why"
-		initdb   = "False InstanceNotReady: pg-0 does not serve: initdb: invalid locale name"
-		noCPU    = "False Unschedulable: pod pg-0 can't be scheduled: 3 Insufficient cpu. See spec.resources, spec.nodeSelector, spec.affinity and spec.tolerations."
-		noClass  = "False Unschedulable: pod pg-0 can't be scheduled: pod has unbound immediate PersistentVolumeClaims"
+		initdb   = "False InstanceNotReady: pg-0 is not ready: initdb: invalid locale name"
+		noCPU    = "False Unschedulable: pod pg-0 cannot be scheduled: 3 Insufficient cpu. See spec.resources, spec.nodeSelector, spec.affinity and spec.tolerations."
+		noClass  = "False Unschedulable: pod pg-0 cannot be scheduled: pod has unbound immediate PersistentVolumeClaims"
 		noMemory = "False OOMKilled: container postgres of pod pg-0 needs more memory than its limit: raise spec.resources.limits.memory"
 	)
 	pending := func() *corev1.PersistentVolumeClaim {
@@ -67,11 +67,11 @@ func TestTroubleAtTheStart(t *testing.T) {
 	}{
 		{"just begun", 10 * time.Second, instance{pod: podOf("pg-0", 'N'), status: told}, []string{volumes, starting, itself}},
 		{"initdb fails", time.Minute, instance{pod: podOf("pg-0", 'N'), status: told}, []string{volumes, initdb, initdb}},
-		{"no pod", time.Minute, instance{claim: pending()}, []string{"Unknown Creating: claim data gets its volume when pod pg-0 is scheduled", noPod, noPod}},
+		{"no pod", time.Minute, instance{claim: pending()}, []string{"Unknown Creating: PVC data gets its volume when pod pg-0 is scheduled", noPod, noPod}},
 		{"no room", time.Minute, instance{claim: pending(), pod: unschedulable("3 Insufficient cpu.")},
-			[]string{"Unknown Creating: claim data gets its volume when pod pg-0 is scheduled", noCPU, noCPU}},
+			[]string{"Unknown Creating: PVC data gets its volume when pod pg-0 is scheduled", noCPU, noCPU}},
 		{"no class", time.Minute, instance{claim: pending(), pod: unschedulable("pod has unbound immediate PersistentVolumeClaims")},
-			[]string{"False VolumeNotBound: claim data has no volume yet: see kubectl describe pvc data; check spec.storageClassName", noClass, noClass}},
+			[]string{"False VolumeNotBound: PVC data has no volume yet: see kubectl describe pvc data; check spec.storageClassName", noClass, noClass}},
 		{"no memory", time.Minute, instance{pod: killed}, []string{volumes, noMemory, noMemory}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestUnheard(t *testing.T) {
 	authority := &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}
 	for want, err := range map[string]error{
 		"connection refused": &url.Error{Op: "Put", URL: "https://pg-0/v1/desired", Err: errors.New("connection refused")},
-		"its certificate is of another authority than that of this PostgreSQL; the kubelet brings it the present one within two minutes": fmt.Errorf(
+		"certificate signed by an unexpected CA; the kubelet updates it within two minutes": fmt.Errorf(
 			"tell: %w", &url.Error{Op: "Put", URL: "https://pg-0/v1/desired", Err: authority}),
 		"the agent says no": errors.New("the agent says no"),
 	} {
@@ -160,7 +160,7 @@ func TestPlacement(t *testing.T) {
 		pod := podOf("pg-0", 'N')
 		pod.Status.Conditions = append(pod.Status.Conditions, unscheduled(c.says))
 		bad := podProblemOf(&instance{name: "pg-0", pod: pod, claim: c.claim})
-		if diff := cmp.Diff("pod pg-0 can't be scheduled: "+c.want, bad.message); diff != "" {
+		if diff := cmp.Diff("pod pg-0 cannot be scheduled: "+c.want, bad.message); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
@@ -169,19 +169,19 @@ func TestPlacement(t *testing.T) {
 // TestPrimaryOfADrain holds what is said of the primary, and of the configuration, while instances wait for nodes.
 func TestPrimaryOfADrain(t *testing.T) {
 	strict := &databasev1alpha1.PostgreSQLSynchronous{Number: 1}
-	const wait = ", but commits wait for other instances: spec.synchronous asks for 1, and 0 are ready"
+	const wait = ", but commits wait for standbys: spec.synchronous.number is 1, and 0 are ready"
 	for _, c := range []struct {
 		words string
 		sync  *databasev1alpha1.PostgreSQLSynchronous
 		phase databasev1alpha1.PostgreSQLPhase
 		want  string
 	}{
-		{"P R Nc", strict, databasev1alpha1.PhaseRunning, "True PrimaryReady: pg-0 takes writes"},
-		{"P Nc Nc", strict, databasev1alpha1.PhaseDegraded, "True PrimaryReady: pg-0 takes writes" + wait},
-		{"P Nc Nc", nil, databasev1alpha1.PhaseDegraded, "True PrimaryReady: pg-0 takes writes"},
-		{"P N N", strict, databasev1alpha1.PhaseCreating, "True PrimaryReady: pg-0 takes writes"},
-		{"N Nc Nc", strict, databasev1alpha1.PhaseDegraded, "False NoPrimary: no instance takes writes: the instances choose"},
-		{"Nc Nc Nc", strict, databasev1alpha1.PhaseDegraded, "False NoPrimary: no instance takes writes, as none has a node: pod pg-0 can't be scheduled: no node"},
+		{"P R Nc", strict, databasev1alpha1.PhaseRunning, "True PrimaryReady: pg-0 is primary"},
+		{"P Nc Nc", strict, databasev1alpha1.PhaseDegraded, "True PrimaryReady: pg-0 is primary" + wait},
+		{"P Nc Nc", nil, databasev1alpha1.PhaseDegraded, "True PrimaryReady: pg-0 is primary"},
+		{"P N N", strict, databasev1alpha1.PhaseCreating, "True PrimaryReady: pg-0 is primary"},
+		{"N Nc Nc", strict, databasev1alpha1.PhaseDegraded, "False NoPrimary: no primary: the instances elect"},
+		{"Nc Nc Nc", strict, databasev1alpha1.PhaseDegraded, "False NoPrimary: no primary, because no instance has a node: pod pg-0 cannot be scheduled: no node"},
 	} {
 		pg := wanting(3)
 		pg.Spec.Synchronous, pg.Status.Phase, pg.Status.Timeline = c.sync, c.phase, 1
@@ -191,7 +191,7 @@ func TestPrimaryOfADrain(t *testing.T) {
 		}
 	}
 	pg := wanting(2)
-	for words, want := range map[string]string{"P Nc": "pg-0 is taking over the configuration", "Nc P": "pg-0 takes over the configuration when it starts; it waits for a node"} {
+	for words, want := range map[string]string{"P Nc": "pg-0 is applying the configuration", "Nc P": "pg-0 applies the configuration when it starts; it waits for a node"} {
 		if v := configurationState(pg, picture(2, words), false); v.message != want {
 			t.Errorf("%s: %s", words, v.message)
 		}

@@ -67,12 +67,15 @@ func (r *Reconciler) resolve(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 	if err := r.certify(ctx, pg, in); err != nil {
 		return nil, err
 	}
-	revision := revisionOf(pg, in.agentImage)
+	want := podVersion{revision: revisionOf(pg)}
+	if rollsAgent(pg) {
+		want.agentImage = in.agentImage
+	}
 	age := pollIdle
-	if !pg.Spec.Paused && !settled(pg, new(assemble(pg, set, pods, claims, r.agents.last(client.ObjectKeyFromObject(pg)), revision))) {
+	if !pg.Spec.Paused && !settled(pg, new(assemble(pg, set, pods, claims, r.agents.last(client.ObjectKeyFromObject(pg)), want))) {
 		age = pollActive // also while an agent's last answer was that it is not ready: it is not to be believed for a minute
 	}
-	in.cluster = assemble(pg, set, pods, claims, r.agents.statuses(ctx, pg, &in.certificates, pods, age), revision)
+	in.cluster = assemble(pg, set, pods, claims, r.agents.statuses(ctx, pg, &in.certificates, pods, age), want)
 	if err := r.adoptClaims(ctx, pg, &in.cluster); err != nil {
 		return nil, err
 	}
@@ -94,20 +97,22 @@ func (r *Reconciler) resolve(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 	return in, r.resolveOptionalAPIs(ctx, pg, in)
 }
 
-// agentImage is the image that the agents run: the one that they run already, unless an upgrade is asked for.
+// agentImage is the image that new pods get their agent from: the operator's own, or where agents are updated by hand alone the one
+// that the template has.
 func agentImage(pg *databasev1alpha1.PostgreSQL, set *k8sappsv1.StatefulSet, own string) string {
-	if pg.Annotations[databasev1alpha1.AnnotationUpgradeAgent] == "true" {
+	if rollsAgent(pg) || pg.Spec.AgentUpdatePolicy != databasev1alpha1.AgentUpdateManual {
 		return own
 	}
-	running := ""
+	template := ""
 	if set != nil {
-		for i := range set.Spec.Template.Spec.InitContainers {
-			if c := &set.Spec.Template.Spec.InitContainers[i]; c.Name == initContainer {
-				running = c.Image
-			}
-		}
+		template = set.Spec.Template.Annotations[annotationAgentImage]
 	}
-	return cmp.Or(pg.Status.AgentImage, running, own)
+	return cmp.Or(template, pg.Status.AgentImage, own)
+}
+
+// rollsAgent reports whether pods with another agent than that of the template are replaced.
+func rollsAgent(pg *databasev1alpha1.PostgreSQL) bool {
+	return pg.Spec.AgentUpdatePolicy == databasev1alpha1.AgentUpdateAutomatic || pg.Annotations[databasev1alpha1.AnnotationUpgradeAgent] == "true"
 }
 
 // settled reports whether nothing is under way, so that agents are asked only now and then.
@@ -212,8 +217,13 @@ func (r *Reconciler) passwords(ctx context.Context, pg *databasev1alpha1.Postgre
 		if err != nil {
 			return err
 		}
+		if c.source != nil {
+			if err := r.copyPassword(ctx, pg, in, &c, live); err != nil {
+				return err
+			}
+		}
 		in.credentials, lives = append(in.credentials, c), append(lives, live)
-		if live != nil {
+		if live != nil && c.source == nil {
 			in.passwords[c.role] = password{version: in.certificates.keyedHash(live)}
 			in.rotating = in.rotating || len(live.Data[keyNext]) > 0
 		}
@@ -226,20 +236,16 @@ func (r *Reconciler) passwords(ctx context.Context, pg *databasev1alpha1.Postgre
 
 // readUserSecretVersions notes the versions of the Secrets that users gave, and one that is missing.
 func (r *Reconciler) readUserSecretVersions(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
-	for i := range pg.Spec.Roles {
-		role := &pg.Spec.Roles[i]
-		if !logsIn(role) || role.PasswordSecret == nil {
-			continue
-		}
-		version, err := r.secretVersion(ctx, pg, role.PasswordSecret.Name)
+	for _, u := range userSecretsOf(pg) {
+		version, err := r.secretVersion(ctx, pg, u.ref.Name)
 		if err != nil {
 			return err
 		}
 		if version == "" {
-			in.secretMissing = role.PasswordSecret.Name
+			in.secretMissing = u.missing(pg)
 			continue
 		}
-		in.passwords[string(role.Name)] = password{version: version, own: true}
+		in.passwords[u.role] = password{version: version, own: true}
 	}
 	return nil
 }
@@ -259,25 +265,20 @@ func (r *Reconciler) secretVersion(ctx context.Context, pg *databasev1alpha1.Pos
 	return secret.ResourceVersion, nil
 }
 
-// readUserPasswords reads the passwords of users' own Secrets, by name, when they are to be told to the primary.
+// readUserPasswords reads the passwords of users' own Secrets, by name, when they are applied to the primary.
 func (r *Reconciler) readUserPasswords(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
-	for i := range pg.Spec.Roles {
-		role := &pg.Spec.Roles[i]
-		if !logsIn(role) || role.PasswordSecret == nil {
+	for _, u := range userSecretsOf(pg) {
+		value, err := r.userPassword(ctx, pg, u.ref)
+		if err != nil {
+			return err
+		}
+		if value == "" {
+			in.secretMissing = u.missing(pg)
 			continue
 		}
-		s := &corev1.Secret{}
-		err := r.live.Get(ctx, client.ObjectKey{Namespace: pg.Namespace, Name: role.PasswordSecret.Name}, s)
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("get Secret %q: %w", role.PasswordSecret.Name, err)
-		}
-		if err != nil || len(s.Data[keyPassword]) == 0 {
-			in.secretMissing = role.PasswordSecret.Name
-			continue
-		}
-		p := in.passwords[string(role.Name)]
-		p.value = string(s.Data[keyPassword])
-		in.passwords[string(role.Name)] = p
+		p := in.passwords[u.role]
+		p.value = value
+		in.passwords[u.role] = p
 	}
 	return nil
 }

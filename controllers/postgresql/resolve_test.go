@@ -7,7 +7,6 @@ import (
 	"time"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,13 +17,19 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
-// TestPinned_keepsTheRunningAgent holds that an upgrade of the operator changes no pod, also where the status was lost.
-func TestPinned_keepsTheRunningAgent(t *testing.T) {
+func policy(p databasev1alpha1.AgentUpdatePolicy) func(*databasev1alpha1.PostgreSQL) {
+	return func(pg *databasev1alpha1.PostgreSQL) { pg.Spec.AgentUpdatePolicy = p }
+}
+
+func upgradeAgent(pg *databasev1alpha1.PostgreSQL) {
+	pg.Annotations = map[string]string{databasev1alpha1.AnnotationUpgradeAgent: "true"}
+}
+
+// TestAgentImage_byPolicy: new pods get the operator's agent, unless agents are updated by hand alone.
+func TestAgentImage_byPolicy(t *testing.T) {
 	set := &k8sappsv1.StatefulSet{}
-	set.Spec.Template.Spec.InitContainers = []corev1.Container{{Name: "other", Image: "other"}, {Name: initContainer, Image: "running"}}
-	upgrade := func(pg *databasev1alpha1.PostgreSQL) {
-		pg.Annotations = map[string]string{databasev1alpha1.AnnotationUpgradeAgent: "true"}
-	}
+	set.Spec.Template.Annotations = map[string]string{annotationAgentImage: "template"}
+	manual := policy(databasev1alpha1.AgentUpdateManual)
 	noted := func(pg *databasev1alpha1.PostgreSQL) { pg.Status.AgentImage = "noted" }
 	for _, c := range []struct {
 		name string
@@ -32,14 +37,63 @@ func TestPinned_keepsTheRunningAgent(t *testing.T) {
 		set  *k8sappsv1.StatefulSet
 		want string
 	}{
-		{"new", wanting(1), nil, "own"},
-		{"as status says", wanting(1, noted), set, "noted"},
-		{"as the StatefulSet says, where status was lost", wanting(1), set, "running"},
-		{"as status says, while the StatefulSet is re-created", wanting(1, noted), nil, "noted"},
-		{"as asked for", wanting(1, noted, upgrade), set, "own"},
+		{"OnRestart", wanting(1, policy(databasev1alpha1.AgentUpdateOnRestart), noted), set, "own"},
+		{"Automatic", wanting(1, policy(databasev1alpha1.AgentUpdateAutomatic), noted), set, "own"},
+		{"Manual, new", wanting(1, manual), nil, "own"},
+		{"Manual", wanting(1, manual, noted), set, "template"},
+		{"Manual, while the StatefulSet is re-created", wanting(1, manual, noted), nil, "noted"},
+		{"Manual, upgrade requested", wanting(1, manual, noted, upgradeAgent), set, "own"},
 	} {
 		if got := agentImage(c.pg, c.set, "own"); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// TestAgentUpdatePolicy_afterUpgrade: an upgraded operator replaces no pod, unless the policy is Automatic or an upgrade is requested. Then
+// it replaces one pod at a time, the primary last.
+func TestAgentUpdatePolicy_afterUpgrade(t *testing.T) {
+	const all = "pg-2 pg-1 pg-0"
+	for name, c := range map[string]struct {
+		pg   *databasev1alpha1.PostgreSQL
+		want string
+	}{
+		"OnRestart":            {wanting(3, policy(databasev1alpha1.AgentUpdateOnRestart)), ""},
+		"Manual":               {wanting(3, policy(databasev1alpha1.AgentUpdateManual)), ""},
+		"Automatic":            {wanting(3, policy(databasev1alpha1.AgentUpdateAutomatic)), all},
+		"OnRestart, requested": {wanting(3, policy(databasev1alpha1.AgentUpdateOnRestart), upgradeAgent), all},
+		"Manual, requested":    {wanting(3, policy(databasev1alpha1.AgentUpdateManual), upgradeAgent), all},
+	} {
+		former := map[string]string{annotationRevision: "revision", annotationAgentImage: "former"}
+		set := &k8sappsv1.StatefulSet{}
+		set.Spec.Template.Annotations = former
+		want := podVersion{revision: "revision"}
+		image := agentImage(c.pg, set, "own")
+		if rollsAgent(c.pg) {
+			want.agentImage = image
+		}
+		seen, versions := picture(3, "P R R"), []map[string]string{former, former, former}
+		var replaced []string
+		for range 10 {
+			for i := range seen.instances {
+				in := &seen.instances[i]
+				in.pod.Annotations = versions[in.ordinal]
+				in.outdated = want.outdated(in.pod.Annotations)
+			}
+			_, step := next(c.pg, seen)
+			switch step.Code {
+			case ReplacePod:
+				replaced = append(replaced, step.target.name)
+				versions[step.target.ordinal] = map[string]string{annotationRevision: "revision", annotationAgentImage: image}
+			case RequestSwitchover:
+				seen = picture(3, "R P R")
+			}
+		}
+		if got := strings.Join(replaced, " "); got != c.want {
+			t.Errorf("%s: replaced %q, want %q", name, got, c.want)
+		}
+		if count := seen.outdatedAgents("own"); count != 0 == (c.want == all) {
+			t.Errorf("%s: %d outdated agents", name, count)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func (c *testCase) render(t *testing.T) string {
 	if in.alerts, err = rulesOf(&c.PG); err != nil {
 		t.Fatal(err)
 	}
-	count, _ := next(&c.PG, new(assemble(&c.PG, nil, nil, nil, nil, "")))
+	count, _ := next(&c.PG, new(assemble(&c.PG, nil, nil, nil, nil, podVersion{})))
 	var docs []string
 	for _, o := range append(certificateSecrets(&c.PG, in), desired(&c.PG, in, count)...) {
 		raw, err := yaml.Marshal(o)
@@ -176,7 +176,6 @@ func renewed(before, after certificates, err error) string {
 // keep a pod from a node.
 func TestPlacement_keepsTheUsersAffinity(t *testing.T) {
 	pg := wanting(3)
-	pg.Spec.TopologySpread = new(true)
 	own := corev1.PodAffinityTerm{TopologyKey: "rack", LabelSelector: &metav1.LabelSelector{}}
 	pg.Spec.Affinity = &corev1.Affinity{
 		NodeAffinity: &corev1.NodeAffinity{},

@@ -160,7 +160,7 @@ func TestCertified(t *testing.T) {
 		if is := string(got.status) + " " + got.reason; is != c.want {
 			t.Errorf("%s: %s, want %s", c.name, is, c.want)
 		}
-		if got.status == metav1.ConditionFalse && !strings.Contains(got.message, "meanwhile the instances serve") {
+		if got.status == metav1.ConditionFalse && !strings.Contains(got.message, "meanwhile the instances use") {
 			t.Errorf("%s: %q does not say what is served", c.name, got.message)
 		}
 	}
@@ -188,7 +188,7 @@ func TestProgress(t *testing.T) {
 		{"by a clock that is ahead", -time.Second, []any{missing, working}, true, ""},
 		{"still at work", issueTimeout - time.Second, []any{working, missing}, true, ""},
 		{"for too long", issueTimeout, []any{missing, working},
-			false, told + "; what it waits for is told by: kubectl -n shop describe certificaterequests -l fettle.dev/owner-name=orders"},
+			false, told + "; see: kubectl -n shop describe certificaterequests -l fettle.dev/owner-name=orders"},
 		{"not at work yet", 0, []any{missing}, false, told},
 		{"tried and failed", 0, []any{missing, failed}, false, "Failed: The certificate request has failed to complete and will be retried: names"},
 		{"issued, and the Secret is gone", 0, []any{missing, condition("Issuing", "False", "Issued", "issued")}, false, told},
@@ -197,7 +197,7 @@ func TestProgress(t *testing.T) {
 		{"ready, and not renewed", time.Hour, []any{condition("Ready", "True", "Ready", "up to date"), failed}, false, ""},
 		{"unknown", time.Hour, []any{condition("Ready", "Unknown", "", "")}, false, ""},
 		{"at work since nobody knows when", 0, []any{missing, map[string]any{"type": "Issuing", "status": "True"}},
-			false, told + "; what it waits for is told by: kubectl -n shop describe certificaterequests -l fettle.dev/owner-name=orders"},
+			false, told + "; see: kubectl -n shop describe certificaterequests -l fettle.dev/owner-name=orders"},
 	} {
 		certificate := &unstructured.Unstructured{Object: map[string]any{}}
 		certificate.SetNamespace("shop")

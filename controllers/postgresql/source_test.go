@@ -20,11 +20,11 @@ func TestWhatIsSaidOfTheSource(t *testing.T) {
 		phase   databasev1alpha1.PostgreSQLPhase
 		state   databasev1alpha1.InstanceState
 	}{
-		{agentapi.Status{Reason: "SourceRejected", Message: "a:5432 refuses the password"}, "SourceRejected", "pg-0 does not serve: a:5432 refuses the password",
+		{agentapi.Status{Reason: "SourceRejected", Message: "a:5432 refuses the password"}, "SourceRejected", "pg-0 is not ready: a:5432 refuses the password",
 			databasev1alpha1.PhaseFailed, databasev1alpha1.InstanceFailed},
 		{agentapi.Status{Reason: "Copying", Message: "copies the data of a:5432"}, "Copying", "pg-0 copies the data of a:5432",
 			databasev1alpha1.PhaseCreating, databasev1alpha1.InstanceStarting},
-		{agentapi.Status{Message: "waits for initdb"}, "InstanceNotReady", "pg-0 does not serve: waits for initdb",
+		{agentapi.Status{Message: "waits for initdb"}, "InstanceNotReady", "pg-0 is not ready: waits for initdb",
 			databasev1alpha1.PhaseFailed, databasev1alpha1.InstanceStarting},
 	} {
 		seen := &observed{at: time.Now(), cluster: *picture(2, "N N")}

@@ -18,7 +18,7 @@ import (
 // its pod and the StatefulSet always; see deletion.go.
 func statefulSet(pg *databasev1alpha1.PostgreSQL, in inputs, count int) *appsv1ac.StatefulSetApplyConfiguration {
 	template := podTemplate(pg, in.agentImage)
-	template.WithAnnotations(map[string]string{annotationRevision: revisionOf(pg, in.agentImage)})
+	template.WithAnnotations(map[string]string{annotationRevision: revisionOf(pg), annotationAgentImage: in.agentImage})
 	return appsv1ac.StatefulSet(pg.Name, pg.Namespace).
 		WithLabels(labels(pg)).
 		WithSpec(appsv1ac.StatefulSetSpec().

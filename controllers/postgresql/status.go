@@ -30,6 +30,8 @@ type observed struct {
 	cluster cluster
 	growth  growth
 	step    Step
+	// formerPrimary is the pod that status named as the primary before.
+	formerPrimary string
 	// applyErr is why a child could not be written, growErr why a volume could not be made larger.
 	applyErr, growErr error
 	// secretMissing names a Secret that the spec refers to and that does not exist; parameters is why they are refused.
@@ -85,15 +87,58 @@ func setStatus(pg *databasev1alpha1.PostgreSQL, seen *observed) {
 	setCondition(pg, databasev1alpha1.PostgreSQLConfigured, true, configured(pg, seen, settled))
 	setCondition(pg, databasev1alpha1.PostgreSQLMonitored, pg.Spec.Monitoring.Enabled, monitored(seen))
 	setCondition(pg, databasev1alpha1.PostgreSQLCertified, seen.issued != nil, certified(seen.issued, seen.serving))
-	conditions.Summarize(&st.Conditions, pg.Generation, present(st.Conditions)...)
-	st.Ready = meta.IsStatusConditionTrue(st.Conditions, fettlev1.Ready)
-	st.Phase = phase(pg, seen)
+	problem := summarize(pg)
+	st.Phase = phase(pg, seen, problem)
+}
+
+// summarize sets Ready, which says whether clients are served: an instance accepts writes, and the database exists. Its reason and
+// message are those of the most important problem, also while Ready is True. The problem is returned; it is True where there is none.
+func summarize(pg *databasev1alpha1.PostgreSQL) (problem metav1.Condition) {
+	st := &pg.Status
+	problem = conditions.Worst(st.Conditions, pg.Generation, present(st.Conditions)...)
+	ready := metav1.Condition{
+		Type: fettlev1.Ready, Status: metav1.ConditionUnknown, Reason: problem.Reason, Message: problem.Message, ObservedGeneration: pg.Generation,
+	}
+	if problem.Status == metav1.ConditionTrue {
+		ready.Reason, ready.Message = fettlev1.Ready, ""
+	}
+	primary := meta.FindStatusCondition(st.Conditions, databasev1alpha1.PostgreSQLPrimaryReady)
+	switch {
+	case primary == nil, primary.Status == metav1.ConditionTrue && st.ConnectionString == "":
+		ready.Status = problem.Status // no instance or no database yet
+	default:
+		ready.Status = primary.Status
+	}
+	conditions.Set(&st.Conditions, ready)
+	st.Ready = ready.Status == metav1.ConditionTrue
+	conditions.SetKstatus(&st.Conditions, pg.Generation, kstatusOf(st.Ready, problem), problem.Reason, problem.Message)
+	return problem
+}
+
+// kstatusOf is the condition by which kstatus learns what Ready does not say; "" where there is none.
+func kstatusOf(ready bool, problem metav1.Condition) string {
+	switch {
+	case problem.Status == metav1.ConditionFalse && slices.Contains(stalled, problem.Reason):
+		return fettlev1.Stalled
+	case ready && problem.Status != metav1.ConditionTrue && inProgress(problem.Reason):
+		return fettlev1.Reconciling
+	}
+	return ""
+}
+
+// stalled are the reasons that last until a person changes something.
+var stalled = []string{
+	fettlev1.ReasonNameConflict, fettlev1.ReasonInvalid, fettlev1.ReasonTooLarge,
+	databasev1alpha1.ReasonParametersInvalid, databasev1alpha1.ReasonApplyRejected,
+	databasev1alpha1.ReasonDataLossNotAccepted, databasev1alpha1.ReasonRecloneNeeded, databasev1alpha1.ReasonOrphanedVolumes,
+	databasev1alpha1.ReasonSourceRejected, databasev1alpha1.ReasonSourceUntrusted,
+	databasev1alpha1.ReasonSourceUnsuitable, databasev1alpha1.ReasonSourceTooLarge,
 }
 
 // describe lists the instances, and says how to reach the database.
 func describe(pg *databasev1alpha1.PostgreSQL, seen *observed) {
 	st, c := &pg.Status, &seen.cluster
-	st.Primary = ""
+	seen.formerPrimary, st.Primary = st.Primary, ""
 	if primary := c.primary(); primary != nil {
 		st.Primary = primary.name
 		if s := primary.status; s != nil {
@@ -115,8 +160,11 @@ func describe(pg *databasev1alpha1.PostgreSQL, seen *observed) {
 		st.InstanceStatuses = append(st.InstanceStatuses, one)
 	}
 	st.CredentialsSecret = ownerSecret(pg)
+	if st.ConnectionString == "" && st.DesiredHash == "" {
+		return // the database does not exist yet
+	}
 	st.ConnectionString = fmt.Sprintf("postgresql://%s@%s:%d/%s?sslmode=%s",
-		cmp.Or(seen.login, string(pg.Spec.DatabaseName)), host(pg), portPostgres, pg.Spec.DatabaseName, cmp.Or(seen.sslMode, "require"))
+		cmp.Or(seen.login, string(pg.Spec.OwnerName())), host(pg), portPostgres, pg.Spec.DatabaseName, cmp.Or(seen.sslMode, "require"))
 }
 
 func describeOne(in *instance) databasev1alpha1.PostgreSQLInstance {
@@ -181,12 +229,18 @@ func present(conds []metav1.Condition) []string {
 	return slices.DeleteFunc(slices.Clone(summarized), func(t string) bool { return meta.FindStatusCondition(conds, t) == nil })
 }
 
-// setBlocked says that a Secret is in the way which is somebody else's, or of no use; nothing else was looked at.
-func setBlocked(pg *databasev1alpha1.PostgreSQL, err error) {
+// setBlocked reports a Secret that belongs to another owner or cannot be used. Nothing else was reconciled: of the instances it is known
+// what the kubelet says.
+func setBlocked(pg *databasev1alpha1.PostgreSQL, seen *observed) {
 	pg.Status.ObservedGeneration = pg.Generation
-	setCondition(pg, databasev1alpha1.PostgreSQLApplied, true, applied(&observed{applyErr: err}))
-	conditions.Summarize(&pg.Status.Conditions, pg.Generation, databasev1alpha1.PostgreSQLApplied)
-	pg.Status.Ready, pg.Status.Phase = false, databasev1alpha1.PhaseFailed
+	setCondition(pg, databasev1alpha1.PostgreSQLApplied, true, applied(seen))
+	pg.Status.Primary = ""
+	if primary := seen.cluster.primary(); primary != nil {
+		pg.Status.Primary = primary.name
+	}
+	setCondition(pg, databasev1alpha1.PostgreSQLPrimaryReady, seen.cluster.set != nil, primaryReady(pg, seen))
+	summarize(pg)
+	pg.Status.Phase = databasev1alpha1.PhaseFailed
 }
 
 // setTerminating says that the PostgreSQL waits for its children, or for somebody's finalizer, to go.
@@ -194,6 +248,7 @@ func setTerminating(pg *databasev1alpha1.PostgreSQL) {
 	pg.Status.ObservedGeneration = pg.Generation
 	pg.Status.Phase, pg.Status.Ready = databasev1alpha1.PhaseTerminating, false
 	setCondition(pg, fettlev1.Ready, true, no(fettlev1.ReasonTerminating, "being deleted"))
+	conditions.SetKstatus(&pg.Status.Conditions, pg.Generation, "", "", "")
 }
 
 // setCondition sets the condition where it applies, and removes it where it doesn't.
@@ -209,7 +264,7 @@ func setCondition(pg *databasev1alpha1.PostgreSQL, conditionType string, applies
 
 func applied(seen *observed) conditionState {
 	if seen.applyErr == nil {
-		return yes(databasev1alpha1.ReasonApplied, "all children are as the spec asks")
+		return yes(databasev1alpha1.ReasonApplied, "all children match the spec")
 	}
 	reason := apply.Reason(seen.applyErr)
 	if _, unreadable := errors.AsType[*caError](seen.applyErr); unreadable {
@@ -223,25 +278,24 @@ func monitored(seen *observed) conditionState {
 	case seen.monitoringMissing:
 		return no(databasev1alpha1.ReasonAPIMissing, "spec.monitoring: the cluster has no PodMonitor and PrometheusRule (monitoring.coreos.com/v1): install the Prometheus Operator, or remove the field")
 	case seen.applyErr != nil:
-		return unknown(fettlev1.ReasonReconciling, "not known until all children are applied")
+		return unknown(fettlev1.ReasonReconciling, "unknown until all children are applied")
 	}
 	return yes(databasev1alpha1.ReasonMonitored, "the PodMonitor and the PrometheusRule exist")
 }
 
-func phase(pg *databasev1alpha1.PostgreSQL, seen *observed) databasev1alpha1.PostgreSQLPhase {
-	ready := meta.FindStatusCondition(pg.Status.Conditions, fettlev1.Ready)
+func phase(pg *databasev1alpha1.PostgreSQL, seen *observed, problem metav1.Condition) databasev1alpha1.PostgreSQLPhase {
 	switch {
-	case pg.Spec.Hibernated && ready.Status == metav1.ConditionTrue:
+	case pg.Spec.Hibernated && problem.Status == metav1.ConditionTrue:
 		return databasev1alpha1.PhaseHibernated
-	case ready.Status == metav1.ConditionTrue:
+	case problem.Status == metav1.ConditionTrue:
 		return databasev1alpha1.PhaseRunning
-	case slices.Contains(updating, ready.Reason):
+	case slices.Contains(updating, problem.Reason):
 		return databasev1alpha1.PhaseUpdating
-	case neverReady(pg) && onlyCreating(ready):
+	case neverReady(pg) && onlyCreating(problem):
 		return databasev1alpha1.PhaseCreating
 	case pg.Status.Timeline == 0 && seen.cluster.set == nil:
 		return databasev1alpha1.PhasePending
-	case seen.cluster.primary() == nil && ready.Reason != databasev1alpha1.ReasonNoPrimary && ready.Reason != databasev1alpha1.ReasonOrphanedVolumes:
+	case seen.cluster.primary() == nil && problem.Reason != databasev1alpha1.ReasonNoPrimary && problem.Reason != databasev1alpha1.ReasonOrphanedVolumes:
 		return databasev1alpha1.PhaseFailed
 	default:
 		return databasev1alpha1.PhaseDegraded
@@ -253,8 +307,8 @@ var updating = []string{
 	databasev1alpha1.ReasonUpdating, databasev1alpha1.ReasonScaling, databasev1alpha1.ReasonSwitchover, databasev1alpha1.ReasonVolumeGrowing,
 }
 
-func onlyCreating(ready *metav1.Condition) bool {
-	return ready.Reason == databasev1alpha1.ReasonCreating || ready.Reason == databasev1alpha1.ReasonCopying || ready.Status == metav1.ConditionUnknown
+func onlyCreating(problem metav1.Condition) bool {
+	return problem.Reason == databasev1alpha1.ReasonCreating || problem.Reason == databasev1alpha1.ReasonCopying || problem.Status == metav1.ConditionUnknown
 }
 
 func clip(s string, limit int) string {

@@ -38,7 +38,7 @@ func (r *Reconciler) checkTokens(ctx context.Context, pg *databasev1alpha1.Postg
 func replaceRevokedToken(c *cluster) Step {
 	for i := range c.instances {
 		if in := &c.instances[i]; in.tokenRevoked && !in.ready() && !in.fenced && !in.terminating() {
-			return replace(in, "its token is of a ServiceAccount that was deleted, and it does not serve")
+			return replace(in, "its token belongs to a deleted ServiceAccount, and it is not ready")
 		}
 	}
 	return Step{}

@@ -36,7 +36,7 @@ func objectsHash(pg *databasev1alpha1.PostgreSQL, passwords map[string]password,
 			made[role] = p.version
 		}
 	}
-	return hashOf([]any{pg.Spec.DatabaseName, pg.Spec.Extensions, pg.Spec.Databases, pg.Spec.Roles, made, primary.UID}) + "-" + hashOf(own)
+	return hashOf([]any{pg.Spec.DatabaseName, pg.Spec.OwnerName(), pg.Spec.Extensions, pg.Spec.Databases, pg.Spec.Roles, made, primary.UID}) + "-" + hashOf(own)
 }
 
 // ownVersionsOnly reports whether two hashes of wishes differ in versions of users' Secrets alone.

@@ -140,13 +140,13 @@ func volumesReady(pg *databasev1alpha1.PostgreSQL, c *cluster, g growth, failed 
 		if full := in.status != nil && in.status.DiskFull; full || used(in.status) >= fullFrom {
 			how := "95% or more full"
 			if full {
-				how = "full, and PostgreSQL can't write"
+				how = "full, and PostgreSQL cannot write"
 			}
 			return no(databasev1alpha1.ReasonDiskFull, fmt.Sprintf("the volume of %s is %s: raise spec.storage, %s", in.name, how, growthHint(pg)))
 		}
 	}
 	if failed != nil {
-		return no(databasev1alpha1.ReasonVolumeStuck, fmt.Sprintf("the volumes can't be made larger: %s; %s", failed, growthAdvice(failed)))
+		return no(databasev1alpha1.ReasonVolumeStuck, fmt.Sprintf("the volumes cannot be resized: %s; %s", failed, growthAdvice(failed)))
 	}
 	if len(c.orphaned) > 0 {
 		return no(databasev1alpha1.ReasonOrphanedVolumes, orphanedVolumes(pg, c.orphaned))
@@ -156,7 +156,7 @@ func volumesReady(pg *databasev1alpha1.PostgreSQL, c *cluster, g growth, failed 
 			return *v
 		}
 	}
-	return yes(databasev1alpha1.ReasonVolumesReady, "all volumes are bound and as large as they should be"+copiedNothing(pg, c))
+	return yes(databasev1alpha1.ReasonVolumesReady, "all volumes are bound and have the requested size"+copiedNothing(pg, c))
 }
 
 // orphanedVolumes says what to do about claims that no instance uses, and that one may have used as the last primary.
@@ -184,19 +184,19 @@ func claimState(i *instance, g growth, now time.Time) *conditionState {
 	case claim == nil:
 		return nil // made with the pod
 	case claim.Status.Phase == corev1.ClaimLost:
-		return say(databasev1alpha1.ReasonVolumeNotBound, "claim %s lost its volume: restore the volume, or delete the claim and pod %s to have it cloned anew", claim.Name, i.name)
+		return say(databasev1alpha1.ReasonVolumeNotBound, "PVC %s lost its volume: restore the volume, or delete the PVC and pod %s to reclone the instance", claim.Name, i.name)
 	case claim.Status.Phase != corev1.ClaimBound && !volumeHolds(i):
-		return new(unknown(databasev1alpha1.ReasonCreating, "claim "+claim.Name+" gets its volume when pod "+i.name+" is scheduled"))
+		return new(unknown(databasev1alpha1.ReasonCreating, "PVC "+claim.Name+" gets its volume when pod "+i.name+" is scheduled"))
 	case claim.Status.Phase != corev1.ClaimBound && now.Sub(claim.CreationTimestamp.Time) < bindTime:
-		return new(unknown(databasev1alpha1.ReasonCreating, "the volume of "+i.name+" is being made"))
+		return new(unknown(databasev1alpha1.ReasonCreating, "the volume of "+i.name+" is being provisioned"))
 	case claim.Status.Phase != corev1.ClaimBound:
-		return say(databasev1alpha1.ReasonVolumeNotBound, "claim %s has no volume yet: see kubectl describe pvc %s; %s", claim.Name, claim.Name, classAdvice(claim))
+		return say(databasev1alpha1.ReasonVolumeNotBound, "PVC %s has no volume yet: see kubectl describe pvc %s; %s", claim.Name, claim.Name, classAdvice(claim))
 	}
 	if why := resizeError(claim); why != "" {
-		return say(databasev1alpha1.ReasonVolumeStuck, "claim %s can't be made larger: %s", claim.Name, why)
+		return say(databasev1alpha1.ReasonVolumeStuck, "PVC %s cannot be resized: %s", claim.Name, why)
 	}
 	if capacity := claim.Status.Capacity[corev1.ResourceStorage]; capacity.Cmp(g.size) < 0 {
-		return say(databasev1alpha1.ReasonVolumeGrowing, "the volume of %s is being made larger, to %s", i.name, g.size.String())
+		return say(databasev1alpha1.ReasonVolumeGrowing, "the volume of %s is being resized to %s", i.name, g.size.String())
 	}
 	return nil
 }
@@ -223,7 +223,7 @@ func growthAdvice(refused error) string {
 // classAdvice tells of the class that the claim asks for: one that an earlier PostgreSQL of the name left behind keeps its own.
 func classAdvice(claim *corev1.PersistentVolumeClaim) string {
 	if class := claim.Spec.StorageClassName; class != nil && *class != "" {
-		return fmt.Sprintf("it asks for StorageClass %q: if that is not the one of spec.storageClassName, delete the claim and its pod", *class)
+		return fmt.Sprintf("it asks for StorageClass %q: if that is not the one of spec.storageClassName, delete the PVC and its pod", *class)
 	}
 	return "check spec.storageClassName"
 }

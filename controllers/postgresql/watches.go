@@ -24,7 +24,7 @@ import (
 
 // Indexes by which the PostgreSQLs that an event concerns are found without looking at all of them.
 const (
-	indexPasswordSecrets = "spec.roles.passwordSecret"
+	indexPasswordSecrets = "passwordSecret"
 	indexOptional        = "optional-apis"
 	indexOwner           = "owner-postgresql"
 )
@@ -63,10 +63,8 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 	}{
 		{&databasev1alpha1.PostgreSQL{}, indexPasswordSecrets, func(o client.Object) []string {
 			var names []string
-			for _, role := range o.(*databasev1alpha1.PostgreSQL).Spec.Roles {
-				if role.PasswordSecret != nil {
-					names = append(names, role.PasswordSecret.Name)
-				}
+			for _, u := range userSecretsOf(o.(*databasev1alpha1.PostgreSQL)) {
+				names = append(names, u.ref.Name)
 			}
 			return names
 		}},

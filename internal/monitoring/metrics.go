@@ -29,6 +29,7 @@ type Metrics struct {
 	kinds         map[string]*kindMetrics
 	configChanges *prometheus.CounterVec
 	appConfigs    *prometheus.CounterVec
+	agentOutdated *prometheus.GaugeVec
 	ready         *prometheus.GaugeVec // nil unless series for each object were asked for
 
 	mu sync.Mutex
@@ -67,9 +68,13 @@ func New(reg prometheus.Registerer, perObject bool) *Metrics {
 			Name: "appconfig_changes_total",
 			Help: "AppConfig publications that replaced earlier contents.",
 		}, []string{"namespace"}),
+		agentOutdated: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "fettle_postgresql_agent_outdated",
+			Help: "Instances of the PostgreSQL whose agent is of another image than the operator's; absent if there are none.",
+		}, []string{"namespace", "name"}),
 		tracked: map[scope]map[string]struct{}{},
 	}
-	reg.MustRegister(m.configChanges, m.appConfigs)
+	reg.MustRegister(m.configChanges, m.appConfigs, m.agentOutdated)
 	for _, f := range m.kinds {
 		reg.MustRegister(f.reconciles, f.errors, f.duration, f.creation)
 	}
@@ -148,6 +153,17 @@ func (m *Metrics) Ready(kind string, key types.NamespacedName, ready bool) {
 	m.ready.WithLabelValues(kind, key.Namespace, key.Name).Set(value)
 }
 
+// AgentOutdated sets how many instances of a PostgreSQL have another agent than the operator's.
+func (m *Metrics) AgentOutdated(key types.NamespacedName, instances int) {
+	switch {
+	case m == nil:
+	case instances == 0:
+		m.agentOutdated.DeleteLabelValues(key.Namespace, key.Name)
+	default:
+		m.agentOutdated.WithLabelValues(key.Namespace, key.Name).Set(float64(instances))
+	}
+}
+
 // Forget removes an object. Call it from the reconcile that does not find the object any more. The queue runs only one
 // reconcile per object at a time, so no other one re-creates its series.
 func (m *Metrics) Forget(kind string, key types.NamespacedName) {
@@ -156,6 +172,9 @@ func (m *Metrics) Forget(kind string, key types.NamespacedName) {
 	}
 	if m.ready != nil {
 		m.ready.DeleteLabelValues(kind, key.Namespace, key.Name)
+	}
+	if kind == KindPostgreSQL {
+		m.agentOutdated.DeleteLabelValues(key.Namespace, key.Name)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

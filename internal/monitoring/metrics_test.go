@@ -126,8 +126,26 @@ fettle_resource_ready{kind="WebAppPolicy",name="one",namespace=""} 1
 	}
 }
 
+func TestAgentOutdated_absentWithoutAny(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	m := New(reg, false)
+	m.AgentOutdated(key("a", "one"), 2)
+	m.AgentOutdated(key("a", "two"), 1)
+	m.AgentOutdated(key("a", "three"), 0)
+	both := []string{"fettle_postgresql_agent_outdated{name=one,namespace=a}", "fettle_postgresql_agent_outdated{name=two,namespace=a}"}
+	if diff := cmp.Diff(both, series(t, reg)); diff != "" {
+		t.Errorf("series (-want +got):\n%s", diff)
+	}
+	m.AgentOutdated(key("a", "one"), 0)
+	m.Forget(KindPostgreSQL, key("a", "two"))
+	if diff := cmp.Diff([]string(nil), series(t, reg)); diff != "" {
+		t.Errorf("series of updated and deleted ones (-want +got):\n%s", diff)
+	}
+}
+
 func TestMetrics_nil(*testing.T) {
 	var m *Metrics
+	m.AgentOutdated(key("a", "one"), 1)
 	m.Observe(KindWebApp, key("a", "one"), time.Second, nil)
 	m.Created(KindWebApp, key("a", "one"), time.Second)
 	m.ConfigChanged(KindWebApp, key("a", "one"))

@@ -51,6 +51,9 @@ func nameErrors(pg *databasev1alpha1.PostgreSQL) (errs field.ErrorList) {
 	}
 	spec := field.NewPath("spec")
 	check(spec.Child("databaseName"), pg.Spec.DatabaseName)
+	if pg.Spec.Owner.Name != "" {
+		check(spec.Child("owner", "name"), pg.Spec.Owner.Name)
+	}
 	for i := range pg.Spec.Databases {
 		check(spec.Child("databases").Index(i).Child("name"), pg.Spec.Databases[i].Name)
 	}
@@ -62,7 +65,7 @@ func nameErrors(pg *databasev1alpha1.PostgreSQL) (errs field.ErrorList) {
 
 // memberErrors are about memberships in roles that nobody makes, that the version does not have, or that lead back to the role.
 func memberErrors(major int, pg *databasev1alpha1.PostgreSQL) (errs field.ErrorList) {
-	parents := map[string][]databasev1alpha1.ParentRole{string(pg.Spec.DatabaseName): nil}
+	parents := map[string][]databasev1alpha1.ParentRole{string(pg.Spec.OwnerName()): nil}
 	if pg.Spec.Bootstrap.PgBasebackup != nil {
 		for i := range pg.Spec.Roles { // the server that was copied may have had them
 			for _, parent := range pg.Spec.Roles[i].InRoles {

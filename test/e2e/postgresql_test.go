@@ -35,13 +35,13 @@ func (n namespaced) postgreSQL(ctx context.Context, name, spec string) {
 		name, postgresVersion, spec))
 }
 
-// databaseReady waits until the PostgreSQL is Ready at its present generation, and returns it.
+// databaseReady waits until the PostgreSQL is Ready without a problem at its present generation, and returns it.
 func (n namespaced) databaseReady(ctx context.Context, name string) *databasev1alpha1.PostgreSQL {
 	GinkgoHelper()
 	pg := &databasev1alpha1.PostgreSQL{}
 	Eventually(ctx, func(ctx context.Context) (string, error) {
 		return n.databaseState(ctx, name, pg)
-	}).WithTimeout(2*later).Should(HavePrefix("True "), "PostgreSQL %s", name)
+	}).WithTimeout(2*later).Should(HavePrefix("True Ready: "), "PostgreSQL %s", name)
 	return pg
 }
 
@@ -65,7 +65,7 @@ func (n namespaced) recovered(ctx context.Context, name string) *databasev1alpha
 	pg := &databasev1alpha1.PostgreSQL{}
 	Eventually(ctx, func(ctx context.Context) (string, error) {
 		state, err := n.databaseState(ctx, name, pg)
-		if err != nil || !strings.HasPrefix(state, "True ") {
+		if err != nil || !strings.HasPrefix(state, "True Ready: ") {
 			return state, err
 		}
 		pods := &corev1.PodList{}
@@ -76,7 +76,7 @@ func (n namespaced) recovered(ctx context.Context, name string) *databasev1alpha
 			return "outdated: " + strings.Join(wrong, ", "), nil
 		}
 		return state, nil
-	}).WithTimeout(2*later).Should(HavePrefix("True "), "PostgreSQL %s", name)
+	}).WithTimeout(2*later).Should(HavePrefix("True Ready: "), "PostgreSQL %s", name)
 	return pg
 }
 

@@ -73,7 +73,7 @@ func postgresUpdateSpecs() {
 			pauseFor(ctx, 3*time.Second) // the new leader has looked at it by then
 			Expect(ns.containers(ctx, "busy")).To(Equal(before))
 			pg = ns.databaseReady(ctx, "busy")
-			Expect(pg.Status.AgentImage).To(Equal(former))
+			Expect(pg.Status.AgentImage).To(Equal(next)) // of the pods that come next
 			all.expectNoError()
 		})
 

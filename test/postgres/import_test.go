@@ -10,6 +10,7 @@ import (
 	"time"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/testenv/testpg"
 )
@@ -69,7 +70,7 @@ func TestImport(t *testing.T) {
 		pg.Spec.DatabaseName = "ledger"
 		pg.Spec.Bootstrap.PgBasebackup = &databasev1alpha1.PostgreSQLPgBasebackup{
 			Host: "localhost", Port: int32(f.Port), User: "copier",
-			PasswordSecret: &databasev1alpha1.PostgreSQLSecretKey{Name: "old"}, CASecret: &databasev1alpha1.PostgreSQLSecretKey{Name: "old"},
+			PasswordSecret: &fettlev1.SecretKeyReference{Name: "old"}, CASecret: &fettlev1.SecretKeyReference{Name: "old"},
 		}
 	})
 	first := c.instances[0]

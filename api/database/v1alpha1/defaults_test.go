@@ -62,7 +62,7 @@ lease: {leaseDurationSeconds: 10, renewDeadlineSeconds: 7, retryPeriodSeconds: 2
 monitoring: {interval: 30s}
 networkPolicy: {enabled: true}
 tls: {}
-topologySpread: true
+agentUpdatePolicy: OnRestart
 terminationGracePeriodSeconds: 60
 deletionPolicy: Retain
 `

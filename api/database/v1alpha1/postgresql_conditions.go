@@ -82,7 +82,8 @@ const (
 	// AnnotationUnusedBy, on a PersistentVolumeClaim, is the UID of a PostgreSQL that was created when the claim of an earlier one of its
 	// name existed, and that has too few instances to use the claim. Removing the annotation clears the reason OrphanedVolumes.
 	AnnotationUnusedBy = "fettle.dev/unused-by"
-	// AnnotationUpgradeAgent, on the PostgreSQL, has the instances run the operator's own image when its value is "true".
+	// AnnotationUpgradeAgent, on the PostgreSQL, replaces the pods whose agent is not the operator's, one at a time, while its value is
+	// "true". See spec.agentUpdatePolicy.
 	AnnotationUpgradeAgent = "fettle.dev/upgrade-agent"
 	// AnnotationRestart, on the PostgreSQL, restarts all instances, one at a time, whenever its value changes.
 	AnnotationRestart = "fettle.dev/restart"

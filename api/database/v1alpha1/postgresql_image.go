@@ -16,3 +16,11 @@ func (s *PostgreSQLSpec) ParameterValues() map[string]string {
 	}
 	return out
 }
+
+// OwnerName returns the role that owns the database DatabaseName.
+func (s *PostgreSQLSpec) OwnerName() Identifier {
+	if s.Owner.Name != "" {
+		return s.Owner.Name
+	}
+	return s.DatabaseName
+}

@@ -14,6 +14,19 @@ import (
 // +kubebuilder:validation:XValidation:rule="!(self in ['file_fdw', 'adminpack', 'plsh']) && !self.matches('(^|_)pl[a-z0-9]+u$')",message="extension: lets its users out of the database and is refused"
 type Extension string
 
+// AgentUpdatePolicy says when an instance gets the agent of an upgraded operator.
+type AgentUpdatePolicy string
+
+// Values of AgentUpdatePolicy.
+const (
+	// AgentUpdateOnRestart: whenever the pod is re-created for any reason.
+	AgentUpdateOnRestart AgentUpdatePolicy = "OnRestart"
+	// AgentUpdateManual: only while the annotation fettle.dev/upgrade-agent is "true".
+	AgentUpdateManual AgentUpdatePolicy = "Manual"
+	// AgentUpdateAutomatic: by a rolling update after each upgrade of the operator.
+	AgentUpdateAutomatic AgentUpdatePolicy = "Automatic"
+)
+
 // ReplicaRecovery says what happens to a standby that cannot follow the primary.
 type ReplicaRecovery string
 
@@ -68,6 +81,20 @@ type PostgreSQLDatabase struct {
 	Extensions []Extension `json:"extensions,omitempty"`
 }
 
+// PostgreSQLOwner is the role that owns spec.databaseName. It is never a superuser and never replicates.
+type PostgreSQLOwner struct {
+	// name of the role. Defaults to spec.databaseName. It cannot be changed.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Owner Name"
+	Name Identifier `json:"name,omitempty"`
+	// passwordSecret names your own Secret with the password of the owner; key defaults to "password". Fettle copies the password into
+	// the Secret "<name>-credentials", which applications use in either case. A change of the Secret changes the password at once:
+	// clients that still use the former password are rejected. Unset by default: Fettle generates a password.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Owner Password Secret"
+	PasswordSecret *fettlev1.SecretKeyReference `json:"passwordSecret,omitempty"`
+}
+
 // PostgreSQLRole is a further role. It is never a superuser and never replicates.
 // +kubebuilder:validation:XValidation:rule="self.login || !has(self.passwordSecret)",message="passwordSecret: only a role that logs in has a password"
 type PostgreSQLRole struct {
@@ -93,10 +120,11 @@ type PostgreSQLRole struct {
 	// +kubebuilder:validation:Minimum=-1
 	// +kubebuilder:validation:Maximum=262143
 	ConnectionLimit *int32 `json:"connectionLimit,omitempty"`
-	// passwordSecret names a Secret of yours whose key "password" has the password. By default Fettle generates one, into
-	// the Secret "<name>-role-<role>" ('_' in the role's name becomes '-').
+	// passwordSecret names your own Secret with the password of the role; key defaults to "password". A change of the Secret changes the
+	// password at once. Unset by default: Fettle generates a password in the Secret "<name>-role-<role>" ('_' in the role's name becomes
+	// '-').
 	// +optional
-	PasswordSecret *fettlev1.LocalReference `json:"passwordSecret,omitempty"`
+	PasswordSecret *fettlev1.SecretKeyReference `json:"passwordSecret,omitempty"`
 }
 
 // ParentRole is the name of a role whose rights another role has.

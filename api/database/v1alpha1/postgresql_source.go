@@ -27,7 +27,7 @@ type PostgreSQLPgBasebackup struct {
 	// passwordSecret names a Secret of yours with the user's password; its key is "password" by default. The copy alone needs it:
 	// it can be deleted afterwards.
 	// +optional
-	PasswordSecret *PostgreSQLSecretKey `json:"passwordSecret,omitempty"`
+	PasswordSecret *fettlev1.SecretKeyReference `json:"passwordSecret,omitempty"`
 	// clientCertificateSecret names a Secret with tls.crt and tls.key, for a server that knows the user by a certificate. The copy
 	// alone needs it.
 	// +optional
@@ -40,29 +40,5 @@ type PostgreSQLPgBasebackup struct {
 	SSLMode string `json:"sslMode,omitempty"`
 	// caSecret names a Secret with the certificate of the authority that signed the server's; its key is "ca.crt" by default.
 	// +optional
-	CASecret *PostgreSQLSecretKey `json:"caSecret,omitempty"`
-}
-
-// PostgreSQLSecretKey names a value in a Secret.
-type PostgreSQLSecretKey struct {
-	// name of the Secret, in the PostgreSQL's namespace.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="name: must be the name of a Secret, such as old-server"
-	Name string `json:"name"`
-	// key of the value in the Secret.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[-A-Za-z0-9_.]*[-A-Za-z0-9_]$')",message="key: must be a key of a Secret: letters, digits, '-', '_' and '.'"
-	Key string `json:"key,omitempty"`
-}
-
-// KeyOr is the key, or the usual one.
-func (k *PostgreSQLSecretKey) KeyOr(usual string) string {
-	if k.Key == "" {
-		return usual
-	}
-	return k.Key
+	CASecret *fettlev1.SecretKeyReference `json:"caSecret,omitempty"`
 }

@@ -65,8 +65,8 @@ type PostgreSQLStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Credentials Secret",xDescriptors={"urn:alm:descriptor:io.kubernetes:Secret"}
 	CredentialsSecret string `json:"credentialsSecret,omitempty"`
-	// agentImage is Fettle's image that the instances run. It stays as it is when the operator is upgraded, until the
-	// annotation fettle.dev/upgrade-agent asks for the operator's own.
+	// agentImage is the Fettle image that new pods get their agent from. Running pods may still have an earlier one, see
+	// spec.agentUpdatePolicy.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Agent Image"

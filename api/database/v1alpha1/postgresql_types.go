@@ -59,8 +59,9 @@ type Identifier string
 // +kubebuilder:validation:XValidation:rule="!has(self.synchronous) || self.synchronous.number < self.replicas",message="synchronous.number: must be below replicas, since the primary does not count: with 3 replicas at most 2"
 // +kubebuilder:validation:XValidation:rule="!has(self.preferredPrimary) || int(self.preferredPrimary.substring(self.preferredPrimary.lastIndexOf('-') + 1)) < self.replicas",message="preferredPrimary: there is no such instance; the highest number is replicas - 1"
 // +kubebuilder:validation:XValidation:rule="!has(self.databases) || !self.databases.exists(d, d.name == self.databaseName)",message="databases: must not list databaseName again; give its extensions in spec.extensions"
-// +kubebuilder:validation:XValidation:rule="!has(self.roles) || !self.roles.exists(r, r.name == self.databaseName)",message="roles: must not list the owner of databaseName, which has its name and is made by Fettle"
-// +kubebuilder:validation:XValidation:rule="!has(self.databases) || self.databases.all(d, !has(d.owner) || d.owner == self.databaseName || (has(self.roles) && self.roles.exists(r, r.name == d.owner)))",message="databases: each owner must be one of spec.roles, or the owner of databaseName, which has its name"
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || !self.roles.exists(r, r.name == (has(self.owner) && has(self.owner.name) ? self.owner.name : self.databaseName))",message="roles: must not list the owner of databaseName; give its name in spec.owner"
+// +kubebuilder:validation:XValidation:rule="!has(self.databases) || self.databases.all(d, !has(d.owner) || d.owner == (has(self.owner) && has(self.owner.name) ? self.owner.name : self.databaseName) || (has(self.roles) && self.roles.exists(r, r.name == d.owner)))",message="databases: each owner must be one of spec.roles, or the owner of databaseName"
+// +kubebuilder:validation:XValidation:rule="(has(self.owner) && has(self.owner.name) ? self.owner.name : self.databaseName) == (has(oldSelf.owner) && has(oldSelf.owner.name) ? oldSelf.owner.name : oldSelf.databaseName)",message="owner.name: cannot be changed"
 // +kubebuilder:validation:XValidation:rule="!has(self.autoGrow) || quantity(string(self.autoGrow.max)).compareTo(quantity(string(self.storage))) >= 0",message="autoGrow.max: must not be below storage"
 // +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storageClassName: can't be changed, since a volume can't change its class"
 // +kubebuilder:validation:XValidation:rule="(has(self.image) && self.image.matches('^[^@]*:[^/@]*alpine')) == (has(oldSelf.image) && oldSelf.image.matches('^[^@]*:[^/@]*alpine'))",message="image: can't be changed between one based on Debian and one based on Alpine, since the data belong to another user and may be sorted in another way; make a new PostgreSQL and copy the data with pg_dump"
@@ -101,13 +102,18 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Replicas",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:podCount"},order=3
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// databaseName is the database that is made first, "app" by default. Its owner is a role of the same name, whose password
-	// is in the Secret "<name>-credentials". It can't be changed.
+	// databaseName is the first database, which Fettle creates. Defaults to "app". Its owner is spec.owner; the Secret
+	// "<name>-credentials" has all that a client needs to connect. It cannot be changed.
 	// +optional
 	// +kubebuilder:default=app
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="databaseName: can't be changed; add another one to databases"
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Database Name",order=4
 	DatabaseName Identifier `json:"databaseName,omitempty"`
+
+	// owner is the role that owns databaseName. By default it has the name of the database and a generated password.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Owner"
+	Owner PostgreSQLOwner `json:"owner,omitzero"`
 
 	// extensions that the database databaseName has. One that is taken away stays in the database.
 	// +optional
@@ -245,11 +251,24 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="TLS"
 	TLS PostgreSQLTLS `json:"tls,omitzero"`
 
-	// topologySpread spreads the instances over nodes and zones where it can; true by default.
+	// agentUpdatePolicy says when an instance gets the Fettle agent of an upgraded operator. OnRestart, the default: whenever the pod is
+	// re-created for any reason; the upgrade itself restarts nothing. Manual: only while the annotation fettle.dev/upgrade-agent is "true".
+	// Automatic: at once, by a rolling update with the primary last. A change of this field alone restarts pods only if it is set to
+	// Automatic. The metric fettle_postgresql_agent_outdated counts the instances with another agent than the operator's.
 	// +optional
-	// +kubebuilder:default=true
-	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Topology Spread",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
-	TopologySpread *bool `json:"topologySpread,omitempty"`
+	// +kubebuilder:default=OnRestart
+	// +kubebuilder:validation:Enum=OnRestart;Manual;Automatic
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Agent Update Policy",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:OnRestart","urn:alm:descriptor:com.tectonic.ui:select:Manual","urn:alm:descriptor:com.tectonic.ui:select:Automatic"}
+	AgentUpdatePolicy AgentUpdatePolicy `json:"agentUpdatePolicy,omitempty"`
+
+	// topologySpreadConstraints of the pods. Unset by default: instances are spread over nodes and then zones as far as there are some,
+	// and no pod is kept from a node. An empty list spreads nothing. A constraint without labelSelector selects the pods of this
+	// PostgreSQL. A change replaces the pods one at a time.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Topology Spread Constraints"
+	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitzero"`
 
 	// nodeSelector are labels that a node must have.
 	// +optional

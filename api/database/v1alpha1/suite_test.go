@@ -87,7 +87,7 @@ func schema(t *testing.T) *apiextensionsv1.JSONSchemaProps {
 
 // kubernetesTypes are the fields below which the schema is Kubernetes' own.
 var kubernetesTypes = []string{
-	".spec.affinity", ".spec.tolerations[]", ".spec.resources.claims", ".spec.resources.limits", ".spec.resources.requests",
+	".spec.affinity", ".spec.tolerations[]", ".spec.topologySpreadConstraints[]", ".spec.resources.claims", ".spec.resources.limits", ".spec.resources.requests",
 }
 
 // walk visits all that is ours below a schema, with paths such as .spec.roles[].name.

@@ -20,8 +20,8 @@ func TestImport_secretsOfSource(t *testing.T) {
 	o.Source, o.Run = t.TempDir(), t.TempDir()
 	a := &Agent{options: o}
 	from := &databasev1alpha1.PostgreSQLPgBasebackup{
-		Host: "old", Port: 5432, User: "copier", PasswordSecret: &databasev1alpha1.PostgreSQLSecretKey{Name: "one", Key: "POSTGRES_PASSWORD"},
-		CASecret: &databasev1alpha1.PostgreSQLSecretKey{Name: "two"}, ClientCertificateSecret: &fettlev1.LocalReference{Name: "three"},
+		Host: "old", Port: 5432, User: "copier", PasswordSecret: &fettlev1.SecretKeyReference{Name: "one", Key: "POSTGRES_PASSWORD"},
+		CASecret: &fettlev1.SecretKeyReference{Name: "two"}, ClientCertificateSecret: &fettlev1.LocalReference{Name: "three"},
 	}
 	for _, step := range []struct{ file, content, says string }{
 		{"", "", `Secret "two" does not exist, or has nothing under its key "ca.crt"`},
