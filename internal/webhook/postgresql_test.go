@@ -102,7 +102,7 @@ func TestBadInput(t *testing.T) {
 		`{synchronous: {number: 1}, replicas: 2, parameters: {synchronous_commit: "off"}}`:                        {"spec.parameters", "synchronous_commit", "synchronous"},
 		`{synchronous: {number: 1}, replicas: 2, parameters: {synchronous_commit: local}}`:                        {"spec.parameters", "synchronous_commit"},
 		`{parameters: {synchronous_commit: "off"}}`:                                                               nil,
-		`{parameters: {max_connections: "20", superuser_reserved_connections: "20"}}`:                             {"spec.parameters", "max_connections", "would not start"},
+		`{parameters: {max_connections: "20", superuser_reserved_connections: "20"}}`:                             {"spec.parameters", "max_connections", "must be more than"},
 		`{parameters: {max_connections: "40", superuser_reserved_connections: "20", reserved_connections: "20"}}`: {"spec.parameters", "reserved_connections"},
 		`{parameters: {min_wal_size: 64MB}, bootstrap: {initdb: {walSegmentSizeMB: 64}}}`:                         {"spec.parameters", "min_wal_size", "128MB"},
 		`{parameters: {min_wal_size: 128MB}, bootstrap: {initdb: {walSegmentSizeMB: 64}}}`:                        nil,
