@@ -124,8 +124,8 @@ var _ = Describe("A PostgreSQL", func() {
 		Expect(read(ctx, secret)).To(Succeed())
 		Expect(secret.Data).To(And(HaveKeyWithValue("user", []byte("shop_owner")), HaveKeyWithValue("dbname", []byte("app")), HaveKeyWithValue("password", []byte("first"))))
 		verifier := func() (v string) {
-			fake.With(func(d *databases) {
-				last := d.Told[len(d.Told)-1]
+			fake.Update(func(d *databases) {
+				last := d.Applied[len(d.Applied)-1]
 				Expect(last.Roles[0].Name).To(Equal("shop_owner"))
 				Expect(last.Databases[0]).To(And(HaveField("Name", "app"), HaveField("Owner", "shop_owner")))
 				v = last.Roles[0].Verifier

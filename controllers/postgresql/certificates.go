@@ -19,7 +19,7 @@ const keyAuthority = "ca.crt"
 
 // certificates are what the instances, and the operator as their client, prove themselves with.
 type certificates struct {
-	ca      *pki.CA
+	ca             *pki.CA
 	server, client pki.Pair
 	// serving is what clients are shown, and what they trust.
 	serving serving
