@@ -167,7 +167,7 @@ func (a *Agent) setUpServer(ctx context.Context) error {
 		})
 	}
 	a.statusConn, a.heartbeatConn = connect("fettle-status"), connect("fettle-heartbeat")
-	a.adminConn, a.maintenanceConn, a.applyConn = connect("fettle-agent"), connect("fettle-chores"), connect(applyName)
+	a.adminConn, a.maintenanceConn, a.applyConn = connect("fettle-agent"), connect("fettle-maintenance"), connect(applyName)
 	a.checkpointConn = connect("fettle-checkpoint")
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// input is what n's agent observes.
+// input is the observation of n's agent.
 func (w *simulation) input(n *instance) Input {
 	d := n.pg.Server
 	d.Position, d.Exact = n.position()
@@ -50,7 +50,7 @@ func (w *simulation) agent(n *instance) {
 	}
 }
 
-// look asks n's server how it is.
+// look samples n's server.
 func (w *simulation) look(n *instance, c time.Duration) {
 	d := &n.pg
 	switch {
@@ -67,7 +67,7 @@ func (w *simulation) look(n *instance, c time.Duration) {
 	}
 }
 
-// read reads the Lease, unless a write is under way.
+// read reads the Lease, unless a write is in progress.
 func (w *simulation) read(n *instance) {
 	if n.hold.Pending != nil {
 		return
@@ -173,7 +173,7 @@ func (w *simulation) stop(n *instance, order Stop) {
 	}
 }
 
-// hangServer notes that PostgreSQL stands still.
+// hangServer records that PostgreSQL is unresponsive.
 func (w *simulation) hangServer(n *instance) {
 	if Unresponsive(n.config, w.input(n)) {
 		n.pg.UnresponsiveAt = n.clock(w.now)
@@ -229,7 +229,7 @@ func (w *simulation) send(n *instance, l Lease) {
 	w.settle(n)
 }
 
-// deliver lets the API server handle what has arrived.
+// deliver makes the API server process the writes that have arrived.
 func (w *simulation) deliver() {
 	w.flights = slices.DeleteFunc(w.flights, func(f *flight) bool {
 		if f.arrives == 0 || w.now < f.arrives {
@@ -251,7 +251,7 @@ func (w *simulation) deliver() {
 	})
 }
 
-// settle hands the answer to a write to the agent that waits for it.
+// settle delivers the answer to a write to the agent.
 func (w *simulation) settle(n *instance) {
 	f := n.answer
 	if f == nil || w.now < f.ends {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// check looks at a state.
+// check checks the invariants of a state.
 func (w *simulation) check() {
 	w.noteMode()
 	for i, n := range w.nodes {
@@ -21,7 +21,7 @@ func (w *simulation) check() {
 	}
 }
 
-// checkDeadline: nothing is read-write after the deadline, on any clock. What was frozen is being stopped.
+// checkDeadline: nothing is read-write after the deadline, on any clock. A frozen server is being stopped.
 func (w *simulation) checkDeadline(n *instance) {
 	limit := (w.timing.FenceDeadline + w.timing.KillGrace) * 21 / 20
 	thawed := n.pg.StopMode >= Immediate && w.now < n.thawedAt+w.timing.KillGrace*21/20
@@ -41,7 +41,7 @@ func (w *simulation) secure(n *instance) time.Duration {
 	return max(n.renewedAt, oldest)
 }
 
-// leads looks at a primary that is about to serve: in synchronous mode it has every row that was acknowledged.
+// leads checks a primary that is about to accept connections: in synchronous mode it has every confirmed row.
 func (w *simulation) leads(n *instance) {
 	if n.exempt { // what was frozen acknowledges nothing, see ack
 		return
@@ -59,7 +59,7 @@ func (n *instance) has(op int) bool {
 	return slices.ContainsFunc(n.pg.wal, func(e entry) bool { return e.op == op })
 }
 
-// ack looks at a row that is acknowledged.
+// ack checks a row that is confirmed.
 func (w *simulation) ack(n *instance, op int) {
 	w.acked[op] = n.id
 	if w.record.Holder == n.config.Self && !n.exempt {
@@ -78,10 +78,10 @@ func (w *simulation) ack(n *instance, op int) {
 	}
 }
 
-// checkLead looks at a PostgreSQL that is about to become read-write.
+// checkLead checks a PostgreSQL that is about to become read-write.
 func (w *simulation) checkLead(n *instance) {
 	if w.record.Holder != n.config.Self && w.record.Holder != (Holder{}) {
-		w.violated("1: %s leads while the Lease is held by %s", n.name, w.record.Holder.Name)
+		w.violated("1: %s is primary while the lease is held by %s", n.name, w.record.Holder.Name)
 	}
 	if n.clock(w.now) < n.promised {
 		w.violated("7: %s leads during its promise", n.name)
@@ -91,7 +91,7 @@ func (w *simulation) checkLead(n *instance) {
 	}
 }
 
-// checkAcquire looks at an agent that is about to take the Lease.
+// checkAcquire checks an agent that is about to take the lease.
 func (w *simulation) checkAcquire(n *instance, l Lease) {
 	if n.clock(w.now) < n.promised {
 		w.violated("7: %s takes the Lease during its promise", n.name)
@@ -105,7 +105,8 @@ func (w *simulation) checkAcquire(n *instance, l Lease) {
 	w.checkRank(n, l)
 }
 
-// checkRank: who has received most takes it. Whoever takes it has left a step to each candidate that it knows to have more.
+// checkRank: the instance that has received most takes the lease. It has left a step to each candidate that it knows to have
+// more.
 func (w *simulation) checkRank(n *instance, l Lease) {
 	if l.Version != w.record.Version || w.record.Holder == n.config.Self {
 		return
@@ -118,7 +119,7 @@ func (w *simulation) checkRank(n *instance, l Lease) {
 	}
 }
 
-// couldLead says that n has read a moment ago that m is a candidate with all that it has, and that m's time is not over.
+// couldLead reports that n has read recently that m is a candidate with all its WAL, and that m's time is not over.
 func (w *simulation) couldLead(n, m *instance) bool {
 	free := n.obs.UnchangedSince
 	if !n.obs.Lease.Released {
@@ -134,7 +135,7 @@ func (w *simulation) couldLead(n, m *instance) bool {
 	return c < min(a.RequestedAt+a.State.FirstIn, free+w.timing.LeaseDuration+w.timing.CatchUpWait)+w.timing.CandidateStagger*9/10
 }
 
-// checkOrder looks at n that takes the Lease where m could.
+// checkOrder checks n that takes the lease where m could.
 func (w *simulation) checkOrder(n, m *instance) {
 	switch more := m.pg.end().Compare(n.pg.end()); {
 	case more > 0:
@@ -144,13 +145,13 @@ func (w *simulation) checkOrder(n, m *instance) {
 	}
 }
 
-// hasHung says that n has, and not for long enough been well since that its agent may just find it fit again.
+// hasHung reports that n was unresponsive, and has not run for so long since that its agent may have ended its probation.
 func (w *simulation) hasHung(n *instance) bool {
 	d := &n.pg
 	return d.UnresponsiveAt > 0 && (d.Process == Down || n.clock(w.now)-max(d.ProcessSince, d.UnresponsiveAt) < w.timing.ProbationPeriod-w.timing.LeaseDuration)
 }
 
-// checkSwitchover looks at a primary that is about to stop for another one to lead.
+// checkSwitchover checks a primary that is about to stop for another instance.
 func (w *simulation) checkSwitchover(n *instance) {
 	w.checkPlanned(n)
 	for _, m := range w.nodes {
@@ -160,7 +161,7 @@ func (w *simulation) checkSwitchover(n *instance) {
 	}
 }
 
-// checkRelease looks at an agent that is about to give the Lease back.
+// checkRelease checks an agent that is about to release the lease.
 func (w *simulation) checkRelease(n *instance) {
 	if n.pg.mayWrite() {
 		w.violated("5: %s releases the Lease while PostgreSQL is %s", n.name, n.pg.Process)
@@ -170,7 +171,7 @@ func (w *simulation) checkRelease(n *instance) {
 	}
 }
 
-// checkTakeover looks at a Lease that changes hands.
+// checkTakeover checks a lease that changes its holder.
 func (w *simulation) checkTakeover(f *flight) {
 	from, to := w.record.Holder, f.lease.Holder
 	n := w.nodes[f.by]
@@ -188,8 +189,9 @@ func (w *simulation) checkTakeover(f *flight) {
 	}
 }
 
-// mayTake says that nobody has to observe a record without a holder: it was released, or nobody ever had it. Of one that was
-// made anew only the holder need not, who writes itself into it, and who has no data that it could serve.
+// mayTake reports that a record without a holder can be taken without observing it: it was released, or never had a holder. A
+// re-created record can be taken at once only by its holder, which writes itself into it, and by an instance without data that it
+// could serve.
 func (w *simulation) mayTake(n *instance, f *flight) bool {
 	if !w.anew {
 		return w.record.Released || w.record.SystemID == ""
@@ -197,15 +199,15 @@ func (w *simulation) mayTake(n *instance, f *flight) bool {
 	return w.record.Released || f.sent-w.secure(n) < w.timing.FenceDeadline*21/20 || n.pg.Data == Empty || n.pg.Data == Incomplete
 }
 
-// checkSync looks at a setting that is about to be loaded.
+// checkSync checks a setting that is about to be loaded.
 func (w *simulation) checkSync(n *instance, q *Quorum) {
 	if q != nil && q.satisfiable() && !slices.ContainsFunc(w.record.Sync, q.Equal) && w.record.Holder == n.config.Self {
 		w.violated("9: %s loads %v, the Lease has %v", n.name, q.Names, w.record.Sync)
 	}
 }
 
-// checkReclone looks at data that are about to be removed. A copy that was lost a moment ago counts, as no instance can know of
-// that yet; the agent keeps the old data until the new ones are whole.
+// checkReclone checks data that is about to be removed. A copy that was lost a moment ago counts, because no instance can know of
+// that yet. The agent keeps the old data until the new copy is complete.
 func (w *simulation) checkReclone(n *instance) {
 	damaged := n.pg.damaged || n.pg.wedged || n.pg.Failures >= maxFailures || n.config.RecloneRequested
 	if n.pg.Data == Usable && n.pg.Role == Standby && w.couldFollow(n) && !damaged {
@@ -224,18 +226,18 @@ func (w *simulation) checkReclone(n *instance) {
 
 func (w *simulation) isCopy(m *instance) bool { return m.pg.Data == Usable && m.pg.DataTask != Cloning }
 
-// wasCopy says that m lost its volume so short a while ago that nobody may know.
+// wasCopy reports that m lost its volume so recently that no instance may know.
 func (w *simulation) wasCopy(m *instance) bool {
 	return m.lostAt > 0 && w.now-m.lostAt <= 3*w.timing.RenewInterval*21/20
 }
 
-// couldFollow says that a primary has all that n needs.
+// couldFollow reports that a primary has all WAL that n needs.
 func (w *simulation) couldFollow(n *instance) bool {
 	p := w.leader()
 	return p != nil && p != n && p.pg.has(len(n.pg.wal)) && prefix(n.pg.wal, p.pg.wal)
 }
 
-// leader is the primary that has the Lease; nil if none has.
+// leader is the primary that holds the lease; nil if there is none.
 func (w *simulation) leader() *instance {
 	for _, n := range w.nodes {
 		if n.running && n.pg.isPrimary() && w.record.Holder == n.config.Self {
@@ -245,8 +247,9 @@ func (w *simulation) leader() *instance {
 	return nil
 }
 
-// needsPerson says that rightly nobody leads for ever: there are no data any more, or the record was lost, or data are damaged, and so few
-// have data that none can know it has all that was acknowledged. Then each of them says what a person has to decide.
+// needsPerson reports that the cluster rightly has no primary until a person decides: no data is left, or the record was lost, or
+// data is damaged, and so few instances have data that none can know that it has every confirmed row. Then each of them says what
+// the person has to decide.
 func (w *simulation) needsPerson() bool {
 	data, told, damaged := 0, 0, 0
 	for _, n := range w.nodes {
@@ -265,12 +268,12 @@ func (w *simulation) needsPerson() bool {
 	return data == 0 || w.sync > 0 && told == data && (damaged > 0 || w.lost() && data+w.sync+1 <= len(w.nodes))
 }
 
-// lost says that the record was, and that nobody has taken the Lease since.
+// lost reports that the record was lost, and that no instance has taken the lease since.
 func (w *simulation) lost() bool {
 	return w.record.Recreated || w.record.Primary == "" && w.record.Timeline == 0 && !w.nodes[0].config.MayInitialize
 }
 
-// settled says that one primary has the Lease and everybody else streams from it.
+// settled reports that one primary holds the lease and all other instances stream from it.
 func (w *simulation) settled() bool {
 	primary := w.leader()
 	if primary == nil {

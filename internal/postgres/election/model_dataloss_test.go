@@ -5,13 +5,14 @@ import (
 	"time"
 )
 
-// maximumLag of the model is in rows, and in what servers write by themselves.
+// maximumLag of the model is in rows, and in records that servers write on their own.
 const maximumLag = 3
 
 // patience is how long a person waits for the last primary.
 const patience = 40 * second
 
-// accept has a person accept that rows are lost, where n asks for that. The operator takes the word back when another instance leads.
+// accept makes a person accept data loss where n asks for that. The operator revokes the consent when another instance is
+// primary.
 func (w *simulation) accept(n *instance) {
 	d := Decide(n.config, w.input(n))
 	_, name, asks := strings.Cut(d.Reason, "fettle.dev/accept-data-loss=")
@@ -29,8 +30,8 @@ func (w *simulation) accept(n *instance) {
 	}
 }
 
-// checkLoss looks at a primary that is about to serve: of the rows that the last one acknowledged before it renewed the Lease, or answered the new
-// one, for the last time, no more are missing than a person accepts. What came after is not known to anybody.
+// checkLoss checks a primary that is about to accept connections. It may lack no more rows than a person accepts of those that
+// the last primary had confirmed before it last renewed the lease or answered the new primary. Later rows are unknown to all.
 func (w *simulation) checkLoss(n *instance) {
 	last := w.record.Primary
 	if last == "" || last == n.name { // nobody knows, or its volume was lost
@@ -52,7 +53,7 @@ func (w *simulation) checkLoss(n *instance) {
 	w.lostRows += lost
 }
 
-// lastHeardFrom is until when n can know what a primary has acknowledged.
+// lastHeardFrom is until when n can know what a primary has confirmed.
 func (m *instance) lastHeardFrom(n *instance) time.Duration {
 	a := n.peers[m.name]
 	if a.RequestedAt == 0 || a.State.Role != Primary || a.State.Process != Up || a.State.UID != m.config.Self.UID {
@@ -61,7 +62,7 @@ func (m *instance) lastHeardFrom(n *instance) time.Duration {
 	return max(m.renewedAt, n.trueTime(a.RequestedAt))
 }
 
-// checkUndo looks at data that are about to be undone to follow source.
+// checkUndo checks data that is about to be rewound or recloned to follow source.
 func (w *simulation) checkUndo(n *instance, source string) {
 	s := w.node(source)
 	if w.sync > 0 || n.config.AcceptDataLoss == w.record.Holder.Name || n.pg.Data != Usable || s.pg.Data != Usable {

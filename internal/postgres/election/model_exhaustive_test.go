@@ -43,7 +43,7 @@ func cutAPI(d time.Duration) func(w *simulation, n *instance) bool {
 	}
 }
 
-// isolate cuts n from everybody for a while.
+// isolate cuts n from everything for a while.
 func isolate(d time.Duration) func(w *simulation, n *instance) bool {
 	return func(w *simulation, n *instance) bool {
 		i := n.id
@@ -61,7 +61,7 @@ func isolate(d time.Duration) func(w *simulation, n *instance) bool {
 	}
 }
 
-// moves are each tried on each instance at each point.
+// moves are tried on each instance at each point.
 var moves = []move{
 	{"cut from the API server for 2 s", cutAPI(2 * second)},
 	{"cut from the API server for 9 s", cutAPI(9 * second)},
@@ -172,7 +172,7 @@ func (w *simulation) clone() *simulation {
 	return &c
 }
 
-// round is one second: every agent looks, and every client writes.
+// round is one second: every agent runs, and every client writes.
 func (w *simulation) round() {
 	w.timers = slices.DeleteFunc(slices.Clone(w.timers), func(t timer) bool {
 		if w.now >= t.at {
@@ -197,8 +197,8 @@ type search struct {
 	stopped bool
 }
 
-// explore follows w while nothing happens, and from each state lets each fault happen if there are any left. It ends
-// where it has been before; with no fault left it must end at a cluster that is whole.
+// explore follows w while nothing happens, and from each state injects each fault if any are left. It ends at a state that it has
+// visited before. With no fault left it must end at a healthy cluster.
 func (s *search) explore(w *simulation, left int, path []string) {
 	s.chains++
 	for rounds := 0; ; rounds++ {

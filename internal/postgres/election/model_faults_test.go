@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// fault is something that goes wrong, or that people do; it returns false if it can't now.
+// fault is a failure, or an action of a person. do returns false if it is impossible now.
 type fault struct {
 	name  string
 	often int
 	do    func(w *simulation, n, m *instance) bool
 }
 
-// faults are all of them. What is cut stays so until it is healed, by the next fault or at the end.
+// faults are all faults. A cut connection stays cut until it is repaired, by the next fault or at the end.
 var faults = []fault{
 	{"cut from the API server", 3, func(w *simulation, n, _ *instance) bool {
 		cut := w.apiCut[n.id]
@@ -130,7 +130,7 @@ var faults = []fault{
 	}},
 }
 
-// mayDamage says that n is a standby that has followed, and that all others have data without damage.
+// mayDamage reports that n is a standby that has followed, and that all others have undamaged data.
 func (w *simulation) mayDamage(n *instance) bool {
 	sound := func(m *instance) bool {
 		return m.pg.Data == Usable && m.pg.DataTask == NoDataTask && !m.pg.damaged && !m.pg.wedged
@@ -138,7 +138,7 @@ func (w *simulation) mayDamage(n *instance) bool {
 	return n.runs() && n.pg.isStandby() && !n.pg.ClonedSinceFollowing && !slices.ContainsFunc(w.nodes, func(m *instance) bool { return !sound(m) })
 }
 
-// cutLink says whether it changed anything.
+// cutLink reports whether it changed anything.
 func (w *simulation) cutLink(a, b int) bool {
 	if a == b || w.cut[a][b] && w.cut[b][a] {
 		return false
@@ -147,7 +147,7 @@ func (w *simulation) cutLink(a, b int) bool {
 	return true
 }
 
-// repair joins what was cut; it says whether anything was.
+// repair restores all cut connections, and reports whether any was cut.
 func (w *simulation) repair() bool {
 	changed := w.apiDown || w.readOnly
 	w.apiDown, w.readOnly = false, false
@@ -178,7 +178,7 @@ func (w *simulation) repairAll() {
 	w.calm = w.now
 }
 
-// inject lets one fault happen; false if it does nothing now.
+// inject injects one fault; false if it has no effect now.
 func (w *simulation) inject() bool {
 	total := 0
 	for _, f := range w.faults {

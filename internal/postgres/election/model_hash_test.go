@@ -11,8 +11,8 @@ import (
 
 var hashSeed = maphash.MakeSeed()
 
-// encoder writes a state so that two states which differ only in what time it is, in how many writes there were, and in
-// what everybody has, are the same.
+// encoder writes a state so that two states are equal which differ only in the time, in the number of writes, and in the WAL that
+// all instances have.
 type encoder struct {
 	w    *simulation
 	buf  []byte
@@ -215,7 +215,7 @@ func (e *encoder) instance(n *instance) {
 	}
 }
 
-// hash tells states apart.
+// hash distinguishes states.
 func (w *simulation) hash() uint64 {
 	e := &encoder{w: w, buf: make([]byte, 0, 4096), now: w.now, base: w.common()}
 	e.lease(w.record)
@@ -238,7 +238,7 @@ func (w *simulation) hash() uint64 {
 	return maphash.Bytes(hashSeed, e.buf)
 }
 
-// common is how much of the log everybody has.
+// common is how much WAL all instances have.
 func (w *simulation) common() uint64 {
 	n := len(w.nodes[0].pg.wal)
 	for _, m := range w.nodes {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// hibernate stops a cluster under a client that writes, and wakes it up without its last primary. It returns what is wrong.
+// hibernate hibernates a cluster under a writing client, and starts it again without its last primary. It returns what is wrong.
 func hibernate(seed uint64) string {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	s := &schedule{timing: DefaultTiming(), sim: newSimulation(rng, 3, int(seed%2), DefaultTiming())}
@@ -42,14 +42,14 @@ func hibernate(seed uint64) string {
 	return "nobody leads after it was woken up"
 }
 
-// pass lets time pass.
+// pass advances the time.
 func (s *schedule) pass(d time.Duration) {
 	for end := s.sim.now + d; s.sim.now < end; {
 		s.advance()
 	}
 }
 
-// settledAfterHibernation says what is wrong with a cluster that should be hibernated.
+// settledAfterHibernation returns what is wrong with a cluster that should be hibernated.
 func settledAfterHibernation(w *simulation) string {
 	for _, n := range w.nodes {
 		switch {
@@ -65,7 +65,7 @@ func settledAfterHibernation(w *simulation) string {
 	return ""
 }
 
-// lacksRows names a row that was acknowledged and is not there.
+// lacksRows names a confirmed row that is missing.
 func lacksRows(w *simulation, n *instance) string {
 	there := map[int]bool{}
 	for _, e := range n.pg.wal {
@@ -82,8 +82,8 @@ func lacksRows(w *simulation, n *instance) string {
 	return ""
 }
 
-// TestModel_hibernation holds that all instances have the same log when a cluster is hibernated, so that any of them can be
-// the first one again and no row is lost, with asynchronous replication too.
+// TestModel_hibernation checks that all instances have the same WAL when a cluster is hibernated, so any of them can start first
+// and no row is lost, with asynchronous replication too.
 func TestModel_hibernation(t *testing.T) {
 	for seed := range uint64(200) {
 		if wrong := hibernate(seed); wrong != "" {

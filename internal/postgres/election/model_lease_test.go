@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// deleteLease is what a person does; false if there is none.
+// deleteLease is a person who deletes the Lease; false if there is none.
 func (w *simulation) deleteLease() bool {
 	if w.gone > 0 {
 		return false
@@ -14,7 +14,7 @@ func (w *simulation) deleteLease() bool {
 	return true
 }
 
-// makeLease is what the operator does: of what was known it knows nothing.
+// makeLease is the operator, which creates the Lease without the lost record.
 func (w *simulation) makeLease() bool {
 	if w.gone == 0 {
 		return false
@@ -29,7 +29,7 @@ func (w *simulation) makeLease() bool {
 	return true
 }
 
-// operator makes the Lease anew when nobody serves.
+// operator re-creates the Lease while there is no primary.
 func (w *simulation) operator() {
 	if w.gone == 0 || w.now < w.gone+5*second {
 		return
@@ -42,7 +42,7 @@ func (w *simulation) operator() {
 	w.makeLease()
 }
 
-// watchdogs end the servers of agents that stand still.
+// watchdog is when n's watchdog kills, in true time.
 func (w *simulation) watchdogs() {
 	for _, n := range w.nodes {
 		if at, ok := w.watchdog(n); ok && w.now >= at {
@@ -64,7 +64,7 @@ func (w *simulation) watchdog(n *instance) (time.Duration, bool) {
 	return n.trueTime(kill), ok
 }
 
-// checkRecreate looks at an agent that is about to make the Lease again: it is the primary, and certain to be the holder.
+// checkRecreate checks an agent that is about to create the Lease again: it is the primary, and certain to be the holder.
 func (w *simulation) checkRecreate(n *instance, l Lease) {
 	if l.Version != "" {
 		return

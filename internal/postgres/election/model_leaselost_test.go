@@ -8,14 +8,14 @@ import (
 
 var lostSchedules = flag.Int("lost-schedules", 1000, "how many random schedules the model runs in which the Lease is lost again and again")
 
-// losses are faults that together lose the record of the Lease again and again, as often as they are named.
+// losses are faults that together lose the record of the Lease repeatedly.
 var losses = []string{
 	"Lease is deleted", "Lease is deleted", "Lease is deleted", "Lease is deleted", "Lease is made anew", "answers get lost",
 	"container is killed", "container is killed", "node is lost", "PostgreSQL crashes", "isolated", "cut from the API server",
 	"link cut", "network heals", "network heals", "replication is slow",
 }
 
-// TestModel_leaseLostRepeatedly has the record of the Lease lost again and again, which is rare among all faults.
+// TestModel_leaseLostRepeatedly loses the record of the Lease repeatedly, which is rare among all faults.
 func TestModel_leaseLostRepeatedly(t *testing.T) {
 	if *seed != 0 {
 		s := run(*seed, true, losses...)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// object is the PostgreSQL object in the API server, of which each agent has the version that it saw last.
+// object is the PostgreSQL object in the API server. Each agent has the version that it saw last.
 type object struct {
 	generation int64
 	sync       int
@@ -13,7 +13,7 @@ type object struct {
 	paused     bool
 }
 
-// change has somebody change the object. Each agent learns of it in its own time: some only when their watch has been made anew.
+// change changes the object. Each agent sees the change at its own time, some only after their watch was restarted.
 func (w *simulation) change(what func(o *object)) {
 	before := w.object.sync
 	what(&w.object)
@@ -30,7 +30,7 @@ func (w *simulation) change(what func(o *object)) {
 	}
 }
 
-// learn has n's agent see the object as it is, if it can.
+// learn makes n's agent see the current object, if it can.
 func (w *simulation) learn(n *instance) {
 	if n.config.Generation == w.object.generation || w.now < n.sees || !w.reaches(n) {
 		return
@@ -43,7 +43,7 @@ func (w *simulation) learn(n *instance) {
 	w.logf("%s sees %+v", n.name, w.object)
 }
 
-// turnSynchronous is what a person does: it is off, or on with the number of standbys that such a cluster can have.
+// turnSynchronous is a person who turns synchronous replication off, or on with a possible number of standbys.
 func (w *simulation) turnSynchronous() bool {
 	w.change(func(o *object) {
 		if o.sync > 0 {
@@ -55,7 +55,7 @@ func (w *simulation) turnSynchronous() bool {
 	return true
 }
 
-// scale is what a person does: one replica less, or as many as there were.
+// scale is a person who removes one replica, or restores the original number.
 func (w *simulation) scale() bool {
 	most := len(w.nodes)
 	if most < 3 || w.sync >= most-1 {
@@ -68,7 +68,7 @@ func (w *simulation) scale() bool {
 	return true
 }
 
-// resize is what the operator does: the last pod ends when another instance is the primary, which it asks for, and its volume stays.
+// resize is the operator: the last pod ends when another instance is primary, which the operator requests, and its volume stays.
 func (w *simulation) resize() {
 	last := w.nodes[len(w.nodes)-1]
 	switch leader := w.leader(); {
@@ -85,7 +85,7 @@ func (w *simulation) resize() {
 	}
 }
 
-// settledBut says that all instances but one are well.
+// settledBut reports that all instances but one are healthy.
 func (w *simulation) settledBut(last *instance) bool {
 	leader := w.leader()
 	for _, n := range w.nodes {
@@ -100,20 +100,20 @@ func (w *simulation) node(name string) *instance {
 	return w.nodes[slices.IndexFunc(w.nodes, func(n *instance) bool { return n.name == name })]
 }
 
-// published says that the Lease tells of the mode that the object asks for: from then on the object's status may say so too. A mode that was on from
-// the beginning always was.
+// published reports that the lease contains the mode that the object requests: from then on the object's status may contain it
+// too. A mode that was on from the beginning always was published.
 func (w *simulation) published() bool {
 	return w.since == 1 || w.since > 0 && w.record.Generation >= w.since && len(w.record.Sync) > 0
 }
 
-// noteMode notes that commits wait for standbys from now on, as the primary says.
+// noteMode records that commits wait for standbys from now on, as the primary reports.
 func (w *simulation) noteMode() {
 	if n := w.leader(); n != nil && n.pg.Sync != nil && w.published() {
 		w.inForce = true
 	}
 }
 
-// checkMode looks at a row that is acknowledged: what waited for standbys must never be lost, and nothing may do without.
+// checkMode checks a confirmed row: a row that waited for standbys must never be lost, and no commit may skip the wait.
 func (w *simulation) checkMode(n *instance, op int) {
 	if n.pg.Sync != nil && w.published() {
 		w.protected[op] = n.id
@@ -123,8 +123,8 @@ func (w *simulation) checkMode(n *instance, op int) {
 	}
 }
 
-// forgetOldPromises is a record that is lost: nobody knows any more that the mode was turned on after an agent's older object, nor that an instance which
-// was taken out had confirmed rows.
+// forgetOldPromises is the loss of a record: it is no longer known that the mode was turned on after an agent's older object, nor
+// that a removed instance had confirmed rows.
 func (w *simulation) forgetOldPromises() {
 	if w.since > 1 || w.scaled {
 		w.inForce, w.protected = false, map[int]int{}

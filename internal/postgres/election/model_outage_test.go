@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// outage runs a cluster of three through a fault of the API server for everybody, and nothing else. It returns how
-// often an agent stopped its primary at once, how many promotions there were, and how many rows were acknowledged
-// while it lasted.
+// outage runs a cluster of three through an outage of the API server for all, and nothing else. It returns how often an agent
+// fenced its primary, how many promotions there were, and how many rows were confirmed during the outage.
 func outage(seed uint64, failsafe bool, begin func(s *schedule)) (fenced, promotions, rows int, w *simulation) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	s := &schedule{timing: DefaultTiming(), sim: newSimulation(rng, 3, int(seed%2), DefaultTiming())}
@@ -37,7 +36,8 @@ func outage(seed uint64, failsafe bool, begin func(s *schedule)) (fenced, promot
 
 func apiOutage(s *schedule) { s.sim.apiDown = true }
 
-// An API server that is away for everybody, or takes no writes, stops no database, for as long as all the agents are there that were there before. (7)
+// An API server that is unreachable for all, or read-only, stops no database while all agents are there that were there before.
+// (7)
 func TestModel_apiOutage(t *testing.T) {
 	for name, begin := range map[string]func(s *schedule){
 		"away": apiOutage, "takes no writes": func(s *schedule) { s.sim.readOnly = true },
@@ -72,7 +72,7 @@ func TestModel_apiOutageWithoutFailsafe(t *testing.T) {
 	}
 }
 
-// A primary that alone is cut off gives way to one that is not: nobody could route clients to it for long. (7)
+// A primary that alone is cut off gives way to an instance that is not: clients could not be routed to it for long. (7)
 func TestModel_primaryPartitioned(t *testing.T) {
 	for seed := range uint64(40) {
 		var cut *instance

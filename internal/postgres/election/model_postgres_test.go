@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// position is what PostgreSQL, or pg_control, tells.
+// position is the position that PostgreSQL, or pg_control, reports.
 func (n *instance) position() (p Position, exact bool) {
 	d := &n.pg
 	switch {
@@ -17,7 +17,7 @@ func (n *instance) position() (p Position, exact bool) {
 	return d.end(), true
 }
 
-// end is the true end of the log.
+// end is the true end of the WAL.
 func (d *database) end() Position {
 	if len(d.wal) == 0 {
 		return Position{}
@@ -35,7 +35,7 @@ func (d *database) forks() []TimelineSwitch {
 	return out
 }
 
-// accepts says that clients can write.
+// accepts reports that clients can write.
 func (n *instance) accepts() bool {
 	return n.running && !n.nodeFrozen && n.pg.isPrimary() && !n.pg.hung && !n.pg.FullDisk && !n.pg.rejects
 }
@@ -50,7 +50,7 @@ func (d *database) enter(p Process, since time.Duration) {
 	}
 }
 
-// pgEnds has PostgreSQL be gone.
+// pgEnds ends PostgreSQL.
 func (w *simulation) pgEnds(n *instance, crash bool) {
 	d := &n.pg
 	w.hangServer(n)
@@ -71,7 +71,7 @@ func (w *simulation) pgEnds(n *instance, crash bool) {
 	}
 }
 
-// pgProgress ends what takes its time.
+// pgProgress finishes operations that take time.
 func (w *simulation) pgProgress(n *instance) {
 	d, c := &n.pg, n.clock(w.now)
 	if w.advances(n, c); d.hung && d.StopMode != Kill || w.now < d.done {
@@ -113,7 +113,7 @@ func (w *simulation) promotes(n *instance) {
 	w.leads(n)
 }
 
-// stops ends PostgreSQL; in order only after a fast stop, and when all standbys that are connected have everything.
+// stops ends PostgreSQL. The shutdown is clean only after a fast stop, and when all connected standbys have all WAL.
 func (w *simulation) stops(n *instance) {
 	d := &n.pg
 	if d.StopMode == Fast && d.slowStop {
@@ -162,19 +162,19 @@ func (w *simulation) dataTaskEnds(n *instance) {
 	d.checkpoint()
 }
 
-// forked says that two logs differ on one timeline, where pg_rewind sees nothing to do.
+// forked reports that two WALs differ on one timeline, where pg_rewind finds nothing to do.
 func forked(a, b *database) bool {
 	return a.end().Timeline == b.end().Timeline && !prefix(a.wal, b.wal)
 }
 
-// mayLose says that the other copies can do without n's: a cluster of which two rewinds have failed waits for a person.
+// mayLose reports that the other copies suffice without n's: a cluster in which two rewinds have failed waits for a person.
 func (w *simulation) mayLose(n *instance) bool {
 	return !slices.ContainsFunc(w.nodes, func(m *instance) bool { return m != n && m.pg.Data != Usable })
 }
 
 func prefix(a, b []entry) bool { return len(a) <= len(b) && slices.Equal(a, b[:len(a)]) }
 
-// replicate sends what there is along each connection that lives.
+// replicate sends WAL along each live connection.
 func (w *simulation) replicate() {
 	for range w.nodes { // cascades
 		for _, n := range w.nodes {
@@ -183,14 +183,14 @@ func (w *simulation) replicate() {
 	}
 }
 
-// listens says that a standby has somebody to connect to.
+// listens reports that a standby has an instance to connect to.
 func (n *instance) listens() bool {
 	return n.runs() && n.pg.isStandby() && !n.pg.hung && n.pg.Upstream != "" && n.pg.Upstream != n.name
 }
 
 func (n *instance) runs() bool { return n.running && !n.nodeFrozen }
 
-// sends says that standbys can connect, or stay connected.
+// sends reports that standbys can connect, or stay connected.
 func (n *instance) sends() bool {
 	return n.running && (n.pg.Process == Up || n.pg.Process == Stopping) && !n.pg.hung
 }
@@ -212,7 +212,7 @@ func (w *simulation) receive(n *instance) {
 	}
 }
 
-// canConnect says that the upstream takes a connection from n.
+// canConnect reports that the upstream accepts a connection from n.
 func (w *simulation) canConnect(n *instance) bool {
 	if !n.listens() {
 		return false
@@ -221,7 +221,7 @@ func (w *simulation) canConnect(n *instance) bool {
 	return s.sends() && w.linked(n.id, s.id)
 }
 
-// canStream says that the upstream has what n needs next, and that n can take it.
+// canStream reports that the upstream has the WAL that n needs next, and that n can receive it.
 func (w *simulation) canStream(n *instance) bool {
 	if n.pg.Upstream == "" || n.pg.wedged {
 		return false
@@ -230,10 +230,10 @@ func (w *simulation) canStream(n *instance) bool {
 	return s.sends() && s.pg.has(len(n.pg.wal))
 }
 
-// has says that what comes after that many entries is there.
+// has reports that the entries after that number are available.
 func (d *database) has(entries int) bool { return uint64(entries) >= d.OldestWAL }
 
-// confirms says that a standby is connected to n, and what it has.
+// confirms reports whether a standby is connected to n, and its position.
 func (w *simulation) confirms(n, s *instance) (uint64, bool) {
 	d := &s.pg
 	ok := s.running && n.pg.has(len(d.wal)) && d.isStandby() && d.Receiving && d.Upstream == n.name && w.linked(n.id, s.id) && prefix(d.wal, n.pg.wal)
@@ -256,7 +256,7 @@ func (w *simulation) followers(n *instance) map[string]StandbyStatus {
 	return out
 }
 
-// write is a client that writes wherever it happens to be connected to.
+// write is a client that writes to any server that it is connected to.
 func (w *simulation) write(n *instance) {
 	if !n.accepts() {
 		return

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// longer is how much longer than usual an action takes now and then: a checkpoint of a large memory, or a stop that waits for one.
+// longer is how much longer than usual an action sometimes takes: a checkpoint of much memory, or a stop that waits for one.
 func (w *simulation) longer(n *instance, a Action) time.Duration {
 	switch a.(type) {
 	case StartPrimary, Promote:
@@ -31,15 +31,15 @@ func (w *simulation) longer(n *instance, a Action) time.Duration {
 	return 0
 }
 
-// advances notes that a recovery goes on, unless PostgreSQL hangs.
+// advances records that a recovery makes progress, unless PostgreSQL hangs.
 func (w *simulation) advances(n *instance, c time.Duration) {
 	if d := &n.pg; !d.hung && (d.Process == Starting || d.Process == Promoting) {
 		d.RecoveryAdvancedAt = c
 	}
 }
 
-// checkPlanned looks at a primary that stops so that another one leads: its memory was written out while it served, and the stop
-// for this very request was not cut off before.
+// checkPlanned checks a primary that stops for another instance: it took a checkpoint while it was ready, and the stop for this
+// request has not timed out before.
 func (w *simulation) checkPlanned(n *instance) {
 	d := &n.pg
 	if d.CheckpointedAt == 0 {
@@ -50,7 +50,7 @@ func (w *simulation) checkPlanned(n *instance) {
 	}
 }
 
-// 8. A switchover whose stop takes too long is cut off once, and not tried again before somebody asks for it again.
+// 8. A switchover whose stop takes too long is aborted once, and not retried before it is requested again.
 func TestModel_slowStopIsNotRepeated(t *testing.T) {
 	for seed := range uint64(20) {
 		timing := DefaultTiming()
@@ -80,14 +80,15 @@ func TestModel_slowStopIsNotRepeated(t *testing.T) {
 	}
 }
 
-// ask has somebody ask for a primary now.
+// ask is a person who requests a primary now.
 func (w *simulation) ask(n *instance) {
 	for _, m := range w.nodes {
 		m.config.SwitchoverTarget, m.config.SwitchoverRequested, m.config.TargetChangedAt = n.name, true, m.clock(w.now)
 	}
 }
 
-// 4. A recovery that takes long keeps the Lease while it advances, also where rows could be lost otherwise. One that hangs does not.
+// 4. A long recovery keeps the lease while it makes progress, also where rows could be lost otherwise. A recovery that hangs does
+// not.
 func TestModel_longRecovery(t *testing.T) {
 	for seed := range uint64(30) {
 		timing := DefaultTiming()

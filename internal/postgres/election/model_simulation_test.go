@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// The model: N agents that run Decide, an API server with one Lease, a network, and PostgreSQL as lists of entries.
-// All that isn't Decide's is written here a second time, from the point of view of somebody who sees everything.
+// The model: N agents that run Decide, an API server with one Lease, a network, and PostgreSQL servers as lists of entries. Everything outside
+// Decide is implemented here a second time, by an observer that sees everything. The package documentation lists the invariants and the faults.
 
 const second = time.Second
 
-// entry is one record of the log: op is what a client wrote, 0 what the server wrote by itself.
+// entry is one WAL record: op is the row that a client wrote, 0 a record that the server wrote on its own.
 type entry struct {
 	tl uint32
 	op int
@@ -65,7 +65,7 @@ type instance struct {
 	peers    map[string]Answer
 	answer   *flight // of the write under way
 
-	// What only the model knows.
+	// Known only to the model.
 	renewedAt   time.Duration   // true time when the last write that was applied was sent
 	thawedAt    time.Duration   // true time when the whole machine went on
 	listed      []string        // who may take the Lease from it, by its last write that was applied
@@ -93,7 +93,7 @@ type flight struct {
 	applied bool
 }
 
-// simulation is everything.
+// simulation is the state of the whole model.
 type simulation struct {
 	now     time.Duration
 	rng     *rand.Rand // nil: every choice is the first
@@ -201,7 +201,7 @@ func (n *instance) trueTime(c time.Duration) time.Duration {
 
 func (n *instance) frozen() bool { return n.agentFrozen || n.nodeFrozen }
 
-// boot starts the container: nothing is remembered but what is on disk.
+// boot starts the container: only the state on disk is left.
 func (w *simulation) boot(n *instance) {
 	c := n.clock(w.now)
 	n.running, n.back, n.stop, n.exempt = true, 0, false, false
@@ -238,7 +238,7 @@ func (w *simulation) linked(a, b int) bool {
 	return !w.cut[a][b] && !w.nodes[a].nodeFrozen && !w.nodes[b].nodeFrozen
 }
 
-// kubelet starts what has ended, and ends what hangs.
+// kubelet starts containers that have exited, and kills those that hang.
 func (w *simulation) kubelet(n *instance) {
 	switch {
 	case !n.running && n.back > 0 && w.now >= n.back:
@@ -253,7 +253,7 @@ func (w *simulation) kubelet(n *instance) {
 	}
 }
 
-// step advances to t and lets everything happen that is due.
+// step advances to t and processes everything that is due.
 func (w *simulation) step(t time.Duration) {
 	w.now = t
 	for _, n := range w.nodes {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// runUnresponsive has the primary of a cluster of that size stand still; alone, the others are lost before. It returns which one it
-// was, who leads then, and what is wrong.
+// runUnresponsive makes the primary of a cluster of that size hang. alone means that the others are lost before. It returns which
+// instance it was, which one is primary then, and what is wrong.
 func runUnresponsive(seed uint64, size int, alone bool) (s *schedule, first, next *instance, wrong string) {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	sync := 0
@@ -40,14 +40,14 @@ func runUnresponsive(seed uint64, size int, alone bool) (s *schedule, first, nex
 	return s, first, next, lacksRows(w, next)
 }
 
-// await lets time pass until something is so, or is not for a minute.
+// await advances the time until a condition is true, at most for a minute.
 func (s *schedule) await(is func() bool) {
 	for end := s.sim.now + 60*second; !is() && s.sim.now < end && len(s.sim.broken) == 0; {
 		s.advance()
 	}
 }
 
-// 4, 6. A primary that stood still is not the next one where another has as much, nor the one after that.
+// 4, 6. A primary that was unresponsive is not the next primary if another instance has the same WAL, nor the one after that.
 func TestModel_unresponsive(t *testing.T) {
 	for seed := range uint64(60) {
 		s, first, next, wrong := runUnresponsive(seed, 3, false)
@@ -64,7 +64,7 @@ func TestModel_unresponsive(t *testing.T) {
 	}
 }
 
-// lose has next be lost after first stood still, and says what is wrong.
+// lose loses next after first was unresponsive, and returns what is wrong.
 func (s *schedule) lose(first, next *instance) string {
 	w := s.sim
 	s.await(w.settled)
@@ -81,7 +81,7 @@ func (s *schedule) lose(first, next *instance) string {
 	return ""
 }
 
-// isAhead says that n has more than any other.
+// isAhead reports that n has more WAL than any other instance.
 func isAhead(w *simulation, n *instance) bool {
 	for _, m := range w.nodes {
 		if m != n && len(m.pg.wal) >= len(n.pg.wal)-1 { // n began with an entry of its own
@@ -91,7 +91,8 @@ func isAhead(w *simulation, n *instance) bool {
 	return true
 }
 
-// It leads where nobody else may, without a crash that would help nobody, and a cluster of one goes on as ever.
+// It stays primary if no other instance may be, without a crash that would help nothing, and a cluster of one continues as
+// before.
 func TestModel_unresponsiveAlone(t *testing.T) {
 	for seed := range uint64(40) {
 		size := 1 + int(seed%3)

@@ -125,7 +125,7 @@ func (v *decider) rewind(h string) *Decision {
 		return v.protectDivergedData(h)
 	}
 	if bytes, known := v.divergedBytes(); !v.boundedByQuorum() && (!known || bytes > v.MaximumLag || v.server.Role == Primary && !v.server.Exact) {
-		return do(RecloneKeepingData{Source: v.cloneSource(h)}, CodeDataLossAccepted, "timeline diverged from "+h+", data loss is accepted: recloning and keeping the former data")
+		return do(RecloneKeepingData{Source: v.cloneSource(h)}, CodeDataLossAccepted, "timeline diverged from "+h+", data loss is accepted: recloning and keeping the replaced data")
 	}
 	return do(Rewind{Source: h}, CodeTimelineDiverged, "timeline diverged from "+h+": rewinding")
 }
