@@ -58,7 +58,7 @@ func TestConfigValidator_filter(t *testing.T) {
 	}
 }
 
-// TestBackOff_bounded holds that work that fails is begun more and more seldom, and never gets out of reach.
+// TestBackOff_bounded checks that work that fails is begun more and more seldom, and never gets out of reach.
 func TestBackOff_bounded(t *testing.T) {
 	before := backOff(0)
 	for n := range 40 {

@@ -13,7 +13,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// TestRecorder_retries holds that an event survives writes that fail, and is written once where only the answer was lost.
+// TestRecorder_retries checks that an event survives writes that fail, and is written once where only the answer was lost.
 func TestRecorder_retries(t *testing.T) {
 	for name, test := range map[string]struct {
 		errs []error

@@ -87,7 +87,7 @@ func TestFence_retries(t *testing.T) {
 	f.Set(101*time.Second, 103*time.Second, true)
 	clock.Store(int64(101 * time.Second))
 	waitFor(t, "the server was not stopped", func() bool { return v.fenced.Load() == 3 })
-	waitFor(t, "the fence still looks at a server of which nothing is left", func() bool {
+	waitFor(t, "the fence still inspects a server of which nothing is left", func() bool {
 		server, _ := f.overdue()
 		return server == nil
 	})

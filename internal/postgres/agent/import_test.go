@@ -82,7 +82,7 @@ func TestImport_fromItself(t *testing.T) {
 	}
 }
 
-// TestImport_status holds that what is in the way of the first data is told in the same words until something else is known, and how soon
+// TestImport_status checks that what is in the way of the first data is told in the same words until something else is known, and how soon
 // it is tried again.
 func TestImport_status(t *testing.T) {
 	a := &Agent{options: options, log: slog.New(slog.DiscardHandler)}
@@ -98,7 +98,7 @@ func TestImport_status(t *testing.T) {
 	if _, said := a.problem(election.Decision{Reason: "waits for initdb"}); said != "the password" {
 		t.Errorf("during the next try: %s", said)
 	}
-	if _, said := a.problem(election.Decision{Reason: "somebody has to do something", ManualIntervention: true}); said != "somebody has to do something" {
+	if _, said := a.problem(election.Decision{Reason: "act", ManualIntervention: true}); said != "act" {
 		t.Errorf("of something else: %s", said)
 	}
 	before := now()

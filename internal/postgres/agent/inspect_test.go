@@ -61,7 +61,7 @@ func TestBoot_unknown(t *testing.T) {
 	}
 	a.tickedAt.Store(1)
 	if err := a.Started(); err != nil {
-		t.Errorf("not started while the data are looked at: %v", err)
+		t.Errorf("not started while the data are inspected: %v", err)
 	}
 	a.boot()
 	(<-a.inbox)()

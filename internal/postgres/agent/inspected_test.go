@@ -7,7 +7,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 )
 
-// TestInput_dataUnknownUntilInspected holds that an agent which has not looked at its data yet counts as one that does not answer.
+// TestInput_dataUnknownUntilInspected checks that an agent which has not inspected its data yet counts as one that does not answer.
 func TestInput_dataUnknownUntilInspected(t *testing.T) {
 	teller := &Agent{options: Options{Cluster: "db", Pod: "db-0", PodUID: "t"}, log: slog.New(slog.DiscardHandler), peers: &peers{}, validator: &configValidator{}}
 	teller.configured = true
@@ -19,10 +19,10 @@ func TestInput_dataUnknownUntilInspected(t *testing.T) {
 		return a.input(now()).Peers
 	}
 	if got := heard(); len(got) > 0 {
-		t.Errorf("before it has looked at its data it passes for one with %q data", got["db-0"].State.Data)
+		t.Errorf("before it has inspected its data it passes for one with %q data", got["db-0"].State.Data)
 	}
 	teller.booted, teller.own.Data = true, election.Usable
 	if got := heard(); got["db-0"].State.Data != election.Usable {
-		t.Errorf("when it has looked at its data it tells %+v", got)
+		t.Errorf("when it has inspected its data it tells %+v", got)
 	}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // Who reads the Lease sees what was written; a holder that the operator took out as that of a released Lease; and a Lease
-// that was made anew as one that nobody released.
+// that was re-created as one that nobody released.
 func TestRecordOf(t *testing.T) {
 	held := election.Lease{
 		Holder: election.Holder{Name: "pg-0", UID: "a"}, SystemID: "s", Timeline: 3, Primary: "pg-0",
@@ -41,10 +41,10 @@ func TestRecordOf(t *testing.T) {
 		{name: "held", write: &held, want: held},
 		{name: "released", write: &released, want: released},
 		{name: "taken out by the operator", write: &held, change: func(o *coordinationv1.Lease) { o.Spec.HolderIdentity = nil }, want: takenOut},
-		{name: "made anew"},
-		{name: "made again by its holder", write: &remade, want: remade},
+		{name: "re-created"},
+		{name: "re-created by its holder", write: &remade, want: remade},
 		{
-			name: "made again, maybe late, and taken out by the operator", write: &remade,
+			name: "re-created, maybe late, and taken out by the operator", write: &remade,
 			change: func(o *coordinationv1.Lease) { o.Spec.HolderIdentity = nil }, want: late,
 		},
 	} {

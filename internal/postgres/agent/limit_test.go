@@ -13,7 +13,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// TestListener_limits holds that connections beyond the limits are closed, that others are not, and that an end makes room.
+// TestListener_limits checks that connections beyond the limits are closed, that others are not, and that an end makes room.
 func TestListener_limits(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed with the test
 	if err != nil {
@@ -86,7 +86,7 @@ func isTimeout(err error) bool {
 	return ok && e.Timeout()
 }
 
-// TestMetrics_cachedBetweenScrapes holds that the server is asked once however many ask for metrics, and that only some are answered at a time.
+// TestMetrics_cachedBetweenScrapes checks that the server is asked once however many ask for metrics, and that only some are answered at a time.
 func TestMetrics_cachedBetweenScrapes(t *testing.T) {
 	asked, entered, answer := 0, make(chan struct{}, 1), make(chan struct{})
 	gatherer := &cachedGatherer{pause: time.Hour, Gatherer: prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {

@@ -29,14 +29,14 @@ func TestSample_olderIsIgnored(t *testing.T) {
 
 // TestUnresponsive_recorded has a server end that has not answered for long, and one that has.
 func TestUnresponsive_recorded(t *testing.T) {
-	for name, ago := range map[string]time.Duration{"answered": 0, "stood still": time.Minute} {
+	for name, ago := range map[string]time.Duration{"answered": 0, "was unresponsive": time.Minute} {
 		at := now()
 		a := &Agent{options: options, log: slog.New(slog.DiscardHandler), peers: &peers{}}
 		a.config.Timing = election.DefaultTiming()
 		a.own = election.Server{Process: election.Up, Role: election.Primary, ProcessSince: at - time.Hour, HeartbeatAt: at - ago}
 		a.processExited(server.Exit{}, dataDirState{data: election.Usable})
 		if got := a.own.UnresponsiveAt > 0; got != (ago > 0) {
-			t.Errorf("%s: at %s it stood still at %s", name, at, a.own.UnresponsiveAt)
+			t.Errorf("%s: at %s it was unresponsive at %s", name, at, a.own.UnresponsiveAt)
 		}
 	}
 }

@@ -148,7 +148,7 @@ func synchronous(q *election.Quorum) *config.Synchronous {
 	}
 	names := append([]string{}, q.Names...)
 	for i := 0; len(names) < q.Number; i++ {
-		names = append(names, "nobody."+strconv.Itoa(i))
+		names = append(names, "no-standby."+strconv.Itoa(i))
 	}
 	return &config.Synchronous{Number: q.Number, Names: names}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 )
 
-// TestRules holds that what is said about a role holds for both of its logins.
+// TestRules checks that what is said about a role holds for both of its logins.
 func TestRules(t *testing.T) {
 	got := rules([]databasev1alpha1.PostgreSQLHBARule{
 		{Databases: []databasev1alpha1.Identifier{"shop"}, Roles: []databasev1alpha1.Identifier{"app", "reader"}, CIDR: "10.0.0.0/8"},

@@ -170,8 +170,8 @@ func TestSynchronousNames(t *testing.T) {
 	}{
 		{nil, ""},
 		{&election.Quorum{Number: 1, Names: []string{"db-0", "db-2"}}, `ANY 1 ("db-0","db-2")`},
-		{&election.Quorum{Number: 1}, `ANY 1 ("nobody.0")`},
-		{&election.Quorum{Number: 2, Names: []string{"db-0"}}, `ANY 2 ("db-0","nobody.0")`},
+		{&election.Quorum{Number: 1}, `ANY 1 ("no-standby.0")`},
+		{&election.Quorum{Number: 2, Names: []string{"db-0"}}, `ANY 2 ("db-0","no-standby.0")`},
 	} {
 		if got := synchronousNames(c.quorum); got != c.want {
 			t.Errorf("%v: %s, want %s", c.quorum, got, c.want)
@@ -269,7 +269,7 @@ func TestSample_walGoneIsNotStreaming(t *testing.T) {
 	a.own.WALGoneSince = 2 * time.Second
 	a.recordSample(receiving(13*time.Second, 100))
 	if a.streamedAt != time.Second || a.own.SampledAt != 13*time.Second || a.own.WALGoneSince == 0 {
-		t.Errorf("it streamed at %s, was looked at at %s, severed since %s", a.streamedAt, a.own.SampledAt, a.own.WALGoneSince)
+		t.Errorf("it streamed at %s, was inspected at %s, WAL gone since %s", a.streamedAt, a.own.SampledAt, a.own.WALGoneSince)
 	}
 	if why := a.unready(election.Input{Now: 13 * time.Second}); why != "required WAL has been removed from the primary" {
 		t.Errorf("it is not ready because %q", why)
@@ -277,6 +277,6 @@ func TestSample_walGoneIsNotStreaming(t *testing.T) {
 	a.recordSample(receiving(14*time.Second, 101))
 	a.recordSample(receiving(15*time.Second, 101))
 	if a.streamedAt != 15*time.Second || a.own.WALGoneSince != 0 {
-		t.Errorf("it got further, streamed at %s, severed since %s", a.streamedAt, a.own.WALGoneSince)
+		t.Errorf("it got further, streamed at %s, WAL gone since %s", a.streamedAt, a.own.WALGoneSince)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/server"
 )
 
-// TestTLS_unusableCertificates holds that they don't replace good ones, and are better than none.
+// TestTLS_unusableCertificates checks that they don't replace good ones, and are better than none.
 func TestTLS_unusableCertificates(t *testing.T) {
 	authority, err := pki.NewCA("db", time.Now())
 	if err != nil {

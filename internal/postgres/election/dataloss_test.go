@@ -32,7 +32,7 @@ func TestDataLoss_election(t *testing.T) {
 		{"more", behind(899), "Wait{}", "lacks 101 bytes of WAL of pg-1, spec.failover.maximumLag is 100"},
 		{"a person accepts it", and(behind(1), func(c *Config, _ *Input) { c.AcceptDataLoss = "pg-0" }), "Acquire", ""},
 		{"of another instance", and(behind(899), func(c *Config, _ *Input) { c.AcceptDataLoss = "pg-2" }), "Wait{}", "accept-data-loss=pg-0"},
-		{"a wish for a primary is no word", and(behind(899), func(c *Config, _ *Input) { c.SwitchoverTarget, c.SwitchoverRequested = "pg-0", true }), "Wait{}", "lacks"},
+		{"a preferred primary is no consent", and(behind(899), func(c *Config, _ *Input) { c.SwitchoverTarget, c.SwitchoverRequested = "pg-0", true }), "Wait{}", "lacks"},
 		{"what it said last counts too", and(behind(999), said(primary)), "Wait{}", "lacks 101 bytes"},
 		{"not of another timeline", and(behind(999), said(old)), "Acquire", ""},
 		{"9: where commits wait for standbys, they say what was acknowledged", and(behind(1), func(c *Config, in *Input) {
@@ -41,7 +41,7 @@ func TestDataLoss_election(t *testing.T) {
 			p := standbyState("pg-2", 1)
 			in.Peers = map[string]Answer{"pg-2": {RequestedAt: now, State: p}}
 		}), "Acquire", ""},
-		{"stopped in order: what has all of it leads", stopped(1000, 11*second), "Acquire", ""},
+		{"stopped in order: what has all of it is primary", stopped(1000, 11*second), "Acquire", ""},
 		{"what lacks a little waits for the one that stopped", stopped(999, 299*second), "Wait{}", "from the clean shutdown of pg-1: waiting 5m0s"},
 		{"for minutes", stopped(999, 302*second), "Acquire", ""},
 		{"what lacks much waits for a person", stopped(899, time.Hour), "Wait{}", "lacks 101 bytes"},
@@ -100,7 +100,7 @@ func TestDataLoss_rewind(t *testing.T) {
 		}, "Stop{fast false}", ""},
 		{"a log that was not read to its end is read first", and(500, func(_ *Config, in *Input) { in.Server.Exact = false }), "InspectWAL{}", "ReadingWAL"},
 		{"unless a person has accepted the loss", and(500, func(c *Config, in *Input) { c.AcceptDataLoss, in.Server.Exact = "pg-1", false }), "RecloneKeepingData{pg-2}", ""},
-		{"of a timeline that nobody knows", and(500, func(_ *Config, in *Input) { in.Lease.Lease.History = nil }), "Wait{}", "unknown: "},
+		{"of a timeline that no instance knows", and(500, func(_ *Config, in *Input) { in.Lease.Lease.History = nil }), "Wait{}", "unknown: "},
 		{"of one of its own, as far as the fork", and(600, func(_ *Config, in *Input) {
 			in.Server.Position, in.Server.History = Position{7, 600}, []TimelineSwitch{{1, 100}, {2, 499}}
 			in.Lease.Lease.Timeline, in.Lease.Lease.End.Timeline = 9, 9

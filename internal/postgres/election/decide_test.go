@@ -41,7 +41,7 @@ func peers(states ...State) map[string]Answer {
 	return out
 }
 
-// asPrimary is pg-0 with the Lease and a primary that serves, after a renewal a second ago.
+// asPrimary is pg-0 with the Lease and a ready primary, after a renewal a second ago.
 func asPrimary() (Config, Input) {
 	l := record(config().Self)
 	return config(), Input{
@@ -60,7 +60,7 @@ func asPrimary() (Config, Input) {
 	}
 }
 
-// asStandby is pg-0 as a standby of pg-1, which holds the Lease and leads.
+// asStandby is pg-0 as a standby of pg-1, which holds the Lease and is primary.
 func asStandby() (Config, Input) {
 	l := record(Holder{Name: "pg-1", UID: "b"})
 	l.Primary = "pg-1"
@@ -146,17 +146,17 @@ func test(t *testing.T, start func() (Config, Input), cases []decision) {
 // 1. Read-write only with the Lease.
 func TestDecide_readWriteOnlyWithLease(t *testing.T) {
 	test(t, asPrimary, []decision{
-		{"serves while it holds the Lease", nil, "Wait{}", "PrimaryReady"},
+		{"is ready while it holds the Lease", nil, "Wait{}", "PrimaryReady"},
 		{"stops at once when another has it", func(_ *Config, in *Input) {
 			in.Lease.Lease.Holder = Holder{Name: "pg-1", UID: "b"}
 		}, "Stop{immediate false}", "LeaseLost"},
 		{"stops at once when its name has it, in another pod", func(_ *Config, in *Input) {
 			in.Lease.Lease.Holder.UID = "new"
 		}, "Stop{immediate false}", "LeaseLost"},
-		{"stops at once when somebody released it", func(_ *Config, in *Input) {
+		{"stops at once when another client released it", func(_ *Config, in *Input) {
 			in.Lease.Lease.Holder, in.Lease.Lease.Released = Holder{}, true
 		}, "Stop{immediate false}", "LeaseLost"},
-		{"writes itself into a Lease that was made anew", func(_ *Config, in *Input) {
+		{"writes itself into a Lease that was re-created", func(_ *Config, in *Input) {
 			in.Lease.Lease = Lease{Version: "1"}
 		}, "Renew", ""},
 		{"stops what it has no write for", func(_ *Config, in *Input) { in.Tenure = Tenure{} }, "Stop{immediate false}", ""},
@@ -197,7 +197,7 @@ func TestDeadline_limits(t *testing.T) {
 		}
 	}
 	test(t, asPrimary, []decision{
-		{"serves before it", sent(6900 * time.Millisecond), "RequestPromises", ""},
+		{"is ready before it", sent(6900 * time.Millisecond), "RequestPromises", ""},
 		{"stops at it", sent(7 * second), "Stop{immediate false}", "not renewed in time"},
 		{"kills 2 s later", func(c *Config, in *Input) {
 			sent(9*second)(c, in)
@@ -256,7 +256,7 @@ func TestAcquire_conditions(t *testing.T) {
 		{"released: at once", func(_ *Config, in *Input) {
 			in.Lease.UnchangedSince, in.Lease.Lease.Released, in.Lease.Lease.Holder = now, true, Holder{}
 		}, "Acquire", ""},
-		{"made anew: not at once", func(_ *Config, in *Input) {
+		{"re-created: not at once", func(_ *Config, in *Input) {
 			in.Lease.UnchangedSince, in.Lease.Lease.Holder = now, Holder{}
 		}, "Wait{}", ""},
 		{"not while the API server does not answer", func(_ *Config, in *Input) {

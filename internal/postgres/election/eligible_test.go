@@ -32,7 +32,7 @@ func TestRenew_listsEligibleInstances(t *testing.T) {
 			in.Standbys["pg-2"] = StandbyStatus{Streaming: true, StreamingAt: now - second}
 		}, all},
 		{"one that returns is listed again", func(_ *Config, in *Input) { in.Lease.Lease.Instances = all[:2] }, all},
-		{"a holder that is new has heard of nobody yet", func(_ *Config, in *Input) {
+		{"a holder that is new has heard of no instance yet", func(_ *Config, in *Input) {
 			quiet(in, "pg-1", "pg-2")
 			in.Tenure.AcquiredAt = now - 9*second
 		}, all},
@@ -41,11 +41,11 @@ func TestRenew_listsEligibleInstances(t *testing.T) {
 			quiet(in, "pg-1", "pg-2")
 			in.Lease.Lease.Instances = all[:2]
 		}, all[:2]},
-		{"nobody stays that is no instance any more", func(c *Config, in *Input) {
+		{"no instance stays that is no instance any more", func(c *Config, in *Input) {
 			c.Instances = all[:2]
 			quiet(in, "pg-1", "pg-2")
 		}, all[:2]},
-		{"a cluster that grows lists nobody before it was heard of", func(_ *Config, in *Input) {
+		{"a cluster that grows lists no instance before it was heard of", func(_ *Config, in *Input) {
 			in.Peers, in.Standbys, in.Lease.Lease.Instances = nil, nil, all[:1]
 		}, all[:1]},
 	} {

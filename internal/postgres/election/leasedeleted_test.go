@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestDecide_leaseDeleted: the holder makes the Lease again as it was, while it is certain to be the holder; nobody else does, and
+// TestDecide_leaseDeleted: the holder makes the Lease again as it was, while it is certain to be the holder; no other instance does, and
 // nothing is given back while there is none.
 func TestDecide_leaseDeleted(t *testing.T) {
 	const sent = 100 * second
@@ -48,7 +48,7 @@ func TestDecide_leaseDeleted(t *testing.T) {
 			"what may have come late is observed", sent + 9*second, Observation{}.Read(sent, 60*second, again.at("7")), Tenure{}, stopped, "", Wait{},
 		},
 		{
-			"and then given away, as one that tells nothing", sent + 11*second, Observation{}.Read(sent, 60*second, again.at("7")), Tenure{}, stopped, "",
+			"and then given away, as one without a record", sent + 11*second, Observation{}.Read(sent, 60*second, again.at("7")), Tenure{}, stopped, "",
 			Release{Lease: Lease{Version: "7", Released: true, Recreated: true, SystemID: "s", Instances: record.Instances}},
 		},
 		{
@@ -89,8 +89,8 @@ func TestDecide_recordLost(t *testing.T) {
 	}
 	test(t, lost, []decision{
 		{"starts as a standby", nil, "StartStandby{}", "StartingAsCandidate"},
-		{"one that stopped in order too, as nobody else can count it", func(_ *Config, in *Input) { in.Server.CleanShutdown = true }, "StartStandby{}", "StartingAsCandidate"},
-		{"also after somebody took it who was lost before it was a primary", func(_ *Config, in *Input) {
+		{"one that stopped in order too, as no other instance can count it", func(_ *Config, in *Input) { in.Server.CleanShutdown = true }, "StartStandby{}", "StartingAsCandidate"},
+		{"also after an instance took it who was lost before it was a primary", func(_ *Config, in *Input) {
 			in.Lease.Lease.Recreated, in.Lease.Lease.Timeline = false, 1040
 			in.Lease.Lease.Sync = []Quorum{{Number: 2, Names: config().Instances}}
 		}, "StartStandby{}", "StartingAsCandidate"},
@@ -113,7 +113,7 @@ func TestDecide_recordLost(t *testing.T) {
 }
 
 // TestAcquire_afterLostRecord: the one that takes the Lease next must count an instance that seems empty as one that may have had
-// rows, if this one takes it and never leads. 9
+// rows, if this one takes it and never is primary. 9
 func TestAcquire_afterLostRecord(t *testing.T) {
 	c, in := freeLease()
 	c.Synchronous = 1
@@ -129,7 +129,7 @@ func TestAcquire_afterLostRecord(t *testing.T) {
 	}
 }
 
-// afterTry is h while a write is refused again and again.
+// afterTry is h while a write is rejected again and again.
 func afterTry(h Tenure, at time.Duration) Tenure {
 	return h.Begin(at, Lease{Holder: h.LastRecord.Holder}).Rejected()
 }

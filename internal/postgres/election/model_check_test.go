@@ -41,7 +41,7 @@ func (w *simulation) secure(n *instance) time.Duration {
 	return max(n.renewedAt, oldest)
 }
 
-// leads checks a primary that is about to accept connections: in synchronous mode it has every confirmed row.
+// is primary checks a primary that is about to accept connections: in synchronous mode it has every confirmed row.
 func (w *simulation) leads(n *instance) {
 	if n.exempt { // what was frozen acknowledges nothing, see ack
 		return
@@ -49,7 +49,7 @@ func (w *simulation) leads(n *instance) {
 	w.checkLoss(n)
 	for op, by := range w.protected {
 		if !n.has(op) {
-			w.violated("9: %s leads without row %d, acknowledged by %d", n.name, op, by)
+			w.violated("9: %s is primary without row %d, acknowledged by %d", n.name, op, by)
 			return
 		}
 	}
@@ -73,7 +73,7 @@ func (w *simulation) ack(n *instance, op int) {
 		}
 		// A machine that was frozen may acknowledge for a moment, but not in synchronous mode.
 		if n.pg.Sync != nil || !n.exempt {
-			w.violated("9: %s acknowledges row %d while %s leads", n.name, op, m.name)
+			w.violated("9: %s acknowledges row %d while %s is primary", n.name, op, m.name)
 		}
 	}
 }
@@ -84,10 +84,10 @@ func (w *simulation) checkLead(n *instance) {
 		w.violated("1: %s is primary while the lease is held by %s", n.name, w.record.Holder.Name)
 	}
 	if n.clock(w.now) < n.promised {
-		w.violated("7: %s leads during its promise", n.name)
+		w.violated("7: %s is primary during its promise", n.name)
 	}
 	if n.pg.Receiving {
-		w.violated("8: %s leads with a WAL receiver", n.name)
+		w.violated("8: %s is primary with a WAL receiver", n.name)
 	}
 }
 
@@ -141,7 +141,7 @@ func (w *simulation) checkOrder(n, m *instance) {
 	case more > 0:
 		w.violated("6: %s takes the Lease at %v, %s is at %v", n.name, n.pg.end(), m.name, m.pg.end())
 	case more == 0 && w.hasHung(n) && m.pg.UnresponsiveAt == 0 && (w.record.Preferred != n.name || !n.config.SwitchoverRequested):
-		w.violated("6: %s, which stood still, takes the Lease at %v, where %s is as well", n.name, n.pg.end(), m.name)
+		w.violated("6: %s, which was unresponsive, takes the Lease at %v, where %s is as well", n.name, n.pg.end(), m.name)
 	}
 }
 
@@ -156,7 +156,7 @@ func (w *simulation) checkSwitchover(n *instance) {
 	w.checkPlanned(n)
 	for _, m := range w.nodes {
 		if m.name == n.config.SwitchoverTarget && w.hasHung(m) && !n.config.SwitchoverRequested {
-			w.violated("6: %s gives way to %s, which stood still, and nobody asks for that now", n.name, m.name)
+			w.violated("6: %s gives way to %s, which was unresponsive, and no instance asks for that now", n.name, m.name)
 		}
 	}
 }
@@ -211,7 +211,7 @@ func (w *simulation) checkSync(n *instance, q *Quorum) {
 func (w *simulation) checkReclone(n *instance) {
 	damaged := n.pg.damaged || n.pg.wedged || n.pg.Failures >= maxFailures || n.config.RecloneRequested
 	if n.pg.Data == Usable && n.pg.Role == Standby && w.couldFollow(n) && !damaged {
-		w.violated("10: %s is made anew, and could follow", n.name)
+		w.violated("10: %s is re-created, and could follow", n.name)
 	}
 	copies := 0
 	for _, m := range w.nodes {

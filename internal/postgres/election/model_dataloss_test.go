@@ -34,7 +34,7 @@ func (w *simulation) accept(n *instance) {
 // the last primary had confirmed before it last renewed the lease or answered the new primary. Later rows are unknown to all.
 func (w *simulation) checkLoss(n *instance) {
 	last := w.record.Primary
-	if last == "" || last == n.name { // nobody knows, or its volume was lost
+	if last == "" || last == n.name { // no instance knows, or its volume was lost
 		clear(w.line)
 		return
 	}
@@ -48,7 +48,7 @@ func (w *simulation) checkLoss(n *instance) {
 		}
 	}
 	if lost > maximumLag && w.sync == 0 && n.config.AcceptDataLoss != n.name {
-		w.violated("13: %s leads without %d rows that %s is known to have acknowledged", n.name, lost, last)
+		w.violated("13: %s is primary without %d rows that %s is known to have acknowledged", n.name, lost, last)
 	}
 	w.lostRows += lost
 }

@@ -76,7 +76,7 @@ var moves = []move{
 		w.later(12*second, func(w *simulation) { w.apiDown = false })
 		return n.id == 0
 	}},
-	{"API server takes no writes for 12 s", func(w *simulation, n *instance) bool {
+	{"API server is read-only for 12 s", func(w *simulation, n *instance) bool {
 		w.readOnly = true
 		w.later(12*second, func(w *simulation) { w.readOnly = false })
 		return n.id == 0
@@ -139,7 +139,7 @@ var moves = []move{
 		return ok
 	}},
 	{"Lease is deleted", func(w *simulation, n *instance) bool { return n.id == 0 && w.deleteLease() }},
-	{"Lease is deleted, and made anew", func(w *simulation, n *instance) bool { return n.id == 0 && w.deleteLease() && w.makeLease() }},
+	{"Lease is deleted, and re-created", func(w *simulation, n *instance) bool { return n.id == 0 && w.deleteLease() && w.makeLease() }},
 	{"synchronous is turned on or off, and one learns of it 8 s later", func(w *simulation, n *instance) bool {
 		ok := w.turnSynchronous()
 		n.sees = w.now + 8*second
@@ -215,7 +215,7 @@ func (s *search) explore(w *simulation, left int, path []string) {
 		s.seen[h] = int8(left)
 		s.states++
 		if left == 0 && rounds > 60 && !w.settled() {
-			s.t.Fatalf("after %q nobody leads, or not everybody follows, for a minute", path)
+			s.t.Fatalf("after %q there is no primary, or not all instances follow, for a minute", path)
 		}
 		if left > 0 {
 			s.branch(w, left, append(path, time.Duration(rounds*int(second)).String()))

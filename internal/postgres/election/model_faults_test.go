@@ -20,7 +20,7 @@ var faults = []fault{
 		return !cut && !w.apiDown && n.running
 	}},
 	{"no API server", 2, func(w *simulation, _, _ *instance) bool { w.apiDown = !w.apiDown; return true }},
-	{"API server takes no writes", 2, func(w *simulation, _, _ *instance) bool { w.readOnly = !w.readOnly; return true }},
+	{"API server is read-only", 2, func(w *simulation, _, _ *instance) bool { w.readOnly = !w.readOnly; return true }},
 	{"isolated", 3, func(w *simulation, n, _ *instance) bool {
 		changed := !w.apiCut[n.id]
 		w.apiCut[n.id] = true
@@ -89,10 +89,10 @@ var faults = []fault{
 	}},
 	{"pod is deleted", 4, func(_ *simulation, n, _ *instance) bool { n.stop = n.running; return n.running }},
 	{"Lease is deleted", 2, func(w *simulation, _, _ *instance) bool { return w.deleteLease() }},
-	{"Lease is made anew", 1, func(w *simulation, _, _ *instance) bool { return w.makeLease() }},
+	{"Lease is re-created", 1, func(w *simulation, _, _ *instance) bool { return w.makeLease() }},
 	{"disk is full", 1, func(_ *simulation, n, _ *instance) bool { n.pg.FullDisk = !n.pg.FullDisk; return true }},
 	{"replication is slow", 2, func(w *simulation, n, _ *instance) bool { n.pg.lag = !n.pg.lag; return len(w.nodes) > 1 }},
-	{"log is removed", 2, func(_ *simulation, n, _ *instance) bool {
+	{"WAL is removed", 2, func(_ *simulation, n, _ *instance) bool {
 		if n.pg.Data != Usable || n.pg.Role != Primary || n.pg.Process == Down { // of a full volume, with slots that are given up
 			return false
 		}
@@ -101,7 +101,7 @@ var faults = []fault{
 		return changed
 	}},
 	{"writes are rejected", 1, func(_ *simulation, n, _ *instance) bool { n.pg.rejects = !n.pg.rejects; return true }},
-	{"data are damaged", 1, func(w *simulation, n, _ *instance) bool {
+	{"data is damaged", 1, func(w *simulation, n, _ *instance) bool {
 		if !w.mayDamage(n) {
 			return false
 		}

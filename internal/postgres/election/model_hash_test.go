@@ -17,7 +17,7 @@ type encoder struct {
 	w    *simulation
 	buf  []byte
 	now  time.Duration // of the clock whose instants are written
-	base uint64        // how much of the log everybody has
+	base uint64        // how much of the WAL everybody has
 }
 
 // far is the age above which instants are all the same.

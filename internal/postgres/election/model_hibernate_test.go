@@ -39,7 +39,7 @@ func hibernate(seed uint64) string {
 			return lacksRows(w, n)
 		}
 	}
-	return "nobody leads after it was woken up"
+	return "there is no primary after it was woken up"
 }
 
 // pass advances the time.

@@ -25,7 +25,7 @@ func (w *simulation) makeLease() bool {
 	w.forgetOldPromises()
 	w.version++
 	w.record, w.gone, w.anew = Lease{Version: strconv.Itoa(w.version)}, 0, true
-	w.logf("the operator makes the Lease anew")
+	w.logf("the operator re-creates the Lease")
 	return true
 }
 

@@ -10,7 +10,7 @@ var lostSchedules = flag.Int("lost-schedules", 1000, "how many random schedules 
 
 // losses are faults that together lose the record of the Lease repeatedly.
 var losses = []string{
-	"Lease is deleted", "Lease is deleted", "Lease is deleted", "Lease is deleted", "Lease is made anew", "answers get lost",
+	"Lease is deleted", "Lease is deleted", "Lease is deleted", "Lease is deleted", "Lease is re-created", "answers get lost",
 	"container is killed", "container is killed", "node is lost", "PostgreSQL crashes", "isolated", "cut from the API server",
 	"link cut", "network heals", "network heals", "replication is slow",
 }

@@ -81,7 +81,7 @@ func TestModel_primaryPartitioned(t *testing.T) {
 			s.sim.apiCut[cut.id] = true
 			s.pass(25 * second)
 			if l := s.sim.leader(); l == nil || l == cut {
-				t.Errorf("seed %d: after 25 s nobody else leads", seed)
+				t.Errorf("seed %d: after 25 s no other instance is primary", seed)
 			}
 		})
 		if len(w.broken) > 0 || promotions == 0 {

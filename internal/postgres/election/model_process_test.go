@@ -113,7 +113,7 @@ func TestModel_longRecovery(t *testing.T) {
 		first.pg.hung = true
 		s.pass(2 * time.Minute)
 		if next := w.leader(); next == nil || next == first || len(w.broken) > 0 {
-			t.Fatalf("seed %d: nobody has taken over from %s, whose recovery hangs: %v", seed, first.name, w.broken)
+			t.Fatalf("seed %d: no instance has taken over from %s, whose recovery hangs: %v", seed, first.name, w.broken)
 		}
 	}
 }

@@ -33,7 +33,7 @@ type database struct {
 	rejects   bool          // writes, also heartbeats, are answered with an error
 	damaged   bool          // the data of a standby cannot be started
 	wedged    bool          // a standby cannot stream with its data
-	read      bool          // the log that a crash has left was read to its end
+	read      bool          // the WAL that a crash has left was read to its end
 	pending   []int
 }
 
@@ -126,7 +126,7 @@ type simulation struct {
 	faults    []fault // that may happen
 	lostVol   bool    // a volume was lost that liveness may depend on
 	used      map[uint32]int
-	anew      bool          // the Lease was made again by the operator, and nobody has held it since
+	anew      bool          // the Lease was re-created by the operator, and no instance has held it since
 	gone      time.Duration // since when there is no Lease; 0 if there is one
 	broken    []string
 	log       []string

@@ -124,7 +124,7 @@ func (s *schedule) recover() {
 	}
 }
 
-// person has data made anew for which a person is asked, and accepts what is lost for good.
+// person has data re-created for which a person is asked, and accepts what is lost for good.
 func (w *simulation) person() {
 	for _, n := range w.nodes {
 		w.accept(n)
@@ -138,7 +138,7 @@ func (w *simulation) person() {
 	}
 }
 
-// checkEnd looks at the rows.
+// checkEnd checks the rows.
 func (s *schedule) checkEnd() {
 	w := s.sim
 	if w.sync == 0 {

@@ -35,7 +35,7 @@ func runUnresponsive(seed uint64, size int, alone bool) (s *schedule, first, nex
 	s.pass(15 * second)
 	s.await(func() bool { return w.leader() != nil })
 	if next = w.leader(); next == nil {
-		return s, first, nil, fmt.Sprintf("nobody leads: %v", w.broken)
+		return s, first, nil, fmt.Sprintf("there is no primary: %v", w.broken)
 	}
 	return s, first, next, lacksRows(w, next)
 }
@@ -55,7 +55,7 @@ func TestModel_unresponsive(t *testing.T) {
 		case wrong != "":
 			t.Fatalf("seed %d: %s", seed, wrong)
 		case next == first && s.sim.sync == 0 && !isAhead(s.sim, first):
-			t.Fatalf("seed %d: %s, which stood still, leads again", seed, first.name)
+			t.Fatalf("seed %d: %s, which was unresponsive, is primary again", seed, first.name)
 		case next != first && s.sim.sync == 0: // else one that is missing is too many
 			if wrong := s.lose(first, next); wrong != "" {
 				t.Fatalf("seed %d: %s", seed, wrong)
@@ -98,10 +98,10 @@ func TestModel_unresponsiveAlone(t *testing.T) {
 		size := 1 + int(seed%3)
 		_, first, next, wrong := runUnresponsive(seed, size, true)
 		if wrong != "" || next != first {
-			t.Fatalf("seed %d, %d instances: %s leads, not %s: %s", seed, size, next.name, first.name, wrong)
+			t.Fatalf("seed %d, %d instances: %s is primary, not %s: %s", seed, size, next.name, first.name, wrong)
 		}
 		if first.fenced > 0 {
-			t.Fatalf("seed %d, %d instances: %s was stopped, and nobody could take over", seed, size, first.name)
+			t.Fatalf("seed %d, %d instances: %s was stopped, and no instance could take over", seed, size, first.name)
 		}
 	}
 }

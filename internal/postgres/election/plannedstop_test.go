@@ -27,7 +27,7 @@ func TestPlannedStop_checkpointFirst(t *testing.T) {
 			c.Hibernated, in.Server.CheckpointedAt, in.Peers = true, now-second/10, nil
 		}, "Stop{fast true}", "hibernated"},
 		{"8: not again after it was cut off", func(_ *Config, in *Input) { in.Server.EscalatedAt = now - second }, "Wait{}", "did not stop within"},
-		{"8: again when somebody asks again", func(_ *Config, in *Input) { in.Server.EscalatedAt = now - 11*second }, "Checkpoint{}", ""},
+		{"8: again when a person asks again", func(_ *Config, in *Input) { in.Server.EscalatedAt = now - 11*second }, "Checkpoint{}", ""},
 		{"8: SIGTERM is obeyed", func(_ *Config, in *Input) { in.ShuttingDown, in.Server.EscalatedAt = true, now-second }, "Stop{fast false}", "AgentStopping"},
 	})
 	c, in := switching()
@@ -61,7 +61,7 @@ func TestAfterStopOrder_remembersEscalation(t *testing.T) {
 	}
 }
 
-// 6. A primary that stops waits for the one that leads next, else for one that could; for all only where nobody shall lead.
+// 6. A primary that stops waits for the one that is primary next, else for one that could; for all only if there should be no primary.
 func TestSuccessors(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

@@ -53,7 +53,7 @@ func TestRank(t *testing.T) {
 		{"of a timeline that was lost with its record: needs a person", func(_ *Config, in *Input) {
 			in.Server.Position, in.Lease.UnchangedSince = Position{1040, 900}, now-time.Hour
 		}, "Wait{}", "unknown: "},
-		{"a wish for a primary is no word", func(c *Config, in *Input) {
+		{"a preferred primary is no consent", func(c *Config, in *Input) {
 			c.SwitchoverTarget, in.Server.Position, in.Lease.Lease.History, in.Lease.UnchangedSince = "pg-0", Position{2, 500}, nil, now-time.Hour
 		}, "Wait{}", "unknown: "},
 		{"from before the last primary's time: needs a person", func(_ *Config, in *Input) {

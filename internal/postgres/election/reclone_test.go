@@ -86,13 +86,13 @@ func TestReclone_guards(t *testing.T) {
 func TestReclone_reasons(t *testing.T) {
 	test(t, withWALGone, []decision{
 		{"stopped: recloned", func(_ *Config, in *Input) { down(in) }, "Reclone{pg-2}", "WALGone"},
-		{"not from one that is severed too", func(_ *Config, in *Input) { down(in); alter(in, "pg-2", func(s *State) { s.WALGone = true }) }, "Reclone{pg-1}", ""},
+		{"not from one that lacks WAL too", func(_ *Config, in *Input) { down(in); alter(in, "pg-2", func(s *State) { s.WALGone = true }) }, "Reclone{pg-1}", ""},
 		{"nor from one that will be found so", func(_ *Config, in *Input) { down(in); alter(in, "pg-2", func(s *State) { s.Position.LSN = 1999 }) }, "Reclone{pg-1}", ""},
 		{"not while it may be on its way", func(_ *Config, in *Input) { in.Server.SampledAt = now - 1001*time.Millisecond }, "Wait{}", "Following"},
 		{"follows what has not removed it", func(_ *Config, in *Input) { alter(in, "pg-1", func(s *State) { s.OldestWAL = 1000 }) }, "Wait{}", "Following"},
 		{"off: is started", func(c *Config, in *Input) { down(in); c.AutoReclone = false }, "StartStandby{pg-1}", ""},
-		{"no primary serves: runs on", func(_ *Config, in *Input) { alter(in, "pg-1", func(s *State) { s.Writable = false }) }, "Wait{}", ""},
-		{"no primary serves: is started", func(_ *Config, in *Input) { down(in); delete(in.Peers, "pg-1") }, "StartStandby{pg-1}", ""},
+		{"no ready primary: runs on", func(_ *Config, in *Input) { alter(in, "pg-1", func(s *State) { s.Writable = false }) }, "Wait{}", ""},
+		{"no ready primary: is started", func(_ *Config, in *Input) { down(in); delete(in.Peers, "pg-1") }, "StartStandby{pg-1}", ""},
 		{"one that has left the history is rewound", func(_ *Config, in *Input) { down(in); in.Server.Position = Position{2, 501} }, "Rewind{pg-1}", ""},
 	})
 	test(t, stalled, []decision{
@@ -135,7 +135,7 @@ func TestReclone_reasons(t *testing.T) {
 			down(in)
 			in.Server.Role, in.Server.Failures = Standby, maxFailures
 		}, "Release", "before it could be promoted"},
-		{"not if nobody else has a copy", func(_ *Config, in *Input) {
+		{"not if no other instance has a copy", func(_ *Config, in *Input) {
 			down(in)
 			in.Server.Role, in.Server.Failures, in.Peers = Standby, maxFailures, nil
 		}, "StartStandby{}", "StartingForPromotion"},
@@ -185,7 +185,7 @@ func TestTrack_since(t *testing.T) {
 		}, 0, 0},
 		{"it is the primary no more", func(_ *Config, in *Input) { alter(in, "pg-1", func(s *State) { s.Writable = false }) }, 0, 0},
 		{"another has the Lease", func(_ *Config, in *Input) { in.Lease.Lease.Holder.Name = "pg-2" }, 0, 0},
-		{"it has not said yet what it leads with", func(_ *Config, in *Input) { in.Lease.Lease.Primary = "pg-2" }, 0, 0},
+		{"it has not said yet what it is primary with", func(_ *Config, in *Input) { in.Lease.Lease.Primary = "pg-2" }, 0, 0},
 		{"this follows another", func(_ *Config, in *Input) { in.Server.Upstream = "pg-2" }, 0, 0},
 		{"this one is starting", func(_ *Config, in *Input) { in.Server.Process = Starting }, 0, 0},
 		{"this one is a primary", func(_ *Config, in *Input) { in.Server.Role = Primary }, 0, 0},
@@ -196,7 +196,7 @@ func TestTrack_since(t *testing.T) {
 		in.Server.StalledSince = now - 12*second
 		tc.change(&c, &in)
 		if got := Track(c, in); got.WALGoneSince != tc.severed || got.StalledSince != tc.stalled {
-			t.Errorf("%s: severed %s, stalled %s, not %s, %s", tc.name, got.WALGoneSince, got.StalledSince, tc.severed, tc.stalled)
+			t.Errorf("%s: WAL gone since %s, stalled %s, not %s, %s", tc.name, got.WALGoneSince, got.StalledSince, tc.severed, tc.stalled)
 		}
 	}
 	for _, tc := range []struct {
@@ -220,7 +220,7 @@ func TestTrack_since(t *testing.T) {
 	}
 }
 
-// Two standbys of three that are severed together are recloned without a person, one after the other, also if they cannot hear
+// Two standbys of three that lack WAL together are recloned without a person, one after the other, also if they cannot hear
 // each other for a while.
 func TestModel_walGoneOnBoth(t *testing.T) {
 	for seed := range uint64(60) {
@@ -253,8 +253,8 @@ func TestModel_walGoneOnBoth(t *testing.T) {
 // Data that cannot follow, amid all else that has to do with it.
 func TestModel_cannotFollow(t *testing.T) {
 	for seed := range uint64(400) {
-		s := run(seed+1, false, "replication is slow", "replication is slow", "log is removed", "log is removed", "link cut", "network heals",
-			"container is killed", "PostgreSQL crashes", "isolated", "data are damaged", "data are damaged", "a standby cannot stream", "a standby cannot stream")
+		s := run(seed+1, false, "replication is slow", "replication is slow", "WAL is removed", "WAL is removed", "link cut", "network heals",
+			"container is killed", "PostgreSQL crashes", "isolated", "data is damaged", "data is damaged", "a standby cannot stream", "a standby cannot stream")
 		if len(s.sim.broken) > 0 {
 			t.Fatalf("seed %d: %q", s.seed, s.sim.broken)
 		}

@@ -26,7 +26,7 @@ func TestRenew_onlyWhileAlive(t *testing.T) {
 			due(in)
 			in.Server.HeartbeatAt, in.Lease.FailedAt = now-2100*time.Millisecond, now
 		}, "Wait{}", ""},
-		{"renewed when it does not answer, and nobody else could lead", func(_ *Config, in *Input) {
+		{"renewed when it does not answer, and no other instance could lead", func(_ *Config, in *Input) {
 			due(in)
 			in.Server.HeartbeatAt, in.Peers = now-time.Minute, nil
 		}, "Renew", ""},
@@ -55,11 +55,11 @@ func TestRenew_onlyWhileAlive(t *testing.T) {
 			due(in)
 			in.Server.Process, in.Server.ProcessSince, in.Tenure.AcquiredAt, in.Server.RecoveryAdvancedAt = Promoting, now-700*second, now-800*second, now-59*second
 		}, "Renew", ""},
-		{"one that stands still has not", func(_ *Config, in *Input) {
+		{"one that hangs has not", func(_ *Config, in *Input) {
 			due(in)
 			in.Server.Process, in.Server.ProcessSince, in.Tenure.AcquiredAt, in.Server.RecoveryAdvancedAt = Promoting, now-700*second, now-800*second, now-61*second
 		}, "Wait{}", ""},
-		{"unless nobody else could lead", func(_ *Config, in *Input) {
+		{"unless no other instance could lead", func(_ *Config, in *Input) {
 			due(in)
 			in.Server.Process, in.Server.ProcessSince, in.Peers = Starting, now-70*second, nil
 			in.Tenure.AcquiredAt = now - 80*second
@@ -108,7 +108,7 @@ func candidates(in *Input, yes bool) {
 // 5. The Lease is released when PostgreSQL is down, not before.
 func TestRelease_onlyWhenStopped(t *testing.T) {
 	test(t, asPrimary, []decision{
-		{"told to end: stops first", func(_ *Config, in *Input) { in.ShuttingDown = true }, "Stop{fast false}", ""},
+		{"SIGTERM: stops first", func(_ *Config, in *Input) { in.ShuttingDown = true }, "Stop{fast false}", ""},
 		{"waits for that", func(_ *Config, in *Input) {
 			in.ShuttingDown = true
 			in.Server.Process, in.Server.StopMode, in.Server.ProcessSince = Stopping, Fast, now-second
@@ -123,7 +123,7 @@ func TestRelease_onlyWhenStopped(t *testing.T) {
 			down(in)
 			in.Lease.Lease.Holder, in.Lease.Lease.Released = Holder{}, true
 		}, "Exit{}", ""},
-		{"exits without it when nobody waits any more", func(_ *Config, in *Input) {
+		{"exits without it when no instance waits any more", func(_ *Config, in *Input) {
 			in.ShuttingDown = true
 			down(in)
 			in.Tenure.Confirmed.Sent, in.Lease.FailedAt = now-21*second, now
@@ -157,12 +157,12 @@ func TestRelease_onlyWhenStopped(t *testing.T) {
 			crash(in)
 			in.Server.FullDisk, in.Server.ProcessSince, in.Server.CrashedAt = true, now-61*second, now-61*second
 		}, "StartPrimary{}", ""},
-		{"nor if nobody can take over", func(_ *Config, in *Input) {
+		{"nor if no instance can take over", func(_ *Config, in *Input) {
 			crash(in)
 			in.Server.PreviousCrashAt, in.Peers = now-50*second, nil
 			in.Server.ProcessSince, in.Server.CrashedAt = now-3*second, now-3*second
 		}, "StartPrimary{}", ""},
-		{"nor if nobody did", func(_ *Config, in *Input) {
+		{"nor if no instance did", func(_ *Config, in *Input) {
 			crash(in)
 			in.Server.PreviousCrashAt = now - 50*second
 			in.Tenure.AcquiredAt = now
@@ -248,21 +248,21 @@ func TestPromise_answers(t *testing.T) {
 	}{
 		{"granted without API server", func(*Input) {}, true},
 		{"granted with one that takes no writes: the asker reads it too", func(in *Input) { in.Lease.FailedAt, reads = 0, true }, true},
-		{"then refused to another than the holder", func(in *Input) {
+		{"then rejected to another than the holder", func(in *Input) {
 			in.Lease.FailedAt, reads = 0, true
 			in.Lease.Lease.Holder.UID = "c"
 		}, false},
-		{"refused when nobody was seen to hold it", func(in *Input) { in.Lease.Lease.Holder = Holder{} }, false},
+		{"rejected when no instance was seen to hold it", func(in *Input) { in.Lease.Lease.Holder = Holder{} }, false},
 		{"granted by one that has not read the Lease", func(in *Input) { in.Lease = Observation{} }, true},
-		{"refused with API server", func(in *Input) { in.Lease.FailedAt = 0 }, false},
-		{"refused to another than the holder", func(in *Input) { in.Lease.Lease.Holder.UID = "c" }, false},
-		{"refused when the Lease was free", func(in *Input) {
+		{"rejected with API server", func(in *Input) { in.Lease.FailedAt = 0 }, false},
+		{"rejected to another than the holder", func(in *Input) { in.Lease.Lease.Holder.UID = "c" }, false},
+		{"rejected when the Lease was free", func(in *Input) {
 			in.Lease.Lease.Holder, in.Lease.Lease.Released = Holder{}, true
 		}, false},
-		{"refused by a primary", func(in *Input) { in.Server.Role = Primary }, false},
-		{"refused while taking the Lease", func(in *Input) { in.Tenure.Pending = &Write{Sent: now} }, false},
-		{"refused after taking it without answer", func(in *Input) { in.Tenure.Indeterminate = []Write{{Sent: now}} }, false},
-		{"refused by the holder", func(in *Input) { in.Tenure.Confirmed.Sent = now }, false},
+		{"rejected by a primary", func(in *Input) { in.Server.Role = Primary }, false},
+		{"rejected while taking the Lease", func(in *Input) { in.Tenure.Pending = &Write{Sent: now} }, false},
+		{"rejected after taking it without answer", func(in *Input) { in.Tenure.Indeterminate = []Write{{Sent: now}} }, false},
+		{"rejected by the holder", func(in *Input) { in.Tenure.Confirmed.Sent = now }, false},
 	} {
 		c, in := asStandby()
 		in.Lease.FailedAt, reads = now, false

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// 10. What has left the primary's history is rewound, or made anew with care.
+// 10. What has left the primary's history is rewound, or re-created with care.
 func TestStandby_rejoins(t *testing.T) {
 	exPrimary := func(in *Input) {
 		crash(in)
@@ -37,7 +37,7 @@ func TestStandby_rejoins(t *testing.T) {
 		{"and starts on if it does", func(_ *Config, in *Input) {
 			in.Server.Process, in.Server.ProcessSince, in.Server.Upstream = Starting, now-30*second, "pg-1"
 		}, "Wait{}", "starting"},
-		{"or if nobody has written the Lease since", func(_ *Config, in *Input) {
+		{"or if no instance has written the Lease since", func(_ *Config, in *Input) {
 			in.Server.Process, in.Server.ProcessSince, in.Server.Upstream, in.Lease.HolderActive = Starting, now-30*second, "", false
 		}, "Wait{}", "starting"},
 		{"was the primary: rewinds", func(_ *Config, in *Input) { exPrimary(in) }, "Rewind{pg-1}", ""},
@@ -73,10 +73,10 @@ func TestStandby_rejoins(t *testing.T) {
 			in.Server, in.Lease.Lease.Sync = Server{}, []Quorum{quorum("pg-0", "pg-2")}
 		}, "Clone{pg-1}", ""},
 		{"no data and no primary", func(_ *Config, in *Input) { in.Server, in.Peers = Server{}, nil }, "Wait{}", "WaitingForPrimaryToClone"},
-		{"unfit: made anew", func(_ *Config, in *Input) { unfit(in) }, "Reclone{pg-2}", ""},
+		{"unfit: re-created", func(_ *Config, in *Input) { unfit(in) }, "Reclone{pg-2}", ""},
 		{"not if it is off", func(c *Config, in *Input) { unfit(in); c.AutoReclone = false }, "Wait{}", "not recloned"},
 		{"unless a person asked for it", func(c *Config, in *Input) { unfit(in); c.AutoReclone, c.RecloneRequested = false, true }, "Reclone{pg-2}", ""},
-		{"nobody asks while paused", func(c *Config, in *Input) { unfit(in); c.Paused, c.RecloneRequested = true, true }, "Wait{}", "paused"},
+		{"no instance asks while paused", func(c *Config, in *Input) { unfit(in); c.Paused, c.RecloneRequested = true, true }, "Wait{}", "paused"},
 		{"nor without a primary", func(c *Config, in *Input) { unfit(in); c.RecloneRequested = true; delete(in.Peers, "pg-1") }, "Wait{}", "WaitingForReadyPrimary"},
 		{"something else is left alone", func(c *Config, in *Input) { unfit(in); in.Server.Data, c.RecloneRequested = Unrecognized, true }, "Wait{}", "UnrecognizedData"},
 		{"12: no fast loop on a full disk", func(_ *Config, in *Input) {
@@ -112,7 +112,7 @@ func newCluster() (Config, Input) {
 	}
 }
 
-// initdb is run once, by the first instance, with the Lease, where nobody has data.
+// initdb is run once, by the first instance, with the Lease, where no instance has data.
 func TestDecide_bootstrap(t *testing.T) {
 	hold := func(in *Input) {
 		in.Lease.Lease.Holder, in.Lease.Lease.Instances = config().Self, config().Instances
@@ -209,7 +209,7 @@ func TestTenure_writes(t *testing.T) {
 		{"a refusal", h.Begin(30, mine("2")).Rejected(), facts{10, 10, 1}},
 		{"a success", h.Begin(30, mine("3")).Applied(), facts{30, 10, 0}},
 		{"a read of its own", h.Read(self, mine("9")), facts{10, 10, 1}},
-		{"a read of a Lease made anew", h.Read(self, Lease{Version: "9"}), facts{10, 10, 1}},
+		{"a read of a Lease re-created", h.Read(self, Lease{Version: "9"}), facts{10, 10, 1}},
 		{"a read of another's that its own write may still replace", h.Read(self, other("2")), facts{0, 0, 1}},
 		{"a read of another's", h.Read(self, other("3")), facts{}},
 		{"a release", h.Begin(40, Lease{Released: true}).Applied(), facts{}},

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// switchoverRequested is pg-0, which leads, where spec.preferredPrimary names pg-2, which stood still.
+// switchoverRequested is pg-0, which is primary, where spec.preferredPrimary names pg-2, which was unresponsive.
 func switchoverRequested() (Config, Input) {
 	c, in := asPrimary()
 	c.SwitchoverTarget = "pg-2"
@@ -13,14 +13,14 @@ func switchoverRequested() (Config, Input) {
 	return c, in
 }
 
-// 6. A wish that was there before its instance stood still waits.
+// 6. A preference that was there before its instance was unresponsive waits.
 func TestSwitchover_targetOnProbation(t *testing.T) {
 	test(t, switchoverRequested, []decision{
 		{"waits", nil, "Wait{}", "pg-2 was unresponsive"},
 		{"not for ever", func(_ *Config, in *Input) { alter(in, "pg-2", func(s *State) { s.RecentlyUnresponsive = false }) }, "Checkpoint{}", "pg-2"},
 		{"asked for now", func(c *Config, _ *Input) { c.SwitchoverRequested = true }, "Checkpoint{}", "pg-2"},
-		{"wished before this one led", func(c *Config, in *Input) { c.PreferenceChangedAt = in.Tenure.AcquiredAt - second }, "Wait{}", "pg-2 was unresponsive"},
-		{"wished since", func(c *Config, in *Input) { c.PreferenceChangedAt = in.Tenure.AcquiredAt + second }, "Checkpoint{}", "pg-2"},
+		{"preferred before this one led", func(c *Config, in *Input) { c.PreferenceChangedAt = in.Tenure.AcquiredAt - second }, "Wait{}", "pg-2 was unresponsive"},
+		{"preferred since", func(c *Config, in *Input) { c.PreferenceChangedAt = in.Tenure.AcquiredAt + second }, "Checkpoint{}", "pg-2"},
 		{"not when this one has ended for another reason", func(_ *Config, in *Input) { down(in) }, "StartPrimary{}", ""},
 		{"asked for, and this one has ended", func(c *Config, in *Input) { down(in); c.SwitchoverRequested = true }, "Release", "Switchover"},
 	})
@@ -51,7 +51,7 @@ func TestSwitchover_targetOnProbation(t *testing.T) {
 	}
 }
 
-// 6. An instance that spec.preferredPrimary names, and that stands still whenever it has led for a while, leads no more often than it is
+// 6. An instance that spec.preferredPrimary names, and that hangs whenever it was primary for a while, is primary no more often than it is
 // trusted; whoever asks for it has it at once.
 func TestModel_unresponsiveAgain(t *testing.T) {
 	for seed := range uint64(12) {
@@ -66,7 +66,7 @@ func TestModel_unresponsiveAgain(t *testing.T) {
 		s.await(s.sim.settled)
 		s.pass(s.timing.ProbationPeriod - 2*time.Minute)
 		if s.sim.leader() != next {
-			t.Fatalf("seed %d: %s, which stood still, leads again: %v", seed, first.name, s.sim.broken)
+			t.Fatalf("seed %d: %s, which was unresponsive, is primary again: %v", seed, first.name, s.sim.broken)
 		}
 		if seed%2 == 0 {
 			s.wish(first.name, true)

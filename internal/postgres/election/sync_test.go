@@ -32,7 +32,7 @@ func TestQuorum_receiverStillRunning(t *testing.T) {
 			in.Tenure.TriedAt, in.Lease.Lease.Timeline = now-second, 4
 			in.Server.Upstream, in.Server.Receiving = "pg-1", true
 		}, "Follow{}", "StoppingWALReceiver"},
-		{"does not follow again until somebody wrote", func(c *Config, in *Input) {
+		{"does not follow again until another instance wrote", func(c *Config, in *Input) {
 			in.Lease = in.Lease.Failed(now).Read(now+1, 6*second, in.Lease.Lease)
 			in.Now = now + 1
 			c.Fenced = false
@@ -81,7 +81,7 @@ func TestQuorum(t *testing.T) {
 		{"it has the last primary's name, and a copied directory", func(_ *Config, in *Input) {
 			in.Peers, in.Lease.Lease.Primary = nil, "pg-0"
 		}, "Wait{}", "only 1 of"},
-		{"of a Lease made anew nothing is known", func(_ *Config, in *Input) {
+		{"of a Lease re-created nothing is known", func(_ *Config, in *Input) {
 			in.Lease.Lease = Lease{Version: "7"}
 			in.Peers = nil
 		}, "Wait{}", "only 1 of"},
@@ -201,7 +201,7 @@ func TestRenew_publishesChanges(t *testing.T) {
 			in.Lease.Lease.Sync = both
 			in.Tenure.Indeterminate = []Write{{Sent: now, Lease: Lease{Holder: c.Self, Sync: both[:1]}}}
 		}, both, nil},
-		{"not before the Lease says who leads", func(_ *Config, in *Input) {
+		{"not before the Lease says who is primary", func(_ *Config, in *Input) {
 			away(in)
 			in.Lease.Lease.Sync, in.Lease.Lease.Primary = both, "pg-2"
 		}, both, nil},

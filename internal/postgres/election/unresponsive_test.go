@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A server stands still that has not answered for 4 s, as a primary, and not for want of space.
+// A server hangs that has not answered for 4 s, as a primary, and not for want of space.
 func TestUnresponsive_conditions(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -33,7 +33,7 @@ func TestUnresponsive_conditions(t *testing.T) {
 	}
 }
 
-// What stood still is suspect until it has run for long.
+// What was unresponsive is suspect until it has run for long.
 func TestRecentlyUnresponsive_period(t *testing.T) {
 	for _, tc := range []struct {
 		name                     string
@@ -62,25 +62,25 @@ func TestRecentlyUnresponsive_period(t *testing.T) {
 // 6. Between equal ones it comes last.
 func TestRank_recentlyUnresponsiveLast(t *testing.T) {
 	test(t, freeLease, []decision{
-		{"stood still: one that has as much comes first", func(_ *Config, in *Input) {
+		{"was unresponsive: one that has as much comes first", func(_ *Config, in *Input) {
 			in.Lease.UnchangedSince, in.Server.UnresponsiveAt = now-11900*time.Millisecond, now-time.Minute
 		}, "Wait{}", "pg-2, the better candidate"},
-		{"stood still: not for ever", func(_ *Config, in *Input) {
+		{"was unresponsive: not for ever", func(_ *Config, in *Input) {
 			in.Lease.UnchangedSince, in.Server.UnresponsiveAt = now-12*second, now-time.Minute
 		}, "Acquire", ""},
-		{"stood still: the other has less", func(_ *Config, in *Input) {
+		{"was unresponsive: the other has less", func(_ *Config, in *Input) {
 			in.Lease.UnchangedSince, in.Server.UnresponsiveAt = now-10*second, now-time.Minute
 			alter(in, "pg-2", func(s *State) { s.Position.LSN-- })
 		}, "Acquire", ""},
-		{"stood still: the other is no candidate", func(_ *Config, in *Input) {
+		{"was unresponsive: the other is no candidate", func(_ *Config, in *Input) {
 			in.Lease.UnchangedSince, in.Server.UnresponsiveAt = now-10*second, now-time.Minute
 			alter(in, "pg-2", func(s *State) { s.Candidate = false })
 		}, "Acquire", ""},
-		{"stood still: so did the other", func(_ *Config, in *Input) {
+		{"was unresponsive: so did the other", func(_ *Config, in *Input) {
 			in.Lease.UnchangedSince, in.Server.UnresponsiveAt = now-10*second, now-time.Minute
 			alter(in, "pg-2", func(s *State) { s.RecentlyUnresponsive = true })
 		}, "Acquire", ""},
-		{"stood still: the other is preferred less", func(_ *Config, in *Input) {
+		{"was unresponsive: the other is preferred less", func(_ *Config, in *Input) {
 			in.Lease.UnchangedSince, in.Server.UnresponsiveAt, in.Lease.Lease.Preferred = now-10*second, now-time.Minute, "pg-0"
 		}, "Acquire", ""},
 	})
