@@ -53,6 +53,7 @@ type Options struct {
 	Wanted bool
 }
 
+// Reconciler maintains the ConfigMap of the dashboards.
 type Reconciler struct {
 	client client.Client
 	live   client.Reader

@@ -53,6 +53,7 @@ type Options struct {
 	Metrics *monitoring.Metrics
 }
 
+// Reconciler reconciles VoteConfigs.
 type Reconciler struct {
 	client         client.Client
 	applier        *apply.Applier

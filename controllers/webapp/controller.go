@@ -76,6 +76,7 @@ type Options struct {
 	Engine *rollout.Engine
 }
 
+// Reconciler reconciles WebApps.
 type Reconciler struct {
 	client         client.Client
 	live           client.Reader
