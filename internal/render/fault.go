@@ -15,6 +15,8 @@ type Fault struct {
 	Line, Column int
 	// Problem says what is wrong and what to do. It never holds the text of a secret value.
 	Problem string
+	// TooLarge is true if the result exceeds MaxData.
+	TooLarge bool
 }
 
 func (f Fault) String() string {
