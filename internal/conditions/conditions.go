@@ -48,7 +48,7 @@ func Summarize(conds *[]metav1.Condition, generation int64, types ...string) {
 		Reason:             fettlev1.Ready,
 		ObservedGeneration: generation,
 	}
-	if c := Worst(*conds, generation, types); c.Status != metav1.ConditionTrue {
+	if c := Worst(*conds, generation, types...); c.Status != metav1.ConditionTrue {
 		ready.Status, ready.Reason, ready.Message = c.Status, c.Reason, c.Message
 	}
 	Set(conds, ready)
@@ -96,7 +96,7 @@ func SetPaused(conds *[]metav1.Condition, generation int64, message string) {
 }
 
 // Worst returns the first condition that is False, otherwise the first that is not True, otherwise one that is True.
-func Worst(conds []metav1.Condition, generation int64, types []string) metav1.Condition {
+func Worst(conds []metav1.Condition, generation int64, types ...string) metav1.Condition {
 	found := unknown("the state")
 	for i, t := range types {
 		c := known(conds, generation, t)
