@@ -22,7 +22,7 @@ var _ = Describe("AppConfigs that take values from each other", func() {
 	var namespace string
 	BeforeEach(func(ctx context.Context) { namespace = newConfigNamespace(ctx) })
 
-	It("publish in a chain, and the last one of a circle is refused until it is opened", func(ctx context.Context) {
+	It("publish in a chain, and the last one of a cycle is rejected until the cycle is opened", func(ctx context.Context) {
 		first, second, third := newConfig(namespace, "a", growing("c-config")), newConfig(namespace, "b", growing("a-config")), newConfig(namespace, "c", growing("b-config"))
 		createConfigReady(ctx, first)
 		createConfigReady(ctx, second)

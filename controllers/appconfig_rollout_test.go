@@ -151,7 +151,7 @@ var _ = Describe("A change of an AppConfig", func() {
 		Expect(configReady(ctx, cfg)).To(Equal("True Ready"))
 	})
 
-	It("is not rolled out twice when somebody takes the annotations away", func(ctx context.Context) {
+	It("is not rolled out twice when another client removes the annotations", func(ctx context.Context) {
 		cfg := newConfig(namespace, "shop")
 		createConfigReady(ctx, cfg)
 		d := consumer(namespace, "web", "shop-config")

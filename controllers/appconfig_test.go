@@ -68,7 +68,7 @@ var _ = Describe("An AppConfig", func() {
 		Expect(cfg.Status.Revision).To(Equal(int64(2)))
 	})
 
-	It("publishes nothing new when a template or the schema refuses", func(ctx context.Context) {
+	It("publishes nothing new when a template or the schema fails", func(ctx context.Context) {
 		cfg := newConfig(namespace, "shop")
 		createConfigReady(ctx, cfg)
 		want := dataOf(ctx, namespace, "shop-config")

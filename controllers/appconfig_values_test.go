@@ -138,7 +138,7 @@ var _ = Describe("The values of an AppConfig", func() {
 		Eventually(configReady).WithContext(ctx).WithArguments(cfg).Should(Equal("True Ready"))
 	})
 
-	It("are not shown when a template or a schema refuses them", func(ctx context.Context) {
+	It("are not shown when a template or a schema fails", func(ctx context.Context) {
 		Expect(user.Create(ctx, configMap(namespace, "a"))).To(Succeed())
 		Expect(user.Create(ctx, secret(namespace, canary))).To(Succeed())
 		cfg := newConfig(namespace, "shop", valuesFrom, func(s *configv1.AppConfigSpec) {

@@ -116,7 +116,7 @@ var _ = Describe("A WebApp that uses an AppConfig", func() {
 		Entry("taken from by the pods, and named as the ConfigMap", using(appsv1.ConfigRef{Kind: "ConfigMap", Name: "shop-config"}), taking("shop-config")),
 	)
 
-	It("is moved from version to version, and nobody takes it back", func(ctx context.Context) {
+	It("is moved from version to version, and never back", func(ctx context.Context) {
 		cfg := newConfig(namespace, "shop", func(s *configv1.AppConfigSpec) { s.Target.Mode = configv1.TargetVersioned })
 		createConfigReady(ctx, cfg)
 		app := newApp(namespace, "web", taking("shop-config"), using(appsv1.ConfigRef{Kind: "AppConfig", Name: "shop"}))

@@ -126,6 +126,6 @@ var _ = Describe("A child that a policy of the cluster denies", func() {
 		}).WithContext(ctx).Should(Satisfy(apierrors.IsInvalid))
 		labelNamespace(ctx, namespace, namespace) // something to say
 		lift(ctx)
-		Eventually(verdict).WithContext(ctx).WithArguments(p).Should(HaveSuffix("Enforced 0")) // or not, without a webhook configuration
+		Eventually(policyStatus).WithContext(ctx).WithArguments(p).Should(HaveSuffix("Enforced 0")) // or not, without a webhook configuration
 	})
 })

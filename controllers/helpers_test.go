@@ -113,7 +113,7 @@ func patch(ctx context.Context, obj client.Object, format string, args ...any) {
 	Expect(user.Patch(ctx, obj, client.RawPatch(kind, body))).To(Succeed())
 }
 
-// touch makes the operator look at app once more.
+// touch triggers one more reconcile of app.
 func touch(ctx context.Context, app *appsv1.WebApp, value string) {
 	GinkgoHelper()
 	patch(ctx, app, `{"metadata":{"annotations":{"fettle.dev/reconcile-at":%q}}}`, value)

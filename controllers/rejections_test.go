@@ -41,7 +41,7 @@ func (r *rejections) expect(method, path string, reasons ...metav1.StatusReason)
 	DeferCleanup(func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		Expect(r.next).NotTo(HaveKey(method+" "+path), "requests that were to be refused never came")
+		Expect(r.next).NotTo(HaveKey(method+" "+path), "requests that were to be rejected never came")
 	})
 }
 
@@ -87,7 +87,7 @@ func rejection(request *http.Request, reason metav1.StatusReason) *http.Response
 	}
 	body, err := json.Marshal(metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason,
-		Message: "refused by the test",
+		Message: "rejected by the test",
 	})
 	Expect(err).NotTo(HaveOccurred())
 	return &http.Response{

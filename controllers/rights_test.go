@@ -19,11 +19,11 @@ import (
 
 // Reasons why the operator has rights that it does not use here.
 const (
-	// The API server refuses a Role with rights that its maker does not have.
+	// The API server rejects a Role with rights that its maker does not have.
 	forAgents = "is given on to the agents of a PostgreSQL"
 	// Some clusters guard blockOwnerDeletion by it (OwnerReferencesPermissionEnforcement); this API server does not.
 	forOwners = "to own objects that hold up a foreground deletion"
-	// See internal/apply: an object that is in nobody's cache is read once.
+	// See internal/apply: an object that no cache has is read once.
 	whoOwns = "to say whose an object is that has the name of a child"
 	// PodMonitors and PrometheusRules have unit tests and golden files; ServiceMonitors show the same way here.
 	noCRDs = "the API server of these tests does not serve the kind"
@@ -79,7 +79,7 @@ var unused = map[audit.Right]string{
 	{Verb: "create", Resource: "validatingadmissionpolicybindings.admissionregistration.k8s.io"}: atStart,
 	{Verb: "patch", Resource: "validatingadmissionpolicybindings.admissionregistration.k8s.io"}:  atStart,
 
-	{Verb: "get", Resource: "daemonsets.apps"}:                         "a note on a workload is written anew where it has changed meanwhile: with Deployments here",
+	{Verb: "get", Resource: "daemonsets.apps"}:                         "an annotation on a workload is written again if it has changed meanwhile: with Deployments here",
 	{Verb: "get", Resource: "namespaces"}:                              "admission asks for one that the cache does not have yet",
 	{Verb: "delete", Resource: "httproutes.gateway.networking.k8s.io"}: "an Ingress instead of an HTTPRoute, or neither",
 	{Verb: "patch", Resource: "events.events.k8s.io"}:                  "an event that comes again is counted, after minutes",
@@ -114,7 +114,7 @@ func texts(rights map[audit.Right]int) map[string]int {
 }
 
 // compareRights finds rights that are granted, neither used nor explained, and explanations of rights that are not granted.
-// An informer lists where the API server does not stream, so to list needs no use of its own where there is a watch.
+// An informer lists where the API server does not stream, so that a list needs no separate use if there is a watch.
 func compareRights(rules []rbacv1.PolicyRule, used map[audit.Right]int, explained map[audit.Right]string) []string {
 	var findings []string
 	granted := map[audit.Right]bool{}

@@ -229,7 +229,7 @@ var _ = Describe("A HorizontalPodAutoscaler of another owner", func() {
 		Consistently(replicas).WithContext(ctx).Should(Equal(int32(3)))
 		settle(ctx)
 		ledger := countRequests(ctx, app.Namespace)
-		foreign.Status.CurrentReplicas = 3 // what it writes down for itself is no news
+		foreign.Status.CurrentReplicas = 3 // its own status causes no reconcile
 		Expect(user.Status().Update(ctx, foreign)).To(Succeed())
 		ledger.expectIdle(ctx)
 

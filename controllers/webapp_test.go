@@ -147,7 +147,7 @@ var _ = Describe("The life of a WebApp", func() {
 		ledger.expectIdle(ctx)
 	})
 
-	It("has its status written again after somebody wiped it", func(ctx context.Context) {
+	It("writes a removed status again", func(ctx context.Context) {
 		app := newApp(namespace, "web")
 		createReady(ctx, app)
 		want := app.Status.DeepCopy()

@@ -31,8 +31,8 @@ func newPolicy(ctx context.Context, namespace string) *appsv1.WebAppPolicy {
 	return p
 }
 
-// verdict is the reason of Ready, the number of violations and the first of them; "old" while the status speaks of an older generation.
-func verdict(ctx context.Context, p *appsv1.WebAppPolicy) string {
+// policyStatus is the reason of Ready, the number of violations and the first of them; "old" while the status speaks of an older generation.
+func policyStatus(ctx context.Context, p *appsv1.WebAppPolicy) string {
 	if err := read(ctx, p); err != nil {
 		return err.Error()
 	}
@@ -83,39 +83,39 @@ var _ = Describe("The status of a WebAppPolicy", func() {
 		Expect(user.Create(ctx, app)).To(Succeed())
 		p := newPolicy(ctx, namespace)
 		broken := "Enforced 1 " + namespace + "/web: maxReplicas"
-		Eventually(verdict).WithContext(ctx).WithArguments(p).Should(Equal(broken))
+		Eventually(policyStatus).WithContext(ctx).WithArguments(p).Should(Equal(broken))
 
 		By("fixing the WebApp")
 		change(ctx, app, func(s *appsv1.WebAppSpec) { s.Replicas = new(int32(1)) })
-		Eventually(verdict).WithContext(ctx).WithArguments(p).Should(Equal("Enforced 0"))
+		Eventually(policyStatus).WithContext(ctx).WithArguments(p).Should(Equal("Enforced 0"))
 
 		By("changing the policy")
 		patch(ctx, p, `{"spec":{"maxReplicas":0,"action":"Warn"}}`)
-		Eventually(verdict).WithContext(ctx).WithArguments(p).Should(Equal("Warning 1 " + namespace + "/web: maxReplicas"))
+		Eventually(policyStatus).WithContext(ctx).WithArguments(p).Should(Equal("Warning 1 " + namespace + "/web: maxReplicas"))
 
 		By("taking the namespace out of it, and back")
 		labelNamespace(ctx, namespace, "none")
-		Eventually(verdict).WithContext(ctx).WithArguments(p).Should(Equal("Warning 0"))
+		Eventually(policyStatus).WithContext(ctx).WithArguments(p).Should(Equal("Warning 0"))
 		Expect(meta.FindStatusCondition(p.Status.Conditions, fettlev1.Ready).Message).To(ContainSubstring("no namespace matches"))
 		labelNamespace(ctx, namespace, namespace)
-		Eventually(verdict).WithContext(ctx).WithArguments(p).Should(Equal("Warning 1 " + namespace + "/web: maxReplicas"))
+		Eventually(policyStatus).WithContext(ctx).WithArguments(p).Should(Equal("Warning 1 " + namespace + "/web: maxReplicas"))
 
 		By("deleting the WebApp")
 		Expect(user.Delete(ctx, app)).To(Succeed())
-		Eventually(verdict).WithContext(ctx).WithArguments(p).Should(Equal("Warning 0"))
+		Eventually(policyStatus).WithContext(ctx).WithArguments(p).Should(Equal("Warning 0"))
 	})
 
 	It("reports an invalid selector that no webhook rejected", func(ctx context.Context) {
 		Expect(user.Create(ctx, newApp(namespace, "web"))).To(Succeed())
 		p := newPolicy(ctx, namespace)
-		Eventually(verdict).WithContext(ctx).WithArguments(p).Should(HavePrefix("Enforced 1"))
+		Eventually(policyStatus).WithContext(ctx).WithArguments(p).Should(HavePrefix("Enforced 1"))
 		patch(ctx, p, `{"spec":{"namespaceSelector":{"matchExpressions":[{"key":"policy","operator":"Near"}]}}}`)
-		Eventually(verdict).WithContext(ctx).WithArguments(p).Should(HavePrefix("SelectorInvalid ")) // in all namespaces
+		Eventually(policyStatus).WithContext(ctx).WithArguments(p).Should(HavePrefix("SelectorInvalid ")) // in all namespaces
 		c := meta.FindStatusCondition(p.Status.Conditions, fettlev1.Ready)
 		Expect(c.Status).To(Equal(metav1.ConditionFalse))
 		Expect(c.Message).To(And(ContainSubstring("spec.namespaceSelector"), ContainSubstring("Near"), ContainSubstring("correct it")))
 		patch(ctx, p, `{"spec":{"namespaceSelector":{"matchExpressions":null}}}`)
-		Eventually(verdict).WithContext(ctx).WithArguments(p).Should(HavePrefix("Enforced 1"))
+		Eventually(policyStatus).WithContext(ctx).WithArguments(p).Should(HavePrefix("Enforced 1"))
 
 		events := &eventsv1.EventList{}
 		Eventually(func(ctx context.Context) []string {
@@ -132,14 +132,14 @@ var _ = Describe("The status of a WebAppPolicy", func() {
 
 	It("is not Enforced without a configuration that calls the webhook", func(ctx context.Context) {
 		p := newPolicy(ctx, namespace)
-		Eventually(verdict).WithContext(ctx).WithArguments(p).Should(Equal("Enforced 0"))
+		Eventually(policyStatus).WithContext(ctx).WithArguments(p).Should(Equal("Enforced 0"))
 		Expect(user.Delete(ctx, configuration)).To(Succeed())
-		Eventually(verdict).WithContext(ctx).WithArguments(p).Should(Equal("NotEnforced 0"))
+		Eventually(policyStatus).WithContext(ctx).WithArguments(p).Should(Equal("NotEnforced 0"))
 	})
 
 	It("is not written for every WebApp of many, and not at all when nothing changes", func(ctx context.Context) {
 		p := newPolicy(ctx, namespace)
-		Eventually(verdict).WithContext(ctx).WithArguments(p).Should(Equal("Enforced 0"))
+		Eventually(policyStatus).WithContext(ctx).WithArguments(p).Should(Equal("Enforced 0"))
 		writes := func(from requestCounts) audit.Summary {
 			return from.summary(ctx).Where(func(k audit.Key) bool {
 				return k.Resource == "webapppolicies.apps.fettle.dev" && k.Class == audit.Write
@@ -150,7 +150,7 @@ var _ = Describe("The status of a WebAppPolicy", func() {
 		for i := range many {
 			Expect(user.Create(ctx, newApp(namespace, fmt.Sprintf("web-%02d", i), func(s *appsv1.WebAppSpec) { s.Paused = true }))).To(Succeed())
 		}
-		Eventually(verdict).WithContext(ctx).WithArguments(p).Should(HavePrefix(fmt.Sprintf("Enforced %d ", many)))
+		Eventually(policyStatus).WithContext(ctx).WithArguments(p).Should(HavePrefix(fmt.Sprintf("Enforced %d ", many)))
 		Expect(p.Status.Violations).To(HaveLen(20))
 		atMost := int(time.Since(start)/time.Second) + 2
 		Expect(writes(created).Writes()).To(And(BeNumerically(">=", 1), BeNumerically("<=", atMost)), writes(created).String())
@@ -164,10 +164,10 @@ var _ = Describe("The status of a WebAppPolicy", func() {
 
 	It("repairs a status that another client wrote", func(ctx context.Context) {
 		p := newPolicy(ctx, namespace)
-		Eventually(verdict).WithContext(ctx).WithArguments(p).Should(Equal("Enforced 0"))
+		Eventually(policyStatus).WithContext(ctx).WithArguments(p).Should(Equal("Enforced 0"))
 		before := p.DeepCopy()
 		p.Status.ViolationCount = 7
 		Expect(user.Status().Patch(ctx, p, client.MergeFrom(before))).To(Succeed())
-		Eventually(verdict).WithContext(ctx).WithArguments(p).Should(Equal("Enforced 0"))
+		Eventually(policyStatus).WithContext(ctx).WithArguments(p).Should(Equal("Enforced 0"))
 	})
 })

@@ -58,7 +58,7 @@ func (r *Reconciler) secretOf(ctx context.Context, cfg *configv1.AppConfig, cm *
 	case err != nil:
 		return nil, fmt.Errorf("get Secret: %w", err)
 	case !metav1.IsControlledBy(secret, cfg):
-		return nil, nil //nolint:nilnil // somebody else's
+		return nil, nil //nolint:nilnil // another owner's
 	}
 	return secret, nil
 }

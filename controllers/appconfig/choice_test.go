@@ -156,7 +156,7 @@ func TestSurplus(t *testing.T) {
 	}
 }
 
-// Where what is published has no copy, its contents may be somebody else's by now: they are not made Fettle's own.
+// If the published objects have no copy, another client may have changed their contents: they are not adopted.
 func TestChoose_ignoresDrift(t *testing.T) {
 	cfg := config(func(cfg *configv1.AppConfig) { cfg.Spec.Target.HistoryLimit = new(int32(0)) })
 	problem := rendered{problem: new(no(configv1.ReasonTemplateError, "wrong"))}

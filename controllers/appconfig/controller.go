@@ -64,6 +64,7 @@ type Options struct {
 	Keys *digest.Keyring
 }
 
+// Reconciler reconciles AppConfigs.
 type Reconciler struct {
 	client         client.Client
 	applier        *apply.Applier

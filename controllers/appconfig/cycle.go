@@ -23,7 +23,7 @@ func cycleOf(cfg *configv1.AppConfig, publisher func(name string) (*configv1.App
 			switch {
 			case err != nil:
 				return nil, err
-			case next == nil, s.kind == kindSecret && !usesSecrets(next): // a Secret of somebody else's
+			case next == nil, s.kind == kindSecret && !usesSecrets(next): // a Secret of another owner
 			case next.Name == cfg.Name:
 				return namesAlong(append(way, cfg)), nil
 			case !seen[next.Name] && older(next, cfg) < 0:

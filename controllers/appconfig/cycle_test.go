@@ -28,7 +28,7 @@ func TestCycleOf(t *testing.T) {
 		"three":                    {[]string{"b < a", "a < c", "c < b"}, map[string]string{"c": "c b a c"}},
 		"one that leads to two":    {[]string{"a < b", "b < a", "c < a"}, map[string]string{"b": "b a b"}},
 		"two that share one":       {[]string{"a < b c", "b < a", "c < a"}, map[string]string{"b": "b a b", "c": "c a c"}},
-		"a Secret of somebody":     {[]string{"a < b", "b < !a"}, nil},
+		"a foreign Secret":         {[]string{"a < b", "b < !a"}, nil},
 		"a published Secret":       {[]string{"a < !other b", "b < !a"}, map[string]string{"b": "b a b"}},
 	} {
 		all := map[string]*configv1.AppConfig{}

@@ -121,12 +121,10 @@ func rejected(reason string, err error) rendered {
 	return rendered{problem: new(no(reason, err.Error()))}
 }
 
-// reasonOf distinguishes a result that is too large from an invalid template by its text, which contains the limit.
+// reasonOf distinguishes a result that is too large from an invalid template.
 func reasonOf(err error) string {
 	var faults *render.Error
-	if errors.As(err, &faults) && slices.ContainsFunc(faults.Faults, func(f render.Fault) bool {
-		return strings.Contains(f.Problem, fmt.Sprintf("%d bytes", render.MaxData))
-	}) {
+	if errors.As(err, &faults) && slices.ContainsFunc(faults.Faults, func(f render.Fault) bool { return f.TooLarge }) {
 		return fettlev1.ReasonTooLarge
 	}
 	return configv1.ReasonTemplateError

@@ -80,7 +80,15 @@ func TestTooLarge(t *testing.T) {
 		cfg.Spec.Values, cfg.Spec.Config = map[string]string{"v": strings.Repeat("v", 600<<10)}, map[string]string{"A": large(), "B": large()}
 	})
 	if out := renderAll(cfg, nil); out.problem == nil || out.problem.reason != fettlev1.ReasonTooLarge {
-		t.Errorf("%+v", out.problem)
+		t.Errorf("two keys that are too large together: %+v", out.problem)
+	}
+	cfg.Spec.Config = map[string]string{"A": "{{ .Values.v }}{{ .Values.v }}"}
+	if out := renderAll(cfg, nil); out.problem == nil || out.problem.reason != fettlev1.ReasonTooLarge {
+		t.Errorf("one key that is too large: %+v", out.problem)
+	}
+	cfg.Spec.Config = map[string]string{"A": "{{ nothing of 1048576 bytes }}"}
+	if out := renderAll(cfg, nil); out.problem == nil || out.problem.reason != configv1.ReasonTemplateError {
+		t.Errorf("a template that names the limit: %+v", out.problem)
 	}
 }
 

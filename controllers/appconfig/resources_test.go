@@ -16,7 +16,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 

@@ -77,7 +77,7 @@ func (r *Reconciler) collect(ctx context.Context, cfg *configv1.AppConfig, p pla
 		return 0, nil
 	}
 	if !restarted(seen) {
-		return 0, nil // nothing is unused before all dependents have moved on, which wakes us
+		return 0, nil // all versions are in use until all dependents have restarted, which triggers a reconcile
 	}
 	unused := map[string]bool{}
 	for _, kind := range []string{rollout.ConfigMap, rollout.Secret} {

@@ -54,7 +54,7 @@ func TestSetStatus(t *testing.T) {
 		{"failed, with nothing to go back to", config(auto), outOf("a"), targeted(a, a), failed, "False RolloutFailed", configv1.PhaseFailed, 0, ""},
 		{"nothing rendered", config(), waitingForValues(config(), source{kind: kindSecret, name: "s"}), existing{}, done, "False ValuesMissing", configv1.PhasePending, 0, ""},
 		{"foreign object", config(), outOf("a"), existing{}, observed{applyErr: &apply.ConflictError{}}, "False NameConflict", configv1.PhaseDegraded, 0, ""},
-		{"refused", config(), outOf("a"), existing{}, observed{applyErr: apierrors.NewInvalid(schema.GroupKind{}, "a", nil)}, "False Invalid", configv1.PhaseDegraded, 0, ""},
+		{"rejected", config(), outOf("a"), existing{}, observed{applyErr: apierrors.NewInvalid(schema.GroupKind{}, "a", nil)}, "False Invalid", configv1.PhaseDegraded, 0, ""},
 		{"forbidden", config(), outOf("a"), existing{}, observed{applyErr: apierrors.NewForbidden(gr, "a", nil)}, "False Forbidden", configv1.PhaseDegraded, 0, ""},
 		{"too large", config(), outOf("a"), existing{}, observed{applyErr: apierrors.NewRequestEntityTooLargeError("1")}, "False TooLarge", configv1.PhaseDegraded, 0, ""},
 		{"unwritten", config(), outOf("a"), existing{}, observed{applyErr: errors.New("lost")}, "False WriteFailed", configv1.PhaseDegraded, 0, ""},
@@ -117,7 +117,7 @@ func TestPreview_namesKeys(t *testing.T) {
 	}
 	cfg.Spec.Preview = false
 	if pv := preview(cfg, out, existing{target: &live}); pv != nil {
-		t.Errorf("a preview that nobody asked for: %+v", pv)
+		t.Errorf("a preview that was not requested: %+v", pv)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestOnlyDependents(t *testing.T) {
 	}
 }
 
-// A deletion that somebody's finalizer holds up, and a pause, are never Ready.
+// An AppConfig that is being deleted is not Ready. A pause keeps the status of Ready.
 func TestReady_notWhileTerminatingOrPaused(t *testing.T) {
 	for _, tc := range []struct {
 		set    func(*configv1.AppConfig)

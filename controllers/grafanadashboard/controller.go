@@ -53,6 +53,7 @@ type Options struct {
 	Wanted bool
 }
 
+// Reconciler maintains the ConfigMap of the dashboards.
 type Reconciler struct {
 	client client.Client
 	live   client.Reader
@@ -96,7 +97,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("get ConfigMap %q: %w", name, err)
 	case live.DeletionTimestamp != nil:
-		return reconcile.Result{}, nil // its end wakes the controller
+		return reconcile.Result{}, nil // its deletion triggers a reconcile
 	case !r.wanted:
 		err := r.client.Delete(ctx, live, client.Preconditions{UID: &live.UID, ResourceVersion: &live.ResourceVersion})
 		return reconcile.Result{}, client.IgnoreNotFound(err)

@@ -19,7 +19,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
@@ -99,7 +99,7 @@ func FuzzPublished(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, label, color string) {
 		if strings.ContainsFunc(label+color, unicode.IsControl) || strings.ContainsAny(label, "\u2028\u2029") || strings.Contains(color, ":") {
-			t.Skip("the schema refuses it")
+			t.Skip("the schema rejects it")
 		}
 		label = strings.ToValidUTF8(label, "?") // JSON has nothing else
 		color = strings.ToValidUTF8(color, "?")
@@ -171,7 +171,7 @@ func vote() *votingv1alpha1.VoteConfig {
 	}
 }
 
-// TestStamp says when the note of the publication is written anew: when the data change, and not when somebody else's do.
+// TestStamp holds that the time of publication changes with the published data only.
 func TestStamp(t *testing.T) {
 	for name, tc := range map[string]struct {
 		live    func(*corev1.ConfigMap) *corev1.ConfigMap

@@ -53,6 +53,7 @@ type Options struct {
 	Metrics *monitoring.Metrics
 }
 
+// Reconciler reconciles VoteConfigs.
 type Reconciler struct {
 	client         client.Client
 	applier        *apply.Applier
@@ -107,7 +108,7 @@ func (r *Reconciler) reconcile(ctx context.Context, vc *votingv1alpha1.VoteConfi
 	}
 	switch {
 	case vc.DeletionTimestamp != nil:
-		setTerminating(vc) // somebody else's finalizer is waited for
+		setTerminating(vc) // waits for another owner's finalizer
 		return reconcile.Result{}, nil
 	case vc.Spec.Paused:
 		setPaused(vc)
@@ -156,7 +157,7 @@ func (r *Reconciler) publish(ctx context.Context, vc *votingv1alpha1.VoteConfig)
 	differs := live == nil || changes(live, data)
 	if differs {
 		if ok, err := r.adopt(ctx, vc, live); err != nil || !ok {
-			return nil, err // or the watch wakes us
+			return nil, err // or the watch triggers the next reconcile
 		}
 	}
 	if err := r.applier.Apply(ctx, vc, configMap(vc, data, live, r.clock.Now())); err != nil {
@@ -177,7 +178,7 @@ func (r *Reconciler) cacheCurrent(ctx context.Context, vc *votingv1alpha1.VoteCo
 		log.FromContext(ctx).Info("ConfigMap reconciled", "configMap", configMapName(vc), "operation", operation(before))
 	}
 	if !settled {
-		return nil, nil // the watch wakes us, also when it is being deleted
+		return nil, nil // the watch triggers the next reconcile, also when it is being deleted
 	}
 	return shown, nil
 }

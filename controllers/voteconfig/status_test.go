@@ -39,15 +39,15 @@ func TestStatus(t *testing.T) {
 		report       rollout.Report
 		want, hidden string
 	}{
-		"no workload":    {report: reportOf("True", "NoDependents"), want: "Running, Ready=True Ready, Published=True Published, RolledOut=True NoDependents"},
-		"rolled out":     {report: reportOf("True", "RolledOut"), want: "Running, Ready=True Ready, Published=True Published, RolledOut=True RolledOut"},
-		"rolling out":    {report: reportOf("False", "RollingOut"), want: "RollingOut, Ready=False RollingOut, Published=True Published, RolledOut=False RollingOut"},
-		"debouncing":     {report: reportOf("False", "Debouncing"), want: "RollingOut, Ready=False Debouncing, Published=True Published, RolledOut=False Debouncing"},
-		"failed":         {report: reportOf("False", "RolloutFailed"), want: "Failed, Ready=False RolloutFailed, Published=True Published, RolledOut=False RolloutFailed"},
-		"a person":       {report: reportOf("False", "ManualRestart"), want: "Degraded, Ready=False ManualRestart, Published=True Published, RolledOut=False ManualRestart"},
-		"unknown":        {report: reportOf("Unknown", "Reconciling"), want: "Pending, Ready=Unknown Reconciling, Published=True Published, RolledOut=Unknown Reconciling"},
-		"the stock app":  {reportOf("True", "RolledOut"), "Running, Ready=True OptionsNotShown, Published=True Published, RolledOut=True RolledOut", "not c"},
-		"trouble before": {reportOf("False", "RolloutFailed"), "Failed, Ready=False RolloutFailed, Published=True Published, RolledOut=False RolloutFailed", "not c"},
+		"no workload":     {report: reportOf("True", "NoDependents"), want: "Running, Ready=True Ready, Published=True Published, RolledOut=True NoDependents"},
+		"rolled out":      {report: reportOf("True", "RolledOut"), want: "Running, Ready=True Ready, Published=True Published, RolledOut=True RolledOut"},
+		"rolling out":     {report: reportOf("False", "RollingOut"), want: "RollingOut, Ready=False RollingOut, Published=True Published, RolledOut=False RollingOut"},
+		"debouncing":      {report: reportOf("False", "Debouncing"), want: "RollingOut, Ready=False Debouncing, Published=True Published, RolledOut=False Debouncing"},
+		"failed":          {report: reportOf("False", "RolloutFailed"), want: "Failed, Ready=False RolloutFailed, Published=True Published, RolledOut=False RolloutFailed"},
+		"a person":        {report: reportOf("False", "ManualRestart"), want: "Degraded, Ready=False ManualRestart, Published=True Published, RolledOut=False ManualRestart"},
+		"unknown":         {report: reportOf("Unknown", "Reconciling"), want: "Pending, Ready=Unknown Reconciling, Published=True Published, RolledOut=Unknown Reconciling"},
+		"the stock app":   {reportOf("True", "RolledOut"), "Running, Ready=True OptionsNotShown, Published=True Published, RolledOut=True RolledOut", "not c"},
+		"a failure first": {reportOf("False", "RolloutFailed"), "Failed, Ready=False RolloutFailed, Published=True Published, RolledOut=False RolloutFailed", "not c"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			vc := vote()

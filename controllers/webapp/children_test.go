@@ -13,7 +13,7 @@ import (
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // testCase is a testdata/*.yaml: a WebApp as the API server returns it, and what else decides its children.
 type testCase struct {

@@ -76,6 +76,7 @@ type Options struct {
 	Engine *rollout.Engine
 }
 
+// Reconciler reconciles WebApps.
 type Reconciler struct {
 	client         client.Client
 	live           client.Reader
@@ -156,7 +157,7 @@ func (r *Reconciler) reconcile(ctx context.Context, app *appsv1.WebApp) (reconci
 	applyErr := r.apply(ctx, app, p, found)
 	switch {
 	case errors.Is(applyErr, errPortsTaken):
-		return reconcile.Result{}, nil // the Service wakes us
+		return reconcile.Result{}, nil // the watch of the Service triggers the next reconcile
 	case apply.Transient(applyErr):
 		return reconcile.Result{}, applyErr
 	}

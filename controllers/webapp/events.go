@@ -34,7 +34,7 @@ func (r *Reconciler) emitEvents(app, before *appsv1.WebApp) {
 
 func (r *Reconciler) emitReadyEvent(app, before *appsv1.WebApp) {
 	if app.Status.Replicas == 0 {
-		return // nothing runs, as the spec asks: no news
+		return // nothing runs, as the spec asks: no event
 	}
 	r.events.Eventf(app, nil, corev1.EventTypeNormal, fettlev1.Ready, "Reconcile",
 		"%s runs with %d pods", app.Status.Image, app.Status.AvailableReplicas)

@@ -31,7 +31,7 @@ func TestGitOps_health(t *testing.T) {
 		"not allowed":                         gitops.Degraded,
 		"no Gateway API":                      gitops.Degraded,
 		"foreign Service":                     gitops.Blocked,
-		"refused":                             gitops.Blocked,
+		"rejected":                            gitops.Blocked,
 		"deadline":                            gitops.Blocked,
 		"a foreign autoscaler beside the own": gitops.Blocked,
 	} {

@@ -58,7 +58,7 @@ func TestScaledDeployment(t *testing.T) {
 		change func(*autoscalingv1.HorizontalPodAutoscaler)
 		want   string
 	}{
-		"of somebody":            {func(*autoscalingv1.HorizontalPodAutoscaler) {}, "web"},
+		"of another owner":       {func(*autoscalingv1.HorizontalPodAutoscaler) {}, "web"},
 		"of KEDA":                {controlledBy("keda.sh/v1alpha1", "ScaledObject"), "web"},
 		"of another kind WebApp": {controlledBy("example.com/v1", "WebApp"), "web"},
 		"of a WebApp":            {controlledBy("apps.fettle.dev/v1", "WebApp"), ""},
@@ -112,7 +112,7 @@ func TestDesired_waitsForConfiguration(t *testing.T) {
 	}
 }
 
-// The number of pods is written by itself where the Deployment is not, or no longer with it.
+// The number of pods is written alone if the Deployment is not applied, or is applied without it.
 func TestScaledTo(t *testing.T) {
 	autoscaling := &appsv1.WebAppAutoscaling{MinReplicas: 2, MaxReplicas: 9}
 	for name, tc := range map[string]struct {

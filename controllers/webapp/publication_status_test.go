@@ -94,11 +94,11 @@ func TestPublished(t *testing.T) {
 			withIngress(appsv1.WebAppIngress{}, "")(s)
 			s.seen.publication.ingress = nil
 		}, "Unknown AddressPending", ready, appsv1.PhaseRunning, "", ""},
-		{"refused", func(s *fixture) {
+		{"rejected", func(s *fixture) {
 			withIngress(appsv1.WebAppIngress{}, "")(s)
 			s.seen.publication.ingress, s.seen.applyErr = nil, errors.New("host is taken")
 		}, "Unknown Reconciling", "False WriteFailed", appsv1.PhaseDegraded, "", ""},
-		{"another child is refused", func(s *fixture) {
+		{"another child is rejected", func(s *fixture) {
 			withIngress(appsv1.WebAppIngress{}, "192.0.2.1")(s)
 			s.seen.applyErr = errors.New("etcd is full")
 		}, "True Published", "False WriteFailed", appsv1.PhaseDegraded, routed, ""},
@@ -154,7 +154,7 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// TestInProgress_noEvent holds that what is under way is neither an event nor a status write of its own at once.
+// TestInProgress_noEvent holds that progress causes neither an event nor an immediate status write.
 func TestInProgress_noEvent(t *testing.T) {
 	before := newFixture(nil).app
 	for reason, change := range map[string]func(*fixture){

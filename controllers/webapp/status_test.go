@@ -145,7 +145,7 @@ var scenes = []struct {
 	{"foreign Service", func(s *fixture) {
 		s.seen.applyErr = &apply.ConflictError{OwnerKind: "WebApp", GVK: corev1.SchemeGroupVersion.WithKind("Service"), Name: "web"}
 	}, "False NameConflict", appsv1.PhaseDegraded, `Service "web" exists`},
-	{"refused", func(s *fixture) { s.seen.applyErr = apierrors.NewBadRequest("spec.x is wrong") }, "False Invalid", appsv1.PhaseDegraded, "spec.x is wrong"},
+	{"rejected", func(s *fixture) { s.seen.applyErr = apierrors.NewBadRequest("spec.x is wrong") }, "False Invalid", appsv1.PhaseDegraded, "spec.x is wrong"},
 	{"not allowed", func(s *fixture) { s.seen.applyErr = apierrors.NewForbidden(services, "web", errors.New("policy")) }, "False Forbidden", appsv1.PhaseDegraded, "policy"},
 	{"not written", func(s *fixture) { s.seen.applyErr = errors.New("etcd is full") }, "False WriteFailed", appsv1.PhaseDegraded, "etcd is full"},
 	{"no Gateway API", func(s *fixture) {
@@ -180,7 +180,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestStatus_independentOfOldStatus holds that a status that was wiped is found out again, except for what the journal of
+// TestStatus_independentOfOldStatus holds that a removed status is restored, except for what the record of
 // rollbacks and the last success remember.
 func TestStatus_independentOfOldStatus(t *testing.T) {
 	for _, c := range scenes {

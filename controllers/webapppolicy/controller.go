@@ -56,6 +56,7 @@ type Options struct {
 	Metrics  *monitoring.Metrics
 }
 
+// Reconciler reconciles WebAppPolicies.
 type Reconciler struct {
 	client         client.Client
 	applier        *apply.Applier

@@ -107,7 +107,7 @@ func TestDelay_clockSetBack(t *testing.T) {
 }
 
 // One creation that ends within quiet costs one write, however many reports of progress come
-// before; and waiting as told always ends in a write.
+// before; and waiting as long as requested always ends in a write.
 func TestStatusThrottle_writes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for round := range 500 {
@@ -128,7 +128,7 @@ func TestStatusThrottle_writes(t *testing.T) {
 		p.Wrote(obj)
 		pass(clock, p.Delay(obj, true, true))
 		if wait := p.Delay(obj, true, true); wait != 0 {
-			t.Fatalf("round %d: after waiting as told, wait %v", round, wait)
+			t.Fatalf("round %d: after the requested wait, wait %v", round, wait)
 		}
 	}
 }

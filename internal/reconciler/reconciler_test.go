@@ -144,19 +144,19 @@ func TestStatus_delayed(t *testing.T) {
 
 func TestStatus_writtenAfterError(t *testing.T) {
 	f := newFixture(t)
-	broken := errors.New("refused")
+	broken := errors.New("rejected")
 	f.sets(1, 0, broken)
 	if _, err := f.Reconcile(t.Context(), f.request); !errors.Is(err, broken) {
-		t.Errorf("the pass ends with %v, want %v", err, broken)
+		t.Errorf("the reconcile ends with %v, want %v", err, broken)
 	}
 	f.expectStored("an error", 1, 1)
 
 	f.sets(-1, 0, broken) // the API server rejects it
 	_, err := f.Reconcile(t.Context(), f.request)
 	if !apierrors.IsInvalid(errors.Unwrap(err)) {
-		t.Errorf("the pass whose status is refused ends with %v, want the refusal", err)
+		t.Errorf("the reconcile whose status is rejected ends with %v, want the rejection", err)
 	}
-	f.expectStored("a refused status", 1, 1)
+	f.expectStored("a rejected status", 1, 1)
 }
 
 // Some errors are only reported in the status: a foreign object is checked again later, and a terminating namespace deletes the object.
@@ -220,7 +220,7 @@ func TestOnDeleted(t *testing.T) {
 			return c.done, c.err
 		}
 		if result, err := f.Reconcile(t.Context(), f.request); !errors.Is(err, c.err) || result != (reconcile.Result{}) || gone != f.request.NamespacedName {
-			t.Errorf("%v: the pass of %s ends with %v, %v", c, gone, result, err)
+			t.Errorf("%v: the reconcile of %s ends with %v, %v", c, gone, result, err)
 		}
 	}
 	if !f.Applier.Current(old) {

@@ -14,6 +14,8 @@ import (
 type budget struct{ steps, bytes int }
 
 var (
+	errTooLarge = fmt.Errorf("the text grows beyond %d bytes", MaxData)
+
 	errSteps = fmt.Errorf("the templates take more than %d steps together: make loops shorter", MaxSteps)
 	errWork  = fmt.Errorf("functions read and produce more than %d bytes for all templates together", MaxWork)
 )
@@ -127,7 +129,7 @@ func at(n parse.Node, err error) error {
 	if _, ok := errors.AsType[*templateError](err); err == nil || ok {
 		return err
 	}
-	return &templateError{at: n.Position(), text: err.Error()}
+	return &templateError{at: n.Position(), text: err.Error(), tooLarge: errors.Is(err, errTooLarge)}
 }
 
 func (e *evaluator) list(l *parse.ListNode) error {
@@ -167,7 +169,7 @@ func notAvailable(n parse.Node) error { return fmt.Errorf("%s is not available",
 
 func (e *evaluator) write(s string) error {
 	if e.bytesLeft -= len(s); e.bytesLeft < 0 {
-		return fmt.Errorf("the text grows beyond %d bytes", MaxData)
+		return errTooLarge
 	}
 	e.out.WriteString(s)
 	return nil

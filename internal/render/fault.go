@@ -15,6 +15,8 @@ type Fault struct {
 	Line, Column int
 	// Problem describes the error and the remedy. It never contains the text of a secret value.
 	Problem string
+	// TooLarge is true if the result exceeds MaxData.
+	TooLarge bool
 }
 
 func (f Fault) String() string {

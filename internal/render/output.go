@@ -2,6 +2,7 @@ package render
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"unicode/utf8"
@@ -94,7 +95,9 @@ func (r *renderer) render(where, key, template string) {
 	switch *size += len(key) + len(text); {
 	case *size > MaxData:
 		r.full = true // further keys would only repeat the error
-		r.faults.add(where, "with it, the %s has more than %d bytes: split the configuration", kind, MaxData)
+		r.faults = append(r.faults, Fault{
+			Key: where, Problem: fmt.Sprintf("with it, the %s has more than %d bytes: split the configuration", kind, MaxData), TooLarge: true,
+		})
 	case !secret && !utf8.ValidString(text):
 		r.faults.add(where, "the text is not UTF-8, which a ConfigMap can't hold: use b64enc")
 	default:

@@ -13,6 +13,8 @@ type templateError struct {
 	at   parse.Pos // position, as an offset in bytes
 	line int       // position, if only the line is known
 	text string
+	// tooLarge is true if the rendered text exceeds MaxData.
+	tooLarge bool
 }
 
 func (p *templateError) Error() string { return p.text }
@@ -37,7 +39,7 @@ func parseError(err error) error {
 
 // fault adds the position in template.
 func (p *templateError) fault(key, template string) Fault {
-	f := Fault{Key: key, Line: p.line, Problem: truncate(p.text)}
+	f := Fault{Key: key, Line: p.line, Problem: truncate(p.text), TooLarge: p.tooLarge}
 	if p.line == 0 {
 		before := template[:min(int(p.at), len(template))]
 		f.Line = strings.Count(before, "\n") + 1

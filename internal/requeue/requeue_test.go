@@ -60,7 +60,7 @@ var withJitter = cmp.Comparer(func(a, b time.Duration) bool { return 10*max(a, b
 
 func TestWaits(t *testing.T) {
 	const s = time.Second
-	asks, fails := attempt{asks: true}, attempt{err: errors.New("refused")}
+	asks, fails := attempt{asks: true}, attempt{err: errors.New("rejected")}
 	for name, tc := range map[string]struct {
 		passes []attempt
 		want   []time.Duration
@@ -70,7 +70,7 @@ func TestWaits(t *testing.T) {
 		"sooner than it wants":   {[]attempt{{asks: true, result: time.Minute}}, []time.Duration{s}},
 		"not later than it asks": {[]attempt{{asks: true, result: 200 * time.Millisecond}}, []time.Duration{200 * time.Millisecond}},
 		"an error":               {[]attempt{fails, {}}, []time.Duration{s, 0}},
-		"an error, asked":        {[]attempt{{asks: true, err: errors.New("refused")}}, []time.Duration{s}},
+		"an error, asked":        {[]attempt{{asks: true, err: errors.New("rejected")}}, []time.Duration{s}},
 		"it goes on": {
 			[]attempt{asks, fails, asks, fails, fails, fails, fails, fails, fails, fails, asks},
 			[]time.Duration{s, 2 * s, 4 * s, 8 * s, 16 * s, 32 * s, 64 * s, 128 * s, 256 * s, 300 * s, 300 * s},

@@ -28,7 +28,7 @@ type check func(p *appsv1.WebAppPolicy, namespaceLabels map[string]string) ([]po
 
 // evaluate runs check with every policy of the namespace. The violations of enforced policies become one error of the object,
 // together with the given errors. The others become warnings.
-func (j *evaluator) evaluate(ctx context.Context, kind schema.GroupKind, key client.ObjectKey, refused field.ErrorList, check check) (admission.Warnings, error) {
+func (j *evaluator) evaluate(ctx context.Context, kind schema.GroupKind, key client.ObjectKey, rejected field.ErrorList, check check) (admission.Warnings, error) {
 	policies := &appsv1.WebAppPolicyList{}
 	if err := j.cached.List(ctx, policies); err != nil {
 		return nil, fmt.Errorf("list WebAppPolicies: %w", err)
@@ -54,14 +54,14 @@ func (j *evaluator) evaluate(ctx context.Context, kind schema.GroupKind, key cli
 		}
 		for _, v := range violations {
 			if p.Spec.Action == appsv1.ActionEnforce {
-				refused = append(refused, v.Error)
+				rejected = append(rejected, v.Error)
 			} else {
 				warnings = append(warnings, v.Error.Error())
 			}
 		}
 	}
-	if len(refused) > 0 {
-		return warnings, apierrors.NewInvalid(kind, key.Name, refused)
+	if len(rejected) > 0 {
+		return warnings, apierrors.NewInvalid(kind, key.Name, rejected)
 	}
 	return warnings, nil
 }

@@ -6,7 +6,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// NamespaceLabels is judge.namespaceLabels, for the tests.
+// NamespaceLabels is evaluator.namespaceLabels, for the tests.
 func NamespaceLabels(ctx context.Context, cached, live client.Reader, name string) (map[string]string, error) {
 	return (&evaluator{cached: cached, live: live}).namespaceLabels(ctx, name)
 }

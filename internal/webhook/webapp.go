@@ -46,7 +46,7 @@ func (v *webAppValidator) validate(ctx context.Context, old, app *appsv1.WebApp)
 		was, err := check(old)
 		return policy.New(was, is), err
 	}
-	var refused field.ErrorList
+	var rejected field.ErrorList
 	if app.Spec.SecurityContext != nil || app.Spec.PodSecurityContext != nil {
 		namespace, err := v.evaluator.namespaceLabels(ctx, key.Namespace)
 		if err != nil {
@@ -57,11 +57,11 @@ func (v *webAppValidator) validate(ctx context.Context, old, app *appsv1.WebApp)
 			return nil, err
 		}
 		for _, violation := range violations {
-			refused = append(refused, violation.Error)
+			rejected = append(rejected, violation.Error)
 		}
 	}
 	kind := appsv1.GroupVersion.WithKind("WebApp").GroupKind()
-	return v.evaluator.evaluate(ctx, kind, key, refused, func(p *appsv1.WebAppPolicy, namespace map[string]string) ([]policy.Violation, error) {
+	return v.evaluator.evaluate(ctx, kind, key, rejected, func(p *appsv1.WebAppPolicy, namespace map[string]string) ([]policy.Violation, error) {
 		return introduced(func(a *appsv1.WebApp) ([]policy.Violation, error) { return policy.Check(p, a, namespace) })
 	})
 }

@@ -29,9 +29,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager) error {
 			return fmt.Errorf("watch %T: %w", read, err)
 		}
 	}
-	judge := &evaluator{cached: mgr.GetCache(), live: mgr.GetAPIReader()}
+	policies := &evaluator{cached: mgr.GetCache(), live: mgr.GetAPIReader()}
 	err := ctrl.NewWebhookManagedBy(mgr, &appsv1.WebApp{}).
-		WithValidator(&webAppValidator{evaluator: judge}).
+		WithValidator(&webAppValidator{evaluator: policies}).
 		Complete()
 	if err != nil {
 		return fmt.Errorf("webhook of WebApps: %w", err)
@@ -43,12 +43,12 @@ func Setup(ctx context.Context, mgr ctrl.Manager) error {
 		return fmt.Errorf("webhook of WebAppPolicies: %w", err)
 	}
 	err = ctrl.NewWebhookManagedBy(mgr, &databasev1alpha1.PostgreSQL{}).
-		WithValidator(&postgreSQLValidator{evaluator: judge}).
+		WithValidator(&postgreSQLValidator{evaluator: policies}).
 		Complete()
 	if err != nil {
 		return fmt.Errorf("webhook of PostgreSQLs: %w", err)
 	}
-	mgr.GetWebhookServer().Register(scalePath, &ctrlwebhook.Admission{Handler: newScaleHandler(mgr.GetScheme(), judge)})
+	mgr.GetWebhookServer().Register(scalePath, &ctrlwebhook.Admission{Handler: newScaleHandler(mgr.GetScheme(), policies)})
 	return nil
 }
 

@@ -247,20 +247,20 @@ func TestPolicy_invalidSelectors(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		selector metav1.LabelSelector
-		refused  string // "" where it is accepted
+		rejected string // "" where it is accepted
 	}{
 		{name: "all namespaces"},
 		{name: "labels", selector: metav1.LabelSelector{MatchLabels: map[string]string{"env": "production"}}},
 		{name: "expression", selector: metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 			{Key: "env", Operator: metav1.LabelSelectorOpIn, Values: []string{"production"}},
 		}}},
-		{name: "unknown operator", refused: "spec.namespaceSelector.matchExpressions[0].operator", selector: metav1.LabelSelector{
+		{name: "unknown operator", rejected: "spec.namespaceSelector.matchExpressions[0].operator", selector: metav1.LabelSelector{
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "env", Operator: "Near"}},
 		}},
-		{name: "In without values", refused: "spec.namespaceSelector.matchExpressions[0].values", selector: metav1.LabelSelector{
+		{name: "In without values", rejected: "spec.namespaceSelector.matchExpressions[0].values", selector: metav1.LabelSelector{
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "env", Operator: metav1.LabelSelectorOpIn}},
 		}},
-		{name: "impossible value", refused: "spec.namespaceSelector.matchLabels", selector: metav1.LabelSelector{
+		{name: "impossible value", rejected: "spec.namespaceSelector.matchLabels", selector: metav1.LabelSelector{
 			MatchLabels: map[string]string{"env": "not a label value!"},
 		}},
 	} {
@@ -276,10 +276,10 @@ func TestPolicy_invalidSelectors(t *testing.T) {
 			return nil
 		})
 		switch {
-		case c.refused == "" && err != nil:
+		case c.rejected == "" && err != nil:
 			t.Errorf("%s: %v", c.name, err)
-		case c.refused != "" && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.refused)):
-			t.Errorf("%s: %v, want Invalid that names %s", c.name, err, c.refused)
+		case c.rejected != "" && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.rejected)):
+			t.Errorf("%s: %v, want Invalid that names %s", c.name, err, c.rejected)
 		}
 	}
 }

@@ -21,19 +21,18 @@ func policySpecs() {
 	It("rejects violations where it is enforced, with a message", func(ctx SpecContext) {
 		policy(ctx, "Enforce")
 		sentence := fmt.Sprintf("maxReplicas of WebAppPolicy %q allows at most 2; lower it", ns.name)
-		// refused waits until a request is rejected: each replica of the operator sees the policy at its own time, and any replica may be
-		// called.
-		refused := func(matcher OmegaMatcher, manifest string, args ...string) {
+		// rejected waits until a request is rejected: each replica of the operator has its own cache, and any of them may answer.
+		rejected := func(matcher OmegaMatcher, manifest string, args ...string) {
 			GinkgoHelper()
 			Eventually(ctx, ns.rejection(manifest, append(args, "--dry-run=server")...)).WithTimeout(soon).Should(matcher, "the webhook has not seen the policy")
 		}
-		refused(ContainSubstring(sentence), webAppManifest("app", "{image: 'nginx:1.25', replicas: 3}"), "create", "-f", "-")
-		refused(And(ContainSubstring("spec.image"), ContainSubstring("docker.io/library/")),
+		rejected(ContainSubstring(sentence), webAppManifest("app", "{image: 'nginx:1.25', replicas: 3}"), "create", "-f", "-")
+		rejected(And(ContainSubstring("spec.image"), ContainSubstring("docker.io/library/")),
 			webAppManifest("app", "{image: 'quay.io/other/nginx:1.25', replicas: 1}"), "apply", "-f", "-")
 
 		ns.webApp(ctx, "app", "{image: 'nginx:1.25', replicas: 0}")
-		refused(ContainSubstring(sentence), "", "scale", "webapp", "app", "--replicas=3") // it is a request of another kind
-		refused(ContainSubstring(sentence), "", "patch", "webapp", "app", "--type=merge", "-p", `{"spec":{"replicas":3}}`)
+		rejected(ContainSubstring(sentence), "", "scale", "webapp", "app", "--replicas=3") // it is a request of another kind
+		rejected(ContainSubstring(sentence), "", "patch", "webapp", "app", "--type=merge", "-p", `{"spec":{"replicas":3}}`)
 		ns.ready(ctx, "app")
 		ns.run(ctx, "delete", "webapp", "app")
 	})

@@ -35,7 +35,7 @@ func walk(s *apiextensionsv1.JSONSchemaProps, path string, visit func(string, *a
 	}
 }
 
-// parents is what else an object must have for a field below it to be judged.
+// parents is what else an object must have for a field below it to be validated.
 var parents = map[string]any{
 	".spec.autoscaling":          map[string]any{"maxReplicas": 10000, "targetCPUUtilizationPercentage": 50},
 	".spec.configRefs[]":         map[string]any{"kind": "ConfigMap", "name": "a"},
@@ -97,7 +97,7 @@ func parent(path string) map[string]any {
 	return map[string]any{}
 }
 
-// bad are values that a field's schema refuses, by the words that the refusal must have.
+// bad are values that a field's schema rejects, by the text that the error must have.
 func bad(path string, s *apiextensionsv1.JSONSchemaProps) map[string]any {
 	values := map[string]any{}
 	if len(s.Enum) > 0 {
@@ -176,7 +176,7 @@ func ours(path string) bool {
 
 func TestBounds(t *testing.T) {
 	c := newClient(t)
-	refused, accepted := 0, 0
+	rejected, accepted := 0, 0
 	for kind := range crdFiles {
 		walk(schemaOf(t, kind), "", func(path string, s *apiextensionsv1.JSONSchemaProps) {
 			if !ours(path) {
@@ -184,7 +184,7 @@ func TestBounds(t *testing.T) {
 			}
 			field := strings.ReplaceAll(strings.TrimPrefix(path, "."), "[]", "[0]")
 			for words, value := range bad(path, s) {
-				refused++
+				rejected++
 				err := try(t, c, at(t, kind, path, value))
 				if err == nil || !strings.Contains(err.Error(), field) || !strings.Contains(err.Error(), words) {
 					t.Errorf("%s%s = %.40v: %.300v, want a refusal with %q", kind, path, value, err, words)
@@ -193,13 +193,13 @@ func TestBounds(t *testing.T) {
 			for _, value := range good(path, s) {
 				accepted++
 				if err := try(t, c, at(t, kind, path, value)); err != nil {
-					t.Errorf("%s%s = %v: refused: %v", kind, path, value, err)
+					t.Errorf("%s%s = %v: rejected: %v", kind, path, value, err)
 				}
 			}
 		})
 	}
-	t.Logf("%d refusals, %d acceptances", refused, accepted)
-	if refused < 100 || accepted < 50 {
+	t.Logf("%d rejections, %d acceptances", rejected, accepted)
+	if rejected < 100 || accepted < 50 {
 		t.Error("too few: does walk see the whole schema?")
 	}
 }

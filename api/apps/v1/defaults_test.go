@@ -18,7 +18,7 @@ import (
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 )
 
-// created stores a manifest in a namespace of its own and returns what the API server then has.
+// created stores a manifest in a new namespace and returns what the API server then has.
 func created(t *testing.T, u *unstructured.Unstructured) map[string]any {
 	t.Helper()
 	c := newClient(t)

@@ -69,7 +69,7 @@ func smallest(kind string) map[string]any {
 	return map[string]any{"image": "nginx"}
 }
 
-// try has the API server judge a manifest without storing it.
+// try makes the API server validate a manifest without storing it.
 func try(t *testing.T, c client.Client, u *unstructured.Unstructured) error {
 	t.Helper()
 	content, err := yaml.Marshal(u.Object) // numbers as they come from a file

@@ -8,11 +8,11 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// cases are, for each rule that is written in CEL, a spec that it accepts and some that it refuses.
+// cases are, for each rule that is written in CEL, a spec that it accepts and some that it rejects.
 var cases = []struct {
 	kind   string
 	accept string
-	refuse []string
+	reject []string
 	// field is the path and message the start of the sentence that the refusal must contain.
 	field, message string
 }{
@@ -113,14 +113,14 @@ func TestRules(t *testing.T) {
 	for _, r := range cases {
 		t.Run(r.kind+"/"+r.message, func(t *testing.T) {
 			if err := try(t, c, object(t, r.kind, r.accept)); err != nil {
-				t.Errorf("%s: refused: %v", r.accept, err)
+				t.Errorf("%s: rejected: %v", r.accept, err)
 			}
-			for _, spec := range r.refuse {
+			for _, spec := range r.reject {
 				switch err := try(t, c, object(t, r.kind, spec)); {
 				case err == nil:
 					t.Errorf("%s: accepted", spec)
 				case !strings.Contains(err.Error(), r.field+": ") || !strings.Contains(err.Error(), r.message):
-					t.Errorf("%s: refused with %q, want %s: %s", spec, err, r.field, r.message)
+					t.Errorf("%s: rejected with %q, want %s: %s", spec, err, r.field, r.message)
 				}
 			}
 		})
@@ -138,7 +138,7 @@ func TestEveryRuleHasCases(t *testing.T) {
 				covered := slices.ContainsFunc(cases, func(r struct {
 					kind           string
 					accept         string
-					refuse         []string
+					reject         []string
 					field, message string
 				}) bool {
 					return r.kind == kind && strings.HasPrefix(rule.Message, r.message)
@@ -164,7 +164,7 @@ func TestName(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err != nil && !strings.Contains(err.Error(), "metadata.name: must be a DNS label of at most 63 characters") {
-			t.Errorf("%s: refused with %q", name, err)
+			t.Errorf("%s: rejected with %q", name, err)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func object(t *testing.T, spec string) *unstructured.Unstructured {
 	return u
 }
 
-// try has the API server judge a manifest without storing it.
+// try makes the API server validate a manifest without storing it.
 func try(t *testing.T, c client.Client, u *unstructured.Unstructured) error {
 	t.Helper()
 	content, err := yaml.Marshal(u.Object) // numbers as they come from a file
@@ -67,7 +67,7 @@ func try(t *testing.T, c client.Client, u *unstructured.Unstructured) error {
 	return c.Create(t.Context(), sent, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
 }
 
-// created stores a manifest in a namespace of its own.
+// created stores a manifest in a new namespace.
 func created(t *testing.T, u *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	u.SetNamespace(env.Namespace(t))

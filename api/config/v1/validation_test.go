@@ -10,7 +10,7 @@ import (
 
 type ruleCase struct {
 	accept string
-	refuse []string
+	reject []string
 	// field is the path and message the start of the sentence that the refusal must contain.
 	field, message string
 }
@@ -20,7 +20,7 @@ const (
 	dottedKey = "{.a: x}"
 )
 
-// cases are, for each rule that is written in CEL, a spec that it accepts and some that it refuses.
+// cases are, for each rule that is written in CEL, a spec that it accepts and some that it rejects.
 var cases = []ruleCase{
 	{`{config: {a: x}, files: {b: x}}`, []string{`{config: {a: x}, files: {a: x}}`},
 		"spec", "files: a name may not be a key of spec.config too"},
@@ -82,14 +82,14 @@ func TestRules(t *testing.T) {
 	for _, r := range cases {
 		t.Run(r.field+"/"+r.message, func(t *testing.T) {
 			if err := try(t, c, object(t, r.accept)); err != nil {
-				t.Errorf("%s: refused: %v", r.accept, err)
+				t.Errorf("%s: rejected: %v", r.accept, err)
 			}
-			for _, spec := range r.refuse {
+			for _, spec := range r.reject {
 				switch err := try(t, c, object(t, spec)); {
 				case err == nil:
 					t.Errorf("%s: accepted", spec)
 				case !strings.Contains(err.Error(), r.field+": ") || !strings.Contains(err.Error(), r.message):
-					t.Errorf("%s: refused with %q, want %s: %s", spec, err, r.field, r.message)
+					t.Errorf("%s: rejected with %q, want %s: %s", spec, err, r.field, r.message)
 				}
 			}
 		})
@@ -122,7 +122,7 @@ func TestName(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err != nil && !strings.Contains(err.Error(), "metadata.name: must be a DNS label of at most 63 characters") {
-			t.Errorf("%s: refused with %q", name, err)
+			t.Errorf("%s: rejected with %q", name, err)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func TestChanges(t *testing.T) {
 		err := c.Update(t.Context(), u)
 		switch {
 		case r.refusal == "" && err != nil:
-			t.Errorf("from %q to %q: refused: %v", r.before, r.after, err)
+			t.Errorf("from %q to %q: rejected: %v", r.before, r.after, err)
 		case r.refusal != "" && (err == nil || !strings.Contains(err.Error(), r.refusal)):
 			t.Errorf("from %q to %q: %v, want %q", r.before, r.after, err, r.refusal)
 		}

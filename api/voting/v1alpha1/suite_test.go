@@ -50,7 +50,7 @@ func object(t *testing.T, spec string) *unstructured.Unstructured {
 	return u
 }
 
-// try has the API server judge a manifest without storing it.
+// try makes the API server validate a manifest without storing it.
 func try(t *testing.T, c client.Client, u *unstructured.Unstructured) error {
 	t.Helper()
 	content, err := u.MarshalJSON()

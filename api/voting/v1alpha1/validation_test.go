@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// cases are, for each rule and bound, specs that it accepts and specs that it refuses.
+// cases are, for each rule and bound, specs that it accepts and specs that it rejects.
 var cases = []struct {
-	accept, refuse []string
+	accept, reject []string
 	// field is the path and message a part of the sentence that the refusal must contain.
 	field, message string
 }{
@@ -90,15 +90,15 @@ func TestSchema(t *testing.T) {
 		t.Run(r.field+" "+r.message, func(t *testing.T) {
 			for _, spec := range r.accept {
 				if err := try(t, c, object(t, spec)); err != nil {
-					t.Errorf("%s: refused: %v", spec, err)
+					t.Errorf("%s: rejected: %v", spec, err)
 				}
 			}
-			for _, spec := range r.refuse {
+			for _, spec := range r.reject {
 				switch err := try(t, c, object(t, spec)); {
 				case err == nil:
 					t.Errorf("%s: accepted", spec)
 				case !strings.Contains(err.Error(), r.field) || !strings.Contains(err.Error(), r.message):
-					t.Errorf("%s: refused with %q, want %s: %s", spec, err, r.field, r.message)
+					t.Errorf("%s: rejected with %q, want %s: %s", spec, err, r.field, r.message)
 				}
 			}
 		})
@@ -152,7 +152,7 @@ func TestEveryRuleHasCases(t *testing.T) {
 				continue
 			}
 			if !slices.ContainsFunc(cases, func(r struct {
-				accept, refuse []string
+				accept, reject []string
 				field, message string
 			}) bool {
 				return strings.HasPrefix(rule.Message, r.message) && len(r.accept) > 0
@@ -188,7 +188,7 @@ func TestName(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err != nil && !strings.Contains(err.Error(), "metadata.name: must be a DNS label of at most 63 characters") {
-			t.Errorf("%s: refused with %q", name, err)
+			t.Errorf("%s: rejected with %q", name, err)
 		}
 	}
 }
@@ -217,7 +217,7 @@ func TestTheConfigMapKeepsItsName(t *testing.T) {
 			t.Errorf("%q to %q: %v", tc.before, tc.after, err)
 		}
 		if err != nil && !strings.Contains(err.Error(), "target.configMapName: can't be changed") {
-			t.Errorf("%q to %q: refused with %q", tc.before, tc.after, err)
+			t.Errorf("%q to %q: rejected with %q", tc.before, tc.after, err)
 		}
 	}
 }
