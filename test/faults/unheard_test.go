@@ -34,7 +34,7 @@ func TestUnheardTransport(t *testing.T) {
 			versions = versions[1:]
 			return v
 		}}
-		transport := &operatorProcess{tape: tape, number: 1, next: http.DefaultTransport}
+		transport := &operatorProcess{requests: tape, number: 1, next: http.DefaultTransport}
 		var got []string
 		for range tc.versions {
 			got = append(got, send(t, transport, server.URL))
