@@ -45,9 +45,9 @@ func TestTransport(t *testing.T) {
 			}))
 			defer server.Close()
 			configMap := Key{corev1.SchemeGroupVersion.WithResource("configmaps"), "a"}
-			tape := &requestLog{plan: Plan{Kind: kind, Write: 2, Object: configMap, Answer: internal}, version: func(Key) string { return "6" }}
+			requests := &requestLog{plan: Plan{Kind: kind, Write: 2, Object: configMap, Answer: internal}, version: func(Key) string { return "6" }}
 			died := 0
-			transport := &operatorProcess{requests: tape, number: 1, next: http.DefaultTransport, stop: func() { died++ }}
+			transport := &operatorProcess{requests: requests, number: 1, next: http.DefaultTransport, stop: func() { died++ }}
 			for range 3 {
 				got.replies = append(got.replies, send(t, transport, server.URL))
 			}
@@ -57,7 +57,7 @@ func TestTransport(t *testing.T) {
 			if crashes := kind == CrashBefore || kind == CrashAfter; crashes != (died == 1) {
 				t.Errorf("the manager was stopped %d times", died)
 			}
-			first := tape.written()[0]
+			first := requests.written()[0]
 			if first.String() != "apply configmaps/a" || first.K != 1 || first.RV != "7" || first.Before != "6" || first.Code != 200 {
 				t.Errorf("the first write was recorded as %+v", first)
 			}
