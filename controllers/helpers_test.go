@@ -176,7 +176,7 @@ func rejectedWrites(summary audit.Summary) int {
 	total := 0
 	for key, count := range summary.Counts {
 		if key.Class == audit.Write {
-			total += count.Refused
+			total += count.Rejected
 		}
 	}
 	return total

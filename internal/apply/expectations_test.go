@@ -17,7 +17,7 @@ func testID(name string) objectID {
 	}
 }
 
-func newTestMemory() (*expectations, *clocktesting.FakePassiveClock) {
+func newTestExpectations() (*expectations, *clocktesting.FakePassiveClock) {
 	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	return newExpectations(clock), clock
 }
@@ -48,7 +48,7 @@ func TestExpectations_current(t *testing.T) {
 		{"deleted, and re-created", deleted, cacheState{uid: "v", version: "99"}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			m, _ := newTestMemory()
+			m, _ := newTestExpectations()
 			m.record(testID("web"), tc.last)
 			if got := m.current(testID("web"), tc.seen); got != tc.want {
 				t.Fatalf("current: %v, want %v", got, tc.want)
@@ -64,7 +64,7 @@ func TestExpectations_current(t *testing.T) {
 }
 
 func TestExpectations_timeout(t *testing.T) {
-	m, clock := newTestMemory()
+	m, clock := newTestExpectations()
 	m.wrote(types.NamespacedName{}, testID("web"), "u", "100")
 	clock.SetTime(clock.Now().Add(cacheSyncTimeout - time.Second))
 	if m.current(testID("web"), cacheState{uid: "u", version: "99"}) {
@@ -77,7 +77,7 @@ func TestExpectations_timeout(t *testing.T) {
 }
 
 func TestExpectations_areBounded(t *testing.T) {
-	m, clock := newTestMemory()
+	m, clock := newTestExpectations()
 	const perSecond = 20
 	for s := range 500 {
 		for i := range perSecond {
@@ -96,7 +96,7 @@ func TestExpectations_areBounded(t *testing.T) {
 }
 
 func TestExpectations_mutated(t *testing.T) {
-	m, _ := newTestMemory()
+	m, _ := newTestExpectations()
 	owner := types.NamespacedName{Namespace: testNamespace, Name: "web"}
 	m.recordMutation(owner, testID("web"), "h", []string{"/a", "/b"})
 	for _, tc := range []struct {
@@ -123,7 +123,7 @@ func TestExpectations_mutated(t *testing.T) {
 }
 
 func TestExpectations_forget(t *testing.T) {
-	m, _ := newTestMemory()
+	m, _ := newTestExpectations()
 	gone := types.NamespacedName{Namespace: testNamespace, Name: "gone"}
 	kept := types.NamespacedName{Namespace: testNamespace, Name: "kept"}
 	for _, owner := range []types.NamespacedName{gone, kept} {

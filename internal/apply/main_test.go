@@ -45,20 +45,20 @@ var apiServer = sync.OnceValues(func() (*rest.Config, error) {
 	return env.Admin, nil
 })
 
-// world is the shared state of this package's tests: a running manager whose requests are recorded.
-type world struct {
+// sharedManager is the shared state of this package's tests: a running manager whose requests are recorded.
+type sharedManager struct {
 	config   *rest.Config
 	manager  manager.Manager
 	admin    client.Client
 	requests *requests
 }
 
-var theWorld = sync.OnceValues(func() (*world, error) {
+var shared = sync.OnceValues(func() (*sharedManager, error) {
 	config, err := apiServer()
 	if err != nil {
 		return nil, fmt.Errorf("start an API server (KUBEBUILDER_ASSETS names the folder of its binaries): %w", err)
 	}
-	w := &world{config: rest.CopyConfig(config), requests: &requests{}}
+	w := &sharedManager{config: rest.CopyConfig(config), requests: &requests{}}
 	w.config.QPS = -1
 	if w.admin, err = client.New(w.config, client.Options{Scheme: scheme.Scheme}); err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ var theWorld = sync.OnceValues(func() (*world, error) {
 
 // fixture is the state of one test: a namespace, an owner in it, and an Applier.
 type fixture struct {
-	*world
+	*sharedManager
 	*Applier
 	t       *testing.T
 	name    string
@@ -112,7 +112,7 @@ func newFixture(t *testing.T) *fixture {
 	if testing.Short() {
 		t.Skip("needs an API server")
 	}
-	w, err := theWorld()
+	w, err := shared()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func newFixture(t *testing.T) *fixture {
 	if err := w.admin.Create(t.Context(), ns); err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{world: w, t: t, name: ns.Name, owner: newOwner(ns.Name, "web")}
+	f := &fixture{sharedManager: w, t: t, name: ns.Name, owner: newOwner(ns.Name, "web")}
 	if err := w.admin.Create(t.Context(), f.owner); err != nil {
 		t.Fatal(err)
 	}

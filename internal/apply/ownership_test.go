@@ -167,15 +167,15 @@ func TestRejectedObject_doesNotBlockOthers(t *testing.T) {
 	bad := webDeployment(f.name)
 	bad.Spec.Template.Spec.Containers[0].WithName("Not A Name")
 	err := f.Apply(t.Context(), f.owner, webService(f.name), bad, corev1ac.ConfigMap("web", f.name).WithLabels(testLabels()))
-	conflict, refused := &ConflictError{}, &WriteError{}
-	if !errors.As(err, &conflict) || !errors.As(err, &refused) || !apierrors.IsInvalid(err) {
+	conflict, rejected := &ConflictError{}, &WriteError{}
+	if !errors.As(err, &conflict) || !errors.As(err, &rejected) || !apierrors.IsInvalid(err) {
 		t.Errorf("%v, want both errors", err)
 	}
 	if f.get(&corev1.ConfigMap{}) == nil {
 		t.Error("the ConfigMap was not applied")
 	}
-	if refused.GVK.Kind != "Deployment" || refused.Name != "web" || refused.Verb != "apply" {
-		t.Errorf("the rejected object is %+v", refused)
+	if rejected.GVK.Kind != "Deployment" || rejected.Name != "web" || rejected.Verb != "apply" {
+		t.Errorf("the rejected object is %+v", rejected)
 	}
 }
 

@@ -145,7 +145,7 @@ func TestReadiness_waitsForCertificate(t *testing.T) {
 		if manager.err == nil {
 			t.Error("the manager exited without an error and without a certificate")
 		}
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		if err := get(t, "http://"+manager.health+"/readyz", "", http.StatusOK); err == nil {
 			t.Error("the manager is ready without a certificate")
 		}

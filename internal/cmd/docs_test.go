@@ -41,13 +41,13 @@ func explained(page, resource string, verbs []string) bool {
 		if len(cells) < 4 || !strings.Contains(cells[1], "`"+resource+"`") {
 			continue
 		}
-		told := map[string]bool{}
+		listed := map[string]bool{}
 		for verb := range strings.SplitSeq(cells[2], ",") {
-			told[strings.TrimSpace(verb)] = true
+			listed[strings.TrimSpace(verb)] = true
 		}
-		all := len(told) == len(verbs)
+		all := len(listed) == len(verbs)
 		for _, verb := range verbs {
-			all = all && told[verb]
+			all = all && listed[verb]
 		}
 		if all {
 			return true

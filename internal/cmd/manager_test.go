@@ -249,7 +249,7 @@ func TestWebhooks_withoutCertificate(t *testing.T) {
 		if manager.err == nil || !strings.Contains(manager.log.String(), "tls.crt") {
 			t.Errorf("exited with %v; want an error that names the file", manager.err)
 		}
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		t.Fatal("the manager keeps running without the provided certificate")
 	}
 }

@@ -105,22 +105,22 @@ func (o *managerOptions) addFlags(flags *pflag.FlagSet) {
 // validate reports all invalid flags and combinations of flags at once.
 func (o *managerOptions) validate() error {
 	var errs []error
-	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	reject := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if o.workers < 1 {
-		refuse("--workers=%d: must be at least 1", o.workers)
+		reject("--workers=%d: must be at least 1", o.workers)
 	}
 	if o.webhookPort < 1 || o.webhookPort > 65535 {
-		refuse("--webhook-port=%d: must be from 1 to 65535", o.webhookPort)
+		reject("--webhook-port=%d: must be from 1 to 65535", o.webhookPort)
 	}
 	if o.webhookCerts != certsProvided && o.webhookCerts != certsSelfSigned {
-		refuse("--webhook-certs=%s: must be %s or %s", o.webhookCerts, certsProvided, certsSelfSigned)
+		reject("--webhook-certs=%s: must be %s or %s", o.webhookCerts, certsProvided, certsSelfSigned)
 	}
 	if o.qps > 0 && o.burst < 1 {
-		refuse("--kube-api-burst=%d: must be at least 1 with --kube-api-qps=%g", o.burst, o.qps)
+		reject("--kube-api-burst=%d: must be at least 1 with --kube-api-qps=%g", o.burst, o.qps)
 	}
 	for _, namespace := range o.watchNamespaces {
 		if strings.TrimSpace(namespace) == "" {
-			refuse("--watch-namespaces: has an empty name; omit the flag to watch all namespaces")
+			reject("--watch-namespaces: has an empty name; omit the flag to watch all namespaces")
 			break
 		}
 	}

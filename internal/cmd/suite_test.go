@@ -32,9 +32,9 @@ import (
 
 const (
 	// asManager makes the test binary the manager, so tests can run several and stop them with signals.
-	asManager = "FETTLE_TEST_AS_MANAGER"
-	loopback  = "127.0.0.1"
-	patience  = 30 * time.Second
+	asManager   = "FETTLE_TEST_AS_MANAGER"
+	loopback    = "127.0.0.1"
+	waitTimeout = 30 * time.Second
 )
 
 var env *testenv.Env
@@ -121,8 +121,8 @@ func (p *process) stop(t *testing.T) time.Duration {
 		if p.err != nil {
 			t.Errorf("the manager exited with %v", p.err)
 		}
-	case <-time.After(patience):
-		t.Fatalf("the manager did not exit %s after SIGTERM", patience)
+	case <-time.After(waitTimeout):
+		t.Fatalf("the manager did not exit %s after SIGTERM", waitTimeout)
 	}
 	return time.Since(start)
 }
@@ -166,12 +166,12 @@ func get(t *testing.T, url, token string, want int, contains ...string) error {
 func eventually(t *testing.T, what string, try func() error) {
 	t.Helper()
 	var err error
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(waitTimeout); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if err = try(); err == nil {
 			return
 		}
 	}
-	t.Fatalf("%s: not after %s: %v", what, patience, err)
+	t.Fatalf("%s: not after %s: %v", what, waitTimeout, err)
 }
 
 func freeAddress(t *testing.T) string {

@@ -90,7 +90,7 @@ func TestRestart_onceForConfigMapAndSecret(t *testing.T) {
 
 // stakater/Reloader#110: several ConfigMaps that change together cause one restart each.
 func TestRestart_forAnotherOwnerCounts(t *testing.T) {
-	now := stamped(published("2", "1"), start.Add(-10*time.Second))
+	now := publishedAt(published("2", "1"), start.Add(-10*time.Second))
 	for _, tc := range []struct {
 		at   time.Time
 		want []string
@@ -149,7 +149,7 @@ func TestRemovedAnnotations_restartNothing(t *testing.T) {
 	}
 	// Also if it was created around the publication, unless the operator crashed since.
 	w := user(Deployment, "x", changedAt(start.Add(-70*time.Second)))
-	late := []Object{stamped(now, start.Add(-65*time.Second))}
+	late := []Object{publishedAt(now, start.Add(-65*time.Second))}
 	for noted, want := range map[time.Time]int{start.Add(-time.Minute): 0, start.Add(-70 * time.Second): 1, {}: 1} {
 		if got := decidedWith(lastWrite{recordedAt: noted}, start, thePolicy, late, w); len(got.Restarts) != want {
 			t.Errorf("recorded at %s: %+v", noted, got)

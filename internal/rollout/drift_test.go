@@ -95,7 +95,7 @@ func TestForeignEdits(t *testing.T) {
 			rolledOut(s, other, w)
 		}, mixed: true},
 		"published again since": {history: func(s *driftTracker, good, _ Object, w *Workload) {
-			rolledOut(s, stamped(good, start.Add(-2*time.Hour)), w)
+			rolledOut(s, publishedAt(good, start.Add(-2*time.Hour)), w)
 		}, mixed: true},
 		"edited before, and again": {history: func(s *driftTracker, good, edited Object, w *Workload) {
 			rolledOut(s, good, w)

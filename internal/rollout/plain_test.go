@@ -32,23 +32,23 @@ func applyPlan(owner Owner, out plan) {
 func TestAllRunning(t *testing.T) {
 	owner, one := settings("u/1", map[string][]byte{"a": []byte("1")})
 	w := user(Deployment, "x", references(Reference{Kind: ConfigMap, Name: "settings", Key: "a"}))
-	if known, noted := owner.allRunning([]*Workload{w}, one); known || noted {
+	if known, noted := owner.running([]*Workload{w}, one); known || noted {
 		t.Error("without a record, but running")
 	}
 	applyPlan(owner, planFor(owner, one, w))
-	if known, noted := owner.allRunning([]*Workload{w}, one); !known || !noted {
+	if known, noted := owner.running([]*Workload{w}, one); !known || !noted {
 		t.Error("recorded, but not running")
 	}
 	_, two := settings("u/2", one.Data)
-	if known, noted := owner.allRunning([]*Workload{w}, two); known || !noted {
+	if known, noted := owner.running([]*Workload{w}, two); known || !noted {
 		t.Error("another version counts as the same contents")
 	}
 	w.References[0].Key = "b"
-	if known, _ := owner.allRunning([]*Workload{w}, one); known {
+	if known, _ := owner.running([]*Workload{w}, one); known {
 		t.Error("the contents of a key that was not used count as known")
 	}
 	w.deleting = true
-	if known, _ := owner.allRunning([]*Workload{w}, one); !known {
+	if known, _ := owner.running([]*Workload{w}, one); !known {
 		t.Error("a workload that is being deleted counts")
 	}
 }

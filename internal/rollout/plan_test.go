@@ -25,7 +25,7 @@ func published(a, b string) Object {
 	}
 }
 
-func stamped(o Object, at time.Time) Object {
+func publishedAt(o Object, at time.Time) Object {
 	o.PublishedAt = PublishedAt("", true, true, at)
 	return o
 }
@@ -179,12 +179,12 @@ func TestDecide(t *testing.T) {
 			want:      outcome{States: map[string]State{"x": Pending}, Reason: ReasonRollingOut, RequeueAfter: 20 * time.Second},
 		},
 		"pending within the debounce": {
-			objects:   []Object{stamped(now, start.Add(-2*time.Second))},
+			objects:   []Object{publishedAt(now, start.Add(-2*time.Second))},
 			workloads: []*Workload{user(Deployment, "x", recorded(old))},
 			want:      outcome{States: map[string]State{"x": Pending}, Reason: ReasonDebouncing, RequeueAfter: 3 * time.Second},
 		},
 		"a clock that was ahead holds nothing back": {
-			objects:   []Object{stamped(now, start.Add(time.Hour))},
+			objects:   []Object{publishedAt(now, start.Add(time.Hour))},
 			workloads: []*Workload{user(Deployment, "x", recorded(old))},
 			want:      outcome{Restarts: []string{"x"}, States: map[string]State{"x": Restarting}, Reason: ReasonRollingOut},
 		},
@@ -224,7 +224,7 @@ func TestDecide(t *testing.T) {
 			want:      outcome{Records: []string{"x"}, States: map[string]State{"x": UpToDate}, Reason: ReasonRolledOut},
 		},
 		"a workload that was created around a publication is restarted": {
-			objects:   []Object{stamped(now, start.Add(-8*time.Second))},
+			objects:   []Object{publishedAt(now, start.Add(-8*time.Second))},
 			workloads: []*Workload{user(Deployment, "x", changedAt(start.Add(-9*time.Second)))},
 			want:      outcome{Restarts: []string{"x"}, States: map[string]State{"x": Restarting}, Reason: ReasonRollingOut},
 		},

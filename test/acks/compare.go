@@ -30,10 +30,10 @@ type Report struct {
 }
 
 // Compare counts the rows of all writers. They should have ended.
-func Compare(ctx context.Context, conn *pgx.Conn, ledgers ...*Writer) (Report, error) {
+func Compare(ctx context.Context, conn *pgx.Conn, writers ...*Writer) (Report, error) {
 	var all []Entry
 	var out Report
-	for _, l := range ledgers {
+	for _, l := range writers {
 		there, err := rows(ctx, conn, l.Name())
 		if err != nil {
 			return out, err

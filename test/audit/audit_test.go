@@ -91,9 +91,9 @@ func TestSummaryTable(t *testing.T) {
 	}
 	s.add(Request{User: "op", Class: LiveRead, Verb: "get", Resource: "secrets", Name: "a", Code: 403})
 	s.add(Request{User: "other", Class: Write, Verb: "delete", Resource: "secrets", Name: "a", Code: 200})
-	want := "USER  CLASS      VERB   RESOURCE                        REQUESTS  REFUSED  OBJECTS\n" +
-		"op    live read  get    secrets                         1         1        a\n" +
-		"op    write      patch  webapps.apps.fettle.dev/status  5         0        a b c and 1 more\n"
+	want := "USER  CLASS      VERB   RESOURCE                        REQUESTS  REJECTED  OBJECTS\n" +
+		"op    live read  get    secrets                         1         1         a\n" +
+		"op    write      patch  webapps.apps.fettle.dev/status  5         0         a b c and 1 more\n"
 	mine := s.Where(func(k Key) bool { return k.User == "op" })
 	if diff := cmp.Diff(want, mine.String()); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)

@@ -84,7 +84,7 @@ func (c *Changes) NoOps(ctx context.Context, all Summary) (map[Object]int, error
 	noOps := map[Object]int{}
 	for key, count := range all.Counts {
 		if c.watched[key.Resource] && key.Class == Write && key.Name != "" && key.Verb != "deletecollection" {
-			noOps[Object{key.Resource, key.Namespace, key.Name}] += count.Requests - count.Refused
+			noOps[Object{key.Resource, key.Namespace, key.Name}] += count.Requests - count.Rejected
 		}
 	}
 	for object, writes := range noOps {

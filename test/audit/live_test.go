@@ -45,9 +45,9 @@ func TestRecorder_realServer(t *testing.T) {
 	if mine.Writes() != 4 || mine.LiveReads() != 1 || all.Writes() != 5 {
 		t.Errorf("the operator made 4 writes and 1 read, of 5 writes in all; counted %d, %d and %d", mine.Writes(), mine.LiveReads(), all.Writes())
 	}
-	refused := mine.Counts[audit.Key{User: testenv.OperatorUser, Class: audit.Write, Verb: "create", Resource: "secrets", Namespace: namespace}]
-	if refused.Refused != 1 {
-		t.Errorf("the rejected Secret was counted as %+v", refused)
+	rejected := mine.Counts[audit.Key{User: testenv.OperatorUser, Class: audit.Write, Verb: "create", Resource: "secrets", Namespace: namespace}]
+	if rejected.Rejected != 1 {
+		t.Errorf("the rejected Secret was counted as %+v", rejected)
 	}
 	noOps, err := changes.NoOps(t.Context(), all)
 	want := map[audit.Object]int{{Resource: "configmaps", Namespace: namespace, Name: "one"}: 1}

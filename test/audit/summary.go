@@ -24,7 +24,7 @@ type Key struct {
 // Count is the number of requests, and of rejected ones.
 type Count struct {
 	Requests int
-	Refused  int
+	Rejected int
 }
 
 // Summary is the result of a Recorder.
@@ -41,7 +41,7 @@ func (s *Summary) add(r Request) {
 	count := s.Counts[key]
 	count.Requests++
 	if r.Rejected() {
-		count.Refused++
+		count.Rejected++
 	}
 	s.Counts[key] = count
 }
@@ -85,7 +85,7 @@ func (s Summary) String() string {
 		}
 		at := row{key.User, string(key.Class), key.Verb, resource}
 		sum := rows[at]
-		rows[at] = Count{sum.Requests + count.Requests, sum.Refused + count.Refused}
+		rows[at] = Count{sum.Requests + count.Requests, sum.Rejected + count.Rejected}
 		if key.Name != "" {
 			names[at] = append(names[at], key.Name)
 		}
@@ -95,13 +95,13 @@ func (s Summary) String() string {
 	}
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	lines := []string{"USER\tCLASS\tVERB\tRESOURCE\tREQUESTS\tREFUSED\tOBJECTS"}
+	lines := []string{"USER\tCLASS\tVERB\tRESOURCE\tREQUESTS\tREJECTED\tOBJECTS"}
 	sorted := slices.SortedFunc(maps.Keys(rows), func(a, b row) int {
 		return cmp.Or(cmp.Compare(a.user, b.user), cmp.Compare(a.class, b.class), cmp.Compare(a.resource, b.resource), cmp.Compare(a.verb, b.verb))
 	})
 	for _, at := range sorted {
 		lines = append(lines, fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%d\t%s", at.user, at.class, at.verb, at.resource,
-			rows[at].Requests, rows[at].Refused, abbreviate(names[at])))
+			rows[at].Requests, rows[at].Rejected, abbreviate(names[at])))
 	}
 	_, _ = io.WriteString(table, strings.Join(lines, "\n")+"\n") // a strings.Builder returns no errors
 	_ = table.Flush()

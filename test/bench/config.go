@@ -176,7 +176,7 @@ func (r *changeRun) setUp(ctx context.Context, result *changeResult) error {
 	if err := r.each(ctx, r.everyIndex(), 0, r.create); err != nil {
 		return err
 	}
-	requests, err := r.quiet(ctx, mark)
+	requests, err := r.waitIdle(ctx, mark)
 	if err != nil {
 		return err
 	}
@@ -186,15 +186,15 @@ func (r *changeRun) setUp(ctx context.Context, result *changeResult) error {
 	return err
 }
 
-// quietFor is how long a contender must send no write to count as idle.
-const quietFor = 12 * time.Second
+// idleTime is how long a contender must send no write to count as idle.
+const idleTime = 12 * time.Second
 
-// quiet waits until the contender sends no more writes, and returns its requests since mark.
-func (r *changeRun) quiet(ctx context.Context, mark audit.Position) (audit.Summary, error) {
+// waitIdle waits until the contender sends no more writes, and returns its requests since mark.
+func (r *changeRun) waitIdle(ctx context.Context, mark audit.Position) (audit.Summary, error) {
 	deadline := time.Now().Add(r.options.limit)
 	filter := audit.Filter{User: r.contender.user}
 	for last := -1; ; {
-		if err := sleep(ctx, quietFor); err != nil {
+		if err := sleep(ctx, idleTime); err != nil {
 			return audit.Summary{}, err
 		}
 		requests, err := r.audit.Since(ctx, mark, filter)

@@ -28,9 +28,9 @@ type configContender struct {
 
 // configContenders are Fettle without and with its default delays, and the program at the path peer.
 func configContenders(peer string) []configContender {
-	ours := contender{name: oursName, user: oursUser, arguments: []string{"ours"}}
+	ours := contender{name: fettleName, user: fettleUser, arguments: []string{"ours"}}
 	delayed := ours
-	delayed.name = oursName + "-defaults"
+	delayed.name = fettleName + "-defaults"
 	all := []configContender{{contender: ours, immediate: true}, {contender: delayed, pause: 35 * time.Second}}
 	if peer != "" {
 		all = append(all, configContender{plain: true, contender: contender{

@@ -36,7 +36,7 @@ func (r *changeRun) phase(ctx context.Context, which []int, version string, rate
 		return changes{}, err
 	}
 	result := r.templates.since(before, accepted, started)
-	requests, err := r.quiet(ctx, mark)
+	requests, err := r.waitIdle(ctx, mark)
 	result.Writes, result.LiveReads, result.Events = requests.Writes(), requests.LiveReads(), requests.Of(audit.Event)
 	for i, count := range r.templates.counts() {
 		result.Templates += count - before[i]

@@ -32,8 +32,8 @@ type contender struct {
 }
 
 const (
-	oursName = "fettle"
-	rawName  = "raw"
+	fettleName = "fettle"
+	rawName    = "raw"
 )
 
 // contenders returns all contenders; calibrate determines the raw client's concurrency.
@@ -42,7 +42,7 @@ func contenders(concurrency int) []contender {
 		return contender{name: name, about: about, user: naiveUser, arguments: append([]string{"naive"}, arguments...)}
 	}
 	return []contender{
-		{name: oursName, about: "fettle manager, 5 workers, its own role", user: oursUser, arguments: []string{"ours"}},
+		{name: fettleName, about: "fettle manager, 5 workers, its own role", user: fettleUser, arguments: []string{"ours"}},
 		{
 			name: rawName, about: fmt.Sprintf("raw client, %d at once (best of %v)", concurrency, concurrencies),
 			user: rawUser, arguments: []string{"raw", "-workers", strconv.Itoa(concurrency)},

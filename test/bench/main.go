@@ -1,8 +1,7 @@
-// Command bench measures how fast, and with how many requests, Fettle brings up WebApps, beside controllers that do the
-// same: a naive one, and a raw client that sends nothing but the necessary writes. It starts an etcd (with fsync) and a
-// kube-apiserver (with audit log) of its own, and a fake Deployment controller, which Fettle waits for and the others
-// don't. It runs the contenders one after the other in random order, round by round, and reports ratios of the same run;
-// a figure without its peer says more about the machine than about Fettle.
+// Command bench measures how fast, and with how many requests, Fettle creates the children of WebApps. It compares Fettle with controllers
+// that do the same: a naive one, and a raw client that sends only the necessary writes. It starts its own etcd (with fsync) and
+// kube-apiserver (with audit log), and a fake Deployment controller, which only Fettle waits for. It runs the contenders one after another
+// in random order, round by round, and reports ratios within a run. A figure without a comparison mostly measures the machine.
 //
 //	make bench
 //	go run ./test/bench -n 1000 -rounds 5 -load burst
@@ -11,8 +10,8 @@
 //	go run ./test/bench -mode postgres-memory
 //	KUBECONFIG=... go run ./test/bench -mode pgbench -rounds 3
 //
-// With -mode postgres it measures something else: failover of a PostgreSQL on the local cluster of `NODES=3 make up`, with
-// Fettle installed, as root. Package failover says what it does.
+// With -mode postgres it measures the failover of a PostgreSQL on the local cluster of `NODES=3 make up`, with Fettle installed, as root.
+// See package failover.
 //
 //	go run ./test/bench -mode postgres -runs 10 -operator both
 package main
@@ -144,7 +143,7 @@ func parse(args []string) (options, error) {
 	return o, os.MkdirAll(filepath.Join(o.out, "logs"), 0o755)
 }
 
-// postgresFlags are those of -mode postgres.
+// postgresFlags adds the flags of -mode postgres.
 func (o *options) postgresFlags(flags *flag.FlagSet) {
 	p := &o.postgres
 	p.Log, p.Report = os.Stderr, os.Stdout

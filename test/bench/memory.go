@@ -41,7 +41,7 @@ type memoryResults struct {
 func (b *bench) memory(ctx context.Context) error {
 	all := memoryResults{N: b.options.n, Children: b.options.children, Idle: b.options.idle.String()}
 	for _, c := range contenders(1) {
-		if c.name != oursName && c.name != "naive-5" {
+		if c.name != fettleName && c.name != "naive-5" {
 			continue
 		}
 		result, err := b.memoryOf(ctx, c)

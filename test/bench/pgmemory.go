@@ -47,20 +47,20 @@ type pgMemoryResults struct {
 // the operator over mTLS, renew their Leases, and report changing positions.
 func (b *bench) postgresMemory(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	plane, err := fakepg.Start(ctx, b.env.Admin, fakepg.Options{Log: func(err error) { b.logf("%v", err) }})
+	kubelet, err := fakepg.Start(ctx, b.env.Admin, fakepg.Options{Log: func(err error) { b.logf("%v", err) }})
 	if err != nil {
 		cancel()
 		return err
 	}
-	defer plane.Wait()
+	defer kubelet.Wait()
 	defer cancel()
 	namespace, err := b.env.NewNamespace(ctx, "databases")
 	if err != nil {
 		return err
 	}
-	r := &pgMemory{bench: b, namespace: namespace, ours: contenders(1)[0]}
-	r.results.Clusters, r.results.Idle, r.results.Contender = b.options.databases, b.options.idle.String(), oursName
-	plane.Update(r.varyMetrics)
+	r := &pgMemory{bench: b, namespace: namespace, fettle: contenders(1)[0]}
+	r.results.Clusters, r.results.Idle, r.results.Contender = b.options.databases, b.options.idle.String(), fettleName
+	kubelet.Update(r.varyMetrics)
 	if err := r.measure(ctx); err != nil {
 		return err
 	}
@@ -76,13 +76,13 @@ func (b *bench) postgresMemory(ctx context.Context) (err error) {
 type pgMemory struct {
 	*bench
 	namespace string
-	ours      contender
+	fettle    contender
 	renewals  atomic.Int64
 	results   pgMemoryResults
 }
 
 func (r *pgMemory) measure(ctx context.Context) error {
-	first, err := r.start(r.ours)
+	first, err := r.start(r.fettle)
 	if err != nil {
 		return err
 	}
@@ -98,11 +98,11 @@ func (r *pgMemory) measure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	second, err := r.start(r.ours)
+	second, err := r.start(r.fettle)
 	if err != nil {
 		return err
 	}
-	err = r.restarted(ctx, &r.results.memoryResult, r.ours, second, mark)
+	err = r.restarted(ctx, &r.results.memoryResult, r.fettle, second, mark)
 	r.results.PerWebApp = (r.results.Restarted - r.results.Empty) * 1024 / float64(r.results.Clusters)
 	return errors.Join(err, second.stop())
 }
@@ -199,11 +199,11 @@ func (r *pgMemory) renew(ctx context.Context) (stop func()) {
 }
 
 // varyMetrics makes agents report different numbers each time, like those of databases in use.
-func (r *pgMemory) varyMetrics(plane *fakepg.Kubelet) {
+func (r *pgMemory) varyMetrics(kubelet *fakepg.Kubelet) {
 	var position atomic.Uint64
 	for i := range r.results.Clusters {
 		for ordinal := range pgInstances {
-			plane.ChangeStatus[agentapi.Pod(r.name(i), ordinal)] = func(s *agentapi.Status) {
+			kubelet.ChangeStatus[agentapi.Pod(r.name(i), ordinal)] = func(s *agentapi.Status) {
 				at := position.Add(8192)
 				s.Received, s.Replayed, s.ReplayLag = wal.LSN(1<<30+at), wal.LSN(1<<30+at-at%3), time.Duration(at%7)*time.Millisecond
 				s.DiskFree -= min(s.DiskFree, at)
@@ -224,7 +224,7 @@ func (r *pgMemory) watchIdle(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	if err := r.idle(ctx, &r.results.memoryResult, r.ours, p); err != nil {
+	if err := r.idle(ctx, &r.results.memoryResult, r.fettle, p); err != nil {
 		return err
 	}
 	r.results.Renewals = r.renewals.Load() - renewals
@@ -236,8 +236,8 @@ func (r *pgMemory) watchIdle(ctx context.Context, p *process) error {
 	if r.results.IdleWrites+r.results.IdleLiveReads == 0 {
 		return nil
 	}
-	sent, err := r.audit.Since(ctx, mark, audit.Filter{User: r.ours.user})
-	fmt.Fprintf(os.Stderr, "while idle %s sent:\n%s\n", r.ours.name, sent)
+	sent, err := r.audit.Since(ctx, mark, audit.Filter{User: r.fettle.user})
+	fmt.Fprintf(os.Stderr, "while idle %s sent:\n%s\n", r.fettle.name, sent)
 	return err
 }
 

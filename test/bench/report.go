@@ -102,13 +102,13 @@ func ratios(blocks []block) []ratio {
 	seconds, cpu := func(k block) float64 { return k.Seconds }, func(k block) float64 { return k.CPUAfter }
 	var all []ratio
 	for _, other := range names() {
-		ours, theirs := of(blocks, oursName, seconds), of(blocks, other, seconds)
-		if other == oursName || len(ours) == 0 || len(theirs) == 0 {
+		ours, theirs := of(blocks, fettleName, seconds), of(blocks, other, seconds)
+		if other == fettleName || len(ours) == 0 || len(theirs) == 0 {
 			continue
 		}
 		all = append(all,
-			newRatio("speed of "+oursName+" / "+other, divide(theirs, ours)),
-			newRatio("CPU time of "+oursName+" / "+other, divide(of(blocks, oursName, cpu), of(blocks, other, cpu))))
+			newRatio("speed of "+fettleName+" / "+other, divide(theirs, ours)),
+			newRatio("CPU time of "+fettleName+" / "+other, divide(of(blocks, fettleName, cpu), of(blocks, other, cpu))))
 	}
 	return all
 }

@@ -21,7 +21,7 @@ import (
 
 // Users of the contenders: ordinary ServiceAccounts, which the API server's priority and fairness limits.
 const (
-	oursUser       = testenv.OperatorUser
+	fettleUser     = testenv.OperatorUser
 	benchNamespace = "fettle-bench"
 	naiveUser      = "system:serviceaccount:" + benchNamespace + ":naive"
 	rawUser        = "system:serviceaccount:" + benchNamespace + ":raw"
@@ -76,7 +76,7 @@ func (b *bench) prepare(ctx context.Context, control *envtest.Environment) (err 
 	if b.audit, err = audit.New(b.env.AuditLog, b.env.Admin); err != nil {
 		return err
 	}
-	if err := b.writeKubeconfig(oursUser, b.env.Operator); err != nil {
+	if err := b.writeKubeconfig(fettleUser, b.env.Operator); err != nil {
 		return err
 	}
 	for _, user := range []string{naiveUser, rawUser, peerUser} {

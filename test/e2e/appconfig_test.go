@@ -150,7 +150,7 @@ func configSpecs() {
 		Consistently(ctx, ns.rollouts).WithTimeout(10 * time.Second).Should(Equal(after))
 	}, SpecTimeout(30*time.Minute))
 
-	It("rolls out changes made while the operator was down, and deletes the children of a VoteConfig", func(ctx SpecContext) {
+	It("rolls out changes made while the operator was down, when a VoteConfig can be deleted", func(ctx SpecContext) {
 		publish(ctx)
 		ns.deploy(ctx, useAll, "all")
 		ns.deploy(ctx, useURL, "url")

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// fettleKinds are what the operator writes a status of.
+	// fettleKinds are the kinds with a status by the operator.
 	fettleKinds = "webapps.apps.fettle.dev,appconfigs.config.fettle.dev,voteconfigs.voting.fettle.dev,postgresqls.database.fettle.dev"
-	// otherKinds are what tells how these do. Secrets are left out.
+	// otherKinds are the kinds that show the state of their children. Secrets are left out.
 	otherKinds = "deployments,replicasets,statefulsets,pods,services,endpointslices,persistentvolumeclaims,leases,poddisruptionbudgets,configmaps,controllerrevisions"
 	// failure-summary.txt holds at most this many events, lines of the operator's log, lines of each pod's log, and characters per line.
 	summaryEvents, summaryLines, summaryPodLines, summaryWidth = 12, 12, 4, 200
@@ -27,8 +27,8 @@ const (
 // summaryPattern matches the log lines that failure-summary.txt holds: errors, warnings and decisions.
 var summaryPattern = regexp.MustCompile(`(?i)error|warn|taking a step|panic|fatal|decision|promoted|takes connections|configuration loaded|stopping`)
 
-// record keeps what tells why a spec failed, while its objects are still there: a folder for each below E2E_REPORT_DIR/e2e,
-// whose file failure-summary.txt is printed at the end of the CI output.
+// record saves the reasons of a failed spec while its objects still exist: a folder per failure below E2E_REPORT_DIR/e2e. Its file
+// failure-summary.txt is printed at the end of the CI output.
 func record(ctx SpecContext) {
 	spec, folder := CurrentSpecReport(), os.Getenv("E2E_REPORT_DIR")
 	if !spec.Failed() || folder == "" {
@@ -37,10 +37,10 @@ func record(ctx SpecContext) {
 	slug := strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(spec.LeafNodeText), "-"), "-")
 	r := &recorder{folder: filepath.Join(folder, "e2e", fmt.Sprintf("%d-%.60s", spec.StartTime.Unix(), slug))}
 	if err := os.MkdirAll(r.folder, 0o755); err != nil {
-		fmt.Fprintln(GinkgoWriter, "no record of the failure:", err)
+		fmt.Fprintln(GinkgoWriter, "failed to record the failure:", err)
 		return
 	}
-	r.say("%s\n%s: %s\n", spec.FullText(), spec.Failure.Location, clipped(spec.Failure.Message, 12))
+	r.printf("%s\n%s: %s\n", spec.FullText(), spec.Failure.Location, truncateLines(spec.Failure.Message, 12))
 	for _, name := range inUse {
 		r.conditions(ctx, namespaced{name})
 	}
@@ -48,43 +48,45 @@ func record(ctx SpecContext) {
 	for _, name := range inUse {
 		r.namespace(ctx, namespaced{name}, spec.StartTime)
 	}
-	r.keep("failure-summary.txt", r.failureSummary.String())
+	r.write("failure-summary.txt", r.failureSummary.String())
 	fmt.Fprintf(GinkgoWriter, "the record of the failure is in %s\n", r.folder)
 }
 
-// recorder writes one record. What can't be had is said in its place.
+// recorder writes one record. An error takes the place of missing output.
 type recorder struct {
 	folder         string
 	failureSummary strings.Builder
 }
 
-func (r *recorder) say(format string, args ...any) { fmt.Fprintf(&r.failureSummary, format, args...) }
+func (r *recorder) printf(format string, args ...any) {
+	fmt.Fprintf(&r.failureSummary, format, args...)
+}
 
-func (r *recorder) keep(file, text string) {
+func (r *recorder) write(file, text string) {
 	if err := os.WriteFile(filepath.Join(r.folder, file), []byte(text), 0o644); err != nil {
 		fmt.Fprintln(GinkgoWriter, "the record of the failure:", err)
 	}
 }
 
-// ask types a command whose output goes to a file, and returns the output.
-func (r *recorder) ask(ctx context.Context, n namespaced, file string, args ...string) string {
+// capture runs a command, writes its output to a file, and returns the output.
+func (r *recorder) capture(ctx context.Context, n namespaced, file string, args ...string) string {
 	output, err := n.quietly(ctx, args...)
 	if err != nil {
 		output += "\n" + err.Error() + "\n"
 	}
-	r.keep(file, output)
+	r.write(file, output)
 	return output
 }
 
-// conditions keeps what the operator says of the objects of a namespace.
+// conditions saves the conditions of the objects in a namespace.
 func (r *recorder) conditions(ctx context.Context, n namespaced) {
-	r.say("--- %s: conditions\n%s", n.name, clipped(ofTrouble(r.ask(ctx, n, n.name+"-conditions.txt", "get", fettleKinds, "-o", `jsonpath={range .items[*]}`+
+	r.printf("--- %s: conditions\n%s", n.name, truncateLines(notAllTrue(r.capture(ctx, n, n.name+"-conditions.txt", "get", fettleKinds, "-o", `jsonpath={range .items[*]}`+
 		`{.kind} {.metadata.name} generation {.metadata.generation} phase {.status.phase} primary {.status.primary} annotations {.metadata.annotations.fettle\.dev/switchover}`+
 		`{range .status.conditions[*]}{"\n  "}{.type}={.status} {.reason} ({.observedGeneration}, since {.lastTransitionTime}) {.message}{end}{"\n"}{end}`)), 30))
 }
 
-// ofTrouble leaves out the objects of which all conditions are True, where there are more of them than can be read at a glance.
-func ofTrouble(text string) string {
+// notAllTrue removes the objects with only True conditions if there are too many to read.
+func notAllTrue(text string) string {
 	const few = 4
 	var objects []string
 	for line := range strings.Lines(text) {
@@ -100,34 +102,34 @@ func ofTrouble(text string) string {
 	return strings.Join(objects, "")
 }
 
-// namespace keeps what is in one.
+// namespace saves the state of a namespace.
 func (r *recorder) namespace(ctx context.Context, n namespaced, since time.Time) {
-	r.ask(ctx, n, n.name+"-objects.yaml", "get", fettleKinds+","+otherKinds, "-o", "yaml")
-	r.say("--- %s: pods\n%s", n.name, clipped(r.ask(ctx, n, n.name+"-pods.txt", "get", "pods", "-o", "wide", "--show-labels"), 20))
-	r.say("--- %s: events\n%s", n.name, lastLines(r.ask(ctx, n, n.name+"-events.txt", "get", "events", "--sort-by=.metadata.creationTimestamp"), summaryEvents))
+	r.capture(ctx, n, n.name+"-objects.yaml", "get", fettleKinds+","+otherKinds, "-o", "yaml")
+	r.printf("--- %s: pods\n%s", n.name, truncateLines(r.capture(ctx, n, n.name+"-pods.txt", "get", "pods", "-o", "wide", "--show-labels"), 20))
+	r.printf("--- %s: events\n%s", n.name, lastLines(r.capture(ctx, n, n.name+"-events.txt", "get", "events", "--sort-by=.metadata.creationTimestamp"), summaryEvents))
 	pods := &corev1.PodList{}
 	if err := k8s.List(ctx, pods, client.InNamespace(n.name)); err != nil {
-		r.say("pods: %s\n", err)
+		r.printf("pods: %s\n", err)
 	}
 	const most = 12 // there may be hundreds
 	for i := range pods.Items[:min(len(pods.Items), most)] {
 		name := pods.Items[i].Name
-		log := r.ask(ctx, n, n.name+"-"+name+".log", "logs", name, "--all-containers", "--prefix", "--timestamps", "--tail=4000", "--since-time="+since.UTC().Format(time.RFC3339))
+		log := r.capture(ctx, n, n.name+"-"+name+".log", "logs", name, "--all-containers", "--prefix", "--timestamps", "--tail=4000", "--since-time="+since.UTC().Format(time.RFC3339))
 		if telling := linesOf(log, summaryPattern.MatchString); telling != "" {
-			r.say("--- %s: log\n%s", name, lastLines(telling, summaryPodLines))
+			r.printf("--- %s: log\n%s", name, lastLines(telling, summaryPodLines))
 		}
 		for _, c := range pods.Items[i].Status.ContainerStatuses {
 			if c.RestartCount > 0 {
-				r.ask(ctx, n, n.name+"-"+name+"-previous.log", "logs", name, "--previous", "--container="+c.Name, "--tail=4000")
+				r.capture(ctx, n, n.name+"-"+name+"-previous.log", "logs", name, "--previous", "--container="+c.Name, "--tail=4000")
 			}
 		}
 	}
 }
 
-// operator keeps what the operator and OLM say.
+// operator saves the logs and pods of the operator and OLM.
 func (r *recorder) operator(ctx context.Context, since time.Time) {
 	n := namespaced{operatorNamespace}
-	log := r.ask(ctx, n, "operator.log", "logs", "-l", "app.kubernetes.io/component=manager", "--tail=-1", "--prefix", "--since-time="+since.UTC().Format(time.RFC3339))
+	log := r.capture(ctx, n, "operator.log", "logs", "-l", "app.kubernetes.io/component=manager", "--tail=-1", "--prefix", "--since-time="+since.UTC().Format(time.RFC3339))
 	telling := linesOf(log, func(line string) bool {
 		of := len(inUse) == 0
 		for _, name := range inUse {
@@ -135,15 +137,15 @@ func (r *recorder) operator(ctx context.Context, since time.Time) {
 		}
 		return of && summaryPattern.MatchString(line)
 	})
-	r.say("--- operator: log\n%s", lastLines(telling, summaryLines))
-	r.say("--- operator: pods\n%s", r.ask(ctx, n, "operator-pods.txt", "get", "pods", "-o", "wide"))
-	r.ask(ctx, n, "operator-objects.yaml", "get", "deployments,pods,leases,services,endpointslices,"+
+	r.printf("--- operator: log\n%s", lastLines(telling, summaryLines))
+	r.printf("--- operator: pods\n%s", r.capture(ctx, n, "operator-pods.txt", "get", "pods", "-o", "wide"))
+	r.capture(ctx, n, "operator-objects.yaml", "get", "deployments,pods,leases,services,endpointslices,"+
 		"subscriptions.operators.coreos.com,installplans.operators.coreos.com,clusterserviceversions.operators.coreos.com,catalogsources.operators.coreos.com", "-o", "yaml")
-	r.ask(ctx, n, "operator-events.txt", "get", "events", "--sort-by=.metadata.creationTimestamp")
-	r.say("--- namespaces and nodes\n%s", r.ask(ctx, namespaced{}, "cluster.txt", "get", "nodes,namespaces"))
+	r.capture(ctx, n, "operator-events.txt", "get", "events", "--sort-by=.metadata.creationTimestamp")
+	r.printf("--- namespaces and nodes\n%s", r.capture(ctx, namespaced{}, "cluster.txt", "get", "nodes,namespaces"))
 }
 
-// linesOf are the lines that are wanted.
+// linesOf returns the wanted lines.
 func linesOf(text string, wanted func(line string) bool) string {
 	var out strings.Builder
 	for line := range strings.Lines(text) {
@@ -154,14 +156,14 @@ func linesOf(text string, wanted func(line string) bool) string {
 	return out.String()
 }
 
-// lastLines are the last so many lines, clipped.
+// lastLines returns the last lines, at most that many, truncated.
 func lastLines(text string, most int) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return clipped(strings.Join(lines[max(0, len(lines)-most):], "\n"), most)
+	return truncateLines(strings.Join(lines[max(0, len(lines)-most):], "\n"), most)
 }
 
-// clipped are the first so many lines, none of them too long to read.
-func clipped(text string, most int) string {
+// truncateLines returns the first lines, at most that many, each truncated.
+func truncateLines(text string, most int) string {
 	var out strings.Builder
 	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
 		if i == most {

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	cfgName = "shop"
-	cfgNote = "config.fettle.dev/shop"
+	cfgName       = "shop"
+	cfgAnnotation = "config.fettle.dev/shop"
 
 	plainConfig   = `{application: shop, environment: dev, values: {level: debug}, config: {LEVEL: "{{ .Values.level }}", URL: "http://x"}, target: {historyLimit: 0}, rollout: {debounce: 0s, minInterval: 0s}}`
 	changedConfig = `{application: shop, environment: dev, values: {level: info}, config: {LEVEL: "{{ .Values.level }}", URL: "http://x"}, target: {historyLimit: 0}, rollout: {debounce: 0s, minInterval: 0s}}`
@@ -52,16 +52,16 @@ func TestAppConfig(t *testing.T) {
 			{Name: "change", Converged: onlyRestarted("uses-level"), Do: setsConfig(versioned2)},
 		},
 	}
-	plans, violations, judged := 0, 0, 0
+	plans, violations, completed := 0, 0, 0
 	for _, name := range slices.Sorted(maps.Keys(scenarios)) {
 		t.Run(name, func(t *testing.T) {
 			scenario := webScenario(t, "appconfig-"+name, scenarios[name])
 			scenario.Primary, scenario.Children = appConfigs, cfgChildren
 			report := Run(t, env, scenario)
-			plans, violations, judged = plans+report.Plans, violations+len(report.Violations), judged+1
+			plans, violations, completed = plans+report.Plans, violations+len(report.Violations), completed+1
 		})
 	}
-	t.Logf("faults: %d plans, %d violations in %d of %d scenarios", plans, violations, judged, len(scenarios))
+	t.Logf("faults: %d plans, %d violations in %d of %d scenarios", plans, violations, completed, len(scenarios))
 }
 
 // cfgStep creates the AppConfig or replaces its spec, and waits until it is Ready.
@@ -121,7 +121,7 @@ func cfgUser(name, key string) Step {
 func cfgRecorded(name string) func(View) error {
 	return func(v View) error {
 		d := v.Get(cfgUsers, name)
-		if d == nil || d.GetAnnotations()[cfgNote] == "" {
+		if d == nil || d.GetAnnotations()[cfgAnnotation] == "" {
 			return errors.New("the Deployment has no record")
 		}
 		if observed, _, _ := unstructured.NestedInt64(d.Object, "status", "observedGeneration"); observed != d.GetGeneration() {
@@ -148,7 +148,7 @@ func cfgListed(v View, name string) error {
 // onlyRestarted requires that the first Deployment was restarted, that all run the published contents, and that no other was restarted.
 func onlyRestarted(name string, others ...string) func(View) error {
 	hash := func(v View, name string) string {
-		text, _, _ := unstructured.NestedString(v.Get(cfgUsers, name).Object, "spec", "template", "metadata", "annotations", cfgNote)
+		text, _, _ := unstructured.NestedString(v.Get(cfgUsers, name).Object, "spec", "template", "metadata", "annotations", cfgAnnotation)
 		return text
 	}
 	return func(v View) error {

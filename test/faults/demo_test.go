@@ -41,13 +41,13 @@ type demo struct {
 	report    func(context.Context, *demo, *unstructured.Unstructured) error
 	reconcile func(context.Context, *demo, *unstructured.Unstructured) (ctrl.Result, error)
 	blind     bool // does not watch its children
-	memory    map[string]string
+	pending   map[string]string
 }
 
 func newDemo() *demo {
 	return &demo{
 		desired: demoDesired, ensure: demoEnsure, prune: demoPrune, report: demoReport, reconcile: demoReconcile,
-		memory: map[string]string{},
+		pending: map[string]string{},
 	}
 }
 

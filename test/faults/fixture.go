@@ -23,17 +23,17 @@ import (
 
 // fixture is shared by all plans of a scenario.
 type fixture struct {
-	env      *testenv.Env
-	scenario *Scenario
-	options  Options
-	mapper   meta.RESTMapper
-	observer dynamic.Interface
-	history  *history
-	plane    *testenv.DataPlane
+	env       *testenv.Env
+	scenario  *Scenario
+	options   Options
+	mapper    meta.RESTMapper
+	observer  dynamic.Interface
+	history   *history
+	dataPlane *testenv.DataPlane
 }
 
 func newFixture(ctx context.Context, env *testenv.Env, scenario *Scenario, options Options) (*fixture, error) {
-	judge, err := dynamic.NewForConfig(as(env.Admin, "faults-judge"))
+	observer, err := dynamic.NewForConfig(as(env.Admin, "faults-judge"))
 	if err != nil {
 		return nil, fmt.Errorf("client of the observer: %w", err)
 	}
@@ -46,14 +46,14 @@ func newFixture(ctx context.Context, env *testenv.Env, scenario *Scenario, optio
 		return nil, fmt.Errorf("discovery: %w", err)
 	}
 	options.ConvergeTimeout = cmp.Or(options.ConvergeTimeout, scenario.ConvergeTimeout, convergeTimeout)
-	options.LongQuiet = cmp.Or(options.LongQuiet, longQuiet)
-	s := &fixture{env: env, scenario: scenario, options: options, mapper: mapper, observer: judge}
-	if s.history, err = watchHistory(ctx, judge, append(slices.Clip(scenario.Children), scenario.Primary)); err != nil {
+	options.LongIdle = cmp.Or(options.LongIdle, longQuiet)
+	s := &fixture{env: env, scenario: scenario, options: options, mapper: mapper, observer: observer}
+	if s.history, err = watchHistory(ctx, observer, append(slices.Clip(scenario.Children), scenario.Primary)); err != nil {
 		return nil, err
 	}
 	s.history.tidy = scenario.Normalize
 	if scenario.DataPlane {
-		if s.plane, err = env.StartDataPlane(ctx); err != nil {
+		if s.dataPlane, err = env.StartDataPlane(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -137,7 +137,7 @@ func (s *fixture) newUser(namespace string) (*user, *Client, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("client of the user: %w", err)
 	}
-	return u, &Client{Client: client.NewNamespacedClient(c, namespace), Namespace: namespace, DataPlane: s.plane}, nil
+	return u, &Client{Client: client.NewNamespacedClient(c, namespace), Namespace: namespace, DataPlane: s.dataPlane}, nil
 }
 
 // clean deletes the objects of a plan, so thousands of plans fit into one etcd.

@@ -171,14 +171,14 @@ var mutants = map[string]func(*demo){
 	},
 	"keeps the objects to remove in memory": func(d *demo) {
 		d.prune = func(ctx context.Context, d *demo, parent *unstructured.Unstructured, wanted []string) error {
-			for name := range strings.FieldsSeq(d.memory[parent.GetName()]) {
+			for name := range strings.FieldsSeq(d.pending[parent.GetName()]) {
 				child := &corev1.ConfigMap{}
 				child.Namespace, child.Name = parent.GetNamespace(), name
 				if !slices.Contains(wanted, name) && client.IgnoreNotFound(d.Delete(ctx, child)) != nil {
 					return fmt.Errorf("delete %s", name)
 				}
 			}
-			d.memory[parent.GetName()] = strings.Join(wanted, " ")
+			d.pending[parent.GetName()] = strings.Join(wanted, " ")
 			return nil
 		}
 	},
@@ -240,7 +240,7 @@ func TestMutants(t *testing.T) {
 			})
 			scenario.Identity = identity
 			report, err := Execute(t.Context(), env, scenario, Options{
-				All: true, FailFast: true, ConvergeTimeout: 4 * time.Second, LongQuiet: time.Second,
+				All: true, FailFast: true, ConvergeTimeout: 4 * time.Second, LongIdle: time.Second,
 			})
 			switch {
 			case err != nil:

@@ -30,7 +30,7 @@ type operator struct {
 	config    *rest.Config
 	mapper    meta.RESTMapper
 	namespace string
-	tape      *requestLog
+	requests  *requestLog
 
 	mu       sync.Mutex
 	problems []string // of O5
@@ -41,7 +41,7 @@ type operator struct {
 func (l *operator) run(ctx context.Context) {
 	for number := 1; ctx.Err() == nil; number++ {
 		life, cancel := context.WithCancel(ctx)
-		i := &operatorProcess{tape: l.tape, number: number, die: cancel}
+		i := &operatorProcess{requests: l.requests, number: number, stop: cancel}
 		err := l.runProcess(life, i)
 		cancel()
 		if err != nil && !i.dead.Load() && ctx.Err() == nil {
@@ -96,7 +96,7 @@ func (l *operator) logger(incarnation int, kind string) logr.Logger {
 	return funcr.New(func(prefix, args string) {
 		line := prefix + " " + args
 		if strings.Contains(line, `"Starting workers"`) && strings.Contains(line, working) {
-			l.tape.workersStarted(incarnation)
+			l.requests.workersStarted(incarnation)
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()

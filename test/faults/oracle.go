@@ -74,12 +74,12 @@ func (a *planRun) checkWrites() {
 	if a.reference != nil {
 		return
 	}
-	refused := map[string]bool{}
+	reported := map[string]bool{}
 	for _, r := range a.requests.recorded(func(r Record) bool { return r.Code == http.StatusForbidden }) {
-		if !refused[r.String()] {
+		if !reported[r.String()] {
 			a.violate("O4", "%s is forbidden: the operator's role does not grant it", r)
 		}
-		refused[r.String()] = true
+		reported[r.String()] = true
 	}
 }
 

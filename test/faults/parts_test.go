@@ -45,9 +45,9 @@ func TestTransport(t *testing.T) {
 			}))
 			defer server.Close()
 			configMap := Key{corev1.SchemeGroupVersion.WithResource("configmaps"), "a"}
-			tape := &requestLog{plan: Plan{Kind: kind, Write: 2, Object: configMap, Answer: internal}, version: func(Key) string { return "6" }}
+			requests := &requestLog{plan: Plan{Kind: kind, Write: 2, Object: configMap, Answer: internal}, version: func(Key) string { return "6" }}
 			died := 0
-			transport := &operatorProcess{tape: tape, number: 1, next: http.DefaultTransport, die: func() { died++ }}
+			transport := &operatorProcess{requests: requests, number: 1, next: http.DefaultTransport, stop: func() { died++ }}
 			for range 3 {
 				got.replies = append(got.replies, send(t, transport, server.URL))
 			}
@@ -57,7 +57,7 @@ func TestTransport(t *testing.T) {
 			if crashes := kind == CrashBefore || kind == CrashAfter; crashes != (died == 1) {
 				t.Errorf("the manager was stopped %d times", died)
 			}
-			first := tape.written()[0]
+			first := requests.written()[0]
 			if first.String() != "apply configmaps/a" || first.K != 1 || first.RV != "7" || first.Before != "6" || first.Code != 200 {
 				t.Errorf("the first write was recorded as %+v", first)
 			}
@@ -237,22 +237,22 @@ func TestPlans_coverAllAnswers(t *testing.T) {
 
 // TestWorkersRunning checks that a controller receives events again only after the workers of its next process have started.
 func TestWorkersRunning(t *testing.T) {
-	tape := &requestLog{}
-	l := &operator{tape: tape}
+	requests := &requestLog{}
+	l := &operator{requests: requests}
 	starts := func(number int, kind string) {
 		l.logger(number, "Pod").Info("Starting workers", "controller", "x", "controllerKind", kind)
 	}
-	if starts(1, "Node"); tape.workersRunning() == nil {
+	if starts(1, "Node"); requests.workersRunning() == nil {
 		t.Error("another controller runs")
 	}
-	if starts(1, "Pod"); tape.workersRunning() != nil {
+	if starts(1, "Pod"); requests.workersRunning() != nil {
 		t.Error("the first process runs")
 	}
-	(&operatorProcess{tape: tape, number: 1, die: func() {}}).crash()
-	if tape.workersRunning() == nil {
+	(&operatorProcess{requests: requests, number: 1, stop: func() {}}).crash()
+	if requests.workersRunning() == nil {
 		t.Error("the first process has crashed")
 	}
-	if starts(2, "Pod"); tape.workersRunning() != nil {
+	if starts(2, "Pod"); requests.workersRunning() != nil {
 		t.Error("the second process runs")
 	}
 }

@@ -65,7 +65,7 @@ func (s *fixture) run(ctx context.Context, plan Plan, reference *outcome) (*outc
 	}
 	a.requests.touch = func(key Key) error { return a.touch(ctx, key) }
 	identity := cmp.Or(s.scenario.Identity, s.env.Operator)
-	a.operator = &operator{scenario: s.scenario, mapper: s.mapper, namespace: namespace, tape: a.requests, config: as(identity, "faults-operator")}
+	a.operator = &operator{scenario: s.scenario, mapper: s.mapper, namespace: namespace, requests: a.requests, config: as(identity, "faults-operator")}
 	alive, stop := context.WithCancel(ctx)
 	defer stop()
 	around := func() {}
@@ -167,7 +167,7 @@ func (a *planRun) follows(key Key) bool { return slices.Contains(a.history.resou
 func (a *planRun) waitForNoWrites(ctx context.Context, deadline time.Time) {
 	want := quietFor
 	if a.reference == nil {
-		want, deadline = a.options.LongQuiet, time.Time{}
+		want, deadline = a.options.LongIdle, time.Time{}
 	}
 	deadline = later(deadline, time.Now().Add(3*want))
 	if err := a.waitUntil(ctx, deadline, func() error { return a.noWritesFor(want) }); err != nil {

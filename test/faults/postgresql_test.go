@@ -76,7 +76,7 @@ func TestPostgreSQL(t *testing.T) {
 		}},
 	}
 	before, _ := goroutines()
-	var plans, violations, judged atomic.Int64
+	var plans, violations, completed atomic.Int64
 	t.Run("all", func(t *testing.T) {
 		for _, name := range slices.Sorted(maps.Keys(scenarios)) {
 			t.Run(name, func(t *testing.T) {
@@ -84,14 +84,14 @@ func TestPostgreSQL(t *testing.T) {
 				report := Run(t, env, pgScenario(t, name, scenarios[name].rules, scenarios[name].steps))
 				plans.Add(int64(report.Plans))
 				violations.Add(int64(len(report.Violations)))
-				judged.Add(1)
+				completed.Add(1)
 			})
 		}
 	})
 	if leaked, stacks := leakedSince(before); leaked > 0 {
 		t.Errorf("O5: %d goroutines more than before the scenarios:\n%s", leaked, stacks)
 	}
-	t.Logf("faults: %d plans, %d violations in %d of %d scenarios", plans.Load(), violations.Load(), judged.Load(), len(scenarios))
+	t.Logf("faults: %d plans, %d violations in %d of %d scenarios", plans.Load(), violations.Load(), completed.Load(), len(scenarios))
 }
 
 func pgScenario(t *testing.T, name string, rules Rules, steps []Step) Scenario {
@@ -115,21 +115,21 @@ const startTime = 150 * time.Millisecond
 
 // runInstances runs the fake environment of the instances of one plan.
 func runInstances(ctx context.Context, namespace string) (func(), error) {
-	plane, err := fakepg.Start(ctx, env.DataPlane, fakepg.Options{Namespace: namespace, Start: startTime})
+	kubelet, err := fakepg.Start(ctx, env.DataPlane, fakepg.Options{Namespace: namespace, Start: startTime})
 	if err != nil {
 		return nil, err
 	}
-	instancesOf.Store(namespace, plane)
+	instancesOf.Store(namespace, kubelet)
 	return func() {
-		plane.Wait()
+		kubelet.Wait()
 		instancesOf.Delete(namespace)
 	}, nil
 }
 
 // kubeletOf is the fake kubelet of a plan.
 func kubeletOf(namespace string) *fakepg.Kubelet {
-	plane, _ := instancesOf.Load(namespace)
-	return plane.(*fakepg.Kubelet)
+	kubelet, _ := instancesOf.Load(namespace)
+	return kubelet.(*fakepg.Kubelet)
 }
 
 // pgStep creates the PostgreSQL or replaces its spec, and waits until all instances match it.

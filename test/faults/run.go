@@ -92,8 +92,8 @@ type Options struct {
 	FailFast bool   // stop at the first violation
 	// ConvergeTimeout is how long a plan may take beyond the fault-free time and the fault's own duration.
 	ConvergeTimeout time.Duration
-	// LongQuiet is how long a fault-free run must be without writes at its end.
-	LongQuiet time.Duration
+	// LongIdle is how long a fault-free run must be without writes at its end.
+	LongIdle time.Duration
 }
 
 var quietLogs sync.Once

@@ -39,11 +39,11 @@ type requestLog struct {
 
 // operatorProcess is the transport of one process of the controller.
 type operatorProcess struct {
-	tape   *requestLog
-	number int
-	next   http.RoundTripper
-	dead   atomic.Bool
-	die    func() // stops the manager
+	requests *requestLog
+	number   int
+	next     http.RoundTripper
+	dead     atomic.Bool
+	stop     func() // stops the manager
 }
 
 // RoundTrip records the request, and injects the plan's fault if the request is its target.
@@ -55,7 +55,7 @@ func (i *operatorProcess) RoundTrip(request *http.Request) (*http.Response, erro
 	if err != nil {
 		return nil, err
 	}
-	at, fault := i.tape.begin(record, i.number)
+	at, fault := i.requests.begin(record, i.number)
 	switch fault {
 	case CrashBefore:
 		i.crash()
@@ -72,22 +72,22 @@ func (i *operatorProcess) RoundTrip(request *http.Request) (*http.Response, erro
 	case record.Write:
 		return i.recordResponse(response, at, fault)
 	}
-	i.tape.recordRead(at, response.StatusCode)
+	i.requests.recordRead(at, response.StatusCode)
 	if record.Verb == "watch" {
-		response.Body = &watchBody{response.Body, i.tape, record.Resource, request.Context().Done()}
+		response.Body = &watchBody{response.Body, i.requests, record.Resource, request.Context().Done()}
 	}
 	return response, nil
 }
 
 // respond answers in place of the API server.
 func (i *operatorProcess) respond(request *http.Request, record Record, at int) (*http.Response, error) {
-	if i.tape.plan.Answer.modifiesObject {
-		if err := i.tape.touch(Key{record.Resource, record.Name}); err != nil {
+	if i.requests.plan.Answer.modifiesObject {
+		if err := i.requests.touch(Key{record.Resource, record.Name}); err != nil {
 			return nil, err
 		}
 	}
-	response := i.tape.plan.Answer.response(request)
-	i.tape.finish(at, response.StatusCode, nil)
+	response := i.requests.plan.Answer.response(request)
+	i.requests.finish(at, response.StatusCode, nil)
 	return response, nil
 }
 
@@ -97,7 +97,7 @@ func (i *operatorProcess) recordResponse(response *http.Response, at int, fault 
 	if err := errors.Join(err, response.Body.Close()); err != nil {
 		return nil, err
 	}
-	i.tape.finish(at, response.StatusCode, data)
+	i.requests.finish(at, response.StatusCode, data)
 	switch {
 	case fault == CrashAfter:
 		i.crash()
@@ -120,10 +120,10 @@ func closeBody(response *http.Response) error {
 
 func (i *operatorProcess) crash() {
 	i.dead.Store(true)
-	i.tape.mu.Lock()
-	i.tape.crashed = i.number
-	i.tape.mu.Unlock()
-	i.die()
+	i.requests.mu.Lock()
+	i.requests.crashed = i.number
+	i.requests.mu.Unlock()
+	i.stop()
 }
 
 // workersStarted records that a process's controller of the primary kind receives events from now on.
@@ -256,14 +256,14 @@ func (t *requestLog) cacheDelay(resource schema.GroupVersionResource) time.Durat
 type watchBody struct {
 	io.ReadCloser
 
-	tape     *requestLog
+	requests *requestLog
 	resource schema.GroupVersionResource
 	done     <-chan struct{}
 }
 
 func (w *watchBody) Read(into []byte) (int, error) {
 	n, err := w.ReadCloser.Read(into)
-	for late := w.tape.cacheDelay(w.resource); late > 0 && err == nil; late = w.tape.cacheDelay(w.resource) {
+	for late := w.requests.cacheDelay(w.resource); late > 0 && err == nil; late = w.requests.cacheDelay(w.resource) {
 		select {
 		case <-time.After(late):
 		case <-w.done:

@@ -29,12 +29,12 @@ func TestUnheardTransport(t *testing.T) {
 		tc.plan.Kind = Unheard
 		tc.plan.Answer = answers[slices.IndexFunc(answers, func(a answer) bool { return a.name == "internal" })]
 		versions := tc.versions
-		tape := &requestLog{plan: tc.plan, version: func(Key) string {
+		requests := &requestLog{plan: tc.plan, version: func(Key) string {
 			v := versions[0]
 			versions = versions[1:]
 			return v
 		}}
-		transport := &operatorProcess{tape: tape, number: 1, next: http.DefaultTransport}
+		transport := &operatorProcess{requests: requests, number: 1, next: http.DefaultTransport}
 		var got []string
 		for range tc.versions {
 			got = append(got, send(t, transport, server.URL))
@@ -74,10 +74,10 @@ func TestUnheardPlans(t *testing.T) {
 // TestAnswers_arePossible makes the plan's answer impossible for the n-th write. The next possible write gets the answer.
 func TestAnswers_arePossible(t *testing.T) {
 	notFound := answers[slices.IndexFunc(answers, func(a answer) bool { return a.name == "notfound" })]
-	tape := &requestLog{plan: Plan{Kind: Reply, Write: 2, Answer: notFound}}
+	requests := &requestLog{plan: Plan{Kind: Reply, Write: 2, Answer: notFound}}
 	var got []bool
 	for k, verb := range []string{"apply", "patch", "apply"} {
-		got = append(got, tape.isTarget(Record{Verb: verb, K: k + 1}))
+		got = append(got, requests.isTarget(Record{Verb: verb, K: k + 1}))
 	}
 	if diff := cmp.Diff([]bool{false, false, true}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -21,10 +21,10 @@ import (
 )
 
 const (
-	voteName      = "vote"
-	voteConfigMap = "vote-config"
-	voterName     = "app"
-	voteNote      = "voting.fettle.dev/vote"
+	voteName       = "vote"
+	voteConfigMap  = "vote-config"
+	voterName      = "app"
+	voteAnnotation = "voting.fettle.dev/vote"
 
 	twoOptions   = `options: [{id: a, label: Cats, color: "#FF6B6B"}, {id: b, label: Dogs}]`
 	threeOptions = `{options: [{id: a, label: Apes}, {id: c, label: Cows}, {id: d, label: Ducks}], maxVotesPerUser: 2, target: {mode: Mount}}`
@@ -48,16 +48,16 @@ func TestVoteConfig(t *testing.T) {
 			{Name: "other options", Converged: restarted, Do: func(ctx context.Context, w *Client) error { return setVote(ctx, w, threeOptionsByEnv) }},
 		},
 	}
-	plans, violations, judged := 0, 0, 0
+	plans, violations, completed := 0, 0, 0
 	for _, name := range slices.Sorted(maps.Keys(scenarios)) {
 		t.Run(name, func(t *testing.T) {
 			scenario := webScenario(t, "voteconfig-"+name, scenarios[name])
 			scenario.Primary, scenario.Children = voteConfigs, voteChildren
 			report := Run(t, env, scenario)
-			plans, violations, judged = plans+report.Plans, violations+len(report.Violations), judged+1
+			plans, violations, completed = plans+report.Plans, violations+len(report.Violations), completed+1
 		})
 	}
-	t.Logf("faults: %d plans, %d violations in %d of %d scenarios", plans, violations, judged, len(scenarios))
+	t.Logf("faults: %d plans, %d violations in %d of %d scenarios", plans, violations, completed, len(scenarios))
 }
 
 const threeOptionsByEnv = `options: [{id: a, label: Apes}, {id: c, label: Cows}, {id: d, label: Ducks}]`
@@ -131,7 +131,7 @@ func restarted(v View) error {
 	if err != nil {
 		return err
 	}
-	if hash, _, _ := unstructured.NestedString(d.Object, "spec", "template", "metadata", "annotations", voteNote); hash == "" {
+	if hash, _, _ := unstructured.NestedString(d.Object, "spec", "template", "metadata", "annotations", voteAnnotation); hash == "" {
 		return errors.New("the pods have not been restarted")
 	}
 	return Ready(voteConfigs, voteName)(v)

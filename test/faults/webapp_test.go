@@ -91,7 +91,7 @@ func TestWebApp(t *testing.T) {
 		"config":   configSteps(),
 		"rollback": rollbackSteps(),
 	}
-	plans, violations, judged := 0, 0, 0
+	plans, violations, completed := 0, 0, 0
 	for _, name := range slices.Sorted(maps.Keys(scenarios)) {
 		t.Run(name, func(t *testing.T) {
 			scenario := webScenario(t, "webapp-"+name, scenarios[name])
@@ -99,10 +99,10 @@ func TestWebApp(t *testing.T) {
 				return name == "config" && p.Kind == Deleted && p.Target.Resource == webChildren[0]
 			}
 			report := Run(t, env, scenario)
-			plans, violations, judged = plans+report.Plans, violations+len(report.Violations), judged+1
+			plans, violations, completed = plans+report.Plans, violations+len(report.Violations), completed+1
 		})
 	}
-	t.Logf("faults: %d plans, %d violations in %d of %d scenarios", plans, violations, judged, len(scenarios))
+	t.Logf("faults: %d plans, %d violations in %d of %d scenarios", plans, violations, completed, len(scenarios))
 }
 
 func webScenario(t *testing.T, name string, steps []Step) Scenario {

@@ -60,13 +60,13 @@ func (r Result) Broken() string {
 // Problems names everything unexpected; empty if none.
 func (r Result) Problems() string {
 	var out findings
-	quiet, broken := slices.Contains(withoutFailover, r.Row), r.Broken()
+	withoutChange, broken := slices.Contains(withoutFailover, r.Row), r.Broken()
 	out.add(r.Stuck, "no failover")
 	out.add(r.Gap > r.Limit, "too slow")
 	out.add(broken != "", "%s", broken)
 	out.add(r.Changes > 1, "%d changes of the primary", r.Changes)
-	out.add(quiet && r.Changes > 0, "unexpected failover")
-	out.add(quiet && r.Errors > 0, "%d errors", r.Errors)
+	out.add(withoutChange && r.Changes > 0, "unexpected failover")
+	out.add(withoutChange && r.Errors > 0, "%d errors", r.Errors)
 	return out.String()
 }
 

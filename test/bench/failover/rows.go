@@ -49,7 +49,7 @@ var allRows = []row{
 	{name: "delete", title: "pod deleted, grace 1 s", limit: 3 * time.Second, inject: deletePod},
 	{name: "hang", title: "hung primary (SIGSTOP)", limit: 12 * time.Second, inject: hangPostgreSQL},
 	{name: "node", title: "node lost", limit: 12 * time.Second, inject: loseNode},
-	{name: "cut", title: "node isolated, clients still on it", limit: 12 * time.Second, inject: isolateNode, clientOnNode: true},
+	{name: "cut", title: "node cut off, clients still on it", limit: 12 * time.Second, inject: isolateNode, clientOnNode: true},
 	{name: "api", title: "API server down for 20 s", limit: time.Second, inject: stopAPIServer, faultDuration: 20 * time.Second},
 	{name: "writes", title: "API server rejects all writes for 60 s", limit: time.Second, inject: rejectWrites, faultDuration: time.Minute},
 	{
@@ -58,7 +58,7 @@ var allRows = []row{
 	},
 	{name: "damage", title: "standby damaged, and recloned", limit: time.Second, inject: damageStandby, faultDuration: 10 * time.Second},
 	{
-		name: "turned-on", title: "synchronous enabled, then node lost", limit: 12 * time.Second, only: OperatorUp, asynchronous: true,
+		name: "turned-on", title: "synchronous turned on, then node lost", limit: 12 * time.Second, only: OperatorUp, asynchronous: true,
 		prepare: enableSynchronous, inject: loseNode,
 	},
 	{

@@ -23,18 +23,18 @@ type box struct {
 	votes  map[string]int
 }
 
-// ballot is what is remembered of one voter.
+// ballot holds the votes of one voter.
 type ballot struct {
 	cast int
 	last string
 }
 
-// newBox returns an empty box for so many voters.
+// newBox returns an empty box for at most that many voters.
 func newBox(maxVoters int) *box {
 	return &box{maxVoters: maxVoters, voters: map[string]ballot{}, votes: map[string]int{}}
 }
 
-// vote notes a vote for an option. With limit 0 it replaces the voter's last one, else a voter has as many as limit.
+// vote records a vote for an option. With limit 0 it replaces the voter's last one; otherwise limit is the number of votes per voter.
 func (b *box) vote(voter, id string, limit int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

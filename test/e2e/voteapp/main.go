@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// grace is how long requests may take to end when the process is told to stop.
+// grace is how long requests may take after the process was stopped.
 const grace = 5 * time.Second
 
 func main() {

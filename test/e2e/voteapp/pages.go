@@ -13,9 +13,9 @@ import (
 
 const (
 	cookieName = "voter_id"
-	// maxForm is far more than "vote=a" takes.
+	// maxForm is far more than "vote=a" needs.
 	maxForm = 4 << 10
-	// voterLength is the length of the ids that rand.Text makes.
+	// voterLength is the length of the IDs of rand.Text.
 	voterLength = 26
 )
 
@@ -24,14 +24,14 @@ var pagesText string
 
 var pages = template.Must(template.New("").Parse(pagesText))
 
-// votePage is what the page on which people vote shows.
+// votePage is the content of the page on which people vote.
 type votePage struct {
 	poll
 	Voted, Message string
 	Hostname       string
 }
 
-// resultPage is what the page of the results shows.
+// resultPage is the content of the page with the results.
 type resultPage struct {
 	poll
 	Rows  []resultRow
@@ -100,7 +100,7 @@ func (a *app) vote(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// voter returns the id in the visitor's cookie, and gives a visitor without one a new one.
+// voter returns the ID in the visitor's cookie, and sets one if there is none.
 func voter(w http.ResponseWriter, r *http.Request) string {
 	if c, err := r.Cookie(cookieName); err == nil && len(c.Value) == voterLength {
 		return c.Value
@@ -119,7 +119,7 @@ func (a *app) results(w http.ResponseWriter, _ *http.Request) {
 	render(w, http.StatusOK, "results", tally(p, a.box.count()))
 }
 
-// tally sums up the votes for the options that there are; those for options that were removed do not count.
+// tally sums up the votes for the current options; votes for removed options do not count.
 func tally(p poll, counts map[string]int) resultPage {
 	page := resultPage{poll: p}
 	for _, o := range p.Options {
@@ -135,7 +135,7 @@ func tally(p poll, counts map[string]int) resultPage {
 	return page
 }
 
-// render writes a page, or nothing but an error: not a page that breaks off.
+// render writes a complete page, or an error.
 func render(w http.ResponseWriter, status int, name string, data any) {
 	var body bytes.Buffer
 	if err := pages.ExecuteTemplate(&body, name, data); err != nil {
@@ -147,5 +147,5 @@ func render(w http.ResponseWriter, status int, name string, data any) {
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = body.WriteTo(w) // the visitor may have left
+	_, _ = body.WriteTo(w) // the visitor may have disconnected
 }

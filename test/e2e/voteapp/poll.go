@@ -26,12 +26,12 @@ type poll struct {
 type option struct {
 	ID    string `json:"id"`
 	Label string `json:"label"`
-	// Color is "#RRGGBB", or empty where none is given.
+	// Color is "#RRGGBB", or empty.
 	Color string `json:"color"`
 }
 
-// load reads the poll from environment variables ("NAME=value") and from options.json in folder, which need not exist. It is read
-// for each request, since the kubelet refreshes a mounted file.
+// load reads the poll from environment variables ("NAME=value") and from options.json in folder, which may be missing. It is read for each
+// request, because the kubelet refreshes a mounted file.
 func load(environ []string, folder string) (poll, error) {
 	text, err := os.ReadFile(filepath.Join(folder, optionsFile)) // of a ConfigMap: 1 MiB at most
 	if errors.Is(err, fs.ErrNotExist) {
@@ -47,8 +47,7 @@ func load(environ []string, folder string) (poll, error) {
 	return merge(environ, mounted)
 }
 
-// merge puts together what the environment and options.json say. The environment decides, as it does for the stock
-// application; what it leaves open comes from the file.
+// merge combines the environment and options.json. The environment takes precedence, as in the stock application; the file fills the gaps.
 func merge(environ []string, mounted poll) (poll, error) {
 	env := map[string]string{}
 	for _, pair := range environ {
@@ -69,7 +68,7 @@ func merge(environ []string, mounted poll) (poll, error) {
 	return p, nil
 }
 
-// options are those of OPTION_A to OPTION_Z, else the mounted ones, else the stock application's.
+// options returns the options of OPTION_A to OPTION_Z, else the mounted ones, else the stock application's.
 func options(env map[string]string, mounted []option) []option {
 	var all []option
 	for letter := 'a'; letter <= 'z'; letter++ {

@@ -117,7 +117,7 @@ func newVisitor(t *testing.T, url string) *visitor {
 	return &visitor{t, http.Client{Jar: jar}, url}
 }
 
-// see says the status and body of a page; with a vote, of the page after it.
+// see returns the status and body of a page; with a vote, of the page after it.
 func (v *visitor) see(path, vote string) (int, string) {
 	v.t.Helper()
 	request, err := http.NewRequestWithContext(v.t.Context(), http.MethodGet, v.url+path, nil)
@@ -141,7 +141,7 @@ func (v *visitor) see(path, vote string) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-// serve serves a poll of three options, of which two are out for trouble, for two voters of two votes each.
+// serve serves a poll of three options, two of them malicious, for two voters with two votes each.
 func serve(t *testing.T) string {
 	t.Helper()
 	p := poll{Title: "Best <pet>?", ResultsTitle: "Won", MaxVotesPerUser: 2, Options: []option{
