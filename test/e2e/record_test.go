@@ -25,7 +25,7 @@ const (
 )
 
 // summaryPattern matches the log lines that failure-summary.txt holds: errors, warnings and decisions.
-var summaryPattern = regexp.MustCompile(`(?i)error|warn|taking a step|panic|fatal|decision|promoted|takes connections|configuration loaded|stopping`)
+var summaryPattern = regexp.MustCompile(`(?i)error|warn|executing step|panic|fatal|decision|promoted|accepts connections|configuration loaded|stopping`)
 
 // record saves the reasons of a failed spec while its objects still exist: a folder per failure below E2E_REPORT_DIR/e2e. Its file
 // failure-summary.txt is printed at the end of the CI output.
