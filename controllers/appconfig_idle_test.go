@@ -15,7 +15,7 @@ var _ = Describe("20 AppConfigs that are Ready", func() {
 		namespace := newConfigNamespace(ctx)
 		Expect(user.Create(ctx, configMap(namespace, "a"))).To(Succeed())
 		Expect(user.Create(ctx, secret(namespace, "b"))).To(Succeed())
-		ledger := countRequests(ctx, namespace)
+		requests := countRequests(ctx, namespace)
 		var cfgs []*configv1.AppConfig
 		children := 0
 		for i := range 20 {
@@ -40,7 +40,7 @@ var _ = Describe("20 AppConfigs that are Ready", func() {
 			Eventually(configReady).WithContext(ctx).WithArguments(cfg).Should(Equal("True Ready"))
 		}
 		settle(ctx)
-		created := ledger.summary(ctx)
+		created := requests.summary(ctx)
 		Expect(created.Writes()).To(Equal(children+len(cfgs)), created.String())
 
 		By("giving each a workload")

@@ -29,13 +29,13 @@ var _ = Describe("AppConfigs that take values from each other", func() {
 		Expect(dataOf(ctx, namespace, "b-config")["N"]).To(Equal("xx"))
 
 		By("closing the circle")
-		ledger := countRequests(ctx, namespace)
+		requests := countRequests(ctx, namespace)
 		Expect(user.Create(ctx, third)).To(Succeed())
 		Eventually(configReady).WithContext(ctx).WithArguments(third).Should(Equal("False CircularValues"))
 		Expect(configMessage(third, "Ready")).To(ContainSubstring("(c takes from b takes from a takes from c)"))
 		settle(ctx)
 		Expect([]string{configReady(ctx, first), configReady(ctx, second)}).To(HaveEach("True Ready"))
-		Expect(ledger.summary(ctx).Writes()).To(Equal(1), ledger.summary(ctx).String()) // the status
+		Expect(requests.summary(ctx).Writes()).To(Equal(1), requests.summary(ctx).String()) // the status
 		everywhere := countRequests(ctx, "")
 		everywhere.expectIdle(ctx)
 
@@ -47,7 +47,7 @@ var _ = Describe("AppConfigs that take values from each other", func() {
 
 	It("do no harm where the circle leads through another controller", func(ctx context.Context) {
 		cfg := newConfig(namespace, "shop", growing("settings"))
-		start, ledger := time.Now(), countRequests(ctx, namespace)
+		start, requests := time.Now(), countRequests(ctx, namespace)
 		Expect(user.Create(ctx, cfg)).To(Succeed())
 		Expect(user.Create(ctx, mapNamed(namespace, "settings"))).To(Succeed())
 		echo := func() string { // what the other controller does
@@ -59,7 +59,7 @@ var _ = Describe("AppConfigs that take values from each other", func() {
 		Expect(configMessage(cfg, "Ready")).To(ContainSubstring("find who keeps changing the objects of spec.valuesFrom"))
 		Consistently(echo, "8s").Should(Equal("False Throttled"))
 		published := int(time.Since(start)/(5*time.Second)) + 1 + 10
-		summary := ledger.summary(ctx)
+		summary := requests.summary(ctx)
 		Expect(len(dataOf(ctx, namespace, "shop-config")["N"])).To(BeNumerically("<=", published))
 		Expect(summary.Writes()).To(BeNumerically("<=", 4*published+5), summary.String()) // the ConfigMap, its copy, the end of an old copy, a status
 

@@ -91,7 +91,7 @@ var _ = Describe("A change of an AppConfig", func() {
 		}
 		Eventually(dependentsOf(many)).WithContext(ctx).WithArguments(cfg).WithTimeout(time.Minute).Should(BeTrue())
 		settle(ctx)
-		ledger, stop := countRequests(ctx, namespace), mostAtOnce(ctx, namespace)
+		requests, stop := countRequests(ctx, namespace), mostAtOnce(ctx, namespace)
 		changeConfig(ctx, cfg, func(s *configv1.AppConfigSpec) { s.Values["level"] = "info" })
 		tenth := consumer(namespace, "web-10", "shop-config")
 		Eventually(field(tenth, hashIn("shop"))).WithContext(ctx).WithTimeout(time.Minute).ShouldNot(BeEmpty())
@@ -101,14 +101,14 @@ var _ = Describe("A change of an AppConfig", func() {
 		most, begun := stop()
 		Expect(most).To(Equal(1))
 		Expect(begun).To(Equal(many))
-		summary := ledger.summary(ctx)
+		summary := requests.summary(ctx)
 		Expect(to(summary, "deployments.apps", "").Writes()).To(Equal(many), summary.String())
 
 		By("restarting the operator")
-		ledger = countRequests(ctx, namespace)
+		requests = countRequests(ctx, namespace)
 		runningOperator.restart()
 		settle(ctx)
-		ledger.expectIdle(ctx)
+		requests.expectIdle(ctx)
 	}, SpecTimeout(5*time.Minute))
 
 	It("rolls only what uses a key that changed, also when it changed while the operator was down", func(ctx context.Context) {
@@ -119,7 +119,7 @@ var _ = Describe("A change of an AppConfig", func() {
 		createRunning(ctx, url)
 		Eventually(dependentsOf(2)).WithContext(ctx).WithArguments(cfg).Should(BeTrue())
 		settle(ctx)
-		ledger := countRequests(ctx, namespace)
+		requests := countRequests(ctx, namespace)
 		runningOperator.stop()
 		changeConfig(ctx, cfg, func(s *configv1.AppConfigSpec) { s.Values["level"] = "info" })
 		runningOperator.start()
@@ -127,7 +127,7 @@ var _ = Describe("A change of an AppConfig", func() {
 		Eventually(dependentsOf(2)).WithContext(ctx).WithArguments(cfg).Should(BeTrue())
 		settle(ctx)
 		Expect(hashIn("shop")(mustRead(ctx, url))).To(BeEmpty())
-		summary := ledger.summary(ctx)
+		summary := requests.summary(ctx)
 		Expect(to(summary, "deployments.apps", "").Writes()).To(Equal(1), summary.String())
 	})
 

@@ -16,7 +16,7 @@ var _ = Describe("An AppConfig", func() {
 	BeforeEach(func(ctx context.Context) { namespace = newConfigNamespace(ctx) })
 
 	It("renders its configuration into a ConfigMap, with one write for each child and one for the status", func(ctx context.Context) {
-		ledger := countRequests(ctx, namespace)
+		requests := countRequests(ctx, namespace)
 		cfg := newConfig(namespace, "shop")
 		createConfigReady(ctx, cfg)
 		Expect(dataOf(ctx, namespace, "shop-config")).To(Equal(map[string]string{"LOG_LEVEL": "debug", "URL": "http://shop.dev"}))
@@ -30,7 +30,7 @@ var _ = Describe("An AppConfig", func() {
 		kept := configMaps(ctx, namespace)
 		Expect(kept).To(ConsistOf("shop-config", "shop-config-"+cfg.Status.Hash[:10]))
 		Expect(*mustRead(ctx, mapNamed(namespace, "shop-config-"+cfg.Status.Hash[:10])).Immutable).To(BeTrue())
-		summary := ledger.summary(ctx)
+		summary := requests.summary(ctx)
 		Expect(summary.Writes()).To(Equal(len(kept)+1), summary.String())
 		Expect(summary.LiveReads()).To(BeZero(), summary.String())
 	})

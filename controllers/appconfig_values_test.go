@@ -28,7 +28,7 @@ var _ = Describe("The values of an AppConfig", func() {
 	BeforeEach(func(ctx context.Context) { namespace = newConfigNamespace(ctx) })
 
 	It("are waited for, and those of a Secret stay in a Secret", func(ctx context.Context) {
-		ledger := countRequests(ctx, namespace)
+		requests := countRequests(ctx, namespace)
 		cfg := newConfig(namespace, "shop", valuesFrom)
 		Expect(user.Create(ctx, cfg)).To(Succeed())
 		Eventually(configReady).WithContext(ctx).WithArguments(cfg).Should(Equal("False ValuesMissing"))
@@ -49,7 +49,7 @@ var _ = Describe("The values of an AppConfig", func() {
 
 		By("doing nothing")
 		settle(ctx)
-		Expect(ledger.summary(ctx).Writes()).To(Equal(4+3), ledger.summary(ctx).String()) // three statuses: waiting twice, and Ready
+		Expect(requests.summary(ctx).Writes()).To(Equal(4+3), requests.summary(ctx).String()) // three statuses: waiting twice, and Ready
 		everywhere := countRequests(ctx, "")
 		everywhere.expectIdle(ctx)
 
@@ -68,11 +68,11 @@ var _ = Describe("The values of an AppConfig", func() {
 		settle(ctx)
 		hash := cfg.Status.Hash
 
-		ledger := countRequests(ctx, namespace)
+		requests := countRequests(ctx, namespace)
 		patch(ctx, configMap(namespace, ""), `{"metadata":{"labels":{"team":"a"}}}`)
 		patch(ctx, secret(namespace, ""), `{"metadata":{"labels":{"team":"a"}}}`)
 		settle(ctx)
-		Expect(ledger.summary(ctx).Writes()).To(BeZero(), ledger.summary(ctx).String())
+		Expect(requests.summary(ctx).Writes()).To(BeZero(), requests.summary(ctx).String())
 
 		patch(ctx, secret(namespace, ""), `{"stringData":{"key":"%s-2"}}`, canary)
 		Eventually(secretDataOf).WithContext(ctx).WithArguments(namespace, "shop-config").
@@ -129,10 +129,10 @@ var _ = Describe("The values of an AppConfig", func() {
 		createConfigReady(ctx, cfg)
 		Expect(secretDataOf(ctx, namespace, "shop-config")).To(Equal(map[string]string{"URL": "postgres://app:" + canary + "@a"}))
 		settle(ctx)
-		ledger := countRequests(ctx, namespace)
+		requests := countRequests(ctx, namespace)
 		patch(ctx, cfg, `{"metadata":{"annotations":{"fettle.dev/reconcile-at":"1"}}}`)
 		settle(ctx)
-		Expect(ledger.summary(ctx).Writes()).To(BeZero(), ledger.summary(ctx).String())
+		Expect(requests.summary(ctx).Writes()).To(BeZero(), requests.summary(ctx).String())
 		changeConfig(ctx, cfg, func(s *configv1.AppConfigSpec) { s.Config["URL"] = "none" })
 		Eventually(secretDataOf).WithContext(ctx).WithArguments(namespace, "shop-config").Should(BeNil())
 		Eventually(configReady).WithContext(ctx).WithArguments(cfg).Should(Equal("True Ready"))

@@ -28,10 +28,10 @@ var _ = Describe("The operator", Serial, func() {
 
 		By("making no requests while nothing changes, also after a restart")
 		settle(ctx)
-		ledger := countRequests(ctx, operatorNamespace)
+		requests := countRequests(ctx, operatorNamespace)
 		runningOperator.restart()
 		settle(ctx)
-		ledger.expectIdle(ctx)
+		requests.expectIdle(ctx)
 
 		By("re-creating them, owned by the Deployment")
 		owner := &k8sappsv1.Deployment{

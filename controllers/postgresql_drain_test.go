@@ -84,7 +84,7 @@ var _ = Describe("A drain of a node that has the volumes of a PostgreSQL", func(
 		createDatabase(ctx, pg)
 		Expect(pg.Status.Primary).To(Equal("local-0"))
 		Expect(away(pg)(ctx)).To(Equal(1))
-		ledger := countRequests(ctx, namespace)
+		requests := countRequests(ctx, namespace)
 
 		By("draining the node of two, the replica first")
 		closing(ctx, node, true)
@@ -100,7 +100,7 @@ var _ = Describe("A drain of a node that has the volumes of a PostgreSQL", func(
 		evicted(ctx, fake, namespace, "local-2")
 		Eventually(pgSays(pg, databasev1alpha1.PostgreSQLPrimaryReady)).WithContext(ctx).
 			Should(HavePrefix("False NoPrimary: no primary, because no instance has a node: pod local-0 cannot be scheduled"))
-		ledger.expectNothingDeleted(ctx)
+		requests.expectNothingDeleted(ctx)
 
 		By("opening both again")
 		closing(ctx, node, false)
@@ -108,7 +108,7 @@ var _ = Describe("A drain of a node that has the volumes of a PostgreSQL", func(
 		fake.Update(func(*databases) {})
 		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 		Eventually(away(pg), "60s").WithContext(ctx).Should(Equal(1))
-		ledger.expectNothingDeleted(ctx)
+		requests.expectNothingDeleted(ctx)
 	},
 		Entry("as kubectl drain closes it", cordon),
 		Entry("as autoscalers close it", taint),

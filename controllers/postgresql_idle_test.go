@@ -45,7 +45,7 @@ func touchAll(ctx context.Context, namespace string) {
 var _ = Describe("20 PostgreSQLs that are Ready", func() {
 	It("cost nothing while idle, when touched, and after a restart", func(ctx context.Context) {
 		namespace, _ := newDatabases(ctx)
-		ledger := countRequests(ctx, namespace)
+		requests := countRequests(ctx, namespace)
 		var all []*databasev1alpha1.PostgreSQL
 		for i := range 20 {
 			pg := newPostgreSQL(namespace, fmt.Sprintf("db-%d", i), instances(3))
@@ -60,7 +60,7 @@ var _ = Describe("20 PostgreSQLs that are Ready", func() {
 		}
 		settle(ctx)
 		Expect(warnings(ctx, namespace, "PostgreSQL")).To(BeEmpty())
-		created, children := ledger.summary(ctx), 0
+		created, children := requests.summary(ctx), 0
 		for _, list := range databaseChildren() {
 			Expect(user.List(ctx, list, client.InNamespace(namespace))).To(Succeed())
 			children += meta.LenList(list)
@@ -116,17 +116,17 @@ var _ = Describe("What others write into the children of a PostgreSQL", func() {
 		fake.Update(func(d *databases) { Expect(d.Replaced).To(BeEmpty()) })
 
 		By("changing one child, which costs that person's write and the operator's")
-		ledger := countRequests(ctx, namespace)
+		requests := countRequests(ctx, namespace)
 		patch(ctx, service, `{"spec":{"selector":{"fettle.dev/role":"replica"}}}`)
 		Eventually(field(service, func(s *corev1.Service) string { return s.Spec.Selector["fettle.dev/role"] })).WithContext(ctx).Should(Equal("primary"))
 		settle(ctx)
-		Expect(ledger.summary(ctx).Writes()).To(Equal(1), ledger.summary(ctx).String())
+		Expect(requests.summary(ctx).Writes()).To(Equal(1), requests.summary(ctx).String())
 
 		By("changing the spec in a way that changes one child, which costs that and the status")
-		ledger = countRequests(ctx, namespace)
+		requests = countRequests(ctx, namespace)
 		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) { pg.Spec.TLS.DNSNames = []string{"db.example.com"} })
 		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 		settle(ctx)
-		Expect(ledger.summary(ctx).Writes()).To(Equal(2), ledger.summary(ctx).String())
+		Expect(requests.summary(ctx).Writes()).To(Equal(2), requests.summary(ctx).String())
 	})
 })

@@ -131,9 +131,9 @@ var _ = Describe("A PostgreSQL whose certificate an issuer makes", Serial, func(
 		Eventually(certified).WithContext(ctx).Should(Equal("True Certified"))
 		Expect(server.Data["tls.crt"]).To(Equal(own), "the agents' certificate has changed")
 		settle(ctx)
-		ledger := countRequests(ctx, namespace)
+		requests := countRequests(ctx, namespace)
 		settle(ctx)
-		ledger.expectIdle(ctx)
+		requests.expectIdle(ctx)
 
 		By("going back to its own when no issuer is asked any more")
 		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) { pg.Spec.TLS.IssuerRef = nil })

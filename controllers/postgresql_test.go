@@ -27,7 +27,7 @@ var _ = Describe("A PostgreSQL", func() {
 	It("becomes Ready with one instance, and says how to reach it", func(ctx context.Context) {
 		namespace, fake := newDatabases(ctx)
 		pg := newPostgreSQL(namespace, "my-postgres", func(s *databasev1alpha1.PostgreSQLSpec) { s.DatabaseName = "myapp" })
-		ledger := countRequests(ctx, namespace)
+		requests := countRequests(ctx, namespace)
 		createDatabase(ctx, pg)
 		Expect(pg.Status.Phase).To(Equal(databasev1alpha1.PhaseRunning))
 		Expect(pg.Status.Ready).To(BeTrue())
@@ -50,7 +50,7 @@ var _ = Describe("A PostgreSQL", func() {
 		})
 		settle(ctx)
 		// ServiceAccount, Role, RoleBinding, 3 Services, 4 Secrets, Lease, StatefulSet, NetworkPolicy; and 2 or 3 times the status.
-		Expect(ledger.summary(ctx).Writes()).To(BeNumerically("<=", 16), ledger.summary(ctx).String())
+		Expect(requests.summary(ctx).Writes()).To(BeNumerically("<=", 16), requests.summary(ctx).String())
 	})
 
 	It("costs nothing while idle, and after a restart of the operator", func(ctx context.Context) {

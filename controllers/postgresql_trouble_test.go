@@ -44,12 +44,12 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 		func(ctx context.Context, conditionType, expected string, change func(*databases)) {
 			namespace, fake := newDatabases(ctx)
 			fake.Update(change)
-			ledger := countRequests(ctx, namespace)
+			requests := countRequests(ctx, namespace)
 			pg := newPostgreSQL(namespace, "ill", instances(2))
 			Expect(user.Create(ctx, pg)).To(Succeed())
 			Eventually(pgSays(pg, conditionType), "90s").WithContext(ctx).Should(MatchRegexp(expected))
 			Expect(pgReady(ctx, pg)).NotTo(Equal("True Ready"))
-			ledger.expectNothingDeleted(ctx)
+			requests.expectNothingDeleted(ctx)
 
 			By("mending it")
 			fake.Update(func(d *databases) {
@@ -62,7 +62,7 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 				return // it takes a minute until the agents are asked again
 			}
 			Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
-			ledger.expectNothingDeleted(ctx)
+			requests.expectNothingDeleted(ctx)
 		},
 		Entry("the image of the first instance can't be pulled", databasev1alpha1.PostgreSQLPrimaryReady,
 			`^False ImagePullBackOff: pod ill-0 cannot pull image "docker.io/library/postgres:16": check spec.version, spec.image and spec.imagePullSecrets$`,

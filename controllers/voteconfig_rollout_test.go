@@ -31,7 +31,7 @@ var _ = Describe("A change of a VoteConfig", func() {
 		}
 		Expect(mustRead(ctx, vc).Status.Dependents).To(HaveLen(4))
 
-		ledger := countRequests(ctx, namespace)
+		requests := countRequests(ctx, namespace)
 		changeVote(ctx, vc, func(s *votingv1alpha1.VoteConfigSpec) { s.Options[0].Label = "Apes" })
 		for _, d := range []*k8sappsv1.Deployment{all, one, named} {
 			Eventually(field(d, restarts("vote"))).WithContext(ctx).ShouldNot(BeEmpty(), d.Name)
@@ -40,7 +40,7 @@ var _ = Describe("A change of a VoteConfig", func() {
 		settle(ctx)
 		Expect(restarts("vote")(mustRead(ctx, other))).To(BeEmpty())
 		Expect(restarts("vote")(mustRead(ctx, foreign))).To(BeEmpty())
-		summary := ledger.summary(ctx)
+		summary := requests.summary(ctx)
 		// The new data change what "other" uses nothing of; three are restarted, each in one write.
 		Expect(to(summary, "deployments.apps", "").Writes()).To(Equal(3), summary.String())
 		Expect(to(summary, "configmaps", "").Writes()).To(Equal(1), summary.String())
@@ -48,10 +48,10 @@ var _ = Describe("A change of a VoteConfig", func() {
 		Expect(len(voteEvents(ctx, vc))).To(BeNumerically("<=", 3))
 
 		By("restarting the operator")
-		ledger = countRequests(ctx, namespace)
+		requests = countRequests(ctx, namespace)
 		runningOperator.restart()
 		settle(ctx)
-		ledger.expectIdle(ctx)
+		requests.expectIdle(ctx)
 	})
 
 	It("is found after an outage of the operator", func(ctx context.Context) {

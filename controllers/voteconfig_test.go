@@ -20,7 +20,7 @@ var _ = Describe("A VoteConfig", func() {
 	BeforeEach(func(ctx context.Context) { namespace = newVoteNamespace(ctx) })
 
 	It("publishes its options, with one write for the ConfigMap and one for the status", func(ctx context.Context) {
-		ledger := countRequests(ctx, namespace)
+		requests := countRequests(ctx, namespace)
 		vc := newVote(namespace, "vote", "Cats", "Dogs")
 		vc.Spec.Options[0].Color = "#FF6B6B"
 		createVoteReady(ctx, vc)
@@ -36,7 +36,7 @@ var _ = Describe("A VoteConfig", func() {
 		Expect(data).To(HaveKeyWithValue("OPTION_A", "Cats"))
 		Expect(data).To(HaveKeyWithValue("TITLE", "Vote Now!"))
 		settle(ctx)
-		summary := ledger.summary(ctx)
+		summary := requests.summary(ctx)
 		Expect(summary.Writes()).To(Equal(2), summary.String())
 		Expect(summary.LiveReads()).To(BeZero(), summary.String())
 		Expect(voteEvents(ctx, vc)).To(ConsistOf("Normal Ready"))

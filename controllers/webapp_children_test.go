@@ -75,11 +75,11 @@ var _ = Describe("The children of a WebApp", func() {
 			obj := child(app, kind)
 			Expect(read(ctx, obj)).To(Succeed())
 			was := obj.GetUID()
-			ledger := countRequests(ctx, namespace)
+			requests := countRequests(ctx, namespace)
 			Expect(user.Delete(ctx, obj)).To(Succeed())
 			Eventually(func() (types.UID, error) { err := read(ctx, obj); return obj.GetUID(), err }).ShouldNot(Equal(was))
 			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
-			created := ledger.summary(ctx)
+			created := requests.summary(ctx)
 			Expect(created.Writes()-to(created, "webapps.apps.fettle.dev", "status").Writes()).To(BeNumerically("<=", 2), created.String())
 		}
 	})
@@ -110,9 +110,9 @@ var _ = Describe("The children of a WebApp", func() {
 			Expect(message(app, "Ready")).To(ContainSubstring(`"web" exists and is not controlled by this WebApp: rename the WebApp or remove`))
 			Expect(app.Status.Phase).To(Equal(appsv1.PhaseDegraded))
 			generation, before := obj.GetGeneration(), obj.GetUID()
-			ledger := countRequests(ctx, namespace)
+			requests := countRequests(ctx, namespace)
 			Consistently(func() error { return read(ctx, obj) }, "4s").Should(Succeed())
-			summary := ledger.summary(ctx)
+			summary := requests.summary(ctx)
 			Expect(summary.Writes()-rejectedWrites(summary)).To(BeZero(), summary.String())
 			Expect([]any{obj.GetUID(), obj.GetGeneration(), obj.GetOwnerReferences(), obj.GetLabels()["app.kubernetes.io/managed-by"]}).
 				To(Equal([]any{before, generation, []metav1.OwnerReference(nil), ""}))
@@ -135,7 +135,7 @@ var _ = Describe("The children of a WebApp", func() {
 		app := newApp(namespace, "web", func(s *appsv1.WebAppSpec) { s.Service.Type = corev1.ServiceTypeLoadBalancer })
 		createReady(ctx, app)
 		settle(ctx)
-		ledger := countRequests(ctx, namespace)
+		requests := countRequests(ctx, namespace)
 		d := deploymentOf(app)
 		sidecar := []byte(`{"metadata":{"labels":{"team":"a"},"annotations":{"note":"b"}},"spec":{"template":{
 			"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"now"}},
@@ -147,13 +147,13 @@ var _ = Describe("The children of a WebApp", func() {
 		Expect(user.Status().Update(ctx, service)).To(Succeed())
 		generation := d.Generation
 		settle(ctx)
-		summary := ledger.summary(ctx)
+		summary := requests.summary(ctx)
 		// The sidecar makes the Deployment roll out, which the status may tell.
 		Expect(summary.Writes()-to(summary, "webapps.apps.fettle.dev", "status").Writes()).To(BeZero(), summary.String())
-		ledger = countRequests(ctx, namespace)
+		requests = countRequests(ctx, namespace)
 		patch(ctx, d, `{"metadata":{"labels":{"team":"c"}}}`)
 		patch(ctx, service, `{"metadata":{"labels":{"team":"c"}}}`)
-		ledger.expectIdle(ctx)
+		requests.expectIdle(ctx)
 		Expect(read(ctx, d)).To(Succeed())
 		Expect(d.Generation).To(Equal(generation))
 		Expect(d.Spec.Template.Spec.Containers).To(HaveLen(2))
@@ -177,7 +177,7 @@ var _ = Describe("A WebApp with an autoscaler", func() {
 		settle(ctx)
 
 		By("scaling as the autoscaler does")
-		ledger := countRequests(ctx, namespace)
+		requests := countRequests(ctx, namespace)
 		scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 7}}
 		Expect(user.SubResource("scale").Update(ctx, d, client.WithSubResourceBody(scale))).To(Succeed())
 		touch(ctx, app, "1")
@@ -185,7 +185,7 @@ var _ = Describe("A WebApp with an autoscaler", func() {
 		Consistently(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
 		change(ctx, app, func(s *appsv1.WebAppSpec) { s.Replicas = new(int32(1)) })
 		Consistently(replicas).WithContext(ctx).Should(Equal(int32(7)))
-		Expect(to(ledger.summary(ctx), "deployments.apps", "").Writes()).To(BeZero(), ledger.summary(ctx).String())
+		Expect(to(requests.summary(ctx), "deployments.apps", "").Writes()).To(BeZero(), requests.summary(ctx).String())
 
 		By("changing the template meanwhile")
 		change(ctx, app, func(s *appsv1.WebAppSpec) { s.Image = "nginx:1.26" })
@@ -228,10 +228,10 @@ var _ = Describe("A HorizontalPodAutoscaler of another owner", func() {
 		Expect(message(app, appsv1.WebAppApplied)).To(ContainSubstring(`"keda-hpa-web" sets the replicas of Deployment "web"`))
 		Consistently(replicas).WithContext(ctx).Should(Equal(int32(3)))
 		settle(ctx)
-		ledger := countRequests(ctx, app.Namespace)
+		requests := countRequests(ctx, app.Namespace)
 		foreign.Status.CurrentReplicas = 3 // its own status causes no reconcile
 		Expect(user.Status().Update(ctx, foreign)).To(Succeed())
-		ledger.expectIdle(ctx)
+		requests.expectIdle(ctx)
 
 		By("scaling")
 		for _, n := range []int32{7, 5, 9} {
@@ -242,7 +242,7 @@ var _ = Describe("A HorizontalPodAutoscaler of another owner", func() {
 		Eventually(field(d, imageOf)).WithContext(ctx).Should(Equal("nginx:1.26"))
 		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
 		Expect(replicasOf(mustRead(ctx, d))).To(Equal(int32(9)))
-		Expect(to(ledger.summary(ctx), "deployments.apps", "").Writes()).To(Equal(1), ledger.summary(ctx).String())
+		Expect(to(requests.summary(ctx), "deployments.apps", "").Writes()).To(Equal(1), requests.summary(ctx).String())
 
 		By("going")
 		Expect(user.Delete(ctx, foreign)).To(Succeed())

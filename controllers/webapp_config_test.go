@@ -79,20 +79,20 @@ var _ = Describe("The configuration of a WebApp", func() {
 			Expect(d.Spec.Template.Annotations).NotTo(HaveKey(restart))
 
 			By("changing its labels only")
-			ledger := countRequests(ctx, namespace)
+			requests := countRequests(ctx, namespace)
 			patch(ctx, obj, `{"metadata":{"labels":{"team":"a"}}}`)
 			Consistently(ctx.Err, still).Should(Succeed())
-			Expect(ledger.summary(ctx).Writes()).To(BeZero(), ledger.summary(ctx).String())
+			Expect(requests.summary(ctx).Writes()).To(BeZero(), requests.summary(ctx).String())
 
 			By("changing its contents")
-			ledger = countRequests(ctx, namespace)
+			requests = countRequests(ctx, namespace)
 			changed := object(namespace, canary+"-changed")
 			Expect(user.Update(ctx, changed)).To(Succeed())
 			Eventually(func() map[string]string { return mustRead(ctx, d).Spec.Template.Annotations }).Should(HaveKey(restart))
 			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
 			settle(ctx)
 			Expect(mustRead(ctx, d).Generation).To(Equal(generation + 1))
-			summary := ledger.summary(ctx)
+			summary := requests.summary(ctx)
 			Expect(to(summary, "deployments.apps", "").Writes()).To(Equal(1), summary.String())
 			Expect(seriesOf(namespace)).To(ContainElement("fettle_config_changes_total"))
 
@@ -104,9 +104,9 @@ var _ = Describe("The configuration of a WebApp", func() {
 			}
 
 			By("restarting the operator")
-			ledger = countRequests(ctx, namespace)
+			requests = countRequests(ctx, namespace)
 			runningOperator.restart()
-			ledger.expectIdle(ctx)
+			requests.expectIdle(ctx)
 		},
 		Entry("ConfigMap", "ConfigMap", func(n, v string) client.Object { return configMap(n, v) }),
 		Entry("Secret", "Secret", func(n, v string) client.Object { return secret(n, v) }),

@@ -15,7 +15,7 @@ var _ = Describe("20 WebApps that are Ready", func() {
 		namespace := newNamespace(ctx)
 		Expect(user.Create(ctx, configMap(namespace, "a"))).To(Succeed())
 		Expect(user.Create(ctx, secret(namespace, "b"))).To(Succeed())
-		ledger := countRequests(ctx, namespace)
+		requests := countRequests(ctx, namespace)
 		var apps []*appsv1.WebApp
 		children := 0
 		for i := range 20 {
@@ -39,7 +39,7 @@ var _ = Describe("20 WebApps that are Ready", func() {
 			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
 		}
 		settle(ctx)
-		created := ledger.summary(ctx)
+		created := requests.summary(ctx)
 		Expect(float64(created.Writes())).To(BeNumerically("<=", 1.1*float64(children+len(apps))), created.String())
 
 		By("doing nothing")

@@ -76,9 +76,9 @@ var _ = Describe("A WebApp that asks for APIs that the cluster lacks", Serial, f
 			}).Should(Equal(1))
 			if round == 0 {
 				settle(ctx)
-				ledger := countRequests(ctx, namespace)
+				requests := countRequests(ctx, namespace)
 				touch(ctx, app, "1")
-				ledger.expectIdle(ctx)
+				requests.expectIdle(ctx)
 			}
 
 			By("removing the APIs")

@@ -76,10 +76,10 @@ var _ = Describe("A WebApp that is published", func() {
 		Eventually(condition).WithContext(ctx).WithArguments(app, appsv1.WebAppPublished).Should(Equal("True Published"))
 		Expect(app.Status.URL).To(Equal("https://shop.example.com/"))
 		settle(ctx)
-		ledger := countRequests(ctx, app.Namespace)
+		requests := countRequests(ctx, app.Namespace)
 		touch(ctx, app, "1")
 		patch(ctx, secret, `{"metadata":{"labels":{"a":"b"}}}`)
-		ledger.expectIdle(ctx)
+		requests.expectIdle(ctx)
 
 		Expect(user.Delete(ctx, secret)).To(Succeed())
 		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("False TLSSecretMissing"))
@@ -93,9 +93,9 @@ var _ = Describe("A WebApp that is published", func() {
 		url := func(ctx context.Context) string { _ = ready(ctx, app); return app.Status.URL }
 		Eventually(url).WithContext(ctx).Should(Equal("http://192.0.2.1"))
 		settle(ctx)
-		ledger := countRequests(ctx, app.Namespace)
+		requests := countRequests(ctx, app.Namespace)
 		touch(ctx, app, "1")
-		ledger.expectIdle(ctx)
+		requests.expectIdle(ctx)
 	})
 
 	// Serial, as it changes what the API server serves.
@@ -127,9 +127,9 @@ var _ = Describe("A WebApp that is published", func() {
 		patch(ctx, gateway, `{"spec":{"listeners":[{"name":"tls","port":443,"protocol":"HTTPS"}]}}`)
 		Eventually(url).WithContext(ctx).Should(Equal("https://shop.example.com/"))
 		settle(ctx)
-		ledger := countRequests(ctx, namespace)
+		requests := countRequests(ctx, namespace)
 		say(ctx, gateway, `{"listeners":[{"name":"tls","attachedRoutes":7}]}`)
-		ledger.expectIdle(ctx)
+		requests.expectIdle(ctx)
 
 		By("asking for a certificate")
 		change(ctx, app, func(s *appsv1.WebAppSpec) {

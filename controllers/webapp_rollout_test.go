@@ -107,10 +107,10 @@ var _ = Describe("A WebApp whose pods don't start", func() {
 		report(ctx, app, nil, waiting("CrashLoopBackOff", "back-off 10s", 2))
 		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("False CrashLoopBackOff"))
 		settle(ctx)
-		ledger := countRequests(ctx, namespace)
+		requests := countRequests(ctx, namespace)
 		report(ctx, app, nil, waiting("CrashLoopBackOff", "back-off 20s", 3))
 		report(ctx, app, nil, waiting("CrashLoopBackOff", "back-off 40s", 4))
-		ledger.expectIdle(ctx)
+		requests.expectIdle(ctx)
 	})
 })
 
@@ -142,10 +142,10 @@ var _ = Describe("A WebApp with rollout.autoRollback", func() {
 
 		By("restarting the operator")
 		generation := mustRead(ctx, d).Generation
-		ledger := countRequests(ctx, namespace)
+		requests := countRequests(ctx, namespace)
 		runningOperator.restart()
 		touch(ctx, app, "1")
-		ledger.expectIdle(ctx)
+		requests.expectIdle(ctx)
 		Expect(mustRead(ctx, d).Generation).To(Equal(generation))
 		Expect(ready(ctx, app)).To(Equal("False RolledBack"))
 

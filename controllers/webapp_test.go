@@ -46,11 +46,11 @@ var _ = Describe("The life of a WebApp", func() {
 	BeforeEach(func(ctx context.Context) { namespace = newNamespace(ctx) })
 
 	It("is created with a write for each child and one for the status", func(ctx context.Context) {
-		ledger := countRequests(ctx, namespace)
+		requests := countRequests(ctx, namespace)
 		app := newApp(namespace, "demo-app")
 		createReady(ctx, app)
 		settle(ctx)
-		summary := ledger.summary(ctx)
+		summary := requests.summary(ctx)
 		Expect(summary.Writes()).To(Equal(3+1), summary.String()) // Deployment, Service, PodDisruptionBudget
 		Expect(summary.LiveReads()).To(BeZero(), summary.String())
 
@@ -68,11 +68,11 @@ var _ = Describe("The life of a WebApp", func() {
 	})
 
 	It("is created with everything for a write each", func(ctx context.Context) {
-		ledger := countRequests(ctx, namespace)
+		requests := countRequests(ctx, namespace)
 		app := newApp(namespace, "all", everything)
 		createReady(ctx, app)
 		settle(ctx)
-		summary := ledger.summary(ctx)
+		summary := requests.summary(ctx)
 		Expect(summary.Writes()).To(Equal(len(childKinds())+1), summary.String())
 		Expect(condition(ctx, app, appsv1.WebAppPublished)).To(Equal("Unknown AddressPending"))
 	})
@@ -80,12 +80,12 @@ var _ = Describe("The life of a WebApp", func() {
 	It("is scaled by its spec and by its scale subresource", func(ctx context.Context) {
 		app := newApp(namespace, "web")
 		createReady(ctx, app)
-		ledger := countRequests(ctx, namespace)
+		requests := countRequests(ctx, namespace)
 		change(ctx, app, func(s *appsv1.WebAppSpec) { s.Replicas = new(int32(5)) })
 		Eventually(field(deploymentOf(app), replicasOf)).WithContext(ctx).Should(Equal(int32(5)))
 		Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
 		settle(ctx)
-		Expect(ledger.summary(ctx).Writes()).To(Equal(2), ledger.summary(ctx).String())
+		Expect(requests.summary(ctx).Writes()).To(Equal(2), requests.summary(ctx).String())
 
 		scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 0}}
 		Expect(user.SubResource("scale").Update(ctx, app, client.WithSubResourceBody(scale))).To(Succeed())
@@ -142,9 +142,9 @@ var _ = Describe("The life of a WebApp", func() {
 		service := child(app, &corev1.Service{})
 		Expect(user.Delete(ctx, service)).To(Succeed()) // as the garbage collector would
 		Consistently(func() error { return read(ctx, service) }).Should(Satisfy(apierrors.IsNotFound))
-		ledger := countRequests(ctx, namespace)
+		requests := countRequests(ctx, namespace)
 		patch(ctx, app, `{"metadata":{"finalizers":null}}`)
-		ledger.expectIdle(ctx)
+		requests.expectIdle(ctx)
 	})
 
 	It("writes a removed status again", func(ctx context.Context) {

@@ -37,8 +37,8 @@ Its state is in /var/lib/fettle-cluster (or $FETTLE_CLUSTER); "down" deletes it.
 		SilenceErrors: true,
 	}
 	root.AddCommand(upCommand(), downCommand(), statusCommand(), loadCommand(),
-		linkCommand("disconnect", "cut", "Disconnect a node from the other nodes and the control plane", false),
-		linkCommand("reconnect", "join", "Reconnect a disconnected node", true),
+		linkCommand("disconnect", "Disconnect a node from the other nodes and the control plane", false),
+		linkCommand("reconnect", "Reconnect a disconnected node", true),
 		storageCommand())
 	return root
 }
@@ -116,12 +116,11 @@ func loadCommand() *cobra.Command {
 	}
 }
 
-func linkCommand(use, alias, short string, up bool) *cobra.Command {
+func linkCommand(use, short string, up bool) *cobra.Command {
 	return &cobra.Command{
-		Use:     use + " NODE",
-		Aliases: []string{alias},
-		Short:   short,
-		Args:    cobra.ExactArgs(1),
+		Use:   use + " NODE",
+		Short: short,
+		Args:  cobra.ExactArgs(1),
 		RunE: privileged(func(cmd *cobra.Command, config cluster.Config, args []string) error {
 			return config.SetLink(cmd.Context(), args[0], up)
 		}),

@@ -47,7 +47,7 @@ func Compare(ctx context.Context, conn *pgx.Conn, writers ...*Writer) (Report, e
 }
 
 func rows(ctx context.Context, conn *pgx.Conn, name string) (map[int64]int, error) {
-	result, err := conn.Query(ctx, "SELECT row FROM ledger_rows WHERE client = $1", name)
+	result, err := conn.Query(ctx, "SELECT row FROM acks_rows WHERE client = $1", name)
 	if err != nil {
 		return nil, fmt.Errorf("rows of %s: %w", name, err)
 	}

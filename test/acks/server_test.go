@@ -47,7 +47,7 @@ func TestServer(t *testing.T) {
 	writes(1, true, true)
 	holds(Report{Acknowledged: 2, Found: 2, Retried: 2, Known: 2})
 	writes(2, false, false)
-	if _, err := conn.Exec(t.Context(), "TRUNCATE ledger_keys"); err != nil {
+	if _, err := conn.Exec(t.Context(), "TRUNCATE acks_keys"); err != nil {
 		t.Fatal(err)
 	}
 	writes(2, false, true)

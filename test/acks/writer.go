@@ -68,17 +68,17 @@ type Writer struct {
 // CreateTables creates the tables of all writers: the rows, without a unique index, so duplicates are possible, and the keys of the rows
 // that were written.
 func CreateTables(ctx context.Context, conn *pgx.Conn) error {
-	_, err := conn.Exec(ctx, `CREATE TABLE IF NOT EXISTS ledger_rows (client text NOT NULL, row bigint NOT NULL);
-CREATE TABLE IF NOT EXISTS ledger_keys (client text NOT NULL, row bigint NOT NULL, sent int NOT NULL, PRIMARY KEY (client, row))`)
+	_, err := conn.Exec(ctx, `CREATE TABLE IF NOT EXISTS acks_rows (client text NOT NULL, row bigint NOT NULL);
+CREATE TABLE IF NOT EXISTS acks_keys (client text NOT NULL, row bigint NOT NULL, sent int NOT NULL, PRIMARY KEY (client, row))`)
 	return err
 }
 
 // insert writes a row unless its key exists, and returns the acknowledging server: a primary names its timeline by its WAL file. A known
 // row is counted, because a commit without a write does not wait for the standbys: the first attempt may have been committed only here.
 const insert = `WITH key AS (
-	INSERT INTO ledger_keys AS known VALUES ($1, $2, 1) ON CONFLICT (client, row) DO UPDATE SET sent = known.sent + 1 RETURNING sent
+	INSERT INTO acks_keys AS known VALUES ($1, $2, 1) ON CONFLICT (client, row) DO UPDATE SET sent = known.sent + 1 RETURNING sent
 ), added AS (
-	INSERT INTO ledger_rows SELECT $1, $2 FROM key WHERE sent = 1
+	INSERT INTO acks_rows SELECT $1, $2 FROM key WHERE sent = 1
 )
 SELECT coalesce(host(inet_server_addr()), 'here'), substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8),
 	pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint, sent > 1 FROM key`

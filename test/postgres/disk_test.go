@@ -69,7 +69,7 @@ func TestDiskFull_keepsPrimary(t *testing.T) {
 	c.instances[1].start()
 	c.waitSettled()
 	c.prepareWrites()
-	full.exec(t, "INSERT INTO ledger_rows VALUES ('before', 1)")
+	full.exec(t, "INSERT INTO acks_rows VALUES ('before', 1)")
 	full.exec(t, "CREATE TABLE large AS SELECT repeat(md5(n::text), 20) AS text FROM generate_series(1, 2000) n")
 	_, postmaster := full.pids()
 
@@ -81,7 +81,7 @@ func TestDiskFull_keepsPrimary(t *testing.T) {
 	})
 	c.wantDiskFull(t, full)
 	c.eventually("a full volume to be read", timeout, func() bool {
-		return full.queryOnce("SELECT client FROM ledger_rows") == "before" && full.probe("/readyz")
+		return full.queryOnce("SELECT client FROM acks_rows") == "before" && full.probe("/readyz")
 	})
 	free()
 	c.waitWritable(t, full, "between")
@@ -141,7 +141,7 @@ func (c *cluster) waitWritable(t *testing.T, to *instance, row string) {
 			return false
 		}
 		defer conn.Close(t.Context())
-		_, err = conn.Exec(t.Context(), "INSERT INTO ledger_rows VALUES ('"+row+"', 1)")
+		_, err = conn.Exec(t.Context(), "INSERT INTO acks_rows VALUES ('"+row+"', 1)")
 		return err == nil
 	})
 	c.eventually("no problem in the agent's status", timeout, to.statusIs(func(s agentapi.Status) bool { return !s.DiskFull && s.Message == "" && s.Ready }))

@@ -28,7 +28,7 @@ func TestReclone_crashLoop(t *testing.T) {
 	if err := os.WriteFile(control, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	primary.exec(t, "INSERT INTO ledger_rows VALUES ('meanwhile', 1)")
+	primary.exec(t, "INSERT INTO acks_rows VALUES ('meanwhile', 1)")
 	from := len(broken.log.text())
 	broken.start()
 	c.eventually(broken.pod+" to be recloned", 4*time.Minute, func() bool { return c.hasEvent("Recloned", broken.pod) })
@@ -57,7 +57,7 @@ func TestReclone_onRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	primary.exec(t, "INSERT INTO ledger_rows VALUES ('meanwhile', 1)")
+	primary.exec(t, "INSERT INTO acks_rows VALUES ('meanwhile', 1)")
 	broken.start()
 	c.eventually(broken.pod+" to receive nothing", 2*time.Minute, broken.statusIs(func(s agentapi.Status) bool { return !s.Ready && s.Phase == agentapi.Running }))
 	c.annotate(databasev1alpha1.AnnotationReclone, broken.pod)

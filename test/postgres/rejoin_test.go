@@ -19,12 +19,12 @@ func (c *cluster) diverge(t *testing.T, row string) (former *instance) {
 	t.Helper()
 	former = c.waitSettled()
 	former.disconnect("replication")
-	former.exec(t, "INSERT INTO ledger_rows VALUES ('"+row+"', 1)")
+	former.exec(t, "INSERT INTO acks_rows VALUES ('"+row+"', 1)")
 	former.kill()
 	var primary *instance
 	c.eventually("another primary", timeout, func() bool { primary = c.primary(); return primary != nil && primary != former })
 	former.reconnect()
-	primary.exec(t, "INSERT INTO ledger_rows VALUES ('after "+row+"', 1)")
+	primary.exec(t, "INSERT INTO acks_rows VALUES ('after "+row+"', 1)")
 	return former
 }
 
@@ -32,7 +32,7 @@ func (c *cluster) diverge(t *testing.T, row string) (former *instance) {
 func (c *cluster) wantRejoined(t *testing.T, former *instance, row string) {
 	t.Helper()
 	primary := c.waitSettled()
-	const rows = "SELECT coalesce(string_agg(client, ',' ORDER BY client), '-') FROM ledger_rows"
+	const rows = "SELECT coalesce(string_agg(client, ',' ORDER BY client), '-') FROM acks_rows"
 	want := primary.queryUntil(rows)
 	c.eventually(former.pod+" to have the primary's rows", timeout, func() bool { return former.queryOnce(rows) == want })
 	if strings.Contains(","+want, ","+row) || !strings.Contains(want, "after "+row) {

@@ -65,7 +65,7 @@ func (i *instance) writeDirectly(t *testing.T) *atomic.Int64 {
 			for ctx.Err() == nil && !conn.IsClosed() {
 				each, stop := context.WithTimeout(ctx, 2*time.Second)
 				row++
-				if _, err := conn.Exec(each, "INSERT INTO ledger_rows VALUES ('direct', $1)", row); err == nil {
+				if _, err := conn.Exec(each, "INSERT INTO acks_rows VALUES ('direct', $1)", row); err == nil {
 					acked.Add(1)
 				}
 				stop()

@@ -22,7 +22,7 @@ func TestWALUnavailable_bothStandbys(t *testing.T) {
 	}
 	for _, row := range []string{"a", "b", "c", "d", "e", "f"} {
 		primary.superuser(t, "SELECT pg_switch_wal()")
-		primary.exec(t, "INSERT INTO ledger_rows VALUES ('"+row+"', 1)")
+		primary.exec(t, "INSERT INTO acks_rows VALUES ('"+row+"', 1)")
 	}
 	c.eventually("the WAL to be removed", time.Minute, func() bool {
 		primary.superuser(t, "CHECKPOINT")

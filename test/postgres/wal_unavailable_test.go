@@ -49,7 +49,7 @@ func TestWALUnavailable_reclones(t *testing.T) {
 	if strings.Contains(away.logSince(from), `"action":"reclone"`) {
 		t.Errorf("%s was recloned without a request", away.pod)
 	}
-	if rows := away.queryOnce("SELECT count(*)::text FROM ledger_rows WHERE client = 'lost'"); rows != "1" {
+	if rows := away.queryOnce("SELECT count(*)::text FROM acks_rows WHERE client = 'lost'"); rows != "1" {
 		t.Errorf("%s can't be read meanwhile: %q", away.pod, rows)
 	}
 	c.annotate(databasev1alpha1.AnnotationReclone, away.pod)
@@ -72,10 +72,10 @@ func (c *cluster) removeNeededWAL(t *testing.T, primary, away *instance, row str
 	}
 	at := primary.superuser(t, "SELECT pg_walfile_name(pg_current_wal_lsn())")
 	away.stop()
-	primary.exec(t, "INSERT INTO ledger_rows VALUES ('"+row+"', 1)")
+	primary.exec(t, "INSERT INTO acks_rows VALUES ('"+row+"', 1)")
 	for range 6 {
 		primary.superuser(t, "SELECT pg_switch_wal()")
-		primary.exec(t, "INSERT INTO ledger_rows VALUES ('more "+row+"', 1) ON CONFLICT DO NOTHING")
+		primary.exec(t, "INSERT INTO acks_rows VALUES ('more "+row+"', 1) ON CONFLICT DO NOTHING")
 		// The WAL that the other standby needs must stay. The WAL sender of the stopped one may still be listed.
 		for _, i := range c.instances {
 			if i != primary && i != away {
@@ -95,7 +95,7 @@ func (c *cluster) wantSameRows(t *testing.T, primary, standby *instance) {
 	if now := c.waitSettled(); now != primary {
 		t.Errorf("%s is primary, not %s", now.pod, primary.pod)
 	}
-	const rows = "SELECT string_agg(client, ',' ORDER BY client) FROM ledger_rows"
+	const rows = "SELECT string_agg(client, ',' ORDER BY client) FROM acks_rows"
 	want := primary.queryOnce(rows)
 	c.eventually(standby.pod+" to have the primary's rows", time.Minute, func() bool { return want != "" && standby.queryOnce(rows) == want })
 }

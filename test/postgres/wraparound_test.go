@@ -25,7 +25,7 @@ func TestWraparound_keepsPrimary(t *testing.T) {
 	primary := c.waitSettled()
 	c.prepareWrites()
 	other := c.other(primary)
-	primary.exec(t, "BEGIN; INSERT INTO ledger_rows VALUES ('old', 1); PREPARE TRANSACTION 'forgotten'")
+	primary.exec(t, "BEGIN; INSERT INTO acks_rows VALUES ('old', 1); PREPARE TRANSACTION 'forgotten'")
 	other.stop()
 	primary.stop()
 	primary.exhaustTransactions(t)

@@ -84,7 +84,7 @@ func TestAgentMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	putFile(t, a.certificateFiles()["server"], authority.Certificate)
-	putFile(t, a.certificateFiles()["authority"], authority.Certificate)
+	putFile(t, a.certificateFiles()["ca"], authority.Certificate)
 	putFile(t, a.certificateFiles()["replication"], []byte("damaged"))
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(a.collectors()...)
@@ -97,7 +97,7 @@ func TestAgentMetrics(t *testing.T) {
 		"work_failures_total{work=clone}": 1, "work_failures_total{work=rewind}": 0, "work_failures_total{work=initdb}": 0,
 		"certificate_start_timestamp_seconds{certificate=server}":     float64(begin.Add(-time.Hour).Unix()),
 		"certificate_expiry_timestamp_seconds{certificate=server}":    float64(begin.Add(pki.CALifetime).Unix()),
-		"certificate_expiry_timestamp_seconds{certificate=authority}": float64(begin.Add(pki.CALifetime).Unix()),
+		"certificate_expiry_timestamp_seconds{certificate=ca}": float64(begin.Add(pki.CALifetime).Unix()),
 	}
 	for name, value := range want {
 		if is, ok := got[name]; !ok || is != value {

@@ -137,7 +137,7 @@ func (a *Agent) certificateFiles() map[string]string {
 		"server":      filepath.Join(to, folderServer, "tls.crt"),
 		"agent":       filepath.Join(from, folderServer, "tls.crt"),
 		"replication": filepath.Join(to, folderReplication, "tls.crt"),
-		"authority":   filepath.Join(from, folderServer, "ca.crt"),
+		"ca":          filepath.Join(from, folderServer, "ca.crt"),
 	}
 }
 
