@@ -39,10 +39,14 @@ func Open(ctx context.Context, folder string) (*Cluster, error) {
 func (c *Cluster) Kubeconfig() string { return filepath.Join(c.state, "kubeconfig") }
 
 // Isolate disconnects a node from all others and from the control plane.
-func (c *Cluster) Isolate(ctx context.Context, node string) error { return c.run(ctx, "disconnect", node) }
+func (c *Cluster) Isolate(ctx context.Context, node string) error {
+	return c.run(ctx, "disconnect", node)
+}
 
 // Reconnect reverts Isolate.
-func (c *Cluster) Reconnect(ctx context.Context, node string) error { return c.run(ctx, "reconnect", node) }
+func (c *Cluster) Reconnect(ctx context.Context, node string) error {
+	return c.run(ctx, "reconnect", node)
+}
 
 func (c *Cluster) run(ctx context.Context, args ...string) error {
 	if output, err := exec.CommandContext(ctx, c.program, args...).CombinedOutput(); err != nil {

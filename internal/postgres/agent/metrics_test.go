@@ -95,9 +95,9 @@ func TestAgentMetrics(t *testing.T) {
 	want := map[string]float64{
 		"is_primary": 1, "ready": 0, "timeline": 7, "phase{phase=Cloning}": 1, "phase{phase=Running}": 0,
 		"work_failures_total{work=clone}": 1, "work_failures_total{work=rewind}": 0, "work_failures_total{work=initdb}": 0,
-		"certificate_start_timestamp_seconds{certificate=server}":     float64(begin.Add(-time.Hour).Unix()),
-		"certificate_expiry_timestamp_seconds{certificate=server}":    float64(begin.Add(pki.CALifetime).Unix()),
-		"certificate_expiry_timestamp_seconds{certificate=ca}": float64(begin.Add(pki.CALifetime).Unix()),
+		"certificate_start_timestamp_seconds{certificate=server}":  float64(begin.Add(-time.Hour).Unix()),
+		"certificate_expiry_timestamp_seconds{certificate=server}": float64(begin.Add(pki.CALifetime).Unix()),
+		"certificate_expiry_timestamp_seconds{certificate=ca}":     float64(begin.Add(pki.CALifetime).Unix()),
 	}
 	for name, value := range want {
 		if is, ok := got[name]; !ok || is != value {
