@@ -71,11 +71,6 @@ type PostgreSQLStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Agent Image"
 	AgentImage string `json:"agentImage,omitempty"`
-	// desiredHash is the hash of the databases, roles and extensions that the primary was last told to have.
-	// +optional
-	// +kubebuilder:validation:MaxLength=64
-	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Desired Hash"
-	DesiredHash string `json:"desiredHash,omitempty"`
 	// conditions: Ready, and the ones that it sums up: Applied, VolumesReady, PrimaryReady, InstancesReady, Configured,
 	// Monitored.
 	// +optional

@@ -66,6 +66,8 @@ type Agent struct {
 	turned atomic.Int64 // when the loop last began a turn, in nanoseconds of now
 	asked  atomic.Bool  // somebody asked for the status
 	shown  atomic.Pointer[agentapi.Status]
+	// appliedObjects is what the operator had applied last.
+	appliedObjects atomic.Pointer[appliedObjects]
 	// unreadyWhy is why the instance should get no connections; renewed when the Lease was last renewed.
 	unreadyWhy atomic.Pointer[string]
 	renewed    atomic.Int64

@@ -8,14 +8,27 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/sqlclient"
+	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
 // Desired carries out what is desired, on a primary.
 func (a *Agent) Desired(ctx context.Context, desired agentapi.Desired) (agentapi.Result, error) {
-	if shown := a.shown.Load(); shown == nil || shown.Role != agentapi.Primary {
+	shown := a.shown.Load()
+	if shown == nil || shown.Role != agentapi.Primary {
 		return agentapi.Result{}, fmt.Errorf("%w: %s is not the primary", errNotNow, a.options.Pod)
 	}
-	return Fulfil(ctx, a.wishing, desired)
+	result, err := Fulfil(ctx, a.wishing, desired)
+	failed := func(item agentapi.Item) bool { return item.Error != "" }
+	if err == nil && desired.Hash != "" && !slices.ContainsFunc(result.Items, failed) {
+		a.appliedObjects.Store(&appliedObjects{shown.Timeline, agentapi.Applied{Hash: desired.Hash, Inserted: result.Inserted}})
+	}
+	return result, err
+}
+
+// appliedObjects is what was applied on a timeline. A promotion begins another one, on which it may be missing.
+type appliedObjects struct {
+	timeline wal.Timeline
+	agentapi.Applied
 }
 
 // Fulfil makes roles, then databases and their extensions on a primary. Each item has its own outcome, and one that fails keeps

@@ -103,11 +103,19 @@ type Status struct {
 	Sync *Sync `json:"sync,omitempty"`
 	// NeedsReclone is true when the data can't follow the primary, and are not replaced unless a person asks for it.
 	NeedsReclone bool `json:"needsReclone,omitempty"`
+	// Applied is what was applied last without an error, on a primary since its promotion; nil where nothing was.
+	Applied *Applied `json:"applied,omitempty"`
 	// DiskFull is true when PostgreSQL can't write, or was ended, for want of space.
 	DiskFull bool `json:"diskFull,omitempty"`
 	// DiskFree and DiskTotal are of the data volume, in bytes.
 	DiskFree  uint64 `json:"diskFree,omitempty"`
 	DiskTotal uint64 `json:"diskTotal,omitempty"`
+}
+
+// Applied tells which Desired a primary has applied, and where its WAL ended then.
+type Applied struct {
+	Hash     string  `json:"hash"`
+	Inserted wal.LSN `json:"inserted,omitempty"`
 }
 
 // Sync says whose acknowledgement a commit waits for: any Number of Members, which are pods.
@@ -127,6 +135,8 @@ type FailsafeRequest struct {
 // Desired is what a primary should contain. It can be sent again at any time; what is there already is not touched.
 // What is not named is left alone.
 type Desired struct {
+	// Hash is of the operator's: the primary reports it back as Status.Applied.
+	Hash string `json:"hash,omitempty"`
 	Roles     []DesiredRole     `json:"roles,omitempty"`
 	Databases []DesiredDatabase `json:"databases,omitempty"`
 }

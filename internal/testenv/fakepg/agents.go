@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -169,6 +170,11 @@ func (p *Plane) handler(key types.NamespacedName, pod string, uid types.UID) htt
 				return
 			}
 		}
+		if !slices.ContainsFunc(result.Items, func(item agentapi.Item) bool { return item.Error != "" }) {
+			p.mu.Lock()
+			p.applied[uid] = agentapi.Applied{Hash: wish.Hash, Inserted: result.Inserted}
+			p.mu.Unlock()
+		}
 		answer(w, result)
 	})
 	return mux
@@ -183,6 +189,9 @@ func (p *Plane) status(pg *databasev1alpha1.PostgreSQL, claim *corev1.Persistent
 	status := agentapi.Status{
 		Pod: pod, PodUID: string(uid), Phase: agentapi.Running, Ready: !held && p.startsFor(uid) <= 0, Data: true, Timeline: wal.Timeline(p.Timeline), ServerVersion: "16.4",
 		Generation: p.generation(uid, pg.Generation), PendingRestart: p.Pending[pod], DiskTotal: total, DiskFree: total - used,
+	}
+	if applied, ok := p.applied[uid]; ok {
+		status.Applied = &applied
 	}
 	if pg.Spec.Hibernated {
 		status.Phase, status.Ready = agentapi.Stopped, false

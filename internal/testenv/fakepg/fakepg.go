@@ -74,14 +74,15 @@ type Plane struct {
 	queue   workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	working sync.WaitGroup
 
-	mu     sync.Mutex
-	closed bool
-	agents map[types.UID]*agent
-	began  map[types.UID]time.Time            // when a pod was seen first, or its server was restarted
-	ending map[types.UID]time.Time            // when the deletion of a pod was seen
-	loaded map[types.UID]generations          // of the spec, by pod
-	uids   map[types.NamespacedName]types.UID // of the pods
-	roles  map[types.NamespacedName]map[string]agentapi.DesiredRole
+	mu      sync.Mutex
+	closed  bool
+	agents  map[types.UID]*agent
+	applied map[types.UID]agentapi.Applied     // what a pod has applied
+	began   map[types.UID]time.Time            // when a pod was seen first, or its server was restarted
+	ending  map[types.UID]time.Time            // when the deletion of a pod was seen
+	loaded  map[types.UID]generations          // of the spec, by pod
+	uids    map[types.NamespacedName]types.UID // of the pods
+	roles   map[types.NamespacedName]map[string]agentapi.DesiredRole
 }
 
 // Start serves until ctx ends. The caller's identity needs all rights.
@@ -121,7 +122,7 @@ func newPlane(options Options, seen cache.Cache, writer client.Client) *Plane {
 		Held: map[string]string{}, Unschedulable: map[string]string{}, Missing: map[string]bool{}, Unbound: map[string]bool{}, Stuck: map[string]string{},
 		Nodes: map[string]string{}, Pending: map[string][]string{}, Used: map[string]int{}, Status: map[string]func(*agentapi.Status){}, Refuse: map[string]string{}, Timeline: 1,
 		options: options, cache: seen, client: writer, queue: workqueue.NewTypedRateLimitingQueue(limiter),
-		agents: map[types.UID]*agent{}, began: map[types.UID]time.Time{}, ending: map[types.UID]time.Time{},
+		agents: map[types.UID]*agent{}, began: map[types.UID]time.Time{}, applied: map[types.UID]agentapi.Applied{}, ending: map[types.UID]time.Time{},
 		loaded: map[types.UID]generations{}, uids: map[types.NamespacedName]types.UID{},
 		roles: map[types.NamespacedName]map[string]agentapi.DesiredRole{},
 	}
