@@ -1,6 +1,6 @@
 package v1alpha1
 
-// PostgreSQLPhase sums up a PostgreSQL's conditions for people.
+// PostgreSQLPhase summarizes the conditions of a PostgreSQL.
 type PostgreSQLPhase string
 
 // Phases of a PostgreSQL.
@@ -16,7 +16,7 @@ const (
 	PhaseTerminating PostgreSQLPhase = "Terminating"
 )
 
-// InstanceRole says what an instance does.
+// InstanceRole is the role of an instance in replication.
 type InstanceRole string
 
 // Roles of an instance, as its agent labels the pod.
@@ -26,52 +26,52 @@ const (
 	RoleUnknown InstanceRole = "Unknown"
 )
 
-// InstanceState says how an instance does.
+// InstanceState summarizes the state of an instance.
 type InstanceState string
 
 // States of an instance.
 const (
-	// InstanceReady: serves.
+	// InstanceReady: ready and up to date.
 	InstanceReady InstanceState = "Ready"
-	// InstanceStarting: starts, clones or rewinds.
+	// InstanceStarting: PostgreSQL starts, is cloned or is rewound.
 	InstanceStarting InstanceState = "Starting"
-	// InstanceOutdated: serves, with an older template or parameters that need a restart; its turn will come.
+	// InstanceOutdated: ready, and waits for its turn to be replaced or restarted.
 	InstanceOutdated InstanceState = "Outdated"
 	// InstanceFenced: stopped by the annotation fettle.dev/fenced.
 	InstanceFenced InstanceState = "Fenced"
-	// InstanceStopped: there is no pod, as the spec asks or until it is made anew.
+	// InstanceStopped: there is no pod: hibernated, or being re-created.
 	InstanceStopped InstanceState = "Stopped"
-	// InstanceFailed: can't start or serve; the message says why.
+	// InstanceFailed: cannot start or become ready; the message says why.
 	InstanceFailed InstanceState = "Failed"
 )
 
-// Labels and annotations that Fettle, its agents and people use.
+// Labels and annotations that Fettle, its agents and users set.
 const (
 	// LabelRole is on each pod, set by its agent: "primary" or "replica". The Services select by it.
 	LabelRole = "fettle.dev/role"
 	// LabelRolePrimary and LabelRoleReplica are the values of LabelRole.
 	LabelRolePrimary = "primary"
 	LabelRoleReplica = "replica"
-	// AnnotationSwitchover, on the PostgreSQL, asks for another primary: the name of a pod. Its agents follow it while that pod can
-	// take over. The operator writes the name of a pod for "any", and removes the annotation when the named pod is primary.
+	// AnnotationSwitchover, on the PostgreSQL, requests a switchover to the named pod. The agents follow it while that pod can take over.
+	// The operator replaces "any" by the name of a pod, and removes the annotation when the named pod is primary.
 	AnnotationSwitchover = "fettle.dev/switchover"
-	// AnnotationFenced, on the PostgreSQL, stops the server of the named pods (with commas between them, "*" for all) and keeps
-	// the pods.
+	// AnnotationFenced, on the PostgreSQL, stops PostgreSQL in the named pods (separated by commas, "*" for all) and keeps the
+	// pods.
 	AnnotationFenced = "fettle.dev/fenced"
-	// AnnotationReclone, on the PostgreSQL, names standbys (pods, with commas between them) to reclone at the first sign that they
-	// cannot follow the primary, also where autoReclone would not. The operator removes it when all of them are ready.
+	// AnnotationReclone, on the PostgreSQL, names standbys (pods, separated by commas) to reclone as soon as they cannot follow the
+	// primary, also if spec.replicaRecovery is Manual. The operator removes it when all of them are ready.
 	AnnotationReclone = "fettle.dev/reclone"
-	// AnnotationAcceptDataLoss, on the PostgreSQL, is the name of one pod that shall be, or is, the primary, whatever it lacks: it may be
-	// elected, and data that hold more are replaced by a copy of its own. They stay on their volume. The operator removes the annotation when
-	// another instance is the primary, or all are ready.
+	// AnnotationAcceptDataLoss, on the PostgreSQL, accepts the loss of what the named pod lacks: that pod may become the primary, and
+	// instances with more data are recloned from it. Their former data stay on their volumes. The operator removes the annotation when
+	// another instance is the primary, or all instances are ready.
 	AnnotationAcceptDataLoss = "fettle.dev/accept-data-loss"
-	// AnnotationRotate, on a Secret of credentials that Fettle generated, asks for a new password. Any value that differs from the
-	// one in AnnotationRotated does, one request after the other. The Secret then names the other one of the role's two logins.
+	// AnnotationRotate, on a Secret of credentials that Fettle generated, requests a new password: any value that differs from that of
+	// AnnotationRotated. The Secret then names the other one of the role's two logins.
 	AnnotationRotate = "fettle.dev/rotate"
-	// AnnotationRotated, on the same Secret, is the value of AnnotationRotate that was carried out last.
+	// AnnotationRotated, on the same Secret, is the last request of AnnotationRotate that is done.
 	AnnotationRotated = "fettle.dev/rotated"
-	// AnnotationUnusedBy, on a PersistentVolumeClaim, is the UID of a PostgreSQL that was created when the claim of an earlier one of its
-	// name existed, and that has too few instances to use the claim. Removing the annotation clears the reason OrphanedVolumes.
+	// AnnotationUnusedBy, on a PersistentVolumeClaim, is the UID of a PostgreSQL that was re-created with too few instances to use this
+	// PVC. Removing the annotation clears the reason OrphanedVolumes.
 	AnnotationUnusedBy = "fettle.dev/unused-by"
 	// AnnotationUpgradeAgent, on the PostgreSQL, replaces the pods whose agent is not the operator's, one at a time, while its value is
 	// "true". See spec.agentUpdatePolicy.
@@ -80,72 +80,72 @@ const (
 	AnnotationRestart = "fettle.dev/restart"
 )
 
-// Conditions of a PostgreSQL, in the order in which Ready sums them up.
+// Conditions of a PostgreSQL, in the order of their importance for the reason of Ready.
 const (
-	// PostgreSQLApplied is True when all children are as the spec asks.
+	// PostgreSQLApplied is True when all children match the spec.
 	PostgreSQLApplied = "Applied"
-	// PostgreSQLVolumesReady is True when all volumes are bound and as large as they should be.
+	// PostgreSQLVolumesReady is True when all volumes are bound and have the requested size.
 	PostgreSQLVolumesReady = "VolumesReady"
-	// PostgreSQLPrimaryReady is True when an instance takes writes.
+	// PostgreSQLPrimaryReady is True when an instance is primary and accepts writes.
 	PostgreSQLPrimaryReady = "PrimaryReady"
-	// PostgreSQLInstancesReady is True when all instances serve and run what the spec asks.
+	// PostgreSQLInstancesReady is True when all instances are ready and up to date.
 	PostgreSQLInstancesReady = "InstancesReady"
-	// PostgreSQLConfigured is True when parameters, databases, roles, passwords and extensions are as the spec asks.
+	// PostgreSQLConfigured is True when parameters, databases, roles, passwords and extensions match the spec.
 	PostgreSQLConfigured = "Configured"
-	// PostgreSQLMonitored is True when the PodMonitor and the PrometheusRule exist. Absent where none is asked for.
+	// PostgreSQLMonitored is True when the PodMonitor and the PrometheusRule exist. Absent unless spec.monitoring.enabled is true.
 	PostgreSQLMonitored = "Monitored"
-	// PostgreSQLCertified is True when clients are shown the certificate that spec.tls.issuerRef asks for. Absent where none is asked for.
+	// PostgreSQLCertified is True when the instances use the certificate of spec.tls.issuerRef. Absent unless it is set.
 	PostgreSQLCertified = "Certified"
 )
 
 // Reasons of a PostgreSQL's conditions, besides those of all kinds and the ones that the kubelet and the scheduler give
 // for a pod (ImagePullBackOff, CrashLoopBackOff, Unschedulable, …).
 const (
-	// ReasonApplied: all children are as the spec asks.
+	// ReasonApplied: all children match the spec.
 	ReasonApplied = "Applied"
-	// ReasonVolumesReady: all volumes are bound and as large as they should be.
+	// ReasonVolumesReady: all volumes are bound and have the requested size.
 	ReasonVolumesReady = "VolumesReady"
-	// ReasonVolumeNotBound: a claim has no volume yet.
+	// ReasonVolumeNotBound: a PVC has no volume yet.
 	ReasonVolumeNotBound = "VolumeNotBound"
-	// ReasonVolumeGrowing: a volume is being made larger.
+	// ReasonVolumeGrowing: a volume is being resized.
 	ReasonVolumeGrowing = "VolumeGrowing"
-	// ReasonVolumeStuck: a volume can't be made larger; the message says why.
+	// ReasonVolumeStuck: a volume cannot be resized; the message says why.
 	ReasonVolumeStuck = "VolumeStuck"
-	// ReasonOrphanedVolumes: no instance uses a claim of an earlier PostgreSQL of this name, and the claim may have the latest data.
+	// ReasonOrphanedVolumes: no instance uses a PVC of a deleted PostgreSQL of this name, and the PVC may hold the latest data.
 	ReasonOrphanedVolumes = "OrphanedVolumes"
-	// ReasonDiskFull: a volume has no room left, or hardly any.
+	// ReasonDiskFull: a volume is full, or 95% full.
 	ReasonDiskFull = "DiskFull"
-	// ReasonPrimaryReady: an instance takes writes.
+	// ReasonPrimaryReady: an instance is primary and accepts writes.
 	ReasonPrimaryReady = "PrimaryReady"
-	// ReasonSwitchoverDeferred: an instance takes writes, and the one that spec.preferredPrimary names stood still not long ago.
+	// ReasonSwitchoverDeferred: the instance of spec.preferredPrimary cannot become the primary yet; the message says why and until when.
 	ReasonSwitchoverDeferred = "SwitchoverDeferred"
 	// ReasonWritesRejected: the primary runs, and rejects writes: transaction IDs, memory or connections have run out, …
 	ReasonWritesRejected = "WritesRejected"
-	// ReasonNoPrimary: no instance takes writes; the agents are about to choose one.
+	// ReasonNoPrimary: there is no primary; the agents elect one.
 	ReasonNoPrimary = "NoPrimary"
-	// ReasonDataLossNotAccepted: more rows than spec.failover.maximumLag allows would be lost; the message says how many bytes, and what to do.
+	// ReasonDataLossNotAccepted: more data than spec.failover.maximumLag allows would be lost; the message says how many bytes, and what to do.
 	ReasonDataLossNotAccepted = "DataLossNotAccepted"
-	// ReasonCreating: the first instances are being started.
+	// ReasonCreating: instances start for the first time.
 	ReasonCreating = "Creating"
-	// ReasonInstancesReady: all instances serve and run what the spec asks.
+	// ReasonInstancesReady: all instances are ready and up to date.
 	ReasonInstancesReady = "InstancesReady"
-	// ReasonInstanceNotReady: an instance does not serve.
+	// ReasonInstanceNotReady: an instance is not ready; the message says why.
 	ReasonInstanceNotReady = "InstanceNotReady"
-	// ReasonRecloneNeeded: an instance can't follow the primary, and waits for a person to have its data replaced.
+	// ReasonRecloneNeeded: an instance cannot follow the primary and waits for the annotation fettle.dev/reclone.
 	ReasonRecloneNeeded = "RecloneNeeded"
 	// ReasonCopying: the first instance copies the server of spec.bootstrap.pgBasebackup.
 	ReasonCopying = "Copying"
 	// ReasonSourceUnreachable: that server does not answer.
 	ReasonSourceUnreachable = "SourceUnreachable"
-	// ReasonSourceRejected: that server lets the user not in, or not replicate.
+	// ReasonSourceRejected: that server rejects the login, or replication.
 	ReasonSourceRejected = "SourceRejected"
-	// ReasonSourceUntrusted: that server's certificate is not of the authority in caSecret, or not for its host.
+	// ReasonSourceUntrusted: the certificate of that server is not signed by the CA in caSecret, or not issued for its host.
 	ReasonSourceUntrusted = "SourceUntrusted"
-	// ReasonSourceUnsuitable: that server can't be copied: it is of another version, has tablespaces, …
+	// ReasonSourceUnsuitable: that server cannot be copied: another major version, tablespaces, …
 	ReasonSourceUnsuitable = "SourceUnsuitable"
-	// ReasonSourceTooLarge: its data do not fit on the volume.
+	// ReasonSourceTooLarge: the data of that server do not fit on the volume.
 	ReasonSourceTooLarge = "SourceTooLarge"
-	// ReasonCopyFailed: the copy of that server failed in another way; the message has PostgreSQL's words.
+	// ReasonCopyFailed: the copy failed for another reason; the message has the error from PostgreSQL.
 	ReasonCopyFailed = "CopyFailed"
 	// ReasonInstanceFenced: an instance is stopped by the annotation fettle.dev/fenced.
 	ReasonInstanceFenced = "InstanceFenced"
@@ -153,25 +153,25 @@ const (
 	ReasonUpdating = "Updating"
 	// ReasonScaling: instances are being added or removed.
 	ReasonScaling = "Scaling"
-	// ReasonSwitchover: the primary hands over to another instance.
+	// ReasonSwitchover: a switchover to another instance is in progress.
 	ReasonSwitchover = "Switchover"
-	// ReasonHibernated: all instances are stopped, as spec.hibernated asks.
+	// ReasonHibernated: all instances are stopped because spec.hibernated is true.
 	ReasonHibernated = "Hibernated"
-	// ReasonConfigured: parameters, databases, roles, passwords and extensions are as the spec asks.
+	// ReasonConfigured: parameters, databases, roles, passwords and extensions match the spec.
 	ReasonConfigured = "Configured"
-	// ReasonParametersInvalid: spec.parameters has one that is refused.
+	// ReasonParametersInvalid: spec.parameters has a parameter that is rejected; the message says which and why.
 	ReasonParametersInvalid = "ParametersInvalid"
-	// ReasonSecretMissing: a Secret that the spec names does not exist, or lacks the key "password".
+	// ReasonSecretMissing: a Secret that the spec refers to does not exist, or lacks the key.
 	ReasonSecretMissing = "SecretMissing"
-	// ReasonApplyRejected: PostgreSQL refused a database, role or extension; the message has its words.
+	// ReasonApplyRejected: PostgreSQL rejected a database, role or extension; the message has the error.
 	ReasonApplyRejected = "ApplyRejected"
 	// ReasonMonitored: the PodMonitor and the PrometheusRule exist.
 	ReasonMonitored = "Monitored"
-	// ReasonCertified: clients are shown the certificate that spec.tls asks for.
+	// ReasonCertified: the instances use the certificate of spec.tls.issuerRef.
 	ReasonCertified = "Certified"
-	// ReasonIssuerNotReady: the issuer gives no certificate; the message has cert-manager's words.
+	// ReasonIssuerNotReady: the issuer issues no certificate; the message has the error from cert-manager.
 	ReasonIssuerNotReady = "IssuerNotReady"
-	// ReasonCertificateUnusable: what the issuer gave can't be served; the message says why.
+	// ReasonCertificateUnusable: the issued certificate cannot be used; the message says why.
 	ReasonCertificateUnusable = "CertificateUnusable"
 	// ReasonAPIMissing: the API of an optional child is not installed in the cluster.
 	ReasonAPIMissing = "APIMissing"
