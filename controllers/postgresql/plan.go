@@ -8,25 +8,25 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
-// Code is what a step does.
+// Code names a step. It is part of the log of the operator (step=ClearSwitchover), and does not change with the wording of messages.
 type Code string
 
-// Steps. A pass takes at most one of them, and the next pass sees what came of it.
+// Steps. A reconcile executes at most one of them, and the next one sees its result.
 const (
-	// NoStep has nothing to do but to wait.
+	// NoStep: nothing to execute; the reconcile may wait for something.
 	NoStep Code = ""
-	// ReplacePod deletes a pod, which the StatefulSet makes anew from the present template.
-	ReplacePod Code = "Replace"
-	// RestartServer has an agent restart its server in place, for parameters that need it.
-	RestartServer Code = "Restart"
-	// RequestSwitchover asks the agents, by annotation, for another primary.
-	RequestSwitchover Code = "Switchover"
-	// ClearSwitchover removes that annotation.
-	ClearSwitchover Code = "Settled"
-	// ClearAcceptDataLoss removes the annotation that accepts a loss.
-	ClearAcceptDataLoss Code = "Accepted"
-	// ClearReclone removes the annotation that lets data be replaced.
-	ClearReclone Code = "Recloned"
+	// ReplacePod: delete a pod, which the StatefulSet re-creates from the present template.
+	ReplacePod Code = "ReplacePod"
+	// RestartServer: have an agent restart PostgreSQL in place, for parameters that need a restart.
+	RestartServer Code = "RestartServer"
+	// RequestSwitchover: set the annotation fettle.dev/switchover, which the agents follow.
+	RequestSwitchover Code = "RequestSwitchover"
+	// ClearSwitchover: remove the annotation fettle.dev/switchover, because the switchover is done or impossible.
+	ClearSwitchover Code = "ClearSwitchover"
+	// ClearAcceptDataLoss: remove the annotation fettle.dev/accept-data-loss, so that it counts only once.
+	ClearAcceptDataLoss Code = "ClearAcceptDataLoss"
+	// ClearReclone: remove the annotation fettle.dev/reclone, because the instances that it names are ready.
+	ClearReclone Code = "ClearReclone"
 )
 
 // Step is what to do next, and why nothing more is done at once.
@@ -34,7 +34,7 @@ type Step struct {
 	Code Code
 	// target is the pod that is replaced, restarted or to become primary.
 	target *instance
-	// reason and message say what is under way; empty when nothing is.
+	// reason and message say what is in progress; empty when nothing is.
 	reason, message string
 }
 

@@ -25,7 +25,7 @@ const (
 )
 
 // essential are the lines of a log that a reader looks for first: of what went wrong, and of what was decided.
-var essential = regexp.MustCompile(`(?i)error|warn|taking a step|panic|fatal|decision|promoted|takes connections|configuration loaded|stopping`)
+var essential = regexp.MustCompile(`(?i)error|warn|executing step|panic|fatal|decision|promoted|takes connections|configuration loaded|stopping`)
 
 // record keeps what tells why a spec failed, while its objects are still there: a folder for each below E2E_REPORT_DIR/e2e,
 // whose file essence.txt is for those who see nothing but the output of CI.
