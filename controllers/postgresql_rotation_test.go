@@ -121,7 +121,7 @@ var _ = Describe("The passwords of a PostgreSQL", func() {
 			s.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader"}}
 		})
 		createDatabase(ctx, pg)
-		Eventually(field(pg, func(pg *databasev1alpha1.PostgreSQL) string { return pg.Status.DesiredHash })).WithContext(ctx).ShouldNot(BeEmpty())
+		Eventually(field(pg, func(pg *databasev1alpha1.PostgreSQL) string { return pg.Status.ConnectionString })).WithContext(ctx).ShouldNot(BeEmpty())
 
 		secrets := map[string]*corev1.Secret{"app": secretOf(pg, "-credentials"), "reader": secretOf(pg, "-role-reader")}
 		users := map[string]*clients{}

@@ -57,7 +57,7 @@ var _ = Describe("The volumes of a PostgreSQL", func() {
 		Eventually(pgSays(pg, databasev1alpha1.PostgreSQLVolumesReady)).WithContext(ctx).Should(orphaned, "its data may be newer")
 		Eventually(func(ctx context.Context) string { return pgCondition(ctx, pg, databasev1alpha1.PostgreSQLPrimaryReady) }).
 			WithContext(ctx).Should(Equal("True PrimaryReady"))
-		Expect(pgSays(pg, fettlev1.Ready)(ctx)).To(orphaned)
+		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True OrphanedVolumes"))
 		Expect(read(ctx, secret)).To(Succeed())
 		Expect(string(secret.Data["password"])).To(Equal(before))
 

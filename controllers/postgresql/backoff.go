@@ -32,7 +32,6 @@ type history struct {
 	steps       map[types.NamespacedName]map[string]time.Time
 	rejections  map[types.NamespacedName]rejection
 	lastApplied map[types.NamespacedName]appliedObjects
-	equivalents map[types.NamespacedName]equivalence
 }
 
 // appliedObjects is when the primary was told of wishes with a hash, and where its log ended then.
@@ -41,9 +40,6 @@ type appliedObjects struct {
 	at       time.Time
 	inserted wal.LSN
 }
-
-// equivalence is a hash of wishes that changed nothing where those with the hash in status had been told.
-type equivalence struct{ hash, recorded string }
 
 // rejection is what PostgreSQL said to wishes with a hash.
 type rejection struct {
@@ -54,7 +50,7 @@ type rejection struct {
 func newHistory(c clock.PassiveClock) *history {
 	return &history{
 		clock: c, steps: map[types.NamespacedName]map[string]time.Time{}, rejections: map[types.NamespacedName]rejection{},
-		lastApplied: map[types.NamespacedName]appliedObjects{}, equivalents: map[types.NamespacedName]equivalence{},
+		lastApplied: map[types.NamespacedName]appliedObjects{},
 	}
 }
 
@@ -100,11 +96,12 @@ func (m *history) rejected(key types.NamespacedName, hash string) (string, bool)
 	return r.message, ok && r.hash == hash && m.clock.Since(r.at) < rejectedRetry
 }
 
-// recordApplied notes that the primary has what it was told.
-func (m *history) recordApplied(key types.NamespacedName, hash string, inserted wal.LSN) {
+// recordApplied notes that the primary has applied the objects with this hash.
+func (m *history) recordApplied(key types.NamespacedName, hash string, inserted wal.LSN) appliedObjects {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.lastApplied[key] = appliedObjects{hash, m.clock.Now(), inserted}
+	return m.lastApplied[key]
 }
 
 // applied returns when it was told of these wishes.
@@ -115,23 +112,6 @@ func (m *history) applied(key types.NamespacedName, hash string) (appliedObjects
 	return t, t.hash == hash
 }
 
-// recordEquivalent notes that wishes with a hash ask for no more than those which status says were told.
-func (m *history) recordEquivalent(key types.NamespacedName, hash, recorded string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.equivalents[key] = equivalence{hash, recorded}
-}
-
-// recordedHash is what status says was told where that is known to be alike, else the hash itself.
-func (m *history) recordedHash(key types.NamespacedName, hash, recorded string) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.equivalents[key] == (equivalence{hash, recorded}) {
-		return recorded
-	}
-	return hash
-}
-
 // forget drops what is known of a PostgreSQL that is gone.
 func (m *history) forget(key types.NamespacedName) {
 	m.mu.Lock()
@@ -139,5 +119,53 @@ func (m *history) forget(key types.NamespacedName) {
 	delete(m.steps, key)
 	delete(m.rejections, key)
 	delete(m.lastApplied, key)
-	delete(m.equivalents, key)
+}
+
+// applyBackoff leaves a primary alone for a while that could not be told of databases and roles, for twice as long as that took: one whose
+// commits wait for standbys that are lost would take a worker from all other PostgreSQLs. One that refuses at once is told again at
+// once. Losing it costs a repetition. It is safe for concurrent use.
+type applyBackoff struct {
+	clock clock.PassiveClock
+
+	mu    sync.Mutex
+	until map[types.NamespacedName]backoffEntry
+}
+
+// backoffEntry is why wishes with a hash could not be told, and until when they are not told again.
+type backoffEntry struct {
+	hash string
+	err  error
+	at   time.Time
+}
+
+func newApplyBackoff(c clock.PassiveClock) *applyBackoff {
+	return &applyBackoff{clock: c, until: map[types.NamespacedName]backoffEntry{}}
+}
+
+// record remembers that telling these wishes took so long, and ended with err; nil ends it.
+func (l *applyBackoff) record(key types.NamespacedName, hash string, err error, took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		delete(l.until, key)
+		return
+	}
+	l.until[key] = backoffEntry{hash, err, l.clock.Now().Add(2 * took)}
+}
+
+// err is why these wishes are not told now; nil if they are.
+func (l *applyBackoff) err(key types.NamespacedName, hash string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known, ok := l.until[key]; ok && known.hash == hash && l.clock.Now().Before(known.at) {
+		return known.err
+	}
+	return nil
+}
+
+// forget drops what is known of a PostgreSQL that is gone.
+func (l *applyBackoff) forget(key types.NamespacedName) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.until, key)
 }

@@ -157,12 +157,16 @@ func (c *credential) fields(pg *databasev1alpha1.PostgreSQL) map[string]string {
 // replayedEverywhere reports whether all servers that take connections have what the Secrets say. It is asked for while a password is
 // being rotated alone.
 func (r *Reconciler) replayedEverywhere(pg *databasev1alpha1.PostgreSQL, in *inputs) bool {
-	if !in.rotating || in.objectsHash == "" || in.objectsHash != pg.Status.DesiredHash {
+	if !in.rotating || in.objectsHash == "" {
 		return false
 	}
-	told, ok := r.history.applied(client.ObjectKeyFromObject(pg), in.objectsHash)
+	key := client.ObjectKeyFromObject(pg)
+	told, ok := r.history.applied(key, in.objectsHash)
+	if primary := in.cluster.primary(); !ok && !in.needsApply(pg) && primary.status != nil {
+		told = r.history.recordApplied(key, in.objectsHash, primary.status.Applied.InsertLSN)
+		ok = true
+	}
 	if !ok {
-		in.reapply = true
 		return false
 	}
 	late := in.cluster.replayBehind(told.inserted)

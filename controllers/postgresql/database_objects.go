@@ -1,9 +1,14 @@
 package postgresql
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
@@ -97,4 +102,94 @@ func rejections(result agentapi.Result) string {
 		}
 	}
 	return strings.Join(out, "; ")
+}
+
+// The primary reports the hash of what it has applied, so nothing is written down for that. What holds at any time, whatever ends in
+// between:
+//
+//  1. What the primary reports has been applied on its timeline. A new primary reports nothing, and is sent everything.
+//  2. Each new version of a user's Secret is sent once, as it may have another password.
+//  3. Sending the same once more writes nothing into the database: verifiers have a salt that stays (certificates.salt).
+//
+// Only the primary's own verifier is compared with a user's password. No digest of the password is needed beside it: users choose
+// weak ones, and even a slow, salted hash of those could be guessed by whoever reads it.
+
+// objectsHash changes with all that databaseObjects depends on, and with the primary. Of passwords it has the versions alone.
+func objectsHash(pg *databasev1alpha1.PostgreSQL, passwords map[string]password, primary *corev1.Pod) string {
+	versions := map[string]string{}
+	for role, p := range passwords {
+		versions[role] = p.version
+	}
+	return hashOf([]any{pg.Spec.DatabaseName, pg.Spec.OwnerName(), pg.Spec.Extensions, pg.Spec.Databases, pg.Spec.Roles, versions, primary.UID})
+}
+
+// needsApply reports whether the primary lacks something, as far as its agent tells. One that does not answer has what was found before.
+func (in *inputs) needsApply(pg *databasev1alpha1.PostgreSQL) bool {
+	switch primary := in.cluster.primary(); {
+	case primary == nil || in.objectsHash == "":
+		return false
+	case primary.status == nil:
+		return !configuredBefore(pg)
+	default:
+		return primary.status.Applied == nil || primary.status.Applied.Hash != in.objectsHash
+	}
+}
+
+// alreadyAnswered reports whether the primary has answered to the same objects before, so that they are not sent now.
+func (r *Reconciler) alreadyAnswered(key client.ObjectKey, in *inputs, seen *observed) bool {
+	if rejected, known := r.history.rejected(key, in.objectsHash); known {
+		seen.rejected = rejected
+		return true
+	}
+	if _, known := r.history.applied(key, in.objectsHash); known {
+		seen.objectsApplied = true // the answer of its agent is from before
+		return true
+	}
+	seen.objectsErr = r.backoff.err(key, in.objectsHash)
+	return seen.objectsErr != nil
+}
+
+// applyDatabaseObjects sends databases, roles and extensions to the primary, when they or the primary have changed.
+func (r *Reconciler) applyDatabaseObjects(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, seen *observed) error {
+	primary, key := in.cluster.primary(), client.ObjectKeyFromObject(pg)
+	if !in.needsApply(pg) {
+		seen.objectsApplied = primary != nil && primary.status != nil && in.objectsHash != ""
+		return nil
+	}
+	if r.alreadyAnswered(key, in, seen) {
+		return nil
+	}
+	if err := r.readUserPasswords(ctx, pg, in); err != nil {
+		return err
+	}
+	if seen.secretMissing = in.secretMissing; seen.secretMissing != "" {
+		return nil
+	}
+	d, err := databaseObjects(pg, in.passwords, in.certificates.salt)
+	if err != nil {
+		return err
+	}
+	d.Hash = in.objectsHash
+	begun := r.clock.Now()
+	result, err := in.certificates.applyDatabaseObjects(ctx, pg, primary.pod, d)
+	r.backoff.record(key, in.objectsHash, err, r.clock.Since(begun))
+	if err != nil {
+		seen.objectsErr = err
+		return nil //nolint:nilerr // reported in status, and tried again soon
+	}
+	seen.objectsApplied = hasDatabase(pg, result)
+	if seen.rejected = rejections(result); seen.rejected != "" {
+		r.history.recordRejection(key, in.objectsHash, seen.rejected)
+		return nil
+	}
+	r.history.recordApplied(key, in.objectsHash, result.InsertLSN)
+	return nil
+}
+
+// hasDatabase reports whether the owner can use the first database, though something else may have been rejected.
+func hasDatabase(pg *databasev1alpha1.PostgreSQL, result agentapi.Result) bool {
+	return !slices.ContainsFunc(result.Items, func(item agentapi.Item) bool {
+		return item.Error != "" && (item.Kind == agentapi.KindRole && item.Name == string(pg.Spec.OwnerName()) ||
+			item.Kind == agentapi.KindDatabase && item.Name == string(pg.Spec.DatabaseName))
+	})
 }

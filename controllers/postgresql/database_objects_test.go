@@ -2,20 +2,14 @@ package postgresql
 
 import (
 	"bytes"
-	"fmt"
-	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	clocktesting "k8s.io/utils/clock/testing"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
-	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/testenv/testscram"
 )
@@ -50,167 +44,78 @@ func TestSalts(t *testing.T) {
 	}
 }
 
-// TestWishesHash holds which changes of wishes are no more than new versions of users' Secrets.
-func TestWishesHash(t *testing.T) {
+// TestObjectsHash_changes: what the primary has to be sent again has another hash.
+func TestObjectsHash_changes(t *testing.T) {
 	hash := func(own, made string, primary types.UID, roles ...databasev1alpha1.PostgreSQLRole) string {
 		pg, pod := wanting(1), &corev1.Pod{}
 		pg.Spec.Roles, pod.UID = roles, primary
 		return objectsHash(pg, map[string]password{"own": {version: own, own: true}, "app": {version: made}}, pod)
 	}
 	is := hash("2", "a", "one")
-	for _, c := range []struct {
-		name, was  string
-		same, only bool
+	for name, c := range map[string]struct {
+		was  string
+		same bool
 	}{
-		{"the same", hash("2", "a", "one"), true, false},
-		{"another version of a user's Secret", hash("1", "a", "one"), false, true},
-		{"another version of a Secret of Fettle's", hash("2", "b", "one"), false, false},
-		{"both", hash("1", "b", "one"), false, false},
-		{"another primary", hash("1", "a", "two"), false, false},
-		{"another role", hash("1", "a", "one", databasev1alpha1.PostgreSQLRole{Name: "new"}), false, false},
-		{"nothing was told", "", false, false},
-		{"told of wishes alone", strings.Split(is, "-")[0], false, false},
+		"the same":                                {hash("2", "a", "one"), true},
+		"another version of a user's Secret":      {hash("1", "a", "one"), false},
+		"another version of a Secret of Fettle's": {hash("2", "b", "one"), false},
+		"another primary":                         {hash("2", "a", "two"), false},
+		"another role":                            {hash("2", "a", "one", databasev1alpha1.PostgreSQLRole{Name: "new"}), false},
 	} {
-		if c.was == is != c.same || ownVersionsOnly(c.was, is) != c.only {
-			t.Errorf("%s: the same %v, versions only %v", c.name, c.was == is, ownVersionsOnly(c.was, is))
+		if (c.was == is) != c.same {
+			t.Errorf("%s: the same is %v", name, c.was == is)
 		}
 	}
 }
 
-// tellingWorld is a primary that is told of a role whose password is in a user's own Secret. Each step may be the last one of the
-// operator.
-type tellingWorld struct {
-	t      *testing.T
-	random *rand.Rand
-	pg     *databasev1alpha1.PostgreSQL
-	r      *Reconciler
-	// secrets are the passwords of all versions; seen is the one that the cache shows, and never goes back.
-	secrets []string
-	seen    int
-	// has is what the primary has of the role: the password, and how many sessions it allows.
-	has string
-	// primary changes with each failover, which may lose what the last one was told.
-	primary int
-	// writes are those of the status; idle are tellings that changed nothing.
-	writes, idle int
-	history      []string
-}
-
-func (w *tellingWorld) say(format string, args ...any) {
-	w.history = append(w.history, fmt.Sprintf(format, args...))
-}
-
-func (w *tellingWorld) restart() {
-	clock := clocktesting.NewFakePassiveClock(time.Now())
-	w.r = &Reconciler{clock: clock, history: newHistory(clock)}
-	w.say("restart")
-}
-
-// wish is what the primary should have.
-func (w *tellingWorld) wish() string {
-	return fmt.Sprint(w.secrets[len(w.secrets)-1], "/", *w.pg.Spec.Roles[0].ConnectionLimit)
-}
-
-// pass is one of the operator. It ends before the primary's answer, before the write of the status, or not at all.
-func (w *tellingWorld) pass(end int) {
-	w.seen += w.random.IntN(len(w.secrets) - w.seen)
-	key, recorded := client.ObjectKeyFromObject(w.pg), w.pg.Status.DesiredHash
-	pod := &corev1.Pod{}
-	pod.UID = types.UID(fmt.Sprint(w.primary))
-	in := &inputs{passwords: map[string]password{"reader": {version: fmt.Sprint(w.seen), own: true}}}
-	in.objectsHash = w.r.history.recordedHash(key, objectsHash(w.pg, in.passwords, pod), recorded)
-	if !in.needsApply(w.pg) {
-		return
+// TestNeedsApply_byTheReportOfThePrimary: databases and roles are sent unless the primary reports to have them. A primary whose agent does not
+// answer is sent them until they were in effect once.
+func TestNeedsApply_byTheReportOfThePrimary(t *testing.T) {
+	has := func(hash string) *agentapi.Status {
+		return &agentapi.Status{Ready: true, Applied: &agentapi.Applied{Hash: hash}}
 	}
-	if _, known := w.r.history.applied(key, in.objectsHash); known {
-		w.pg.Status.DesiredHash = in.objectsHash
-	} else {
-		changed := w.has != w.wish() // the Secret is read as it is now
-		if w.has = w.wish(); !changed {
-			w.idle++
+	for name, c := range map[string]struct {
+		words      string
+		status     *agentapi.Status
+		hash       string
+		configured bool
+		want       bool
+	}{
+		"it has them":                       {"P", has("a"), "a", false, false},
+		"it has others":                     {"P", has("b"), "a", true, true},
+		"it has none":                       {"P", &agentapi.Status{Ready: true}, "a", true, true},
+		"no primary":                        {"N", nil, "a", false, false},
+		"a Secret is about to be written":   {"P", has("b"), "", true, false},
+		"no answer":                         {"P", nil, "a", false, true},
+		"no answer, and they are in effect": {"P", nil, "a", true, false},
+	} {
+		pg, in := wanting(1), &inputs{cluster: *picture(1, c.words), objectsHash: c.hash}
+		in.cluster.instances[0].status = c.status
+		if c.configured {
+			setCondition(pg, databasev1alpha1.PostgreSQLConfigured, true, yes(databasev1alpha1.ReasonConfigured, ""))
 		}
-		w.say("told %s of version %d, changed %v, ends at %d", w.has, w.seen, changed, end)
-		if end == 0 {
-			return
+		if got := in.needsApply(pg); got != c.want {
+			t.Errorf("%s: %v", name, got)
 		}
-		w.r.recordApplied(w.pg, in, agentapi.Result{Items: []agentapi.Item{{Kind: agentapi.KindRole, Name: "reader", Changed: changed}}})
-	}
-	if end == 1 {
-		w.pg.Status.DesiredHash = recorded
-	} else if w.pg.Status.DesiredHash != recorded {
-		w.writes++
 	}
 }
 
-// settle has the operator do what there is to do.
-func (w *tellingWorld) settle() {
-	w.seen = len(w.secrets) - 1
-	for range 3 {
-		w.pass(2)
-	}
-	if w.has != w.wish() {
-		w.t.Fatalf("the primary has %s, not %s:\n%s", w.has, w.wish(), strings.Join(w.history, "\n"))
-	}
-}
-
-func (w *tellingWorld) step() {
-	switch w.random.IntN(12) {
-	case 0:
-		w.restart()
-	case 1:
-		w.primary++
-		if w.random.IntN(2) == 0 {
-			w.has = "lost"
-		}
-		w.say("failover, the primary has %s", w.has)
-	case 2, 3:
-		w.secrets = append(w.secrets, []string{"a", "b"}[w.random.IntN(2)])
-		w.say("version %d is %s", len(w.secrets)-1, w.secrets[len(w.secrets)-1])
-	case 4, 5:
-		w.secrets = append(w.secrets, w.secrets[len(w.secrets)-1])
-		w.say("version %d is a touch", len(w.secrets)-1)
-	case 6:
-		*w.pg.Spec.Roles[0].ConnectionLimit++
-		w.say("limit %d", *w.pg.Spec.Roles[0].ConnectionLimit)
-	default:
-		w.pass(w.random.IntN(3))
-	}
-}
-
-// TestTouchesAreNotWritten runs changes and touches of a user's Secret, with crashes at each step, stale reads and failovers.
-// It holds that the primary has what is wished in the end, and that a touch after that is told once and written nowhere.
-func TestTouchesAreNotWritten(t *testing.T) {
-	for seed := range uint64(1000) {
-		pg := wanting(1)
-		pg.Spec.Roles = []databasev1alpha1.PostgreSQLRole{
-			{Name: "reader", ConnectionLimit: new(int32(1)), PasswordSecret: &fettlev1.SecretKeyReference{Name: "reader"}},
-		}
-		w := &tellingWorld{t: t, random: rand.New(rand.NewPCG(seed, 2)), pg: pg, secrets: []string{"a"}}
-		w.restart()
-		for range 30 {
-			w.step()
-		}
-		w.settle()
-		w.writes, w.idle = 0, 0
-		for n := range 5 {
-			w.secrets = append(w.secrets, w.secrets[len(w.secrets)-1])
-			w.settle()
-			if w.idle != n+1 {
-				t.Fatalf("seed %d: touched %d times, told %d times:\n%s", seed, n+1, w.idle, strings.Join(w.history, "\n"))
-			}
-		}
-		w.restart()
-		w.settle()
-		if w.writes != 0 || w.idle > 6 {
-			t.Fatalf("seed %d: %d writes, and %d tellings for 5 touches and a restart:\n%s", seed, w.writes, w.idle, strings.Join(w.history, "\n"))
-		}
-		w.secrets = append(w.secrets, "c")
-		if w.settle(); w.writes != 1 {
-			t.Fatalf("seed %d: %d writes for a new password", seed, w.writes)
-		}
-		w.restart()
-		if w.settle(); w.writes != 1 || w.idle > 6 {
-			t.Fatalf("seed %d: the new password was told again: %d writes, %d tellings", seed, w.writes, w.idle)
+// TestHasDatabase_thoughOthersAreRejected: clients are served when the first database and its owner exist.
+func TestHasDatabase_thoughOthersAreRejected(t *testing.T) {
+	pg := wanting(1)
+	pg.Spec.DatabaseName, pg.Spec.Owner.Name = "app", "owner"
+	for name, c := range map[string]struct {
+		item agentapi.Item
+		want bool
+	}{
+		"nothing":      {agentapi.Item{Kind: agentapi.KindRole, Name: "owner"}, true},
+		"the owner":    {agentapi.Item{Kind: agentapi.KindRole, Name: "owner", Error: "no"}, false},
+		"the database": {agentapi.Item{Kind: agentapi.KindDatabase, Name: "app", Error: "no"}, false},
+		"an extension": {agentapi.Item{Kind: agentapi.KindExtension, Name: "app/postgis", Error: "no"}, true},
+		"another role": {agentapi.Item{Kind: agentapi.KindRole, Name: "app", Error: "no"}, true},
+	} {
+		if got := hasDatabase(pg, agentapi.Result{Items: []agentapi.Item{c.item}}); got != c.want {
+			t.Errorf("rejected %s: %v", name, got)
 		}
 	}
 }

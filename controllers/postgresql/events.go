@@ -62,7 +62,6 @@ func onlyProgress(pg, before *databasev1alpha1.PostgreSQL) bool {
 	was := meta.FindStatusCondition(before.Status.Conditions, fettlev1.Ready)
 	becameReady := pg.Status.Ready && (was == nil || was.Status != metav1.ConditionTrue)
 	return is != nil && (is.Status == metav1.ConditionUnknown || inProgress(is.Reason)) && !becameReady && !newProblem(pg, before) &&
-		(pg.Status.DesiredHash == before.Status.DesiredHash || neverReady(before) && before.Status.DesiredHash == "") &&
 		(pg.Status.Primary == before.Status.Primary || neverReady(before) && before.Status.Primary == "")
 }
 

@@ -2,6 +2,7 @@ package postgresql
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,6 +65,9 @@ func (r *Reconciler) applyCertificates(ctx context.Context, pg *databasev1alpha1
 func setPaused(pg *databasev1alpha1.PostgreSQL, seen *observed) {
 	paused := unknown(fettlev1.ReasonPaused,
 		"spec.paused is true: the spec is not applied until it is false. Failover, the renewal of certificates and the growth of volumes continue")
+	seen.cluster.instances = slices.DeleteFunc(slices.Clone(seen.cluster.instances), func(i instance) bool {
+		return i.pod == nil && i.ordinal >= seen.cluster.size() // it is created when the spec is applied
+	})
 	pg.Status.ObservedGeneration = pg.Generation
 	setCondition(pg, databasev1alpha1.PostgreSQLConfigured, true, paused)
 	setCondition(pg, databasev1alpha1.PostgreSQLApplied, true, paused)

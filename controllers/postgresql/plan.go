@@ -8,25 +8,25 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
-// Code is what a step does.
+// Code names a step. It is part of the log of the operator (step=ClearSwitchover), and does not change with the wording of messages.
 type Code string
 
-// Steps. A pass takes at most one of them, and the next pass sees what came of it.
+// Steps. A reconcile executes at most one of them, and the next one sees its result.
 const (
-	// NoStep has nothing to do but to wait.
+	// NoStep: nothing to execute; the reconcile may wait for something.
 	NoStep Code = ""
-	// ReplacePod deletes a pod, which the StatefulSet makes anew from the present template.
-	ReplacePod Code = "Replace"
-	// RestartServer has an agent restart its server in place, for parameters that need it.
-	RestartServer Code = "Restart"
-	// RequestSwitchover asks the agents, by annotation, for another primary.
-	RequestSwitchover Code = "Switchover"
-	// ClearSwitchover removes that annotation.
-	ClearSwitchover Code = "Settled"
-	// ClearAcceptDataLoss removes the annotation that accepts a loss.
-	ClearAcceptDataLoss Code = "Accepted"
-	// ClearReclone removes the annotation that lets data be replaced.
-	ClearReclone Code = "Recloned"
+	// ReplacePod: delete a pod, which the StatefulSet re-creates from the present template.
+	ReplacePod Code = "ReplacePod"
+	// RestartServer: have an agent restart PostgreSQL in place, for parameters that need a restart.
+	RestartServer Code = "RestartServer"
+	// RequestSwitchover: set the annotation fettle.dev/switchover, which the agents follow.
+	RequestSwitchover Code = "RequestSwitchover"
+	// ClearSwitchover: remove the annotation fettle.dev/switchover, because the switchover is done or impossible.
+	ClearSwitchover Code = "ClearSwitchover"
+	// ClearAcceptDataLoss: remove the annotation fettle.dev/accept-data-loss, so that it counts only once.
+	ClearAcceptDataLoss Code = "ClearAcceptDataLoss"
+	// ClearReclone: remove the annotation fettle.dev/reclone, because the instances that it names are ready.
+	ClearReclone Code = "ClearReclone"
 )
 
 // Step is what to do next, and why nothing more is done at once.
@@ -34,7 +34,7 @@ type Step struct {
 	Code Code
 	// target is the pod that is replaced, restarted or to become primary.
 	target *instance
-	// reason and message say what is under way; empty when nothing is.
+	// reason and message say what is in progress; empty when nothing is.
 	reason, message string
 }
 
@@ -276,4 +276,61 @@ func rollReplicas(c *cluster, primary *instance) Step {
 		return restart(in)
 	}
 	return Step{}
+}
+
+// waitForUnready waits for instances that don't serve, unless they can be cured.
+func waitForUnready(c *cluster) Step {
+	waiting, pending := firstUnready(c)
+	if waiting == nil || !pending {
+		return Step{} // status tells of those that don't serve; nothing is to be done about them here
+	}
+	return replaceBrokenOutdated(c, waitFor(databasev1alpha1.ReasonUpdating, waiting, fmt.Sprintf("the update continues when %s is ready", waiting.name)))
+}
+
+// waitFor says what waits for an instance, and how to go on without that instance if it is broken for good. One that copies data
+// would start again from zero if it were fenced.
+func waitFor(reason string, in *instance, what string) Step {
+	if in.copiesData() {
+		return wait(reason, "%s; %s", what, in.name+" is copying its data")
+	}
+	return wait(reason, "%s. If %s can't recover, repair it (see status.instanceStatuses), or continue without it: add it to the annotation %s",
+		what, in.name, databasev1alpha1.AnnotationFenced)
+}
+
+// replaceBrokenOutdated replaces an instance of an old template that is not ready: it may never start, and the present template may be the
+// cure. Nothing may wait for it instead. It does s where there is none, and where s does something.
+func replaceBrokenOutdated(c *cluster, s Step) Step {
+	if s.Code != NoStep {
+		return s
+	}
+	var broken *instance
+	for i := range min(c.size(), len(c.instances)) {
+		switch in := &c.instances[i]; {
+		case in.fenced:
+		case in.ready() && in.unreachable:
+			return s // its server may be down
+		case in.ready():
+		case !in.outdated, in.pod == nil, in.terminating(), in.copiesData():
+			return s // it is under way
+		case broken == nil:
+			broken = in
+		}
+	}
+	if broken == nil {
+		return s
+	}
+	return replace(broken, "it is not ready, and the template has changed")
+}
+
+// firstUnready is an instance that does not serve, one of the present template if there is such a one, nil when all do; and
+// whether anything is to be brought up to date.
+func firstUnready(c *cluster) (waiting *instance, pending bool) {
+	for i := range c.instances {
+		in := &c.instances[i]
+		pending = pending || in.outdated || in.needsRestart()
+		if !in.ready() && !in.fenced && (waiting == nil || waiting.outdated) {
+			waiting = in
+		}
+	}
+	return waiting, pending
 }

@@ -39,9 +39,8 @@ type inputs struct {
 	foreignSecrets []credential
 	// objectsHash is that of what the primary should be told; empty while there is none, or a password is missing.
 	objectsHash string
-	// rotating is set while a password is being rotated; retell when it is not known how far replicas must have replayed for
-	// it, and the primary is to say it again.
-	rotating, reapply bool
+	// rotating is set while a password is being rotated.
+	rotating bool
 	// rotationBlocked is why a rotation takes long.
 	rotationBlocked   string
 	parameters        error
@@ -229,7 +228,7 @@ func (r *Reconciler) passwords(ctx context.Context, pg *databasev1alpha1.Postgre
 		}
 	}
 	if primary := in.cluster.primary(); primary != nil && in.secretMissing == "" {
-		in.objectsHash = r.history.recordedHash(client.ObjectKeyFromObject(pg), objectsHash(pg, in.passwords, primary.pod), pg.Status.DesiredHash)
+		in.objectsHash = objectsHash(pg, in.passwords, primary.pod)
 	}
 	return in.loadCredentials(lives, r.replayedEverywhere(pg, in))
 }

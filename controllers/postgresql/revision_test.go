@@ -108,7 +108,7 @@ func TestTemplateIsSeen(t *testing.T) {
 	}
 	late = picture(3, "P? R R")
 	late.templateNotObserved = true
-	if got := said(wanting(3), late); got != "3 Switchover pg-1 (Switchover)" {
+	if got := said(wanting(3), late); got != "3 RequestSwitchover pg-1 (Switchover)" {
 		t.Errorf("what needs no new pod, while the template is not seen: %s", got)
 	}
 }

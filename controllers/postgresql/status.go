@@ -44,6 +44,8 @@ type observed struct {
 	// rejected is what PostgreSQL did not accept; objectsErr is why it could not be told.
 	rejected   string
 	objectsErr error
+	// objectsApplied is set where the primary has the first database and its owner.
+	objectsApplied bool
 	// issued is what an issuer gave, nil where none is asked; serving is what clients are shown.
 	issued  *issuedCertificate
 	serving serving
@@ -160,7 +162,7 @@ func describe(pg *databasev1alpha1.PostgreSQL, seen *observed) {
 		st.InstanceStatuses = append(st.InstanceStatuses, one)
 	}
 	st.CredentialsSecret = ownerSecret(pg)
-	if st.ConnectionString == "" && st.DesiredHash == "" {
+	if st.ConnectionString == "" && !seen.objectsApplied {
 		return // the database does not exist yet
 	}
 	st.ConnectionString = fmt.Sprintf("postgresql://%s@%s:%d/%s?sslmode=%s",

@@ -17,6 +17,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -144,6 +145,9 @@ func pgRuns(instances int) func(View) error {
 		}
 		if n := len(v.Keys(pgPods)); n != instances {
 			return fmt.Errorf("%d pods", n)
+		}
+		if phase, _, _ := unstructured.NestedString(v.Get(postgreSQLs, pgName).Object, "status", "phase"); phase != string(databasev1alpha1.PhaseRunning) {
+			return fmt.Errorf("phase %s", phase) // Ready does not wait for standbys
 		}
 		return nil
 	}

@@ -1,6 +1,6 @@
 package v1alpha1
 
-// PostgreSQLPhase sums up a PostgreSQL's conditions for people.
+// PostgreSQLPhase summarizes the conditions of a PostgreSQL.
 type PostgreSQLPhase string
 
 // Phases of a PostgreSQL.
@@ -25,7 +25,7 @@ const (
 	PhaseTerminating PostgreSQLPhase = "Terminating"
 )
 
-// InstanceRole says what an instance does.
+// InstanceRole is the role of an instance in replication.
 type InstanceRole string
 
 // Roles of an instance, as its agent labels the pod.
@@ -35,7 +35,7 @@ const (
 	RoleUnknown InstanceRole = "Unknown"
 )
 
-// InstanceState says how an instance does.
+// InstanceState summarizes the state of an instance.
 type InstanceState string
 
 // States of an instance.
@@ -54,33 +54,33 @@ const (
 	InstanceFailed InstanceState = "Failed"
 )
 
-// Labels and annotations that Fettle, its agents and people use.
+// Labels and annotations that Fettle, its agents and users set.
 const (
 	// LabelRole is on each pod, set by its agent: "primary" or "replica". The Services select by it.
 	LabelRole = "fettle.dev/role"
 	// LabelRolePrimary and LabelRoleReplica are the values of LabelRole.
 	LabelRolePrimary = "primary"
 	LabelRoleReplica = "replica"
-	// AnnotationSwitchover, on the PostgreSQL, asks for another primary: the name of a pod. Its agents follow it while that pod can
-	// take over. The operator writes the name of a pod for "any", and removes the annotation when the named pod is primary.
+	// AnnotationSwitchover, on the PostgreSQL, requests a switchover to the named pod. The agents follow it while that pod can take over.
+	// The operator replaces "any" by the name of a pod, and removes the annotation when the named pod is primary.
 	AnnotationSwitchover = "fettle.dev/switchover"
-	// AnnotationFenced, on the PostgreSQL, stops the server of the named pods (with commas between them, "*" for all) and keeps
-	// the pods.
+	// AnnotationFenced, on the PostgreSQL, stops PostgreSQL in the named pods (separated by commas, "*" for all) and keeps the
+	// pods.
 	AnnotationFenced = "fettle.dev/fenced"
-	// AnnotationReclone, on the PostgreSQL, names standbys (pods, with commas between them) to reclone at the first sign that they
-	// cannot follow the primary, also where autoReclone would not. The operator removes it when all of them are ready.
+	// AnnotationReclone, on the PostgreSQL, names standbys (pods, separated by commas) to reclone as soon as they cannot follow the
+	// primary, also if spec.replicaRecovery is Manual. The operator removes it when all of them are ready.
 	AnnotationReclone = "fettle.dev/reclone"
-	// AnnotationAcceptDataLoss, on the PostgreSQL, is the name of one pod that shall be, or is, the primary, whatever it lacks: it may be
-	// elected, and data that hold more are replaced by a copy of its own. They stay on their volume. The operator removes the annotation when
-	// another instance is the primary, or all are ready.
+	// AnnotationAcceptDataLoss, on the PostgreSQL, accepts the loss of what the named pod lacks: that pod may become the primary, and
+	// instances with more data are recloned from it. Their former data stay on their volumes. The operator removes the annotation when
+	// another instance is the primary, or all instances are ready.
 	AnnotationAcceptDataLoss = "fettle.dev/accept-data-loss"
-	// AnnotationRotate, on a Secret of credentials that Fettle generated, asks for a new password. Any value that differs from the
-	// one in AnnotationRotated does, one request after the other. The Secret then names the other one of the role's two logins.
+	// AnnotationRotate, on a Secret of credentials that Fettle generated, requests a new password: any value that differs from that of
+	// AnnotationRotated. The Secret then names the other one of the role's two logins.
 	AnnotationRotate = "fettle.dev/rotate"
-	// AnnotationRotated, on the same Secret, is the value of AnnotationRotate that was carried out last.
+	// AnnotationRotated, on the same Secret, is the last request of AnnotationRotate that is done.
 	AnnotationRotated = "fettle.dev/rotated"
-	// AnnotationUnusedBy, on a PersistentVolumeClaim, is the UID of a PostgreSQL that was created when the claim of an earlier one of its
-	// name existed, and that has too few instances to use the claim. Removing the annotation clears the reason OrphanedVolumes.
+	// AnnotationUnusedBy, on a PersistentVolumeClaim, is the UID of a PostgreSQL that was re-created with too few instances to use this
+	// PVC. Removing the annotation clears the reason OrphanedVolumes.
 	AnnotationUnusedBy = "fettle.dev/unused-by"
 	// AnnotationUpgradeAgent, on the PostgreSQL, replaces the pods whose agent is not the operator's, one at a time, while its value is
 	// "true". See spec.agentUpdatePolicy.
@@ -89,17 +89,17 @@ const (
 	AnnotationRestart = "fettle.dev/restart"
 )
 
-// Conditions of a PostgreSQL, in the order in which Ready sums them up.
+// Conditions of a PostgreSQL, in the order of their importance for the reason of Ready.
 const (
 	// PostgreSQLApplied is True when all child objects are as the spec asks.
 	PostgreSQLApplied = "Applied"
 	// PostgreSQLVolumesReady is True when all volumes are bound, as large as the spec asks, and not full.
 	PostgreSQLVolumesReady = "VolumesReady"
-	// PostgreSQLPrimaryReady is True when an instance accepts writes.
+	// PostgreSQLPrimaryReady is True when an instance is primary and accepts writes.
 	PostgreSQLPrimaryReady = "PrimaryReady"
 	// PostgreSQLInstancesReady is True when all instances are ready and run what the spec asks.
 	PostgreSQLInstancesReady = "InstancesReady"
-	// PostgreSQLConfigured is True when parameters, databases, roles, passwords and extensions are as the spec asks.
+	// PostgreSQLConfigured is True when parameters, databases, roles, passwords and extensions match the spec.
 	PostgreSQLConfigured = "Configured"
 	// PostgreSQLMonitored is True when the PodMonitor and the PrometheusRule exist. Absent without spec.monitoring.enabled.
 	PostgreSQLMonitored = "Monitored"
@@ -112,7 +112,7 @@ const (
 const (
 	// ReasonApplied: all child objects are as the spec asks.
 	ReasonApplied = "Applied"
-	// ReasonVolumesReady: all volumes are bound and as large as the spec asks.
+	// ReasonVolumesReady: all volumes are bound and have the requested size.
 	ReasonVolumesReady = "VolumesReady"
 	// ReasonVolumeNotBound: a PVC has no volume. Run kubectl describe pvc on the PVC that the message names, and check the
 	// StorageClass.
@@ -121,12 +121,12 @@ const (
 	ReasonVolumeGrowing = "VolumeGrowing"
 	// ReasonVolumeStuck: a volume cannot be expanded. Use a StorageClass with allowVolumeExpansion, or read the message.
 	ReasonVolumeStuck = "VolumeStuck"
-	// ReasonOrphanedVolumes: no instance uses a PVC of an earlier PostgreSQL of this name, and the PVC may have the latest data.
+	// ReasonOrphanedVolumes: no instance uses a PVC of a deleted PostgreSQL of this name, and the PVC may hold the latest data.
 	// Raise spec.replicas to use it, delete the PVC, or remove its annotation fettle.dev/unused-by to keep it unused.
 	ReasonOrphanedVolumes = "OrphanedVolumes"
 	// ReasonDiskFull: a volume is full or nearly full. Raise spec.storage, or set spec.autoGrow.
 	ReasonDiskFull = "DiskFull"
-	// ReasonPrimaryReady: an instance accepts writes.
+	// ReasonPrimaryReady: an instance is primary and accepts writes.
 	ReasonPrimaryReady = "PrimaryReady"
 	// ReasonSwitchoverDeferred: an instance accepts writes. The switchover to spec.preferredPrimary is deferred, because that
 	// instance was unresponsive as the primary. Wait until it has run for 10 minutes, or set the annotation fettle.dev/switchover.
@@ -176,9 +176,9 @@ const (
 	ReasonScaling = "Scaling"
 	// ReasonSwitchover: a switchover to another instance is in progress. Wait.
 	ReasonSwitchover = "Switchover"
-	// ReasonHibernated: all instances are stopped, as spec.hibernated asks.
+	// ReasonHibernated: all instances are stopped because spec.hibernated is true.
 	ReasonHibernated = "Hibernated"
-	// ReasonConfigured: parameters, databases, roles, passwords and extensions are as the spec asks.
+	// ReasonConfigured: parameters, databases, roles, passwords and extensions match the spec.
 	ReasonConfigured = "Configured"
 	// ReasonParametersInvalid: a parameter in spec.parameters is rejected. Correct the parameter that the message names.
 	ReasonParametersInvalid = "ParametersInvalid"
@@ -190,7 +190,7 @@ const (
 	ReasonApplyRejected = "ApplyRejected"
 	// ReasonMonitored: the PodMonitor and the PrometheusRule exist.
 	ReasonMonitored = "Monitored"
-	// ReasonCertified: the instances use the certificate that spec.tls asks for.
+	// ReasonCertified: the instances use the certificate of spec.tls . issuerRef.
 	ReasonCertified = "Certified"
 	// ReasonIssuerNotReady: the issuer of spec.tls.issuerRef does not issue a certificate. Run kubectl describe certificate, and
 	// correct the issuer.

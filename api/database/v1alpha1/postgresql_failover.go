@@ -33,12 +33,12 @@ type PostgreSQLLease struct {
 	RetryPeriodSeconds int32 `json:"retryPeriodSeconds,omitempty"`
 }
 
-// PostgreSQLFailover bounds what a failover may lose.
+// PostgreSQLFailover limits the data loss of a failover.
 type PostgreSQLFailover struct {
-	// maximumLag is how much write-ahead log may be lost by itself where commits wait for no other instance, "32Mi" by default. An
-	// instance that is known to lack more than that does not become the primary, and an instance that has more than that too much is not
-	// rewound or recloned, before the annotation fettle.dev/accept-data-loss names the instance that is to be the primary. With
-	// synchronous, what was acknowledged is never lost, and this field has no effect.
+	// maximumLag is how much WAL, in bytes, an automatic failover may lose without synchronous replication. Defaults to "32Mi". A standby
+	// that lacks more does not become the primary, and an instance that has more WAL than the primary is not rewound or recloned. Both
+	// wait until the annotation fettle.dev/accept-data-loss names the instance that is to be the primary. With synchronous this field has
+	// no effect: a confirmed commit is never lost.
 	// +optional
 	// +kubebuilder:default="32Mi"
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0')) && quantity(string(self)).isInteger()",message="maximumLag: must be a number of bytes above 0, such as 32Mi"

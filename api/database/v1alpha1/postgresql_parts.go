@@ -11,7 +11,7 @@ import (
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=63
 // +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([a-z0-9_-]*[a-z0-9])?$')",message="extension: must be the name of an extension, such as pg_trgm or uuid-ossp"
-// +kubebuilder:validation:XValidation:rule="!(self in ['file_fdw', 'adminpack', 'plsh']) && !self.matches('(^|_)pl[a-z0-9]+u$')",message="extension: lets its users out of the database and is refused"
+// +kubebuilder:validation:XValidation:rule="!(self in ['file_fdw', 'adminpack', 'plsh']) && !self.matches('(^|_)pl[a-z0-9]+u$')",message="extension: lets its users out of the database and is rejected"
 type Extension string
 
 // AgentUpdatePolicy says when an instance gets the agent of an upgraded operator.
@@ -36,45 +36,45 @@ const (
 	ReplicaRecoveryManual    ReplicaRecovery = "Manual"
 )
 
-// DeletionPolicy says what becomes of data when its object is deleted.
+// DeletionPolicy says what happens to volumes and passwords when the PostgreSQL is deleted.
 type DeletionPolicy string
 
-// What becomes of volumes and passwords.
+// Values of DeletionPolicy.
 const (
 	DeletionRetain DeletionPolicy = "Retain"
 	DeletionDelete DeletionPolicy = "Delete"
 )
 
-// PostgreSQLAutoGrow makes the volumes larger when they fill up.
+// PostgreSQLAutoGrow resizes the volumes when they fill up.
 type PostgreSQLAutoGrow struct {
-	// threshold is the use of a volume, in percent, from which it grows; 80 by default.
+	// threshold is the used space of a volume, in percent, at which Fettle resizes the volume. Defaults to 80.
 	// +optional
 	// +kubebuilder:default=80
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=95
 	Threshold int32 `json:"threshold,omitempty"`
-	// step is by how much a volume grows: a size such as "10Gi", or a part of its size such as "20%", which is the default. It grows by
-	// as many steps at once as it takes to fall below threshold. Choose a large step where the storage can grow a volume only every few
-	// hours.
+	// step is the amount by which a volume grows: a size such as "10Gi", or a percentage of its size such as "20%". Defaults to "20%".
+	// Fettle adds as many steps at once as are needed to fall below threshold. Choose a large step if your storage allows only one
+	// resize in several hours.
 	// +optional
 	// +kubebuilder:default="20%"
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([1-9][0-9]?%|100%|[1-9][0-9]{0,9}(Mi|Gi|Ti))$')",message="step: must be a size such as 10Gi or a part of the volume's size such as 20%"
 	Step string `json:"step,omitempty"`
-	// max is the size beyond which no volume grows by itself.
+	// max is the largest size that autoGrow gives a volume. It must not be less than storage.
 	// +required
 	Max resource.Quantity `json:"max"`
 }
 
-// PostgreSQLDatabase is a further database.
+// PostgreSQLDatabase is an additional database.
 type PostgreSQLDatabase struct {
 	// name of the database.
 	// +required
 	Name Identifier `json:"name"`
-	// owner is one of spec.roles, or the owner of spec.databaseName, which is the default.
+	// owner is the role that owns the database: one of spec.roles, or spec.owner. Defaults to spec.owner.
 	// +optional
 	Owner Identifier `json:"owner,omitempty"`
-	// extensions that the database has. One that is taken away stays in the database.
+	// extensions to create in the database. Fettle never drops an extension: one that you remove from the list stays.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=50
@@ -95,26 +95,26 @@ type PostgreSQLOwner struct {
 	PasswordSecret *fettlev1.SecretKeyReference `json:"passwordSecret,omitempty"`
 }
 
-// PostgreSQLRole is a further role. It is never a superuser and never replicates.
+// PostgreSQLRole is an additional role. It is never a superuser and cannot replicate.
 // +kubebuilder:validation:XValidation:rule="self.login || !has(self.passwordSecret)",message="passwordSecret: only a role that logs in has a password"
 type PostgreSQLRole struct {
 	// name of the role.
 	// +required
 	Name Identifier `json:"name"`
-	// login is false for a role that only groups others; true by default.
+	// login allows the role to log in. Defaults to true. Set false for a group role.
 	// +optional
 	// +kubebuilder:default=true
 	Login *bool `json:"login,omitempty"`
-	// createdb lets the role make databases; false by default.
+	// createdb allows the role to create databases. Defaults to false.
 	// +optional
 	CreateDB bool `json:"createdb,omitempty"`
-	// inRoles are the roles whose rights it has: others of spec.roles, or PostgreSQL's own such as pg_read_all_data. Not all of
-	// PostgreSQL's own roles are accepted: members of pg_maintain, for example, can lock system catalogs and so stop the server.
+	// inRoles lists the roles that this role is a member of: others of spec.roles, or predefined ones such as pg_read_all_data. Fettle
+	// rejects predefined roles that reach beyond the database or can block the server, such as pg_maintain.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=20
 	InRoles []ParentRole `json:"inRoles,omitempty"`
-	// connectionLimit is the greatest number of its connections, by each of its two logins; -1, the default, is none.
+	// connectionLimit is the maximum number of concurrent connections of the role, for each of its two logins. Defaults to -1, no limit.
 	// +optional
 	// +kubebuilder:default=-1
 	// +kubebuilder:validation:Minimum=-1
@@ -127,30 +127,31 @@ type PostgreSQLRole struct {
 	PasswordSecret *fettlev1.SecretKeyReference `json:"passwordSecret,omitempty"`
 }
 
-// ParentRole is the name of a role whose rights another role has.
+// ParentRole is the name of a role that another role is a member of.
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=63
 // +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([a-z0-9_]*[a-z0-9])?$') && (!self.startsWith('pg_') || self in ['pg_monitor', 'pg_read_all_data', 'pg_write_all_data', 'pg_read_all_settings', 'pg_read_all_stats', 'pg_stat_scan_tables', 'pg_signal_backend', 'pg_checkpoint', 'pg_use_reserved_connections']) && !(self in ['postgres', 'streaming_replica']) && !self.startsWith('fettle')",message="inRoles: must be one of spec.roles, or a role of PostgreSQL that does not reach beyond the database, such as pg_read_all_data"
 type ParentRole string
 
-// PostgreSQLHBARule admits or rejects connections. All connections but those inside the pod use TLS.
+// PostgreSQLHBARule is a line of pg_hba.conf: it accepts or rejects connections. Connections from outside the pod always use TLS.
 type PostgreSQLHBARule struct {
-	// method is scram-sha-256 (by default: the role's password), cert (a client certificate of the cluster's own CA) or reject.
+	// method of authentication: scram-sha-256 (the password of the role), cert (a client certificate of this PostgreSQL's CA) or reject.
+	// Defaults to scram-sha-256.
 	// +optional
 	// +kubebuilder:default=scram-sha-256
 	// +kubebuilder:validation:Enum=scram-sha-256;cert;reject
 	Method string `json:"method,omitempty"`
-	// databases that the rule is about; all by default.
+	// databases that the rule applies to. Defaults to all.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=50
 	Databases []Identifier `json:"databases,omitempty"`
-	// roles that the rule is about; all by default.
+	// roles that the rule applies to. Defaults to all.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=50
 	Roles []Identifier `json:"roles,omitempty"`
-	// cidr is the range of addresses that the rule is about, such as "10.0.0.0/8"; all by default.
+	// cidr is the range of client addresses that the rule applies to, such as "10.0.0.0/8". Defaults to all.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=43
@@ -170,78 +171,79 @@ type PostgreSQLSynchronous struct {
 	Number int32 `json:"number,omitempty"`
 }
 
-// PostgreSQLBootstrap says how the data directory is made.
-// +kubebuilder:validation:XValidation:rule="has(self.initdb) != has(self.pgBasebackup)",message="bootstrap: must have one of initdb, which makes empty databases, and pgBasebackup, which copies those of a server; not both"
+// PostgreSQLBootstrap says how the first instance creates the data directory.
+// +kubebuilder:validation:XValidation:rule="has(self.initdb) != has(self.pgBasebackup)",message="bootstrap: must have one of initdb, which creates empty databases, and pgBasebackup, which copies another server; not both"
 type PostgreSQLBootstrap struct {
-	// initdb makes an empty database cluster. It is the default where bootstrap is not given.
+	// initdb creates an empty database cluster. This is the default.
 	// +optional
 	Initdb PostgreSQLInitdb `json:"initdb,omitzero"`
-	// pgBasebackup makes the data a copy of another server's, which runs and goes on running.
+	// pgBasebackup copies the data of another running server by streaming replication.
 	// +optional
 	PgBasebackup *PostgreSQLPgBasebackup `json:"pgBasebackup,omitempty"`
 }
 
 // PostgreSQLInitdb are the options of initdb. The encoding is that of the locale, UTF8 by default, and pages have checksums.
 type PostgreSQLInitdb struct {
-	// locale of the databases, "C.UTF-8" by default: sorts by code point, in the same way with every image.
+	// locale of the databases. Defaults to "C.UTF-8", which sorts by code point, in the same way with every image.
 	// +optional
 	// +kubebuilder:default=C.UTF-8
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z][A-Za-z0-9_.@-]*$')",message="locale: must be the name of a locale of the image, such as en_US.utf8"
 	Locale string `json:"locale,omitempty"`
-	// icuLocale has the databases sort by a locale of ICU, such as "de-DE", instead of the C library's; from version 15.
+	// icuLocale makes the databases sort by an ICU locale, such as "de-DE", instead of locale. It needs version 15 or later. Unset by
+	// default.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z][A-Za-z0-9_@=;-]*$')",message="icuLocale: must be the name of a locale of ICU, such as de-DE"
 	ICULocale string `json:"icuLocale,omitempty"`
-	// walSegmentSizeMB is the size of a file of the write-ahead log, in MiB; 16 by default.
+	// walSegmentSizeMB is the size of a WAL segment file, in MiB. Defaults to 16.
 	// +optional
 	// +kubebuilder:default=16
 	// +kubebuilder:validation:Enum=1;2;4;8;16;32;64;128;256;512;1024
 	WALSegmentSizeMB int32 `json:"walSegmentSizeMB,omitempty"`
 }
 
-// PostgreSQLMonitoring has Prometheus scrape the instances.
+// PostgreSQLMonitoring configures monitoring by the Prometheus Operator.
 type PostgreSQLMonitoring struct {
-	// enabled makes a PodMonitor and a PrometheusRule; false by default. The instances serve metrics either way.
+	// enabled creates a PodMonitor and a PrometheusRule. Defaults to false. The instances serve metrics on port 9187 in either case.
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
-	// interval between two scrapes, "30s" by default.
+	// interval between two scrapes. Defaults to "30s".
 	// +optional
 	// +kubebuilder:default="30s"
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[1-9][0-9]{0,4}(s|m)$')",message="interval: must be seconds or minutes, such as 30s"
 	Interval string `json:"interval,omitempty"`
-	// labels of the PodMonitor and the PrometheusRule, where Prometheus selects by them.
+	// labels to add to the PodMonitor and the PrometheusRule, for a Prometheus that selects them by label.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=50
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// PostgreSQLNetworkPolicy says who may reach the pods, where the cluster's network enforces NetworkPolicies.
+// PostgreSQLNetworkPolicy says which peers may connect to the pods, where the network of the cluster enforces NetworkPolicies.
 // +kubebuilder:validation:XValidation:rule="!has(self.enabled) || self.enabled || !has(self.from) && !has(self.metricsFrom)",message="networkPolicy: from and metricsFrom have no effect where enabled is false"
 type PostgreSQLNetworkPolicy struct {
-	// enabled is false for no NetworkPolicy of Fettle's; true by default. Connections that exist already are not closed by a change.
+	// enabled creates a NetworkPolicy. Defaults to true. A change does not close existing connections.
 	// +optional
 	// +kubebuilder:default=true
 	Enabled *bool `json:"enabled,omitempty"`
-	// from are the clients that may connect to PostgreSQL (port 5432), besides the instances themselves; everybody by default.
+	// from lists the clients that may connect to PostgreSQL (port 5432), besides the instances themselves. Defaults to all.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
 	From []networkingv1.NetworkPolicyPeer `json:"from,omitempty"`
-	// metricsFrom are the peers that may read metrics (port 9187), such as Prometheus; everybody by default.
+	// metricsFrom lists the peers that may read metrics (port 9187), such as Prometheus. Defaults to all.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
 	MetricsFrom []networkingv1.NetworkPolicyPeer `json:"metricsFrom,omitempty"`
 }
 
-// PostgreSQLTLS shapes the certificates.
+// PostgreSQLTLS configures the certificates.
 type PostgreSQLTLS struct {
-	// dnsNames are further names in the server's certificate, besides those of the Services and pods.
+	// dnsNames lists additional names in the server certificate, besides those of the Services and pods. A change restarts nothing.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=20
@@ -250,24 +252,24 @@ type PostgreSQLTLS struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(n, n.matches('^([*][.])?[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'))",message="dnsNames: each must be a DNS name in lower case, such as db.example.com"
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="DNS Names"
 	DNSNames []string `json:"dnsNames,omitempty"`
-	// issuerRef names an issuer of cert-manager that makes the certificate which clients are shown. By default Fettle makes it. What
-	// instances know each other by is always Fettle's own.
+	// issuerRef names a cert-manager issuer for the server certificate that clients see. Unset by default: Fettle's own CA issues it.
+	// The certificates between instances are always issued by Fettle's own CA.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Issuer"
 	IssuerRef *PostgreSQLIssuerRef `json:"issuerRef,omitempty"`
 }
 
-// PostgreSQLIssuerRef names an issuer of cert-manager, or one that works with it.
+// PostgreSQLIssuerRef names a cert-manager issuer, or an external issuer for cert-manager.
 // +kubebuilder:validation:XValidation:rule="(has(self.group) && self.group != 'cert-manager.io') || !has(self.kind) || self.kind in ['Issuer', 'ClusterIssuer']",message="kind: must be Issuer or ClusterIssuer in the group cert-manager.io"
 type PostgreSQLIssuerRef struct {
-	// name of the issuer; an Issuer is in the PostgreSQL's namespace.
+	// name of the issuer. An Issuer must be in the namespace of the PostgreSQL.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="name: must be the name of an issuer, such as internal-ca"
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Issuer Name"
 	Name string `json:"name"`
-	// kind of the issuer: Issuer (by default) or ClusterIssuer; in another group a kind of that group.
+	// kind of the issuer: Issuer or ClusterIssuer, or a kind of another group. Defaults to Issuer.
 	// +optional
 	// +kubebuilder:default=Issuer
 	// +kubebuilder:validation:MinLength=1
@@ -275,7 +277,7 @@ type PostgreSQLIssuerRef struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Z][A-Za-z0-9]*$')",message="kind: must be the kind of an issuer, such as ClusterIssuer"
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Issuer Kind"
 	Kind string `json:"kind,omitempty"`
-	// group of its API, "cert-manager.io" by default; an issuer from outside of cert-manager has another one, and kinds of its own.
+	// group of the issuer's API. Defaults to "cert-manager.io". External issuers have other groups.
 	// +optional
 	// +kubebuilder:default=cert-manager.io
 	// +kubebuilder:validation:MinLength=1

@@ -4,20 +4,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PostgreSQLStatus is what was observed. It holds no number that changes by itself, such as a position in the log or a
-// lag: those are metrics.
+// PostgreSQLStatus is the observed state. Values that change all the time, such as a WAL position or a lag, are metrics.
 type PostgreSQLStatus struct {
-	// observedGeneration is the generation of the spec that this status speaks of.
+	// observedGeneration is the generation of the spec that this status describes.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Observed Generation"
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// phase sums up the conditions for people: Pending, Creating, Running, Updating, Degraded, Failed, Paused, Hibernated or
+	// phase summarizes the conditions: Pending, Creating, Running, Updating, Degraded, Failed, Paused, Hibernated or
 	// Terminating.
 	// +optional
 	// +kubebuilder:validation:Enum=Pending;Creating;Running;Updating;Degraded;Failed;Paused;Hibernated;Terminating
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Phase",xDescriptors={"urn:alm:descriptor:io.kubernetes.phase"}
 	Phase PostgreSQLPhase `json:"phase,omitempty"`
-	// ready is true when the condition Ready is.
+	// ready is true while the condition Ready is True: an instance accepts writes.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Ready"
 	Ready bool `json:"ready"`
@@ -34,12 +33,12 @@ type PostgreSQLStatus struct {
 	// +kubebuilder:validation:MaxLength=512
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Selector"
 	Selector string `json:"selector,omitempty"`
-	// primary is the pod that takes writes.
+	// primary is the pod of the primary; empty while there is none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Primary"
 	Primary string `json:"primary,omitempty"`
-	// timeline counts the promotions of this PostgreSQL's data.
+	// timeline is the timeline of the primary. Each promotion begins a new one.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Timeline"
 	Timeline int64 `json:"timeline,omitempty"`
@@ -50,17 +49,17 @@ type PostgreSQLStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Instance Statuses"
 	InstanceStatuses []PostgreSQLInstance `json:"instanceStatuses,omitempty"`
-	// currentVersion is the version of the server that takes writes, for example "16.4".
+	// currentVersion is the version of PostgreSQL that the primary runs, for example "16.4".
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Current Version"
 	CurrentVersion string `json:"currentVersion,omitempty"`
-	// connectionString reaches the database inside the cluster. It has no password.
+	// connectionString is a URI of the primary inside the cluster, without the password. It is set when the database exists.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Connection String"
 	ConnectionString string `json:"connectionString,omitempty"`
-	// credentialsSecret is the Secret with the password of the owner of spec.databaseName.
+	// credentialsSecret is the Secret with the password of spec.owner and all that a client needs to connect.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Credentials Secret",xDescriptors={"urn:alm:descriptor:io.kubernetes:Secret"}
@@ -71,13 +70,8 @@ type PostgreSQLStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Agent Image"
 	AgentImage string `json:"agentImage,omitempty"`
-	// desiredHash is the hash of the databases, roles and extensions that the primary was last told to have.
-	// +optional
-	// +kubebuilder:validation:MaxLength=64
-	// +operator-sdk:csv:customresourcedefinitions:type=status,displayName="Desired Hash"
-	DesiredHash string `json:"desiredHash,omitempty"`
-	// conditions: Ready, and the ones that it sums up: Applied, VolumesReady, PrimaryReady, InstancesReady, Configured,
-	// Monitored.
+	// conditions: Ready says whether clients are served, with the most important problem as its reason. The others are Applied,
+	// VolumesReady, PrimaryReady, InstancesReady, Configured, Monitored and Certified; Stalled and Reconciling are for kstatus.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -86,7 +80,7 @@ type PostgreSQLStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// PostgreSQLInstance is one server.
+// PostgreSQLInstance describes one instance.
 type PostgreSQLInstance struct {
 	// name of the pod.
 	// +required
@@ -100,7 +94,7 @@ type PostgreSQLInstance struct {
 	// +optional
 	// +kubebuilder:validation:Enum=Ready;Starting;Outdated;Fenced;Stopped;Failed
 	State InstanceState `json:"state,omitempty"`
-	// message says what is wrong with it and what to do; empty when nothing is.
+	// message says what is wrong with the instance and what to do; empty if nothing is wrong.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`

@@ -31,10 +31,10 @@ type PostgreSQL struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is what should run.
+	// spec is the desired state.
 	// +required
 	Spec PostgreSQLSpec `json:"spec,omitzero"`
-	// status is what was observed.
+	// status is the observed state.
 	// +optional
 	// +kubebuilder:default={phase: "Pending", ready: false, conditions: {{type: "Ready", status: "Unknown", reason: "Reconciling", message: "waiting for the Fettle operator", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status PostgreSQLStatus `json:"status,omitzero"`
@@ -48,14 +48,14 @@ type PostgreSQLList struct {
 	Items           []PostgreSQL `json:"items"`
 }
 
-// Identifier is the name of a database or role: one that SQL needs no quotes for.
+// Identifier is the name of a database or role that needs no quotes in SQL.
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=63
-// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([a-z0-9_]*[a-z0-9])?$')",message="name: must be lower-case letters, digits and '_', starting with a letter and not ending with '_', so that no client has to quote it"
+// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([a-z0-9_]*[a-z0-9])?$')",message="name: must be lower-case letters, digits and '_', starting with a letter and not ending with '_', so that it needs no quotes in SQL"
 // +kubebuilder:validation:XValidation:rule="!(self in ['postgres', 'template0', 'template1', 'streaming_replica', 'replication', 'public', 'none', 'all', 'sameuser', 'samerole', 'samegroup']) && !self.startsWith('pg_') && !self.startsWith('fettle')",message="name: is reserved by PostgreSQL or Fettle; choose another one"
 type Identifier string
 
-// PostgreSQLSpec is what should run.
+// PostgreSQLSpec is the desired state of a PostgreSQL.
 // +kubebuilder:validation:XValidation:rule="!has(self.synchronous) || self.synchronous.number < self.replicas",message="synchronous.number: must be below replicas, since the primary does not count: with 3 replicas at most 2"
 // +kubebuilder:validation:XValidation:rule="!has(self.preferredPrimary) || int(self.preferredPrimary.substring(self.preferredPrimary.lastIndexOf('-') + 1)) < self.replicas",message="preferredPrimary: there is no such instance; the highest number is replicas - 1"
 // +kubebuilder:validation:XValidation:rule="!has(self.databases) || !self.databases.exists(d, d.name == self.databaseName)",message="databases: must not list databaseName again; give its extensions in spec.extensions"
@@ -63,38 +63,41 @@ type Identifier string
 // +kubebuilder:validation:XValidation:rule="!has(self.databases) || self.databases.all(d, !has(d.owner) || d.owner == (has(self.owner) && has(self.owner.name) ? self.owner.name : self.databaseName) || (has(self.roles) && self.roles.exists(r, r.name == d.owner)))",message="databases: each owner must be one of spec.roles, or the owner of databaseName"
 // +kubebuilder:validation:XValidation:rule="(has(self.owner) && has(self.owner.name) ? self.owner.name : self.databaseName) == (has(oldSelf.owner) && has(oldSelf.owner.name) ? oldSelf.owner.name : oldSelf.databaseName)",message="owner.name: cannot be changed"
 // +kubebuilder:validation:XValidation:rule="!has(self.autoGrow) || quantity(string(self.autoGrow.max)).compareTo(quantity(string(self.storage))) >= 0",message="autoGrow.max: must not be below storage"
-// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storageClassName: can't be changed, since a volume can't change its class"
-// +kubebuilder:validation:XValidation:rule="(has(self.image) && self.image.matches('^[^@]*:[^/@]*alpine')) == (has(oldSelf.image) && oldSelf.image.matches('^[^@]*:[^/@]*alpine'))",message="image: can't be changed between one based on Debian and one based on Alpine, since the data belong to another user and may be sorted in another way; make a new PostgreSQL and copy the data with pg_dump"
+// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storageClassName: cannot be changed, because a volume cannot change its class"
+// +kubebuilder:validation:XValidation:rule="(has(self.image) && self.image.matches('^[^@]*:[^/@]*alpine')) == (has(oldSelf.image) && oldSelf.image.matches('^[^@]*:[^/@]*alpine'))",message="image: cannot be changed between Debian and Alpine, because the data files belong to another user and may be sorted in another way; create a new PostgreSQL and copy the data with pg_dump"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap.initdb) || !has(self.bootstrap.initdb.icuLocale) || int(self.version.split('.')[0]) >= 15",message="bootstrap.initdb.icuLocale: needs version 15 or later"
 type PostgreSQLSpec struct {
-	// version of PostgreSQL: "13" to "18", or a minor version such as "16.4". The first number can't be changed later.
+	// version of PostgreSQL: "13" to "18", or a minor version such as "16.4". The major version cannot be changed. A change of the minor
+	// version replaces the pods one at a time, the primary last.
 	// +required
 	// +kubebuilder:validation:MaxLength=5
 	// +kubebuilder:validation:XValidation:rule="self.matches('^1[3-8]([.](0|[1-9][0-9]?))?$')",message="version: must be 13, 14, 15, 16, 17 or 18, or a minor version of one of them such as 16.4"
-	// +kubebuilder:validation:XValidation:rule="self.split('.')[0] == oldSelf.split('.')[0]",message="version: a change to another major version is not possible until Fettle has an upgrade path; make a new PostgreSQL and copy the data with pg_dump"
+	// +kubebuilder:validation:XValidation:rule="self.split('.')[0] == oldSelf.split('.')[0]",message="version: a change to another major version is not supported; create a new PostgreSQL and copy the data with pg_dump"
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Version",order=1
 	Version string `json:"version"`
 
-	// storage is the size of each instance's volume, for example "10Gi", at least "128Mi". It can grow, not shrink.
+	// storage is the size of the volume of each instance, for example "10Gi". The minimum is "128Mi". It can grow, not shrink. Volumes are
+	// resized without a restart.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('128Mi')) >= 0",message="storage: must be at least 128Mi"
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity(string(oldSelf))) >= 0",message="storage: can't be made smaller, since a volume can't shrink"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity(string(oldSelf))) >= 0",message="storage: cannot be reduced, because a volume cannot shrink"
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Storage",order=2
 	Storage resource.Quantity `json:"storage"`
 
-	// storageClassName is the StorageClass of the volumes, the cluster's default by default. It can't be changed.
+	// storageClassName is the StorageClass of the volumes. Unset by default: the default class of the cluster. It cannot be changed.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Storage Class",xDescriptors={"urn:alm:descriptor:io.kubernetes:StorageClass"}
 	StorageClassName *string `json:"storageClassName,omitempty"`
 
-	// autoGrow makes the volumes larger when they fill up; they never grow by themselves by default.
+	// autoGrow resizes the volumes when they fill up. Unset by default: Fettle resizes volumes only when you raise storage.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Volumes Grow"
 	AutoGrow *PostgreSQLAutoGrow `json:"autoGrow,omitempty"`
 
-	// replicas is the number of instances: one takes writes, the others follow it. 1 by default.
+	// replicas is the number of instances: one primary and replicas - 1 standbys. Defaults to 1. Instances are added and removed without a
+	// restart of the others.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
@@ -106,7 +109,7 @@ type PostgreSQLSpec struct {
 	// "<name>-credentials" has all that a client needs to connect. It cannot be changed.
 	// +optional
 	// +kubebuilder:default=app
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="databaseName: can't be changed; add another one to databases"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="databaseName: cannot be changed; add another one to databases"
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Database Name",order=4
 	DatabaseName Identifier `json:"databaseName,omitempty"`
 
@@ -115,14 +118,14 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Owner"
 	Owner PostgreSQLOwner `json:"owner,omitzero"`
 
-	// extensions that the database databaseName has. One that is taken away stays in the database.
+	// extensions to create in the database databaseName. Fettle never drops an extension: one that you remove from the list stays.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=50
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Extensions"
 	Extensions []Extension `json:"extensions,omitempty"`
 
-	// databases are further databases. One that is taken away stays on the server.
+	// databases lists additional databases. Fettle never drops a database: one that you remove from the list stays.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -130,7 +133,8 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Databases"
 	Databases []PostgreSQLDatabase `json:"databases,omitempty"`
 
-	// roles are further roles, each with a password in a Secret of its own. One that is taken away stays on the server.
+	// roles lists additional roles, each with a password in its own Secret. Fettle never drops a role: one that you remove from the list
+	// stays.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -148,8 +152,9 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Parameters"
 	Parameters map[string]intstr.IntOrString `json:"parameters,omitempty"`
 
-	// pgHBA says who may connect, first match first; who matches none may not. By default every role may connect to every
-	// database from everywhere, over TLS with its password.
+	// pgHBA lists the rules of client authentication. The first rule that matches applies; a connection that matches none is rejected.
+	// Unset by default: every role may connect to every database from every address, over TLS with its password. A change restarts
+	// nothing.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -173,15 +178,15 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Preferred Primary"
 	PreferredPrimary string `json:"preferredPrimary,omitempty"`
 
-	// bootstrap says how the first instance makes the data directory. It can't be changed.
+	// bootstrap says how the first instance creates the data directory. It cannot be changed.
 	// +optional
 	// +kubebuilder:default={initdb: {}}
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="bootstrap: can't be changed, since the data directory is made once"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="bootstrap: cannot be changed, because the data directory is created once"
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Bootstrap"
 	Bootstrap PostgreSQLBootstrap `json:"bootstrap,omitzero"`
 
-	// image is the container image, docker.io/library/postgres:<version> by default: an unmodified image of PostgreSQL, based on
-	// Debian, or on Alpine where its tag contains "alpine".
+	// image is the container image of PostgreSQL. Defaults to docker.io/library/postgres:<version>. It must be based on Debian, or on Alpine
+	// if its tag contains "alpine". A change replaces the pods one at a time, the primary last.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
@@ -189,13 +194,13 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Image"
 	Image string `json:"image,omitempty"`
 
-	// imagePullPolicy says when the images are pulled; by default Always for the tag latest, else IfNotPresent.
+	// imagePullPolicy says when the images are pulled. Defaults to Always for the tag latest, otherwise IfNotPresent.
 	// +optional
 	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Image Pull Policy",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:imagePullPolicy"}
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
 
-	// imagePullSecrets name Secrets with the credentials of the images' registries.
+	// imagePullSecrets names Secrets with the credentials for the registries of the images.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -203,7 +208,8 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Image Pull Secrets"
 	ImagePullSecrets []fettlev1.LocalReference `json:"imagePullSecrets,omitempty"`
 
-	// resources are the requests and limits of each instance.
+	// resources sets the CPU and memory requests and limits of each instance. Unset by default. A change replaces the pods one at a time,
+	// the primary last.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || ['cpu', 'memory', 'ephemeral-storage'].all(k, !(k in self.requests) || !(k in self.limits) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",message="resources: no request may be above its limit"
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Resources",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:resourceRequirements"}
@@ -216,7 +222,7 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Lease"
 	Lease PostgreSQLLease `json:"lease,omitzero"`
 
-	// failover bounds what a failover may lose where commits wait for no other instance.
+	// failover limits how much data a failover may lose without synchronous replication.
 	// +optional
 	// +kubebuilder:default={maximumLag: "32Mi"}
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Failover"
@@ -232,20 +238,20 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Replica Recovery",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:select:Automatic","urn:alm:descriptor:com.tectonic.ui:select:Manual"}
 	ReplicaRecovery ReplicaRecovery `json:"replicaRecovery,omitempty"`
 
-	// monitoring makes a PodMonitor and a PrometheusRule where the Prometheus Operator is installed.
+	// monitoring creates a PodMonitor and a PrometheusRule. It needs the Prometheus Operator.
 	// +optional
 	// +kubebuilder:default={}
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Monitoring"
 	Monitoring PostgreSQLMonitoring `json:"monitoring,omitzero"`
 
-	// networkPolicy is about the NetworkPolicy that each PostgreSQL has. It admits clients to PostgreSQL, Prometheus to the metrics,
-	// and only the instances and the operator to the agents. A change restarts nothing.
+	// networkPolicy configures the NetworkPolicy of the pods. It admits clients to PostgreSQL, Prometheus to the metrics, and only the
+	// instances and the operator to the agents. A change restarts nothing.
 	// +optional
 	// +kubebuilder:default={}
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Network Policy"
 	NetworkPolicy PostgreSQLNetworkPolicy `json:"networkPolicy,omitzero"`
 
-	// tls shapes the certificates, which Fettle makes and renews itself.
+	// tls configures the certificates, which Fettle creates and renews. A change restarts nothing.
 	// +optional
 	// +kubebuilder:default={}
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="TLS"
@@ -270,33 +276,33 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Topology Spread Constraints"
 	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitzero"`
 
-	// nodeSelector are labels that a node must have.
+	// nodeSelector lists labels that a node must have to run a pod. A change replaces the pods one at a time.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=50
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Node Selector"
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
-	// tolerations of the pods.
+	// tolerations of the pods. A change replaces the pods one at a time.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Tolerations"
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
-	// affinity of the pods.
+	// affinity of the pods. A change replaces the pods one at a time.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Affinity"
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
 
-	// priorityClassName of the pods.
+	// priorityClassName of the pods. A change replaces the pods one at a time.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Priority Class"
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 
-	// terminationGracePeriodSeconds is how long an instance may take to stop, in seconds; 60 by default. PostgreSQL has all of it but 8 s
-	// to stop in order, and at least half, also in a switchover. After that it is stopped at once, and recovers when it starts again.
-	// The checkpoint before a switchover is not part of it. Raise it for large memories on slow disks. A change replaces the pods.
+	// terminationGracePeriodSeconds is how long an instance may take to stop, in seconds. Defaults to 60. A fast shutdown of PostgreSQL gets
+	// all of it but 8 s, and at least half, also in a switchover. An immediate shutdown follows, with crash recovery at the next start. The
+	// checkpoint before a switchover is not included. Raise it for large memories on slow disks. A change replaces the pods one at a time.
 	// +optional
 	// +kubebuilder:default=60
 	// +kubebuilder:validation:Minimum=10
@@ -304,20 +310,20 @@ type PostgreSQLSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Termination Grace Period"
 	TerminationGracePeriodSeconds *int64 `json:"terminationGracePeriodSeconds,omitempty"`
 
-	// paused stops Fettle from applying this spec until it is false again. Failover, the renewal of certificates and the growth of
-	// volumes continue. No pod is restarted.
+	// paused stops Fettle from applying this spec. Defaults to false. Failover, the renewal of certificates and the growth of volumes
+	// continue. Fettle restarts no pod while paused is true.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Paused",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	Paused bool `json:"paused,omitempty"`
 
-	// hibernated stops all instances, the primary first, and keeps their volumes, until it is false again.
+	// hibernated stops all instances, the primary first, and keeps their volumes. Defaults to false.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Hibernated",xDescriptors={"urn:alm:descriptor:com.tectonic.ui:booleanSwitch"}
 	Hibernated bool `json:"hibernated,omitempty"`
 
-	// deletionPolicy says what happens to volumes and passwords when this PostgreSQL is deleted: Retain (by default) keeps them, and
-	// a PostgreSQL that is re-created with the same name reuses them; Delete deletes them. The operator deletes the volumes: if it is
-	// not running when this PostgreSQL is deleted, they stay.
+	// deletionPolicy says what happens to volumes and passwords when this PostgreSQL is deleted. Retain, the default, keeps them, and a
+	// PostgreSQL that is re-created with the same name reuses them. Delete deletes them. The operator deletes the volumes: they stay if the
+	// operator is not running when this PostgreSQL is deleted.
 	// +optional
 	// +kubebuilder:default=Retain
 	// +kubebuilder:validation:Enum=Retain;Delete

@@ -97,7 +97,7 @@ var rules = []rule{
 		"spec.bootstrap.pgBasebackup", "pgBasebackup: needs passwordSecret or clientCertificateSecret"},
 	{`bootstrap: {pgBasebackup: {host: a, user: b, passwordSecret: {name: old}, caSecret: {name: old, key: root.crt}}}`,
 		[]string{`bootstrap: {pgBasebackup: {host: a, user: b, passwordSecret: {name: old}}}`, `bootstrap: {pgBasebackup: {host: a, user: b, passwordSecret: {name: old}, sslMode: verify-ca}}`},
-		"spec.bootstrap.pgBasebackup", "pgBasebackup.caSecret: must name the authority"},
+		"spec.bootstrap.pgBasebackup", "pgBasebackup.caSecret: must name the CA"},
 	{from(`host: "fd00::7"`), []string{from(`host: "a b"`), from(`host: "a,b"`), from(`host: /run/x`), from(`host: -a`), from(`host: "a' password=b"`), from(`host: a_b`), from(`host: "a\nb"`)},
 		"spec.bootstrap.pgBasebackup.host", "host: must be one DNS name or address"},
 	{from(`user: Copier_2@x-y.z`), []string{from(`user: "a b"`), from(`user: -a`), from(`user: "a'b"`), from(`user: "2a"`), from(`user: "a\nb"`)},
@@ -167,15 +167,15 @@ var changes = []struct {
 	rule
 }{
 	{`version: "16"`, `version: "16.4"`, rule{"", []string{`version: "17"`, `version: "15.1"`}, "spec.version", "version: a change to another major version"}},
-	{`storage: 1Gi`, `storage: 2Gi`, rule{"", []string{`storage: 1023Mi`}, "spec.storage", "storage: can't be made smaller"}},
-	{`image: "example.com:5000/alpine/postgres:16"`, `image: "postgres:16.4@sha256:0123alpine"`, rule{"", []string{`image: "postgres:16-alpine"`, `image: "postgres:16-alpine3.22@sha256:0123"`}, "spec", "image: can't be changed between"}},
-	{`image: "postgres:16-alpine"`, `image: "example.com:5000/postgres:16.4-alpine3.22"`, rule{"", []string{`image: "postgres:16"`, ``}, "spec", "image: can't be changed between"}},
-	{`storageClassName: fast`, `storageClassName: fast`, rule{"", []string{`storageClassName: slow`, ``}, "spec", "storageClassName: can't be changed"}},
-	{`databaseName: shop`, `databaseName: shop`, rule{"", []string{`databaseName: other`, ``}, "spec.databaseName", "databaseName: can't be changed"}},
+	{`storage: 1Gi`, `storage: 2Gi`, rule{"", []string{`storage: 1023Mi`}, "spec.storage", "storage: cannot be reduced"}},
+	{`image: "example.com:5000/alpine/postgres:16"`, `image: "postgres:16.4@sha256:0123alpine"`, rule{"", []string{`image: "postgres:16-alpine"`, `image: "postgres:16-alpine3.22@sha256:0123"`}, "spec", "image: cannot be changed between"}},
+	{`image: "postgres:16-alpine"`, `image: "example.com:5000/postgres:16.4-alpine3.22"`, rule{"", []string{`image: "postgres:16"`, ``}, "spec", "image: cannot be changed between"}},
+	{`storageClassName: fast`, `storageClassName: fast`, rule{"", []string{`storageClassName: slow`, ``}, "spec", "storageClassName: cannot be changed"}},
+	{`databaseName: shop`, `databaseName: shop`, rule{"", []string{`databaseName: other`, ``}, "spec.databaseName", "databaseName: cannot be changed"}},
 	{`owner: {name: other}`, `owner: {name: other, passwordSecret: {name: mine}}`, rule{"", []string{`owner: {name: another}`, ``}, "spec", "owner.name: cannot be changed"}},
 	{``, `owner: {name: app}`, rule{"", []string{`owner: {name: other}`}, "spec", "owner.name: cannot be changed"}},
-	{``, `bootstrap: {initdb: {locale: C.UTF-8}}`, rule{"", []string{`bootstrap: {initdb: {locale: C}}`}, "spec.bootstrap", "bootstrap: can't be changed"}},
-	{from(`port: 5433`), from(`port: 5433`), rule{"", []string{from(`port: 5432`), ``, `bootstrap: {initdb: {}}`}, "spec.bootstrap", "bootstrap: can't be changed"}},
+	{``, `bootstrap: {initdb: {locale: C.UTF-8}}`, rule{"", []string{`bootstrap: {initdb: {locale: C}}`}, "spec.bootstrap", "bootstrap: cannot be changed"}},
+	{from(`port: 5433`), from(`port: 5433`), rule{"", []string{from(`port: 5432`), ``, `bootstrap: {initdb: {}}`}, "spec.bootstrap", "bootstrap: cannot be changed"}},
 }
 
 func TestChanges(t *testing.T) {

@@ -64,6 +64,8 @@ type Agent struct {
 	tickedAt        atomic.Int64 // when the loop last started a tick, in nanoseconds of now
 	statusRequested atomic.Bool  // a client requested the status
 	published       atomic.Pointer[agentapi.Status]
+	// appliedObjects are the databases and roles that were last applied.
+	appliedObjects atomic.Pointer[appliedObjects]
 	// unreadyReason is why the instance should get no connections. renewedAt is when the lease was last renewed.
 	unreadyReason  atomic.Pointer[string]
 	renewedAt      atomic.Int64

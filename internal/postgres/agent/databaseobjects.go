@@ -8,14 +8,27 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/election"
 	"github.com/fettle-dev/fettle/internal/postgres/sqlclient"
+	"github.com/fettle-dev/fettle/internal/postgres/wal"
 )
 
 // ApplyDesired applies the desired databases and roles, on a primary.
 func (a *Agent) ApplyDesired(ctx context.Context, desired agentapi.Desired) (agentapi.Result, error) {
-	if shown := a.published.Load(); shown == nil || shown.Role != agentapi.Primary {
+	shown := a.published.Load()
+	if shown == nil || shown.Role != agentapi.Primary {
 		return agentapi.Result{}, fmt.Errorf("%w: %s is not the primary", errNotNow, a.options.Pod)
 	}
-	return Apply(ctx, a.applyConn, desired)
+	result, err := Apply(ctx, a.applyConn, desired)
+	failed := func(item agentapi.Item) bool { return item.Error != "" }
+	if err == nil && desired.Hash != "" && !slices.ContainsFunc(result.Items, failed) {
+		a.appliedObjects.Store(&appliedObjects{shown.Timeline, agentapi.Applied{Hash: desired.Hash, InsertLSN: result.InsertLSN}})
+	}
+	return result, err
+}
+
+// appliedObjects is what was applied on a timeline. A promotion begins another one, on which it may be missing.
+type appliedObjects struct {
+	timeline wal.Timeline
+	agentapi.Applied
 }
 
 // Apply creates and updates roles, then databases and their extensions on a primary. Each item has its own outcome, and a failed

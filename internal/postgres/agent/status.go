@@ -53,6 +53,9 @@ func (a *Agent) publish(d election.Decision, in election.Input) {
 		if own.Role == election.Primary {
 			status.Role, status.Replayed = agentapi.Primary, status.Received
 			status.Sync, status.Checkpointed = syncOf(own.Sync), a.checkpointed
+			if applied := a.appliedObjects.Load(); applied != nil && applied.timeline == status.Timeline {
+				status.Applied = &applied.Applied
+			}
 		} else if !s.LastReplay.IsZero() && s.Replayed < s.Received {
 			status.ReplayLag = time.Since(s.LastReplay)
 		}

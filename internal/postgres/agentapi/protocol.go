@@ -103,11 +103,19 @@ type Status struct {
 	Sync *Sync `json:"sync,omitempty"`
 	// NeedsReclone is true if the data cannot follow the primary, and a person must request the reclone.
 	NeedsReclone bool `json:"needsReclone,omitempty"`
+	// Applied is what was last applied without an error on a primary since its promotion. nil if nothing was.
+	Applied *Applied `json:"applied,omitempty"`
 	// DiskFull is true if PostgreSQL cannot write or was stopped because no space is left.
 	DiskFull bool `json:"diskFull,omitempty"`
 	// DiskFree and DiskTotal are those of the data volume, in bytes.
 	DiskFree  uint64 `json:"diskFree,omitempty"`
 	DiskTotal uint64 `json:"diskTotal,omitempty"`
+}
+
+// Applied is the hash of the Desired that a primary has applied, and the end of its WAL after that.
+type Applied struct {
+	Hash      string  `json:"hash"`
+	InsertLSN wal.LSN `json:"insertLSN,omitempty"`
 }
 
 // Sync is a quorum of synchronous standbys: a commit waits for any Number of the Members, which are pod names.
@@ -126,6 +134,8 @@ type FailsafeRequest struct {
 
 // Desired is the desired content of a primary. Applying it is idempotent. Anything that is not listed is left unchanged.
 type Desired struct {
+	// Hash is of the operator's: the primary reports it back as Status.Applied.
+	Hash      string            `json:"hash,omitempty"`
 	Roles     []DesiredRole     `json:"roles,omitempty"`
 	Databases []DesiredDatabase `json:"databases,omitempty"`
 }

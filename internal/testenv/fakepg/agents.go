@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -169,6 +170,11 @@ func (p *Kubelet) handler(key types.NamespacedName, pod string, uid types.UID) h
 				return
 			}
 		}
+		if !slices.ContainsFunc(result.Items, func(item agentapi.Item) bool { return item.Error != "" }) {
+			p.mu.Lock()
+			p.applied[uid] = agentapi.Applied{Hash: desired.Hash, InsertLSN: result.InsertLSN}
+			p.mu.Unlock()
+		}
 		writeJSON(w, result)
 	})
 	return mux
@@ -183,6 +189,9 @@ func (p *Kubelet) status(pg *databasev1alpha1.PostgreSQL, claim *corev1.Persiste
 	status := agentapi.Status{
 		Pod: pod, PodUID: string(uid), Phase: agentapi.Running, Ready: !held && p.startupLeftLocked(uid) <= 0, Data: true, Timeline: wal.Timeline(p.Timeline), ServerVersion: "16.4",
 		Generation: p.generation(uid, pg.Generation), PendingRestart: p.PendingRestart[pod], DiskTotal: total, DiskFree: total - used,
+	}
+	if applied, ok := p.applied[uid]; ok {
+		status.Applied = &applied
 	}
 	if pg.Spec.Hibernated {
 		status.Phase, status.Ready = agentapi.Stopped, false

@@ -78,6 +78,7 @@ type Kubelet struct {
 	mu        sync.Mutex
 	closed    bool
 	agents    map[types.UID]*agent
+	applied   map[types.UID]agentapi.Applied     // what a pod has applied
 	startedAt map[types.UID]time.Time            // when a pod was seen first, or its server was restarted
 	deletedAt map[types.UID]time.Time            // when the deletion of a pod was seen
 	loaded    map[types.UID]generations          // of the spec, by pod
@@ -122,7 +123,7 @@ func newKubelet(options Options, seen cache.Cache, writer client.Client) *Kubele
 		NotReady: map[string]string{}, Unschedulable: map[string]string{}, MissingPods: map[string]bool{}, UnboundClaims: map[string]bool{}, ResizeErrors: map[string]string{},
 		VolumeNodes: map[string]string{}, PendingRestart: map[string][]string{}, UsedPercent: map[string]int{}, ChangeStatus: map[string]func(*agentapi.Status){}, ApplyErrors: map[string]string{}, Timeline: 1,
 		options: options, cache: seen, client: writer, queue: workqueue.NewTypedRateLimitingQueue(limiter),
-		agents: map[types.UID]*agent{}, startedAt: map[types.UID]time.Time{}, deletedAt: map[types.UID]time.Time{},
+		agents: map[types.UID]*agent{}, startedAt: map[types.UID]time.Time{}, applied: map[types.UID]agentapi.Applied{}, deletedAt: map[types.UID]time.Time{},
 		loaded: map[types.UID]generations{}, uids: map[types.NamespacedName]types.UID{},
 		roles: map[types.NamespacedName]map[string]agentapi.DesiredRole{},
 	}
