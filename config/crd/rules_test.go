@@ -22,6 +22,7 @@ var kubernetesTypes = []string{
 	"PostgreSQL.spec.networkPolicy.metricsFrom[]",
 	"PostgreSQL.spec.resources",
 	"PostgreSQL.spec.tolerations[]",
+	"PostgreSQL.spec.topologySpreadConstraints[]",
 	"PostgreSQL.status.conditions[]",
 	"AppConfig.spec.rollout.selector",
 	"WebApp.spec.affinity",
