@@ -68,6 +68,7 @@ type Options struct {
 	Metrics           *monitoring.Metrics
 }
 
+// Reconciler reconciles PostgreSQLs.
 type Reconciler struct {
 	client   client.Client
 	live     client.Reader
