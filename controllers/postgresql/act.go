@@ -30,7 +30,7 @@ func (r *Reconciler) execute(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 }
 
 // executeStep takes one step, unless it was taken a short while ago: an accepted loss is forgotten each time. One whose object is not as it was judged is
-// judged anew.
+// evaluated again.
 func (r *Reconciler) executeStep(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs, s Step) error {
 	again := stepRetry
 	if s.Code == RestartServer {

@@ -32,7 +32,7 @@ func isOptionalCRD(o client.Object) bool {
 	return ok
 }
 
-// optionalAPIs knows which of those kinds the cluster serves, from the definitions in the cache, and
+// optionalAPIs knows which of those kinds the API server serves, from the definitions in the cache, and
 // watches the children of those kinds while it does.
 type optionalAPIs struct {
 	mgr        ctrl.Manager
@@ -46,8 +46,8 @@ func newOptionalAPIs(mgr ctrl.Manager, c controller.Controller) *optionalAPIs {
 	return &optionalAPIs{mgr: mgr, controller: c, watched: map[schema.GroupVersionKind]bool{}}
 }
 
-// missing returns the kinds that are not served, with true for those that are about to be. Where nobody asks for one, it is
-// still watched, so that children of an earlier wish are found.
+// missing returns the kinds that are not served, with true for those that are about to be. A kind that no spec asks for is
+// watched too, to find children of an earlier spec.
 func (a *optionalAPIs) missing(ctx context.Context) (map[schema.GroupVersionKind]bool, error) {
 	missing := map[schema.GroupVersionKind]bool{}
 	for name, gvk := range optionalCRDs {

@@ -47,7 +47,7 @@ func desired(pg *databasev1alpha1.PostgreSQL, in *inputs, count int) []runtime.A
 		objects = append(objects, podMonitor(pg), alertRules(pg, in.alerts))
 	}
 	if in.growth.replaceSet {
-		return objects // it is deleted, its pods stay, and it is made anew when it is gone
+		return objects // it is deleted without its pods, and re-created afterwards
 	}
 	objects = append(objects, statefulSet(pg, *in, count))
 	if wantsNetworkPolicy(pg) { // last: a policy of a user's that has its name is in the way of nothing else
@@ -98,7 +98,7 @@ func (r *Reconciler) apply(ctx context.Context, pg *databasev1alpha1.PostgreSQL,
 	err := r.applier.Apply(ctx, pg, certificateSecrets(pg, in)...)
 	refused = cmp.Or(refused, err)
 	if _, conflict := errors.AsType[*apply.ConflictError](err); conflict || apply.Transient(err) {
-		return refused // instances must not be started with what somebody else has put there
+		return refused // instances must not start with the Secret of another owner
 	}
 	if err := r.applier.Apply(ctx, pg, desired(pg, in, count)...); err != nil {
 		return cmp.Or(refused, err)
@@ -159,7 +159,7 @@ func secretConflict(pg *databasev1alpha1.PostgreSQL, s *corev1.Secret) error {
 	return e
 }
 
-// resize makes claims larger, and then the StatefulSet anew. It returns why a claim could not be made larger.
+// resize resizes the PVCs and then re-creates the StatefulSet. It returns why a PVC could not be resized.
 func (r *Reconciler) resize(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) (refused, err error) {
 	for _, claim := range in.growth.patch {
 		changed := claim.DeepCopy()
@@ -173,7 +173,7 @@ func (r *Reconciler) resize(ctx context.Context, pg *databasev1alpha1.PostgreSQL
 		case apply.Rejected(err):
 			refused = err
 		default:
-			return nil, fmt.Errorf("make claim %q larger: %w", claim.Name, err)
+			return nil, fmt.Errorf("resize PVC %q: %w", claim.Name, err)
 		}
 	}
 	if refused != nil || !in.growth.replaceSet {
@@ -195,7 +195,7 @@ func (r *Reconciler) deleteKeepingPods(ctx context.Context, pg *databasev1alpha1
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("delete StatefulSet %q, to make it anew with larger claims: %w", pg.Name, err)
+		return fmt.Errorf("delete StatefulSet %q, to re-create it with larger PVCs: %w", pg.Name, err)
 	}
 	return nil
 }

@@ -15,11 +15,11 @@ const (
 	stepRetry = 10 * time.Second
 	// restartRetry is when a server is restarted again that still says it needs it: what it says may be from before.
 	restartRetry = 30 * time.Second
-	// rejectedRetry is when PostgreSQL is told again of what it refused.
+	// rejectedRetry is when objects that PostgreSQL rejected are sent again.
 	rejectedRetry = time.Minute
 	// slowReplay is how long replicas may take to replay a new password before status tells of it.
 	slowReplay = 30 * time.Second
-	// leaseInterval is how often the Lease is looked at while no instance takes writes.
+	// leaseInterval is how often the Lease is checked while there is no primary.
 	leaseInterval = 5 * time.Second
 )
 
@@ -34,14 +34,14 @@ type history struct {
 	lastApplied map[types.NamespacedName]appliedObjects
 }
 
-// appliedObjects is when the primary was told of wishes with a hash, and where its log ended then.
+// appliedObjects is when the objects with a hash were applied, and where the WAL of the primary ended then.
 type appliedObjects struct {
 	hash     string
 	at       time.Time
 	inserted wal.LSN
 }
 
-// rejection is what PostgreSQL said to wishes with a hash.
+// rejection is the error of PostgreSQL about objects with a hash.
 type rejection struct {
 	hash, message string
 	at            time.Time
@@ -88,7 +88,7 @@ func (m *history) recordRejection(key types.NamespacedName, hash, message string
 	m.rejections[key] = rejection{hash, message, m.clock.Now()}
 }
 
-// rejected returns what was refused of the same wishes a short while ago.
+// rejected returns what PostgreSQL rejected of the same objects recently.
 func (m *history) rejected(key types.NamespacedName, hash string) (string, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,7 +104,7 @@ func (m *history) recordApplied(key types.NamespacedName, hash string, inserted 
 	return m.lastApplied[key]
 }
 
-// applied returns when it was told of these wishes.
+// applied returns when these objects were applied.
 func (m *history) applied(key types.NamespacedName, hash string) (appliedObjects, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -121,9 +121,8 @@ func (m *history) forget(key types.NamespacedName) {
 	delete(m.lastApplied, key)
 }
 
-// applyBackoff leaves a primary alone for a while that could not be told of databases and roles, for twice as long as that took: one whose
-// commits wait for standbys that are lost would take a worker from all other PostgreSQLs. One that refuses at once is told again at
-// once. Losing it costs a repetition. It is safe for concurrent use.
+// applyBackoff delays the next attempt to send databases and roles to a primary, by twice the time that the failed one took: a primary
+// whose commits wait for lost standbys would occupy a worker. After an error that came at once it retries at once. Losing it costs a repetition. It is safe for concurrent use.
 type applyBackoff struct {
 	clock clock.PassiveClock
 
@@ -131,7 +130,7 @@ type applyBackoff struct {
 	until map[types.NamespacedName]backoffEntry
 }
 
-// backoffEntry is why wishes with a hash could not be told, and until when they are not told again.
+// backoffEntry is why objects with a hash could not be sent, and when they are sent again.
 type backoffEntry struct {
 	hash string
 	err  error
@@ -142,7 +141,7 @@ func newApplyBackoff(c clock.PassiveClock) *applyBackoff {
 	return &applyBackoff{clock: c, until: map[types.NamespacedName]backoffEntry{}}
 }
 
-// record remembers that telling these wishes took so long, and ended with err; nil ends it.
+// record notes how long an attempt took and its error; nil resets the back-off.
 func (l *applyBackoff) record(key types.NamespacedName, hash string, err error, took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,7 +152,7 @@ func (l *applyBackoff) record(key types.NamespacedName, hash string, err error, 
 	l.until[key] = backoffEntry{hash, err, l.clock.Now().Add(2 * took)}
 }
 
-// err is why these wishes are not told now; nil if they are.
+// err is why these objects are not sent now; nil if they are.
 func (l *applyBackoff) err(key types.NamespacedName, hash string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

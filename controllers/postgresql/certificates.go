@@ -54,7 +54,7 @@ func ensureCertificates(pg *databasev1alpha1.PostgreSQL, authority, server, clie
 	return c, nil
 }
 
-// caFor never replaces the key of an authority that can be read: all others would be worth nothing.
+// caFor never replaces the key of a readable CA: all certificates that it signed would become invalid.
 func caFor(pg *databasev1alpha1.PostgreSQL, live *corev1.Secret, now time.Time) (*pki.CA, error) {
 	if live == nil {
 		return pki.NewCA(pg.Name+"."+pg.Namespace, now)
@@ -69,7 +69,7 @@ func caFor(pg *databasev1alpha1.PostgreSQL, live *corev1.Secret, now time.Time) 
 	return a, nil
 }
 
-// caError is an authority that can't be read. Only people can put it right.
+// caError is a CA that cannot be read. A person has to repair it.
 type caError struct {
 	secret string
 	err    error
@@ -82,14 +82,14 @@ func (e *caError) Error() string {
 func (e *caError) Unwrap() error { return e.err }
 
 // keyedHash is a short hash of what a Secret holds, which changes with that alone. Status shows what is made of it, so it is keyed:
-// nobody can try passwords on it.
+// passwords cannot be guessed from it.
 func (c *certificates) keyedHash(s *corev1.Secret) string {
 	mac := hmac.New(sha256.New, c.ca.Key)
 	_, _ = mac.Write([]byte(hashOf(s.Data)))
 	return hex.EncodeToString(mac.Sum(nil)[:8])
 }
 
-// salt is that of a login's verifier. It is known to the authority alone until the server shows it, which it does to whoever
+// salt is that of a login's verifier. Only the CA can compute it until the server shows it, which it does to whoever
 // tries to log in: it is of the login and not of its password. That it stays the same has the server see that a password has.
 func (c *certificates) salt(login string) []byte {
 	mac := hmac.New(sha256.New, c.ca.Key)

@@ -26,7 +26,7 @@ import (
 //  3. A claim that existed before the PostgreSQL and that no instance uses is marked before the Lease is created, so that
 //     status tells of it until a person has decided.
 
-// orphanedClaims are the claims with the mark of pg that none of its instances uses, now or after hibernation.
+// orphanedClaims are the PVCs with the mark of pg that none of its instances uses, now or after hibernation.
 func orphanedClaims(pg *databasev1alpha1.PostgreSQL, claims []corev1.PersistentVolumeClaim, used func(ordinal int) bool) []string {
 	var names []string
 	for i := range claims {
@@ -52,7 +52,7 @@ func (r *Reconciler) liveClaims(ctx context.Context, pg *databasev1alpha1.Postgr
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaimList"))
 	if err := r.live.List(ctx, list, client.InNamespace(pg.Namespace)); err != nil {
-		return nil, fmt.Errorf("list claims: %w", err)
+		return nil, fmt.Errorf("list PVCs: %w", err)
 	}
 	return slices.DeleteFunc(list.Items, func(c metav1.PartialObjectMetadata) bool {
 		_, ours := claimOrdinal(pg, c.Name)
@@ -116,7 +116,7 @@ func (r *Reconciler) adopt(ctx context.Context, pg *databasev1alpha1.PostgreSQL,
 	changed.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"))
 	patch := client.MergeFromWithOptions(claim, client.MergeFromWithOptimisticLock{})
 	if err := r.client.Patch(ctx, changed, patch, client.FieldOwner(controllerName)); err != nil {
-		return fmt.Errorf("adopt claim %q: %w", claim.Name, err)
+		return fmt.Errorf("adopt PVC %q: %w", claim.Name, err)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ const (
 	cacheLag    = 10 * time.Second
 )
 
-// adoptClaims adopts the claims of running instances that lack Fettle's labels: somebody has made them by hand. A mark is removed
+// adoptClaims adopts the PVCs of running instances that lack Fettle's labels, because a user has created them. A mark is removed
 // from a claim that an instance uses by now.
 func (r *Reconciler) adoptClaims(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
 	err := r.adoptUsed(ctx, pg, c)

@@ -218,7 +218,7 @@ func configured(pg *databasev1alpha1.PostgreSQL, seen *observed, settled bool) c
 	case seen.objectsErr != nil:
 		return unknown(fettlev1.ReasonReconciling, fmt.Sprintf("cannot apply databases and roles: primary agent unreachable: %s", unreachableCause(seen.objectsErr)))
 	case c.primary() == nil:
-		return unknown(fettlev1.ReasonReconciling, "databases and roles are looked at when an instance is primary")
+		return unknown(fettlev1.ReasonReconciling, "waiting for a primary to apply databases and roles")
 	case seen.rotationBlocked != "":
 		return unknown(fettlev1.ReasonReconciling, seen.rotationBlocked)
 	}

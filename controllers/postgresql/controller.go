@@ -128,7 +128,7 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 	return nil
 }
 
-// newReconciler is the reconcile.Reconciler of the kind: a pass makes the children of one PostgreSQL be what
+// newReconciler is the reconcile.Reconciler of the kind: a reconcile makes the children of one PostgreSQL match what
 // its spec asks for, takes at most one step towards it that interrupts an instance, and reports what it observes.
 func (r *Reconciler) newReconciler() *reconciler.Reconciler[databasev1alpha1.PostgreSQL, *databasev1alpha1.PostgreSQL] {
 	return &reconciler.Reconciler[databasev1alpha1.PostgreSQL, *databasev1alpha1.PostgreSQL]{
@@ -199,7 +199,7 @@ func (r *Reconciler) requeueAfter(pg *databasev1alpha1.PostgreSQL, in *inputs, s
 	case in.apiPending:
 		wait = pollAPI
 	case in.rotating && seen.rejected == "" && seen.cluster.primary() != nil:
-		r.agents.forget(client.ObjectKeyFromObject(pg)) // how far replicas have replayed is to be known anew
+		r.agents.forget(client.ObjectKeyFromObject(pg)) // ask again how far the standbys have replayed
 		wait = pollActive
 	case isHibernated(pg, &seen.cluster) && !in.issued.isIssuing():
 		wait = in.certificates.renewAt.Sub(r.clock.Now())

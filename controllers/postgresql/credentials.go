@@ -154,7 +154,7 @@ func (c *credential) fields(pg *databasev1alpha1.PostgreSQL) map[string]string {
 	return fields
 }
 
-// replayedEverywhere reports whether all servers that take connections have what the Secrets say. It is asked for while a password is
+// replayedEverywhere reports whether all instances that accept connections have the passwords of the Secrets. It is asked for while a password is
 // being rotated alone.
 func (r *Reconciler) replayedEverywhere(pg *databasev1alpha1.PostgreSQL, in *inputs) bool {
 	if !in.rotating || in.objectsHash == "" {
@@ -177,7 +177,7 @@ func (r *Reconciler) replayedEverywhere(pg *databasev1alpha1.PostgreSQL, in *inp
 }
 
 // loadCredentials takes over the contents of the Secrets with passwords that Fettle made. While one of them is about to be written the
-// primary is told of nothing: it learns of what is in the Secrets.
+// nothing is sent to the primary: it gets what is in the Secrets.
 func (in *inputs) loadCredentials(lives []*corev1.Secret, known bool) error {
 	for i := range in.credentials {
 		c := &in.credentials[i]

@@ -25,7 +25,7 @@ type password struct {
 }
 
 // databaseObjects are the roles, databases and extensions that the primary should have. salt is that of a login's verifier: with the
-// same ones, the same passwords make the same wishes.
+// same ones, the same passwords give the same objects.
 func databaseObjects(pg *databasev1alpha1.PostgreSQL, passwords map[string]password, salt func(login string) []byte) (agentapi.Desired, error) {
 	var d agentapi.Desired
 	add := func(role agentapi.DesiredRole) error {

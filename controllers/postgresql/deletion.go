@@ -18,7 +18,7 @@ import (
 
 // Volumes are deleted by the operator alone, and by the last spec of the deleted PostgreSQL alone, which the event of the deletion
 // has. An owner reference would have the garbage collector delete them by the spec that the operator saw last: too much, where
-// somebody changed deletionPolicy to Retain just before. A finalizer would keep the PostgreSQL where the operator was removed first.
+// a user changed deletionPolicy to Retain just before. A finalizer would keep the PostgreSQL where the operator was removed first.
 // What is lost with the operator is the deletion: where it does not run, the volumes stay.
 
 // deletions knows of which deleted PostgreSQLs the volumes are to be deleted. It is safe for concurrent use.
@@ -85,7 +85,7 @@ func (r *Reconciler) dropVolumes(ctx context.Context, key types.NamespacedName) 
 	claims := &corev1.PersistentVolumeClaimList{}
 	labels := client.MatchingLabels{labelOwnerKind: ownerKind, labelOwnerName: key.Name}
 	if err := r.client.List(ctx, claims, client.InNamespace(key.Namespace), labels); err != nil {
-		return fmt.Errorf("list claims: %w", err)
+		return fmt.Errorf("list PVCs: %w", err)
 	}
 	for i := range claims.Items {
 		claim := &claims.Items[i]
@@ -94,7 +94,7 @@ func (r *Reconciler) dropVolumes(ctx context.Context, key types.NamespacedName) 
 		}
 		err := r.client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete claim %q: %w", claim.Name, err)
+			return fmt.Errorf("delete PVC %q: %w", claim.Name, err)
 		}
 	}
 	return nil

@@ -54,7 +54,7 @@ func (c *cluster) unschedulable() (count int, since time.Time) {
 }
 
 // failoverTarget is the instance that takes over from a primary that is to leave its node, which others did that can't come back; nil
-// where the primary may stay, or nobody could take over elsewhere.
+// where the primary may stay, or no standby elsewhere can take over.
 func (c *cluster) failoverTarget() *instance {
 	primary, to := c.primary(), c.successor(maxInstances)
 	if count, _ := c.unschedulable(); count == 0 || primary == nil || !primary.onClosedNode || to == nil || to.onClosedNode {

@@ -15,7 +15,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/monitoring"
 )
 
-// statusDelay returns how long the status is to wait. Of a creation, progress is told once, and then not before creationTime has passed,
+// statusDelay returns how long the status is to wait. During a creation, progress is written once, and then not before creationTime has passed,
 // when what is not Ready is in trouble: instances that start one after another would be a write each.
 func (r *Reconciler) statusDelay(pg, before *databasev1alpha1.PostgreSQL) time.Duration {
 	progress := onlyProgress(pg, before)
@@ -55,7 +55,7 @@ func inProgress(reason string) bool {
 var progress = append([]string{databasev1alpha1.ReasonCreating, databasev1alpha1.ReasonCopying}, updating...)
 
 // onlyProgress reports whether pg's status says no more than that something is under way: nothing that is wrong, and was not said
-// before. What the primary was told is written down at once, or it would be told again after a restart; so is another primary. In
+// before. Another primary is written at once. In
 // a creation both come soon before Ready.
 func onlyProgress(pg, before *databasev1alpha1.PostgreSQL) bool {
 	is := meta.FindStatusCondition(pg.Status.Conditions, fettlev1.Ready)

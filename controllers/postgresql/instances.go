@@ -29,7 +29,7 @@ type instance struct {
 	tokenRevoked bool
 	// outdated is set when the pod is of another template than the present one.
 	outdated bool
-	// onClosedNode is set when the pod serves on a node that is closed to it. It is known only while it matters, see drain.go.
+	// onClosedNode is set when the pod runs on a node that is closed to it. It is known only while it matters, see drain.go.
 	onClosedNode bool
 }
 
@@ -78,13 +78,13 @@ type cluster struct {
 	set       *k8sappsv1.StatefulSet // nil while there is none
 	instances []instance
 	// templateNotObserved is true until the controller of StatefulSets has seen the present template: a pod that is deleted before may be made
-	// anew from the last one.
+	// re-created from the last one.
 	templateNotObserved bool
-	// orphaned are the names of claims of a former PostgreSQL of this name that no instance uses, and that a person has to decide about.
+	// orphaned are the names of PVCs of a former PostgreSQL of this name that no instance uses, and that a person has to decide about.
 	orphaned []string
 }
 
-// size is how many pods the StatefulSet is told to have; 0 without one.
+// size is the number of replicas of the StatefulSet; 0 without one.
 func (c *cluster) size() int {
 	if c.set == nil || c.set.Spec.Replicas == nil {
 		return 0
@@ -92,7 +92,7 @@ func (c *cluster) size() int {
 	return int(*c.set.Spec.Replicas)
 }
 
-// primary is the instance that takes writes; nil when none does.
+// primary is the instance that is primary and ready; nil when there is none.
 func (c *cluster) primary() *instance {
 	for i := range c.instances {
 		if in := &c.instances[i]; in.ready() && in.labelled(databasev1alpha1.LabelRolePrimary) {
@@ -123,7 +123,7 @@ func (c *cluster) running() []*instance {
 	return out
 }
 
-// risksDataLoss is true where rows would be lost that nobody has accepted to lose: by its election, or by what it has to give up.
+// risksDataLoss is true where data loss waits for consent: to elect the instance, or to discard its surplus.
 func (i *instance) risksDataLoss() bool {
 	return i.status != nil && i.status.Reason == databasev1alpha1.ReasonDataLossNotAccepted
 }

@@ -23,12 +23,12 @@ var certificateGVK = schema.GroupVersionKind{Group: "cert-manager.io", Version: 
 
 // +kubebuilder:rbac:groups=cert-manager.io,resources=certificates,verbs=get;list;watch;create;patch;delete
 
-// issueTimeout is how long cert-manager may be at work on a certificate before that is told as trouble. Most issuers take seconds.
+// issueTimeout is how long cert-manager may take to issue before that is reported as a problem. Most issuers take seconds.
 const issueTimeout = time.Minute
 
 // issuedCertificate is what is known of the certificate that cert-manager is asked for.
 type issuedCertificate struct {
-	// missing is true where the cluster lacks cert-manager, foreign where somebody else's Secret has the name of its result.
+	// missing is true where the cluster lacks cert-manager, foreign where a Secret of another owner has the name of its result.
 	missing, foreign bool
 	// issuing is true while cert-manager is at work and has not been for long; refused has its words when it can't issue.
 	issuing bool
@@ -127,7 +127,7 @@ func (i *issuedCertificate) evaluate(pg *databasev1alpha1.PostgreSQL, secret *co
 func issuanceState(certificate *unstructured.Unstructured, now time.Time) (making bool, refused string) {
 	ready, issuing := conditionOf(certificate, "Ready"), conditionOf(certificate, "Issuing")
 	if ready["status"] != "False" {
-		return false, "" // it is, or nobody has looked at it yet
+		return false, "" // it is, or cert-manager has not reconciled it yet
 	}
 	switch {
 	case issuing["status"] == "True":
@@ -154,7 +154,7 @@ func conditionOf(o *unstructured.Unstructured, kind string) map[string]any {
 	return nil
 }
 
-// isIssuing reports whether it is to be looked at again though nothing may tell of a change.
+// isIssuing reports whether to poll, because no watch may tell of a change.
 func (i *issuedCertificate) isIssuing() bool { return i != nil && i.issuing }
 
 // certified judges what clients are shown. In all cases but the first the instances go on with what they have.

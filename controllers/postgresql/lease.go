@@ -25,7 +25,7 @@ const annotationFresh = "fettle.dev/fresh"
 const checkLease = "lease"
 
 // newLease is the Lease that the agents elect by. It lacks the label of Fettle's children on purpose: it changes every two
-// seconds, and nobody but the agents has to know.
+// seconds, and only the agents need it.
 func newLease(pg *databasev1alpha1.PostgreSQL) *coordinationv1.Lease {
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 		Name: pg.Name, Namespace: pg.Namespace, Labels: selector(pg),
@@ -36,7 +36,7 @@ func newLease(pg *databasev1alpha1.PostgreSQL) *coordinationv1.Lease {
 // createLease makes the Lease before the first instance is started: free, for whoever is first.
 func (r *Reconciler) createLease(ctx context.Context, pg *databasev1alpha1.PostgreSQL) error {
 	key := client.ObjectKeyFromObject(pg)
-	r.history.due(key, checkLease, leaseInterval) // it is not looked at again at once
+	r.history.due(key, checkLease, leaseInterval) // it is not checked again at once
 	lease := &coordinationv1.Lease{}
 	err := r.live.Get(ctx, key, lease)
 	switch {
@@ -73,7 +73,7 @@ func (leaseOfFormerError) Error() string { return "it belongs to a former Postgr
 
 var errLeaseOfFormer = leaseOfFormerError{}
 
-// reconcileLease re-creates the Lease if somebody deleted it, and releases it if its holder is proven dead, while there are instances
+// reconcileLease re-creates the Lease if it was deleted, and releases it if its holder is proven dead, while there are instances
 // and none is primary.
 func (r *Reconciler) reconcileLease(ctx context.Context, pg *databasev1alpha1.PostgreSQL, c *cluster) error {
 	key := client.ObjectKeyFromObject(pg)
@@ -83,11 +83,11 @@ func (r *Reconciler) reconcileLease(ctx context.Context, pg *databasev1alpha1.Po
 	lease := &coordinationv1.Lease{}
 	err := r.live.Get(ctx, key, lease)
 	if apierrors.IsNotFound(err) {
-		// Nobody holds it, and nobody gave it back: who wants it has to wait as for one whose holder fell silent, and a
+		// No instance holds or released it: a candidate has to wait as for a holder that fell silent, and a
 		// holder that lives writes itself into it.
 		lease = newLease(pg)
 		if err := r.client.Create(ctx, lease, client.FieldOwner(controllerName)); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("create Lease %q anew: %w", pg.Name, err)
+			return fmt.Errorf("re-create Lease %q: %w", pg.Name, err)
 		}
 		return nil
 	}

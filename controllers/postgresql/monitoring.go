@@ -41,7 +41,7 @@ func rulesOf(pg *databasev1alpha1.PostgreSQL) ([]any, error) {
 	return alerts.Rules(c)
 }
 
-// alertRules have Prometheus wake somebody.
+// alertRules is the PrometheusRule.
 func alertRules(pg *databasev1alpha1.PostgreSQL, rules []any) runtime.ApplyConfiguration {
 	return optional(pg, alertRulesGVK, map[string]any{"groups": []any{map[string]any{"name": "fettle-postgresql-" + pg.Name, "rules": rules}}})
 }

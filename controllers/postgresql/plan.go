@@ -8,7 +8,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
-// Code names a step. It is part of the log of the operator (step=ClearSwitchover), and does not change with the wording of messages.
+// Code names a step. It is part of the logs of the operator (step=ClearSwitchover), and does not change with the wording of messages.
 type Code string
 
 // Steps. A reconcile executes at most one of them, and the next one sees its result.

@@ -47,7 +47,7 @@ func containerProblem(pod *corev1.Pod, c *corev1.ContainerStatus) *podProblem {
 	if w := c.State.Waiting; w != nil {
 		switch w.Reason {
 		case "", "ContainerCreating", "PodInitializing", "CrashLoopBackOff":
-			// The first three are ordinary; a crash loop is told below, where its exit code is known.
+			// The first three are ordinary; a crash loop is reported below, where its exit code is known.
 		case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull":
 			// The kubelet goes back and forth between the attempt and the wait for the next one.
 			reason := w.Reason
@@ -70,7 +70,7 @@ func containerProblem(pod *corev1.Pod, c *corev1.ContainerStatus) *podProblem {
 		c.Name, pod.Name, last.Reason, last.ExitCode, pod.Name)}
 }
 
-// unschedulableMessage says what keeps a pod from nodes, and what to do; what is wrong with volumes is told of the claim.
+// unschedulableMessage says what keeps a pod from nodes, and what to do; problems of volumes are reported for the PVC.
 func unschedulableMessage(in *instance, scheduler string) string {
 	// What follows tells why it would not help to evict others.
 	if first, _, more := strings.Cut(scheduler, ". "); more {

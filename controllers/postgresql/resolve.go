@@ -35,9 +35,9 @@ type inputs struct {
 	passwords map[string]password
 	// secretMissing names one of those Secrets that does not exist.
 	secretMissing string
-	// foreignSecrets are the roles whose Secret is somebody else's.
+	// foreignSecrets are the roles whose Secret belongs to another owner.
 	foreignSecrets []credential
-	// objectsHash is that of what the primary should be told; empty while there is none, or a password is missing.
+	// objectsHash is that of the databases and roles for the primary; empty while there is no primary, or a password is missing.
 	objectsHash string
 	// rotating is set while a password is being rotated.
 	rotating bool
@@ -88,7 +88,7 @@ func (r *Reconciler) resolve(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 	in.growth = grow(pg, &in.cluster)
 	in.templateSize = in.growth.size
 	if size := templateSize(&in.cluster); size != nil {
-		in.templateSize = *size // until the StatefulSet is made anew
+		in.templateSize = *size // until the StatefulSet is re-created
 	}
 	if err := r.passwords(ctx, pg, in); err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (r *Reconciler) workload(
 	}
 	claims := &corev1.PersistentVolumeClaimList{}
 	if err := r.client.List(ctx, claims, client.InNamespace(pg.Namespace), client.MatchingLabels(selector(pg))); err != nil {
-		return nil, nil, nil, fmt.Errorf("list claims: %w", err)
+		return nil, nil, nil, fmt.Errorf("list PVCs: %w", err)
 	}
 	return set, pods.Items, claims.Items, nil
 }
@@ -158,7 +158,7 @@ func (r *Reconciler) certify(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 	for i, name := range []string{authoritySecret(pg), serverSecret(pg), clientSecret(pg)} {
 		read := r.ownSecret
 		if i > 0 && have[0] == nil {
-			read = r.cachedSecret // what another authority has signed is of no use, and is made anew
+			read = r.cachedSecret // what another CA has signed is of no use, and is re-created
 		}
 		if have[i], err = read(ctx, pg, name); err != nil {
 			return err
@@ -170,7 +170,7 @@ func (r *Reconciler) certify(ctx context.Context, pg *databasev1alpha1.PostgreSQ
 	return nil
 }
 
-// ownSecret returns a Secret that Fettle made; nil when there is none. Before anything secret is made anew the API server is
+// ownSecret returns a Secret that Fettle made; nil when there is none. Before anything secret is re-created the API server is
 // asked, since the cache may be behind.
 func (r *Reconciler) ownSecret(ctx context.Context, pg *databasev1alpha1.PostgreSQL, name string) (*corev1.Secret, error) {
 	s, err := r.cachedSecret(ctx, pg, name)

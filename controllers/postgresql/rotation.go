@@ -13,11 +13,11 @@ import (
 // that stands beside it (config.SecondLogin). They take turns, so that a login whose password changes is never the one
 // that clients read. What holds at any time, whatever ends in between:
 //
-//  1. The login that is published has the published password, on the primary and on each replica that serves: advance
+//  1. The login that is published has the published password, on the primary and on each standby that is ready: advance
 //     publishes what is known to be there, in one write.
 //  2. A rotation changes the password of the login that is not published. So what was published when it began stays valid
 //     until the next one begins.
-//  3. A new password is in the Secret before the server learns of it, and is made once: the server is told of what was
+//  3. A new password is in the Secret before the server learns of it, and is made once: the server is sent what was
 //     read from a Secret, never of what is to be written.
 //  4. A request is carried out once: it is noted with the new password, and is done with the write that publishes it. What
 //     was begun is ended, and a request that comes meanwhile has its own turn.

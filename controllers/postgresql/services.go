@@ -73,7 +73,7 @@ func disruptionBudget(pg *databasev1alpha1.PostgreSQL, away int) *policyv1ac.Pod
 		WithLabels(labels(pg)).
 		WithSpec(policyv1ac.PodDisruptionBudgetSpec().
 			WithMaxUnavailable(intstr.FromInt32(int32(away))).
-			// An instance that serves nobody protects nothing: it may always be evicted.
+			// An instance that is not ready protects nothing: it may always be evicted.
 			WithUnhealthyPodEvictionPolicy("AlwaysAllow").
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector(pg))))
 }

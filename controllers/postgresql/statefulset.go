@@ -35,7 +35,7 @@ func statefulSet(pg *databasev1alpha1.PostgreSQL, in inputs, count int) *appsv1a
 			WithVolumeClaimTemplates(claimTemplate(pg, in.templateSize)))
 }
 
-// claimTemplate can't be changed: the StatefulSet is made anew for another size, see step stepReplaceSet.
+// claimTemplate is immutable: the StatefulSet is re-created for another size, see growth.replaceSet.
 func claimTemplate(pg *databasev1alpha1.PostgreSQL, size resource.Quantity) *corev1ac.PersistentVolumeClaimApplyConfiguration {
 	spec := corev1ac.PersistentVolumeClaimSpec().
 		WithAccessModes(corev1.ReadWriteOnce).

@@ -37,7 +37,7 @@ type observed struct {
 	// secretMissing names a Secret that the spec refers to and that does not exist; parameters is why they are refused.
 	secretMissing string
 	parameters    error
-	// foreignSecrets are the roles whose Secret is somebody else's.
+	// foreignSecrets are the roles whose Secret belongs to another owner.
 	foreignSecrets []credential
 	// login is whom the owner's Secret names; waiting is why a rotation takes long.
 	login, sslMode, rotationBlocked string
@@ -206,7 +206,7 @@ func roleOf(in *instance) databasev1alpha1.InstanceRole {
 	case in.labelled(databasev1alpha1.LabelRolePrimary):
 		return databasev1alpha1.RolePrimary
 	case in.labelled(databasev1alpha1.LabelRoleReplica), in.ready() && in.status != nil && in.status.Role == agentapi.Replica:
-		return databasev1alpha1.RoleReplica // its label comes a moment after it serves
+		return databasev1alpha1.RoleReplica // its label comes a moment after it is ready
 	}
 	return databasev1alpha1.RoleUnknown
 }
@@ -220,7 +220,7 @@ func configuredBefore(pg *databasev1alpha1.PostgreSQL) bool {
 		(instances == nil || !slices.Contains(updating, instances.Reason))
 }
 
-// onlyForeignSecrets reports whether the last pass found this generation in effect but for a role whose Secret is somebody else's.
+// onlyForeignSecrets reports whether the last reconcile found this generation in effect except for a role whose Secret belongs to another owner.
 func onlyForeignSecrets(pg *databasev1alpha1.PostgreSQL) bool {
 	c := meta.FindStatusCondition(pg.Status.Conditions, databasev1alpha1.PostgreSQLConfigured)
 	return c != nil && c.Reason == fettlev1.ReasonNameConflict && c.ObservedGeneration == pg.Generation
@@ -245,7 +245,7 @@ func setBlocked(pg *databasev1alpha1.PostgreSQL, seen *observed) {
 	pg.Status.Phase = databasev1alpha1.PhaseFailed
 }
 
-// setTerminating says that the PostgreSQL waits for its children, or for somebody's finalizer, to go.
+// setTerminating says that the PostgreSQL waits for its children, or for a finalizer, to go.
 func setTerminating(pg *databasev1alpha1.PostgreSQL) {
 	pg.Status.ObservedGeneration = pg.Generation
 	pg.Status.Phase, pg.Status.Ready = databasev1alpha1.PhaseTerminating, false

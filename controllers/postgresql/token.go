@@ -34,7 +34,7 @@ func (r *Reconciler) checkTokens(ctx context.Context, pg *databasev1alpha1.Postg
 }
 
 // replaceRevokedToken replaces an instance that can't serve with the token that it has: only a new pod gets one of the present ServiceAccount
-// at once. One that serves is left alone, as its end would be a failover that nobody asked for.
+// at once. One that is ready is left alone, because replacing it would cause a failover.
 func replaceRevokedToken(c *cluster) Step {
 	for i := range c.instances {
 		if in := &c.instances[i]; in.tokenRevoked && !in.ready() && !in.fenced && !in.terminating() {

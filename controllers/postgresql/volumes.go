@@ -26,7 +26,7 @@ type growth struct {
 	size resource.Quantity
 	// patch are the claims that ask for less.
 	patch []*corev1.PersistentVolumeClaim
-	// replaceSet is true when the StatefulSet has to be made anew, so that new claims ask for size too.
+	// replaceSet is true when the StatefulSet has to be re-created, to give new PVCs the size too.
 	replaceSet bool
 }
 
@@ -159,7 +159,7 @@ func volumesReady(pg *databasev1alpha1.PostgreSQL, c *cluster, g growth, failed 
 	return yes(databasev1alpha1.ReasonVolumesReady, "all volumes are bound and have the requested size"+copiedNothing(pg, c))
 }
 
-// orphanedVolumes says what to do about claims that no instance uses, and that one may have used as the last primary.
+// orphanedVolumes says what to do about PVCs that no instance uses, and that one may have used as the last primary.
 func orphanedVolumes(pg *databasev1alpha1.PostgreSQL, names []string) string {
 	list := strings.Join(names, " ")
 	return fmt.Sprintf("no instance uses these PVCs of a deleted PostgreSQL of this name: %s. If the last primary used one of them, raise spec.replicas at once: "+
