@@ -137,16 +137,18 @@ func runbooks(t *testing.T) []string {
 	return found
 }
 
-// TestMetricsExist checks that every metric in rules and docs is in docs/postgresql-metrics.md, which a test of the agent
-// keeps up to date.
+// TestMetricsExist checks that every metric of PostgreSQL in rules and docs is in a table: docs/postgresql-metrics.md, which a
+// test of the agent keeps up to date, or docs/configure.md for the metrics of the operator.
 func TestMetricsExist(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/postgresql-metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	known := map[string]bool{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)`").FindAllSubmatch(page, -1) {
-		known[string(m[1])] = true
+	for _, path := range []string{"../../../docs/postgresql-metrics.md", "../../../docs/configure.md"} {
+		page, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)`").FindAllSubmatch(page, -1) {
+			known[string(m[1])] = true
+		}
 	}
 	paths, err := filepath.Glob("../../../docs/*.md")
 	if err != nil {
