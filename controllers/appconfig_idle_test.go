@@ -76,7 +76,7 @@ var _ = Describe("20 AppConfigs that are Ready", func() {
 		settle(ctx)
 		everywhere.expectIdle(ctx)
 
-		By("mutating what is published and what uses it, as others do")
+		By("mutating the published objects and their users, as other clients do")
 		for i, cfg := range cfgs {
 			patch(ctx, mapNamed(namespace, cfg.Status.ConfigMapName), `{"metadata":{"labels":{"foreign":"x"},"annotations":{"foreign":"y"}}}`)
 			patch(ctx, consumer(namespace, fmt.Sprintf("web-%d", i), ""), `{"metadata":{"labels":{"foreign":"x"},"annotations":{"foreign":"y"}}}`)

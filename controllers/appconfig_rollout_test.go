@@ -221,7 +221,7 @@ var _ = Describe("A change of an AppConfig", func() {
 		Eventually(dependentsOf(2)).WithContext(ctx).WithArguments(cfg).Should(BeTrue())
 	})
 
-	It("leaves the pods alone when the AppConfig goes, and takes its note away", func(ctx context.Context) {
+	It("restarts no pod when the AppConfig is deleted, and removes its record", func(ctx context.Context) {
 		cfg := newConfig(namespace, "shop")
 		createConfigReady(ctx, cfg)
 		d := consumer(namespace, "web", "shop-config")

@@ -35,7 +35,7 @@ var _ = Describe("An AppConfig", func() {
 		Expect(summary.LiveReads()).To(BeZero(), summary.String())
 	})
 
-	It("repairs drift, and makes again what was deleted", func(ctx context.Context) {
+	It("repairs drift, and re-creates deleted objects", func(ctx context.Context) {
 		cfg := newConfig(namespace, "shop")
 		createConfigReady(ctx, cfg)
 		want := dataOf(ctx, namespace, "shop-config")
@@ -120,7 +120,7 @@ var _ = Describe("An AppConfig", func() {
 		Expect(seriesOf(namespace)).To(ContainElements("appconfig_reconcile_total", "appconfig_creation_duration_seconds", "appconfig_changes_total", "fettle_config_changes_total"))
 	})
 
-	It("leaves a foreign ConfigMap of its name alone, and goes on when that is gone", func(ctx context.Context) {
+	It("leaves a foreign ConfigMap of its name alone, and continues when it is deleted", func(ctx context.Context) {
 		foreign := mapNamed(namespace, "shop-config")
 		foreign.Data = map[string]string{"theirs": "x"}
 		Expect(user.Create(ctx, foreign)).To(Succeed())
@@ -133,7 +133,7 @@ var _ = Describe("An AppConfig", func() {
 		Eventually(configReady).WithContext(ctx).WithArguments(cfg).Should(Equal("True Ready"))
 	})
 
-	It("lets the first of two that want the same name go on", func(ctx context.Context) {
+	It("lets the first of two with the same target continue", func(ctx context.Context) {
 		first, second := newConfig(namespace, "shop"), newConfig(namespace, "other", func(s *configv1.AppConfigSpec) {
 			s.Application, s.Values["level"] = "shop", "error"
 		})

@@ -127,7 +127,7 @@ func init() {
 func realCertManagerSpecs() {
 	BeforeEach(startRealCertManager)
 
-	It("makes the certificate of a PostgreSQL, and makes it anew", func(ctx context.Context) {
+	It("issues the certificate of a PostgreSQL, and renews it", func(ctx context.Context) {
 		namespace, _ := newDatabases(ctx)
 		pg := newPostgreSQL(namespace, "real", func(s *databasev1alpha1.PostgreSQLSpec) {
 			s.TLS.IssuerRef = &databasev1alpha1.PostgreSQLIssuerRef{Name: "internal"}
@@ -161,7 +161,7 @@ func realCertManagerSpecs() {
 		Eventually(certified).WithContext(ctx).Should(Equal("False IssuerNotReady"))
 		Expect(told()).To(ContainSubstring("describe certificaterequests -l fettle.dev/owner-name=real"))
 
-		By("serving what the issuer makes, when its authority is known")
+		By("serving the issuer's certificate once all clients have its CA")
 		for _, o := range []*unstructured.Unstructured{
 			certManagerObject("Issuer", namespace, "itself", "selfSigned: {}"),
 			certManagerObject("Certificate", namespace, "internal", "{isCA: true, commonName: internal, secretName: internal, issuerRef: {name: itself}}"),
@@ -190,7 +190,7 @@ func realCertManagerSpecs() {
 		Eventually(certified).WithContext(ctx).Should(Equal("True Certified"))
 	})
 
-	It("makes the certificate of the operator's webhooks, and renews it under the same authority", func(ctx context.Context) {
+	It("issues the certificate of the operator's webhooks, and renews it with the same CA", func(ctx context.Context) {
 		const namespace = "fettle-system"
 		Expect(client.IgnoreAlreadyExists(user.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))).To(Succeed())
 		manifests, err := os.ReadFile("../config/certmanager/certificate.yaml")

@@ -70,8 +70,8 @@ func (m *certManager) issue(ctx context.Context) []byte {
 }
 
 // Serial, as it changes what the API server serves.
-var _ = Describe("A PostgreSQL whose certificate an issuer makes", Serial, func() {
-	It("serves it when all know its authority, and goes on with what it has while there is none", func(ctx context.Context) {
+var _ = Describe("A PostgreSQL with a certificate of an issuer", Serial, func() {
+	It("serves it once all instances have its CA, and keeps the former certificate until then", func(ctx context.Context) {
 		namespace, _ := newDatabases(ctx)
 		pg := newPostgreSQL(namespace, "issued", func(s *databasev1alpha1.PostgreSQLSpec) {
 			s.TLS.IssuerRef = &databasev1alpha1.PostgreSQLIssuerRef{Name: "internal"}
@@ -143,7 +143,7 @@ var _ = Describe("A PostgreSQL whose certificate an issuer makes", Serial, func(
 		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 	})
 
-	It("leaves a Secret of somebody else alone", func(ctx context.Context) {
+	It("leaves a foreign Secret alone", func(ctx context.Context) {
 		_, err := envtest.InstallCRDs(env.Admin, optionalCRDs)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(uninstall)

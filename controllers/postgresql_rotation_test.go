@@ -106,7 +106,7 @@ func connector(ca *testpg.CA, i *testpg.Instance, role string) func(context.Cont
 }
 
 var _ = Describe("The passwords of a PostgreSQL", func() {
-	It("are rotated while clients log in to a real server, and none is refused", func(ctx context.Context) {
+	It("are rotated while clients log in to a real server, and no login is rejected", func(ctx context.Context) {
 		spec := bound{GinkgoTB(), context.WithoutCancel(ctx)}
 		ca := testpg.NewCA(spec)
 		server := ca.Primary(spec, "rotated-0")

@@ -156,7 +156,7 @@ var _ = Describe("A PostgreSQL", func() {
 		Expect(pg.Status.Instances).To(BeEquivalentTo(2))
 	})
 
-	It("hands over before it takes the primary away, and keeps its volume", func(ctx context.Context) {
+	It("switches over before it removes the primary, and keeps its volume", func(ctx context.Context) {
 		namespace, _ := newDatabases(ctx)
 		pg := newPostgreSQL(namespace, "scaling", instances(3))
 		createDatabase(ctx, pg)
@@ -203,7 +203,7 @@ var _ = Describe("A PostgreSQL", func() {
 		Expect(string(secret.Data["password"])).To(Equal(second))
 	})
 
-	It("says which parameter, Secret or wish is wrong, and goes on without", func(ctx context.Context) {
+	It("reports invalid parameters, Secrets and preferences, and continues without them", func(ctx context.Context) {
 		namespace, fake := newDatabases(ctx)
 		pg := newPostgreSQL(namespace, "wrong", func(s *databasev1alpha1.PostgreSQLSpec) {
 			s.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader", PasswordSecret: &fettlev1.SecretKeyReference{Name: "reader"}}}
@@ -297,7 +297,7 @@ var _ = Describe("A PostgreSQL", func() {
 		Expect(pg.Status.Phase).To(Equal(databasev1alpha1.PhaseRunning))
 	})
 
-	It("goes on where somebody else's Secret has the name of a role's, and says so", func(ctx context.Context) {
+	It("continues if a foreign Secret has the name of a role's Secret, and reports it", func(ctx context.Context) {
 		namespace, fake := newDatabases(ctx)
 		pg := newPostgreSQL(namespace, "partly", func(s *databasev1alpha1.PostgreSQLSpec) {
 			s.Roles = []databasev1alpha1.PostgreSQLRole{{Name: "reader"}, {Name: "writer"}}
@@ -330,7 +330,7 @@ var _ = Describe("A PostgreSQL", func() {
 		Eventually(passwords).WithContext(ctx).Should(Equal(map[string]bool{"app": true, "reader": true, "writer": true}))
 	})
 
-	It("does not take over a Secret of somebody else", func(ctx context.Context) {
+	It("does not adopt a foreign Secret", func(ctx context.Context) {
 		namespace, _ := newDatabases(ctx)
 		pg := newPostgreSQL(namespace, "taken")
 		foreign := secretOf(pg, "-credentials")

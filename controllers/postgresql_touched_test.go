@@ -65,7 +65,7 @@ var _ = Describe("A Secret of a user's with the password of a role", func() {
 		Expect(summary.LiveReads()).To(BeNumerically("<=", 4), summary.String())
 		Expect(roleRows(ctx, server)).To(Equal(before), "the server changed a role")
 
-		By("restarting the operator, which learns from the primary what is applied")
+		By("restarting the operator, which reads the applied hash from the primary")
 		everywhere = countRequests(ctx, "")
 		runningOperator.restart()
 		settle(ctx)

@@ -98,7 +98,7 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 	})
 
-	It("says that a class has no room to grow, which the API server refuses", func(ctx context.Context) {
+	It("reports that the API server rejects the growth of a StorageClass without expansion", func(ctx context.Context) {
 		namespace, _ := newDatabases(ctx)
 		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Provisioner: "example.com/fake"}
 		Expect(user.Create(ctx, class)).To(Succeed())
@@ -110,7 +110,7 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 		Expect(pgCondition(ctx, pg, databasev1alpha1.PostgreSQLPrimaryReady)).To(Equal("True PrimaryReady"))
 	})
 
-	It("grows by itself, step by step, no further than it may", func(ctx context.Context) {
+	It("grows automatically, step by step, up to autoGrow.max", func(ctx context.Context) {
 		namespace, fake := newDatabases(ctx)
 		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Provisioner: "example.com/fake", AllowVolumeExpansion: new(true)}
 		Expect(user.Create(ctx, class)).To(Succeed())
@@ -156,7 +156,7 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 	})
 
-	It("takes over no child of somebody else, whatever its kind", func(ctx context.Context) {
+	It("adopts no foreign child of any kind", func(ctx context.Context) {
 		namespace, _ := newDatabases(ctx)
 		foreign := &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "foreign-ro"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}},
@@ -169,7 +169,7 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 		Eventually(pgReady, "60s").WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 	})
 
-	It("warns of a switchover to nobody, and forgets it", func(ctx context.Context) {
+	It("warns of a switchover to an unknown instance, and removes the annotation", func(ctx context.Context) {
 		namespace, _ := newDatabases(ctx)
 		pg := newPostgreSQL(namespace, "nobody")
 		createDatabase(ctx, pg)
@@ -181,7 +181,7 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 	})
 
-	It("forgets an acceptance of a loss that nobody needs any more", func(ctx context.Context) {
+	It("removes the consent to data loss when it is no longer needed", func(ctx context.Context) {
 		namespace, _ := newDatabases(ctx)
 		pg := newPostgreSQL(namespace, "accepted")
 		createDatabase(ctx, pg)
@@ -193,7 +193,7 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 	})
 
-	It("makes the agents' ServiceAccount and their rights again", func(ctx context.Context) {
+	It("re-creates the agents' ServiceAccount and their permissions", func(ctx context.Context) {
 		namespace, _ := newDatabases(ctx)
 		pg := newPostgreSQL(namespace, "rights")
 		createDatabase(ctx, pg)
@@ -238,7 +238,7 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 		Eventually(pgReady).WithContext(ctx).WithTimeout(time.Minute).WithArguments(pg).Should(Equal("True Ready"))
 	})
 
-	It("starts no instance with the certificates of somebody else", func(ctx context.Context) {
+	It("starts no instance with foreign certificates", func(ctx context.Context) {
 		namespace, _ := newDatabases(ctx)
 		foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "trap-server"}, StringData: map[string]string{"tls.key": "theirs"}}
 		Expect(user.Create(ctx, foreign)).To(Succeed())

@@ -19,7 +19,7 @@ import (
 )
 
 var _ = Describe("The volumes of a PostgreSQL", func() {
-	It("makes volumes larger around running instances", func(ctx context.Context) {
+	It("grows the volumes of running instances", func(ctx context.Context) {
 		namespace, fake := newDatabases(ctx)
 		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: namespace}, Provisioner: "example.com/fake", AllowVolumeExpansion: new(true)}
 		Expect(user.Create(ctx, class)).To(Succeed())
@@ -61,7 +61,7 @@ var _ = Describe("The volumes of a PostgreSQL", func() {
 		Expect(read(ctx, secret)).To(Succeed())
 		Expect(string(secret.Data["password"])).To(Equal(before))
 
-		By("raising replicas, and scaling down what is in use by then")
+		By("raising replicas, and scaling down the new instances")
 		changeDatabase(ctx, pg, func(pg *databasev1alpha1.PostgreSQL) { pg.Spec.Replicas = new(int32(2)) })
 		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "data-again-1"}}
@@ -71,7 +71,7 @@ var _ = Describe("The volumes of a PostgreSQL", func() {
 		Eventually(pgReady).WithContext(ctx).WithArguments(pg).Should(Equal("True Ready"))
 	})
 
-	It("waits for a person to decide about a volume that it does not use, and finds those that people made", func(ctx context.Context) {
+	It("waits for a person to decide about an orphaned volume, and uses volumes that people created", func(ctx context.Context) {
 		namespace, _ := newDatabases(ctx)
 		pg := newPostgreSQL(namespace, "restored")
 		for _, name := range []string{"data-restored-0", "data-restored-3"} {

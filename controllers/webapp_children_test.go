@@ -162,7 +162,7 @@ var _ = Describe("The children of a WebApp", func() {
 })
 
 var _ = Describe("A WebApp with an autoscaler", func() {
-	It("keeps its number of pods, leaves it to the autoscaler, and takes it over again", func(ctx context.Context) {
+	It("keeps its number of pods, leaves it to the autoscaler, and manages it again", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		app := newApp(namespace, "web")
 		createReady(ctx, app)

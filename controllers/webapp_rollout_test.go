@@ -115,7 +115,7 @@ var _ = Describe("A WebApp whose pods don't start", func() {
 })
 
 var _ = Describe("A WebApp with rollout.autoRollback", func() {
-	It("goes back to the last good template, once, and tries the next one", func(ctx context.Context) {
+	It("rolls back to the last good template once, and tries the next template", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		app := newApp(namespace, "web", func(s *appsv1.WebAppSpec) { s.Rollout.AutoRollback = true })
 		createReady(ctx, app)

@@ -161,7 +161,7 @@ var _ = Describe("The life of a WebApp", func() {
 		Expect(app.Status).To(Equal(*want))
 	})
 
-	It("tells of few events", func(ctx context.Context) {
+	It("emits few events", func(ctx context.Context) {
 		app := newApp(namespace, "web")
 		createReady(ctx, app)
 		change(ctx, app, func(s *appsv1.WebAppSpec) { s.Image = "nginx:1.26" })

@@ -60,7 +60,7 @@ func postgresCommandSpecs() {
 		ns.answers(ctx, "my-postgres-0", "my-postgres", "select current_database()", "myapp")
 	})
 
-	It("goes with all but its data and passwords when it is deleted", func(ctx SpecContext) {
+	It("leaves only its data and passwords when it is deleted", func(ctx SpecContext) {
 		ns.run(ctx, "delete", "postgresql", "my-postgres")
 		Eventually(ctx, func(ctx context.Context) ([]string, error) {
 			left, err := ns.try(ctx, "get", "statefulsets,pods,services,leases,pvc,secrets", "-l", "fettle.dev/owner-name=my-postgres", "-o", "name")

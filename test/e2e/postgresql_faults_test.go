@@ -110,7 +110,7 @@ func databaseFaultSpecs(ns *namespaced, cluster string) {
 		Expect(primaries).To(BeNumerically("<=", 2), "more than one new primary")
 	}, SpecTimeout(15*time.Minute))
 
-	It("loses no row when PostgreSQL stands still", func(ctx SpecContext) {
+	It("loses no row when PostgreSQL hangs", func(ctx SpecContext) {
 		primaries := ns.befallsPrimary(ctx, cluster, func(primary string) {
 			Expect(ns.postgresProcesses(ctx, primary)[0].Signal(syscall.SIGSTOP)).To(Succeed())
 			for _, p := range ns.postgresProcesses(ctx, primary) { // no more of them come

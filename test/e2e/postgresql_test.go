@@ -144,8 +144,8 @@ func postgresSpecs() {
 			Expect(ns.run(ctx, "exec", "test-db-0", "--", "psql", "-U", "postgres", "-c", "SELECT version();")).To(ContainSubstring("PostgreSQL " + postgresVersion))
 		})
 
-		It("shows version, replicas, phase and readiness", func(ctx SpecContext) {
-			ns.shows(ctx, MatchRegexp(`^NAME +VERSION +REPLICAS +PHASE +READY +PRIMARY +AGE *\ntest-db +`+postgresVersion+` +1 +Running +true +test-db-0 +\S+ *\n$`),
+		It("shows readiness, phase, reason, primary, instances and version", func(ctx SpecContext) {
+			ns.shows(ctx, MatchRegexp(`^NAME +READY +STATUS +REASON +PRIMARY +INSTANCES +READY-INSTANCES +VERSION +AGE *\ntest-db +True +Running +Ready +test-db-0 +1 +1 +`+postgresVersion+`\S* +\S+ *\n$`),
 				"get", "postgresqls")
 			ns.shows(ctx, MatchRegexp(`(?m)^test-db +1/1 `), "get", "statefulsets")
 			ns.shows(ctx, MatchRegexp(`(?m)^test-db-pods +ClusterIP +None `), "get", "services")
@@ -158,7 +158,7 @@ func postgresSpecs() {
 			ns.answers(ctx, "test-db-0", "test-db", "select ssl from pg_stat_ssl where pid = pg_backend_pid()", "t")
 		})
 
-		It("finds its data again when it is made anew under the same name", func(ctx SpecContext) {
+		It("reuses its data when it is re-created with the same name", func(ctx SpecContext) {
 			ns.run(ctx, "delete", "postgresql", "test-db")
 			ns.run(ctx, "wait", "--for=delete", "pod/test-db-0", "--timeout=300s")
 			ns.postgreSQL(ctx, "test-db", "databaseName: myapp")
@@ -193,7 +193,7 @@ func postgresSpecs() {
 			write(ctx)
 		})
 
-		It("takes writes again after the primary's pod was deleted, and has lost none", func(ctx SpecContext) {
+		It("accepts writes again after the primary's pod was deleted, and has lost none", func(ctx SpecContext) {
 			ns.run(ctx, "delete", "pod", pg.Status.Primary, "--grace-period=1", "--wait=false")
 			write(ctx)
 			pg = ns.recovered(ctx, "three")

@@ -46,11 +46,11 @@ func postgresUpdateSpecs() {
 		AfterAll(func(ctx SpecContext) {
 			if former != "" {
 				setOperatorImage(ctx, former)
-				operatorUp(ctx) // what comes next need not bear a change of the leader
+				operatorUp(ctx) // the next specs run without a change of the leader
 			}
 		})
 
-		It("takes over another image and a parameter that needs a restart, each instance once", func(ctx SpecContext) {
+		It("rolls out another image and a parameter that needs a restart, each instance once", func(ctx SpecContext) {
 			former := *pg
 			ns.run(ctx, "patch", "postgresql", "busy", "--type=merge", "-p",
 				`{"spec":{"image":"`+otherImage()+`","parameters":{"max_connections":"123"}}}`)
@@ -70,14 +70,14 @@ func postgresUpdateSpecs() {
 			before := ns.containers(ctx, "busy")
 			setOperatorImage(ctx, next)
 			operatorUp(ctx)
-			pauseFor(ctx, 3*time.Second) // the new leader has looked at it by then
+			pauseFor(ctx, 3*time.Second) // the new leader has reconciled it by then
 			Expect(ns.containers(ctx, "busy")).To(Equal(before))
 			pg = ns.databaseReady(ctx, "busy")
-			Expect(pg.Status.AgentImage).To(Equal(next)) // of the pods that come next
+			Expect(pg.Status.AgentImage).To(Equal(next)) // of the next pods
 			all.expectNoError()
 		})
 
-		It("gets the operator's agent when that is asked for, each instance once, though the leader goes meanwhile", func(ctx SpecContext) {
+		It("gets the operator's agent on request, each instance once, while the leader is deleted", func(ctx SpecContext) {
 			ns.run(ctx, "annotate", "postgresql", "busy", "fettle.dev/upgrade-agent=true")
 			Eventually(ctx, func() int { return slices.Max(slices.Collect(maps.Values(seen.lives()))) }).WithTimeout(later).Should(Equal(3))
 			Expect(k8s.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: leaderPod(ctx)}})).To(Succeed())
@@ -92,7 +92,7 @@ func postgresUpdateSpecs() {
 			all.expectNoError()
 		})
 
-		It("has lost none of what was acknowledged", func(ctx SpecContext) {
+		It("has lost no acknowledged row", func(ctx SpecContext) {
 			all.end()
 			conn := connect(ctx, all.target)
 			defer func() { _ = conn.Close(ctx) }() // all answers have been read

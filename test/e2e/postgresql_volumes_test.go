@@ -29,7 +29,7 @@ func volumeSpecs() {
 			ns.databaseReady(ctx, "disk")
 		}, NodeTimeout(15*time.Minute))
 
-		It("makes its volumes larger around its running pods", func(ctx SpecContext) {
+		It("grows its volumes without a restart", func(ctx SpecContext) {
 			before := ns.lives(ctx, "disk")
 			set := ns.run(ctx, "get", "statefulset", "disk", "-o", "jsonpath={.metadata.uid}")
 			ns.run(ctx, "patch", "postgresql", "disk", "--type=merge", "-p", `{"spec":{"storage":"2Gi"}}`)
@@ -38,7 +38,7 @@ func volumeSpecs() {
 			Expect(ns.lives(ctx, "disk")).To(Equal(before), "pods were replaced or restarted")
 		}, SpecTimeout(15*time.Minute))
 
-		It("makes them larger by itself when they fill up, as far as it may", func(ctx SpecContext) {
+		It("grows full volumes up to autoGrow.max", func(ctx SpecContext) {
 			// Volumes here are folders of one disk, whatever their size: what the agents report is its use.
 			if used := ns.diskUse(ctx, "disk-0"); used <= lowestThreshold {
 				fillDisk(lowestThreshold + 1 - used)
@@ -72,7 +72,7 @@ func volumeSpecs() {
 			}
 		}, SpecTimeout(30*time.Minute))
 
-		It("is not in the way of kubectl drain with one instance", func(ctx SpecContext) {
+		It("does not block kubectl drain with one instance", func(ctx SpecContext) {
 			ns.run(ctx, "patch", "postgresql", "disk", "--type=merge", "-p", `{"spec":{"replicas":1}}`)
 			ns.recovered(ctx, "disk")
 			node := ns.run(ctx, "get", "pod", "disk-0", "-o", "jsonpath={.spec.nodeName}")
@@ -82,7 +82,7 @@ func volumeSpecs() {
 			ns.recovered(ctx, "disk")
 		}, SpecTimeout(15*time.Minute))
 
-		It("takes volumes and passwords along when it is told to", func(ctx SpecContext) {
+		It("deletes volumes and passwords with the deletion policy Delete", func(ctx SpecContext) {
 			ns.run(ctx, "delete", "postgresql", "disk")
 			ns.run(ctx, "wait", "--for=delete", "pod/disk-0", "pvc/data-disk-0", "secret/disk-credentials", "--timeout=300s")
 			Eventually(ctx, func(ctx context.Context) (string, error) {

@@ -39,7 +39,7 @@ func voteSpecs() {
 		})
 
 		It("shows them in a table", func(ctx SpecContext) {
-			ns.shows(ctx, MatchRegexp(`^NAME +OPTIONS +CONFIGMAP +READY +AGE *\ncats-vs-dogs +Cats,Dogs +cats-vs-dogs-config +True +\S+ *\n$`), "get", "vc")
+			ns.shows(ctx, MatchRegexp(`^NAME +READY +STATUS +REASON +OPTIONS +CONFIGMAP +AGE *\ncats-vs-dogs +True +Running +Ready +Cats,Dogs +cats-vs-dogs-config +\S+ *\n$`), "get", "vc")
 			ns.shows(ctx, MatchRegexp(`(?m)^NAME .* UPDATED +MESSAGE`), "get", "vc", "-o", "wide")
 		})
 
