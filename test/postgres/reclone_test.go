@@ -33,7 +33,7 @@ func TestReclone_crashLoop(t *testing.T) {
 	broken.start()
 	c.eventually(broken.pod+" to be recloned", 4*time.Minute, func() bool { return c.hasEvent("Recloned", broken.pod) })
 	c.wantSameRows(t, primary, broken)
-	if ends := strings.Count(broken.logSince(from), "PostgreSQL exited"); ends > 6 {
+	if ends := strings.Count(broken.logSince(from), `"msg":"PostgreSQL exited"`); ends > 6 {
 		t.Errorf("PostgreSQL ended %d times", ends)
 	}
 }

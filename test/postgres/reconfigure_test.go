@@ -145,7 +145,7 @@ func (c *cluster) setRestartParameter(t *testing.T, primary *instance) {
 	_, before := primary.pids()
 	from := len(primary.log.text())
 	c.restart(t, primary)
-	if _, now := primary.pids(); now == before || strings.Count(primary.logSince(from), "PostgreSQL exited") != 1 {
+	if _, now := primary.pids(); now == before || strings.Count(primary.logSince(from), `"msg":"PostgreSQL exited"`) != 1 {
 		t.Errorf("the primary was not restarted once: %s", primary.logSince(from))
 	}
 	if got := primary.queryUntil("SHOW max_connections"); got != "60" {
