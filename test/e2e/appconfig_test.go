@@ -69,7 +69,7 @@ func configSpecs() {
 			place.apply(ctx, fmt.Sprintf(shopConfig, environment))
 			place.becomesReady(ctx, appConfigKind, "shop")
 			Expect(place.data("shop-config")(ctx)).To(Equal(want))
-			place.shows(ctx, MatchRegexp(`(?m)^shop +shop +`+environment+` +shop-config +True +True `), "get", "acfg")
+			place.shows(ctx, MatchRegexp(`(?m)^shop +True +Running +Ready +shop-config +True `), "get", "acfg")
 		}
 	})
 
