@@ -84,6 +84,8 @@ func TestWritesOfACreation(t *testing.T) {
 		{"no image from the start", []moment{{0, "N N", pulls(1)}}, []string{"0 Failed ImagePullBackOff U U"}},
 		{"trouble beside a start", []moment{{0, "N N", nil}, {4, "N N", nil}, {6, "P N", refused}, {7, "P R", refused}, {8, "P R", nil}},
 			[]string{"4 Creating Creating U U", "6 Creating Creating P U", "7 Degraded ApplyRejected P R", "8 Running Ready P R"}},
+		{"trouble beside a start that serves already", []moment{{0, "N N", nil}, {4, "N N", nil}, {6, "P N", nil}, {7, "P N", refused}, {9, "P R", nil}},
+			[]string{"4 Creating Creating U U", "6 Creating Creating P U", "7 Creating Creating P U", "9 Running Ready P R"}},
 		{"a start that goes on beside trouble", []moment{{0, "N N N", nil}, {4, "N N N", nil}, {6, "P N N", refused}, {7, "P R N", refused}, {30, "P R R", refused}},
 			[]string{"4 Creating Creating U U U", "6 Creating Creating P U U", "30 Degraded ApplyRejected P R R"}},
 		{"the first primary is lost again", []moment{{0, "N N", nil}, {4, "P N", nil}, {5, "N N", nil}},
