@@ -66,11 +66,14 @@ func TestWritesOfACreation(t *testing.T) {
 		}
 	}
 	refused := func(seen *observed) { seen.rejected = "role app: no" }
+	unreachable := func(seen *observed) { seen.objectsErr = errors.New("no answer") }
 	for _, c := range []struct {
 		name    string
 		moments []moment
 		want    []string
 	}{
+		{"the first database comes after the primary", []moment{{0, "N N", nil}, {4, "N N", nil}, {6, "P N", unreachable}, {7, "P R", nil}},
+			[]string{"4 Creating Creating U U", "7 Running Ready P R"}},
 		{"fast", []moment{{0, "- - -", nil}, {1, "N N N", nil}, {2, "P R R", nil}}, []string{"2 Running Ready P R R"}},
 		{"slow", []moment{{0, "- - -", nil}, {4, "N N N", nil}, {6, "P N N", nil}, {9, "P R N", nil}, {20, "P R N", nil}, {40, "P R R", nil}, {41, "P R R", nil}},
 			[]string{"4 Creating Creating U U U", "6 Creating Creating P U U", "40 Running Ready P R R"}},
@@ -117,9 +120,7 @@ func play(t *testing.T, moments []moment) (writes []string) {
 		clock.SetTime(start.Add(time.Duration(m.second) * time.Second))
 		pg := stored.DeepCopy()
 		seen := m.scene(clock.Now())
-		if seen.cluster.primary() != nil {
-			seen.objectsApplied = true
-		}
+		seen.objectsApplied = seen.cluster.primary() != nil && seen.objectsErr == nil
 		setStatus(pg, seen)
 		if equality.Semantic.DeepEqual(pg.Status, stored.Status) || r.statusDelay(pg, stored) > 0 {
 			continue
