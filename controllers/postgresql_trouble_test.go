@@ -65,7 +65,7 @@ var _ = Describe("A PostgreSQL in trouble", func() {
 			requests.expectNothingDeleted(ctx)
 		},
 		Entry("the image of the first instance can't be pulled", databasev1alpha1.PostgreSQLPrimaryReady,
-			`^False ImagePullBackOff: pod ill-0 cannot pull image "docker.io/library/postgres:16": check spec.version, spec.image and spec.imagePullSecrets$`,
+			`^False ImagePullBackOff: pod ill-0 cannot pull image "docker.io/library/postgres:16": check its name and tag, spec.imagePullSecrets, and that the nodes can reach the registry$`,
 			func(d *databases) {
 				d.NotReady["ill-0"], d.NotReady["ill-1"] = "ErrImagePull", "ImagePullBackOff"
 			}),

@@ -70,7 +70,7 @@ var _ = Describe("A WebApp whose pods don't start", func() {
 			Expect(user.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.GracePeriodSeconds(0))).To(Succeed())
 			Eventually(ready).WithContext(ctx).WithArguments(app).Should(Equal("True Ready"))
 		},
-		Entry("the image can't be pulled", "ImagePullBackOff", `can't pull image "nginx:1.25": check its name, its tag`, nil,
+		Entry("the image can't be pulled", "ImagePullBackOff", `cannot pull image "nginx:1.25": check its name and tag`, nil,
 			waiting("ErrImagePull", "Back-off pulling image, 5th try", 0)),
 		Entry("the container keeps exiting", "CrashLoopBackOff", `exit code 3): check kubectl logs --previous web-1`, nil,
 			waiting("CrashLoopBackOff", "back-off 10s restarting failed container", 2)),

@@ -62,7 +62,7 @@ func primaryReady(pg *databasev1alpha1.PostgreSQL, seen *observed) conditionStat
 	}
 	for i := range c.instances {
 		if bad := podProblemOf(&c.instances[i]); bad != nil && (len(c.instances) == 1 || neverReady(pg)) {
-			return no(bad.reason, bad.message)
+			return no(bad.Reason, bad.Message)
 		}
 	}
 	if neverReady(pg) {
@@ -81,7 +81,7 @@ func noPrimary(c *cluster) conditionState {
 			databasev1alpha1.AnnotationFenced))
 	}
 	if count, _ := c.unschedulable(); count > 0 && count == len(c.instances) {
-		return no(databasev1alpha1.ReasonNoPrimary, "no primary, because no instance has a node: "+podProblemOf(&c.instances[0]).message)
+		return no(databasev1alpha1.ReasonNoPrimary, "no primary, because no instance has a node: "+podProblemOf(&c.instances[0]).Message)
 	}
 	return no(databasev1alpha1.ReasonNoPrimary, "no primary: the instances elect one among those that are healthy; see status.instanceStatuses")
 }
@@ -174,14 +174,14 @@ func unreadyState(pg *databasev1alpha1.PostgreSQL, c *cluster, in *instance, at 
 	switch bad := podProblemOf(in); {
 	case in.unschedulable() && c.primary() != nil:
 		// Only where another instance has the data, and the agents judge by those that run.
-		return no(bad.reason, fmt.Sprintf("%s If the node is lost for good, delete the PVC and the pod: the instance is then recloned from %s (kubectl -n %s delete pvc/%s pod/%s)",
-			bad.message, c.primary().name, pg.Namespace, claimName(pg, in.ordinal), in.name))
+		return no(bad.Reason, fmt.Sprintf("%s If the node is lost for good, delete the PVC and the pod: the instance is then recloned from %s (kubectl -n %s delete pvc/%s pod/%s)",
+			bad.Message, c.primary().name, pg.Namespace, claimName(pg, in.ordinal), in.name))
 	case in.risksDataLoss():
 		return no(databasev1alpha1.ReasonDataLossNotAccepted, notReady(pg, in))
 	case in.status != nil && in.status.NeedsReclone:
 		return no(databasev1alpha1.ReasonRecloneNeeded, notReady(pg, in))
 	case bad != nil:
-		return no(bad.reason, bad.message)
+		return no(bad.Reason, bad.Message)
 	case beingCreated(pg, c, in, at):
 		return no(databasev1alpha1.ReasonCreating, in.name+" is being started")
 	}

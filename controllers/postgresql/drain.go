@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/podproblem"
 )
 
 // A drain evicts all pods of a node, and each eviction waits for the PodDisruptionBudget: one instance may be away at a time.
@@ -25,11 +26,8 @@ func (i *instance) unschedulable() bool {
 	if i.pod == nil || i.terminating() || i.pod.Spec.NodeName != "" || i.claim == nil || i.claim.Status.Phase != corev1.ClaimBound {
 		return false
 	}
-	c := podCondition(i.pod, corev1.PodScheduled)
-	if c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
-		return false
-	}
-	return nodesClosed(c.Message)
+	message, unschedulable := podproblem.Unschedulable(i.pod)
+	return unschedulable && nodesClosed(message)
 }
 
 // nodesClosed is true where the scheduler says that nodes are closed, or that the volume is elsewhere. Some nodes have a taint all the
@@ -45,7 +43,7 @@ func (c *cluster) unschedulable() (count int, since time.Time) {
 	for i := range c.instances {
 		if in := &c.instances[i]; in.unschedulable() {
 			count++
-			if at := podCondition(in.pod, corev1.PodScheduled).LastTransitionTime.Time; at.After(since) {
+			if at := podproblem.Condition(in.pod, corev1.PodScheduled).LastTransitionTime.Time; at.After(since) {
 				since = at
 			}
 		}

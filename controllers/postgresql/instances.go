@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/podproblem"
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 	"github.com/fettle-dev/fettle/internal/postgres/config"
 )
@@ -37,7 +38,7 @@ func (i *instance) terminating() bool { return i.pod != nil && i.pod.DeletionTim
 
 // ready is true when the kubelet says so and the agent, if it was asked, agrees: the kubelet learns of a restart later.
 func (i *instance) ready() bool {
-	return i.pod != nil && i.pod.DeletionTimestamp == nil && isTrue(i.pod, corev1.PodReady) && (i.status == nil || i.status.Ready)
+	return i.pod != nil && i.pod.DeletionTimestamp == nil && podproblem.IsTrue(i.pod, corev1.PodReady) && (i.status == nil || i.status.Ready)
 }
 
 // mayRun is true while a server runs, or may do so for all that is known: one whose agent does not answer counts for as long
@@ -256,18 +257,4 @@ func (i *instance) observe(statuses map[string]agentapi.Status, want podVersion)
 		i.status = &status
 	}
 	i.unreachable = i.status == nil && reachable(i.pod)
-}
-
-func isTrue(pod *corev1.Pod, condition corev1.PodConditionType) bool {
-	c := podCondition(pod, condition)
-	return c != nil && c.Status == corev1.ConditionTrue
-}
-
-func podCondition(pod *corev1.Pod, condition corev1.PodConditionType) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == condition {
-			return &pod.Status.Conditions[i]
-		}
-	}
-	return nil
 }

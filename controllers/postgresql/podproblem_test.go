@@ -49,9 +49,7 @@ func TestTroubleAtTheStart(t *testing.T) {
 	}
 	unschedulable := func(message string) *corev1.Pod {
 		pod := podOf("pg-0", 'N')
-		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
-			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message,
-		})
+		pod.Status.Conditions = append(pod.Status.Conditions, unscheduled(message))
 		return pod
 	}
 	killed := podOf("pg-0", 'N')
@@ -160,7 +158,7 @@ func TestPlacement(t *testing.T) {
 		pod := podOf("pg-0", 'N')
 		pod.Status.Conditions = append(pod.Status.Conditions, unscheduled(c.says))
 		bad := podProblemOf(&instance{name: "pg-0", pod: pod, claim: c.claim})
-		if diff := cmp.Diff("pod pg-0 cannot be scheduled: "+c.want, bad.message); diff != "" {
+		if diff := cmp.Diff("pod pg-0 cannot be scheduled: "+c.want, bad.Message); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}

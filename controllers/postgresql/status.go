@@ -177,7 +177,7 @@ func describeOne(in *instance) databasev1alpha1.PostgreSQLInstance {
 	case databasev1alpha1.InstanceStarting, databasev1alpha1.InstanceFailed:
 		one.Message = agentMessage(in.status)
 		if bad := podProblemOf(in); one.Message == "" && bad != nil {
-			one.Message = bad.message
+			one.Message = bad.Message
 		}
 		one.Message = clip(one.Message, maxInstanceMessage)
 	case databasev1alpha1.InstanceReady, databasev1alpha1.InstanceOutdated, databasev1alpha1.InstanceFenced:

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/podproblem"
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
@@ -234,7 +235,7 @@ func volumeHolds(i *instance) bool {
 	if i.pod == nil {
 		return false
 	}
-	c := podCondition(i.pod, corev1.PodScheduled)
+	c := podproblem.Condition(i.pod, corev1.PodScheduled)
 	if c == nil || c.Reason != corev1.PodReasonUnschedulable {
 		return true
 	}

@@ -15,6 +15,7 @@ import (
 	fettlev1 "github.com/fettle-dev/fettle/api/meta/v1"
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/conditions"
+	"github.com/fettle-dev/fettle/internal/podproblem"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
@@ -229,7 +230,7 @@ func revisionUnrecorded(app *appsv1.WebApp, in inputs, d *k8sappsv1.Deployment) 
 // rolloutState returns the state of a Deployment whose status describes the desired pod template.
 func rolloutState(app *appsv1.WebApp, p plan, seen observed) (v conditionState, failed bool) {
 	d := seen.deployment
-	bad := worstPodProblem(current(seen.pods, d))
+	bad := podProblem(current(seen.pods, d))
 	switch {
 	case deadlineExceeded(d):
 		return deadlineExceededState(app, bad), true
@@ -242,7 +243,7 @@ func rolloutState(app *appsv1.WebApp, p plan, seen observed) (v conditionState, 
 	case replicaFailure(d) != nil:
 		return *replicaFailure(d), false
 	case bad != nil:
-		return no(bad.reason, bad.message), false
+		return no(bad.Reason, bad.Message), false
 	case replacing(d) || starting(seen.pods):
 		return no(appsv1.ReasonRollingOut, "pods of the current pod template are starting"), false
 	default:
@@ -251,10 +252,10 @@ func rolloutState(app *appsv1.WebApp, p plan, seen observed) (v conditionState, 
 }
 
 // deadlineExceededState is the state of a rollout that exceeded its deadline, with the problem of its pods if there is one.
-func deadlineExceededState(app *appsv1.WebApp, bad *podProblem) conditionState {
+func deadlineExceededState(app *appsv1.WebApp, bad *podproblem.Problem) conditionState {
 	message := fmt.Sprintf("no progress for %s (spec.rollout.progressDeadline)", app.Spec.Rollout.ProgressDeadline.Duration)
 	if bad != nil {
-		return no(bad.reason, message+"; "+bad.message)
+		return no(bad.Reason, message+"; "+bad.Message)
 	}
 	return no(appsv1.ReasonProgressDeadlineExceeded, message)
 }
