@@ -8,6 +8,7 @@ import (
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
@@ -42,7 +43,7 @@ func admit(port int32, from []networkingv1.NetworkPolicyPeer) *networkingv1ac.Ne
 	rule := networkingv1ac.NetworkPolicyIngressRule().
 		WithPorts(networkingv1ac.NetworkPolicyPort().WithProtocol("TCP").WithPort(intstr.FromInt32(port)))
 	for _, p := range from {
-		rule.WithFrom(convert[networkingv1ac.NetworkPolicyPeerApplyConfiguration](p))
+		rule.WithFrom(apply.Convert[networkingv1ac.NetworkPolicyPeerApplyConfiguration](p))
 	}
 	return rule
 }

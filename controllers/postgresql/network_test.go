@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/apply"
 )
 
 // endpoint is a pod, by what NetworkPolicies know it; one without a namespace is outside of the cluster.
@@ -85,7 +86,7 @@ func TestNetworkPolicy_whoReachesWhat(t *testing.T) {
 	} {
 		pg := wanting(3)
 		pg.Spec.NetworkPolicy = c.spec
-		policy := convert[networkingv1.NetworkPolicy](networkPolicy(pg, "fettle-system"))
+		policy := apply.Convert[networkingv1.NetworkPolicy](networkPolicy(pg, "fettle-system"))
 		if s := policy.Spec; !slices.Equal(s.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}) ||
 			!selects(t, "shop", networkingv1.NetworkPolicyPeer{PodSelector: &s.PodSelector}, from["instance"]) {
 			t.Errorf("%s: the policy is about %v, %v", name, s.PodSelector, s.PolicyTypes)

@@ -11,7 +11,10 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/podsecurity"
 	"github.com/fettle-dev/fettle/internal/postgres/agentapi"
 )
 
@@ -40,17 +43,17 @@ const (
 // podTemplate of an instance. What of the spec is in it needs another pod where it changes, and is in [asking] too.
 func podTemplate(pg *databasev1alpha1.PostgreSQL, agentImage string) *corev1ac.PodTemplateSpecApplyConfiguration {
 	id := user(pg)
+	podContext, containerContext := podsecurity.Profile(appsv1.ProfileRestricted)
+	containerContext.WithRunAsNonRoot(true)
 	spec := corev1ac.PodSpec().
 		WithServiceAccountName(pg.Name).
 		WithAutomountServiceAccountToken(true).
 		WithEnableServiceLinks(false).
 		WithTerminationGracePeriodSeconds(*pg.Spec.TerminationGracePeriodSeconds).
-		WithSecurityContext(corev1ac.PodSecurityContext().
-			WithRunAsNonRoot(true).WithRunAsUser(id).WithRunAsGroup(id).WithFSGroup(id).
-			WithFSGroupChangePolicy(corev1.FSGroupChangeOnRootMismatch).
-			WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))).
-		WithInitContainers(install(pg, agentImage)).
-		WithContainers(postgres(pg)).
+		WithSecurityContext(podContext.WithRunAsUser(id).WithRunAsGroup(id).WithFSGroup(id).
+			WithFSGroupChangePolicy(corev1.FSGroupChangeOnRootMismatch)).
+		WithInitContainers(install(pg, agentImage).WithSecurityContext(containerContext)).
+		WithContainers(postgres(pg).WithSecurityContext(containerContext)).
 		WithVolumes(volumes(pg)...)
 	placement(pg, spec)
 	for _, ref := range pg.Spec.ImagePullSecrets {
@@ -71,10 +74,10 @@ func placement(pg *databasev1alpha1.PostgreSQL, spec *corev1ac.PodSpecApplyConfi
 		spec.WithNodeSelector(pg.Spec.NodeSelector)
 	}
 	for _, t := range pg.Spec.Tolerations {
-		spec.WithTolerations(convert[corev1ac.TolerationApplyConfiguration](t))
+		spec.WithTolerations(apply.Convert[corev1ac.TolerationApplyConfiguration](t))
 	}
 	if pg.Spec.Affinity != nil {
-		spec.WithAffinity(convert[corev1ac.AffinityApplyConfiguration](pg.Spec.Affinity))
+		spec.WithAffinity(apply.Convert[corev1ac.AffinityApplyConfiguration](pg.Spec.Affinity))
 	}
 	if pg.Spec.TopologySpreadConstraints == nil {
 		spread(pg, spec)
@@ -83,7 +86,7 @@ func placement(pg *databasev1alpha1.PostgreSQL, spec *corev1ac.PodSpecApplyConfi
 		if c.LabelSelector == nil {
 			c.LabelSelector = &metav1.LabelSelector{MatchLabels: selector(pg)}
 		}
-		spec.WithTopologySpreadConstraints(convert[corev1ac.TopologySpreadConstraintApplyConfiguration](c))
+		spec.WithTopologySpreadConstraints(apply.Convert[corev1ac.TopologySpreadConstraintApplyConfiguration](c))
 	}
 }
 
@@ -118,7 +121,6 @@ func install(pg *databasev1alpha1.PostgreSQL, agentImage string) *corev1ac.Conta
 		WithResources(corev1ac.ResourceRequirements().
 			WithRequests(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi")}).
 			WithLimits(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("128Mi")})).
-		WithSecurityContext(confined()).
 		WithVolumeMounts(corev1ac.VolumeMount().WithName(volumeBin).WithMountPath("/fettle-bin"))
 	if pg.Spec.ImagePullPolicy != "" {
 		c.WithImagePullPolicy(pg.Spec.ImagePullPolicy)
@@ -141,7 +143,6 @@ func postgres(pg *databasev1alpha1.PostgreSQL) *corev1ac.ContainerApplyConfigura
 		WithStartupProbe(probe("/startupz", 1, 3, 120)).
 		WithReadinessProbe(probe("/readyz", 2, 2, 1)).
 		WithLivenessProbe(probe("/livez", 5, 5, 3).WithTerminationGracePeriodSeconds(10)).
-		WithSecurityContext(confined()).
 		WithVolumeMounts(
 			mount(volumeData, "/data"), mount(volumeBin, "/fettle-bin").WithReadOnly(true), mount(volumeRun, "/run/fettle"),
 			mount(volumeTmp, "/tmp"), mount(volumeMemory, "/dev/shm"),
@@ -152,7 +153,7 @@ func postgres(pg *databasev1alpha1.PostgreSQL) *corev1ac.ContainerApplyConfigura
 		c.WithVolumeMounts(mount(volumeSource, "/etc/fettle/source").WithReadOnly(true))
 	}
 	if len(pg.Spec.Resources.Limits)+len(pg.Spec.Resources.Requests)+len(pg.Spec.Resources.Claims) > 0 {
-		c.WithResources(convert[corev1ac.ResourceRequirementsApplyConfiguration](pg.Spec.Resources))
+		c.WithResources(apply.Convert[corev1ac.ResourceRequirementsApplyConfiguration](pg.Spec.Resources))
 	}
 	if _, limited := pg.Spec.Resources.Limits[corev1.ResourceMemory]; limited {
 		c.WithEnv(corev1ac.EnvVar().WithName("MEMORY_LIMIT").WithValueFrom(corev1ac.EnvVarSource().WithResourceFieldRef(
@@ -184,15 +185,6 @@ func volumes(pg *databasev1alpha1.PostgreSQL) []*corev1ac.VolumeApplyConfigurati
 		out = append(out, corev1ac.Volume().WithName(volumeSource).WithProjected(sourceSecrets(from)))
 	}
 	return out
-}
-
-// confined passes Pod Security "restricted", with a read-only root filesystem.
-func confined() *corev1ac.SecurityContextApplyConfiguration {
-	return corev1ac.SecurityContext().
-		WithAllowPrivilegeEscalation(false).
-		WithReadOnlyRootFilesystem(true).
-		WithRunAsNonRoot(true).
-		WithCapabilities(corev1ac.Capabilities().WithDrop("ALL"))
 }
 
 func fromField(name, path string) *corev1ac.EnvVarApplyConfiguration {

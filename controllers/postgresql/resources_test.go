@@ -15,7 +15,10 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/yaml"
 
+	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/podsecurity"
 	"github.com/fettle-dev/fettle/internal/postgres/pki"
 )
 
@@ -51,6 +54,10 @@ func TestDesired(t *testing.T) {
 				t.Fatal(err)
 			}
 			golden(t, strings.TrimSuffix(path, ".yaml")+".golden.yaml", c.render(t))
+			pod := apply.Convert[corev1.PodSpec](podTemplate(&c.PG, "agent").Spec)
+			if violations, err := podsecurity.Violations(pod, appsv1.ProfileRestricted); err != nil || len(violations) > 0 {
+				t.Errorf("violations of Pod Security: %v, %v", violations, err)
+			}
 		})
 	}
 	if cases != 5 {

@@ -1,9 +1,6 @@
 package postgresql
 
 import (
-	"encoding/json"
-	"fmt"
-
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -46,18 +43,4 @@ func claimTemplate(pg *databasev1alpha1.PostgreSQL, size resource.Quantity) *cor
 	}
 	claim := &corev1ac.PersistentVolumeClaimApplyConfiguration{}
 	return claim.WithName(volumeData).WithLabels(labels(pg)).WithSpec(spec)
-}
-
-// convert turns a typed value into the apply configuration of the same shape. Both have one JSON form, so
-// neither direction can fail other than by a mistake in this package.
-func convert[T any](v any) *T {
-	out := new(T)
-	raw, err := json.Marshal(v)
-	if err == nil {
-		err = json.Unmarshal(raw, out)
-	}
-	if err != nil {
-		panic(fmt.Sprintf("%T is not an apply configuration of %T: %v", out, v, err))
-	}
-	return out
 }

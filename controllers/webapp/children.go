@@ -2,8 +2,6 @@ package webapp
 
 import (
 	"cmp"
-	"encoding/json"
-	"fmt"
 	"maps"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
@@ -197,23 +195,4 @@ func servicePort(app *appsv1.WebApp) int32 {
 		return p
 	}
 	return app.Spec.Port
-}
-
-// convert converts a typed value into the apply configuration of the same shape, or back. Both have the same JSON form, so that only
-// a mistake in this package can make it fail.
-func convert[T any](v any) *T {
-	out := new(T)
-	mergeInto(out, v)
-	return out
-}
-
-// mergeInto sets in ac the fields that v sets.
-func mergeInto(ac, v any) {
-	raw, err := json.Marshal(v)
-	if err == nil {
-		err = json.Unmarshal(raw, ac)
-	}
-	if err != nil {
-		panic(fmt.Sprintf("%T is not an apply configuration of %T: %v", ac, v, err))
-	}
 }

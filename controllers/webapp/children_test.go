@@ -8,9 +8,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/podsecurity"
 )
 
 var update = flag.Bool("update", false, "write the golden files again")
@@ -96,5 +99,20 @@ func TestDesired(t *testing.T) {
 	}
 	if cases == 0 {
 		t.Fatal("no case in testdata")
+	}
+}
+
+// TestProfiles checks that the pods under a profile have no violation of it.
+func TestProfiles(t *testing.T) {
+	for _, name := range []string{"minimal", "everything", "restricted"} {
+		c := readCase(t, "testdata/"+name+".yaml")
+		c.App.Spec.PodSecurityContext, c.App.Spec.SecurityContext = nil, nil
+		for _, profile := range []appsv1.SecurityProfile{appsv1.ProfileBaseline, appsv1.ProfileRestricted} {
+			c.App.Spec.SecurityProfile = profile
+			pod := apply.Convert[corev1.PodSpec](podTemplate(&c.App, c.inputs()).Spec)
+			if got, err := podsecurity.Violations(pod, profile); err != nil || len(got) > 0 {
+				t.Errorf("%s under %s: %v, %v", name, profile, got, err)
+			}
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/apply"
 )
 
 // fileMode is Kubernetes' default mode for files of ConfigMaps and Secrets.
@@ -54,7 +55,7 @@ func pullPolicy(image string) corev1.PullPolicy {
 // volume sets its defaults explicitly. Defaults that the API server sets would stay when the source of the volume changes, and a
 // volume with two sources is rejected.
 func volume(v *appsv1.WebAppVolume) *corev1ac.VolumeApplyConfiguration {
-	ac := convert[corev1ac.VolumeApplyConfiguration](v)
+	ac := apply.Convert[corev1ac.VolumeApplyConfiguration](v)
 	switch {
 	case ac.ConfigMap != nil && ac.ConfigMap.DefaultMode == nil:
 		ac.ConfigMap.WithDefaultMode(fileMode)

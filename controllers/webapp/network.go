@@ -14,6 +14,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/apply"
 )
 
 // Kinds of optional APIs.
@@ -86,7 +87,7 @@ func networkPolicy(app *appsv1.WebApp) *networkingv1ac.NetworkPolicyApplyConfigu
 	}
 	from := app.Spec.NetworkPolicy.From
 	for _, peer := range from {
-		rule.WithFrom(convert[networkingv1ac.NetworkPolicyPeerApplyConfiguration](peer))
+		rule.WithFrom(apply.Convert[networkingv1ac.NetworkPolicyPeerApplyConfiguration](peer))
 	}
 	if len(from) == 0 {
 		rule.WithFrom(networkingv1ac.NetworkPolicyPeer().WithPodSelector(metav1ac.LabelSelector()))

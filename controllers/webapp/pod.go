@@ -11,32 +11,32 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/podsecurity"
 )
 
 const (
 	tmpVolume = "fettle-tmp"
 	tmpPath   = "/tmp"
-	// firstUnprivilegedPort is the first port on which any user may listen.
-	firstUnprivilegedPort = 1024
 )
 
 // podTemplate is the pod template of the spec, without its revision.
 func podTemplate(app *appsv1.WebApp, in inputs) *corev1ac.PodTemplateSpecApplyConfiguration {
 	s := &app.Spec
-	level := podsecurity.Effective(app, in.namespaceLabels)
+	profile := podsecurity.Effective(app, in.namespaceLabels)
+	podContext, containerContext := podsecurity.Contexts(app, profile)
 	spec := corev1ac.PodSpec().
 		WithAutomountServiceAccountToken(s.AutomountServiceAccountToken).
 		WithEnableServiceLinks(false).
-		WithSecurityContext(podSecurity(app, level)).
-		WithContainers(container(app, level))
+		WithSecurityContext(podContext).
+		WithContainers(container(app, profile).WithSecurityContext(containerContext))
 	for _, ref := range s.ImagePullSecrets {
 		spec.WithImagePullSecrets(corev1ac.LocalObjectReference().WithName(ref.Name))
 	}
 	for i := range s.Volumes {
 		spec.WithVolumes(volume(&s.Volumes[i]))
 	}
-	if needsTmp(app, level) {
+	if needsTmp(app, profile) {
 		spec.WithVolumes(corev1ac.Volume().WithName(tmpVolume).WithEmptyDir(corev1ac.EmptyDirVolumeSource()))
 	}
 	placement(app, spec)
@@ -55,10 +55,10 @@ func placement(app *appsv1.WebApp, spec *corev1ac.PodSpecApplyConfiguration) {
 	}
 	spec.WithNodeSelector(s.NodeSelector)
 	for _, t := range s.Tolerations {
-		spec.WithTolerations(convert[corev1ac.TolerationApplyConfiguration](t))
+		spec.WithTolerations(apply.Convert[corev1ac.TolerationApplyConfiguration](t))
 	}
 	if s.Affinity != nil {
-		spec.WithAffinity(convert[corev1ac.AffinityApplyConfiguration](s.Affinity))
+		spec.WithAffinity(apply.Convert[corev1ac.AffinityApplyConfiguration](s.Affinity))
 	}
 	if s.TopologySpread == nil || *s.TopologySpread {
 		for _, key := range []string{corev1.LabelHostname, corev1.LabelTopologyZone} {
@@ -72,7 +72,7 @@ func placement(app *appsv1.WebApp, spec *corev1ac.PodSpecApplyConfiguration) {
 	}
 }
 
-func container(app *appsv1.WebApp, level appsv1.SecurityProfile) *corev1ac.ContainerApplyConfiguration {
+func container(app *appsv1.WebApp, profile appsv1.SecurityProfile) *corev1ac.ContainerApplyConfiguration {
 	s := &app.Spec
 	c := corev1ac.Container().
 		WithName(mainContainer).
@@ -85,18 +85,18 @@ func container(app *appsv1.WebApp, level appsv1.SecurityProfile) *corev1ac.Conta
 		c.WithPorts(corev1ac.ContainerPort().WithName(p.name).WithProtocol("TCP").WithContainerPort(p.number))
 	}
 	for _, e := range s.Env {
-		c.WithEnv(convert[corev1ac.EnvVarApplyConfiguration](e))
+		c.WithEnv(apply.Convert[corev1ac.EnvVarApplyConfiguration](e))
 	}
 	for _, e := range s.EnvFrom {
-		c.WithEnvFrom(convert[corev1ac.EnvFromSourceApplyConfiguration](e))
+		c.WithEnvFrom(apply.Convert[corev1ac.EnvFromSourceApplyConfiguration](e))
 	}
 	if s.Resources.Requests != nil || s.Resources.Limits != nil || s.Resources.Claims != nil {
-		c.WithResources(convert[corev1ac.ResourceRequirementsApplyConfiguration](s.Resources))
+		c.WithResources(apply.Convert[corev1ac.ResourceRequirementsApplyConfiguration](s.Resources))
 	}
 	for _, m := range s.VolumeMounts {
-		c.WithVolumeMounts(convert[corev1ac.VolumeMountApplyConfiguration](m))
+		c.WithVolumeMounts(apply.Convert[corev1ac.VolumeMountApplyConfiguration](m))
 	}
-	if needsTmp(app, level) {
+	if needsTmp(app, profile) {
 		c.WithVolumeMounts(corev1ac.VolumeMount().WithName(tmpVolume).WithMountPath(tmpPath))
 	}
 	readiness := s.Probes.Readiness
@@ -106,9 +106,6 @@ func container(app *appsv1.WebApp, level appsv1.SecurityProfile) *corev1ac.Conta
 	c.ReadinessProbe = probe(readiness, s.Port)
 	c.LivenessProbe = probe(s.Probes.Liveness, s.Port)
 	c.StartupProbe = probe(s.Probes.Startup, s.Port)
-	if sc := containerSecurity(app, level); sc != nil {
-		c.WithSecurityContext(sc)
-	}
 	return c
 }
 
@@ -149,52 +146,8 @@ func probe(p *appsv1.WebAppProbe, mainPortNumber int32) *corev1ac.ProbeApplyConf
 	return ac
 }
 
-// podSecurity is the pod's security context of the profile, overridden by the user's fields.
-func podSecurity(app *appsv1.WebApp, level appsv1.SecurityProfile) *corev1ac.PodSecurityContextApplyConfiguration {
-	sc := corev1ac.PodSecurityContext()
-	if level != appsv1.ProfileCustom {
-		sc.WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))
-	}
-	if level == appsv1.ProfileRestricted {
-		sc.WithRunAsNonRoot(true)
-		if privilegedPort(app) {
-			// A safe sysctl, which the level restricted allows: a non-root user can listen on port 80.
-			sc.WithSysctls(corev1ac.Sysctl().WithName("net.ipv4.ip_unprivileged_port_start").WithValue("0"))
-		}
-	}
-	if app.Spec.PodSecurityContext != nil {
-		mergeInto(sc, app.Spec.PodSecurityContext)
-	}
-	return sc
-}
-
-// containerSecurity is the container's security context of the profile, overridden by the user's fields.
-func containerSecurity(app *appsv1.WebApp, level appsv1.SecurityProfile) *corev1ac.SecurityContextApplyConfiguration {
-	sc := corev1ac.SecurityContext()
-	switch level {
-	case appsv1.ProfileRestricted:
-		sc.WithAllowPrivilegeEscalation(false).
-			WithReadOnlyRootFilesystem(true).
-			WithCapabilities(corev1ac.Capabilities().WithDrop("ALL"))
-	case appsv1.ProfileBaseline:
-		sc.WithAllowPrivilegeEscalation(false)
-	default:
-		if app.Spec.SecurityContext == nil {
-			return nil
-		}
-	}
-	if app.Spec.SecurityContext != nil {
-		mergeInto(sc, app.Spec.SecurityContext)
-	}
-	return sc
-}
-
-func privilegedPort(app *appsv1.WebApp) bool {
-	return slices.ContainsFunc(containerPorts(app), func(p namedPort) bool { return p.number < firstUnprivilegedPort })
-}
-
 // needsTmp reports whether the pod needs a writable /tmp because its root filesystem is read-only.
-func needsTmp(app *appsv1.WebApp, level appsv1.SecurityProfile) bool {
-	return level == appsv1.ProfileRestricted && !slices.ContainsFunc(app.Spec.VolumeMounts,
+func needsTmp(app *appsv1.WebApp, profile appsv1.SecurityProfile) bool {
+	return profile == appsv1.ProfileRestricted && !slices.ContainsFunc(app.Spec.VolumeMounts,
 		func(m corev1.VolumeMount) bool { return m.MountPath == tmpPath })
 }

@@ -14,6 +14,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
@@ -56,7 +57,7 @@ func ownRevision(app *appsv1.WebApp, in inputs) revision {
 
 // annotated is the pod template with its hash as an annotation, which identifies the pods of each revision.
 func (r revision) annotated() *corev1ac.PodTemplateSpecApplyConfiguration {
-	t := convert[corev1ac.PodTemplateSpecApplyConfiguration](r.template)
+	t := apply.Convert[corev1ac.PodTemplateSpecApplyConfiguration](r.template)
 	return t.WithAnnotations(map[string]string{annotationRevision: r.hash})
 }
 

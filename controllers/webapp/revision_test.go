@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
@@ -178,7 +179,7 @@ func TestUpgrade_startsNoPods(t *testing.T) {
 	in.live = former.Spec.Template.Annotations
 	templateOf := func() *corev1.PodTemplateSpec {
 		p := desired(&c.App, in)
-		return convert[corev1.PodTemplateSpec](deployment(&c.App, in, p).Spec.Template)
+		return apply.Convert[corev1.PodTemplateSpec](deployment(&c.App, in, p).Spec.Template)
 	}
 	if diff := cmp.Diff(&former.Spec.Template, templateOf()); diff != "" {
 		t.Errorf("the upgrade changes the pod template (-former +now):\n%s", diff)

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/apply"
 )
 
 // bounds are the minimum and the maximum number of pods under an autoscaler.
@@ -103,7 +104,7 @@ func autoscaler(app *appsv1.WebApp) *autoscalingv2ac.HorizontalPodAutoscalerAppl
 					WithAverageUtilization(*m.target))))
 	}
 	if a.Behavior != nil {
-		spec.WithBehavior(convert[autoscalingv2ac.HorizontalPodAutoscalerBehaviorApplyConfiguration](a.Behavior))
+		spec.WithBehavior(apply.Convert[autoscalingv2ac.HorizontalPodAutoscalerBehaviorApplyConfiguration](a.Behavior))
 	}
 	return autoscalingv2ac.HorizontalPodAutoscaler(app.Name, app.Namespace).
 		WithLabels(labels(app)).

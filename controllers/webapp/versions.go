@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
@@ -53,8 +54,8 @@ func withVersions(t *corev1ac.PodTemplateSpecApplyConfiguration, moved map[strin
 		}
 		return name
 	})
-	return convert[corev1ac.PodTemplateSpecApplyConfiguration](doc)
+	return apply.Convert[corev1ac.PodTemplateSpecApplyConfiguration](doc)
 }
 
 // toMap is the JSON form of v.
-func toMap(v any) map[string]any { return *convert[map[string]any](v) }
+func toMap(v any) map[string]any { return *apply.Convert[map[string]any](v) }

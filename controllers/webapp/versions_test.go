@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/fettle-dev/fettle/internal/apply"
 )
 
 // template refers to ConfigMaps and Secrets in every way that a pod template can.
@@ -40,11 +42,11 @@ func template() corev1.PodTemplateSpec {
 }
 
 func TestWithVersions(t *testing.T) {
-	ac := convert[corev1ac.PodTemplateSpecApplyConfiguration](template())
+	ac := apply.Convert[corev1ac.PodTemplateSpecApplyConfiguration](template())
 	if withVersions(ac, nil) != ac {
 		t.Error("a template without moved references is another one")
 	}
-	got := convert[corev1.PodTemplateSpec](withVersions(ac, map[string]string{"ConfigMap/c2": "c2-0123456789", "Secret/s3": "s3-0123456789", "Secret/c1": "never"}))
+	got := apply.Convert[corev1.PodTemplateSpec](withVersions(ac, map[string]string{"ConfigMap/c2": "c2-0123456789", "Secret/s3": "s3-0123456789", "Secret/c1": "never"}))
 	want := template()
 	want.Spec.Containers[0].Env[0].ValueFrom.ConfigMapKeyRef.Name = "c2-0123456789"
 	want.Spec.Volumes[1].Secret.SecretName = "s3-0123456789"

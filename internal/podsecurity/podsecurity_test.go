@@ -110,7 +110,7 @@ func TestViolations(t *testing.T) {
 		for want, text := range map[appsv1.SecurityProfile]string{
 			appsv1.ProfileBaseline: c.baseline, appsv1.ProfileRestricted: c.restricted, appsv1.ProfileCustom: "", "": "",
 		} {
-			got, err := Violations(app, want)
+			got, err := Violations(Confined(app, want), want)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -132,9 +132,10 @@ func CheckProfile(app *appsv1.WebApp, namespaceLabels map[string]string) ([]Viol
 		"violates the security profile %s: %%s; remove it here or in spec.podSecurityContext, or set securityProfile: Custom", has))
 }
 
-// weakened makes a violation of each sentence of [podsecurity.Violations], formatted by format.
+// weakened makes a violation, formatted by format, of each way in which spec.securityContext and spec.podSecurityContext weaken the
+// profile want.
 func weakened(app *appsv1.WebApp, want appsv1.SecurityProfile, rule, format string) ([]Violation, error) {
-	sentences, err := podsecurity.Violations(app, want)
+	sentences, err := podsecurity.Violations(podsecurity.Confined(app, want), want)
 	if err != nil {
 		return nil, err
 	}
