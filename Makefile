@@ -122,7 +122,7 @@ faults: ## Run the fault-injection tests: crashes, delays and lost requests at e
 	KUBEBUILDER_ASSETS=$(call tool,kubernetes) go test -count=1 -timeout 60m ./test/faults/... $(TEST_ARGS) | tee $(LOGS)/faults.log
 
 .PHONY: mutants
-mutants: ## Run the mutation tests (takes an hour; MUTANTS_ARGS="-since main" for changed files only)
+mutants: ## Run the mutation tests (MUTANTS_ARGS="-since main" for changed files only)
 	@mkdir -p $(LOGS)
 	KUBEBUILDER_ASSETS=$(call tool,kubernetes) go run ./internal/testenv/shared-apiserver go run ./test/mutants $(MUTANTS_ARGS) | tee $(LOGS)/mutants.log
 
