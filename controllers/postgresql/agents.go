@@ -23,8 +23,6 @@ const (
 	desiredCall = 20 * time.Second
 	// pollIdle is how old an answer may be while nothing happens: it tells of disks that fill up. pollActive while something does.
 	pollIdle, pollActive = time.Minute, time.Second
-	// pollAPI is when an API that is about to be served is looked for again.
-	pollAPI = 3 * time.Second
 )
 
 // agents asks the agents of all clusters how they are, and keeps what they said for a while. It asks no API server. It is

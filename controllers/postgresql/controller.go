@@ -23,6 +23,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/monitoring"
+	"github.com/fettle-dev/fettle/internal/optionalapi"
 	"github.com/fettle-dev/fettle/internal/reconciler"
 	"github.com/fettle-dev/fettle/internal/requeue"
 )
@@ -81,7 +82,7 @@ type Reconciler struct {
 	history  *history
 	backoff  *applyBackoff
 	nodes    *nodes
-	apis     *optionalAPIs
+	apis     *optionalapi.APIs
 
 	deletions *deletions
 
@@ -119,12 +120,13 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		namespace:    opts.OperatorNamespace,
 		watchSecrets: opts.WatchSecrets,
 	}
+	r.apis = optionalapi.New(mgr, &databasev1alpha1.PostgreSQL{}, optionalAPIs...)
 	retried := requeue.WithBackoff(r.newReconciler())
 	c, err := r.watches(mgr, opts).WithOptions(retried.Options(opts.Workers)).Build(retried)
 	if err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
-	r.apis = newOptionalAPIs(mgr, c)
+	r.apis.WatchWith(c)
 	return nil
 }
 
@@ -196,8 +198,6 @@ func (r *Reconciler) requeueAfter(pg *databasev1alpha1.PostgreSQL, in *inputs, s
 	}
 	wait := pollIdle
 	switch {
-	case in.apiPending:
-		wait = pollAPI
 	case in.rotating && seen.rejected == "" && seen.cluster.primary() != nil:
 		r.agents.forget(client.ObjectKeyFromObject(pg)) // ask again how far the standbys have replayed
 		wait = pollActive
@@ -206,7 +206,7 @@ func (r *Reconciler) requeueAfter(pg *databasev1alpha1.PostgreSQL, in *inputs, s
 	case !settled(pg, &seen.cluster):
 		wait = pollActive
 	}
-	return reconcile.Result{RequeueAfter: min(max(wait, pollActive), 24*time.Hour)}, nil
+	return reconcile.Result{RequeueAfter: reconciler.Sooner(min(max(wait, pollActive), 24*time.Hour), in.apiRetry)}, nil
 }
 
 func (r *Reconciler) onDeleted(ctx context.Context, key types.NamespacedName) (done bool, err error) {

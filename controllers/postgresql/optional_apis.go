@@ -4,25 +4,38 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
+	"github.com/fettle-dev/fettle/internal/optionalapi"
 )
+
+// optionalAPIs are the APIs of children that a cluster may lack.
+var optionalAPIs = []optionalapi.API{
+	{Definition: "podmonitors.monitoring.coreos.com", GroupVersionKind: podMonitorGVK},
+	{Definition: "prometheusrules.monitoring.coreos.com", GroupVersionKind: alertRulesGVK},
+	{Definition: "certificates.cert-manager.io", GroupVersionKind: certificateGVK},
+}
+
+// optionalKinds are the kinds of those APIs that pg uses.
+func optionalKinds(pg *databasev1alpha1.PostgreSQL) []string {
+	var kinds []string
+	if pg.Spec.Monitoring.Enabled {
+		kinds = append(kinds, podMonitorGVK.Kind, alertRulesGVK.Kind)
+	}
+	if pg.Spec.TLS.IssuerRef != nil {
+		kinds = append(kinds, certificateGVK.Kind)
+	}
+	return kinds
+}
 
 // resolveOptionalAPIs fills in what children of APIs are made of that the cluster may lack.
 func (r *Reconciler) resolveOptionalAPIs(ctx context.Context, pg *databasev1alpha1.PostgreSQL, in *inputs) error {
-	missing, err := r.apis.missing(ctx)
+	served, err := r.apis.Find(ctx, optionalKinds(pg))
 	if err != nil {
 		return err
 	}
-	lacks := func(gvk schema.GroupVersionKind) bool {
-		soon, lacking := missing[gvk]
-		in.apiPending = in.apiPending || soon
-		return lacking
-	}
-	noMonitors, noRules, noCertificates := lacks(podMonitorGVK), lacks(alertRulesGVK), lacks(certificateGVK)
-	in.monitoringMissing, in.certificateAPI = noMonitors || noRules, !noCertificates
-	in.apiPending = in.apiPending && (pg.Spec.Monitoring.Enabled || pg.Spec.TLS.IssuerRef != nil)
+	noCertificates := served.Missing[certificateGVK.Kind]
+	in.monitoringMissing = served.Missing[podMonitorGVK.Kind] || served.Missing[alertRulesGVK.Kind]
+	in.certificateAPI, in.apiRetry = !noCertificates, served.Retry
 	if in.alerts, err = rulesOf(pg); err != nil {
 		return err
 	}

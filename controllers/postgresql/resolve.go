@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	k8sappsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -50,8 +51,8 @@ type inputs struct {
 	// issued is what cert-manager has made; nil where it is not asked. certificateAPI is true where there is one to ask.
 	issued         *issuedCertificate
 	certificateAPI bool
-	// apiPending is true while an API that is asked for is defined, and not served yet: nothing tells when it is.
-	apiPending bool
+	// apiRetry is when to look again for an API that is asked for, and is defined but not served yet; 0 where there is none.
+	apiRetry time.Duration
 }
 
 // resolve reads everything once, from the cache but for what it can't hold.

@@ -9,14 +9,12 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	databasev1alpha1 "github.com/fettle-dev/fettle/api/database/v1alpha1"
@@ -44,9 +42,10 @@ func (r *Reconciler) watches(mgr ctrl.Manager, opts Options) *builder.Builder {
 		Owns(&networkingv1.NetworkPolicy{}).
 		Watches(&databasev1alpha1.PostgreSQL{}, r.deletions.handler()).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ownerByLabel)).
-		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ownerByLabel)).
-		WatchesMetadata(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.mapAPI),
-			builder.WithPredicates(predicate.NewPredicateFuncs(isOptionalCRD), predicate.GenerationChangedPredicate{}))
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(ownerByLabel))
+	r.apis.Trigger(b, func(ctx context.Context, kind string) []reconcile.Request {
+		return r.list(ctx, client.MatchingFields{indexOptional: kind})
+	})
 	if opts.WatchSecrets {
 		b.Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(ownerByLabel)).
 			WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.mapSecret))
@@ -68,10 +67,7 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 			}
 			return names
 		}},
-		{&databasev1alpha1.PostgreSQL{}, indexOptional, func(o client.Object) []string {
-			spec := &o.(*databasev1alpha1.PostgreSQL).Spec
-			return []string{fmt.Sprint(spec.Monitoring.Enabled || spec.TLS.IssuerRef != nil)}
-		}},
+		{&databasev1alpha1.PostgreSQL{}, indexOptional, func(o client.Object) []string { return optionalKinds(o.(*databasev1alpha1.PostgreSQL)) }},
 		{&corev1.Pod{}, indexOwner, func(o client.Object) []string {
 			if o.GetLabels()[labelOwnerKind] != ownerKind {
 				return nil
@@ -97,14 +93,6 @@ func ownerByLabel(_ context.Context, o client.Object) []reconcile.Request {
 
 func (r *Reconciler) mapSecret(ctx context.Context, secret client.Object) []reconcile.Request {
 	return r.list(ctx, client.InNamespace(secret.GetNamespace()), client.MatchingFields{indexPasswordSecrets: secret.GetName()})
-}
-
-// mapAPI finds the PostgreSQLs that ask for optional APIs. It also stops the watch of an API that is gone, though no PostgreSQL asks for it.
-func (r *Reconciler) mapAPI(ctx context.Context, _ client.Object) []reconcile.Request {
-	if err := r.apis.dropGone(ctx); err != nil {
-		log.FromContext(ctx).Error(err, "stop watching optional APIs that are gone")
-	}
-	return r.list(ctx, client.MatchingFields{indexOptional: "true"})
 }
 
 // list turns the PostgreSQLs that match into requests. It reads the cache, which fails only while it is stopped.

@@ -15,12 +15,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
@@ -28,6 +26,7 @@ import (
 	"github.com/fettle-dev/fettle/internal/apply"
 	"github.com/fettle-dev/fettle/internal/conditions"
 	"github.com/fettle-dev/fettle/internal/monitoring"
+	"github.com/fettle-dev/fettle/internal/optionalapi"
 	"github.com/fettle-dev/fettle/internal/reconciler"
 	"github.com/fettle-dev/fettle/internal/requeue"
 	"github.com/fettle-dev/fettle/internal/rollout"
@@ -86,7 +85,7 @@ type Reconciler struct {
 	events         events.EventRecorder
 	metrics        *monitoring.Metrics
 	config         *configReader
-	apis           *optionalAPIs
+	apis           *optionalapi.APIs
 }
 
 // Setup registers the controller with the manager.
@@ -109,14 +108,13 @@ func Setup(mgr ctrl.Manager, opts Options) error {
 		metrics:        opts.Metrics,
 		config:         newConfigReader(mgr, opts.WatchSecrets),
 	}
+	r.apis = optionalapi.New(mgr, &appsv1.WebApp{}, r.optionalAPIs()...)
 	retried := requeue.WithBackoff(r.kindReconciler())
 	c, err := r.watches(mgr, opts).WithOptions(retried.Options(opts.Workers)).Build(retried)
 	if err != nil {
 		return fmt.Errorf("set up controller %s: %w", controllerName, err)
 	}
-	r.apis = newOptionalAPIs(mgr, c, map[string]handler.TypedMapFunc[*unstructured.Unstructured, reconcile.Request]{
-		kindGateway: r.webAppsOfGateway, kindCertificate: r.webAppsOfCertificate,
-	})
+	r.apis.WatchWith(c)
 	restarts := &restarter{client: r.client, config: r.config, engine: opts.Engine, metrics: r.metrics, debounce: cmp.Or(opts.RestartDelay, debounce)}
 	retried = requeue.WithBackoff(restarts)
 	const workers = 1 // or two objects of one WebApp would write to its Deployment at once
@@ -168,7 +166,7 @@ func (r *Reconciler) reconcile(ctx context.Context, app *appsv1.WebApp) (reconci
 	seen.applyErr = applyErr
 	setStatus(app, in, p, seen)
 	// Watched objects need no requeue.
-	return reconcile.Result{RequeueAfter: cmp.Or(found.apis.retry, r.config.resync(app))}, applyErr
+	return reconcile.Result{RequeueAfter: cmp.Or(found.apis.Retry, r.config.resync(app))}, applyErr
 }
 
 // apply writes the desired children and deletes the others. A rejected child does not keep others from being written or deleted.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
+	"github.com/fettle-dev/fettle/internal/optionalapi"
 	"github.com/fettle-dev/fettle/internal/rollout"
 )
 
@@ -23,7 +24,7 @@ type existing struct {
 	// deployment is nil if there is none, or if another owner has it.
 	deployment *k8sappsv1.Deployment
 	revisions  []k8sappsv1.ControllerRevision
-	apis       served
+	apis       optionalapi.Served
 }
 
 // resolve reads everything that determines the desired children, once.
@@ -47,10 +48,10 @@ func (r *Reconciler) resolve(ctx context.Context, app *appsv1.WebApp) (inputs, e
 	if app.Spec.Rollout.AutoRollback {
 		in.good = lastGood(found.revisions)
 	}
-	if found.apis, err = r.apis.find(ctx, optionalKinds(app)); err != nil {
+	if found.apis, err = r.apis.Find(ctx, optionalKinds(app)); err != nil {
 		return in, found, err
 	}
-	in.missing = found.apis.missing
+	in.missing = found.apis.Missing
 	if in.versionedNames, err = r.config.versionedNames(ctx, app, found.deployment); err != nil {
 		return in, found, err
 	}
@@ -115,8 +116,8 @@ func toPrune(app *appsv1.WebApp, p plan, found existing) []client.Object {
 		{app.Spec.Autoscaling != nil, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: meta}},
 		{app.Spec.Ingress != nil, &networkingv1.Ingress{ObjectMeta: meta}},
 		{wantsNetworkPolicy(app), &networkingv1.NetworkPolicy{ObjectMeta: meta}},
-		{app.Spec.Gateway != nil || found.apis.missing[kindHTTPRoute], named(httpRouteGVK, app)},
-		{app.Spec.Monitoring != nil || found.apis.missing[kindServiceMonitor], named(serviceMonitorGVK, app)},
+		{app.Spec.Gateway != nil || found.apis.Missing[kindHTTPRoute], named(httpRouteGVK, app)},
+		{app.Spec.Monitoring != nil || found.apis.Missing[kindServiceMonitor], named(serviceMonitorGVK, app)},
 	} {
 		if !child.wanted {
 			out = append(out, child.object)

@@ -17,6 +17,7 @@ import (
 
 	appsv1 "github.com/fettle-dev/fettle/api/apps/v1"
 	"github.com/fettle-dev/fettle/internal/apply"
+	"github.com/fettle-dev/fettle/internal/optionalapi"
 )
 
 func TestDesired_autoscalerOwnsReplicas(t *testing.T) {
@@ -162,7 +163,7 @@ func TestToPrune(t *testing.T) {
 	}
 	s := newFixture(nil)
 	record := k8sappsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "web-old"}}
-	got := kinds(s, existing{revisions: []k8sappsv1.ControllerRevision{record}, apis: served{missing: map[string]bool{kindHTTPRoute: true}}})
+	got := kinds(s, existing{revisions: []k8sappsv1.ControllerRevision{record}, apis: optionalapi.Served{Missing: map[string]bool{kindHTTPRoute: true}}})
 	// Ingress, NetworkPolicy and HorizontalPodAutoscaler by their name; the HTTPRoute can't exist.
 	if diff := cmp.Diff([]string{"ServiceMonitor", "web", "web", "web", "web-old"}, got); diff != "" {
 		t.Errorf("superfluous (-want +got): %s", diff)
@@ -234,11 +235,5 @@ func TestReady_revisionIsRecorded(t *testing.T) {
 	s.in.ready = p.running.hash
 	if v, _ := available(s.app, s.in, p, s.seen); v.reason != appsv1.ReasonAvailable {
 		t.Errorf("%+v with the record, want %s", v, appsv1.ReasonAvailable)
-	}
-}
-
-func TestRetryServed(t *testing.T) {
-	if retryServed(0) <= 0 || retryServed(-1) <= 0 || retryServed(1<<60) > 10*60*1e9 {
-		t.Error("out of bounds")
 	}
 }

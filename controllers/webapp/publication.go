@@ -80,7 +80,7 @@ func (r *Reconciler) observeIngress(ctx context.Context, app *appsv1.WebApp, mis
 func (r *Reconciler) observeCertificate(ctx context.Context, app *appsv1.WebApp, p *publication) error {
 	u := named(certificateGVK, app)
 	u.SetName(tlsSecret(app)) // as cert-manager's ingress-shim names it
-	if err := r.apis.cache.Get(ctx, client.ObjectKeyFromObject(u), u, client.UnsafeDisableDeepCopy); apierrors.IsNotFound(err) {
+	if err := r.apis.Objects.Get(ctx, client.ObjectKeyFromObject(u), u, client.UnsafeDisableDeepCopy); apierrors.IsNotFound(err) {
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("get Certificate %q: %w", u.GetName(), err)
@@ -115,7 +115,7 @@ func (r *Reconciler) observeRoute(ctx context.Context, app *appsv1.WebApp, missi
 	// Listed, since a cache that is restricted to namespaces returns an error for a name in another namespace.
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(gatewayGVK)
-	if err := r.apis.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.apis.Objects.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list Gateways: %w", err)
 	}
 	for i := range list.Items {

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -58,9 +57,10 @@ func (r *Reconciler) watches(mgr ctrl.Manager, opts Options) *builder.Builder {
 		Watches(&configv1.AppConfig{}, handler.EnqueueRequestsFromMapFunc(r.webAppsUsing(kindAppConfig)), builder.WithPredicates(publishedChanged)).
 		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.webAppsInNamespace),
 			builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		WatchesMetadata(&networkingv1.IngressClass{}, handler.EnqueueRequestsFromMapFunc(r.webAppsOfClass), builder.WithPredicates(comesOrGoes)).
-		WatchesMetadata(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.webAppsNeedingAPI),
-			builder.WithPredicates(predicate.NewPredicateFuncs(isOptionalCRD), predicate.GenerationChangedPredicate{}))
+		WatchesMetadata(&networkingv1.IngressClass{}, handler.EnqueueRequestsFromMapFunc(r.webAppsOfClass), builder.WithPredicates(comesOrGoes))
+	r.apis.Trigger(b, func(ctx context.Context, kind string) []reconcile.Request {
+		return r.list(ctx, client.MatchingFields{indexOptional: kind})
+	})
 	if opts.WatchSecrets {
 		b.WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.webAppsUsing(kindSecret)))
 		b.WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.webAppsWithTLS), builder.WithPredicates(comesOrGoes))
@@ -173,14 +173,6 @@ func (r *Reconciler) webAppsOfGateway(ctx context.Context, gateway *unstructured
 
 func (r *Reconciler) webAppsInNamespace(ctx context.Context, ns client.Object) []reconcile.Request {
 	return r.list(ctx, client.InNamespace(ns.GetName()))
-}
-
-// webAppsNeedingAPI also stops the watch of a deleted API, even if no WebApp uses it.
-func (r *Reconciler) webAppsNeedingAPI(ctx context.Context, crd client.Object) []reconcile.Request {
-	if err := r.apis.dropGone(ctx); err != nil {
-		log.FromContext(ctx).Error(err, "failed to stop watching removed APIs")
-	}
-	return r.list(ctx, client.MatchingFields{indexOptional: optionalCRDs[crd.GetName()].Kind})
 }
 
 // list returns requests for the matching WebApps. It reads the cache, which fails only while it is stopped.
